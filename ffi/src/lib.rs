@@ -1,0 +1,2 @@
+//! The C ABI of gleed.
+#![no_std]

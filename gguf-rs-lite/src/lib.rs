@@ -1,0 +1,3 @@
+//! Zero-copy reader for GGUF files.
+#![no_std]
+#![forbid(unsafe_code)]

@@ -1,0 +1,167 @@
+//! A bump arena over the caller's bytes.
+//!
+//! The same walk answers "how much?" (over [`Arena::measuring`], where every slice is empty) and does
+//! the carving (over [`Arena::new`]), so the two can not disagree.
+
+use core::fmt;
+
+use bytemuck::Pod;
+
+/// Alignment of the caller's memory and of every section in it, in bytes: a cache line.
+pub const ALIGN: usize = 64;
+
+/// A named part of the caller's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// What it holds.
+    pub name: &'static str,
+    /// Distance from the start of the caller's memory, in bytes; a multiple of [`ALIGN`].
+    pub offset: usize,
+    /// Its size in bytes, without the padding after it.
+    pub bytes: usize,
+}
+
+/// Why the caller's memory can not be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The memory is smaller than the plan.
+    TooSmall {
+        /// Bytes that are needed.
+        needed: usize,
+        /// Bytes that were given.
+        given: usize,
+    },
+    /// The memory does not start at a multiple of [`ALIGN`].
+    Misaligned {
+        /// The alignment that is needed, in bytes.
+        needed: usize,
+        /// Bytes by which the memory is off.
+        off_by: usize,
+    },
+    /// The sizes asked for do not fit this machine's addresses.
+    TooLarge,
+}
+
+impl fmt::Display for MemoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::TooSmall { needed, given } => write!(f, "memory too small: {needed} bytes needed, {given} given"),
+            Self::Misaligned { needed, off_by } => {
+                write!(f, "memory must start at a multiple of {needed} bytes, it is off by {off_by}")
+            }
+            Self::TooLarge => f.write_str("the limits need more memory than this machine can address"),
+        }
+    }
+}
+
+impl core::error::Error for MemoryError {}
+
+/// Hands out typed slices of one piece of memory, one after the other.
+#[derive(Debug)]
+pub struct Arena<'a> {
+    /// What is left; `None` while measuring.
+    rest: Option<&'a mut [u8]>,
+    given: usize,
+    used: usize,
+    sections: heapless::Vec<Section, 48>,
+}
+
+impl<'a> Arena<'a> {
+    /// An arena that only counts: its slices are empty.
+    pub const fn measuring() -> Self {
+        Self { rest: None, given: 0, used: 0, sections: heapless::Vec::new() }
+    }
+
+    /// An arena over `memory`, which must start at a multiple of [`ALIGN`]. The bytes are not touched.
+    ///
+    /// # Errors
+    /// [`MemoryError::Misaligned`].
+    pub fn new(memory: &'a mut [u8]) -> Result<Self, MemoryError> {
+        let off_by = memory.as_ptr().addr() % ALIGN;
+        if off_by != 0 {
+            return Err(MemoryError::Misaligned { needed: ALIGN, off_by });
+        }
+        Ok(Self { given: memory.len(), rest: Some(memory), used: 0, sections: heapless::Vec::new() })
+    }
+
+    /// The next `len` elements, starting at a multiple of [`ALIGN`]; their contents are whatever the
+    /// memory held. Empty while measuring.
+    ///
+    /// # Errors
+    /// [`MemoryError::TooLarge`] where the size overflows, [`MemoryError::TooSmall`] where it does not fit.
+    pub fn slice<T: Pod>(&mut self, name: &'static str, len: usize) -> Result<&'a mut [T], MemoryError> {
+        let bytes = len.checked_mul(size_of::<T>()).ok_or(MemoryError::TooLarge)?;
+        let padded = bytes.checked_next_multiple_of(ALIGN).ok_or(MemoryError::TooLarge)?;
+        let end = self.used.checked_add(padded).ok_or(MemoryError::TooLarge)?;
+        if isize::try_from(end).is_err() {
+            return Err(MemoryError::TooLarge);
+        }
+        let slice = match self.rest.take() {
+            None => <&mut [T]>::default(),
+            Some(rest) => {
+                let too_small = MemoryError::TooSmall { needed: end, given: self.given };
+                let (taken, rest) = rest.split_at_mut_checked(padded).ok_or(too_small)?;
+                self.rest = Some(rest);
+                let taken = taken.get_mut(..bytes).ok_or(too_small)?;
+                bytemuck::try_cast_slice_mut(taken).map_err(|_| too_small)?
+            }
+        };
+        // A report that is full loses names, not memory; the engine has fewer sections than it holds.
+        let _ = self.sections.push(Section { name, offset: self.used, bytes });
+        self.used = end;
+        Ok(slice)
+    }
+
+    /// Bytes handed out so far, with padding.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// The slices handed out so far, in order.
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk<'a>(arena: &mut Arena<'a>) -> Result<(&'a mut [u32], &'a mut [f64]), MemoryError> {
+        Ok((arena.slice("ids", 3)?, arena.slice("sums", 20)?))
+    }
+
+    fn aligned(memory: &mut [u8]) -> &mut [u8] {
+        let start = memory.as_ptr().align_offset(ALIGN);
+        &mut memory[start..]
+    }
+
+    #[test]
+    fn measuring_and_carving_agree() {
+        let mut measuring = Arena::measuring();
+        let (ids, sums) = walk(&mut measuring).unwrap();
+        assert!(ids.is_empty() && sums.is_empty());
+        assert_eq!(measuring.used(), 64 + 192);
+
+        let mut memory = vec![7u8; measuring.used() + ALIGN];
+        let memory = &mut aligned(&mut memory)[..measuring.used()];
+        let mut arena = Arena::new(memory).unwrap();
+        let (ids, sums) = walk(&mut arena).unwrap();
+        assert_eq!((ids.len(), sums.len()), (3, 20));
+        assert_eq!(ids[0], 0x0707_0707);
+        assert_eq!(arena.sections(), measuring.sections());
+        assert_eq!(arena.used(), measuring.used());
+    }
+
+    #[test]
+    fn errors_say_what_was_needed() {
+        let mut memory = vec![0u8; 256 + ALIGN];
+        let memory = aligned(&mut memory);
+        let mut arena = Arena::new(&mut memory[..255]).unwrap();
+        assert_eq!(walk(&mut arena).unwrap_err(), MemoryError::TooSmall { needed: 256, given: 255 });
+        let error = Arena::new(&mut memory[1..]).unwrap_err();
+        assert_eq!(error, MemoryError::Misaligned { needed: 64, off_by: 1 });
+        assert_eq!(Arena::measuring().slice::<u64>("x", usize::MAX / 4).unwrap_err(), MemoryError::TooLarge);
+    }
+}

@@ -1,0 +1,209 @@
+//! A matrix cut into tiles that workers take one at a time.
+//!
+//! This is what lets safe code fill one output from several threads: [`Tiles::next`] hands out every
+//! tile at most once, whoever calls it and however often, and two tiles never share an element.
+#![allow(unsafe_code)]
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::Range;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// An exclusive view of `rows` rows of `cols` elements, `stride` elements apart.
+#[derive(Debug)]
+pub struct Matrix<'a, T> {
+    data: &'a mut [T],
+    rows: usize,
+    cols: usize,
+    stride: usize,
+}
+
+impl<'a, T> Matrix<'a, T> {
+    /// The matrix `[rows, cols]` at the start of `data`, rows one after the other; `None` where `data` is shorter.
+    pub fn new(data: &'a mut [T], rows: usize, cols: usize) -> Option<Self> {
+        Self::with_stride(data, rows, cols, cols)
+    }
+
+    /// The same with rows that start `stride >= cols` elements apart.
+    pub fn with_stride(data: &'a mut [T], rows: usize, cols: usize, stride: usize) -> Option<Self> {
+        let needed = rows.checked_mul(stride)?;
+        (cols <= stride && needed <= data.len()).then_some(Self { data, rows, cols, stride })
+    }
+
+    /// Cuts the matrix into tiles of `tile_rows` by `tile_cols` (those at the edges may be smaller),
+    /// numbered along the rows first: tile 0 and 1 hold the same columns where there are several rows
+    /// of tiles. `take` says which of them [`Tiles::next`] will hand out.
+    ///
+    /// `None` where a tile would be empty.
+    pub fn tiles(self, tile_rows: usize, tile_cols: usize, take: Range<usize>) -> Option<Tiles<'a, T>> {
+        if tile_rows == 0 || tile_cols == 0 {
+            return None;
+        }
+        let down = self.rows.div_ceil(tile_rows);
+        let count = down.checked_mul(self.cols.div_ceil(tile_cols))?;
+        Some(Tiles {
+            data: self.data.as_mut_ptr(),
+            rows: self.rows,
+            cols: self.cols,
+            stride: self.stride,
+            tile_rows,
+            tile_cols,
+            down,
+            next: AtomicUsize::new(take.start),
+            end: take.end.min(count),
+            lifetime: PhantomData,
+        })
+    }
+}
+
+/// The tiles of a [`Matrix`], handed out one by one.
+pub struct Tiles<'a, T> {
+    data: *mut T,
+    rows: usize,
+    cols: usize,
+    stride: usize,
+    tile_rows: usize,
+    tile_cols: usize,
+    /// Tiles per column of tiles.
+    down: usize,
+    next: AtomicUsize,
+    end: usize,
+    lifetime: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: sharing a `Tiles` lets other threads call `next`, which moves elements' exclusive references
+// to them (hence T: Send) and hands out each tile once: `fetch_add` returns every index once, and
+// different indices are different rectangles of the matrix.
+unsafe impl<T: Send> Sync for Tiles<'_, T> {}
+
+// SAFETY: it is an exclusive borrow of elements of type T: Send.
+unsafe impl<T: Send> Send for Tiles<'_, T> {}
+
+impl<'a, T> Tiles<'a, T> {
+    /// The next tile; `None` once all have been handed out.
+    pub fn next(&self) -> Option<Tile<'a, T>> {
+        // The load keeps the counter from wrapping round however often callers ask after the end.
+        if self.next.load(Ordering::Relaxed) >= self.end {
+            return None;
+        }
+        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        if index >= self.end || self.down == 0 {
+            return None;
+        }
+        let row = (index % self.down) * self.tile_rows;
+        let col = (index / self.down) * self.tile_cols;
+        Some(Tile {
+            // In bounds: index < end <= the number of tiles, so row < rows and col < cols.
+            data: self.data.wrapping_add(row * self.stride + col),
+            row,
+            col,
+            rows: self.tile_rows.min(self.rows - row),
+            cols: self.tile_cols.min(self.cols - col),
+            stride: self.stride,
+            index,
+            lifetime: PhantomData,
+        })
+    }
+}
+
+impl<T> fmt::Debug for Tiles<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tiles([{}, {}] by [{}, {}])", self.rows, self.cols, self.tile_rows, self.tile_cols)
+    }
+}
+
+/// A rectangle of a [`Matrix`] that nobody else can see.
+pub struct Tile<'a, T> {
+    data: *mut T,
+    row: usize,
+    col: usize,
+    rows: usize,
+    cols: usize,
+    stride: usize,
+    index: usize,
+    lifetime: PhantomData<&'a mut [T]>,
+}
+
+impl<T> Tile<'_, T> {
+    /// The tile's number.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Its rows in the matrix.
+    pub fn rows(&self) -> Range<usize> {
+        self.row..self.row + self.rows
+    }
+
+    /// Its columns in the matrix.
+    pub fn cols(&self) -> Range<usize> {
+        self.col..self.col + self.cols
+    }
+
+    /// The elements of row `row` of the matrix that are in the tile; `None` outside of [`Tile::rows`].
+    #[inline]
+    pub fn row_mut(&mut self, row: usize) -> Option<&mut [T]> {
+        let row = row.checked_sub(self.row)?;
+        if row >= self.rows {
+            return None;
+        }
+        // SAFETY: `Tiles::next` made the tile from an exclusive borrow of a slice that holds
+        // `rows * stride` elements of the matrix; this row's elements lie within it, no other tile
+        // has them, and `&mut self` keeps this tile from handing them out twice.
+        Some(unsafe { core::slice::from_raw_parts_mut(self.data.wrapping_add(row * self.stride), self.cols) })
+    }
+}
+
+impl<T> fmt::Debug for Tile<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tile({}: rows {:?}, cols {:?})", self.index, self.rows(), self.cols())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_element_is_in_one_tile() {
+        for (rows, cols, stride, tile_rows, tile_cols) in
+            [(1, 1, 1, 1, 1), (5, 7, 9, 2, 3), (4, 8, 8, 4, 8), (3, 10, 10, 5, 4), (0, 4, 4, 2, 2), (4, 0, 3, 2, 2)]
+        {
+            let mut data = vec![0u32; rows * stride];
+            let tiles = Matrix::with_stride(&mut data, rows, cols, stride).unwrap();
+            let tiles = tiles.tiles(tile_rows, tile_cols, 0..usize::MAX).unwrap();
+            let mut count = 0;
+            std::thread::scope(|scope| {
+                let fill = || {
+                    while let Some(mut tile) = tiles.next() {
+                        for row in tile.rows() {
+                            for value in tile.row_mut(row).unwrap() {
+                                *value += 1;
+                            }
+                        }
+                    }
+                };
+                let other = scope.spawn(fill);
+                fill();
+                other.join().unwrap();
+            });
+            for row in 0..rows {
+                for col in 0..stride {
+                    assert_eq!(data[row * stride + col], u32::from(col < cols));
+                    count += u32::from(col < cols);
+                }
+            }
+            assert_eq!(count as usize, rows * cols);
+        }
+    }
+
+    #[test]
+    fn a_range_of_tiles_is_respected() {
+        let mut data = vec![0u32; 12];
+        let tiles = Matrix::new(&mut data, 3, 4).unwrap().tiles(2, 2, 1..3).unwrap();
+        let seen: Vec<_> = core::iter::from_fn(|| tiles.next()).map(|t| (t.index(), t.rows(), t.cols())).collect();
+        assert_eq!(seen, [(1, 2..3, 0..2), (2, 0..2, 2..4)]);
+        assert!(Matrix::new(&mut data, 3, 5).is_none());
+        assert!(Matrix::new(&mut data, 3, 4).unwrap().tiles(0, 1, 0..9).is_none());
+    }
+}

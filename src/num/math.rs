@@ -1,0 +1,124 @@
+//! Elementary functions, each a fixed sequence of IEEE f32 operations.
+
+/// Adding and subtracting this rounds any |x| < 2^22 to an integer, ties to even.
+const ROUND_MAGIC: f32 = 12_582_912.0; // 1.5 * 2^23
+
+/// Rounds `x`, |x| < 2^22, to the nearest integer, ties to even. The result is within i32.
+#[inline]
+pub fn round_half_even(x: f32) -> f32 {
+    (x + ROUND_MAGIC) - ROUND_MAGIC
+}
+
+/// e^x by range reduction to |r| <= ln(2)/2 and a polynomial of degree 6 (Cephes `expf` coefficients).
+///
+/// Below -87 the result is +0, above +88 it is +infinity; NaN gives NaN. The relative error is at most
+/// 2e-7 in between. Multiplications and additions are rounded one by one.
+#[inline]
+pub fn exp(x: f32) -> f32 {
+    const LOG2_E: f32 = core::f32::consts::LOG2_E;
+    // ln 2 in two parts; the first has 9 significant bits, so n * LN2_HI is exact.
+    const LN2_HI: f32 = 0.693_359_4;
+    const LN2_LO: f32 = -2.121_944_4e-4;
+    if x < -87.0 {
+        return 0.0;
+    }
+    if x > 88.0 {
+        return f32::INFINITY;
+    }
+    let shifted = x * LOG2_E + ROUND_MAGIC;
+    let n = shifted - ROUND_MAGIC;
+    let r = (x - n * LN2_HI) - n * LN2_LO;
+    let mut p = 1.987_569_1e-4_f32;
+    p = p * r + 1.398_199_9e-3;
+    p = p * r + 8.333_452e-3;
+    p = p * r + 4.166_579_6e-2;
+    p = p * r + 1.666_666_5e-1;
+    p = p * r + 0.5;
+    let y = (p * (r * r) + r) + 1.0;
+    // The low bits of `shifted` hold n in two's complement; -126 <= n <= 127 here.
+    let exponent = shifted.to_bits().wrapping_sub(ROUND_MAGIC.to_bits()).wrapping_add(127);
+    y * f32::from_bits(exponent << 23)
+}
+
+/// x / (1 + e^-x), with one IEEE division.
+#[inline]
+pub fn silu(x: f32) -> f32 {
+    x / (1.0 + exp(-x))
+}
+
+/// The correctly rounded square root.
+#[inline]
+pub fn sqrt(x: f32) -> f32 {
+    libm::sqrtf(x)
+}
+
+/// Whether `x` is neither infinite nor NaN, decided on the bits.
+#[inline]
+pub fn is_finite(x: f32) -> bool {
+    x.to_bits() & 0x7fff_ffff < 0x7f80_0000
+}
+
+/// The sum of 16 lanes by the fixed tree: lanes i and i + 8, then i and i + 4, i and i + 2, 0 and 1.
+#[inline]
+pub fn tree16(lanes: [f32; 16]) -> f32 {
+    let [a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3, b4, b5, b6, b7] = lanes;
+    let [c0, c1, c2, c3] = [(a0 + b0) + (a4 + b4), (a1 + b1) + (a5 + b5), (a2 + b2) + (a6 + b6), (a3 + b3) + (a7 + b7)];
+    (c0 + c2) + (c1 + c3)
+}
+
+/// The canonical float sum: `value(a, b)` of each pair is added to lane `index mod 16` in increasing
+/// order, starting from +0, and the lanes are summed by [`tree16`]. The shorter slice decides the length.
+#[inline]
+pub fn sum_lanes(a: &[f32], b: &[f32], value: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut lanes = [0.0_f32; 16];
+    for (a, b) in a.chunks(16).zip(b.chunks(16)) {
+        for ((lane, &a), &b) in lanes.iter_mut().zip(a).zip(b) {
+            *lane += value(a, b);
+        }
+    }
+    tree16(lanes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exp_is_accurate_and_clamped() {
+        let mut worst = 0.0_f64;
+        for i in -870_000..880_000 {
+            let x = i as f32 * 1e-4;
+            let want = (f64::from(x)).exp();
+            let got = f64::from(exp(x));
+            // Results below the normal range are rounded to the subnormal grid.
+            if want > 1.2e-38 {
+                worst = worst.max(((got - want) / want).abs());
+            }
+        }
+        assert!(worst < 2e-7, "{worst}");
+        assert_eq!(exp(0.0), 1.0);
+        assert_eq!(exp(-1e9).to_bits(), 0);
+        assert_eq!(exp(1e9), f32::INFINITY);
+        assert!(exp(f32::NAN).is_nan());
+        assert_eq!(silu(-1e4), -0.0);
+    }
+
+    #[test]
+    fn rounding_is_half_to_even() {
+        for (x, want) in [(0.5, 0.0), (1.5, 2.0), (2.5, 2.0), (-0.5, 0.0), (-1.5, -2.0), (126.5, 126.0), (127.4, 127.0)]
+        {
+            assert_eq!(round_half_even(x), want, "{x}");
+        }
+    }
+
+    #[test]
+    fn the_tree_is_the_documented_one() {
+        let lanes: [f32; 16] = core::array::from_fn(|i| 1.0 + (i as f32) * 1e-7 * 3f32.powi(i as i32));
+        let mut v = lanes.to_vec();
+        while v.len() > 1 {
+            let half = v.len() / 2;
+            v = (0..half).map(|i| v[i] + v[i + half]).collect();
+        }
+        assert_eq!(tree16(lanes).to_bits(), v[0].to_bits());
+    }
+}

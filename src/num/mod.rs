@@ -1,0 +1,10 @@
+//! Numbers: the rounding, the transcendental functions and the hash that the arithmetic is defined by.
+//!
+//! Everything here is part of the specification in `docs/arithmetic.md`: the same operations in the same
+//! order on every machine.
+
+mod hash;
+mod math;
+
+pub use hash::Xxh64;
+pub use math::{exp, is_finite, round_half_even, silu, sqrt, sum_lanes, tree16};
