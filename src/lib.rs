@@ -21,4 +21,5 @@ extern crate std;
 pub mod mem;
 pub mod num;
 pub mod par;
+pub mod quant;
 pub mod tensor;
