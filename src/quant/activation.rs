@@ -182,3 +182,110 @@ fn quantize_block<const BLOCK: usize>(x: &[f32; BLOCK], codes: &mut [i8; BLOCK])
     }
     Some(amax * (1.0 / 127.0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quantize(x: &[f32; 32]) -> Option<(f32, [i8; 32])> {
+        let mut codes = [1; 32];
+        quantize_block(x, &mut codes).map(|scale| (scale, codes))
+    }
+
+    fn block(first: f32, second: f32) -> [f32; 32] {
+        core::array::from_fn(|i| [first, second].get(i).copied().unwrap_or(0.0))
+    }
+
+    #[test]
+    fn halves_go_to_the_even_code() {
+        let mut x = block(127.0, 0.5);
+        x[2..9].copy_from_slice(&[1.5, 2.5, -0.5, -1.5, -2.5, 126.5, -126.5]);
+        let (scale, codes) = quantize(&x).unwrap();
+        assert_eq!(scale.to_bits(), (127.0 * (1.0_f32 / 127.0)).to_bits());
+        assert_eq!(codes[..10], [127, 0, 2, 2, 0, -2, -2, 126, -126, 0]);
+    }
+
+    #[test]
+    fn zero_and_tiny_blocks_have_scale_zero() {
+        let cutoff = f32::from_bits(0x0d80_0000);
+        assert_eq!(cutoff, 2.0_f32.powi(-100));
+        let below = f32::from_bits(0x0d7f_ffff);
+        for x in [0.0, -0.0, 1e-45, -1e-40, f32::MIN_POSITIVE, below, -below] {
+            let (scale, codes) = quantize(&block(x, -x)).unwrap();
+            assert_eq!((scale.to_bits(), codes), (0, [0; 32]), "{x}");
+        }
+        let (scale, codes) = quantize(&block(-cutoff, below)).unwrap();
+        assert_eq!(scale.to_bits(), (cutoff * (1.0 / 127.0)).to_bits());
+        assert_eq!(codes[..3], [-127, 127, 0]);
+    }
+
+    #[test]
+    fn the_largest_numbers_are_in_range() {
+        for x in [f32::MAX, -f32::MAX, 1e38, 65504.0] {
+            let (scale, codes) = quantize(&block(x, -x)).unwrap();
+            let code = if x > 0.0 { 127 } else { -127 };
+            assert_eq!((scale, codes[0], codes[1]), (x.abs() * (1.0 / 127.0), code, -code), "{x}");
+        }
+        // A subnormal beside a number that is not tiny.
+        assert_eq!(quantize(&block(1.0, 1e-45)).unwrap().1[..2], [127, 0]);
+    }
+
+    #[test]
+    fn every_significand_of_amax_gives_code_127() {
+        for mantissa in (0..1 << 23).step_by(97).chain([(1 << 23) - 1]) {
+            for exponent in [27, 28, 126, 127, 128, 253, 254] {
+                let x = f32::from_bits(exponent << 23 | mantissa);
+                let mut codes = [0; 2];
+                quantize_block(&[x, -x], &mut codes).unwrap();
+                assert_eq!(codes, [127, -127], "{x}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_finite_is_an_error() {
+        for bad in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -f32::NAN, f32::from_bits(0x7f80_0001)] {
+            assert_eq!(quantize(&block(1.0, bad)), None);
+            let mut x = [1.0; 512];
+            x[300] = bad;
+            let mut words = [0; 512];
+            assert_eq!(quantize_row(Form::Q8x32, &x, &mut words[..160]), Err(QuantizeError::NonFinite { block: 9 }));
+            assert_eq!(quantize_row(Form::Q8x256, &x, &mut words[..146]), Err(QuantizeError::NonFinite { block: 1 }));
+            assert_eq!(quantize_row(Form::F32, &x, &mut words), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_row_is_stored_and_found_again() {
+        let x: [f32; 512] = core::array::from_fn(|i| (i as f32 - 200.0) * 0.37);
+        for (form, block) in [(Form::Q8x32, 32), (Form::Q8x256, 256)] {
+            let len = row_words(form, x.len()).unwrap();
+            let mut words = vec![0; len];
+            quantize_row(form, &x, &mut words).unwrap();
+            let row = QuantizedRow::from_words(form, x.len(), &words).unwrap();
+            for (b, x) in x.chunks(block).enumerate() {
+                let amax = x.iter().fold(0.0_f32, |amax, x| amax.max(x.abs()));
+                assert_eq!(row.scales[b], amax * (1.0 / 127.0));
+                let want: Vec<i8> = x.iter().map(|x| (x * (127.0 / amax)).round_ties_even() as i8).collect();
+                assert_eq!(row.codes[b * block..][..block], want);
+            }
+            for (sum, codes) in row.sums.iter().zip(row.codes.chunks(16)) {
+                assert_eq!(i32::from(*sum), codes.iter().map(|&code| i32::from(code)).sum::<i32>());
+            }
+            assert!(QuantizedRow::from_words(form, x.len(), &words[1..]).is_none());
+        }
+        assert_eq!(QuantizedRow::from_words(Form::F32, 4, &[0; 4]).map(|row| row.codes.len()), None);
+    }
+
+    #[test]
+    fn lengths_are_checked() {
+        assert_eq!(row_words(Form::F32, 7), Some(7));
+        assert_eq!(row_words(Form::Q8x32, 48), None);
+        assert_eq!(row_words(Form::Q8x256, 512), Some(128 + 2 + 16));
+        assert_eq!(row_words(Form::Q8x32, usize::MAX - 31), Some((usize::MAX / 32) * 10));
+        for (form, cols, words) in [(Form::F32, 4, 3), (Form::Q8x32, 32, 11), (Form::Q8x256, 32, 10)] {
+            let error = quantize_row(form, &vec![1.0; cols], &mut vec![0; words]);
+            assert_eq!(error, Err(QuantizeError::Length { cols, words }));
+        }
+    }
+}
