@@ -23,4 +23,5 @@ pub mod mem;
 pub mod num;
 pub mod ops;
 pub mod par;
+pub mod quant;
 pub mod tensor;
