@@ -8,6 +8,7 @@
 //! | [`num`] | rounding, elementary functions, hash |
 //! | [`mem`], [`tensor`] | the caller's memory; views of weights |
 //! | [`quant`] | block formats: layout, dequantize, dot. The specification of the arithmetic |
+//! | [`kernels`] | which instruction set; the floating-point environment |
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -18,6 +19,7 @@
 #[cfg(all(feature = "std", not(test)))]
 extern crate std;
 
+pub mod kernels;
 pub mod mem;
 pub mod num;
 pub mod par;
