@@ -8,6 +8,7 @@
 //! | [`num`] | rounding, elementary functions, hash |
 //! | [`mem`], [`tensor`] | the caller's memory; views of weights |
 //! | [`quant`] | block formats: layout, dequantize, dot. The specification of the arithmetic |
+//! | [`kernels`] | which instruction set; the floating-point environment |
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -19,7 +20,10 @@
 extern crate std;
 
 pub mod cache;
+pub mod error;
+pub mod kernels;
 pub mod mem;
+pub mod model;
 pub mod num;
 pub mod ops;
 pub mod par;

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::error::Fault;
-use crate::kernels::with_default_environment;
+use crate::kernels::fpenv;
 use crate::mem::{Tile, Tiles};
 
 /// Lends threads.
@@ -56,7 +56,7 @@ pub fn for_each_tile<T: Send>(
         let Some(mut scratch) = scratch.next() else { return };
         let row = scratch.rows().start;
         let Some(scratch) = scratch.row_mut(row) else { return };
-        with_default_environment(|| {
+        fpenv::with_default(|| {
             while outcome.load(Ordering::Relaxed) == DONE {
                 let Some(mut tile) = tiles.next() else { return };
                 let code = match body(&mut tile, scratch) {

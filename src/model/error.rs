@@ -1,0 +1,93 @@
+//! Why a model was refused.
+
+use core::fmt;
+
+use gguf_rs_lite::{GgmlType, GgufError, Name};
+
+/// Why a model was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The bytes are no valid GGUF file.
+    Gguf(GgufError),
+    /// No code for this architecture.
+    Architecture {
+        /// `general.architecture` of the file.
+        name: Name,
+    },
+    /// A metadata key is missing.
+    MissingKey {
+        /// The key.
+        key: Name,
+    },
+    /// A metadata value is of the wrong type or outside of what the model can have.
+    BadValue {
+        /// The key.
+        key: Name,
+    },
+    /// The file uses a feature that is not supported.
+    Unsupported {
+        /// The key that asks for it.
+        key: Name,
+    },
+    /// A tensor is missing.
+    MissingTensor {
+        /// Its name.
+        tensor: Name,
+    },
+    /// A tensor that the architecture does not have: leaving it out would give other results.
+    UnknownTensor {
+        /// Its name.
+        tensor: Name,
+    },
+    /// A tensor of another shape than the metadata demands.
+    TensorShape {
+        /// Its name.
+        tensor: Name,
+        /// `[rows, cols]` demanded.
+        expected: [usize; 2],
+        /// `[rows, cols]` found (of the first two dimensions).
+        found: [u64; 2],
+    },
+    /// A tensor of an element type that is not supported there.
+    TensorType {
+        /// Its name.
+        tensor: Name,
+        /// The type found.
+        found: GgmlType,
+    },
+    /// More tensors or layers than any model has.
+    TooMany {
+        /// How many.
+        count: usize,
+        /// How many are accepted.
+        limit: usize,
+    },
+}
+
+impl From<GgufError> for ModelError {
+    fn from(error: GgufError) -> Self {
+        Self::Gguf(error)
+    }
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gguf(error) => error.fmt(f),
+            Self::Architecture { name } => write!(f, "architecture {name} is not supported; one of {}", super::arch::NAMES),
+            Self::MissingKey { key } => write!(f, "metadata key {key} is missing"),
+            Self::BadValue { key } => write!(f, "metadata key {key} has an impossible value"),
+            Self::Unsupported { key } => write!(f, "metadata key {key} asks for something that is not supported"),
+            Self::MissingTensor { tensor } => write!(f, "tensor {tensor} is missing"),
+            Self::UnknownTensor { tensor } => write!(f, "tensor {tensor} is not part of this architecture"),
+            Self::TensorShape { tensor, expected: [rows, cols], found: [found_rows, found_cols] } => {
+                write!(f, "tensor {tensor} must be [{rows}, {cols}], it is [{found_rows}, {found_cols}]")
+            }
+            Self::TensorType { tensor, found } => write!(f, "tensor {tensor} has the unsupported type {}", found.name()),
+            Self::TooMany { count, limit } => write!(f, "{count} layers or tensors, at most {limit} are accepted"),
+        }
+    }
+}
+
+impl core::error::Error for ModelError {}

@@ -1,0 +1,422 @@
+//! The forward pass over a batch of rows: the one implementation of the transformer.
+//!
+//! A row is a token at a position of a sequence. Prefill is many rows of one sequence, decode is one row,
+//! a crowd of characters is one row from each of many sequences. K and V are written to the cache first and
+//! read from there, so all of these see the same rounded values.
+
+use core::ops::Range;
+
+use bytemuck::{Pod, Zeroable};
+
+use super::Model;
+use super::config::Config;
+use super::stage::{Cursor, Grid, Stage};
+use super::weights::{LayerTensor, ModelTensor, Weights, layer_dtypes, output_dtype};
+use crate::cache::{CacheError, KvCache, SeqId};
+use crate::error::Fault;
+use crate::mem::{Arena, Matrix, MemoryError, Tile, Tiles};
+use crate::num::{is_finite, silu};
+use crate::ops::{
+    InputForms, InputRows, Queries, attend, attend_scratch, inverse_frequencies, linear, rms_norm, rms_norm_in_place,
+    rotate, rotation,
+};
+use crate::par::{Parallel, for_each_tile};
+use crate::quant::dequantize;
+use crate::tensor::TensorView;
+
+/// A row of a batch.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Row {
+    /// Bits of the sequence's handle.
+    sequence: u32,
+    pub(crate) position: u32,
+    pub(crate) token: u32,
+    /// 1 where the row's logits are wanted.
+    pub(crate) wants_logits: u32,
+}
+
+impl Row {
+    pub(crate) fn new(seq: SeqId, position: usize, token: u32, wants_logits: bool) -> Self {
+        Self { sequence: seq.to_bits(), position: position as u32, token, wants_logits: u32::from(wants_logits) }
+    }
+
+    pub(crate) fn seq(&self) -> SeqId {
+        SeqId::from_bits(self.sequence)
+    }
+}
+
+/// The largest batch that the buffers hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Capacity {
+    pub(crate) rows: usize,
+    pub(crate) logit_rows: usize,
+    pub(crate) context: usize,
+    pub(crate) workers: usize,
+}
+
+/// The forms in which the inputs of linear layers are wanted.
+#[derive(Clone, Copy, Debug)]
+struct Forms {
+    attention: InputForms,
+    output: InputForms,
+    ffn: InputForms,
+    down: InputForms,
+    head: InputForms,
+}
+
+/// A model's weights and the buffers of one batch.
+#[derive(Debug)]
+pub(crate) struct Forward<'m, 'a> {
+    config: Config,
+    weights: Weights<'m, 'a>,
+    forms: Forms,
+    /// 1 / sqrt(head_dim), rounded once from f64.
+    score_scale: f32,
+    /// `[rope dims / 2]`.
+    inverse_frequencies: &'a mut [f64],
+    buffers: Buffers<'a>,
+}
+
+/// Everything is `[rows, width]` unless it says otherwise.
+#[derive(Debug)]
+struct Buffers<'a> {
+    /// Residual stream: hidden.
+    x: &'a mut [f32],
+    /// Inputs of linear layers in their forms: `input_words`.
+    input: &'a mut [u32],
+    input_words: usize,
+    /// Q, K and V side by side.
+    qkv: &'a mut [f32],
+    /// Attention's result: heads * head_dim.
+    heads: &'a mut [f32],
+    ffn: &'a mut [f32],
+    /// Cosines and sines: rope dims.
+    rotations: &'a mut [f32],
+    /// `[logit_rows, vocab]`.
+    logits: &'a mut [f32],
+    /// `[workers, scratch_len]`.
+    scratch: &'a mut [f32],
+    workers: usize,
+    scratch_len: usize,
+}
+
+impl<'m, 'a> Forward<'m, 'a> {
+    /// Takes the memory from the arena and prepares what all batches share.
+    pub(crate) fn carve(arena: &mut Arena<'a>, model: &Model<'m>, capacity: Capacity) -> Result<Self, MemoryError> {
+        let config = *model.config();
+        let forms = Forms::of(model);
+        let weights = Weights::carve(arena, model.gguf(), &config)?;
+        let frequencies = arena.slice("rotary frequencies", config.rope.dims / 2)?;
+        let divisors = weights.model(ModelTensor::RopeDivisors).and_then(|view| view.row(0)).unwrap_or_default();
+        let divisors = divisors.as_chunks::<4>().0.iter().map(|&bytes| f32::from_le_bytes(bytes));
+        inverse_frequencies(config.rope.base.into(), config.rope.factor.into(), divisors, frequencies);
+        let buffers = Buffers::carve(arena, &config, &forms, capacity)?;
+        let score_scale = (1.0 / libm::sqrt(config.head_dim as f64)) as f32;
+        Ok(Self { config, weights, forms, score_scale, inverse_frequencies: frequencies, buffers })
+    }
+
+    /// The stage after `cursor`.
+    pub(crate) fn next(&self, cursor: Cursor, logits: bool) -> Option<Cursor> {
+        cursor.next(self.config.layers, logits)
+    }
+
+    /// Units of a stage for a batch of `rows` rows, `logit_rows` of which want logits.
+    pub(crate) fn units(&self, stage: Stage, rows: usize, logit_rows: usize) -> usize {
+        self.grid(stage, rows, logit_rows).units()
+    }
+
+    /// The logits of the `index`-th row that wanted them: `[vocab]`.
+    pub(crate) fn logits(&self, index: usize) -> Option<&[f32]> {
+        let start = index.checked_mul(self.config.vocab)?;
+        self.buffers.logits.get(start..start.checked_add(self.config.vocab)?)
+    }
+
+    fn grid(&self, stage: Stage, rows: usize, logit_rows: usize) -> Grid {
+        let Config { hidden, ffn, vocab, kv_heads, .. } = self.config;
+        let (q_width, words) = (self.config.q_width(), self.buffers.input_words);
+        match stage {
+            Stage::Embed => Grid::by_row(rows, hidden),
+            Stage::Rotations => Grid::by_row(rows, self.config.rope.dims),
+            Stage::AttentionInput | Stage::OutputInput | Stage::FfnInput | Stage::DownInput => {
+                Grid::by_row(rows, words)
+            }
+            Stage::Qkv => Grid::linear(rows, q_width + 2 * self.config.kv_width(), hidden),
+            Stage::Rotate => Grid::by_row(rows, q_width + 2 * self.config.kv_width()),
+            Stage::Store => Grid::by_row(rows, 1),
+            Stage::Attend => Grid { rows, cols: q_width, tile_rows: 1, tile_cols: (q_width / kv_heads.max(1)).max(1) },
+            Stage::AttentionOutput => Grid::linear(rows, hidden, q_width),
+            Stage::GateUp => Grid::linear(rows, ffn, 2 * hidden),
+            Stage::Down => Grid::linear(rows, hidden, ffn),
+            Stage::HeadInput => Grid::by_row(logit_rows, words),
+            Stage::Head => Grid::linear(logit_rows, vocab, hidden),
+        }
+    }
+
+    /// Runs the units `take` of a stage.
+    pub(crate) fn run(
+        &mut self,
+        cursor: Cursor,
+        take: Range<usize>,
+        rows: &[Row],
+        cache: &mut KvCache<'_>,
+        parallel: &dyn Parallel,
+    ) -> Result<(), Fault> {
+        let layer = cursor.layer;
+        match cursor.stage {
+            Stage::Store => return self.store(layer, take, rows, cache),
+            Stage::AttentionInput | Stage::OutputInput | Stage::FfnInput | Stage::DownInput | Stage::HeadInput => {
+                return self.input(cursor, take, rows, parallel);
+            }
+            _ => {}
+        }
+        let logit_rows = rows.iter().filter(|row| row.wants_logits == 1).count();
+        let grid = self.grid(cursor.stage, rows.len(), logit_rows);
+        let Self { config, weights, forms, buffers, inverse_frequencies, score_scale } = self;
+        let Buffers { x, input, input_words, qkv, heads, ffn, rotations, logits, scratch, workers, scratch_len } = buffers;
+        let scratch = worker_scratch(scratch, *workers, *scratch_len)?;
+        let inputs = |cols, forms| InputRows::new(input, *input_words, cols, forms);
+        let tensor = |tensor| weights.layer(layer, tensor);
+        let (hidden, q_width, kv_width) = (config.hidden, config.q_width(), config.kv_width());
+        match cursor.stage {
+            Stage::Embed => {
+                let embedding = weights.model(ModelTensor::Embedding).ok_or(Fault::Internal)?;
+                for_each_tile(parallel, &tiles(x, grid, take)?, &scratch, &|tile, _| {
+                    let row = tile.rows().start;
+                    let token = rows.get(row).and_then(|row| embedding.row(row.token as usize));
+                    let (token, out) = (token.ok_or(Fault::Internal)?, tile.row_mut(row).ok_or(Fault::Internal)?);
+                    dequantize(embedding.dtype(), token, out).ok_or(Fault::Internal)
+                })
+            }
+            Stage::Rotations => for_each_tile(parallel, &tiles(rotations, grid, take)?, &scratch, &|tile, _| {
+                let index = tile.rows().start;
+                let row = rows.get(index).ok_or(Fault::Internal)?;
+                rotation(row.position as usize, inverse_frequencies, tile.row_mut(index).ok_or(Fault::Internal)?);
+                Ok(())
+            }),
+            Stage::Qkv => {
+                let inputs = inputs(hidden, forms.attention);
+                let parts = [
+                    (0, tensor(LayerTensor::Q)),
+                    (q_width, tensor(LayerTensor::K)),
+                    (q_width + kv_width, tensor(LayerTensor::V)),
+                ];
+                for_each_tile(parallel, &tiles(qkv, grid, take)?, &scratch, &|tile, _| {
+                    for (first, weights) in parts {
+                        let weights = weights.ok_or(Fault::Internal)?;
+                        linear(weights, first, &inputs, tile, |y, value| *y = value).ok_or(Fault::Internal)?;
+                    }
+                    Ok(())
+                })
+            }
+            Stage::Rotate => {
+                let norms = [tensor(LayerTensor::QNorm), tensor(LayerTensor::KNorm)];
+                for_each_tile(parallel, &tiles(qkv, grid, take)?, &scratch, &|tile, _| {
+                    let row = tile.rows().start;
+                    let rotations = row_of(rotations, row, config.rope.dims).ok_or(Fault::Internal)?;
+                    let qkv = tile.row_mut(row).ok_or(Fault::Internal)?;
+                    rotate_heads(config, norms, rotations, qkv).ok_or(Fault::Internal)
+                })
+            }
+            Stage::Attend => {
+                let (head_dim, scale, cache) = (config.head_dim, *score_scale, &*cache);
+                for_each_tile(parallel, &tiles(heads, grid, take)?, &scratch, &|tile, scratch| {
+                    let (index, cols) = (tile.rows().start, tile.cols());
+                    let row = rows.get(index).ok_or(Fault::Internal)?;
+                    let q = row_of(qkv, index, q_width + 2 * kv_width).and_then(|qkv| qkv.get(cols.clone()));
+                    let source = cache.layer_source(row.seq(), layer).ok_or(Fault::Internal)?;
+                    let queries = Queries {
+                        q: q.ok_or(Fault::Internal)?,
+                        head_dim,
+                        head: cols.start.checked_div(cols.len()).ok_or(Fault::Internal)?,
+                        position: row.position as usize,
+                        scale,
+                    };
+                    let out = tile.row_mut(index).ok_or(Fault::Internal)?;
+                    attend(queries, &source, out, scratch).ok_or(Fault::Internal)
+                })
+            }
+            Stage::AttentionOutput => {
+                let (weights, inputs) = (tensor(LayerTensor::AttentionOutput), inputs(q_width, forms.output));
+                linear_tiles(parallel, &tiles(x, grid, take)?, &scratch, weights, &inputs, |x, y| *x += y)
+            }
+            Stage::GateUp => {
+                let (gate, up) = (tensor(LayerTensor::Gate), tensor(LayerTensor::Up));
+                let (gate, up) = (gate.ok_or(Fault::Internal)?, up.ok_or(Fault::Internal)?);
+                let inputs = inputs(hidden, forms.ffn);
+                for_each_tile(parallel, &tiles(ffn, grid, take)?, &scratch, &|tile, _| {
+                    linear(gate, 0, &inputs, tile, |h, gate| *h = silu(gate)).ok_or(Fault::Internal)?;
+                    linear(up, 0, &inputs, tile, |h, up| *h *= up).ok_or(Fault::Internal)
+                })
+            }
+            Stage::Down => {
+                let (weights, inputs) = (tensor(LayerTensor::Down), inputs(config.ffn, forms.down));
+                linear_tiles(parallel, &tiles(x, grid, take)?, &scratch, weights, &inputs, |x, y| *x += y)
+            }
+            Stage::Head => {
+                let (weights, inputs) = (weights.output(), inputs(hidden, forms.head));
+                let tiles = tiles(logits, grid, take)?;
+                let weights = weights.ok_or(Fault::Internal)?;
+                for_each_tile(parallel, &tiles, &scratch, &|tile, _| {
+                    linear(weights, 0, &inputs, tile, |y, value| *y = value).ok_or(Fault::Internal)?;
+                    let finite = tile.rows().all(|row| tile.row_mut(row).is_some_and(|y| y.iter().all(|&y| is_finite(y))));
+                    if finite { Ok(()) } else { Err(Fault::NonFinite) }
+                })
+            }
+            _ => Err(Fault::Internal),
+        }
+    }
+
+    /// Prepares inputs of a linear layer, one row a unit.
+    fn input(
+        &mut self,
+        cursor: Cursor,
+        take: Range<usize>,
+        rows: &[Row],
+        parallel: &dyn Parallel,
+    ) -> Result<(), Fault> {
+        let logit_rows = rows.iter().filter(|row| row.wants_logits == 1).count();
+        let grid = self.grid(cursor.stage, rows.len(), logit_rows);
+        let Self { config, weights, forms, buffers, .. } = self;
+        let Buffers { x, input, heads, ffn, scratch, workers, scratch_len, .. } = buffers;
+        let (source, width, forms, norm) = match cursor.stage {
+            Stage::AttentionInput => {
+                (&**x, config.hidden, forms.attention, weights.layer(cursor.layer, LayerTensor::AttentionNorm))
+            }
+            Stage::OutputInput => (&**heads, config.q_width(), forms.output, None),
+            Stage::FfnInput => (&**x, config.hidden, forms.ffn, weights.layer(cursor.layer, LayerTensor::FfnNorm)),
+            Stage::DownInput => (&**ffn, config.ffn, forms.down, None),
+            _ => (&**x, config.hidden, forms.head, weights.model(ModelTensor::OutputNorm)),
+        };
+        let scratch = worker_scratch(scratch, *workers, *scratch_len)?;
+        for_each_tile(parallel, &tiles(input, grid, take)?, &scratch, &|tile, scratch| {
+            let index = tile.rows().start;
+            let row = match cursor.stage {
+                Stage::HeadInput => logit_row(rows, index).ok_or(Fault::Internal)?,
+                _ => index,
+            };
+            let source = row_of(source, row, width).ok_or(Fault::Internal)?;
+            let out = tile.row_mut(index).ok_or(Fault::Internal)?;
+            let Some(norm) = norm else { return forms.prepare(source, out) };
+            let normed = scratch.get_mut(..width).ok_or(Fault::Internal)?;
+            rms_norm(source, norm.row(0).ok_or(Fault::Internal)?, config.norm_epsilon, normed);
+            forms.prepare(normed, out)
+        })
+    }
+
+    /// Writes K and V of the rows `take` into the cache.
+    fn store(&mut self, layer: usize, take: Range<usize>, rows: &[Row], cache: &mut KvCache<'_>) -> Result<(), Fault> {
+        let (q_width, kv_width) = (self.config.q_width(), self.config.kv_width());
+        for index in take {
+            let row = rows.get(index).ok_or(Fault::Internal)?;
+            let qkv = row_of(self.buffers.qkv, index, q_width + 2 * kv_width).ok_or(Fault::Internal)?;
+            let kv = qkv.get(q_width..).and_then(|kv| kv.split_at_checked(kv_width));
+            let (k, v) = kv.ok_or(Fault::Internal)?;
+            cache.write_row(row.seq(), layer, row.position as usize, k, v).map_err(|error| match error {
+                CacheError::NonFinite => Fault::NonFinite,
+                _ => Fault::Internal,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Forms {
+    fn of(model: &Model<'_>) -> Self {
+        use LayerTensor::{AttentionOutput, Down, Gate, K, Q, Up, V};
+        let gguf = model.gguf();
+        Self {
+            attention: InputForms::of(layer_dtypes(gguf, &[Q, K, V])),
+            output: InputForms::of(layer_dtypes(gguf, &[AttentionOutput])),
+            ffn: InputForms::of(layer_dtypes(gguf, &[Gate, Up])),
+            down: InputForms::of(layer_dtypes(gguf, &[Down])),
+            head: InputForms::of(output_dtype(gguf)),
+        }
+    }
+}
+
+impl<'a> Buffers<'a> {
+    fn carve(arena: &mut Arena<'a>, config: &Config, forms: &Forms, capacity: Capacity) -> Result<Self, MemoryError> {
+        let Capacity { rows, logit_rows, context, workers } = capacity;
+        let matrix = |rows: usize, cols: usize| rows.checked_mul(cols).ok_or(MemoryError::TooLarge);
+        let words = [
+            forms.attention.words(config.hidden),
+            forms.output.words(config.q_width()),
+            forms.ffn.words(config.hidden),
+            forms.down.words(config.ffn),
+            forms.head.words(config.hidden),
+        ];
+        let words = words.into_iter().try_fold(0, |max, words| words.map(|words| words.max(max)));
+        let input_words = words.ok_or(MemoryError::TooLarge)?;
+        let attention = attend_scratch(config.group(), config.head_dim, context).ok_or(MemoryError::TooLarge)?;
+        let scratch_len = attention.max(config.hidden);
+        Ok(Self {
+            x: arena.slice("residual stream", matrix(rows, config.hidden)?)?,
+            input: arena.slice("layer inputs", matrix(rows.max(logit_rows), input_words)?)?,
+            input_words,
+            qkv: arena.slice("q, k, v", matrix(rows, config.q_width() + 2 * config.kv_width())?)?,
+            heads: arena.slice("attention output", matrix(rows, config.q_width())?)?,
+            ffn: arena.slice("feed-forward", matrix(rows, config.ffn)?)?,
+            rotations: arena.slice("rotations", matrix(rows, config.rope.dims)?)?,
+            logits: arena.slice("logits", matrix(logit_rows, config.vocab)?)?,
+            scratch: arena.slice("worker scratch", matrix(workers, scratch_len)?)?,
+            workers,
+            scratch_len,
+        })
+    }
+}
+
+/// Norms and rotates the heads of Q and K in one row of `[q, k, v]`.
+fn rotate_heads(
+    config: &Config,
+    norms: [Option<TensorView<'_>>; 2],
+    rotations: &[f32],
+    qkv: &mut [f32],
+) -> Option<()> {
+    let (q, kv) = qkv.split_at_mut_checked(config.q_width())?;
+    let k = kv.get_mut(..config.kv_width())?;
+    for (heads, norm) in [q, k].into_iter().zip(norms) {
+        for head in heads.chunks_exact_mut(config.head_dim.max(1)) {
+            if let Some(norm) = norm {
+                rms_norm_in_place(head, norm.row(0)?, config.norm_epsilon);
+            }
+            rotate(head, rotations, config.rope.pairs);
+        }
+    }
+    Some(())
+}
+
+/// A linear layer alone in its stage.
+fn linear_tiles(
+    parallel: &dyn Parallel,
+    tiles: &Tiles<'_, f32>,
+    scratch: &Tiles<'_, f32>,
+    weights: Option<TensorView<'_>>,
+    inputs: &InputRows<'_>,
+    put: impl Fn(&mut f32, f32) + Sync,
+) -> Result<(), Fault> {
+    let weights = weights.ok_or(Fault::Internal)?;
+    for_each_tile(parallel, tiles, scratch, &|tile: &mut Tile<'_, f32>, _| {
+        linear(weights, 0, inputs, tile, &put).ok_or(Fault::Internal)
+    })
+}
+
+fn tiles<T>(data: &mut [T], grid: Grid, take: Range<usize>) -> Result<Tiles<'_, T>, Fault> {
+    let matrix = Matrix::new(data, grid.rows, grid.cols).ok_or(Fault::Internal)?;
+    matrix.tiles(grid.tile_rows, grid.tile_cols, take).ok_or(Fault::Internal)
+}
+
+fn worker_scratch(scratch: &mut [f32], workers: usize, len: usize) -> Result<Tiles<'_, f32>, Fault> {
+    let matrix = Matrix::new(scratch, workers, len).ok_or(Fault::Internal)?;
+    matrix.tiles(1, len, 0..workers).ok_or(Fault::Internal)
+}
+
+fn row_of(data: &[f32], row: usize, width: usize) -> Option<&[f32]> {
+    let start = row.checked_mul(width)?;
+    data.get(start..start.checked_add(width)?)
+}
+
+/// The row of the batch that is the `index`-th with logits.
+fn logit_row(rows: &[Row], index: usize) -> Option<usize> {
+    rows.iter().enumerate().filter(|(_, row)| row.wants_logits == 1).nth(index).map(|(row, _)| row)
+}

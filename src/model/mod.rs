@@ -1,0 +1,70 @@
+//! Models: what a GGUF file computes, where its weights are, and the forward pass.
+
+mod arch;
+mod config;
+mod error;
+mod forward;
+mod stage;
+mod weights;
+
+pub use config::{Config, Rope};
+pub use error::ModelError;
+pub(crate) use forward::{Capacity, Forward, Row};
+pub(crate) use stage::{Cursor, Stage};
+
+use gguf_rs_lite::{Gguf, Name};
+
+use crate::num::Xxh64;
+use config::Keys;
+
+/// A model in borrowed bytes: checked once, shared read-only by any number of engines and threads.
+#[derive(Clone, Copy, Debug)]
+pub struct Model<'m> {
+    gguf: Gguf<'m>,
+    config: Config,
+}
+
+impl<'m> Model<'m> {
+    /// Reads a GGUF file and checks that every tensor of its architecture is there in the right shape.
+    /// The weights are not touched, and no alignment of the bytes is assumed.
+    ///
+    /// # Errors
+    /// [`ModelError`], with the key, tensor or number that was wrong.
+    pub fn open(bytes: &'m [u8]) -> Result<Self, ModelError> {
+        let gguf = Gguf::parse(bytes)?;
+        let key = Name::new(b"general.architecture");
+        let name = gguf.get("general.architecture").ok_or(ModelError::MissingKey { key })?;
+        let name = name.as_bytes().ok_or(ModelError::BadValue { key })?;
+        let known = arch::ARCHITECTURES.iter().find(|architecture| architecture.name.as_bytes() == name);
+        let architecture = known.ok_or(ModelError::Architecture { name: Name::new(name) })?;
+        let config = (architecture.config)(&Keys { gguf: &gguf, architecture: architecture.name })?;
+        weights::validate(&gguf, &config)?;
+        Ok(Self { gguf, config })
+    }
+
+    /// What the model computes.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The file.
+    pub fn gguf(&self) -> &Gguf<'m> {
+        &self.gguf
+    }
+
+    /// A number that tells models apart: a hash of metadata, tensor descriptions and samples of every
+    /// tensor. Snapshots carry it. It reads up to 64 pages of each tensor.
+    pub fn fingerprint(&self) -> u64 {
+        const SAMPLE: usize = 64;
+        const SAMPLES: usize = 64;
+        let mut hasher = Xxh64::new();
+        hasher.update(self.gguf.metadata_bytes());
+        for info in self.gguf.tensors() {
+            let stride = (info.data().len() / SAMPLES).max(SAMPLE);
+            for sample in info.data().chunks(stride) {
+                hasher.update(sample.get(..SAMPLE).unwrap_or(sample));
+            }
+        }
+        hasher.finish()
+    }
+}
