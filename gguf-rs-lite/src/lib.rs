@@ -1,8 +1,8 @@
 //! Zero-copy reader for [GGUF](https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) files, versions 2 and 3.
 //!
-//! [`Gguf::parse`] takes the whole file as a byte slice (read, mapped or in flash) and checks it once: the header,
-//! every key and value, every tensor's type, shape and place. What it then hands out borrows from that slice. Nothing is
-//! copied or allocated, there is no `unsafe`, and no input makes it panic: a bad file is a [`GgufError`] that says
+//! [`Gguf::parse`] takes the whole file as a byte slice (read, mapped or in flash) and checks it once: header,
+//! every key and value, every tensor's type, shape and place. What it then hands out borrows from that slice. Nothing
+//! is copied or allocated, there is no `unsafe`, and no input makes it panic: a bad file is a [`GgufError`] that says
 //! what was wrong, and where.
 //!
 //! ```

@@ -101,7 +101,7 @@ impl<'a> Iterator for Tensors<'a> {
 
 impl ExactSizeIterator for Tensors<'_> {}
 
-/// Walks all descriptions for the first time; `cursor` is where they begin. Checks everything, the order of the data too.
+/// Walks all descriptions for the first time, from `cursor`. Checks everything, the order of the data too.
 pub(crate) fn check(mut cursor: Cursor<'_>, count: usize, data: Data<'_>) -> Result<(), GgufError> {
     let mut previous_end = 0;
     for _ in 0..count {
