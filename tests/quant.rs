@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gleed::num::Xxh64;
+use gleed::num::{ARITHMETIC_VERSION, Xxh64};
 use gleed::quant::{ActivationRow, Form, QuantizedRow, dequantize, dot, form, quantize_row, row_words};
 use gleed::tensor::Dtype;
 use proptest::prelude::*;
@@ -271,6 +271,32 @@ fn float_dots_follow_the_lane_rule() {
             assert_eq!(got.to_bits(), lanes[0].to_bits(), "{dtype} {len}");
         }
     }
+}
+
+/// On every machine the same. A change of this hash is a change of the arithmetic: raise its version.
+#[test]
+fn version_1_gives_these_bits() {
+    let (mut random, mut hasher) = (Random(5), Xxh64::new());
+    for dtype in Dtype::ALL {
+        let cols = 1024;
+        let x: Vec<f32> = (0..cols).map(|_| random.float()).collect();
+        let weights: Vec<f32> = (0..cols).map(|_| random.float()).collect();
+        let row: Vec<u8> = match dtype {
+            Dtype::F32 => weights.iter().flat_map(|w| w.to_le_bytes()).collect(),
+            Dtype::F16 => weights.iter().flat_map(|w| half::f16::from_f32(*w).to_le_bytes()).collect(),
+            Dtype::BF16 => weights.iter().flat_map(|w| half::bf16::from_f32(*w).to_le_bytes()).collect(),
+            _ => {
+                let mut row = random.bytes(dtype.row_bytes(cols).unwrap());
+                set_scales(dtype, &mut row, || random.float() * 0.1);
+                row
+            }
+        };
+        let mut words = vec![0; row_words(form(dtype), cols).unwrap()];
+        quantize_row(form(dtype), &x, &mut words).unwrap();
+        let x = ActivationRow::from_words(form(dtype), cols, &words).unwrap();
+        hasher.update(&dot(dtype, &row, x).unwrap().to_le_bytes());
+    }
+    assert_eq!((ARITHMETIC_VERSION, hasher.finish()), (1, 4_189_362_284_348_848_481));
 }
 
 #[test]

@@ -8,3 +8,8 @@ mod math;
 
 pub use hash::Xxh64;
 pub use math::{exp, is_finite, round_half_even, silu, sqrt, sum_lanes, tree16};
+
+/// The version of the arithmetic that `docs/arithmetic.md` specifies; raised whenever a rule changes bits.
+///
+/// Results are comparable, and snapshots exchangeable, only within one version.
+pub const ARITHMETIC_VERSION: u32 = 1;

@@ -2,7 +2,7 @@
 //!
 //! The scalar code here *is* the specification of the arithmetic; `docs/arithmetic.md` says the same in
 //! words, and every other kernel must equal it bit for bit. A format is a file that describes the bytes
-//! of a block and unpacks them, and one row in [`Format::of`]; what is computed with unpacked blocks is
+//! of a block and unpacks them, and one row in `Format::of`; what is computed with unpacked blocks is
 //! in `block`.
 
 mod activation;
