@@ -20,6 +20,7 @@
 extern crate std;
 
 pub mod cache;
+pub mod engine;
 pub mod error;
 pub mod kernels;
 pub mod mem;

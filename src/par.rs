@@ -34,6 +34,9 @@ impl Parallel for Serial {
     }
 }
 
+/// Fills a tile, with a worker's scratch.
+pub type TileBody<'b, T> = dyn Fn(&mut Tile<'_, T>, &mut [f32]) -> Result<(), Fault> + Sync + 'b;
+
 /// Calls `body` for every tile, on as many workers as there are rows of `scratch`, each with a row of its
 /// own, in the default floating-point environment. The worst fault of a tile is the result; the tiles that
 /// come after it are skipped.
@@ -44,7 +47,7 @@ pub fn for_each_tile<T: Send>(
     parallel: &dyn Parallel,
     tiles: &Tiles<'_, T>,
     scratch: &Tiles<'_, f32>,
-    body: &(dyn Fn(&mut Tile<'_, T>, &mut [f32]) -> Result<(), Fault> + Sync),
+    body: &TileBody<'_, T>,
 ) -> Result<(), Fault> {
     const DONE: u8 = 0;
     const NON_FINITE: u8 = 1;

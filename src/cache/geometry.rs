@@ -82,11 +82,6 @@ impl KvGeometry {
     pub fn blocks_per_sequence(&self) -> usize {
         self.context.div_ceil(BLOCK_TOKENS)
     }
-
-    /// Elements of the K tile (and of the V tile) of one head and layer in a block.
-    pub(super) fn tile_len(&self) -> usize {
-        self.head_dim * BLOCK_TOKENS
-    }
 }
 
 #[cfg(test)]

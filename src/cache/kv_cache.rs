@@ -4,7 +4,7 @@ use core::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::block::{BLOCK_TOKENS, BlockAllocator, BlockId};
+use super::block::{BLOCK_TOKENS, BlockAllocator};
 use super::error::CacheError;
 use super::geometry::{KvGeometry, MAX_GROUPS};
 use super::group::{BlockTable, Group};
@@ -223,6 +223,19 @@ impl<'a> KvCache<'a> {
         Ok(fork)
     }
 
+    /// Whether `rows` more tokens fit the sequence and the pool; the error says what is missing.
+    ///
+    /// # Errors
+    /// As [`KvCache::reserve`].
+    pub fn can_extend(&self, seq: SeqId, rows: usize) -> Result<(), CacheError> {
+        let len = self.idle(seq)?;
+        let (needed, context) = (len.saturating_add(rows), self.geometry.context);
+        if needed > context {
+            return Err(CacheError::ContextFull { needed, context });
+        }
+        self.check_room(|group| group.needed(seq.slot(), len, needed))
+    }
+
     /// Takes the blocks for tokens that follow the committed ones, a copy of a shared block included, and
     /// notes the tokens. Nothing that comes after can run out of blocks.
     ///
@@ -427,12 +440,9 @@ impl<'a> KvCache<'a> {
     }
 
     fn reserve_rows(&mut self, seq: SeqId, rows: usize) -> Result<(), CacheError> {
-        let (slot, len) = (seq.slot(), self.idle(seq)?);
-        let (needed, context) = (len.saturating_add(rows), self.geometry.context);
-        if needed > context {
-            return Err(CacheError::ContextFull { needed, context });
-        }
-        self.check_room(|group| group.needed(slot, len, needed))?;
+        self.can_extend(seq, rows)?;
+        let (slot, len) = (seq.slot(), self.seq_len(seq)?);
+        let needed = len + rows;
         for group in &mut self.groups {
             group.extend(slot, len, needed, self.policy)?;
             for position in len..needed {

@@ -75,7 +75,9 @@ impl fmt::Display for ModelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gguf(error) => error.fmt(f),
-            Self::Architecture { name } => write!(f, "architecture {name} is not supported; one of {}", super::arch::NAMES),
+            Self::Architecture { name } => {
+                write!(f, "architecture {name} is not supported; one of {}", super::arch::NAMES)
+            }
             Self::MissingKey { key } => write!(f, "metadata key {key} is missing"),
             Self::BadValue { key } => write!(f, "metadata key {key} has an impossible value"),
             Self::Unsupported { key } => write!(f, "metadata key {key} asks for something that is not supported"),
@@ -84,7 +86,9 @@ impl fmt::Display for ModelError {
             Self::TensorShape { tensor, expected: [rows, cols], found: [found_rows, found_cols] } => {
                 write!(f, "tensor {tensor} must be [{rows}, {cols}], it is [{found_rows}, {found_cols}]")
             }
-            Self::TensorType { tensor, found } => write!(f, "tensor {tensor} has the unsupported type {}", found.name()),
+            Self::TensorType { tensor, found } => {
+                write!(f, "tensor {tensor} has the unsupported type {}", found.name())
+            }
             Self::TooMany { count, limit } => write!(f, "{count} layers or tensors, at most {limit} are accepted"),
         }
     }

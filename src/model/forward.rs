@@ -121,6 +121,14 @@ impl<'m, 'a> Forward<'m, 'a> {
         cursor.next(self.config.layers, logits)
     }
 
+    /// The number by which a fault in a stage is reported: its layer, or the number of layers for the logits.
+    pub(crate) fn reported_layer(&self, cursor: Cursor) -> usize {
+        match cursor.stage {
+            Stage::HeadInput | Stage::Head => self.config.layers,
+            _ => cursor.layer,
+        }
+    }
+
     /// Units of a stage for a batch of `rows` rows, `logit_rows` of which want logits.
     pub(crate) fn units(&self, stage: Stage, rows: usize, logit_rows: usize) -> usize {
         self.grid(stage, rows, logit_rows).units()
@@ -173,7 +181,8 @@ impl<'m, 'a> Forward<'m, 'a> {
         let logit_rows = rows.iter().filter(|row| row.wants_logits == 1).count();
         let grid = self.grid(cursor.stage, rows.len(), logit_rows);
         let Self { config, weights, forms, buffers, inverse_frequencies, score_scale } = self;
-        let Buffers { x, input, input_words, qkv, heads, ffn, rotations, logits, scratch, workers, scratch_len } = buffers;
+        let Buffers { x, input, input_words, qkv, heads, ffn, rotations, logits, scratch, workers, scratch_len } =
+            buffers;
         let scratch = worker_scratch(scratch, *workers, *scratch_len)?;
         let inputs = |cols, forms| InputRows::new(input, *input_words, cols, forms);
         let tensor = |tensor| weights.layer(layer, tensor);
@@ -259,7 +268,8 @@ impl<'m, 'a> Forward<'m, 'a> {
                 let weights = weights.ok_or(Fault::Internal)?;
                 for_each_tile(parallel, &tiles, &scratch, &|tile, _| {
                     linear(weights, 0, &inputs, tile, |y, value| *y = value).ok_or(Fault::Internal)?;
-                    let finite = tile.rows().all(|row| tile.row_mut(row).is_some_and(|y| y.iter().all(|&y| is_finite(y))));
+                    let finite =
+                        tile.rows().all(|row| tile.row_mut(row).is_some_and(|y| y.iter().all(|&y| is_finite(y))));
                     if finite { Ok(()) } else { Err(Fault::NonFinite) }
                 })
             }
@@ -367,12 +377,7 @@ impl<'a> Buffers<'a> {
 }
 
 /// Norms and rotates the heads of Q and K in one row of `[q, k, v]`.
-fn rotate_heads(
-    config: &Config,
-    norms: [Option<TensorView<'_>>; 2],
-    rotations: &[f32],
-    qkv: &mut [f32],
-) -> Option<()> {
+fn rotate_heads(config: &Config, norms: [Option<TensorView<'_>>; 2], rotations: &[f32], qkv: &mut [f32]) -> Option<()> {
     let (q, kv) = qkv.split_at_mut_checked(config.q_width())?;
     let k = kv.get_mut(..config.kv_width())?;
     for (heads, norm) in [q, k].into_iter().zip(norms) {

@@ -10,7 +10,7 @@ mod weights;
 pub use config::{Config, Rope};
 pub use error::ModelError;
 pub(crate) use forward::{Capacity, Forward, Row};
-pub(crate) use stage::{Cursor, Stage};
+pub(crate) use stage::Cursor;
 
 use gguf_rs_lite::{Gguf, Name};
 

@@ -108,7 +108,7 @@ impl<'m, 'a> Weights<'m, 'a> {
     pub(crate) fn carve(arena: &mut Arena<'a>, gguf: &Gguf<'m>, config: &Config) -> Result<Self, MemoryError> {
         let table = arena.slice("weight table", table_len(config).ok_or(MemoryError::TooLarge)?)?;
         table.fill(TensorRef::zeroed());
-        let mut weights = Self { file: gguf.bytes(), table };
+        let weights = Self { file: gguf.bytes(), table };
         for info in gguf.tensors() {
             let Some((index, spec)) = find(info.name(), config) else { continue };
             // The first one counts where a name occurs twice, as in `Gguf::tensor`.

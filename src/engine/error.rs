@@ -1,0 +1,78 @@
+//! Why a call of the engine was refused.
+
+use core::fmt;
+
+use crate::cache::CacheError;
+use crate::error::Fault;
+use crate::mem::MemoryError;
+
+/// Why a call of the engine was refused. The engine is as it was before the call, unless the variant says
+/// otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The memory does not fit the plan.
+    Memory(MemoryError),
+    /// The cache refused.
+    Cache(CacheError),
+    /// A token id that the model does not have.
+    Token {
+        /// Its index among the tokens given.
+        index: usize,
+        /// The id.
+        token: u32,
+        /// Ids are below this.
+        vocab: usize,
+    },
+    /// No tokens were given.
+    Empty,
+    /// Other sequences have unfinished work, and the call needs the engine for itself.
+    Busy,
+    /// The model computed an infinity or a NaN. The sequences of the batch keep their finished tokens and
+    /// lose those that were queued.
+    NonFinite {
+        /// The layer in which it was found; the number of layers for the logits.
+        layer: usize,
+    },
+    /// The engine contradicts itself: a defect of this library.
+    Internal,
+}
+
+impl EngineError {
+    pub(super) fn from_fault(fault: Fault, layer: usize) -> Self {
+        match fault {
+            Fault::NonFinite => Self::NonFinite { layer },
+            Fault::Internal => Self::Internal,
+        }
+    }
+}
+
+impl From<CacheError> for EngineError {
+    fn from(error: CacheError) -> Self {
+        Self::Cache(error)
+    }
+}
+
+impl From<MemoryError> for EngineError {
+    fn from(error: MemoryError) -> Self {
+        Self::Memory(error)
+    }
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory(error) => error.fmt(f),
+            Self::Cache(error) => error.fmt(f),
+            Self::Token { index, token, vocab } => {
+                write!(f, "token {token} at index {index} is not below the vocabulary's size, {vocab}")
+            }
+            Self::Empty => f.write_str("no tokens were given"),
+            Self::Busy => f.write_str("other sequences have unfinished work"),
+            Self::NonFinite { layer } => write!(f, "the model computed an infinity or a NaN in layer {layer}"),
+            Self::Internal => f.write_str("internal error of the engine"),
+        }
+    }
+}
+
+impl core::error::Error for EngineError {}

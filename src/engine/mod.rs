@@ -1,0 +1,244 @@
+//! The engine: sequences, batches of rows, and steps of bounded work.
+//!
+//! The paved path: [`Model::open`], [`Plan::new`], [`Engine::new`] in memory of the caller, then
+//! [`Engine::open`], [`Engine::prefill`] and [`Engine::decode_step`]. A host that has a frame to draw uses
+//! what these are made of: [`Engine::queue`] and [`Engine::step`].
+
+mod error;
+mod plan;
+mod step;
+
+pub use error::EngineError;
+pub use plan::{Limits, Plan, PlanError};
+pub use step::{Logits, Step};
+
+use crate::cache::{KvCache, SeqId};
+use crate::kernels::fpenv;
+use crate::mem::{Arena, MemoryError};
+use crate::model::{Capacity, Cursor, Forward, Model, Row};
+use crate::par::{Parallel, Serial};
+use step::{Phase, Queue};
+
+/// A model, its sequences and the batch in progress, in the caller's memory.
+pub struct Engine<'m, 'a> {
+    model: Model<'m>,
+    parts: Parts<'m, 'a>,
+    parallel: &'a dyn Parallel,
+    phase: Phase,
+    /// Rows of the batch in progress, or of the last one.
+    batch: usize,
+    /// The sequence slot that comes first in the next batch.
+    turn: usize,
+}
+
+impl core::fmt::Debug for Engine<'_, '_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Engine").field("phase", &self.phase).field("batch", &self.batch).finish_non_exhaustive()
+    }
+}
+
+/// What an engine takes from its memory.
+struct Parts<'m, 'a> {
+    cache: KvCache<'a>,
+    /// Queued tokens, per sequence slot.
+    queues: &'a mut [Queue],
+    /// Rows of a batch.
+    rows: &'a mut [Row],
+    forward: Forward<'m, 'a>,
+    logit_rows: usize,
+}
+
+impl<'m, 'a> Parts<'m, 'a> {
+    fn carve(arena: &mut Arena<'a>, model: &Model<'m>, limits: &Limits) -> Result<Self, MemoryError> {
+        let capacity = Capacity {
+            rows: limits.rows,
+            logit_rows: limits.logit_rows,
+            context: limits.context,
+            workers: limits.workers,
+        };
+        let queues = arena.slice("queues", limits.sequences)?;
+        queues.fill(Queue::EMPTY);
+        Ok(Self {
+            queues,
+            rows: arena.slice("batch rows", limits.rows)?,
+            forward: Forward::carve(arena, model, capacity)?,
+            cache: KvCache::carve(arena, limits.geometry(model))?,
+            logit_rows: limits.logit_rows,
+        })
+    }
+
+    fn units_per_token(&self) -> usize {
+        let mut units = 0;
+        let mut cursor = Some(Cursor::START);
+        while let Some(at) = cursor {
+            units += self.forward.units(at.stage, 1, 1);
+            cursor = self.forward.next(at, true);
+        }
+        units
+    }
+}
+
+impl<'m, 'a> Engine<'m, 'a> {
+    /// An engine with no sequences. `memory` starts at a multiple of [`Plan::alignment`] and has at least
+    /// [`Plan::bytes`] bytes; the pages of keys and values are not touched.
+    ///
+    /// # Errors
+    /// [`EngineError::Memory`], with what is needed.
+    pub fn new(model: &Model<'m>, plan: &Plan, memory: &'a mut [u8]) -> Result<Self, EngineError> {
+        let (needed, given) = (plan.bytes(), memory.len());
+        let mut arena = Arena::new(memory)?;
+        if given < needed {
+            return Err(MemoryError::TooSmall { needed, given }.into());
+        }
+        let parts = fpenv::with_default(|| Parts::carve(&mut arena, model, plan.limits()))?;
+        Ok(Self { model: *model, parts, parallel: &Serial, phase: Phase::Idle, batch: 0, turn: 0 })
+    }
+
+    /// Lets a host's threads work. At most as many as `Limits::workers` are used.
+    pub fn set_parallel(&mut self, parallel: &'a dyn Parallel) {
+        self.parallel = parallel;
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Model<'m> {
+        &self.model
+    }
+
+    /// The cache, to look at.
+    pub fn cache(&self) -> &KvCache<'a> {
+        &self.parts.cache
+    }
+
+    /// The cache, to set keys and values from outside.
+    ///
+    /// # Errors
+    /// [`EngineError::Busy`] while any sequence has unfinished work.
+    pub fn cache_mut(&mut self) -> Result<&mut KvCache<'a>, EngineError> {
+        self.check_idle()?;
+        Ok(&mut self.parts.cache)
+    }
+
+    /// Opens an empty sequence.
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`] where all that the limits allow are open.
+    pub fn open(&mut self) -> Result<SeqId, EngineError> {
+        Ok(self.parts.cache.open()?)
+    }
+
+    /// Closes a sequence and frees its blocks.
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`]: unknown, or busy (cancel it first).
+    pub fn close(&mut self, seq: SeqId) -> Result<(), EngineError> {
+        self.check_quiet(seq)?;
+        Ok(self.parts.cache.close(seq)?)
+    }
+
+    /// Opens a sequence that continues the first `keep` tokens of another; see [`KvCache::fork`].
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`].
+    pub fn fork(&mut self, seq: SeqId, keep: usize) -> Result<SeqId, EngineError> {
+        self.check_quiet(seq)?;
+        Ok(fpenv::with_default(|| self.parts.cache.fork(seq, keep))?)
+    }
+
+    /// Keeps only the first `keep` tokens of a sequence.
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`].
+    pub fn rewind(&mut self, seq: SeqId, keep: usize) -> Result<(), EngineError> {
+        self.check_quiet(seq)?;
+        Ok(self.parts.cache.rewind(seq, keep)?)
+    }
+
+    /// Empties a sequence.
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`].
+    pub fn reset(&mut self, seq: SeqId) -> Result<(), EngineError> {
+        self.rewind(seq, 0)
+    }
+
+    /// Tokens in a sequence.
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`].
+    pub fn seq_len(&self, seq: SeqId) -> Result<usize, EngineError> {
+        Ok(self.parts.cache.seq_len(seq)?)
+    }
+
+    /// Whether `tokens` more tokens fit a sequence and the pool; the error says what is missing.
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`]: what [`Engine::queue`] would answer.
+    pub fn can_extend(&self, seq: SeqId, tokens: usize) -> Result<(), EngineError> {
+        Ok(self.parts.cache.can_extend(seq, tokens)?)
+    }
+
+    /// Appends tokens to a sequence, in chunks of at most `Limits::rows`, and returns the logits of the
+    /// last one: `[vocab]`, valid until the next call that changes the engine.
+    ///
+    /// After an error the sequence is as long as before.
+    ///
+    /// # Errors
+    /// As [`Engine::queue`] and [`Engine::step`]; [`EngineError::Busy`] while any sequence has unfinished
+    /// work.
+    pub fn prefill(&mut self, seq: SeqId, tokens: &[u32]) -> Result<&[f32], EngineError> {
+        self.run_alone(seq, tokens, Logits::Last, &mut |_, _| {})?;
+        self.logits(seq).ok_or(EngineError::Internal)
+    }
+
+    /// [`Engine::prefill`] with the logits of every token: `on_row(position, logits)` in order.
+    ///
+    /// # Errors
+    /// As [`Engine::prefill`].
+    pub fn prefill_rows(
+        &mut self,
+        seq: SeqId,
+        tokens: &[u32],
+        mut on_row: impl FnMut(usize, &[f32]),
+    ) -> Result<(), EngineError> {
+        self.run_alone(seq, tokens, Logits::All, &mut on_row)
+    }
+
+    /// Appends one token to a sequence and returns its logits: `[vocab]`, valid until the next call that
+    /// changes the engine.
+    ///
+    /// # Errors
+    /// As [`Engine::prefill`].
+    pub fn decode_step(&mut self, seq: SeqId, token: u32) -> Result<&[f32], EngineError> {
+        self.prefill(seq, &[token])
+    }
+
+    fn run_alone(
+        &mut self,
+        seq: SeqId,
+        tokens: &[u32],
+        logits: Logits,
+        on_row: &mut dyn FnMut(usize, &[f32]),
+    ) -> Result<(), EngineError> {
+        self.check_idle()?;
+        let length = self.seq_len(seq)?;
+        self.queue(seq, length, tokens, logits)?;
+        loop {
+            match self.step(usize::MAX) {
+                Ok(Step::Idle) => return Ok(()),
+                Ok(_) => {
+                    for (_, position, logits) in self.results() {
+                        on_row(position, logits);
+                    }
+                    if !self.is_busy() {
+                        return Ok(());
+                    }
+                }
+                Err(error) => {
+                    // The batch was dropped; chunks before it are finished tokens, which go, too.
+                    self.parts.cache.rewind(seq, length)?;
+                    return Err(error);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! How much memory an engine needs, for given limits, before anything runs.
+
+use core::fmt;
+
+use super::Parts;
+use crate::cache::{BLOCK_TOKENS, KvGeometry, KvKind, KvType, SeqId};
+use crate::kernels::Level;
+use crate::mem::{ALIGN, Arena, MemoryError, Section};
+use crate::model::Model;
+
+/// What an engine must be able to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Sequences at a time.
+    pub sequences: usize,
+    /// Tokens per sequence; 0 stands for what the model was trained on, but at most 4096.
+    pub context: usize,
+    /// Rows per batch: how many tokens of prompts or of different sequences run together.
+    pub rows: usize,
+    /// How many of these can have logits; at most `rows`.
+    pub logit_rows: usize,
+    /// How keys and values are kept.
+    pub kv_kind: KvKind,
+    /// Their element type.
+    pub kv_type: KvType,
+    /// Blocks of 16 tokens in the pool; 0 stands for as many as all sequences at full length need. The
+    /// kind `basic` reserves that many in any case.
+    pub kv_blocks: usize,
+    /// Threads that work at the same time.
+    pub workers: usize,
+    /// The instruction set that the kernels use.
+    pub level: Level,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            sequences: 1,
+            context: 0,
+            rows: 64,
+            logit_rows: 1,
+            kv_kind: KvKind::default(),
+            kv_type: KvType::default(),
+            kv_blocks: 0,
+            workers: 1,
+            level: Level::detect(),
+        }
+    }
+}
+
+/// Why limits were refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A limit is outside of its range.
+    Limit {
+        /// Its name.
+        name: &'static str,
+        /// The value given.
+        given: usize,
+        /// The smallest that is possible.
+        min: usize,
+        /// The largest that is possible.
+        max: usize,
+    },
+    /// The memory can not be addressed.
+    Memory(MemoryError),
+}
+
+impl From<MemoryError> for PlanError {
+    fn from(error: MemoryError) -> Self {
+        Self::Memory(error)
+    }
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Limit { name, given, min, max } => write!(f, "limit {name} is {given}, it must be {min} to {max}"),
+            Self::Memory(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for PlanError {}
+
+/// The memory of an engine: its size, and what lies where in it.
+#[derive(Debug)]
+pub struct Plan {
+    limits: Limits,
+    arena: Arena<'static>,
+    units_per_token: usize,
+}
+
+impl Plan {
+    /// Computes sizes and offsets of all sections. Limits that are 0 for "default" are filled in.
+    ///
+    /// # Errors
+    /// [`PlanError`], with the limit that is out of range.
+    pub fn new(model: &Model<'_>, limits: &Limits) -> Result<Self, PlanError> {
+        let limits = limits.resolve(model)?;
+        let mut arena = Arena::measuring();
+        let parts = Parts::carve(&mut arena, model, &limits)?;
+        let units_per_token = parts.units_per_token();
+        Ok(Self { limits, arena, units_per_token })
+    }
+
+    /// Bytes that the engine needs: exactly this many are used.
+    pub fn bytes(&self) -> usize {
+        self.arena.used()
+    }
+
+    /// Alignment of the first byte.
+    pub fn alignment(&self) -> usize {
+        ALIGN
+    }
+
+    /// The sections in order.
+    pub fn sections(&self) -> &[Section] {
+        self.arena.sections()
+    }
+
+    /// The limits, defaults filled in.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Units of work for one token of one sequence, logits included; see `Engine::step`.
+    pub fn units_per_token(&self) -> usize {
+        self.units_per_token
+    }
+}
+
+impl fmt::Display for Plan {
+    /// A table of the sections.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Limits { sequences, context, rows, logit_rows, kv_kind, kv_type, kv_blocks, workers, level } = self.limits;
+        writeln!(f, "sequences {sequences}, context {context}, rows {rows}, logit rows {logit_rows}")?;
+        writeln!(f, "kv {kv_kind} {kv_type}, {kv_blocks} blocks of {BLOCK_TOKENS} tokens")?;
+        writeln!(f, "workers {workers}, level {}, {} units per token", level.name(), self.units_per_token)?;
+        writeln!(f, "{:>14} {:>14}  section", "offset", "bytes")?;
+        for section in self.sections() {
+            writeln!(f, "{:>14} {:>14}  {}", section.offset, section.bytes, section.name)?;
+        }
+        write!(f, "{:>14} {:>14}  total, aligned to {ALIGN}", "", self.bytes())
+    }
+}
+
+impl Limits {
+    /// Fills in the defaults and checks the ranges.
+    fn resolve(&self, model: &Model<'_>) -> Result<Self, PlanError> {
+        const DEFAULT_CONTEXT: usize = 4096;
+        let mut limits = *self;
+        if limits.context == 0 {
+            limits.context = model.config().context.min(DEFAULT_CONTEXT);
+        }
+        let full = limits.context.div_ceil(BLOCK_TOKENS).saturating_mul(limits.sequences);
+        if limits.kv_blocks == 0 || limits.kv_kind == KvKind::Basic {
+            limits.kv_blocks = full;
+        }
+        let checks = [
+            ("sequences", limits.sequences, SeqId::MAX),
+            ("context", limits.context, i32::MAX as usize),
+            ("rows", limits.rows, 1 << 16),
+            ("logit_rows", limits.logit_rows, limits.rows),
+            ("kv_blocks", limits.kv_blocks, full.min(i32::MAX as usize)),
+            ("workers", limits.workers, 1 << 10),
+        ];
+        match checks.into_iter().find(|&(_, given, max)| given == 0 || given > max) {
+            Some((name, given, max)) => Err(PlanError::Limit { name, given, min: 1, max }),
+            None => Ok(limits),
+        }
+    }
+
+    pub(super) fn geometry(&self, model: &Model<'_>) -> KvGeometry {
+        let config = model.config();
+        KvGeometry {
+            kind: self.kv_kind,
+            element: self.kv_type,
+            layers: config.layers,
+            groups: config.layer_groups,
+            kv_heads: config.kv_heads,
+            head_dim: config.head_dim,
+            sequences: self.sequences,
+            context: self.context,
+            blocks: self.kv_blocks,
+        }
+    }
+}

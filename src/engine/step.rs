@@ -1,0 +1,268 @@
+//! Queued tokens become batches of rows, and a batch is computed in steps of bounded work.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::{Engine, EngineError};
+use crate::cache::{CacheError, KvKind, SeqId};
+use crate::kernels::fpenv;
+use crate::model::{Cursor, Row};
+
+/// Which of the tokens queued want logits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Logits {
+    /// The last one.
+    #[default]
+    Last,
+    /// All of them.
+    All,
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Step {
+    /// The budget is used up; the next step goes on where this one stopped.
+    Yielded,
+    /// A batch is finished and rows of it have logits: see `Engine::results`.
+    Ready,
+    /// Nothing is queued.
+    Idle,
+}
+
+/// The tokens queued for a sequence: positions `next..end` are still to be computed.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Queue {
+    /// Bits of the sequence's handle.
+    sequence: u32,
+    next: u32,
+    end: u32,
+    /// The first position whose logits are wanted.
+    logits_from: u32,
+}
+
+impl Queue {
+    pub(super) const EMPTY: Self = Self { sequence: 0, next: 0, end: 0, logits_from: 0 };
+
+    fn is_empty(&self) -> bool {
+        self.next >= self.end
+    }
+}
+
+/// What the next unit of work belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// No batch is in progress.
+    Idle,
+    /// Shared blocks that the batch writes to are being copied, up to this row's.
+    Copy { row: usize },
+    /// The forward pass, at this unit of this stage.
+    Forward { cursor: Cursor, unit: usize },
+}
+
+impl<'m, 'a> Engine<'m, 'a> {
+    /// Queues tokens of a sequence, the first of which is at `position`: that must be the sequence's next
+    /// one. Blocks are taken now, so the work can not run out of memory later. Nothing is computed yet.
+    ///
+    /// # Errors
+    /// [`EngineError::Empty`], [`EngineError::Token`], [`EngineError::Cache`]: unknown, busy, wrong
+    /// position, context full, out of blocks.
+    pub fn queue(&mut self, seq: SeqId, position: usize, tokens: &[u32], logits: Logits) -> Result<(), EngineError> {
+        let vocab = self.model.config().vocab;
+        if tokens.is_empty() {
+            return Err(EngineError::Empty);
+        }
+        if let Some((index, &token)) = tokens.iter().enumerate().find(|&(_, &token)| token as usize >= vocab) {
+            return Err(EngineError::Token { index, token, vocab });
+        }
+        self.check_quiet(seq)?;
+        let expected = self.seq_len(seq)?;
+        if position != expected {
+            return Err(CacheError::Position { expected, given: position }.into());
+        }
+        self.parts.cache.reserve(seq, tokens)?;
+        let end = expected + tokens.len();
+        let queue = self.parts.queues.get_mut(seq.slot()).ok_or(EngineError::Internal)?;
+        *queue = Queue {
+            sequence: seq.to_bits(),
+            // Without a cache everything is computed again.
+            next: if self.parts.cache.kind() == KvKind::Off { 0 } else { expected as u32 },
+            end: end as u32,
+            logits_from: if logits == Logits::All { expected } else { end - 1 } as u32,
+        };
+        Ok(())
+    }
+
+    /// Drops what is queued for a sequence and not finished. Finished tokens stay; other sequences of a
+    /// batch in progress start that batch again, with the same results.
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`] for an unknown sequence.
+    pub fn cancel(&mut self, seq: SeqId) -> Result<(), EngineError> {
+        self.parts.cache.release(seq)?;
+        *self.parts.queues.get_mut(seq.slot()).ok_or(EngineError::Internal)? = Queue::EMPTY;
+        if self.phase != Phase::Idle && self.batch_rows().iter().any(|row| row.seq() == seq) {
+            self.drop_batch();
+        }
+        Ok(())
+    }
+
+    /// Computes at most `units` units of work on what is queued. A unit is a fraction of a layer's work
+    /// (about 2^18 multiplications); `Plan::units_per_token` says how many make a token. The results do not
+    /// depend on how the work is cut into steps.
+    ///
+    /// Call it until it answers [`Step::Ready`], take the logits, queue more, and so on.
+    ///
+    /// # Errors
+    /// [`EngineError::NonFinite`]: the sequences of the batch keep their finished tokens.
+    pub fn step(&mut self, units: usize) -> Result<Step, EngineError> {
+        fpenv::with_default(|| self.step_in_default_environment(units))
+    }
+
+    /// The rows with logits of the last batch: sequence, position, `[vocab]`. Empty while a batch is in
+    /// progress.
+    pub fn results(&self) -> impl Iterator<Item = (SeqId, usize, &[f32])> {
+        let rows = if self.phase == Phase::Idle { self.batch_rows() } else { &[] };
+        let rows = rows.iter().filter(|row| row.wants_logits == 1).enumerate();
+        rows.filter_map(|(index, row)| Some((row.seq(), row.position as usize, self.parts.forward.logits(index)?)))
+    }
+
+    /// The logits of the last row of a sequence in [`Engine::results`]: `[vocab]`.
+    pub fn logits(&self, seq: SeqId) -> Option<&[f32]> {
+        self.results().filter(|&(owner, _, _)| owner == seq).last().map(|(_, _, logits)| logits)
+    }
+
+    /// Whether any sequence has unfinished work.
+    pub fn is_busy(&self) -> bool {
+        self.parts.queues.iter().any(|queue| !queue.is_empty())
+    }
+
+    pub(super) fn check_idle(&self) -> Result<(), EngineError> {
+        if self.is_busy() { Err(EngineError::Busy) } else { Ok(()) }
+    }
+
+    /// Whether a sequence has no unfinished work.
+    pub(super) fn check_quiet(&self, seq: SeqId) -> Result<(), EngineError> {
+        let sequence = seq.to_bits();
+        let queue = self.parts.queues.get(seq.slot());
+        match queue.is_some_and(|queue| !queue.is_empty() && queue.sequence == sequence) {
+            true => Err(CacheError::Busy { sequence }.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn step_in_default_environment(&mut self, units: usize) -> Result<Step, EngineError> {
+        let mut budget = units;
+        loop {
+            match self.phase {
+                Phase::Idle if !self.is_busy() => return Ok(Step::Idle),
+                _ if budget == 0 => return Ok(Step::Yielded),
+                Phase::Idle => self.begin_batch(),
+                Phase::Copy { row } => budget -= self.copy(row)?,
+                Phase::Forward { cursor, unit } => match self.forward(cursor, unit, budget) {
+                    Ok(done) => budget -= done,
+                    Err(error) => {
+                        self.fail_batch()?;
+                        return Err(error);
+                    }
+                },
+            }
+            if self.phase == Phase::Idle && self.batch_rows().iter().any(|row| row.wants_logits == 1) {
+                return Ok(Step::Ready);
+            }
+        }
+    }
+
+    /// Takes the next rows from the queues, the sequences in turn.
+    fn begin_batch(&mut self) {
+        let slots = self.parts.queues.len();
+        let mut free_logits = self.parts.logit_rows;
+        self.batch = 0;
+        for slot in (self.turn..slots).chain(0..self.turn.min(slots)) {
+            let Some(queue) = self.parts.queues.get(slot).filter(|queue| !queue.is_empty()) else { continue };
+            let seq = SeqId::from_bits(queue.sequence);
+            for position in queue.next..queue.end {
+                let wants_logits = position >= queue.logits_from;
+                let Some(row) = self.parts.rows.get_mut(self.batch) else { break };
+                if wants_logits && free_logits == 0 {
+                    break;
+                }
+                free_logits -= usize::from(wants_logits);
+                let token = self.parts.cache.token(seq, position as usize).unwrap_or(0);
+                *row = Row::new(seq, position as usize, token, wants_logits);
+                self.batch += 1;
+            }
+        }
+        self.turn = if self.turn + 1 < slots { self.turn + 1 } else { 0 };
+        self.phase = Phase::Copy { row: 0 };
+    }
+
+    /// Copies one layer of a shared block; the number of units that took.
+    fn copy(&mut self, row: usize) -> Result<usize, EngineError> {
+        let Some(seq) = self.batch_rows().get(row).map(Row::seq) else {
+            self.phase = Phase::Forward { cursor: Cursor::START, unit: 0 };
+            return Ok(0);
+        };
+        if self.parts.cache.copy_unit(seq)? {
+            return Ok(1);
+        }
+        self.phase = Phase::Copy { row: row + 1 };
+        Ok(0)
+    }
+
+    /// Runs at most `budget` units of a stage; the number that was run.
+    fn forward(&mut self, cursor: Cursor, unit: usize, budget: usize) -> Result<usize, EngineError> {
+        let rows = self.parts.rows.get(..self.batch).unwrap_or_default();
+        let logit_rows = rows.iter().filter(|row| row.wants_logits == 1).count();
+        let units = self.parts.forward.units(cursor.stage, rows.len(), logit_rows);
+        let end = units.min(unit.saturating_add(budget));
+        let run = self.parts.forward.run(cursor, unit..end, rows, &mut self.parts.cache, self.parallel);
+        run.map_err(|fault| EngineError::from_fault(fault, self.parts.forward.reported_layer(cursor)))?;
+        if end < units {
+            self.phase = Phase::Forward { cursor, unit: end };
+        } else {
+            match self.parts.forward.next(cursor, logit_rows > 0) {
+                Some(cursor) => self.phase = Phase::Forward { cursor, unit: 0 },
+                None => self.finish_batch()?,
+            }
+        }
+        Ok(end - unit)
+    }
+
+    /// The rows become part of their sequences.
+    fn finish_batch(&mut self) -> Result<(), EngineError> {
+        for row in self.parts.rows.get(..self.batch).unwrap_or_default() {
+            let (seq, position) = (row.seq(), row.position);
+            // A row that was computed again, without a cache, is part of it already.
+            if position as usize >= self.parts.cache.seq_len(seq)? {
+                self.parts.cache.commit(seq, 1)?;
+            }
+            if let Some(queue) = self.parts.queues.get_mut(seq.slot()) {
+                queue.next = position + 1;
+            }
+        }
+        self.phase = Phase::Idle;
+        Ok(())
+    }
+
+    /// The sequences of the batch lose what they have queued.
+    fn fail_batch(&mut self) -> Result<(), EngineError> {
+        for row in self.parts.rows.get(..self.batch).unwrap_or_default() {
+            self.parts.cache.release(row.seq())?;
+            if let Some(queue) = self.parts.queues.get_mut(row.seq().slot()) {
+                *queue = Queue::EMPTY;
+            }
+        }
+        self.drop_batch();
+        Ok(())
+    }
+
+    fn drop_batch(&mut self) {
+        self.phase = Phase::Idle;
+        self.batch = 0;
+    }
+
+    fn batch_rows(&self) -> &[Row] {
+        self.parts.rows.get(..self.batch).unwrap_or_default()
+    }
+}
