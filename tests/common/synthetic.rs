@@ -251,7 +251,7 @@ fn spm_vocabulary(writer: &mut GgufWriter, vocab: usize) {
     tokens.extend(singles.chain(starts).chain(pairs).chain(longer).map(|piece| (piece, 1)));
     assert!(tokens.len() >= vocab, "a vocabulary of {vocab} is more than this makes");
     tokens.truncate(vocab);
-    let scores: Vec<f32> = (0..vocab).map(|id| -(id.saturating_sub(special) as f32)).collect();
+    let scores: Vec<f32> = (0..vocab).map(|id| 0.0 - id.saturating_sub(special) as f32).collect();
     let (pieces, kinds): (Vec<String>, Vec<i32>) = tokens.into_iter().unzip();
     writer
         .set("tokenizer.ggml.model", "llama")
