@@ -51,6 +51,32 @@ fn quantized_fixtures() {
     }
 }
 
+/// With activations rounded as llama.cpp rounds them, the reference is off by what llama.cpp is off.
+/// With scales in f32, as in blocks of 256, it even gives llama.cpp's own logits, until an activation is
+/// so near the middle between two codes that f32 and f64 take different ones.
+#[test]
+fn quantized_activations() {
+    for quant in Quant::load_all() {
+        let mut reference = Reference::with(&quant.gguf, dequantize);
+        let exact = reference.logits(&quant.prompt);
+        reference.int8_activations = true;
+        let rounded = reference.logits(&quant.prompt);
+        let error = rel_l2(&rounded.data, &exact.data);
+        let first_row = rel_l2(quant.llama_cpp.row(0), rounded.row(quant.positions[0]));
+        let other = quant.llama_cpp_error;
+        println!("{}: relative error {error:.5}, llama.cpp {other:.5}, first row {first_row:.1e}", quant.name);
+        if quant.name.ends_with("F16") {
+            assert_eq!(error, 0.0);
+            continue;
+        }
+        assert!((error / other - 1.0).abs() < 0.1, "{}: relative error {error} instead of {other}", quant.name);
+        // In Q4_K_M the first row already has such an activation.
+        if quant.blocks_of_256 && !quant.name.ends_with("Q4_K_M") {
+            at_most(1e-6, 0.0, first_row);
+        }
+    }
+}
+
 #[test]
 fn stories_260k() {
     let Some(model) = shared_file("models/stories260K/stories260K.gguf") else { return };

@@ -49,9 +49,13 @@ pub struct Quant {
     pub name: String,
     pub gguf: Vec<u8>,
     pub prompt: Vec<u32>,
+    /// Whether all its blocks are of 256, and so its activations.
+    pub blocks_of_256: bool,
     /// Indices into the prompt, one for each row of `ideal`.
     pub positions: Vec<usize>,
     pub ideal: Rows,
+    /// llama.cpp's own logits for the same rows.
+    pub llama_cpp: Rows,
     /// llama.cpp's relative L2 error over all positions of the prompt, fed as one batch.
     pub llama_cpp_error: f64,
 }
@@ -75,10 +79,12 @@ impl Quant {
         let json = json(&format!("quant/{model}.json"))?;
         Some(Self {
             name: format!("{model}-{dtype}"),
+            blocks_of_256: dtype.contains("_K") || dtype == "IQ4_XS",
             gguf: fixture(&format!("quant/{model}-{dtype}.gguf"))?,
             prompt: ids(&json["prompt"]),
             positions: indices(&json["positions"]),
             ideal: npy(&fixture(&format!("quant/{model}-{dtype}.ideal.npy"))?),
+            llama_cpp: npy(&fixture(&format!("quant/{model}-{dtype}.llamacpp.npy"))?),
             llama_cpp_error: number(&json["files"][dtype]["llama_cpp"]["batch"]["rel_err_48"]),
         })
     }

@@ -70,35 +70,13 @@ impl Real for f64 {
     }
 }
 
-/// `|actual - expected| / |expected|` in the L2 norm. NaN, and so no comparison holds, where
-/// anything is NaN.
+/// `|actual - expected| / |expected|` in the L2 norm. NaN, so that no comparison holds, where anything
+/// is NaN.
 pub fn rel_l2<A: Real, E: Real>(actual: &[A], expected: &[E]) -> f64 {
-    let mut error = SquaredError::default();
-    error.add(actual, expected);
-    error.relative()
-}
-
-/// The same over several rows together.
-#[derive(Clone, Copy, Default)]
-pub struct SquaredError {
-    difference: f64,
-    norm: f64,
-}
-
-impl SquaredError {
-    /// Adds one row.
-    pub fn add<A: Real, E: Real>(&mut self, actual: &[A], expected: &[E]) {
-        assert_eq!(actual.len(), expected.len(), "rows of different lengths");
-        for (a, e) in actual.iter().zip(expected) {
-            self.difference += (a.real() - e.real()).powi(2);
-            self.norm += e.real().powi(2);
-        }
-    }
-
-    /// `|actual - expected| / |expected|` of everything added.
-    pub fn relative(&self) -> f64 {
-        (self.difference / self.norm).sqrt()
-    }
+    assert_eq!(actual.len(), expected.len(), "rows of different lengths");
+    let difference: f64 = actual.iter().zip(expected).map(|(a, e)| (a.real() - e.real()).powi(2)).sum();
+    let norm: f64 = expected.iter().map(|e| e.real().powi(2)).sum();
+    (difference / norm).sqrt()
 }
 
 /// The index of the largest number; the lowest one where several are equal.

@@ -84,26 +84,36 @@ pub struct Trace {
 /// A model with its weights in f64.
 pub struct Reference {
     pub config: Config,
-    embedding: Rows,
+    /// Round what goes into a product with block-quantized weights to int8, one scale of amax / 127 for
+    /// each block, as Gleed and llama.cpp do. All else stays exact. Off at first.
+    pub int8_activations: bool,
+    embedding: Matrix,
     /// What the frequency of each rotary pair is divided by.
     pub rope_factors: Vec<f64>,
     layers: Vec<Layer>,
     output_norm: Vec<f64>,
-    output: Option<Rows>,
+    output: Option<Matrix>,
+}
+
+/// A weight matrix.
+struct Matrix {
+    rows: Rows,
+    /// Elements per block of its type.
+    block_len: usize,
 }
 
 struct Layer {
     attn_norm: Vec<f64>,
-    q: Rows,
-    k: Rows,
-    v: Rows,
-    attn_output: Rows,
+    q: Matrix,
+    k: Matrix,
+    v: Matrix,
+    attn_output: Matrix,
     q_norm: Option<Vec<f64>>,
     k_norm: Option<Vec<f64>>,
     ffn_norm: Vec<f64>,
-    gate: Rows,
-    up: Rows,
-    down: Rows,
+    gate: Matrix,
+    up: Matrix,
+    down: Matrix,
 }
 
 impl Reference {
@@ -117,11 +127,12 @@ impl Reference {
         let gguf = Gguf::parse(file).expect("a valid GGUF file");
         let mut weights = Weights::read(&gguf, dequantize);
         let embedding = weights.matrix("token_embd.weight");
-        let config = Config::read(&gguf, embedding.len());
+        let config = Config::read(&gguf, embedding.rows.len());
         let model = Self {
+            int8_activations: false,
             rope_factors: weights
                 .optional("rope_freqs.weight")
-                .map_or_else(|| vec![1.0; config.rope_dims / 2], |rows| rows.data),
+                .map_or_else(|| vec![1.0; config.rope_dims / 2], |factors| factors.rows.data),
             layers: (0..config.layers).map(|index| Layer::read(&mut weights, index)).collect(),
             output_norm: weights.vector("output_norm.weight"),
             output: weights.optional("output.weight"),
@@ -141,24 +152,24 @@ impl Reference {
     pub fn trace(&self, tokens: &[u32]) -> Trace {
         let mut x = Rows::zeros(tokens.len(), self.config.hidden);
         for (row, token) in tokens.iter().enumerate() {
-            x.row_mut(row).copy_from_slice(self.embedding.row(*token as usize));
+            x.row_mut(row).copy_from_slice(self.embedding.rows.row(*token as usize));
         }
         let mut residual = vec![x.clone()];
         for layer in &self.layers {
             x.add(&self.attention(layer, &norm(&x, &layer.attn_norm, self.config.norm_eps)));
-            x.add(&feed_forward(layer, &norm(&x, &layer.ffn_norm, self.config.norm_eps)));
+            x.add(&self.feed_forward(layer, &norm(&x, &layer.ffn_norm, self.config.norm_eps)));
             residual.push(x.clone());
         }
         let normed = norm(&x, &self.output_norm, self.config.norm_eps);
-        let logits = multiply(self.output.as_ref().unwrap_or(&self.embedding), &normed);
+        let logits = self.multiply(self.output.as_ref().unwrap_or(&self.embedding), &normed);
         Trace { residual, normed, logits }
     }
 
     fn attention(&self, layer: &Layer, x: &Rows) -> Rows {
         let Config { heads, kv_heads, head_dim, .. } = self.config;
-        let mut q = multiply(&layer.q, x);
-        let mut k = multiply(&layer.k, x);
-        let v = multiply(&layer.v, x);
+        let mut q = self.multiply(&layer.q, x);
+        let mut k = self.multiply(&layer.k, x);
+        let v = self.multiply(&layer.v, x);
         self.norm_heads(&mut q, layer.q_norm.as_deref());
         self.norm_heads(&mut k, layer.k_norm.as_deref());
         self.rotate(&mut q);
@@ -179,7 +190,32 @@ impl Reference {
                 }
             }
         }
-        multiply(&layer.attn_output, &out)
+        self.multiply(&layer.attn_output, &out)
+    }
+
+    fn feed_forward(&self, layer: &Layer, x: &Rows) -> Rows {
+        let mut inner = self.multiply(&layer.gate, x);
+        let up = self.multiply(&layer.up, x);
+        for (gate, up) in inner.data.iter_mut().zip(&up.data) {
+            *gate = *gate / (1.0 + (-*gate).exp()) * up;
+        }
+        self.multiply(&layer.down, &inner)
+    }
+
+    /// `x * weight^T`.
+    fn multiply(&self, weight: &Matrix, x: &Rows) -> Rows {
+        assert_eq!(weight.rows.cols, x.cols, "the shapes do not fit");
+        let mut x = x.clone();
+        if self.int8_activations && weight.block_len > 1 {
+            x.data.chunks_exact_mut(weight.block_len).for_each(round_to_int8);
+        }
+        let mut out = Rows::zeros(x.len(), weight.rows.len());
+        for (i, weight) in weight.rows.iter().enumerate() {
+            for (j, x) in x.iter().enumerate() {
+                out.row_mut(j)[i] = dot(weight, x);
+            }
+        }
+        out
     }
 
     /// RMS norm over each head, where the model has one.
@@ -209,15 +245,6 @@ impl Reference {
     }
 }
 
-fn feed_forward(layer: &Layer, x: &Rows) -> Rows {
-    let mut inner = multiply(&layer.gate, x);
-    let up = multiply(&layer.up, x);
-    for (gate, up) in inner.data.iter_mut().zip(&up.data) {
-        *gate = *gate / (1.0 + (-*gate).exp()) * up;
-    }
-    multiply(&layer.down, &inner)
-}
-
 /// `x / sqrt(mean(x^2) + eps) * weight` of every row.
 fn norm(x: &Rows, weight: &[f64], eps: f64) -> Rows {
     let mut out = x.clone();
@@ -235,16 +262,12 @@ fn softmax(scores: &[f64]) -> Vec<f64> {
     exp.iter().map(|e| e / sum).collect()
 }
 
-/// `x * weight^T`.
-fn multiply(weight: &Rows, x: &Rows) -> Rows {
-    assert_eq!(weight.cols, x.cols, "the shapes do not fit");
-    let mut out = Rows::zeros(x.len(), weight.len());
-    for (i, weight) in weight.iter().enumerate() {
-        for (j, x) in x.iter().enumerate() {
-            out.row_mut(j)[i] = dot(weight, x);
-        }
+/// Each element to the nearest multiple of amax / 127.
+fn round_to_int8(block: &mut [f64]) {
+    let amax = block.iter().fold(0f64, |max, x| max.max(x.abs()));
+    if amax > 0.0 {
+        block.iter_mut().for_each(|x| *x = (*x * 127.0 / amax).round_ties_even() * amax / 127.0);
     }
-    out
 }
 
 /// In eight sums, for speed.
@@ -295,8 +318,8 @@ impl Layer {
             k: weights.matrix(&name("attn_k")),
             v: weights.matrix(&name("attn_v")),
             attn_output: weights.matrix(&name("attn_output")),
-            q_norm: weights.optional(&name("attn_q_norm")).map(|rows| rows.data),
-            k_norm: weights.optional(&name("attn_k_norm")).map(|rows| rows.data),
+            q_norm: weights.optional(&name("attn_q_norm")).map(|norm| norm.rows.data),
+            k_norm: weights.optional(&name("attn_k_norm")).map(|norm| norm.rows.data),
             ffn_norm: weights.vector(&name("ffn_norm")),
             gate: weights.matrix(&name("ffn_gate")),
             up: weights.matrix(&name("ffn_up")),
@@ -306,27 +329,27 @@ impl Layer {
 }
 
 /// The tensors that are not used yet.
-struct Weights(HashMap<String, Rows>);
+struct Weights(HashMap<String, Matrix>);
 
 impl Weights {
     fn read(gguf: &Gguf<'_>, dequantize: Dequantize) -> Self {
         Self(gguf.tensors().map(|tensor| (tensor.name().to_string(), dequantized(&tensor, dequantize))).collect())
     }
 
-    fn optional(&mut self, name: &str) -> Option<Rows> {
+    fn optional(&mut self, name: &str) -> Option<Matrix> {
         self.0.remove(name)
     }
 
-    fn matrix(&mut self, name: &str) -> Rows {
+    fn matrix(&mut self, name: &str) -> Matrix {
         self.optional(name).unwrap_or_else(|| panic!("no tensor {name}"))
     }
 
     fn vector(&mut self, name: &str) -> Vec<f64> {
-        self.matrix(name).data
+        self.matrix(name).rows.data
     }
 }
 
-fn dequantized(tensor: &TensorInfo<'_>, other: Dequantize) -> Rows {
+fn dequantized(tensor: &TensorInfo<'_>, other: Dequantize) -> Matrix {
     let cols = tensor.dims().first().map_or(0, |&cols| cols as usize);
     let count = tensor.dims().iter().product::<u64>() as usize;
     let data = tensor.data();
@@ -342,7 +365,7 @@ fn dequantized(tensor: &TensorInfo<'_>, other: Dequantize) -> Rows {
         }
     };
     assert_eq!(data.len(), count, "{}", tensor.name());
-    Rows { cols, data }
+    Matrix { rows: Rows { cols, data }, block_len: tensor.ggml_type().block_len() }
 }
 
 /// IEEE binary16: one sign bit, five of exponent, ten of fraction.

@@ -30,7 +30,7 @@ def main():
         kept = {key: full[key] for key in QUANT_KEYS}
         kept["files"] = {}
         for dtype in types:
-            for end in ["gguf", "ideal.npy"]:
+            for end in ["gguf", "ideal.npy", "llamacpp.npy"]:
                 shutil.copyfile(source / f"quant/{model}-{dtype}.{end}", target / f"quant/{model}-{dtype}.{end}")
             file = full["files"][dtype]
             kept["files"][dtype] = {"sha256": file["sha256"], "llama_cpp": {"batch": file["llama_cpp"]["batch"]}}
