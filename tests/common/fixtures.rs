@@ -1,0 +1,154 @@
+//! The fixtures with logits of other engines: `parity/` and `quant/`, from `../shared/fixtures` or,
+//! those few that are committed, from `tests/data`.
+
+use serde_json::Value;
+
+use super::fixture;
+use super::reference::Rows;
+
+/// An F32 model with the reference's logits along a prompt and its greedy continuation.
+pub struct Parity {
+    pub gguf: Vec<u8>,
+    pub prompt: Vec<u32>,
+    /// What arg-max decoding appends to the prompt.
+    pub greedy: Vec<u32>,
+    /// Indices into prompt + greedy, one for each row of `logits`.
+    pub positions: Vec<usize>,
+    pub logits: Rows,
+    pub hidden_position: usize,
+    /// At `hidden_position`: the input of every layer, then the output of the final norm.
+    pub hidden: Rows,
+}
+
+impl Parity {
+    /// The names for the architectures that Gleed knows.
+    pub const NAMES: [&str; 3] = ["llama", "llama3-rope", "qwen3"];
+
+    /// The fixture `parity/NAME`; `None` where it is nowhere.
+    pub fn load(name: &str) -> Option<Self> {
+        let json = json(&format!("parity/{name}.json"))?;
+        Some(Self {
+            gguf: fixture(&format!("parity/{name}.gguf"))?,
+            prompt: ids(&json["prompt"]),
+            greedy: ids(&json["greedy"]),
+            positions: indices(&json["positions"]),
+            logits: rows(&json["logits"]),
+            hidden_position: index(&json["hidden_position"]),
+            hidden: rows(&json["hidden"]),
+        })
+    }
+
+    /// Prompt and greedy continuation.
+    pub fn sequence(&self) -> Vec<u32> {
+        [&self.prompt[..], &self.greedy].concat()
+    }
+}
+
+/// A quantized model with the logits of exact arithmetic on its weights, and llama.cpp's error.
+pub struct Quant {
+    pub name: String,
+    pub gguf: Vec<u8>,
+    pub prompt: Vec<u32>,
+    /// Whether all its blocks are of 256, and so its activations.
+    pub blocks_of_256: bool,
+    /// Indices into the prompt, one for each row of `ideal`.
+    pub positions: Vec<usize>,
+    pub ideal: Rows,
+    /// llama.cpp's own logits for the same rows.
+    pub llama_cpp: Rows,
+    /// llama.cpp's relative L2 error over all positions of the prompt, fed as one batch.
+    pub llama_cpp_error: f64,
+}
+
+impl Quant {
+    /// The models for the architectures that Gleed knows, and the types of each.
+    pub const ALL: [(&str, &[&str]); 3] = [
+        ("llama-small", &["F16", "BF16"]),
+        (
+            "llama",
+            &[
+                "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS",
+                "Q4_K_M", "Q5_K_M",
+            ],
+        ),
+        ("qwen3", &["Q4_0", "Q3_K", "Q4_K", "Q6_K"]),
+    ];
+
+    /// The fixture `quant/MODEL-DTYPE`; `None` where it is nowhere.
+    pub fn load(model: &str, dtype: &str) -> Option<Self> {
+        let json = json(&format!("quant/{model}.json"))?;
+        Some(Self {
+            name: format!("{model}-{dtype}"),
+            blocks_of_256: dtype.contains("_K") || dtype == "IQ4_XS",
+            gguf: fixture(&format!("quant/{model}-{dtype}.gguf"))?,
+            prompt: ids(&json["prompt"]),
+            positions: indices(&json["positions"]),
+            ideal: npy(&fixture(&format!("quant/{model}-{dtype}.ideal.npy"))?),
+            llama_cpp: npy(&fixture(&format!("quant/{model}-{dtype}.llamacpp.npy"))?),
+            llama_cpp_error: number(&json["files"][dtype]["llama_cpp"]["batch"]["rel_err_48"]),
+        })
+    }
+
+    /// All that are there.
+    pub fn load_all() -> impl Iterator<Item = Self> {
+        let names = Self::ALL.into_iter().flat_map(|(model, types)| types.iter().map(move |dtype| (model, *dtype)));
+        names.filter_map(|(model, dtype)| Self::load(model, dtype))
+    }
+}
+
+/// A fixture as JSON.
+pub fn json(path: &str) -> Option<Value> {
+    fixture(path).map(|bytes| parse_json(&bytes))
+}
+
+pub fn parse_json(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).expect("valid JSON")
+}
+
+pub fn ids(value: &Value) -> Vec<u32> {
+    indices(value).into_iter().map(|id| id as u32).collect()
+}
+
+pub fn indices(value: &Value) -> Vec<usize> {
+    value.as_array().expect("an array").iter().map(index).collect()
+}
+
+pub fn index(value: &Value) -> usize {
+    value.as_u64().expect("a natural number") as usize
+}
+
+pub fn number(value: &Value) -> f64 {
+    value.as_f64().expect("a number")
+}
+
+pub fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().expect("an array").iter().map(number).collect()
+}
+
+pub fn rows(value: &Value) -> Rows {
+    let rows: Vec<Vec<f64>> = value.as_array().expect("an array").iter().map(numbers).collect();
+    Rows { cols: rows[0].len(), data: rows.concat() }
+}
+
+/// A NumPy array of two dimensions, float32 or float64, in C order (format versions 1 to 3).
+pub fn npy(bytes: &[u8]) -> Rows {
+    assert_eq!(&bytes[..6], b"\x93NUMPY");
+    let (header_len, start) = match bytes[6] {
+        1 => (usize::from(u16::from_le_bytes([bytes[8], bytes[9]])), 10),
+        _ => (u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]) as usize, 12),
+    };
+    let header = std::str::from_utf8(&bytes[start..start + header_len]).expect("a text header");
+    assert!(header.contains("'fortran_order': False"), "{header}");
+    let shape = header.split_once("'shape': (").and_then(|(_, rest)| rest.split_once(')')).expect("a shape").0;
+    let shape: Vec<usize> = shape.split(',').filter_map(|dim| dim.trim().parse().ok()).collect();
+    let &[rows, cols] = &shape[..] else { panic!("{shape:?}: two dimensions expected") };
+    let body = &bytes[start + header_len..];
+    let data: Vec<f64> = if header.contains("'<f8'") {
+        body.as_chunks().0.iter().map(|number| f64::from_le_bytes(*number)).collect()
+    } else {
+        assert!(header.contains("'<f4'"), "{header}");
+        body.as_chunks().0.iter().map(|number| f64::from(f32::from_le_bytes(*number))).collect()
+    };
+    assert_eq!(data.len(), rows * cols);
+    Rows { cols, data }
+}

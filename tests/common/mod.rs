@@ -1,0 +1,115 @@
+//! What the integration tests share: where the data is, how wrong a vector is, models made in the
+//! test, and an independent reference.
+//!
+//! Every test file says `mod common;` and uses a part of it, hence the `dead_code` below.
+#![allow(dead_code, unreachable_pub, missing_debug_implementations)]
+
+pub mod fixtures;
+pub mod gguf_writer;
+pub mod random;
+pub mod reference;
+pub mod spm;
+pub mod synthetic;
+
+use std::path::{Path, PathBuf};
+
+use gguf_rs_lite::GgmlType;
+use gleed::tensor::Dtype;
+
+/// The bytes of `path` in the reference data beside the checkout; `None`, with a line that says so,
+/// where that is not there. A file that is missing from it fails the test, and so does the absence of
+/// all of it where the environment variable `GLEED_REQUIRE_SHARED` is 1.
+pub fn shared_file(path: &str) -> Option<Vec<u8>> {
+    let found = shared().map(|folder| read(&folder.join(path)));
+    if found.is_none() {
+        println!("skipped: ../shared is not there ({path})");
+    }
+    found
+}
+
+/// The bytes of a fixture such as `parity/qwen3.gguf`: from `../shared/fixtures`, else from
+/// `tests/data`, else `None` as [`shared_file`] does.
+pub fn fixture(path: &str) -> Option<Vec<u8>> {
+    let committed = committed(path);
+    if shared().is_none() && committed.is_file() {
+        return Some(read(&committed));
+    }
+    shared_file(&format!("fixtures/{path}"))
+}
+
+/// Where the committed copy of a fixture is, if it has one.
+pub fn committed(path: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data")).join(path)
+}
+
+fn shared() -> Option<PathBuf> {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared"));
+    let required = std::env::var("GLEED_REQUIRE_SHARED").is_ok_and(|value| value == "1");
+    assert!(folder.is_dir() || !required, "GLEED_REQUIRE_SHARED is 1 and {} is not there", folder.display());
+    folder.is_dir().then(|| folder.to_path_buf())
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A number that can be compared with a reference.
+pub trait Real: Copy {
+    fn real(self) -> f64;
+}
+
+impl Real for f32 {
+    fn real(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Real for f64 {
+    fn real(self) -> f64 {
+        self
+    }
+}
+
+/// `|actual - expected| / |expected|` in the L2 norm. NaN, so that no comparison holds, where anything
+/// is NaN.
+pub fn rel_l2<A: Real, E: Real>(actual: &[A], expected: &[E]) -> f64 {
+    assert_eq!(actual.len(), expected.len(), "rows of different lengths");
+    let difference: f64 = actual.iter().zip(expected).map(|(a, e)| (a.real() - e.real()).powi(2)).sum();
+    let norm: f64 = expected.iter().map(|e| e.real().powi(2)).sum();
+    (difference / norm).sqrt()
+}
+
+/// The index of the largest number; the lowest one where several are equal.
+pub fn argmax<T: Real>(row: &[T]) -> u32 {
+    let mut best = 0;
+    for (index, value) in row.iter().enumerate() {
+        if value.real() > row[best].real() {
+            best = index;
+        }
+    }
+    best as u32
+}
+
+/// Gleed's own dequantization, for the formats that the reference does not know itself; other tests
+/// compare it bit for bit with ggml's.
+pub fn dequantize(kind: GgmlType, data: &[u8], out: &mut [f32]) {
+    let dtype = Dtype::from_ggml(kind.number()).unwrap_or_else(|| panic!("type {}", kind.number()));
+    gleed::quant::dequantize(dtype, data, out).expect("whole blocks");
+}
+
+/// Memory for an engine, at a multiple of 64 bytes.
+pub struct Memory(Vec<CacheLine>, usize);
+
+#[repr(C, align(64))]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct CacheLine([u8; 64]);
+
+impl Memory {
+    pub fn new(bytes: usize) -> Self {
+        Self(vec![CacheLine([0xA5; 64]); bytes.div_ceil(64)], bytes)
+    }
+
+    pub fn bytes(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.0)[..self.1]
+    }
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Copy the committed fixtures from the full set:  python trim.py ../../../shared/fixtures
+
+The GGUF and .npy files are copied as they are; of the JSON files only what the tests read is kept.
+"""
+
+import json
+import pathlib
+import shutil
+import sys
+
+PARITY = ["llama3-rope", "qwen3"]
+QUANT = {"llama-small": ["F16"], "qwen3": ["Q4_K"]}
+PARITY_KEYS = ["name", "gguf_sha256", "prompt", "greedy", "positions", "logits", "hidden_position", "hidden"]
+QUANT_KEYS = ["model", "prompt", "positions", "llama_cpp_build", "llama_cpp_settings"]
+
+
+def write(path, document):
+    path.write_text(json.dumps(document, separators=(",", ":")) + "\n")
+
+
+def main():
+    source, target = pathlib.Path(sys.argv[1]), pathlib.Path(__file__).parent
+    for name in PARITY:
+        shutil.copyfile(source / f"parity/{name}.gguf", target / f"parity/{name}.gguf")
+        full = json.loads((source / f"parity/{name}.json").read_text())
+        write(target / f"parity/{name}.json", {key: full[key] for key in PARITY_KEYS})
+    for model, types in QUANT.items():
+        full = json.loads((source / f"quant/{model}.json").read_text())
+        kept = {key: full[key] for key in QUANT_KEYS}
+        kept["files"] = {}
+        for dtype in types:
+            for end in ["gguf", "ideal.npy", "llamacpp.npy"]:
+                shutil.copyfile(source / f"quant/{model}-{dtype}.{end}", target / f"quant/{model}-{dtype}.{end}")
+            file = full["files"][dtype]
+            kept["files"][dtype] = {"sha256": file["sha256"], "llama_cpp": {"batch": file["llama_cpp"]["batch"]}}
+        write(target / f"quant/{model}.json", kept)
+
+
+if __name__ == "__main__":
+    main()

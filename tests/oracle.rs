@@ -1,0 +1,209 @@
+//! The oracle itself against others: before it judges Gleed, the f64 reference of these tests has to
+//! agree with logits, greedy ids and losses that other programs computed.
+
+mod common;
+
+use common::fixtures::{self, Parity, Quant};
+use common::reference::{Reference, Rows};
+use common::synthetic::SyntheticModel;
+use common::{argmax, committed, dequantize, rel_l2, shared_file, spm};
+use gguf_rs_lite::Gguf;
+use gleed::tensor::Dtype;
+use serde_json::Value;
+
+/// The largest relative L2 error of a row: the fixtures have nine significant digits.
+const ROW_ERROR: f64 = 1e-8;
+
+#[test]
+fn parity_fixtures() {
+    for name in Parity::NAMES {
+        let Some(parity) = Parity::load(name) else { continue };
+        let mut reference = Reference::open(&parity.gguf);
+        if name == "llama3-rope" {
+            use_exact_rope_factors(&mut reference);
+        }
+        let trace = reference.trace(&parity.sequence());
+        assert_greedy(&trace.logits, parity.prompt.len(), &parity.greedy);
+        let mut worst = 0f64;
+        for (position, expected) in parity.positions.iter().zip(parity.logits.iter()) {
+            worst = at_most(ROW_ERROR, worst, rel_l2(trace.logits.row(*position), expected));
+        }
+        // The fixture has no unnormed output of the last layer.
+        let layers = &trace.residual[..trace.residual.len() - 1];
+        let hidden: Vec<&Rows> = layers.iter().chain([&trace.normed]).collect();
+        assert_eq!(hidden.len(), parity.hidden.len());
+        for (actual, expected) in hidden.into_iter().zip(parity.hidden.iter()) {
+            worst = at_most(ROW_ERROR, worst, rel_l2(actual.row(parity.hidden_position), expected));
+        }
+        println!("{name}: largest relative error of a row {worst:.1e}");
+    }
+}
+
+#[test]
+fn quantized_fixtures() {
+    for quant in Quant::load_all() {
+        let logits = Reference::with(&quant.gguf, dequantize).logits(&quant.prompt);
+        let mut worst = 0f64;
+        for (position, expected) in quant.positions.iter().zip(quant.ideal.iter()) {
+            worst = at_most(ROW_ERROR, worst, rel_l2(logits.row(*position), expected));
+        }
+        println!("{}: largest relative error of a row {worst:.1e}", quant.name);
+    }
+}
+
+/// With activations rounded as llama.cpp rounds them, the reference is off by what llama.cpp is off.
+/// With scales in f32, as in blocks of 256, it even gives llama.cpp's own logits, until an activation is
+/// so near the middle between two codes that f32 and f64 take different ones.
+#[test]
+fn quantized_activations() {
+    for quant in Quant::load_all() {
+        let mut reference = Reference::with(&quant.gguf, dequantize);
+        let exact = reference.logits(&quant.prompt);
+        reference.int8_activations = true;
+        let rounded = reference.logits(&quant.prompt);
+        let error = rel_l2(&rounded.data, &exact.data);
+        let first_row = rel_l2(quant.llama_cpp.row(0), rounded.row(quant.positions[0]));
+        let other = quant.llama_cpp_error;
+        println!("{}: relative error {error:.5}, llama.cpp {other:.5}, first row {first_row:.1e}", quant.name);
+        if quant.name.ends_with("F16") {
+            assert_eq!(error, 0.0);
+            continue;
+        }
+        assert!((error / other - 1.0).abs() < 0.1, "{}: relative error {error} instead of {other}", quant.name);
+        // In Q4_K_M the first row already has such an activation.
+        if quant.blocks_of_256 && !quant.name.ends_with("Q4_K_M") {
+            at_most(1e-6, 0.0, first_row);
+        }
+    }
+}
+
+#[test]
+fn stories_260k() {
+    let Some(model) = shared_file("models/stories260K/stories260K.gguf") else { return };
+    let expected = fixtures::parse_json(&shared_file("models/stories260K/EXPECTED.json").unwrap());
+    let reference = Reference::open(&model);
+    let greedy = fixtures::ids(&expected["greedy_ids"]);
+    assert_greedy(&reference.logits(&[&[1], &greedy[..greedy.len() - 1]].concat()), 1, &greedy);
+    let text = fixtures::ids(&expected["text_ids"]);
+    let loss = loss(&reference, &text) / (text.len() - 1) as f64;
+    assert_close(loss, fixtures::number(&expected["nll_per_token"]));
+}
+
+#[test]
+fn gleed_tales() {
+    let Some(model) = shared_file("models/gleed-tales/gleed-tales-f32.gguf") else { return };
+    let expected = fixtures::parse_json(&shared_file("models/gleed-tales/EXPECTED.json").unwrap());
+    let reference = Reference::open(&model);
+    let gguf = Gguf::parse(&model).unwrap();
+    for story in list(&expected["greedy"]) {
+        let prompt = fixtures::ids(&story["prompt_ids"]);
+        assert_eq!(spm::encode(&gguf, story["prompt"].as_str().unwrap()), prompt);
+        let greedy = fixtures::ids(&story["ids"]);
+        assert_greedy(&reference.logits(&[&prompt[..], &greedy].concat()), prompt.len(), &greedy);
+    }
+    for row in list(&expected["logits"]) {
+        let prompt = fixtures::ids(&row["prompt_ids"]);
+        let logits = reference.logits(&prompt);
+        let error = rel_l2(logits.row(prompt.len() - 1), &fixtures::numbers(&row["logits"]));
+        assert!(error <= 1e-12, "{error}");
+    }
+    // The shortest of the quoted stories.
+    let stories = list(&expected["validation_quoted"]["texts"]);
+    let story = stories.iter().min_by_key(|story| story["tokens"].as_u64()).unwrap();
+    let ids = [spm::encode(&gguf, story["text"].as_str().unwrap()), vec![2]].concat();
+    assert_eq!(ids.len() - 1, fixtures::index(&story["tokens"]));
+    assert_close(loss(&reference, &ids), fixtures::number(&story["nats"]));
+}
+
+/// What the tests of a fresh clone rest on: models of every type whose logits are of a usual size and
+/// depend on the whole sequence.
+#[test]
+fn synthetic_models() {
+    let mut models = vec![
+        SyntheticModel::llama(),
+        SyntheticModel { tied: true, rope_freqs: true, ..SyntheticModel::llama() },
+        SyntheticModel::qwen3(),
+        SyntheticModel { vocab: 33, kv_heads: 4, layers: 1, ..SyntheticModel::llama() },
+    ];
+    for weights in Dtype::ALL {
+        let wide = SyntheticModel { hidden: 256, ffn: 256, layers: 1, weights, ..SyntheticModel::llama() };
+        models.push(SyntheticModel { heads: 8, head_dim: 32, ..wide });
+    }
+    for model in models {
+        let vocab = model.vocab;
+        let file = model.bytes();
+        assert_eq!(file, model.bytes());
+        let reference = Reference::with(&file, dequantize);
+        let tokens: Vec<u32> = (0..40).map(|i| (i * 7 % vocab) as u32).collect();
+        let logits = reference.logits(&tokens);
+        assert_eq!((logits.len(), logits.cols), (40, vocab));
+        let spread = (logits.data.iter().map(|x| x * x).sum::<f64>() / logits.data.len() as f64).sqrt();
+        assert!((0.3..4.0).contains(&spread), "logits of {spread}: {model:?}");
+        let mut other = tokens.clone();
+        other[0] = (other[0] + 1) % vocab as u32;
+        let other = reference.logits(&other);
+        let changed = (1..40).filter(|row| rel_l2(other.row(*row), logits.row(*row)) > 1e-4).count();
+        assert!(changed > 30, "the first token changes {changed} of 39 rows of logits: {model:?}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "does not use")]
+fn refuses_what_it_does_not_use() {
+    let mut writer = SyntheticModel::llama().writer();
+    writer.add_tensor("blk.0.attn_q.bias", &[64], 0, vec![0; 256]);
+    Reference::open(&writer.finish());
+}
+
+/// The committed copies are those of the full set.
+#[test]
+fn committed_fixtures_are_copies() {
+    for path in ["parity/llama3-rope.gguf", "parity/qwen3.gguf", "quant/llama-small-F16.gguf", "quant/qwen3-Q4_K.gguf"]
+    {
+        let Some(original) = shared_file(&format!("fixtures/{path}")) else { return };
+        assert!(std::fs::read(committed(path)).unwrap() == original, "{path}");
+    }
+}
+
+/// Replaces the F32 `rope_freqs.weight` of the fixture by what it was rounded from, which is what the
+/// fixture was made with: Llama 3's scaling by 8 of wavelengths above 128, of none below 128 / 4.
+fn use_exact_rope_factors(reference: &mut Reference) {
+    let (base, dims) = (reference.config.rope_base, reference.config.rope_dims as f64);
+    for (i, factor) in reference.rope_factors.iter_mut().enumerate() {
+        let turns = 128.0 * base.powf(-2.0 * i as f64 / dims) / std::f64::consts::TAU;
+        let smooth = ((turns - 1.0) / (4.0 - 1.0)).clamp(0.0, 1.0);
+        let exact = 1.0 / (smooth + (1.0 - smooth) / 8.0);
+        assert!((*factor / exact - 1.0).abs() < 6e-8, "factor {i}: {factor} instead of {exact}");
+        *factor = exact;
+    }
+}
+
+/// The logits that lead to `expected` are those from the last row of the prompt on.
+fn assert_greedy(logits: &Rows, prompt_len: usize, expected: &[u32]) {
+    let chosen: Vec<u32> = logits.iter().skip(prompt_len - 1).take(expected.len()).map(argmax).collect();
+    assert_eq!(chosen, expected);
+}
+
+/// `error`, or `worst` where that is larger; fails where `error` is more than `limit`.
+fn at_most(limit: f64, worst: f64, error: f64) -> f64 {
+    assert!(error <= limit, "relative error {error:e}");
+    worst.max(error)
+}
+
+fn assert_close(actual: f64, expected: f64) {
+    assert!((actual - expected).abs() <= 1e-12 * expected.abs(), "{actual} instead of {expected}");
+}
+
+/// The sum of the negative log likelihoods of `ids[1..]`, in nats.
+fn loss(reference: &Reference, ids: &[u32]) -> f64 {
+    let logits = reference.logits(&ids[..ids.len() - 1]);
+    let losses = logits.iter().zip(&ids[1..]).map(|(row, next)| {
+        let top = row[argmax(row) as usize];
+        row.iter().map(|logit| (logit - top).exp()).sum::<f64>().ln() + top - row[*next as usize]
+    });
+    losses.sum()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap()
+}
