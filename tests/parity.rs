@@ -1,0 +1,218 @@
+//! Gleed's logits against the f64 reference, the fixtures of other engines, and llama.cpp's own error.
+
+mod common;
+
+use common::fixtures::{self, Parity, Quant};
+use common::random::Rng;
+use common::reference::{Reference, Rows};
+use common::synthetic::SyntheticModel;
+use common::{Memory, argmax, dequantize, rel_l2, shared_file};
+use gleed::tensor::Dtype;
+use gleed::{Engine, KvKind, KvType, Limits, Model, Plan};
+
+/// The largest relative L2 error of a row with F32 weights and an F32 cache.
+const ROW_ERROR: f64 = 1e-5;
+/// How much worse than llama.cpp's the error of a quantized model may be.
+const OTHER_ENGINE: f64 = 1.2;
+
+/// Logits of every row: `prompt` in one prefill, then `more` one after the other.
+fn logits(file: &[u8], kv_type: KvType, prompt: &[u32], more: &[u32]) -> Vec<Vec<f32>> {
+    let model = Model::open(file).unwrap();
+    let context = prompt.len() + more.len();
+    let limits = Limits { context, rows: 32, logit_rows: 32, kv_kind: KvKind::Paged, kv_type, ..Limits::default() };
+    let plan = Plan::new(&model, &limits).unwrap();
+    let mut memory = Memory::new(plan.bytes());
+    let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+    let sequence = engine.open().unwrap();
+    let mut rows = vec![Vec::new(); prompt.len()];
+    engine.prefill_rows(sequence, prompt, |position, logits| rows[position] = logits.to_vec()).unwrap();
+    for token in more {
+        rows.push(engine.decode_step(sequence, *token).unwrap().to_vec());
+    }
+    rows
+}
+
+/// Every row of the engine against the reference; the worst relative error.
+fn worst_row(actual: &[Vec<f32>], expected: &Rows) -> f64 {
+    assert_eq!(actual.len(), expected.len());
+    actual.iter().zip(expected.iter()).map(|(a, e)| rel_l2(a, e)).inspect(|e| assert!(!e.is_nan())).fold(0.0, f64::max)
+}
+
+#[test]
+fn parity_fixtures() {
+    for name in Parity::NAMES {
+        let Some(parity) = Parity::load(name) else { continue };
+        let sequence = parity.sequence();
+        let actual = logits(&parity.gguf, KvType::F32, &parity.prompt, &parity.greedy);
+        for (position, expected) in parity.positions.iter().zip(parity.logits.iter()) {
+            let error = rel_l2(&actual[*position], expected);
+            assert!(error <= ROW_ERROR, "{name}: relative error {error:e} at position {position}");
+        }
+        let worst = worst_row(&actual, &Reference::open(&parity.gguf).logits(&sequence));
+        assert!(worst <= ROW_ERROR, "{name}: relative error {worst:e}");
+        // Row by row the arg-max is the next token of the reference's greedy decoding.
+        let greedy: Vec<u32> =
+            actual[parity.prompt.len() - 1..sequence.len() - 1].iter().map(|row| argmax(row)).collect();
+        assert_eq!(greedy, parity.greedy, "{name}");
+        println!("{name}: relative error of the worst row {worst:.1e}");
+    }
+}
+
+/// Shapes that the fixtures do not have: odd sizes, one head, as many KV heads as heads, one layer.
+#[test]
+fn made_models_of_many_shapes() {
+    let llama = SyntheticModel::llama;
+    let models = [
+        llama(),
+        SyntheticModel::qwen3(),
+        SyntheticModel { tied: true, rope_freqs: true, ..llama() },
+        SyntheticModel { hidden: 40, ffn: 56, heads: 1, kv_heads: 1, head_dim: 10, ..llama() },
+        SyntheticModel { hidden: 17, ffn: 1, layers: 1, heads: 3, kv_heads: 3, head_dim: 2, vocab: 5, ..llama() },
+        SyntheticModel { hidden: 24, heads: 6, kv_heads: 2, head_dim: 20, ..SyntheticModel::qwen3() },
+        SyntheticModel { layers: 6, tied: true, ..llama() },
+    ];
+    for model in models {
+        let file = model.bytes();
+        let tokens = Rng::new(7).tokens(70, model.vocab);
+        let actual = logits(&file, KvType::F32, &tokens[..50], &tokens[50..]);
+        let worst = worst_row(&actual, &Reference::open(&file).logits(&tokens));
+        assert!(worst <= ROW_ERROR, "relative error {worst:e}: {model:?}");
+    }
+}
+
+/// Long enough for several position chunks of 256 and for the end of the context.
+#[test]
+fn long_sequence() {
+    for model in [SyntheticModel::llama(), SyntheticModel::qwen3()] {
+        let model = SyntheticModel { layers: 1, context: 700, ..model };
+        let file = model.bytes();
+        let tokens = Rng::new(8).tokens(700, model.vocab);
+        let actual = logits(&file, KvType::F32, &tokens[..650], &tokens[650..]);
+        let worst = worst_row(&actual, &Reference::open(&file).logits(&tokens));
+        assert!(worst <= ROW_ERROR, "relative error {worst:e}: {model:?}");
+    }
+}
+
+#[test]
+fn quantized_fixtures() {
+    let mut same = SameCodes::default();
+    for quant in Quant::load_all() {
+        let mut reference = Reference::with(&quant.gguf, dequantize);
+        let exact = reference.logits(&quant.prompt);
+        for (position, expected) in quant.positions.iter().zip(quant.ideal.iter()) {
+            let error = rel_l2(exact.row(*position), expected);
+            assert!(error <= 1e-8, "{}: the reference itself is off by {error:e}", quant.name);
+        }
+        let actual = logits(&quant.gguf, KvType::F32, &quant.prompt, &[]);
+        let (ours, theirs) = (rel_l2(&actual.concat(), &exact.data), quant.llama_cpp_error);
+        println!("{}: relative error {ours:.5}, llama.cpp {theirs:.5}, ratio {:.3}", quant.name, ours / theirs);
+        assert!(ours <= OTHER_ENGINE * theirs, "{}: relative error {ours}, llama.cpp's is {theirs}", quant.name);
+        reference.int8_activations = true;
+        same.count(&quant.name, &actual, &reference.logits(&quant.prompt));
+    }
+    same.assert_most();
+}
+
+/// Every format on a fresh clone, too.
+#[test]
+fn made_models_of_every_type() {
+    let mut same = SameCodes::default();
+    for weights in Dtype::ALL {
+        let model =
+            SyntheticModel { hidden: 256, ffn: 512, heads: 8, head_dim: 32, weights, ..SyntheticModel::llama() };
+        let file = model.bytes();
+        let tokens = Rng::new(9).tokens(40, model.vocab);
+        let mut reference = Reference::with(&file, dequantize);
+        let actual = logits(&file, KvType::F32, &tokens, &[]);
+        let error = rel_l2(&actual.concat(), &reference.logits(&tokens).data);
+        let limit = if weights.block_len() == 1 { ROW_ERROR } else { 0.04 };
+        assert!(error <= limit, "{}: relative error {error:e}", weights.name());
+        reference.int8_activations = true;
+        same.count(weights.name(), &actual, &reference.logits(&tokens));
+    }
+    same.assert_most();
+}
+
+/// The model that the examples carry.
+#[test]
+fn demo_model() {
+    let file = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/assets/gleed-tales-q8_0.gguf")).unwrap();
+    // "Once upon a time" and the F32 model's greedy continuation.
+    let tokens =
+        [1, 414, 435, 261, 385, 952, 384, 281, 261, 378, 428, 509, 387, 945, 320, 511, 270, 368, 686, 317, 265, 705];
+    let mut reference = Reference::open(&file);
+    let actual = logits(&file, KvType::F32, &tokens, &[]);
+    let error = rel_l2(&actual.concat(), &reference.logits(&tokens).data);
+    println!("relative error {error:.5}");
+    assert!(error <= 0.01, "relative error {error}");
+    reference.int8_activations = true;
+    let mut same = SameCodes::default();
+    same.count("demo model", &actual, &reference.logits(&tokens));
+    same.assert_most();
+}
+
+/// Rows that equal those of the reference with the same rounding of activations, but for f32.
+///
+/// Not all do: where an activation is so near the middle between two codes that f32 and f64 take
+/// different ones, that row and those that attend to it are off by a hundredth.
+#[derive(Default)]
+struct SameCodes {
+    same: usize,
+    all: usize,
+}
+
+impl SameCodes {
+    fn count(&mut self, name: &str, actual: &[Vec<f32>], rounded: &Rows) {
+        let same = actual.iter().zip(rounded.iter()).filter(|(a, e)| rel_l2(a, e) <= ROW_ERROR).count();
+        println!("{name}: {same} of {} rows with the same codes", actual.len());
+        assert!(same > 0, "{name}: no row with the same codes");
+        self.same += same;
+        self.all += actual.len();
+    }
+
+    fn assert_most(&self) {
+        assert!(4 * self.same >= 3 * self.all, "{} of {} rows with the same codes", self.same, self.all);
+    }
+}
+
+/// The cache rounds K and V once, and that is all it costs.
+#[test]
+fn f16_cache() {
+    for name in Parity::NAMES {
+        let Some(parity) = Parity::load(name) else { continue };
+        let actual = logits(&parity.gguf, KvType::F16, &parity.prompt, &parity.greedy);
+        let worst = worst_row(&actual, &Reference::open(&parity.gguf).logits(&parity.sequence()));
+        println!("{name}: relative error of the worst row with an f16 cache {worst:.1e}");
+        assert!((1e-5..5e-3).contains(&worst), "{name}: relative error {worst:e}");
+    }
+}
+
+#[test]
+fn stories_260k() {
+    let Some(model) = shared_file("models/stories260K/stories260K.gguf") else { return };
+    let expected = fixtures::parse_json(&shared_file("models/stories260K/EXPECTED.json").unwrap());
+    assert_greedy(&model, &[1], &fixtures::ids(&expected["greedy_ids"]));
+}
+
+#[test]
+fn gleed_tales() {
+    let Some(model) = shared_file("models/gleed-tales/gleed-tales-f32.gguf") else { return };
+    let expected = fixtures::parse_json(&shared_file("models/gleed-tales/EXPECTED.json").unwrap());
+    for story in expected["greedy"].as_array().unwrap() {
+        assert_greedy(&model, &fixtures::ids(&story["prompt_ids"]), &fixtures::ids(&story["ids"]));
+    }
+    for row in expected["logits"].as_array().unwrap() {
+        let prompt = fixtures::ids(&row["prompt_ids"]);
+        let actual = logits(&model, KvType::F32, &prompt, &[]);
+        let error = rel_l2(actual.last().unwrap(), &fixtures::numbers(&row["logits"]));
+        assert!(error <= ROW_ERROR, "relative error {error:e}");
+    }
+}
+
+/// Fed with `prompt` and `expected`, the arg-max of every row is the next token: what greedy decoding
+/// would have taken.
+fn assert_greedy(file: &[u8], prompt: &[u32], expected: &[u32]) {
+    let rows = logits(file, KvType::F32, prompt, &expected[..expected.len() - 1]);
+    let chosen: Vec<u32> = rows[prompt.len() - 1..].iter().map(|row| argmax(row)).collect();
+    assert_eq!(chosen, expected);
+}
