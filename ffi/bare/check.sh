@@ -23,7 +23,7 @@ runtime="memcpy memmove memset memcmp bcmp strlen"
 
 # build TARGET [FEATURE]: compiles the library, prints where it is.
 build() {
-    cargo build --quiet --release --manifest-path "$here/Cargo.toml" --target-dir "$target_dir" \
+    cargo build --locked --quiet --release --manifest-path "$here/Cargo.toml" --target-dir "$target_dir" \
         --target "$1" ${2:+--features "$2"} >&2 || return 1
     echo "$target_dir/$1/release/libgleed.a"
 }
