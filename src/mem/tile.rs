@@ -80,6 +80,11 @@ unsafe impl<T: Send> Sync for Tiles<'_, T> {}
 unsafe impl<T: Send> Send for Tiles<'_, T> {}
 
 impl<'a, T> Tiles<'a, T> {
+    /// Tiles that have not been handed out.
+    pub fn remaining(&self) -> usize {
+        self.end.saturating_sub(self.next.load(Ordering::Relaxed))
+    }
+
     /// The next tile; `None` once all have been handed out.
     pub fn next(&self) -> Option<Tile<'a, T>> {
         // The load keeps the counter from wrapping round however often callers ask after the end.

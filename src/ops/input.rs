@@ -1,0 +1,88 @@
+//! The rows that linear layers multiply, in all the forms that the weights at hand want.
+//!
+//! Q, K and V may be of different formats and share one input, so an input row holds one or more forms, one
+//! after the other, and is prepared once.
+
+use crate::error::Fault;
+use crate::quant::{ActivationRow, Form, QuantizeError, quantize_row, row_words};
+use crate::tensor::Dtype;
+
+const FORMS: [Form; 3] = [Form::F32, Form::Q8x32, Form::Q8x256];
+
+/// The forms that an input is wanted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InputForms {
+    wanted: [bool; FORMS.len()],
+}
+
+impl InputForms {
+    /// What weights of these types are multiplied with.
+    pub fn of(dtypes: impl IntoIterator<Item = Dtype>) -> Self {
+        let mut wanted = [false; FORMS.len()];
+        for dtype in dtypes {
+            for (wanted, form) in wanted.iter_mut().zip(FORMS) {
+                *wanted |= form == crate::quant::form(dtype);
+            }
+        }
+        Self { wanted }
+    }
+
+    /// 32-bit words of a row of `cols` in all the forms; `None` where a form can not hold it.
+    pub fn words(self, cols: usize) -> Option<usize> {
+        self.forms().try_fold(0_usize, |sum, form| sum.checked_add(row_words(form, cols)?))
+    }
+
+    /// Stores `x` in all the forms; `words` has at least [`InputForms::words`] words.
+    ///
+    /// # Errors
+    /// [`Fault::NonFinite`] where an integer form meets a value that is not finite.
+    pub fn prepare(self, x: &[f32], words: &mut [u32]) -> Result<(), Fault> {
+        let mut rest = words;
+        for form in self.forms() {
+            let len = row_words(form, x.len()).ok_or(Fault::Internal)?;
+            let (row, after) = rest.split_at_mut_checked(len).ok_or(Fault::Internal)?;
+            quantize_row(form, x, row).map_err(|error| match error {
+                QuantizeError::NonFinite { .. } => Fault::NonFinite,
+                QuantizeError::Length { .. } => Fault::Internal,
+            })?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn forms(self) -> impl Iterator<Item = Form> {
+        FORMS.into_iter().zip(self.wanted).filter_map(|(form, wanted)| wanted.then_some(form))
+    }
+}
+
+/// Prepared rows: `[rows, cols]` in the given forms.
+#[derive(Clone, Copy, Debug)]
+pub struct InputRows<'a> {
+    words: &'a [u32],
+    /// Words from one row to the next.
+    stride: usize,
+    cols: usize,
+    forms: InputForms,
+}
+
+impl<'a> InputRows<'a> {
+    /// The rows that [`InputForms::prepare`] stored in `words`, `stride` words apart.
+    pub fn new(words: &'a [u32], stride: usize, cols: usize, forms: InputForms) -> Self {
+        Self { words, stride, cols, forms }
+    }
+
+    /// One row in the form that weights of this type want; `None` where it was not prepared.
+    #[inline]
+    pub fn row(&self, row: usize, form: Form) -> Option<ActivationRow<'a>> {
+        let mut start = row.checked_mul(self.stride)?;
+        for other in self.forms.forms() {
+            let len = row_words(other, self.cols)?;
+            if other == form {
+                let words = self.words.get(start..start.checked_add(len)?)?;
+                return ActivationRow::from_words(form, self.cols, words);
+            }
+            start = start.checked_add(len)?;
+        }
+        None
+    }
+}
