@@ -3,6 +3,9 @@
 //! Everything here is part of the specification in `docs/arithmetic.md`: the same operations in the same
 //! order on every machine.
 
+/// The version of the arithmetic: engines with equal numbers compute equal bits.
+pub const ARITHMETIC_VERSION: u32 = 1;
+
 mod hash;
 mod math;
 

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Proves that no function of include/gleed.h can panic or allocate, by linking the library without std on
+# its own, for several targets: every function of the header is kept, everything that they do not reach is
+# dropped, and nothing is there to satisfy what the panic handler calls. Two control builds, one with an
+# unchecked index and one with a heap, must fail the same check.
+#
+# usage: ffi/bare/check.sh [TARGET...]
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+header=$here/../../include/gleed.h
+target_dir=${CARGO_TARGET_DIR:-$here/../../target}/bare
+host=$(rustc -vV | sed -n 's/^host: //p')
+lld=$(rustc --print sysroot)/lib/rustlib/$host/bin/rust-lld
+targets=("$@")
+[ ${#targets[@]} -gt 0 ] || targets=("$host" thumbv7em-none-eabihf riscv32imac-unknown-none-elf)
+
+functions=$(grep -oE '\bgleed_[a-z0-9_]+\(' "$header" | tr -d '(' | sort -u)
+[ -n "$functions" ] || { echo "no functions found in $header"; exit 1; }
+
+# What compilers call without being asked; a C library or compiler_builtins has them, and none of them panics.
+runtime="memcpy memmove memset memcmp bcmp strlen"
+
+# build TARGET [FEATURE]: compiles the library, prints where it is.
+build() {
+    cargo build --locked --quiet --release --manifest-path "$here/Cargo.toml" --target-dir "$target_dir" \
+        --target "$1" ${2:+--features "$2"} >&2 || return 1
+    echo "$target_dir/$1/release/libgleed.a"
+}
+
+# link LIBRARY OUT [OPTION...]: keeps every function of the header and what it reaches, and nothing else.
+link() {
+    local library=$1 out=$2 arguments=()
+    shift 2
+    for name in $functions; do arguments+=(--undefined="$name"); done
+    for name in $runtime; do arguments+=(--defsym="$name=0"); done
+    "$lld" -flavor gnu --gc-sections --error-limit=0 --entry=gleed_version "${arguments[@]}" "$@" "$library" -o "$out"
+}
+
+# culprits IMAGE: every call of core's panic functions, with the functions and lines it was inlined from.
+culprits() {
+    objdump -d --no-show-raw-insn -C "$1" |
+        awk '/^[0-9a-f]+ <.*>:$/ { inside = $0 }
+             /core::(panicking|slice::index|str::slice_error|option::(expect|unwrap)|result::unwrap)/ &&
+                 /(call|jmp)/ && inside !~ /core::(panicking|slice::index|str::slice_error|option|result)/ {
+                 print $1, substr($0, index($0, "<")) }' |
+        while read -r address callee; do
+            echo "  calls ${callee}, in (innermost first):"
+            addr2line -e "$1" -i -f -C -p "${address%:}" | sed 's/^/      /'
+        done
+}
+
+for target in "${targets[@]}"; do
+    library=$(build "$target")
+    image=$target_dir/$target.image
+    if ! link "$library" "$image" 2>"$image.log"; then
+        echo "FAILED: the library for $target reaches a panic, or needs a symbol that is not there:"
+        grep -v 'warning:' "$image.log" || true
+        if [ "$target" = "$host" ]; then
+            link "$library" "$image" --unresolved-symbols=ignore-all 2>/dev/null || true
+            culprits "$image"
+        else
+            echo "(for the places: ffi/bare/check.sh $host)"
+        fi
+        exit 1
+    fi
+    if [ "$target" = "$host" ]; then
+        missing=$(comm -23 <(echo "$functions") <(nm --defined-only "$image" | sed -n 's/^.* T //p' | sort -u))
+        [ -z "$missing" ] || { echo "FAILED: declared in gleed.h, not in the library:" $missing; exit 1; }
+    fi
+
+    library=$(build "$target" control-panic)
+    if link "$library" "$image.control" --undefined=gleed_control 2>"$image.log"; then
+        echo "FAILED: the check did not notice the panic of the control build for $target"
+        exit 1
+    fi
+    grep -q 'undefined symbol: gleed_panic' "$image.log" || { cat "$image.log"; exit 1; }
+    echo "$target: $(wc -w <<<"$functions") functions, no panic"
+done
+
+for target in "${targets[@]}"; do
+    [ "$target" != "$host" ] || continue
+    if build "$target" control-alloc >/dev/null 2>"$target_dir/control-alloc.log"; then
+        echo "FAILED: the control build with a heap was built for $target"
+        exit 1
+    fi
+    grep -q 'no global memory allocator found' "$target_dir/control-alloc.log" || { cat "$target_dir/control-alloc.log"; exit 1; }
+    echo "$target: no allocator"
+done
+
+for target in "${targets[@]}"; do
+    [ "$target" = "$host" ] || continue
+    "${CC:-cc}" -std=c99 -Wall -Wextra -Werror -pedantic -I "$here/../../include" "$here/smoke.c" \
+        "$(build "$host")" -o "$target_dir/smoke"
+    "$target_dir/smoke"
+    echo "$host: a C program links the library and runs"
+done

@@ -1,0 +1,209 @@
+//! Details of a failure: a value inside, a struct of the caller's outside.
+
+use core::ffi::c_char;
+use core::fmt::{self, Write};
+
+use gleed::mem::MemoryError;
+
+use crate::status;
+
+/// The caller's struct; see `include/gleed.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gleed_error {
+    /// `sizeof(gleed_error)`, set by the caller.
+    pub struct_size: u32,
+    /// The status that the call returned.
+    pub status: i32,
+    /// Where: what it counts depends on the status; 0 where there is nothing to say.
+    pub at: u64,
+    /// The number that was needed, or the largest that is allowed.
+    pub needed: u64,
+    /// The number that was given.
+    pub given: u64,
+    /// The same in English, cut to fit and ended by 0.
+    pub text: [c_char; 96],
+}
+
+/// Why a call failed. Its numbers mean what those of [`gleed_error`] mean.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure {
+    status: i32,
+    at: u64,
+    needed: u64,
+    given: u64,
+    text: Text,
+}
+
+impl Failure {
+    /// A failure with this status, described by `text`.
+    ///
+    /// No float and no `{:?}` of a string may be among the arguments of `text`: core formats them with
+    /// code that can panic.
+    pub fn new(status: i32, text: fmt::Arguments<'_>) -> Self {
+        let mut failure = Self { status, at: 0, needed: 0, given: 0, text: Text::EMPTY };
+        // A text that does not fit is cut, which is no error.
+        let _ = failure.text.write_fmt(text);
+        failure
+    }
+
+    /// The same with the place where it went wrong.
+    pub fn at(self, at: usize) -> Self {
+        Self { at: at as u64, ..self }
+    }
+
+    /// The same with what was needed and what was given.
+    pub fn numbers(self, needed: usize, given: usize) -> Self {
+        Self { needed: needed as u64, given: given as u64, ..self }
+    }
+
+    /// The status that the call returns.
+    pub fn status(&self) -> i32 {
+        self.status
+    }
+}
+
+impl From<MemoryError> for Failure {
+    fn from(error: MemoryError) -> Self {
+        let new = |status| Self::new(status, format_args!("{error}"));
+        match error {
+            MemoryError::TooSmall { needed, given } => new(status::E_MEMORY_TOO_SMALL).numbers(needed, given),
+            MemoryError::Misaligned { needed, off_by } => new(status::E_MEMORY_MISALIGNED).numbers(needed, off_by),
+            _ => new(status::E_MEMORY_TOO_LARGE),
+        }
+    }
+}
+
+/// Runs the body of a function of the ABI: returns its status, and on failure writes the details to
+/// `error`, which may be NULL. A `struct_size` that is too small is refused before the body runs.
+///
+/// # Safety
+/// `error` is NULL or points to a struct that starts with a `uint32_t struct_size`, and to as many bytes as it
+/// says, which nobody else uses during the call.
+pub unsafe fn run(error: *mut gleed_error, body: impl FnOnce() -> Result<i32, Failure>) -> i32 {
+    if !error.is_null() {
+        if !error.is_aligned() {
+            return status::E_ALIGNMENT;
+        }
+        // SAFETY: not NULL and aligned; the caller promises that a struct_size is there.
+        let size = unsafe { (&raw const (*error).struct_size).read() };
+        if usize::try_from(size).unwrap_or(usize::MAX) < size_of::<gleed_error>() {
+            return status::E_STRUCT_SIZE;
+        }
+    }
+    match body() {
+        Ok(status) => status,
+        Err(failure) => {
+            if !error.is_null() {
+                // SAFETY: aligned, and struct_size says that a whole gleed_error is there. A body that
+                // wrote to the same bytes, which the caller has excluded, could not make them invalid.
+                unsafe {
+                    (&raw mut (*error).status).write(failure.status);
+                    (&raw mut (*error).at).write(failure.at);
+                    (&raw mut (*error).needed).write(failure.needed);
+                    (&raw mut (*error).given).write(failure.given);
+                    (&raw mut (*error).text).write(failure.text.chars());
+                }
+            }
+            failure.status
+        }
+    }
+}
+
+/// A text of up to 95 bytes, cut at a character.
+#[derive(Clone, Copy)]
+struct Text {
+    bytes: [u8; 96],
+    len: usize,
+}
+
+impl Text {
+    const EMPTY: Self = Self { bytes: [0; 96], len: 0 };
+
+    fn chars(&self) -> [c_char; 96] {
+        self.bytes.map(|byte| byte as c_char)
+    }
+}
+
+impl Write for Text {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        for c in s.chars() {
+            let mut utf8 = [0; 4];
+            let utf8 = c.encode_utf8(&mut utf8).as_bytes();
+            let free = self.bytes.get_mut(self.len..95).unwrap_or_default();
+            let Some(slots) = free.get_mut(..utf8.len()) else {
+                return Err(fmt::Error);
+            };
+            for (slot, &byte) in slots.iter_mut().zip(utf8) {
+                *slot = byte;
+            }
+            self.len += utf8.len();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.bytes.get(..self.len).and_then(|bytes| core::str::from_utf8(bytes).ok());
+        f.write_str(text.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    fn blank() -> gleed_error {
+        gleed_error { struct_size: 128, status: 7, at: 7, needed: 7, given: 7, text: [7; 96] }
+    }
+
+    fn text(error: &gleed_error) -> &str {
+        // SAFETY: c_char and u8 have the same size, and u8 takes every bit pattern.
+        let bytes: &[u8; 96] = unsafe { &*core::ptr::from_ref(&error.text).cast() };
+        CStr::from_bytes_until_nul(bytes).unwrap().to_str().unwrap()
+    }
+
+    #[test]
+    fn details_are_written_on_failure_only() {
+        let mut error = blank();
+        // SAFETY: a reference to a whole struct.
+        let status = unsafe { run(&mut error, || Ok(status::YIELDED)) };
+        assert_eq!((status, error.status, error.text), (1, 7, [7; 96]));
+
+        let failure = Failure::from(MemoryError::TooSmall { needed: 4096, given: 100 });
+        // SAFETY: as above.
+        let status = unsafe { run(&mut error, || Err(failure)) };
+        assert_eq!((status, error.status, error.at, error.needed, error.given), (-100, -100, 0, 4096, 100));
+        assert_eq!(text(&error), "memory too small: 4096 bytes needed, 100 given");
+
+        // SAFETY: NULL is allowed.
+        let status = unsafe { run(core::ptr::null_mut(), || Err(failure)) };
+        assert_eq!(status, -100);
+    }
+
+    #[test]
+    fn a_struct_that_is_too_small_is_refused_before_the_call() {
+        let mut error = blank();
+        error.struct_size = 127;
+        // SAFETY: a reference to a whole struct.
+        let status = unsafe { run(&mut error, || panic!("the body ran")) };
+        assert_eq!((status, error.status), (status::E_STRUCT_SIZE, 7));
+        // A struct from a later version is larger; what is known is filled.
+        error.struct_size = 1000;
+        // SAFETY: as above.
+        let status = unsafe { run(&mut error, || Err(Failure::new(-5, format_args!("x")).at(3))) };
+        assert_eq!((status, error.at, error.struct_size), (-5, 3, 1000));
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character() {
+        let mut error = blank();
+        let long = "ä".repeat(60);
+        // SAFETY: a reference to a whole struct.
+        unsafe { run(&mut error, || Err(Failure::new(-5, format_args!("{long}")))) };
+        assert_eq!(text(&error), "ä".repeat(47));
+        assert_eq!(error.text[94..], [0, 0]);
+    }
+}

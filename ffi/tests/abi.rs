@@ -1,0 +1,192 @@
+//! `include/gleed.h` and the Rust side say the same: functions and their types, structs, numbers. And the
+//! header compiles as what it claims to be.
+
+use std::collections::BTreeMap;
+use std::mem::{align_of, offset_of, size_of};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use gleed_ffi::error::gleed_error;
+use gleed_ffi::status;
+
+fn manifest(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn header() -> String {
+    let text = std::fs::read_to_string(manifest("../include/gleed.h")).unwrap();
+    without_comments(&text)
+}
+
+/// C text with every comment replaced by a space.
+fn without_comments(text: &str) -> String {
+    let mut parts = text.split("/*");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out.push(' ');
+        out.push_str(part.split_once("*/").expect("a comment that ends").1);
+    }
+    out
+}
+
+/// Function name -> declaration with single spaces, `const char *gleed_version(void)` for example.
+fn declared(header: &str) -> BTreeMap<String, String> {
+    let lines = header.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let text = lines.collect::<Vec<_>>().join(" ");
+    let mut functions = BTreeMap::new();
+    for statement in text.split([';', '{', '}']) {
+        let declaration = statement.split_whitespace().collect::<Vec<_>>().join(" ");
+        let Some((before, _)) = declaration.split_once('(') else { continue };
+        let name = before.rsplit([' ', '*']).next().unwrap_or_default();
+        if name.starts_with("gleed_") && !declaration.starts_with("typedef") {
+            functions.insert(name.to_owned(), declaration);
+        }
+    }
+    functions
+}
+
+/// The same from the `extern "C"` functions of Rust source text.
+fn exported(source: &str) -> BTreeMap<String, String> {
+    let mut functions = BTreeMap::new();
+    for part in source.split("#[unsafe(no_mangle)]").skip(1) {
+        let signature = part.split_once("fn ").expect("a function").1;
+        let (name, rest) = signature.split_once('(').unwrap();
+        let (parameters, rest) = rest.split_once(')').unwrap();
+        let result = rest.split_once('{').unwrap().0.trim().trim_start_matches("->").trim();
+        let parameters: Vec<_> = parameters
+            .split(',')
+            .filter_map(|parameter| parameter.split_once(':'))
+            .map(|(name, rust)| c_declaration(rust.trim(), name.trim()))
+            .collect();
+        let parameters = if parameters.is_empty() { "void".to_owned() } else { parameters.join(", ") };
+        let result = if result.is_empty() { format!("void {name}") } else { c_declaration(result, name) };
+        functions.insert(name.to_owned(), format!("{result}({parameters})"));
+    }
+    functions
+}
+
+/// `*const c_char` and `text` -> `const char *text`.
+fn c_declaration(rust: &str, name: &str) -> String {
+    if let Some(target) = rust.strip_prefix("*mut ") {
+        return c_declaration(target, &format!("*{name}"));
+    }
+    if let Some(target) = rust.strip_prefix("*const ") {
+        return match target.starts_with('*') {
+            true => c_declaration(target, &format!("*const {name}")),
+            false => format!("const {}", c_declaration(target, &format!("*{name}"))),
+        };
+    }
+    let c = match rust {
+        "c_char" => "char",
+        "c_void" => "void",
+        "u8" => "uint8_t",
+        "i32" => "int32_t",
+        "u32" => "uint32_t",
+        "u64" => "uint64_t",
+        "f32" => "float",
+        "usize" => "size_t",
+        other => other,
+    };
+    format!("{c} {name}")
+}
+
+fn ffi_source() -> String {
+    let mut files: Vec<_> = std::fs::read_dir(manifest("src")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
+}
+
+#[test]
+fn functions_are_declared_as_they_are_defined() {
+    let declared: BTreeMap<_, _> = declared(&header())
+        .into_iter()
+        .map(|(name, declaration)| (name, declaration.replace("gleed_status ", "int32_t ")))
+        .collect();
+    let exported = exported(&ffi_source());
+    assert!(exported.len() >= 4);
+    assert_eq!(declared, exported);
+}
+
+#[test]
+fn the_comparison_notices_differences() {
+    let rust = "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn gleed_x(\n    bytes: *const u8,\n    len: usize,\n    \
+                out: *mut *const gleed_model,\n) -> i32 {";
+    let c = "int32_t gleed_x(const uint8_t *bytes,\n   size_t len, const gleed_model **out);";
+    assert_eq!(exported(rust), declared(c));
+    assert_ne!(exported(rust), declared(&c.replace("size_t", "uint32_t")));
+    assert_ne!(exported(rust), declared(&c.replace("const uint8_t", "uint8_t")));
+    assert_ne!(exported(rust), declared(&c.replace("gleed_x", "gleed_y")));
+}
+
+/// C lines that compile only where struct layouts and numbers are those of the Rust side.
+fn assertions() -> String {
+    let mut lines = vec!["#include \"gleed.h\"".to_owned()];
+    let mut equal = |c: String, rust: i128| lines.push(format!("_Static_assert({c} == {rust}, \"{c}\");"));
+    macro_rules! layout {
+        ($($name:ident { $($field:ident),* $(,)? })*) => {
+            $(equal(format!("sizeof({})", stringify!($name)), size_of::<$name>() as i128);
+            equal(format!("_Alignof({})", stringify!($name)), align_of::<$name>() as i128);
+            $(equal(
+                format!("offsetof({}, {})", stringify!($name), stringify!($field)),
+                offset_of!($name, $field) as i128,
+            );)*)*
+        };
+    }
+    layout! {
+        gleed_error { struct_size, status, at, needed, given, text }
+    }
+    for &(name, number) in status::ALL {
+        equal(format!("GLEED_{name}"), i128::from(number));
+    }
+    equal("GLEED_ABI_VERSION".to_owned(), i128::from(gleed_ffi::GLEED_ABI_VERSION));
+    lines.join("\n") + "\n"
+}
+
+/// Compiles `source` with the system's C or C++ compiler and these flags.
+///
+/// `None` where there is no such compiler, otherwise its messages where it refuses.
+fn compile(source: &str, file: &str, flags: &[&str]) -> Option<Result<(), String>> {
+    let (variable, default) = if file.ends_with(".cpp") { ("CXX", "c++") } else { ("CC", "cc") };
+    let compiler = std::env::var(variable).unwrap_or_else(|_| default.to_owned());
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
+    std::fs::write(&path, source).unwrap();
+    let mut command = Command::new(&compiler);
+    command.args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-I"]).arg(manifest("../include"));
+    let Ok(output) = command.args(flags).arg(&path).output() else {
+        println!("skipped: no compiler {compiler}");
+        return None;
+    };
+    Some(if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) })
+}
+
+#[test]
+fn the_header_compiles_as_c_and_cpp() {
+    let source = "#include \"gleed.h\"\n#include \"gleed.h\"\nint main(void) { return (int)gleed_abi_version(); }\n";
+    for (file, standard) in [("c99.c", "-std=c99"), ("c11.c", "-std=c11"), ("cpp17.cpp", "-std=c++17")] {
+        compile(source, file, &[standard]).unwrap_or(Ok(())).unwrap();
+    }
+    let refused = compile("#include \"gleed.h\"\nint x = GLEED_E_NO_SUCH;\n", "wrong.c", &["-std=c99"]);
+    assert!(refused.is_none_or(|result| result.is_err()));
+}
+
+#[test]
+fn layouts_and_numbers_agree() {
+    let assertions = assertions();
+    compile(&assertions, "layout.c", &["-std=c11"]).unwrap_or(Ok(())).unwrap();
+    let wrong = assertions.replace("offsetof(gleed_error, needed) == 16", "offsetof(gleed_error, needed) == 20");
+    assert_ne!(wrong, assertions);
+    assert!(compile(&wrong, "layout_wrong.c", &["-std=c11"]).is_none_or(|result| result.is_err()));
+}
+
+#[test]
+fn the_header_names_every_status() {
+    let header = header();
+    let body = header.split_once("enum {").unwrap().1.split_once('}').unwrap().0;
+    let mut named: Vec<(String, i32)> = Vec::new();
+    for constant in body.split(',') {
+        let (name, number) = constant.split_once('=').unwrap();
+        named.push((name.trim().replacen("GLEED_", "", 1), number.trim().parse().unwrap()));
+    }
+    let defined: Vec<_> = status::ALL.iter().map(|&(name, number)| (name.to_owned(), number)).collect();
+    assert_eq!(named, defined);
+}

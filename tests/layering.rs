@@ -1,0 +1,311 @@
+//! The layers of `docs/design.md`: each module uses only those above it, and `unsafe` stays where it is allowed.
+
+use std::path::{Path, PathBuf};
+
+/// The top-level modules in order. A module may use those in rows above its own, and itself.
+const LAYERS: &[&[&str]] = &[
+    &["error", "num"],
+    &["mem", "tensor"],
+    &["quant"],
+    &["kernels"],
+    &["par"],
+    &["ops"],
+    &["cache"],
+    &["model", "token", "sample"],
+    &["engine"],
+    &["host"],
+];
+
+/// Modules that may use less than their row says.
+const ONLY: &[(&str, &[&str])] = &[("token", &["error", "num", "mem"]), ("sample", &["error", "num", "mem"])];
+
+/// Where `unsafe` may occur, as the start of a path.
+const UNSAFE: &[&str] = &["src/mem/tile.rs", "src/kernels/", "src/host/", "src/host.rs", "ffi/"];
+
+#[test]
+fn modules_use_only_layers_above_them() {
+    let files = sources(&["src"]);
+    assert!(files.len() >= 8);
+    report(files.iter().flat_map(|(file, text)| layer_violations(file, text)).collect());
+}
+
+#[test]
+fn unsafe_stays_where_it_is_allowed() {
+    let files = sources(&["src", "gguf-rs-lite/src", "ffi/src", "ffi/bare/src"]);
+    assert!(files.iter().any(|(file, text)| file == "src/mem/tile.rs" && text.contains("unsafe")));
+    report(files.iter().flat_map(|(file, text)| unsafe_violations(file, text)).collect());
+}
+
+fn report(violations: Vec<String>) {
+    assert!(violations.is_empty(), "\n{}\n", violations.join("\n"));
+}
+
+/// Every Rust file below these folders, with its path from the root of the repository.
+fn sources(folders: &[&str]) -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut waiting: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
+    let mut files = Vec::new();
+    while let Some(path) = waiting.pop() {
+        if path.is_dir() {
+            waiting.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let name = path.strip_prefix(root).unwrap().to_str().unwrap().replace('\\', "/");
+            files.push((name, std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+    files.sort();
+    files
+}
+
+/// What is wrong with the `crate::` and `super::` paths of a file of `src/`.
+fn layer_violations(file: &str, text: &str) -> Vec<String> {
+    let base = module_path(file);
+    let Some(own) = base.first().copied() else { return Vec::new() };
+    uses(text, base.len())
+        .into_iter()
+        .filter_map(|(line, used)| {
+            let problem = problem(own, &used)?;
+            Some(format!("{file}:{line}: {problem}"))
+        })
+        .collect()
+}
+
+/// Why the module `own` may not use the module `used`.
+fn problem(own: &str, used: &str) -> Option<String> {
+    let layer = |name: &str| LAYERS.iter().position(|row| row.contains(&name));
+    if own == used {
+        return None;
+    }
+    let Some(own_layer) = layer(own) else { return Some(format!("`{own}` has no place in LAYERS")) };
+    let Some(used_layer) = layer(used) else { return Some(format!("`crate::{used}` is no module in LAYERS")) };
+    let narrow = ONLY.iter().find(|(name, _)| *name == own);
+    let allowed = narrow.map_or(used_layer < own_layer, |(_, only)| only.contains(&used));
+    (!allowed).then(|| format!("`{own}` uses `{used}`, which is not above it"))
+}
+
+/// The module that a file is: `["mem", "arena"]` for `src/mem/arena.rs`; empty for the crate's root.
+fn module_path(file: &str) -> Vec<&str> {
+    let path = file.strip_prefix("src/").unwrap_or(file);
+    let path = path.strip_suffix(".rs").unwrap_or(path);
+    path.split('/').filter(|part| *part != "mod" && *part != "lib").collect()
+}
+
+/// The top-level modules that a text names by paths from the crate's root, with their lines. `depth` is the
+/// number of modules that the file is in; `super` is followed, also out of inline modules.
+fn uses(text: &str, depth: usize) -> Vec<(usize, String)> {
+    let tokens = tokens(text);
+    let word = |i: usize| tokens.get(i).map_or("", |(_, token)| token.as_str());
+    let mut found = Vec::new();
+    let (mut braces, mut inline) = (0usize, Vec::new());
+    let mut i = 0;
+    while i < tokens.len() {
+        match word(i) {
+            "mod" if word(i + 2) == "{" => inline.push(braces),
+            "{" => braces += 1,
+            "}" => {
+                braces = braces.saturating_sub(1);
+                inline.pop_if(|start| *start == braces);
+            }
+            "crate" if word(i + 1) == "::" => names(&tokens, i + 2, &mut found),
+            "super" => {
+                let mut up = 1;
+                while word(i + 1) == "::" && word(i + 2) == "super" {
+                    (up, i) = (up + 1, i + 2);
+                }
+                if word(i + 1) == "::" && up >= depth + inline.len() {
+                    names(&tokens, i + 2, &mut found);
+                }
+            }
+            _ => {}
+        }
+        i += 1;
+    }
+    found
+}
+
+/// The first names of the path, or of the group of paths, that starts at token `i`.
+fn names(tokens: &[(usize, String)], i: usize, found: &mut Vec<(usize, String)>) {
+    let Some((_, first)) = tokens.get(i) else { return };
+    if first != "{" {
+        found.push(tokens[i].clone());
+        return;
+    }
+    let mut depth = 0;
+    let mut start = true;
+    for (line, token) in &tokens[i..] {
+        match token.as_str() {
+            "{" => depth += 1,
+            "}" => depth -= 1,
+            "," => start = true,
+            _ if depth == 1 && start => {
+                found.push((*line, token.clone()));
+                start = false;
+            }
+            _ => {}
+        }
+        if depth == 0 {
+            return;
+        }
+        // Inside of an inner group nothing starts a path from the root.
+        start &= depth == 1;
+    }
+}
+
+/// What is wrong with the `unsafe` of a file: where it is not allowed, or without a proof.
+fn unsafe_violations(file: &str, text: &str) -> Vec<String> {
+    let tokens = tokens(text);
+    let lines: Vec<&str> = text.lines().collect();
+    let mut violations = Vec::new();
+    let mut last = 0;
+    for (i, (line, _)) in tokens.iter().enumerate().filter(|(_, (_, token))| token == "unsafe") {
+        if !UNSAFE.iter().any(|start| file.starts_with(start)) {
+            violations.push(format!("{file}:{line}: `unsafe` is not allowed in this file"));
+        }
+        let next = tokens.get(i + 1).map_or("", |(_, token)| token.as_str());
+        // The proof is above the statement, and serves one block.
+        let above = &lines[last.max(line.saturating_sub(10))..line - 1];
+        if matches!(next, "{" | "impl") && !above.iter().any(|line| line.contains("// SAFETY:")) {
+            violations.push(format!("{file}:{line}: `unsafe` without a `// SAFETY:` comment"));
+        }
+        if matches!(next, "{" | "impl") {
+            last = *line;
+        }
+    }
+    violations
+}
+
+/// Words and punctuation with their lines, without comments, strings, characters and lifetimes.
+fn tokens(text: &str) -> Vec<(usize, String)> {
+    let chars: Vec<char> = text.chars().collect();
+    let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut tokens = Vec::new();
+    let (mut i, mut line) = (0, 1);
+    while i < chars.len() {
+        let start = i;
+        match at(i) {
+            '/' if at(i + 1) == '/' => i += chars[i..].iter().take_while(|c| **c != '\n').count(),
+            '/' if at(i + 1) == '*' => i = end_of_comment(&chars, i),
+            '"' => i = end_of_string(&chars, i),
+            'r' if at(i + 1) == '"' || (at(i + 1) == '#' && matches!(at(i + 2), '"' | '#')) => {
+                i = end_of_raw_string(&chars, i + 1);
+            }
+            '\'' if at(i + 1) == '\\' => i += 3 + chars[i + 3..].iter().take_while(|c| **c != '\'').count() + 1,
+            '\'' if at(i + 2) == '\'' => i += 3,
+            '\'' => i += 1 + chars[i + 1..].iter().take_while(|c| is_word(**c)).count(),
+            ':' if at(i + 1) == ':' => {
+                tokens.push((line, "::".to_owned()));
+                i += 2;
+            }
+            c if is_word(c) => {
+                i += chars[i..].iter().take_while(|c| is_word(**c)).count();
+                let word: String = chars[start..i].iter().collect();
+                // br"..." and the like: the prefix belongs to the string that follows.
+                let raw = matches!(word.as_str(), "br" | "cr") && matches!(at(i), '"' | '#');
+                if raw {
+                    i = end_of_raw_string(&chars, i);
+                } else {
+                    tokens.push((line, word));
+                }
+            }
+            c => {
+                if !c.is_whitespace() {
+                    tokens.push((line, c.to_string()));
+                }
+                i += 1;
+            }
+        }
+        line += chars[start..i.min(chars.len())].iter().filter(|c| **c == '\n').count();
+    }
+    tokens
+}
+
+/// The index after the block comment, which may hold others, that starts at `i`.
+fn end_of_comment(chars: &[char], mut i: usize) -> usize {
+    let mut depth = 0;
+    while i < chars.len() {
+        match (chars[i], chars.get(i + 1)) {
+            ('/', Some('*')) => (depth, i) = (depth + 1, i + 2),
+            ('*', Some('/')) => (depth, i) = (depth - 1, i + 2),
+            _ => i += 1,
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    i
+}
+
+/// The index after the string that starts at the quote `i`.
+fn end_of_string(chars: &[char], mut i: usize) -> usize {
+    i += 1;
+    while i < chars.len() && chars[i] != '"' {
+        i += if chars[i] == '\\' { 2 } else { 1 };
+    }
+    i + 1
+}
+
+/// The index after the raw string whose number signs, or quote, start at `i`.
+fn end_of_raw_string(chars: &[char], mut i: usize) -> usize {
+    let signs = chars[i..].iter().take_while(|c| **c == '#').count();
+    i += signs + 1;
+    while i < chars.len() {
+        if chars[i] == '"' && chars[i + 1..].iter().take(signs).filter(|c| **c == '#').count() == signs {
+            return i + 1 + signs;
+        }
+        i += 1;
+    }
+    i
+}
+
+#[test]
+fn the_scanner_finds_violations() {
+    let text = r#"
+//! crate::host is only mentioned here, and "crate::engine" there.
+use crate::num::exp;
+use crate::{mem::Arena, cache::{Pool, num}, quant};
+use super::super::engine::Engine;
+use super::sibling;
+const S: &str = "use crate::host::Pool;";
+fn f<'a>(x: &'a crate::model::Config) -> char { '"' }
+/* use crate::host::Pool; /* nested */ use crate::host::Pool; */
+mod tests { use super::*; use super::super::super::sample::Chain; }
+fn g() { crate::nowhere::h() }
+"#;
+    let found = layer_violations("src/ops/linear.rs", text);
+    let expected = [
+        "src/ops/linear.rs:4: `ops` uses `cache`, which is not above it",
+        "src/ops/linear.rs:5: `ops` uses `engine`, which is not above it",
+        "src/ops/linear.rs:8: `ops` uses `model`, which is not above it",
+        "src/ops/linear.rs:10: `ops` uses `sample`, which is not above it",
+        "src/ops/linear.rs:11: `crate::nowhere` is no module in LAYERS",
+    ];
+    assert_eq!(found, expected);
+
+    // A file of one module: `super` is the crate's root; neighbours in a row are not above each other.
+    let text = "use super::mem::Arena;\nmod tests { use super::*; }\nuse super::*;";
+    let found = layer_violations("src/tensor.rs", text);
+    let expected = [
+        "src/tensor.rs:1: `tensor` uses `mem`, which is not above it",
+        "src/tensor.rs:3: `crate::*` is no module in LAYERS",
+    ];
+    assert_eq!(found, expected);
+
+    // The tokenizers know neither weights nor operations, although these are above them.
+    assert_eq!(problem("token", "mem"), None);
+    assert!(problem("token", "ops").is_some());
+    assert!(problem("extra", "num").is_some());
+    assert_eq!(problem("engine", "token"), None);
+}
+
+#[test]
+fn the_scanner_finds_unsafe() {
+    let proven = "// SAFETY: it is.\nlet x = unsafe { f() };\n// SAFETY: too.\nunsafe impl Sync for X {}\n";
+    assert_eq!(unsafe_violations("src/kernels/x86.rs", proven), Vec::<String>::new());
+    let found = unsafe_violations("src/ops/norm.rs", proven);
+    assert_eq!(found.len(), 2);
+    let found = unsafe_violations("ffi/src/ptr.rs", "// SAFETY: one.\nunsafe { f() }\nunsafe { g() }\n");
+    assert_eq!(found, ["ffi/src/ptr.rs:3: `unsafe` without a `// SAFETY:` comment"]);
+    let innocent = "#![deny(unsafe_code)]\n// unsafe {\nconst S: &str = r#\"unsafe { \"quoted\" }\"#;\n";
+    assert_eq!(unsafe_violations("src/ops/norm.rs", innocent), Vec::<String>::new());
+}
