@@ -5,10 +5,15 @@
 //!
 //! | layer | what |
 //! |---|---|
-//! | [`num`] | rounding, elementary functions, hash |
+//! | [`num`], [`error`] | rounding, elementary functions, hash; what can go wrong inside a computation |
 //! | [`mem`], [`tensor`] | the caller's memory; views of weights |
 //! | [`quant`] | block formats: layout, dequantize, dot. The specification of the arithmetic |
 //! | [`kernels`] | which instruction set; the floating-point environment |
+//! | [`par`] | who executes: a trait that the host implements |
+//! | [`ops`] | linear, norm, rope, attention: functions on views that know shapes, never models |
+//! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write |
+//! | [`model`] | configuration, weights, the forward pass |
+//! | [`engine`] | plan, sequences, batches, steps of bounded work |
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -30,3 +35,7 @@ pub mod ops;
 pub mod par;
 pub mod quant;
 pub mod tensor;
+
+pub use cache::{KvKind, KvType, SeqId};
+pub use engine::{Engine, EngineError, Limits, Logits, Plan, Step};
+pub use model::Model;

@@ -3,7 +3,8 @@
 //! Everything here is part of the specification in `docs/arithmetic.md`: the same operations in the same
 //! order on every machine.
 
-/// The version of the arithmetic: engines with equal numbers compute equal bits.
+/// The version of the arithmetic that `docs/arithmetic.md` specifies; raised whenever a rule changes bits.
+/// Results are comparable, and snapshots exchangeable, only within one version.
 pub const ARITHMETIC_VERSION: u32 = 1;
 
 mod hash;
@@ -11,8 +12,3 @@ mod math;
 
 pub use hash::Xxh64;
 pub use math::{exp, is_finite, round_half_even, silu, sqrt, sum_lanes, tree16};
-
-/// The version of the arithmetic that `docs/arithmetic.md` specifies; raised whenever a rule changes bits.
-///
-/// Results are comparable, and snapshots exchangeable, only within one version.
-pub const ARITHMETIC_VERSION: u32 = 1;
