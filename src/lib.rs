@@ -9,6 +9,7 @@
 //! | [`mem`], [`tensor`] | the caller's memory; views of weights |
 //! | [`quant`] | block formats: layout, dequantize, dot. The specification of the arithmetic |
 //! | [`kernels`] | which instruction set; the floating-point environment |
+//! | [`sample`] | from logits to a token |
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -23,4 +24,5 @@ pub mod kernels;
 pub mod mem;
 pub mod num;
 pub mod par;
+pub mod sample;
 pub mod tensor;
