@@ -5,9 +5,6 @@ use core::cell::Cell;
 use super::SampleError;
 use crate::num;
 
-/// The mass of the best token.
-const ONE: f32 = 4_294_967_296.0; // 2^32
-
 /// Tokens and their logits in ascending order of the ids, in the caller's scratch.
 ///
 /// Each is one number whose descending order is the sort order: the logit's bits, made to order as
@@ -143,7 +140,11 @@ impl<'a> Candidates<'a> {
 
 /// ⌊2^32 · e^(logit − best)⌋.
 fn mass(logit: f32, best: f32) -> u64 {
-    (num::exp(logit - best) * ONE) as u64
+    // A power from 0 to 1 is its 24-bit mantissa times 2^(exponent - 150). The shifts do what a
+    // conversion would, without its tests for what does not fit.
+    let bits = num::exp(logit - best).to_bits();
+    let mantissa = u64::from(bits & 0x7f_ffff | 0x80_0000);
+    (mantissa << 9).checked_shr(127_u32.wrapping_sub(bits >> 23)).unwrap_or(0)
 }
 
 fn pack(logit: f32, id: u32) -> u64 {
