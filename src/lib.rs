@@ -10,6 +10,7 @@
 //! | [`quant`] | block formats: layout, dequantize, dot. The specification of the arithmetic |
 //! | [`kernels`] | which instruction set; the floating-point environment |
 //! | [`sample`] | from logits to a token |
+//! | `host` | feature `std`: a thread pool, a mapped file |
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -20,6 +21,8 @@
 #[cfg(all(feature = "std", not(test)))]
 extern crate std;
 
+#[cfg(feature = "std")]
+pub mod host;
 pub mod kernels;
 pub mod mem;
 pub mod num;
