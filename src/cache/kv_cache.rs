@@ -427,9 +427,11 @@ impl<'a> KvCache<'a> {
         let sequence = self.sequence(seq)?;
         let (len, reserved) = (sequence.len as usize, sequence.reserved as usize);
         self.check_rows(k, reserved)?;
-        let width = self.geometry.kv_width().max(1);
-        for (position, (k, v)) in (len..).zip(k.chunks_exact(width).zip(v.chunks_exact(width))) {
-            self.write_row(seq, layer, position, k, v)?;
+        let width = self.geometry.kv_width();
+        for row in 0..reserved {
+            let at = row * width..(row + 1) * width;
+            let (k, v) = k.get(at.clone()).zip(v.get(at)).ok_or(CacheError::Internal)?;
+            self.write_row(seq, layer, len + row, k, v)?;
         }
         let last = layer + 1 == self.num_layers();
         if last {
