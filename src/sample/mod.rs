@@ -27,7 +27,7 @@
 //!   ascending id, at which the running total of the masses exceeds ⌊total · u / 2²⁴⌋. The generator
 //!   is SplitMix64; its state starts as the seed and advances once for each token that is drawn.
 //!
-//! The floating-point environment must be the default one ([`crate::kernels::fpenv`]).
+//! The floating-point environment must be the default one (`kernels::fpenv::with_default`).
 
 mod bias;
 mod candidates;
