@@ -18,7 +18,10 @@
 #[cfg(all(feature = "std", not(test)))]
 extern crate std;
 
+pub mod cache;
 pub mod mem;
 pub mod num;
+pub mod ops;
 pub mod par;
+pub mod quant;
 pub mod tensor;

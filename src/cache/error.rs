@@ -1,0 +1,105 @@
+//! Why an operation on a cache was refused.
+
+use core::fmt;
+
+use super::block::AllocError;
+
+/// Why an operation on a cache was refused. The cache is as it was before the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CacheError {
+    /// No open sequence has this handle: it was never opened, or has been closed.
+    UnknownSequence {
+        /// The handle's bits.
+        sequence: u32,
+    },
+    /// All sequences that the limits allow are open.
+    NoFreeSequence {
+        /// How many that are.
+        sequences: usize,
+    },
+    /// The sequence has unfinished work.
+    Busy {
+        /// The handle's bits.
+        sequence: u32,
+    },
+    /// The tokens do not fit the sequence.
+    ContextFull {
+        /// Tokens that the sequence would have.
+        needed: usize,
+        /// Tokens that a sequence can have.
+        context: usize,
+    },
+    /// The pool has too few free blocks.
+    OutOfBlocks {
+        /// Blocks that are needed.
+        needed: usize,
+        /// Blocks that are free.
+        free: usize,
+    },
+    /// The row is not the sequence's next one.
+    Position {
+        /// The next position.
+        expected: usize,
+        /// The position given.
+        given: usize,
+    },
+    /// The sequence is shorter than the length to keep.
+    TooShort {
+        /// The length asked for.
+        keep: usize,
+        /// The length of the sequence.
+        length: usize,
+    },
+    /// A buffer has another size than its shape demands.
+    Shape {
+        /// Elements demanded.
+        expected: usize,
+        /// Elements given.
+        given: usize,
+    },
+    /// No such layer, or not the one whose turn it is: layers are set in order, from 0 to the last.
+    Layer {
+        /// The layer whose turn it is (the number of layers where a layer is only read).
+        expected: usize,
+        /// The layer given.
+        given: usize,
+    },
+    /// A key or value is infinite, NaN, or too large for the element type.
+    NonFinite,
+    /// The cache contradicts itself: a defect of this library.
+    Internal,
+}
+
+impl From<AllocError> for CacheError {
+    fn from(error: AllocError) -> Self {
+        match error {
+            AllocError::OutOfBlocks { needed, free } => Self::OutOfBlocks { needed, free },
+            AllocError::InvalidBlock { .. } | AllocError::AlreadyFinalized { .. } => Self::Internal,
+        }
+    }
+}
+
+impl fmt::Display for CacheError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::UnknownSequence { sequence } => write!(f, "sequence {sequence:#x} is not open"),
+            Self::NoFreeSequence { sequences } => write!(f, "all {sequences} sequences are open"),
+            Self::Busy { sequence } => write!(f, "sequence {sequence:#x} has unfinished work"),
+            Self::ContextFull { needed, context } => {
+                write!(f, "context full: the sequence would have {needed} tokens, the limit is {context}")
+            }
+            Self::OutOfBlocks { needed, free } => AllocError::OutOfBlocks { needed, free }.fmt(f),
+            Self::Position { expected, given } => {
+                write!(f, "position {given} is not the sequence's next one, which is {expected}")
+            }
+            Self::TooShort { keep, length } => write!(f, "can not keep {keep} tokens of a sequence of {length}"),
+            Self::Shape { expected, given } => write!(f, "wrong shape: {expected} elements expected, {given} given"),
+            Self::Layer { expected, given } => write!(f, "layer {given} given where {expected} was expected"),
+            Self::NonFinite => f.write_str("a key or value is not finite in the cache's element type"),
+            Self::Internal => f.write_str("internal error of the cache"),
+        }
+    }
+}
+
+impl core::error::Error for CacheError {}

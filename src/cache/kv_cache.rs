@@ -1,0 +1,508 @@
+//! The cache: sequences over the block tables of all layer groups.
+
+use core::fmt;
+
+use bytemuck::{Pod, Zeroable};
+
+use super::block::{BLOCK_TOKENS, BlockAllocator, BlockId};
+use super::error::CacheError;
+use super::geometry::{KvGeometry, MAX_GROUPS};
+use super::group::{BlockTable, Group};
+use super::kind::KvKind;
+use super::policy::{CachePolicy, policy};
+use super::pool::{Unstorable, is_storable};
+use crate::mem::{Arena, MemoryError};
+use crate::ops::{KvSource, KvTile};
+
+/// The id noted for tokens whose keys and values were set from outside: it never equals a token.
+pub const IMPORTED_TOKEN: u32 = u32::MAX;
+
+/// A handle of an open sequence. It is not valid for the sequence that takes its place later.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SeqId(u32);
+
+impl SeqId {
+    const SLOT_BITS: u32 = 16;
+
+    /// The largest number of sequences at a time.
+    pub const MAX: usize = 1 << Self::SLOT_BITS;
+
+    /// The handle as a number, for foreign interfaces.
+    pub fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// The handle of these bits; a wrong one is refused where it is used.
+    pub fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    fn new(slot: usize, generation: u32) -> Self {
+        Self(generation << Self::SLOT_BITS | (slot as u32 & 0xffff))
+    }
+
+    pub(crate) fn slot(self) -> usize {
+        (self.0 & 0xffff) as usize
+    }
+
+    fn generation(self) -> u32 {
+        self.0 >> Self::SLOT_BITS
+    }
+}
+
+impl fmt::Debug for SeqId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SeqId({}:{})", self.slot(), self.generation())
+    }
+}
+
+/// A sequence: `len` committed tokens, and `reserved` more whose blocks are taken already.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+struct Sequence {
+    len: u32,
+    reserved: u32,
+    /// Counts the sequences that this slot has had, modulo 2^16.
+    generation: u32,
+    open: u32,
+    /// While rows are set layer by layer from outside: the layer whose turn it is.
+    next_layer: u32,
+}
+
+/// Keys and values of several sequences in fixed-capacity pools.
+///
+/// Rows enter in two ways: the engine reserves blocks, writes every layer's row and commits; or a caller
+/// sets packed rows with [`KvCache::set_prefill`] and [`KvCache::push_row`].
+#[derive(Debug)]
+pub struct KvCache<'a> {
+    geometry: KvGeometry,
+    policy: &'static dyn CachePolicy,
+    sequences: &'a mut [Sequence],
+    groups: heapless::Vec<Group<'a>, MAX_GROUPS>,
+}
+
+impl<'a> KvCache<'a> {
+    /// Takes a cache's memory from the arena and initializes everything but the keys and values.
+    ///
+    /// # Errors
+    /// As [`Arena::slice`].
+    pub fn carve(arena: &mut Arena<'a>, geometry: KvGeometry) -> Result<Self, MemoryError> {
+        let sequences = arena.slice("sequences", geometry.sequences)?;
+        sequences.fill(Sequence::zeroed());
+        let mut groups = heapless::Vec::new();
+        for group in 0..geometry.groups.count() {
+            groups.push(Group::carve(arena, &geometry, group)?).map_err(|_| MemoryError::TooLarge)?;
+        }
+        Ok(Self { geometry, policy: policy(geometry.kind), sequences, groups })
+    }
+
+    /// The sizes of the cache.
+    pub fn geometry(&self) -> &KvGeometry {
+        &self.geometry
+    }
+
+    /// How keys and values are kept.
+    pub fn kind(&self) -> KvKind {
+        self.policy.kind()
+    }
+
+    /// Layers of the model.
+    pub fn num_layers(&self) -> usize {
+        self.geometry.layers
+    }
+
+    /// Committed tokens of a sequence.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`].
+    pub fn seq_len(&self, seq: SeqId) -> Result<usize, CacheError> {
+        Ok(self.sequence(seq)?.len as usize)
+    }
+
+    /// The blocks of a sequence in a layer group.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`], [`CacheError::Layer`] where there is no such group.
+    pub fn block_table(&self, seq: SeqId, group: usize) -> Result<BlockTable<'_>, CacheError> {
+        self.sequence(seq)?;
+        let expected = self.groups.len();
+        Ok(self.groups.get(group).ok_or(CacheError::Layer { expected, given: group })?.table(seq.slot()))
+    }
+
+    /// The blocks of a layer group: how many are free, and what is known of each.
+    ///
+    /// # Errors
+    /// [`CacheError::Layer`] where there is no such group.
+    pub fn allocator(&self, group: usize) -> Result<&BlockAllocator<'a>, CacheError> {
+        let expected = self.groups.len();
+        Ok(&self.groups.get(group).ok_or(CacheError::Layer { expected, given: group })?.allocator)
+    }
+
+    /// The id of the token at a position, committed or reserved; `None` past the last one.
+    pub fn token(&self, seq: SeqId, position: usize) -> Option<u32> {
+        let sequence = self.sequence(seq).ok()?;
+        if position >= (sequence.len + sequence.reserved) as usize {
+            return None;
+        }
+        let group = self.groups.first()?;
+        let (block, slot) = group.table(seq.slot()).locate(position)?;
+        group.allocator.meta(block)?.tokens().get(slot).copied()
+    }
+
+    /// Opens an empty sequence.
+    ///
+    /// # Errors
+    /// [`CacheError::NoFreeSequence`].
+    pub fn open(&mut self) -> Result<SeqId, CacheError> {
+        let sequences = self.sequences.len();
+        let free = self.sequences.iter_mut().enumerate().find(|(_, sequence)| sequence.open == 0);
+        let (slot, sequence) = free.ok_or(CacheError::NoFreeSequence { sequences })?;
+        let generation = (sequence.generation + 1) & 0xffff;
+        *sequence = Sequence { open: 1, generation, ..Sequence::zeroed() };
+        Ok(SeqId::new(slot, generation))
+    }
+
+    /// Closes a sequence and frees its blocks, unfinished work included.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`].
+    pub fn close(&mut self, seq: SeqId) -> Result<(), CacheError> {
+        self.clear(seq)?;
+        self.sequence_mut(seq)?.open = 0;
+        Ok(())
+    }
+
+    /// Empties a sequence, unfinished work included.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`].
+    pub fn clear(&mut self, seq: SeqId) -> Result<(), CacheError> {
+        self.release(seq)?;
+        self.rewind(seq, 0)
+    }
+
+    /// Keeps only the first `keep` tokens of a sequence.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::TooShort`].
+    pub fn rewind(&mut self, seq: SeqId, keep: usize) -> Result<(), CacheError> {
+        let length = self.idle(seq)?;
+        if keep > length {
+            return Err(CacheError::TooShort { keep, length });
+        }
+        for group in &mut self.groups {
+            group.shrink(seq.slot(), keep)?;
+        }
+        self.sequence_mut(seq)?.len = keep as u32;
+        Ok(())
+    }
+
+    /// Opens a sequence with the first `keep` tokens of another. The paged cache shares their blocks, in
+    /// time proportional to their number; the others copy the keys and values.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::TooShort`],
+    /// [`CacheError::NoFreeSequence`], [`CacheError::OutOfBlocks`].
+    pub fn fork(&mut self, seq: SeqId, keep: usize) -> Result<SeqId, CacheError> {
+        let length = self.idle(seq)?;
+        if keep > length {
+            return Err(CacheError::TooShort { keep, length });
+        }
+        if !self.policy.shares() {
+            self.check_room(|_| keep.div_ceil(BLOCK_TOKENS))?;
+        }
+        let fork = self.open()?;
+        for group in &mut self.groups {
+            if self.policy.shares() {
+                group.share(seq.slot(), fork.slot(), keep)?;
+            } else {
+                group.duplicate(seq.slot(), fork.slot(), keep, self.policy)?;
+            }
+        }
+        self.sequence_mut(fork)?.len = keep as u32;
+        Ok(fork)
+    }
+
+    /// Takes the blocks for tokens that follow the committed ones, a copy of a shared block included, and
+    /// notes the tokens. Nothing that comes after can run out of blocks.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::ContextFull`],
+    /// [`CacheError::OutOfBlocks`].
+    pub fn reserve(&mut self, seq: SeqId, tokens: &[u32]) -> Result<(), CacheError> {
+        self.reserve_rows(seq, tokens.len())?;
+        let len = self.seq_len(seq)?;
+        for group in &mut self.groups {
+            for (position, &token) in (len..).zip(tokens) {
+                let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
+                group.allocator.queue_token(block, slot, token)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back what [`KvCache::reserve`] took and [`KvCache::commit`] has not used; committed tokens stay.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`].
+    pub fn release(&mut self, seq: SeqId) -> Result<(), CacheError> {
+        let sequence = self.sequence_mut(seq)?;
+        (sequence.reserved, sequence.next_layer) = (0, 0);
+        let len = sequence.len as usize;
+        for group in &mut self.groups {
+            group.shrink(seq.slot(), len)?;
+        }
+        Ok(())
+    }
+
+    /// Copies one layer of a partial block that a reservation took the place of: whether there was one.
+    ///
+    /// All of them must be copied before rows are written.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`].
+    pub fn copy_unit(&mut self, seq: SeqId) -> Result<bool, CacheError> {
+        self.sequence(seq)?;
+        for group in &mut self.groups {
+            if group.copy_unit(seq.slot())? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// How often [`KvCache::copy_unit`] has to be called for a sequence.
+    pub fn copy_units(&self, seq: SeqId) -> usize {
+        self.groups.iter().map(|group| group.copy_units(seq.slot())).sum()
+    }
+
+    /// Writes the K and V row, `[kv_heads * head_dim]` each, of a reserved position in one layer. (The kind
+    /// `off` writes committed positions again.)
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`], [`CacheError::Position`], [`CacheError::Layer`],
+    /// [`CacheError::Shape`], [`CacheError::NonFinite`].
+    pub fn write_row(
+        &mut self,
+        seq: SeqId,
+        layer: usize,
+        position: usize,
+        k: &[f32],
+        v: &[f32],
+    ) -> Result<(), CacheError> {
+        let sequence = self.sequence(seq)?;
+        let (len, end) = (sequence.len as usize, (sequence.len + sequence.reserved) as usize);
+        let first = if self.kind() == KvKind::Off { 0 } else { len };
+        if !(first..end).contains(&position) {
+            return Err(CacheError::Position { expected: len, given: position });
+        }
+        self.check_layer(layer)?;
+        self.check_rows(k, 1)?;
+        self.check_rows(v, 1)?;
+        let (group, index) = self.geometry.groups.place(layer);
+        let group = self.groups.get_mut(group).ok_or(CacheError::Internal)?;
+        let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
+        let written = group.pool.write_row(block, index, slot, k, v).ok_or(CacheError::Internal)?;
+        written.map_err(|Unstorable| CacheError::NonFinite)
+    }
+
+    /// Makes the next `rows` reserved rows part of the sequence.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`], [`CacheError::Position`] where fewer are reserved.
+    pub fn commit(&mut self, seq: SeqId, rows: usize) -> Result<(), CacheError> {
+        let sequence = self.sequence(seq)?;
+        let (len, reserved) = (sequence.len as usize, sequence.reserved as usize);
+        if rows > reserved {
+            return Err(CacheError::Position { expected: len + reserved, given: len + rows });
+        }
+        for group in &mut self.groups {
+            for position in len..len + rows {
+                let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
+                let token = group.allocator.meta(block).and_then(|meta| meta.tokens().get(slot).copied());
+                group.allocator.append_token_slot(block, token.ok_or(CacheError::Internal)?)?;
+            }
+        }
+        let sequence = self.sequence_mut(seq)?;
+        sequence.len += rows as u32;
+        sequence.reserved -= rows as u32;
+        Ok(())
+    }
+
+    /// What attention reads: the tiles of one layer of a sequence.
+    pub fn layer_source(&self, seq: SeqId, layer: usize) -> Option<LayerSource<'_>> {
+        let (group, index) = self.geometry.groups.place(layer);
+        let group = self.groups.get(group)?;
+        Some(LayerSource { group, table: group.table(seq.slot()), layer: index })
+    }
+
+    /// Fills an empty sequence with rows from outside, layer by layer: `k` and `v` are packed
+    /// `[rows, kv_heads * head_dim]`. Layer 0 says how many rows, the last layer completes them.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`], [`CacheError::Position`] where the sequence is not empty,
+    /// [`CacheError::Layer`] out of order, [`CacheError::Shape`], [`CacheError::ContextFull`],
+    /// [`CacheError::OutOfBlocks`], [`CacheError::NonFinite`]. A refused layer can be given again.
+    pub fn set_prefill(&mut self, seq: SeqId, layer: usize, k: &[f32], v: &[f32]) -> Result<(), CacheError> {
+        let rows = k.len().checked_div(self.geometry.kv_width()).unwrap_or(0);
+        let given = self.seq_len(seq)?;
+        if given != 0 {
+            return Err(CacheError::Position { expected: 0, given });
+        }
+        self.set_rows(seq, layer, rows, k, v)
+    }
+
+    /// Appends one row from outside, layer by layer: `k` and `v` are `[kv_heads * head_dim]`. The last
+    /// layer completes it.
+    ///
+    /// # Errors
+    /// As [`KvCache::set_prefill`].
+    pub fn push_row(&mut self, seq: SeqId, layer: usize, k: &[f32], v: &[f32]) -> Result<(), CacheError> {
+        self.set_rows(seq, layer, 1, k, v)
+    }
+
+    /// Copies K and V of a layer into packed buffers `[seq_len, kv_heads * head_dim]`.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`], [`CacheError::Layer`], [`CacheError::Shape`].
+    pub fn materialize(
+        &self,
+        seq: SeqId,
+        layer: usize,
+        k_out: &mut [f32],
+        v_out: &mut [f32],
+    ) -> Result<(), CacheError> {
+        let len = self.seq_len(seq)?;
+        self.check_layer(layer)?;
+        self.check_rows(k_out, len)?;
+        self.check_rows(v_out, len)?;
+        let width = self.geometry.kv_width().max(1);
+        for (position, (k, v)) in k_out.chunks_exact_mut(width).zip(v_out.chunks_exact_mut(width)).enumerate() {
+            self.read_row(seq, layer, position, k, v)?;
+        }
+        Ok(())
+    }
+
+    /// Copies K and V of one position of a layer: `k` and `v` are `[kv_heads * head_dim]`.
+    pub(super) fn read_row(
+        &self,
+        seq: SeqId,
+        layer: usize,
+        position: usize,
+        k: &mut [f32],
+        v: &mut [f32],
+    ) -> Result<(), CacheError> {
+        let (group, index) = self.geometry.groups.place(layer);
+        let group = self.groups.get(group).ok_or(CacheError::Internal)?;
+        let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
+        group.pool.read_row(block, index, slot, k, v).ok_or(CacheError::Internal)
+    }
+
+    /// Writes rows of one layer into reserved positions; layer 0 reserves, the last layer commits.
+    fn set_rows(&mut self, seq: SeqId, layer: usize, rows: usize, k: &[f32], v: &[f32]) -> Result<(), CacheError> {
+        let expected = self.sequence(seq)?.next_layer as usize;
+        if layer != expected || layer >= self.num_layers() {
+            return Err(CacheError::Layer { expected, given: layer });
+        }
+        self.check_rows(k, rows)?;
+        self.check_rows(v, rows)?;
+        if layer == 0 {
+            self.check_storable(k, v)?;
+            self.reserve_rows(seq, rows)?;
+            while self.copy_unit(seq)? {}
+        }
+        let sequence = self.sequence(seq)?;
+        let (len, reserved) = (sequence.len as usize, sequence.reserved as usize);
+        self.check_rows(k, reserved)?;
+        let width = self.geometry.kv_width().max(1);
+        for (position, (k, v)) in (len..).zip(k.chunks_exact(width).zip(v.chunks_exact(width))) {
+            self.write_row(seq, layer, position, k, v)?;
+        }
+        let last = layer + 1 == self.num_layers();
+        if last {
+            self.commit(seq, rows)?;
+        }
+        self.sequence_mut(seq)?.next_layer = if last { 0 } else { layer as u32 + 1 };
+        Ok(())
+    }
+
+    fn reserve_rows(&mut self, seq: SeqId, rows: usize) -> Result<(), CacheError> {
+        let (slot, len) = (seq.slot(), self.idle(seq)?);
+        let (needed, context) = (len.saturating_add(rows), self.geometry.context);
+        if needed > context {
+            return Err(CacheError::ContextFull { needed, context });
+        }
+        self.check_room(|group| group.needed(slot, len, needed))?;
+        for group in &mut self.groups {
+            group.extend(slot, len, needed, self.policy)?;
+            for position in len..needed {
+                let (block, place) = group.table(slot).locate(position).ok_or(CacheError::Internal)?;
+                group.allocator.queue_token(block, place, IMPORTED_TOKEN)?;
+            }
+        }
+        self.sequence_mut(seq)?.reserved = rows as u32;
+        Ok(())
+    }
+
+    /// Whether every group has as many free blocks as `needed` says.
+    fn check_room(&self, needed: impl Fn(&Group<'_>) -> usize) -> Result<(), CacheError> {
+        for group in &self.groups {
+            let (needed, free) = (needed(group), group.allocator.free_blocks());
+            if needed > free {
+                return Err(CacheError::OutOfBlocks { needed, free });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_layer(&self, layer: usize) -> Result<(), CacheError> {
+        let expected = self.num_layers();
+        if layer < expected { Ok(()) } else { Err(CacheError::Layer { expected, given: layer }) }
+    }
+
+    fn check_rows(&self, buffer: &[f32], rows: usize) -> Result<(), CacheError> {
+        let (expected, given) = (rows.saturating_mul(self.geometry.kv_width()), buffer.len());
+        if expected == given { Ok(()) } else { Err(CacheError::Shape { expected, given }) }
+    }
+
+    fn check_storable(&self, k: &[f32], v: &[f32]) -> Result<(), CacheError> {
+        let element = self.geometry.element;
+        let storable = k.iter().chain(v).all(|&x| is_storable(element, x));
+        if storable { Ok(()) } else { Err(CacheError::NonFinite) }
+    }
+
+    /// The length of a sequence that has no unfinished work.
+    fn idle(&self, seq: SeqId) -> Result<usize, CacheError> {
+        let sequence = self.sequence(seq)?;
+        if sequence.reserved > 0 || sequence.next_layer > 0 {
+            return Err(CacheError::Busy { sequence: seq.to_bits() });
+        }
+        Ok(sequence.len as usize)
+    }
+
+    fn sequence(&self, seq: SeqId) -> Result<&Sequence, CacheError> {
+        let sequence = self.sequences.get(seq.slot());
+        let sequence = sequence.filter(|sequence| sequence.open == 1 && sequence.generation == seq.generation());
+        sequence.ok_or(CacheError::UnknownSequence { sequence: seq.to_bits() })
+    }
+
+    fn sequence_mut(&mut self, seq: SeqId) -> Result<&mut Sequence, CacheError> {
+        self.sequence(seq)?;
+        self.sequences.get_mut(seq.slot()).ok_or(CacheError::Internal)
+    }
+}
+
+/// The tiles of one layer of a sequence, block by block.
+#[derive(Debug)]
+pub struct LayerSource<'c> {
+    group: &'c Group<'c>,
+    table: BlockTable<'c>,
+    layer: usize,
+}
+
+impl KvSource for LayerSource<'_> {
+    #[inline]
+    fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>> {
+        self.group.pool.tile(*self.table.blocks().get(index)?, self.layer, head)
+    }
+}

@@ -1,0 +1,28 @@
+//! The KV cache: fixed-capacity pools of blocks, block tables, copy-on-write forks.
+//!
+//! A **block** holds the keys and values of 16 tokens for all layers of a layer group and all KV heads,
+//! so a sequence has one [`BlockTable`] per group, and fork, rewind and free touch only metadata. The
+//! kinds `off`, `basic` and `paged` differ in a [`CachePolicy`]; the bits that attention reads are the same.
+
+mod basic;
+mod block;
+mod error;
+mod geometry;
+mod group;
+mod kind;
+mod kv_cache;
+mod off;
+mod paged;
+mod policy;
+mod pool;
+
+pub use basic::BasicKvCache;
+pub use block::{AllocError, BLOCK_TOKENS, BlockAllocator, BlockId, BlockMeta};
+pub use error::CacheError;
+pub use geometry::{KvGeometry, LayerGroups, MAX_GROUPS};
+pub use group::BlockTable;
+pub use kind::{KvKind, KvType, UnknownName};
+pub use kv_cache::{IMPORTED_TOKEN, KvCache, LayerSource, SeqId};
+pub use off::NoKvCache;
+pub use paged::PagedKvCache;
+pub use policy::{CachePolicy, policy};

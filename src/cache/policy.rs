@@ -1,0 +1,36 @@
+//! What differs between the kinds of cache: where blocks come from, and whether forks share them.
+
+use super::block::{AllocError, BlockAllocator, BlockId};
+use super::kind::KvKind;
+
+/// A way of placing the blocks of sequences in a pool.
+///
+/// A new policy is a file with an implementation, a value of [`KvKind`] and its row in [`policy`].
+pub trait CachePolicy: Sync + core::fmt::Debug {
+    /// The kind this policy implements.
+    fn kind(&self) -> KvKind;
+
+    /// Whether a fork shares the blocks of its parent; if not, it copies them.
+    fn shares(&self) -> bool;
+
+    /// Takes block `index` of the sequence in `slot`, where every sequence has at most `run` blocks.
+    ///
+    /// # Errors
+    /// As [`BlockAllocator::allocate`] and [`BlockAllocator::allocate_at`].
+    fn place(
+        &self,
+        allocator: &mut BlockAllocator<'_>,
+        slot: usize,
+        index: usize,
+        run: usize,
+    ) -> Result<BlockId, AllocError>;
+}
+
+/// The policy of a kind.
+pub fn policy(kind: KvKind) -> &'static dyn CachePolicy {
+    match kind {
+        KvKind::Off => &super::off::NoKvCache,
+        KvKind::Basic => &super::basic::BasicKvCache,
+        KvKind::Paged => &super::paged::PagedKvCache,
+    }
+}

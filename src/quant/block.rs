@@ -1,0 +1,191 @@
+//! What is computed with unpacked blocks, the same for all formats of a family.
+//!
+//! A format's file says where the bytes are and unpacks them to [`Block32`] or [`SuperBlock`].
+
+use bytemuck::AnyBitPattern;
+
+use super::activation::{ActivationRow, QuantizedRow};
+
+/// The bytes of a block of 32 elements; alignment 1.
+pub(super) trait Layout32: AnyBitPattern {
+    fn unpack(&self) -> Block32;
+}
+
+/// The bytes of a super-block of 256 elements in `SUBS` sub-blocks; alignment 1.
+pub(super) trait Layout256<const SUBS: usize>: AnyBitPattern {
+    fn unpack(&self) -> SuperBlock<SUBS>;
+}
+
+/// 32 elements, each `scale * code`, or `scale * code + min`.
+pub(super) struct Block32 {
+    pub(super) scale: f32,
+    pub(super) min: Option<f32>,
+    pub(super) codes: [i8; 32],
+}
+
+/// 256 elements in sub-blocks, each `(scale * sub-scale) * code`, less `min * sub-min` where there are mins.
+pub(super) struct SuperBlock<const SUBS: usize> {
+    pub(super) scale: f32,
+    pub(super) sub_scales: [i8; SUBS],
+    pub(super) mins: Option<Mins<SUBS>>,
+    pub(super) codes: [i8; 256],
+}
+
+/// What is subtracted from the elements of a super-block: `min * sub-min`.
+pub(super) struct Mins<const SUBS: usize> {
+    pub(super) min: f32,
+    pub(super) sub_mins: [u8; SUBS],
+}
+
+/// One block of quantized activations with the sums of its codes by 16.
+struct ActivationBlock<'a, const LEN: usize, const SUMS: usize> {
+    codes: &'a [i8; LEN],
+    scale: f32,
+    sums: &'a [i16; SUMS],
+}
+
+impl Block32 {
+    fn dequantize(&self, out: &mut [f32; 32]) {
+        for (out, &code) in out.iter_mut().zip(&self.codes) {
+            let product = self.scale * f32::from(code);
+            *out = match self.min {
+                Some(min) => product + min,
+                None => product,
+            };
+        }
+    }
+
+    /// `acc` plus the dot product. The integers are exact: |isum| <= 32 * 128 * 128 = 2^19.
+    fn dot(&self, acc: f32, x: &ActivationBlock<'_, 32, 2>) -> f32 {
+        let acc = acc + integer_dot(&self.codes, x.codes) as f32 * (self.scale * x.scale);
+        let Some(min) = self.min else {
+            return acc;
+        };
+        let sum: i32 = x.sums.iter().map(|&sum| i32::from(sum)).sum();
+        acc + sum as f32 * (min * x.scale)
+    }
+}
+
+impl<const SUBS: usize> SuperBlock<SUBS> {
+    fn dequantize(&self, out: &mut [f32; 256]) {
+        let subs = out.chunks_exact_mut(256 / SUBS).zip(self.codes.chunks_exact(256 / SUBS)).zip(self.sub_scales);
+        for (sub, ((out, codes), sub_scale)) in subs.enumerate() {
+            let scale = self.scale * f32::from(sub_scale);
+            let min = self.mins.as_ref().and_then(|mins| Some(mins.min * f32::from(*mins.sub_mins.get(sub)?)));
+            for (out, &code) in out.iter_mut().zip(codes) {
+                let product = scale * f32::from(code);
+                *out = match min {
+                    Some(min) => product - min,
+                    None => product,
+                };
+            }
+        }
+    }
+
+    /// `acc` plus the dot product. The integers are exact for any bytes: a code of a format with sub-scales
+    /// is within -127..=113, an activation and a sub-scale within -128..=127, so no partial sum exceeds
+    /// 256 * 127 * 128 * 128 < 2^29; with mins, 256 * 255 * 128 < 2^23.
+    fn dot(&self, acc: f32, x: &ActivationBlock<'_, 256, 16>) -> f32 {
+        let subs = self.codes.chunks_exact(256 / SUBS).zip(x.codes.chunks_exact(256 / SUBS));
+        let isum: i32 = subs.zip(self.sub_scales).map(|((w, x), s)| i32::from(s) * integer_dot(w, x)).sum();
+        let acc = acc + isum as f32 * (self.scale * x.scale);
+        let Some(mins) = &self.mins else {
+            return acc;
+        };
+        let subs = x.sums.chunks_exact(16 / SUBS).zip(mins.sub_mins);
+        let msum: i32 = subs.map(|(sums, m)| i32::from(m) * sums.iter().map(|&s| i32::from(s)).sum::<i32>()).sum();
+        acc - msum as f32 * (mins.min * x.scale)
+    }
+}
+
+/// The exact sum of products; the slices have one length, at most 256.
+#[inline]
+fn integer_dot(w: &[i8], x: &[i8]) -> i32 {
+    w.iter().zip(x).map(|(&w, &x)| i32::from(w) * i32::from(x)).sum()
+}
+
+/// Expands a row of blocks of 32; `None` where `row` and `out` have different lengths.
+pub(super) fn dequantize_32<B: Layout32>(row: &[u8], out: &mut [f32]) -> Option<()> {
+    dequantize_blocks(row, out, |block: &B, out| block.unpack().dequantize(out))
+}
+
+/// Expands a row of super-blocks; `None` where `row` and `out` have different lengths.
+pub(super) fn dequantize_256<B: Layout256<SUBS>, const SUBS: usize>(row: &[u8], out: &mut [f32]) -> Option<()> {
+    dequantize_blocks(row, out, |block: &B, out| block.unpack().dequantize(out))
+}
+
+/// The dot product of a row of blocks of 32; `None` for another form or length of `x`.
+pub(super) fn dot_32<B: Layout32>(row: &[u8], x: ActivationRow<'_>) -> Option<f32> {
+    let ActivationRow::Q8x32(x) = x else {
+        return None;
+    };
+    dot_blocks(row, x, |acc, block: &B, x| block.unpack().dot(acc, x))
+}
+
+/// The dot product of a row of super-blocks; `None` for another form or length of `x`.
+pub(super) fn dot_256<B: Layout256<SUBS>, const SUBS: usize>(row: &[u8], x: ActivationRow<'_>) -> Option<f32> {
+    let ActivationRow::Q8x256(x) = x else {
+        return None;
+    };
+    dot_blocks(row, x, |acc, block: &B, x| block.unpack().dot(acc, x))
+}
+
+fn dequantize_blocks<B: AnyBitPattern, const LEN: usize>(
+    row: &[u8],
+    out: &mut [f32],
+    block: impl Fn(&B, &mut [f32; LEN]),
+) -> Option<()> {
+    let blocks: &[B] = bytemuck::try_cast_slice(row).ok()?;
+    let (out, []) = out.as_chunks_mut::<LEN>() else {
+        return None;
+    };
+    if blocks.len() != out.len() {
+        return None;
+    }
+    for (bytes, out) in blocks.iter().zip(out) {
+        block(bytes, out);
+    }
+    Some(())
+}
+
+/// Block by block in increasing order, starting from +0.
+fn dot_blocks<B: AnyBitPattern, const LEN: usize, const SUMS: usize>(
+    row: &[u8],
+    x: QuantizedRow<'_>,
+    block: impl Fn(f32, &B, &ActivationBlock<'_, LEN, SUMS>) -> f32,
+) -> Option<f32> {
+    let blocks: &[B] = bytemuck::try_cast_slice(row).ok()?;
+    let (codes, []) = x.codes.as_chunks::<LEN>() else {
+        return None;
+    };
+    let (sums, []) = x.sums.as_chunks::<SUMS>() else {
+        return None;
+    };
+    if [codes.len(), x.scales.len(), sums.len()] != [blocks.len(); 3] {
+        return None;
+    }
+    let x = codes.iter().zip(x.scales).zip(sums).map(|((codes, &scale), sums)| ActivationBlock { codes, scale, sums });
+    Some(blocks.iter().zip(x).fold(0.0, |acc, (bytes, x)| block(acc, bytes, &x)))
+}
+
+/// The f16 number in two bytes.
+#[inline]
+pub(super) fn f16(bytes: [u8; 2]) -> f32 {
+    half::f16::from_le_bytes(bytes).to_f32()
+}
+
+/// Codes made of a low part and a high part in different bytes.
+#[inline]
+pub(super) fn combine<const N: usize>(low: &[u8; N], high: &[u8; N], code: impl Fn(u8, u8) -> i8) -> [i8; N] {
+    let mut codes = [0; N];
+    for ((out, &low), &high) in codes.iter_mut().zip(low).zip(high) {
+        *out = code(low, high);
+    }
+    codes
+}
+
+/// The low nibbles of 16 bytes, then the high ones.
+#[inline]
+pub(super) fn nibbles(bytes: &[u8; 16]) -> [u8; 32] {
+    bytemuck::must_cast([bytes.map(|byte| byte & 15), bytes.map(|byte| byte >> 4)])
+}

@@ -1,0 +1,75 @@
+//! F32, F16, BF16: IEEE numbers, little-endian, one after the other. They are converted to f32 exactly.
+
+use bytemuck::AnyBitPattern;
+
+use super::activation::ActivationRow;
+use super::block::f16;
+use crate::num::tree16;
+
+/// The bytes of one element; alignment 1.
+pub(super) trait Element: AnyBitPattern {
+    fn value(self) -> f32;
+}
+
+/// binary32.
+#[derive(Clone, Copy, AnyBitPattern)]
+#[repr(transparent)]
+pub(super) struct F32([u8; 4]);
+
+/// binary16.
+#[derive(Clone, Copy, AnyBitPattern)]
+#[repr(transparent)]
+pub(super) struct F16([u8; 2]);
+
+/// bfloat16: the upper half of a binary32.
+#[derive(Clone, Copy, AnyBitPattern)]
+#[repr(transparent)]
+pub(super) struct BF16([u8; 2]);
+
+impl Element for F32 {
+    fn value(self) -> f32 {
+        f32::from_le_bytes(self.0)
+    }
+}
+
+impl Element for F16 {
+    fn value(self) -> f32 {
+        f16(self.0)
+    }
+}
+
+impl Element for BF16 {
+    fn value(self) -> f32 {
+        half::bf16::from_le_bytes(self.0).to_f32()
+    }
+}
+
+/// Expands a row; `None` where `row` and `out` have different lengths.
+pub(super) fn dequantize<E: Element>(row: &[u8], out: &mut [f32]) -> Option<()> {
+    let row: &[E] = bytemuck::try_cast_slice(row).ok()?;
+    if row.len() != out.len() {
+        return None;
+    }
+    for (out, w) in out.iter_mut().zip(row) {
+        *out = w.value();
+    }
+    Some(())
+}
+
+/// The dot product by the lane rule of [`crate::num::sum_lanes`]; `None` for another form or length of `x`.
+pub(super) fn dot<E: Element>(row: &[u8], x: ActivationRow<'_>) -> Option<f32> {
+    let ActivationRow::F32(x) = x else {
+        return None;
+    };
+    let row: &[E] = bytemuck::try_cast_slice(row).ok()?;
+    if row.len() != x.len() {
+        return None;
+    }
+    let mut lanes = [0.0_f32; 16];
+    for (w, x) in row.chunks(16).zip(x.chunks(16)) {
+        for ((lane, w), x) in lanes.iter_mut().zip(w).zip(x) {
+            *lane += w.value() * x;
+        }
+    }
+    Some(tree16(lanes))
+}

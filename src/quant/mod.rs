@@ -1,0 +1,91 @@
+//! Block formats of weights: layout, scalar dequantization, scalar dot product.
+//!
+//! The scalar code here *is* the specification of the arithmetic; `docs/arithmetic.md` says the same in
+//! words, and every other kernel must equal it bit for bit. A format is a file that describes the bytes
+//! of a block and unpacks them, and one row in [`Format::of`]; what is computed with unpacked blocks is
+//! in `block`.
+
+mod activation;
+mod block;
+mod float;
+mod iq4_nl;
+mod iq4_xs;
+mod q2_k;
+mod q3_k;
+mod q4_0;
+mod q4_1;
+mod q4_k;
+mod q5_0;
+mod q5_1;
+mod q5_k;
+mod q6_k;
+mod q8_0;
+
+pub use activation::{ActivationRow, Form, QuantizeError, QuantizedRow, quantize_row, row_words};
+
+use crate::tensor::Dtype;
+
+/// Which form of the activations weights of this type are multiplied with.
+pub fn form(dtype: Dtype) -> Form {
+    Format::of(dtype).form
+}
+
+/// The dot product of one row of weights with one row of activations, as `docs/arithmetic.md` defines it.
+///
+/// `row` is a row of `cols` elements, `Dtype::row_bytes(cols)` bytes of any alignment. `None` where `x`
+/// has another form than [`form`] says, or another number of columns than `row`.
+#[inline]
+pub fn dot(dtype: Dtype, row: &[u8], x: ActivationRow<'_>) -> Option<f32> {
+    (Format::of(dtype).dot)(row, x)
+}
+
+/// Expands one row of weights to f32. `None`, and nothing written, where `row` and `out` have different
+/// numbers of elements.
+pub fn dequantize(dtype: Dtype, row: &[u8], out: &mut [f32]) -> Option<()> {
+    (Format::of(dtype).dequantize)(row, out)
+}
+
+/// What can be done with rows of one element type.
+struct Format {
+    form: Form,
+    dequantize: fn(&[u8], &mut [f32]) -> Option<()>,
+    dot: fn(&[u8], ActivationRow<'_>) -> Option<f32>,
+}
+
+impl Format {
+    /// The table of formats.
+    const fn of(dtype: Dtype) -> Self {
+        match dtype {
+            Dtype::F32 => Self::floats::<float::F32>(),
+            Dtype::F16 => Self::floats::<float::F16>(),
+            Dtype::BF16 => Self::floats::<float::BF16>(),
+            Dtype::Q4_0 => Self::blocks_32::<q4_0::Block>(),
+            Dtype::Q4_1 => Self::blocks_32::<q4_1::Block>(),
+            Dtype::Q5_0 => Self::blocks_32::<q5_0::Block>(),
+            Dtype::Q5_1 => Self::blocks_32::<q5_1::Block>(),
+            Dtype::Q8_0 => Self::blocks_32::<q8_0::Block>(),
+            Dtype::Q2_K => Self::blocks_256::<q2_k::Block, 16>(),
+            Dtype::Q3_K => Self::blocks_256::<q3_k::Block, 16>(),
+            Dtype::Q4_K => Self::blocks_256::<q4_k::Block, 8>(),
+            Dtype::Q5_K => Self::blocks_256::<q5_k::Block, 8>(),
+            Dtype::Q6_K => Self::blocks_256::<q6_k::Block, 16>(),
+            Dtype::IQ4_NL => Self::blocks_32::<iq4_nl::Block>(),
+            Dtype::IQ4_XS => Self::blocks_256::<iq4_xs::Block, 8>(),
+        }
+    }
+
+    /// Floating-point elements.
+    const fn floats<E: float::Element>() -> Self {
+        Self { form: Form::F32, dequantize: float::dequantize::<E>, dot: float::dot::<E> }
+    }
+
+    /// Blocks of 32 with one scale.
+    const fn blocks_32<B: block::Layout32>() -> Self {
+        Self { form: Form::Q8x32, dequantize: block::dequantize_32::<B>, dot: block::dot_32::<B> }
+    }
+
+    /// Super-blocks of 256 with `SUBS` sub-scales.
+    const fn blocks_256<B: block::Layout256<SUBS>, const SUBS: usize>() -> Self {
+        Self { form: Form::Q8x256, dequantize: block::dequantize_256::<B, SUBS>, dot: block::dot_256::<B, SUBS> }
+    }
+}
