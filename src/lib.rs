@@ -25,3 +25,4 @@ pub mod ops;
 pub mod par;
 pub mod quant;
 pub mod tensor;
+pub mod token;

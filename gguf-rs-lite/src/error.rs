@@ -269,7 +269,8 @@ pub struct Name {
 }
 
 impl Name {
-    pub(crate) fn new(name: &[u8]) -> Self {
+    /// As much of `name` as fits.
+    pub fn new(name: &[u8]) -> Self {
         let mut bytes = [0; 62];
         let mut len = 0;
         for (to, from) in bytes.iter_mut().zip(name) {

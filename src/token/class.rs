@@ -16,7 +16,7 @@ pub(super) enum Class {
 }
 
 /// Code points per block of the table.
-const BLOCK: u32 = 64;
+const BLOCK: u32 = 128;
 
 impl Class {
     /// The class in Unicode 15.1, the version of llama.cpp's tables.
@@ -26,8 +26,9 @@ impl Class {
             return Self::Other;
         }
         let block = BLOCK_OF.get((code / BLOCK) as usize).map_or(0, |&block| usize::from(block));
-        let bits = BLOCKS.get(block).map_or(0, |&bits| bits);
-        match (bits >> (2 * (code % BLOCK))) & 3 {
+        let words = BLOCKS.get(block).map_or(&[0; 4], |words| words);
+        let bits = words.get((code % BLOCK / 32) as usize).map_or(0, |&bits| bits);
+        match (bits >> (2 * (code % 32))) & 3 {
             1 => Self::Letter,
             2 => Self::Number,
             3 => Self::Space,
@@ -59,9 +60,10 @@ mod tests {
         let mut blocks = Vec::new();
         let mut block_of = Vec::new();
         for first in (0..end).step_by(BLOCK as usize) {
-            let bits = (0..BLOCK).fold(0u128, |bits, i| bits | (class(first + i) as u128) << (2 * i));
-            let index = blocks.iter().position(|&block| block == bits).unwrap_or_else(|| {
-                blocks.push(bits);
+            let word = |start| (0..32).fold(0u64, |bits, i| bits | (class(start + i) as u64) << (2 * i));
+            let words = [0, 32, 64, 96].map(|start| word(first + start));
+            let index = blocks.iter().position(|&block| block == words).unwrap_or_else(|| {
+                blocks.push(words);
                 blocks.len() - 1
             });
             block_of.push(u8::try_from(index).unwrap());
@@ -71,7 +73,7 @@ mod tests {
             "//! Generated from Unicode {major}.{minor} by the test `token::class::tests::the_table_is_up_to_date`.\n\n\
              /// Code points from here on are `Other`.\n\
              pub(super) const END: u32 = 0x{end:X};\n\n\
-             /// The block of 64 code points each.\n\
+             /// The block of each 128 code points.\n\
              #[rustfmt::skip]\n\
              pub(super) static BLOCK_OF: [u8; {}] = [\n",
             block_of.len()
@@ -85,12 +87,12 @@ mod tests {
             "];\n\n\
              /// Two bits per code point, the lowest first: other, letter, number, space.\n\
              #[rustfmt::skip]\n\
-             pub(super) static BLOCKS: [u128; {}] = [\n",
+             pub(super) static BLOCKS: [[u64; 4]; {}] = [\n",
             blocks.len()
         )
         .unwrap();
-        for block in blocks {
-            writeln!(text, "    0x{block:032X},").unwrap();
+        for [a, b, c, d] in blocks {
+            writeln!(text, "    [0x{a:016X}, 0x{b:016X}, 0x{c:016X}, 0x{d:016X}],").unwrap();
         }
         text + "];\n"
     }
