@@ -13,7 +13,7 @@
 //! | [`ops`] | linear, norm, rope, attention: functions on views that know shapes, never models |
 //! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write, snapshots |
 //! | [`model`] | configuration, weights, the forward pass |
-//! | [`sample`] | text to tokens and back; from logits to a token |
+//! | [`token`], [`sample`] | text to tokens and back; from logits to a token |
 //! | [`engine`] | plan, sequences, batches, steps of bounded work |
 //! | `host` | feature `std`: a thread pool, mapped files, an owned engine |
 #![cfg_attr(not(test), no_std)]
@@ -40,6 +40,7 @@ pub mod par;
 pub mod quant;
 pub mod sample;
 pub mod tensor;
+pub mod token;
 
 pub use cache::{KvKind, KvType, SeqId};
 pub use engine::{Engine, EngineError, Limits, Logits, Plan, Step};
