@@ -11,9 +11,11 @@
 //! | [`kernels`] | which instruction set; the floating-point environment |
 //! | [`par`] | who executes: a trait that the host implements |
 //! | [`ops`] | linear, norm, rope, attention: functions on views that know shapes, never models |
-//! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write |
+//! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write, snapshots |
 //! | [`model`] | configuration, weights, the forward pass |
+//! | [`token`], [`sample`] | text to tokens and back; from logits to a token |
 //! | [`engine`] | plan, sequences, batches, steps of bounded work |
+//! | `host` | feature `std`: a thread pool, mapped files, an owned engine |
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -27,6 +29,8 @@ extern crate std;
 pub mod cache;
 pub mod engine;
 pub mod error;
+#[cfg(feature = "std")]
+pub mod host;
 pub mod kernels;
 pub mod mem;
 pub mod model;
@@ -34,7 +38,9 @@ pub mod num;
 pub mod ops;
 pub mod par;
 pub mod quant;
+pub mod sample;
 pub mod tensor;
+pub mod token;
 
 pub use cache::{KvKind, KvType, SeqId};
 pub use engine::{Engine, EngineError, Limits, Logits, Plan, Step};

@@ -67,14 +67,18 @@ pub fn tree16(lanes: [f32; 16]) -> f32 {
 }
 
 /// The canonical float sum: `value(a, b)` of each pair is added to lane `index mod 16` in increasing
-/// order, starting from +0, and the lanes are summed by [`tree16`]. The shorter slice decides the length.
+/// order, starting from +0, and the lanes are summed by [`tree16`]. The slices are equally long.
 #[inline]
-pub fn sum_lanes(a: &[f32], b: &[f32], value: impl Fn(f32, f32) -> f32) -> f32 {
+pub fn sum_lanes<A: Copy, B: Copy>(a: &[A], b: &[B], value: impl Fn(A, B) -> f32) -> f32 {
     let mut lanes = [0.0_f32; 16];
-    for (a, b) in a.chunks(16).zip(b.chunks(16)) {
+    let ((a, a_tail), (b, b_tail)) = (a.as_chunks::<16>(), b.as_chunks::<16>());
+    for (a, b) in a.iter().zip(b) {
         for ((lane, &a), &b) in lanes.iter_mut().zip(a).zip(b) {
             *lane += value(a, b);
         }
+    }
+    for ((lane, &a), &b) in lanes.iter_mut().zip(a_tail).zip(b_tail) {
+        *lane += value(a, b);
     }
     tree16(lanes)
 }

@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use crate::num::{exp, tree16};
+use crate::num::{exp, f16_to_f32, tree16};
 
 /// Tokens per block: the width of a K tile.
 pub const TILE_TOKENS: usize = 16;
@@ -94,7 +94,7 @@ fn chunk_scores(
             let (scores, _) = scores.as_chunks_mut::<TILE_TOKENS>();
             let sums = match tile.k {
                 Elements::F32(k) => tile_scores(q, k, |x| x),
-                Elements::F16(k) => tile_scores(q, k, f16::to_f32),
+                Elements::F16(k) => tile_scores(q, k, f16_to_f32),
             };
             *scores.get_mut(block)? = sums.map(|sum| sum * queries.scale);
         }
@@ -153,7 +153,7 @@ fn chunk_values(
             let values = partial.get_mut(2..)?;
             match tile.v {
                 Elements::F32(v) => add_values(weights, v, values, |x| x),
-                Elements::F16(v) => add_values(weights, v, values, f16::to_f32),
+                Elements::F16(v) => add_values(weights, v, values, f16_to_f32),
             }
         }
     }
