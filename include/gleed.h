@@ -95,6 +95,7 @@ enum {
     GLEED_E_KEEP = -506,     /* fewer tokens than are to be kept; needed: tokens it has, given: those to be kept */
     GLEED_E_LAYER = -507,    /* no such layer, or not its turn; needed: the one whose turn it is, given: the layer */
     GLEED_E_SHAPE = -508,    /* a buffer of the wrong size; needed, given: elements */
+    GLEED_E_NOT_KEPT = -509, /* GLEED_KV_OFF keeps no keys and values that could be set */
 
     /* Results. */
     GLEED_E_NON_FINITE = -600 /* an infinity or a NaN; at: the layer, the number of layers for the logits */

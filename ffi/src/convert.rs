@@ -108,6 +108,7 @@ impl From<CacheError> for Failure {
             CacheError::Layer { expected, given } => new(status::E_LAYER).numbers(expected, given),
             CacheError::Shape { expected, given } => new(status::E_SHAPE).numbers(expected, given),
             CacheError::NonFinite => new(status::E_NON_FINITE),
+            CacheError::NotKept => new(status::E_NOT_KEPT),
             _ => new(status::E_INTERNAL),
         }
     }

@@ -107,6 +107,8 @@ statuses! {
     E_LAYER = -507, c"no such layer, or not its turn";
     /// A buffer of another size than its shape demands.
     E_SHAPE = -508, c"a buffer has the wrong size";
+    /// The cache kind keeps no keys and values.
+    E_NOT_KEPT = -509, c"this kind of cache keeps no keys and values";
 
     /// An infinity or a NaN where numbers must be finite.
     E_NON_FINITE = -600, c"an infinity or a NaN was computed";

@@ -75,7 +75,8 @@ pub fn attend(queries: Queries<'_>, source: &impl KvSource, out: &mut [f32], scr
         chunk_values(&queries, source, chunk, visible, scores, partials)?;
     }
     for (query, out) in out.chunks_exact_mut(head_dim).enumerate() {
-        merge(partials.chunks_exact(width.max(1)).skip(query).step_by(group), out)?;
+        let starts = (0..chunks).map(|chunk| (chunk * group + query) * width);
+        merge(starts.filter_map(|start| partials.get(start..start + width)), out)?;
     }
     Some(())
 }
