@@ -45,3 +45,8 @@ pub mod token;
 pub use cache::{KvKind, KvType, SeqId};
 pub use engine::{Engine, EngineError, Limits, Logits, Plan, Step};
 pub use model::Model;
+
+/// The README's example, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
