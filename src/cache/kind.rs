@@ -121,10 +121,7 @@ mod tests {
         for element in KvType::ALL {
             assert_eq!(KvType::from_name(element.name()), Ok(element));
         }
-        assert_eq!(
-            KvKind::from_name("paper").unwrap_err().to_string(),
-            "unknown cache kind; one of off, basic, paged"
-        );
+        assert_eq!(KvKind::from_name("paper").unwrap_err().to_string(), "unknown cache kind; one of off, basic, paged");
         assert_eq!(KvType::from_name("q3").unwrap_err().to_string(), "unknown cache element type; one of f32, f16");
     }
 }

@@ -36,10 +36,8 @@ impl<'a> Pool<'a> {
         layers: usize,
     ) -> Result<Self, MemoryError> {
         // 16 tokens: a whole number of words for every element type.
-        let tile_words = geometry
-            .head_dim
-            .checked_mul(BLOCK_TOKENS * geometry.element.bytes() / 4)
-            .ok_or(MemoryError::TooLarge)?;
+        let tile_words =
+            geometry.head_dim.checked_mul(BLOCK_TOKENS * geometry.element.bytes() / 4).ok_or(MemoryError::TooLarge)?;
         let per_block = [layers, geometry.kv_heads, 2].iter().try_fold(tile_words, |n, &f| n.checked_mul(f));
         let words = per_block.and_then(|words| words.checked_mul(geometry.blocks)).ok_or(MemoryError::TooLarge)?;
         Ok(Self {

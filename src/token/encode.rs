@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::bytes;
+use super::kinds::Kinds;
 use super::merge::{Pairs, Word, scratch_len};
 use super::pre::PreTokenizer;
 use super::special::Search;
@@ -52,13 +53,12 @@ impl Tokenizer<'_, '_> {
         if text.len() > MAX_TEXT {
             return Err(TokenError::TextTooLong { bytes: text.len(), limit: MAX_TEXT });
         }
-        let searching = self.specials.search_len();
         let given = scratch.len();
-        let (search, scratch) = scratch.split_at_mut_checked(searching).unwrap_or_default();
-        let mut output = Output { out, len: 0, scratch_needed: searching };
-        if search.len() == searching {
-            self.encode_parts(text, options, search, scratch, &mut output)?;
-        }
+        let Some((search, scratch)) = scratch.split_at_mut_checked(self.specials.search_len()) else {
+            return Err(TokenError::ScratchTooSmall { needed: self.scratch_len(text.len()), given });
+        };
+        let mut output = Output { out, len: 0, scratch_needed: 0 };
+        self.encode_parts(text, options, search, scratch, &mut output)?;
         if output.scratch_needed > given {
             return Err(TokenError::ScratchTooSmall { needed: output.scratch_needed, given });
         }
@@ -81,8 +81,7 @@ impl Tokenizer<'_, '_> {
         if let Some(bos) = bos {
             output.push(bos);
         }
-        let mut search =
-            Search::new(&self.specials, &self.tokens, &self.kinds, text, options.parse_special, search);
+        let mut search = Search::new(&self.specials, &self.tokens, &self.kinds, text, options.parse_special, search);
         let mut from = 0;
         loop {
             let found = search.next(from);
@@ -136,6 +135,7 @@ impl Tokenizer<'_, '_> {
         if pre.ignore_merges
             && text.len() <= self.tokens.longest()
             && let Some(id) = self.tokens.find_bytes(text.iter().copied().flat_map(bytes::encode))
+            && self.kinds.get(id).is_text()
         {
             output.push(id);
             return Ok(());
@@ -178,9 +178,11 @@ impl Tokenizer<'_, '_> {
             symbols.push(start, NONE);
             start += character.len();
         }
-        symbols.merge(&ByScore { tokens: &self.tokens, scores });
+        symbols.merge(&ByScore { tokens: &self.tokens, kinds: &self.kinds, scores });
         for (id, text) in symbols.symbols() {
-            match if id == NONE { self.tokens.find(text) } else { Some(id) } {
+            let found =
+                if id == NONE { self.tokens.find(text).filter(|&id| self.kinds.get(id).is_text()) } else { Some(id) };
+            match found {
                 Some(id) => output.push(id),
                 None => self.push_bytes(text, output)?,
             }
@@ -206,14 +208,18 @@ impl Pairs for Merges<'_> {
 }
 
 /// Pairs that make a token; the highest score merges first.
+///
+/// As in SentencePiece, and unlike in llama.cpp, control tokens and the like are not made of pairs: text never becomes
+/// one unless it is asked for.
 struct ByScore<'t> {
     tokens: &'t Tokens<'t, 't>,
+    kinds: &'t Kinds<'t>,
     scores: Array<'t>,
 }
 
 impl Pairs for ByScore<'_> {
     fn pair(&self, _left: u32, _right: u32, text: &[u8]) -> Option<(u32, u32)> {
-        let id = self.tokens.find(text)?;
+        let id = self.tokens.find(text).filter(|&id| self.kinds.get(id).is_text())?;
         let score = self.scores.get(id as usize)?.as_f32()?;
         // The bits of a float, turned so that they sort as the floats do, and then the other way round. Adding
         // +0.0 makes -0.0 equal to it.
@@ -275,7 +281,7 @@ pub enum TokenError {
     },
     /// The scratch is too small for the longest word of this text.
     ScratchTooSmall {
-        /// 32-bit words needed.
+        /// 32-bit words that suffice.
         needed: usize,
         /// 32-bit words given.
         given: usize,
@@ -304,12 +310,16 @@ pub enum TokenError {
 impl fmt::Display for TokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::TextTooLong { bytes, limit } => write!(f, "a text of {bytes} bytes is too long, the limit is {limit}"),
+            Self::TextTooLong { bytes, limit } => {
+                write!(f, "a text of {bytes} bytes is too long, the limit is {limit}")
+            }
             Self::ScratchTooSmall { needed, given } => {
                 write!(f, "scratch too small: {needed} 32-bit words needed, {given} given")
             }
             Self::OutputTooSmall { needed, given } => write!(f, "output too small: {needed} needed, {given} given"),
-            Self::NoToken { byte } => write!(f, "the vocabulary has no token for byte {byte:#04x}, nor for the unknown"),
+            Self::NoToken { byte } => {
+                write!(f, "the vocabulary has no token for byte {byte:#04x}, nor for the unknown")
+            }
             Self::UnknownId { id, tokens } => write!(f, "no token has the id {id}, there are {tokens}"),
         }
     }
