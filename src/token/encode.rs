@@ -38,7 +38,8 @@ impl Tokenizer<'_, '_> {
 
     /// Writes the ids of `text` to `out`; how many there are.
     ///
-    /// Takes O(n log n) time in the length of the text.
+    /// Takes O(n log n) time in the length of the text. The factor grows with the length of the longest token, and where
+    /// the text consists of pieces of special tokens, with the number of their lengths.
     ///
     /// # Errors
     /// `scratch` or `out` is too small (the error says what this text needs; `out` has been written to), the text is

@@ -323,6 +323,15 @@ pub enum VocabError {
         /// The key of the array.
         key: &'static str,
     },
+    /// A special token is longer than any sensible one.
+    SpecialTooLong {
+        /// The token.
+        id: u32,
+        /// Its length in bytes.
+        bytes: usize,
+        /// The longest possible.
+        limit: usize,
+    },
     /// The caller's memory is too small or misaligned.
     Memory(MemoryError),
 }
@@ -347,6 +356,9 @@ impl fmt::Display for VocabError {
             Self::IdOutOfRange { key, id, tokens } => write!(f, "{key} is {id}, but there are {tokens} tokens"),
             Self::TooLarge { key, bytes } => write!(f, "{key} takes {bytes} bytes, more than 4 GiB"),
             Self::Collisions { key } => write!(f, "too many entries of {key} have the same hash"),
+            Self::SpecialTooLong { id, bytes, limit } => {
+                write!(f, "special token {id} has {bytes} bytes, the limit is {limit}")
+            }
             Self::Memory(error) => error.fmt(f),
         }
     }

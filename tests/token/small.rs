@@ -140,6 +140,14 @@ fn vocabularies_with_faults_are_refused() {
 }
 
 #[test]
+fn special_tokens_of_absurd_length_are_refused() {
+    let file = small_sentence_piece().token(&"x".repeat(257), 4).file();
+    let gguf = Gguf::parse(&file).unwrap();
+    let error = Tokenizer::new(&gguf, Memory::new(Tokenizer::plan(&gguf).unwrap()).get()).unwrap_err();
+    assert_eq!(error, VocabError::SpecialTooLong { id: 265, bytes: 257, limit: 256 });
+}
+
+#[test]
 fn an_id_of_minus_one_is_none() {
     let keys = small_sentence_piece().with("unknown_token_id", Value::Number(u32::MAX));
     with_tokenizer(&keys.file(), |tokenizer| assert_eq!(tokenizer.vocab().unknown(), None));
