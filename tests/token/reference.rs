@@ -1,0 +1,106 @@
+//! The ids of the fixtures.
+
+use std::path::PathBuf;
+
+use crate::{decode, encode, with_tokenizer};
+
+/// The folder of fixtures; `None`, with a note, where it is absent.
+fn shared() -> Option<PathBuf> {
+    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared"));
+    if path.is_dir() {
+        return Some(path);
+    }
+    assert!(std::env::var("GLEED_REQUIRE_SHARED").as_deref() != Ok("1"), "../shared is not there");
+    println!("skipped: ../shared is not there");
+    None
+}
+
+fn vocabulary(name: &str) -> Option<Vec<u8>> {
+    let path = shared()?.join(format!("fixtures/tokenizers/vocab/ggml-vocab-{name}.gguf"));
+    Some(std::fs::read(path).unwrap())
+}
+
+fn json_lines(path: &str) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(shared().unwrap().join("fixtures/tokenizers").join(path)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn ids(value: &serde_json::Value) -> Vec<u32> {
+    value.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
+}
+
+/// All texts of the fixtures: the ids are equal, and decoding gives the text back as far as the vocabulary can spell it.
+fn check_pairs(name: &str, readable: fn(&str) -> String) {
+    let Some(file) = vocabulary(name) else { return };
+    let (texts, pairs) = (json_lines("texts.jsonl"), json_lines(&format!("pairs/{name}.jsonl")));
+    assert_eq!((texts.len(), pairs.len()), (2000, 2000));
+    with_tokenizer(&file, |tokenizer| {
+        for (text, pair) in texts.iter().zip(&pairs) {
+            let text = text["text"].as_str().unwrap();
+            let special = if pair["ids_special"].is_null() { &pair["ids"] } else { &pair["ids_special"] };
+            for (parse_special, expected) in [(false, ids(&pair["ids"])), (true, ids(special))] {
+                let found = encode(tokenizer, text, parse_special);
+                assert_eq!(found, expected, "text {}, special {parse_special}: {text:?}", pair["i"]);
+                assert_eq!(decode(tokenizer, &found), readable(text), "text {}", pair["i"]);
+            }
+        }
+    });
+}
+
+/// The engine's own test lines.
+fn check_lines(name: &str) {
+    let Some(file) = vocabulary(name) else { return };
+    let read = |end: &str| {
+        let name = format!("fixtures/tokenizers/vocab/ggml-vocab-{name}.gguf.{end}");
+        std::fs::read_to_string(shared().unwrap().join(name)).unwrap()
+    };
+    let (texts, lines) = (read("inp"), read("out"));
+    let lines: Vec<&str> = lines.lines().collect();
+    with_tokenizer(&file, |tokenizer| {
+        let mut count = 0;
+        for (text, line) in texts.split("\n__ggml_vocab_test__\n").zip(&lines) {
+            let expected: Vec<u32> = line.split_whitespace().map(|id| id.parse().unwrap()).collect();
+            assert_eq!(encode(tokenizer, text, false), expected, "{text:?}");
+            count += 1;
+        }
+        assert_eq!((count, lines.len()), (46, 46));
+    });
+}
+
+#[test]
+fn llama_spm() {
+    check_lines("llama-spm");
+    check_pairs("llama-spm", |text| text.replace('\u{2581}', " "));
+}
+
+#[test]
+fn gpt_2() {
+    check_lines("gpt-2");
+    check_pairs("gpt-2", str::to_owned);
+}
+
+#[test]
+fn llama_bpe() {
+    check_lines("llama-bpe");
+    check_pairs("llama-bpe", str::to_owned);
+}
+
+#[test]
+fn qwen2() {
+    check_lines("qwen2");
+    check_pairs("qwen2", str::to_owned);
+}
+
+/// A SentencePiece vocabulary with many special tokens; with them parsed it has a rule of its own, which the
+/// file does not state.
+#[test]
+fn phi_3() {
+    check_lines("phi-3");
+    let Some(file) = vocabulary("phi-3") else { return };
+    let (texts, pairs) = (json_lines("texts.jsonl"), json_lines("pairs/phi-3.jsonl"));
+    with_tokenizer(&file, |tokenizer| {
+        for (text, pair) in texts.iter().zip(&pairs) {
+            assert_eq!(encode(tokenizer, text["text"].as_str().unwrap(), false), ids(&pair["ids"]));
+        }
+    });
+}
