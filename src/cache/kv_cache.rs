@@ -409,7 +409,7 @@ impl<'a> KvCache<'a> {
     /// Copies K and V of a layer into packed buffers `[seq_len, kv_heads * head_dim]`.
     ///
     /// # Errors
-    /// [`CacheError::UnknownSequence`], [`CacheError::Layer`], [`CacheError::Shape`].
+    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::Layer`], [`CacheError::Shape`].
     pub fn materialize(
         &self,
         seq: SeqId,
@@ -417,7 +417,8 @@ impl<'a> KvCache<'a> {
         k_out: &mut [f32],
         v_out: &mut [f32],
     ) -> Result<(), CacheError> {
-        let len = self.seq_len(seq)?;
+        // With unfinished work, a shared block may have been replaced by a copy that is not complete.
+        let len = self.idle(seq)?;
         self.check_layer(layer)?;
         self.check_rows(k_out, len)?;
         self.check_rows(v_out, len)?;
