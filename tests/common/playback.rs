@@ -179,13 +179,6 @@ impl<'m> Plain<'m> {
         }
     }
 
-    /// One hash of all the rows of these tokens.
-    pub fn hash(&mut self, tokens: &[u32]) -> u64 {
-        self.compute(tokens);
-        let rows = (1..=tokens.len()).flat_map(|end| self.rows[&key(&tokens[..end])].to_le_bytes());
-        xxh64(&rows.collect::<Vec<u8>>(), 0)
-    }
-
     fn compute(&mut self, tokens: &[u32]) {
         let limits = Limits {
             context: tokens.len(),
