@@ -97,6 +97,21 @@ fn truncated() {
     }
 }
 
+/// Files that are made to be slow: many tensors, many of them twice.
+#[test]
+fn the_largest_models_open_in_linear_time() {
+    let large = SyntheticModel { layers: 1024, hidden: 2, ffn: 2, heads: 1, head_dim: 2, ..tiny() };
+    let mut writer = large.writer();
+    let start = Instant::now();
+    assert!(Model::open(&writer.finish()).is_ok());
+    let limit = 4 + 11 * 1024;
+    writer.tensors.resize(limit, writer.tensors[0].clone());
+    assert!(matches!(refused(&writer.finish()), ModelError::DuplicateTensor { .. }));
+    writer.tensors.resize(limit + 1, writer.tensors[0].clone());
+    assert_eq!(refused(&writer.finish()), ModelError::TooMany { count: limit + 1, limit });
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
 #[test]
 fn random_bytes() {
     let mut rng = Rng::new(1);
@@ -187,6 +202,10 @@ fn every_tensor_is_needed_in_its_shape_and_type() {
             } else {
                 assert_eq!(refused(&changed.finish()), ModelError::MissingTensor { tensor: name(&tensor.name) });
             }
+
+            let mut changed = writer.clone();
+            changed.tensors.push(tensor.clone());
+            assert_eq!(refused(&changed.finish()), ModelError::DuplicateTensor { tensor: name(&tensor.name) });
 
             // Shorter by one row or element, and one dimension more.
             let mut changed = writer.clone();
@@ -732,7 +751,8 @@ fn random_call(engine: &mut Engine<'_, '_>, rng: &mut Rng, open: &mut Vec<Tracke
     let index = rng.below(4);
     // Sometimes a handle that nobody has.
     let seq = open.get(index).map_or(SeqId::from_bits(rng.u64() as u32), |tracked| tracked.seq);
-    let (keep, len) = (rng.below(45), rng.below(20));
+    let length = open.get(index).map_or(44, |tracked| tracked.len + rng.below(2));
+    let (keep, len) = (rng.below(length + 1), rng.below(20));
     let vocab = if rng.below(8) == 0 { 12 } else { 9 };
     let tokens = rng.tokens(len, vocab);
     let mut tracked = open.get_mut(index);
