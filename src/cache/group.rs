@@ -172,8 +172,11 @@ impl<'a> Group<'a> {
         }
         let copy = self.block(slot, copy_index as usize)?;
         let invalid = AllocError::InvalidBlock { block: copy_from };
-        self.pool.copy_layer(copy_from, copy, copied as usize).ok_or(invalid)?;
         let layers = self.layers;
+        // A group may have no layers at all.
+        if (copied as usize) < layers {
+            self.pool.copy_layer(copy_from, copy, copied as usize).ok_or(invalid)?;
+        }
         let entry = self.entry(slot)?;
         entry.copied += 1;
         if entry.copied as usize >= layers {

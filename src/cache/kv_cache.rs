@@ -11,6 +11,7 @@ use super::group::{BlockTable, Group};
 use super::kind::KvKind;
 use super::policy::CachePolicy;
 use super::pool::{Unstorable, is_storable};
+use crate::kernels::fpenv;
 use crate::mem::{Arena, MemoryError};
 use crate::ops::{KvSource, KvTile};
 
@@ -82,11 +83,19 @@ pub struct KvCache<'a> {
 }
 
 impl<'a> KvCache<'a> {
-    /// Takes a cache's memory from the arena and initializes everything but the keys and values.
+    /// Takes a cache's memory from the arena and initializes everything but the keys and values. The kind
+    /// `basic` gets a full run of blocks per sequence, whatever the geometry says.
     ///
     /// # Errors
-    /// As [`Arena::slice`].
-    pub fn carve(arena: &mut Arena<'a>, geometry: KvGeometry) -> Result<Self, MemoryError> {
+    /// As [`Arena::slice`]; [`MemoryError::TooLarge`] for more sequences than [`SeqId::MAX`].
+    pub fn carve(arena: &mut Arena<'a>, mut geometry: KvGeometry) -> Result<Self, MemoryError> {
+        if geometry.sequences > SeqId::MAX {
+            return Err(MemoryError::TooLarge);
+        }
+        if geometry.kind == KvKind::Basic {
+            let blocks = geometry.blocks_per_sequence().checked_mul(geometry.sequences);
+            geometry.blocks = blocks.ok_or(MemoryError::TooLarge)?;
+        }
         let sequences = arena.slice("sequences", geometry.sequences)?;
         sequences.fill(Sequence::zeroed());
         let mut groups = heapless::Vec::new();
@@ -245,6 +254,10 @@ impl<'a> KvCache<'a> {
     pub fn reserve(&mut self, seq: SeqId, tokens: impl ExactSizeIterator<Item = u32>) -> Result<(), CacheError> {
         self.can_extend(seq, tokens.len())?;
         let (slot, len, reserved) = (seq.slot(), self.seq_len(seq)?, tokens.len());
+        if reserved == 0 {
+            // A copy that begins here would belong to no reservation.
+            return Ok(());
+        }
         for group in &mut self.groups {
             group.extend(slot, len, len + reserved, self.policy)?;
         }
@@ -328,10 +341,13 @@ impl<'a> KvCache<'a> {
         k: impl Iterator<Item = f32>,
         v: impl Iterator<Item = f32>,
     ) -> Result<(), CacheError> {
+        let committed = self.seq_len(seq)?;
         let (group, index) = self.geometry.groups.place(layer);
         let group = self.groups.get_mut(group).ok_or(CacheError::Internal)?;
         let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
-        let written = group.pool.write_row(block, index, slot, k, v).ok_or(CacheError::Internal)?;
+        // A committed row that is written again shares its block with other committed ones.
+        let clear = slot == 0 && position >= committed;
+        let written = group.pool.write_row(block, index, slot, clear, k, v).ok_or(CacheError::Internal)?;
         written.map_err(|Unstorable| CacheError::NonFinite)
     }
 
@@ -393,7 +409,7 @@ impl<'a> KvCache<'a> {
     /// Copies K and V of a layer into packed buffers `[seq_len, kv_heads * head_dim]`.
     ///
     /// # Errors
-    /// [`CacheError::UnknownSequence`], [`CacheError::Layer`], [`CacheError::Shape`].
+    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::Layer`], [`CacheError::Shape`].
     pub fn materialize(
         &self,
         seq: SeqId,
@@ -401,7 +417,8 @@ impl<'a> KvCache<'a> {
         k_out: &mut [f32],
         v_out: &mut [f32],
     ) -> Result<(), CacheError> {
-        let len = self.seq_len(seq)?;
+        // With unfinished work, a shared block may have been replaced by a copy that is not complete.
+        let len = self.idle(seq)?;
         self.check_layer(layer)?;
         self.check_rows(k_out, len)?;
         self.check_rows(v_out, len)?;
@@ -429,6 +446,18 @@ impl<'a> KvCache<'a> {
 
     /// Writes rows of one layer into reserved positions; layer 0 reserves, the last layer commits.
     fn set_rows(&mut self, seq: SeqId, layer: usize, rows: usize, k: &[f32], v: &[f32]) -> Result<(), CacheError> {
+        // Some machines round to f16 with an instruction that obeys the environment.
+        fpenv::with_default(|| self.set_rows_in_default_environment(seq, layer, rows, k, v))
+    }
+
+    fn set_rows_in_default_environment(
+        &mut self,
+        seq: SeqId,
+        layer: usize,
+        rows: usize,
+        k: &[f32],
+        v: &[f32],
+    ) -> Result<(), CacheError> {
         if self.kind() == KvKind::Off {
             return Err(CacheError::NotKept);
         }

@@ -64,19 +64,21 @@ impl<'a> Pool<'a> {
 
     /// Writes the K and V row of one token: `[kv_heads * head_dim]` each. `None` on a mismatch of sizes.
     ///
-    /// The first slot of a block zeroes the layer's tiles, so that no later read meets what the memory held.
+    /// `clear` zeroes the layer's tiles before: the first row that comes into a block does, so that no later read
+    /// meets what the memory held.
     pub(super) fn write_row(
         &mut self,
         block: BlockId,
         layer: usize,
         slot: usize,
+        clear: bool,
         mut k: impl Iterator<Item = f32>,
         mut v: impl Iterator<Item = f32>,
     ) -> Option<Result<(), Unstorable>> {
         for head in 0..self.kv_heads {
             let start = self.start(block, layer, head)?;
             let words = self.words.get_mut(start..start.checked_add(self.tile_words * 2)?)?;
-            if slot == 0 {
+            if clear {
                 words.fill(0);
             }
             let (k_tile, v_tile) = words.split_at_mut_checked(self.tile_words)?;

@@ -14,6 +14,8 @@ pub(crate) use stage::Cursor;
 
 use gguf_rs_lite::{Gguf, Name};
 
+use crate::cache::LayerGroups;
+use crate::kernels::fpenv;
 use crate::num::Xxh64;
 use config::Keys;
 
@@ -31,6 +33,11 @@ impl<'m> Model<'m> {
     /// # Errors
     /// [`ModelError`], with the key, tensor or number that was wrong.
     pub fn open(bytes: &'m [u8]) -> Result<Self, ModelError> {
+        // Numbers of the metadata are converted and compared.
+        fpenv::with_default(|| Self::open_in_default_environment(bytes))
+    }
+
+    fn open_in_default_environment(bytes: &'m [u8]) -> Result<Self, ModelError> {
         let gguf = Gguf::parse(bytes)?;
         let key = Name::new(b"general.architecture");
         let name = gguf.get("general.architecture").ok_or(ModelError::MissingKey { key })?;
@@ -40,6 +47,14 @@ impl<'m> Model<'m> {
         let config = (architecture.config)(&Keys { gguf: &gguf, architecture: architecture.name })?;
         weights::validate(&gguf, &config)?;
         Ok(Self { gguf, config })
+    }
+
+    /// The model with its layers in these groups, each of which has a pool of its own in the cache. The results
+    /// are the same.
+    #[must_use]
+    pub fn with_layer_groups(mut self, groups: LayerGroups) -> Self {
+        self.config.layer_groups = groups;
+        self
     }
 
     /// What the model computes.

@@ -6,6 +6,7 @@
 
 pub mod fixtures;
 pub mod gguf_writer;
+pub mod playback;
 pub mod random;
 pub mod reference;
 pub mod spm;

@@ -1,0 +1,290 @@
+//! Nothing in the library allocates: not opening a model, not planning, not the engine, the tokenizer or
+//! the sampler. And the plan's memory is exactly what the engine uses.
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use common::Memory;
+use common::playback::hash;
+use common::random::Rng;
+use common::synthetic::SyntheticModel;
+use gleed::mem::{ALIGN, MemoryError};
+use gleed::sample::{Sampler, SamplerParams, scratch_len};
+use gleed::tensor::Dtype;
+use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, Tokenizer};
+use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, Step};
+
+thread_local! {
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts the calls of each thread.
+struct Counting;
+
+// SAFETY: all calls go to the system's allocator as they are.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        count();
+        // SAFETY: the caller keeps the contract of `dealloc`, and `ptr` came from `System`.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps the contract of `realloc`, and `ptr` came from `System`.
+        unsafe { System.realloc(ptr, layout, new_size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn count() {
+    // Not while a thread ends and its variables are gone.
+    let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+}
+
+/// Calls of the allocator by this thread while `f` runs.
+fn allocations<R>(f: impl FnOnce() -> R) -> (usize, R) {
+    let before = COUNT.get();
+    let result = f();
+    (COUNT.get() - before, result)
+}
+
+fn without_allocation<R>(what: &str, f: impl FnOnce() -> R) -> R {
+    let (count, result) = allocations(f);
+    assert_eq!(count, 0, "{what} allocates");
+    result
+}
+
+fn models() -> [SyntheticModel; 3] {
+    let small = |model| SyntheticModel { hidden: 32, ffn: 32, vocab: 300, ..model };
+    [
+        small(SyntheticModel::llama()),
+        SyntheticModel { weights: Dtype::Q8_0, ..small(SyntheticModel::qwen3()) },
+        SyntheticModel { weights: Dtype::Q4_K, hidden: 256, ffn: 256, head_dim: 64, ..small(SyntheticModel::llama()) },
+    ]
+}
+
+#[test]
+fn the_counter_counts() {
+    assert_eq!(allocations(|| drop(std::hint::black_box(vec![1_u8; 100]))).0, 2);
+}
+
+#[test]
+fn nothing_allocates() {
+    for synthetic in models() {
+        let file = synthetic.bytes();
+        for kv_kind in KvKind::ALL {
+            let model = without_allocation("Model::open", || Model::open(&file)).unwrap();
+            let limits = Limits { sequences: 4, context: 64, rows: 7, logit_rows: 3, kv_kind, ..Limits::default() };
+            let plan = without_allocation("Plan::new", || Plan::new(&model, &limits)).unwrap();
+            let mut memory = Memory::new(plan.bytes());
+            let mut snapshot = vec![0; 1 << 20];
+            let mut rows = vec![0.0; 64 * model.config().kv_width()];
+            let (k, v) = (&mut rows.clone(), &mut rows);
+            let bytes = memory.bytes();
+            let mut engine = without_allocation("Engine::new", || Engine::new(&model, &plan, bytes)).unwrap();
+            without_allocation("the engine", || story(&mut engine, &mut snapshot, k, v)).unwrap();
+        }
+    }
+}
+
+/// Every call of the engine.
+fn story(engine: &mut Engine<'_, '_>, snapshot: &mut [u8], k: &mut [f32], v: &mut [f32]) -> Result<(), EngineError> {
+    let seq = engine.open()?;
+    let tokens: [u32; 37] = std::array::from_fn(|i| i as u32);
+    engine.prefill(seq, &tokens)?;
+    engine.decode_step(seq, 9)?;
+    engine.prefill_rows(seq, &tokens[..9], |_, _| {})?;
+    engine.rewind(seq, 37)?;
+    let fork = engine.fork(seq, 21)?;
+    engine.queue(fork, 21, &tokens[..10], Logits::All)?;
+    while engine.step(3)? != Step::Idle {
+        std::hint::black_box(engine.results().count());
+    }
+    engine.queue(fork, 31, &tokens[..10], Logits::Last)?;
+    let _ = engine.step(9)?;
+    engine.cancel(fork)?;
+    let length = engine.snapshot(seq, snapshot)?;
+    let restored = engine.restore(&snapshot[..length])?;
+    engine.decode_step(restored, 3)?;
+    let width = engine.model().config().kv_width();
+    engine.cache().materialize(seq, 1, &mut k[..37 * width], &mut v[..37 * width])?;
+    let set = engine.open()?;
+    let cache = engine.cache_mut()?;
+    if cache.kind() != KvKind::Off {
+        for layer in 0..cache.num_layers() {
+            cache.set_prefill(set, layer, &k[..37 * width], &v[..37 * width])?;
+        }
+    }
+    engine.decode_step(set, 3)?;
+    assert!(engine.decode_step(set, 1 << 30).is_err());
+    assert!(engine.prefill(set, &[1; 65]).is_err());
+    assert!(engine.open().is_err());
+    engine.reset(set)?;
+    engine.close(seq)
+}
+
+#[test]
+fn text_and_sampling_allocate_nothing() {
+    let file = models()[0].bytes();
+    let model = Model::open(&file).unwrap();
+    let needed = without_allocation("Tokenizer::plan", || Tokenizer::plan(model.gguf())).unwrap();
+    let mut memory = Memory::new(needed);
+    let bytes = memory.bytes();
+    let tokenizer = without_allocation("Tokenizer::new", || Tokenizer::new(model.gguf(), bytes)).unwrap();
+    let text = "a story of an ant \u{e9} <s> and more";
+    let mut scratch = vec![0; tokenizer.scratch_len(text.len())];
+    let (mut ids, mut out) = (vec![0; 200], vec![0; 1000]);
+    without_allocation("text", || {
+        for parse_special in [false, true] {
+            let options = EncodeOptions { parse_special, add_special: true };
+            let count = tokenizer.encode(text, options, &mut scratch, &mut ids).unwrap();
+            tokenizer.decode(&ids[..count], DecodeOptions::default(), &mut out).unwrap();
+            let mut stream = Detokenizer::new(&tokenizer, DecodeOptions::default());
+            for &id in &ids[..count] {
+                stream.push(&tokenizer, id, &mut out).unwrap();
+            }
+            stream.finish();
+        }
+    });
+    let logits: Vec<f32> = Rng::new(1).tokens(300, 1000).into_iter().map(|x| x as f32 / 100.0).collect();
+    let mut scratch = vec![0; scratch_len(300)];
+    without_allocation("sampling", || {
+        let params = SamplerParams { temperature: 0.8, top_k: 40, top_p: 0.9, min_p: 0.01, ..SamplerParams::default() };
+        let mut sampler = Sampler::new(params).unwrap();
+        sampler.set_biases(&[(3, 1.0)]).unwrap();
+        for _ in 0..20 {
+            let choice = sampler.sample(&logits, &mut scratch).unwrap();
+            std::hint::black_box(choice);
+            sampler.accept(7);
+        }
+    });
+}
+
+/// All limits that change the plan.
+fn many_limits() -> impl Iterator<Item = Limits> {
+    let base = Limits { sequences: 3, context: 50, rows: 5, logit_rows: 2, ..Limits::default() };
+    let kinds = KvKind::ALL.into_iter().flat_map(|kind| KvType::ALL.map(|element| (kind, element)));
+    kinds.flat_map(move |(kv_kind, kv_type)| {
+        let base = Limits { kv_kind, kv_type, ..base };
+        [base, Limits { workers: 3, ..base }, Limits { kv_blocks: 5, ..base }, Limits { rows: 64, ..base }]
+    })
+}
+
+#[test]
+fn the_plan_is_exact() {
+    let file = models()[1].bytes();
+    let model = Model::open(&file).unwrap();
+    for limits in many_limits() {
+        let plan = Plan::new(&model, &limits).unwrap();
+        let needed = plan.bytes();
+        assert_eq!(plan.alignment(), ALIGN);
+        let mut end = 0;
+        for section in plan.sections() {
+            assert_eq!(section.offset, end, "a gap before {}", section.name);
+            end = (section.offset + section.bytes).next_multiple_of(ALIGN);
+        }
+        assert_eq!(end, needed);
+        let mut memory = Memory::new(needed + ALIGN);
+        let memory = memory.bytes();
+        for given in [0, 1, needed / 2, needed - 1] {
+            let error = Engine::new(&model, &plan, &mut memory[..given]).unwrap_err();
+            assert_eq!(error, EngineError::Memory(MemoryError::TooSmall { needed, given }));
+        }
+        for off_by in [1, 4, 32] {
+            let error = Engine::new(&model, &plan, &mut memory[off_by..]).unwrap_err();
+            assert_eq!(error, EngineError::Memory(MemoryError::Misaligned { needed: ALIGN, off_by }));
+        }
+        // More is welcome, and is not used.
+        memory[needed..].fill(0x5a);
+        assert!(Engine::new(&model, &plan, memory).is_ok());
+        assert!(memory[needed..].iter().all(|&byte| byte == 0x5a));
+        let mut engine = Engine::new(&model, &plan, &mut memory[..needed]).unwrap();
+        let seq = engine.open().unwrap();
+        engine.prefill(seq, &[1, 2, 3]).unwrap();
+    }
+}
+
+/// The same plan for another model is refused, or works.
+#[test]
+fn a_plan_of_another_model() {
+    let files = models().map(|model| model.bytes());
+    for ours in &files {
+        for theirs in &files {
+            let (model, other) = (Model::open(ours).unwrap(), Model::open(theirs).unwrap());
+            let plan = Plan::new(&other, &Limits { context: 40, ..Limits::default() }).unwrap();
+            let mut memory = Memory::new(plan.bytes());
+            match Engine::new(&model, &plan, memory.bytes()) {
+                Ok(mut engine) => {
+                    let seq = engine.open().unwrap();
+                    engine.prefill(seq, &[1; 40]).unwrap();
+                }
+                Err(EngineError::Memory(MemoryError::TooSmall { needed, given })) => assert!(needed > given),
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_memory_held_does_not_matter() {
+    for synthetic in models() {
+        let file = synthetic.bytes();
+        let model = Model::open(&file).unwrap();
+        for limits in many_limits() {
+            let plan = Plan::new(&model, &limits).unwrap();
+            let mut memory = Memory::new(plan.bytes());
+            let hashes = [0x00, 0xff, 0xa5, 0x7f].map(|garbage| {
+                memory.bytes().fill(garbage);
+                let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+                let seq = engine.open().unwrap();
+                let first = hash(engine.prefill(seq, &[5; 19]).unwrap());
+                let fork = engine.fork(seq, 18).unwrap();
+                let second = hash(engine.prefill(fork, &[6; 3]).unwrap());
+                (first, second, hash(engine.decode_step(seq, 7).unwrap()))
+            });
+            assert!(hashes.iter().all(|hash| *hash == hashes[0]), "{limits:?}");
+        }
+    }
+}
+
+#[test]
+fn a_new_engine_does_not_touch_the_blocks() {
+    let file = models()[0].bytes();
+    let model = Model::open(&file).unwrap();
+    for limits in many_limits() {
+        let plan = Plan::new(&model, &limits).unwrap();
+        let mut memory = Memory::new(plan.bytes());
+        memory.bytes().fill(0xc3);
+        drop(Engine::new(&model, &plan, memory.bytes()).unwrap());
+        let blocks = plan.sections().iter().filter(|section| section.name.starts_with("kv blocks"));
+        for section in blocks.inspect(|section| assert!(section.bytes > 0)) {
+            let bytes = &memory.bytes()[section.offset..][..section.bytes];
+            assert!(bytes.iter().all(|&byte| byte == 0xc3), "{}", section.name);
+        }
+        assert!(plan.sections().iter().any(|section| section.name == "kv blocks"));
+    }
+}
+
+#[test]
+fn the_report_names_every_section() {
+    let file = models()[0].bytes();
+    let model = Model::open(&file).unwrap();
+    let plan = Plan::new(&model, &Limits { context: 64, ..Limits::default() }).unwrap();
+    let report = plan.to_string();
+    for section in plan.sections() {
+        assert!(report.contains(section.name), "{report}");
+    }
+    assert!(report.contains(&plan.bytes().to_string()));
+}

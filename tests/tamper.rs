@@ -1,0 +1,108 @@
+//! Tests of the equality tests: they notice one changed key, one changed value, and rows that lie one
+//! position too far.
+
+mod common;
+
+use common::playback::{Plain, Stage};
+use common::random::Rng;
+use common::synthetic::SyntheticModel;
+use gleed::{KvKind, KvType, Limits, Model};
+
+/// K and V of each layer, packed `[tokens, kv_width]`.
+type Cached = Vec<(Vec<f32>, Vec<f32>)>;
+
+const TOKENS: usize = 37;
+
+struct Check<'m> {
+    model: Model<'m>,
+    limits: Limits,
+    prompt: Vec<u32>,
+    cached: Cached,
+    plain: Plain<'m>,
+}
+
+impl<'m> Check<'m> {
+    fn new(model: &Model<'m>, kv_kind: KvKind, kv_type: KvType) -> Self {
+        let prompt = Rng::new(1).tokens(TOKENS, model.config().vocab);
+        let limits = Limits { context: 64, kv_kind, kv_type, ..Limits::default() };
+        let (layers, len) = (model.config().layers, TOKENS * model.config().kv_width());
+        let mut cached = vec![(vec![0.0; len], vec![0.0; len]); layers];
+        Stage::new(Limits { logit_rows: 64, ..limits }).play(model, |player| {
+            let seq = player.open();
+            player.append(seq, &prompt);
+            for (layer, (k, v)) in cached.iter_mut().enumerate() {
+                player.engine.cache().materialize(seq, layer, k, v).unwrap();
+            }
+        });
+        Self { model: *model, limits, prompt, cached, plain: Plain::new(model, kv_type) }
+    }
+
+    /// Whether the equality check passes for what follows these keys and values.
+    fn passes(&mut self, cached: &Cached) -> bool {
+        let recorded = Stage::new(self.limits).play(&self.model, |player| {
+            let seq = player.open();
+            let cache = player.engine.cache_mut().unwrap();
+            for (layer, (k, v)) in cached.iter().enumerate() {
+                cache.set_prefill(seq, layer, k, v).unwrap();
+            }
+            *player.tokens(seq) = self.prompt.clone();
+            [3, 4, 5].iter().for_each(|token| player.append(seq, &[*token]));
+        });
+        self.plain.difference(&recorded).is_none()
+    }
+}
+
+fn with_each(mut test: impl FnMut(Check<'_>)) {
+    for model in [SyntheticModel::llama(), SyntheticModel::qwen3()] {
+        let file = SyntheticModel { hidden: 32, ffn: 32, vocab: 40, head_dim: 8, ..model }.bytes();
+        let model = Model::open(&file).unwrap();
+        for kv_type in KvType::ALL {
+            for kind in [KvKind::Basic, KvKind::Paged] {
+                test(Check::new(&model, kind, kv_type));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_materialized_and_set_back_is_the_same() {
+    with_each(|mut check| {
+        let cached = check.cached.clone();
+        assert!(check.passes(&cached));
+    });
+}
+
+#[test]
+fn one_corrupt_element_is_noticed() {
+    with_each(|mut check| {
+        let config = *check.model.config();
+        for layer in 0..config.layers {
+            for head in 0..config.kv_heads {
+                for position in [0, 15, 16, TOKENS - 1] {
+                    let at = position * config.kv_width() + head * config.head_dim + 3;
+                    let mut keys = check.cached.clone();
+                    keys[layer].0[at] += 0.25;
+                    assert!(!check.passes(&keys), "key of layer {layer}, head {head}, position {position}");
+                    let mut values = check.cached.clone();
+                    values[layer].1[at] += 0.25;
+                    assert!(!check.passes(&values), "value of layer {layer}, head {head}, position {position}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn rows_one_position_too_far_are_noticed() {
+    with_each(|mut check| {
+        let width = check.model.config().kv_width();
+        for layer in 0..check.model.config().layers {
+            let mut cached = check.cached.clone();
+            let (k, v) = &mut cached[layer];
+            for rows in [k, v] {
+                rows.rotate_right(width);
+            }
+            assert!(!check.passes(&cached), "layer {layer}");
+        }
+    });
+}
