@@ -14,6 +14,8 @@
 //! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write |
 //! | [`model`] | configuration, weights, the forward pass |
 //! | [`engine`] | plan, sequences, batches, steps of bounded work |
+//! | [`sample`] | from logits to a token |
+//! | `host` | feature `std`: a thread pool, a mapped file |
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -27,6 +29,8 @@ extern crate std;
 pub mod cache;
 pub mod engine;
 pub mod error;
+#[cfg(feature = "std")]
+pub mod host;
 pub mod kernels;
 pub mod mem;
 pub mod model;
@@ -34,6 +38,7 @@ pub mod num;
 pub mod ops;
 pub mod par;
 pub mod quant;
+pub mod sample;
 pub mod tensor;
 
 pub use cache::{KvKind, KvType, SeqId};

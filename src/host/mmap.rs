@@ -1,0 +1,58 @@
+//! A file as bytes, without reading it.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// A file that is mapped into memory, read-only. An empty file has no bytes.
+///
+/// The system reads a page when it is first touched, and may drop it again. So the file must stay as it
+/// is while it is mapped: a page that can no longer be read, because the file shrank or its disk went
+/// away, ends the process with a signal, and bytes that somebody writes to it change under the reader.
+/// That is the host's fault, and nothing here can turn it into an error. Replace a model file by
+/// renaming a new one over it, which leaves the mapped one alone.
+#[derive(Debug)]
+pub struct MappedFile {
+    map: memmap2::Mmap,
+}
+
+impl MappedFile {
+    /// Maps the whole file at `path`.
+    ///
+    /// # Errors
+    /// Those of the system: the file does not exist, may not be read, or can not be mapped.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        let file = File::open(path)?;
+        // SAFETY: the map is private to this value and read-only. That nobody changes the file
+        // meanwhile is what the host is told to guarantee, in the documentation of this type.
+        let map = unsafe { memmap2::Mmap::map(&file) }?;
+        Ok(Self { map })
+    }
+
+    /// The bytes of the file.
+    pub fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_those_of_the_file() {
+        let this = concat!(env!("CARGO_MANIFEST_DIR"), "/src/host/mmap.rs");
+        assert_eq!(MappedFile::open(this).unwrap().bytes(), std::fs::read(this).unwrap());
+    }
+
+    #[test]
+    fn an_empty_file_has_no_bytes_and_a_missing_one_is_an_error() {
+        let path = std::env::temp_dir().join(format!("gleed-empty-{}", std::process::id()));
+        File::create(&path).unwrap();
+        let map = MappedFile::open(&path).unwrap();
+        assert!(map.bytes().is_empty());
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(MappedFile::open(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,411 @@
+//! A small thread pool.
+//!
+//! [`Parallel::run`] opens a job, works on it itself as slot 0, closes it and waits for the workers that
+//! have joined by then. A worker that is late finds the job closed and is not waited for, so a busy
+//! machine costs the pool its share of the processors and nothing else. A worker without work spins
+//! for a short time, giving way to other threads, and then sleeps.
+#![allow(unsafe_code)]
+
+use std::any::Any;
+use std::boxed::Box;
+use std::fmt;
+use std::format;
+use std::hint;
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use std::vec::Vec;
+
+use crate::par::Parallel;
+
+/// The most threads that a pool can have.
+pub const MAX_THREADS: usize = 512;
+
+/// Long enough for the gaps between the jobs of one token.
+const SPIN: Duration = Duration::from_micros(100);
+
+/// A body as [`Parallel::run`] gets it.
+type Body<'a> = &'a (dyn Fn(usize) + Sync);
+
+/// Threads that wait for work. Dropping it ends and joins them.
+///
+/// Several threads may call [`Parallel::run`] at once, and a body may call it, too: one job at a time is
+/// shared, the others run on their calling threads alone. Nothing is allocated by a call. If a body
+/// panics, the others of its job go on to their end, and then the panic goes on in the caller.
+pub struct ThreadPool {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl ThreadPool {
+    /// A pool of `threads` threads, from 1 to [`MAX_THREADS`], of which the caller of
+    /// [`Parallel::run`] is one.
+    ///
+    /// # Errors
+    /// `InvalidInput` for another number; those of the system where a thread can not be started.
+    pub fn new(threads: usize) -> io::Result<Self> {
+        Self::with_spin(threads, SPIN)
+    }
+
+    /// The same with the time that a thread without work spins before it sleeps (100 µs in [`ThreadPool::new`]).
+    ///
+    /// # Errors
+    /// As [`ThreadPool::new`].
+    pub fn with_spin(threads: usize, spin: Duration) -> io::Result<Self> {
+        if !(1..=MAX_THREADS).contains(&threads) {
+            let message = format!("a thread pool has from 1 to {MAX_THREADS} threads, not {threads}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let mut pool = Self { shared: Arc::new(Shared::new(spin)), workers: Vec::with_capacity(threads - 1) };
+        for _ in 1..threads {
+            let shared = Arc::clone(&pool.shared);
+            // Where this fails, dropping the pool ends the threads that have been started.
+            pool.workers.push(thread::Builder::new().name("gleed".into()).spawn(move || shared.work())?);
+        }
+        Ok(pool)
+    }
+}
+
+impl Parallel for ThreadPool {
+    fn run(&self, slots: usize, body: Body<'_>) {
+        let slots = slots.min(self.slots());
+        if slots <= 1 || self.shared.busy.swap(true, Ordering::Acquire) {
+            return body(0);
+        }
+        self.shared.open(slots, &body);
+        self.shared.call(0, body);
+        self.shared.close();
+        let panic = self.shared.lock().take();
+        self.shared.busy.store(false, Ordering::Release);
+        if let Some(panic) = panic {
+            panic::resume_unwind(panic);
+        }
+    }
+
+    fn slots(&self) -> usize {
+        self.workers.len() + 1
+    }
+}
+
+impl Drop for ThreadPool {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        {
+            let _guard = self.shared.lock();
+            self.shared.wake.notify_all();
+        }
+        for worker in self.workers.drain(..) {
+            // A worker catches the panics of bodies and has none of its own.
+            let _ = worker.join();
+        }
+    }
+}
+
+impl fmt::Debug for ThreadPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ThreadPool({} threads)", self.slots())
+    }
+}
+
+/// Adds one worker to those that have joined, in [`Shared::state`].
+const JOINED: u32 = 1 << 20;
+
+struct Shared {
+    /// The job: in bits 0..10 the next slot, in bits 10..20 the number of slots, above them how many
+    /// workers have joined and not finished. It is open while the next slot is below the number.
+    state: AtomicU32,
+    /// Where the open job's body is: a `*const Body`.
+    body: AtomicPtr<()>,
+    /// Whether a `run` has the pool.
+    busy: AtomicBool,
+    /// Whether the workers are to end.
+    stop: AtomicBool,
+    /// Workers that sleep or are about to.
+    sleepers: AtomicUsize,
+    /// Whether the caller sleeps or is about to.
+    caller_sleeps: AtomicBool,
+    /// The first panic of the job. Sleeping and waking up happen under the same lock.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    wake: Condvar,
+    finished: Condvar,
+    spin: Duration,
+}
+
+impl Shared {
+    fn new(spin: Duration) -> Self {
+        Self {
+            state: AtomicU32::new(0),
+            body: AtomicPtr::default(),
+            busy: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            sleepers: AtomicUsize::new(0),
+            caller_sleeps: AtomicBool::new(false),
+            panic: Mutex::new(None),
+            wake: Condvar::new(),
+            finished: Condvar::new(),
+            spin,
+        }
+    }
+
+    /// Offers slots 1.. to the workers. The caller has `busy`, and `body` lives until [`Shared::close`].
+    fn open(&self, slots: usize, body: &Body<'_>) {
+        self.body.store(core::ptr::from_ref(body).cast_mut().cast(), Ordering::Relaxed);
+        self.state.store((slots as u32) << 10 | 1, Ordering::SeqCst);
+        // Sequential consistency: either this sees the sleeper or the sleeper, before it sleeps, the job.
+        let sleepers = self.sleepers.load(Ordering::SeqCst);
+        if sleepers > 0 {
+            let _guard = self.lock();
+            for _ in 0..sleepers.min(slots - 1) {
+                self.wake.notify_one();
+            }
+        }
+    }
+
+    /// Takes the job back and waits for the workers that have joined it.
+    fn close(&self) {
+        self.state.fetch_and(!(JOINED - 1), Ordering::SeqCst);
+        let finished = || self.state.load(Ordering::SeqCst) == 0;
+        if !self.spin_until(finished) {
+            self.caller_sleeps.store(true, Ordering::SeqCst);
+            let waited = self.finished.wait_while(self.lock(), |_| !finished());
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            self.caller_sleeps.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// What a worker does until the pool is dropped.
+    fn work(&self) {
+        loop {
+            let mut slot = None;
+            let stopped = || self.stop.load(Ordering::SeqCst);
+            let found = self.spin_until(|| {
+                slot = self.join();
+                slot.is_some() || stopped()
+            });
+            match slot {
+                Some(slot) => self.call_joined(slot),
+                None if found => return,
+                None => self.sleep(),
+            }
+        }
+    }
+
+    /// The next slot of the job, where one is open: the worker has joined it then.
+    fn join(&self) -> Option<usize> {
+        let mut state = self.state.load(Ordering::SeqCst);
+        while is_open(state) {
+            // The job may have been closed and another one opened since the load. If the state is the
+            // same again, it is that one which the worker joins.
+            match self.state.compare_exchange_weak(state, state + JOINED + 1, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return Some(next_slot(state) as usize),
+                Err(now) => state = now,
+            }
+        }
+        None
+    }
+
+    /// Runs a slot of the job that this worker has joined, and leaves the job.
+    fn call_joined(&self, slot: usize) {
+        // SAFETY: `open` stored the address of a `Body` on the stack of `run` before it stored the state
+        // that this worker's exchange has read and counted itself in, so the load sees that address.
+        // `run` stays in `close`, with the `Body` and what it borrows alive, until every worker that
+        // has been counted in is counted out, which happens below, after the last use.
+        let body = unsafe { *self.body.load(Ordering::Relaxed).cast::<Body<'_>>() };
+        self.call(slot, body);
+        let before = self.state.fetch_sub(JOINED, Ordering::SeqCst);
+        // As in `open`: either the caller is seen here or it sees that the job is finished.
+        if before == JOINED && self.caller_sleeps.load(Ordering::SeqCst) {
+            let _guard = self.lock();
+            self.finished.notify_one();
+        }
+    }
+
+    /// Calls the body and keeps its panic for the caller.
+    fn call(&self, slot: usize, body: Body<'_>) {
+        // What a panic leaves half done is seen only by a host that catches it.
+        if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(|| body(slot))) {
+            self.lock().get_or_insert(panic);
+        }
+    }
+
+    fn sleep(&self) {
+        let guard = self.lock();
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        let idle = || !is_open(self.state.load(Ordering::SeqCst)) && !self.stop.load(Ordering::SeqCst);
+        drop(self.wake.wait_while(guard, |_| idle()).unwrap_or_else(PoisonError::into_inner));
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Asks `ready` again and again for the pool's spin time; `false` when it is over.
+    fn spin_until(&self, mut ready: impl FnMut() -> bool) -> bool {
+        let mut start = None;
+        loop {
+            for _ in 0..64 {
+                if ready() {
+                    return true;
+                }
+                hint::spin_loop();
+            }
+            if start.get_or_insert_with(Instant::now).elapsed() >= self.spin {
+                return false;
+            }
+            // Whoever else needs this processor, perhaps the thread that is waited for, goes first.
+            thread::yield_now();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Any + Send>>> {
+        self.panic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn next_slot(state: u32) -> u32 {
+    state & 0x3ff
+}
+
+fn is_open(state: u32) -> bool {
+    next_slot(state) < state >> 10 & 0x3ff
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mem::Matrix;
+
+    /// Fills 96 tiles on the pool and says whether each element was written once.
+    fn fills(pool: &ThreadPool, data: &mut [u32]) -> bool {
+        data.fill(0);
+        let tiles = Matrix::new(data, 24, 64).unwrap().tiles(2, 8, 0..usize::MAX).unwrap();
+        pool.run(pool.slots(), &|_| {
+            while let Some(mut tile) = tiles.next() {
+                for row in tile.rows() {
+                    for value in tile.row_mut(row).unwrap() {
+                        *value += row as u32 + 1;
+                    }
+                }
+            }
+        });
+        data.chunks(64).enumerate().all(|(row, values)| values.iter().all(|&value| value == row as u32 + 1))
+    }
+
+    #[test]
+    fn no_work_is_lost_or_done_twice() {
+        let mut data = vec![0; 24 * 64];
+        for threads in 1..=4 {
+            for spin in [Duration::ZERO, SPIN] {
+                let pool = ThreadPool::with_spin(threads, spin).unwrap();
+                assert_eq!(pool.slots(), threads);
+                for round in 0..400 {
+                    assert!(fills(&pool, &mut data), "{threads} threads, round {round}");
+                    if round % 100 == 50 {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_slot_is_called_at_most_once_and_slot_0_always() {
+        let pool = ThreadPool::new(4).unwrap();
+        for slots in [0, 1, 2, 4, 9] {
+            for _ in 0..100 {
+                let calls: Vec<AtomicUsize> = (0..4).map(|_| AtomicUsize::new(0)).collect();
+                pool.run(slots, &|slot| {
+                    calls[slot].fetch_add(1, Ordering::Relaxed);
+                });
+                let calls: Vec<usize> = calls.into_iter().map(AtomicUsize::into_inner).collect();
+                assert_eq!(calls[0], 1);
+                assert!(calls.iter().all(|&n| n <= 1));
+                assert!(calls.iter().skip(slots.max(1)).all(|&n| n == 0), "{slots} slots");
+            }
+        }
+    }
+
+    #[test]
+    fn workers_do_take_part() {
+        let pool = ThreadPool::new(2).unwrap();
+        let started = AtomicUsize::new(0);
+        // Each side waits for the other: alone, the caller would wait for ever.
+        pool.run(2, &|_| {
+            started.fetch_add(1, Ordering::SeqCst);
+            while started.load(Ordering::SeqCst) < 2 {
+                thread::yield_now();
+            }
+        });
+    }
+
+    #[test]
+    fn the_caller_sleeps_until_a_slow_worker_is_done() {
+        let pool = ThreadPool::new(2).unwrap();
+        let started = AtomicUsize::new(0);
+        let finished = AtomicUsize::new(0);
+        for round in 1..=3 {
+            pool.run(2, &|slot| {
+                started.fetch_add(1, Ordering::SeqCst);
+                while started.load(Ordering::SeqCst) < 2 * round {
+                    thread::yield_now();
+                }
+                if slot == 1 {
+                    thread::sleep(Duration::from_millis(5));
+                    finished.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            assert_eq!(finished.load(Ordering::SeqCst), round);
+        }
+    }
+
+    #[test]
+    fn runs_inside_and_beside_a_run_are_safe() {
+        let pool = ThreadPool::new(3).unwrap();
+        let count = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..300 {
+                        pool.run(3, &|slot| {
+                            if slot == 0 {
+                                pool.run(3, &|_| {
+                                    count.fetch_add(1, Ordering::Relaxed);
+                                });
+                            }
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(count.into_inner(), 900, "an inner run has one slot, because the outer one has the pool");
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_the_pool_goes_on() {
+        let pool = ThreadPool::new(2).unwrap();
+        for wrong in 0..2 {
+            let started = AtomicUsize::new(0);
+            let run = || {
+                pool.run(2, &|slot| {
+                    started.fetch_add(1, Ordering::SeqCst);
+                    while started.load(Ordering::SeqCst) < 2 {
+                        thread::yield_now();
+                    }
+                    if slot == wrong {
+                        panic::resume_unwind(Box::new(slot));
+                    }
+                })
+            };
+            let panic = panic::catch_unwind(AssertUnwindSafe(run)).unwrap_err();
+            assert_eq!(panic.downcast_ref(), Some(&wrong));
+            assert!(fills(&pool, &mut vec![0; 24 * 64]));
+        }
+    }
+
+    #[test]
+    fn the_number_of_threads_is_checked() {
+        for wrong in [0, MAX_THREADS + 1, usize::MAX] {
+            assert_eq!(ThreadPool::new(wrong).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The sampler: parameters, state, and the chain of steps.
+
+use super::bias::{self, Biases};
+use super::candidates::Candidates;
+use super::penalty::{self, History, MAX_WINDOW};
+use super::rng::SplitMix64;
+use super::{SampleError, draw, greedy, min_p, temperature, top_k, top_p};
+
+/// How to choose a token. The default is greedy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SamplerParams {
+    /// Divides the logits before the draw; 0 takes the most probable token instead of drawing.
+    pub temperature: f32,
+    /// Keeps this many of the most probable tokens; 0 keeps all.
+    pub top_k: usize,
+    /// Keeps the most probable tokens that together have this probability, from 0 to 1; 1 keeps all.
+    pub top_p: f32,
+    /// Keeps tokens that are at least this many times as probable as the first, from 0 to 1; 0 keeps all.
+    pub min_p: f32,
+    /// Divides positive and multiplies negative logits of repeated tokens; above 0, 1 does nothing.
+    pub repetition_penalty: f32,
+    /// Taken off the logit of a repeated token for each time it occurs; 0 does nothing.
+    pub frequency_penalty: f32,
+    /// Taken off the logit of a repeated token once; 0 does nothing.
+    pub presence_penalty: f32,
+    /// How many of the last accepted tokens the penalties look at, at most [`MAX_WINDOW`].
+    pub penalty_window: usize,
+    /// Where the generator starts.
+    pub seed: u64,
+}
+
+impl Default for SamplerParams {
+    fn default() -> Self {
+        Self {
+            temperature: 0.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            repetition_penalty: 1.0,
+            frequency_penalty: 0.0,
+            presence_penalty: 0.0,
+            penalty_window: 64,
+            seed: 0,
+        }
+    }
+}
+
+impl SamplerParams {
+    fn check(&self) -> Result<(), SampleError> {
+        let check =
+            |name, value, allowed, ok| if ok { Ok(()) } else { Err(SampleError::Parameter { name, value, allowed }) };
+        let number = |name, value: f32| check(name, value, "finite", value.is_finite());
+        let part = |name, value: f32| check(name, value, "from 0 to 1", (0.0..=1.0).contains(&value));
+        let Self { temperature: t, repetition_penalty: repetition, penalty_window: given, .. } = *self;
+        check("temperature", t, "finite and not negative", t.is_finite() && t >= 0.0)?;
+        part("top_p", self.top_p)?;
+        part("min_p", self.min_p)?;
+        check("repetition_penalty", repetition, "finite and above 0", repetition.is_finite() && repetition > 0.0)?;
+        number("frequency_penalty", self.frequency_penalty)?;
+        number("presence_penalty", self.presence_penalty)?;
+        if given > MAX_WINDOW {
+            return Err(SampleError::Window { given, limit: MAX_WINDOW });
+        }
+        Ok(())
+    }
+}
+
+/// The token that was chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// Its id.
+    pub token: u32,
+    /// Its probability among the tokens that it was drawn from: those that top-k, top-p and min-p kept,
+    /// at the temperature of the draw. A greedy choice has its probability among all tokens at
+    /// temperature 1. Penalties and biases are part of both.
+    pub probability: f32,
+}
+
+/// The length of the scratch memory that sampling from `vocab` logits needs.
+pub const fn scratch_len(vocab: usize) -> usize {
+    vocab
+}
+
+/// Chooses tokens of one sequence. It holds everything that a choice depends on beside the logits.
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    params: SamplerParams,
+    biases: Biases,
+    history: History,
+    rng: SplitMix64,
+}
+
+impl Sampler {
+    /// A sampler without logit biases that has accepted nothing yet.
+    ///
+    /// # Errors
+    /// [`SampleError::Parameter`] or [`SampleError::Window`] with the first value that is out of range.
+    pub fn new(params: SamplerParams) -> Result<Self, SampleError> {
+        params.check()?;
+        Ok(Self { params, biases: Biases::new(), history: History::new(), rng: SplitMix64(params.seed) })
+    }
+
+    /// Replaces the logit biases: (token, what is added to its logit). −infinity bans the token; a
+    /// token that is listed twice gets both.
+    ///
+    /// # Errors
+    /// [`SampleError::Bias`] for NaN and +infinity; [`SampleError::TooManyBiases`] above
+    /// [`MAX_BIASES`](super::MAX_BIASES).
+    pub fn set_biases(&mut self, biases: &[(u32, f32)]) -> Result<(), SampleError> {
+        self.biases = bias::check(biases)?;
+        Ok(())
+    }
+
+    /// Tells the penalties that `token` is now part of the text. [`Sampler::sample`] does not: the host
+    /// may discard its choice, and decides whether the prompt counts.
+    pub fn accept(&mut self, token: u32) {
+        self.history.push(token);
+    }
+
+    /// The generator's state. A new sampler with the same parameters and biases, this state set and the
+    /// last tokens accepted again goes on with the same choices.
+    pub fn state(&self) -> u64 {
+        self.rng.0
+    }
+
+    /// Puts the generator where [`Sampler::state`] found it.
+    pub fn set_state(&mut self, state: u64) {
+        self.rng = SplitMix64(state);
+    }
+
+    /// Chooses a token; `logits` has one number for each id. What `scratch` holds before does not
+    /// matter, and afterwards means nothing.
+    ///
+    /// It takes time in proportion to the vocabulary, whatever the logits are, and about 2 KiB of stack.
+    ///
+    /// # Errors
+    /// [`SampleError::Vocab`], [`SampleError::NonFinite`], [`SampleError::UnknownToken`],
+    /// [`SampleError::AllBanned`]; [`SampleError::ScratchTooSmall`] where `scratch` is shorter than
+    /// [`scratch_len`]. The generator has not moved then.
+    pub fn sample(&mut self, logits: &[f32], scratch: &mut [u64]) -> Result<Choice, SampleError> {
+        let mut candidates = Candidates::new(logits, scratch)?;
+        penalty::apply(&mut candidates, &self.history, &self.params)?;
+        bias::apply(&mut candidates, &self.biases)?;
+        if candidates.best().1 == f32::NEG_INFINITY {
+            return Err(SampleError::AllBanned);
+        }
+        if self.params.temperature == 0.0 {
+            return Ok(greedy::apply(&candidates));
+        }
+        top_k::apply(&mut candidates, self.params.top_k);
+        top_p::apply(&mut candidates, self.params.top_p);
+        min_p::apply(&mut candidates, self.params.min_p);
+        temperature::apply(&mut candidates, self.params.temperature);
+        Ok(draw::apply(&candidates, self.rng.next24()))
+    }
+}

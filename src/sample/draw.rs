@@ -1,0 +1,20 @@
+//! The draw.
+
+use super::Choice;
+use super::candidates::Candidates;
+
+/// The first token, by ascending id, at which the running total of the masses exceeds
+/// ⌊total · `uniform24` / 2^24⌋.
+pub(super) fn apply(candidates: &Candidates<'_>, uniform24: u32) -> Choice {
+    let (first, best) = candidates.best();
+    let total = candidates.total(best);
+    let threshold = ((u128::from(total) * u128::from(uniform24)) >> 24) as u64;
+    let mut running = 0;
+    let reached = candidates.masses(best).find(|&(_, mass)| {
+        running += mass;
+        running > threshold
+    });
+    // The threshold is below the total, so one is reached; the default stands for no other case.
+    let (token, mass) = reached.unwrap_or((first, total));
+    Choice { token, probability: mass as f32 / total as f32 }
+}

@@ -1,0 +1,87 @@
+//! What can be wrong with parameters and logits.
+
+use core::fmt;
+
+/// Why no token was chosen, or why a parameter is refused. The sampler is as it was before the call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum SampleError {
+    /// A parameter is out of its range.
+    Parameter {
+        /// Its name in [`SamplerParams`](super::SamplerParams).
+        name: &'static str,
+        /// Its value.
+        value: f32,
+        /// The values that are allowed, in words.
+        allowed: &'static str,
+    },
+    /// The penalties are to look further back than the sampler remembers.
+    Window {
+        /// The window that was asked for, in tokens.
+        given: usize,
+        /// The longest window.
+        limit: usize,
+    },
+    /// There are more logit biases than the sampler holds.
+    TooManyBiases {
+        /// Biases that were given.
+        given: usize,
+        /// Biases that fit.
+        limit: usize,
+    },
+    /// A logit bias is NaN or +infinity.
+    Bias {
+        /// The token that it is for.
+        token: u32,
+    },
+    /// A logit bias is for a token that the vocabulary does not have.
+    UnknownToken {
+        /// The token.
+        token: u32,
+        /// The number of logits.
+        vocab: usize,
+    },
+    /// The number of logits is 0 or more than there are ids.
+    Vocab {
+        /// The number of logits.
+        given: usize,
+    },
+    /// A logit is infinite or NaN, or became so by a penalty or bias.
+    NonFinite {
+        /// The first such token.
+        token: u32,
+    },
+    /// Biases of −infinity have banned every token.
+    AllBanned,
+    /// The scratch memory is too small.
+    ScratchTooSmall {
+        /// Elements that are needed: [`scratch_len`](super::scratch_len).
+        needed: usize,
+        /// Elements that were given.
+        given: usize,
+    },
+}
+
+impl fmt::Display for SampleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Parameter { name, value, allowed } => write!(f, "{name} must be {allowed}, it is {value}"),
+            Self::Window { given, limit } => {
+                write!(f, "the penalties can look back at most {limit} tokens, not {given}")
+            }
+            Self::TooManyBiases { given, limit } => write!(f, "at most {limit} logit biases, {given} given"),
+            Self::Bias { token } => write!(f, "the logit bias of token {token} must be finite, or -infinity as a ban"),
+            Self::UnknownToken { token, vocab } => {
+                write!(f, "a logit bias is for token {token}, the vocabulary has {vocab}")
+            }
+            Self::Vocab { given } => write!(f, "there must be from 1 to {} logits, not {given}", u32::MAX),
+            Self::NonFinite { token } => write!(f, "the logit of token {token} is not finite"),
+            Self::AllBanned => f.write_str("the logit biases ban every token"),
+            Self::ScratchTooSmall { needed, given } => {
+                write!(f, "sampling needs {needed} elements of scratch, {given} given")
+            }
+        }
+    }
+}
+
+impl core::error::Error for SampleError {}

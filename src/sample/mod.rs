@@ -1,0 +1,49 @@
+//! From logits to a token: greedy, or drawn by a seeded generator. The same parameters, seed, history
+//! and logits give the same token on every machine.
+//!
+//! The steps, in this order; each is off at its default, and with temperature 0 only the first two and
+//! the choice of the largest take place:
+//!
+//! | step | what it does |
+//! |---|---|
+//! | penalties | lowers the logits of tokens among the last ones accepted |
+//! | bias | adds a number to the logits of some tokens, or bans them |
+//! | top-k | keeps the first k tokens of the sort order |
+//! | top-p | keeps the shortest prefix of the sort order that has this part of the mass |
+//! | min-p | keeps the tokens with at least this part of the first one's mass |
+//! | temperature | divides the logits |
+//! | draw | takes a token with the probability that its mass has in the total |
+//!
+//! # Arithmetic
+//!
+//! - The *sort order* is by logit, descending (−0 equals +0), then by id, ascending.
+//! - With m the largest logit, the *mass* of a token of logit l is the integer
+//!   ⌊2³² · [`exp`](crate::num::exp)(l − m)⌋, at most 2³². Masses are added as integers, so a total is
+//!   the same in any order and nothing is ever sorted. A mass below 2⁻³² of the largest counts as 0.
+//! - top-p: the mass of the prefix is at least ⌈total · p⌉, and at least 1; p is taken to 32 binary places.
+//! - min-p: `exp(l − m) >= min_p`.
+//! - temperature t: l becomes `(l − m) / t`, two operations.
+//! - draw: with u the top 24 bits of the generator's next number, the token is the first one, by
+//!   ascending id, at which the running total of the masses exceeds ⌊total · u / 2²⁴⌋. The generator
+//!   is SplitMix64; its state starts as the seed and advances once for each token that is drawn.
+//!
+//! The floating-point environment must be the default one ([`crate::kernels::fpenv`]).
+
+mod bias;
+mod candidates;
+mod chain;
+mod draw;
+mod error;
+mod greedy;
+mod min_p;
+mod penalty;
+mod rng;
+mod temperature;
+mod top_k;
+mod top_p;
+
+pub use bias::MAX_BIASES;
+pub use chain::{Choice, Sampler, SamplerParams, scratch_len};
+pub use error::SampleError;
+pub use greedy::argmax;
+pub use penalty::MAX_WINDOW;

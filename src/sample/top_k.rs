@@ -1,0 +1,10 @@
+//! Top-k.
+
+use super::candidates::Candidates;
+
+/// Keeps the first `k` of the sort order; 0 keeps all.
+pub(super) fn apply(candidates: &mut Candidates<'_>, k: usize) {
+    if (1..candidates.len()).contains(&k) {
+        candidates.keep_count(k);
+    }
+}
