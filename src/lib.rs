@@ -40,6 +40,7 @@ pub mod par;
 pub mod quant;
 pub mod sample;
 pub mod tensor;
+pub mod token;
 
 pub use cache::{KvKind, KvType, SeqId};
 pub use engine::{Engine, EngineError, Limits, Logits, Plan, Step};

@@ -1,0 +1,69 @@
+//! The alphabet of byte-level BPE: a visible character for each byte.
+//!
+//! Bytes that are visible characters of Latin-1 stand for themselves, the others in increasing order
+//! for U+0100 onwards.
+
+/// Characters of the alphabet are below this.
+const END: usize = 256 + 68;
+
+static CHAR_OF: [u16; 256] = chars();
+static BYTE_OF: [u16; END] = bytes();
+
+/// Not a character of the alphabet.
+const NO_BYTE: u16 = 256;
+
+#[allow(clippy::indexing_slicing)] // evaluated by the compiler
+const fn chars() -> [u16; 256] {
+    let mut chars = [0; 256];
+    let mut next = 256;
+    let mut byte = 0;
+    while byte < 256 {
+        let visible = matches!(byte, 0x21..=0x7E | 0xA1..=0xAC | 0xAE..=0xFF);
+        chars[byte] = if visible { byte as u16 } else { next };
+        next += !visible as u16;
+        byte += 1;
+    }
+    chars
+}
+
+#[allow(clippy::indexing_slicing)] // evaluated by the compiler
+const fn bytes() -> [u16; END] {
+    let mut bytes = [NO_BYTE; END];
+    let mut byte = 0;
+    while byte < 256 {
+        bytes[CHAR_OF[byte] as usize] = byte as u16;
+        byte += 1;
+    }
+    bytes
+}
+
+/// The UTF-8 bytes of the character of `byte`.
+pub(super) fn encode(byte: u8) -> impl Iterator<Item = u8> + Clone {
+    let code = CHAR_OF.get(usize::from(byte)).map_or(0, |&code| code);
+    let (lead, last) = if code < 0x80 { (None, code) } else { (Some(0xC0 | code >> 6), 0x80 | code & 0x3F) };
+    // Both fit: the codes are below 2^11.
+    lead.into_iter().chain([last]).map(|byte| byte as u8)
+}
+
+/// The byte of a character of the alphabet.
+pub(super) fn decode(c: char) -> Option<u8> {
+    BYTE_OF.get(u32::from(c) as usize).and_then(|&byte| u8::try_from(byte).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_alphabet_is_one_to_one() {
+        let mut chars = Vec::new();
+        for byte in 0..=255 {
+            let c = String::from_utf8(encode(byte).collect()).unwrap().parse::<char>().unwrap();
+            assert_eq!(decode(c), Some(byte));
+            chars.push(c);
+        }
+        assert_eq!((chars[0], chars[usize::from(b'\n')], chars[usize::from(b' ')], chars[0xAD]), ('Ā', 'Ċ', 'Ġ', 'Ń'));
+        assert_eq!((chars[usize::from(b'a')], chars[0xE9]), ('a', 'é'));
+        assert_eq!((0..=0x10_FFFF).filter_map(char::from_u32).filter_map(decode).count(), 256);
+    }
+}

@@ -1,0 +1,318 @@
+//! Text to token ids.
+
+use core::fmt;
+
+use super::bytes;
+use super::merge::{Pairs, Word, scratch_len};
+use super::pre::PreTokenizer;
+use super::special::Search;
+use super::table::{Merges, NONE, Tokens};
+use super::tokenizer::{BLANK, Tokenizer};
+use super::vocab::Algorithm;
+use gguf_rs_lite::Array;
+
+/// The longest text that can be encoded at once, in bytes.
+const MAX_TEXT: usize = 1 << 28;
+
+/// How to encode a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EncodeOptions {
+    /// Put BOS before and EOS after the text where the vocabulary says so.
+    pub add_special: bool,
+    /// Turn the names of control tokens in the text into these tokens. Not for text from strangers.
+    pub parse_special: bool,
+}
+
+impl Tokenizer<'_, '_> {
+    /// 32-bit words of scratch with which [`Tokenizer::encode`] encodes any text of `text_bytes` bytes.
+    ///
+    /// That is about 43 bytes for each byte of text. Less does for texts that do not consist of one single word: the
+    /// scratch is used for one word at a time (unless tokens of a SentencePiece vocabulary have blanks in their middle),
+    /// so 2000 words are plenty for most texts of any length, and `encode` says if not.
+    pub fn scratch_len(&self, text_bytes: usize) -> usize {
+        let characters = text_bytes.saturating_add(1);
+        let text = characters.saturating_mul(BLANK.len()).div_ceil(4);
+        scratch_len(characters).saturating_add(text).saturating_add(self.specials.search_len())
+    }
+
+    /// Writes the ids of `text` to `out`; how many there are.
+    ///
+    /// Takes O(n log n) time in the length of the text.
+    ///
+    /// # Errors
+    /// `scratch` or `out` is too small (the error says what this text needs; `out` has been written to), the text is
+    /// longer than 2^28 bytes, or the vocabulary can not spell it.
+    pub fn encode(
+        &self,
+        text: &str,
+        options: EncodeOptions,
+        scratch: &mut [u32],
+        out: &mut [u32],
+    ) -> Result<usize, TokenError> {
+        if text.len() > MAX_TEXT {
+            return Err(TokenError::TextTooLong { bytes: text.len(), limit: MAX_TEXT });
+        }
+        let searching = self.specials.search_len();
+        let given = scratch.len();
+        let (search, scratch) = scratch.split_at_mut_checked(searching).unwrap_or_default();
+        let mut output = Output { out, len: 0, scratch_needed: searching };
+        if search.len() == searching {
+            self.encode_parts(text, options, search, scratch, &mut output)?;
+        }
+        if output.scratch_needed > given {
+            return Err(TokenError::ScratchTooSmall { needed: output.scratch_needed, given });
+        }
+        if output.len > output.out.len() {
+            return Err(TokenError::OutputTooSmall { needed: output.len, given: output.out.len() });
+        }
+        Ok(output.len)
+    }
+
+    fn encode_parts(
+        &self,
+        text: &str,
+        options: EncodeOptions,
+        search: &mut [u32],
+        scratch: &mut [u32],
+        output: &mut Output<'_>,
+    ) -> Result<(), TokenError> {
+        let bos = self.vocab.bos().filter(|_| options.add_special && self.vocab.adds_bos());
+        let eos = self.vocab.eos().filter(|_| options.add_special && self.vocab.adds_eos());
+        if let Some(bos) = bos {
+            output.push(bos);
+        }
+        let mut search =
+            Search::new(&self.specials, &self.tokens, &self.kinds, text, options.parse_special, search);
+        let mut from = 0;
+        loop {
+            let found = search.next(from);
+            let part = text.get(from..found.map_or(text.len(), |found| found.start)).unwrap_or_default();
+            self.encode_part(part, scratch, output)?;
+            let Some(found) = found else { break };
+            output.push(found.id);
+            from = found.end;
+        }
+        if let Some(eos) = eos {
+            output.push(eos);
+        }
+        Ok(())
+    }
+
+    /// Encodes text without special tokens. What is before it is the start of the text, or a special token.
+    fn encode_part(&self, part: &str, scratch: &mut [u32], output: &mut Output<'_>) -> Result<(), TokenError> {
+        let mut rest = part;
+        let mut prefix = self.vocab.adds_space_prefix();
+        while !rest.is_empty() {
+            let len = match self.vocab.algorithm {
+                Algorithm::SentencePiece { .. } if self.words_are_apart => blank_word(rest),
+                Algorithm::SentencePiece { .. } => rest.len(),
+                Algorithm::ByteLevel { pre, .. } => (pre.first_word)(rest),
+            };
+            let (word, after) = rest.split_at_checked(len).unwrap_or((rest, ""));
+            match (self.vocab.algorithm, &self.merges) {
+                (Algorithm::ByteLevel { pre, .. }, Some(merges)) => {
+                    self.byte_level_word(word, pre, merges, scratch, output)?;
+                }
+                (Algorithm::SentencePiece { scores }, _) => {
+                    self.sentence_piece_word(word, prefix, scores, scratch, output)?;
+                }
+                _ => {}
+            }
+            prefix = false;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn byte_level_word(
+        &self,
+        word: &str,
+        pre: &PreTokenizer,
+        merges: &Merges<'_>,
+        scratch: &mut [u32],
+        output: &mut Output<'_>,
+    ) -> Result<(), TokenError> {
+        let text = word.as_bytes();
+        if pre.ignore_merges
+            && text.len() <= self.tokens.longest()
+            && let Some(id) = self.tokens.find_bytes(text.iter().copied().flat_map(bytes::encode))
+        {
+            output.push(id);
+            return Ok(());
+        }
+        output.need_scratch(scratch_len(text.len()), self.specials.search_len());
+        let Some(mut symbols) = Word::new(text, text.len(), scratch) else { return Ok(()) };
+        for (start, &byte) in text.iter().enumerate() {
+            symbols.push(start, self.bytes.get(usize::from(byte)).map_or(NONE, |&id| id));
+        }
+        symbols.merge(merges);
+        for (id, text) in symbols.symbols() {
+            match id {
+                NONE => self.push_bytes(text, output)?,
+                _ => output.push(id),
+            }
+        }
+        Ok(())
+    }
+
+    fn sentence_piece_word(
+        &self,
+        word: &str,
+        prefix: bool,
+        scores: Array<'_>,
+        scratch: &mut [u32],
+        output: &mut Output<'_>,
+    ) -> Result<(), TokenError> {
+        let count = word.chars().count() + usize::from(prefix);
+        let bytes: usize = spelled(word, prefix).map(str::len).sum();
+        let words = bytes.div_ceil(4);
+        output.need_scratch(scratch_len(count).saturating_add(words), self.specials.search_len());
+        let Some((text, scratch)) = scratch.split_at_mut_checked(words) else { return Ok(()) };
+        let Some(text) = bytemuck::must_cast_slice_mut(text).get_mut(..bytes) else { return Ok(()) };
+        for (to, from) in text.iter_mut().zip(spelled(word, prefix).flat_map(str::bytes)) {
+            *to = from;
+        }
+        let Some(mut symbols) = Word::new(text, count, scratch) else { return Ok(()) };
+        let mut start = 0;
+        for character in spelled(word, prefix) {
+            symbols.push(start, NONE);
+            start += character.len();
+        }
+        symbols.merge(&ByScore { tokens: &self.tokens, scores });
+        for (id, text) in symbols.symbols() {
+            match if id == NONE { self.tokens.find(text) } else { Some(id) } {
+                Some(id) => output.push(id),
+                None => self.push_bytes(text, output)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Spells a character that is no token: by its bytes, or else as the unknown token.
+    fn push_bytes(&self, text: &[u8], output: &mut Output<'_>) -> Result<(), TokenError> {
+        let id_of = |&byte: &u8| self.bytes.get(usize::from(byte)).copied().filter(|&id| id != NONE);
+        match text.iter().find(|byte| id_of(byte).is_none()) {
+            None => text.iter().filter_map(id_of).for_each(|id| output.push(id)),
+            Some(&byte) => output.push(self.vocab.unknown().ok_or(TokenError::NoToken { byte })?),
+        }
+        Ok(())
+    }
+}
+
+impl Pairs for Merges<'_> {
+    fn pair(&self, left: u32, right: u32, _text: &[u8]) -> Option<(u32, u32)> {
+        self.find(left, right)
+    }
+}
+
+/// Pairs that make a token; the highest score merges first.
+struct ByScore<'t> {
+    tokens: &'t Tokens<'t, 't>,
+    scores: Array<'t>,
+}
+
+impl Pairs for ByScore<'_> {
+    fn pair(&self, _left: u32, _right: u32, text: &[u8]) -> Option<(u32, u32)> {
+        let id = self.tokens.find(text)?;
+        let score = self.scores.get(id as usize)?.as_f32()?;
+        // The bits of a float, turned so that they sort as the floats do, and then the other way round. Adding
+        // +0.0 makes -0.0 equal to it.
+        let bits = (score + 0.0).to_bits();
+        let increasing = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
+        Some((!increasing, id))
+    }
+}
+
+/// The characters of a SentencePiece word: a blank if `prefix`, then those of `word` with its blanks.
+fn spelled(word: &str, prefix: bool) -> impl Iterator<Item = &str> {
+    let mut rest = word;
+    let characters = core::iter::from_fn(move || {
+        let (first, after) = rest.split_at_checked(rest.chars().next()?.len_utf8())?;
+        rest = after;
+        Some(if first == " " { BLANK } else { first })
+    });
+    prefix.then_some(BLANK).into_iter().chain(characters)
+}
+
+/// Bytes of the blanks at the start of `text` and of what follows up to the next blank.
+fn blank_word(text: &str) -> usize {
+    let is_blank = |c: char| c == ' ' || c == '\u{2581}';
+    let blanks = text.find(|c| !is_blank(c)).unwrap_or(text.len());
+    let rest = text.get(blanks..).unwrap_or_default();
+    blanks + rest.find(is_blank).unwrap_or(rest.len())
+}
+
+/// Counts what is needed, and keeps what fits.
+struct Output<'o> {
+    out: &'o mut [u32],
+    len: usize,
+    scratch_needed: usize,
+}
+
+impl Output<'_> {
+    fn push(&mut self, id: u32) {
+        if let Some(place) = self.out.get_mut(self.len) {
+            *place = id;
+        }
+        self.len += 1;
+    }
+
+    fn need_scratch(&mut self, word: usize, search: usize) {
+        self.scratch_needed = self.scratch_needed.max(word.saturating_add(search));
+    }
+}
+
+/// Why a text was not encoded, or an id not decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// The text is too long to be encoded at once.
+    TextTooLong {
+        /// Its length in bytes.
+        bytes: usize,
+        /// The longest possible.
+        limit: usize,
+    },
+    /// The scratch is too small for the longest word of this text.
+    ScratchTooSmall {
+        /// 32-bit words needed.
+        needed: usize,
+        /// 32-bit words given.
+        given: usize,
+    },
+    /// The output is too small.
+    OutputTooSmall {
+        /// Elements needed.
+        needed: usize,
+        /// Elements given.
+        given: usize,
+    },
+    /// The vocabulary has neither a token for this byte nor one for the unknown.
+    NoToken {
+        /// The byte.
+        byte: u8,
+    },
+    /// The vocabulary has no token with this id.
+    UnknownId {
+        /// The id.
+        id: u32,
+        /// Number of tokens.
+        tokens: usize,
+    },
+}
+
+impl fmt::Display for TokenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::TextTooLong { bytes, limit } => write!(f, "a text of {bytes} bytes is too long, the limit is {limit}"),
+            Self::ScratchTooSmall { needed, given } => {
+                write!(f, "scratch too small: {needed} 32-bit words needed, {given} given")
+            }
+            Self::OutputTooSmall { needed, given } => write!(f, "output too small: {needed} needed, {given} given"),
+            Self::NoToken { byte } => write!(f, "the vocabulary has no token for byte {byte:#04x}, nor for the unknown"),
+            Self::UnknownId { id, tokens } => write!(f, "no token has the id {id}, there are {tokens}"),
+        }
+    }
+}
+
+impl core::error::Error for TokenError {}

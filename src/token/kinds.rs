@@ -1,0 +1,103 @@
+//! What each token is, and which ones end a generation.
+
+use super::table::Tokens;
+use super::vocab::{TokenKind, Vocab};
+
+/// Names of tokens that end a generation, whatever the file says of them: llama.cpp's list.
+const END_NAMES: [&str; 31] = [
+    "</s>",
+    "<EOT>",
+    "<PAD>",
+    "<REPO>",
+    "<end_of_turn>",
+    "<end_of_utterance>",
+    "<eos>",
+    "<fim-pad>",
+    "<fim-repo>",
+    "<fim_pad>",
+    "<reponame>",
+    "<turn|>",
+    "<|call|>",
+    "<|calls|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|end|>",
+    "<|eom_id|>",
+    "<|eot_id|>",
+    "<|file_sep|>",
+    "<|fim_pad|>",
+    "<|fim_repo|>",
+    "<|flush|>",
+    "<|im_end|>",
+    "<|repo_name|>",
+    "<|return|>",
+    "<|tool_response>",
+    "<\u{ff5c}end\u{2581}of\u{2581}sentence\u{ff5c}>",
+    "[EOT]",
+    "[e~[",
+    "_<EOT>",
+];
+
+/// Names of other control tokens: those around the parts of a text with a gap to be filled.
+const CONTROL_NAMES: [&str; 18] = [
+    "<MID>",
+    "<PRE>",
+    "<SUF>",
+    "<fim-middle>",
+    "<fim-prefix>",
+    "<fim-suffix>",
+    "<fim_middle>",
+    "<fim_prefix>",
+    "<fim_suffix>",
+    "<|code_middle|>",
+    "<|code_prefix|>",
+    "<|code_suffix|>",
+    "<|fim_middle|>",
+    "<|fim_prefix|>",
+    "<|fim_suffix|>",
+    "<\u{ff5c}fim\u{2581}begin\u{ff5c}>",
+    "<\u{ff5c}fim\u{2581}end\u{ff5c}>",
+    "<\u{ff5c}fim\u{2581}hole\u{ff5c}>",
+];
+
+const KIND: u8 = 0x07;
+const END: u8 = 0x80;
+
+/// A byte per token: its kind, and whether it ends a generation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kinds<'a>(&'a [u8]);
+
+impl<'a> Kinds<'a> {
+    /// At most this many tokens are special without the file saying so.
+    pub(super) const NAMED: usize = END_NAMES.len() + CONTROL_NAMES.len();
+
+    pub(super) fn new(vocab: &Vocab<'_>, tokens: &Tokens<'_, '_>, bytes: &'a mut [u8]) -> Self {
+        for (byte, kind) in bytes.iter_mut().zip(vocab.kinds()) {
+            *byte = kind as u8;
+        }
+        let mut set = |id: u32, change: fn(u8) -> u8| {
+            if let Some(byte) = bytes.get_mut(id as usize) {
+                *byte = change(*byte);
+            }
+        };
+        for id in END_NAMES.iter().filter_map(|name| tokens.find(name.as_bytes())) {
+            set(id, |_| END | TokenKind::Control as u8);
+        }
+        for id in CONTROL_NAMES.iter().filter_map(|name| tokens.find(name.as_bytes())) {
+            set(id, |_| TokenKind::Control as u8);
+        }
+        for id in [vocab.eos(), vocab.eot(), vocab.eom()].into_iter().flatten() {
+            set(id, |byte| END | byte);
+        }
+        Self(bytes)
+    }
+
+    /// What the token is; `Undefined` where there is none with this id.
+    pub(super) fn get(&self, id: u32) -> TokenKind {
+        TokenKind::from_number(self.0.get(id as usize).map_or(0, |&byte| i64::from(byte & KIND)))
+    }
+
+    pub(super) fn is_end(&self, id: u32) -> bool {
+        self.0.get(id as usize).is_some_and(|&byte| byte & END != 0)
+    }
+}

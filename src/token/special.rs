@@ -1,0 +1,242 @@
+//! Special tokens in a text: user-defined ones always, control ones on request.
+//!
+//! As in llama.cpp the longest are cut out of the text first, then the next shorter from what is left,
+//! and so on: a token gives way to a longer one that overlaps it, wherever that begins. Tokens of the same length are
+//! taken from left to right.
+
+use super::kinds::Kinds;
+use super::table::Tokens;
+use super::vocab::TokenKind;
+
+/// A special token in the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) id: u32,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// The special tokens of a vocabulary.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Specials<'a> {
+    /// Ids in the order of their texts: in effect a tree of prefixes.
+    sorted: &'a [u32],
+    /// Lengths of the texts, each once, the longest first.
+    lengths: &'a [u32],
+    /// Bytes that a text begins with, one bit each: of user-defined tokens, and of all.
+    first_bytes: [[u64; 4]; 2],
+}
+
+impl<'a> Specials<'a> {
+    /// Takes `ids`, and `lengths` of the same length to be filled.
+    pub(super) fn new(tokens: &Tokens<'_, '_>, kinds: &Kinds<'_>, ids: &'a mut [u32], lengths: &'a mut [u32]) -> Self {
+        let text = |id: u32| tokens.text(id).unwrap_or_default();
+        heap_sort(ids, |a, b| (text(a), a) < (text(b), b));
+        for (length, &id) in lengths.iter_mut().zip(&*ids) {
+            *length = text(id).len() as u32;
+        }
+        heap_sort(lengths, |a, b| a > b);
+        let mut first_bytes = [[0; 4]; 2];
+        for &id in &*ids {
+            let Some(&byte) = text(id).first() else { continue };
+            let [user_defined, all] = &mut first_bytes;
+            add(all, byte);
+            if kinds.get(id) == TokenKind::UserDefined {
+                add(user_defined, byte);
+            }
+        }
+        let count = dedup(lengths);
+        Self { sorted: ids, lengths: lengths.get(..count).unwrap_or_default(), first_bytes }
+    }
+
+    /// 32-bit words of state that a [`Search`] needs.
+    pub(super) fn search_len(&self) -> usize {
+        self.lengths.len()
+    }
+}
+
+/// A search through one text, from left to right.
+#[derive(Debug)]
+pub(super) struct Search<'t> {
+    specials: &'t Specials<'t>,
+    tokens: &'t Tokens<'t, 't>,
+    kinds: &'t Kinds<'t>,
+    text: &'t [u8],
+    parse_special: bool,
+    /// For each length the first place from which on occurrences of that length are not known yet to be absent.
+    seen: &'t mut [u32],
+    /// End of the last group of overlapping occurrences that was looked at.
+    group_end: usize,
+}
+
+impl<'t> Search<'t> {
+    /// A search; `seen` has [`Specials::search_len`] elements.
+    pub(super) fn new(
+        specials: &'t Specials<'t>,
+        tokens: &'t Tokens<'t, 't>,
+        kinds: &'t Kinds<'t>,
+        text: &'t str,
+        parse_special: bool,
+        seen: &'t mut [u32],
+    ) -> Self {
+        seen.fill(0);
+        Self { specials, tokens, kinds, text: text.as_bytes(), parse_special, seen, group_end: 0 }
+    }
+
+    /// The next special token that begins at `from` or later; `from` never decreases.
+    pub(super) fn next(&mut self, mut from: usize) -> Option<Found> {
+        loop {
+            if from >= self.group_end {
+                (from, self.group_end) = self.group(from)?;
+            }
+            match self.next_in_group(from) {
+                Some(found) => return Some(found),
+                None => from = self.group_end,
+            }
+        }
+    }
+
+    /// The next group of occurrences that overlap, directly or through others.
+    fn group(&self, from: usize) -> Option<(usize, usize)> {
+        let start = (from..self.text.len()).find(|&at| self.longest_at(at) > 0)?;
+        let mut end = start + self.longest_at(start);
+        let mut at = start + 1;
+        while at < end {
+            end = end.max(at + self.longest_at(at));
+            at += 1;
+        }
+        Some((start, end))
+    }
+
+    /// The first token that is cut out of `from..group_end`: the first of each length limits where shorter ones can be.
+    fn next_in_group(&mut self, from: usize) -> Option<Found> {
+        let mut limit = self.group_end;
+        let mut first = None;
+        for (level, &len) in self.specials.lengths.iter().enumerate() {
+            let len = len as usize;
+            let seen = self.seen.get(level).map_or(0, |&seen| seen as usize);
+            let mut at = from.max(seen);
+            let mut found = None;
+            while at < limit && found.is_none() {
+                found = self.occurrence(at, len);
+                at += usize::from(found.is_none());
+            }
+            if let Some(seen) = self.seen.get_mut(level) {
+                *seen = at as u32;
+            }
+            if let Some(id) = found
+                && at + len <= limit
+            {
+                first = Some(Found { id, start: at, end: at + len });
+                limit = at;
+            }
+        }
+        first
+    }
+
+    /// The token of `len` bytes that occurs at `at`.
+    fn occurrence(&self, at: usize, len: usize) -> Option<u32> {
+        self.walk(at, |found, _| found == len)
+    }
+
+    /// Bytes of the longest token that occurs at `at`, or 0.
+    fn longest_at(&self, at: usize) -> usize {
+        let mut longest = 0;
+        self.walk(at, |len, _| {
+            longest = len;
+            false
+        });
+        longest
+    }
+
+    /// Steps through the tokens that occur at `at`, from short to long, until `stop` says so; that token.
+    fn walk(&self, at: usize, mut stop: impl FnMut(usize, u32) -> bool) -> Option<u32> {
+        let text = self.text.get(at..)?;
+        let [user_defined, all] = &self.specials.first_bytes;
+        if !contains(if self.parse_special { all } else { user_defined }, *text.first()?) {
+            return None;
+        }
+        let mut range = self.specials.sorted;
+        for (depth, &byte) in text.iter().enumerate() {
+            let byte_of = |id: u32| self.tokens.text(id).and_then(|text| text.get(depth).copied());
+            range = range.get(range.partition_point(|&id| byte_of(id) < Some(byte))..)?;
+            range = range.get(..range.partition_point(|&id| byte_of(id) == Some(byte)))?;
+            // Those that end here come first, of equal ones the lowest id.
+            let id = *range.first()?;
+            let ends = self.tokens.text(id).is_some_and(|text| text.len() == depth + 1);
+            if ends && self.is_wanted(id) && stop(depth + 1, id) {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    fn is_wanted(&self, id: u32) -> bool {
+        self.parse_special || self.kinds.get(id) == TokenKind::UserDefined
+    }
+}
+
+fn add(set: &mut [u64; 4], byte: u8) {
+    if let Some(word) = set.get_mut(usize::from(byte / 64)) {
+        *word |= 1 << (byte % 64);
+    }
+}
+
+fn contains(set: &[u64; 4], byte: u8) -> bool {
+    set.get(usize::from(byte / 64)).is_some_and(|word| word >> (byte % 64) & 1 == 1)
+}
+
+/// Moves the first of each run of equal numbers to the front; how many there are.
+fn dedup(sorted: &mut [u32]) -> usize {
+    let mut count = 0usize;
+    for at in 0..sorted.len() {
+        let Some(&number) = sorted.get(at) else { break };
+        let last = count.checked_sub(1).and_then(|last| sorted.get(last));
+        if last != Some(&number)
+            && let Some(place) = sorted.get_mut(count)
+        {
+            *place = number;
+            count += 1;
+        }
+    }
+    count
+}
+
+/// Sorts in place, in O(n log n) comparisons at worst and, unlike the standard library's sorts, without code that panics.
+fn heap_sort(items: &mut [u32], less: impl Fn(u32, u32) -> bool) {
+    for root in (0..items.len() / 2).rev() {
+        sift_down(items, root, &less);
+    }
+    for end in (1..items.len()).rev() {
+        let Some(heap) = items.get_mut(..=end) else { return };
+        if let [first, .., last] = heap {
+            core::mem::swap(first, last);
+        }
+        if let Some(heap) = items.get_mut(..end) {
+            sift_down(heap, 0, &less);
+        }
+    }
+}
+
+/// Restores the heap, the greatest on top, where only `root` may be too small.
+fn sift_down(heap: &mut [u32], mut root: usize, less: &impl Fn(u32, u32) -> bool) {
+    let Some(&item) = heap.get(root) else { return };
+    loop {
+        let left = 2 * root + 1;
+        let Some(&first) = heap.get(left) else { break };
+        let (child, greater) = match heap.get(left + 1) {
+            Some(&second) if less(first, second) => (left + 1, second),
+            _ => (left, first),
+        };
+        if !less(item, greater) {
+            break;
+        }
+        if let Some(place) = heap.get_mut(root) {
+            *place = greater;
+        }
+        root = child;
+    }
+    if let Some(place) = heap.get_mut(root) {
+        *place = item;
+    }
+}

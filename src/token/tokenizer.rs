@@ -1,0 +1,157 @@
+//! The tokenizer: its tables, how they are laid out and filled.
+
+use gguf_rs_lite::Gguf;
+
+use super::bytes;
+use super::kinds::Kinds;
+use super::slots::slot_count;
+use super::special::Specials;
+use super::table::{Merge, Merges, NONE, Tokens};
+use super::vocab::{Algorithm, TokenKind, Vocab, VocabError};
+use crate::mem::Arena;
+
+/// The blank of SentencePiece, U+2581.
+pub(super) const BLANK: &str = "\u{2581}";
+
+/// A vocabulary with its tables. It never changes, so that any number of threads may use it at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Tokenizer<'m, 'a> {
+    pub(super) vocab: Vocab<'m>,
+    pub(super) tokens: Tokens<'m, 'a>,
+    pub(super) kinds: Kinds<'a>,
+    pub(super) specials: Specials<'a>,
+    /// The token of each byte, or [`NONE`].
+    pub(super) bytes: &'a [u32],
+    /// Of byte-level BPE only.
+    pub(super) merges: Option<Merges<'a>>,
+    /// Whether no token has a blank after another character. Then no token reaches over the start of a word.
+    pub(super) words_are_apart: bool,
+}
+
+impl<'m, 'a> Tokenizer<'m, 'a> {
+    /// Bytes of memory that [`Tokenizer::new`] needs for this file.
+    ///
+    /// # Errors
+    /// The file's vocabulary can not be used.
+    pub fn plan(gguf: &Gguf<'m>) -> Result<usize, VocabError> {
+        let mut arena = Arena::measuring();
+        Tables::carve(&mut arena, &Vocab::new(gguf)?)?;
+        Ok(arena.used())
+    }
+
+    /// Builds the tables in `memory`, which starts at a multiple of [`crate::mem::ALIGN`].
+    ///
+    /// The time is proportional to the vocabulary's bytes.
+    ///
+    /// # Errors
+    /// The file's vocabulary can not be used, or `memory` does not suit [`Tokenizer::plan`].
+    pub fn new(gguf: &Gguf<'m>, memory: &'a mut [u8]) -> Result<Self, VocabError> {
+        let vocab = Vocab::new(gguf)?;
+        let tables = Tables::carve(&mut Arena::new(memory)?, &vocab)?;
+        let tokens = Tokens::new(vocab.tokens, tables.offsets, tables.token_slots)?;
+        let kinds = Kinds::new(&vocab, &tokens, tables.kinds);
+        let special = select_special(&tokens, &kinds, tables.special);
+        let (special, _) = tables.special.split_at_mut_checked(special).unwrap_or_default();
+        let (lengths, _) = tables.lengths.split_at_mut_checked(special.len()).unwrap_or_default();
+        let specials = Specials::new(&tokens, &kinds, special, lengths);
+        let merges = match vocab.algorithm {
+            Algorithm::SentencePiece { .. } => None,
+            Algorithm::ByteLevel { merges, .. } => {
+                Some(Merges::new(merges, &tokens, tables.merges, tables.merge_slots)?)
+            }
+        };
+        for (byte, id) in (0..=255).zip(&mut *tables.bytes) {
+            *id = byte_token(&vocab, &tokens, byte).unwrap_or(NONE);
+        }
+        let words_are_apart = (0..vocab.len() as u32).filter_map(|id| tokens.text(id)).all(begins_with_its_blanks);
+        Ok(Self { vocab, tokens, kinds, specials, bytes: tables.bytes, merges, words_are_apart })
+    }
+
+    /// The keys of the vocabulary.
+    pub fn vocab(&self) -> &Vocab<'m> {
+        &self.vocab
+    }
+
+    /// The text of a token as it is in the file: blanks and bytes in the vocabulary's own spelling.
+    pub fn text(&self, id: u32) -> Option<&'m [u8]> {
+        self.tokens.text(id)
+    }
+
+    /// The token whose text in the file is `text`.
+    pub fn find(&self, text: &[u8]) -> Option<u32> {
+        self.tokens.find(text)
+    }
+
+    /// What a token is; tokens known by their names to end a generation are always `Control`.
+    pub fn kind(&self, id: u32) -> TokenKind {
+        self.kinds.get(id)
+    }
+
+    /// Whether a token ends a generation: EOS, end of turn or message, or one known by its name.
+    pub fn is_end(&self, id: u32) -> bool {
+        self.kinds.is_end(id)
+    }
+}
+
+/// The slices of the caller's memory.
+struct Tables<'a> {
+    offsets: &'a mut [u32],
+    token_slots: &'a mut [u32],
+    kinds: &'a mut [u8],
+    special: &'a mut [u32],
+    lengths: &'a mut [u32],
+    bytes: &'a mut [u32],
+    merges: &'a mut [Merge],
+    merge_slots: &'a mut [u32],
+}
+
+impl<'a> Tables<'a> {
+    fn carve(arena: &mut Arena<'a>, vocab: &Vocab<'_>) -> Result<Self, VocabError> {
+        let tokens = vocab.len();
+        let special = vocab.kinds().filter(|kind| kind.is_special()).count().saturating_add(Kinds::NAMED).min(tokens);
+        let merges = match vocab.algorithm {
+            Algorithm::SentencePiece { .. } => 0,
+            Algorithm::ByteLevel { merges, .. } => merges.len(),
+        };
+        Ok(Self {
+            offsets: arena.slice("token offsets", tokens.saturating_add(1))?,
+            token_slots: arena.slice("tokens by text", slot_count(tokens))?,
+            kinds: arena.slice("token kinds", tokens)?,
+            special: arena.slice("special tokens", special)?,
+            lengths: arena.slice("special token lengths", special)?,
+            bytes: arena.slice("byte tokens", 256)?,
+            merges: arena.slice("merges", merges)?,
+            merge_slots: arena.slice("merges by pair", slot_count(merges))?,
+        })
+    }
+}
+
+/// Writes the ids of the special tokens to the front of `ids`; how many there are.
+///
+/// Only texts that are UTF-8 count: others could match in the middle of a character.
+fn select_special(tokens: &Tokens<'_, '_>, kinds: &Kinds<'_>, ids: &mut [u32]) -> usize {
+    let text = |id: &u32| tokens.text(*id).unwrap_or_default();
+    let special = (0..tokens.len() as u32).filter(|&id| kinds.get(id).is_special());
+    let special = special.filter(|id| !text(id).is_empty() && core::str::from_utf8(text(id)).is_ok());
+    ids.iter_mut().zip(special).map(|(place, id)| *place = id).count()
+}
+
+fn byte_token(vocab: &Vocab<'_>, tokens: &Tokens<'_, '_>, byte: u8) -> Option<u32> {
+    match vocab.algorithm {
+        Algorithm::SentencePiece { .. } => {
+            let digit = |digit: u8| if digit < 10 { b'0' + digit } else { b'A' - 10 + digit };
+            let name = [b'<', b'0', b'x', digit(byte >> 4), digit(byte & 15), b'>'];
+            tokens.find(&name).or_else(|| tokens.find(&[byte]))
+        }
+        Algorithm::ByteLevel { .. } => tokens.find_bytes(bytes::encode(byte)),
+    }
+}
+
+fn begins_with_its_blanks(text: &[u8]) -> bool {
+    let blank = BLANK.as_bytes();
+    let mut rest = text;
+    while let Some(after) = rest.strip_prefix(blank) {
+        rest = after;
+    }
+    !rest.windows(BLANK.len()).any(|window| window == blank)
+}

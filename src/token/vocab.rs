@@ -1,0 +1,349 @@
+//! The vocabulary as the file describes it.
+
+use core::fmt;
+
+use gguf_rs_lite::{Array, Gguf, Name, Value, ValueType};
+
+use super::pre::{self, PreTokenizer};
+use crate::mem::MemoryError;
+
+const MODEL: &str = "tokenizer.ggml.model";
+const PRE: &str = "tokenizer.ggml.pre";
+pub(super) const TOKENS: &str = "tokenizer.ggml.tokens";
+const SCORES: &str = "tokenizer.ggml.scores";
+const TYPES: &str = "tokenizer.ggml.token_type";
+pub(super) const MERGES: &str = "tokenizer.ggml.merges";
+const BOS: &str = "tokenizer.ggml.bos_token_id";
+const EOS: &str = "tokenizer.ggml.eos_token_id";
+const EOT: &str = "tokenizer.ggml.eot_token_id";
+const EOM: &str = "tokenizer.ggml.eom_token_id";
+const UNKNOWN: &str = "tokenizer.ggml.unknown_token_id";
+const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
+const ADD_EOS: &str = "tokenizer.ggml.add_eos_token";
+const ADD_SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";
+
+/// The most tokens that a vocabulary may have.
+const MAX_TOKENS: usize = 1 << 28;
+
+/// How text becomes tokens.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Algorithm<'m> {
+    /// SentencePiece BPE (`llama`): the pair with the highest score is merged first.
+    SentencePiece { scores: Array<'m> },
+    /// Byte-level BPE (`gpt2`): the pair that comes first in the list is merged first.
+    ByteLevel { merges: Array<'m>, pre: &'static PreTokenizer },
+}
+
+/// The keys `tokenizer.ggml.*` of a file, checked, with llama.cpp's defaults for those that are absent.
+///
+/// One default differs: llama.cpp takes token 11 as BOS and EOS of a `gpt2` vocabulary that names none; here there
+/// is none.
+#[derive(Clone, Copy, Debug)]
+pub struct Vocab<'m> {
+    pub(super) algorithm: Algorithm<'m>,
+    pub(super) tokens: Array<'m>,
+    types: Option<Array<'m>>,
+    bos: Option<u32>,
+    eos: Option<u32>,
+    eot: Option<u32>,
+    eom: Option<u32>,
+    unknown: Option<u32>,
+    add_bos: bool,
+    add_eos: bool,
+    add_space_prefix: bool,
+}
+
+impl<'m> Vocab<'m> {
+    /// Reads and checks the keys; the tokens themselves are only counted.
+    ///
+    /// # Errors
+    /// Whatever is missing, unknown, or does not fit the rest: see [`VocabError`].
+    pub fn new(gguf: &Gguf<'m>) -> Result<Self, VocabError> {
+        let keys = Keys { gguf };
+        let tokens = keys.array(TOKENS, |element| element == ValueType::String)?.ok_or(VocabError::Missing(TOKENS))?;
+        if tokens.is_empty() || tokens.len() > MAX_TOKENS {
+            return Err(VocabError::TokenCount { tokens: tokens.len() });
+        }
+        let types = keys.array(TYPES, is_integer)?;
+        check_len(TYPES, types, tokens)?;
+        let algorithm = Algorithm::new(&keys, tokens)?;
+        let (ids, add_bos) = match algorithm {
+            Algorithm::SentencePiece { .. } => ([Some(1), Some(2), Some(0)], true),
+            Algorithm::ByteLevel { pre, .. } => ([None; 3], pre.add_bos),
+        };
+        let [bos, eos, unknown] = ids;
+        let vocab = Self {
+            algorithm,
+            tokens,
+            types,
+            bos: keys.id(BOS, tokens.len(), bos)?,
+            eos: keys.id(EOS, tokens.len(), eos)?,
+            eot: keys.id(EOT, tokens.len(), None)?,
+            eom: keys.id(EOM, tokens.len(), None)?,
+            unknown: keys.id(UNKNOWN, tokens.len(), unknown)?,
+            add_bos: keys.flag(ADD_BOS)?.unwrap_or(add_bos),
+            add_eos: keys.flag(ADD_EOS)?.unwrap_or(false),
+            add_space_prefix: match algorithm {
+                Algorithm::SentencePiece { .. } => keys.flag(ADD_SPACE_PREFIX)?.unwrap_or(true),
+                Algorithm::ByteLevel { .. } => false,
+            },
+        };
+        if vocab.add_bos && vocab.bos.is_none() {
+            return Err(VocabError::Missing(BOS));
+        }
+        if vocab.add_eos && vocab.eos.is_none() {
+            return Err(VocabError::Missing(EOS));
+        }
+        Ok(vocab)
+    }
+
+    /// Number of tokens. Ids are 0 to this.
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Whether there is no token: never.
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// The token that begins a text.
+    pub fn bos(&self) -> Option<u32> {
+        self.bos
+    }
+
+    /// The token that ends a text.
+    pub fn eos(&self) -> Option<u32> {
+        self.eos
+    }
+
+    /// The token that ends a turn, where the file names one.
+    pub fn eot(&self) -> Option<u32> {
+        self.eot
+    }
+
+    /// The token that ends a message, where the file names one.
+    pub fn eom(&self) -> Option<u32> {
+        self.eom
+    }
+
+    /// The token for what the vocabulary can not spell.
+    pub fn unknown(&self) -> Option<u32> {
+        self.unknown
+    }
+
+    /// Whether `add_special` puts BOS in front.
+    pub fn adds_bos(&self) -> bool {
+        self.add_bos
+    }
+
+    /// Whether `add_special` appends EOS.
+    pub fn adds_eos(&self) -> bool {
+        self.add_eos
+    }
+
+    /// Whether a blank is put before a text, and before text that follows a special token.
+    pub fn adds_space_prefix(&self) -> bool {
+        self.add_space_prefix
+    }
+
+    /// The types of the tokens, by id.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = TokenKind> {
+        let listed = self.types.into_iter().flatten().map(|number| TokenKind::from_number(number.as_i64().unwrap_or(0)));
+        let missing = if self.types.is_some() { 0 } else { self.len() };
+        listed.chain(core::iter::repeat_n(TokenKind::Normal, missing))
+    }
+}
+
+impl<'m> Algorithm<'m> {
+    fn new(keys: &Keys<'_, 'm>, tokens: Array<'m>) -> Result<Self, VocabError> {
+        match keys.bytes(MODEL)? {
+            b"llama" => {
+                let scores = keys.array(SCORES, is_number)?;
+                check_len(SCORES, scores, tokens)?;
+                Ok(Self::SentencePiece { scores: scores.ok_or(VocabError::Missing(SCORES))? })
+            }
+            b"gpt2" => {
+                let merges = keys.array(MERGES, |element| element == ValueType::String)?;
+                let name = keys.bytes(PRE)?;
+                Ok(Self::ByteLevel {
+                    merges: merges.ok_or(VocabError::Missing(MERGES))?,
+                    pre: pre::find(name).ok_or(VocabError::UnknownPreTokenizer(Name::new(name)))?,
+                })
+            }
+            other => Err(VocabError::UnknownModel(Name::new(other))),
+        }
+    }
+}
+
+/// What a token is. The numbers are those of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum TokenKind {
+    /// Any other number.
+    Undefined = 0,
+    /// Ordinary text.
+    Normal = 1,
+    /// Stands for what the vocabulary can not spell.
+    Unknown = 2,
+    /// Steers the model; text becomes it only on request.
+    Control = 3,
+    /// Matched in every text, before anything else.
+    UserDefined = 4,
+    /// Not in use.
+    Unused = 5,
+    /// A single byte, `<0xXX>`.
+    Byte = 6,
+}
+
+impl TokenKind {
+    pub(super) fn from_number(number: i64) -> Self {
+        match number {
+            1 => Self::Normal,
+            2 => Self::Unknown,
+            3 => Self::Control,
+            4 => Self::UserDefined,
+            5 => Self::Unused,
+            6 => Self::Byte,
+            _ => Self::Undefined,
+        }
+    }
+
+    /// Whether tokens of this kind are looked for in the text itself.
+    pub(super) fn is_special(self) -> bool {
+        matches!(self, Self::Unknown | Self::Control | Self::UserDefined)
+    }
+}
+
+struct Keys<'g, 'm> {
+    gguf: &'g Gguf<'m>,
+}
+
+impl<'m> Keys<'_, 'm> {
+    fn bytes(&self, key: &'static str) -> Result<&'m [u8], VocabError> {
+        let value = self.gguf.get(key).ok_or(VocabError::Missing(key))?;
+        value.as_bytes().ok_or(VocabError::WrongType(key))
+    }
+
+    fn array(&self, key: &'static str, element: fn(ValueType) -> bool) -> Result<Option<Array<'m>>, VocabError> {
+        self.gguf
+            .get(key)
+            .map(|value| value.as_array().filter(|array| element(array.element_type())))
+            .map(|array| array.ok_or(VocabError::WrongType(key)))
+            .transpose()
+    }
+
+    fn flag(&self, key: &'static str) -> Result<Option<bool>, VocabError> {
+        self.gguf.get(key).map(|value| value.as_bool().ok_or(VocabError::WrongType(key))).transpose()
+    }
+
+    /// The id under `key`. Some files write "none" as the largest number of 32 bits, or as -1.
+    fn id(&self, key: &'static str, tokens: usize, default: Option<u32>) -> Result<Option<u32>, VocabError> {
+        let in_range = |id: i64| u32::try_from(id).ok().filter(|&id| (id as usize) < tokens);
+        match self.gguf.get(key) {
+            None => Ok(default.filter(|&id| (id as usize) < tokens)),
+            Some(Value::U32(u32::MAX)) => Ok(None),
+            Some(value) => match value.as_i64().ok_or(VocabError::WrongType(key))? {
+                -1 => Ok(None),
+                id => in_range(id).map(Some).ok_or(VocabError::IdOutOfRange { key, id, tokens }),
+            },
+        }
+    }
+}
+
+fn is_integer(element: ValueType) -> bool {
+    use ValueType::{I8, I16, I32, I64, U8, U16, U32, U64};
+    matches!(element, U8 | I8 | U16 | I16 | U32 | I32 | U64 | I64)
+}
+
+fn is_number(element: ValueType) -> bool {
+    is_integer(element) || matches!(element, ValueType::F32 | ValueType::F64)
+}
+
+fn check_len(key: &'static str, array: Option<Array<'_>>, tokens: Array<'_>) -> Result<(), VocabError> {
+    match array {
+        Some(array) if array.len() != tokens.len() => {
+            Err(VocabError::WrongLength { key, needed: tokens.len(), found: array.len() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Why a file's vocabulary can not be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VocabError {
+    /// The file lacks this key.
+    Missing(&'static str),
+    /// The value of this key is of a type that it can not have.
+    WrongType(&'static str),
+    /// `tokenizer.ggml.model` is neither `llama` nor `gpt2`.
+    UnknownModel(Name),
+    /// `tokenizer.ggml.pre` names a pre-tokenizer that is not supported.
+    UnknownPreTokenizer(Name),
+    /// There are no tokens, or more than 2^28.
+    TokenCount {
+        /// How many there are.
+        tokens: usize,
+    },
+    /// An array has not one element per token.
+    WrongLength {
+        /// The array's key.
+        key: &'static str,
+        /// Number of tokens.
+        needed: usize,
+        /// Number of elements.
+        found: usize,
+    },
+    /// A token id is not in the vocabulary.
+    IdOutOfRange {
+        /// The id's key.
+        key: &'static str,
+        /// The id.
+        id: i64,
+        /// Number of tokens.
+        tokens: usize,
+    },
+    /// The texts of the tokens, or the merges, are too large for 32-bit numbers.
+    TooLarge {
+        /// The key of the array.
+        key: &'static str,
+        /// Its bytes in the file.
+        bytes: usize,
+    },
+    /// So many tokens or merges have the same hash that the file must be made for it.
+    Collisions {
+        /// The key of the array.
+        key: &'static str,
+    },
+    /// The caller's memory is too small or misaligned.
+    Memory(MemoryError),
+}
+
+impl From<MemoryError> for VocabError {
+    fn from(error: MemoryError) -> Self {
+        Self::Memory(error)
+    }
+}
+
+impl fmt::Display for VocabError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Missing(key) => write!(f, "the file has no {key}"),
+            Self::WrongType(key) => write!(f, "{key} has a type that it can not have"),
+            Self::UnknownModel(name) => write!(f, "tokenizer model {name} is not supported (llama, gpt2)"),
+            Self::UnknownPreTokenizer(name) => write!(f, "pre-tokenizer {name} is not supported"),
+            Self::TokenCount { tokens } => write!(f, "a vocabulary of {tokens} tokens"),
+            Self::WrongLength { key, needed, found } => {
+                write!(f, "{key} has {found} elements for {needed} tokens")
+            }
+            Self::IdOutOfRange { key, id, tokens } => write!(f, "{key} is {id}, but there are {tokens} tokens"),
+            Self::TooLarge { key, bytes } => write!(f, "{key} takes {bytes} bytes, more than 4 GiB"),
+            Self::Collisions { key } => write!(f, "too many entries of {key} have the same hash"),
+            Self::Memory(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for VocabError {}
