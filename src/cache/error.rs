@@ -67,6 +67,8 @@ pub enum CacheError {
     },
     /// A key or value is infinite, NaN, or too large for the element type.
     NonFinite,
+    /// The kind `off` computes keys and values anew in every step: they can not be set from outside.
+    NotKept,
     /// The cache contradicts itself: a defect of this library.
     Internal,
 }
@@ -97,6 +99,7 @@ impl fmt::Display for CacheError {
             Self::Shape { expected, given } => write!(f, "wrong shape: {expected} elements expected, {given} given"),
             Self::Layer { expected, given } => write!(f, "layer {given} given where {expected} was expected"),
             Self::NonFinite => f.write_str("a key or value is not finite in the cache's element type"),
+            Self::NotKept => f.write_str("the cache of kind off keeps no keys and values"),
             Self::Internal => f.write_str("internal error of the cache"),
         }
     }

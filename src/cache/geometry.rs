@@ -78,6 +78,11 @@ impl KvGeometry {
         self.kv_heads * self.head_dim
     }
 
+    /// Bytes of the keys and values of one token, all layers.
+    pub fn row_bytes(&self) -> usize {
+        self.kv_width().saturating_mul(2 * self.element.bytes()).saturating_mul(self.layers)
+    }
+
     /// Blocks that a sequence of full length has.
     pub fn blocks_per_sequence(&self) -> usize {
         self.context.div_ceil(BLOCK_TOKENS)

@@ -242,15 +242,19 @@ impl<'a> KvCache<'a> {
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::ContextFull`],
     /// [`CacheError::OutOfBlocks`].
-    pub fn reserve(&mut self, seq: SeqId, tokens: &[u32]) -> Result<(), CacheError> {
-        self.reserve_rows(seq, tokens.len())?;
-        let len = self.seq_len(seq)?;
+    pub fn reserve(&mut self, seq: SeqId, tokens: impl ExactSizeIterator<Item = u32>) -> Result<(), CacheError> {
+        self.can_extend(seq, tokens.len())?;
+        let (slot, len, reserved) = (seq.slot(), self.seq_len(seq)?, tokens.len());
         for group in &mut self.groups {
-            for (position, &token) in (len..).zip(tokens) {
-                let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
-                group.allocator.queue_token(block, slot, token)?;
+            group.extend(slot, len, len + reserved, self.policy)?;
+        }
+        for (position, token) in (len..).zip(tokens) {
+            for group in &mut self.groups {
+                let (block, place) = group.table(slot).locate(position).ok_or(CacheError::Internal)?;
+                group.allocator.queue_token(block, place, token)?;
             }
         }
+        self.sequence_mut(seq)?.reserved = reserved as u32;
         Ok(())
     }
 
@@ -312,6 +316,18 @@ impl<'a> KvCache<'a> {
         self.check_layer(layer)?;
         self.check_rows(k, 1)?;
         self.check_rows(v, 1)?;
+        self.put_row(seq, layer, position, k.iter().copied(), v.iter().copied())
+    }
+
+    /// Writes a row into a position whose block the sequence has for itself.
+    pub(super) fn put_row(
+        &mut self,
+        seq: SeqId,
+        layer: usize,
+        position: usize,
+        k: impl Iterator<Item = f32>,
+        v: impl Iterator<Item = f32>,
+    ) -> Result<(), CacheError> {
         let (group, index) = self.geometry.groups.place(layer);
         let group = self.groups.get_mut(group).ok_or(CacheError::Internal)?;
         let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
@@ -355,7 +371,7 @@ impl<'a> KvCache<'a> {
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Position`] where the sequence is not empty,
     /// [`CacheError::Layer`] out of order, [`CacheError::Shape`], [`CacheError::ContextFull`],
-    /// [`CacheError::OutOfBlocks`], [`CacheError::NonFinite`]. A refused layer can be given again.
+    /// [`CacheError::OutOfBlocks`], [`CacheError::NonFinite`], [`CacheError::NotKept`]. A refused layer can be given again.
     pub fn set_prefill(&mut self, seq: SeqId, layer: usize, k: &[f32], v: &[f32]) -> Result<(), CacheError> {
         let rows = k.len().checked_div(self.geometry.kv_width()).unwrap_or(0);
         let given = self.seq_len(seq)?;
@@ -391,28 +407,31 @@ impl<'a> KvCache<'a> {
         self.check_rows(v_out, len)?;
         let width = self.geometry.kv_width().max(1);
         for (position, (k, v)) in k_out.chunks_exact_mut(width).zip(v_out.chunks_exact_mut(width)).enumerate() {
-            self.read_row(seq, layer, position, k, v)?;
+            for (out, x) in k.iter_mut().chain(v).zip(self.read_row(seq, layer, position)?) {
+                *out = x.ok_or(CacheError::Internal)?;
+            }
         }
         Ok(())
     }
 
-    /// Copies K and V of one position of a layer: `k` and `v` are `[kv_heads * head_dim]`.
+    /// K, then V, of one position of a layer: `[2, kv_heads * head_dim]`.
     pub(super) fn read_row(
         &self,
         seq: SeqId,
         layer: usize,
         position: usize,
-        k: &mut [f32],
-        v: &mut [f32],
-    ) -> Result<(), CacheError> {
+    ) -> Result<impl Iterator<Item = Option<f32>> + use<'_, 'a>, CacheError> {
         let (group, index) = self.geometry.groups.place(layer);
         let group = self.groups.get(group).ok_or(CacheError::Internal)?;
         let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
-        group.pool.read_row(block, index, slot, k, v).ok_or(CacheError::Internal)
+        Ok(group.pool.read_row(block, index, slot))
     }
 
     /// Writes rows of one layer into reserved positions; layer 0 reserves, the last layer commits.
     fn set_rows(&mut self, seq: SeqId, layer: usize, rows: usize, k: &[f32], v: &[f32]) -> Result<(), CacheError> {
+        if self.kind() == KvKind::Off {
+            return Err(CacheError::NotKept);
+        }
         let expected = self.sequence(seq)?.next_layer as usize;
         if layer != expected || layer >= self.num_layers() {
             return Err(CacheError::Layer { expected, given: layer });
@@ -421,36 +440,22 @@ impl<'a> KvCache<'a> {
         self.check_rows(v, rows)?;
         if layer == 0 {
             self.check_storable(k, v)?;
-            self.reserve_rows(seq, rows)?;
+            self.reserve(seq, core::iter::repeat_n(IMPORTED_TOKEN, rows))?;
             while self.copy_unit(seq)? {}
         }
         let sequence = self.sequence(seq)?;
         let (len, reserved) = (sequence.len as usize, sequence.reserved as usize);
         self.check_rows(k, reserved)?;
-        let width = self.geometry.kv_width().max(1);
-        for (position, (k, v)) in (len..).zip(k.chunks_exact(width).zip(v.chunks_exact(width))) {
-            self.write_row(seq, layer, position, k, v)?;
+        let (mut k, mut v) = (k.iter().copied(), v.iter().copied());
+        for position in len..len + rows {
+            let width = self.geometry.kv_width();
+            self.put_row(seq, layer, position, k.by_ref().take(width), v.by_ref().take(width))?;
         }
         let last = layer + 1 == self.num_layers();
         if last {
             self.commit(seq, rows)?;
         }
         self.sequence_mut(seq)?.next_layer = if last { 0 } else { layer as u32 + 1 };
-        Ok(())
-    }
-
-    fn reserve_rows(&mut self, seq: SeqId, rows: usize) -> Result<(), CacheError> {
-        self.can_extend(seq, rows)?;
-        let (slot, len) = (seq.slot(), self.seq_len(seq)?);
-        let needed = len + rows;
-        for group in &mut self.groups {
-            group.extend(slot, len, needed, self.policy)?;
-            for position in len..needed {
-                let (block, place) = group.table(slot).locate(position).ok_or(CacheError::Internal)?;
-                group.allocator.queue_token(block, place, IMPORTED_TOKEN)?;
-            }
-        }
-        self.sequence_mut(seq)?.reserved = rows as u32;
         Ok(())
     }
 
@@ -482,7 +487,7 @@ impl<'a> KvCache<'a> {
     }
 
     /// The length of a sequence that has no unfinished work.
-    fn idle(&self, seq: SeqId) -> Result<usize, CacheError> {
+    pub(super) fn idle(&self, seq: SeqId) -> Result<usize, CacheError> {
         let sequence = self.sequence(seq)?;
         if sequence.reserved > 0 || sequence.next_layer > 0 {
             return Err(CacheError::Busy { sequence: seq.to_bits() });

@@ -15,6 +15,7 @@ mod off;
 mod paged;
 mod policy;
 mod pool;
+mod snapshot;
 
 pub use basic::BasicKvCache;
 pub use block::{AllocError, BLOCK_TOKENS, BlockAllocator, BlockId, BlockMeta};
@@ -26,3 +27,4 @@ pub use kv_cache::{IMPORTED_TOKEN, KvCache, LayerSource, SeqId};
 pub use off::NoKvCache;
 pub use paged::PagedKvCache;
 pub use policy::{CachePolicy, policy};
+pub use snapshot::{KvSnapshot, SnapshotError};

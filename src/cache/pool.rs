@@ -62,7 +62,7 @@ impl<'a> Pool<'a> {
         })
     }
 
-    /// Writes the K and V row of one token: `k` and `v` are `[kv_heads * head_dim]`.
+    /// Writes the K and V row of one token: `[kv_heads * head_dim]` each. `None` on a mismatch of sizes.
     ///
     /// The first slot of a block zeroes the layer's tiles, so that no later read meets what the memory held.
     pub(super) fn write_row(
@@ -70,20 +70,20 @@ impl<'a> Pool<'a> {
         block: BlockId,
         layer: usize,
         slot: usize,
-        k: &[f32],
-        v: &[f32],
+        mut k: impl Iterator<Item = f32>,
+        mut v: impl Iterator<Item = f32>,
     ) -> Option<Result<(), Unstorable>> {
-        for (head, (k, v)) in k.chunks_exact(self.head_dim.max(1)).zip(v.chunks_exact(self.head_dim.max(1))).enumerate()
-        {
+        for head in 0..self.kv_heads {
             let start = self.start(block, layer, head)?;
             let words = self.words.get_mut(start..start.checked_add(self.tile_words * 2)?)?;
             if slot == 0 {
                 words.fill(0);
             }
             let (k_tile, v_tile) = words.split_at_mut_checked(self.tile_words)?;
+            let (k, v) = (k.by_ref().take(self.head_dim), v.by_ref().take(self.head_dim));
             let stored = match self.element {
-                KvType::F32 => put_row(cast_mut::<f32>(k_tile)?, cast_mut(v_tile)?, slot, k, v, store_f32),
-                KvType::F16 => put_row(cast_mut::<f16>(k_tile)?, cast_mut(v_tile)?, slot, k, v, store_f16),
+                KvType::F32 => put_row(cast_mut(k_tile)?, cast_mut(v_tile)?, self.head_dim, slot, k, v, store_f32),
+                KvType::F16 => put_row(cast_mut(k_tile)?, cast_mut(v_tile)?, self.head_dim, slot, k, v, store_f16),
             };
             if !stored? {
                 return Some(Err(Unstorable));
@@ -92,28 +92,23 @@ impl<'a> Pool<'a> {
         Some(Ok(()))
     }
 
-    /// Reads the row of one token back; `k` and `v` are `[kv_heads * head_dim]`.
+    /// The K row of one token, then its V row: `[2, kv_heads * head_dim]`. An item is `None` where there is no
+    /// such block, layer or slot.
     pub(super) fn read_row(
         &self,
         block: BlockId,
         layer: usize,
         slot: usize,
-        k: &mut [f32],
-        v: &mut [f32],
-    ) -> Option<()> {
-        let head_dim = self.head_dim.max(1);
-        for (head, (k, v)) in k.chunks_exact_mut(head_dim).zip(v.chunks_exact_mut(head_dim)).enumerate() {
-            match self.tile(block, layer, head)? {
-                KvTile { k: Elements::F32(k_tile), v: Elements::F32(v_tile) } => {
-                    take_row(k_tile, v_tile, slot, k, v, |x| x)?;
-                }
-                KvTile { k: Elements::F16(k_tile), v: Elements::F16(v_tile) } => {
-                    take_row(k_tile, v_tile, slot, k, v, f16::to_f32)?;
-                }
-                _ => return None,
-            }
-        }
-        Some(())
+    ) -> impl Iterator<Item = Option<f32>> + use<'_, 'a> {
+        let head_dim = self.head_dim;
+        let heads = move || (0..self.kv_heads).map(move |head| self.tile(block, layer, head));
+        let k = heads().flat_map(move |tile| {
+            (0..head_dim).map(move |dim| tile.and_then(|tile| element(tile.k, dim * BLOCK_TOKENS + slot)))
+        });
+        let v = heads().flat_map(move |tile| {
+            (0..head_dim).map(move |dim| tile.and_then(|tile| element(tile.v, slot * head_dim + dim)))
+        });
+        k.chain(v)
     }
 
     /// Copies all heads of one layer from one block to another.
@@ -169,19 +164,20 @@ fn store_f16(x: f32) -> (f16, bool) {
 fn put_row<T>(
     k_tile: &mut [T],
     v_tile: &mut [T],
+    head_dim: usize,
     slot: usize,
-    k: &[f32],
-    v: &[f32],
+    k: impl Iterator<Item = f32>,
+    v: impl Iterator<Item = f32>,
     store: impl Fn(f32) -> (T, bool),
 ) -> Option<bool> {
     let mut finite = true;
-    for (column, &x) in k_tile.chunks_exact_mut(BLOCK_TOKENS).zip(k) {
+    for (column, x) in k_tile.chunks_exact_mut(BLOCK_TOKENS).zip(k) {
         let (value, ok) = store(x);
         *column.get_mut(slot)? = value;
         finite &= ok;
     }
-    let start = slot.checked_mul(v.len())?;
-    for (place, &x) in v_tile.get_mut(start..)?.iter_mut().zip(v) {
+    let start = slot.checked_mul(head_dim)?;
+    for (place, x) in v_tile.get_mut(start..)?.iter_mut().zip(v) {
         let (value, ok) = store(x);
         *place = value;
         finite &= ok;
@@ -189,20 +185,9 @@ fn put_row<T>(
     Some(finite)
 }
 
-fn take_row<T: Copy>(
-    k_tile: &[T],
-    v_tile: &[T],
-    slot: usize,
-    k: &mut [f32],
-    v: &mut [f32],
-    load: impl Fn(T) -> f32,
-) -> Option<()> {
-    for (column, x) in k_tile.chunks_exact(BLOCK_TOKENS).zip(k) {
-        *x = load(*column.get(slot)?);
+fn element(elements: Elements<'_>, index: usize) -> Option<f32> {
+    match elements {
+        Elements::F32(elements) => elements.get(index).copied(),
+        Elements::F16(elements) => elements.get(index).copied().map(f16::to_f32),
     }
-    let start = slot.checked_mul(v.len())?;
-    for (&value, x) in v_tile.get(start..)?.iter().zip(v) {
-        *x = load(value);
-    }
-    Some(())
 }

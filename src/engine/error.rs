@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::cache::CacheError;
+use crate::cache::{CacheError, SnapshotError};
 use crate::error::Fault;
 use crate::mem::MemoryError;
 
@@ -15,6 +15,8 @@ pub enum EngineError {
     Memory(MemoryError),
     /// The cache refused.
     Cache(CacheError),
+    /// The snapshot was not written or not restored.
+    Snapshot(SnapshotError),
     /// A token id that the model does not have.
     Token {
         /// Its index among the tokens given.
@@ -53,6 +55,15 @@ impl From<CacheError> for EngineError {
     }
 }
 
+impl From<SnapshotError> for EngineError {
+    fn from(error: SnapshotError) -> Self {
+        match error {
+            SnapshotError::Cache(error) => Self::Cache(error),
+            error => Self::Snapshot(error),
+        }
+    }
+}
+
 impl From<MemoryError> for EngineError {
     fn from(error: MemoryError) -> Self {
         Self::Memory(error)
@@ -64,6 +75,7 @@ impl fmt::Display for EngineError {
         match self {
             Self::Memory(error) => error.fmt(f),
             Self::Cache(error) => error.fmt(f),
+            Self::Snapshot(error) => error.fmt(f),
             Self::Token { index, token, vocab } => {
                 write!(f, "token {token} at index {index} is not below the vocabulary's size, {vocab}")
             }

@@ -80,7 +80,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         if position != expected {
             return Err(CacheError::Position { expected, given: position }.into());
         }
-        self.parts.cache.reserve(seq, tokens)?;
+        self.parts.cache.reserve(seq, tokens.iter().copied())?;
         let end = expected + tokens.len();
         let queue = self.parts.queues.get_mut(seq.slot()).ok_or(EngineError::Internal)?;
         *queue = Queue {
