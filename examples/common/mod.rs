@@ -7,6 +7,7 @@ pub(crate) mod args;
 pub(crate) mod interrupt;
 pub(crate) mod run;
 pub(crate) mod text;
+pub(crate) mod turns;
 
 use std::error::Error;
 use std::io;

@@ -45,7 +45,8 @@ impl LazyBar {
         let style = || ProgressStyle::with_template("prompt {bar:32} {pos}/{len} tokens, {eta} left");
         let bar = self.bar.get_or_insert_with(|| {
             let bar = ProgressBar::with_draw_target(Some(self.tokens as u64), ProgressDrawTarget::stderr());
-            bar.with_style(style().unwrap_or_else(|_| ProgressStyle::default_bar())).with_elapsed(self.started.elapsed())
+            bar.with_style(style().unwrap_or_else(|_| ProgressStyle::default_bar()))
+                .with_elapsed(self.started.elapsed())
         });
         bar.set_position(done as u64);
     }

@@ -81,8 +81,7 @@ impl Tokenizer<'_, '_> {
         if let Some(bos) = bos {
             output.push(bos);
         }
-        let mut search =
-            Search::new(&self.specials, &self.tokens, &self.kinds, text, options.parse_special, search);
+        let mut search = Search::new(&self.specials, &self.tokens, &self.kinds, text, options.parse_special, search);
         let mut from = 0;
         loop {
             let found = search.next(from);
@@ -304,12 +303,16 @@ pub enum TokenError {
 impl fmt::Display for TokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::TextTooLong { bytes, limit } => write!(f, "a text of {bytes} bytes is too long, the limit is {limit}"),
+            Self::TextTooLong { bytes, limit } => {
+                write!(f, "a text of {bytes} bytes is too long, the limit is {limit}")
+            }
             Self::ScratchTooSmall { needed, given } => {
                 write!(f, "scratch too small: {needed} 32-bit words needed, {given} given")
             }
             Self::OutputTooSmall { needed, given } => write!(f, "output too small: {needed} needed, {given} given"),
-            Self::NoToken { byte } => write!(f, "the vocabulary has no token for byte {byte:#04x}, nor for the unknown"),
+            Self::NoToken { byte } => {
+                write!(f, "the vocabulary has no token for byte {byte:#04x}, nor for the unknown")
+            }
             Self::UnknownId { id, tokens } => write!(f, "no token has the id {id}, there are {tokens}"),
         }
     }

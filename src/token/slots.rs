@@ -99,9 +99,8 @@ fn start(hash: u64, slots: usize) -> usize {
 /// A hash of a string of bytes: FNV-1a with its bits mixed at the end.
 #[inline]
 pub(super) fn hash_bytes(bytes: impl Iterator<Item = u8>) -> u64 {
-    let hash = bytes.fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
-    });
+    let hash = bytes
+        .fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3));
     mix(hash)
 }
 

@@ -27,11 +27,7 @@ impl<'m, 'a> Tokens<'m, 'a> {
     /// Fills the tables: one offset more than there are tokens, and the slots for them.
     ///
     /// A text that occurs twice belongs to the lower id.
-    pub(super) fn new(
-        array: Array<'m>,
-        offsets: &'a mut [u32],
-        slots: &'a mut [u32],
-    ) -> Result<Self, VocabError> {
+    pub(super) fn new(array: Array<'m>, offsets: &'a mut [u32], slots: &'a mut [u32]) -> Result<Self, VocabError> {
         let strings = array.bytes();
         if u32::try_from(strings.len()).is_err() {
             return Err(VocabError::TooLarge { key: TOKENS, bytes: strings.len() });

@@ -149,7 +149,8 @@ impl<'m> Vocab<'m> {
 
     /// The types of the tokens, by id.
     pub(super) fn kinds(&self) -> impl Iterator<Item = TokenKind> {
-        let listed = self.types.into_iter().flatten().map(|number| TokenKind::from_number(number.as_i64().unwrap_or(0)));
+        let listed =
+            self.types.into_iter().flatten().map(|number| TokenKind::from_number(number.as_i64().unwrap_or(0)));
         let missing = if self.types.is_some() { 0 } else { self.len() };
         listed.chain(core::iter::repeat_n(TokenKind::Normal, missing))
     }
