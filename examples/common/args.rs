@@ -47,7 +47,7 @@ impl EngineArgs {
 #[derive(Args)]
 pub(crate) struct SampleArgs {
     /// Temperature; 0 takes the most probable token each time [default: 0.6 for the demo model, 0.7 for others]
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub(crate) temp: Option<f32>,
 
     /// Draw from the K most probable tokens only; 0 for all
@@ -55,15 +55,15 @@ pub(crate) struct SampleArgs {
     top_k: usize,
 
     /// Draw from the most probable tokens that together have this probability
-    #[arg(long, value_name = "P", default_value_t = 1.0)]
+    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
     top_p: f32,
 
     /// Draw from tokens that are at least P times as probable as the most probable one
-    #[arg(long, value_name = "P", default_value_t = 0.05)]
+    #[arg(long, value_name = "P", default_value_t = 0.05, allow_negative_numbers = true)]
     min_p: f32,
 
     /// Makes repeated tokens less probable: divides their logits; 1 does nothing
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
     repetition_penalty: f32,
 
     /// Taken off the logit of a token for each time that it was repeated

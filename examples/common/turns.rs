@@ -110,7 +110,7 @@ impl Turns {
                     parts.push(Text(format!("[INST] {system}{user} [/INST]")));
                 }
             }
-            Self::Plain => parts.push(Text(user.into())),
+            Self::Plain => parts.extend(system.into_iter().chain([user]).map(|text| Text(text.into()))),
         }
         parts
     }
