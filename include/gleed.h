@@ -16,6 +16,9 @@
  *            takes a pointer to a non-const object needs that object for itself.
  *   NULL     A pointer is NULL only where this file says so, or with a length of 0.
  *   Structs  start with struct_size, which the caller sets to sizeof the struct. Structs grow at their end.
+ *            In what the caller gives, 0 means the default; a field that the library does not know must be 0.
+ *   Objects  A model and an engine live in memory of the caller's and need not be closed. A pointer to
+ *            something else of 8 bytes or more is recognised as wrong, one to memory that is gone is not.
  *
  * Each function is described by the same lines: what it does, and then
  *   Memory (what of the caller's it keeps), Time (the bound), Threads, Errors, After an error.
@@ -42,7 +45,7 @@ enum {
     GLEED_OK = 0,
     /* The budget is used up; the next call goes on where this one stopped. */
     GLEED_YIELDED = 1,
-    /* No free block or slot; nothing has changed. */
+    /* No free sequence or block, nothing has changed; needed: how many, given: how many there are. */
     GLEED_FULL = 2,
     /* A stop condition was met. */
     GLEED_STOPPED = 3,
@@ -52,17 +55,55 @@ enum {
     GLEED_E_STRUCT_SIZE = -2, /* struct_size is unknown, or fields that this version does not know are set */
     GLEED_E_ALIGNMENT = -3,   /* a pointer is not aligned for its type; needed: the alignment, given: the address */
     GLEED_E_LENGTH = -4,      /* a length passes the end of the address space; needed: the most, given: the length */
-    GLEED_E_VALUE = -5,       /* an argument is out of range */
+    GLEED_E_VALUE = -5,       /* an argument is out of range; needed: the most, given: the value */
+    GLEED_E_OBJECT = -6,      /* a pointer is not to an object of its type */
+    GLEED_E_INTERNAL = -99,   /* the library contradicts itself: a defect of it, please report */
 
     /* Memory. */
     GLEED_E_MEMORY_TOO_SMALL = -100,  /* needed, given: bytes */
     GLEED_E_MEMORY_MISALIGNED = -101, /* needed: the alignment, given: bytes by which the memory is off */
-    GLEED_E_MEMORY_TOO_LARGE = -102   /* the limits need more than the machine can address */
+    GLEED_E_MEMORY_TOO_LARGE = -102,  /* the limits need more than the machine can address */
+
+    /* The file. The text names the key or tensor. */
+    GLEED_E_FILE = -200,           /* damaged; at: the byte, where it is known */
+    GLEED_E_FILE_MAGIC = -201,     /* not a GGUF file */
+    GLEED_E_FILE_VERSION = -202,   /* a version or byte order that is not supported; given: the version */
+    GLEED_E_FILE_TRUNCATED = -203, /* needed: bytes that the file must have at least, given: bytes it has */
+    GLEED_E_FILE_SPLIT = -204,     /* one part of a split model; at: which, from 0, given: how many there are */
+
+    /* The model. The text names the key or tensor. */
+    GLEED_E_MODEL_ARCHITECTURE = -300,    /* not supported */
+    GLEED_E_MODEL_KEY_MISSING = -301,     /* a metadata key is missing */
+    GLEED_E_MODEL_KEY_VALUE = -302,       /* a metadata value of the wrong type or out of range */
+    GLEED_E_MODEL_KEY_UNSUPPORTED = -303, /* a metadata key asks for something that is not supported */
+    GLEED_E_MODEL_TENSOR_MISSING = -304,  /* a tensor is missing */
+    GLEED_E_MODEL_TENSOR_UNKNOWN = -305,  /* a tensor that the architecture does not have */
+    GLEED_E_MODEL_TENSOR_SHAPE = -306,    /* needed, given: the first of columns and rows that differs */
+    GLEED_E_MODEL_TENSOR_TYPE = -307,     /* given: ggml's number of the element type */
+    GLEED_E_MODEL_TOO_MANY = -308,        /* layers or tensors; needed: the most, given: how many */
+
+    /* Limits. The text names the limit. */
+    GLEED_E_LIMIT = -400, /* out of range; needed: the nearest value in range, given: the value */
+
+    /* Sequences. */
+    GLEED_E_SEQUENCE = -500, /* no open sequence has this handle; given: the handle */
+    GLEED_E_BUSY = -501,     /* there is unfinished work that the call must not disturb */
+    GLEED_E_POSITION = -502, /* not the sequence's next position; needed: that one, given: the position */
+    GLEED_E_TOKEN = -503,    /* no such token; at: its index, needed: ids are below this, given: the id */
+    GLEED_E_EMPTY = -504,    /* no tokens were given */
+    GLEED_E_CONTEXT = -505,  /* the sequence would be too long; needed: the most tokens, given: those it would have */
+    GLEED_E_KEEP = -506,     /* fewer tokens than are to be kept; needed: tokens it has, given: those to be kept */
+    GLEED_E_LAYER = -507,    /* no such layer, or not its turn; needed: the one whose turn it is, given: the layer */
+    GLEED_E_SHAPE = -508,    /* a buffer of the wrong size; needed, given: elements */
+    GLEED_E_NOT_KEPT = -509, /* GLEED_KV_OFF keeps no keys and values that could be set */
+
+    /* Results. */
+    GLEED_E_NON_FINITE = -600 /* an infinity or a NaN; at: the layer, the number of layers for the logits */
 };
 
 /*
  * Details of an error, in memory of the caller. Functions take a pointer to it, which may be NULL, and
- * write to it only when they return an error.
+ * write to it only when they return an error or GLEED_FULL.
  */
 typedef struct gleed_error {
     uint32_t struct_size; /* sizeof(gleed_error), set by the caller */
@@ -81,6 +122,144 @@ typedef struct gleed_error {
  *   Errors   None.
  */
 const char *gleed_status_text(gleed_status status);
+
+/* ---- Model ------------------------------------------------------------------------------------------- */
+
+/*
+ * A model: a description of a GGUF file, which stays where it is. Read-only; any number of engines and
+ * threads share it.
+ */
+typedef struct gleed_model gleed_model;
+
+/*
+ * Size and alignment of the memory that a model wants, in bytes: a few hundred, the same for every file.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_model_size(size_t *size, size_t *align, gleed_error *error);
+
+/*
+ * Checks the GGUF file in `bytes` and describes it in `memory`; *model then points there. No alignment of
+ * the bytes is assumed, and they may be read-only: a mapped file, flash, part of a larger file.
+ *   Memory   Keeps `bytes` and `memory`, both until the last use of the model and of its engines. The bytes
+ *            must not change: a mapped file that is cut shorter is the host's fault.
+ *   Time     Grows with metadata and number of tensors; the weights are not touched.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_MEMORY_*, GLEED_E_FILE*, GLEED_E_MODEL_*.
+ *   After    Nothing is written, the memory included.
+ */
+gleed_status gleed_model_open(const uint8_t *bytes, size_t len, void *memory, size_t memory_len,
+                              const gleed_model **model, gleed_error *error);
+
+/* ---- Engine ------------------------------------------------------------------------------------------ */
+
+/* An engine: sequences of tokens over one model, and the memory that computing them takes. */
+typedef struct gleed_engine gleed_engine;
+
+/* How keys and values are kept. The results are the same. */
+enum {
+    GLEED_KV_PAGED = 0, /* blocks of 16 tokens from one pool, handed out on demand */
+    GLEED_KV_BASIC = 1, /* every sequence has blocks for its full length from the start */
+    GLEED_KV_OFF = 2    /* nothing is kept: every call computes the whole sequence again */
+};
+
+/* The element type of keys and values. */
+enum {
+    GLEED_KV_F16 = 0,
+    GLEED_KV_F32 = 1
+};
+
+/* What an engine must be able to hold. 0 stands for the default. */
+typedef struct gleed_config {
+    uint32_t struct_size; /* sizeof(gleed_config), set by the caller */
+    uint32_t sequences;   /* open at a time, at most 65536; default 1 */
+    uint32_t context;     /* tokens per sequence; default: what the model was trained on, at most 4096 */
+    uint32_t rows;        /* tokens computed together, at most 65536; default 64: more is faster, and larger */
+    uint32_t kv_kind;     /* GLEED_KV_PAGED, ... */
+    uint32_t kv_type;     /* GLEED_KV_F16, ... */
+    uint32_t kv_blocks;   /* blocks of 16 tokens in the pool; default: enough for all sequences at full length */
+} gleed_config;
+
+/*
+ * Size and alignment of the memory that an engine wants, in bytes. `config` may be NULL: all defaults.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with number of tensors and limits; nothing is computed.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_STRUCT_SIZE, GLEED_E_VALUE,
+ *            GLEED_E_LIMIT, GLEED_E_MEMORY_TOO_LARGE.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_plan(const gleed_model *model, const gleed_config *config, size_t *size, size_t *align,
+                        gleed_error *error);
+
+/*
+ * Starts an engine without sequences in `memory`, which need not be cleared; *engine then points there.
+ * `config` as for gleed_plan.
+ *   Memory   Keeps `memory`, as planned, and the bytes of the model's file, but neither the model nor the
+ *            config. What the memory held is gone, an engine for example.
+ *   Time     Grows with number of tensors and limits; the memory of keys and values is not touched.
+ *   Threads  Any, with a memory of its own.
+ *   Errors   As gleed_plan, GLEED_E_LENGTH, GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED.
+ *   After    Nothing is written, the memory included.
+ */
+gleed_status gleed_engine_init(const gleed_model *model, const gleed_config *config, void *memory, size_t memory_len,
+                               gleed_engine **engine, gleed_error *error);
+
+/* ---- Sequences --------------------------------------------------------------------------------------- */
+
+/* A handle of an open sequence. One that was closed is refused, until 65536 more have had its place. */
+typedef uint32_t gleed_seq;
+
+/*
+ * Opens an empty sequence. GLEED_FULL where as many are open as the config allows.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with the number of sequences.
+ *   Threads  The engine's.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_seq_open(gleed_engine *engine, gleed_seq *seq, gleed_error *error);
+
+/*
+ * Closes a sequence and frees its blocks.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with the sequence's blocks.
+ *   Threads  The engine's.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_BUSY.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_seq_close(gleed_engine *engine, gleed_seq seq, gleed_error *error);
+
+/*
+ * Empties a sequence and frees its blocks; the handle stays.
+ *   Memory, Time, Threads, Errors, After   As gleed_seq_close.
+ */
+gleed_status gleed_reset(gleed_engine *engine, gleed_seq seq, gleed_error *error);
+
+/*
+ * Appends tokens to a sequence and computes the logits of the last one: *logits points to *logits_len
+ * numbers, one for each token id. GLEED_FULL where the pool has too few free blocks.
+ *   Memory   Keeps nothing. The logits lie in the engine's memory, and are valid until the next call that
+ *            takes the engine without const.
+ *   Time     Grows with count, size of the model, and length of the sequence.
+ *   Threads  The engine's.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_BUSY,
+ *            GLEED_E_TOKEN, GLEED_E_EMPTY, GLEED_E_CONTEXT, GLEED_E_NON_FINITE.
+ *   After    The sequence is as long as before. GLEED_E_NON_FINITE comes while computing, so it ends the
+ *            life of earlier logits; after all others these are still valid.
+ */
+gleed_status gleed_prefill(gleed_engine *engine, gleed_seq seq, const uint32_t *tokens, size_t count,
+                           const float **logits, size_t *logits_len, gleed_error *error);
+
+/*
+ * gleed_prefill with one token.
+ *   Memory, Time, Threads, Errors, After   As gleed_prefill.
+ */
+gleed_status gleed_decode_step(gleed_engine *engine, gleed_seq seq, uint32_t token, const float **logits,
+                               size_t *logits_len, gleed_error *error);
 
 /* ---- Versions ---------------------------------------------------------------------------------------- */
 

@@ -11,11 +11,11 @@
 //! | [`kernels`] | which instruction set; the floating-point environment |
 //! | [`par`] | who executes: a trait that the host implements |
 //! | [`ops`] | linear, norm, rope, attention: functions on views that know shapes, never models |
-//! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write |
+//! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write, snapshots |
 //! | [`model`] | configuration, weights, the forward pass |
+//! | [`token`], [`sample`] | text to tokens and back; from logits to a token |
 //! | [`engine`] | plan, sequences, batches, steps of bounded work |
-//! | [`sample`] | from logits to a token |
-//! | `host` | feature `std`: a thread pool, a mapped file |
+//! | `host` | feature `std`: a thread pool, mapped files, an owned engine |
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -45,3 +45,8 @@ pub mod token;
 pub use cache::{KvKind, KvType, SeqId};
 pub use engine::{Engine, EngineError, Limits, Logits, Plan, Step};
 pub use model::Model;
+
+/// The README's example, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -92,6 +92,9 @@ for target in "${targets[@]}"; do
     [ "$target" = "$host" ] || continue
     "${CC:-cc}" -std=c99 -Wall -Wextra -Werror -pedantic -I "$here/../../include" "$here/smoke.c" \
         "$(build "$host")" -o "$target_dir/smoke"
-    "$target_dir/smoke"
-    echo "$host: a C program links the library and runs"
+    # "Once upon a time" and what the model's own makers say comes next: "there was a little girl named Lily."
+    ids=$("$target_dir/smoke" "$here/../../examples/assets/gleed-tales-q8_0.gguf" 12 1 414 435 261 385)
+    expected="952 384 281 261 378 428 509 387 945 320 511 270"
+    [ "$ids" = "$expected" ] || { echo "FAILED: generated $ids instead of $expected"; exit 1; }
+    echo "$host: a C program links the library, and generates what it should"
 done

@@ -3,8 +3,6 @@
 use core::ffi::c_char;
 use core::fmt::{self, Write};
 
-use gleed::mem::MemoryError;
-
 use crate::status;
 
 /// The caller's struct; see `include/gleed.h`.
@@ -48,13 +46,14 @@ impl Failure {
     }
 
     /// The same with the place where it went wrong.
-    pub fn at(self, at: usize) -> Self {
-        Self { at: at as u64, ..self }
+    pub fn at(self, at: impl TryInto<u64>) -> Self {
+        Self { at: at.try_into().unwrap_or(u64::MAX), ..self }
     }
 
     /// The same with what was needed and what was given.
-    pub fn numbers(self, needed: usize, given: usize) -> Self {
-        Self { needed: needed as u64, given: given as u64, ..self }
+    pub fn numbers(self, needed: impl TryInto<u64>, given: impl TryInto<u64>) -> Self {
+        let (needed, given) = (needed.try_into().unwrap_or(u64::MAX), given.try_into().unwrap_or(u64::MAX));
+        Self { needed, given, ..self }
     }
 
     /// The status that the call returns.
@@ -63,19 +62,8 @@ impl Failure {
     }
 }
 
-impl From<MemoryError> for Failure {
-    fn from(error: MemoryError) -> Self {
-        let new = |status| Self::new(status, format_args!("{error}"));
-        match error {
-            MemoryError::TooSmall { needed, given } => new(status::E_MEMORY_TOO_SMALL).numbers(needed, given),
-            MemoryError::Misaligned { needed, off_by } => new(status::E_MEMORY_MISALIGNED).numbers(needed, off_by),
-            _ => new(status::E_MEMORY_TOO_LARGE),
-        }
-    }
-}
-
-/// Runs the body of a function of the ABI: returns its status, and on failure writes the details to
-/// `error`, which may be NULL. A `struct_size` that is too small is refused before the body runs.
+/// Runs the body of a function of the ABI: returns its status, and on failure (for which "full" counts, too)
+/// writes the details to `error`, which may be NULL. A `struct_size` that is too small is refused before the body runs.
 ///
 /// # Safety
 /// `error` is NULL or points to a struct that starts with a `uint32_t struct_size`, and to as many bytes as it
@@ -153,6 +141,7 @@ impl fmt::Debug for Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gleed::mem::MemoryError;
     use std::ffi::CStr;
 
     fn blank() -> gleed_error {

@@ -2,7 +2,8 @@
 //!
 //! Every function follows the same rules. It returns a frozen number ([`status`]); details go to a
 //! struct of the caller's ([`error`]). Pointers with lengths become slices in one place ([`ptr`]), which
-//! refuses what can be recognised as wrong: NULL, misaligned, past the end of the address space. Outputs
+//! refuses what can be recognised as wrong: NULL, misaligned, past the end of the address space. Opaque
+//! pointers lead to objects in the caller's memory that begin with a magic word ([`object`]). Outputs
 //! are written only on success, and a call that fails changes nothing. There is no global or
 //! thread-local state, and nothing here can panic: `bare/check.sh` proves it by linking.
 #![cfg_attr(not(test), no_std)]
@@ -13,9 +14,19 @@
     deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable)
 )]
 
+mod config;
+mod convert;
+mod engine;
 pub mod error;
+mod model;
+pub mod object;
 pub mod ptr;
+mod sequence;
 pub mod status;
 mod version;
 
+pub use config::{GLEED_KV_BASIC, GLEED_KV_F16, GLEED_KV_F32, GLEED_KV_OFF, GLEED_KV_PAGED, gleed_config};
+pub use engine::{gleed_engine, gleed_engine_init, gleed_plan};
+pub use model::{gleed_model, gleed_model_open, gleed_model_size};
+pub use sequence::{gleed_decode_step, gleed_prefill, gleed_reset, gleed_seq, gleed_seq_close, gleed_seq_open};
 pub use version::{GLEED_ABI_VERSION, gleed_abi_version, gleed_arithmetic_version, gleed_status_text, gleed_version};

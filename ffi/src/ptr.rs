@@ -1,10 +1,14 @@
 //! Pointers of the caller become references: the one place where lengths and NULL are looked at.
 
-use core::mem::MaybeUninit;
+use core::fmt;
+use core::marker::PhantomData;
 use core::slice;
 
 use crate::error::Failure;
 use crate::status;
+
+/// The largest `struct_size` that is believed: no later version has a struct this large.
+pub const MAX_STRUCT: usize = 1024;
 
 /// The `len` elements at `ptr`. No elements are at any pointer, NULL included.
 ///
@@ -39,6 +43,21 @@ pub unsafe fn memory<'a>(what: &str, ptr: *mut u8, len: usize) -> Result<&'a mut
     Ok(unsafe { slice::from_raw_parts_mut(ptr, len) })
 }
 
+/// Where a result goes. It holds no reference: two results may go to the same place.
+#[derive(Debug)]
+pub struct Out<'a, T> {
+    place: *mut T,
+    lent: PhantomData<&'a mut T>,
+}
+
+impl<T> Out<'_, T> {
+    /// Writes the result.
+    pub fn write(self, value: T) {
+        // SAFETY: not NULL and aligned, and the caller of `out` promised that a T fits there.
+        unsafe { self.place.write(value) }
+    }
+}
+
 /// Where a result goes.
 ///
 /// # Errors
@@ -46,13 +65,40 @@ pub unsafe fn memory<'a>(what: &str, ptr: *mut u8, len: usize) -> Result<&'a mut
 ///
 /// # Safety
 /// A pointer that passes the checks points to memory for a `T` that nobody else uses during `'a`.
-pub unsafe fn out<'a, T>(what: &str, ptr: *mut T) -> Result<&'a mut MaybeUninit<T>, Failure> {
+pub unsafe fn out<'a, T>(what: &str, ptr: *mut T) -> Result<Out<'a, T>, Failure> {
     check(what, ptr, 1)?;
-    // SAFETY: not NULL and aligned: checked. The rest is the caller's promise; nothing is read.
-    Ok(unsafe { &mut *ptr.cast() })
+    Ok(Out { place: ptr, lent: PhantomData })
 }
 
-fn check<T>(what: &str, ptr: *const T, len: usize) -> Result<(), Failure> {
+/// A struct of the caller's that starts with `uint32_t struct_size`. A caller with a newer header has more
+/// fields than are known here; they must be 0.
+///
+/// # Errors
+/// [`status::E_NULL`], [`status::E_ALIGNMENT`]; [`status::E_STRUCT_SIZE`] for a size below that of `T` or
+/// above [`MAX_STRUCT`], or with bytes set that `T` does not have.
+///
+/// # Safety
+/// `T` starts with a `u32` and consists of integers without gaps. Where a pointer passes the checks,
+/// `struct_size` bytes are at it, initialised, and nobody writes to them during the call.
+pub unsafe fn versioned<T: Copy>(what: &str, ptr: *const T) -> Result<T, Failure> {
+    check(what, ptr, 1)?;
+    // SAFETY: not NULL and aligned for T, which starts with this field; the caller promises that it is there.
+    let size = unsafe { ptr.cast::<u32>().read() };
+    let (known, given) = (size_of::<T>(), usize::try_from(size).unwrap_or(usize::MAX));
+    let refuse = |text: fmt::Arguments<'_>| Err(Failure::new(status::E_STRUCT_SIZE, text).numbers(known, given));
+    if !(known..=MAX_STRUCT).contains(&given) {
+        return refuse(format_args!("{what}: struct_size is {given}, this version knows {known}"));
+    }
+    // SAFETY: struct_size says that they are there, which the caller promises.
+    let unknown = unsafe { slice(what, ptr.cast::<u8>().wrapping_add(known), given - known) }?;
+    if unknown.iter().any(|&byte| byte != 0) {
+        return refuse(format_args!("{what}: fields are set that this version does not know"));
+    }
+    // SAFETY: not NULL, aligned, and at least as many bytes as T has; T takes every bit pattern.
+    Ok(unsafe { ptr.read() })
+}
+
+pub(crate) fn check<T>(what: &str, ptr: *const T, len: usize) -> Result<(), Failure> {
     if ptr.is_null() {
         return Err(Failure::new(status::E_NULL, format_args!("{what} is NULL")));
     }
@@ -88,6 +134,19 @@ mod tests {
         // SAFETY: a pointer to a u64.
         unsafe { out("result", &mut result) }.unwrap().write(5);
         assert_eq!(result, 5);
+    }
+
+    #[test]
+    fn structs_of_newer_headers_may_only_have_zeros_more() {
+        let status = |words: &[u32; 4]| {
+            // SAFETY: as many bytes as the first word says, where that is believed.
+            unsafe { versioned::<[u32; 2]>("config", words.as_ptr().cast()) }.map_err(|failure| failure.status())
+        };
+        assert_eq!(status(&[8, 5, 9, 9]), Ok([8, 5]));
+        assert_eq!(status(&[16, 5, 0, 0]), Ok([16, 5]));
+        for words in [[16, 5, 0, 1], [13, 5, 0, 1], [7, 5, 0, 0], [0, 5, 0, 0], [1025, 5, 0, 0], [u32::MAX, 5, 0, 0]] {
+            assert_eq!(status(&words), Err(status::E_STRUCT_SIZE), "{words:?}");
+        }
     }
 
     #[test]

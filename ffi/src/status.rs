@@ -44,6 +44,10 @@ statuses! {
     E_LENGTH = -4, c"a length passes the end of the address space";
     /// An argument has a value that the function does not take.
     E_VALUE = -5, c"an argument is out of range";
+    /// A pointer is not to an object of its type.
+    E_OBJECT = -6, c"a pointer is not to an object of its type";
+    /// The library contradicts itself: a defect of it.
+    E_INTERNAL = -99, c"internal error, a defect of the library";
 
     /// The memory is smaller than planned.
     E_MEMORY_TOO_SMALL = -100, c"the memory is too small";
@@ -51,6 +55,63 @@ statuses! {
     E_MEMORY_MISALIGNED = -101, c"the memory is not aligned";
     /// The limits need more memory than the machine can address.
     E_MEMORY_TOO_LARGE = -102, c"more memory is needed than the machine can address";
+
+    /// The file is damaged, or was never right.
+    E_FILE = -200, c"the file is damaged";
+    /// It is no GGUF file.
+    E_FILE_MAGIC = -201, c"not a GGUF file";
+    /// A GGUF file of a version or byte order that is not supported.
+    E_FILE_VERSION = -202, c"this version of GGUF is not supported";
+    /// The file ends before its contents do.
+    E_FILE_TRUNCATED = -203, c"the file is cut off";
+    /// One file of several that make a model.
+    E_FILE_SPLIT = -204, c"the file is one part of a model that was split";
+
+    /// No code for the model's architecture.
+    E_MODEL_ARCHITECTURE = -300, c"the model's architecture is not supported";
+    /// A metadata key is missing.
+    E_MODEL_KEY_MISSING = -301, c"a metadata key is missing";
+    /// A metadata value of the wrong type, or out of range.
+    E_MODEL_KEY_VALUE = -302, c"a metadata key has an impossible value";
+    /// A metadata key that asks for what is not supported.
+    E_MODEL_KEY_UNSUPPORTED = -303, c"a metadata key asks for something that is not supported";
+    /// A tensor is missing.
+    E_MODEL_TENSOR_MISSING = -304, c"a tensor is missing";
+    /// A tensor that the architecture does not have.
+    E_MODEL_TENSOR_UNKNOWN = -305, c"a tensor is not part of the architecture";
+    /// A tensor of the wrong shape.
+    E_MODEL_TENSOR_SHAPE = -306, c"a tensor has the wrong shape";
+    /// A tensor of an element type that is not supported there.
+    E_MODEL_TENSOR_TYPE = -307, c"a tensor has an element type that is not supported there";
+    /// More layers or tensors than any model has.
+    E_MODEL_TOO_MANY = -308, c"too many layers or tensors";
+
+    /// A limit of the configuration is out of range.
+    E_LIMIT = -400, c"a limit is out of range";
+
+    /// No open sequence has this handle.
+    E_SEQUENCE = -500, c"the sequence is not open";
+    /// There is unfinished work that the call must not disturb.
+    E_BUSY = -501, c"there is unfinished work";
+    /// The position is not the sequence's next one.
+    E_POSITION = -502, c"the position is not the sequence's next one";
+    /// A token id that the model does not have.
+    E_TOKEN = -503, c"the model does not have this token";
+    /// No tokens were given.
+    E_EMPTY = -504, c"no tokens were given";
+    /// The sequence would be longer than the limits allow.
+    E_CONTEXT = -505, c"the sequence would be too long";
+    /// The sequence has fewer tokens than are to be kept.
+    E_KEEP = -506, c"the sequence is shorter than what is to be kept";
+    /// No such layer, or not the one whose turn it is.
+    E_LAYER = -507, c"no such layer, or not its turn";
+    /// A buffer of another size than its shape demands.
+    E_SHAPE = -508, c"a buffer has the wrong size";
+    /// The cache kind keeps no keys and values.
+    E_NOT_KEPT = -509, c"this kind of cache keeps no keys and values";
+
+    /// An infinity or a NaN where numbers must be finite.
+    E_NON_FINITE = -600, c"an infinity or a NaN was computed";
 }
 
 #[cfg(test)]

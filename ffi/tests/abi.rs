@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gleed_ffi::error::gleed_error;
-use gleed_ffi::status;
+use gleed_ffi::{gleed_config, status};
 
 fn manifest(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -103,7 +103,7 @@ fn functions_are_declared_as_they_are_defined() {
         .map(|(name, declaration)| (name, declaration.replace("gleed_status ", "int32_t ")))
         .collect();
     let exported = exported(&ffi_source());
-    assert!(exported.len() >= 4);
+    assert!(exported.len() >= 13);
     assert_eq!(declared, exported);
 }
 
@@ -134,11 +134,17 @@ fn assertions() -> String {
     }
     layout! {
         gleed_error { struct_size, status, at, needed, given, text }
+        gleed_config { struct_size, sequences, context, rows, kv_kind, kv_type, kv_blocks }
     }
+    // The library reads its integers without knowing the fields.
+    assert_eq!(size_of::<gleed_config>(), 7 * size_of::<u32>());
     for &(name, number) in status::ALL {
         equal(format!("GLEED_{name}"), i128::from(number));
     }
-    equal("GLEED_ABI_VERSION".to_owned(), i128::from(gleed_ffi::GLEED_ABI_VERSION));
+    macro_rules! constants {
+        ($($name:ident)*) => { $(equal(stringify!($name).to_owned(), i128::from(gleed_ffi::$name));)* };
+    }
+    constants! { GLEED_ABI_VERSION GLEED_KV_PAGED GLEED_KV_BASIC GLEED_KV_OFF GLEED_KV_F16 GLEED_KV_F32 }
     lines.join("\n") + "\n"
 }
 

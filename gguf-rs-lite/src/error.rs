@@ -269,7 +269,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// The name with these bytes, cut where it is longer.
+    /// As much of `name` as fits.
     pub fn new(name: &[u8]) -> Self {
         let mut bytes = [0; 62];
         let mut len = 0;

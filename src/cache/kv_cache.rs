@@ -9,7 +9,7 @@ use super::error::CacheError;
 use super::geometry::{KvGeometry, MAX_GROUPS};
 use super::group::{BlockTable, Group};
 use super::kind::KvKind;
-use super::policy::{CachePolicy, policy};
+use super::policy::CachePolicy;
 use super::pool::{Unstorable, is_storable};
 use crate::mem::{Arena, MemoryError};
 use crate::ops::{KvSource, KvTile};
@@ -93,7 +93,7 @@ impl<'a> KvCache<'a> {
         for group in 0..geometry.groups.count() {
             groups.push(Group::carve(arena, &geometry, group)?).map_err(|_| MemoryError::TooLarge)?;
         }
-        Ok(Self { geometry, policy: policy(geometry.kind), sequences, groups })
+        Ok(Self { geometry, policy: super::policy(geometry.kind), sequences, groups })
     }
 
     /// The sizes of the cache.

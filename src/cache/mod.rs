@@ -26,5 +26,14 @@ pub use kind::{KvKind, KvType, UnknownName};
 pub use kv_cache::{IMPORTED_TOKEN, KvCache, LayerSource, SeqId};
 pub use off::NoKvCache;
 pub use paged::PagedKvCache;
-pub use policy::{CachePolicy, policy};
+pub use policy::CachePolicy;
 pub use snapshot::{KvSnapshot, SnapshotError};
+
+/// The policy of a kind.
+pub fn policy(kind: KvKind) -> &'static dyn CachePolicy {
+    match kind {
+        KvKind::Off => &NoKvCache,
+        KvKind::Basic => &BasicKvCache,
+        KvKind::Paged => &PagedKvCache,
+    }
+}

@@ -5,7 +5,7 @@ use super::kind::KvKind;
 
 /// A way of placing the blocks of sequences in a pool.
 ///
-/// A new policy is a file with an implementation, a value of [`KvKind`] and its row in [`policy`].
+/// A new policy is a file with an implementation, a value of [`KvKind`] and its row in [`policy`](super::policy).
 pub trait CachePolicy: Sync + core::fmt::Debug {
     /// The kind this policy implements.
     fn kind(&self) -> KvKind;
@@ -24,13 +24,4 @@ pub trait CachePolicy: Sync + core::fmt::Debug {
         index: usize,
         run: usize,
     ) -> Result<BlockId, AllocError>;
-}
-
-/// The policy of a kind.
-pub fn policy(kind: KvKind) -> &'static dyn CachePolicy {
-    match kind {
-        KvKind::Off => &super::off::NoKvCache,
-        KvKind::Basic => &super::basic::BasicKvCache,
-        KvKind::Paged => &super::paged::PagedKvCache,
-    }
 }

@@ -10,7 +10,7 @@ use super::block::{BLOCK_TOKENS, BlockId};
 use super::geometry::KvGeometry;
 use super::kind::KvType;
 use crate::mem::{Arena, MemoryError};
-use crate::num::is_finite;
+use crate::num::{f16_to_f32, is_finite};
 use crate::ops::{Elements, KvTile};
 
 /// A key or value that is infinite, NaN, or too large for the element type.
@@ -188,6 +188,6 @@ fn put_row<T>(
 fn element(elements: Elements<'_>, index: usize) -> Option<f32> {
     match elements {
         Elements::F32(elements) => elements.get(index).copied(),
-        Elements::F16(elements) => elements.get(index).copied().map(f16::to_f32),
+        Elements::F16(elements) => elements.get(index).copied().map(f16_to_f32),
     }
 }

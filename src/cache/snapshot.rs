@@ -11,7 +11,7 @@ use super::error::CacheError;
 use super::geometry::KvGeometry;
 use super::kind::{KvKind, KvType};
 use super::kv_cache::{IMPORTED_TOKEN, KvCache, SeqId};
-use crate::num::{ARITHMETIC_VERSION, Xxh64};
+use crate::num::{ARITHMETIC_VERSION, Xxh64, f16_to_f32};
 
 const MAGIC: [u8; 8] = *b"GLEEDKV\0";
 const VERSION: u32 = 0;
@@ -322,7 +322,7 @@ impl Writer<'_> {
 fn elements(element: KvType, bytes: &[u8]) -> impl Iterator<Item = f32> {
     bytes.chunks_exact(element.bytes()).map(move |bytes| match (element, bytes) {
         (KvType::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
-        (KvType::F16, &[a, b]) => f16::from_le_bytes([a, b]).to_f32(),
+        (KvType::F16, &[a, b]) => f16_to_f32(f16::from_le_bytes([a, b])),
         _ => f32::NAN,
     })
 }

@@ -1,9 +1,12 @@
-//! Conveniences that need an operating system (feature `std`): a thread pool and a mapped file.
+//! Conveniences that need an operating system (feature `std`): a thread pool, mapped files, an owned
+//! engine.
 //!
 //! Nothing in the other layers uses them; a host may bring its own.
 
 mod mmap;
+mod owned;
 mod pool;
 
 pub use mmap::MappedFile;
+pub use owned::{AlignedBytes, OpenError, OwnedEngine};
 pub use pool::{MAX_THREADS, ThreadPool};

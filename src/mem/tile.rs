@@ -30,6 +30,12 @@ impl<'a, T> Matrix<'a, T> {
         (cols <= stride && needed <= data.len()).then_some(Self { data, rows, cols, stride })
     }
 
+    /// A tile per row; `None` where rows are empty.
+    pub fn by_row(self) -> Option<Tiles<'a, T>> {
+        let (rows, cols) = (self.rows, self.cols);
+        self.tiles(1, cols, 0..rows)
+    }
+
     /// Cuts the matrix into tiles of `tile_rows` by `tile_cols` (those at the edges may be smaller),
     /// numbered along the rows first: tile 0 and 1 hold the same columns where there are several rows
     /// of tiles. `take` says which of them [`Tiles::next`] will hand out.

@@ -14,13 +14,13 @@ use super::stage::{Cursor, Grid, Stage};
 use super::weights::{LayerTensor, ModelTensor, Weights, layer_dtypes, output_dtype};
 use crate::cache::{CacheError, KvCache, SeqId};
 use crate::error::Fault;
-use crate::mem::{Arena, Matrix, MemoryError, Tile, Tiles};
+use crate::mem::{Arena, Matrix, MemoryError};
 use crate::num::{is_finite, silu};
 use crate::ops::{
     InputForms, InputRows, Queries, attend, attend_scratch, inverse_frequencies, linear, rms_norm, rms_norm_in_place,
     rotate, rotation,
 };
-use crate::par::{Parallel, for_each_tile};
+use crate::par::{Parallel, TileBody, for_each_tile};
 use crate::quant::dequantize;
 use crate::tensor::TensorView;
 
@@ -95,10 +95,15 @@ struct Buffers<'a> {
     rotations: &'a mut [f32],
     /// `[logit_rows, vocab]`.
     logits: &'a mut [f32],
-    /// `[workers, scratch_len]`.
-    scratch: &'a mut [f32],
+    scratch: Scratch<'a>,
+}
+
+/// What workers need for themselves: `[workers, len]`.
+#[derive(Debug)]
+struct Scratch<'a> {
+    data: &'a mut [f32],
     workers: usize,
-    scratch_len: usize,
+    len: usize,
 }
 
 impl<'m, 'a> Forward<'m, 'a> {
@@ -170,142 +175,64 @@ impl<'m, 'a> Forward<'m, 'a> {
         cache: &mut KvCache<'_>,
         parallel: &dyn Parallel,
     ) -> Result<(), Fault> {
-        let layer = cursor.layer;
-        match cursor.stage {
-            Stage::Store => return self.store(layer, take, rows, cache),
-            Stage::AttentionInput | Stage::OutputInput | Stage::FfnInput | Stage::DownInput | Stage::HeadInput => {
-                return self.input(cursor, take, rows, parallel);
-            }
-            _ => {}
-        }
         let logit_rows = rows.iter().filter(|row| row.wants_logits == 1).count();
         let grid = self.grid(cursor.stage, rows.len(), logit_rows);
-        let Self { config, weights, forms, buffers, inverse_frequencies, score_scale } = self;
-        let Buffers { x, input, input_words, qkv, heads, ffn, rotations, logits, scratch, workers, scratch_len } =
-            buffers;
-        let scratch = worker_scratch(scratch, *workers, *scratch_len)?;
-        let inputs = |cols, forms| InputRows::new(input, *input_words, cols, forms);
-        let tensor = |tensor| weights.layer(layer, tensor);
-        let (hidden, q_width, kv_width) = (config.hidden, config.q_width(), config.kv_width());
+        let work = Work { cursor, take, grid, rows, parallel };
         match cursor.stage {
-            Stage::Embed => {
-                let embedding = weights.model(ModelTensor::Embedding).ok_or(Fault::Internal)?;
-                for_each_tile(parallel, &tiles(x, grid, take)?, &scratch, &|tile, _| {
-                    let row = tile.rows().start;
-                    let token = rows.get(row).and_then(|row| embedding.row(row.token as usize));
-                    let (token, out) = (token.ok_or(Fault::Internal)?, tile.row_mut(row).ok_or(Fault::Internal)?);
-                    dequantize(embedding.dtype(), token, out).ok_or(Fault::Internal)
-                })
+            Stage::Embed => self.embed(work),
+            Stage::Rotations => self.rotations(work),
+            Stage::AttentionInput | Stage::OutputInput | Stage::FfnInput | Stage::DownInput | Stage::HeadInput => {
+                self.input(work)
             }
-            Stage::Rotations => for_each_tile(parallel, &tiles(rotations, grid, take)?, &scratch, &|tile, _| {
-                let index = tile.rows().start;
-                let row = rows.get(index).ok_or(Fault::Internal)?;
-                rotation(row.position as usize, inverse_frequencies, tile.row_mut(index).ok_or(Fault::Internal)?);
-                Ok(())
-            }),
-            Stage::Qkv => {
-                let inputs = inputs(hidden, forms.attention);
-                let parts = [
-                    (0, tensor(LayerTensor::Q)),
-                    (q_width, tensor(LayerTensor::K)),
-                    (q_width + kv_width, tensor(LayerTensor::V)),
-                ];
-                for_each_tile(parallel, &tiles(qkv, grid, take)?, &scratch, &|tile, _| {
-                    for (first, weights) in parts {
-                        let weights = weights.ok_or(Fault::Internal)?;
-                        linear(weights, first, &inputs, tile, |y, value| *y = value).ok_or(Fault::Internal)?;
-                    }
-                    Ok(())
-                })
-            }
-            Stage::Rotate => {
-                let norms = [tensor(LayerTensor::QNorm), tensor(LayerTensor::KNorm)];
-                for_each_tile(parallel, &tiles(qkv, grid, take)?, &scratch, &|tile, _| {
-                    let row = tile.rows().start;
-                    let rotations = row_of(rotations, row, config.rope.dims).ok_or(Fault::Internal)?;
-                    let qkv = tile.row_mut(row).ok_or(Fault::Internal)?;
-                    rotate_heads(config, norms, rotations, qkv).ok_or(Fault::Internal)
-                })
-            }
-            Stage::Attend => {
-                let (head_dim, scale, cache) = (config.head_dim, *score_scale, &*cache);
-                for_each_tile(parallel, &tiles(heads, grid, take)?, &scratch, &|tile, scratch| {
-                    let (index, cols) = (tile.rows().start, tile.cols());
-                    let row = rows.get(index).ok_or(Fault::Internal)?;
-                    let q = row_of(qkv, index, q_width + 2 * kv_width).and_then(|qkv| qkv.get(cols.clone()));
-                    let source = cache.layer_source(row.seq(), layer).ok_or(Fault::Internal)?;
-                    let queries = Queries {
-                        q: q.ok_or(Fault::Internal)?,
-                        head_dim,
-                        head: cols.start.checked_div(cols.len()).ok_or(Fault::Internal)?,
-                        position: row.position as usize,
-                        scale,
-                    };
-                    let out = tile.row_mut(index).ok_or(Fault::Internal)?;
-                    attend(queries, &source, out, scratch).ok_or(Fault::Internal)
-                })
-            }
-            Stage::AttentionOutput => {
-                let (weights, inputs) = (tensor(LayerTensor::AttentionOutput), inputs(q_width, forms.output));
-                linear_tiles(parallel, &tiles(x, grid, take)?, &scratch, weights, &inputs, |x, y| *x += y)
-            }
-            Stage::GateUp => {
-                let (gate, up) = (tensor(LayerTensor::Gate), tensor(LayerTensor::Up));
-                let (gate, up) = (gate.ok_or(Fault::Internal)?, up.ok_or(Fault::Internal)?);
-                let inputs = inputs(hidden, forms.ffn);
-                for_each_tile(parallel, &tiles(ffn, grid, take)?, &scratch, &|tile, _| {
-                    linear(gate, 0, &inputs, tile, |h, gate| *h = silu(gate)).ok_or(Fault::Internal)?;
-                    linear(up, 0, &inputs, tile, |h, up| *h *= up).ok_or(Fault::Internal)
-                })
-            }
-            Stage::Down => {
-                let (weights, inputs) = (tensor(LayerTensor::Down), inputs(config.ffn, forms.down));
-                linear_tiles(parallel, &tiles(x, grid, take)?, &scratch, weights, &inputs, |x, y| *x += y)
-            }
-            Stage::Head => {
-                let (weights, inputs) = (weights.output(), inputs(hidden, forms.head));
-                let tiles = tiles(logits, grid, take)?;
-                let weights = weights.ok_or(Fault::Internal)?;
-                for_each_tile(parallel, &tiles, &scratch, &|tile, _| {
-                    linear(weights, 0, &inputs, tile, |y, value| *y = value).ok_or(Fault::Internal)?;
-                    let finite =
-                        tile.rows().all(|row| tile.row_mut(row).is_some_and(|y| y.iter().all(|&y| is_finite(y))));
-                    if finite { Ok(()) } else { Err(Fault::NonFinite) }
-                })
-            }
-            _ => Err(Fault::Internal),
+            Stage::Qkv => self.qkv(work),
+            Stage::Rotate => self.rotate(work),
+            Stage::Store => self.store(work, cache),
+            Stage::Attend => self.attend(work, cache),
+            Stage::AttentionOutput | Stage::Down => self.add_to_residual(work),
+            Stage::GateUp => self.gate_up(work),
+            Stage::Head => self.head(work),
         }
     }
 
-    /// Prepares inputs of a linear layer, one row a unit.
-    fn input(
-        &mut self,
-        cursor: Cursor,
-        take: Range<usize>,
-        rows: &[Row],
-        parallel: &dyn Parallel,
-    ) -> Result<(), Fault> {
-        let logit_rows = rows.iter().filter(|row| row.wants_logits == 1).count();
-        let grid = self.grid(cursor.stage, rows.len(), logit_rows);
-        let Self { config, weights, forms, buffers, .. } = self;
-        let Buffers { x, input, heads, ffn, scratch, workers, scratch_len, .. } = buffers;
-        let (source, width, forms, norm) = match cursor.stage {
-            Stage::AttentionInput => {
-                (&**x, config.hidden, forms.attention, weights.layer(cursor.layer, LayerTensor::AttentionNorm))
-            }
-            Stage::OutputInput => (&**heads, config.q_width(), forms.output, None),
-            Stage::FfnInput => (&**x, config.hidden, forms.ffn, weights.layer(cursor.layer, LayerTensor::FfnNorm)),
-            Stage::DownInput => (&**ffn, config.ffn, forms.down, None),
-            _ => (&**x, config.hidden, forms.head, weights.model(ModelTensor::OutputNorm)),
-        };
-        let scratch = worker_scratch(scratch, *workers, *scratch_len)?;
-        for_each_tile(parallel, &tiles(input, grid, take)?, &scratch, &|tile, scratch| {
+    fn embed(&mut self, work: Work<'_>) -> Result<(), Fault> {
+        let embedding = self.weights.model(ModelTensor::Embedding).ok_or(Fault::Internal)?;
+        let Buffers { x, scratch, .. } = &mut self.buffers;
+        work.each_tile(x, scratch, &|tile, _| {
+            let row = tile.rows().start;
+            let token = work.rows.get(row).and_then(|row| embedding.row(row.token as usize));
+            let (token, out) = (token.ok_or(Fault::Internal)?, tile.row_mut(row).ok_or(Fault::Internal)?);
+            dequantize(embedding.dtype(), token, out).ok_or(Fault::Internal)
+        })
+    }
+
+    fn rotations(&mut self, work: Work<'_>) -> Result<(), Fault> {
+        let Buffers { rotations, scratch, .. } = &mut self.buffers;
+        work.each_tile(rotations, scratch, &|tile, _| {
             let index = tile.rows().start;
-            let row = match cursor.stage {
-                Stage::HeadInput => logit_row(rows, index).ok_or(Fault::Internal)?,
-                _ => index,
-            };
-            let source = row_of(source, row, width).ok_or(Fault::Internal)?;
+            let row = work.rows.get(index).ok_or(Fault::Internal)?;
+            rotation(row.position as usize, self.inverse_frequencies, tile.row_mut(index).ok_or(Fault::Internal)?);
+            Ok(())
+        })
+    }
+
+    /// The norm that comes before a linear layer, if there is one, and its result in the forms that the
+    /// layer's weights want.
+    fn input(&mut self, work: Work<'_>) -> Result<(), Fault> {
+        let Cursor { stage, layer } = work.cursor;
+        let (config, forms) = (&self.config, &self.forms);
+        let norm = |tensor| self.weights.layer(layer, tensor);
+        let Buffers { x, input, heads, ffn, scratch, .. } = &mut self.buffers;
+        let (source, width, forms, norm) = match stage {
+            Stage::AttentionInput => (&**x, config.hidden, forms.attention, norm(LayerTensor::AttentionNorm)),
+            Stage::OutputInput => (&**heads, config.q_width(), forms.output, None),
+            Stage::FfnInput => (&**x, config.hidden, forms.ffn, norm(LayerTensor::FfnNorm)),
+            Stage::DownInput => (&**ffn, config.ffn, forms.down, None),
+            _ => (&**x, config.hidden, forms.head, self.weights.model(ModelTensor::OutputNorm)),
+        };
+        work.each_tile(input, scratch, &|tile, scratch| {
+            let index = tile.rows().start;
+            let row = if stage == Stage::HeadInput { logit_row(work.rows, index) } else { Some(index) };
+            let source = row_of(source, row.ok_or(Fault::Internal)?, width).ok_or(Fault::Internal)?;
             let out = tile.row_mut(index).ok_or(Fault::Internal)?;
             let Some(norm) = norm else { return forms.prepare(source, out) };
             let normed = scratch.get_mut(..width).ok_or(Fault::Internal)?;
@@ -314,20 +241,136 @@ impl<'m, 'a> Forward<'m, 'a> {
         })
     }
 
-    /// Writes K and V of the rows `take` into the cache.
-    fn store(&mut self, layer: usize, take: Range<usize>, rows: &[Row], cache: &mut KvCache<'_>) -> Result<(), Fault> {
+    fn qkv(&mut self, work: Work<'_>) -> Result<(), Fault> {
         let (q_width, kv_width) = (self.config.q_width(), self.config.kv_width());
-        for index in take {
-            let row = rows.get(index).ok_or(Fault::Internal)?;
+        let tensor = |tensor| self.weights.layer(work.cursor.layer, tensor);
+        let parts = [
+            (0, tensor(LayerTensor::Q)),
+            (q_width, tensor(LayerTensor::K)),
+            (q_width + kv_width, tensor(LayerTensor::V)),
+        ];
+        let Buffers { input, input_words, qkv, scratch, .. } = &mut self.buffers;
+        let inputs = InputRows::new(input, *input_words, self.config.hidden, self.forms.attention);
+        work.each_tile(qkv, scratch, &|tile, _| {
+            for (first, weights) in parts {
+                let weights = weights.ok_or(Fault::Internal)?;
+                linear(weights, first, &inputs, tile, |y, value| *y = value).ok_or(Fault::Internal)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Norms and rotates the heads of Q and K in place.
+    fn rotate(&mut self, work: Work<'_>) -> Result<(), Fault> {
+        let config = &self.config;
+        let norm = |tensor| self.weights.layer(work.cursor.layer, tensor);
+        let norms = [norm(LayerTensor::QNorm), norm(LayerTensor::KNorm)];
+        let Buffers { qkv, rotations, scratch, .. } = &mut self.buffers;
+        work.each_tile(qkv, scratch, &|tile, _| {
+            let row = tile.rows().start;
+            let rotations = row_of(rotations, row, config.rope.dims).ok_or(Fault::Internal)?;
+            let qkv = tile.row_mut(row).ok_or(Fault::Internal)?;
+            rotate_heads(config, norms, rotations, qkv).ok_or(Fault::Internal)
+        })
+    }
+
+    /// Writes K and V into the cache. Rows of one block share its tiles, so this is not for several workers.
+    fn store(&mut self, work: Work<'_>, cache: &mut KvCache<'_>) -> Result<(), Fault> {
+        let (q_width, kv_width) = (self.config.q_width(), self.config.kv_width());
+        for index in work.take {
+            let row = work.rows.get(index).ok_or(Fault::Internal)?;
             let qkv = row_of(self.buffers.qkv, index, q_width + 2 * kv_width).ok_or(Fault::Internal)?;
             let kv = qkv.get(q_width..).and_then(|kv| kv.split_at_checked(kv_width));
             let (k, v) = kv.ok_or(Fault::Internal)?;
-            cache.write_row(row.seq(), layer, row.position as usize, k, v).map_err(|error| match error {
+            let written = cache.write_row(row.seq(), work.cursor.layer, row.position as usize, k, v);
+            written.map_err(|error| match error {
                 CacheError::NonFinite => Fault::NonFinite,
                 _ => Fault::Internal,
             })?;
         }
         Ok(())
+    }
+
+    /// A unit is the query heads of one row that share a KV head.
+    fn attend(&mut self, work: Work<'_>, cache: &KvCache<'_>) -> Result<(), Fault> {
+        let (config, scale) = (&self.config, self.score_scale);
+        let width = config.q_width() + 2 * config.kv_width();
+        let Buffers { qkv, heads, scratch, .. } = &mut self.buffers;
+        work.each_tile(heads, scratch, &|tile, scratch| {
+            let (index, cols) = (tile.rows().start, tile.cols());
+            let row = work.rows.get(index).ok_or(Fault::Internal)?;
+            let source = cache.layer_source(row.seq(), work.cursor.layer).ok_or(Fault::Internal)?;
+            let q = row_of(qkv, index, width).and_then(|qkv| qkv.get(cols.clone()));
+            let queries = Queries {
+                q: q.ok_or(Fault::Internal)?,
+                head_dim: config.head_dim,
+                head: cols.start.checked_div(cols.len()).ok_or(Fault::Internal)?,
+                position: row.position as usize,
+                scale,
+            };
+            let out = tile.row_mut(index).ok_or(Fault::Internal)?;
+            attend(queries, &source, out, scratch).ok_or(Fault::Internal)
+        })
+    }
+
+    /// The linear layers that end a branch.
+    fn add_to_residual(&mut self, work: Work<'_>) -> Result<(), Fault> {
+        let (tensor, width, forms) = match work.cursor.stage {
+            Stage::AttentionOutput => (LayerTensor::AttentionOutput, self.config.q_width(), self.forms.output),
+            _ => (LayerTensor::Down, self.config.ffn, self.forms.down),
+        };
+        let weights = self.weights.layer(work.cursor.layer, tensor).ok_or(Fault::Internal)?;
+        let Buffers { x, input, input_words, scratch, .. } = &mut self.buffers;
+        let inputs = InputRows::new(input, *input_words, width, forms);
+        work.each_tile(x, scratch, &|tile, _| linear(weights, 0, &inputs, tile, |x, y| *x += y).ok_or(Fault::Internal))
+    }
+
+    fn gate_up(&mut self, work: Work<'_>) -> Result<(), Fault> {
+        let tensor = |tensor| self.weights.layer(work.cursor.layer, tensor).ok_or(Fault::Internal);
+        let (gate, up) = (tensor(LayerTensor::Gate)?, tensor(LayerTensor::Up)?);
+        let Buffers { input, input_words, ffn, scratch, .. } = &mut self.buffers;
+        let inputs = InputRows::new(input, *input_words, self.config.hidden, self.forms.ffn);
+        work.each_tile(ffn, scratch, &|tile, _| {
+            linear(gate, 0, &inputs, tile, |h, gate| *h = silu(gate)).ok_or(Fault::Internal)?;
+            linear(up, 0, &inputs, tile, |h, up| *h *= up).ok_or(Fault::Internal)
+        })
+    }
+
+    fn head(&mut self, work: Work<'_>) -> Result<(), Fault> {
+        let weights = self.weights.output().ok_or(Fault::Internal)?;
+        let Buffers { input, input_words, logits, scratch, .. } = &mut self.buffers;
+        let inputs = InputRows::new(input, *input_words, self.config.hidden, self.forms.head);
+        work.each_tile(logits, scratch, &|tile, _| {
+            linear(weights, 0, &inputs, tile, |y, value| *y = value).ok_or(Fault::Internal)?;
+            let mut rows = tile.rows();
+            let finite = rows.all(|row| tile.row_mut(row).is_some_and(|logits| logits.iter().all(|&y| is_finite(y))));
+            if finite { Ok(()) } else { Err(Fault::NonFinite) }
+        })
+    }
+}
+
+/// The units of a stage that are to be done now.
+struct Work<'w> {
+    cursor: Cursor,
+    take: Range<usize>,
+    grid: Grid,
+    rows: &'w [Row],
+    parallel: &'w dyn Parallel,
+}
+
+impl Work<'_> {
+    /// Fills the tiles of `out` that are due, several at once where there are workers.
+    fn each_tile<T: Send>(
+        &self,
+        out: &mut [T],
+        scratch: &mut Scratch<'_>,
+        body: &TileBody<'_, T>,
+    ) -> Result<(), Fault> {
+        let Grid { rows, cols, tile_rows, tile_cols } = self.grid;
+        let tiles = Matrix::new(out, rows, cols).and_then(|out| out.tiles(tile_rows, tile_cols, self.take.clone()));
+        let scratch = Matrix::new(scratch.data, scratch.workers, scratch.len);
+        let scratch = scratch.and_then(|scratch| scratch.by_row());
+        for_each_tile(self.parallel, &tiles.ok_or(Fault::Internal)?, &scratch.ok_or(Fault::Internal)?, body)
     }
 }
 
@@ -359,7 +402,7 @@ impl<'a> Buffers<'a> {
         let words = words.into_iter().try_fold(0, |max, words| words.map(|words| words.max(max)));
         let input_words = words.ok_or(MemoryError::TooLarge)?;
         let attention = attend_scratch(config.group(), config.head_dim, context).ok_or(MemoryError::TooLarge)?;
-        let scratch_len = attention.max(config.hidden);
+        let len = attention.max(config.hidden);
         Ok(Self {
             x: arena.slice("residual stream", matrix(rows, config.hidden)?)?,
             input: arena.slice("layer inputs", matrix(rows.max(logit_rows), input_words)?)?,
@@ -369,9 +412,7 @@ impl<'a> Buffers<'a> {
             ffn: arena.slice("feed-forward", matrix(rows, config.ffn)?)?,
             rotations: arena.slice("rotations", matrix(rows, config.rope.dims)?)?,
             logits: arena.slice("logits", matrix(logit_rows, config.vocab)?)?,
-            scratch: arena.slice("worker scratch", matrix(workers, scratch_len)?)?,
-            workers,
-            scratch_len,
+            scratch: Scratch { data: arena.slice("worker scratch", matrix(workers, len)?)?, workers, len },
         })
     }
 }
@@ -389,31 +430,6 @@ fn rotate_heads(config: &Config, norms: [Option<TensorView<'_>>; 2], rotations: 
         }
     }
     Some(())
-}
-
-/// A linear layer alone in its stage.
-fn linear_tiles(
-    parallel: &dyn Parallel,
-    tiles: &Tiles<'_, f32>,
-    scratch: &Tiles<'_, f32>,
-    weights: Option<TensorView<'_>>,
-    inputs: &InputRows<'_>,
-    put: impl Fn(&mut f32, f32) + Sync,
-) -> Result<(), Fault> {
-    let weights = weights.ok_or(Fault::Internal)?;
-    for_each_tile(parallel, tiles, scratch, &|tile: &mut Tile<'_, f32>, _| {
-        linear(weights, 0, inputs, tile, &put).ok_or(Fault::Internal)
-    })
-}
-
-fn tiles<T>(data: &mut [T], grid: Grid, take: Range<usize>) -> Result<Tiles<'_, T>, Fault> {
-    let matrix = Matrix::new(data, grid.rows, grid.cols).ok_or(Fault::Internal)?;
-    matrix.tiles(grid.tile_rows, grid.tile_cols, take).ok_or(Fault::Internal)
-}
-
-fn worker_scratch(scratch: &mut [f32], workers: usize, len: usize) -> Result<Tiles<'_, f32>, Fault> {
-    let matrix = Matrix::new(scratch, workers, len).ok_or(Fault::Internal)?;
-    matrix.tiles(1, len, 0..workers).ok_or(Fault::Internal)
 }
 
 fn row_of(data: &[f32], row: usize, width: usize) -> Option<&[f32]> {

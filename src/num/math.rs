@@ -19,12 +19,6 @@ pub fn exp(x: f32) -> f32 {
     // ln 2 in two parts; the first has 9 significant bits, so n * LN2_HI is exact.
     const LN2_HI: f32 = 0.693_359_4;
     const LN2_LO: f32 = -2.121_944_4e-4;
-    if x < -87.0 {
-        return 0.0;
-    }
-    if x > 88.0 {
-        return f32::INFINITY;
-    }
     let shifted = x * LOG2_E + ROUND_MAGIC;
     let n = shifted - ROUND_MAGIC;
     let r = (x - n * LN2_HI) - n * LN2_LO;
@@ -35,9 +29,12 @@ pub fn exp(x: f32) -> f32 {
     p = p * r + 1.666_666_5e-1;
     p = p * r + 0.5;
     let y = (p * (r * r) + r) + 1.0;
-    // The low bits of `shifted` hold n in two's complement; -126 <= n <= 127 here.
+    // The low bits of `shifted` hold n in two's complement; -126 <= n <= 127 where the result counts.
     let exponent = shifted.to_bits().wrapping_sub(ROUND_MAGIC.to_bits()).wrapping_add(127);
-    y * f32::from_bits(exponent << 23)
+    let result = y * f32::from_bits(exponent << 23);
+    // Selections at the end, so that loops over this have no branches.
+    let result = if x > 88.0 { f32::INFINITY } else { result };
+    if x < -87.0 { 0.0 } else { result }
 }
 
 /// x / (1 + e^-x), with one IEEE division.
@@ -67,14 +64,18 @@ pub fn tree16(lanes: [f32; 16]) -> f32 {
 }
 
 /// The canonical float sum: `value(a, b)` of each pair is added to lane `index mod 16` in increasing
-/// order, starting from +0, and the lanes are summed by [`tree16`]. The shorter slice decides the length.
+/// order, starting from +0, and the lanes are summed by [`tree16`]. The slices are equally long.
 #[inline]
-pub fn sum_lanes(a: &[f32], b: &[f32], value: impl Fn(f32, f32) -> f32) -> f32 {
+pub fn sum_lanes<A: Copy, B: Copy>(a: &[A], b: &[B], value: impl Fn(A, B) -> f32) -> f32 {
     let mut lanes = [0.0_f32; 16];
-    for (a, b) in a.chunks(16).zip(b.chunks(16)) {
+    let ((a, a_tail), (b, b_tail)) = (a.as_chunks::<16>(), b.as_chunks::<16>());
+    for (a, b) in a.iter().zip(b) {
         for ((lane, &a), &b) in lanes.iter_mut().zip(a).zip(b) {
             *lane += value(a, b);
         }
+    }
+    for ((lane, &a), &b) in lanes.iter_mut().zip(a_tail).zip(b_tail) {
+        *lane += value(a, b);
     }
     tree16(lanes)
 }

@@ -7,8 +7,10 @@
 /// Results are comparable, and snapshots exchangeable, only within one version.
 pub const ARITHMETIC_VERSION: u32 = 1;
 
+mod half;
 mod hash;
 mod math;
 
+pub use half::f16_to_f32;
 pub use hash::Xxh64;
 pub use math::{exp, is_finite, round_half_even, silu, sqrt, sum_lanes, tree16};

@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use crate::num::{exp, tree16};
+use crate::num::{exp, f16_to_f32, tree16};
 
 /// Tokens per block: the width of a K tile.
 pub const TILE_TOKENS: usize = 16;
@@ -75,7 +75,8 @@ pub fn attend(queries: Queries<'_>, source: &impl KvSource, out: &mut [f32], scr
         chunk_values(&queries, source, chunk, visible, scores, partials)?;
     }
     for (query, out) in out.chunks_exact_mut(head_dim).enumerate() {
-        merge(partials.chunks_exact(width.max(1)).skip(query).step_by(group), out)?;
+        let starts = (0..chunks).map(|chunk| (chunk * group + query) * width);
+        merge(starts.filter_map(|start| partials.get(start..start + width)), out)?;
     }
     Some(())
 }
@@ -94,7 +95,7 @@ fn chunk_scores(
             let (scores, _) = scores.as_chunks_mut::<TILE_TOKENS>();
             let sums = match tile.k {
                 Elements::F32(k) => tile_scores(q, k, |x| x),
-                Elements::F16(k) => tile_scores(q, k, f16::to_f32),
+                Elements::F16(k) => tile_scores(q, k, f16_to_f32),
             };
             *scores.get_mut(block)? = sums.map(|sum| sum * queries.scale);
         }
@@ -153,7 +154,7 @@ fn chunk_values(
             let values = partial.get_mut(2..)?;
             match tile.v {
                 Elements::F32(v) => add_values(weights, v, values, |x| x),
-                Elements::F16(v) => add_values(weights, v, values, f16::to_f32),
+                Elements::F16(v) => add_values(weights, v, values, f16_to_f32),
             }
         }
     }

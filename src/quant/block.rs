@@ -5,6 +5,7 @@
 use bytemuck::AnyBitPattern;
 
 use super::activation::{ActivationRow, QuantizedRow};
+use crate::num::f16_to_f32;
 
 /// The bytes of a block of 32 elements; alignment 1.
 pub(super) trait Layout32: AnyBitPattern {
@@ -171,7 +172,7 @@ fn dot_blocks<B: AnyBitPattern, const LEN: usize, const SUMS: usize>(
 /// The f16 number in two bytes.
 #[inline]
 pub(super) fn f16(bytes: [u8; 2]) -> f32 {
-    half::f16::from_le_bytes(bytes).to_f32()
+    f16_to_f32(half::f16::from_le_bytes(bytes))
 }
 
 /// Codes made of a low part and a high part in different bytes.

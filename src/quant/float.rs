@@ -4,7 +4,7 @@ use bytemuck::AnyBitPattern;
 
 use super::activation::ActivationRow;
 use super::block::f16;
-use crate::num::tree16;
+use crate::num::sum_lanes;
 
 /// The bytes of one element; alignment 1.
 pub(super) trait Element: AnyBitPattern {
@@ -65,11 +65,5 @@ pub(super) fn dot<E: Element>(row: &[u8], x: ActivationRow<'_>) -> Option<f32> {
     if row.len() != x.len() {
         return None;
     }
-    let mut lanes = [0.0_f32; 16];
-    for (w, x) in row.chunks(16).zip(x.chunks(16)) {
-        for ((lane, w), x) in lanes.iter_mut().zip(w).zip(x) {
-            *lane += w.value() * x;
-        }
-    }
-    Some(tree16(lanes))
+    Some(sum_lanes(row, x, |w, x| w.value() * x))
 }

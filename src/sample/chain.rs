@@ -5,6 +5,7 @@ use super::candidates::Candidates;
 use super::penalty::{self, History, MAX_WINDOW};
 use super::rng::SplitMix64;
 use super::{SampleError, draw, greedy, min_p, temperature, top_k, top_p};
+use crate::kernels::fpenv;
 
 /// How to choose a token. The default is greedy.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -138,6 +139,10 @@ impl Sampler {
     /// [`SampleError::AllBanned`]; [`SampleError::ScratchTooSmall`] where `scratch` is shorter than
     /// [`scratch_len`]. The generator has not moved then.
     pub fn sample(&mut self, logits: &[f32], scratch: &mut [u64]) -> Result<Choice, SampleError> {
+        fpenv::with_default(|| self.choose(logits, scratch))
+    }
+
+    fn choose(&mut self, logits: &[f32], scratch: &mut [u64]) -> Result<Choice, SampleError> {
         let mut candidates = Candidates::new(logits, scratch)?;
         penalty::apply(&mut candidates, &self.history, &self.params)?;
         bias::apply(&mut candidates, &self.biases)?;

@@ -26,8 +26,6 @@
 //! - draw: with u the top 24 bits of the generator's next number, the token is the first one, by
 //!   ascending id, at which the running total of the masses exceeds ⌊total · u / 2²⁴⌋. The generator
 //!   is SplitMix64; its state starts as the seed and advances once for each token that is drawn.
-//!
-//! The floating-point environment must be the default one ([`crate::kernels::fpenv`]).
 
 mod bias;
 mod candidates;

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::bytes;
+use super::kinds::Kinds;
 use super::merge::{Pairs, Word, scratch_len};
 use super::pre::PreTokenizer;
 use super::special::Search;
@@ -37,7 +38,8 @@ impl Tokenizer<'_, '_> {
 
     /// Writes the ids of `text` to `out`; how many there are.
     ///
-    /// Takes O(n log n) time in the length of the text.
+    /// Takes O(n log n) time in the length of the text. The factor grows with the length of the longest token, and where
+    /// the text consists of pieces of special tokens, with the number of their lengths.
     ///
     /// # Errors
     /// `scratch` or `out` is too small (the error says what this text needs; `out` has been written to), the text is
@@ -52,13 +54,12 @@ impl Tokenizer<'_, '_> {
         if text.len() > MAX_TEXT {
             return Err(TokenError::TextTooLong { bytes: text.len(), limit: MAX_TEXT });
         }
-        let searching = self.specials.search_len();
         let given = scratch.len();
-        let (search, scratch) = scratch.split_at_mut_checked(searching).unwrap_or_default();
-        let mut output = Output { out, len: 0, scratch_needed: searching };
-        if search.len() == searching {
-            self.encode_parts(text, options, search, scratch, &mut output)?;
-        }
+        let Some((search, scratch)) = scratch.split_at_mut_checked(self.specials.search_len()) else {
+            return Err(TokenError::ScratchTooSmall { needed: self.scratch_len(text.len()), given });
+        };
+        let mut output = Output { out, len: 0, scratch_needed: 0 };
+        self.encode_parts(text, options, search, scratch, &mut output)?;
         if output.scratch_needed > given {
             return Err(TokenError::ScratchTooSmall { needed: output.scratch_needed, given });
         }
@@ -135,6 +136,7 @@ impl Tokenizer<'_, '_> {
         if pre.ignore_merges
             && text.len() <= self.tokens.longest()
             && let Some(id) = self.tokens.find_bytes(text.iter().copied().flat_map(bytes::encode))
+            && self.kinds.get(id).is_text()
         {
             output.push(id);
             return Ok(());
@@ -177,9 +179,11 @@ impl Tokenizer<'_, '_> {
             symbols.push(start, NONE);
             start += character.len();
         }
-        symbols.merge(&ByScore { tokens: &self.tokens, scores });
+        symbols.merge(&ByScore { tokens: &self.tokens, kinds: &self.kinds, scores });
         for (id, text) in symbols.symbols() {
-            match if id == NONE { self.tokens.find(text) } else { Some(id) } {
+            let found =
+                if id == NONE { self.tokens.find(text).filter(|&id| self.kinds.get(id).is_text()) } else { Some(id) };
+            match found {
                 Some(id) => output.push(id),
                 None => self.push_bytes(text, output)?,
             }
@@ -205,14 +209,18 @@ impl Pairs for Merges<'_> {
 }
 
 /// Pairs that make a token; the highest score merges first.
+///
+/// As in SentencePiece, and unlike in llama.cpp, control tokens and the like are not made of pairs: text never becomes
+/// one unless it is asked for.
 struct ByScore<'t> {
     tokens: &'t Tokens<'t, 't>,
+    kinds: &'t Kinds<'t>,
     scores: Array<'t>,
 }
 
 impl Pairs for ByScore<'_> {
     fn pair(&self, _left: u32, _right: u32, text: &[u8]) -> Option<(u32, u32)> {
-        let id = self.tokens.find(text)?;
+        let id = self.tokens.find(text).filter(|&id| self.kinds.get(id).is_text())?;
         let score = self.scores.get(id as usize)?.as_f32()?;
         // The bits of a float, turned so that they sort as the floats do, and then the other way round. Adding
         // +0.0 makes -0.0 equal to it.
@@ -274,7 +282,7 @@ pub enum TokenError {
     },
     /// The scratch is too small for the longest word of this text.
     ScratchTooSmall {
-        /// 32-bit words needed.
+        /// 32-bit words that suffice.
         needed: usize,
         /// 32-bit words given.
         given: usize,

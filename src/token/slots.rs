@@ -4,7 +4,7 @@
 const SPARSENESS: usize = 2;
 
 /// No search looks at more slots. Rows that are hashed at random stay below 100, a million of them too.
-const MAX_PROBES: usize = 512;
+const MAX_PROBES: usize = 256;
 
 const EMPTY: u32 = 0;
 

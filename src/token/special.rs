@@ -16,6 +16,9 @@ pub(super) struct Found {
     pub(super) end: usize,
 }
 
+/// No special token may be longer, in bytes: it bounds the time of a search.
+pub(super) const MAX_LEN: usize = 256;
+
 /// The special tokens of a vocabulary.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Specials<'a> {
@@ -63,7 +66,7 @@ pub(super) struct Search<'t> {
     kinds: &'t Kinds<'t>,
     text: &'t [u8],
     parse_special: bool,
-    /// For each length the first place from which on occurrences of that length are not known yet to be absent.
+    /// For each length a place before which there is no occurrence of that length that is still wanted.
     seen: &'t mut [u32],
     /// End of the last group of overlapping occurrences that was looked at.
     group_end: usize,
@@ -116,19 +119,16 @@ impl<'t> Search<'t> {
             let len = len as usize;
             let seen = self.seen.get(level).map_or(0, |&seen| seen as usize);
             let mut at = from.max(seen);
-            let mut found = None;
-            while at < limit && found.is_none() {
-                found = self.occurrence(at, len);
-                at += usize::from(found.is_none());
+            while at + len <= limit {
+                if let Some(id) = self.occurrence(at, len) {
+                    first = Some(Found { id, start: at, end: at + len });
+                    limit = at;
+                    break;
+                }
+                at += 1;
             }
             if let Some(seen) = self.seen.get_mut(level) {
                 *seen = at as u32;
-            }
-            if let Some(id) = found
-                && at + len <= limit
-            {
-                first = Some(Found { id, start: at, end: at + len });
-                limit = at;
             }
         }
         first
@@ -136,39 +136,52 @@ impl<'t> Search<'t> {
 
     /// The token of `len` bytes that occurs at `at`.
     fn occurrence(&self, at: usize, len: usize) -> Option<u32> {
-        self.walk(at, |found, _| found == len)
+        let wanted = self.text.get(at..at + len)?;
+        if !self.may_begin(*wanted.first()?) {
+            return None;
+        }
+        let text = |id: u32| self.tokens.text(id).unwrap_or_default();
+        let sorted = self.specials.sorted;
+        let id = *sorted.get(sorted.partition_point(|&id| text(id) < wanted))?;
+        (text(id) == wanted && self.is_wanted(id)).then_some(id)
     }
 
     /// Bytes of the longest token that occurs at `at`, or 0.
     fn longest_at(&self, at: usize) -> usize {
+        let text = self.text.get(at..).unwrap_or_default();
+        if !text.first().is_some_and(|&byte| self.may_begin(byte)) {
+            return 0;
+        }
+        let mut range = self.specials.sorted;
         let mut longest = 0;
-        self.walk(at, |len, _| {
-            longest = len;
-            false
-        });
+        for (depth, &byte) in text.iter().enumerate() {
+            range = self.narrow(range, depth, byte);
+            // Those that end here come first, of equal ones the lowest id.
+            let Some(&id) = range.first() else { break };
+            if self.byte(id, depth + 1).is_none() && self.is_wanted(id) {
+                longest = depth + 1;
+            }
+        }
         longest
     }
 
-    /// Steps through the tokens that occur at `at`, from short to long, until `stop` says so; that token.
-    fn walk(&self, at: usize, mut stop: impl FnMut(usize, u32) -> bool) -> Option<u32> {
-        let text = self.text.get(at..)?;
+    /// Those of `range`, which have their first `depth` bytes in common, whose next one is `byte`.
+    fn narrow(&self, range: &'t [u32], depth: usize, byte: u8) -> &'t [u32] {
+        let is_it = |id: Option<&u32>| id.is_some_and(|&id| self.byte(id, depth) == Some(byte));
+        if is_it(range.first()) && is_it(range.last()) {
+            return range;
+        }
+        let range = range.get(range.partition_point(|&id| self.byte(id, depth) < Some(byte))..).unwrap_or_default();
+        range.get(..range.partition_point(|&id| self.byte(id, depth) == Some(byte))).unwrap_or_default()
+    }
+
+    fn byte(&self, id: u32, index: usize) -> Option<u8> {
+        self.tokens.text(id).and_then(|text| text.get(index).copied())
+    }
+
+    fn may_begin(&self, byte: u8) -> bool {
         let [user_defined, all] = &self.specials.first_bytes;
-        if !contains(if self.parse_special { all } else { user_defined }, *text.first()?) {
-            return None;
-        }
-        let mut range = self.specials.sorted;
-        for (depth, &byte) in text.iter().enumerate() {
-            let byte_of = |id: u32| self.tokens.text(id).and_then(|text| text.get(depth).copied());
-            range = range.get(range.partition_point(|&id| byte_of(id) < Some(byte))..)?;
-            range = range.get(..range.partition_point(|&id| byte_of(id) == Some(byte)))?;
-            // Those that end here come first, of equal ones the lowest id.
-            let id = *range.first()?;
-            let ends = self.tokens.text(id).is_some_and(|text| text.len() == depth + 1);
-            if ends && self.is_wanted(id) && stop(depth + 1, id) {
-                return Some(id);
-            }
-        }
-        None
+        contains(if self.parse_special { all } else { user_defined }, byte)
     }
 
     fn is_wanted(&self, id: u32) -> bool {

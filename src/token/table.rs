@@ -2,6 +2,7 @@
 
 use gguf_rs_lite::Array;
 
+use super::kinds::Kinds;
 use super::slots::{Slots, hash_bytes, hash_pair};
 use super::vocab::{MERGES, TOKENS, VocabError};
 
@@ -102,17 +103,19 @@ pub(super) struct Merges<'a> {
 impl<'a> Merges<'a> {
     /// Fills the tables: one row for each string of `array`, and the slots for them.
     ///
-    /// Merges of texts that are not tokens, or that make none, can not take part. The better rank wins where a pair
+    /// Merges of texts that are not tokens, or that make none or a control token, can not take part. The better rank wins where a pair
     /// occurs twice.
     pub(super) fn new(
         array: Array<'_>,
         tokens: &Tokens<'_, '_>,
+        kinds: &Kinds<'_>,
         rows: &'a mut [Merge],
         slots: &'a mut [u32],
     ) -> Result<Self, VocabError> {
         let texts = array.strings().ok_or(VocabError::WrongType(MERGES))?;
         for (row, text) in rows.iter_mut().zip(texts) {
-            *row = resolve(text, tokens).unwrap_or([NONE; 3]);
+            let merge = resolve(text, tokens).filter(|&[_, _, merged]| kinds.get(merged).is_text());
+            *row = merge.unwrap_or([NONE; 3]);
         }
         let rows: &[Merge] = rows;
         let mut slots = Slots::new(slots, rows.len());

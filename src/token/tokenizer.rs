@@ -5,7 +5,7 @@ use gguf_rs_lite::Gguf;
 use super::bytes;
 use super::kinds::Kinds;
 use super::slots::slot_count;
-use super::special::Specials;
+use super::special::{MAX_LEN, Specials};
 use super::table::{Merge, Merges, NONE, Tokens};
 use super::vocab::{Algorithm, TokenKind, Vocab, VocabError};
 use crate::mem::Arena;
@@ -50,14 +50,14 @@ impl<'m, 'a> Tokenizer<'m, 'a> {
         let tables = Tables::carve(&mut Arena::new(memory)?, &vocab)?;
         let tokens = Tokens::new(vocab.tokens, tables.offsets, tables.token_slots)?;
         let kinds = Kinds::new(&vocab, &tokens, tables.kinds);
-        let special = select_special(&tokens, &kinds, tables.special);
+        let special = select_special(&tokens, &kinds, tables.special)?;
         let (special, _) = tables.special.split_at_mut_checked(special).unwrap_or_default();
         let (lengths, _) = tables.lengths.split_at_mut_checked(special.len()).unwrap_or_default();
         let specials = Specials::new(&tokens, &kinds, special, lengths);
         let merges = match vocab.algorithm {
             Algorithm::SentencePiece { .. } => None,
             Algorithm::ByteLevel { merges, .. } => {
-                Some(Merges::new(merges, &tokens, tables.merges, tables.merge_slots)?)
+                Some(Merges::new(merges, &tokens, &kinds, tables.merges, tables.merge_slots)?)
             }
         };
         for (byte, id) in (0..=255).zip(&mut *tables.bytes) {
@@ -129,11 +129,22 @@ impl<'a> Tables<'a> {
 /// Writes the ids of the special tokens to the front of `ids`; how many there are.
 ///
 /// Only texts that are UTF-8 count: others could match in the middle of a character.
-fn select_special(tokens: &Tokens<'_, '_>, kinds: &Kinds<'_>, ids: &mut [u32]) -> usize {
-    let text = |id: &u32| tokens.text(*id).unwrap_or_default();
-    let special = (0..tokens.len() as u32).filter(|&id| kinds.get(id).is_special());
-    let special = special.filter(|id| !text(id).is_empty() && core::str::from_utf8(text(id)).is_ok());
-    ids.iter_mut().zip(special).map(|(place, id)| *place = id).count()
+fn select_special(tokens: &Tokens<'_, '_>, kinds: &Kinds<'_>, ids: &mut [u32]) -> Result<usize, VocabError> {
+    let mut count = 0;
+    for id in (0..tokens.len() as u32).filter(|&id| kinds.get(id).is_special()) {
+        let text = tokens.text(id).unwrap_or_default();
+        if text.len() > MAX_LEN {
+            return Err(VocabError::SpecialTooLong { id, bytes: text.len(), limit: MAX_LEN });
+        }
+        if let Some(place) = ids.get_mut(count)
+            && !text.is_empty()
+            && core::str::from_utf8(text).is_ok()
+        {
+            *place = id;
+            count += 1;
+        }
+    }
+    Ok(count)
 }
 
 fn byte_token(vocab: &Vocab<'_>, tokens: &Tokens<'_, '_>, byte: u8) -> Option<u32> {

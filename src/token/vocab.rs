@@ -211,6 +211,11 @@ impl TokenKind {
         }
     }
 
+    /// Whether ordinary text is made of tokens of this kind.
+    pub(super) fn is_text(self) -> bool {
+        !matches!(self, Self::Unknown | Self::Control | Self::Byte)
+    }
+
     /// Whether tokens of this kind are looked for in the text itself.
     pub(super) fn is_special(self) -> bool {
         matches!(self, Self::Unknown | Self::Control | Self::UserDefined)
@@ -318,6 +323,15 @@ pub enum VocabError {
         /// The key of the array.
         key: &'static str,
     },
+    /// A special token is longer than any sensible one.
+    SpecialTooLong {
+        /// The token.
+        id: u32,
+        /// Its length in bytes.
+        bytes: usize,
+        /// The longest possible.
+        limit: usize,
+    },
     /// The caller's memory is too small or misaligned.
     Memory(MemoryError),
 }
@@ -342,6 +356,9 @@ impl fmt::Display for VocabError {
             Self::IdOutOfRange { key, id, tokens } => write!(f, "{key} is {id}, but there are {tokens} tokens"),
             Self::TooLarge { key, bytes } => write!(f, "{key} takes {bytes} bytes, more than 4 GiB"),
             Self::Collisions { key } => write!(f, "too many entries of {key} have the same hash"),
+            Self::SpecialTooLong { id, bytes, limit } => {
+                write!(f, "special token {id} has {bytes} bytes, the limit is {limit}")
+            }
             Self::Memory(error) => error.fmt(f),
         }
     }

@@ -1,0 +1,82 @@
+//! What an engine must be able to hold, as C says it.
+
+use gleed::{KvKind, KvType, Limits};
+
+use crate::error::Failure;
+use crate::ptr::versioned;
+use crate::status;
+
+/// Blocks handed out on demand from one pool.
+pub const GLEED_KV_PAGED: u32 = 0;
+/// One contiguous run of blocks reserved per sequence.
+pub const GLEED_KV_BASIC: u32 = 1;
+/// No cache: everything is computed again in every call.
+pub const GLEED_KV_OFF: u32 = 2;
+
+/// Keys and values of 2 bytes.
+pub const GLEED_KV_F16: u32 = 0;
+/// Keys and values of 4 bytes.
+pub const GLEED_KV_F32: u32 = 1;
+
+/// The limits of an engine; see `include/gleed.h`. 0 stands for the default everywhere.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gleed_config {
+    /// `sizeof(gleed_config)`, set by the caller.
+    pub struct_size: u32,
+    /// Sequences at a time.
+    pub sequences: u32,
+    /// Tokens per sequence.
+    pub context: u32,
+    /// Rows per batch.
+    pub rows: u32,
+    /// How keys and values are kept: `GLEED_KV_PAGED` and so on.
+    pub kv_kind: u32,
+    /// Their element type: `GLEED_KV_F16` and so on.
+    pub kv_type: u32,
+    /// Blocks of 16 tokens in the pool.
+    pub kv_blocks: u32,
+}
+
+impl gleed_config {
+    /// The limits that the config at a pointer asks for. NULL asks for the defaults.
+    ///
+    /// # Errors
+    /// As [`versioned`], and [`status::E_VALUE`] for a kind or type that does not exist.
+    ///
+    /// # Safety
+    /// As [`versioned`].
+    pub(crate) unsafe fn limits(config: *const Self) -> Result<Limits, Failure> {
+        let mut limits = Limits::default();
+        if config.is_null() {
+            return Ok(limits);
+        }
+        // SAFETY: integers of 4 bytes without gaps; the rest is the caller's promise.
+        let config = unsafe { versioned("config", config) }?;
+        let set = |limit: &mut usize, value: u32| {
+            if value != 0 {
+                *limit = usize::try_from(value).unwrap_or(usize::MAX);
+            }
+        };
+        set(&mut limits.sequences, config.sequences);
+        set(&mut limits.context, config.context);
+        set(&mut limits.rows, config.rows);
+        set(&mut limits.kv_blocks, config.kv_blocks);
+        limits.kv_kind = match config.kv_kind {
+            GLEED_KV_PAGED => KvKind::Paged,
+            GLEED_KV_BASIC => KvKind::Basic,
+            GLEED_KV_OFF => KvKind::Off,
+            given => return Err(unknown("kv_kind", GLEED_KV_OFF, given)),
+        };
+        limits.kv_type = match config.kv_type {
+            GLEED_KV_F16 => KvType::F16,
+            GLEED_KV_F32 => KvType::F32,
+            given => return Err(unknown("kv_type", GLEED_KV_F32, given)),
+        };
+        Ok(limits)
+    }
+}
+
+fn unknown(name: &str, max: u32, given: u32) -> Failure {
+    Failure::new(status::E_VALUE, format_args!("{name} is {given}, it must be 0 to {max}")).numbers(max, given)
+}

@@ -1,0 +1,176 @@
+//! The library's errors as failures of a call: which status, and what its numbers mean.
+
+use core::fmt::Display;
+
+use gguf_rs_lite::GgufError;
+use gleed::EngineError;
+use gleed::cache::CacheError;
+use gleed::engine::PlanError;
+use gleed::mem::MemoryError;
+use gleed::model::ModelError;
+
+use crate::error::Failure;
+use crate::status;
+
+impl Failure {
+    fn of(status: i32, error: &impl Display) -> Self {
+        Self::new(status, format_args!("{error}"))
+    }
+}
+
+impl From<MemoryError> for Failure {
+    fn from(error: MemoryError) -> Self {
+        let new = |status| Self::of(status, &error);
+        match error {
+            MemoryError::TooSmall { needed, given } => new(status::E_MEMORY_TOO_SMALL).numbers(needed, given),
+            MemoryError::Misaligned { needed, off_by } => new(status::E_MEMORY_MISALIGNED).numbers(needed, off_by),
+            MemoryError::TooLarge => new(status::E_MEMORY_TOO_LARGE),
+            _ => new(status::E_INTERNAL),
+        }
+    }
+}
+
+impl From<GgufError> for Failure {
+    fn from(error: GgufError) -> Self {
+        let new = |status| Self::of(status, &error);
+        match error {
+            GgufError::Empty | GgufError::Magic { .. } => new(status::E_FILE_MAGIC),
+            GgufError::BigEndian { version } | GgufError::Version { version } => {
+                new(status::E_FILE_VERSION).numbers(3_u32, version)
+            }
+            // The bytes that the file must have at least, and those that it has.
+            GgufError::Truncated { offset, needed, left } => {
+                let start = offset as u64;
+                let sizes = (start.saturating_add(needed), start.saturating_add(left as u64));
+                new(status::E_FILE_TRUNCATED).at(offset).numbers(sizes.0, sizes.1)
+            }
+            GgufError::OutOfFile { end, len, .. } => new(status::E_FILE_TRUNCATED).numbers(end, len),
+            GgufError::Split { part, parts } => new(status::E_FILE_SPLIT).at(part).numbers(1_u32, parts),
+            GgufError::Count { offset, .. }
+            | GgufError::KeyNotUtf8 { offset, .. }
+            | GgufError::ValueType { offset, .. }
+            | GgufError::Bool { offset, .. }
+            | GgufError::Depth { offset, .. }
+            | GgufError::NameNotUtf8 { offset, .. } => new(status::E_FILE).at(offset),
+            _ => new(status::E_FILE),
+        }
+    }
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        let new = |status| Self::of(status, &error);
+        match error {
+            ModelError::Gguf(error) => error.into(),
+            ModelError::Architecture { .. } => new(status::E_MODEL_ARCHITECTURE),
+            ModelError::MissingKey { .. } => new(status::E_MODEL_KEY_MISSING),
+            ModelError::BadValue { .. } => new(status::E_MODEL_KEY_VALUE),
+            ModelError::Unsupported { .. } => new(status::E_MODEL_KEY_UNSUPPORTED),
+            ModelError::MissingTensor { .. } => new(status::E_MODEL_TENSOR_MISSING),
+            ModelError::UnknownTensor { .. } => new(status::E_MODEL_TENSOR_UNKNOWN),
+            ModelError::TensorShape { expected: [rows, cols], found: [found_rows, found_cols], .. } => {
+                let new = new(status::E_MODEL_TENSOR_SHAPE);
+                if cols as u64 == found_cols { new.numbers(rows, found_rows) } else { new.numbers(cols, found_cols) }
+            }
+            ModelError::TensorType { found, .. } => new(status::E_MODEL_TENSOR_TYPE).numbers(0_u32, found.number()),
+            ModelError::TooMany { count, limit } => new(status::E_MODEL_TOO_MANY).numbers(limit, count),
+            _ => new(status::E_INTERNAL),
+        }
+    }
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Self {
+        match error {
+            PlanError::Limit { given, min, max, .. } => {
+                let bound = if given < min { min } else { max };
+                Self::of(status::E_LIMIT, &error).numbers(bound, given)
+            }
+            PlanError::Memory(error) => error.into(),
+            _ => Self::of(status::E_INTERNAL, &error),
+        }
+    }
+}
+
+impl From<CacheError> for Failure {
+    fn from(error: CacheError) -> Self {
+        let new = |status| Self::of(status, &error);
+        match error {
+            CacheError::NoFreeSequence { sequences } => {
+                new(status::FULL).numbers(sequences.saturating_add(1), sequences)
+            }
+            CacheError::OutOfBlocks { needed, free } => new(status::FULL).numbers(needed, free),
+            CacheError::UnknownSequence { sequence } => new(status::E_SEQUENCE).numbers(0_u32, sequence),
+            CacheError::Busy { sequence } => new(status::E_BUSY).numbers(0_u32, sequence),
+            CacheError::Position { expected, given } => new(status::E_POSITION).numbers(expected, given),
+            CacheError::ContextFull { needed, context } => new(status::E_CONTEXT).numbers(context, needed),
+            CacheError::TooShort { keep, length } => new(status::E_KEEP).numbers(length, keep),
+            CacheError::Layer { expected, given } => new(status::E_LAYER).numbers(expected, given),
+            CacheError::Shape { expected, given } => new(status::E_SHAPE).numbers(expected, given),
+            CacheError::NonFinite => new(status::E_NON_FINITE),
+            CacheError::NotKept => new(status::E_NOT_KEPT),
+            _ => new(status::E_INTERNAL),
+        }
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        let new = |status| Self::of(status, &error);
+        match error {
+            EngineError::Memory(error) => error.into(),
+            EngineError::Cache(error) => error.into(),
+            EngineError::Token { index, token, vocab } => new(status::E_TOKEN).at(index).numbers(vocab, token),
+            EngineError::Empty => new(status::E_EMPTY),
+            EngineError::Busy => new(status::E_BUSY),
+            EngineError::NonFinite { layer } => new(status::E_NON_FINITE).at(layer),
+            _ => new(status::E_INTERNAL),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gguf_rs_lite::{GgmlType, Name};
+
+    /// Status and numbers: at, needed, given.
+    fn numbers(failure: impl Into<Failure>) -> (i32, u64, u64, u64) {
+        let mut error =
+            crate::error::gleed_error { struct_size: 128, status: 0, at: 0, needed: 0, given: 0, text: [0; 96] };
+        let failure = failure.into();
+        // SAFETY: a reference to a whole struct.
+        let status = unsafe { crate::error::run(&mut error, || Err(failure)) };
+        assert!(error.text[0] != 0 && error.status == status);
+        (status, error.at, error.needed, error.given)
+    }
+
+    #[test]
+    fn errors_of_files_and_models_have_their_numbers() {
+        let tensor = Name::new(b"token_embd.weight");
+        assert_eq!(numbers(GgufError::Truncated { offset: 24, needed: 8, left: 7 }), (-203, 24, 32, 31));
+        assert_eq!(numbers(GgufError::OutOfFile { tensor, end: 100, len: 99 }), (-203, 0, 100, 99));
+        assert_eq!(numbers(GgufError::Version { version: 1 }), (-202, 0, 3, 1));
+        assert_eq!(numbers(GgufError::Split { part: 1, parts: 4 }), (-204, 1, 1, 4));
+        assert_eq!(numbers(GgufError::Depth { key: tensor, offset: 99 }), (-200, 99, 0, 0));
+        assert_eq!(numbers(GgufError::TooLarge { tensor }), (-200, 0, 0, 0));
+        assert_eq!(numbers(ModelError::Gguf(GgufError::Empty)), (-201, 0, 0, 0));
+        assert_eq!(numbers(ModelError::TooMany { count: 9, limit: 8 }), (-308, 0, 8, 9));
+        assert_eq!(numbers(ModelError::TensorType { tensor, found: GgmlType::Q8_0 }), (-307, 0, 0, 8));
+        let shape = |found| numbers(ModelError::TensorShape { tensor, expected: [10, 64], found });
+        assert_eq!(shape([10, 63]), (-306, 0, 64, 63));
+        assert_eq!(shape([11, 64]), (-306, 0, 10, 11));
+    }
+
+    #[test]
+    fn errors_of_engines_have_their_numbers() {
+        let limit = |given| numbers(PlanError::Limit { name: "rows", given, min: 1, max: 9 });
+        assert_eq!((limit(0), limit(10)), ((-400, 0, 1, 0), (-400, 0, 9, 10)));
+        assert_eq!(numbers(EngineError::Token { index: 3, token: 99, vocab: 50 }), (-503, 3, 50, 99));
+        assert_eq!(numbers(EngineError::NonFinite { layer: 4 }), (-600, 4, 0, 0));
+        assert_eq!(numbers(EngineError::from(CacheError::ContextFull { needed: 33, context: 32 })), (-505, 0, 32, 33));
+        assert_eq!(numbers(EngineError::from(CacheError::OutOfBlocks { needed: 2, free: 1 })), (2, 0, 2, 1));
+        assert_eq!(numbers(EngineError::from(MemoryError::TooLarge)), (-102, 0, 0, 0));
+        assert_eq!(numbers(CacheError::Internal), (-99, 0, 0, 0));
+    }
+}

@@ -1,0 +1,125 @@
+//! Objects in the caller's memory: what the opaque pointers of the ABI lead to.
+
+use gleed::mem::MemoryError;
+
+use crate::error::Failure;
+use crate::ptr;
+use crate::status;
+
+/// What C may hold a pointer to.
+pub trait Opaque {
+    /// The word before the object, by which it is recognised.
+    const MAGIC: u64;
+}
+
+/// A magic word, and the object. It is never dropped: the caller just uses its memory for something else.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Object<T> {
+    magic: u64,
+    value: T,
+}
+
+/// Checks a piece of memory against what is needed.
+///
+/// # Errors
+/// [`MemoryError::TooSmall`], [`MemoryError::Misaligned`].
+pub fn check_memory(memory: &[u8], needed: usize, align: usize) -> Result<(), MemoryError> {
+    let (given, off_by) = (memory.len(), memory.as_ptr().addr().checked_rem(align).unwrap_or(0));
+    if given < needed {
+        return Err(MemoryError::TooSmall { needed, given });
+    }
+    if off_by != 0 {
+        return Err(MemoryError::Misaligned { needed: align, off_by });
+    }
+    Ok(())
+}
+
+impl<T: Opaque> Object<T> {
+    /// Puts an object at the start of `memory`.
+    ///
+    /// # Errors
+    /// As [`check_memory`].
+    pub fn place(memory: &mut [u8], value: T) -> Result<*mut Self, MemoryError> {
+        check_memory(memory, size_of::<Self>(), align_of::<Self>())?;
+        let place = memory.as_mut_ptr().cast::<Self>();
+        // SAFETY: the memory is borrowed exclusively, as large as an object and aligned for one: checked.
+        unsafe { place.write(Self { magic: T::MAGIC, value }) };
+        Ok(place)
+    }
+
+    /// The object at a pointer of the caller's.
+    ///
+    /// # Errors
+    /// [`status::E_NULL`], [`status::E_ALIGNMENT`], [`status::E_OBJECT`].
+    ///
+    /// # Safety
+    /// At a pointer that passes the first two checks is an initialised `u64`. If that is [`Opaque::MAGIC`], it is an
+    /// object from [`Object::place`], still valid during `'a`, and nobody changes it.
+    pub unsafe fn get<'a>(what: &str, object: *const Self) -> Result<&'a T, Failure> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::check(what, object) }?;
+        // SAFETY: not NULL, aligned, and with the magic word: checked. The rest is the caller's promise.
+        Ok(unsafe { &(*object).value })
+    }
+
+    /// The object at a pointer of the caller's, to be changed.
+    ///
+    /// # Errors
+    /// As [`Object::get`].
+    ///
+    /// # Safety
+    /// As [`Object::get`], and nobody else uses it during `'a`.
+    pub unsafe fn get_mut<'a>(what: &str, object: *mut Self) -> Result<&'a mut T, Failure> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::check(what, object) }?;
+        // SAFETY: not NULL, aligned, and with the magic word: checked. The rest is the caller's promise.
+        Ok(unsafe { &mut (*object).value })
+    }
+
+    /// # Safety
+    /// At a pointer that is not NULL and aligned is an initialised `u64`.
+    unsafe fn check(what: &str, object: *const Self) -> Result<(), Failure> {
+        ptr::check(what, object, 1)?;
+        // SAFETY: not NULL, aligned for an object, which starts with a u64; the caller promises that it is there.
+        if unsafe { (&raw const (*object).magic).read() } == T::MAGIC {
+            return Ok(());
+        }
+        Err(Failure::new(
+            status::E_OBJECT,
+            format_args!("{what} is not one, or its memory was used for something else"),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Opaque for u16 {
+        const MAGIC: u64 = 77;
+    }
+
+    #[test]
+    fn objects_are_recognised() {
+        let mut memory = [0u64; 3];
+        // SAFETY: the bytes of the array, which is used through them only.
+        let bytes: &mut [u8] = unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), 24) };
+        assert_eq!(Object::place(&mut bytes[..15], 5u16).unwrap_err(), MemoryError::TooSmall { needed: 16, given: 15 });
+        let off = Object::place(&mut bytes[1..], 5u16).unwrap_err();
+        assert_eq!(off, MemoryError::Misaligned { needed: 8, off_by: 1 });
+        let object = Object::place(bytes, 5u16).unwrap();
+        // SAFETY: an object that was just made, then words that are there.
+        unsafe {
+            *Object::get_mut("thing", object).unwrap() += 1;
+            assert_eq!(*Object::get("thing", object).unwrap(), 6);
+            let other = object.cast::<u64>().wrapping_add(2).cast::<Object<u16>>();
+            let failures = [
+                Object::get("thing", other).unwrap_err(),
+                Object::get("thing", object.wrapping_byte_add(1)).unwrap_err(),
+                Object::<u16>::get("thing", core::ptr::null()).unwrap_err(),
+            ];
+            assert_eq!(failures.map(|f| f.status()), [status::E_OBJECT, status::E_ALIGNMENT, status::E_NULL]);
+        }
+    }
+}

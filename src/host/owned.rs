@@ -1,0 +1,198 @@
+//! An engine that owns its file, its memory and its threads.
+#![allow(unsafe_code)]
+
+use std::boxed::Box;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::vec;
+
+use super::{MappedFile, ThreadPool};
+use crate::engine::{Engine, EngineError, Limits, Plan, PlanError};
+use crate::mem::ALIGN;
+use crate::model::{Model, ModelError};
+
+/// Why a model file could not be made an engine of.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The file can not be read, or the threads can not be started.
+    Io(io::Error),
+    /// The file is not a model that Gleed runs.
+    Model(ModelError),
+    /// The limits do not fit the model.
+    Plan(PlanError),
+    /// The engine refused its memory.
+    Engine(EngineError),
+}
+
+/// Bytes that start at a multiple of [`ALIGN`], zeroed; for the memory of engines and tokenizers.
+#[derive(Debug)]
+pub struct AlignedBytes {
+    lines: Box<[Line]>,
+    len: usize,
+}
+
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; ALIGN]);
+
+impl AlignedBytes {
+    /// `len` bytes.
+    pub fn new(len: usize) -> Self {
+        // Zeroed memory comes from the system untouched, so pages that are never used cost nothing.
+        Self { lines: vec![bytemuck::Zeroable::zeroed(); len.div_ceil(ALIGN)].into_boxed_slice(), len }
+    }
+
+    /// The bytes.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        let bytes: &mut [u8] = bytemuck::must_cast_slice_mut(&mut self.lines);
+        bytes.get_mut(..self.len).unwrap_or_default()
+    }
+}
+
+/// An engine with everything that it borrows: a mapped file, memory, and a thread pool where the limits
+/// say that there are several workers.
+pub struct OwnedEngine {
+    // Fields are dropped in this order: the engine before what it borrows.
+    engine: Engine<'static, 'static>,
+    _threads: Option<Pinned<ThreadPool>>,
+    _memory: Pinned<[Line]>,
+    _file: MappedFile,
+    plan: Plan,
+}
+
+impl OwnedEngine {
+    /// Maps the model file at `path` and makes an engine for it.
+    ///
+    /// # Errors
+    /// [`OpenError`], with what was wrong.
+    pub fn open(path: impl AsRef<Path>, limits: &Limits) -> Result<Self, OpenError> {
+        let file = MappedFile::open(path)?;
+        // SAFETY: the map stays where it is when the `MappedFile` moves, and lives in the same value as
+        // the engine that borrows it, which is dropped first. The lifetime can not leak: `with` hands the
+        // engine out for lifetimes that its caller can not name.
+        let bytes: &'static [u8] = unsafe { &*core::ptr::from_ref(file.bytes()) };
+        let model = Model::open(bytes)?;
+        let plan = Plan::new(&model, limits)?;
+        let memory = Pinned::new(AlignedBytes::new(plan.bytes()).lines);
+        // SAFETY: as above; the memory is used through this reference alone.
+        let lines: &'static mut [Line] = unsafe { &mut *memory.0.as_ptr() };
+        let bytes = bytemuck::must_cast_slice_mut(lines).get_mut(..plan.bytes()).unwrap_or_default();
+        let mut engine = Engine::new(&model, &plan, bytes)?;
+        let workers = plan.limits().workers;
+        let threads = if workers > 1 { Some(Pinned::new(Box::new(ThreadPool::new(workers)?))) } else { None };
+        if let Some(threads) = &threads {
+            // SAFETY: as above.
+            engine.set_parallel(unsafe { &*threads.0.as_ptr() });
+        }
+        Ok(Self { engine, _threads: threads, _memory: memory, _file: file, plan })
+    }
+
+    /// Uses the engine. Nothing that it lends can be kept.
+    pub fn with<R>(&mut self, f: impl for<'m, 'a> FnOnce(&mut Engine<'m, 'a>) -> R) -> R {
+        f(&mut self.engine)
+    }
+
+    /// The plan of its memory.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+}
+
+/// A box that claims nothing about who else points into it, so it may move while it is borrowed.
+struct Pinned<T: ?Sized>(NonNull<T>);
+
+impl<T: ?Sized> Pinned<T> {
+    fn new(content: Box<T>) -> Self {
+        Self(NonNull::from(Box::leak(content)))
+    }
+}
+
+impl<T: ?Sized> Drop for Pinned<T> {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from a box in `new`, and this is the only place that takes it back. In
+        // `OwnedEngine` the engine, which borrows the content, is dropped before.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+// SAFETY: it owns a T and gives no access to it.
+unsafe impl<T: ?Sized + Send> Send for Pinned<T> {}
+
+impl fmt::Debug for OwnedEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnedEngine").field("engine", &self.engine).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Model(error) => error.fmt(f),
+            Self::Plan(error) => error.fmt(f),
+            Self::Engine(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<ModelError> for OpenError {
+    fn from(error: ModelError) -> Self {
+        Self::Model(error)
+    }
+}
+
+impl From<PlanError> for OpenError {
+    fn from(error: PlanError) -> Self {
+        Self::Plan(error)
+    }
+}
+
+impl From<EngineError> for OpenError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/assets/gleed-tales-q8_0.gguf");
+
+    #[test]
+    fn an_owned_engine_can_move_and_work() {
+        fn is_send<T: Send>() {}
+        is_send::<OwnedEngine>();
+        let limits = Limits { workers: 2, ..Limits::default() };
+        let mut engine = Box::new(OwnedEngine::open(DEMO, &limits).unwrap());
+        let next = engine.with(|engine| {
+            let seq = engine.open().unwrap();
+            let logits = engine.prefill(seq, &[1, 414, 435, 261, 385]).unwrap();
+            logits.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|(id, _)| id)
+        });
+        assert_eq!(next, Some(952));
+        let moved = *engine;
+        assert!(moved.plan().bytes() > 0);
+    }
+
+    #[test]
+    fn errors_name_their_cause() {
+        let missing = OwnedEngine::open("/no/such/file", &Limits::default());
+        assert!(matches!(missing, Err(OpenError::Io(_))));
+        let text = OwnedEngine::open(file!(), &Limits::default());
+        assert!(matches!(text, Err(OpenError::Model(_))));
+        let limits = Limits { rows: 0, ..Limits::default() };
+        assert!(matches!(OwnedEngine::open(DEMO, &limits), Err(OpenError::Plan(_))));
+    }
+}

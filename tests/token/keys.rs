@@ -1,0 +1,131 @@
+//! Vocabularies as GGUF files.
+
+use std::collections::BTreeMap;
+
+use gguf_rs_lite::Gguf;
+use gleed::token::{Tokenizer, VocabError};
+
+use crate::Memory;
+
+/// A value of a GGUF file.
+#[derive(Clone)]
+pub(crate) enum Value {
+    Number(u32),
+    Flag(bool),
+    Text(&'static str),
+    Texts(Vec<Vec<u8>>),
+    Numbers(Vec<i32>),
+    Floats(Vec<f32>),
+}
+
+/// The keys of a vocabulary, to be changed and written as a file.
+#[derive(Clone)]
+pub(crate) struct Keys(BTreeMap<&'static str, Value>);
+
+impl Keys {
+    /// SentencePiece: ids 0 to 2 are unknown, BOS and EOS, then the bytes if `bytes`, then `tokens` with their scores.
+    pub(crate) fn sentence_piece(bytes: bool, tokens: &[(&str, f32)]) -> Self {
+        let mut texts: Vec<Vec<u8>> = ["<unk>", "<s>", "</s>"].map(|text| text.as_bytes().to_vec()).to_vec();
+        let mut kinds = vec![2, 3, 3];
+        if bytes {
+            texts.extend((0..=255).map(|byte: u8| format!("<0x{byte:02X}>").into_bytes()));
+            kinds.extend([6; 256]);
+        }
+        let mut scores = vec![0.0; texts.len()];
+        for &(text, score) in tokens {
+            texts.push(text.as_bytes().to_vec());
+            scores.push(score);
+            kinds.push(1);
+        }
+        Self(BTreeMap::from([
+            ("model", Value::Text("llama")),
+            ("tokens", Value::Texts(texts)),
+            ("scores", Value::Floats(scores)),
+            ("token_type", Value::Numbers(kinds)),
+        ]))
+    }
+
+    /// Byte-level BPE: ids 0 to 25 are the letters `a` to `z`, then `others`.
+    pub(crate) fn byte_level(pre: &'static str, others: &[&str], merges: &[&str]) -> Self {
+        let mut texts: Vec<Vec<u8>> = (b'a'..=b'z').map(|byte| vec![byte]).collect();
+        texts.extend(others.iter().map(|text| text.as_bytes().to_vec()));
+        let merges = merges.iter().map(|text| text.as_bytes().to_vec()).collect();
+        Self(BTreeMap::from([
+            ("model", Value::Text("gpt2")),
+            ("pre", Value::Text(pre)),
+            ("tokens", Value::Texts(texts)),
+            ("merges", Value::Texts(merges)),
+        ]))
+    }
+
+    pub(crate) fn with(mut self, key: &'static str, value: Value) -> Self {
+        self.0.insert(key, value);
+        self
+    }
+
+    pub(crate) fn without(mut self, key: &'static str) -> Self {
+        self.0.remove(key);
+        self
+    }
+
+    /// Appends a token with its kind.
+    pub(crate) fn token(mut self, text: &str, kind: i32) -> Self {
+        let Some(Value::Texts(texts)) = self.0.get_mut("tokens") else { panic!() };
+        texts.push(text.as_bytes().to_vec());
+        let count = texts.len();
+        if let Some(Value::Floats(scores)) = self.0.get_mut("scores") {
+            scores.resize(count, 0.0);
+        }
+        let kinds = self.0.entry("token_type").or_insert_with(|| Value::Numbers(Vec::new()));
+        let Value::Numbers(kinds) = kinds else { panic!() };
+        kinds.resize(count - 1, 1);
+        kinds.push(kind);
+        self
+    }
+
+    pub(crate) fn file(&self) -> Vec<u8> {
+        let mut file = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0".to_vec();
+        let text = |file: &mut Vec<u8>, text: &[u8]| {
+            file.extend((text.len() as u64).to_le_bytes());
+            file.extend(text);
+        };
+        let array = |file: &mut Vec<u8>, element: u32, len: usize| {
+            file.extend(9u32.to_le_bytes());
+            file.extend(element.to_le_bytes());
+            file.extend((len as u64).to_le_bytes());
+        };
+        file.extend((self.0.len() as u64).to_le_bytes());
+        for (key, value) in &self.0 {
+            text(&mut file, format!("tokenizer.ggml.{key}").as_bytes());
+            match value {
+                Value::Number(number) => file.extend([4u32.to_le_bytes(), number.to_le_bytes()].concat()),
+                Value::Flag(flag) => file.extend([7, 0, 0, 0, u8::from(*flag)]),
+                Value::Text(string) => {
+                    file.extend(8u32.to_le_bytes());
+                    text(&mut file, string.as_bytes());
+                }
+                Value::Texts(texts) => {
+                    array(&mut file, 8, texts.len());
+                    texts.iter().for_each(|string| text(&mut file, string));
+                }
+                Value::Numbers(numbers) => {
+                    array(&mut file, 5, numbers.len());
+                    file.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+                }
+                Value::Floats(numbers) => {
+                    array(&mut file, 6, numbers.len());
+                    file.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+                }
+            }
+        }
+        file
+    }
+
+    pub(crate) fn error(&self) -> VocabError {
+        let file = self.file();
+        let gguf = Gguf::parse(&file).unwrap();
+        let error = Tokenizer::plan(&gguf).unwrap_err();
+        assert_eq!(Tokenizer::new(&gguf, Memory::new(1 << 16).get()).unwrap_err(), error);
+        error
+    }
+}

@@ -1,0 +1,259 @@
+//! Small vocabularies, expectations by hand.
+
+use gguf_rs_lite::Gguf;
+use gleed::mem::MemoryError;
+use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, TokenError, TokenKind, Tokenizer, VocabError};
+
+use crate::keys::{Keys, Value};
+use crate::{Memory, encode, with_tokenizer};
+
+fn small_sentence_piece() -> Keys {
+    let tokens = [("\u{2581}", -9.0), ("a", -9.0), ("b", -9.0), ("\u{2581}a", -1.0), ("ab", -2.0), ("ba", -2.0)];
+    Keys::sentence_piece(true, &tokens)
+}
+
+fn small_byte_level() -> Keys {
+    Keys::byte_level("gpt-2", &["\u{120}", "he", "ll", "hell", "\u{120}o"], &["h e", "l l", "he ll", "\u{120} o"])
+}
+
+#[test]
+fn a_small_sentence_piece_vocabulary() {
+    let texts = |text: &str, parse_special| {
+        let mut texts = Vec::new();
+        with_tokenizer(&small_sentence_piece().file(), |tokenizer| {
+            let ids = encode(tokenizer, text, parse_special);
+            texts = ids.iter().map(|&id| String::from_utf8(tokenizer.text(id).unwrap().to_vec()).unwrap()).collect();
+        });
+        texts.join(" ")
+    };
+    assert_eq!(texts("", false), "");
+    assert_eq!(texts("ab", false), "\u{2581}a b");
+    assert_eq!(texts("bab", false), "\u{2581} ba b");
+    assert_eq!(texts("b  ab", false), "\u{2581} b \u{2581} \u{2581}a b");
+    assert_eq!(texts("a\n\u{e9}", false), "\u{2581}a <0x0A> <0xC3> <0xA9>");
+    assert_eq!(texts("a</s>a b", true), "\u{2581}a </s> \u{2581}a \u{2581} b");
+    assert_eq!(texts("</", true), "\u{2581} <0x3C> <0x2F>");
+}
+
+#[test]
+fn text_does_not_become_control_tokens_by_itself() {
+    let keys = small_sentence_piece().token("<s", 1).token("c", 3);
+    let keys = keys.token("<", 1).token("s", 1).token(">", 1);
+    with_tokenizer(&keys.file(), |tokenizer| {
+        let ids = encode(tokenizer, "<s>c", false);
+        let names: Vec<_> = ids.iter().map(|&id| str::from_utf8(tokenizer.text(id).unwrap()).unwrap()).collect();
+        assert_eq!(names, ["\u{2581}", "<s", ">", "<0x63>"]);
+    });
+    let keys = Keys::byte_level("llama-bpe", &[], &[]).token("end", 3).with("bos_token_id", Value::Number(0));
+    with_tokenizer(&keys.file(), |tokenizer| {
+        assert_eq!((encode(tokenizer, "end", false).len(), encode(tokenizer, "end", true)), (3, vec![26]));
+    });
+}
+
+#[test]
+fn bos_eos_and_the_space_prefix_follow_the_keys() {
+    let special = EncodeOptions { add_special: true, parse_special: false };
+    let ids = |keys: Keys, text: &str, options| {
+        let mut out = [0; 16];
+        let mut count = 0;
+        with_tokenizer(&keys.file(), |tokenizer| {
+            count = tokenizer.encode(text, options, &mut [0; 999], &mut out).unwrap();
+        });
+        out[..count].to_vec()
+    };
+    let (blank, a, blank_a) = (259, 260, 262);
+    assert_eq!(ids(small_sentence_piece(), "a", special), [1, blank_a]);
+    assert_eq!(ids(small_sentence_piece(), "", special), [1]);
+    assert_eq!(ids(small_sentence_piece(), "a", EncodeOptions::default()), [blank_a]);
+    let keys =
+        small_sentence_piece().with("add_bos_token", Value::Flag(false)).with("add_eos_token", Value::Flag(true));
+    assert_eq!(ids(keys, "  a", special), [blank, blank, blank_a, 2]);
+    let keys =
+        small_sentence_piece().with("add_space_prefix", Value::Flag(false)).with("bos_token_id", Value::Number(2));
+    assert_eq!(ids(keys, "a", special), [2, a]);
+    assert_eq!(ids(small_byte_level(), "hello o", special), [29, 14, 30]);
+    let keys = small_byte_level().with("bos_token_id", Value::Number(0)).with("add_bos_token", Value::Flag(true));
+    assert_eq!(ids(keys, "h", special), [0, 7]);
+    let keys = small_byte_level().with("pre", Value::Text("llama-bpe")).with("bos_token_id", Value::Number(25));
+    assert_eq!(ids(keys, "hell", special), [25, 29]);
+}
+
+#[test]
+fn words_of_the_vocabulary_ignore_the_merges_where_the_pre_tokenizer_says_so() {
+    let keys = |pre| Keys::byte_level(pre, &["ab", "abc"], &["a b"]).with("bos_token_id", Value::Number(0));
+    with_tokenizer(&keys("llama-bpe").file(), |tokenizer| assert_eq!(encode(tokenizer, "abc", false), [27]));
+    with_tokenizer(&keys("qwen2").file(), |tokenizer| assert_eq!(encode(tokenizer, "abc", false), [26, 2]));
+}
+
+#[test]
+fn kinds_and_ends() {
+    let keys = small_sentence_piece().token("<|im_end|>", 4).token("<tool>", 4).token("gone", 5).token("<PRE>", 1);
+    let keys = keys.with("eos_token_id", Value::Number(1)).with("eot_token_id", Value::Number(259));
+    with_tokenizer(&keys.file(), |tokenizer| {
+        let find = |text: &str| tokenizer.find(text.as_bytes()).unwrap();
+        let kind = |text| tokenizer.kind(find(text));
+        assert_eq!(
+            (kind("<unk>"), kind("<s>"), kind("<0x41>")),
+            (TokenKind::Unknown, TokenKind::Control, TokenKind::Byte)
+        );
+        assert_eq!((kind("<|im_end|>"), kind("<tool>")), (TokenKind::Control, TokenKind::UserDefined));
+        assert_eq!(
+            (kind("gone"), kind("<PRE>"), kind("a")),
+            (TokenKind::Unused, TokenKind::Control, TokenKind::Normal)
+        );
+        assert_eq!(tokenizer.kind(u32::MAX), TokenKind::Undefined);
+        let ends: Vec<u32> = (0..tokenizer.vocab().len() as u32 + 9).filter(|&id| tokenizer.is_end(id)).collect();
+        assert_eq!(ends, [1, 2, 259, find("<|im_end|>")]);
+        assert_eq!(encode(tokenizer, "<tool><PRE>", false)[0], find("<tool>"));
+        assert_eq!(encode(tokenizer, "<tool><PRE>", true), [find("<tool>"), find("<PRE>")]);
+    });
+}
+
+#[test]
+fn vocabularies_with_faults_are_refused() {
+    let key = |name: &str| format!("the file has no tokenizer.ggml.{name}");
+    for name in ["model", "tokens", "scores"] {
+        assert_eq!(small_sentence_piece().without(name).error().to_string(), key(name));
+    }
+    for name in ["pre", "merges"] {
+        assert_eq!(small_byte_level().without(name).error().to_string(), key(name));
+    }
+    assert_eq!(small_byte_level().with("add_bos_token", Value::Flag(true)).error().to_string(), key("bos_token_id"));
+    assert_eq!(small_byte_level().with("add_eos_token", Value::Flag(true)).error().to_string(), key("eos_token_id"));
+    let error = |name, value| small_sentence_piece().with(name, value).error().to_string();
+    assert_eq!(error("model", Value::Text("bert")), "tokenizer model \"bert\" is not supported (llama, gpt2)");
+    assert_eq!(error("scores", Value::Floats(vec![0.0; 3])), "tokenizer.ggml.scores has 3 elements for 265 tokens");
+    assert_eq!(error("token_type", Value::Numbers(vec![1])), "tokenizer.ggml.token_type has 1 elements for 265 tokens");
+    assert_eq!(error("tokens", Value::Number(1)), "tokenizer.ggml.tokens has a type that it can not have");
+    assert_eq!(error("tokens", Value::Numbers(vec![1])), "tokenizer.ggml.tokens has a type that it can not have");
+    assert_eq!(error("tokens", Value::Texts(vec![])), "a vocabulary of 0 tokens");
+    assert_eq!(
+        error("add_bos_token", Value::Number(1)),
+        "tokenizer.ggml.add_bos_token has a type that it can not have"
+    );
+    assert_eq!(
+        error("eos_token_id", Value::Number(265)),
+        "tokenizer.ggml.eos_token_id is 265, but there are 265 tokens"
+    );
+    let error = small_byte_level().with("pre", Value::Text("gpt-9")).error();
+    assert_eq!(error.to_string(), "pre-tokenizer \"gpt-9\" is not supported");
+}
+
+#[test]
+fn special_tokens_of_absurd_length_are_refused() {
+    let file = small_sentence_piece().token(&"x".repeat(257), 4).file();
+    let gguf = Gguf::parse(&file).unwrap();
+    let error = Tokenizer::new(&gguf, Memory::new(Tokenizer::plan(&gguf).unwrap()).get()).unwrap_err();
+    assert_eq!(error, VocabError::SpecialTooLong { id: 265, bytes: 257, limit: 256 });
+}
+
+#[test]
+fn an_id_of_minus_one_is_none() {
+    let keys = small_sentence_piece().with("unknown_token_id", Value::Number(u32::MAX));
+    with_tokenizer(&keys.file(), |tokenizer| assert_eq!(tokenizer.vocab().unknown(), None));
+}
+
+#[test]
+fn memory_must_suit_the_plan() {
+    let file = small_byte_level().file();
+    let gguf = Gguf::parse(&file).unwrap();
+    let needed = Tokenizer::plan(&gguf).unwrap();
+    let mut memory = Memory::new(needed + 1);
+    for given in [0, 1, needed / 2, needed - 1] {
+        let error = Tokenizer::new(&gguf, &mut memory.get()[..given]).unwrap_err();
+        assert!(matches!(error, VocabError::Memory(MemoryError::TooSmall { .. })), "{error}");
+    }
+    let error = Tokenizer::new(&gguf, &mut memory.get()[1..]).unwrap_err();
+    assert!(matches!(error, VocabError::Memory(MemoryError::Misaligned { .. })), "{error}");
+    assert!(Tokenizer::new(&gguf, memory.get()).is_ok());
+}
+
+#[test]
+fn scratch_and_output_errors_say_what_is_needed() {
+    for keys in [small_sentence_piece(), small_byte_level().token("<|end|>", 3), small_byte_level()] {
+        with_tokenizer(&keys.file(), |tokenizer| {
+            let encode = |scratch: &mut [u32], out: &mut [u32]| {
+                tokenizer.encode("hello hellooo o b", EncodeOptions::default(), scratch, out)
+            };
+            let (mut scratch, mut out) = ([0; 999], [0; 99]);
+            let count = encode(&mut scratch, &mut out).unwrap();
+            let Err(TokenError::ScratchTooSmall { needed, given: 0 }) = encode(&mut [], &mut out) else { panic!() };
+            assert!(needed <= tokenizer.scratch_len(17));
+            assert_eq!(encode(&mut scratch[..needed], &mut out), Ok(count));
+            let Err(TokenError::ScratchTooSmall { needed, given: 9 }) = encode(&mut [0; 9], &mut out) else { panic!() };
+            assert_eq!(encode(&mut scratch[..needed], &mut out), Ok(count));
+            let error = TokenError::ScratchTooSmall { needed, given: needed - 1 };
+            assert_eq!(encode(&mut scratch[..needed - 1], &mut out), Err(error));
+            let error = TokenError::OutputTooSmall { needed: count, given: count - 1 };
+            assert_eq!(encode(&mut scratch, &mut out[..count - 1]), Err(error));
+            assert_eq!(encode(&mut scratch, &mut out[..count]), Ok(count));
+        });
+    }
+}
+
+#[test]
+fn what_can_not_be_spelled_is_unknown_or_an_error() {
+    let keys = Keys::sentence_piece(false, &[("a", 0.0)]).with("add_space_prefix", Value::Flag(false));
+    with_tokenizer(&keys.file(), |tokenizer| assert_eq!(encode(tokenizer, "a\u{e9}a", false), [3, 0, 3]));
+    let keys = keys.with("unknown_token_id", Value::Number(u32::MAX));
+    with_tokenizer(&keys.file(), |tokenizer| {
+        let result = tokenizer.encode("a\u{e9}", EncodeOptions::default(), &mut [0; 99], &mut [0; 9]);
+        assert_eq!(result, Err(TokenError::NoToken { byte: 0xC3 }));
+    });
+}
+
+#[test]
+fn the_detokenizer_holds_back_half_characters() {
+    with_tokenizer(&small_sentence_piece().token("<|im_end|>", 3).file(), |tokenizer| {
+        let find = |text: &str| tokenizer.find(text.as_bytes()).unwrap();
+        let stream = |options, names: &[&str]| {
+            let mut state = Detokenizer::new(tokenizer, options);
+            let mut texts = Vec::new();
+            for name in names {
+                let mut out = vec![0; tokenizer.max_push()];
+                texts.push(state.push(tokenizer, find(name), &mut out).unwrap().to_owned());
+            }
+            texts.push(state.finish().to_owned());
+            texts.join("|")
+        };
+        let options = DecodeOptions::default();
+        assert_eq!(stream(options, &["\u{2581}a", "\u{2581}a", "b"]), "a| a|b|");
+        assert_eq!(stream(options, &["<s>", "\u{2581}a", "<|im_end|>"]), "|a||");
+        assert_eq!(stream(options, &["<0xF0>", "<0x9F>", "<0x98>", "<0x80>"]), "|||\u{1f600}|");
+        assert_eq!(stream(options, &["<0xF0>", "<0x9F>"]), "||\u{fffd}");
+        assert_eq!(
+            stream(options, &["<0xF0>", "a", "<0xFF>", "<0xC3>", "<0xC3>"]),
+            "|\u{fffd}a|\u{fffd}||\u{fffd}|\u{fffd}"
+        );
+        let options = DecodeOptions { render_special: true, starts_text: false };
+        assert_eq!(stream(options, &["\u{2581}a", "</s>", "\u{2581}a"]), " a|</s>|a|");
+    });
+}
+
+#[test]
+fn decoding_errors_change_nothing() {
+    with_tokenizer(&small_sentence_piece().file(), |tokenizer| {
+        let mut state = Detokenizer::new(tokenizer, DecodeOptions::default());
+        let byte = |byte: usize| 3 + byte as u32;
+        let mut out = [0; 8];
+        assert_eq!(state.push(tokenizer, byte(0xC3), &mut []), Ok(""));
+        let error = TokenError::OutputTooSmall { needed: 2, given: 1 };
+        assert_eq!(state.push(tokenizer, byte(0xA9), &mut out[..1]), Err(error));
+        assert_eq!(state.push(tokenizer, 265, &mut out), Err(TokenError::UnknownId { id: 265, tokens: 265 }));
+        assert_eq!(state.push(tokenizer, byte(0xA9), &mut out), Ok("\u{e9}"));
+        assert_eq!(tokenizer.decode(&[262, 262], DecodeOptions::default(), &mut out), Ok("a a"));
+        let error = TokenError::OutputTooSmall { needed: 3, given: 2 };
+        assert_eq!(tokenizer.decode(&[262, 262], DecodeOptions::default(), &mut out[..2]), Err(error));
+        assert_eq!(tokenizer.piece(byte(0xC3), &mut out), Ok(1));
+        assert_eq!(out[0], 0xC3);
+    });
+}
+
+#[test]
+fn byte_level_tokens_decode_to_their_bytes() {
+    let keys = small_byte_level().token("<|end|>", 3).token("\u{c3}", 1).token("\u{a9}\u{10a}\u{4e00}", 1);
+    with_tokenizer(&keys.file(), |tokenizer| {
+        let options = DecodeOptions { render_special: true, starts_text: true };
+        assert_eq!(tokenizer.decode(&[30, 31, 32, 33], options, &mut [0; 64]), Ok(" o<|end|>\u{e9}\n\u{4e00}"));
+    });
+}
