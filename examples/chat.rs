@@ -18,9 +18,9 @@ use std::time::Instant;
 use clap::Parser;
 use common::args::{EngineArgs, ModelArgs, SampleArgs};
 use common::turns::Turns;
-use common::{Memory, ModelFile, Result, interrupt, run, text};
+use common::{ModelFile, Result, interrupt, run, text};
 use gleed::cache::BLOCK_TOKENS;
-use gleed::host::ThreadPool;
+use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
 use gleed::token::Tokenizer;
 use gleed::{Engine, Limits, Model, Plan, SeqId};
@@ -71,13 +71,13 @@ fn main() -> ExitCode {
 fn chat(args: &Args) -> Result<ExitCode> {
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
-    let mut tables = Memory::new(Tokenizer::plan(model.gguf()).map_err(|error| file.error(error))?);
+    let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).map_err(|error| file.error(error))?);
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
     // One more than branches: /load lets go of the old conversation when the new one is there.
     let sequences = args.branches.saturating_add(1);
     let plan = Plan::new(&model, &Limits { sequences, ..args.engine.limits(args.context) })?;
     let pool = ThreadPool::new(args.engine.threads)?;
-    let mut memory = Memory::new(plan.bytes());
+    let mut memory = AlignedBytes::new(plan.bytes());
     let mut engine = Engine::new(&model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
 
@@ -143,9 +143,10 @@ impl Chat<'_, '_, '_> {
             }
             line.clear();
             if input.read_until(b'\n', &mut line)? == 0 {
-                return Ok(if terminal {
-                    println!()
-                });
+                if terminal {
+                    println!();
+                }
+                return Ok(());
             }
             let line = String::from_utf8_lossy(&line);
             let (command, argument) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));

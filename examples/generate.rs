@@ -19,8 +19,8 @@ use std::time::Instant;
 
 use clap::Parser;
 use common::args::{EngineArgs, ModelArgs, SampleArgs, parse_ids};
-use common::{Memory, ModelFile, Result, interrupt, run, text};
-use gleed::host::ThreadPool;
+use common::{ModelFile, Result, interrupt, run, text};
+use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Sampler, scratch_len};
 use gleed::token::Tokenizer;
 use gleed::{Engine, Model, Plan};
@@ -83,7 +83,7 @@ fn generate(args: &Args) -> Result<ExitCode> {
     }
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
-    let mut tables = Memory::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
+    let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error));
     // Ids can be continued without a vocabulary.
     let (prompt, tokenizer) = match (args.prompt.text(), tokenizer) {
@@ -104,7 +104,7 @@ fn generate(args: &Args) -> Result<ExitCode> {
     let limits = args.engine.limits(room.min(prompt.len().saturating_add(args.n)));
     let plan = Plan::new(&model, &limits)?;
     let pool = ThreadPool::new(args.engine.threads)?;
-    let mut memory = Memory::new(plan.bytes());
+    let mut memory = AlignedBytes::new(plan.bytes());
     let mut engine = Engine::new(&model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
     let sampler = Sampler::new(args.sample.params(file.is_demo()))?;

@@ -16,8 +16,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::args::{EngineArgs, ModelArgs, parse_ids};
-use common::{Memory, ModelFile, Result};
-use gleed::host::ThreadPool;
+use common::{ModelFile, Result};
+use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::num::Xxh64;
 use gleed::{Engine, Limits, Model, Plan};
 
@@ -59,7 +59,7 @@ fn logits(args: &Args) -> Result<ExitCode> {
     let rows = args.chunk.min(tokens);
     let plan = Plan::new(&model, &Limits { rows, logit_rows: rows, ..args.engine.limits(tokens) })?;
     let pool = ThreadPool::new(args.engine.threads)?;
-    let mut memory = Memory::new(plan.bytes());
+    let mut memory = AlignedBytes::new(plan.bytes());
     let mut engine = Engine::new(&model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
 

@@ -15,8 +15,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::args::{ModelArgs, parse_ids};
-use common::{Memory, ModelFile, Result, text};
+use common::{ModelFile, Result, text};
 use gguf_rs_lite::Gguf;
+use gleed::host::AlignedBytes;
 use gleed::token::{DecodeOptions, EncodeOptions, Tokenizer};
 
 /// Turns text from standard input into token ids.
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
 fn tokenize(args: &Args) -> Result<ExitCode> {
     let file = ModelFile::open(args.model.model.as_deref())?;
     let gguf = Gguf::parse(file.bytes()).map_err(|error| file.error(error))?;
-    let mut memory = Memory::new(Tokenizer::plan(&gguf).map_err(|error| file.error(error))?);
+    let mut memory = AlignedBytes::new(Tokenizer::plan(&gguf).map_err(|error| file.error(error))?);
     let tokenizer = Tokenizer::new(&gguf, memory.bytes()).map_err(|error| file.error(error))?;
     let (input, mut output) = (io::stdin().lock(), BufWriter::new(io::stdout().lock()));
     if args.batch {

@@ -1,4 +1,4 @@
-//! What the examples share: the model file, memory for an engine, flags, and how errors reach the user.
+//! What the examples share: the model file, flags, and how errors reach the user.
 //!
 //! Every example says `mod common;` and uses a part of it, hence the `dead_code` below.
 #![allow(dead_code)]
@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use gleed::host::MappedFile;
-use gleed::mem::ALIGN;
 
 /// The model that the examples carry: `examples/assets/README.md`.
 const DEMO_MODEL: &[u8] = include_bytes!("../assets/gleed-tales-q8_0.gguf");
@@ -75,22 +74,5 @@ impl ModelFile {
     /// Puts the file's name before an error.
     pub(crate) fn error(&self, error: impl Error) -> Box<dyn Error> {
         format!("{}: {error}", self.name()).into()
-    }
-}
-
-/// Memory that starts at a multiple of [`ALIGN`]. The system provides its pages when they are first touched.
-pub(crate) struct Memory {
-    bytes: Vec<u8>,
-    len: usize,
-}
-
-impl Memory {
-    pub(crate) fn new(len: usize) -> Self {
-        Self { bytes: vec![0; len + ALIGN], len }
-    }
-
-    pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        let start = self.bytes.as_ptr().align_offset(ALIGN);
-        &mut self.bytes[start..][..self.len]
     }
 }
