@@ -529,7 +529,8 @@ fn play(cache: &mut KvCache<'_>, wanted: &mut Vec<Want>, closed: &mut Vec<SeqId>
         }
         Call::Clear(_) => {
             cache.clear(seq).unwrap();
-            (want.tokens.clear(), want.reserved.clear());
+            want.tokens.clear();
+            want.reserved.clear();
         }
         Call::Close(_) => {
             cache.close(seq).unwrap();

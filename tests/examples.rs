@@ -381,7 +381,7 @@ fn usage() {
     usage("generate", &["--kv", "page", "--prompt", "Once"], "off, basic, paged");
     usage("generate", &["--kv-type", "f64", "Once"], "f32, f16");
     usage("generate", &["--ids", "1,x"], "\"x\" is no token id");
-    usage("logits", &["--ids", "1", "--out", "x", "--level", "fast"], "this build has scalar");
+    usage("logits", &["--ids", "1", "--out", "x", "--level", "fast"], "this machine has scalar");
     for example in ["generate", "logits", "tokenize", "inspect", "chat"] {
         assert!(run(example, &["--help"]).ok().contains("--model <FILE>"));
     }
