@@ -140,6 +140,18 @@ impl<'a> TensorView<'a> {
         self.cols
     }
 
+    /// The bytes of all rows.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The `count` rows from `first` on; `None` where there are not so many.
+    pub fn slice_rows(&self, first: usize, count: usize) -> Option<Self> {
+        let start = first.checked_mul(self.row_bytes)?;
+        let bytes = self.bytes.get(start..start.checked_add(count.checked_mul(self.row_bytes)?)?)?;
+        Some(Self { rows: count, bytes, ..*self })
+    }
+
     /// The bytes of row `row`; `None` past the last one.
     #[inline]
     pub fn row(&self, row: usize) -> Option<&'a [u8]> {

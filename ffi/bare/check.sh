@@ -13,13 +13,10 @@ target_dir=${CARGO_TARGET_DIR:-$here/../../target}/bare
 host=$(rustc -vV | sed -n 's/^host: //p')
 lld=$(rustc --print sysroot)/lib/rustlib/$host/bin/rust-lld
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=("$host" thumbv7em-none-eabihf riscv32imac-unknown-none-elf)
+[ ${#targets[@]} -gt 0 ] || targets=("$host" thumbv7em-none-eabihf riscv32imac-unknown-none-elf wasm32-unknown-unknown)
 
 functions=$(grep -oE '\bgleed_[a-z0-9_]+\(' "$header" | tr -d '(' | sort -u)
 [ -n "$functions" ] || { echo "no functions found in $header"; exit 1; }
-
-# What compilers call without being asked; a C library or compiler_builtins has them, and none of them panics.
-runtime="memcpy memmove memset memcmp bcmp strlen"
 
 # build TARGET [FEATURE]: compiles the library, prints where it is.
 build() {
@@ -28,13 +25,21 @@ build() {
     echo "$target_dir/$1/release/libgleed.a"
 }
 
-# link LIBRARY OUT [OPTION...]: keeps every function of the header and what it reaches, and nothing else.
+# link TARGET LIBRARY OUT FUNCTION...: keeps these functions and what they reach, and nothing else.
 link() {
-    local library=$1 out=$2 arguments=()
-    shift 2
-    for name in $functions; do arguments+=(--undefined="$name"); done
-    for name in $runtime; do arguments+=(--defsym="$name=0"); done
-    "$lld" -flavor gnu --gc-sections --error-limit=0 --entry=gleed_version "${arguments[@]}" "$@" "$library" -o "$out"
+    local target=$1 library=$2 out=$3 options=(--gc-sections --error-limit=0) flavor=gnu keep=--undefined name
+    shift 3
+    if [[ $target = wasm* ]]; then
+        flavor=wasm keep=--export
+        options+=(--no-entry)
+    else
+        # What compilers call without being asked; a C library or compiler_builtins has them, and none of
+        # them panics. For wasm they are in the library.
+        for name in memcpy memmove memset memcmp bcmp strlen; do options+=(--defsym="$name=0"); done
+        options+=(--entry=gleed_version)
+    fi
+    for name in "$@"; do options+=("$keep=$name"); done
+    "$lld" -flavor "$flavor" "${options[@]}" ${unresolved:-} "$library" -o "$out"
 }
 
 # culprits IMAGE: every call of core's panic functions, with the functions and lines it was inlined from.
@@ -53,11 +58,11 @@ culprits() {
 for target in "${targets[@]}"; do
     library=$(build "$target")
     image=$target_dir/$target.image
-    if ! link "$library" "$image" 2>"$image.log"; then
+    if ! link "$target" "$library" "$image" $functions 2>"$image.log"; then
         echo "FAILED: the library for $target reaches a panic, or needs a symbol that is not there:"
         grep -v 'warning:' "$image.log" || true
         if [ "$target" = "$host" ]; then
-            link "$library" "$image" --unresolved-symbols=ignore-all 2>/dev/null || true
+            unresolved=--unresolved-symbols=ignore-all link "$target" "$library" "$image" $functions 2>/dev/null || true
             culprits "$image"
         else
             echo "(for the places: ffi/bare/check.sh $host)"
@@ -70,7 +75,7 @@ for target in "${targets[@]}"; do
     fi
 
     library=$(build "$target" control-panic)
-    if link "$library" "$image.control" --undefined=gleed_control 2>"$image.log"; then
+    if link "$target" "$library" "$image.control" $functions gleed_control 2>"$image.log"; then
         echo "FAILED: the check did not notice the panic of the control build for $target"
         exit 1
     fi

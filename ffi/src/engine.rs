@@ -8,7 +8,7 @@ use gleed::{Engine, Model, Plan};
 use crate::config::gleed_config;
 use crate::error::{Failure, gleed_error, run};
 use crate::model::gleed_model;
-use crate::object::{Object, Opaque, check_memory};
+use crate::object::{Object, Opaque};
 use crate::ptr::{memory, out};
 use crate::status;
 
@@ -68,8 +68,7 @@ pub unsafe extern "C" fn gleed_engine_init(
             let engine = out("engine", engine)?;
             let model = Object::get("model", model)?;
             let (plan, bytes) = plan(model, config)?;
-            let memory = self::memory("memory", memory.cast(), memory_len)?;
-            check_memory(memory, bytes, ALIGN)?;
+            let memory = self::memory("memory", memory.cast(), memory_len, bytes, ALIGN)?;
             let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
             engine.write(Object::place(head, Engine::new(model, &plan, rest)?)?);
             Ok(status::OK)

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use gleed::Model;
 
 use crate::error::{gleed_error, run};
-use crate::object::{Object, Opaque, check_memory};
+use crate::object::{Object, Opaque};
 use crate::ptr::{memory, out, slice};
 use crate::status;
 
@@ -51,9 +51,11 @@ pub unsafe extern "C" fn gleed_model_open(
         run(error, || {
             let model = out("model", model)?;
             let bytes = slice("bytes", bytes, len)?;
-            let memory = self::memory("memory", memory.cast(), memory_len)?;
-            check_memory(memory, size_of::<gleed_model>(), align_of::<gleed_model>())?;
-            model.write(Object::place(memory, Model::open(bytes)?)?);
+            let opened = Model::open(bytes)?;
+            // Not before: memory that a call fails with may still hold another model.
+            let (needed, align) = (size_of::<gleed_model>(), align_of::<gleed_model>());
+            let memory = self::memory("memory", memory.cast(), memory_len, needed, align)?;
+            model.write(Object::place(memory, opened)?);
             Ok(status::OK)
         })
     }

@@ -20,28 +20,13 @@ pub struct Object<T> {
     value: T,
 }
 
-/// Checks a piece of memory against what is needed.
-///
-/// # Errors
-/// [`MemoryError::TooSmall`], [`MemoryError::Misaligned`].
-pub fn check_memory(memory: &[u8], needed: usize, align: usize) -> Result<(), MemoryError> {
-    let (given, off_by) = (memory.len(), memory.as_ptr().addr().checked_rem(align).unwrap_or(0));
-    if given < needed {
-        return Err(MemoryError::TooSmall { needed, given });
-    }
-    if off_by != 0 {
-        return Err(MemoryError::Misaligned { needed: align, off_by });
-    }
-    Ok(())
-}
-
 impl<T: Opaque> Object<T> {
     /// Puts an object at the start of `memory`.
     ///
     /// # Errors
-    /// As [`check_memory`].
+    /// As [`ptr::fits`].
     pub fn place(memory: &mut [u8], value: T) -> Result<*mut Self, MemoryError> {
-        check_memory(memory, size_of::<Self>(), align_of::<Self>())?;
+        ptr::fits(memory.as_ptr(), memory.len(), size_of::<Self>(), align_of::<Self>())?;
         let place = memory.as_mut_ptr().cast::<Self>();
         // SAFETY: the memory is borrowed exclusively, as large as an object and aligned for one: checked.
         unsafe { place.write(Self { magic: T::MAGIC, value }) };

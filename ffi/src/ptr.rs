@@ -4,6 +4,8 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::slice;
 
+use gleed::mem::MemoryError;
+
 use crate::error::Failure;
 use crate::status;
 
@@ -26,21 +28,40 @@ pub unsafe fn slice<'a, T>(what: &str, ptr: *const T, len: usize) -> Result<&'a 
     Ok(unsafe { slice::from_raw_parts(ptr, len) })
 }
 
-/// The `len` bytes at `ptr`, to be written to. No bytes are at any pointer, NULL included.
+/// The `len` bytes at `ptr`, to be written to: at least `needed` of them, at a multiple of `align`. Memory that is
+/// refused may be in use.
 ///
 /// # Errors
-/// [`status::E_NULL`], [`status::E_LENGTH`].
+/// [`status::E_NULL`], [`status::E_LENGTH`], and as [`fits`].
 ///
 /// # Safety
 /// Where `len` bytes at `ptr` pass the checks, they are memory of the caller's that nobody else uses during `'a`.
-pub unsafe fn memory<'a>(what: &str, ptr: *mut u8, len: usize) -> Result<&'a mut [u8], Failure> {
-    if len == 0 {
-        return Ok(&mut []);
-    }
+pub unsafe fn memory<'a>(
+    what: &str,
+    ptr: *mut u8,
+    len: usize,
+    needed: usize,
+    align: usize,
+) -> Result<&'a mut [u8], Failure> {
+    fits(ptr, len, needed, align)?;
     check(what, ptr, len)?;
     // SAFETY: not NULL and no longer than isize::MAX bytes: checked. The rest is the caller's promise. Bytes that
     // the caller has not written to hold some value: they come from outside of this program's language.
     Ok(unsafe { slice::from_raw_parts_mut(ptr, len) })
+}
+
+/// Whether memory is as large and as aligned as it must be.
+///
+/// # Errors
+/// [`MemoryError::TooSmall`], [`MemoryError::Misaligned`].
+pub fn fits(ptr: *const u8, given: usize, needed: usize, align: usize) -> Result<(), MemoryError> {
+    if given < needed {
+        return Err(MemoryError::TooSmall { needed, given });
+    }
+    match ptr.addr().checked_rem(align) {
+        None | Some(0) => Ok(()),
+        Some(off_by) => Err(MemoryError::Misaligned { needed: align, off_by }),
+    }
 }
 
 /// Where a result goes. It holds no reference: two results may go to the same place.
@@ -128,8 +149,9 @@ mod tests {
         assert_eq!(unsafe { slice("ids", ids.as_ptr(), 3) }.unwrap(), ids);
         // SAFETY: no elements.
         assert!(unsafe { slice::<u32>("ids", null(), 0) }.unwrap().is_empty());
-        // SAFETY: no bytes.
-        assert!(unsafe { memory("memory", null_mut(), 0) }.unwrap().is_empty());
+        let mut words = [0u32; 3];
+        // SAFETY: a pointer and the size of an array.
+        assert_eq!(unsafe { memory("memory", words.as_mut_ptr().cast(), 12, 5, 4) }.unwrap().len(), 12);
         let mut result = 0u64;
         // SAFETY: a pointer to a u64.
         unsafe { out("result", &mut result) }.unwrap().write(5);
@@ -160,8 +182,10 @@ mod tests {
                 slice("ids", odd, 1).unwrap_err(),
                 slice("ids", ids.as_ptr(), usize::MAX / 4).unwrap_err(),
                 slice("ids", ids.as_ptr(), usize::MAX).unwrap_err(),
-                memory("memory", null_mut(), 1).unwrap_err(),
-                memory("memory", core::ptr::without_provenance_mut(usize::MAX - 8), 10).unwrap_err(),
+                memory("memory", null_mut(), 1, 1, 1).unwrap_err(),
+                memory("memory", null_mut(), 0, 1, 1).unwrap_err(),
+                memory("memory", odd.cast_mut().cast(), 4, 4, 4).unwrap_err(),
+                memory("memory", core::ptr::without_provenance_mut(usize::MAX - 7), 10, 8, 8).unwrap_err(),
                 out::<u32>("result", null_mut()).unwrap_err(),
             ]
         };
@@ -171,6 +195,8 @@ mod tests {
             status::E_LENGTH,
             status::E_LENGTH,
             status::E_NULL,
+            status::E_MEMORY_TOO_SMALL,
+            status::E_MEMORY_MISALIGNED,
             status::E_LENGTH,
             status::E_NULL,
         ];

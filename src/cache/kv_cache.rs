@@ -11,9 +11,8 @@ use super::group::{BlockTable, Group};
 use super::kind::KvKind;
 use super::policy::CachePolicy;
 use super::pool::{Unstorable, is_storable};
-use crate::kernels::fpenv;
+use crate::kernels::{KvSource, KvTile, fpenv};
 use crate::mem::{Arena, MemoryError};
-use crate::ops::{KvSource, KvTile};
 
 /// The id noted for tokens whose keys and values were set from outside: it never equals a token.
 pub const IMPORTED_TOKEN: u32 = u32::MAX;

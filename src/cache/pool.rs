@@ -9,9 +9,9 @@ use half::f16;
 use super::block::{BLOCK_TOKENS, BlockId};
 use super::geometry::KvGeometry;
 use super::kind::KvType;
+use crate::kernels::{Elements, KvTile};
 use crate::mem::{Arena, MemoryError};
 use crate::num::{f16_to_f32, is_finite};
-use crate::ops::{Elements, KvTile};
 
 /// A key or value that is infinite, NaN, or too large for the element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -55,6 +55,7 @@ impl<'m, 'a> Parts<'m, 'a> {
             logit_rows: limits.logit_rows,
             context: limits.context,
             workers: limits.workers,
+            level: limits.level,
         };
         let queues = arena.slice("queues", limits.sequences)?;
         queues.fill(Queue::EMPTY);

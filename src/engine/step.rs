@@ -107,8 +107,9 @@ impl<'m, 'a> Engine<'m, 'a> {
         Ok(())
     }
 
-    /// Computes at most `units` units of work on what is queued. A unit is a fraction of a layer's work
-    /// (about 2^18 multiplications); `Plan::units_per_token` says how many make a token. The results do not
+    /// Computes at most `units` units of work on what is queued. A unit is a small part of a
+    /// layer's work: 32 outputs or more of up to 64 rows, or one row elsewhere; `Plan::units_per_token` says
+    /// how many make a token. The results do not
     /// depend on how the work is cut into steps.
     ///
     /// Call it until it answers [`Step::Ready`], take the logits, queue more, and so on.

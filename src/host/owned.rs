@@ -30,26 +30,28 @@ pub enum OpenError {
 /// Bytes that start at a multiple of [`ALIGN`], zeroed; for the memory of engines and tokenizers.
 #[derive(Debug)]
 pub struct AlignedBytes {
-    lines: Box<[Line]>,
+    bytes: Box<[u8]>,
     len: usize,
 }
-
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(C, align(64))]
-struct Line([u8; ALIGN]);
 
 impl AlignedBytes {
     /// `len` bytes.
     pub fn new(len: usize) -> Self {
-        // Zeroed memory comes from the system untouched, so pages that are never used cost nothing.
-        Self { lines: vec![bytemuck::Zeroable::zeroed(); len.div_ceil(ALIGN)].into_boxed_slice(), len }
+        // Zeroed bytes come from the system untouched, so pages that are never used cost nothing. Elements
+        // that are aligned themselves would be written.
+        Self { bytes: vec![0; len.saturating_add(ALIGN)].into_boxed_slice(), len }
     }
 
     /// The bytes.
     pub fn bytes(&mut self) -> &mut [u8] {
-        let bytes: &mut [u8] = bytemuck::must_cast_slice_mut(&mut self.lines);
-        bytes.get_mut(..self.len).unwrap_or_default()
+        aligned(&mut self.bytes, self.len)
     }
+}
+
+/// The first `len` bytes from a multiple of [`ALIGN`] on.
+fn aligned(bytes: &mut [u8], len: usize) -> &mut [u8] {
+    let start = bytes.as_ptr().align_offset(ALIGN);
+    bytes.get_mut(start..).and_then(|bytes| bytes.get_mut(..len)).unwrap_or_default()
 }
 
 /// An engine with everything that it borrows: a mapped file, memory, and a thread pool where the limits
@@ -58,7 +60,7 @@ pub struct OwnedEngine {
     // Fields are dropped in this order: the engine before what it borrows.
     engine: Engine<'static, 'static>,
     _threads: Option<Pinned<ThreadPool>>,
-    _memory: Pinned<[Line]>,
+    _memory: Pinned<[u8]>,
     _file: MappedFile,
     plan: Plan,
 }
@@ -76,11 +78,10 @@ impl OwnedEngine {
         let bytes: &'static [u8] = unsafe { &*core::ptr::from_ref(file.bytes()) };
         let model = Model::open(bytes)?;
         let plan = Plan::new(&model, limits)?;
-        let memory = Pinned::new(AlignedBytes::new(plan.bytes()).lines);
+        let memory = Pinned::new(AlignedBytes::new(plan.bytes()).bytes);
         // SAFETY: as above; the memory is used through this reference alone.
-        let lines: &'static mut [Line] = unsafe { &mut *memory.0.as_ptr() };
-        let bytes = bytemuck::must_cast_slice_mut(lines).get_mut(..plan.bytes()).unwrap_or_default();
-        let mut engine = Engine::new(&model, &plan, bytes)?;
+        let bytes: &'static mut [u8] = unsafe { &mut *memory.0.as_ptr() };
+        let mut engine = Engine::new(&model, &plan, aligned(bytes, plan.bytes()))?;
         let workers = plan.limits().workers;
         let threads = if workers > 1 { Some(Pinned::new(Box::new(ThreadPool::new(workers)?))) } else { None };
         if let Some(threads) = &threads {

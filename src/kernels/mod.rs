@@ -1,78 +1,105 @@
-//! Which instructions the arithmetic runs on, and the floating-point environment that it runs in.
+//! Which instructions the arithmetic runs on, the kernels of each instruction set, and the floating-point
+//! environment.
 //!
-//! Every level gives the same bits; a faster one is only faster.
-
-use core::fmt;
+//! Every level gives the same bits; a faster one is only faster. The generic kernels are the
+//! specification; an instruction set compiles them anew (`shims`) and replaces those that it does better.
+#![allow(unsafe_code)]
 
 pub mod fpenv;
+mod generic;
+mod level;
+mod shims;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
 
-/// The instruction set that the kernels use: made once, by [`Level::detect`] or by name, and passed down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Level {
-    /// Plain Rust, on every machine. It is the specification of the arithmetic.
-    Scalar,
+pub use generic::{CHUNK, Combine, Elements, Inputs, KvSource, KvTile, OUTPUTS, Queries, TILE_TOKENS, attend_scratch};
+pub use level::{Level, UnknownLevel};
+
+use crate::quant::{Form, QuantizeError};
+use crate::tensor::{Dtype, TensorView};
+use level::Isa;
+
+/// Calls a kernel of a level.
+macro_rules! dispatch {
+    ($level:expr, $kernel:ident($($argument:expr),*)) => {
+        match $level.0 {
+            Isa::Scalar => generic::$kernel($($argument),*),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a value of this level exists only where detection found its instructions.
+            Isa::Avx2 => unsafe { x86_64::avx2::$kernel($($argument),*) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Isa::Avx512 => unsafe { x86_64::avx512::$kernel($($argument),*) },
+        }
+    };
 }
 
 impl Level {
-    /// All levels of this build, the slowest first.
-    pub const ALL: &'static [Level] = &[Level::Scalar];
-
-    /// The fastest level that this machine has.
-    pub fn detect() -> Self {
-        Self::Scalar
+    /// Rows of weights times rows of activations: `out[row * OUTPUTS + i]` is row i of the weights times row
+    /// `row` of the inputs.
+    ///
+    /// At most [`OUTPUTS`] rows of weights; `scratch` has [`Level::products_scratch`] elements. `None` on a
+    /// mismatch of form or sizes.
+    pub fn products(
+        self,
+        weights: TensorView<'_>,
+        inputs: &Inputs<'_>,
+        out: &mut [f32],
+        scratch: &mut [f32],
+    ) -> Option<()> {
+        let fits = weights.rows() <= OUTPUTS
+            && weights.cols() == inputs.cols()
+            && crate::quant::form(weights.dtype()) == inputs.form()
+            && inputs.rows().checked_mul(OUTPUTS)? <= out.len()
+            && self.products_scratch(weights.dtype(), weights.cols())? <= scratch.len();
+        if !fits {
+            return None;
+        }
+        dispatch!(self, products(weights, inputs, out, scratch))
     }
 
-    /// The level with this name.
+    /// f32 elements of scratch that [`Level::products`] needs for weights of this type and width.
+    pub fn products_scratch(self, _dtype: Dtype, _cols: usize) -> Option<usize> {
+        Some(0)
+    }
+
+    /// Attention of the query heads of one KV head over positions `0..=position`: `out` is `[group, head_dim]`.
+    ///
+    /// `scratch` has [`attend_scratch`] elements. `None` on a mismatch of sizes or a missing tile. The order of
+    /// all operations is given in `docs/arithmetic.md`.
+    pub fn attend(
+        self,
+        queries: Queries<'_>,
+        source: &impl KvSource,
+        out: &mut [f32],
+        scratch: &mut [f32],
+    ) -> Option<()> {
+        dispatch!(self, attend(queries, source, out, scratch))
+    }
+
+    /// `out = (x * r) * weight` with `r = 1 / sqrt(sum of squares / n + epsilon)`.
+    ///
+    /// `x` and `out` are `[n]`, `weight` is `[n]` little-endian f32 of any alignment. (Zhang and Sennrich,
+    /// "Root Mean Square Layer Normalization", 2019.)
+    pub fn rms_norm(self, x: &[f32], weight: &[u8], epsilon: f32, out: &mut [f32]) {
+        dispatch!(self, rms_norm(x, weight, epsilon, out))
+    }
+
+    /// [`Level::rms_norm`] of `x` in its place.
+    pub fn rms_norm_in_place(self, x: &mut [f32], weight: &[u8], epsilon: f32) {
+        dispatch!(self, rms_norm_in_place(x, weight, epsilon))
+    }
+
+    /// Combines outputs of a linear layer with what is there: both are `[n]`.
+    pub fn combine(self, how: Combine, y: &mut [f32], outputs: &[f32]) {
+        dispatch!(self, combine(how, y, outputs))
+    }
+
+    /// As [`quantize_row`](crate::quant::quantize_row).
     ///
     /// # Errors
-    /// [`UnknownLevel`], which lists the names.
-    pub fn from_name(name: &str) -> Result<Self, UnknownLevel> {
-        Self::ALL.iter().copied().find(|level| level.name() == name).ok_or(UnknownLevel)
-    }
-
-    /// Its name: "scalar".
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Scalar => "scalar",
-        }
-    }
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// No level of this build has the name that was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnknownLevel;
-
-impl fmt::Display for UnknownLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown level; this build has")?;
-        for (i, level) in Level::ALL.iter().enumerate() {
-            f.write_str(if i == 0 { " " } else { ", " })?;
-            f.write_str(level.name())?;
-        }
-        Ok(())
-    }
-}
-
-impl core::error::Error for UnknownLevel {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_and_levels_are_one_to_one() {
-        for &level in Level::ALL {
-            assert_eq!(Level::from_name(level.name()), Ok(level));
-        }
-        assert!(Level::ALL.contains(&Level::detect()));
-        let message = Level::from_name("Scalar").unwrap_err().to_string();
-        assert_eq!(message, "unknown level; this build has scalar");
+    /// As [`quantize_row`](crate::quant::quantize_row).
+    pub fn quantize_row(self, form: Form, x: &[f32], words: &mut [u32]) -> Result<(), QuantizeError> {
+        dispatch!(self, quantize_row(form, x, words))
     }
 }

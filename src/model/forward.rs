@@ -11,15 +11,13 @@ use bytemuck::{Pod, Zeroable};
 use super::Model;
 use super::config::Config;
 use super::stage::{Cursor, Grid, Stage};
-use super::weights::{LayerTensor, ModelTensor, Weights, layer_dtypes, output_dtype};
+use super::weights::{LayerTensor, ModelTensor, Weights, layer_dtypes, matrix_dtypes, output_dtype};
 use crate::cache::{CacheError, KvCache, SeqId};
 use crate::error::Fault;
+use crate::kernels::{Combine, Level, Queries, attend_scratch};
 use crate::mem::{Arena, Matrix, MemoryError};
-use crate::num::{is_finite, silu};
-use crate::ops::{
-    InputForms, InputRows, Queries, attend, attend_scratch, inverse_frequencies, linear, rms_norm, rms_norm_in_place,
-    rotate, rotation,
-};
+use crate::num::is_finite;
+use crate::ops::{InputForms, InputRows, inverse_frequencies, linear, linear_scratch, rotate, rotation};
 use crate::par::{Parallel, TileBody, for_each_tile};
 use crate::quant::dequantize;
 use crate::tensor::TensorView;
@@ -53,6 +51,7 @@ pub(crate) struct Capacity {
     pub(crate) logit_rows: usize,
     pub(crate) context: usize,
     pub(crate) workers: usize,
+    pub(crate) level: Level,
 }
 
 /// The forms in which the inputs of linear layers are wanted.
@@ -69,6 +68,7 @@ struct Forms {
 #[derive(Debug)]
 pub(crate) struct Forward<'m, 'a> {
     config: Config,
+    level: Level,
     weights: Weights<'m, 'a>,
     forms: Forms,
     /// 1 / sqrt(head_dim), rounded once from f64.
@@ -116,9 +116,17 @@ impl<'m, 'a> Forward<'m, 'a> {
         let divisors = weights.model(ModelTensor::RopeDivisors).and_then(|view| view.row(0)).unwrap_or_default();
         let divisors = divisors.as_chunks::<4>().0.iter().map(|&bytes| f32::from_le_bytes(bytes));
         inverse_frequencies(config.rope.base.into(), config.rope.factor.into(), divisors, frequencies);
-        let buffers = Buffers::carve(arena, &config, &forms, capacity)?;
+        let buffers = Buffers::carve(arena, model, &forms, capacity)?;
         let score_scale = (1.0 / libm::sqrt(config.head_dim as f64)) as f32;
-        Ok(Self { config, weights, forms, score_scale, inverse_frequencies: frequencies, buffers })
+        Ok(Self {
+            config,
+            level: capacity.level,
+            weights,
+            forms,
+            score_scale,
+            inverse_frequencies: frequencies,
+            buffers,
+        })
     }
 
     /// The stage after `cursor`.
@@ -219,7 +227,7 @@ impl<'m, 'a> Forward<'m, 'a> {
     /// layer's weights want.
     fn input(&mut self, work: Work<'_>) -> Result<(), Fault> {
         let Cursor { stage, layer } = work.cursor;
-        let (config, forms) = (&self.config, &self.forms);
+        let (config, level, forms) = (&self.config, self.level, &self.forms);
         let norm = |tensor| self.weights.layer(layer, tensor);
         let Buffers { x, input, heads, ffn, scratch, .. } = &mut self.buffers;
         let (source, width, forms, norm) = match stage {
@@ -234,10 +242,10 @@ impl<'m, 'a> Forward<'m, 'a> {
             let row = if stage == Stage::HeadInput { logit_row(work.rows, index) } else { Some(index) };
             let source = row_of(source, row.ok_or(Fault::Internal)?, width).ok_or(Fault::Internal)?;
             let out = tile.row_mut(index).ok_or(Fault::Internal)?;
-            let Some(norm) = norm else { return forms.prepare(source, out) };
+            let Some(norm) = norm else { return forms.prepare(level, source, out) };
             let normed = scratch.get_mut(..width).ok_or(Fault::Internal)?;
-            rms_norm(source, norm.row(0).ok_or(Fault::Internal)?, config.norm_epsilon, normed);
-            forms.prepare(normed, out)
+            level.rms_norm(source, norm.row(0).ok_or(Fault::Internal)?, config.norm_epsilon, normed);
+            forms.prepare(level, normed, out)
         })
     }
 
@@ -251,10 +259,10 @@ impl<'m, 'a> Forward<'m, 'a> {
         ];
         let Buffers { input, input_words, qkv, scratch, .. } = &mut self.buffers;
         let inputs = InputRows::new(input, *input_words, self.config.hidden, self.forms.attention);
-        work.each_tile(qkv, scratch, &|tile, _| {
+        work.each_tile(qkv, scratch, &|tile, scratch| {
             for (first, weights) in parts {
                 let weights = weights.ok_or(Fault::Internal)?;
-                linear(weights, first, &inputs, tile, |y, value| *y = value).ok_or(Fault::Internal)?;
+                linear(self.level, weights, first, &inputs, tile, Combine::Set, scratch).ok_or(Fault::Internal)?;
             }
             Ok(())
         })
@@ -270,7 +278,7 @@ impl<'m, 'a> Forward<'m, 'a> {
             let row = tile.rows().start;
             let rotations = row_of(rotations, row, config.rope.dims).ok_or(Fault::Internal)?;
             let qkv = tile.row_mut(row).ok_or(Fault::Internal)?;
-            rotate_heads(config, norms, rotations, qkv).ok_or(Fault::Internal)
+            rotate_heads(config, self.level, norms, rotations, qkv).ok_or(Fault::Internal)
         })
     }
 
@@ -309,7 +317,7 @@ impl<'m, 'a> Forward<'m, 'a> {
                 scale,
             };
             let out = tile.row_mut(index).ok_or(Fault::Internal)?;
-            attend(queries, &source, out, scratch).ok_or(Fault::Internal)
+            self.level.attend(queries, &source, out, scratch).ok_or(Fault::Internal)
         })
     }
 
@@ -322,7 +330,9 @@ impl<'m, 'a> Forward<'m, 'a> {
         let weights = self.weights.layer(work.cursor.layer, tensor).ok_or(Fault::Internal)?;
         let Buffers { x, input, input_words, scratch, .. } = &mut self.buffers;
         let inputs = InputRows::new(input, *input_words, width, forms);
-        work.each_tile(x, scratch, &|tile, _| linear(weights, 0, &inputs, tile, |x, y| *x += y).ok_or(Fault::Internal))
+        work.each_tile(x, scratch, &|tile, scratch| {
+            linear(self.level, weights, 0, &inputs, tile, Combine::Add, scratch).ok_or(Fault::Internal)
+        })
     }
 
     fn gate_up(&mut self, work: Work<'_>) -> Result<(), Fault> {
@@ -330,9 +340,9 @@ impl<'m, 'a> Forward<'m, 'a> {
         let (gate, up) = (tensor(LayerTensor::Gate)?, tensor(LayerTensor::Up)?);
         let Buffers { input, input_words, ffn, scratch, .. } = &mut self.buffers;
         let inputs = InputRows::new(input, *input_words, self.config.hidden, self.forms.ffn);
-        work.each_tile(ffn, scratch, &|tile, _| {
-            linear(gate, 0, &inputs, tile, |h, gate| *h = silu(gate)).ok_or(Fault::Internal)?;
-            linear(up, 0, &inputs, tile, |h, up| *h *= up).ok_or(Fault::Internal)
+        work.each_tile(ffn, scratch, &|tile, scratch| {
+            linear(self.level, gate, 0, &inputs, tile, Combine::Set, scratch).ok_or(Fault::Internal)?;
+            linear(self.level, up, 0, &inputs, tile, Combine::Gate, scratch).ok_or(Fault::Internal)
         })
     }
 
@@ -340,8 +350,8 @@ impl<'m, 'a> Forward<'m, 'a> {
         let weights = self.weights.output().ok_or(Fault::Internal)?;
         let Buffers { input, input_words, logits, scratch, .. } = &mut self.buffers;
         let inputs = InputRows::new(input, *input_words, self.config.hidden, self.forms.head);
-        work.each_tile(logits, scratch, &|tile, _| {
-            linear(weights, 0, &inputs, tile, |y, value| *y = value).ok_or(Fault::Internal)?;
+        work.each_tile(logits, scratch, &|tile, scratch| {
+            linear(self.level, weights, 0, &inputs, tile, Combine::Set, scratch).ok_or(Fault::Internal)?;
             let mut rows = tile.rows();
             let finite = rows.all(|row| tile.row_mut(row).is_some_and(|logits| logits.iter().all(|&y| is_finite(y))));
             if finite { Ok(()) } else { Err(Fault::NonFinite) }
@@ -389,8 +399,9 @@ impl Forms {
 }
 
 impl<'a> Buffers<'a> {
-    fn carve(arena: &mut Arena<'a>, config: &Config, forms: &Forms, capacity: Capacity) -> Result<Self, MemoryError> {
-        let Capacity { rows, logit_rows, context, workers } = capacity;
+    fn carve(arena: &mut Arena<'a>, model: &Model<'_>, forms: &Forms, capacity: Capacity) -> Result<Self, MemoryError> {
+        let config = model.config();
+        let Capacity { rows, logit_rows, context, workers, .. } = capacity;
         let matrix = |rows: usize, cols: usize| rows.checked_mul(cols).ok_or(MemoryError::TooLarge);
         let words = [
             forms.attention.words(config.hidden),
@@ -402,7 +413,12 @@ impl<'a> Buffers<'a> {
         let words = words.into_iter().try_fold(0, |max, words| words.map(|words| words.max(max)));
         let input_words = words.ok_or(MemoryError::TooLarge)?;
         let attention = attend_scratch(config.group(), config.head_dim, context).ok_or(MemoryError::TooLarge)?;
-        let len = attention.max(config.hidden);
+        let linear = matrix_dtypes(model.gguf()).try_fold(0, |max, (dtype, cols)| {
+            linear_scratch(capacity.level, dtype, rows.min(Grid::MAX_TILE_ROWS), cols).map(|len| len.max(max))
+        });
+        let len = attention.max(config.hidden).max(linear.ok_or(MemoryError::TooLarge)?);
+        // Rows begin at cache lines.
+        let len = len.checked_next_multiple_of(16).ok_or(MemoryError::TooLarge)?;
         Ok(Self {
             x: arena.slice("residual stream", matrix(rows, config.hidden)?)?,
             input: arena.slice("layer inputs", matrix(rows.max(logit_rows), input_words)?)?,
@@ -418,13 +434,19 @@ impl<'a> Buffers<'a> {
 }
 
 /// Norms and rotates the heads of Q and K in one row of `[q, k, v]`.
-fn rotate_heads(config: &Config, norms: [Option<TensorView<'_>>; 2], rotations: &[f32], qkv: &mut [f32]) -> Option<()> {
+fn rotate_heads(
+    config: &Config,
+    level: Level,
+    norms: [Option<TensorView<'_>>; 2],
+    rotations: &[f32],
+    qkv: &mut [f32],
+) -> Option<()> {
     let (q, kv) = qkv.split_at_mut_checked(config.q_width())?;
     let k = kv.get_mut(..config.kv_width())?;
     for (heads, norm) in [q, k].into_iter().zip(norms) {
         for head in heads.chunks_exact_mut(config.head_dim.max(1)) {
             if let Some(norm) = norm {
-                rms_norm_in_place(head, norm.row(0)?, config.norm_epsilon);
+                level.rms_norm_in_place(head, norm.row(0)?, config.norm_epsilon);
             }
             rotate(head, rotations, config.rope.pairs);
         }

@@ -1,5 +1,7 @@
 //! The forward pass as a program: stages, one after the other, each a grid of units of work.
 
+use crate::kernels::OUTPUTS;
+
 /// A step of the forward pass. All its units are done before the next stage begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -80,22 +82,22 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Multiplications in a unit of a linear layer, about: a fraction of a millisecond in plain code.
-    const UNIT: usize = 1 << 18;
-    /// Outputs in a unit come in multiples of this.
-    const OUTPUTS: usize = 32;
+    /// Multiplications that a unit of a linear layer has at least, about, where it can have them.
+    const UNIT: usize = 1 << 16;
+    /// Rows of a batch in a unit: enough to make unpacking the weights cheap, few enough for a bounded unit.
+    pub(crate) const MAX_TILE_ROWS: usize = 64;
 
     /// A unit per row.
     pub(crate) fn by_row(rows: usize, cols: usize) -> Self {
         Self { rows, cols, tile_rows: 1, tile_cols: cols.max(1) }
     }
 
-    /// Units of about the same work for a linear layer with `inputs` inputs: it depends on the shape alone,
-    /// so a budget in units means the same on every machine.
+    /// Units for a linear layer with `inputs` inputs. They depend on the shape alone, so a budget in units
+    /// means the same on every machine.
     pub(crate) fn linear(rows: usize, outputs: usize, inputs: usize) -> Self {
-        let tile_rows = (Self::UNIT / Self::OUTPUTS / inputs.max(1)).clamp(1, rows.max(1));
-        let fitting = Self::UNIT / tile_rows.max(1) / inputs.max(1);
-        let tile_cols = (fitting / Self::OUTPUTS * Self::OUTPUTS).max(Self::OUTPUTS);
+        let tile_rows = rows.clamp(1, Self::MAX_TILE_ROWS);
+        let fitting = (Self::UNIT / tile_rows).checked_div(inputs).unwrap_or(0);
+        let tile_cols = (fitting / OUTPUTS * OUTPUTS).max(OUTPUTS);
         Self { rows, cols: outputs, tile_rows, tile_cols }
     }
 
@@ -127,7 +129,7 @@ mod tests {
         for rows in [1, 2, 7, 64, 512] {
             for (outputs, inputs) in [(32, 64), (1024, 1024), (151_936, 1024), (1024, 3072), (64, 172), (5, 1)] {
                 let grid = Grid::linear(rows, outputs, inputs);
-                assert!(grid.tile_rows * grid.tile_cols * inputs <= Grid::UNIT.max(Grid::OUTPUTS * inputs));
+                assert!(grid.tile_rows * grid.tile_cols * inputs <= Grid::UNIT.max(64 * OUTPUTS * inputs));
                 assert!(grid.units() > 0);
             }
         }

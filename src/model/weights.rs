@@ -202,6 +202,14 @@ pub(super) fn layer_dtypes<'g>(
     })
 }
 
+/// The types and widths of all matrices.
+pub(super) fn matrix_dtypes<'g>(gguf: &'g Gguf<'_>) -> impl Iterator<Item = (Dtype, usize)> + use<'g> {
+    gguf.tensors().filter_map(|info| match info.dims() {
+        &[cols, _, ..] => Some((Dtype::from_ggml(info.ggml_type().number())?, usize::try_from(cols).ok()?)),
+        _ => None,
+    })
+}
+
 /// The type of the output matrix.
 pub(super) fn output_dtype(gguf: &Gguf<'_>) -> Option<Dtype> {
     let info = gguf.tensor("output.weight").or_else(|| gguf.tensor(EMBEDDING))?;

@@ -3,8 +3,11 @@
 //! Q, K and V may be of different formats and share one input, so an input row holds one or more forms, one
 //! after the other, and is prepared once.
 
+use core::ops::Range;
+
 use crate::error::Fault;
-use crate::quant::{ActivationRow, Form, QuantizeError, quantize_row, row_words};
+use crate::kernels::{Inputs, Level};
+use crate::quant::{Form, QuantizeError, row_words};
 use crate::tensor::Dtype;
 
 const FORMS: [Form; 3] = [Form::F32, Form::Q8x32, Form::Q8x256];
@@ -36,12 +39,12 @@ impl InputForms {
     ///
     /// # Errors
     /// [`Fault::NonFinite`] where an integer form meets a value that is not finite.
-    pub fn prepare(self, x: &[f32], words: &mut [u32]) -> Result<(), Fault> {
+    pub fn prepare(self, level: Level, x: &[f32], words: &mut [u32]) -> Result<(), Fault> {
         let mut rest = words;
         for form in self.forms() {
             let len = row_words(form, x.len()).ok_or(Fault::Internal)?;
             let (row, after) = rest.split_at_mut_checked(len).ok_or(Fault::Internal)?;
-            quantize_row(form, x, row).map_err(|error| match error {
+            level.quantize_row(form, x, row).map_err(|error| match error {
                 QuantizeError::NonFinite { .. } => Fault::NonFinite,
                 QuantizeError::Length { .. } => Fault::Internal,
             })?;
@@ -71,17 +74,14 @@ impl<'a> InputRows<'a> {
         Self { words, stride, cols, forms }
     }
 
-    /// One row in the form that weights of this type want; `None` where it was not prepared.
-    #[inline]
-    pub fn row(&self, row: usize, form: Form) -> Option<ActivationRow<'a>> {
-        let mut start = row.checked_mul(self.stride)?;
+    /// Some of the rows in one form; `None` where it was not prepared.
+    pub fn select(&self, rows: Range<usize>, form: Form) -> Option<Inputs<'a>> {
+        let mut start = rows.start.checked_mul(self.stride)?;
         for other in self.forms.forms() {
-            let len = row_words(other, self.cols)?;
             if other == form {
-                let words = self.words.get(start..start.checked_add(len)?)?;
-                return ActivationRow::from_words(form, self.cols, words);
+                return Inputs::new(form, rows.len(), self.cols, self.words.get(start..)?, self.stride);
             }
-            start = start.checked_add(len)?;
+            start = start.checked_add(row_words(other, self.cols)?)?;
         }
         None
     }

@@ -1,28 +1,41 @@
 //! Linear layers, a tile of outputs at a time.
 
 use super::input::InputRows;
+use crate::kernels::{Combine, Level, OUTPUTS};
 use crate::mem::Tile;
-use crate::quant::{dot, form};
-use crate::tensor::TensorView;
+use crate::quant::form;
+use crate::tensor::{Dtype, TensorView};
 
-/// Puts the outputs of `weights`, rows dot inputs, into a tile of a matrix in which they begin at column
-/// `first`: `put(place, output)` stores or combines. Columns of the tile that belong to other weights are
-/// left alone. `None` on a mismatch of sizes.
+/// f32 elements of scratch that [`linear`] needs for tiles of at most `rows` rows.
+pub fn linear_scratch(level: Level, dtype: Dtype, rows: usize, cols: usize) -> Option<usize> {
+    rows.checked_mul(OUTPUTS)?.checked_add(level.products_scratch(dtype, cols)?)
+}
+
+/// Combines the outputs of `weights`, rows times inputs, with a tile of a matrix in which they begin at
+/// column `first`. Columns of the tile that belong to other weights are left alone. `None` on a mismatch of
+/// sizes.
 pub fn linear(
+    level: Level,
     weights: TensorView<'_>,
     first: usize,
     inputs: &InputRows<'_>,
     tile: &mut Tile<'_, f32>,
-    put: impl Fn(&mut f32, f32),
+    how: Combine,
+    scratch: &mut [f32],
 ) -> Option<()> {
-    let (dtype, cols) = (weights.dtype(), tile.cols());
-    let form = form(dtype);
-    for col in cols.start.max(first)..cols.end.min(first.saturating_add(weights.rows())) {
-        let weights = weights.row(col - first)?;
-        for row in tile.rows() {
-            let output = dot(dtype, weights, inputs.row(row, form)?)?;
-            put(tile.row_mut(row)?.get_mut(col - cols.start)?, output);
+    let (rows, cols) = (tile.rows(), tile.cols());
+    let inputs = inputs.select(rows.clone(), form(weights.dtype()))?;
+    let (outputs, scratch) = scratch.split_at_mut_checked(rows.len().checked_mul(OUTPUTS)?)?;
+    let mut col = cols.start.max(first);
+    let end = cols.end.min(first.saturating_add(weights.rows()));
+    while col < end {
+        let count = (end - col).min(OUTPUTS);
+        level.products(weights.slice_rows(col - first, count)?, &inputs, outputs, scratch)?;
+        for (row, outputs) in rows.clone().zip(outputs.chunks_exact(OUTPUTS)) {
+            let y = tile.row_mut(row)?.get_mut(col - cols.start..)?;
+            level.combine(how, y, outputs.get(..count)?);
         }
+        col += count;
     }
     Some(())
 }

@@ -108,7 +108,8 @@ impl Tokenizer<'_, '_> {
                 Algorithm::SentencePiece { .. } => rest.len(),
                 Algorithm::ByteLevel { pre, .. } => (pre.first_word)(rest),
             };
-            let (word, after) = rest.split_at_checked(len).unwrap_or((rest, ""));
+            // At least a byte, so that no pre-tokenizer can keep this loop from ending.
+            let (word, after) = rest.split_at_checked(len.max(1)).unwrap_or((rest, ""));
             match (self.vocab.algorithm, &self.merges) {
                 (Algorithm::ByteLevel { pre, .. }, Some(merges)) => {
                     self.byte_level_word(word, pre, merges, scratch, output)?;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use gleed::token::DecodeOptions;
+
 use crate::{decode, encode, with_tokenizer};
 
 /// The folder of fixtures; `None`, with a note, where it is absent.
@@ -101,6 +103,25 @@ fn phi_3() {
     with_tokenizer(&file, |tokenizer| {
         for (text, pair) in texts.iter().zip(&pairs) {
             assert_eq!(encode(tokenizer, text["text"].as_str().unwrap(), false), ids(&pair["ids"]));
+        }
+    });
+}
+
+/// The prompts of the demonstration model, whose ids SentencePiece itself made.
+#[test]
+fn gleed_tales() {
+    let Some(folder) = shared().map(|shared| shared.join("models/gleed-tales")) else { return };
+    let expected = std::fs::read_to_string(folder.join("EXPECTED.json")).unwrap();
+    let expected: serde_json::Value = serde_json::from_str(&expected).unwrap();
+    let file = std::fs::read(folder.join("gleed-tales-q8_0.gguf")).unwrap();
+    with_tokenizer(&file, |tokenizer| {
+        for entry in expected["greedy"].as_array().unwrap() {
+            let (prompt, wanted) = (entry["prompt"].as_str().unwrap(), ids(&entry["prompt_ids"]));
+            assert_eq!((1, encode(tokenizer, prompt, false).as_slice()), (wanted[0], &wanted[1..]));
+            assert_eq!(decode(tokenizer, &wanted), format!("<s>{prompt}"));
+            let continues = DecodeOptions { render_special: false, starts_text: false };
+            let text = tokenizer.decode(&ids(&entry["ids"]), continues, &mut [0; 9999]).unwrap().to_owned();
+            assert_eq!(text, entry["text"].as_str().unwrap());
         }
     });
 }

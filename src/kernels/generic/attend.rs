@@ -60,7 +60,13 @@ pub struct Queries<'q> {
 ///
 /// `scratch` has [`attend_scratch`] elements. `None` on a mismatch of sizes or a missing tile. The order of
 /// all operations is given in `docs/arithmetic.md`.
-pub fn attend(queries: Queries<'_>, source: &impl KvSource, out: &mut [f32], scratch: &mut [f32]) -> Option<()> {
+#[inline(always)]
+pub(in crate::kernels) fn attend(
+    queries: Queries<'_>,
+    source: &impl KvSource,
+    out: &mut [f32],
+    scratch: &mut [f32],
+) -> Option<()> {
     let head_dim = queries.head_dim.max(1);
     let group = (queries.q.len() / head_dim).max(1);
     let chunks = queries.position / CHUNK + 1;
@@ -82,6 +88,7 @@ pub fn attend(queries: Queries<'_>, source: &impl KvSource, out: &mut [f32], scr
 }
 
 /// The scores of a chunk: `scores[query][position]`.
+#[inline(always)]
 fn chunk_scores(
     queries: &Queries<'_>,
     source: &impl KvSource,
@@ -104,7 +111,7 @@ fn chunk_scores(
 }
 
 /// 16 sums over the head dimension in increasing order.
-#[inline]
+#[inline(always)]
 fn tile_scores<T: Copy>(q: &[f32], k: &[T], load: impl Fn(T) -> f32) -> [f32; TILE_TOKENS] {
     let mut sums = [0.0_f32; TILE_TOKENS];
     let (columns, _) = k.as_chunks::<TILE_TOKENS>();
@@ -117,6 +124,7 @@ fn tile_scores<T: Copy>(q: &[f32], k: &[T], load: impl Fn(T) -> f32) -> [f32; TI
 }
 
 /// Turns scores into exponentials below the chunk's maximum; `partials[query]` = maximum, sum, values.
+#[inline(always)]
 fn chunk_weights(visible: usize, scores: &mut [f32], partials: &mut [f32], width: usize) {
     for (scores, partial) in scores.chunks_exact_mut(CHUNK).zip(partials.chunks_exact_mut(width.max(1))) {
         let scores = scores.get_mut(..visible).unwrap_or_default();
@@ -135,6 +143,7 @@ fn chunk_weights(visible: usize, scores: &mut [f32], partials: &mut [f32], width
 }
 
 /// The values of a chunk, each times its weight, in increasing order of the position.
+#[inline(always)]
 fn chunk_values(
     queries: &Queries<'_>,
     source: &impl KvSource,
@@ -162,7 +171,7 @@ fn chunk_values(
 }
 
 /// Adds at most 16 rows of V, each times its weight, in increasing order of the position.
-#[inline]
+#[inline(always)]
 fn add_values<T: Copy>(weights: &[f32], v: &[T], values: &mut [f32], load: impl Fn(T) -> f32) {
     for (&weight, row) in weights.iter().zip(v.chunks_exact(values.len().max(1))) {
         for (value, &v) in values.iter_mut().zip(row) {
@@ -172,6 +181,7 @@ fn add_values<T: Copy>(weights: &[f32], v: &[T], values: &mut [f32], load: impl 
 }
 
 /// Merges the chunks of one query in increasing order.
+#[inline(always)]
 fn merge<'p>(partials: impl Iterator<Item = &'p [f32]> + Clone, out: &mut [f32]) -> Option<()> {
     let mut max = f32::NEG_INFINITY;
     for partial in partials.clone() {

@@ -6,7 +6,8 @@ use crate::num::{sqrt, sum_lanes};
 ///
 /// `x` and `out` are `[n]`, `weight` is `[n]` little-endian f32 of any alignment. (Zhang and Sennrich,
 /// "Root Mean Square Layer Normalization", 2019.)
-pub fn rms_norm(x: &[f32], weight: &[u8], epsilon: f32, out: &mut [f32]) {
+#[inline(always)]
+pub(in crate::kernels) fn rms_norm(x: &[f32], weight: &[u8], epsilon: f32, out: &mut [f32]) {
     let r = inverse_rms(x, epsilon);
     let (weight, _) = weight.as_chunks::<4>();
     for ((out, &x), &weight) in out.iter_mut().zip(x).zip(weight) {
@@ -15,7 +16,8 @@ pub fn rms_norm(x: &[f32], weight: &[u8], epsilon: f32, out: &mut [f32]) {
 }
 
 /// [`rms_norm`] of `x` in its place.
-pub fn rms_norm_in_place(x: &mut [f32], weight: &[u8], epsilon: f32) {
+#[inline(always)]
+pub(in crate::kernels) fn rms_norm_in_place(x: &mut [f32], weight: &[u8], epsilon: f32) {
     let r = inverse_rms(x, epsilon);
     let (weight, _) = weight.as_chunks::<4>();
     for (x, &weight) in x.iter_mut().zip(weight) {
@@ -23,6 +25,7 @@ pub fn rms_norm_in_place(x: &mut [f32], weight: &[u8], epsilon: f32) {
     }
 }
 
+#[inline(always)]
 fn inverse_rms(x: &[f32], epsilon: f32) -> f32 {
     let mean = sum_lanes(x, x, |a, b| a * b) / x.len() as f32;
     1.0 / sqrt(mean + epsilon)

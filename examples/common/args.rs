@@ -1,0 +1,106 @@
+//! Flags that several examples have.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gleed::kernels::Level;
+use gleed::sample::SamplerParams;
+use gleed::{KvKind, KvType, Limits};
+
+#[derive(Args)]
+pub(crate) struct ModelArgs {
+    /// The model, a GGUF file [default: the demo model, which is part of this program]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+}
+
+/// How keys and values are kept, and who computes.
+#[derive(Args)]
+pub(crate) struct EngineArgs {
+    /// How keys and values are kept: off, basic or paged
+    #[arg(long, value_name = "KIND", num_args = 0..=1, default_value = "paged", default_missing_value = "paged",
+          value_parser = KvKind::from_name)]
+    pub(crate) kv: KvKind,
+
+    /// Their element type: f32 or f16
+    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = KvType::from_name)]
+    pub(crate) kv_type: KvType,
+
+    /// Threads that compute; the results do not depend on it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) threads: usize,
+
+    /// The instruction set that the kernels use [default: the best that this machine has]
+    #[arg(long, value_name = "NAME", value_parser = Level::from_name)]
+    pub(crate) level: Option<Level>,
+}
+
+impl EngineArgs {
+    /// Limits for one sequence.
+    pub(crate) fn limits(&self, context: usize) -> Limits {
+        let level = self.level.unwrap_or_else(Level::detect);
+        Limits { context, kv_kind: self.kv, kv_type: self.kv_type, workers: self.threads, level, ..Limits::default() }
+    }
+}
+
+/// How tokens are chosen.
+#[derive(Args)]
+pub(crate) struct SampleArgs {
+    /// Temperature; 0 takes the most probable token each time [default: 0.6 for the demo model, 0.7 for others]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    pub(crate) temp: Option<f32>,
+
+    /// Draw from the K most probable tokens only; 0 for all
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    top_k: usize,
+
+    /// Draw from the most probable tokens that together have this probability
+    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
+    top_p: f32,
+
+    /// Draw from tokens that are at least P times as probable as the most probable one
+    #[arg(long, value_name = "P", default_value_t = 0.05, allow_negative_numbers = true)]
+    min_p: f32,
+
+    /// Makes repeated tokens less probable: divides their logits; 1 does nothing
+    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
+    repetition_penalty: f32,
+
+    /// Taken off the logit of a token for each time that it was repeated
+    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
+    frequency_penalty: f32,
+
+    /// Taken off the logits of repeated tokens once
+    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
+    presence_penalty: f32,
+
+    /// How many of the last tokens the penalties look at
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    penalty_window: usize,
+
+    /// Starts the random numbers: the same seed gives the same text, on every machine
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+}
+
+impl SampleArgs {
+    pub(crate) fn params(&self, demo: bool) -> SamplerParams {
+        SamplerParams {
+            temperature: self.temp.unwrap_or(if demo { 0.6 } else { 0.7 }),
+            top_k: self.top_k,
+            top_p: self.top_p,
+            min_p: self.min_p,
+            repetition_penalty: self.repetition_penalty,
+            frequency_penalty: self.frequency_penalty,
+            presence_penalty: self.presence_penalty,
+            penalty_window: self.penalty_window,
+            seed: self.seed,
+        }
+    }
+}
+
+/// Ids separated by commas or white space.
+pub(crate) fn parse_ids(text: &str) -> Result<Vec<u32>, String> {
+    let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
+    words.map(|word| word.parse().map_err(|_| format!("{word:?} is no token id"))).collect()
+}

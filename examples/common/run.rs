@@ -1,0 +1,61 @@
+//! Running a prompt in steps, so that Ctrl-C works and a bar can move.
+
+use std::time::{Duration, Instant};
+
+use gleed::{Engine, Logits, Plan, SeqId, Step};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::{Result, interrupt};
+
+/// Appends `tokens` to a sequence: whether it came to the end. After Ctrl-C the sequence is as before. On a terminal
+/// a bar shows up where it takes long.
+pub(crate) fn advance(engine: &mut Engine<'_, '_>, plan: &Plan, seq: SeqId, tokens: &[u32]) -> Result<bool> {
+    let start = engine.seq_len(seq)?;
+    engine.queue(seq, start, tokens, Logits::Last)?;
+    let mut bar = LazyBar::new(tokens.len());
+    loop {
+        if interrupt::take() {
+            engine.cancel(seq)?;
+            engine.rewind(seq, start)?;
+            return Ok(false);
+        }
+        match engine.step(plan.units_per_token())? {
+            Step::Yielded => bar.set(engine.seq_len(seq)? - start),
+            Step::Ready | Step::Idle => return Ok(true),
+        }
+    }
+}
+
+/// A bar on standard error that is not there for short work.
+struct LazyBar {
+    started: Instant,
+    tokens: usize,
+    bar: Option<ProgressBar>,
+}
+
+impl LazyBar {
+    fn new(tokens: usize) -> Self {
+        Self { started: Instant::now(), tokens, bar: None }
+    }
+
+    fn set(&mut self, done: usize) {
+        if self.started.elapsed() < Duration::from_millis(500) {
+            return;
+        }
+        let style = || ProgressStyle::with_template("prompt {bar:32} {pos}/{len} tokens, {eta} left");
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = ProgressBar::with_draw_target(Some(self.tokens as u64), ProgressDrawTarget::stderr());
+            bar.with_style(style().unwrap_or_else(|_| ProgressStyle::default_bar()))
+                .with_elapsed(self.started.elapsed())
+        });
+        bar.set_position(done as u64);
+    }
+}
+
+impl Drop for LazyBar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Text to ids and back, with buffers of the right size.
+
+use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, TokenError, Tokenizer};
+
+/// The ids of `text` and nothing else.
+pub(crate) fn encode(
+    tokenizer: &Tokenizer<'_, '_>,
+    text: &str,
+    options: EncodeOptions,
+) -> Result<Vec<u32>, TokenError> {
+    let mut scratch = vec![0; tokenizer.scratch_len(text.len())];
+    // Enough for ordinary text; otherwise the error says how much it needs.
+    let mut ids = vec![0; text.len() + 3];
+    let mut encoded = tokenizer.encode(text, options, &mut scratch, &mut ids);
+    if let Err(TokenError::OutputTooSmall { needed, .. }) = encoded {
+        ids.resize(needed, 0);
+        encoded = tokenizer.encode(text, options, &mut scratch, &mut ids);
+    }
+    ids.truncate(encoded?);
+    Ok(ids)
+}
+
+/// The ids of a prompt: BOS in front where the model wants it, names of special tokens in the text parsed.
+pub(crate) fn encode_prompt(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result<Vec<u32>, TokenError> {
+    let mut ids = encode(tokenizer, text, EncodeOptions { add_special: false, parse_special: true })?;
+    let bos = tokenizer.vocab().bos().filter(|_| tokenizer.vocab().adds_bos());
+    if let Some(bos) = bos.filter(|bos| ids.first() != Some(bos)) {
+        ids.insert(0, bos);
+    }
+    Ok(ids)
+}
+
+/// The text of one token by itself, for tables.
+pub(crate) fn piece(tokenizer: &Tokenizer<'_, '_>, id: u32) -> String {
+    let mut out = vec![0; tokenizer.max_push()];
+    let len = tokenizer.piece(id, &mut out).unwrap_or(0);
+    String::from_utf8_lossy(&out[..len]).into_owned()
+}
+
+/// Ids that become text, complete characters only.
+pub(crate) struct Stream<'t, 'm, 'a> {
+    tokenizer: &'t Tokenizer<'m, 'a>,
+    state: Detokenizer,
+    buffer: Vec<u8>,
+}
+
+impl<'t, 'm, 'a> Stream<'t, 'm, 'a> {
+    /// At the start of a text that continues another one.
+    pub(crate) fn new(tokenizer: &'t Tokenizer<'m, 'a>) -> Self {
+        let options = DecodeOptions { render_special: false, starts_text: false };
+        Self { tokenizer, state: Detokenizer::new(tokenizer, options), buffer: vec![0; tokenizer.max_push()] }
+    }
+
+    /// The text that `id` completes. A model may have more ids than its vocabulary; those have no text.
+    pub(crate) fn push(&mut self, id: u32) -> &str {
+        self.state.push(self.tokenizer, id, &mut self.buffer).unwrap_or_default()
+    }
+
+    /// U+FFFD where the text breaks off within a character.
+    pub(crate) fn finish(&mut self) -> &'static str {
+        self.state.finish()
+    }
+}

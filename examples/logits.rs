@@ -1,0 +1,84 @@
+//! Writes the logits of every row to a file and prints their hash.
+//!
+//! ```text
+//! cargo run --release --example logits -- --model model.gguf --ids 1,2,3 --out logits.bin
+//! ```
+//!
+//! The file is raw little-endian f32, `[rows, vocab]`; the hash is XXH64 of these bytes. It depends on the model, the
+//! ids and `--kv-type`, and on nothing else: not on `--kv`, `--chunk`, `--threads` or `--level`.
+
+mod common;
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use common::args::{EngineArgs, ModelArgs, parse_ids};
+use common::{ModelFile, Result};
+use gleed::host::{AlignedBytes, ThreadPool};
+use gleed::num::Xxh64;
+use gleed::{Engine, Limits, Model, Plan};
+
+/// Writes the logits of every token and prints their hash.
+#[derive(Parser)]
+#[command(name = "logits")]
+struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    engine: EngineArgs,
+
+    /// The tokens, taken as they are
+    #[arg(long, value_name = "1,2,3", value_parser = parse_ids)]
+    ids: std::vec::Vec<u32>,
+
+    /// Tokens per call and rows per batch
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    chunk: usize,
+
+    /// The file to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+fn main() -> ExitCode {
+    common::exit(logits(&Args::parse()))
+}
+
+fn logits(args: &Args) -> Result<ExitCode> {
+    let file = ModelFile::open(args.model.model.as_deref())?;
+    let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
+    let (tokens, room) = (args.ids.len(), model.config().context);
+    if tokens > room {
+        return Err(format!("{tokens} ids were given, the model's context is {room}").into());
+    } else if tokens == 0 || args.chunk == 0 {
+        return Err("--ids and --chunk must have at least 1 token".into());
+    }
+    let rows = args.chunk.min(tokens);
+    let plan = Plan::new(&model, &Limits { rows, logit_rows: rows, ..args.engine.limits(tokens) })?;
+    let pool = ThreadPool::new(args.engine.threads)?;
+    let mut memory = AlignedBytes::new(plan.bytes());
+    let mut engine = Engine::new(&model, &plan, memory.bytes())?;
+    engine.set_parallel(&pool);
+
+    let out_error = |error: io::Error| format!("{}: {error}", args.out.display());
+    let mut out = BufWriter::new(File::create(&args.out).map_err(out_error)?);
+    let mut hash = Xxh64::new();
+    let sequence = engine.open()?;
+    for chunk in args.ids.chunks(rows) {
+        let mut written = Ok(());
+        engine.prefill_rows(sequence, chunk, |_, logits| {
+            let bytes: Vec<u8> = logits.iter().flat_map(|logit| logit.to_le_bytes()).collect();
+            hash.update(&bytes);
+            if written.is_ok() {
+                written = out.write_all(&bytes);
+            }
+        })?;
+        written.map_err(out_error)?;
+    }
+    out.flush().map_err(out_error)?;
+    writeln!(io::stdout(), "{:016x}", hash.finish())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,81 @@
+//! The first thing to read for whoever builds Gleed into a program: a model, its engine and its tokenizer in memory
+//! that is laid out when the program is linked. Nothing here allocates, and nothing of Gleed does.
+//!
+//! ```text
+//! cargo run --release --example static_arena
+//! ```
+//!
+//! On a microcontroller the model lies in flash and the arena in RAM, and `print!` writes to a serial port; the rest
+//! stays as it is. It needs no feature of Gleed: `--no-default-features` will do.
+
+use std::error::Error;
+use std::io::Write;
+use std::sync::Mutex;
+
+use gleed::sample::{Sampler, SamplerParams, scratch_len};
+use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, Tokenizer};
+use gleed::{Engine, Limits, Model, Plan};
+
+/// The model: any bytes of a GGUF file. They are used where they are and never copied.
+static MODEL: &[u8] = include_bytes!("assets/gleed-tales-q8_0.gguf");
+
+/// Memory that is aligned as Gleed wants it.
+#[repr(C, align(64))]
+struct Aligned<const N: usize>([u8; N]);
+
+// `inspect --context 256 --rows 16 --emit-header` prints the engine's size, and `inspect` that of the tokenizer's
+// tables. The others follow from the model's vocabulary and from the longest prompt.
+static ENGINE: Mutex<Aligned<700_000>> = Mutex::new(Aligned([0; 700_000]));
+static TABLES: Mutex<Aligned<16_384>> = Mutex::new(Aligned([0; 16_384]));
+static SAMPLING: Mutex<[u64; scratch_len(1024)]> = Mutex::new([0; scratch_len(1024)]);
+static ENCODING: Mutex<[u32; 2000]> = Mutex::new([0; 2000]);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut engine_memory = ENGINE.lock()?;
+    let mut tables = TABLES.lock()?;
+    let mut sampling = SAMPLING.lock()?;
+    let mut encoding = ENCODING.lock()?;
+
+    // Check the file, and say what the engine must be able to hold.
+    let model = Model::open(MODEL)?;
+    let limits = Limits { context: 256, rows: 16, ..Limits::default() };
+    let plan = Plan::new(&model, &limits)?;
+    println!("engine: {} of {} bytes", plan.bytes(), engine_memory.0.len());
+    println!("tokenizer: {} of {} bytes\n", Tokenizer::plan(model.gguf())?, tables.0.len());
+
+    // Both refuse memory that is too small, and say how much they need.
+    let mut engine = Engine::new(&model, &plan, &mut engine_memory.0)?;
+    let tokenizer = Tokenizer::new(model.gguf(), &mut tables.0)?;
+    let mut sampler = Sampler::new(SamplerParams { temperature: 0.6, seed: 1, ..SamplerParams::default() })?;
+
+    // Text becomes tokens, BOS in front, in a buffer of ours.
+    let text = "Once upon a time";
+    let mut tokens = [0; 32];
+    let options = EncodeOptions { add_special: true, parse_special: false };
+    let count = tokenizer.encode(text, options, &mut *encoding, &mut tokens)?;
+    let prompt = tokens.get(..count).unwrap_or_default();
+
+    // The prompt goes into a sequence, and its last row gives the logits of the next token.
+    let sequence = engine.open()?;
+    let mut logits = engine.prefill(sequence, prompt)?;
+
+    // Each token is chosen from the logits, written, and fed back.
+    print!("{text}");
+    let mut detokenizer = Detokenizer::new(&tokenizer, DecodeOptions { starts_text: false, ..Default::default() });
+    let mut bytes = [0; 64];
+    loop {
+        let token = sampler.sample(logits, &mut *sampling)?.token;
+        if tokenizer.is_end(token) {
+            break;
+        }
+        print!("{}", detokenizer.push(&tokenizer, token, &mut bytes)?);
+        std::io::stdout().flush()?;
+        // A full context is an ordinary answer, and the engine can go on with other sequences.
+        if engine.can_extend(sequence, 1).is_err() {
+            break;
+        }
+        logits = engine.decode_step(sequence, token)?;
+    }
+    println!("{}", detokenizer.finish());
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! Text to token ids and back.
+//!
+//! ```text
+//! printf 'Hello world' | cargo run --release --example tokenize -- --model model.gguf
+//! echo '9906 1917' | cargo run --release --example tokenize -- --model model.gguf --decode
+//! ```
+//!
+//! All of standard input is the text, line ends included. With `--batch` each line is a JSON string (with `--decode`
+//! a JSON array of ids) of its own. A file that holds nothing but a vocabulary will do.
+
+mod common;
+
+use std::io::{self, BufRead, BufWriter, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use common::args::{ModelArgs, parse_ids};
+use common::{ModelFile, Result, text};
+use gguf_rs_lite::Gguf;
+use gleed::host::AlignedBytes;
+use gleed::token::{DecodeOptions, EncodeOptions, Tokenizer};
+
+/// Turns text from standard input into token ids.
+#[derive(Parser)]
+#[command(name = "tokenize")]
+struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+
+    /// Names of special tokens in the text are these tokens; with --decode: write their names
+    #[arg(long)]
+    parse_special: bool,
+
+    /// Put BOS before and EOS after the text where the model wants it; with --decode: leave them out
+    #[arg(long)]
+    add_special: bool,
+
+    /// The other way round: ids, separated by blanks or commas, into text
+    #[arg(long)]
+    decode: bool,
+
+    /// A JSON string per line in, a JSON array per line out; with --decode the other way round
+    #[arg(long)]
+    batch: bool,
+}
+
+fn main() -> ExitCode {
+    common::exit(tokenize(&Args::parse()))
+}
+
+fn tokenize(args: &Args) -> Result<ExitCode> {
+    let file = ModelFile::open(args.model.model.as_deref())?;
+    let gguf = Gguf::parse(file.bytes()).map_err(|error| file.error(error))?;
+    let mut memory = AlignedBytes::new(Tokenizer::plan(&gguf).map_err(|error| file.error(error))?);
+    let tokenizer = Tokenizer::new(&gguf, memory.bytes()).map_err(|error| file.error(error))?;
+    let (input, mut output) = (io::stdin().lock(), BufWriter::new(io::stdout().lock()));
+    if args.batch {
+        for (line, number) in input.lines().zip(1..) {
+            let answer = batch_line(&tokenizer, args, &line?).map_err(|error| format!("line {number}: {error}"))?;
+            writeln!(output, "{answer}")?;
+        }
+    } else {
+        let text = io::read_to_string(input)?;
+        if args.decode {
+            write!(output, "{}", decode(&tokenizer, args, &parse_ids(&text)?)?)?;
+        } else {
+            let ids: Vec<String> = encode(&tokenizer, args, &text)?.iter().map(u32::to_string).collect();
+            writeln!(output, "{}", ids.join(" "))?;
+        }
+    }
+    output.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn batch_line(tokenizer: &Tokenizer<'_, '_>, args: &Args, line: &str) -> Result<serde_json::Value> {
+    Ok(if args.decode {
+        let ids: Vec<u32> = serde_json::from_str(line)?;
+        decode(tokenizer, args, &ids)?.into()
+    } else {
+        let text: String = serde_json::from_str(line)?;
+        encode(tokenizer, args, &text)?.into()
+    })
+}
+
+fn encode(tokenizer: &Tokenizer<'_, '_>, args: &Args, text: &str) -> Result<Vec<u32>> {
+    let options = EncodeOptions { add_special: args.add_special, parse_special: args.parse_special };
+    Ok(text::encode(tokenizer, text, options)?)
+}
+
+fn decode(tokenizer: &Tokenizer<'_, '_>, args: &Args, mut ids: &[u32]) -> Result<String> {
+    let vocab = tokenizer.vocab();
+    if args.add_special && vocab.adds_bos() {
+        ids = ids.split_first().filter(|(first, _)| Some(**first) == vocab.bos()).map_or(ids, |(_, rest)| rest);
+    }
+    if args.add_special && vocab.adds_eos() {
+        ids = ids.split_last().filter(|(last, _)| Some(**last) == vocab.eos()).map_or(ids, |(_, rest)| rest);
+    }
+    let options = DecodeOptions { render_special: args.parse_special, starts_text: true };
+    let mut out = vec![0; ids.len().saturating_mul(tokenizer.max_push()).saturating_add(3)];
+    Ok(tokenizer.decode(ids, options, &mut out)?.to_owned())
+}

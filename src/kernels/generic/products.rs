@@ -1,0 +1,72 @@
+//! Rows of weights times rows of activations.
+
+use crate::quant::{ActivationRow, Form, dot, row_words};
+use crate::tensor::TensorView;
+
+/// The most rows of weights in one call of a kernel, and the distance of its rows of results.
+pub const OUTPUTS: usize = 32;
+
+/// Rows of activations in one form.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    form: Form,
+    cols: usize,
+    rows: usize,
+    words: &'a [u32],
+    /// Words from one row to the next.
+    stride: usize,
+    /// Words of a row.
+    len: usize,
+}
+
+impl<'a> Inputs<'a> {
+    /// `rows` rows of `cols` activations that [`quantize_row`](crate::quant::quantize_row) stored in
+    /// `words`, `stride` words apart; `None` where they do not lie in it.
+    pub fn new(form: Form, rows: usize, cols: usize, words: &'a [u32], stride: usize) -> Option<Self> {
+        let len = row_words(form, cols)?;
+        let end = rows.checked_sub(1)?.checked_mul(stride)?.checked_add(len)?;
+        (len <= stride && end <= words.len()).then_some(Self { form, cols, rows, words, stride, len })
+    }
+
+    /// The form.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// The number of rows, at least 1.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Activations per row.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// A row; `None` past the last one.
+    #[inline]
+    pub fn row(&self, row: usize) -> Option<ActivationRow<'a>> {
+        if row >= self.rows {
+            return None;
+        }
+        let start = row.checked_mul(self.stride)?;
+        ActivationRow::from_words(self.form, self.cols, self.words.get(start..start.checked_add(self.len)?)?)
+    }
+}
+
+/// `out[row * OUTPUTS + i]` = row i of the weights times row `row` of the inputs.
+#[inline(always)]
+pub(in crate::kernels) fn products(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+    _scratch: &mut [f32],
+) -> Option<()> {
+    for i in 0..weights.rows() {
+        let weights_row = weights.row(i)?;
+        for (row, out) in (0..inputs.rows()).zip(out.chunks_exact_mut(OUTPUTS)) {
+            *out.get_mut(i)? = dot(weights.dtype(), weights_row, inputs.row(row)?)?;
+        }
+    }
+    Some(())
+}

@@ -1,0 +1,126 @@
+//! The instruction sets, and which of them a machine has.
+
+use core::fmt;
+
+/// The instruction set that the kernels use: made once, by [`Level::detect`] or by name, and passed down.
+///
+/// A value is a proof that the machine has the instructions: there is no other way to get one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Level(pub(super) Isa);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Isa {
+    Scalar,
+    /// AVX2, F16C.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// AVX-512 F, BW, VL, VNNI.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+/// All levels of this build, the slowest first.
+const ISAS: &[(Isa, &str)] = &[
+    (Isa::Scalar, "scalar"),
+    #[cfg(target_arch = "x86_64")]
+    (Isa::Avx2, "avx2"),
+    #[cfg(target_arch = "x86_64")]
+    (Isa::Avx512, "avx512"),
+];
+
+impl Level {
+    /// Plain Rust, on every machine. It is the specification of the arithmetic.
+    pub const SCALAR: Self = Self(Isa::Scalar);
+
+    /// The levels that this machine has, the slowest first.
+    pub fn available() -> impl DoubleEndedIterator<Item = Self> {
+        ISAS.iter().filter(|(isa, _)| isa.is_available()).map(|&(isa, _)| Self(isa))
+    }
+
+    /// The fastest level that this machine has.
+    pub fn detect() -> Self {
+        Self::available().next_back().unwrap_or(Self::SCALAR)
+    }
+
+    /// The level with this name, if this machine has it.
+    ///
+    /// # Errors
+    /// [`UnknownLevel`], which lists the names.
+    pub fn from_name(name: &str) -> Result<Self, UnknownLevel> {
+        Self::available().find(|level| level.name() == name).ok_or(UnknownLevel)
+    }
+
+    /// Its name: "scalar" for example.
+    pub fn name(self) -> &'static str {
+        ISAS.iter().find(|(isa, _)| *isa == self.0).map_or("", |&(_, name)| name)
+    }
+}
+
+impl Isa {
+    fn is_available(self) -> bool {
+        match self {
+            Self::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => super::x86_64::has_avx2(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => super::x86_64::has_avx512(),
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Debug for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Level({})", self.name())
+    }
+}
+
+/// No level of this machine has the name that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownLevel;
+
+impl fmt::Display for UnknownLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown level; this machine has")?;
+        for (i, level) in Level::available().enumerate() {
+            f.write_str(if i == 0 { " " } else { ", " })?;
+            f.write_str(level.name())?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for UnknownLevel {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_levels_are_one_to_one() {
+        for level in Level::available() {
+            assert_eq!(Level::from_name(level.name()), Ok(level));
+        }
+        assert_eq!(Level::available().next(), Some(Level::SCALAR));
+        assert_eq!(Level::available().last(), Some(Level::detect()));
+        let message = Level::from_name("Scalar").unwrap_err().to_string();
+        assert!(message.starts_with("unknown level; this machine has scalar"), "{message}");
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn detection_agrees_with_the_standard_library() {
+        let has = |name: &str| Level::from_name(name).is_ok();
+        assert_eq!(has("avx2"), std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("f16c"));
+        let avx512 = std::is_x86_feature_detected!("avx512f")
+            && std::is_x86_feature_detected!("avx512bw")
+            && std::is_x86_feature_detected!("avx512vl")
+            && std::is_x86_feature_detected!("avx512vnni");
+        assert_eq!(has("avx512"), avx512);
+    }
+}

@@ -1,0 +1,49 @@
+//! CPUID and XCR0: what the processor has and the operating system saves.
+
+use core::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
+
+/// AVX2 and F16C, with registers of 256 bits saved.
+pub(in crate::kernels) fn has_avx2() -> bool {
+    const F16C: u32 = 1 << 29;
+    const AVX2: u32 = 1 << 5;
+    saved(0x6) && leaf_1() & F16C != 0 && leaf_7().0 & AVX2 != 0
+}
+
+/// AVX-512 F, BW, VL and VNNI beside AVX2 and F16C, with registers of 512 bits and masks saved.
+pub(in crate::kernels) fn has_avx512() -> bool {
+    const F: u32 = 1 << 16;
+    const BW: u32 = 1 << 30;
+    const VL: u32 = 1 << 31;
+    const VNNI: u32 = 1 << 11;
+    let (ebx, ecx) = leaf_7();
+    has_avx2() && saved(0xe6) && ebx & (F | BW | VL) == F | BW | VL && ecx & VNNI != 0
+}
+
+/// Whether the system saves these parts of the processor's state.
+fn saved(mask: u64) -> bool {
+    const OSXSAVE: u32 = 1 << 27;
+    if leaf_1() & OSXSAVE == 0 {
+        return false;
+    }
+    #[target_feature(enable = "xsave")]
+    fn control_register() -> u64 {
+        // SAFETY: register 0 exists on every processor that has the instruction.
+        unsafe { _xgetbv(0) }
+    }
+    // SAFETY: OSXSAVE says that the processor has the instruction and the system allows it.
+    (unsafe { control_register() }) & mask == mask
+}
+
+/// ECX of leaf 1.
+fn leaf_1() -> u32 {
+    __cpuid(1).ecx
+}
+
+/// EBX and ECX of leaf 7, where there is one.
+fn leaf_7() -> (u32, u32) {
+    if __cpuid(0).eax < 7 {
+        return (0, 0);
+    }
+    let leaf = __cpuid_count(7, 0);
+    (leaf.ebx, leaf.ecx)
+}

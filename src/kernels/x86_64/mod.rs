@@ -1,0 +1,7 @@
+//! x86-64.
+
+pub(super) mod avx2;
+pub(super) mod avx512;
+mod detect;
+
+pub(super) use detect::{has_avx2, has_avx512};

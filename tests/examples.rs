@@ -1,0 +1,388 @@
+//! The examples, run as a user runs them. `cargo test` builds them; before `cargo test --test examples`,
+//! `cargo build --examples` does.
+
+mod common;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use common::fixtures::{ids, parse_json};
+use common::{Memory, argmax, shared_file};
+use gleed::num::Xxh64;
+use gleed::token::{DecodeOptions, EncodeOptions, Tokenizer};
+use gleed::{Engine, KvType, Limits, Model, Plan};
+
+const DEMO: &[u8] = include_bytes!("../examples/assets/gleed-tales-q8_0.gguf");
+
+struct Run {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Run {
+    /// Standard output of a run that succeeded.
+    fn ok(self) -> String {
+        assert_eq!(self.code, Some(0), "{}", self.err);
+        self.out
+    }
+}
+
+fn start(example: &str, args: &[&str]) -> Child {
+    // This test is `target/PROFILE/deps/examples-HASH`.
+    let folder = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples");
+    let program = folder.join(format!("{example}{}", std::env::consts::EXE_SUFFIX));
+    let pipes = [Stdio::piped(), Stdio::piped(), Stdio::piped()];
+    let [stdin, stdout, stderr] = pipes;
+    Command::new(&program)
+        .args(args)
+        .stdin(stdin)
+        .stdout(stdout)
+        .stderr(stderr)
+        .spawn()
+        .unwrap_or_else(|error| panic!("{}: {error}; `cargo build --examples` makes it", program.display()))
+}
+
+fn run_with_input(example: &str, args: &[&str], input: &[u8]) -> Run {
+    let mut child = start(example, args);
+    // A program that refuses its arguments does not read.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
+    Run { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+fn run(example: &str, args: &[&str]) -> Run {
+    run_with_input(example, args, b"")
+}
+
+/// A file of this name for one test.
+fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+fn scratch_with(name: &str, bytes: &[u8]) -> String {
+    let path = scratch(name);
+    std::fs::write(&path, bytes).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn shared_path(path: &str) -> Option<String> {
+    shared_file(path)?;
+    Some(format!("{}/../shared/{path}", env!("CARGO_MANIFEST_DIR")))
+}
+
+/// The demo model with another name in `general.architecture`.
+fn unknown_architecture() -> Vec<u8> {
+    let mut file = DEMO.to_vec();
+    let at = file.windows(5).position(|bytes| bytes == b"llama").unwrap();
+    file[at..at + 5].copy_from_slice(b"zebra");
+    file
+}
+
+/// What the library gives: prompt ids, greedy ids, their text.
+fn greedy_story(prompt: &str, n: usize) -> (Vec<u32>, Vec<u32>, String) {
+    let model = Model::open(DEMO).unwrap();
+    let mut tables = Memory::new(Tokenizer::plan(model.gguf()).unwrap());
+    let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).unwrap();
+    let (mut scratch, mut prompt_ids) = (vec![0; tokenizer.scratch_len(prompt.len())], vec![0; prompt.len() + 3]);
+    let options = EncodeOptions { add_special: true, parse_special: false };
+    let count = tokenizer.encode(prompt, options, &mut scratch, &mut prompt_ids).unwrap();
+    prompt_ids.truncate(count);
+
+    let plan = Plan::new(&model, &Limits::default()).unwrap();
+    let mut memory = Memory::new(plan.bytes());
+    let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+    let sequence = engine.open().unwrap();
+    let mut story = vec![argmax(engine.prefill(sequence, &prompt_ids).unwrap())];
+    while story.len() < n {
+        story.push(argmax(engine.decode_step(sequence, *story.last().unwrap()).unwrap()));
+    }
+    let mut text = vec![0; n * tokenizer.max_push()];
+    let options = DecodeOptions { render_special: false, starts_text: false };
+    let text = tokenizer.decode(&story, options, &mut text).unwrap().to_owned();
+    (prompt_ids, story, text)
+}
+
+#[test]
+fn generate_gives_what_the_library_gives() {
+    let (prompt_ids, story, text) = greedy_story("Once upon a time", 70);
+    let file = scratch("generate.json");
+    let path = file.to_str().unwrap();
+    let flags = ["-n", "70", "--temp", "0", "--json", path, "--verbose"];
+    for prompt in [&["Once upon a time"][..], &["--prompt", "Once upon a time"], &["--ids", "1,414,435,261,385"]] {
+        let result = run("generate", &[&flags[..], prompt].concat());
+        let json = parse_json(&std::fs::read(&file).unwrap());
+        assert_eq!(ids(&json["prompt_ids"]), prompt_ids);
+        assert_eq!(ids(&json["ids"]), story);
+        assert_eq!(json["text"], text);
+        assert_eq!(json["forward_ms"].as_array().unwrap().len(), 70);
+        assert!(json["ttft_ms"].as_f64().unwrap() > 0.0 && json["decode_tok_s"].as_f64().unwrap() > 0.0);
+        let lines = |phase| result.err.lines().filter(|line| line.starts_with(phase)).count();
+        assert_eq!((lines("prefill"), lines("decode")), (prompt_ids.len(), 70));
+        assert!(result.err.contains("time to first token") && result.err.contains("tokens/s"));
+        assert_eq!(result.ok(), format!("{text}\n"));
+    }
+}
+
+#[test]
+fn sampling_is_reproducible_and_seeded() {
+    let tell = |seed| run("generate", &["-n", "40", "--seed", seed, "--top-k", "50", "--top-p", "0.9", "The dog"]).ok();
+    assert_eq!(tell("1"), tell("1"));
+    assert_ne!(tell("1"), tell("2"));
+}
+
+#[test]
+fn generate_says_why_it_stopped() {
+    let ended = run("generate", &["--temp", "0.6", "Once upon a time"]);
+    assert!(ended.err.contains("stopped: the model ended the text"), "{}", ended.err);
+    assert!(run("generate", &["-n", "3", "Once"]).err.contains("stopped: -n tokens generated"));
+    // 500 tokens of 512 are there before it begins.
+    let ids = vec!["300"; 500].join(",");
+    let full = run("generate", &["--ids", &ids, "--temp", "0", "-n", "50"]);
+    assert!(full.err.contains("stopped: the context of 512 tokens is full"), "{}", full.err);
+    assert!(full.err.contains("generated: 13 tokens"), "{}", full.err);
+    full.ok();
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_generate_with_its_statistics() {
+    use std::io::Read;
+    // Without a cache a long text takes its time.
+    let mut child = start("generate", &["--kv", "off", "--temp", "1.5", "-n", "500", "--ids", "1"]);
+    let mut first = [0];
+    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.contains("stopped: interrupted") && err.contains("time to first token"), "{err}");
+    assert_eq!(output.status.code(), Some(130));
+}
+
+#[test]
+fn stories_260k() {
+    let Some(model) = shared_path("models/stories260K/stories260K.gguf") else { return };
+    let expected = parse_json(&shared_file("models/stories260K/EXPECTED.json").unwrap());
+    let expected = &ids(&expected["greedy_ids"])[..60];
+    let file = scratch("stories260K.json");
+    for kv in ["off", "basic", "paged"] {
+        let flags = ["--model", &model, "--ids", "1", "-n", "60", "--temp", "0", "--kv-type", "f32", "--kv", kv];
+        run("generate", &[&flags[..], &["--json", file.to_str().unwrap()]].concat()).ok();
+        assert_eq!(ids(&parse_json(&std::fs::read(&file).unwrap())["ids"]), expected, "{kv}");
+    }
+}
+
+#[test]
+fn logits_have_one_hash() {
+    let tokens: Vec<u32> = (0..70).map(|i| 1 + i * 37 % 1000).collect();
+    let list = tokens.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let file = scratch("logits.bin");
+    let path = file.to_str().unwrap();
+    let hash = |flags: &str| {
+        let flags: Vec<&str> = flags.split(' ').collect();
+        let out = run("logits", &[&["--ids", &list, "--out", path][..], &flags].concat()).ok();
+        assert_eq!(out.trim_end(), format!("{:016x}", Xxh64::hash(&std::fs::read(&file).unwrap())));
+        out
+    };
+    let first = hash("--chunk 64 --level scalar");
+    assert_eq!(std::fs::read(&file).unwrap(), library_logits(&tokens));
+    for flags in [
+        "--chunk 1 --kv paged",
+        "--chunk 7 --kv basic --threads 2",
+        "--chunk 7 --kv off",
+        "--chunk 64 --kv off --threads 2",
+        "--chunk 7",
+        "--kv --threads 2",
+    ] {
+        assert_eq!(hash(flags), first, "{flags}");
+    }
+    assert_ne!(hash("--kv-type f32"), first);
+}
+
+fn library_logits(tokens: &[u32]) -> Vec<u8> {
+    let model = Model::open(DEMO).unwrap();
+    let limits = Limits { rows: 70, logit_rows: 70, kv_type: KvType::F16, ..Limits::default() };
+    let plan = Plan::new(&model, &limits).unwrap();
+    let mut memory = Memory::new(plan.bytes());
+    let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+    let sequence = engine.open().unwrap();
+    let mut bytes = Vec::new();
+    engine.prefill_rows(sequence, tokens, |_, row| bytes.extend(row.iter().flat_map(|x| x.to_le_bytes()))).unwrap();
+    bytes
+}
+
+#[test]
+fn tokenize_both_ways() {
+    let text = "Once upon a time,\n  there was a \u{1F409} called \u{e9}a.\n";
+    let ids = run_with_input("tokenize", &[], text.as_bytes()).ok();
+    assert!(ids.starts_with("414 435 261 385 952 ") && ids.lines().count() == 1, "{ids}");
+    assert_eq!(run_with_input("tokenize", &["--decode"], ids.as_bytes()).ok(), text);
+    let with_bos = run_with_input("tokenize", &["--add-special"], text.as_bytes()).ok();
+    assert_eq!(with_bos, format!("1 {ids}"));
+    assert_eq!(run_with_input("tokenize", &["--decode", "--add-special"], with_bos.as_bytes()).ok(), text);
+    assert_eq!(run_with_input("tokenize", &["--decode"], with_bos.as_bytes()).ok(), text);
+
+    let special = run_with_input("tokenize", &["--parse-special"], b"</s>").ok();
+    assert_eq!(special.trim(), "2");
+    assert_eq!(run_with_input("tokenize", &["--decode", "--parse-special"], b"2").ok(), "</s>");
+    assert_ne!(run_with_input("tokenize", &[], b"</s>").ok(), special);
+
+    let lines = "\"Once upon\"\n\"\"\n\"a\\nb\\u0000\\ud83d\\udc09\"\n";
+    let arrays = run_with_input("tokenize", &["--batch"], lines.as_bytes()).ok();
+    assert!(arrays.starts_with("[414,435]\n[]\n["), "{arrays}");
+    let back = run_with_input("tokenize", &["--batch", "--decode"], arrays.as_bytes()).ok();
+    let strings = |lines: &str| lines.lines().map(|line| parse_json(line.as_bytes())).collect::<Vec<_>>();
+    assert_eq!(strings(&back), strings(lines));
+}
+
+#[test]
+fn a_file_with_only_a_vocabulary() {
+    let Some(file) = shared_path("fixtures/tokenizers/vocab/ggml-vocab-llama-bpe.gguf") else { return };
+    let ids = run_with_input("tokenize", &["--model", &file, "--add-special"], b"Hello world").ok();
+    assert_eq!(ids, "128000 9906 1917\n");
+    let report = run("inspect", &["--model", &file]).ok();
+    assert!(report.contains("128256 tokens") && report.contains("Tensors, 0") && report.contains("no memory plan"));
+}
+
+#[test]
+fn inspect_shows_all_of_a_model() {
+    let report = run("inspect", &["--context", "256", "--sequences", "3"]).ok();
+    for part in ["general.architecture = \"llama\"", "(1024 in all)", "Q8_0", "1024 tokens", "BOS 1", "kv blocks"] {
+        assert!(report.contains(part), "{part} is missing:\n{report}");
+    }
+    let file = scratch_with("zebra.gguf", &unknown_architecture());
+    let report = run("inspect", &["--model", &file]).ok();
+    assert!(report.contains("\"zebra\" is not supported") && report.contains("Q8_0"), "{report}");
+}
+
+#[test]
+fn inspect_writes_the_header() {
+    let model = Model::open(DEMO).unwrap();
+    let limits = Limits { context: 256, rows: 8, kv_type: KvType::F32, workers: 2, ..Limits::default() };
+    let bytes = Plan::new(&model, &limits).unwrap().bytes();
+    let flags = ["--context", "256", "--rows", "8", "--kv-type", "f32", "--threads", "2", "--emit-header"];
+    let header = run("inspect", &flags).ok();
+    assert!(
+        header.contains(&format!("\n#define GLEED_ARENA_BYTES {bytes}\n#define GLEED_ARENA_ALIGN 64\n")),
+        "{header}"
+    );
+    let file = scratch("arena.h");
+    assert_eq!(run("inspect", &[&flags[..], &[file.to_str().unwrap()]].concat()).ok(), "");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), header);
+}
+
+#[test]
+fn chat_in_a_pipe() {
+    let file = scratch("chat.gleed");
+    let path = file.to_str().unwrap();
+    let chat = |input: &str| run_with_input("chat", &["--temp", "0", "-n", "12", "--branches", "2"], input.as_bytes());
+    let (_, story, text) = greedy_story("Once upon a time", 12);
+    let begun = format!("{text} [cut after -n tokens]\n");
+    let tokens = 5 + story.len();
+
+    let saved = chat(&format!("Once upon a time\n/save {path}\nThe end.\n/stats\n")).ok();
+    assert!(saved.starts_with(&format!("{begun}[{tokens} tokens saved, ")), "{saved}");
+    assert!(saved.contains("branch 1 of 1: 32 of 512") && saved.contains("2 own, 0 shared"), "{saved}");
+    let second = saved.lines().nth(2).unwrap();
+
+    // The conversation goes on alike after /load, in a fork, and where the fork began.
+    let loaded = chat(&format!("/load {path}\n/fork\nThe end.\n/switch 1\n/stats\nThe end.\n")).ok();
+    let expected = format!("[{tokens} tokens loaded]\n[branch 2 of 2]\n{second}\n* branch 1: {tokens} tokens\n");
+    assert!(loaded.starts_with(&expected), "{loaded}");
+    assert!(loaded.contains("1 own, 1 shared"), "{loaded}");
+    assert_eq!(loaded.lines().last(), Some(second), "{loaded}");
+
+    assert_eq!(chat("/load\n/fork\n/fork\n/x\n/switch 7\n/close\n/close\n").err.lines().count(), 5);
+    assert!(chat("/help\n/quit\nnever said\n").ok().ends_with("Ctrl-C stops a reply.\n"));
+    let damaged = scratch_with("damaged.gleed", &std::fs::read(path).unwrap()[..1000]);
+    let after = chat(&format!("/load {damaged}\nOnce upon a time\n"));
+    assert_eq!((after.err.lines().count(), after.ok()), (1, begun));
+}
+
+#[test]
+fn chat_with_a_full_context() {
+    let input = b"Once upon a time\nmore\n/reset\nOnce upon a time\n";
+    let full = run_with_input("chat", &["--temp", "0", "--context", "40"], input);
+    assert_eq!(full.err.lines().count(), 1);
+    assert!(full.err.contains("would have 42 tokens, the limit is 40 (/reset starts over)"), "{}", full.err);
+    let out = full.ok();
+    let full = "[the context is full: /reset starts over]";
+    assert_eq!(out.matches(full).count(), 2, "{out}");
+    let (before, after) = out.split_once("[a new conversation]\n").unwrap();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn a_static_arena() {
+    let out = run("static_arena", &[]).ok();
+    assert!(out.contains("\nOnce upon a time, there was"), "{out}");
+}
+
+/// One line on standard error, with the right words in it, and exit code 1.
+fn refused(example: &str, args: &[&str], words: &str) {
+    let result = run_with_input(example, args, b"[\n");
+    assert_eq!(result.code, Some(1), "{example} {args:?}: {}", result.err);
+    assert_eq!(result.err.lines().count(), 1, "{example} {args:?}: {}", result.err);
+    assert!(result.err.starts_with("error: ") && result.err.contains(words), "{example} {args:?}: {}", result.err);
+}
+
+#[test]
+fn bad_files() {
+    let cut = &DEMO[..DEMO.len() / 2];
+    let files = [
+        (scratch("nowhere.gguf").to_str().unwrap().to_owned(), "nowhere.gguf: "),
+        (scratch_with("empty.gguf", b""), "empty"),
+        (scratch_with("text.gguf", b"This is no model.\n"), "GGUF"),
+        (scratch_with("cut.gguf", cut), &format!("file has only {} bytes", cut.len())),
+        (scratch_with("unknown.gguf", &unknown_architecture()), "\"zebra\" is not supported"),
+        (env!("CARGO_TARGET_TMPDIR").to_owned(), ""),
+    ];
+    let out = scratch("refused.bin");
+    for (file, words) in &files {
+        refused("generate", &["--model", file, "Once"], words);
+        refused("chat", &["--model", file], words);
+        refused("logits", &["--model", file, "--ids", "1", "--out", out.to_str().unwrap()], words);
+        refused("inspect", &["--model", file, "--emit-header"], words);
+    }
+    refused("tokenize", &["--model", &files[0].0], "nowhere.gguf: ");
+}
+
+#[test]
+fn bad_requests() {
+    refused("generate", &[""], "the prompt is empty");
+    refused("generate", &["--ids", ""], "the prompt is empty");
+    refused("generate", &["--ids", "1,1024"], "token 1024 at index 1 is not below the vocabulary's size, 1024");
+    refused("generate", &["-n", "0", "Once"], "-n is 0");
+    refused("generate", &["--threads", "0", "Once"], "workers is 0");
+    refused("generate", &["--temp", "-1", "Once"], "temperature");
+    refused("generate", &["--top-p", "2", "Once"], "top_p");
+    refused("generate", &["--ids", &vec!["5"; 513].join(",")], "513 tokens, the model's context is 512");
+    refused("generate", &["--json", "/nowhere/at/all", "Once"], "/nowhere/at/all: ");
+    refused("logits", &["--ids", "", "--out", "x"], "at least 1");
+    refused("logits", &["--ids", "1", "--out", "/nowhere/at/all"], "/nowhere/at/all: ");
+    refused("logits", &["--ids", &vec!["5"; 513].join(","), "--out", "x"], "513");
+    refused("tokenize", &["--batch"], "line 1: ");
+    refused("tokenize", &["--decode"], "\"[\" is no token id");
+    refused("inspect", &["--sequences", "0"], "sequences is 0");
+    refused("inspect", &["--context", "9999999999"], "context is 9999999999");
+}
+
+#[test]
+fn usage() {
+    let usage = |example, args: &[&str], words: &str| {
+        let result = run(example, args);
+        assert_eq!(result.code, Some(2), "{args:?}: {}", result.err);
+        assert!(result.err.contains(words), "{args:?}: {}", result.err);
+    };
+    usage("generate", &[], "Usage");
+    usage("generate", &["Once", "--ids", "1"], "cannot be used with");
+    usage("generate", &["--kv", "page", "--prompt", "Once"], "off, basic, paged");
+    usage("generate", &["--kv-type", "f64", "Once"], "f32, f16");
+    usage("generate", &["--ids", "1,x"], "\"x\" is no token id");
+    usage("logits", &["--ids", "1", "--out", "x", "--level", "fast"], "this machine has scalar");
+    for example in ["generate", "logits", "tokenize", "inspect", "chat"] {
+        assert!(run(example, &["--help"]).ok().contains("--model <FILE>"));
+    }
+}
