@@ -8,6 +8,7 @@
 pub mod fpenv;
 mod generic;
 mod level;
+#[cfg(target_arch = "x86_64")]
 mod shims;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

@@ -35,5 +35,4 @@ macro_rules! shims {
     };
 }
 
-#[cfg(target_arch = "x86_64")]
 pub(super) use shims;
