@@ -13,6 +13,7 @@ use common::random::Rng;
 use common::synthetic::SyntheticModel;
 use gleed::cache::{CacheError, LayerGroups};
 use gleed::host::ThreadPool;
+use gleed::kernels::Level;
 use gleed::par::{Parallel, Serial};
 use gleed::tensor::Dtype;
 use gleed::{EngineError, KvKind, KvType, Limits, Model};
@@ -71,6 +72,18 @@ fn kinds_and_chunks() {
                 });
                 assert_eq!(recorded.len(), 50);
                 plain.assert_same(&recorded, &(kind, kv_type, rows));
+            }
+        }
+    });
+}
+
+#[test]
+fn instruction_sets() {
+    with_each(models(), |model, kv_type, plain| {
+        for level in Level::available() {
+            for rows in [1, 5, 64] {
+                let recorded = Stage::new(Limits { level, ..limits(KvKind::Paged, kv_type, rows) }).play(model, crowd);
+                plain.assert_same(&recorded, &(level, kv_type, rows));
             }
         }
     });

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use gleed::kernels::Level;
 use gleed::par::{Parallel, Serial};
 use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, SeqId, Step};
 use xxhash_rust::xxh64::xxh64;
@@ -147,7 +148,7 @@ impl Player<'_, '_> {
     }
 }
 
-/// What the plainest run computes: one sequence, one prefill, a paged cache.
+/// What the plainest run computes: one sequence, one prefill, a paged cache, scalar code.
 pub struct Plain<'m> {
     model: Model<'m>,
     kv_type: KvType,
@@ -186,6 +187,7 @@ impl<'m> Plain<'m> {
             logit_rows: 64,
             kv_kind: KvKind::Paged,
             kv_type: self.kv_type,
+            level: Level::SCALAR,
             ..Limits::default()
         };
         let plan = Plan::new(&self.model, &limits).unwrap();
