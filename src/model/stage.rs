@@ -44,6 +44,18 @@ pub(crate) struct Cursor {
 impl Cursor {
     pub(crate) const START: Self = Self { stage: Stage::Embed, layer: 0 };
 
+    /// Whether all keys and values of the batch are in the cache.
+    pub(crate) fn is_after_last_store(self, layers: usize) -> bool {
+        let after = match self.stage {
+            Stage::Embed | Stage::Rotations => false,
+            Stage::AttentionInput | Stage::Qkv | Stage::Rotate | Stage::Store => false,
+            Stage::Attend | Stage::OutputInput | Stage::AttentionOutput => true,
+            Stage::FfnInput | Stage::GateUp | Stage::DownInput | Stage::Down => true,
+            Stage::HeadInput | Stage::Head => true,
+        };
+        after && self.layer + 1 >= layers
+    }
+
     /// The next stage; `None` at the end. Where no logits are wanted the last layer ends with its keys and
     /// values.
     pub(crate) fn next(self, layers: usize, logits: bool) -> Option<Self> {
