@@ -6,6 +6,7 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use common::playback::{Plain, Player, Stage};
@@ -16,7 +17,7 @@ use gleed::host::ThreadPool;
 use gleed::kernels::Level;
 use gleed::par::{Parallel, Serial};
 use gleed::tensor::Dtype;
-use gleed::{EngineError, KvKind, KvType, Limits, Model};
+use gleed::{EngineError, KvKind, KvType, Limits, Logits, Model};
 
 const BUDGETS: [usize; 6] = [1, 2, 3, 7, 100, usize::MAX];
 
@@ -520,6 +521,32 @@ fn an_executor_that_does_nothing() {
         player.append(seq, &tokens(84, 10));
     });
     Plain::new(&model, KvType::F32).assert_same(&recorded, &"idle");
+}
+
+/// A panic in the host's executor costs the batch, and nothing else.
+#[test]
+fn an_executor_that_panics() {
+    let file = models()[0].bytes();
+    let model = Model::open(&file).unwrap();
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    static FRAIL: Host = Host(|_, body| {
+        body(0);
+        if CALLS.fetch_add(1, Ordering::Relaxed) == 7 {
+            std::panic::resume_unwind(Box::new("the host's own panic"));
+        }
+    });
+    let recorded = Stage::new(limits(KvKind::Paged, KvType::F32, 16)).play(&model, |player| {
+        let seq = player.open();
+        player.append(seq, &tokens(83, 10));
+        player.engine.set_parallel(&FRAIL);
+        player.engine.queue(seq, 10, &[1, 2], Logits::Last).unwrap();
+        let step = std::panic::AssertUnwindSafe(|| player.engine.step(usize::MAX).map(drop));
+        assert!(std::panic::catch_unwind(step).is_err());
+        player.engine.set_parallel(&Serial);
+        assert_eq!(player.engine.step(usize::MAX), Err(EngineError::Internal));
+        player.append(seq, &tokens(84, 10));
+    });
+    Plain::new(&model, KvType::F32).assert_same(&recorded, &"torn");
 }
 
 #[cfg(target_arch = "x86_64")]
