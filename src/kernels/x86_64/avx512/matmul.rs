@@ -14,8 +14,9 @@ use crate::tensor::{Dtype, TensorView};
 const COLS: usize = 1024;
 /// Bytes of a panel of the larger kind.
 const BYTES: usize = COLS / 256 * size_of::<Panel256>();
-/// f32 elements of scratch for a panel, wherever the scratch begins.
-pub(in crate::kernels) const SCRATCH: usize = BYTES.div_ceil(4) + align_of::<Panel256>() / 4;
+/// f32 elements of scratch for the sums and a panel, wherever the scratch begins.
+pub(in crate::kernels) const SCRATCH: usize =
+    (1 + BYTES.div_ceil(size_of::<Sums>())) * size_of::<Sums>() / 4 + align_of::<Sums>() / 4;
 const _: () = assert!(COLS / 32 * size_of::<Panel32>() <= BYTES && OUTPUTS == 32);
 
 /// A row of activations from some block on.
@@ -25,6 +26,15 @@ pub(super) struct Input {
     pub(super) scales: *const f32,
     /// Sums of 16 codes.
     pub(super) sums: *const i16,
+}
+
+/// Sums over up to eight rows of activations, for the columns of a panel.
+#[repr(C, align(64))]
+pub(super) struct Sums {
+    /// Where the integer sums start: minus the offset of the codes times the sum of the activations.
+    pub(super) starts: [[i32; 256]; 8],
+    /// What minima are multiplied with: f32 totals of blocks of 32, or pairs of i16 totals of sub-blocks.
+    pub(super) pairs: [[i32; 32]; 8],
 }
 
 /// A format of weights: how a panel is unpacked, and multiplied.
@@ -47,7 +57,12 @@ trait Format {
     /// # Safety
     /// Every input has all codes, scales and sums for the panel, `out` has room for all rows, and the
     /// processor has the instructions.
-    unsafe fn add_products<const ROWS: usize>(panel: &[Self::Panel], inputs: &[Input; ROWS], out: *mut f32);
+    unsafe fn add_products<const ROWS: usize>(
+        panel: &[Self::Panel],
+        inputs: &[Input; ROWS],
+        sums: &mut Sums,
+        out: *mut f32,
+    );
 }
 
 struct Blocks<L>(L);
@@ -67,14 +82,15 @@ impl<L: Layout32> Format for Blocks<L> {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn add_products<const ROWS: usize>(panel: &[Panel32], inputs: &[Input; ROWS], out: *mut f32) {
+    unsafe fn add_products<const ROWS: usize>(
+        panel: &[Panel32],
+        inputs: &[Input; ROWS],
+        sums: &mut Sums,
+        out: *mut f32,
+    ) {
         // SAFETY: given.
         unsafe {
-            if L::MIN {
-                matmul_32::add_products::<ROWS, true>(panel, inputs, L::OFFSET, out);
-            } else {
-                matmul_32::add_products::<ROWS, false>(panel, inputs, L::OFFSET, out);
-            }
+            matmul_32::add_products::<L, ROWS>(panel, inputs, sums, out);
         }
     }
 }
@@ -93,9 +109,14 @@ impl<L: Layout256> Format for SuperBlocks<L> {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn add_products<const ROWS: usize>(panel: &[Panel256], inputs: &[Input; ROWS], out: *mut f32) {
+    unsafe fn add_products<const ROWS: usize>(
+        panel: &[Panel256],
+        inputs: &[Input; ROWS],
+        sums: &mut Sums,
+        out: *mut f32,
+    ) {
         // SAFETY: given.
-        unsafe { matmul_256::add_products::<L, ROWS>(panel, inputs, out) }
+        unsafe { matmul_256::add_products::<L, ROWS>(panel, inputs, sums, out) }
     }
 }
 
@@ -139,7 +160,10 @@ fn by_panels<F: Format>(
         return (weights.rows() == 0).then_some(());
     }
     let out = out.get_mut(..rows.checked_mul(OUTPUTS)?)?;
-    // SAFETY: every bit pattern is a panel.
+    // SAFETY: every bit pattern of these types is valid.
+    let (_, scratch, _) = unsafe { scratch.align_to_mut::<Sums>() };
+    let (sums, scratch) = scratch.split_first_mut()?;
+    // SAFETY: as above.
     let (_, panel, _) = unsafe { scratch.align_to_mut::<F::Panel>() };
     let panel = panel.get_mut(..COLS / F::COLS)?;
     out.fill(0.0);
@@ -153,19 +177,19 @@ fn by_panels<F: Format>(
             unpack::<F>(weights, first, panel);
             let mut row = 0;
             while row + 8 <= rows {
-                add_products::<F, 8>(panel, inputs, row, first, out.as_mut_ptr())?;
+                add_products::<F, 8>(panel, inputs, row, first, sums, out.as_mut_ptr())?;
                 row += 8;
             }
             if row + 4 <= rows {
-                add_products::<F, 4>(panel, inputs, row, first, out.as_mut_ptr())?;
+                add_products::<F, 4>(panel, inputs, row, first, sums, out.as_mut_ptr())?;
                 row += 4;
             }
             if row + 2 <= rows {
-                add_products::<F, 2>(panel, inputs, row, first, out.as_mut_ptr())?;
+                add_products::<F, 2>(panel, inputs, row, first, sums, out.as_mut_ptr())?;
                 row += 2;
             }
             if row < rows {
-                add_products::<F, 1>(panel, inputs, row, first, out.as_mut_ptr())?;
+                add_products::<F, 1>(panel, inputs, row, first, sums, out.as_mut_ptr())?;
             }
         }
         first += panel.len();
@@ -207,6 +231,7 @@ unsafe fn add_products<F: Format, const ROWS: usize>(
     inputs: &Inputs<'_>,
     row: usize,
     first: usize,
+    sums: &mut Sums,
     out: *mut f32,
 ) -> Option<()> {
     let null = Input { codes: core::ptr::null(), scales: core::ptr::null(), sums: core::ptr::null() };
@@ -223,6 +248,6 @@ unsafe fn add_products<F: Format, const ROWS: usize>(
         };
     }
     // SAFETY: the slices have the lengths that the panel wants.
-    unsafe { F::add_products(panel, &from, out.add(row * OUTPUTS)) };
+    unsafe { F::add_products(panel, &from, sums, out.add(row * OUTPUTS)) };
     Some(())
 }

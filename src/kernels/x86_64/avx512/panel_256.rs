@@ -9,9 +9,9 @@ use super::panel::{Rows, bits, high_f16, low_f16, raised, values};
 pub(super) struct Panel256 {
     /// Codes 4 k to 4 k + 3 of every row, plus [`Layout256::OFFSET`].
     pub(super) codes: [[__m512i; 2]; 64],
-    /// Sub-scales, as i32; 8 or 16 of them.
+    /// Sub-scales: i32 where [`Layout256::GROUP`] is a sub-block, else i16 and a zero above; 8 or 16 of them.
     pub(super) sub_scales: [[__m512i; 2]; 16],
-    /// Where there are minima: those of elements 32 j to 32 j + 15 and of the next 16, as two i16.
+    /// Where there are minima: sub-minima 2 j and 2 j + 1, as two i16.
     pub(super) sub_mins: [[__m512i; 2]; 8],
     pub(super) scale: [__m512; 2],
     /// Where there are minima: their scale.
@@ -26,6 +26,9 @@ pub(super) trait Layout256 {
     const SUBS: usize;
     /// What is added to the codes in the panel.
     const OFFSET: i16;
+    /// How many codes are summed before the sum is multiplied by the sub-scale: 8 or 16 where the sum of so many
+    /// fits 16 bits (activations are -127 to 127), else 32, a sub-block.
+    const GROUP: usize;
     /// Whether there are minima.
     const MIN: bool;
 
@@ -54,27 +57,33 @@ impl Panel256 {
     /// `j` is below 4 and `g` below 2.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn set_sub_scales(&mut self, j: usize, g: usize, bytes: __m512i) {
+    unsafe fn set_sub_scales<L: Layout256>(&mut self, j: usize, g: usize, bytes: __m512i) {
         for b in 0..4 {
-            let sub_scale = _mm512_srai_epi32::<24>(raised(bytes, 24 - 8 * b));
+            let top = _mm512_sll_epi32(bytes, _mm_cvtsi32_si128(24 - 8 * b as i32));
+            let mut sub_scale = _mm512_srai_epi32::<24>(top);
+            if L::GROUP < 32 {
+                sub_scale = _mm512_and_si512(sub_scale, _mm512_set1_epi32(0xffff));
+            }
             // SAFETY: given.
             unsafe { *self.sub_scales.get_unchecked_mut(4 * j + b).get_unchecked_mut(g) = sub_scale };
         }
     }
 
-    /// Stores the sub-minima of 32 elements from bytes of a lane of `bytes`: `first` for the first 16,
-    /// `second` for the others.
+    /// Stores sub-minima 4 j to 4 j + 3, unsigned bytes.
     ///
     /// # Safety
-    /// `j` is below 8, `g` below 2, and the bytes below 4.
+    /// `j` is below 4 and `g` below 2.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn set_sub_mins(&mut self, j: usize, g: usize, bytes: __m512i, first: i32, second: i32) {
+    unsafe fn set_sub_mins(&mut self, j: usize, g: usize, bytes: __m512i) {
         let lane = _mm512_set4_epi32(0x000c_000c, 0x0008_0008, 0x0004_0004, 0);
-        let picked = _mm512_set1_epi32(0x8000_8000_u32 as i32 | first | second << 16);
-        let sub_mins = _mm512_shuffle_epi8(bytes, _mm512_or_si512(lane, picked));
-        // SAFETY: given.
-        unsafe { *self.sub_mins.get_unchecked_mut(j).get_unchecked_mut(g) = sub_mins };
+        for (i, picked) in [0x8001_8000_u32, 0x8003_8002].into_iter().enumerate() {
+            let picked = _mm512_or_si512(lane, _mm512_set1_epi32(picked as i32));
+            // SAFETY: given.
+            unsafe {
+                *self.sub_mins.get_unchecked_mut(2 * j + i).get_unchecked_mut(g) = _mm512_shuffle_epi8(bytes, picked);
+            }
+        }
     }
 
     /// # Safety
@@ -101,20 +110,16 @@ impl Panel256 {
     /// `g` is below 2 and 16 bytes are readable in all rows.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn set_header(&mut self, rows: &Rows, g: usize) {
+    unsafe fn set_header<L: Layout256>(&mut self, rows: &Rows, g: usize) {
         // SAFETY: given.
         unsafe {
             let [header, scales, mins, low] = rows.transposed(0);
             self.set_scale(g, low_f16(header));
             self.set_min(g, high_f16(header));
-            self.set_sub_scales(0, g, bits(scales, 0, 0x3f));
-            self.set_sub_scales(1, g, _mm512_or_si512(bits(low, 0, 15), bits(scales, 2, 0x30)));
-            let mins = [bits(mins, 0, 0x3f), _mm512_or_si512(bits(low, 4, 15), bits(mins, 2, 0x30))];
-            for (j, mins) in mins.into_iter().enumerate() {
-                for b in 0..4 {
-                    self.set_sub_mins(4 * j + b as usize, g, mins, b, b);
-                }
-            }
+            self.set_sub_scales::<L>(0, g, bits(scales, 0, 0x3f));
+            self.set_sub_scales::<L>(1, g, _mm512_or_si512(bits(low, 0, 15), bits(scales, 2, 0x30)));
+            self.set_sub_mins(0, g, bits(mins, 0, 0x3f));
+            self.set_sub_mins(1, g, _mm512_or_si512(bits(low, 4, 15), bits(mins, 2, 0x30)));
         }
     }
 }
@@ -130,6 +135,7 @@ impl Layout256 for Q2K {
     const BYTES: usize = 84;
     const SUBS: usize = 16;
     const OFFSET: i16 = 0;
+    const GROUP: usize = 16;
     const MIN: bool = true;
 
     #[inline]
@@ -141,10 +147,8 @@ impl Layout256 for Q2K {
             panel.set_scale(g, low_f16(scales));
             panel.set_min(g, high_f16(scales));
             for (j, subs) in rows.transposed(0).into_iter().enumerate() {
-                panel.set_sub_scales(j, g, bits(subs, 0, 15));
-                let mins = bits(subs, 4, 15);
-                panel.set_sub_mins(2 * j, g, mins, 0, 1);
-                panel.set_sub_mins(2 * j + 1, g, mins, 2, 3);
+                panel.set_sub_scales::<Self>(j, g, bits(subs, 0, 15));
+                panel.set_sub_mins(j, g, bits(subs, 4, 15));
             }
             for p in 0..4 {
                 let first = 32 * (p / 2) + 4 * (p % 2);
@@ -162,6 +166,7 @@ impl Layout256 for Q3K {
     const BYTES: usize = 110;
     const SUBS: usize = 16;
     const OFFSET: i16 = 4;
+    const GROUP: usize = 16;
     const MIN: bool = false;
 
     #[inline]
@@ -176,7 +181,7 @@ impl Layout256 for Q3K {
             panel.set_scale(g, high_f16(t3));
             for (j, low) in [bits(a, 0, 15), bits(b, 0, 15), bits(a, 4, 15), bits(b, 4, 15)].into_iter().enumerate() {
                 let six_bits = _mm512_or_si512(low, raised(bits(high, 2 * j, 3), 4));
-                panel.set_sub_scales(j, g, _mm512_sub_epi8(six_bits, _mm512_set1_epi8(32)));
+                panel.set_sub_scales::<Self>(j, g, _mm512_sub_epi8(six_bits, _mm512_set1_epi8(32)));
             }
             for q in 0..2 {
                 let high = rows.transposed(16 * q);
@@ -199,6 +204,7 @@ impl Layout256 for Q4K {
     const BYTES: usize = 144;
     const SUBS: usize = 8;
     const OFFSET: i16 = 0;
+    const GROUP: usize = 16;
     const MIN: bool = true;
 
     #[inline]
@@ -206,7 +212,7 @@ impl Layout256 for Q4K {
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
         // SAFETY: bytes 0 to 144; k is below 64.
         unsafe {
-            panel.set_header(rows, g);
+            panel.set_header::<Self>(rows, g);
             for p in 0..8 {
                 let first = 16 * (p / 2) + 4 * (p % 2);
                 for (i, codes) in rows.transposed(16 + 16 * p).into_iter().enumerate() {
@@ -222,6 +228,7 @@ impl Layout256 for Q5K {
     const BYTES: usize = 176;
     const SUBS: usize = 8;
     const OFFSET: i16 = 0;
+    const GROUP: usize = 32;
     const MIN: bool = true;
 
     #[inline]
@@ -229,7 +236,7 @@ impl Layout256 for Q5K {
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
         // SAFETY: bytes 0 to 176; k is below 64.
         unsafe {
-            panel.set_header(rows, g);
+            panel.set_header::<Self>(rows, g);
             for q in 0..2 {
                 let high = rows.transposed(16 + 16 * q);
                 for c in 0..4 {
@@ -250,6 +257,7 @@ impl Layout256 for Q6K {
     const BYTES: usize = 210;
     const SUBS: usize = 16;
     const OFFSET: i16 = 32;
+    const GROUP: usize = 8;
     const MIN: bool = false;
 
     #[inline]
@@ -259,7 +267,7 @@ impl Layout256 for Q6K {
         unsafe {
             panel.set_scale(g, high_f16(rows.dword(206)));
             for (j, sub_scales) in rows.transposed(192).into_iter().enumerate() {
-                panel.set_sub_scales(j, g, sub_scales);
+                panel.set_sub_scales::<Self>(j, g, sub_scales);
             }
             for half in 0..2 {
                 for q in 0..2 {
@@ -283,6 +291,7 @@ impl Layout256 for Iq4Xs {
     const BYTES: usize = 136;
     const SUBS: usize = 8;
     const OFFSET: i16 = 128;
+    const GROUP: usize = 32;
     const MIN: bool = false;
 
     #[inline]
