@@ -104,21 +104,29 @@ unsafe fn by_groups<L: Layout256, const ROWS: usize>(
         // SAFETY: below 64 codes and 16 sub-scales; four codes of super-block b; its starts.
         unsafe {
             let [s0, s1] = *block.sub_scales.get_unchecked(group * L::GROUP / (256 / L::SUBS));
-            for (row, (isum, input)) in isums.iter_mut().zip(inputs).enumerate() {
-                let mut part = [_mm512_setzero_si512(); 2];
+            // Four rows at a time: with their sums, those of all rows, and the weights, the registers are enough.
+            for (quarter, (isums, inputs)) in isums.chunks_mut(4).zip(inputs.chunks(4)).enumerate() {
+                let mut parts = [[_mm512_setzero_si512(); 2]; 4];
                 if L::OFFSET != 0 {
                     let i = 64 * b + group * (16 / L::GROUP);
-                    part = [_mm512_set1_epi32(*sums.starts.get_unchecked(row).get_unchecked(i)); 2];
+                    for (row, part) in parts.iter_mut().take(inputs.len()).enumerate() {
+                        let starts = sums.starts.get_unchecked(4 * quarter + row);
+                        *part = [_mm512_set1_epi32(*starts.get_unchecked(i)); 2];
+                    }
                 }
-                for i in 0..L::GROUP / 4 {
-                    let [w0, w1] = *block.codes.get_unchecked(k + i);
-                    let x = input.codes.add(256 * b + 4 * (k + i)).cast::<i32>().read_unaligned();
-                    let x = _mm512_set1_epi32(x);
-                    part[0] = _mm512_dpbusd_epi32(part[0], w0, x);
-                    part[1] = _mm512_dpbusd_epi32(part[1], w1, x);
+                for i in k..k + L::GROUP / 4 {
+                    let [w0, w1] = *block.codes.get_unchecked(i);
+                    for (part, input) in parts.iter_mut().zip(inputs) {
+                        let x = input.codes.add(256 * b + 4 * i).cast::<i32>().read_unaligned();
+                        let x = _mm512_set1_epi32(x);
+                        part[0] = _mm512_dpbusd_epi32(part[0], w0, x);
+                        part[1] = _mm512_dpbusd_epi32(part[1], w1, x);
+                    }
                 }
-                isum[0] = _mm512_dpwssd_epi32(isum[0], part[0], s0);
-                isum[1] = _mm512_dpwssd_epi32(isum[1], part[1], s1);
+                for (isum, part) in isums.iter_mut().zip(parts) {
+                    isum[0] = _mm512_dpwssd_epi32(isum[0], part[0], s0);
+                    isum[1] = _mm512_dpwssd_epi32(isum[1], part[1], s1);
+                }
             }
         }
     }
