@@ -2,6 +2,8 @@
 //! the cache, to a panel with a row per lane, and all rows of activations are multiplied with it, eight at a
 //! time. Between the chunks the accumulators lie in `out`, so the chain of additions is not cut.
 
+use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
 use super::panel::Rows;
 use super::panel_32::{self, Layout32, Panel32};
 use super::panel_256::{self, Layout256, Panel256};
@@ -37,6 +39,32 @@ pub(super) struct Sums {
     pub(super) pairs: [[i32; 32]; 8],
 }
 
+/// Weights that are wanted later: as many blocks of some rows as the panel has.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    pub(super) block: *const u8,
+    pub(super) rows: usize,
+    pub(super) row_bytes: usize,
+}
+
+impl Ahead {
+    /// Fetches block `b`, of `BYTES` bytes, of all the rows.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(super) fn fetch(&self, b: usize, bytes: usize) {
+        for row in 0..self.rows {
+            for at in (0..bytes).step_by(64) {
+                let line = self.block.wrapping_add(row * self.row_bytes + b * bytes + at);
+                #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
+                // SAFETY: a prefetch may point anywhere.
+                unsafe {
+                    _mm_prefetch::<_MM_HINT_T0>(line.cast())
+                };
+            }
+        }
+    }
+}
+
 /// A format of weights: how a panel is unpacked, and multiplied.
 trait Format {
     /// One block of 32 rows; all its bit patterns are valid.
@@ -61,6 +89,7 @@ trait Format {
         panel: &[Self::Panel],
         inputs: &[Input; ROWS],
         sums: &mut Sums,
+        ahead: Ahead,
         out: *mut f32,
     );
 }
@@ -86,11 +115,12 @@ impl<L: Layout32> Format for Blocks<L> {
         panel: &[Panel32],
         inputs: &[Input; ROWS],
         sums: &mut Sums,
+        ahead: Ahead,
         out: *mut f32,
     ) {
         // SAFETY: given.
         unsafe {
-            matmul_32::add_products::<L, ROWS>(panel, inputs, sums, out);
+            matmul_32::add_products::<L, ROWS>(panel, inputs, sums, ahead, out);
         }
     }
 }
@@ -113,10 +143,11 @@ impl<L: Layout256> Format for SuperBlocks<L> {
         panel: &[Panel256],
         inputs: &[Input; ROWS],
         sums: &mut Sums,
+        ahead: Ahead,
         out: *mut f32,
     ) {
         // SAFETY: given.
-        unsafe { matmul_256::add_products::<L, ROWS>(panel, inputs, sums, out) }
+        unsafe { matmul_256::add_products::<L, ROWS>(panel, inputs, sums, ahead, out) }
     }
 }
 
@@ -168,28 +199,39 @@ fn by_panels<F: Format>(
     let panel = panel.get_mut(..COLS / F::COLS)?;
     out.fill(0.0);
     let blocks = cols / F::COLS;
+    let row_bytes = blocks * F::BYTES;
     let mut first = 0;
     while first < blocks {
         let panel = panel.get_mut(..(blocks - first).min(COLS / F::COLS))?;
+        // The same columns of the next rows of weights, cut into a share per tile of inputs.
+        let share = OUTPUTS.div_ceil(rows.div_ceil(8).max(1));
+        let ahead = |row: usize| {
+            let begin = (row / 8).saturating_mul(share).min(OUTPUTS);
+            Ahead {
+                block: weights.bytes().as_ptr().wrapping_add((OUTPUTS + begin) * row_bytes + first * F::BYTES),
+                rows: if row.is_multiple_of(8) { share.min(OUTPUTS - begin) } else { 0 },
+                row_bytes,
+            }
+        };
         // SAFETY: `first + panel.len()` is at most the number of blocks in the rows of weights and inputs,
         // whose types, sizes and number are those of `F` as checked above; `out` has a place for every row.
         unsafe {
             unpack::<F>(weights, first, panel);
             let mut row = 0;
             while row + 8 <= rows {
-                add_products::<F, 8>(panel, inputs, row, first, sums, out.as_mut_ptr())?;
+                add_products::<F, 8>(panel, inputs, row, first, sums, ahead(row), out.as_mut_ptr())?;
                 row += 8;
             }
             if row + 4 <= rows {
-                add_products::<F, 4>(panel, inputs, row, first, sums, out.as_mut_ptr())?;
+                add_products::<F, 4>(panel, inputs, row, first, sums, ahead(row), out.as_mut_ptr())?;
                 row += 4;
             }
             if row + 2 <= rows {
-                add_products::<F, 2>(panel, inputs, row, first, sums, out.as_mut_ptr())?;
+                add_products::<F, 2>(panel, inputs, row, first, sums, ahead(row), out.as_mut_ptr())?;
                 row += 2;
             }
             if row < rows {
-                add_products::<F, 1>(panel, inputs, row, first, sums, out.as_mut_ptr())?;
+                add_products::<F, 1>(panel, inputs, row, first, sums, ahead(row), out.as_mut_ptr())?;
             }
         }
         first += panel.len();
@@ -232,6 +274,7 @@ unsafe fn add_products<F: Format, const ROWS: usize>(
     row: usize,
     first: usize,
     sums: &mut Sums,
+    ahead: Ahead,
     out: *mut f32,
 ) -> Option<()> {
     let null = Input { codes: core::ptr::null(), scales: core::ptr::null(), sums: core::ptr::null() };
@@ -248,6 +291,6 @@ unsafe fn add_products<F: Format, const ROWS: usize>(
         };
     }
     // SAFETY: the slices have the lengths that the panel wants.
-    unsafe { F::add_products(panel, &from, sums, out.add(row * OUTPUTS)) };
+    unsafe { F::add_products(panel, &from, sums, ahead, out.add(row * OUTPUTS)) };
     Some(())
 }

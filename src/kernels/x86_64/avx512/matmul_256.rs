@@ -7,7 +7,7 @@
 
 use core::arch::x86_64::*;
 
-use super::matmul::{Input, Sums};
+use super::matmul::{Ahead, Input, Sums};
 use super::panel_256::{Layout256, Panel256};
 
 /// Adds the products of a panel with `ROWS` rows of activations to `out`, 32 elements per row.
@@ -20,6 +20,7 @@ pub(super) unsafe fn add_products<L: Layout256, const ROWS: usize>(
     panel: &[Panel256],
     inputs: &[Input; ROWS],
     sums: &mut Sums,
+    ahead: Ahead,
     out: *mut f32,
 ) {
     // SAFETY: given.
@@ -30,6 +31,7 @@ pub(super) unsafe fn add_products<L: Layout256, const ROWS: usize>(
             }
         }
         for (b, block) in panel.iter().enumerate() {
+            ahead.fetch(b, L::BYTES);
             let isums = match L::GROUP {
                 8 | 16 => by_groups::<L, ROWS>(block, b, inputs, sums),
                 _ => by_sub_blocks::<L, ROWS>(block, b, inputs, sums),
@@ -165,7 +167,8 @@ unsafe fn by_sub_blocks<L: Layout256, const ROWS: usize>(
                 part[1] = _mm512_dpbusd_epi32(part[1], w1, x);
             }
         }
-        let [s0, s1] = block.sub_scales[j];
+        // SAFETY: j is below 16.
+        let [s0, s1] = unsafe { *block.sub_scales.get_unchecked(j) };
         for (isum, [part0, part1]) in isums.iter_mut().zip(parts) {
             isum[0] = _mm512_add_epi32(isum[0], _mm512_mullo_epi32(part0, s0));
             isum[1] = _mm512_add_epi32(isum[1], _mm512_mullo_epi32(part1, s1));
@@ -189,20 +192,20 @@ unsafe fn finish<L: Layout256, const ROWS: usize>(
     out: *mut f32,
 ) {
     for (row, ((isum, input), pairs)) in isums.iter().zip(inputs).zip(&sums.pairs).enumerate() {
-        for g in 0..2 {
+        for (g, ((&isum, &scale), &min)) in isum.iter().zip(&block.scale).zip(&block.min).enumerate() {
             // SAFETY: the scale and the pairs of super-block b; 32 elements per row of `out`.
             unsafe {
                 let dx = _mm512_set1_ps(*input.scales.add(b));
                 let out = out.add(32 * row + 16 * g);
-                let product = _mm512_mul_ps(_mm512_cvtepi32_ps(isum[g]), _mm512_mul_ps(block.scale[g], dx));
+                let product = _mm512_mul_ps(_mm512_cvtepi32_ps(isum), _mm512_mul_ps(scale, dx));
                 let mut acc = _mm512_add_ps(_mm512_loadu_ps(out), product);
                 if L::MIN {
                     let mut msum = _mm512_setzero_si512();
                     for j in 0..L::SUBS / 2 {
                         let pair = _mm512_set1_epi32(*pairs.get_unchecked(8 * b + j));
-                        msum = _mm512_dpwssd_epi32(msum, block.sub_mins.get_unchecked(j)[g], pair);
+                        msum = _mm512_dpwssd_epi32(msum, *block.sub_mins.get_unchecked(j).get_unchecked(g), pair);
                     }
-                    let product = _mm512_mul_ps(_mm512_cvtepi32_ps(msum), _mm512_mul_ps(block.min[g], dx));
+                    let product = _mm512_mul_ps(_mm512_cvtepi32_ps(msum), _mm512_mul_ps(min, dx));
                     acc = _mm512_sub_ps(acc, product);
                 }
                 _mm512_storeu_ps(out, acc);

@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::matmul::{Input, Sums};
+use super::matmul::{Ahead, Input, Sums};
 use super::panel_32::{Layout32, Panel32};
 
 /// Adds the products of a panel with `ROWS` rows of activations to `out`, 32 elements per row.
@@ -19,6 +19,7 @@ pub(super) unsafe fn add_products<L: Layout32, const ROWS: usize>(
     panel: &[Panel32],
     inputs: &[Input; ROWS],
     sums: &mut Sums,
+    ahead: Ahead,
     out: *mut f32,
 ) {
     for (row, input) in inputs.iter().enumerate() {
@@ -26,6 +27,7 @@ pub(super) unsafe fn add_products<L: Layout32, const ROWS: usize>(
         unsafe { prepare::<L>(input, panel.len(), sums, row) };
     }
     for (b, block) in panel.iter().enumerate() {
+        ahead.fetch(b, L::BYTES);
         let mut isums = [[_mm512_setzero_si512(); 2]; ROWS];
         if L::OFFSET != 0 {
             for (isum, starts) in isums.iter_mut().zip(&sums.starts) {
@@ -43,16 +45,16 @@ pub(super) unsafe fn add_products<L: Layout32, const ROWS: usize>(
             }
         }
         for (row, ((isum, input), totals)) in isums.iter().zip(inputs).zip(&sums.pairs).enumerate() {
-            for g in 0..2 {
+            for (g, ((&isum, &scale), &min)) in isum.iter().zip(&block.scale).zip(&block.min).enumerate() {
                 // SAFETY: the scale and the sum of block b; 32 elements per row of `out`.
                 unsafe {
                     let dx = _mm512_set1_ps(*input.scales.add(b));
                     let out = out.add(32 * row + 16 * g);
-                    let product = _mm512_mul_ps(_mm512_cvtepi32_ps(isum[g]), _mm512_mul_ps(block.scale[g], dx));
+                    let product = _mm512_mul_ps(_mm512_cvtepi32_ps(isum), _mm512_mul_ps(scale, dx));
                     let mut acc = _mm512_add_ps(_mm512_loadu_ps(out), product);
                     if L::MIN {
                         let total = _mm512_set1_ps(f32::from_bits(*totals.get_unchecked(b) as u32));
-                        acc = _mm512_add_ps(acc, _mm512_mul_ps(total, _mm512_mul_ps(block.min[g], dx)));
+                        acc = _mm512_add_ps(acc, _mm512_mul_ps(total, _mm512_mul_ps(min, dx)));
                     }
                     _mm512_storeu_ps(out, acc);
                 }
