@@ -39,6 +39,8 @@ impl Level {
     /// Rows of weights times rows of activations: `out[row * OUTPUTS + i]` is row i of the weights times row
     /// `row` of the inputs.
     ///
+    /// What is in `out` past the rows of weights, up to [`OUTPUTS`], is unspecified afterwards.
+    ///
     /// At most [`OUTPUTS`] rows of weights; `scratch` has [`Level::products_scratch`] elements. `None` on a
     /// mismatch of form or sizes.
     pub fn products(
@@ -61,7 +63,13 @@ impl Level {
 
     /// f32 elements of scratch that [`Level::products`] needs for weights of this type and width.
     pub fn products_scratch(self, _dtype: Dtype, _cols: usize) -> Option<usize> {
-        Some(0)
+        match self.0 {
+            Isa::Scalar => Some(0),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => Some(0),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => Some(x86_64::avx512::MATMUL_SCRATCH),
+        }
     }
 
     /// Attention of the query heads of one KV head over positions `0..=position`: `out` is `[group, head_dim]`.

@@ -1,5 +1,14 @@
 //! AVX-512 F, BW, VL and VNNI: 512-bit registers and the dot product of bytes.
 
+mod matmul;
+mod matmul_256;
+mod matmul_32;
+mod panel;
+mod panel_256;
+mod panel_32;
+
+pub(in crate::kernels) use matmul::SCRATCH as MATMUL_SCRATCH;
+
 use crate::kernels::generic::{self, Combine, Inputs, KvSource, Queries};
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::TensorView;
@@ -14,5 +23,8 @@ pub(in crate::kernels) fn products(
     out: &mut [f32],
     scratch: &mut [f32],
 ) -> Option<()> {
-    generic::products(weights, inputs, out, scratch)
+    if inputs.rows() == 1 || inputs.form() == Form::F32 {
+        return generic::products(weights, inputs, out, scratch);
+    }
+    matmul::matmul(weights, inputs, out, scratch)
 }
