@@ -1,5 +1,7 @@
 //! AVX-512 F, BW, VL and VNNI: 512-bit registers and the dot product of bytes.
 
+mod matvec;
+
 use crate::kernels::generic::{self, Combine, Inputs, KvSource, Queries};
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::TensorView;
@@ -14,5 +16,8 @@ pub(in crate::kernels) fn products(
     out: &mut [f32],
     scratch: &mut [f32],
 ) -> Option<()> {
+    if inputs.rows() == 1 && matvec::supports(weights.dtype(), weights.cols()) {
+        return matvec::products(weights, inputs, out);
+    }
     generic::products(weights, inputs, out, scratch)
 }
