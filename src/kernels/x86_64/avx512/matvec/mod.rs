@@ -11,7 +11,7 @@ mod iq4_xs;
 mod k16;
 mod k32;
 mod nibbles;
-mod q8_0;
+mod pairs;
 mod tile;
 
 use core::arch::x86_64::{__m512, _mm512_mask_storeu_ps};
@@ -23,9 +23,21 @@ use tile::{ROWS, Tile};
 
 /// Whether [`products`] does rows of this type and width.
 pub(super) fn supports(dtype: Dtype, cols: usize) -> bool {
-    let floats = matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16);
+    let enough = match dtype {
+        Dtype::F32 | Dtype::F16 | Dtype::BF16 => false,
+        Dtype::Q4_0 | Dtype::Q4_1 | Dtype::IQ4_NL => cols >= 32 * nibbles::BLOCKS,
+        Dtype::Q5_0
+        | Dtype::Q5_1
+        | Dtype::Q8_0
+        | Dtype::Q2_K
+        | Dtype::Q3_K
+        | Dtype::Q4_K
+        | Dtype::Q5_K
+        | Dtype::Q6_K
+        | Dtype::IQ4_XS => true,
+    };
     // The distance of the first and the last row of a tile is an i32 of a gathering load.
-    !floats && dtype.row_bytes(cols).is_some_and(|bytes| bytes <= i32::MAX as usize / ROWS)
+    enough && dtype.row_bytes(cols).is_some_and(|bytes| bytes <= i32::MAX as usize / ROWS)
 }
 
 /// See [`Level::products`](crate::kernels::Level::products); there is one row of inputs. `None` also where
@@ -40,9 +52,9 @@ pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [
         Dtype::F32 | Dtype::F16 | Dtype::BF16 => None,
         Dtype::Q4_0 => tiles::<18, 32>(weights, x, out, |tile, x| nibbles::q4_0(tile, x)),
         Dtype::Q4_1 => tiles::<20, 32>(weights, x, out, |tile, x| nibbles::q4_1(tile, x)),
-        Dtype::Q5_0 => tiles::<22, 32>(weights, x, out, |tile, x| nibbles::q5_0(tile, x)),
-        Dtype::Q5_1 => tiles::<24, 32>(weights, x, out, |tile, x| nibbles::q5_1(tile, x)),
-        Dtype::Q8_0 => tiles::<34, 32>(weights, x, out, |tile, x| q8_0::q8_0(tile, x)),
+        Dtype::Q5_0 => tiles::<22, 32>(weights, x, out, |tile, x| pairs::q5_0(tile, x)),
+        Dtype::Q5_1 => tiles::<24, 32>(weights, x, out, |tile, x| pairs::q5_1(tile, x)),
+        Dtype::Q8_0 => tiles::<34, 32>(weights, x, out, |tile, x| pairs::q8_0(tile, x)),
         Dtype::Q2_K => tiles::<84, 256>(weights, x, out, |tile, x| k16::q2_k(tile, x)),
         Dtype::Q3_K => tiles::<110, 256>(weights, x, out, |tile, x| k16::q3_k(tile, x)),
         Dtype::Q4_K => tiles::<144, 256>(weights, x, out, |tile, x| k32::q4_k(tile, x)),

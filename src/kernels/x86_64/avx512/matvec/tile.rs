@@ -144,6 +144,14 @@ pub(super) fn load_16<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -
     unsafe { _mm_loadu_si128(from.as_ptr().cast::<u8>().add(AT).cast()) }
 }
 
+/// The little-endian u32 at byte `AT`.
+#[inline]
+pub(super) fn load_u32<const AT: usize, const N: usize>(from: &[u8; N]) -> u32 {
+    const { assert!(AT + 4 <= N) };
+    // SAFETY: the bytes are within the array.
+    unsafe { u32::from_le(from.as_ptr().add(AT).cast::<u32>().read_unaligned()) }
+}
+
 /// The 16 bytes from byte `AT` on of each block, in 128-bit lanes.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
