@@ -13,9 +13,10 @@ use crate::quant::QuantizedRow;
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn iq4_xs(tile: &Tile<'_, 136>, x: QuantizedRow<'_>) -> __m512 {
     let mut acc = _mm512_setzero_ps();
-    for (b, (codes, &dx)) in x.codes.as_chunks::<256>().0.iter().zip(x.scales).enumerate() {
+    let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales);
+    for (b, (codes, &dx)) in blocks.enumerate().take(tile.blocks()) {
         let [first, last] = codes.as_chunks::<128>().0 else { break };
-        // SAFETY: `x` has as many blocks as the tile.
+        // SAFETY: b < tile.blocks().
         unsafe {
             let dots = [half_dots::<8, 1>(tile, b, first), half_dots::<72, 1>(tile, b, last)];
             let (header, low) = (tile.gather::<0>(b), tile.gather::<4>(b));

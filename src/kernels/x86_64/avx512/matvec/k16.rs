@@ -27,10 +27,11 @@ pub(super) fn q6_k(tile: &Tile<'_, 210>, x: QuantizedRow<'_>) -> __m512 {
             _mm512_ternarylogic_epi32::<0xf8>(second, _mm512_srlv_epi16(high, down), upper),
         ]
     };
-    let (words_0, words_8) = (words(0, Upper), words(8, Upper));
+    let (words_0, words_8) = (words(0, Place::Upper), words(8, Place::Upper));
     let mut acc = _mm512_setzero_ps();
-    for (b, (codes, &dx)) in x.codes.as_chunks::<256>().0.iter().zip(x.scales).enumerate() {
-        // SAFETY: `x` has as many blocks as the tile.
+    let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales);
+    for (b, (codes, &dx)) in blocks.enumerate().take(tile.blocks()) {
+        // SAFETY: b < tile.blocks().
         unsafe {
             let dots = dots::<210, 32, 3>(tile, b, codes, |block, _| {
                 let [a, b] = half(load_64::<0, _, _>(block), load_32::<128, _, _>(block));
@@ -51,13 +52,13 @@ pub(super) fn q6_k(tile: &Tile<'_, 210>, x: QuantizedRow<'_>) -> __m512 {
 pub(super) fn q3_k(tile: &Tile<'_, 110>, x: QuantizedRow<'_>) -> __m512 {
     let upper = _mm512_set1_epi8(4);
     let (up_0, down_1, down_2, down_3) = (shifts(2, 1), shifts(0, 1), shifts(2, 3), shifts(4, 5));
-    let (words_0, words_8) = (words(0, Upper), words(8, Upper));
+    let (words_0, words_8) = (words(0, Place::Upper), words(8, Place::Upper));
     let mut acc = _mm512_setzero_ps();
-    for (b, (codes, &dx)) in x.codes.as_chunks::<256>().0.iter().zip(x.scales).enumerate() {
-        // SAFETY: `x` has as many blocks as the tile.
+    let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales);
+    for (b, (codes, &dx)) in blocks.enumerate().take(tile.blocks()) {
+        // SAFETY: b < tile.blocks(); `dots` gives lanes below 16.
         unsafe {
-            let headers = tile.headers::<94>(b);
-            let [i, j, k, l] = headers;
+            let [i, j, k, l] = tile.headers::<94>(b);
             let scales = store_lanes([q3_scales(i), q3_scales(j), q3_scales(k), q3_scales(l)]);
             let dots = dots::<110, 4, 2>(tile, b, codes, |block, lane| {
                 let [a, b] = two_bits(load_32::<32, _, _>(block));
@@ -86,10 +87,10 @@ pub(super) fn q3_k(tile: &Tile<'_, 110>, x: QuantizedRow<'_>) -> __m512 {
 pub(super) fn q2_k(tile: &Tile<'_, 84>, x: QuantizedRow<'_>) -> __m512 {
     let zero = _mm512_setzero_si512();
     let low = _mm512_set1_epi8(15);
-    let (words_0, words_8) = (words(0, Lower), words(8, Lower));
+    let (words_0, words_8) = (words(0, Place::Lower), words(8, Place::Lower));
     let mut acc = _mm512_setzero_ps();
     let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales).zip(x.sums.as_chunks::<16>().0);
-    for (b, ((codes, &dx), sums)) in blocks.enumerate() {
+    for (b, ((codes, &dx), sums)) in blocks.enumerate().take(tile.blocks()) {
         let first_sums = _mm512_broadcast_i32x4(load_16::<0, _, _>(sums));
         let last_sums = _mm512_broadcast_i32x4(load_16::<16, _, _>(sums));
         // Sub-minimum times sum of activations, four partial sums in each row's lane.
@@ -98,7 +99,7 @@ pub(super) fn q2_k(tile: &Tile<'_, 84>, x: QuantizedRow<'_>) -> __m512 {
             let dots = _mm512_dpwssd_epi32(zero, _mm512_unpacklo_epi8(mins, zero), first_sums);
             _mm512_dpwssd_epi32(dots, _mm512_unpackhi_epi8(mins, zero), last_sums)
         };
-        // SAFETY: `x` has as many blocks as the tile.
+        // SAFETY: b < tile.blocks(); `dots` gives lanes below 16.
         unsafe {
             let [i, j, k, l] = tile.headers::<0>(b);
             let scales = |subs| _mm512_and_si512(subs, low);
@@ -120,8 +121,8 @@ pub(super) fn q2_k(tile: &Tile<'_, 84>, x: QuantizedRow<'_>) -> __m512 {
 
 /// The dot products of block `b` with `x`, lanes = rows.
 ///
-/// `unpack` is given a block and the index of its row in [`store_lanes`], and makes the codes plus `OFFSET`, and the
-/// sub-scales as [`words`] places them.
+/// `unpack` is given a block and the index of its row in [`store_lanes`], below 16, and makes the codes plus
+/// `OFFSET`, and the sub-scales as [`words`] places them.
 ///
 /// # Safety
 /// `b` < `tile.blocks()`.
@@ -188,8 +189,6 @@ fn q3_scales(header: __m512i) -> __m512i {
     _mm512_sub_epi8(six_bits, _mm512_set1_epi8(32))
 }
 
-use Place::{Lower, Upper};
-
 /// Where in a word a byte goes; the other byte is zero.
 #[derive(Clone, Copy)]
 enum Place {
@@ -203,8 +202,8 @@ enum Place {
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn words(from: i64, place: Place) -> __m512i {
     let words = |sub: i64| match place {
-        Lower => 0x8000_8000_8000_8000_u64 as i64 | sub * 0x0001_0001_0001_0001,
-        Upper => 0x0080_0080_0080_0080 | sub * 0x0100_0100_0100_0100,
+        Place::Lower => 0x8000_8000_8000_8000_u64 as i64 | (sub * 0x0001_0001_0001_0001),
+        Place::Upper => 0x0080_0080_0080_0080 | (sub * 0x0100_0100_0100_0100),
     };
     let lanes = [words(from), words(from + 1), words(from + 2), words(from + 3)];
     let next = [words(from + 4), words(from + 5), words(from + 6), words(from + 7)];

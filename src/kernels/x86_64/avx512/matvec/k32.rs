@@ -62,8 +62,8 @@ fn dots<const BYTES: usize>(
     let (words_01, words_45) = (scale_words(0), scale_words(4));
     let mut acc = _mm512_setzero_ps();
     let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales).zip(x.sums.as_chunks::<16>().0);
-    for (b, ((codes, &dx), sums)) in blocks.enumerate() {
-        // SAFETY: `x` has as many blocks as the tile.
+    for (b, ((codes, &dx), sums)) in blocks.enumerate().take(tile.blocks()) {
+        // SAFETY: b < tile.blocks().
         let headers = unsafe { tile.headers::<0>(b) };
         let subs = headers_to_subs(headers);
         let scales = store_lanes(subs);
@@ -75,7 +75,7 @@ fn dots<const BYTES: usize>(
         for (g, quad) in quads.iter_mut().enumerate() {
             let mut rows = [zero; 4];
             for (i, row) in rows.iter_mut().enumerate() {
-                // SAFETY: 4 g + i < 16, and `x` has as many blocks as the tile.
+                // SAFETY: 4 g + i < 16 and b < tile.blocks().
                 let block = unsafe { tile.block::<2>(4 * g + i, b) };
                 let [a, b, c, d] = unpack(block);
                 let first = _mm512_packs_epi32(_mm512_dpbusd_epi32(zero, a, x_02), _mm512_dpbusd_epi32(zero, b, x_13));
@@ -99,7 +99,7 @@ fn dots<const BYTES: usize>(
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn scale_words(from: i64) -> __m512i {
     // A word is a byte and a zero (an index with the top bit); a lane has four words of each of two sub-blocks.
-    let words = |sub: i64| (0x8000_8000_8000_8000_u64 as i64) | sub * 0x0001_0001_0001_0001;
+    let words = |sub: i64| 0x8000_8000_8000_8000_u64 as i64 | (sub * 0x0001_0001_0001_0001);
     let (a, b, c, d) = (words(from), words(from + 1), words(from + 2), words(from + 3));
     _mm512_setr_epi64(a, b, a, b, c, d, c, d)
 }

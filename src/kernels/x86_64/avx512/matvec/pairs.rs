@@ -55,8 +55,9 @@ fn dots<const BYTES: usize, const OFFSET: u8, const MIN: bool>(
     let (codes, last_codes) = x.codes.as_chunks::<64>();
     let (scales, last_scale) = x.scales.as_chunks::<2>();
     let (sums, last_sums) = x.sums.as_chunks::<4>();
-    for (i, ((codes, [dx_0, dx_1]), [s_0, s_1, s_2, s_3])) in codes.iter().zip(scales).zip(sums).enumerate() {
-        // SAFETY: `x` has as many blocks as the tile, and these are two of them.
+    let pairs = codes.iter().zip(scales).zip(sums);
+    for (i, ((codes, [dx_0, dx_1]), [s_0, s_1, s_2, s_3])) in pairs.enumerate().take(tile.blocks() / 2) {
+        // SAFETY: 2 i + 1 < tile.blocks().
         unsafe {
             let x = load_64::<0, _, _>(codes);
             let [first, second] = pair_dots::<BYTES, OFFSET>(tile, [2 * i, 2 * i + 1], x, &unpack);
@@ -64,9 +65,11 @@ fn dots<const BYTES: usize, const OFFSET: u8, const MIN: bool>(
             acc = add::<BYTES, MIN>(acc, tile, 2 * i + 1, second, *dx_1, [*s_2, *s_3]);
         }
     }
-    if let (Some(codes), [dx], Some(sums)) = (last_codes.first_chunk(), last_scale, last_sums.first_chunk()) {
-        let b = 2 * scales.len();
-        // SAFETY: this is the last block of `x`, which has as many as the tile.
+    let b = 2 * scales.len();
+    if let (Some(codes), [dx], Some(sums)) = (last_codes.first_chunk(), last_scale, last_sums.first_chunk())
+        && b < tile.blocks()
+    {
+        // SAFETY: b < tile.blocks().
         unsafe {
             let x = _mm512_zextsi256_si512(load_32::<0, i8, 32>(codes));
             let [dots, _] = pair_dots::<BYTES, OFFSET>(tile, [b, b], x, &unpack);
