@@ -3,6 +3,7 @@
 mod matmul;
 mod matmul_256;
 mod matmul_32;
+mod matvec;
 mod panel;
 mod panel_256;
 mod panel_32;
@@ -23,8 +24,11 @@ pub(in crate::kernels) fn products(
     out: &mut [f32],
     scratch: &mut [f32],
 ) -> Option<()> {
-    if inputs.rows() == 1 || inputs.form() == Form::F32 {
+    if inputs.form() == Form::F32 {
         return generic::products(weights, inputs, out, scratch);
+    }
+    if inputs.rows() == 1 && matvec::supports(weights.dtype(), weights.cols()) {
+        return matvec::products(weights, inputs, out);
     }
     matmul::matmul(weights, inputs, out, scratch)
 }
