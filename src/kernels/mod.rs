@@ -29,6 +29,9 @@ macro_rules! dispatch {
             Isa::Avx2 => unsafe { x86_64::avx2::$kernel($($argument),*) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
+            Isa::AvxVnni => unsafe { x86_64::avxvnni::$kernel($($argument),*) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
             Isa::Avx512 => unsafe { x86_64::avx512::$kernel($($argument),*) },
         }
     };
@@ -60,7 +63,11 @@ impl Level {
 
     /// f32 elements of scratch that [`Level::products`] needs for weights of this type and width.
     pub fn products_scratch(self, _dtype: Dtype, _cols: usize) -> Option<usize> {
-        Some(0)
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 | Isa::AvxVnni => Some(x86_64::avx2::products_scratch(_dtype)),
+            _ => Some(0),
+        }
     }
 
     /// Attention of the query heads of one KV head over positions `0..=position`: `out` is `[group, head_dim]`.
