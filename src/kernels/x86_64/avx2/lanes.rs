@@ -42,17 +42,6 @@ pub(super) unsafe fn transpose(rows: &[__m256i; 8]) -> [__m256i; 8] {
     let [a, b, c, d, e, f, g, h] = *rows;
     // SAFETY: the caller has AVX2.
     unsafe {
-        // Lanes 0, 1, 2, 3 of four rows in the lower halves, 4, 5, 6, 7 in the upper ones.
-        let four = |a, b, c, d| {
-            let (ab, cd) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
-            let (ab_high, cd_high) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
-            [
-                _mm256_unpacklo_epi64(ab, cd),
-                _mm256_unpackhi_epi64(ab, cd),
-                _mm256_unpacklo_epi64(ab_high, cd_high),
-                _mm256_unpackhi_epi64(ab_high, cd_high),
-            ]
-        };
         let ([a0, a1, a2, a3], [e0, e1, e2, e3]) = (four(a, b, c, d), four(e, f, g, h));
         [
             _mm256_permute2x128_si256::<0x20>(a0, e0),
@@ -63,6 +52,22 @@ pub(super) unsafe fn transpose(rows: &[__m256i; 8]) -> [__m256i; 8] {
             _mm256_permute2x128_si256::<0x31>(a1, e1),
             _mm256_permute2x128_si256::<0x31>(a2, e2),
             _mm256_permute2x128_si256::<0x31>(a3, e3),
+        ]
+    }
+}
+
+/// Lanes 0, 1, 2, 3 of four rows in the lower halves, lanes 4, 5, 6, 7 in the upper ones.
+#[inline(always)]
+unsafe fn four(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> [__m256i; 4] {
+    // SAFETY: the caller has AVX2.
+    unsafe {
+        let (ab, cd) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
+        let (ab_high, cd_high) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
+        [
+            _mm256_unpacklo_epi64(ab, cd),
+            _mm256_unpackhi_epi64(ab, cd),
+            _mm256_unpacklo_epi64(ab_high, cd_high),
+            _mm256_unpackhi_epi64(ab_high, cd_high),
         ]
     }
 }

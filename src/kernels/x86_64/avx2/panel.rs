@@ -39,9 +39,12 @@ pub(super) unsafe fn pack_32<I: Isa, F: Blocks32>(rows: [*const u8; 8], blocks: 
         for b in 0..blocks {
             let block = rows.map(|row| row.add(b * F::BYTES));
             let panel = panel.add(b * BLOCK_32);
-            let mut codes = block.map(|block| F::codes(block));
-            if F::BITS == 8 && I::VNNI {
-                codes = codes.map(|codes| _mm256_xor_si256(codes, _mm256_set1_epi8(-128)));
+            let mut codes = [_mm256_setzero_si256(); 8];
+            for (codes, &block) in codes.iter_mut().zip(&block) {
+                *codes = F::codes(block);
+                if F::BITS == 8 && I::VNNI {
+                    *codes = _mm256_xor_si256(*codes, _mm256_set1_epi8(-128));
+                }
             }
             store(panel, &transpose(&codes));
             _mm256_storeu_ps(panel.add(256).cast(), halves(&block, 0));
@@ -63,10 +66,15 @@ pub(super) unsafe fn pack_256<F: Blocks256>(rows: [*const u8; 8], blocks: usize,
         for b in 0..blocks {
             let block = rows.map(|row| row.add(b * F::BYTES));
             let panel = panel.add(b * BLOCK_256);
-            for j in 0..8 {
-                let codes = block.map(|block| F::codes(block, j));
-                store(panel.add(j * 256), &transpose(&codes));
-            }
+            // One by one, so that the shifts are constants.
+            pack_codes::<F>(&block, 0, panel);
+            pack_codes::<F>(&block, 1, panel);
+            pack_codes::<F>(&block, 2, panel);
+            pack_codes::<F>(&block, 3, panel);
+            pack_codes::<F>(&block, 4, panel);
+            pack_codes::<F>(&block, 5, panel);
+            pack_codes::<F>(&block, 6, panel);
+            pack_codes::<F>(&block, 7, panel);
             pack_subs::<F>(&block, panel);
             _mm256_storeu_ps(panel.add(SCALES).cast(), halves(&block, F::SCALE));
             if let Some(min) = F::MIN {
@@ -76,15 +84,39 @@ pub(super) unsafe fn pack_256<F: Blocks256>(rows: [*const u8; 8], blocks: usize,
     }
 }
 
+/// Codes 32 j to 32 j + 31 of a super-block of eight rows.
+#[inline(always)]
+unsafe fn pack_codes<F: Blocks256>(block: &[*const u8; 8], j: usize, panel: *mut u8) {
+    // SAFETY: the caller has AVX2 and vouches for the blocks and a super-block of the panel; j < 8.
+    unsafe {
+        let mut codes = [_mm256_setzero_si256(); 8];
+        for (codes, &block) in codes.iter_mut().zip(block) {
+            *codes = F::codes(block, j);
+        }
+        store(panel.add(j * 256), &transpose(&codes));
+    }
+}
+
 /// The sub-scales and the pairs of a super-block of eight rows.
 #[inline(always)]
 unsafe fn pack_subs<F: Blocks256>(block: &[*const u8; 8], panel: *mut u8) {
     // SAFETY: the caller has AVX2 and vouches for the blocks and a super-block of the panel.
     unsafe {
-        let subs = block.map(|block| F::subs(block));
-        // Twice each: those of columns 0, 32, 64, 96, then 16, 48, 80, 112; after these the same of the second 128.
-        let low = subs.each_ref().map(|subs| _mm256_unpacklo_epi16(subs.scales, subs.scales));
-        let high = subs.each_ref().map(|subs| _mm256_unpackhi_epi16(subs.scales, subs.scales));
+        let mut low = [_mm256_setzero_si256(); 8];
+        let (mut high, mut pairs) = (low, low);
+        for (((&block, low), high), pairs) in block.iter().zip(&mut low).zip(&mut high).zip(&mut pairs) {
+            let subs = F::subs(block);
+            // Twice each: those of columns 0, 32, 64, 96, then 16, 48, 80, 112; `high` the same of the second 128.
+            *low = _mm256_unpacklo_epi16(subs.scales, subs.scales);
+            *high = _mm256_unpackhi_epi16(subs.scales, subs.scales);
+            *pairs = natural(if F::MIN.is_some() {
+                subs.mins
+            } else {
+                // A sub-scale is at least -128: -(-128 * 32) is an i16.
+                let shifted = _mm256_sll_epi16(subs.scales, _mm_cvtsi32_si128(F::OFFSET_BITS));
+                _mm256_sub_epi16(_mm256_setzero_si256(), shifted)
+            });
+        }
         let (low, high) = (transpose(&low), transpose(&high));
         let per_32 = F::SUB / 16;
         for (i, (low, high)) in low.into_iter().zip(high).enumerate() {
@@ -96,19 +128,18 @@ unsafe fn pack_subs<F: Blocks256>(block: &[*const u8; 8], panel: *mut u8) {
             }
         }
         if F::MIN.is_some() || F::OFFSET_BITS > 0 {
-            let pairs = subs.map(|subs| {
-                let each = if F::MIN.is_some() {
-                    subs.mins
-                } else {
-                    // A sub-scale is at least -128: -(-128 * 32) is an i16.
-                    let shifted = _mm256_sll_epi16(subs.scales, _mm_cvtsi32_si128(F::OFFSET_BITS));
-                    _mm256_sub_epi16(_mm256_setzero_si256(), shifted)
-                };
-                let (even, odd) = (_mm256_castsi256_si128(each), _mm256_extracti128_si256::<1>(each));
-                _mm256_set_m128i(_mm_unpackhi_epi16(even, odd), _mm_unpacklo_epi16(even, odd))
-            });
             store(panel.add(PAIRS), &transpose(&pairs));
         }
+    }
+}
+
+/// What belongs to 16 columns each, in the order of the columns.
+#[inline(always)]
+unsafe fn natural(halves: __m256i) -> __m256i {
+    // SAFETY: the caller has AVX2.
+    unsafe {
+        let (even, odd) = (_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
+        _mm256_set_m128i(_mm_unpackhi_epi16(even, odd), _mm_unpacklo_epi16(even, odd))
     }
 }
 

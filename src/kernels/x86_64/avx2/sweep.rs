@@ -37,17 +37,21 @@ pub(super) unsafe fn sweep_32<I: Isa, F: Blocks32, const T: usize>(
         for b in 0..blocks {
             let panel = panel.add(b * BLOCK_32);
             let codes = x.map(|x| x.codes.add(b * 32));
-            let pairs = x.map(|x| _mm256_set1_epi32(x.sums.add(b * 2).cast::<i32>().read_unaligned()));
-            let offset = _mm256_set1_epi16(-offset_32::<I, F>());
-            let mut isums = pairs.map(|pair| [_mm256_madd_epi16(pair, offset); 2]);
+            let mut isums = [[_mm256_setzero_si256(); 2]; T];
+            let offset = offset_32::<I, F>();
+            if offset != 0 {
+                for (isums, x) in isums.iter_mut().zip(x) {
+                    *isums = [_mm256_madd_epi16(pair(x, b), _mm256_set1_epi16(-offset)); 2];
+                }
+            }
             if I::VNNI {
                 products_u8::<I, T>(panel, &codes, &mut isums);
             } else {
                 products::<I, T>(panel, &codes, 8, sums_of(F::BITS), &[_mm256_set1_epi16(1); 2], &mut isums);
             }
-            for ((isums, out), (x, pair)) in isums.into_iter().zip(out).zip(x.into_iter().zip(pairs)) {
+            for ((isums, out), x) in isums.into_iter().zip(out).zip(x) {
                 let dx = _mm256_set1_ps(*x.scales.add(b));
-                let msum = _mm256_cvtepi32_ps(_mm256_madd_epi16(pair, _mm256_set1_epi16(1)));
+                let msum = _mm256_cvtepi32_ps(_mm256_madd_epi16(pair(x, b), _mm256_set1_epi16(1)));
                 for (g, isum) in isums.into_iter().enumerate() {
                     let scales = panel.add(g * GROUP + 256).cast::<f32>();
                     let scale = _mm256_mul_ps(_mm256_loadu_ps(scales), dx);
@@ -82,7 +86,8 @@ pub(super) unsafe fn sweep_256<I: Isa, F: Blocks256, const T: usize>(
             let mut isums = [[_mm256_setzero_si256(); 2]; T];
             for sub in 0..256 / F::SUB {
                 let codes = x.map(|x| x.codes.add(b * 256 + sub * F::SUB));
-                let scales = [0, 1].map(|g| load(panel.add(g * GROUP + SUB_SCALES + sub * 32)));
+                let scales = panel.add(SUB_SCALES + sub * 32);
+                let scales = [load(scales), load(scales.add(GROUP))];
                 let panel = panel.add(sub * F::SUB * 8);
                 products::<I, T>(panel, &codes, F::SUB / 4, sums_of(F::BITS), &scales, &mut isums);
             }
@@ -90,8 +95,8 @@ pub(super) unsafe fn sweep_256<I: Isa, F: Blocks256, const T: usize>(
             if F::OFFSET_BITS > 0 {
                 add_pairs::<I, T>(panel, &sums, &mut isums);
             }
-            let dx = x.map(|x| _mm256_set1_ps(*x.scales.add(b)));
-            for ((isums, out), dx) in isums.into_iter().zip(out).zip(dx) {
+            for ((isums, out), x) in isums.into_iter().zip(out).zip(x) {
+                let dx = _mm256_set1_ps(*x.scales.add(b));
                 for (g, isum) in isums.into_iter().enumerate() {
                     let scale = _mm256_mul_ps(_mm256_loadu_ps(panel.add(g * GROUP + SCALES).cast()), dx);
                     let acc = _mm256_loadu_ps(out.add(g * 8));
@@ -102,7 +107,8 @@ pub(super) unsafe fn sweep_256<I: Isa, F: Blocks256, const T: usize>(
             if F::MIN.is_some() {
                 let mut msums = [[_mm256_setzero_si256(); 2]; T];
                 add_pairs::<I, T>(panel, &sums, &mut msums);
-                for ((msums, out), dx) in msums.into_iter().zip(out).zip(dx) {
+                for ((msums, out), x) in msums.into_iter().zip(out).zip(x) {
+                    let dx = _mm256_set1_ps(*x.scales.add(b));
                     for (g, msum) in msums.into_iter().enumerate() {
                         let min = _mm256_mul_ps(_mm256_loadu_ps(panel.add(g * GROUP + SCALES + 32).cast()), dx);
                         let acc = _mm256_loadu_ps(out.add(g * 8));
@@ -113,6 +119,13 @@ pub(super) unsafe fn sweep_256<I: Isa, F: Blocks256, const T: usize>(
             }
         }
     }
+}
+
+/// The two sums of 16 activations of block `b`, in every lane.
+#[inline(always)]
+unsafe fn pair(x: Row, b: usize) -> __m256i {
+    // SAFETY: the caller has AVX2 and vouches for the block.
+    unsafe { _mm256_set1_epi32(x.sums.add(b * 2).cast::<i32>().read_unaligned()) }
 }
 
 /// How many registers of pairs of products fit to 16 bits; 0 for codes with sign.
