@@ -4,7 +4,7 @@ use super::Row;
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
 use super::isa::Isa;
-use super::matvec::{eight_32, eight_256};
+use super::matvec::{Scales, eight_32, eight_256};
 use super::panel::{CHUNK, GROUP, pack_32, pack_256};
 use super::sweep::{sweep_32, sweep_256};
 use crate::kernels::generic::{Inputs, OUTPUTS};
@@ -116,10 +116,11 @@ impl Row {
 pub(in crate::kernels::x86_64) unsafe fn products_32<I: Isa, F: Blocks32>(job: &Job<'_>) -> Option<()> {
     if job.inputs.rows() == 1 {
         let x = job.row(0)?;
+        let mut scales = Scales::default();
         for first in (0..job.rows).step_by(8) {
-            let out = job.out.wrapping_add(first);
+            let (rows, out) = (job.eight(first), job.out.wrapping_add(first));
             // SAFETY: the rows have cols / 32 blocks and so has x; first + 8 <= OUTPUTS, as rows <= OUTPUTS.
-            unsafe { eight_32::<I, F>(job.eight(first), job.row_bytes * 8, job.cols / 32, x, out) };
+            unsafe { eight_32::<I, F>(rows, job.row_bytes * 8, job.cols / 32, x, out, &mut scales) };
         }
         return Some(());
     }

@@ -8,14 +8,25 @@ use core::arch::x86_64::*;
 /// The processor has AVX2.
 #[inline(always)]
 pub(super) unsafe fn sums(rows: &[__m256i; 8]) -> __m256i {
+    // SAFETY: the caller has AVX2.
+    unsafe {
+        let [lower, upper] = sums_of_halves(rows);
+        _mm256_add_epi32(lower, upper)
+    }
+}
+
+/// Lane r of the first is the sum of the lower four lanes of `rows[r]`, of the second that of the upper four.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+pub(super) unsafe fn sums_of_halves(rows: &[__m256i; 8]) -> [__m256i; 2] {
     let [a, b, c, d, e, f, g, h] = *rows;
     // SAFETY: the caller has AVX2.
     unsafe {
         let low = pairs_64(pairs_32(a, b), pairs_32(c, d));
         let high = pairs_64(pairs_32(e, f), pairs_32(g, h));
-        let (left, right) =
-            (_mm256_permute2x128_si256::<0x20>(low, high), _mm256_permute2x128_si256::<0x31>(low, high));
-        _mm256_add_epi32(left, right)
+        [_mm256_permute2x128_si256::<0x20>(low, high), _mm256_permute2x128_si256::<0x31>(low, high)]
     }
 }
 
