@@ -30,6 +30,9 @@ macro_rules! dispatch {
             Isa::Avx2 => unsafe { x86_64::avx2::$kernel($($argument),*) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
+            Isa::AvxVnni => unsafe { x86_64::avxvnni::$kernel($($argument),*) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
             Isa::Avx512 => unsafe { x86_64::avx512::$kernel($($argument),*) },
         }
     };
@@ -62,13 +65,13 @@ impl Level {
     }
 
     /// f32 elements of scratch that [`Level::products`] needs for weights of this type and width.
-    pub fn products_scratch(self, _dtype: Dtype, _cols: usize) -> Option<usize> {
+    pub fn products_scratch(self, dtype: Dtype, _cols: usize) -> Option<usize> {
         match self.0 {
             Isa::Scalar => Some(0),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => Some(0),
+            Isa::Avx2 | Isa::AvxVnni => Some(x86_64::avx2::products_scratch(dtype)),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => Some(x86_64::avx512::MATMUL_SCRATCH),
+            Isa::Avx512 => Some(x86_64::avx512::products_scratch(dtype)),
         }
     }
 

@@ -9,6 +9,13 @@ pub(in crate::kernels) fn has_avx2() -> bool {
     saved(0x6) && leaf_1() & F16C != 0 && leaf_7().0 & AVX2 != 0
 }
 
+/// AVX-VNNI beside AVX2 and F16C.
+pub(in crate::kernels) fn has_avxvnni() -> bool {
+    const AVX_VNNI: u32 = 1 << 4;
+    // Leaf 7 names its last part in EAX.
+    has_avx2() && __cpuid_count(7, 0).eax >= 1 && __cpuid_count(7, 1).eax & AVX_VNNI != 0
+}
+
 /// AVX-512 F, BW, VL and VNNI beside AVX2 and F16C, with registers of 512 bits and masks saved.
 pub(in crate::kernels) fn has_avx512() -> bool {
     const F: u32 = 1 << 16;
