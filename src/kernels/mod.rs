@@ -13,7 +13,9 @@ mod shims;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-pub use generic::{CHUNK, Combine, Elements, Inputs, KvSource, KvTile, OUTPUTS, Queries, TILE_TOKENS, attend_rows, attend_scratch};
+pub use generic::{
+    CHUNK, Combine, Elements, Inputs, KvSource, KvTile, OUTPUTS, Queries, TILE_TOKENS, attend_rows, attend_scratch,
+};
 pub use level::{Level, UnknownLevel};
 
 use crate::mem::Tile;

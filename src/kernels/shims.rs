@@ -15,17 +15,17 @@ macro_rules! shims {
 
         $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn rms_norm(x: &[f32], weight: &[u8], epsilon: f32, out: &mut [f32]) {
-            generic::rms_norm::<$lanes>(x, weight, epsilon, out);
+            generic::rms_norm(x, weight, epsilon, out);
         }
 
         $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn rms_norm_in_place(x: &mut [f32], weight: &[u8], epsilon: f32) {
-            generic::rms_norm_in_place::<$lanes>(x, weight, epsilon);
+            generic::rms_norm_in_place(x, weight, epsilon);
         }
 
         $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn combine(how: Combine, y: &mut [f32], outputs: &[f32]) {
-            generic::combine::<$lanes>(how, y, outputs);
+            generic::combine(how, y, outputs);
         }
 
         $(#[target_feature(enable = $features)])?

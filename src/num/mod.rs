@@ -13,4 +13,4 @@ mod math;
 
 pub use half::f16_to_f32;
 pub use hash::Xxh64;
-pub use math::{exp, is_finite, round_half_even, silu, sqrt, sum_lanes, tree16};
+pub use math::{exp, is_finite, round_half_even, round_to_i8, silu, sqrt, sum_lanes, tree16};

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::num::round_half_even;
+use crate::num::round_to_i8;
 
 /// Which form of the activations a weight type is multiplied with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +181,7 @@ fn quantize_block<const BLOCK: usize>(x: &[f32; BLOCK], codes: &mut [i8; BLOCK])
     let amax = f32::from_bits(amax);
     let id = 127.0 / amax;
     for (code, &x) in codes.iter_mut().zip(x) {
-        *code = round_half_even(x * id) as i32 as i8;
+        *code = round_to_i8(x * id);
     }
     Some(amax * (1.0 / 127.0))
 }

@@ -1,6 +1,5 @@
 //! What becomes of the outputs of a linear layer.
 
-use super::lanes::{LANES, Lanes};
 use crate::num::silu;
 
 /// How outputs enter the place where they belong.
@@ -15,26 +14,11 @@ pub enum Combine {
 }
 
 #[inline(always)]
-pub(in crate::kernels) fn combine<V: Lanes>(how: Combine, y: &mut [f32], outputs: &[f32]) {
+pub(in crate::kernels) fn combine(how: Combine, y: &mut [f32], outputs: &[f32]) {
+    let pairs = y.iter_mut().zip(outputs);
     match how {
-        Combine::Set => y.iter_mut().zip(outputs).for_each(|(y, &output)| *y = output),
-        Combine::Add => y.iter_mut().zip(outputs).for_each(|(y, &output)| *y += output),
-        Combine::Gate => gate::<V>(y, outputs),
-    }
-}
-
-#[inline(always)]
-fn gate<V: Lanes>(y: &mut [f32], outputs: &[f32]) {
-    let ((y, y_tail), (outputs, outputs_tail)) = (y.as_chunks_mut::<LANES>(), outputs.as_chunks::<LANES>());
-    for (y, output) in y.iter_mut().zip(outputs) {
-        // SAFETY: arrays of 16.
-        let (x, output) = unsafe { (V::load(y.as_ptr()), V::load(output.as_ptr())) };
-        // silu, as in crate::num.
-        let activated = x.div(V::splat(1.0).add(x.negate().exp()));
-        // SAFETY: an array of 16.
-        unsafe { activated.mul(output).store(y.as_mut_ptr()) };
-    }
-    for (y, &output) in y_tail.iter_mut().zip(outputs_tail) {
-        *y = silu(*y) * output;
+        Combine::Set => pairs.for_each(|(y, &output)| *y = output),
+        Combine::Add => pairs.for_each(|(y, &output)| *y += output),
+        Combine::Gate => pairs.for_each(|(y, &output)| *y = silu(*y) * output),
     }
 }

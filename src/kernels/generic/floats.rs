@@ -61,11 +61,7 @@ pub(in crate::kernels) struct FloatTiles<'a, 'o> {
 impl<'a, 'o> FloatTiles<'a, 'o> {
     /// `None` on a mismatch of sizes.
     #[inline(always)]
-    pub(in crate::kernels) fn new(
-        weights: TensorView<'a>,
-        inputs: &'a Inputs<'a>,
-        out: &'o mut [f32],
-    ) -> Option<Self> {
+    pub(in crate::kernels) fn new(weights: TensorView<'a>, inputs: &'a Inputs<'a>, out: &'o mut [f32]) -> Option<Self> {
         let fits = weights.cols() == inputs.cols()
             && weights.rows() <= OUTPUTS
             && inputs.rows().checked_mul(OUTPUTS)? <= out.len();
@@ -101,8 +97,12 @@ impl<'a, 'o> FloatTiles<'a, 'o> {
         let mut row = 0;
         while row < rows {
             // Past the last row it is that row again.
-            let indices: [usize; ROWS] = core::array::from_fn(|r| (row + r).min(rows - 1));
-            let w = indices.map(|index| self.weights.bytes().as_ptr().wrapping_add(index * row_bytes));
+            let mut indices = [0; ROWS];
+            let mut w = [self.weights.bytes().as_ptr(); ROWS];
+            for r in 0..ROWS {
+                indices[r] = (row + r).min(rows - 1);
+                w[r] = w[r].wrapping_add(indices[r] * row_bytes);
+            }
             // SAFETY: the rows have cols elements each: checked above.
             let sums = unsafe { dots::<V, W, ROWS, XS>(w, x, cols, row_bytes * ROWS) };
             for (i, sums) in sums.iter().enumerate() {
@@ -131,8 +131,11 @@ unsafe fn dots<V: Lanes, W: Weight, const ROWS: usize, const XS: usize>(
     let whole = cols / LANES * LANES;
     let mut col = 0;
     while col < whole {
-        // SAFETY: col + 16 <= cols.
-        let inputs = x.map(|x| unsafe { V::load(x.add(col)) });
+        let mut inputs = [V::splat(0.0); XS];
+        for i in 0..XS {
+            // SAFETY: col + 16 <= cols.
+            inputs[i] = unsafe { V::load(x[i].add(col)) };
+        }
         for r in 0..ROWS {
             // SAFETY: as above.
             let weights = unsafe { W::load::<V>(w[r].add(col * W::BYTES)) };
@@ -166,5 +169,11 @@ unsafe fn dots<V: Lanes, W: Weight, const ROWS: usize, const XS: usize>(
             }
         }
     }
-    lanes.map(|lanes| lanes.map(V::tree))
+    let mut sums = [[0.0; ROWS]; XS];
+    for i in 0..XS {
+        for r in 0..ROWS {
+            sums[i][r] = lanes[i][r].tree();
+        }
+    }
+    sums
 }

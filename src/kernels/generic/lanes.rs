@@ -44,11 +44,6 @@ pub(in crate::kernels) trait Lanes: Copy {
 
     fn mul(self, other: Self) -> Self;
 
-    fn div(self, other: Self) -> Self;
-
-    /// `-self`, which only changes signs.
-    fn negate(self) -> Self;
-
     /// `if self > other { self } else { other }`
     fn max(self, other: Self) -> Self;
 
@@ -114,17 +109,6 @@ impl Lanes for [f32; LANES] {
     fn mul(mut self, other: Self) -> Self {
         self.iter_mut().zip(other).for_each(|(a, b)| *a *= b);
         self
-    }
-
-    #[inline(always)]
-    fn div(mut self, other: Self) -> Self {
-        self.iter_mut().zip(other).for_each(|(a, b)| *a /= b);
-        self
-    }
-
-    #[inline(always)]
-    fn negate(self) -> Self {
-        self.map(|x| -x)
     }
 
     #[inline(always)]

@@ -1,15 +1,14 @@
 //! Root mean square normalization.
 
-use super::lanes::{LANES, Lanes};
-use crate::num::sqrt;
+use crate::num::{sqrt, sum_lanes};
 
 /// `out = (x * r) * weight` with `r = 1 / sqrt(sum of squares / n + epsilon)`.
 ///
 /// `x` and `out` are `[n]`, `weight` is `[n]` little-endian f32 of any alignment. (Zhang and Sennrich,
 /// "Root Mean Square Layer Normalization", 2019.)
 #[inline(always)]
-pub(in crate::kernels) fn rms_norm<V: Lanes>(x: &[f32], weight: &[u8], epsilon: f32, out: &mut [f32]) {
-    let r = inverse_rms::<V>(x, epsilon);
+pub(in crate::kernels) fn rms_norm(x: &[f32], weight: &[u8], epsilon: f32, out: &mut [f32]) {
+    let r = inverse_rms(x, epsilon);
     let (weight, _) = weight.as_chunks::<4>();
     for ((out, &x), &weight) in out.iter_mut().zip(x).zip(weight) {
         *out = (x * r) * f32::from_le_bytes(weight);
@@ -18,8 +17,8 @@ pub(in crate::kernels) fn rms_norm<V: Lanes>(x: &[f32], weight: &[u8], epsilon: 
 
 /// [`rms_norm`] of `x` in its place.
 #[inline(always)]
-pub(in crate::kernels) fn rms_norm_in_place<V: Lanes>(x: &mut [f32], weight: &[u8], epsilon: f32) {
-    let r = inverse_rms::<V>(x, epsilon);
+pub(in crate::kernels) fn rms_norm_in_place(x: &mut [f32], weight: &[u8], epsilon: f32) {
+    let r = inverse_rms(x, epsilon);
     let (weight, _) = weight.as_chunks::<4>();
     for (x, &weight) in x.iter_mut().zip(weight) {
         *x = (*x * r) * f32::from_le_bytes(weight);
@@ -27,25 +26,9 @@ pub(in crate::kernels) fn rms_norm_in_place<V: Lanes>(x: &mut [f32], weight: &[u
 }
 
 #[inline(always)]
-fn inverse_rms<V: Lanes>(x: &[f32], epsilon: f32) -> f32 {
-    let mean = sum_of_squares::<V>(x) / x.len() as f32;
+fn inverse_rms(x: &[f32], epsilon: f32) -> f32 {
+    let mean = sum_lanes(x, x, |a, b| a * b) / x.len() as f32;
     1.0 / sqrt(mean + epsilon)
-}
-
-/// [`crate::num::sum_lanes`] of the squares.
-#[inline(always)]
-fn sum_of_squares<V: Lanes>(x: &[f32]) -> f32 {
-    let (x, tail) = x.as_chunks::<LANES>();
-    // What is missing at the end adds +0 to lanes that started there.
-    let mut last = [0.0; LANES];
-    last.iter_mut().zip(tail).for_each(|(last, &x)| *last = x);
-    let mut lanes = V::splat(0.0);
-    for x in x.iter().chain([&last]) {
-        // SAFETY: an array of 16.
-        let x = unsafe { V::load(x.as_ptr()) };
-        lanes = lanes.add(x.mul(x));
-    }
-    lanes.tree()
 }
 
 #[cfg(test)]
@@ -58,14 +41,14 @@ mod tests {
         let weight: Vec<f32> = (0..37).map(|i| 1.0 + i as f32 * 0.01).collect();
         let bytes: Vec<u8> = weight.iter().flat_map(|w| w.to_le_bytes()).collect();
         let mut out = vec![0.0; 37];
-        rms_norm::<[f32; LANES]>(&x, &bytes, 1e-5, &mut out);
+        rms_norm(&x, &bytes, 1e-5, &mut out);
         let mean = x.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>() / 37.0;
         for i in 0..37 {
             let want = f64::from(x[i]) / (mean + 1e-5).sqrt() * f64::from(weight[i]);
             assert!((f64::from(out[i]) - want).abs() < 1e-6, "{i}");
         }
         let mut in_place = x.clone();
-        rms_norm_in_place::<[f32; LANES]>(&mut in_place, &bytes, 1e-5);
+        rms_norm_in_place(&mut in_place, &bytes, 1e-5);
         assert_eq!(in_place, out);
     }
 }

@@ -69,20 +69,15 @@ pub(super) struct TilePointers<'t, T> {
 impl<'t, T: Stored> TilePointers<'t, T> {
     /// The tiles of the first `positions` positions of a chunk; `None` where one is missing or too small.
     #[inline(always)]
-    pub(super) fn new(
-        positions: usize,
-        head_dim: usize,
-        tile: impl Fn(usize) -> Option<KvTile<'t>>,
-    ) -> Option<Self> {
+    pub(super) fn new(positions: usize, head_dim: usize, tile: impl Fn(usize) -> Option<KvTile<'t>>) -> Option<Self> {
         let positions = positions.clamp(1, CHUNK);
         let elements = head_dim.checked_mul(TILE_TOKENS)?;
         let (k, v) = ([core::ptr::null(); TILES], [core::ptr::null(); TILES]);
         let mut tiles = Self { k, v, positions, head_dim, tiles: PhantomData };
-        let places = tiles.k.iter_mut().zip(&mut tiles.v).take(positions.div_ceil(TILE_TOKENS));
-        for (index, (k, v)) in places.enumerate() {
+        for index in 0..tiles.count() {
             let tile = tile(index)?;
-            *k = T::of(tile.k)?.get(..elements)?.as_ptr();
-            *v = T::of(tile.v)?.get(..elements)?.as_ptr();
+            *tiles.k.get_mut(index)? = T::of(tile.k)?.get(..elements)?.as_ptr();
+            *tiles.v.get_mut(index)? = T::of(tile.v)?.get(..elements)?.as_ptr();
         }
         Some(tiles)
     }
@@ -188,24 +183,31 @@ impl<'s> Batch<'s> {
         let (count, scale) = (tiles.count(), V::splat(scale));
         let mut tile = 0;
         while tile < count {
-            // Past the last tile it is that tile again, with the same scores.
-            let index: [usize; WIDE] = core::array::from_fn(|t| (tile + t).min(count - 1));
-            // SAFETY: indices are below count <= TILES, and those tiles are set.
-            let k = index.map(|index| unsafe { *tiles.k.get_unchecked(index) });
-            let v = index.map(|index| unsafe { *tiles.v.get_unchecked(index) });
-            let next = (tile + WIDE).min(count - 1);
-            // SAFETY: likewise.
-            let next = unsafe { *tiles.k.get_unchecked(next) };
+            let mut index = [0; WIDE];
+            let (mut k, mut v, mut next) =
+                ([core::ptr::null(); WIDE], [core::ptr::null(); WIDE], [core::ptr::null(); WIDE]);
+            for t in 0..WIDE {
+                // Past the last tile it is that tile again, with the same scores.
+                index[t] = (tile + t).min(count - 1);
+                // SAFETY: indices are below count <= TILES, and those tiles are set.
+                unsafe {
+                    k[t] = *tiles.k.get_unchecked(index[t]);
+                    v[t] = *tiles.v.get_unchecked(index[t]);
+                    next[t] = *tiles.k.get_unchecked((tile + WIDE + t).min(count - 1));
+                }
+            }
             let mut sums = [[V::splat(0.0); N]; WIDE];
             for dim in 0..self.head_dim {
-                // SAFETY: a K tile has head_dim columns of 16; the queries are [head_dim][N].
-                let (columns, q) =
-                    unsafe { (k.map(|k| T::load::<V>(k.add(dim * TILE_TOKENS))), queries.add(dim * N)) };
-                V::prefetch(next.wrapping_add(dim * TILE_TOKENS));
-                V::prefetch(v[0].wrapping_add(dim * TILE_TOKENS));
+                let mut columns = [V::splat(0.0); WIDE];
+                for t in 0..WIDE {
+                    // SAFETY: a K tile has head_dim columns of 16.
+                    columns[t] = unsafe { T::load::<V>(k[t].add(dim * TILE_TOKENS)) };
+                    V::prefetch(next[t].wrapping_add(dim * TILE_TOKENS));
+                    V::prefetch(v[t].wrapping_add(dim * TILE_TOKENS));
+                }
                 for n in 0..N {
-                    // SAFETY: n < N.
-                    let q = V::splat(unsafe { *q.add(n) });
+                    // SAFETY: the queries are [head_dim][N].
+                    let q = V::splat(unsafe { *queries.add(dim * N + n) });
                     for t in 0..WIDE {
                         sums[t][n] = sums[t][n].add(q.mul(columns[t]));
                     }
@@ -294,21 +296,24 @@ impl<'s> Batch<'s> {
         let mut first = 0;
         while first < head_dim {
             // The last 16 where a whole 16 does not follow: some are computed again, with the same result.
-            let starts: [usize; WIDE] = core::array::from_fn(|w| (first + w * LANES).min(head_dim - LANES));
+            let mut starts = [0; WIDE];
+            for w in 0..WIDE {
+                starts[w] = (first + w * LANES).min(head_dim - LANES);
+            }
             let mut sums = [[V::splat(0.0); N]; WIDE];
             for tile in 0..tiles.count() {
                 // SAFETY: tile < TILES, and it is set.
                 let v = unsafe { *tiles.v.get_unchecked(tile) };
                 let positions = (tiles.positions - tile * TILE_TOKENS).min(TILE_TOKENS);
                 for position in 0..positions {
-                    // SAFETY: a V tile has 16 rows of head_dim >= 16 elements, scores is [N][CHUNK].
-                    let (rows, weights) = unsafe {
-                        let row = v.add(position * head_dim);
-                        (starts.map(|start| T::load::<V>(row.add(start))), scores.add(tile * TILE_TOKENS + position))
-                    };
+                    let mut rows = [V::splat(0.0); WIDE];
+                    for w in 0..WIDE {
+                        // SAFETY: a V tile has 16 rows of head_dim elements, and starts + 16 <= head_dim.
+                        rows[w] = unsafe { T::load::<V>(v.add(position * head_dim + starts[w])) };
+                    }
                     for n in 0..N {
-                        // SAFETY: n < N.
-                        let weight = V::splat(unsafe { *weights.add(n * CHUNK) });
+                        // SAFETY: scores is [N][CHUNK].
+                        let weight = V::splat(unsafe { *scores.add(n * CHUNK + tile * TILE_TOKENS + position) });
                         for w in 0..WIDE {
                             sums[w][n] = sums[w][n].add(weight.mul(rows[w]));
                         }

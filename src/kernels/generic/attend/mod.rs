@@ -99,7 +99,8 @@ impl<'q> Queries<'q> {
     /// Query `index`, numbered row by row.
     fn query(&self, index: usize) -> Option<&'q [f32]> {
         let row = index.checked_div(self.group)?;
-        let start = row.checked_mul(self.stride)?.checked_add((index - row * self.group).checked_mul(self.head_dim)?)?;
+        let start =
+            row.checked_mul(self.stride)?.checked_add((index - row * self.group).checked_mul(self.head_dim)?)?;
         self.q.get(start..start.checked_add(self.head_dim)?)
     }
 

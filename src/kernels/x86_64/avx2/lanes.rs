@@ -73,21 +73,6 @@ impl Lanes for Ymm2 {
     }
 
     #[inline(always)]
-    fn div(self, other: Self) -> Self {
-        // SAFETY: see `Ymm2`.
-        unsafe { Self(_mm256_div_ps(self.0, other.0), _mm256_div_ps(self.1, other.1)) }
-    }
-
-    #[inline(always)]
-    fn negate(self) -> Self {
-        // SAFETY: see `Ymm2`.
-        unsafe {
-            let signs = _mm256_set1_ps(-0.0);
-            Self(_mm256_xor_ps(self.0, signs), _mm256_xor_ps(self.1, signs))
-        }
-    }
-
-    #[inline(always)]
     fn max(self, other: Self) -> Self {
         // The instruction gives its second operand where one of them is NaN.
         // SAFETY: see `Ymm2`.

@@ -66,18 +66,6 @@ impl Lanes for Zmm {
     }
 
     #[inline(always)]
-    fn div(self, other: Self) -> Self {
-        // SAFETY: see `Zmm`.
-        Self(unsafe { _mm512_div_ps(self.0, other.0) })
-    }
-
-    #[inline(always)]
-    fn negate(self) -> Self {
-        // SAFETY: see `Zmm`.
-        Self(unsafe { _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(self.0), _mm512_set1_epi32(i32::MIN))) })
-    }
-
-    #[inline(always)]
     fn max(self, other: Self) -> Self {
         // The instruction gives its second operand where one of them is NaN.
         // SAFETY: see `Zmm`.
