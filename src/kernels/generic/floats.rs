@@ -2,6 +2,9 @@
 //!
 //! Every dot has 16 lanes by index mod 16 and is summed by the fixed tree. A tile of dots keeps its lanes in
 //! registers, so each load and conversion of weights serves several rows of inputs, and the other way round.
+// Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
+// place are not always inlined, and then nothing stays in registers.
+#![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
 
 use super::lanes::{LANES, Lanes};
 use super::products::{Inputs, OUTPUTS};

@@ -1,4 +1,7 @@
 //! The loops of attention over raw pointers: sizes are checked where a [`Batch`] and [`TilePointers`] are made.
+// Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
+// place are not always inlined, and then nothing stays in registers.
+#![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
 
 use core::marker::PhantomData;
 

@@ -1,4 +1,4 @@
-//! F32, F16 and BF16 weights: up to 2 rows of weights times 3 rows of inputs in registers.
+//! F32, F16 and BF16 weights: 2 rows of weights times 2 rows of inputs in registers.
 
 use super::lanes::Ymm2;
 use crate::kernels::generic::{FloatTiles, Inputs};
@@ -11,11 +11,10 @@ pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [
     let (mut first, rows) = (0, inputs.rows());
     while first < rows {
         // Batches of equal size, as far as that goes.
-        let count = (rows - first).div_ceil((rows - first).div_ceil(3));
+        let count = (rows - first).div_ceil((rows - first).div_ceil(2));
         match count {
             1 => tiles.multiply::<Ymm2, 4, 1>(first)?,
-            2 => tiles.multiply::<Ymm2, 2, 2>(first)?,
-            _ => tiles.multiply::<Ymm2, 2, 3>(first)?,
+            _ => tiles.multiply::<Ymm2, 2, 2>(first)?,
         }
         first += count;
     }

@@ -1,4 +1,4 @@
-//! F32, F16 and BF16 weights: up to 4 rows of weights times 6 rows of inputs in registers.
+//! F32, F16 and BF16 weights: 4 rows of weights times 4 rows of inputs in registers.
 
 use super::lanes::Zmm;
 use crate::kernels::generic::{FloatTiles, Inputs};
@@ -11,14 +11,12 @@ pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [
     let (mut first, rows) = (0, inputs.rows());
     while first < rows {
         // Batches of equal size, as far as that goes.
-        let count = (rows - first).div_ceil((rows - first).div_ceil(6));
+        let count = (rows - first).div_ceil((rows - first).div_ceil(4));
         match count {
             1 => tiles.multiply::<Zmm, 8, 1>(first)?,
             2 => tiles.multiply::<Zmm, 8, 2>(first)?,
             3 => tiles.multiply::<Zmm, 8, 3>(first)?,
-            4 => tiles.multiply::<Zmm, 4, 4>(first)?,
-            5 => tiles.multiply::<Zmm, 4, 5>(first)?,
-            _ => tiles.multiply::<Zmm, 4, 6>(first)?,
+            _ => tiles.multiply::<Zmm, 4, 4>(first)?,
         }
         first += count;
     }
