@@ -8,14 +8,17 @@
 pub mod fpenv;
 mod generic;
 mod level;
-#[cfg(target_arch = "x86_64")]
+mod scalar;
 mod shims;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-pub use generic::{CHUNK, Combine, Elements, Inputs, KvSource, KvTile, OUTPUTS, Queries, TILE_TOKENS, attend_scratch};
+pub use generic::{
+    CHUNK, Combine, Elements, Inputs, KvSource, KvTile, OUTPUTS, Queries, TILE_TOKENS, attend_rows, attend_scratch,
+};
 pub use level::{Level, UnknownLevel};
 
+use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::{Dtype, TensorView};
 use level::Isa;
@@ -24,7 +27,7 @@ use level::Isa;
 macro_rules! dispatch {
     ($level:expr, $kernel:ident($($argument:expr),*)) => {
         match $level.0 {
-            Isa::Scalar => generic::$kernel($($argument),*),
+            Isa::Scalar => scalar::$kernel($($argument),*),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a value of this level exists only where detection found its instructions.
             Isa::Avx2 => unsafe { x86_64::avx2::$kernel($($argument),*) },
@@ -75,15 +78,16 @@ impl Level {
         }
     }
 
-    /// Attention of the query heads of one KV head over positions `0..=position`: `out` is `[group, head_dim]`.
+    /// Attention of the query heads of one KV head in some rows: row `i` of them is row `queries.row + i` of
+    /// `out`, `[group, head_dim]`.
     ///
-    /// `scratch` has [`attend_scratch`] elements. `None` on a mismatch of sizes or a missing tile. The order of
-    /// all operations is given in `docs/arithmetic.md`.
+    /// `scratch` has [`attend_scratch`] elements if there are at most [`attend_rows`] rows. `None` on a mismatch
+    /// of sizes or a missing tile. The order of all operations is given in `docs/arithmetic.md`.
     pub fn attend(
         self,
-        queries: Queries<'_>,
+        queries: &Queries<'_>,
         source: &impl KvSource,
-        out: &mut [f32],
+        out: &mut Tile<'_, f32>,
         scratch: &mut [f32],
     ) -> Option<()> {
         dispatch!(self, attend(queries, source, out, scratch))

@@ -14,7 +14,7 @@ use super::stage::{Cursor, Grid, Stage};
 use super::weights::{LayerTensor, ModelTensor, Weights, layer_dtypes, matrix_dtypes, output_dtype};
 use crate::cache::{CacheError, KvCache, SeqId};
 use crate::error::Fault;
-use crate::kernels::{Combine, Level, Queries, attend_scratch};
+use crate::kernels::{Combine, Level, Queries, attend_rows, attend_scratch};
 use crate::mem::{Arena, Matrix, MemoryError};
 use crate::num::is_finite;
 use crate::ops::{InputForms, InputRows, inverse_frequencies, linear, linear_scratch, rotate, rotation};
@@ -174,7 +174,10 @@ impl<'m, 'a> Forward<'m, 'a> {
             Stage::Qkv => Grid::linear(rows, q_width + 2 * self.config.kv_width(), hidden),
             Stage::Rotate => Grid::by_row(rows, q_width + 2 * self.config.kv_width()),
             Stage::Store => Grid::by_row(rows, 1),
-            Stage::Attend => Grid { rows, cols: q_width, tile_rows: 1, tile_cols: (q_width / kv_heads.max(1)).max(1) },
+            Stage::Attend => {
+                let tile_cols = q_width.checked_div(kv_heads).unwrap_or(0).max(1);
+                Grid { rows, cols: q_width, tile_rows: attend_rows(self.config.group()), tile_cols }
+            }
             Stage::AttentionOutput => Grid::linear(rows, hidden, q_width),
             Stage::GateUp => Grid::linear(rows, ffn, 2 * hidden),
             Stage::Down => Grid::linear(rows, hidden, ffn),
@@ -307,25 +310,33 @@ impl<'m, 'a> Forward<'m, 'a> {
         Ok(())
     }
 
-    /// A unit is the query heads of one row that share a KV head.
+    /// A unit is the query heads of a few rows that share a KV head; rows of one sequence that follow each
+    /// other are done together.
     fn attend(&mut self, work: Work<'_>, cache: &KvCache<'_>) -> Result<(), Fault> {
         let (config, scale) = (&self.config, self.score_scale);
         let width = config.q_width() + 2 * config.kv_width();
         let Buffers { qkv, heads, scratch, .. } = &mut self.buffers;
         work.each_tile(heads, scratch, &|tile, scratch| {
-            let (index, cols) = (tile.rows().start, tile.cols());
-            let row = work.batch.rows.get(index).ok_or(Fault::Internal)?;
-            let source = cache.layer_source(row.seq(), work.cursor.layer).ok_or(Fault::Internal)?;
-            let q = row_of(qkv, index, width).and_then(|qkv| qkv.get(cols.clone()));
-            let queries = Queries {
-                q: q.ok_or(Fault::Internal)?,
-                head_dim: config.head_dim,
-                head: cols.start.checked_div(cols.len()).ok_or(Fault::Internal)?,
-                position: row.position as usize,
-                scale,
-            };
-            let out = tile.row_mut(index).ok_or(Fault::Internal)?;
-            self.level.attend(queries, &source, out, scratch).ok_or(Fault::Internal)
+            let (mut rows, cols) = (tile.rows(), tile.cols());
+            while let Some(row) = work.batch.rows.get(rows.start).filter(|_| !rows.is_empty()) {
+                let run = run_length(work.batch.rows.get(rows.clone()).ok_or(Fault::Internal)?);
+                let start = rows.start.checked_mul(width).and_then(|start| start.checked_add(cols.start));
+                let queries = Queries {
+                    q: start.and_then(|start| qkv.get(start..)).ok_or(Fault::Internal)?,
+                    stride: width,
+                    row: rows.start,
+                    rows: run,
+                    group: config.group(),
+                    head_dim: config.head_dim,
+                    head: cols.start.checked_div(cols.len()).ok_or(Fault::Internal)?,
+                    position: row.position as usize,
+                    scale,
+                };
+                let source = cache.layer_source(row.seq(), work.cursor.layer).ok_or(Fault::Internal)?;
+                self.level.attend(&queries, &source, tile, scratch).ok_or(Fault::Internal)?;
+                rows.start += run;
+            }
+            Ok(())
         })
     }
 
@@ -460,6 +471,15 @@ fn rotate_heads(
         }
     }
     Some(())
+}
+
+/// How many rows from the first on are successive positions of one sequence.
+fn run_length(rows: &[Row]) -> usize {
+    let follows = |pair: &[Row]| match pair {
+        [a, b] => a.sequence == b.sequence && a.position.checked_add(1) == Some(b.position),
+        _ => false,
+    };
+    1 + rows.windows(2).take_while(|pair| follows(pair)).count()
 }
 
 fn row_of(data: &[f32], row: usize, width: usize) -> Option<&[f32]> {

@@ -8,17 +8,21 @@
 mod blocks_256;
 mod blocks_32;
 mod drive;
+mod float;
 mod isa;
 mod lanes;
 mod matvec;
 mod panel;
 mod sweep;
+pub(super) mod ymm;
 
 use crate::kernels::generic::{self, Combine, Inputs, KvSource, Queries};
+use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError, QuantizedRow};
 use crate::tensor::{Dtype, TensorView};
 
 pub(super) use drive::{Job, products_32, products_256};
+pub(super) use float::products as float_products;
 pub(super) use isa::{Avx2, AvxVnni};
 
 pub(super) use blocks_32::{Blocks32, Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
@@ -58,7 +62,7 @@ macro_rules! level_products {
             scratch: &mut [f32],
         ) -> Option<()> {
             let format = match weights.dtype() {
-                Dtype::F32 | Dtype::F16 | Dtype::BF16 => return generic::products(weights, inputs, out, scratch),
+                Dtype::F32 | Dtype::F16 | Dtype::BF16 => return float_products(weights, inputs, out),
                 Dtype::Q8_0 => blocks_32::<Q8_0>,
                 Dtype::Q4_0 => blocks_32::<Q4_0>,
                 Dtype::Q4_1 => blocks_32::<Q4_1>,
@@ -93,5 +97,5 @@ macro_rules! level_products {
 
 pub(super) use level_products;
 
-crate::kernels::shims::shims!("avx2,f16c");
+crate::kernels::shims::shims!(ymm::Ymm2, "avx2,f16c");
 level_products!("avx2,f16c", Avx2);
