@@ -18,7 +18,7 @@ pub(super) fn iq4_xs(tile: &Tile<'_, 136>, x: QuantizedRow<'_>) -> __m512 {
         let [first, last] = codes.as_chunks::<128>().0 else { break };
         // SAFETY: b < tile.blocks().
         unsafe {
-            let dots = [half_dots::<8, 1>(tile, b, first), half_dots::<72, 1>(tile, b, last)];
+            let dots = [half_dots::<8, 2>(tile, b, first), half_dots::<72, 0>(tile, b, last)];
             let (header, low) = (tile.gather::<0>(b), tile.gather::<4>(b));
             acc = _mm512_add_ps(acc, term(scaled(dots, header, low), low_f16(header), dx));
         }

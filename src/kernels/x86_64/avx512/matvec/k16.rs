@@ -104,7 +104,7 @@ pub(super) fn q2_k(tile: &Tile<'_, 84>, x: QuantizedRow<'_>) -> __m512 {
             let [i, j, k, l] = tile.headers::<0>(b);
             let scales = |subs| _mm512_and_si512(subs, low);
             let scales = store_lanes([scales(i), scales(j), scales(k), scales(l)]);
-            let dots = dots::<84, 0, 1>(tile, b, codes, |block, lane| {
+            let dots = dots::<84, 0, 2>(tile, b, codes, |block, lane| {
                 let [a, b] = two_bits(load_32::<16, _, _>(block));
                 let [c, d] = two_bits(load_32::<48, _, _>(block));
                 let scales = _mm512_broadcast_i32x4(load_16::<0, _, _>(scales.get_unchecked(lane)));

@@ -13,7 +13,7 @@ use crate::quant::QuantizedRow;
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn q4_k(tile: &Tile<'_, 144>, x: QuantizedRow<'_>) -> __m512 {
-    dots(tile, x, |block| four_bits(load_64::<16, _, _>(block), load_64::<80, _, _>(block)))
+    dots::<144, 2>(tile, x, |block| four_bits(load_64::<16, _, _>(block), load_64::<80, _, _>(block)))
 }
 
 #[inline]
@@ -24,7 +24,7 @@ pub(super) fn q5_k(tile: &Tile<'_, 176>, x: QuantizedRow<'_>) -> __m512 {
     let (up_0, up_1) = (words(4, 2), words(3, 1));
     let (down_2, down_3) = (words(0, 2), words(1, 3));
     let bit = _mm512_set1_epi8(16);
-    dots(tile, x, |block| {
+    dots::<176, 3>(tile, x, |block| {
         let [a, b, c, d] = four_bits(load_64::<48, _, _>(block), load_64::<112, _, _>(block));
         let high = _mm512_broadcast_i64x4(load_32::<16, _, _>(block));
         // 0xf8: a | b & c.
@@ -53,7 +53,7 @@ fn four_bits(first: __m512i, second: __m512i) -> [__m512i; 4] {
 /// The dot products; `unpack` makes the codes of a block in the order of [`four_bits`].
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn dots<const BYTES: usize>(
+fn dots<const BYTES: usize, const LINES: usize>(
     tile: &Tile<'_, BYTES>,
     x: QuantizedRow<'_>,
     unpack: impl Fn(&[u8; BYTES]) -> [__m512i; 4],
@@ -76,7 +76,7 @@ fn dots<const BYTES: usize>(
             let mut rows = [zero; 4];
             for (i, row) in rows.iter_mut().enumerate() {
                 // SAFETY: 4 g + i < 16 and b < tile.blocks().
-                let block = unsafe { tile.block::<2>(4 * g + i, b) };
+                let block = unsafe { tile.block::<LINES>(4 * g + i, b) };
                 let [a, b, c, d] = unpack(block);
                 let first = _mm512_packs_epi32(_mm512_dpbusd_epi32(zero, a, x_02), _mm512_dpbusd_epi32(zero, b, x_13));
                 let second = _mm512_packs_epi32(_mm512_dpbusd_epi32(zero, c, x_46), _mm512_dpbusd_epi32(zero, d, x_57));
