@@ -48,10 +48,13 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Fetches block `b`, of `BYTES` bytes, of all the rows.
+    /// Fetches block `b`, of so many bytes, of all the rows; of small blocks only as many as there are lines.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(super) fn fetch(&self, b: usize, bytes: usize) {
+        if !b.is_multiple_of((68 / bytes.max(1)).max(1)) {
+            return;
+        }
         for row in 0..self.rows {
             for at in (0..bytes).step_by(64) {
                 let line = self.block.wrapping_add(row * self.row_bytes + b * bytes + at);
@@ -203,13 +206,14 @@ fn by_panels<F: Format>(
     let mut first = 0;
     while first < blocks {
         let panel = panel.get_mut(..(blocks - first).min(COLS / F::COLS))?;
-        // The same columns of the next rows of weights, cut into a share per tile of inputs.
+        // The same columns of the next rows of weights, a share per eight inputs. With fewer, the fetches would
+        // take longer than the products.
         let share = OUTPUTS.div_ceil(rows.div_ceil(8).max(1));
         let ahead = |row: usize| {
             let begin = (row / 8).saturating_mul(share).min(OUTPUTS);
             Ahead {
                 block: weights.bytes().as_ptr().wrapping_add((OUTPUTS + begin) * row_bytes + first * F::BYTES),
-                rows: if row.is_multiple_of(8) { share.min(OUTPUTS - begin) } else { 0 },
+                rows: if row + 8 <= rows { share.min(OUTPUTS - begin) } else { 0 },
                 row_bytes,
             }
         };

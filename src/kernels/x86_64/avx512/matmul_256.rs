@@ -107,12 +107,12 @@ unsafe fn by_groups<L: Layout256, const ROWS: usize>(
         unsafe {
             let [s0, s1] = *block.sub_scales.get_unchecked(group * L::GROUP / (256 / L::SUBS));
             // Four rows at a time: with their sums, those of all rows, and the weights, the registers are enough.
-            for (quarter, (isums, inputs)) in isums.chunks_mut(4).zip(inputs.chunks(4)).enumerate() {
+            for (four, (isums, inputs)) in isums.chunks_mut(4).zip(inputs.chunks(4)).enumerate() {
                 let mut parts = [[_mm512_setzero_si512(); 2]; 4];
                 if L::OFFSET != 0 {
                     let i = 64 * b + group * (16 / L::GROUP);
                     for (row, part) in parts.iter_mut().take(inputs.len()).enumerate() {
-                        let starts = sums.starts.get_unchecked(4 * quarter + row);
+                        let starts = sums.starts.get_unchecked(4 * four + row);
                         *part = [_mm512_set1_epi32(*starts.get_unchecked(i)); 2];
                     }
                 }
