@@ -62,7 +62,7 @@ fn weights(dtype: Dtype, rows: usize, cols: usize, fill: Fill, random: &mut Rand
         for &at in scales(dtype) {
             let ordinary = 0x2000 | random.next() as u16 & 0x87ff;
             let edge = random.pick(&EDGES);
-            let scale = if random.next() % 4 == 0 { edge } else { ordinary };
+            let scale = if random.next().is_multiple_of(4) { edge } else { ordinary };
             block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
         }
     }
@@ -80,7 +80,7 @@ fn activations(form: Form, rows: usize, cols: usize, fill: Fill, random: &mut Ra
                 Fill::Random => (random.next() >> 40) as f32 * 1e-6 - 8.0,
                 Fill::Extreme(_, code) if i % 256 == 0 || code.unsigned_abs() == 127 => f32::from(code) / 127.0,
                 Fill::Extreme(..) => {
-                    if random.next() % 2 == 0 {
+                    if random.next().is_multiple_of(2) {
                         1.0
                     } else {
                         -1.0

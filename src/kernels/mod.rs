@@ -62,10 +62,10 @@ impl Level {
     }
 
     /// f32 elements of scratch that [`Level::products`] needs for weights of this type and width.
-    pub fn products_scratch(self, _dtype: Dtype, _cols: usize) -> Option<usize> {
+    pub fn products_scratch(self, dtype: Dtype, _cols: usize) -> Option<usize> {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::AvxVnni => Some(x86_64::avx2::products_scratch(_dtype)),
+            Isa::Avx2 | Isa::AvxVnni => Some(x86_64::avx2::products_scratch(dtype)),
             _ => Some(0),
         }
     }
