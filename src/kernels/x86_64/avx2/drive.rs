@@ -16,7 +16,7 @@ use crate::tensor::TensorView;
 /// f32 elements of scratch: two groups, aligned to a register.
 pub(super) const SCRATCH: usize = (2 * GROUP + 32) / 4;
 
-/// A call of `products` with its sizes checked.
+/// A call of `products` with its sizes checked. Lives as long as what it points to.
 pub(in crate::kernels::x86_64) struct Job<'a> {
     weights: *const u8,
     rows: usize,
@@ -32,10 +32,10 @@ pub(in crate::kernels::x86_64) struct Job<'a> {
 impl<'a> Job<'a> {
     /// `None` where something does not fit together, or there is nothing to do.
     pub(in crate::kernels::x86_64) fn new(
-        weights: TensorView<'_>,
+        weights: TensorView<'a>,
         inputs: &'a Inputs<'a>,
-        out: &mut [f32],
-        scratch: &mut [f32],
+        out: &'a mut [f32],
+        scratch: &'a mut [f32],
     ) -> Option<Self> {
         let (rows, cols) = (weights.rows(), weights.cols());
         let row_bytes = weights.dtype().row_bytes(cols)?;
