@@ -29,8 +29,9 @@ impl Random {
 enum Fill {
     /// Weights random, activations quantized from random numbers.
     Random,
-    /// Every byte of codes and sub-scales this, and every activation this code.
-    Extreme(u8, i8),
+    /// Every byte of codes the first, every byte of sub-scales the second, and every activation this code, or where
+    /// it is 1 either 127 or -127.
+    Extreme(u8, u8, i8),
 }
 
 /// The quantized types.
@@ -49,6 +50,18 @@ fn scales(dtype: Dtype) -> &'static [usize] {
     }
 }
 
+/// Where the sub-scales and sub-minima of a block are.
+fn sub_scales(dtype: Dtype) -> std::ops::Range<usize> {
+    match dtype {
+        Dtype::Q2_K => 0..16,
+        Dtype::Q3_K => 96..108,
+        Dtype::Q4_K | Dtype::Q5_K => 4..16,
+        Dtype::Q6_K => 192..208,
+        Dtype::IQ4_XS => 2..8,
+        _ => 0..0,
+    }
+}
+
 /// Rows of weights in an allocation that ends with them.
 fn weights(dtype: Dtype, rows: usize, cols: usize, fill: Fill, random: &mut Random) -> Box<[u8]> {
     // Zeros, subnormal numbers, the smallest normal, one, the largest.
@@ -56,13 +69,16 @@ fn weights(dtype: Dtype, rows: usize, cols: usize, fill: Fill, random: &mut Rand
     let len = rows * dtype.row_bytes(cols).unwrap();
     let mut bytes = match fill {
         Fill::Random => random.bytes(len),
-        Fill::Extreme(byte, _) => vec![byte; len],
+        Fill::Extreme(byte, ..) => vec![byte; len],
     };
     for block in bytes.chunks_mut(dtype.block_bytes()) {
+        if let Fill::Extreme(_, sub, _) = fill {
+            block[sub_scales(dtype)].fill(sub);
+        }
         for &at in scales(dtype) {
             let ordinary = 0x2000 | random.next() as u16 & 0x87ff;
             let edge = random.pick(&EDGES);
-            let scale = if random.next() % 4 == 0 { edge } else { ordinary };
+            let scale = if random.next().is_multiple_of(4) { edge } else { ordinary };
             block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
         }
     }
@@ -78,9 +94,9 @@ fn activations(form: Form, rows: usize, cols: usize, fill: Fill, random: &mut Ra
         let x: Vec<f32> = (0..cols)
             .map(|i| match fill {
                 Fill::Random => (random.next() >> 40) as f32 * 1e-6 - 8.0,
-                Fill::Extreme(_, code) if i % 256 == 0 || code.unsigned_abs() == 127 => f32::from(code) / 127.0,
+                Fill::Extreme(.., code) if i % 256 == 0 || code.unsigned_abs() == 127 => f32::from(code) / 127.0,
                 Fill::Extreme(..) => {
-                    if random.next() % 2 == 0 {
+                    if random.next().is_multiple_of(2) {
                         1.0
                     } else {
                         -1.0
@@ -154,11 +170,11 @@ fn wide_rows() {
 fn extreme_codes() {
     let mut random = Random(4);
     for dtype in quantized() {
-        // 0x81 and 0x80: -127 and -128; 0x1f and 0x20: the largest and the smallest 6-bit sub-scale of Q3_K ...
-        for byte in [0x00, 0x7f, 0x80, 0x81, 0xff, 0x0f, 0xf0, 0x1f, 0x20, 0x88, 0x08] {
-            for code in [127, -127, 1] {
+        let subs: &[u8] = if sub_scales(dtype).is_empty() { &[0] } else { &[0x00, 0x7f, 0x80, 0xff] };
+        for byte in [0x00, 0x7f, 0x80, 0x81, 0xff, 0x0f, 0xf0, 0x88] {
+            for (&sub, code) in subs.iter().flat_map(|sub| [127, -127, 1].map(|code| (sub, code))) {
                 for inputs in [1, 5] {
-                    check(dtype, 9, inputs, 512, Fill::Extreme(byte, code), &mut random);
+                    check(dtype, 9, inputs, 512, Fill::Extreme(byte, sub, code), &mut random);
                 }
             }
         }

@@ -45,10 +45,8 @@ impl Level {
     /// Rows of weights times rows of activations: `out[row * OUTPUTS + i]` is row i of the weights times row
     /// `row` of the inputs.
     ///
-    /// What is in `out` past the rows of weights, up to [`OUTPUTS`], is unspecified afterwards.
-    ///
-    /// At most [`OUTPUTS`] rows of weights; `scratch` has [`Level::products_scratch`] elements. `None` on a
-    /// mismatch of form or sizes.
+    /// At most [`OUTPUTS`] rows of weights; what is in `out` for further i is unspecified. `scratch` has
+    /// [`Level::products_scratch`] elements. `None` on a mismatch of form or sizes.
     pub fn products(
         self,
         weights: TensorView<'_>,

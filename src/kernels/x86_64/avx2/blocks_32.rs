@@ -12,6 +12,8 @@ pub(in crate::kernels::x86_64) trait Blocks32 {
     const OFFSET: i16 = 0;
     /// Whether an f16 minimum follows the scale.
     const MIN: bool = false;
+    /// Whether two blocks at a time are faster than one.
+    const TWO: bool = true;
 
     /// The codes of a block.
     ///
@@ -36,6 +38,7 @@ pub(in crate::kernels::x86_64) struct Iq4Nl;
 impl Blocks32 for Q8_0 {
     const BYTES: usize = 34;
     const BITS: u32 = 8;
+    const TWO: bool = false;
 
     #[inline(always)]
     unsafe fn codes(block: *const u8) -> __m256i {

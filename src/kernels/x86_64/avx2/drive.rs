@@ -1,10 +1,12 @@
 //! The loops over rows of weights, chunks of columns and rows of activations.
 
+use core::marker::PhantomData;
+
 use super::Row;
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
 use super::isa::Isa;
-use super::matvec::{Scales, eight_32, eight_256};
+use super::matvec::{eight_32, eight_256};
 use super::panel::{CHUNK, GROUP, pack_32, pack_256};
 use super::sweep::{sweep_32, sweep_256};
 use crate::kernels::generic::{Inputs, OUTPUTS};
@@ -14,7 +16,7 @@ use crate::tensor::TensorView;
 /// f32 elements of scratch: two groups, aligned to a register.
 pub(super) const SCRATCH: usize = (2 * GROUP + 32) / 4;
 
-/// A call of `products` with its sizes checked.
+/// A call of `products` with its sizes checked. Lives as long as what it points to.
 pub(in crate::kernels::x86_64) struct Job<'a> {
     weights: *const u8,
     rows: usize,
@@ -30,10 +32,10 @@ pub(in crate::kernels::x86_64) struct Job<'a> {
 impl<'a> Job<'a> {
     /// `None` where something does not fit together, or there is nothing to do.
     pub(in crate::kernels::x86_64) fn new(
-        weights: TensorView<'_>,
+        weights: TensorView<'a>,
         inputs: &'a Inputs<'a>,
-        out: &mut [f32],
-        scratch: &mut [f32],
+        out: &'a mut [f32],
+        scratch: &'a mut [f32],
     ) -> Option<Self> {
         let (rows, cols) = (weights.rows(), weights.cols());
         let row_bytes = weights.dtype().row_bytes(cols)?;
@@ -65,7 +67,7 @@ impl<'a> Job<'a> {
         [row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)]
     }
 
-    /// Some rows of activations.
+    /// A row of activations; `None` past the last one.
     #[inline(always)]
     fn row(&self, row: usize) -> Option<Row> {
         match self.inputs.row(row)? {
@@ -108,95 +110,143 @@ impl Row {
     }
 }
 
-/// Rows of blocks of 32.
+/// The kernels of a format for a level.
+trait Kernels {
+    /// Columns of a block.
+    const LEN: usize;
+    /// Bytes of a block.
+    const BYTES: usize;
+
+    /// See [`eight_32`].
+    unsafe fn eight(rows: [*const u8; 8], next: usize, blocks: usize, x: Row, out: *mut f32);
+    /// See [`pack_32`].
+    unsafe fn pack(rows: [*const u8; 8], blocks: usize, panel: *mut u8);
+    /// See [`sweep_32`].
+    unsafe fn sweep<const T: usize>(panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]);
+}
+
+/// The kernels of a level and a format with blocks of 32.
+struct Of32<I, F>(PhantomData<(I, F)>);
+
+/// The kernels of a level and a format with super-blocks of 256.
+struct Of256<I, F>(PhantomData<(I, F)>);
+
+impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
+    const LEN: usize = 32;
+    const BYTES: usize = F::BYTES;
+
+    #[inline(always)]
+    unsafe fn eight(rows: [*const u8; 8], next: usize, blocks: usize, x: Row, out: *mut f32) {
+        // SAFETY: the caller vouches for the same.
+        unsafe { eight_32::<I, F>(rows, next, blocks, x, out) }
+    }
+
+    #[inline(always)]
+    unsafe fn pack(rows: [*const u8; 8], blocks: usize, panel: *mut u8) {
+        // SAFETY: the caller vouches for the same.
+        unsafe { pack_32::<I, F>(rows, blocks, panel) }
+    }
+
+    #[inline(always)]
+    unsafe fn sweep<const T: usize>(panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]) {
+        // SAFETY: the caller vouches for the same.
+        unsafe { sweep_32::<I, F, T>(panel, blocks, x, out) }
+    }
+}
+
+impl<I: Isa, F: Blocks256> Kernels for Of256<I, F> {
+    const LEN: usize = 256;
+    const BYTES: usize = F::BYTES;
+
+    #[inline(always)]
+    unsafe fn eight(rows: [*const u8; 8], next: usize, blocks: usize, x: Row, out: *mut f32) {
+        // SAFETY: the caller vouches for the same.
+        unsafe { eight_256::<I, F>(rows, next, blocks, x, out) }
+    }
+
+    #[inline(always)]
+    unsafe fn pack(rows: [*const u8; 8], blocks: usize, panel: *mut u8) {
+        // SAFETY: the caller vouches for the same.
+        unsafe { pack_256::<F>(rows, blocks, panel) }
+    }
+
+    #[inline(always)]
+    unsafe fn sweep<const T: usize>(panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]) {
+        // SAFETY: the caller vouches for the same.
+        unsafe { sweep_256::<I, F, T>(panel, blocks, x, out) }
+    }
+}
+
+/// Products with a format of blocks of 32.
 ///
 /// # Safety
 /// The processor has the instructions of the level; the weights are of format `F`.
 #[inline(always)]
 pub(in crate::kernels::x86_64) unsafe fn products_32<I: Isa, F: Blocks32>(job: &Job<'_>) -> Option<()> {
-    if job.inputs.rows() == 1 {
-        let x = job.row(0)?;
-        let mut scales = Scales::default();
-        for first in (0..job.rows).step_by(8) {
-            let (rows, out) = (job.eight(first), job.out.wrapping_add(first));
-            // SAFETY: the rows have cols / 32 blocks and so has x; first + 8 <= OUTPUTS, as rows <= OUTPUTS.
-            unsafe { eight_32::<I, F>(rows, job.row_bytes * 8, job.cols / 32, x, out, &mut scales) };
-        }
-        return Some(());
-    }
-    job.clear();
-    for first in (0..job.rows).step_by(16) {
-        for col in (0..job.cols).step_by(CHUNK) {
-            let blocks = (job.cols - col).min(CHUNK) / 32;
-            for g in 0..2 {
-                let rows =
-                    job.eight((first + g * 8).min(job.rows - 1)).map(|row| row.wrapping_add(col / 32 * F::BYTES));
-                // SAFETY: the rows have cols / 32 blocks; a group holds CHUNK columns.
-                unsafe { pack_32::<I, F>(rows, blocks, job.panel.add(g * GROUP)) };
-            }
-            let mut row = 0;
-            while row < job.inputs.rows() {
-                // SAFETY: the panel was packed just now, the rows have these blocks; first + 16 <= OUTPUTS.
-                unsafe {
-                    if let Some((x, out)) = job.tile::<4>(row, first) {
-                        sweep_32::<I, F, 4>(job.panel, blocks, x.map(|x| x.skip(col, 32)), out);
-                        row += 4;
-                    } else if let Some((x, out)) = job.tile::<2>(row, first) {
-                        sweep_32::<I, F, 2>(job.panel, blocks, x.map(|x| x.skip(col, 32)), out);
-                        row += 2;
-                    } else {
-                        let (x, out) = job.tile::<1>(row, first)?;
-                        sweep_32::<I, F, 1>(job.panel, blocks, x.map(|x| x.skip(col, 32)), out);
-                        row += 1;
-                    }
-                }
-            }
-        }
-    }
-    Some(())
+    // SAFETY: the caller vouches for the same.
+    unsafe { products::<Of32<I, F>>(job) }
 }
 
-/// Rows of super-blocks of 256.
+/// Products with a format of super-blocks of 256.
 ///
 /// # Safety
 /// As [`products_32`].
 #[inline(always)]
 pub(in crate::kernels::x86_64) unsafe fn products_256<I: Isa, F: Blocks256>(job: &Job<'_>) -> Option<()> {
+    // SAFETY: the caller vouches for the same.
+    unsafe { products::<Of256<I, F>>(job) }
+}
+
+/// # Safety
+/// The processor has the instructions of the level; the weights are of the format.
+#[inline(always)]
+unsafe fn products<K: Kernels>(job: &Job<'_>) -> Option<()> {
     if job.inputs.rows() == 1 {
         let x = job.row(0)?;
         for first in (0..job.rows).step_by(8) {
-            let out = job.out.wrapping_add(first);
-            // SAFETY: the rows have cols / 256 blocks and so has x; first + 8 <= OUTPUTS, as rows <= OUTPUTS.
-            unsafe { eight_256::<I, F>(job.eight(first), job.row_bytes * 8, job.cols / 256, x, out) };
+            let (rows, out) = (job.eight(first), job.out.wrapping_add(first));
+            // SAFETY: the rows have cols / LEN blocks and so has x; first + 8 <= OUTPUTS, as rows <= OUTPUTS.
+            unsafe { K::eight(rows, job.row_bytes * 8, job.cols / K::LEN, x, out) };
         }
         return Some(());
     }
     job.clear();
     for first in (0..job.rows).step_by(16) {
         for col in (0..job.cols).step_by(CHUNK) {
-            let blocks = (job.cols - col).min(CHUNK) / 256;
+            let blocks = (job.cols - col).min(CHUNK) / K::LEN;
             for g in 0..2 {
-                let rows =
-                    job.eight((first + g * 8).min(job.rows - 1)).map(|row| row.wrapping_add(col / 256 * F::BYTES));
-                // SAFETY: the rows have cols / 256 blocks; a group holds CHUNK columns.
-                unsafe { pack_256::<F>(rows, blocks, job.panel.add(g * GROUP)) };
+                let rows = job.eight((first + g * 8).min(job.rows - 1));
+                let rows = rows.map(|row| row.wrapping_add(col / K::LEN * K::BYTES));
+                // SAFETY: the rows have these blocks; a group holds CHUNK columns.
+                unsafe { K::pack(rows, blocks, job.panel.add(g * GROUP)) };
             }
-            let mut row = 0;
-            while row < job.inputs.rows() {
-                // SAFETY: the panel was packed just now, the rows have these blocks; first + 16 <= OUTPUTS.
-                unsafe {
-                    if let Some((x, out)) = job.tile::<4>(row, first) {
-                        sweep_256::<I, F, 4>(job.panel, blocks, x.map(|x| x.skip(col, 256)), out);
-                        row += 4;
-                    } else if let Some((x, out)) = job.tile::<2>(row, first) {
-                        sweep_256::<I, F, 2>(job.panel, blocks, x.map(|x| x.skip(col, 256)), out);
-                        row += 2;
-                    } else {
-                        let (x, out) = job.tile::<1>(row, first)?;
-                        sweep_256::<I, F, 1>(job.panel, blocks, x.map(|x| x.skip(col, 256)), out);
-                        row += 1;
-                    }
-                }
+            // SAFETY: the panel was packed just now; first + 16 <= OUTPUTS.
+            unsafe { sweep_all::<K>(job, first, col, blocks)? };
+        }
+    }
+    Some(())
+}
+
+/// Sweeps all rows of activations over the panel of columns `col` on, for outputs `first` to `first + 15`.
+///
+/// # Safety
+/// As [`products`]; the panel has `blocks` blocks, which the rows have from `col` on; `first + 16 <= OUTPUTS`.
+#[inline(always)]
+unsafe fn sweep_all<K: Kernels>(job: &Job<'_>, first: usize, col: usize, blocks: usize) -> Option<()> {
+    let mut row = 0;
+    while row < job.inputs.rows() {
+        // SAFETY: the caller vouches for the panel and the columns; `tile` gives rows and outputs that exist.
+        unsafe {
+            if let Some((x, out)) = job.tile::<4>(row, first) {
+                K::sweep(job.panel, blocks, x.map(|x| x.skip(col, K::LEN)), out);
+                row += 4;
+            } else if let Some((x, out)) = job.tile::<2>(row, first) {
+                K::sweep(job.panel, blocks, x.map(|x| x.skip(col, K::LEN)), out);
+                row += 2;
+            } else {
+                let (x, out) = job.tile::<1>(row, first)?;
+                K::sweep(job.panel, blocks, x.map(|x| x.skip(col, K::LEN)), out);
+                row += 1;
             }
         }
     }

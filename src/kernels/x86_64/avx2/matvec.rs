@@ -9,6 +9,7 @@
 //! 32,512 < 2^15 (-(-127) fits to a byte, and an activation is never -128).
 
 use core::arch::x86_64::*;
+use core::mem::MaybeUninit;
 
 use super::Row;
 use super::blocks_32::Blocks32;
@@ -19,9 +20,10 @@ use super::lanes::{halves, sums, sums_of_halves};
 /// Blocks whose scales are copied at a time.
 const COPIED: usize = 32;
 
-/// The f16 scales of eight rows, then their minima, per block. They are copied well before they are loaded
-/// as registers, because inserting them one by one would compete with the other shuffles.
-pub(super) type Scales = [[u16; 16]; COPIED];
+/// The f16 scales of eight rows, then their minima. They are copied well before they are loaded as registers,
+/// because inserting them one by one would compete with the other shuffles.
+type BlockScales = [[u16; 8]; 2];
+type Scales = [BlockScales; COPIED];
 
 /// Eight outputs: `rows` are eight rows of `blocks` blocks of 32, `next` bytes before those that are wanted next.
 ///
@@ -35,17 +37,18 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32>(
     blocks: usize,
     x: Row,
     out: *mut f32,
-    scales: &mut Scales,
 ) {
-    // SAFETY: the caller has the instructions; blocks b < blocks of every row and of x exist. A prefetch may
-    // point anywhere.
+    // SAFETY: the caller has the instructions; blocks b < blocks of every row and of x exist, and scales of
+    // blocks first to end - 1. A prefetch may point anywhere.
     unsafe {
         let mut acc = _mm256_setzero_ps();
+        let mut scales = MaybeUninit::<Scales>::uninit();
+        let scales = scales.as_mut_ptr().cast::<BlockScales>();
         for first in (0..blocks).step_by(COPIED) {
             let end = blocks.min(first + COPIED);
             copy_scales::<F>(&rows, first, end, scales);
             let mut b = first;
-            while b + 2 <= end {
+            while F::TWO && b + 2 <= end {
                 let (x0, x1) = (load(x.codes.add(b * 32)), load(x.codes.add(b * 32 + 32)));
                 let low = _mm256_permute2x128_si256::<0x20>(x0, x1);
                 let high = _mm256_permute2x128_si256::<0x31>(x0, x1);
@@ -53,23 +56,23 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32>(
                 for (dot, row) in dots.iter_mut().zip(rows) {
                     let block = row.add(b * F::BYTES);
                     _mm_prefetch::<_MM_HINT_T0>(block.wrapping_add(next).cast());
-                    if F::BYTES > 32 {
-                        _mm_prefetch::<_MM_HINT_T0>(block.wrapping_add(next + F::BYTES).cast());
-                    }
                     *dot = dot_two::<I, F>(block, low, high);
                 }
                 let [isum_0, isum_1] = sums_of_halves(&dots);
-                acc = add_32::<I, F>(acc, isum_0, x, b, &scales[b % COPIED]);
-                acc = add_32::<I, F>(acc, isum_1, x, b + 1, &scales[(b + 1) % COPIED]);
+                acc = add_32::<I, F>(acc, isum_0, x, b, scales.add(b - first));
+                acc = add_32::<I, F>(acc, isum_1, x, b + 1, scales.add(b + 1 - first));
                 b += 2;
             }
-            if b < end {
+            while b < end {
                 let codes = load(x.codes.add(b * 32));
                 let mut dots = [_mm256_setzero_si256(); 8];
                 for (dot, row) in dots.iter_mut().zip(rows) {
-                    *dot = dot_codes::<I, F>(*dot, F::codes(row.add(b * F::BYTES)), codes);
+                    let block = row.add(b * F::BYTES);
+                    _mm_prefetch::<_MM_HINT_T0>(block.wrapping_add(next).cast());
+                    *dot = dot_codes::<I, F>(*dot, F::codes(block), codes);
                 }
-                acc = add_32::<I, F>(acc, sums(&dots), x, b, &scales[b % COPIED]);
+                acc = add_32::<I, F>(acc, sums(&dots), x, b, scales.add(b - first));
+                b += 1;
             }
         }
         _mm256_storeu_ps(out, acc);
@@ -78,16 +81,16 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32>(
 
 /// Copies the scales of blocks `first` to `end`.
 #[inline(always)]
-unsafe fn copy_scales<F: Blocks32>(rows: &[*const u8; 8], first: usize, end: usize, scales: &mut Scales) {
-    for (b, scales) in (first..end).zip(scales) {
-        let (scales, mins) = scales.split_at_mut(8);
-        for ((scale, min), row) in scales.iter_mut().zip(mins).zip(rows) {
-            // SAFETY: the caller vouches for blocks first..end, which begin with these numbers.
+unsafe fn copy_scales<F: Blocks32>(rows: &[*const u8; 8], first: usize, end: usize, scales: *mut BlockScales) {
+    for b in first..end {
+        for (r, row) in rows.iter().enumerate() {
+            // SAFETY: the caller vouches for these blocks, which begin with these numbers, and for scales of
+            // `end - first` blocks; r < 8.
             unsafe {
-                let block = row.add(b * F::BYTES).cast::<u16>();
-                *scale = block.read_unaligned();
+                let (block, scales) = (row.add(b * F::BYTES).cast::<u16>(), scales.add(b - first).cast::<u16>());
+                scales.add(r).write(block.read_unaligned());
                 if F::MIN {
-                    *min = block.add(1).read_unaligned();
+                    scales.add(8 + r).write(block.add(1).read_unaligned());
                 }
             }
         }
@@ -96,20 +99,26 @@ unsafe fn copy_scales<F: Blocks32>(rows: &[*const u8; 8], first: usize, end: usi
 
 /// Continues the chains of eight outputs by block `b`, whose codes' products are `isum`.
 #[inline(always)]
-unsafe fn add_32<I: Isa, F: Blocks32>(acc: __m256, isum: __m256i, x: Row, b: usize, scales: &[u16; 16]) -> __m256 {
-    // SAFETY: the caller has the instructions and vouches for block b of x.
+unsafe fn add_32<I: Isa, F: Blocks32>(
+    acc: __m256,
+    isum: __m256i,
+    x: Row,
+    b: usize,
+    scales: *const [[u16; 8]; 2],
+) -> __m256 {
+    // SAFETY: the caller has the instructions and vouches for block b of x and for the scales.
     unsafe {
         let pair = _mm256_set1_epi32(x.sums.add(b * 2).cast::<i32>().read_unaligned());
         let dx = _mm256_set1_ps(*x.scales.add(b));
         let offset = offset_32::<I, F>();
         let isum = if offset == 0 { isum } else { I::dot_i16(isum, pair, _mm256_set1_epi16(-offset)) };
-        let scale = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(scales.as_ptr().cast())), dx);
+        let scale = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(scales.cast())), dx);
         let acc = _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
         if !F::MIN {
             return acc;
         }
         let msum = _mm256_madd_epi16(pair, _mm256_set1_epi16(1));
-        let min = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(scales.as_ptr().add(8).cast())), dx);
+        let min = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(scales.cast::<__m128i>().add(1))), dx);
         _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(msum), min))
     }
 }

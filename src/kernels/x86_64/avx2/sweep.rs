@@ -150,7 +150,7 @@ unsafe fn products<I: Isa, const T: usize>(
 ) {
     // SAFETY: the caller has the instructions and vouches for the codes and 4 * registers activations.
     unsafe {
-        let step = fit.clamp(1, registers);
+        let step = fit.min(registers).max(1);
         for first in (0..registers).step_by(step) {
             let mut pairs = [[_mm256_setzero_si256(); 2]; T];
             for i in first..first + step {
