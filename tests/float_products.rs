@@ -33,7 +33,7 @@ fn encode(dtype: Dtype, numbers: impl Iterator<Item = f32>) -> Box<[u8]> {
 /// Bits of `[rows of inputs][OUTPUTS]`.
 fn products(level: Level, weights: TensorView<'_>, inputs: &Inputs<'_>) -> Vec<u32> {
     let mut out = vec![0.0_f32; inputs.rows() * OUTPUTS];
-    let mut scratch = vec![0.0; level.products_scratch(weights.dtype(), weights.cols()).unwrap()];
+    let mut scratch = vec![0.0; level.products_scratch(weights.dtype())];
     level.products(weights, inputs, &mut out, &mut scratch).unwrap();
     out.iter().map(|x| x.to_bits()).collect()
 }

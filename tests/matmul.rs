@@ -49,7 +49,7 @@ fn check(dtype: Dtype, bytes: &[u8], weight_rows: usize, cols: usize, x: &[Vec<f
     let inputs = Inputs::new(form, x.len(), cols, &words, stride).unwrap();
     let run = |level: Level| -> Vec<u32> {
         // Scratch of any content, at an odd address.
-        let mut scratch = vec![f32::NAN; level.products_scratch(dtype, cols).unwrap() + 1];
+        let mut scratch = vec![f32::NAN; level.products_scratch(dtype) + 1];
         let mut out = vec![f32::NAN; x.len() * OUTPUTS];
         level.products(weights, &inputs, &mut out, &mut scratch[1..]).unwrap();
         out.chunks(OUTPUTS).flat_map(|row| row[..weight_rows].iter().map(|y| y.to_bits())).collect()
@@ -163,7 +163,7 @@ fn wrong_sizes_are_refused() {
     let words = [0; 10 * 2];
     let inputs = Inputs::new(Form::Q8x32, 2, 32, &words, 10).unwrap();
     for level in Level::available() {
-        let len = level.products_scratch(Dtype::Q8_0, 32).unwrap();
+        let len = level.products_scratch(Dtype::Q8_0);
         let mut scratch = vec![0.0; len];
         let mut out = [0.0; 2 * OUTPUTS];
         let view = |rows: usize| TensorView::new(Dtype::Q8_0, rows, 32, &bytes[..34 * rows]).unwrap();

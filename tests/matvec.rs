@@ -89,7 +89,7 @@ fn compare(dtype: Dtype, rows: usize, cols: usize, weights: &[u8], words: &[u32]
     let inputs = Inputs::new(form(dtype), 1, cols, &words, words.len()).unwrap();
     let run = |level: Level| {
         let mut out = [0.0; OUTPUTS];
-        let mut scratch = vec![0.0; level.products_scratch(dtype, cols).unwrap()];
+        let mut scratch = vec![0.0; level.products_scratch(dtype)];
         level.products(view, &inputs, &mut out, &mut scratch).unwrap();
         out.map(f32::to_bits)
     };
@@ -143,7 +143,7 @@ fn scales_that_are_not_finite_do_not_panic() {
         let words = activations(form(dtype), &vec![1; 3 * block], &mut Random(3));
         let inputs = Inputs::new(form(dtype), 1, 3 * block, &words, words.len()).unwrap();
         for level in Level::available() {
-            let mut scratch = vec![0.0; level.products_scratch(dtype, 3 * block).unwrap()];
+            let mut scratch = vec![0.0; level.products_scratch(dtype)];
             level.products(view, &inputs, &mut [0.0; OUTPUTS], &mut scratch).unwrap();
         }
     }

@@ -112,7 +112,7 @@ fn activations(form: Form, rows: usize, cols: usize, fill: Fill, random: &mut Ra
 /// The outputs of a level, as bits.
 fn products(level: Level, weights: TensorView<'_>, inputs: &Inputs<'_>) -> Vec<Vec<u32>> {
     let mut out = vec![f32::NAN; inputs.rows() * OUTPUTS].into_boxed_slice();
-    let need = level.products_scratch(weights.dtype(), weights.cols()).unwrap();
+    let need = level.products_scratch(weights.dtype());
     let mut scratch = vec![f32::NAN; need].into_boxed_slice();
     level.products(weights, inputs, &mut out, &mut scratch).unwrap();
     out.chunks(OUTPUTS).map(|out| out[..weights.rows()].iter().map(|y| y.to_bits()).collect()).collect()
@@ -203,7 +203,7 @@ fn sizes_are_checked() {
     let words = [0; 20];
     let inputs = Inputs::new(Form::Q8x32, 2, 32, &words[..], 10).unwrap();
     for level in Level::available() {
-        let need = level.products_scratch(Dtype::Q8_0, 32).unwrap();
+        let need = level.products_scratch(Dtype::Q8_0);
         let call = |rows: usize, cols: usize, dtype: Dtype, out: usize, scratch: usize| {
             let bytes = &bytes[..rows * dtype.row_bytes(cols).unwrap()];
             let weights = TensorView::new(dtype, rows, cols, bytes).unwrap();

@@ -58,21 +58,21 @@ impl Level {
             && weights.cols() == inputs.cols()
             && crate::quant::form(weights.dtype()) == inputs.form()
             && inputs.rows().checked_mul(OUTPUTS)? <= out.len()
-            && self.products_scratch(weights.dtype(), weights.cols())? <= scratch.len();
+            && self.products_scratch(weights.dtype()) <= scratch.len();
         if !fits {
             return None;
         }
         dispatch!(self, products(weights, inputs, out, scratch))
     }
 
-    /// f32 elements of scratch that [`Level::products`] needs for weights of this type and width.
-    pub fn products_scratch(self, dtype: Dtype, _cols: usize) -> Option<usize> {
+    /// f32 elements of scratch that [`Level::products`] needs for weights of this type.
+    pub fn products_scratch(self, #[cfg_attr(not(target_arch = "x86_64"), expect(unused))] dtype: Dtype) -> usize {
         match self.0 {
-            Isa::Scalar => Some(0),
+            Isa::Scalar => 0,
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::AvxVnni => Some(x86_64::avx2::products_scratch(dtype)),
+            Isa::Avx2 | Isa::AvxVnni => x86_64::avx2::products_scratch(dtype),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => Some(x86_64::avx512::products_scratch(dtype)),
+            Isa::Avx512 => x86_64::avx512::products_scratch(dtype),
         }
     }
 

@@ -432,8 +432,8 @@ impl<'a> Buffers<'a> {
         let words = words.into_iter().try_fold(0, |max, words| words.map(|words| words.max(max)));
         let input_words = words.ok_or(MemoryError::TooLarge)?;
         let attention = attend_scratch(config.group(), config.head_dim, context).ok_or(MemoryError::TooLarge)?;
-        let linear = matrix_dtypes(model.gguf()).try_fold(0, |max, (dtype, cols)| {
-            linear_scratch(capacity.level, dtype, rows.min(Grid::MAX_TILE_ROWS), cols).map(|len| len.max(max))
+        let linear = matrix_dtypes(model.gguf()).try_fold(0, |max, dtype| {
+            linear_scratch(capacity.level, dtype, rows.min(Grid::MAX_TILE_ROWS)).map(|len| len.max(max))
         });
         let len = attention.max(config.hidden).max(linear.ok_or(MemoryError::TooLarge)?);
         // Rows begin at cache lines.

@@ -202,12 +202,10 @@ pub(super) fn layer_dtypes<'g>(
     })
 }
 
-/// The types and widths of all matrices.
-pub(super) fn matrix_dtypes<'g>(gguf: &'g Gguf<'_>) -> impl Iterator<Item = (Dtype, usize)> + use<'g> {
-    gguf.tensors().filter_map(|info| match info.dims() {
-        &[cols, _, ..] => Some((Dtype::from_ggml(info.ggml_type().number())?, usize::try_from(cols).ok()?)),
-        _ => None,
-    })
+/// The types of all matrices.
+pub(super) fn matrix_dtypes<'g>(gguf: &'g Gguf<'_>) -> impl Iterator<Item = Dtype> + use<'g> {
+    let matrices = gguf.tensors().filter(|info| info.dims().len() > 1);
+    matrices.filter_map(|info| Dtype::from_ggml(info.ggml_type().number()))
 }
 
 /// The type of the output matrix.

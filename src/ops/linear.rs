@@ -7,8 +7,8 @@ use crate::quant::form;
 use crate::tensor::{Dtype, TensorView};
 
 /// f32 elements of scratch that [`linear`] needs for tiles of at most `rows` rows.
-pub fn linear_scratch(level: Level, dtype: Dtype, rows: usize, cols: usize) -> Option<usize> {
-    rows.checked_mul(OUTPUTS)?.checked_add(level.products_scratch(dtype, cols)?)
+pub fn linear_scratch(level: Level, dtype: Dtype, rows: usize) -> Option<usize> {
+    rows.checked_mul(OUTPUTS)?.checked_add(level.products_scratch(dtype))
 }
 
 /// Combines the outputs of `weights`, rows times inputs, with a tile of a matrix in which they begin at

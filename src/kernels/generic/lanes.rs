@@ -32,6 +32,7 @@ pub(in crate::kernels) trait Lanes: Copy {
     ///
     /// # Safety
     /// As [`Lanes::load`].
+    #[cfg(target_arch = "x86_64")]
     unsafe fn load_bf16(from: *const u16) -> Self;
 
     /// # Safety
@@ -80,6 +81,7 @@ impl Lanes for [f32; LANES] {
         unsafe { from.cast::<[f16; LANES]>().read_unaligned() }.map(f16_to_f32)
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     unsafe fn load_bf16(from: *const u16) -> Self {
         // SAFETY: the caller's promise.

@@ -3,6 +3,8 @@
 
 mod attend;
 mod combine;
+// The plain form of these is `products`; instruction sets have registers for tiles.
+#[cfg(target_arch = "x86_64")]
 mod floats;
 mod lanes;
 mod norm;
@@ -14,7 +16,9 @@ pub use combine::Combine;
 pub(super) use combine::combine;
 #[cfg(target_arch = "x86_64")]
 pub(super) use floats::FloatTiles;
-pub(super) use lanes::{LANES, Lanes};
+pub(super) use lanes::LANES;
+#[cfg(target_arch = "x86_64")]
+pub(super) use lanes::Lanes;
 pub(super) use norm::{rms_norm, rms_norm_in_place};
 pub(super) use products::products;
 pub use products::{Inputs, OUTPUTS};

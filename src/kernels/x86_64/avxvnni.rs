@@ -4,6 +4,7 @@ use super::avx2::{
     AvxVnni, Blocks32, Blocks256, Iq4Nl, Iq4Xs, Job, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0,
     float_products, products_32, products_256,
 };
+
 use crate::kernels::generic::{self, Combine, Inputs, KvSource, Queries};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
