@@ -5,6 +5,7 @@
 
 pub(crate) mod args;
 pub(crate) mod interrupt;
+pub(crate) mod random;
 pub(crate) mod run;
 pub(crate) mod text;
 pub(crate) mod turns;
