@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod args;
+pub(crate) mod blocks;
 pub(crate) mod interrupt;
 pub(crate) mod random;
 pub(crate) mod run;

@@ -29,7 +29,7 @@ use gleed::tensor::Dtype;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mix::FileType;
 use shape::{Shape, TensorShape};
-use weights::Filler;
+use weights::Contents;
 
 /// Makes a model file with random weights, for measurements.
 #[derive(Parser)]
@@ -132,13 +132,13 @@ fn write_tensor(
     bar: &ProgressBar,
 ) -> Result<()> {
     const CHUNK: usize = 1 << 20;
-    let filler = Filler::new(tensor, dtype, random);
+    let contents = Contents::new(tensor, dtype, random);
     let row = dtype.row_bytes(tensor.cols).ok_or("a row is no whole number of blocks")?;
     let rows = (CHUNK / row).max(1);
     let mut chunk = vec![0; row * rows];
     for first in (0..tensor.rows).step_by(rows) {
         let bytes = &mut chunk[..row * rows.min(tensor.rows - first)];
-        filler.fill(bytes, random);
+        contents.fill(bytes, random);
         file.write_all(bytes)?;
         bar.inc(bytes.len() as u64);
     }

@@ -1,126 +1,32 @@
-//! Random contents of tensors: all codes random, scales such that the elements of a matrix have mean 0 and standard
-//! deviation 1 / sqrt(columns), so that what a layer computes neither grows nor vanishes.
+//! What is in the tensors.
 
-use gleed::quant::dequantize;
 use gleed::tensor::Dtype;
-use half::{bf16, f16};
 
+use crate::common::blocks::Filler;
 use crate::common::random::Random;
 use crate::shape::{Role, TensorShape};
 
 /// Makes the contents of a tensor.
-pub(crate) enum Filler {
-    /// Blocks of random bytes; the scale is one of a table, and so is the minimum.
-    Blocks { layout: Layout, table: Vec<[[u8; 2]; 2]> },
-    /// Elements of a table.
-    Elements { table: Vec<Vec<u8>>, len: usize },
-    /// What the tensor has.
+pub(crate) enum Contents {
+    Random(Filler),
     Fixed(Vec<u8>),
 }
 
-/// Where the floating-point numbers of a block are.
-#[derive(Clone, Copy)]
-pub(crate) struct Layout {
-    block: usize,
-    scale: usize,
-    /// The offset of the minimum, and what it is for scale 1 so that the elements have mean 0.
-    min: Option<(usize, f32)>,
-}
-
-impl Layout {
-    /// `None` for types without blocks.
-    fn of(dtype: Dtype) -> Option<Self> {
-        let (scale, min) = match dtype {
-            Dtype::Q4_0 | Dtype::Q5_0 | Dtype::Q8_0 | Dtype::IQ4_NL | Dtype::IQ4_XS => (0, None),
-            // Added to 0..=15 and 0..=31.
-            Dtype::Q4_1 => (0, Some((2, -7.5))),
-            Dtype::Q5_1 => (0, Some((2, -15.5))),
-            // Multiplied by sub-minima, and subtracted.
-            Dtype::Q4_K => (0, Some((2, 7.5))),
-            Dtype::Q5_K => (0, Some((2, 15.5))),
-            Dtype::Q2_K => (80, Some((82, 1.5))),
-            Dtype::Q3_K => (108, None),
-            Dtype::Q6_K => (208, None),
-            _ => return None,
-        };
-        Some(Self { block: dtype.block_bytes(), scale, min })
-    }
-}
-
-impl Filler {
+impl Contents {
     pub(crate) fn new(tensor: &TensorShape, dtype: Dtype, random: &mut Random) -> Self {
-        let deviation = 1.0 / (tensor.cols as f32).sqrt();
-        match (tensor.role, Layout::of(dtype)) {
-            (Role::Norm, _) => Self::elements(dtype, 1.0, 0.1, random),
-            (Role::RopeDivisors, _) => Self::Fixed(rope_divisors(tensor.cols)),
-            (_, None) => Self::elements(dtype, 0.0, deviation, random),
-            (_, Some(layout)) => {
-                let unit = Self::Blocks { layout, table: layout.table(1.0, random) };
-                let scale = deviation / unit.deviation(dtype, random);
-                Self::Blocks { layout, table: layout.table(scale, random) }
-            }
+        match tensor.role {
+            Role::RopeDivisors => Self::Fixed(rope_divisors(tensor.cols)),
+            Role::Norm => Self::Random(Filler::norm(random)),
+            _ => Self::Random(Filler::matrix(dtype, tensor.cols, random)),
         }
     }
 
-    /// Uniform with this mean and standard deviation.
-    fn elements(dtype: Dtype, mean: f32, deviation: f32, random: &mut Random) -> Self {
-        let half_width = deviation * 3.0_f32.sqrt();
-        let element = |_| {
-            let x = mean + half_width * (2.0 * random.unit() - 1.0);
-            match dtype {
-                Dtype::F16 => f16::from_f32(x).to_le_bytes().to_vec(),
-                Dtype::BF16 => bf16::from_f32(x).to_le_bytes().to_vec(),
-                _ => x.to_le_bytes().to_vec(),
-            }
-        };
-        Self::Elements { table: (0..TABLE * TABLE).map(element).collect(), len: dtype.block_bytes() }
-    }
-
-    /// The standard deviation of what this makes.
-    fn deviation(&self, dtype: Dtype, random: &mut Random) -> f32 {
-        const BLOCKS: usize = 256;
-        let mut bytes = vec![0; BLOCKS * dtype.block_bytes()];
-        let mut elements = vec![0.0_f32; BLOCKS * dtype.block_len()];
-        self.fill(&mut bytes, random);
-        let _ = dequantize(dtype, &bytes, &mut elements);
-        (elements.iter().map(|x| x * x).sum::<f32>() / elements.len() as f32).sqrt()
-    }
-
-    /// Makes whole rows.
+    /// The next rows.
     pub(crate) fn fill(&self, bytes: &mut [u8], random: &mut Random) {
         match self {
+            Self::Random(filler) => filler.fill(bytes, random),
             Self::Fixed(contents) => bytes.copy_from_slice(contents),
-            Self::Elements { table, len } => {
-                for element in bytes.chunks_exact_mut(*len) {
-                    element.copy_from_slice(&table[random.next() as usize % table.len()]);
-                }
-            }
-            Self::Blocks { layout, table } => {
-                random.fill(bytes);
-                for block in bytes.chunks_exact_mut(layout.block) {
-                    let [scale, min] = table[usize::from(block[layout.scale]) % TABLE];
-                    block[layout.scale..][..2].copy_from_slice(&scale);
-                    if let Some((at, _)) = layout.min {
-                        block[at..][..2].copy_from_slice(&min);
-                    }
-                }
-            }
         }
-    }
-}
-
-/// Scales that differ a little: so many.
-const TABLE: usize = 64;
-
-impl Layout {
-    /// Scales around `scale`, with their minima.
-    fn table(self, scale: f32, random: &mut Random) -> Vec<[[u8; 2]; 2]> {
-        let mut pair = || {
-            let scale = scale * (0.8 + 0.4 * random.unit());
-            let min = self.min.map_or(0.0, |(_, min)| min * scale);
-            [scale, min].map(|x| f16::from_f32(x).to_le_bytes())
-        };
-        (0..TABLE).map(|_| pair()).collect()
     }
 }
 
