@@ -122,7 +122,7 @@ mod x86 {
         let (a, b) = black_box((_mm512_set1_epi8(3), _mm512_set1_epi8(5)));
         let mut chains = [_mm512_setzero_si512(); CHAINS];
         for _ in 0..iterations {
-            chains = chains.map(|chain| _mm512_dpbusd_epi32(chain, a, b));
+            chains.iter_mut().for_each(|chain| *chain = _mm512_dpbusd_epi32(*chain, a, b));
         }
         black_box(chains);
     }
@@ -132,7 +132,7 @@ mod x86 {
         let (a, b) = black_box((_mm256_set1_epi8(3), _mm256_set1_epi8(5)));
         let mut chains = [_mm256_setzero_si256(); CHAINS];
         for _ in 0..iterations {
-            chains = chains.map(|chain| _mm256_dpbusd_avx_epi32(chain, a, b));
+            chains.iter_mut().for_each(|chain| *chain = _mm256_dpbusd_avx_epi32(*chain, a, b));
         }
         black_box(chains);
     }
@@ -143,7 +143,7 @@ mod x86 {
         let b = black_box(_mm256_set1_epi8(5));
         let mut chains = [_mm256_set1_epi8(1); CHAINS];
         for _ in 0..iterations {
-            chains = chains.map(|chain| _mm256_maddubs_epi16(chain, b));
+            chains.iter_mut().for_each(|chain| *chain = _mm256_maddubs_epi16(*chain, b));
         }
         black_box(chains);
     }
