@@ -96,9 +96,11 @@ fn sum_words(bytes: &[u8]) -> u64 {
 #[cfg(target_arch = "x86_64")]
 fn dot_loop(level: Level) -> Option<(fn(usize), usize)> {
     match level.name() {
-        // SAFETY, of the three: a level of this name exists only where the machine has its instructions.
+        // SAFETY: a level of this name exists only where the machine has its instructions.
         "avx512" => Some((|n| unsafe { x86::vpdpbusd_zmm(n) }, x86::CHAINS * 64)),
+        // SAFETY: as above.
         "avxvnni" => Some((|n| unsafe { x86::vpdpbusd_ymm(n) }, x86::CHAINS * 32)),
+        // SAFETY: as above.
         "avx2" => Some((|n| unsafe { x86::vpmaddubsw_ymm(n) }, x86::CHAINS * 32)),
         _ => None,
     }
