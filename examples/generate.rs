@@ -113,9 +113,7 @@ fn generate(args: &Args) -> Result<ExitCode> {
     interrupt::catch(|| {})?;
 
     let echo = args.prompt.text().filter(|_| stdout().is_terminal()).unwrap_or_default();
-    let mut output = Output { text: String::new(), stream: tokenizer.as_ref().map(text::Stream::new) };
-    output.write(echo)?;
-    output.text.clear();
+    let mut output = Output { echo, text: String::new(), stream: tokenizer.as_ref().map(text::Stream::new) };
     let story = Story::tell(&mut engine, &plan, sampler, tokenizer.as_ref(), &prompt, args.n, &mut output)?;
     output.end()?;
     if args.verbose {
@@ -130,6 +128,8 @@ fn generate(args: &Args) -> Result<ExitCode> {
 
 /// Where the generated text goes: standard output, and a copy.
 struct Output<'t, 'm, 'a> {
+    /// To be written before the first token.
+    echo: &'t str,
     text: String,
     /// None where the vocabulary can not be used: then the ids are written.
     stream: Option<text::Stream<'t, 'm, 'a>>,
@@ -137,6 +137,7 @@ struct Output<'t, 'm, 'a> {
 
 impl Output<'_, '_, '_> {
     fn token(&mut self, id: u32) -> Result<()> {
+        stdout().write_all(std::mem::take(&mut self.echo).as_bytes())?;
         let text = match &mut self.stream {
             Some(stream) => stream.push(id).to_owned(),
             None => format!("{id} "),

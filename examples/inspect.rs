@@ -206,7 +206,8 @@ fn header_text(name: &str, model: &Model<'_>, plan: &Plan) -> String {
          #endif\n",
         model.fingerprint(),
         env!("CARGO_PKG_VERSION"),
-        plan.bytes(),
+        // A pointer of the target can only be as large as one here: on a smaller machine it is more than enough.
+        gleed_ffi::HEAD + plan.bytes(),
         plan.alignment(),
     )
 }

@@ -97,13 +97,18 @@ fn assert_holds(cache: &KvCache<'_>, seq: SeqId, tokens: &[u32]) {
     }
 }
 
+type SeenSequence = (Result<usize, CacheError>, Vec<Option<u32>>, Vec<Vec<u32>>, Vec<Vec<f32>>);
+
+/// Reference count, tokens, whether it is finalized.
+type SeenBlock = (u32, usize, bool);
+
 /// All that can be seen of a cache.
 #[derive(Debug, PartialEq)]
 struct Seen {
     /// Length, tokens, tables, keys and values of each sequence.
-    sequences: Vec<(Result<usize, CacheError>, Vec<Option<u32>>, Vec<Vec<u32>>, Vec<Vec<f32>>)>,
+    sequences: Vec<SeenSequence>,
     /// Free blocks and metadata of each group.
-    blocks: Vec<(usize, Vec<(u32, usize, bool)>)>,
+    blocks: Vec<(usize, Vec<SeenBlock>)>,
 }
 
 fn see(cache: &KvCache<'_>, sequences: &[SeqId]) -> Seen {

@@ -6,6 +6,7 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use common::playback::{Plain, Player, Stage};
@@ -13,9 +14,10 @@ use common::random::Rng;
 use common::synthetic::SyntheticModel;
 use gleed::cache::{CacheError, LayerGroups};
 use gleed::host::ThreadPool;
+use gleed::kernels::Level;
 use gleed::par::{Parallel, Serial};
 use gleed::tensor::Dtype;
-use gleed::{EngineError, KvKind, KvType, Limits, Model};
+use gleed::{EngineError, KvKind, KvType, Limits, Logits, Model};
 
 const BUDGETS: [usize; 6] = [1, 2, 3, 7, 100, usize::MAX];
 
@@ -71,6 +73,18 @@ fn kinds_and_chunks() {
                 });
                 assert_eq!(recorded.len(), 50);
                 plain.assert_same(&recorded, &(kind, kv_type, rows));
+            }
+        }
+    });
+}
+
+#[test]
+fn instruction_sets() {
+    with_each(models(), |model, kv_type, plain| {
+        for level in Level::available() {
+            for rows in [1, 5, 64] {
+                let recorded = Stage::new(Limits { level, ..limits(KvKind::Paged, kv_type, rows) }).play(model, crowd);
+                plain.assert_same(&recorded, &(level, kv_type, rows));
             }
         }
     });
@@ -509,6 +523,32 @@ fn an_executor_that_does_nothing() {
     Plain::new(&model, KvType::F32).assert_same(&recorded, &"idle");
 }
 
+/// A panic in the host's executor costs the batch, and nothing else.
+#[test]
+fn an_executor_that_panics() {
+    let file = models()[0].bytes();
+    let model = Model::open(&file).unwrap();
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    static FRAIL: Host = Host(|_, body| {
+        body(0);
+        if CALLS.fetch_add(1, Ordering::Relaxed) == 7 {
+            std::panic::resume_unwind(Box::new("the host's own panic"));
+        }
+    });
+    let recorded = Stage::new(limits(KvKind::Paged, KvType::F32, 16)).play(&model, |player| {
+        let seq = player.open();
+        player.append(seq, &tokens(83, 10));
+        player.engine.set_parallel(&FRAIL);
+        player.engine.queue(seq, 10, &[1, 2], Logits::Last).unwrap();
+        let step = std::panic::AssertUnwindSafe(|| player.engine.step(usize::MAX).map(drop));
+        assert!(std::panic::catch_unwind(step).is_err());
+        player.engine.set_parallel(&Serial);
+        assert_eq!(player.engine.step(usize::MAX), Err(EngineError::Internal));
+        player.append(seq, &tokens(84, 10));
+    });
+    Plain::new(&model, KvType::F32).assert_same(&recorded, &"torn");
+}
+
 #[cfg(target_arch = "x86_64")]
 mod environment {
     use std::arch::asm;
@@ -568,8 +608,10 @@ mod environment {
         assert_eq!(with(HOSTILE[0], || tiny / y), 0.0);
 
         for synthetic in models() {
-            // A subnormal number in the metadata: it must not be read as 0.
-            let file = SyntheticModel { norm_eps: 1e-40, ..synthetic }.bytes();
+            // Numbers in the metadata that other environments read as others: a subnormal, and an f64.
+            let mut writer = SyntheticModel { norm_eps: 1e-40, ..synthetic }.writer();
+            let key = writer.metadata.iter().map(|(key, _)| key.clone()).find(|key| key.ends_with("rope.freq_base"));
+            let file = writer.set(&key.unwrap(), 10_000.1_f64).finish();
             for kv_type in KvType::ALL {
                 let mut plain = Plain::new(&Model::open(&file).unwrap(), kv_type);
                 for (bits, kind) in HOSTILE.into_iter().zip(KvKind::ALL) {

@@ -266,7 +266,7 @@ fn inspect_shows_all_of_a_model() {
 fn inspect_writes_the_header() {
     let model = Model::open(DEMO).unwrap();
     let limits = Limits { context: 256, rows: 8, kv_type: KvType::F32, workers: 2, ..Limits::default() };
-    let bytes = Plan::new(&model, &limits).unwrap().bytes();
+    let bytes = gleed_ffi::HEAD + Plan::new(&model, &limits).unwrap().bytes();
     let flags = ["--context", "256", "--rows", "8", "--kv-type", "f32", "--threads", "2", "--emit-header"];
     let header = run("inspect", &flags).ok();
     assert!(

@@ -67,7 +67,9 @@ impl From<ModelError> for Failure {
             ModelError::BadValue { .. } => new(status::E_MODEL_KEY_VALUE),
             ModelError::Unsupported { .. } => new(status::E_MODEL_KEY_UNSUPPORTED),
             ModelError::MissingTensor { .. } => new(status::E_MODEL_TENSOR_MISSING),
-            ModelError::UnknownTensor { .. } => new(status::E_MODEL_TENSOR_UNKNOWN),
+            ModelError::UnknownTensor { .. } | ModelError::DuplicateTensor { .. } => {
+                new(status::E_MODEL_TENSOR_UNKNOWN)
+            }
             ModelError::TensorShape { expected: [rows, cols], found: [found_rows, found_cols], .. } => {
                 let new = new(status::E_MODEL_TENSOR_SHAPE);
                 if cols as u64 == found_cols { new.numbers(rows, found_rows) } else { new.numbers(cols, found_cols) }

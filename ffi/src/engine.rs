@@ -19,8 +19,8 @@ impl Opaque for Engine<'static, 'static> {
 /// An engine at the head of its memory; the rest of it follows at the next multiple of [`ALIGN`].
 pub type gleed_engine = Object<Engine<'static, 'static>>;
 
-/// Bytes of the memory that the head has.
-const HEAD: usize = size_of::<gleed_engine>().next_multiple_of(ALIGN);
+/// Bytes at the head of an engine's memory that the handle takes; the plan's bytes follow.
+pub const HEAD: usize = size_of::<gleed_engine>().next_multiple_of(ALIGN);
 
 const _: () = assert!(align_of::<gleed_engine>() <= ALIGN);
 

@@ -26,7 +26,7 @@ pub mod status;
 mod version;
 
 pub use config::{GLEED_KV_BASIC, GLEED_KV_F16, GLEED_KV_F32, GLEED_KV_OFF, GLEED_KV_PAGED, gleed_config};
-pub use engine::{gleed_engine, gleed_engine_init, gleed_plan};
+pub use engine::{HEAD, gleed_engine, gleed_engine_init, gleed_plan};
 pub use model::{gleed_model, gleed_model_open, gleed_model_size};
 pub use sequence::{gleed_decode_step, gleed_prefill, gleed_reset, gleed_seq, gleed_seq_close, gleed_seq_open};
 pub use version::{GLEED_ABI_VERSION, gleed_abi_version, gleed_arithmetic_version, gleed_status_text, gleed_version};

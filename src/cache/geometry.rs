@@ -75,7 +75,7 @@ pub struct KvGeometry {
 impl KvGeometry {
     /// Elements of K (and of V) per token and layer.
     pub fn kv_width(&self) -> usize {
-        self.kv_heads * self.head_dim
+        self.kv_heads.saturating_mul(self.head_dim)
     }
 
     /// Bytes of the keys and values of one token, all layers.

@@ -32,7 +32,7 @@ impl<'t> BlockTable<'t> {
 struct Entry {
     /// Blocks in the table.
     blocks: u32,
-    /// While the last partial block is being copied from a shared one: that one, still referenced.
+    /// While a reservation has put a copy in the place of a shared partial block: that one, still referenced.
     copy_from: BlockId,
     /// Where in the table the copy is.
     copy_index: u32,
@@ -113,7 +113,7 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// Gives back all blocks past the first `len` tokens, and an unfinished copy.
+    /// Gives back all blocks past the first `len` tokens, and a copy that has no tokens of its own yet.
     pub(super) fn shrink(&mut self, slot: usize, len: usize) -> Result<(), AllocError> {
         let entry = *self.entry(slot)?;
         if entry.copy_from != NO_BLOCK {
@@ -121,8 +121,7 @@ impl<'a> Group<'a> {
             let copy = self.block(slot, entry.copy_index as usize)?;
             self.allocator.free(copy)?;
             self.set(slot, entry.copy_index as usize, entry.copy_from)?;
-            let entry = self.entry(slot)?;
-            (entry.copy_from, entry.copied) = (NO_BLOCK, 0);
+            self.entry(slot)?.copy_from = NO_BLOCK;
         }
         let keep = len.div_ceil(BLOCK_TOKENS);
         for index in (keep..entry.blocks as usize).rev() {
@@ -166,24 +165,22 @@ impl<'a> Group<'a> {
 
     /// Copies one layer of the sequence's partial block, if that is being copied: whether it was.
     pub(super) fn copy_unit(&mut self, slot: usize) -> Result<bool, AllocError> {
-        let Entry { copy_from, copy_index, copied, .. } = *self.entry(slot)?;
-        if copy_from == NO_BLOCK {
+        if self.copy_units(slot) == 0 {
             return Ok(false);
         }
+        let Entry { copy_from, copy_index, copied, .. } = *self.entry(slot)?;
         let copy = self.block(slot, copy_index as usize)?;
         let invalid = AllocError::InvalidBlock { block: copy_from };
-        let layers = self.layers;
-        // A group may have no layers at all.
-        if (copied as usize) < layers {
-            self.pool.copy_layer(copy_from, copy, copied as usize).ok_or(invalid)?;
-        }
-        let entry = self.entry(slot)?;
-        entry.copied += 1;
-        if entry.copied as usize >= layers {
-            (entry.copy_from, entry.copied) = (NO_BLOCK, 0);
-            self.allocator.free(copy_from)?;
-        }
+        self.pool.copy_layer(copy_from, copy, copied as usize).ok_or(invalid)?;
+        self.entry(slot)?.copied += 1;
         Ok(true)
+    }
+
+    /// Lets go of the original of a copy, once the sequence has tokens of its own in the copy.
+    pub(super) fn settle(&mut self, slot: usize) -> Result<(), AllocError> {
+        let entry = self.entry(slot)?;
+        let original = core::mem::replace(&mut entry.copy_from, NO_BLOCK);
+        if original == NO_BLOCK { Ok(()) } else { self.allocator.free(original) }
     }
 
     /// Layers that are still to be copied for a sequence.

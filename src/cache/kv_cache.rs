@@ -361,6 +361,9 @@ impl<'a> KvCache<'a> {
             return Err(CacheError::Position { expected: len + reserved, given: len + rows });
         }
         for group in &mut self.groups {
+            if rows > 0 {
+                group.settle(seq.slot())?;
+            }
             for position in len..len + rows {
                 let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
                 let token = group.allocator.meta(block).and_then(|meta| meta.tokens().get(slot).copied());

@@ -11,7 +11,7 @@ use super::geometry::KvGeometry;
 use super::kind::KvType;
 use crate::kernels::{Elements, KvTile};
 use crate::mem::{Arena, MemoryError};
-use crate::num::{f16_to_f32, is_finite};
+use crate::num::{f16_to_f32, f32_to_f16, is_finite};
 
 /// A key or value that is infinite, NaN, or too large for the element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ fn store_f32(x: f32) -> (f32, bool) {
 }
 
 fn store_f16(x: f32) -> (f16, bool) {
-    let rounded = f16::from_f32(x);
+    let rounded = f32_to_f16(x);
     (rounded, rounded.is_finite())
 }
 

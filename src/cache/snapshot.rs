@@ -11,7 +11,7 @@ use super::error::CacheError;
 use super::geometry::KvGeometry;
 use super::kind::{KvKind, KvType};
 use super::kv_cache::{IMPORTED_TOKEN, KvCache, SeqId};
-use crate::num::{ARITHMETIC_VERSION, Xxh64, f16_to_f32};
+use crate::num::{ARITHMETIC_VERSION, Xxh64, f16_to_f32, f32_to_f16};
 
 const MAGIC: [u8; 8] = *b"GLEEDKV\0";
 const VERSION: u32 = 0;
@@ -313,7 +313,7 @@ impl Writer<'_> {
     fn put_element(&mut self, element: KvType, x: f32) {
         match element {
             KvType::F32 => self.put(&x.to_le_bytes()),
-            KvType::F16 => self.put(&f16::from_f32(x).to_le_bytes()),
+            KvType::F16 => self.put(&f32_to_f16(x).to_le_bytes()),
         }
     }
 }

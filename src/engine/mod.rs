@@ -15,7 +15,7 @@ pub use step::{Logits, Step};
 use crate::cache::{KvCache, KvSnapshot, SeqId};
 use crate::kernels::fpenv;
 use crate::mem::{Arena, MemoryError};
-use crate::model::{Capacity, Cursor, Forward, Model, Row};
+use crate::model::{Batch, Capacity, Cursor, Forward, Model, Row};
 use crate::par::{Parallel, Serial};
 use step::{Phase, Queue};
 
@@ -27,6 +27,8 @@ pub struct Engine<'m, 'a> {
     phase: Phase,
     /// Rows of the batch in progress, or of the last one.
     batch: usize,
+    /// How many of them have logits: they come first.
+    batch_logits: usize,
     /// The sequence slot that comes first in the next batch.
     turn: usize,
 }
@@ -69,10 +71,11 @@ impl<'m, 'a> Parts<'m, 'a> {
     }
 
     fn units_per_token(&self) -> usize {
+        let token = Batch { rows: &[bytemuck::Zeroable::zeroed()], logits: 1 };
         let mut units = 0;
         let mut cursor = Some(Cursor::START);
         while let Some(at) = cursor {
-            units += self.forward.units(at.stage, 1, 1);
+            units += self.forward.units(at, token);
             cursor = self.forward.next(at, true);
         }
         units
@@ -92,7 +95,7 @@ impl<'m, 'a> Engine<'m, 'a> {
             return Err(MemoryError::TooSmall { needed, given }.into());
         }
         let parts = fpenv::with_default(|| Parts::carve(&mut arena, model, plan.limits()))?;
-        Ok(Self { model: *model, parts, parallel: &Serial, phase: Phase::Idle, batch: 0, turn: 0 })
+        Ok(Self { model: *model, parts, parallel: &Serial, phase: Phase::Idle, batch: 0, batch_logits: 0, turn: 0 })
     }
 
     /// Lets a host's threads work. At most as many as `Limits::workers` are used.

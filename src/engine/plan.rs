@@ -37,7 +37,7 @@ impl Default for Limits {
         Self {
             sequences: 1,
             context: 0,
-            rows: 64,
+            rows: 128,
             logit_rows: 1,
             kv_kind: KvKind::default(),
             kv_type: KvType::default(),

@@ -1,11 +1,13 @@
 //! Queued tokens become batches of rows, and a batch is computed in steps of bounded work.
 
+use core::ops::Range;
+
 use bytemuck::{Pod, Zeroable};
 
-use super::{Engine, EngineError};
+use super::{Engine, EngineError, Parts};
 use crate::cache::{CacheError, KvKind, SeqId};
 use crate::kernels::fpenv;
-use crate::model::{Cursor, Row};
+use crate::model::{Batch, Cursor, Row};
 
 /// Which of the tokens queued want logits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,13 +41,22 @@ pub(super) struct Queue {
     end: u32,
     /// The first position whose logits are wanted.
     logits_from: u32,
+    /// How many of them are in the batch in progress.
+    taken: u32,
 }
 
 impl Queue {
-    pub(super) const EMPTY: Self = Self { sequence: 0, next: 0, end: 0, logits_from: 0 };
+    pub(super) const EMPTY: Self = Self { sequence: 0, next: 0, end: 0, logits_from: 0, taken: 0 };
 
     fn is_empty(&self) -> bool {
         self.next >= self.end
+    }
+
+    /// The positions in the batch without logits, and those with.
+    fn taken(&self) -> (Range<u32>, Range<u32>) {
+        let end = self.next + self.taken;
+        let logits = self.logits_from.max(self.next).min(end);
+        (self.next..logits, logits..end)
     }
 }
 
@@ -58,6 +69,8 @@ pub(super) enum Phase {
     Copy { row: usize },
     /// The forward pass, at this unit of this stage.
     Forward { cursor: Cursor, unit: usize },
+    /// Units are running. Seen only after a panic in the host's executor.
+    Torn,
 }
 
 impl<'m, 'a> Engine<'m, 'a> {
@@ -89,6 +102,7 @@ impl<'m, 'a> Engine<'m, 'a> {
             next: if self.parts.cache.kind() == KvKind::Off { 0 } else { expected as u32 },
             end: end as u32,
             logits_from: if logits == Logits::All { expected } else { end - 1 } as u32,
+            taken: 0,
         };
         Ok(())
     }
@@ -108,7 +122,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     }
 
     /// Computes at most `units` units of work on what is queued. A unit is a small part of a
-    /// layer's work: 32 outputs or more of up to 64 rows, or one row elsewhere; `Plan::units_per_token` says
+    /// layer's work: 32 outputs or more of up to 128 rows, or one row elsewhere; `Plan::units_per_token` says
     /// how many make a token. The results do not
     /// depend on how the work is cut into steps.
     ///
@@ -124,7 +138,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// progress.
     pub fn results(&self) -> impl Iterator<Item = (SeqId, usize, &[f32])> {
         let rows = if self.phase == Phase::Idle { self.batch_rows() } else { &[] };
-        let rows = rows.iter().filter(|row| row.wants_logits == 1).enumerate();
+        let rows = rows.iter().take(self.batch_logits).enumerate();
         rows.filter_map(|(index, row)| Some((row.seq(), row.position as usize, self.parts.forward.logits(index)?)))
     }
 
@@ -167,34 +181,44 @@ impl<'m, 'a> Engine<'m, 'a> {
                         return Err(error);
                     }
                 },
+                Phase::Torn => {
+                    self.fail_batch()?;
+                    return Err(EngineError::Internal);
+                }
             }
-            if self.phase == Phase::Idle && self.batch_rows().iter().any(|row| row.wants_logits == 1) {
+            if self.phase == Phase::Idle && self.batch_logits > 0 {
                 return Ok(Step::Ready);
             }
         }
     }
 
-    /// Takes the next rows from the queues, the sequences in turn.
+    /// Takes the next rows from the queues, the sequences in turn. Rows with logits come first: the last
+    /// layer goes on with these alone.
     fn begin_batch(&mut self) {
-        let slots = self.parts.queues.len();
-        let mut free_logits = self.parts.logit_rows;
-        self.batch = 0;
+        let Parts { cache, queues, rows, logit_rows, .. } = &mut self.parts;
+        let (mut free, mut free_logits) = (rows.len() as u32, *logit_rows as u32);
+        let slots = queues.len();
         for slot in (self.turn..slots).chain(0..self.turn.min(slots)) {
-            let Some(queue) = self.parts.queues.get(slot).filter(|queue| !queue.is_empty()) else { continue };
-            let seq = SeqId::from_bits(queue.sequence);
-            for position in queue.next..queue.end {
-                let wants_logits = position >= queue.logits_from;
-                let Some(row) = self.parts.rows.get_mut(self.batch) else { break };
-                if wants_logits && free_logits == 0 {
-                    break;
-                }
-                free_logits -= usize::from(wants_logits);
-                let token = self.parts.cache.token(seq, position as usize).unwrap_or(0);
-                *row = Row::new(seq, position as usize, token, wants_logits);
-                self.batch += 1;
-            }
+            let Some(queue) = queues.get_mut(slot) else { continue };
+            let without = queue.logits_from.min(queue.end).saturating_sub(queue.next);
+            let with = queue.end.saturating_sub(queue.next) - without;
+            queue.taken = free.min(without.saturating_add(with.min(free_logits)));
+            free -= queue.taken;
+            free_logits -= queue.taken.saturating_sub(without);
         }
         self.turn = if self.turn + 1 < slots { self.turn + 1 } else { 0 };
+        let mut places = rows.iter_mut();
+        let mut put = |queue: &Queue, positions: Range<u32>| {
+            let seq = SeqId::from_bits(queue.sequence);
+            for (position, place) in positions.zip(&mut places) {
+                let position = position as usize;
+                *place = Row::new(seq, position, cache.token(seq, position).unwrap_or(0));
+            }
+        };
+        queues.iter().for_each(|queue| put(queue, queue.taken().1));
+        queues.iter().for_each(|queue| put(queue, queue.taken().0));
+        self.batch_logits = *logit_rows - free_logits as usize;
+        self.batch = rows.len() - free as usize;
         self.phase = Phase::Copy { row: 0 };
     }
 
@@ -213,16 +237,17 @@ impl<'m, 'a> Engine<'m, 'a> {
 
     /// Runs at most `budget` units of a stage; the number that was run.
     fn forward(&mut self, cursor: Cursor, unit: usize, budget: usize) -> Result<usize, EngineError> {
-        let rows = self.parts.rows.get(..self.batch).unwrap_or_default();
-        let logit_rows = rows.iter().filter(|row| row.wants_logits == 1).count();
-        let units = self.parts.forward.units(cursor.stage, rows.len(), logit_rows);
+        let Parts { forward, rows, cache, .. } = &mut self.parts;
+        let batch = Batch { rows: rows.get(..self.batch).unwrap_or_default(), logits: self.batch_logits };
+        let units = forward.units(cursor, batch);
         let end = units.min(unit.saturating_add(budget));
-        let run = self.parts.forward.run(cursor, unit..end, rows, &mut self.parts.cache, self.parallel);
-        run.map_err(|fault| EngineError::from_fault(fault, self.parts.forward.reported_layer(cursor)))?;
+        self.phase = Phase::Torn;
+        let run = forward.run(cursor, unit..end, batch, cache, self.parallel);
+        run.map_err(|fault| EngineError::from_fault(fault, forward.reported_layer(cursor)))?;
         if end < units {
             self.phase = Phase::Forward { cursor, unit: end };
         } else {
-            match self.parts.forward.next(cursor, logit_rows > 0) {
+            match forward.next(cursor, self.batch_logits > 0) {
                 Some(cursor) => self.phase = Phase::Forward { cursor, unit: 0 },
                 None => self.finish_batch()?,
             }
@@ -232,15 +257,12 @@ impl<'m, 'a> Engine<'m, 'a> {
 
     /// The rows become part of their sequences.
     fn finish_batch(&mut self) -> Result<(), EngineError> {
-        for row in self.parts.rows.get(..self.batch).unwrap_or_default() {
-            let (seq, position) = (row.seq(), row.position);
-            // A row that was computed again, without a cache, is part of it already.
-            if position as usize >= self.parts.cache.seq_len(seq)? {
-                self.parts.cache.commit(seq, 1)?;
-            }
-            if let Some(queue) = self.parts.queues.get_mut(seq.slot()) {
-                queue.next = position + 1;
-            }
+        for queue in self.parts.queues.iter_mut().filter(|queue| queue.taken > 0) {
+            let (seq, end) = (SeqId::from_bits(queue.sequence), queue.next + queue.taken);
+            // Rows that were computed again, without a cache, are part of it already.
+            let new = (end as usize).saturating_sub(self.parts.cache.seq_len(seq)?);
+            self.parts.cache.commit(seq, new)?;
+            (queue.next, queue.taken) = (end, 0);
         }
         self.phase = Phase::Idle;
         Ok(())
@@ -260,7 +282,7 @@ impl<'m, 'a> Engine<'m, 'a> {
 
     fn drop_batch(&mut self) {
         self.phase = Phase::Idle;
-        self.batch = 0;
+        (self.batch, self.batch_logits) = (0, 0);
     }
 
     fn batch_rows(&self) -> &[Row] {

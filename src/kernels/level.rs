@@ -14,6 +14,9 @@ pub(super) enum Isa {
     /// AVX2, F16C.
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// AVX2, F16C, AVX-VNNI.
+    #[cfg(target_arch = "x86_64")]
+    AvxVnni,
     /// AVX-512 F, BW, VL, VNNI.
     #[cfg(target_arch = "x86_64")]
     Avx512,
@@ -24,6 +27,8 @@ const ISAS: &[(Isa, &str)] = &[
     (Isa::Scalar, "scalar"),
     #[cfg(target_arch = "x86_64")]
     (Isa::Avx2, "avx2"),
+    #[cfg(target_arch = "x86_64")]
+    (Isa::AvxVnni, "avxvnni"),
     #[cfg(target_arch = "x86_64")]
     (Isa::Avx512, "avx512"),
 ];
@@ -62,6 +67,8 @@ impl Isa {
             Self::Scalar => true,
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => super::x86_64::has_avx2(),
+            #[cfg(target_arch = "x86_64")]
+            Self::AvxVnni => super::x86_64::has_avxvnni(),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => super::x86_64::has_avx512(),
         }
@@ -117,6 +124,7 @@ mod tests {
     fn detection_agrees_with_the_standard_library() {
         let has = |name: &str| Level::from_name(name).is_ok();
         assert_eq!(has("avx2"), std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("f16c"));
+        assert_eq!(has("avxvnni"), has("avx2") && std::is_x86_feature_detected!("avxvnni"));
         let avx512 = std::is_x86_feature_detected!("avx512f")
             && std::is_x86_feature_detected!("avx512bw")
             && std::is_x86_feature_detected!("avx512vl")

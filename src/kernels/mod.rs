@@ -8,13 +8,17 @@
 pub mod fpenv;
 mod generic;
 mod level;
+mod scalar;
 mod shims;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-pub use generic::{CHUNK, Combine, Elements, Inputs, KvSource, KvTile, OUTPUTS, Queries, TILE_TOKENS, attend_scratch};
+pub use generic::{
+    CHUNK, Combine, Elements, Inputs, KvSource, KvTile, OUTPUTS, Queries, TILE_TOKENS, attend_rows, attend_scratch,
+};
 pub use level::{Level, UnknownLevel};
 
+use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::{Dtype, TensorView};
 use level::Isa;
@@ -23,10 +27,13 @@ use level::Isa;
 macro_rules! dispatch {
     ($level:expr, $kernel:ident($($argument:expr),*)) => {
         match $level.0 {
-            Isa::Scalar => generic::$kernel($($argument),*),
+            Isa::Scalar => scalar::$kernel($($argument),*),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a value of this level exists only where detection found its instructions.
             Isa::Avx2 => unsafe { x86_64::avx2::$kernel($($argument),*) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Isa::AvxVnni => unsafe { x86_64::avxvnni::$kernel($($argument),*) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
             Isa::Avx512 => unsafe { x86_64::avx512::$kernel($($argument),*) },
@@ -38,8 +45,8 @@ impl Level {
     /// Rows of weights times rows of activations: `out[row * OUTPUTS + i]` is row i of the weights times row
     /// `row` of the inputs.
     ///
-    /// At most [`OUTPUTS`] rows of weights; `scratch` has [`Level::products_scratch`] elements. `None` on a
-    /// mismatch of form or sizes.
+    /// At most [`OUTPUTS`] rows of weights; what is in `out` for further i is unspecified. `scratch` has
+    /// [`Level::products_scratch`] elements. `None` on a mismatch of form or sizes.
     pub fn products(
         self,
         weights: TensorView<'_>,
@@ -59,19 +66,26 @@ impl Level {
     }
 
     /// f32 elements of scratch that [`Level::products`] needs for weights of this type and width.
-    pub fn products_scratch(self, _dtype: Dtype, _cols: usize) -> Option<usize> {
-        Some(0)
+    pub fn products_scratch(self, dtype: Dtype, _cols: usize) -> Option<usize> {
+        match self.0 {
+            Isa::Scalar => Some(0),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 | Isa::AvxVnni => Some(x86_64::avx2::products_scratch(dtype)),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => Some(x86_64::avx512::products_scratch(dtype)),
+        }
     }
 
-    /// Attention of the query heads of one KV head over positions `0..=position`: `out` is `[group, head_dim]`.
+    /// Attention of the query heads of one KV head in some rows: row `i` of them is row `queries.row + i` of
+    /// `out`, `[group, head_dim]`.
     ///
-    /// `scratch` has [`attend_scratch`] elements. `None` on a mismatch of sizes or a missing tile. The order of
-    /// all operations is given in `docs/arithmetic.md`.
+    /// `scratch` has [`attend_scratch`] elements if there are at most [`attend_rows`] rows. `None` on a mismatch
+    /// of sizes or a missing tile. The order of all operations is given in `docs/arithmetic.md`.
     pub fn attend(
         self,
-        queries: Queries<'_>,
+        queries: &Queries<'_>,
         source: &impl KvSource,
-        out: &mut [f32],
+        out: &mut Tile<'_, f32>,
         scratch: &mut [f32],
     ) -> Option<()> {
         dispatch!(self, attend(queries, source, out, scratch))

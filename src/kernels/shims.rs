@@ -1,39 +1,38 @@
-//! The generic kernels once more, compiled for an instruction set.
+//! The generic kernels, compiled for an instruction set.
 
-/// Defines a function per generic kernel that is compiled with the given features.
+/// Defines a function per generic kernel, with the given lanes, that is compiled with the given features.
 macro_rules! shims {
-    ($features:literal) => {
-        #[target_feature(enable = $features)]
+    ($lanes:ty, $($features:literal)?) => {
+        $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn attend(
-            queries: Queries<'_>,
+            queries: &Queries<'_>,
             source: &impl KvSource,
-            out: &mut [f32],
+            out: &mut Tile<'_, f32>,
             scratch: &mut [f32],
         ) -> Option<()> {
-            generic::attend(queries, source, out, scratch)
+            generic::attend::<$lanes>(queries, source, out, scratch)
         }
 
-        #[target_feature(enable = $features)]
+        $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn rms_norm(x: &[f32], weight: &[u8], epsilon: f32, out: &mut [f32]) {
             generic::rms_norm(x, weight, epsilon, out);
         }
 
-        #[target_feature(enable = $features)]
+        $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn rms_norm_in_place(x: &mut [f32], weight: &[u8], epsilon: f32) {
             generic::rms_norm_in_place(x, weight, epsilon);
         }
 
-        #[target_feature(enable = $features)]
+        $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn combine(how: Combine, y: &mut [f32], outputs: &[f32]) {
             generic::combine(how, y, outputs);
         }
 
-        #[target_feature(enable = $features)]
+        $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn quantize_row(form: Form, x: &[f32], words: &mut [u32]) -> Result<(), QuantizeError> {
             generic::quantize_row(form, x, words)
         }
     };
 }
 
-#[cfg(target_arch = "x86_64")]
 pub(super) use shims;

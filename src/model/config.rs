@@ -9,7 +9,7 @@ use crate::cache::LayerGroups;
 use crate::ops::RopePairs;
 
 /// More layers than any model has: keeps hostile files from choosing how long a loop runs.
-const MAX_LAYERS: usize = 1024;
+pub(super) const MAX_LAYERS: usize = 1024;
 
 /// What the forward pass branches on.
 #[derive(Clone, Copy, Debug, PartialEq)]

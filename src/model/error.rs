@@ -40,6 +40,11 @@ pub enum ModelError {
         /// Its name.
         tensor: Name,
     },
+    /// Two tensors of the same name.
+    DuplicateTensor {
+        /// The name.
+        tensor: Name,
+    },
     /// A tensor of another shape than the metadata demands.
     TensorShape {
         /// Its name.
@@ -83,6 +88,7 @@ impl fmt::Display for ModelError {
             Self::Unsupported { key } => write!(f, "metadata key {key} asks for something that is not supported"),
             Self::MissingTensor { tensor } => write!(f, "tensor {tensor} is missing"),
             Self::UnknownTensor { tensor } => write!(f, "tensor {tensor} is not part of this architecture"),
+            Self::DuplicateTensor { tensor } => write!(f, "tensor {tensor} is there twice"),
             Self::TensorShape { tensor, expected: [rows, cols], found: [found_rows, found_cols] } => {
                 write!(f, "tensor {tensor} must be [{rows}, {cols}], it is [{found_rows}, {found_cols}]")
             }

@@ -14,7 +14,7 @@ use super::stage::{Cursor, Grid, Stage};
 use super::weights::{LayerTensor, ModelTensor, Weights, layer_dtypes, matrix_dtypes, output_dtype};
 use crate::cache::{CacheError, KvCache, SeqId};
 use crate::error::Fault;
-use crate::kernels::{Combine, Level, Queries, attend_scratch};
+use crate::kernels::{Combine, Level, Queries, attend_rows, attend_scratch};
 use crate::mem::{Arena, Matrix, MemoryError};
 use crate::num::is_finite;
 use crate::ops::{InputForms, InputRows, inverse_frequencies, linear, linear_scratch, rotate, rotation};
@@ -30,18 +30,25 @@ pub(crate) struct Row {
     sequence: u32,
     pub(crate) position: u32,
     pub(crate) token: u32,
-    /// 1 where the row's logits are wanted.
-    pub(crate) wants_logits: u32,
 }
 
 impl Row {
-    pub(crate) fn new(seq: SeqId, position: usize, token: u32, wants_logits: bool) -> Self {
-        Self { sequence: seq.to_bits(), position: position as u32, token, wants_logits: u32::from(wants_logits) }
+    pub(crate) fn new(seq: SeqId, position: usize, token: u32) -> Self {
+        Self { sequence: seq.to_bits(), position: position as u32, token }
     }
 
     pub(crate) fn seq(&self) -> SeqId {
         SeqId::from_bits(self.sequence)
     }
+}
+
+/// Rows that are computed together. A sequence's rows are in the order of their positions, among those with
+/// logits and among the others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch<'b> {
+    pub(crate) rows: &'b [Row],
+    /// The first so many rows have logits.
+    pub(crate) logits: usize,
 }
 
 /// The largest batch that the buffers hold.
@@ -142,9 +149,9 @@ impl<'m, 'a> Forward<'m, 'a> {
         }
     }
 
-    /// Units of a stage for a batch of `rows` rows, `logit_rows` of which want logits.
-    pub(crate) fn units(&self, stage: Stage, rows: usize, logit_rows: usize) -> usize {
-        self.grid(stage, rows, logit_rows).units()
+    /// Units of a stage.
+    pub(crate) fn units(&self, cursor: Cursor, batch: Batch<'_>) -> usize {
+        self.grid(cursor, batch).units()
     }
 
     /// The logits of the `index`-th row that wanted them: `[vocab]`.
@@ -153,24 +160,28 @@ impl<'m, 'a> Forward<'m, 'a> {
         self.buffers.logits.get(start..start.checked_add(self.config.vocab)?)
     }
 
-    fn grid(&self, stage: Stage, rows: usize, logit_rows: usize) -> Grid {
-        let Config { hidden, ffn, vocab, kv_heads, .. } = self.config;
+    fn grid(&self, cursor: Cursor, batch: Batch<'_>) -> Grid {
+        let Config { hidden, ffn, vocab, kv_heads, layers, .. } = self.config;
         let (q_width, words) = (self.config.q_width(), self.buffers.input_words);
-        match stage {
+        // Once the last layer has its keys and values, only logits are missing.
+        let rows = if cursor.is_after_last_store(layers) { batch.logits } else { batch.rows.len() };
+        match cursor.stage {
             Stage::Embed => Grid::by_row(rows, hidden),
             Stage::Rotations => Grid::by_row(rows, self.config.rope.dims),
-            Stage::AttentionInput | Stage::OutputInput | Stage::FfnInput | Stage::DownInput => {
+            Stage::AttentionInput | Stage::OutputInput | Stage::FfnInput | Stage::DownInput | Stage::HeadInput => {
                 Grid::by_row(rows, words)
             }
             Stage::Qkv => Grid::linear(rows, q_width + 2 * self.config.kv_width(), hidden),
             Stage::Rotate => Grid::by_row(rows, q_width + 2 * self.config.kv_width()),
             Stage::Store => Grid::by_row(rows, 1),
-            Stage::Attend => Grid { rows, cols: q_width, tile_rows: 1, tile_cols: (q_width / kv_heads.max(1)).max(1) },
+            Stage::Attend => {
+                let tile_cols = q_width.checked_div(kv_heads).unwrap_or(0).max(1);
+                Grid { rows, cols: q_width, tile_rows: attend_rows(self.config.group()), tile_cols }
+            }
             Stage::AttentionOutput => Grid::linear(rows, hidden, q_width),
             Stage::GateUp => Grid::linear(rows, ffn, 2 * hidden),
             Stage::Down => Grid::linear(rows, hidden, ffn),
-            Stage::HeadInput => Grid::by_row(logit_rows, words),
-            Stage::Head => Grid::linear(logit_rows, vocab, hidden),
+            Stage::Head => Grid::linear(rows, vocab, hidden),
         }
     }
 
@@ -179,13 +190,11 @@ impl<'m, 'a> Forward<'m, 'a> {
         &mut self,
         cursor: Cursor,
         take: Range<usize>,
-        rows: &[Row],
+        batch: Batch<'_>,
         cache: &mut KvCache<'_>,
         parallel: &dyn Parallel,
     ) -> Result<(), Fault> {
-        let logit_rows = rows.iter().filter(|row| row.wants_logits == 1).count();
-        let grid = self.grid(cursor.stage, rows.len(), logit_rows);
-        let work = Work { cursor, take, grid, rows, parallel };
+        let work = Work { cursor, take, grid: self.grid(cursor, batch), batch, parallel };
         match cursor.stage {
             Stage::Embed => self.embed(work),
             Stage::Rotations => self.rotations(work),
@@ -207,7 +216,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         let Buffers { x, scratch, .. } = &mut self.buffers;
         work.each_tile(x, scratch, &|tile, _| {
             let row = tile.rows().start;
-            let token = work.rows.get(row).and_then(|row| embedding.row(row.token as usize));
+            let token = work.batch.rows.get(row).and_then(|row| embedding.row(row.token as usize));
             let (token, out) = (token.ok_or(Fault::Internal)?, tile.row_mut(row).ok_or(Fault::Internal)?);
             dequantize(embedding.dtype(), token, out).ok_or(Fault::Internal)
         })
@@ -217,7 +226,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         let Buffers { rotations, scratch, .. } = &mut self.buffers;
         work.each_tile(rotations, scratch, &|tile, _| {
             let index = tile.rows().start;
-            let row = work.rows.get(index).ok_or(Fault::Internal)?;
+            let row = work.batch.rows.get(index).ok_or(Fault::Internal)?;
             rotation(row.position as usize, self.inverse_frequencies, tile.row_mut(index).ok_or(Fault::Internal)?);
             Ok(())
         })
@@ -239,8 +248,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         };
         work.each_tile(input, scratch, &|tile, scratch| {
             let index = tile.rows().start;
-            let row = if stage == Stage::HeadInput { logit_row(work.rows, index) } else { Some(index) };
-            let source = row_of(source, row.ok_or(Fault::Internal)?, width).ok_or(Fault::Internal)?;
+            let source = row_of(source, index, width).ok_or(Fault::Internal)?;
             let out = tile.row_mut(index).ok_or(Fault::Internal)?;
             let Some(norm) = norm else { return forms.prepare(level, source, out) };
             let normed = scratch.get_mut(..width).ok_or(Fault::Internal)?;
@@ -285,8 +293,11 @@ impl<'m, 'a> Forward<'m, 'a> {
     /// Writes K and V into the cache. Rows of one block share its tiles, so this is not for several workers.
     fn store(&mut self, work: Work<'_>, cache: &mut KvCache<'_>) -> Result<(), Fault> {
         let (q_width, kv_width) = (self.config.q_width(), self.config.kv_width());
-        for index in work.take {
-            let row = work.rows.get(index).ok_or(Fault::Internal)?;
+        let Batch { rows, logits } = work.batch;
+        for unit in work.take {
+            // In the order of the positions: rows with logits are the last ones of their sequences.
+            let index = if unit < rows.len() - logits { unit + logits } else { unit - (rows.len() - logits) };
+            let row = rows.get(index).ok_or(Fault::Internal)?;
             let qkv = row_of(self.buffers.qkv, index, q_width + 2 * kv_width).ok_or(Fault::Internal)?;
             let kv = qkv.get(q_width..).and_then(|kv| kv.split_at_checked(kv_width));
             let (k, v) = kv.ok_or(Fault::Internal)?;
@@ -299,25 +310,33 @@ impl<'m, 'a> Forward<'m, 'a> {
         Ok(())
     }
 
-    /// A unit is the query heads of one row that share a KV head.
+    /// A unit is the query heads of a few rows that share a KV head; rows of one sequence that follow each
+    /// other are done together.
     fn attend(&mut self, work: Work<'_>, cache: &KvCache<'_>) -> Result<(), Fault> {
         let (config, scale) = (&self.config, self.score_scale);
         let width = config.q_width() + 2 * config.kv_width();
         let Buffers { qkv, heads, scratch, .. } = &mut self.buffers;
         work.each_tile(heads, scratch, &|tile, scratch| {
-            let (index, cols) = (tile.rows().start, tile.cols());
-            let row = work.rows.get(index).ok_or(Fault::Internal)?;
-            let source = cache.layer_source(row.seq(), work.cursor.layer).ok_or(Fault::Internal)?;
-            let q = row_of(qkv, index, width).and_then(|qkv| qkv.get(cols.clone()));
-            let queries = Queries {
-                q: q.ok_or(Fault::Internal)?,
-                head_dim: config.head_dim,
-                head: cols.start.checked_div(cols.len()).ok_or(Fault::Internal)?,
-                position: row.position as usize,
-                scale,
-            };
-            let out = tile.row_mut(index).ok_or(Fault::Internal)?;
-            self.level.attend(queries, &source, out, scratch).ok_or(Fault::Internal)
+            let (mut rows, cols) = (tile.rows(), tile.cols());
+            while let Some(row) = work.batch.rows.get(rows.start).filter(|_| !rows.is_empty()) {
+                let run = run_length(work.batch.rows.get(rows.clone()).ok_or(Fault::Internal)?);
+                let start = rows.start.checked_mul(width).and_then(|start| start.checked_add(cols.start));
+                let queries = Queries {
+                    q: start.and_then(|start| qkv.get(start..)).ok_or(Fault::Internal)?,
+                    stride: width,
+                    row: rows.start,
+                    rows: run,
+                    group: config.group(),
+                    head_dim: config.head_dim,
+                    head: cols.start.checked_div(cols.len()).ok_or(Fault::Internal)?,
+                    position: row.position as usize,
+                    scale,
+                };
+                let source = cache.layer_source(row.seq(), work.cursor.layer).ok_or(Fault::Internal)?;
+                self.level.attend(&queries, &source, tile, scratch).ok_or(Fault::Internal)?;
+                rows.start += run;
+            }
+            Ok(())
         })
     }
 
@@ -364,7 +383,7 @@ struct Work<'w> {
     cursor: Cursor,
     take: Range<usize>,
     grid: Grid,
-    rows: &'w [Row],
+    batch: Batch<'w>,
     parallel: &'w dyn Parallel,
 }
 
@@ -454,12 +473,16 @@ fn rotate_heads(
     Some(())
 }
 
+/// How many rows from the first on are successive positions of one sequence.
+fn run_length(rows: &[Row]) -> usize {
+    let follows = |pair: &[Row]| match pair {
+        [a, b] => a.sequence == b.sequence && a.position.checked_add(1) == Some(b.position),
+        _ => false,
+    };
+    1 + rows.windows(2).take_while(|pair| follows(pair)).count()
+}
+
 fn row_of(data: &[f32], row: usize, width: usize) -> Option<&[f32]> {
     let start = row.checked_mul(width)?;
     data.get(start..start.checked_add(width)?)
-}
-
-/// The row of the batch that is the `index`-th with logits.
-fn logit_row(rows: &[Row], index: usize) -> Option<usize> {
-    rows.iter().enumerate().filter(|(_, row)| row.wants_logits == 1).nth(index).map(|(row, _)| row)
 }

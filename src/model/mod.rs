@@ -9,7 +9,7 @@ mod weights;
 
 pub use config::{Config, Rope};
 pub use error::ModelError;
-pub(crate) use forward::{Capacity, Forward, Row};
+pub(crate) use forward::{Batch, Capacity, Forward, Row};
 pub(crate) use stage::Cursor;
 
 use gguf_rs_lite::{Gguf, Name};

@@ -44,6 +44,18 @@ pub(crate) struct Cursor {
 impl Cursor {
     pub(crate) const START: Self = Self { stage: Stage::Embed, layer: 0 };
 
+    /// Whether all keys and values of the batch are in the cache.
+    pub(crate) fn is_after_last_store(self, layers: usize) -> bool {
+        let after = match self.stage {
+            Stage::Embed | Stage::Rotations => false,
+            Stage::AttentionInput | Stage::Qkv | Stage::Rotate | Stage::Store => false,
+            Stage::Attend | Stage::OutputInput | Stage::AttentionOutput => true,
+            Stage::FfnInput | Stage::GateUp | Stage::DownInput | Stage::Down => true,
+            Stage::HeadInput | Stage::Head => true,
+        };
+        after && self.layer + 1 >= layers
+    }
+
     /// The next stage; `None` at the end. Where no logits are wanted the last layer ends with its keys and
     /// values.
     pub(crate) fn next(self, layers: usize, logits: bool) -> Option<Self> {
@@ -85,7 +97,7 @@ impl Grid {
     /// Multiplications that a unit of a linear layer has at least, about, where it can have them.
     const UNIT: usize = 1 << 16;
     /// Rows of a batch in a unit: enough to make unpacking the weights cheap, few enough for a bounded unit.
-    pub(crate) const MAX_TILE_ROWS: usize = 64;
+    pub(crate) const MAX_TILE_ROWS: usize = 128;
 
     /// A unit per row.
     pub(crate) fn by_row(rows: usize, cols: usize) -> Self {
@@ -129,7 +141,9 @@ mod tests {
         for rows in [1, 2, 7, 64, 512] {
             for (outputs, inputs) in [(32, 64), (1024, 1024), (151_936, 1024), (1024, 3072), (64, 172), (5, 1)] {
                 let grid = Grid::linear(rows, outputs, inputs);
-                assert!(grid.tile_rows * grid.tile_cols * inputs <= Grid::UNIT.max(64 * OUTPUTS * inputs));
+                assert!(
+                    grid.tile_rows * grid.tile_cols * inputs <= Grid::UNIT.max(Grid::MAX_TILE_ROWS * OUTPUTS * inputs)
+                );
                 assert!(grid.units() > 0);
             }
         }

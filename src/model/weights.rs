@@ -3,13 +3,13 @@
 use bytemuck::{Pod, Zeroable};
 use gguf_rs_lite::{Gguf, Name, TensorInfo};
 
-use super::config::Config;
+use super::config::{Config, MAX_LAYERS};
 use super::error::ModelError;
 use crate::mem::{Arena, MemoryError};
 use crate::tensor::{Dtype, TensorView};
 
-/// More tensors than any model has: keeps hostile files from choosing how long a loop runs.
-const MAX_TENSORS: usize = 1 << 15;
+/// Places in the table of the largest model.
+const MAX_PLACES: usize = MODEL_SPECS.len() + MAX_LAYERS * LAYER_SPECS.len();
 
 /// The name of the token embedding.
 pub(super) const EMBEDDING: &str = "token_embd.weight";
@@ -111,9 +111,7 @@ impl<'m, 'a> Weights<'m, 'a> {
         let weights = Self { file: gguf.bytes(), table };
         for info in gguf.tensors() {
             let Some((index, spec)) = find(info.name(), config) else { continue };
-            // The first one counts where a name occurs twice, as in `Gguf::tensor`.
-            let place = weights.table.get_mut(index).filter(|place| place.present == 0);
-            if let (Ok(found), Some(place)) = (check(&info, spec, config), place) {
+            if let (Ok(found), Some(place)) = (check(&info, spec, config), weights.table.get_mut(index)) {
                 *place = found;
             }
         }
@@ -123,7 +121,7 @@ impl<'m, 'a> Weights<'m, 'a> {
     /// A tensor of a layer; `None` where the model does not have it.
     #[inline]
     pub(super) fn layer(&self, layer: usize, tensor: LayerTensor) -> Option<TensorView<'m>> {
-        self.view(MODEL_SPECS.len() + layer * LAYER_SPECS.len() + tensor as usize)
+        self.view(layer_start(layer) + tensor as usize)
     }
 
     /// A tensor outside of layers; `None` where the model does not have it.
@@ -143,27 +141,53 @@ impl<'m, 'a> Weights<'m, 'a> {
     }
 }
 
-/// Checks that the file has all tensors of the model, in the right shapes and types, and no other ones.
+/// Checks that the file has all tensors of the model, in the right shapes and types, each once, and no other
+/// ones. One pass over the file.
 pub(super) fn validate(gguf: &Gguf<'_>, config: &Config) -> Result<(), ModelError> {
     let count = gguf.tensor_count();
-    if count > MAX_TENSORS {
-        return Err(ModelError::TooMany { count, limit: MAX_TENSORS });
+    if count > MAX_PLACES {
+        return Err(ModelError::TooMany { count, limit: MAX_PLACES });
     }
+    let mut found = Places([0; MAX_PLACES.div_ceil(64)]);
     for info in gguf.tensors() {
         let tensor = Name::new(info.name().as_bytes());
-        let (_, spec) = find(info.name(), config).ok_or(ModelError::UnknownTensor { tensor })?;
+        let (index, spec) = find(info.name(), config).ok_or(ModelError::UnknownTensor { tensor })?;
         check(&info, spec, config)?;
+        if !found.insert(index) {
+            return Err(ModelError::DuplicateTensor { tensor });
+        }
     }
-    for spec in MODEL_SPECS.iter().filter(|spec| spec.is_required(config)) {
-        gguf.tensor(spec.name).ok_or(ModelError::MissingTensor { tensor: Name::new(spec.name.as_bytes()) })?;
+    for (index, spec) in MODEL_SPECS.iter().enumerate() {
+        if spec.is_required(config) && !found.contains(index) {
+            return Err(ModelError::MissingTensor { tensor: Name::new(spec.name.as_bytes()) });
+        }
     }
     for layer in 0..config.layers {
-        for spec in LAYER_SPECS.iter().filter(|spec| spec.is_required(config)) {
-            let name = layer_name(layer, spec.name);
-            gguf.tensor(&name).ok_or(ModelError::MissingTensor { tensor: Name::new(name.as_bytes()) })?;
+        for (index, spec) in (layer_start(layer)..).zip(&LAYER_SPECS) {
+            if spec.is_required(config) && !found.contains(index) {
+                return Err(ModelError::MissingTensor { tensor: Name::new(layer_name(layer, spec.name).as_bytes()) });
+            }
         }
     }
     Ok(())
+}
+
+/// A set of places in the table.
+struct Places([u64; MAX_PLACES.div_ceil(64)]);
+
+impl Places {
+    /// Whether it was not there before.
+    fn insert(&mut self, index: usize) -> bool {
+        let Some(word) = self.0.get_mut(index / 64) else { return false };
+        let bit = 1 << (index % 64);
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+
+    fn contains(&self, index: usize) -> bool {
+        self.0.get(index / 64).is_some_and(|word| word & 1 << (index % 64) != 0)
+    }
 }
 
 /// The types of some of a layer's tensors, over all layers.
@@ -192,6 +216,11 @@ pub(super) fn output_dtype(gguf: &Gguf<'_>) -> Option<Dtype> {
     Dtype::from_ggml(info.ggml_type().number())
 }
 
+/// The place of a layer's first tensor.
+fn layer_start(layer: usize) -> usize {
+    MODEL_SPECS.len() + layer * LAYER_SPECS.len()
+}
+
 fn table_len(config: &Config) -> Option<usize> {
     config.layers.checked_mul(LAYER_SPECS.len())?.checked_add(MODEL_SPECS.len())
 }
@@ -206,7 +235,7 @@ fn find(name: &str, config: &Config) -> Option<(usize, &'static Spec)> {
     let (layer, suffix) = layer_and_suffix(name)?;
     let (index, spec) = LAYER.iter().enumerate().find(|(_, spec)| spec.name == suffix)?;
     let known = layer < config.layers && (spec.shape)(config).is_some();
-    known.then_some((MODEL.len() + layer * LAYER.len() + index, spec))
+    known.then_some((layer_start(layer) + index, spec))
 }
 
 /// "blk.N.suffix" taken apart.

@@ -9,6 +9,12 @@ pub fn round_half_even(x: f32) -> f32 {
     (x + ROUND_MAGIC) - ROUND_MAGIC
 }
 
+/// [`round_half_even`] as an integer, for |x| < 127.5: the sum's low bits hold it in two's complement.
+#[inline]
+pub fn round_to_i8(x: f32) -> i8 {
+    (x + ROUND_MAGIC).to_bits() as i8
+}
+
 /// e^x by range reduction to |r| <= ln(2)/2 and a polynomial of degree 6 (Cephes `expf` coefficients).
 ///
 /// Below -87 the result is +0, above +88 it is +infinity; NaN gives NaN. The relative error is at most

@@ -11,6 +11,6 @@ mod half;
 mod hash;
 mod math;
 
-pub use half::f16_to_f32;
+pub use half::{f16_to_f32, f32_to_f16};
 pub use hash::Xxh64;
-pub use math::{exp, is_finite, round_half_even, silu, sqrt, sum_lanes, tree16};
+pub use math::{exp, is_finite, round_half_even, round_to_i8, silu, sqrt, sum_lanes, tree16};

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::num::round_half_even;
+use crate::num::round_to_i8;
 
 /// Which form of the activations a weight type is multiplied with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +123,7 @@ pub const fn row_words(form: Form, cols: usize) -> Option<usize> {
 ///
 /// The f32 form copies the bits and does not look at them (what is not finite there is found in the
 /// logits). After an error the content of `words` is unspecified.
+#[inline(always)]
 pub fn quantize_row(form: Form, x: &[f32], words: &mut [u32]) -> Result<(), QuantizeError> {
     let length = QuantizeError::Length { cols: x.len(), words: words.len() };
     if row_words(form, x.len()) != Some(words.len()) {
@@ -141,6 +142,7 @@ pub fn quantize_row(form: Form, x: &[f32], words: &mut [u32]) -> Result<(), Quan
 }
 
 /// Quantizes a row of whole blocks into exactly the words it needs; `None` where they are fewer.
+#[inline(always)]
 fn quantize_blocks<const BLOCK: usize>(x: &[f32], words: &mut [u32]) -> Option<Result<(), QuantizeError>> {
     let (codes, rest) = words.split_at_mut_checked(x.len() / 4)?;
     let (scales, sums) = rest.split_at_mut_checked(x.len() / BLOCK)?;
@@ -164,6 +166,7 @@ fn quantize_blocks<const BLOCK: usize>(x: &[f32], words: &mut [u32]) -> Option<R
 ///
 /// No code leaves -127..=127: with amax in 2^-100..2^128 the quotient 127 / amax is a normal number, so
 /// |x * id| <= amax * (127 / amax) * (1 + 2^-24)^2 < 127.5 before it is rounded to an integer.
+#[inline(always)]
 fn quantize_block<const BLOCK: usize>(x: &[f32; BLOCK], codes: &mut [i8; BLOCK]) -> Option<f32> {
     const INFINITY: u32 = 0x7f80_0000;
     const TINY: u32 = 0x0d80_0000; // 2^-100
@@ -178,7 +181,7 @@ fn quantize_block<const BLOCK: usize>(x: &[f32; BLOCK], codes: &mut [i8; BLOCK])
     let amax = f32::from_bits(amax);
     let id = 127.0 / amax;
     for (code, &x) in codes.iter_mut().zip(x) {
-        *code = round_half_even(x * id) as i32 as i8;
+        *code = round_to_i8(x * id);
     }
     Some(amax * (1.0 / 127.0))
 }

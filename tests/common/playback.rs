@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use gleed::kernels::Level;
 use gleed::par::{Parallel, Serial};
 use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, SeqId, Step};
 use xxhash_rust::xxh64::xxh64;
@@ -147,7 +148,7 @@ impl Player<'_, '_> {
     }
 }
 
-/// What the plainest run computes: one sequence, one prefill, a paged cache.
+/// What the plainest run computes: one sequence, one prefill, a paged cache, scalar code.
 pub struct Plain<'m> {
     model: Model<'m>,
     kv_type: KvType,
@@ -179,13 +180,6 @@ impl<'m> Plain<'m> {
         }
     }
 
-    /// One hash of all the rows of these tokens.
-    pub fn hash(&mut self, tokens: &[u32]) -> u64 {
-        self.compute(tokens);
-        let rows = (1..=tokens.len()).flat_map(|end| self.rows[&key(&tokens[..end])].to_le_bytes());
-        xxh64(&rows.collect::<Vec<u8>>(), 0)
-    }
-
     fn compute(&mut self, tokens: &[u32]) {
         let limits = Limits {
             context: tokens.len(),
@@ -193,6 +187,7 @@ impl<'m> Plain<'m> {
             logit_rows: 64,
             kv_kind: KvKind::Paged,
             kv_type: self.kv_type,
+            level: Level::SCALAR,
             ..Limits::default()
         };
         let plan = Plan::new(&self.model, &limits).unwrap();

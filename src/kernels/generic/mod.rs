@@ -3,13 +3,18 @@
 
 mod attend;
 mod combine;
+mod floats;
+mod lanes;
 mod norm;
 mod products;
 
 pub(super) use attend::attend;
-pub use attend::{CHUNK, Elements, KvSource, KvTile, Queries, TILE_TOKENS, attend_scratch};
+pub use attend::{CHUNK, Elements, KvSource, KvTile, Queries, TILE_TOKENS, attend_rows, attend_scratch};
 pub use combine::Combine;
 pub(super) use combine::combine;
+#[cfg(target_arch = "x86_64")]
+pub(super) use floats::FloatTiles;
+pub(super) use lanes::{LANES, Lanes};
 pub(super) use norm::{rms_norm, rms_norm_in_place};
 pub(super) use products::products;
 pub use products::{Inputs, OUTPUTS};

@@ -1,6 +1,6 @@
 //! Root mean square normalization.
 
-use crate::num::{sqrt, sum_lanes};
+use crate::num::{is_finite, sqrt, sum_lanes};
 
 /// `out = (x * r) * weight` with `r = 1 / sqrt(sum of squares / n + epsilon)`.
 ///
@@ -28,7 +28,8 @@ pub(in crate::kernels) fn rms_norm_in_place(x: &mut [f32], weight: &[u8], epsilo
 #[inline(always)]
 fn inverse_rms(x: &[f32], epsilon: f32) -> f32 {
     let mean = sum_lanes(x, x, |a, b| a * b) / x.len() as f32;
-    1.0 / sqrt(mean + epsilon)
+    // Squares of finite numbers can overflow; 1 / infinity would hide it.
+    if is_finite(mean) { 1.0 / sqrt(mean + epsilon) } else { f32::NAN }
 }
 
 #[cfg(test)]

@@ -1,12 +1,19 @@
 //! CPUID and XCR0: what the processor has and the operating system saves.
 
-use core::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
+use core::arch::x86_64::{__cpuid_count, _xgetbv, CpuidResult};
 
 /// AVX2 and F16C, with registers of 256 bits saved.
 pub(in crate::kernels) fn has_avx2() -> bool {
     const F16C: u32 = 1 << 29;
     const AVX2: u32 = 1 << 5;
     saved(0x6) && leaf_1() & F16C != 0 && leaf_7().0 & AVX2 != 0
+}
+
+/// AVX-VNNI beside AVX2 and F16C.
+pub(in crate::kernels) fn has_avxvnni() -> bool {
+    const AVX_VNNI: u32 = 1 << 4;
+    // Leaf 7 names its last part in EAX.
+    has_avx2() && cpuid(7, 0).eax >= 1 && cpuid(7, 1).eax & AVX_VNNI != 0
 }
 
 /// AVX-512 F, BW, VL and VNNI beside AVX2 and F16C, with registers of 512 bits and masks saved.
@@ -36,14 +43,20 @@ fn saved(mask: u64) -> bool {
 
 /// ECX of leaf 1.
 fn leaf_1() -> u32 {
-    __cpuid(1).ecx
+    cpuid(1, 0).ecx
 }
 
 /// EBX and ECX of leaf 7, where there is one.
 fn leaf_7() -> (u32, u32) {
-    if __cpuid(0).eax < 7 {
+    if cpuid(0, 0).eax < 7 {
         return (0, 0);
     }
-    let leaf = __cpuid_count(7, 0);
+    let leaf = cpuid(7, 0);
     (leaf.ebx, leaf.ecx)
+}
+
+#[allow(unused_unsafe)] // the function became safe after the oldest Rust that this builds with
+fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
+    // SAFETY: every x86-64 processor has the instruction.
+    unsafe { __cpuid_count(leaf, subleaf) }
 }

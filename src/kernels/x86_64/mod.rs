@@ -2,6 +2,7 @@
 
 pub(super) mod avx2;
 pub(super) mod avx512;
+pub(super) mod avxvnni;
 mod detect;
 
-pub(super) use detect::{has_avx2, has_avx512};
+pub(super) use detect::{has_avx2, has_avx512, has_avxvnni};

@@ -1,0 +1,182 @@
+//! Products of F32, F16 and BF16 weights, several rows of weights and of inputs at a time.
+//!
+//! Every dot has 16 lanes by index mod 16 and is summed by the fixed tree. A tile of dots keeps its lanes in
+//! registers, so each load and conversion of weights serves several rows of inputs, and the other way round.
+// Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
+// place are not always inlined, and then nothing stays in registers.
+#![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
+
+use super::lanes::{LANES, Lanes};
+use super::products::{Inputs, OUTPUTS};
+use crate::quant::ActivationRow;
+use crate::tensor::{Dtype, TensorView};
+
+/// An element type of weights.
+trait Weight {
+    const BYTES: usize;
+
+    /// # Safety
+    /// 16 elements can be read at `from`, which needs no alignment.
+    unsafe fn load<V: Lanes>(from: *const u8) -> V;
+}
+
+struct F32;
+struct F16;
+struct Bf16;
+
+impl Weight for F32 {
+    const BYTES: usize = 4;
+
+    #[inline(always)]
+    unsafe fn load<V: Lanes>(from: *const u8) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { V::load(from.cast()) }
+    }
+}
+
+impl Weight for F16 {
+    const BYTES: usize = 2;
+
+    #[inline(always)]
+    unsafe fn load<V: Lanes>(from: *const u8) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { V::load_f16(from.cast()) }
+    }
+}
+
+impl Weight for Bf16 {
+    const BYTES: usize = 2;
+
+    #[inline(always)]
+    unsafe fn load<V: Lanes>(from: *const u8) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { V::load_bf16(from.cast()) }
+    }
+}
+
+/// Rows of weights and of inputs to multiply: what a register tile is cut from.
+pub(in crate::kernels) struct FloatTiles<'a, 'o> {
+    weights: TensorView<'a>,
+    inputs: &'a Inputs<'a>,
+    out: &'o mut [f32],
+}
+
+impl<'a, 'o> FloatTiles<'a, 'o> {
+    /// `None` on a mismatch of sizes.
+    #[inline(always)]
+    pub(in crate::kernels) fn new(weights: TensorView<'a>, inputs: &'a Inputs<'a>, out: &'o mut [f32]) -> Option<Self> {
+        let fits = weights.cols() == inputs.cols()
+            && weights.rows() <= OUTPUTS
+            && inputs.rows().checked_mul(OUTPUTS)? <= out.len();
+        fits.then_some(Self { weights, inputs, out })
+    }
+
+    /// All rows of the weights times `XS` rows of the inputs from `first` on, `ROWS` rows of weights at a time.
+    #[inline(always)]
+    pub(in crate::kernels) fn multiply<V: Lanes, const ROWS: usize, const XS: usize>(
+        &mut self,
+        first: usize,
+    ) -> Option<()> {
+        match self.weights.dtype() {
+            Dtype::F32 => self.multiply_of::<V, F32, ROWS, XS>(first),
+            Dtype::F16 => self.multiply_of::<V, F16, ROWS, XS>(first),
+            Dtype::BF16 => self.multiply_of::<V, Bf16, ROWS, XS>(first),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn multiply_of<V: Lanes, W: Weight, const ROWS: usize, const XS: usize>(&mut self, first: usize) -> Option<()> {
+        let cols = self.weights.cols();
+        let mut x = [core::ptr::null::<f32>(); XS];
+        for (i, x) in x.iter_mut().enumerate() {
+            let ActivationRow::F32(row) = self.inputs.row(first.checked_add(i)?)? else { return None };
+            *x = row.get(..cols)?.as_ptr();
+        }
+        let (rows, row_bytes) = (self.weights.rows(), cols.checked_mul(W::BYTES)?);
+        if rows.checked_mul(row_bytes)? > self.weights.bytes().len() {
+            return None;
+        }
+        let mut row = 0;
+        while row < rows {
+            // Past the last row it is that row again.
+            let mut indices = [0; ROWS];
+            let mut w = [self.weights.bytes().as_ptr(); ROWS];
+            for r in 0..ROWS {
+                indices[r] = (row + r).min(rows - 1);
+                w[r] = w[r].wrapping_add(indices[r] * row_bytes);
+            }
+            // SAFETY: the rows have cols elements each: checked above.
+            let sums = unsafe { dots::<V, W, ROWS, XS>(w, x, cols, row_bytes * ROWS) };
+            for (i, sums) in sums.iter().enumerate() {
+                for (&index, &sum) in indices.iter().zip(sums) {
+                    *self.out.get_mut((first + i) * OUTPUTS + index)? = sum;
+                }
+            }
+            row += ROWS;
+        }
+        Some(())
+    }
+}
+
+/// `XS` times `ROWS` dots of `cols` elements; asks for what is `ahead` bytes further.
+///
+/// # Safety
+/// Every row has `cols` elements that can be read.
+#[inline(always)]
+unsafe fn dots<V: Lanes, W: Weight, const ROWS: usize, const XS: usize>(
+    w: [*const u8; ROWS],
+    x: [*const f32; XS],
+    cols: usize,
+    ahead: usize,
+) -> [[f32; ROWS]; XS] {
+    let mut lanes = [[V::splat(0.0); ROWS]; XS];
+    let whole = cols / LANES * LANES;
+    let mut col = 0;
+    while col < whole {
+        let mut inputs = [V::splat(0.0); XS];
+        for i in 0..XS {
+            // SAFETY: col + 16 <= cols.
+            inputs[i] = unsafe { V::load(x[i].add(col)) };
+        }
+        for r in 0..ROWS {
+            // SAFETY: as above.
+            let weights = unsafe { W::load::<V>(w[r].add(col * W::BYTES)) };
+            if XS == 1 {
+                V::prefetch(w[r].wrapping_add(col * W::BYTES + ahead));
+            }
+            for i in 0..XS {
+                lanes[i][r] = lanes[i][r].add(weights.mul(inputs[i]));
+            }
+        }
+        col += LANES;
+    }
+    let rest = cols - whole;
+    if rest > 0 {
+        // What is missing adds +0 to lanes that started there.
+        let mut inputs = [[0.0_f32; LANES]; XS];
+        for i in 0..XS {
+            // SAFETY: rest < 16 elements follow.
+            unsafe { core::ptr::copy_nonoverlapping(x[i].add(whole), inputs[i].as_mut_ptr(), rest) };
+        }
+        for r in 0..ROWS {
+            let mut bytes = [0_u8; 4 * LANES];
+            // SAFETY: rest < 16 elements of at most 4 bytes follow.
+            let weights = unsafe {
+                core::ptr::copy_nonoverlapping(w[r].add(whole * W::BYTES), bytes.as_mut_ptr(), rest * W::BYTES);
+                W::load::<V>(bytes.as_ptr())
+            };
+            for i in 0..XS {
+                // SAFETY: an array of 16.
+                lanes[i][r] = lanes[i][r].add(weights.mul(unsafe { V::load(inputs[i].as_ptr()) }));
+            }
+        }
+    }
+    let mut sums = [[0.0; ROWS]; XS];
+    for i in 0..XS {
+        for r in 0..ROWS {
+            sums[i][r] = lanes[i][r].tree();
+        }
+    }
+    sums
+}

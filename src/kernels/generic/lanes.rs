@@ -1,0 +1,138 @@
+//! 16 f32 lanes: one register of AVX-512, two of AVX2, an array elsewhere.
+//!
+//! The arithmetic is defined in 16 lanes (tiles of 16 positions, sums by index mod 16), so kernels of floats
+//! are written once over this trait. Every operation is the IEEE operation on each lane, rounded by itself.
+
+use half::f16;
+
+use crate::num::{exp, f16_to_f32, tree16};
+
+/// The number of lanes.
+pub(in crate::kernels) const LANES: usize = 16;
+
+/// 16 lanes of f32.
+///
+/// A type that needs instructions of its own may be named only in functions that are compiled with them:
+/// that is what makes its methods safe to call. All methods are inlined into those functions.
+pub(in crate::kernels) trait Lanes: Copy {
+    /// Queries of attention that fit the registers beside one column of a tile; at most 8.
+    const QUERIES: usize;
+
+    fn splat(x: f32) -> Self;
+
+    /// # Safety
+    /// 16 elements can be read at `from`, which needs no alignment.
+    unsafe fn load(from: *const f32) -> Self;
+
+    /// # Safety
+    /// As [`Lanes::load`].
+    unsafe fn load_f16(from: *const f16) -> Self;
+
+    /// The upper halves of the lanes; the lower ones are 0.
+    ///
+    /// # Safety
+    /// As [`Lanes::load`].
+    unsafe fn load_bf16(from: *const u16) -> Self;
+
+    /// # Safety
+    /// 16 elements can be written at `to`, which needs no alignment.
+    unsafe fn store(self, to: *mut f32);
+
+    fn add(self, other: Self) -> Self;
+
+    fn sub(self, other: Self) -> Self;
+
+    fn mul(self, other: Self) -> Self;
+
+    /// `if self > other { self } else { other }`
+    fn max(self, other: Self) -> Self;
+
+    /// The first `count` lanes, and `others` in the rest.
+    fn first(self, count: usize, others: Self) -> Self;
+
+    /// [`crate::num::exp`] of each lane.
+    fn exp(self) -> Self;
+
+    /// [`crate::num::tree16`].
+    fn tree(self) -> f32;
+
+    /// Asks for the cache line of an address; any address is fine.
+    fn prefetch<T>(address: *const T);
+}
+
+impl Lanes for [f32; LANES] {
+    const QUERIES: usize = 2;
+
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        [x; LANES]
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { from.cast::<Self>().read_unaligned() }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(from: *const f16) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { from.cast::<[f16; LANES]>().read_unaligned() }.map(f16_to_f32)
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const u16) -> Self {
+        // SAFETY: the caller's promise.
+        let bits = unsafe { from.cast::<[u16; LANES]>().read_unaligned() };
+        bits.map(|bits| f32::from_bits(u32::from(bits) << 16))
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<Self>().write_unaligned(self) };
+    }
+
+    #[inline(always)]
+    fn add(mut self, other: Self) -> Self {
+        self.iter_mut().zip(other).for_each(|(a, b)| *a += b);
+        self
+    }
+
+    #[inline(always)]
+    fn sub(mut self, other: Self) -> Self {
+        self.iter_mut().zip(other).for_each(|(a, b)| *a -= b);
+        self
+    }
+
+    #[inline(always)]
+    fn mul(mut self, other: Self) -> Self {
+        self.iter_mut().zip(other).for_each(|(a, b)| *a *= b);
+        self
+    }
+
+    #[inline(always)]
+    fn max(mut self, other: Self) -> Self {
+        self.iter_mut().zip(other).for_each(|(a, b)| *a = if *a > b { *a } else { b });
+        self
+    }
+
+    #[inline(always)]
+    fn first(mut self, count: usize, others: Self) -> Self {
+        self.iter_mut().zip(others).skip(count).for_each(|(a, b)| *a = b);
+        self
+    }
+
+    #[inline(always)]
+    fn exp(self) -> Self {
+        self.map(exp)
+    }
+
+    #[inline(always)]
+    fn tree(self) -> f32 {
+        tree16(self)
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(_address: *const T) {}
+}

@@ -1,0 +1,9 @@
+//! The generic kernels as they are: the specification.
+
+use super::generic::{self, Combine, KvSource, LANES, Queries};
+use crate::mem::Tile;
+use crate::quant::{Form, QuantizeError};
+
+pub(super) use generic::products;
+
+super::shims::shims!([f32; LANES],);

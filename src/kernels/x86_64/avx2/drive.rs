@@ -1,0 +1,254 @@
+//! The loops over rows of weights, chunks of columns and rows of activations.
+
+use core::marker::PhantomData;
+
+use super::Row;
+use super::blocks_32::Blocks32;
+use super::blocks_256::Blocks256;
+use super::isa::Isa;
+use super::matvec::{eight_32, eight_256};
+use super::panel::{CHUNK, GROUP, pack_32, pack_256};
+use super::sweep::{sweep_32, sweep_256};
+use crate::kernels::generic::{Inputs, OUTPUTS};
+use crate::quant::ActivationRow;
+use crate::tensor::TensorView;
+
+/// f32 elements of scratch: two groups, aligned to a register.
+pub(super) const SCRATCH: usize = (2 * GROUP + 32) / 4;
+
+/// A call of `products` with its sizes checked. Lives as long as what it points to.
+pub(in crate::kernels::x86_64) struct Job<'a> {
+    weights: *const u8,
+    rows: usize,
+    row_bytes: usize,
+    cols: usize,
+    inputs: &'a Inputs<'a>,
+    /// `[inputs.rows()][OUTPUTS]`
+    out: *mut f32,
+    /// Two groups.
+    panel: *mut u8,
+}
+
+impl<'a> Job<'a> {
+    /// `None` where something does not fit together, or there is nothing to do.
+    pub(in crate::kernels::x86_64) fn new(
+        weights: TensorView<'a>,
+        inputs: &'a Inputs<'a>,
+        out: &'a mut [f32],
+        scratch: &'a mut [f32],
+    ) -> Option<Self> {
+        let (rows, cols) = (weights.rows(), weights.cols());
+        let row_bytes = weights.dtype().row_bytes(cols)?;
+        let fits = rows <= OUTPUTS
+            && rows.checked_mul(row_bytes)? <= weights.bytes().len()
+            && cols == inputs.cols()
+            && crate::quant::form(weights.dtype()) == inputs.form()
+            && inputs.rows().checked_mul(OUTPUTS)? <= out.len()
+            && scratch.len() >= SCRATCH;
+        let panel = scratch.as_mut_ptr().cast::<u8>();
+        // At most 28 bytes, which SCRATCH has on top.
+        let panel = panel.wrapping_add(panel.addr().wrapping_neg() % 32);
+        fits.then_some(Self {
+            weights: weights.bytes().as_ptr(),
+            rows,
+            row_bytes,
+            cols,
+            inputs,
+            out: out.as_mut_ptr(),
+            panel,
+        })
+    }
+
+    /// Eight rows from `first` on; past the last one, the last one again. `first` is below `rows`.
+    #[inline(always)]
+    fn eight(&self, first: usize) -> [*const u8; 8] {
+        let last = self.rows - 1;
+        let row = |i: usize| self.weights.wrapping_add((first + i).min(last) * self.row_bytes);
+        [row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)]
+    }
+
+    /// A row of activations; `None` past the last one.
+    #[inline(always)]
+    fn row(&self, row: usize) -> Option<Row> {
+        match self.inputs.row(row)? {
+            ActivationRow::Q8x32(x) | ActivationRow::Q8x256(x) => Some(x.into()),
+            ActivationRow::F32(_) => None,
+        }
+    }
+
+    /// `T` rows of activations from `first` on and their outputs from `output` on. `None` past the last row; `output` is below
+    /// [`OUTPUTS`].
+    #[inline(always)]
+    fn tile<const T: usize>(&self, first: usize, output: usize) -> Option<([Row; T], [*mut f32; T])> {
+        let mut rows = [self.row(first)?; T];
+        let mut out = [self.out.wrapping_add(first * OUTPUTS + output); T];
+        for (i, (row, out)) in rows.iter_mut().zip(&mut out).enumerate() {
+            *row = self.row(first + i)?;
+            *out = self.out.wrapping_add((first + i) * OUTPUTS + output);
+        }
+        Some((rows, out))
+    }
+
+    /// Sets all outputs to +0.
+    fn clear(&self) {
+        for row in 0..self.inputs.rows() {
+            // SAFETY: `new` checked that the outputs have so many rows of OUTPUTS elements.
+            unsafe { self.out.add(row * OUTPUTS).write_bytes(0, OUTPUTS) };
+        }
+    }
+}
+
+impl Row {
+    /// The row from a column on, which starts a block of `block` columns.
+    #[inline(always)]
+    fn skip(self, cols: usize, block: usize) -> Self {
+        Self {
+            codes: self.codes.wrapping_add(cols),
+            scales: self.scales.wrapping_add(cols / block),
+            sums: self.sums.wrapping_add(cols / 16),
+        }
+    }
+}
+
+/// The kernels of a format for a level.
+trait Kernels {
+    /// Columns of a block.
+    const LEN: usize;
+    /// Bytes of a block.
+    const BYTES: usize;
+
+    /// See [`eight_32`].
+    unsafe fn eight(rows: [*const u8; 8], next: usize, blocks: usize, x: Row, out: *mut f32);
+    /// See [`pack_32`].
+    unsafe fn pack(rows: [*const u8; 8], blocks: usize, panel: *mut u8);
+    /// See [`sweep_32`].
+    unsafe fn sweep<const T: usize>(panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]);
+}
+
+/// The kernels of a level and a format with blocks of 32.
+struct Of32<I, F>(PhantomData<(I, F)>);
+
+/// The kernels of a level and a format with super-blocks of 256.
+struct Of256<I, F>(PhantomData<(I, F)>);
+
+impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
+    const LEN: usize = 32;
+    const BYTES: usize = F::BYTES;
+
+    #[inline(always)]
+    unsafe fn eight(rows: [*const u8; 8], next: usize, blocks: usize, x: Row, out: *mut f32) {
+        // SAFETY: the caller vouches for the same.
+        unsafe { eight_32::<I, F>(rows, next, blocks, x, out) }
+    }
+
+    #[inline(always)]
+    unsafe fn pack(rows: [*const u8; 8], blocks: usize, panel: *mut u8) {
+        // SAFETY: the caller vouches for the same.
+        unsafe { pack_32::<I, F>(rows, blocks, panel) }
+    }
+
+    #[inline(always)]
+    unsafe fn sweep<const T: usize>(panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]) {
+        // SAFETY: the caller vouches for the same.
+        unsafe { sweep_32::<I, F, T>(panel, blocks, x, out) }
+    }
+}
+
+impl<I: Isa, F: Blocks256> Kernels for Of256<I, F> {
+    const LEN: usize = 256;
+    const BYTES: usize = F::BYTES;
+
+    #[inline(always)]
+    unsafe fn eight(rows: [*const u8; 8], next: usize, blocks: usize, x: Row, out: *mut f32) {
+        // SAFETY: the caller vouches for the same.
+        unsafe { eight_256::<I, F>(rows, next, blocks, x, out) }
+    }
+
+    #[inline(always)]
+    unsafe fn pack(rows: [*const u8; 8], blocks: usize, panel: *mut u8) {
+        // SAFETY: the caller vouches for the same.
+        unsafe { pack_256::<F>(rows, blocks, panel) }
+    }
+
+    #[inline(always)]
+    unsafe fn sweep<const T: usize>(panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]) {
+        // SAFETY: the caller vouches for the same.
+        unsafe { sweep_256::<I, F, T>(panel, blocks, x, out) }
+    }
+}
+
+/// Products with a format of blocks of 32.
+///
+/// # Safety
+/// The processor has the instructions of the level; the weights are of format `F`.
+#[inline(always)]
+pub(in crate::kernels::x86_64) unsafe fn products_32<I: Isa, F: Blocks32>(job: &Job<'_>) -> Option<()> {
+    // SAFETY: the caller vouches for the same.
+    unsafe { products::<Of32<I, F>>(job) }
+}
+
+/// Products with a format of super-blocks of 256.
+///
+/// # Safety
+/// As [`products_32`].
+#[inline(always)]
+pub(in crate::kernels::x86_64) unsafe fn products_256<I: Isa, F: Blocks256>(job: &Job<'_>) -> Option<()> {
+    // SAFETY: the caller vouches for the same.
+    unsafe { products::<Of256<I, F>>(job) }
+}
+
+/// # Safety
+/// The processor has the instructions of the level; the weights are of the format.
+#[inline(always)]
+unsafe fn products<K: Kernels>(job: &Job<'_>) -> Option<()> {
+    if job.inputs.rows() == 1 {
+        let x = job.row(0)?;
+        for first in (0..job.rows).step_by(8) {
+            let (rows, out) = (job.eight(first), job.out.wrapping_add(first));
+            // SAFETY: the rows have cols / LEN blocks and so has x; first + 8 <= OUTPUTS, as rows <= OUTPUTS.
+            unsafe { K::eight(rows, job.row_bytes * 8, job.cols / K::LEN, x, out) };
+        }
+        return Some(());
+    }
+    job.clear();
+    for first in (0..job.rows).step_by(16) {
+        for col in (0..job.cols).step_by(CHUNK) {
+            let blocks = (job.cols - col).min(CHUNK) / K::LEN;
+            for g in 0..2 {
+                let rows = job.eight((first + g * 8).min(job.rows - 1));
+                let rows = rows.map(|row| row.wrapping_add(col / K::LEN * K::BYTES));
+                // SAFETY: the rows have these blocks; a group holds CHUNK columns.
+                unsafe { K::pack(rows, blocks, job.panel.add(g * GROUP)) };
+            }
+            // SAFETY: the panel was packed just now; first + 16 <= OUTPUTS.
+            unsafe { sweep_all::<K>(job, first, col, blocks)? };
+        }
+    }
+    Some(())
+}
+
+/// Sweeps all rows of activations over the panel of columns `col` on, for outputs `first` to `first + 15`.
+///
+/// # Safety
+/// As [`products`]; the panel has `blocks` blocks, which the rows have from `col` on; `first + 16 <= OUTPUTS`.
+#[inline(always)]
+unsafe fn sweep_all<K: Kernels>(job: &Job<'_>, first: usize, col: usize, blocks: usize) -> Option<()> {
+    let mut row = 0;
+    while row < job.inputs.rows() {
+        // SAFETY: the caller vouches for the panel and the columns; `tile` gives rows and outputs that exist.
+        unsafe {
+            if let Some((x, out)) = job.tile::<4>(row, first) {
+                K::sweep(job.panel, blocks, x.map(|x| x.skip(col, K::LEN)), out);
+                row += 4;
+            } else if let Some((x, out)) = job.tile::<2>(row, first) {
+                K::sweep(job.panel, blocks, x.map(|x| x.skip(col, K::LEN)), out);
+                row += 2;
+            } else {
+                let (x, out) = job.tile::<1>(row, first)?;
+                K::sweep(job.panel, blocks, x.map(|x| x.skip(col, K::LEN)), out);
+                row += 1;
+            }
+        }
+    }
+    Some(())
+}

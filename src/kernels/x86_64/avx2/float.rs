@@ -1,0 +1,22 @@
+//! F32, F16 and BF16 weights: 2 rows of weights times 2 rows of inputs in registers.
+
+use super::ymm::Ymm2;
+use crate::kernels::generic::{FloatTiles, Inputs};
+use crate::tensor::TensorView;
+
+/// See [`Level::products`](crate::kernels::Level::products).
+#[target_feature(enable = "avx2,f16c")]
+pub(in crate::kernels) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32]) -> Option<()> {
+    let mut tiles = FloatTiles::new(weights, inputs, out)?;
+    let (mut first, rows) = (0, inputs.rows());
+    while first < rows {
+        // Batches of equal size, as far as that goes.
+        let count = (rows - first).div_ceil((rows - first).div_ceil(2));
+        match count {
+            1 => tiles.multiply::<Ymm2, 4, 1>(first)?,
+            _ => tiles.multiply::<Ymm2, 2, 2>(first)?,
+        }
+        first += count;
+    }
+    Some(())
+}

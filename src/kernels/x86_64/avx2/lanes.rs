@@ -1,0 +1,106 @@
+//! Eight rows of weights and the eight 32-bit lanes of a register.
+
+use core::arch::x86_64::*;
+
+/// Lane r is the sum of all lanes of `rows[r]`.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+pub(super) unsafe fn sums(rows: &[__m256i; 8]) -> __m256i {
+    // SAFETY: the caller has AVX2.
+    unsafe {
+        let [lower, upper] = sums_of_halves(rows);
+        _mm256_add_epi32(lower, upper)
+    }
+}
+
+/// Lane r of the first is the sum of the lower four lanes of `rows[r]`, of the second that of the upper four.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+pub(super) unsafe fn sums_of_halves(rows: &[__m256i; 8]) -> [__m256i; 2] {
+    let [a, b, c, d, e, f, g, h] = *rows;
+    // SAFETY: the caller has AVX2.
+    unsafe {
+        let low = pairs_64(pairs_32(a, b), pairs_32(c, d));
+        let high = pairs_64(pairs_32(e, f), pairs_32(g, h));
+        [_mm256_permute2x128_si256::<0x20>(low, high), _mm256_permute2x128_si256::<0x31>(low, high)]
+    }
+}
+
+/// Sums of neighbours at a distance of two lanes, of `a` in the even lanes and of `b` in the odd ones.
+#[inline(always)]
+unsafe fn pairs_32(a: __m256i, b: __m256i) -> __m256i {
+    // SAFETY: the caller has AVX2.
+    unsafe { _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b)) }
+}
+
+/// The same with lanes of 64 bits, whose halves are summed separately.
+#[inline(always)]
+unsafe fn pairs_64(a: __m256i, b: __m256i) -> __m256i {
+    // SAFETY: the caller has AVX2.
+    unsafe { _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b)) }
+}
+
+/// Lane r of element i is lane i of `rows[r]`.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+pub(super) unsafe fn transpose(rows: &[__m256i; 8]) -> [__m256i; 8] {
+    let [a, b, c, d, e, f, g, h] = *rows;
+    // SAFETY: the caller has AVX2.
+    unsafe {
+        let ([a0, a1, a2, a3], [e0, e1, e2, e3]) = (four(a, b, c, d), four(e, f, g, h));
+        [
+            _mm256_permute2x128_si256::<0x20>(a0, e0),
+            _mm256_permute2x128_si256::<0x20>(a1, e1),
+            _mm256_permute2x128_si256::<0x20>(a2, e2),
+            _mm256_permute2x128_si256::<0x20>(a3, e3),
+            _mm256_permute2x128_si256::<0x31>(a0, e0),
+            _mm256_permute2x128_si256::<0x31>(a1, e1),
+            _mm256_permute2x128_si256::<0x31>(a2, e2),
+            _mm256_permute2x128_si256::<0x31>(a3, e3),
+        ]
+    }
+}
+
+/// Lanes 0, 1, 2, 3 of four rows in the lower halves, lanes 4, 5, 6, 7 in the upper ones.
+#[inline(always)]
+unsafe fn four(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> [__m256i; 4] {
+    // SAFETY: the caller has AVX2.
+    unsafe {
+        let (ab, cd) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
+        let (ab_high, cd_high) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
+        [
+            _mm256_unpacklo_epi64(ab, cd),
+            _mm256_unpackhi_epi64(ab, cd),
+            _mm256_unpacklo_epi64(ab_high, cd_high),
+            _mm256_unpackhi_epi64(ab_high, cd_high),
+        ]
+    }
+}
+
+/// The f16 numbers `offset` bytes after each of the pointers, as f32.
+///
+/// # Safety
+/// The processor has AVX2 and F16C; two bytes can be read at each place.
+#[inline(always)]
+pub(super) unsafe fn halves(blocks: &[*const u8; 8], offset: usize) -> __m256 {
+    let [a, b, c, d, e, f, g, h] = *blocks;
+    // SAFETY: the caller has the instructions and vouches for the bytes.
+    unsafe {
+        let half = |block: *const u8| i32::from(block.add(offset).cast::<u16>().read_unaligned());
+        let mut bits = _mm_cvtsi32_si128(half(a));
+        bits = _mm_insert_epi16::<1>(bits, half(b));
+        bits = _mm_insert_epi16::<2>(bits, half(c));
+        bits = _mm_insert_epi16::<3>(bits, half(d));
+        bits = _mm_insert_epi16::<4>(bits, half(e));
+        bits = _mm_insert_epi16::<5>(bits, half(f));
+        bits = _mm_insert_epi16::<6>(bits, half(g));
+        bits = _mm_insert_epi16::<7>(bits, half(h));
+        _mm256_cvtph_ps(bits)
+    }
+}

@@ -1,0 +1,242 @@
+//! Weights times one row of activations, straight on the blocks of the file.
+//!
+//! Eight rows of weights at a time: per row the products of a (super-)block are summed into 8 lanes, then these
+//! eight registers are transposed and added, so that lane r is the integer of row r, and one addition continues
+//! the ordered chains of eight outputs. Meanwhile the same place of the next eight rows is fetched.
+//!
+//! The integers are exact. Pairs of products in 16 bits: codes without sign have at most 6 bits, 2 * 63 * 127 =
+//! 16,002; a code with sign is multiplied as |code| times the activation with its sign, 2 * 128 * 127 =
+//! 32,512 < 2^15 (-(-127) fits to a byte, and an activation is never -128).
+
+use core::arch::x86_64::*;
+use core::mem::MaybeUninit;
+
+use super::Row;
+use super::blocks_32::Blocks32;
+use super::blocks_256::Blocks256;
+use super::isa::Isa;
+use super::lanes::{halves, sums, sums_of_halves};
+
+/// Blocks whose scales are copied at a time.
+const COPIED: usize = 32;
+
+/// The f16 scales of eight rows, then their minima. They are copied well before they are loaded as registers,
+/// because inserting them one by one would compete with the other shuffles.
+type BlockScales = [[u16; 8]; 2];
+type Scales = [BlockScales; COPIED];
+
+/// Eight outputs: `rows` are eight rows of `blocks` blocks of 32, `next` bytes before those that are wanted next.
+///
+/// # Safety
+/// The processor has the instructions of the level; the rows have `blocks` blocks, and so has `x`; `out` has
+/// eight elements.
+#[inline(always)]
+pub(super) unsafe fn eight_32<I: Isa, F: Blocks32>(
+    rows: [*const u8; 8],
+    next: usize,
+    blocks: usize,
+    x: Row,
+    out: *mut f32,
+) {
+    // SAFETY: the caller has the instructions; blocks b < blocks of every row and of x exist, and scales of
+    // blocks first to end - 1. A prefetch may point anywhere.
+    unsafe {
+        let mut acc = _mm256_setzero_ps();
+        let mut scales = MaybeUninit::<Scales>::uninit();
+        let scales = scales.as_mut_ptr().cast::<BlockScales>();
+        for first in (0..blocks).step_by(COPIED) {
+            let end = blocks.min(first + COPIED);
+            copy_scales::<F>(&rows, first, end, scales);
+            let mut b = first;
+            while F::TWO && b + 2 <= end {
+                let (x0, x1) = (load(x.codes.add(b * 32)), load(x.codes.add(b * 32 + 32)));
+                let low = _mm256_permute2x128_si256::<0x20>(x0, x1);
+                let high = _mm256_permute2x128_si256::<0x31>(x0, x1);
+                let mut dots = [_mm256_setzero_si256(); 8];
+                for (dot, row) in dots.iter_mut().zip(rows) {
+                    let block = row.add(b * F::BYTES);
+                    _mm_prefetch::<_MM_HINT_T0>(block.wrapping_add(next).cast());
+                    *dot = dot_two::<I, F>(block, low, high);
+                }
+                let [isum_0, isum_1] = sums_of_halves(&dots);
+                acc = add_32::<I, F>(acc, isum_0, x, b, scales.add(b - first));
+                acc = add_32::<I, F>(acc, isum_1, x, b + 1, scales.add(b + 1 - first));
+                b += 2;
+            }
+            while b < end {
+                let codes = load(x.codes.add(b * 32));
+                let mut dots = [_mm256_setzero_si256(); 8];
+                for (dot, row) in dots.iter_mut().zip(rows) {
+                    let block = row.add(b * F::BYTES);
+                    _mm_prefetch::<_MM_HINT_T0>(block.wrapping_add(next).cast());
+                    *dot = dot_codes::<I, F>(*dot, F::codes(block), codes);
+                }
+                acc = add_32::<I, F>(acc, sums(&dots), x, b, scales.add(b - first));
+                b += 1;
+            }
+        }
+        _mm256_storeu_ps(out, acc);
+    }
+}
+
+/// Copies the scales of blocks `first` to `end`.
+#[inline(always)]
+unsafe fn copy_scales<F: Blocks32>(rows: &[*const u8; 8], first: usize, end: usize, scales: *mut BlockScales) {
+    for b in first..end {
+        for (r, row) in rows.iter().enumerate() {
+            // SAFETY: the caller vouches for these blocks, which begin with these numbers, and for scales of
+            // `end - first` blocks; r < 8.
+            unsafe {
+                let (block, scales) = (row.add(b * F::BYTES).cast::<u16>(), scales.add(b - first).cast::<u16>());
+                scales.add(r).write(block.read_unaligned());
+                if F::MIN {
+                    scales.add(8 + r).write(block.add(1).read_unaligned());
+                }
+            }
+        }
+    }
+}
+
+/// Continues the chains of eight outputs by block `b`, whose codes' products are `isum`.
+#[inline(always)]
+unsafe fn add_32<I: Isa, F: Blocks32>(
+    acc: __m256,
+    isum: __m256i,
+    x: Row,
+    b: usize,
+    scales: *const [[u16; 8]; 2],
+) -> __m256 {
+    // SAFETY: the caller has the instructions and vouches for block b of x and for the scales.
+    unsafe {
+        let pair = _mm256_set1_epi32(x.sums.add(b * 2).cast::<i32>().read_unaligned());
+        let dx = _mm256_set1_ps(*x.scales.add(b));
+        let offset = offset_32::<I, F>();
+        let isum = if offset == 0 { isum } else { I::dot_i16(isum, pair, _mm256_set1_epi16(-offset)) };
+        let scale = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(scales.cast())), dx);
+        let acc = _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
+        if !F::MIN {
+            return acc;
+        }
+        let msum = _mm256_madd_epi16(pair, _mm256_set1_epi16(1));
+        let min = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(scales.cast::<__m128i>().add(1))), dx);
+        _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(msum), min))
+    }
+}
+
+/// What is taken off the codes of a level as u8: with `vpdpbusd` codes with sign become u8 by adding 128.
+pub(super) const fn offset_32<I: Isa, F: Blocks32>() -> i16 {
+    if F::BITS == 8 && I::VNNI { 128 } else { F::OFFSET }
+}
+
+/// The products of two blocks: of the first in the lower 4 lanes, of the second in the upper ones.
+#[inline(always)]
+unsafe fn dot_two<I: Isa, F: Blocks32>(block: *const u8, low: __m256i, high: __m256i) -> __m256i {
+    // SAFETY: the caller has the instructions and vouches for two blocks.
+    unsafe {
+        let [codes_low, codes_high] = F::two(block);
+        if F::BITS == 8 || I::VNNI {
+            return dot_codes::<I, F>(dot_codes::<I, F>(_mm256_setzero_si256(), codes_low, low), codes_high, high);
+        }
+        // Four products of 5 bits: 4 * 31 * 127 < 2^15.
+        let pairs = _mm256_add_epi16(_mm256_maddubs_epi16(codes_low, low), _mm256_maddubs_epi16(codes_high, high));
+        _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
+    }
+}
+
+/// `acc` plus the products of 32 codes, in 8 lanes.
+#[inline(always)]
+unsafe fn dot_codes<I: Isa, F: Blocks32>(acc: __m256i, codes: __m256i, x: __m256i) -> __m256i {
+    // SAFETY: the caller has the instructions.
+    unsafe {
+        if F::BITS < 8 {
+            I::dot_u8(acc, codes, x)
+        } else if I::VNNI {
+            I::dot_u8(acc, _mm256_xor_si256(codes, _mm256_set1_epi8(-128)), x)
+        } else {
+            I::dot_u8(acc, _mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes))
+        }
+    }
+}
+
+/// As [`eight_32`], with super-blocks.
+///
+/// # Safety
+/// As [`eight_32`].
+#[inline(always)]
+pub(super) unsafe fn eight_256<I: Isa, F: Blocks256>(
+    rows: [*const u8; 8],
+    next: usize,
+    blocks: usize,
+    x: Row,
+    out: *mut f32,
+) {
+    // SAFETY: the caller has the instructions; block b < blocks of every row and of x exists. A prefetch may
+    // point anywhere.
+    unsafe {
+        let mut acc = _mm256_setzero_ps();
+        for b in 0..blocks {
+            let codes = x.codes.add(b * 256);
+            let x_sums = in_halves(x.sums.add(b * 16));
+            let block = rows.map(|row| row.add(b * F::BYTES));
+            let (mut dots, mut mins) = ([_mm256_setzero_si256(); 8], [_mm256_setzero_si256(); 8]);
+            for ((dot, min), &block) in dots.iter_mut().zip(&mut mins).zip(&block) {
+                for line in 0..F::BYTES.div_ceil(64) {
+                    _mm_prefetch::<_MM_HINT_T0>(block.wrapping_add(next + line * 64).cast());
+                }
+                (*dot, *min) = dot_256::<I, F>(block, codes, x_sums);
+            }
+            let dx = _mm256_set1_ps(*x.scales.add(b));
+            let scale = _mm256_mul_ps(halves(&block, F::SCALE), dx);
+            acc = _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(sums(&dots)), scale));
+            if let Some(min) = F::MIN {
+                let min = _mm256_mul_ps(halves(&block, min), dx);
+                acc = _mm256_sub_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(sums(&mins)), min));
+            }
+        }
+        _mm256_storeu_ps(out, acc);
+    }
+}
+
+/// The products of one super-block times its sub-scales, and the sums times its sub-minima, in 8 lanes.
+#[inline(always)]
+unsafe fn dot_256<I: Isa, F: Blocks256>(block: *const u8, x: *const i8, x_sums: __m256i) -> (__m256i, __m256i) {
+    // SAFETY: the caller has the instructions and vouches for the block and 256 activations.
+    unsafe {
+        let subs = F::subs(block);
+        let mut dot = _mm256_setzero_si256();
+        for j in 0..8 {
+            let (codes, x) = (F::codes(block, j), _mm256_loadu_si256(x.add(32 * j).cast()));
+            let pairs = if F::BITS < 8 {
+                _mm256_maddubs_epi16(codes, x)
+            } else {
+                _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes))
+            };
+            // Lane j of each half, to all lanes of the half.
+            let scale = _mm256_shuffle_epi8(subs.scales, _mm256_set1_epi16(j as i16 * 0x202 + 0x100));
+            dot = I::dot_i16(dot, pairs, scale);
+        }
+        if F::OFFSET_BITS > 0 {
+            let sums = _mm256_madd_epi16(subs.scales, x_sums);
+            dot = _mm256_sub_epi32(dot, _mm256_sll_epi32(sums, _mm_cvtsi32_si128(F::OFFSET_BITS)));
+        }
+        (dot, _mm256_madd_epi16(subs.mins, x_sums))
+    }
+}
+
+/// Sixteen sums, the even ones in the lower half and the odd ones in the upper half.
+#[inline(always)]
+unsafe fn in_halves(sums: *const i16) -> __m256i {
+    // SAFETY: the caller has AVX2 and vouches for 16 elements.
+    unsafe {
+        let order = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+        let sums = _mm256_loadu_si256(sums.cast());
+        let sums = _mm256_shuffle_epi8(sums, _mm256_broadcastsi128_si256(order));
+        _mm256_permute4x64_epi64::<0b11_01_10_00>(sums)
+    }
+}
+
+#[inline(always)]
+unsafe fn load(from: *const i8) -> __m256i {
+    // SAFETY: the caller has AVX2 and vouches for 32 bytes.
+    unsafe { _mm256_loadu_si256(from.cast()) }
+}

@@ -1,0 +1,101 @@
+//! AVX2 and F16C, and with AVX-VNNI as well: 256-bit registers.
+//!
+//! One row of activations is multiplied with the blocks as they are in the file (`matvec`); for two and more
+//! the weights are unpacked first (`panel`), 16 rows and [`CHUNK`](panel::CHUNK) columns at a time, and all rows
+//! of activations swept over them (`sweep`). A format says where its codes and scales are (`blocks_32`,
+//! `blocks_256`). The levels differ in two instructions (`isa`).
+
+mod blocks_256;
+mod blocks_32;
+mod drive;
+mod float;
+mod isa;
+mod lanes;
+mod matvec;
+mod panel;
+mod sweep;
+pub(super) mod ymm;
+
+use crate::kernels::generic::{self, Combine, Inputs, KvSource, Queries};
+use crate::mem::Tile;
+use crate::quant::{Form, QuantizeError, QuantizedRow};
+use crate::tensor::{Dtype, TensorView};
+
+pub(super) use drive::{Job, products_32, products_256};
+pub(super) use float::products as float_products;
+pub(super) use isa::{Avx2, AvxVnni};
+
+pub(super) use blocks_32::{Blocks32, Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
+pub(super) use blocks_256::{Blocks256, Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
+
+/// Where a row of quantized activations is.
+#[derive(Clone, Copy)]
+struct Row {
+    codes: *const i8,
+    scales: *const f32,
+    sums: *const i16,
+}
+
+impl From<QuantizedRow<'_>> for Row {
+    fn from(row: QuantizedRow<'_>) -> Self {
+        Self { codes: row.codes.as_ptr(), scales: row.scales.as_ptr(), sums: row.sums.as_ptr() }
+    }
+}
+
+/// f32 elements of scratch that `products` needs.
+pub(in crate::kernels) fn products_scratch(dtype: Dtype) -> usize {
+    match crate::quant::form(dtype) {
+        Form::F32 => 0,
+        Form::Q8x32 | Form::Q8x256 => drive::SCRATCH,
+    }
+}
+
+/// Defines `products` for a level with these features.
+macro_rules! level_products {
+    ($features:literal, $isa:ty) => {
+        /// See [`Level::products`](crate::kernels::Level::products).
+        #[target_feature(enable = $features)]
+        pub(in crate::kernels) fn products(
+            weights: TensorView<'_>,
+            inputs: &Inputs<'_>,
+            out: &mut [f32],
+            scratch: &mut [f32],
+        ) -> Option<()> {
+            let format = match weights.dtype() {
+                Dtype::F32 | Dtype::F16 | Dtype::BF16 => return float_products(weights, inputs, out),
+                Dtype::Q8_0 => blocks_32::<Q8_0>,
+                Dtype::Q4_0 => blocks_32::<Q4_0>,
+                Dtype::Q4_1 => blocks_32::<Q4_1>,
+                Dtype::Q5_0 => blocks_32::<Q5_0>,
+                Dtype::Q5_1 => blocks_32::<Q5_1>,
+                Dtype::IQ4_NL => blocks_32::<Iq4Nl>,
+                Dtype::Q2_K => blocks_256::<Q2K>,
+                Dtype::Q3_K => blocks_256::<Q3K>,
+                Dtype::Q4_K => blocks_256::<Q4K>,
+                Dtype::Q5_K => blocks_256::<Q5K>,
+                Dtype::Q6_K => blocks_256::<Q6K>,
+                Dtype::IQ4_XS => blocks_256::<Iq4Xs>,
+            };
+            let job = Job::new(weights, inputs, out, scratch)?;
+            // SAFETY: this function has the instructions, and the function is that of the weights' type.
+            unsafe { format(&job) }
+        }
+
+        #[target_feature(enable = $features)]
+        unsafe fn blocks_32<F: Blocks32>(job: &Job<'_>) -> Option<()> {
+            // SAFETY: this function has the instructions; the caller vouches for the format.
+            unsafe { products_32::<$isa, F>(job) }
+        }
+
+        #[target_feature(enable = $features)]
+        unsafe fn blocks_256<F: Blocks256>(job: &Job<'_>) -> Option<()> {
+            // SAFETY: this function has the instructions; the caller vouches for the format.
+            unsafe { products_256::<$isa, F>(job) }
+        }
+    };
+}
+
+pub(super) use level_products;
+
+crate::kernels::shims::shims!(ymm::Ymm2, "avx2,f16c");
+level_products!("avx2,f16c", Avx2);

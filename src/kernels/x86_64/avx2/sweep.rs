@@ -1,0 +1,217 @@
+//! A panel of unpacked weights times some rows of activations.
+//!
+//! Sixteen rows of weights (two groups) by `T` rows of activations: four activations are broadcast to all lanes, and each lane
+//! multiplies them with four codes of its row. Products are summed in 16 bits as long as they fit, then in 32 bits,
+//! times the sub-scale where there is one; a (super-)block's integers then continue the ordered chains.
+//!
+//! In 16 bits fit, with |x| <= 127: codes of 4 bits 8 times (8 * 2 * 15 * 127 = 30,480), of 5 bits 4 times
+//! (31,496), of 6 bits 2 times (32,004); codes with sign, as |code| times the activation with the code's sign, once
+//! (32,512).
+
+use core::arch::x86_64::*;
+
+use super::Row;
+use super::blocks_32::Blocks32;
+use super::blocks_256::Blocks256;
+use super::isa::Isa;
+use super::matvec::offset_32;
+use super::panel::{BLOCK_32, BLOCK_256, GROUP, PAIRS, SCALES, SUB_SCALES};
+
+/// Lanes of 32 bits: `[rows of activations][groups]`.
+type Integers<const T: usize> = [[__m256i; 2]; T];
+
+/// Adds `blocks` blocks of 32 to 16 outputs for each of `T` rows.
+///
+/// # Safety
+/// The processor has the instructions of the level; `panel` has two groups of so many blocks, and the rows
+/// have so many; the outputs are 16 elements each.
+#[inline(always)]
+pub(super) unsafe fn sweep_32<I: Isa, F: Blocks32, const T: usize>(
+    panel: *const u8,
+    blocks: usize,
+    x: [Row; T],
+    out: [*mut f32; T],
+) {
+    // SAFETY: the caller has the instructions; block b < blocks of both groups and of every row exists.
+    unsafe {
+        for b in 0..blocks {
+            let panel = panel.add(b * BLOCK_32);
+            let codes = x.map(|x| x.codes.add(b * 32));
+            let mut isums = [[_mm256_setzero_si256(); 2]; T];
+            let offset = offset_32::<I, F>();
+            if offset != 0 {
+                for (isums, x) in isums.iter_mut().zip(x) {
+                    *isums = [_mm256_madd_epi16(pair(x, b), _mm256_set1_epi16(-offset)); 2];
+                }
+            }
+            if I::VNNI {
+                products_u8::<I, T>(panel, &codes, &mut isums);
+            } else {
+                products::<I, T>(panel, &codes, 8, sums_of(F::BITS), &[_mm256_set1_epi16(1); 2], &mut isums);
+            }
+            for ((isums, out), x) in isums.into_iter().zip(out).zip(x) {
+                let dx = _mm256_set1_ps(*x.scales.add(b));
+                let msum = _mm256_cvtepi32_ps(_mm256_madd_epi16(pair(x, b), _mm256_set1_epi16(1)));
+                for (g, isum) in isums.into_iter().enumerate() {
+                    let scales = panel.add(g * GROUP + 256).cast::<f32>();
+                    let scale = _mm256_mul_ps(_mm256_loadu_ps(scales), dx);
+                    let mut acc = _mm256_loadu_ps(out.add(g * 8));
+                    acc = _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
+                    if F::MIN {
+                        let min = _mm256_mul_ps(_mm256_loadu_ps(scales.add(8)), dx);
+                        acc = _mm256_add_ps(acc, _mm256_mul_ps(msum, min));
+                    }
+                    _mm256_storeu_ps(out.add(g * 8), acc);
+                }
+            }
+        }
+    }
+}
+
+/// Adds `blocks` super-blocks to 16 outputs for each of `T` rows.
+///
+/// # Safety
+/// As [`sweep_32`].
+#[inline(always)]
+pub(super) unsafe fn sweep_256<I: Isa, F: Blocks256, const T: usize>(
+    panel: *const u8,
+    blocks: usize,
+    x: [Row; T],
+    out: [*mut f32; T],
+) {
+    // SAFETY: the caller has the instructions; block b < blocks of both groups and of every row exists.
+    unsafe {
+        for b in 0..blocks {
+            let panel = panel.add(b * BLOCK_256);
+            let mut isums = [[_mm256_setzero_si256(); 2]; T];
+            for sub in 0..256 / F::SUB {
+                let codes = x.map(|x| x.codes.add(b * 256 + sub * F::SUB));
+                let scales = panel.add(SUB_SCALES + sub * 32);
+                let scales = [load(scales), load(scales.add(GROUP))];
+                let panel = panel.add(sub * F::SUB * 8);
+                products::<I, T>(panel, &codes, F::SUB / 4, sums_of(F::BITS), &scales, &mut isums);
+            }
+            let sums = x.map(|x| x.sums.add(b * 16));
+            if F::OFFSET_BITS > 0 {
+                add_pairs::<I, T>(panel, &sums, &mut isums);
+            }
+            for ((isums, out), x) in isums.into_iter().zip(out).zip(x) {
+                let dx = _mm256_set1_ps(*x.scales.add(b));
+                for (g, isum) in isums.into_iter().enumerate() {
+                    let scale = _mm256_mul_ps(_mm256_loadu_ps(panel.add(g * GROUP + SCALES).cast()), dx);
+                    let acc = _mm256_loadu_ps(out.add(g * 8));
+                    let term = _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale);
+                    _mm256_storeu_ps(out.add(g * 8), _mm256_add_ps(acc, term));
+                }
+            }
+            if F::MIN.is_some() {
+                let mut msums = [[_mm256_setzero_si256(); 2]; T];
+                add_pairs::<I, T>(panel, &sums, &mut msums);
+                for ((msums, out), x) in msums.into_iter().zip(out).zip(x) {
+                    let dx = _mm256_set1_ps(*x.scales.add(b));
+                    for (g, msum) in msums.into_iter().enumerate() {
+                        let min = _mm256_mul_ps(_mm256_loadu_ps(panel.add(g * GROUP + SCALES + 32).cast()), dx);
+                        let acc = _mm256_loadu_ps(out.add(g * 8));
+                        let term = _mm256_mul_ps(_mm256_cvtepi32_ps(msum), min);
+                        _mm256_storeu_ps(out.add(g * 8), _mm256_sub_ps(acc, term));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The two sums of 16 activations of block `b`, in every lane.
+#[inline(always)]
+unsafe fn pair(x: Row, b: usize) -> __m256i {
+    // SAFETY: the caller has AVX2 and vouches for the block.
+    unsafe { _mm256_set1_epi32(x.sums.add(b * 2).cast::<i32>().read_unaligned()) }
+}
+
+/// How many registers of pairs of products fit to 16 bits; 0 for codes with sign.
+const fn sums_of(bits: u32) -> usize {
+    match bits {
+        0..=4 => 8,
+        5 => 4,
+        6 => 2,
+        _ => 0,
+    }
+}
+
+/// `isums += scales * products` of `registers` registers of codes per group.
+#[inline(always)]
+unsafe fn products<I: Isa, const T: usize>(
+    panel: *const u8,
+    x: &[*const i8; T],
+    registers: usize,
+    fit: usize,
+    scales: &[__m256i; 2],
+    isums: &mut Integers<T>,
+) {
+    // SAFETY: the caller has the instructions and vouches for the codes and 4 * registers activations.
+    unsafe {
+        let step = fit.min(registers).max(1);
+        for first in (0..registers).step_by(step) {
+            let mut pairs = [[_mm256_setzero_si256(); 2]; T];
+            for i in first..first + step {
+                let codes = [load(panel.add(i * 32)), load(panel.add(GROUP + i * 32))];
+                for (pairs, &x) in pairs.iter_mut().zip(x) {
+                    let x = _mm256_set1_epi32(x.add(i * 4).cast::<i32>().read_unaligned());
+                    for (pairs, codes) in pairs.iter_mut().zip(codes) {
+                        let product = if fit > 0 {
+                            _mm256_maddubs_epi16(codes, x)
+                        } else {
+                            _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes))
+                        };
+                        *pairs = if i == first { product } else { _mm256_add_epi16(*pairs, product) };
+                    }
+                }
+            }
+            for (isums, pairs) in isums.iter_mut().zip(pairs) {
+                for ((isum, pairs), &scale) in isums.iter_mut().zip(pairs).zip(scales) {
+                    *isum = I::dot_i16(*isum, pairs, scale);
+                }
+            }
+        }
+    }
+}
+
+/// `isums += products` of a block of 32 of codes without sign.
+#[inline(always)]
+unsafe fn products_u8<I: Isa, const T: usize>(panel: *const u8, x: &[*const i8; T], isums: &mut Integers<T>) {
+    // SAFETY: the caller has the instructions and vouches for the codes and 32 activations.
+    unsafe {
+        for i in 0..8 {
+            let codes = [load(panel.add(i * 32)), load(panel.add(GROUP + i * 32))];
+            for (isums, &x) in isums.iter_mut().zip(x) {
+                let x = _mm256_set1_epi32(x.add(i * 4).cast::<i32>().read_unaligned());
+                for (isum, codes) in isums.iter_mut().zip(codes) {
+                    *isum = I::dot_u8(*isum, codes, x);
+                }
+            }
+        }
+    }
+}
+
+/// `integers += pairs * sums` of a super-block.
+#[inline(always)]
+unsafe fn add_pairs<I: Isa, const T: usize>(panel: *const u8, sums: &[*const i16; T], integers: &mut Integers<T>) {
+    // SAFETY: the caller has the instructions and vouches for a super-block and 16 sums.
+    unsafe {
+        for j in 0..8 {
+            let pairs = [load(panel.add(PAIRS + j * 32)), load(panel.add(GROUP + PAIRS + j * 32))];
+            for (integers, &sums) in integers.iter_mut().zip(sums) {
+                let sums = _mm256_set1_epi32(sums.add(2 * j).cast::<i32>().read_unaligned());
+                for (integer, pairs) in integers.iter_mut().zip(pairs) {
+                    *integer = I::dot_i16(*integer, pairs, sums);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn load(from: *const u8) -> __m256i {
+    // SAFETY: the caller has AVX2 and vouches for 32 bytes.
+    unsafe { _mm256_loadu_si256(from.cast()) }
+}

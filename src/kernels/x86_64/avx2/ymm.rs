@@ -1,0 +1,149 @@
+//! 16 lanes in two registers.
+
+use core::arch::x86_64::*;
+
+use half::f16;
+
+use crate::kernels::generic::Lanes;
+
+/// Named only in functions that are compiled for this level, so every intrinsic below is one that the
+/// machine has.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Ymm2(__m256, __m256);
+
+impl Lanes for Ymm2 {
+    const QUERIES: usize = 4;
+
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        // SAFETY: see `Ymm2`.
+        let x = unsafe { _mm256_set1_ps(x) };
+        Self(x, x)
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: see `Ymm2`; the caller promises the 16 elements.
+        unsafe { Self(_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(8))) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(from: *const f16) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let (low, high) = (_mm_loadu_si128(from.cast()), _mm_loadu_si128(from.add(8).cast()));
+            Self(_mm256_cvtph_ps(low), _mm256_cvtph_ps(high))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const u16) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let (low, high) = (_mm_loadu_si128(from.cast()), _mm_loadu_si128(from.add(8).cast()));
+            Self(upper_halves(low), upper_halves(high))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: see `Ymm2`; the caller promises room for 16 elements.
+        unsafe {
+            _mm256_storeu_ps(to, self.0);
+            _mm256_storeu_ps(to.add(8), self.1);
+        }
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: see `Ymm2`.
+        unsafe { Self(_mm256_add_ps(self.0, other.0), _mm256_add_ps(self.1, other.1)) }
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: see `Ymm2`.
+        unsafe { Self(_mm256_sub_ps(self.0, other.0), _mm256_sub_ps(self.1, other.1)) }
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        // SAFETY: see `Ymm2`.
+        unsafe { Self(_mm256_mul_ps(self.0, other.0), _mm256_mul_ps(self.1, other.1)) }
+    }
+
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        // The instruction gives its second operand where one of them is NaN.
+        // SAFETY: see `Ymm2`.
+        unsafe { Self(_mm256_max_ps(self.0, other.0), _mm256_max_ps(self.1, other.1)) }
+    }
+
+    #[inline(always)]
+    fn first(self, count: usize, others: Self) -> Self {
+        // SAFETY: see `Ymm2`.
+        unsafe {
+            let count = _mm256_set1_epi32(count.min(16) as i32);
+            let low = _mm256_cmpgt_epi32(count, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+            let high = _mm256_cmpgt_epi32(count, _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15));
+            let (low, high) = (_mm256_castsi256_ps(low), _mm256_castsi256_ps(high));
+            Self(_mm256_blendv_ps(others.0, self.0, low), _mm256_blendv_ps(others.1, self.1, high))
+        }
+    }
+
+    #[inline(always)]
+    fn exp(self) -> Self {
+        // SAFETY: see `Ymm2`.
+        unsafe { Self(exp(self.0), exp(self.1)) }
+    }
+
+    #[inline(always)]
+    fn tree(self) -> f32 {
+        // SAFETY: see `Ymm2`.
+        unsafe { tree8(_mm256_add_ps(self.0, self.1)) }
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(address: *const T) {
+        // SAFETY: see `Ymm2`; a prefetch may have any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+}
+
+/// The lower part of the tree of [`crate::num::tree16`].
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(in crate::kernels::x86_64) fn tree8(lanes: __m256) -> f32 {
+    let four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes));
+    let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn upper_halves(bits: __m128i) -> __m256 {
+    _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(bits)))
+}
+
+/// [`crate::num::exp`], operation by operation.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn exp(x: __m256) -> __m256 {
+    let magic = _mm256_set1_ps(12_582_912.0);
+    let shifted = _mm256_add_ps(_mm256_mul_ps(x, _mm256_set1_ps(core::f32::consts::LOG2_E)), magic);
+    let n = _mm256_sub_ps(shifted, magic);
+    let r = _mm256_sub_ps(x, _mm256_mul_ps(n, _mm256_set1_ps(0.693_359_4)));
+    let r = _mm256_sub_ps(r, _mm256_mul_ps(n, _mm256_set1_ps(-2.121_944_4e-4)));
+    let mut p = _mm256_set1_ps(1.987_569_1e-4);
+    for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+        p = _mm256_add_ps(_mm256_mul_ps(p, r), _mm256_set1_ps(coefficient));
+    }
+    let y = _mm256_add_ps(_mm256_mul_ps(p, _mm256_mul_ps(r, r)), r);
+    let y = _mm256_add_ps(y, _mm256_set1_ps(1.0));
+    // (shifted - magic + 127) << 23: the bits of magic are shifted out.
+    let exponent = _mm256_add_epi32(_mm256_castps_si256(shifted), _mm256_set1_epi32(127));
+    let result = _mm256_mul_ps(y, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent)));
+    let large = _mm256_cmp_ps::<_CMP_GT_OQ>(x, _mm256_set1_ps(88.0));
+    let result = _mm256_blendv_ps(result, _mm256_set1_ps(f32::INFINITY), large);
+    _mm256_andnot_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(x, _mm256_set1_ps(-87.0)), result)
+}

@@ -1,0 +1,300 @@
+//! Two and more rows of activations: 32 rows of weights are unpacked once, in chunks of columns that stay in
+//! the cache, to a panel with a row per lane, and all rows of activations are multiplied with it, eight at a
+//! time. Between the chunks the accumulators lie in `out`, so the chain of additions is not cut.
+
+use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+use super::panel::Rows;
+use super::panel_32::{self, Layout32, Panel32};
+use super::panel_256::{self, Layout256, Panel256};
+use super::{matmul_32, matmul_256};
+use crate::kernels::generic::{self, Inputs, OUTPUTS};
+use crate::quant::ActivationRow;
+use crate::tensor::{Dtype, TensorView};
+
+/// Columns in a panel.
+const COLS: usize = 1024;
+/// Bytes of a panel of the larger kind.
+const BYTES: usize = COLS / 256 * size_of::<Panel256>();
+/// f32 elements of scratch for the sums and a panel, wherever the scratch begins.
+pub(in crate::kernels) const SCRATCH: usize =
+    (1 + BYTES.div_ceil(size_of::<Sums>())) * size_of::<Sums>() / 4 + align_of::<Sums>() / 4;
+const _: () = assert!(COLS / 32 * size_of::<Panel32>() <= BYTES && OUTPUTS == 32);
+
+/// A row of activations from some block on.
+#[derive(Clone, Copy)]
+pub(super) struct Input {
+    pub(super) codes: *const i8,
+    pub(super) scales: *const f32,
+    /// Sums of 16 codes.
+    pub(super) sums: *const i16,
+}
+
+/// Sums over up to eight rows of activations, for the columns of a panel.
+#[repr(C, align(64))]
+pub(super) struct Sums {
+    /// Where the integer sums start: minus the offset of the codes times the sum of the activations.
+    pub(super) starts: [[i32; 256]; 8],
+    /// What minima are multiplied with: f32 totals of blocks of 32, or pairs of i16 totals of sub-blocks.
+    pub(super) pairs: [[i32; 32]; 8],
+}
+
+/// Weights that are wanted later: as many blocks of some rows as the panel has.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    pub(super) block: *const u8,
+    pub(super) rows: usize,
+    pub(super) row_bytes: usize,
+}
+
+impl Ahead {
+    /// Fetches block `b`, of so many bytes, of all the rows; of small blocks only as many as there are lines.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(super) fn fetch(&self, b: usize, bytes: usize) {
+        if !b.is_multiple_of((68 / bytes.max(1)).max(1)) {
+            return;
+        }
+        for row in 0..self.rows {
+            for at in (0..bytes).step_by(64) {
+                let line = self.block.wrapping_add(row * self.row_bytes + b * bytes + at);
+                #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
+                // SAFETY: a prefetch may point anywhere.
+                unsafe {
+                    _mm_prefetch::<_MM_HINT_T0>(line.cast())
+                };
+            }
+        }
+    }
+}
+
+/// A format of weights: how a panel is unpacked, and multiplied.
+trait Format {
+    /// One block of 32 rows; all its bit patterns are valid.
+    type Panel;
+    /// Columns of a block.
+    const COLS: usize;
+    /// Bytes of a block.
+    const BYTES: usize;
+
+    /// Unpacks a block of sixteen rows.
+    ///
+    /// # Safety
+    /// [`Self::BYTES`] bytes are readable in all rows, `g` is below 2, and the processor has the instructions.
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Self::Panel);
+
+    /// Adds the products of a panel with `ROWS` rows of activations to `out`, 32 elements per row.
+    ///
+    /// # Safety
+    /// Every input has all codes, scales and sums for the panel, `out` has room for all rows, and the
+    /// processor has the instructions.
+    unsafe fn add_products<const ROWS: usize>(
+        panel: &[Self::Panel],
+        inputs: &[Input; ROWS],
+        sums: &mut Sums,
+        ahead: Ahead,
+        out: *mut f32,
+    );
+}
+
+struct Blocks<L>(L);
+struct SuperBlocks<L>(L);
+
+impl<L: Layout32> Format for Blocks<L> {
+    type Panel = Panel32;
+    const COLS: usize = 32;
+    const BYTES: usize = L::BYTES;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32) {
+        // SAFETY: given.
+        unsafe { L::unpack(rows, g, panel) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn add_products<const ROWS: usize>(
+        panel: &[Panel32],
+        inputs: &[Input; ROWS],
+        sums: &mut Sums,
+        ahead: Ahead,
+        out: *mut f32,
+    ) {
+        // SAFETY: given.
+        unsafe {
+            matmul_32::add_products::<L, ROWS>(panel, inputs, sums, ahead, out);
+        }
+    }
+}
+
+impl<L: Layout256> Format for SuperBlocks<L> {
+    type Panel = Panel256;
+    const COLS: usize = 256;
+    const BYTES: usize = L::BYTES;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
+        // SAFETY: given.
+        unsafe { L::unpack(rows, g, panel) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn add_products<const ROWS: usize>(
+        panel: &[Panel256],
+        inputs: &[Input; ROWS],
+        sums: &mut Sums,
+        ahead: Ahead,
+        out: *mut f32,
+    ) {
+        // SAFETY: given.
+        unsafe { matmul_256::add_products::<L, ROWS>(panel, inputs, sums, ahead, out) }
+    }
+}
+
+/// See [`Level::products`](crate::kernels::Level::products).
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn matmul(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32], scratch: &mut [f32]) -> Option<()> {
+    match weights.dtype() {
+        // Offsets of rows are 32-bit numbers.
+        _ if i32::try_from(weights.bytes().len()).is_err() => generic::products(weights, inputs, out, scratch),
+        Dtype::F32 | Dtype::F16 | Dtype::BF16 => generic::products(weights, inputs, out, scratch),
+        Dtype::Q4_0 => by_panels::<Blocks<panel_32::Q4_0>>(weights, inputs, out, scratch),
+        Dtype::Q4_1 => by_panels::<Blocks<panel_32::Q4_1>>(weights, inputs, out, scratch),
+        Dtype::Q5_0 => by_panels::<Blocks<panel_32::Q5_0>>(weights, inputs, out, scratch),
+        Dtype::Q5_1 => by_panels::<Blocks<panel_32::Q5_1>>(weights, inputs, out, scratch),
+        Dtype::Q8_0 => by_panels::<Blocks<panel_32::Q8_0>>(weights, inputs, out, scratch),
+        Dtype::IQ4_NL => by_panels::<Blocks<panel_32::Iq4Nl>>(weights, inputs, out, scratch),
+        Dtype::Q2_K => by_panels::<SuperBlocks<panel_256::Q2K>>(weights, inputs, out, scratch),
+        Dtype::Q3_K => by_panels::<SuperBlocks<panel_256::Q3K>>(weights, inputs, out, scratch),
+        Dtype::Q4_K => by_panels::<SuperBlocks<panel_256::Q4K>>(weights, inputs, out, scratch),
+        Dtype::Q5_K => by_panels::<SuperBlocks<panel_256::Q5K>>(weights, inputs, out, scratch),
+        Dtype::Q6_K => by_panels::<SuperBlocks<panel_256::Q6K>>(weights, inputs, out, scratch),
+        Dtype::IQ4_XS => by_panels::<SuperBlocks<panel_256::Iq4Xs>>(weights, inputs, out, scratch),
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn by_panels<F: Format>(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+    scratch: &mut [f32],
+) -> Option<()> {
+    // Everything that the pointers below rely on.
+    let (cols, rows) = (weights.cols(), inputs.rows());
+    let fits = (1..=OUTPUTS).contains(&weights.rows())
+        && i32::try_from(weights.bytes().len()).is_ok()
+        && weights.dtype().block_bytes() == F::BYTES
+        && weights.dtype().block_len() == F::COLS
+        && inputs.cols() == cols;
+    if !fits {
+        return (weights.rows() == 0).then_some(());
+    }
+    let out = out.get_mut(..rows.checked_mul(OUTPUTS)?)?;
+    // SAFETY: every bit pattern of these types is valid.
+    let (_, scratch, _) = unsafe { scratch.align_to_mut::<Sums>() };
+    let (sums, scratch) = scratch.split_first_mut()?;
+    // SAFETY: as above.
+    let (_, panel, _) = unsafe { scratch.align_to_mut::<F::Panel>() };
+    let panel = panel.get_mut(..COLS / F::COLS)?;
+    out.fill(0.0);
+    let blocks = cols / F::COLS;
+    let row_bytes = blocks * F::BYTES;
+    let mut first = 0;
+    while first < blocks {
+        let panel = panel.get_mut(..(blocks - first).min(COLS / F::COLS))?;
+        // The same columns of the next rows of weights, a share per eight inputs. With fewer, the fetches would
+        // take longer than the products.
+        let share = OUTPUTS.div_ceil(rows.div_ceil(8).max(1));
+        let ahead = |row: usize| {
+            let begin = (row / 8).saturating_mul(share).min(OUTPUTS);
+            Ahead {
+                block: weights.bytes().as_ptr().wrapping_add((OUTPUTS + begin) * row_bytes + first * F::BYTES),
+                rows: if row + 8 <= rows { share.min(OUTPUTS - begin) } else { 0 },
+                row_bytes,
+            }
+        };
+        // SAFETY: `first + panel.len()` is at most the number of blocks in the rows of weights and inputs,
+        // whose types, sizes and number are those of `F` as checked above; `out` has a place for every row.
+        unsafe {
+            unpack::<F>(weights, first, panel);
+            let mut row = 0;
+            while row + 8 <= rows {
+                add_products::<F, 8>(panel, inputs, row, first, sums, ahead(row), out.as_mut_ptr())?;
+                row += 8;
+            }
+            if row + 4 <= rows {
+                add_products::<F, 4>(panel, inputs, row, first, sums, ahead(row), out.as_mut_ptr())?;
+                row += 4;
+            }
+            if row + 2 <= rows {
+                add_products::<F, 2>(panel, inputs, row, first, sums, ahead(row), out.as_mut_ptr())?;
+                row += 2;
+            }
+            if row < rows {
+                add_products::<F, 1>(panel, inputs, row, first, sums, ahead(row), out.as_mut_ptr())?;
+            }
+        }
+        first += panel.len();
+    }
+    Some(())
+}
+
+/// Unpacks blocks of all rows of weights from block `first` on. Where there are fewer than 32 rows, the last
+/// one takes the place of the others.
+///
+/// # Safety
+/// There is at least one row, the rows have that many blocks of the format `F`, and less than 2^31 bytes.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn unpack<F: Format>(weights: TensorView<'_>, first: usize, panel: &mut [F::Panel]) {
+    let row_bytes = weights.cols() / F::COLS * F::BYTES;
+    for g in 0..2 {
+        let mut offsets = [0; 16];
+        for (row, offset) in (16 * g..).zip(&mut offsets) {
+            *offset = (weights.rows().saturating_sub(1).min(row) * row_bytes) as u32;
+        }
+        for (block, panel) in (first..).zip(&mut *panel) {
+            // SAFETY: the block lies in the row, the rows in the weights.
+            unsafe {
+                let rows = Rows { block: weights.bytes().as_ptr().add(block * F::BYTES), offsets };
+                F::unpack(&rows, g, panel);
+            }
+        }
+    }
+}
+
+/// Adds the products of a panel that begins at block `first` with `ROWS` rows of activations from `row` on.
+///
+/// # Safety
+/// The rows have that many blocks; `out` has 32 elements for each row of the inputs.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn add_products<F: Format, const ROWS: usize>(
+    panel: &[F::Panel],
+    inputs: &Inputs<'_>,
+    row: usize,
+    first: usize,
+    sums: &mut Sums,
+    ahead: Ahead,
+    out: *mut f32,
+) -> Option<()> {
+    let null = Input { codes: core::ptr::null(), scales: core::ptr::null(), sums: core::ptr::null() };
+    let mut from = [null; ROWS];
+    for (row, input) in (row..).zip(&mut from) {
+        let (ActivationRow::Q8x32(x) | ActivationRow::Q8x256(x)) = inputs.row(row)? else {
+            return None;
+        };
+        let (col, end) = (first * F::COLS, (first + panel.len()) * F::COLS);
+        *input = Input {
+            codes: x.codes.get(col..end)?.as_ptr(),
+            scales: x.scales.get(first..first + panel.len())?.as_ptr(),
+            sums: x.sums.get(col / 16..end / 16)?.as_ptr(),
+        };
+    }
+    // SAFETY: the slices have the lengths that the panel wants.
+    unsafe { F::add_products(panel, &from, sums, ahead, out.add(row * OUTPUTS)) };
+    Some(())
+}

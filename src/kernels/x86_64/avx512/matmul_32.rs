@@ -1,0 +1,93 @@
+//! Panels of blocks of 32 times rows of activations.
+
+use core::arch::x86_64::*;
+
+use super::matmul::{Ahead, Input, Sums};
+use super::panel_32::{Layout32, Panel32};
+
+/// Adds the products of a panel with `ROWS` rows of activations to `out`, 32 elements per row.
+///
+/// A block's integers are summed four codes at a time, 32 rows of weights in two registers for every row of
+/// activations. They start at minus the offset times the sum of the activations, which takes the offset of the
+/// codes in the panel away again.
+///
+/// # Safety
+/// There are at most 32 blocks and 8 rows. Every input has 32 codes, one scale and two sums per block of the
+/// panel, and `out` has room for all rows.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) unsafe fn add_products<L: Layout32, const ROWS: usize>(
+    panel: &[Panel32],
+    inputs: &[Input; ROWS],
+    sums: &mut Sums,
+    ahead: Ahead,
+    out: *mut f32,
+) {
+    for (row, input) in inputs.iter().enumerate() {
+        // SAFETY: given.
+        unsafe { prepare::<L>(input, panel.len(), sums, row) };
+    }
+    for (b, block) in panel.iter().enumerate() {
+        ahead.fetch(b, L::BYTES);
+        let mut isums = [[_mm512_setzero_si512(); 2]; ROWS];
+        if L::OFFSET != 0 {
+            for (isum, starts) in isums.iter_mut().zip(&sums.starts) {
+                // SAFETY: b is below 32.
+                *isum = [_mm512_set1_epi32(unsafe { *starts.get_unchecked(b) }); 2];
+            }
+        }
+        for (k, [w0, w1]) in block.codes.iter().enumerate() {
+            for (isum, input) in isums.iter_mut().zip(inputs) {
+                // SAFETY: codes 4 k to 4 k + 3 of block b.
+                let x = unsafe { input.codes.add(32 * b + 4 * k).cast::<i32>().read_unaligned() };
+                let x = _mm512_set1_epi32(x);
+                isum[0] = _mm512_dpbusd_epi32(isum[0], *w0, x);
+                isum[1] = _mm512_dpbusd_epi32(isum[1], *w1, x);
+            }
+        }
+        for (row, ((isum, input), totals)) in isums.iter().zip(inputs).zip(&sums.pairs).enumerate() {
+            for (g, ((&isum, &scale), &min)) in isum.iter().zip(&block.scale).zip(&block.min).enumerate() {
+                // SAFETY: the scale and the sum of block b; 32 elements per row of `out`.
+                unsafe {
+                    let dx = _mm512_set1_ps(*input.scales.add(b));
+                    let out = out.add(32 * row + 16 * g);
+                    let product = _mm512_mul_ps(_mm512_cvtepi32_ps(isum), _mm512_mul_ps(scale, dx));
+                    let mut acc = _mm512_add_ps(_mm512_loadu_ps(out), product);
+                    if L::MIN {
+                        let total = _mm512_set1_ps(f32::from_bits(*totals.get_unchecked(b) as u32));
+                        acc = _mm512_add_ps(acc, _mm512_mul_ps(total, _mm512_mul_ps(min, dx)));
+                    }
+                    _mm512_storeu_ps(out, acc);
+                }
+            }
+        }
+    }
+}
+
+/// The sums over the activations of `blocks` blocks that are needed: where the integers start, and for the minima
+/// the totals as f32.
+///
+/// # Safety
+/// As for [`add_products`]; `row` is below 8.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn prepare<L: Layout32>(input: &Input, blocks: usize, sums: &mut Sums, row: usize) {
+    for first in [0, 16] {
+        if first >= blocks {
+            return;
+        }
+        let pairs = (1_u32 << (blocks - first).min(16)).wrapping_sub(1) as u16;
+        // SAFETY: only the sums of the blocks are read; both arrays have 32 elements at least.
+        unsafe {
+            let of_16 = _mm512_maskz_loadu_epi32(pairs, input.sums.add(2 * first).cast());
+            if L::OFFSET != 0 {
+                let starts = sums.starts.get_unchecked_mut(row).as_mut_ptr().add(first);
+                _mm512_storeu_si512(starts.cast(), _mm512_madd_epi16(of_16, _mm512_set1_epi16(-L::OFFSET)));
+            }
+            if L::MIN {
+                let totals = sums.pairs.get_unchecked_mut(row).as_mut_ptr().add(first);
+                let of_32 = _mm512_madd_epi16(of_16, _mm512_set1_epi16(1));
+                _mm512_storeu_ps(totals.cast(), _mm512_cvtepi32_ps(of_32));
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! IQ4_XS: super-blocks of 8 sub-blocks of 32, four of them in a register.
+//!
+//! The codes are too large for sums of four in 16 bits, so the sub-scales come last: the dot products of a
+//! sub-block of 16 rows, lanes = rows, are multiplied with the rows' sub-scales.
+
+use core::arch::x86_64::*;
+
+use super::nibbles::iq4_values;
+use super::tile::{Tile, load_64, low_f16, start, sum_in_lanes, term, transpose_lanes};
+use crate::quant::QuantizedRow;
+
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn iq4_xs(tile: &Tile<'_, 136>, x: QuantizedRow<'_>) -> __m512 {
+    let mut acc = _mm512_setzero_ps();
+    let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales);
+    for (b, (codes, &dx)) in blocks.enumerate().take(tile.blocks()) {
+        let [first, last] = codes.as_chunks::<128>().0 else { break };
+        // SAFETY: b < tile.blocks().
+        unsafe {
+            let dots = [half_dots::<8, 2>(tile, b, first), half_dots::<72, 0>(tile, b, last)];
+            let (header, low) = (tile.gather::<0>(b), tile.gather::<4>(b));
+            acc = _mm512_add_ps(acc, term(scaled(dots, header, low), low_f16(header), dx));
+        }
+    }
+    acc
+}
+
+/// The dot products of four sub-blocks, whose indices begin at byte `AT`, with their activations; lanes = rows.
+///
+/// # Safety
+/// `b` < `tile.blocks()`.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn half_dots<const AT: usize, const LINES: usize>(
+    tile: &Tile<'_, 136>,
+    b: usize,
+    x: &[i8; 128],
+) -> [__m512i; 4] {
+    let (values, low) = (iq4_values(), _mm512_set1_epi8(15));
+    let (x_01, x_23) = (load_64::<0, _, _>(x), load_64::<64, _, _>(x));
+    let x_first = _mm512_shuffle_i32x4::<0x88>(x_01, x_23);
+    let x_second = _mm512_shuffle_i32x4::<0xdd>(x_01, x_23);
+    let zero = _mm512_add_epi32(start(128, x_first), start(128, x_second));
+    let mut quads = [zero; 4];
+    for (g, quad) in quads.iter_mut().enumerate() {
+        let mut rows = [zero; 4];
+        for (i, row) in rows.iter_mut().enumerate() {
+            // SAFETY: 4 g + i < 16; the caller promises the rest.
+            let bytes = load_64::<AT, _, _>(unsafe { tile.block::<LINES>(4 * g + i, b) });
+            let first = _mm512_shuffle_epi8(values, _mm512_and_si512(bytes, low));
+            let second = _mm512_shuffle_epi8(values, _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), low));
+            *row = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(*row, first, x_first), second, x_second);
+        }
+        *quad = sum_in_lanes(rows);
+    }
+    transpose_lanes(quads)
+}
+
+/// The dot products times their sub-scales, added: `header` has the upper 2 bits in its upper half, `low` the
+/// low 4.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn scaled(dots: [[__m512i; 4]; 2], header: __m512i, low: __m512i) -> __m512i {
+    let mut sum = _mm512_setzero_si512();
+    let (mut low, mut high) = (low, _mm512_srli_epi32::<12>(header));
+    for &dots in dots.as_flattened() {
+        let four_bits = _mm512_and_si512(low, _mm512_set1_epi32(15));
+        // 0xf8: a | b & c.
+        let six_bits = _mm512_ternarylogic_epi32::<0xf8>(four_bits, high, _mm512_set1_epi32(0x30));
+        let scale = _mm512_sub_epi32(six_bits, _mm512_set1_epi32(32));
+        sum = _mm512_add_epi32(sum, _mm512_mullo_epi32(dots, scale));
+        (low, high) = (_mm512_srli_epi32::<4>(low), _mm512_srli_epi32::<2>(high));
+    }
+    sum
+}

@@ -1,0 +1,88 @@
+//! Rows of weights times one row of activations, straight on the blocks of the file.
+//!
+//! Such a product waits for memory, so the work per byte has to be small and the memory busy. Sixteen
+//! rows are done at once. Within a block, or a few, each row's codes meet the activations in vector dot
+//! products; the partial sums of the 16 rows are then transposed and added, which leaves one register whose
+//! lanes are rows, so the ordered chain of f32 additions is one addition for 16 rows. While a block is
+//! computed, the same block 16 rows further on is fetched into the cache, also across the end of the call: the
+//! next call has those rows.
+
+mod iq4_xs;
+mod k16;
+mod k32;
+mod nibbles;
+mod pairs;
+mod tile;
+
+use core::arch::x86_64::{__m512, _mm512_mask_storeu_ps};
+
+use crate::kernels::generic::{Inputs, OUTPUTS};
+use crate::quant::{ActivationRow, QuantizedRow};
+use crate::tensor::{Dtype, TensorView};
+use tile::{ROWS, Tile};
+
+/// Whether [`products`] does rows of this type and width.
+pub(super) fn supports(dtype: Dtype, cols: usize) -> bool {
+    let enough = match dtype {
+        Dtype::F32 | Dtype::F16 | Dtype::BF16 => false,
+        Dtype::Q4_0 | Dtype::Q4_1 | Dtype::IQ4_NL => cols >= 32 * nibbles::BLOCKS,
+        Dtype::Q5_0
+        | Dtype::Q5_1
+        | Dtype::Q8_0
+        | Dtype::Q2_K
+        | Dtype::Q3_K
+        | Dtype::Q4_K
+        | Dtype::Q5_K
+        | Dtype::Q6_K
+        | Dtype::IQ4_XS => true,
+    };
+    // The distance of the first and the last row of a tile is an i32 of a gathering load.
+    enough && dtype.row_bytes(cols).is_some_and(|bytes| bytes <= i32::MAX as usize / ROWS)
+}
+
+/// See [`Level::products`](crate::kernels::Level::products); there is one row of inputs. `None` also where
+/// [`supports`] is false.
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32]) -> Option<()> {
+    let (ActivationRow::Q8x32(x) | ActivationRow::Q8x256(x)) = inputs.row(0)? else {
+        return None;
+    };
+    let out = out.first_chunk_mut::<OUTPUTS>()?;
+    match weights.dtype() {
+        Dtype::F32 | Dtype::F16 | Dtype::BF16 => None,
+        Dtype::Q4_0 => tiles::<18, 32>(weights, x, out, |tile, x| nibbles::q4_0(tile, x)),
+        Dtype::Q4_1 => tiles::<20, 32>(weights, x, out, |tile, x| nibbles::q4_1(tile, x)),
+        Dtype::Q5_0 => tiles::<22, 32>(weights, x, out, |tile, x| pairs::q5_0(tile, x)),
+        Dtype::Q5_1 => tiles::<24, 32>(weights, x, out, |tile, x| pairs::q5_1(tile, x)),
+        Dtype::Q8_0 => tiles::<34, 32>(weights, x, out, |tile, x| pairs::q8_0(tile, x)),
+        Dtype::Q2_K => tiles::<84, 256>(weights, x, out, |tile, x| k16::q2_k(tile, x)),
+        Dtype::Q3_K => tiles::<110, 256>(weights, x, out, |tile, x| k16::q3_k(tile, x)),
+        Dtype::Q4_K => tiles::<144, 256>(weights, x, out, |tile, x| k32::q4_k(tile, x)),
+        Dtype::Q5_K => tiles::<176, 256>(weights, x, out, |tile, x| k32::q5_k(tile, x)),
+        Dtype::Q6_K => tiles::<210, 256>(weights, x, out, |tile, x| k16::q6_k(tile, x)),
+        Dtype::IQ4_NL => tiles::<18, 32>(weights, x, out, |tile, x| nibbles::iq4_nl(tile, x)),
+        Dtype::IQ4_XS => tiles::<136, 256>(weights, x, out, |tile, x| iq4_xs::iq4_xs(tile, x)),
+    }
+}
+
+/// All rows, a tile at a time; blocks have `LEN` elements in `BYTES` bytes.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn tiles<const BYTES: usize, const LEN: usize>(
+    weights: TensorView<'_>,
+    x: QuantizedRow<'_>,
+    out: &mut [f32; OUTPUTS],
+    kernel: impl Fn(&Tile<'_, BYTES>, QuantizedRow<'_>) -> __m512,
+) -> Option<()> {
+    for (first, out) in (0..weights.rows()).step_by(ROWS).zip(out.as_chunks_mut::<ROWS>().0) {
+        let tile = Tile::new(weights, first)?;
+        let blocks = tile.blocks();
+        if [x.codes.len(), x.scales.len(), x.sums.len()] != [blocks * LEN, blocks, blocks * (LEN / 16)] {
+            return None;
+        }
+        let sums = kernel(&tile, x);
+        // SAFETY: at most the 16 elements of `out` are written.
+        unsafe { _mm512_mask_storeu_ps(out.as_mut_ptr(), tile.mask(), sums) };
+    }
+    Some(())
+}

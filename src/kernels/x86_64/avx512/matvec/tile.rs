@@ -1,0 +1,258 @@
+//! Sixteen rows of weights, and what kernels of all formats do with them.
+
+use core::arch::x86_64::*;
+use core::marker::PhantomData;
+
+use crate::tensor::TensorView;
+
+/// Rows of weights that are done at once.
+pub(super) const ROWS: usize = 16;
+
+/// Up to [`ROWS`] rows of blocks of `BYTES` bytes. Where there are fewer, the last one stands in for the rest.
+pub(super) struct Tile<'a, const BYTES: usize> {
+    first: *const u8,
+    /// Bytes from `first` to each row: `offsets[r] + blocks * BYTES` are within the weights.
+    offsets: [usize; ROWS],
+    /// The same in lanes.
+    indices: __m512i,
+    /// The number of blocks of a row.
+    blocks: usize,
+    /// The distance of the rows of the next tile.
+    ahead: usize,
+    mask: u16,
+    weights: PhantomData<&'a [u8]>,
+}
+
+impl<'a, const BYTES: usize> Tile<'a, BYTES> {
+    /// The rows from `first` on; `None` where there are none, where blocks have another size, or where the rows
+    /// are too long for offsets of 31 bits.
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(super) fn new(weights: TensorView<'a>, first: usize) -> Option<Self> {
+        let row_bytes = weights.dtype().row_bytes(weights.cols())?;
+        let blocks = row_bytes / const { BYTES };
+        let last = weights.rows().checked_sub(first)?.checked_sub(1)?.min(ROWS - 1);
+        let rows = weights.slice_rows(first, last + 1)?.bytes();
+        if blocks * BYTES != row_bytes || row_bytes > i32::MAX as usize / ROWS || rows.len() != (last + 1) * row_bytes {
+            return None;
+        }
+        let mut offsets = [0; ROWS];
+        let mut indices = [0_i32; ROWS];
+        for (r, (offset, index)) in offsets.iter_mut().zip(&mut indices).enumerate() {
+            *offset = r.min(last) * row_bytes;
+            *index = *offset as i32;
+        }
+        Some(Self {
+            first: rows.as_ptr(),
+            offsets,
+            indices: load_64::<0, _, _>(&indices),
+            blocks,
+            ahead: row_bytes * ROWS,
+            mask: u16::MAX >> (ROWS - 1 - last),
+            weights: PhantomData,
+        })
+    }
+
+    /// The number of blocks of a row.
+    pub(super) fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    /// A bit per row that there is.
+    pub(super) fn mask(&self) -> u16 {
+        self.mask
+    }
+
+    /// Block `b` of row `r`; meanwhile the same block of the next tile is fetched, its first `LINES` cache lines.
+    ///
+    /// # Safety
+    /// `r` < 16 and `b` < [`Tile::blocks`].
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(super) unsafe fn block<const LINES: usize>(&self, r: usize, b: usize) -> &'a [u8; BYTES] {
+        // SAFETY: the caller promises that there is this row and this block of it, so its bytes are within
+        // the weights, which are borrowed for 'a. A prefetch reads nothing and may point anywhere.
+        unsafe {
+            let block = self.first.add(*self.offsets.get_unchecked(r) + b * BYTES);
+            for line in 0..LINES {
+                _mm_prefetch::<_MM_HINT_T0>(block.wrapping_add(self.ahead + 64 * line).cast());
+            }
+            &*block.cast()
+        }
+    }
+
+    /// The 4 bytes from `AT` on of block `b` of each row.
+    ///
+    /// # Safety
+    /// `b` < [`Tile::blocks`].
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(super) unsafe fn gather<const AT: usize>(&self, b: usize) -> __m512i {
+        const { assert!(AT + 4 <= BYTES) };
+        // SAFETY: the caller promises that the rows have this block, and the 4 bytes are within it.
+        unsafe { _mm512_i32gather_epi32::<1>(self.indices, self.first.add(b * BYTES + AT).cast()) }
+    }
+
+    /// The 16 bytes from `AT` on of block `b` of each row: row 4 l + i is 128-bit lane l of register i.
+    ///
+    /// # Safety
+    /// `b` < [`Tile::blocks`].
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(super) unsafe fn headers<const AT: usize>(&self, b: usize) -> [__m512i; 4] {
+        let mut headers = [_mm512_setzero_si512(); 4];
+        for (i, header) in headers.iter_mut().enumerate() {
+            // SAFETY: the rows are i, 4 + i, 8 + i and 12 + i with i < 4; the block is there by the caller's promise.
+            let blocks = unsafe {
+                [
+                    self.block::<0>(i, b),
+                    self.block::<0>(4 + i, b),
+                    self.block::<0>(8 + i, b),
+                    self.block::<0>(12 + i, b),
+                ]
+            };
+            *header = four_lanes::<AT, BYTES>(blocks);
+        }
+        headers
+    }
+}
+
+/// The 64 bytes from byte `AT` on.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn load_64<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -> __m512i {
+    const { assert!(AT + 64 <= size_of::<[T; N]>()) };
+    // SAFETY: the bytes are within the array.
+    unsafe { _mm512_loadu_si512(from.as_ptr().cast::<u8>().add(AT).cast()) }
+}
+
+/// The 32 bytes from byte `AT` on.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn load_32<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -> __m256i {
+    const { assert!(AT + 32 <= size_of::<[T; N]>()) };
+    // SAFETY: the bytes are within the array.
+    unsafe { _mm256_loadu_si256(from.as_ptr().cast::<u8>().add(AT).cast()) }
+}
+
+/// The 16 bytes from byte `AT` on.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn load_16<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -> __m128i {
+    const { assert!(AT + 16 <= size_of::<[T; N]>()) };
+    // SAFETY: the bytes are within the array.
+    unsafe { _mm_loadu_si128(from.as_ptr().cast::<u8>().add(AT).cast()) }
+}
+
+/// The little-endian u32 at byte `AT`.
+#[inline]
+pub(super) fn load_u32<const AT: usize, const N: usize>(from: &[u8; N]) -> u32 {
+    const { assert!(AT + 4 <= N) };
+    // SAFETY: the bytes are within the array.
+    unsafe { u32::from_le(from.as_ptr().add(AT).cast::<u32>().read_unaligned()) }
+}
+
+/// The 16 bytes from byte `AT` on of each block, in 128-bit lanes.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn four_lanes<const AT: usize, const N: usize>([a, b, c, d]: [&[u8; N]; 4]) -> __m512i {
+    let lanes = _mm512_castsi128_si512(load_16::<AT, _, _>(a));
+    let lanes = _mm512_inserti32x4::<1>(lanes, load_16::<AT, _, _>(b));
+    let lanes = _mm512_inserti32x4::<2>(lanes, load_16::<AT, _, _>(c));
+    _mm512_inserti32x4::<3>(lanes, load_16::<AT, _, _>(d))
+}
+
+/// The same four dwords in each 128-bit lane.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn set_lanes([a, b, c, d]: [u32; 4]) -> __m512i {
+    _mm512_set4_epi32(d as i32, c as i32, b as i32, a as i32)
+}
+
+/// The lanes of [`Tile::headers`] in memory: row 4 l + i is at 4 i + l.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn store_lanes(registers: [__m512i; 4]) -> [[u64; 2]; ROWS] {
+    let mut lanes = [[0; 2]; ROWS];
+    for (to, register) in lanes.as_chunks_mut::<4>().0.iter_mut().zip(registers) {
+        // SAFETY: `to` has 64 bytes.
+        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), register) };
+    }
+    lanes
+}
+
+/// Two halves of 256 bits.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn halves(low: __m256i, high: __m256i) -> __m512i {
+    _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+}
+
+/// Where a sum starts whose unsigned codes are `offset` more than they mean: at -offset times the activations.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn start(offset: u8, x: __m512i) -> __m512i {
+    let zero = _mm512_setzero_si512();
+    _mm512_sub_epi32(zero, _mm512_dpbusd_epi32(zero, _mm512_set1_epi8(offset as i8), x))
+}
+
+/// The dwords of each 128-bit lane added: dword i of a lane is the sum of that lane of register i.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn sum_in_lanes([a, b, c, d]: [__m512i; 4]) -> __m512i {
+    let dwords = |a, b| _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    let (ab, cd) = (dwords(a, b), dwords(c, d));
+    _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd))
+}
+
+/// The 4x4 matrix of 128-bit lanes transposed: register l has lane l of all four.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn transpose_lanes([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    let (ab_01, ab_23) = (_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0xee>(a, b));
+    let (cd_01, cd_23) = (_mm512_shuffle_i32x4::<0x44>(c, d), _mm512_shuffle_i32x4::<0xee>(c, d));
+    [
+        _mm512_shuffle_i32x4::<0x88>(ab_01, cd_01),
+        _mm512_shuffle_i32x4::<0xdd>(ab_01, cd_01),
+        _mm512_shuffle_i32x4::<0x88>(ab_23, cd_23),
+        _mm512_shuffle_i32x4::<0xdd>(ab_23, cd_23),
+    ]
+}
+
+/// The lanes of each 256-bit half added, then as [`transpose_lanes`]: register h has half h of all four.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn sum_halves([a, b, c, d]: [__m512i; 4]) -> [__m512i; 2] {
+    let lanes = |a, b| _mm512_add_epi32(_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0xdd>(a, b));
+    let (ab, cd) = (lanes(a, b), lanes(c, d));
+    [_mm512_shuffle_i32x4::<0x88>(ab, cd), _mm512_shuffle_i32x4::<0xdd>(ab, cd)]
+}
+
+/// The four lanes of each register added.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn sum_lanes(registers: [__m512i; 4]) -> __m512i {
+    let [low, high] = sum_halves(registers);
+    _mm512_add_epi32(low, high)
+}
+
+/// The f16 numbers in the low words of dwords.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn low_f16(dwords: __m512i) -> __m512 {
+    _mm512_cvtph_ps(_mm512_cvtepi32_epi16(dwords))
+}
+
+/// The f16 numbers in the high words of dwords.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn high_f16(dwords: __m512i) -> __m512 {
+    low_f16(_mm512_srli_epi32::<16>(dwords))
+}
+
+/// `f32(integers) * (scale * dx)`: what a block adds to a sum.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn term(integers: __m512i, scale: __m512, dx: f32) -> __m512 {
+    _mm512_mul_ps(_mm512_cvtepi32_ps(integers), _mm512_mul_ps(scale, _mm512_set1_ps(dx)))
+}

@@ -1,0 +1,43 @@
+//! AVX-512 F, BW, VL and VNNI: 512-bit registers and the dot product of bytes.
+
+mod float;
+mod matmul;
+mod matmul_256;
+mod matmul_32;
+mod matvec;
+mod panel;
+mod panel_256;
+mod panel_32;
+mod zmm;
+
+use crate::kernels::generic::{self, Combine, Inputs, KvSource, Queries};
+use crate::mem::Tile;
+use crate::quant::{Form, QuantizeError};
+use crate::tensor::{Dtype, TensorView};
+
+crate::kernels::shims::shims!(zmm::Zmm, "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni");
+
+/// f32 elements of scratch that [`products`] needs.
+pub(in crate::kernels) fn products_scratch(dtype: Dtype) -> usize {
+    match crate::quant::form(dtype) {
+        Form::F32 => 0,
+        Form::Q8x32 | Form::Q8x256 => matmul::SCRATCH,
+    }
+}
+
+/// See [`Level::products`](crate::kernels::Level::products).
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(in crate::kernels) fn products(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+    scratch: &mut [f32],
+) -> Option<()> {
+    if inputs.form() == Form::F32 {
+        return float::products(weights, inputs, out);
+    }
+    if inputs.rows() == 1 && matvec::supports(weights.dtype(), weights.cols()) {
+        return matvec::products(weights, inputs, out);
+    }
+    matmul::matmul(weights, inputs, out, scratch)
+}

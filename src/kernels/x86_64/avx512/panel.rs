@@ -1,0 +1,105 @@
+//! Sixteen rows of weights at once: their bytes transposed, so that a lane of 32 bits belongs to a row.
+
+use core::arch::x86_64::*;
+
+/// The same block of sixteen rows of weights.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    /// The block of row 0.
+    pub(super) block: *const u8,
+    /// Bytes from there to the block of each row.
+    pub(super) offsets: [u32; 16],
+}
+
+impl Rows {
+    /// Bytes `at..at + 16` of the blocks: four registers of four bytes of each row.
+    ///
+    /// # Safety
+    /// These bytes are readable in all rows.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(super) unsafe fn transposed(&self, at: usize) -> [__m512i; 4] {
+        let mut rows = [_mm512_setzero_si512(); 4];
+        for (i, row) in rows.iter_mut().enumerate() {
+            // SAFETY: given.
+            unsafe {
+                *row = _mm512_castsi128_si512(self.load(i, at));
+                *row = _mm512_inserti32x4::<1>(*row, self.load(4 + i, at));
+                *row = _mm512_inserti32x4::<2>(*row, self.load(8 + i, at));
+                *row = _mm512_inserti32x4::<3>(*row, self.load(12 + i, at));
+            }
+        }
+        // 4 by 4 in each lane of 128 bits.
+        let [a, b, c, d] = rows;
+        let (ab0, ab1) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+        let (cd0, cd1) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+        [
+            _mm512_unpacklo_epi64(ab0, cd0),
+            _mm512_unpackhi_epi64(ab0, cd0),
+            _mm512_unpacklo_epi64(ab1, cd1),
+            _mm512_unpackhi_epi64(ab1, cd1),
+        ]
+    }
+
+    /// Bytes `at..at + 4` of the blocks.
+    ///
+    /// # Safety
+    /// These bytes are readable in all rows, and the offsets are below 2^31.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(super) unsafe fn dword(&self, at: usize) -> __m512i {
+        // SAFETY: given.
+        unsafe {
+            let offsets = _mm512_loadu_si512(self.offsets.as_ptr().cast());
+            _mm512_i32gather_epi32::<1>(offsets, self.block.add(at).cast())
+        }
+    }
+
+    /// # Safety
+    /// Bytes `at..at + 16` of the row, below 16, are readable.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn load(&self, row: usize, at: usize) -> __m128i {
+        // SAFETY: given.
+        unsafe { _mm_loadu_si128(self.block.add(*self.offsets.get_unchecked(row) as usize + at).cast()) }
+    }
+}
+
+/// The f16 numbers in the lower halves of the lanes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn low_f16(v: __m512i) -> __m512 {
+    _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v))
+}
+
+/// The f16 numbers in the upper halves of the lanes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn high_f16(v: __m512i) -> __m512 {
+    low_f16(_mm512_srli_epi32::<16>(v))
+}
+
+/// The bits `mask` of every byte, after a shift to the right.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn bits(v: __m512i, shift: usize, mask: u8) -> __m512i {
+    let shifted = _mm512_srl_epi32(v, _mm_cvtsi32_si128(shift as i32));
+    _mm512_and_si512(shifted, _mm512_set1_epi8(mask as i8))
+}
+
+/// Every byte times 2^`shift`; the bits that leave a byte are 0.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn raised(v: __m512i, shift: usize) -> __m512i {
+    _mm512_sll_epi32(v, _mm_cvtsi32_si128(shift as i32))
+}
+
+/// The codes of IQ4_NL and IQ4_XS, plus 128, that the indices in the bytes stand for.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn values(indices: __m512i) -> __m512i {
+    // The table of docs/arithmetic.md plus 128: -127, -104, -83, -65 and so on, from the lowest byte.
+    const TABLE: [i32; 4] = [0x3f2d_1801, 0x766a_5d4f, 0xa699_8d81_u32 as i32, 0xf1d9_c5b5_u32 as i32];
+    let [a, b, c, d] = TABLE;
+    _mm512_shuffle_epi8(_mm512_set4_epi32(d, c, b, a), indices)
+}

@@ -1,0 +1,317 @@
+//! Panels of the formats with super-blocks of 256: codes as unsigned bytes, rows in lanes, with their scales.
+
+use core::arch::x86_64::*;
+
+use super::panel::{Rows, bits, high_f16, low_f16, raised, values};
+
+/// One super-block of 32 rows. Index \[g\] is rows 16 g to 16 g + 15.
+#[repr(C, align(64))]
+pub(super) struct Panel256 {
+    /// Codes 4 k to 4 k + 3 of every row, plus [`Layout256::OFFSET`].
+    pub(super) codes: [[__m512i; 2]; 64],
+    /// Sub-scales: i32 where [`Layout256::GROUP`] is a sub-block, else i16 and a zero above; 8 or 16 of them.
+    pub(super) sub_scales: [[__m512i; 2]; 16],
+    /// Where there are minima: sub-minima 2 j and 2 j + 1, as two i16.
+    pub(super) sub_mins: [[__m512i; 2]; 8],
+    pub(super) scale: [__m512; 2],
+    /// Where there are minima: their scale.
+    pub(super) min: [__m512; 2],
+}
+
+/// A format with super-blocks of 256.
+pub(super) trait Layout256 {
+    /// Bytes of a super-block.
+    const BYTES: usize;
+    /// Sub-scales of a super-block, 8 or 16.
+    const SUBS: usize;
+    /// What is added to the codes in the panel.
+    const OFFSET: i16;
+    /// How many codes are summed before the sum is multiplied by the sub-scale: 8 or 16 where the sum of so many
+    /// fits 16 bits (activations are -127 to 127), else 32, a sub-block.
+    const GROUP: usize;
+    /// Whether there are minima.
+    const MIN: bool;
+
+    /// Unpacks a super-block of sixteen rows.
+    ///
+    /// # Safety
+    /// [`Self::BYTES`] bytes are readable in all rows, `g` is below 2, and the processor has the instructions.
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256);
+}
+
+impl Panel256 {
+    /// Stores codes 4 k to 4 k + 3.
+    ///
+    /// # Safety
+    /// `k` is below 64 and `g` below 2.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn set(&mut self, k: usize, g: usize, codes: __m512i) {
+        // SAFETY: given.
+        unsafe { *self.codes.get_unchecked_mut(k).get_unchecked_mut(g) = codes }
+    }
+
+    /// Stores sub-scales 4 j to 4 j + 3, signed bytes.
+    ///
+    /// # Safety
+    /// `j` is below 4 and `g` below 2.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn set_sub_scales<L: Layout256>(&mut self, j: usize, g: usize, bytes: __m512i) {
+        for b in 0..4 {
+            let top = _mm512_sll_epi32(bytes, _mm_cvtsi32_si128(24 - 8 * b as i32));
+            let mut sub_scale = _mm512_srai_epi32::<24>(top);
+            if L::GROUP < 32 {
+                sub_scale = _mm512_and_si512(sub_scale, _mm512_set1_epi32(0xffff));
+            }
+            // SAFETY: given.
+            unsafe { *self.sub_scales.get_unchecked_mut(4 * j + b).get_unchecked_mut(g) = sub_scale };
+        }
+    }
+
+    /// Stores sub-minima 4 j to 4 j + 3, unsigned bytes.
+    ///
+    /// # Safety
+    /// `j` is below 4 and `g` below 2.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn set_sub_mins(&mut self, j: usize, g: usize, bytes: __m512i) {
+        let lane = _mm512_set4_epi32(0x000c_000c, 0x0008_0008, 0x0004_0004, 0);
+        for (i, picked) in [0x8001_8000_u32, 0x8003_8002].into_iter().enumerate() {
+            let picked = _mm512_or_si512(lane, _mm512_set1_epi32(picked as i32));
+            // SAFETY: given.
+            unsafe {
+                *self.sub_mins.get_unchecked_mut(2 * j + i).get_unchecked_mut(g) = _mm512_shuffle_epi8(bytes, picked);
+            }
+        }
+    }
+
+    /// # Safety
+    /// `g` is below 2.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn set_scale(&mut self, g: usize, scale: __m512) {
+        // SAFETY: given.
+        unsafe { *self.scale.get_unchecked_mut(g) = scale }
+    }
+
+    /// # Safety
+    /// `g` is below 2.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn set_min(&mut self, g: usize, min: __m512) {
+        // SAFETY: given.
+        unsafe { *self.min.get_unchecked_mut(g) = min }
+    }
+
+    /// The 16-byte header of Q4_K and Q5_K.
+    ///
+    /// # Safety
+    /// `g` is below 2 and 16 bytes are readable in all rows.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn set_header<L: Layout256>(&mut self, rows: &Rows, g: usize) {
+        // SAFETY: given.
+        unsafe {
+            let [header, scales, mins, low] = rows.transposed(0);
+            self.set_scale(g, low_f16(header));
+            self.set_min(g, high_f16(header));
+            self.set_sub_scales::<L>(0, g, bits(scales, 0, 0x3f));
+            self.set_sub_scales::<L>(1, g, _mm512_or_si512(bits(low, 0, 15), bits(scales, 2, 0x30)));
+            self.set_sub_mins(0, g, bits(mins, 0, 0x3f));
+            self.set_sub_mins(1, g, _mm512_or_si512(bits(low, 4, 15), bits(mins, 2, 0x30)));
+        }
+    }
+}
+
+pub(super) struct Q2K;
+pub(super) struct Q3K;
+pub(super) struct Q4K;
+pub(super) struct Q5K;
+pub(super) struct Q6K;
+pub(super) struct Iq4Xs;
+
+impl Layout256 for Q2K {
+    const BYTES: usize = 84;
+    const SUBS: usize = 16;
+    const OFFSET: i16 = 0;
+    const GROUP: usize = 16;
+    const MIN: bool = true;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
+        // SAFETY: bytes 0 to 84; k is below 64.
+        unsafe {
+            let scales = rows.dword(80);
+            panel.set_scale(g, low_f16(scales));
+            panel.set_min(g, high_f16(scales));
+            for (j, subs) in rows.transposed(0).into_iter().enumerate() {
+                panel.set_sub_scales::<Self>(j, g, bits(subs, 0, 15));
+                panel.set_sub_mins(j, g, bits(subs, 4, 15));
+            }
+            for p in 0..4 {
+                let first = 32 * (p / 2) + 4 * (p % 2);
+                for (i, codes) in rows.transposed(16 + 16 * p).into_iter().enumerate() {
+                    for j in 0..4 {
+                        panel.set(first + 8 * j + i, g, bits(codes, 2 * j, 3));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Layout256 for Q3K {
+    const BYTES: usize = 110;
+    const SUBS: usize = 16;
+    const OFFSET: i16 = 4;
+    const GROUP: usize = 16;
+    const MIN: bool = false;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
+        // SAFETY: bytes 0 to 110; k is below 64.
+        unsafe {
+            // Bytes 96 to 108 and the scale, of a load that ends with the block.
+            let [t0, t1, t2, t3] = rows.transposed(94);
+            let joined = |low, high| _mm512_or_si512(_mm512_srli_epi32::<16>(low), _mm512_slli_epi32::<16>(high));
+            let (a, b, high) = (joined(t0, t1), joined(t1, t2), joined(t2, t3));
+            panel.set_scale(g, high_f16(t3));
+            for (j, low) in [bits(a, 0, 15), bits(b, 0, 15), bits(a, 4, 15), bits(b, 4, 15)].into_iter().enumerate() {
+                let six_bits = _mm512_or_si512(low, raised(bits(high, 2 * j, 3), 4));
+                panel.set_sub_scales::<Self>(j, g, _mm512_sub_epi8(six_bits, _mm512_set1_epi8(32)));
+            }
+            for q in 0..2 {
+                let high = rows.transposed(16 * q);
+                for half in 0..2 {
+                    let low = rows.transposed(32 + 32 * half + 16 * q);
+                    for (i, (low, high)) in low.into_iter().zip(high).enumerate() {
+                        for j in 0..4 {
+                            let high = raised(bits(high, 4 * half + j, 1), 2);
+                            let codes = _mm512_or_si512(bits(low, 2 * j, 3), high);
+                            panel.set(32 * half + 8 * j + 4 * q + i, g, codes);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Layout256 for Q4K {
+    const BYTES: usize = 144;
+    const SUBS: usize = 8;
+    const OFFSET: i16 = 0;
+    const GROUP: usize = 16;
+    const MIN: bool = true;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
+        // SAFETY: bytes 0 to 144; k is below 64.
+        unsafe {
+            panel.set_header::<Self>(rows, g);
+            for p in 0..8 {
+                let first = 16 * (p / 2) + 4 * (p % 2);
+                for (i, codes) in rows.transposed(16 + 16 * p).into_iter().enumerate() {
+                    panel.set(first + i, g, bits(codes, 0, 15));
+                    panel.set(first + 8 + i, g, bits(codes, 4, 15));
+                }
+            }
+        }
+    }
+}
+
+impl Layout256 for Q5K {
+    const BYTES: usize = 176;
+    const SUBS: usize = 8;
+    const OFFSET: i16 = 0;
+    const GROUP: usize = 32;
+    const MIN: bool = true;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
+        // SAFETY: bytes 0 to 176; k is below 64.
+        unsafe {
+            panel.set_header::<Self>(rows, g);
+            for q in 0..2 {
+                let high = rows.transposed(16 + 16 * q);
+                for c in 0..4 {
+                    let low = rows.transposed(48 + 32 * c + 16 * q);
+                    for (i, (low, high)) in low.into_iter().zip(high).enumerate() {
+                        let k = 16 * c + 4 * q + i;
+                        let fifth = |bit| raised(bits(high, bit, 1), 4);
+                        panel.set(k, g, _mm512_or_si512(bits(low, 0, 15), fifth(2 * c)));
+                        panel.set(k + 8, g, _mm512_or_si512(bits(low, 4, 15), fifth(2 * c + 1)));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Layout256 for Q6K {
+    const BYTES: usize = 210;
+    const SUBS: usize = 16;
+    const OFFSET: i16 = 32;
+    const GROUP: usize = 8;
+    const MIN: bool = false;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
+        // SAFETY: bytes 0 to 210; k is below 64.
+        unsafe {
+            panel.set_scale(g, high_f16(rows.dword(206)));
+            for (j, sub_scales) in rows.transposed(192).into_iter().enumerate() {
+                panel.set_sub_scales::<Self>(j, g, sub_scales);
+            }
+            for half in 0..2 {
+                for q in 0..2 {
+                    let high = rows.transposed(128 + 32 * half + 16 * q);
+                    for j in 0..2 {
+                        let low = rows.transposed(64 * half + 32 * j + 16 * q);
+                        for (i, (low, high)) in low.into_iter().zip(high).enumerate() {
+                            let k = 32 * half + 8 * j + 4 * q + i;
+                            let upper = |shift| raised(bits(high, shift, 3), 4);
+                            panel.set(k, g, _mm512_or_si512(bits(low, 0, 15), upper(2 * j)));
+                            panel.set(k + 16, g, _mm512_or_si512(bits(low, 4, 15), upper(2 * j + 4)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Layout256 for Iq4Xs {
+    const BYTES: usize = 136;
+    const SUBS: usize = 8;
+    const OFFSET: i16 = 128;
+    const GROUP: usize = 32;
+    const MIN: bool = false;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
+        // SAFETY: bytes 0 to 136; k is below 64, sub-scales are 8.
+        unsafe {
+            let (header, low) = (rows.dword(0), rows.dword(4));
+            panel.set_scale(g, low_f16(header));
+            for j in 0..8 {
+                let low = bits(low, 4 * j, 15);
+                let upper = bits(header, 16 + 2 * j, 3);
+                let six_bits = _mm512_and_si512(_mm512_or_si512(low, raised(upper, 4)), _mm512_set1_epi32(0x3f));
+                let sub_scale = _mm512_sub_epi32(six_bits, _mm512_set1_epi32(32));
+                *panel.sub_scales.get_unchecked_mut(j).get_unchecked_mut(g) = sub_scale;
+                for (i, indices) in rows.transposed(8 + 16 * j).into_iter().enumerate() {
+                    panel.set(8 * j + i, g, values(bits(indices, 0, 15)));
+                    panel.set(8 * j + 4 + i, g, values(bits(indices, 4, 15)));
+                }
+            }
+        }
+    }
+}

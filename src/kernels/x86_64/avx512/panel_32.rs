@@ -1,0 +1,203 @@
+//! Panels of the formats with blocks of 32: codes as unsigned bytes, rows in lanes, with their scales.
+
+use core::arch::x86_64::*;
+
+use super::panel::{Rows, bits, high_f16, low_f16, values};
+
+/// One block of 32 rows. Index \[g\] is rows 16 g to 16 g + 15.
+#[repr(C, align(64))]
+pub(super) struct Panel32 {
+    /// Codes 4 k to 4 k + 3 of every row, plus [`Layout32::OFFSET`].
+    pub(super) codes: [[__m512i; 2]; 8],
+    pub(super) scale: [__m512; 2],
+    /// Only where the format has minima.
+    pub(super) min: [__m512; 2],
+}
+
+/// A format with blocks of 32.
+pub(super) trait Layout32 {
+    /// Bytes of a block.
+    const BYTES: usize;
+    /// What is added to the codes in the panel.
+    const OFFSET: i16;
+    /// Whether elements have a minimum.
+    const MIN: bool;
+
+    /// Unpacks a block of sixteen rows.
+    ///
+    /// # Safety
+    /// [`Self::BYTES`] bytes are readable in all rows, `g` is below 2, and the processor has the instructions.
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32);
+}
+
+impl Panel32 {
+    /// Stores codes 4 k to 4 k + 3.
+    ///
+    /// # Safety
+    /// `k` is below 8 and `g` below 2.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn set(&mut self, k: usize, g: usize, codes: __m512i) {
+        // SAFETY: given.
+        unsafe { *self.codes.get_unchecked_mut(k).get_unchecked_mut(g) = codes }
+    }
+
+    /// # Safety
+    /// `g` is below 2.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn set_scale(&mut self, g: usize, scale: __m512) {
+        // SAFETY: given.
+        unsafe { *self.scale.get_unchecked_mut(g) = scale }
+    }
+
+    /// # Safety
+    /// `g` is below 2.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn set_min(&mut self, g: usize, min: __m512) {
+        // SAFETY: given.
+        unsafe { *self.min.get_unchecked_mut(g) = min }
+    }
+}
+
+pub(super) struct Q8_0;
+pub(super) struct Q4_0;
+pub(super) struct Q4_1;
+pub(super) struct Q5_0;
+pub(super) struct Q5_1;
+pub(super) struct Iq4Nl;
+
+impl Layout32 for Q8_0 {
+    const BYTES: usize = 34;
+    const OFFSET: i16 = 128;
+    const MIN: bool = false;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32) {
+        let sign = _mm512_set1_epi8(i8::MIN);
+        // SAFETY: bytes 0 to 34; k is below 8.
+        unsafe {
+            panel.set_scale(g, low_f16(rows.dword(0)));
+            for half in 0..2 {
+                for (i, codes) in rows.transposed(2 + 16 * half).into_iter().enumerate() {
+                    panel.set(4 * half + i, g, _mm512_xor_si512(codes, sign));
+                }
+            }
+        }
+    }
+}
+
+impl Layout32 for Q4_0 {
+    const BYTES: usize = 18;
+    const OFFSET: i16 = 8;
+    const MIN: bool = false;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32) {
+        // SAFETY: bytes 0 to 18; k is below 8.
+        unsafe {
+            panel.set_scale(g, low_f16(rows.dword(0)));
+            for (i, codes) in rows.transposed(2).into_iter().enumerate() {
+                panel.set(i, g, bits(codes, 0, 15));
+                panel.set(4 + i, g, bits(codes, 4, 15));
+            }
+        }
+    }
+}
+
+impl Layout32 for Q4_1 {
+    const BYTES: usize = 20;
+    const OFFSET: i16 = 0;
+    const MIN: bool = true;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32) {
+        // SAFETY: bytes 0 to 20; k is below 8.
+        unsafe {
+            let header = rows.dword(0);
+            panel.set_scale(g, low_f16(header));
+            panel.set_min(g, high_f16(header));
+            for (i, codes) in rows.transposed(4).into_iter().enumerate() {
+                panel.set(i, g, bits(codes, 0, 15));
+                panel.set(4 + i, g, bits(codes, 4, 15));
+            }
+        }
+    }
+}
+
+impl Layout32 for Q5_0 {
+    const BYTES: usize = 22;
+    const OFFSET: i16 = 16;
+    const MIN: bool = false;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32) {
+        // SAFETY: bytes 0 to 22; k is below 8.
+        unsafe {
+            panel.set_scale(g, low_f16(rows.dword(0)));
+            let high = rows.dword(2);
+            for (i, codes) in rows.transposed(6).into_iter().enumerate() {
+                panel.set(i, g, with_fifth_bits(bits(codes, 0, 15), high, i));
+                panel.set(4 + i, g, with_fifth_bits(bits(codes, 4, 15), high, 4 + i));
+            }
+        }
+    }
+}
+
+impl Layout32 for Q5_1 {
+    const BYTES: usize = 24;
+    const OFFSET: i16 = 0;
+    const MIN: bool = true;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32) {
+        // SAFETY: bytes 0 to 24; k is below 8.
+        unsafe {
+            let header = rows.dword(0);
+            panel.set_scale(g, low_f16(header));
+            panel.set_min(g, high_f16(header));
+            let high = rows.dword(4);
+            for (i, codes) in rows.transposed(8).into_iter().enumerate() {
+                panel.set(i, g, with_fifth_bits(bits(codes, 0, 15), high, i));
+                panel.set(4 + i, g, with_fifth_bits(bits(codes, 4, 15), high, 4 + i));
+            }
+        }
+    }
+}
+
+impl Layout32 for Iq4Nl {
+    const BYTES: usize = 18;
+    const OFFSET: i16 = 128;
+    const MIN: bool = false;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32) {
+        // SAFETY: bytes 0 to 18; k is below 8.
+        unsafe {
+            panel.set_scale(g, low_f16(rows.dword(0)));
+            for (i, indices) in rows.transposed(2).into_iter().enumerate() {
+                panel.set(i, g, values(bits(indices, 0, 15)));
+                panel.set(4 + i, g, values(bits(indices, 4, 15)));
+            }
+        }
+    }
+}
+
+/// Codes 4 k to 4 k + 3 with bits 4 k to 4 k + 3 of `high` as their fifth bits.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn with_fifth_bits(codes: __m512i, high: __m512i, k: usize) -> __m512i {
+    // The byte of `high` that has the four bits, in all four bytes of the lane; then one bit of each.
+    let first = _mm512_set4_epi32(0x0c0c_0c0c, 0x0808_0808, 0x0404_0404, 0);
+    let byte = _mm512_shuffle_epi8(high, _mm512_or_si512(first, _mm512_set1_epi8((k / 2) as i8)));
+    let one_each = if k.is_multiple_of(2) { 0x0804_0201 } else { 0x8040_2010_u32 as i32 };
+    let set = _mm512_test_epi8_mask(byte, _mm512_set1_epi32(one_each));
+    _mm512_mask_add_epi8(codes, set, codes, _mm512_set1_epi8(16))
+}

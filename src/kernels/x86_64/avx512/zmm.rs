@@ -1,0 +1,126 @@
+//! 16 lanes in one register.
+
+use core::arch::x86_64::*;
+
+use half::f16;
+
+use crate::kernels::generic::Lanes;
+
+/// Named only in functions that are compiled for this level, so every intrinsic below is one that the
+/// machine has.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(in crate::kernels) struct Zmm(__m512);
+
+impl Lanes for Zmm {
+    const QUERIES: usize = 8;
+
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        // SAFETY: see `Zmm`.
+        Self(unsafe { _mm512_set1_ps(x) })
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: see `Zmm`; the caller promises the 16 elements.
+        Self(unsafe { _mm512_loadu_ps(from) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(from: *const f16) -> Self {
+        // SAFETY: as above.
+        Self(unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const u16) -> Self {
+        // SAFETY: as above.
+        let bits = unsafe { _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast())) };
+        // SAFETY: see `Zmm`.
+        Self(unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits)) })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: see `Zmm`; the caller promises room for 16 elements.
+        unsafe { _mm512_storeu_ps(to, self.0) };
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: see `Zmm`.
+        Self(unsafe { _mm512_add_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: see `Zmm`.
+        Self(unsafe { _mm512_sub_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        // SAFETY: see `Zmm`.
+        Self(unsafe { _mm512_mul_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        // The instruction gives its second operand where one of them is NaN.
+        // SAFETY: see `Zmm`.
+        Self(unsafe { _mm512_max_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn first(self, count: usize, others: Self) -> Self {
+        let mask = ((1_u32 << count.min(16)) - 1) as u16;
+        // SAFETY: see `Zmm`.
+        Self(unsafe { _mm512_mask_blend_ps(mask, others.0, self.0) })
+    }
+
+    #[inline(always)]
+    fn exp(self) -> Self {
+        // SAFETY: see `Zmm`.
+        Self(unsafe { exp(self.0) })
+    }
+
+    #[inline(always)]
+    fn tree(self) -> f32 {
+        // SAFETY: see `Zmm`.
+        unsafe {
+            let high = _mm256_castpd_ps(_mm512_extractf64x4_pd::<1>(_mm512_castps_pd(self.0)));
+            crate::kernels::x86_64::avx2::ymm::tree8(_mm256_add_ps(_mm512_castps512_ps256(self.0), high))
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(address: *const T) {
+        // SAFETY: see `Zmm`; a prefetch may have any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+}
+
+/// [`crate::num::exp`], operation by operation.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn exp(x: __m512) -> __m512 {
+    let magic = _mm512_set1_ps(12_582_912.0);
+    let shifted = _mm512_add_ps(_mm512_mul_ps(x, _mm512_set1_ps(core::f32::consts::LOG2_E)), magic);
+    let n = _mm512_sub_ps(shifted, magic);
+    let r = _mm512_sub_ps(x, _mm512_mul_ps(n, _mm512_set1_ps(0.693_359_4)));
+    let r = _mm512_sub_ps(r, _mm512_mul_ps(n, _mm512_set1_ps(-2.121_944_4e-4)));
+    let mut p = _mm512_set1_ps(1.987_569_1e-4);
+    for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+        p = _mm512_add_ps(_mm512_mul_ps(p, r), _mm512_set1_ps(coefficient));
+    }
+    let y = _mm512_add_ps(_mm512_mul_ps(p, _mm512_mul_ps(r, r)), r);
+    let y = _mm512_add_ps(y, _mm512_set1_ps(1.0));
+    // (shifted - magic + 127) << 23: the bits of magic are shifted out.
+    let exponent = _mm512_add_epi32(_mm512_castps_si512(shifted), _mm512_set1_epi32(127));
+    let result = _mm512_mul_ps(y, _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent)));
+    let large = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(x, _mm512_set1_ps(88.0));
+    let result = _mm512_mask_blend_ps(large, result, _mm512_set1_ps(f32::INFINITY));
+    let not_small = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, _mm512_set1_ps(-87.0));
+    _mm512_maskz_mov_ps(not_small, result)
+}

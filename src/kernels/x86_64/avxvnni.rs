@@ -1,0 +1,13 @@
+//! AVX2, F16C and AVX-VNNI: 256-bit registers and the dot product of bytes, on processors without AVX-512.
+
+use super::avx2::{
+    AvxVnni, Blocks32, Blocks256, Iq4Nl, Iq4Xs, Job, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0,
+    float_products, products_32, products_256,
+};
+use crate::kernels::generic::{self, Combine, Inputs, KvSource, Queries};
+use crate::mem::Tile;
+use crate::quant::{Form, QuantizeError};
+use crate::tensor::{Dtype, TensorView};
+
+crate::kernels::shims::shims!(super::avx2::ymm::Ymm2, "avx2,f16c,avxvnni");
+super::avx2::level_products!("avx2,f16c,avxvnni", AvxVnni);

@@ -1,0 +1,158 @@
+//! Attention of every level against `docs/arithmetic.md` section 7, written down plainly, bit for bit.
+
+mod common;
+
+use common::random::Rng;
+use gleed::kernels::{CHUNK, Elements, KvSource, KvTile, Level, Queries, TILE_TOKENS, attend_rows, attend_scratch};
+use gleed::mem::Matrix;
+use gleed::num::{exp, tree16};
+use half::f16;
+
+/// Keys and values `[positions][head_dim]` and the tiles that hold them.
+struct Cache {
+    keys: Vec<f32>,
+    values: Vec<f32>,
+    head_dim: usize,
+    tiles: Tiles,
+}
+
+enum Tiles {
+    F32(Vec<f32>),
+    F16(Vec<f16>),
+}
+
+impl Cache {
+    /// What lies past the last position in its tile is NaN: nothing may come of it.
+    fn new(rng: &mut Rng, positions: usize, head_dim: usize, half: bool) -> Self {
+        let mut random = || -> Vec<f32> {
+            let round = |x: f32| if half { f16::from_f32(x).to_f32() } else { x };
+            (0..positions * head_dim).map(|_| round(rng.normal())).collect()
+        };
+        let (keys, values) = (random(), random());
+        let tile = TILE_TOKENS * head_dim;
+        let mut tiles = vec![f32::NAN; positions.div_ceil(TILE_TOKENS) * 2 * tile];
+        for position in 0..positions {
+            let (start, slot) = (position / TILE_TOKENS * 2 * tile, position % TILE_TOKENS);
+            for dim in 0..head_dim {
+                tiles[start + dim * TILE_TOKENS + slot] = keys[position * head_dim + dim];
+                tiles[start + tile + slot * head_dim + dim] = values[position * head_dim + dim];
+            }
+        }
+        let tiles = if half { Tiles::F16(tiles.into_iter().map(f16::from_f32).collect()) } else { Tiles::F32(tiles) };
+        Self { keys, values, head_dim, tiles }
+    }
+
+    /// The output of one query at `position`.
+    fn attend(&self, q: &[f32], position: usize, scale: f32) -> Vec<f32> {
+        let row = |data: &'_ [f32], j: usize| data[j * self.head_dim..][..self.head_dim].to_vec();
+        let score = |j| q.iter().zip(row(&self.keys, j)).fold(0.0, |sum, (&q, k)| sum + q * k) * scale;
+        let mut chunks = Vec::new();
+        for first in (0..=position).step_by(CHUNK) {
+            let scores: Vec<f32> = (first..=position.min(first + CHUNK - 1)).map(score).collect();
+            let max = scores.iter().fold(f32::NEG_INFINITY, |max, &score| if score > max { score } else { max });
+            let (mut lanes, mut sums) = ([0.0; 16], vec![0.0; self.head_dim]);
+            for (j, score) in scores.into_iter().enumerate() {
+                let weight = exp(score - max);
+                lanes[j % 16] += weight;
+                for (sum, v) in sums.iter_mut().zip(row(&self.values, first + j)) {
+                    *sum += weight * v;
+                }
+            }
+            chunks.push((max, tree16(lanes), sums));
+        }
+        let max = chunks.iter().fold(f32::NEG_INFINITY, |max, chunk| if chunk.0 > max { chunk.0 } else { max });
+        let (mut sum, mut out) = (0.0, vec![0.0; self.head_dim]);
+        for (m, l, values) in chunks {
+            let factor = exp(m - max);
+            sum += l * factor;
+            out.iter_mut().zip(values).for_each(|(out, value)| *out += value * factor);
+        }
+        let inverse = 1.0 / sum;
+        out.iter().map(|out| out * inverse).collect()
+    }
+}
+
+impl KvSource for Cache {
+    fn tile(&self, index: usize, _head: usize) -> Option<KvTile<'_>> {
+        let len = TILE_TOKENS * self.head_dim;
+        let (k, v) = (index * 2 * len..(index * 2 + 1) * len, (index * 2 + 1) * len..(index + 1) * 2 * len);
+        Some(match &self.tiles {
+            Tiles::F32(tiles) => KvTile { k: Elements::F32(tiles.get(k)?), v: Elements::F32(tiles.get(v)?) },
+            Tiles::F16(tiles) => KvTile { k: Elements::F16(tiles.get(k)?), v: Elements::F16(tiles.get(v)?) },
+        })
+    }
+}
+
+/// `rows` rows from `position` on, in the middle columns of a wider matrix.
+fn check(rng: &mut Rng, head_dim: usize, group: usize, rows: usize, position: usize, half: bool) {
+    let cache = Cache::new(rng, position + rows, head_dim, half);
+    let (width, stride, scale) = (group * head_dim, group * head_dim + 3, 1.0 / (head_dim as f32).sqrt());
+    let q: Vec<f32> = (0..rows * stride).map(|_| rng.normal() * 3.0).collect();
+    for level in Level::available() {
+        let mut out = vec![0.0; (rows + 1) * width];
+        let mut scratch = vec![f32::NAN; attend_scratch(group, head_dim, position + rows).unwrap()];
+        let tiles = Matrix::new(&mut out, rows + 1, width).unwrap().tiles(rows + 1, width, 0..1).unwrap();
+        let queries = Queries { q: &q, stride, row: 1, rows, group, head_dim, head: 0, position, scale };
+        level.attend(&queries, &cache, &mut tiles.next().unwrap(), &mut scratch).unwrap();
+        for (index, out) in out[width..].chunks(head_dim).enumerate() {
+            let (row, head) = (index / group, index % group);
+            let expected = cache.attend(&q[row * stride + head * head_dim..][..head_dim], position + row, scale);
+            let equal = out.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(
+                equal,
+                "{level}: head_dim {head_dim} group {group} row {row}/{rows} position {position} f16 {half}"
+            );
+        }
+    }
+}
+
+#[test]
+fn all_group_sizes_and_head_dims() {
+    let mut rng = Rng::new(21);
+    for head_dim in [1, 10, 16, 20, 64, 80, 128] {
+        for group in [1, 2, 3, 4, 5, 6, 7, 8, 9, 17] {
+            for half in [false, true] {
+                check(&mut rng, head_dim, group, 1, 37, half);
+                check(&mut rng, head_dim, group, attend_rows(group), 14, half);
+            }
+        }
+    }
+}
+
+#[test]
+fn all_places_in_a_chunk() {
+    let mut rng = Rng::new(22);
+    for position in (0..34).chain([254, 255, 256, 257, 271, 272, 511, 512, 600]) {
+        for (group, rows) in [(1, 1), (1, 8), (2, 4), (3, 2), (7, 1)] {
+            check(&mut rng, 20, group, rows, position, position % 2 == 0);
+        }
+    }
+}
+
+#[test]
+fn sizes_are_checked() {
+    let cache = Cache::new(&mut Rng::new(23), 20, 16, false);
+    let q = [1.0; 32];
+    let good =
+        Queries { q: &q, stride: 32, row: 0, rows: 1, group: 2, head_dim: 16, head: 0, position: 19, scale: 1.0 };
+    let len = attend_scratch(2, 16, 20).unwrap();
+    for level in Level::available() {
+        let attend = |queries: Queries<'_>, scratch: usize, width: usize| {
+            let mut out = vec![0.0; width];
+            let tiles = Matrix::new(&mut out, 1, width).unwrap().by_row().unwrap();
+            level.attend(&queries, &cache, &mut tiles.next().unwrap(), &mut vec![0.0; scratch])
+        };
+        assert!(attend(good, len, 32).is_some());
+        assert!(attend(good, 2 * (CHUNK + 16 + 16 + 2) - 1, 32).is_none());
+        assert!(attend(good, len, 31).is_none());
+        assert!(attend(Queries { q: &q[1..], ..good }, len, 32).is_none());
+        assert!(attend(Queries { row: 1, ..good }, len, 32).is_none());
+        assert!(attend(Queries { rows: 2, ..good }, len, 32).is_none());
+        assert!(attend(Queries { position: 32, ..good }, len, 32).is_none());
+        assert!(attend(Queries { position: usize::MAX, ..good }, len, 32).is_none());
+        assert!(attend(Queries { head_dim: 17, group: 1, ..good }, 9999, 32).is_none());
+        assert!(attend(Queries { head_dim: usize::MAX, ..good }, len, 32).is_none());
+        assert!(attend(Queries { group: usize::MAX, rows: 2, ..good }, len, 32).is_none());
+        assert!(attend(Queries { rows: 0, ..good }, len, 32).is_some());
+    }
+}

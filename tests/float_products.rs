@@ -1,0 +1,114 @@
+//! Products of F32, F16 and BF16 weights, and what is made of them: every level against scalar, bit for bit.
+
+mod common;
+
+use common::random::Rng;
+use gleed::kernels::{Combine, Inputs, Level, OUTPUTS};
+use gleed::quant::{Form, row_words};
+use gleed::tensor::{Dtype, TensorView};
+use half::{bf16, f16};
+
+/// Numbers of very different sizes, zeros and subnormals among them, none so large that a sum overflows.
+fn number(rng: &mut Rng) -> f32 {
+    match rng.below(16) {
+        0 => 0.0,
+        1 => -0.0,
+        2 => rng.normal() * 1e-40,
+        3 => rng.normal() * 6e-6,
+        4 => rng.normal() * 1e4,
+        _ => rng.normal(),
+    }
+}
+
+fn encode(dtype: Dtype, numbers: impl Iterator<Item = f32>) -> Box<[u8]> {
+    let bytes: Vec<u8> = match dtype {
+        Dtype::F32 => numbers.flat_map(f32::to_le_bytes).collect(),
+        Dtype::F16 => numbers.flat_map(|x| f16::from_f32(x).to_le_bytes()).collect(),
+        _ => numbers.flat_map(|x| bf16::from_f32(x).to_le_bytes()).collect(),
+    };
+    // A box ends where its contents end.
+    bytes.into_boxed_slice()
+}
+
+/// Bits of `[rows of inputs][OUTPUTS]`.
+fn products(level: Level, weights: TensorView<'_>, inputs: &Inputs<'_>) -> Vec<u32> {
+    let mut out = vec![0.0_f32; inputs.rows() * OUTPUTS];
+    let mut scratch = vec![0.0; level.products_scratch(weights.dtype(), weights.cols()).unwrap()];
+    level.products(weights, inputs, &mut out, &mut scratch).unwrap();
+    out.iter().map(|x| x.to_bits()).collect()
+}
+
+fn check(rng: &mut Rng, dtype: Dtype, rows: usize, inputs: usize, cols: usize) {
+    let bytes = encode(dtype, (0..rows * cols).map(|_| number(rng)));
+    let weights = TensorView::new(dtype, rows, cols, &bytes).unwrap();
+    // The last row of the inputs ends where the box ends.
+    let words: Box<[u32]> = (0..inputs * (cols + 5) - 5).map(|_| number(rng).to_bits()).collect();
+    let inputs = Inputs::new(Form::F32, inputs, cols, &words, cols + 5).unwrap();
+    let expected = products(Level::SCALAR, weights, &inputs);
+    for level in Level::available() {
+        assert!(products(level, weights, &inputs) == expected, "{level}: {dtype} {rows} by {cols}, {inputs:?}");
+    }
+}
+
+#[test]
+fn levels_are_equal() {
+    let mut rng = Rng::new(31);
+    for dtype in [Dtype::F32, Dtype::F16, Dtype::BF16] {
+        for rows in 1..=OUTPUTS {
+            check(&mut rng, dtype, rows, 1 + rows % 4, 40);
+        }
+        for inputs in [1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 33, 64] {
+            check(&mut rng, dtype, 7, inputs, 96);
+        }
+        for cols in (1..36).chain([160, 576, 2048]) {
+            check(&mut rng, dtype, 9, 3, cols);
+            check(&mut rng, dtype, 9, 1, cols);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_finite_is_no_panic() {
+    let bytes = encode(Dtype::F32, [f32::NAN, f32::INFINITY, 1.0].into_iter());
+    let words = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN].map(f32::to_bits);
+    let inputs = Inputs::new(Form::F32, 1, 3, &words, 3).unwrap();
+    for level in Level::available() {
+        let weights = TensorView::new(Dtype::F32, 1, 3, &bytes).unwrap();
+        assert!(f32::from_bits(products(level, weights, &inputs)[0]).is_nan());
+    }
+}
+
+/// Norms, activations and quantization.
+#[test]
+fn the_rest_is_equal_too() {
+    let mut rng = Rng::new(32);
+    for len in (1..70).chain([256, 512, 1000]) {
+        let (x, y): (Vec<f32>, Vec<f32>) = (0..len).map(|_| (number(&mut rng), rng.normal() * 30.0)).unzip();
+        let weight = encode(Dtype::F32, (0..len).map(|_| rng.normal()));
+        let results = |level: Level| {
+            let mut bits = Vec::new();
+            let mut out = vec![0.0; len];
+            level.rms_norm(&x, &weight, 1e-5, &mut out);
+            bits.extend(out.iter().map(|x| x.to_bits()));
+            out.copy_from_slice(&y);
+            level.rms_norm_in_place(&mut out, &weight, 1e-5);
+            bits.extend(out.iter().map(|x| x.to_bits()));
+            for how in [Combine::Set, Combine::Add, Combine::Gate] {
+                out.copy_from_slice(&y);
+                level.combine(how, &mut out, &x);
+                bits.extend(out.iter().map(|x| x.to_bits()));
+            }
+            for form in [Form::F32, Form::Q8x32, Form::Q8x256] {
+                let Some(words) = row_words(form, len) else { continue };
+                let mut words = vec![0; words];
+                level.quantize_row(form, &y, &mut words).unwrap();
+                bits.extend(words);
+            }
+            bits
+        };
+        let expected = results(Level::SCALAR);
+        for level in Level::available() {
+            assert!(results(level) == expected, "{level}: {len}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Rows of weights times one row of activations: every level gives the bits of the scalar one.
+
+use gleed::kernels::{Inputs, Level, OUTPUTS};
+use gleed::quant::{Form, form, row_words};
+use gleed::tensor::{Dtype, TensorView};
+
+const QUANTIZED: [(Dtype, usize); 12] = [
+    (Dtype::Q8_0, 32),
+    (Dtype::Q4_0, 32),
+    (Dtype::Q4_1, 32),
+    (Dtype::Q5_0, 32),
+    (Dtype::Q5_1, 32),
+    (Dtype::IQ4_NL, 32),
+    (Dtype::Q2_K, 256),
+    (Dtype::Q3_K, 256),
+    (Dtype::Q4_K, 256),
+    (Dtype::Q5_K, 256),
+    (Dtype::Q6_K, 256),
+    (Dtype::IQ4_XS, 256),
+];
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+}
+
+/// Where the f16 numbers of a block are.
+fn f16_at(dtype: Dtype) -> &'static [usize] {
+    match dtype {
+        Dtype::Q4_1 | Dtype::Q5_1 | Dtype::Q4_K | Dtype::Q5_K => &[0, 2],
+        Dtype::Q2_K => &[80, 82],
+        Dtype::Q3_K => &[108],
+        Dtype::Q6_K => &[208],
+        _ => &[0],
+    }
+}
+
+/// A finite f16: usual ones, and now and then an extreme.
+fn scale(random: &mut Random) -> [u8; 2] {
+    const EDGES: [u16; 8] = [0, 0x8000, 1, 0x8001, 0x03ff, 0x0400, 0x7bff, 0xfbff];
+    let r = random.next();
+    let bits = match r % 8 {
+        0 => EDGES[(r >> 8) as usize % EDGES.len()],
+        _ => 0x2000 + (r >> 16) as u16 % 0x1400 + ((r >> 40) as u16 & 1) * 0x8000,
+    };
+    bits.to_le_bytes()
+}
+
+/// Rows of blocks; `byte` makes what is not a scale.
+fn weights(dtype: Dtype, rows: usize, cols: usize, random: &mut Random, byte: impl Fn(u64) -> u8) -> Vec<u8> {
+    let len = rows * dtype.row_bytes(cols).unwrap();
+    let mut bytes: Vec<u8> = (0..len).map(|_| byte(random.next())).collect();
+    let block = QUANTIZED.iter().find(|q| q.0 == dtype).unwrap().1;
+    for block in bytes.chunks_exact_mut(dtype.row_bytes(block).unwrap()) {
+        for &at in f16_at(dtype) {
+            block[at..at + 2].copy_from_slice(&scale(random));
+        }
+    }
+    bytes
+}
+
+/// A row of activations with these codes, as `quantize_row` stores it.
+fn activations(form: Form, codes: &[i8], random: &mut Random) -> Vec<u32> {
+    let mut words: Vec<u32> = codes.as_chunks::<4>().0.iter().map(|c| u32::from_le_bytes(c.map(|c| c as u8))).collect();
+    let block = if form == Form::Q8x32 { 32 } else { 256 };
+    for _ in 0..codes.len() / block {
+        words.push(((random.next() % 1000) as f32 * 0.01).to_bits());
+    }
+    let sums: Vec<i16> = codes.chunks_exact(16).map(|c| c.iter().map(|&c| i16::from(c)).sum()).collect();
+    words.extend(sums.as_chunks::<2>().0.iter().map(|[a, b]| u32::from(*a as u16) | u32::from(*b as u16) << 16));
+    assert_eq!(words.len(), row_words(form, codes.len()).unwrap());
+    words
+}
+
+/// All levels on the same data. The bytes end where their allocation ends, and what is past the results of
+/// the rows is left alone or unspecified, but within the 32.
+fn compare(dtype: Dtype, rows: usize, cols: usize, weights: &[u8], words: &[u32]) {
+    let boxed: Box<[u8]> = weights.into();
+    let view = TensorView::new(dtype, rows, cols, &boxed).unwrap();
+    let words: Box<[u32]> = words.into();
+    let inputs = Inputs::new(form(dtype), 1, cols, &words, words.len()).unwrap();
+    let run = |level: Level| {
+        let mut out = [0.0; OUTPUTS];
+        let mut scratch = vec![0.0; level.products_scratch(dtype, cols).unwrap()];
+        level.products(view, &inputs, &mut out, &mut scratch).unwrap();
+        out.map(f32::to_bits)
+    };
+    let want = run(Level::SCALAR);
+    for level in Level::available() {
+        assert_eq!(run(level)[..rows], want[..rows], "{dtype:?} {level} {rows}x{cols}");
+    }
+}
+
+#[test]
+fn random_data_and_every_shape() {
+    let mut random = Random(1);
+    for (dtype, block) in QUANTIZED {
+        let shapes = (1..=OUTPUTS).map(|rows| (rows, 3 * block)).chain((1..=9).map(|n| (19, n * block)));
+        for (rows, cols) in shapes.chain([(32, 2048), (7, 2048)]) {
+            let bytes = weights(dtype, rows, cols, &mut random, |r| r as u8);
+            let codes: Vec<i8> = (0..cols).map(|_| (random.next() % 255) as i8).map(|c| c.max(-127)).collect();
+            let words = activations(form(dtype), &codes, &mut random);
+            compare(dtype, rows, cols, &bytes, &words);
+        }
+    }
+}
+
+#[test]
+fn extreme_codes() {
+    let mut random = Random(2);
+    for (dtype, block) in QUANTIZED {
+        for fill in [0x00, 0xff, 0x80, 0x7f, 0x0f, 0xf0, 0x3f, 0xc0] {
+            for codes in [[127, 127], [-127, -127], [127, -127]] {
+                let bytes = weights(dtype, 17, 5 * block, &mut random, |_| fill);
+                let codes: Vec<i8> = (0..5 * block).map(|i| codes[i % 2]).collect();
+                let words = activations(form(dtype), &codes, &mut random);
+                compare(dtype, 17, 5 * block, &bytes, &words);
+            }
+        }
+        // Extremes in any mixture.
+        for _ in 0..20 {
+            let bytes = weights(dtype, 16, 4 * block, &mut random, |r| [0x00, 0xff, 0x80, 0x7f][r as usize % 4]);
+            let codes: Vec<i8> = (0..4 * block).map(|_| [-127, 127][(random.next() % 2) as usize]).collect();
+            let words = activations(form(dtype), &codes, &mut random);
+            compare(dtype, 16, 4 * block, &bytes, &words);
+        }
+    }
+}
+
+#[test]
+fn scales_that_are_not_finite_do_not_panic() {
+    for (dtype, block) in QUANTIZED {
+        let bytes = vec![0x7f; 5 * dtype.row_bytes(3 * block).unwrap()];
+        let view = TensorView::new(dtype, 5, 3 * block, &bytes).unwrap();
+        let words = activations(form(dtype), &vec![1; 3 * block], &mut Random(3));
+        let inputs = Inputs::new(form(dtype), 1, 3 * block, &words, words.len()).unwrap();
+        for level in Level::available() {
+            let mut scratch = vec![0.0; level.products_scratch(dtype, 3 * block).unwrap()];
+            level.products(view, &inputs, &mut [0.0; OUTPUTS], &mut scratch).unwrap();
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The matrix kernels of every level of this machine against scalar: the same bits.
+
+use gleed::kernels::{Inputs, Level, OUTPUTS};
+use gleed::quant::{Form, form, row_words};
+use gleed::tensor::{Dtype, TensorView};
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len.div_ceil(8)).flat_map(|_| self.next().to_le_bytes()).take(len).collect()
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.next() as usize % from.len()]
+    }
+}
+
+/// How the bytes of a test are filled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fill {
+    /// Weights random, activations quantized from random numbers.
+    Random,
+    /// Every byte of codes the first, every byte of sub-scales the second, and every activation this code, or where
+    /// it is 1 either 127 or -127.
+    Extreme(u8, u8, i8),
+}
+
+/// The quantized types.
+fn quantized() -> impl Iterator<Item = Dtype> {
+    Dtype::ALL.into_iter().filter(|&dtype| form(dtype) != Form::F32)
+}
+
+/// Where the f16 numbers of a block are.
+fn scales(dtype: Dtype) -> &'static [usize] {
+    match dtype {
+        Dtype::Q4_1 | Dtype::Q5_1 | Dtype::Q4_K | Dtype::Q5_K => &[0, 2],
+        Dtype::Q2_K => &[80, 82],
+        Dtype::Q3_K => &[108],
+        Dtype::Q6_K => &[208],
+        _ => &[0],
+    }
+}
+
+/// Where the sub-scales and sub-minima of a block are.
+fn sub_scales(dtype: Dtype) -> std::ops::Range<usize> {
+    match dtype {
+        Dtype::Q2_K => 0..16,
+        Dtype::Q3_K => 96..108,
+        Dtype::Q4_K | Dtype::Q5_K => 4..16,
+        Dtype::Q6_K => 192..208,
+        Dtype::IQ4_XS => 2..8,
+        _ => 0..0,
+    }
+}
+
+/// Rows of weights in an allocation that ends with them.
+fn weights(dtype: Dtype, rows: usize, cols: usize, fill: Fill, random: &mut Random) -> Box<[u8]> {
+    // Zeros, subnormal numbers, the smallest normal, one, the largest.
+    const EDGES: [u16; 10] = [0, 0x8000, 1, 0x8001, 0x03ff, 0x0400, 0x3c00, 0xbc00, 0x7bff, 0xfbff];
+    let len = rows * dtype.row_bytes(cols).unwrap();
+    let mut bytes = match fill {
+        Fill::Random => random.bytes(len),
+        Fill::Extreme(byte, ..) => vec![byte; len],
+    };
+    for block in bytes.chunks_mut(dtype.block_bytes()) {
+        if let Fill::Extreme(_, sub, _) = fill {
+            block[sub_scales(dtype)].fill(sub);
+        }
+        for &at in scales(dtype) {
+            let ordinary = 0x2000 | random.next() as u16 & 0x87ff;
+            let edge = random.pick(&EDGES);
+            let scale = if random.next().is_multiple_of(4) { edge } else { ordinary };
+            block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
+        }
+    }
+    bytes.into_boxed_slice()
+}
+
+/// Rows of activations, and the words from one to the next.
+fn activations(form: Form, rows: usize, cols: usize, fill: Fill, random: &mut Random) -> (Box<[u32]>, usize) {
+    let len = row_words(form, cols).unwrap();
+    let stride = len + 3;
+    let mut words = vec![0; (rows - 1) * stride + len].into_boxed_slice();
+    for row in words.chunks_mut(stride) {
+        let x: Vec<f32> = (0..cols)
+            .map(|i| match fill {
+                Fill::Random => (random.next() >> 40) as f32 * 1e-6 - 8.0,
+                Fill::Extreme(.., code) if i % 256 == 0 || code.unsigned_abs() == 127 => f32::from(code) / 127.0,
+                Fill::Extreme(..) => {
+                    if random.next().is_multiple_of(2) {
+                        1.0
+                    } else {
+                        -1.0
+                    }
+                }
+            })
+            .collect();
+        Level::SCALAR.quantize_row(form, &x, &mut row[..len]).unwrap();
+    }
+    (words, stride)
+}
+
+/// The outputs of a level, as bits.
+fn products(level: Level, weights: TensorView<'_>, inputs: &Inputs<'_>) -> Vec<Vec<u32>> {
+    let mut out = vec![f32::NAN; inputs.rows() * OUTPUTS].into_boxed_slice();
+    let need = level.products_scratch(weights.dtype(), weights.cols()).unwrap();
+    let mut scratch = vec![f32::NAN; need].into_boxed_slice();
+    level.products(weights, inputs, &mut out, &mut scratch).unwrap();
+    out.chunks(OUTPUTS).map(|out| out[..weights.rows()].iter().map(|y| y.to_bits()).collect()).collect()
+}
+
+fn check(dtype: Dtype, rows: usize, inputs: usize, cols: usize, fill: Fill, random: &mut Random) {
+    let bytes = weights(dtype, rows, cols, fill, random);
+    let weights = TensorView::new(dtype, rows, cols, &bytes).unwrap();
+    let (words, stride) = activations(form(dtype), inputs, cols, fill, random);
+    let inputs = Inputs::new(form(dtype), inputs, cols, &words, stride).unwrap();
+    let want = products(Level::SCALAR, weights, &inputs);
+    for level in Level::available().skip(1) {
+        let got = products(level, weights, &inputs);
+        assert!(got == want, "{level} {dtype} {rows} x {cols}, {} inputs, {fill:?}", inputs.rows());
+    }
+}
+
+#[test]
+fn every_number_of_rows_of_weights() {
+    let mut random = Random(1);
+    for dtype in quantized() {
+        for rows in 1..=OUTPUTS {
+            for inputs in [1, 3] {
+                check(dtype, rows, inputs, dtype.block_len() * 2, Fill::Random, &mut random);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_number_of_inputs_and_blocks() {
+    let mut random = Random(2);
+    for dtype in quantized() {
+        for (i, inputs) in [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64].into_iter().enumerate() {
+            for blocks in [1, 2, 3, 5, 9] {
+                let rows = [5, 16, 23, 32][(i + blocks) % 4];
+                check(dtype, rows, inputs, dtype.block_len() * blocks, Fill::Random, &mut random);
+            }
+        }
+    }
+}
+
+#[test]
+fn wide_rows() {
+    let mut random = Random(3);
+    for dtype in quantized() {
+        for (rows, inputs, cols) in [(32, 1, 2048), (17, 6, 2048), (3, 2, 4096), (9, 1, 2048 + 256), (9, 5, 1024 + 256)]
+        {
+            check(dtype, rows, inputs, cols, Fill::Random, &mut random);
+        }
+    }
+}
+
+#[test]
+fn extreme_codes() {
+    let mut random = Random(4);
+    for dtype in quantized() {
+        let subs: &[u8] = if sub_scales(dtype).is_empty() { &[0] } else { &[0x00, 0x7f, 0x80, 0xff] };
+        for byte in [0x00, 0x7f, 0x80, 0x81, 0xff, 0x0f, 0xf0, 0x88] {
+            for (&sub, code) in subs.iter().flat_map(|sub| [127, -127, 1].map(|code| (sub, code))) {
+                for inputs in [1, 5] {
+                    check(dtype, 9, inputs, 512, Fill::Extreme(byte, sub, code), &mut random);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_that_are_not_finite_do_no_harm() {
+    let mut random = Random(5);
+    for dtype in quantized() {
+        let bytes = random.bytes(dtype.row_bytes(512).unwrap() * 8);
+        let weights = TensorView::new(dtype, 8, 512, &bytes).unwrap();
+        for inputs in [1, 3] {
+            let (words, stride) = activations(form(dtype), inputs, 512, Fill::Random, &mut random);
+            let inputs = Inputs::new(form(dtype), inputs, 512, &words, stride).unwrap();
+            for level in Level::available() {
+                products(level, weights, &inputs);
+            }
+        }
+    }
+}
+
+#[test]
+fn sizes_are_checked() {
+    let bytes = [0; 34 * 33];
+    let words = [0; 20];
+    let inputs = Inputs::new(Form::Q8x32, 2, 32, &words[..], 10).unwrap();
+    for level in Level::available() {
+        let need = level.products_scratch(Dtype::Q8_0, 32).unwrap();
+        let call = |rows: usize, cols: usize, dtype: Dtype, out: usize, scratch: usize| {
+            let bytes = &bytes[..rows * dtype.row_bytes(cols).unwrap()];
+            let weights = TensorView::new(dtype, rows, cols, bytes).unwrap();
+            level.products(weights, &inputs, &mut vec![0.0; out], &mut vec![0.0; scratch])
+        };
+        assert_eq!(call(4, 32, Dtype::Q8_0, 64, need), Some(()));
+        assert_eq!(call(0, 32, Dtype::Q8_0, 64, need), Some(()));
+        assert_eq!(call(33, 32, Dtype::Q8_0, 64, need), None);
+        assert_eq!(call(4, 64, Dtype::Q8_0, 64, need), None);
+        assert_eq!(call(4, 32, Dtype::Q8_0, 63, need), None);
+        assert_eq!(call(1, 256, Dtype::Q4_K, 64, need), None);
+        if let Some(less) = need.checked_sub(1) {
+            assert_eq!(call(4, 32, Dtype::Q8_0, 64, less), None);
+        }
+    }
+}
