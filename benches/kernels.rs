@@ -6,8 +6,8 @@
 //! cargo bench --bench kernels -- attend --sort name
 //! ```
 //!
-//! The column "fastest" is the one to look at on a busy machine. Rates: bytes of weights for one row of activations,
-//! multiply-adds ("items") for 64; bytes of keys and values in attention; bytes of the row elsewhere.
+//! The column "fastest" is the one to look at on a busy machine. Rates: for one row, bytes of weights, or of keys and
+//! values in attention; for several rows, multiply-adds ("items"); elsewhere bytes of the row.
 
 #[path = "../examples/common/blocks.rs"]
 #[allow(dead_code)] // A part of what the examples share.
@@ -22,7 +22,10 @@ use blocks::Filler;
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use gleed::KvType;
-use gleed::kernels::{Elements, Inputs, KvSource, KvTile, Level, OUTPUTS, Queries, TILE_TOKENS, attend_scratch};
+use gleed::kernels::{
+    Elements, Inputs, KvSource, KvTile, Level, OUTPUTS, Queries, TILE_TOKENS, attend_rows, attend_scratch,
+};
+use gleed::mem::Matrix;
 use gleed::quant::{Form, form, row_words};
 use gleed::tensor::{Dtype, TensorView};
 use half::f16;
@@ -100,22 +103,31 @@ struct Attention {
     group: usize,
     head_dim: usize,
     tokens: usize,
+    rows: usize,
 }
 
 impl fmt::Display for Attention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} heads of {}, {} tokens", self.kv_type, self.group, self.head_dim, self.tokens)
+        let Self { kv_type, group, head_dim, tokens, rows } = self;
+        write!(f, "{kv_type} {group} heads of {head_dim}, {tokens} tokens x {rows}")
     }
 }
 
-/// Llama 3.2 1B, SmolLM2 135M, Qwen3 0.6B.
+/// Llama 3.2 1B, SmolLM2 135M, Qwen3 0.6B; one row as in decode, and as many as go together in prefill.
 fn all_attentions() -> Vec<Case<Attention>> {
     let shapes = [(4, 64), (3, 64), (2, 128)];
-    at_all_levels(KvType::ALL.into_iter().flat_map(move |kv_type| {
-        shapes
-            .into_iter()
-            .flat_map(move |(group, head_dim)| [256, 4096].map(|tokens| Attention { kv_type, group, head_dim, tokens }))
-    }))
+    let cases = KvType::ALL.into_iter().flat_map(|kv_type| {
+        shapes.into_iter().flat_map(move |(group, head_dim)| {
+            [(256, 1), (4096, 1), (4096, attend_rows(group))].map(|(tokens, rows)| Attention {
+                kv_type,
+                group,
+                head_dim,
+                tokens,
+                rows,
+            })
+        })
+    });
+    at_all_levels(cases)
 }
 
 /// The blocks of one KV head, one after the other: K, V.
@@ -158,19 +170,26 @@ impl KvSource for Sequence {
     }
 }
 
-/// One row's query heads of one KV head, at the last position.
+/// The query heads of one KV head in the last rows.
 #[divan::bench(args = all_attentions(), max_time = 0.3)]
 fn attend(bencher: Bencher<'_, '_>, case: Case<Attention>) {
-    let Case { what: Attention { kv_type, group, head_dim, tokens }, level } = case;
+    let Case { what: Attention { kv_type, group, head_dim, tokens, rows }, level } = case;
     let mut random = Random::new(2);
     let sequence = Sequence::new(kv_type, head_dim, tokens, &mut random);
-    let q = floats(group * head_dim, &mut random);
-    let queries = Queries { q: &q, head_dim, head: 0, position: tokens - 1, scale: 1.0 / (head_dim as f32).sqrt() };
+    let width = group * head_dim;
+    let q = floats(rows * width, &mut random);
+    let scale = 1.0 / (head_dim as f32).sqrt();
+    let queries =
+        Queries { q: &q, stride: width, row: 0, rows, group, head_dim, head: 0, position: tokens - rows, scale };
     let mut out = vec![0.0; q.len()];
+    let tiles = Matrix::new(&mut out, rows, width).unwrap().tiles(rows, width, 0..1).unwrap();
+    let mut tile = tiles.next().unwrap();
     let mut scratch = vec![0.0; attend_scratch(group, head_dim, tokens).unwrap()];
-    bencher
-        .counter(BytesCount::new(sequence.bytes()))
-        .bench_local(|| level.attend(queries, &sequence, &mut out, &mut scratch).unwrap());
+    let bencher = match rows {
+        1 => bencher.counter(BytesCount::new(sequence.bytes())),
+        _ => bencher.counter(ItemsCount::new(rows * width * 2 * tokens)),
+    };
+    bencher.bench_local(|| level.attend(&queries, &sequence, &mut tile, &mut scratch).unwrap());
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -95,13 +95,16 @@ fn peers(args: &Args) -> Result<()> {
         for &threads in &args.threads {
             sweep::speed(args, model, threads, &mut rows)?;
             sweep::start_and_memory(args, model, threads, &mut rows)?;
+            // All so far, so that what is interrupted is not lost.
+            save(args, &rows)?;
         }
     }
-    report::table(args, &rows)?;
-    if let Some(folder) = &args.out {
-        std::fs::create_dir_all(folder)?;
-        std::fs::write(folder.join("results.json"), serde_json::to_vec_pretty(&report::json(args, &rows))?)?;
-        plot::all(folder, &rows)?;
-    }
-    Ok(())
+    Ok(report::table(args, &rows)?)
+}
+
+fn save(args: &Args, rows: &[report::Row]) -> Result<()> {
+    let Some(folder) = &args.out else { return Ok(()) };
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(folder.join("results.json"), serde_json::to_vec_pretty(&report::json(args, rows))?)?;
+    plot::all(folder, rows)
 }
