@@ -11,6 +11,12 @@ pub struct Level(pub(super) Isa);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Isa {
     Scalar,
+    /// What every AArch64 processor with floating-point registers has.
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    Neon,
+    /// NEON with the dot product of bytes.
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    Dotprod,
     /// AVX2, F16C.
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -25,6 +31,10 @@ pub(super) enum Isa {
 /// All levels of this build, the slowest first.
 const ISAS: &[(Isa, &str)] = &[
     (Isa::Scalar, "scalar"),
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    (Isa::Neon, "neon"),
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    (Isa::Dotprod, "dotprod"),
     #[cfg(target_arch = "x86_64")]
     (Isa::Avx2, "avx2"),
     #[cfg(target_arch = "x86_64")]
@@ -65,6 +75,10 @@ impl Isa {
     fn is_available(self) -> bool {
         match self {
             Self::Scalar => true,
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Self::Neon => super::aarch64::has_neon(),
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Self::Dotprod => super::aarch64::has_dotprod(),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => super::x86_64::has_avx2(),
             #[cfg(target_arch = "x86_64")]
