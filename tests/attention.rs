@@ -1,8 +1,9 @@
 //! Attention of every level against `docs/arithmetic.md` section 7, written down plainly, bit for bit.
 
-mod common;
+#[path = "common/random.rs"]
+mod random;
 
-use common::random::Rng;
+use random::Rng;
 use gleed::kernels::{CHUNK, Elements, KvSource, KvTile, Level, Queries, TILE_TOKENS, attend_rows, attend_scratch};
 use gleed::mem::Matrix;
 use gleed::num::{exp, tree16};

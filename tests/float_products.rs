@@ -1,8 +1,9 @@
 //! Products of F32, F16 and BF16 weights, and what is made of them: every level against scalar, bit for bit.
 
-mod common;
+#[path = "common/random.rs"]
+mod random;
 
-use common::random::Rng;
+use random::Rng;
 use gleed::kernels::{Combine, Inputs, Level, OUTPUTS};
 use gleed::quant::{Form, row_words};
 use gleed::tensor::{Dtype, TensorView};

@@ -12,6 +12,8 @@ mod generic;
 mod level;
 mod scalar;
 mod shims;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm32;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -37,6 +39,8 @@ macro_rules! dispatch {
             #[allow(unused_unsafe)]
             // SAFETY: a value of this level exists only where detection found its instructions.
             Isa::Dotprod => unsafe { aarch64::dotprod::$kernel($($argument),*) },
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Isa::Simd128 => wasm32::simd128::$kernel($($argument),*),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a value of this level exists only where detection found its instructions.
             Isa::Avx2 => unsafe { x86_64::avx2::$kernel($($argument),*) },
@@ -78,6 +82,8 @@ impl Level {
     pub fn products_scratch(self, #[cfg_attr(not(target_arch = "x86_64"), expect(unused))] dtype: Dtype) -> usize {
         match self.0 {
             Isa::Scalar => 0,
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Isa::Simd128 => 0,
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Isa::Neon | Isa::Dotprod => 0,
             #[cfg(target_arch = "x86_64")]

@@ -22,13 +22,19 @@ mod q6_k;
 mod q8_0;
 
 pub use activation::{ActivationRow, Form, QuantizeError, QuantizedRow, quantize_row, row_words};
-#[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), target_feature = "simd128"))]
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
 pub(crate) use block::{Layout32, Layout256};
 
 use crate::tensor::Dtype;
 
 /// The formats' bytes, for kernels that unpack them.
-#[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), target_feature = "simd128"))]
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
 pub(crate) mod layouts {
     pub(crate) use super::iq4_nl::Block as Iq4Nl;
     pub(crate) use super::iq4_xs::Block as Iq4Xs;

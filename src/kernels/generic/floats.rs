@@ -63,7 +63,10 @@ pub(in crate::kernels) struct FloatTiles<'a, 'o> {
 
 /// [`Level::products`](crate::kernels::Level::products) with registers of 128 bits: 2 rows of weights times 2 rows
 /// of inputs in 16 of them.
-#[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), target_feature = "simd128"))]
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
 #[inline(always)]
 pub(in crate::kernels) fn float_products<V: Lanes>(
     weights: TensorView<'_>,

@@ -3,10 +3,17 @@
 
 mod attend;
 // The plain form of this and of `floats` is `products`; instruction sets have registers for tiles.
-#[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), target_feature = "simd128"))]
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
 mod blocks;
 mod combine;
-#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon"), target_feature = "simd128"))]
+#[cfg(any(
+    target_arch = "x86_64",
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
 mod floats;
 mod lanes;
 mod norm;
@@ -14,13 +21,19 @@ mod products;
 
 pub(super) use attend::attend;
 pub use attend::{CHUNK, Elements, KvSource, KvTile, Queries, TILE_TOKENS, attend_rows, attend_scratch};
-#[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), target_feature = "simd128"))]
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
 pub(super) use blocks::{Family, Of32, Of256, Quad, block_products, level_products};
 pub use combine::Combine;
 pub(super) use combine::combine;
 #[cfg(target_arch = "x86_64")]
 pub(super) use floats::FloatTiles;
-#[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), target_feature = "simd128"))]
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
 pub(super) use floats::float_products;
 pub(super) use lanes::LANES;
 #[cfg(any(
