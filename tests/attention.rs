@@ -3,11 +3,11 @@
 #[path = "common/random.rs"]
 mod random;
 
-use random::Rng;
 use gleed::kernels::{CHUNK, Elements, KvSource, KvTile, Level, Queries, TILE_TOKENS, attend_rows, attend_scratch};
 use gleed::mem::Matrix;
 use gleed::num::{exp, tree16};
 use half::f16;
+use random::Rng;
 
 /// Keys and values `[positions][head_dim]` and the tiles that hold them.
 struct Cache {

@@ -3,11 +3,11 @@
 #[path = "common/random.rs"]
 mod random;
 
-use random::Rng;
 use gleed::kernels::{Combine, Inputs, Level, OUTPUTS};
 use gleed::quant::{Form, row_words};
 use gleed::tensor::{Dtype, TensorView};
 use half::{bf16, f16};
+use random::Rng;
 
 /// Numbers of very different sizes, zeros and subnormals among them, none so large that a sum overflows.
 fn number(rng: &mut Rng) -> f32 {
