@@ -1,12 +1,13 @@
 //! Attention of every level against `docs/arithmetic.md` section 7, written down plainly, bit for bit.
 
-mod common;
+#[path = "common/random.rs"]
+mod random;
 
-use common::random::Rng;
 use gleed::kernels::{CHUNK, Elements, KvSource, KvTile, Level, Queries, TILE_TOKENS, attend_rows, attend_scratch};
 use gleed::mem::Matrix;
 use gleed::num::{exp, tree16};
 use half::f16;
+use random::Rng;
 
 /// Keys and values `[positions][head_dim]` and the tiles that hold them.
 struct Cache {

@@ -1,12 +1,13 @@
 //! Products of F32, F16 and BF16 weights, and what is made of them: every level against scalar, bit for bit.
 
-mod common;
+#[path = "common/random.rs"]
+mod random;
 
-use common::random::Rng;
 use gleed::kernels::{Combine, Inputs, Level, OUTPUTS};
 use gleed::quant::{Form, row_words};
 use gleed::tensor::{Dtype, TensorView};
 use half::{bf16, f16};
+use random::Rng;
 
 /// Numbers of very different sizes, zeros and subnormals among them, none so large that a sum overflows.
 fn number(rng: &mut Rng) -> f32 {

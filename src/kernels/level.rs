@@ -4,13 +4,22 @@ use core::fmt;
 
 /// The instruction set that the kernels use: made once, by [`Level::detect`] or by name, and passed down.
 ///
-/// A value is a proof that the machine has the instructions: there is no other way to get one.
+/// A value is a proof that the machine has the instructions: there is no other safe way to get one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Level(pub(super) Isa);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Isa {
     Scalar,
+    /// SIMD of 128 bits of WebAssembly.
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    Simd128,
+    /// What every AArch64 processor with floating-point registers has.
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    Neon,
+    /// NEON with the dot product of bytes.
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    Dotprod,
     /// AVX2, F16C.
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -25,6 +34,12 @@ pub(super) enum Isa {
 /// All levels of this build, the slowest first.
 const ISAS: &[(Isa, &str)] = &[
     (Isa::Scalar, "scalar"),
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    (Isa::Simd128, "simd128"),
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    (Isa::Neon, "neon"),
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    (Isa::Dotprod, "dotprod"),
     #[cfg(target_arch = "x86_64")]
     (Isa::Avx2, "avx2"),
     #[cfg(target_arch = "x86_64")]
@@ -55,6 +70,18 @@ impl Level {
         Self::available().find(|level| level.name() == name).ok_or(UnknownLevel)
     }
 
+    /// The level with this name, without asking the machine: for programs that know it better, on AArch64
+    /// without std for example, where "dotprod" is found only if the program is compiled for it.
+    ///
+    /// # Errors
+    /// [`UnknownLevel`] where this build has no such level.
+    ///
+    /// # Safety
+    /// The machine has the instructions of the level, and the operating system saves their registers.
+    pub unsafe fn assume(name: &str) -> Result<Self, UnknownLevel> {
+        ISAS.iter().find(|(_, known)| *known == name).map(|&(isa, _)| Self(isa)).ok_or(UnknownLevel)
+    }
+
     /// Its name: "scalar" for example.
     pub fn name(self) -> &'static str {
         ISAS.iter().find(|(isa, _)| *isa == self.0).map_or("", |&(_, name)| name)
@@ -65,6 +92,13 @@ impl Isa {
     fn is_available(self) -> bool {
         match self {
             Self::Scalar => true,
+            // A module with an instruction that the host does not know is not loaded at all.
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Self::Simd128 => true,
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Self::Neon => super::aarch64::has_neon(),
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Self::Dotprod => super::aarch64::has_dotprod(),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => super::x86_64::has_avx2(),
             #[cfg(target_arch = "x86_64")]
@@ -112,7 +146,11 @@ mod tests {
     fn names_and_levels_are_one_to_one() {
         for level in Level::available() {
             assert_eq!(Level::from_name(level.name()), Ok(level));
+            // SAFETY: it is available.
+            assert_eq!(unsafe { Level::assume(level.name()) }, Ok(level));
         }
+        // SAFETY: there is no such level.
+        assert_eq!(unsafe { Level::assume("Scalar") }, Err(UnknownLevel));
         assert_eq!(Level::available().next(), Some(Level::SCALAR));
         assert_eq!(Level::available().last(), Some(Level::detect()));
         let message = Level::from_name("Scalar").unwrap_err().to_string();

@@ -5,11 +5,15 @@
 //! specification; an instruction set compiles them anew (`shims`) and replaces those that it does better.
 #![allow(unsafe_code)]
 
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+mod aarch64;
 pub mod fpenv;
 mod generic;
 mod level;
 mod scalar;
 mod shims;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm32;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -28,6 +32,15 @@ macro_rules! dispatch {
     ($level:expr, $kernel:ident($($argument:expr),*)) => {
         match $level.0 {
             Isa::Scalar => scalar::$kernel($($argument),*),
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Isa::Neon => aarch64::neon::$kernel($($argument),*),
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            // Some of its kernels are those of NEON.
+            #[allow(unused_unsafe)]
+            // SAFETY: a value of this level exists only where detection found its instructions.
+            Isa::Dotprod => unsafe { aarch64::dotprod::$kernel($($argument),*) },
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Isa::Simd128 => wasm32::simd128::$kernel($($argument),*),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a value of this level exists only where detection found its instructions.
             Isa::Avx2 => unsafe { x86_64::avx2::$kernel($($argument),*) },
@@ -69,6 +82,10 @@ impl Level {
     pub fn products_scratch(self, #[cfg_attr(not(target_arch = "x86_64"), expect(unused))] dtype: Dtype) -> usize {
         match self.0 {
             Isa::Scalar => 0,
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Isa::Simd128 => 0,
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Isa::Neon | Isa::Dotprod => 0,
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 | Isa::AvxVnni => x86_64::avx2::products_scratch(dtype),
             #[cfg(target_arch = "x86_64")]

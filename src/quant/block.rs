@@ -8,34 +8,34 @@ use super::activation::{ActivationRow, QuantizedRow};
 use crate::num::f16_to_f32;
 
 /// The bytes of a block of 32 elements; alignment 1.
-pub(super) trait Layout32: AnyBitPattern {
+pub(crate) trait Layout32: AnyBitPattern {
     fn unpack(&self) -> Block32;
 }
 
 /// The bytes of a super-block of 256 elements in `SUBS` sub-blocks; alignment 1.
-pub(super) trait Layout256<const SUBS: usize>: AnyBitPattern {
+pub(crate) trait Layout256<const SUBS: usize>: AnyBitPattern {
     fn unpack(&self) -> SuperBlock<SUBS>;
 }
 
 /// 32 elements, each `scale * code`, or `scale * code + min`.
-pub(super) struct Block32 {
-    pub(super) scale: f32,
-    pub(super) min: Option<f32>,
-    pub(super) codes: [i8; 32],
+pub(crate) struct Block32 {
+    pub(crate) scale: f32,
+    pub(crate) min: Option<f32>,
+    pub(crate) codes: [i8; 32],
 }
 
 /// 256 elements in sub-blocks, each `(scale * sub-scale) * code`, less `min * sub-min` where there are mins.
-pub(super) struct SuperBlock<const SUBS: usize> {
-    pub(super) scale: f32,
-    pub(super) sub_scales: [i8; SUBS],
-    pub(super) mins: Option<Mins<SUBS>>,
-    pub(super) codes: [i8; 256],
+pub(crate) struct SuperBlock<const SUBS: usize> {
+    pub(crate) scale: f32,
+    pub(crate) sub_scales: [i8; SUBS],
+    pub(crate) mins: Option<Mins<SUBS>>,
+    pub(crate) codes: [i8; 256],
 }
 
 /// What is subtracted from the elements of a super-block: `min * sub-min`.
-pub(super) struct Mins<const SUBS: usize> {
-    pub(super) min: f32,
-    pub(super) sub_mins: [u8; SUBS],
+pub(crate) struct Mins<const SUBS: usize> {
+    pub(crate) min: f32,
+    pub(crate) sub_mins: [u8; SUBS],
 }
 
 /// One block of quantized activations with the sums of its codes by 16.

@@ -16,7 +16,7 @@ use super::iq4_nl::value;
 
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
-pub(super) struct Block {
+pub(crate) struct Block {
     scale: [u8; 2],
     high: [u8; 2],
     low: [u8; 4],

@@ -22,8 +22,33 @@ mod q6_k;
 mod q8_0;
 
 pub use activation::{ActivationRow, Form, QuantizeError, QuantizedRow, quantize_row, row_words};
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
+pub(crate) use block::{Layout32, Layout256};
 
 use crate::tensor::Dtype;
+
+/// The formats' bytes, for kernels that unpack them.
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
+pub(crate) mod layouts {
+    pub(crate) use super::iq4_nl::Block as Iq4Nl;
+    pub(crate) use super::iq4_xs::Block as Iq4Xs;
+    pub(crate) use super::q2_k::Block as Q2K;
+    pub(crate) use super::q3_k::Block as Q3K;
+    pub(crate) use super::q4_0::Block as Q4_0;
+    pub(crate) use super::q4_1::Block as Q4_1;
+    pub(crate) use super::q4_k::Block as Q4K;
+    pub(crate) use super::q5_0::Block as Q5_0;
+    pub(crate) use super::q5_1::Block as Q5_1;
+    pub(crate) use super::q5_k::Block as Q5K;
+    pub(crate) use super::q6_k::Block as Q6K;
+    pub(crate) use super::q8_0::Block as Q8_0;
+}
 
 /// Which form of the activations weights of this type are multiplied with.
 pub fn form(dtype: Dtype) -> Form {

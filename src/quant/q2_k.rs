@@ -15,7 +15,7 @@ use super::block::{Layout256, Mins, SuperBlock, f16};
 
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
-pub(super) struct Block {
+pub(crate) struct Block {
     subs: [u8; 16],
     codes: [[u8; 32]; 2],
     scale: [u8; 2],

@@ -15,7 +15,7 @@ use super::block::{Layout256, SuperBlock, combine, f16};
 
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
-pub(super) struct Block {
+pub(crate) struct Block {
     high: [u8; 32],
     low: [[u8; 32]; 2],
     subs: [u8; 12],

@@ -13,7 +13,7 @@ use super::block::{Block32, Layout32, f16, nibbles};
 
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
-pub(super) struct Block {
+pub(crate) struct Block {
     scale: [u8; 2],
     codes: [u8; 16],
 }

@@ -15,7 +15,7 @@ use super::block::{Layout256, Mins, SuperBlock, f16};
 
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
-pub(super) struct Block {
+pub(crate) struct Block {
     scale: [u8; 2],
     min: [u8; 2],
     subs: [u8; 12],

@@ -16,7 +16,7 @@ use super::q5_0::five_bits;
 
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
-pub(super) struct Block {
+pub(crate) struct Block {
     scale: [u8; 2],
     min: [u8; 2],
     high: [u8; 4],

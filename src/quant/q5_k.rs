@@ -17,7 +17,7 @@ use super::q4_k::sub_scales_and_mins;
 
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
-pub(super) struct Block {
+pub(crate) struct Block {
     scale: [u8; 2],
     min: [u8; 2],
     subs: [u8; 12],

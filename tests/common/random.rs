@@ -1,4 +1,6 @@
 //! Numbers that look random and are the same everywhere.
+// Every test uses a part of it.
+#![allow(dead_code)]
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Clone)]

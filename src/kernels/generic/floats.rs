@@ -61,6 +61,28 @@ pub(in crate::kernels) struct FloatTiles<'a, 'o> {
     out: &'o mut [f32],
 }
 
+/// [`Level::products`](crate::kernels::Level::products) with registers of 128 bits: 2 rows of weights times 2 rows
+/// of inputs in 16 of them.
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
+#[inline(always)]
+pub(in crate::kernels) fn float_products<V: Lanes>(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+) -> Option<()> {
+    let mut tiles = FloatTiles::new(weights, inputs, out)?;
+    for first in (0..inputs.rows()).step_by(2) {
+        match inputs.rows() - first {
+            1 => tiles.multiply::<V, 4, 1>(first)?,
+            _ => tiles.multiply::<V, 2, 2>(first)?,
+        }
+    }
+    Some(())
+}
+
 impl<'a, 'o> FloatTiles<'a, 'o> {
     /// `None` on a mismatch of sizes.
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! 16 f32 lanes: one register of AVX-512, two of AVX2, an array elsewhere.
+//! 16 f32 lanes: one register of AVX-512, two of AVX2, four of 128 bits, or an array.
 //!
 //! The arithmetic is defined in 16 lanes (tiles of 16 positions, sums by index mod 16), so kernels of floats
 //! are written once over this trait. Every operation is the IEEE operation on each lane, rounded by itself.
@@ -32,7 +32,11 @@ pub(in crate::kernels) trait Lanes: Copy {
     ///
     /// # Safety
     /// As [`Lanes::load`].
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(
+        target_arch = "x86_64",
+        all(target_arch = "aarch64", target_feature = "neon"),
+        target_feature = "simd128"
+    ))]
     unsafe fn load_bf16(from: *const u16) -> Self;
 
     /// # Safety
@@ -81,7 +85,11 @@ impl Lanes for [f32; LANES] {
         unsafe { from.cast::<[f16; LANES]>().read_unaligned() }.map(f16_to_f32)
     }
 
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(
+        target_arch = "x86_64",
+        all(target_arch = "aarch64", target_feature = "neon"),
+        target_feature = "simd128"
+    ))]
     #[inline(always)]
     unsafe fn load_bf16(from: *const u16) -> Self {
         // SAFETY: the caller's promise.

@@ -2,9 +2,18 @@
 //! registers. Nothing here contracts or reorders, so the bits are the same.
 
 mod attend;
+// The plain form of this and of `floats` is `products`; instruction sets have registers for tiles.
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
+mod blocks;
 mod combine;
-// The plain form of these is `products`; instruction sets have registers for tiles.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(
+    target_arch = "x86_64",
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
 mod floats;
 mod lanes;
 mod norm;
@@ -12,12 +21,26 @@ mod products;
 
 pub(super) use attend::attend;
 pub use attend::{CHUNK, Elements, KvSource, KvTile, Queries, TILE_TOKENS, attend_rows, attend_scratch};
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
+pub(super) use blocks::{Family, Of32, Of256, Quad, block_products, level_products};
 pub use combine::Combine;
 pub(super) use combine::combine;
 #[cfg(target_arch = "x86_64")]
 pub(super) use floats::FloatTiles;
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
+pub(super) use floats::float_products;
 pub(super) use lanes::LANES;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(
+    target_arch = "x86_64",
+    all(target_arch = "aarch64", target_feature = "neon"),
+    target_feature = "simd128"
+))]
 pub(super) use lanes::Lanes;
 pub(super) use norm::{rms_norm, rms_norm_in_place};
 pub(super) use products::products;

@@ -1,0 +1,162 @@
+//! 16 lanes in four registers.
+
+use core::arch::aarch64::*;
+use core::arch::asm;
+
+use half::f16;
+
+use crate::kernels::generic::{LANES, Lanes};
+
+/// This is compiled only where every function may use NEON, so every intrinsic below is one that the machine has.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Neon([float32x4_t; 4]);
+
+impl Neon {
+    #[inline(always)]
+    fn zip(self, other: Self, f: impl Fn(float32x4_t, float32x4_t) -> float32x4_t) -> Self {
+        let ([a, b, c, d], [e, f_, g, h]) = (self.0, other.0);
+        Self([f(a, e), f(b, f_), f(c, g), f(d, h)])
+    }
+}
+
+impl Lanes for Neon {
+    const QUERIES: usize = 4;
+
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        // SAFETY: see `Neon`.
+        Self([unsafe { vdupq_n_f32(x) }; 4])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: see `Neon`; the caller promises the 16 elements.
+        unsafe { Self([vld1q_f32(from), vld1q_f32(from.add(4)), vld1q_f32(from.add(8)), vld1q_f32(from.add(12))]) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(from: *const f16) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let (low, high) = (vld1q_u16(from.cast()), vld1q_u16(from.add(8).cast()));
+            let halves = [vget_low_u16(low), vget_high_u16(low), vget_low_u16(high), vget_high_u16(high)];
+            Self(halves.map(value))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const u16) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let (low, high) = (vld1q_u16(from), vld1q_u16(from.add(8)));
+            let halves = [vget_low_u16(low), vget_high_u16(low), vget_low_u16(high), vget_high_u16(high)];
+            Self(halves.map(|bits| vreinterpretq_f32_u32(vshll_n_u16::<16>(bits))))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        let [a, b, c, d] = self.0;
+        // SAFETY: see `Neon`; the caller promises room for 16 elements.
+        unsafe {
+            vst1q_f32(to, a);
+            vst1q_f32(to.add(4), b);
+            vst1q_f32(to.add(8), c);
+            vst1q_f32(to.add(12), d);
+        }
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: see `Neon`.
+        self.zip(other, |a, b| unsafe { vaddq_f32(a, b) })
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: see `Neon`.
+        self.zip(other, |a, b| unsafe { vsubq_f32(a, b) })
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        // SAFETY: see `Neon`.
+        self.zip(other, |a, b| unsafe { vmulq_f32(a, b) })
+    }
+
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        // Not the instruction, which gives NaN where one of them is.
+        // SAFETY: see `Neon`.
+        self.zip(other, |a, b| unsafe { vbslq_f32(vcgtq_f32(a, b), a, b) })
+    }
+
+    #[inline(always)]
+    fn first(self, count: usize, others: Self) -> Self {
+        const INDICES: [[u32; 4]; 4] = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]];
+        let ([a, b, c, d], [e, f, g, h], [i, j, k, l]) = (self.0, others.0, INDICES);
+        // SAFETY: see `Neon`; the arrays have four elements.
+        unsafe {
+            let count = vdupq_n_u32(count.min(LANES) as u32);
+            let choose = |a, b, i: [u32; 4]| vbslq_f32(vcltq_u32(vld1q_u32(i.as_ptr()), count), a, b);
+            Self([choose(a, e, i), choose(b, f, j), choose(c, g, k), choose(d, h, l)])
+        }
+    }
+
+    #[inline(always)]
+    fn exp(self) -> Self {
+        // SAFETY: see `Neon`.
+        Self(self.0.map(|x| unsafe { exp(x) }))
+    }
+
+    #[inline(always)]
+    fn tree(self) -> f32 {
+        let [a, b, c, d] = self.0;
+        // SAFETY: see `Neon`.
+        unsafe {
+            let four = vaddq_f32(vaddq_f32(a, c), vaddq_f32(b, d));
+            let two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
+            vget_lane_f32::<0>(two) + vget_lane_f32::<1>(two)
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(address: *const T) {
+        // SAFETY: a prefetch may have any address, and changes nothing.
+        unsafe { asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) };
+    }
+}
+
+/// The values of four halves. By its instruction, whose intrinsic the oldest Rust does not have.
+#[inline(always)]
+fn value(bits: uint16x4_t) -> float32x4_t {
+    let values;
+    // SAFETY: NEON has the instruction, see `Neon`; it only computes.
+    unsafe {
+        asm!("fcvtl {:v}.4s, {:v}.4h", lateout(vreg) values, in(vreg) bits, options(pure, nomem, nostack, preserves_flags));
+    }
+    values
+}
+
+/// [`crate::num::exp`], operation by operation.
+#[inline]
+#[target_feature(enable = "neon")]
+fn exp(x: float32x4_t) -> float32x4_t {
+    let constant = |x| vdupq_n_f32(x);
+    let magic = constant(12_582_912.0);
+    let shifted = vaddq_f32(vmulq_f32(x, constant(core::f32::consts::LOG2_E)), magic);
+    let n = vsubq_f32(shifted, magic);
+    let r = vsubq_f32(x, vmulq_f32(n, constant(0.693_359_4)));
+    let r = vsubq_f32(r, vmulq_f32(n, constant(-2.121_944_4e-4)));
+    let mut p = constant(1.987_569_1e-4);
+    for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+        p = vaddq_f32(vmulq_f32(p, r), constant(coefficient));
+    }
+    let y = vaddq_f32(vmulq_f32(p, vmulq_f32(r, r)), r);
+    let y = vaddq_f32(y, constant(1.0));
+    // (shifted - magic + 127) << 23: the bits of magic are shifted out.
+    let exponent = vaddq_s32(vreinterpretq_s32_f32(shifted), vdupq_n_s32(127));
+    let result = vmulq_f32(y, vreinterpretq_f32_s32(vshlq_n_s32::<23>(exponent)));
+    let result = vbslq_f32(vcgtq_f32(x, constant(88.0)), constant(f32::INFINITY), result);
+    vbslq_f32(vcltq_f32(x, constant(-87.0)), constant(0.0), result)
+}

@@ -1,0 +1,61 @@
+//! NEON: products of bytes are 16 bits wide and then summed in 32.
+
+use core::arch::aarch64::*;
+
+use super::lanes::Neon;
+use crate::kernels::generic::{self, Combine, Family, Inputs, KvSource, Of32, Of256, Quad, Queries};
+use crate::mem::Tile;
+use crate::quant::{Form, QuantizeError};
+use crate::tensor::{Dtype, TensorView};
+
+crate::kernels::shims::shims!(Neon,);
+generic::level_products!(Neon, Products,);
+
+#[derive(Clone, Copy)]
+struct Products(int32x4_t);
+
+impl Quad for Products {
+    type Codes = int8x16_t;
+
+    #[inline(always)]
+    fn zero() -> Self {
+        // SAFETY: as for `Neon`.
+        Self(unsafe { vdupq_n_s32(0) })
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const i8) -> int8x16_t {
+        // SAFETY: the caller's promise.
+        unsafe { vld1q_s8(from) }
+    }
+
+    #[inline(always)]
+    fn dot(self, w: int8x16_t, x: int8x16_t) -> Self {
+        // |w| <= 128 and |x| <= 127: two products are at most 32,512.
+        // SAFETY: as for `Neon`.
+        unsafe {
+            let pairs = vmlal_high_s8(vmull_s8(vget_low_s8(w), vget_low_s8(x)), w, x);
+            Self(vpadalq_s16(self.0, pairs))
+        }
+    }
+
+    #[inline(always)]
+    fn mul_add(self, other: Self, by: i32) -> Self {
+        // SAFETY: as for `Neon`.
+        Self(unsafe { vmlaq_n_s32(self.0, other.0, by) })
+    }
+
+    #[inline(always)]
+    fn sums(rows: [Self; 4]) -> [i32; 4] {
+        sums(rows.map(|row| row.0))
+    }
+}
+
+/// Element r is the sum of the lanes of `rows[r]`.
+#[inline(always)]
+pub(super) fn sums([a, b, c, d]: [int32x4_t; 4]) -> [i32; 4] {
+    let mut sums = [0; 4];
+    // SAFETY: room for four.
+    unsafe { vst1q_s32(sums.as_mut_ptr(), vpaddq_s32(vpaddq_s32(a, b), vpaddq_s32(c, d))) };
+    sums
+}

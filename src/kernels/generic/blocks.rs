@@ -1,0 +1,383 @@
+//! Products of quantized weights for instruction sets with registers of 128 bits.
+//!
+//! Four rows of weights at a time. Up to [`COLS`] columns of them are unpacked to i8 codes, by the same code as
+//! for the plain kernel, and all rows of inputs are swept over these: four at a time, so that each register of
+//! codes serves several products. The integers of a (super-)block are exact in 32 bits (see `quant::block`), and
+//! a block then continues the ordered chains of four outputs for each row.
+// Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
+// place are not always inlined, and then nothing stays in registers.
+#![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
+
+use core::marker::PhantomData;
+
+use super::products::{Inputs, OUTPUTS};
+use crate::quant::{ActivationRow, Layout32, Layout256, QuantizedRow};
+use crate::tensor::TensorView;
+
+/// Rows of weights at a time.
+const ROWS: usize = 4;
+/// Columns that are unpacked at a time: with everything else less than 4 KiB.
+const COLS: usize = 512;
+
+const _: () = assert!(OUTPUTS.is_multiple_of(ROWS) && COLS.is_multiple_of(256));
+
+/// Four lanes of i32.
+///
+/// A type that needs instructions of its own may be named only in functions that are compiled with them:
+/// that is what makes its methods safe to call. All methods are inlined into those functions.
+pub(in crate::kernels) trait Quad: Copy {
+    /// 16 codes.
+    type Codes: Copy;
+
+    fn zero() -> Self;
+
+    /// # Safety
+    /// 16 elements can be read at `from`, which needs no alignment.
+    unsafe fn load(from: *const i8) -> Self::Codes;
+
+    /// Adds 16 products, each to one of the lanes. No `x` is -128.
+    fn dot(self, w: Self::Codes, x: Self::Codes) -> Self;
+
+    /// `self + other * by`
+    fn mul_add(self, other: Self, by: i32) -> Self;
+
+    /// Element r is the sum of the lanes of `rows[r]`.
+    fn sums(rows: [Self; ROWS]) -> [i32; ROWS];
+}
+
+/// A format: how its blocks are unpacked, and what is computed with what was unpacked.
+pub(in crate::kernels) trait Family {
+    /// The bytes of a block.
+    type Block: bytemuck::AnyBitPattern;
+    /// Elements of a block.
+    const LEN: usize;
+
+    /// The row in the form that this is multiplied with.
+    fn activations(row: ActivationRow<'_>) -> Option<QuantizedRow<'_>>;
+
+    /// Unpacks blocks, at most [`COLS`] elements, as row `row` of the panel.
+    fn unpack(blocks: &[Self::Block], row: usize, panel: &mut Panel);
+
+    /// Continues four chains for each of `T` rows of inputs.
+    ///
+    /// # Safety
+    /// Every row has `blocks` blocks, at most [`COLS`] elements, that can be read.
+    unsafe fn sweep<Q: Quad, const T: usize>(panel: &Panel, blocks: usize, x: [Row; T], acc: &mut [[f32; ROWS]; T]);
+}
+
+/// A format with blocks of 32.
+pub(in crate::kernels) struct Of32<B>(PhantomData<B>);
+
+/// A format with super-blocks of 256 in `SUBS` sub-blocks.
+pub(in crate::kernels) struct Of256<B, const SUBS: usize>(PhantomData<B>);
+
+/// Unpacked blocks of four rows.
+pub(in crate::kernels) struct Panel {
+    codes: [[i8; COLS]; ROWS],
+    /// Per block.
+    scales: [[f32; ROWS]; COLS / 32],
+    /// Per block, where there are some.
+    mins: [[f32; ROWS]; COLS / 32],
+    /// Per sub-block.
+    sub_scales: [[i32; ROWS]; COLS / 16],
+    /// Per sub-block.
+    sub_mins: [[i32; ROWS]; COLS / 16],
+    has_mins: bool,
+}
+
+/// Where a row of quantized activations is.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Row {
+    codes: *const i8,
+    scales: *const f32,
+    sums: *const i16,
+}
+
+/// See [`Level::products`](crate::kernels::Level::products).
+#[inline(always)]
+pub(in crate::kernels) fn block_products<Q: Quad, F: Family>(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+) -> Option<()> {
+    let cols = weights.cols();
+    if cols != inputs.cols() || weights.rows() > OUTPUTS || inputs.rows().checked_mul(OUTPUTS)? > out.len() {
+        return None;
+    }
+    let mut panel = Panel {
+        codes: [[0; COLS]; ROWS],
+        scales: [[0.0; ROWS]; COLS / 32],
+        mins: [[0.0; ROWS]; COLS / 32],
+        sub_scales: [[0; ROWS]; COLS / 16],
+        sub_mins: [[0; ROWS]; COLS / 16],
+        has_mins: false,
+    };
+    for first in (0..weights.rows()).step_by(ROWS) {
+        for col in (0..cols).step_by(COLS) {
+            let blocks = (cols - col).min(COLS) / F::LEN;
+            for row in 0..ROWS {
+                // Past the last row it is that row again.
+                let bytes = weights.row((first + row).min(weights.rows() - 1))?;
+                let start = col / F::LEN;
+                let row_blocks: &[F::Block] = bytemuck::try_cast_slice(bytes).ok()?;
+                F::unpack(row_blocks.get(start..start + blocks)?, row, &mut panel);
+            }
+            let mut row = 0;
+            while row < inputs.rows() {
+                let place = Place { row, first, col, blocks };
+                row += match inputs.rows() - row {
+                    1 => place.sweep::<Q, F, 1>(&panel, inputs, out)?,
+                    2 | 3 => place.sweep::<Q, F, 2>(&panel, inputs, out)?,
+                    _ => place.sweep::<Q, F, 4>(&panel, inputs, out)?,
+                };
+            }
+        }
+    }
+    Some(())
+}
+
+/// Which rows of inputs, outputs and columns.
+#[derive(Clone, Copy)]
+struct Place {
+    row: usize,
+    /// A multiple of [`ROWS`] below [`OUTPUTS`].
+    first: usize,
+    col: usize,
+    blocks: usize,
+}
+
+impl Place {
+    /// Sweeps `T` rows of inputs over the panel; returns `T`.
+    #[inline(always)]
+    fn sweep<Q: Quad, F: Family, const T: usize>(
+        self,
+        panel: &Panel,
+        inputs: &Inputs<'_>,
+        out: &mut [f32],
+    ) -> Option<usize> {
+        let mut x = [Row { codes: core::ptr::null(), scales: core::ptr::null(), sums: core::ptr::null() }; T];
+        let mut acc = [[0.0; ROWS]; T];
+        let start = self.row * OUTPUTS + self.first;
+        for t in 0..T {
+            let row = F::activations(inputs.row(self.row + t)?)?;
+            let end = self.col + self.blocks * F::LEN;
+            x[t] = Row {
+                codes: row.codes.get(self.col..end)?.as_ptr(),
+                scales: row.scales.get(self.col / F::LEN..end / F::LEN)?.as_ptr(),
+                sums: row.sums.get(self.col / 16..end / 16)?.as_ptr(),
+            };
+            if self.col > 0 {
+                acc[t] = *out.get(start + t * OUTPUTS..)?.first_chunk()?;
+            }
+        }
+        // SAFETY: the slices of every row have so many blocks, and these are at most COLS elements.
+        unsafe { F::sweep::<Q, T>(panel, self.blocks, x, &mut acc) };
+        for t in 0..T {
+            *out.get_mut(start + t * OUTPUTS..)?.first_chunk_mut()? = acc[t];
+        }
+        Some(T)
+    }
+}
+
+impl<B: Layout32> Family for Of32<B> {
+    type Block = B;
+    const LEN: usize = 32;
+
+    #[inline(always)]
+    fn activations(row: ActivationRow<'_>) -> Option<QuantizedRow<'_>> {
+        if let ActivationRow::Q8x32(row) = row { Some(row) } else { None }
+    }
+
+    #[inline(always)]
+    fn unpack(blocks: &[B], row: usize, panel: &mut Panel) {
+        let Some(codes) = panel.codes.get_mut(row) else { return };
+        let places = codes.as_chunks_mut::<32>().0.iter_mut().zip(&mut panel.scales).zip(&mut panel.mins);
+        for (block, ((codes, scales), mins)) in blocks.iter().zip(places) {
+            let block = block.unpack();
+            *codes = block.codes;
+            panel.has_mins = block.min.is_some();
+            if let (Some(scale), Some(min)) = (scales.get_mut(row), mins.get_mut(row)) {
+                *scale = block.scale;
+                *min = block.min.unwrap_or_default();
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sweep<Q: Quad, const T: usize>(panel: &Panel, blocks: usize, x: [Row; T], acc: &mut [[f32; ROWS]; T]) {
+        for (b, (scales, mins)) in panel.scales.iter().zip(&panel.mins).enumerate().take(blocks) {
+            // SAFETY: elements 32 b to 32 b + 31 exist: the caller's promise.
+            let isums = unsafe { dots::<Q, T, 32>(panel, b * 32, x, [[Q::zero(); ROWS]; T]) };
+            for t in 0..T {
+                // SAFETY: block b exists: the caller's promise.
+                let (dx, [low, high]) = unsafe { (*x[t].scales.add(b), *x[t].sums.add(b * 2).cast::<[i16; 2]>()) };
+                let isum = Q::sums(isums[t]);
+                for r in 0..ROWS {
+                    acc[t][r] += isum[r] as f32 * (scales[r] * dx);
+                }
+                if panel.has_mins {
+                    let msum = (i32::from(low) + i32::from(high)) as f32;
+                    for r in 0..ROWS {
+                        acc[t][r] += msum * (mins[r] * dx);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<B: Layout256<SUBS>, const SUBS: usize> Family for Of256<B, SUBS> {
+    type Block = B;
+    const LEN: usize = 256;
+
+    #[inline(always)]
+    fn activations(row: ActivationRow<'_>) -> Option<QuantizedRow<'_>> {
+        if let ActivationRow::Q8x256(row) = row { Some(row) } else { None }
+    }
+
+    #[inline(always)]
+    fn unpack(blocks: &[B], row: usize, panel: &mut Panel) {
+        let Some(codes) = panel.codes.get_mut(row) else { return };
+        let subs = panel.sub_scales.as_chunks_mut::<SUBS>().0.iter_mut();
+        let subs = subs.zip(panel.sub_mins.as_chunks_mut::<SUBS>().0);
+        let places =
+            codes.as_chunks_mut::<256>().0.iter_mut().zip(subs).zip(panel.scales.iter_mut().zip(&mut panel.mins));
+        for (block, ((codes, (sub_scales, sub_mins)), (scales, mins))) in blocks.iter().zip(places) {
+            let block = block.unpack();
+            *codes = block.codes;
+            set(scales, row, block.scale);
+            for (place, sub_scale) in sub_scales.iter_mut().zip(block.sub_scales) {
+                set(place, row, i32::from(sub_scale));
+            }
+            panel.has_mins = block.mins.is_some();
+            if let Some(from) = block.mins {
+                set(mins, row, from.min);
+                for (place, sub_min) in sub_mins.iter_mut().zip(from.sub_mins) {
+                    set(place, row, i32::from(sub_min));
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sweep<Q: Quad, const T: usize>(panel: &Panel, blocks: usize, x: [Row; T], acc: &mut [[f32; ROWS]; T]) {
+        let subs = panel.sub_scales.as_chunks::<SUBS>().0.iter().zip(panel.sub_mins.as_chunks::<SUBS>().0);
+        let scales = panel.scales.iter().zip(&panel.mins);
+        for (b, ((sub_scales, sub_mins), (scales, mins))) in subs.zip(scales).enumerate().take(blocks) {
+            let mut isums = [[Q::zero(); ROWS]; T];
+            for (sub, sub_scales) in sub_scales.iter().enumerate() {
+                let first = b * 256 + sub * (256 / SUBS);
+                // SAFETY: super-block b exists: the caller's promise.
+                let dots = unsafe {
+                    match SUBS {
+                        8 => dots::<Q, T, 32>(panel, first, x, [[Q::zero(); ROWS]; T]),
+                        _ => dots::<Q, T, 16>(panel, first, x, [[Q::zero(); ROWS]; T]),
+                    }
+                };
+                for t in 0..T {
+                    for r in 0..ROWS {
+                        isums[t][r] = isums[t][r].mul_add(dots[t][r], sub_scales[r]);
+                    }
+                }
+            }
+            for t in 0..T {
+                // SAFETY: super-block b exists: the caller's promise.
+                let (dx, sums) = unsafe { (*x[t].scales.add(b), &*x[t].sums.add(b * 16).cast::<[i16; 16]>()) };
+                let isum = Q::sums(isums[t]);
+                for r in 0..ROWS {
+                    acc[t][r] += isum[r] as f32 * (scales[r] * dx);
+                }
+                if panel.has_mins {
+                    let mut msum = [0; ROWS];
+                    for (sums, sub_mins) in sums.chunks_exact(16 / SUBS).zip(sub_mins) {
+                        let sum: i32 = sums.iter().map(|&sum| i32::from(sum)).sum();
+                        for r in 0..ROWS {
+                            msum[r] += sub_mins[r] * sum;
+                        }
+                    }
+                    for r in 0..ROWS {
+                        acc[t][r] -= msum[r] as f32 * (mins[r] * dx);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds the products of `LEN` columns, a multiple of 16, from `first` on.
+///
+/// # Safety
+/// `first + LEN <= COLS`, and every row has so many codes from there on.
+#[inline(always)]
+unsafe fn dots<Q: Quad, const T: usize, const LEN: usize>(
+    panel: &Panel,
+    first: usize,
+    x: [Row; T],
+    mut isums: [[Q; ROWS]; T],
+) -> [[Q; ROWS]; T] {
+    for i in 0..LEN / 16 {
+        let at = first + i * 16;
+        // SAFETY: at + 16 <= COLS: the caller's promise.
+        let w = unsafe {
+            [
+                Q::load(panel.codes[0].as_ptr().add(at)),
+                Q::load(panel.codes[1].as_ptr().add(at)),
+                Q::load(panel.codes[2].as_ptr().add(at)),
+                Q::load(panel.codes[3].as_ptr().add(at)),
+            ]
+        };
+        for t in 0..T {
+            // SAFETY: likewise.
+            let x = unsafe { Q::load(x[t].codes.add(at)) };
+            for r in 0..ROWS {
+                isums[t][r] = isums[t][r].dot(w[r], x);
+            }
+        }
+    }
+    isums
+}
+
+#[inline(always)]
+fn set<T>(lanes: &mut [T; ROWS], lane: usize, value: T) {
+    if let Some(place) = lanes.get_mut(lane) {
+        *place = value;
+    }
+}
+
+/// Defines `products` for a level with these lanes and features.
+macro_rules! level_products {
+    ($lanes:ty, $quad:ty, $($features:literal)?) => {
+        /// See [`Level::products`](crate::kernels::Level::products).
+        $(#[target_feature(enable = $features)])?
+        pub(in crate::kernels) fn products(
+            weights: TensorView<'_>,
+            inputs: &Inputs<'_>,
+            out: &mut [f32],
+            _scratch: &mut [f32],
+        ) -> Option<()> {
+            use crate::quant::layouts::*;
+            match weights.dtype() {
+                Dtype::F32 | Dtype::F16 | Dtype::BF16 => generic::float_products::<$lanes>(weights, inputs, out),
+                Dtype::Q8_0 => blocks::<Of32<Q8_0>>(weights, inputs, out),
+                Dtype::Q4_0 => blocks::<Of32<Q4_0>>(weights, inputs, out),
+                Dtype::Q4_1 => blocks::<Of32<Q4_1>>(weights, inputs, out),
+                Dtype::Q5_0 => blocks::<Of32<Q5_0>>(weights, inputs, out),
+                Dtype::Q5_1 => blocks::<Of32<Q5_1>>(weights, inputs, out),
+                Dtype::IQ4_NL => blocks::<Of32<Iq4Nl>>(weights, inputs, out),
+                Dtype::Q2_K => blocks::<Of256<Q2K, 16>>(weights, inputs, out),
+                Dtype::Q3_K => blocks::<Of256<Q3K, 16>>(weights, inputs, out),
+                Dtype::Q4_K => blocks::<Of256<Q4K, 8>>(weights, inputs, out),
+                Dtype::Q5_K => blocks::<Of256<Q5K, 8>>(weights, inputs, out),
+                Dtype::Q6_K => blocks::<Of256<Q6K, 16>>(weights, inputs, out),
+                Dtype::IQ4_XS => blocks::<Of256<Iq4Xs, 8>>(weights, inputs, out),
+            }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        fn blocks<F: Family>(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32]) -> Option<()> {
+            generic::block_products::<$quad, F>(weights, inputs, out)
+        }
+    };
+}
+
+pub(in crate::kernels) use level_products;

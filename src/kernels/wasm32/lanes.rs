@@ -1,0 +1,155 @@
+//! 16 lanes in four registers.
+
+use core::arch::wasm32::*;
+
+use half::f16;
+
+use crate::kernels::generic::{LANES, Lanes};
+
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Simd128([v128; 4]);
+
+impl Simd128 {
+    #[inline(always)]
+    fn zip(self, other: Self, f: impl Fn(v128, v128) -> v128) -> Self {
+        let ([a, b, c, d], [e, g, h, i]) = (self.0, other.0);
+        Self([f(a, e), f(b, g), f(c, h), f(d, i)])
+    }
+}
+
+impl Lanes for Simd128 {
+    const QUERIES: usize = 2;
+
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        Self([f32x4_splat(x); 4])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        let from = from.cast::<v128>();
+        // SAFETY: the caller promises the 16 elements; no alignment is needed.
+        unsafe { Self([v128_load(from), v128_load(from.add(1)), v128_load(from.add(2)), v128_load(from.add(3))]) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(from: *const f16) -> Self {
+        // SAFETY: as above.
+        Self(unsafe { load_u16(from.cast()) }.map(halves))
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const u16) -> Self {
+        // SAFETY: as above.
+        Self(unsafe { load_u16(from) }.map(|bits| u32x4_shl(bits, 16)))
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        let ([a, b, c, d], to) = (self.0, to.cast::<v128>());
+        // SAFETY: the caller promises room for 16 elements; no alignment is needed.
+        unsafe {
+            v128_store(to, a);
+            v128_store(to.add(1), b);
+            v128_store(to.add(2), c);
+            v128_store(to.add(3), d);
+        }
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        self.zip(other, |a, b| f32x4_add(a, b))
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        self.zip(other, |a, b| f32x4_sub(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        self.zip(other, |a, b| f32x4_mul(a, b))
+    }
+
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        // pmax(b, a) is `if b < a { a } else { b }`.
+        self.zip(other, |a, b| f32x4_pmax(b, a))
+    }
+
+    #[inline(always)]
+    fn first(self, count: usize, others: Self) -> Self {
+        let ([a, b, c, d], [e, f, g, h]) = (self.0, others.0);
+        let count = u32x4_splat(count.min(LANES) as u32);
+        let choose = |a, b, indices| v128_bitselect(a, b, u32x4_lt(indices, count));
+        Self([
+            choose(a, e, u32x4(0, 1, 2, 3)),
+            choose(b, f, u32x4(4, 5, 6, 7)),
+            choose(c, g, u32x4(8, 9, 10, 11)),
+            choose(d, h, u32x4(12, 13, 14, 15)),
+        ])
+    }
+
+    #[inline(always)]
+    fn exp(self) -> Self {
+        Self(self.0.map(exp))
+    }
+
+    #[inline(always)]
+    fn tree(self) -> f32 {
+        let [a, b, c, d] = self.0;
+        let four = f32x4_add(f32x4_add(a, c), f32x4_add(b, d));
+        let two = f32x4_add(four, i32x4_shuffle::<2, 3, 2, 3>(four, four));
+        f32x4_extract_lane::<0>(two) + f32x4_extract_lane::<1>(two)
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(_address: *const T) {}
+}
+
+/// 16 numbers, each in 32 bits.
+///
+/// # Safety
+/// 16 elements can be read at `from`, which needs no alignment.
+#[inline(always)]
+unsafe fn load_u16(from: *const u16) -> [v128; 4] {
+    let from = from.cast::<v128>();
+    // SAFETY: the caller's promise.
+    let (low, high) = unsafe { (v128_load(from), v128_load(from.add(1))) };
+    [
+        u32x4_extend_low_u16x8(low),
+        u32x4_extend_high_u16x8(low),
+        u32x4_extend_low_u16x8(high),
+        u32x4_extend_high_u16x8(high),
+    ]
+}
+
+/// [`crate::num::f16_to_f32`] of the lower half of each lane, operation by operation.
+#[inline(always)]
+fn halves(bits: v128) -> v128 {
+    let magnitude = u32x4_shl(v128_and(bits, u32x4_splat(0x7fff)), 13);
+    let special = v128_and(u32x4_ge(magnitude, u32x4_splat(0x0f80_0000)), u32x4_splat(0x7f80_0000));
+    let value = f32x4_mul(magnitude, u32x4_splat(0x7780_0000));
+    v128_or(v128_or(value, special), u32x4_shl(v128_and(bits, u32x4_splat(0x8000)), 16))
+}
+
+/// [`crate::num::exp`], operation by operation.
+#[inline(always)]
+fn exp(x: v128) -> v128 {
+    let magic = f32x4_splat(12_582_912.0);
+    let shifted = f32x4_add(f32x4_mul(x, f32x4_splat(core::f32::consts::LOG2_E)), magic);
+    let n = f32x4_sub(shifted, magic);
+    let r = f32x4_sub(x, f32x4_mul(n, f32x4_splat(0.693_359_4)));
+    let r = f32x4_sub(r, f32x4_mul(n, f32x4_splat(-2.121_944_4e-4)));
+    let mut p = f32x4_splat(1.987_569_1e-4);
+    for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+        p = f32x4_add(f32x4_mul(p, r), f32x4_splat(coefficient));
+    }
+    let y = f32x4_add(f32x4_mul(p, f32x4_mul(r, r)), r);
+    let y = f32x4_add(y, f32x4_splat(1.0));
+    // (shifted - magic + 127) << 23: the bits of magic are shifted out.
+    let exponent = i32x4_add(shifted, i32x4_splat(127));
+    let result = f32x4_mul(y, i32x4_shl(exponent, 23));
+    let result = v128_bitselect(f32x4_splat(f32::INFINITY), result, f32x4_gt(x, f32x4_splat(88.0)));
+    v128_andnot(result, f32x4_lt(x, f32x4_splat(-87.0)))
+}

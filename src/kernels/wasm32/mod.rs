@@ -1,0 +1,4 @@
+//! WebAssembly, where the instructions are known when the program is compiled.
+
+mod lanes;
+pub(super) mod simd128;

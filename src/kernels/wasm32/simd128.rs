@@ -1,0 +1,57 @@
+//! SIMD of 128 bits, without the relaxed instructions, whose results depend on the machine.
+
+use core::arch::wasm32::*;
+
+use super::lanes::Simd128;
+use crate::kernels::generic::{self, Combine, Family, Inputs, KvSource, Of32, Of256, Quad, Queries};
+use crate::mem::Tile;
+use crate::quant::{Form, QuantizeError};
+use crate::tensor::{Dtype, TensorView};
+
+crate::kernels::shims::shims!(Simd128,);
+generic::level_products!(Simd128, Products,);
+
+#[derive(Clone, Copy)]
+struct Products(v128);
+
+impl Quad for Products {
+    /// As i16.
+    type Codes = [v128; 2];
+
+    #[inline(always)]
+    fn zero() -> Self {
+        Self(i32x4_splat(0))
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const i8) -> [v128; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { [i16x8_load_extend_i8x8(from), i16x8_load_extend_i8x8(from.add(8))] }
+    }
+
+    #[inline(always)]
+    fn dot(self, w: [v128; 2], x: [v128; 2]) -> Self {
+        let ([w0, w1], [x0, x1]) = (w, x);
+        Self(i32x4_add(i32x4_add(self.0, i32x4_dot_i16x8(w0, x0)), i32x4_dot_i16x8(w1, x1)))
+    }
+
+    #[inline(always)]
+    fn mul_add(self, other: Self, by: i32) -> Self {
+        Self(i32x4_add(self.0, i32x4_mul(other.0, i32x4_splat(by))))
+    }
+
+    #[inline(always)]
+    fn sums(rows: [Self; 4]) -> [i32; 4] {
+        let [a, b, c, d] = rows.map(|row| row.0);
+        // Lanes 0 and 1 of a and of b, and their lanes 2 and 3; then the same of c and d.
+        let ab = i32x4_add(i32x4_shuffle::<0, 4, 1, 5>(a, b), i32x4_shuffle::<2, 6, 3, 7>(a, b));
+        let cd = i32x4_add(i32x4_shuffle::<0, 4, 1, 5>(c, d), i32x4_shuffle::<2, 6, 3, 7>(c, d));
+        let sums = i32x4_add(i32x4_shuffle::<0, 1, 4, 5>(ab, cd), i32x4_shuffle::<2, 3, 6, 7>(ab, cd));
+        [
+            i32x4_extract_lane::<0>(sums),
+            i32x4_extract_lane::<1>(sums),
+            i32x4_extract_lane::<2>(sums),
+            i32x4_extract_lane::<3>(sums),
+        ]
+    }
+}

@@ -1,0 +1,101 @@
+//! What is hashed: the logits of the demo model, and products with weights of every type.
+
+use gleed::kernels::{Inputs, Level, OUTPUTS};
+use gleed::num::Xxh64;
+use gleed::quant::{form, row_words};
+use gleed::tensor::{Dtype, TensorView};
+use gleed::{Engine, KvType, Limits, Model, Plan};
+
+/// Bytes of memory that [`hash`] needs.
+pub const ARENA: usize = 2 << 20;
+
+static MODEL: &[u8] = include_bytes!("../../../examples/assets/gleed-tales-q8_0.gguf");
+
+/// The hash of everything on a level; `None` where something is refused.
+pub fn hash(level: Level, arena: &mut [u8]) -> Option<u64> {
+    let mut hash = Xxh64::new();
+    for kv_type in [KvType::F16, KvType::F32] {
+        model(level, kv_type, arena, &mut hash)?;
+    }
+    for (seed, dtype) in Dtype::ALL.into_iter().enumerate() {
+        products(level, dtype, seed as u64, &mut hash)?;
+    }
+    Some(hash.finish())
+}
+
+/// A prompt in batches of several sizes, then single tokens.
+fn model(level: Level, kv_type: KvType, arena: &mut [u8], hash: &mut Xxh64) -> Option<()> {
+    const TOKENS: usize = 40;
+    let model = Model::open(MODEL).ok()?;
+    let limits = Limits { context: 64, rows: 20, logit_rows: 20, kv_type, level, ..Limits::default() };
+    let plan = Plan::new(&model, &limits).ok()?;
+    let arena = arena.get_mut(arena.as_ptr().align_offset(plan.alignment())..)?;
+    let mut engine = Engine::new(&model, &plan, arena).ok()?;
+    let ids: [u32; TOKENS] = core::array::from_fn(|i| (i as u32 * 397 + 1) % 1024);
+    let sequence = engine.open().ok()?;
+    let add = |hash: &mut Xxh64, logits: &[f32]| logits.iter().for_each(|x| hash.update(&x.to_le_bytes()));
+    let (mut rest, mut sizes) = (&ids[..], [20, 7, 3, 2].into_iter());
+    while let Some((batch, after)) = rest.split_at_checked(sizes.next().unwrap_or(1)).filter(|_| !rest.is_empty()) {
+        engine.prefill_rows(sequence, batch, |_, logits| add(hash, logits)).ok()?;
+        rest = after;
+    }
+    Some(())
+}
+
+/// Weights of a type with random codes and ordinary scales times a few rows of inputs.
+fn products(level: Level, dtype: Dtype, seed: u64, hash: &mut Xxh64) -> Option<()> {
+    const COLS: usize = 768;
+    const ROWS: usize = 7;
+    const INPUTS: usize = 7;
+    let mut random = Random(seed);
+    let mut bytes = [0; ROWS * COLS * 4];
+    let bytes = bytes.get_mut(..ROWS * dtype.row_bytes(COLS)?)?;
+    bytes.fill_with(|| random.next() as u8);
+    for block in bytes.chunks_exact_mut(dtype.block_bytes()) {
+        for &at in float_exponents(dtype) {
+            // The upper byte of a number near 2^-7 as a half, near 1 in the other types.
+            *block.get_mut(at)? = if matches!(dtype, Dtype::F32 | Dtype::BF16) { 0x3f } else { 0x20 };
+        }
+    }
+    let weights = TensorView::new(dtype, ROWS, COLS, bytes)?;
+    let mut words = [0; INPUTS * COLS];
+    let (form, mut x) = (form(dtype), [0.0; COLS]);
+    let stride = row_words(form, COLS)?;
+    for row in words.chunks_exact_mut(stride).take(INPUTS) {
+        x.fill_with(|| (random.next() as i32 >> 8) as f32 * 1e-6);
+        level.quantize_row(form, &x, row).ok()?;
+    }
+    let (mut out, mut scratch) = ([0.0; INPUTS * OUTPUTS], [0.0; 1 << 15]);
+    for inputs in [1, 2, 3, INPUTS] {
+        level.products(weights, &Inputs::new(form, inputs, COLS, &words, stride)?, &mut out, &mut scratch)?;
+        for out in out.chunks_exact(OUTPUTS).take(inputs) {
+            out.iter().take(ROWS).for_each(|y| hash.update(&y.to_le_bytes()));
+        }
+    }
+    Some(())
+}
+
+/// Where the upper bytes of the numbers of a block are.
+fn float_exponents(dtype: Dtype) -> &'static [usize] {
+    match dtype {
+        Dtype::F32 => &[3],
+        Dtype::F16 | Dtype::BF16 => &[1],
+        Dtype::Q4_1 | Dtype::Q5_1 | Dtype::Q4_K | Dtype::Q5_K => &[1, 3],
+        Dtype::Q2_K => &[81, 83],
+        Dtype::Q3_K => &[109],
+        Dtype::Q6_K => &[209],
+        _ => &[1],
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+}
