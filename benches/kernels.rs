@@ -88,7 +88,7 @@ fn products(bencher: Bencher<'_, '_>, case: Case<Product>) {
     }
     let inputs = Inputs::new(form, rows, COLS, &words, stride).unwrap();
     let mut out = vec![0.0; rows * OUTPUTS];
-    let mut scratch = vec![0.0; level.products_scratch(dtype, COLS).unwrap()];
+    let mut scratch = vec![0.0; level.products_scratch(dtype)];
     let bencher = match rows {
         1 => bencher.counter(BytesCount::new(bytes.len())),
         _ => bencher.counter(ItemsCount::new(rows * OUTPUTS * COLS)),
