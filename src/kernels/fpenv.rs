@@ -149,12 +149,17 @@ mod register {
     ))
 ))]
 mod register {
-    pub(super) type Bits = ();
-    pub(super) const DEFAULT: Bits = ();
+    /// Nothing to keep.
+    #[derive(Clone, Copy)]
+    pub(super) struct Bits;
 
-    pub(super) fn read() -> Bits {}
+    pub(super) const DEFAULT: Bits = Bits;
 
-    pub(super) fn write((): Bits) {}
+    pub(super) fn read() -> Bits {
+        Bits
+    }
+
+    pub(super) fn write(_: Bits) {}
 }
 
 #[cfg(all(
