@@ -6,8 +6,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use clap::ValueEnum;
-use gleed::host::{AlignedBytes, MappedFile};
-use gleed::token::Tokenizer;
 
 use crate::engines::{Gleed, Kind, Llama, Peer, llama_backend, llama_model};
 use crate::random::Random;
@@ -68,10 +66,7 @@ pub(crate) fn run(task: Task, args: &Args) -> Result<()> {
     if args.engine == Kind::Gleed {
         let mut peer = Gleed::open(path, threads, CONTEXT, args.level())?;
         // A program has a tokenizer, and llama.cpp always loads one.
-        let file = MappedFile::open(path)?;
-        let gguf = gguf_rs_lite::Gguf::parse(file.bytes())?;
-        let mut tables = AlignedBytes::new(Tokenizer::plan(&gguf)?);
-        let _tokenizer = Tokenizer::new(&gguf, tables.bytes())?;
+        peer.load_tokenizer()?;
         let vocab = peer.vocab();
         return work(&mut peer, vocab);
     }
