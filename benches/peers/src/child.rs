@@ -1,13 +1,12 @@
 //! Processes of their own: for what is measured from their start, for their memory, and to keep a core busy.
 
 use std::io::{BufRead, BufReader, Write, stdout};
+use std::os::unix::process::parent_id;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use clap::ValueEnum;
-use gleed::host::{AlignedBytes, MappedFile};
-use gleed::token::Tokenizer;
 
 use crate::engines::{Gleed, Kind, Llama, Peer, llama_backend, llama_model};
 use crate::random::Random;
@@ -20,7 +19,7 @@ pub(crate) enum Task {
     FirstToken,
     /// Runs the prompt and decodes, then prints the most bytes that were resident.
     Memory,
-    /// Keeps a core busy until it is killed.
+    /// Keeps a core busy.
     Spin,
 }
 
@@ -60,7 +59,7 @@ pub(crate) fn run(task: Task, args: &Args) -> Result<()> {
         Task::Spin => spin(),
     };
     if task == Task::Spin {
-        spin();
+        return spin();
     }
     let (Some(path), Some(&threads)) = (args.models.first(), args.threads.first()) else {
         return Err("no model".into());
@@ -68,10 +67,7 @@ pub(crate) fn run(task: Task, args: &Args) -> Result<()> {
     if args.engine == Kind::Gleed {
         let mut peer = Gleed::open(path, threads, CONTEXT, args.level())?;
         // A program has a tokenizer, and llama.cpp always loads one.
-        let file = MappedFile::open(path)?;
-        let gguf = gguf_rs_lite::Gguf::parse(file.bytes())?;
-        let mut tables = AlignedBytes::new(Tokenizer::plan(&gguf)?);
-        let _tokenizer = Tokenizer::new(&gguf, tables.bytes())?;
+        peer.load_tokenizer()?;
         let vocab = peer.vocab();
         return work(&mut peer, vocab);
     }
@@ -104,10 +100,13 @@ fn print(line: &str) -> Result<()> {
     Ok(out.flush()?)
 }
 
-fn spin() -> ! {
-    loop {
-        std::hint::spin_loop();
+/// Until the parent is gone, at the latest.
+fn spin() -> Result<()> {
+    let parent = parent_id();
+    while parent_id() == parent {
+        (0..1_000_000).for_each(|_| std::hint::spin_loop());
     }
+    Ok(())
 }
 
 /// Processes that keep cores busy until this is dropped.

@@ -4,8 +4,9 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use clap::ValueEnum;
-use gleed::host::OwnedEngine;
+use gleed::host::{AlignedBytes, OwnedEngine};
 use gleed::kernels::Level;
+use gleed::token::Tokenizer;
 use gleed::{KvType, Limits, Logits, SeqId};
 use llama_cpp_2::context::LlamaContext;
 use llama_cpp_2::context::params::LlamaContextParams;
@@ -62,6 +63,16 @@ impl Gleed {
         let mut engine = OwnedEngine::open(path, &limits).map_err(|error| format!("{}: {error}", path.display()))?;
         let sequence = engine.with(|engine| engine.open())?;
         Ok(Self { engine, sequence })
+    }
+
+    /// Makes the tokenizer, only to spend the time and the memory.
+    pub(crate) fn load_tokenizer(&mut self) -> Result<()> {
+        self.engine.with(|engine| {
+            let gguf = engine.model().gguf();
+            let mut tables = AlignedBytes::new(Tokenizer::plan(gguf)?);
+            Tokenizer::new(gguf, tables.bytes())?;
+            Ok(())
+        })
     }
 
     pub(crate) fn vocab(&mut self) -> usize {

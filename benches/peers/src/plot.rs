@@ -38,10 +38,12 @@ fn plot(path: &Path, metric: Metric, rows: &[&Row]) -> Result<()> {
         .margin(12)
         .x_label_area_size(30)
         .y_label_area_size(220)
-        .build_cartesian_2d(0.0..most * 1.25, 0.0..count as f64)?;
+        .build_cartesian_2d(0.0..most * 1.35, 0.0..count as f64)?;
     chart
         .configure_mesh()
         .disable_y_mesh()
+        .light_line_style(TRANSPARENT)
+        .x_labels(8)
         .y_labels(0)
         .x_label_formatter(&|x| format!("{x}"))
         .label_style(("sans-serif", 13))
@@ -51,10 +53,10 @@ fn plot(path: &Path, metric: Metric, rows: &[&Row]) -> Result<()> {
             let top = (count - index) as f64 - 0.12 - 0.38 * engine as f64;
             Rectangle::new([(0.0, top), (values(row)[engine], top - 0.36)], color.filled())
         });
-        chart
-            .draw_series(bars)?
-            .label(name)
-            .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], color.filled()));
+        chart.draw_series(bars)?;
+        let x = 690 + 90 * engine as i32;
+        root.draw(&Rectangle::new([(x, 20), (x + 14, 30)], color.filled()))?;
+        root.draw(&Text::new(name, (x + 20, 19), ("sans-serif", 13)))?;
     }
     for (index, row) in rows.iter().enumerate() {
         let y = (count - index) as f64 - 0.4;
@@ -67,6 +69,5 @@ fn plot(path: &Path, metric: Metric, rows: &[&Row]) -> Result<()> {
             text(format!("{}, {threads}", row.file), 0.0, -215),
         ])?;
     }
-    chart.configure_series_labels().position(SeriesLabelPosition::LowerRight).background_style(WHITE).draw()?;
     Ok(root.present()?)
 }
