@@ -1,6 +1,6 @@
 //! Numbers that look random and are the same everywhere.
 // Every test uses a part of it.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Clone)]
