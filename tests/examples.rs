@@ -81,15 +81,20 @@ fn unknown_architecture() -> Vec<u8> {
     file
 }
 
+fn encode(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Vec<u32> {
+    let (mut scratch, mut ids) = (vec![0; tokenizer.scratch_len(text.len())], vec![0; text.len() + 3]);
+    let options = EncodeOptions { add_special: true, parse_special: false };
+    let count = tokenizer.encode(text, options, &mut scratch, &mut ids).unwrap();
+    ids.truncate(count);
+    ids
+}
+
 /// What the library gives: prompt ids, greedy ids, their text.
 fn greedy_story(prompt: &str, n: usize) -> (Vec<u32>, Vec<u32>, String) {
     let model = Model::open(DEMO).unwrap();
     let mut tables = Memory::new(Tokenizer::plan(model.gguf()).unwrap());
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).unwrap();
-    let (mut scratch, mut prompt_ids) = (vec![0; tokenizer.scratch_len(prompt.len())], vec![0; prompt.len() + 3]);
-    let options = EncodeOptions { add_special: true, parse_special: false };
-    let count = tokenizer.encode(prompt, options, &mut scratch, &mut prompt_ids).unwrap();
-    prompt_ids.truncate(count);
+    let prompt_ids = encode(&tokenizer, prompt);
 
     let plan = Plan::new(&model, &Limits::default()).unwrap();
     let mut memory = Memory::new(plan.bytes());
@@ -320,6 +325,61 @@ fn a_static_arena() {
     assert!(out.contains("\nOnce upon a time, there was"), "{out}");
 }
 
+#[test]
+fn made_models_run() {
+    let list = run("make_model", &["--list"]).ok();
+    let types = list.lines().find_map(|line| line.strip_prefix("types: ")).unwrap();
+    assert!(types.split(", ").count() >= 15, "{types}");
+    for file_type in types.split(", ") {
+        let path = scratch(&format!("made-{file_type}.gguf"));
+        let make = ["--shape", "tiny", "--type", file_type, "--layers", "4", "--out", path.to_str().unwrap()];
+        run("make_model", &make).ok();
+        let file = std::fs::read(&path).unwrap();
+        run("make_model", &make).ok();
+        assert_eq!(file, std::fs::read(&path).unwrap(), "{file_type}: the same flags give the same file");
+
+        let model = Model::open(&file).unwrap();
+        let mut memory = Memory::new(Tokenizer::plan(model.gguf()).unwrap());
+        let tokenizer = Tokenizer::new(model.gguf(), memory.bytes()).unwrap();
+        let ids = encode(&tokenizer, "ab cab");
+        // Words of two letters are tokens of the smallest vocabulary, longer ones are not: "ab", " ", "ca", "b".
+        assert_eq!(ids.len(), 4, "{ids:?}");
+        let plan = Plan::new(&model, &Limits { context: 8, ..Limits::default() }).unwrap();
+        let mut memory = Memory::new(plan.bytes());
+        let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+        let seq = engine.open().unwrap();
+        let logits = engine.prefill(seq, &ids).unwrap();
+        let deviation = (logits.iter().map(|x| x * x).sum::<f32>() / logits.len() as f32).sqrt();
+        assert!((0.5..2.0).contains(&deviation), "{file_type}: {deviation}");
+    }
+}
+
+#[test]
+fn bench_measures_the_same_logits_everywhere() {
+    let json = scratch("bench.json");
+    let bench = |level: &str| {
+        let args = "--prompt 20 --gen 3 --depth 9 --sequences 2 --threads 1,2 --repeat 2 --level";
+        let mut args: Vec<_> = args.split(' ').collect();
+        args.extend([level, "--json", json.to_str().unwrap()]);
+        let out = run("bench", &args).ok();
+        assert!(out.contains("prefill 20") && out.contains("decode 3 at 9"), "{out}");
+        parse_json(&std::fs::read(&json).unwrap())
+    };
+    let mut hashes = Vec::new();
+    for level in gleed::kernels::Level::available() {
+        let measured = bench(level.name());
+        let runs = measured["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 2);
+        for phase in runs.iter().flat_map(|run| [&run["prefill"], &run["decode"]]) {
+            assert_eq!(phase["tokens_s"]["all"].as_array().unwrap().len(), 2);
+            assert!(phase["tokens_s"]["min"].as_f64().unwrap() > 0.0);
+        }
+        let hash = |run: &serde_json::Value| ["prefill", "decode"].map(|phase| run[phase]["logits_hash"].to_string());
+        hashes.extend(runs.iter().map(hash));
+    }
+    assert!(hashes.windows(2).all(|pair| pair[0] == pair[1]), "{hashes:?}");
+}
+
 /// One line on standard error, with the right words in it, and exit code 1.
 fn refused(example: &str, args: &[&str], words: &str) {
     let result = run_with_input(example, args, b"[\n");
@@ -366,6 +426,9 @@ fn bad_requests() {
     refused("tokenize", &["--batch"], "line 1: ");
     refused("tokenize", &["--decode"], "\"[\" is no token id");
     refused("inspect", &["--sequences", "0"], "sequences is 0");
+    refused("bench", &["--prompt", "0", "--gen", "0"], "nothing to measure");
+    refused("bench", &["--threads", "0"], "at least 1");
+    refused("make_model", &["--shape", "tiny", "--type", "f16", "--out", "/nowhere/at/all"], "/nowhere/at/all: ");
     refused("inspect", &["--context", "9999999999"], "context is 9999999999");
 }
 
@@ -382,7 +445,9 @@ fn usage() {
     usage("generate", &["--kv-type", "f64", "Once"], "f32, f16");
     usage("generate", &["--ids", "1,x"], "\"x\" is no token id");
     usage("logits", &["--ids", "1", "--out", "x", "--level", "fast"], "this machine has scalar");
-    for example in ["generate", "logits", "tokenize", "inspect", "chat"] {
+    usage("bench", &["--repeat", "0"], "--repeat");
+    usage("make_model", &["--shape", "tiny", "--type", "q9", "--out", "x"], "q8_0");
+    for example in ["generate", "logits", "tokenize", "inspect", "chat", "bench"] {
         assert!(run(example, &["--help"]).ok().contains("--model <FILE>"));
     }
 }

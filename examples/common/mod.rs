@@ -4,7 +4,9 @@
 #![allow(dead_code)]
 
 pub(crate) mod args;
+pub(crate) mod blocks;
 pub(crate) mod interrupt;
+pub(crate) mod random;
 pub(crate) mod run;
 pub(crate) mod text;
 pub(crate) mod turns;

@@ -16,8 +16,6 @@
 //! RISC-V is among them: stable compilers do not say whether it has the F extension (its only setting
 //! is the rounding mode).
 #![allow(unsafe_code)]
-// On targets without such a register what is saved is nothing.
-#![allow(clippy::unit_arg)]
 
 use core::hint::black_box;
 
@@ -151,12 +149,17 @@ mod register {
     ))
 ))]
 mod register {
-    pub(super) type Bits = ();
-    pub(super) const DEFAULT: Bits = ();
+    /// Nothing to keep.
+    #[derive(Clone, Copy)]
+    pub(super) struct Bits;
 
-    pub(super) fn read() -> Bits {}
+    pub(super) const DEFAULT: Bits = Bits;
 
-    pub(super) fn write((): Bits) {}
+    pub(super) fn read() -> Bits {
+        Bits
+    }
+
+    pub(super) fn write(_: Bits) {}
 }
 
 #[cfg(all(

@@ -59,7 +59,7 @@ pub trait KvSource {
     fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>>;
 }
 
-/// f32 elements of scratch that [`attend`] needs for heads in groups of `group` over at most `context`
+/// f32 elements of scratch that [`Level::attend`](crate::kernels::Level::attend) needs for heads in groups of `group` over at most `context`
 /// positions.
 pub fn attend_scratch(group: usize, head_dim: usize, context: usize) -> Option<usize> {
     let batch = attend_rows(group).checked_mul(group)?.min(MAX_BATCH);

@@ -10,8 +10,7 @@ pub(in crate::kernels) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>,
     let mut tiles = FloatTiles::new(weights, inputs, out)?;
     let (mut first, rows) = (0, inputs.rows());
     while first < rows {
-        // Batches of equal size, as far as that goes.
-        let count = (rows - first).div_ceil((rows - first).div_ceil(2));
+        let count = (rows - first).min(2);
         match count {
             1 => tiles.multiply::<Ymm2, 4, 1>(first)?,
             _ => tiles.multiply::<Ymm2, 2, 2>(first)?,

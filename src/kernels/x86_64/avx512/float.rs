@@ -11,7 +11,7 @@ pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [
     let (mut first, rows) = (0, inputs.rows());
     while first < rows {
         // Batches of equal size, as far as that goes.
-        let count = (rows - first).div_ceil((rows - first).div_ceil(4));
+        let count = (rows - first).div_ceil((rows - first).div_ceil(4).max(1));
         match count {
             1 => tiles.multiply::<Zmm, 8, 1>(first)?,
             2 => tiles.multiply::<Zmm, 8, 2>(first)?,

@@ -1,0 +1,226 @@
+//! The kernels one by one, at every level that this machine has.
+//!
+//! ```text
+//! cargo bench --bench kernels                        # all
+//! cargo bench --bench kernels -- 'products.*Q4_K'    # some
+//! cargo bench --bench kernels -- attend --sort name
+//! ```
+//!
+//! The column "fastest" is the one to look at on a busy machine. Rates: for one row, bytes of weights, or of keys and
+//! values in attention; for several rows, multiply-adds ("items"); elsewhere bytes of the row.
+
+#[path = "../examples/common/blocks.rs"]
+#[allow(dead_code)] // A part of what the examples share.
+mod blocks;
+#[path = "../examples/common/random.rs"]
+#[allow(dead_code)]
+mod random;
+
+use std::fmt;
+
+use blocks::Filler;
+use divan::Bencher;
+use divan::counter::{BytesCount, ItemsCount};
+use gleed::KvType;
+use gleed::kernels::{
+    Elements, Inputs, KvSource, KvTile, Level, OUTPUTS, Queries, TILE_TOKENS, attend_rows, attend_scratch,
+};
+use gleed::mem::Matrix;
+use gleed::quant::{Form, form, row_words};
+use gleed::tensor::{Dtype, TensorView};
+use half::f16;
+use random::Random;
+
+const COLS: usize = 2048;
+
+fn main() {
+    divan::main();
+}
+
+/// What a benchmark is run with: the level comes last, so that names sort by what they do.
+#[derive(Clone, Copy)]
+struct Case<T> {
+    what: T,
+    level: Level,
+}
+
+impl<T: fmt::Display> fmt::Display for Case<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.what, self.level)
+    }
+}
+
+fn at_all_levels<T: Copy>(whats: impl IntoIterator<Item = T>) -> Vec<Case<T>> {
+    let cases = whats.into_iter().flat_map(|what| Level::available().map(move |level| Case { what, level }));
+    cases.collect()
+}
+
+#[derive(Clone, Copy)]
+struct Product {
+    dtype: Dtype,
+    rows: usize,
+}
+
+impl fmt::Display for Product {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} x {}", self.dtype, self.rows)
+    }
+}
+
+fn all_products() -> Vec<Case<Product>> {
+    at_all_levels(Dtype::ALL.into_iter().flat_map(|dtype| [1, 64].map(|rows| Product { dtype, rows })))
+}
+
+/// 32 rows of weights of 2048 columns, times 1 or 64 rows of activations.
+#[divan::bench(args = all_products(), max_time = 0.3)]
+fn products(bencher: Bencher<'_, '_>, case: Case<Product>) {
+    let Case { what: Product { dtype, rows }, level } = case;
+    let mut random = Random::new(1);
+    let mut bytes = vec![0; OUTPUTS * dtype.row_bytes(COLS).unwrap()];
+    Filler::matrix(dtype, COLS, &mut random).fill(&mut bytes, &mut random);
+    let weights = TensorView::new(dtype, OUTPUTS, COLS, &bytes).unwrap();
+
+    let form = form(dtype);
+    let stride = row_words(form, COLS).unwrap();
+    let mut words = vec![0; rows * stride];
+    for words in words.chunks_exact_mut(stride) {
+        level.quantize_row(form, &floats(COLS, &mut random), words).unwrap();
+    }
+    let inputs = Inputs::new(form, rows, COLS, &words, stride).unwrap();
+    let mut out = vec![0.0; rows * OUTPUTS];
+    let mut scratch = vec![0.0; level.products_scratch(dtype)];
+    let bencher = match rows {
+        1 => bencher.counter(BytesCount::new(bytes.len())),
+        _ => bencher.counter(ItemsCount::new(rows * OUTPUTS * COLS)),
+    };
+    bencher.bench_local(|| level.products(weights, &inputs, &mut out, &mut scratch).unwrap());
+}
+
+#[derive(Clone, Copy)]
+struct Attention {
+    kv_type: KvType,
+    /// Query heads per KV head.
+    group: usize,
+    head_dim: usize,
+    tokens: usize,
+    rows: usize,
+}
+
+impl fmt::Display for Attention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kv_type, group, head_dim, tokens, rows } = self;
+        write!(f, "{kv_type} {group} heads of {head_dim}, {tokens} tokens x {rows}")
+    }
+}
+
+/// Llama 3.2 1B, SmolLM2 135M, Qwen3 0.6B; one row as in decode, and as many as go together in prefill.
+fn all_attentions() -> Vec<Case<Attention>> {
+    let shapes = [(4, 64), (3, 64), (2, 128)];
+    let cases = KvType::ALL.into_iter().flat_map(|kv_type| {
+        shapes.into_iter().flat_map(move |(group, head_dim)| {
+            [(256, 1), (4096, 1), (4096, attend_rows(group))].map(|(tokens, rows)| Attention {
+                kv_type,
+                group,
+                head_dim,
+                tokens,
+                rows,
+            })
+        })
+    });
+    at_all_levels(cases)
+}
+
+/// The blocks of one KV head, one after the other: K, V.
+enum Blocks {
+    F32(Vec<f32>),
+    F16(Vec<f16>),
+}
+
+struct Sequence {
+    blocks: Blocks,
+    tile: usize,
+}
+
+impl Sequence {
+    fn new(kv_type: KvType, head_dim: usize, tokens: usize, random: &mut Random) -> Self {
+        let elements = floats(2 * head_dim * tokens.next_multiple_of(TILE_TOKENS), random);
+        let blocks = match kv_type {
+            KvType::F32 => Blocks::F32(elements),
+            _ => Blocks::F16(elements.into_iter().map(f16::from_f32).collect()),
+        };
+        Self { blocks, tile: head_dim * TILE_TOKENS }
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.blocks {
+            Blocks::F32(elements) => size_of_val(&elements[..]),
+            Blocks::F16(elements) => size_of_val(&elements[..]),
+        }
+    }
+}
+
+impl KvSource for Sequence {
+    fn tile(&self, index: usize, _head: usize) -> Option<KvTile<'_>> {
+        let (k, v) = (2 * index * self.tile, (2 * index + 1) * self.tile);
+        let part = |start| match &self.blocks {
+            Blocks::F32(elements) => elements.get(start..start + self.tile).map(Elements::F32),
+            Blocks::F16(elements) => elements.get(start..start + self.tile).map(Elements::F16),
+        };
+        Some(KvTile { k: part(k)?, v: part(v)? })
+    }
+}
+
+/// The query heads of one KV head in the last rows.
+#[divan::bench(args = all_attentions(), max_time = 0.3)]
+fn attend(bencher: Bencher<'_, '_>, case: Case<Attention>) {
+    let Case { what: Attention { kv_type, group, head_dim, tokens, rows }, level } = case;
+    let mut random = Random::new(2);
+    let sequence = Sequence::new(kv_type, head_dim, tokens, &mut random);
+    let width = group * head_dim;
+    let q = floats(rows * width, &mut random);
+    let scale = 1.0 / (head_dim as f32).sqrt();
+    let queries =
+        Queries { q: &q, stride: width, row: 0, rows, group, head_dim, head: 0, position: tokens - rows, scale };
+    let mut out = vec![0.0; q.len()];
+    let tiles = Matrix::new(&mut out, rows, width).unwrap().tiles(rows, width, 0..1).unwrap();
+    let mut tile = tiles.next().unwrap();
+    let mut scratch = vec![0.0; attend_scratch(group, head_dim, tokens).unwrap()];
+    let bencher = match rows {
+        1 => bencher.counter(BytesCount::new(sequence.bytes())),
+        _ => bencher.counter(ItemsCount::new(rows * width * 2 * tokens)),
+    };
+    bencher.bench_local(|| level.attend(&queries, &sequence, &mut tile, &mut scratch).unwrap());
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rows(Form);
+
+impl fmt::Display for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+/// A row of 2048 activations.
+#[divan::bench(args = at_all_levels([Form::F32, Form::Q8x32, Form::Q8x256].map(Rows)), max_time = 0.3)]
+fn quantize_row(bencher: Bencher<'_, '_>, case: Case<Rows>) {
+    let Case { what: Rows(form), level } = case;
+    let x = floats(COLS, &mut Random::new(3));
+    let mut words = vec![0; row_words(form, COLS).unwrap()];
+    bencher.counter(BytesCount::of_slice(&x)).bench_local(|| level.quantize_row(form, &x, &mut words).unwrap());
+}
+
+/// A row of 2048.
+#[divan::bench(args = at_all_levels([COLS]), max_time = 0.3)]
+fn rms_norm(bencher: Bencher<'_, '_>, case: Case<usize>) {
+    let mut random = Random::new(4);
+    let x = floats(case.what, &mut random);
+    let weight: Vec<u8> = floats(case.what, &mut random).iter().flat_map(|x| x.to_le_bytes()).collect();
+    let mut out = vec![0.0; x.len()];
+    bencher.counter(BytesCount::of_slice(&x)).bench_local(|| case.level.rms_norm(&x, &weight, 1e-5, &mut out));
+}
+
+/// Numbers from -1 to 1.
+fn floats(count: usize, random: &mut Random) -> Vec<f32> {
+    (0..count).map(|_| 2.0 * random.unit() - 1.0).collect()
+}

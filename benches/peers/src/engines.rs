@@ -1,0 +1,172 @@
+//! llama.cpp and Gleed behind one trait.
+
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use clap::ValueEnum;
+use gleed::host::OwnedEngine;
+use gleed::kernels::Level;
+use gleed::{KvType, Limits, Logits, SeqId};
+use llama_cpp_2::context::LlamaContext;
+use llama_cpp_2::context::params::LlamaContextParams;
+use llama_cpp_2::llama_backend::LlamaBackend;
+use llama_cpp_2::llama_batch::LlamaBatch;
+use llama_cpp_2::model::LlamaModel;
+use llama_cpp_2::model::params::LlamaModelParams;
+use llama_cpp_2::token::LlamaToken;
+
+use crate::Result;
+
+/// The engines, and llama.cpp's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    Gleed,
+    /// Flash attention off.
+    Llama,
+    /// Flash attention on.
+    LlamaFlash,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Llama, Self::LlamaFlash, Self::Gleed];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Gleed => "gleed",
+            Self::Llama => "llama",
+            Self::LlamaFlash => "llama-flash",
+        }
+    }
+}
+
+/// An engine with one sequence.
+pub(crate) trait Peer {
+    /// Computes more tokens of the sequence, with logits for the last one.
+    fn append(&mut self, ids: &[u32]) -> Result<()>;
+
+    /// Keeps only the first tokens.
+    fn keep(&mut self, tokens: usize) -> Result<()>;
+
+    /// The logits of the last token.
+    fn logits(&mut self) -> Vec<f32>;
+}
+
+pub(crate) struct Gleed {
+    engine: OwnedEngine,
+    sequence: SeqId,
+}
+
+impl Gleed {
+    pub(crate) fn open(path: &Path, threads: usize, context: usize, level: Level) -> Result<Self> {
+        let limits = Limits { context, workers: threads, level, kv_type: KvType::F16, ..Limits::default() };
+        let mut engine = OwnedEngine::open(path, &limits).map_err(|error| format!("{}: {error}", path.display()))?;
+        let sequence = engine.with(|engine| engine.open())?;
+        Ok(Self { engine, sequence })
+    }
+
+    pub(crate) fn vocab(&mut self) -> usize {
+        self.engine.with(|engine| engine.model().config().vocab)
+    }
+}
+
+impl Peer for Gleed {
+    fn append(&mut self, ids: &[u32]) -> Result<()> {
+        let sequence = self.sequence;
+        Ok(self.engine.with(|engine| {
+            engine.queue(sequence, engine.seq_len(sequence)?, ids, Logits::Last)?;
+            while engine.is_busy() {
+                let _ = engine.step(usize::MAX)?;
+            }
+            Ok::<_, gleed::EngineError>(())
+        })?)
+    }
+
+    fn keep(&mut self, tokens: usize) -> Result<()> {
+        let sequence = self.sequence;
+        Ok(self.engine.with(|engine| engine.rewind(sequence, tokens))?)
+    }
+
+    fn logits(&mut self) -> Vec<f32> {
+        let sequence = self.sequence;
+        self.engine.with(|engine| engine.logits(sequence).unwrap_or_default().to_vec())
+    }
+}
+
+/// llama.cpp without its messages.
+pub(crate) fn llama_backend() -> Result<LlamaBackend> {
+    let mut backend = LlamaBackend::init()?;
+    backend.void_logs();
+    Ok(backend)
+}
+
+/// The file, mapped and repacked as it does by default.
+pub(crate) fn llama_model(backend: &LlamaBackend, path: &Path) -> Result<LlamaModel> {
+    Ok(LlamaModel::load_from_file(backend, path, &LlamaModelParams::default().with_n_gpu_layers(0))?)
+}
+
+/// What llama.cpp was compiled with.
+pub(crate) fn llama_features() -> String {
+    // SAFETY: a string that lives as long as the program.
+    let text = unsafe { std::ffi::CStr::from_ptr(llama_cpp_sys_2::llama_print_system_info()) };
+    text.to_string_lossy().trim().to_owned()
+}
+
+/// llama.cpp's default for the tokens in one call.
+const BATCH: usize = 2048;
+
+pub(crate) struct Llama<'m> {
+    context: LlamaContext<'m>,
+    batch: LlamaBatch<'static>,
+    len: usize,
+}
+
+impl<'m> Llama<'m> {
+    pub(crate) fn new(
+        backend: &LlamaBackend,
+        model: &'m LlamaModel,
+        flash: bool,
+        threads: usize,
+        context: usize,
+    ) -> Result<Self> {
+        let policy = match flash {
+            true => llama_cpp_sys_2::LLAMA_FLASH_ATTN_TYPE_ENABLED,
+            false => llama_cpp_sys_2::LLAMA_FLASH_ATTN_TYPE_DISABLED,
+        };
+        let params = LlamaContextParams::default()
+            .with_n_ctx(NonZeroU32::new(context as u32))
+            .with_n_batch(BATCH as u32)
+            .with_n_threads(threads as i32)
+            .with_n_threads_batch(threads as i32)
+            .with_flash_attention_policy(policy);
+        Ok(Self { context: model.new_context(backend, params)?, batch: LlamaBatch::new(BATCH, 1), len: 0 })
+    }
+}
+
+impl Peer for Llama<'_> {
+    fn append(&mut self, ids: &[u32]) -> Result<()> {
+        let mut left = ids.len();
+        for ids in ids.chunks(BATCH) {
+            self.batch.clear();
+            for &id in ids {
+                left -= 1;
+                self.batch.add(LlamaToken(id as i32), self.len as i32, &[0], left == 0)?;
+                self.len += 1;
+            }
+            self.context.decode(&mut self.batch)?;
+        }
+        self.context.synchronize();
+        Ok(())
+    }
+
+    fn keep(&mut self, tokens: usize) -> Result<()> {
+        if !self.context.clear_kv_cache_seq(Some(0), Some(tokens as u32), None)? {
+            return Err("llama.cpp does not drop the end of the sequence".into());
+        }
+        self.len = tokens;
+        Ok(())
+    }
+
+    fn logits(&mut self) -> Vec<f32> {
+        self.context.get_logits_ith(self.batch.n_tokens() - 1).to_vec()
+    }
+}

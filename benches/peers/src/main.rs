@@ -1,0 +1,110 @@
+//! Gleed beside llama.cpp: see README.md.
+
+mod child;
+mod engines;
+mod plot;
+#[path = "../../../examples/common/random.rs"]
+#[allow(dead_code)] // A part of what the examples share.
+mod random;
+mod report;
+mod sweep;
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use gleed::kernels::Level;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Measures Gleed beside llama.cpp.
+#[derive(Parser)]
+#[command(name = "peers")]
+struct Args {
+    /// The models, GGUF files
+    #[arg(value_name = "FILE", required = true)]
+    models: Vec<PathBuf>,
+
+    /// Threads that compute: one number, or several to be measured one after the other
+    #[arg(long, value_name = "1,2", value_delimiter = ',', default_value = "1,2")]
+    threads: Vec<usize>,
+
+    /// Tokens of the prompt
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    prompt: usize,
+
+    /// Tokens to decode
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    r#gen: usize,
+
+    /// Tokens before decode begins
+    #[arg(long, value_name = "0,4096", value_delimiter = ',', default_value = "0,4096")]
+    depth: Vec<usize>,
+
+    /// How often everything is measured
+    #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+
+    /// The instruction set of Gleed's kernels [default: the best that this machine has]
+    #[arg(long, value_name = "NAME", value_parser = Level::from_name)]
+    level: Option<Level>,
+
+    /// So many other processes keep a core busy meanwhile
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    busy: usize,
+
+    /// The folder for results.json and the plots
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// What a process does that this program starts
+    #[arg(long, hide = true)]
+    child: Option<child::Task>,
+
+    /// The engine of such a process
+    #[arg(long, hide = true, default_value = "gleed")]
+    engine: engines::Kind,
+}
+
+impl Args {
+    fn level(&self) -> Level {
+        self.level.unwrap_or_else(Level::detect)
+    }
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let done = match args.child {
+        Some(task) => child::run(task, &args),
+        None => peers(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn peers(args: &Args) -> Result<()> {
+    let _busy = child::Busy::start(args.busy)?;
+    let mut rows = Vec::new();
+    for model in &args.models {
+        for &threads in &args.threads {
+            sweep::speed(args, model, threads, &mut rows)?;
+            sweep::start_and_memory(args, model, threads, &mut rows)?;
+            // All so far, so that what is interrupted is not lost.
+            save(args, &rows)?;
+        }
+    }
+    Ok(report::table(args, &rows)?)
+}
+
+fn save(args: &Args, rows: &[report::Row]) -> Result<()> {
+    let Some(folder) = &args.out else { return Ok(()) };
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(folder.join("results.json"), serde_json::to_vec_pretty(&report::json(args, rows))?)?;
+    plot::all(folder, rows)
+}

@@ -1,0 +1,175 @@
+//! What the machine can do at best, and what the system says about this process.
+
+use std::fs;
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gleed::kernels::Level;
+
+/// Bytes per second when `threads` threads read `bytes` together: the best of several times.
+pub(crate) fn streaming_read(bytes: &[u8], threads: usize) -> f64 {
+    // What is small is read often in one go, so that the clock can tell.
+    const LEAST: usize = 64 << 20;
+    let passes = LEAST.div_ceil(bytes.len().max(1));
+    let part = bytes.len().div_ceil(threads).max(1);
+    let took = best_together(4, threads, |thread| {
+        let part = bytes.chunks(part).nth(thread).unwrap_or_default();
+        (0..passes).for_each(|_| {
+            black_box(sum(black_box(part)));
+        });
+    });
+    (bytes.len() * passes) as f64 / took.as_secs_f64()
+}
+
+/// Multiply-adds of int8 per second that `threads` threads can do with the dot instruction of a level: the best of
+/// several times. `None` for levels that have no loop here.
+pub(crate) fn integer_peak(level: Level, threads: usize) -> Option<f64> {
+    const ITERATIONS: usize = 300_000;
+    let (kernel, per_iteration) = dot_loop(level)?;
+    let took = best_together(10, threads, |_| kernel(ITERATIONS));
+    Some((threads * ITERATIONS * per_iteration) as f64 / took.as_secs_f64())
+}
+
+fn best_together(times: usize, threads: usize, work: impl Fn(usize) + Sync) -> Duration {
+    (0..times).map(|_| together(threads, &work)).min().unwrap_or_default()
+}
+
+/// Runs `work` on so many threads: the time from the common start to the end of the last one.
+fn together(threads: usize, work: impl Fn(usize) + Sync) -> Duration {
+    let barrier = Barrier::new(threads);
+    let timed = |thread| {
+        barrier.wait();
+        let start = Instant::now();
+        work(thread);
+        (start, Instant::now())
+    };
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || timed(thread))).collect();
+        let mine = timed(0);
+        let times = others.into_iter().filter_map(|other| other.join().ok()).chain([mine]);
+        let (start, end) = times.fold(mine, |(start, end), (s, e)| (start.min(s), end.max(e)));
+        end - start
+    })
+}
+
+#[cfg(target_arch = "x86_64")]
+fn sum(bytes: &[u8]) -> u64 {
+    #[target_feature(enable = "avx2")]
+    fn avx2(bytes: &[u8]) -> u64 {
+        sum_words(bytes)
+    }
+    #[target_feature(enable = "avx512f")]
+    fn avx512(bytes: &[u8]) -> u64 {
+        sum_words(bytes)
+    }
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: the processor has the instructions.
+        unsafe { avx512(bytes) }
+    } else if is_x86_feature_detected!("avx2") {
+        // SAFETY: as above.
+        unsafe { avx2(bytes) }
+    } else {
+        sum_words(bytes)
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn sum(bytes: &[u8]) -> u64 {
+    sum_words(bytes)
+}
+
+/// The sum of all words of 64 bits, so that each byte is read, in enough lanes to wait for memory only.
+#[inline(always)]
+fn sum_words(bytes: &[u8]) -> u64 {
+    let mut lanes = [0_u64; 64];
+    for chunk in bytes.as_chunks::<512>().0 {
+        for (lane, word) in lanes.iter_mut().zip(chunk.as_chunks::<8>().0) {
+            *lane = lane.wrapping_add(u64::from_le_bytes(*word));
+        }
+    }
+    lanes.iter().fold(0, |sum, lane| sum.wrapping_add(*lane))
+}
+
+/// A loop of a level's dot instruction, given the number of iterations, and the multiply-adds of an iteration.
+#[cfg(target_arch = "x86_64")]
+fn dot_loop(level: Level) -> Option<(fn(usize), usize)> {
+    match level.name() {
+        // SAFETY: a level of this name exists only where the machine has its instructions.
+        "avx512" => Some((|n| unsafe { x86::vpdpbusd_zmm(n) }, x86::CHAINS * 64)),
+        // SAFETY: as above.
+        "avxvnni" => Some((|n| unsafe { x86::vpdpbusd_ymm(n) }, x86::CHAINS * 32)),
+        // SAFETY: as above.
+        "avx2" => Some((|n| unsafe { x86::vpmaddubsw_ymm(n) }, x86::CHAINS * 32)),
+        _ => None,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn dot_loop(_level: Level) -> Option<(fn(usize), usize)> {
+    None
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+    use std::hint::black_box;
+
+    /// Independent chains: more than latency times instructions per cycle.
+    pub(super) const CHAINS: usize = 12;
+
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    pub(super) fn vpdpbusd_zmm(iterations: usize) {
+        let (a, b) = black_box((_mm512_set1_epi8(3), _mm512_set1_epi8(5)));
+        let mut chains = [_mm512_setzero_si512(); CHAINS];
+        for _ in 0..iterations {
+            chains.iter_mut().for_each(|chain| *chain = _mm512_dpbusd_epi32(*chain, a, b));
+        }
+        black_box(chains);
+    }
+
+    #[target_feature(enable = "avxvnni")]
+    pub(super) fn vpdpbusd_ymm(iterations: usize) {
+        let (a, b) = black_box((_mm256_set1_epi8(3), _mm256_set1_epi8(5)));
+        let mut chains = [_mm256_setzero_si256(); CHAINS];
+        for _ in 0..iterations {
+            chains.iter_mut().for_each(|chain| *chain = _mm256_dpbusd_avx_epi32(*chain, a, b));
+        }
+        black_box(chains);
+    }
+
+    /// The product alone: what is added up afterwards depends on the format.
+    #[target_feature(enable = "avx2")]
+    pub(super) fn vpmaddubsw_ymm(iterations: usize) {
+        let b = black_box(_mm256_set1_epi8(5));
+        let mut chains = [_mm256_set1_epi8(1); CHAINS];
+        for _ in 0..iterations {
+            chains.iter_mut().for_each(|chain| *chain = _mm256_maddubs_epi16(*chain, b));
+        }
+        black_box(chains);
+    }
+}
+
+/// How long all threads of this process have waited for a core so far. `None` where the system does not tell.
+pub(crate) fn waited() -> Option<Duration> {
+    let tasks = fs::read_dir("/proc/self/task").ok()?;
+    let nanoseconds = tasks.flatten().filter_map(|task| {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse::<u64>().ok()
+    });
+    Some(Duration::from_nanos(nanoseconds.sum()))
+}
+
+/// The most memory that was resident, in bytes, since the start or [`reset_peak_resident`]. `None` where the system does
+/// not tell.
+pub(crate) fn peak_resident() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+/// From now on the peak is counted anew, where the system can.
+pub(crate) fn reset_peak_resident() {
+    let _ = fs::write("/proc/self/clear_refs", "5");
+}

@@ -1,0 +1,146 @@
+//! Measures speed and memory, beside what the machine can do at best: so that every figure is a ratio.
+//!
+//! ```text
+//! cargo run --release --example bench -- --model model.gguf --threads 1,2
+//! cargo run --release --example bench -- --model model.gguf --prompt 0 --gen 64 --depth 4096 --json bench.json
+//! ```
+//!
+//! Prefill is set beside the rate of the level's integer dot instruction, decode beside a plain read of the same file by
+//! the same number of threads; both are measured in the same run, in turn with the model. The tokens are random, the
+//! same for the same seed, and no token is chosen from the logits. Times are those of the clock on the wall: the column
+//! "waited" tells how much of them the threads stood in line for a core.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod machine;
+mod measure;
+mod report;
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use common::args::ModelArgs;
+use common::{ModelFile, Result};
+use gleed::kernels::Level;
+use gleed::{KvType, Limits, Model};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use measure::{Bench, Work};
+
+/// Measures speed and memory, each beside what the machine can do.
+#[derive(Parser)]
+#[command(name = "bench")]
+struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+
+    /// Threads that compute: one number, or several to be measured one after the other
+    #[arg(long, value_name = "1,2", value_delimiter = ',', default_value = "1")]
+    threads: Vec<usize>,
+
+    /// Tokens of the prompt; 0 measures no prefill
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    prompt: usize,
+
+    /// Tokens to decode; 0 measures no decode
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    r#gen: usize,
+
+    /// Tokens that each sequence has before decode begins
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    depth: usize,
+
+    /// Sequences that decode together
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    sequences: usize,
+
+    /// Rows per batch
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    rows: usize,
+
+    /// The instruction set that the kernels use [default: the best that this machine has]
+    #[arg(long, value_name = "NAME", value_parser = Level::from_name)]
+    level: Option<Level>,
+
+    /// The element type of keys and values: f32 or f16
+    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = KvType::from_name)]
+    kv_type: KvType,
+
+    /// How often everything is measured
+    #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+
+    /// Starts the random token ids
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+
+    /// Write all that was measured to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Args {
+    fn limits(&self, threads: usize) -> Limits {
+        let decode = if self.r#gen > 0 { self.depth.saturating_add(self.r#gen) } else { 0 };
+        Limits {
+            sequences: self.sequences,
+            context: self.prompt.max(decode),
+            rows: self.rows.max(self.sequences),
+            logit_rows: self.sequences,
+            kv_type: self.kv_type,
+            workers: threads,
+            level: self.level.unwrap_or_else(Level::detect),
+            ..Limits::default()
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    common::exit(bench(&Args::parse()))
+}
+
+fn bench(args: &Args) -> Result<ExitCode> {
+    if args.prompt == 0 && args.r#gen == 0 {
+        return Err("--prompt and --gen are both 0: nothing to measure".into());
+    }
+    if args.sequences == 0 || args.threads.contains(&0) {
+        return Err("--sequences and --threads are at least 1".into());
+    }
+    let file = ModelFile::open(args.model.model.as_deref())?;
+    let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
+    let json = args.json.as_ref().map(|path| {
+        File::create(path).map(|json| (path, json)).map_err(|error| format!("{}: {error}", path.display()))
+    });
+    let json = json.transpose()?;
+
+    let bench = Bench {
+        model: &model,
+        file: file.bytes(),
+        work: Work::of(&model),
+        prompt: args.prompt,
+        r#gen: args.r#gen,
+        depth: args.depth,
+        repeat: args.repeat as usize,
+        seed: args.seed,
+        bar: bar(args),
+    };
+    let runs = args.threads.iter().map(|&threads| bench.run(&args.limits(threads)));
+    let runs = runs.collect::<Result<Vec<_>>>()?;
+    bench.bar.finish_and_clear();
+    report::table(&bench, &file.name(), &runs)?;
+    if let Some((path, json)) = json {
+        let value = report::json(&bench, &file.name(), &runs);
+        serde_json::to_writer_pretty(json, &value).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One mark per measurement.
+fn bar(args: &Args) -> ProgressBar {
+    let phases = u64::from(args.prompt > 0) + u64::from(args.r#gen > 0);
+    let total = args.threads.len() as u64 * phases * u64::from(args.repeat);
+    let style = ProgressStyle::with_template("{bar:32} {pos}/{len}, {msg}");
+    ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr())
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

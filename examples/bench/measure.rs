@@ -1,0 +1,215 @@
+//! Runs the model against the clock.
+
+use std::time::{Duration, Instant};
+
+use gguf_rs_lite::TensorInfo;
+use gleed::host::{AlignedBytes, ThreadPool};
+use gleed::num::Xxh64;
+use gleed::{Engine, KvType, Limits, Logits, Model, Plan, SeqId, Step};
+use indicatif::ProgressBar;
+
+use crate::common::Result;
+use crate::common::random::Random;
+use crate::machine;
+
+/// What a model has to do, in numbers.
+pub(crate) struct Work {
+    /// Elements of all matrices that every token is multiplied with.
+    pub(crate) layer_weights: u64,
+    /// Elements of the output matrix.
+    pub(crate) output_weights: u64,
+    /// Bytes of weights that a decode step reads.
+    pub(crate) bytes: u64,
+}
+
+impl Work {
+    pub(crate) fn of(model: &Model<'_>) -> Self {
+        let matrix = |tensor: &TensorInfo<'_>| tensor.dims().len() > 1;
+        let elements = |tensor: &TensorInfo<'_>| tensor.dims().iter().product::<u64>();
+        let (gguf, embedding) = (model.gguf(), "token_embd.weight");
+        // The embedding itself is a row of it per token.
+        let output = gguf.tensor("output.weight").or_else(|| gguf.tensor(embedding));
+        let output_name = output.map(|tensor| tensor.name()).unwrap_or_default();
+        let read = |tensor: &TensorInfo<'_>| tensor.name() == output_name || tensor.name() != embedding;
+        let layers = gguf.tensors().filter(|tensor| matrix(tensor) && tensor.name().starts_with("blk."));
+        Self {
+            layer_weights: layers.map(|tensor| elements(&tensor)).sum(),
+            output_weights: output.map(|tensor| elements(&tensor)).unwrap_or(0),
+            bytes: gguf.tensors().filter(read).map(|tensor| tensor.data().len() as u64).sum(),
+        }
+    }
+}
+
+/// What is measured.
+pub(crate) struct Bench<'m> {
+    pub(crate) model: &'m Model<'m>,
+    pub(crate) file: &'m [u8],
+    pub(crate) work: Work,
+    pub(crate) prompt: usize,
+    pub(crate) r#gen: usize,
+    pub(crate) depth: usize,
+    pub(crate) repeat: usize,
+    pub(crate) seed: u64,
+    pub(crate) bar: ProgressBar,
+}
+
+/// What was measured with some limits.
+pub(crate) struct Run {
+    pub(crate) limits: Limits,
+    pub(crate) plan_bytes: usize,
+    pub(crate) units_per_token: usize,
+    pub(crate) peak_resident: Option<u64>,
+    pub(crate) prefill: Option<Phase>,
+    pub(crate) decode: Option<Phase>,
+}
+
+/// A row of the table: one element per repeat.
+#[derive(Default)]
+pub(crate) struct Phase {
+    pub(crate) tokens_s: Vec<f64>,
+    /// Prefill: multiply-adds per second. Decode: bytes per second, of weights, keys and values.
+    pub(crate) rate: Vec<f64>,
+    /// Of weights alone.
+    pub(crate) weights_rate: Vec<f64>,
+    /// What the machine can do at best, measured just before.
+    pub(crate) best: Vec<f64>,
+    /// The part of the time that the threads waited for a core.
+    pub(crate) waited: Vec<f64>,
+    /// Of the last logits: the same for every level, number of threads and repeat.
+    pub(crate) logits_hash: u64,
+}
+
+impl Bench<'_> {
+    pub(crate) fn run(&self, limits: &Limits) -> Result<Run> {
+        let plan = Plan::new(self.model, limits)?;
+        let pool = ThreadPool::new(limits.workers)?;
+        let mut memory = AlignedBytes::new(plan.bytes());
+        machine::reset_peak_resident();
+        let mut engine = Engine::new(self.model, &plan, memory.bytes())?;
+        engine.set_parallel(&pool);
+        let mut ids = Random::new(self.seed);
+        let sequences = (0..limits.sequences).map(|_| engine.open()).collect::<std::result::Result<Vec<_>, _>>()?;
+        Ok(Run {
+            prefill: (self.prompt > 0)
+                .then(|| self.prefill(&mut engine, limits, sequences[0], &mut ids))
+                .transpose()?,
+            decode: (self.r#gen > 0).then(|| self.decode(&mut engine, limits, &sequences, &mut ids)).transpose()?,
+            limits: *plan.limits(),
+            plan_bytes: plan.bytes(),
+            units_per_token: plan.units_per_token(),
+            peak_resident: machine::peak_resident(),
+        })
+    }
+
+    fn prefill(
+        &self,
+        engine: &mut Engine<'_, '_>,
+        limits: &Limits,
+        sequence: SeqId,
+        ids: &mut Random,
+    ) -> Result<Phase> {
+        let prompt = ids.ids(self.prompt, self.model.config().vocab);
+        let macs = self.work.layer_weights * self.prompt as u64 + self.work.output_weights;
+        let mut phase = Phase::default();
+        self.bar.set_message(format!("threads {}: prefill", limits.workers));
+        // The first pass reads the file, starts the threads and touches the memory.
+        engine.prefill(sequence, &prompt[..self.prompt.min(limits.rows)])?;
+        for _ in 0..self.repeat {
+            engine.reset(sequence)?;
+            let best = machine::integer_peak(limits.level, limits.workers);
+            let (took, waited) = timed(|| {
+                engine.queue(sequence, 0, &prompt, Logits::Last)?;
+                finish(engine)
+            })?;
+            phase.add(took, waited, limits.workers, self.prompt, macs as f64, best);
+            self.bar.inc(1);
+        }
+        phase.logits_hash = hash(engine);
+        engine.reset(sequence)?;
+        Ok(phase)
+    }
+
+    fn decode(
+        &self,
+        engine: &mut Engine<'_, '_>,
+        limits: &Limits,
+        sequences: &[SeqId],
+        ids: &mut Random,
+    ) -> Result<Phase> {
+        let (threads, vocab) = (limits.workers, self.model.config().vocab);
+        for &sequence in sequences.iter().filter(|_| self.depth > 0) {
+            self.bar.set_message(format!("threads {threads}: {} tokens before decode", self.depth));
+            engine.prefill(sequence, &ids.ids(self.depth, vocab))?;
+        }
+        let steps: Vec<Vec<u32>> = (0..self.r#gen).map(|_| ids.ids(sequences.len(), vocab)).collect();
+        let bytes = self.work.bytes * self.r#gen as u64;
+        let kv_bytes = self.kv_bytes(limits) * sequences.len() as u64;
+        let mut phase = Phase::default();
+        self.bar.set_message(format!("threads {threads}: decode"));
+        for repeat in 0..=self.repeat {
+            sequences.iter().try_for_each(|&sequence| engine.rewind(sequence, self.depth))?;
+            let best = machine::streaming_read(self.file, threads);
+            // The first one warms up.
+            let steps = if repeat == 0 { &steps[..1] } else { &steps[..] };
+            let (took, waited) = timed(|| {
+                for (position, tokens) in (self.depth..).zip(steps) {
+                    for (&sequence, token) in sequences.iter().zip(tokens) {
+                        engine.queue(sequence, position, &[*token], Logits::Last)?;
+                    }
+                    finish(engine)?;
+                }
+                Ok(())
+            })?;
+            if repeat > 0 {
+                let tokens = self.r#gen * sequences.len();
+                phase.add(took, waited, threads, tokens, (bytes + kv_bytes) as f64, Some(best));
+                phase.weights_rate.push(bytes as f64 / took.as_secs_f64());
+                self.bar.inc(1);
+            }
+        }
+        phase.logits_hash = hash(engine);
+        Ok(phase)
+    }
+
+    /// Bytes of keys and values that a sequence reads while it decodes.
+    fn kv_bytes(&self, limits: &Limits) -> u64 {
+        let config = self.model.config();
+        let element = if limits.kv_type == KvType::F32 { 4 } else { 2 };
+        let per_token = 2 * config.layers * config.kv_width() * element;
+        (self.depth..self.depth + self.r#gen).map(|position| ((position + 1) * per_token) as u64).sum()
+    }
+}
+
+impl Phase {
+    fn add(&mut self, took: Duration, waited: f64, threads: usize, tokens: usize, work: f64, best: Option<f64>) {
+        self.tokens_s.push(tokens as f64 / took.as_secs_f64());
+        self.rate.push(work / took.as_secs_f64());
+        self.best.extend(best);
+        self.waited.push(waited / (took.as_secs_f64() * threads as f64));
+    }
+}
+
+/// The time that `work` takes, and the seconds that the threads waited for a core.
+fn timed(work: impl FnOnce() -> Result<()>) -> Result<(Duration, f64)> {
+    let waited = machine::waited().unwrap_or_default();
+    let start = Instant::now();
+    work()?;
+    let took = start.elapsed();
+    Ok((took, machine::waited().unwrap_or_default().saturating_sub(waited).as_secs_f64()))
+}
+
+/// Computes all that is queued.
+fn finish(engine: &mut Engine<'_, '_>) -> Result<()> {
+    while engine.is_busy() {
+        let _: Step = engine.step(usize::MAX)?;
+    }
+    Ok(())
+}
+
+fn hash(engine: &Engine<'_, '_>) -> u64 {
+    let mut hash = Xxh64::new();
+    for (_, _, logits) in engine.results() {
+        logits.iter().for_each(|logit| hash.update(&logit.to_le_bytes()));
+    }
+    hash.finish()
+}

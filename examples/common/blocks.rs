@@ -1,0 +1,124 @@
+//! Random weights: all codes random, scales such that the elements have mean 0 and a given standard deviation.
+
+use gleed::quant::dequantize;
+use gleed::tensor::Dtype;
+use half::{bf16, f16};
+
+use super::random::Random;
+
+/// Makes rows of one type.
+pub(crate) enum Filler {
+    /// Blocks of random bytes; the scale is one of a table, and so is the minimum.
+    Blocks { layout: Layout, table: Vec<[[u8; 2]; 2]> },
+    /// Elements of a table.
+    Elements { table: Vec<Vec<u8>>, len: usize },
+}
+
+/// Entries of a table of scales.
+const SCALES: usize = 64;
+
+/// Entries of a table of elements.
+const ELEMENTS: usize = 4096;
+
+/// Where the floating-point numbers of a block are.
+#[derive(Clone, Copy)]
+pub(crate) struct Layout {
+    block: usize,
+    scale: usize,
+    /// The offset of the minimum, and what it is for scale 1 so that the elements have mean 0.
+    min: Option<(usize, f32)>,
+}
+
+impl Filler {
+    /// For a matrix: mean 0, and the standard deviation 1 / sqrt(columns), so that what a layer computes neither grows
+    /// nor vanishes.
+    pub(crate) fn matrix(dtype: Dtype, cols: usize, random: &mut Random) -> Self {
+        let deviation = 1.0 / (cols as f32).sqrt();
+        let Some(layout) = Layout::of(dtype) else {
+            return Self::elements(dtype, 0.0, deviation, random);
+        };
+        let unit = Self::Blocks { layout, table: layout.table(1.0, random) };
+        let scale = deviation / unit.deviation(dtype, random);
+        Self::Blocks { layout, table: layout.table(scale, random) }
+    }
+
+    /// For the weights of a norm: f32 around 1.
+    pub(crate) fn norm(random: &mut Random) -> Self {
+        Self::elements(Dtype::F32, 1.0, 0.1, random)
+    }
+
+    /// Uniform with this mean and standard deviation.
+    fn elements(dtype: Dtype, mean: f32, deviation: f32, random: &mut Random) -> Self {
+        let half_width = deviation * 3.0_f32.sqrt();
+        let element = |_| {
+            let x = mean + half_width * (2.0 * random.unit() - 1.0);
+            match dtype {
+                Dtype::F16 => f16::from_f32(x).to_le_bytes().to_vec(),
+                Dtype::BF16 => bf16::from_f32(x).to_le_bytes().to_vec(),
+                _ => x.to_le_bytes().to_vec(),
+            }
+        };
+        Self::Elements { table: (0..ELEMENTS).map(element).collect(), len: dtype.block_bytes() }
+    }
+
+    /// The standard deviation of what this makes.
+    fn deviation(&self, dtype: Dtype, random: &mut Random) -> f32 {
+        const BLOCKS: usize = 256;
+        let mut bytes = vec![0; BLOCKS * dtype.block_bytes()];
+        let mut elements = vec![0.0_f32; BLOCKS * dtype.block_len()];
+        self.fill(&mut bytes, random);
+        let _ = dequantize(dtype, &bytes, &mut elements);
+        (elements.iter().map(|x| x * x).sum::<f32>() / elements.len() as f32).sqrt()
+    }
+
+    /// Makes whole rows.
+    pub(crate) fn fill(&self, bytes: &mut [u8], random: &mut Random) {
+        match self {
+            Self::Elements { table, len } => {
+                for element in bytes.chunks_exact_mut(*len) {
+                    element.copy_from_slice(&table[random.next() as usize % table.len()]);
+                }
+            }
+            Self::Blocks { layout, table } => {
+                random.fill(bytes);
+                for block in bytes.chunks_exact_mut(layout.block) {
+                    let [scale, min] = table[usize::from(block[layout.scale]) % table.len()];
+                    block[layout.scale..][..2].copy_from_slice(&scale);
+                    if let Some((at, _)) = layout.min {
+                        block[at..][..2].copy_from_slice(&min);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Layout {
+    /// `None` for types without blocks.
+    fn of(dtype: Dtype) -> Option<Self> {
+        let (scale, min) = match dtype {
+            Dtype::Q4_0 | Dtype::Q5_0 | Dtype::Q8_0 | Dtype::IQ4_NL | Dtype::IQ4_XS => (0, None),
+            // Added to 0..=15 and 0..=31.
+            Dtype::Q4_1 => (0, Some((2, -7.5))),
+            Dtype::Q5_1 => (0, Some((2, -15.5))),
+            // Multiplied by sub-minima, and subtracted.
+            Dtype::Q4_K => (0, Some((2, 7.5))),
+            Dtype::Q5_K => (0, Some((2, 15.5))),
+            Dtype::Q2_K => (80, Some((82, 1.5))),
+            Dtype::Q3_K => (108, None),
+            Dtype::Q6_K => (208, None),
+            _ => return None,
+        };
+        Some(Self { block: dtype.block_bytes(), scale, min })
+    }
+
+    /// Scales around `scale`, with their minima.
+    fn table(self, scale: f32, random: &mut Random) -> Vec<[[u8; 2]; 2]> {
+        let mut pair = || {
+            let scale = scale * (0.8 + 0.4 * random.unit());
+            let min = self.min.map_or(0.0, |(_, min)| min * scale);
+            [scale, min].map(|x| f16::from_f32(x).to_le_bytes())
+        };
+        (0..SCALES).map(|_| pair()).collect()
+    }
+}

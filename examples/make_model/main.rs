@@ -1,0 +1,152 @@
+//! Makes a model file with random weights: the shape, the types and the size of a real one, so that speed and memory
+//! can be measured without a download. What it generates has no meaning.
+//!
+//! ```text
+//! cargo run --release --example make_model -- --shape qwen3-0.6b --type q4_k_m --out qwen3-0.6b-q4_k_m.gguf
+//! cargo run --release --example make_model -- --list
+//! ```
+//!
+//! A file type gives each tensor the type that `llama-quantize` gives it. The vocabulary has as many tokens and merges
+//! as a real one, of nonsense words. The same flags give the same file.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod gguf;
+mod mix;
+mod shape;
+mod weights;
+
+use std::fs::File;
+use std::io::{BufWriter, Write, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use common::Result;
+use common::random::Random;
+use gguf::Header;
+use gleed::tensor::Dtype;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use mix::FileType;
+use shape::{Shape, TensorShape};
+use weights::Contents;
+
+/// Makes a model file with random weights, for measurements.
+#[derive(Parser)]
+#[command(name = "make_model")]
+struct Args {
+    /// The model whose shape it has: see --list
+    #[arg(long, value_name = "NAME", value_parser = Shape::from_name, required_unless_present = "list")]
+    shape: Option<Shape>,
+
+    /// The file type, as llama-quantize names it: see --list
+    #[arg(long = "type", value_name = "TYPE", value_parser = FileType::from_name, required_unless_present = "list")]
+    file_type: Option<FileType>,
+
+    /// Where to write it
+    #[arg(long, value_name = "FILE", required_unless_present = "list")]
+    out: Option<PathBuf>,
+
+    /// Layers, where it shall have others than the real one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    layers: Option<u32>,
+
+    /// Starts the random numbers
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+
+    /// Show the shapes and the file types
+    #[arg(long, exclusive = true)]
+    list: bool,
+}
+
+fn main() -> ExitCode {
+    common::exit(make_model(&Args::parse()))
+}
+
+fn make_model(args: &Args) -> Result<ExitCode> {
+    let (Some(mut shape), Some(file_type), Some(path)) = (args.shape, args.file_type, &args.out) else {
+        return list();
+    };
+    shape.layers = args.layers.map_or(shape.layers, |layers| layers as usize);
+    let mut tmp = path.clone().into_os_string();
+    tmp.push(".tmp");
+    let tmp = PathBuf::from(tmp);
+    // What is half written never has the name of a model.
+    let written = write(&tmp, shape, file_type, args.seed).and_then(|bytes| {
+        std::fs::rename(&tmp, path)?;
+        Ok(bytes)
+    });
+    match written {
+        Ok(bytes) => writeln!(stdout(), "{}: {bytes} bytes", path.display())?,
+        Err(error) => {
+            let _ = std::fs::remove_file(&tmp);
+            return Err(format!("{}: {error}", path.display()).into());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list() -> Result<ExitCode> {
+    let mut out = stdout().lock();
+    writeln!(out, "{:14} {:>7} {:>7} {:>7} {:>7} {:>9}", "shape", "layers", "width", "ffn", "vocab", "weights")?;
+    for shape in Shape::ALL {
+        let Shape { name, layers, hidden, ffn, vocab, .. } = shape;
+        let weights: usize = shape.tensors().iter().map(|tensor| tensor.rows * tensor.cols).sum();
+        writeln!(out, "{name:14} {layers:>7} {hidden:>7} {ffn:>7} {vocab:>7} {:>7} M", weights / 1_000_000)?;
+    }
+    writeln!(out, "\ntypes: {}", FileType::names())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the file: the number of its bytes.
+fn write(path: &Path, shape: Shape, file_type: FileType, seed: u64) -> Result<u64> {
+    let mut header = Header::default();
+    shape.describe(&mut header, file_type.number);
+    let tensors: Vec<_> =
+        shape.tensors().into_iter().map(|tensor| (file_type.dtype(&shape, &tensor), tensor)).collect();
+    for (dtype, tensor) in &tensors {
+        header.tensor(tensor, *dtype);
+    }
+    let (header, total) = header.finish();
+
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    file.write_all(&header)?;
+    let bar = bar(total - header.len() as u64);
+    for (index, (dtype, tensor)) in tensors.iter().enumerate() {
+        let mut random = Random::new(seed ^ (index as u64) << 32);
+        bar.set_message(tensor.name.clone());
+        write_tensor(&mut file, tensor, *dtype, &mut random, &bar)?;
+    }
+    bar.finish_and_clear();
+    file.into_inner()?.sync_all()?;
+    Ok(total)
+}
+
+/// A tensor and the bytes up to the next one.
+fn write_tensor(
+    file: &mut impl Write,
+    tensor: &TensorShape,
+    dtype: Dtype,
+    random: &mut Random,
+    bar: &ProgressBar,
+) -> Result<()> {
+    const CHUNK: usize = 1 << 20;
+    let contents = Contents::new(tensor, dtype, random);
+    let row = dtype.row_bytes(tensor.cols).ok_or("a row is no whole number of blocks")?;
+    let rows = (CHUNK / row).max(1);
+    let mut chunk = vec![0; row * rows];
+    for first in (0..tensor.rows).step_by(rows) {
+        let bytes = &mut chunk[..row * rows.min(tensor.rows - first)];
+        contents.fill(bytes, random);
+        file.write_all(bytes)?;
+        bar.inc(bytes.len() as u64);
+    }
+    Ok(file.write_all(&vec![0; gguf::padding(row * tensor.rows)])?)
+}
+
+fn bar(total: u64) -> ProgressBar {
+    let template = "{bar:32} {bytes}/{total_bytes}, {binary_bytes_per_sec}, {eta} left, {msg}";
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()).with_style(style)
+}

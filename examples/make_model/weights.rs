@@ -1,0 +1,44 @@
+//! What is in the tensors.
+
+use gleed::tensor::Dtype;
+
+use crate::common::blocks::Filler;
+use crate::common::random::Random;
+use crate::shape::{Role, TensorShape};
+
+/// Makes the contents of a tensor.
+pub(crate) enum Contents {
+    Random(Filler),
+    Fixed(Vec<u8>),
+}
+
+impl Contents {
+    pub(crate) fn new(tensor: &TensorShape, dtype: Dtype, random: &mut Random) -> Self {
+        match tensor.role {
+            Role::RopeDivisors => Self::Fixed(rope_divisors(tensor.cols)),
+            Role::Norm => Self::Random(Filler::norm(random)),
+            _ => Self::Random(Filler::matrix(dtype, tensor.cols, random)),
+        }
+    }
+
+    /// The next rows.
+    pub(crate) fn fill(&self, bytes: &mut [u8], random: &mut Random) {
+        match self {
+            Self::Random(filler) => filler.fill(bytes, random),
+            Self::Fixed(contents) => bytes.copy_from_slice(contents),
+        }
+    }
+}
+
+/// What Llama 3.2 divides its rotary frequencies by: 32 for long waves, 1 for short ones, and between these a mixture.
+fn rope_divisors(count: usize) -> Vec<u8> {
+    const FACTOR: f32 = 32.0;
+    const TRAINED: f32 = 8192.0;
+    const BASE: f32 = 500_000.0;
+    let divisor = |index: usize| {
+        let wave = 2.0 * std::f32::consts::PI * BASE.powf(index as f32 / count as f32);
+        let smooth = (TRAINED / wave - 1.0) / 3.0;
+        1.0 / ((1.0 - smooth.clamp(0.0, 1.0)) / FACTOR + smooth.clamp(0.0, 1.0))
+    };
+    (0..count).flat_map(|index| divisor(index).to_le_bytes()).collect()
+}
