@@ -170,13 +170,13 @@ fn dot_blocks<B: AnyBitPattern, const LEN: usize, const SUMS: usize>(
 }
 
 /// The f16 number in two bytes.
-#[inline]
+#[inline(always)]
 pub(super) fn f16(bytes: [u8; 2]) -> f32 {
     f16_to_f32(half::f16::from_le_bytes(bytes))
 }
 
 /// Codes made of a low part and a high part in different bytes.
-#[inline]
+#[inline(always)]
 pub(super) fn combine<const N: usize>(low: &[u8; N], high: &[u8; N], code: impl Fn(u8, u8) -> i8) -> [i8; N] {
     let mut codes = [0; N];
     for ((out, &low), &high) in codes.iter_mut().zip(low).zip(high) {
@@ -185,8 +185,18 @@ pub(super) fn combine<const N: usize>(low: &[u8; N], high: &[u8; N], code: impl 
     codes
 }
 
+/// `f` of each element: a loop that compilers turn into vectors, which they do not with `map` of long arrays.
+#[inline(always)]
+pub(super) fn each<T: Copy, U: Copy + Default, const N: usize>(from: &[T; N], f: impl Fn(T) -> U) -> [U; N] {
+    let mut to = [U::default(); N];
+    for (to, &from) in to.iter_mut().zip(from) {
+        *to = f(from);
+    }
+    to
+}
+
 /// The low nibbles of 16 bytes, then the high ones.
-#[inline]
+#[inline(always)]
 pub(super) fn nibbles(bytes: &[u8; 16]) -> [u8; 32] {
-    bytemuck::must_cast([bytes.map(|byte| byte & 15), bytes.map(|byte| byte >> 4)])
+    bytemuck::must_cast([each(bytes, |byte| byte & 15), each(bytes, |byte| byte >> 4)])
 }

@@ -9,7 +9,7 @@
 
 use bytemuck::AnyBitPattern;
 
-use super::block::{Block32, Layout32, f16, nibbles};
+use super::block::{Block32, Layout32, each, f16, nibbles};
 
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
@@ -19,14 +19,14 @@ pub(crate) struct Block {
 }
 
 impl Layout32 for Block {
-    #[inline]
+    #[inline(always)]
     fn unpack(&self) -> Block32 {
-        Block32 { scale: f16(self.scale), min: None, codes: nibbles(&self.indices).map(value) }
+        Block32 { scale: f16(self.scale), min: None, codes: each(&nibbles(&self.indices), value) }
     }
 }
 
 /// The code that an index below 16 stands for, in IQ4_NL and IQ4_XS.
-#[inline]
+#[inline(always)]
 pub(super) fn value(index: u8) -> i8 {
     const VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
     VALUES.get(usize::from(index)).copied().unwrap_or_default()

@@ -11,7 +11,7 @@
 
 use bytemuck::AnyBitPattern;
 
-use super::block::{Layout256, SuperBlock, f16, nibbles};
+use super::block::{Layout256, SuperBlock, each, f16, nibbles};
 use super::iq4_nl::value;
 
 #[derive(Clone, Copy, AnyBitPattern)]
@@ -24,9 +24,9 @@ pub(crate) struct Block {
 }
 
 impl Layout256<8> for Block {
-    #[inline]
+    #[inline(always)]
     fn unpack(&self) -> SuperBlock<8> {
-        let codes = self.indices.map(|bytes| nibbles(&bytes).map(value));
+        let codes = each(&self.indices, |bytes| each(&nibbles(&bytes), value));
         SuperBlock {
             scale: f16(self.scale),
             sub_scales: self.sub_scales(),
@@ -38,7 +38,7 @@ impl Layout256<8> for Block {
 
 impl Block {
     /// The eight sub-scales, less 32.
-    #[inline]
+    #[inline(always)]
     fn sub_scales(&self) -> [i8; 8] {
         let (low, high) = (u32::from_le_bytes(self.low), u16::from_le_bytes(self.high));
         let mut sub_scales = [0; 8];

@@ -11,7 +11,7 @@
 
 use bytemuck::AnyBitPattern;
 
-use super::block::{Layout256, Mins, SuperBlock, f16};
+use super::block::{Layout256, Mins, SuperBlock, each, f16};
 
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
@@ -23,13 +23,13 @@ pub(crate) struct Block {
 }
 
 impl Layout256<16> for Block {
-    #[inline]
+    #[inline(always)]
     fn unpack(&self) -> SuperBlock<16> {
-        let codes = self.codes.map(|bytes| [0, 2, 4, 6].map(|shift| bytes.map(|b| (b >> shift & 3) as i8)));
+        let codes = each(&self.codes, |bytes| each(&[0, 2, 4, 6], |shift| each(&bytes, |b| (b >> shift & 3) as i8)));
         SuperBlock {
             scale: f16(self.scale),
-            sub_scales: self.subs.map(|b| (b & 15) as i8),
-            mins: Some(Mins { min: f16(self.min), sub_mins: self.subs.map(|b| b >> 4) }),
+            sub_scales: each(&self.subs, |b| (b & 15) as i8),
+            mins: Some(Mins { min: f16(self.min), sub_mins: each(&self.subs, |b| b >> 4) }),
             codes: bytemuck::must_cast(codes),
         }
     }

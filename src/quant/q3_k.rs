@@ -11,7 +11,7 @@
 
 use bytemuck::AnyBitPattern;
 
-use super::block::{Layout256, SuperBlock, combine, f16};
+use super::block::{Layout256, SuperBlock, combine, each, f16};
 
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
@@ -23,11 +23,11 @@ pub(crate) struct Block {
 }
 
 impl Layout256<16> for Block {
-    #[inline]
+    #[inline(always)]
     fn unpack(&self) -> SuperBlock<16> {
         let [first, second] = &self.low;
-        let codes = [(first, 0), (second, 4)].map(|(low, bit)| {
-            [0, 1, 2, 3].map(|j| {
+        let codes = each(&[(first, 0), (second, 4)], |(low, bit)| {
+            each(&[0, 1, 2, 3], |j| {
                 combine(low, &self.high, |low, high| (low >> (2 * j) & 3 | (high >> (bit + j) & 1) << 2) as i8 - 4)
             })
         });
@@ -44,7 +44,7 @@ impl Layout256<16> for Block {
 ///
 /// The low 4 bits of sub-scales 0..8 are the low nibbles of bytes 0..8, those of 8..16 the high ones. The
 /// upper 2 bits of sub-scale 4 j + i are bits 2j and 2j + 1 of byte 8 + i.
-#[inline]
+#[inline(always)]
 fn sub_scales(bytes: &[u8; 12]) -> [i8; 16] {
     let [a, b, high]: [[u8; 4]; 3] = bytemuck::must_cast(*bytes);
     let six_bits = |low: u8, high: u8| (low & 15 | (high & 3) << 4) as i8 - 32;

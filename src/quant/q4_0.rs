@@ -9,7 +9,7 @@
 
 use bytemuck::AnyBitPattern;
 
-use super::block::{Block32, Layout32, f16, nibbles};
+use super::block::{Block32, Layout32, each, f16, nibbles};
 
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
@@ -19,8 +19,8 @@ pub(crate) struct Block {
 }
 
 impl Layout32 for Block {
-    #[inline]
+    #[inline(always)]
     fn unpack(&self) -> Block32 {
-        Block32 { scale: f16(self.scale), min: None, codes: nibbles(&self.codes).map(|q| q as i8 - 8) }
+        Block32 { scale: f16(self.scale), min: None, codes: each(&nibbles(&self.codes), |q| q as i8 - 8) }
     }
 }

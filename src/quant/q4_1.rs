@@ -10,7 +10,7 @@
 
 use bytemuck::AnyBitPattern;
 
-use super::block::{Block32, Layout32, f16, nibbles};
+use super::block::{Block32, Layout32, each, f16, nibbles};
 
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
@@ -21,8 +21,8 @@ pub(crate) struct Block {
 }
 
 impl Layout32 for Block {
-    #[inline]
+    #[inline(always)]
     fn unpack(&self) -> Block32 {
-        Block32 { scale: f16(self.scale), min: Some(f16(self.min)), codes: nibbles(&self.codes).map(|q| q as i8) }
+        Block32 { scale: f16(self.scale), min: Some(f16(self.min)), codes: each(&nibbles(&self.codes), |q| q as i8) }
     }
 }

@@ -11,7 +11,7 @@
 
 use bytemuck::AnyBitPattern;
 
-use super::block::{Layout256, Mins, SuperBlock, f16};
+use super::block::{Layout256, Mins, SuperBlock, each, f16};
 
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
@@ -23,10 +23,10 @@ pub(crate) struct Block {
 }
 
 impl Layout256<8> for Block {
-    #[inline]
+    #[inline(always)]
     fn unpack(&self) -> SuperBlock<8> {
         let (sub_scales, sub_mins) = sub_scales_and_mins(&self.subs);
-        let codes = self.codes.map(|bytes| [bytes.map(|b| (b & 15) as i8), bytes.map(|b| (b >> 4) as i8)]);
+        let codes = each(&self.codes, |bytes| [each(&bytes, |b| (b & 15) as i8), each(&bytes, |b| (b >> 4) as i8)]);
         SuperBlock {
             scale: f16(self.scale),
             sub_scales,
@@ -41,7 +41,7 @@ impl Layout256<8> for Block {
 /// Bytes 0..4 hold sub-scales 0..4 in their low 6 bits, bytes 4..8 sub-minima 0..4. Byte 8 + j holds the low
 /// 4 bits of sub-scale 4 + j in its low nibble and those of sub-minimum 4 + j in its high one; the upper 2
 /// bits are the upper bits of bytes j and 4 + j.
-#[inline]
+#[inline(always)]
 pub(super) fn sub_scales_and_mins(bytes: &[u8; 12]) -> ([i8; 8], [u8; 8]) {
     let [scales, mins, low]: [[u8; 4]; 3] = bytemuck::must_cast(*bytes);
     let six_bits = |low: [u8; 4], high: [u8; 4]| -> [u8; 4] {

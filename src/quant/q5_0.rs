@@ -10,7 +10,7 @@
 
 use bytemuck::AnyBitPattern;
 
-use super::block::{Block32, Layout32, f16, nibbles};
+use super::block::{Block32, Layout32, each, f16, nibbles};
 
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
@@ -21,18 +21,18 @@ pub(crate) struct Block {
 }
 
 impl Layout32 for Block {
-    #[inline]
+    #[inline(always)]
     fn unpack(&self) -> Block32 {
-        let codes = five_bits(self.high, &self.low).map(|q| q - 16);
+        let codes = each(&five_bits(self.high, &self.low), |q| q - 16);
         Block32 { scale: f16(self.scale), min: None, codes }
     }
 }
 
 /// The 5-bit codes of Q5_0 and Q5_1.
-#[inline]
+#[inline(always)]
 pub(super) fn five_bits(high: [u8; 4], low: &[u8; 16]) -> [i8; 32] {
     let high = u32::from_le_bytes(high);
-    let mut codes = nibbles(low).map(|q| q as i8);
+    let mut codes = each(&nibbles(low), |q| q as i8);
     for (i, code) in codes.iter_mut().enumerate() {
         *code |= ((high >> i & 1) << 4) as i8;
     }

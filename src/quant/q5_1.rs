@@ -24,7 +24,7 @@ pub(crate) struct Block {
 }
 
 impl Layout32 for Block {
-    #[inline]
+    #[inline(always)]
     fn unpack(&self) -> Block32 {
         Block32 { scale: f16(self.scale), min: Some(f16(self.min)), codes: five_bits(self.high, &self.low) }
     }

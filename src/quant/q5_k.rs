@@ -12,7 +12,7 @@
 
 use bytemuck::AnyBitPattern;
 
-use super::block::{Layout256, Mins, SuperBlock, combine, f16};
+use super::block::{Layout256, Mins, SuperBlock, combine, each, f16};
 use super::q4_k::sub_scales_and_mins;
 
 #[derive(Clone, Copy, AnyBitPattern)]
@@ -26,11 +26,11 @@ pub(crate) struct Block {
 }
 
 impl Layout256<8> for Block {
-    #[inline]
+    #[inline(always)]
     fn unpack(&self) -> SuperBlock<8> {
         let (sub_scales, sub_mins) = sub_scales_and_mins(&self.subs);
         let [a, b, c, d] = &self.low;
-        let codes = [(a, 0), (b, 2), (c, 4), (d, 6)].map(|(low, bit)| {
+        let codes = each(&[(a, 0), (b, 2), (c, 4), (d, 6)], |(low, bit)| {
             [
                 combine(low, &self.high, |low, high| (low & 15 | (high >> bit & 1) << 4) as i8),
                 combine(low, &self.high, |low, high| (low >> 4 | (high >> (bit + 1) & 1) << 4) as i8),

@@ -23,7 +23,7 @@ pub(crate) struct Block {
 }
 
 impl Layout256<16> for Block {
-    #[inline]
+    #[inline(always)]
     fn unpack(&self) -> SuperBlock<16> {
         let ([low_0, low_1], [high_0, high_1]) = (&self.low, &self.high);
         let codes = [half(low_0, high_0), half(low_1, high_1)];
@@ -37,7 +37,7 @@ impl Layout256<16> for Block {
 }
 
 /// The codes of 128 elements, less 32.
-#[inline]
+#[inline(always)]
 fn half([a, b]: &[[u8; 32]; 2], high: &[u8; 32]) -> [[i8; 32]; 4] {
     let code = |low: u8, high: u8| (low & 15 | (high & 3) << 4) as i8 - 32;
     [

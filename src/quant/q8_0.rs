@@ -19,7 +19,7 @@ pub(crate) struct Block {
 }
 
 impl Layout32 for Block {
-    #[inline]
+    #[inline(always)]
     fn unpack(&self) -> Block32 {
         Block32 { scale: f16(self.scale), min: None, codes: self.codes }
     }

@@ -51,6 +51,8 @@ pub(in crate::kernels) trait Family {
     type Block: bytemuck::AnyBitPattern;
     /// Elements of a block.
     const LEN: usize;
+    /// Whether the registers hold the products of four rows of inputs, not only of two.
+    const FOUR: bool;
 
     /// The row in the form that this is multiplied with.
     fn activations(row: ActivationRow<'_>) -> Option<QuantizedRow<'_>>;
@@ -127,8 +129,8 @@ pub(in crate::kernels) fn block_products<Q: Quad, F: Family>(
                 let place = Place { row, first, col, blocks };
                 row += match inputs.rows() - row {
                     1 => place.sweep::<Q, F, 1>(&panel, inputs, out)?,
-                    2 | 3 => place.sweep::<Q, F, 2>(&panel, inputs, out)?,
-                    _ => place.sweep::<Q, F, 4>(&panel, inputs, out)?,
+                    4.. if F::FOUR => place.sweep::<Q, F, 4>(&panel, inputs, out)?,
+                    _ => place.sweep::<Q, F, 2>(&panel, inputs, out)?,
                 };
             }
         }
@@ -182,6 +184,7 @@ impl Place {
 impl<B: Layout32> Family for Of32<B> {
     type Block = B;
     const LEN: usize = 32;
+    const FOUR: bool = true;
 
     #[inline(always)]
     fn activations(row: ActivationRow<'_>) -> Option<QuantizedRow<'_>> {
@@ -229,6 +232,7 @@ impl<B: Layout32> Family for Of32<B> {
 impl<B: Layout256<SUBS>, const SUBS: usize> Family for Of256<B, SUBS> {
     type Block = B;
     const LEN: usize = 256;
+    const FOUR: bool = false;
 
     #[inline(always)]
     fn activations(row: ActivationRow<'_>) -> Option<QuantizedRow<'_>> {
