@@ -16,7 +16,7 @@ use crate::tensor::TensorView;
 
 /// Rows of weights at a time.
 const ROWS: usize = 4;
-/// Columns that are unpacked at a time: with everything else less than 4 KiB.
+/// Columns that are unpacked at a time: with everything else about 8 KiB of stack.
 const COLS: usize = 512;
 
 const _: () = assert!(OUTPUTS.is_multiple_of(ROWS) && COLS.is_multiple_of(256));
