@@ -162,9 +162,8 @@ impl<'a> KvCache<'a> {
     /// # Errors
     /// [`CacheError::NoFreeSequence`].
     pub fn open(&mut self) -> Result<SeqId, CacheError> {
-        let sequences = self.sequences.len();
-        let free = self.sequences.iter_mut().enumerate().find(|(_, sequence)| sequence.open == 0);
-        let (slot, sequence) = free.ok_or(CacheError::NoFreeSequence { sequences })?;
+        let slot = self.free_slot()?;
+        let sequence = self.sequences.get_mut(slot).ok_or(CacheError::Internal)?;
         let generation = (sequence.generation + 1) & 0xffff;
         *sequence = Sequence { open: 1, generation, ..Sequence::zeroed() };
         Ok(SeqId::new(slot, generation))
@@ -216,6 +215,7 @@ impl<'a> KvCache<'a> {
         if keep > length {
             return Err(CacheError::TooShort { keep, length });
         }
+        self.free_slot()?;
         if !self.policy.shares() {
             self.check_room(|_| keep.div_ceil(BLOCK_TOKENS))?;
         }
@@ -488,6 +488,11 @@ impl<'a> KvCache<'a> {
         }
         self.sequence_mut(seq)?.next_layer = if last { 0 } else { layer as u32 + 1 };
         Ok(())
+    }
+
+    fn free_slot(&self) -> Result<usize, CacheError> {
+        let slot = self.sequences.iter().position(|sequence| sequence.open == 0);
+        slot.ok_or(CacheError::NoFreeSequence { sequences: self.sequences.len() })
     }
 
     /// Whether every group has as many free blocks as `needed` says.
