@@ -6,8 +6,9 @@ mod common;
 use common::Memory;
 use common::random::Rng;
 use gleed::cache::{CacheError, IMPORTED_TOKEN, KvCache, KvGeometry, LayerGroups, SeqId};
+use gleed::kernels::Level;
 use gleed::mem::{Arena, MemoryError};
-use gleed::{KvKind, KvType, Level};
+use gleed::{KvKind, KvType};
 use half::f16;
 use proptest::prelude::*;
 
