@@ -3,7 +3,7 @@
 #[path = "common/random.rs"]
 mod random;
 
-use gleed::kernels::{CHUNK, Elements, KvSource, KvTile, Level, Queries, TILE_TOKENS, attend_rows, attend_scratch};
+use gleed::kernels::{CHUNK, Elements, KvSource, KvTile, Level, Queries, TILE_TOKENS, attend_rows};
 use gleed::mem::Matrix;
 use gleed::num::{exp, tree16};
 use half::f16;
@@ -91,7 +91,7 @@ fn check(rng: &mut Rng, head_dim: usize, group: usize, rows: usize, position: us
     let q: Vec<f32> = (0..rows * stride).map(|_| rng.normal() * 3.0).collect();
     for level in Level::available() {
         let mut out = vec![0.0; (rows + 1) * width];
-        let mut scratch = vec![f32::NAN; attend_scratch(group, head_dim, position + rows).unwrap()];
+        let mut scratch = vec![f32::NAN; level.attend_scratch(rows, group, head_dim, position + rows).unwrap()];
         let tiles = Matrix::new(&mut out, rows + 1, width).unwrap().tiles(rows + 1, width, 0..1).unwrap();
         let queries = Queries { q: &q, stride, row: 1, rows, group, head_dim, head: 0, position, scale };
         level.attend(&queries, &cache, &mut tiles.next().unwrap(), &mut scratch).unwrap();
@@ -114,7 +114,7 @@ fn all_group_sizes_and_head_dims() {
         for group in [1, 2, 3, 4, 5, 6, 7, 8, 9, 17] {
             for half in [false, true] {
                 check(&mut rng, head_dim, group, 1, 37, half);
-                check(&mut rng, head_dim, group, attend_rows(group), 14, half);
+                check(&mut rng, head_dim, group, attend_rows(group, head_dim, 50), 14, half);
             }
         }
     }
@@ -136,15 +136,15 @@ fn sizes_are_checked() {
     let q = [1.0; 32];
     let good =
         Queries { q: &q, stride: 32, row: 0, rows: 1, group: 2, head_dim: 16, head: 0, position: 19, scale: 1.0 };
-    let len = attend_scratch(2, 16, 20).unwrap();
     for level in Level::available() {
+        let len = level.attend_scratch(1, 2, 16, 20).unwrap();
         let attend = |queries: Queries<'_>, scratch: usize, width: usize| {
             let mut out = vec![0.0; width];
             let tiles = Matrix::new(&mut out, 1, width).unwrap().by_row().unwrap();
             level.attend(&queries, &cache, &mut tiles.next().unwrap(), &mut vec![0.0; scratch])
         };
         assert!(attend(good, len, 32).is_some());
-        assert!(attend(good, 2 * (CHUNK + 16 + 16 + 2) - 1, 32).is_none());
+        assert!(attend(good, CHUNK + 16 + 16 + 2 - 1, 32).is_none());
         assert!(attend(good, len, 31).is_none());
         assert!(attend(Queries { q: &q[1..], ..good }, len, 32).is_none());
         assert!(attend(Queries { row: 1, ..good }, len, 32).is_none());

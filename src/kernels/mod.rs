@@ -17,9 +17,7 @@ mod wasm32;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-pub use generic::{
-    CHUNK, Combine, Elements, Inputs, KvSource, KvTile, OUTPUTS, Queries, TILE_TOKENS, attend_rows, attend_scratch,
-};
+pub use generic::{CHUNK, Combine, Elements, Inputs, KvSource, KvTile, OUTPUTS, Queries, TILE_TOKENS, attend_rows};
 pub use level::{Level, UnknownLevel};
 
 use crate::mem::Tile;
@@ -96,8 +94,7 @@ impl Level {
     /// Attention of the query heads of one KV head in some rows: row `i` of them is row `queries.row + i` of
     /// `out`, `[group, head_dim]`.
     ///
-    /// `scratch` has [`attend_scratch`] elements if there are at most [`attend_rows`] rows. `None` on a mismatch
-    /// of sizes or a missing tile. The order of all operations is given in `docs/arithmetic.md`.
+    /// `scratch` has [`Level::attend_scratch`] elements. `None` on a mismatch of sizes or a missing tile. The order of all operations is given in `docs/arithmetic.md`.
     pub fn attend(
         self,
         queries: &Queries<'_>,
@@ -106,6 +103,14 @@ impl Level {
         scratch: &mut [f32],
     ) -> Option<()> {
         dispatch!(self, attend(queries, source, out, scratch))
+    }
+
+    /// f32 elements of scratch that [`Level::attend`] needs for heads in groups of `group` over at most `context`
+    /// positions, to be as fast as it can with units of at most `rows` and [`attend_rows`] rows; it also works with
+    /// what one row needs.
+    #[allow(unused_unsafe)] // The other kernels need the instructions that they are dispatched to.
+    pub fn attend_scratch(self, rows: usize, group: usize, head_dim: usize, context: usize) -> Option<usize> {
+        dispatch!(self, attend_scratch(rows, group, head_dim, context))
     }
 
     /// `out = (x * r) * weight` with `r = 1 / sqrt(sum of squares / n + epsilon)`.

@@ -13,6 +13,15 @@ macro_rules! shims {
             generic::attend::<$lanes>(queries, source, out, scratch)
         }
 
+        pub(in crate::kernels) fn attend_scratch(
+            rows: usize,
+            group: usize,
+            head_dim: usize,
+            context: usize,
+        ) -> Option<usize> {
+            generic::attend_scratch::<$lanes>(rows, group, head_dim, context)
+        }
+
         $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn rms_norm(x: &[f32], weight: &[u8], epsilon: f32, out: &mut [f32]) {
             generic::rms_norm(x, weight, epsilon, out);

@@ -14,6 +14,7 @@ pub(in crate::kernels) struct Zmm(__m512);
 
 impl Lanes for Zmm {
     const QUERIES: usize = 8;
+    const TOGETHER: usize = 32;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {
