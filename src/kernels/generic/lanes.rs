@@ -56,7 +56,7 @@ pub(in crate::kernels) trait Lanes: Copy {
     /// `if self > other { self } else { other }`
     fn max(self, other: Self) -> Self;
 
-    /// The largest lane by `>`, at least -infinity.
+    /// The largest lane; none is NaN.
     #[inline(always)]
     fn largest(self) -> f32 {
         let mut lanes = [0.0_f32; LANES];
@@ -70,6 +70,16 @@ pub(in crate::kernels) trait Lanes: Copy {
 
     /// [`crate::num::exp`] of each lane.
     fn exp(self) -> Self;
+
+    /// [`Lanes::exp`] of several.
+    #[inline(always)]
+    #[allow(clippy::indexing_slicing, clippy::needless_range_loop)] // Fixed lengths; see `attend::pack`.
+    fn exps<const M: usize>(mut x: [Self; M]) -> [Self; M] {
+        for m in 0..M {
+            x[m] = x[m].exp();
+        }
+        x
+    }
 
     /// [`crate::num::tree16`].
     fn tree(self) -> f32;

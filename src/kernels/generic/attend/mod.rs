@@ -13,7 +13,7 @@ use core::ops::Range;
 
 use half::f16;
 
-use super::lanes::Lanes;
+use super::lanes::{LANES, Lanes};
 use crate::mem::Tile;
 use crate::num::exp;
 use pack::Pack;
@@ -88,7 +88,7 @@ pub(in crate::kernels) fn attend_scratch<V: Lanes>(
         let shortest = (chunks - 1).checked_mul(CHUNK)?.checked_add(1)?;
         let rows = attend_rows(group, head_dim, shortest).min(rows.max(1));
         let count = rows.checked_mul(group)?.min(V::TOGETHER);
-        let staging = if count > V::QUERIES { staging_len(head_dim)? } else { 0 };
+        let staging = staging::<V>(count, head_dim)?;
         max = max.max(Pack::len_of_query(head_dim, chunks)?.checked_mul(count)?.checked_add(staging)?);
     }
     Some(max)
@@ -151,7 +151,8 @@ pub(in crate::kernels) fn attend<V: Lanes>(
         let chunks = queries.position(len - 1)? / CHUNK + 1;
         let of_query = Pack::len_of_query(queries.head_dim, chunks)?;
         // With little scratch fewer go together; without staging they are a batch.
-        let staged = scratch.len().saturating_sub(staging_len(queries.head_dim)?).checked_div(of_query)?;
+        let staged =
+            scratch.len().saturating_sub(staging::<V>(V::TOGETHER, queries.head_dim)?).checked_div(of_query)?;
         let direct = scratch.len().checked_div(of_query)?.min(V::QUERIES);
         let fitting = staged.min(V::TOGETHER).max(direct);
         let packs = (len - first).div_ceil(fitting.max(1));
@@ -162,9 +163,15 @@ pub(in crate::kernels) fn attend<V: Lanes>(
     Some(())
 }
 
+/// f32 elements of converted tiles that are kept for a pack of `count` queries. A single batch needs none; heads
+/// that are not a multiple of 16 have sums that overlap, which cannot go on from one tile to the next.
+fn staging<V: Lanes>(count: usize, head_dim: usize) -> Option<usize> {
+    if count > V::QUERIES && head_dim.is_multiple_of(LANES) { staging_len(head_dim) } else { Some(0) }
+}
+
 /// Cuts queries into batches that fit the registers, as equal as possible.
 #[inline(always)]
-fn batches<V: Lanes>(count: usize) -> impl Iterator<Item = Range<usize>> + Clone {
+fn batches<V: Lanes>(count: usize) -> impl DoubleEndedIterator<Item = Range<usize>> + Clone {
     let batches = count.div_ceil(V::QUERIES).max(1);
     (0..batches).map(move |batch| batch * count / batches..(batch + 1) * count / batches)
 }
@@ -181,7 +188,7 @@ fn attend_pack<V: Lanes>(
     let (first, count, head_dim) = (pack.start, pack.len(), queries.head_dim);
     let last = queries.position(pack.end.checked_sub(1)?)?;
     let chunks = last / CHUNK + 1;
-    let staging = if count > V::QUERIES { staging_len(head_dim)? } else { 0 };
+    let staging = staging::<V>(count, head_dim)?;
     let (staging, scratch) = scratch.split_at_mut_checked(staging)?;
     let mut pack = Pack::new(count, head_dim, chunks, scratch)?;
     for batch in batches::<V>(count) {
@@ -246,44 +253,50 @@ fn chunk_of<'t, V: Lanes, T: Stored>(
     let (head_dim, scale) = (seen.queries.head_dim, seen.queries.scale);
     let positions = seen.by(count.checked_sub(1)?)?;
     let tiles = ChunkTiles::<T>::new(positions, head_dim, tile)?;
-    let groups = positions.div_ceil(STAGED * TILE_TOKENS);
-    // Queries are in the order of their positions: the last of a batch sees the most.
-    let batches =
-        batches::<V>(count).map(|batch| (seen.by(batch.end - 1).unwrap_or(0), batch)).filter(|&(seen, _)| seen > 0);
-    let staged = T::CONVERTED && count > V::QUERIES;
-    if staged {
-        for group in 0..groups {
-            tiles.stage_keys::<V>(group, staging)?;
+    // Queries are in the order of their positions: the last of a batch sees the most, and so does the last batch.
+    let batches = batches::<V>(count).map(|batch| (seen.by(batch.end - 1).unwrap_or(0), batch));
+    let mut batches = batches.filter(|&(positions, _)| positions > 0);
+    let all = batches.clone();
+    let groups = (0..positions).step_by(STAGED * TILE_TOKENS);
+    let staging_batch = if staging.is_empty() || !T::CONVERTED { None } else { batches.next_back() };
+    if let Some((_, last)) = &staging_batch {
+        for start in groups.clone() {
+            let end = positions.min(start + STAGED * TILE_TOKENS);
+            pack.scores_and_stage::<V, T>(last, &tiles.keys(start..end)?, scale, staging);
             let staged = Staged::new(staging, head_dim)?;
             for (positions, batch) in batches.clone() {
-                if let Some(k) = staged.run(group, positions) {
+                if let Some(k) = staged.run(start..end.min(positions)) {
                     pack.scores::<V, f32>(&batch, &k, scale);
                 }
             }
         }
     } else {
         for (positions, batch) in batches.clone() {
-            pack.scores::<V, T>(&batch, &tiles.keys(positions), scale);
+            pack.scores::<V, T>(&batch, &tiles.keys(0..positions)?, scale);
         }
     }
-    for (positions, batch) in batches.clone() {
+    for (positions, batch) in all {
+        for query in batch.clone() {
+            pack.max::<V>(chunk, query, seen.by(query)?);
+        }
         for query in batch {
             pack.softmax::<V>(chunk, query, seen.by(query)?, positions);
         }
     }
-    if staged {
-        for group in 0..groups {
-            tiles.stage_values::<V>(group, staging)?;
+    if let Some((_, last)) = &staging_batch {
+        for start in groups {
+            let end = positions.min(start + STAGED * TILE_TOKENS);
+            pack.values_and_stage::<V, T>(chunk, last, &tiles.values(start..end)?, staging);
             let staged = Staged::new(staging, head_dim)?;
             for (positions, batch) in batches.clone() {
-                if let Some(v) = staged.run(group, positions) {
+                if let Some(v) = staged.run(start..end.min(positions)) {
                     pack.values::<V, f32>(chunk, &batch, &v);
                 }
             }
         }
     } else {
         for (positions, batch) in batches {
-            pack.values::<V, T>(chunk, &batch, &tiles.values(positions));
+            pack.values::<V, T>(chunk, &batch, &tiles.values(0..positions)?);
         }
     }
     Some(())

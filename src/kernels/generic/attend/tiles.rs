@@ -1,9 +1,11 @@
 //! The tiles of a chunk as the loops read them: where they are, or converted to f32.
 
+use core::ops::Range;
+
 use half::f16;
 
 use super::{CHUNK, Elements, KvTile, STAGED, TILE_TOKENS, TILES};
-use crate::kernels::generic::lanes::{LANES, Lanes};
+use crate::kernels::generic::lanes::Lanes;
 
 /// An element type of the cache.
 pub(super) trait Stored: Copy + 'static {
@@ -69,8 +71,6 @@ pub(super) struct Run<'t, T> {
     offset: usize,
     positions: usize,
     head_dim: usize,
-    /// Whether each tile is followed by 16 more elements, of any value.
-    slack: bool,
 }
 
 impl<T> Run<'_, T> {
@@ -85,7 +85,7 @@ impl<T> Run<'_, T> {
         self.tiles.get(index.min(self.count() - 1)).map_or(core::ptr::null(), |tile| tile.as_ptr())
     }
 
-    /// Where the tile begins that is read some time after tile `index`.
+    /// Where tile `index` of those begins that are read after these.
     #[inline(always)]
     pub(super) fn after(&self, index: usize) -> *const T {
         self.after.get(index).map_or(core::ptr::null(), |tile| tile.as_ptr())
@@ -104,11 +104,6 @@ impl<T> Run<'_, T> {
     #[inline(always)]
     pub(super) fn head_dim(&self) -> usize {
         self.head_dim
-    }
-
-    #[inline(always)]
-    pub(super) fn slack(&self) -> bool {
-        self.slack
     }
 }
 
@@ -139,64 +134,33 @@ impl<'t, T: Stored> ChunkTiles<'t, T> {
         Some(tiles)
     }
 
-    /// K of the first `positions` positions.
+    /// K of these positions; the first is a multiple of 16. `None` if there are none.
     #[inline(always)]
-    pub(super) fn keys(&self, positions: usize) -> Run<'_, T> {
+    pub(super) fn keys(&self, positions: Range<usize>) -> Option<Run<'_, T>> {
         self.run(&self.k, &self.v, positions)
     }
 
-    /// V of the first `positions` positions.
+    /// V of these positions; the first is a multiple of 16. `None` if there are none.
     #[inline(always)]
-    pub(super) fn values(&self, positions: usize) -> Run<'_, T> {
+    pub(super) fn values(&self, positions: Range<usize>) -> Option<Run<'_, T>> {
         self.run(&self.v, &[], positions)
     }
 
     #[inline(always)]
-    fn run<'r>(&self, tiles: &'r [&'r [T]], after: &'r [&'r [T]], positions: usize) -> Run<'r, T> {
-        let positions = positions.clamp(1, self.positions);
-        Run { tiles, after, offset: 0, positions, head_dim: self.head_dim, slack: false }
-    }
-
-    /// Converts K tiles from `group` times [`STAGED`] on.
-    #[inline(always)]
-    pub(super) fn stage_keys<V: Lanes>(&self, group: usize, staging: &mut [f32]) -> Option<()> {
-        self.stage::<V>(&self.k, &self.v, group, staging)
-    }
-
-    /// Converts V tiles from `group` times [`STAGED`] on.
-    #[inline(always)]
-    pub(super) fn stage_values<V: Lanes>(&self, group: usize, staging: &mut [f32]) -> Option<()> {
-        self.stage::<V>(&self.v, &[], group, staging)
-    }
-
-    #[inline(always)]
-    fn stage<V: Lanes>(&self, tiles: &[&[T]], after: &[&[T]], group: usize, staging: &mut [f32]) -> Option<()> {
-        let first = group.checked_mul(STAGED)?;
-        let places = staging.chunks_exact_mut(self.head_dim.checked_mul(TILE_TOKENS)?.max(1)).take(STAGED);
-        for (index, place) in places.enumerate() {
-            let Some(tile) = tiles.get(first + index).filter(|tile| tile.len() == place.len()) else {
-                break;
-            };
-            let (next, after) = (tiles.get(first + index + 1), after.get(first + index));
-            let (next, after) =
-                (next.map_or(tile.as_ptr(), |t| t.as_ptr()), after.map_or(tile.as_ptr(), |t| t.as_ptr()));
-            for start in (0..self.head_dim).map(|column| column * LANES) {
-                // SAFETY: both have head_dim * 16 elements.
-                unsafe { T::load::<V>(tile.as_ptr().add(start)).store(place.as_mut_ptr().add(start)) };
-                V::prefetch(next.wrapping_add(start));
-                V::prefetch(after.wrapping_add(start));
-            }
-        }
-        Some(())
+    fn run<'r>(&self, tiles: &'r [&'r [T]], after: &'r [&'r [T]], positions: Range<usize>) -> Option<Run<'r, T>> {
+        let (offset, first) = (positions.start, positions.start / TILE_TOKENS);
+        let positions = positions.end.min(self.positions).checked_sub(offset).filter(|&positions| positions > 0)?;
+        let after = after.get(first..).unwrap_or_default();
+        Some(Run { tiles: tiles.get(first..)?, after, offset, positions, head_dim: self.head_dim })
     }
 }
 
-/// f32 elements for [`STAGED`] tiles, and the 16 after the last.
+/// f32 elements for [`STAGED`] tiles.
 pub(super) fn staging_len(head_dim: usize) -> Option<usize> {
-    head_dim.checked_mul(TILE_TOKENS * STAGED)?.checked_add(LANES)
+    head_dim.checked_mul(TILE_TOKENS * STAGED)
 }
 
-/// Tiles that were converted.
+/// Tiles that were converted to f32.
 pub(super) struct Staged<'t> {
     tiles: [&'t [f32]; STAGED],
     head_dim: usize,
@@ -210,17 +174,17 @@ impl<'t> Staged<'t> {
         let mut tiles: [&[f32]; STAGED] = [&[]; STAGED];
         for (index, tile) in tiles.iter_mut().enumerate() {
             let start = index.checked_mul(elements)?;
-            *tile = staging.get(start..start.checked_add(elements)?.checked_add(LANES)?)?;
+            *tile = staging.get(start..start.checked_add(elements)?)?;
         }
         Some(Self { tiles, head_dim })
     }
 
-    /// Those that hold positions of group `group` below `positions` in the chunk; `None` if there are none.
+    /// Tiles of these positions of the chunk, where the first is the first that was converted. `None` if there are
+    /// none.
     #[inline(always)]
-    pub(super) fn run(&self, group: usize, positions: usize) -> Option<Run<'_, f32>> {
-        let offset = group * STAGED * TILE_TOKENS;
-        let positions = positions.checked_sub(offset)?.min(STAGED * TILE_TOKENS);
-        let (tiles, head_dim) = (&self.tiles, self.head_dim);
-        (positions > 0).then_some(Run { tiles, after: tiles, offset, positions, head_dim, slack: true })
+    pub(super) fn run(&self, positions: Range<usize>) -> Option<Run<'_, f32>> {
+        let (tiles, head_dim, offset) = (&self.tiles, self.head_dim, positions.start);
+        let positions = positions.len().min(STAGED * TILE_TOKENS);
+        (positions > 0).then_some(Run { tiles, after: tiles, offset, positions, head_dim })
     }
 }
