@@ -130,6 +130,62 @@ fn all_places_in_a_chunk() {
     }
 }
 
+/// More queries than registers hold: rows that see different parts of a chunk, for all ways to cut them into batches.
+#[test]
+fn many_rows() {
+    let mut rng = Rng::new(24);
+    for group in 1..=16 {
+        for rows in [2, 3, 5, 9, attend_rows(group, 32, 300), 40] {
+            check(&mut rng, 32, group, rows, 250, rows % 2 == 1);
+        }
+    }
+    for head_dim in [8, 16, 24, 48, 64, 80, 96, 128, 256] {
+        for half in [false, true] {
+            check(&mut rng, head_dim, 3, 11, 249, half);
+        }
+    }
+    // Every place in a tile, before, at and after the start of a chunk.
+    for position in (0..18).chain(225..274) {
+        check(&mut rng, 32, 3, 10, position, true);
+    }
+}
+
+/// Less scratch makes attention slower, not different.
+#[test]
+fn scratch_for_a_few_queries_is_enough() {
+    let (head_dim, group, rows, position) = (32, 3, 10, 260);
+    let mut rng = Rng::new(25);
+    let cache = Cache::new(&mut rng, position + rows, head_dim, true);
+    let q: Vec<f32> = (0..rows * group * head_dim).map(|_| rng.normal()).collect();
+    for level in Level::available() {
+        let attend = |scratch: usize| {
+            let mut out = vec![0.0; q.len()];
+            let tiles = Matrix::new(&mut out, rows, group * head_dim).unwrap();
+            let tiles = tiles.tiles(rows, group * head_dim, 0..1).unwrap();
+            let queries = Queries {
+                q: &q,
+                stride: group * head_dim,
+                row: 0,
+                rows,
+                group,
+                head_dim,
+                head: 0,
+                position,
+                scale: 0.2,
+            };
+            level.attend(&queries, &cache, &mut tiles.next().unwrap(), &mut vec![f32::NAN; scratch]).map(|()| out)
+        };
+        let full = level.attend_scratch(rows, group, head_dim, position + rows).unwrap();
+        let expected = attend(full);
+        assert!(expected.is_some());
+        let of_query = CHUNK + head_dim + 2 * (head_dim + 2);
+        for scratch in [of_query, 2 * of_query + 1, 7 * of_query, full / 2, full - 1, 2 * full] {
+            assert_eq!(attend(scratch), expected, "{level}, {scratch} of {full}");
+        }
+        assert_eq!(attend(of_query - 1), None);
+    }
+}
+
 #[test]
 fn sizes_are_checked() {
     let cache = Cache::new(&mut Rng::new(23), 20, 16, false);

@@ -15,7 +15,6 @@ use half::f16;
 
 use super::lanes::{LANES, Lanes};
 use crate::mem::Tile;
-use crate::num::exp;
 use pack::Pack;
 use tiles::{ChunkTiles, Staged, Stored, staging_len};
 
@@ -30,7 +29,7 @@ pub const CHUNK: usize = 256;
 const TILES: usize = CHUNK / TILE_TOKENS;
 
 /// Tiles that are converted at a time: few, so that they stay in the first-level cache.
-const STAGED: usize = 4;
+const STAGED: usize = 2;
 
 /// Multiplications of a unit of attention at most, where a row alone has fewer.
 const UNIT: usize = 1 << 23;
@@ -211,7 +210,7 @@ fn attend_pack<V: Lanes>(
         let start = head.checked_mul(head_dim)?;
         let out = out.get_mut(start..start.checked_add(head_dim)?)?;
         let chunks = queries.position(index)? / CHUNK + 1;
-        merge((0..chunks).map(|chunk| pack.partial(chunk, query)), out)?;
+        merge::<V>(chunks, |chunk| pack.partial(chunk, query), out)?;
     }
     Some(())
 }
@@ -307,20 +306,29 @@ type Partial<'p> = (f32, f32, &'p [f32]);
 
 /// Merges the chunks of one query in increasing order.
 #[inline(always)]
-fn merge<'p>(partials: impl Iterator<Item = Option<Partial<'p>>> + Clone, out: &mut [f32]) -> Option<()> {
+fn merge<'p, V: Lanes>(chunks: usize, partial: impl Fn(usize) -> Option<Partial<'p>>, out: &mut [f32]) -> Option<()> {
     let mut max = f32::NEG_INFINITY;
-    for partial in partials.clone() {
-        let (m, ..) = partial?;
+    for chunk in 0..chunks {
+        let (m, ..) = partial(chunk)?;
         max = if m > max { m } else { max };
     }
     let mut sum = 0.0_f32;
     out.fill(0.0);
-    for partial in partials {
-        let (m, l, values) = partial?;
-        let factor = exp(m - max);
-        sum += l * factor;
-        for (out, &value) in out.iter_mut().zip(values) {
-            *out += value * factor;
+    for first in (0..chunks).step_by(LANES) {
+        let mut factors = [max; LANES];
+        for (factor, chunk) in factors.iter_mut().zip(first..chunks) {
+            *factor = partial(chunk)?.0;
+        }
+        // SAFETY: 16 elements.
+        let below = unsafe { V::load(factors.as_ptr()) }.sub(V::splat(max));
+        // SAFETY: 16 elements.
+        unsafe { below.exp().store(factors.as_mut_ptr()) };
+        for (&factor, chunk) in factors.iter().zip(first..chunks) {
+            let (_, l, values) = partial(chunk)?;
+            sum += l * factor;
+            for (out, &value) in out.iter_mut().zip(values) {
+                *out += value * factor;
+            }
         }
     }
     let inverse = 1.0 / sum;

@@ -85,7 +85,8 @@ impl<'s> Pack<'s> {
     pub(super) fn scores<V: Lanes, T: Stored>(&mut self, batch: &Range<usize>, k: &Run<'_, T>, scale: f32) {
         let no = &mut [];
         match batch.len() {
-            1 => self.scores_of::<V, T, 1, 4, false>(batch, k, scale, no),
+            1 if k.count() > 2 => self.scores_of::<V, T, 1, 4, false>(batch, k, scale, no),
+            1 => self.scores_of::<V, T, 1, 2, false>(batch, k, scale, no),
             2 => self.scores_of::<V, T, 2, 2, false>(batch, k, scale, no),
             3 if V::QUERIES > 2 => self.scores_of::<V, T, 3, 2, false>(batch, k, scale, no),
             4 if V::QUERIES > 2 => self.scores_of::<V, T, 4, 1, false>(batch, k, scale, no),
