@@ -13,6 +13,7 @@ pub(in crate::kernels) struct Ymm2(__m256, __m256);
 
 impl Lanes for Ymm2 {
     const QUERIES: usize = 4;
+    const TOGETHER: usize = 16;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {

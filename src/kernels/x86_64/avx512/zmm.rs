@@ -14,6 +14,7 @@ pub(in crate::kernels) struct Zmm(__m512);
 
 impl Lanes for Zmm {
     const QUERIES: usize = 8;
+    const TOGETHER: usize = 32;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {
@@ -73,6 +74,17 @@ impl Lanes for Zmm {
     }
 
     #[inline(always)]
+    fn largest(self) -> f32 {
+        // SAFETY: see `Zmm`. No lane of a maximum is NaN, so their order does not matter.
+        unsafe {
+            let half = _mm512_castps512_ps256(_mm512_max_ps(self.0, _mm512_shuffle_f32x4::<0b1110>(self.0, self.0)));
+            let quarter = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps::<1>(half));
+            let two = _mm_max_ps(quarter, _mm_movehl_ps(quarter, quarter));
+            _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
+        }
+    }
+
+    #[inline(always)]
     fn first(self, count: usize, others: Self) -> Self {
         let mask = ((1_u32 << count.min(16)) - 1) as u16;
         // SAFETY: see `Zmm`.
@@ -82,7 +94,23 @@ impl Lanes for Zmm {
     #[inline(always)]
     fn exp(self) -> Self {
         // SAFETY: see `Zmm`.
-        Self(unsafe { exp(self.0) })
+        let [result] = unsafe { exp([self.0]) };
+        Self(result)
+    }
+
+    #[inline(always)]
+    #[allow(clippy::indexing_slicing, clippy::needless_range_loop)] // As for `exp`.
+    fn exps<const M: usize>(mut x: [Self; M]) -> [Self; M] {
+        let mut registers = [Self::splat(0.0).0; M];
+        for m in 0..M {
+            registers[m] = x[m].0;
+        }
+        // SAFETY: see `Zmm`.
+        let results = unsafe { exp(registers) };
+        for m in 0..M {
+            x[m] = Self(results[m]);
+        }
+        x
     }
 
     #[inline(always)]
@@ -101,26 +129,40 @@ impl Lanes for Zmm {
     }
 }
 
-/// [`crate::num::exp`], operation by operation.
+/// [`crate::num::exp`], operation by operation, `M` times side by side.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn exp(x: __m512) -> __m512 {
+#[allow(clippy::indexing_slicing, clippy::needless_range_loop)] // Fixed lengths; iterators are not always inlined.
+fn exp<const M: usize>(x: [__m512; M]) -> [__m512; M] {
+    let zero = [_mm512_setzero_ps(); M];
+    let (mut shifted, mut r, mut p, mut y) = (zero, zero, zero, zero);
     let magic = _mm512_set1_ps(12_582_912.0);
-    let shifted = _mm512_add_ps(_mm512_mul_ps(x, _mm512_set1_ps(core::f32::consts::LOG2_E)), magic);
-    let n = _mm512_sub_ps(shifted, magic);
-    let r = _mm512_sub_ps(x, _mm512_mul_ps(n, _mm512_set1_ps(0.693_359_4)));
-    let r = _mm512_sub_ps(r, _mm512_mul_ps(n, _mm512_set1_ps(-2.121_944_4e-4)));
-    let mut p = _mm512_set1_ps(1.987_569_1e-4);
-    for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
-        p = _mm512_add_ps(_mm512_mul_ps(p, r), _mm512_set1_ps(coefficient));
+    for m in 0..M {
+        shifted[m] = _mm512_add_ps(_mm512_mul_ps(x[m], _mm512_set1_ps(core::f32::consts::LOG2_E)), magic);
     }
-    let y = _mm512_add_ps(_mm512_mul_ps(p, _mm512_mul_ps(r, r)), r);
-    let y = _mm512_add_ps(y, _mm512_set1_ps(1.0));
-    // (shifted - magic + 127) << 23: the bits of magic are shifted out.
-    let exponent = _mm512_add_epi32(_mm512_castps_si512(shifted), _mm512_set1_epi32(127));
-    let result = _mm512_mul_ps(y, _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent)));
-    let large = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(x, _mm512_set1_ps(88.0));
-    let result = _mm512_mask_blend_ps(large, result, _mm512_set1_ps(f32::INFINITY));
-    let not_small = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, _mm512_set1_ps(-87.0));
-    _mm512_maskz_mov_ps(not_small, result)
+    for m in 0..M {
+        let n = _mm512_sub_ps(shifted[m], magic);
+        r[m] = _mm512_sub_ps(x[m], _mm512_mul_ps(n, _mm512_set1_ps(0.693_359_4)));
+        r[m] = _mm512_sub_ps(r[m], _mm512_mul_ps(n, _mm512_set1_ps(-2.121_944_4e-4)));
+        p[m] = _mm512_set1_ps(1.987_569_1e-4);
+    }
+    for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+        for m in 0..M {
+            p[m] = _mm512_add_ps(_mm512_mul_ps(p[m], r[m]), _mm512_set1_ps(coefficient));
+        }
+    }
+    for m in 0..M {
+        y[m] = _mm512_add_ps(_mm512_mul_ps(p[m], _mm512_mul_ps(r[m], r[m])), r[m]);
+        y[m] = _mm512_add_ps(y[m], _mm512_set1_ps(1.0));
+    }
+    for m in 0..M {
+        // (shifted - magic + 127) << 23: the bits of magic are shifted out.
+        let exponent = _mm512_add_epi32(_mm512_castps_si512(shifted[m]), _mm512_set1_epi32(127));
+        let result = _mm512_mul_ps(y[m], _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent)));
+        let large = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(x[m], _mm512_set1_ps(88.0));
+        let result = _mm512_mask_blend_ps(large, result, _mm512_set1_ps(f32::INFINITY));
+        let not_small = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x[m], _mm512_set1_ps(-87.0));
+        y[m] = _mm512_maskz_mov_ps(not_small, result);
+    }
+    y
 }
