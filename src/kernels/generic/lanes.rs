@@ -61,6 +61,19 @@ pub(in crate::kernels) trait Lanes: Copy {
     /// [`crate::num::tree16`].
     fn tree(self) -> f32;
 
+    /// Stores [`Lanes::tree`] of each.
+    ///
+    /// # Safety
+    /// 8 elements can be written at `to`, which needs no alignment.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn store_trees(dots: [Self; 8], to: *mut f32) {
+        for (i, dot) in dots.into_iter().enumerate() {
+            // SAFETY: i < 8.
+            unsafe { to.add(i).write_unaligned(dot.tree()) };
+        }
+    }
+
     /// Asks for the cache line of an address; any address is fine.
     fn prefetch<T>(address: *const T);
 }

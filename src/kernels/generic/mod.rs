@@ -15,6 +15,8 @@ mod combine;
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
 mod floats;
+#[cfg(target_arch = "x86_64")]
+mod float_panel;
 mod lanes;
 mod norm;
 mod products;
@@ -28,6 +30,8 @@ pub use attend::{CHUNK, Elements, KvSource, KvTile, Queries, TILE_TOKENS, attend
 pub(super) use blocks::{Family, Of32, Of256, Quad, block_products, level_products};
 pub use combine::Combine;
 pub(super) use combine::combine;
+#[cfg(target_arch = "x86_64")]
+pub(super) use float_panel::{FloatPanels, SCRATCH as FLOAT_SCRATCH};
 #[cfg(target_arch = "x86_64")]
 pub(super) use floats::FloatTiles;
 #[cfg(any(
