@@ -17,10 +17,8 @@ use crate::tensor::{Dtype, TensorView};
 
 /// Rows of weights in a panel.
 const ROWS: usize = 8;
-/// Rows of inputs in registers.
-const TILE: usize = 3;
-/// Columns in a panel.
-const COLS: usize = 768;
+/// Columns in a panel, few enough that it leaves room for inputs in a first-level cache of 32 KiB.
+const COLS: usize = 576;
 /// f32 elements of a panel: 16 columns of all rows, then the next 16.
 const PANEL: usize = ROWS * COLS;
 /// Rows of inputs whose lanes are kept from one chunk of columns to the next.
@@ -29,7 +27,7 @@ const BLOCK: usize = 48;
 const STATE: usize = ROWS * LANES;
 /// f32 elements of scratch that [`FloatPanels`] need, wherever the scratch begins.
 pub(in crate::kernels) const SCRATCH: usize = PANEL + BLOCK * STATE + LANES;
-const _: () = assert!(COLS.is_multiple_of(LANES) && OUTPUTS.is_multiple_of(ROWS) && BLOCK.is_multiple_of(TILE));
+const _: () = assert!(COLS.is_multiple_of(LANES) && OUTPUTS.is_multiple_of(ROWS));
 
 /// Rows of weights and of inputs to multiply: a call of `products` with its sizes checked.
 pub(in crate::kernels) struct FloatPanels<'a> {
@@ -68,6 +66,13 @@ struct Ahead {
 }
 
 impl<'a> FloatPanels<'a> {
+    /// Whether there are inputs enough to convert the weights first, or to copy them if they are f32.
+    #[inline(always)]
+    pub(in crate::kernels) fn pays(weights: TensorView<'_>, inputs: &Inputs<'_>) -> bool {
+        let rows = if weights.dtype() == Dtype::F32 { 12 } else { 8 };
+        inputs.rows() >= rows && weights.rows() > 0
+    }
+
     /// `None` on a mismatch of sizes, and where there are no weights.
     #[inline(always)]
     pub(in crate::kernels) fn new(
@@ -100,9 +105,11 @@ impl<'a> FloatPanels<'a> {
         })
     }
 
-    /// All products; `None` if the weights are not floats.
+    /// All products, `R` rows of weights times `T` rows of inputs in registers; `None` if the weights are not
+    /// floats.
     #[inline(always)]
-    pub(in crate::kernels) fn multiply<V: Lanes>(&self) -> Option<()> {
+    pub(in crate::kernels) fn multiply<V: Lanes, const R: usize, const T: usize>(&self) -> Option<()> {
+        const { assert!(ROWS.is_multiple_of(R) && BLOCK.is_multiple_of(T)) };
         // Chunks of equal size, as far as that goes.
         let all = self.weights.cols();
         let chunks = all.div_ceil(COLS).max(1);
@@ -111,7 +118,7 @@ impl<'a> FloatPanels<'a> {
         for first in (0..self.weights.rows()).step_by(ROWS) {
             let next = self.weights.bytes().as_ptr().wrapping_add((first + ROWS) * self.row_bytes);
             let lines = (ROWS * self.row_bytes).div_ceil(64);
-            let mut ahead = Ahead { next, lines: lines.div_ceil(chunks * self.rows.div_ceil(TILE)) };
+            let mut ahead = Ahead { next, lines: lines.div_ceil(chunks * self.rows.div_ceil(T)) };
             for row in (0..self.rows).step_by(block) {
                 let rows = row..self.rows.min(row + block);
                 for col in (0..all.max(1)).step_by(cols) {
@@ -127,7 +134,7 @@ impl<'a> FloatPanels<'a> {
                         _ => return None,
                     }
                     // SAFETY: the panel is of these columns; at most BLOCK rows if there are more chunks.
-                    unsafe { self.sweep::<V>(first, chunk, rows.clone(), &mut ahead) };
+                    unsafe { self.sweep::<V, R, T>(first, chunk, rows.clone(), &mut ahead) };
                 }
             }
         }
@@ -166,71 +173,97 @@ impl<'a> FloatPanels<'a> {
     /// The panel is of this chunk, `first` is a multiple of [`ROWS`] below [`OUTPUTS`], the rows exist, and
     /// there are at most [`BLOCK`] unless the chunk is the only one.
     #[inline(always)]
-    unsafe fn sweep<V: Lanes>(&self, first: usize, chunk: Chunk, rows: Range<usize>, ahead: &mut Ahead) {
+    unsafe fn sweep<V: Lanes, const R: usize, const T: usize>(
+        &self,
+        first: usize,
+        chunk: Chunk,
+        rows: Range<usize>,
+        ahead: &mut Ahead,
+    ) {
         let (mut row, mut state) = (rows.start, self.state);
         while row < rows.end {
             for _ in 0..ahead.lines {
-                V::prefetch(ahead.next);
+                V::prefetch_later(ahead.next);
                 ahead.next = ahead.next.wrapping_add(64);
             }
-            // SAFETY: so many rows follow, which have the columns, outputs, and lanes if they are kept.
-            unsafe {
-                let x = self.x.add(row * self.stride + chunk.col);
-                let out = self.out.add(row * OUTPUTS + first);
-                match rows.end - row {
-                    1 => self.tile::<V, 1>(chunk, x, state, out),
-                    2 => self.tile::<V, 2>(chunk, x, state, out),
-                    _ => self.tile::<V, TILE>(chunk, x, state, out),
+            for r in (0..ROWS).step_by(R) {
+                // SAFETY: so many rows follow, which have the columns, outputs, and lanes if they are kept.
+                unsafe {
+                    let tile = Tile {
+                        panel: self.panel.add(r * LANES),
+                        x: self.x.add(row * self.stride + chunk.col),
+                        stride: self.stride,
+                        state: state.wrapping_add(r * LANES),
+                        out: self.out.add(row * OUTPUTS + first + r),
+                    };
+                    match rows.end - row {
+                        1 => tile.multiply::<V, R, 1>(chunk),
+                        2 => tile.multiply::<V, R, 2>(chunk),
+                        _ => tile.multiply::<V, R, T>(chunk),
+                    }
                 }
             }
-            row += TILE;
-            state = state.wrapping_add(TILE * STATE);
+            row += T;
+            state = state.wrapping_add(T * STATE);
         }
     }
+}
 
-    /// `XS` rows of inputs from `x` on times the panel.
+/// Where a tile of dots begins.
+struct Tile {
+    panel: *const f32,
+    x: *const f32,
+    /// From one row of inputs to the next.
+    stride: usize,
+    state: *mut f32,
+    out: *mut f32,
+}
+
+impl Tile {
+    /// `R` rows of the panel times `XS` rows of inputs.
     ///
     /// # Safety
-    /// The panel is of this chunk, and `x` and `out` are those of so many rows; `state` too if there are more
-    /// chunks.
+    /// The panel is of this chunk and has so many rows, `x` and `out` too; `state` too unless the chunk is the
+    /// only one.
     #[inline(always)]
-    unsafe fn tile<V: Lanes, const XS: usize>(&self, chunk: Chunk, x: *const f32, state: *mut f32, out: *mut f32) {
-        let mut lanes = [[V::splat(0.0); ROWS]; XS];
+    unsafe fn multiply<V: Lanes, const R: usize, const XS: usize>(self, chunk: Chunk) {
+        let Self { mut panel, x, stride, state, out } = self;
+        let (steps, rest) = (chunk.cols / LANES, chunk.cols % LANES);
+        // What is missing adds +0 to lanes that started there. Copied before there is anything in registers.
+        let mut last = [[0.0_f32; LANES]; XS];
+        if rest > 0 {
+            for i in 0..XS {
+                // SAFETY: rest < 16 columns follow the whole steps.
+                unsafe { ptr::copy_nonoverlapping(x.add(i * stride + steps * LANES), last[i].as_mut_ptr(), rest) };
+            }
+        }
+        let mut lanes = [[V::splat(0.0); R]; XS];
         if !chunk.first {
             for i in 0..XS {
-                for r in 0..ROWS {
+                for r in 0..R {
                     // SAFETY: the caller's promise.
                     lanes[i][r] = unsafe { V::load(state.add(i * STATE + r * LANES)) };
                 }
             }
         }
-        let (mut panel, mut from) = (self.panel.cast_const(), x);
-        for _ in 0..chunk.cols / LANES {
-            // SAFETY: 16 columns follow in the panel and in the rows.
-            unsafe {
-                step::<V, XS>(&mut lanes, panel, from, self.stride);
-                panel = panel.add(STATE);
-                from = from.add(LANES);
+        let last = last.as_ptr().cast::<f32>();
+        for (mut x, stride, steps) in [(x, stride, steps), (last, LANES, usize::from(rest > 0))] {
+            for _ in 0..steps {
+                // SAFETY: 16 columns follow in the panel, which is filled up with zeros, and in the rows.
+                unsafe {
+                    step::<V, R, XS>(&mut lanes, panel, x, stride);
+                    panel = panel.wrapping_add(ROWS * LANES);
+                    x = x.wrapping_add(LANES);
+                }
             }
-        }
-        let rest = chunk.cols % LANES;
-        if rest > 0 {
-            // What is missing adds +0 to lanes that started there.
-            let mut inputs = [[0.0_f32; LANES]; XS];
-            for i in 0..XS {
-                // SAFETY: rest < 16 columns follow.
-                unsafe { ptr::copy_nonoverlapping(from.add(i * self.stride), inputs[i].as_mut_ptr(), rest) };
-            }
-            // SAFETY: the panel is filled up with zeros.
-            unsafe { step::<V, XS>(&mut lanes, panel, inputs.as_ptr().cast(), LANES) };
         }
         for i in 0..XS {
-            // SAFETY: ROWS outputs follow, and STATE elements of lanes.
+            // SAFETY: R outputs follow, and the lanes of R rows.
             unsafe {
                 if chunk.last {
                     V::store_trees(lanes[i], out.add(i * OUTPUTS));
                 } else {
-                    for r in 0..ROWS {
+                    for r in 0..R {
                         lanes[i][r].store(state.add(i * STATE + r * LANES));
                     }
                 }
@@ -242,10 +275,10 @@ impl<'a> FloatPanels<'a> {
 /// Adds the products of 16 columns.
 ///
 /// # Safety
-/// `panel` has them for [`ROWS`] rows, `x` for `XS` rows that are `stride` apart.
+/// `panel` has them for `R` rows, `x` for `XS` rows that are `stride` apart.
 #[inline(always)]
-unsafe fn step<V: Lanes, const XS: usize>(
-    lanes: &mut [[V; ROWS]; XS],
+unsafe fn step<V: Lanes, const R: usize, const XS: usize>(
+    lanes: &mut [[V; R]; XS],
     panel: *const f32,
     x: *const f32,
     stride: usize,
@@ -255,7 +288,7 @@ unsafe fn step<V: Lanes, const XS: usize>(
         // SAFETY: given.
         inputs[i] = unsafe { V::load(x.add(i * stride)) };
     }
-    for r in 0..ROWS {
+    for r in 0..R {
         // SAFETY: given.
         let weights = unsafe { V::load(panel.add(r * LANES)) };
         for i in 0..XS {

@@ -9,14 +9,14 @@ mod attend;
 ))]
 mod blocks;
 mod combine;
+#[cfg(target_arch = "x86_64")]
+mod float_panel;
 #[cfg(any(
     target_arch = "x86_64",
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
 mod floats;
-#[cfg(target_arch = "x86_64")]
-mod float_panel;
 mod lanes;
 mod norm;
 mod products;

@@ -1,13 +1,9 @@
-//! F32, F16 and BF16 weights: 4 rows of weights times 4 rows of inputs in registers.
+//! F32, F16 and BF16 weights: 8 rows of weights times 3 rows of inputs in registers, or 4 times 4 where the weights
+//! are not converted first.
 
 use super::zmm::Zmm;
-use crate::kernels::generic::{FLOAT_SCRATCH, FloatPanels, FloatTiles, Inputs};
+use crate::kernels::generic::{FloatPanels, FloatTiles, Inputs};
 use crate::tensor::TensorView;
-
-/// f32 elements of scratch.
-pub(super) const SCRATCH: usize = FLOAT_SCRATCH;
-/// Rows of inputs from which on it pays to convert the weights first.
-const PANEL_ROWS: usize = 6;
 
 /// See [`Level::products`](crate::kernels::Level::products).
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
@@ -17,8 +13,8 @@ pub(super) fn products(
     out: &mut [f32],
     scratch: &mut [f32],
 ) -> Option<()> {
-    if inputs.rows() >= PANEL_ROWS && weights.rows() > 0 {
-        return FloatPanels::new(weights, inputs, out, scratch)?.multiply::<Zmm>();
+    if FloatPanels::pays(weights, inputs) {
+        return FloatPanels::new(weights, inputs, out, scratch)?.multiply::<Zmm, 8, 3>();
     }
     let mut tiles = FloatTiles::new(weights, inputs, out)?;
     let (mut first, rows) = (0, inputs.rows());

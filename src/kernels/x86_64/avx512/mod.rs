@@ -20,7 +20,7 @@ crate::kernels::shims::shims!(zmm::Zmm, "avx2,f16c,avx512f,avx512bw,avx512vl,avx
 /// f32 elements of scratch that [`products`] needs.
 pub(in crate::kernels) fn products_scratch(dtype: Dtype) -> usize {
     match crate::quant::form(dtype) {
-        Form::F32 => float::SCRATCH,
+        Form::F32 => generic::FLOAT_SCRATCH,
         Form::Q8x32 | Form::Q8x256 => matmul::SCRATCH,
     }
 }

@@ -95,15 +95,32 @@ impl Lanes for Zmm {
     }
 
     #[inline(always)]
-    unsafe fn store_trees(dots: [Self; 8], to: *mut f32) {
-        // SAFETY: see `Zmm`; the caller promises room for 8 elements.
-        unsafe { _mm256_storeu_ps(to, trees(dots)) };
+    unsafe fn store_trees<const N: usize>(dots: [Self; N], to: *mut f32) {
+        let (eights, rest) = dots.as_chunks::<8>();
+        let mut to = to;
+        for &dots in eights {
+            // SAFETY: see `Zmm`; the caller promises room for N elements, these are 8 of them.
+            unsafe {
+                _mm256_storeu_ps(to, trees(dots));
+                to = to.add(8);
+            }
+        }
+        for (i, dot) in rest.iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { to.add(i).write_unaligned(dot.tree()) };
+        }
     }
 
     #[inline(always)]
     fn prefetch<T>(address: *const T) {
         // SAFETY: see `Zmm`; a prefetch may have any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+
+    #[inline(always)]
+    fn prefetch_later<T>(address: *const T) {
+        // SAFETY: as above.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) };
     }
 }
 
