@@ -114,11 +114,11 @@ impl<'a> FloatPanels<'a> {
         let all = self.weights.cols();
         let chunks = all.div_ceil(COLS).max(1);
         let cols = all.div_ceil(chunks).next_multiple_of(LANES).clamp(LANES, COLS);
-        let block = if chunks == 1 { self.rows } else { BLOCK };
+        let block = if chunks == 1 { self.rows.max(1) } else { BLOCK };
         for first in (0..self.weights.rows()).step_by(ROWS) {
             let next = self.weights.bytes().as_ptr().wrapping_add((first + ROWS) * self.row_bytes);
             let lines = (ROWS * self.row_bytes).div_ceil(64);
-            let mut ahead = Ahead { next, lines: lines.div_ceil(chunks * self.rows.div_ceil(T)) };
+            let mut ahead = Ahead { next, lines: lines.div_ceil((chunks * self.rows.div_ceil(T)).max(1)) };
             for row in (0..self.rows).step_by(block) {
                 let rows = row..self.rows.min(row + block);
                 for col in (0..all.max(1)).step_by(cols) {

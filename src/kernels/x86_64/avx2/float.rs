@@ -1,4 +1,4 @@
-//! F32, F16 and BF16 weights: 2 rows of weights times 2 rows of inputs in registers.
+//! F32, F16 and BF16 weights: 2 rows of weights times 2 rows of inputs in registers, converted first for many inputs.
 
 use super::ymm::Ymm2;
 use crate::kernels::generic::{FloatPanels, FloatTiles, Inputs};

@@ -1,5 +1,5 @@
-//! F32, F16 and BF16 weights: 8 rows of weights times 3 rows of inputs in registers, or 4 times 4 where the weights
-//! are not converted first.
+//! F32, F16 and BF16 weights: 4 rows of weights times 4 rows of inputs in registers, or for many inputs 8 converted
+//! rows times 3.
 
 use super::zmm::Zmm;
 use crate::kernels::generic::{FloatPanels, FloatTiles, Inputs};
