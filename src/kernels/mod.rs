@@ -116,7 +116,7 @@ impl Level {
 
     /// f32 elements of scratch that [`Level::attend`] needs for heads in groups of `group` over at most `context`
     /// positions, to be as fast as it can with units of at most `rows` and [`attend_rows`] rows; it also works with
-    /// what one row needs.
+    /// less, down to what one query needs.
     #[allow(unused_unsafe)] // The other kernels need the instructions that they are dispatched to.
     pub fn attend_scratch(self, rows: usize, group: usize, head_dim: usize, context: usize) -> Option<usize> {
         dispatch!(self, attend_scratch(rows, group, head_dim, context))

@@ -306,7 +306,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         Ok(())
     }
 
-    /// A unit is the query heads of a few rows that share a KV head; rows of one sequence that follow each
+    /// A unit is the query heads of some rows that share a KV head; rows of one sequence that follow each
     /// other are done together.
     fn attend(&mut self, work: Work<'_>, cache: &KvCache<'_>) -> Result<(), Fault> {
         let (config, scale) = (&self.config, self.score_scale);

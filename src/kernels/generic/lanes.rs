@@ -84,8 +84,25 @@ pub(in crate::kernels) trait Lanes: Copy {
     /// [`crate::num::tree16`].
     fn tree(self) -> f32;
 
+    /// Stores [`Lanes::tree`] of each.
+    ///
+    /// # Safety
+    /// `N` elements can be written at `to`, which needs no alignment.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn store_trees<const N: usize>(dots: [Self; N], to: *mut f32) {
+        for (i, dot) in dots.into_iter().enumerate() {
+            // SAFETY: i < N.
+            unsafe { to.add(i).write_unaligned(dot.tree()) };
+        }
+    }
+
     /// Asks for the cache line of an address; any address is fine.
     fn prefetch<T>(address: *const T);
+
+    /// [`Lanes::prefetch`] of what is not needed soon, to the second-level cache.
+    #[cfg(target_arch = "x86_64")]
+    fn prefetch_later<T>(address: *const T);
 }
 
 impl Lanes for [f32; LANES] {
@@ -169,4 +186,8 @@ impl Lanes for [f32; LANES] {
 
     #[inline(always)]
     fn prefetch<T>(_address: *const T) {}
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn prefetch_later<T>(_address: *const T) {}
 }

@@ -66,6 +66,12 @@ impl<'a> Inputs<'a> {
         let start = row.checked_mul(self.stride)?;
         ActivationRow::from_words(self.form, self.cols, self.words.get(start..start.checked_add(self.len)?)?)
     }
+
+    /// Rows of f32 and the distance from one to the next; `None` for another form.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn floats(&self) -> Option<(&'a [f32], usize)> {
+        (self.form == Form::F32).then(|| (bytemuck::must_cast_slice(self.words), self.stride))
+    }
 }
 
 /// `out[row * OUTPUTS + i]` = row i of the weights times row `row` of the inputs.

@@ -109,6 +109,12 @@ impl Lanes for Ymm2 {
         // SAFETY: see `Ymm2`; a prefetch may have any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
+
+    #[inline(always)]
+    fn prefetch_later<T>(address: *const T) {
+        // SAFETY: as above.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) };
+    }
 }
 
 /// The lower part of the tree of [`crate::num::tree16`].

@@ -123,10 +123,63 @@ impl Lanes for Zmm {
     }
 
     #[inline(always)]
+    unsafe fn store_trees<const N: usize>(dots: [Self; N], to: *mut f32) {
+        let (eights, rest) = dots.as_chunks::<8>();
+        let mut to = to;
+        for &dots in eights {
+            // SAFETY: see `Zmm`; the caller promises room for N elements, these are 8 of them.
+            unsafe {
+                _mm256_storeu_ps(to, trees(dots));
+                to = to.add(8);
+            }
+        }
+        for (i, dot) in rest.iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { to.add(i).write_unaligned(dot.tree()) };
+        }
+    }
+
+    #[inline(always)]
     fn prefetch<T>(address: *const T) {
         // SAFETY: see `Zmm`; a prefetch may have any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
+
+    #[inline(always)]
+    fn prefetch_later<T>(address: *const T) {
+        // SAFETY: as above.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) };
+    }
+}
+
+/// The trees of eight dots at a time: each level halves what is left of every dot and puts two dots together.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn trees(dots: [Zmm; 8]) -> __m256 {
+    let [Zmm(a), Zmm(b), Zmm(c), Zmm(d), Zmm(e), Zmm(f), Zmm(g), Zmm(h)] = dots;
+    let (a, b, c, d) = (halve_512(a, b), halve_512(c, d), halve_512(e, f), halve_512(g, h));
+    let (a, b) = (halve_256(a, b), halve_256(c, d));
+    // 128 bits per dot; now those of dots i and i + 4 are together.
+    let low = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+    let high = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+    let two = _mm512_add_ps(low, high);
+    let sums = _mm512_add_ps(two, _mm512_movehdup_ps(two));
+    let order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 0, 0, 0, 0, 0, 0, 0);
+    _mm512_castps512_ps256(_mm512_permutexvar_ps(order, sums))
+}
+
+/// Lanes i + 8 added to lanes i: of a in the lower half, of b in the upper one.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn halve_512(a: __m512, b: __m512) -> __m512 {
+    _mm512_add_ps(_mm512_mask_blend_ps(0xff00, a, b), _mm512_shuffle_f32x4::<0x4e>(a, b))
+}
+
+/// In both halves lanes i + 4 added to lanes i: of a in the lower half, of b in the upper one.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn halve_256(a: __m512, b: __m512) -> __m512 {
+    _mm512_add_ps(_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b))
 }
 
 /// [`crate::num::exp`], operation by operation, `M` times side by side.
