@@ -37,7 +37,7 @@ impl Default for Limits {
         Self {
             sequences: 1,
             context: 0,
-            rows: 128,
+            rows: 256,
             logit_rows: 1,
             kv_kind: KvKind::default(),
             kv_type: KvType::default(),

@@ -122,7 +122,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     }
 
     /// Computes at most `units` units of work on what is queued. A unit is a small part of a
-    /// layer's work: 32 outputs or more of up to 128 rows, or one row elsewhere; `Plan::units_per_token` says
+    /// layer's work: 32 outputs or more of up to 256 rows, or four rows elsewhere; `Plan::units_per_token` says
     /// how many make a token. The results do not
     /// depend on how the work is cut into steps.
     ///

@@ -374,6 +374,9 @@ impl<'m, 'a> Forward<'m, 'a> {
     }
 }
 
+/// Fills a row, given its index, with a worker's scratch.
+type RowBody<'b, T> = dyn Fn(usize, &mut [T], &mut [f32]) -> Result<(), Fault> + Sync + 'b;
+
 /// The units of a stage that are to be done now.
 struct Work<'w> {
     cursor: Cursor,
@@ -390,12 +393,7 @@ impl Work<'_> {
     }
 
     /// Fills the rows of `out` that are due: `body(index, row, scratch)`.
-    fn each_row<T: Send>(
-        &self,
-        out: &mut [T],
-        scratch: &mut Scratch<'_>,
-        body: &(dyn Fn(usize, &mut [T], &mut [f32]) -> Result<(), Fault> + Sync),
-    ) -> Result<(), Fault> {
+    fn each_row<T: Send>(&self, out: &mut [T], scratch: &mut Scratch<'_>, body: &RowBody<'_, T>) -> Result<(), Fault> {
         self.each_tile(out, scratch, &|tile, scratch| {
             tile.rows().try_for_each(|row| body(row, tile.row_mut(row).ok_or(Fault::Internal)?, scratch))
         })
