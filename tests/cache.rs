@@ -16,7 +16,8 @@ const WIDTH: usize = 6;
 
 fn geometry(kind: KvKind, element: KvType, groups: LayerGroups) -> KvGeometry {
     let (kv_heads, head_dim, sequences, context, blocks) = (2, 3, 4, 70, 20);
-    KvGeometry { kind, element, layers: LAYERS, groups, kv_heads, head_dim, sequences, context, blocks }
+    let prefix_cache = false;
+    KvGeometry { kind, element, layers: LAYERS, groups, kv_heads, head_dim, sequences, context, blocks, prefix_cache }
 }
 
 fn with_cache<R>(geometry: KvGeometry, test: impl FnOnce(&mut KvCache<'_>) -> R) -> R {
