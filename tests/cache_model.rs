@@ -444,7 +444,7 @@ fn random_calls_are_as_in_plain_vectors() {
     }
     // The calls reach what they are to reach.
     let [refusals, full, reused, evicted] = totals;
-    assert!(refusals > full && full > 500 && reused > 500 && evicted > 50, "{totals:?}");
+    assert!(refusals > full && full > 300 && reused > 5_000 && evicted > 30, "{totals:?}");
 }
 
 /// The same story in pools of every size: each call that is refused leaves everything as it was.
