@@ -117,11 +117,10 @@ impl World<'_, '_> {
             let found = self.cache.sequence_stats(live.seq).unwrap();
             assert_eq!(found.tokens, live.rows.len());
             let tables = (live.rows.len() + live.reserved.len()).div_ceil(16);
-            for group in 0..self.groups() {
-                let blocks = found.blocks[group];
+            for (own, blocks) in own.iter_mut().zip(&found.blocks[..self.groups()]) {
                 // The original of a pending copy is held, too.
                 assert!((tables..=tables + 1).contains(&(blocks.own + blocks.shared)));
-                own[group] += blocks.own;
+                *own += blocks.own;
             }
             self.verify_contents(live);
         }

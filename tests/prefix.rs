@@ -280,6 +280,27 @@ fn room_is_made_by_closing_the_least_recently_used() {
     });
 }
 
+/// A partial block that is shared has to be copied only as long as the other one is open.
+#[test]
+fn room_counts_the_copy_that_is_no_longer_needed() {
+    with_each_grouping(|model, _| {
+        with_engine(model, &Limits { kv_blocks: 2, prefix_cache: false, ..limits() }, |engine| {
+            let seq = engine.open().unwrap();
+            engine.prefill(seq, &tokens(31, 17)).unwrap();
+            let twin = engine.fork(seq, 17).unwrap();
+            let full = EngineError::Cache(CacheError::OutOfBlocks { needed: 1, free: 0 });
+            assert_eq!(engine.can_extend(seq, 15), Err(full));
+            assert_eq!(
+                engine.make_room(seq, 16, |_, _| true),
+                Err(EngineError::Cache(CacheError::OutOfBlocks { needed: 2, free: 0 }))
+            );
+            assert_eq!(engine.make_room(seq, 15, |_, _| true), Ok(1));
+            assert!(engine.seq_len(twin).is_err());
+            engine.prefill(seq, &tokens(32, 15)).unwrap();
+        });
+    });
+}
+
 /// Random prompts with common starts, in pools of every size down to the smallest that is of use.
 #[test]
 fn random_prompts_in_pools_of_every_size() {

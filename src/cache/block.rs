@@ -323,7 +323,8 @@ impl<'a> BlockAllocator<'a> {
     /// Makes a full block, whose rows the model computed, known as what follows `chain`: the block that is known
     /// for it now, which may be another one that was there before.
     pub(super) fn publish(&mut self, block: BlockId, chain: Chain) -> Option<BlockId> {
-        let meta = self.meta(block).filter(|meta| meta.num_tokens() == BLOCK_TOKENS && meta.foreign == 0)?;
+        let full = |meta: &&BlockMeta| meta.num_tokens() == BLOCK_TOKENS && meta.foreign == 0;
+        let meta = self.meta(block).filter(full).filter(|_| self.known.is_enabled())?;
         let (tokens, serial) = (meta.tokens, self.serials.checked_add(1)?);
         if let Some(known) = self.find(chain, &tokens) {
             return Some(known);

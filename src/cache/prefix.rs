@@ -58,6 +58,10 @@ impl<'a> PrefixTable<'a> {
         Self { places }
     }
 
+    pub(super) fn is_enabled(&self) -> bool {
+        !self.places.is_empty()
+    }
+
     /// The block that follows `chain` and holds `tokens`: compared, not only hashed.
     pub(super) fn find(&self, blocks: &[BlockMeta], chain: Chain, tokens: &[u32; BLOCK_TOKENS]) -> Option<BlockId> {
         let mut place = self.home(chain.hash(tokens));
@@ -180,8 +184,9 @@ mod tests {
                 assert_eq!(find(&table, &blocks, id), known[id as usize]);
             }
         }
-        // With their true hashes: same tokens after another parent, or further on, is another block.
-        let mut places = [0; 32];
+        // Same tokens after another parent, or further on, is another block. The table has no empty place, so every
+        // search that fails meets all blocks, as if all hashes were equal.
+        let mut places = [0; 16];
         let mut table = PrefixTable::new(&mut places);
         for (id, block) in (0..).zip(&mut blocks) {
             block.hash = chain(id).hash(&block.tokens);

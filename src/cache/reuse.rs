@@ -21,7 +21,8 @@ impl KvCache<'_> {
         let most = tokens.len().saturating_sub(1).min(self.geometry().context);
         let tokens_to_find = tokens.get(..most).unwrap_or_default();
         let slot = seq.slot();
-        let found = self.for_known(tokens_to_find, |_, _| true, |group, block, index| group.adopt(slot, index, block))?;
+        let found =
+            self.for_known(tokens_to_find, |_, _| true, |group, block, index| group.adopt(slot, index, block))?;
         self.set_len(seq, found)?;
         self.touch(seq);
         let prefix = &mut self.prefix;
