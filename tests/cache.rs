@@ -6,6 +6,7 @@ mod common;
 use common::Memory;
 use common::random::Rng;
 use gleed::cache::{CacheError, IMPORTED_TOKEN, KvCache, KvGeometry, LayerGroups, SeqId};
+use gleed::kernels::Level;
 use gleed::mem::{Arena, MemoryError};
 use gleed::{KvKind, KvType};
 use half::f16;
@@ -16,8 +17,9 @@ const WIDTH: usize = 6;
 
 fn geometry(kind: KvKind, element: KvType, groups: LayerGroups) -> KvGeometry {
     let (kv_heads, head_dim, sequences, context, blocks) = (2, 3, 4, 70, 20);
-    let prefix_cache = false;
-    KvGeometry { kind, element, layers: LAYERS, groups, kv_heads, head_dim, sequences, context, blocks, prefix_cache }
+    let (level, prefix_cache) = (Level::detect(), false);
+    let layers = LAYERS;
+    KvGeometry { kind, element, level, layers, groups, kv_heads, head_dim, sequences, context, blocks, prefix_cache }
 }
 
 fn with_cache<R>(geometry: KvGeometry, test: impl FnOnce(&mut KvCache<'_>) -> R) -> R {

@@ -6,6 +6,7 @@ mod common;
 use common::Memory;
 use common::random::Rng;
 use gleed::cache::{CacheError, CacheStats, KvCache, KvGeometry, KvSnapshot, LayerGroups, SeqId, SnapshotError};
+use gleed::kernels::Level;
 use gleed::mem::Arena;
 use gleed::{KvKind, KvType};
 use xxhash_rust::xxh64::xxh64;
@@ -17,7 +18,8 @@ const VOCAB: usize = 100;
 
 fn geometry(kind: KvKind, groups: LayerGroups, blocks: usize, prefix_cache: bool) -> KvGeometry {
     let (kv_heads, head_dim, sequences, context, element) = (2, WIDTH / 2, 5, CONTEXT, KvType::F16);
-    KvGeometry { kind, element, layers: LAYERS, groups, kv_heads, head_dim, sequences, context, blocks, prefix_cache }
+    let (layers, level) = (LAYERS, Level::detect());
+    KvGeometry { kind, element, level, layers, groups, kv_heads, head_dim, sequences, context, blocks, prefix_cache }
 }
 
 /// One token of a sequence, and what its keys and values are made of.
