@@ -17,8 +17,9 @@ const WIDTH: usize = 6;
 
 fn geometry(kind: KvKind, element: KvType, groups: LayerGroups) -> KvGeometry {
     let (kv_heads, head_dim, sequences, context, blocks) = (2, 3, 4, 70, 20);
-    let level = Level::detect();
-    KvGeometry { kind, element, level, layers: LAYERS, groups, kv_heads, head_dim, sequences, context, blocks }
+    let (level, prefix_cache) = (Level::detect(), false);
+    let layers = LAYERS;
+    KvGeometry { kind, element, level, layers, groups, kv_heads, head_dim, sequences, context, blocks, prefix_cache }
 }
 
 fn with_cache<R>(geometry: KvGeometry, test: impl FnOnce(&mut KvCache<'_>) -> R) -> R {

@@ -87,6 +87,7 @@ fn nothing_allocates() {
         for kv_kind in KvKind::ALL {
             let model = without_allocation("Model::open", || Model::open(&file)).unwrap();
             let limits = Limits { sequences: 4, context: 64, rows: 7, logit_rows: 3, kv_kind, ..Limits::default() };
+            let limits = Limits { prefix_cache: true, ..limits };
             let plan = without_allocation("Plan::new", || Plan::new(&model, &limits)).unwrap();
             let mut memory = Memory::new(plan.bytes());
             let mut snapshot = vec![0; 1 << 20];
@@ -132,7 +133,17 @@ fn story(engine: &mut Engine<'_, '_>, snapshot: &mut [u8], k: &mut [f32], v: &mu
     assert!(engine.prefill(set, &[1; 65]).is_err());
     assert!(engine.open().is_err());
     engine.reset(set)?;
-    engine.close(seq)
+    engine.close(seq)?;
+    engine.prefill_prompt(set, &tokens)?;
+    let pinned = engine.pin(&tokens)?;
+    engine.reset(set)?;
+    let reused = engine.reuse(set, &tokens)?;
+    assert_eq!((pinned, reused), if engine.stats().pools[0].pinned > 0 { (32, 32) } else { (0, 0) });
+    engine.unpin(&tokens[..pinned])?;
+    assert_eq!(engine.cache().check(), Ok(()));
+    std::hint::black_box(engine.sequence_stats(fork)?);
+    std::hint::black_box(engine.make_room(set, 16, |_, _| true)?);
+    engine.close(set)
 }
 
 #[test]
@@ -178,7 +189,13 @@ fn many_limits() -> impl Iterator<Item = Limits> {
     let kinds = KvKind::ALL.into_iter().flat_map(|kind| KvType::ALL.map(|element| (kind, element)));
     kinds.flat_map(move |(kv_kind, kv_type)| {
         let base = Limits { kv_kind, kv_type, ..base };
-        [base, Limits { workers: 3, ..base }, Limits { kv_blocks: 5, ..base }, Limits { rows: 64, ..base }]
+        [
+            base,
+            Limits { workers: 3, ..base },
+            Limits { kv_blocks: 5, ..base },
+            Limits { rows: 64, ..base },
+            Limits { kv_blocks: 9, prefix_cache: true, ..base },
+        ]
     })
 }
 

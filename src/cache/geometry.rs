@@ -73,6 +73,8 @@ pub struct KvGeometry {
     pub context: usize,
     /// Blocks per pool (one pool per layer group).
     pub blocks: usize,
+    /// Whether finalized blocks can be found by their tokens; the kind `paged` only.
+    pub prefix_cache: bool,
 }
 
 impl KvGeometry {

@@ -6,16 +6,22 @@
 
 mod basic;
 mod block;
+mod check;
 mod error;
 mod geometry;
 mod group;
 mod kind;
 mod kv_cache;
+mod list;
 mod off;
 mod paged;
 mod policy;
 mod pool;
+mod prefix;
+mod reuse;
+mod room;
 mod snapshot;
+mod stats;
 
 pub use basic::BasicKvCache;
 pub use block::{AllocError, BLOCK_TOKENS, BlockAllocator, BlockId, BlockMeta};
@@ -28,6 +34,7 @@ pub use off::NoKvCache;
 pub use paged::PagedKvCache;
 pub use policy::CachePolicy;
 pub use snapshot::{KvSnapshot, SnapshotError};
+pub use stats::{CacheStats, PoolStats, PrefixStats, SequenceBlocks, SequenceStats};
 
 /// The policy of a kind.
 pub fn policy(kind: KvKind) -> &'static dyn CachePolicy {

@@ -62,6 +62,11 @@ impl<'a> Pool<'a> {
         })
     }
 
+    /// Bytes of a block.
+    pub(super) fn block_bytes(&self) -> usize {
+        self.layers.saturating_mul(self.kv_heads).saturating_mul(self.tile_words.saturating_mul(2 * 4))
+    }
+
     /// The K and V tile of one head of a layer (numbered within the group).
     #[inline]
     pub(super) fn tile(&self, block: BlockId, layer: usize, head: usize) -> Option<KvTile<'_>> {

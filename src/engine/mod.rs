@@ -6,6 +6,7 @@
 
 mod error;
 mod plan;
+mod sharing;
 mod step;
 
 pub use error::EngineError;

@@ -26,6 +26,9 @@ pub struct Limits {
     /// Blocks of 16 tokens in the pool; 0 stands for as many as all sequences at full length need. The
     /// kind `basic` reserves that many in any case.
     pub kv_blocks: usize,
+    /// Whether blocks can be found by their tokens and reused by other sequences, see `Engine::reuse`; only for the
+    /// kind `paged`. Costs 16 bytes per block or less.
+    pub prefix_cache: bool,
     /// Threads that work at the same time.
     pub workers: usize,
     /// The instruction set that the kernels use.
@@ -42,6 +45,7 @@ impl Default for Limits {
             kv_kind: KvKind::default(),
             kv_type: KvType::default(),
             kv_blocks: 0,
+            prefix_cache: false,
             workers: 1,
             level: Level::detect(),
         }
@@ -134,9 +138,11 @@ impl Plan {
 impl fmt::Display for Plan {
     /// A table of the sections.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Limits { sequences, context, rows, logit_rows, kv_kind, kv_type, kv_blocks, workers, level } = self.limits;
+        let Limits { sequences, context, rows, logit_rows, kv_kind, kv_type, kv_blocks, workers, level, .. } =
+            self.limits;
         writeln!(f, "sequences {sequences}, context {context}, rows {rows}, logit rows {logit_rows}")?;
-        writeln!(f, "kv {kv_kind} {kv_type}, {kv_blocks} blocks of {BLOCK_TOKENS} tokens")?;
+        let prefixes = if self.limits.prefix_cache { ", known prefixes are reused" } else { "" };
+        writeln!(f, "kv {kv_kind} {kv_type}, {kv_blocks} blocks of {BLOCK_TOKENS} tokens{prefixes}")?;
         writeln!(f, "workers {workers}, level {}, {} units per token", level.name(), self.units_per_token)?;
         writeln!(f, "{:>14} {:>14}  section", "offset", "bytes")?;
         for section in self.sections() {
@@ -158,6 +164,7 @@ impl Limits {
         if limits.kv_blocks == 0 || limits.kv_kind == KvKind::Basic {
             limits.kv_blocks = full;
         }
+        limits.prefix_cache &= limits.kv_kind == KvKind::Paged;
         let checks = [
             ("sequences", limits.sequences, SeqId::MAX),
             ("context", limits.context, i32::MAX as usize),
@@ -185,6 +192,7 @@ impl Limits {
             sequences: self.sequences,
             context: self.context,
             blocks: self.kv_blocks,
+            prefix_cache: self.prefix_cache,
         }
     }
 }

@@ -261,7 +261,7 @@ impl<'m, 'a> Engine<'m, 'a> {
             let (seq, end) = (SeqId::from_bits(queue.sequence), queue.next + queue.taken);
             // Rows that were computed again, without a cache, are part of it already.
             let new = (end as usize).saturating_sub(self.parts.cache.seq_len(seq)?);
-            self.parts.cache.commit(seq, new)?;
+            self.parts.cache.commit_computed(seq, new)?;
             (queue.next, queue.taken) = (end, 0);
         }
         self.phase = Phase::Idle;
