@@ -4,13 +4,13 @@ use core::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::block::{BLOCK_TOKENS, BlockAllocator};
+use super::block::{BLOCK_TOKENS, BlockAllocator, BlockId};
 use super::error::CacheError;
 use super::geometry::{KvGeometry, MAX_GROUPS};
 use super::group::{BlockTable, Group};
 use super::kind::KvKind;
 use super::policy::CachePolicy;
-use super::pool::{Unstorable, is_storable};
+use super::pool::{Pool, Unstorable, is_storable};
 use crate::kernels::{KvSource, KvTile, fpenv};
 use crate::mem::{Arena, MemoryError};
 
@@ -261,12 +261,18 @@ impl<'a> KvCache<'a> {
             group.extend(slot, len, len + reserved, self.policy)?;
         }
         for (position, token) in (len..).zip(tokens) {
-            for group in &mut self.groups {
-                let (block, place) = group.table(slot).locate(position).ok_or(CacheError::Internal)?;
-                group.allocator.queue_token(block, place, token)?;
-            }
+            self.queue_token(seq, position, token)?;
         }
         self.sequence_mut(seq)?.reserved = reserved as u32;
+        Ok(())
+    }
+
+    /// Notes the id of the token at a reserved position.
+    pub(super) fn queue_token(&mut self, seq: SeqId, position: usize, token: u32) -> Result<(), CacheError> {
+        for group in &mut self.groups {
+            let (block, place) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
+            group.allocator.queue_token(block, place, token)?;
+        }
         Ok(())
     }
 
@@ -332,7 +338,7 @@ impl<'a> KvCache<'a> {
     }
 
     /// Writes a row into a position whose block the sequence has for itself.
-    pub(super) fn put_row(
+    fn put_row(
         &mut self,
         seq: SeqId,
         layer: usize,
@@ -434,7 +440,7 @@ impl<'a> KvCache<'a> {
     }
 
     /// K, then V, of one position of a layer: `[2, kv_heads * head_dim]`.
-    pub(super) fn read_row(
+    fn read_row(
         &self,
         seq: SeqId,
         layer: usize,
@@ -444,6 +450,32 @@ impl<'a> KvCache<'a> {
         let group = self.groups.get(group).ok_or(CacheError::Internal)?;
         let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
         Ok(group.pool.read_row(block, index, slot))
+    }
+
+    /// Where a layer of a sequence's tokens `16 index ..` is: the pool, the block, and the layer's number there.
+    pub(super) fn stored(
+        &self,
+        seq: SeqId,
+        layer: usize,
+        index: usize,
+    ) -> Result<(&Pool<'a>, BlockId, usize), CacheError> {
+        let (group, layer) = self.geometry.groups.place(layer);
+        let group = self.groups.get(group).ok_or(CacheError::Internal)?;
+        let block = *group.table(seq.slot()).blocks().get(index).ok_or(CacheError::Internal)?;
+        Ok((&group.pool, block, layer))
+    }
+
+    /// [`KvCache::stored`], to be written to: the sequence has the block for itself.
+    pub(super) fn stored_mut(
+        &mut self,
+        seq: SeqId,
+        layer: usize,
+        index: usize,
+    ) -> Result<(&mut Pool<'a>, BlockId, usize), CacheError> {
+        let (group, layer) = self.geometry.groups.place(layer);
+        let group = self.groups.get_mut(group).ok_or(CacheError::Internal)?;
+        let block = *group.table(seq.slot()).blocks().get(index).ok_or(CacheError::Internal)?;
+        Ok((&mut group.pool, block, layer))
     }
 
     /// Writes rows of one layer into reserved positions; layer 0 reserves, the last layer commits.

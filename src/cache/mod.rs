@@ -27,7 +27,8 @@ pub use kv_cache::{IMPORTED_TOKEN, KvCache, LayerSource, SeqId};
 pub use off::NoKvCache;
 pub use paged::PagedKvCache;
 pub use policy::CachePolicy;
-pub use snapshot::{KvSnapshot, SnapshotError};
+pub use snapshot::{Sink, SnapshotError, SnapshotHeader, SnapshotOptions, Source};
+pub(crate) use snapshot::{from_slice, into_slice};
 
 /// The policy of a kind.
 pub fn policy(kind: KvKind) -> &'static dyn CachePolicy {

@@ -43,9 +43,10 @@ impl Xxh64 {
             bytes = self.fill_tail(bytes);
         }
         let (stripes, rest) = bytes.as_chunks::<32>();
-        for stripe in stripes {
-            self.stripe(stripe);
-        }
+        // In registers: the compiler can not know that the bytes are none of the hasher's.
+        let mut lanes = self.lanes;
+        stripes.iter().for_each(|stripe| consume(&mut lanes, stripe));
+        self.lanes = lanes;
         self.fill_tail(rest);
     }
 
@@ -87,18 +88,17 @@ impl Xxh64 {
         }
         self.tail_len += taken;
         if self.tail_len == 32 {
-            let stripe = self.tail;
-            self.stripe(&stripe);
+            consume(&mut self.lanes, &self.tail);
             self.tail_len = 0;
         }
         bytes.get(taken..).unwrap_or_default()
     }
+}
 
-    fn stripe(&mut self, stripe: &[u8; 32]) {
-        let (words, _) = stripe.as_chunks::<8>();
-        for (lane, word) in self.lanes.iter_mut().zip(words) {
-            *lane = round(*lane, u64::from_le_bytes(*word));
-        }
+fn consume(lanes: &mut [u64; 4], stripe: &[u8; 32]) {
+    let (words, _) = stripe.as_chunks::<8>();
+    for (lane, word) in lanes.iter_mut().zip(words) {
+        *lane = round(*lane, u64::from_le_bytes(*word));
     }
 }
 
