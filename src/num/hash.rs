@@ -43,10 +43,9 @@ impl Xxh64 {
             bytes = self.fill_tail(bytes);
         }
         let (stripes, rest) = bytes.as_chunks::<32>();
-        // In registers: the compiler can not know that the bytes are none of the hasher's.
-        let mut lanes = self.lanes;
-        stripes.iter().for_each(|stripe| consume(&mut lanes, stripe));
-        self.lanes = lanes;
+        for stripe in stripes {
+            self.stripe(stripe);
+        }
         self.fill_tail(rest);
     }
 
@@ -88,17 +87,18 @@ impl Xxh64 {
         }
         self.tail_len += taken;
         if self.tail_len == 32 {
-            consume(&mut self.lanes, &self.tail);
+            let stripe = self.tail;
+            self.stripe(&stripe);
             self.tail_len = 0;
         }
         bytes.get(taken..).unwrap_or_default()
     }
-}
 
-fn consume(lanes: &mut [u64; 4], stripe: &[u8; 32]) {
-    let (words, _) = stripe.as_chunks::<8>();
-    for (lane, word) in lanes.iter_mut().zip(words) {
-        *lane = round(*lane, u64::from_le_bytes(*word));
+    fn stripe(&mut self, stripe: &[u8; 32]) {
+        let (words, _) = stripe.as_chunks::<8>();
+        for (lane, word) in self.lanes.iter_mut().zip(words) {
+            *lane = round(*lane, u64::from_le_bytes(*word));
+        }
     }
 }
 

@@ -76,14 +76,13 @@ impl SnapshotHeader {
 
     /// The header's own length, from its first 16 bytes; `None` where there are fewer.
     pub(super) fn len_of(bytes: &[u8]) -> Option<Result<usize, SnapshotError>> {
-        if bytes.first_chunk()? != &MAGIC {
+        let (magic, version, found) = (bytes.first_chunk()?, u32_at(bytes, 8)?, u32_at(bytes, 12)?);
+        if magic != &MAGIC {
             return Some(Err(SnapshotError::Magic));
         }
-        let found = u32_at(bytes, 8)?;
-        if found != VERSION {
-            return Some(Err(SnapshotError::Version { found }));
+        if version != VERSION {
+            return Some(Err(SnapshotError::Version { found: version }));
         }
-        let found = u32_at(bytes, 12)?;
         let len = usize::try_from(found).ok().filter(|len| (HEADER_MIN..=HEADER_MAX).contains(len));
         Some(len.ok_or(SnapshotError::HeaderLength { found }))
     }
@@ -179,7 +178,8 @@ impl SnapshotHeader {
     pub(super) fn blocks(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         let tokens = self.tokens();
         let first = self.base() / BLOCK_TOKENS;
-        (first..tokens.div_ceil(BLOCK_TOKENS)).map(move |block| (block, (tokens - block * BLOCK_TOKENS).min(BLOCK_TOKENS)))
+        (first..tokens.div_ceil(BLOCK_TOKENS))
+            .map(move |block| (block, (tokens - block * BLOCK_TOKENS).min(BLOCK_TOKENS)))
     }
 
     fn check_base(&self) -> Result<(), SnapshotError> {
