@@ -129,7 +129,7 @@ impl<'a> Pool<'a> {
         if tokens >= BLOCK_TOKENS {
             return put_elements(element, must_cast_slice(words), &mut put);
         }
-        for tile in words.chunks_exact(self.tile_words.max(1) * 2) {
+        for tile in words.chunks_exact(self.tile_words.saturating_mul(2).max(1)) {
             let (k, v) = must_cast_slice(tile).split_at_checked(self.tile_words * 4).ok_or(CacheError::Internal)?;
             for column in k.chunks_exact(BLOCK_TOKENS * width) {
                 put_elements(element, column.get(..tokens * width).unwrap_or_default(), &mut put)?;
@@ -156,7 +156,7 @@ impl<'a> Pool<'a> {
             return Ok(all_finite(element, words));
         }
         words.fill(0);
-        for tile in words.chunks_exact_mut(self.tile_words.max(1) * 2) {
+        for tile in words.chunks_exact_mut(self.tile_words.saturating_mul(2).max(1)) {
             let bytes = must_cast_slice_mut(tile);
             let (k, v) = bytes.split_at_mut_checked(self.tile_words * 4).ok_or(CacheError::Internal)?;
             for column in k.chunks_exact_mut(BLOCK_TOKENS * width) {

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::header::{STATE_MAX, VERSION};
+use super::header::{SnapshotHeader, SnapshotOptions};
 use crate::cache::block::BLOCK_TOKENS;
 use crate::cache::error::CacheError;
 use crate::num::ARITHMETIC_VERSION;
@@ -157,7 +157,9 @@ impl fmt::Display for SnapshotError {
             Self::BufferTooSmall { needed, given } => {
                 write!(f, "buffer too small for the snapshot: {needed} bytes needed, {given} given")
             }
-            Self::StateTooLong { given } => write!(f, "{given} bytes of state; a snapshot holds {STATE_MAX}"),
+            Self::StateTooLong { given } => {
+                write!(f, "{given} bytes of state; a snapshot holds {}", SnapshotOptions::STATE_MAX)
+            }
             Self::BasePosition { base, tokens } => {
                 write!(f, "no delta of {tokens} tokens begins at {base}, only at multiples of {BLOCK_TOKENS}")
             }
@@ -166,7 +168,9 @@ impl fmt::Display for SnapshotError {
             Self::Truncated { needed, given } => write!(f, "snapshot cut off: {needed} bytes needed, {given} given"),
             Self::Trailing { total } => write!(f, "bytes follow the snapshot, which ends after {total}"),
             Self::Magic => f.write_str("not a snapshot"),
-            Self::Version { found } => write!(f, "snapshot of version {found}; this library reads version {VERSION}"),
+            Self::Version { found } => {
+                write!(f, "snapshot of version {found}; this library reads version {}", SnapshotHeader::VERSION)
+            }
             Self::HeaderLength { found } => write!(f, "snapshot with an impossible header of {found} bytes"),
             Self::HeaderChecksum { stored, computed } => damaged(f, "header", stored, computed),
             Self::BlockChecksum { block, stored, computed } => {

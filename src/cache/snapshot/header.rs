@@ -9,9 +9,8 @@ use crate::cache::kind::KvType;
 use crate::num::{ARITHMETIC_VERSION, Xxh64};
 
 pub(super) const MAGIC: [u8; 8] = *b"GLEEDKV\0";
-pub(super) const VERSION: u32 = 1;
-/// The most bytes of a host's state.
-pub(super) const STATE_MAX: usize = 256;
+const VERSION: u32 = 1;
+const STATE_MAX: usize = 256;
 /// Bytes of a checksum.
 pub(super) const CHECKSUM: usize = 8;
 /// Bytes of the header before the host's state, and with an empty one.
@@ -32,6 +31,11 @@ pub struct SnapshotOptions<'h> {
     pub state: &'h [u8],
 }
 
+impl SnapshotOptions<'_> {
+    /// The most bytes of `state`.
+    pub const STATE_MAX: usize = STATE_MAX;
+}
+
 /// What the header of a snapshot says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotHeader {
@@ -46,6 +50,9 @@ pub struct SnapshotHeader {
 }
 
 impl SnapshotHeader {
+    /// The version of the format that is written and read.
+    pub const VERSION: u32 = VERSION;
+
     /// Reads the header at the beginning of `bytes` and verifies its checksum; what follows is not looked at.
     ///
     /// # Errors
