@@ -9,6 +9,7 @@
 use divan::Bencher;
 use divan::counter::BytesCount;
 use gleed::cache::{KvCache, KvGeometry, LayerGroups, SeqId, SnapshotOptions};
+use gleed::kernels::Level;
 use gleed::mem::{ALIGN, Arena};
 use gleed::num::Xxh64;
 use gleed::{KvKind, KvType};
@@ -25,6 +26,7 @@ fn geometry() -> KvGeometry {
     KvGeometry {
         kind: KvKind::Paged,
         element: KvType::F16,
+        level: Level::detect(),
         layers: 28,
         groups: LayerGroups::ONE,
         kv_heads: 8,

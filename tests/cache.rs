@@ -8,6 +8,7 @@ use common::random::Rng;
 use gleed::cache::{
     CacheError, IMPORTED_TOKEN, KvCache, KvGeometry, LayerGroups, SeqId, SnapshotError, SnapshotOptions,
 };
+use gleed::kernels::Level;
 use gleed::mem::{Arena, MemoryError};
 use gleed::{KvKind, KvType};
 use half::f16;
@@ -18,7 +19,8 @@ const WIDTH: usize = 6;
 
 fn geometry(kind: KvKind, element: KvType, groups: LayerGroups) -> KvGeometry {
     let (kv_heads, head_dim, sequences, context, blocks) = (2, 3, 4, 70, 20);
-    KvGeometry { kind, element, layers: LAYERS, groups, kv_heads, head_dim, sequences, context, blocks }
+    let level = Level::detect();
+    KvGeometry { kind, element, level, layers: LAYERS, groups, kv_heads, head_dim, sequences, context, blocks }
 }
 
 fn with_cache<R>(geometry: KvGeometry, test: impl FnOnce(&mut KvCache<'_>) -> R) -> R {

@@ -12,6 +12,7 @@ use common::synthetic::SyntheticModel;
 use gleed::cache::{
     BlockMeta, CacheError, KvCache, KvGeometry, LayerGroups, SnapshotError, SnapshotHeader, SnapshotOptions,
 };
+use gleed::kernels::Level;
 use gleed::mem::Arena;
 use gleed::num::ARITHMETIC_VERSION;
 use gleed::{Engine, EngineError, KvKind, KvType, Limits, Model, SeqId, StreamError};
@@ -177,6 +178,7 @@ fn the_format_is_the_documented_one() {
             let geometry = KvGeometry {
                 kind,
                 element: element_type,
+                level: Level::detect(),
                 layers: 3,
                 groups,
                 kv_heads: 2,

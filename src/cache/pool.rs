@@ -3,20 +3,30 @@
 //! A block holds 16 tokens of all layers of the group. Inside it, per layer and KV head: K as
 //! `[head_dim][16]` (one multiply and one add of a register give 16 scores) and V as `[16][head_dim]`.
 
-use bytemuck::{Pod, must_cast_slice, must_cast_slice_mut};
-use half::f16;
-
 use super::block::{BLOCK_TOKENS, BlockId};
 use super::error::CacheError;
 use super::geometry::KvGeometry;
 use super::kind::KvType;
-use crate::kernels::{Elements, KvTile};
+use crate::kernels::{Elements, ElementsMut, KvTile, KvTileMut, Level};
 use crate::mem::{Arena, MemoryError};
 use crate::num::{f16_to_f32, f32_to_f16, is_finite};
+use bytemuck::{Pod, must_cast_slice, must_cast_slice_mut};
 
 /// A key or value that is infinite, NaN, or too large for the element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unstorable;
+
+/// Where a token's keys and values of one layer belong.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) block: BlockId,
+    /// Numbered within the group.
+    pub(super) layer: usize,
+    pub(super) slot: usize,
+    /// Whether to zero the layer's tiles before: the first row that comes into a block does, so that no later read
+    /// meets what the memory held.
+    pub(super) clear: bool,
+}
 
 #[derive(Debug)]
 pub(super) struct Pool<'a> {
@@ -64,35 +74,30 @@ impl<'a> Pool<'a> {
     }
 
     /// Writes the K and V row of one token: `[kv_heads * head_dim]` each. `None` on a mismatch of sizes.
-    ///
-    /// `clear` zeroes the layer's tiles before: the first row that comes into a block does, so that no later read
-    /// meets what the memory held.
     pub(super) fn write_row(
         &mut self,
-        block: BlockId,
-        layer: usize,
-        slot: usize,
-        clear: bool,
-        mut k: impl Iterator<Item = f32>,
-        mut v: impl Iterator<Item = f32>,
+        level: Level,
+        place: Place,
+        k: &[f32],
+        v: &[f32],
     ) -> Option<Result<(), Unstorable>> {
-        for head in 0..self.kv_heads {
-            let start = self.start(block, layer, head)?;
-            let words = self.words.get_mut(start..start.checked_add(self.tile_words * 2)?)?;
-            if clear {
-                words.fill(0);
-            }
-            let (k_tile, v_tile) = words.split_at_mut_checked(self.tile_words)?;
-            let (k, v) = (k.by_ref().take(self.head_dim), v.by_ref().take(self.head_dim));
-            let stored = match self.element {
-                KvType::F32 => put_row(cast_mut(k_tile)?, cast_mut(v_tile)?, self.head_dim, slot, k, v, store_f32),
-                KvType::F16 => put_row(cast_mut(k_tile)?, cast_mut(v_tile)?, self.head_dim, slot, k, v, store_f16),
+        let Place { block, layer, slot, clear } = place;
+        let head_dim = self.head_dim.max(1);
+        let mut finite = true;
+        for (head, (k, v)) in k.chunks_exact(head_dim).zip(v.chunks_exact(head_dim)).enumerate() {
+            let element = self.element;
+            let (k_tile, v_tile) = self.tile_words(block, layer, head, clear)?;
+            let tile = match element {
+                KvType::F32 => {
+                    KvTileMut { k: ElementsMut::F32(cast_mut(k_tile)?), v: ElementsMut::F32(cast_mut(v_tile)?) }
+                }
+                KvType::F16 => {
+                    KvTileMut { k: ElementsMut::F16(cast_mut(k_tile)?), v: ElementsMut::F16(cast_mut(v_tile)?) }
+                }
             };
-            if !stored? {
-                return Some(Err(Unstorable));
-            }
+            finite &= level.store(tile, slot, k, v)?;
         }
-        Some(Ok(()))
+        Some(if finite { Ok(()) } else { Err(Unstorable) })
     }
 
     /// The K row of one token, then its V row: `[2, kv_heads * head_dim]`. An item is `None` where there is no
@@ -185,6 +190,22 @@ impl<'a> Pool<'a> {
         Some((self.start(block, layer, 0)?, self.tile_words.checked_mul(2 * self.kv_heads)?))
     }
 
+    /// The words of the K and of the V tile of a head, zeroed if wanted.
+    fn tile_words(
+        &mut self,
+        block: BlockId,
+        layer: usize,
+        head: usize,
+        clear: bool,
+    ) -> Option<(&mut [u32], &mut [u32])> {
+        let start = self.start(block, layer, head)?;
+        let words = self.words.get_mut(start..start.checked_add(self.tile_words * 2)?)?;
+        if clear {
+            words.fill(0);
+        }
+        words.split_at_mut_checked(self.tile_words)
+    }
+
     /// The word at which the tiles of a head of a layer of a block begin.
     fn start(&self, block: BlockId, layer: usize, head: usize) -> Option<usize> {
         if layer >= self.layers || head >= self.kv_heads {
@@ -206,8 +227,8 @@ fn cast_mut<T: Pod>(words: &mut [u32]) -> Option<&mut [T]> {
 /// Whether `x` is finite once it is rounded to the element type.
 pub(super) fn is_storable(element: KvType, x: f32) -> bool {
     match element {
-        KvType::F32 => store_f32(x).1,
-        KvType::F16 => store_f16(x).1,
+        KvType::F32 => is_finite(x),
+        KvType::F16 => f32_to_f16(x).is_finite(),
     }
 }
 
@@ -245,40 +266,6 @@ fn get_elements<E>(
         bytes.chunks_exact_mut(element.bytes()).for_each(<[u8]>::reverse);
     }
     Ok(())
-}
-
-fn store_f32(x: f32) -> (f32, bool) {
-    (x, is_finite(x))
-}
-
-fn store_f16(x: f32) -> (f16, bool) {
-    let rounded = f32_to_f16(x);
-    (rounded, rounded.is_finite())
-}
-
-/// Stores one token's K as a column and its V as a row; false where a value can not be stored.
-fn put_row<T>(
-    k_tile: &mut [T],
-    v_tile: &mut [T],
-    head_dim: usize,
-    slot: usize,
-    k: impl Iterator<Item = f32>,
-    v: impl Iterator<Item = f32>,
-    store: impl Fn(f32) -> (T, bool),
-) -> Option<bool> {
-    let mut finite = true;
-    for (column, x) in k_tile.chunks_exact_mut(BLOCK_TOKENS).zip(k) {
-        let (value, ok) = store(x);
-        *column.get_mut(slot)? = value;
-        finite &= ok;
-    }
-    let start = slot.checked_mul(head_dim)?;
-    for (place, x) in v_tile.get_mut(start..)?.iter_mut().zip(v) {
-        let (value, ok) = store(x);
-        *place = value;
-        finite &= ok;
-    }
-    Some(finite)
 }
 
 fn element(elements: Elements<'_>, index: usize) -> Option<f32> {
