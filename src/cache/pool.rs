@@ -3,6 +3,8 @@
 //! A block holds 16 tokens of all layers of the group. Inside it, per layer and KV head: K as
 //! `[head_dim][16]` (one multiply and one add of a register give 16 scores) and V as `[16][head_dim]`.
 
+use bytemuck::{Pod, must_cast_slice, must_cast_slice_mut};
+
 use super::block::{BLOCK_TOKENS, BlockId};
 use super::error::CacheError;
 use super::geometry::KvGeometry;
@@ -10,7 +12,6 @@ use super::kind::KvType;
 use crate::kernels::{Elements, ElementsMut, KvTile, KvTileMut, Level};
 use crate::mem::{Arena, MemoryError};
 use crate::num::{f16_to_f32, f32_to_f16, is_finite};
-use bytemuck::{Pod, must_cast_slice, must_cast_slice_mut};
 
 /// A key or value that is infinite, NaN, or too large for the element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
