@@ -43,7 +43,7 @@ pub mod tensor;
 pub mod token;
 
 pub use cache::{KvKind, KvType, SeqId};
-pub use engine::{Engine, EngineError, Limits, Logits, Plan, Step};
+pub use engine::{Engine, EngineError, Limits, Logits, Plan, Step, StreamError};
 pub use model::Model;
 
 /// The README's example, as a test.

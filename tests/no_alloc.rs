@@ -11,11 +11,12 @@ use common::Memory;
 use common::playback::hash;
 use common::random::Rng;
 use common::synthetic::SyntheticModel;
+use gleed::cache::SnapshotOptions;
 use gleed::mem::{ALIGN, MemoryError};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
 use gleed::tensor::Dtype;
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, Tokenizer};
-use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, Step};
+use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, SeqId, Step};
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
@@ -119,6 +120,9 @@ fn story(engine: &mut Engine<'_, '_>, snapshot: &mut [u8], k: &mut [f32], v: &mu
     let length = engine.snapshot(seq, snapshot)?;
     let restored = engine.restore(&snapshot[..length])?;
     engine.decode_step(restored, 3)?;
+    engine.close(restored)?;
+    let restored = stream(engine, seq, snapshot)?;
+    engine.decode_step(restored, 3)?;
     let width = engine.model().config().kv_width();
     engine.cache().materialize(seq, 1, &mut k[..37 * width], &mut v[..37 * width])?;
     let set = engine.open()?;
@@ -144,6 +148,32 @@ fn story(engine: &mut Engine<'_, '_>, snapshot: &mut [u8], k: &mut [f32], v: &mu
     std::hint::black_box(engine.sequence_stats(fork)?);
     std::hint::black_box(engine.make_room(set, 16, |_, _| true)?);
     engine.close(set)
+}
+
+/// Writes a delta through a callback and reads it again, once with an error.
+fn stream(engine: &mut Engine<'_, '_>, seq: SeqId, buffer: &mut [u8]) -> Result<SeqId, EngineError> {
+    let mut written = 0;
+    let options = SnapshotOptions { base: 16, state: &[7; 32] };
+    let sink = |bytes: &[u8]| {
+        buffer[written..][..bytes.len()].copy_from_slice(bytes);
+        written += bytes.len();
+        Ok::<(), ()>(())
+    };
+    engine.write_snapshot(seq, &options, sink).unwrap();
+    let source = |buffer: &[u8], place: &mut [u8], at: &mut usize| {
+        let count = place.len().min(100).min(written - *at);
+        place[..count].copy_from_slice(&buffer[*at..][..count]);
+        *at += count;
+        Ok::<usize, ()>(count)
+    };
+    buffer[written - 20] ^= 1;
+    let mut at = 0;
+    assert!(engine.read_snapshot(Some(seq), |place| source(buffer, place, &mut at)).is_err());
+    buffer[written - 20] ^= 1;
+    at = 0;
+    let (restored, header) = engine.read_snapshot(Some(seq), |place| source(buffer, place, &mut at)).unwrap();
+    assert_eq!(header.state(), [7; 32]);
+    Ok(restored)
 }
 
 #[test]

@@ -4,7 +4,7 @@ use core::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::block::{BLOCK_TOKENS, BlockAllocator};
+use super::block::{BLOCK_TOKENS, BlockAllocator, BlockId};
 use super::error::CacheError;
 use super::geometry::{KvGeometry, MAX_GROUPS};
 use super::group::{BlockTable, Group};
@@ -284,12 +284,18 @@ impl<'a> KvCache<'a> {
             group.extend(slot, len, len + reserved, self.policy)?;
         }
         for (position, token) in (len..).zip(tokens) {
-            for group in &mut self.groups {
-                let (block, place) = group.table(slot).locate(position).ok_or(CacheError::Internal)?;
-                group.allocator.queue_token(block, place, token)?;
-            }
+            self.queue_token(seq, position, token)?;
         }
         self.sequence_mut(seq)?.reserved = reserved as u32;
+        Ok(())
+    }
+
+    /// Notes the id of the token at a reserved position.
+    pub(super) fn queue_token(&mut self, seq: SeqId, position: usize, token: u32) -> Result<(), CacheError> {
+        for group in &mut self.groups {
+            let (block, place) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
+            group.allocator.queue_token(block, place, token)?;
+        }
         Ok(())
     }
 
@@ -359,20 +365,6 @@ impl<'a> KvCache<'a> {
         let level = self.geometry.level;
         let (pool, place) = self.place(seq, layer, position)?;
         let written = pool.write_row(level, place, k, v).ok_or(CacheError::Internal)?;
-        written.map_err(|Unstorable| CacheError::NonFinite)
-    }
-
-    /// [`KvCache::put_row`] with numbers that come one by one.
-    pub(super) fn put_values(
-        &mut self,
-        seq: SeqId,
-        layer: usize,
-        position: usize,
-        k: impl Iterator<Item = f32>,
-        v: impl Iterator<Item = f32>,
-    ) -> Result<(), CacheError> {
-        let (pool, place) = self.place(seq, layer, position)?;
-        let written = pool.write_values(place, k, v).ok_or(CacheError::Internal)?;
         written.map_err(|Unstorable| CacheError::NonFinite)
     }
 
@@ -490,7 +482,7 @@ impl<'a> KvCache<'a> {
     }
 
     /// K, then V, of one position of a layer: `[2, kv_heads * head_dim]`.
-    pub(super) fn read_row(
+    fn read_row(
         &self,
         seq: SeqId,
         layer: usize,
@@ -500,6 +492,32 @@ impl<'a> KvCache<'a> {
         let group = self.groups.get(group).ok_or(CacheError::Internal)?;
         let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
         Ok(group.pool.read_row(block, index, slot))
+    }
+
+    /// Where a layer of a sequence's tokens `16 index ..` is: the pool, the block, and the layer's number there.
+    pub(super) fn stored(
+        &self,
+        seq: SeqId,
+        layer: usize,
+        index: usize,
+    ) -> Result<(&Pool<'a>, BlockId, usize), CacheError> {
+        let (group, layer) = self.geometry.groups.place(layer);
+        let group = self.groups.get(group).ok_or(CacheError::Internal)?;
+        let block = *group.table(seq.slot()).blocks().get(index).ok_or(CacheError::Internal)?;
+        Ok((&group.pool, block, layer))
+    }
+
+    /// [`KvCache::stored`], to be written to: the sequence has the block for itself.
+    pub(super) fn stored_mut(
+        &mut self,
+        seq: SeqId,
+        layer: usize,
+        index: usize,
+    ) -> Result<(&mut Pool<'a>, BlockId, usize), CacheError> {
+        let (group, layer) = self.geometry.groups.place(layer);
+        let group = self.groups.get_mut(group).ok_or(CacheError::Internal)?;
+        let block = *group.table(seq.slot()).blocks().get(index).ok_or(CacheError::Internal)?;
+        Ok((&mut group.pool, block, layer))
     }
 
     /// Writes rows of one layer into reserved positions; layer 0 reserves, the last layer commits.

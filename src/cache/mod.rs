@@ -33,7 +33,8 @@ pub use kv_cache::{IMPORTED_TOKEN, KvCache, LayerSource, SeqId};
 pub use off::NoKvCache;
 pub use paged::PagedKvCache;
 pub use policy::CachePolicy;
-pub use snapshot::{KvSnapshot, SnapshotError};
+pub use snapshot::{Sink, SnapshotError, SnapshotHeader, SnapshotOptions, Source};
+pub(crate) use snapshot::{from_slice, into_slice};
 pub use stats::{CacheStats, PoolStats, PrefixStats, SequenceBlocks, SequenceStats};
 
 /// The policy of a kind.

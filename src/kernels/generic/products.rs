@@ -18,6 +18,7 @@ pub struct Inputs<'a> {
     /// Words of a row.
     len: usize,
     /// See [`Inputs::then_rows_at`].
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))]
     next: usize,
 }
 
