@@ -186,6 +186,7 @@ fn the_format_is_the_documented_one() {
                 sequences: 2,
                 context: 40,
                 blocks: 6,
+                prefix_cache: false,
             };
             let mut measuring = Arena::measuring();
             KvCache::carve(&mut measuring, geometry).unwrap();
