@@ -92,7 +92,7 @@ fn measure(lab: &Lab<'_>, report: &mut Report) -> Result<()> {
                     Cell::Count(bytes(true)),
                     Cell::Count(bytes(false)),
                 ]);
-                points.push((length as f64, used as f64));
+                points.push((length as f64, used as f64 / 1e6));
                 bar.inc(1);
             }
             Ok(())
@@ -103,9 +103,9 @@ fn measure(lab: &Lab<'_>, report: &mut Report) -> Result<()> {
     report.tables.push(table);
     report.plots.push(Plot {
         file: "memory.svg",
-        title: "Bytes of keys and values".into(),
+        title: "Megabytes of keys and values".into(),
         x: Axis::linear("tokens"),
-        y: Axis::linear("bytes"),
+        y: Axis::linear("MB"),
         curves,
     });
     Ok(())

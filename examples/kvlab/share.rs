@@ -140,12 +140,12 @@ fn characters(lab: &Lab<'_>, cast: &Cast, report: &mut Report) -> Result<()> {
     let x = || Axis::log("characters", 2.0);
     report.plots.push(Plot {
         file: "share-memory.svg",
-        title: format!("Bytes of keys and values: {system} tokens shared, {own} of each character"),
+        title: format!("Megabytes of keys and values: {system} tokens shared, {own} of each character"),
         x: x(),
-        y: Axis::log("bytes", 10.0),
+        y: Axis::log("MB", 10.0),
         curves: vec![
-            curve("one pool", &|it| it.bytes as f64),
-            curve("not shared", &|it| (row * it.characters * (system + own)) as f64),
+            curve("one pool", &|it| it.bytes as f64 / 1e6),
+            curve("not shared", &|it| (row * it.characters * (system + own)) as f64 / 1e6),
         ],
     });
     report.plots.push(Plot {
