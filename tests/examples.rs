@@ -421,7 +421,7 @@ fn kvlab_curve() {
 fn kvlab_memory() {
     let report = kvlab("memory", &["memory.svg"], &["--budget", "1MiB"]);
     let measured = column(&report, 0, "measured bytes");
-    assert_eq!(measured.len(), KvType::ALL.len() * 5);
+    assert_eq!(measured.len(), KvType::ALL.len() * 4);
     // Whole blocks: exactly the formula.
     for (tokens, ratio) in column(&report, 0, "tokens").iter().zip(column(&report, 0, "measured / formula")) {
         let whole = (tokens.unwrap() / 16.0).ceil() * 16.0 / tokens.unwrap();
