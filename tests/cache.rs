@@ -5,7 +5,7 @@ mod common;
 
 use common::Memory;
 use common::random::Rng;
-use gleed::cache::{CacheError, IMPORTED_TOKEN, KvCache, KvGeometry, LayerGroups, SeqId};
+use gleed::cache::{CacheError, IMPORTED_TOKEN, KvCache, KvGeometry, LayerGroups, SeqId, Visibility};
 use gleed::mem::{Arena, MemoryError};
 use gleed::{KvKind, KvType};
 use half::f16;
@@ -15,8 +15,21 @@ const LAYERS: usize = 3;
 const WIDTH: usize = 6;
 
 fn geometry(kind: KvKind, element: KvType, groups: LayerGroups) -> KvGeometry {
-    let (kv_heads, head_dim, sequences, context, blocks) = (2, 3, 4, 70, 20);
-    KvGeometry { kind, element, layers: LAYERS, groups, kv_heads, head_dim, sequences, context, blocks }
+    let (kv_heads, head_dim, sequences, context, blocks, rows) = (2, 3, 4, 70, 20, 16);
+    let visibility = [Visibility::ALL; 2];
+    KvGeometry {
+        kind,
+        element,
+        layers: LAYERS,
+        groups,
+        kv_heads,
+        head_dim,
+        sequences,
+        context,
+        blocks,
+        visibility,
+        rows,
+    }
 }
 
 fn with_cache<R>(geometry: KvGeometry, test: impl FnOnce(&mut KvCache<'_>) -> R) -> R {

@@ -29,6 +29,8 @@ pub use paged::PagedKvCache;
 pub use policy::CachePolicy;
 pub use snapshot::{KvSnapshot, SnapshotError};
 
+pub use crate::kernels::{Visibility, Window};
+
 /// The policy of a kind.
 pub fn policy(kind: KvKind) -> &'static dyn CachePolicy {
     match kind {

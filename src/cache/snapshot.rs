@@ -216,7 +216,7 @@ impl KvCache<'_> {
     /// # Errors
     /// [`SnapshotError::Cache`].
     pub fn snapshot_len(&self, seq: SeqId) -> Result<usize, SnapshotError> {
-        let tokens = self.idle(seq)?;
+        let tokens = self.whole(seq)?;
         let rows = self.geometry().row_bytes().saturating_add(4).saturating_mul(tokens);
         Ok(rows.saturating_add(HEADER + CHECKSUM))
     }

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::Parts;
-use crate::cache::{BLOCK_TOKENS, KvGeometry, KvKind, KvType, SeqId};
+use crate::cache::{BLOCK_TOKENS, KvGeometry, KvKind, KvType, SeqId, Visibility, Window};
 use crate::kernels::Level;
 use crate::mem::{ALIGN, Arena, MemoryError, Section};
 use crate::model::Model;
@@ -13,8 +13,12 @@ use crate::model::Model;
 pub struct Limits {
     /// Sequences at a time.
     pub sequences: usize,
-    /// Tokens per sequence; 0 stands for what the model was trained on, but at most 4096.
+    /// Tokens per sequence; 0 stands for what the model was trained on, but at most 4096. With a `window` it is the
+    /// most tokens that are visible at a time, and a sequence goes on without end.
     pub context: usize,
+    /// Which tokens stay visible, in all layers; those that a layer's own window hides are not. Positions stay absolute:
+    /// past the context that the model was trained on, what it computes is at the host's risk.
+    pub window: Window,
     /// Rows per batch: how many tokens of prompts or of different sequences run together.
     pub rows: usize,
     /// How many of these can have logits; at most `rows`.
@@ -37,6 +41,7 @@ impl Default for Limits {
         Self {
             sequences: 1,
             context: 0,
+            window: Window::ALL,
             rows: 128,
             logit_rows: 1,
             kv_kind: KvKind::default(),
@@ -134,8 +139,12 @@ impl Plan {
 impl fmt::Display for Plan {
     /// A table of the sections.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Limits { sequences, context, rows, logit_rows, kv_kind, kv_type, kv_blocks, workers, level } = self.limits;
+        let Limits { sequences, context, window, rows, logit_rows, kv_kind, kv_type, kv_blocks, workers, level } =
+            self.limits;
         writeln!(f, "sequences {sequences}, context {context}, rows {rows}, logit rows {logit_rows}")?;
+        if !window.is_all() {
+            writeln!(f, "window: the first {} and the last {} tokens", window.sinks, window.last)?;
+        }
         writeln!(f, "kv {kv_kind} {kv_type}, {kv_blocks} blocks of {BLOCK_TOKENS} tokens")?;
         writeln!(f, "workers {workers}, level {}, {} units per token", level.name(), self.units_per_token)?;
         writeln!(f, "{:>14} {:>14}  section", "offset", "bytes")?;
@@ -154,7 +163,13 @@ impl Limits {
         if limits.context == 0 {
             limits.context = model.config().context.min(DEFAULT_CONTEXT);
         }
-        let full = limits.context.div_ceil(BLOCK_TOKENS).saturating_mul(limits.sequences);
+        if !limits.window.is_all() || limits.window.sinks > 0 {
+            let (given, max) = (limits.window.last, limits.context.saturating_sub(limits.window.sinks));
+            if given == 0 || given > max {
+                return Err(PlanError::Limit { name: "window", given, min: 1, max });
+            }
+        }
+        let full = limits.geometry(model).blocks_per_sequence().saturating_mul(limits.sequences);
         if limits.kv_blocks == 0 || limits.kv_kind == KvKind::Basic {
             limits.kv_blocks = full;
         }
@@ -174,6 +189,8 @@ impl Limits {
 
     pub(super) fn geometry(&self, model: &Model<'_>) -> KvGeometry {
         let config = model.config();
+        // A window never fills up. (Without a cache all tokens have to be kept.)
+        let endless = !self.window.is_all() && self.kv_kind != KvKind::Off;
         KvGeometry {
             kind: self.kv_kind,
             element: self.kv_type,
@@ -182,8 +199,10 @@ impl Limits {
             kv_heads: config.kv_heads,
             head_dim: config.head_dim,
             sequences: self.sequences,
-            context: self.context,
+            context: if endless { u32::MAX as usize } else { self.context },
             blocks: self.kv_blocks,
+            visibility: config.windows.map(|own| Visibility::new(self.window, own)),
+            rows: self.rows,
         }
     }
 }

@@ -20,7 +20,9 @@ mod norm;
 mod products;
 
 pub(super) use attend::attend;
-pub use attend::{CHUNK, Elements, KvSource, KvTile, Queries, TILE_TOKENS, attend_rows, attend_scratch};
+pub use attend::{
+    CHUNK, Elements, KvSource, KvTile, Positions, Queries, TILE_TOKENS, Visibility, Window, attend_rows, attend_scratch,
+};
 #[cfg(any(
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")

@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 
 use half::f16;
 
-use super::{CHUNK, Elements, KvTile, MAX_BATCH, Partial, TILE_TOKENS, TILES};
+use super::{CHUNK, Elements, KvTile, MAX_BATCH, Partial, Positions, TILE_TOKENS, TILES};
 use crate::kernels::generic::lanes::{LANES, Lanes};
 
 /// An element type of the cache.
@@ -57,20 +57,20 @@ impl Stored for f16 {
     }
 }
 
-/// The tiles of a chunk.
+/// The tiles of a chunk in which some query sees anything.
 pub(super) struct TilePointers<'t, T> {
     /// Each to `head_dim * 16` elements.
     k: [*const T; TILES],
     /// Likewise.
     v: [*const T; TILES],
-    /// Positions that some query sees, 1 to [`CHUNK`]. The tiles of these are set.
+    /// Positions of these tiles up to the last visible one, 1 to [`CHUNK`].
     positions: usize,
     head_dim: usize,
     tiles: PhantomData<&'t [T]>,
 }
 
 impl<'t, T: Stored> TilePointers<'t, T> {
-    /// The tiles of the first `positions` positions of a chunk; `None` where one is missing or too small.
+    /// The tiles of `positions` positions; `None` where one is missing or too small.
     #[inline(always)]
     pub(super) fn new(positions: usize, head_dim: usize, tile: impl Fn(usize) -> Option<KvTile<'t>>) -> Option<Self> {
         let positions = positions.clamp(1, CHUNK);
@@ -229,7 +229,7 @@ impl<'s> Batch<'s> {
     /// Turns the scores of a query into exponentials below their maximum, and what it does not see among
     /// the first `positions` into 0, which adds nothing to sums that start at +0.
     #[inline(always)]
-    pub(super) fn softmax<V: Lanes>(&mut self, chunk: usize, query: usize, visible: usize, positions: usize) {
+    pub(super) fn softmax<V: Lanes>(&mut self, chunk: usize, query: usize, visible: Positions, positions: usize) {
         let Some(scores) = self.scores.get_mut(query * CHUNK..).and_then(|scores| scores.first_chunk_mut::<CHUNK>())
         else {
             return;
@@ -237,10 +237,10 @@ impl<'s> Batch<'s> {
         let scores = scores.as_mut_ptr();
         let groups = positions.min(CHUNK).div_ceil(LANES);
         let mut maxima = V::splat(f32::NEG_INFINITY);
-        for group in 0..visible.min(CHUNK).div_ceil(LANES) {
+        for group in 0..groups {
             // SAFETY: 16 * group < CHUNK, a multiple of 16.
             let scores = unsafe { V::load(scores.add(group * LANES)) };
-            maxima = scores.first(visible - group * LANES, maxima).max(maxima);
+            maxima = select(scores, visible, group * LANES, maxima).max(maxima);
         }
         let mut lanes = [0.0_f32; LANES];
         // SAFETY: 16 elements.
@@ -252,7 +252,7 @@ impl<'s> Batch<'s> {
             let place = unsafe { scores.add(group * LANES) };
             // SAFETY: as above.
             let weights = unsafe { V::load(place) }.sub(V::splat(max)).exp();
-            let weights = weights.first(visible.saturating_sub(group * LANES), V::splat(0.0));
+            let weights = select(weights, visible, group * LANES, V::splat(0.0));
             // SAFETY: as above.
             unsafe { weights.store(place) };
             sums = sums.add(weights);
@@ -353,4 +353,16 @@ impl<'s> Batch<'s> {
             }
         }
     }
+}
+
+/// The lanes of `values` at visible positions, where `start` is the position of the first lane, and those of
+/// `others` elsewhere.
+#[inline(always)]
+fn select<V: Lanes>(values: V, visible: Positions, start: usize, others: V) -> V {
+    let [first, second] = visible.ranges().map(|range| range.map(|end| end.saturating_sub(start)));
+    let mut selected = values.first(second[1], others);
+    if second[0] > 0 {
+        selected = others.first(first[0], values.first(first[1], others.first(second[0], selected)));
+    }
+    selected
 }

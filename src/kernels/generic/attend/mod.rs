@@ -6,6 +6,7 @@
 //! that stay in registers. Positions are cut into chunks with a softmax each, merged at the end.
 
 mod inner;
+mod window;
 
 use half::f16;
 
@@ -13,6 +14,8 @@ use super::lanes::Lanes;
 use crate::mem::Tile;
 use crate::num::exp;
 use inner::{Batch, Stored, TilePointers};
+use window::VisibleTiles;
+pub use window::{Positions, Visibility, Window};
 
 /// Tokens per block: the width of a K tile.
 pub const TILE_TOKENS: usize = 16;
@@ -55,12 +58,13 @@ pub struct KvTile<'a> {
 
 /// Where attention finds the tiles of a layer of one sequence.
 pub trait KvSource {
-    /// The tile of a KV head in block `index` (positions `16 * index ..`); `None` where there is none.
+    /// The tile of a KV head in block `index` (positions `16 * index ..`); `None` where there is none. Only blocks
+    /// with visible positions are asked for.
     fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>>;
 }
 
-/// f32 elements of scratch that [`Level::attend`](crate::kernels::Level::attend) needs for heads in groups of `group` over at most `context`
-/// positions.
+/// f32 elements of scratch that [`Level::attend`](crate::kernels::Level::attend) needs for heads in groups of `group` over
+/// at most `context` positions; for layers with a window that is [`Visibility::chunked`].
 pub fn attend_scratch(group: usize, head_dim: usize, context: usize) -> Option<usize> {
     let batch = attend_rows(group).checked_mul(group)?.min(MAX_BATCH);
     let partials = context.div_ceil(CHUNK).max(1).checked_mul(head_dim.checked_add(2)?)?;
@@ -84,8 +88,10 @@ pub struct Queries<'q> {
     pub head_dim: usize,
     /// The KV head.
     pub head: usize,
-    /// The absolute position of the first row; the others follow. A row sees the positions up to its own.
+    /// The absolute position of the first row; the others follow.
     pub position: usize,
+    /// Which positions up to its own a row sees.
+    pub visibility: Visibility,
     /// What scores are multiplied by.
     pub scale: f32,
 }
@@ -102,6 +108,11 @@ impl<'q> Queries<'q> {
         let start =
             row.checked_mul(self.stride)?.checked_add((index - row * self.group).checked_mul(self.head_dim)?)?;
         self.q.get(start..start.checked_add(self.head_dim)?)
+    }
+
+    /// What query `index` sees.
+    fn seen(&self, index: usize) -> Option<Positions> {
+        Some(self.visibility.at(self.position(index)?))
     }
 
     /// The position of query `index`.
@@ -140,21 +151,24 @@ fn attend_batch<V: Lanes>(
     scratch: &mut [f32],
 ) -> Option<()> {
     let last = queries.position(first.checked_add(count)?.checked_sub(1)?)?;
-    let chunks = last / CHUNK + 1;
-    let mut batch = Batch::new(count, queries.head_dim, chunks, scratch)?;
+    // The last position has a successor.
+    last.checked_add(1)?;
+    let seen = queries.visibility.between(queries.position(first)?, last);
+    let mut batch = Batch::new(count, queries.head_dim, seen.chunks().count(), scratch)?;
     for query in 0..count {
         batch.set_query(query, queries.query(first + query)?)?;
     }
-    for chunk in 0..chunks {
-        let seen = (last + 1 - chunk * CHUNK).min(CHUNK);
-        let mut visible = [0; MAX_BATCH];
+    for (place, chunk) in seen.chunks().enumerate() {
+        let tiles = VisibleTiles::new(seen.in_chunk(chunk));
+        let mut visible = [Positions::NONE; MAX_BATCH];
         for (query, visible) in visible.iter_mut().enumerate().take(count) {
-            *visible = (queries.position(first + query)? + 1).saturating_sub(chunk * CHUNK).min(CHUNK);
+            *visible = tiles.visible(queries.seen(first + query)?.in_chunk(chunk));
         }
-        let tile = |index| source.tile(chunk * TILES + index, queries.head);
+        let tile = |index| source.tile(chunk * TILES + tiles.tile(index), queries.head);
+        let positions = tiles.positions();
         match tile(0)?.k {
-            Elements::F32(_) => chunk_of::<V, f32>(&mut batch, chunk, seen, &visible, queries.scale, tile)?,
-            Elements::F16(_) => chunk_of::<V, f16>(&mut batch, chunk, seen, &visible, queries.scale, tile)?,
+            Elements::F32(_) => chunk_of::<V, f32>(&mut batch, place, positions, &visible, queries.scale, tile)?,
+            Elements::F16(_) => chunk_of::<V, f16>(&mut batch, place, positions, &visible, queries.scale, tile)?,
         }
     }
     for query in 0..count {
@@ -163,28 +177,29 @@ fn attend_batch<V: Lanes>(
         let out = out.row_mut(queries.row.checked_add(row)?)?;
         let start = head.checked_mul(queries.head_dim)?;
         let out = out.get_mut(start..start.checked_add(queries.head_dim)?)?;
-        let chunks = queries.position(index)? / CHUNK + 1;
-        merge((0..chunks).map(|chunk| batch.partial(chunk, query)), out)?;
+        let visible = queries.seen(index)?;
+        let chunks = seen.chunks().enumerate().filter(|&(_, chunk)| !visible.in_chunk(chunk).is_empty());
+        merge(chunks.map(|(place, _)| batch.partial(place, query)), out)?;
     }
     Some(())
 }
 
-/// One chunk: scores, softmax, values.
+/// One chunk: scores, softmax, values. `positions` and `visible` count the positions of the tiles.
 #[inline(always)]
 fn chunk_of<'t, V: Lanes, T: Stored>(
     batch: &mut Batch<'_>,
-    chunk: usize,
-    seen: usize,
-    visible: &[usize; MAX_BATCH],
+    place: usize,
+    positions: usize,
+    visible: &[Positions; MAX_BATCH],
     scale: f32,
     tile: impl Fn(usize) -> Option<KvTile<'t>>,
 ) -> Option<()> {
-    let tiles = TilePointers::<T>::new(seen, batch.head_dim(), tile)?;
+    let tiles = TilePointers::<T>::new(positions, batch.head_dim(), tile)?;
     batch.scores::<V, T>(&tiles, scale);
     for (query, &visible) in visible.iter().enumerate().take(batch.count()) {
-        batch.softmax::<V>(chunk, query, visible, tiles.positions());
+        batch.softmax::<V>(place, query, visible, tiles.positions());
     }
-    batch.values::<V, T>(chunk, &tiles);
+    batch.values::<V, T>(place, &tiles);
     Some(())
 }
 
