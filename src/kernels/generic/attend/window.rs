@@ -71,7 +71,7 @@ impl Visibility {
         if sinks >= recent {
             Positions { first: [0, 0], second: [reach.min(recent), end] }
         } else {
-            Positions { first: [reach.min(sinks), sinks], second: [recent, end] }
+            Positions { first: if reach < sinks { [reach, sinks] } else { [0, 0] }, second: [recent, end] }
         }
     }
 
