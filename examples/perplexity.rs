@@ -68,7 +68,8 @@ fn perplexity(args: &Args) -> Result<ExitCode> {
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
     let tokens = text::encode(&tokenizer, &text, EncodeOptions { add_special: false, parse_special: false })?;
-    let json = args.json.as_ref().map(|path| File::create(path).map_err(|error| format!("{}: {error}", path.display())));
+    let json =
+        args.json.as_ref().map(|path| File::create(path).map_err(|error| format!("{}: {error}", path.display())));
     let json = json.transpose()?;
 
     const ROWS: usize = 64;

@@ -114,7 +114,9 @@ fn the_same_bits() {
             let kv_type = KvType::ALL[index % 2];
             let mut masked = Plain::with_window(&model, kv_type, window);
             for (turn, rows) in [1, 5, 16, 33].into_iter().enumerate() {
-                for kind in KvKind::ALL {
+                // Without a cache every step computes all tokens again.
+                let kinds = KvKind::ALL.into_iter().filter(|&kind| kind != KvKind::Off || rows > 5);
+                for kind in kinds {
                     let level = Level::available().nth(turn).unwrap_or(Level::SCALAR);
                     let limits = Limits { kv_type, level, workers: 2, ..limits(window, kind, rows) };
                     let budget = [usize::MAX, 3, 50, 7][turn];
@@ -240,7 +242,7 @@ fn memory_does_not_grow() {
                 }
                 let cache = engine.cache();
                 assert_eq!(cache.seq_len(seq), Ok(2000));
-                assert_eq!(cache.token(seq, 1999), Some(1 + 1999 % 39));
+                assert_eq!(cache.token(seq, 1999), (window.last > 1).then_some(1 + 1999 % 39));
                 assert_eq!(cache.token(seq, 1000), None);
                 assert_eq!(cache.token(seq, 0).is_some(), window.sinks > 0);
                 engine.reset(seq).unwrap();
@@ -385,8 +387,8 @@ impl Rules {
         j <= position && sees(self.window, position, j) && (own == 0 || j + own > position)
     }
 
-    fn block_seen(&self, group: usize, position: usize, block: usize, end: usize) -> bool {
-        (block * 16..(block * 16 + 16).min(end)).any(|j| self.sees(group, position, j))
+    fn block_seen(&self, group: usize, position: usize, block: usize) -> bool {
+        (block * 16..block * 16 + 16).any(|j| self.sees(group, position, j))
     }
 
     /// What a sequence of these tokens loses.
@@ -395,13 +397,14 @@ impl Rules {
             let length = want.tokens.len();
             lost.resize(length.div_ceil(16), false);
             for (block, lost) in lost.iter_mut().enumerate().take(length / 16) {
-                *lost |= !self.block_seen(group, length, block, usize::MAX);
+                *lost |= !self.block_seen(group, length, block);
             }
         }
     }
 
     fn can_keep(&self, want: &Want, keep: usize) -> bool {
-        let needs = |group, block| self.block_seen(group, keep, block, keep);
+        // The next token itself goes into the last block, if that is not full.
+        let needs = |group, block| self.block_seen(group, keep, block);
         let gone = |(group, lost): (usize, &Vec<bool>)| {
             lost.iter().enumerate().any(|(block, lost)| *lost && block * 16 < keep && needs(group, block))
         };

@@ -165,7 +165,8 @@ impl<'a> Group<'a> {
     pub(super) fn check_kept(&self, slot: usize, keep: usize) -> Result<(), Gone> {
         let (table, seen) = (self.table(slot), self.visibility.at(keep));
         let first = table.first * BLOCK_TOKENS;
-        let needed = |index: &usize| seen.touch(index * BLOCK_TOKENS, keep.min((index + 1) * BLOCK_TOKENS));
+        // The next token itself counts: it goes into the last block if that is not full.
+        let needed = |index: &usize| seen.touch(index * BLOCK_TOKENS, (index + 1) * BLOCK_TOKENS);
         let sinks = 0..self.layout.sinks.min(keep.div_ceil(BLOCK_TOKENS));
         // What follows the sinks is given back in order, so the last one that is gone tells of all.
         let last = table.first.min(keep.div_ceil(BLOCK_TOKENS)).checked_sub(1);

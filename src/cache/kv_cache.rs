@@ -86,17 +86,16 @@ impl<'a> KvCache<'a> {
     /// `basic` gets a full run of blocks per sequence, whatever the geometry says.
     ///
     /// # Errors
-    /// As [`Arena::slice`]; [`MemoryError::TooLarge`] for more sequences than [`SeqId::MAX`].
+    /// As [`Arena::slice`]; [`MemoryError::TooLarge`] for more sequences than [`SeqId::MAX`] or more tokens than 2^32 - 1.
     pub fn carve(arena: &mut Arena<'a>, mut geometry: KvGeometry) -> Result<Self, MemoryError> {
-        if geometry.sequences > SeqId::MAX {
+        // Positions and lengths are kept in 32 bits.
+        if geometry.sequences > SeqId::MAX || geometry.context > u32::MAX as usize {
             return Err(MemoryError::TooLarge);
         }
         if geometry.kind == KvKind::Basic {
             let blocks = geometry.blocks_per_sequence().checked_mul(geometry.sequences);
             geometry.blocks = blocks.ok_or(MemoryError::TooLarge)?;
         }
-        // Positions and lengths are kept in 32 bits.
-        geometry.context = geometry.context.min(u32::MAX as usize);
         let sequences = arena.slice("sequences", geometry.sequences)?;
         sequences.fill(Sequence::zeroed());
         let mut groups = heapless::Vec::new();
