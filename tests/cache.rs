@@ -6,6 +6,7 @@ mod common;
 use common::Memory;
 use common::random::Rng;
 use gleed::cache::{CacheError, IMPORTED_TOKEN, KvCache, KvGeometry, LayerGroups, SeqId, Visibility};
+use gleed::kernels::Level;
 use gleed::mem::{Arena, MemoryError};
 use gleed::{KvKind, KvType};
 use half::f16;
@@ -16,10 +17,11 @@ const WIDTH: usize = 6;
 
 fn geometry(kind: KvKind, element: KvType, groups: LayerGroups) -> KvGeometry {
     let (kv_heads, head_dim, sequences, context, blocks, rows) = (2, 3, 4, 70, 20, 16);
-    let visibility = [Visibility::ALL; 2];
+    let (level, visibility) = (Level::detect(), [Visibility::ALL; 2]);
     KvGeometry {
         kind,
         element,
+        level,
         layers: LAYERS,
         groups,
         kv_heads,

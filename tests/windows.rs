@@ -434,6 +434,7 @@ fn play(calls: &[Call], kind: KvKind, rules: Rules) {
     let geometry = KvGeometry {
         kind,
         element: KvType::F32,
+        level: Level::detect(),
         layers: 3,
         groups: rules.groups,
         kv_heads: 2,

@@ -2,7 +2,7 @@
 
 use super::block::BLOCK_TOKENS;
 use super::kind::{KvKind, KvType};
-use crate::kernels::Visibility;
+use crate::kernels::{Level, Visibility};
 
 /// The largest number of layer groups.
 pub const MAX_GROUPS: usize = 2;
@@ -57,6 +57,8 @@ pub struct KvGeometry {
     pub kind: KvKind,
     /// Their element type.
     pub element: KvType,
+    /// The instruction set that rounds to it.
+    pub level: Level,
     /// Layers of the model.
     pub layers: usize,
     /// Which of them share a pool.

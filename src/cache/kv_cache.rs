@@ -10,7 +10,7 @@ use super::geometry::{KvGeometry, MAX_GROUPS};
 use super::group::{BlockTable, Group};
 use super::kind::KvKind;
 use super::policy::CachePolicy;
-use super::pool::{Unstorable, is_storable};
+use super::pool::{Place, Pool, Unstorable, is_storable};
 use crate::kernels::{KvSource, KvTile, Visibility, fpenv};
 use crate::mem::{Arena, MemoryError};
 
@@ -355,11 +355,19 @@ impl<'a> KvCache<'a> {
         self.check_layer(layer)?;
         self.check_rows(k, 1)?;
         self.check_rows(v, 1)?;
-        self.put_row(seq, layer, position, k.iter().copied(), v.iter().copied())
+        self.put_row(seq, layer, position, k, v)
     }
 
     /// Writes a row into a position whose block the sequence has for itself.
-    pub(super) fn put_row(
+    fn put_row(&mut self, seq: SeqId, layer: usize, position: usize, k: &[f32], v: &[f32]) -> Result<(), CacheError> {
+        let level = self.geometry.level;
+        let (pool, place) = self.place(seq, layer, position)?;
+        let written = pool.write_row(level, place, k, v).ok_or(CacheError::Internal)?;
+        written.map_err(|Unstorable| CacheError::NonFinite)
+    }
+
+    /// [`KvCache::put_row`] with numbers that come one by one.
+    pub(super) fn put_values(
         &mut self,
         seq: SeqId,
         layer: usize,
@@ -367,14 +375,20 @@ impl<'a> KvCache<'a> {
         k: impl Iterator<Item = f32>,
         v: impl Iterator<Item = f32>,
     ) -> Result<(), CacheError> {
+        let (pool, place) = self.place(seq, layer, position)?;
+        let written = pool.write_values(place, k, v).ok_or(CacheError::Internal)?;
+        written.map_err(|Unstorable| CacheError::NonFinite)
+    }
+
+    /// Where a row belongs.
+    fn place(&mut self, seq: SeqId, layer: usize, position: usize) -> Result<(&mut Pool<'a>, Place), CacheError> {
         let committed = self.seq_len(seq)?;
-        let (group, index) = self.geometry.groups.place(layer);
+        let (group, layer) = self.geometry.groups.place(layer);
         let group = self.groups.get_mut(group).ok_or(CacheError::Internal)?;
         let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
         // A committed row that is written again shares its block with other committed ones.
         let clear = slot == 0 && position >= committed;
-        let written = group.pool.write_row(block, index, slot, clear, k, v).ok_or(CacheError::Internal)?;
-        written.map_err(|Unstorable| CacheError::NonFinite)
+        Ok((&mut group.pool, Place { block, layer, slot, clear }))
     }
 
     /// Makes the next `rows` reserved rows part of the sequence. Blocks that no layer of their group sees from then on
@@ -510,10 +524,9 @@ impl<'a> KvCache<'a> {
         let sequence = self.sequence(seq)?;
         let (len, reserved) = (sequence.len as usize, sequence.reserved as usize);
         self.check_rows(k, reserved)?;
-        let (mut k, mut v) = (k.iter().copied(), v.iter().copied());
-        for position in len..len + rows {
-            let width = self.geometry.kv_width();
-            self.put_row(seq, layer, position, k.by_ref().take(width), v.by_ref().take(width))?;
+        let width = self.geometry.kv_width().max(1);
+        for (position, (k, v)) in (len..len + rows).zip(k.chunks_exact(width).zip(v.chunks_exact(width))) {
+            self.put_row(seq, layer, position, k, v)?;
         }
         let last = layer + 1 == self.num_layers();
         if last {

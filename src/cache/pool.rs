@@ -9,13 +9,25 @@ use half::f16;
 use super::block::{BLOCK_TOKENS, BlockId};
 use super::geometry::KvGeometry;
 use super::kind::KvType;
-use crate::kernels::{Elements, KvTile};
+use crate::kernels::{Elements, ElementsMut, KvTile, KvTileMut, Level};
 use crate::mem::{Arena, MemoryError};
 use crate::num::{f16_to_f32, f32_to_f16, is_finite};
 
 /// A key or value that is infinite, NaN, or too large for the element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unstorable;
+
+/// Where a token's keys and values of one layer belong.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) block: BlockId,
+    /// Numbered within the group.
+    pub(super) layer: usize,
+    pub(super) slot: usize,
+    /// Whether to zero the layer's tiles before: the first row that comes into a block does, so that no later read
+    /// meets what the memory held.
+    pub(super) clear: bool,
+}
 
 #[derive(Debug)]
 pub(super) struct Pool<'a> {
@@ -63,29 +75,47 @@ impl<'a> Pool<'a> {
     }
 
     /// Writes the K and V row of one token: `[kv_heads * head_dim]` each. `None` on a mismatch of sizes.
-    ///
-    /// `clear` zeroes the layer's tiles before: the first row that comes into a block does, so that no later read
-    /// meets what the memory held.
     pub(super) fn write_row(
         &mut self,
-        block: BlockId,
-        layer: usize,
-        slot: usize,
-        clear: bool,
+        level: Level,
+        place: Place,
+        k: &[f32],
+        v: &[f32],
+    ) -> Option<Result<(), Unstorable>> {
+        let Place { block, layer, slot, clear } = place;
+        let head_dim = self.head_dim.max(1);
+        let mut finite = true;
+        for (head, (k, v)) in k.chunks_exact(head_dim).zip(v.chunks_exact(head_dim)).enumerate() {
+            let element = self.element;
+            let (k_tile, v_tile) = self.tile_words(block, layer, head, clear)?;
+            let tile = match element {
+                KvType::F32 => {
+                    KvTileMut { k: ElementsMut::F32(cast_mut(k_tile)?), v: ElementsMut::F32(cast_mut(v_tile)?) }
+                }
+                KvType::F16 => {
+                    KvTileMut { k: ElementsMut::F16(cast_mut(k_tile)?), v: ElementsMut::F16(cast_mut(v_tile)?) }
+                }
+            };
+            finite &= level.store(tile, slot, k, v)?;
+        }
+        Some(if finite { Ok(()) } else { Err(Unstorable) })
+    }
+
+    /// [`Pool::write_row`] with numbers that come one by one.
+    pub(super) fn write_values(
+        &mut self,
+        place: Place,
         mut k: impl Iterator<Item = f32>,
         mut v: impl Iterator<Item = f32>,
     ) -> Option<Result<(), Unstorable>> {
+        let Place { block, layer, slot, clear } = place;
+        let (element, head_dim) = (self.element, self.head_dim);
         for head in 0..self.kv_heads {
-            let start = self.start(block, layer, head)?;
-            let words = self.words.get_mut(start..start.checked_add(self.tile_words * 2)?)?;
-            if clear {
-                words.fill(0);
-            }
-            let (k_tile, v_tile) = words.split_at_mut_checked(self.tile_words)?;
-            let (k, v) = (k.by_ref().take(self.head_dim), v.by_ref().take(self.head_dim));
-            let stored = match self.element {
-                KvType::F32 => put_row(cast_mut(k_tile)?, cast_mut(v_tile)?, self.head_dim, slot, k, v, store_f32),
-                KvType::F16 => put_row(cast_mut(k_tile)?, cast_mut(v_tile)?, self.head_dim, slot, k, v, store_f16),
+            let (k_tile, v_tile) = self.tile_words(block, layer, head, clear)?;
+            let (k, v) = (k.by_ref().take(head_dim), v.by_ref().take(head_dim));
+            let stored = match element {
+                KvType::F32 => put_row(cast_mut(k_tile)?, cast_mut(v_tile)?, head_dim, slot, k, v, store_f32),
+                KvType::F16 => put_row(cast_mut(k_tile)?, cast_mut(v_tile)?, head_dim, slot, k, v, store_f16),
             };
             if !stored? {
                 return Some(Err(Unstorable));
@@ -125,6 +155,22 @@ impl<'a> Pool<'a> {
             *to = from;
         }
         Some(())
+    }
+
+    /// The words of the K and of the V tile of a head, zeroed if wanted.
+    fn tile_words(
+        &mut self,
+        block: BlockId,
+        layer: usize,
+        head: usize,
+        clear: bool,
+    ) -> Option<(&mut [u32], &mut [u32])> {
+        let start = self.start(block, layer, head)?;
+        let words = self.words.get_mut(start..start.checked_add(self.tile_words * 2)?)?;
+        if clear {
+            words.fill(0);
+        }
+        words.split_at_mut_checked(self.tile_words)
     }
 
     /// The word at which the tiles of a head of a layer of a block begin.

@@ -285,7 +285,7 @@ impl KvCache<'_> {
             for layer in 0..layers {
                 let (k, after) = rest.split_at_checked(width).ok_or(CacheError::Internal)?;
                 let (v, after) = after.split_at_checked(width).ok_or(CacheError::Internal)?;
-                self.put_row(seq, layer, position, elements(element, k), elements(element, v))?;
+                self.put_values(seq, layer, position, elements(element, k), elements(element, v))?;
                 rest = after;
             }
         }

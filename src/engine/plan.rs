@@ -194,6 +194,7 @@ impl Limits {
         KvGeometry {
             kind: self.kv_kind,
             element: self.kv_type,
+            level: self.level,
             layers: config.layers,
             groups: config.layer_groups,
             kv_heads: config.kv_heads,

@@ -18,7 +18,8 @@ mod wasm32;
 mod x86_64;
 
 pub use generic::{
-    CHUNK, Combine, Elements, Inputs, KvSource, KvTile, OUTPUTS, Positions, Queries, TILE_TOKENS, Visibility, Window,
+    CHUNK, Combine, Elements, ElementsMut, Inputs, KvSource, KvTile, KvTileMut, OUTPUTS, Positions, Queries, TILE_TOKENS,
+    Visibility, Window,
     attend_rows, attend_scratch,
 };
 pub use level::{Level, UnknownLevel};
@@ -107,6 +108,12 @@ impl Level {
         scratch: &mut [f32],
     ) -> Option<()> {
         dispatch!(self, attend(queries, source, out, scratch))
+    }
+
+    /// Rounds the key and the value of a token, `[head_dim]` each, to the element types of a tile and stores them in
+    /// its slot, 0 to 15: whether they are finite then. `None` on a mismatch of sizes.
+    pub fn store(self, tile: KvTileMut<'_>, slot: usize, k: &[f32], v: &[f32]) -> Option<bool> {
+        dispatch!(self, store(tile, slot, k, v))
     }
 
     /// `out = (x * r) * weight` with `r = 1 / sqrt(sum of squares / n + epsilon)`.

@@ -14,6 +14,11 @@ macro_rules! shims {
         }
 
         $(#[target_feature(enable = $features)])?
+        pub(in crate::kernels) fn store(tile: KvTileMut<'_>, slot: usize, k: &[f32], v: &[f32]) -> Option<bool> {
+            generic::store(tile, slot, k, v)
+        }
+
+        $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn rms_norm(x: &[f32], weight: &[u8], epsilon: f32, out: &mut [f32]) {
             generic::rms_norm(x, weight, epsilon, out);
         }

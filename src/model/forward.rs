@@ -174,7 +174,7 @@ impl<'m, 'a> Forward<'m, 'a> {
             }
             Stage::Qkv => Grid::linear(rows, q_width + 2 * self.config.kv_width(), hidden),
             Stage::Rotate => Grid::by_row(rows, q_width + 2 * self.config.kv_width()),
-            Stage::Store => Grid::by_row(rows, 1),
+            Stage::Store => Grid { tile_rows: 1, ..Grid::by_row(rows, 1) },
             Stage::Attend => {
                 let tile_cols = q_width.checked_div(kv_heads).unwrap_or(0).max(1);
                 Grid { rows, cols: q_width, tile_rows: attend_rows(self.config.group()), tile_cols }
@@ -215,20 +215,17 @@ impl<'m, 'a> Forward<'m, 'a> {
     fn embed(&mut self, work: Work<'_>) -> Result<(), Fault> {
         let embedding = self.weights.model(ModelTensor::Embedding).ok_or(Fault::Internal)?;
         let Buffers { x, scratch, .. } = &mut self.buffers;
-        work.each_tile(x, scratch, &|tile, _| {
-            let row = tile.rows().start;
-            let token = work.batch.rows.get(row).and_then(|row| embedding.row(row.token as usize));
-            let (token, out) = (token.ok_or(Fault::Internal)?, tile.row_mut(row).ok_or(Fault::Internal)?);
-            dequantize(embedding.dtype(), token, out).ok_or(Fault::Internal)
+        work.each_row(x, scratch, &|index, out, _| {
+            let token = work.batch.rows.get(index).and_then(|row| embedding.row(row.token as usize));
+            dequantize(embedding.dtype(), token.ok_or(Fault::Internal)?, out).ok_or(Fault::Internal)
         })
     }
 
     fn rotations(&mut self, work: Work<'_>) -> Result<(), Fault> {
         let Buffers { rotations, scratch, .. } = &mut self.buffers;
-        work.each_tile(rotations, scratch, &|tile, _| {
-            let index = tile.rows().start;
+        work.each_row(rotations, scratch, &|index, out, _| {
             let row = work.batch.rows.get(index).ok_or(Fault::Internal)?;
-            rotation(row.position as usize, self.inverse_frequencies, tile.row_mut(index).ok_or(Fault::Internal)?);
+            rotation(row.position as usize, self.inverse_frequencies, out);
             Ok(())
         })
     }
@@ -247,10 +244,8 @@ impl<'m, 'a> Forward<'m, 'a> {
             Stage::DownInput => (&**ffn, config.ffn, forms.down, None),
             _ => (&**x, config.hidden, forms.head, self.weights.model(ModelTensor::OutputNorm)),
         };
-        work.each_tile(input, scratch, &|tile, scratch| {
-            let index = tile.rows().start;
+        work.each_row(input, scratch, &|index, out, scratch| {
             let source = row_of(source, index, width).ok_or(Fault::Internal)?;
-            let out = tile.row_mut(index).ok_or(Fault::Internal)?;
             let Some(norm) = norm else { return forms.prepare(level, source, out) };
             let normed = scratch.get_mut(..width).ok_or(Fault::Internal)?;
             level.rms_norm(source, norm.row(0).ok_or(Fault::Internal)?, config.norm_epsilon, normed);
@@ -267,7 +262,8 @@ impl<'m, 'a> Forward<'m, 'a> {
             (q_width + kv_width, tensor(LayerTensor::V)),
         ];
         let Buffers { input, input_words, qkv, scratch, .. } = &mut self.buffers;
-        let inputs = InputRows::new(input, *input_words, self.config.hidden, self.forms.attention);
+        let inputs =
+            InputRows::new(input, *input_words, self.config.hidden, self.forms.attention, work.workers(scratch));
         work.each_tile(qkv, scratch, &|tile, scratch| {
             for (first, weights) in parts {
                 let weights = weights.ok_or(Fault::Internal)?;
@@ -283,10 +279,8 @@ impl<'m, 'a> Forward<'m, 'a> {
         let norm = |tensor| self.weights.layer(work.cursor.layer, tensor);
         let norms = [norm(LayerTensor::QNorm), norm(LayerTensor::KNorm)];
         let Buffers { qkv, rotations, scratch, .. } = &mut self.buffers;
-        work.each_tile(qkv, scratch, &|tile, _| {
-            let row = tile.rows().start;
-            let rotations = row_of(rotations, row, config.rope.dims).ok_or(Fault::Internal)?;
-            let qkv = tile.row_mut(row).ok_or(Fault::Internal)?;
+        work.each_row(qkv, scratch, &|index, qkv, _| {
+            let rotations = row_of(rotations, index, config.rope.dims).ok_or(Fault::Internal)?;
             rotate_heads(config, self.level, norms, rotations, qkv).ok_or(Fault::Internal)
         })
     }
@@ -350,7 +344,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         };
         let weights = self.weights.layer(work.cursor.layer, tensor).ok_or(Fault::Internal)?;
         let Buffers { x, input, input_words, scratch, .. } = &mut self.buffers;
-        let inputs = InputRows::new(input, *input_words, width, forms);
+        let inputs = InputRows::new(input, *input_words, width, forms, work.workers(scratch));
         work.each_tile(x, scratch, &|tile, scratch| {
             linear(self.level, weights, 0, &inputs, tile, Combine::Add, scratch).ok_or(Fault::Internal)
         })
@@ -360,7 +354,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         let tensor = |tensor| self.weights.layer(work.cursor.layer, tensor).ok_or(Fault::Internal);
         let (gate, up) = (tensor(LayerTensor::Gate)?, tensor(LayerTensor::Up)?);
         let Buffers { input, input_words, ffn, scratch, .. } = &mut self.buffers;
-        let inputs = InputRows::new(input, *input_words, self.config.hidden, self.forms.ffn);
+        let inputs = InputRows::new(input, *input_words, self.config.hidden, self.forms.ffn, work.workers(scratch));
         work.each_tile(ffn, scratch, &|tile, scratch| {
             linear(self.level, gate, 0, &inputs, tile, Combine::Set, scratch).ok_or(Fault::Internal)?;
             linear(self.level, up, 0, &inputs, tile, Combine::Gate, scratch).ok_or(Fault::Internal)
@@ -370,7 +364,7 @@ impl<'m, 'a> Forward<'m, 'a> {
     fn head(&mut self, work: Work<'_>) -> Result<(), Fault> {
         let weights = self.weights.output().ok_or(Fault::Internal)?;
         let Buffers { input, input_words, logits, scratch, .. } = &mut self.buffers;
-        let inputs = InputRows::new(input, *input_words, self.config.hidden, self.forms.head);
+        let inputs = InputRows::new(input, *input_words, self.config.hidden, self.forms.head, work.workers(scratch));
         work.each_tile(logits, scratch, &|tile, scratch| {
             linear(self.level, weights, 0, &inputs, tile, Combine::Set, scratch).ok_or(Fault::Internal)?;
             let mut rows = tile.rows();
@@ -390,6 +384,23 @@ struct Work<'w> {
 }
 
 impl Work<'_> {
+    /// Workers that take tiles at the same time.
+    fn workers(&self, scratch: &Scratch<'_>) -> usize {
+        self.parallel.slots().min(scratch.workers)
+    }
+
+    /// Fills the rows of `out` that are due: `body(index, row, scratch)`.
+    fn each_row<T: Send>(
+        &self,
+        out: &mut [T],
+        scratch: &mut Scratch<'_>,
+        body: &(dyn Fn(usize, &mut [T], &mut [f32]) -> Result<(), Fault> + Sync),
+    ) -> Result<(), Fault> {
+        self.each_tile(out, scratch, &|tile, scratch| {
+            tile.rows().try_for_each(|row| body(row, tile.row_mut(row).ok_or(Fault::Internal)?, scratch))
+        })
+    }
+
     /// Fills the tiles of `out` that are due, several at once where there are workers.
     fn each_tile<T: Send>(
         &self,

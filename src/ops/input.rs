@@ -66,12 +66,19 @@ pub struct InputRows<'a> {
     stride: usize,
     cols: usize,
     forms: InputForms,
+    workers: usize,
 }
 
 impl<'a> InputRows<'a> {
-    /// The rows that [`InputForms::prepare`] stored in `words`, `stride` words apart.
-    pub fn new(words: &'a [u32], stride: usize, cols: usize, forms: InputForms) -> Self {
-        Self { words, stride, cols, forms }
+    /// The rows that [`InputForms::prepare`] stored in `words`, `stride` words apart, and how many workers multiply
+    /// them at the same time.
+    pub fn new(words: &'a [u32], stride: usize, cols: usize, forms: InputForms, workers: usize) -> Self {
+        Self { words, stride, cols, forms, workers }
+    }
+
+    /// How many workers multiply the rows at the same time.
+    pub fn workers(&self) -> usize {
+        self.workers
     }
 
     /// Some of the rows in one form; `None` where it was not prepared.

@@ -24,13 +24,17 @@ pub fn linear(
     scratch: &mut [f32],
 ) -> Option<()> {
     let (rows, cols) = (tile.rows(), tile.cols());
-    let inputs = inputs.select(rows.clone(), form(weights.dtype()))?;
+    let selected = inputs.select(rows.clone(), form(weights.dtype()))?;
     let (outputs, scratch) = scratch.split_at_mut_checked(rows.len().checked_mul(OUTPUTS)?)?;
     let mut col = cols.start.max(first);
     let end = cols.end.min(first.saturating_add(weights.rows()));
     while col < end {
         let count = (end - col).min(OUTPUTS);
-        level.products(weights.slice_rows(col - first, count)?, &inputs, outputs, scratch)?;
+        // The worker's next tile, if they all take turns.
+        let beyond = inputs.workers().saturating_sub(1).saturating_mul(cols.len());
+        let distance = if col + count < end { count } else { beyond.saturating_add(count) };
+        let weights = weights.slice_rows(col - first, count)?;
+        level.products(weights, &selected.then_rows_at(distance), outputs, scratch)?;
         for (row, outputs) in rows.clone().zip(outputs.chunks_exact(OUTPUTS)) {
             let y = tile.row_mut(row)?.get_mut(col - cols.start..)?;
             level.combine(how, y, outputs.get(..count)?);

@@ -18,6 +18,7 @@ mod floats;
 mod lanes;
 mod norm;
 mod products;
+mod store;
 
 pub(super) use attend::attend;
 pub use attend::{
@@ -47,5 +48,7 @@ pub(super) use lanes::Lanes;
 pub(super) use norm::{rms_norm, rms_norm_in_place};
 pub(super) use products::products;
 pub use products::{Inputs, OUTPUTS};
+pub(super) use store::store;
+pub use store::{ElementsMut, KvTileMut};
 
 pub(super) use crate::quant::quantize_row;

@@ -17,6 +17,8 @@ pub struct Inputs<'a> {
     stride: usize,
     /// Words of a row.
     len: usize,
+    /// See [`Inputs::then_rows_at`].
+    next: usize,
 }
 
 impl<'a> Inputs<'a> {
@@ -25,7 +27,19 @@ impl<'a> Inputs<'a> {
     pub fn new(form: Form, rows: usize, cols: usize, words: &'a [u32], stride: usize) -> Option<Self> {
         let len = row_words(form, cols)?;
         let end = rows.checked_sub(1)?.checked_mul(stride)?.checked_add(len)?;
-        (len <= stride && end <= words.len()).then_some(Self { form, cols, rows, words, stride, len })
+        (len <= stride && end <= words.len()).then_some(Self { form, cols, rows, words, stride, len, next: OUTPUTS })
+    }
+
+    /// Says that the rows of weights that are multiplied next are probably those `distance` rows after the first
+    /// of the present ones ([`OUTPUTS`], where nothing is said). Kernels fetch them ahead of time.
+    pub fn then_rows_at(self, distance: usize) -> Self {
+        Self { next: distance, ..self }
+    }
+
+    /// See [`Inputs::then_rows_at`].
+    #[cfg(target_arch = "x86_64")]
+    pub(in crate::kernels) fn next(&self) -> usize {
+        self.next
     }
 
     /// The form.

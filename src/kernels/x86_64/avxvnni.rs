@@ -5,7 +5,7 @@ use super::avx2::{
     float_products, products_32, products_256,
 };
 
-use crate::kernels::generic::{self, Combine, Inputs, KvSource, Queries};
+use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Queries};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::{Dtype, TensorView};

@@ -12,14 +12,15 @@ use crate::kernels::generic::{self, Inputs, OUTPUTS};
 use crate::quant::ActivationRow;
 use crate::tensor::{Dtype, TensorView};
 
-/// Columns in a panel.
-const COLS: usize = 1024;
-/// Bytes of a panel of the larger kind.
-const BYTES: usize = COLS / 256 * size_of::<Panel256>();
+/// Bytes of all blocks of a panel: it stays in the first-level cache beside the inputs.
+const BYTES: usize = 2 * size_of::<Panel256>();
 /// f32 elements of scratch for the sums and a panel, wherever the scratch begins.
-pub(in crate::kernels) const SCRATCH: usize =
-    (1 + BYTES.div_ceil(size_of::<Sums>())) * size_of::<Sums>() / 4 + align_of::<Sums>() / 4;
-const _: () = assert!(COLS / 32 * size_of::<Panel32>() <= BYTES && OUTPUTS == 32);
+pub(in crate::kernels) const SCRATCH: usize = (size_of::<Sums>() + BYTES + size_of::<Line>()) / size_of::<f32>();
+const _: () = assert!(BYTES / size_of::<Panel32>() <= 32 && OUTPUTS == 32);
+
+/// A cache line.
+#[repr(C, align(64))]
+struct Line([u8; 64]);
 
 /// A row of activations from some block on.
 #[derive(Clone, Copy)]
@@ -195,24 +196,27 @@ fn by_panels<F: Format>(
     }
     let out = out.get_mut(..rows.checked_mul(OUTPUTS)?)?;
     // SAFETY: every bit pattern of these types is valid.
-    let (_, scratch, _) = unsafe { scratch.align_to_mut::<Sums>() };
-    let (sums, scratch) = scratch.split_first_mut()?;
-    // SAFETY: as above.
-    let (_, panel, _) = unsafe { scratch.align_to_mut::<F::Panel>() };
-    let panel = panel.get_mut(..COLS / F::COLS)?;
+    let (_, lines, _) = unsafe { scratch.align_to_mut::<Line>() };
+    let (sums, panel) = lines.split_at_mut_checked(size_of::<Sums>() / size_of::<Line>())?;
+    // SAFETY: as above. These types are whole numbers of lines.
+    let (sums, panel) = unsafe { (sums.align_to_mut::<Sums>().1.first_mut()?, panel.align_to_mut::<F::Panel>().1) };
     out.fill(0.0);
     let blocks = cols / F::COLS;
     let row_bytes = blocks * F::BYTES;
+    // Panels of equal length, as far as that goes.
+    let most = BYTES / size_of::<F::Panel>();
+    let length = blocks.div_ceil(blocks.div_ceil(most).max(1));
     let mut first = 0;
     while first < blocks {
-        let panel = panel.get_mut(..(blocks - first).min(COLS / F::COLS))?;
+        let panel = panel.get_mut(..(blocks - first).min(length))?;
         // The same columns of the next rows of weights, a share per eight inputs. With fewer, the fetches would
         // take longer than the products.
         let share = OUTPUTS.div_ceil(rows.div_ceil(8).max(1));
+        let next = weights.bytes().as_ptr().wrapping_add(inputs.next().wrapping_mul(row_bytes));
         let ahead = |row: usize| {
             let begin = (row / 8).saturating_mul(share).min(OUTPUTS);
             Ahead {
-                block: weights.bytes().as_ptr().wrapping_add((OUTPUTS + begin) * row_bytes + first * F::BYTES),
+                block: next.wrapping_add(begin * row_bytes + first * F::BYTES),
                 rows: if row + 8 <= rows { share.min(OUTPUTS - begin) } else { 0 },
                 row_bytes,
             }

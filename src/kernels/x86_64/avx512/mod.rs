@@ -10,7 +10,7 @@ mod panel_256;
 mod panel_32;
 mod zmm;
 
-use crate::kernels::generic::{self, Combine, Inputs, KvSource, Queries};
+use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Queries};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::{Dtype, TensorView};
