@@ -9,7 +9,8 @@
 //! not overlap, the last one as short as it comes; every chunk is a sequence of its own with BOS in front, and each of its
 //! tokens is scored by the logits before it. (A model without BOS does not score the first token of a chunk.) So a chunk
 //! uses as many positions as it has tokens. The first tokens of a chunk have little before them, which makes the
-//! perplexity higher than that of a long text without cuts, and the more so the shorter the chunks.
+//! perplexity higher than that of a long text without cuts, and the more so the shorter the chunks. A text that consists of
+//! several, for a model that was trained on one at a time, is cut between them with `--separator`.
 //!
 //! Bits per byte count the bytes of the text that is scored, so models with different vocabularies can be compared.
 
@@ -46,6 +47,10 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
 
+    /// Cut the text wherever it says TEXT, which is not scored, nor is white space around it
+    #[arg(long, value_name = "TEXT")]
+    separator: Option<String>,
+
     /// Tokens per chunk [default: what the model was trained on, at most 4096]
     #[arg(long, value_name = "N")]
     ctx: Option<usize>,
@@ -67,7 +72,13 @@ fn perplexity(args: &Args) -> Result<ExitCode> {
     let ctx = chunk_tokens(args.ctx, model.config().context)?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
-    let tokens = text::encode(&tokenizer, &text, EncodeOptions { add_special: false, parse_special: false })?;
+    let texts: Vec<&str> = match args.separator.as_deref() {
+        None | Some("") => vec![&text],
+        Some(separator) => text.split(separator).map(str::trim).filter(|text| !text.is_empty()).collect(),
+    };
+    let encode = |text: &&str| text::encode(&tokenizer, text, EncodeOptions::default());
+    let tokens = texts.iter().map(encode).collect::<std::result::Result<Vec<_>, _>>()?;
+    let count: usize = tokens.iter().map(Vec::len).sum();
     let json =
         args.json.as_ref().map(|path| File::create(path).map_err(|error| format!("{}: {error}", path.display())));
     let json = json.transpose()?;
@@ -79,26 +90,26 @@ fn perplexity(args: &Args) -> Result<ExitCode> {
     let mut memory = AlignedBytes::new(plan.bytes());
     let mut engine = Engine::new(&model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
-    let bar = bar(tokens.len());
-    let mut score = Score::default();
+    let bar = bar(count);
+    let bytes = texts.iter().map(|text| text.len()).sum::<usize>();
+    let mut score = Score { bytes: bytes as i64, ..Score::default() };
     let start = Instant::now();
-    for chunk in tokens.chunks(ctx) {
+    for chunk in tokens.iter().flat_map(|tokens| tokens.chunks(ctx)) {
         let unscored = score.chunk(&mut engine, tokenizer.vocab().bos(), chunk, rows)?;
         score.bytes -= unscored.map_or(0, |id| text::piece(&tokenizer, id).len() as i64);
         bar.inc(chunk.len() as u64);
     }
     let seconds = start.elapsed().as_secs_f64();
     bar.finish_and_clear();
-    score.bytes += text.len() as i64;
     if score.tokens == 0 {
         return Err(format!("{name}: there is nothing to score").into());
     }
-    println!("{}, {name}: {} bytes, {} tokens in chunks of {ctx}", file.name(), text.len(), tokens.len());
+    println!("{}, {name}: {bytes} bytes, {count} tokens in chunks of {ctx}", file.name());
     println!("visible: {}, keys and values {} in {}", describe(window), args.engine.kv, args.engine.kv_type);
     println!("{:.5} nats/token, perplexity {:.4}, {:.5} bits/byte", score.nats(), score.nats().exp(), score.bits());
-    println!("{:.0} tokens/s", tokens.len() as f64 / seconds);
+    println!("{:.0} tokens/s", count as f64 / seconds);
     if let Some(json) = json {
-        serde_json::to_writer(json, &score.to_json(&plan, ctx, tokens.len() as f64 / seconds))?;
+        serde_json::to_writer(json, &score.to_json(&plan, ctx, count as f64 / seconds))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -205,6 +205,11 @@ fn perplexity_is_that_of_the_logits() {
     assert_eq!(nats("--ctx 10 --window 10 --kv off"), full["nats_per_token"].as_f64().unwrap());
     assert_eq!(nats("--window 6 --sinks 1"), nats("--window 6 --sinks 1 --kv basic --threads 2"));
     assert!(nats("--window 3") > nats(""));
+    let two = scratch_with("two.txt", format!(" {text}\n###\n{text}\n").as_bytes());
+    run("perplexity", &["--text", &two, "--ctx", "10", "--separator", "###", "--json", json.to_str().unwrap()]).ok();
+    let twice = parse_json(&std::fs::read(&json).unwrap());
+    assert_eq!(twice["bits_per_byte"], full["bits_per_byte"]);
+    assert_eq!(twice["tokens"].as_u64(), Some(2 * tokens.len() as u64));
     let refused = |flags: &[&str]| run("perplexity", flags);
     assert!(refused(&["--ctx", "1"]).err.contains("--ctx is 1, it must be at least 2"));
     assert!(refused(&["--ctx", "513"]).err.contains("the model's context is 512"));
