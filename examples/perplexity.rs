@@ -26,7 +26,7 @@ use common::args::{EngineArgs, ModelArgs, WindowArgs};
 use common::{ModelFile, Result, text};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::token::{EncodeOptions, Tokenizer};
-use gleed::{Engine, Limits, Model, Plan, Window};
+use gleed::{Engine, KvKind, Limits, Model, Plan, Window};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A story that no model was trained on.
@@ -51,7 +51,7 @@ struct Args {
     #[arg(long, value_name = "TEXT")]
     separator: Option<String>,
 
-    /// Tokens per chunk [default: what the model was trained on, at most 4096]
+    /// Tokens per chunk, with --window also more than the model's context [default: that, at most 4096]
     #[arg(long, value_name = "N")]
     ctx: Option<usize>,
 
@@ -69,7 +69,9 @@ fn perplexity(args: &Args) -> Result<ExitCode> {
     let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
     let name = args.text.as_ref().map_or("the built-in story".into(), |path| path.display().to_string());
     let text = args.text.as_deref().map_or(Ok(TEXT.into()), read_text)?;
-    let ctx = chunk_tokens(args.ctx, model.config().context)?;
+    let (context, window) = (model.config().context, args.window.window()?);
+    let endless = !window.is_all() && args.engine.kv != KvKind::Off;
+    let ctx = chunk_tokens(args.ctx, if endless { None } else { Some(context) }, context)?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
     let texts: Vec<&str> = match args.separator.as_deref() {
@@ -84,8 +86,8 @@ fn perplexity(args: &Args) -> Result<ExitCode> {
     let json = json.transpose()?;
 
     const ROWS: usize = 64;
-    let (window, rows) = (args.window.window()?, ROWS.min(ctx));
-    let plan = Plan::new(&model, &Limits { window, rows, logit_rows: rows, ..args.engine.limits(ctx) })?;
+    let rows = ROWS.min(ctx);
+    let plan = Plan::new(&model, &Limits { window, rows, logit_rows: rows, ..args.engine.limits(ctx.min(context)) })?;
     let pool = ThreadPool::new(args.engine.threads)?;
     let mut memory = AlignedBytes::new(plan.bytes());
     let mut engine = Engine::new(&model, &plan, memory.bytes())?;
@@ -119,13 +121,13 @@ fn read_text(path: &Path) -> Result<String> {
     Ok(String::from_utf8(bytes).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
-fn chunk_tokens(asked: Option<usize>, context: usize) -> Result<usize> {
+fn chunk_tokens(asked: Option<usize>, max: Option<usize>, context: usize) -> Result<usize> {
     const DEFAULT: usize = 4096;
-    match asked {
-        None => Ok(context.min(DEFAULT)),
-        Some(ctx) if ctx < 2 => Err(format!("--ctx is {ctx}, it must be at least 2").into()),
-        Some(ctx) if ctx > context => Err(format!("--ctx is {ctx}, the model's context is {context}").into()),
-        Some(ctx) => Ok(ctx),
+    match (asked, max) {
+        (None, _) => Ok(context.min(DEFAULT)),
+        (Some(ctx), _) if ctx < 2 => Err(format!("--ctx is {ctx}, it must be at least 2").into()),
+        (Some(ctx), Some(max)) if ctx > max => Err(format!("--ctx is {ctx}, the model's context is {max}").into()),
+        (Some(ctx), _) => Ok(ctx),
     }
 }
 
