@@ -10,7 +10,7 @@
 //! the exit code is 130, and the statistics are those up to there. With `--window` the context never fills up:
 //!
 //! ```text
-//! cargo run --release --example generate -- --window 128 --sinks 4 --ignore-end -n 5000 "Once upon a time"
+//! cargo run --release --example generate -- --window 128 --ignore-end -n 5000 "Once upon a time"
 //! ```
 
 mod common;
