@@ -23,7 +23,7 @@ use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use gleed::KvType;
 use gleed::kernels::{
-    Elements, Inputs, KvSource, KvTile, Level, OUTPUTS, Queries, TILE_TOKENS, Visibility, attend_rows, attend_scratch,
+    Elements, Inputs, KvSource, KvTile, Level, OUTPUTS, Queries, TILE_TOKENS, Visibility, attend_rows,
 };
 use gleed::mem::Matrix;
 use gleed::quant::{Form, form, row_words};
@@ -118,7 +118,8 @@ fn all_attentions() -> Vec<Case<Attention>> {
     let shapes = [(4, 64), (3, 64), (2, 128)];
     let cases = KvType::ALL.into_iter().flat_map(|kv_type| {
         shapes.into_iter().flat_map(move |(group, head_dim)| {
-            [(256, 1), (4096, 1), (4096, attend_rows(group))].map(|(tokens, rows)| Attention {
+            let prefill = |tokens| (tokens, attend_rows(group, head_dim, tokens));
+            [(256, 1), (4096, 1), prefill(512), prefill(4096)].map(|(tokens, rows)| Attention {
                 kv_type,
                 group,
                 head_dim,
@@ -194,7 +195,7 @@ fn attend(bencher: Bencher<'_, '_>, case: Case<Attention>) {
     let mut out = vec![0.0; q.len()];
     let tiles = Matrix::new(&mut out, rows, width).unwrap().tiles(rows, width, 0..1).unwrap();
     let mut tile = tiles.next().unwrap();
-    let mut scratch = vec![0.0; attend_scratch(group, head_dim, tokens).unwrap()];
+    let mut scratch = vec![0.0; level.attend_scratch(rows, group, head_dim, tokens).unwrap()];
     let bencher = match rows {
         1 => bencher.counter(BytesCount::new(sequence.bytes())),
         _ => bencher.counter(ItemsCount::new(rows * width * 2 * tokens)),

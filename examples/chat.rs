@@ -9,7 +9,9 @@
 
 mod common;
 
-use std::io::{self, BufRead, IsTerminal, Write, stdin, stdout};
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, BufRead, IsTerminal, Read, Write, stdin, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +21,7 @@ use clap::Parser;
 use common::args::{EngineArgs, ModelArgs, SampleArgs};
 use common::turns::Turns;
 use common::{ModelFile, Result, interrupt, run, text};
-use gleed::cache::BLOCK_TOKENS;
+use gleed::cache::{BLOCK_TOKENS, SnapshotOptions};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
 use gleed::token::Tokenizer;
@@ -233,15 +235,19 @@ impl Chat<'_, '_, '_> {
 
     fn save(&mut self, file: &str) -> Result<()> {
         let sequence = self.branch().sequence;
-        let mut bytes = vec![0; self.engine.snapshot_len(sequence)?];
-        let written = self.engine.snapshot(sequence, &mut bytes)?;
-        std::fs::write(named(file)?, &bytes[..written]).map_err(|error| format!("{file}: {error}"))?;
+        let fail = |error: &dyn Display| format!("{file}: {error}");
+        let mut to = File::create(named(file)?).map_err(|error| fail(&error))?;
+        let options = SnapshotOptions::default();
+        let written = self.engine.write_snapshot(sequence, &options, |bytes| to.write_all(bytes));
+        let written = written.map_err(|error| fail(&error))?;
         say(&format!("[{} tokens saved, {written} bytes]", self.engine.seq_len(sequence)?))
     }
 
     fn load(&mut self, file: &str) -> Result<()> {
-        let bytes = std::fs::read(named(file)?).map_err(|error| format!("{file}: {error}"))?;
-        let sequence = self.engine.restore(&bytes).map_err(|error| format!("{file}: {error}"))?;
+        let fail = |error: &dyn Display| format!("{file}: {error}");
+        let mut from = File::open(named(file)?).map_err(|error| fail(&error))?;
+        let restored = self.engine.read_snapshot(None, |bytes| from.read(bytes));
+        let (sequence, _) = restored.map_err(|error| fail(&error))?;
         let old = std::mem::replace(&mut self.branch().sequence, sequence);
         self.engine.close(old)?;
         let tokens = self.engine.seq_len(sequence)?;

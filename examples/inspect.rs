@@ -41,7 +41,7 @@ struct Args {
     context: usize,
 
     /// Rows per batch
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 256)]
     rows: usize,
 
     /// Only write a C header with the size of the memory for these limits, to FILE or standard output

@@ -100,7 +100,20 @@ enum {
     GLEED_E_TOO_MANY = -511, /* with its window the sequence takes fewer tokens at a time; needed: how many, given */
 
     /* Results. */
-    GLEED_E_NON_FINITE = -600 /* an infinity or a NaN; at: the layer, the number of layers for the logits */
+    GLEED_E_NON_FINITE = -600, /* an infinity or a NaN; at: the layer, the number of layers for the logits */
+
+    /* Snapshots. */
+    GLEED_E_SNAPSHOT = -800,            /* damaged; at: the first token of the damaged block, where it is known */
+    GLEED_E_SNAPSHOT_MAGIC = -801,      /* not a snapshot */
+    GLEED_E_SNAPSHOT_VERSION = -802,    /* of a version that is not supported; needed: the one that is, given: it */
+    GLEED_E_SNAPSHOT_TRUNCATED = -803,  /* needed: bytes that it must have at least, given: bytes it has */
+    GLEED_E_SNAPSHOT_TRAILING = -804,   /* bytes follow it; at: the bytes that are its own */
+    GLEED_E_SNAPSHOT_MODEL = -805,      /* of another model; needed: the fingerprint of this one, given: of that one */
+    GLEED_E_SNAPSHOT_ARITHMETIC = -806, /* of another arithmetic; needed: the version of this one, given: of that one */
+    GLEED_E_SNAPSHOT_SHAPE = -807,      /* of another type or shape; needed: the engine's number, given: the snapshot's */
+    GLEED_E_SNAPSHOT_BASE = -808,       /* does not continue the sequence; at: tokens that it needs there */
+    GLEED_E_SNAPSHOT_BUFFER = -809,     /* the buffer is too small; needed, given: bytes */
+    GLEED_E_SNAPSHOT_HOST = -810        /* a callback did not take or give bytes; at: the bytes before */
 };
 
 /*

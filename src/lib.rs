@@ -11,7 +11,7 @@
 //! | [`kernels`] | which instruction set; the floating-point environment |
 //! | [`par`] | who executes: a trait that the host implements |
 //! | [`ops`] | linear, norm, rope, attention: functions on views that know shapes, never models |
-//! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write, snapshots |
+//! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write, known prefixes, snapshots |
 //! | [`model`] | configuration, weights, the forward pass |
 //! | [`token`], [`sample`] | text to tokens and back; from logits to a token |
 //! | [`engine`] | plan, sequences, batches, steps of bounded work |
@@ -43,10 +43,15 @@ pub mod tensor;
 pub mod token;
 
 pub use cache::{KvKind, KvType, SeqId, Window};
-pub use engine::{Engine, EngineError, Limits, Logits, Plan, Step};
+pub use engine::{Engine, EngineError, Limits, Logits, Plan, Step, StreamError};
 pub use model::Model;
 
 /// The README's example, as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The examples of the page about the cache, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/kv.md")]
+struct KvPage;

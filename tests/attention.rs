@@ -3,9 +3,7 @@
 #[path = "common/random.rs"]
 mod random;
 
-use gleed::kernels::{
-    CHUNK, Elements, KvSource, KvTile, Level, Queries, TILE_TOKENS, Visibility, Window, attend_rows, attend_scratch,
-};
+use gleed::kernels::{CHUNK, Elements, KvSource, KvTile, Level, Queries, TILE_TOKENS, Visibility, Window, attend_rows};
 use gleed::mem::Matrix;
 use gleed::num::{exp, tree16};
 use half::f16;
@@ -135,8 +133,8 @@ fn check_window(rng: &mut Rng, cache: &Cache, group: usize, rows: usize, positio
     let q: Vec<f32> = (0..rows * stride).map(|_| rng.normal() * 3.0).collect();
     for level in Level::available() {
         let mut out = vec![0.0; (rows + 1) * width];
-        let mut scratch =
-            vec![f32::NAN; attend_scratch(group, head_dim, visibility.chunked(position + rows, rows)).unwrap()];
+        let chunked = visibility.chunked(position + rows, rows);
+        let mut scratch = vec![f32::NAN; level.attend_scratch(rows, group, head_dim, chunked).unwrap()];
         let tiles = Matrix::new(&mut out, rows + 1, width).unwrap().tiles(rows + 1, width, 0..1).unwrap();
         let queries = Queries { q: &q, stride, row: 1, rows, group, head_dim, head: 0, position, visibility, scale };
         level.attend(&queries, &source, &mut tiles.next().unwrap(), &mut scratch).unwrap();
@@ -160,7 +158,7 @@ fn all_group_sizes_and_head_dims() {
         for group in [1, 2, 3, 4, 5, 6, 7, 8, 9, 17] {
             for half in [false, true] {
                 check(&mut rng, head_dim, group, 1, 37, half);
-                check(&mut rng, head_dim, group, attend_rows(group), 14, half);
+                check(&mut rng, head_dim, group, attend_rows(group, head_dim, 50), 14, half);
             }
         }
     }
@@ -181,9 +179,10 @@ fn all_places_in_a_chunk() {
 #[test]
 fn windows() {
     let mut rng = Rng::new(24);
-    for (half, head_dim) in [(false, 16), (true, 10)] {
-        let cache = Cache::new(&mut rng, 620, head_dim, half);
-        for (group, rows) in [(1, 1), (1, 8), (3, 2)] {
+    for (half, head_dim) in [(false, 16), (true, 10), (true, 32)] {
+        let cache = Cache::new(&mut rng, 640, head_dim, half);
+        // Up to more queries than registers hold.
+        for (group, rows) in [(1, 1), (1, 8), (3, 2), (2, 13)] {
             for position in (0..40).chain(248..290).chain(505..530).chain([600, 612]) {
                 for window in windows_at(position) {
                     check_window(&mut rng, &cache, group, rows, position, window);
@@ -203,6 +202,63 @@ fn windows_at(position: usize) -> impl Iterator<Item = Sees> {
     windows.chain([Sees { own: 16, ..Sees::default() }, Sees { sinks: 5, last: 7, own: 0 }])
 }
 
+/// More queries than registers hold: rows that see different parts of a chunk, for all ways to cut them into batches.
+#[test]
+fn many_rows() {
+    let mut rng = Rng::new(24);
+    for group in 1..=16 {
+        for rows in [2, 3, 5, 9, attend_rows(group, 32, 300), 40] {
+            check(&mut rng, 32, group, rows, 250, rows % 2 == 1);
+        }
+    }
+    for head_dim in [8, 16, 24, 48, 64, 80, 96, 128, 256] {
+        for half in [false, true] {
+            check(&mut rng, head_dim, 3, 11, 249, half);
+        }
+    }
+    // Every place in a tile, before, at and after the start of a chunk.
+    for position in (0..18).chain(225..274) {
+        check(&mut rng, 32, 3, 10, position, true);
+    }
+}
+
+/// Less scratch makes attention slower, not different.
+#[test]
+fn scratch_for_a_few_queries_is_enough() {
+    let (head_dim, group, rows, position) = (32, 3, 10, 260);
+    let mut rng = Rng::new(25);
+    let cache = Cache::new(&mut rng, position + rows, head_dim, true);
+    let q: Vec<f32> = (0..rows * group * head_dim).map(|_| rng.normal()).collect();
+    for level in Level::available() {
+        let attend = |scratch: usize| {
+            let mut out = vec![0.0; q.len()];
+            let tiles = Matrix::new(&mut out, rows, group * head_dim).unwrap();
+            let tiles = tiles.tiles(rows, group * head_dim, 0..1).unwrap();
+            let queries = Queries {
+                q: &q,
+                stride: group * head_dim,
+                row: 0,
+                rows,
+                group,
+                head_dim,
+                head: 0,
+                position,
+                visibility: Visibility::ALL,
+                scale: 0.2,
+            };
+            level.attend(&queries, &cache, &mut tiles.next().unwrap(), &mut vec![f32::NAN; scratch]).map(|()| out)
+        };
+        let full = level.attend_scratch(rows, group, head_dim, position + rows).unwrap();
+        let expected = attend(full);
+        assert!(expected.is_some());
+        let of_query = CHUNK + head_dim + 2 * (head_dim + 2);
+        for scratch in [of_query, 2 * of_query + 1, 7 * of_query, full / 2, full - 1, 2 * full] {
+            assert_eq!(attend(scratch), expected, "{level}, {scratch} of {full}");
+        }
+        assert_eq!(attend(of_query - 1), None);
+    }
+}
+
 #[test]
 fn sizes_are_checked() {
     let cache = Cache::new(&mut Rng::new(23), 20, 16, false);
@@ -219,15 +275,15 @@ fn sizes_are_checked() {
         visibility: Visibility::ALL,
         scale: 1.0,
     };
-    let len = attend_scratch(2, 16, 20).unwrap();
     for level in Level::available() {
+        let len = level.attend_scratch(1, 2, 16, 20).unwrap();
         let attend = |queries: Queries<'_>, scratch: usize, width: usize| {
             let mut out = vec![0.0; width];
             let tiles = Matrix::new(&mut out, 1, width).unwrap().by_row().unwrap();
             level.attend(&queries, &cache, &mut tiles.next().unwrap(), &mut vec![0.0; scratch])
         };
         assert!(attend(good, len, 32).is_some());
-        assert!(attend(good, 2 * (CHUNK + 16 + 16 + 2) - 1, 32).is_none());
+        assert!(attend(good, CHUNK + 16 + 16 + 2 - 1, 32).is_none());
         assert!(attend(good, len, 31).is_none());
         assert!(attend(Queries { q: &q[1..], ..good }, len, 32).is_none());
         assert!(attend(Queries { row: 1, ..good }, len, 32).is_none());

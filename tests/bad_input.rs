@@ -11,7 +11,7 @@ use common::playback::{Plain, Player, Stage, hash};
 use common::random::Rng;
 use common::synthetic::SyntheticModel;
 use gguf_rs_lite::{GgmlType, GgufError, Name};
-use gleed::cache::{CacheError, SnapshotError};
+use gleed::cache::CacheError;
 use gleed::engine::PlanError;
 use gleed::mem::MemoryError;
 use gleed::model::ModelError;
@@ -567,48 +567,6 @@ fn calls_on_sequences_in_flight() {
             engine.close(other).unwrap();
             engine.cancel(seq).unwrap();
             engine.cancel(seq).unwrap();
-        });
-    }
-}
-
-#[test]
-fn bad_snapshots() {
-    let files = [tiny().bytes(), SyntheticModel { seed: 5, ..tiny() }.bytes()];
-    let model = Model::open(&files[0]).unwrap();
-    let other = Model::open(&files[1]).unwrap();
-    for limits in small_limits() {
-        let (mut good, mut foreign) = (Vec::new(), Vec::new());
-        for (model, snapshot) in [(&model, &mut good), (&other, &mut foreign)] {
-            Stage::new(limits).play(model, |player| {
-                let seq = player.open();
-                player.append(seq, &[1, 2, 3]);
-                *snapshot = player.snapshot(seq);
-            });
-        }
-        unharmed(&model, limits, |player, seq| {
-            let engine = &mut player.engine;
-            let needed = engine.snapshot_len(seq).unwrap();
-            let mut buffer = vec![7; needed - 1];
-            let small = SnapshotError::BufferTooSmall { needed, given: needed - 1 };
-            assert_eq!(engine.snapshot(seq, &mut buffer), Err(EngineError::Snapshot(small)));
-            assert!(buffer.iter().all(|&byte| byte == 7));
-            for len in 0..good.len() {
-                assert!(matches!(engine.restore(&good[..len]), Err(EngineError::Snapshot(_))), "{len} bytes");
-            }
-            for bit in 0..good.len() * 8 {
-                let mut bytes = good.clone();
-                bytes[bit / 8] ^= 1 << (bit % 8);
-                assert!(matches!(engine.restore(&bytes), Err(EngineError::Snapshot(_))), "bit {bit}");
-            }
-            match engine.restore(&foreign) {
-                Err(EngineError::Snapshot(SnapshotError::Model { .. })) => {}
-                result => panic!("{result:?}"),
-            }
-            let second = engine.open().unwrap();
-            assert_eq!(engine.restore(&good), Err(EngineError::Cache(CacheError::NoFreeSequence { sequences: 2 })));
-            engine.close(second).unwrap();
-            let restored = engine.restore(&good).unwrap();
-            engine.close(restored).unwrap();
         });
     }
 }

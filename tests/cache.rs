@@ -5,7 +5,9 @@ mod common;
 
 use common::Memory;
 use common::random::Rng;
-use gleed::cache::{CacheError, IMPORTED_TOKEN, KvCache, KvGeometry, LayerGroups, SeqId, Visibility};
+use gleed::cache::{
+    CacheError, IMPORTED_TOKEN, KvCache, KvGeometry, LayerGroups, SeqId, SnapshotError, SnapshotOptions, Visibility,
+};
 use gleed::kernels::Level;
 use gleed::mem::{Arena, MemoryError};
 use gleed::{KvKind, KvType};
@@ -17,7 +19,7 @@ const WIDTH: usize = 6;
 
 fn geometry(kind: KvKind, element: KvType, groups: LayerGroups) -> KvGeometry {
     let (kv_heads, head_dim, sequences, context, blocks, rows) = (2, 3, 4, 70, 20, 16);
-    let (level, visibility) = (Level::detect(), [Visibility::ALL; 2]);
+    let (level, visibility, prefix_cache) = (Level::detect(), [Visibility::ALL; 2], false);
     KvGeometry {
         kind,
         element,
@@ -31,6 +33,7 @@ fn geometry(kind: KvKind, element: KvType, groups: LayerGroups) -> KvGeometry {
         blocks,
         visibility,
         rows,
+        prefix_cache,
     }
 }
 
@@ -414,6 +417,7 @@ enum Call {
     Clear(usize),
     Close(usize),
     Stale(usize),
+    Copy(usize, usize, bool),
 }
 
 fn call() -> impl Strategy<Value = Call> {
@@ -430,7 +434,8 @@ fn call() -> impl Strategy<Value = Call> {
         2 => which.clone().prop_map(Call::Commit),
         1 => which.clone().prop_map(Call::Clear),
         2 => which.clone().prop_map(Call::Close),
-        1 => which.prop_map(Call::Stale),
+        1 => which.clone().prop_map(Call::Stale),
+        3 => (which, 0..5_usize, any::<bool>()).prop_map(|(s, blocks, good)| Call::Copy(s, blocks, good)),
     ]
 }
 
@@ -489,7 +494,8 @@ fn play(cache: &mut KvCache<'_>, wanted: &mut Vec<Want>, closed: &mut Vec<SeqId>
         | Call::Commit(s)
         | Call::Clear(s)
         | Call::Close(s)
-        | Call::Stale(s) => s,
+        | Call::Stale(s)
+        | Call::Copy(s, ..) => s,
     };
     let open = wanted.len();
     let Some(want) = wanted.get_mut(index) else { return };
@@ -560,8 +566,38 @@ fn play(cache: &mut KvCache<'_>, wanted: &mut Vec<Want>, closed: &mut Vec<SeqId>
             let Some(&seq) = closed.get(s) else { return };
             assert_eq!(cache.close(seq), Err(CacheError::UnknownSequence { sequence: seq.to_bits() }));
         }
+        Call::Copy(_, blocks, good) => match copy(cache, seq, blocks * 16, good) {
+            Ok(copy) => {
+                let tokens = want.tokens.clone();
+                wanted.push(Want { seq: copy, tokens, reserved: Vec::new() });
+            }
+            Err(SnapshotError::BasePosition { .. }) => assert!(blocks * 16 > length),
+            Err(SnapshotError::Checksum { .. }) => assert!(!good),
+            Err(SnapshotError::Cache(CacheError::NoFreeSequence { .. })) => assert_eq!(open, 4),
+            Err(SnapshotError::Cache(error)) => assert_refused(cache, error, busy, 0, length),
+            Err(other) => panic!("{other:?}"),
+        },
         Call::Open => {}
     }
+}
+
+/// A sequence written, and read again as another one: without its last byte's right value if it is not to be good.
+fn copy(cache: &mut KvCache<'_>, seq: SeqId, base: usize, good: bool) -> Result<SeqId, SnapshotError> {
+    let mut bytes = Vec::new();
+    let options = SnapshotOptions { base, ..SnapshotOptions::default() };
+    cache.write_snapshot(seq, 7, &options, &mut |piece| {
+        bytes.extend_from_slice(piece);
+        true
+    })?;
+    *bytes.last_mut().unwrap() ^= u8::from(!good);
+    let mut rest = &bytes[..];
+    let mut source = |place: &mut [u8]| {
+        let (given, after) = rest.split_at(place.len().min(rest.len()));
+        place[..given.len()].copy_from_slice(given);
+        rest = after;
+        Some(given.len())
+    };
+    Ok(cache.read_snapshot(7, usize::MAX, Some(seq), &mut source)?.0)
 }
 
 /// Whether an error is a right one for the state.

@@ -31,12 +31,13 @@ fn encode(dtype: Dtype, numbers: impl Iterator<Item = f32>) -> Box<[u8]> {
     bytes.into_boxed_slice()
 }
 
-/// Bits of `[rows of inputs][OUTPUTS]`.
+/// Bits of the products: `[rows of inputs][rows of weights]`.
 fn products(level: Level, weights: TensorView<'_>, inputs: &Inputs<'_>) -> Vec<u32> {
     let mut out = vec![0.0_f32; inputs.rows() * OUTPUTS];
-    let mut scratch = vec![0.0; level.products_scratch(weights.dtype())];
-    level.products(weights, inputs, &mut out, &mut scratch).unwrap();
-    out.iter().map(|x| x.to_bits()).collect()
+    // One element more, so that scratch begins anywhere.
+    let mut scratch = vec![f32::NAN; level.products_scratch(weights.dtype()) + 1];
+    level.products(weights, inputs, &mut out, &mut scratch[inputs.rows() % 2..]).unwrap();
+    out.chunks_exact(OUTPUTS).flat_map(|out| &out[..weights.rows()]).map(|x| x.to_bits()).collect()
 }
 
 fn check(rng: &mut Rng, dtype: Dtype, rows: usize, inputs: usize, cols: usize) {
@@ -64,6 +65,29 @@ fn levels_are_equal() {
         for cols in (1..36).chain([160, 576, 2048]) {
             check(&mut rng, dtype, 9, 3, cols);
             check(&mut rng, dtype, 9, 1, cols);
+            check(&mut rng, dtype, 9, 8, cols);
+        }
+    }
+}
+
+/// Many rows of inputs: every rest of a tile, and several chunks of columns with several blocks of rows.
+#[test]
+fn levels_are_equal_in_batches() {
+    let mut rng = Rng::new(33);
+    for dtype in [Dtype::F32, Dtype::F16, Dtype::BF16] {
+        for rows in 1..=OUTPUTS {
+            check(&mut rng, dtype, rows, 12 + rows % 3, 33);
+        }
+        for inputs in 1..40 {
+            check(&mut rng, dtype, 10, inputs, 50);
+        }
+        for cols in [575, 576, 577, 591, 1024, 1025, 1537, 3072] {
+            for inputs in [7, 12, 14, 16] {
+                check(&mut rng, dtype, 3, inputs, cols);
+            }
+        }
+        for inputs in [47, 48, 49, 50, 96, 97, 128] {
+            check(&mut rng, dtype, 3, inputs, 800);
         }
     }
 }

@@ -11,11 +11,12 @@ use common::Memory;
 use common::playback::hash;
 use common::random::Rng;
 use common::synthetic::SyntheticModel;
+use gleed::cache::SnapshotOptions;
 use gleed::mem::{ALIGN, MemoryError};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
 use gleed::tensor::Dtype;
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, Tokenizer};
-use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, Step, Window};
+use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, SeqId, Step, Window};
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
@@ -87,6 +88,7 @@ fn nothing_allocates() {
         for kv_kind in KvKind::ALL {
             let model = without_allocation("Model::open", || Model::open(&file)).unwrap();
             let limits = Limits { sequences: 4, context: 64, rows: 7, logit_rows: 3, kv_kind, ..Limits::default() };
+            let limits = Limits { prefix_cache: true, ..limits };
             let plan = without_allocation("Plan::new", || Plan::new(&model, &limits)).unwrap();
             let mut memory = Memory::new(plan.bytes());
             let mut snapshot = vec![0; 1 << 20];
@@ -118,6 +120,9 @@ fn story(engine: &mut Engine<'_, '_>, snapshot: &mut [u8], k: &mut [f32], v: &mu
     let length = engine.snapshot(seq, snapshot)?;
     let restored = engine.restore(&snapshot[..length])?;
     engine.decode_step(restored, 3)?;
+    engine.close(restored)?;
+    let restored = stream(engine, seq, snapshot)?;
+    engine.decode_step(restored, 3)?;
     let width = engine.model().config().kv_width();
     engine.cache().materialize(seq, 1, &mut k[..37 * width], &mut v[..37 * width])?;
     let set = engine.open()?;
@@ -132,7 +137,43 @@ fn story(engine: &mut Engine<'_, '_>, snapshot: &mut [u8], k: &mut [f32], v: &mu
     assert!(engine.prefill(set, &[1; 65]).is_err());
     assert!(engine.open().is_err());
     engine.reset(set)?;
-    engine.close(seq)
+    engine.close(seq)?;
+    engine.prefill_prompt(set, &tokens)?;
+    let pinned = engine.pin(&tokens)?;
+    engine.reset(set)?;
+    let reused = engine.reuse(set, &tokens)?;
+    assert_eq!((pinned, reused), if engine.stats().pools[0].pinned > 0 { (32, 32) } else { (0, 0) });
+    engine.unpin(&tokens[..pinned])?;
+    assert_eq!(engine.cache().check(), Ok(()));
+    std::hint::black_box(engine.sequence_stats(fork)?);
+    std::hint::black_box(engine.make_room(set, 16, |_, _| true)?);
+    engine.close(set)
+}
+
+/// Writes a delta through a callback and reads it again, once with an error.
+fn stream(engine: &mut Engine<'_, '_>, seq: SeqId, buffer: &mut [u8]) -> Result<SeqId, EngineError> {
+    let mut written = 0;
+    let options = SnapshotOptions { base: 16, state: &[7; 32] };
+    let sink = |bytes: &[u8]| {
+        buffer[written..][..bytes.len()].copy_from_slice(bytes);
+        written += bytes.len();
+        Ok::<(), ()>(())
+    };
+    engine.write_snapshot(seq, &options, sink).unwrap();
+    let source = |buffer: &[u8], place: &mut [u8], at: &mut usize| {
+        let count = place.len().min(100).min(written - *at);
+        place[..count].copy_from_slice(&buffer[*at..][..count]);
+        *at += count;
+        Ok::<usize, ()>(count)
+    };
+    buffer[written - 20] ^= 1;
+    let mut at = 0;
+    assert!(engine.read_snapshot(Some(seq), |place| source(buffer, place, &mut at)).is_err());
+    buffer[written - 20] ^= 1;
+    at = 0;
+    let (restored, header) = engine.read_snapshot(Some(seq), |place| source(buffer, place, &mut at)).unwrap();
+    assert_eq!(header.state(), [7; 32]);
+    Ok(restored)
 }
 
 #[test]
@@ -203,9 +244,15 @@ fn many_limits() -> impl Iterator<Item = Limits> {
     kinds.flat_map(move |(kv_kind, kv_type)| {
         let base = Limits { kv_kind, kv_type, ..base };
         let window = Window { sinks: 2, last: 18 };
-        let limits =
-            [base, Limits { workers: 3, ..base }, Limits { kv_blocks: 5, ..base }, Limits { rows: 64, ..base }];
-        limits.into_iter().chain([Limits { window, ..base }, Limits { window, rows: 64, ..base }])
+        [
+            base,
+            Limits { workers: 3, ..base },
+            Limits { kv_blocks: 5, ..base },
+            Limits { rows: 64, ..base },
+            Limits { window, ..base },
+            Limits { window, rows: 64, ..base },
+            Limits { kv_blocks: 9, prefix_cache: true, ..base },
+        ]
     })
 }
 

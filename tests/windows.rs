@@ -444,6 +444,7 @@ fn play(calls: &[Call], kind: KvKind, rules: Rules) {
         blocks: 4 * 12,
         visibility: rules.own.map(|own| Visibility::new(rules.window, own)),
         rows: 16,
+        prefix_cache: false,
     };
     let mut measuring = Arena::measuring();
     KvCache::carve(&mut measuring, geometry).unwrap();

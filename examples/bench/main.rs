@@ -56,7 +56,7 @@ struct Args {
     sequences: usize,
 
     /// Rows per batch
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 256)]
     rows: usize,
 
     /// The instruction set that the kernels use [default: the best that this machine has]

@@ -4,10 +4,11 @@ use core::fmt::Display;
 
 use gguf_rs_lite::GgufError;
 use gleed::EngineError;
-use gleed::cache::CacheError;
+use gleed::cache::{BLOCK_TOKENS, CacheError, SnapshotError, SnapshotHeader, SnapshotOptions};
 use gleed::engine::PlanError;
 use gleed::mem::MemoryError;
 use gleed::model::ModelError;
+use gleed::num::ARITHMETIC_VERSION;
 
 use crate::error::Failure;
 use crate::status;
@@ -118,12 +119,44 @@ impl From<CacheError> for Failure {
     }
 }
 
+impl From<SnapshotError> for Failure {
+    fn from(error: SnapshotError) -> Self {
+        let new = |status| Self::of(status, &error);
+        match error {
+            SnapshotError::Cache(error) => error.into(),
+            SnapshotError::BufferTooSmall { needed, given } => new(status::E_SNAPSHOT_BUFFER).numbers(needed, given),
+            SnapshotError::StateTooLong { given } => new(status::E_VALUE).numbers(SnapshotOptions::STATE_MAX, given),
+            SnapshotError::BasePosition { base, tokens } => new(status::E_SNAPSHOT_BASE).at(base).numbers(base, tokens),
+            SnapshotError::BaseMissing { base, given } => new(status::E_SNAPSHOT_BASE).at(base).numbers(base, given),
+            SnapshotError::Base { stored, computed } => new(status::E_SNAPSHOT_BASE).numbers(stored, computed),
+            SnapshotError::Sink { offset } | SnapshotError::Source { offset } => {
+                new(status::E_SNAPSHOT_HOST).at(offset)
+            }
+            SnapshotError::Truncated { needed, given } => new(status::E_SNAPSHOT_TRUNCATED).numbers(needed, given),
+            SnapshotError::Trailing { total } => new(status::E_SNAPSHOT_TRAILING).at(total),
+            SnapshotError::Magic => new(status::E_SNAPSHOT_MAGIC),
+            SnapshotError::Version { found } => new(status::E_SNAPSHOT_VERSION).numbers(SnapshotHeader::VERSION, found),
+            SnapshotError::Model { expected, found } => new(status::E_SNAPSHOT_MODEL).numbers(expected, found),
+            SnapshotError::Arithmetic { found } => {
+                new(status::E_SNAPSHOT_ARITHMETIC).numbers(ARITHMETIC_VERSION, found)
+            }
+            SnapshotError::Geometry { expected, found, .. } => new(status::E_SNAPSHOT_SHAPE).numbers(expected, found),
+            SnapshotError::BlockChecksum { block, .. } | SnapshotError::NonFinite { block } => {
+                new(status::E_SNAPSHOT).at(block.saturating_mul(BLOCK_TOKENS))
+            }
+            SnapshotError::Token { position, .. } => new(status::E_SNAPSHOT).at(position),
+            _ => new(status::E_SNAPSHOT),
+        }
+    }
+}
+
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         let new = |status| Self::of(status, &error);
         match error {
             EngineError::Memory(error) => error.into(),
             EngineError::Cache(error) => error.into(),
+            EngineError::Snapshot(error) => error.into(),
             EngineError::Token { index, token, vocab } => new(status::E_TOKEN).at(index).numbers(vocab, token),
             EngineError::Empty => new(status::E_EMPTY),
             EngineError::Busy => new(status::E_BUSY),
@@ -178,5 +211,25 @@ mod tests {
         assert_eq!(numbers(EngineError::from(CacheError::OutOfBlocks { needed: 2, free: 1 })), (2, 0, 2, 1));
         assert_eq!(numbers(EngineError::from(MemoryError::TooLarge)), (-102, 0, 0, 0));
         assert_eq!(numbers(CacheError::Internal), (-99, 0, 0, 0));
+    }
+
+    #[test]
+    fn errors_of_snapshots_have_their_numbers() {
+        let numbers = |error| numbers(EngineError::from(error));
+        assert_eq!(numbers(SnapshotError::HeaderChecksum { stored: 1, computed: 2 }), (-800, 0, 0, 0));
+        assert_eq!(numbers(SnapshotError::BlockChecksum { block: 3, stored: 1, computed: 2 }), (-800, 48, 0, 0));
+        assert_eq!(numbers(SnapshotError::Token { position: 5, token: 9 }), (-800, 5, 0, 0));
+        assert_eq!(numbers(SnapshotError::Magic), (-801, 0, 0, 0));
+        assert_eq!(numbers(SnapshotError::Version { found: 0 }), (-802, 0, 1, 0));
+        assert_eq!(numbers(SnapshotError::Truncated { needed: 80, given: 3 }), (-803, 0, 80, 3));
+        assert_eq!(numbers(SnapshotError::Trailing { total: 99 }), (-804, 99, 0, 0));
+        assert_eq!(numbers(SnapshotError::Model { expected: 7, found: 8 }), (-805, 0, 7, 8));
+        assert_eq!(numbers(SnapshotError::Arithmetic { found: 77 }), (-806, 0, 1, 77));
+        assert_eq!(numbers(SnapshotError::Geometry { what: "layers", expected: 2, found: 3 }), (-807, 0, 2, 3));
+        assert_eq!(numbers(SnapshotError::BaseMissing { base: 32, given: 4 }), (-808, 32, 32, 4));
+        assert_eq!(numbers(SnapshotError::BufferTooSmall { needed: 9, given: 8 }), (-809, 0, 9, 8));
+        assert_eq!(numbers(SnapshotError::Source { offset: 44 }), (-810, 44, 0, 0));
+        assert_eq!(numbers(SnapshotError::StateTooLong { given: 300 }), (-5, 0, 256, 300));
+        assert_eq!(numbers(SnapshotError::Cache(CacheError::OutOfBlocks { needed: 2, free: 1 })), (2, 0, 2, 1));
     }
 }

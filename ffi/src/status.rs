@@ -116,6 +116,29 @@ statuses! {
 
     /// An infinity or a NaN where numbers must be finite.
     E_NON_FINITE = -600, c"an infinity or a NaN was computed";
+
+    /// A snapshot is damaged, or was never right.
+    E_SNAPSHOT = -800, c"the snapshot is damaged";
+    /// It is no snapshot.
+    E_SNAPSHOT_MAGIC = -801, c"not a snapshot";
+    /// A snapshot of a version of the format that is not read.
+    E_SNAPSHOT_VERSION = -802, c"this version of snapshots is not supported";
+    /// The snapshot ends before its contents do.
+    E_SNAPSHOT_TRUNCATED = -803, c"the snapshot is cut off";
+    /// Bytes follow the snapshot.
+    E_SNAPSHOT_TRAILING = -804, c"bytes follow the snapshot";
+    /// The snapshot is of another model.
+    E_SNAPSHOT_MODEL = -805, c"the snapshot is of another model";
+    /// The snapshot was computed with another version of the arithmetic.
+    E_SNAPSHOT_ARITHMETIC = -806, c"the snapshot is of another version of the arithmetic";
+    /// The snapshot's keys and values are of another type or shape than the engine's.
+    E_SNAPSHOT_SHAPE = -807, c"the snapshot is of another type or shape of keys and values";
+    /// The snapshot is a delta, and the sequence given is not what it continues.
+    E_SNAPSHOT_BASE = -808, c"the snapshot does not continue this sequence";
+    /// The buffer is smaller than the snapshot.
+    E_SNAPSHOT_BUFFER = -809, c"the buffer is too small for the snapshot";
+    /// The host's callback did not take or give bytes.
+    E_SNAPSHOT_HOST = -810, c"the host did not take or give the snapshot";
 }
 
 #[cfg(test)]

@@ -4,36 +4,68 @@ use core::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
+use super::list::{Linked, Links, List, NOBODY};
+use super::prefix::{Chain, PrefixTable};
+use super::stats::PoolStats;
+
 /// Tokens per block.
 pub const BLOCK_TOKENS: usize = 16;
 
 /// The number of a block in its pool.
 pub type BlockId = u32;
 
-/// No block: the end of the free list, an empty entry of a table.
-pub(super) const NO_BLOCK: BlockId = BlockId::MAX;
+/// No block: the end of a list, an empty entry of a table.
+pub(super) const NO_BLOCK: BlockId = NOBODY;
 
 /// What is known about a block besides its keys and values.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct BlockMeta {
+    /// The number of the block among all that ever became known; 0 while its tokens are not a known prefix.
+    pub(super) serial: u64,
+    /// Of a known block: what it follows, see [`Chain`].
+    pub(super) parent: u64,
     /// The ids of the tokens in the block, those past `num_tokens` are queued or meaningless.
-    tokens: [u32; BLOCK_TOKENS],
-    /// Sequences whose tables hold the block; 0 while it is free.
+    pub(super) tokens: [u32; BLOCK_TOKENS],
+    /// Of a known block: its index in its sequences, and the hash by which it is found.
+    pub(super) index: u32,
+    pub(super) hash: u32,
+    /// Sequences whose tables hold the block, and pins; 0 while nobody does.
     ref_count: u32,
+    /// How many of these are pins.
+    pins: u32,
+    /// How many of these are sequences that [`KvCache::make_room`](super::KvCache::make_room) considers closing.
+    marked: u32,
     /// Committed tokens, at most [`BLOCK_TOKENS`].
     num_tokens: u32,
     /// 1 once the block is frozen, because it is full or shared.
     finalized: u32,
-    /// Neighbours in the free list.
-    previous: BlockId,
-    next: BlockId,
+    /// 1 where a row of it came from outside and may not be what the model computes.
+    foreign: u32,
+    /// Neighbours in the list of free or of reclaimable blocks.
+    links: Links,
+}
+
+impl Linked for BlockMeta {
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
 }
 
 impl BlockMeta {
-    /// Sequences whose tables hold the block; 0 while it is free.
+    /// Sequences whose tables hold the block, and pins; 0 while nobody does.
     pub fn ref_count(&self) -> u32 {
         self.ref_count
+    }
+
+    /// How many of these are pins.
+    pub fn pins(&self) -> u32 {
+        self.pins
+    }
+
+    /// Whether its tokens are a known prefix, which other sequences can reuse.
+    pub fn is_known(&self) -> bool {
+        self.serial != 0
     }
 
     /// Tokens in the block whose keys and values are complete, at most [`BLOCK_TOKENS`].
@@ -46,6 +78,10 @@ impl BlockMeta {
         self.finalized != 0
     }
 
+    pub(super) fn neighbours(&self) -> Links {
+        self.links
+    }
+
     /// The ids of its tokens; the first [`BlockMeta::num_tokens`] are committed.
     pub fn tokens(&self) -> &[u32; BLOCK_TOKENS] {
         &self.tokens
@@ -55,11 +91,11 @@ impl BlockMeta {
 /// Why an operation on a block was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocError {
-    /// The pool has too few free blocks.
+    /// The pool has too few blocks that are free or reclaimable.
     OutOfBlocks {
         /// Blocks that are needed.
         needed: usize,
-        /// Blocks that are free.
+        /// Blocks that are available.
         free: usize,
     },
     /// No such block, or a free one where one in use is meant, or the other way round.
@@ -88,26 +124,44 @@ impl fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
-/// Hands out the blocks of one pool; a doubly linked free list, every operation O(1).
+/// Hands out the blocks of one pool. Every operation is O(1).
+///
+/// A block is in use, free, or reclaimable: nobody holds it, but its contents are a known prefix. Reclaimable
+/// blocks are handed out when no block is free, the one that was given back first before the others. A sequence
+/// gives its blocks back from the last to the first, and whoever holds a block holds those before it, too; so a
+/// block goes before the one that it follows, without which nobody could find it.
 #[derive(Debug)]
 pub struct BlockAllocator<'a> {
     blocks: &'a mut [BlockMeta],
-    first_free: BlockId,
-    free: usize,
+    free: List,
+    reclaimable: List,
+    known: PrefixTable<'a>,
+    /// Blocks that ever became known.
+    serials: u64,
+    pinned: usize,
+    high_water: usize,
+    /// Blocks that nobody but sequences that are marked for closing holds.
+    marked: usize,
 }
 
 impl<'a> BlockAllocator<'a> {
-    /// An allocator over `blocks`, all of which become free.
+    /// An allocator over `blocks`, all of which become free. It knows no prefixes.
     pub fn new(blocks: &'a mut [BlockMeta]) -> Self {
+        Self::with_prefixes(blocks, &mut [])
+    }
+
+    /// An allocator that knows prefixes: `places` are as many as [`PrefixTable::places`] says.
+    pub(super) fn with_prefixes(blocks: &'a mut [BlockMeta], places: &'a mut [BlockId]) -> Self {
         // Ids are u32 and the last one means "none".
         let count = blocks.len().min(NO_BLOCK as usize);
         let blocks = blocks.get_mut(..count).unwrap_or_default();
-        for (id, block) in (0..).zip(blocks.iter_mut()) {
-            *block = BlockMeta::zeroed();
-            block.previous = if id == 0 { NO_BLOCK } else { id - 1 };
-            block.next = if id as usize + 1 == count { NO_BLOCK } else { id + 1 };
+        blocks.fill(BlockMeta::zeroed());
+        let mut free = List::EMPTY;
+        for id in 0..count as u32 {
+            free.push_back(blocks, id);
         }
-        Self { first_free: if count == 0 { NO_BLOCK } else { 0 }, free: count, blocks }
+        let known = PrefixTable::new(places);
+        Self { blocks, free, reclaimable: List::EMPTY, known, serials: 0, pinned: 0, high_water: 0, marked: 0 }
     }
 
     /// Blocks in the pool.
@@ -120,9 +174,19 @@ impl<'a> BlockAllocator<'a> {
         self.blocks.is_empty()
     }
 
-    /// Blocks that are free.
+    /// Blocks that are free. More are available where blocks are reclaimable.
     pub fn free_blocks(&self) -> usize {
-        self.free
+        self.free.len
+    }
+
+    /// Blocks that can be allocated: free and reclaimable ones.
+    pub fn available_blocks(&self) -> usize {
+        self.free.len + self.reclaimable.len
+    }
+
+    /// Blocks that somebody holds.
+    pub fn used_blocks(&self) -> usize {
+        self.blocks.len().saturating_sub(self.available_blocks())
     }
 
     /// What is known of a block; `None` past the last one.
@@ -130,32 +194,37 @@ impl<'a> BlockAllocator<'a> {
         self.blocks.get(block as usize)
     }
 
-    /// Takes a free block: empty, with one reference.
+    /// The numbers of the pool, without bytes.
+    pub(super) fn stats(&self) -> PoolStats {
+        PoolStats {
+            total: self.len(),
+            used: self.used_blocks(),
+            reclaimable: self.reclaimable.len,
+            free: self.free.len,
+            pinned: self.pinned,
+            high_water: self.high_water,
+            block_bytes: 0,
+        }
+    }
+
+    /// Takes a free block, or the one that has been reclaimable longest: empty, with one reference.
     ///
     /// # Errors
     /// [`AllocError::OutOfBlocks`].
     pub fn allocate(&mut self) -> Result<BlockId, AllocError> {
-        self.allocate_at(self.first_free).map_err(|_| AllocError::OutOfBlocks { needed: 1, free: 0 })
+        let block = if self.free.len > 0 { self.free.first } else { self.reclaimable.first };
+        self.allocate_at(block).map_err(|_| AllocError::OutOfBlocks { needed: 1, free: 0 })
     }
 
-    /// Takes the free block with this number.
+    /// Takes the free or reclaimable block with this number.
     ///
     /// # Errors
     /// [`AllocError::InvalidBlock`] where it is in use or does not exist.
     pub fn allocate_at(&mut self, block: BlockId) -> Result<BlockId, AllocError> {
-        let meta = self.blocks.get_mut(block as usize).filter(|meta| meta.ref_count == 0);
-        let meta = meta.ok_or(AllocError::InvalidBlock { block })?;
-        let (previous, next) = (meta.previous, meta.next);
-        *meta = BlockMeta::zeroed();
-        meta.ref_count = 1;
-        match self.blocks.get_mut(previous as usize) {
-            Some(meta) => meta.next = next,
-            None => self.first_free = next,
-        }
-        if let Some(meta) = self.blocks.get_mut(next as usize) {
-            meta.previous = previous;
-        }
-        self.free = self.free.saturating_sub(1);
+        self.take(block)?;
+        self.forget(block);
+        let meta = self.used_mut(block)?;
+        *meta = BlockMeta { ref_count: 1, ..BlockMeta::zeroed() };
         Ok(block)
     }
 
@@ -176,24 +245,22 @@ impl<'a> BlockAllocator<'a> {
         Ok(slot)
     }
 
-    /// Gives back one reference; the last one frees the block.
+    /// Gives back one reference. With the last one the block becomes reclaimable where its tokens are a known
+    /// prefix, and free where not.
     ///
     /// # Errors
-    /// [`AllocError::InvalidBlock`] where it is free already.
+    /// [`AllocError::InvalidBlock`] where nobody holds it.
     pub fn free(&mut self, block: BlockId) -> Result<(), AllocError> {
-        let first_free = self.first_free;
         let meta = self.used_mut(block)?;
         meta.ref_count -= 1;
         if meta.ref_count > 0 {
             return Ok(());
         }
-        meta.previous = NO_BLOCK;
-        meta.next = first_free;
-        if let Some(meta) = self.blocks.get_mut(first_free as usize) {
-            meta.previous = block;
+        if meta.is_known() {
+            self.reclaimable.push_back(self.blocks, block);
+        } else {
+            self.free.push_front(self.blocks, block);
         }
-        self.first_free = block;
-        self.free += 1;
         Ok(())
     }
 
@@ -219,6 +286,8 @@ impl<'a> BlockAllocator<'a> {
         }
         meta.num_tokens = meta.num_tokens.min(tokens as u32);
         meta.finalized = u32::from(meta.num_tokens as usize == BLOCK_TOKENS);
+        // Its tokens are about to become others. Blocks that followed it can not be found any more; they age.
+        self.forget(block);
         Ok(())
     }
 
@@ -229,6 +298,7 @@ impl<'a> BlockAllocator<'a> {
         to.tokens = from.tokens;
         to.num_tokens = from.num_tokens.min(tokens as u32);
         to.finalized = u32::from(to.num_tokens as usize == BLOCK_TOKENS);
+        to.foreign = from.foreign;
         Ok(())
     }
 
@@ -237,6 +307,114 @@ impl<'a> BlockAllocator<'a> {
         let place = self.used_mut(block)?.tokens.get_mut(slot).ok_or(AllocError::InvalidBlock { block })?;
         *place = token;
         Ok(())
+    }
+
+    /// Notes that rows of a block came from outside: it never becomes a known prefix.
+    pub(super) fn set_foreign(&mut self, block: BlockId) -> Result<(), AllocError> {
+        self.used_mut(block)?.foreign = 1;
+        Ok(())
+    }
+
+    /// The known block with these tokens after `chain`.
+    pub(super) fn find(&self, chain: Chain, tokens: &[u32; BLOCK_TOKENS]) -> Option<BlockId> {
+        self.known.find(self.blocks, chain, tokens)
+    }
+
+    /// Makes a full block, whose rows the model computed, known as what follows `chain`: the block that is known
+    /// for it now, which may be another one that was there before.
+    pub(super) fn publish(&mut self, block: BlockId, chain: Chain) -> Option<BlockId> {
+        let full = |meta: &&BlockMeta| meta.num_tokens() == BLOCK_TOKENS && meta.foreign == 0;
+        let meta = self.meta(block).filter(full).filter(|_| self.known.is_enabled())?;
+        let (tokens, serial) = (meta.tokens, self.serials.checked_add(1)?);
+        if let Some(known) = self.find(chain, &tokens) {
+            return Some(known);
+        }
+        let hash = chain.hash(&tokens);
+        if !self.known.insert(block, hash) {
+            return None;
+        }
+        self.serials = serial;
+        let meta = self.used_mut(block).ok()?;
+        (meta.serial, meta.parent, meta.index, meta.hash) = (serial, chain.parent, chain.index, hash);
+        Some(block)
+    }
+
+    /// Adds a reference to a known block, which may have none.
+    pub(super) fn hold(&mut self, block: BlockId) -> Result<(), AllocError> {
+        match self.take(block) {
+            Ok(()) => Ok(()),
+            Err(_) => self.share(block),
+        }
+    }
+
+    /// Adds a reference that belongs to no sequence.
+    pub(super) fn pin(&mut self, block: BlockId) -> Result<(), AllocError> {
+        self.hold(block)?;
+        let meta = self.used_mut(block)?;
+        meta.pins += 1;
+        self.pinned += usize::from(meta.pins == 1);
+        Ok(())
+    }
+
+    /// Gives back a reference of [`BlockAllocator::pin`].
+    pub(super) fn unpin(&mut self, block: BlockId) -> Result<(), AllocError> {
+        let meta = self.used_mut(block)?;
+        meta.pins = meta.pins.checked_sub(1).ok_or(AllocError::InvalidBlock { block })?;
+        let last = usize::from(meta.pins == 0);
+        self.pinned = self.pinned.saturating_sub(last);
+        self.free(block)
+    }
+
+    /// Forgets all marks.
+    pub(super) fn clear_marks(&mut self) {
+        self.blocks.iter_mut().for_each(|meta| meta.marked = 0);
+        self.marked = 0;
+    }
+
+    /// Considers (or no longer considers) closing one of the sequences that hold the block.
+    pub(super) fn mark(&mut self, block: BlockId, on: bool) -> Result<(), AllocError> {
+        let meta = self.used_mut(block)?;
+        let before = usize::from(meta.marked == meta.ref_count);
+        meta.marked = if on { meta.marked.saturating_add(1) } else { meta.marked.saturating_sub(1) };
+        let now = usize::from(meta.marked == meta.ref_count);
+        self.marked = (self.marked + now).saturating_sub(before);
+        Ok(())
+    }
+
+    /// Blocks that are available once the marked sequences are closed.
+    pub(super) fn available_after(&self) -> usize {
+        self.available_blocks() + self.marked
+    }
+
+    /// References of a block that are left then.
+    pub(super) fn references_after(&self, block: BlockId) -> u32 {
+        self.meta(block).map_or(0, |meta| meta.ref_count.saturating_sub(meta.marked))
+    }
+
+    /// The lists of free and of reclaimable blocks and the table of known ones, for [`KvCache::check`](super::KvCache::check).
+    pub(super) fn books(&self) -> (List, List, &PrefixTable<'a>) {
+        (self.free, self.reclaimable, &self.known)
+    }
+
+    /// Gives a block that nobody holds its first reference, with what it contains.
+    fn take(&mut self, block: BlockId) -> Result<(), AllocError> {
+        let meta = self.blocks.get_mut(block as usize).filter(|meta| meta.ref_count == 0);
+        let meta = meta.ok_or(AllocError::InvalidBlock { block })?;
+        meta.ref_count = 1;
+        let list = if meta.is_known() { &mut self.reclaimable } else { &mut self.free };
+        list.remove(self.blocks, block);
+        self.high_water = self.high_water.max(self.used_blocks());
+        Ok(())
+    }
+
+    /// Takes a block out of the table of known prefixes, if it is there.
+    fn forget(&mut self, block: BlockId) {
+        if self.meta(block).is_some_and(BlockMeta::is_known) {
+            self.known.remove(self.blocks, block);
+            if let Some(meta) = self.blocks.get_mut(block as usize) {
+                meta.serial = 0;
+            }
+        }
     }
 
     fn used_mut(&mut self, block: BlockId) -> Result<&mut BlockMeta, AllocError> {

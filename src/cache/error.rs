@@ -31,11 +31,11 @@ pub enum CacheError {
         /// Tokens that a sequence can have.
         context: usize,
     },
-    /// The pool has too few free blocks.
+    /// The pool has too few blocks that are free or reclaimable.
     OutOfBlocks {
         /// Blocks that are needed.
         needed: usize,
-        /// Blocks that are free.
+        /// Blocks that are available.
         free: usize,
     },
     /// The row is not the sequence's next one.

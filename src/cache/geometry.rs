@@ -78,6 +78,8 @@ pub struct KvGeometry {
     pub visibility: [Visibility; MAX_GROUPS],
     /// Tokens that a sequence with a window can always be extended by at a time: the rows of a batch.
     pub rows: usize,
+    /// Whether finalized blocks can be found by their tokens; the kind `paged` only, and without windows.
+    pub prefix_cache: bool,
 }
 
 impl KvGeometry {
@@ -99,6 +101,11 @@ impl KvGeometry {
     /// Whether blocks of a group are given back once nobody sees them. The kind `off` needs all tokens in every step.
     pub fn forgets(&self, group: usize) -> bool {
         self.kind != KvKind::Off && !self.visible(group).is_all()
+    }
+
+    /// Whether blocks of any group are.
+    pub fn any_forgets(&self) -> bool {
+        (0..self.groups.count()).any(|group| self.forgets(group))
     }
 
     /// A number of positions whose chunks are as many as a batch of one sequence looks at.

@@ -4,8 +4,11 @@ use bytemuck::{Pod, Zeroable};
 
 use super::block::{AllocError, BLOCK_TOKENS, BlockAllocator, BlockId, BlockMeta, NO_BLOCK};
 use super::geometry::{KvGeometry, MAX_GROUPS};
+use super::kind::KvKind;
 use super::policy::CachePolicy;
 use super::pool::Pool;
+use super::prefix::{Chain, PrefixTable};
+use super::stats::SequenceBlocks;
 use crate::kernels::Visibility;
 use crate::mem::{Arena, MemoryError};
 
@@ -94,6 +97,8 @@ const NAMES: [[&str; 4]; MAX_GROUPS] = [
     ["kv block metadata (group 1)", "kv block tables (group 1)", "kv table entries (group 1)", "kv blocks (group 1)"],
 ];
 
+const PREFIX_NAMES: [&str; MAX_GROUPS] = ["kv known prefixes", "kv known prefixes (group 1)"];
+
 #[derive(Debug)]
 pub(super) struct Group<'a> {
     pub(super) allocator: BlockAllocator<'a>,
@@ -124,9 +129,17 @@ impl<'a> Group<'a> {
         let entries = arena.slice(entries, geometry.sequences)?;
         tables.fill(NO_BLOCK);
         entries.fill(Entry { blocks: 0, first: sinks as u32, copy_from: NO_BLOCK, copy_index: 0, copied: 0 });
+        let pool = Pool::carve(arena, blocks, &geometry, layers)?;
+        let allocator = if geometry.prefix_cache && geometry.kind == KvKind::Paged {
+            let name = PREFIX_NAMES.get(group).ok_or(MemoryError::TooLarge)?;
+            let places = PrefixTable::places(geometry.blocks).ok_or(MemoryError::TooLarge)?;
+            BlockAllocator::with_prefixes(meta, arena.slice(name, places)?)
+        } else {
+            BlockAllocator::new(meta)
+        };
         Ok(Self {
-            allocator: BlockAllocator::new(meta),
-            pool: Pool::carve(arena, blocks, &geometry, layers)?,
+            allocator,
+            pool,
             layers,
             tables,
             entries,
@@ -184,7 +197,7 @@ impl<'a> Group<'a> {
     }
 
     /// Blocks that a sequence has of its first `len` tokens.
-    pub(super) fn held(&self, slot: usize, len: usize) -> usize {
+    pub(super) fn count_held(&self, slot: usize, len: usize) -> usize {
         self.indices(slot, len.div_ceil(BLOCK_TOKENS)).filter(|&index| self.table(slot).block(index).is_some()).count()
     }
 
@@ -328,6 +341,93 @@ impl<'a> Group<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Makes block `index` of a sequence known, if it is full and follows a known one. Where the same prefix is
+    /// known already, the sequence goes on with that block, which has the same bits, and gives its own back: so
+    /// whoever holds a known block holds the known ones before it.
+    pub(super) fn publish(&mut self, slot: usize, index: usize, salt: u64) -> Result<(), AllocError> {
+        if self.forgets {
+            // The block before it may be gone.
+            return Ok(());
+        }
+        let block = self.block(slot, index)?;
+        let before = index.checked_sub(1).map(|before| self.block(slot, before)).transpose()?;
+        let chain = match before {
+            None => Some(Chain::root(salt)),
+            Some(before) => self.allocator.meta(before).and_then(Chain::after),
+        };
+        match chain.and_then(|chain| self.allocator.publish(block, chain)) {
+            Some(known) if known != block => {
+                self.allocator.hold(known)?;
+                self.set(slot, index, known)?;
+                self.allocator.free(block)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Calls `visit` with the known blocks that hold the first of these tokens, in order, until it answers false:
+    /// for how many it answered true.
+    pub(super) fn walk(
+        &mut self,
+        tokens: &[u32],
+        salt: u64,
+        mut visit: impl FnMut(&mut Self, BlockId, usize) -> Result<bool, AllocError>,
+    ) -> Result<usize, AllocError> {
+        let mut chain = Chain::root(salt);
+        let mut count = 0;
+        for tokens in tokens.as_chunks::<BLOCK_TOKENS>().0 {
+            let Some(block) = self.allocator.find(chain, tokens) else { break };
+            let Some(next) = self.allocator.meta(block).and_then(Chain::after) else { break };
+            if !visit(self, block, count)? {
+                break;
+            }
+            chain = next;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Appends a known block to the table of a sequence.
+    pub(super) fn adopt(&mut self, slot: usize, index: usize, block: BlockId) -> Result<(), AllocError> {
+        self.allocator.hold(block)?;
+        self.set(slot, index, block)?;
+        self.entry(slot)?.blocks += 1;
+        Ok(())
+    }
+
+    /// All blocks that a sequence has a reference to.
+    pub(super) fn held(&self, slot: usize) -> impl Iterator<Item = BlockId> {
+        let copied = self.entries.get(slot).map(|entry| entry.copy_from);
+        let blocks = self.table(slot).entries.iter().copied().chain(copied);
+        blocks.filter(|&block| block != NO_BLOCK)
+    }
+
+    /// How many of them nobody else holds, and how many somebody does.
+    pub(super) fn count(&self, slot: usize) -> SequenceBlocks {
+        let mut count = SequenceBlocks::default();
+        for block in self.held(slot) {
+            let own = self.allocator.meta(block).is_some_and(|meta| meta.ref_count() == 1);
+            *(if own { &mut count.own } else { &mut count.shared }) += 1;
+        }
+        count
+    }
+
+    /// Considers (or no longer considers) closing a sequence.
+    pub(super) fn mark(&mut self, slot: usize, on: bool) -> Result<(), AllocError> {
+        for index in self.indices(slot, self.table(slot).end) {
+            if let Some(block) = self.table(slot).block(index) {
+                self.allocator.mark(block, on)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// [`Group::needed`], once the marked sequences are closed.
+    pub(super) fn needed_after(&self, slot: usize, len: usize, new_len: usize) -> usize {
+        let settled = self.shared_tail(slot, len).is_some_and(|tail| self.allocator.references_after(tail) <= 1);
+        self.needed(slot, len, new_len).saturating_sub(usize::from(settled))
     }
 
     /// Copies one layer of the sequence's partial block, if that is being copied: whether it was.

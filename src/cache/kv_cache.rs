@@ -4,18 +4,23 @@ use core::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::block::BlockAllocator;
+use super::block::{BLOCK_TOKENS, BlockAllocator, BlockId};
 use super::error::CacheError;
 use super::geometry::{KvGeometry, MAX_GROUPS};
 use super::group::{BlockTable, Group};
 use super::kind::KvKind;
+use super::list::{Linked, Links, List};
 use super::policy::CachePolicy;
 use super::pool::{Place, Pool, Unstorable, is_storable};
+use super::stats::PrefixStats;
 use crate::kernels::{KvSource, KvTile, Visibility, fpenv};
 use crate::mem::{Arena, MemoryError};
 
 /// The id noted for tokens whose keys and values were set from outside: it never equals a token.
 pub const IMPORTED_TOKEN: u32 = u32::MAX;
+
+/// What all sequences of an engine have in common besides tokens: nothing yet that changes keys and values.
+pub(super) const SALT: u64 = 0;
 
 /// A handle of an open sequence. It is not valid for the sequence that takes its place later.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,7 +42,7 @@ impl SeqId {
         Self(bits)
     }
 
-    fn new(slot: usize, generation: u32) -> Self {
+    pub(super) fn new(slot: usize, generation: u32) -> Self {
         Self(generation << Self::SLOT_BITS | (slot as u32 & 0xffff))
     }
 
@@ -59,14 +64,24 @@ impl fmt::Debug for SeqId {
 /// A sequence: `len` committed tokens, and `reserved` more whose blocks are taken already.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
-struct Sequence {
+pub(super) struct Sequence {
     len: u32,
     reserved: u32,
     /// Counts the sequences that this slot has had, modulo 2^16.
-    generation: u32,
-    open: u32,
+    pub(super) generation: u32,
+    pub(super) open: u32,
     /// While rows are set layer by layer from outside: the layer whose turn it is.
     next_layer: u32,
+    /// 1 while [`KvCache::make_room`] considers closing it.
+    pub(super) marked: u32,
+    /// Neighbours among the open sequences.
+    pub(super) links: Links,
+}
+
+impl Linked for Sequence {
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
 }
 
 /// Keys and values of several sequences in fixed-capacity pools.
@@ -77,8 +92,11 @@ struct Sequence {
 pub struct KvCache<'a> {
     geometry: KvGeometry,
     policy: &'static dyn CachePolicy,
-    sequences: &'a mut [Sequence],
-    groups: heapless::Vec<Group<'a>, MAX_GROUPS>,
+    pub(super) sequences: &'a mut [Sequence],
+    pub(super) groups: heapless::Vec<Group<'a>, MAX_GROUPS>,
+    /// The open sequences, the least recently used first.
+    pub(super) recency: List,
+    pub(super) prefix: PrefixStats,
 }
 
 impl<'a> KvCache<'a> {
@@ -96,13 +114,16 @@ impl<'a> KvCache<'a> {
             let blocks = geometry.blocks_per_sequence().checked_mul(geometry.sequences);
             geometry.blocks = blocks.ok_or(MemoryError::TooLarge)?;
         }
+        // A prefix without its beginning is of no use.
+        geometry.prefix_cache &= !geometry.any_forgets();
         let sequences = arena.slice("sequences", geometry.sequences)?;
         sequences.fill(Sequence::zeroed());
         let mut groups = heapless::Vec::new();
         for group in 0..geometry.groups.count() {
             groups.push(Group::carve(arena, &geometry, group)?).map_err(|_| MemoryError::TooLarge)?;
         }
-        Ok(Self { geometry, policy: super::policy(geometry.kind), sequences, groups })
+        let policy = super::policy(geometry.kind);
+        Ok(Self { geometry, policy, sequences, groups, recency: List::EMPTY, prefix: PrefixStats::default() })
     }
 
     /// The sizes of the cache.
@@ -169,16 +190,18 @@ impl<'a> KvCache<'a> {
         let sequence = self.sequences.get_mut(slot).ok_or(CacheError::Internal)?;
         let generation = (sequence.generation + 1) & 0xffff;
         *sequence = Sequence { open: 1, generation, ..Sequence::zeroed() };
+        self.recency.push_back(self.sequences, slot as u32);
         Ok(SeqId::new(slot, generation))
     }
 
-    /// Closes a sequence and frees its blocks, unfinished work included.
+    /// Closes a sequence and frees its blocks, unfinished work included. Known prefixes stay reclaimable.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`].
     pub fn close(&mut self, seq: SeqId) -> Result<(), CacheError> {
         self.clear(seq)?;
         self.sequence_mut(seq)?.open = 0;
+        self.recency.remove(self.sequences, seq.slot() as u32);
         Ok(())
     }
 
@@ -223,8 +246,9 @@ impl<'a> KvCache<'a> {
         self.check_kept(seq, keep)?;
         self.free_slot()?;
         if !self.policy.shares() {
-            self.check_room(|group| group.held(seq.slot(), keep))?;
+            self.check_room(|group| group.count_held(seq.slot(), keep))?;
         }
+        self.touch(seq);
         let fork = self.open()?;
         for group in &mut self.groups {
             if self.policy.shares() {
@@ -266,11 +290,6 @@ impl<'a> KvCache<'a> {
         self.check_room(|group| group.needed_in_steps(seq.slot(), len, needed, step))
     }
 
-    /// Whether blocks that nobody sees are given back, in any layer group.
-    pub fn forgets(&self) -> bool {
-        (0..self.groups.len()).any(|group| self.geometry.forgets(group))
-    }
-
     /// Takes the blocks for tokens that follow the committed ones, a copy of a shared block included, and
     /// notes the tokens. Nothing that comes after can run out of blocks.
     ///
@@ -284,16 +303,23 @@ impl<'a> KvCache<'a> {
             // A copy that begins here would belong to no reservation.
             return Ok(());
         }
+        self.touch(seq);
         for group in &mut self.groups {
             group.extend(slot, len, len + reserved, self.policy)?;
         }
         for (position, token) in (len..).zip(tokens) {
-            for group in &mut self.groups {
-                let (block, place) = group.table(slot).locate(position).ok_or(CacheError::Internal)?;
-                group.allocator.queue_token(block, place, token)?;
-            }
+            self.queue_token(seq, position, token)?;
         }
         self.sequence_mut(seq)?.reserved = reserved as u32;
+        Ok(())
+    }
+
+    /// Notes the id of the token at a reserved position.
+    pub(super) fn queue_token(&mut self, seq: SeqId, position: usize, token: u32) -> Result<(), CacheError> {
+        for group in &mut self.groups {
+            let (block, place) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
+            group.allocator.queue_token(block, place, token)?;
+        }
         Ok(())
     }
 
@@ -366,20 +392,6 @@ impl<'a> KvCache<'a> {
         written.map_err(|Unstorable| CacheError::NonFinite)
     }
 
-    /// [`KvCache::put_row`] with numbers that come one by one.
-    pub(super) fn put_values(
-        &mut self,
-        seq: SeqId,
-        layer: usize,
-        position: usize,
-        k: impl Iterator<Item = f32>,
-        v: impl Iterator<Item = f32>,
-    ) -> Result<(), CacheError> {
-        let (pool, place) = self.place(seq, layer, position)?;
-        let written = pool.write_values(place, k, v).ok_or(CacheError::Internal)?;
-        written.map_err(|Unstorable| CacheError::NonFinite)
-    }
-
     /// Where a row belongs.
     fn place(&mut self, seq: SeqId, layer: usize, position: usize) -> Result<(&mut Pool<'a>, Place), CacheError> {
         let committed = self.seq_len(seq)?;
@@ -391,12 +403,25 @@ impl<'a> KvCache<'a> {
         Ok((&mut group.pool, Place { block, layer, slot, clear }))
     }
 
-    /// Makes the next `rows` reserved rows part of the sequence. Blocks that no layer of their group sees from then on
-    /// are given back.
+    /// Makes the next `rows` reserved rows part of the sequence. They may be anything, so they never become a
+    /// known prefix of other sequences, nor does what comes after them.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Position`] where fewer are reserved.
     pub fn commit(&mut self, seq: SeqId, rows: usize) -> Result<(), CacheError> {
+        self.commit_rows(seq, rows, false)
+    }
+
+    /// [`KvCache::commit`] for rows that the model computed for the tokens reserved: full blocks of them become
+    /// known prefixes where the geometry says so.
+    ///
+    /// # Errors
+    /// As [`KvCache::commit`].
+    pub fn commit_computed(&mut self, seq: SeqId, rows: usize) -> Result<(), CacheError> {
+        self.commit_rows(seq, rows, true)
+    }
+
+    fn commit_rows(&mut self, seq: SeqId, rows: usize, computed: bool) -> Result<(), CacheError> {
         let sequence = self.sequence(seq)?;
         let (len, reserved) = (sequence.len as usize, sequence.reserved as usize);
         if rows > reserved {
@@ -410,6 +435,11 @@ impl<'a> KvCache<'a> {
                 let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
                 let token = group.allocator.meta(block).and_then(|meta| meta.tokens().get(slot).copied());
                 group.allocator.append_token_slot(block, token.ok_or(CacheError::Internal)?)?;
+                if !computed {
+                    group.allocator.set_foreign(block)?;
+                } else if slot + 1 == BLOCK_TOKENS {
+                    group.publish(seq.slot(), position / BLOCK_TOKENS, SALT)?;
+                }
             }
             group.forget(seq.slot(), len + rows)?;
         }
@@ -481,7 +511,7 @@ impl<'a> KvCache<'a> {
     }
 
     /// K, then V, of one position of a layer: `[2, kv_heads * head_dim]`.
-    pub(super) fn read_row(
+    fn read_row(
         &self,
         seq: SeqId,
         layer: usize,
@@ -491,6 +521,32 @@ impl<'a> KvCache<'a> {
         let group = self.groups.get(group).ok_or(CacheError::Internal)?;
         let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
         Ok(group.pool.read_row(block, index, slot))
+    }
+
+    /// Where a layer of a sequence's tokens `16 index ..` is: the pool, the block, and the layer's number there.
+    pub(super) fn stored(
+        &self,
+        seq: SeqId,
+        layer: usize,
+        index: usize,
+    ) -> Result<(&Pool<'a>, BlockId, usize), CacheError> {
+        let (group, layer) = self.geometry.groups.place(layer);
+        let group = self.groups.get(group).ok_or(CacheError::Internal)?;
+        let block = *group.table(seq.slot()).blocks().get(index).ok_or(CacheError::Internal)?;
+        Ok((&group.pool, block, layer))
+    }
+
+    /// [`KvCache::stored`], to be written to: the sequence has the block for itself.
+    pub(super) fn stored_mut(
+        &mut self,
+        seq: SeqId,
+        layer: usize,
+        index: usize,
+    ) -> Result<(&mut Pool<'a>, BlockId, usize), CacheError> {
+        let (group, layer) = self.geometry.groups.place(layer);
+        let group = self.groups.get_mut(group).ok_or(CacheError::Internal)?;
+        let block = *group.table(seq.slot()).blocks().get(index).ok_or(CacheError::Internal)?;
+        Ok((&mut group.pool, block, layer))
     }
 
     /// Writes rows of one layer into reserved positions; layer 0 reserves, the last layer commits.
@@ -552,10 +608,16 @@ impl<'a> KvCache<'a> {
         slot.ok_or(CacheError::NoFreeSequence { sequences: self.sequences.len() })
     }
 
-    /// Whether every group has as many free blocks as `needed` says.
+    /// Notes that a sequence is used.
+    pub(super) fn touch(&mut self, seq: SeqId) {
+        self.recency.remove(self.sequences, seq.slot() as u32);
+        self.recency.push_back(self.sequences, seq.slot() as u32);
+    }
+
+    /// Whether every group has as many available blocks as `needed` says.
     fn check_room(&self, needed: impl Fn(&Group<'_>) -> usize) -> Result<(), CacheError> {
         for group in &self.groups {
-            let (needed, free) = (needed(group), group.allocator.free_blocks());
+            let (needed, free) = (needed(group), group.allocator.available_blocks());
             if needed > free {
                 return Err(CacheError::OutOfBlocks { needed, free });
             }
@@ -601,6 +663,12 @@ impl<'a> KvCache<'a> {
         let sequence = self.sequences.get(seq.slot());
         let sequence = sequence.filter(|sequence| sequence.open == 1 && sequence.generation == seq.generation());
         sequence.ok_or(CacheError::UnknownSequence { sequence: seq.to_bits() })
+    }
+
+    /// A sequence that starts with known blocks has their tokens.
+    pub(super) fn set_len(&mut self, seq: SeqId, len: usize) -> Result<(), CacheError> {
+        self.sequence_mut(seq)?.len = len as u32;
+        Ok(())
     }
 
     fn sequence_mut(&mut self, seq: SeqId) -> Result<&mut Sequence, CacheError> {

@@ -6,16 +6,22 @@
 
 mod basic;
 mod block;
+mod check;
 mod error;
 mod geometry;
 mod group;
 mod kind;
 mod kv_cache;
+mod list;
 mod off;
 mod paged;
 mod policy;
 mod pool;
+mod prefix;
+mod reuse;
+mod room;
 mod snapshot;
+mod stats;
 
 pub use basic::BasicKvCache;
 pub use block::{AllocError, BLOCK_TOKENS, BlockAllocator, BlockId, BlockMeta};
@@ -27,7 +33,9 @@ pub use kv_cache::{IMPORTED_TOKEN, KvCache, LayerSource, SeqId};
 pub use off::NoKvCache;
 pub use paged::PagedKvCache;
 pub use policy::CachePolicy;
-pub use snapshot::{KvSnapshot, SnapshotError};
+pub use snapshot::{Sink, SnapshotError, SnapshotHeader, SnapshotOptions, Source};
+pub(crate) use snapshot::{from_slice, into_slice};
+pub use stats::{CacheStats, PoolStats, PrefixStats, SequenceBlocks, SequenceStats};
 
 pub use crate::kernels::{Visibility, Window};
 

@@ -3,10 +3,10 @@
 //! A block holds 16 tokens of all layers of the group. Inside it, per layer and KV head: K as
 //! `[head_dim][16]` (one multiply and one add of a register give 16 scores) and V as `[16][head_dim]`.
 
-use bytemuck::Pod;
-use half::f16;
+use bytemuck::{Pod, must_cast_slice, must_cast_slice_mut};
 
 use super::block::{BLOCK_TOKENS, BlockId};
+use super::error::CacheError;
 use super::geometry::KvGeometry;
 use super::kind::KvType;
 use crate::kernels::{Elements, ElementsMut, KvTile, KvTileMut, Level};
@@ -62,6 +62,11 @@ impl<'a> Pool<'a> {
         })
     }
 
+    /// Bytes of a block.
+    pub(super) fn block_bytes(&self) -> usize {
+        self.layers.saturating_mul(self.kv_heads).saturating_mul(self.tile_words.saturating_mul(2 * 4))
+    }
+
     /// The K and V tile of one head of a layer (numbered within the group).
     #[inline]
     pub(super) fn tile(&self, block: BlockId, layer: usize, head: usize) -> Option<KvTile<'_>> {
@@ -101,29 +106,6 @@ impl<'a> Pool<'a> {
         Some(if finite { Ok(()) } else { Err(Unstorable) })
     }
 
-    /// [`Pool::write_row`] with numbers that come one by one.
-    pub(super) fn write_values(
-        &mut self,
-        place: Place,
-        mut k: impl Iterator<Item = f32>,
-        mut v: impl Iterator<Item = f32>,
-    ) -> Option<Result<(), Unstorable>> {
-        let Place { block, layer, slot, clear } = place;
-        let (element, head_dim) = (self.element, self.head_dim);
-        for head in 0..self.kv_heads {
-            let (k_tile, v_tile) = self.tile_words(block, layer, head, clear)?;
-            let (k, v) = (k.by_ref().take(head_dim), v.by_ref().take(head_dim));
-            let stored = match element {
-                KvType::F32 => put_row(cast_mut(k_tile)?, cast_mut(v_tile)?, head_dim, slot, k, v, store_f32),
-                KvType::F16 => put_row(cast_mut(k_tile)?, cast_mut(v_tile)?, head_dim, slot, k, v, store_f16),
-            };
-            if !stored? {
-                return Some(Err(Unstorable));
-            }
-        }
-        Some(Ok(()))
-    }
-
     /// The K row of one token, then its V row: `[2, kv_heads * head_dim]`. An item is `None` where there is no
     /// such block, layer or slot.
     pub(super) fn read_row(
@@ -143,10 +125,62 @@ impl<'a> Pool<'a> {
         k.chain(v)
     }
 
+    /// Hands over the keys and values of the first `tokens` tokens of a layer of a block: per head K
+    /// `[head_dim][tokens]`, then V `[tokens][head_dim]`, little-endian.
+    pub(super) fn export<E: From<CacheError>>(
+        &self,
+        block: BlockId,
+        layer: usize,
+        tokens: usize,
+        mut put: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (element, width) = (self.element, self.element.bytes());
+        let (start, len) = self.layer_words(block, layer).ok_or(CacheError::Internal)?;
+        let words = self.words.get(start..).and_then(|words| words.get(..len)).ok_or(CacheError::Internal)?;
+        if tokens >= BLOCK_TOKENS {
+            return put_elements(element, must_cast_slice(words), &mut put);
+        }
+        for tile in words.chunks_exact(self.tile_words.saturating_mul(2).max(1)) {
+            let (k, v) = must_cast_slice(tile).split_at_checked(self.tile_words * 4).ok_or(CacheError::Internal)?;
+            for column in k.chunks_exact(BLOCK_TOKENS * width) {
+                put_elements(element, column.get(..tokens * width).unwrap_or_default(), &mut put)?;
+            }
+            put_elements(element, v.get(..tokens * self.head_dim * width).unwrap_or_default(), &mut put)?;
+        }
+        Ok(())
+    }
+
+    /// Fills a layer of a block with what [`Pool::export`] hands over, and the rest of it with zeros: whether all
+    /// elements are finite.
+    pub(super) fn import<E: From<CacheError>>(
+        &mut self,
+        block: BlockId,
+        layer: usize,
+        tokens: usize,
+        mut get: impl FnMut(&mut [u8]) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let (element, width) = (self.element, self.element.bytes());
+        let (start, len) = self.layer_words(block, layer).ok_or(CacheError::Internal)?;
+        let words = self.words.get_mut(start..).and_then(|words| words.get_mut(..len)).ok_or(CacheError::Internal)?;
+        if tokens >= BLOCK_TOKENS {
+            get_elements(element, must_cast_slice_mut(words), &mut get)?;
+            return Ok(all_finite(element, words));
+        }
+        words.fill(0);
+        for tile in words.chunks_exact_mut(self.tile_words.saturating_mul(2).max(1)) {
+            let bytes = must_cast_slice_mut(tile);
+            let (k, v) = bytes.split_at_mut_checked(self.tile_words * 4).ok_or(CacheError::Internal)?;
+            for column in k.chunks_exact_mut(BLOCK_TOKENS * width) {
+                get_elements(element, column.get_mut(..tokens * width).unwrap_or_default(), &mut get)?;
+            }
+            get_elements(element, v.get_mut(..tokens * self.head_dim * width).unwrap_or_default(), &mut get)?;
+        }
+        Ok(all_finite(element, words))
+    }
+
     /// Copies all heads of one layer from one block to another.
     pub(super) fn copy_layer(&mut self, from: BlockId, to: BlockId, layer: usize) -> Option<()> {
-        let len = self.tile_words.checked_mul(2 * self.kv_heads)?;
-        let (from, to) = (self.start(from, layer, 0)?, self.start(to, layer, 0)?);
+        let ((from, len), (to, _)) = (self.layer_words(from, layer)?, self.layer_words(to, layer)?);
         let (low, high) = (from.min(to), from.max(to));
         let (head, tail) = self.words.split_at_mut_checked(high)?;
         let (low, high) = (head.get_mut(low..)?.get_mut(..len)?, tail.get_mut(..len)?);
@@ -155,6 +189,11 @@ impl<'a> Pool<'a> {
             *to = from;
         }
         Some(())
+    }
+
+    /// The first word of a layer of a block, and how many words the tiles of all its heads have.
+    fn layer_words(&self, block: BlockId, layer: usize) -> Option<(usize, usize)> {
+        Some((self.start(block, layer, 0)?, self.tile_words.checked_mul(2 * self.kv_heads)?))
     }
 
     /// The words of the K and of the V tile of a head, zeroed if wanted.
@@ -194,43 +233,45 @@ fn cast_mut<T: Pod>(words: &mut [u32]) -> Option<&mut [T]> {
 /// Whether `x` is finite once it is rounded to the element type.
 pub(super) fn is_storable(element: KvType, x: f32) -> bool {
     match element {
-        KvType::F32 => store_f32(x).1,
-        KvType::F16 => store_f16(x).1,
+        KvType::F32 => is_finite(x),
+        KvType::F16 => f32_to_f16(x).is_finite(),
     }
 }
 
-fn store_f32(x: f32) -> (f32, bool) {
-    (x, is_finite(x))
+/// Whether no element has an exponent of all ones: added to by one at its lowest bit, that would carry.
+fn all_finite(element: KvType, words: &[u32]) -> bool {
+    let (exponent, lowest): (u32, u32) = match element {
+        KvType::F32 => (0x7f80_0000, 0x0080_0000),
+        KvType::F16 => (0x7c00_7c00, 0x0400_0400),
+    };
+    let carries = words.iter().fold(0, |carries, word| carries | (word & exponent).wrapping_add(lowest));
+    carries & exponent.wrapping_add(lowest) == 0
 }
 
-fn store_f16(x: f32) -> (f16, bool) {
-    let rounded = f32_to_f16(x);
-    (rounded, rounded.is_finite())
+/// Hands over elements as they are in memory, in the order of little-endian machines.
+fn put_elements<E>(element: KvType, bytes: &[u8], put: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    if cfg!(target_endian = "little") {
+        return put(bytes);
+    }
+    for bytes in bytes.chunks_exact(element.bytes()) {
+        let mut reversed = [0; 4];
+        reversed.iter_mut().zip(bytes.iter().rev()).for_each(|(to, &from)| *to = from);
+        put(reversed.get(..bytes.len()).unwrap_or_default())?;
+    }
+    Ok(())
 }
 
-/// Stores one token's K as a column and its V as a row; false where a value can not be stored.
-fn put_row<T>(
-    k_tile: &mut [T],
-    v_tile: &mut [T],
-    head_dim: usize,
-    slot: usize,
-    k: impl Iterator<Item = f32>,
-    v: impl Iterator<Item = f32>,
-    store: impl Fn(f32) -> (T, bool),
-) -> Option<bool> {
-    let mut finite = true;
-    for (column, x) in k_tile.chunks_exact_mut(BLOCK_TOKENS).zip(k) {
-        let (value, ok) = store(x);
-        *column.get_mut(slot)? = value;
-        finite &= ok;
+/// The reverse of [`put_elements`].
+fn get_elements<E>(
+    element: KvType,
+    bytes: &mut [u8],
+    get: &mut impl FnMut(&mut [u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    get(bytes)?;
+    if cfg!(target_endian = "big") {
+        bytes.chunks_exact_mut(element.bytes()).for_each(<[u8]>::reverse);
     }
-    let start = slot.checked_mul(head_dim)?;
-    for (place, x) in v_tile.get_mut(start..)?.iter_mut().zip(v) {
-        let (value, ok) = store(x);
-        *place = value;
-        finite &= ok;
-    }
-    Some(finite)
+    Ok(())
 }
 
 fn element(elements: Elements<'_>, index: usize) -> Option<f32> {

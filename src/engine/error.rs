@@ -88,3 +88,23 @@ impl fmt::Display for EngineError {
 }
 
 impl core::error::Error for EngineError {}
+
+/// Why a snapshot was not written to or read from a host's callback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamError<E> {
+    /// The callback failed, with this.
+    Host(E),
+    /// The engine refused.
+    Engine(EngineError),
+}
+
+impl<E: fmt::Display> fmt::Display for StreamError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(error) => error.fmt(f),
+            Self::Engine(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: core::error::Error> core::error::Error for StreamError<E> {}

@@ -6,13 +6,15 @@
 
 mod error;
 mod plan;
+mod sharing;
+mod snapshot;
 mod step;
 
-pub use error::EngineError;
+pub use error::{EngineError, StreamError};
 pub use plan::{Limits, Plan, PlanError};
 pub use step::{Logits, Step};
 
-use crate::cache::{CacheError, KvCache, KvSnapshot, SeqId};
+use crate::cache::{CacheError, KvCache, SeqId};
 use crate::kernels::fpenv;
 use crate::mem::{Arena, MemoryError};
 use crate::model::{Batch, Capacity, Cursor, Forward, Model, Row};
@@ -182,34 +184,6 @@ impl<'m, 'a> Engine<'m, 'a> {
         Ok(self.parts.cache.can_extend(seq, tokens)?)
     }
 
-    /// Bytes of a snapshot of a sequence.
-    ///
-    /// # Errors
-    /// [`EngineError::Cache`].
-    pub fn snapshot_len(&self, seq: SeqId) -> Result<usize, EngineError> {
-        Ok(self.parts.cache.snapshot_len(seq)?)
-    }
-
-    /// Writes a sequence into `out`: the number of bytes written.
-    ///
-    /// # Errors
-    /// [`EngineError::Cache`], [`EngineError::Snapshot`] where `out` is too small.
-    pub fn snapshot(&self, seq: SeqId, out: &mut [u8]) -> Result<usize, EngineError> {
-        let fingerprint = self.model.fingerprint();
-        Ok(fpenv::with_default(|| self.parts.cache.snapshot(seq, fingerprint, out))?)
-    }
-
-    /// Opens a sequence with the contents of a snapshot. All of it is verified before anything changes.
-    ///
-    /// # Errors
-    /// [`EngineError::Snapshot`] for bytes that are damaged or of another model, arithmetic or shape,
-    /// [`EngineError::Cache`] where there is no room.
-    pub fn restore(&mut self, snapshot: &[u8]) -> Result<SeqId, EngineError> {
-        let snapshot = KvSnapshot::parse(snapshot)?;
-        let (fingerprint, vocab) = (self.model.fingerprint(), self.model.config().vocab);
-        Ok(fpenv::with_default(|| self.parts.cache.restore(&snapshot, fingerprint, vocab))?)
-    }
-
     /// Appends tokens to a sequence, in chunks of at most `Limits::rows`, and returns the logits of the
     /// last one: `[vocab]`, valid until the next call that changes the engine.
     ///
@@ -255,7 +229,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     ) -> Result<(), EngineError> {
         self.check_idle()?;
         let (length, rows) = (self.seq_len(seq)?, self.parts.rows.len().max(1));
-        if !self.parts.cache.forgets() || tokens.len() <= rows {
+        if !self.parts.cache.geometry().any_forgets() || tokens.len() <= rows {
             return self.run_queued(seq, length, tokens, logits, on_row);
         }
         // What the window passes over makes room for what follows.

@@ -30,6 +30,9 @@ pub struct Limits {
     /// Blocks of 16 tokens in the pool; 0 stands for as many as all sequences at full length need. The
     /// kind `basic` reserves that many in any case.
     pub kv_blocks: usize,
+    /// Whether blocks can be found by their tokens and reused by other sequences, see `Engine::reuse`; only for the
+    /// kind `paged` without windows. Costs 16 bytes per block or less.
+    pub prefix_cache: bool,
     /// Threads that work at the same time.
     pub workers: usize,
     /// The instruction set that the kernels use.
@@ -42,11 +45,12 @@ impl Default for Limits {
             sequences: 1,
             context: 0,
             window: Window::ALL,
-            rows: 128,
+            rows: 256,
             logit_rows: 1,
             kv_kind: KvKind::default(),
             kv_type: KvType::default(),
             kv_blocks: 0,
+            prefix_cache: false,
             workers: 1,
             level: Level::detect(),
         }
@@ -139,13 +143,15 @@ impl Plan {
 impl fmt::Display for Plan {
     /// A table of the sections.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Limits { sequences, context, window, rows, logit_rows, kv_kind, kv_type, kv_blocks, workers, level } =
-            self.limits;
+        let Limits {
+            sequences, context, window, rows, logit_rows, kv_kind, kv_type, kv_blocks, workers, level, ..
+        } = self.limits;
         writeln!(f, "sequences {sequences}, context {context}, rows {rows}, logit rows {logit_rows}")?;
         if !window.is_all() {
             writeln!(f, "window: the first {} and the last {} tokens", window.sinks, window.last)?;
         }
-        writeln!(f, "kv {kv_kind} {kv_type}, {kv_blocks} blocks of {BLOCK_TOKENS} tokens")?;
+        let prefixes = if self.limits.prefix_cache { ", known prefixes are reused" } else { "" };
+        writeln!(f, "kv {kv_kind} {kv_type}, {kv_blocks} blocks of {BLOCK_TOKENS} tokens{prefixes}")?;
         writeln!(f, "workers {workers}, level {}, {} units per token", level.name(), self.units_per_token)?;
         writeln!(f, "{:>14} {:>14}  section", "offset", "bytes")?;
         for section in self.sections() {
@@ -173,6 +179,7 @@ impl Limits {
         if limits.kv_blocks == 0 || limits.kv_kind == KvKind::Basic {
             limits.kv_blocks = full;
         }
+        limits.prefix_cache &= limits.kv_kind == KvKind::Paged && !limits.geometry(model).any_forgets();
         let checks = [
             ("sequences", limits.sequences, SeqId::MAX),
             ("context", limits.context, i32::MAX as usize),
@@ -204,6 +211,7 @@ impl Limits {
             blocks: self.kv_blocks,
             visibility: config.windows.map(|own| Visibility::new(self.window, own)),
             rows: self.rows,
+            prefix_cache: self.prefix_cache,
         }
     }
 }

@@ -119,7 +119,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     }
 
     /// Computes at most `units` units of work on what is queued. A unit is a small part of a
-    /// layer's work: 32 outputs or more of up to 128 rows, or one row elsewhere; `Plan::units_per_token` says
+    /// layer's work: 32 outputs or more of up to 256 rows, or four rows elsewhere; `Plan::units_per_token` says
     /// how many make a token. The results do not
     /// depend on how the work is cut into steps.
     ///
@@ -270,7 +270,7 @@ impl<'m, 'a> Engine<'m, 'a> {
             let (seq, end) = (SeqId::from_bits(queue.sequence), queue.next + queue.taken);
             // Rows that were computed again, without a cache, are part of it already.
             let new = (end as usize).saturating_sub(self.parts.cache.seq_len(seq)?);
-            self.parts.cache.commit(seq, new)?;
+            self.parts.cache.commit_computed(seq, new)?;
             (queue.next, queue.taken) = (end, 0);
         }
         self.phase = Phase::Idle;

@@ -19,7 +19,7 @@ mod x86_64;
 
 pub use generic::{
     CHUNK, Combine, Elements, ElementsMut, Inputs, KvSource, KvTile, KvTileMut, OUTPUTS, Positions, Queries,
-    TILE_TOKENS, Visibility, Window, attend_rows, attend_scratch,
+    TILE_TOKENS, Visibility, Window, attend_rows,
 };
 pub use level::{Level, UnknownLevel};
 
@@ -97,8 +97,7 @@ impl Level {
     /// Attention of the query heads of one KV head in some rows: row `i` of them is row `queries.row + i` of
     /// `out`, `[group, head_dim]`.
     ///
-    /// `scratch` has [`attend_scratch`] elements if there are at most [`attend_rows`] rows. `None` on a mismatch
-    /// of sizes or a missing tile. The order of all operations is given in `docs/arithmetic.md`.
+    /// `scratch` has [`Level::attend_scratch`] elements. `None` on a mismatch of sizes or a missing tile. The order of all operations is given in `docs/arithmetic.md`.
     pub fn attend(
         self,
         queries: &Queries<'_>,
@@ -113,6 +112,14 @@ impl Level {
     /// its slot, 0 to 15: whether they are finite then. `None` on a mismatch of sizes.
     pub fn store(self, tile: KvTileMut<'_>, slot: usize, k: &[f32], v: &[f32]) -> Option<bool> {
         dispatch!(self, store(tile, slot, k, v))
+    }
+
+    /// f32 elements of scratch that [`Level::attend`] needs for heads in groups of `group` over at most `context`
+    /// positions, to be as fast as it can with units of at most `rows` and [`attend_rows`] rows; it also works with
+    /// less, down to what one query needs.
+    #[allow(unused_unsafe)] // The other kernels need the instructions that they are dispatched to.
+    pub fn attend_scratch(self, rows: usize, group: usize, head_dim: usize, context: usize) -> Option<usize> {
+        dispatch!(self, attend_scratch(rows, group, head_dim, context))
     }
 
     /// `out = (x * r) * weight` with `r = 1 / sqrt(sum of squares / n + epsilon)`.

@@ -13,6 +13,15 @@ macro_rules! shims {
             generic::attend::<$lanes>(queries, source, out, scratch)
         }
 
+        pub(in crate::kernels) fn attend_scratch(
+            rows: usize,
+            group: usize,
+            head_dim: usize,
+            context: usize,
+        ) -> Option<usize> {
+            generic::attend_scratch::<$lanes>(rows, group, head_dim, context)
+        }
+
         $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn store(tile: KvTileMut<'_>, slot: usize, k: &[f32], v: &[f32]) -> Option<bool> {
             generic::store(tile, slot, k, v)

@@ -14,7 +14,7 @@ use super::stage::{Cursor, Grid, Stage};
 use super::weights::{LayerTensor, ModelTensor, Weights, layer_dtypes, matrix_dtypes, output_dtype};
 use crate::cache::{CacheError, KvCache, SeqId};
 use crate::error::Fault;
-use crate::kernels::{Combine, Level, Queries, attend_rows, attend_scratch};
+use crate::kernels::{Combine, Level, Queries, attend_rows};
 use crate::mem::{Arena, Matrix, MemoryError};
 use crate::num::is_finite;
 use crate::ops::{InputForms, InputRows, inverse_frequencies, linear, linear_scratch, rotate, rotation};
@@ -177,7 +177,9 @@ impl<'m, 'a> Forward<'m, 'a> {
             Stage::Store => Grid { tile_rows: 1, ..Grid::by_row(rows, 1) },
             Stage::Attend => {
                 let tile_cols = q_width.checked_div(kv_heads).unwrap_or(0).max(1);
-                Grid { rows, cols: q_width, tile_rows: attend_rows(self.config.group()), tile_cols }
+                let context = batch.rows.iter().map(|row| row.position as usize + 1).max().unwrap_or(1);
+                let tile_rows = attend_rows(self.config.group(), self.config.head_dim, context);
+                Grid { rows, cols: q_width, tile_rows, tile_cols }
             }
             Stage::AttentionOutput => Grid::linear(rows, hidden, q_width),
             Stage::GateUp => Grid::linear(rows, ffn, 2 * hidden),
@@ -305,7 +307,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         Ok(())
     }
 
-    /// A unit is the query heads of a few rows that share a KV head; rows of one sequence that follow each
+    /// A unit is the query heads of some rows that share a KV head; rows of one sequence that follow each
     /// other are done together.
     fn attend(&mut self, work: Work<'_>, cache: &KvCache<'_>) -> Result<(), Fault> {
         let (config, scale) = (&self.config, self.score_scale);
@@ -374,6 +376,9 @@ impl<'m, 'a> Forward<'m, 'a> {
     }
 }
 
+/// Fills a row, given its index, with a worker's scratch.
+type RowBody<'b, T> = dyn Fn(usize, &mut [T], &mut [f32]) -> Result<(), Fault> + Sync + 'b;
+
 /// The units of a stage that are to be done now.
 struct Work<'w> {
     cursor: Cursor,
@@ -390,12 +395,7 @@ impl Work<'_> {
     }
 
     /// Fills the rows of `out` that are due: `body(index, row, scratch)`.
-    fn each_row<T: Send>(
-        &self,
-        out: &mut [T],
-        scratch: &mut Scratch<'_>,
-        body: &(dyn Fn(usize, &mut [T], &mut [f32]) -> Result<(), Fault> + Sync),
-    ) -> Result<(), Fault> {
+    fn each_row<T: Send>(&self, out: &mut [T], scratch: &mut Scratch<'_>, body: &RowBody<'_, T>) -> Result<(), Fault> {
         self.each_tile(out, scratch, &|tile, scratch| {
             tile.rows().try_for_each(|row| body(row, tile.row_mut(row).ok_or(Fault::Internal)?, scratch))
         })
@@ -444,7 +444,8 @@ impl<'a> Buffers<'a> {
         ];
         let words = words.into_iter().try_fold(0, |max, words| words.map(|words| words.max(max)));
         let input_words = words.ok_or(MemoryError::TooLarge)?;
-        let attention = attend_scratch(config.group(), config.head_dim, positions).ok_or(MemoryError::TooLarge)?;
+        let attention = capacity.level.attend_scratch(rows, config.group(), config.head_dim, positions);
+        let attention = attention.ok_or(MemoryError::TooLarge)?;
         let linear = matrix_dtypes(model.gguf()).try_fold(0, |max, dtype| {
             linear_scratch(capacity.level, dtype, rows.min(Grid::MAX_TILE_ROWS)).map(|len| len.max(max))
         });

@@ -97,7 +97,7 @@ impl Grid {
     /// Multiplications that a unit of a linear layer has at least, about, where it can have them.
     const UNIT: usize = 1 << 16;
     /// Rows of a batch in a unit: enough to make unpacking the weights cheap, few enough for a bounded unit.
-    pub(crate) const MAX_TILE_ROWS: usize = 128;
+    pub(crate) const MAX_TILE_ROWS: usize = 256;
 
     /// Whole rows, a few in a unit: one alone is done faster than workers take turns.
     pub(crate) fn by_row(rows: usize, cols: usize) -> Self {

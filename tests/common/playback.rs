@@ -97,6 +97,13 @@ impl Player<'_, '_> {
         self.run();
     }
 
+    /// Starts an empty sequence with what is known of a prompt.
+    pub fn reuse(&mut self, seq: SeqId, prompt: &[u32]) -> usize {
+        let reused = self.engine.reuse(seq, prompt).unwrap();
+        self.tokens(seq).extend(&prompt[..reused]);
+        reused
+    }
+
     pub fn try_fork(&mut self, seq: SeqId, keep: usize) -> Result<SeqId, EngineError> {
         let fork = self.engine.fork(seq, keep)?;
         let tokens = self.tokens(seq)[..keep].to_vec();

@@ -9,7 +9,9 @@ use crate::kernels::generic::{self, Family, Inputs, Of32, Of256, Quad};
 use crate::tensor::{Dtype, TensorView};
 
 // Nothing else has a use for it.
-pub(in crate::kernels) use super::neon::{attend, combine, quantize_row, rms_norm, rms_norm_in_place, store};
+pub(in crate::kernels) use super::neon::{
+    attend, attend_scratch, combine, quantize_row, rms_norm, rms_norm_in_place, store,
+};
 
 generic::level_products!(Neon, Dots, "neon,dotprod");
 

@@ -21,6 +21,7 @@ impl Neon {
 
 impl Lanes for Neon {
     const QUERIES: usize = 4;
+    const TOGETHER: usize = 16;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {

@@ -12,7 +12,7 @@ use crate::quant::ActivationRow;
 use crate::tensor::{Dtype, TensorView};
 
 /// An element type of weights.
-trait Weight {
+pub(super) trait Weight {
     const BYTES: usize;
 
     /// # Safety
@@ -20,9 +20,9 @@ trait Weight {
     unsafe fn load<V: Lanes>(from: *const u8) -> V;
 }
 
-struct F32;
-struct F16;
-struct Bf16;
+pub(super) struct F32;
+pub(super) struct F16;
+pub(super) struct Bf16;
 
 impl Weight for F32 {
     const BYTES: usize = 4;

@@ -18,6 +18,10 @@ pub(in crate::kernels) trait Lanes: Copy {
     /// Queries of attention that fit the registers beside one column of a tile; at most 8.
     const QUERIES: usize;
 
+    /// Queries of attention that are taken together where there are that many: conversions of K and V are
+    /// shared by them, scratch grows with them.
+    const TOGETHER: usize;
+
     fn splat(x: f32) -> Self;
 
     /// # Safety
@@ -52,21 +56,58 @@ pub(in crate::kernels) trait Lanes: Copy {
     /// `if self > other { self } else { other }`
     fn max(self, other: Self) -> Self;
 
+    /// The largest lane; none is NaN.
+    #[inline(always)]
+    fn largest(self) -> f32 {
+        let mut lanes = [0.0_f32; LANES];
+        // SAFETY: 16 elements.
+        unsafe { self.store(lanes.as_mut_ptr()) };
+        lanes.into_iter().fold(f32::NEG_INFINITY, |max, lane| if lane > max { lane } else { max })
+    }
+
     /// The first `count` lanes, and `others` in the rest.
     fn first(self, count: usize, others: Self) -> Self;
 
     /// [`crate::num::exp`] of each lane.
     fn exp(self) -> Self;
 
+    /// [`Lanes::exp`] of several.
+    #[inline(always)]
+    #[allow(clippy::indexing_slicing, clippy::needless_range_loop)] // Fixed lengths; see `attend::pack`.
+    fn exps<const M: usize>(mut x: [Self; M]) -> [Self; M] {
+        for m in 0..M {
+            x[m] = x[m].exp();
+        }
+        x
+    }
+
     /// [`crate::num::tree16`].
     fn tree(self) -> f32;
 
+    /// Stores [`Lanes::tree`] of each.
+    ///
+    /// # Safety
+    /// `N` elements can be written at `to`, which needs no alignment.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn store_trees<const N: usize>(dots: [Self; N], to: *mut f32) {
+        for (i, dot) in dots.into_iter().enumerate() {
+            // SAFETY: i < N.
+            unsafe { to.add(i).write_unaligned(dot.tree()) };
+        }
+    }
+
     /// Asks for the cache line of an address; any address is fine.
     fn prefetch<T>(address: *const T);
+
+    /// [`Lanes::prefetch`] of what is not needed soon, to the second-level cache.
+    #[cfg(target_arch = "x86_64")]
+    fn prefetch_later<T>(address: *const T);
 }
 
 impl Lanes for [f32; LANES] {
     const QUERIES: usize = 2;
+    const TOGETHER: usize = 8;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {
@@ -145,4 +186,8 @@ impl Lanes for [f32; LANES] {
 
     #[inline(always)]
     fn prefetch<T>(_address: *const T) {}
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn prefetch_later<T>(_address: *const T) {}
 }

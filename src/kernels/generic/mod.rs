@@ -9,6 +9,8 @@ mod attend;
 ))]
 mod blocks;
 mod combine;
+#[cfg(target_arch = "x86_64")]
+mod float_panel;
 #[cfg(any(
     target_arch = "x86_64",
     all(target_arch = "aarch64", target_feature = "neon"),
@@ -20,10 +22,8 @@ mod norm;
 mod products;
 mod store;
 
-pub(super) use attend::attend;
-pub use attend::{
-    CHUNK, Elements, KvSource, KvTile, Positions, Queries, TILE_TOKENS, Visibility, Window, attend_rows, attend_scratch,
-};
+pub use attend::{CHUNK, Elements, KvSource, KvTile, Positions, Queries, TILE_TOKENS, Visibility, Window, attend_rows};
+pub(super) use attend::{attend, attend_scratch};
 #[cfg(any(
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
@@ -31,6 +31,8 @@ pub use attend::{
 pub(super) use blocks::{Family, Of32, Of256, Quad, block_products, level_products};
 pub use combine::Combine;
 pub(super) use combine::combine;
+#[cfg(target_arch = "x86_64")]
+pub(super) use float_panel::{FloatPanels, SCRATCH as FLOAT_SCRATCH};
 #[cfg(target_arch = "x86_64")]
 pub(super) use floats::FloatTiles;
 #[cfg(any(

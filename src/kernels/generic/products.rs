@@ -18,6 +18,7 @@ pub struct Inputs<'a> {
     /// Words of a row.
     len: usize,
     /// See [`Inputs::then_rows_at`].
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))]
     next: usize,
 }
 
@@ -65,6 +66,12 @@ impl<'a> Inputs<'a> {
         }
         let start = row.checked_mul(self.stride)?;
         ActivationRow::from_words(self.form, self.cols, self.words.get(start..start.checked_add(self.len)?)?)
+    }
+
+    /// Rows of f32 and the distance from one to the next; `None` for another form.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn floats(&self) -> Option<(&'a [f32], usize)> {
+        (self.form == Form::F32).then(|| (bytemuck::must_cast_slice(self.words), self.stride))
     }
 }
 

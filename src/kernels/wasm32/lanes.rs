@@ -19,6 +19,7 @@ impl Simd128 {
 
 impl Lanes for Simd128 {
     const QUERIES: usize = 2;
+    const TOGETHER: usize = 8;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {

@@ -1,5 +1,6 @@
-//! What is hashed: the logits of the demo model, and products with weights of every type.
+//! What is hashed: the logits of the demo model, a snapshot, and products with weights of every type.
 
+use gleed::cache::SnapshotOptions;
 use gleed::kernels::{Inputs, Level, OUTPUTS};
 use gleed::num::Xxh64;
 use gleed::quant::{form, row_words};
@@ -23,7 +24,7 @@ pub fn hash(level: Level, arena: &mut [u8]) -> Option<u64> {
     Some(hash.finish())
 }
 
-/// A prompt in batches of several sizes, then single tokens.
+/// A prompt in batches of several sizes, then single tokens, and the bytes of a snapshot.
 fn model(level: Level, kv_type: KvType, arena: &mut [u8], hash: &mut Xxh64) -> Option<()> {
     const TOKENS: usize = 40;
     let model = Model::open(MODEL).ok()?;
@@ -39,6 +40,11 @@ fn model(level: Level, kv_type: KvType, arena: &mut [u8], hash: &mut Xxh64) -> O
         engine.prefill_rows(sequence, batch, |_, logits| add(hash, logits)).ok()?;
         rest = after;
     }
+    let write = |bytes: &[u8]| {
+        hash.update(bytes);
+        Ok::<(), ()>(())
+    };
+    engine.write_snapshot(sequence, &SnapshotOptions::default(), write).ok()?;
     Some(())
 }
 

@@ -1,19 +1,23 @@
 //! Attention of a few rows of one sequence over its blocks.
 //!
 //! The query heads of these rows that share a KV head are taken in batches that fit the registers. Every
-//! K column and V row is loaded and converted once per batch: a column of a K tile times a number of each
-//! query is 16 scores of each, a row of V times a weight of each query goes to sums over the positions
-//! that stay in registers. Positions are cut into chunks with a softmax each, merged at the end.
+//! K column and V row is loaded once per batch: a column of a K tile times a number of each query is 16
+//! scores of each, a row of V times a weight of each query goes to sums over the positions that stay in
+//! registers. Where there are several batches, a few tiles at a time are converted to f32 for all of them.
+//! Positions are cut into chunks with a softmax each, merged at the end.
 
-mod inner;
+mod pack;
+mod tiles;
 mod window;
+
+use core::ops::Range;
 
 use half::f16;
 
-use super::lanes::Lanes;
+use super::lanes::{LANES, Lanes};
 use crate::mem::Tile;
-use crate::num::exp;
-use inner::{Batch, Stored, TilePointers};
+use pack::Pack;
+use tiles::{ChunkTiles, Staged, Stored, staging_len};
 use window::VisibleTiles;
 pub use window::{Positions, Visibility, Window};
 
@@ -27,15 +31,23 @@ pub const CHUNK: usize = 256;
 /// Tiles per chunk.
 const TILES: usize = CHUNK / TILE_TOKENS;
 
-/// The most queries in a batch, on any level.
-const MAX_BATCH: usize = 8;
+/// Tiles that are converted at a time: few, so that they stay in the first-level cache.
+const STAGED: usize = 2;
 
-/// Rows whose query heads make a batch: what attention takes at a time of one sequence.
-pub const fn attend_rows(group: usize) -> usize {
-    match MAX_BATCH.checked_div(group) {
-        Some(rows) if rows > 0 => rows,
-        _ => 1,
-    }
+/// Multiplications of a unit of attention at most, where a row alone has fewer.
+const UNIT: usize = 1 << 23;
+
+/// Queries of a unit, where [`UNIT`] lets them be that many: enough to make conversions cheap.
+const MAX_QUERIES: usize = 32;
+
+/// Queries of a unit wherever rows have that many, so that they share what is read.
+const MIN_QUERIES: usize = 8;
+
+/// Rows of one sequence that attention takes at a time, for at most `context` positions.
+pub fn attend_rows(group: usize, head_dim: usize, context: usize) -> usize {
+    let of_query = head_dim.saturating_mul(2).saturating_mul(context).max(1);
+    let queries = (UNIT / of_query).clamp(MIN_QUERIES, MAX_QUERIES);
+    queries.checked_div(group).unwrap_or(0).max(1)
 }
 
 /// Keys or values in their element type.
@@ -63,12 +75,26 @@ pub trait KvSource {
     fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>>;
 }
 
-/// f32 elements of scratch that [`Level::attend`](crate::kernels::Level::attend) needs for heads in groups of `group` over
-/// at most `context` positions; for layers with a window that is [`Visibility::chunked`].
-pub fn attend_scratch(group: usize, head_dim: usize, context: usize) -> Option<usize> {
-    let batch = attend_rows(group).checked_mul(group)?.min(MAX_BATCH);
-    let partials = context.div_ceil(CHUNK).max(1).checked_mul(head_dim.checked_add(2)?)?;
-    batch.checked_mul(partials.checked_add(CHUNK)?.checked_add(head_dim)?)
+/// f32 elements of scratch with which `V` takes all queries of a unit together, with at most `rows` rows and
+/// `context` positions.
+pub(in crate::kernels) fn attend_scratch<V: Lanes>(
+    rows: usize,
+    group: usize,
+    head_dim: usize,
+    context: usize,
+) -> Option<usize> {
+    let chunks = context.div_ceil(CHUNK).max(1);
+    // Units have more rows where the context is shorter, down to the least.
+    let varying = UNIT / (2 * MIN_QUERIES * CHUNK);
+    let mut max = 0;
+    for chunks in (1..chunks).take(varying).chain([chunks]) {
+        let shortest = (chunks - 1).checked_mul(CHUNK)?.checked_add(1)?;
+        let rows = attend_rows(group, head_dim, shortest).min(rows.max(1));
+        let count = rows.checked_mul(group)?.min(V::TOGETHER);
+        let staging = staging::<V>(count, head_dim)?;
+        max = max.max(Pack::len_of_query(head_dim, chunks)?.checked_mul(count)?.checked_add(staging)?);
+    }
+    Some(max)
 }
 
 /// The query heads of successive rows of one sequence that share a KV head.
@@ -115,6 +141,14 @@ impl<'q> Queries<'q> {
         Some(self.visibility.at(self.position(index)?))
     }
 
+    /// What the queries of a range see together.
+    fn seen_together(&self, range: Range<usize>) -> Option<Positions> {
+        let last = self.position(range.end.checked_sub(1)?)?;
+        // Positions have successors.
+        last.checked_add(1)?;
+        Some(self.visibility.between(self.position(range.start)?, last))
+    }
+
     /// The position of query `index`.
     fn position(&self, index: usize) -> Option<usize> {
         self.position.checked_add(index.checked_div(self.group)?)
@@ -132,74 +166,166 @@ pub(in crate::kernels) fn attend<V: Lanes>(
     let len = queries.len()?;
     let mut first = 0;
     while first < len {
-        let batches = (len - first).div_ceil(V::QUERIES.min(MAX_BATCH));
-        let count = (len - first).div_ceil(batches.max(1));
-        attend_batch::<V>(queries, first, count, source, out, scratch)?;
-        first += count;
+        let chunks = queries.seen_together(first..len)?.chunks().count();
+        let of_query = Pack::len_of_query(queries.head_dim, chunks)?;
+        // With little scratch fewer go together; without staging they are a batch.
+        let staged =
+            scratch.len().saturating_sub(staging::<V>(V::TOGETHER, queries.head_dim)?).checked_div(of_query)?;
+        let direct = scratch.len().checked_div(of_query)?.min(V::QUERIES);
+        let fitting = staged.min(V::TOGETHER).max(direct);
+        let packs = (len - first).div_ceil(fitting.max(1));
+        let end = first.checked_add((len - first).div_ceil(packs.max(1)))?;
+        attend_pack::<V>(queries, first..end, source, out, scratch)?;
+        first = end;
     }
     Some(())
 }
 
-/// Attention of `count` queries from `first` on, at most [`MAX_BATCH`].
+/// f32 elements of converted tiles that are kept for a pack of `count` queries. A single batch needs none; heads
+/// that are not a multiple of 16 have sums that overlap, which cannot go on from one tile to the next.
+fn staging<V: Lanes>(count: usize, head_dim: usize) -> Option<usize> {
+    if count > V::QUERIES && head_dim.is_multiple_of(LANES) { staging_len(head_dim) } else { Some(0) }
+}
+
+/// Cuts queries into batches that fit the registers, as equal as possible.
 #[inline(always)]
-fn attend_batch<V: Lanes>(
+fn batches<V: Lanes>(count: usize) -> impl DoubleEndedIterator<Item = Range<usize>> + Clone {
+    let batches = count.div_ceil(V::QUERIES).max(1);
+    (0..batches).map(move |batch| batch * count / batches..(batch + 1) * count / batches)
+}
+
+/// Attention of some of the queries.
+#[inline(always)]
+fn attend_pack<V: Lanes>(
     queries: &Queries<'_>,
-    first: usize,
-    count: usize,
+    pack: Range<usize>,
     source: &impl KvSource,
     out: &mut Tile<'_, f32>,
     scratch: &mut [f32],
 ) -> Option<()> {
-    let last = queries.position(first.checked_add(count)?.checked_sub(1)?)?;
-    // The last position has a successor.
-    last.checked_add(1)?;
-    let seen = queries.visibility.between(queries.position(first)?, last);
-    let mut batch = Batch::new(count, queries.head_dim, seen.chunks().count(), scratch)?;
-    for query in 0..count {
-        batch.set_query(query, queries.query(first + query)?)?;
+    let (first, count, head_dim) = (pack.start, pack.len(), queries.head_dim);
+    let seen = queries.seen_together(pack)?;
+    let staging = staging::<V>(count, head_dim)?;
+    let (staging, scratch) = scratch.split_at_mut_checked(staging)?;
+    let mut pack = Pack::new(count, head_dim, seen.chunks().count(), scratch)?;
+    for batch in batches::<V>(count) {
+        for query in batch.clone() {
+            pack.set_query(&batch, query, queries.query(first + query)?)?;
+        }
     }
     for (place, chunk) in seen.chunks().enumerate() {
         let tiles = VisibleTiles::new(seen.in_chunk(chunk));
-        let mut visible = [Positions::NONE; MAX_BATCH];
-        for (query, visible) in visible.iter_mut().enumerate().take(count) {
-            *visible = tiles.visible(queries.seen(first + query)?.in_chunk(chunk));
-        }
+        let seen = Seen { queries, first, chunk, tiles };
         let tile = |index| source.tile(chunk * TILES + tiles.tile(index), queries.head);
-        let positions = tiles.positions();
         match tile(0)?.k {
-            Elements::F32(_) => chunk_of::<V, f32>(&mut batch, place, positions, &visible, queries.scale, tile)?,
-            Elements::F16(_) => chunk_of::<V, f16>(&mut batch, place, positions, &visible, queries.scale, tile)?,
+            Elements::F32(_) => chunk_of::<V, f32>(&mut pack, place, count, seen, staging, tile)?,
+            Elements::F16(_) => chunk_of::<V, f16>(&mut pack, place, count, seen, staging, tile)?,
         }
     }
     for query in 0..count {
         let index = first + query;
         let (row, head) = (index.checked_div(queries.group)?, index.checked_rem(queries.group)?);
         let out = out.row_mut(queries.row.checked_add(row)?)?;
-        let start = head.checked_mul(queries.head_dim)?;
-        let out = out.get_mut(start..start.checked_add(queries.head_dim)?)?;
+        let start = head.checked_mul(head_dim)?;
+        let out = out.get_mut(start..start.checked_add(head_dim)?)?;
         let visible = queries.seen(index)?;
         let chunks = seen.chunks().enumerate().filter(|&(_, chunk)| !visible.in_chunk(chunk).is_empty());
-        merge(chunks.map(|(place, _)| batch.partial(place, query)), out)?;
+        merge::<V>(chunks.map(|(place, _)| place), |place| pack.partial(place, query), out)?;
     }
     Some(())
 }
 
-/// One chunk: scores, softmax, values. `positions` and `visible` count the positions of the tiles.
+/// What the queries of a pack see of a chunk.
+#[derive(Clone, Copy)]
+struct Seen<'q> {
+    queries: &'q Queries<'q>,
+    /// The first query of the pack.
+    first: usize,
+    chunk: usize,
+    /// What the pack reads of it; positions are counted in these.
+    tiles: VisibleTiles,
+}
+
+impl Seen<'_> {
+    /// What a query of the pack sees.
+    #[inline(always)]
+    fn by(&self, query: usize) -> Option<Positions> {
+        let seen = self.queries.seen(self.first.checked_add(query)?)?;
+        Some(self.tiles.visible(seen.in_chunk(self.chunk)))
+    }
+
+    /// Up to which position a batch reads. Without a window its last query sees the most, and all that comes before.
+    #[inline(always)]
+    fn by_batch(&self, batch: &Range<usize>) -> usize {
+        if self.queries.visibility.is_all() {
+            return self.by(batch.end - 1).map_or(0, Positions::end);
+        }
+        let mut seen = batch.clone().filter_map(|query| self.by(query));
+        if seen.all(Positions::is_empty) { 0 } else { self.tiles.positions() }
+    }
+}
+
+/// One chunk: scores, softmax, values.
 #[inline(always)]
 fn chunk_of<'t, V: Lanes, T: Stored>(
-    batch: &mut Batch<'_>,
-    place: usize,
-    positions: usize,
-    visible: &[Positions; MAX_BATCH],
-    scale: f32,
+    pack: &mut Pack<'_>,
+    chunk: usize,
+    count: usize,
+    seen: Seen<'_>,
+    staging: &mut [f32],
     tile: impl Fn(usize) -> Option<KvTile<'t>>,
 ) -> Option<()> {
-    let tiles = TilePointers::<T>::new(positions, batch.head_dim(), tile)?;
-    batch.scores::<V, T>(&tiles, scale);
-    for (query, &visible) in visible.iter().enumerate().take(batch.count()) {
-        batch.softmax::<V>(place, query, visible, tiles.positions());
+    let (head_dim, scale) = (seen.queries.head_dim, seen.queries.scale);
+    let positions = seen.tiles.positions();
+    let tiles = ChunkTiles::<T>::new(positions, head_dim, tile)?;
+    let batches = batches::<V>(count).map(|batch| (seen.by_batch(&batch), batch));
+    let mut batches = batches.filter(|&(positions, _)| positions > 0);
+    let all = batches.clone();
+    let groups = (0..positions).step_by(STAGED * TILE_TOKENS);
+    // It has to be the very last one, which is large enough; where that sees nothing there is little to do.
+    let last = all.clone().next_back().filter(|(_, batch)| batch.end == count);
+    let stages = !staging.is_empty() && T::CONVERTED && last.is_some();
+    let staging_batch = if stages { batches.next_back() } else { None };
+    if let Some((_, last)) = &staging_batch {
+        for start in groups.clone() {
+            let end = positions.min(start + STAGED * TILE_TOKENS);
+            pack.scores_and_stage::<V, T>(last, &tiles.keys(start..end)?, scale, staging);
+            let staged = Staged::new(staging, head_dim)?;
+            for (positions, batch) in batches.clone() {
+                if let Some(k) = staged.run(start..end.min(positions)) {
+                    pack.scores::<V, f32>(&batch, &k, scale);
+                }
+            }
+        }
+    } else {
+        for (positions, batch) in batches.clone() {
+            pack.scores::<V, T>(&batch, &tiles.keys(0..positions)?, scale);
+        }
     }
-    batch.values::<V, T>(place, &tiles);
+    for (positions, batch) in all {
+        for query in batch.clone() {
+            pack.max::<V>(chunk, query, seen.by(query)?);
+        }
+        for query in batch {
+            pack.softmax::<V>(chunk, query, seen.by(query)?, positions);
+        }
+    }
+    if let Some((_, last)) = &staging_batch {
+        for start in groups {
+            let end = positions.min(start + STAGED * TILE_TOKENS);
+            pack.values_and_stage::<V, T>(chunk, last, &tiles.values(start..end)?, staging);
+            let staged = Staged::new(staging, head_dim)?;
+            for (positions, batch) in batches.clone() {
+                if let Some(v) = staged.run(start..end.min(positions)) {
+                    pack.values::<V, f32>(chunk, &batch, &v);
+                }
+            }
+        }
+    } else {
+        for (positions, batch) in batches {
+            pack.values::<V, T>(chunk, &batch, &tiles.values(0..positions)?);
+        }
+    }
     Some(())
 }
 
@@ -208,20 +334,37 @@ type Partial<'p> = (f32, f32, &'p [f32]);
 
 /// Merges the chunks of one query in increasing order.
 #[inline(always)]
-fn merge<'p>(partials: impl Iterator<Item = Option<Partial<'p>>> + Clone, out: &mut [f32]) -> Option<()> {
+fn merge<'p, V: Lanes>(
+    mut chunks: impl Iterator<Item = usize> + Clone,
+    partial: impl Fn(usize) -> Option<Partial<'p>>,
+    out: &mut [f32],
+) -> Option<()> {
     let mut max = f32::NEG_INFINITY;
-    for partial in partials.clone() {
-        let (m, ..) = partial?;
+    for chunk in chunks.clone() {
+        let (m, ..) = partial(chunk)?;
         max = if m > max { m } else { max };
     }
     let mut sum = 0.0_f32;
     out.fill(0.0);
-    for partial in partials {
-        let (m, l, values) = partial?;
-        let factor = exp(m - max);
-        sum += l * factor;
-        for (out, &value) in out.iter_mut().zip(values) {
-            *out += value * factor;
+    loop {
+        let some = chunks.clone().take(LANES);
+        if chunks.by_ref().take(LANES).count() == 0 {
+            break;
+        }
+        let mut factors = [max; LANES];
+        for (factor, chunk) in factors.iter_mut().zip(some.clone()) {
+            *factor = partial(chunk)?.0;
+        }
+        // SAFETY: 16 elements.
+        let below = unsafe { V::load(factors.as_ptr()) }.sub(V::splat(max));
+        // SAFETY: 16 elements.
+        unsafe { below.exp().store(factors.as_mut_ptr()) };
+        for (&factor, chunk) in factors.iter().zip(some) {
+            let (_, l, values) = partial(chunk)?;
+            sum += l * factor;
+            for (out, &value) in out.iter_mut().zip(values) {
+                *out += value * factor;
+            }
         }
     }
     let inverse = 1.0 / sum;

@@ -94,9 +94,6 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// No positions.
-    pub(super) const NONE: Self = Self { first: [0, 0], second: [0, 0] };
-
     /// Whether there are none.
     pub fn is_empty(self) -> bool {
         [self.first, self.second].iter().all(|[start, end]| start >= end)
@@ -105,6 +102,18 @@ impl Positions {
     /// Whether any of the positions `start..end` is among them.
     pub fn touch(self, start: usize, end: usize) -> bool {
         !self.clip(start, end).is_empty()
+    }
+
+    /// The first position after all of them.
+    #[inline(always)]
+    pub(super) fn end(self) -> usize {
+        self.first[1].max(self.second[1])
+    }
+
+    /// Whether they are the first so many.
+    #[inline(always)]
+    pub(super) fn is_prefix(self) -> bool {
+        self.first[0] >= self.first[1] && self.second[0] == 0
     }
 
     /// The two ranges, start and end.

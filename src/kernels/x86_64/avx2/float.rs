@@ -1,12 +1,20 @@
-//! F32, F16 and BF16 weights: 2 rows of weights times 2 rows of inputs in registers.
+//! F32, F16 and BF16 weights: 2 rows of weights times 2 rows of inputs in registers, converted first for many inputs.
 
 use super::ymm::Ymm2;
-use crate::kernels::generic::{FloatTiles, Inputs};
+use crate::kernels::generic::{FloatPanels, FloatTiles, Inputs};
 use crate::tensor::TensorView;
 
 /// See [`Level::products`](crate::kernels::Level::products).
 #[target_feature(enable = "avx2,f16c")]
-pub(in crate::kernels) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32]) -> Option<()> {
+pub(in crate::kernels) fn products(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+    scratch: &mut [f32],
+) -> Option<()> {
+    if FloatPanels::pays(weights, inputs) {
+        return FloatPanels::new(weights, inputs, out, scratch)?.multiply::<Ymm2, 2, 2>();
+    }
     let mut tiles = FloatTiles::new(weights, inputs, out)?;
     let (mut first, rows) = (0, inputs.rows());
     while first < rows {

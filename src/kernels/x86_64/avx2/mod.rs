@@ -45,7 +45,7 @@ impl From<QuantizedRow<'_>> for Row {
 /// f32 elements of scratch that `products` needs.
 pub(in crate::kernels) fn products_scratch(dtype: Dtype) -> usize {
     match crate::quant::form(dtype) {
-        Form::F32 => 0,
+        Form::F32 => generic::FLOAT_SCRATCH,
         Form::Q8x32 | Form::Q8x256 => drive::SCRATCH,
     }
 }
@@ -62,7 +62,7 @@ macro_rules! level_products {
             scratch: &mut [f32],
         ) -> Option<()> {
             let format = match weights.dtype() {
-                Dtype::F32 | Dtype::F16 | Dtype::BF16 => return float_products(weights, inputs, out),
+                Dtype::F32 | Dtype::F16 | Dtype::BF16 => return float_products(weights, inputs, out, scratch),
                 Dtype::Q8_0 => blocks_32::<Q8_0>,
                 Dtype::Q4_0 => blocks_32::<Q4_0>,
                 Dtype::Q4_1 => blocks_32::<Q4_1>,

@@ -13,6 +13,7 @@ pub(in crate::kernels) struct Ymm2(__m256, __m256);
 
 impl Lanes for Ymm2 {
     const QUERIES: usize = 4;
+    const TOGETHER: usize = 16;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {
@@ -107,6 +108,12 @@ impl Lanes for Ymm2 {
     fn prefetch<T>(address: *const T) {
         // SAFETY: see `Ymm2`; a prefetch may have any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+
+    #[inline(always)]
+    fn prefetch_later<T>(address: *const T) {
+        // SAFETY: as above.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) };
     }
 }
 

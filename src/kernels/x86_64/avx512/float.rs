@@ -1,12 +1,21 @@
-//! F32, F16 and BF16 weights: 4 rows of weights times 4 rows of inputs in registers.
+//! F32, F16 and BF16 weights: 4 rows of weights times 4 rows of inputs in registers, or for many inputs 8 converted
+//! rows times 3.
 
 use super::zmm::Zmm;
-use crate::kernels::generic::{FloatTiles, Inputs};
+use crate::kernels::generic::{FloatPanels, FloatTiles, Inputs};
 use crate::tensor::TensorView;
 
 /// See [`Level::products`](crate::kernels::Level::products).
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32]) -> Option<()> {
+pub(super) fn products(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+    scratch: &mut [f32],
+) -> Option<()> {
+    if FloatPanels::pays(weights, inputs) {
+        return FloatPanels::new(weights, inputs, out, scratch)?.multiply::<Zmm, 8, 3>();
+    }
     let mut tiles = FloatTiles::new(weights, inputs, out)?;
     let (mut first, rows) = (0, inputs.rows());
     while first < rows {

@@ -20,7 +20,7 @@ crate::kernels::shims::shims!(zmm::Zmm, "avx2,f16c,avx512f,avx512bw,avx512vl,avx
 /// f32 elements of scratch that [`products`] needs.
 pub(in crate::kernels) fn products_scratch(dtype: Dtype) -> usize {
     match crate::quant::form(dtype) {
-        Form::F32 => 0,
+        Form::F32 => generic::FLOAT_SCRATCH,
         Form::Q8x32 | Form::Q8x256 => matmul::SCRATCH,
     }
 }
@@ -34,7 +34,7 @@ pub(in crate::kernels) fn products(
     scratch: &mut [f32],
 ) -> Option<()> {
     if inputs.form() == Form::F32 {
-        return float::products(weights, inputs, out);
+        return float::products(weights, inputs, out, scratch);
     }
     if inputs.rows() == 1 && matvec::supports(weights.dtype(), weights.cols()) {
         return matvec::products(weights, inputs, out);

@@ -14,6 +14,7 @@ pub(in crate::kernels) struct Zmm(__m512);
 
 impl Lanes for Zmm {
     const QUERIES: usize = 8;
+    const TOGETHER: usize = 32;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {
@@ -73,6 +74,17 @@ impl Lanes for Zmm {
     }
 
     #[inline(always)]
+    fn largest(self) -> f32 {
+        // SAFETY: see `Zmm`. No lane of a maximum is NaN, so their order does not matter.
+        unsafe {
+            let half = _mm512_castps512_ps256(_mm512_max_ps(self.0, _mm512_shuffle_f32x4::<0b1110>(self.0, self.0)));
+            let quarter = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps::<1>(half));
+            let two = _mm_max_ps(quarter, _mm_movehl_ps(quarter, quarter));
+            _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
+        }
+    }
+
+    #[inline(always)]
     fn first(self, count: usize, others: Self) -> Self {
         let mask = ((1_u32 << count.min(16)) - 1) as u16;
         // SAFETY: see `Zmm`.
@@ -82,7 +94,23 @@ impl Lanes for Zmm {
     #[inline(always)]
     fn exp(self) -> Self {
         // SAFETY: see `Zmm`.
-        Self(unsafe { exp(self.0) })
+        let [result] = unsafe { exp([self.0]) };
+        Self(result)
+    }
+
+    #[inline(always)]
+    #[allow(clippy::indexing_slicing, clippy::needless_range_loop)] // As for `exp`.
+    fn exps<const M: usize>(mut x: [Self; M]) -> [Self; M] {
+        let mut registers = [Self::splat(0.0).0; M];
+        for m in 0..M {
+            registers[m] = x[m].0;
+        }
+        // SAFETY: see `Zmm`.
+        let results = unsafe { exp(registers) };
+        for m in 0..M {
+            x[m] = Self(results[m]);
+        }
+        x
     }
 
     #[inline(always)]
@@ -95,32 +123,99 @@ impl Lanes for Zmm {
     }
 
     #[inline(always)]
+    unsafe fn store_trees<const N: usize>(dots: [Self; N], to: *mut f32) {
+        let (eights, rest) = dots.as_chunks::<8>();
+        let mut to = to;
+        for &dots in eights {
+            // SAFETY: see `Zmm`; the caller promises room for N elements, these are 8 of them.
+            unsafe {
+                _mm256_storeu_ps(to, trees(dots));
+                to = to.add(8);
+            }
+        }
+        for (i, dot) in rest.iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { to.add(i).write_unaligned(dot.tree()) };
+        }
+    }
+
+    #[inline(always)]
     fn prefetch<T>(address: *const T) {
         // SAFETY: see `Zmm`; a prefetch may have any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
+
+    #[inline(always)]
+    fn prefetch_later<T>(address: *const T) {
+        // SAFETY: as above.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) };
+    }
 }
 
-/// [`crate::num::exp`], operation by operation.
+/// The trees of eight dots at a time: each level halves what is left of every dot and puts two dots together.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn exp(x: __m512) -> __m512 {
+fn trees(dots: [Zmm; 8]) -> __m256 {
+    let [Zmm(a), Zmm(b), Zmm(c), Zmm(d), Zmm(e), Zmm(f), Zmm(g), Zmm(h)] = dots;
+    let (a, b, c, d) = (halve_512(a, b), halve_512(c, d), halve_512(e, f), halve_512(g, h));
+    let (a, b) = (halve_256(a, b), halve_256(c, d));
+    // 128 bits per dot; now those of dots i and i + 4 are together.
+    let low = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+    let high = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+    let two = _mm512_add_ps(low, high);
+    let sums = _mm512_add_ps(two, _mm512_movehdup_ps(two));
+    let order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 0, 0, 0, 0, 0, 0, 0);
+    _mm512_castps512_ps256(_mm512_permutexvar_ps(order, sums))
+}
+
+/// Lanes i + 8 added to lanes i: of a in the lower half, of b in the upper one.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn halve_512(a: __m512, b: __m512) -> __m512 {
+    _mm512_add_ps(_mm512_mask_blend_ps(0xff00, a, b), _mm512_shuffle_f32x4::<0x4e>(a, b))
+}
+
+/// In both halves lanes i + 4 added to lanes i: of a in the lower half, of b in the upper one.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn halve_256(a: __m512, b: __m512) -> __m512 {
+    _mm512_add_ps(_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b))
+}
+
+/// [`crate::num::exp`], operation by operation, `M` times side by side.
+#[inline]
+#[target_feature(enable = "avx512f")]
+#[allow(clippy::indexing_slicing, clippy::needless_range_loop)] // Fixed lengths; iterators are not always inlined.
+fn exp<const M: usize>(x: [__m512; M]) -> [__m512; M] {
+    let zero = [_mm512_setzero_ps(); M];
+    let (mut shifted, mut r, mut p, mut y) = (zero, zero, zero, zero);
     let magic = _mm512_set1_ps(12_582_912.0);
-    let shifted = _mm512_add_ps(_mm512_mul_ps(x, _mm512_set1_ps(core::f32::consts::LOG2_E)), magic);
-    let n = _mm512_sub_ps(shifted, magic);
-    let r = _mm512_sub_ps(x, _mm512_mul_ps(n, _mm512_set1_ps(0.693_359_4)));
-    let r = _mm512_sub_ps(r, _mm512_mul_ps(n, _mm512_set1_ps(-2.121_944_4e-4)));
-    let mut p = _mm512_set1_ps(1.987_569_1e-4);
-    for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
-        p = _mm512_add_ps(_mm512_mul_ps(p, r), _mm512_set1_ps(coefficient));
+    for m in 0..M {
+        shifted[m] = _mm512_add_ps(_mm512_mul_ps(x[m], _mm512_set1_ps(core::f32::consts::LOG2_E)), magic);
     }
-    let y = _mm512_add_ps(_mm512_mul_ps(p, _mm512_mul_ps(r, r)), r);
-    let y = _mm512_add_ps(y, _mm512_set1_ps(1.0));
-    // (shifted - magic + 127) << 23: the bits of magic are shifted out.
-    let exponent = _mm512_add_epi32(_mm512_castps_si512(shifted), _mm512_set1_epi32(127));
-    let result = _mm512_mul_ps(y, _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent)));
-    let large = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(x, _mm512_set1_ps(88.0));
-    let result = _mm512_mask_blend_ps(large, result, _mm512_set1_ps(f32::INFINITY));
-    let not_small = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, _mm512_set1_ps(-87.0));
-    _mm512_maskz_mov_ps(not_small, result)
+    for m in 0..M {
+        let n = _mm512_sub_ps(shifted[m], magic);
+        r[m] = _mm512_sub_ps(x[m], _mm512_mul_ps(n, _mm512_set1_ps(0.693_359_4)));
+        r[m] = _mm512_sub_ps(r[m], _mm512_mul_ps(n, _mm512_set1_ps(-2.121_944_4e-4)));
+        p[m] = _mm512_set1_ps(1.987_569_1e-4);
+    }
+    for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+        for m in 0..M {
+            p[m] = _mm512_add_ps(_mm512_mul_ps(p[m], r[m]), _mm512_set1_ps(coefficient));
+        }
+    }
+    for m in 0..M {
+        y[m] = _mm512_add_ps(_mm512_mul_ps(p[m], _mm512_mul_ps(r[m], r[m])), r[m]);
+        y[m] = _mm512_add_ps(y[m], _mm512_set1_ps(1.0));
+    }
+    for m in 0..M {
+        // (shifted - magic + 127) << 23: the bits of magic are shifted out.
+        let exponent = _mm512_add_epi32(_mm512_castps_si512(shifted[m]), _mm512_set1_epi32(127));
+        let result = _mm512_mul_ps(y[m], _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent)));
+        let large = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(x[m], _mm512_set1_ps(88.0));
+        let result = _mm512_mask_blend_ps(large, result, _mm512_set1_ps(f32::INFINITY));
+        let not_small = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x[m], _mm512_set1_ps(-87.0));
+        y[m] = _mm512_maskz_mov_ps(not_small, result);
+    }
+    y
 }

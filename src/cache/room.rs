@@ -1,0 +1,105 @@
+//! Room in a full pool: idle sequences are closed, the least recently used first.
+
+use super::error::CacheError;
+use super::group::Group;
+use super::kv_cache::{KvCache, SeqId};
+use super::stats::SequenceStats;
+
+impl KvCache<'_> {
+    /// Closes idle sequences until `rows` more tokens fit sequence `seq`: how many were closed. It asks `consent`
+    /// for each, from the least recently used on, and only as long as more are needed; of those that it may
+    /// close it leaves out the ones that turn out not to be needed. If all together are not enough, none is closed.
+    ///
+    /// A sequence is used when it is opened, forked, or appended to. Takes time proportional to the blocks of the
+    /// sequences considered.
+    ///
+    /// # Errors
+    /// As [`KvCache::can_extend`]; [`CacheError::OutOfBlocks`] where too few sequences consent.
+    pub fn make_room(
+        &mut self,
+        seq: SeqId,
+        rows: usize,
+        consent: &mut dyn FnMut(SeqId, &SequenceStats) -> bool,
+    ) -> Result<usize, CacheError> {
+        let full = match self.can_extend(seq, rows) {
+            Ok(()) => return Ok(0),
+            Err(error @ CacheError::OutOfBlocks { .. }) => error,
+            Err(error) => return Err(error),
+        };
+        self.clear_marks();
+        let mut next = self.recency.first;
+        while let Some((candidate, _, after)) = self.neighbours(next) {
+            if candidate != seq && self.idle(candidate).is_ok() {
+                let stats = self.sequence_stats(candidate)?;
+                let blocks = stats.total();
+                if blocks.own + blocks.shared > 0 && consent(candidate, &stats) {
+                    self.mark(candidate, true)?;
+                    if self.fits_after(seq, rows)? {
+                        return self.close_needed(seq, rows);
+                    }
+                }
+            }
+            next = after;
+        }
+        Err(full)
+    }
+
+    /// Closes the marked sequences that are needed for the room.
+    fn close_needed(&mut self, seq: SeqId, rows: usize) -> Result<usize, CacheError> {
+        let mut next = self.recency.last;
+        let mut closed = 0;
+        // Marks of the most recently used ones are taken away first, all of them before anything is closed.
+        while let Some((candidate, before, _)) = self.neighbours(next) {
+            if self.is_marked(candidate) {
+                self.mark(candidate, false)?;
+                if !self.fits_after(seq, rows)? {
+                    self.mark(candidate, true)?;
+                }
+            }
+            next = before;
+        }
+        next = self.recency.first;
+        while let Some((candidate, _, after)) = self.neighbours(next) {
+            if self.is_marked(candidate) {
+                self.close(candidate)?;
+                closed += 1;
+            }
+            next = after;
+        }
+        Ok(closed)
+    }
+
+    /// Whether the rows fit once the marked sequences are closed.
+    fn fits_after(&self, seq: SeqId, rows: usize) -> Result<bool, CacheError> {
+        let len = self.idle(seq)?;
+        let fits = |group: &Group<'_>| {
+            group.needed_after(seq.slot(), len, len.saturating_add(rows)) <= group.allocator.available_after()
+        };
+        Ok(self.groups.iter().all(fits))
+    }
+
+    /// The open sequence in a slot, and the slots of those used just before and just after it.
+    fn neighbours(&self, slot: u32) -> Option<(SeqId, u32, u32)> {
+        let sequence = self.sequences.get(slot as usize)?;
+        let seq = SeqId::new(slot as usize, sequence.generation);
+        Some((seq, sequence.links.previous, sequence.links.next))
+    }
+
+    fn is_marked(&self, seq: SeqId) -> bool {
+        self.sequences.get(seq.slot()).is_some_and(|sequence| sequence.marked == 1)
+    }
+
+    fn mark(&mut self, seq: SeqId, on: bool) -> Result<(), CacheError> {
+        for group in &mut self.groups {
+            group.mark(seq.slot(), on)?;
+        }
+        self.sequences.get_mut(seq.slot()).ok_or(CacheError::Internal)?.marked = u32::from(on);
+        Ok(())
+    }
+
+    /// Marks of a call that was left by a panic in `consent` must not count.
+    fn clear_marks(&mut self) {
+        self.groups.iter_mut().for_each(|group| group.allocator.clear_marks());
+        self.sequences.iter_mut().for_each(|sequence| sequence.marked = 0);
+    }
+}

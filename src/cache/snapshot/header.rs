@@ -1,0 +1,226 @@
+//! The header of a snapshot, and what its numbers must be.
+
+use heapless::Vec;
+
+use super::error::SnapshotError;
+use crate::cache::block::BLOCK_TOKENS;
+use crate::cache::geometry::KvGeometry;
+use crate::cache::kind::KvType;
+use crate::num::{ARITHMETIC_VERSION, Xxh64};
+
+pub(super) const MAGIC: [u8; 8] = *b"GLEEDKV\0";
+const VERSION: u32 = 1;
+const STATE_MAX: usize = 256;
+/// Bytes of a checksum.
+pub(super) const CHECKSUM: usize = 8;
+/// Bytes of the header before the host's state, and with an empty one.
+const FIXED: usize = 72;
+pub(super) const HEADER_MIN: usize = FIXED + CHECKSUM;
+pub(super) const HEADER_MAX: usize = HEADER_MIN + STATE_MAX;
+
+/// What the numbers from byte 36 on are that must be the cache's.
+const SHAPE: [&str; 5] = ["key type", "value type", "layers", "kv_heads", "head_dim"];
+
+/// What a snapshot is to contain besides a sequence's own tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotOptions<'h> {
+    /// Tokens at the beginning of the sequence that the reader will have already, a multiple of 16: the
+    /// snapshot is a delta to them. 0: a snapshot of the whole sequence.
+    pub base: usize,
+    /// Bytes of the host's own, at most 256: a sampler's state, for example.
+    pub state: &'h [u8],
+}
+
+impl SnapshotOptions<'_> {
+    /// The most bytes of `state`.
+    pub const STATE_MAX: usize = STATE_MAX;
+}
+
+/// What the header of a snapshot says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotHeader {
+    pub(super) total: u64,
+    pub(super) fingerprint: u64,
+    pub(super) arithmetic: u32,
+    pub(super) shape: [u32; 5],
+    pub(super) tokens: u32,
+    pub(super) base: u32,
+    pub(super) base_checksum: u64,
+    pub(super) state: Vec<u8, STATE_MAX>,
+}
+
+impl SnapshotHeader {
+    /// The version of the format that is written and read.
+    pub const VERSION: u32 = VERSION;
+
+    /// Reads the header at the beginning of `bytes` and verifies its checksum; what follows is not looked at.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Truncated`], [`SnapshotError::Magic`], [`SnapshotError::Version`],
+    /// [`SnapshotError::HeaderLength`], [`SnapshotError::HeaderChecksum`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, SnapshotError> {
+        let given = bytes.len() as u64;
+        let needed = Self::len_of(bytes).ok_or(SnapshotError::Truncated { needed: HEADER_MIN as u64, given })??;
+        let short = SnapshotError::Truncated { needed: needed as u64, given };
+        let (content, stored) = bytes.get(..needed).and_then(|header| header.split_last_chunk()).ok_or(short)?;
+        let (stored, computed) = (u64::from_le_bytes(*stored), Xxh64::hash(content));
+        if stored != computed {
+            return Err(SnapshotError::HeaderChecksum { stored, computed });
+        }
+        let u32_at = |offset| u32_at(content, offset).ok_or(short);
+        let u64_at = |offset| u64_at(content, offset).ok_or(short);
+        Ok(Self {
+            total: u64_at(16)?,
+            fingerprint: u64_at(24)?,
+            arithmetic: u32_at(32)?,
+            shape: [u32_at(36)?, u32_at(40)?, u32_at(44)?, u32_at(48)?, u32_at(52)?],
+            tokens: u32_at(56)?,
+            base: u32_at(60)?,
+            base_checksum: u64_at(64)?,
+            state: content.get(FIXED..).and_then(|state| Vec::from_slice(state).ok()).ok_or(short)?,
+        })
+    }
+
+    /// The header's own length, from its first 16 bytes; `None` where there are fewer.
+    pub(super) fn len_of(bytes: &[u8]) -> Option<Result<usize, SnapshotError>> {
+        let (magic, version, found) = (bytes.first_chunk()?, u32_at(bytes, 8)?, u32_at(bytes, 12)?);
+        if magic != &MAGIC {
+            return Some(Err(SnapshotError::Magic));
+        }
+        if version != VERSION {
+            return Some(Err(SnapshotError::Version { found: version }));
+        }
+        let len = usize::try_from(found).ok().filter(|len| (HEADER_MIN..=HEADER_MAX).contains(len));
+        Some(len.ok_or(SnapshotError::HeaderLength { found }))
+    }
+
+    /// The header of a snapshot of `tokens` tokens, but for the checksum of its base.
+    pub(super) fn new(
+        geometry: &KvGeometry,
+        fingerprint: u64,
+        tokens: usize,
+        options: &SnapshotOptions<'_>,
+    ) -> Result<Self, SnapshotError> {
+        let (base, given) = (options.base, options.state.len());
+        let state = Vec::from_slice(options.state).map_err(|_| SnapshotError::StateTooLong { given })?;
+        let mut header = Self {
+            total: 0,
+            fingerprint,
+            arithmetic: ARITHMETIC_VERSION,
+            shape: shape(geometry),
+            tokens: tokens as u32,
+            base: u32::try_from(base).map_err(|_| SnapshotError::BasePosition { base, tokens })?,
+            base_checksum: 0,
+            state,
+        };
+        header.check_base()?;
+        header.total = header.total_for(geometry);
+        Ok(header)
+    }
+
+    /// The bytes of the header, its checksum included. (All of them fit.)
+    pub(super) fn to_bytes(&self) -> Vec<u8, HEADER_MAX> {
+        let mut bytes = Vec::new();
+        let mut put = |part: &[u8]| drop(bytes.extend_from_slice(part));
+        put(&MAGIC);
+        put(&VERSION.to_le_bytes());
+        put(&(self.len() as u32).to_le_bytes());
+        put(&self.total.to_le_bytes());
+        put(&self.fingerprint.to_le_bytes());
+        put(&self.arithmetic.to_le_bytes());
+        self.shape.iter().for_each(|number| put(&number.to_le_bytes()));
+        put(&self.tokens.to_le_bytes());
+        put(&self.base.to_le_bytes());
+        put(&self.base_checksum.to_le_bytes());
+        put(&self.state);
+        let checksum = Xxh64::hash(&bytes);
+        drop(bytes.extend_from_slice(&checksum.to_le_bytes()));
+        bytes
+    }
+
+    /// The fingerprint of the model that computed it.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// Bytes of the whole snapshot.
+    pub fn total_bytes(&self) -> u64 {
+        self.total
+    }
+
+    /// Tokens in the sequence, those of the base included.
+    pub fn tokens(&self) -> usize {
+        self.tokens as usize
+    }
+
+    /// Tokens at the beginning of the sequence that are not in the snapshot; 0 where all are.
+    pub fn base(&self) -> usize {
+        self.base as usize
+    }
+
+    /// The host's bytes.
+    pub fn state(&self) -> &[u8] {
+        &self.state
+    }
+
+    /// Whether it is of this model and this arithmetic, fits this cache, and does not contradict itself.
+    pub(super) fn check(&self, fingerprint: u64, geometry: &KvGeometry) -> Result<(), SnapshotError> {
+        if self.fingerprint != fingerprint {
+            return Err(SnapshotError::Model { expected: fingerprint, found: self.fingerprint });
+        }
+        if self.arithmetic != ARITHMETIC_VERSION {
+            return Err(SnapshotError::Arithmetic { found: self.arithmetic });
+        }
+        for ((what, found), expected) in SHAPE.into_iter().zip(self.shape).zip(shape(geometry)) {
+            if found != expected {
+                return Err(SnapshotError::Geometry { what, expected, found });
+            }
+        }
+        self.check_base()?;
+        let (expected, found) = (self.total_for(geometry), self.total);
+        if expected == found { Ok(()) } else { Err(SnapshotError::Length { expected, found }) }
+    }
+
+    /// The blocks in the snapshot, by their number in the sequence, with the tokens in each.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let tokens = self.tokens();
+        let first = self.base() / BLOCK_TOKENS;
+        (first..tokens.div_ceil(BLOCK_TOKENS))
+            .map(move |block| (block, (tokens - block * BLOCK_TOKENS).min(BLOCK_TOKENS)))
+    }
+
+    fn check_base(&self) -> Result<(), SnapshotError> {
+        let (base, tokens) = (self.base(), self.tokens());
+        let possible = base.is_multiple_of(BLOCK_TOKENS) && base <= tokens;
+        if possible { Ok(()) } else { Err(SnapshotError::BasePosition { base, tokens }) }
+    }
+
+    fn len(&self) -> usize {
+        HEADER_MIN + self.state.len()
+    }
+
+    /// Bytes of a snapshot with this header.
+    fn total_for(&self, geometry: &KvGeometry) -> u64 {
+        let own = u64::from(self.tokens.saturating_sub(self.base));
+        let rows = (geometry.row_bytes() as u64).saturating_add(4).saturating_mul(own);
+        let checksums = own.div_ceil(BLOCK_TOKENS as u64) + 1;
+        rows.saturating_add(checksums * CHECKSUM as u64).saturating_add(self.len() as u64)
+    }
+}
+
+/// Element types of keys and of values (ggml's numbers), layers, kv_heads, head_dim.
+fn shape(geometry: &KvGeometry) -> [u32; 5] {
+    let element = match geometry.element {
+        KvType::F32 => 0,
+        KvType::F16 => 1,
+    };
+    [element, element, geometry.layers as u32, geometry.kv_heads as u32, geometry.head_dim as u32]
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+    bytes.get(offset..)?.first_chunk().map(|&bytes| u32::from_le_bytes(bytes))
+}
+
+fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
+    bytes.get(offset..)?.first_chunk().map(|&bytes| u64::from_le_bytes(bytes))
+}

@@ -1,0 +1,19 @@
+//! A sequence as bytes: format version 1, which `docs/snapshot.md` describes byte by byte.
+//!
+//! A snapshot is written to and read from callbacks of the host, in pieces of at most a layer of a block, which go
+//! straight from and to the pool. It is checked, not authenticated: a forged one can give wrong text, never worse.
+
+mod error;
+mod header;
+mod read;
+mod slice;
+mod write;
+
+pub use error::SnapshotError;
+pub use header::{SnapshotHeader, SnapshotOptions};
+pub use read::Source;
+pub(crate) use slice::{from_slice, into_slice};
+pub use write::Sink;
+
+/// Bytes that are gathered before a callback is bothered.
+const STAGED: usize = 256;

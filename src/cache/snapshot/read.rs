@@ -1,0 +1,241 @@
+//! Reading: into blocks of a new sequence, which nobody sees before the last checksum is right.
+
+use super::STAGED;
+use super::error::SnapshotError;
+use super::header::{CHECKSUM, HEADER_MAX, HEADER_MIN, SnapshotHeader};
+use super::slice::copy;
+use crate::cache::block::BLOCK_TOKENS;
+use crate::cache::error::CacheError;
+use crate::cache::kind::KvKind;
+use crate::cache::kv_cache::{IMPORTED_TOKEN, KvCache, SeqId};
+use crate::num::Xxh64;
+
+/// Gives bytes of a snapshot, in order: it fills the slice from its start and says how far; 0 at the end of the
+/// bytes, `None` where it could not.
+pub type Source<'s> = dyn FnMut(&mut [u8]) -> Option<usize> + 's;
+
+impl<'a> KvCache<'a> {
+    /// Opens a sequence with the contents of a snapshot, which must end where `source` ends: the sequence and what
+    /// the header says. `fingerprint` and `vocab` are the model's.
+    ///
+    /// A delta continues the first tokens of the sequence `base`, which must be those that it was written against;
+    /// the kind `paged` shares their blocks. For other snapshots `base` is ignored.
+    ///
+    /// # Errors
+    /// [`SnapshotError`]. The header and the room are checked before a block is taken; on any error all that was
+    /// taken is given back, and no other sequence has changed.
+    pub fn read_snapshot(
+        &mut self,
+        fingerprint: u64,
+        vocab: usize,
+        base: Option<SeqId>,
+        source: &mut Source<'_>,
+    ) -> Result<(SeqId, SnapshotHeader), SnapshotError> {
+        let mut reader = Reader::new(source);
+        let (header, checksum) = reader.header()?;
+        header.check(fingerprint, self.geometry())?;
+        let seq = self.continued(base, &header)?;
+        let restoring = Restoring { cache: self, seq, done: false };
+        restoring.run(&mut reader, &header, checksum, vocab)?;
+        Ok((seq, header))
+    }
+
+    /// A sequence with the tokens that a delta continues; an empty one for other snapshots.
+    fn continued(&mut self, base: Option<SeqId>, header: &SnapshotHeader) -> Result<SeqId, SnapshotError> {
+        if header.base() == 0 {
+            return Ok(self.open()?);
+        }
+        let missing = |given| SnapshotError::BaseMissing { base: header.base(), given };
+        let seq = base.ok_or(missing(0))?;
+        let given = self.idle(seq)?;
+        if given < header.base() {
+            return Err(missing(given));
+        }
+        let (stored, computed) = (header.base_checksum, self.base_checksum(seq, header.base())?);
+        if stored != computed {
+            return Err(SnapshotError::Base { stored, computed });
+        }
+        Ok(self.fork(seq, header.base())?)
+    }
+}
+
+/// A sequence that is closed again if its restoration does not succeed, not even if the host's callback panics.
+struct Restoring<'k, 'a> {
+    cache: &'k mut KvCache<'a>,
+    seq: SeqId,
+    done: bool,
+}
+
+impl Restoring<'_, '_> {
+    fn run(
+        mut self,
+        reader: &mut Reader<'_, '_>,
+        header: &SnapshotHeader,
+        checksum: u64,
+        vocab: usize,
+    ) -> Result<(), SnapshotError> {
+        let own = header.tokens() - header.base();
+        self.cache.reserve(self.seq, core::iter::repeat_n(IMPORTED_TOKEN, own))?;
+        let mut whole = Xxh64::new();
+        whole.update(&checksum.to_le_bytes());
+        for (block, tokens) in header.blocks() {
+            whole.update(&self.block(reader, block, tokens, vocab)?.to_le_bytes());
+        }
+        let (stored, computed) = (reader.checksum()?, whole.finish());
+        if stored != computed {
+            return Err(SnapshotError::Checksum { stored, computed });
+        }
+        reader.end()?;
+        self.cache.commit(self.seq, own)?;
+        self.done = true;
+        Ok(())
+    }
+
+    /// Reads a block of `tokens` tokens: its checksum.
+    fn block(
+        &mut self,
+        reader: &mut Reader<'_, '_>,
+        block: usize,
+        tokens: usize,
+        vocab: usize,
+    ) -> Result<u64, SnapshotError> {
+        let mut hash = Xxh64::new();
+        let mut unknown = None;
+        // The kind off computes from the tokens, so it has to know them.
+        let imported = self.cache.kind() != KvKind::Off;
+        for position in (block * BLOCK_TOKENS..).take(tokens) {
+            let mut bytes = [0; 4];
+            reader.get(&mut bytes)?;
+            hash.update(&bytes);
+            let token = u32::from_le_bytes(bytes);
+            let known = (token as usize) < vocab || token == IMPORTED_TOKEN && imported;
+            unknown = unknown.or((!known).then_some(SnapshotError::Token { position, token }));
+            self.cache.queue_token(self.seq, position, token)?;
+        }
+        let mut finite = true;
+        for layer in 0..self.cache.num_layers() {
+            let (pool, block, layer) = self.cache.stored_mut(self.seq, layer, block)?;
+            finite &= pool.import(block, layer, tokens, |bytes| {
+                reader.get(bytes)?;
+                hash.update(bytes);
+                Ok::<(), SnapshotError>(())
+            })?;
+        }
+        let (stored, computed) = (reader.checksum()?, hash.finish());
+        if stored != computed {
+            return Err(SnapshotError::BlockChecksum { block, stored, computed });
+        }
+        match unknown {
+            Some(error) => Err(error),
+            None if !finite => Err(SnapshotError::NonFinite { block }),
+            None => Ok(computed),
+        }
+    }
+}
+
+impl Drop for Restoring<'_, '_> {
+    fn drop(&mut self) {
+        if !self.done {
+            // It is open, so this can not fail.
+            let _ = self.cache.close(self.seq);
+        }
+    }
+}
+
+/// Serves small pieces from a few bytes read ahead, never beyond the end of the snapshot.
+struct Reader<'s, 'f> {
+    source: &'s mut Source<'f>,
+    staged: [u8; STAGED],
+    start: usize,
+    end: usize,
+    /// Bytes that the source has given.
+    given: u64,
+    /// Bytes that the snapshot has, as far as is known.
+    total: u64,
+}
+
+impl<'s, 'f> Reader<'s, 'f> {
+    fn new(source: &'s mut Source<'f>) -> Self {
+        Self { source, staged: [0; STAGED], start: 0, end: 0, given: 0, total: HEADER_MIN as u64 }
+    }
+
+    /// The header and its checksum.
+    fn header(&mut self) -> Result<(SnapshotHeader, u64), SnapshotError> {
+        let mut bytes = [0; HEADER_MAX];
+        let (first, rest) = bytes.split_at_mut_checked(16).ok_or(CacheError::Internal)?;
+        self.get(first)?;
+        let len = SnapshotHeader::len_of(first).ok_or(CacheError::Internal)??;
+        self.total = len as u64;
+        self.get(rest.get_mut(..len - 16).ok_or(CacheError::Internal)?)?;
+        let bytes = bytes.get(..len).ok_or(CacheError::Internal)?;
+        let header = SnapshotHeader::parse(bytes)?;
+        self.total = header.total_bytes();
+        let checksum = bytes.last_chunk().ok_or(CacheError::Internal)?;
+        Ok((header, u64::from_le_bytes(*checksum)))
+    }
+
+    fn checksum(&mut self) -> Result<u64, SnapshotError> {
+        let mut bytes = [0; CHECKSUM];
+        self.get(&mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Fills `out`.
+    fn get(&mut self, mut out: &mut [u8]) -> Result<(), SnapshotError> {
+        while !out.is_empty() {
+            if self.start == self.end && out.len() >= STAGED {
+                return self.pull_all(out);
+            }
+            if self.start == self.end {
+                self.stage()?;
+            }
+            let staged = self.staged.get(self.start..self.end).unwrap_or_default();
+            let taken = staged.len().min(out.len());
+            copy(out, staged);
+            self.start += taken;
+            out = out.get_mut(taken..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Nothing may follow.
+    fn end(&mut self) -> Result<(), SnapshotError> {
+        let total = self.total;
+        if self.pull(&mut [0])? == 0 { Ok(()) } else { Err(SnapshotError::Trailing { total }) }
+    }
+
+    /// Reads ahead.
+    fn stage(&mut self) -> Result<(), SnapshotError> {
+        let mut staged = [0; STAGED];
+        let left = usize::try_from(self.total.saturating_sub(self.given)).unwrap_or(usize::MAX);
+        let len = self.pull(staged.get_mut(..left.min(STAGED)).unwrap_or_default())?;
+        if len == 0 {
+            return Err(self.truncated());
+        }
+        (self.staged, self.start, self.end) = (staged, 0, len);
+        Ok(())
+    }
+
+    fn pull_all(&mut self, mut out: &mut [u8]) -> Result<(), SnapshotError> {
+        while !out.is_empty() {
+            let len = self.pull(out)?;
+            if len == 0 {
+                return Err(self.truncated());
+            }
+            out = out.get_mut(len..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    fn pull(&mut self, out: &mut [u8]) -> Result<usize, SnapshotError> {
+        let room = out.len();
+        let len = (self.source)(out).filter(|&len| len <= room);
+        let len = len.ok_or(SnapshotError::Source { offset: self.given })?;
+        self.given += len as u64;
+        Ok(len)
+    }
+
+    fn truncated(&self) -> SnapshotError {
+        SnapshotError::Truncated { needed: self.total, given: self.given }
+    }
+}

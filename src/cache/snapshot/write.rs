@@ -1,0 +1,123 @@
+//! Writing: the header, then block by block.
+
+use super::STAGED;
+use super::error::SnapshotError;
+use super::header::{SnapshotHeader, SnapshotOptions};
+use super::slice::copy;
+use crate::cache::block::BLOCK_TOKENS;
+use crate::cache::error::CacheError;
+use crate::cache::kv_cache::{KvCache, SeqId};
+use crate::num::Xxh64;
+
+/// Takes bytes of a snapshot, in order; false where it could not.
+pub type Sink<'s> = dyn FnMut(&[u8]) -> bool + 's;
+
+impl KvCache<'_> {
+    /// Bytes of a snapshot of a sequence.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Cache`]: unknown or busy; [`SnapshotError::StateTooLong`], [`SnapshotError::BasePosition`].
+    pub fn snapshot_len(&self, seq: SeqId, options: &SnapshotOptions<'_>) -> Result<usize, SnapshotError> {
+        let header = SnapshotHeader::new(self.geometry(), 0, self.whole(seq)?, options)?;
+        Ok(usize::try_from(header.total_bytes()).unwrap_or(usize::MAX))
+    }
+
+    /// Writes a sequence to `sink`: the number of bytes. `fingerprint` names the model.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Sink`]; as [`KvCache::snapshot_len`], before the sink gets anything.
+    pub fn write_snapshot(
+        &self,
+        seq: SeqId,
+        fingerprint: u64,
+        options: &SnapshotOptions<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<u64, SnapshotError> {
+        let mut header = SnapshotHeader::new(self.geometry(), fingerprint, self.whole(seq)?, options)?;
+        header.base_checksum = self.base_checksum(seq, header.base())?;
+        let mut writer = Writer { sink, staged: [0; STAGED], used: 0, taken: 0 };
+        let bytes = header.to_bytes();
+        writer.put(&bytes)?;
+        let mut whole = Xxh64::new();
+        whole.update(bytes.last_chunk::<8>().ok_or(CacheError::Internal)?);
+        for (index, tokens) in header.blocks() {
+            let checksum = self.put_block(seq, index, tokens, |bytes| writer.put(bytes))?.to_le_bytes();
+            writer.put(&checksum)?;
+            whole.update(&checksum);
+        }
+        writer.put(&whole.finish().to_le_bytes())?;
+        writer.flush()?;
+        Ok(writer.taken)
+    }
+
+    /// The checksum of the first `tokens` tokens, whole blocks: the hash of the checksums of their blocks.
+    pub(super) fn base_checksum(&self, seq: SeqId, tokens: usize) -> Result<u64, SnapshotError> {
+        let mut base = Xxh64::new();
+        for index in 0..tokens / BLOCK_TOKENS {
+            base.update(&self.put_block(seq, index, BLOCK_TOKENS, |_| Ok(()))?.to_le_bytes());
+        }
+        Ok(base.finish())
+    }
+
+    /// Writes the first `tokens` tokens of a block, their ids first, then layer by layer: the checksum of the bytes.
+    fn put_block(
+        &self,
+        seq: SeqId,
+        index: usize,
+        tokens: usize,
+        mut put: impl FnMut(&[u8]) -> Result<(), SnapshotError>,
+    ) -> Result<u64, SnapshotError> {
+        let mut hash = Xxh64::new();
+        let mut put = |bytes: &[u8]| {
+            hash.update(bytes);
+            put(bytes)
+        };
+        for position in (index * BLOCK_TOKENS..).take(tokens) {
+            put(&self.token(seq, position).ok_or(CacheError::Internal)?.to_le_bytes())?;
+        }
+        for layer in 0..self.num_layers() {
+            let (pool, block, layer) = self.stored(seq, layer, index)?;
+            pool.export(block, layer, tokens, &mut put)?;
+        }
+        Ok(hash.finish())
+    }
+}
+
+/// Gathers small pieces on their way to the sink.
+struct Writer<'s, 'f> {
+    sink: &'s mut Sink<'f>,
+    staged: [u8; STAGED],
+    used: usize,
+    /// Bytes that the sink has taken.
+    taken: u64,
+}
+
+impl Writer<'_, '_> {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), SnapshotError> {
+        if bytes.len() > STAGED - self.used {
+            self.flush()?;
+        }
+        match self.staged.get_mut(self.used..).and_then(|place| place.get_mut(..bytes.len())) {
+            Some(place) => {
+                copy(place, bytes);
+                self.used += bytes.len();
+                Ok(())
+            }
+            None => give(self.sink, bytes, &mut self.taken),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), SnapshotError> {
+        let staged = self.staged.get(..self.used).unwrap_or_default();
+        self.used = 0;
+        if staged.is_empty() { Ok(()) } else { give(self.sink, staged, &mut self.taken) }
+    }
+}
+
+fn give(sink: &mut Sink<'_>, bytes: &[u8], taken: &mut u64) -> Result<(), SnapshotError> {
+    if !sink(bytes) {
+        return Err(SnapshotError::Sink { offset: *taken });
+    }
+    *taken += bytes.len() as u64;
+    Ok(())
+}

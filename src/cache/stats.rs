@@ -1,0 +1,111 @@
+//! Exact numbers about a cache: what each pool and each sequence holds.
+
+use super::error::CacheError;
+use super::geometry::MAX_GROUPS;
+use super::kv_cache::{KvCache, SeqId};
+
+/// The blocks of one layer group's pool. `total = used + reclaimable + free`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolStats {
+    /// Blocks in the pool.
+    pub total: usize,
+    /// Blocks that a sequence or a pin holds.
+    pub used: usize,
+    /// Blocks that nobody holds but whose contents are a known prefix: they are handed out when no other is free.
+    pub reclaimable: usize,
+    /// Blocks that hold nothing.
+    pub free: usize,
+    /// Blocks among the used ones that have a pin.
+    pub pinned: usize,
+    /// The largest number of used blocks so far.
+    pub high_water: usize,
+    /// Bytes of keys and values of a block.
+    pub block_bytes: usize,
+}
+
+/// How much the known prefixes have saved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PrefixStats {
+    /// Calls of [`KvCache::reuse`].
+    pub lookups: u64,
+    /// How many of them found anything.
+    pub hits: u64,
+    /// Tokens that they found: their keys and values were not computed again.
+    pub hit_tokens: u64,
+    /// Tokens that were asked for and not found.
+    pub missed_tokens: u64,
+}
+
+/// A cache in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// Open sequences.
+    pub sequences: usize,
+    /// The pool of each layer group; those that the model does not have are all 0.
+    pub pools: [PoolStats; MAX_GROUPS],
+    /// The known prefixes.
+    pub prefix: PrefixStats,
+}
+
+/// Blocks that a sequence holds in a layer group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SequenceBlocks {
+    /// Blocks that nobody else holds: closing the sequence makes exactly these available.
+    pub own: usize,
+    /// Blocks that another sequence or a pin holds, too.
+    pub shared: usize,
+}
+
+/// A sequence in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SequenceStats {
+    /// Committed tokens.
+    pub tokens: usize,
+    /// Its blocks in each layer group, reserved ones included.
+    pub blocks: [SequenceBlocks; MAX_GROUPS],
+    /// Bytes of the own blocks' keys and values.
+    pub own_bytes: usize,
+    /// Bytes of the shared ones'.
+    pub shared_bytes: usize,
+}
+
+impl SequenceStats {
+    /// Blocks of all layer groups.
+    pub fn total(&self) -> SequenceBlocks {
+        self.blocks.iter().fold(SequenceBlocks::default(), |sum, blocks| SequenceBlocks {
+            own: sum.own.saturating_add(blocks.own),
+            shared: sum.shared.saturating_add(blocks.shared),
+        })
+    }
+}
+
+impl KvCache<'_> {
+    /// The cache in numbers; time proportional to the number of sequences.
+    pub fn stats(&self) -> CacheStats {
+        let mut pools = [PoolStats::default(); MAX_GROUPS];
+        for (stats, group) in pools.iter_mut().zip(&self.groups) {
+            *stats = PoolStats { block_bytes: group.pool.block_bytes(), ..group.allocator.stats() };
+        }
+        CacheStats { sequences: self.recency.len, pools, prefix: self.prefix }
+    }
+
+    /// A sequence in numbers; time proportional to the number of its blocks.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`].
+    pub fn sequence_stats(&self, seq: SeqId) -> Result<SequenceStats, CacheError> {
+        let mut stats = SequenceStats { tokens: self.seq_len(seq)?, ..SequenceStats::default() };
+        for (blocks, group) in stats.blocks.iter_mut().zip(&self.groups) {
+            *blocks = group.count(seq.slot());
+            let bytes = |blocks: usize| blocks.saturating_mul(group.pool.block_bytes());
+            stats.own_bytes = stats.own_bytes.saturating_add(bytes(blocks.own));
+            stats.shared_bytes = stats.shared_bytes.saturating_add(bytes(blocks.shared));
+        }
+        Ok(stats)
+    }
+}

@@ -1,0 +1,83 @@
+//! What sequences have in common, seen from the engine: known prefixes, room in the pool, statistics.
+
+use super::{Engine, EngineError};
+use crate::cache::{CacheStats, SeqId, SequenceStats};
+
+impl Engine<'_, '_> {
+    /// Starts an empty sequence with what is known of a prompt: how many of its tokens the sequence has then.
+    /// The others are to be queued or prefilled, at least one; the logits have the same bits as without reuse.
+    ///
+    /// Known are full blocks of 16 tokens, from the prompt's start on, that the engine computed for any sequence,
+    /// open or closed, and that it has not had to hand out again since. Keys and values from outside never are.
+    /// The answer is 0 where `Limits::prefix_cache` is off.
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`]: unknown, busy, or not empty.
+    pub fn reuse(&mut self, seq: SeqId, prompt: &[u32]) -> Result<usize, EngineError> {
+        self.check_quiet(seq)?;
+        Ok(self.parts.cache.reuse(seq, prompt)?)
+    }
+
+    /// [`Engine::reuse`], then [`Engine::prefill`] of the rest: fills an empty sequence with a prompt and returns the
+    /// logits of the last token. After an error the sequence is empty.
+    ///
+    /// # Errors
+    /// As [`Engine::reuse`] and [`Engine::prefill`].
+    pub fn prefill_prompt(&mut self, seq: SeqId, prompt: &[u32]) -> Result<&[f32], EngineError> {
+        self.check_idle()?;
+        let reused = self.reuse(seq, prompt)?;
+        let rest = prompt.get(reused..).unwrap_or_default();
+        if let Err(error) = self.prefill(seq, rest).map(drop) {
+            self.reset(seq)?;
+            return Err(error);
+        }
+        self.logits(seq).ok_or(EngineError::Internal)
+    }
+
+    /// Keeps what is known of a prompt, until [`Engine::unpin`], even if no sequence has it any more: how many of
+    /// its tokens that are. Pinned blocks are never handed out again, so they count as used. Pins count.
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`].
+    pub fn pin(&mut self, prompt: &[u32]) -> Result<usize, EngineError> {
+        Ok(self.parts.cache.pin(prompt)?)
+    }
+
+    /// Undoes [`Engine::pin`], given the tokens that it answered for: how many tokens lost a pin.
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`].
+    pub fn unpin(&mut self, prompt: &[u32]) -> Result<usize, EngineError> {
+        Ok(self.parts.cache.unpin(prompt)?)
+    }
+
+    /// Closes idle sequences, the least recently used first, until `tokens` more tokens fit sequence `seq`: how many
+    /// were closed. `consent` is asked for each of them; if those that it gives up are not enough, none is closed.
+    /// See [`KvCache::make_room`](crate::cache::KvCache::make_room).
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`].
+    pub fn make_room(
+        &mut self,
+        seq: SeqId,
+        tokens: usize,
+        mut consent: impl FnMut(SeqId, &SequenceStats) -> bool,
+    ) -> Result<usize, EngineError> {
+        self.check_quiet(seq)?;
+        Ok(self.parts.cache.make_room(seq, tokens, &mut consent)?)
+    }
+
+    /// The pools in numbers: blocks used, free, reclaimable and pinned, the high-water mark, and hits of
+    /// known prefixes.
+    pub fn stats(&self) -> CacheStats {
+        self.parts.cache.stats()
+    }
+
+    /// A sequence in numbers: tokens, own and shared blocks, bytes.
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`] for an unknown sequence.
+    pub fn sequence_stats(&self, seq: SeqId) -> Result<SequenceStats, EngineError> {
+        Ok(self.parts.cache.sequence_stats(seq)?)
+    }
+}

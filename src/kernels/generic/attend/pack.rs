@@ -1,0 +1,411 @@
+//! The loops of attention over raw pointers: sizes are checked where a [`Pack`] and a [`Run`] are made.
+// Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
+// place are not always inlined, and then nothing stays in registers.
+#![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
+
+use core::ops::Range;
+
+use super::tiles::{Run, Stored};
+use super::{CHUNK, Partial, Positions, TILE_TOKENS};
+use crate::kernels::generic::lanes::{LANES, Lanes};
+
+/// Times 16 exponentials that are computed side by side: one after the other they wait for themselves.
+const EXPS: usize = 4;
+
+/// Queries that go through the chunks together, and what has been computed for them.
+pub(super) struct Pack<'s> {
+    count: usize,
+    head_dim: usize,
+    /// `[count][CHUNK]`: scores, then weights.
+    scores: &'s mut [f32],
+    /// Of each batch, one after the other: `[head_dim / 16, rounded up][batch][16]`.
+    queries: &'s mut [f32],
+    /// `[chunks][count]`: maximum and sum.
+    peaks: &'s mut [[f32; 2]],
+    /// `[chunks][count][head_dim]`.
+    values: &'s mut [f32],
+}
+
+impl<'s> Pack<'s> {
+    /// f32 elements per query.
+    pub(super) fn len_of_query(head_dim: usize, chunks: usize) -> Option<usize> {
+        let padded = head_dim.checked_next_multiple_of(LANES)?;
+        chunks.checked_mul(head_dim.checked_add(2)?)?.checked_add(CHUNK)?.checked_add(padded)
+    }
+
+    /// Cuts the scratch into its parts; `None` where it is too small.
+    #[inline(always)]
+    pub(super) fn new(count: usize, head_dim: usize, chunks: usize, scratch: &'s mut [f32]) -> Option<Self> {
+        if count == 0 || head_dim == 0 {
+            return None;
+        }
+        let padded = head_dim.checked_next_multiple_of(LANES)?;
+        let (scores, rest) = scratch.split_at_mut_checked(count.checked_mul(CHUNK)?)?;
+        let (queries, rest) = rest.split_at_mut_checked(padded.checked_mul(count)?)?;
+        let partials = chunks.checked_mul(count)?;
+        let (values, rest) = rest.split_at_mut_checked(partials.checked_mul(head_dim)?)?;
+        let peaks = rest.as_chunks_mut::<2>().0.get_mut(..partials)?;
+        Some(Self { count, head_dim, scores, queries, peaks, values })
+    }
+
+    /// Elements of a query in [`Pack::queries`].
+    #[inline(always)]
+    fn padded(&self) -> usize {
+        self.head_dim.next_multiple_of(LANES)
+    }
+
+    /// Sets a query of a batch: `q` is `[head_dim]`.
+    #[inline(always)]
+    pub(super) fn set_query(&mut self, batch: &Range<usize>, query: usize, q: &[f32]) -> Option<()> {
+        let start = batch.start.checked_mul(self.padded())?;
+        let blocks = self.queries.get_mut(start..)?.as_chunks_mut::<LANES>().0;
+        let places = blocks.iter_mut().skip(query.checked_sub(batch.start)?).step_by(batch.len().max(1));
+        let (blocks, rest) = q.as_chunks::<LANES>();
+        let mut places = places;
+        for block in blocks {
+            *places.next()? = *block;
+        }
+        if !rest.is_empty() {
+            places.next()?.iter_mut().zip(rest).for_each(|(place, &q)| *place = q);
+        }
+        Some(())
+    }
+
+    /// What [`Pack::softmax`] and [`Pack::values`] computed.
+    #[inline(always)]
+    pub(super) fn partial(&self, chunk: usize, query: usize) -> Option<Partial<'_>> {
+        let index = chunk.checked_mul(self.count)?.checked_add(query)?;
+        let &[max, sum] = self.peaks.get(index)?;
+        let start = index.checked_mul(self.head_dim)?;
+        Some((max, sum, self.values.get(start..start.checked_add(self.head_dim)?)?))
+    }
+
+    /// The scores of the queries of a batch with the positions of a run.
+    #[inline(always)]
+    pub(super) fn scores<V: Lanes, T: Stored>(&mut self, batch: &Range<usize>, k: &Run<'_, T>, scale: f32) {
+        let no = &mut [];
+        match batch.len() {
+            1 if k.count() > 2 => self.scores_of::<V, T, 1, 4, false>(batch, k, scale, no),
+            1 => self.scores_of::<V, T, 1, 2, false>(batch, k, scale, no),
+            2 => self.scores_of::<V, T, 2, 2, false>(batch, k, scale, no),
+            3 if V::QUERIES > 2 => self.scores_of::<V, T, 3, 2, false>(batch, k, scale, no),
+            4 if V::QUERIES > 2 => self.scores_of::<V, T, 4, 1, false>(batch, k, scale, no),
+            5 if V::QUERIES > 4 => self.scores_of::<V, T, 5, 1, false>(batch, k, scale, no),
+            6 if V::QUERIES > 4 => self.scores_of::<V, T, 6, 1, false>(batch, k, scale, no),
+            7 if V::QUERIES > 4 => self.scores_of::<V, T, 7, 1, false>(batch, k, scale, no),
+            8 if V::QUERIES > 4 => self.scores_of::<V, T, 8, 1, false>(batch, k, scale, no),
+            _ => {}
+        }
+    }
+
+    /// [`Pack::scores`], which also keeps the converted tiles. The last of several batches has more queries than
+    /// half a batch.
+    #[inline(always)]
+    pub(super) fn scores_and_stage<V: Lanes, T: Stored>(
+        &mut self,
+        batch: &Range<usize>,
+        k: &Run<'_, T>,
+        scale: f32,
+        staging: &mut [f32],
+    ) {
+        match batch.len() {
+            2 if V::QUERIES == 2 => self.scores_of::<V, T, 2, 2, true>(batch, k, scale, staging),
+            3 if V::QUERIES == 4 => self.scores_of::<V, T, 3, 2, true>(batch, k, scale, staging),
+            4 if V::QUERIES == 4 => self.scores_of::<V, T, 4, 1, true>(batch, k, scale, staging),
+            5 if V::QUERIES > 4 => self.scores_of::<V, T, 5, 1, true>(batch, k, scale, staging),
+            6 if V::QUERIES > 4 => self.scores_of::<V, T, 6, 1, true>(batch, k, scale, staging),
+            7 if V::QUERIES > 4 => self.scores_of::<V, T, 7, 1, true>(batch, k, scale, staging),
+            8 if V::QUERIES > 4 => self.scores_of::<V, T, 8, 1, true>(batch, k, scale, staging),
+            _ => {}
+        }
+    }
+
+    /// [`Pack::scores`] for `N` queries, `WIDE` tiles at a time: enough independent sums to hide the
+    /// latency of an addition.
+    #[inline(always)]
+    fn scores_of<V: Lanes, T: Stored, const N: usize, const WIDE: usize, const STAGE: bool>(
+        &mut self,
+        batch: &Range<usize>,
+        k: &Run<'_, T>,
+        scale: f32,
+        staging: &mut [f32],
+    ) {
+        let padded = self.padded();
+        let queries = self.queries.get(batch.start * padded..).and_then(|queries| queries.get(..N * padded));
+        let scores = self.scores.get_mut(batch.start * CHUNK..).and_then(|scores| scores.get_mut(..N * CHUNK));
+        let (Some(queries), Some(scores)) = (queries, scores) else {
+            return;
+        };
+        let tile_len = self.head_dim * TILE_TOKENS;
+        if STAGE && staging.len() < k.count() * tile_len {
+            return;
+        }
+        let staging = staging.as_mut_ptr();
+        debug_assert!(k.head_dim() == self.head_dim && k.offset() + k.count() * TILE_TOKENS <= CHUNK);
+        // SAFETY: a run has positions of one chunk.
+        let scores = unsafe { scores.as_mut_ptr().add(k.offset()) };
+        let (queries, scale) = (queries.as_ptr(), V::splat(scale));
+        let count = k.count();
+        let mut tile = 0;
+        while tile < count {
+            let mut index = [0; WIDE];
+            let (mut columns_of, mut after, mut next) =
+                ([core::ptr::null(); WIDE], [core::ptr::null(); WIDE], [core::ptr::null(); WIDE]);
+            for t in 0..WIDE {
+                // Past the last tile it is that tile again, with the same scores.
+                index[t] = (tile + t).min(count - 1);
+                columns_of[t] = k.tile(index[t]);
+                after[t] = k.after(index[t]);
+                next[t] = k.tile(tile + WIDE + t);
+            }
+            let mut sums = [[V::splat(0.0); N]; WIDE];
+            let mut start = 0;
+            while start < self.head_dim {
+                for dim in start..self.head_dim.min(start + LANES) {
+                    let mut columns = [V::splat(0.0); WIDE];
+                    for t in 0..WIDE {
+                        // SAFETY: a K tile has head_dim columns of 16.
+                        columns[t] = unsafe { T::load::<V>(columns_of[t].add(dim * TILE_TOKENS)) };
+                        if STAGE {
+                            // SAFETY: there is room for the tiles of the run.
+                            unsafe { columns[t].store(staging.add(index[t] * tile_len + dim * TILE_TOKENS)) };
+                        }
+                        V::prefetch(next[t].wrapping_add(dim * TILE_TOKENS));
+                        V::prefetch(after[t].wrapping_add(dim * TILE_TOKENS));
+                    }
+                    for n in 0..N {
+                        // SAFETY: the queries are [padded / 16][N][16]; 16 elements of each come before the
+                        // next 16 of the first.
+                        let q = V::splat(unsafe { *queries.add(start * N + n * LANES + (dim - start)) });
+                        for t in 0..WIDE {
+                            sums[t][n] = sums[t][n].add(q.mul(columns[t]));
+                        }
+                    }
+                }
+                start += LANES;
+            }
+            for t in 0..WIDE {
+                for n in 0..N {
+                    // SAFETY: scores are [N][CHUNK], from the run's offset on.
+                    unsafe { sums[t][n].mul(scale).store(scores.add(n * CHUNK + index[t] * TILE_TOKENS)) };
+                }
+            }
+            tile += WIDE;
+        }
+    }
+
+    /// The largest visible score of a query in a chunk.
+    #[inline(always)]
+    pub(super) fn max<V: Lanes>(&mut self, chunk: usize, query: usize, visible: Positions) {
+        let scores = self.scores.as_chunks::<CHUNK>().0.get(query);
+        let (Some(scores), Some([max, _])) = (scores, self.peaks.get_mut(chunk * self.count + query)) else {
+            return;
+        };
+        let scores = scores.as_ptr();
+        let end = visible.end().min(CHUNK);
+        let whole = if visible.is_prefix() { end / LANES } else { 0 };
+        let mut maxima = V::splat(f32::NEG_INFINITY);
+        for group in 0..whole {
+            // SAFETY: 16 * whole <= CHUNK.
+            maxima = unsafe { V::load(scores.add(group * LANES)) }.max(maxima);
+        }
+        for group in whole..end.div_ceil(LANES) {
+            // SAFETY: 16 * group < CHUNK, a multiple of 16.
+            let scores = unsafe { V::load(scores.add(group * LANES)) };
+            maxima = select(scores, visible, group * LANES, maxima).max(maxima);
+        }
+        *max = maxima.largest();
+    }
+
+    /// Turns the scores of a query into exponentials below their maximum, which is known, and what it does not
+    /// see among the first `positions` into 0, which adds nothing to sums that start at +0.
+    #[inline(always)]
+    pub(super) fn softmax<V: Lanes>(&mut self, chunk: usize, query: usize, visible: Positions, positions: usize) {
+        let scores = self.scores.as_chunks_mut::<CHUNK>().0.get_mut(query);
+        let (Some(scores), Some([max, sum])) = (scores, self.peaks.get_mut(chunk * self.count + query)) else {
+            return;
+        };
+        let (scores, max) = (scores.as_mut_ptr(), V::splat(*max));
+        let groups = positions.min(CHUNK).div_ceil(LANES);
+        let whole = if visible.is_prefix() { visible.end().min(CHUNK) } else { 0 };
+        let mut sums = V::splat(0.0);
+        let mut group = 0;
+        while (group + EXPS) * LANES <= whole {
+            let mut weights = [max; EXPS];
+            for e in 0..EXPS {
+                // SAFETY: there are as many visible scores.
+                weights[e] = unsafe { V::load(scores.add((group + e) * LANES)) }.sub(max);
+            }
+            let weights = V::exps(weights);
+            for e in 0..EXPS {
+                // SAFETY: as above.
+                unsafe { weights[e].store(scores.add((group + e) * LANES)) };
+                sums = sums.add(weights[e]);
+            }
+            group += EXPS;
+        }
+        while group < groups {
+            // SAFETY: 16 * group < CHUNK, a multiple of 16.
+            let place = unsafe { scores.add(group * LANES) };
+            // SAFETY: as above.
+            let [weights] = V::exps([unsafe { V::load(place) }.sub(max)]);
+            let weights = select(weights, visible, group * LANES, V::splat(0.0));
+            // SAFETY: as above.
+            unsafe { weights.store(place) };
+            sums = sums.add(weights);
+            group += 1;
+        }
+        *sum = sums.tree();
+    }
+
+    /// The values of a run, each times its weight, summed in increasing order of the position. The first run
+    /// of a chunk begins the sums, the others go on; then heads are multiples of 16.
+    #[inline(always)]
+    pub(super) fn values<V: Lanes, T: Stored>(&mut self, chunk: usize, batch: &Range<usize>, v: &Run<'_, T>) {
+        if self.head_dim < LANES {
+            return self.values_of_narrow_heads(chunk, batch, v);
+        }
+        let no = &mut [];
+        match batch.len() {
+            1 => self.values_of::<V, T, 1, 4, false>(chunk, batch, v, no),
+            2 => self.values_of::<V, T, 2, 2, false>(chunk, batch, v, no),
+            3 if V::QUERIES > 2 => self.values_of::<V, T, 3, 2, false>(chunk, batch, v, no),
+            4 if V::QUERIES > 4 => self.values_of::<V, T, 4, 2, false>(chunk, batch, v, no),
+            4 if V::QUERIES > 2 => self.values_of::<V, T, 4, 1, false>(chunk, batch, v, no),
+            5 if V::QUERIES > 4 => self.values_of::<V, T, 5, 2, false>(chunk, batch, v, no),
+            6 if V::QUERIES > 4 => self.values_of::<V, T, 6, 2, false>(chunk, batch, v, no),
+            7 if V::QUERIES > 4 => self.values_of::<V, T, 7, 2, false>(chunk, batch, v, no),
+            8 if V::QUERIES > 4 => self.values_of::<V, T, 8, 2, false>(chunk, batch, v, no),
+            _ => {}
+        }
+    }
+
+    /// [`Pack::values`], which also keeps the converted tiles, as [`Pack::scores_and_stage`] does.
+    #[inline(always)]
+    pub(super) fn values_and_stage<V: Lanes, T: Stored>(
+        &mut self,
+        chunk: usize,
+        batch: &Range<usize>,
+        v: &Run<'_, T>,
+        staging: &mut [f32],
+    ) {
+        match batch.len() {
+            2 if V::QUERIES == 2 => self.values_of::<V, T, 2, 2, true>(chunk, batch, v, staging),
+            3 if V::QUERIES == 4 => self.values_of::<V, T, 3, 2, true>(chunk, batch, v, staging),
+            4 if V::QUERIES == 4 => self.values_of::<V, T, 4, 1, true>(chunk, batch, v, staging),
+            5 if V::QUERIES > 4 => self.values_of::<V, T, 5, 2, true>(chunk, batch, v, staging),
+            6 if V::QUERIES > 4 => self.values_of::<V, T, 6, 2, true>(chunk, batch, v, staging),
+            7 if V::QUERIES > 4 => self.values_of::<V, T, 7, 2, true>(chunk, batch, v, staging),
+            8 if V::QUERIES > 4 => self.values_of::<V, T, 8, 2, true>(chunk, batch, v, staging),
+            _ => {}
+        }
+    }
+
+    /// [`Pack::values`] for `N` queries, `WIDE` times 16 elements of the heads at a time.
+    #[inline(always)]
+    fn values_of<V: Lanes, T: Stored, const N: usize, const WIDE: usize, const STAGE: bool>(
+        &mut self,
+        chunk: usize,
+        batch: &Range<usize>,
+        v: &Run<'_, T>,
+        staging: &mut [f32],
+    ) {
+        let head_dim = self.head_dim;
+        let tile_len = head_dim * TILE_TOKENS;
+        if head_dim < LANES || STAGE && staging.len() < v.count() * tile_len {
+            return;
+        }
+        let staging = staging.as_mut_ptr();
+        let out = self.values.get_mut((chunk * self.count + batch.start) * head_dim..);
+        let weights = self.scores.get(batch.start * CHUNK..).and_then(|weights| weights.get(..N * CHUNK));
+        let (Some(out), Some(weights)) = (out.and_then(|out| out.get_mut(..N * head_dim)), weights) else {
+            return;
+        };
+        debug_assert!(v.head_dim() == head_dim && v.offset() + v.positions() <= CHUNK);
+        // SAFETY: a run has positions of one chunk.
+        let weights = unsafe { weights.as_ptr().add(v.offset()) };
+        let out = out.as_mut_ptr();
+        debug_assert!(v.offset() == 0 || head_dim.is_multiple_of(LANES));
+        let mut first = 0;
+        while first < head_dim {
+            let mut starts = [0; WIDE];
+            for w in 0..WIDE {
+                // The last 16 where a whole 16 does not follow: some are computed again, with the same result.
+                starts[w] = (first + w * LANES).min(head_dim - LANES);
+            }
+            let mut sums = [[V::splat(0.0); N]; WIDE];
+            if v.offset() > 0 {
+                for w in 0..WIDE {
+                    for n in 0..N {
+                        // SAFETY: out is [N][head_dim], and starts + 16 <= head_dim.
+                        sums[w][n] = unsafe { V::load(out.add(n * head_dim + starts[w])) };
+                    }
+                }
+            }
+            for tile in 0..v.count() {
+                let rows_of = v.tile(tile);
+                let weights = weights.wrapping_add(tile * TILE_TOKENS);
+                for position in 0..(v.positions() - tile * TILE_TOKENS).min(TILE_TOKENS) {
+                    let mut rows = [V::splat(0.0); WIDE];
+                    for w in 0..WIDE {
+                        let start = position * head_dim + starts[w];
+                        // SAFETY: a V tile has 16 rows of head_dim elements, and starts + 16 <= head_dim.
+                        rows[w] = unsafe { T::load::<V>(rows_of.add(start)) };
+                        if STAGE {
+                            // SAFETY: there is room for the tiles of the run.
+                            unsafe { rows[w].store(staging.add(tile * tile_len + start)) };
+                        }
+                    }
+                    for n in 0..N {
+                        // SAFETY: weights are [N][CHUNK], and the run's positions are of one chunk.
+                        let weight = V::splat(unsafe { *weights.add(n * CHUNK + position) });
+                        for w in 0..WIDE {
+                            sums[w][n] = sums[w][n].add(weight.mul(rows[w]));
+                        }
+                    }
+                }
+            }
+            for w in 0..WIDE {
+                for n in 0..N {
+                    // SAFETY: as for the sums that go on.
+                    unsafe { sums[w][n].store(out.add(n * head_dim + starts[w])) };
+                }
+            }
+            first += WIDE * LANES;
+        }
+    }
+
+    /// [`Pack::values`] for heads of fewer than 16 elements.
+    #[inline(always)]
+    fn values_of_narrow_heads<T: Stored>(&mut self, chunk: usize, batch: &Range<usize>, v: &Run<'_, T>) {
+        let head_dim = self.head_dim.max(1);
+        let out = self.values.chunks_exact_mut(head_dim).skip(chunk * self.count + batch.start);
+        let weights = self.scores.as_chunks::<CHUNK>().0.iter().skip(batch.start).take(batch.len());
+        for (out, weights) in out.zip(weights) {
+            out.fill(0.0);
+            let (weights, _) = weights.as_chunks::<TILE_TOKENS>();
+            for (tile, weights) in weights.iter().enumerate().take(v.count()) {
+                // SAFETY: a V tile has 16 rows of head_dim elements.
+                let rows = unsafe { core::slice::from_raw_parts(v.tile(tile), head_dim * TILE_TOKENS) };
+                let rows = rows.chunks_exact(head_dim).take(v.positions() - tile * TILE_TOKENS);
+                for (&weight, row) in weights.iter().zip(rows) {
+                    for (out, &v) in out.iter_mut().zip(row) {
+                        *out += weight * v.value();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The lanes of `values` at visible positions, where `start` is the position of the first lane, and those of
+/// `others` elsewhere.
+#[inline(always)]
+fn select<V: Lanes>(values: V, visible: Positions, start: usize, others: V) -> V {
+    let [first, second] = visible.ranges().map(|range| range.map(|end| end.saturating_sub(start)));
+    let mut selected = values.first(second[1], others);
+    if second[0] > 0 {
+        selected = others.first(first[0], values.first(first[1], others.first(second[0], selected)));
+    }
+    selected
+}

@@ -1,0 +1,298 @@
+//! Products of F32, F16 and BF16 weights with many rows of inputs.
+//!
+//! Eight rows of weights are converted once, a chunk of columns that stays in the first-level cache, and all rows
+//! of inputs are swept over this panel. The dots are those of [`floats`](super::floats): 16 lanes, the fixed tree.
+// Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
+// place are not always inlined, and then nothing stays in registers.
+#![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
+
+use core::marker::PhantomData;
+use core::ops::Range;
+use core::ptr;
+
+use super::floats::{Bf16, F16, F32, Weight};
+use super::lanes::{LANES, Lanes};
+use super::products::{Inputs, OUTPUTS};
+use crate::tensor::{Dtype, TensorView};
+
+/// Rows of weights in a panel.
+const ROWS: usize = 8;
+/// Columns in a panel, few enough that it leaves room for inputs in a first-level cache of 32 KiB.
+const COLS: usize = 576;
+/// f32 elements of a panel: 16 columns of all rows, then the next 16.
+const PANEL: usize = ROWS * COLS;
+/// Rows of inputs whose lanes are kept from one chunk of columns to the next.
+const BLOCK: usize = 48;
+/// f32 elements of the lanes of one row of inputs.
+const STATE: usize = ROWS * LANES;
+/// f32 elements of scratch that [`FloatPanels`] need, wherever the scratch begins.
+pub(in crate::kernels) const SCRATCH: usize = PANEL + BLOCK * STATE + LANES;
+const _: () = assert!(COLS.is_multiple_of(LANES) && OUTPUTS.is_multiple_of(ROWS));
+
+/// Rows of weights and of inputs to multiply: a call of `products` with its sizes checked.
+pub(in crate::kernels) struct FloatPanels<'a> {
+    weights: TensorView<'a>,
+    row_bytes: usize,
+    /// Rows of inputs.
+    rows: usize,
+    /// `[rows][cols]`, the rows `stride` elements apart.
+    x: *const f32,
+    stride: usize,
+    /// `[rows][OUTPUTS]`
+    out: *mut f32,
+    /// `[PANEL]`
+    panel: *mut f32,
+    /// `[BLOCK][STATE]`
+    state: *mut f32,
+    /// Lives as long as what it points to.
+    lives: PhantomData<(&'a [f32], &'a mut [f32])>,
+}
+
+/// Columns of a panel.
+#[derive(Clone, Copy)]
+struct Chunk {
+    col: usize,
+    cols: usize,
+    /// Whether lanes start at zero.
+    first: bool,
+    /// Whether the dots are complete.
+    last: bool,
+}
+
+/// Weights that are wanted later, and how many lines of them each tile asks for.
+struct Ahead {
+    next: *const u8,
+    lines: usize,
+}
+
+impl<'a> FloatPanels<'a> {
+    /// Whether there are inputs enough to convert the weights first, or to copy them if they are f32.
+    #[inline(always)]
+    pub(in crate::kernels) fn pays(weights: TensorView<'_>, inputs: &Inputs<'_>) -> bool {
+        let rows = if weights.dtype() == Dtype::F32 { 12 } else { 8 };
+        inputs.rows() >= rows && weights.rows() > 0
+    }
+
+    /// `None` on a mismatch of sizes, and where there are no weights.
+    #[inline(always)]
+    pub(in crate::kernels) fn new(
+        weights: TensorView<'a>,
+        inputs: &Inputs<'a>,
+        out: &'a mut [f32],
+        scratch: &'a mut [f32],
+    ) -> Option<Self> {
+        let (x, stride) = inputs.floats()?;
+        let rows = inputs.rows();
+        let row_bytes = weights.dtype().row_bytes(weights.cols())?;
+        let fits = (1..=OUTPUTS).contains(&weights.rows())
+            && weights.rows().checked_mul(row_bytes)? <= weights.bytes().len()
+            && weights.cols() == inputs.cols()
+            && rows.checked_mul(OUTPUTS)? <= out.len()
+            && scratch.len() >= SCRATCH;
+        let panel = scratch.as_mut_ptr();
+        // At most 15 elements, which SCRATCH has on top.
+        let panel = panel.wrapping_add(panel.addr().wrapping_neg() % 64 / 4);
+        fits.then_some(Self {
+            weights,
+            row_bytes,
+            rows,
+            x: x.as_ptr(),
+            stride,
+            out: out.as_mut_ptr(),
+            panel,
+            state: panel.wrapping_add(PANEL),
+            lives: PhantomData,
+        })
+    }
+
+    /// All products, `R` rows of weights times `T` rows of inputs in registers; `None` if the weights are not
+    /// floats.
+    #[inline(always)]
+    pub(in crate::kernels) fn multiply<V: Lanes, const R: usize, const T: usize>(&self) -> Option<()> {
+        const { assert!(ROWS.is_multiple_of(R) && BLOCK.is_multiple_of(T)) };
+        // Chunks of equal size, as far as that goes.
+        let all = self.weights.cols();
+        let chunks = all.div_ceil(COLS).max(1);
+        let cols = all.div_ceil(chunks).next_multiple_of(LANES).clamp(LANES, COLS);
+        let block = if chunks == 1 { self.rows.max(1) } else { BLOCK };
+        for first in (0..self.weights.rows()).step_by(ROWS) {
+            let next = self.weights.bytes().as_ptr().wrapping_add((first + ROWS) * self.row_bytes);
+            let lines = (ROWS * self.row_bytes).div_ceil(64);
+            let mut ahead = Ahead { next, lines: lines.div_ceil((chunks * self.rows.div_ceil(T)).max(1)) };
+            for row in (0..self.rows).step_by(block) {
+                let rows = row..self.rows.min(row + block);
+                for col in (0..all.max(1)).step_by(cols) {
+                    let count = cols.min(all - col);
+                    let chunk = Chunk { col, cols: count, first: col == 0, last: col + count == all };
+                    match self.weights.dtype() {
+                        // SAFETY: the rows have these columns, at most COLS.
+                        Dtype::F32 => unsafe { self.pack::<V, F32>(first, chunk) },
+                        // SAFETY: as above.
+                        Dtype::F16 => unsafe { self.pack::<V, F16>(first, chunk) },
+                        // SAFETY: as above.
+                        Dtype::BF16 => unsafe { self.pack::<V, Bf16>(first, chunk) },
+                        _ => return None,
+                    }
+                    // SAFETY: the panel is of these columns; at most BLOCK rows if there are more chunks.
+                    unsafe { self.sweep::<V, R, T>(first, chunk, rows.clone(), &mut ahead) };
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Converts a chunk of the rows of weights from `first` on; past the last row it is that row again.
+    ///
+    /// # Safety
+    /// The weights are of type `W`, there are such rows, and the chunk is at most [`COLS`] of their columns.
+    #[inline(always)]
+    unsafe fn pack<V: Lanes, W: Weight>(&self, first: usize, chunk: Chunk) {
+        let whole = chunk.cols / LANES * LANES;
+        let rest = chunk.cols - whole;
+        for r in 0..ROWS {
+            let row = (first + r).min(self.weights.rows() - 1);
+            // SAFETY: the columns of the chunk lie in the row; the panel has room for COLS columns of all rows.
+            unsafe {
+                let from = self.weights.bytes().as_ptr().add(row * self.row_bytes + chunk.col * W::BYTES);
+                let to = self.panel.add(r * LANES);
+                for col in (0..whole).step_by(LANES) {
+                    W::load::<V>(from.add(col * W::BYTES)).store(to.add(col * ROWS));
+                }
+                if rest > 0 {
+                    let mut bytes = [0_u8; 4 * LANES];
+                    ptr::copy_nonoverlapping(from.add(whole * W::BYTES), bytes.as_mut_ptr(), rest * W::BYTES);
+                    W::load::<V>(bytes.as_ptr()).store(to.add(whole * ROWS));
+                }
+            }
+        }
+    }
+
+    /// Multiplies the panel with rows of inputs, for the outputs from `first` on.
+    ///
+    /// # Safety
+    /// The panel is of this chunk, `first` is a multiple of [`ROWS`] below [`OUTPUTS`], the rows exist, and
+    /// there are at most [`BLOCK`] unless the chunk is the only one.
+    #[inline(always)]
+    unsafe fn sweep<V: Lanes, const R: usize, const T: usize>(
+        &self,
+        first: usize,
+        chunk: Chunk,
+        rows: Range<usize>,
+        ahead: &mut Ahead,
+    ) {
+        let (mut row, mut state) = (rows.start, self.state);
+        while row < rows.end {
+            for _ in 0..ahead.lines {
+                V::prefetch_later(ahead.next);
+                ahead.next = ahead.next.wrapping_add(64);
+            }
+            for r in (0..ROWS).step_by(R) {
+                // SAFETY: so many rows follow, which have the columns, outputs, and lanes if they are kept.
+                unsafe {
+                    let tile = Tile {
+                        panel: self.panel.add(r * LANES),
+                        x: self.x.add(row * self.stride + chunk.col),
+                        stride: self.stride,
+                        state: state.wrapping_add(r * LANES),
+                        out: self.out.add(row * OUTPUTS + first + r),
+                    };
+                    match rows.end - row {
+                        1 => tile.multiply::<V, R, 1>(chunk),
+                        2 => tile.multiply::<V, R, 2>(chunk),
+                        _ => tile.multiply::<V, R, T>(chunk),
+                    }
+                }
+            }
+            row += T;
+            state = state.wrapping_add(T * STATE);
+        }
+    }
+}
+
+/// Where a tile of dots begins.
+struct Tile {
+    panel: *const f32,
+    x: *const f32,
+    /// From one row of inputs to the next.
+    stride: usize,
+    state: *mut f32,
+    out: *mut f32,
+}
+
+impl Tile {
+    /// `R` rows of the panel times `XS` rows of inputs.
+    ///
+    /// # Safety
+    /// The panel is of this chunk and has so many rows, `x` and `out` too; `state` too unless the chunk is the
+    /// only one.
+    #[inline(always)]
+    unsafe fn multiply<V: Lanes, const R: usize, const XS: usize>(self, chunk: Chunk) {
+        let Self { mut panel, x, stride, state, out } = self;
+        let (steps, rest) = (chunk.cols / LANES, chunk.cols % LANES);
+        // What is missing adds +0 to lanes that started there. Copied before there is anything in registers.
+        let mut last = [[0.0_f32; LANES]; XS];
+        if rest > 0 {
+            for i in 0..XS {
+                // SAFETY: rest < 16 columns follow the whole steps.
+                unsafe { ptr::copy_nonoverlapping(x.add(i * stride + steps * LANES), last[i].as_mut_ptr(), rest) };
+            }
+        }
+        let mut lanes = [[V::splat(0.0); R]; XS];
+        if !chunk.first {
+            for i in 0..XS {
+                for r in 0..R {
+                    // SAFETY: the caller's promise.
+                    lanes[i][r] = unsafe { V::load(state.add(i * STATE + r * LANES)) };
+                }
+            }
+        }
+        let last = last.as_ptr().cast::<f32>();
+        for (mut x, stride, steps) in [(x, stride, steps), (last, LANES, usize::from(rest > 0))] {
+            for _ in 0..steps {
+                // SAFETY: 16 columns follow in the panel, which is filled up with zeros, and in the rows.
+                unsafe {
+                    step::<V, R, XS>(&mut lanes, panel, x, stride);
+                    panel = panel.wrapping_add(ROWS * LANES);
+                    x = x.wrapping_add(LANES);
+                }
+            }
+        }
+        for i in 0..XS {
+            // SAFETY: R outputs follow, and the lanes of R rows.
+            unsafe {
+                if chunk.last {
+                    V::store_trees(lanes[i], out.add(i * OUTPUTS));
+                } else {
+                    for r in 0..R {
+                        lanes[i][r].store(state.add(i * STATE + r * LANES));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds the products of 16 columns.
+///
+/// # Safety
+/// `panel` has them for `R` rows, `x` for `XS` rows that are `stride` apart.
+#[inline(always)]
+unsafe fn step<V: Lanes, const R: usize, const XS: usize>(
+    lanes: &mut [[V; R]; XS],
+    panel: *const f32,
+    x: *const f32,
+    stride: usize,
+) {
+    let mut inputs = [V::splat(0.0); XS];
+    for i in 0..XS {
+        // SAFETY: given.
+        inputs[i] = unsafe { V::load(x.add(i * stride)) };
+    }
+    for r in 0..R {
+        // SAFETY: given.
+        let weights = unsafe { V::load(panel.add(r * LANES)) };
+        for i in 0..XS {
+            lanes[i][r] = lanes[i][r].add(weights.mul(inputs[i]));
+        }
+    }
+}
