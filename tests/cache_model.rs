@@ -7,7 +7,9 @@ use std::io::Read;
 
 use common::Memory;
 use common::random::Rng;
-use gleed::cache::{CacheError, CacheStats, KvCache, KvGeometry, LayerGroups, SeqId, SnapshotError, SnapshotOptions};
+use gleed::cache::{
+    CacheError, CacheStats, KvCache, KvGeometry, LayerGroups, SeqId, SnapshotError, SnapshotOptions, Visibility,
+};
 use gleed::kernels::Level;
 use gleed::mem::Arena;
 use gleed::{KvKind, KvType};
@@ -21,7 +23,22 @@ const VOCAB: usize = 100;
 fn geometry(kind: KvKind, groups: LayerGroups, blocks: usize, prefix_cache: bool) -> KvGeometry {
     let (kv_heads, head_dim, sequences, context, element) = (2, WIDTH / 2, 5, CONTEXT, KvType::F16);
     let (layers, level) = (LAYERS, Level::detect());
-    KvGeometry { kind, element, level, layers, groups, kv_heads, head_dim, sequences, context, blocks, prefix_cache }
+    let (visibility, rows) = ([Visibility::ALL; 2], 16);
+    KvGeometry {
+        kind,
+        element,
+        level,
+        layers,
+        groups,
+        kv_heads,
+        head_dim,
+        sequences,
+        context,
+        blocks,
+        prefix_cache,
+        visibility,
+        rows,
+    }
 }
 
 /// One token of a sequence, and what its keys and values are made of.

@@ -112,7 +112,7 @@ fn append(lab: &Lab<'_>, tokens: usize, report: &mut Report) -> Result<()> {
     let bar = bar(2 * ROUNDS + at.len(), "append");
     let concatenating = at.iter().map(|&at| concatenate(&geometry, at, &bar)).collect::<Result<Vec<_>>>()?;
     let kinds = [KvKind::Basic, KvKind::Paged];
-    let ours = kinds.map(|kind| append_all(KvGeometry { kind, ..geometry }, ROUNDS, &bar));
+    let ours = kinds.map(|kind| append_all(kind, &geometry, ROUNDS, &bar));
     let [basic, paged] = ours;
     let (basic, paged) = (around(&basic?, &at), around(&paged?, &at));
     bar.finish_and_clear();
@@ -142,11 +142,11 @@ fn append(lab: &Lab<'_>, tokens: usize, report: &mut Report) -> Result<()> {
 }
 
 /// Microseconds per token of each block of an otherwise empty cache, the median of several rounds.
-fn append_all(geometry: KvGeometry, rounds: usize, bar: &ProgressBar) -> Result<Vec<f64>> {
+fn append_all(kind: KvKind, geometry: &KvGeometry, rounds: usize, bar: &ProgressBar) -> Result<Vec<f64>> {
     let row = vec![0.5; geometry.kv_width()];
     let blocks = geometry.blocks_per_sequence();
     let mut samples = vec![Vec::new(); blocks];
-    with_cache(geometry, |cache| {
+    with_cache(KvGeometry { kind, ..*geometry }, |cache| {
         let seq = cache.open()?;
         for round in 0..=rounds {
             for (block, samples) in samples.iter_mut().enumerate() {

@@ -18,6 +18,7 @@ mod memory;
 mod plot;
 mod report;
 mod share;
+mod window;
 
 use std::process::ExitCode;
 
@@ -45,6 +46,8 @@ enum Command {
     Break(damage::BreakArgs),
     /// Characters that share a prompt: memory and time against their number
     Share(share::ShareArgs),
+    /// What a model loses where it sees the last tokens only
+    Window(window::WindowArgs),
 }
 
 impl Command {
@@ -54,6 +57,7 @@ impl Command {
             Self::Memory(args) => &args.lab,
             Self::Break(args) => &args.lab,
             Self::Share(args) => &args.lab,
+            Self::Window(args) => &args.lab,
         }
     }
 
@@ -63,6 +67,7 @@ impl Command {
             Self::Memory(args) => memory::run(lab, args),
             Self::Break(args) => damage::run(lab, args),
             Self::Share(args) => share::run(lab, args),
+            Self::Window(args) => window::run(lab, args),
         }
     }
 }

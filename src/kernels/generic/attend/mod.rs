@@ -8,6 +8,7 @@
 
 mod pack;
 mod tiles;
+mod window;
 
 use core::ops::Range;
 
@@ -17,6 +18,8 @@ use super::lanes::{LANES, Lanes};
 use crate::mem::Tile;
 use pack::Pack;
 use tiles::{ChunkTiles, Staged, Stored, staging_len};
+use window::VisibleTiles;
+pub use window::{Positions, Visibility, Window};
 
 /// Tokens per block: the width of a K tile.
 pub const TILE_TOKENS: usize = 16;
@@ -67,7 +70,8 @@ pub struct KvTile<'a> {
 
 /// Where attention finds the tiles of a layer of one sequence.
 pub trait KvSource {
-    /// The tile of a KV head in block `index` (positions `16 * index ..`); `None` where there is none.
+    /// The tile of a KV head in block `index` (positions `16 * index ..`); `None` where there is none. Only blocks
+    /// with visible positions are asked for.
     fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>>;
 }
 
@@ -110,8 +114,10 @@ pub struct Queries<'q> {
     pub head_dim: usize,
     /// The KV head.
     pub head: usize,
-    /// The absolute position of the first row; the others follow. A row sees the positions up to its own.
+    /// The absolute position of the first row; the others follow.
     pub position: usize,
+    /// Which positions up to its own a row sees.
+    pub visibility: Visibility,
     /// What scores are multiplied by.
     pub scale: f32,
 }
@@ -128,6 +134,19 @@ impl<'q> Queries<'q> {
         let start =
             row.checked_mul(self.stride)?.checked_add((index - row * self.group).checked_mul(self.head_dim)?)?;
         self.q.get(start..start.checked_add(self.head_dim)?)
+    }
+
+    /// What query `index` sees.
+    fn seen(&self, index: usize) -> Option<Positions> {
+        Some(self.visibility.at(self.position(index)?))
+    }
+
+    /// What the queries of a range see together.
+    fn seen_together(&self, range: Range<usize>) -> Option<Positions> {
+        let last = self.position(range.end.checked_sub(1)?)?;
+        // Positions have successors.
+        last.checked_add(1)?;
+        Some(self.visibility.between(self.position(range.start)?, last))
     }
 
     /// The position of query `index`.
@@ -147,7 +166,7 @@ pub(in crate::kernels) fn attend<V: Lanes>(
     let len = queries.len()?;
     let mut first = 0;
     while first < len {
-        let chunks = queries.position(len - 1)? / CHUNK + 1;
+        let chunks = queries.seen_together(first..len)?.chunks().count();
         let of_query = Pack::len_of_query(queries.head_dim, chunks)?;
         // With little scratch fewer go together; without staging they are a batch.
         let staged =
@@ -185,22 +204,22 @@ fn attend_pack<V: Lanes>(
     scratch: &mut [f32],
 ) -> Option<()> {
     let (first, count, head_dim) = (pack.start, pack.len(), queries.head_dim);
-    let last = queries.position(pack.end.checked_sub(1)?)?;
-    let chunks = last / CHUNK + 1;
+    let seen = queries.seen_together(pack)?;
     let staging = staging::<V>(count, head_dim)?;
     let (staging, scratch) = scratch.split_at_mut_checked(staging)?;
-    let mut pack = Pack::new(count, head_dim, chunks, scratch)?;
+    let mut pack = Pack::new(count, head_dim, seen.chunks().count(), scratch)?;
     for batch in batches::<V>(count) {
         for query in batch.clone() {
             pack.set_query(&batch, query, queries.query(first + query)?)?;
         }
     }
-    for chunk in 0..chunks {
-        let seen = Seen { queries, first, start: chunk * CHUNK };
-        let tile = |index| source.tile(chunk * TILES + index, queries.head);
+    for (place, chunk) in seen.chunks().enumerate() {
+        let tiles = VisibleTiles::new(seen.in_chunk(chunk));
+        let seen = Seen { queries, first, chunk, tiles };
+        let tile = |index| source.tile(chunk * TILES + tiles.tile(index), queries.head);
         match tile(0)?.k {
-            Elements::F32(_) => chunk_of::<V, f32>(&mut pack, chunk, count, seen, staging, tile)?,
-            Elements::F16(_) => chunk_of::<V, f16>(&mut pack, chunk, count, seen, staging, tile)?,
+            Elements::F32(_) => chunk_of::<V, f32>(&mut pack, place, count, seen, staging, tile)?,
+            Elements::F16(_) => chunk_of::<V, f16>(&mut pack, place, count, seen, staging, tile)?,
         }
     }
     for query in 0..count {
@@ -209,8 +228,9 @@ fn attend_pack<V: Lanes>(
         let out = out.row_mut(queries.row.checked_add(row)?)?;
         let start = head.checked_mul(head_dim)?;
         let out = out.get_mut(start..start.checked_add(head_dim)?)?;
-        let chunks = queries.position(index)? / CHUNK + 1;
-        merge::<V>(chunks, |chunk| pack.partial(chunk, query), out)?;
+        let visible = queries.seen(index)?;
+        let chunks = seen.chunks().enumerate().filter(|&(_, chunk)| !visible.in_chunk(chunk).is_empty());
+        merge::<V>(chunks.map(|(place, _)| place), |place| pack.partial(place, query), out)?;
     }
     Some(())
 }
@@ -221,21 +241,27 @@ struct Seen<'q> {
     queries: &'q Queries<'q>,
     /// The first query of the pack.
     first: usize,
-    /// The first position of the chunk.
-    start: usize,
+    chunk: usize,
+    /// What the pack reads of it; positions are counted in these.
+    tiles: VisibleTiles,
 }
 
 impl Seen<'_> {
-    /// How many positions of the chunk, from its start on, a query of the pack sees.
+    /// What a query of the pack sees.
     #[inline(always)]
-    fn by(&self, query: usize) -> Option<usize> {
-        Some(
-            self.queries
-                .position(self.first.checked_add(query)?)?
-                .checked_add(1)?
-                .saturating_sub(self.start)
-                .min(CHUNK),
-        )
+    fn by(&self, query: usize) -> Option<Positions> {
+        let seen = self.queries.seen(self.first.checked_add(query)?)?;
+        Some(self.tiles.visible(seen.in_chunk(self.chunk)))
+    }
+
+    /// Up to which position a batch reads. Without a window its last query sees the most, and all that comes before.
+    #[inline(always)]
+    fn by_batch(&self, batch: &Range<usize>) -> usize {
+        if self.queries.visibility.is_all() {
+            return self.by(batch.end - 1).map_or(0, Positions::end);
+        }
+        let mut seen = batch.clone().filter_map(|query| self.by(query));
+        if seen.all(Positions::is_empty) { 0 } else { self.tiles.positions() }
     }
 }
 
@@ -250,14 +276,16 @@ fn chunk_of<'t, V: Lanes, T: Stored>(
     tile: impl Fn(usize) -> Option<KvTile<'t>>,
 ) -> Option<()> {
     let (head_dim, scale) = (seen.queries.head_dim, seen.queries.scale);
-    let positions = seen.by(count.checked_sub(1)?)?;
+    let positions = seen.tiles.positions();
     let tiles = ChunkTiles::<T>::new(positions, head_dim, tile)?;
-    // Queries are in the order of their positions: the last of a batch sees the most, and so does the last batch.
-    let batches = batches::<V>(count).map(|batch| (seen.by(batch.end - 1).unwrap_or(0), batch));
+    let batches = batches::<V>(count).map(|batch| (seen.by_batch(&batch), batch));
     let mut batches = batches.filter(|&(positions, _)| positions > 0);
     let all = batches.clone();
     let groups = (0..positions).step_by(STAGED * TILE_TOKENS);
-    let staging_batch = if staging.is_empty() || !T::CONVERTED { None } else { batches.next_back() };
+    // It has to be the very last one, which is large enough; where that sees nothing there is little to do.
+    let last = all.clone().next_back().filter(|(_, batch)| batch.end == count);
+    let stages = !staging.is_empty() && T::CONVERTED && last.is_some();
+    let staging_batch = if stages { batches.next_back() } else { None };
     if let Some((_, last)) = &staging_batch {
         for start in groups.clone() {
             let end = positions.min(start + STAGED * TILE_TOKENS);
@@ -306,24 +334,32 @@ type Partial<'p> = (f32, f32, &'p [f32]);
 
 /// Merges the chunks of one query in increasing order.
 #[inline(always)]
-fn merge<'p, V: Lanes>(chunks: usize, partial: impl Fn(usize) -> Option<Partial<'p>>, out: &mut [f32]) -> Option<()> {
+fn merge<'p, V: Lanes>(
+    mut chunks: impl Iterator<Item = usize> + Clone,
+    partial: impl Fn(usize) -> Option<Partial<'p>>,
+    out: &mut [f32],
+) -> Option<()> {
     let mut max = f32::NEG_INFINITY;
-    for chunk in 0..chunks {
+    for chunk in chunks.clone() {
         let (m, ..) = partial(chunk)?;
         max = if m > max { m } else { max };
     }
     let mut sum = 0.0_f32;
     out.fill(0.0);
-    for first in (0..chunks).step_by(LANES) {
+    loop {
+        let some = chunks.clone().take(LANES);
+        if chunks.by_ref().take(LANES).count() == 0 {
+            break;
+        }
         let mut factors = [max; LANES];
-        for (factor, chunk) in factors.iter_mut().zip(first..chunks) {
+        for (factor, chunk) in factors.iter_mut().zip(some.clone()) {
             *factor = partial(chunk)?.0;
         }
         // SAFETY: 16 elements.
         let below = unsafe { V::load(factors.as_ptr()) }.sub(V::splat(max));
         // SAFETY: 16 elements.
         unsafe { below.exp().store(factors.as_mut_ptr()) };
-        for (&factor, chunk) in factors.iter().zip(first..chunks) {
+        for (&factor, chunk) in factors.iter().zip(some) {
             let (_, l, values) = partial(chunk)?;
             sum += l * factor;
             for (out, &value) in out.iter_mut().zip(values) {
