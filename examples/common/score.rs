@@ -21,7 +21,7 @@ pub(crate) struct Score {
     /// Scored tokens.
     pub(crate) tokens: usize,
     /// The sum of -ln p over them.
-    sum: f64,
+    pub(crate) sum: f64,
     /// Bytes of their text.
     pub(crate) bytes: i64,
 }
