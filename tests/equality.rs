@@ -427,7 +427,7 @@ fn long_sequences() {
 
 #[test]
 fn threads_of_a_pool() {
-    for threads in 1..=3 {
+    for threads in 1..=4 {
         let pool = ThreadPool::new(threads).unwrap();
         same_on(&pool, threads);
     }
