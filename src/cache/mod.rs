@@ -6,6 +6,7 @@
 
 mod basic;
 mod block;
+mod bytes;
 mod check;
 mod error;
 mod geometry;
@@ -29,6 +30,7 @@ pub use error::CacheError;
 pub use geometry::{KvGeometry, LayerGroups, MAX_GROUPS};
 pub use group::BlockTable;
 pub use kind::{KvKind, KvType, UnknownName};
+pub use crate::kernels::KvElement;
 pub use kv_cache::{IMPORTED_TOKEN, KvCache, LayerSource, SeqId};
 pub use off::NoKvCache;
 pub use paged::PagedKvCache;

@@ -202,7 +202,9 @@ impl SnapshotHeader {
     /// Bytes of a snapshot with this header.
     fn total_for(&self, geometry: &KvGeometry) -> u64 {
         let own = u64::from(self.tokens.saturating_sub(self.base));
-        let rows = (geometry.row_bytes() as u64).saturating_add(4).saturating_mul(own);
+        let (blocks, rest) = (own / BLOCK_TOKENS as u64, own % BLOCK_TOKENS as u64);
+        let rows = (geometry.block_bytes() as u64).saturating_mul(blocks);
+        let rows = rows.saturating_add(geometry.token_bytes(rest as usize) as u64).saturating_add(own * 4);
         let checksums = own.div_ceil(BLOCK_TOKENS as u64) + 1;
         rows.saturating_add(checksums * CHECKSUM as u64).saturating_add(self.len() as u64)
     }
@@ -210,11 +212,8 @@ impl SnapshotHeader {
 
 /// Element types of keys and of values (ggml's numbers), layers, kv_heads, head_dim.
 fn shape(geometry: &KvGeometry) -> [u32; 5] {
-    let element = match geometry.element {
-        KvType::F32 => 0,
-        KvType::F16 => 1,
-    };
-    [element, element, geometry.layers as u32, geometry.kv_heads as u32, geometry.head_dim as u32]
+    let KvType { k, v } = geometry.element;
+    [k.number(), v.number(), geometry.layers as u32, geometry.kv_heads as u32, geometry.head_dim as u32]
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {

@@ -13,10 +13,11 @@ use core::ops::Range;
 
 use half::f16;
 
+use super::element::{KvElement, KvTile};
 use super::lanes::{LANES, Lanes};
 use crate::mem::Tile;
 use pack::Pack;
-use tiles::{ChunkTiles, Staged, Stored, staging_len};
+use tiles::{ChunkTiles, Q4, Q8, Staged, Stored, staging_len};
 
 /// Tokens per block: the width of a K tile.
 pub const TILE_TOKENS: usize = 16;
@@ -45,24 +46,6 @@ pub fn attend_rows(group: usize, head_dim: usize, context: usize) -> usize {
     let of_query = head_dim.saturating_mul(2).saturating_mul(context).max(1);
     let queries = (UNIT / of_query).clamp(MIN_QUERIES, MAX_QUERIES);
     queries.checked_div(group).unwrap_or(0).max(1)
-}
-
-/// Keys or values in their element type.
-#[derive(Clone, Copy, Debug)]
-pub enum Elements<'a> {
-    /// Exact.
-    F32(&'a [f32]),
-    /// Half precision.
-    F16(&'a [f16]),
-}
-
-/// One head of one layer of a block: K as `[head_dim][16]`, V as `[16][head_dim]`.
-#[derive(Clone, Copy, Debug)]
-pub struct KvTile<'a> {
-    /// `[head_dim][16]`.
-    pub k: Elements<'a>,
-    /// `[16][head_dim]`.
-    pub v: Elements<'a>,
 }
 
 /// Where attention finds the tiles of a layer of one sequence.
@@ -198,9 +181,20 @@ fn attend_pack<V: Lanes>(
     for chunk in 0..chunks {
         let seen = Seen { queries, first, start: chunk * CHUNK };
         let tile = |index| source.tile(chunk * TILES + index, queries.head);
-        match tile(0)?.k {
-            Elements::F32(_) => chunk_of::<V, f32>(&mut pack, chunk, count, seen, staging, tile)?,
-            Elements::F16(_) => chunk_of::<V, f16>(&mut pack, chunk, count, seen, staging, tile)?,
+        let tiles = ChunkTiles::new(seen.by(count.checked_sub(1)?)?, head_dim, tile)?;
+        let [k, v] = tiles.elements();
+        match k {
+            KvElement::F32 => scores_of::<V, f32>(&mut pack, count, seen, staging, &tiles)?,
+            KvElement::F16 => scores_of::<V, f16>(&mut pack, count, seen, staging, &tiles)?,
+            KvElement::Q8_0 => scores_of::<V, Q8>(&mut pack, count, seen, staging, &tiles)?,
+            KvElement::Q4_0 => scores_of::<V, Q4>(&mut pack, count, seen, staging, &tiles)?,
+        }
+        softmax_of::<V>(&mut pack, chunk, count, seen)?;
+        match v {
+            KvElement::F32 => values_of::<V, f32>(&mut pack, chunk, count, seen, staging, &tiles)?,
+            KvElement::F16 => values_of::<V, f16>(&mut pack, chunk, count, seen, staging, &tiles)?,
+            KvElement::Q8_0 => values_of::<V, Q8>(&mut pack, chunk, count, seen, staging, &tiles)?,
+            KvElement::Q4_0 => values_of::<V, Q4>(&mut pack, chunk, count, seen, staging, &tiles)?,
         }
     }
     for query in 0..count {
@@ -239,42 +233,51 @@ impl Seen<'_> {
     }
 }
 
-/// One chunk: scores, softmax, values.
+/// The batches of a chunk that see something of it, each with the number of positions that it sees.
+///
+/// Queries are in the order of their positions: the last of a batch sees the most, and so does the last batch.
 #[inline(always)]
-fn chunk_of<'t, V: Lanes, T: Stored>(
+fn seeing<V: Lanes>(count: usize, seen: Seen<'_>) -> impl DoubleEndedIterator<Item = (usize, Range<usize>)> + Clone {
+    let batches = batches::<V>(count).map(move |batch| (seen.by(batch.end - 1).unwrap_or(0), batch));
+    batches.filter(|&(positions, _)| positions > 0)
+}
+
+/// The scores of a chunk.
+#[inline(always)]
+fn scores_of<V: Lanes, T: Stored>(
     pack: &mut Pack<'_>,
-    chunk: usize,
     count: usize,
     seen: Seen<'_>,
     staging: &mut [f32],
-    tile: impl Fn(usize) -> Option<KvTile<'t>>,
+    tiles: &ChunkTiles<'_>,
 ) -> Option<()> {
     let (head_dim, scale) = (seen.queries.head_dim, seen.queries.scale);
-    let positions = seen.by(count.checked_sub(1)?)?;
-    let tiles = ChunkTiles::<T>::new(positions, head_dim, tile)?;
-    // Queries are in the order of their positions: the last of a batch sees the most, and so does the last batch.
-    let batches = batches::<V>(count).map(|batch| (seen.by(batch.end - 1).unwrap_or(0), batch));
-    let mut batches = batches.filter(|&(positions, _)| positions > 0);
-    let all = batches.clone();
-    let groups = (0..positions).step_by(STAGED * TILE_TOKENS);
-    let staging_batch = if staging.is_empty() || !T::CONVERTED { None } else { batches.next_back() };
-    if let Some((_, last)) = &staging_batch {
-        for start in groups.clone() {
-            let end = positions.min(start + STAGED * TILE_TOKENS);
-            pack.scores_and_stage::<V, T>(last, &tiles.keys(start..end)?, scale, staging);
-            let staged = Staged::new(staging, head_dim)?;
-            for (positions, batch) in batches.clone() {
-                if let Some(k) = staged.run(start..end.min(positions)) {
-                    pack.scores::<V, f32>(&batch, &k, scale);
-                }
-            }
-        }
-    } else {
-        for (positions, batch) in batches.clone() {
+    let mut batches = seeing::<V>(count, seen);
+    let (positions, last) = batches.clone().next_back()?;
+    if staging.is_empty() || !T::CONVERTED {
+        for (positions, batch) in batches {
             pack.scores::<V, T>(&batch, &tiles.keys(0..positions)?, scale);
         }
+        return Some(());
     }
-    for (positions, batch) in all {
+    batches.next_back();
+    for start in (0..positions).step_by(STAGED * TILE_TOKENS) {
+        let end = positions.min(start + STAGED * TILE_TOKENS);
+        pack.scores_and_stage::<V, T>(&last, &tiles.keys(start..end)?, scale, staging);
+        let staged = Staged::new(staging, head_dim)?;
+        for (positions, batch) in batches.clone() {
+            if let Some(k) = staged.run(start..end.min(positions)) {
+                pack.scores::<V, f32>(&batch, &k, scale);
+            }
+        }
+    }
+    Some(())
+}
+
+/// The softmax of a chunk.
+#[inline(always)]
+fn softmax_of<V: Lanes>(pack: &mut Pack<'_>, chunk: usize, count: usize, seen: Seen<'_>) -> Option<()> {
+    for (positions, batch) in seeing::<V>(count, seen) {
         for query in batch.clone() {
             pack.max::<V>(chunk, query, seen.by(query)?);
         }
@@ -282,20 +285,36 @@ fn chunk_of<'t, V: Lanes, T: Stored>(
             pack.softmax::<V>(chunk, query, seen.by(query)?, positions);
         }
     }
-    if let Some((_, last)) = &staging_batch {
-        for start in groups {
-            let end = positions.min(start + STAGED * TILE_TOKENS);
-            pack.values_and_stage::<V, T>(chunk, last, &tiles.values(start..end)?, staging);
-            let staged = Staged::new(staging, head_dim)?;
-            for (positions, batch) in batches.clone() {
-                if let Some(v) = staged.run(start..end.min(positions)) {
-                    pack.values::<V, f32>(chunk, &batch, &v);
-                }
-            }
-        }
-    } else {
+    Some(())
+}
+
+/// The values of a chunk, each times its weight.
+#[inline(always)]
+fn values_of<V: Lanes, T: Stored>(
+    pack: &mut Pack<'_>,
+    chunk: usize,
+    count: usize,
+    seen: Seen<'_>,
+    staging: &mut [f32],
+    tiles: &ChunkTiles<'_>,
+) -> Option<()> {
+    let mut batches = seeing::<V>(count, seen);
+    let (positions, last) = batches.clone().next_back()?;
+    if staging.is_empty() || !T::CONVERTED {
         for (positions, batch) in batches {
             pack.values::<V, T>(chunk, &batch, &tiles.values(0..positions)?);
+        }
+        return Some(());
+    }
+    batches.next_back();
+    for start in (0..positions).step_by(STAGED * TILE_TOKENS) {
+        let end = positions.min(start + STAGED * TILE_TOKENS);
+        pack.values_and_stage::<V, T>(chunk, &last, &tiles.values(start..end)?, staging);
+        let staged = Staged::new(staging, seen.queries.head_dim)?;
+        for (positions, batch) in batches.clone() {
+            if let Some(v) = staged.run(start..end.min(positions)) {
+                pack.values::<V, f32>(chunk, &batch, &v);
+            }
         }
     }
     Some(())
