@@ -108,10 +108,7 @@ fn check(rng: &mut Rng, head_dim: usize, group: usize, rows: usize, position: us
             let (row, head) = (index / group, index % group);
             let expected = cache.attend(&q[row * stride + head * head_dim..][..head_dim], position + row, scale);
             let equal = out.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits());
-            assert!(
-                equal,
-                "{level}: head_dim {head_dim} group {group} row {row}/{rows} position {position} {kv_type}"
-            );
+            assert!(equal, "{level}: head_dim {head_dim} group {group} row {row}/{rows} position {position} {kv_type}");
         }
     }
 }

@@ -6,6 +6,7 @@ mod common;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::Memory;
+use common::elements;
 use common::playback::{Plain, Player, Stage, hash};
 use common::random::Rng;
 use common::synthetic::SyntheticModel;
@@ -15,7 +16,7 @@ use gleed::cache::{
 use gleed::kernels::Level;
 use gleed::mem::Arena;
 use gleed::num::ARITHMETIC_VERSION;
-use gleed::{Engine, EngineError, KvKind, KvType, Limits, Model, SeqId, StreamError};
+use gleed::{Engine, EngineError, KvElement, KvKind, KvType, Limits, Model, SeqId, StreamError};
 use half::f16;
 use xxhash_rust::xxh64::xxh64;
 
@@ -218,33 +219,85 @@ fn the_format_is_the_documented_one() {
     }
 }
 
+/// The keys of a head of three elements, token by token.
+fn documented_keys(element: KvElement, rows: &[[f32; 3]], out: &mut Vec<u8>) {
+    let column = |dim: usize| rows.iter().map(move |row| row[dim]);
+    match element {
+        KvElement::F32 => (0..3).for_each(|dim| out.extend(column(dim).flat_map(f32::to_le_bytes))),
+        KvElement::F16 => {
+            (0..3).for_each(|dim| out.extend(column(dim).flat_map(|x| f16::from_f32(x).to_le_bytes())));
+        }
+        _ => {
+            let rows: Vec<_> = rows.iter().map(|row| codes(element, row)).collect();
+            let column = |dim: usize| rows.iter().map(move |row| row.0[dim] as u8);
+            if element == KvElement::Q8_0 {
+                (0..3).for_each(|dim| out.extend(column(dim)));
+            } else {
+                out.extend(column(0).zip(column(1)).map(|(lower, upper)| lower & 15 | upper << 4));
+                out.extend(column(2).map(|lower| lower & 15));
+            }
+            out.extend(rows.iter().flat_map(|row| row.1.to_le_bytes()));
+        }
+    }
+}
+
+/// The values, likewise.
+fn documented_values(element: KvElement, rows: &[[f32; 3]], out: &mut Vec<u8>) {
+    let all = || rows.iter().flatten();
+    match element {
+        KvElement::F32 => out.extend(all().flat_map(|x| x.to_le_bytes())),
+        KvElement::F16 => out.extend(all().flat_map(|&x| f16::from_f32(x).to_le_bytes())),
+        _ => {
+            let rows: Vec<_> = rows.iter().map(|row| codes(element, row)).collect();
+            if element == KvElement::Q8_0 {
+                out.extend(rows.iter().flat_map(|row| row.0.map(|code| code as u8)));
+            } else {
+                for pair in rows.chunks(2) {
+                    let upper = pair.get(1).map_or([0; 3], |row| row.0);
+                    out.extend(
+                        pair[0].0.iter().zip(upper).map(|(&lower, upper)| lower as u8 & 15 | (upper as u8) << 4),
+                    );
+                }
+            }
+            out.extend(rows.iter().flat_map(|row| row.1.to_le_bytes()));
+        }
+    }
+}
+
+/// Codes and scale of a short block.
+fn codes(element: KvElement, row: &[f32; 3]) -> ([i8; 3], f16) {
+    let scale = f16::from_f32(elements::scale(element, row));
+    let back = elements::rounded(element, row);
+    let code = |dim: usize| if scale == f16::ZERO { 0 } else { (back[dim] / scale.to_f32()) as i8 };
+    ([code(0), code(1), code(2)], scale)
+}
+
 /// What `docs/snapshot.md` says, for three layers of two heads of three elements.
 fn documented(element_type: KvType, ids: &[u32], base: usize) -> Vec<u8> {
-    let (number, width) = if element_type == KvType::F32 { (0_u32, 4) } else { (1, 2) };
     let mut blocks = Vec::new();
     for (index, ids) in ids.chunks(16).enumerate() {
         let mut block: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
-        let mut put = |x: f32| match element_type {
-            KvType::F32 => block.extend(x.to_le_bytes()),
-            _ => block.extend(f16::from_f32(x).to_le_bytes()),
-        };
-        let positions = || index * 16..index * 16 + ids.len();
         for (layer, head) in (0..3).flat_map(|layer| [(layer, 0), (layer, 1)]) {
-            (0..3).for_each(|dim| positions().for_each(|position| put(element(layer, 0, position, head, dim))));
-            positions().for_each(|position| (0..3).for_each(|dim| put(element(layer, 1, position, head, dim))));
+            let rows = |value| -> Vec<[f32; 3]> {
+                let row = |slot| [0, 1, 2].map(|dim| element(layer, value, index * 16 + slot, head, dim));
+                (0..ids.len()).map(row).collect()
+            };
+            documented_keys(element_type.k, &rows(0), &mut block);
+            documented_values(element_type.v, &rows(1), &mut block);
         }
         block.extend(xxh64(&block, 0).to_le_bytes());
         blocks.push(block);
     }
     let checksum = |block: &Vec<u8>| block[block.len() - 8..].to_vec();
     let base_checksums: Vec<u8> = blocks[..base / 16].iter().flat_map(checksum).collect();
-    let total = 84 + (ids.len() - base) * (4 + 36 * width) + (blocks.len() - base / 16) * 8 + 8;
+    let total = 84 + blocks[base / 16..].iter().map(Vec::len).sum::<usize>() + 8;
     let mut bytes = b"GLEEDKV\0".to_vec();
     bytes.extend(1_u32.to_le_bytes());
     bytes.extend(84_u32.to_le_bytes());
     bytes.extend((total as u64).to_le_bytes());
     bytes.extend(0x1122_3344_5566_7788_u64.to_le_bytes());
-    let numbers = [ARITHMETIC_VERSION, number, number, 3, 2, 3, ids.len() as u32, base as u32];
+    let numbers =
+        [ARITHMETIC_VERSION, element_type.k.number(), element_type.v.number(), 3, 2, 3, ids.len() as u32, base as u32];
     numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
     bytes.extend(xxh64(&base_checksums, 0).to_le_bytes());
     bytes.extend(b"dice");
@@ -332,7 +385,7 @@ fn forged() {
     for limits in each_limits() {
         let good = snapshot_of(&model, limits, &tokens(2, 19), &delta(0));
         let foreign = snapshot_of(&other, limits, &tokens(2, 19), &delta(0));
-        let own = if limits.kv_type == KvType::F32 { 0 } else { 1 };
+        let (own, other_type) = (limits.kv_type.k.number(), if limits.kv_type == KvType::F32 { 1 } else { 0 });
         let shape = |what, expected, found| SnapshotError::Geometry { what, expected, found };
         let expected = good.len() as u64;
         // 32-bit numbers at offsets of the header, and what they are refused with.
@@ -344,9 +397,9 @@ fn forged() {
             (12, u32::MAX, SnapshotError::HeaderLength { found: u32::MAX }),
             (16, 200, SnapshotError::Length { expected, found: 200 }),
             (32, 77, SnapshotError::Arithmetic { found: 77 }),
-            (36, 1 - own, shape("key type", own, 1 - own)),
-            (40, 1 - own, shape("value type", own, 1 - own)),
-            (40, 8, shape("value type", own, 8)),
+            (36, other_type, shape("key type", own, other_type)),
+            (40, other_type, shape("value type", own, other_type)),
+            (40, 3, shape("value type", own, 3)),
             (44, 3, shape("layers", 2, 3)),
             (48, 0, shape("kv_heads", 1, 0)),
             (52, u32::MAX, shape("head_dim", 4, u32::MAX)),
@@ -364,8 +417,15 @@ fn forged() {
             true
         });
         let token = 80 + 2 * 4;
-        let key = 80 + 16 * 4 + 5 * limits.kv_type.bytes();
-        let last = good.len() - 16 - limits.kv_type.bytes();
+        // An element, or a scale.
+        let element = limits.kv_type.k;
+        let key = if matches!(element, KvElement::F32 | KvElement::F16) {
+            5 * element.code_bytes()
+        } else {
+            element.k_codes(4).unwrap()
+        };
+        let key = 80 + 16 * 4 + key;
+        let last = good.len() - 16 - if own == 0 { 4 } else { 2 };
         let infinity = if own == 0 { &f32::INFINITY.to_le_bytes()[..] } else { &[0, 0x7c] };
         let nan = if own == 0 { &f32::NAN.to_le_bytes()[..] } else { &[1, 0xfc] };
         let contents = [

@@ -24,13 +24,13 @@ mod room;
 mod snapshot;
 mod stats;
 
+pub use crate::kernels::KvElement;
 pub use basic::BasicKvCache;
 pub use block::{AllocError, BLOCK_TOKENS, BlockAllocator, BlockId, BlockMeta};
 pub use error::CacheError;
 pub use geometry::{KvGeometry, LayerGroups, MAX_GROUPS};
 pub use group::BlockTable;
 pub use kind::{KvKind, KvType, UnknownName};
-pub use crate::kernels::KvElement;
 pub use kv_cache::{IMPORTED_TOKEN, KvCache, LayerSource, SeqId};
 pub use off::NoKvCache;
 pub use paged::PagedKvCache;

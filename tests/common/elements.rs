@@ -1,4 +1,6 @@
 //! Element types of keys and values as section 7 of `docs/arithmetic.md` says, written down plainly.
+// Every test uses a part of it.
+#![allow(dead_code, unreachable_pub)]
 
 use gleed::KvElement;
 use half::f16;
@@ -15,15 +17,22 @@ pub fn rounded(element: KvElement, head: &[f32]) -> Vec<f32> {
 }
 
 fn q8_0(block: &[f32]) -> Vec<f32> {
-    let scale = smallest_scale(block, 127.0);
-    dequantize(block, scale, 127.0)
+    dequantize(block, scale(KvElement::Q8_0, block), 127.0)
 }
 
 fn q4_0(block: &[f32]) -> Vec<f32> {
-    let scale = smallest_scale(block, 8.0);
+    dequantize(block, scale(KvElement::Q4_0, block), 7.0)
+}
+
+/// The scale of a block of q8_0 or q4_0.
+pub fn scale(element: KvElement, block: &[f32]) -> f32 {
     let amax = amax(block);
-    // -8 is the code of the largest element.
-    dequantize(block, if block.contains(&amax) { -scale } else { scale }, 7.0)
+    match element {
+        KvElement::Q8_0 => smallest_scale(block, 127.0),
+        // -8 is the code of the largest element.
+        _ if amax > 0.0 && block.contains(&amax) => -smallest_scale(block, 8.0),
+        _ => smallest_scale(block, 8.0),
+    }
 }
 
 fn dequantize(block: &[f32], scale: f32, largest: f32) -> Vec<f32> {

@@ -52,7 +52,7 @@ pub(super) use lanes::Lanes;
 pub(super) use norm::{rms_norm, rms_norm_in_place};
 pub(super) use products::products;
 pub use products::{Inputs, OUTPUTS};
-pub(super) use store::store;
 pub use store::is_storable;
+pub(super) use store::store;
 
 pub(super) use crate::quant::quantize_row;
