@@ -23,7 +23,8 @@ use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use gleed::KvType;
 use gleed::kernels::{
-    Elements, ElementsMut, Inputs, KvSource, KvTile, KvTileMut, Level, OUTPUTS, Queries, TILE_TOKENS, attend_rows,
+    Elements, ElementsMut, Inputs, KvSource, KvTile, KvTileMut, Level, OUTPUTS, Queries, TILE_TOKENS, Visibility,
+    attend_rows,
 };
 use gleed::mem::Matrix;
 use gleed::quant::{Form, form, row_words};
@@ -174,8 +175,18 @@ fn attend(bencher: Bencher<'_, '_>, case: Case<Attention>) {
     let width = group * head_dim;
     let q = floats(rows * width, &mut random);
     let scale = 1.0 / (head_dim as f32).sqrt();
-    let queries =
-        Queries { q: &q, stride: width, row: 0, rows, group, head_dim, head: 0, position: tokens - rows, scale };
+    let queries = Queries {
+        q: &q,
+        stride: width,
+        row: 0,
+        rows,
+        group,
+        head_dim,
+        head: 0,
+        position: tokens - rows,
+        visibility: Visibility::ALL,
+        scale,
+    };
     let mut out = vec![0.0; q.len()];
     let tiles = Matrix::new(&mut out, rows, width).unwrap().tiles(rows, width, 0..1).unwrap();
     let mut tile = tiles.next().unwrap();

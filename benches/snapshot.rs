@@ -8,7 +8,7 @@
 
 use divan::Bencher;
 use divan::counter::BytesCount;
-use gleed::cache::{KvCache, KvGeometry, LayerGroups, SeqId, SnapshotOptions};
+use gleed::cache::{KvCache, KvGeometry, LayerGroups, SeqId, SnapshotOptions, Visibility};
 use gleed::kernels::Level;
 use gleed::mem::{ALIGN, Arena};
 use gleed::num::Xxh64;
@@ -35,6 +35,8 @@ fn geometry() -> KvGeometry {
         context: TOKENS,
         blocks: TOKENS / 16,
         prefix_cache: false,
+        visibility: [Visibility::ALL; 2],
+        rows: 64,
     }
 }
 

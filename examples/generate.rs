@@ -7,7 +7,11 @@
 //!
 //! Standard output gets the text, as it is generated (on a terminal with the prompt before it), standard error the
 //! statistics. It stops at a token that ends a text, after `-n` tokens, where the context is full, or on Ctrl-C; then
-//! the exit code is 130, and the statistics are those up to there.
+//! the exit code is 130, and the statistics are those up to there. With `--window` the context never fills up:
+//!
+//! ```text
+//! cargo run --release --example generate -- --window 128 --ignore-end -n 5000 "Once upon a time"
+//! ```
 
 mod common;
 
@@ -18,12 +22,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use common::args::{EngineArgs, ModelArgs, SampleArgs, parse_ids};
+use common::args::{EngineArgs, ModelArgs, SampleArgs, WindowArgs, parse_ids};
 use common::{ModelFile, Result, interrupt, run, text};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Sampler, scratch_len};
 use gleed::token::Tokenizer;
-use gleed::{Engine, Model, Plan};
+use gleed::{Engine, KvKind, Limits, Model, Plan};
 
 /// Continues a text with a language model.
 #[derive(Parser)]
@@ -34,6 +38,8 @@ struct Args {
     #[command(flatten)]
     engine: EngineArgs,
     #[command(flatten)]
+    window: WindowArgs,
+    #[command(flatten)]
     prompt: Prompt,
     #[command(flatten)]
     sample: SampleArgs,
@@ -41,6 +47,10 @@ struct Args {
     /// The most tokens to generate
     #[arg(short, value_name = "N", default_value_t = 512)]
     n: usize,
+
+    /// Go on where the model ends the text
+    #[arg(long)]
+    ignore_end: bool,
 
     /// Write ids, text and times to this file as JSON
     #[arg(long, value_name = "FILE")]
@@ -94,15 +104,17 @@ fn generate(args: &Args) -> Result<ExitCode> {
         }
         (None, tokenizer) => (args.prompt.ids.clone().unwrap_or_default(), tokenizer.ok()),
     };
-    let room = model.config().context;
+    let (room, window) = (model.config().context, args.window.window()?);
+    // Without a cache, all tokens are kept to be computed again.
+    let endless = !window.is_all() && args.engine.kv != KvKind::Off;
     if prompt.is_empty() {
         return Err("the prompt is empty".into());
-    } else if prompt.len() > room {
+    } else if prompt.len() > room && !endless {
         return Err(format!("the prompt has {} tokens, the model's context is {room}", prompt.len()).into());
     }
 
-    let limits = args.engine.limits(room.min(prompt.len().saturating_add(args.n)));
-    let plan = Plan::new(&model, &limits)?;
+    let context = if window.is_all() { room.min(prompt.len().saturating_add(args.n)) } else { room };
+    let plan = Plan::new(&model, &Limits { window, ..args.engine.limits(context) })?;
     let pool = ThreadPool::new(args.engine.threads)?;
     let mut memory = AlignedBytes::new(plan.bytes());
     let mut engine = Engine::new(&model, &plan, memory.bytes())?;
@@ -114,7 +126,12 @@ fn generate(args: &Args) -> Result<ExitCode> {
 
     let echo = args.prompt.text().filter(|_| stdout().is_terminal()).unwrap_or_default();
     let mut output = Output { echo, text: String::new(), stream: tokenizer.as_ref().map(text::Stream::new) };
-    let story = Story::tell(&mut engine, &plan, sampler, tokenizer.as_ref(), &prompt, args.n, &mut output)?;
+    let ends = Ends {
+        tokenizer: tokenizer.as_ref().filter(|_| !args.ignore_end),
+        n: args.n,
+        context: if endless { usize::MAX } else { context },
+    };
+    let story = Story::tell(&mut engine, &plan, sampler, &prompt, &ends, &mut output)?;
     output.end()?;
     if args.verbose {
         story.print_tokens(tokenizer.as_ref(), &prompt)?;
@@ -158,6 +175,16 @@ impl Output<'_, '_, '_> {
     }
 }
 
+/// Where a story ends.
+struct Ends<'t, 'm, 'a> {
+    /// Knows the tokens with which the model ends a text.
+    tokenizer: Option<&'t Tokenizer<'m, 'a>>,
+    /// Generated tokens.
+    n: usize,
+    /// Tokens with the prompt.
+    context: usize,
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Stop {
     End,
@@ -182,9 +209,8 @@ impl Story {
         engine: &mut Engine<'_, '_>,
         plan: &Plan,
         mut sampler: Sampler,
-        tokenizer: Option<&Tokenizer<'_, '_>>,
         prompt: &[u32],
-        n: usize,
+        ends: &Ends<'_, '_, '_>,
         output: &mut Output<'_, '_, '_>,
     ) -> Result<Self> {
         let mut scratch = vec![0; scratch_len(engine.model().config().vocab)];
@@ -200,10 +226,9 @@ impl Story {
         let start = Instant::now();
         let ms = || start.elapsed().as_secs_f64() * 1000.0;
         let mut next = prompt.to_vec();
-        while story.ids.len() < n {
-            let context = plan.limits().context;
-            if engine.seq_len(sequence)? == context {
-                story.stop = Stop::Context(context);
+        while story.ids.len() < ends.n {
+            if engine.seq_len(sequence)? >= ends.context {
+                story.stop = Stop::Context(ends.context);
                 break;
             }
             let before = ms();
@@ -217,7 +242,7 @@ impl Story {
             story.ids.push(choice.token);
             story.probabilities.push(choice.probability);
             story.at_ms.push(ms());
-            if tokenizer.is_some_and(|tokenizer| tokenizer.is_end(choice.token)) {
+            if ends.tokenizer.is_some_and(|tokenizer| tokenizer.is_end(choice.token)) {
                 story.stop = Stop::End;
                 break;
             }

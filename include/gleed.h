@@ -96,6 +96,8 @@ enum {
     GLEED_E_LAYER = -507,    /* no such layer, or not its turn; needed: the one whose turn it is, given: the layer */
     GLEED_E_SHAPE = -508,    /* a buffer of the wrong size; needed, given: elements */
     GLEED_E_NOT_KEPT = -509, /* GLEED_KV_OFF keeps no keys and values that could be set */
+    GLEED_E_WINDOW = -510,   /* what would be seen has left the window; needed: its first position, given: the position */
+    GLEED_E_TOO_MANY = -511, /* with its window the sequence takes fewer tokens at a time; needed: how many, given */
 
     /* Results. */
     GLEED_E_NON_FINITE = -600, /* an infinity or a NaN; at: the layer, the number of layers for the logits */

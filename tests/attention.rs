@@ -7,7 +7,8 @@ mod random;
 
 use elements::rounded;
 use gleed::kernels::{
-    CHUNK, Elements, ElementsMut, KvSource, KvTile, KvTileMut, Level, Queries, TILE_TOKENS, attend_rows,
+    CHUNK, Elements, ElementsMut, KvSource, KvTile, KvTileMut, Level, Queries, TILE_TOKENS, Visibility, Window,
+    attend_rows,
 };
 use gleed::mem::Matrix;
 use gleed::num::{exp, tree16};
@@ -56,19 +57,23 @@ impl Cache {
         cache
     }
 
-    /// The output of one query at `position`.
-    fn attend(&self, q: &[f32], position: usize, scale: f32) -> Vec<f32> {
+    /// The output of one query at `position` that sees what `sees` says.
+    fn attend(&self, q: &[f32], position: usize, scale: f32, sees: impl Fn(usize) -> bool) -> Vec<f32> {
         let row = |data: &'_ [f32], j: usize| data[j * self.head_dim..][..self.head_dim].to_vec();
         let score = |j| q.iter().zip(row(&self.keys, j)).fold(0.0, |sum, (&q, k)| sum + q * k) * scale;
         let mut chunks = Vec::new();
         for first in (0..=position).step_by(CHUNK) {
-            let scores: Vec<f32> = (first..=position.min(first + CHUNK - 1)).map(score).collect();
-            let max = scores.iter().fold(f32::NEG_INFINITY, |max, &score| if score > max { score } else { max });
+            let visible = (first..=position.min(first + CHUNK - 1)).filter(|&j| sees(j));
+            let scores: Vec<(usize, f32)> = visible.map(|j| (j, score(j))).collect();
+            if scores.is_empty() {
+                continue;
+            }
+            let max = scores.iter().fold(f32::NEG_INFINITY, |max, &(_, score)| if score > max { score } else { max });
             let (mut lanes, mut sums) = ([0.0; 16], vec![0.0; self.head_dim]);
-            for (j, score) in scores.into_iter().enumerate() {
+            for (j, score) in scores {
                 let weight = exp(score - max);
                 lanes[j % 16] += weight;
-                for (sum, v) in sums.iter_mut().zip(row(&self.values, first + j)) {
+                for (sum, v) in sums.iter_mut().zip(row(&self.values, j)) {
                     *sum += weight * v;
                 }
             }
@@ -96,19 +101,62 @@ impl KvSource for Cache {
 /// `rows` rows from `position` on, in the middle columns of a wider matrix.
 fn check(rng: &mut Rng, head_dim: usize, group: usize, rows: usize, position: usize, kv_type: KvType) {
     let cache = Cache::new(rng, position + rows, head_dim, kv_type);
+    check_window(rng, &cache, group, rows, position, Sees::default());
+}
+
+/// Written down plainly: the first `sinks` and the last `last`, and of these the last `own`; 0 stands for all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sees {
+    sinks: usize,
+    last: usize,
+    own: usize,
+}
+
+impl Sees {
+    fn sees(self, position: usize, j: usize) -> bool {
+        let among = |last| last == 0 || j + last > position;
+        (j < self.sinks || among(self.last)) && among(self.own)
+    }
+}
+
+/// The tiles that some row sees: asking for another one is a mistake.
+struct Seen<'c> {
+    cache: &'c Cache,
+    tiles: Vec<bool>,
+}
+
+impl KvSource for Seen<'_> {
+    fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>> {
+        assert!(self.tiles[index], "tile {index} is not visible");
+        self.cache.tile(index, head)
+    }
+}
+
+fn check_window(rng: &mut Rng, cache: &Cache, group: usize, rows: usize, position: usize, window: Sees) {
+    let (head_dim, kv_type) = (cache.head_dim, cache.kv_type);
+    let seen = |tile: usize| {
+        (position..position + rows).any(|p| (tile * 16..=p.min(tile * 16 + 15)).any(|j| window.sees(p, j)))
+    };
+    let source = Seen { cache, tiles: (0..(position + rows).div_ceil(16)).map(seen).collect() };
+    let visibility = Visibility::new(Window { sinks: window.sinks, last: window.last }, window.own);
     let (width, stride, scale) = (group * head_dim, group * head_dim + 3, 1.0 / (head_dim as f32).sqrt());
     let q: Vec<f32> = (0..rows * stride).map(|_| rng.normal() * 3.0).collect();
     for level in Level::available() {
         let mut out = vec![0.0; (rows + 1) * width];
-        let mut scratch = vec![f32::NAN; level.attend_scratch(rows, group, head_dim, position + rows).unwrap()];
+        let chunked = visibility.chunked(position + rows, rows);
+        let mut scratch = vec![f32::NAN; level.attend_scratch(rows, group, head_dim, chunked).unwrap()];
         let tiles = Matrix::new(&mut out, rows + 1, width).unwrap().tiles(rows + 1, width, 0..1).unwrap();
-        let queries = Queries { q: &q, stride, row: 1, rows, group, head_dim, head: 0, position, scale };
-        level.attend(&queries, &cache, &mut tiles.next().unwrap(), &mut scratch).unwrap();
+        let queries = Queries { q: &q, stride, row: 1, rows, group, head_dim, head: 0, position, visibility, scale };
+        level.attend(&queries, &source, &mut tiles.next().unwrap(), &mut scratch).unwrap();
         for (index, out) in out[width..].chunks(head_dim).enumerate() {
             let (row, head) = (index / group, index % group);
-            let expected = cache.attend(&q[row * stride + head * head_dim..][..head_dim], position + row, scale);
+            let (q, p) = (&q[row * stride + head * head_dim..][..head_dim], position + row);
+            let expected = cache.attend(q, p, scale, |j| window.sees(p, j));
             let equal = out.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits());
-            assert!(equal, "{level}: head_dim {head_dim} group {group} row {row}/{rows} position {position} {kv_type}");
+            assert!(
+                equal,
+                "{level}: head_dim {head_dim} group {group} row {row}/{rows} position {position} {kv_type} {window:?}"
+            );
         }
     }
 }
@@ -134,6 +182,37 @@ fn all_places_in_a_chunk() {
             check(&mut rng, 20, group, rows, position, TYPES[position % TYPES.len()]);
         }
     }
+}
+
+/// Every offset of a window over the borders of blocks and chunks, with sinks and without, and the model's own
+/// window shorter and longer than the host's.
+#[test]
+fn windows() {
+    let mut rng = Rng::new(24);
+    for (kv_type, head_dim) in
+        [(KvType::F32, 16), (KvType::F16, 10), (KvType::F16, 32), (KvType::Q8_0, 48), (TYPES[5], 20)]
+    {
+        let cache = Cache::new(&mut rng, 640, head_dim, kv_type);
+        // Up to more queries than registers hold.
+        for (group, rows) in [(1, 1), (1, 8), (3, 2), (2, 13)] {
+            let positions = (0..40).chain(248..290).chain(505..530).chain([600, 612]);
+            for position in positions.step_by(if rows > 8 { 5 } else { 1 }) {
+                for window in windows_at(position) {
+                    check_window(&mut rng, &cache, group, rows, position, window);
+                }
+            }
+        }
+    }
+}
+
+fn windows_at(position: usize) -> impl Iterator<Item = Sees> {
+    let lasts = [1, 2, 15, 16, 17, 33, 256, position + 1, position + 9];
+    let windows = lasts.into_iter().enumerate().map(move |(index, last)| {
+        let sinks = [0, 1, 4, 16, 20, 31, 260][(index + position) % 7];
+        let own = [0, 0, last / 2 + 1, last + 7, last + 300][(index + position) % 5];
+        Sees { sinks, last, own }
+    });
+    windows.chain([Sees { own: 16, ..Sees::default() }, Sees { sinks: 5, last: 7, own: 0 }])
 }
 
 /// More queries than registers hold: rows that see different parts of a chunk, for all ways to cut them into batches.
@@ -177,6 +256,7 @@ fn scratch_for_a_few_queries_is_enough() {
                 head_dim,
                 head: 0,
                 position,
+                visibility: Visibility::ALL,
                 scale: 0.2,
             };
             level.attend(&queries, &cache, &mut tiles.next().unwrap(), &mut vec![f32::NAN; scratch]).map(|()| out)
@@ -196,8 +276,18 @@ fn scratch_for_a_few_queries_is_enough() {
 fn sizes_are_checked() {
     let cache = Cache::new(&mut Rng::new(23), 20, 16, KvType::F32);
     let q = [1.0; 32];
-    let good =
-        Queries { q: &q, stride: 32, row: 0, rows: 1, group: 2, head_dim: 16, head: 0, position: 19, scale: 1.0 };
+    let good = Queries {
+        q: &q,
+        stride: 32,
+        row: 0,
+        rows: 1,
+        group: 2,
+        head_dim: 16,
+        head: 0,
+        position: 19,
+        visibility: Visibility::ALL,
+        scale: 1.0,
+    };
     for level in Level::available() {
         let len = level.attend_scratch(1, 2, 16, 20).unwrap();
         let attend = |queries: Queries<'_>, scratch: usize, width: usize| {

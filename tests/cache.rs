@@ -7,7 +7,7 @@ use common::Memory;
 use common::elements;
 use common::random::Rng;
 use gleed::cache::{
-    CacheError, IMPORTED_TOKEN, KvCache, KvGeometry, LayerGroups, SeqId, SnapshotError, SnapshotOptions,
+    CacheError, IMPORTED_TOKEN, KvCache, KvGeometry, LayerGroups, SeqId, SnapshotError, SnapshotOptions, Visibility,
 };
 use gleed::kernels::Level;
 use gleed::mem::{Arena, MemoryError};
@@ -18,10 +18,23 @@ const LAYERS: usize = 3;
 const WIDTH: usize = 6;
 
 fn geometry(kind: KvKind, element: KvType, groups: LayerGroups) -> KvGeometry {
-    let (kv_heads, head_dim, sequences, context, blocks) = (2, 3, 4, 70, 20);
-    let (level, prefix_cache) = (Level::detect(), false);
-    let layers = LAYERS;
-    KvGeometry { kind, element, level, layers, groups, kv_heads, head_dim, sequences, context, blocks, prefix_cache }
+    let (kv_heads, head_dim, sequences, context, blocks, rows) = (2, 3, 4, 70, 20, 16);
+    let (level, visibility, prefix_cache) = (Level::detect(), [Visibility::ALL; 2], false);
+    KvGeometry {
+        kind,
+        element,
+        level,
+        layers: LAYERS,
+        groups,
+        kv_heads,
+        head_dim,
+        sequences,
+        context,
+        blocks,
+        visibility,
+        rows,
+        prefix_cache,
+    }
 }
 
 fn with_cache<R>(geometry: KvGeometry, test: impl FnOnce(&mut KvCache<'_>) -> R) -> R {

@@ -3,9 +3,13 @@
 
 mod common;
 
+use std::io::Read;
+
 use common::Memory;
 use common::random::Rng;
-use gleed::cache::{CacheError, CacheStats, KvCache, KvGeometry, KvSnapshot, LayerGroups, SeqId, SnapshotError};
+use gleed::cache::{
+    CacheError, CacheStats, KvCache, KvGeometry, LayerGroups, SeqId, SnapshotError, SnapshotOptions, Visibility,
+};
 use gleed::kernels::Level;
 use gleed::mem::Arena;
 use gleed::{KvKind, KvType};
@@ -19,7 +23,22 @@ const VOCAB: usize = 100;
 fn geometry(kind: KvKind, groups: LayerGroups, blocks: usize, prefix_cache: bool) -> KvGeometry {
     let (kv_heads, head_dim, sequences, context, element) = (2, WIDTH / 2, 5, CONTEXT, KvType::F16);
     let (layers, level) = (LAYERS, Level::detect());
-    KvGeometry { kind, element, level, layers, groups, kv_heads, head_dim, sequences, context, blocks, prefix_cache }
+    let (visibility, rows) = ([Visibility::ALL; 2], 16);
+    KvGeometry {
+        kind,
+        element,
+        level,
+        layers,
+        groups,
+        kv_heads,
+        head_dim,
+        sequences,
+        context,
+        blocks,
+        prefix_cache,
+        visibility,
+        rows,
+    }
 }
 
 /// One token of a sequence, and what its keys and values are made of.
@@ -346,10 +365,15 @@ impl World<'_, '_> {
             SnapshotError::Cache(error) => error,
             other => panic!("{other}"),
         };
-        let mut bytes = vec![0; self.cache.snapshot_len(live.seq).map_err(cache_error)?];
-        self.cache.snapshot(live.seq, 1, &mut bytes).map_err(cache_error)?;
-        let snapshot = KvSnapshot::parse(&bytes).unwrap();
-        let seq = self.cache.restore(&snapshot, 1, VOCAB).map_err(cache_error)?;
+        let mut bytes = Vec::new();
+        let write = &mut |piece: &[u8]| {
+            bytes.extend_from_slice(piece);
+            true
+        };
+        self.cache.write_snapshot(live.seq, 1, &SnapshotOptions::default(), write).map_err(cache_error)?;
+        let mut rest = &bytes[..];
+        let read = &mut |piece: &mut [u8]| rest.read(piece).ok();
+        let (seq, _) = self.cache.read_snapshot(1, VOCAB, None, read).map_err(cache_error)?;
         let rows = live.rows.iter().map(|row| Row { computed: false, ..*row }).collect();
         self.live.push(Live { seq, rows, reserved: Vec::new() });
         Ok(())

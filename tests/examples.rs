@@ -151,6 +151,74 @@ fn generate_says_why_it_stopped() {
     full.ok();
 }
 
+#[test]
+fn generate_goes_on_without_end() {
+    let file = scratch("endless.json");
+    let story = |flags: &str, n: &str| {
+        let flags: Vec<&str> = flags.split_whitespace().chain(["--ignore-end", "-n", n]).collect();
+        run("generate", &[&flags[..], &["--json", file.to_str().unwrap(), "Once upon a time"]].concat()).ok();
+        ids(&parse_json(&std::fs::read(&file).unwrap())["ids"])
+    };
+    // The context is of 512 tokens.
+    let paged = story("--window 60 --sinks 4", "600");
+    assert_eq!(paged.len(), 600);
+    assert_eq!(story("--window 60 --sinks 4 --kv basic --threads 2", "600"), paged);
+    assert_eq!(story("--window 60 --sinks 4 --kv off", "80"), paged[..80]);
+    assert_eq!(story("--window 512", "90"), story("", "90"));
+    assert_ne!(story("--window 9", "90"), paged[..90]);
+    let refused = |flags: &[&str]| run("generate", &[flags, &["Once"]].concat());
+    assert!(refused(&["--sinks", "4"]).err.contains("--window"));
+    assert!(refused(&["--window", "0"]).err.contains("--window is 0, it must be at least 1"));
+    assert!(refused(&["--window", "600"]).err.contains("limit window is 600, it must be 1 to 512"));
+}
+
+#[test]
+fn perplexity_is_that_of_the_logits() {
+    let text = "Once upon a time there was a dog who liked to run in the big green park. One day he saw a cat.";
+    let (path, json) = (scratch_with("perplexity.txt", text.as_bytes()), scratch("perplexity.json"));
+    let measure = |flags: &str| {
+        let flags: Vec<&str> = flags.split_whitespace().chain(["--text", &path, "--json"]).collect();
+        let out = run("perplexity", &[&flags[..], &[json.to_str().unwrap()]].concat()).ok();
+        (parse_json(&std::fs::read(&json).unwrap()), out)
+    };
+    let (full, out) = measure("--ctx 10");
+    let model = Model::open(DEMO).unwrap();
+    let mut tables = Memory::new(Tokenizer::plan(model.gguf()).unwrap());
+    let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).unwrap();
+    let (bos, tokens) = (1, &encode(&tokenizer, text)[1..]);
+    let mut sum = 0.0;
+    for chunk in tokens.chunks(10) {
+        let rows = [&[bos], &chunk[..chunk.len() - 1]].concat();
+        let logits = library_logits(&rows);
+        let logits: Vec<f32> = logits.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+        for (logits, &token) in logits.chunks(1024).zip(chunk) {
+            let total: f64 = logits.iter().map(|&logit| f64::from(logit).exp()).sum();
+            sum += total.ln() - f64::from(logits[token as usize]);
+        }
+    }
+    let nats = sum / tokens.len() as f64;
+    let close = |name: &str, expected: f64| (full[name].as_f64().unwrap() / expected - 1.0).abs() < 1e-6;
+    assert!(close("nats_per_token", nats) && close("perplexity", nats.exp()), "{full}");
+    assert!(close("bits_per_byte", sum / std::f64::consts::LN_2 / text.len() as f64), "{full}");
+    assert_eq!((full["tokens"].as_u64(), full["bytes"].as_u64()), (Some(tokens.len() as u64), Some(text.len() as u64)));
+    assert!(out.contains("nats/token") && out.contains("bits/byte") && out.contains("tokens/s"), "{out}");
+    let nats = |flags: &str| measure(flags).0["nats_per_token"].as_f64().unwrap();
+    assert_eq!(nats("--ctx 10 --window 10 --kv off"), full["nats_per_token"].as_f64().unwrap());
+    assert_eq!(nats("--window 6 --sinks 1"), nats("--window 6 --sinks 1 --kv basic --threads 2"));
+    assert!(nats("--window 3") > nats(""));
+    let two = scratch_with("two.txt", format!(" {text}\n###\n{text}\n").as_bytes());
+    run("perplexity", &["--text", &two, "--ctx", "10", "--separator", "###", "--json", json.to_str().unwrap()]).ok();
+    let twice = parse_json(&std::fs::read(&json).unwrap());
+    assert!((twice["bits_per_byte"].as_f64().unwrap() / full["bits_per_byte"].as_f64().unwrap() - 1.0).abs() < 1e-12);
+    assert_eq!(twice["tokens"].as_u64(), Some(2 * tokens.len() as u64));
+    let refused = |flags: &[&str]| run("perplexity", flags);
+    assert!(refused(&["--ctx", "1"]).err.contains("--ctx is 1, it must be at least 2"));
+    assert!(refused(&["--ctx", "513"]).err.contains("the model's context is 512"));
+    assert!(refused(&["--text", "/nowhere"]).err.contains("/nowhere: "));
+    assert!(refused(&["--text", &scratch_with("empty.txt", b"")]).err.contains("there is nothing to score"));
+    assert!(refused(&["--text", &scratch_with("bytes.txt", b"\xff")]).err.contains("invalid utf-8"));
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_generate_with_its_statistics() {

@@ -16,7 +16,7 @@ use gleed::mem::{ALIGN, MemoryError};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
 use gleed::tensor::Dtype;
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, Tokenizer};
-use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, SeqId, Step};
+use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, SeqId, Step, Window};
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
@@ -177,6 +177,30 @@ fn stream(engine: &mut Engine<'_, '_>, seq: SeqId, buffer: &mut [u8]) -> Result<
 }
 
 #[test]
+fn windows_allocate_nothing() {
+    let file = models()[0].bytes();
+    let model = Model::open(&file).unwrap();
+    for kv_kind in [KvKind::Basic, KvKind::Paged] {
+        let window = Window { sinks: 3, last: 20 };
+        let limits = Limits { sequences: 2, context: 64, window, rows: 7, kv_kind, ..Limits::default() };
+        let plan = without_allocation("Plan::new", || Plan::new(&model, &limits)).unwrap();
+        let mut memory = Memory::new(plan.bytes());
+        let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+        without_allocation("a window", || {
+            let seq = engine.open()?;
+            engine.prefill(seq, &[4; 200])?;
+            (0..50).try_for_each(|token| engine.decode_step(seq, token).map(drop))?;
+            let fork = engine.fork(seq, 250)?;
+            engine.prefill(fork, &[5; 60])?;
+            assert!(engine.rewind(fork, 200).is_err() && engine.rewind(seq, 100).is_err());
+            assert!(engine.queue(seq, 250, &[1; 100], Logits::Last).is_err());
+            engine.reset(seq)
+        })
+        .unwrap();
+    }
+}
+
+#[test]
 fn text_and_sampling_allocate_nothing() {
     let file = models()[0].bytes();
     let model = Model::open(&file).unwrap();
@@ -219,11 +243,14 @@ fn many_limits() -> impl Iterator<Item = Limits> {
     let kinds = KvKind::ALL.into_iter().flat_map(|kind| KvType::ALL.map(|element| (kind, element)));
     kinds.flat_map(move |(kv_kind, kv_type)| {
         let base = Limits { kv_kind, kv_type, ..base };
+        let window = Window { sinks: 2, last: 18 };
         [
             base,
             Limits { workers: 3, ..base },
             Limits { kv_blocks: 5, ..base },
             Limits { rows: 64, ..base },
+            Limits { window, ..base },
+            Limits { window, rows: 64, ..base },
             Limits { kv_blocks: 9, prefix_cache: true, ..base },
         ]
     })

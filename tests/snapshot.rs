@@ -11,7 +11,7 @@ use common::playback::{Plain, Player, Stage, hash};
 use common::random::Rng;
 use common::synthetic::SyntheticModel;
 use gleed::cache::{
-    BlockMeta, CacheError, KvCache, KvGeometry, LayerGroups, SnapshotError, SnapshotHeader, SnapshotOptions,
+    BlockMeta, CacheError, KvCache, KvGeometry, LayerGroups, SnapshotError, SnapshotHeader, SnapshotOptions, Visibility,
 };
 use gleed::kernels::Level;
 use gleed::mem::Arena;
@@ -187,6 +187,9 @@ fn the_format_is_the_documented_one() {
                 sequences: 2,
                 context: 40,
                 blocks: 6,
+                prefix_cache: false,
+                visibility: [Visibility::ALL; 2],
+                rows: 16,
             };
             let mut measuring = Arena::measuring();
             KvCache::carve(&mut measuring, geometry).unwrap();

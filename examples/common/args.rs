@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use gleed::kernels::Level;
 use gleed::sample::SamplerParams;
-use gleed::{KvKind, KvType, Limits};
+use gleed::{KvKind, KvType, Limits, Window};
 
 #[derive(Args)]
 pub(crate) struct ModelArgs {
@@ -40,6 +40,27 @@ impl EngineArgs {
     pub(crate) fn limits(&self, context: usize) -> Limits {
         let level = self.level.unwrap_or_else(Level::detect);
         Limits { context, kv_kind: self.kv, kv_type: self.kv_type, workers: self.threads, level, ..Limits::default() }
+    }
+}
+
+/// Which tokens stay visible.
+#[derive(Args)]
+pub(crate) struct WindowArgs {
+    /// Only the last W tokens are visible, and the memory of the others is used again [default: all are visible]
+    #[arg(long, value_name = "W")]
+    window: Option<usize>,
+
+    /// With --window: the first S tokens stay visible, too
+    #[arg(long, value_name = "S", default_value_t = 0, requires = "window")]
+    sinks: usize,
+}
+
+impl WindowArgs {
+    pub(crate) fn window(&self) -> Result<Window, String> {
+        match self.window {
+            Some(0) => Err("--window is 0, it must be at least 1".into()),
+            last => Ok(Window { sinks: self.sinks, last: last.unwrap_or(0) }),
+        }
     }
 }
 

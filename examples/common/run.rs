@@ -7,23 +7,30 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{Result, interrupt};
 
-/// Appends `tokens` to a sequence: whether it came to the end. After Ctrl-C the sequence is as before. On a terminal
-/// a bar shows up where it takes long.
+/// Appends `tokens` to a sequence: whether it came to the end. After Ctrl-C the sequence is as before, or as far as it
+/// came where it has a window. On a terminal a bar shows up where it takes long.
 pub(crate) fn advance(engine: &mut Engine<'_, '_>, plan: &Plan, seq: SeqId, tokens: &[u32]) -> Result<bool> {
     let start = engine.seq_len(seq)?;
-    engine.queue(seq, start, tokens, Logits::Last)?;
     let mut bar = LazyBar::new(tokens.len());
-    loop {
-        if interrupt::take() {
-            engine.cancel(seq)?;
-            engine.rewind(seq, start)?;
-            return Ok(false);
-        }
-        match engine.step(plan.units_per_token())? {
-            Step::Yielded => bar.set(engine.seq_len(seq)? - start),
-            Step::Ready | Step::Idle => return Ok(true),
+    // With a window no more can be queued at a time.
+    let whole = plan.limits().window.is_all();
+    for chunk in tokens.chunks(if whole { tokens.len().max(1) } else { plan.limits().rows }) {
+        engine.queue(seq, engine.seq_len(seq)?, chunk, Logits::Last)?;
+        loop {
+            if interrupt::take() {
+                engine.cancel(seq)?;
+                if whole {
+                    engine.rewind(seq, start)?;
+                }
+                return Ok(false);
+            }
+            match engine.step(plan.units_per_token())? {
+                Step::Yielded => bar.set(engine.seq_len(seq)? - start),
+                Step::Ready | Step::Idle => break,
+            }
         }
     }
+    Ok(true)
 }
 
 /// A bar on standard error that is not there for short work.

@@ -112,6 +112,8 @@ impl From<CacheError> for Failure {
             CacheError::Shape { expected, given } => new(status::E_SHAPE).numbers(expected, given),
             CacheError::NonFinite => new(status::E_NON_FINITE),
             CacheError::NotKept => new(status::E_NOT_KEPT),
+            CacheError::WindowGone { position, first } => new(status::E_WINDOW).numbers(first, position),
+            CacheError::TooMany { given, limit } => new(status::E_TOO_MANY).numbers(limit, given),
             _ => new(status::E_INTERNAL),
         }
     }
@@ -204,6 +206,8 @@ mod tests {
         assert_eq!(numbers(EngineError::Token { index: 3, token: 99, vocab: 50 }), (-503, 3, 50, 99));
         assert_eq!(numbers(EngineError::NonFinite { layer: 4 }), (-600, 4, 0, 0));
         assert_eq!(numbers(EngineError::from(CacheError::ContextFull { needed: 33, context: 32 })), (-505, 0, 32, 33));
+        assert_eq!(numbers(EngineError::from(CacheError::WindowGone { position: 3, first: 64 })), (-510, 0, 64, 3));
+        assert_eq!(numbers(EngineError::from(CacheError::TooMany { given: 40, limit: 32 })), (-511, 0, 32, 40));
         assert_eq!(numbers(EngineError::from(CacheError::OutOfBlocks { needed: 2, free: 1 })), (2, 0, 2, 1));
         assert_eq!(numbers(EngineError::from(MemoryError::TooLarge)), (-102, 0, 0, 0));
         assert_eq!(numbers(CacheError::Internal), (-99, 0, 0, 0));

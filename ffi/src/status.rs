@@ -109,6 +109,10 @@ statuses! {
     E_SHAPE = -508, c"a buffer has the wrong size";
     /// The cache kind keeps no keys and values.
     E_NOT_KEPT = -509, c"this kind of cache keeps no keys and values";
+    /// What would be seen or read has left the sequence's window.
+    E_WINDOW = -510, c"the sequence's window has passed";
+    /// More tokens at a time than a sequence with a window takes.
+    E_TOO_MANY = -511, c"too many tokens at a time for the sequence's window";
 
     /// An infinity or a NaN where numbers must be finite.
     E_NON_FINITE = -600, c"an infinity or a NaN was computed";

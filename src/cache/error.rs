@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::block::AllocError;
+use super::group::Gone;
 
 /// Why an operation on a cache was refused. The cache is as it was before the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,20 @@ pub enum CacheError {
         /// The length of the sequence.
         length: usize,
     },
+    /// The window has passed: what the tokens after the cut would see, or what is to be read, is no longer there.
+    WindowGone {
+        /// A position that is needed.
+        position: usize,
+        /// The first position after the sinks that is still there.
+        first: usize,
+    },
+    /// More tokens at a time than the blocks of a sequence with a window hold.
+    TooMany {
+        /// Tokens given.
+        given: usize,
+        /// Tokens that can be given now.
+        limit: usize,
+    },
     /// A buffer has another size than its shape demands.
     Shape {
         /// Elements demanded.
@@ -82,6 +97,12 @@ impl From<AllocError> for CacheError {
     }
 }
 
+impl From<Gone> for CacheError {
+    fn from(Gone { position, first }: Gone) -> Self {
+        Self::WindowGone { position, first }
+    }
+}
+
 impl fmt::Display for CacheError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -96,6 +117,12 @@ impl fmt::Display for CacheError {
                 write!(f, "position {given} is not the sequence's next one, which is {expected}")
             }
             Self::TooShort { keep, length } => write!(f, "can not keep {keep} tokens of a sequence of {length}"),
+            Self::WindowGone { position, first } => {
+                write!(f, "position {position} has left the window, which begins at {first}")
+            }
+            Self::TooMany { given, limit } => {
+                write!(f, "{given} tokens at a time; with its window the sequence takes {limit}")
+            }
             Self::Shape { expected, given } => write!(f, "wrong shape: {expected} elements expected, {given} given"),
             Self::Layer { expected, given } => write!(f, "layer {given} given where {expected} was expected"),
             Self::NonFinite => f.write_str("a key or value is not finite in the cache's element type"),

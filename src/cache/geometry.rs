@@ -3,7 +3,7 @@
 use super::block::BLOCK_TOKENS;
 use super::bytes::Side;
 use super::kind::{KvKind, KvType};
-use crate::kernels::Level;
+use crate::kernels::{Level, Visibility};
 
 /// The largest number of layer groups.
 pub const MAX_GROUPS: usize = 2;
@@ -70,11 +70,16 @@ pub struct KvGeometry {
     pub head_dim: usize,
     /// Sequences at a time.
     pub sequences: usize,
-    /// Tokens per sequence.
+    /// Tokens per sequence; more than memory could hold where all layers have a window.
     pub context: usize,
-    /// Blocks per pool (one pool per layer group).
+    /// Blocks per pool (one pool per layer group). The pool of a group with a window has at most as many as all
+    /// sequences together can use.
     pub blocks: usize,
-    /// Whether finalized blocks can be found by their tokens; the kind `paged` only.
+    /// What the layers of each group see.
+    pub visibility: [Visibility; MAX_GROUPS],
+    /// Tokens that a sequence with a window can always be extended by at a time: the rows of a batch.
+    pub rows: usize,
+    /// Whether finalized blocks can be found by their tokens; the kind `paged` only, and without windows.
     pub prefix_cache: bool,
 }
 
@@ -100,9 +105,56 @@ impl KvGeometry {
         Some([Side::keys(self.element.k, self.head_dim)?, Side::values(self.element.v, self.head_dim)?])
     }
 
-    /// Blocks that a sequence of full length has.
+    /// What the layers of a group see.
+    pub fn visible(&self, group: usize) -> Visibility {
+        self.visibility.get(group).copied().unwrap_or_default()
+    }
+
+    /// Whether blocks of a group are given back once nobody sees them. The kind `off` needs all tokens in every step.
+    pub fn forgets(&self, group: usize) -> bool {
+        self.kind != KvKind::Off && !self.visible(group).is_all()
+    }
+
+    /// Whether blocks of any group are.
+    pub fn any_forgets(&self) -> bool {
+        (0..self.groups.count()).any(|group| self.forgets(group))
+    }
+
+    /// A number of positions whose chunks are as many as a batch of one sequence looks at.
+    pub fn visible_positions(&self) -> usize {
+        let of = |group| self.visible(group).chunked(self.context, self.rows);
+        (0..self.groups.count()).map(of).max().unwrap_or(0)
+    }
+
+    /// The most blocks that a sequence has at a time.
     pub fn blocks_per_sequence(&self) -> usize {
-        self.context.div_ceil(BLOCK_TOKENS)
+        (0..self.groups.count()).map(|group| self.table_len(group)).max().unwrap_or(0)
+    }
+
+    /// Entries in a sequence's table of a group: a block each.
+    pub(super) fn table_len(&self, group: usize) -> usize {
+        let (sinks, ring) = self.windowed_table(group);
+        sinks.saturating_add(ring).min(self.context.div_ceil(BLOCK_TOKENS))
+    }
+
+    /// Entries of a group's table for the sinks, and for the blocks that change.
+    pub(super) fn windowed_table(&self, group: usize) -> (usize, usize) {
+        let visible = self.visible(group);
+        if !self.forgets(group) {
+            return (0, usize::MAX);
+        }
+        let window = visible.last().saturating_add(self.rows).div_ceil(BLOCK_TOKENS).saturating_add(1);
+        (visible.sinks().div_ceil(BLOCK_TOKENS), window)
+    }
+
+    /// Blocks in the pool of a group.
+    pub(super) fn blocks_in(&self, group: usize) -> Option<usize> {
+        let all = self.table_len(group).checked_mul(self.sequences);
+        match self.kind {
+            KvKind::Basic => all,
+            _ if self.forgets(group) => Some(self.blocks.min(all?)),
+            _ => Some(self.blocks),
+        }
     }
 }
 

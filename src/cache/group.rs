@@ -9,35 +9,84 @@ use super::policy::CachePolicy;
 use super::pool::Pool;
 use super::prefix::{Chain, PrefixTable};
 use super::stats::SequenceBlocks;
+use crate::kernels::Visibility;
 use crate::mem::{Arena, MemoryError};
 
-/// The blocks of a sequence in the order of their positions: block `i` holds tokens `16 i ..`.
+/// The blocks of a sequence in a layer group: block `i` holds positions `16 i ..`.
+///
+/// Where the group has a window, blocks that nobody sees any more are given back, and those that follow the sinks take
+/// turns in a ring of entries, so that the table does not grow with the position.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockTable<'t> {
-    blocks: &'t [BlockId],
+    entries: &'t [BlockId],
+    layout: Layout,
+    /// The first block past the sinks that is still there.
+    first: usize,
+    /// Blocks up to the end, those given back included.
+    end: usize,
 }
 
 impl<'t> BlockTable<'t> {
-    /// The blocks in order.
+    /// The entries. Without a window these are the blocks in order; otherwise those of the sinks and then the ring, and
+    /// [`BlockId::MAX`] where there is none.
     pub fn blocks(&self) -> &'t [BlockId] {
-        self.blocks
+        self.entries
     }
 
-    /// The block of a position and the slot in it; `None` past the last block.
-    pub fn locate(&self, position: usize) -> Option<(BlockId, usize)> {
-        Some((*self.blocks.get(position / BLOCK_TOKENS)?, position % BLOCK_TOKENS))
+    /// Block `index`; `None` past the last one, and where it was given back.
+    #[inline]
+    pub fn block(&self, index: usize) -> Option<BlockId> {
+        if index >= self.end || (self.layout.sinks..self.first).contains(&index) {
+            return None;
+        }
+        self.entries.get(self.layout.entry(index)).copied().filter(|&block| block != NO_BLOCK)
     }
+
+    /// The block of a position and the slot in it; `None` where there is none.
+    pub fn locate(&self, position: usize) -> Option<(BlockId, usize)> {
+        Some((self.block(position / BLOCK_TOKENS)?, position % BLOCK_TOKENS))
+    }
+}
+
+/// Where the entries of a table are.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    /// Blocks with positions that may be visible from anywhere: the first entries.
+    sinks: usize,
+    /// Entries that the other blocks take turns in; 0 where there is one for each.
+    ring: usize,
+}
+
+impl Layout {
+    #[inline]
+    fn entry(self, index: usize) -> usize {
+        match index.checked_sub(self.sinks).and_then(|past| past.checked_rem(self.ring)) {
+            Some(place) => self.sinks + place,
+            None => index,
+        }
+    }
+}
+
+/// Blocks that a sequence would need are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gone {
+    /// A position that would be seen.
+    pub(super) position: usize,
+    /// The first position past the sinks that is still there.
+    pub(super) first: usize,
 }
 
 /// What a sequence has of a group besides the table's entries.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 struct Entry {
-    /// Blocks in the table.
+    /// Blocks up to the end, those given back included.
     blocks: u32,
+    /// The first block past the sinks that is still there.
+    first: u32,
     /// While a reservation has put a copy in the place of a shared partial block: that one, still referenced.
     copy_from: BlockId,
-    /// Where in the table the copy is.
+    /// Which block the copy is.
     copy_index: u32,
     /// Layers of it that are copied already.
     copied: u32,
@@ -61,19 +110,26 @@ pub(super) struct Group<'a> {
     entries: &'a mut [Entry],
     /// Blocks per row of `tables`.
     run: usize,
+    layout: Layout,
+    visibility: Visibility,
+    /// Whether blocks that nobody sees are given back.
+    forgets: bool,
 }
 
 impl<'a> Group<'a> {
     pub(super) fn carve(arena: &mut Arena<'a>, geometry: &KvGeometry, group: usize) -> Result<Self, MemoryError> {
         let [metadata, tables, entries, blocks] = *NAMES.get(group).ok_or(MemoryError::TooLarge)?;
-        let run = geometry.blocks_per_sequence();
+        let run = geometry.table_len(group);
         let layers = geometry.groups.layers_in(group, geometry.layers);
+        let (sinks, ring) = geometry.windowed_table(group);
+        let ring = if ring == run.wrapping_sub(sinks) { ring } else { 0 };
+        let geometry = KvGeometry { blocks: geometry.blocks_in(group).ok_or(MemoryError::TooLarge)?, ..*geometry };
         let meta = arena.slice::<BlockMeta>(metadata, geometry.blocks)?;
         let tables = arena.slice(tables, geometry.sequences.checked_mul(run).ok_or(MemoryError::TooLarge)?)?;
         let entries = arena.slice(entries, geometry.sequences)?;
         tables.fill(NO_BLOCK);
-        entries.fill(Entry { blocks: 0, copy_from: NO_BLOCK, copy_index: 0, copied: 0 });
-        let pool = Pool::carve(arena, blocks, geometry, layers)?;
+        entries.fill(Entry { blocks: 0, first: sinks as u32, copy_from: NO_BLOCK, copy_index: 0, copied: 0 });
+        let pool = Pool::carve(arena, blocks, &geometry, layers)?;
         let allocator = if geometry.prefix_cache && geometry.kind == KvKind::Paged {
             let name = PREFIX_NAMES.get(group).ok_or(MemoryError::TooLarge)?;
             let places = PrefixTable::places(geometry.blocks).ok_or(MemoryError::TooLarge)?;
@@ -81,21 +137,124 @@ impl<'a> Group<'a> {
         } else {
             BlockAllocator::new(meta)
         };
-        Ok(Self { allocator, pool, layers, tables, entries, run })
+        Ok(Self {
+            allocator,
+            pool,
+            layers,
+            tables,
+            entries,
+            run,
+            layout: Layout { sinks, ring },
+            visibility: geometry.visible(group),
+            forgets: geometry.forgets(group),
+        })
+    }
+
+    /// What the layers see.
+    pub(super) fn visibility(&self) -> Visibility {
+        self.visibility
     }
 
     /// The table of the sequence in `slot`; empty for one that does not exist.
     #[inline]
     pub(super) fn table(&self, slot: usize) -> BlockTable<'_> {
-        let blocks = self.entries.get(slot).map_or(0, |entry| entry.blocks as usize);
+        let (end, first) = self.entries.get(slot).map_or((0, 0), |entry| (entry.blocks as usize, entry.first as usize));
         let start = slot.wrapping_mul(self.run);
-        BlockTable { blocks: self.tables.get(start..start.wrapping_add(blocks)).unwrap_or_default() }
+        let entries = if self.layout.ring > 0 { self.run } else { end };
+        let entries = self.tables.get(start..start.wrapping_add(entries)).unwrap_or_default();
+        BlockTable { entries, layout: self.layout, first, end }
+    }
+
+    /// The most tokens that a sequence of `len` tokens can be extended by at a time.
+    pub(super) fn room(&self, slot: usize, len: usize) -> usize {
+        let end = match self.layout.ring {
+            0 => self.run,
+            ring => self.table(slot).first.saturating_add(ring),
+        };
+        end.saturating_mul(BLOCK_TOKENS).saturating_sub(len)
+    }
+
+    /// Whether a sequence has all that the tokens after the first `keep` see of these.
+    pub(super) fn check_kept(&self, slot: usize, keep: usize) -> Result<(), Gone> {
+        let (table, seen) = (self.table(slot), self.visibility.at(keep));
+        let first = table.first * BLOCK_TOKENS;
+        // The next token itself counts: it goes into the last block if that is not full.
+        let needed = |index: &usize| seen.touch(index * BLOCK_TOKENS, (index + 1) * BLOCK_TOKENS);
+        let sinks = 0..self.layout.sinks.min(keep.div_ceil(BLOCK_TOKENS));
+        // What follows the sinks is given back in order, so the last one that is gone tells of all.
+        let last = table.first.min(keep.div_ceil(BLOCK_TOKENS)).checked_sub(1);
+        let last = last.filter(|&last| last >= self.layout.sinks);
+        let gone = sinks.chain(last).find(|index| table.block(*index).is_none() && needed(index));
+        gone.map_or(Ok(()), |index| Err(Gone { position: index * BLOCK_TOKENS, first }))
+    }
+
+    /// Whether a sequence has all its blocks.
+    pub(super) fn check_whole(&self, slot: usize) -> Result<(), Gone> {
+        let table = self.table(slot);
+        let gone = (0..table.end.min(self.layout.sinks + 1)).find(|&index| table.block(index).is_none());
+        let first = table.first * BLOCK_TOKENS;
+        gone.map_or(Ok(()), |index| Err(Gone { position: index * BLOCK_TOKENS, first }))
+    }
+
+    /// Blocks that a sequence has of its first `len` tokens.
+    pub(super) fn count_held(&self, slot: usize, len: usize) -> usize {
+        self.indices(slot, len.div_ceil(BLOCK_TOKENS)).filter(|&index| self.table(slot).block(index).is_some()).count()
+    }
+
+    /// Gives back the blocks that nobody sees after `len` tokens.
+    pub(super) fn forget(&mut self, slot: usize, len: usize) -> Result<(), AllocError> {
+        if !self.forgets {
+            return Ok(());
+        }
+        for index in 0..self.layout.sinks.min(len / BLOCK_TOKENS) {
+            if let Some(block) = self.table(slot).block(index).filter(|_| self.is_hidden(index, len)) {
+                self.allocator.free(block)?;
+                self.set(slot, index, NO_BLOCK)?;
+            }
+        }
+        loop {
+            let index = self.table(slot).first;
+            if index >= len / BLOCK_TOKENS || !self.is_hidden(index, len) {
+                return Ok(());
+            }
+            let block = self.block(slot, index)?;
+            self.allocator.free(block)?;
+            self.set(slot, index, NO_BLOCK)?;
+            self.entry(slot)?.first += 1;
+        }
+    }
+
+    /// Whether nobody sees a block after `len` tokens, which it is one of.
+    fn is_hidden(&self, index: usize, len: usize) -> bool {
+        self.forgets && !self.visibility.at(len).touch(index * BLOCK_TOKENS, (index + 1) * BLOCK_TOKENS)
     }
 
     /// Blocks to take before a sequence of `len` tokens can grow to `new_len`.
     pub(super) fn needed(&self, slot: usize, len: usize, new_len: usize) -> usize {
         let have = len.div_ceil(BLOCK_TOKENS);
         new_len.div_ceil(BLOCK_TOKENS).saturating_sub(have) + usize::from(self.shared_tail(slot, len).is_some())
+    }
+
+    /// Blocks to take where the tokens come `step` at a time: the most that are taken and not given back.
+    pub(super) fn needed_in_steps(&self, slot: usize, len: usize, new_len: usize, step: usize) -> usize {
+        let table = self.table(slot);
+        let tail = usize::from(self.shared_tail(slot, len).is_some());
+        // Blocks of others are not free when they are given back; a shared partial one is copied before.
+        let is_own = |index| {
+            let meta = table.block(index).and_then(|block| self.allocator.meta(block));
+            index >= len / BLOCK_TOKENS || meta.is_some_and(|meta| meta.ref_count() == 1)
+        };
+        let (mut most, mut back, mut first, mut at) = (0, 0, table.first, len);
+        while at < new_len {
+            at = at.saturating_add(step.max(1)).min(new_len);
+            let taken = tail + at.div_ceil(BLOCK_TOKENS) - len.div_ceil(BLOCK_TOKENS);
+            most = most.max(taken.saturating_sub(back));
+            while first < at / BLOCK_TOKENS && self.is_hidden(first, at) {
+                back += usize::from(is_own(first));
+                first += 1;
+            }
+        }
+        most
     }
 
     /// Takes them. A shared partial block is replaced by an empty one, into which [`Group::copy_unit`]
@@ -109,7 +268,7 @@ impl<'a> Group<'a> {
     ) -> Result<(), AllocError> {
         let tail = len / BLOCK_TOKENS;
         if let Some(shared) = self.shared_tail(slot, len) {
-            let copy = policy.place(&mut self.allocator, slot, tail, self.run)?;
+            let copy = self.place(slot, tail, policy)?;
             self.allocator.copy_meta(shared, copy, len % BLOCK_TOKENS)?;
             self.set(slot, tail, copy)?;
             let entry = self.entry(slot)?;
@@ -118,7 +277,7 @@ impl<'a> Group<'a> {
             self.allocator.reopen(block, filled)?;
         }
         for index in len.div_ceil(BLOCK_TOKENS)..new_len.div_ceil(BLOCK_TOKENS) {
-            let block = policy.place(&mut self.allocator, slot, index, self.run)?;
+            let block = self.place(slot, index, policy)?;
             self.set(slot, index, block)?;
             self.entry(slot)?.blocks += 1;
         }
@@ -136,22 +295,29 @@ impl<'a> Group<'a> {
             self.entry(slot)?.copy_from = NO_BLOCK;
         }
         let keep = len.div_ceil(BLOCK_TOKENS);
-        for index in (keep..entry.blocks as usize).rev() {
-            let block = self.block(slot, index)?;
-            self.allocator.free(block)?;
-            self.set(slot, index, NO_BLOCK)?;
-            self.entry(slot)?.blocks -= 1;
+        for index in self.indices(slot, entry.blocks as usize).rev().take_while(|&index| index >= keep) {
+            if let Some(block) = self.table(slot).block(index) {
+                self.allocator.free(block)?;
+                self.set(slot, index, NO_BLOCK)?;
+            }
+        }
+        let sinks = self.layout.sinks;
+        let entry = self.entry(slot)?;
+        entry.blocks = keep as u32;
+        if keep <= sinks {
+            entry.first = sinks as u32;
         }
         Ok(())
     }
 
     /// Makes the empty sequence `to` share the blocks of the first `len` tokens of `from`.
     pub(super) fn share(&mut self, from: usize, to: usize, len: usize) -> Result<(), AllocError> {
-        for index in 0..len.div_ceil(BLOCK_TOKENS) {
-            let block = self.block(from, index)?;
-            self.allocator.share(block)?;
-            self.set(to, index, block)?;
-            self.entry(to)?.blocks += 1;
+        self.begin_like(from, to, len)?;
+        for index in self.indices(from, len.div_ceil(BLOCK_TOKENS)) {
+            if let Some(block) = self.table(from).block(index) {
+                self.allocator.share(block)?;
+                self.set(to, index, block)?;
+            }
         }
         Ok(())
     }
@@ -164,9 +330,11 @@ impl<'a> Group<'a> {
         len: usize,
         policy: &dyn CachePolicy,
     ) -> Result<(), AllocError> {
-        self.extend(to, 0, len, policy)?;
-        for index in 0..len.div_ceil(BLOCK_TOKENS) {
-            let (source, copy) = (self.block(from, index)?, self.block(to, index)?);
+        self.begin_like(from, to, len)?;
+        for index in self.indices(from, len.div_ceil(BLOCK_TOKENS)) {
+            let Some(source) = self.table(from).block(index) else { continue };
+            let copy = self.place(to, index, policy)?;
+            self.set(to, index, copy)?;
             self.allocator.copy_meta(source, copy, len - index * BLOCK_TOKENS)?;
             for layer in 0..self.layers {
                 self.pool.copy_layer(source, copy, layer).ok_or(AllocError::InvalidBlock { block: source })?;
@@ -179,6 +347,10 @@ impl<'a> Group<'a> {
     /// known already, the sequence goes on with that block, which has the same bits, and gives its own back: so
     /// whoever holds a known block holds the known ones before it.
     pub(super) fn publish(&mut self, slot: usize, index: usize, salt: u64) -> Result<(), AllocError> {
+        if self.forgets {
+            // The block before it may be gone.
+            return Ok(());
+        }
         let block = self.block(slot, index)?;
         let before = index.checked_sub(1).map(|before| self.block(slot, before)).transpose()?;
         let chain = match before {
@@ -228,7 +400,7 @@ impl<'a> Group<'a> {
     /// All blocks that a sequence has a reference to.
     pub(super) fn held(&self, slot: usize) -> impl Iterator<Item = BlockId> {
         let copied = self.entries.get(slot).map(|entry| entry.copy_from);
-        let blocks = self.table(slot).blocks.iter().copied().chain(copied);
+        let blocks = self.table(slot).entries.iter().copied().chain(copied);
         blocks.filter(|&block| block != NO_BLOCK)
     }
 
@@ -244,9 +416,8 @@ impl<'a> Group<'a> {
 
     /// Considers (or no longer considers) closing a sequence.
     pub(super) fn mark(&mut self, slot: usize, on: bool) -> Result<(), AllocError> {
-        for index in 0..self.table(slot).blocks.len() {
-            let block = self.block(slot, index)?;
-            if block != NO_BLOCK {
+        for index in self.indices(slot, self.table(slot).end) {
+            if let Some(block) = self.table(slot).block(index) {
                 self.allocator.mark(block, on)?;
             }
         }
@@ -294,10 +465,31 @@ impl<'a> Group<'a> {
     }
 
     fn block(&self, slot: usize, index: usize) -> Result<BlockId, AllocError> {
-        self.table(slot).blocks.get(index).copied().ok_or(AllocError::InvalidBlock { block: NO_BLOCK })
+        self.table(slot).block(index).ok_or(AllocError::InvalidBlock { block: NO_BLOCK })
+    }
+
+    /// The first `blocks` blocks of a sequence, without those past the sinks that are gone.
+    fn indices(&self, slot: usize, blocks: usize) -> impl DoubleEndedIterator<Item = usize> + use<> {
+        let first = self.table(slot).first;
+        (0..self.layout.sinks.min(blocks)).chain(first..blocks)
+    }
+
+    /// Makes the empty sequence `to` as long as the first `len` tokens of `from`, without blocks.
+    fn begin_like(&mut self, from: usize, to: usize, len: usize) -> Result<(), AllocError> {
+        let (first, sinks, blocks) = (self.entry(from)?.first, self.layout.sinks, len.div_ceil(BLOCK_TOKENS));
+        let entry = self.entry(to)?;
+        entry.blocks = blocks as u32;
+        entry.first = if blocks <= sinks { sinks as u32 } else { first };
+        Ok(())
+    }
+
+    /// Takes block `index` of a sequence.
+    fn place(&mut self, slot: usize, index: usize, policy: &dyn CachePolicy) -> Result<BlockId, AllocError> {
+        policy.place(&mut self.allocator, slot, self.layout.entry(index), self.run)
     }
 
     fn set(&mut self, slot: usize, index: usize, block: BlockId) -> Result<(), AllocError> {
+        let index = self.layout.entry(index);
         let place = slot.checked_mul(self.run).and_then(|start| start.checked_add(index));
         let place = place.filter(|_| index < self.run).and_then(|place| self.tables.get_mut(place));
         *place.ok_or(AllocError::InvalidBlock { block })? = block;

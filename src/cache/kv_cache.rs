@@ -13,7 +13,7 @@ use super::list::{Linked, Links, List};
 use super::policy::CachePolicy;
 use super::pool::{Place, Pool, Unstorable};
 use super::stats::PrefixStats;
-use crate::kernels::{KvSource, KvTile, fpenv, is_storable};
+use crate::kernels::{KvSource, KvTile, Visibility, fpenv, is_storable};
 use crate::mem::{Arena, MemoryError};
 
 /// The id noted for tokens whose keys and values were set from outside: it never equals a token.
@@ -104,15 +104,18 @@ impl<'a> KvCache<'a> {
     /// `basic` gets a full run of blocks per sequence, whatever the geometry says.
     ///
     /// # Errors
-    /// As [`Arena::slice`]; [`MemoryError::TooLarge`] for more sequences than [`SeqId::MAX`].
+    /// As [`Arena::slice`]; [`MemoryError::TooLarge`] for more sequences than [`SeqId::MAX`] or more tokens than 2^32 - 1.
     pub fn carve(arena: &mut Arena<'a>, mut geometry: KvGeometry) -> Result<Self, MemoryError> {
-        if geometry.sequences > SeqId::MAX {
+        // Positions and lengths are kept in 32 bits.
+        if geometry.sequences > SeqId::MAX || geometry.context > u32::MAX as usize {
             return Err(MemoryError::TooLarge);
         }
         if geometry.kind == KvKind::Basic {
             let blocks = geometry.blocks_per_sequence().checked_mul(geometry.sequences);
             geometry.blocks = blocks.ok_or(MemoryError::TooLarge)?;
         }
+        // A prefix without its beginning is of no use.
+        geometry.prefix_cache &= !geometry.any_forgets();
         let sequences = arena.slice("sequences", geometry.sequences)?;
         sequences.fill(Sequence::zeroed());
         let mut groups = heapless::Vec::new();
@@ -165,15 +168,17 @@ impl<'a> KvCache<'a> {
         Ok(&self.groups.get(group).ok_or(CacheError::Layer { expected, given: group })?.allocator)
     }
 
-    /// The id of the token at a position, committed or reserved; `None` past the last one.
+    /// The id of the token at a position, committed or reserved; `None` past the last one, and where no layer group has
+    /// its block any more.
     pub fn token(&self, seq: SeqId, position: usize) -> Option<u32> {
         let sequence = self.sequence(seq).ok()?;
         if position >= (sequence.len + sequence.reserved) as usize {
             return None;
         }
-        let group = self.groups.first()?;
-        let (block, slot) = group.table(seq.slot()).locate(position)?;
-        group.allocator.meta(block)?.tokens().get(slot).copied()
+        self.groups.iter().find_map(|group| {
+            let (block, slot) = group.table(seq.slot()).locate(position)?;
+            group.allocator.meta(block)?.tokens().get(slot).copied()
+        })
     }
 
     /// Opens an empty sequence.
@@ -212,12 +217,14 @@ impl<'a> KvCache<'a> {
     /// Keeps only the first `keep` tokens of a sequence.
     ///
     /// # Errors
-    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::TooShort`].
+    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::TooShort`], [`CacheError::WindowGone`] where
+    /// the next token would see positions whose blocks have been given back.
     pub fn rewind(&mut self, seq: SeqId, keep: usize) -> Result<(), CacheError> {
         let length = self.idle(seq)?;
         if keep > length {
             return Err(CacheError::TooShort { keep, length });
         }
+        self.check_kept(seq, keep)?;
         for group in &mut self.groups {
             group.shrink(seq.slot(), keep)?;
         }
@@ -230,15 +237,16 @@ impl<'a> KvCache<'a> {
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::TooShort`],
-    /// [`CacheError::NoFreeSequence`], [`CacheError::OutOfBlocks`].
+    /// [`CacheError::NoFreeSequence`], [`CacheError::OutOfBlocks`], [`CacheError::WindowGone`] as [`KvCache::rewind`].
     pub fn fork(&mut self, seq: SeqId, keep: usize) -> Result<SeqId, CacheError> {
         let length = self.idle(seq)?;
         if keep > length {
             return Err(CacheError::TooShort { keep, length });
         }
+        self.check_kept(seq, keep)?;
         self.free_slot()?;
         if !self.policy.shares() {
-            self.check_room(|_| keep.div_ceil(BLOCK_TOKENS))?;
+            self.check_room(|group| group.count_held(seq.slot(), keep))?;
         }
         self.touch(seq);
         let fork = self.open()?;
@@ -263,14 +271,30 @@ impl<'a> KvCache<'a> {
         if needed > context {
             return Err(CacheError::ContextFull { needed, context });
         }
+        self.check_steps(seq, rows)?;
         self.check_room(|group| group.needed(seq.slot(), len, needed))
+    }
+
+    /// Whether `rows` more tokens fit if they are reserved and committed `step` at a time, so that a window passes over
+    /// what came before.
+    ///
+    /// # Errors
+    /// As [`KvCache::reserve`].
+    pub fn can_extend_in_steps(&self, seq: SeqId, rows: usize, step: usize) -> Result<(), CacheError> {
+        let len = self.idle(seq)?;
+        let (needed, context) = (len.saturating_add(rows), self.geometry.context);
+        if needed > context {
+            return Err(CacheError::ContextFull { needed, context });
+        }
+        self.check_steps(seq, step.min(rows))?;
+        self.check_room(|group| group.needed_in_steps(seq.slot(), len, needed, step))
     }
 
     /// Takes the blocks for tokens that follow the committed ones, a copy of a shared block included, and
     /// notes the tokens. Nothing that comes after can run out of blocks.
     ///
     /// # Errors
-    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::ContextFull`],
+    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::ContextFull`], [`CacheError::TooMany`],
     /// [`CacheError::OutOfBlocks`].
     pub fn reserve(&mut self, seq: SeqId, tokens: impl ExactSizeIterator<Item = u32>) -> Result<(), CacheError> {
         self.can_extend(seq, tokens.len())?;
@@ -417,6 +441,7 @@ impl<'a> KvCache<'a> {
                     group.publish(seq.slot(), position / BLOCK_TOKENS, SALT)?;
                 }
             }
+            group.forget(seq.slot(), len + rows)?;
         }
         let sequence = self.sequence_mut(seq)?;
         sequence.len += rows as u32;
@@ -437,7 +462,8 @@ impl<'a> KvCache<'a> {
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Position`] where the sequence is not empty,
     /// [`CacheError::Layer`] out of order, [`CacheError::Shape`], [`CacheError::ContextFull`],
-    /// [`CacheError::OutOfBlocks`], [`CacheError::NonFinite`], [`CacheError::NotKept`]. A refused layer can be given again.
+    /// [`CacheError::TooMany`], [`CacheError::OutOfBlocks`], [`CacheError::NonFinite`], [`CacheError::NotKept`]. A refused
+    /// layer can be given again.
     pub fn set_prefill(&mut self, seq: SeqId, layer: usize, k: &[f32], v: &[f32]) -> Result<(), CacheError> {
         let rows = k.len().checked_div(self.geometry.kv_width()).unwrap_or(0);
         let given = self.seq_len(seq)?;
@@ -459,7 +485,8 @@ impl<'a> KvCache<'a> {
     /// Copies K and V of a layer into packed buffers `[seq_len, kv_heads * head_dim]`.
     ///
     /// # Errors
-    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::Layer`], [`CacheError::Shape`].
+    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::Layer`], [`CacheError::Shape`],
+    /// [`CacheError::WindowGone`].
     pub fn materialize(
         &self,
         seq: SeqId,
@@ -470,6 +497,8 @@ impl<'a> KvCache<'a> {
         // With unfinished work, a shared block may have been replaced by a copy that is not complete.
         let len = self.idle(seq)?;
         self.check_layer(layer)?;
+        let (group, _) = self.geometry.groups.place(layer);
+        self.groups.get(group).ok_or(CacheError::Internal)?.check_whole(seq.slot())?;
         self.check_rows(k_out, len)?;
         self.check_rows(v_out, len)?;
         let width = self.geometry.kv_width().max(1);
@@ -563,6 +592,17 @@ impl<'a> KvCache<'a> {
         Ok(())
     }
 
+    /// The length of a sequence that has no unfinished work and all its blocks.
+    pub(super) fn whole(&self, seq: SeqId) -> Result<usize, CacheError> {
+        let len = self.idle(seq)?;
+        self.groups.iter().try_for_each(|group| group.check_whole(seq.slot()))?;
+        Ok(len)
+    }
+
+    fn check_kept(&self, seq: SeqId, keep: usize) -> Result<(), CacheError> {
+        Ok(self.groups.iter().try_for_each(|group| group.check_kept(seq.slot(), keep))?)
+    }
+
     fn free_slot(&self) -> Result<usize, CacheError> {
         let slot = self.sequences.iter().position(|sequence| sequence.open == 0);
         slot.ok_or(CacheError::NoFreeSequence { sequences: self.sequences.len() })
@@ -583,6 +623,15 @@ impl<'a> KvCache<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a sequence's tables take so many tokens at a time.
+    fn check_steps(&self, seq: SeqId, given: usize) -> Result<(), CacheError> {
+        let len = self.seq_len(seq)?;
+        match self.groups.iter().map(|group| group.room(seq.slot(), len)).min() {
+            Some(limit) if given > limit => Err(CacheError::TooMany { given, limit }),
+            _ => Ok(()),
+        }
     }
 
     fn check_layer(&self, layer: usize) -> Result<(), CacheError> {
@@ -636,9 +685,16 @@ pub struct LayerSource<'c> {
     layer: usize,
 }
 
+impl LayerSource<'_> {
+    /// What the layer's queries see.
+    pub fn visibility(&self) -> Visibility {
+        self.group.visibility()
+    }
+}
+
 impl KvSource for LayerSource<'_> {
     #[inline]
     fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>> {
-        self.group.pool.tile(*self.table.blocks().get(index)?, self.layer, head)
+        self.group.pool.tile(self.table.block(index)?, self.layer, head)
     }
 }

@@ -39,6 +39,8 @@ pub use snapshot::{Sink, SnapshotError, SnapshotHeader, SnapshotOptions, Source}
 pub(crate) use snapshot::{from_slice, into_slice};
 pub use stats::{CacheStats, PoolStats, PrefixStats, SequenceBlocks, SequenceStats};
 
+pub use crate::kernels::{Visibility, Window};
+
 /// The policy of a kind.
 pub fn policy(kind: KvKind) -> &'static dyn CachePolicy {
     match kind {

@@ -14,7 +14,7 @@ pub use error::{EngineError, StreamError};
 pub use plan::{Limits, Plan, PlanError};
 pub use step::{Logits, Step};
 
-use crate::cache::{KvCache, SeqId};
+use crate::cache::{CacheError, KvCache, SeqId};
 use crate::kernels::fpenv;
 use crate::mem::{Arena, MemoryError};
 use crate::model::{Batch, Capacity, Cursor, Forward, Model, Row};
@@ -54,10 +54,11 @@ struct Parts<'m, 'a> {
 
 impl<'m, 'a> Parts<'m, 'a> {
     fn carve(arena: &mut Arena<'a>, model: &Model<'m>, limits: &Limits) -> Result<Self, MemoryError> {
+        let geometry = limits.geometry(model);
         let capacity = Capacity {
             rows: limits.rows,
             logit_rows: limits.logit_rows,
-            context: limits.context,
+            positions: geometry.visible_positions(),
             workers: limits.workers,
             level: limits.level,
         };
@@ -67,7 +68,7 @@ impl<'m, 'a> Parts<'m, 'a> {
             queues,
             rows: arena.slice("batch rows", limits.rows)?,
             forward: Forward::carve(arena, model, capacity)?,
-            cache: KvCache::carve(arena, limits.geometry(model))?,
+            cache: KvCache::carve(arena, geometry)?,
             logit_rows: limits.logit_rows,
         })
     }
@@ -186,7 +187,8 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Appends tokens to a sequence, in chunks of at most `Limits::rows`, and returns the logits of the
     /// last one: `[vocab]`, valid until the next call that changes the engine.
     ///
-    /// After an error the sequence is as long as before.
+    /// After an error the sequence is as long as before. (Where a window has passed over what it was, it keeps the
+    /// chunks that were finished before the model computed an infinity or a NaN.)
     ///
     /// # Errors
     /// As [`Engine::queue`] and [`Engine::step`]; [`EngineError::Busy`] while any sequence has unfinished
@@ -226,8 +228,26 @@ impl<'m, 'a> Engine<'m, 'a> {
         on_row: &mut dyn FnMut(usize, &[f32]),
     ) -> Result<(), EngineError> {
         self.check_idle()?;
-        let length = self.seq_len(seq)?;
-        self.queue(seq, length, tokens, logits)?;
+        let (length, rows) = (self.seq_len(seq)?, self.parts.rows.len().max(1));
+        if !self.parts.cache.geometry().any_forgets() || tokens.len() <= rows {
+            return self.run_queued(seq, length, tokens, logits, on_row);
+        }
+        // What the window passes over makes room for what follows.
+        self.check_tokens(tokens)?;
+        self.parts.cache.can_extend_in_steps(seq, tokens.len(), rows)?;
+        tokens.chunks(rows).try_for_each(|chunk| self.run_queued(seq, length, chunk, logits, on_row))
+    }
+
+    /// Queues tokens and runs them. After an error the sequence has `length` tokens, if it still can.
+    fn run_queued(
+        &mut self,
+        seq: SeqId,
+        length: usize,
+        tokens: &[u32],
+        logits: Logits,
+        on_row: &mut dyn FnMut(usize, &[f32]),
+    ) -> Result<(), EngineError> {
+        self.queue(seq, self.seq_len(seq)?, tokens, logits)?;
         loop {
             match self.step(usize::MAX) {
                 Ok(Step::Idle) => return Ok(()),
@@ -241,8 +261,10 @@ impl<'m, 'a> Engine<'m, 'a> {
                 }
                 Err(error) => {
                     // The batch was dropped; chunks before it are finished tokens, which go, too.
-                    self.parts.cache.rewind(seq, length)?;
-                    return Err(error);
+                    match self.parts.cache.rewind(seq, length) {
+                        Ok(()) | Err(CacheError::WindowGone { .. }) => return Err(error),
+                        Err(other) => return Err(other.into()),
+                    }
                 }
             }
         }

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::Parts;
-use crate::cache::{BLOCK_TOKENS, KvGeometry, KvKind, KvType, SeqId};
+use crate::cache::{BLOCK_TOKENS, KvGeometry, KvKind, KvType, SeqId, Visibility, Window};
 use crate::kernels::Level;
 use crate::mem::{ALIGN, Arena, MemoryError, Section};
 use crate::model::Model;
@@ -13,8 +13,12 @@ use crate::model::Model;
 pub struct Limits {
     /// Sequences at a time.
     pub sequences: usize,
-    /// Tokens per sequence; 0 stands for what the model was trained on, but at most 4096.
+    /// Tokens per sequence; 0 stands for what the model was trained on, but at most 4096. With a `window` it is the
+    /// most tokens that are visible at a time, and a sequence goes on without end.
     pub context: usize,
+    /// Which tokens stay visible, in all layers; those that a layer's own window hides are not. Positions stay absolute:
+    /// past the context that the model was trained on, what it computes is at the host's risk.
+    pub window: Window,
     /// Rows per batch: how many tokens of prompts or of different sequences run together.
     pub rows: usize,
     /// How many of these can have logits; at most `rows`.
@@ -27,7 +31,7 @@ pub struct Limits {
     /// kind `basic` reserves that many in any case.
     pub kv_blocks: usize,
     /// Whether blocks can be found by their tokens and reused by other sequences, see `Engine::reuse`; only for the
-    /// kind `paged`. Costs 16 bytes per block or less.
+    /// kind `paged` without windows. Costs 16 bytes per block or less.
     pub prefix_cache: bool,
     /// Threads that work at the same time.
     pub workers: usize,
@@ -40,6 +44,7 @@ impl Default for Limits {
         Self {
             sequences: 1,
             context: 0,
+            window: Window::ALL,
             rows: 256,
             logit_rows: 1,
             kv_kind: KvKind::default(),
@@ -138,9 +143,13 @@ impl Plan {
 impl fmt::Display for Plan {
     /// A table of the sections.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Limits { sequences, context, rows, logit_rows, kv_kind, kv_type, kv_blocks, workers, level, .. } =
-            self.limits;
+        let Limits {
+            sequences, context, window, rows, logit_rows, kv_kind, kv_type, kv_blocks, workers, level, ..
+        } = self.limits;
         writeln!(f, "sequences {sequences}, context {context}, rows {rows}, logit rows {logit_rows}")?;
+        if !window.is_all() {
+            writeln!(f, "window: the first {} and the last {} tokens", window.sinks, window.last)?;
+        }
         let prefixes = if self.limits.prefix_cache { ", known prefixes are reused" } else { "" };
         writeln!(f, "kv {kv_kind} {kv_type}, {kv_blocks} blocks of {BLOCK_TOKENS} tokens{prefixes}")?;
         writeln!(f, "workers {workers}, level {}, {} units per token", level.name(), self.units_per_token)?;
@@ -160,11 +169,17 @@ impl Limits {
         if limits.context == 0 {
             limits.context = model.config().context.min(DEFAULT_CONTEXT);
         }
-        let full = limits.context.div_ceil(BLOCK_TOKENS).saturating_mul(limits.sequences);
+        if !limits.window.is_all() || limits.window.sinks > 0 {
+            let (given, max) = (limits.window.last, limits.context.saturating_sub(limits.window.sinks));
+            if given == 0 || given > max {
+                return Err(PlanError::Limit { name: "window", given, min: 1, max });
+            }
+        }
+        let full = limits.geometry(model).blocks_per_sequence().saturating_mul(limits.sequences);
         if limits.kv_blocks == 0 || limits.kv_kind == KvKind::Basic {
             limits.kv_blocks = full;
         }
-        limits.prefix_cache &= limits.kv_kind == KvKind::Paged;
+        limits.prefix_cache &= limits.kv_kind == KvKind::Paged && !limits.geometry(model).any_forgets();
         let checks = [
             ("sequences", limits.sequences, SeqId::MAX),
             ("context", limits.context, i32::MAX as usize),
@@ -181,6 +196,8 @@ impl Limits {
 
     pub(super) fn geometry(&self, model: &Model<'_>) -> KvGeometry {
         let config = model.config();
+        // A window never fills up. (Without a cache all tokens have to be kept.)
+        let endless = !self.window.is_all() && self.kv_kind != KvKind::Off;
         KvGeometry {
             kind: self.kv_kind,
             element: self.kv_type,
@@ -190,8 +207,10 @@ impl Limits {
             kv_heads: config.kv_heads,
             head_dim: config.head_dim,
             sequences: self.sequences,
-            context: self.context,
+            context: if endless { u32::MAX as usize } else { self.context },
             blocks: self.kv_blocks,
+            visibility: config.windows.map(|own| Visibility::new(self.window, own)),
+            rows: self.rows,
             prefix_cache: self.prefix_cache,
         }
     }

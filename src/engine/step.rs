@@ -77,17 +77,14 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Queues tokens of a sequence, the first of which is at `position`: that must be the sequence's next
     /// one. Blocks are taken now, so the work can not run out of memory later. Nothing is computed yet.
     ///
+    /// Where the layers have a window, as many tokens as `Limits::rows` can always be queued, more at a time only as
+    /// long as the sequence is short.
+    ///
     /// # Errors
     /// [`EngineError::Empty`], [`EngineError::Token`], [`EngineError::Cache`]: unknown, busy, wrong
-    /// position, context full, out of blocks.
+    /// position, context full, too many for the window, out of blocks.
     pub fn queue(&mut self, seq: SeqId, position: usize, tokens: &[u32], logits: Logits) -> Result<(), EngineError> {
-        let vocab = self.model.config().vocab;
-        if tokens.is_empty() {
-            return Err(EngineError::Empty);
-        }
-        if let Some((index, &token)) = tokens.iter().enumerate().find(|&(_, &token)| token as usize >= vocab) {
-            return Err(EngineError::Token { index, token, vocab });
-        }
+        self.check_tokens(tokens)?;
         self.check_quiet(seq)?;
         let expected = self.seq_len(seq)?;
         if position != expected {
@@ -150,6 +147,18 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Whether any sequence has unfinished work.
     pub fn is_busy(&self) -> bool {
         self.parts.queues.iter().any(|queue| !queue.is_empty())
+    }
+
+    /// Whether these are tokens of the model.
+    pub(super) fn check_tokens(&self, tokens: &[u32]) -> Result<(), EngineError> {
+        let vocab = self.model.config().vocab;
+        if tokens.is_empty() {
+            return Err(EngineError::Empty);
+        }
+        match tokens.iter().enumerate().find(|&(_, &token)| token as usize >= vocab) {
+            Some((index, &token)) => Err(EngineError::Token { index, token, vocab }),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn check_idle(&self) -> Result<(), EngineError> {

@@ -7,3 +7,4 @@ use crate::quant::{Form, QuantizeError};
 pub(super) use generic::products;
 
 super::shims::shims!([f32; LANES],);
+super::shims::quantize_shim!();

@@ -41,7 +41,12 @@ macro_rules! shims {
         pub(in crate::kernels) fn combine(how: Combine, y: &mut [f32], outputs: &[f32]) {
             generic::combine(how, y, outputs);
         }
+    };
+}
 
+/// The same for the quantization of activations.
+macro_rules! quantize_shim {
+    ($($features:literal)?) => {
         $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn quantize_row(form: Form, x: &[f32], words: &mut [u32]) -> Result<(), QuantizeError> {
             generic::quantize_row(form, x, words)
@@ -49,4 +54,5 @@ macro_rules! shims {
     };
 }
 
+pub(super) use quantize_shim;
 pub(super) use shims;

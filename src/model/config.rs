@@ -5,7 +5,7 @@ use core::fmt::Write;
 use gguf_rs_lite::{Gguf, Name, Value};
 
 use super::error::ModelError;
-use crate::cache::LayerGroups;
+use crate::cache::{LayerGroups, MAX_GROUPS};
 use crate::ops::RopePairs;
 
 /// More layers than any model has: keeps hostile files from choosing how long a loop runs.
@@ -40,6 +40,8 @@ pub struct Config {
     pub rope: Rope,
     /// Which layers share a KV pool.
     pub layer_groups: LayerGroups,
+    /// How many of the last positions the layers of each group see; 0 stands for all.
+    pub windows: [usize; MAX_GROUPS],
 }
 
 /// Rotary position embedding.
@@ -86,6 +88,7 @@ impl Config {
         let (hidden, heads) = (keys.size("embedding_length")?, keys.size("attention.head_count")?);
         let kv_heads = keys.size_or("attention.head_count_kv", heads)?;
         let head_dim = keys.size_or("attention.key_length", hidden / heads.max(1))?;
+        let (layer_groups, windows) = keys.windows()?;
         let config = Self {
             architecture,
             layers,
@@ -104,7 +107,8 @@ impl Config {
                 factor: keys.rope_factor()?,
                 pairs,
             },
-            layer_groups: LayerGroups::ONE,
+            layer_groups,
+            windows,
         };
         config.check(keys)?;
         Ok(config)
@@ -126,12 +130,7 @@ impl Config {
         if !self.rope.dims.is_multiple_of(2) || self.rope.dims > self.head_dim {
             return Err(keys.bad("rope.dimension_count"));
         }
-        match keys.get("attention.sliding_window") {
-            Some(window) if window.as_u64().is_none_or(|window| window != 0 && window < self.context as u64) => {
-                Err(keys.unsupported("attention.sliding_window"))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 
@@ -182,6 +181,23 @@ impl<'m> Keys<'m> {
             expected: [1, 1],
             found: [info.dims().get(1).copied().unwrap_or(1), info.dims().first().copied().unwrap_or(1)],
         })
+    }
+
+    /// The layers' windows: `attention.sliding_window` positions; where there is a pattern, every so many-th layer
+    /// sees everything.
+    fn windows(&self) -> Result<(LayerGroups, [usize; MAX_GROUPS]), ModelError> {
+        const WINDOW: &str = "attention.sliding_window";
+        const PATTERN: &str = "attention.sliding_window_pattern";
+        if self.get(WINDOW).is_none_or(|window| window.as_u64() == Some(0)) {
+            return Ok((LayerGroups::ONE, [0; MAX_GROUPS]));
+        }
+        let window = self.size(WINDOW)?;
+        match self.get(PATTERN).map(|pattern| pattern.as_u64().and_then(|period| usize::try_from(period).ok())) {
+            None | Some(Some(0)) => Ok((LayerGroups::ONE, [window; MAX_GROUPS])),
+            Some(Some(1)) => Ok((LayerGroups::ONE, [0; MAX_GROUPS])),
+            Some(Some(period)) => Ok((LayerGroups::alternating(period), [window, 0])),
+            Some(None) => Err(self.unsupported(PATTERN)),
+        }
     }
 
     /// What `rope.scaling` divides the frequencies by.

@@ -56,7 +56,8 @@ pub(crate) struct Batch<'b> {
 pub(crate) struct Capacity {
     pub(crate) rows: usize,
     pub(crate) logit_rows: usize,
-    pub(crate) context: usize,
+    /// Positions that the queries of a batch look at, in whole chunks.
+    pub(crate) positions: usize,
     pub(crate) workers: usize,
     pub(crate) level: Level,
 }
@@ -317,6 +318,7 @@ impl<'m, 'a> Forward<'m, 'a> {
             while let Some(row) = work.batch.rows.get(rows.start).filter(|_| !rows.is_empty()) {
                 let run = run_length(work.batch.rows.get(rows.clone()).ok_or(Fault::Internal)?);
                 let start = rows.start.checked_mul(width).and_then(|start| start.checked_add(cols.start));
+                let source = cache.layer_source(row.seq(), work.cursor.layer).ok_or(Fault::Internal)?;
                 let queries = Queries {
                     q: start.and_then(|start| qkv.get(start..)).ok_or(Fault::Internal)?,
                     stride: width,
@@ -326,9 +328,9 @@ impl<'m, 'a> Forward<'m, 'a> {
                     head_dim: config.head_dim,
                     head: cols.start.checked_div(cols.len()).ok_or(Fault::Internal)?,
                     position: row.position as usize,
+                    visibility: source.visibility(),
                     scale,
                 };
-                let source = cache.layer_source(row.seq(), work.cursor.layer).ok_or(Fault::Internal)?;
                 self.level.attend(&queries, &source, tile, scratch).ok_or(Fault::Internal)?;
                 rows.start += run;
             }
@@ -431,7 +433,7 @@ impl Forms {
 impl<'a> Buffers<'a> {
     fn carve(arena: &mut Arena<'a>, model: &Model<'_>, forms: &Forms, capacity: Capacity) -> Result<Self, MemoryError> {
         let config = model.config();
-        let Capacity { rows, logit_rows, context, workers, .. } = capacity;
+        let Capacity { rows, logit_rows, positions, workers, .. } = capacity;
         let matrix = |rows: usize, cols: usize| rows.checked_mul(cols).ok_or(MemoryError::TooLarge);
         let words = [
             forms.attention.words(config.hidden),
@@ -442,7 +444,7 @@ impl<'a> Buffers<'a> {
         ];
         let words = words.into_iter().try_fold(0, |max, words| words.map(|words| words.max(max)));
         let input_words = words.ok_or(MemoryError::TooLarge)?;
-        let attention = capacity.level.attend_scratch(rows, config.group(), config.head_dim, context);
+        let attention = capacity.level.attend_scratch(rows, config.group(), config.head_dim, positions);
         let attention = attention.ok_or(MemoryError::TooLarge)?;
         let linear = matrix_dtypes(model.gguf()).try_fold(0, |max, dtype| {
             linear_scratch(capacity.level, dtype, rows.min(Grid::MAX_TILE_ROWS)).map(|len| len.max(max))

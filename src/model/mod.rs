@@ -50,10 +50,13 @@ impl<'m> Model<'m> {
     }
 
     /// The model with its layers in these groups, each of which has a pool of its own in the cache. The results
-    /// are the same.
+    /// are the same; a model whose groups see different positions stays as it is.
     #[must_use]
     pub fn with_layer_groups(mut self, groups: LayerGroups) -> Self {
-        self.config.layer_groups = groups;
+        let [first, second] = self.config.windows;
+        if first == second {
+            self.config.layer_groups = groups;
+        }
         self
     }
 

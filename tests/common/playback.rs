@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use gleed::kernels::Level;
 use gleed::par::{Parallel, Serial};
-use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, SeqId, Step};
+use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, SeqId, Step, Window};
 use xxhash_rust::xxh64::xxh64;
 
 use super::Memory;
@@ -159,13 +159,19 @@ impl Player<'_, '_> {
 pub struct Plain<'m> {
     model: Model<'m>,
     kv_type: KvType,
+    /// With one, nothing is kept between calls.
+    window: Window,
     /// Hashes of rows, by their tokens.
     rows: HashMap<u64, u64>,
 }
 
 impl<'m> Plain<'m> {
     pub fn new(model: &Model<'m>, kv_type: KvType) -> Self {
-        Self { model: *model, kv_type, rows: HashMap::new() }
+        Self { model: *model, kv_type, window: Window::ALL, rows: HashMap::new() }
+    }
+
+    pub fn with_window(model: &Model<'m>, kv_type: KvType, window: Window) -> Self {
+        Self { window, ..Self::new(model, kv_type) }
     }
 
     /// The length of the first recorded row that is not as in the plain run.
@@ -189,10 +195,11 @@ impl<'m> Plain<'m> {
 
     fn compute(&mut self, tokens: &[u32]) {
         let limits = Limits {
-            context: tokens.len(),
+            context: tokens.len().max(self.window.sinks + self.window.last),
+            window: self.window,
             rows: 64,
             logit_rows: 64,
-            kv_kind: KvKind::Paged,
+            kv_kind: if self.window.is_all() { KvKind::Paged } else { KvKind::Off },
             kv_type: self.kv_type,
             level: Level::SCALAR,
             ..Limits::default()

@@ -87,6 +87,8 @@ pub struct Reference {
     /// Round what goes into a product with block-quantized weights to int8, one scale of amax / 127 for
     /// each block, as Gleed and llama.cpp do. All else stays exact. Off at first.
     pub int8_activations: bool,
+    /// Whether a query of a layer (first) at a position (second) sees another one, which is not after it. All at first.
+    pub sees: Box<dyn Fn(usize, usize, usize) -> bool>,
     embedding: Matrix,
     /// What the frequency of each rotary pair is divided by.
     pub rope_factors: Vec<f64>,
@@ -130,6 +132,7 @@ impl Reference {
         let config = Config::read(&gguf, embedding.rows.len());
         let model = Self {
             int8_activations: false,
+            sees: Box::new(|_, _, _| true),
             rope_factors: weights
                 .optional("rope_freqs.weight")
                 .map_or_else(|| vec![1.0; config.rope_dims / 2], |factors| factors.rows.data),
@@ -155,8 +158,8 @@ impl Reference {
             x.row_mut(row).copy_from_slice(self.embedding.rows.row(*token as usize));
         }
         let mut residual = vec![x.clone()];
-        for layer in &self.layers {
-            x.add(&self.attention(layer, &norm(&x, &layer.attn_norm, self.config.norm_eps)));
+        for (index, layer) in self.layers.iter().enumerate() {
+            x.add(&self.attention(index, &norm(&x, &layer.attn_norm, self.config.norm_eps)));
             x.add(&self.feed_forward(layer, &norm(&x, &layer.ffn_norm, self.config.norm_eps)));
             residual.push(x.clone());
         }
@@ -165,7 +168,8 @@ impl Reference {
         Trace { residual, normed, logits }
     }
 
-    fn attention(&self, layer: &Layer, x: &Rows) -> Rows {
+    fn attention(&self, index: usize, x: &Rows) -> Rows {
+        let layer = &self.layers[index];
         let Config { heads, kv_heads, head_dim, .. } = self.config;
         let mut q = self.multiply(&layer.q, x);
         let mut k = self.multiply(&layer.k, x);
@@ -181,7 +185,10 @@ impl Reference {
                 let kv_at = head / (heads / kv_heads) * head_dim;
                 let query = &q.row(row)[at..at + head_dim];
                 let scores: Vec<f64> = (0..=row)
-                    .map(|seen| dot(query, &k.row(seen)[kv_at..kv_at + head_dim]) / (head_dim as f64).sqrt())
+                    .map(|seen| match (self.sees)(index, row, seen) {
+                        true => dot(query, &k.row(seen)[kv_at..kv_at + head_dim]) / (head_dim as f64).sqrt(),
+                        false => f64::NEG_INFINITY,
+                    })
                     .collect();
                 for (seen, p) in softmax(&scores).into_iter().enumerate() {
                     let value = &v.row(seen)[kv_at..kv_at + head_dim];

@@ -18,7 +18,7 @@ impl KvCache<'_> {
     /// # Errors
     /// [`SnapshotError::Cache`]: unknown or busy; [`SnapshotError::StateTooLong`], [`SnapshotError::BasePosition`].
     pub fn snapshot_len(&self, seq: SeqId, options: &SnapshotOptions<'_>) -> Result<usize, SnapshotError> {
-        let header = SnapshotHeader::new(self.geometry(), 0, self.idle(seq)?, options)?;
+        let header = SnapshotHeader::new(self.geometry(), 0, self.whole(seq)?, options)?;
         Ok(usize::try_from(header.total_bytes()).unwrap_or(usize::MAX))
     }
 
@@ -33,7 +33,7 @@ impl KvCache<'_> {
         options: &SnapshotOptions<'_>,
         sink: &mut Sink<'_>,
     ) -> Result<u64, SnapshotError> {
-        let mut header = SnapshotHeader::new(self.geometry(), fingerprint, self.idle(seq)?, options)?;
+        let mut header = SnapshotHeader::new(self.geometry(), fingerprint, self.whole(seq)?, options)?;
         header.base_checksum = self.base_checksum(seq, header.base())?;
         let mut writer = Writer { sink, staged: [0; STAGED], used: 0, taken: 0 };
         let bytes = header.to_bytes();

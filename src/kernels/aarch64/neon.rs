@@ -9,6 +9,7 @@ use crate::quant::{Form, QuantizeError};
 use crate::tensor::{Dtype, TensorView};
 
 crate::kernels::shims::shims!(Neon,);
+crate::kernels::shims::quantize_shim!();
 generic::level_products!(Neon, Products,);
 
 #[derive(Clone, Copy)]

@@ -23,7 +23,7 @@ mod norm;
 mod products;
 mod store;
 
-pub use attend::{CHUNK, KvSource, Queries, TILE_TOKENS, attend_rows};
+pub use attend::{CHUNK, KvSource, Positions, Queries, TILE_TOKENS, Visibility, Window, attend_rows};
 pub(super) use attend::{attend, attend_scratch};
 #[cfg(any(
     all(target_arch = "aarch64", target_feature = "neon"),

@@ -9,6 +9,7 @@ use crate::quant::{Form, QuantizeError};
 use crate::tensor::{Dtype, TensorView};
 
 crate::kernels::shims::shims!(Simd128,);
+crate::kernels::shims::quantize_shim!();
 generic::level_products!(Simd128, Products,);
 
 #[derive(Clone, Copy)]

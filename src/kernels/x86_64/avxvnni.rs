@@ -11,4 +11,5 @@ use crate::quant::{Form, QuantizeError};
 use crate::tensor::{Dtype, TensorView};
 
 crate::kernels::shims::shims!(super::avx2::ymm::Ymm2, "avx2,f16c,avxvnni");
+crate::kernels::shims::quantize_shim!("avx2,f16c,avxvnni");
 super::avx2::level_products!("avx2,f16c,avxvnni", AvxVnni);

@@ -8,6 +8,7 @@
 
 mod pack;
 mod tiles;
+mod window;
 
 use core::ops::Range;
 
@@ -18,6 +19,8 @@ use super::lanes::{LANES, Lanes};
 use crate::mem::Tile;
 use pack::Pack;
 use tiles::{ChunkTiles, Q4, Q8, Staged, Stored, staging_len};
+use window::VisibleTiles;
+pub use window::{Positions, Visibility, Window};
 
 /// Tokens per block: the width of a K tile.
 pub const TILE_TOKENS: usize = 16;
@@ -50,7 +53,8 @@ pub fn attend_rows(group: usize, head_dim: usize, context: usize) -> usize {
 
 /// Where attention finds the tiles of a layer of one sequence.
 pub trait KvSource {
-    /// The tile of a KV head in block `index` (positions `16 * index ..`); `None` where there is none.
+    /// The tile of a KV head in block `index` (positions `16 * index ..`); `None` where there is none. Only blocks
+    /// with visible positions are asked for.
     fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>>;
 }
 
@@ -93,8 +97,10 @@ pub struct Queries<'q> {
     pub head_dim: usize,
     /// The KV head.
     pub head: usize,
-    /// The absolute position of the first row; the others follow. A row sees the positions up to its own.
+    /// The absolute position of the first row; the others follow.
     pub position: usize,
+    /// Which positions up to its own a row sees.
+    pub visibility: Visibility,
     /// What scores are multiplied by.
     pub scale: f32,
 }
@@ -111,6 +117,19 @@ impl<'q> Queries<'q> {
         let start =
             row.checked_mul(self.stride)?.checked_add((index - row * self.group).checked_mul(self.head_dim)?)?;
         self.q.get(start..start.checked_add(self.head_dim)?)
+    }
+
+    /// What query `index` sees.
+    fn seen(&self, index: usize) -> Option<Positions> {
+        Some(self.visibility.at(self.position(index)?))
+    }
+
+    /// What the queries of a range see together.
+    fn seen_together(&self, range: Range<usize>) -> Option<Positions> {
+        let last = self.position(range.end.checked_sub(1)?)?;
+        // Positions have successors.
+        last.checked_add(1)?;
+        Some(self.visibility.between(self.position(range.start)?, last))
     }
 
     /// The position of query `index`.
@@ -130,7 +149,7 @@ pub(in crate::kernels) fn attend<V: Lanes>(
     let len = queries.len()?;
     let mut first = 0;
     while first < len {
-        let chunks = queries.position(len - 1)? / CHUNK + 1;
+        let chunks = queries.seen_together(first..len)?.chunks().count();
         let of_query = Pack::len_of_query(queries.head_dim, chunks)?;
         // With little scratch fewer go together; without staging they are a batch.
         let staged =
@@ -168,20 +187,20 @@ fn attend_pack<V: Lanes>(
     scratch: &mut [f32],
 ) -> Option<()> {
     let (first, count, head_dim) = (pack.start, pack.len(), queries.head_dim);
-    let last = queries.position(pack.end.checked_sub(1)?)?;
-    let chunks = last / CHUNK + 1;
+    let seen = queries.seen_together(pack)?;
     let staging = staging::<V>(count, head_dim)?;
     let (staging, scratch) = scratch.split_at_mut_checked(staging)?;
-    let mut pack = Pack::new(count, head_dim, chunks, scratch)?;
+    let mut pack = Pack::new(count, head_dim, seen.chunks().count(), scratch)?;
     for batch in batches::<V>(count) {
         for query in batch.clone() {
             pack.set_query(&batch, query, queries.query(first + query)?)?;
         }
     }
-    for chunk in 0..chunks {
-        let seen = Seen { queries, first, start: chunk * CHUNK };
-        let tile = |index| source.tile(chunk * TILES + index, queries.head);
-        let tiles = ChunkTiles::new(seen.by(count.checked_sub(1)?)?, head_dim, tile)?;
+    for (place, chunk) in seen.chunks().enumerate() {
+        let visible = VisibleTiles::new(seen.in_chunk(chunk));
+        let seen = Seen { queries, first, chunk, tiles: visible };
+        let tile = |index| source.tile(chunk * TILES + visible.tile(index), queries.head);
+        let tiles = ChunkTiles::new(visible.positions(), head_dim, tile)?;
         let [k, v] = tiles.elements();
         match k {
             KvElement::F32 => scores_of::<V, f32>(&mut pack, count, seen, staging, &tiles)?,
@@ -189,12 +208,12 @@ fn attend_pack<V: Lanes>(
             KvElement::Q8_0 => scores_of::<V, Q8>(&mut pack, count, seen, staging, &tiles)?,
             KvElement::Q4_0 => scores_of::<V, Q4>(&mut pack, count, seen, staging, &tiles)?,
         }
-        softmax_of::<V>(&mut pack, chunk, count, seen)?;
+        softmax_of::<V>(&mut pack, place, count, seen)?;
         match v {
-            KvElement::F32 => values_of::<V, f32>(&mut pack, chunk, count, seen, staging, &tiles)?,
-            KvElement::F16 => values_of::<V, f16>(&mut pack, chunk, count, seen, staging, &tiles)?,
-            KvElement::Q8_0 => values_of::<V, Q8>(&mut pack, chunk, count, seen, staging, &tiles)?,
-            KvElement::Q4_0 => values_of::<V, Q4>(&mut pack, chunk, count, seen, staging, &tiles)?,
+            KvElement::F32 => values_of::<V, f32>(&mut pack, place, count, seen, staging, &tiles)?,
+            KvElement::F16 => values_of::<V, f16>(&mut pack, place, count, seen, staging, &tiles)?,
+            KvElement::Q8_0 => values_of::<V, Q8>(&mut pack, place, count, seen, staging, &tiles)?,
+            KvElement::Q4_0 => values_of::<V, Q4>(&mut pack, place, count, seen, staging, &tiles)?,
         }
     }
     for query in 0..count {
@@ -203,8 +222,9 @@ fn attend_pack<V: Lanes>(
         let out = out.row_mut(queries.row.checked_add(row)?)?;
         let start = head.checked_mul(head_dim)?;
         let out = out.get_mut(start..start.checked_add(head_dim)?)?;
-        let chunks = queries.position(index)? / CHUNK + 1;
-        merge::<V>(chunks, |chunk| pack.partial(chunk, query), out)?;
+        let visible = queries.seen(index)?;
+        let chunks = seen.chunks().enumerate().filter(|&(_, chunk)| !visible.in_chunk(chunk).is_empty());
+        merge::<V>(chunks.map(|(place, _)| place), |place| pack.partial(place, query), out)?;
     }
     Some(())
 }
@@ -215,31 +235,52 @@ struct Seen<'q> {
     queries: &'q Queries<'q>,
     /// The first query of the pack.
     first: usize,
-    /// The first position of the chunk.
-    start: usize,
+    chunk: usize,
+    /// What the pack reads of it; positions are counted in these.
+    tiles: VisibleTiles,
 }
 
 impl Seen<'_> {
-    /// How many positions of the chunk, from its start on, a query of the pack sees.
+    /// What a query of the pack sees.
     #[inline(always)]
-    fn by(&self, query: usize) -> Option<usize> {
-        Some(
-            self.queries
-                .position(self.first.checked_add(query)?)?
-                .checked_add(1)?
-                .saturating_sub(self.start)
-                .min(CHUNK),
-        )
+    fn by(&self, query: usize) -> Option<Positions> {
+        let seen = self.queries.seen(self.first.checked_add(query)?)?;
+        Some(self.tiles.visible(seen.in_chunk(self.chunk)))
+    }
+
+    /// Up to which position a batch reads. Without a window its last query sees the most, and all that comes before.
+    #[inline(always)]
+    fn by_batch(&self, batch: &Range<usize>) -> usize {
+        if self.queries.visibility.is_all() {
+            return self.by(batch.end - 1).map_or(0, Positions::end);
+        }
+        let mut seen = batch.clone().filter_map(|query| self.by(query));
+        if seen.all(Positions::is_empty) { 0 } else { self.tiles.positions() }
     }
 }
 
-/// The batches of a chunk that see something of it, each with the number of positions that it sees.
-///
-/// Queries are in the order of their positions: the last of a batch sees the most, and so does the last batch.
+/// The batches of a chunk that see something of it, each with the number of positions of its tiles that it looks at.
 #[inline(always)]
 fn seeing<V: Lanes>(count: usize, seen: Seen<'_>) -> impl DoubleEndedIterator<Item = (usize, Range<usize>)> + Clone {
-    let batches = batches::<V>(count).map(move |batch| (seen.by(batch.end - 1).unwrap_or(0), batch));
+    let batches = batches::<V>(count).map(move |batch| (seen.by_batch(&batch), batch));
     batches.filter(|&(positions, _)| positions > 0)
+}
+
+/// The batch that converts tiles for all batches, taken from these; `None` where each of them reads what is stored.
+///
+/// It has to be the very last one, which is large enough; where that sees nothing there is little to do.
+#[inline(always)]
+fn staging_batch<T: Stored>(
+    count: usize,
+    staging: &[f32],
+    batches: &mut (impl DoubleEndedIterator<Item = (usize, Range<usize>)> + Clone),
+) -> Option<Range<usize>> {
+    let (_, last) = batches.clone().next_back()?;
+    if staging.is_empty() || !T::CONVERTED || last.end != count {
+        return None;
+    }
+    batches.next_back();
+    Some(last)
 }
 
 /// The scores of a chunk.
@@ -253,14 +294,13 @@ fn scores_of<V: Lanes, T: Stored>(
 ) -> Option<()> {
     let (head_dim, scale) = (seen.queries.head_dim, seen.queries.scale);
     let mut batches = seeing::<V>(count, seen);
-    let (positions, last) = batches.clone().next_back()?;
-    if staging.is_empty() || !T::CONVERTED {
+    let Some(last) = staging_batch::<T>(count, staging, &mut batches) else {
         for (positions, batch) in batches {
             pack.scores::<V, T>(&batch, &tiles.keys(0..positions)?, scale);
         }
         return Some(());
-    }
-    batches.next_back();
+    };
+    let positions = seen.tiles.positions();
     for start in (0..positions).step_by(STAGED * TILE_TOKENS) {
         let end = positions.min(start + STAGED * TILE_TOKENS);
         pack.scores_and_stage::<V, T>(&last, &tiles.keys(start..end)?, scale, staging);
@@ -299,14 +339,13 @@ fn values_of<V: Lanes, T: Stored>(
     tiles: &ChunkTiles<'_>,
 ) -> Option<()> {
     let mut batches = seeing::<V>(count, seen);
-    let (positions, last) = batches.clone().next_back()?;
-    if staging.is_empty() || !T::CONVERTED {
+    let Some(last) = staging_batch::<T>(count, staging, &mut batches) else {
         for (positions, batch) in batches {
             pack.values::<V, T>(chunk, &batch, &tiles.values(0..positions)?);
         }
         return Some(());
-    }
-    batches.next_back();
+    };
+    let positions = seen.tiles.positions();
     for start in (0..positions).step_by(STAGED * TILE_TOKENS) {
         let end = positions.min(start + STAGED * TILE_TOKENS);
         pack.values_and_stage::<V, T>(chunk, &last, &tiles.values(start..end)?, staging);
@@ -325,24 +364,32 @@ type Partial<'p> = (f32, f32, &'p [f32]);
 
 /// Merges the chunks of one query in increasing order.
 #[inline(always)]
-fn merge<'p, V: Lanes>(chunks: usize, partial: impl Fn(usize) -> Option<Partial<'p>>, out: &mut [f32]) -> Option<()> {
+fn merge<'p, V: Lanes>(
+    mut chunks: impl Iterator<Item = usize> + Clone,
+    partial: impl Fn(usize) -> Option<Partial<'p>>,
+    out: &mut [f32],
+) -> Option<()> {
     let mut max = f32::NEG_INFINITY;
-    for chunk in 0..chunks {
+    for chunk in chunks.clone() {
         let (m, ..) = partial(chunk)?;
         max = if m > max { m } else { max };
     }
     let mut sum = 0.0_f32;
     out.fill(0.0);
-    for first in (0..chunks).step_by(LANES) {
+    loop {
+        let some = chunks.clone().take(LANES);
+        if chunks.by_ref().take(LANES).count() == 0 {
+            break;
+        }
         let mut factors = [max; LANES];
-        for (factor, chunk) in factors.iter_mut().zip(first..chunks) {
+        for (factor, chunk) in factors.iter_mut().zip(some.clone()) {
             *factor = partial(chunk)?.0;
         }
         // SAFETY: 16 elements.
         let below = unsafe { V::load(factors.as_ptr()) }.sub(V::splat(max));
         // SAFETY: 16 elements.
         unsafe { below.exp().store(factors.as_mut_ptr()) };
-        for (&factor, chunk) in factors.iter().zip(first..chunks) {
+        for (&factor, chunk) in factors.iter().zip(some) {
             let (_, l, values) = partial(chunk)?;
             sum += l * factor;
             for (out, &value) in out.iter_mut().zip(values) {

@@ -6,7 +6,7 @@
 use core::ops::Range;
 
 use super::tiles::{RowScales, Run, Stored, scales};
-use super::{CHUNK, Partial, TILE_TOKENS};
+use super::{CHUNK, Partial, Positions, TILE_TOKENS};
 use crate::kernels::generic::lanes::{LANES, Lanes};
 
 /// Times 16 exponentials that are computed side by side: one after the other they wait for themselves.
@@ -216,21 +216,23 @@ impl<'s> Pack<'s> {
 
     /// The largest visible score of a query in a chunk.
     #[inline(always)]
-    pub(super) fn max<V: Lanes>(&mut self, chunk: usize, query: usize, visible: usize) {
+    pub(super) fn max<V: Lanes>(&mut self, chunk: usize, query: usize, visible: Positions) {
         let scores = self.scores.as_chunks::<CHUNK>().0.get(query);
         let (Some(scores), Some([max, _])) = (scores, self.peaks.get_mut(chunk * self.count + query)) else {
             return;
         };
         let scores = scores.as_ptr();
-        let (whole, rest) = (visible.min(CHUNK) / LANES, visible.min(CHUNK) % LANES);
+        let end = visible.end().min(CHUNK);
+        let whole = if visible.is_prefix() { end / LANES } else { 0 };
         let mut maxima = V::splat(f32::NEG_INFINITY);
         for group in 0..whole {
             // SAFETY: 16 * whole <= CHUNK.
             maxima = unsafe { V::load(scores.add(group * LANES)) }.max(maxima);
         }
-        if rest > 0 {
-            // SAFETY: 16 * whole < CHUNK, a multiple of 16.
-            maxima = unsafe { V::load(scores.add(whole * LANES)) }.first(rest, maxima).max(maxima);
+        for group in whole..end.div_ceil(LANES) {
+            // SAFETY: 16 * group < CHUNK, a multiple of 16.
+            let scores = unsafe { V::load(scores.add(group * LANES)) };
+            maxima = select(scores, visible, group * LANES, maxima).max(maxima);
         }
         *max = maxima.largest();
     }
@@ -238,16 +240,17 @@ impl<'s> Pack<'s> {
     /// Turns the scores of a query into exponentials below their maximum, which is known, and what it does not
     /// see among the first `positions` into 0, which adds nothing to sums that start at +0.
     #[inline(always)]
-    pub(super) fn softmax<V: Lanes>(&mut self, chunk: usize, query: usize, visible: usize, positions: usize) {
+    pub(super) fn softmax<V: Lanes>(&mut self, chunk: usize, query: usize, visible: Positions, positions: usize) {
         let scores = self.scores.as_chunks_mut::<CHUNK>().0.get_mut(query);
         let (Some(scores), Some([max, sum])) = (scores, self.peaks.get_mut(chunk * self.count + query)) else {
             return;
         };
         let (scores, max) = (scores.as_mut_ptr(), V::splat(*max));
-        let (visible, groups) = (visible.min(CHUNK), positions.min(CHUNK).div_ceil(LANES));
+        let groups = positions.min(CHUNK).div_ceil(LANES);
+        let whole = if visible.is_prefix() { visible.end().min(CHUNK) } else { 0 };
         let mut sums = V::splat(0.0);
         let mut group = 0;
-        while (group + EXPS) * LANES <= visible {
+        while (group + EXPS) * LANES <= whole {
             let mut weights = [max; EXPS];
             for e in 0..EXPS {
                 // SAFETY: there are as many visible scores.
@@ -266,7 +269,7 @@ impl<'s> Pack<'s> {
             let place = unsafe { scores.add(group * LANES) };
             // SAFETY: as above.
             let [weights] = V::exps([unsafe { V::load(place) }.sub(max)]);
-            let weights = weights.first(visible.saturating_sub(group * LANES), V::splat(0.0));
+            let weights = select(weights, visible, group * LANES, V::splat(0.0));
             // SAFETY: as above.
             unsafe { weights.store(place) };
             sums = sums.add(weights);
@@ -427,4 +430,16 @@ impl<'s> Pack<'s> {
             }
         }
     }
+}
+
+/// The lanes of `values` at visible positions, where `start` is the position of the first lane, and those of
+/// `others` elsewhere.
+#[inline(always)]
+fn select<V: Lanes>(values: V, visible: Positions, start: usize, others: V) -> V {
+    let [first, second] = visible.ranges().map(|range| range.map(|end| end.saturating_sub(start)));
+    let mut selected = values.first(second[1], others);
+    if second[0] > 0 {
+        selected = others.first(first[0], values.first(first[1], others.first(second[0], selected)));
+    }
+    selected
 }

@@ -98,4 +98,5 @@ macro_rules! level_products {
 pub(super) use level_products;
 
 crate::kernels::shims::shims!(ymm::Ymm2, "avx2,f16c");
+crate::kernels::shims::quantize_shim!("avx2,f16c");
 level_products!("avx2,f16c", Avx2);

@@ -8,12 +8,15 @@ mod matvec;
 mod panel;
 mod panel_256;
 mod panel_32;
+mod quantize;
 mod zmm;
 
 use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Queries};
 use crate::mem::Tile;
-use crate::quant::{Form, QuantizeError};
+use crate::quant::Form;
 use crate::tensor::{Dtype, TensorView};
+
+pub(in crate::kernels) use quantize::quantize_row;
 
 crate::kernels::shims::shims!(zmm::Zmm, "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni");
 

@@ -1,0 +1,214 @@
+//! How well a model predicts a text.
+//!
+//! ```text
+//! cargo run --release --example perplexity
+//! cargo run --release --example perplexity -- --model model.gguf --text book.txt --ctx 512 --window 64
+//! ```
+//!
+//! The text becomes tokens once, names of special tokens in it taken as text. They are cut into chunks of `--ctx` that do
+//! not overlap, the last one as short as it comes; every chunk is a sequence of its own with BOS in front, and each of its
+//! tokens is scored by the logits before it. (A model without BOS does not score the first token of a chunk.) So a chunk
+//! uses as many positions as it has tokens. The first tokens of a chunk have little before them, which makes the
+//! perplexity higher than that of a long text without cuts, and the more so the shorter the chunks. A text that consists of
+//! several, for a model that was trained on one at a time, is cut between them with `--separator`.
+//!
+//! With `--window` chunks may be longer than the model's context: that shows what a text without end does to the model.
+//!
+//! Bits per byte count the bytes of the text that is scored, so models with different vocabularies can be compared.
+
+mod common;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use common::args::{EngineArgs, ModelArgs, WindowArgs};
+use common::{ModelFile, Result, text};
+use gleed::host::{AlignedBytes, ThreadPool};
+use gleed::token::{EncodeOptions, Tokenizer};
+use gleed::{Engine, KvKind, Limits, Model, Plan, Window};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A story that no model was trained on.
+const TEXT: &str = include_str!("assets/story.txt");
+
+/// Measures how well a model predicts a text.
+#[derive(Parser)]
+#[command(name = "perplexity")]
+struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    engine: EngineArgs,
+    #[command(flatten)]
+    window: WindowArgs,
+
+    /// The text, in UTF-8 [default: a short story, which is part of this program]
+    #[arg(long, value_name = "FILE")]
+    text: Option<PathBuf>,
+
+    /// Cut the text wherever it says TEXT, which is not scored, nor is white space around it
+    #[arg(long, value_name = "TEXT")]
+    separator: Option<String>,
+
+    /// Tokens per chunk, with --window also more than the model's context [default: that, at most 4096]
+    #[arg(long, value_name = "N")]
+    ctx: Option<usize>,
+
+    /// Write what was measured to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    common::exit(perplexity(&Args::parse()))
+}
+
+fn perplexity(args: &Args) -> Result<ExitCode> {
+    let file = ModelFile::open(args.model.model.as_deref())?;
+    let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
+    let name = args.text.as_ref().map_or("the built-in story".into(), |path| path.display().to_string());
+    let text = args.text.as_deref().map_or(Ok(TEXT.into()), read_text)?;
+    let (context, window) = (model.config().context, args.window.window()?);
+    let endless = !window.is_all() && args.engine.kv != KvKind::Off;
+    let ctx = chunk_tokens(args.ctx, if endless { None } else { Some(context) }, context)?;
+    let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
+    let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
+    let texts: Vec<&str> = match args.separator.as_deref() {
+        None | Some("") => vec![&text],
+        Some(separator) => text.split(separator).map(str::trim).filter(|text| !text.is_empty()).collect(),
+    };
+    let encode = |text: &&str| text::encode(&tokenizer, text, EncodeOptions::default());
+    let tokens = texts.iter().map(encode).collect::<std::result::Result<Vec<_>, _>>()?;
+    let count: usize = tokens.iter().map(Vec::len).sum();
+    let json =
+        args.json.as_ref().map(|path| File::create(path).map_err(|error| format!("{}: {error}", path.display())));
+    let json = json.transpose()?;
+
+    const ROWS: usize = 64;
+    let rows = ROWS.min(ctx);
+    let plan = Plan::new(&model, &Limits { window, rows, logit_rows: rows, ..args.engine.limits(ctx.min(context)) })?;
+    let pool = ThreadPool::new(args.engine.threads)?;
+    let mut memory = AlignedBytes::new(plan.bytes());
+    let mut engine = Engine::new(&model, &plan, memory.bytes())?;
+    engine.set_parallel(&pool);
+    let bar = bar(count);
+    let bytes = texts.iter().map(|text| text.len()).sum::<usize>();
+    let mut score = Score { bytes: bytes as i64, ..Score::default() };
+    let start = Instant::now();
+    for chunk in tokens.iter().flat_map(|tokens| tokens.chunks(ctx)) {
+        let unscored = score.chunk(&mut engine, tokenizer.vocab().bos(), chunk, rows)?;
+        score.bytes -= unscored.map_or(0, |id| text::piece(&tokenizer, id).len() as i64);
+        bar.inc(chunk.len() as u64);
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    bar.finish_and_clear();
+    if score.tokens == 0 {
+        return Err(format!("{name}: there is nothing to score").into());
+    }
+    println!("{}, {name}: {bytes} bytes, {count} tokens in chunks of {ctx}", file.name());
+    println!("visible: {}, keys and values {} in {}", describe(window), args.engine.kv, args.engine.kv_type);
+    println!("{:.5} nats/token, perplexity {:.4}, {:.5} bits/byte", score.nats(), score.nats().exp(), score.bits());
+    println!("{:.0} tokens/s", count as f64 / seconds);
+    if let Some(json) = json {
+        serde_json::to_writer(json, &score.to_json(&plan, ctx, count as f64 / seconds))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_text(path: &Path) -> Result<String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(String::from_utf8(bytes).map_err(|error| format!("{}: {error}", path.display()))?)
+}
+
+fn chunk_tokens(asked: Option<usize>, max: Option<usize>, context: usize) -> Result<usize> {
+    const DEFAULT: usize = 4096;
+    match (asked, max) {
+        (None, _) => Ok(context.min(DEFAULT)),
+        (Some(ctx), _) if ctx < 2 => Err(format!("--ctx is {ctx}, it must be at least 2").into()),
+        (Some(ctx), Some(max)) if ctx > max => Err(format!("--ctx is {ctx}, the model's context is {max}").into()),
+        (Some(ctx), _) => Ok(ctx),
+    }
+}
+
+fn bar(tokens: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:32} {pos}/{len} tokens, {eta} left");
+    let bar = ProgressBar::with_draw_target(Some(tokens as u64), ProgressDrawTarget::stderr());
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn describe(window: Window) -> String {
+    match window {
+        Window { last: 0, .. } => "all tokens".into(),
+        Window { sinks: 0, last } => format!("the last {last} tokens"),
+        Window { sinks, last } => format!("the first {sinks} and the last {last} tokens"),
+    }
+}
+
+/// What all chunks add up to.
+#[derive(Default)]
+struct Score {
+    /// Scored tokens.
+    tokens: usize,
+    /// The sum of -ln p over them.
+    sum: f64,
+    /// Bytes of their text.
+    bytes: i64,
+}
+
+impl Score {
+    /// Scores the tokens of a chunk; the one that could not be scored, if there is one.
+    fn chunk(
+        &mut self,
+        engine: &mut Engine<'_, '_>,
+        bos: Option<u32>,
+        chunk: &[u32],
+        rows: usize,
+    ) -> Result<Option<u32>> {
+        let sequence = engine.open()?;
+        let all: Vec<u32> = bos.into_iter().chain(chunk.iter().copied()).collect();
+        let inputs = &all[..all.len() - 1];
+        for piece in inputs.chunks(rows) {
+            engine.prefill_rows(sequence, piece, |position, logits| {
+                self.sum += nats(logits, all[position + 1]);
+                self.tokens += 1;
+            })?;
+        }
+        engine.close(sequence)?;
+        Ok(if bos.is_none() { chunk.first().copied() } else { None })
+    }
+
+    fn nats(&self) -> f64 {
+        self.sum / self.tokens as f64
+    }
+
+    fn bits(&self) -> f64 {
+        self.sum / std::f64::consts::LN_2 / self.bytes as f64
+    }
+
+    fn to_json(&self, plan: &Plan, ctx: usize, speed: f64) -> serde_json::Value {
+        let Limits { window, kv_kind, kv_type, .. } = plan.limits();
+        serde_json::json!({
+            "ctx": ctx,
+            "window": window.last,
+            "sinks": window.sinks,
+            "kv": kv_kind.name(),
+            "kv_type": kv_type.to_string(),
+            "tokens": self.tokens,
+            "bytes": self.bytes,
+            "nats_per_token": self.nats(),
+            "perplexity": self.nats().exp(),
+            "bits_per_byte": self.bits(),
+            "tok_s": speed,
+        })
+    }
+}
+
+/// -ln of the probability of a token.
+fn nats(logits: &[f32], token: u32) -> f64 {
+    let max = logits.iter().fold(f32::NEG_INFINITY, |max, &logit| max.max(logit));
+    let sum: f64 = logits.iter().map(|&logit| f64::from(logit - max).exp()).sum();
+    sum.ln() - f64::from(logits[token as usize] - max)
+}

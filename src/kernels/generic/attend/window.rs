@@ -1,0 +1,274 @@
+//! Which positions a query sees, exact to the token.
+
+use super::{CHUNK, TILE_TOKENS};
+
+/// The window of a layer: at position p the first `sinks` positions are visible, and the last `last` up to
+/// p, p among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// How many of the first positions stay visible.
+    pub sinks: usize,
+    /// How many of the last positions are visible; 0 stands for all.
+    pub last: usize,
+}
+
+impl Window {
+    /// Everything is visible.
+    pub const ALL: Self = Self { sinks: 0, last: 0 };
+
+    /// Whether everything is visible.
+    pub fn is_all(self) -> bool {
+        self.last == 0
+    }
+}
+
+/// What the queries of a layer see: the positions in the host's window that the model's own window has, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Visibility {
+    window: Window,
+    /// The model's window where it is longer than the host's: it hides the sinks in the end.
+    reach: usize,
+}
+
+impl Visibility {
+    /// Everything is visible.
+    pub const ALL: Self = Self { window: Window::ALL, reach: 0 };
+
+    /// The positions in `window` and among the last `own`; 0 stands for all.
+    pub const fn new(window: Window, own: usize) -> Self {
+        if own > 0 && (window.last == 0 || own <= window.last) {
+            Self { window: Window { sinks: 0, last: own }, reach: 0 }
+        } else {
+            Self { window, reach: own }
+        }
+    }
+
+    /// Whether everything is visible.
+    pub fn is_all(self) -> bool {
+        self.window.is_all()
+    }
+
+    /// The first so many positions may be visible from anywhere.
+    pub fn sinks(self) -> usize {
+        if self.is_all() { 0 } else { self.window.sinks }
+    }
+
+    /// Besides them this many; 0 stands for all.
+    pub fn last(self) -> usize {
+        self.window.last
+    }
+
+    /// What a query at `position` sees.
+    pub fn at(self, position: usize) -> Positions {
+        self.between(position, position)
+    }
+
+    /// What the queries at positions `first..=last` see together.
+    pub fn between(self, first: usize, last: usize) -> Positions {
+        let back = |count: usize| if count == 0 { 0 } else { first.saturating_add(1).saturating_sub(count) };
+        let (reach, recent, end) = (back(self.reach), back(self.window.last), last.saturating_add(1));
+        let sinks = self.sinks().min(end);
+        if sinks >= recent {
+            Positions { first: [0, 0], second: [reach.min(recent), end] }
+        } else {
+            Positions { first: if reach < sinks { [reach, sinks] } else { [0, 0] }, second: [recent, end] }
+        }
+    }
+
+    /// A number of positions whose chunks are as many as `rows` successive queries can look at, where a
+    /// sequence has at most `context` positions.
+    pub fn chunked(self, context: usize, rows: usize) -> usize {
+        if self.is_all() {
+            return context;
+        }
+        let chunks = self.last().saturating_add(rows).div_ceil(CHUNK).saturating_add(1);
+        chunks.saturating_add(self.sinks().div_ceil(CHUNK)).saturating_mul(CHUNK).min(context)
+    }
+}
+
+/// Positions in at most two ranges, the first before the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Positions {
+    first: [usize; 2],
+    second: [usize; 2],
+}
+
+impl Positions {
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        [self.first, self.second].iter().all(|[start, end]| start >= end)
+    }
+
+    /// Whether any of the positions `start..end` is among them.
+    pub fn touch(self, start: usize, end: usize) -> bool {
+        !self.clip(start, end).is_empty()
+    }
+
+    /// The first position after all of them.
+    #[inline(always)]
+    pub(super) fn end(self) -> usize {
+        self.first[1].max(self.second[1])
+    }
+
+    /// Whether they are the first so many.
+    #[inline(always)]
+    pub(super) fn is_prefix(self) -> bool {
+        self.first[0] >= self.first[1] && self.second[0] == 0
+    }
+
+    /// The two ranges, start and end.
+    #[inline(always)]
+    pub(super) fn ranges(self) -> [[usize; 2]; 2] {
+        [self.first, self.second]
+    }
+
+    /// The chunks that they are in.
+    #[inline(always)]
+    pub(super) fn chunks(self) -> impl Iterator<Item = usize> + Clone {
+        let [[_, end], [start, _]] = [self.first, self.second];
+        let [first, second] = [self.first, self.second].map(|[start, end]| (start / CHUNK)..end.div_ceil(CHUNK));
+        let overlap = end > 0 && (end - 1) / CHUNK == start / CHUNK;
+        first.chain(second.skip(usize::from(overlap)))
+    }
+
+    /// Those in a chunk, counted from its start.
+    #[inline(always)]
+    pub(super) fn in_chunk(self, chunk: usize) -> Self {
+        let start = chunk.saturating_mul(CHUNK);
+        let clipped = self.clip(start, start.saturating_add(CHUNK));
+        let [first, second] = [clipped.first, clipped.second].map(|range| range.map(|end| end.saturating_sub(start)));
+        Self { first, second }
+    }
+
+    fn clip(self, start: usize, end: usize) -> Self {
+        let [first, second] = [self.first, self.second].map(|[from, to]| {
+            let to = to.min(end);
+            if from.max(start) < to { [from.max(start), to] } else { [start, start] }
+        });
+        Self { first, second }
+    }
+}
+
+/// The tiles of a chunk in which somebody sees anything, without the others. Positions among these are
+/// counted as if the others were not there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VisibleTiles {
+    first: [usize; 2],
+    second: [usize; 2],
+    /// Positions up to the last visible one.
+    positions: usize,
+}
+
+impl VisibleTiles {
+    /// The tiles of `positions`, which are those in a chunk.
+    #[inline(always)]
+    pub(super) fn new(positions: Positions) -> Self {
+        let [first, mut second] =
+            [positions.first, positions.second].map(|[start, end]| [start / TILE_TOKENS, end.div_ceil(TILE_TOKENS)]);
+        second = second.map(|tile| tile.max(first[1]));
+        let end = positions.first[1].max(positions.second[1]);
+        let mut tiles = Self { first, second, positions: 0 };
+        tiles.positions = end.checked_sub(1).map_or(0, |last| tiles.place(last) + 1);
+        tiles
+    }
+
+    /// Positions up to the last visible one.
+    #[inline(always)]
+    pub(super) fn positions(&self) -> usize {
+        self.positions
+    }
+
+    /// Tile `index` of these, as the number of the tile in the chunk.
+    #[inline(always)]
+    pub(super) fn tile(&self, index: usize) -> usize {
+        let first = self.first[1].saturating_sub(self.first[0]);
+        if index < first { self.first[0] + index } else { self.second[0] + (index - first) }
+    }
+
+    /// The positions that a query sees, among those of these tiles.
+    #[inline(always)]
+    pub(super) fn visible(&self, seen: Positions) -> Positions {
+        let place = |[start, end]: [usize; 2], from: usize| {
+            if start < end { [self.place(start), self.place(end - 1) + 1] } else { [from, from] }
+        };
+        let first = place(seen.first, 0);
+        Positions { first, second: place(seen.second, first[1]) }
+    }
+
+    /// Where a position of the chunk is among those of these tiles.
+    #[inline(always)]
+    fn place(&self, position: usize) -> usize {
+        let [start, end] = self.first.map(|tile| tile * TILE_TOKENS);
+        if position < end {
+            position.saturating_sub(start)
+        } else {
+            position.saturating_sub(self.second[0] * TILE_TOKENS) + end.saturating_sub(start)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sees(sinks: usize, last: usize, own: usize, p: usize, j: usize) -> bool {
+        j <= p && (last == 0 || j < sinks || j + last > p) && (own == 0 || j + own > p)
+    }
+
+    fn windows() -> impl Iterator<Item = (usize, usize, usize)> {
+        let lasts = [0, 1, 2, 15, 16, 17, 40, 300];
+        let windows = lasts.into_iter().flat_map(|last| [0, 1, 16, 20, 270].map(|sinks| (sinks, last)));
+        windows.flat_map(|(sinks, last)| [0, 1, 18, 290].map(|own| (sinks, last, own)))
+    }
+
+    #[test]
+    fn ranges_are_what_the_definition_says() {
+        for (sinks, last, own) in windows() {
+            let visibility = Visibility::new(Window { sinks, last }, own);
+            for p in (0..60).chain(250..340).chain([600, 777]) {
+                let seen = visibility.at(p);
+                for j in 0..p + 20 {
+                    assert_eq!(seen.touch(j, j + 1), sees(sinks, last, own, p, j), "{visibility:?} {p} {j}");
+                }
+                let together = visibility.between(p, p + 7);
+                for j in 0..p + 20 {
+                    let any = (p..p + 8).any(|p| sees(sinks, last, own, p, j));
+                    assert_eq!(together.touch(j, j + 1), any, "{visibility:?} {p}.. {j}");
+                }
+                let chunks: Vec<usize> = together.chunks().collect();
+                let touched = |&chunk: &usize| together.touch(chunk * CHUNK, (chunk + 1) * CHUNK);
+                assert_eq!(chunks, (0..9).filter(touched).collect::<Vec<_>>());
+                assert!(chunks.len() <= visibility.chunked(usize::MAX, 8).div_ceil(CHUNK));
+                assert!(chunks.len() <= visibility.chunked(p + 8, 8).div_ceil(CHUNK));
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_are_those_with_visible_positions() {
+        for (sinks, last, own) in windows() {
+            let visibility = Visibility::new(Window { sinks, last }, own);
+            for p in (0..60).chain(250..340).chain([600, 777]) {
+                let together = visibility.between(p, p + 7);
+                for chunk in together.chunks() {
+                    let tiles = VisibleTiles::new(together.in_chunk(chunk));
+                    let list: Vec<usize> =
+                        (0..tiles.positions().div_ceil(TILE_TOKENS)).map(|index| tiles.tile(index)).collect();
+                    let tile = |tile| chunk * CHUNK + tile * TILE_TOKENS;
+                    let touched = |index: &usize| together.touch(tile(*index), tile(index + 1));
+                    assert_eq!(list, (0..CHUNK / TILE_TOKENS).filter(touched).collect::<Vec<_>>());
+                    for p in p..p + 8 {
+                        let seen = tiles.visible(visibility.at(p).in_chunk(chunk));
+                        for (index, &number) in list.iter().enumerate() {
+                            for slot in 0..TILE_TOKENS {
+                                let (place, j) = (index * TILE_TOKENS + slot, tile(number) + slot);
+                                let visible = seen.touch(place, place + 1);
+                                assert_eq!(visible, sees(sinks, last, own, p, j), "{visibility:?} {p} {j}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

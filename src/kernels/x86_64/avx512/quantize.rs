@@ -1,0 +1,107 @@
+//! Rows of activations to int8 with a scale per 32, four blocks at a time.
+
+use core::arch::x86_64::*;
+
+use crate::kernels::generic;
+use crate::quant::{Form, QuantizeError, row_words};
+
+/// Blocks that are done together.
+const BLOCKS: usize = 4;
+/// Activations of these.
+const STEP: usize = 32 * BLOCKS;
+
+/// As [`quantize_row`](crate::quant::quantize_row).
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(in crate::kernels) fn quantize_row(form: Form, x: &[f32], words: &mut [u32]) -> Result<(), QuantizeError> {
+    let blocks = x.len() / 32;
+    if form != Form::Q8x32 || blocks < BLOCKS || row_words(form, x.len()) != Some(words.len()) {
+        return generic::quantize_row(form, x, words);
+    }
+    let length = QuantizeError::Length { cols: x.len(), words: words.len() };
+    let (codes, others) = words.split_at_mut_checked(x.len() / 4).ok_or(length)?;
+    let (scales, sums) = others.split_at_mut_checked(blocks).ok_or(length)?;
+    for first in (0..blocks).step_by(BLOCKS) {
+        // The last ones may have been done before.
+        let first = first.min(blocks - BLOCKS);
+        let x = x.get(32 * first..).and_then(|x| x.first_chunk());
+        let codes = codes.get_mut(8 * first..).and_then(|codes| codes.first_chunk_mut());
+        let scales = scales.get_mut(first..).and_then(|scales| scales.first_chunk_mut());
+        let sums = sums.get_mut(first..).and_then(|sums| sums.first_chunk_mut());
+        let (Some(x), Some(codes), Some(scales), Some(sums)) = (x, codes, scales, sums) else { return Err(length) };
+        if let Err(block) = four_blocks(x, codes, scales, sums) {
+            return Err(QuantizeError::NonFinite { block: first + block });
+        }
+    }
+    Ok(())
+}
+
+/// Four blocks; the error is the first one that is not finite.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn four_blocks(
+    x: &[f32; STEP],
+    codes: &mut [u32; STEP / 4],
+    scales: &mut [u32; BLOCKS],
+    sums: &mut [u32; BLOCKS],
+) -> Result<(), usize> {
+    let mut values = [[_mm512_setzero_ps(); 2]; BLOCKS];
+    for (values, x) in values.iter_mut().zip(x.as_chunks::<32>().0) {
+        // SAFETY: 32 elements.
+        *values = unsafe { [_mm512_loadu_ps(x.as_ptr()), _mm512_loadu_ps(x.as_ptr().add(16))] };
+    }
+    let amax = largest(values);
+    let infinite = _mm_movemask_ps(_mm_castsi128_ps(_mm_cmpgt_epi32(amax, _mm_set1_epi32(0x7f7f_ffff))));
+    if infinite != 0 {
+        return Err(infinite.trailing_zeros() as usize);
+    }
+    // Where everything is below 2^-100, scale and codes are 0.
+    let tiny = _mm_cmplt_epi32(amax, _mm_set1_epi32(0x0d80_0000));
+    let amax = _mm_castsi128_ps(amax);
+    let scale = _mm_mul_ps(amax, _mm_set1_ps(1.0 / 127.0));
+    let inverse = _mm_div_ps(_mm_set1_ps(127.0), amax);
+    let [scale, inverse] = [scale, inverse].map(|v| _mm_andnot_si128(tiny, _mm_castps_si128(v)));
+    let inverses = _mm512_broadcast_i32x4(inverse);
+    // SAFETY: four elements.
+    unsafe { _mm_storeu_si128(scales.as_mut_ptr().cast(), scale) };
+    for (block, (values, codes)) in values.into_iter().zip(codes.as_chunks_mut::<8>().0).enumerate() {
+        let inverse = _mm512_permutexvar_epi32(_mm512_set1_epi32(block as i32), inverses);
+        for (values, codes) in values.into_iter().zip(codes.as_chunks_mut::<4>().0) {
+            // To nearest even: the floating-point environment is the default one.
+            let rounded = _mm512_cvtps_epi32(_mm512_mul_ps(values, _mm512_castsi512_ps(inverse)));
+            // SAFETY: 16 bytes.
+            unsafe { _mm_storeu_si128(codes.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(rounded)) };
+        }
+    }
+    // SAFETY: 128 bytes of codes, 16 of sums.
+    unsafe {
+        let low = sums_of_16(_mm512_loadu_si512(codes.as_ptr().cast()));
+        let high = sums_of_16(_mm512_loadu_si512(codes.as_ptr().add(16).cast()));
+        // One lane of each four, low ones first.
+        let first = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 28, 24, 20, 16, 12, 8, 4, 0);
+        let all = _mm512_castsi512_si256(_mm512_permutex2var_epi32(low, first, high));
+        _mm_storeu_si128(sums.as_mut_ptr().cast(), _mm256_cvtepi32_epi16(all));
+    }
+    Ok(())
+}
+
+/// The largest magnitude of each block, as bits.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn largest(values: [[__m512; 2]; BLOCKS]) -> __m128i {
+    let magnitude = |v| _mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fff_ffff));
+    let [a, b, c, d] = values.map(|[low, high]| _mm512_max_epu32(magnitude(low), magnitude(high)));
+    let ab = _mm512_max_epu32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    let cd = _mm512_max_epu32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    let four = _mm512_max_epu32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+    let half = _mm256_max_epu32(_mm512_castsi512_si256(four), _mm512_extracti64x4_epi64::<1>(four));
+    _mm_max_epu32(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half))
+}
+
+/// The sum of each 16 bytes, in all their four lanes.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn sums_of_16(codes: __m512i) -> __m512i {
+    let of_4 = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), codes);
+    let of_8 = _mm512_add_epi32(of_4, _mm512_shuffle_epi32::<0b10_11_00_01>(of_4));
+    _mm512_add_epi32(of_8, _mm512_shuffle_epi32::<0b01_00_11_10>(of_8))
+}
