@@ -345,7 +345,7 @@ fn one_bit_flipped() {
     let model = Model::open(&file).unwrap();
     for limits in each_limits() {
         let good = snapshot_of(&model, limits, &tokens(2, 19), &delta(0));
-        let second = good.len() - 16 - 3 * (4 + 16 * limits.kv_type.bytes());
+        let second = 80 + 16 * 4 + 2 * (limits.kv_type.k.k_tile(4).unwrap() + limits.kv_type.v.v_tile(4).unwrap()) + 8;
         each_refused(&model, limits, |engine, bit| {
             let mut bytes = good.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
