@@ -155,12 +155,19 @@ fn seal(bytes: &mut [u8]) {
         *checksum = xxh64(content, 0).to_le_bytes();
         *checksum
     };
-    let (header, width) = (word(bytes, 12), if word(bytes, 36) == 0 { 4 } else { 2 });
+    // Keys and values of a layer, by the number of their type.
+    let of_layer = |number: usize, tokens: usize| match number {
+        0 => 8 * HEAD_DIM * tokens,
+        1 => 4 * HEAD_DIM * tokens,
+        8 => 2 * (HEAD_DIM + 2) * tokens,
+        _ => (HEAD_DIM / 2 + 2) * tokens + HEAD_DIM * tokens.div_ceil(2) + 2 * tokens,
+    };
+    let (header, number) = (word(bytes, 12), word(bytes, 36));
     let (mut left, mut at) = (word(bytes, 56) - word(bytes, 60), header);
     let mut whole = seal(&mut bytes[..header]).to_vec();
     while left > 0 {
         let tokens = left.min(16);
-        let len = tokens * (4 + 2 * LAYERS * HEAD_DIM * width) + 8;
+        let len = tokens * 4 + LAYERS * of_layer(number, tokens) + 8;
         whole.extend(seal(&mut bytes[at..at + len]));
         (left, at) = (left - tokens, at + len);
     }

@@ -101,6 +101,9 @@ impl KvElement {
 
     /// Element `dim` of the key of token `slot`; `None` where the tile has no such element.
     pub fn key(self, tile: &[u8], head_dim: usize, dim: usize, slot: usize) -> Option<f32> {
+        if dim >= head_dim || slot >= TILE_TOKENS {
+            return None;
+        }
         let code = match self {
             Self::F32 | Self::F16 => return self.float(tile, dim.checked_mul(TILE_TOKENS)?.checked_add(slot)?),
             Self::Q8_0 => f32::from(*tile.get(dim.checked_mul(TILE_TOKENS)?.checked_add(slot)?)? as i8),
@@ -111,6 +114,9 @@ impl KvElement {
 
     /// Element `dim` of the value of token `slot`; `None` where the tile has no such element.
     pub fn value(self, tile: &[u8], head_dim: usize, dim: usize, slot: usize) -> Option<f32> {
+        if dim >= head_dim || slot >= TILE_TOKENS {
+            return None;
+        }
         let code = match self {
             Self::F32 | Self::F16 => return self.float(tile, slot.checked_mul(head_dim)?.checked_add(dim)?),
             Self::Q8_0 => f32::from(*tile.get(slot.checked_mul(head_dim)?.checked_add(dim)?)? as i8),
