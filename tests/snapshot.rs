@@ -13,7 +13,7 @@ use common::synthetic::SyntheticModel;
 use gleed::cache::{
     BlockMeta, CacheError, KvCache, KvGeometry, LayerGroups, SnapshotError, SnapshotHeader, SnapshotOptions, Visibility,
 };
-use gleed::kernels::Level;
+use gleed::kernels::{Level, Window};
 use gleed::mem::Arena;
 use gleed::num::ARITHMETIC_VERSION;
 use gleed::{Engine, EngineError, KvElement, KvKind, KvType, Limits, Model, SeqId, StreamError};
@@ -163,7 +163,7 @@ fn seal(bytes: &mut [u8]) {
         _ => (HEAD_DIM / 2 + 2) * tokens + HEAD_DIM * tokens.div_ceil(2) + 2 * tokens,
     };
     let (header, number) = (word(bytes, 12), word(bytes, 36));
-    let (mut left, mut at) = (word(bytes, 56) - word(bytes, 60), header);
+    let (mut left, mut at) = (word(bytes, 72) - word(bytes, 76), header);
     let mut whole = seal(&mut bytes[..header]).to_vec();
     while left > 0 {
         let tokens = left.min(16);
@@ -300,14 +300,15 @@ fn documented(element_type: KvType, ids: &[u32], base: usize) -> Vec<u8> {
     }
     let checksum = |block: &Vec<u8>| block[block.len() - 8..].to_vec();
     let base_checksums: Vec<u8> = blocks[..base / 16].iter().flat_map(checksum).collect();
-    let total = 84 + blocks[base / 16..].iter().map(Vec::len).sum::<usize>() + 8;
+    let total = 100 + blocks[base / 16..].iter().map(Vec::len).sum::<usize>() + 8;
     let mut bytes = b"GLEEDKV\0".to_vec();
     bytes.extend(1_u32.to_le_bytes());
-    bytes.extend(84_u32.to_le_bytes());
+    bytes.extend(100_u32.to_le_bytes());
     bytes.extend((total as u64).to_le_bytes());
     bytes.extend(0x1122_3344_5566_7788_u64.to_le_bytes());
-    let numbers =
-        [ARITHMETIC_VERSION, element_type.k.number(), element_type.v.number(), 3, 2, 3, ids.len() as u32, base as u32];
+    let (k, v) = (element_type.k.number(), element_type.v.number());
+    // Sinks and window of two groups: everything is visible.
+    let numbers = [ARITHMETIC_VERSION, k, v, 3, 2, 3, 0, 0, 0, 0, ids.len() as u32, base as u32];
     numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
     bytes.extend(xxh64(&base_checksums, 0).to_le_bytes());
     bytes.extend(b"dice");
@@ -331,9 +332,9 @@ fn cut_off_anywhere() {
         each_refused(&model, limits, |engine, len| {
             let given = len as u64;
             let needed = if len < 16 {
-                80
-            } else if len < 85 {
-                85
+                96
+            } else if len < 101 {
+                101
             } else {
                 good.len() as u64
             };
@@ -352,7 +353,7 @@ fn one_bit_flipped() {
     let model = Model::open(&file).unwrap();
     for limits in each_limits() {
         let good = snapshot_of(&model, limits, &tokens(2, 19), &delta(0));
-        let second = 80 + 16 * 4 + 2 * (limits.kv_type.k.k_tile(4).unwrap() + limits.kv_type.v.v_tile(4).unwrap()) + 8;
+        let second = 96 + 16 * 4 + 2 * (limits.kv_type.k.k_tile(4).unwrap() + limits.kv_type.v.v_tile(4).unwrap()) + 8;
         each_refused(&model, limits, |engine, bit| {
             let mut bytes = good.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -363,7 +364,7 @@ fn one_bit_flipped() {
                 12..16 => {
                     matches!(error, SnapshotError::HeaderLength { .. } | SnapshotError::HeaderChecksum { .. })
                 }
-                16..80 => matches!(error, SnapshotError::HeaderChecksum { .. }),
+                16..96 => matches!(error, SnapshotError::HeaderChecksum { .. }),
                 at if at < second => matches!(error, SnapshotError::BlockChecksum { block: 0, .. }),
                 at if at < good.len() - 8 => matches!(error, SnapshotError::BlockChecksum { block: 1, .. }),
                 _ => matches!(error, SnapshotError::Checksum { .. }),
@@ -402,8 +403,8 @@ fn forged() {
         let headers = [
             (8, 0, SnapshotError::Version { found: 0 }),
             (8, 2, SnapshotError::Version { found: 2 }),
-            (12, 79, SnapshotError::HeaderLength { found: 79 }),
-            (12, 337, SnapshotError::HeaderLength { found: 337 }),
+            (12, 95, SnapshotError::HeaderLength { found: 95 }),
+            (12, 353, SnapshotError::HeaderLength { found: 353 }),
             (12, u32::MAX, SnapshotError::HeaderLength { found: u32::MAX }),
             (16, 200, SnapshotError::Length { expected, found: 200 }),
             (32, 77, SnapshotError::Arithmetic { found: 77 }),
@@ -413,20 +414,23 @@ fn forged() {
             (44, 3, shape("layers", 2, 3)),
             (48, 0, shape("kv_heads", 1, 0)),
             (52, u32::MAX, shape("head_dim", 4, u32::MAX)),
-            (60, 4, SnapshotError::BasePosition { base: 4, tokens: 19 }),
-            (60, 32, SnapshotError::BasePosition { base: 32, tokens: 19 }),
-            (60, u32::MAX, SnapshotError::BasePosition { base: u32::MAX as usize, tokens: 19 }),
+            (56, 1, shape("sinks", 0, 1)),
+            (60, 64, shape("window", 0, 64)),
+            (68, 1, shape("window of the second layer group", 0, 1)),
+            (76, 4, SnapshotError::BasePosition { base: 4, tokens: 19 }),
+            (76, 32, SnapshotError::BasePosition { base: 32, tokens: 19 }),
+            (76, u32::MAX, SnapshotError::BasePosition { base: u32::MAX as usize, tokens: 19 }),
         ];
         each_refused(&model, limits, |engine, call| {
             let Some(&(at, number, error)) = headers.get(call) else { return false };
             let mut bytes = good.clone();
             bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
-            let checksum = xxh64(&bytes[..72], 0).to_le_bytes();
-            bytes[72..80].copy_from_slice(&checksum);
+            let checksum = xxh64(&bytes[..88], 0).to_le_bytes();
+            bytes[88..96].copy_from_slice(&checksum);
             assert_eq!(refusal(engine.restore(&bytes)), error);
             true
         });
-        let token = 80 + 2 * 4;
+        let token = 96 + 2 * 4;
         // An element, or a scale.
         let element = limits.kv_type.k;
         let key = if matches!(element, KvElement::F32 | KvElement::F16) {
@@ -434,7 +438,7 @@ fn forged() {
         } else {
             element.k_codes(4).unwrap()
         };
-        let key = 80 + 16 * 4 + key;
+        let key = 96 + 16 * 4 + key;
         let last = good.len() - 16 - if own == 0 { 4 } else { 2 };
         let infinity = if own == 0 { &f32::INFINITY.to_le_bytes()[..] } else { &[0, 0x7c] };
         let nan = if own == 0 { &f32::NAN.to_le_bytes()[..] } else { &[1, 0xfc] };
@@ -456,7 +460,7 @@ fn forged() {
             let mut random = vec![0; call];
             Rng::new(call as u64).fill(&mut random);
             let wanted = if call < 16 {
-                SnapshotError::Truncated { needed: 80, given: call as u64 }
+                SnapshotError::Truncated { needed: 96, given: call as u64 }
             } else {
                 SnapshotError::Magic
             };
@@ -467,8 +471,8 @@ fn forged() {
         // Two blocks that have changed their places are each right.
         let long = snapshot_of(&model, limits, &tokens(2, 32), &delta(0));
         let mut swapped = long.clone();
-        let len = (long.len() - 88) / 2;
-        swapped[80..80 + 2 * len].rotate_left(len);
+        let len = (long.len() - 104) / 2;
+        swapped[96..96 + 2 * len].rotate_left(len);
         each_refused(&model, limits, |engine, _| {
             assert!(matches!(refusal(engine.restore(&swapped)), SnapshotError::Checksum { .. }));
             false
@@ -593,7 +597,7 @@ fn wrong_options_and_small_buffers() {
             assert_eq!(header.state(), &state[..256]);
             engine.close(restored).unwrap();
             let needed = engine.snapshot_len(seq).unwrap();
-            for given in [0, 1, 80, needed - 1] {
+            for given in [0, 1, 96, needed - 1] {
                 let error = SnapshotError::BufferTooSmall { needed, given };
                 assert_eq!(refusal(engine.snapshot(seq, &mut untouched[..given])), error);
             }
@@ -665,7 +669,7 @@ fn deltas_on_a_wrong_base() {
             assert_eq!(engine.restore_with(Some(unknown), &good).map(drop), Err(error));
             // Damage behind the base.
             let mut bytes = good.clone();
-            bytes[80 + call % (good.len() - 80)] ^= 0x10;
+            bytes[96 + call % (good.len() - 96)] ^= 0x10;
             refusal(engine.restore_with(base, &bytes));
             let (restored, _) = engine.restore_with(base, &good).unwrap();
             engine.close(restored).unwrap();
@@ -683,7 +687,7 @@ fn deltas_on_other_keys() {
         let story = [tokens(1, 16), tokens(4, 9)].concat();
         let good = snapshot_of(&model, limits, &story, &delta(16));
         let mut tampered = snapshot_of(&model, limits, &tokens(1, 16), &delta(0));
-        tampered[80 + 64 + 3] ^= 1;
+        tampered[96 + 64 + 3] ^= 1;
         seal(&mut tampered);
         Stage::new(limits).play(&model, |player| {
             let base = player.engine.restore(&tampered).unwrap();
@@ -771,7 +775,7 @@ fn no_free_sequence_and_too_long() {
 #[test]
 fn errors_say_their_numbers() {
     let texts = [
-        (SnapshotError::Truncated { needed: 80, given: 3 }, "snapshot cut off: 80 bytes needed, 3 given"),
+        (SnapshotError::Truncated { needed: 96, given: 3 }, "snapshot cut off: 96 bytes needed, 3 given"),
         (SnapshotError::Trailing { total: 99 }, "bytes follow the snapshot, which ends after 99"),
         (SnapshotError::Version { found: 0 }, "snapshot of version 0; this library reads version 1"),
         (
@@ -790,5 +794,24 @@ fn errors_say_their_numbers() {
     ];
     for (error, text) in texts {
         assert_eq!(error.to_string(), text);
+    }
+}
+
+/// A snapshot of an engine with a window is for engines with that window.
+#[test]
+fn windows_are_part_of_the_shape() {
+    let file = tiny().bytes();
+    let model = Model::open(&file).unwrap();
+    let with = |sinks, last| Limits { window: Window { sinks, last }, ..limits(KvKind::Paged, KvType::F16) };
+    let all = [with(0, 0), with(0, 40), with(1, 40), with(0, 41)];
+    for (index, written) in all.into_iter().enumerate() {
+        let bytes = snapshot_of(&model, written, &tokens(9, 21), &delta(0));
+        for (other, read) in all.into_iter().enumerate() {
+            Stage::new(read).play(&model, |player| {
+                let result = player.engine.restore(&bytes);
+                let refused = matches!(result, Err(EngineError::Snapshot(SnapshotError::Geometry { .. })));
+                assert_eq!((result.is_ok(), refused), (index == other, index != other), "{index} {other}: {result:?}");
+            });
+        }
     }
 }
