@@ -19,20 +19,18 @@
 mod common;
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
 use common::args::{EngineArgs, ModelArgs, WindowArgs};
+use common::score::{self, STORY, Score};
 use common::{ModelFile, Result, text};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::token::{EncodeOptions, Tokenizer};
 use gleed::{Engine, KvKind, Limits, Model, Plan, Window};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-/// A story that no model was trained on.
-const TEXT: &str = include_str!("assets/story.txt");
 
 /// Measures how well a model predicts a text.
 #[derive(Parser)]
@@ -70,7 +68,7 @@ fn perplexity(args: &Args) -> Result<ExitCode> {
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
     let name = args.text.as_ref().map_or("the built-in story".into(), |path| path.display().to_string());
-    let text = args.text.as_deref().map_or(Ok(TEXT.into()), read_text)?;
+    let text = args.text.as_deref().map_or(Ok(STORY.into()), score::read_text)?;
     let (context, window) = (model.config().context, args.window.window()?);
     let endless = !window.is_all() && args.engine.kv != KvKind::Off;
     let ctx = chunk_tokens(args.ctx, if endless { None } else { Some(context) }, context)?;
@@ -113,14 +111,9 @@ fn perplexity(args: &Args) -> Result<ExitCode> {
     println!("{:.5} nats/token, perplexity {:.4}, {:.5} bits/byte", score.nats(), score.nats().exp(), score.bits());
     println!("{:.0} tokens/s", count as f64 / seconds);
     if let Some(json) = json {
-        serde_json::to_writer(json, &score.to_json(&plan, ctx, count as f64 / seconds))?;
+        serde_json::to_writer(json, &to_json(&score, &plan, ctx, count as f64 / seconds))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn read_text(path: &Path) -> Result<String> {
-    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(String::from_utf8(bytes).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
 fn chunk_tokens(asked: Option<usize>, max: Option<usize>, context: usize) -> Result<usize> {
@@ -147,68 +140,19 @@ fn describe(window: Window) -> String {
     }
 }
 
-/// What all chunks add up to.
-#[derive(Default)]
-struct Score {
-    /// Scored tokens.
-    tokens: usize,
-    /// The sum of -ln p over them.
-    sum: f64,
-    /// Bytes of their text.
-    bytes: i64,
-}
-
-impl Score {
-    /// Scores the tokens of a chunk; the one that could not be scored, if there is one.
-    fn chunk(
-        &mut self,
-        engine: &mut Engine<'_, '_>,
-        bos: Option<u32>,
-        chunk: &[u32],
-        rows: usize,
-    ) -> Result<Option<u32>> {
-        let sequence = engine.open()?;
-        let all: Vec<u32> = bos.into_iter().chain(chunk.iter().copied()).collect();
-        let inputs = &all[..all.len() - 1];
-        for piece in inputs.chunks(rows) {
-            engine.prefill_rows(sequence, piece, |position, logits| {
-                self.sum += nats(logits, all[position + 1]);
-                self.tokens += 1;
-            })?;
-        }
-        engine.close(sequence)?;
-        Ok(if bos.is_none() { chunk.first().copied() } else { None })
-    }
-
-    fn nats(&self) -> f64 {
-        self.sum / self.tokens as f64
-    }
-
-    fn bits(&self) -> f64 {
-        self.sum / std::f64::consts::LN_2 / self.bytes as f64
-    }
-
-    fn to_json(&self, plan: &Plan, ctx: usize, speed: f64) -> serde_json::Value {
-        let Limits { window, kv_kind, kv_type, .. } = plan.limits();
-        serde_json::json!({
-            "ctx": ctx,
-            "window": window.last,
-            "sinks": window.sinks,
-            "kv": kv_kind.name(),
-            "kv_type": kv_type.to_string(),
-            "tokens": self.tokens,
-            "bytes": self.bytes,
-            "nats_per_token": self.nats(),
-            "perplexity": self.nats().exp(),
-            "bits_per_byte": self.bits(),
-            "tok_s": speed,
-        })
-    }
-}
-
-/// -ln of the probability of a token.
-fn nats(logits: &[f32], token: u32) -> f64 {
-    let max = logits.iter().fold(f32::NEG_INFINITY, |max, &logit| max.max(logit));
-    let sum: f64 = logits.iter().map(|&logit| f64::from(logit - max).exp()).sum();
-    sum.ln() - f64::from(logits[token as usize] - max)
+fn to_json(score: &Score, plan: &Plan, ctx: usize, speed: f64) -> serde_json::Value {
+    let Limits { window, kv_kind, kv_type, .. } = plan.limits();
+    serde_json::json!({
+        "ctx": ctx,
+        "window": window.last,
+        "sinks": window.sinks,
+        "kv": kv_kind.name(),
+        "kv_type": kv_type.to_string(),
+        "tokens": score.tokens,
+        "bytes": score.bytes,
+        "nats_per_token": score.nats(),
+        "perplexity": score.nats().exp(),
+        "bits_per_byte": score.bits(),
+        "tok_s": speed,
+    })
 }

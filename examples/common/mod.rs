@@ -8,6 +8,7 @@ pub(crate) mod blocks;
 pub(crate) mod interrupt;
 pub(crate) mod random;
 pub(crate) mod run;
+pub(crate) mod score;
 pub(crate) mod text;
 pub(crate) mod turns;
 

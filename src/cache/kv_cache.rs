@@ -501,8 +501,11 @@ impl<'a> KvCache<'a> {
         self.groups.get(group).ok_or(CacheError::Internal)?.check_whole(seq.slot())?;
         self.check_rows(k_out, len)?;
         self.check_rows(v_out, len)?;
-        let width = self.geometry.kv_width().max(1);
-        for (position, (k, v)) in k_out.chunks_exact_mut(width).zip(v_out.chunks_exact_mut(width)).enumerate() {
+        let width = self.geometry.kv_width();
+        for position in 0..len {
+            let row = position * width..(position + 1) * width;
+            let (k, v) = (k_out.get_mut(row.clone()), v_out.get_mut(row));
+            let (k, v) = (k.ok_or(CacheError::Internal)?, v.ok_or(CacheError::Internal)?);
             for (out, x) in k.iter_mut().chain(v).zip(self.read_row(seq, layer, position)?) {
                 *out = x.ok_or(CacheError::Internal)?;
             }
@@ -580,9 +583,12 @@ impl<'a> KvCache<'a> {
         let sequence = self.sequence(seq)?;
         let (len, reserved) = (sequence.len as usize, sequence.reserved as usize);
         self.check_rows(k, reserved)?;
-        let width = self.geometry.kv_width().max(1);
-        for (position, (k, v)) in (len..len + rows).zip(k.chunks_exact(width).zip(v.chunks_exact(width))) {
-            self.put_row(seq, layer, position, k, v)?;
+        let width = self.geometry.kv_width();
+        for index in 0..rows {
+            let row = index * width..(index + 1) * width;
+            let (k, v) = (k.get(row.clone()), v.get(row));
+            let (k, v) = (k.ok_or(CacheError::Internal)?, v.ok_or(CacheError::Internal)?);
+            self.put_row(seq, layer, len + index, k, v)?;
         }
         let last = layer + 1 == self.num_layers();
         if last {

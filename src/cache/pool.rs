@@ -86,9 +86,10 @@ impl<'a> Pool<'a> {
         v: &[f32],
     ) -> Option<Result<(), Unstorable>> {
         let Place { block, layer, slot, clear } = place;
-        let head_dim = self.head_dim.max(1);
         let mut finite = true;
-        for (head, (k, v)) in k.chunks_exact(head_dim).zip(v.chunks_exact(head_dim)).enumerate() {
+        for head in 0..self.kv_heads {
+            let row = head * self.head_dim..(head + 1) * self.head_dim;
+            let (k, v) = (k.get(row.clone())?, v.get(row)?);
             let (k_element, v_element) = (self.k.element, self.v.element);
             let (k_tile, v_tile) = self.tile_words(block, layer, head, clear)?;
             let tile = KvTileMut { k: ElementsMut::new(k_element, k_tile)?, v: ElementsMut::new(v_element, v_tile)? };

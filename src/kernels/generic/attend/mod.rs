@@ -10,6 +10,7 @@ mod pack;
 mod tiles;
 mod window;
 
+use core::num::NonZeroUsize;
 use core::ops::Range;
 
 use half::f16;
@@ -173,8 +174,8 @@ fn staging<V: Lanes>(count: usize, head_dim: usize) -> Option<usize> {
 /// Cuts queries into batches that fit the registers, as equal as possible.
 #[inline(always)]
 fn batches<V: Lanes>(count: usize) -> impl DoubleEndedIterator<Item = Range<usize>> + Clone {
-    let batches = count.div_ceil(V::QUERIES).max(1);
-    (0..batches).map(move |batch| batch * count / batches..(batch + 1) * count / batches)
+    let batches = NonZeroUsize::new(count.div_ceil(V::QUERIES)).unwrap_or(NonZeroUsize::MIN);
+    (0..batches.get()).map(move |batch| batch * count / batches..(batch + 1) * count / batches)
 }
 
 /// Attention of some of the queries.

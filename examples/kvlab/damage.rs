@@ -1,0 +1,260 @@
+//! `break`: what a damaged cache does to a text.
+//!
+//! The keys and values of a prompt are taken out of the cache, damaged, and set into another sequence. Both continue with
+//! the same tokens, for the error of the logits, and each with its own, for the text.
+
+use clap::Args;
+use gleed::host::AlignedBytes;
+use gleed::model::Config;
+use gleed::sample::argmax;
+use gleed::token::Tokenizer;
+use gleed::{Engine, Limits, SeqId};
+
+use crate::common::{Result, text};
+use crate::lab::{Lab, LabArgs, bar, median};
+use crate::plot::{Axis, Curve, Plot};
+use crate::report::{Cell, Report, Table};
+
+#[derive(Args)]
+pub(crate) struct BreakArgs {
+    #[command(flatten)]
+    pub(crate) lab: LabArgs,
+
+    /// The text whose cache is damaged
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "Once upon a time, there was a little girl named Lily. She had a red ball and"
+    )]
+    prompt: String,
+
+    /// Tokens to continue it with
+    #[arg(short, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    n: u16,
+
+    /// The layer of the corrupt key
+    #[arg(long, value_name = "L", default_value_t = 0)]
+    layer: usize,
+
+    /// Its KV head
+    #[arg(long, value_name = "H", default_value_t = 0)]
+    head: usize,
+
+    /// Its position in the prompt
+    #[arg(long, value_name = "P", default_value_t = 1)]
+    position: usize,
+
+    /// What the key is multiplied with
+    #[arg(long, value_name = "X", default_value_t = -4.0, allow_negative_numbers = true)]
+    factor: f32,
+}
+
+/// K and V of each layer, packed `[tokens, kv_width]`.
+type Cached = Vec<[Vec<f32>; 2]>;
+
+/// Ways to damage a cache.
+const DAMAGES: [(&str, Damage); 4] = [
+    ("set back unchanged", |_, _, _| {}),
+    ("one key corrupt", corrupt),
+    ("slot + 1", shift_all),
+    ("slot + 1 for keys", shift_keys),
+];
+
+type Damage = fn(&mut Cached, &Config, &BreakArgs);
+
+/// A continuation.
+struct Told {
+    name: &'static str,
+    ids: Vec<u32>,
+    /// The largest difference of a logit at each step, fed the tokens of the intact text.
+    errors: Vec<f32>,
+}
+
+pub(crate) fn run(lab: &Lab<'_>, args: &BreakArgs) -> Result<Report> {
+    let mut tables = AlignedBytes::new(Tokenizer::plan(lab.model.gguf()).unwrap_or(0));
+    let tokenizer = Tokenizer::new(lab.model.gguf(), tables.bytes()).map_err(|error| lab.file.error(error))?;
+    let prompt = text::encode_prompt(&tokenizer, &args.prompt)?;
+    check(lab, args, prompt.len())?;
+    let n = if lab.args.quick { args.n.min(12) } else { args.n } as usize;
+
+    let limits = Limits { sequences: 2, ..lab.limits(prompt.len() + n) };
+    let (intact, broken) = lab.with_engine(&limits, |engine| tell_all(engine, &prompt, n, args))?;
+
+    let mut report = Report::default();
+    report.tables.push(table(&intact, &broken, args, prompt.len()));
+    let curve = |told: &Told| Curve {
+        name: told.name.into(),
+        points: told.errors.iter().enumerate().map(|(step, &error)| ((step + 1) as f64, f64::from(error))).collect(),
+    };
+    report.plots.push(Plot {
+        file: "break.svg",
+        title: "Largest error of a logit, fed the tokens of the intact text".into(),
+        x: Axis::linear("step"),
+        y: Axis::log("error", 10.0),
+        curves: broken[1..].iter().map(curve).collect(),
+    });
+    // The control has no text of its own.
+    let texts = [("intact", &intact)].into_iter().chain(broken[1..].iter().map(|told| (told.name, &told.ids)));
+    let texts: Vec<_> = texts.map(|(name, ids)| (name, text_of(&tokenizer, ids))).collect();
+    report.texts.push(("How each of them goes on by itself", side_by_side(&texts)));
+    Ok(report)
+}
+
+fn check(lab: &Lab<'_>, args: &BreakArgs, prompt: usize) -> Result<()> {
+    let config = lab.model.config();
+    let room = config.context.saturating_sub(usize::from(args.n));
+    if prompt < 2 || prompt > room {
+        return Err(format!("the prompt has {prompt} tokens, it must be 2 to {room}").into());
+    }
+    let bounds = [
+        ("--layer", args.layer, config.layers),
+        ("--head", args.head, config.kv_heads),
+        ("--position", args.position, prompt),
+    ];
+    match bounds.into_iter().find(|&(_, given, count)| given >= count) {
+        Some((name, given, count)) => Err(format!("{name} is {given}, it must be below {count}").into()),
+        None => Ok(()),
+    }
+}
+
+fn tell_all(engine: &mut Engine<'_, '_>, prompt: &[u32], n: usize, args: &BreakArgs) -> Result<(Vec<u32>, Vec<Told>)> {
+    let config = *engine.model().config();
+    let seq = engine.open()?;
+    let first = argmax(engine.prefill(seq, prompt)?)?;
+    let len = prompt.len() * config.kv_width();
+    let mut cached: Cached = vec![[vec![0.0; len], vec![0.0; len]]; config.layers];
+    for (layer, [k, v]) in cached.iter_mut().enumerate() {
+        engine.cache().materialize(seq, layer, k, v)?;
+    }
+    let mut logits: Vec<Vec<f32>> = Vec::new();
+    let ids = go_on(engine, seq, first, n, |row| logits.push(row.to_vec()))?;
+
+    let bar = bar(DAMAGES.len(), "break");
+    let mut broken = Vec::new();
+    for (name, damage) in DAMAGES {
+        let mut cached = cached.clone();
+        damage(&mut cached, &config, args);
+        let seq = engine.open()?;
+        let cache = engine.cache_mut()?;
+        for (layer, [k, v]) in cached.iter().enumerate() {
+            cache.set_prefill(seq, layer, k, v)?;
+        }
+        let mut errors = Vec::new();
+        for (&id, intact) in ids.iter().zip(&logits) {
+            let row = engine.decode_step(seq, id)?;
+            errors.push(row.iter().zip(intact).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max));
+        }
+        engine.rewind(seq, prompt.len())?;
+        broken.push(Told { name, ids: go_on(engine, seq, first, n, |_| {})?, errors });
+        engine.close(seq)?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok((ids, broken))
+}
+
+/// `n` tokens, the most probable one each time; the first is known from the prompt.
+fn go_on(
+    engine: &mut Engine<'_, '_>,
+    seq: SeqId,
+    first: u32,
+    n: usize,
+    mut on_row: impl FnMut(&[f32]),
+) -> Result<Vec<u32>> {
+    let mut ids = vec![first];
+    loop {
+        let row = engine.decode_step(seq, ids[ids.len() - 1])?;
+        on_row(row);
+        if ids.len() == n {
+            return Ok(ids);
+        }
+        ids.push(argmax(row)?);
+    }
+}
+
+fn corrupt(cached: &mut Cached, config: &Config, args: &BreakArgs) {
+    let [k, _] = &mut cached[args.layer];
+    let start = args.position * config.kv_width() + args.head * config.head_dim;
+    k[start..][..config.head_dim].iter_mut().for_each(|x| *x *= args.factor);
+}
+
+/// Every row one slot too far: slot 0 stays empty, and the last row is lost.
+fn shift_all(cached: &mut Cached, config: &Config, _: &BreakArgs) {
+    cached.iter_mut().flatten().for_each(|rows| shift(rows, config.kv_width()));
+}
+
+/// The same for keys alone: each value belongs to the key before.
+fn shift_keys(cached: &mut Cached, config: &Config, _: &BreakArgs) {
+    cached.iter_mut().for_each(|[k, _]| shift(k, config.kv_width()));
+}
+
+fn shift(rows: &mut [f32], width: usize) {
+    rows.rotate_right(width);
+    rows[..width].fill(0.0);
+}
+
+fn table(intact: &[u32], broken: &[Told], args: &BreakArgs, prompt: usize) -> Table {
+    let title = format!(
+        "{prompt} tokens of prompt, {} after it; the corrupt key: layer {}, head {}, position {}, times {}",
+        intact.len(),
+        args.layer,
+        args.head,
+        args.position,
+        args.factor
+    );
+    let columns = ["", "first other token", "error at step 1", "median error", "largest error", "at step"];
+    let mut table = Table::new(title, &columns);
+    for Told { name, ids, errors } in broken {
+        let all: Vec<f64> = errors.iter().map(|&error| f64::from(error)).collect();
+        let (step, largest) = errors
+            .iter()
+            .enumerate()
+            .fold((0, 0.0), |most, (step, &error)| if error > most.1 { (step + 1, error) } else { most });
+        table.rows.push(vec![
+            Cell::Text((*name).into()),
+            ids.iter().zip(intact).position(|(a, b)| a != b).map_or(Cell::Nothing, |index| Cell::Count(index + 1)),
+            Cell::Real(f64::from(errors[0]), 4),
+            Cell::Real(median(&all), 4),
+            Cell::Real(f64::from(largest), 4),
+            if step > 0 { Cell::Count(step) } else { Cell::Nothing },
+        ]);
+    }
+    table
+}
+
+/// The text up to where the model ends it.
+fn text_of(tokenizer: &Tokenizer<'_, '_>, ids: &[u32]) -> String {
+    let mut stream = text::Stream::new(tokenizer);
+    let ids = ids.iter().take_while(|&&id| !tokenizer.is_end(id));
+    let mut text: String = ids.map(|&id| stream.push(id).to_owned()).collect();
+    text.push_str(stream.finish());
+    text
+}
+
+/// Texts in columns.
+fn side_by_side(texts: &[(&str, String)]) -> Vec<String> {
+    const WIDTH: usize = 28;
+    let columns: Vec<Vec<String>> = texts.iter().map(|(name, text)| wrap(name, text, WIDTH)).collect();
+    let lines = columns.iter().map(Vec::len).max().unwrap_or(0);
+    let cell = |column: &Vec<String>, line| format!("{:WIDTH$}", column.get(line).map_or("", String::as_str));
+    let line = |line| columns.iter().map(|column| cell(column, line)).collect::<Vec<_>>().join(" | ").trim_end().into();
+    (0..lines).map(line).collect()
+}
+
+/// Lines of at most `width` characters, the name first.
+fn wrap(name: &str, text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![name.into(), "-".repeat(width), String::new()];
+    for word in text.split_whitespace() {
+        let chars: Vec<char> = word.chars().collect();
+        for part in chars.chunks(width) {
+            let last = lines.last_mut().expect("there are three lines from the start");
+            let blank = usize::from(!last.is_empty());
+            if last.chars().count() + blank + part.len() <= width {
+                last.extend(std::iter::repeat_n(' ', blank).chain(part.iter().copied()));
+            } else {
+                lines.push(part.iter().collect());
+            }
+        }
+    }
+    lines
+}

@@ -1,0 +1,88 @@
+//! The KV cache as a lab: each subcommand measures one thing about it, prints tables and writes plots.
+//!
+//! ```text
+//! cargo run --release --example kvlab -- curve
+//! cargo run --release --example kvlab -- break --model model.gguf --layer 3 --head 1 --position 0
+//! cargo run --release --example kvlab -- share --characters 128 --out plots --json share.json
+//! ```
+//!
+//! Without `--model` all of it runs with the demo model. Times are those of the clock on the wall, medians where several
+//! were taken; a machine that does other things meanwhile shows in them.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod curve;
+mod damage;
+mod lab;
+mod memory;
+mod plot;
+mod report;
+mod share;
+mod window;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use common::{ModelFile, Result};
+use gleed::Model;
+use lab::{Lab, LabArgs};
+use report::Report;
+
+/// Experiments with the KV cache: tables and SVG plots.
+#[derive(Parser)]
+#[command(name = "kvlab")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// What a cache saves, and what an appended token costs
+    Curve(curve::CurveArgs),
+    /// Bytes of keys and values, measured and by the formula
+    Memory(memory::MemoryArgs),
+    /// What a damaged cache does to a text
+    Break(damage::BreakArgs),
+    /// Characters that share a prompt: memory and time against their number
+    Share(share::ShareArgs),
+    /// What a model loses where it sees the last tokens only
+    Window(window::WindowArgs),
+}
+
+impl Command {
+    fn lab(&self) -> &LabArgs {
+        match self {
+            Self::Curve(args) => &args.lab,
+            Self::Memory(args) => &args.lab,
+            Self::Break(args) => &args.lab,
+            Self::Share(args) => &args.lab,
+            Self::Window(args) => &args.lab,
+        }
+    }
+
+    fn run(&self, lab: &Lab<'_>) -> Result<Report> {
+        match self {
+            Self::Curve(args) => curve::run(lab, args),
+            Self::Memory(args) => memory::run(lab, args),
+            Self::Break(args) => damage::run(lab, args),
+            Self::Share(args) => share::run(lab, args),
+            Self::Window(args) => window::run(lab, args),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    common::exit(kvlab(&Args::parse().command))
+}
+
+fn kvlab(command: &Command) -> Result<ExitCode> {
+    let args = command.lab();
+    let file = ModelFile::open(args.model.model.as_deref())?;
+    let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
+    // What can not be written is said before anything is measured.
+    let mut outputs = report::Outputs::open(&args.out, args.json.as_deref())?;
+    let report = command.run(&Lab { model: &model, file: &file, args })?;
+    outputs.write(&report, &file.name(), &model)?;
+    Ok(ExitCode::SUCCESS)
+}

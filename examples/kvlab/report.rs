@@ -1,0 +1,131 @@
+//! What an experiment has to say: tables for people, plots, and all of it as JSON.
+
+use std::fs::File;
+use std::io::{self, Write, stdout};
+use std::path::{Path, PathBuf};
+
+use gleed::Model;
+use serde_json::{Map, Value, json};
+
+use crate::common::Result;
+use crate::plot::Plot;
+
+#[derive(Default)]
+pub(crate) struct Report {
+    pub(crate) tables: Vec<Table>,
+    pub(crate) plots: Vec<Plot>,
+    /// Printed after the tables: a name and the lines.
+    pub(crate) texts: Vec<(&'static str, Vec<String>)>,
+}
+
+pub(crate) struct Table {
+    pub(crate) title: String,
+    pub(crate) columns: Vec<&'static str>,
+    pub(crate) rows: Vec<Vec<Cell>>,
+}
+
+pub(crate) enum Cell {
+    Text(String),
+    Count(usize),
+    /// With so many decimals.
+    Real(f64, usize),
+    /// There is no such value.
+    Nothing,
+}
+
+impl Table {
+    pub(crate) fn new(title: impl Into<String>, columns: &[&'static str]) -> Self {
+        Self { title: title.into(), columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(Cell::to_string).collect()).collect();
+        let width = |column: usize| {
+            let cells = cells.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+            cells.chain([self.columns[column].chars().count()]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+            let cells = cells.zip(&widths).map(|(cell, &width)| format!("{cell:>width$}"));
+            writeln!(out, "{}", cells.collect::<Vec<_>>().join("  "))
+        };
+        line(&mut self.columns.iter().copied())?;
+        cells.iter().try_for_each(|row| line(&mut row.iter().map(String::as_str)))
+    }
+
+    fn to_json(&self) -> Value {
+        let object = |row: &Vec<Cell>| {
+            let fields = self.columns.iter().zip(row).map(|(column, cell)| ((*column).to_owned(), cell.to_json()));
+            Value::Object(fields.collect::<Map<_, _>>())
+        };
+        json!({ "title": self.title, "rows": self.rows.iter().map(object).collect::<Vec<_>>() })
+    }
+}
+
+impl Cell {
+    fn to_json(&self) -> Value {
+        match self {
+            Self::Text(text) => json!(text),
+            Self::Count(count) => json!(count),
+            Self::Real(x, _) => json!(x),
+            Self::Nothing => Value::Null,
+        }
+    }
+}
+
+impl std::fmt::Display for Cell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Real(x, decimals) => write!(f, "{x:.decimals$}"),
+            Self::Nothing => f.write_str("-"),
+        }
+    }
+}
+
+/// Where a report goes.
+pub(crate) struct Outputs {
+    folder: PathBuf,
+    json: Option<(PathBuf, File)>,
+}
+
+impl Outputs {
+    pub(crate) fn open(folder: &Path, json: Option<&Path>) -> Result<Self> {
+        let named = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
+        std::fs::create_dir_all(folder).map_err(|error| named(folder, error))?;
+        let open = |path: &Path| File::create(path).map(|file| (path.into(), file)).map_err(|error| named(path, error));
+        Ok(Self { folder: folder.into(), json: json.map(open).transpose()? })
+    }
+
+    pub(crate) fn write(&mut self, report: &Report, file: &str, model: &Model<'_>) -> Result<()> {
+        let mut out = stdout().lock();
+        let config = model.config();
+        writeln!(
+            out,
+            "{file}: {}, {} layers, {} KV heads of {}, context {}",
+            config.architecture, config.layers, config.kv_heads, config.head_dim, config.context
+        )?;
+        for table in &report.tables {
+            writeln!(out, "\n{}", table.title)?;
+            table.print(&mut out)?;
+        }
+        for (title, lines) in &report.texts {
+            writeln!(out, "\n{title}")?;
+            lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        }
+        writeln!(out)?;
+        for plot in &report.plots {
+            let path = self.folder.join(plot.file);
+            plot.draw(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            writeln!(out, "plot: {}", path.display())?;
+        }
+        if let Some((path, json)) = &mut self.json {
+            let tables: Vec<_> = report.tables.iter().map(Table::to_json).collect();
+            let plots: Vec<_> = report.plots.iter().map(Plot::to_json).collect();
+            let value = json!({ "file": file, "tables": tables, "plots": plots });
+            serde_json::to_writer_pretty(json, &value).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(())
+    }
+}
