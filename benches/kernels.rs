@@ -23,12 +23,12 @@ use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use gleed::KvType;
 use gleed::kernels::{
-    Elements, Inputs, KvSource, KvTile, Level, OUTPUTS, Queries, TILE_TOKENS, Visibility, attend_rows,
+    Elements, ElementsMut, Inputs, KvSource, KvTile, KvTileMut, Level, OUTPUTS, Queries, TILE_TOKENS, Visibility,
+    attend_rows,
 };
 use gleed::mem::Matrix;
 use gleed::quant::{Form, form, row_words};
 use gleed::tensor::{Dtype, TensorView};
-use half::f16;
 use random::Random;
 
 const COLS: usize = 2048;
@@ -132,42 +132,37 @@ fn all_attentions() -> Vec<Case<Attention>> {
 }
 
 /// The blocks of one KV head, one after the other: K, V.
-enum Blocks {
-    F32(Vec<f32>),
-    F16(Vec<f16>),
-}
-
 struct Sequence {
-    blocks: Blocks,
+    kv_type: KvType,
+    words: Vec<u32>,
+    /// Words of K, and of both.
+    k: usize,
     tile: usize,
 }
 
 impl Sequence {
     fn new(kv_type: KvType, head_dim: usize, tokens: usize, random: &mut Random) -> Self {
-        let elements = floats(2 * head_dim * tokens.next_multiple_of(TILE_TOKENS), random);
-        let blocks = match kv_type {
-            KvType::F32 => Blocks::F32(elements),
-            _ => Blocks::F16(elements.into_iter().map(f16::from_f32).collect()),
-        };
-        Self { blocks, tile: head_dim * TILE_TOKENS }
+        let k = kv_type.k.k_tile(head_dim).unwrap() / 4;
+        let tile = k + kv_type.v.v_tile(head_dim).unwrap() / 4;
+        let mut words = vec![0; tokens.div_ceil(TILE_TOKENS) * tile];
+        for token in 0..tokens {
+            let (k, v) = words[token / TILE_TOKENS * tile..][..tile].split_at_mut(k);
+            let (k, v) = (ElementsMut::new(kv_type.k, k).unwrap(), ElementsMut::new(kv_type.v, v).unwrap());
+            let (key, value) = (floats(head_dim, random), floats(head_dim, random));
+            Level::detect().store(KvTileMut { k, v }, token % TILE_TOKENS, &key, &value).unwrap();
+        }
+        Self { kv_type, words, k, tile }
     }
 
     fn bytes(&self) -> usize {
-        match &self.blocks {
-            Blocks::F32(elements) => size_of_val(&elements[..]),
-            Blocks::F16(elements) => size_of_val(&elements[..]),
-        }
+        size_of_val(&self.words[..])
     }
 }
 
 impl KvSource for Sequence {
     fn tile(&self, index: usize, _head: usize) -> Option<KvTile<'_>> {
-        let (k, v) = (2 * index * self.tile, (2 * index + 1) * self.tile);
-        let part = |start| match &self.blocks {
-            Blocks::F32(elements) => elements.get(start..start + self.tile).map(Elements::F32),
-            Blocks::F16(elements) => elements.get(start..start + self.tile).map(Elements::F16),
-        };
-        Some(KvTile { k: part(k)?, v: part(v)? })
+        let (k, v) = self.words.get(index * self.tile..)?.get(..self.tile)?.split_at_checked(self.k)?;
+        Some(KvTile { k: Elements::new(self.kv_type.k, k)?, v: Elements::new(self.kv_type.v, v)? })
     }
 }
 

@@ -147,7 +147,7 @@ fn to_json(score: &Score, plan: &Plan, ctx: usize, speed: f64) -> serde_json::Va
         "window": window.last,
         "sinks": window.sinks,
         "kv": kv_kind.name(),
-        "kv_type": kv_type.name(),
+        "kv_type": kv_type.to_string(),
         "tokens": score.tokens,
         "bytes": score.bytes,
         "nats_per_token": score.nats(),

@@ -184,8 +184,13 @@ enum {
 /* The element type of keys and values. */
 enum {
     GLEED_KV_F16 = 0,
-    GLEED_KV_F32 = 1
+    GLEED_KV_F32 = 1,
+    GLEED_KV_Q8_0 = 2, /* 8.5 bits: codes of a byte, and a scale per 32 */
+    GLEED_KV_Q4_0 = 3  /* 4.5 bits: codes of half a byte, and a scale per 32 */
 };
+
+/* Keys of one type, values of another. */
+#define GLEED_KV_TYPES(keys, values) ((keys) | ((values) + 1) << 8)
 
 /* What an engine must be able to hold. 0 stands for the default. */
 typedef struct gleed_config {
@@ -194,7 +199,7 @@ typedef struct gleed_config {
     uint32_t context;     /* tokens per sequence; default: what the model was trained on, at most 4096 */
     uint32_t rows;        /* tokens computed together, at most 65536; default 64: more is faster, and larger */
     uint32_t kv_kind;     /* GLEED_KV_PAGED, ... */
-    uint32_t kv_type;     /* GLEED_KV_F16, ... */
+    uint32_t kv_type;     /* GLEED_KV_F16, ..., or GLEED_KV_TYPES(GLEED_KV_Q8_0, GLEED_KV_Q4_0), ... */
     uint32_t kv_blocks;   /* blocks of 16 tokens in the pool; default: enough for all sequences at full length */
 } gleed_config;
 

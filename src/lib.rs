@@ -42,7 +42,7 @@ pub mod sample;
 pub mod tensor;
 pub mod token;
 
-pub use cache::{KvKind, KvType, SeqId, Window};
+pub use cache::{KvElement, KvKind, KvType, SeqId, Window};
 pub use engine::{Engine, EngineError, Limits, Logits, Plan, Step, StreamError};
 pub use model::Model;
 

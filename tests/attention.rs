@@ -1,46 +1,60 @@
 //! Attention of every level against `docs/arithmetic.md` section 7, written down plainly, bit for bit.
 
+#[path = "common/elements.rs"]
+mod elements;
 #[path = "common/random.rs"]
 mod random;
 
-use gleed::kernels::{CHUNK, Elements, KvSource, KvTile, Level, Queries, TILE_TOKENS, Visibility, Window, attend_rows};
+use elements::rounded;
+use gleed::kernels::{
+    CHUNK, Elements, ElementsMut, KvSource, KvTile, KvTileMut, Level, Queries, TILE_TOKENS, Visibility, Window,
+    attend_rows,
+};
 use gleed::mem::Matrix;
 use gleed::num::{exp, tree16};
-use half::f16;
+use gleed::{KvElement, KvType};
 use random::Rng;
 
-/// Keys and values `[positions][head_dim]` and the tiles that hold them.
+/// Keys and values `[positions][head_dim]` as they are read back, and the tiles that hold them.
 struct Cache {
     keys: Vec<f32>,
     values: Vec<f32>,
     head_dim: usize,
-    tiles: Tiles,
+    kv_type: KvType,
+    tiles: Vec<[Vec<u32>; 2]>,
 }
 
-enum Tiles {
-    F32(Vec<f32>),
-    F16(Vec<f16>),
-}
+/// Same, and different.
+const TYPES: [KvType; 7] = [
+    KvType::F32,
+    KvType::F16,
+    KvType::Q8_0,
+    KvType::Q4_0,
+    KvType { k: KvElement::Q8_0, v: KvElement::Q4_0 },
+    KvType { k: KvElement::Q4_0, v: KvElement::F16 },
+    KvType { k: KvElement::F16, v: KvElement::Q8_0 },
+];
 
 impl Cache {
-    /// What lies past the last position in its tile is NaN: nothing may come of it.
-    fn new(rng: &mut Rng, positions: usize, head_dim: usize, half: bool) -> Self {
-        let mut random = || -> Vec<f32> {
-            let round = |x: f32| if half { f16::from_f32(x).to_f32() } else { x };
-            (0..positions * head_dim).map(|_| round(rng.normal())).collect()
-        };
-        let (keys, values) = (random(), random());
-        let tile = TILE_TOKENS * head_dim;
-        let mut tiles = vec![f32::NAN; positions.div_ceil(TILE_TOKENS) * 2 * tile];
+    /// What lies past the last position in its tile is NaN, or has a scale that is: nothing may come of it.
+    fn new(rng: &mut Rng, positions: usize, head_dim: usize, kv_type: KvType) -> Self {
+        let KvType { k, v } = kv_type;
+        let words = |bytes: Option<usize>| vec![u32::MAX; bytes.unwrap() / 4];
+        let tile = || [words(k.k_tile(head_dim)), words(v.v_tile(head_dim))];
+        let mut cache = Self { keys: Vec::new(), values: Vec::new(), head_dim, kv_type, tiles: Vec::new() };
         for position in 0..positions {
-            let (start, slot) = (position / TILE_TOKENS * 2 * tile, position % TILE_TOKENS);
-            for dim in 0..head_dim {
-                tiles[start + dim * TILE_TOKENS + slot] = keys[position * head_dim + dim];
-                tiles[start + tile + slot * head_dim + dim] = values[position * head_dim + dim];
+            if position % TILE_TOKENS == 0 {
+                cache.tiles.push(tile());
             }
+            let [k_tile, v_tile] = cache.tiles.last_mut().unwrap();
+            let tile = KvTileMut { k: ElementsMut::new(k, k_tile).unwrap(), v: ElementsMut::new(v, v_tile).unwrap() };
+            let mut normals = || -> Vec<f32> { (0..head_dim).map(|_| rng.normal()).collect() };
+            let (key, value) = (normals(), normals());
+            assert_eq!(Level::detect().store(tile, position % TILE_TOKENS, &key, &value), Some(true));
+            cache.keys.extend(rounded(k, &key));
+            cache.values.extend(rounded(v, &value));
         }
-        let tiles = if half { Tiles::F16(tiles.into_iter().map(f16::from_f32).collect()) } else { Tiles::F32(tiles) };
-        Self { keys, values, head_dim, tiles }
+        cache
     }
 
     /// The output of one query at `position` that sees what `sees` says.
@@ -79,18 +93,14 @@ impl Cache {
 
 impl KvSource for Cache {
     fn tile(&self, index: usize, _head: usize) -> Option<KvTile<'_>> {
-        let len = TILE_TOKENS * self.head_dim;
-        let (k, v) = (index * 2 * len..(index * 2 + 1) * len, (index * 2 + 1) * len..(index + 1) * 2 * len);
-        Some(match &self.tiles {
-            Tiles::F32(tiles) => KvTile { k: Elements::F32(tiles.get(k)?), v: Elements::F32(tiles.get(v)?) },
-            Tiles::F16(tiles) => KvTile { k: Elements::F16(tiles.get(k)?), v: Elements::F16(tiles.get(v)?) },
-        })
+        let [k, v] = self.tiles.get(index)?;
+        Some(KvTile { k: Elements::new(self.kv_type.k, k)?, v: Elements::new(self.kv_type.v, v)? })
     }
 }
 
 /// `rows` rows from `position` on, in the middle columns of a wider matrix.
-fn check(rng: &mut Rng, head_dim: usize, group: usize, rows: usize, position: usize, half: bool) {
-    let cache = Cache::new(rng, position + rows, head_dim, half);
+fn check(rng: &mut Rng, head_dim: usize, group: usize, rows: usize, position: usize, kv_type: KvType) {
+    let cache = Cache::new(rng, position + rows, head_dim, kv_type);
     check_window(rng, &cache, group, rows, position, Sees::default());
 }
 
@@ -123,7 +133,7 @@ impl KvSource for Seen<'_> {
 }
 
 fn check_window(rng: &mut Rng, cache: &Cache, group: usize, rows: usize, position: usize, window: Sees) {
-    let (head_dim, half) = (cache.head_dim, matches!(cache.tiles, Tiles::F16(_)));
+    let (head_dim, kv_type) = (cache.head_dim, cache.kv_type);
     let seen = |tile: usize| {
         (position..position + rows).any(|p| (tile * 16..=p.min(tile * 16 + 15)).any(|j| window.sees(p, j)))
     };
@@ -145,7 +155,7 @@ fn check_window(rng: &mut Rng, cache: &Cache, group: usize, rows: usize, positio
             let equal = out.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits());
             assert!(
                 equal,
-                "{level}: head_dim {head_dim} group {group} row {row}/{rows} position {position} f16 {half} {window:?}"
+                "{level}: head_dim {head_dim} group {group} row {row}/{rows} position {position} {kv_type} {window:?}"
             );
         }
     }
@@ -154,11 +164,11 @@ fn check_window(rng: &mut Rng, cache: &Cache, group: usize, rows: usize, positio
 #[test]
 fn all_group_sizes_and_head_dims() {
     let mut rng = Rng::new(21);
-    for head_dim in [1, 10, 16, 20, 64, 80, 128] {
+    for head_dim in [1, 8, 10, 16, 20, 41, 48, 64, 80, 128] {
         for group in [1, 2, 3, 4, 5, 6, 7, 8, 9, 17] {
-            for half in [false, true] {
-                check(&mut rng, head_dim, group, 1, 37, half);
-                check(&mut rng, head_dim, group, attend_rows(group, head_dim, 50), 14, half);
+            for kv_type in TYPES {
+                check(&mut rng, head_dim, group, 1, 37, kv_type);
+                check(&mut rng, head_dim, group, attend_rows(group, head_dim, 50), 14, kv_type);
             }
         }
     }
@@ -169,7 +179,7 @@ fn all_places_in_a_chunk() {
     let mut rng = Rng::new(22);
     for position in (0..34).chain([254, 255, 256, 257, 271, 272, 511, 512, 600]) {
         for (group, rows) in [(1, 1), (1, 8), (2, 4), (3, 2), (7, 1)] {
-            check(&mut rng, 20, group, rows, position, position % 2 == 0);
+            check(&mut rng, 20, group, rows, position, TYPES[position % TYPES.len()]);
         }
     }
 }
@@ -179,8 +189,10 @@ fn all_places_in_a_chunk() {
 #[test]
 fn windows() {
     let mut rng = Rng::new(24);
-    for (half, head_dim) in [(false, 16), (true, 10), (true, 32)] {
-        let cache = Cache::new(&mut rng, 640, head_dim, half);
+    for (kv_type, head_dim) in
+        [(KvType::F32, 16), (KvType::F16, 10), (KvType::F16, 32), (KvType::Q8_0, 48), (TYPES[5], 20)]
+    {
+        let cache = Cache::new(&mut rng, 640, head_dim, kv_type);
         // Up to more queries than registers hold.
         for (group, rows) in [(1, 1), (1, 8), (3, 2), (2, 13)] {
             let positions = (0..40).chain(248..290).chain(505..530).chain([600, 612]);
@@ -209,17 +221,17 @@ fn many_rows() {
     let mut rng = Rng::new(24);
     for group in 1..=16 {
         for rows in [2, 3, 5, 9, attend_rows(group, 32, 300), 40] {
-            check(&mut rng, 32, group, rows, 250, rows % 2 == 1);
+            check(&mut rng, 32, group, rows, 250, TYPES[rows % TYPES.len()]);
         }
     }
     for head_dim in [8, 16, 24, 48, 64, 80, 96, 128, 256] {
-        for half in [false, true] {
-            check(&mut rng, head_dim, 3, 11, 249, half);
+        for kv_type in TYPES {
+            check(&mut rng, head_dim, 3, 11, 249, kv_type);
         }
     }
     // Every place in a tile, before, at and after the start of a chunk.
     for position in (0..18).chain(225..274) {
-        check(&mut rng, 32, 3, 10, position, true);
+        check(&mut rng, 32, 3, 10, position, TYPES[position % TYPES.len()]);
     }
 }
 
@@ -228,7 +240,7 @@ fn many_rows() {
 fn scratch_for_a_few_queries_is_enough() {
     let (head_dim, group, rows, position) = (32, 3, 10, 260);
     let mut rng = Rng::new(25);
-    let cache = Cache::new(&mut rng, position + rows, head_dim, true);
+    let cache = Cache::new(&mut rng, position + rows, head_dim, KvType::F16);
     let q: Vec<f32> = (0..rows * group * head_dim).map(|_| rng.normal()).collect();
     for level in Level::available() {
         let attend = |scratch: usize| {
@@ -262,7 +274,7 @@ fn scratch_for_a_few_queries_is_enough() {
 
 #[test]
 fn sizes_are_checked() {
-    let cache = Cache::new(&mut Rng::new(23), 20, 16, false);
+    let cache = Cache::new(&mut Rng::new(23), 20, 16, KvType::F32);
     let q = [1.0; 32];
     let good = Queries {
         q: &q,

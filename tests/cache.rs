@@ -4,14 +4,14 @@
 mod common;
 
 use common::Memory;
+use common::elements;
 use common::random::Rng;
 use gleed::cache::{
     CacheError, IMPORTED_TOKEN, KvCache, KvGeometry, LayerGroups, SeqId, SnapshotError, SnapshotOptions, Visibility,
 };
 use gleed::kernels::Level;
 use gleed::mem::{Arena, MemoryError};
-use gleed::{KvKind, KvType};
-use half::f16;
+use gleed::{KvElement, KvKind, KvType};
 use proptest::prelude::*;
 
 const LAYERS: usize = 3;
@@ -47,7 +47,9 @@ fn with_cache<R>(geometry: KvGeometry, test: impl FnOnce(&mut KvCache<'_>) -> R)
 
 fn each_geometry() -> impl Iterator<Item = KvGeometry> {
     let groups = [LayerGroups::ONE, LayerGroups::alternating(2), LayerGroups::alternating(9)];
-    let elements = KvType::ALL.into_iter().flat_map(move |element| groups.map(|groups| (element, groups)));
+    let mixed = [KvType { k: KvElement::Q8_0, v: KvElement::Q4_0 }, KvType { k: KvElement::Q4_0, v: KvElement::F16 }];
+    let elements = KvType::ALL.into_iter().chain(mixed);
+    let elements = elements.flat_map(move |element| groups.map(|groups| (element, groups)));
     elements.flat_map(|(element, groups)| KvKind::ALL.map(|kind| geometry(kind, element, groups)))
 }
 
@@ -94,12 +96,8 @@ fn append(cache: &mut KvCache<'_>, seq: SeqId, tokens: &[u32]) -> Result<(), Cac
     cache.commit(seq, tokens.len())
 }
 
-fn rounded(element: KvType, rows: Vec<f32>) -> Vec<f32> {
-    match element {
-        KvType::F32 => rows,
-        KvType::F16 => rows.into_iter().map(|x| f16::from_f32(x).to_f32()).collect(),
-        _ => unreachable!(),
-    }
+fn rounded(element: KvElement, rows: Vec<f32>) -> Vec<f32> {
+    rows.chunks(WIDTH / 2).flat_map(|head| elements::rounded(element, head)).collect()
 }
 
 /// Panics where a sequence does not hold the rows of these tokens, rounded to the element type.
@@ -110,8 +108,8 @@ fn assert_holds(cache: &KvCache<'_>, seq: SeqId, tokens: &[u32]) {
         let (mut k, mut v) = (vec![f32::NAN; len], vec![f32::NAN; len]);
         cache.materialize(seq, layer, &mut k, &mut v).unwrap();
         let element = cache.geometry().element;
-        assert_eq!(k, rounded(element, rows(tokens, layer, false)), "K of layer {layer}");
-        assert_eq!(v, rounded(element, rows(tokens, layer, true)), "V of layer {layer}");
+        assert_eq!(k, rounded(element.k, rows(tokens, layer, false)), "K of layer {layer}");
+        assert_eq!(v, rounded(element.v, rows(tokens, layer, true)), "V of layer {layer}");
     }
 }
 

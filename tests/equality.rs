@@ -17,7 +17,7 @@ use gleed::host::ThreadPool;
 use gleed::kernels::Level;
 use gleed::par::{Parallel, Serial};
 use gleed::tensor::Dtype;
-use gleed::{EngineError, KvKind, KvType, Limits, Logits, Model};
+use gleed::{EngineError, KvElement, KvKind, KvType, Limits, Logits, Model};
 
 const BUDGETS: [usize; 6] = [1, 2, 3, 7, 100, usize::MAX];
 
@@ -38,12 +38,15 @@ fn float_models() -> Vec<SyntheticModel> {
     models().into_iter().take(2).collect()
 }
 
+/// Keys of one type, values of another.
+const MIXED: KvType = KvType { k: KvElement::Q8_0, v: KvElement::Q4_0 };
+
 /// Calls `check` with each model and element type of the cache.
 fn with_each(models: Vec<SyntheticModel>, mut check: impl FnMut(&Model<'_>, KvType, &mut Plain<'_>)) {
     for synthetic in models {
         let file = synthetic.bytes();
         let model = Model::open(&file).unwrap();
-        for kv_type in KvType::ALL {
+        for kv_type in KvType::ALL.into_iter().chain([MIXED]) {
             check(&model, kv_type, &mut Plain::new(&model, kv_type));
         }
     }

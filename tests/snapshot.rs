@@ -6,16 +6,17 @@ mod common;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::Memory;
+use common::elements;
 use common::playback::{Plain, Player, Stage, hash};
 use common::random::Rng;
 use common::synthetic::SyntheticModel;
 use gleed::cache::{
     BlockMeta, CacheError, KvCache, KvGeometry, LayerGroups, SnapshotError, SnapshotHeader, SnapshotOptions, Visibility,
 };
-use gleed::kernels::Level;
+use gleed::kernels::{Level, Window};
 use gleed::mem::Arena;
 use gleed::num::ARITHMETIC_VERSION;
-use gleed::{Engine, EngineError, KvKind, KvType, Limits, Model, SeqId, StreamError};
+use gleed::{Engine, EngineError, KvElement, KvKind, KvType, Limits, Model, SeqId, StreamError};
 use half::f16;
 use xxhash_rust::xxh64::xxh64;
 
@@ -154,12 +155,19 @@ fn seal(bytes: &mut [u8]) {
         *checksum = xxh64(content, 0).to_le_bytes();
         *checksum
     };
-    let (header, width) = (word(bytes, 12), if word(bytes, 36) == 0 { 4 } else { 2 });
-    let (mut left, mut at) = (word(bytes, 56) - word(bytes, 60), header);
+    // Keys and values of a layer, by the number of their type.
+    let of_layer = |number: usize, tokens: usize| match number {
+        0 => 8 * HEAD_DIM * tokens,
+        1 => 4 * HEAD_DIM * tokens,
+        8 => 2 * (HEAD_DIM + 2) * tokens,
+        _ => (HEAD_DIM / 2 + 2) * tokens + HEAD_DIM * tokens.div_ceil(2) + 2 * tokens,
+    };
+    let (header, number) = (word(bytes, 12), word(bytes, 36));
+    let (mut left, mut at) = (word(bytes, 72) - word(bytes, 76), header);
     let mut whole = seal(&mut bytes[..header]).to_vec();
     while left > 0 {
         let tokens = left.min(16);
-        let len = tokens * (4 + 2 * LAYERS * HEAD_DIM * width) + 8;
+        let len = tokens * 4 + LAYERS * of_layer(number, tokens) + 8;
         whole.extend(seal(&mut bytes[at..at + len]));
         (left, at) = (left - tokens, at + len);
     }
@@ -221,33 +229,86 @@ fn the_format_is_the_documented_one() {
     }
 }
 
+/// The keys of a head of three elements, token by token.
+fn documented_keys(element: KvElement, rows: &[[f32; 3]], out: &mut Vec<u8>) {
+    let column = |dim: usize| rows.iter().map(move |row| row[dim]);
+    match element {
+        KvElement::F32 => (0..3).for_each(|dim| out.extend(column(dim).flat_map(f32::to_le_bytes))),
+        KvElement::F16 => {
+            (0..3).for_each(|dim| out.extend(column(dim).flat_map(|x| f16::from_f32(x).to_le_bytes())));
+        }
+        _ => {
+            let rows: Vec<_> = rows.iter().map(|row| codes(element, row)).collect();
+            let column = |dim: usize| rows.iter().map(move |row| row.0[dim] as u8);
+            if element == KvElement::Q8_0 {
+                (0..3).for_each(|dim| out.extend(column(dim)));
+            } else {
+                out.extend(column(0).zip(column(1)).map(|(lower, upper)| lower & 15 | upper << 4));
+                out.extend(column(2).map(|lower| lower & 15));
+            }
+            out.extend(rows.iter().flat_map(|row| row.1.to_le_bytes()));
+        }
+    }
+}
+
+/// The values, likewise.
+fn documented_values(element: KvElement, rows: &[[f32; 3]], out: &mut Vec<u8>) {
+    let all = || rows.iter().flatten();
+    match element {
+        KvElement::F32 => out.extend(all().flat_map(|x| x.to_le_bytes())),
+        KvElement::F16 => out.extend(all().flat_map(|&x| f16::from_f32(x).to_le_bytes())),
+        _ => {
+            let rows: Vec<_> = rows.iter().map(|row| codes(element, row)).collect();
+            if element == KvElement::Q8_0 {
+                out.extend(rows.iter().flat_map(|row| row.0.map(|code| code as u8)));
+            } else {
+                for pair in rows.chunks(2) {
+                    let upper = pair.get(1).map_or([0; 3], |row| row.0);
+                    out.extend(
+                        pair[0].0.iter().zip(upper).map(|(&lower, upper)| lower as u8 & 15 | (upper as u8) << 4),
+                    );
+                }
+            }
+            out.extend(rows.iter().flat_map(|row| row.1.to_le_bytes()));
+        }
+    }
+}
+
+/// Codes and scale of a short block.
+fn codes(element: KvElement, row: &[f32; 3]) -> ([i8; 3], f16) {
+    let scale = f16::from_f32(elements::scale(element, row));
+    let back = elements::rounded(element, row);
+    let code = |dim: usize| if scale == f16::ZERO { 0 } else { (back[dim] / scale.to_f32()) as i8 };
+    ([code(0), code(1), code(2)], scale)
+}
+
 /// What `docs/snapshot.md` says, for three layers of two heads of three elements.
 fn documented(element_type: KvType, ids: &[u32], base: usize) -> Vec<u8> {
-    let (number, width) = if element_type == KvType::F32 { (0_u32, 4) } else { (1, 2) };
     let mut blocks = Vec::new();
     for (index, ids) in ids.chunks(16).enumerate() {
         let mut block: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
-        let mut put = |x: f32| match element_type {
-            KvType::F32 => block.extend(x.to_le_bytes()),
-            _ => block.extend(f16::from_f32(x).to_le_bytes()),
-        };
-        let positions = || index * 16..index * 16 + ids.len();
         for (layer, head) in (0..3).flat_map(|layer| [(layer, 0), (layer, 1)]) {
-            (0..3).for_each(|dim| positions().for_each(|position| put(element(layer, 0, position, head, dim))));
-            positions().for_each(|position| (0..3).for_each(|dim| put(element(layer, 1, position, head, dim))));
+            let rows = |value| -> Vec<[f32; 3]> {
+                let row = |slot| [0, 1, 2].map(|dim| element(layer, value, index * 16 + slot, head, dim));
+                (0..ids.len()).map(row).collect()
+            };
+            documented_keys(element_type.k, &rows(0), &mut block);
+            documented_values(element_type.v, &rows(1), &mut block);
         }
         block.extend(xxh64(&block, 0).to_le_bytes());
         blocks.push(block);
     }
     let checksum = |block: &Vec<u8>| block[block.len() - 8..].to_vec();
     let base_checksums: Vec<u8> = blocks[..base / 16].iter().flat_map(checksum).collect();
-    let total = 84 + (ids.len() - base) * (4 + 36 * width) + (blocks.len() - base / 16) * 8 + 8;
+    let total = 100 + blocks[base / 16..].iter().map(Vec::len).sum::<usize>() + 8;
     let mut bytes = b"GLEEDKV\0".to_vec();
     bytes.extend(1_u32.to_le_bytes());
-    bytes.extend(84_u32.to_le_bytes());
+    bytes.extend(100_u32.to_le_bytes());
     bytes.extend((total as u64).to_le_bytes());
     bytes.extend(0x1122_3344_5566_7788_u64.to_le_bytes());
-    let numbers = [ARITHMETIC_VERSION, number, number, 3, 2, 3, ids.len() as u32, base as u32];
+    let (k, v) = (element_type.k.number(), element_type.v.number());
+    // Sinks and window of two groups: everything is visible.
+    let numbers = [ARITHMETIC_VERSION, k, v, 3, 2, 3, 0, 0, 0, 0, ids.len() as u32, base as u32];
     numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
     bytes.extend(xxh64(&base_checksums, 0).to_le_bytes());
     bytes.extend(b"dice");
@@ -271,9 +332,9 @@ fn cut_off_anywhere() {
         each_refused(&model, limits, |engine, len| {
             let given = len as u64;
             let needed = if len < 16 {
-                80
-            } else if len < 85 {
-                85
+                96
+            } else if len < 101 {
+                101
             } else {
                 good.len() as u64
             };
@@ -292,7 +353,7 @@ fn one_bit_flipped() {
     let model = Model::open(&file).unwrap();
     for limits in each_limits() {
         let good = snapshot_of(&model, limits, &tokens(2, 19), &delta(0));
-        let second = good.len() - 16 - 3 * (4 + 16 * limits.kv_type.bytes());
+        let second = 96 + 16 * 4 + 2 * (limits.kv_type.k.k_tile(4).unwrap() + limits.kv_type.v.v_tile(4).unwrap()) + 8;
         each_refused(&model, limits, |engine, bit| {
             let mut bytes = good.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -303,7 +364,7 @@ fn one_bit_flipped() {
                 12..16 => {
                     matches!(error, SnapshotError::HeaderLength { .. } | SnapshotError::HeaderChecksum { .. })
                 }
-                16..80 => matches!(error, SnapshotError::HeaderChecksum { .. }),
+                16..96 => matches!(error, SnapshotError::HeaderChecksum { .. }),
                 at if at < second => matches!(error, SnapshotError::BlockChecksum { block: 0, .. }),
                 at if at < good.len() - 8 => matches!(error, SnapshotError::BlockChecksum { block: 1, .. }),
                 _ => matches!(error, SnapshotError::Checksum { .. }),
@@ -335,40 +396,50 @@ fn forged() {
     for limits in each_limits() {
         let good = snapshot_of(&model, limits, &tokens(2, 19), &delta(0));
         let foreign = snapshot_of(&other, limits, &tokens(2, 19), &delta(0));
-        let own = if limits.kv_type == KvType::F32 { 0 } else { 1 };
+        let (own, other_type) = (limits.kv_type.k.number(), if limits.kv_type == KvType::F32 { 1 } else { 0 });
         let shape = |what, expected, found| SnapshotError::Geometry { what, expected, found };
         let expected = good.len() as u64;
         // 32-bit numbers at offsets of the header, and what they are refused with.
         let headers = [
             (8, 0, SnapshotError::Version { found: 0 }),
             (8, 2, SnapshotError::Version { found: 2 }),
-            (12, 79, SnapshotError::HeaderLength { found: 79 }),
-            (12, 337, SnapshotError::HeaderLength { found: 337 }),
+            (12, 95, SnapshotError::HeaderLength { found: 95 }),
+            (12, 353, SnapshotError::HeaderLength { found: 353 }),
             (12, u32::MAX, SnapshotError::HeaderLength { found: u32::MAX }),
             (16, 200, SnapshotError::Length { expected, found: 200 }),
             (32, 77, SnapshotError::Arithmetic { found: 77 }),
-            (36, 1 - own, shape("key type", own, 1 - own)),
-            (40, 1 - own, shape("value type", own, 1 - own)),
-            (40, 8, shape("value type", own, 8)),
+            (36, other_type, shape("key type", own, other_type)),
+            (40, other_type, shape("value type", own, other_type)),
+            (40, 3, shape("value type", own, 3)),
             (44, 3, shape("layers", 2, 3)),
             (48, 0, shape("kv_heads", 1, 0)),
             (52, u32::MAX, shape("head_dim", 4, u32::MAX)),
-            (60, 4, SnapshotError::BasePosition { base: 4, tokens: 19 }),
-            (60, 32, SnapshotError::BasePosition { base: 32, tokens: 19 }),
-            (60, u32::MAX, SnapshotError::BasePosition { base: u32::MAX as usize, tokens: 19 }),
+            (56, 1, shape("sinks", 0, 1)),
+            (60, 64, shape("window", 0, 64)),
+            (68, 1, shape("window of the second layer group", 0, 1)),
+            (76, 4, SnapshotError::BasePosition { base: 4, tokens: 19 }),
+            (76, 32, SnapshotError::BasePosition { base: 32, tokens: 19 }),
+            (76, u32::MAX, SnapshotError::BasePosition { base: u32::MAX as usize, tokens: 19 }),
         ];
         each_refused(&model, limits, |engine, call| {
             let Some(&(at, number, error)) = headers.get(call) else { return false };
             let mut bytes = good.clone();
             bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
-            let checksum = xxh64(&bytes[..72], 0).to_le_bytes();
-            bytes[72..80].copy_from_slice(&checksum);
+            let checksum = xxh64(&bytes[..88], 0).to_le_bytes();
+            bytes[88..96].copy_from_slice(&checksum);
             assert_eq!(refusal(engine.restore(&bytes)), error);
             true
         });
-        let token = 80 + 2 * 4;
-        let key = 80 + 16 * 4 + 5 * limits.kv_type.bytes();
-        let last = good.len() - 16 - limits.kv_type.bytes();
+        let token = 96 + 2 * 4;
+        // An element, or a scale.
+        let element = limits.kv_type.k;
+        let key = if matches!(element, KvElement::F32 | KvElement::F16) {
+            5 * element.code_bytes()
+        } else {
+            element.k_codes(4).unwrap()
+        };
+        let key = 96 + 16 * 4 + key;
+        let last = good.len() - 16 - if own == 0 { 4 } else { 2 };
         let infinity = if own == 0 { &f32::INFINITY.to_le_bytes()[..] } else { &[0, 0x7c] };
         let nan = if own == 0 { &f32::NAN.to_le_bytes()[..] } else { &[1, 0xfc] };
         let contents = [
@@ -389,7 +460,7 @@ fn forged() {
             let mut random = vec![0; call];
             Rng::new(call as u64).fill(&mut random);
             let wanted = if call < 16 {
-                SnapshotError::Truncated { needed: 80, given: call as u64 }
+                SnapshotError::Truncated { needed: 96, given: call as u64 }
             } else {
                 SnapshotError::Magic
             };
@@ -400,8 +471,8 @@ fn forged() {
         // Two blocks that have changed their places are each right.
         let long = snapshot_of(&model, limits, &tokens(2, 32), &delta(0));
         let mut swapped = long.clone();
-        let len = (long.len() - 88) / 2;
-        swapped[80..80 + 2 * len].rotate_left(len);
+        let len = (long.len() - 104) / 2;
+        swapped[96..96 + 2 * len].rotate_left(len);
         each_refused(&model, limits, |engine, _| {
             assert!(matches!(refusal(engine.restore(&swapped)), SnapshotError::Checksum { .. }));
             false
@@ -526,7 +597,7 @@ fn wrong_options_and_small_buffers() {
             assert_eq!(header.state(), &state[..256]);
             engine.close(restored).unwrap();
             let needed = engine.snapshot_len(seq).unwrap();
-            for given in [0, 1, 80, needed - 1] {
+            for given in [0, 1, 96, needed - 1] {
                 let error = SnapshotError::BufferTooSmall { needed, given };
                 assert_eq!(refusal(engine.snapshot(seq, &mut untouched[..given])), error);
             }
@@ -598,7 +669,7 @@ fn deltas_on_a_wrong_base() {
             assert_eq!(engine.restore_with(Some(unknown), &good).map(drop), Err(error));
             // Damage behind the base.
             let mut bytes = good.clone();
-            bytes[80 + call % (good.len() - 80)] ^= 0x10;
+            bytes[96 + call % (good.len() - 96)] ^= 0x10;
             refusal(engine.restore_with(base, &bytes));
             let (restored, _) = engine.restore_with(base, &good).unwrap();
             engine.close(restored).unwrap();
@@ -616,7 +687,7 @@ fn deltas_on_other_keys() {
         let story = [tokens(1, 16), tokens(4, 9)].concat();
         let good = snapshot_of(&model, limits, &story, &delta(16));
         let mut tampered = snapshot_of(&model, limits, &tokens(1, 16), &delta(0));
-        tampered[80 + 64 + 3] ^= 1;
+        tampered[96 + 64 + 3] ^= 1;
         seal(&mut tampered);
         Stage::new(limits).play(&model, |player| {
             let base = player.engine.restore(&tampered).unwrap();
@@ -704,7 +775,7 @@ fn no_free_sequence_and_too_long() {
 #[test]
 fn errors_say_their_numbers() {
     let texts = [
-        (SnapshotError::Truncated { needed: 80, given: 3 }, "snapshot cut off: 80 bytes needed, 3 given"),
+        (SnapshotError::Truncated { needed: 96, given: 3 }, "snapshot cut off: 96 bytes needed, 3 given"),
         (SnapshotError::Trailing { total: 99 }, "bytes follow the snapshot, which ends after 99"),
         (SnapshotError::Version { found: 0 }, "snapshot of version 0; this library reads version 1"),
         (
@@ -723,5 +794,24 @@ fn errors_say_their_numbers() {
     ];
     for (error, text) in texts {
         assert_eq!(error.to_string(), text);
+    }
+}
+
+/// A snapshot of an engine with a window is for engines with that window.
+#[test]
+fn windows_are_part_of_the_shape() {
+    let file = tiny().bytes();
+    let model = Model::open(&file).unwrap();
+    let with = |sinks, last| Limits { window: Window { sinks, last }, ..limits(KvKind::Paged, KvType::F16) };
+    let all = [with(0, 0), with(0, 40), with(1, 40), with(0, 41)];
+    for (index, written) in all.into_iter().enumerate() {
+        let bytes = snapshot_of(&model, written, &tokens(9, 21), &delta(0));
+        for (other, read) in all.into_iter().enumerate() {
+            Stage::new(read).play(&model, |player| {
+                let result = player.engine.restore(&bytes);
+                let refused = matches!(result, Err(EngineError::Snapshot(SnapshotError::Geometry { .. })));
+                assert_eq!((result.is_ok(), refused), (index == other, index != other), "{index} {other}: {result:?}");
+            });
+        }
     }
 }

@@ -63,7 +63,7 @@ struct Args {
     #[arg(long, value_name = "NAME", value_parser = Level::from_name)]
     level: Option<Level>,
 
-    /// The element type of keys and values: f32 or f16
+    /// The element type of keys and values: f32, f16, q8_0 or q4_0, or both, as in q8_0/q4_0
     #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = KvType::from_name)]
     kv_type: KvType,
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use gguf_rs_lite::TensorInfo;
+use gleed::cache::BLOCK_TOKENS;
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::num::Xxh64;
 use gleed::{Engine, KvType, Limits, Logits, Model, Plan, SeqId, Step};
@@ -174,9 +175,10 @@ impl Bench<'_> {
     /// Bytes of keys and values that a sequence reads while it decodes.
     fn kv_bytes(&self, limits: &Limits) -> u64 {
         let config = self.model.config();
-        let element = if limits.kv_type == KvType::F32 { 4 } else { 2 };
-        let per_token = 2 * config.layers * config.kv_width() * element;
-        (self.depth..self.depth + self.r#gen).map(|position| ((position + 1) * per_token) as u64).sum()
+        let KvType { k, v } = limits.kv_type;
+        let tiles = k.k_tile(config.head_dim).unwrap_or(0) + v.v_tile(config.head_dim).unwrap_or(0);
+        let of_block = config.layers * config.kv_heads * tiles;
+        (self.depth..self.depth + self.r#gen).map(|position| ((position + 1) * of_block / BLOCK_TOKENS) as u64).sum()
     }
 }
 

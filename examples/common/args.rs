@@ -22,7 +22,7 @@ pub(crate) struct EngineArgs {
           value_parser = KvKind::from_name)]
     pub(crate) kv: KvKind,
 
-    /// Their element type: f32 or f16
+    /// Their element type: f32, f16, q8_0 or q4_0, or those of keys and of values, as in q8_0/q4_0
     #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = KvType::from_name)]
     pub(crate) kv_type: KvType,
 

@@ -117,7 +117,7 @@ fn append(lab: &Lab<'_>, tokens: usize, report: &mut Report) -> Result<()> {
     let (basic, paged) = (around(&basic?, &at), around(&paged?, &at));
     bar.finish_and_clear();
 
-    let mb = geometry.row_bytes() as f64 / 1e3;
+    let mb = geometry.block_bytes() as f64 / BLOCK_TOKENS as f64 / 1e3;
     let columns = ["token", "concatenating us", "basic us", "paged us"];
     let title = format!("Appending one token ({mb:.1} kB, f32) to a cache that has so many");
     let mut table = Table::new(title, &columns);

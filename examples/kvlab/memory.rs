@@ -3,7 +3,7 @@
 use clap::Args;
 use gleed::cache::{BLOCK_TOKENS, CacheError, KvGeometry, LayerGroups};
 use gleed::tensor::Dtype;
-use gleed::{Engine, KvType, Limits, Plan};
+use gleed::{Engine, KvElement, KvType, Limits, Plan};
 
 use crate::common::Result;
 use crate::lab::{Lab, LabArgs, bar, with_cache};
@@ -45,12 +45,20 @@ pub(crate) fn run(lab: &Lab<'_>, args: &MemoryArgs) -> Result<Report> {
     Ok(report)
 }
 
-/// Bytes of the keys and values of so many tokens by the formula. Blocks of quantized elements are those of GGUF.
+/// Bytes of a scale, an f16.
+const SCALE: usize = 2;
+
+/// Bytes of the keys and values of so many tokens by the formula. Quantized elements have the codes of GGUF's type of the
+/// same name, and a scale per 32 of a head or less.
 fn formula(lab: &Lab<'_>, element: KvType, tokens: usize) -> Option<f64> {
     let config = lab.model.config();
-    let dtype = Dtype::ALL.into_iter().find(|dtype| dtype.name().eq_ignore_ascii_case(element.name()))?;
-    let elements = 2 * config.layers * tokens * config.kv_heads * config.head_dim;
-    Some(elements as f64 * dtype.block_bytes() as f64 / dtype.block_len() as f64)
+    let head = |element: KvElement| {
+        let dtype = Dtype::ALL.into_iter().find(|dtype| dtype.name().eq_ignore_ascii_case(element.name()))?;
+        let (len, scale) = (dtype.block_len(), if dtype.block_len() > 1 { SCALE } else { 0 });
+        let codes = config.head_dim * (dtype.block_bytes() - scale);
+        Some(codes as f64 / len as f64 + (config.head_dim.div_ceil(len) * scale) as f64)
+    };
+    Some((config.layers * tokens * config.kv_heads) as f64 * (head(element.k)? + head(element.v)?))
 }
 
 /// Fills a sequence and compares.

@@ -1,6 +1,7 @@
 //! `share`: characters that continue one system prompt, and what a sequence costs beside others.
 
 use clap::Args;
+use gleed::cache::BLOCK_TOKENS;
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::{Engine, Limits, Logits, Plan, SeqId};
 
@@ -104,7 +105,7 @@ fn characters(lab: &Lab<'_>, cast: &Cast, report: &mut Report) -> Result<()> {
     bar.finish_and_clear();
 
     let geometry = lab.geometry(cast.limits.context)?;
-    let row = geometry.row_bytes();
+    let row = geometry.block_bytes() / BLOCK_TOKENS;
     let (system, own) = (cast.system.len(), cast.own);
     let columns = [
         "characters",

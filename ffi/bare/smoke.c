@@ -162,7 +162,9 @@ static void misuse_of_plans(const gleed_model *model)
     CHECK(gleed_plan(model, &config, &size, &align, &error) == GLEED_E_VALUE && error.given == 3);
     config.kv_kind = GLEED_KV_PAGED;
     config.kv_type = 9;
-    CHECK(gleed_plan(model, &config, &size, &align, &error) == GLEED_E_VALUE && error.needed == 1);
+    CHECK(gleed_plan(model, &config, &size, &align, &error) == GLEED_E_VALUE && error.needed == 3);
+    config.kv_type = GLEED_KV_TYPES(GLEED_KV_F16, 4);
+    CHECK(gleed_plan(model, &config, &size, &align, &error) == GLEED_E_VALUE && error.given == 0x500);
     config.kv_type = GLEED_KV_F16;
     config.rows = 1u << 20;
     CHECK(gleed_plan(model, &config, &size, &align, &error) == GLEED_E_LIMIT && error.given == 1u << 20);

@@ -1,6 +1,6 @@
 //! What an engine must be able to hold, as C says it.
 
-use gleed::{KvKind, KvType, Limits};
+use gleed::{KvElement, KvKind, KvType, Limits};
 
 use crate::error::Failure;
 use crate::ptr::versioned;
@@ -17,6 +17,16 @@ pub const GLEED_KV_OFF: u32 = 2;
 pub const GLEED_KV_F16: u32 = 0;
 /// Keys and values of 4 bytes.
 pub const GLEED_KV_F32: u32 = 1;
+/// Keys and values of 8.5 bits.
+pub const GLEED_KV_Q8_0: u32 = 2;
+/// Keys and values of 4.5 bits.
+pub const GLEED_KV_Q4_0: u32 = 3;
+
+/// Keys of type `k` and values of type `v`: the values' type, plus 1, is in the second byte.
+#[allow(non_snake_case)]
+pub const fn GLEED_KV_TYPES(k: u32, v: u32) -> u32 {
+    k | (v + 1) << 8
+}
 
 /// The limits of an engine; see `include/gleed.h`. 0 stands for the default everywhere.
 #[repr(C)]
@@ -32,7 +42,7 @@ pub struct gleed_config {
     pub rows: u32,
     /// How keys and values are kept: `GLEED_KV_PAGED` and so on.
     pub kv_kind: u32,
-    /// Their element type: `GLEED_KV_F16` and so on.
+    /// Their element type: `GLEED_KV_F16` and so on, or two of these by `GLEED_KV_TYPES`.
     pub kv_type: u32,
     /// Blocks of 16 tokens in the pool.
     pub kv_blocks: u32,
@@ -68,11 +78,15 @@ impl gleed_config {
             GLEED_KV_OFF => KvKind::Off,
             given => return Err(unknown("kv_kind", GLEED_KV_OFF, given)),
         };
-        limits.kv_type = match config.kv_type {
-            GLEED_KV_F16 => KvType::F16,
-            GLEED_KV_F32 => KvType::F32,
-            given => return Err(unknown("kv_type", GLEED_KV_F32, given)),
+        let element = |number| match number {
+            GLEED_KV_F16 => Ok(KvElement::F16),
+            GLEED_KV_F32 => Ok(KvElement::F32),
+            GLEED_KV_Q8_0 => Ok(KvElement::Q8_0),
+            GLEED_KV_Q4_0 => Ok(KvElement::Q4_0),
+            _ => Err(unknown("kv_type", GLEED_KV_Q4_0, config.kv_type)),
         };
+        let k = element(config.kv_type & 0xff)?;
+        limits.kv_type = KvType { k, v: (config.kv_type >> 8).checked_sub(1).map_or(Ok(k), element)? };
         Ok(limits)
     }
 }

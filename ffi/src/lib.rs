@@ -25,7 +25,10 @@ mod sequence;
 pub mod status;
 mod version;
 
-pub use config::{GLEED_KV_BASIC, GLEED_KV_F16, GLEED_KV_F32, GLEED_KV_OFF, GLEED_KV_PAGED, gleed_config};
+pub use config::{
+    GLEED_KV_BASIC, GLEED_KV_F16, GLEED_KV_F32, GLEED_KV_OFF, GLEED_KV_PAGED, GLEED_KV_Q4_0, GLEED_KV_Q8_0,
+    GLEED_KV_TYPES, gleed_config,
+};
 pub use engine::{HEAD, gleed_engine, gleed_engine_init, gleed_plan};
 pub use model::{gleed_model, gleed_model_open, gleed_model_size};
 pub use sequence::{gleed_decode_step, gleed_prefill, gleed_reset, gleed_seq, gleed_seq_close, gleed_seq_open};

@@ -144,7 +144,9 @@ fn assertions() -> String {
     macro_rules! constants {
         ($($name:ident)*) => { $(equal(stringify!($name).to_owned(), i128::from(gleed_ffi::$name));)* };
     }
-    constants! { GLEED_ABI_VERSION GLEED_KV_PAGED GLEED_KV_BASIC GLEED_KV_OFF GLEED_KV_F16 GLEED_KV_F32 }
+    constants! { GLEED_ABI_VERSION GLEED_KV_PAGED GLEED_KV_BASIC GLEED_KV_OFF GLEED_KV_F16 GLEED_KV_F32 GLEED_KV_Q8_0 GLEED_KV_Q4_0 }
+    let types = gleed_ffi::GLEED_KV_TYPES(gleed_ffi::GLEED_KV_Q8_0, gleed_ffi::GLEED_KV_F16);
+    equal("GLEED_KV_TYPES(GLEED_KV_Q8_0, GLEED_KV_F16)".to_owned(), i128::from(types));
     lines.join("\n") + "\n"
 }
 

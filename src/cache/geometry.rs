@@ -1,6 +1,7 @@
 //! The sizes of a cache, and which layers share a pool.
 
 use super::block::BLOCK_TOKENS;
+use super::bytes::Side;
 use super::kind::{KvKind, KvType};
 use crate::kernels::{Level, Visibility};
 
@@ -55,7 +56,7 @@ impl LayerGroups {
 pub struct KvGeometry {
     /// How keys and values are kept.
     pub kind: KvKind,
-    /// Their element type.
+    /// Their element types.
     pub element: KvType,
     /// The instruction set that rounds to it.
     pub level: Level,
@@ -88,9 +89,20 @@ impl KvGeometry {
         self.kv_heads.saturating_mul(self.head_dim)
     }
 
-    /// Bytes of the keys and values of one token, all layers.
-    pub fn row_bytes(&self) -> usize {
-        self.kv_width().saturating_mul(2 * self.element.bytes()).saturating_mul(self.layers)
+    /// Bytes of the keys and values of a block of 16 tokens, all layers.
+    pub fn block_bytes(&self) -> usize {
+        self.token_bytes(BLOCK_TOKENS)
+    }
+
+    /// Bytes that the first `tokens` tokens of a block have in a snapshot.
+    pub(super) fn token_bytes(&self, tokens: usize) -> usize {
+        let bytes = self.sides().map(|[k, v]| k.bytes(tokens).saturating_add(v.bytes(tokens))).unwrap_or(usize::MAX);
+        bytes.saturating_mul(self.kv_heads).saturating_mul(self.layers)
+    }
+
+    /// How tiles are kept: K, V. `None` where memory could not hold them.
+    pub(super) fn sides(&self) -> Option<[Side; 2]> {
+        Some([Side::keys(self.element.k, self.head_dim)?, Side::values(self.element.v, self.head_dim)?])
     }
 
     /// What the layers of a group see.

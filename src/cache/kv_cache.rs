@@ -8,12 +8,12 @@ use super::block::{BLOCK_TOKENS, BlockAllocator, BlockId};
 use super::error::CacheError;
 use super::geometry::{KvGeometry, MAX_GROUPS};
 use super::group::{BlockTable, Group};
-use super::kind::KvKind;
+use super::kind::{KvKind, KvType};
 use super::list::{Linked, Links, List};
 use super::policy::CachePolicy;
-use super::pool::{Place, Pool, Unstorable, is_storable};
+use super::pool::{Place, Pool, Unstorable};
 use super::stats::PrefixStats;
-use crate::kernels::{KvSource, KvTile, Visibility, fpenv};
+use crate::kernels::{KvSource, KvTile, Visibility, fpenv, is_storable};
 use crate::mem::{Arena, MemoryError};
 
 /// The id noted for tokens whose keys and values were set from outside: it never equals a token.
@@ -651,8 +651,8 @@ impl<'a> KvCache<'a> {
     }
 
     fn check_storable(&self, k: &[f32], v: &[f32]) -> Result<(), CacheError> {
-        let element = self.geometry.element;
-        let storable = k.iter().chain(v).all(|&x| is_storable(element, x));
+        let KvType { k: k_type, v: v_type } = self.geometry.element;
+        let storable = k.iter().all(|&x| is_storable(k_type, x)) && v.iter().all(|&x| is_storable(v_type, x));
         if storable { Ok(()) } else { Err(CacheError::NonFinite) }
     }
 

@@ -6,6 +6,7 @@
 
 mod basic;
 mod block;
+mod bytes;
 mod check;
 mod error;
 mod geometry;
@@ -23,6 +24,7 @@ mod room;
 mod snapshot;
 mod stats;
 
+pub use crate::kernels::KvElement;
 pub use basic::BasicKvCache;
 pub use block::{AllocError, BLOCK_TOKENS, BlockAllocator, BlockId, BlockMeta};
 pub use error::CacheError;

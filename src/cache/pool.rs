@@ -1,17 +1,17 @@
 //! The keys and values of one layer group: blocks of tiles.
 //!
 //! A block holds 16 tokens of all layers of the group. Inside it, per layer and KV head: K as
-//! `[head_dim][16]` (one multiply and one add of a register give 16 scores) and V as `[16][head_dim]`.
+//! `[head_dim][16]` (one multiply and one add of a register give 16 scores) and V as `[16][head_dim]`, each in its
+//! element type.
 
-use bytemuck::{Pod, must_cast_slice, must_cast_slice_mut};
+use bytemuck::{must_cast_slice, must_cast_slice_mut};
 
 use super::block::{BLOCK_TOKENS, BlockId};
+use super::bytes::Side;
 use super::error::CacheError;
 use super::geometry::KvGeometry;
-use super::kind::KvType;
 use crate::kernels::{Elements, ElementsMut, KvTile, KvTileMut, Level};
 use crate::mem::{Arena, MemoryError};
-use crate::num::{f16_to_f32, f32_to_f16, is_finite};
 
 /// A key or value that is infinite, NaN, or too large for the element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +32,12 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Pool<'a> {
     words: &'a mut [u32],
-    element: KvType,
+    k: Side,
+    v: Side,
     layers: usize,
     kv_heads: usize,
     head_dim: usize,
-    /// 32-bit words of one K or V tile.
+    /// 32-bit words of one K tile and one V tile together.
     tile_words: usize,
 }
 
@@ -47,14 +48,14 @@ impl<'a> Pool<'a> {
         geometry: &KvGeometry,
         layers: usize,
     ) -> Result<Self, MemoryError> {
-        // 16 tokens: a whole number of words for every element type.
-        let tile_words =
-            geometry.head_dim.checked_mul(BLOCK_TOKENS * geometry.element.bytes() / 4).ok_or(MemoryError::TooLarge)?;
-        let per_block = [layers, geometry.kv_heads, 2].iter().try_fold(tile_words, |n, &f| n.checked_mul(f));
+        let [k, v] = geometry.sides().ok_or(MemoryError::TooLarge)?;
+        let tile_words = k.len().checked_add(v.len()).ok_or(MemoryError::TooLarge)? / 4;
+        let per_block = [layers, geometry.kv_heads].iter().try_fold(tile_words, |n, &f| n.checked_mul(f));
         let words = per_block.and_then(|words| words.checked_mul(geometry.blocks)).ok_or(MemoryError::TooLarge)?;
         Ok(Self {
             words: arena.slice(name, words)?,
-            element: geometry.element,
+            k,
+            v,
             layers,
             kv_heads: geometry.kv_heads,
             head_dim: geometry.head_dim,
@@ -64,19 +65,16 @@ impl<'a> Pool<'a> {
 
     /// Bytes of a block.
     pub(super) fn block_bytes(&self) -> usize {
-        self.layers.saturating_mul(self.kv_heads).saturating_mul(self.tile_words.saturating_mul(2 * 4))
+        self.layers.saturating_mul(self.kv_heads).saturating_mul(self.tile_words.saturating_mul(4))
     }
 
     /// The K and V tile of one head of a layer (numbered within the group).
     #[inline]
     pub(super) fn tile(&self, block: BlockId, layer: usize, head: usize) -> Option<KvTile<'_>> {
         let start = self.start(block, layer, head)?;
-        let words = self.words.get(start..start.checked_add(self.tile_words * 2)?)?;
-        let (k, v) = words.split_at_checked(self.tile_words)?;
-        Some(match self.element {
-            KvType::F32 => KvTile { k: Elements::F32(cast(k)?), v: Elements::F32(cast(v)?) },
-            KvType::F16 => KvTile { k: Elements::F16(cast(k)?), v: Elements::F16(cast(v)?) },
-        })
+        let words = self.words.get(start..start.checked_add(self.tile_words)?)?;
+        let (k, v) = words.split_at_checked(self.k.len() / 4)?;
+        Some(KvTile { k: Elements::new(self.k.element, k)?, v: Elements::new(self.v.element, v)? })
     }
 
     /// Writes the K and V row of one token: `[kv_heads * head_dim]` each. `None` on a mismatch of sizes.
@@ -88,19 +86,13 @@ impl<'a> Pool<'a> {
         v: &[f32],
     ) -> Option<Result<(), Unstorable>> {
         let Place { block, layer, slot, clear } = place;
-        let head_dim = self.head_dim.max(1);
         let mut finite = true;
-        for (head, (k, v)) in k.chunks_exact(head_dim).zip(v.chunks_exact(head_dim)).enumerate() {
-            let element = self.element;
+        for head in 0..self.kv_heads {
+            let row = head * self.head_dim..(head + 1) * self.head_dim;
+            let (k, v) = (k.get(row.clone())?, v.get(row)?);
+            let (k_element, v_element) = (self.k.element, self.v.element);
             let (k_tile, v_tile) = self.tile_words(block, layer, head, clear)?;
-            let tile = match element {
-                KvType::F32 => {
-                    KvTileMut { k: ElementsMut::F32(cast_mut(k_tile)?), v: ElementsMut::F32(cast_mut(v_tile)?) }
-                }
-                KvType::F16 => {
-                    KvTileMut { k: ElementsMut::F16(cast_mut(k_tile)?), v: ElementsMut::F16(cast_mut(v_tile)?) }
-                }
-            };
+            let tile = KvTileMut { k: ElementsMut::new(k_element, k_tile)?, v: ElementsMut::new(v_element, v_tile)? };
             finite &= level.store(tile, slot, k, v)?;
         }
         Some(if finite { Ok(()) } else { Err(Unstorable) })
@@ -117,16 +109,18 @@ impl<'a> Pool<'a> {
         let head_dim = self.head_dim;
         let heads = move || (0..self.kv_heads).map(move |head| self.tile(block, layer, head));
         let k = heads().flat_map(move |tile| {
-            (0..head_dim).map(move |dim| tile.and_then(|tile| element(tile.k, dim * BLOCK_TOKENS + slot)))
+            (0..head_dim)
+                .map(move |dim| tile.and_then(|tile| tile.k.element().key(tile.k.bytes(), head_dim, dim, slot)))
         });
         let v = heads().flat_map(move |tile| {
-            (0..head_dim).map(move |dim| tile.and_then(|tile| element(tile.v, slot * head_dim + dim)))
+            (0..head_dim)
+                .map(move |dim| tile.and_then(|tile| tile.v.element().value(tile.v.bytes(), head_dim, dim, slot)))
         });
         k.chain(v)
     }
 
-    /// Hands over the keys and values of the first `tokens` tokens of a layer of a block: per head K
-    /// `[head_dim][tokens]`, then V `[tokens][head_dim]`, little-endian.
+    /// Hands over the keys and values of the first `tokens` tokens of a layer of a block, head by head, as
+    /// `docs/snapshot.md` says.
     pub(super) fn export<E: From<CacheError>>(
         &self,
         block: BlockId,
@@ -134,18 +128,15 @@ impl<'a> Pool<'a> {
         tokens: usize,
         mut put: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (element, width) = (self.element, self.element.bytes());
         let (start, len) = self.layer_words(block, layer).ok_or(CacheError::Internal)?;
         let words = self.words.get(start..).and_then(|words| words.get(..len)).ok_or(CacheError::Internal)?;
-        if tokens >= BLOCK_TOKENS {
-            return put_elements(element, must_cast_slice(words), &mut put);
+        if tokens >= BLOCK_TOKENS && cfg!(target_endian = "little") {
+            return put(must_cast_slice(words));
         }
-        for tile in words.chunks_exact(self.tile_words.saturating_mul(2).max(1)) {
-            let (k, v) = must_cast_slice(tile).split_at_checked(self.tile_words * 4).ok_or(CacheError::Internal)?;
-            for column in k.chunks_exact(BLOCK_TOKENS * width) {
-                put_elements(element, column.get(..tokens * width).unwrap_or_default(), &mut put)?;
-            }
-            put_elements(element, v.get(..tokens * self.head_dim * width).unwrap_or_default(), &mut put)?;
+        for tile in words.chunks_exact(self.tile_words.max(1)) {
+            let (k, v) = tile.split_at_checked(self.k.len() / 4).ok_or(CacheError::Internal)?;
+            self.k.put(k, tokens, &mut put)?;
+            self.v.put(v, tokens, &mut put)?;
         }
         Ok(())
     }
@@ -159,23 +150,23 @@ impl<'a> Pool<'a> {
         tokens: usize,
         mut get: impl FnMut(&mut [u8]) -> Result<(), E>,
     ) -> Result<bool, E> {
-        let (element, width) = (self.element, self.element.bytes());
+        let (k_side, v_side) = (self.k, self.v);
         let (start, len) = self.layer_words(block, layer).ok_or(CacheError::Internal)?;
         let words = self.words.get_mut(start..).and_then(|words| words.get_mut(..len)).ok_or(CacheError::Internal)?;
-        if tokens >= BLOCK_TOKENS {
-            get_elements(element, must_cast_slice_mut(words), &mut get)?;
-            return Ok(all_finite(element, words));
+        let whole = tokens >= BLOCK_TOKENS && cfg!(target_endian = "little");
+        if whole {
+            get(must_cast_slice_mut(words))?;
         }
-        words.fill(0);
-        for tile in words.chunks_exact_mut(self.tile_words.saturating_mul(2).max(1)) {
-            let bytes = must_cast_slice_mut(tile);
-            let (k, v) = bytes.split_at_mut_checked(self.tile_words * 4).ok_or(CacheError::Internal)?;
-            for column in k.chunks_exact_mut(BLOCK_TOKENS * width) {
-                get_elements(element, column.get_mut(..tokens * width).unwrap_or_default(), &mut get)?;
+        let mut finite = true;
+        for tile in words.chunks_exact_mut(self.tile_words.max(1)) {
+            let (k, v) = tile.split_at_mut_checked(k_side.len() / 4).ok_or(CacheError::Internal)?;
+            if !whole {
+                k_side.get(k, tokens, &mut get)?;
+                v_side.get(v, tokens, &mut get)?;
             }
-            get_elements(element, v.get_mut(..tokens * self.head_dim * width).unwrap_or_default(), &mut get)?;
+            finite &= k_side.is_finite(k) & v_side.is_finite(v);
         }
-        Ok(all_finite(element, words))
+        Ok(finite)
     }
 
     /// Copies all heads of one layer from one block to another.
@@ -193,7 +184,7 @@ impl<'a> Pool<'a> {
 
     /// The first word of a layer of a block, and how many words the tiles of all its heads have.
     fn layer_words(&self, block: BlockId, layer: usize) -> Option<(usize, usize)> {
-        Some((self.start(block, layer, 0)?, self.tile_words.checked_mul(2 * self.kv_heads)?))
+        Some((self.start(block, layer, 0)?, self.tile_words.checked_mul(self.kv_heads)?))
     }
 
     /// The words of the K and of the V tile of a head, zeroed if wanted.
@@ -205,11 +196,12 @@ impl<'a> Pool<'a> {
         clear: bool,
     ) -> Option<(&mut [u32], &mut [u32])> {
         let start = self.start(block, layer, head)?;
-        let words = self.words.get_mut(start..start.checked_add(self.tile_words * 2)?)?;
+        let k_words = self.k.len() / 4;
+        let words = self.words.get_mut(start..start.checked_add(self.tile_words)?)?;
         if clear {
             words.fill(0);
         }
-        words.split_at_mut_checked(self.tile_words)
+        words.split_at_mut_checked(k_words)
     }
 
     /// The word at which the tiles of a head of a layer of a block begin.
@@ -218,65 +210,6 @@ impl<'a> Pool<'a> {
             return None;
         }
         let tile = (block as usize).checked_mul(self.layers)?.checked_add(layer)?;
-        tile.checked_mul(self.kv_heads)?.checked_add(head)?.checked_mul(self.tile_words * 2)
-    }
-}
-
-fn cast<T: Pod>(words: &[u32]) -> Option<&[T]> {
-    bytemuck::try_cast_slice(words).ok()
-}
-
-fn cast_mut<T: Pod>(words: &mut [u32]) -> Option<&mut [T]> {
-    bytemuck::try_cast_slice_mut(words).ok()
-}
-
-/// Whether `x` is finite once it is rounded to the element type.
-pub(super) fn is_storable(element: KvType, x: f32) -> bool {
-    match element {
-        KvType::F32 => is_finite(x),
-        KvType::F16 => f32_to_f16(x).is_finite(),
-    }
-}
-
-/// Whether no element has an exponent of all ones: added to by one at its lowest bit, that would carry.
-fn all_finite(element: KvType, words: &[u32]) -> bool {
-    let (exponent, lowest): (u32, u32) = match element {
-        KvType::F32 => (0x7f80_0000, 0x0080_0000),
-        KvType::F16 => (0x7c00_7c00, 0x0400_0400),
-    };
-    let carries = words.iter().fold(0, |carries, word| carries | (word & exponent).wrapping_add(lowest));
-    carries & exponent.wrapping_add(lowest) == 0
-}
-
-/// Hands over elements as they are in memory, in the order of little-endian machines.
-fn put_elements<E>(element: KvType, bytes: &[u8], put: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
-    if cfg!(target_endian = "little") {
-        return put(bytes);
-    }
-    for bytes in bytes.chunks_exact(element.bytes()) {
-        let mut reversed = [0; 4];
-        reversed.iter_mut().zip(bytes.iter().rev()).for_each(|(to, &from)| *to = from);
-        put(reversed.get(..bytes.len()).unwrap_or_default())?;
-    }
-    Ok(())
-}
-
-/// The reverse of [`put_elements`].
-fn get_elements<E>(
-    element: KvType,
-    bytes: &mut [u8],
-    get: &mut impl FnMut(&mut [u8]) -> Result<(), E>,
-) -> Result<(), E> {
-    get(bytes)?;
-    if cfg!(target_endian = "big") {
-        bytes.chunks_exact_mut(element.bytes()).for_each(<[u8]>::reverse);
-    }
-    Ok(())
-}
-
-fn element(elements: Elements<'_>, index: usize) -> Option<f32> {
-    match elements {
-        Elements::F32(elements) => elements.get(index).copied(),
-        Elements::F16(elements) => elements.get(index).copied().map(f16_to_f32),
+        tile.checked_mul(self.kv_heads)?.checked_add(head)?.checked_mul(self.tile_words)
     }
 }

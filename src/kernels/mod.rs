@@ -18,8 +18,8 @@ mod wasm32;
 mod x86_64;
 
 pub use generic::{
-    CHUNK, Combine, Elements, ElementsMut, Inputs, KvSource, KvTile, KvTileMut, OUTPUTS, Positions, Queries,
-    TILE_TOKENS, Visibility, Window, attend_rows,
+    CHUNK, Combine, Elements, ElementsMut, Inputs, KvElement, KvSource, KvTile, KvTileMut, OUTPUTS, Positions, Queries,
+    TILE_TOKENS, Visibility, Window, attend_rows, is_storable,
 };
 pub use level::{Level, UnknownLevel};
 

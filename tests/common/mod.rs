@@ -4,6 +4,7 @@
 //! Every test file says `mod common;` and uses a part of it, hence the `dead_code` below.
 #![allow(dead_code, unreachable_pub, missing_debug_implementations)]
 
+pub mod elements;
 pub mod fixtures;
 pub mod gguf_writer;
 pub mod playback;

@@ -14,12 +14,22 @@ const STATE_MAX: usize = 256;
 /// Bytes of a checksum.
 pub(super) const CHECKSUM: usize = 8;
 /// Bytes of the header before the host's state, and with an empty one.
-const FIXED: usize = 72;
+const FIXED: usize = 88;
 pub(super) const HEADER_MIN: usize = FIXED + CHECKSUM;
 pub(super) const HEADER_MAX: usize = HEADER_MIN + STATE_MAX;
 
 /// What the numbers from byte 36 on are that must be the cache's.
-const SHAPE: [&str; 5] = ["key type", "value type", "layers", "kv_heads", "head_dim"];
+const SHAPE: [&str; 9] = [
+    "key type",
+    "value type",
+    "layers",
+    "kv_heads",
+    "head_dim",
+    "sinks",
+    "window",
+    "sinks of the second layer group",
+    "window of the second layer group",
+];
 
 /// What a snapshot is to contain besides a sequence's own tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +52,7 @@ pub struct SnapshotHeader {
     pub(super) total: u64,
     pub(super) fingerprint: u64,
     pub(super) arithmetic: u32,
-    pub(super) shape: [u32; 5],
+    pub(super) shape: [u32; SHAPE.len()],
     pub(super) tokens: u32,
     pub(super) base: u32,
     pub(super) base_checksum: u64,
@@ -73,10 +83,10 @@ impl SnapshotHeader {
             total: u64_at(16)?,
             fingerprint: u64_at(24)?,
             arithmetic: u32_at(32)?,
-            shape: [u32_at(36)?, u32_at(40)?, u32_at(44)?, u32_at(48)?, u32_at(52)?],
-            tokens: u32_at(56)?,
-            base: u32_at(60)?,
-            base_checksum: u64_at(64)?,
+            shape: shape_at(content, 36).ok_or(short)?,
+            tokens: u32_at(72)?,
+            base: u32_at(76)?,
+            base_checksum: u64_at(80)?,
             state: content.get(FIXED..).and_then(|state| Vec::from_slice(state).ok()).ok_or(short)?,
         })
     }
@@ -202,19 +212,27 @@ impl SnapshotHeader {
     /// Bytes of a snapshot with this header.
     fn total_for(&self, geometry: &KvGeometry) -> u64 {
         let own = u64::from(self.tokens.saturating_sub(self.base));
-        let rows = (geometry.row_bytes() as u64).saturating_add(4).saturating_mul(own);
+        let (blocks, rest) = (own / BLOCK_TOKENS as u64, own % BLOCK_TOKENS as u64);
+        let rows = (geometry.block_bytes() as u64).saturating_mul(blocks);
+        let rows = rows.saturating_add(geometry.token_bytes(rest as usize) as u64).saturating_add(own * 4);
         let checksums = own.div_ceil(BLOCK_TOKENS as u64) + 1;
         rows.saturating_add(checksums * CHECKSUM as u64).saturating_add(self.len() as u64)
     }
 }
 
-/// Element types of keys and of values (ggml's numbers), layers, kv_heads, head_dim.
-fn shape(geometry: &KvGeometry) -> [u32; 5] {
-    let element = match geometry.element {
-        KvType::F32 => 0,
-        KvType::F16 => 1,
-    };
-    [element, element, geometry.layers as u32, geometry.kv_heads as u32, geometry.head_dim as u32]
+/// Element types of keys and of values (ggml's numbers), layers, kv_heads, head_dim, and what is visible.
+fn shape(geometry: &KvGeometry) -> [u32; SHAPE.len()] {
+    let KvType { k, v } = geometry.element;
+    let [first, second] = [0, 1].map(|group| geometry.visible(group));
+    let (layers, kv_heads, head_dim) = (geometry.layers as u32, geometry.kv_heads as u32, geometry.head_dim as u32);
+    let seen = [first.sinks(), first.last(), second.sinks(), second.last()].map(|tokens| tokens as u32);
+    let [sinks, window, second_sinks, second_window] = seen;
+    [k.number(), v.number(), layers, kv_heads, head_dim, sinks, window, second_sinks, second_window]
+}
+
+fn shape_at(bytes: &[u8], offset: usize) -> Option<[u32; SHAPE.len()]> {
+    let words = bytes.get(offset..)?.as_chunks::<4>().0.first_chunk()?;
+    Some(words.map(u32::from_le_bytes))
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {

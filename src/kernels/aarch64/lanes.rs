@@ -46,6 +46,22 @@ impl Lanes for Neon {
     }
 
     #[inline(always)]
+    unsafe fn load_i8(from: *const i8) -> Self {
+        // SAFETY: as above.
+        Self(unsafe { codes(vld1q_s8(from)) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_i4(from: *const u8, upper: bool) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let bytes = vld1q_s8(from.cast());
+            let bytes = if upper { bytes } else { vshlq_n_s8::<4>(bytes) };
+            Self(codes(vshrq_n_s8::<4>(bytes)))
+        }
+    }
+
+    #[inline(always)]
     unsafe fn load_bf16(from: *const u16) -> Self {
         // SAFETY: as above.
         unsafe {
@@ -126,6 +142,15 @@ impl Lanes for Neon {
         // SAFETY: a prefetch may have any address, and changes nothing.
         unsafe { asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) };
     }
+}
+
+/// 16 bytes as numbers.
+#[inline]
+#[target_feature(enable = "neon")]
+fn codes(bytes: int8x16_t) -> [float32x4_t; 4] {
+    let (low, high) = (vmovl_s8(vget_low_s8(bytes)), vmovl_s8(vget_high_s8(bytes)));
+    [vget_low_s16(low), vget_high_s16(low), vget_low_s16(high), vget_high_s16(high)]
+        .map(|four| vcvtq_f32_s32(vmovl_s16(four)))
 }
 
 /// The values of four halves. By its instruction, whose intrinsic the oldest Rust does not have.

@@ -32,6 +32,16 @@ pub(in crate::kernels) trait Lanes: Copy {
     /// As [`Lanes::load`].
     unsafe fn load_f16(from: *const f16) -> Self;
 
+    /// # Safety
+    /// As [`Lanes::load`].
+    unsafe fn load_i8(from: *const i8) -> Self;
+
+    /// The upper or the lower halves of 16 bytes, each in two's complement.
+    ///
+    /// # Safety
+    /// As [`Lanes::load`].
+    unsafe fn load_i4(from: *const u8, upper: bool) -> Self;
+
     /// The upper halves of the lanes; the lower ones are 0.
     ///
     /// # Safety
@@ -124,6 +134,20 @@ impl Lanes for [f32; LANES] {
     unsafe fn load_f16(from: *const f16) -> Self {
         // SAFETY: the caller's promise.
         unsafe { from.cast::<[f16; LANES]>().read_unaligned() }.map(f16_to_f32)
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8(from: *const i8) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { from.cast::<[i8; LANES]>().read_unaligned() }.map(f32::from)
+    }
+
+    #[inline(always)]
+    unsafe fn load_i4(from: *const u8, upper: bool) -> Self {
+        let shift = if upper { 0 } else { 4 };
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { from.cast::<[u8; LANES]>().read_unaligned() };
+        bytes.map(|byte| f32::from((byte << shift) as i8 >> 4))
     }
 
     #[cfg(any(

@@ -9,6 +9,7 @@ mod attend;
 ))]
 mod blocks;
 mod combine;
+mod element;
 #[cfg(target_arch = "x86_64")]
 mod float_panel;
 #[cfg(any(
@@ -22,7 +23,7 @@ mod norm;
 mod products;
 mod store;
 
-pub use attend::{CHUNK, Elements, KvSource, KvTile, Positions, Queries, TILE_TOKENS, Visibility, Window, attend_rows};
+pub use attend::{CHUNK, KvSource, Positions, Queries, TILE_TOKENS, Visibility, Window, attend_rows};
 pub(super) use attend::{attend, attend_scratch};
 #[cfg(any(
     all(target_arch = "aarch64", target_feature = "neon"),
@@ -31,6 +32,7 @@ pub(super) use attend::{attend, attend_scratch};
 pub(super) use blocks::{Family, Of32, Of256, Quad, block_products, level_products};
 pub use combine::Combine;
 pub(super) use combine::combine;
+pub use element::{Elements, ElementsMut, KvElement, KvTile, KvTileMut};
 #[cfg(target_arch = "x86_64")]
 pub(super) use float_panel::{FloatPanels, SCRATCH as FLOAT_SCRATCH};
 #[cfg(target_arch = "x86_64")]
@@ -50,7 +52,7 @@ pub(super) use lanes::Lanes;
 pub(super) use norm::{rms_norm, rms_norm_in_place};
 pub(super) use products::products;
 pub use products::{Inputs, OUTPUTS};
+pub use store::is_storable;
 pub(super) use store::store;
-pub use store::{ElementsMut, KvTileMut};
 
 pub(super) use crate::quant::quantize_row;

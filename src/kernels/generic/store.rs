@@ -4,25 +4,8 @@ use bytemuck::Pod;
 use half::f16;
 
 use super::attend::TILE_TOKENS;
-use crate::num::{f32_to_f16, is_finite};
-
-/// Keys or values in their element type, to be written.
-#[derive(Debug)]
-pub enum ElementsMut<'a> {
-    /// Exact.
-    F32(&'a mut [f32]),
-    /// Half precision.
-    F16(&'a mut [f16]),
-}
-
-/// One head of one layer of a block, to be written: K as `[head_dim][16]`, V as `[16][head_dim]`.
-#[derive(Debug)]
-pub struct KvTileMut<'a> {
-    /// `[head_dim][16]`.
-    pub k: ElementsMut<'a>,
-    /// `[16][head_dim]`.
-    pub v: ElementsMut<'a>,
-}
+use super::element::{ElementsMut, KvElement, KvTileMut, SCALED};
+use crate::num::{f16_to_f32, f32_to_f16, is_finite, round_to_i8};
 
 /// See [`Level::store`](crate::kernels::Level::store).
 #[inline(always)]
@@ -30,10 +13,14 @@ pub(in crate::kernels) fn store(tile: KvTileMut<'_>, slot: usize, k: &[f32], v: 
     let k_stored = match tile.k {
         ElementsMut::F32(tile) => store_column(tile, slot, k, exact)?,
         ElementsMut::F16(tile) => store_column(tile, slot, k, half)?,
+        ElementsMut::Q8_0(tile) => store_codes(tile, KvElement::Q8_0.k_codes(k.len())?, slot, k, q8, put_column)?,
+        ElementsMut::Q4_0(tile) => store_codes(tile, KvElement::Q4_0.k_codes(k.len())?, slot, k, q4, put_half_column)?,
     };
     let v_stored = match tile.v {
         ElementsMut::F32(tile) => store_row(tile, slot, v, exact)?,
         ElementsMut::F16(tile) => store_row(tile, slot, v, half)?,
+        ElementsMut::Q8_0(tile) => store_codes(tile, KvElement::Q8_0.v_codes(v.len())?, slot, v, q8, put_row)?,
+        ElementsMut::Q4_0(tile) => store_codes(tile, KvElement::Q4_0.v_codes(v.len())?, slot, v, q4, put_half_row)?,
     };
     Some(k_stored && v_stored)
 }
@@ -46,7 +33,7 @@ fn exact(x: f32) -> (f32, bool) {
 #[inline(always)]
 fn half(x: f32) -> (f16, bool) {
     let rounded = f32_to_f16(x);
-    (rounded, rounded.to_bits() & 0x7c00 != 0x7c00)
+    (rounded, f16_is_finite(rounded))
 }
 
 /// Column `slot` of `[head_dim][16]`. Sixteen numbers are rounded at a time, in registers.
@@ -84,4 +71,124 @@ fn round_all<T>(to: &mut [T], x: &[f32], round: &impl Fn(f32) -> (T, bool)) -> b
         finite &= is_finite;
     }
     finite
+}
+
+/// The codes of a block of a token; past its end they mean nothing.
+type Codes = [i8; SCALED];
+
+/// Whether an element of this magnitude can be stored: whether it is finite once it is rounded to the element type, or
+/// the scale of its block is.
+pub fn is_storable(element: KvElement, x: f32) -> bool {
+    match element {
+        KvElement::F32 => exact(x).1,
+        KvElement::F16 => half(x).1,
+        KvElement::Q8_0 => f16_is_finite(scale_for(f32::from_bits(magnitude(x)), Q8_CODES)),
+        KvElement::Q4_0 => f16_is_finite(scale_for(f32::from_bits(magnitude(x)), Q4_CODES)),
+    }
+}
+
+/// The largest code of q8_0.
+const Q8_CODES: f32 = 127.0;
+
+/// The largest magnitude of a code of q4_0, which has it only below 0.
+const Q4_CODES: f32 = 8.0;
+
+/// Quantizes the head of a token block by block: `put(codes of the tile, head_dim, slot, first element, codes)`.
+#[inline(always)]
+fn store_codes(
+    tile: &mut [u8],
+    codes: usize,
+    slot: usize,
+    x: &[f32],
+    quantize: impl Fn(&[f32; SCALED]) -> (Codes, f16),
+    put: impl Fn(&mut [u8], usize, usize, usize, &[i8]) -> Option<()>,
+) -> Option<bool> {
+    let (codes, scales) = tile.split_at_mut_checked(codes)?;
+    let (scales, rest) = scales.as_chunks_mut::<{ TILE_TOKENS * size_of::<f16>() }>();
+    if scales.len() != x.len().div_ceil(SCALED) || !rest.is_empty() {
+        return None;
+    }
+    let mut finite = true;
+    for (block, (x_block, scales)) in x.chunks(SCALED).zip(scales).enumerate() {
+        let mut padded = [0.0; SCALED];
+        padded.iter_mut().zip(x_block).for_each(|(place, &x)| *place = x);
+        let (quantized, scale) = quantize(&padded);
+        finite &= f16_is_finite(scale);
+        *scales.as_chunks_mut().0.get_mut(slot)? = scale.to_ne_bytes();
+        put(codes, x.len(), slot, block * SCALED, quantized.get(..x_block.len())?)?;
+    }
+    Some(finite)
+}
+
+#[inline(always)]
+fn put_column(codes: &mut [u8], _head_dim: usize, slot: usize, first: usize, block: &[i8]) -> Option<()> {
+    let columns = codes.as_chunks_mut::<TILE_TOKENS>().0.get_mut(first..)?;
+    for (column, &code) in columns.iter_mut().zip(block) {
+        *column.get_mut(slot)? = code as u8;
+    }
+    Some(())
+}
+
+#[inline(always)]
+fn put_half_column(codes: &mut [u8], _head_dim: usize, slot: usize, first: usize, block: &[i8]) -> Option<()> {
+    let columns = codes.as_chunks_mut::<TILE_TOKENS>().0.get_mut(first / 2..)?;
+    for (column, pair) in columns.iter_mut().zip(block.chunks(2)) {
+        let (lower, upper) = (*pair.first()?, pair.get(1).copied().unwrap_or(0));
+        *column.get_mut(slot)? = lower as u8 & 0xf | (upper as u8) << 4;
+    }
+    Some(())
+}
+
+#[inline(always)]
+fn put_row(codes: &mut [u8], head_dim: usize, slot: usize, first: usize, block: &[i8]) -> Option<()> {
+    let row = codes.get_mut(slot.checked_mul(head_dim)?.checked_add(first)?..)?;
+    row.iter_mut().zip(block).for_each(|(place, &code)| *place = code as u8);
+    Some(())
+}
+
+#[inline(always)]
+fn put_half_row(codes: &mut [u8], head_dim: usize, slot: usize, first: usize, block: &[i8]) -> Option<()> {
+    let row = codes.get_mut((slot / 2).checked_mul(head_dim)?.checked_add(first)?..)?;
+    // The other half belongs to another token.
+    let (keep, shift) = if slot.is_multiple_of(2) { (0xf0, 0) } else { (0x0f, 4) };
+    for (place, &code) in row.iter_mut().zip(block) {
+        *place = *place & keep | (code as u8 & 0xf) << shift;
+    }
+    Some(())
+}
+
+#[inline(always)]
+fn q8(x: &[f32; SCALED]) -> (Codes, f16) {
+    let amax = x.iter().fold(0, |amax, &x| magnitude(x).max(amax));
+    let scale = scale_for(f32::from_bits(amax), Q8_CODES);
+    let inverse = if amax == 0 { 0.0 } else { 1.0 / f16_to_f32(scale) };
+    (x.map(|x| round_to_i8(x * inverse)), scale)
+}
+
+#[inline(always)]
+fn q4(x: &[f32; SCALED]) -> (Codes, f16) {
+    let amax = x.iter().fold(0, |amax, &x| magnitude(x).max(amax));
+    // The one code more is below 0, for the sign of the largest element.
+    let above = x.iter().fold(false, |above, x| above | (x.to_bits() == amax)) & (amax != 0);
+    let scale = f16::from_bits(scale_for(f32::from_bits(amax), Q4_CODES).to_bits() | u16::from(above) << 15);
+    let inverse = if amax == 0 { 0.0 } else { 1.0 / f16_to_f32(scale) };
+    (x.map(|x| round_to_i8(x * inverse).min(7)), scale)
+}
+
+/// The smallest scale with which codes up to `largest` reach `amax`; infinite or NaN where there is none.
+#[inline(always)]
+fn scale_for(amax: f32, largest: f32) -> f16 {
+    let nearest = f32_to_f16(amax * (1.0 / largest));
+    let low = f16_to_f32(nearest) * largest < amax;
+    f16::from_bits(nearest.to_bits().wrapping_add(u16::from(low)))
+}
+
+#[inline(always)]
+fn magnitude(x: f32) -> u32 {
+    x.to_bits() & 0x7fff_ffff
+}
+
+#[inline(always)]
+fn f16_is_finite(x: f16) -> bool {
+    x.to_bits() & 0x7c00 != 0x7c00
 }

@@ -40,6 +40,20 @@ impl Lanes for Simd128 {
     }
 
     #[inline(always)]
+    unsafe fn load_i8(from: *const i8) -> Self {
+        // SAFETY: the caller promises 16 bytes; no alignment is needed.
+        Self(codes(unsafe { v128_load(from.cast()) }))
+    }
+
+    #[inline(always)]
+    unsafe fn load_i4(from: *const u8, upper: bool) -> Self {
+        // SAFETY: as above.
+        let bytes = unsafe { v128_load(from.cast()) };
+        let bytes = if upper { bytes } else { i8x16_shl(bytes, 4) };
+        Self(codes(i8x16_shr(bytes, 4)))
+    }
+
+    #[inline(always)]
     unsafe fn load_bf16(from: *const u16) -> Self {
         // SAFETY: as above.
         Self(unsafe { load_u16(from) }.map(|bits| u32x4_shl(bits, 16)))
@@ -106,6 +120,19 @@ impl Lanes for Simd128 {
 
     #[inline(always)]
     fn prefetch<T>(_address: *const T) {}
+}
+
+/// 16 bytes as numbers.
+#[inline(always)]
+fn codes(bytes: v128) -> [v128; 4] {
+    let (low, high) = (i16x8_extend_low_i8x16(bytes), i16x8_extend_high_i8x16(bytes));
+    [
+        i32x4_extend_low_i16x8(low),
+        i32x4_extend_high_i16x8(low),
+        i32x4_extend_low_i16x8(high),
+        i32x4_extend_high_i16x8(high),
+    ]
+    .map(|codes| f32x4_convert_i32x4(codes))
 }
 
 /// 16 numbers, each in 32 bits.

@@ -15,7 +15,7 @@ static MODEL: &[u8] = include_bytes!("../../../examples/assets/gleed-tales-q8_0.
 /// The hash of everything on a level; `None` where something is refused.
 pub fn hash(level: Level, arena: &mut [u8]) -> Option<u64> {
     let mut hash = Xxh64::new();
-    for kv_type in [KvType::F16, KvType::F32] {
+    for kv_type in [KvType::F16, KvType::F32, KvType::Q8_0, KvType::Q4_0] {
         model(level, kv_type, arena, &mut hash)?;
     }
     for (seed, dtype) in Dtype::ALL.into_iter().enumerate() {

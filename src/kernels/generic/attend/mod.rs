@@ -15,10 +15,11 @@ use core::ops::Range;
 
 use half::f16;
 
+use super::element::{KvElement, KvTile};
 use super::lanes::{LANES, Lanes};
 use crate::mem::Tile;
 use pack::Pack;
-use tiles::{ChunkTiles, Staged, Stored, staging_len};
+use tiles::{ChunkTiles, Q4, Q8, Staged, Stored, staging_len};
 use window::VisibleTiles;
 pub use window::{Positions, Visibility, Window};
 
@@ -49,24 +50,6 @@ pub fn attend_rows(group: usize, head_dim: usize, context: usize) -> usize {
     let of_query = head_dim.saturating_mul(2).saturating_mul(context).max(1);
     let queries = (UNIT / of_query).clamp(MIN_QUERIES, MAX_QUERIES);
     queries.checked_div(group).unwrap_or(0).max(1)
-}
-
-/// Keys or values in their element type.
-#[derive(Clone, Copy, Debug)]
-pub enum Elements<'a> {
-    /// Exact.
-    F32(&'a [f32]),
-    /// Half precision.
-    F16(&'a [f16]),
-}
-
-/// One head of one layer of a block: K as `[head_dim][16]`, V as `[16][head_dim]`.
-#[derive(Clone, Copy, Debug)]
-pub struct KvTile<'a> {
-    /// `[head_dim][16]`.
-    pub k: Elements<'a>,
-    /// `[16][head_dim]`.
-    pub v: Elements<'a>,
 }
 
 /// Where attention finds the tiles of a layer of one sequence.
@@ -215,12 +198,23 @@ fn attend_pack<V: Lanes>(
         }
     }
     for (place, chunk) in seen.chunks().enumerate() {
-        let tiles = VisibleTiles::new(seen.in_chunk(chunk));
-        let seen = Seen { queries, first, chunk, tiles };
-        let tile = |index| source.tile(chunk * TILES + tiles.tile(index), queries.head);
-        match tile(0)?.k {
-            Elements::F32(_) => chunk_of::<V, f32>(&mut pack, place, count, seen, staging, tile)?,
-            Elements::F16(_) => chunk_of::<V, f16>(&mut pack, place, count, seen, staging, tile)?,
+        let visible = VisibleTiles::new(seen.in_chunk(chunk));
+        let seen = Seen { queries, first, chunk, tiles: visible };
+        let tile = |index| source.tile(chunk * TILES + visible.tile(index), queries.head);
+        let tiles = ChunkTiles::new(visible.positions(), head_dim, tile)?;
+        let [k, v] = tiles.elements();
+        match k {
+            KvElement::F32 => scores_of::<V, f32>(&mut pack, count, seen, staging, &tiles)?,
+            KvElement::F16 => scores_of::<V, f16>(&mut pack, count, seen, staging, &tiles)?,
+            KvElement::Q8_0 => scores_of::<V, Q8>(&mut pack, count, seen, staging, &tiles)?,
+            KvElement::Q4_0 => scores_of::<V, Q4>(&mut pack, count, seen, staging, &tiles)?,
+        }
+        softmax_of::<V>(&mut pack, place, count, seen)?;
+        match v {
+            KvElement::F32 => values_of::<V, f32>(&mut pack, place, count, seen, staging, &tiles)?,
+            KvElement::F16 => values_of::<V, f16>(&mut pack, place, count, seen, staging, &tiles)?,
+            KvElement::Q8_0 => values_of::<V, Q8>(&mut pack, place, count, seen, staging, &tiles)?,
+            KvElement::Q4_0 => values_of::<V, Q4>(&mut pack, place, count, seen, staging, &tiles)?,
         }
     }
     for query in 0..count {
@@ -266,44 +260,65 @@ impl Seen<'_> {
     }
 }
 
-/// One chunk: scores, softmax, values.
+/// The batches of a chunk that see something of it, each with the number of positions of its tiles that it looks at.
 #[inline(always)]
-fn chunk_of<'t, V: Lanes, T: Stored>(
+fn seeing<V: Lanes>(count: usize, seen: Seen<'_>) -> impl DoubleEndedIterator<Item = (usize, Range<usize>)> + Clone {
+    let batches = batches::<V>(count).map(move |batch| (seen.by_batch(&batch), batch));
+    batches.filter(|&(positions, _)| positions > 0)
+}
+
+/// The batch that converts tiles for all batches, taken from these; `None` where each of them reads what is stored.
+///
+/// It has to be the very last one, which is large enough; where that sees nothing there is little to do.
+#[inline(always)]
+fn staging_batch<T: Stored>(
+    count: usize,
+    staging: &[f32],
+    batches: &mut (impl DoubleEndedIterator<Item = (usize, Range<usize>)> + Clone),
+) -> Option<Range<usize>> {
+    let (_, last) = batches.clone().next_back()?;
+    if staging.is_empty() || !T::CONVERTED || last.end != count {
+        return None;
+    }
+    batches.next_back();
+    Some(last)
+}
+
+/// The scores of a chunk.
+#[inline(always)]
+fn scores_of<V: Lanes, T: Stored>(
     pack: &mut Pack<'_>,
-    chunk: usize,
     count: usize,
     seen: Seen<'_>,
     staging: &mut [f32],
-    tile: impl Fn(usize) -> Option<KvTile<'t>>,
+    tiles: &ChunkTiles<'_>,
 ) -> Option<()> {
     let (head_dim, scale) = (seen.queries.head_dim, seen.queries.scale);
-    let positions = seen.tiles.positions();
-    let tiles = ChunkTiles::<T>::new(positions, head_dim, tile)?;
-    let batches = batches::<V>(count).map(|batch| (seen.by_batch(&batch), batch));
-    let mut batches = batches.filter(|&(positions, _)| positions > 0);
-    let all = batches.clone();
-    let groups = (0..positions).step_by(STAGED * TILE_TOKENS);
-    // It has to be the very last one, which is large enough; where that sees nothing there is little to do.
-    let last = all.clone().next_back().filter(|(_, batch)| batch.end == count);
-    let stages = !staging.is_empty() && T::CONVERTED && last.is_some();
-    let staging_batch = if stages { batches.next_back() } else { None };
-    if let Some((_, last)) = &staging_batch {
-        for start in groups.clone() {
-            let end = positions.min(start + STAGED * TILE_TOKENS);
-            pack.scores_and_stage::<V, T>(last, &tiles.keys(start..end)?, scale, staging);
-            let staged = Staged::new(staging, head_dim)?;
-            for (positions, batch) in batches.clone() {
-                if let Some(k) = staged.run(start..end.min(positions)) {
-                    pack.scores::<V, f32>(&batch, &k, scale);
-                }
-            }
-        }
-    } else {
-        for (positions, batch) in batches.clone() {
+    let mut batches = seeing::<V>(count, seen);
+    let Some(last) = staging_batch::<T>(count, staging, &mut batches) else {
+        for (positions, batch) in batches {
             pack.scores::<V, T>(&batch, &tiles.keys(0..positions)?, scale);
         }
+        return Some(());
+    };
+    let positions = seen.tiles.positions();
+    for start in (0..positions).step_by(STAGED * TILE_TOKENS) {
+        let end = positions.min(start + STAGED * TILE_TOKENS);
+        pack.scores_and_stage::<V, T>(&last, &tiles.keys(start..end)?, scale, staging);
+        let staged = Staged::new(staging, head_dim)?;
+        for (positions, batch) in batches.clone() {
+            if let Some(k) = staged.run(start..end.min(positions)) {
+                pack.scores::<V, f32>(&batch, &k, scale);
+            }
+        }
     }
-    for (positions, batch) in all {
+    Some(())
+}
+
+/// The softmax of a chunk.
+#[inline(always)]
+fn softmax_of<V: Lanes>(pack: &mut Pack<'_>, chunk: usize, count: usize, seen: Seen<'_>) -> Option<()> {
+    for (positions, batch) in seeing::<V>(count, seen) {
         for query in batch.clone() {
             pack.max::<V>(chunk, query, seen.by(query)?);
         }
@@ -311,20 +326,35 @@ fn chunk_of<'t, V: Lanes, T: Stored>(
             pack.softmax::<V>(chunk, query, seen.by(query)?, positions);
         }
     }
-    if let Some((_, last)) = &staging_batch {
-        for start in groups {
-            let end = positions.min(start + STAGED * TILE_TOKENS);
-            pack.values_and_stage::<V, T>(chunk, last, &tiles.values(start..end)?, staging);
-            let staged = Staged::new(staging, head_dim)?;
-            for (positions, batch) in batches.clone() {
-                if let Some(v) = staged.run(start..end.min(positions)) {
-                    pack.values::<V, f32>(chunk, &batch, &v);
-                }
-            }
-        }
-    } else {
+    Some(())
+}
+
+/// The values of a chunk, each times its weight.
+#[inline(always)]
+fn values_of<V: Lanes, T: Stored>(
+    pack: &mut Pack<'_>,
+    chunk: usize,
+    count: usize,
+    seen: Seen<'_>,
+    staging: &mut [f32],
+    tiles: &ChunkTiles<'_>,
+) -> Option<()> {
+    let mut batches = seeing::<V>(count, seen);
+    let Some(last) = staging_batch::<T>(count, staging, &mut batches) else {
         for (positions, batch) in batches {
             pack.values::<V, T>(chunk, &batch, &tiles.values(0..positions)?);
+        }
+        return Some(());
+    };
+    let positions = seen.tiles.positions();
+    for start in (0..positions).step_by(STAGED * TILE_TOKENS) {
+        let end = positions.min(start + STAGED * TILE_TOKENS);
+        pack.values_and_stage::<V, T>(chunk, &last, &tiles.values(start..end)?, staging);
+        let staged = Staged::new(staging, seen.queries.head_dim)?;
+        for (positions, batch) in batches.clone() {
+            if let Some(v) = staged.run(start..end.min(positions)) {
+                pack.values::<V, f32>(chunk, &batch, &v);
+            }
         }
     }
     Some(())

@@ -5,7 +5,7 @@
 
 use core::ops::Range;
 
-use super::tiles::{Run, Stored};
+use super::tiles::{RowScales, Run, Stored, scales};
 use super::{CHUNK, Partial, Positions, TILE_TOKENS};
 use crate::kernels::generic::lanes::{LANES, Lanes};
 
@@ -161,26 +161,46 @@ impl<'s> Pack<'s> {
             let mut sums = [[V::splat(0.0); N]; WIDE];
             let mut start = 0;
             while start < self.head_dim {
-                for dim in start..self.head_dim.min(start + LANES) {
-                    let mut columns = [V::splat(0.0); WIDE];
-                    for t in 0..WIDE {
-                        // SAFETY: a K tile has head_dim columns of 16.
-                        columns[t] = unsafe { T::load::<V>(columns_of[t].add(dim * TILE_TOKENS)) };
-                        if STAGE {
-                            // SAFETY: there is room for the tiles of the run.
-                            unsafe { columns[t].store(staging.add(index[t] * tile_len + dim * TILE_TOKENS)) };
+                let mut scales_of = [V::splat(1.0); WIDE];
+                for t in 0..WIDE {
+                    // SAFETY: a K tile has the scales of all blocks behind its codes.
+                    scales_of[t] = unsafe { scales::<V, T>(columns_of[t], k.codes(), start) };
+                }
+                let end = self.head_dim.min(start + LANES);
+                let mut pair = start;
+                while pair < end {
+                    for odd in [false, true] {
+                        let dim = pair + odd as usize;
+                        if dim == end {
+                            break;
                         }
-                        V::prefetch(next[t].wrapping_add(dim * TILE_TOKENS));
-                        V::prefetch(after[t].wrapping_add(dim * TILE_TOKENS));
-                    }
-                    for n in 0..N {
-                        // SAFETY: the queries are [padded / 16][N][16]; 16 elements of each come before the
-                        // next 16 of the first.
-                        let q = V::splat(unsafe { *queries.add(start * N + n * LANES + (dim - start)) });
+                        let mut columns = [V::splat(0.0); WIDE];
                         for t in 0..WIDE {
-                            sums[t][n] = sums[t][n].add(q.mul(columns[t]));
+                            // SAFETY: a K tile has head_dim columns of 16.
+                            columns[t] = unsafe { T::column::<V>(columns_of[t], dim, odd) };
+                            if T::SCALED {
+                                columns[t] = scales_of[t].mul(columns[t]);
+                            }
+                            if STAGE {
+                                // SAFETY: there is room for the tiles of the run.
+                                unsafe { columns[t].store(staging.add(index[t] * tile_len + dim * TILE_TOKENS)) };
+                            }
+                            // Two columns of codes are at most half a cache line.
+                            if !(T::SCALED && odd) {
+                                V::prefetch(next[t].wrapping_add(dim * T::PITCH));
+                                V::prefetch(after[t].wrapping_add(dim * k.after_pitch()));
+                            }
+                        }
+                        for n in 0..N {
+                            // SAFETY: the queries are [padded / 16][N][16]; 16 elements of each come before the
+                            // next 16 of the first.
+                            let q = V::splat(unsafe { *queries.add(start * N + n * LANES + (dim - start)) });
+                            for t in 0..WIDE {
+                                sums[t][n] = sums[t][n].add(q.mul(columns[t]));
+                            }
                         }
                     }
+                    pair += 2;
                 }
                 start += LANES;
             }
@@ -342,27 +362,42 @@ impl<'s> Pack<'s> {
                     }
                 }
             }
+            let mut scales_of = [const { RowScales::NONE }; WIDE];
             for tile in 0..v.count() {
                 let rows_of = v.tile(tile);
                 let weights = weights.wrapping_add(tile * TILE_TOKENS);
-                for position in 0..(v.positions() - tile * TILE_TOKENS).min(TILE_TOKENS) {
-                    let mut rows = [V::splat(0.0); WIDE];
-                    for w in 0..WIDE {
-                        let start = position * head_dim + starts[w];
-                        // SAFETY: a V tile has 16 rows of head_dim elements, and starts + 16 <= head_dim.
-                        rows[w] = unsafe { T::load::<V>(rows_of.add(start)) };
-                        if STAGE {
-                            // SAFETY: there is room for the tiles of the run.
-                            unsafe { rows[w].store(staging.add(tile * tile_len + start)) };
+                for w in 0..WIDE {
+                    // SAFETY: a V tile has the scales of all blocks behind its codes, and starts + 16 <= head_dim.
+                    unsafe { scales_of[w].set::<V, T>(rows_of, v.codes(), starts[w]) };
+                }
+                let end = (v.positions() - tile * TILE_TOKENS).min(TILE_TOKENS);
+                let mut pair = 0;
+                while pair < end {
+                    for odd in [false, true] {
+                        let position = pair + odd as usize;
+                        if position == end {
+                            break;
                         }
-                    }
-                    for n in 0..N {
-                        // SAFETY: weights are [N][CHUNK], and the run's positions are of one chunk.
-                        let weight = V::splat(unsafe { *weights.add(n * CHUNK + position) });
+                        let mut rows = [V::splat(0.0); WIDE];
                         for w in 0..WIDE {
-                            sums[w][n] = sums[w][n].add(weight.mul(rows[w]));
+                            // SAFETY: a V tile has 16 rows of head_dim elements, and starts + 16 <= head_dim.
+                            let codes = unsafe { T::row::<V>(rows_of, head_dim, position, starts[w], odd) };
+                            rows[w] = scales_of[w].apply::<V, T>(position, codes);
+                            if STAGE {
+                                let place = tile * tile_len + position * head_dim + starts[w];
+                                // SAFETY: there is room for the tiles of the run.
+                                unsafe { rows[w].store(staging.add(place)) };
+                            }
+                        }
+                        for n in 0..N {
+                            // SAFETY: weights are [N][CHUNK], and the run's positions are of one chunk.
+                            let weight = V::splat(unsafe { *weights.add(n * CHUNK + position) });
+                            for w in 0..WIDE {
+                                sums[w][n] = sums[w][n].add(weight.mul(rows[w]));
+                            }
                         }
                     }
+                    pair += 2;
                 }
             }
             for w in 0..WIDE {
@@ -385,12 +420,11 @@ impl<'s> Pack<'s> {
             out.fill(0.0);
             let (weights, _) = weights.as_chunks::<TILE_TOKENS>();
             for (tile, weights) in weights.iter().enumerate().take(v.count()) {
-                // SAFETY: a V tile has 16 rows of head_dim elements.
-                let rows = unsafe { core::slice::from_raw_parts(v.tile(tile), head_dim * TILE_TOKENS) };
-                let rows = rows.chunks_exact(head_dim).take(v.positions() - tile * TILE_TOKENS);
-                for (&weight, row) in weights.iter().zip(rows) {
-                    for (out, &v) in out.iter_mut().zip(row) {
-                        *out += weight * v.value();
+                let rows = v.positions() - tile * TILE_TOKENS;
+                for (slot, &weight) in weights.iter().enumerate().take(rows) {
+                    for (dim, out) in out.iter_mut().enumerate() {
+                        let value = T::ELEMENT.value(v.bytes(tile), head_dim, dim, slot);
+                        *out += weight * value.unwrap_or(f32::NAN);
                     }
                 }
             }

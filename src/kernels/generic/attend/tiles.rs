@@ -1,79 +1,199 @@
 //! The tiles of a chunk as the loops read them: where they are, or converted to f32.
 
+use core::marker::PhantomData;
 use core::ops::Range;
 
 use half::f16;
 
-use super::{CHUNK, Elements, KvTile, STAGED, TILE_TOKENS, TILES};
-use crate::kernels::generic::lanes::Lanes;
+use super::{CHUNK, KvTile, STAGED, TILE_TOKENS, TILES};
+use crate::kernels::generic::element::{KvElement, SCALED};
+use crate::kernels::generic::lanes::{LANES, Lanes};
 
-/// An element type of the cache.
+/// An element type of the cache: how 16 elements of a tile are read.
 pub(super) trait Stored: Copy + 'static {
+    const ELEMENT: KvElement;
+
     /// Whether reading it costs more than a load, so that it pays to do that once for many queries.
     const CONVERTED: bool;
 
-    fn of<'a>(elements: Elements<'a>) -> Option<&'a [Self]>;
+    /// Whether elements have scales.
+    const SCALED: bool;
 
-    fn value(self) -> f32;
+    /// Bytes of a K tile per element of a head.
+    const PITCH: usize;
 
+    /// Column `dim` of a K tile, without scales.
+    ///
     /// # Safety
-    /// 16 elements can be read at `from`.
-    unsafe fn load<V: Lanes>(from: *const Self) -> V;
+    /// `tile` is a K tile of more than `dim` columns; `odd` says whether `dim` is.
+    unsafe fn column<V: Lanes>(tile: *const u8, dim: usize, odd: bool) -> V;
+
+    /// The 16 elements from `start` on in row `slot` of a V tile, without scales.
+    ///
+    /// # Safety
+    /// `tile` is a V tile of `head_dim` columns, `start + 16 <= head_dim` and `slot < 16`; `odd` says whether `slot` is.
+    unsafe fn row<V: Lanes>(tile: *const u8, head_dim: usize, slot: usize, start: usize, odd: bool) -> V;
 }
 
 impl Stored for f32 {
+    const ELEMENT: KvElement = KvElement::F32;
     const CONVERTED: bool = false;
+    const SCALED: bool = false;
+    const PITCH: usize = 64;
 
     #[inline(always)]
-    fn of<'a>(elements: Elements<'a>) -> Option<&'a [Self]> {
-        if let Elements::F32(elements) = elements { Some(elements) } else { None }
+    unsafe fn column<V: Lanes>(tile: *const u8, dim: usize, _odd: bool) -> V {
+        // SAFETY: the caller's promise: [head_dim][16].
+        unsafe { V::load(tile.cast::<f32>().add(dim * TILE_TOKENS)) }
     }
 
     #[inline(always)]
-    fn value(self) -> f32 {
-        self
-    }
-
-    #[inline(always)]
-    unsafe fn load<V: Lanes>(from: *const Self) -> V {
-        // SAFETY: the caller's promise.
-        unsafe { V::load(from) }
+    unsafe fn row<V: Lanes>(tile: *const u8, head_dim: usize, slot: usize, start: usize, _odd: bool) -> V {
+        // SAFETY: the caller's promise: [16][head_dim].
+        unsafe { V::load(tile.cast::<f32>().add(slot * head_dim + start)) }
     }
 }
 
 impl Stored for f16 {
+    const ELEMENT: KvElement = KvElement::F16;
     const CONVERTED: bool = true;
+    const SCALED: bool = false;
+    const PITCH: usize = 32;
 
     #[inline(always)]
-    fn of<'a>(elements: Elements<'a>) -> Option<&'a [Self]> {
-        if let Elements::F16(elements) = elements { Some(elements) } else { None }
+    unsafe fn column<V: Lanes>(tile: *const u8, dim: usize, _odd: bool) -> V {
+        // SAFETY: the caller's promise: [head_dim][16].
+        unsafe { V::load_f16(tile.cast::<f16>().add(dim * TILE_TOKENS)) }
     }
 
     #[inline(always)]
-    fn value(self) -> f32 {
-        crate::num::f16_to_f32(self)
+    unsafe fn row<V: Lanes>(tile: *const u8, head_dim: usize, slot: usize, start: usize, _odd: bool) -> V {
+        // SAFETY: the caller's promise: [16][head_dim].
+        unsafe { V::load_f16(tile.cast::<f16>().add(slot * head_dim + start)) }
+    }
+}
+
+/// Codes of a byte.
+#[derive(Clone, Copy)]
+pub(super) struct Q8;
+
+impl Stored for Q8 {
+    const ELEMENT: KvElement = KvElement::Q8_0;
+    const CONVERTED: bool = true;
+    const SCALED: bool = true;
+    const PITCH: usize = 16;
+
+    #[inline(always)]
+    unsafe fn column<V: Lanes>(tile: *const u8, dim: usize, _odd: bool) -> V {
+        // SAFETY: the caller's promise: [head_dim][16].
+        unsafe { V::load_i8(tile.add(dim * TILE_TOKENS).cast()) }
     }
 
     #[inline(always)]
-    unsafe fn load<V: Lanes>(from: *const Self) -> V {
-        // SAFETY: the caller's promise.
-        unsafe { V::load_f16(from) }
+    unsafe fn row<V: Lanes>(tile: *const u8, head_dim: usize, slot: usize, start: usize, _odd: bool) -> V {
+        // SAFETY: the caller's promise: [16][head_dim].
+        unsafe { V::load_i8(tile.add(slot * head_dim + start).cast()) }
+    }
+}
+
+/// Codes of half a byte.
+#[derive(Clone, Copy)]
+pub(super) struct Q4;
+
+impl Stored for Q4 {
+    const ELEMENT: KvElement = KvElement::Q4_0;
+    const CONVERTED: bool = true;
+    const SCALED: bool = true;
+    const PITCH: usize = 8;
+
+    #[inline(always)]
+    unsafe fn column<V: Lanes>(tile: *const u8, dim: usize, odd: bool) -> V {
+        // SAFETY: the caller's promise: [head_dim / 2, rounded up][16].
+        unsafe { V::load_i4(tile.add(dim / 2 * TILE_TOKENS), odd) }
+    }
+
+    #[inline(always)]
+    unsafe fn row<V: Lanes>(tile: *const u8, head_dim: usize, slot: usize, start: usize, odd: bool) -> V {
+        // SAFETY: the caller's promise: [8][head_dim].
+        unsafe { V::load_i4(tile.add(slot / 2 * head_dim + start), odd) }
+    }
+}
+
+/// The scales of the 16 tokens of a tile for the block of elements that `dim` is in; anything where there are none.
+///
+/// # Safety
+/// `tile` has so many bytes of codes, and behind them the scales of all blocks up to that of `dim`.
+#[inline(always)]
+pub(super) unsafe fn scales<V: Lanes, T: Stored>(tile: *const u8, codes: usize, dim: usize) -> V {
+    if !T::SCALED {
+        return V::splat(1.0);
+    }
+    // SAFETY: the caller's promise; `load_f16` needs no alignment.
+    unsafe { V::load_f16(tile.add(codes + dim / SCALED * size_of::<[f16; TILE_TOKENS]>()).cast()) }
+}
+
+/// The scales of 16 successive elements of values, token by token.
+pub(super) struct RowScales {
+    first: [f32; TILE_TOKENS],
+    /// Of the next block.
+    second: [f32; TILE_TOKENS],
+    /// How many of the elements have the first.
+    before: usize,
+}
+
+impl RowScales {
+    pub(super) const NONE: Self = Self { first: [1.0; TILE_TOKENS], second: [1.0; TILE_TOKENS], before: LANES };
+
+    /// # Safety
+    /// As [`scales`], for the block of `start + 15`.
+    #[inline(always)]
+    pub(super) unsafe fn set<V: Lanes, T: Stored>(&mut self, tile: *const u8, codes: usize, start: usize) {
+        if !T::SCALED {
+            return;
+        }
+        self.before = (SCALED - start % SCALED).min(LANES);
+        // SAFETY: the caller's promise; 16 elements.
+        unsafe { scales::<V, T>(tile, codes, start).store(self.first.as_mut_ptr()) };
+        if self.before < LANES {
+            // SAFETY: as above.
+            unsafe { scales::<V, T>(tile, codes, start + LANES - 1).store(self.second.as_mut_ptr()) };
+        }
+    }
+
+    /// Elements of a row, from codes.
+    #[inline(always)]
+    #[allow(clippy::indexing_slicing)] // See `pack`.
+    pub(super) fn apply<V: Lanes, T: Stored>(&self, slot: usize, codes: V) -> V {
+        if !T::SCALED {
+            return codes;
+        }
+        let slot = slot % TILE_TOKENS;
+        let mut scale = V::splat(self.first[slot]);
+        if self.before < LANES {
+            scale = scale.first(self.before, V::splat(self.second[slot]));
+        }
+        scale.mul(codes)
     }
 }
 
 /// Successive tiles of K or of V in a chunk.
 pub(super) struct Run<'t, T> {
-    /// Each of `head_dim * 16` elements, as many as `positions` has begun.
-    tiles: &'t [&'t [T]],
+    /// As many as `positions` has begun, each whole.
+    tiles: &'t [&'t [u8]],
     /// Tiles that are read after these.
-    after: &'t [&'t [T]],
+    after: &'t [&'t [u8]],
+    /// Bytes of these per element of a head, rounded down.
+    after_pitch: usize,
+    /// Bytes of codes in a tile.
+    codes: usize,
     /// The first position in the chunk, a multiple of 16.
     offset: usize,
     positions: usize,
     head_dim: usize,
+    element: PhantomData<T>,
 }
 
-impl<T> Run<'_, T> {
+impl<'t, T> Run<'t, T> {
     #[inline(always)]
     pub(super) fn count(&self) -> usize {
         self.positions.div_ceil(TILE_TOKENS)
@@ -81,14 +201,30 @@ impl<T> Run<'_, T> {
 
     /// Where tile `index` begins; the last tile for indices past it.
     #[inline(always)]
-    pub(super) fn tile(&self, index: usize) -> *const T {
+    pub(super) fn tile(&self, index: usize) -> *const u8 {
         self.tiles.get(index.min(self.count() - 1)).map_or(core::ptr::null(), |tile| tile.as_ptr())
+    }
+
+    /// The bytes of tile `index`.
+    #[inline(always)]
+    pub(super) fn bytes(&self, index: usize) -> &'t [u8] {
+        self.tiles.get(index).copied().unwrap_or_default()
     }
 
     /// Where tile `index` of those begins that are read after these.
     #[inline(always)]
-    pub(super) fn after(&self, index: usize) -> *const T {
+    pub(super) fn after(&self, index: usize) -> *const u8 {
         self.after.get(index).map_or(core::ptr::null(), |tile| tile.as_ptr())
+    }
+
+    #[inline(always)]
+    pub(super) fn after_pitch(&self) -> usize {
+        self.after_pitch
+    }
+
+    #[inline(always)]
+    pub(super) fn codes(&self) -> usize {
+        self.codes
     }
 
     #[inline(always)]
@@ -108,50 +244,87 @@ impl<T> Run<'_, T> {
 }
 
 /// The tiles of a chunk.
-pub(super) struct ChunkTiles<'t, T> {
-    /// Each of `head_dim * 16` elements.
-    k: [&'t [T]; TILES],
-    /// Likewise.
-    v: [&'t [T]; TILES],
+pub(super) struct ChunkTiles<'t> {
+    k: Side<'t>,
+    v: Side<'t>,
     /// Positions that some query sees, 1 to [`CHUNK`]. The tiles of these are set.
     positions: usize,
     head_dim: usize,
 }
 
-impl<'t, T: Stored> ChunkTiles<'t, T> {
-    /// The tiles of the first `positions` positions of a chunk; `None` where one is missing or too small.
+/// All tiles of K, or of V.
+struct Side<'t> {
+    element: KvElement,
+    /// Bytes of codes in a tile.
+    codes: usize,
+    /// Each whole.
+    tiles: [&'t [u8]; TILES],
+}
+
+impl<'t> ChunkTiles<'t> {
+    /// The tiles of the first `positions` positions of a chunk; `None` where one is missing, too small or of another
+    /// type than the first.
     #[inline(always)]
     pub(super) fn new(positions: usize, head_dim: usize, tile: impl Fn(usize) -> Option<KvTile<'t>>) -> Option<Self> {
         let positions = positions.clamp(1, CHUNK);
-        let elements = head_dim.checked_mul(TILE_TOKENS)?;
-        let mut tiles = Self { k: [&[]; TILES], v: [&[]; TILES], positions, head_dim };
-        let places = tiles.k.iter_mut().zip(&mut tiles.v).take(positions.div_ceil(TILE_TOKENS));
+        let KvTile { k, v } = tile(0)?;
+        let (k, v) = (k.element(), v.element());
+        let (k_bytes, v_bytes) = (k.k_tile(head_dim)?, v.v_tile(head_dim)?);
+        let side = |element, codes| Side { element, codes, tiles: [&[]; TILES] };
+        let (k, v) = (side(k, k.k_codes(head_dim)?), side(v, v.v_codes(head_dim)?));
+        let mut tiles = Self { k, v, positions, head_dim };
+        let places = tiles.k.tiles.iter_mut().zip(&mut tiles.v.tiles).take(positions.div_ceil(TILE_TOKENS));
         for (index, (k, v)) in places.enumerate() {
             let tile = tile(index)?;
-            *k = T::of(tile.k)?.get(..elements)?;
-            *v = T::of(tile.v)?.get(..elements)?;
+            if tile.k.element() != tiles.k.element || tile.v.element() != tiles.v.element {
+                return None;
+            }
+            *k = tile.k.bytes().get(..k_bytes)?;
+            *v = tile.v.bytes().get(..v_bytes)?;
         }
         Some(tiles)
     }
 
-    /// K of these positions; the first is a multiple of 16. `None` if there are none.
+    /// The element types of K and of V.
     #[inline(always)]
-    pub(super) fn keys(&self, positions: Range<usize>) -> Option<Run<'_, T>> {
-        self.run(&self.k, &self.v, positions)
+    pub(super) fn elements(&self) -> [KvElement; 2] {
+        [self.k.element, self.v.element]
     }
 
-    /// V of these positions; the first is a multiple of 16. `None` if there are none.
+    /// K of these positions; the first is a multiple of 16. `None` if there are none, or if it is of another type.
     #[inline(always)]
-    pub(super) fn values(&self, positions: Range<usize>) -> Option<Run<'_, T>> {
+    pub(super) fn keys<T: Stored>(&self, positions: Range<usize>) -> Option<Run<'_, T>> {
+        self.run(&self.k, &self.v.tiles, positions)
+    }
+
+    /// V of these positions; the first is a multiple of 16. `None` if there are none, or if it is of another type.
+    #[inline(always)]
+    pub(super) fn values<T: Stored>(&self, positions: Range<usize>) -> Option<Run<'_, T>> {
         self.run(&self.v, &[], positions)
     }
 
     #[inline(always)]
-    fn run<'r>(&self, tiles: &'r [&'r [T]], after: &'r [&'r [T]], positions: Range<usize>) -> Option<Run<'r, T>> {
+    fn run<'r, T: Stored>(
+        &self,
+        side: &'r Side<'t>,
+        after: &'r [&'t [u8]],
+        positions: Range<usize>,
+    ) -> Option<Run<'r, T>> {
+        if side.element != T::ELEMENT {
+            return None;
+        }
         let (offset, first) = (positions.start, positions.start / TILE_TOKENS);
         let positions = positions.end.min(self.positions).checked_sub(offset).filter(|&positions| positions > 0)?;
-        let after = after.get(first..).unwrap_or_default();
-        Some(Run { tiles: tiles.get(first..)?, after, offset, positions, head_dim: self.head_dim })
+        Some(Run {
+            tiles: side.tiles.get(first..)?,
+            after: after.get(first..).unwrap_or_default(),
+            after_pitch: self.v.codes.checked_div(self.head_dim)?,
+            codes: side.codes,
+            offset,
+            positions,
+            head_dim: self.head_dim,
+            element: PhantomData,
+        })
     }
 }
 
@@ -162,7 +335,7 @@ pub(super) fn staging_len(head_dim: usize) -> Option<usize> {
 
 /// Tiles that were converted to f32.
 pub(super) struct Staged<'t> {
-    tiles: [&'t [f32]; STAGED],
+    tiles: [&'t [u8]; STAGED],
     head_dim: usize,
 }
 
@@ -171,10 +344,10 @@ impl<'t> Staged<'t> {
     #[inline(always)]
     pub(super) fn new(staging: &'t [f32], head_dim: usize) -> Option<Self> {
         let elements = head_dim.checked_mul(TILE_TOKENS)?;
-        let mut tiles: [&[f32]; STAGED] = [&[]; STAGED];
+        let mut tiles: [&[u8]; STAGED] = [&[]; STAGED];
         for (index, tile) in tiles.iter_mut().enumerate() {
             let start = index.checked_mul(elements)?;
-            *tile = staging.get(start..start.checked_add(elements)?)?;
+            *tile = bytemuck::must_cast_slice(staging.get(start..start.checked_add(elements)?)?);
         }
         Some(Self { tiles, head_dim })
     }
@@ -185,6 +358,15 @@ impl<'t> Staged<'t> {
     pub(super) fn run(&self, positions: Range<usize>) -> Option<Run<'_, f32>> {
         let (tiles, head_dim, offset) = (&self.tiles, self.head_dim, positions.start);
         let positions = positions.len().min(STAGED * TILE_TOKENS);
-        (positions > 0).then_some(Run { tiles, after: tiles, offset, positions, head_dim })
+        (positions > 0).then_some(Run {
+            tiles,
+            after: tiles,
+            after_pitch: f32::PITCH,
+            codes: head_dim * f32::PITCH,
+            offset,
+            positions,
+            head_dim,
+            element: PhantomData,
+        })
     }
 }

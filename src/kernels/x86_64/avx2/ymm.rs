@@ -38,6 +38,24 @@ impl Lanes for Ymm2 {
     }
 
     #[inline(always)]
+    unsafe fn load_i8(from: *const i8) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let (low, high) = (_mm_loadl_epi64(from.cast()), _mm_loadl_epi64(from.add(8).cast()));
+            Self(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(low)), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(high)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_i4(from: *const u8, upper: bool) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let (low, high) = (_mm_loadl_epi64(from.cast()), _mm_loadl_epi64(from.add(8).cast()));
+            Self(half_codes(low, upper), half_codes(high, upper))
+        }
+    }
+
+    #[inline(always)]
     unsafe fn load_bf16(from: *const u16) -> Self {
         // SAFETY: as above.
         unsafe {
@@ -130,6 +148,18 @@ pub(in crate::kernels::x86_64) fn tree8(lanes: __m256) -> f32 {
 #[target_feature(enable = "avx2")]
 fn upper_halves(bits: __m128i) -> __m256 {
     _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(bits)))
+}
+
+/// The upper or the lower halves of 8 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn half_codes(bytes: __m128i, upper: bool) -> __m256 {
+    let bytes = _mm256_cvtepi8_epi32(bytes);
+    _mm256_cvtepi32_ps(if upper {
+        _mm256_srai_epi32::<4>(bytes)
+    } else {
+        _mm256_srai_epi32::<28>(_mm256_slli_epi32::<28>(bytes))
+    })
 }
 
 /// [`crate::num::exp`], operation by operation.

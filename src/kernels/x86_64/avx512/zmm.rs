@@ -35,6 +35,23 @@ impl Lanes for Zmm {
     }
 
     #[inline(always)]
+    unsafe fn load_i8(from: *const i8) -> Self {
+        // SAFETY: as above.
+        Self(unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()))) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_i4(from: *const u8, upper: bool) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let bytes = _mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()));
+            let bytes = if upper { bytes } else { _mm512_slli_epi32::<28>(bytes) };
+            let codes = if upper { _mm512_srai_epi32::<4>(bytes) } else { _mm512_srai_epi32::<28>(bytes) };
+            Self(_mm512_cvtepi32_ps(codes))
+        }
+    }
+
+    #[inline(always)]
     unsafe fn load_bf16(from: *const u16) -> Self {
         // SAFETY: as above.
         let bits = unsafe { _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast())) };

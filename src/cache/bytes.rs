@@ -1,0 +1,170 @@
+//! Keys and values of a tile as the bytes of a snapshot: little-endian, in the order in which they are in memory, without
+//! those of tokens that are not there.
+
+use bytemuck::{must_cast_slice, must_cast_slice_mut};
+
+use super::block::BLOCK_TOKENS;
+use crate::kernels::KvElement;
+
+/// Bytes of a scale.
+const SCALE: usize = 2;
+
+/// How the keys, or the values, of a tile are kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Side {
+    pub(super) element: KvElement,
+    /// Whether they are keys: tokens are in columns then, and in rows where they are values.
+    keys: bool,
+    /// Bytes of codes, or of elements without scales.
+    codes: usize,
+    /// Bytes of scales behind them, one per token in the columns.
+    scales: usize,
+}
+
+impl Side {
+    pub(super) fn keys(element: KvElement, head_dim: usize) -> Option<Self> {
+        Self::new(element, true, element.k_codes(head_dim)?, element.scales(head_dim)?)
+    }
+
+    pub(super) fn values(element: KvElement, head_dim: usize) -> Option<Self> {
+        Self::new(element, false, element.v_codes(head_dim)?, element.scales(head_dim)?)
+    }
+
+    fn new(element: KvElement, keys: bool, codes: usize, scales: usize) -> Option<Self> {
+        codes.checked_add(scales)?;
+        Some(Self { element, keys, codes, scales })
+    }
+
+    /// Bytes in memory, a multiple of 4.
+    pub(super) fn len(&self) -> usize {
+        self.codes + self.scales
+    }
+
+    /// Bytes that `tokens` tokens, at most 16, have in a snapshot.
+    pub(super) fn bytes(&self, tokens: usize) -> usize {
+        let (whole, half) = if self.keys { (self.codes / BLOCK_TOKENS * tokens, 0) } else { self.rows(tokens) };
+        whole + half + self.scales / BLOCK_TOKENS * tokens
+    }
+
+    /// Hands over the first `tokens` tokens.
+    pub(super) fn put<E>(
+        &self,
+        tile: &[u32],
+        tokens: usize,
+        put: &mut impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (codes, scales) = self.split(must_cast_slice(tile));
+        let width = self.element.code_bytes();
+        if self.keys {
+            put_columns(codes, width, tokens, put)?;
+        } else {
+            let (whole, half) = self.rows(tokens);
+            put_units(codes.get(..whole).unwrap_or_default(), width, put)?;
+            for bytes in codes.get(whole..).unwrap_or_default().get(..half).unwrap_or_default().chunks(32) {
+                // The upper halves are of a token that is not there.
+                let mut lower = [0; 32];
+                lower.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte & 0xf);
+                put(lower.get(..bytes.len()).unwrap_or_default())?;
+            }
+        }
+        put_columns(scales, SCALE, tokens, put)
+    }
+
+    /// Fills a tile with what [`Side::put`] handed over, and the rest of it with zeros.
+    pub(super) fn get<E>(
+        &self,
+        tile: &mut [u32],
+        tokens: usize,
+        get: &mut impl FnMut(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        tile.fill(0);
+        let bytes: &mut [u8] = must_cast_slice_mut(tile);
+        let (codes, scales) = bytes.split_at_mut_checked(self.codes).unwrap_or_default();
+        let width = self.element.code_bytes();
+        if self.keys {
+            get_columns(codes, width, tokens, get)?;
+        } else {
+            let (whole, half) = self.rows(tokens);
+            get_units(codes.get_mut(..whole + half).unwrap_or_default(), width, get)?;
+        }
+        get_columns(scales, SCALE, tokens, get)
+    }
+
+    /// Whether all elements of a tile are finite: whether none of them, or of their scales, has an exponent of all ones.
+    pub(super) fn is_finite(&self, tile: &[u32]) -> bool {
+        let (exponent, lowest): (u32, u32) = match self.element {
+            KvElement::F32 => (0x7f80_0000, 0x0080_0000),
+            _ => (0x7c00_7c00, 0x0400_0400),
+        };
+        let from = if self.scales == 0 { 0 } else { self.codes / 4 };
+        // Added to by one at its lowest bit, such an exponent would carry.
+        let words = tile.get(from..).unwrap_or_default();
+        let carries = words.iter().fold(0, |carries, word| carries | (word & exponent).wrapping_add(lowest));
+        carries & exponent.wrapping_add(lowest) == 0
+    }
+
+    /// Whether two tokens share bytes.
+    fn is_paired(&self) -> bool {
+        !self.keys && self.element == KvElement::Q4_0
+    }
+
+    /// Bytes of the rows of `tokens` tokens, and of a row of two that has the last one alone.
+    fn rows(&self, tokens: usize) -> (usize, usize) {
+        if self.is_paired() {
+            let row = self.codes / (BLOCK_TOKENS / 2);
+            (tokens / 2 * row, tokens % 2 * row)
+        } else {
+            (self.codes / BLOCK_TOKENS * tokens, 0)
+        }
+    }
+
+    fn split<'t>(&self, tile: &'t [u8]) -> (&'t [u8], &'t [u8]) {
+        tile.split_at_checked(self.codes).unwrap_or_default()
+    }
+}
+
+fn put_columns<E>(
+    bytes: &[u8],
+    width: usize,
+    tokens: usize,
+    put: &mut impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    for column in bytes.chunks_exact((BLOCK_TOKENS * width).max(1)) {
+        put_units(column.get(..tokens * width).unwrap_or_default(), width, put)?;
+    }
+    Ok(())
+}
+
+fn get_columns<E>(
+    bytes: &mut [u8],
+    width: usize,
+    tokens: usize,
+    get: &mut impl FnMut(&mut [u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    for column in bytes.chunks_exact_mut((BLOCK_TOKENS * width).max(1)) {
+        get_units(column.get_mut(..tokens * width).unwrap_or_default(), width, get)?;
+    }
+    Ok(())
+}
+
+/// Hands over numbers of `width` bytes as they are in memory, in the order of little-endian machines.
+fn put_units<E>(bytes: &[u8], width: usize, put: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    if cfg!(target_endian = "little") || width == 1 {
+        return put(bytes);
+    }
+    for bytes in bytes.chunks_exact(width.max(1)) {
+        let mut reversed = [0; 4];
+        reversed.iter_mut().zip(bytes.iter().rev()).for_each(|(to, &from)| *to = from);
+        put(reversed.get(..bytes.len()).unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+/// The reverse of [`put_units`].
+fn get_units<E>(bytes: &mut [u8], width: usize, get: &mut impl FnMut(&mut [u8]) -> Result<(), E>) -> Result<(), E> {
+    get(bytes)?;
+    if cfg!(target_endian = "big") {
+        bytes.chunks_exact_mut(width.max(1)).for_each(<[u8]>::reverse);
+    }
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! Element types of keys and values, and the tiles that attention reads.
+//!
+//! Quantized tiles are codes and, behind them, one scale per token and block of 32 elements of a head: `[blocks][16]`
+//! f16. An element is its scale times its code, which is exact in f32.
+
+use bytemuck::{must_cast_slice, try_cast_slice, try_cast_slice_mut};
+use half::f16;
+
+use super::attend::TILE_TOKENS;
+use crate::num::f16_to_f32;
+
+/// Elements of a head that share a scale; the last block of a head has the rest.
+pub(super) const SCALED: usize = 32;
+
+/// How one key or value is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KvElement {
+    /// 4 bytes, exact.
+    F32,
+    /// 2 bytes, rounded once to the nearest even.
+    #[default]
+    F16,
+    /// A code of a byte, and 2 bytes of scale per 32.
+    Q8_0,
+    /// A code of half a byte, and 2 bytes of scale per 32.
+    Q4_0,
+}
+
+impl KvElement {
+    /// All types.
+    pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::Q8_0, Self::Q4_0];
+
+    /// "f32", "f16", "q8_0" or "q4_0".
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Q8_0 => "q8_0",
+            Self::Q4_0 => "q4_0",
+        }
+    }
+
+    /// ggml's number.
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::F32 => 0,
+            Self::F16 => 1,
+            Self::Q8_0 => 8,
+            Self::Q4_0 => 2,
+        }
+    }
+
+    /// Bytes of the codes of a tile's keys, `[head_dim][16]`, or of its elements where they have no scale. `None` where
+    /// memory could not hold them.
+    ///
+    /// q4_0: `[head_dim / 2, rounded up][16]`, elements 2 i in the lower halves and 2 i + 1 in the upper ones.
+    pub fn k_codes(self, head_dim: usize) -> Option<usize> {
+        match self {
+            Self::Q4_0 => head_dim.div_ceil(2).checked_mul(TILE_TOKENS),
+            _ => head_dim.checked_mul(TILE_TOKENS)?.checked_mul(self.code_bytes()),
+        }
+    }
+
+    /// Bytes of the codes of a tile's values, `[16][head_dim]`, likewise.
+    ///
+    /// q4_0: `[8][head_dim]`, token 2 i in the lower halves and 2 i + 1 in the upper ones.
+    pub fn v_codes(self, head_dim: usize) -> Option<usize> {
+        match self {
+            Self::Q4_0 => head_dim.checked_mul(TILE_TOKENS / 2),
+            _ => head_dim.checked_mul(TILE_TOKENS)?.checked_mul(self.code_bytes()),
+        }
+    }
+
+    /// Bytes of the scales of a tile, `[head_dim / 32, rounded up][16]`.
+    pub fn scales(self, head_dim: usize) -> Option<usize> {
+        match self {
+            Self::F32 | Self::F16 => Some(0),
+            Self::Q8_0 | Self::Q4_0 => head_dim.div_ceil(SCALED).checked_mul(TILE_TOKENS * size_of::<f16>()),
+        }
+    }
+
+    /// Bytes of a tile of keys: a whole number of 32-bit words.
+    pub fn k_tile(self, head_dim: usize) -> Option<usize> {
+        self.k_codes(head_dim)?.checked_add(self.scales(head_dim)?)
+    }
+
+    /// Bytes of a tile of values: a whole number of 32-bit words.
+    pub fn v_tile(self, head_dim: usize) -> Option<usize> {
+        self.v_codes(head_dim)?.checked_add(self.scales(head_dim)?)
+    }
+
+    /// Bytes that hold a code, or an element without a scale.
+    pub const fn code_bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 => 2,
+            Self::Q8_0 | Self::Q4_0 => 1,
+        }
+    }
+
+    /// Element `dim` of the key of token `slot`; `None` where the tile has no such element.
+    pub fn key(self, tile: &[u8], head_dim: usize, dim: usize, slot: usize) -> Option<f32> {
+        if dim >= head_dim || slot >= TILE_TOKENS {
+            return None;
+        }
+        let code = match self {
+            Self::F32 | Self::F16 => return self.float(tile, dim.checked_mul(TILE_TOKENS)?.checked_add(slot)?),
+            Self::Q8_0 => f32::from(*tile.get(dim.checked_mul(TILE_TOKENS)?.checked_add(slot)?)? as i8),
+            Self::Q4_0 => half_code(*tile.get((dim / 2).checked_mul(TILE_TOKENS)?.checked_add(slot)?)?, dim),
+        };
+        Some(scale(tile, self.k_codes(head_dim)?, dim, slot)? * code)
+    }
+
+    /// Element `dim` of the value of token `slot`; `None` where the tile has no such element.
+    pub fn value(self, tile: &[u8], head_dim: usize, dim: usize, slot: usize) -> Option<f32> {
+        if dim >= head_dim || slot >= TILE_TOKENS {
+            return None;
+        }
+        let code = match self {
+            Self::F32 | Self::F16 => return self.float(tile, slot.checked_mul(head_dim)?.checked_add(dim)?),
+            Self::Q8_0 => f32::from(*tile.get(slot.checked_mul(head_dim)?.checked_add(dim)?)? as i8),
+            Self::Q4_0 => half_code(*tile.get((slot / 2).checked_mul(head_dim)?.checked_add(dim)?)?, slot),
+        };
+        Some(scale(tile, self.v_codes(head_dim)?, dim, slot)? * code)
+    }
+
+    fn float(self, tile: &[u8], index: usize) -> Option<f32> {
+        let bytes = tile.get(index.checked_mul(self.code_bytes())?..)?;
+        match self {
+            Self::F32 => bytes.first_chunk().map(|&bytes| f32::from_ne_bytes(bytes)),
+            _ => bytes.first_chunk().map(|&bytes| f16_to_f32(f16::from_ne_bytes(bytes))),
+        }
+    }
+}
+
+/// One of the two codes in a byte, in two's complement: the upper one for odd indices.
+fn half_code(byte: u8, index: usize) -> f32 {
+    let upper = if index.is_multiple_of(2) { byte << 4 } else { byte };
+    f32::from(upper as i8 >> 4)
+}
+
+/// The scale of an element, behind so many bytes of codes.
+fn scale(tile: &[u8], codes: usize, dim: usize, slot: usize) -> Option<f32> {
+    let index = (dim / SCALED).checked_mul(TILE_TOKENS)?.checked_add(slot)?.checked_mul(size_of::<f16>())?;
+    tile.get(codes..)?.get(index..)?.first_chunk().map(|&bytes| f16_to_f32(f16::from_ne_bytes(bytes)))
+}
+
+/// Keys or values of a tile in their element type.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Elements<'a> {
+    /// Exact.
+    F32(&'a [f32]),
+    /// Half precision.
+    F16(&'a [f16]),
+    /// Codes of a byte, then scales.
+    Q8_0(&'a [u8]),
+    /// Codes of half a byte, then scales.
+    Q4_0(&'a [u8]),
+}
+
+impl<'a> Elements<'a> {
+    /// The elements in some words; `None` where these are not aligned for them.
+    #[inline]
+    pub fn new(element: KvElement, words: &'a [u32]) -> Option<Self> {
+        Some(match element {
+            KvElement::F32 => Self::F32(try_cast_slice(words).ok()?),
+            KvElement::F16 => Self::F16(try_cast_slice(words).ok()?),
+            KvElement::Q8_0 => Self::Q8_0(must_cast_slice(words)),
+            KvElement::Q4_0 => Self::Q4_0(must_cast_slice(words)),
+        })
+    }
+
+    /// Their type.
+    #[inline]
+    pub fn element(self) -> KvElement {
+        match self {
+            Self::F32(_) => KvElement::F32,
+            Self::F16(_) => KvElement::F16,
+            Self::Q8_0(_) => KvElement::Q8_0,
+            Self::Q4_0(_) => KvElement::Q4_0,
+        }
+    }
+
+    /// Their bytes.
+    #[inline]
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::F32(elements) => must_cast_slice(elements),
+            Self::F16(elements) => must_cast_slice(elements),
+            Self::Q8_0(bytes) | Self::Q4_0(bytes) => bytes,
+        }
+    }
+}
+
+/// Keys or values in their element type, to be written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ElementsMut<'a> {
+    /// Exact.
+    F32(&'a mut [f32]),
+    /// Half precision.
+    F16(&'a mut [f16]),
+    /// Codes of a byte, then scales.
+    Q8_0(&'a mut [u8]),
+    /// Codes of half a byte, then scales.
+    Q4_0(&'a mut [u8]),
+}
+
+impl<'a> ElementsMut<'a> {
+    /// The elements in some words; `None` where these are not aligned for them.
+    #[inline]
+    pub fn new(element: KvElement, words: &'a mut [u32]) -> Option<Self> {
+        Some(match element {
+            KvElement::F32 => Self::F32(try_cast_slice_mut(words).ok()?),
+            KvElement::F16 => Self::F16(try_cast_slice_mut(words).ok()?),
+            KvElement::Q8_0 => Self::Q8_0(try_cast_slice_mut(words).ok()?),
+            KvElement::Q4_0 => Self::Q4_0(try_cast_slice_mut(words).ok()?),
+        })
+    }
+}
+
+/// One head of one layer of a block: K as `[head_dim][16]`, V as `[16][head_dim]`, each in its element type.
+#[derive(Clone, Copy, Debug)]
+pub struct KvTile<'a> {
+    /// `[head_dim][16]`.
+    pub k: Elements<'a>,
+    /// `[16][head_dim]`.
+    pub v: Elements<'a>,
+}
+
+/// [`KvTile`], to be written.
+#[derive(Debug)]
+pub struct KvTileMut<'a> {
+    /// `[head_dim][16]`.
+    pub k: ElementsMut<'a>,
+    /// `[16][head_dim]`.
+    pub v: ElementsMut<'a>,
+}
