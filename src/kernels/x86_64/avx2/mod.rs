@@ -14,7 +14,7 @@ mod lanes;
 mod matvec;
 mod panel;
 mod sweep;
-pub(super) mod ymm;
+mod ymm;
 
 use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Queries};
 use crate::mem::Tile;
