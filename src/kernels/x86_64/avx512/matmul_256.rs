@@ -1,9 +1,10 @@
 //! Panels of super-blocks of 256 times rows of activations.
 //!
 //! The codes of a super-block are summed in groups: a dot product of bytes per four codes, then one
-//! multiplication by the sub-scale of the group, all in exact integers. Where the sum of a group of 8 or 16 codes
-//! fits 16 bits, that multiplication and the addition are one instruction; other formats take whole sub-blocks
-//! and multiply 32-bit integers.
+//! multiplication by the sub-scale of the group, all in exact integers. Where the sum of a group fits 16 bits,
+//! that multiplication and the addition are one instruction. For any codes that holds with groups of 8 or 16. For
+//! the codes at hand it mostly holds with wider ones, which is faster: a bound from the sums of squares of weights and
+//! activations tells. Otherwise whole sub-blocks are taken and 32-bit integers multiplied.
 
 use core::arch::x86_64::*;
 
@@ -41,7 +42,7 @@ pub(super) unsafe fn add_products<L: Layout256, const ROWS: usize>(
 
 /// How many codes are summed before the sum is multiplied by the sub-scale.
 const fn group<L: Layout256>(wide: bool) -> usize {
-    if wide { L::WIDE } else { L::GROUP }
+    if wide && L::WIDE != 0 { L::WIDE } else { L::GROUP }
 }
 
 /// The sums over the activations of super-block b that are needed: where groups start, and pairs for the minima.
