@@ -18,6 +18,7 @@ use crate::cache::{CacheError, KvCache, SeqId};
 use crate::kernels::fpenv;
 use crate::mem::{Arena, MemoryError};
 use crate::model::{Batch, Capacity, Cursor, Forward, Model, Row};
+pub use crate::par::{Budget, Deadline};
 use crate::par::{Parallel, Serial};
 use step::{Phase, Queue};
 
