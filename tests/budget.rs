@@ -12,7 +12,7 @@ use common::random::Rng;
 use common::synthetic::SyntheticModel;
 use gleed::par::{Parallel, Serial};
 use gleed::tensor::Dtype;
-use gleed::{Budget, Deadline, EngineError, KvKind, KvType, Limits, Logits, Model, Step};
+use gleed::{Budget, Deadline, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, Progress, Step};
 
 fn models() -> [SyntheticModel; 2] {
     let small = |model| SyntheticModel { hidden: 32, ffn: 64, vocab: 40, ..model };
@@ -300,5 +300,51 @@ fn a_clock_that_panics() {
             });
             plain.assert_same(&recorded, &(workers, at));
         }
+    });
+}
+
+/// What is said to be left is what the work takes.
+#[test]
+fn progress() {
+    with_each(|model, limits, _| {
+        Stage::new(limits).play(model, |player| {
+            story(player, |player| {
+                let sequences: Vec<_> = player.sequences.iter().map(|(seq, tokens)| (*seq, tokens.len())).collect();
+                let progress = |player: &Player<'_, '_>, seq| player.engine.progress(seq).unwrap();
+                let mut before = 0;
+                while player.engine.is_busy() {
+                    let _ = player.step_within(1.into());
+                    let mut in_batch = 0;
+                    for &(seq, end) in &sequences {
+                        let Progress { finished, queued, units_done, units_left } = progress(player, seq);
+                        assert_eq!((finished, finished + queued), (player.engine.seq_len(seq).unwrap(), end));
+                        assert!(units_left > 0 || units_done == 0);
+                        in_batch = in_batch.max(units_left);
+                    }
+                    assert!(before == 0 || in_batch == before - 1, "{before}, then {in_batch}");
+                    before = in_batch;
+                }
+                assert!(sequences.iter().all(|&(seq, _)| progress(player, seq).queued == 0));
+            });
+        });
+    });
+}
+
+#[test]
+fn units_per_token() {
+    with_each(|model, limits, _| {
+        let plan = Plan::new(model, &limits).unwrap();
+        Stage::new(limits).play(model, |player| {
+            let seq = player.open();
+            for position in 0..40 {
+                player.queue(seq, &[position % 40]);
+                let mut units = 0;
+                while player.engine.is_busy() {
+                    let _ = player.step_within(1.into());
+                    units += 1;
+                }
+                assert_eq!(units, plan.units_per_token(), "position {position}");
+            }
+        });
     });
 }
