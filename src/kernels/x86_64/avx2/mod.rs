@@ -14,7 +14,7 @@ mod lanes;
 mod matvec;
 mod panel;
 mod sweep;
-mod ymm;
+pub(super) mod ymm;
 
 use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Queries};
 use crate::mem::Tile;
