@@ -43,9 +43,9 @@ impl Units<'_> {
             let us = |time: Duration| time.as_secs_f64() * 1e6;
             let at = |part: f64| us(times[((times.len() - 1) as f64 * part) as usize]);
             let mean = us(times.iter().sum()) / times.len() as f64;
-            write!(
+            writeln!(
                 out,
-                "{stage:<16} {:>7} {mean:>9.1} {:>9.1} {:>9.1} {:>9.1}\n",
+                "{stage:<16} {:>7} {mean:>9.1} {:>9.1} {:>9.1} {:>9.1}",
                 times.len(),
                 at(0.5),
                 at(0.99),
