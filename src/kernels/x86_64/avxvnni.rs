@@ -8,7 +8,7 @@ use super::avx2::{
 use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Queries};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
-use crate::tensor::{Dtype, TensorView};
+use crate::tensor::TensorView;
 
 crate::kernels::shims::shims!(super::avx2::ymm::Ymm2, "avx2,f16c,avxvnni");
 crate::kernels::shims::quantize_shim!("avx2,f16c,avxvnni");
