@@ -207,9 +207,10 @@ fn attention_is_that_of_what_is_read_back() {
                 scale,
             };
             let mut scratch = vec![0.0; Level::detect().attend_scratch(1, 1, head_dim, positions).unwrap()];
-            let by_row = Matrix::new(&mut out, 1, head_dim).unwrap().by_row().unwrap();
-            Level::detect().attend(&queries, &tiles, &mut by_row.next().unwrap(), &mut scratch).unwrap();
-            drop(by_row);
+            {
+                let by_row = Matrix::new(&mut out, 1, head_dim).unwrap().by_row().unwrap();
+                Level::detect().attend(&queries, &tiles, &mut by_row.next().unwrap(), &mut scratch).unwrap();
+            }
             for (dim, out) in out.iter().enumerate() {
                 let values = rows.iter().zip(&scores).map(|([_, v], score)| f64::from(v[dim]) * score);
                 let expected = values.sum::<f64>() / sum;

@@ -102,7 +102,7 @@ impl Level {
     pub fn attend(
         self,
         queries: &Queries<'_>,
-        source: &impl KvSource,
+        source: &dyn KvSource,
         out: &mut Tile<'_, f32>,
         scratch: &mut [f32],
     ) -> Option<()> {

@@ -6,7 +6,7 @@ macro_rules! shims {
         $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn attend(
             queries: &Queries<'_>,
-            source: &impl KvSource,
+            source: &dyn KvSource,
             out: &mut Tile<'_, f32>,
             scratch: &mut [f32],
         ) -> Option<()> {

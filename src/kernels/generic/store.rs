@@ -10,6 +10,9 @@ use crate::num::{f16_to_f32, f32_to_f16, is_finite, round_to_i8};
 /// See [`Level::store`](crate::kernels::Level::store).
 #[inline(always)]
 pub(in crate::kernels) fn store(tile: KvTileMut<'_>, slot: usize, k: &[f32], v: &[f32]) -> Option<bool> {
+    if k.len() != v.len() {
+        return None;
+    }
     let k_stored = match tile.k {
         ElementsMut::F32(tile) => store_column(tile, slot, k, exact)?,
         ElementsMut::F16(tile) => store_column(tile, slot, k, half)?,

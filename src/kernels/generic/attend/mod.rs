@@ -143,7 +143,7 @@ impl<'q> Queries<'q> {
 #[inline(always)]
 pub(in crate::kernels) fn attend<V: Lanes>(
     queries: &Queries<'_>,
-    source: &impl KvSource,
+    source: &dyn KvSource,
     out: &mut Tile<'_, f32>,
     scratch: &mut [f32],
 ) -> Option<()> {
@@ -183,7 +183,7 @@ fn batches<V: Lanes>(count: usize) -> impl DoubleEndedIterator<Item = Range<usiz
 fn attend_pack<V: Lanes>(
     queries: &Queries<'_>,
     pack: Range<usize>,
-    source: &impl KvSource,
+    source: &dyn KvSource,
     out: &mut Tile<'_, f32>,
     scratch: &mut [f32],
 ) -> Option<()> {
