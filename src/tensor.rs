@@ -44,12 +44,12 @@ impl Dtype {
         Dtype::IQ4_XS,
     ];
 
-    /// The type with this number in a GGUF file; `None` where this build of Gleed does not support it.
+    /// The type with this number in a GGUF file; `None` where Gleed does not support it.
     pub fn from_ggml(number: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|dtype| dtype.is_built() && dtype.layout().1 == number)
+        Self::ALL.into_iter().find(|dtype| dtype.layout().1 == number)
     }
 
-    /// Whether this build computes with the type: the features `quant-*`.
+    /// Whether this build computes with matrices of the type: the features `quant-*`.
     pub const fn is_built(self) -> bool {
         match self {
             Dtype::F32 | Dtype::F16 | Dtype::BF16 => cfg!(feature = "quant-float"),

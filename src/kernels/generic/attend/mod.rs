@@ -204,17 +204,31 @@ fn attend_pack<V: Lanes>(
         let tiles = ChunkTiles::new(visible.positions(), head_dim, tile)?;
         let [k, v] = tiles.elements();
         match k {
-            KvElement::F32 if cfg!(feature = "kv-f32") => scores_of::<V, f32>(&mut pack, count, seen, staging, &tiles)?,
+            KvElement::F32 if const { KvElement::F32.is_built() } => {
+                scores_of::<V, f32>(&mut pack, count, seen, staging, &tiles)?
+            }
             KvElement::F16 => scores_of::<V, f16>(&mut pack, count, seen, staging, &tiles)?,
-            KvElement::Q8_0 if cfg!(feature = "kv-q8_0") => scores_of::<V, Q8>(&mut pack, count, seen, staging, &tiles)?,
-            KvElement::Q4_0 if cfg!(feature = "kv-q4_0") => scores_of::<V, Q4>(&mut pack, count, seen, staging, &tiles)?,
+            KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => {
+                scores_of::<V, Q8>(&mut pack, count, seen, staging, &tiles)?
+            }
+            KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => {
+                scores_of::<V, Q4>(&mut pack, count, seen, staging, &tiles)?
+            }
+            _ => return None,
         }
         softmax_of::<V>(&mut pack, place, count, seen)?;
         match v {
-            KvElement::F32 if cfg!(feature = "kv-f32") => values_of::<V, f32>(&mut pack, place, count, seen, staging, &tiles)?,
+            KvElement::F32 if const { KvElement::F32.is_built() } => {
+                values_of::<V, f32>(&mut pack, place, count, seen, staging, &tiles)?
+            }
             KvElement::F16 => values_of::<V, f16>(&mut pack, place, count, seen, staging, &tiles)?,
-            KvElement::Q8_0 if cfg!(feature = "kv-q8_0") => values_of::<V, Q8>(&mut pack, place, count, seen, staging, &tiles)?,
-            KvElement::Q4_0 if cfg!(feature = "kv-q4_0") => values_of::<V, Q4>(&mut pack, place, count, seen, staging, &tiles)?,
+            KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => {
+                values_of::<V, Q8>(&mut pack, place, count, seen, staging, &tiles)?
+            }
+            KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => {
+                values_of::<V, Q4>(&mut pack, place, count, seen, staging, &tiles)?
+            }
+            _ => return None,
         }
     }
     for query in 0..count {
