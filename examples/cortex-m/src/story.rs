@@ -59,7 +59,12 @@ pub fn tell(host: &mut impl Host, memory: &mut Memory) -> Result<Figures, Error>
     let tokenizer = Tokenizer::new(model.gguf(), &mut memory.tokenizer)?;
 
     let mut prompt = [0; 16];
-    let count = tokenizer.encode(PROMPT, EncodeOptions::default(), &mut memory.encoding, &mut prompt)?;
+    let count = tokenizer.encode(
+        PROMPT,
+        EncodeOptions { add_special: true, parse_special: false },
+        &mut memory.encoding,
+        &mut prompt,
+    )?;
     let sequence = engine.open().map_err(EngineError::from)?;
     let mut hash = Xxh64::new();
     let mut detokenizer = Detokenizer::new(&tokenizer, DecodeOptions { starts_text: false, ..Default::default() });
