@@ -29,7 +29,7 @@ static uint32_t most_likely(const float *logits, size_t len)
 
 static gleed_status generate(void)
 {
-    gleed_config config = {sizeof config, 1, 96, 8, GLEED_KV_PAGED, GLEED_KV_F16, 0};
+    gleed_config config = {0};
     const gleed_model *model;
     gleed_engine *engine;
     gleed_seq seq;
@@ -38,6 +38,9 @@ static gleed_status generate(void)
     size_t size, align, len;
     uint32_t start, token, instructions = 0, same = 0, i;
 
+    config.struct_size = sizeof config;
+    config.context = 96;
+    config.rows = 8;
     status = gleed_model_open(model_bytes, (size_t)(model_end - model_bytes), model_memory, sizeof model_memory, &model, &error);
     if (status == GLEED_OK)
         status = gleed_plan(model, &config, &size, &align, &error);
