@@ -102,5 +102,4 @@ __asm__(".section .rodata.model, \"a\"\n"
         ".global model_end\n"
         "model_bytes: .incbin \"" MODEL "\"\n"
         "model_end:\n"
-        ".section .note.GNU-stack, \"\", %progbits\n"
         ".text\n");

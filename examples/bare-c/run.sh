@@ -12,7 +12,7 @@ target=thumbv7em-none-eabihf
 target_dir=${CARGO_TARGET_DIR:-$root/target}/bare-c
 cpu=(-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16 -mfp16-format=ieee)
 options=("${cpu[@]}" -std=gnu99 -Wall -Wextra -Werror -ffunction-sections -fdata-sections "-DMODEL=\"$model\""
-    -I "$root/include" -T "$here/board.ld" -Wl,--gc-sections)
+    -I "$root/include" -T "$here/board.ld" -Wl,--gc-sections,-z,noexecstack)
 
 run() {
     qemu-system-arm -M mps2-an386 -nographic -icount shift=0 -semihosting-config enable=on,target=native -kernel "$1"

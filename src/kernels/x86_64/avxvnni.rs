@@ -5,11 +5,12 @@ use super::avx2::{
     float_products, products_32, products_256,
 };
 
-use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Queries};
-use crate::mem::Tile;
-use crate::quant::{Form, QuantizeError};
+use crate::kernels::generic::Inputs;
 use crate::tensor::TensorView;
 
-crate::kernels::shims::shims!(super::avx2::ymm::Ymm2, "avx2,f16c,avxvnni");
-crate::kernels::shims::quantize_shim!("avx2,f16c,avxvnni");
+// Nothing else has a use for it.
+pub(in crate::kernels) use super::avx2::{
+    attend, attend_scratch, combine, quantize_row, rms_norm, rms_norm_in_place, store,
+};
+
 super::avx2::level_products!("avx2,f16c,avxvnni", AvxVnni);
