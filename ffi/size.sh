@@ -26,19 +26,22 @@ sections() {
 }
 
 mkdir -p "$dir"
+echo "{ global: gleed_*; local: *; };" >"$dir/exports"
 for opt in 3 s; do
     # The library without std: what a program links of it, if it uses every function.
     CARGO_PROFILE_RELEASE_OPT_LEVEL=$opt cargo build --quiet --release --manifest-path "$root/ffi/bare/Cargo.toml" \
         --target-dir "$dir/$opt" --target "$host"
     library=$dir/$opt/$host/release/libgleed.a
-    keep=()
+    keep=() given=()
     for name in $functions; do keep+=("--undefined=$name"); done
-    for name in memcpy memmove memset memcmp bcmp strlen; do keep+=("--defsym=$name=0"); done
-    "$lld" -flavor gnu --gc-sections --strip-all --entry=gleed_version "${keep[@]}" "$library" -o "$dir/static-$opt" 2>/dev/null
+    # What the program's C library has.
+    for name in memcpy memmove memset memcmp bcmp strlen; do given+=("--defsym=$name=0"); done
+    "$lld" -flavor gnu --gc-sections --strip-all --entry=gleed_version "${keep[@]}" "${given[@]}" "$library" \
+        -o "$dir/static-$opt" 2>/dev/null
     report "linked from the static library, all kernels, opt-level $opt" "$(stat -c %s "$dir/static-$opt")" $((700 * 1024))
     sections "$dir/static-$opt"
-    "$lld" -flavor gnu -shared --gc-sections --strip-all "${keep[@]/--defsym*/--gc-sections}" --allow-shlib-undefined \
-        --version-script=<(echo "{ global: gleed_*; local: *; };") "$library" -o "$dir/shared-$opt.so" 2>/dev/null
+    "$lld" -flavor gnu -shared --gc-sections --strip-all "${keep[@]}" \
+        --version-script="$dir/exports" "$library" -o "$dir/shared-$opt.so" 2>/dev/null
     report "shared library without std, all kernels, opt-level $opt" "$(stat -c %s "$dir/shared-$opt.so")" $((700 * 1024))
 done
 
@@ -52,9 +55,13 @@ if command -v arm-none-eabi-gcc >/dev/null; then
     done
 fi
 if command -v node >/dev/null; then
-    for flags in "" "-C target-feature=+simd128"; do
-        RUSTFLAGS=$flags OPT_LEVEL=s "$root/examples/wasm/build.sh" "$dir/gleed.wasm"
-        report "WebAssembly, all formats, opt-level s $flags" "$(stat -c %s "$dir/gleed.wasm")" $((400 * 1024))
-    done
+    export OPT_LEVEL=s
+    "$root/examples/wasm/build.sh" "$dir/gleed.wasm"
+    report "WebAssembly, everything, opt-level s" "$(stat -c %s "$dir/gleed.wasm")" $((400 * 1024))
+    export RUSTFLAGS="-C target-feature=+simd128"
+    "$root/examples/wasm/build.sh" "$dir/gleed.wasm"
+    report "the same with simd128" "$(stat -c %s "$dir/gleed.wasm")" $((400 * 1024))
+    "$root/examples/wasm/build.sh" "$dir/gleed.wasm" --no-default-features --features gleed/arch-all,gleed/quant-all
+    report "the same, keys and values f16 only" "$(stat -c %s "$dir/gleed.wasm")" $((400 * 1024))
 fi
 exit $status
