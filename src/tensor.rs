@@ -49,6 +49,25 @@ impl Dtype {
         Self::ALL.into_iter().find(|dtype| dtype.layout().1 == number)
     }
 
+    /// Whether this build computes with matrices of the type: the features `quant-*`.
+    pub const fn is_built(self) -> bool {
+        match self {
+            Dtype::F32 | Dtype::F16 | Dtype::BF16 => cfg!(feature = "quant-float"),
+            Dtype::Q4_0 => cfg!(feature = "quant-q4_0"),
+            Dtype::Q4_1 => cfg!(feature = "quant-q4_1"),
+            Dtype::Q5_0 => cfg!(feature = "quant-q5_0"),
+            Dtype::Q5_1 => cfg!(feature = "quant-q5_1"),
+            Dtype::Q8_0 => cfg!(feature = "quant-q8_0"),
+            Dtype::Q2_K => cfg!(feature = "quant-q2_k"),
+            Dtype::Q3_K => cfg!(feature = "quant-q3_k"),
+            Dtype::Q4_K => cfg!(feature = "quant-q4_k"),
+            Dtype::Q5_K => cfg!(feature = "quant-q5_k"),
+            Dtype::Q6_K => cfg!(feature = "quant-q6_k"),
+            Dtype::IQ4_NL => cfg!(feature = "quant-iq4_nl"),
+            Dtype::IQ4_XS => cfg!(feature = "quant-iq4_xs"),
+        }
+    }
+
     /// The type's name in the GGUF specification, "Q4_K" for example.
     pub const fn name(self) -> &'static str {
         self.layout().0
@@ -99,6 +118,18 @@ impl Dtype {
         }
     }
 }
+
+/// A `match` on an element type without the code of types that are not in this build: these get the last value.
+macro_rules! by_dtype {
+    ($dtype:expr, { $($($name:ident)|+ => $value:expr,)+ _ => $other:expr $(,)? }) => {
+        match $dtype {
+            $($($crate::tensor::Dtype::$name)|+ if const { $($crate::tensor::Dtype::$name.is_built())||+ } => $value,)+
+            _ => $other,
+        }
+    };
+}
+
+pub(crate) use by_dtype;
 
 impl fmt::Display for Dtype {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -89,6 +89,7 @@ impl From<PlanError> for Failure {
                 let bound = if given < min { min } else { max };
                 Self::of(status::E_LIMIT, &error).numbers(bound, given)
             }
+            PlanError::NotBuilt { element } => Self::of(status::E_VALUE, &error).numbers(0_u32, element.number()),
             PlanError::Memory(error) => error.into(),
             _ => Self::of(status::E_INTERNAL, &error),
         }

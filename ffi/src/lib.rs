@@ -14,6 +14,9 @@
     deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable)
 )]
 
+#[cfg(all(feature = "std", not(test)))]
+extern crate std;
+
 mod config;
 mod convert;
 mod engine;

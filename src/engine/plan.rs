@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::Parts;
 use crate::cache::{BLOCK_TOKENS, KvGeometry, KvKind, KvType, SeqId, Visibility, Window};
-use crate::kernels::Level;
+use crate::kernels::{KvElement, Level};
 use crate::mem::{ALIGN, Arena, MemoryError, Section};
 use crate::model::Model;
 
@@ -72,6 +72,11 @@ pub enum PlanError {
         /// The largest that is possible.
         max: usize,
     },
+    /// This build leaves out the type of keys or values.
+    NotBuilt {
+        /// It.
+        element: KvElement,
+    },
     /// The memory can not be addressed.
     Memory(MemoryError),
 }
@@ -86,6 +91,7 @@ impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Limit { name, given, min, max } => write!(f, "limit {name} is {given}, it must be {min} to {max}"),
+            Self::NotBuilt { element } => write!(f, "keys and values of type {} are not in this build", element.name()),
             Self::Memory(error) => error.fmt(f),
         }
     }
@@ -168,6 +174,9 @@ impl Limits {
     fn resolve(&self, model: &Model<'_>) -> Result<Self, PlanError> {
         const DEFAULT_CONTEXT: usize = 4096;
         let mut limits = *self;
+        if let Some(element) = [limits.kv_type.k, limits.kv_type.v].into_iter().find(|element| !element.is_built()) {
+            return Err(PlanError::NotBuilt { element });
+        }
         if limits.context == 0 {
             limits.context = model.config().context.min(DEFAULT_CONTEXT);
         }

@@ -79,7 +79,7 @@ impl Level {
     /// # Safety
     /// The machine has the instructions of the level, and the operating system saves their registers.
     pub unsafe fn assume(name: &str) -> Result<Self, UnknownLevel> {
-        ISAS.iter().find(|(_, known)| *known == name).map(|&(isa, _)| Self(isa)).ok_or(UnknownLevel)
+        ISAS.iter().find(|(isa, known)| *known == name && isa.is_built()).map(|&(isa, _)| Self(isa)).ok_or(UnknownLevel)
     }
 
     /// Its name: "scalar" for example.
@@ -89,7 +89,29 @@ impl Level {
 }
 
 impl Isa {
+    /// Whether this build has its kernels: the features `level-*`.
+    pub(super) const fn is_built(self) -> bool {
+        match self {
+            Self::Scalar => true,
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Self::Simd128 => true,
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Self::Neon => cfg!(feature = "level-neon"),
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Self::Dotprod => cfg!(feature = "level-dotprod"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => cfg!(feature = "level-avx2"),
+            #[cfg(target_arch = "x86_64")]
+            Self::AvxVnni => cfg!(feature = "level-avxvnni"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => cfg!(feature = "level-avx512"),
+        }
+    }
+
     fn is_available(self) -> bool {
+        if !self.is_built() {
+            return false;
+        }
         match self {
             Self::Scalar => true,
             // A module with an instruction that the host does not know is not loaded at all.

@@ -32,25 +32,26 @@ use level::Isa;
 macro_rules! dispatch {
     ($level:expr, $kernel:ident($($argument:expr),*)) => {
         match $level.0 {
-            Isa::Scalar => scalar::$kernel($($argument),*),
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-            Isa::Neon => aarch64::neon::$kernel($($argument),*),
+            Isa::Neon if const { Isa::Neon.is_built() } => aarch64::neon::$kernel($($argument),*),
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             // Some of its kernels are those of NEON.
             #[allow(unused_unsafe)]
             // SAFETY: a value of this level exists only where detection found its instructions.
-            Isa::Dotprod => unsafe { aarch64::dotprod::$kernel($($argument),*) },
+            Isa::Dotprod if const { Isa::Dotprod.is_built() } => unsafe { aarch64::dotprod::$kernel($($argument),*) },
             #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-            Isa::Simd128 => wasm32::simd128::$kernel($($argument),*),
+            Isa::Simd128 if const { Isa::Simd128.is_built() } => wasm32::simd128::$kernel($($argument),*),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a value of this level exists only where detection found its instructions.
-            Isa::Avx2 => unsafe { x86_64::avx2::$kernel($($argument),*) },
+            Isa::Avx2 if const { Isa::Avx2.is_built() } => unsafe { x86_64::avx2::$kernel($($argument),*) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            Isa::AvxVnni => unsafe { x86_64::avxvnni::$kernel($($argument),*) },
+            Isa::AvxVnni if const { Isa::AvxVnni.is_built() } => unsafe { x86_64::avxvnni::$kernel($($argument),*) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            Isa::Avx512 => unsafe { x86_64::avx512::$kernel($($argument),*) },
+            Isa::Avx512 if const { Isa::Avx512.is_built() } => unsafe { x86_64::avx512::$kernel($($argument),*) },
+            // Besides plain Rust, levels that are not in this build: there is no value of them.
+            _ => scalar::$kernel($($argument),*),
         }
     };
 }

@@ -81,7 +81,11 @@ impl fmt::Display for ModelError {
         match self {
             Self::Gguf(error) => error.fmt(f),
             Self::Architecture { name } => {
-                write!(f, "architecture {name} is not supported; one of {}", super::arch::NAMES)
+                write!(f, "architecture {name} is not supported; one of")?;
+                super::arch::ARCHITECTURES.iter().enumerate().try_for_each(|(i, known)| {
+                    f.write_str(if i == 0 { " " } else { ", " })?;
+                    f.write_str(known.name)
+                })
             }
             Self::MissingKey { key } => write!(f, "metadata key {key} is missing"),
             Self::BadValue { key } => write!(f, "metadata key {key} has an impossible value"),

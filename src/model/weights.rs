@@ -267,7 +267,8 @@ fn check(info: &TensorInfo<'_>, spec: &Spec, config: &Config) -> Result<TensorRe
     }
     let wrong_type = ModelError::TensorType { tensor, found: info.ggml_type() };
     let dtype = Dtype::from_ggml(info.ggml_type().number()).ok_or(wrong_type)?;
-    if vector && dtype != Dtype::F32 || dtype.row_bytes(cols).is_none() {
+    let computed = if vector { dtype == Dtype::F32 } else { dtype.is_built() };
+    if !computed || dtype.row_bytes(cols).is_none() {
         return Err(wrong_type);
     }
     Ok(TensorRef {

@@ -69,10 +69,10 @@ impl Block32 {
 
 impl<const SUBS: usize> SuperBlock<SUBS> {
     fn dequantize(&self, out: &mut [f32; 256]) {
-        let subs = out.chunks_exact_mut(256 / SUBS).zip(self.codes.chunks_exact(256 / SUBS)).zip(self.sub_scales);
-        for (sub, ((out, codes), sub_scale)) in subs.enumerate() {
-            let scale = self.scale * f32::from(sub_scale);
-            let min = self.mins.as_ref().and_then(|mins| Some(mins.min * f32::from(*mins.sub_mins.get(sub)?)));
+        let parts = out.as_chunks_mut::<16>().0.iter_mut().zip(self.codes.as_chunks::<16>().0);
+        for (part, (out, codes)) in parts.enumerate() {
+            let scale = self.scale * f32::from(of_part(&self.sub_scales, part));
+            let min = self.mins.as_ref().map(|mins| mins.min * f32::from(of_part(&mins.sub_mins, part)));
             for (out, &code) in out.iter_mut().zip(codes) {
                 let product = scale * f32::from(code);
                 *out = match min {
@@ -87,16 +87,22 @@ impl<const SUBS: usize> SuperBlock<SUBS> {
     /// is within -127..=113, an activation and a sub-scale within -128..=127, so no partial sum exceeds
     /// 256 * 127 * 128 * 128 < 2^29; with mins, 256 * 255 * 128 < 2^23.
     fn dot(&self, acc: f32, x: &ActivationBlock<'_, 256, 16>) -> f32 {
-        let subs = self.codes.chunks_exact(256 / SUBS).zip(x.codes.chunks_exact(256 / SUBS));
-        let isum: i32 = subs.zip(self.sub_scales).map(|((w, x), s)| i32::from(s) * integer_dot(w, x)).sum();
+        let parts = self.codes.as_chunks::<16>().0.iter().zip(x.codes.as_chunks::<16>().0).enumerate();
+        let isum: i32 = parts.map(|(i, (w, x))| i32::from(of_part(&self.sub_scales, i)) * integer_dot(w, x)).sum();
         let acc = acc + isum as f32 * (self.scale * x.scale);
         let Some(mins) = &self.mins else {
             return acc;
         };
-        let subs = x.sums.chunks_exact(16 / SUBS).zip(mins.sub_mins);
-        let msum: i32 = subs.map(|(sums, m)| i32::from(m) * sums.iter().map(|&s| i32::from(s)).sum::<i32>()).sum();
+        let sums = x.sums.iter().enumerate();
+        let msum: i32 = sums.map(|(i, &sum)| i32::from(of_part(&mins.sub_mins, i)) * i32::from(sum)).sum();
         acc - msum as f32 * (mins.min * x.scale)
     }
+}
+
+/// What belongs to a part of 16 elements of a super-block, of which a sub-block has one or two.
+#[inline]
+fn of_part<T: Copy + Default, const SUBS: usize>(of_subs: &[T; SUBS], part: usize) -> T {
+    of_subs.get(part * SUBS / 16).copied().unwrap_or_default()
 }
 
 /// The exact sum of products; the slices have one length, at most 256.

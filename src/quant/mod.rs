@@ -28,7 +28,7 @@ pub use activation::{ActivationRow, Form, QuantizeError, QuantizedRow, quantize_
 ))]
 pub(crate) use block::{Layout32, Layout256};
 
-use crate::tensor::Dtype;
+use crate::tensor::{Dtype, by_dtype};
 
 /// The formats' bytes, for kernels that unpack them.
 #[cfg(any(
@@ -78,25 +78,26 @@ struct Format {
 }
 
 impl Format {
-    /// The table of formats.
+    /// The table of formats. One that is not in this build can do nothing.
     const fn of(dtype: Dtype) -> Self {
-        match dtype {
-            Dtype::F32 => Self::floats::<float::F32>(),
-            Dtype::F16 => Self::floats::<float::F16>(),
-            Dtype::BF16 => Self::floats::<float::BF16>(),
-            Dtype::Q4_0 => Self::blocks_32::<q4_0::Block>(),
-            Dtype::Q4_1 => Self::blocks_32::<q4_1::Block>(),
-            Dtype::Q5_0 => Self::blocks_32::<q5_0::Block>(),
-            Dtype::Q5_1 => Self::blocks_32::<q5_1::Block>(),
-            Dtype::Q8_0 => Self::blocks_32::<q8_0::Block>(),
-            Dtype::Q2_K => Self::blocks_256::<q2_k::Block, 16>(),
-            Dtype::Q3_K => Self::blocks_256::<q3_k::Block, 16>(),
-            Dtype::Q4_K => Self::blocks_256::<q4_k::Block, 8>(),
-            Dtype::Q5_K => Self::blocks_256::<q5_k::Block, 8>(),
-            Dtype::Q6_K => Self::blocks_256::<q6_k::Block, 16>(),
-            Dtype::IQ4_NL => Self::blocks_32::<iq4_nl::Block>(),
-            Dtype::IQ4_XS => Self::blocks_256::<iq4_xs::Block, 8>(),
-        }
+        by_dtype!(dtype, {
+            F32 => Self::floats::<float::F32>(),
+            F16 => Self::floats::<float::F16>(),
+            BF16 => Self::floats::<float::BF16>(),
+            Q4_0 => Self::blocks_32::<q4_0::Block>(),
+            Q4_1 => Self::blocks_32::<q4_1::Block>(),
+            Q5_0 => Self::blocks_32::<q5_0::Block>(),
+            Q5_1 => Self::blocks_32::<q5_1::Block>(),
+            Q8_0 => Self::blocks_32::<q8_0::Block>(),
+            Q2_K => Self::blocks_256::<q2_k::Block, 16>(),
+            Q3_K => Self::blocks_256::<q3_k::Block, 16>(),
+            Q4_K => Self::blocks_256::<q4_k::Block, 8>(),
+            Q5_K => Self::blocks_256::<q5_k::Block, 8>(),
+            Q6_K => Self::blocks_256::<q6_k::Block, 16>(),
+            IQ4_NL => Self::blocks_32::<iq4_nl::Block>(),
+            IQ4_XS => Self::blocks_256::<iq4_xs::Block, 8>(),
+            _ => Self { form: Form::F32, dequantize: |_, _| None, dot: |_, _| None },
+        })
     }
 
     /// Floating-point elements.

@@ -360,21 +360,22 @@ macro_rules! level_products {
             _scratch: &mut [f32],
         ) -> Option<()> {
             use crate::quant::layouts::*;
-            match weights.dtype() {
-                Dtype::F32 | Dtype::F16 | Dtype::BF16 => generic::float_products::<$lanes>(weights, inputs, out),
-                Dtype::Q8_0 => blocks::<Of32<Q8_0>>(weights, inputs, out),
-                Dtype::Q4_0 => blocks::<Of32<Q4_0>>(weights, inputs, out),
-                Dtype::Q4_1 => blocks::<Of32<Q4_1>>(weights, inputs, out),
-                Dtype::Q5_0 => blocks::<Of32<Q5_0>>(weights, inputs, out),
-                Dtype::Q5_1 => blocks::<Of32<Q5_1>>(weights, inputs, out),
-                Dtype::IQ4_NL => blocks::<Of32<Iq4Nl>>(weights, inputs, out),
-                Dtype::Q2_K => blocks::<Of256<Q2K, 16>>(weights, inputs, out),
-                Dtype::Q3_K => blocks::<Of256<Q3K, 16>>(weights, inputs, out),
-                Dtype::Q4_K => blocks::<Of256<Q4K, 8>>(weights, inputs, out),
-                Dtype::Q5_K => blocks::<Of256<Q5K, 8>>(weights, inputs, out),
-                Dtype::Q6_K => blocks::<Of256<Q6K, 16>>(weights, inputs, out),
-                Dtype::IQ4_XS => blocks::<Of256<Iq4Xs, 8>>(weights, inputs, out),
-            }
+            crate::tensor::by_dtype!(weights.dtype(), {
+                F32 | F16 | BF16 => generic::float_products::<$lanes>(weights, inputs, out),
+                Q8_0 => blocks::<Of32<Q8_0>>(weights, inputs, out),
+                Q4_0 => blocks::<Of32<Q4_0>>(weights, inputs, out),
+                Q4_1 => blocks::<Of32<Q4_1>>(weights, inputs, out),
+                Q5_0 => blocks::<Of32<Q5_0>>(weights, inputs, out),
+                Q5_1 => blocks::<Of32<Q5_1>>(weights, inputs, out),
+                IQ4_NL => blocks::<Of32<Iq4Nl>>(weights, inputs, out),
+                Q2_K => blocks::<Of256<Q2K, 16>>(weights, inputs, out),
+                Q3_K => blocks::<Of256<Q3K, 16>>(weights, inputs, out),
+                Q4_K => blocks::<Of256<Q4K, 8>>(weights, inputs, out),
+                Q5_K => blocks::<Of256<Q5K, 8>>(weights, inputs, out),
+                Q6_K => blocks::<Of256<Q6K, 16>>(weights, inputs, out),
+                IQ4_XS => blocks::<Of256<Iq4Xs, 8>>(weights, inputs, out),
+                _ => None,
+            })
         }
 
         $(#[target_feature(enable = $features)])?

@@ -41,6 +41,16 @@ impl KvElement {
         }
     }
 
+    /// Whether this build computes with the type: the features `kv-*`.
+    pub const fn is_built(self) -> bool {
+        match self {
+            Self::F32 => cfg!(feature = "kv-f32"),
+            Self::F16 => true,
+            Self::Q8_0 => cfg!(feature = "kv-q8_0"),
+            Self::Q4_0 => cfg!(feature = "kv-q4_0"),
+        }
+    }
+
     /// ggml's number.
     pub const fn number(self) -> u32 {
         match self {

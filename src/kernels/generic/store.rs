@@ -14,16 +14,26 @@ pub(in crate::kernels) fn store(tile: KvTileMut<'_>, slot: usize, k: &[f32], v: 
         return None;
     }
     let k_stored = match tile.k {
-        ElementsMut::F32(tile) => store_column(tile, slot, k, exact)?,
+        ElementsMut::F32(tile) if const { KvElement::F32.is_built() } => store_column(tile, slot, k, exact)?,
         ElementsMut::F16(tile) => store_column(tile, slot, k, half)?,
-        ElementsMut::Q8_0(tile) => store_codes(tile, KvElement::Q8_0.k_codes(k.len())?, slot, k, q8, put_column)?,
-        ElementsMut::Q4_0(tile) => store_codes(tile, KvElement::Q4_0.k_codes(k.len())?, slot, k, q4, put_half_column)?,
+        ElementsMut::Q8_0(tile) if const { KvElement::Q8_0.is_built() } => {
+            store_codes(tile, KvElement::Q8_0.k_codes(k.len())?, slot, k, q8, put_column)?
+        }
+        ElementsMut::Q4_0(tile) if const { KvElement::Q4_0.is_built() } => {
+            store_codes(tile, KvElement::Q4_0.k_codes(k.len())?, slot, k, q4, put_half_column)?
+        }
+        _ => return None,
     };
     let v_stored = match tile.v {
-        ElementsMut::F32(tile) => store_row(tile, slot, v, exact)?,
+        ElementsMut::F32(tile) if const { KvElement::F32.is_built() } => store_row(tile, slot, v, exact)?,
         ElementsMut::F16(tile) => store_row(tile, slot, v, half)?,
-        ElementsMut::Q8_0(tile) => store_codes(tile, KvElement::Q8_0.v_codes(v.len())?, slot, v, q8, put_row)?,
-        ElementsMut::Q4_0(tile) => store_codes(tile, KvElement::Q4_0.v_codes(v.len())?, slot, v, q4, put_half_row)?,
+        ElementsMut::Q8_0(tile) if const { KvElement::Q8_0.is_built() } => {
+            store_codes(tile, KvElement::Q8_0.v_codes(v.len())?, slot, v, q8, put_row)?
+        }
+        ElementsMut::Q4_0(tile) if const { KvElement::Q4_0.is_built() } => {
+            store_codes(tile, KvElement::Q4_0.v_codes(v.len())?, slot, v, q4, put_half_row)?
+        }
+        _ => return None,
     };
     Some(k_stored && v_stored)
 }

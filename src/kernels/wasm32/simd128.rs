@@ -6,7 +6,7 @@ use super::lanes::Simd128;
 use crate::kernels::generic::{self, Combine, Family, Inputs, KvSource, KvTileMut, Of32, Of256, Quad, Queries};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
-use crate::tensor::{Dtype, TensorView};
+use crate::tensor::TensorView;
 
 crate::kernels::shims::shims!(Simd128,);
 crate::kernels::shims::quantize_shim!();

@@ -6,9 +6,9 @@ use super::avx2::{
 };
 
 use crate::kernels::generic::Inputs;
-use crate::tensor::{Dtype, TensorView};
+use crate::tensor::TensorView;
 
-// The instruction is of use to products alone.
+// Nothing else has a use for it.
 pub(in crate::kernels) use super::avx2::{
     attend, attend_scratch, combine, quantize_row, rms_norm, rms_norm_in_place, store,
 };

@@ -1,11 +1,14 @@
 //! The architectures: each is a file that maps metadata to a [`Config`], and a row here.
 
+#[cfg(feature = "arch-llama")]
 mod llama;
+#[cfg(feature = "arch-qwen3")]
 mod qwen3;
 
 use super::config::{Config, Keys};
 use super::error::ModelError;
 
+#[cfg_attr(not(any(feature = "arch-llama", feature = "arch-qwen3")), allow(dead_code))]
 /// An architecture that GGUF files can name.
 pub(super) struct Architecture {
     /// `general.architecture`.
@@ -14,16 +17,10 @@ pub(super) struct Architecture {
     pub(super) config: fn(&Keys<'_>) -> Result<Config, ModelError>,
 }
 
-/// All of them.
-pub(super) const ARCHITECTURES: [Architecture; 2] = [llama::ARCHITECTURE, qwen3::ARCHITECTURE];
-
-/// Their names, for messages.
-pub(super) const NAMES: &str = "llama, qwen3";
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_names_are_those_of_the_table() {
-        assert_eq!(super::ARCHITECTURES.map(|architecture| architecture.name).join(", "), super::NAMES);
-    }
-}
+/// Those of this build.
+pub(super) const ARCHITECTURES: &[Architecture] = &[
+    #[cfg(feature = "arch-llama")]
+    llama::ARCHITECTURE,
+    #[cfg(feature = "arch-qwen3")]
+    qwen3::ARCHITECTURE,
+];

@@ -227,17 +227,25 @@ fn attend_pack<V: Lanes>(
         let seen = Seen { by_query, batches: &all_batches, scale: queries.scale, tiles: &tiles };
         let [k, v] = seen.tiles.elements();
         match k {
-            KvElement::F32 => scores_of::<V, f32>(&mut pack, &seen, staging)?,
+            KvElement::F32 if const { KvElement::F32.is_built() } => scores_of::<V, f32>(&mut pack, &seen, staging)?,
             KvElement::F16 => scores_of::<V, f16>(&mut pack, &seen, staging)?,
-            KvElement::Q8_0 => scores_of::<V, Q8>(&mut pack, &seen, staging)?,
-            KvElement::Q4_0 => scores_of::<V, Q4>(&mut pack, &seen, staging)?,
+            KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => scores_of::<V, Q8>(&mut pack, &seen, staging)?,
+            KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => scores_of::<V, Q4>(&mut pack, &seen, staging)?,
+            _ => return None,
         }
         softmax_of::<V>(&mut pack, place, &seen)?;
         match v {
-            KvElement::F32 => values_of::<V, f32>(&mut pack, place, &seen, staging)?,
+            KvElement::F32 if const { KvElement::F32.is_built() } => {
+                values_of::<V, f32>(&mut pack, place, &seen, staging)?
+            }
             KvElement::F16 => values_of::<V, f16>(&mut pack, place, &seen, staging)?,
-            KvElement::Q8_0 => values_of::<V, Q8>(&mut pack, place, &seen, staging)?,
-            KvElement::Q4_0 => values_of::<V, Q4>(&mut pack, place, &seen, staging)?,
+            KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => {
+                values_of::<V, Q8>(&mut pack, place, &seen, staging)?
+            }
+            KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => {
+                values_of::<V, Q4>(&mut pack, place, &seen, staging)?
+            }
+            _ => return None,
         }
     }
     for query in 0..count {

@@ -61,21 +61,22 @@ macro_rules! level_products {
             out: &mut [f32],
             scratch: &mut [f32],
         ) -> Option<()> {
-            let format = match weights.dtype() {
-                Dtype::F32 | Dtype::F16 | Dtype::BF16 => return float_products(weights, inputs, out, scratch),
-                Dtype::Q8_0 => blocks_32::<Q8_0>,
-                Dtype::Q4_0 => blocks_32::<Q4_0>,
-                Dtype::Q4_1 => blocks_32::<Q4_1>,
-                Dtype::Q5_0 => blocks_32::<Q5_0>,
-                Dtype::Q5_1 => blocks_32::<Q5_1>,
-                Dtype::IQ4_NL => blocks_32::<Iq4Nl>,
-                Dtype::Q2_K => blocks_256::<Q2K>,
-                Dtype::Q3_K => blocks_256::<Q3K>,
-                Dtype::Q4_K => blocks_256::<Q4K>,
-                Dtype::Q5_K => blocks_256::<Q5K>,
-                Dtype::Q6_K => blocks_256::<Q6K>,
-                Dtype::IQ4_XS => blocks_256::<Iq4Xs>,
-            };
+            let format = crate::tensor::by_dtype!(weights.dtype(), {
+                F32 | F16 | BF16 => return float_products(weights, inputs, out, scratch),
+                Q8_0 => blocks_32::<Q8_0>,
+                Q4_0 => blocks_32::<Q4_0>,
+                Q4_1 => blocks_32::<Q4_1>,
+                Q5_0 => blocks_32::<Q5_0>,
+                Q5_1 => blocks_32::<Q5_1>,
+                IQ4_NL => blocks_32::<Iq4Nl>,
+                Q2_K => blocks_256::<Q2K>,
+                Q3_K => blocks_256::<Q3K>,
+                Q4_K => blocks_256::<Q4K>,
+                Q5_K => blocks_256::<Q5K>,
+                Q6_K => blocks_256::<Q6K>,
+                IQ4_XS => blocks_256::<Iq4Xs>,
+                _ => return None,
+            });
             let job = Job::new(weights, inputs, out, scratch)?;
             // SAFETY: this function has the instructions, and the function is that of the weights' type.
             unsafe { format(&job) }

@@ -10,7 +10,7 @@ use super::panel_256::{self, Layout256, Panel256};
 use super::{matmul_32, matmul_256};
 use crate::kernels::generic::{self, Inputs, OUTPUTS};
 use crate::quant::ActivationRow;
-use crate::tensor::{Dtype, TensorView};
+use crate::tensor::{TensorView, by_dtype};
 
 /// Bytes of all blocks of a panel: it stays in the first-level cache beside the inputs.
 const BYTES: usize = 2 * size_of::<Panel256>();
@@ -164,23 +164,26 @@ impl<L: Layout256> Format for SuperBlocks<L> {
 /// See [`Level::products`](crate::kernels::Level::products).
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn matmul(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32], scratch: &mut [f32]) -> Option<()> {
-    match weights.dtype() {
-        // Offsets of rows are 32-bit numbers.
-        _ if i32::try_from(weights.bytes().len()).is_err() => generic::products(weights, inputs, out, scratch),
-        Dtype::F32 | Dtype::F16 | Dtype::BF16 => generic::products(weights, inputs, out, scratch),
-        Dtype::Q4_0 => by_panels::<Blocks<panel_32::Q4_0>>(weights, inputs, out, scratch),
-        Dtype::Q4_1 => by_panels::<Blocks<panel_32::Q4_1>>(weights, inputs, out, scratch),
-        Dtype::Q5_0 => by_panels::<Blocks<panel_32::Q5_0>>(weights, inputs, out, scratch),
-        Dtype::Q5_1 => by_panels::<Blocks<panel_32::Q5_1>>(weights, inputs, out, scratch),
-        Dtype::Q8_0 => by_panels::<Blocks<panel_32::Q8_0>>(weights, inputs, out, scratch),
-        Dtype::IQ4_NL => by_panels::<Blocks<panel_32::Iq4Nl>>(weights, inputs, out, scratch),
-        Dtype::Q2_K => by_panels::<SuperBlocks<panel_256::Q2K>>(weights, inputs, out, scratch),
-        Dtype::Q3_K => by_panels::<SuperBlocks<panel_256::Q3K>>(weights, inputs, out, scratch),
-        Dtype::Q4_K => by_panels::<SuperBlocks<panel_256::Q4K>>(weights, inputs, out, scratch),
-        Dtype::Q5_K => by_panels::<SuperBlocks<panel_256::Q5K>>(weights, inputs, out, scratch),
-        Dtype::Q6_K => by_panels::<SuperBlocks<panel_256::Q6K>>(weights, inputs, out, scratch),
-        Dtype::IQ4_XS => by_panels::<SuperBlocks<panel_256::Iq4Xs>>(weights, inputs, out, scratch),
+    // Offsets of rows are 32-bit numbers.
+    if i32::try_from(weights.bytes().len()).is_err() {
+        return generic::products(weights, inputs, out, scratch);
     }
+    by_dtype!(weights.dtype(), {
+        F32 | F16 | BF16 => generic::products(weights, inputs, out, scratch),
+        Q4_0 => by_panels::<Blocks<panel_32::Q4_0>>(weights, inputs, out, scratch),
+        Q4_1 => by_panels::<Blocks<panel_32::Q4_1>>(weights, inputs, out, scratch),
+        Q5_0 => by_panels::<Blocks<panel_32::Q5_0>>(weights, inputs, out, scratch),
+        Q5_1 => by_panels::<Blocks<panel_32::Q5_1>>(weights, inputs, out, scratch),
+        Q8_0 => by_panels::<Blocks<panel_32::Q8_0>>(weights, inputs, out, scratch),
+        IQ4_NL => by_panels::<Blocks<panel_32::Iq4Nl>>(weights, inputs, out, scratch),
+        Q2_K => by_panels::<SuperBlocks<panel_256::Q2K>>(weights, inputs, out, scratch),
+        Q3_K => by_panels::<SuperBlocks<panel_256::Q3K>>(weights, inputs, out, scratch),
+        Q4_K => by_panels::<SuperBlocks<panel_256::Q4K>>(weights, inputs, out, scratch),
+        Q5_K => by_panels::<SuperBlocks<panel_256::Q5K>>(weights, inputs, out, scratch),
+        Q6_K => by_panels::<SuperBlocks<panel_256::Q6K>>(weights, inputs, out, scratch),
+        IQ4_XS => by_panels::<SuperBlocks<panel_256::Iq4Xs>>(weights, inputs, out, scratch),
+        _ => None,
+    })
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]

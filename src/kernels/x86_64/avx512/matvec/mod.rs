@@ -18,7 +18,7 @@ use core::arch::x86_64::{__m512, _mm512_mask_storeu_ps};
 
 use crate::kernels::generic::{Inputs, OUTPUTS};
 use crate::quant::{ActivationRow, QuantizedRow};
-use crate::tensor::{Dtype, TensorView};
+use crate::tensor::{Dtype, TensorView, by_dtype};
 use tile::{ROWS, Tile};
 
 /// Whether [`products`] does rows of this type and width.
@@ -48,21 +48,22 @@ pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [
         return None;
     };
     let out = out.first_chunk_mut::<OUTPUTS>()?;
-    match weights.dtype() {
-        Dtype::F32 | Dtype::F16 | Dtype::BF16 => None,
-        Dtype::Q4_0 => tiles::<18, 32>(weights, x, out, |tile, x| nibbles::q4_0(tile, x)),
-        Dtype::Q4_1 => tiles::<20, 32>(weights, x, out, |tile, x| nibbles::q4_1(tile, x)),
-        Dtype::Q5_0 => tiles::<22, 32>(weights, x, out, |tile, x| pairs::q5_0(tile, x)),
-        Dtype::Q5_1 => tiles::<24, 32>(weights, x, out, |tile, x| pairs::q5_1(tile, x)),
-        Dtype::Q8_0 => tiles::<34, 32>(weights, x, out, |tile, x| pairs::q8_0(tile, x)),
-        Dtype::Q2_K => tiles::<84, 256>(weights, x, out, |tile, x| k16::q2_k(tile, x)),
-        Dtype::Q3_K => tiles::<110, 256>(weights, x, out, |tile, x| k16::q3_k(tile, x)),
-        Dtype::Q4_K => tiles::<144, 256>(weights, x, out, |tile, x| k32::q4_k(tile, x)),
-        Dtype::Q5_K => tiles::<176, 256>(weights, x, out, |tile, x| k32::q5_k(tile, x)),
-        Dtype::Q6_K => tiles::<210, 256>(weights, x, out, |tile, x| k16::q6_k(tile, x)),
-        Dtype::IQ4_NL => tiles::<18, 32>(weights, x, out, |tile, x| nibbles::iq4_nl(tile, x)),
-        Dtype::IQ4_XS => tiles::<136, 256>(weights, x, out, |tile, x| iq4_xs::iq4_xs(tile, x)),
-    }
+    by_dtype!(weights.dtype(), {
+        F32 | F16 | BF16 => None,
+        Q4_0 => tiles::<18, 32>(weights, x, out, |tile, x| nibbles::q4_0(tile, x)),
+        Q4_1 => tiles::<20, 32>(weights, x, out, |tile, x| nibbles::q4_1(tile, x)),
+        Q5_0 => tiles::<22, 32>(weights, x, out, |tile, x| pairs::q5_0(tile, x)),
+        Q5_1 => tiles::<24, 32>(weights, x, out, |tile, x| pairs::q5_1(tile, x)),
+        Q8_0 => tiles::<34, 32>(weights, x, out, |tile, x| pairs::q8_0(tile, x)),
+        Q2_K => tiles::<84, 256>(weights, x, out, |tile, x| k16::q2_k(tile, x)),
+        Q3_K => tiles::<110, 256>(weights, x, out, |tile, x| k16::q3_k(tile, x)),
+        Q4_K => tiles::<144, 256>(weights, x, out, |tile, x| k32::q4_k(tile, x)),
+        Q5_K => tiles::<176, 256>(weights, x, out, |tile, x| k32::q5_k(tile, x)),
+        Q6_K => tiles::<210, 256>(weights, x, out, |tile, x| k16::q6_k(tile, x)),
+        IQ4_NL => tiles::<18, 32>(weights, x, out, |tile, x| nibbles::iq4_nl(tile, x)),
+        IQ4_XS => tiles::<136, 256>(weights, x, out, |tile, x| iq4_xs::iq4_xs(tile, x)),
+        _ => None,
+    })
 }
 
 /// All rows, a tile at a time; blocks have `LEN` elements in `BYTES` bytes.

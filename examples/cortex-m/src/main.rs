@@ -1,0 +1,31 @@
+//! Tells a story with a model in flash and an arena in RAM, and prints the hash of all logits: on a Cortex-M4F, and, so that
+//! the hashes can be compared, on the machine that compiles it.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+
+#[cfg(target_os = "none")]
+mod board;
+mod story;
+
+#[cfg(not(target_os = "none"))]
+fn main() -> std::process::ExitCode {
+    use std::io::Write;
+
+    struct Terminal;
+
+    impl story::Host for Terminal {
+        fn print(&mut self, text: &str) {
+            print!("{text}");
+            // A terminal that is gone is no reason to stop.
+            let _ = std::io::stdout().flush();
+        }
+    }
+
+    let mut memory = Box::new(story::Memory::NEW);
+    match story::tell(&mut Terminal, &mut memory) {
+        Ok(_) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\n{error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}

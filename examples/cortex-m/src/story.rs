@@ -1,0 +1,143 @@
+//! The story: the same code on the board and on the machine that compiles it.
+
+use core::fmt::{self, Write};
+
+use gleed::engine::PlanError;
+use gleed::kernels::Level;
+use gleed::model::ModelError;
+use gleed::num::Xxh64;
+use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, TokenError, Tokenizer, VocabError};
+use gleed::{Engine, EngineError, Limits, Model, Plan};
+
+/// The model, where the linker put it.
+static MODEL: &[u8] = include_bytes!(env!("GLEED_STORY_MODEL"));
+
+const PROMPT: &str = "Once upon a time";
+
+/// The most tokens that follow the prompt.
+const TOKENS: usize = 64;
+
+/// What a story needs besides the stack.
+#[repr(C, align(64))]
+pub struct Memory {
+    engine: [u8; 448 << 10],
+    tokenizer: [u8; 16 << 10],
+    encoding: [u32; 512],
+}
+
+impl Memory {
+    pub const NEW: Self = Self { engine: [0; 448 << 10], tokenizer: [0; 16 << 10], encoding: [0; 512] };
+}
+
+/// Whoever the story is told to.
+pub trait Host {
+    fn print(&mut self, text: &str);
+
+    /// Runs the computation of one token.
+    fn decode<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        work()
+    }
+}
+
+/// What there is to say about a story.
+#[cfg_attr(not(target_os = "none"), expect(dead_code))]
+pub struct Figures {
+    /// Bytes of the model.
+    pub model: usize,
+    /// Bytes of the arena that are used: the engine's and the tokenizer's.
+    pub arena: usize,
+}
+
+/// Prints the story, and below it `logits HASH`.
+pub fn tell(host: &mut impl Host, memory: &mut Memory) -> Result<Figures, Error> {
+    let model = Model::open(MODEL)?;
+    // Every level gives the same bits; the board has the scalar one.
+    let limits = Limits { context: 96, rows: 8, level: Level::detect(), ..Limits::default() };
+    let plan = Plan::new(&model, &limits)?;
+    let mut engine = Engine::new(&model, &plan, &mut memory.engine)?;
+    let tables = Tokenizer::plan(model.gguf())?;
+    let tokenizer = Tokenizer::new(model.gguf(), &mut memory.tokenizer)?;
+
+    let mut prompt = [0; 16];
+    let count = tokenizer.encode(
+        PROMPT,
+        EncodeOptions { add_special: true, parse_special: false },
+        &mut memory.encoding,
+        &mut prompt,
+    )?;
+    let sequence = engine.open().map_err(EngineError::from)?;
+    let mut hash = Xxh64::new();
+    let mut detokenizer = Detokenizer::new(&tokenizer, DecodeOptions { starts_text: false, ..Default::default() });
+    let mut bytes = [0; 64];
+
+    host.print(PROMPT);
+    let mut logits = engine.prefill(sequence, prompt.get(..count).unwrap_or_default())?;
+    for _ in 0..TOKENS {
+        logits.iter().for_each(|logit| hash.update(&logit.to_le_bytes()));
+        let token = most_likely(logits);
+        if tokenizer.is_end(token) {
+            break;
+        }
+        host.print(detokenizer.push(&tokenizer, token, &mut bytes)?);
+        logits = host.decode(|| engine.decode_step(sequence, token))?;
+    }
+    host.print(detokenizer.finish());
+
+    let mut line = Line(host);
+    // Only the host could fail, and it does not.
+    let _ = writeln!(line, "\nlogits {:016x}", hash.finish());
+    Ok(Figures { model: MODEL.len(), arena: plan.bytes() + tables })
+}
+
+/// The lowest of the ids with the largest logit.
+fn most_likely(logits: &[f32]) -> u32 {
+    let mut best = (0, f32::NEG_INFINITY);
+    for (id, &logit) in (0..).zip(logits) {
+        if logit > best.1 {
+            best = (id, logit);
+        }
+    }
+    best.0
+}
+
+/// Formatted text for a host.
+pub struct Line<'h, H>(pub &'h mut H);
+
+impl<H: Host> Write for Line<'_, H> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.print(text);
+        Ok(())
+    }
+}
+
+/// Why there is no story.
+pub enum Error {
+    Model(ModelError),
+    Plan(PlanError),
+    Engine(EngineError),
+    Vocab(VocabError),
+    Token(TokenError),
+}
+
+macro_rules! from {
+    ($($variant:ident($error:ty)),*) => { $(
+        impl From<$error> for Error {
+            fn from(error: $error) -> Self {
+                Self::$variant(error)
+            }
+        }
+    )* };
+}
+from!(Model(ModelError), Plan(PlanError), Engine(EngineError), Vocab(VocabError), Token(TokenError));
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Model(error) => error.fmt(f),
+            Self::Plan(error) => error.fmt(f),
+            Self::Engine(error) => error.fmt(f),
+            Self::Vocab(error) => error.fmt(f),
+            Self::Token(error) => error.fmt(f),
+        }
+    }
+}

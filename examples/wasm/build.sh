@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Links the C library for WebAssembly, with the functions of include/gleed.h as exports, no imports and no allocator.
+# RUSTFLAGS="-C target-feature=+simd128" makes one that uses SIMD; OPT_LEVEL=s a small one.
+#
+# usage: examples/wasm/build.sh OUT.wasm [CARGO ARGUMENT...]
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+out=$1
+shift
+target=wasm32-unknown-unknown
+target_dir=${CARGO_TARGET_DIR:-$root/target}/wasm
+lld=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bin/rust-lld
+
+CARGO_PROFILE_RELEASE_OPT_LEVEL=${OPT_LEVEL:-3} cargo build --locked --quiet --release --target $target \
+    --manifest-path "$root/ffi/bare/Cargo.toml" --target-dir "$target_dir" "$@"
+exports=$(grep -oE '\bgleed_[a-z0-9_]+\(' "$root/include/gleed.h" | tr -d '(' | sort -u | sed 's/^/--export=/')
+# shellcheck disable=SC2086
+"$lld" -flavor wasm --gc-sections --no-entry --strip-all $exports "$target_dir/$target/release/libgleed.a" -o "$out"
