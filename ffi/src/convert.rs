@@ -9,6 +9,8 @@ use gleed::engine::PlanError;
 use gleed::mem::MemoryError;
 use gleed::model::ModelError;
 use gleed::num::ARITHMETIC_VERSION;
+use gleed::sample::SampleError;
+use gleed::token::{TokenError, VocabError};
 
 use crate::error::Failure;
 use crate::status;
@@ -162,6 +164,67 @@ impl From<EngineError> for Failure {
             EngineError::Busy => new(status::E_BUSY),
             EngineError::NonFinite { layer } => new(status::E_NON_FINITE).at(layer),
             _ => new(status::E_INTERNAL),
+        }
+    }
+}
+
+impl From<VocabError> for Failure {
+    fn from(error: VocabError) -> Self {
+        let new = |status| Self::of(status, &error);
+        match error {
+            VocabError::Memory(error) => error.into(),
+            VocabError::Missing(_) => new(status::E_VOCAB_MISSING),
+            VocabError::UnknownModel(_) | VocabError::UnknownPreTokenizer(_) => new(status::E_VOCAB_UNSUPPORTED),
+            VocabError::WrongLength { needed, found, .. } => new(status::E_VOCAB).numbers(needed, found),
+            VocabError::SpecialTooLong { bytes, limit, .. } => new(status::E_VOCAB).numbers(limit, bytes),
+            _ => new(status::E_VOCAB),
+        }
+    }
+}
+
+impl From<TokenError> for Failure {
+    fn from(error: TokenError) -> Self {
+        let new = |status| Self::of(status, &error);
+        match error {
+            TokenError::TextTooLong { bytes, limit } => new(status::E_TEXT_TOO_LONG).numbers(limit, bytes),
+            TokenError::ScratchTooSmall { needed, given } => new(status::E_SCRATCH_TOO_SMALL).numbers(needed, given),
+            TokenError::OutputTooSmall { needed, given } => new(status::E_OUTPUT_TOO_SMALL).numbers(needed, given),
+            TokenError::NoToken { byte } => new(status::E_TEXT_SPELLING).numbers(0_u32, byte),
+            TokenError::UnknownId { id, tokens } => new(status::E_TOKEN).numbers(tokens, id),
+            _ => new(status::E_INTERNAL),
+        }
+    }
+}
+
+impl From<SampleError> for Failure {
+    fn from(error: SampleError) -> Self {
+        match error {
+            // Its text has the value, a float.
+            SampleError::Parameter { name, allowed, .. } => {
+                Self::new(status::E_VALUE, format_args!("{name} must be {allowed}"))
+            }
+            SampleError::Window { given, limit } | SampleError::TooManyBiases { given, limit } => {
+                Self::new(status::E_VALUE, format_args!("at most {limit}, {given} given")).numbers(limit, given)
+            }
+            SampleError::Bias { token } => {
+                Self::new(status::E_VALUE, format_args!("the bias of token {token} is not finite")).at(token)
+            }
+            SampleError::UnknownToken { token, vocab } => {
+                Self::new(status::E_TOKEN, format_args!("a bias is for token {token}, there are {vocab}"))
+                    .numbers(vocab, token)
+            }
+            SampleError::Vocab { given } => {
+                Self::new(status::E_NO_LOGITS, format_args!("{given} logits")).numbers(u32::MAX, given)
+            }
+            SampleError::NonFinite { token } => {
+                Self::new(status::E_NON_FINITE, format_args!("the logit of token {token} is not finite")).at(token)
+            }
+            SampleError::AllBanned => Self::new(status::E_ALL_BANNED, format_args!("the biases ban every token")),
+            SampleError::ScratchTooSmall { needed, given } => {
+                Self::new(status::E_SCRATCH_TOO_SMALL, format_args!("scratch: {needed} elements needed, {given} given"))
+                    .numbers(needed, given)
+            }
+            _ => Self::new(status::E_INTERNAL, format_args!("an unknown error of the sampler")),
         }
     }
 }

@@ -79,7 +79,7 @@ pub unsafe fn run(error: *mut gleed_error, body: impl FnOnce() -> Result<i32, Fa
             return status::E_STRUCT_SIZE;
         }
     }
-    match body() {
+    match contained(body) {
         Ok(status) => status,
         Err(failure) => {
             if !error.is_null() {
@@ -96,6 +96,37 @@ pub unsafe fn run(error: *mut gleed_error, body: impl FnOnce() -> Result<i32, Fa
             failure.status
         }
     }
+}
+
+/// The body's result. Where there is unwinding, a panic of the library ends here: it must not reach C.
+#[cfg(feature = "std")]
+fn contained(body: impl FnOnce() -> Result<i32, Failure>) -> Result<i32, Failure> {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+    result.unwrap_or_else(|_| Err(Failure::new(status::E_INTERNAL, format_args!("the library panicked"))))
+}
+
+/// The body's result. Without std nothing unwinds, and `bare/check.sh` proves that nothing panics.
+#[cfg(not(feature = "std"))]
+fn contained(body: impl FnOnce() -> Result<i32, Failure>) -> Result<i32, Failure> {
+    body()
+}
+
+/// `text`, cut at a character so that a 0 follows.
+pub(crate) fn chars<const N: usize>(text: &str) -> [c_char; N] {
+    let mut out = [0; N];
+    let mut len = 0;
+    for c in text.chars() {
+        let mut utf8 = [0; 4];
+        let utf8 = c.encode_utf8(&mut utf8).as_bytes();
+        let Some(slots) = out.get_mut(len..N.saturating_sub(1)).and_then(|free| free.get_mut(..utf8.len())) else {
+            break;
+        };
+        for (slot, &byte) in slots.iter_mut().zip(utf8) {
+            *slot = byte as c_char;
+        }
+        len += utf8.len();
+    }
+    out
 }
 
 /// A text of up to 95 bytes, cut at a character.
@@ -170,6 +201,15 @@ mod tests {
         // SAFETY: NULL is allowed.
         let status = unsafe { run(core::ptr::null_mut(), || Err(failure)) };
         assert_eq!(status, -100);
+    }
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn panics_end_at_the_border() {
+        let mut error = blank();
+        // SAFETY: a reference to a whole struct.
+        let status = unsafe { run(&mut error, || panic!("a defect")) };
+        assert_eq!((status, error.status, text(&error)), (-99, -99, "the library panicked"));
     }
 
     #[test]

@@ -99,6 +99,7 @@ pub struct Plan {
     limits: Limits,
     arena: Arena<'static>,
     units_per_token: usize,
+    kv_block_bytes: usize,
 }
 
 impl Plan {
@@ -111,7 +112,8 @@ impl Plan {
         let mut arena = Arena::measuring();
         let parts = Parts::carve(&mut arena, model, &limits)?;
         let units_per_token = parts.units_per_token();
-        Ok(Self { limits, arena, units_per_token })
+        let kv_block_bytes = limits.geometry(model).block_bytes();
+        Ok(Self { limits, arena, units_per_token, kv_block_bytes })
     }
 
     /// Bytes that the engine needs: exactly this many are used.
@@ -137,6 +139,11 @@ impl Plan {
     /// Units of work for one token of one sequence, logits included; see `Engine::step`.
     pub fn units_per_token(&self) -> usize {
         self.units_per_token
+    }
+
+    /// Bytes of keys and values of a block of 16 tokens, in all layers.
+    pub fn kv_block_bytes(&self) -> usize {
+        self.kv_block_bytes
     }
 }
 
