@@ -16,7 +16,8 @@ use crate::status;
 pub type gleed_body = Option<unsafe extern "C" fn(arg: *mut c_void, index: u32)>;
 
 /// Calls `body(arg, index)` at most once for each index below `n`, and returns when all calls have returned.
-pub type gleed_parallel_for = Option<unsafe extern "C" fn(ctx: *mut c_void, n: u32, body: gleed_body, arg: *mut c_void)>;
+pub type gleed_parallel_for =
+    Option<unsafe extern "C" fn(ctx: *mut c_void, n: u32, body: gleed_body, arg: *mut c_void)>;
 
 /// The host's threads; see `include/gleed.h`.
 #[repr(C)]

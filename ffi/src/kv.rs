@@ -5,7 +5,7 @@ use gleed::SeqId;
 use crate::engine::gleed_engine;
 use crate::error::{gleed_error, run};
 use crate::object::Object;
-use crate::ptr::{disjoint, slice, slice_mut};
+use crate::ptr::{check, disjoint, slice, slice_mut};
 use crate::sequence::gleed_seq;
 use crate::status;
 
@@ -27,6 +27,10 @@ pub unsafe extern "C" fn gleed_materialize(
     unsafe {
         run(error, || {
             let engine = Object::get("engine", engine)?;
+            if len > 0 {
+                check("keys", keys, len)?;
+                check("values", values, len)?;
+            }
             disjoint("keys and values", keys, values, len)?;
             let (keys, values) = (slice_mut("keys", keys, len)?, slice_mut("values", values, len)?);
             let layer = usize::try_from(layer).unwrap_or(usize::MAX);

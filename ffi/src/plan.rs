@@ -126,7 +126,8 @@ pub unsafe extern "C" fn gleed_plan_section(
             let (offset, bytes, name) = match index.checked_sub(1) {
                 None => (0, HEAD, "handle"),
                 Some(index) => {
-                    let section = plan.sections().get(index).ok_or_else(|| past_the_end(plan.sections().len(), index))?;
+                    let section =
+                        plan.sections().get(index).ok_or_else(|| past_the_end(plan.sections().len(), index))?;
                     (HEAD.saturating_add(section.offset), section.bytes, section.name)
                 }
             };

@@ -70,7 +70,11 @@ impl From<gleed_sampler_params> for SamplerParams {
             repetition_penalty: or(params.repetition_penalty, default.repetition_penalty),
             frequency_penalty: params.frequency_penalty,
             presence_penalty: params.presence_penalty,
-            penalty_window: if params.penalty_window == 0 { default.penalty_window } else { count(params.penalty_window) },
+            penalty_window: if params.penalty_window == 0 {
+                default.penalty_window
+            } else {
+                count(params.penalty_window)
+            },
             seed: params.seed,
         }
     }
@@ -162,11 +166,7 @@ pub unsafe extern "C" fn gleed_sampler_set_biases(
 /// # Safety
 /// As `include/gleed.h` says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleed_sampler_accept(
-    sampler: *mut gleed_sampler,
-    token: u32,
-    error: *mut gleed_error,
-) -> i32 {
+pub unsafe extern "C" fn gleed_sampler_accept(sampler: *mut gleed_sampler, token: u32, error: *mut gleed_error) -> i32 {
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {

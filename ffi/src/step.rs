@@ -121,7 +121,9 @@ pub unsafe extern "C" fn gleed_step(
             }
             let budget = versioned("budget", budget)?;
             if budget.reserved != 0 {
-                return Err(Failure::new(status::E_VALUE, format_args!("reserved must be 0")).numbers(0_u32, budget.reserved));
+                return Err(
+                    Failure::new(status::E_VALUE, format_args!("reserved must be 0")).numbers(0_u32, budget.reserved)
+                );
             }
             let mut flag = None;
             if !budget.cancel.is_null() {

@@ -91,7 +91,8 @@ impl<'w> Bench<'w> {
             equal &= ours == scalar;
         }
         let bytes: &[u8] = bytemuck::must_cast_slice(self.weights);
-        let weights = TensorView::new(dtype, OUTPUTS, COLS, bytes.get(..dtype.row_bytes(COLS)?.checked_mul(OUTPUTS)?)?)?;
+        let weights =
+            TensorView::new(dtype, OUTPUTS, COLS, bytes.get(..dtype.row_bytes(COLS)?.checked_mul(OUTPUTS)?)?)?;
         let inputs = Inputs::new(form, ROWS, COLS, self.expected_inputs, ROW_WORDS)?;
         self.level.products(weights, &inputs, self.out, self.scratch)?;
         Level::SCALAR.products(weights, &inputs, self.expected, &mut [])?;
@@ -119,8 +120,7 @@ impl<'w> Bench<'w> {
 }
 
 fn same(a: &[f32], b: &[f32]) -> bool {
-    a.len() == b.len()
-        && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()))
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()))
 }
 
 #[cfg(test)]
