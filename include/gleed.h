@@ -607,7 +607,7 @@ gleed_status gleed_reuse(gleed_engine *engine, gleed_seq seq, const uint32_t *to
  * gleed_reuse, then gleed_prefill of the rest: fills an empty sequence with a prompt.
  *   Memory, Time, Threads   As gleed_prefill.
  *   Errors   As gleed_prefill; GLEED_E_POSITION where the sequence is not empty.
- *   After    The sequence is empty. For logits as gleed_prefill.
+ *   After    The sequence is empty, and the statistics may count the look-up. For logits as gleed_prefill.
  */
 gleed_status gleed_prefill_prompt(gleed_engine *engine, gleed_seq seq, const uint32_t *tokens, size_t count,
                                   const float **logits, size_t *logits_len, gleed_error *error);

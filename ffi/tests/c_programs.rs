@@ -32,6 +32,15 @@ fn a_program_with_the_first_header_still_runs() {
     assert_eq!(run(&program, &[model_file().as_os_str()]), "952 384 281 261 378 428 509 387\n");
 }
 
+#[test]
+fn the_cpp_wrapper_needs_neither_exceptions_nor_run_time_types() {
+    let mut flags = flags("-std=c++17");
+    flags.extend(["-fno-exceptions", "-fno-rtti"]);
+    let Some(program) = program(&manifest("tests/c/wrapper.cpp"), "wrapper", &flags) else { return };
+    let text = run(&program, &[model_file().as_os_str()]);
+    assert_eq!(text, ", there was a little girl named Lily.\n");
+}
+
 /// One function of the header: its name, and the types and names of its parameters.
 struct Function {
     name: String,

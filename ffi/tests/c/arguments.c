@@ -37,7 +37,7 @@ static struct outputs {
     uint8_t bytes[8];
     char text[8];
     float keys[8];
-    uint64_t memory[64];
+    _Alignas(64) uint64_t memory[64];
 } outputs, outputs_before;
 
 static const uint64_t zeros[2] = {0, 0};

@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The flags of the sanitizers.
-pub const SANITIZERS: [&str; 3] = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+pub(crate) const SANITIZERS: [&str; 3] = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
-pub fn manifest(path: &str) -> PathBuf {
+pub(crate) fn manifest(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-pub fn temporary(name: &str) -> PathBuf {
+pub(crate) fn temporary(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-pub fn model_file() -> PathBuf {
+pub(crate) fn model_file() -> PathBuf {
     manifest("../examples/assets/gleed-tales-q8_0.gguf")
 }
 
 /// A file that building the example `gleed_hosted` makes, as `cargo test` does.
-pub fn library(name: &str) -> PathBuf {
+pub(crate) fn library(name: &str) -> PathBuf {
     let built = std::env::current_exe().unwrap();
     let library = built.ancestors().nth(2).unwrap().join("examples").join(name);
     assert!(library.exists(), "{} is not there: `cargo test -p gleed-ffi` builds it", library.display());
@@ -38,7 +38,7 @@ fn compiler(source: &Path) -> Command {
 }
 
 /// Whether the C compiler can make programs with sanitizers. Says so where it can not.
-pub fn has_sanitizers() -> bool {
+pub(crate) fn has_sanitizers() -> bool {
     let source = temporary("sanitized.c");
     std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
     let output = compiler(&source).args(SANITIZERS).arg(&source).arg("-o").arg(temporary("sanitized")).output();
@@ -50,7 +50,7 @@ pub fn has_sanitizers() -> bool {
 }
 
 /// Compiles `source` and links it with the hosted library. `None` where there is no compiler.
-pub fn program(source: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
+pub(crate) fn program(source: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let program = temporary(name);
     let mut command = compiler(source);
     command.args(flags).arg("-I").arg(manifest("../include")).arg("-I").arg(manifest("../tests/mistakes"));
@@ -64,8 +64,9 @@ pub fn program(source: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
 }
 
 /// Runs a program with these arguments: what it prints. It must end well.
-pub fn run(program: &Path, arguments: &[&OsStr]) -> String {
-    let output = Command::new(program).args(arguments).output().unwrap();
+pub(crate) fn run(program: &Path, arguments: &[&OsStr]) -> String {
+    // The programs leave their memory to the system; the library has none.
+    let output = Command::new(program).args(arguments).env("ASAN_OPTIONS", "detect_leaks=0").output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {}\n{errors}", program.display(), output.status);
     String::from_utf8(output.stdout).unwrap()
