@@ -56,6 +56,23 @@ impl Queue {
         self.next >= self.end
     }
 
+    pub(super) fn seq(&self) -> SeqId {
+        SeqId::from_bits(self.sequence)
+    }
+
+    /// Whether a sequence has unfinished work here.
+    pub(super) fn belongs_to(&self, seq: SeqId) -> bool {
+        !self.is_empty() && self.sequence == seq.to_bits()
+    }
+
+    pub(super) fn end(&self) -> usize {
+        self.end as usize
+    }
+
+    pub(super) fn is_in_batch(&self) -> bool {
+        self.taken > 0
+    }
+
     /// The positions in the batch without logits, and those with.
     fn taken(&self) -> (Range<u32>, Range<u32>) {
         let end = self.next + self.taken;
@@ -172,10 +189,8 @@ impl<'m, 'a> Engine<'m, 'a> {
 
     /// Whether a sequence has no unfinished work.
     pub(super) fn check_quiet(&self, seq: SeqId) -> Result<(), EngineError> {
-        let sequence = seq.to_bits();
-        let queue = self.parts.queues.get(seq.slot());
-        match queue.is_some_and(|queue| !queue.is_empty() && queue.sequence == sequence) {
-            true => Err(CacheError::Busy { sequence }.into()),
+        match self.parts.queues.get(seq.slot()).is_some_and(|queue| queue.belongs_to(seq)) {
+            true => Err(CacheError::Busy { sequence: seq.to_bits() }.into()),
             false => Ok(()),
         }
     }
@@ -224,7 +239,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         self.turn = if self.turn + 1 < slots { self.turn + 1 } else { 0 };
         let mut places = rows.iter_mut();
         let mut put = |queue: &Queue, positions: Range<u32>| {
-            let seq = SeqId::from_bits(queue.sequence);
+            let seq = queue.seq();
             for (position, place) in positions.zip(&mut places) {
                 let position = position as usize;
                 *place = Row::new(seq, position, cache.token(seq, position).unwrap_or(0));
@@ -273,8 +288,8 @@ impl<'m, 'a> Engine<'m, 'a> {
 
     /// The rows become part of their sequences.
     fn finish_batch(&mut self) -> Result<(), EngineError> {
-        for queue in self.parts.queues.iter_mut().filter(|queue| queue.taken > 0) {
-            let (seq, end) = (SeqId::from_bits(queue.sequence), queue.next + queue.taken);
+        for queue in self.parts.queues.iter_mut().filter(|queue| queue.is_in_batch()) {
+            let (seq, end) = (queue.seq(), queue.next + queue.taken);
             // Rows that were computed again, without a cache, are part of it already.
             let new = (end as usize).saturating_sub(self.parts.cache.seq_len(seq)?);
             self.parts.cache.commit_computed(seq, new)?;
@@ -299,6 +314,10 @@ impl<'m, 'a> Engine<'m, 'a> {
     fn drop_batch(&mut self) {
         self.phase = Phase::Idle;
         (self.batch, self.batch_logits) = (0, 0);
+    }
+
+    pub(super) fn batch_in_progress(&self) -> Batch<'_> {
+        Batch { rows: self.batch_rows(), logits: self.batch_logits }
     }
 
     fn batch_rows(&self) -> &[Row] {

@@ -155,6 +155,12 @@ impl<'m, 'a> Forward<'m, 'a> {
         self.grid(cursor, batch).units()
     }
 
+    /// Units of a stage and of all that come after it.
+    pub(crate) fn units_from(&self, cursor: Cursor, batch: Batch<'_>) -> usize {
+        let next = |cursor: &Cursor| self.next(*cursor, batch.logits > 0);
+        core::iter::successors(Some(cursor), next).map(|cursor| self.units(cursor, batch)).sum()
+    }
+
     /// The logits of the `index`-th row that wanted them: `[vocab]`.
     pub(crate) fn logits(&self, index: usize) -> Option<&[f32]> {
         let start = index.checked_mul(self.config.vocab)?;
