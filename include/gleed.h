@@ -452,10 +452,12 @@ gleed_status gleed_rewind(gleed_engine *engine, gleed_seq seq, size_t keep, glee
 typedef struct gleed_seq_info {
     uint32_t struct_size;   /* sizeof(gleed_seq_info), set by the caller */
     uint32_t tokens;        /* finished ones */
+    uint32_t queued;        /* not finished yet */
     uint32_t own_blocks;    /* nobody else holds them: what closing the sequence makes available */
     uint32_t shared_blocks; /* another sequence or a pin holds them, too */
     uint32_t is_busy;       /* 1 while it has unfinished work */
-    uint32_t reserved;      /* 0 */
+    uint64_t units_done;    /* of the batch that is being computed; 0 where the sequence is not part of it */
+    uint64_t units_left;    /* of that batch, exactly */
     uint64_t own_bytes;     /* keys and values of the own blocks */
     uint64_t shared_bytes;
 } gleed_seq_info;

@@ -136,7 +136,7 @@ pub unsafe extern "C" fn gleed_make_room(
             let engine = Object::get_mut("engine", engine)?;
             let closed = out("closed", closed)?;
             let count = engine.make_room(SeqId::from_bits(seq), tokens, |seq, stats| {
-                consent.is_none_or(|consent| consent(ctx, seq.to_bits(), &seq_info(stats, false)) != 0)
+                consent.is_none_or(|consent| consent(ctx, seq.to_bits(), &seq_info(stats, None, false)) != 0)
             })?;
             closed.write(count);
             Ok(status::OK)

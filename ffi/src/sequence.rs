@@ -1,6 +1,7 @@
 //! Sequences: open, extend, fork, cut, empty, close.
 
 use gleed::cache::{CacheError, SequenceStats};
+use gleed::engine::Progress;
 use gleed::{EngineError, SeqId};
 
 use crate::engine::gleed_engine;
@@ -20,14 +21,18 @@ pub struct gleed_seq_info {
     pub struct_size: u32,
     /// Finished tokens.
     pub tokens: u32,
+    /// Queued tokens.
+    pub queued: u32,
     /// Blocks that nobody else holds.
     pub own_blocks: u32,
     /// Blocks that another sequence or a pin holds, too.
     pub shared_blocks: u32,
     /// 1 while it has unfinished work.
     pub is_busy: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Units of work of the batch in progress that are done.
+    pub units_done: u64,
+    /// Units of it that are left.
+    pub units_left: u64,
     /// Bytes of the own blocks.
     pub own_bytes: u64,
     /// Bytes of the shared blocks.
@@ -37,16 +42,20 @@ pub struct gleed_seq_info {
 // SAFETY: integers, the 8-byte ones at multiples of 8.
 unsafe impl Versioned for gleed_seq_info {}
 
-/// A sequence in numbers, as a whole struct.
-pub(crate) fn seq_info(stats: &SequenceStats, is_busy: bool) -> gleed_seq_info {
+/// A sequence in numbers, as a whole struct. One without unfinished work has no progress.
+pub(crate) fn seq_info(stats: &SequenceStats, progress: Option<Progress>, is_busy: bool) -> gleed_seq_info {
     let blocks = stats.total();
+    let (queued, units_done, units_left) =
+        progress.map_or((0, 0, 0), |progress| (progress.queued, progress.units_done, progress.units_left));
     gleed_seq_info {
         struct_size: small(size_of::<gleed_seq_info>()),
         tokens: small(stats.tokens),
+        queued: small(queued),
         own_blocks: small(blocks.own),
         shared_blocks: small(blocks.shared),
         is_busy: is_busy.into(),
-        reserved: 0,
+        units_done: units_done as u64,
+        units_left: units_left as u64,
         own_bytes: stats.own_bytes as u64,
         shared_bytes: stats.shared_bytes as u64,
     }
@@ -165,7 +174,7 @@ pub unsafe extern "C" fn gleed_seq_describe(
             let seq = SeqId::from_bits(seq);
             let stats = engine.sequence_stats(seq)?;
             let is_busy = matches!(engine.can_extend(seq, 0), Err(EngineError::Cache(CacheError::Busy { .. })));
-            info.write(seq_info(&stats, is_busy));
+            info.write(seq_info(&stats, Some(engine.progress(seq)?), is_busy));
             Ok(status::OK)
         })
     }

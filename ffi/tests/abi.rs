@@ -158,7 +158,8 @@ fn assertions() -> String {
         }
         gleed_executor { struct_size, slots, parallel_for, ctx }
         gleed_seq_info {
-            struct_size, tokens, own_blocks, shared_blocks, is_busy, reserved, own_bytes, shared_bytes,
+            struct_size, tokens, queued, own_blocks, shared_blocks, is_busy, units_done, units_left, own_bytes,
+            shared_bytes,
         }
         gleed_budget { struct_size, reserved, units, deadline, clock, clock_ctx, cancel }
         gleed_snapshot_options { struct_size, base, state, state_len }

@@ -236,7 +236,7 @@ static void empty_and_impossible_tokens(void)
 
 static void use_after_close(void)
 {
-    gleed_seq_info info = {sizeof info, 0, 0, 0, 0, 0, 0, 0};
+    gleed_seq_info info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     const float *logits = NULL;
     float numbers[4] = {0, 0, 0, 0};
     size_t len = 0, closed;

@@ -111,7 +111,7 @@ static void wrong_arguments(void)
     gleed_section section = {sizeof section, 0, 0, 0, ""};
     gleed_model_info model_info = {sizeof model_info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", ""};
     gleed_engine_info engine_info;
-    gleed_seq_info seq_info = {sizeof seq_info, 0, 0, 0, 0, 0, 0, 0};
+    gleed_seq_info seq_info = {sizeof seq_info, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     gleed_executor executor = {sizeof executor, 0, for_all, NULL};
     gleed_budget budget = {sizeof budget, 0, 1, 0, NULL, NULL, NULL};
     gleed_snapshot_options options = {sizeof options, 0, NULL, 0};
