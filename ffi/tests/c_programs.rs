@@ -23,6 +23,12 @@ fn every_mistake_is_answered() {
 }
 
 #[test]
+fn everything_works_from_c() {
+    let Some(program) = program(&manifest("tests/c/features.c"), "features", &flags("-std=c11")) else { return };
+    assert_eq!(run(&program, &[model_file().as_os_str()]), "all of it works\n");
+}
+
+#[test]
 fn a_program_with_the_first_header_still_runs() {
     let source = manifest("tests/old/first.c");
     let mut flags = flags("-std=c99");
