@@ -22,7 +22,7 @@
  *            that is gone is not.
  *   Callbacks must not throw, longjmp or panic, must not call functions on the object of the call they are
  *            made from, and get pointers that end with the call.
- *   Stack    No function needs more than 16 KiB of stack, callbacks not counted. (docs/abi.md has numbers.)
+ *   Stack    No function needs more than 32 KiB of stack, callbacks not counted. (docs/abi.md has numbers.)
  *
  * Each function is described by the same lines: what it does, and then
  *   Memory (what of the caller's it keeps), Time (the bound), Threads, Errors, After an error.

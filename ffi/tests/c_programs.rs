@@ -39,6 +39,15 @@ fn a_program_with_the_first_header_still_runs() {
 }
 
 #[test]
+fn calls_take_as_much_stack_as_the_header_promises_at_most() {
+    if cfg!(not(target_os = "linux")) {
+        return;
+    }
+    let Some(program) = program(&manifest("tests/c/stack.c"), "stack", &["-std=c11", "-O1"]) else { return };
+    print!("{}", run(&program, &[model_file().as_os_str()]));
+}
+
+#[test]
 fn the_cpp_wrapper_needs_neither_exceptions_nor_run_time_types() {
     let mut flags = flags("-std=c++17");
     flags.extend(["-fno-exceptions", "-fno-rtti"]);
