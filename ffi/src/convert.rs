@@ -277,6 +277,29 @@ mod tests {
     }
 
     #[test]
+    fn errors_of_texts_and_samplers_have_their_numbers() {
+        let key = "tokenizer.ggml.tokens";
+        assert_eq!(numbers(VocabError::Missing(key)), (-701, 0, 0, 0));
+        assert_eq!(numbers(VocabError::UnknownModel(Name::new(b"bert"))), (-702, 0, 0, 0));
+        assert_eq!(numbers(VocabError::WrongLength { key, needed: 5, found: 4 }), (-700, 0, 5, 4));
+        assert_eq!(numbers(VocabError::Memory(MemoryError::TooSmall { needed: 5, given: 4 })), (-100, 0, 5, 4));
+        assert_eq!(numbers(TokenError::TextTooLong { bytes: 9, limit: 8 }), (-711, 0, 8, 9));
+        assert_eq!(numbers(TokenError::ScratchTooSmall { needed: 9, given: 8 }), (-103, 0, 9, 8));
+        assert_eq!(numbers(TokenError::OutputTooSmall { needed: 9, given: 8 }), (-104, 0, 9, 8));
+        assert_eq!(numbers(TokenError::NoToken { byte: 200 }), (-712, 0, 0, 200));
+        assert_eq!(numbers(TokenError::UnknownId { id: 70, tokens: 60 }), (-503, 0, 60, 70));
+        let parameter = SampleError::Parameter { name: "top_p", value: 2.0, allowed: "from 0 to 1" };
+        assert_eq!(numbers(parameter), (-5, 0, 0, 0));
+        assert_eq!(numbers(SampleError::Window { given: 300, limit: 256 }), (-5, 0, 256, 300));
+        assert_eq!(numbers(SampleError::Bias { token: 7 }), (-5, 7, 0, 0));
+        assert_eq!(numbers(SampleError::UnknownToken { token: 70, vocab: 60 }), (-503, 0, 60, 70));
+        assert_eq!(numbers(SampleError::Vocab { given: 0 }), (-512, 0, u32::MAX.into(), 0));
+        assert_eq!(numbers(SampleError::NonFinite { token: 7 }), (-600, 7, 0, 0));
+        assert_eq!(numbers(SampleError::AllBanned), (-601, 0, 0, 0));
+        assert_eq!(numbers(SampleError::ScratchTooSmall { needed: 9, given: 8 }), (-103, 0, 9, 8));
+    }
+
+    #[test]
     fn errors_of_snapshots_have_their_numbers() {
         let numbers = |error| numbers(EngineError::from(error));
         assert_eq!(numbers(SnapshotError::HeaderChecksum { stored: 1, computed: 2 }), (-800, 0, 0, 0));

@@ -30,7 +30,7 @@ pub struct Failure {
     at: u64,
     needed: u64,
     given: u64,
-    text: Text,
+    text: Text<96>,
 }
 
 impl Failure {
@@ -113,43 +113,33 @@ fn contained(body: impl FnOnce() -> Result<i32, Failure>) -> Result<i32, Failure
 
 /// `text`, cut at a character so that a 0 follows.
 pub(crate) fn chars<const N: usize>(text: &str) -> [c_char; N] {
-    let mut out = [0; N];
-    let mut len = 0;
-    for c in text.chars() {
-        let mut utf8 = [0; 4];
-        let utf8 = c.encode_utf8(&mut utf8).as_bytes();
-        let Some(slots) = out.get_mut(len..N.saturating_sub(1)).and_then(|free| free.get_mut(..utf8.len())) else {
-            break;
-        };
-        for (slot, &byte) in slots.iter_mut().zip(utf8) {
-            *slot = byte as c_char;
-        }
-        len += utf8.len();
-    }
-    out
+    let mut cut = Text::EMPTY;
+    // A text that does not fit is cut, which is no error.
+    let _ = cut.write_str(text);
+    cut.chars()
 }
 
-/// A text of up to 95 bytes, cut at a character.
+/// A text of less than `N` bytes, cut at a character.
 #[derive(Clone, Copy)]
-struct Text {
-    bytes: [u8; 96],
+struct Text<const N: usize> {
+    bytes: [u8; N],
     len: usize,
 }
 
-impl Text {
-    const EMPTY: Self = Self { bytes: [0; 96], len: 0 };
+impl<const N: usize> Text<N> {
+    const EMPTY: Self = Self { bytes: [0; N], len: 0 };
 
-    fn chars(&self) -> [c_char; 96] {
+    fn chars(&self) -> [c_char; N] {
         self.bytes.map(|byte| byte as c_char)
     }
 }
 
-impl Write for Text {
+impl<const N: usize> Write for Text<N> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
         for c in s.chars() {
             let mut utf8 = [0; 4];
             let utf8 = c.encode_utf8(&mut utf8).as_bytes();
-            let free = self.bytes.get_mut(self.len..95).unwrap_or_default();
+            let free = self.bytes.get_mut(self.len..N.saturating_sub(1)).unwrap_or_default();
             let Some(slots) = free.get_mut(..utf8.len()) else {
                 return Err(fmt::Error);
             };
@@ -162,7 +152,7 @@ impl Write for Text {
     }
 }
 
-impl fmt::Debug for Text {
+impl<const N: usize> fmt::Debug for Text<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.bytes.get(..self.len).and_then(|bytes| core::str::from_utf8(bytes).ok());
         f.write_str(text.unwrap_or_default())
