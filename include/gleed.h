@@ -198,8 +198,8 @@ typedef struct gleed_model_info {
     uint32_t ffn;     /* width of the feed-forward layer */
     uint32_t heads;   /* query heads */
     uint32_t kv_heads;
-    uint32_t head_dim; /* elements per head */
-    uint32_t reserved; /* 0 */
+    uint32_t head_dim;    /* elements per head */
+    uint32_t reserved;    /* 0 */
     uint64_t fingerprint; /* tells models apart; snapshots carry it */
     uint64_t file_bytes;
     char architecture[32]; /* its name in the file; texts are UTF-8, cut to fit, ended by 0 */
@@ -241,14 +241,14 @@ enum {
 
 /* The instructions that the kernels use. The results are the same. */
 enum {
-    GLEED_LEVEL_BEST = 0,   /* the fastest that the machine has */
-    GLEED_LEVEL_SCALAR = 1, /* on every machine */
-    GLEED_LEVEL_AVX2 = 2,   /* x86-64: AVX2 and F16C */
+    GLEED_LEVEL_BEST = 0,    /* the fastest that the machine has */
+    GLEED_LEVEL_SCALAR = 1,  /* on every machine */
+    GLEED_LEVEL_AVX2 = 2,    /* x86-64: AVX2 and F16C */
     GLEED_LEVEL_AVXVNNI = 3, /* x86-64: these and AVX-VNNI */
-    GLEED_LEVEL_AVX512 = 4, /* x86-64: AVX-512 F, BW, VL, VNNI */
-    GLEED_LEVEL_NEON = 5,   /* AArch64 */
+    GLEED_LEVEL_AVX512 = 4,  /* x86-64: AVX-512 F, BW, VL, VNNI */
+    GLEED_LEVEL_NEON = 5,    /* AArch64 */
     GLEED_LEVEL_DOTPROD = 6, /* AArch64 with the dot product of bytes */
-    GLEED_LEVEL_SIMD128 = 7 /* WebAssembly */
+    GLEED_LEVEL_SIMD128 = 7  /* WebAssembly */
 };
 
 /* What an engine must be able to hold. 0 stands for the default. */
