@@ -185,7 +185,8 @@ static void misuse_of_plans(const gleed_model *model)
 static void misuse_of_engines(const gleed_model *model)
 {
     /* 2 sequences of 32 tokens, but blocks for one of them. */
-    const gleed_config config = {sizeof config, 2, 32, 0, GLEED_KV_PAGED, GLEED_KV_F32, 2};
+    const gleed_config config = {
+        .struct_size = sizeof config, .sequences = 2, .context = 32, .kv_type = GLEED_KV_F32, .kv_blocks = 2};
     gleed_engine *engine, *other = NULL;
     const float *logits = NULL, *kept;
     const uint32_t ids[33] = {1, 2, 3};
@@ -246,9 +247,9 @@ static void misuse_of_engines(const gleed_model *model)
 int main(int argc, char **argv)
 {
     const gleed_config kinds[] = {
-        {sizeof(gleed_config), 0, 0, 0, GLEED_KV_PAGED, GLEED_KV_F16, 0},
-        {sizeof(gleed_config), 3, 256, 1, GLEED_KV_BASIC, GLEED_KV_F16, 0},
-        {sizeof(gleed_config), 1, 0, 7, GLEED_KV_OFF, GLEED_KV_F16, 0},
+        {.struct_size = sizeof(gleed_config)},
+        {.struct_size = sizeof(gleed_config), .sequences = 3, .context = 256, .rows = 1, .kv_kind = GLEED_KV_BASIC},
+        {.struct_size = sizeof(gleed_config), .sequences = 1, .rows = 7, .kv_kind = GLEED_KV_OFF},
     };
     uint32_t tokens[64], ids[3][64];
     const gleed_model *model;

@@ -1,9 +1,10 @@
 //! What an engine must be able to hold, as C says it.
 
+use gleed::kernels::Level;
 use gleed::{KvElement, KvKind, KvType, Limits};
 
 use crate::error::Failure;
-use crate::ptr::versioned;
+use crate::ptr::{Versioned, versioned};
 use crate::status;
 
 /// Blocks handed out on demand from one pool.
@@ -28,6 +29,26 @@ pub const fn GLEED_KV_TYPES(k: u32, v: u32) -> u32 {
     k | (v + 1) << 8
 }
 
+/// The levels by their numbers; 0 is the best that the machine has.
+const LEVELS: [&str; 8] = ["best", "scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "simd128"];
+
+/// The fastest level that the machine has.
+pub const GLEED_LEVEL_BEST: u32 = 0;
+/// Plain code, on every machine.
+pub const GLEED_LEVEL_SCALAR: u32 = 1;
+/// AVX2 and F16C.
+pub const GLEED_LEVEL_AVX2: u32 = 2;
+/// AVX2, F16C and AVX-VNNI.
+pub const GLEED_LEVEL_AVXVNNI: u32 = 3;
+/// AVX-512 F, BW, VL, VNNI.
+pub const GLEED_LEVEL_AVX512: u32 = 4;
+/// NEON.
+pub const GLEED_LEVEL_NEON: u32 = 5;
+/// NEON with the dot product of bytes.
+pub const GLEED_LEVEL_DOTPROD: u32 = 6;
+/// SIMD of WebAssembly.
+pub const GLEED_LEVEL_SIMD128: u32 = 7;
+
 /// The limits of an engine; see `include/gleed.h`. 0 stands for the default everywhere.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +67,24 @@ pub struct gleed_config {
     pub kv_type: u32,
     /// Blocks of 16 tokens in the pool.
     pub kv_blocks: u32,
+    /// How many rows of a batch can have logits.
+    pub logit_rows: u32,
+    /// How many of the first tokens stay visible beside the window.
+    pub window_sinks: u32,
+    /// How many of the last tokens are visible; 0: all.
+    pub window_last: u32,
+    /// 1: blocks can be found by their tokens and reused.
+    pub prefix_cache: u32,
+    /// Threads that work at the same time.
+    pub workers: u32,
+    /// `GLEED_LEVEL_BEST` and so on.
+    pub level: u32,
+}
+
+// SAFETY: integers of 4 bytes.
+unsafe impl Versioned for gleed_config {
+    /// Up to `kv_blocks`.
+    const EARLIER: &'static [usize] = &[28];
 }
 
 impl gleed_config {
@@ -61,7 +100,7 @@ impl gleed_config {
         if config.is_null() {
             return Ok(limits);
         }
-        // SAFETY: integers of 4 bytes without gaps; the rest is the caller's promise.
+        // SAFETY: the caller's promise.
         let config = unsafe { versioned("config", config) }?;
         let set = |limit: &mut usize, value: u32| {
             if value != 0 {
@@ -72,6 +111,16 @@ impl gleed_config {
         set(&mut limits.context, config.context);
         set(&mut limits.rows, config.rows);
         set(&mut limits.kv_blocks, config.kv_blocks);
+        set(&mut limits.logit_rows, config.logit_rows);
+        set(&mut limits.workers, config.workers);
+        set(&mut limits.window.sinks, config.window_sinks);
+        set(&mut limits.window.last, config.window_last);
+        limits.prefix_cache = match config.prefix_cache {
+            0 => false,
+            1 => true,
+            given => return Err(unknown("prefix_cache", 1, given)),
+        };
+        limits.level = level(config.level)?;
         limits.kv_kind = match config.kv_kind {
             GLEED_KV_PAGED => KvKind::Paged,
             GLEED_KV_BASIC => KvKind::Basic,
@@ -89,6 +138,27 @@ impl gleed_config {
         limits.kv_type = KvType { k, v: (config.kv_type >> 8).checked_sub(1).map_or(Ok(k), element)? };
         Ok(limits)
     }
+}
+
+/// The level with this number.
+///
+/// # Errors
+/// [`status::E_VALUE`] where there is none, or the machine does not have it.
+pub(crate) fn level(number: u32) -> Result<Level, Failure> {
+    if number == GLEED_LEVEL_BEST {
+        return Ok(Level::detect());
+    }
+    let most = LEVELS.len() - 1;
+    let name = usize::try_from(number).ok().and_then(|number| LEVELS.get(number));
+    let name = name.ok_or_else(|| unknown("level", most as u32, number))?;
+    Level::from_name(name).map_err(|_| {
+        Failure::new(status::E_VALUE, format_args!("this machine has no level {name}")).numbers(most, number)
+    })
+}
+
+/// The number of a level.
+pub(crate) fn level_number(level: Level) -> u32 {
+    LEVELS.iter().position(|name| *name == level.name()).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
 }
 
 fn unknown(name: &str, max: u32, given: u32) -> Failure {

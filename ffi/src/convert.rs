@@ -9,6 +9,8 @@ use gleed::engine::PlanError;
 use gleed::mem::MemoryError;
 use gleed::model::ModelError;
 use gleed::num::ARITHMETIC_VERSION;
+use gleed::sample::SampleError;
+use gleed::token::{TokenError, VocabError};
 
 use crate::error::Failure;
 use crate::status;
@@ -167,6 +169,67 @@ impl From<EngineError> for Failure {
     }
 }
 
+impl From<VocabError> for Failure {
+    fn from(error: VocabError) -> Self {
+        let new = |status| Self::of(status, &error);
+        match error {
+            VocabError::Memory(error) => error.into(),
+            VocabError::Missing(_) => new(status::E_VOCAB_MISSING),
+            VocabError::UnknownModel(_) | VocabError::UnknownPreTokenizer(_) => new(status::E_VOCAB_UNSUPPORTED),
+            VocabError::WrongLength { needed, found, .. } => new(status::E_VOCAB).numbers(needed, found),
+            VocabError::SpecialTooLong { bytes, limit, .. } => new(status::E_VOCAB).numbers(limit, bytes),
+            _ => new(status::E_VOCAB),
+        }
+    }
+}
+
+impl From<TokenError> for Failure {
+    fn from(error: TokenError) -> Self {
+        let new = |status| Self::of(status, &error);
+        match error {
+            TokenError::TextTooLong { bytes, limit } => new(status::E_TEXT_TOO_LONG).numbers(limit, bytes),
+            TokenError::ScratchTooSmall { needed, given } => new(status::E_SCRATCH_TOO_SMALL).numbers(needed, given),
+            TokenError::OutputTooSmall { needed, given } => new(status::E_OUTPUT_TOO_SMALL).numbers(needed, given),
+            TokenError::NoToken { byte } => new(status::E_TEXT_SPELLING).numbers(0_u32, byte),
+            TokenError::UnknownId { id, tokens } => new(status::E_TOKEN).numbers(tokens, id),
+            _ => new(status::E_INTERNAL),
+        }
+    }
+}
+
+impl From<SampleError> for Failure {
+    fn from(error: SampleError) -> Self {
+        match error {
+            // Its text has the value, a float.
+            SampleError::Parameter { name, allowed, .. } => {
+                Self::new(status::E_VALUE, format_args!("{name} must be {allowed}"))
+            }
+            SampleError::Window { given, limit } | SampleError::TooManyBiases { given, limit } => {
+                Self::new(status::E_VALUE, format_args!("at most {limit}, {given} given")).numbers(limit, given)
+            }
+            SampleError::Bias { token } => {
+                Self::new(status::E_VALUE, format_args!("the bias of token {token} is not finite")).at(token)
+            }
+            SampleError::UnknownToken { token, vocab } => {
+                Self::new(status::E_TOKEN, format_args!("a bias is for token {token}, there are {vocab}"))
+                    .numbers(vocab, token)
+            }
+            SampleError::Vocab { given } => {
+                Self::new(status::E_NO_LOGITS, format_args!("{given} logits")).numbers(u32::MAX, given)
+            }
+            SampleError::NonFinite { token } => {
+                Self::new(status::E_NON_FINITE, format_args!("the logit of token {token} is not finite")).at(token)
+            }
+            SampleError::AllBanned => Self::new(status::E_ALL_BANNED, format_args!("the biases ban every token")),
+            SampleError::ScratchTooSmall { needed, given } => {
+                Self::new(status::E_SCRATCH_TOO_SMALL, format_args!("scratch: {needed} elements needed, {given} given"))
+                    .numbers(needed, given)
+            }
+            _ => Self::new(status::E_INTERNAL, format_args!("an unknown error of the sampler")),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,6 +275,29 @@ mod tests {
         assert_eq!(numbers(EngineError::from(CacheError::OutOfBlocks { needed: 2, free: 1 })), (2, 0, 2, 1));
         assert_eq!(numbers(EngineError::from(MemoryError::TooLarge)), (-102, 0, 0, 0));
         assert_eq!(numbers(CacheError::Internal), (-99, 0, 0, 0));
+    }
+
+    #[test]
+    fn errors_of_texts_and_samplers_have_their_numbers() {
+        let key = "tokenizer.ggml.tokens";
+        assert_eq!(numbers(VocabError::Missing(key)), (-701, 0, 0, 0));
+        assert_eq!(numbers(VocabError::UnknownModel(Name::new(b"bert"))), (-702, 0, 0, 0));
+        assert_eq!(numbers(VocabError::WrongLength { key, needed: 5, found: 4 }), (-700, 0, 5, 4));
+        assert_eq!(numbers(VocabError::Memory(MemoryError::TooSmall { needed: 5, given: 4 })), (-100, 0, 5, 4));
+        assert_eq!(numbers(TokenError::TextTooLong { bytes: 9, limit: 8 }), (-711, 0, 8, 9));
+        assert_eq!(numbers(TokenError::ScratchTooSmall { needed: 9, given: 8 }), (-103, 0, 9, 8));
+        assert_eq!(numbers(TokenError::OutputTooSmall { needed: 9, given: 8 }), (-104, 0, 9, 8));
+        assert_eq!(numbers(TokenError::NoToken { byte: 200 }), (-712, 0, 0, 200));
+        assert_eq!(numbers(TokenError::UnknownId { id: 70, tokens: 60 }), (-503, 0, 60, 70));
+        let parameter = SampleError::Parameter { name: "top_p", value: 2.0, allowed: "from 0 to 1" };
+        assert_eq!(numbers(parameter), (-5, 0, 0, 0));
+        assert_eq!(numbers(SampleError::Window { given: 300, limit: 256 }), (-5, 0, 256, 300));
+        assert_eq!(numbers(SampleError::Bias { token: 7 }), (-5, 7, 0, 0));
+        assert_eq!(numbers(SampleError::UnknownToken { token: 70, vocab: 60 }), (-503, 0, 60, 70));
+        assert_eq!(numbers(SampleError::Vocab { given: 0 }), (-512, 0, u32::MAX.into(), 0));
+        assert_eq!(numbers(SampleError::NonFinite { token: 7 }), (-600, 7, 0, 0));
+        assert_eq!(numbers(SampleError::AllBanned), (-601, 0, 0, 0));
+        assert_eq!(numbers(SampleError::ScratchTooSmall { needed: 9, given: 8 }), (-103, 0, 9, 8));
     }
 
     #[test]

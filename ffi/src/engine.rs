@@ -1,15 +1,17 @@
-//! Engines: how much memory, and the start in it.
+//! Engines: how much memory, the start in it, and what they hold.
 
 use core::ffi::c_void;
 
+use gleed::cache::PoolStats;
 use gleed::mem::{ALIGN, MemoryError};
 use gleed::{Engine, Model, Plan};
 
 use crate::config::gleed_config;
 use crate::error::{Failure, gleed_error, run};
+use crate::executor::Executor;
 use crate::model::gleed_model;
 use crate::object::{Object, Opaque};
-use crate::ptr::{memory, out};
+use crate::ptr::{Versioned, memory, out, out_struct, small};
 use crate::status;
 
 impl Opaque for Engine<'static, 'static> {
@@ -19,10 +21,66 @@ impl Opaque for Engine<'static, 'static> {
 /// An engine at the head of its memory; the rest of it follows at the next multiple of [`ALIGN`].
 pub type gleed_engine = Object<Engine<'static, 'static>>;
 
-/// Bytes at the head of an engine's memory that the handle takes; the plan's bytes follow.
-pub const HEAD: usize = size_of::<gleed_engine>().next_multiple_of(ALIGN);
+/// What lies at the head.
+#[repr(C)]
+struct Head {
+    engine: gleed_engine,
+    /// Not initialised before the host gives one.
+    executor: Executor,
+}
 
-const _: () = assert!(align_of::<gleed_engine>() <= ALIGN);
+/// Bytes at the head of an engine's memory that the handle takes; the plan's bytes follow.
+pub const HEAD: usize = size_of::<Head>().next_multiple_of(ALIGN);
+
+const _: () = assert!(align_of::<Head>() <= ALIGN);
+
+/// Where an engine keeps the host's executor: beside the engine, which points to it.
+pub(crate) fn executor_place(engine: *mut gleed_engine) -> *mut Executor {
+    engine.cast::<u8>().wrapping_add(core::mem::offset_of!(Head, executor)).cast()
+}
+
+/// An engine in numbers; see `include/gleed.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gleed_engine_info {
+    /// `sizeof(gleed_engine_info)`, set by the caller.
+    pub struct_size: u32,
+    /// Open sequences.
+    pub sequences: u32,
+    /// Blocks in all pools.
+    pub blocks: u32,
+    /// Those that a sequence or a pin holds.
+    pub blocks_used: u32,
+    /// Those that hold nothing.
+    pub blocks_free: u32,
+    /// Those that only hold a known prefix.
+    pub blocks_reclaimable: u32,
+    /// Those that have a pin.
+    pub blocks_pinned: u32,
+    /// The most that were used at a time.
+    pub blocks_high_water: u32,
+    /// 1 while any sequence has unfinished work.
+    pub is_busy: u32,
+    /// Rows with logits of the last batch.
+    pub results: u32,
+    /// Bytes of keys and values of all blocks.
+    pub kv_bytes: u64,
+    /// Those of used blocks.
+    pub kv_bytes_used: u64,
+    /// The most that were used at a time.
+    pub kv_bytes_high_water: u64,
+    /// How often known prefixes were looked for.
+    pub prefix_lookups: u64,
+    /// How often any was found.
+    pub prefix_hits: u64,
+    /// Tokens that were found.
+    pub prefix_hit_tokens: u64,
+    /// Tokens that were not.
+    pub prefix_missed_tokens: u64,
+}
+
+// SAFETY: integers, the 8-byte ones at multiples of 8.
+unsafe impl Versioned for gleed_engine_info {}
 
 /// Bytes and alignment of the memory that [`gleed_engine_init`] wants.
 ///
@@ -80,10 +138,55 @@ pub unsafe extern "C" fn gleed_engine_init(
 ///
 /// # Safety
 /// As [`gleed_config::limits`].
-unsafe fn plan(model: &Model<'_>, config: *const gleed_config) -> Result<(Plan, usize), Failure> {
+pub(crate) unsafe fn plan(model: &Model<'_>, config: *const gleed_config) -> Result<(Plan, usize), Failure> {
     // SAFETY: the caller's promise.
     let limits = unsafe { gleed_config::limits(config) }?;
     let plan = Plan::new(model, &limits)?;
     let bytes = plan.bytes().checked_add(HEAD).ok_or(MemoryError::TooLarge)?;
     Ok((plan, bytes))
+}
+
+/// Says what an engine holds.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_engine_describe(
+    engine: *const gleed_engine,
+    info: *mut gleed_engine_info,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let engine = Object::get("engine", engine)?;
+            let info = out_struct("info", info)?;
+            let stats = engine.stats();
+            let blocks = |of: fn(&PoolStats) -> usize| small(stats.pools.iter().map(of).fold(0, usize::saturating_add));
+            let bytes = |of: fn(&PoolStats) -> usize| {
+                let bytes = |pool: &PoolStats| (of(pool) as u64).saturating_mul(pool.block_bytes as u64);
+                stats.pools.iter().map(bytes).fold(0, u64::saturating_add)
+            };
+            info.write(gleed_engine_info {
+                struct_size: 0,
+                sequences: small(stats.sequences),
+                blocks: blocks(|pool| pool.total),
+                blocks_used: blocks(|pool| pool.used),
+                blocks_free: blocks(|pool| pool.free),
+                blocks_reclaimable: blocks(|pool| pool.reclaimable),
+                blocks_pinned: blocks(|pool| pool.pinned),
+                blocks_high_water: blocks(|pool| pool.high_water),
+                is_busy: engine.is_busy().into(),
+                results: small(engine.results().count()),
+                kv_bytes: bytes(|pool| pool.total),
+                kv_bytes_used: bytes(|pool| pool.used),
+                kv_bytes_high_water: bytes(|pool| pool.high_water),
+                prefix_lookups: stats.prefix.lookups,
+                prefix_hits: stats.prefix.hits,
+                prefix_hit_tokens: stats.prefix.hit_tokens,
+                prefix_missed_tokens: stats.prefix.missed_tokens,
+            });
+            Ok(status::OK)
+        })
+    }
 }

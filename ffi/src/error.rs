@@ -30,7 +30,7 @@ pub struct Failure {
     at: u64,
     needed: u64,
     given: u64,
-    text: Text,
+    text: Text<96>,
 }
 
 impl Failure {
@@ -79,7 +79,7 @@ pub unsafe fn run(error: *mut gleed_error, body: impl FnOnce() -> Result<i32, Fa
             return status::E_STRUCT_SIZE;
         }
     }
-    match body() {
+    match contained(body) {
         Ok(status) => status,
         Err(failure) => {
             if !error.is_null() {
@@ -98,27 +98,48 @@ pub unsafe fn run(error: *mut gleed_error, body: impl FnOnce() -> Result<i32, Fa
     }
 }
 
-/// A text of up to 95 bytes, cut at a character.
+/// The body's result. Where there is unwinding, a panic of the library ends here: it must not reach C.
+#[cfg(feature = "std")]
+fn contained(body: impl FnOnce() -> Result<i32, Failure>) -> Result<i32, Failure> {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+    result.unwrap_or_else(|_| Err(Failure::new(status::E_INTERNAL, format_args!("the library panicked"))))
+}
+
+/// The body's result. Without std nothing unwinds, and `bare/check.sh` proves that nothing panics.
+#[cfg(not(feature = "std"))]
+fn contained(body: impl FnOnce() -> Result<i32, Failure>) -> Result<i32, Failure> {
+    body()
+}
+
+/// `text`, cut at a character so that a 0 follows.
+pub(crate) fn chars<const N: usize>(text: &str) -> [c_char; N] {
+    let mut cut = Text::EMPTY;
+    // A text that does not fit is cut, which is no error.
+    let _ = cut.write_str(text);
+    cut.chars()
+}
+
+/// A text of less than `N` bytes, cut at a character.
 #[derive(Clone, Copy)]
-struct Text {
-    bytes: [u8; 96],
+struct Text<const N: usize> {
+    bytes: [u8; N],
     len: usize,
 }
 
-impl Text {
-    const EMPTY: Self = Self { bytes: [0; 96], len: 0 };
+impl<const N: usize> Text<N> {
+    const EMPTY: Self = Self { bytes: [0; N], len: 0 };
 
-    fn chars(&self) -> [c_char; 96] {
+    fn chars(&self) -> [c_char; N] {
         self.bytes.map(|byte| byte as c_char)
     }
 }
 
-impl Write for Text {
+impl<const N: usize> Write for Text<N> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
         for c in s.chars() {
             let mut utf8 = [0; 4];
             let utf8 = c.encode_utf8(&mut utf8).as_bytes();
-            let free = self.bytes.get_mut(self.len..95).unwrap_or_default();
+            let free = self.bytes.get_mut(self.len..N.saturating_sub(1)).unwrap_or_default();
             let Some(slots) = free.get_mut(..utf8.len()) else {
                 return Err(fmt::Error);
             };
@@ -131,7 +152,7 @@ impl Write for Text {
     }
 }
 
-impl fmt::Debug for Text {
+impl<const N: usize> fmt::Debug for Text<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.bytes.get(..self.len).and_then(|bytes| core::str::from_utf8(bytes).ok());
         f.write_str(text.unwrap_or_default())
@@ -170,6 +191,15 @@ mod tests {
         // SAFETY: NULL is allowed.
         let status = unsafe { run(core::ptr::null_mut(), || Err(failure)) };
         assert_eq!(status, -100);
+    }
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn panics_end_at_the_border() {
+        let mut error = blank();
+        // SAFETY: a reference to a whole struct.
+        let status = unsafe { run(&mut error, || panic!("a defect")) };
+        assert_eq!((status, error.status, text(&error)), (-99, -99, "the library panicked"));
     }
 
     #[test]

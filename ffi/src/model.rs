@@ -1,12 +1,12 @@
 //! Models: a description in the caller's memory, of a file in the caller's memory.
 
-use core::ffi::c_void;
+use core::ffi::{c_char, c_void};
 
 use gleed::Model;
 
-use crate::error::{gleed_error, run};
+use crate::error::{chars, gleed_error, run};
 use crate::object::{Object, Opaque};
-use crate::ptr::{memory, out, slice};
+use crate::ptr::{Versioned, memory, out, out_struct, slice, small};
 use crate::status;
 
 impl Opaque for Model<'static> {
@@ -56,6 +56,81 @@ pub unsafe extern "C" fn gleed_model_open(
             let (needed, align) = (size_of::<gleed_model>(), align_of::<gleed_model>());
             let memory = self::memory("memory", memory.cast(), memory_len, needed, align)?;
             model.write(Object::place(memory, opened)?);
+            Ok(status::OK)
+        })
+    }
+}
+
+/// What a model is; see `include/gleed.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gleed_model_info {
+    /// `sizeof(gleed_model_info)`, set by the caller.
+    pub struct_size: u32,
+    /// Decoder layers.
+    pub layers: u32,
+    /// Token ids are below this.
+    pub vocab: u32,
+    /// Tokens that the model was trained on at a time.
+    pub context: u32,
+    /// Width of the residual stream.
+    pub hidden: u32,
+    /// Width of the feed-forward layer.
+    pub ffn: u32,
+    /// Query heads.
+    pub heads: u32,
+    /// Key and value heads.
+    pub kv_heads: u32,
+    /// Elements per head.
+    pub head_dim: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Tells models apart; snapshots carry it.
+    pub fingerprint: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// The architecture's name in the file.
+    pub architecture: [c_char; 32],
+    /// The model's own name, cut to fit; empty where the file has none.
+    pub name: [c_char; 96],
+}
+
+// SAFETY: integers, the 8-byte ones at multiples of 8.
+unsafe impl Versioned for gleed_model_info {}
+
+/// Says what a model is.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_model_describe(
+    model: *const gleed_model,
+    info: *mut gleed_model_info,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let model = Object::get("model", model)?;
+            let info = out_struct("info", info)?;
+            let config = model.config();
+            let name = model.gguf().get("general.name");
+            info.write(gleed_model_info {
+                struct_size: 0,
+                layers: small(config.layers),
+                vocab: small(config.vocab),
+                context: small(config.context),
+                hidden: small(config.hidden),
+                ffn: small(config.ffn),
+                heads: small(config.heads),
+                kv_heads: small(config.kv_heads),
+                head_dim: small(config.head_dim),
+                reserved: 0,
+                fingerprint: model.fingerprint(),
+                file_bytes: model.gguf().bytes().len() as u64,
+                architecture: chars(config.architecture),
+                name: chars(name.as_ref().and_then(|name| name.as_str()).unwrap_or_default()),
+            });
             Ok(status::OK)
         })
     }

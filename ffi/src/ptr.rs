@@ -1,6 +1,5 @@
 //! Pointers of the caller become references: the one place where lengths and NULL are looked at.
 
-use core::fmt;
 use core::marker::PhantomData;
 use core::slice;
 
@@ -91,32 +90,131 @@ pub unsafe fn out<'a, T>(what: &str, ptr: *mut T) -> Result<Out<'a, T>, Failure>
     Ok(Out { place: ptr, lent: PhantomData })
 }
 
-/// A struct of the caller's that starts with `uint32_t struct_size`. A caller with a newer header has more
-/// fields than are known here; they must be 0.
+/// The `len` elements at `ptr`, to be written to. No elements are at any pointer, NULL included.
 ///
 /// # Errors
-/// [`status::E_NULL`], [`status::E_ALIGNMENT`]; [`status::E_STRUCT_SIZE`] for a size below that of `T` or
-/// above [`MAX_STRUCT`], or with bytes set that `T` does not have.
+/// As [`slice`].
 ///
 /// # Safety
-/// `T` starts with a `u32` and consists of integers without gaps. Where a pointer passes the checks,
-/// `struct_size` bytes are at it, initialised, and nobody writes to them during the call.
-pub unsafe fn versioned<T: Copy>(what: &str, ptr: *const T) -> Result<T, Failure> {
+/// Where `len` elements at `ptr` pass the checks, they are memory of the caller's that nobody else uses during `'a`,
+/// and `T` takes every bit pattern.
+pub unsafe fn slice_mut<'a, T>(what: &str, ptr: *mut T, len: usize) -> Result<&'a mut [T], Failure> {
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    check(what, ptr, len)?;
+    // SAFETY: not NULL, aligned and no longer than isize::MAX bytes: checked. The rest is the caller's promise. Elements
+    // that the caller has not written to hold some value: they come from outside of this program's language.
+    Ok(unsafe { slice::from_raw_parts_mut(ptr, len) })
+}
+
+/// Whether two buffers that are written to have no byte in common.
+///
+/// # Errors
+/// [`status::E_VALUE`].
+pub fn disjoint<T>(what: &str, a: *const T, b: *const T, len: usize) -> Result<(), Failure> {
+    let bytes = len.saturating_mul(size_of::<T>());
+    if len == 0 || a.addr().abs_diff(b.addr()) >= bytes {
+        return Ok(());
+    }
+    Err(Failure::new(status::E_VALUE, format_args!("{what} overlap")))
+}
+
+/// A struct of the ABI that starts with `uint32_t struct_size`.
+///
+/// # Safety
+/// It starts with a `u32`, has no gaps, and takes every bit pattern: in its fields, and zeros.
+pub unsafe trait Versioned: Copy {
+    /// The sizes that the struct had in earlier versions of the header, the first of them first.
+    const EARLIER: &'static [usize] = &[];
+}
+
+/// `struct_size` of the struct at `ptr`, if it is that of an earlier version, of this one, or larger.
+///
+/// # Safety
+/// At a pointer that is not NULL and aligned is a `u32`.
+unsafe fn size_of_given<T: Versioned>(what: &str, ptr: *const T) -> Result<usize, Failure> {
     check(what, ptr, 1)?;
     // SAFETY: not NULL and aligned for T, which starts with this field; the caller promises that it is there.
     let size = unsafe { ptr.cast::<u32>().read() };
     let (known, given) = (size_of::<T>(), usize::try_from(size).unwrap_or(usize::MAX));
-    let refuse = |text: fmt::Arguments<'_>| Err(Failure::new(status::E_STRUCT_SIZE, text).numbers(known, given));
-    if !(known..=MAX_STRUCT).contains(&given) {
-        return refuse(format_args!("{what}: struct_size is {given}, this version knows {known}"));
+    if (known..=MAX_STRUCT).contains(&given) || T::EARLIER.contains(&given) {
+        return Ok(given);
     }
+    let text = format_args!("{what}: struct_size is {given}, this version knows {known}");
+    Err(Failure::new(status::E_STRUCT_SIZE, text).numbers(known, given))
+}
+
+/// A struct of the caller's. A caller with an earlier header has fewer fields than are known here: the others are 0. One
+/// with a later header has more; they must be 0.
+///
+/// # Errors
+/// [`status::E_NULL`], [`status::E_ALIGNMENT`]; [`status::E_STRUCT_SIZE`] for a size that no version has, one above
+/// [`MAX_STRUCT`], or with bytes set that `T` does not have.
+///
+/// # Safety
+/// Where a pointer passes the checks, `struct_size` bytes are at it, initialised, and nobody writes to them during the
+/// call.
+pub unsafe fn versioned<T: Versioned>(what: &str, ptr: *const T) -> Result<T, Failure> {
+    // SAFETY: the caller's promise.
+    let given = unsafe { size_of_given(what, ptr) }?;
+    let known = size_of::<T>();
+    let more = given.saturating_sub(known);
     // SAFETY: struct_size says that they are there, which the caller promises.
-    let unknown = unsafe { slice(what, ptr.cast::<u8>().wrapping_add(known), given - known) }?;
+    let unknown = unsafe { slice(what, ptr.cast::<u8>().wrapping_add(known), more) }?;
     if unknown.iter().any(|&byte| byte != 0) {
-        return refuse(format_args!("{what}: fields are set that this version does not know"));
+        let text = format_args!("{what}: fields are set that this version does not know");
+        return Err(Failure::new(status::E_STRUCT_SIZE, text).numbers(known, given));
     }
-    // SAFETY: not NULL, aligned, and at least as many bytes as T has; T takes every bit pattern.
-    Ok(unsafe { ptr.read() })
+    let mut value = core::mem::MaybeUninit::<T>::zeroed();
+    // SAFETY: at most as many bytes as T has, and as many as struct_size says are there. T takes every bit pattern.
+    unsafe {
+        core::ptr::copy_nonoverlapping(ptr.cast::<u8>(), value.as_mut_ptr().cast::<u8>(), given.min(known));
+        Ok(value.assume_init())
+    }
+}
+
+/// Where a struct goes, of which `struct_size` is the caller's. It gets as many of the fields as it has; fields that are
+/// not known here are 0.
+#[derive(Debug)]
+pub struct OutStruct<'a, T> {
+    place: *mut T,
+    given: usize,
+    lent: PhantomData<&'a mut T>,
+}
+
+impl<T: Versioned> OutStruct<'_, T> {
+    /// Writes the result, all but its `struct_size`.
+    pub fn write(self, value: T) {
+        let (known, skip) = (size_of::<T>(), size_of::<u32>());
+        let (to, from) = (self.place.cast::<u8>(), (&raw const value).cast::<u8>());
+        // SAFETY: the caller of `out_struct` promised `given` bytes that nobody else uses; T has `known`, without gaps,
+        // and `value` is none of them.
+        unsafe {
+            to.add(skip).copy_from_nonoverlapping(from.add(skip), self.given.min(known).saturating_sub(skip));
+            to.add(self.given.min(known)).write_bytes(0, self.given.saturating_sub(known));
+        }
+    }
+}
+
+/// Where a struct goes.
+///
+/// # Errors
+/// As [`versioned`], whatever the bytes after `struct_size` are.
+///
+/// # Safety
+/// A pointer that passes the checks points to `struct_size` bytes that nobody else uses during `'a`.
+pub unsafe fn out_struct<'a, T: Versioned>(what: &str, ptr: *mut T) -> Result<OutStruct<'a, T>, Failure> {
+    // SAFETY: the caller's promise.
+    let given = unsafe { size_of_given(what, ptr) }?;
+    // The whole of a larger struct is in the address space, too.
+    check(what, ptr.cast::<u8>(), given)?;
+    Ok(OutStruct { place: ptr, given, lent: PhantomData })
+}
+
+/// A number of the library's as C sees it; none of those that are handed out this way is larger than 32 bits.
+pub(crate) fn small(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 pub(crate) fn check<T>(what: &str, ptr: *const T, len: usize) -> Result<(), Failure> {
@@ -158,17 +256,51 @@ mod tests {
         assert_eq!(result, 5);
     }
 
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Words([u32; 3]);
+
+    // SAFETY: integers.
+    unsafe impl Versioned for Words {
+        const EARLIER: &'static [usize] = &[8];
+    }
+
     #[test]
     fn structs_of_newer_headers_may_only_have_zeros_more() {
-        let status = |words: &[u32; 4]| {
+        let status = |words: &[u32; 5]| {
             // SAFETY: as many bytes as the first word says, where that is believed.
-            unsafe { versioned::<[u32; 2]>("config", words.as_ptr().cast()) }.map_err(|failure| failure.status())
+            unsafe { versioned::<Words>("config", words.as_ptr().cast()) }.map_err(|failure| failure.status())
         };
-        assert_eq!(status(&[8, 5, 9, 9]), Ok([8, 5]));
-        assert_eq!(status(&[16, 5, 0, 0]), Ok([16, 5]));
-        for words in [[16, 5, 0, 1], [13, 5, 0, 1], [7, 5, 0, 0], [0, 5, 0, 0], [1025, 5, 0, 0], [u32::MAX, 5, 0, 0]] {
+        assert_eq!(status(&[12, 5, 6, 9, 9]), Ok(Words([12, 5, 6])));
+        assert_eq!(status(&[20, 5, 6, 0, 0]), Ok(Words([20, 5, 6])));
+        assert_eq!(status(&[8, 5, 6, 9, 9]), Ok(Words([8, 5, 0])));
+        for size in [0, 4, 7, 9, 11, 1025, u32::MAX] {
+            assert_eq!(status(&[size, 5, 0, 0, 0]), Err(status::E_STRUCT_SIZE), "{size}");
+        }
+        for words in [[20, 5, 0, 0, 1], [17, 5, 0, 0, 1], [16, 5, 0, 1, 0]] {
             assert_eq!(status(&words), Err(status::E_STRUCT_SIZE), "{words:?}");
         }
+    }
+
+    #[test]
+    fn structs_get_what_they_have_room_for() {
+        let written = |size| {
+            let mut words = [size, 7, 7, 7, 7];
+            // SAFETY: as many bytes as the first word says.
+            unsafe { out_struct::<Words>("info", words.as_mut_ptr().cast()) }.unwrap().write(Words([0, 5, 6]));
+            words
+        };
+        assert_eq!(written(8), [8, 5, 7, 7, 7]);
+        assert_eq!(written(12), [12, 5, 6, 7, 7]);
+        assert_eq!(written(16), [16, 5, 6, 0, 7]);
+    }
+
+    #[test]
+    fn buffers_that_overlap_are_noticed() {
+        let words = [0u32; 8];
+        let at = |index| words.as_ptr().wrapping_add(index);
+        assert!(disjoint("k and v", at(0), at(4), 4).is_ok() && disjoint("k and v", at(4), at(0), 4).is_ok());
+        assert!(disjoint("k and v", at(0), at(0), 0).is_ok());
+        assert!(disjoint("k and v", at(0), at(3), 4).is_err() && disjoint("k and v", at(2), at(2), 1).is_err());
     }
 
     #[test]

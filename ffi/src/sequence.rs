@@ -1,15 +1,65 @@
-//! Sequences: open, extend, empty, close.
+//! Sequences: open, extend, fork, cut, empty, close.
 
-use gleed::SeqId;
+use gleed::cache::{CacheError, SequenceStats};
+use gleed::engine::Progress;
+use gleed::{EngineError, SeqId};
 
 use crate::engine::gleed_engine;
 use crate::error::{gleed_error, run};
 use crate::object::Object;
-use crate::ptr::{out, slice};
+use crate::ptr::{Versioned, out, out_struct, slice, small};
 use crate::status;
 
 /// A handle of an open sequence; stale ones are recognised.
 pub type gleed_seq = u32;
+
+/// A sequence in numbers; see `include/gleed.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gleed_seq_info {
+    /// `sizeof(gleed_seq_info)`, set by the caller.
+    pub struct_size: u32,
+    /// Finished tokens.
+    pub tokens: u32,
+    /// Queued tokens.
+    pub queued: u32,
+    /// Blocks that nobody else holds.
+    pub own_blocks: u32,
+    /// Blocks that another sequence or a pin holds, too.
+    pub shared_blocks: u32,
+    /// 1 while it has unfinished work.
+    pub is_busy: u32,
+    /// Units of work of the batch in progress that are done.
+    pub units_done: u64,
+    /// Units of it that are left.
+    pub units_left: u64,
+    /// Bytes of the own blocks.
+    pub own_bytes: u64,
+    /// Bytes of the shared blocks.
+    pub shared_bytes: u64,
+}
+
+// SAFETY: integers, the 8-byte ones at multiples of 8.
+unsafe impl Versioned for gleed_seq_info {}
+
+/// A sequence in numbers, as a whole struct. One without unfinished work has no progress.
+pub(crate) fn seq_info(stats: &SequenceStats, progress: Option<Progress>, is_busy: bool) -> gleed_seq_info {
+    let blocks = stats.total();
+    let (queued, units_done, units_left) =
+        progress.map_or((0, 0, 0), |progress| (progress.queued, progress.units_done, progress.units_left));
+    gleed_seq_info {
+        struct_size: small(size_of::<gleed_seq_info>()),
+        tokens: small(stats.tokens),
+        queued: small(queued),
+        own_blocks: small(blocks.own),
+        shared_blocks: small(blocks.shared),
+        is_busy: is_busy.into(),
+        units_done: units_done as u64,
+        units_left: units_left as u64,
+        own_bytes: stats.own_bytes as u64,
+        shared_bytes: stats.shared_bytes as u64,
+    }
+}
 
 /// Opens an empty sequence.
 ///
@@ -57,6 +107,94 @@ pub unsafe extern "C" fn gleed_reset(engine: *mut gleed_engine, seq: gleed_seq, 
     unsafe {
         run(error, || {
             Object::get_mut("engine", engine)?.reset(SeqId::from_bits(seq))?;
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Opens a sequence that continues the first tokens of another.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_fork(
+    engine: *mut gleed_engine,
+    seq: gleed_seq,
+    keep: usize,
+    fork: *mut gleed_seq,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let engine = Object::get_mut("engine", engine)?;
+            let fork = out("fork", fork)?;
+            fork.write(engine.fork(SeqId::from_bits(seq), keep)?.to_bits());
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Keeps only the first tokens of a sequence.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_rewind(
+    engine: *mut gleed_engine,
+    seq: gleed_seq,
+    keep: usize,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            Object::get_mut("engine", engine)?.rewind(SeqId::from_bits(seq), keep)?;
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Says what a sequence holds.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_seq_describe(
+    engine: *const gleed_engine,
+    seq: gleed_seq,
+    info: *mut gleed_seq_info,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let engine = Object::get("engine", engine)?;
+            let info = out_struct("info", info)?;
+            let seq = SeqId::from_bits(seq);
+            let stats = engine.sequence_stats(seq)?;
+            let is_busy = matches!(engine.can_extend(seq, 0), Err(EngineError::Cache(CacheError::Busy { .. })));
+            info.write(seq_info(&stats, Some(engine.progress(seq)?), is_busy));
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Whether more tokens fit a sequence.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_can_extend(
+    engine: *const gleed_engine,
+    seq: gleed_seq,
+    tokens: usize,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            Object::get("engine", engine)?.can_extend(SeqId::from_bits(seq), tokens)?;
             Ok(status::OK)
         })
     }

@@ -31,8 +31,10 @@ statuses! {
     YIELDED = 1, c"the budget is used up, call again";
     /// No free block or slot; nothing has changed.
     FULL = 2, c"full, nothing has changed";
-    /// A stop condition was met.
-    STOPPED = 3, c"a stop condition was met";
+    /// The caller's cancel flag is set.
+    STOPPED = 3, c"stopped, the cancel flag is set";
+    /// Rows with logits are finished.
+    READY = 4, c"logits are ready";
 
     /// A pointer that must not be NULL is.
     E_NULL = -1, c"a pointer is NULL";
@@ -55,6 +57,10 @@ statuses! {
     E_MEMORY_MISALIGNED = -101, c"the memory is not aligned";
     /// The limits need more memory than the machine can address.
     E_MEMORY_TOO_LARGE = -102, c"more memory is needed than the machine can address";
+    /// The scratch is smaller than this call needs.
+    E_SCRATCH_TOO_SMALL = -103, c"the scratch is too small";
+    /// The buffer for the result is too small.
+    E_OUTPUT_TOO_SMALL = -104, c"the buffer for the result is too small";
 
     /// The file is damaged, or was never right.
     E_FILE = -200, c"the file is damaged";
@@ -113,9 +119,28 @@ statuses! {
     E_WINDOW = -510, c"the sequence's window has passed";
     /// More tokens at a time than a sequence with a window takes.
     E_TOO_MANY = -511, c"too many tokens at a time for the sequence's window";
+    /// There are no logits of what was asked for.
+    E_NO_LOGITS = -512, c"there are no logits";
 
     /// An infinity or a NaN where numbers must be finite.
     E_NON_FINITE = -600, c"an infinity or a NaN was computed";
+    /// Biases ban every token.
+    E_ALL_BANNED = -601, c"the biases ban every token";
+    /// Kernels of this level compute something else than they should.
+    E_SELFTEST = -602, c"this machine computes wrong results at this level";
+
+    /// The vocabulary contradicts itself.
+    E_VOCAB = -700, c"the vocabulary is damaged";
+    /// The file lacks a key of the vocabulary.
+    E_VOCAB_MISSING = -701, c"a key of the vocabulary is missing";
+    /// A kind of tokenizer that is not supported.
+    E_VOCAB_UNSUPPORTED = -702, c"this kind of tokenizer is not supported";
+    /// A text is not UTF-8.
+    E_TEXT = -710, c"the text is not UTF-8";
+    /// A text is longer than can be encoded at once.
+    E_TEXT_TOO_LONG = -711, c"the text is too long";
+    /// A text that the vocabulary can not spell.
+    E_TEXT_SPELLING = -712, c"the vocabulary can not spell the text";
 
     /// A snapshot is damaged, or was never right.
     E_SNAPSHOT = -800, c"the snapshot is damaged";

@@ -7,7 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gleed_ffi::error::gleed_error;
-use gleed_ffi::{gleed_config, status};
+use gleed_ffi::{
+    gleed_bias, gleed_budget, gleed_config, gleed_engine_info, gleed_executor, gleed_model_info, gleed_plan_info,
+    gleed_sampler_params, gleed_section, gleed_seq_info, gleed_snapshot_info, gleed_snapshot_options, gleed_vocab_info,
+    status,
+};
 
 fn manifest(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -103,7 +107,7 @@ fn functions_are_declared_as_they_are_defined() {
         .map(|(name, declaration)| (name, declaration.replace("gleed_status ", "int32_t ")))
         .collect();
     let exported = exported(&ffi_source());
-    assert!(exported.len() >= 13);
+    assert!(exported.len() >= 59);
     assert_eq!(declared, exported);
 }
 
@@ -134,17 +138,53 @@ fn assertions() -> String {
     }
     layout! {
         gleed_error { struct_size, status, at, needed, given, text }
-        gleed_config { struct_size, sequences, context, rows, kv_kind, kv_type, kv_blocks }
+        gleed_config {
+            struct_size, sequences, context, rows, kv_kind, kv_type, kv_blocks, logit_rows, window_sinks, window_last,
+            prefix_cache, workers, level,
+        }
+        gleed_model_info {
+            struct_size, layers, vocab, context, hidden, ffn, heads, kv_heads, head_dim, reserved, fingerprint,
+            file_bytes, architecture, name,
+        }
+        gleed_plan_info {
+            struct_size, align, bytes, kv_bytes_per_token, kv_bytes, units_per_token, sections, sequences, context, rows,
+            logit_rows, kv_blocks, workers, level,
+        }
+        gleed_section { struct_size, reserved, offset, bytes, name }
+        gleed_engine_info {
+            struct_size, sequences, blocks, blocks_used, blocks_free, blocks_reclaimable, blocks_pinned,
+            blocks_high_water, is_busy, results, kv_bytes, kv_bytes_used, kv_bytes_high_water, prefix_lookups,
+            prefix_hits, prefix_hit_tokens, prefix_missed_tokens,
+        }
+        gleed_executor { struct_size, slots, parallel_for, ctx }
+        gleed_seq_info {
+            struct_size, tokens, queued, own_blocks, shared_blocks, is_busy, units_done, units_left, own_bytes,
+            shared_bytes,
+        }
+        gleed_budget { struct_size, reserved, units, deadline, clock, clock_ctx, cancel }
+        gleed_snapshot_options { struct_size, base, state, state_len }
+        gleed_snapshot_info { struct_size, tokens, base, state_len, bytes, fingerprint, state }
+        gleed_sampler_params {
+            struct_size, top_k, temperature, top_p, min_p, repetition_penalty, frequency_penalty, presence_penalty,
+            penalty_window, reserved, seed,
+        }
+        gleed_bias { token, bias }
+        gleed_vocab_info { struct_size, tokens, bos, eos, eot, eom, unknown, max_text, adds_bos, adds_eos }
     }
-    // The library reads its integers without knowing the fields.
-    assert_eq!(size_of::<gleed_config>(), 7 * size_of::<u32>());
     for &(name, number) in status::ALL {
         equal(format!("GLEED_{name}"), i128::from(number));
     }
     macro_rules! constants {
         ($($name:ident)*) => { $(equal(stringify!($name).to_owned(), i128::from(gleed_ffi::$name));)* };
     }
-    constants! { GLEED_ABI_VERSION GLEED_KV_PAGED GLEED_KV_BASIC GLEED_KV_OFF GLEED_KV_F16 GLEED_KV_F32 GLEED_KV_Q8_0 GLEED_KV_Q4_0 }
+    constants! {
+        GLEED_ABI_VERSION GLEED_KV_PAGED GLEED_KV_BASIC GLEED_KV_OFF GLEED_KV_F16 GLEED_KV_F32 GLEED_KV_Q8_0 GLEED_KV_Q4_0
+        GLEED_LEVEL_BEST GLEED_LEVEL_SCALAR GLEED_LEVEL_AVX2 GLEED_LEVEL_AVXVNNI GLEED_LEVEL_AVX512 GLEED_LEVEL_NEON
+        GLEED_LEVEL_DOTPROD GLEED_LEVEL_SIMD128 GLEED_LOGITS_LAST GLEED_LOGITS_ALL GLEED_ENCODE_ADD_SPECIAL
+        GLEED_ENCODE_PARSE_SPECIAL GLEED_DECODE_RENDER_SPECIAL GLEED_DECODE_CONTINUES GLEED_NO_TOKEN
+        GLEED_TOKEN_UNDEFINED GLEED_TOKEN_NORMAL GLEED_TOKEN_UNKNOWN GLEED_TOKEN_CONTROL GLEED_TOKEN_USER_DEFINED
+        GLEED_TOKEN_UNUSED GLEED_TOKEN_BYTE
+    }
     let types = gleed_ffi::GLEED_KV_TYPES(gleed_ffi::GLEED_KV_Q8_0, gleed_ffi::GLEED_KV_F16);
     equal("GLEED_KV_TYPES(GLEED_KV_Q8_0, GLEED_KV_F16)".to_owned(), i128::from(types));
     lines.join("\n") + "\n"

@@ -105,6 +105,7 @@ pub struct Plan {
     limits: Limits,
     arena: Arena<'static>,
     units_per_token: usize,
+    kv_block_bytes: usize,
 }
 
 impl Plan {
@@ -117,7 +118,8 @@ impl Plan {
         let mut arena = Arena::measuring();
         let parts = Parts::carve(&mut arena, model, &limits)?;
         let units_per_token = parts.units_per_token();
-        Ok(Self { limits, arena, units_per_token })
+        let kv_block_bytes = limits.geometry(model).block_bytes();
+        Ok(Self { limits, arena, units_per_token, kv_block_bytes })
     }
 
     /// Bytes that the engine needs: exactly this many are used.
@@ -145,6 +147,11 @@ impl Plan {
     /// sequence the longer the units of attention take.
     pub fn units_per_token(&self) -> usize {
         self.units_per_token
+    }
+
+    /// Bytes of keys and values of a block of 16 tokens, in all layers.
+    pub fn kv_block_bytes(&self) -> usize {
+        self.kv_block_bytes
     }
 }
 

@@ -25,6 +25,7 @@ impl Engine<'_, '_> {
     /// As [`Engine::reuse`] and [`Engine::prefill`].
     pub fn prefill_prompt(&mut self, seq: SeqId, prompt: &[u32]) -> Result<&[f32], EngineError> {
         self.check_idle()?;
+        self.check_tokens(prompt)?;
         let reused = self.reuse(seq, prompt)?;
         let rest = prompt.get(reused..).unwrap_or_default();
         if let Err(error) = self.prefill(seq, rest).map(drop) {

@@ -11,6 +11,7 @@ pub mod fpenv;
 mod generic;
 mod level;
 mod scalar;
+mod selftest;
 mod shims;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm32;
@@ -22,6 +23,7 @@ pub use generic::{
     TILE_TOKENS, Visibility, Window, attend_rows, is_storable,
 };
 pub use level::{Level, UnknownLevel};
+pub use selftest::{selftest, selftest_words};
 
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};

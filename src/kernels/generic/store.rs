@@ -122,7 +122,9 @@ fn store_codes(
         return None;
     }
     let mut finite = true;
-    for (block, (x_block, scales)) in x.chunks(SCALED).zip(scales).enumerate() {
+    for (block, scales) in scales.iter_mut().enumerate() {
+        let from_here = x.get(block * SCALED..)?;
+        let x_block = from_here.get(..SCALED).unwrap_or(from_here);
         let mut padded = [0.0; SCALED];
         padded.iter_mut().zip(x_block).for_each(|(place, &x)| *place = x);
         let (quantized, scale) = quantize(&padded);

@@ -1,0 +1,144 @@
+//! What an engine will need: sizes, sections, units of work.
+
+use core::ffi::c_char;
+
+use gleed::cache::BLOCK_TOKENS;
+
+use crate::config::{gleed_config, level_number};
+use crate::engine::{HEAD, plan};
+use crate::error::{Failure, chars, gleed_error, run};
+use crate::model::gleed_model;
+use crate::object::Object;
+use crate::ptr::{Versioned, out_struct, small};
+use crate::status;
+
+/// A plan in numbers; see `include/gleed.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gleed_plan_info {
+    /// `sizeof(gleed_plan_info)`, set by the caller.
+    pub struct_size: u32,
+    /// Alignment of the memory.
+    pub align: u32,
+    /// Bytes of the memory.
+    pub bytes: u64,
+    /// Bytes of keys and values of a token, in all layers.
+    pub kv_bytes_per_token: u64,
+    /// Bytes of keys and values of all blocks.
+    pub kv_bytes: u64,
+    /// Units of work of a token.
+    pub units_per_token: u64,
+    /// Sections of the memory.
+    pub sections: u32,
+    /// The limits, defaults filled in.
+    pub sequences: u32,
+    /// Tokens per sequence.
+    pub context: u32,
+    /// Rows per batch.
+    pub rows: u32,
+    /// Rows with logits per batch.
+    pub logit_rows: u32,
+    /// Blocks in the pool.
+    pub kv_blocks: u32,
+    /// Threads that work at the same time.
+    pub workers: u32,
+    /// `GLEED_LEVEL_SCALAR` and so on.
+    pub level: u32,
+}
+
+/// A part of an engine's memory; see `include/gleed.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gleed_section {
+    /// `sizeof(gleed_section)`, set by the caller.
+    pub struct_size: u32,
+    /// 0.
+    pub reserved: u32,
+    /// From the start of the memory.
+    pub offset: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// What it holds.
+    pub name: [c_char; 40],
+}
+
+// SAFETY: integers, the 8-byte ones at multiples of 8.
+unsafe impl Versioned for gleed_plan_info {}
+// SAFETY: as above.
+unsafe impl Versioned for gleed_section {}
+
+/// Says what an engine will need.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_plan_describe(
+    model: *const gleed_model,
+    config: *const gleed_config,
+    info: *mut gleed_plan_info,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let info = out_struct("info", info)?;
+            let (plan, bytes) = plan(Object::get("model", model)?, config)?;
+            let limits = plan.limits();
+            let block = plan.kv_block_bytes() as u64;
+            info.write(gleed_plan_info {
+                struct_size: 0,
+                align: small(plan.alignment()),
+                bytes: bytes as u64,
+                kv_bytes_per_token: block / BLOCK_TOKENS as u64,
+                kv_bytes: block.saturating_mul(limits.kv_blocks as u64),
+                units_per_token: plan.units_per_token() as u64,
+                sections: small(plan.sections().len().saturating_add(1)),
+                sequences: small(limits.sequences),
+                context: small(limits.context),
+                rows: small(limits.rows),
+                logit_rows: small(limits.logit_rows),
+                kv_blocks: small(limits.kv_blocks),
+                workers: small(limits.workers),
+                level: level_number(limits.level),
+            });
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Says what a part of an engine's memory is for.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_plan_section(
+    model: *const gleed_model,
+    config: *const gleed_config,
+    index: usize,
+    section: *mut gleed_section,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let out = out_struct("section", section)?;
+            let (plan, _) = plan(Object::get("model", model)?, config)?;
+            let (offset, bytes, name) = match index.checked_sub(1) {
+                None => (0, HEAD, "handle"),
+                Some(index) => {
+                    let section =
+                        plan.sections().get(index).ok_or_else(|| past_the_end(plan.sections().len(), index))?;
+                    (HEAD.saturating_add(section.offset), section.bytes, section.name)
+                }
+            };
+            let (offset, bytes) = (offset as u64, bytes as u64);
+            out.write(gleed_section { struct_size: 0, reserved: 0, offset, bytes, name: chars(name) });
+            Ok(status::OK)
+        })
+    }
+}
+
+fn past_the_end(sections: usize, index: usize) -> Failure {
+    let given = index.saturating_add(1);
+    Failure::new(status::E_VALUE, format_args!("section {given}, the last one is {sections}")).numbers(sections, given)
+}

@@ -1,0 +1,271 @@
+//! Samplers: from logits to a token.
+
+use core::ffi::c_void;
+
+use gleed::sample::{MAX_BIASES, Sampler, SamplerParams, argmax};
+
+use crate::error::{Failure, gleed_error, run};
+use crate::object::{Object, Opaque};
+use crate::ptr::{Versioned, memory, out, slice, slice_mut, versioned};
+use crate::status;
+
+impl Opaque for Sampler {
+    const MAGIC: u64 = u64::from_le_bytes(*b"gleedS01");
+}
+
+/// A sampler: what a choice depends on beside the logits.
+pub type gleed_sampler = Object<Sampler>;
+
+/// How to choose a token; see `include/gleed.h`. 0 stands for the default everywhere.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gleed_sampler_params {
+    /// `sizeof(gleed_sampler_params)`, set by the caller.
+    pub struct_size: u32,
+    /// Keeps this many of the most probable tokens; 0: all.
+    pub top_k: u32,
+    /// 0: the most probable token.
+    pub temperature: f32,
+    /// The part of the mass that is kept; 0: all of it.
+    pub top_p: f32,
+    /// The part of the largest probability that others must have.
+    pub min_p: f32,
+    /// 0: 1, which does nothing.
+    pub repetition_penalty: f32,
+    /// Per occurrence.
+    pub frequency_penalty: f32,
+    /// Once.
+    pub presence_penalty: f32,
+    /// Tokens that the penalties look at; 0: 64.
+    pub penalty_window: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Where the generator starts.
+    pub seed: u64,
+}
+
+// SAFETY: numbers, the 8-byte one at a multiple of 8.
+unsafe impl Versioned for gleed_sampler_params {}
+
+/// What is added to the logit of a token.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gleed_bias {
+    /// The token.
+    pub token: u32,
+    /// What is added; -infinity bans it.
+    pub bias: f32,
+}
+
+impl From<gleed_sampler_params> for SamplerParams {
+    fn from(params: gleed_sampler_params) -> Self {
+        let default = Self::default();
+        let or = |value: f32, default: f32| if value == 0.0 { default } else { value };
+        let count = |value: u32| usize::try_from(value).unwrap_or(usize::MAX);
+        Self {
+            temperature: params.temperature,
+            top_k: count(params.top_k),
+            top_p: or(params.top_p, default.top_p),
+            min_p: params.min_p,
+            repetition_penalty: or(params.repetition_penalty, default.repetition_penalty),
+            frequency_penalty: params.frequency_penalty,
+            presence_penalty: params.presence_penalty,
+            penalty_window: if params.penalty_window == 0 {
+                default.penalty_window
+            } else {
+                count(params.penalty_window)
+            },
+            seed: params.seed,
+        }
+    }
+}
+
+/// Bytes and alignment of the memory that a sampler wants.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_sampler_size(size: *mut usize, align: *mut usize, error: *mut gleed_error) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let (size, align) = (out("size", size)?, out("align", align)?);
+            size.write(size_of::<gleed_sampler>());
+            align.write(align_of::<gleed_sampler>());
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Starts a sampler.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_sampler_init(
+    params: *const gleed_sampler_params,
+    memory: *mut c_void,
+    memory_len: usize,
+    sampler: *mut *mut gleed_sampler,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let place = out("sampler", sampler)?;
+            let mut chosen = SamplerParams::default();
+            if !params.is_null() {
+                let params = versioned("params", params)?;
+                if params.reserved != 0 {
+                    return Err(Failure::new(status::E_VALUE, format_args!("reserved must be 0"))
+                        .numbers(0_u32, params.reserved));
+                }
+                chosen = params.into();
+            }
+            let sampler = Sampler::new(chosen)?;
+            let (needed, align) = (size_of::<gleed_sampler>(), align_of::<gleed_sampler>());
+            let memory = self::memory("memory", memory.cast(), memory_len, needed, align)?;
+            place.write(Object::place(memory, sampler)?);
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Replaces the biases of a sampler.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_sampler_set_biases(
+    sampler: *mut gleed_sampler,
+    biases: *const gleed_bias,
+    count: usize,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let sampler = Object::get_mut("sampler", sampler)?;
+            let biases = slice("biases", biases, count)?;
+            let mut pairs = [(0, 0.0); MAX_BIASES];
+            for (pair, bias) in pairs.iter_mut().zip(biases) {
+                *pair = (bias.token, bias.bias);
+            }
+            let pairs = pairs.get(..count).ok_or_else(|| {
+                let text = format_args!("at most {MAX_BIASES} biases, {count} given");
+                Failure::new(status::E_VALUE, text).numbers(MAX_BIASES, count)
+            })?;
+            sampler.set_biases(pairs)?;
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Tells the penalties that a token is part of the text.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_sampler_accept(sampler: *mut gleed_sampler, token: u32, error: *mut gleed_error) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            Object::get_mut("sampler", sampler)?.accept(token);
+            Ok(status::OK)
+        })
+    }
+}
+
+/// The state of a sampler's generator.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_sampler_state(
+    sampler: *const gleed_sampler,
+    state: *mut u64,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let sampler = Object::get("sampler", sampler)?;
+            out("state", state)?.write(sampler.state());
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Puts a sampler's generator where [`gleed_sampler_state`] found it.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_sampler_set_state(
+    sampler: *mut gleed_sampler,
+    state: u64,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            Object::get_mut("sampler", sampler)?.set_state(state);
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Chooses a token.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_sample(
+    sampler: *mut gleed_sampler,
+    logits: *const f32,
+    logits_len: usize,
+    scratch: *mut u64,
+    scratch_len: usize,
+    token: *mut u32,
+    probability: *mut f32,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let sampler = Object::get_mut("sampler", sampler)?;
+            let logits = slice("logits", logits, logits_len)?;
+            let scratch = slice_mut("scratch", scratch, scratch_len)?;
+            let token = out("token", token)?;
+            let probability = if probability.is_null() { None } else { Some(out("probability", probability)?) };
+            let choice = sampler.sample(logits, scratch)?;
+            token.write(choice.token);
+            if let Some(probability) = probability {
+                probability.write(choice.probability);
+            }
+            Ok(status::OK)
+        })
+    }
+}
+
+/// The token with the largest logit.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_argmax(
+    logits: *const f32,
+    logits_len: usize,
+    token: *mut u32,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let logits = slice("logits", logits, logits_len)?;
+            let token = out("token", token)?;
+            token.write(argmax(logits)?);
+            Ok(status::OK)
+        })
+    }
+}

@@ -1,0 +1,281 @@
+//! Sequences as bytes.
+
+use core::ffi::c_void;
+
+use gleed::cache::{SnapshotHeader, SnapshotOptions};
+use gleed::{SeqId, StreamError};
+
+use crate::engine::gleed_engine;
+use crate::error::{Failure, gleed_error, run};
+use crate::object::Object;
+use crate::ptr::{Versioned, check, out, out_struct, slice, slice_mut, small, versioned};
+use crate::sequence::gleed_seq;
+use crate::status;
+
+/// Takes bytes of a snapshot: 0 if it did.
+pub type gleed_sink = Option<unsafe extern "C" fn(ctx: *mut c_void, bytes: *const u8, len: usize) -> i32>;
+
+/// Gives bytes of a snapshot: how many, 0 at their end, `SIZE_MAX` if it can not.
+pub type gleed_source = Option<unsafe extern "C" fn(ctx: *mut c_void, bytes: *mut u8, len: usize) -> usize>;
+
+/// What a snapshot is to contain; see `include/gleed.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gleed_snapshot_options {
+    /// `sizeof(gleed_snapshot_options)`, set by the caller.
+    pub struct_size: u32,
+    /// Tokens that the reader will have already.
+    pub base: u32,
+    /// Bytes of the host's.
+    pub state: *const u8,
+    /// How many.
+    pub state_len: usize,
+}
+
+/// What the header of a snapshot says; see `include/gleed.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gleed_snapshot_info {
+    /// `sizeof(gleed_snapshot_info)`, set by the caller.
+    pub struct_size: u32,
+    /// Tokens of the sequence.
+    pub tokens: u32,
+    /// Those of them that are not in the snapshot.
+    pub base: u32,
+    /// Bytes of the host's.
+    pub state_len: u32,
+    /// Bytes of the snapshot.
+    pub bytes: u64,
+    /// The fingerprint of the model.
+    pub fingerprint: u64,
+    /// Bytes of the host's, and zeros.
+    pub state: [u8; SnapshotOptions::STATE_MAX],
+}
+
+// SAFETY: an integer and pointers.
+unsafe impl Versioned for gleed_snapshot_options {}
+// SAFETY: integers, the 8-byte ones at multiples of 8.
+unsafe impl Versioned for gleed_snapshot_info {}
+
+/// # Safety
+/// As [`versioned`], and `state_len` bytes at `state` that nobody writes to during `'a`.
+unsafe fn options<'a>(options: *const gleed_snapshot_options) -> Result<SnapshotOptions<'a>, Failure> {
+    if options.is_null() {
+        return Ok(SnapshotOptions::default());
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let gleed_snapshot_options { base, state, state_len, .. } = versioned("options", options)?;
+        let base = usize::try_from(base).unwrap_or(usize::MAX);
+        Ok(SnapshotOptions { base, state: slice("state", state, state_len)? })
+    }
+}
+
+/// # Safety
+/// As [`check`]; a handle is there.
+unsafe fn base(seq: *const gleed_seq) -> Result<Option<SeqId>, Failure> {
+    if seq.is_null() {
+        return Ok(None);
+    }
+    check("base", seq, 1)?;
+    // SAFETY: not NULL and aligned; the caller promises that a handle is there.
+    Ok(Some(SeqId::from_bits(unsafe { seq.read() })))
+}
+
+fn info(header: &SnapshotHeader) -> gleed_snapshot_info {
+    let mut state = [0; SnapshotOptions::STATE_MAX];
+    for (to, &from) in state.iter_mut().zip(header.state()) {
+        *to = from;
+    }
+    gleed_snapshot_info {
+        struct_size: 0,
+        tokens: small(header.tokens()),
+        base: small(header.base()),
+        state_len: small(header.state().len()),
+        bytes: header.total_bytes(),
+        fingerprint: header.fingerprint(),
+        state,
+    }
+}
+
+fn streamed<T>(result: Result<T, StreamError<()>>, bytes: u64) -> Result<T, Failure> {
+    result.map_err(|error| match error {
+        StreamError::Engine(error) => error.into(),
+        StreamError::Host(()) => {
+            Failure::new(status::E_SNAPSHOT_HOST, format_args!("the callback failed after {bytes} bytes")).at(bytes)
+        }
+    })
+}
+
+fn no_callback(what: &str) -> Failure {
+    Failure::new(status::E_NULL, format_args!("{what} is NULL"))
+}
+
+/// Bytes of a snapshot.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_snapshot_size(
+    engine: *const gleed_engine,
+    seq: gleed_seq,
+    options: *const gleed_snapshot_options,
+    size: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let engine = Object::get("engine", engine)?;
+            let size = out("size", size)?;
+            size.write(engine.snapshot_len_with(SeqId::from_bits(seq), &self::options(options)?)?);
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Writes a snapshot to a buffer.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_snapshot(
+    engine: *const gleed_engine,
+    seq: gleed_seq,
+    options: *const gleed_snapshot_options,
+    bytes: *mut u8,
+    len: usize,
+    written: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let engine = Object::get("engine", engine)?;
+            let (options, written) = (self::options(options)?, out("written", written)?);
+            let bytes = slice_mut("bytes", bytes, len)?;
+            written.write(engine.snapshot_with(SeqId::from_bits(seq), &options, bytes)?);
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Writes a snapshot through a callback.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_snapshot_write(
+    engine: *const gleed_engine,
+    seq: gleed_seq,
+    options: *const gleed_snapshot_options,
+    sink: gleed_sink,
+    ctx: *mut c_void,
+    written: *mut u64,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let engine = Object::get("engine", engine)?;
+            let (options, written) = (self::options(options)?, out("written", written)?);
+            let sink = sink.ok_or_else(|| no_callback("sink"))?;
+            let mut taken = 0_u64;
+            let result = engine.write_snapshot(SeqId::from_bits(seq), &options, |bytes| {
+                if sink(ctx, bytes.as_ptr(), bytes.len()) != 0 {
+                    return Err(());
+                }
+                taken = taken.saturating_add(bytes.len() as u64);
+                Ok(())
+            });
+            written.write(streamed(result, taken)?);
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Opens a sequence with the contents of a snapshot.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_restore(
+    engine: *mut gleed_engine,
+    base: *const gleed_seq,
+    bytes: *const u8,
+    len: usize,
+    seq: *mut gleed_seq,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let engine = Object::get_mut("engine", engine)?;
+            let (base, bytes) = (self::base(base)?, slice("bytes", bytes, len)?);
+            let seq = out("seq", seq)?;
+            seq.write(engine.restore_with(base, bytes)?.0.to_bits());
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Opens a sequence with the contents of a snapshot that a callback gives.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_snapshot_read(
+    engine: *mut gleed_engine,
+    base: *const gleed_seq,
+    source: gleed_source,
+    ctx: *mut c_void,
+    seq: *mut gleed_seq,
+    info: *mut gleed_snapshot_info,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let engine = Object::get_mut("engine", engine)?;
+            let (base, seq) = (self::base(base)?, out("seq", seq)?);
+            let info = if info.is_null() { None } else { Some(out_struct("info", info)?) };
+            let source = source.ok_or_else(|| no_callback("source"))?;
+            let mut given = 0_u64;
+            let result = engine.read_snapshot(base, |bytes| match source(ctx, bytes.as_mut_ptr(), bytes.len()) {
+                count if count > bytes.len() => Err(()),
+                count => {
+                    given = given.saturating_add(count as u64);
+                    Ok(count)
+                }
+            });
+            let (restored, header) = streamed(result, given)?;
+            seq.write(restored.to_bits());
+            if let Some(info) = info {
+                info.write(self::info(&header));
+            }
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Says what the header of a snapshot says.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_snapshot_describe(
+    bytes: *const u8,
+    len: usize,
+    info: *mut gleed_snapshot_info,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let bytes = slice("bytes", bytes, len)?;
+            let info = out_struct("info", info)?;
+            info.write(self::info(&SnapshotHeader::parse(bytes)?));
+            Ok(status::OK)
+        })
+    }
+}

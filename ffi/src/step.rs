@@ -1,0 +1,235 @@
+//! Work in steps: queue, compute within a budget, look at results.
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use gleed::{Budget, Deadline, Logits, SeqId, Step};
+
+use crate::engine::gleed_engine;
+use crate::error::{Failure, gleed_error, run};
+use crate::object::Object;
+use crate::ptr::{Versioned, check, out, slice, small, versioned};
+use crate::sequence::gleed_seq;
+use crate::status;
+
+/// Logits of the last token that is queued.
+pub const GLEED_LOGITS_LAST: u32 = 0;
+/// Logits of every token that is queued.
+pub const GLEED_LOGITS_ALL: u32 = 1;
+
+/// The host's clock, in ticks that never run backwards.
+pub type gleed_clock = Option<unsafe extern "C" fn(ctx: *mut c_void) -> u64>;
+
+/// When a step ends; see `include/gleed.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gleed_budget {
+    /// `sizeof(gleed_budget)`, set by the caller.
+    pub struct_size: u32,
+    /// 0.
+    pub reserved: u32,
+    /// The most units; 0: no limit.
+    pub units: u64,
+    /// What the clock shows when the step is to end.
+    pub deadline: u64,
+    /// The clock; NULL: no deadline.
+    pub clock: gleed_clock,
+    /// Its argument.
+    pub clock_ctx: *mut c_void,
+    /// Not 0: the step is to end. NULL: there is no flag.
+    pub cancel: *const u32,
+}
+
+// SAFETY: integers and pointers, a function's may be NULL.
+unsafe impl Versioned for gleed_budget {}
+
+/// The host's clock and its flag.
+struct Watch<'c> {
+    clock: gleed_clock,
+    ctx: *mut c_void,
+    flag: Option<&'c AtomicU32>,
+}
+
+// SAFETY: the header demands that the clock may be called from every thread of the executor.
+unsafe impl Sync for Watch<'_> {}
+
+impl Watch<'_> {
+    fn is_cancelled(&self) -> bool {
+        self.flag.is_some_and(|flag| flag.load(Ordering::Relaxed) != 0)
+    }
+
+    /// The time; the end of all times once the flag is set.
+    fn now(&self) -> u64 {
+        if self.is_cancelled() {
+            return u64::MAX;
+        }
+        // SAFETY: the header demands that the function may be called so during the step.
+        self.clock.map_or(0, |clock| unsafe { clock(self.ctx) })
+    }
+}
+
+/// Queues tokens of a sequence.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_queue(
+    engine: *mut gleed_engine,
+    seq: gleed_seq,
+    tokens: *const u32,
+    count: usize,
+    logits: u32,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let engine = Object::get_mut("engine", engine)?;
+            let tokens = slice("tokens", tokens, count)?;
+            let logits = match logits {
+                GLEED_LOGITS_LAST => Logits::Last,
+                GLEED_LOGITS_ALL => Logits::All,
+                given => {
+                    let text = format_args!("logits is {given}, it must be 0 or 1");
+                    return Err(Failure::new(status::E_VALUE, text).numbers(GLEED_LOGITS_ALL, given));
+                }
+            };
+            let seq = SeqId::from_bits(seq);
+            engine.queue(seq, engine.seq_len(seq)?, tokens, logits)?;
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Works on what is queued, within a budget.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_step(
+    engine: *mut gleed_engine,
+    budget: *const gleed_budget,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them; the flag is aligned, and outlives the call.
+    unsafe {
+        run(error, || {
+            let engine = Object::get_mut("engine", engine)?;
+            let mut limits = Budget::default();
+            if budget.is_null() {
+                return Ok(outcome(engine.step(limits)?, false));
+            }
+            let budget = versioned("budget", budget)?;
+            if budget.reserved != 0 {
+                return Err(
+                    Failure::new(status::E_VALUE, format_args!("reserved must be 0")).numbers(0_u32, budget.reserved)
+                );
+            }
+            let mut flag = None;
+            if !budget.cancel.is_null() {
+                check("cancel", budget.cancel, 1)?;
+                flag = Some(AtomicU32::from_ptr(budget.cancel.cast_mut()));
+            }
+            if budget.units != 0 {
+                limits.units = usize::try_from(budget.units).unwrap_or(usize::MAX);
+            }
+            let watch = Watch { clock: budget.clock, ctx: budget.clock_ctx, flag };
+            if watch.is_cancelled() && engine.is_busy() {
+                return Ok(status::STOPPED);
+            }
+            let clock = || watch.now();
+            let at = if budget.clock.is_some() { budget.deadline } else { u64::MAX };
+            limits.until = (budget.clock.is_some() || flag.is_some()).then_some(Deadline { clock: &clock, at });
+            let step = engine.step(limits)?;
+            Ok(outcome(step, watch.is_cancelled()))
+        })
+    }
+}
+
+fn outcome(step: Step, cancelled: bool) -> i32 {
+    match step {
+        Step::Yielded if cancelled => status::STOPPED,
+        Step::Yielded => status::YIELDED,
+        Step::Cancelled => status::STOPPED,
+        Step::Ready => status::READY,
+        Step::Idle => status::OK,
+    }
+}
+
+/// Drops what is queued for a sequence.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_cancel(engine: *mut gleed_engine, seq: gleed_seq, error: *mut gleed_error) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            Object::get_mut("engine", engine)?.cancel(SeqId::from_bits(seq))?;
+            Ok(status::OK)
+        })
+    }
+}
+
+/// A row with logits of the last batch.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_result(
+    engine: *const gleed_engine,
+    index: usize,
+    seq: *mut gleed_seq,
+    position: *mut u32,
+    logits: *mut *const f32,
+    logits_len: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let engine = Object::get("engine", engine)?;
+            let (seq, position) = (out("seq", seq)?, out("position", position)?);
+            let (logits, logits_len) = (out("logits", logits)?, out("logits_len", logits_len)?);
+            let (owner, at, row) = engine.results().nth(index).ok_or_else(|| {
+                let results = engine.results().count();
+                Failure::new(status::E_NO_LOGITS, format_args!("{results} rows have logits, there is no row {index}"))
+                    .numbers(results, index)
+            })?;
+            seq.write(owner.to_bits());
+            position.write(small(at));
+            logits.write(row.as_ptr());
+            logits_len.write(row.len());
+            Ok(status::OK)
+        })
+    }
+}
+
+/// The logits of a sequence's last row in the last batch.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_logits(
+    engine: *const gleed_engine,
+    seq: gleed_seq,
+    logits: *mut *const f32,
+    logits_len: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let engine = Object::get("engine", engine)?;
+            let (logits, logits_len) = (out("logits", logits)?, out("logits_len", logits_len)?);
+            let id = SeqId::from_bits(seq);
+            engine.seq_len(id)?;
+            let row = engine.logits(id).ok_or_else(|| {
+                Failure::new(status::E_NO_LOGITS, format_args!("the last batch had no logits of this sequence"))
+            })?;
+            logits.write(row.as_ptr());
+            logits_len.write(row.len());
+            Ok(status::OK)
+        })
+    }
+}

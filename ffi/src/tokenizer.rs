@@ -1,0 +1,374 @@
+//! Text to tokens and back.
+
+use core::ffi::{c_char, c_void};
+
+use gleed::mem::{ALIGN, MemoryError};
+use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, TokenError, TokenKind, Tokenizer};
+
+use crate::error::{Failure, gleed_error, run};
+use crate::model::gleed_model;
+use crate::object::{Object, Opaque};
+use crate::ptr::{Versioned, memory, out, out_struct, slice, slice_mut, small};
+use crate::status;
+
+/// No token: of a vocabulary that does not have one for the purpose.
+pub const GLEED_NO_TOKEN: u32 = u32::MAX;
+
+/// Put the tokens that begin and end a text where the vocabulary says so.
+pub const GLEED_ENCODE_ADD_SPECIAL: u32 = 1;
+/// Turn the names of control tokens in the text into these tokens.
+pub const GLEED_ENCODE_PARSE_SPECIAL: u32 = 2;
+
+/// Write the names of control tokens.
+pub const GLEED_DECODE_RENDER_SPECIAL: u32 = 1;
+/// The text goes on where another one ended.
+pub const GLEED_DECODE_CONTINUES: u32 = 2;
+
+/// Any other type of a token.
+pub const GLEED_TOKEN_UNDEFINED: u32 = 0;
+/// Ordinary text.
+pub const GLEED_TOKEN_NORMAL: u32 = 1;
+/// Stands for what the vocabulary can not spell.
+pub const GLEED_TOKEN_UNKNOWN: u32 = 2;
+/// Steers the model.
+pub const GLEED_TOKEN_CONTROL: u32 = 3;
+/// Matched in every text.
+pub const GLEED_TOKEN_USER_DEFINED: u32 = 4;
+/// Not in use.
+pub const GLEED_TOKEN_UNUSED: u32 = 5;
+/// A single byte.
+pub const GLEED_TOKEN_BYTE: u32 = 6;
+
+impl Opaque for Tokenizer<'static, 'static> {
+    const MAGIC: u64 = u64::from_le_bytes(*b"gleedT01");
+}
+
+impl Opaque for Detokenizer {
+    const MAGIC: u64 = u64::from_le_bytes(*b"gleedD01");
+}
+
+/// A vocabulary with its tables, at the head of its memory.
+pub type gleed_tokenizer = Object<Tokenizer<'static, 'static>>;
+
+/// A stream of tokens that becomes text.
+pub type gleed_detokenizer = Object<Detokenizer>;
+
+const HEAD: usize = size_of::<gleed_tokenizer>().next_multiple_of(ALIGN);
+
+const _: () = assert!(align_of::<gleed_tokenizer>() <= ALIGN);
+
+/// What a vocabulary is; see `include/gleed.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gleed_vocab_info {
+    /// `sizeof(gleed_vocab_info)`, set by the caller.
+    pub struct_size: u32,
+    /// Token ids are below this.
+    pub tokens: u32,
+    /// Begins a text.
+    pub bos: u32,
+    /// Ends a text.
+    pub eos: u32,
+    /// Ends a turn.
+    pub eot: u32,
+    /// Ends a message.
+    pub eom: u32,
+    /// Stands for what the vocabulary can not spell.
+    pub unknown: u32,
+    /// The most bytes that one token makes a detokenizer write.
+    pub max_text: u32,
+    /// Whether encoding puts `bos` in front if asked.
+    pub adds_bos: u32,
+    /// Whether encoding puts `eos` at the end if asked.
+    pub adds_eos: u32,
+}
+
+// SAFETY: integers of 4 bytes.
+unsafe impl Versioned for gleed_vocab_info {}
+
+/// Bytes and alignment of the memory that a tokenizer wants.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_tokenizer_size(
+    model: *const gleed_model,
+    size: *mut usize,
+    align: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let model = Object::get("model", model)?;
+            let (size, align) = (out("size", size)?, out("align", align)?);
+            let tables = Tokenizer::plan(model.gguf())?;
+            size.write(tables.checked_add(HEAD).ok_or(MemoryError::TooLarge)?);
+            align.write(ALIGN);
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Builds a tokenizer's tables.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_tokenizer_init(
+    model: *const gleed_model,
+    memory: *mut c_void,
+    memory_len: usize,
+    tokenizer: *mut *const gleed_tokenizer,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them. The memory is the tokenizer's until the caller uses it
+    // for something else.
+    unsafe {
+        run(error, || {
+            let place = out("tokenizer", tokenizer)?;
+            let model = Object::get("model", model)?;
+            let needed = Tokenizer::plan(model.gguf())?.checked_add(HEAD).ok_or(MemoryError::TooLarge)?;
+            let memory = self::memory("memory", memory.cast(), memory_len, needed, ALIGN)?;
+            let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
+            place.write(Object::place(head, Tokenizer::new(model.gguf(), rest)?)?);
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Says what a vocabulary is.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_tokenizer_describe(
+    tokenizer: *const gleed_tokenizer,
+    info: *mut gleed_vocab_info,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let tokenizer = Object::get("tokenizer", tokenizer)?;
+            let info = out_struct("info", info)?;
+            let vocab = tokenizer.vocab();
+            let id = |id: Option<u32>| id.unwrap_or(GLEED_NO_TOKEN);
+            info.write(gleed_vocab_info {
+                struct_size: 0,
+                tokens: small(vocab.len()),
+                bos: id(vocab.bos()),
+                eos: id(vocab.eos()),
+                eot: id(vocab.eot()),
+                eom: id(vocab.eom()),
+                unknown: id(vocab.unknown()),
+                max_text: small(tokenizer.max_push()),
+                adds_bos: vocab.adds_bos().into(),
+                adds_eos: vocab.adds_eos().into(),
+            });
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Says what a token is.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_token_kind(
+    tokenizer: *const gleed_tokenizer,
+    token: u32,
+    kind: *mut u32,
+    is_end: *mut u32,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let tokenizer = Object::get("tokenizer", tokenizer)?;
+            let (kind, is_end) = (out("kind", kind)?, out("is_end", is_end)?);
+            tokenizer.text(token).ok_or(TokenError::UnknownId { id: token, tokens: tokenizer.vocab().len() })?;
+            kind.write(match tokenizer.kind(token) {
+                TokenKind::Normal => GLEED_TOKEN_NORMAL,
+                TokenKind::Unknown => GLEED_TOKEN_UNKNOWN,
+                TokenKind::Control => GLEED_TOKEN_CONTROL,
+                TokenKind::UserDefined => GLEED_TOKEN_USER_DEFINED,
+                TokenKind::Unused => GLEED_TOKEN_UNUSED,
+                TokenKind::Byte => GLEED_TOKEN_BYTE,
+                _ => GLEED_TOKEN_UNDEFINED,
+            });
+            is_end.write(tokenizer.is_end(token).into());
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Turns text into tokens.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_encode(
+    tokenizer: *const gleed_tokenizer,
+    text: *const c_char,
+    text_len: usize,
+    flags: u32,
+    scratch: *mut u32,
+    scratch_len: usize,
+    tokens: *mut u32,
+    tokens_len: usize,
+    count: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let tokenizer = Object::get("tokenizer", tokenizer)?;
+            let text = slice("text", text.cast::<u8>(), text_len)?;
+            let flags = known_flags(flags, GLEED_ENCODE_ADD_SPECIAL | GLEED_ENCODE_PARSE_SPECIAL)?;
+            let scratch = slice_mut("scratch", scratch, scratch_len)?;
+            let tokens = slice_mut("tokens", tokens, tokens_len)?;
+            let count = out("count", count)?;
+            let text = core::str::from_utf8(text).map_err(|error| {
+                let at = error.valid_up_to();
+                Failure::new(status::E_TEXT, format_args!("the text is not UTF-8 at byte {at}")).at(at)
+            })?;
+            let options = EncodeOptions {
+                add_special: flags & GLEED_ENCODE_ADD_SPECIAL != 0,
+                parse_special: flags & GLEED_ENCODE_PARSE_SPECIAL != 0,
+            };
+            // The caller's buffer is not touched before it is known that all goes well.
+            check_fits(tokenizer.encode(text, options, scratch, &mut []).map(drop), tokens_len)?;
+            count.write(tokenizer.encode(text, options, scratch, tokens)?);
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Bytes and alignment of the memory that a detokenizer wants.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_detokenizer_size(size: *mut usize, align: *mut usize, error: *mut gleed_error) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let (size, align) = (out("size", size)?, out("align", align)?);
+            size.write(size_of::<gleed_detokenizer>());
+            align.write(align_of::<gleed_detokenizer>());
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Starts a stream of tokens.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_detokenizer_init(
+    tokenizer: *const gleed_tokenizer,
+    flags: u32,
+    memory: *mut c_void,
+    memory_len: usize,
+    detokenizer: *mut *mut gleed_detokenizer,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let place = out("detokenizer", detokenizer)?;
+            let tokenizer = Object::get("tokenizer", tokenizer)?;
+            let flags = known_flags(flags, GLEED_DECODE_RENDER_SPECIAL | GLEED_DECODE_CONTINUES)?;
+            let options = DecodeOptions {
+                render_special: flags & GLEED_DECODE_RENDER_SPECIAL != 0,
+                starts_text: flags & GLEED_DECODE_CONTINUES == 0,
+            };
+            let (needed, align) = (size_of::<gleed_detokenizer>(), align_of::<gleed_detokenizer>());
+            let detokenizer = Detokenizer::new(tokenizer, options);
+            let memory = self::memory("memory", memory.cast(), memory_len, needed, align)?;
+            place.write(Object::place(memory, detokenizer)?);
+            Ok(status::OK)
+        })
+    }
+}
+
+/// The text that a token completes.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_detokenize(
+    detokenizer: *mut gleed_detokenizer,
+    tokenizer: *const gleed_tokenizer,
+    token: u32,
+    text: *mut c_char,
+    text_len: usize,
+    written: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let detokenizer = Object::get_mut("detokenizer", detokenizer)?;
+            let tokenizer = Object::get("tokenizer", tokenizer)?;
+            let text = slice_mut("text", text.cast::<u8>(), text_len)?;
+            let written = out("written", written)?;
+            let mut trial = *detokenizer;
+            check_fits(trial.push(tokenizer, token, &mut []).map(drop), text_len)?;
+            written.write(detokenizer.push(tokenizer, token, text)?.len());
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Ends a stream of tokens.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_detokenizer_finish(
+    detokenizer: *mut gleed_detokenizer,
+    text: *mut c_char,
+    text_len: usize,
+    written: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let detokenizer = Object::get_mut("detokenizer", detokenizer)?;
+            let text = slice_mut("text", text.cast::<u8>(), text_len)?;
+            let written = out("written", written)?;
+            let mut trial = *detokenizer;
+            let rest = trial.finish();
+            let (needed, given) = (rest.len(), text.len());
+            let place = text.get_mut(..needed).ok_or(TokenError::OutputTooSmall { needed, given })?;
+            for (to, from) in place.iter_mut().zip(rest.bytes()) {
+                *to = from;
+            }
+            *detokenizer = trial;
+            written.write(needed);
+            Ok(status::OK)
+        })
+    }
+}
+
+fn known_flags(given: u32, known: u32) -> Result<u32, Failure> {
+    if given & !known == 0 {
+        return Ok(given);
+    }
+    Err(Failure::new(status::E_VALUE, format_args!("flags {given:#x}, known are {known:#x}")).numbers(known, given))
+}
+
+/// Whether what a trial without a buffer would write fits one of `given` elements.
+fn check_fits(trial: Result<(), TokenError>, given: usize) -> Result<(), Failure> {
+    match trial {
+        Err(TokenError::OutputTooSmall { needed, .. }) if needed <= given => Ok(()),
+        Err(TokenError::OutputTooSmall { needed, .. }) => Err(TokenError::OutputTooSmall { needed, given }.into()),
+        Err(error) => Err(error.into()),
+        Ok(()) => Ok(()),
+    }
+}

@@ -1,0 +1,240 @@
+/*
+ * Wrong arguments. `ffi/tests/c_programs.rs` puts calls of every function in, with one wrong argument each, made
+ * from the header; all of them must be refused and change nothing. Then the functions that may run on several
+ * threads do so.
+ *
+ * usage: arguments MODEL
+ */
+#include <pthread.h>
+
+#include "support.h"
+
+static const uint32_t PROMPT[5] = {1, 414, 435, 261, 385};
+
+static const uint8_t *file;
+static size_t file_len;
+static const gleed_model *some_gleed_model;
+static gleed_engine *some_gleed_engine;
+static const gleed_tokenizer *some_gleed_tokenizer;
+static gleed_detokenizer *some_gleed_detokenizer;
+static gleed_sampler *some_gleed_sampler;
+static gleed_seq seqs[1];
+static uint64_t before;
+
+/* What the calls write to: it must stay as it is. */
+static struct outputs {
+    size_t size;
+    uint32_t id;
+    uint64_t number;
+    float probability;
+    const float *logits;
+    const gleed_model *model;
+    gleed_engine *engine;
+    const gleed_tokenizer *tokenizer;
+    gleed_detokenizer *detokenizer;
+    gleed_sampler *sampler;
+    uint32_t ids[8];
+    uint8_t bytes[8];
+    char text[8];
+    float keys[8];
+    _Alignas(64) uint64_t memory[64];
+} outputs, outputs_before;
+
+static const uint64_t zeros[2] = {0, 0};
+
+/* A struct of which only the size is set. */
+static void *sized(uint32_t size)
+{
+    static uint64_t bytes[160];
+    memset(bytes, 0, sizeof bytes);
+    memcpy(bytes, &size, sizeof size);
+    return bytes;
+}
+
+/* A struct of a later version, with a field set that this one does not know. */
+static void *longer(uint32_t known)
+{
+    char *bytes = sized(known + 8);
+    bytes[known + 5] = 1;
+    return bytes;
+}
+
+static int32_t sink(void *ctx, const uint8_t *bytes, size_t len)
+{
+    (void)ctx;
+    (void)bytes;
+    (void)len;
+    return 0;
+}
+
+static size_t source(void *ctx, uint8_t *bytes, size_t len)
+{
+    (void)ctx;
+    (void)bytes;
+    (void)len;
+    return 0;
+}
+
+static void for_all(void *ctx, uint32_t n, gleed_body body, void *arg)
+{
+    uint32_t i;
+    (void)ctx;
+    for (i = 0; i < n; i++)
+        body(arg, i);
+}
+
+static int line;
+
+#define REFUSED(expected, call)                                                                                \
+    do {                                                                                                       \
+        line++;                                                                                                \
+        {                                                                                                      \
+            gleed_status got_ = (call);                                                                        \
+            if (got_ != (expected)) {                                                                          \
+                fprintf(stderr, "call %d: %s: %d instead of %s: %s\n", line, #call, (int)got_, #expected,      \
+                        error.text);                                                                           \
+                failures++;                                                                                    \
+            }                                                                                                  \
+            if (memcmp(&outputs, &outputs_before, sizeof outputs) != 0) {                                      \
+                fprintf(stderr, "call %d: %s: has written\n", line, #call);                                    \
+                exit(1);                                                                                       \
+            }                                                                                                  \
+        }                                                                                                      \
+    } while (0)
+
+static int failures;
+
+static void wrong_arguments(void)
+{
+    gleed_config config = {sizeof config, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    gleed_plan_info plan_info = {sizeof plan_info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    gleed_section section = {sizeof section, 0, 0, 0, ""};
+    gleed_model_info model_info = {sizeof model_info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", ""};
+    gleed_engine_info engine_info;
+    gleed_seq_info seq_info = {sizeof seq_info, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    gleed_executor executor = {sizeof executor, 0, for_all, NULL};
+    gleed_budget budget = {sizeof budget, 0, 1, 0, NULL, NULL, NULL};
+    gleed_snapshot_options options = {sizeof options, 0, NULL, 0};
+    gleed_snapshot_info snapshot_info;
+    gleed_sampler_params params = {sizeof params, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    gleed_vocab_info vocab_info = {sizeof vocab_info, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    gleed_bias bias = {5, 1.0f};
+    float in_logits[4] = {1, 2, 3, 4};
+    gleed_seq const_seq = seqs[0];
+
+    const gleed_model *a_const_gleed_model_p = some_gleed_model;
+    gleed_engine *a_gleed_engine_p = some_gleed_engine;
+    const gleed_engine *a_const_gleed_engine_p = some_gleed_engine;
+    const gleed_tokenizer *a_const_gleed_tokenizer_p = some_gleed_tokenizer;
+    gleed_detokenizer *a_gleed_detokenizer_p = some_gleed_detokenizer;
+    gleed_sampler *a_gleed_sampler_p = some_gleed_sampler;
+    const gleed_sampler *a_const_gleed_sampler_p = some_gleed_sampler;
+    const gleed_config *a_const_gleed_config_p = &config;
+    gleed_plan_info *a_gleed_plan_info_p = &plan_info;
+    gleed_section *a_gleed_section_p = &section;
+    gleed_model_info *a_gleed_model_info_p = &model_info;
+    gleed_engine_info *a_gleed_engine_info_p = &engine_info;
+    gleed_seq_info *a_gleed_seq_info_p = &seq_info;
+    const gleed_executor *a_const_gleed_executor_p = &executor;
+    const gleed_budget *a_const_gleed_budget_p = &budget;
+    const gleed_snapshot_options *a_const_gleed_snapshot_options_p = &options;
+    gleed_snapshot_info *a_gleed_snapshot_info_p = &snapshot_info;
+    const gleed_sampler_params *a_const_gleed_sampler_params_p = &params;
+    gleed_vocab_info *a_gleed_vocab_info_p = &vocab_info;
+    const gleed_bias *a_const_gleed_bias_p = &bias;
+    const gleed_seq *a_const_gleed_seq_p = &const_seq;
+    gleed_seq a_gleed_seq = seqs[0];
+    gleed_seq *a_gleed_seq_p = &outputs.id;
+    size_t *a_size_t_p = &outputs.size;
+    uint32_t *a_uint32_t_p = &outputs.id;
+    uint64_t *a_uint64_t_p = &outputs.number;
+    float *a_float_p = outputs.keys;
+    const float **a_const_float_pp = &outputs.logits;
+    const gleed_model **a_const_gleed_model_pp = &outputs.model;
+    gleed_engine **a_gleed_engine_pp = &outputs.engine;
+    const gleed_tokenizer **a_const_gleed_tokenizer_pp = &outputs.tokenizer;
+    gleed_detokenizer **a_gleed_detokenizer_pp = &outputs.detokenizer;
+    gleed_sampler **a_gleed_sampler_pp = &outputs.sampler;
+    const uint32_t *a_const_uint32_t_p = PROMPT;
+    const uint8_t *a_const_uint8_t_p = file;
+    uint8_t *a_uint8_t_p = outputs.bytes;
+    const char *a_const_char_p = "a";
+    char *out_text = outputs.text;
+    uint32_t *ids = outputs.ids;
+    gleed_sink a_gleed_sink = sink;
+    gleed_source a_gleed_source = source;
+    gleed_consent a_gleed_consent = NULL;
+    void *a_void_p = outputs.memory;
+
+    memset(&engine_info, 0, sizeof engine_info);
+    engine_info.struct_size = sizeof engine_info;
+    memset(&snapshot_info, 0, sizeof snapshot_info);
+    snapshot_info.struct_size = sizeof snapshot_info;
+    memset(&outputs, 0xa5, sizeof outputs);
+    memcpy(&outputs_before, &outputs, sizeof outputs);
+
+/* CALLS */
+    CHECK(failures == 0);
+}
+
+/* What a thread finds out by itself from what all share. */
+static void *look(void *arg)
+{
+    uint64_t *result = arg;
+    gleed_model_info info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", ""};
+    gleed_config config = {sizeof config, 1, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    uint32_t scratch[2000], ids[32];
+    const float *logits = NULL;
+    gleed_engine *engine;
+    gleed_seq seq;
+    size_t count = 0, len = 0;
+    uint64_t hash = START;
+    int round;
+    for (round = 0; round < 20; round++) {
+        uint64_t part = state_of(some_gleed_engine, seqs, 1);
+        DO(gleed_model_describe(some_gleed_model, &info, &error));
+        DO(gleed_encode(some_gleed_tokenizer, "Once upon a time", 16, GLEED_ENCODE_ADD_SPECIAL, scratch, 2000, ids, 32,
+                        &count, &error));
+        hash = fnv(fnv(fnv(hash, &part, sizeof part), &info, sizeof info), ids, count * sizeof *ids);
+    }
+    /* An engine of its own over the same model. */
+    engine = start_engine(some_gleed_model, &config);
+    DO(gleed_seq_open(engine, &seq, &error));
+    DO(gleed_prefill(engine, seq, ids, count, &logits, &len, &error));
+    *result = fnv(hash, logits, len * sizeof *logits);
+    return NULL;
+}
+
+static void threads(void)
+{
+    pthread_t thread[4];
+    uint64_t results[4];
+    int i;
+    for (i = 0; i < 4; i++)
+        CHECK(pthread_create(&thread[i], NULL, look, &results[i]) == 0);
+    for (i = 0; i < 4; i++)
+        CHECK(pthread_join(thread[i], NULL) == 0 && results[i] == results[0]);
+}
+
+int main(int argc, char **argv)
+{
+    const float *logits = NULL;
+    size_t size, align, len = 0;
+    CHECK(argc == 2);
+    file = read_file(argv[1], &file_len);
+    some_gleed_model = open_model(file, file_len);
+    some_gleed_engine = start_engine(some_gleed_model, NULL);
+    some_gleed_tokenizer = start_tokenizer(some_gleed_model);
+    some_gleed_sampler = start_sampler(NULL);
+    DO(gleed_detokenizer_size(&size, &align, &error));
+    DO(gleed_detokenizer_init(some_gleed_tokenizer, 0, aligned(size, align), size, &some_gleed_detokenizer, &error));
+    DO(gleed_seq_open(some_gleed_engine, &seqs[0], &error));
+    DO(gleed_prefill(some_gleed_engine, seqs[0], PROMPT, 5, &logits, &len, &error));
+    before = state_of(some_gleed_engine, seqs, 1);
+    wrong_arguments();
+    CHECK(state_of(some_gleed_engine, seqs, 1) == before);
+    threads();
+    CHECK(state_of(some_gleed_engine, seqs, 1) == before);
+    printf("refused, and nothing has changed\n");
+    return 0;
+}

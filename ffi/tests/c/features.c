@@ -1,0 +1,379 @@
+/*
+ * Everything that no other C program of the tests does, done rightly.
+ *
+ * usage: features MODEL
+ */
+#include <pthread.h>
+
+#include "support.h"
+
+/* "Once upon a time", and tokens that make it longer. */
+static const uint32_t PROMPT[40] = {1,   414, 435, 261, 385, 952, 384, 281, 261, 378, 428, 509, 387, 945,
+                                    320, 511, 270, 414, 435, 261, 385, 952, 384, 281, 261, 378, 428, 509,
+                                    387, 945, 320, 511, 270, 414, 435, 261, 385, 952, 384, 281};
+
+static const gleed_model *model;
+
+static uint64_t logits_hash(gleed_engine *engine, gleed_seq seq, const uint32_t *tokens, size_t count)
+{
+    const float *logits = NULL;
+    size_t len = 0;
+    DO(gleed_prefill(engine, seq, tokens, count, &logits, &len, &error));
+    return fnv(START, logits, len * sizeof *logits);
+}
+
+static void plans_and_models(void)
+{
+    const gleed_config config = {.struct_size = sizeof config, .sequences = 3, .context = 100, .level = GLEED_LEVEL_SCALAR};
+    gleed_model_info info = {.struct_size = sizeof info};
+    gleed_plan_info plan = {.struct_size = sizeof plan};
+    gleed_section section = {.struct_size = sizeof section};
+    uint64_t end = 0;
+    size_t size, align;
+    uint32_t i;
+    DO(gleed_model_describe(model, &info, &error));
+    CHECK(strcmp(info.architecture, "llama") == 0 && info.vocab > 950 && info.layers > 0 && info.fingerprint != 0);
+    DO(gleed_plan(model, &config, &size, &align, &error));
+    DO(gleed_plan_describe(model, &config, &plan, &error));
+    CHECK(plan.bytes == size && plan.align == align && plan.units_per_token > 10 && plan.level == GLEED_LEVEL_SCALAR);
+    CHECK(plan.sequences == 3 && plan.context == 100 && plan.kv_blocks == 21 && plan.rows == 256 && plan.workers == 1);
+    CHECK(plan.kv_bytes == plan.kv_blocks * 16 * plan.kv_bytes_per_token);
+    CHECK(plan.kv_bytes_per_token == (uint64_t)info.layers * info.kv_heads * info.head_dim * 2 * 2);
+    for (i = 0; i < plan.sections; i++) {
+        DO(gleed_plan_section(model, &config, i, &section, &error));
+        CHECK(section.offset >= end && strlen(section.name) > 0);
+        end = section.offset + section.bytes;
+    }
+    CHECK(end <= plan.bytes && plan.bytes - end < align);
+    EXPECT(GLEED_E_VALUE, gleed_plan_section(model, &config, plan.sections, &section, &error));
+}
+
+static void selftests(void)
+{
+    uint32_t *memory = aligned(GLEED_SELFTEST_BYTES, 64);
+    uint32_t level, levels = 0;
+    for (level = GLEED_LEVEL_BEST; level <= GLEED_LEVEL_SIMD128; level++) {
+        gleed_status status = gleed_selftest(level, memory, GLEED_SELFTEST_BYTES, &error);
+        CHECK(status == GLEED_OK || status == GLEED_E_VALUE);
+        levels += status == GLEED_OK;
+    }
+    CHECK(levels >= 2);
+    EXPECT(GLEED_E_MEMORY_TOO_SMALL, gleed_selftest(GLEED_LEVEL_SCALAR, memory, 1000, &error));
+    CHECK(error.needed > 1000 && error.needed <= GLEED_SELFTEST_BYTES);
+}
+
+static void keys_and_values(void)
+{
+    const gleed_config config = {.struct_size = sizeof config, .sequences = 2, .context = 64};
+    gleed_engine *engine = start_engine(model, &config);
+    gleed_model_info info = {.struct_size = sizeof info};
+    gleed_seq from, to;
+    uint64_t expected;
+    uint32_t layer;
+    size_t width, len;
+    float *keys, *values;
+    DO(gleed_model_describe(model, &info, &error));
+    DO(gleed_seq_open(engine, &from, &error));
+    DO(gleed_seq_open(engine, &to, &error));
+    logits_hash(engine, from, PROMPT, 20);
+    width = info.kv_heads * info.head_dim;
+    len = 20 * width;
+    CHECK((keys = malloc(len * sizeof *keys)) != NULL && (values = malloc(len * sizeof *values)) != NULL);
+    EXPECT(GLEED_E_SHAPE, gleed_materialize(engine, from, 0, keys, values, len - 1, &error));
+    EXPECT(GLEED_E_LAYER, gleed_materialize(engine, from, info.layers, keys, values, len, &error));
+    EXPECT(GLEED_E_VALUE, gleed_materialize(engine, from, 0, keys, keys + 1, len, &error));
+    /* 19 rows at once, the last one alone. */
+    for (layer = 0; layer < info.layers; layer++) {
+        DO(gleed_materialize(engine, from, layer, keys, values, len, &error));
+        DO(gleed_set_prefill(engine, to, layer, keys, values, len - width, &error));
+    }
+    EXPECT(GLEED_E_POSITION, gleed_set_prefill(engine, to, 0, keys, values, len, &error));
+    for (layer = 0; layer < info.layers; layer++) {
+        DO(gleed_materialize(engine, from, layer, keys, values, len, &error));
+        DO(gleed_push_row(engine, to, layer, keys + len - width, values + len - width, width, &error));
+    }
+    expected = logits_hash(engine, from, PROMPT + 20, 1);
+    CHECK(logits_hash(engine, to, PROMPT + 20, 1) == expected);
+}
+
+static int32_t only_this(void *ctx, gleed_seq seq, const gleed_seq_info *info)
+{
+    CHECK(info->struct_size == sizeof *info && info->tokens > 0 && info->own_blocks > 0);
+    return seq == *(const gleed_seq *)ctx;
+}
+
+static void prefixes(void)
+{
+    const gleed_config config = {
+        .struct_size = sizeof config, .sequences = 3, .context = 64, .kv_blocks = 5, .prefix_cache = 1};
+    gleed_engine *engine = start_engine(model, &config);
+    gleed_engine_info info = {.struct_size = sizeof info};
+    gleed_seq a, b, c;
+    const float *logits = NULL;
+    size_t count = 0, len = 0;
+    uint64_t expected;
+    DO(gleed_seq_open(engine, &a, &error));
+    expected = logits_hash(engine, a, PROMPT, 40);
+    DO(gleed_pin(engine, PROMPT, 40, &count, &error));
+    CHECK(count == 32);
+    DO(gleed_seq_close(engine, a, &error));
+    DO(gleed_engine_describe(engine, &info, &error));
+    CHECK(info.blocks == 5 && info.blocks_used == 2 && info.blocks_pinned == 2 && info.sequences == 0);
+    CHECK(info.blocks_high_water == 3 && info.kv_bytes == 5 * (info.kv_bytes_used / 2));
+    DO(gleed_seq_open(engine, &a, &error));
+    DO(gleed_seq_open(engine, &b, &error));
+    DO(gleed_seq_open(engine, &c, &error));
+    DO(gleed_reuse(engine, a, PROMPT, 40, &count, &error));
+    CHECK(count == 32);
+    CHECK(logits_hash(engine, a, PROMPT + 32, 8) == expected);
+    DO(gleed_prefill_prompt(engine, b, PROMPT, 40, &logits, &len, &error));
+    CHECK(fnv(START, logits, len * sizeof *logits) == expected);
+    DO(gleed_engine_describe(engine, &info, &error));
+    CHECK(info.prefix_lookups == 2 && info.prefix_hits == 2 && info.prefix_hit_tokens == 64);
+    /* One block is left; two more tokens blocks can come from a sequence that is given up. */
+    EXPECT(GLEED_FULL, gleed_make_room(engine, c, 32, only_this, &c, &count, &error));
+    DO(gleed_make_room(engine, c, 32, only_this, &a, &count, &error));
+    CHECK(count == 1);
+    EXPECT(GLEED_E_SEQUENCE, gleed_reset(engine, a, &error));
+    DO(gleed_unpin(engine, PROMPT, 32, &count, &error));
+    CHECK(count == 32);
+    DO(gleed_unpin(engine, PROMPT, 32, &count, &error));
+    CHECK(count == 0);
+}
+
+struct buffer {
+    uint8_t bytes[1 << 20];
+    size_t len, read;
+};
+
+static int32_t take(void *ctx, const uint8_t *bytes, size_t len)
+{
+    struct buffer *buffer = ctx;
+    CHECK(len <= sizeof buffer->bytes - buffer->len);
+    memcpy(buffer->bytes + buffer->len, bytes, len);
+    buffer->len += len;
+    return 0;
+}
+
+static size_t give(void *ctx, uint8_t *bytes, size_t len)
+{
+    struct buffer *buffer = ctx;
+    if (len > buffer->len - buffer->read)
+        len = buffer->len - buffer->read;
+    memcpy(bytes, buffer->bytes + buffer->read, len);
+    buffer->read += len;
+    return len;
+}
+
+static void snapshots(void)
+{
+    static struct buffer buffer;
+    const gleed_config config = {.struct_size = sizeof config, .sequences = 4, .context = 64};
+    gleed_engine *engine = start_engine(model, &config);
+    const uint8_t state[3] = {7, 8, 9};
+    gleed_snapshot_options options = {.struct_size = sizeof options, .base = 16, .state = state, .state_len = 3};
+    gleed_snapshot_info info = {.struct_size = sizeof info};
+    gleed_seq whole, base, restored;
+    uint64_t written = 0;
+    size_t size;
+    DO(gleed_seq_open(engine, &whole, &error));
+    logits_hash(engine, whole, PROMPT, 40);
+    DO(gleed_fork(engine, whole, 20, &base, &error));
+    DO(gleed_snapshot_size(engine, whole, &options, &size, &error));
+    DO(gleed_snapshot_write(engine, whole, &options, take, &buffer, &written, &error));
+    CHECK(written == size && buffer.len == size);
+    DO(gleed_snapshot_describe(buffer.bytes, buffer.len, &info, &error));
+    CHECK(info.tokens == 40 && info.base == 16 && info.bytes == size && info.state_len == 3 && info.state[2] == 9);
+    EXPECT(GLEED_E_SNAPSHOT_BASE, gleed_restore(engine, NULL, buffer.bytes, buffer.len, &restored, &error));
+    memset(info.state, 0, sizeof info.state);
+    DO(gleed_snapshot_read(engine, &base, give, &buffer, &restored, &info, &error));
+    CHECK(info.tokens == 40 && info.state[0] == 7 && info.state[3] == 0);
+    CHECK(contents(engine, restored) == contents(engine, whole));
+    options.state_len = 257;
+    EXPECT(GLEED_E_VALUE, gleed_snapshot_size(engine, whole, &options, &size, &error));
+    options.state_len = 3;
+    options.base = 17;
+    EXPECT(GLEED_E_SNAPSHOT_BASE, gleed_snapshot_size(engine, whole, &options, &size, &error));
+}
+
+struct thread {
+    gleed_body body;
+    void *arg;
+    uint32_t index;
+};
+
+static void *call_body(void *arg)
+{
+    const struct thread *thread = arg;
+    thread->body(thread->arg, thread->index);
+    return NULL;
+}
+
+/* A thread for each index: not fast. */
+static void on_threads(void *ctx, uint32_t n, gleed_body body, void *arg)
+{
+    pthread_t handles[8];
+    struct thread threads[8];
+    uint32_t i;
+    CHECK(n >= 1 && n <= 3);
+    ++*(unsigned *)ctx;
+    for (i = 0; i < n; i++) {
+        threads[i].body = body;
+        threads[i].arg = arg;
+        threads[i].index = i;
+        CHECK(pthread_create(&handles[i], NULL, call_body, &threads[i]) == 0);
+    }
+    for (i = 0; i < n; i++)
+        pthread_join(handles[i], NULL);
+}
+
+static void nobody(void *ctx, uint32_t n, gleed_body body, void *arg)
+{
+    (void)ctx;
+    (void)n;
+    (void)body;
+    (void)arg;
+}
+
+static void executors(void)
+{
+    const gleed_config config = {.struct_size = sizeof config, .sequences = 2, .context = 64, .workers = 3};
+    unsigned calls = 0;
+    gleed_executor executor = {.struct_size = sizeof executor, .parallel_for = on_threads, .ctx = &calls};
+    gleed_engine *engine = start_engine(model, &config);
+    const float *logits = NULL;
+    size_t len = 0;
+    uint64_t alone, kept;
+    gleed_seq seq;
+    DO(gleed_seq_open(engine, &seq, &error));
+    alone = logits_hash(engine, seq, PROMPT, 5);
+    DO(gleed_reset(engine, seq, &error));
+    DO(gleed_set_executor(engine, &executor, &error));
+    CHECK(logits_hash(engine, seq, PROMPT, 5) == alone && calls > 0);
+    /* One that does nothing is found out, and nothing is lost. */
+    kept = contents(engine, seq);
+    executor.parallel_for = nobody;
+    DO(gleed_set_executor(engine, &executor, &error));
+    EXPECT(GLEED_E_INTERNAL, gleed_decode_step(engine, seq, 5, &logits, &len, &error));
+    CHECK(contents(engine, seq) == kept);
+    executor.parallel_for = NULL;
+    EXPECT(GLEED_E_NULL, gleed_set_executor(engine, &executor, &error));
+    DO(gleed_set_executor(engine, NULL, &error));
+    logits_hash(engine, seq, PROMPT, 1);
+}
+
+static void windows_and_results(void)
+{
+    const gleed_config config = {.struct_size = sizeof config, .context = 32, .rows = 8, .logit_rows = 8,
+                                 .window_sinks = 4, .window_last = 12};
+    gleed_engine *engine = start_engine(model, &config);
+    gleed_seq_info info = {.struct_size = sizeof info};
+    const float *logits = NULL;
+    uint32_t position = 0;
+    size_t len = 0, i, rows = 0;
+    gleed_seq seq, owner;
+    gleed_status status;
+    DO(gleed_seq_open(engine, &seq, &error));
+    /* Longer than the context: the window goes on without end. */
+    for (i = 0; i < 5; i++)
+        logits_hash(engine, seq, PROMPT, 40);
+    DO(gleed_seq_describe(engine, seq, &info, &error));
+    CHECK(info.tokens == 200 && info.own_blocks <= 4);
+    EXPECT(GLEED_E_WINDOW, gleed_rewind(engine, seq, 100, &error));
+    DO(gleed_reset(engine, seq, &error));
+    DO(gleed_queue(engine, seq, PROMPT, 8, GLEED_LOGITS_ALL, &error));
+    DO(gleed_seq_describe(engine, seq, &info, &error));
+    CHECK(info.queued == 8 && info.is_busy == 1 && info.tokens == 0);
+    while ((status = gleed_step(engine, NULL, &error)) == GLEED_READY)
+        for (i = 0; gleed_result(engine, i, &owner, &position, &logits, &len, &error) == GLEED_OK; i++, rows++)
+            CHECK(owner == seq && position == rows);
+    CHECK(status == GLEED_OK && rows == 8);
+}
+
+static void samplers(void)
+{
+    const gleed_sampler_params params = {
+        .struct_size = sizeof params, .temperature = 0.8f, .top_k = 40, .top_p = 0.9f, .repetition_penalty = 1.1f, .seed = 42};
+    const gleed_config config = {.struct_size = sizeof config, .context = 64};
+    gleed_engine *engine = start_engine(model, &config);
+    gleed_sampler *a = start_sampler(&params), *b = start_sampler(&params);
+    gleed_bias bias = {0, 0};
+    const float *logits = NULL;
+    uint64_t scratch[4096], state;
+    uint32_t token = 0, other = 0;
+    float probability = 0;
+    size_t len = 0, i;
+    gleed_seq seq;
+    DO(gleed_seq_open(engine, &seq, &error));
+    DO(gleed_prefill(engine, seq, PROMPT, 5, &logits, &len, &error));
+    CHECK(len <= COUNT(scratch));
+    EXPECT(GLEED_E_SCRATCH_TOO_SMALL, gleed_sample(a, logits, len, scratch, len - 1, &token, NULL, &error));
+    for (i = 0; i < 20; i++) {
+        /* The second one has the state of the first each time. */
+        DO(gleed_sampler_state(a, &state, &error));
+        DO(gleed_sampler_set_state(b, state, &error));
+        DO(gleed_sample(a, logits, len, scratch, len, &token, &probability, &error));
+        DO(gleed_sample(b, logits, len, scratch, len, &other, NULL, &error));
+        CHECK(token == other && probability > 0 && probability <= 1);
+        DO(gleed_sampler_accept(a, token, &error));
+        DO(gleed_sampler_accept(b, token, &error));
+        DO(gleed_decode_step(engine, seq, token, &logits, &len, &error));
+    }
+    DO(gleed_argmax(logits, len, &token, &error));
+    bias.token = token;
+    bias.bias = -1000;
+    a = start_sampler(NULL);
+    DO(gleed_sampler_set_biases(a, &bias, 1, &error));
+    DO(gleed_sample(a, logits, len, scratch, len, &other, NULL, &error));
+    CHECK(other != token);
+}
+
+static void text(void)
+{
+    const gleed_tokenizer *tokenizer = start_tokenizer(model);
+    const char *story = "Once upon a time, there was a dog.";
+    gleed_vocab_info info = {.struct_size = sizeof info};
+    gleed_detokenizer *detokenizer = NULL;
+    uint32_t scratch[2000], ids[64], kind = 9, is_end = 9;
+    size_t count = 0, written = 0, size, align, i, len = 0;
+    char out[256];
+    DO(gleed_tokenizer_describe(tokenizer, &info, &error));
+    CHECK(info.bos == 1 && info.eos == 2 && info.tokens > 950 && info.max_text > 0 && info.max_text < 200);
+    DO(gleed_encode(tokenizer, story, strlen(story), GLEED_ENCODE_ADD_SPECIAL, scratch, 2000, ids, 64, &count, &error));
+    CHECK(count > 5 && ids[0] == info.bos && ids[1] == PROMPT[1]);
+    DO(gleed_token_kind(tokenizer, info.eos, &kind, &is_end, &error));
+    CHECK(kind == GLEED_TOKEN_CONTROL && is_end == 1);
+    DO(gleed_token_kind(tokenizer, 414, &kind, &is_end, &error));
+    CHECK(kind == GLEED_TOKEN_NORMAL && is_end == 0);
+    EXPECT(GLEED_E_TOKEN, gleed_token_kind(tokenizer, info.tokens, &kind, &is_end, &error));
+    DO(gleed_detokenizer_size(&size, &align, &error));
+    DO(gleed_detokenizer_init(tokenizer, 0, aligned(size, align), size, &detokenizer, &error));
+    EXPECT(GLEED_E_TOKEN, gleed_detokenize(detokenizer, tokenizer, info.tokens, out, sizeof out, &written, &error));
+    EXPECT(GLEED_E_OUTPUT_TOO_SMALL, gleed_detokenize(detokenizer, tokenizer, ids[1], out, 0, &written, &error));
+    for (i = 0; i < count; i++) {
+        DO(gleed_detokenize(detokenizer, tokenizer, ids[i], out + len, sizeof out - len, &written, &error));
+        len += written;
+    }
+    DO(gleed_detokenizer_finish(detokenizer, out + len, sizeof out - len, &written, &error));
+    CHECK(written == 0 && len == strlen(story) && memcmp(out, story, len) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    const uint8_t *bytes;
+    size_t len;
+    CHECK(argc == 2);
+    bytes = read_file(argv[1], &len);
+    model = open_model(bytes, len);
+    plans_and_models();
+    selftests();
+    keys_and_values();
+    prefixes();
+    snapshots();
+    executors();
+    windows_and_results();
+    samplers();
+    text();
+    printf("all of it works\n");
+    return 0;
+}

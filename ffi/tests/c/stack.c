@@ -1,0 +1,139 @@
+/*
+ * How much stack the calls take: each runs on a thread with a stack that was painted before.
+ *
+ * usage: stack MODEL
+ * Prints a line for each group of calls; fails where one takes more than gleed.h promises.
+ */
+#define _DEFAULT_SOURCE
+#include <pthread.h>
+
+#include "support.h"
+
+#define STACK (1u << 20)
+#define PROMISED (32u << 10)
+
+static const uint32_t PROMPT[40] = {1,   414, 435, 261, 385, 952, 384, 281, 261, 378, 428, 509, 387, 945,
+                                    320, 511, 270, 414, 435, 261, 385, 952, 384, 281, 261, 378, 428, 509,
+                                    387, 945, 320, 511, 270, 414, 435, 261, 385, 952, 384, 281};
+
+static const uint8_t *file;
+static size_t file_len, size, align, count;
+static void *memory;
+static const gleed_model *model;
+static gleed_engine *engine;
+static const gleed_tokenizer *tokenizer;
+static gleed_detokenizer *detokenizer;
+static gleed_sampler *sampler;
+static gleed_seq seq, other;
+static const float *logits;
+static size_t logits_len;
+static uint8_t bytes[1 << 20];
+static uint32_t scratch[4096], ids[64];
+static uint64_t pad[4096];
+static char text[256];
+static gleed_status status;
+
+static void nothing(void) { status = gleed_abi_version() == GLEED_ABI_VERSION ? GLEED_OK : -1; }
+static void do_open(void) { status = gleed_model_open(file, file_len, memory, size, &model, NULL); }
+static void do_refuse(void)
+{
+    static gleed_error details = {sizeof details, 0, 0, 0, 0, ""};
+    status = gleed_model_open(file, file_len - 1, memory, size, &model, &details) == GLEED_E_FILE_TRUNCATED ? GLEED_OK : -1;
+}
+static void do_describe(void)
+{
+    static gleed_model_info info = {.struct_size = sizeof info};
+    status = gleed_model_describe(model, &info, NULL);
+}
+static void do_plan(void) { status = gleed_plan(model, NULL, &size, &align, NULL); }
+static void do_init(void) { status = gleed_engine_init(model, NULL, memory, size, &engine, NULL); }
+static void do_seq(void) { status = gleed_seq_open(engine, &seq, NULL); }
+static void do_prefill(void) { status = gleed_prefill(engine, seq, PROMPT, 40, &logits, &logits_len, NULL); }
+static void do_decode(void) { status = gleed_decode_step(engine, seq, 5, &logits, &logits_len, NULL); }
+static void do_snapshot(void) { status = gleed_snapshot(engine, seq, NULL, bytes, sizeof bytes, &count, NULL); }
+static void do_close(void) { status = gleed_seq_close(engine, seq, NULL); }
+static void do_restore(void) { status = gleed_restore(engine, NULL, bytes, count, &other, NULL); }
+static void do_tokenizer_size(void) { status = gleed_tokenizer_size(model, &size, &align, NULL); }
+static void do_tokenizer(void) { status = gleed_tokenizer_init(model, memory, size, &tokenizer, NULL); }
+static void do_encode(void)
+{
+    status = gleed_encode(tokenizer, "Once upon a time", 16, 0, scratch, 4096, ids, 64, &count, NULL);
+}
+static void do_detokenizer(void) { status = gleed_detokenizer_init(tokenizer, 0, pad, 256, &detokenizer, NULL); }
+static void do_detokenize(void) { status = gleed_detokenize(detokenizer, tokenizer, 414, text, 256, &count, NULL); }
+static void do_sampler(void)
+{
+    static const gleed_sampler_params params = {.struct_size = sizeof params, .temperature = 1, .top_k = 9, .top_p = 0.9f};
+    status = gleed_sampler_init(&params, memory, size, &sampler, NULL);
+}
+static void do_sample(void) { status = gleed_sample(sampler, logits, logits_len, pad, 4096, ids, NULL, NULL); }
+static void do_selftest(void) { status = gleed_selftest(0, memory, GLEED_SELFTEST_BYTES, NULL); }
+
+static void *run(void *arg)
+{
+    void (*call)(void);
+    memcpy(&call, arg, sizeof call);
+    call();
+    return NULL;
+}
+
+static size_t depth(void (*call)(void))
+{
+    static uint8_t *stack;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    size_t untouched = 0;
+    if (stack == NULL)
+        stack = aligned(STACK, 4096);
+    memset(stack, 0xa5, STACK);
+    CHECK(pthread_attr_init(&attributes) == 0 && pthread_attr_setstack(&attributes, stack, STACK) == 0);
+    CHECK(pthread_create(&thread, &attributes, run, &call) == 0 && pthread_join(thread, NULL) == 0);
+    CHECK(status == GLEED_OK);
+    while (untouched < STACK && stack[untouched] == 0xa5)
+        untouched++;
+    return STACK - untouched;
+}
+
+static size_t base;
+
+static void measure(const char *name, void (*call)(void))
+{
+    size_t used = depth(call) - base;
+    printf("%-24s %6lu\n", name, (unsigned long)used);
+    CHECK(used <= PROMISED);
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2);
+    file = read_file(argv[1], &file_len);
+    depth(nothing);
+    base = depth(nothing);
+    DO(gleed_model_size(&size, &align, &error));
+    memory = aligned(size, align);
+    measure("gleed_model_open", do_open);
+    measure("  refused, with details", do_refuse);
+    measure("gleed_model_describe", do_describe);
+    measure("gleed_plan", do_plan);
+    memory = aligned(size, align);
+    measure("gleed_engine_init", do_init);
+    measure("gleed_seq_open", do_seq);
+    measure("gleed_prefill", do_prefill);
+    measure("gleed_decode_step", do_decode);
+    measure("gleed_snapshot", do_snapshot);
+    measure("gleed_seq_close", do_close);
+    measure("gleed_restore", do_restore);
+    measure("gleed_tokenizer_size", do_tokenizer_size);
+    memory = aligned(size, align);
+    measure("gleed_tokenizer_init", do_tokenizer);
+    measure("gleed_encode", do_encode);
+    measure("gleed_detokenizer_init", do_detokenizer);
+    measure("gleed_detokenize", do_detokenize);
+    DO(gleed_sampler_size(&size, &align, &error));
+    memory = aligned(size, align);
+    measure("gleed_sampler_init", do_sampler);
+    measure("gleed_sample", do_sample);
+    memory = aligned(GLEED_SELFTEST_BYTES, 64);
+    measure("gleed_selftest", do_selftest);
+    return 0;
+}

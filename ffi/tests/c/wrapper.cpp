@@ -1,0 +1,114 @@
+// Uses gleed.hpp without exceptions and run-time types: text in, text out; forks; a restore.
+//
+// usage: wrapper MODEL
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "gleed.hpp"
+
+#define CHECK(condition)                                                            \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);    \
+            std::exit(1);                                                           \
+        }                                                                           \
+    } while (0)
+
+static std::vector<std::uint8_t> read_file(const char *path) {
+    std::vector<std::uint8_t> bytes;
+    std::FILE *file = std::fopen(path, "rb");
+    CHECK(file != nullptr && std::fseek(file, 0, SEEK_END) == 0);
+    bytes.resize(static_cast<std::size_t>(std::ftell(file)));
+    std::rewind(file);
+    CHECK(std::fread(bytes.data(), 1, bytes.size(), file) == bytes.size());
+    std::fclose(file);
+    return bytes;
+}
+
+static_assert(!std::is_copy_constructible_v<gleed::Engine> && std::is_nothrow_move_constructible_v<gleed::Engine>);
+static_assert(!std::is_copy_constructible_v<gleed::Sequence> && std::is_nothrow_move_constructible_v<gleed::Sequence>);
+
+int main(int argc, char **argv) {
+    CHECK(argc == 2);
+    const auto file = read_file(argv[1]);
+    auto model = gleed::Model::open(file);
+    CHECK(model);
+    auto config = gleed::make<gleed_config>();
+    config.sequences = 3;
+    config.context = 64;
+    config.workers = 2;
+    CHECK(model.value().plan(config).value().units_per_token > 0);
+    auto started = gleed::Engine::start(model.value(), config);
+    CHECK(started);
+    gleed::Engine engine = std::move(started).value();
+    unsigned loops = 0;
+    auto loop = [&loops](std::uint32_t n, auto call) {
+        loops++;
+        for (std::uint32_t i = n; i-- > 0;) call(i);
+    };
+    CHECK(engine.run_on(loop));
+
+    auto tokenizer = gleed::Tokenizer::start(model.value());
+    CHECK(tokenizer);
+    std::uint32_t scratch[2000], ids[32];
+    const auto count = tokenizer.value().encode(std::string_view("Once upon a time"), GLEED_ENCODE_ADD_SPECIAL, scratch, ids);
+    CHECK(count);
+    auto seq = engine.open();
+    CHECK(seq);
+    auto logits = seq.value().prefill(gleed::Tokens(ids, count.value()));
+    CHECK(logits && loops > 0);
+
+    auto fork = seq.value().fork(count.value());
+    CHECK(fork);
+    std::vector<std::uint8_t> snapshot(seq.value().snapshot_size().value());
+    CHECK(seq.value().snapshot(snapshot));
+    auto restored = engine.restore(snapshot);
+    CHECK(restored);
+    auto none = engine.open();
+    CHECK(!none && none.status().code() == GLEED_FULL && std::strlen(none.status().text()) > 0);
+
+    auto detokenizer = gleed::Detokenizer::start(tokenizer.value(), GLEED_DECODE_CONTINUES);
+    auto sampler = gleed::Sampler::start(gleed::make<gleed_sampler_params>());
+    CHECK(detokenizer && sampler);
+    std::vector<std::uint64_t> pad(logits.value().size());
+    char text[64];
+    for (int i = 0; i < 12; i++) {
+        const auto token = sampler.value().sample(logits.value(), pad);
+        CHECK(token && token.value() == gleed::argmax(logits.value()).value());
+        const auto piece = detokenizer.value().push(token.value(), text);
+        CHECK(piece);
+        std::fwrite(piece.value().data(), 1, piece.value().size(), stdout);
+        // The three go on together, in steps, with the same logits.
+        const std::uint32_t next[] = {token.value()};
+        CHECK(seq.value().queue(next) && fork.value().queue(next) && restored.value().queue(next));
+        std::size_t rows = 0;
+        for (;;) {
+            const auto step = engine.step(7);
+            CHECK(!step.failed());
+            if (step.code() == GLEED_READY) {
+                engine.each_result([&](gleed_seq, std::uint32_t, gleed::Logits row) {
+                    rows++;
+                    CHECK(row.size() == pad.size());
+                });
+            }
+            if (step.ok()) break;
+        }
+        CHECK(rows == 3);
+        // One row of logits a batch: those of the last batch are left.
+        const auto last = restored.value().logits();
+        const auto first = seq.value().logits();
+        CHECK(last.ok() || first.ok() || fork.value().logits().ok());
+        CHECK(seq.value().rewind(count.value() + static_cast<std::size_t>(i)));
+        logits = seq.value().decode(token.value());
+        CHECK(logits);
+    }
+    std::printf("\n");
+    gleed::Sequence moved = std::move(fork).value();
+    CHECK(engine.info().value().sequences == 3);
+    { gleed::Sequence ends = std::move(moved); }
+    CHECK(engine.info().value().sequences == 2);
+    return 0;
+}

@@ -1,0 +1,234 @@
+//! C programs that are linked with the library: the mistakes suite, wrong arguments for every function, and a program
+//! that was compiled with an older header.
+
+mod common;
+
+use std::fmt::Write;
+
+use common::{SANITIZERS, has_sanitizers, library, manifest, model_file, program, run, temporary};
+
+fn flags(standard: &'static str) -> Vec<&'static str> {
+    let mut flags = vec![standard];
+    if has_sanitizers() {
+        flags.extend(SANITIZERS);
+    }
+    flags
+}
+
+#[test]
+fn every_mistake_is_answered() {
+    let source = manifest("../tests/mistakes/mistakes.c");
+    let Some(program) = program(&source, "mistakes", &flags("-std=c99")) else { return };
+    assert_eq!(run(&program, &[model_file().as_os_str()]), "every mistake was answered\n");
+}
+
+#[test]
+fn everything_works_from_c() {
+    let Some(program) = program(&manifest("tests/c/features.c"), "features", &flags("-std=c11")) else { return };
+    assert_eq!(run(&program, &[model_file().as_os_str()]), "all of it works\n");
+}
+
+#[test]
+fn a_program_with_the_first_header_still_runs() {
+    let source = manifest("tests/old/first.c");
+    let mut flags = flags("-std=c99");
+    let old = format!("-I{}", manifest("tests/old").display());
+    flags.push(&old);
+    let Some(program) = program(&source, "first", &flags) else { return };
+    assert_eq!(run(&program, &[model_file().as_os_str()]), "952 384 281 261 378 428 509 387\n");
+}
+
+#[test]
+fn calls_take_as_much_stack_as_the_header_promises_at_most() {
+    if cfg!(not(target_os = "linux")) {
+        return;
+    }
+    let Some(program) = program(&manifest("tests/c/stack.c"), "stack", &["-std=c11", "-O1"]) else { return };
+    print!("{}", run(&program, &[model_file().as_os_str()]));
+}
+
+#[test]
+fn the_cpp_wrapper_needs_neither_exceptions_nor_run_time_types() {
+    let mut flags = flags("-std=c++17");
+    flags.extend(["-fno-exceptions", "-fno-rtti"]);
+    let Some(program) = program(&manifest("tests/c/wrapper.cpp"), "wrapper", &flags) else { return };
+    let text = run(&program, &[model_file().as_os_str()]);
+    assert_eq!(text, ", there was a little girl named Lily. She loved to\n");
+}
+
+/// One function of the header: its name, and the types and names of its parameters.
+struct Function {
+    name: String,
+    parameters: Vec<(String, String)>,
+}
+
+fn functions() -> Vec<Function> {
+    let header = std::fs::read_to_string(manifest("../include/gleed.h")).unwrap();
+    let mut code = String::new();
+    for (index, part) in header.split("/*").enumerate() {
+        code.push_str(if index == 0 { part } else { part.split_once("*/").unwrap().1 });
+    }
+    let mut functions = Vec::new();
+    for part in code.split("\ngleed_status gleed_").skip(1) {
+        let (name, rest) = part.split_once('(').unwrap();
+        let parameters = rest.split_once(')').unwrap().0.split(',').map(|parameter| {
+            let parameter = parameter.split_whitespace().collect::<Vec<_>>().join(" ");
+            let start = parameter.rfind([' ', '*']).unwrap() + 1;
+            (parameter[..start].trim().to_owned(), parameter[start..].to_owned())
+        });
+        functions.push(Function { name: format!("gleed_{name}"), parameters: parameters.collect() });
+    }
+    functions
+}
+
+/// What the generated program passes for a parameter where it is right: a variable of `arguments.h`.
+fn right(function: &str, kind: &str, name: &str) -> String {
+    match (function, kind, name) {
+        ("gleed_model_open", _, "bytes") => "file".to_owned(),
+        ("gleed_model_open", _, "len") => "file_len".to_owned(),
+        ("gleed_selftest", _, "level") => "GLEED_LEVEL_SCALAR".to_owned(),
+        ("gleed_token_kind" | "gleed_detokenize" | "gleed_sampler_accept", "uint32_t", _) => "5".to_owned(),
+        (_, "uint32_t *", "tokens") => "ids".to_owned(),
+        (_, "char *", "text") => "out_text".to_owned(),
+        (_, _, "error") => "&error".to_owned(),
+        (_, "size_t", "index" | "keep") => "0".to_owned(),
+        // No call comes as far as using it.
+        (_, "size_t", "memory_len") => "(size_t)1 << 40".to_owned(),
+        (_, "float *", "values") => "outputs.keys + 4".to_owned(),
+        (_, "size_t", _) => "1".to_owned(),
+        (_, "uint32_t" | "uint64_t", _) => "0".to_owned(),
+        (_, "const float *", _) => "in_logits".to_owned(),
+        _ => format!("a_{}", kind.replace("const ", "const_").replace(" *", "_p").replace('*', "p").replace(' ', "_")),
+    }
+}
+
+/// Parameters that may be NULL.
+const OPTIONAL: &[(&str, &str)] = &[
+    ("", "error"),
+    ("", "config"),
+    ("", "options"),
+    ("", "base"),
+    ("", "ctx"),
+    ("", "consent"),
+    ("gleed_sampler_init", "params"),
+    ("gleed_step", "budget"),
+    ("gleed_set_executor", "executor"),
+    ("gleed_sample", "probability"),
+    ("gleed_snapshot_read", "info"),
+];
+
+const OBJECTS: [&str; 5] = ["gleed_model", "gleed_engine", "gleed_tokenizer", "gleed_detokenizer", "gleed_sampler"];
+
+const STRUCTS: [&str; 12] = [
+    "gleed_config",
+    "gleed_plan_info",
+    "gleed_section",
+    "gleed_model_info",
+    "gleed_engine_info",
+    "gleed_seq_info",
+    "gleed_executor",
+    "gleed_budget",
+    "gleed_snapshot_options",
+    "gleed_snapshot_info",
+    "gleed_sampler_params",
+    "gleed_vocab_info",
+];
+
+/// The calls of a function with one wrong argument each, and the status that each must have.
+fn wrong_calls(function: &Function) -> Vec<(&'static str, String)> {
+    let mut calls = Vec::new();
+    let arguments: Vec<String> =
+        function.parameters.iter().map(|(kind, name)| right(&function.name, kind, name)).collect();
+    for (index, (kind, name)) in function.parameters.iter().enumerate() {
+        let mut call = |status, argument: String| {
+            let mut arguments = arguments.clone();
+            arguments[index] = argument;
+            calls.push((status, format!("{}({})", function.name, arguments.join(", "))));
+        };
+        let base = kind.trim_start_matches("const ").trim_end_matches([' ', '*']).to_owned();
+        let pointers = kind.matches('*').count();
+        let is_callback = ["gleed_sink", "gleed_source"].contains(&kind.as_str());
+        let optional = OPTIONAL.iter().any(|&(of, what)| what == name && (of.is_empty() || of == function.name));
+        if (pointers > 0 || is_callback) && !optional {
+            call("GLEED_E_NULL", "NULL".to_owned());
+        }
+        if name == "memory" {
+            call("GLEED_E_MEMORY_MISALIGNED", format!("(char *){} + 1", arguments[index]));
+        } else if pointers > 0 && !["char", "uint8_t", "void"].contains(&base.as_str()) {
+            call("GLEED_E_ALIGNMENT", format!("({kind})(const void *)((const char *)({}) + 1)", arguments[index]));
+        } else if pointers > 1 {
+            call("GLEED_E_ALIGNMENT", format!("({kind})(void *)((char *)({}) + 1)", arguments[index]));
+        }
+        if OBJECTS.contains(&base.as_str()) && pointers == 1 {
+            call("GLEED_E_OBJECT", format!("({kind})(const void *)zeros"));
+            for other in OBJECTS.iter().filter(|&&other| other != base) {
+                call("GLEED_E_OBJECT", format!("({kind})(const void *)some_{other}"));
+            }
+        }
+        if STRUCTS.contains(&base.as_str()) {
+            for size in ["0", "4", &format!("(uint32_t)sizeof({base}) - 1"), "1025", "UINT32_MAX"] {
+                call("GLEED_E_STRUCT_SIZE", format!("({kind})sized({size})"));
+            }
+            if kind.starts_with("const") {
+                call("GLEED_E_STRUCT_SIZE", format!("({kind})longer((uint32_t)sizeof({base}))"));
+            }
+        }
+        if name == "error" {
+            call("GLEED_E_STRUCT_SIZE", "(gleed_error *)sized(127)".to_owned());
+        }
+        let follows_pointer = index > 0 && function.parameters[index - 1].0.ends_with('*');
+        if kind == "size_t" && follows_pointer && name != "index" {
+            call("GLEED_E_LENGTH", "SIZE_MAX".to_owned());
+        }
+    }
+    calls
+}
+
+#[test]
+fn wrong_arguments_are_refused_by_every_function() {
+    let functions = functions();
+    assert!(functions.len() > 50);
+    let mut calls = String::new();
+    let mut count = 0;
+    for (status, call) in functions.iter().flat_map(wrong_calls) {
+        writeln!(calls, "    REFUSED({status}, {call});").unwrap();
+        count += 1;
+    }
+    assert!(count > 500, "{count}");
+    let source = temporary("arguments.c");
+    let text = std::fs::read_to_string(manifest("tests/c/arguments.c")).unwrap();
+    let (before, after) = text.split_once("/* CALLS */").unwrap();
+    std::fs::write(&source, format!("{before}{calls}{after}")).unwrap();
+    let mut flags = flags("-std=c11");
+    // Misaligned pointers are what is tested.
+    flags.extend(["-Wno-cast-align", "-Wno-stringop-overflow", "-Wno-stringop-overread", "-fno-sanitize=alignment"]);
+    let Some(program) = program(&source, "arguments", &flags) else { return };
+    assert_eq!(run(&program, &[model_file().as_os_str()]), "refused, and nothing has changed\n");
+}
+
+/// The functions that `include/gleed.h` declares, sorted, a line each.
+fn declared() -> String {
+    let mut names: Vec<String> = functions().into_iter().map(|function| function.name).collect();
+    names.extend(["version", "abi_version", "arithmetic_version", "status_text"].map(|name| format!("gleed_{name}")));
+    names.sort();
+    names.join("\n") + "\n"
+}
+
+#[test]
+fn the_library_exports_what_the_header_declares_and_nothing_else() {
+    let listed = std::fs::read_to_string(manifest("symbols.txt")).unwrap();
+    assert_eq!(listed, declared(), "symbols.txt lists what gleed.h declares; a name that was there is never removed");
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let library = library("libgleed_hosted.so");
+    let Ok(output) = std::process::Command::new("nm").args(["-D", "--defined-only"]).arg(&library).output() else {
+        println!("skipped: no nm");
+        return;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut exported: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    exported.sort_unstable();
+    assert_eq!(exported.join("\n") + "\n", listed);
+}

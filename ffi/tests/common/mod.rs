@@ -1,0 +1,73 @@
+//! The system's C and C++ compilers, and the library that programs are linked with.
+#![allow(dead_code)] // no test uses all of it
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The flags of the sanitizers.
+pub(crate) const SANITIZERS: [&str; 3] = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+
+pub(crate) fn manifest(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+pub(crate) fn temporary(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+pub(crate) fn model_file() -> PathBuf {
+    manifest("../examples/assets/gleed-tales-q8_0.gguf")
+}
+
+/// A file that building the example `gleed_hosted` makes, as `cargo test` does.
+pub(crate) fn library(name: &str) -> PathBuf {
+    let built = std::env::current_exe().unwrap();
+    let library = built.ancestors().nth(2).unwrap().join("examples").join(name);
+    assert!(library.exists(), "{} is not there: `cargo test -p gleed-ffi` builds it", library.display());
+    library
+}
+
+/// The compiler for the language of `source`, with all warnings as errors.
+fn compiler(source: &Path) -> Command {
+    let is_cpp = source.extension() == Some(OsStr::new("cpp"));
+    let (variable, default) = if is_cpp { ("CXX", "c++") } else { ("CC", "cc") };
+    let mut command = Command::new(std::env::var(variable).unwrap_or_else(|_| default.to_owned()));
+    command.args(["-Wall", "-Wextra", "-Werror", "-pedantic"]);
+    command
+}
+
+/// Whether the C compiler can make programs with sanitizers. Says so where it can not.
+pub(crate) fn has_sanitizers() -> bool {
+    let source = temporary("sanitized.c");
+    std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let output = compiler(&source).args(SANITIZERS).arg(&source).arg("-o").arg(temporary("sanitized")).output();
+    let has = output.is_ok_and(|output| output.status.success());
+    if !has {
+        println!("WITHOUT SANITIZERS: the compiler has none");
+    }
+    has
+}
+
+/// Compiles `source` and links it with the hosted library. `None` where there is no compiler.
+pub(crate) fn program(source: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
+    let program = temporary(name);
+    let mut command = compiler(source);
+    command.args(flags).arg("-I").arg(manifest("../include")).arg("-I").arg(manifest("../tests/mistakes"));
+    command.arg(source).arg(library("libgleed_hosted.a")).args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program);
+    let Ok(output) = command.output() else {
+        println!("skipped: no compiler for {}", source.display());
+        return None;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(program)
+}
+
+/// Runs a program with these arguments: what it prints. It must end well.
+pub(crate) fn run(program: &Path, arguments: &[&OsStr]) -> String {
+    // The programs leave their memory to the system; the library has none.
+    let output = Command::new(program).args(arguments).env("ASAN_OPTIONS", "detect_leaks=0").output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {}\n{errors}", program.display(), output.status);
+    String::from_utf8(output.stdout).unwrap()
+}

@@ -1,0 +1,147 @@
+//! Whether the kernels of a level compute on this machine what the scalar ones do.
+
+use super::{Combine, Inputs, Level, OUTPUTS, fpenv};
+use crate::quant::{form, row_words};
+use crate::tensor::{Dtype, TensorView};
+
+/// A superblock of every format.
+const COLS: usize = 256;
+
+/// Rows of activations: more than the kernels take at once, and not a multiple of that.
+const ROWS: usize = 5;
+
+/// 32-bit words of a row of activations in any form.
+const ROW_WORDS: usize = COLS;
+
+/// Bytes of weights, as words of an f32 each.
+const WEIGHTS: usize = OUTPUTS * COLS;
+
+/// 32-bit words of scratch that [`selftest`] needs.
+pub fn selftest_words(level: Level) -> usize {
+    let scratch = Dtype::ALL.into_iter().map(|dtype| level.products_scratch(dtype)).max().unwrap_or(0);
+    WEIGHTS + 3 * ROWS * ROW_WORDS + 2 * ROWS * OUTPUTS + scratch
+}
+
+/// Runs the products of every weight type, the quantization of activations, and the norms of a level on a few blocks
+/// of pseudo-random bytes: whether they are the scalar ones bit for bit. `None` where `words` is shorter than
+/// [`selftest_words`]. (NaNs count as equal: not all machines make the same ones.)
+pub fn selftest(level: Level, words: &mut [u32]) -> Option<bool> {
+    fpenv::with_default(|| {
+        let mut equal = true;
+        // Without the highest bit of the exponent all weights are finite; with it some scales are not.
+        for mask in [0xbfbf_bfbf, u32::MAX] {
+            equal &= Bench::new(level, mask, words)?.run()?;
+        }
+        Some(equal)
+    })
+}
+
+/// What is computed with, and where to.
+struct Bench<'w> {
+    level: Level,
+    weights: &'w mut [u32],
+    x: &'w mut [u32],
+    inputs: &'w mut [u32],
+    expected_inputs: &'w mut [u32],
+    out: &'w mut [f32],
+    expected: &'w mut [f32],
+    scratch: &'w mut [f32],
+}
+
+impl<'w> Bench<'w> {
+    fn new(level: Level, mask: u32, words: &'w mut [u32]) -> Option<Self> {
+        let (weights, rest) = words.split_at_mut_checked(WEIGHTS)?;
+        let (x, rest) = rest.split_at_mut_checked(ROWS * ROW_WORDS)?;
+        let (inputs, rest) = rest.split_at_mut_checked(ROWS * ROW_WORDS)?;
+        let (expected_inputs, rest) = rest.split_at_mut_checked(ROWS * ROW_WORDS)?;
+        let (out, rest) = rest.split_at_mut_checked(ROWS * OUTPUTS)?;
+        let (expected, scratch) = rest.split_at_mut_checked(ROWS * OUTPUTS)?;
+        let mut state = 0x9e37_79b9_u32;
+        let mut next = || {
+            // Numbers of Marsaglia's xorshift, "Xorshift RNGs", 2003.
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            state
+        };
+        weights.iter_mut().for_each(|word| *word = next() & mask);
+        x.iter_mut().for_each(|word| *word = (next() as i32 as f32 / (1_u32 << 29) as f32).to_bits());
+        let [out, expected, scratch] = [out, expected, scratch].map(bytemuck::must_cast_slice_mut);
+        Some(Self { level, weights, x, inputs, expected_inputs, out, expected, scratch })
+    }
+
+    fn run(&mut self) -> Option<bool> {
+        let mut equal = true;
+        self.out.fill(0.0);
+        self.expected.fill(0.0);
+        for dtype in Dtype::ALL {
+            equal &= self.products(dtype)?;
+        }
+        Some(equal & self.norm()? & self.combine())
+    }
+
+    fn products(&mut self, dtype: Dtype) -> Option<bool> {
+        let form = form(dtype);
+        let len = row_words(form, COLS)?;
+        let rows = self.x.chunks_exact(ROW_WORDS);
+        let places = self.inputs.chunks_exact_mut(ROW_WORDS).zip(self.expected_inputs.chunks_exact_mut(ROW_WORDS));
+        let mut equal = true;
+        for (row, (ours, scalar)) in rows.zip(places) {
+            let (row, ours, scalar) = (bytemuck::must_cast_slice(row), ours.get_mut(..len)?, scalar.get_mut(..len)?);
+            equal &= self.level.quantize_row(form, row, ours) == Level::SCALAR.quantize_row(form, row, scalar);
+            equal &= ours == scalar;
+        }
+        let bytes: &[u8] = bytemuck::must_cast_slice(self.weights);
+        let weights =
+            TensorView::new(dtype, OUTPUTS, COLS, bytes.get(..dtype.row_bytes(COLS)?.checked_mul(OUTPUTS)?)?)?;
+        let inputs = Inputs::new(form, ROWS, COLS, self.expected_inputs, ROW_WORDS)?;
+        let ours = self.level.products(weights, &inputs, self.out, self.scratch);
+        // A type that this build leaves out has no products at any level.
+        let scalar = Level::SCALAR.products(weights, &inputs, self.expected, &mut []);
+        Some(equal & (ours == scalar) & same(self.out, self.expected))
+    }
+
+    fn norm(&mut self) -> Option<bool> {
+        let cols = self.out.len().min(COLS);
+        let x: &[f32] = bytemuck::must_cast_slice(self.x.get(..cols)?);
+        let weight = self.weights.get(..cols)?;
+        let (out, expected) = (self.out.get_mut(..cols)?, self.expected.get_mut(..cols)?);
+        self.level.rms_norm(x, bytemuck::must_cast_slice(weight), 1e-5, out);
+        Level::SCALAR.rms_norm(x, bytemuck::must_cast_slice(weight), 1e-5, expected);
+        Some(same(out, expected))
+    }
+
+    fn combine(&mut self) -> bool {
+        let x: &[f32] = bytemuck::must_cast_slice(self.x);
+        [Combine::Set, Combine::Add, Combine::Gate].into_iter().all(|how| {
+            self.level.combine(how, self.out, x);
+            Level::SCALAR.combine(how, self.expected, x);
+            same(self.out, self.expected)
+        })
+    }
+}
+
+fn same(a: &[f32], b: &[f32]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_levels_pass_and_short_scratch_is_refused() {
+        for level in Level::available() {
+            let mut words = vec![u32::MAX; selftest_words(level)];
+            assert_eq!(selftest(level, &mut words), Some(true), "{}", level.name());
+            words.pop();
+            assert_eq!(selftest(level, &mut words), None);
+        }
+    }
+
+    #[test]
+    fn a_difference_is_noticed() {
+        assert!(same(&[f32::NAN, 1.0], &[-f32::NAN, 1.0]));
+        assert!(!same(&[0.0], &[-0.0]) && !same(&[1.0], &[]) && !same(&[f32::NAN], &[1.0]));
+    }
+}

@@ -1,0 +1,159 @@
+/* What the C tests have in common: checks, memory, and a number that says whether anything has changed. */
+#ifndef SUPPORT_H
+#define SUPPORT_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gleed.h"
+
+#define CHECK(condition)                                                    \
+    do {                                                                    \
+        if (!(condition)) {                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1);                                                        \
+        }                                                                   \
+    } while (0)
+
+/* A call that must have this status; the error struct must say the same where it is no success. */
+#define EXPECT(expected, call)                                                                             \
+    do {                                                                                                   \
+        gleed_status got_;                                                                                 \
+        memset(error.text, 0, sizeof error.text);                                                          \
+        error.status = 12345;                                                                              \
+        got_ = (call);                                                                                     \
+        if (got_ != (expected) || ((got_ < 0 || got_ == GLEED_FULL) && error.status != 12345 && error.status != got_)) { \
+            fprintf(stderr, "%s:%d: %s: %d instead of %d (%s)\n", __FILE__, __LINE__, #call, (int)got_,    \
+                    (int)(expected), error.text);                                                          \
+            exit(1);                                                                                       \
+        }                                                                                                  \
+    } while (0)
+
+#define DO(call) EXPECT(GLEED_OK, call)
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+/* One for each thread, where there can be several. */
+#if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define PER_THREAD static _Thread_local
+#else
+#define PER_THREAD static
+#endif
+
+PER_THREAD gleed_error error = {sizeof error, 0, 0, 0, 0, ""};
+
+static inline uint8_t *read_file(const char *path, size_t *len)
+{
+    FILE *file = fopen(path, "rb");
+    uint8_t *bytes;
+    long end = 0;
+    CHECK(file && fseek(file, 0, SEEK_END) == 0 && (end = ftell(file)) > 0 && fseek(file, 0, SEEK_SET) == 0);
+    *len = (size_t)end;
+    CHECK((bytes = malloc(*len)) != NULL && fread(bytes, 1, *len, file) == *len);
+    fclose(file);
+    return bytes;
+}
+
+/* Memory at a multiple of `align`, exactly as long as asked for where the allocator allows it. */
+static inline void *aligned(size_t size, size_t align)
+{
+    char *memory = malloc(size + align);
+    CHECK(memory != NULL);
+    return memory + (align - (uintptr_t)memory % align) % align;
+}
+
+static inline const gleed_model *open_model(const uint8_t *bytes, size_t len)
+{
+    const gleed_model *model = NULL;
+    size_t size, align;
+    DO(gleed_model_size(&size, &align, &error));
+    DO(gleed_model_open(bytes, len, aligned(size, align), size, &model, &error));
+    return model;
+}
+
+static inline gleed_engine *start_engine(const gleed_model *model, const gleed_config *config)
+{
+    gleed_engine *engine = NULL;
+    size_t size, align;
+    void *memory;
+    DO(gleed_plan(model, config, &size, &align, &error));
+    memory = aligned(size, align);
+    memset(memory, 0xa5, size);
+    DO(gleed_engine_init(model, config, memory, size, &engine, &error));
+    return engine;
+}
+
+static inline const gleed_tokenizer *start_tokenizer(const gleed_model *model)
+{
+    const gleed_tokenizer *tokenizer = NULL;
+    size_t size, align;
+    DO(gleed_tokenizer_size(model, &size, &align, &error));
+    DO(gleed_tokenizer_init(model, aligned(size, align), size, &tokenizer, &error));
+    return tokenizer;
+}
+
+static inline gleed_sampler *start_sampler(const gleed_sampler_params *params)
+{
+    gleed_sampler *sampler = NULL;
+    size_t size, align;
+    DO(gleed_sampler_size(&size, &align, &error));
+    DO(gleed_sampler_init(params, aligned(size, align), size, &sampler, &error));
+    return sampler;
+}
+
+/* FNV-1a of 64 bits (Fowler, Noll, Vo). */
+static inline uint64_t fnv(uint64_t hash, const void *bytes, size_t len)
+{
+    const uint8_t *byte = bytes;
+    size_t i;
+    for (i = 0; i < len; i++)
+        hash = (hash ^ byte[i]) * 1099511628211u;
+    return hash;
+}
+
+static const uint64_t START = 14695981039346656037u;
+
+/* A sequence's tokens, keys and values. */
+static inline uint64_t contents(const gleed_engine *engine, gleed_seq seq)
+{
+    size_t size = 0, written = 0;
+    uint8_t *bytes;
+    uint64_t hash;
+    DO(gleed_snapshot_size(engine, seq, NULL, &size, &error));
+    CHECK((bytes = malloc(size)) != NULL);
+    DO(gleed_snapshot(engine, seq, NULL, bytes, size, &written, &error));
+    CHECK(written == size);
+    hash = fnv(START, bytes, size);
+    free(bytes);
+    return hash;
+}
+
+/* An engine's numbers, the logits it shows, and the contents of these sequences. */
+static inline uint64_t state_of(const gleed_engine *engine, const gleed_seq *seqs, size_t count)
+{
+    gleed_engine_info info;
+    uint64_t hash;
+    size_t i;
+    memset(&info, 0, sizeof info);
+    info.struct_size = sizeof info;
+    DO(gleed_engine_describe(engine, &info, &error));
+    info.blocks_high_water = 0;
+    info.kv_bytes_high_water = 0;
+    hash = fnv(START, &info, sizeof info);
+    for (i = 0; i < info.results; i++) {
+        const float *logits = NULL;
+        size_t len = 0;
+        gleed_seq seq = 0;
+        uint32_t position = 0;
+        DO(gleed_result(engine, i, &seq, &position, &logits, &len, &error));
+        hash = fnv(fnv(hash, &seq, sizeof seq), logits, len * sizeof *logits);
+    }
+    for (i = 0; i < count; i++) {
+        uint64_t part = contents(engine, seqs[i]);
+        hash = fnv(hash, &part, sizeof part);
+    }
+    return hash;
+}
+
+#endif
