@@ -93,7 +93,7 @@ pub unsafe fn out<'a, T>(what: &str, ptr: *mut T) -> Result<Out<'a, T>, Failure>
 /// The `len` elements at `ptr`, to be written to. No elements are at any pointer, NULL included.
 ///
 /// # Errors
-/// As [`slice`].
+/// As [`slice()`].
 ///
 /// # Safety
 /// Where `len` elements at `ptr` pass the checks, they are memory of the caller's that nobody else uses during `'a`,
