@@ -1,6 +1,8 @@
-//! Who executes: a trait that the host implements, the serial default, and the loop over tiles.
+//! Who executes, and for how long: a trait that the host implements, the serial default, the budget of a step, and the
+//! loop over tiles.
 
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use crate::error::Fault;
 use crate::kernels::fpenv;
@@ -34,12 +36,108 @@ impl Parallel for Serial {
     }
 }
 
+/// When a step stops. What comes first counts; the default is never, so a step ends with what it works on.
+///
+/// Between any two units every worker looks at the flag and the clock, so a step ends at most one unit per worker
+/// later than they say. Nothing that was computed is lost, and nothing that is computed depends on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget<'b> {
+    /// The most units of work.
+    pub units: usize,
+    /// A time, by the host's clock. At least one unit is done even if it has passed already, so steps always come to
+    /// an end of the work.
+    pub until: Option<Deadline<'b>>,
+    /// Another thread, or an interrupt, sets it to stop the step: no unit begins after that, not even a first one.
+    pub cancel: Option<&'b AtomicBool>,
+}
+
+/// The time when the host wants to go on with something else.
+#[derive(Clone, Copy)]
+pub struct Deadline<'b> {
+    /// The host's clock, in ticks of any length that never run backwards. It is called by all workers, at most once per
+    /// unit, from the second unit of a step on.
+    pub clock: &'b (dyn Fn() -> u64 + Sync),
+    /// No unit begins once the clock shows this or more.
+    pub at: u64,
+}
+
+impl Default for Budget<'_> {
+    fn default() -> Self {
+        Self { units: usize::MAX, until: None, cancel: None }
+    }
+}
+
+impl From<usize> for Budget<'_> {
+    /// So many units.
+    fn from(units: usize) -> Self {
+        Self { units, ..Self::default() }
+    }
+}
+
+impl<'b> From<Deadline<'b>> for Budget<'b> {
+    fn from(deadline: Deadline<'b>) -> Self {
+        Self { until: Some(deadline), ..Self::default() }
+    }
+}
+
+impl fmt::Debug for Deadline<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deadline").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+/// The flag and the clock of one step's budget. (Units are counted where they are taken.)
+#[derive(Debug)]
+pub struct Watch<'b> {
+    until: Option<Deadline<'b>>,
+    cancel: Option<&'b AtomicBool>,
+    /// Whether a unit has begun.
+    begun: AtomicBool,
+    /// Whether a worker has found that it is time.
+    over: AtomicBool,
+}
+
+impl<'b> Watch<'b> {
+    /// For a step that begins now.
+    pub fn new(budget: &Budget<'b>) -> Self {
+        let Budget { until, cancel, .. } = *budget;
+        Self { until, cancel, begun: AtomicBool::new(false), over: AtomicBool::new(false) }
+    }
+
+    /// Whether the host has set its flag.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+    }
+
+    /// Whether a unit was refused: then the step is over.
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// Whether another unit may begin. Asked once before each.
+    pub fn allows_unit(&self) -> bool {
+        if self.until.is_none() && self.cancel.is_none() {
+            return true;
+        }
+        let over = self.is_over() || self.is_cancelled() || self.has_passed();
+        if over {
+            self.over.store(true, Ordering::Relaxed);
+        }
+        !over
+    }
+
+    fn has_passed(&self) -> bool {
+        // The first unit of all is free.
+        self.until.is_some_and(|Deadline { clock, at }| self.begun.swap(true, Ordering::Relaxed) && clock() >= at)
+    }
+}
+
 /// Fills a tile, with a worker's scratch.
 pub type TileBody<'b, T> = dyn Fn(&mut Tile<'_, T>, &mut [f32]) -> Result<(), Fault> + Sync + 'b;
 
 /// Calls `body` for every tile, on as many workers as there are rows of `scratch`, each with a row of its
-/// own, in the default floating-point environment. The worst fault of a tile is the result; the tiles that
-/// come after it are skipped.
+/// own, in the default floating-point environment, until `watch` allows no more: how many tiles are left, those that
+/// come last. The worst fault of a tile is the result; the tiles that come after it are skipped.
 ///
 /// # Errors
 /// What `body` reports; [`Fault::Internal`] where the host ran no worker at all.
@@ -47,8 +145,9 @@ pub fn for_each_tile<T: Send>(
     parallel: &dyn Parallel,
     tiles: &Tiles<'_, T>,
     scratch: &Tiles<'_, f32>,
+    watch: &Watch<'_>,
     body: &TileBody<'_, T>,
-) -> Result<(), Fault> {
+) -> Result<usize, Fault> {
     const DONE: u8 = 0;
     const NON_FINITE: u8 = 1;
     const INTERNAL: u8 = 2;
@@ -60,7 +159,8 @@ pub fn for_each_tile<T: Send>(
         let row = scratch.rows().start;
         let Some(scratch) = scratch.row_mut(row) else { return };
         fpenv::with_default(|| {
-            while outcome.load(Ordering::Relaxed) == DONE {
+            while outcome.load(Ordering::Relaxed) == DONE && tiles.remaining() > 0 && watch.allows_unit() {
+                // What has been taken is finished, so the tiles that are left are the last ones.
                 let Some(mut tile) = tiles.next() else { return };
                 let code = match body(&mut tile, scratch) {
                     Ok(()) => continue,
@@ -73,8 +173,8 @@ pub fn for_each_tile<T: Send>(
     };
     parallel.run(scratch.remaining().min(tiles.remaining()), &worker);
     match outcome.into_inner() {
-        DONE if tiles.remaining() > 0 => Err(Fault::Internal),
-        DONE => Ok(()),
+        DONE if tiles.remaining() > 0 && !watch.is_over() => Err(Fault::Internal),
+        DONE => Ok(tiles.remaining()),
         NON_FINITE => Err(Fault::NonFinite),
         _ => Err(Fault::Internal),
     }

@@ -131,6 +131,21 @@ fn generate_gives_what_the_library_gives() {
     }
 }
 
+/// However small the budget, the text is the same.
+#[test]
+fn frame_budget_gives_the_text_in_pieces() {
+    let (_, _, text) = greedy_story("Once upon a time", 12);
+    let svg = scratch("overshoot.svg");
+    let plot = ["--svg", svg.to_str().unwrap()];
+    for flags in [&["--ms", "0"][..], &["--ms", "0.2", "--threads", "2"], &["--units", "30", "--ms", "50"], &plot] {
+        let out = run("frame_budget", &[&["--tokens", "12", "--no-sleep"], flags].concat()).ok();
+        assert!(out.starts_with(&format!("Once upon a time{text}\n")), "{out}");
+        assert!(out.contains("overshoot: p50") && out.ends_with("without a budget\n"), "{out}");
+    }
+    assert!(std::fs::read_to_string(&svg).unwrap().contains("microseconds"));
+    assert_eq!(run("frame_budget", &["--units", "0"]).code, Some(1));
+}
+
 #[test]
 fn sampling_is_reproducible_and_seeded() {
     let tell = |seed| run("generate", &["-n", "40", "--seed", seed, "--top-k", "50", "--top-p", "0.9", "The dog"]).ok();

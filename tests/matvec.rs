@@ -76,6 +76,10 @@ fn activations(form: Form, codes: &[i8], random: &mut Random) -> Vec<u32> {
     }
     let sums: Vec<i16> = codes.chunks_exact(16).map(|c| c.iter().map(|&c| i16::from(c)).sum()).collect();
     words.extend(sums.as_chunks::<2>().0.iter().map(|[a, b]| u32::from(*a as u16) | u32::from(*b as u16) << 16));
+    if form == Form::Q8x256 {
+        let squares = |c: &[i8]| c.iter().map(|&c| i32::from(c).pow(2) as u32).sum::<u32>();
+        words.extend(codes.chunks_exact(256).map(|block| block.chunks(16).map(squares).max().unwrap()));
+    }
     assert_eq!(words.len(), row_words(form, codes.len()).unwrap());
     words
 }

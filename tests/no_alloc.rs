@@ -6,6 +6,7 @@ mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::Memory;
 use common::playback::hash;
@@ -16,7 +17,7 @@ use gleed::mem::{ALIGN, MemoryError};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
 use gleed::tensor::Dtype;
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, Tokenizer};
-use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, SeqId, Step, Window};
+use gleed::{Budget, Deadline, Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, SeqId, Step, Window};
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
@@ -116,6 +117,11 @@ fn story(engine: &mut Engine<'_, '_>, snapshot: &mut [u8], k: &mut [f32], v: &mu
     }
     engine.queue(fork, 31, &tokens[..10], Logits::Last)?;
     let _ = engine.step(9)?;
+    let (ticks, cancel) = (AtomicU64::new(0), AtomicBool::new(false));
+    let until = Some(Deadline { clock: &|| ticks.fetch_add(1, Ordering::Relaxed), at: 5 });
+    assert_eq!(engine.step(Budget { until, cancel: Some(&cancel), ..Budget::default() })?, Step::Yielded);
+    cancel.store(true, Ordering::Relaxed);
+    assert_eq!(engine.step(Budget { until, cancel: Some(&cancel), ..Budget::default() })?, Step::Cancelled);
     engine.cancel(fork)?;
     let length = engine.snapshot(seq, snapshot)?;
     let restored = engine.restore(&snapshot[..length])?;

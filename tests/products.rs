@@ -181,6 +181,41 @@ fn extreme_codes() {
     }
 }
 
+/// Activations whose sums of squares, with those of the largest weights, are about the square of the largest i16:
+/// 15 c in groups of 32 fits up to c = 68, 31 c in groups of 16 up to 66, -32 c up to 63.
+#[test]
+fn sums_at_the_limit_of_16_bits() {
+    const COLS: usize = 512;
+    let mut random = Random(9);
+    for dtype in quantized() {
+        let len = row_words(form(dtype), COLS).unwrap();
+        for (byte, sub) in [(0x00, 0x7f), (0xff, 0xff), (0x00, 0x80), (0xff, 0x3f)] {
+            let mut bytes = weights(dtype, OUTPUTS, COLS, Fill::Random, &mut random);
+            let extreme = weights(dtype, OUTPUTS, COLS, Fill::Extreme(byte, sub, 0), &mut random);
+            // All rows, or one.
+            let row_bytes = dtype.row_bytes(COLS).unwrap();
+            let rows = if sub == 0xff { 0..OUTPUTS } else { 21..22 };
+            bytes[rows.start * row_bytes..rows.end * row_bytes]
+                .copy_from_slice(&extreme[rows.start * row_bytes..rows.end * row_bytes]);
+            let weights = TensorView::new(dtype, OUTPUTS, COLS, &bytes).unwrap();
+            for code in (60..=72).chain([127]).flat_map(|code| [code, -code]) {
+                // All inputs, or one.
+                let (all, mut words) = ((code % 2 == 0) == (code > 0), vec![0; 10 * len]);
+                for (row, words) in words.chunks_mut(len).enumerate() {
+                    let code = if all || row == 3 { code as f32 } else { 1.0 };
+                    let x: [f32; COLS] = std::array::from_fn(|i| if i % 256 == 77 { 127.0 } else { code });
+                    Level::SCALAR.quantize_row(form(dtype), &x, words).unwrap();
+                }
+                let inputs = Inputs::new(form(dtype), 10, COLS, &words, len).unwrap();
+                let want = products(Level::SCALAR, weights, &inputs);
+                for level in Level::available().skip(1) {
+                    assert!(products(level, weights, &inputs) == want, "{level} {dtype} {byte:#x} {sub:#x} {code}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn numbers_that_are_not_finite_do_no_harm() {
     let mut random = Random(5);

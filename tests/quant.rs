@@ -147,7 +147,7 @@ fn row_of(form: Form, row: QuantizedRow<'_>) -> ActivationRow<'_> {
 /// Compares with the slow evaluation; whether an integer was too large to be exact in f32.
 fn check_dot(dtype: Dtype, row: &[u8], codes: &[i8], scales: &[f32]) -> bool {
     let sums: Vec<i16> = codes.chunks(16).map(|codes| codes.iter().map(|&x| i16::from(x)).sum()).collect();
-    let x = QuantizedRow { codes, scales, sums: &sums };
+    let x = QuantizedRow { codes, scales, sums: &sums, squares: &[] };
     let got = dot(dtype, row, row_of(form(dtype), x)).unwrap();
     let (want, rounded) = slow_dot(dtype, row, codes, scales);
     assert_eq!(got.to_bits(), want.to_bits(), "{dtype}: {got} instead of {want}");

@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release --example bench -- --model model.gguf --threads 1,2
 //! cargo run --release --example bench -- --model model.gguf --prompt 0 --gen 64 --depth 4096 --json bench.json
+//! cargo run --release --example bench -- --model model.gguf --units 1,16,256 --depth 3840
 //! ```
 //!
 //! Prefill is set beside the rate of the level's integer dot instruction, decode beside a plain read of the same file by
@@ -15,6 +16,7 @@ mod common;
 mod machine;
 mod measure;
 mod report;
+mod units;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -27,6 +29,7 @@ use gleed::kernels::Level;
 use gleed::{KvType, Limits, Model};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Bench, Work};
+use units::Units;
 
 /// Measures speed and memory, each beside what the machine can do.
 #[derive(Parser)]
@@ -58,6 +61,10 @@ struct Args {
     /// Rows per batch
     #[arg(long, value_name = "N", default_value_t = 256)]
     rows: usize,
+
+    /// Measure units of work instead, on one thread: batches of N rows per sequence at --depth
+    #[arg(long, value_name = "1,256", value_delimiter = ',')]
+    units: Vec<usize>,
 
     /// The instruction set that the kernels use [default: the best that this machine has]
     #[arg(long, value_name = "NAME", value_parser = Level::from_name)]
@@ -109,6 +116,11 @@ fn bench(args: &Args) -> Result<ExitCode> {
     }
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
+    if !args.units.is_empty() {
+        let units = Units { model: &model, depth: args.depth, repeat: args.repeat as usize, seed: args.seed };
+        args.units.iter().try_for_each(|&rows| units.print(&args.limits(1), rows.max(1)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let json = args.json.as_ref().map(|path| {
         File::create(path).map(|json| (path, json)).map_err(|error| format!("{}: {error}", path.display()))
     });

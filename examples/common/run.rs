@@ -25,7 +25,7 @@ pub(crate) fn advance(engine: &mut Engine<'_, '_>, plan: &Plan, seq: SeqId, toke
                 return Ok(false);
             }
             match engine.step(plan.units_per_token())? {
-                Step::Yielded => bar.set(engine.seq_len(seq)? - start),
+                Step::Yielded | Step::Cancelled => bar.set(engine.seq_len(seq)? - start),
                 Step::Ready | Step::Idle => break,
             }
         }

@@ -6,18 +6,21 @@
 
 mod error;
 mod plan;
+mod progress;
 mod sharing;
 mod snapshot;
 mod step;
 
 pub use error::{EngineError, StreamError};
 pub use plan::{Limits, Plan, PlanError};
+pub use progress::Progress;
 pub use step::{Logits, Step};
 
 use crate::cache::{CacheError, KvCache, SeqId};
 use crate::kernels::fpenv;
 use crate::mem::{Arena, MemoryError};
 use crate::model::{Batch, Capacity, Cursor, Forward, Model, Row};
+pub use crate::par::{Budget, Deadline};
 use crate::par::{Parallel, Serial};
 use step::{Phase, Queue};
 
@@ -74,14 +77,7 @@ impl<'m, 'a> Parts<'m, 'a> {
     }
 
     fn units_per_token(&self) -> usize {
-        let token = Batch { rows: &[bytemuck::Zeroable::zeroed()], logits: 1 };
-        let mut units = 0;
-        let mut cursor = Some(Cursor::START);
-        while let Some(at) = cursor {
-            units += self.forward.units(at, token);
-            cursor = self.forward.next(at, true);
-        }
-        units
+        self.forward.units_from(Cursor::START, Batch { rows: &[bytemuck::Zeroable::zeroed()], logits: 1 })
     }
 }
 

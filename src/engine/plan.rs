@@ -140,7 +140,9 @@ impl Plan {
         &self.limits
     }
 
-    /// Units of work for one token of one sequence, logits included; see `Engine::step`.
+    /// Units of work for one token that is computed alone, logits included, at any position; see `Engine::step`. Tokens
+    /// that are computed together share units, and a copy of a shared block adds one per layer. The longer the
+    /// sequence the longer the units of attention take.
     pub fn units_per_token(&self) -> usize {
         self.units_per_token
     }

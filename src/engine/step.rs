@@ -8,6 +8,7 @@ use super::{Engine, EngineError, Parts};
 use crate::cache::{CacheError, KvKind, SeqId};
 use crate::kernels::fpenv;
 use crate::model::{Batch, Cursor, Row};
+use crate::par::{Budget, Watch};
 
 /// Which of the tokens queued want logits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +26,9 @@ pub enum Logits {
 pub enum Step {
     /// The budget is used up; the next step goes on where this one stopped.
     Yielded,
+    /// The host's cancel flag is set. Nothing that is queued was dropped: clear the flag and go on, or drop what is
+    /// not wanted any more with `Engine::cancel`.
+    Cancelled,
     /// A batch is finished and rows of it have logits: see `Engine::results`.
     Ready,
     /// Nothing is queued.
@@ -52,6 +56,23 @@ impl Queue {
         self.next >= self.end
     }
 
+    pub(super) fn seq(&self) -> SeqId {
+        SeqId::from_bits(self.sequence)
+    }
+
+    /// Whether a sequence has unfinished work here.
+    pub(super) fn belongs_to(&self, seq: SeqId) -> bool {
+        !self.is_empty() && self.sequence == seq.to_bits()
+    }
+
+    pub(super) fn end(&self) -> usize {
+        self.end as usize
+    }
+
+    pub(super) fn is_in_batch(&self) -> bool {
+        self.taken > 0
+    }
+
     /// The positions in the batch without logits, and those with.
     fn taken(&self) -> (Range<u32>, Range<u32>) {
         let end = self.next + self.taken;
@@ -69,7 +90,7 @@ pub(super) enum Phase {
     Copy { row: usize },
     /// The forward pass, at this unit of this stage.
     Forward { cursor: Cursor, unit: usize },
-    /// Units are running. Seen only after a panic in the host's executor.
+    /// Units are running. Seen only after a panic in the host's executor or clock.
     Torn,
 }
 
@@ -118,17 +139,18 @@ impl<'m, 'a> Engine<'m, 'a> {
         Ok(())
     }
 
-    /// Computes at most `units` units of work on what is queued. A unit is a small part of a
-    /// layer's work: 32 outputs or more of up to 256 rows, or four rows elsewhere; `Plan::units_per_token` says
-    /// how many make a token. The results do not
-    /// depend on how the work is cut into steps.
+    /// Works on what is queued, until a batch with logits is finished or the budget is used up: a number of units, a
+    /// time on the host's clock, a flag, or several of these (see [`Budget`]). A unit is a small part of a layer's
+    /// work; `Plan::units_per_token` says how many make a token. The results do not depend on how the work is cut
+    /// into steps.
     ///
     /// Call it until it answers [`Step::Ready`], take the logits, queue more, and so on.
     ///
     /// # Errors
     /// [`EngineError::NonFinite`]: the sequences of the batch keep their finished tokens.
-    pub fn step(&mut self, units: usize) -> Result<Step, EngineError> {
-        fpenv::with_default(|| self.step_in_default_environment(units))
+    pub fn step<'b>(&mut self, budget: impl Into<Budget<'b>>) -> Result<Step, EngineError> {
+        let budget = budget.into();
+        fpenv::with_default(|| self.step_in_default_environment(budget))
     }
 
     /// The rows with logits of the last batch: sequence, position, `[vocab]`. Empty while a batch is in
@@ -167,24 +189,23 @@ impl<'m, 'a> Engine<'m, 'a> {
 
     /// Whether a sequence has no unfinished work.
     pub(super) fn check_quiet(&self, seq: SeqId) -> Result<(), EngineError> {
-        let sequence = seq.to_bits();
-        let queue = self.parts.queues.get(seq.slot());
-        match queue.is_some_and(|queue| !queue.is_empty() && queue.sequence == sequence) {
-            true => Err(CacheError::Busy { sequence }.into()),
+        match self.parts.queues.get(seq.slot()).is_some_and(|queue| queue.belongs_to(seq)) {
+            true => Err(CacheError::Busy { sequence: seq.to_bits() }.into()),
             false => Ok(()),
         }
     }
 
-    fn step_in_default_environment(&mut self, units: usize) -> Result<Step, EngineError> {
-        let mut budget = units;
+    fn step_in_default_environment(&mut self, budget: Budget<'_>) -> Result<Step, EngineError> {
+        let (watch, mut units) = (Watch::new(&budget), budget.units);
         loop {
             match self.phase {
                 Phase::Idle if !self.is_busy() => return Ok(Step::Idle),
-                _ if budget == 0 => return Ok(Step::Yielded),
+                _ if watch.is_cancelled() => return Ok(Step::Cancelled),
+                _ if units == 0 || watch.is_over() => return Ok(Step::Yielded),
                 Phase::Idle => self.begin_batch(),
-                Phase::Copy { row } => budget -= self.copy(row)?,
-                Phase::Forward { cursor, unit } => match self.forward(cursor, unit, budget) {
-                    Ok(done) => budget -= done,
+                Phase::Copy { row } => units -= self.copy(row, &watch)?,
+                Phase::Forward { cursor, unit } => match self.forward(cursor, unit, units, &watch) {
+                    Ok(done) => units -= done,
                     Err(error) => {
                         self.fail_batch()?;
                         return Err(error);
@@ -218,7 +239,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         self.turn = if self.turn + 1 < slots { self.turn + 1 } else { 0 };
         let mut places = rows.iter_mut();
         let mut put = |queue: &Queue, positions: Range<u32>| {
-            let seq = SeqId::from_bits(queue.sequence);
+            let seq = queue.seq();
             for (position, place) in positions.zip(&mut places) {
                 let position = position as usize;
                 *place = Row::new(seq, position, cache.token(seq, position).unwrap_or(0));
@@ -232,27 +253,28 @@ impl<'m, 'a> Engine<'m, 'a> {
     }
 
     /// Copies one layer of a shared block; the number of units that took.
-    fn copy(&mut self, row: usize) -> Result<usize, EngineError> {
-        let Some(seq) = self.batch_rows().get(row).map(Row::seq) else {
-            self.phase = Phase::Forward { cursor: Cursor::START, unit: 0 };
-            return Ok(0);
-        };
-        if self.parts.cache.copy_unit(seq)? {
-            return Ok(1);
+    fn copy(&mut self, row: usize, watch: &Watch<'_>) -> Result<usize, EngineError> {
+        let cache = &mut self.parts.cache;
+        let row_of_batch = self.parts.rows.get(..self.batch).and_then(|rows| rows.get(row));
+        match row_of_batch.map(Row::seq) {
+            None => self.phase = Phase::Forward { cursor: Cursor::START, unit: 0 },
+            Some(seq) if cache.copy_units(seq) == 0 => self.phase = Phase::Copy { row: row + 1 },
+            Some(seq) if watch.allows_unit() => return Ok(cache.copy_unit(seq)?.into()),
+            Some(_) => {}
         }
-        self.phase = Phase::Copy { row: row + 1 };
         Ok(0)
     }
 
     /// Runs at most `budget` units of a stage; the number that was run.
-    fn forward(&mut self, cursor: Cursor, unit: usize, budget: usize) -> Result<usize, EngineError> {
+    fn forward(&mut self, cursor: Cursor, unit: usize, budget: usize, watch: &Watch<'_>) -> Result<usize, EngineError> {
         let Parts { forward, rows, cache, .. } = &mut self.parts;
         let batch = Batch { rows: rows.get(..self.batch).unwrap_or_default(), logits: self.batch_logits };
         let units = forward.units(cursor, batch);
         let end = units.min(unit.saturating_add(budget));
         self.phase = Phase::Torn;
-        let run = forward.run(cursor, unit..end, batch, cache, self.parallel);
-        run.map_err(|fault| EngineError::from_fault(fault, forward.reported_layer(cursor)))?;
+        let left = forward.run(cursor, unit..end, batch, cache, self.parallel, watch);
+        let left = left.map_err(|fault| EngineError::from_fault(fault, forward.reported_layer(cursor)))?;
+        let end = end.saturating_sub(left);
         if end < units {
             self.phase = Phase::Forward { cursor, unit: end };
         } else {
@@ -261,13 +283,13 @@ impl<'m, 'a> Engine<'m, 'a> {
                 None => self.finish_batch()?,
             }
         }
-        Ok(end - unit)
+        Ok(end.saturating_sub(unit))
     }
 
     /// The rows become part of their sequences.
     fn finish_batch(&mut self) -> Result<(), EngineError> {
-        for queue in self.parts.queues.iter_mut().filter(|queue| queue.taken > 0) {
-            let (seq, end) = (SeqId::from_bits(queue.sequence), queue.next + queue.taken);
+        for queue in self.parts.queues.iter_mut().filter(|queue| queue.is_in_batch()) {
+            let (seq, end) = (queue.seq(), queue.next + queue.taken);
             // Rows that were computed again, without a cache, are part of it already.
             let new = (end as usize).saturating_sub(self.parts.cache.seq_len(seq)?);
             self.parts.cache.commit_computed(seq, new)?;
@@ -292,6 +314,10 @@ impl<'m, 'a> Engine<'m, 'a> {
     fn drop_batch(&mut self) {
         self.phase = Phase::Idle;
         (self.batch, self.batch_logits) = (0, 0);
+    }
+
+    pub(super) fn batch_in_progress(&self) -> Batch<'_> {
+        Batch { rows: self.batch_rows(), logits: self.batch_logits }
     }
 
     fn batch_rows(&self) -> &[Row] {

@@ -18,7 +18,7 @@ use crate::kernels::{Combine, Level, Queries, attend_rows};
 use crate::mem::{Arena, Matrix, MemoryError};
 use crate::num::is_finite;
 use crate::ops::{InputForms, InputRows, inverse_frequencies, linear, linear_scratch, rotate, rotation};
-use crate::par::{Parallel, TileBody, for_each_tile};
+use crate::par::{Parallel, TileBody, Watch, for_each_tile};
 use crate::quant::dequantize;
 use crate::tensor::TensorView;
 
@@ -155,6 +155,12 @@ impl<'m, 'a> Forward<'m, 'a> {
         self.grid(cursor, batch).units()
     }
 
+    /// Units of a stage and of all that come after it.
+    pub(crate) fn units_from(&self, cursor: Cursor, batch: Batch<'_>) -> usize {
+        let next = |cursor: &Cursor| self.next(*cursor, batch.logits > 0);
+        core::iter::successors(Some(cursor), next).map(|cursor| self.units(cursor, batch)).sum()
+    }
+
     /// The logits of the `index`-th row that wanted them: `[vocab]`.
     pub(crate) fn logits(&self, index: usize) -> Option<&[f32]> {
         let start = index.checked_mul(self.config.vocab)?;
@@ -188,7 +194,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         }
     }
 
-    /// Runs the units `take` of a stage.
+    /// Runs the units `take` of a stage as long as `watch` allows it: how many are left, the last ones.
     pub(crate) fn run(
         &mut self,
         cursor: Cursor,
@@ -196,8 +202,9 @@ impl<'m, 'a> Forward<'m, 'a> {
         batch: Batch<'_>,
         cache: &mut KvCache<'_>,
         parallel: &dyn Parallel,
-    ) -> Result<(), Fault> {
-        let work = Work { cursor, take, grid: self.grid(cursor, batch), batch, parallel };
+        watch: &Watch<'_>,
+    ) -> Result<usize, Fault> {
+        let work = Work { cursor, take, grid: self.grid(cursor, batch), batch, parallel, watch };
         match cursor.stage {
             Stage::Embed => self.embed(work),
             Stage::Rotations => self.rotations(work),
@@ -214,7 +221,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         }
     }
 
-    fn embed(&mut self, work: Work<'_>) -> Result<(), Fault> {
+    fn embed(&mut self, work: Work<'_>) -> Result<usize, Fault> {
         let embedding = self.weights.model(ModelTensor::Embedding).ok_or(Fault::Internal)?;
         let Buffers { x, scratch, .. } = &mut self.buffers;
         work.each_row(x, scratch, &|index, out, _| {
@@ -223,7 +230,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         })
     }
 
-    fn rotations(&mut self, work: Work<'_>) -> Result<(), Fault> {
+    fn rotations(&mut self, work: Work<'_>) -> Result<usize, Fault> {
         let Buffers { rotations, scratch, .. } = &mut self.buffers;
         work.each_row(rotations, scratch, &|index, out, _| {
             let row = work.batch.rows.get(index).ok_or(Fault::Internal)?;
@@ -234,7 +241,7 @@ impl<'m, 'a> Forward<'m, 'a> {
 
     /// The norm that comes before a linear layer, if there is one, and its result in the forms that the
     /// layer's weights want.
-    fn input(&mut self, work: Work<'_>) -> Result<(), Fault> {
+    fn input(&mut self, work: Work<'_>) -> Result<usize, Fault> {
         let Cursor { stage, layer } = work.cursor;
         let (config, level, forms) = (&self.config, self.level, &self.forms);
         let norm = |tensor| self.weights.layer(layer, tensor);
@@ -255,7 +262,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         })
     }
 
-    fn qkv(&mut self, work: Work<'_>) -> Result<(), Fault> {
+    fn qkv(&mut self, work: Work<'_>) -> Result<usize, Fault> {
         let (q_width, kv_width) = (self.config.q_width(), self.config.kv_width());
         let tensor = |tensor| self.weights.layer(work.cursor.layer, tensor);
         let parts = [
@@ -276,7 +283,7 @@ impl<'m, 'a> Forward<'m, 'a> {
     }
 
     /// Norms and rotates the heads of Q and K in place.
-    fn rotate(&mut self, work: Work<'_>) -> Result<(), Fault> {
+    fn rotate(&mut self, work: Work<'_>) -> Result<usize, Fault> {
         let config = &self.config;
         let norm = |tensor| self.weights.layer(work.cursor.layer, tensor);
         let norms = [norm(LayerTensor::QNorm), norm(LayerTensor::KNorm)];
@@ -288,10 +295,12 @@ impl<'m, 'a> Forward<'m, 'a> {
     }
 
     /// Writes K and V into the cache. Rows of one block share its tiles, so this is not for several workers.
-    fn store(&mut self, work: Work<'_>, cache: &mut KvCache<'_>) -> Result<(), Fault> {
+    fn store(&mut self, work: Work<'_>, cache: &mut KvCache<'_>) -> Result<usize, Fault> {
         let (q_width, kv_width) = (self.config.q_width(), self.config.kv_width());
         let Batch { rows, logits } = work.batch;
-        for unit in work.take {
+        let Range { mut start, end } = work.take;
+        while start < end && work.watch.allows_unit() {
+            let unit = start;
             // In the order of the positions: rows with logits are the last ones of their sequences.
             let index = if unit < rows.len() - logits { unit + logits } else { unit - (rows.len() - logits) };
             let row = rows.get(index).ok_or(Fault::Internal)?;
@@ -303,13 +312,14 @@ impl<'m, 'a> Forward<'m, 'a> {
                 CacheError::NonFinite => Fault::NonFinite,
                 _ => Fault::Internal,
             })?;
+            start += 1;
         }
-        Ok(())
+        Ok(end - start)
     }
 
     /// A unit is the query heads of some rows that share a KV head; rows of one sequence that follow each
     /// other are done together.
-    fn attend(&mut self, work: Work<'_>, cache: &KvCache<'_>) -> Result<(), Fault> {
+    fn attend(&mut self, work: Work<'_>, cache: &KvCache<'_>) -> Result<usize, Fault> {
         let (config, scale) = (&self.config, self.score_scale);
         let width = config.q_width() + 2 * config.kv_width();
         let Buffers { qkv, heads, scratch, .. } = &mut self.buffers;
@@ -339,7 +349,7 @@ impl<'m, 'a> Forward<'m, 'a> {
     }
 
     /// The linear layers that end a branch.
-    fn add_to_residual(&mut self, work: Work<'_>) -> Result<(), Fault> {
+    fn add_to_residual(&mut self, work: Work<'_>) -> Result<usize, Fault> {
         let (tensor, width, forms) = match work.cursor.stage {
             Stage::AttentionOutput => (LayerTensor::AttentionOutput, self.config.q_width(), self.forms.output),
             _ => (LayerTensor::Down, self.config.ffn, self.forms.down),
@@ -352,7 +362,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         })
     }
 
-    fn gate_up(&mut self, work: Work<'_>) -> Result<(), Fault> {
+    fn gate_up(&mut self, work: Work<'_>) -> Result<usize, Fault> {
         let tensor = |tensor| self.weights.layer(work.cursor.layer, tensor).ok_or(Fault::Internal);
         let (gate, up) = (tensor(LayerTensor::Gate)?, tensor(LayerTensor::Up)?);
         let Buffers { input, input_words, ffn, scratch, .. } = &mut self.buffers;
@@ -363,7 +373,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         })
     }
 
-    fn head(&mut self, work: Work<'_>) -> Result<(), Fault> {
+    fn head(&mut self, work: Work<'_>) -> Result<usize, Fault> {
         let weights = self.weights.output().ok_or(Fault::Internal)?;
         let Buffers { input, input_words, logits, scratch, .. } = &mut self.buffers;
         let inputs = InputRows::new(input, *input_words, self.config.hidden, self.forms.head, work.workers(scratch));
@@ -386,6 +396,7 @@ struct Work<'w> {
     grid: Grid,
     batch: Batch<'w>,
     parallel: &'w dyn Parallel,
+    watch: &'w Watch<'w>,
 }
 
 impl Work<'_> {
@@ -395,24 +406,30 @@ impl Work<'_> {
     }
 
     /// Fills the rows of `out` that are due: `body(index, row, scratch)`.
-    fn each_row<T: Send>(&self, out: &mut [T], scratch: &mut Scratch<'_>, body: &RowBody<'_, T>) -> Result<(), Fault> {
+    fn each_row<T: Send>(
+        &self,
+        out: &mut [T],
+        scratch: &mut Scratch<'_>,
+        body: &RowBody<'_, T>,
+    ) -> Result<usize, Fault> {
         self.each_tile(out, scratch, &|tile, scratch| {
             tile.rows().try_for_each(|row| body(row, tile.row_mut(row).ok_or(Fault::Internal)?, scratch))
         })
     }
 
-    /// Fills the tiles of `out` that are due, several at once where there are workers.
+    /// Fills the tiles of `out` that are due, several at once where there are workers: how many are left.
     fn each_tile<T: Send>(
         &self,
         out: &mut [T],
         scratch: &mut Scratch<'_>,
         body: &TileBody<'_, T>,
-    ) -> Result<(), Fault> {
+    ) -> Result<usize, Fault> {
         let Grid { rows, cols, tile_rows, tile_cols } = self.grid;
         let tiles = Matrix::new(out, rows, cols).and_then(|out| out.tiles(tile_rows, tile_cols, self.take.clone()));
         let scratch = Matrix::new(scratch.data, scratch.workers, scratch.len);
         let scratch = scratch.and_then(|scratch| scratch.by_row());
-        for_each_tile(self.parallel, &tiles.ok_or(Fault::Internal)?, &scratch.ok_or(Fault::Internal)?, body)
+        let (tiles, scratch) = (tiles.ok_or(Fault::Internal)?, scratch.ok_or(Fault::Internal)?);
+        for_each_tile(self.parallel, &tiles, &scratch, self.watch, body)
     }
 }
 

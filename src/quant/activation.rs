@@ -35,6 +35,9 @@ pub struct QuantizedRow<'a> {
     pub scales: &'a [f32],
     /// The sums of 16 successive codes each: `[cols / 16]`.
     pub sums: &'a [i16],
+    /// The largest sum of the squares of 16 successive codes in each block of 256, for bounds of sums of products:
+    /// `[cols / 256]`; empty where a block is 32.
+    pub squares: &'a [u32],
 }
 
 impl<'a> QuantizedRow<'a> {
@@ -47,11 +50,13 @@ impl<'a> QuantizedRow<'a> {
             return None;
         }
         let (codes, rest) = words.split_at_checked(cols / 4)?;
-        let (scales, sums) = rest.split_at_checked(cols / block)?;
+        let (scales, rest) = rest.split_at_checked(cols / block)?;
+        let (sums, squares) = rest.split_at_checked(cols / 32)?;
         Some(Self {
             codes: bytemuck::must_cast_slice(codes),
             scales: bytemuck::must_cast_slice(scales),
             sums: bytemuck::must_cast_slice(sums),
+            squares,
         })
     }
 }
@@ -109,14 +114,16 @@ impl core::error::Error for QuantizeError {}
 
 /// How many 32-bit words a row of `cols` activations takes in this form.
 ///
-/// f32: the row itself. int8: the codes, then the scales, then the sums of [`QuantizedRow`]. `None` where
-/// `cols` is no multiple of the block.
+/// f32: the row itself. int8: the codes, then the scales, the sums and the squares of [`QuantizedRow`]. `None`
+/// where `cols` is no multiple of the block.
 pub const fn row_words(form: Form, cols: usize) -> Option<usize> {
-    let Some(block) = form.block_len() else {
-        return Some(cols);
+    let (block, squares) = match form {
+        Form::F32 => return Some(cols),
+        Form::Q8x32 => (32, 0),
+        Form::Q8x256 => (256, cols / 256),
     };
     // At most cols / 4 + cols / 32 + cols / 32 < cols: no overflow.
-    if cols.is_multiple_of(block) { Some(cols / 4 + cols / block + cols / 32) } else { None }
+    if cols.is_multiple_of(block) { Some(cols / 4 + cols / block + cols / 32 + squares) } else { None }
 }
 
 /// Stores a row of activations in `words`, which has [`row_words`]`(form, x.len())` words.
@@ -145,7 +152,8 @@ pub fn quantize_row(form: Form, x: &[f32], words: &mut [u32]) -> Result<(), Quan
 #[inline(always)]
 fn quantize_blocks<const BLOCK: usize>(x: &[f32], words: &mut [u32]) -> Option<Result<(), QuantizeError>> {
     let (codes, rest) = words.split_at_mut_checked(x.len() / 4)?;
-    let (scales, sums) = rest.split_at_mut_checked(x.len() / BLOCK)?;
+    let (scales, rest) = rest.split_at_mut_checked(x.len() / BLOCK)?;
+    let (sums, squares) = rest.split_at_mut_checked(x.len() / 32)?;
     let codes: &mut [i8] = bytemuck::must_cast_slice_mut(codes);
     let scales: &mut [f32] = bytemuck::must_cast_slice_mut(scales);
     let sums: &mut [i16] = bytemuck::must_cast_slice_mut(sums);
@@ -158,6 +166,16 @@ fn quantize_blocks<const BLOCK: usize>(x: &[f32], words: &mut [u32]) -> Option<R
     }
     for (sum, codes) in sums.iter_mut().zip(codes.as_chunks::<16>().0) {
         *sum = codes.iter().map(|&code| i16::from(code)).sum();
+    }
+    for (largest, codes) in squares.iter_mut().zip(codes.as_chunks::<256>().0) {
+        *largest = 0;
+        for codes in codes.as_chunks::<16>().0 {
+            let mut squares = 0;
+            for &code in codes {
+                squares += u32::from(code.unsigned_abs()).pow(2);
+            }
+            *largest = squares.max(*largest);
+        }
     }
     Some(Ok(()))
 }
@@ -253,7 +271,7 @@ mod tests {
             x[300] = bad;
             let mut words = [0; 512];
             assert_eq!(quantize_row(Form::Q8x32, &x, &mut words[..160]), Err(QuantizeError::NonFinite { block: 9 }));
-            assert_eq!(quantize_row(Form::Q8x256, &x, &mut words[..146]), Err(QuantizeError::NonFinite { block: 1 }));
+            assert_eq!(quantize_row(Form::Q8x256, &x, &mut words[..148]), Err(QuantizeError::NonFinite { block: 1 }));
             assert_eq!(quantize_row(Form::F32, &x, &mut words), Ok(()));
         }
     }
@@ -275,6 +293,11 @@ mod tests {
             for (sum, codes) in row.sums.iter().zip(row.codes.chunks(16)) {
                 assert_eq!(i32::from(*sum), codes.iter().map(|&code| i32::from(code)).sum::<i32>());
             }
+            let squares =
+                row.codes.chunks(16).map(|codes| codes.iter().map(|&code| u32::from(code.unsigned_abs()).pow(2)).sum());
+            let squares: Vec<u32> = squares.collect();
+            let largest: Vec<u32> = squares.chunks(16).map(|of_256| *of_256.iter().max().unwrap()).collect();
+            assert_eq!(row.squares, if block == 256 { &largest[..] } else { &[] });
             assert!(QuantizedRow::from_words(form, x.len(), &words[1..]).is_none());
         }
         assert_eq!(QuantizedRow::from_words(Form::F32, 4, &[0; 4]).map(|row| row.codes.len()), None);
@@ -284,7 +307,7 @@ mod tests {
     fn lengths_are_checked() {
         assert_eq!(row_words(Form::F32, 7), Some(7));
         assert_eq!(row_words(Form::Q8x32, 48), None);
-        assert_eq!(row_words(Form::Q8x256, 512), Some(128 + 2 + 16));
+        assert_eq!(row_words(Form::Q8x256, 512), Some(128 + 2 + 16 + 2));
         assert_eq!(row_words(Form::Q8x32, usize::MAX - 31), Some((usize::MAX / 32) * 10));
         for (form, cols, words) in [(Form::F32, 4, 3), (Form::Q8x32, 32, 11), (Form::Q8x256, 32, 10)] {
             let error = quantize_row(form, &vec![1.0; cols], &mut vec![0; words]);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use gleed::kernels::Level;
 use gleed::par::{Parallel, Serial};
-use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, SeqId, Step, Window};
+use gleed::{Budget, Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, SeqId, Step, Window};
 use xxhash_rust::xxh64::xxh64;
 
 use super::Memory;
@@ -70,9 +70,13 @@ impl Player<'_, '_> {
         self.try_queue(seq, tokens).unwrap();
     }
 
-    /// One step; rows that are ready are recorded.
     pub fn step(&mut self) -> Step {
-        let step = self.engine.step(self.budget).unwrap();
+        self.step_within(self.budget.into())
+    }
+
+    /// One step; rows that are ready are recorded.
+    pub fn step_within(&mut self, budget: Budget<'_>) -> Step {
+        let step = self.engine.step(budget).unwrap();
         if step == Step::Ready {
             let mut found = Vec::new();
             for (seq, position, logits) in self.engine.results() {

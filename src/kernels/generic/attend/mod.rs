@@ -171,11 +171,22 @@ fn staging<V: Lanes>(count: usize, head_dim: usize) -> Option<usize> {
     if count > V::QUERIES && head_dim.is_multiple_of(LANES) { staging_len(head_dim) } else { Some(0) }
 }
 
+/// Queries of a pack that go through a tile together.
+#[derive(Clone, Debug)]
+struct Batch {
+    queries: Range<usize>,
+    /// Up to which position of the chunk at hand they read; 0 if none of them sees anything of it.
+    positions: usize,
+}
+
 /// Cuts queries into batches that fit the registers, as equal as possible.
 #[inline(always)]
-fn batches<V: Lanes>(count: usize) -> impl DoubleEndedIterator<Item = Range<usize>> + Clone {
+fn batches<V: Lanes>(count: usize) -> impl Iterator<Item = Batch> {
     let batches = NonZeroUsize::new(count.div_ceil(V::QUERIES)).unwrap_or(NonZeroUsize::MIN);
-    (0..batches.get()).map(move |batch| batch * count / batches..(batch + 1) * count / batches)
+    (0..batches.get()).map(move |batch| {
+        let queries = batch * count / batches..(batch + 1) * count / batches;
+        Batch { queries, positions: 0 }
+    })
 }
 
 /// Attention of some of the queries.
@@ -192,41 +203,47 @@ fn attend_pack<V: Lanes>(
     let staging = staging::<V>(count, head_dim)?;
     let (staging, scratch) = scratch.split_at_mut_checked(staging)?;
     let mut pack = Pack::new(count, head_dim, seen.chunks().count(), scratch)?;
+    let mut all_batches = heapless::Vec::<_, MAX_QUERIES>::new();
     for batch in batches::<V>(count) {
-        for query in batch.clone() {
-            pack.set_query(&batch, query, queries.query(first + query)?)?;
+        for query in batch.queries.clone() {
+            pack.set_query(&batch.queries, query, queries.query(first + query)?)?;
         }
+        all_batches.push(batch).ok()?;
     }
+    let mut tiles = ChunkTiles::new(head_dim);
+    let mut by_query = [Positions::NONE; MAX_QUERIES];
+    let by_query = by_query.get_mut(..count)?;
     for (place, chunk) in seen.chunks().enumerate() {
         let visible = VisibleTiles::new(seen.in_chunk(chunk));
-        let seen = Seen { queries, first, chunk, tiles: visible };
+        for (query, positions) in by_query.iter_mut().enumerate() {
+            *positions = visible.visible(queries.seen(first + query)?.in_chunk(chunk));
+        }
         let tile = |index| source.tile(chunk * TILES + visible.tile(index), queries.head);
-        let tiles = ChunkTiles::new(visible.positions(), head_dim, tile)?;
-        let [k, v] = tiles.elements();
+        tiles.set(visible.positions(), tile)?;
+        let all = queries.visibility.is_all();
+        for batch in &mut all_batches {
+            batch.positions = positions_of(by_query.get(batch.queries.clone())?, all, visible.positions());
+        }
+        let seen = Seen { by_query, batches: &all_batches, scale: queries.scale, tiles: &tiles };
+        let [k, v] = seen.tiles.elements();
         match k {
-            KvElement::F32 if const { KvElement::F32.is_built() } => {
-                scores_of::<V, f32>(&mut pack, count, seen, staging, &tiles)?
-            }
-            KvElement::F16 => scores_of::<V, f16>(&mut pack, count, seen, staging, &tiles)?,
-            KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => {
-                scores_of::<V, Q8>(&mut pack, count, seen, staging, &tiles)?
-            }
-            KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => {
-                scores_of::<V, Q4>(&mut pack, count, seen, staging, &tiles)?
-            }
+            KvElement::F32 if const { KvElement::F32.is_built() } => scores_of::<V, f32>(&mut pack, &seen, staging)?,
+            KvElement::F16 => scores_of::<V, f16>(&mut pack, &seen, staging)?,
+            KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => scores_of::<V, Q8>(&mut pack, &seen, staging)?,
+            KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => scores_of::<V, Q4>(&mut pack, &seen, staging)?,
             _ => return None,
         }
-        softmax_of::<V>(&mut pack, place, count, seen)?;
+        softmax_of::<V>(&mut pack, place, &seen)?;
         match v {
             KvElement::F32 if const { KvElement::F32.is_built() } => {
-                values_of::<V, f32>(&mut pack, place, count, seen, staging, &tiles)?
+                values_of::<V, f32>(&mut pack, place, &seen, staging)?
             }
-            KvElement::F16 => values_of::<V, f16>(&mut pack, place, count, seen, staging, &tiles)?,
+            KvElement::F16 => values_of::<V, f16>(&mut pack, place, &seen, staging)?,
             KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => {
-                values_of::<V, Q8>(&mut pack, place, count, seen, staging, &tiles)?
+                values_of::<V, Q8>(&mut pack, place, &seen, staging)?
             }
             KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => {
-                values_of::<V, Q4>(&mut pack, place, count, seen, staging, &tiles)?
+                values_of::<V, Q4>(&mut pack, place, &seen, staging)?
             }
             _ => return None,
         }
@@ -237,92 +254,65 @@ fn attend_pack<V: Lanes>(
         let out = out.row_mut(queries.row.checked_add(row)?)?;
         let start = head.checked_mul(head_dim)?;
         let out = out.get_mut(start..start.checked_add(head_dim)?)?;
-        let visible = queries.seen(index)?;
-        let chunks = seen.chunks().enumerate().filter(|&(_, chunk)| !visible.in_chunk(chunk).is_empty());
-        merge::<V>(chunks.map(|(place, _)| place), |place| pack.partial(place, query), out)?;
+        merge::<V>(pack.partials(query), out);
     }
     Some(())
 }
 
-/// What the queries of a pack see of a chunk.
-#[derive(Clone, Copy)]
-struct Seen<'q> {
-    queries: &'q Queries<'q>,
-    /// The first query of the pack.
-    first: usize,
-    chunk: usize,
-    /// What the pack reads of it; positions are counted in these.
-    tiles: VisibleTiles,
-}
-
-impl Seen<'_> {
-    /// What a query of the pack sees.
-    #[inline(always)]
-    fn by(&self, query: usize) -> Option<Positions> {
-        let seen = self.queries.seen(self.first.checked_add(query)?)?;
-        Some(self.tiles.visible(seen.in_chunk(self.chunk)))
-    }
-
-    /// Up to which position a batch reads. Without a window its last query sees the most, and all that comes before.
-    #[inline(always)]
-    fn by_batch(&self, batch: &Range<usize>) -> usize {
-        if self.queries.visibility.is_all() {
-            return self.by(batch.end - 1).map_or(0, Positions::end);
-        }
-        let mut seen = batch.clone().filter_map(|query| self.by(query));
-        if seen.all(Positions::is_empty) { 0 } else { self.tiles.positions() }
+/// Up to which of the `positions` of a chunk's tiles queries read that see these; 0 if they see nothing. Without a
+/// window the last query sees the most, and `all` that comes before.
+fn positions_of(seen: &[Positions], all: bool, positions: usize) -> usize {
+    match seen.last() {
+        Some(last) if all => last.end(),
+        _ if seen.iter().all(|seen| seen.is_empty()) => 0,
+        _ => positions,
     }
 }
 
-/// The batches of a chunk that see something of it, each with the number of positions of its tiles that it looks at.
-#[inline(always)]
-fn seeing<V: Lanes>(count: usize, seen: Seen<'_>) -> impl DoubleEndedIterator<Item = (usize, Range<usize>)> + Clone {
-    let batches = batches::<V>(count).map(move |batch| (seen.by_batch(&batch), batch));
-    batches.filter(|&(positions, _)| positions > 0)
+/// A chunk, as a pack sees it.
+struct Seen<'t> {
+    /// What each query sees.
+    by_query: &'t [Positions],
+    batches: &'t [Batch],
+    /// What scores are multiplied by.
+    scale: f32,
+    /// What the pack reads of the chunk; positions are counted in these.
+    tiles: &'t ChunkTiles<'t>,
 }
 
-/// The batch that converts tiles for all batches, taken from these; `None` where each of them reads what is stored.
-///
-/// It has to be the very last one, which is large enough; where that sees nothing there is little to do.
-#[inline(always)]
-fn staging_batch<T: Stored>(
-    count: usize,
-    staging: &[f32],
-    batches: &mut (impl DoubleEndedIterator<Item = (usize, Range<usize>)> + Clone),
-) -> Option<Range<usize>> {
-    let (_, last) = batches.clone().next_back()?;
-    if staging.is_empty() || !T::CONVERTED || last.end != count {
-        return None;
+impl<'t> Seen<'t> {
+    /// The batch that converts tiles for all batches, and the others; `None` where each of them reads what is stored.
+    ///
+    /// It has to be the very last one, which is large enough; where that sees nothing there is little to do.
+    fn staging_batch<T: Stored>(&self, staging: &[f32]) -> Option<(&'t Batch, &'t [Batch])> {
+        let (last, others) = self.batches.split_last()?;
+        (!staging.is_empty() && T::CONVERTED && last.positions > 0).then_some((last, others))
     }
-    batches.next_back();
-    Some(last)
+
+    /// The batches that see something.
+    fn seeing(&self) -> impl Iterator<Item = &'t Batch> {
+        self.batches.iter().filter(|batch| batch.positions > 0)
+    }
 }
 
 /// The scores of a chunk.
 #[inline(always)]
-fn scores_of<V: Lanes, T: Stored>(
-    pack: &mut Pack<'_>,
-    count: usize,
-    seen: Seen<'_>,
-    staging: &mut [f32],
-    tiles: &ChunkTiles<'_>,
-) -> Option<()> {
-    let (head_dim, scale) = (seen.queries.head_dim, seen.queries.scale);
-    let mut batches = seeing::<V>(count, seen);
-    let Some(last) = staging_batch::<T>(count, staging, &mut batches) else {
-        for (positions, batch) in batches {
-            pack.scores::<V, T>(&batch, &tiles.keys(0..positions)?, scale);
+fn scores_of<V: Lanes, T: Stored>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]) -> Option<()> {
+    let (tiles, scale) = (seen.tiles, seen.scale);
+    let Some((last, others)) = seen.staging_batch::<T>(staging) else {
+        for batch in seen.seeing() {
+            pack.scores::<V, T>(&batch.queries, &tiles.keys(0..batch.positions)?, scale);
         }
         return Some(());
     };
-    let positions = seen.tiles.positions();
+    let positions = tiles.positions();
     for start in (0..positions).step_by(STAGED * TILE_TOKENS) {
         let end = positions.min(start + STAGED * TILE_TOKENS);
-        pack.scores_and_stage::<V, T>(&last, &tiles.keys(start..end)?, scale, staging);
-        let staged = Staged::new(staging, head_dim)?;
-        for (positions, batch) in batches.clone() {
-            if let Some(k) = staged.run(start..end.min(positions)) {
-                pack.scores::<V, f32>(&batch, &k, scale);
+        pack.scores_and_stage::<V, T>(&last.queries, &tiles.keys(start..end)?, scale, staging);
+        let staged = Staged::new(staging, tiles.head_dim())?;
+        for batch in others {
+            if let Some(k) = staged.run(start..end.min(batch.positions)) {
+                pack.scores::<V, f32>(&batch.queries, &k, scale);
             }
         }
     }
@@ -331,13 +321,17 @@ fn scores_of<V: Lanes, T: Stored>(
 
 /// The softmax of a chunk.
 #[inline(always)]
-fn softmax_of<V: Lanes>(pack: &mut Pack<'_>, chunk: usize, count: usize, seen: Seen<'_>) -> Option<()> {
-    for (positions, batch) in seeing::<V>(count, seen) {
-        for query in batch.clone() {
-            pack.max::<V>(chunk, query, seen.by(query)?);
+fn softmax_of<V: Lanes>(pack: &mut Pack<'_>, chunk: usize, seen: &Seen<'_>) -> Option<()> {
+    for query in 0..seen.by_query.len() {
+        pack.see_nothing(chunk, query)?;
+    }
+    for batch in seen.seeing() {
+        let by_query = seen.by_query.get(batch.queries.clone())?;
+        for (query, &visible) in batch.queries.clone().zip(by_query) {
+            pack.max::<V>(chunk, query, visible);
         }
-        for query in batch {
-            pack.softmax::<V>(chunk, query, seen.by(query)?, positions);
+        for (query, &visible) in batch.queries.clone().zip(by_query) {
+            pack.softmax::<V>(chunk, query, visible, batch.positions);
         }
     }
     Some(())
@@ -348,26 +342,24 @@ fn softmax_of<V: Lanes>(pack: &mut Pack<'_>, chunk: usize, count: usize, seen: S
 fn values_of<V: Lanes, T: Stored>(
     pack: &mut Pack<'_>,
     chunk: usize,
-    count: usize,
-    seen: Seen<'_>,
+    seen: &Seen<'_>,
     staging: &mut [f32],
-    tiles: &ChunkTiles<'_>,
 ) -> Option<()> {
-    let mut batches = seeing::<V>(count, seen);
-    let Some(last) = staging_batch::<T>(count, staging, &mut batches) else {
-        for (positions, batch) in batches {
-            pack.values::<V, T>(chunk, &batch, &tiles.values(0..positions)?);
+    let tiles = seen.tiles;
+    let Some((last, others)) = seen.staging_batch::<T>(staging) else {
+        for batch in seen.seeing() {
+            pack.values::<V, T>(chunk, &batch.queries, &tiles.values(0..batch.positions)?);
         }
         return Some(());
     };
-    let positions = seen.tiles.positions();
+    let positions = tiles.positions();
     for start in (0..positions).step_by(STAGED * TILE_TOKENS) {
         let end = positions.min(start + STAGED * TILE_TOKENS);
-        pack.values_and_stage::<V, T>(chunk, &last, &tiles.values(start..end)?, staging);
-        let staged = Staged::new(staging, seen.queries.head_dim)?;
-        for (positions, batch) in batches.clone() {
-            if let Some(v) = staged.run(start..end.min(positions)) {
-                pack.values::<V, f32>(chunk, &batch, &v);
+        pack.values_and_stage::<V, T>(chunk, &last.queries, &tiles.values(start..end)?, staging);
+        let staged = Staged::new(staging, tiles.head_dim())?;
+        for batch in others {
+            if let Some(v) = staged.run(start..end.min(batch.positions)) {
+                pack.values::<V, f32>(chunk, &batch.queries, &v);
             }
         }
     }
@@ -379,33 +371,25 @@ type Partial<'p> = (f32, f32, &'p [f32]);
 
 /// Merges the chunks of one query in increasing order.
 #[inline(always)]
-fn merge<'p, V: Lanes>(
-    mut chunks: impl Iterator<Item = usize> + Clone,
-    partial: impl Fn(usize) -> Option<Partial<'p>>,
-    out: &mut [f32],
-) -> Option<()> {
+fn merge<'p, V: Lanes>(partials: impl Iterator<Item = Partial<'p>> + Clone, out: &mut [f32]) {
     let mut max = f32::NEG_INFINITY;
-    for chunk in chunks.clone() {
-        let (m, ..) = partial(chunk)?;
+    for (m, ..) in partials.clone() {
         max = if m > max { m } else { max };
     }
     let mut sum = 0.0_f32;
     out.fill(0.0);
-    loop {
-        let some = chunks.clone().take(LANES);
-        if chunks.by_ref().take(LANES).count() == 0 {
-            break;
-        }
+    let mut partials = partials.peekable();
+    while partials.peek().is_some() {
+        let some = partials.clone().take(LANES);
         let mut factors = [max; LANES];
-        for (factor, chunk) in factors.iter_mut().zip(some.clone()) {
-            *factor = partial(chunk)?.0;
+        for (factor, (m, ..)) in factors.iter_mut().zip(partials.by_ref()) {
+            *factor = m;
         }
         // SAFETY: 16 elements.
         let below = unsafe { V::load(factors.as_ptr()) }.sub(V::splat(max));
         // SAFETY: 16 elements.
         unsafe { below.exp().store(factors.as_mut_ptr()) };
-        for (&factor, chunk) in factors.iter().zip(some) {
-            let (_, l, values) = partial(chunk)?;
+        for (&factor, (_, l, values)) in factors.iter().zip(some) {
             sum += l * factor;
             for (out, &value) in out.iter_mut().zip(values) {
                 *out += value * factor;
@@ -416,5 +400,4 @@ fn merge<'p, V: Lanes>(
     for out in out {
         *out *= inverse;
     }
-    Some(())
 }

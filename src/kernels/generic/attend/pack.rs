@@ -71,13 +71,23 @@ impl<'s> Pack<'s> {
         Some(())
     }
 
-    /// What [`Pack::softmax`] and [`Pack::values`] computed.
+    /// The chunks of which a query sees something, in order: what [`Pack::softmax`] and [`Pack::values`] computed.
     #[inline(always)]
-    pub(super) fn partial(&self, chunk: usize, query: usize) -> Option<Partial<'_>> {
+    pub(super) fn partials(&self, query: usize) -> impl Iterator<Item = Partial<'_>> + Clone {
+        let count = self.count.max(1);
+        let peaks = self.peaks.iter().skip(query).step_by(count);
+        let values = self.values.chunks_exact(self.head_dim.max(1)).skip(query).step_by(count);
+        // A query that sees something has a sum of 1 or more, or NaN.
+        let seen = peaks.zip(values).filter(|(peak, _)| peak[1] != 0.0);
+        seen.map(|(&[max, sum], values)| (max, sum, values))
+    }
+
+    /// Where a query sees nothing of a chunk; before anything is computed for it.
+    #[inline(always)]
+    pub(super) fn see_nothing(&mut self, chunk: usize, query: usize) -> Option<()> {
         let index = chunk.checked_mul(self.count)?.checked_add(query)?;
-        let &[max, sum] = self.peaks.get(index)?;
-        let start = index.checked_mul(self.head_dim)?;
-        Some((max, sum, self.values.get(start..start.checked_add(self.head_dim)?)?))
+        *self.peaks.get_mut(index)? = [f32::NEG_INFINITY, 0.0];
+        Some(())
     }
 
     /// The scores of the queries of a batch with the positions of a run.
@@ -167,13 +177,9 @@ impl<'s> Pack<'s> {
                     scales_of[t] = unsafe { scales::<V, T>(columns_of[t], k.codes(), start) };
                 }
                 let end = self.head_dim.min(start + LANES);
-                let mut pair = start;
-                while pair < end {
-                    for odd in [false, true] {
-                        let dim = pair + odd as usize;
-                        if dim == end {
-                            break;
-                        }
+                for dim in (start..end).step_by(T::PER_BYTE) {
+                    for half in 0..T::PER_BYTE.min(end - dim) {
+                        let (dim, odd) = (dim + half, half == 1);
                         let mut columns = [V::splat(0.0); WIDE];
                         for t in 0..WIDE {
                             // SAFETY: a K tile has head_dim columns of 16.
@@ -200,7 +206,6 @@ impl<'s> Pack<'s> {
                             }
                         }
                     }
-                    pair += 2;
                 }
                 start += LANES;
             }
@@ -371,13 +376,9 @@ impl<'s> Pack<'s> {
                     unsafe { scales_of[w].set::<V, T>(rows_of, v.codes(), starts[w]) };
                 }
                 let end = (v.positions() - tile * TILE_TOKENS).min(TILE_TOKENS);
-                let mut pair = 0;
-                while pair < end {
-                    for odd in [false, true] {
-                        let position = pair + odd as usize;
-                        if position == end {
-                            break;
-                        }
+                for position in (0..end).step_by(T::PER_BYTE) {
+                    for half in 0..T::PER_BYTE.min(end - position) {
+                        let (position, odd) = (position + half, half == 1);
                         let mut rows = [V::splat(0.0); WIDE];
                         for w in 0..WIDE {
                             // SAFETY: a V tile has 16 rows of head_dim elements, and starts + 16 <= head_dim.
@@ -397,7 +398,6 @@ impl<'s> Pack<'s> {
                             }
                         }
                     }
-                    pair += 2;
                 }
             }
             for w in 0..WIDE {

@@ -19,6 +19,9 @@ pub(super) trait Stored: Copy + 'static {
     /// Whether elements have scales.
     const SCALED: bool;
 
+    /// Elements that share a byte; 1 where an element has bytes of its own.
+    const PER_BYTE: usize = 1;
+
     /// Bytes of a K tile per element of a head.
     const PITCH: usize;
 
@@ -104,6 +107,7 @@ impl Stored for Q4 {
     const ELEMENT: KvElement = KvElement::Q4_0;
     const CONVERTED: bool = true;
     const SCALED: bool = true;
+    const PER_BYTE: usize = 2;
     const PITCH: usize = 8;
 
     #[inline(always)]
@@ -253,6 +257,7 @@ pub(super) struct ChunkTiles<'t> {
 }
 
 /// All tiles of K, or of V.
+#[derive(Clone, Copy)]
 struct Side<'t> {
     element: KvElement,
     /// Bytes of codes in a tile.
@@ -262,27 +267,45 @@ struct Side<'t> {
 }
 
 impl<'t> ChunkTiles<'t> {
-    /// The tiles of the first `positions` positions of a chunk; `None` where one is missing, too small or of another
+    /// Without tiles.
+    #[inline(always)]
+    pub(super) fn new(head_dim: usize) -> Self {
+        let side = Side { element: KvElement::F32, codes: 0, tiles: [&[]; TILES] };
+        Self { k: side, v: side, positions: 0, head_dim }
+    }
+
+    /// Sets the tiles of the first `positions` positions of a chunk; `None` where one is missing, too small or of another
     /// type than the first.
     #[inline(always)]
-    pub(super) fn new(positions: usize, head_dim: usize, tile: impl Fn(usize) -> Option<KvTile<'t>>) -> Option<Self> {
-        let positions = positions.clamp(1, CHUNK);
+    pub(super) fn set(&mut self, positions: usize, tile: impl Fn(usize) -> Option<KvTile<'t>>) -> Option<()> {
+        self.positions = positions.clamp(1, CHUNK);
         let KvTile { k, v } = tile(0)?;
         let (k, v) = (k.element(), v.element());
-        let (k_bytes, v_bytes) = (k.k_tile(head_dim)?, v.v_tile(head_dim)?);
-        let side = |element, codes| Side { element, codes, tiles: [&[]; TILES] };
-        let (k, v) = (side(k, k.k_codes(head_dim)?), side(v, v.v_codes(head_dim)?));
-        let mut tiles = Self { k, v, positions, head_dim };
-        let places = tiles.k.tiles.iter_mut().zip(&mut tiles.v.tiles).take(positions.div_ceil(TILE_TOKENS));
-        for (index, (k, v)) in places.enumerate() {
+        let (k_bytes, v_bytes) = (k.k_tile(self.head_dim)?, v.v_tile(self.head_dim)?);
+        (self.k.element, self.k.codes) = (k, k.k_codes(self.head_dim)?);
+        (self.v.element, self.v.codes) = (v, v.v_codes(self.head_dim)?);
+        let places = self.k.tiles.iter_mut().zip(&mut self.v.tiles).take(self.positions.div_ceil(TILE_TOKENS));
+        for (index, (k_place, v_place)) in places.enumerate() {
             let tile = tile(index)?;
-            if tile.k.element() != tiles.k.element || tile.v.element() != tiles.v.element {
+            if tile.k.element() != k || tile.v.element() != v {
                 return None;
             }
-            *k = tile.k.bytes().get(..k_bytes)?;
-            *v = tile.v.bytes().get(..v_bytes)?;
+            *k_place = tile.k.bytes().get(..k_bytes)?;
+            *v_place = tile.v.bytes().get(..v_bytes)?;
         }
-        Some(tiles)
+        Some(())
+    }
+
+    /// Positions that some query sees, 1 to [`CHUNK`].
+    #[inline(always)]
+    pub(super) fn positions(&self) -> usize {
+        self.positions
+    }
+
+    /// Elements per head.
+    #[inline(always)]
+    pub(super) fn head_dim(&self) -> usize {
+        self.head_dim
     }
 
     /// The element types of K and of V.

@@ -94,6 +94,8 @@ pub struct Positions {
 }
 
 impl Positions {
+    pub(super) const NONE: Self = Self { first: [0; 2], second: [0; 2] };
+
     /// Whether there are none.
     pub fn is_empty(self) -> bool {
         [self.first, self.second].iter().all(|[start, end]| start >= end)

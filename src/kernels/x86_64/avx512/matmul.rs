@@ -29,12 +29,15 @@ pub(super) struct Input {
     pub(super) scales: *const f32,
     /// Sums of 16 codes.
     pub(super) sums: *const i16,
+    /// Of blocks of 256: the largest sum of the squares of 16 codes.
+    pub(super) squares: *const u32,
 }
 
 /// Sums over up to eight rows of activations, for the columns of a panel.
 #[repr(C, align(64))]
 pub(super) struct Sums {
-    /// Where the integer sums start: minus the offset of the codes times the sum of the activations.
+    /// Where the integer sums start: minus the offset of the codes times the sum of the activations. With blocks
+    /// of 32 for all of them, with super-blocks for one.
     pub(super) starts: [[i32; 256]; 8],
     /// What minima are multiplied with: f32 totals of blocks of 32, or pairs of i16 totals of sub-blocks.
     pub(super) pairs: [[i32; 32]; 8],
@@ -138,7 +141,10 @@ impl<L: Layout256> Format for SuperBlocks<L> {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
         // SAFETY: given.
-        unsafe { L::unpack(rows, g, panel) }
+        unsafe {
+            L::unpack(rows, g, panel);
+            panel.bound::<L>(g);
+        }
     }
 
     #[inline]
@@ -288,8 +294,8 @@ unsafe fn add_products<F: Format, const ROWS: usize>(
     ahead: Ahead,
     out: *mut f32,
 ) -> Option<()> {
-    let null = Input { codes: core::ptr::null(), scales: core::ptr::null(), sums: core::ptr::null() };
-    let mut from = [null; ROWS];
+    use core::ptr::null;
+    let mut from = [Input { codes: null(), scales: null(), sums: null(), squares: null() }; ROWS];
     for (row, input) in (row..).zip(&mut from) {
         let (ActivationRow::Q8x32(x) | ActivationRow::Q8x256(x)) = inputs.row(row)? else {
             return None;
@@ -299,6 +305,7 @@ unsafe fn add_products<F: Format, const ROWS: usize>(
             codes: x.codes.get(col..end)?.as_ptr(),
             scales: x.scales.get(first..first + panel.len())?.as_ptr(),
             sums: x.sums.get(col / 16..end / 16)?.as_ptr(),
+            squares: if F::COLS == 256 { x.squares.get(first..first + panel.len())?.as_ptr() } else { null() },
         };
     }
     // SAFETY: the slices have the lengths that the panel wants.

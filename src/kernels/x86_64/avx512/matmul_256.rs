@@ -1,9 +1,10 @@
 //! Panels of super-blocks of 256 times rows of activations.
 //!
 //! The codes of a super-block are summed in groups: a dot product of bytes per four codes, then one
-//! multiplication by the sub-scale of the group, all in exact integers. Where the sum of a group of 8 or 16 codes
-//! fits 16 bits, that multiplication and the addition are one instruction; other formats take whole sub-blocks
-//! and multiply 32-bit integers.
+//! multiplication by the sub-scale of the group, all in exact integers. Where the sum of a group fits 16 bits,
+//! that multiplication and the addition are one instruction. For any codes that holds with groups of 8 or 16. For
+//! the codes at hand it mostly holds with wider ones, which is faster: a bound from the sums of squares of weights and
+//! activations tells. Otherwise whole sub-blocks are taken and 32-bit integers multiplied.
 
 use core::arch::x86_64::*;
 
@@ -25,110 +26,169 @@ pub(super) unsafe fn add_products<L: Layout256, const ROWS: usize>(
 ) {
     // SAFETY: given.
     unsafe {
-        for (row, input) in inputs.iter().enumerate() {
-            for b in 0..panel.len() {
-                prepare::<L>(input, b, sums, row);
-            }
-        }
         for (b, block) in panel.iter().enumerate() {
             ahead.fetch(b, L::BYTES);
-            let isums = match L::GROUP {
-                8 | 16 => by_groups::<L, ROWS>(block, b, inputs, sums),
-                _ => by_sub_blocks::<L, ROWS>(block, b, inputs, sums),
-            };
-            finish::<L, ROWS>(block, b, inputs, sums, &isums, out);
+            let wide = L::WIDE != 0 && inputs.iter().all(|input| *input.squares.add(b) <= block.limit);
+            if wide {
+                prepare::<L, true>(inputs, b, sums);
+                rows_of_block::<L, true>(block, b, inputs, sums, out);
+            } else {
+                prepare::<L, false>(inputs, b, sums);
+                rows_of_block::<L, false>(block, b, inputs, sums, out);
+            }
         }
     }
+}
+
+/// How many codes are summed before the sum is multiplied by the sub-scale.
+const fn group<L: Layout256>(wide: bool) -> usize {
+    if wide && L::WIDE != 0 { L::WIDE } else { L::GROUP }
 }
 
 /// The sums over the activations of super-block b that are needed: where groups start, and pairs for the minima.
 ///
 /// # Safety
-/// As for [`add_products`]; `b` is below 4 and `row` below 8.
+/// As for [`add_products`]; `b` is below 4.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn prepare<L: Layout256>(input: &Input, b: usize, sums: &mut Sums, row: usize) {
-    // SAFETY: 16 sums and 256 codes of the super-block; `starts` has 64 elements per super-block of a row,
-    // `pairs` 8.
-    unsafe {
-        let starts = sums.starts.get_unchecked_mut(row).as_mut_ptr().add(64 * b);
-        let of_16 = _mm256_loadu_si256(input.sums.add(16 * b).cast());
-        if L::OFFSET != 0 {
-            let offset = i32::from(L::OFFSET);
-            match L::GROUP {
-                8 => {
-                    // Twice each: both halves of a 64-bit lane.
-                    for i in 0..4 {
-                        let codes = _mm512_loadu_si512(input.codes.add(256 * b + 64 * i).cast());
-                        let of_4 = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(offset as i8), codes);
-                        let negated = _mm512_sub_epi32(_mm512_setzero_si512(), of_4);
-                        let of_8 = _mm512_sub_epi32(negated, _mm512_rol_epi64::<32>(of_4));
-                        _mm512_storeu_si512(starts.add(16 * i).cast(), of_8);
+unsafe fn prepare<L: Layout256, const WIDE: bool>(inputs: &[Input], b: usize, sums: &mut Sums) {
+    for (input, (starts, pairs)) in inputs.iter().zip(sums.starts.iter_mut().zip(&mut sums.pairs)) {
+        // SAFETY: 16 sums and 256 codes of the super-block; `starts` has 256 elements, `pairs` 32.
+        unsafe {
+            let of_16 = _mm256_loadu_si256(input.sums.add(16 * b).cast());
+            if L::OFFSET != 0 {
+                let offset = i32::from(L::OFFSET);
+                let starts = starts.as_mut_ptr();
+                match group::<L>(WIDE) {
+                    8 => {
+                        // Twice each: both halves of a 64-bit lane.
+                        for i in 0..4 {
+                            let codes = _mm512_loadu_si512(input.codes.add(256 * b + 64 * i).cast());
+                            let of_4 =
+                                _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(offset as i8), codes);
+                            let negated = _mm512_sub_epi32(_mm512_setzero_si512(), of_4);
+                            let of_8 = _mm512_sub_epi32(negated, _mm512_rol_epi64::<32>(of_4));
+                            _mm512_storeu_si512(starts.add(16 * i).cast(), of_8);
+                        }
+                    }
+                    16 => {
+                        let of_16 =
+                            _mm512_madd_epi16(_mm512_cvtepi16_epi32(of_16), _mm512_set1_epi32(-offset & 0xffff));
+                        _mm512_storeu_si512(starts.cast(), of_16);
+                    }
+                    _ => {
+                        let of_32 = _mm256_madd_epi16(of_16, _mm256_set1_epi16(-L::OFFSET));
+                        _mm256_storeu_si256(starts.cast(), of_32);
                     }
                 }
-                16 => {
-                    let of_16 = _mm512_madd_epi16(_mm512_cvtepi16_epi32(of_16), _mm512_set1_epi32(-offset & 0xffff));
-                    _mm512_storeu_si512(starts.cast(), of_16);
-                }
-                _ => {
-                    let of_32 = _mm256_madd_epi16(of_16, _mm256_set1_epi16(-L::OFFSET));
-                    _mm256_storeu_si256(starts.cast(), of_32);
+            }
+            if L::MIN {
+                let pairs = pairs.as_mut_ptr();
+                if L::SUBS == 16 {
+                    _mm256_storeu_si256(pairs.cast(), of_16);
+                } else {
+                    let of_32 = _mm256_madd_epi16(of_16, _mm256_set1_epi16(1));
+                    _mm_storeu_si128(pairs.cast(), _mm256_cvtepi32_epi16(of_32));
                 }
             }
         }
-        if L::MIN {
-            let pairs = sums.pairs.get_unchecked_mut(row).as_mut_ptr().add(8 * b);
-            if L::SUBS == 16 {
-                _mm256_storeu_si256(pairs.cast(), of_16);
-            } else {
-                let of_32 = _mm256_madd_epi16(of_16, _mm256_set1_epi16(1));
-                _mm_storeu_si128(pairs.cast(), _mm256_cvtepi32_epi16(of_32));
-            }
+    }
+}
+
+/// Adds the products of super-block b to `out`.
+///
+/// # Safety
+/// As for [`add_products`], after [`prepare`]; `b` is below 4.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn rows_of_block<L: Layout256, const WIDE: bool>(
+    block: &Panel256,
+    b: usize,
+    inputs: &[Input],
+    sums: &Sums,
+    out: *mut f32,
+) {
+    let (fours, rest) = inputs.as_chunks::<4>();
+    // SAFETY: given.
+    unsafe {
+        for (i, inputs) in fours.iter().enumerate() {
+            tile::<L, 4, WIDE>(block, b, inputs, sums, 4 * i, out);
         }
+        let row = 4 * fours.len();
+        match rest {
+            [first, second] => tile::<L, 2, WIDE>(block, b, &[*first, *second], sums, row, out),
+            [one] => tile::<L, 1, WIDE>(block, b, &[*one], sums, row, out),
+            _ => {}
+        }
+    }
+}
+
+/// Adds the products of super-block b with a few inputs, `row` and the next ones, to `out`. With four, their sums and
+/// those of their groups, the weights and the sub-scales are in registers; a function of its own keeps them there.
+///
+/// # Safety
+/// As for [`add_products`], after [`prepare`]; `b` is below 4.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn tile<L: Layout256, const ROWS: usize, const WIDE: bool>(
+    block: &Panel256,
+    b: usize,
+    inputs: &[Input; ROWS],
+    sums: &Sums,
+    row: usize,
+    out: *mut f32,
+) {
+    // SAFETY: given.
+    unsafe {
+        let isums = match group::<L>(WIDE) {
+            8 | 16 => by_groups::<L, ROWS, WIDE>(block, b, inputs, sums, row),
+            _ if WIDE => by_groups::<L, ROWS, WIDE>(block, b, inputs, sums, row),
+            _ => by_sub_blocks::<L, ROWS>(block, b, inputs, sums, row),
+        };
+        finish::<L, ROWS>(block, b, inputs, sums, &isums, row, out);
     }
 }
 
 /// The integers of super-block b, by groups whose sums fit 16 bits.
 ///
 /// # Safety
-/// As for [`add_products`], after [`prepare`]; `b` is below 4.
+/// As for [`tile`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn by_groups<L: Layout256, const ROWS: usize>(
+unsafe fn by_groups<L: Layout256, const ROWS: usize, const WIDE: bool>(
     block: &Panel256,
     b: usize,
     inputs: &[Input; ROWS],
     sums: &Sums,
+    row: usize,
 ) -> [[__m512i; 2]; ROWS] {
+    let length = const { group::<L>(WIDE) };
     let mut isums = [[_mm512_setzero_si512(); 2]; ROWS];
-    for group in 0..256 / L::GROUP {
-        let k = group * (L::GROUP / 4);
-        // SAFETY: below 64 codes and 16 sub-scales; four codes of super-block b; its starts.
-        unsafe {
-            let [s0, s1] = *block.sub_scales.get_unchecked(group * L::GROUP / (256 / L::SUBS));
-            // Four rows at a time: with their sums, those of all rows, and the weights, the registers are enough.
-            for (four, (isums, inputs)) in isums.chunks_mut(4).zip(inputs.chunks(4)).enumerate() {
-                let mut parts = [[_mm512_setzero_si512(); 2]; 4];
-                if L::OFFSET != 0 {
-                    let i = 64 * b + group * (16 / L::GROUP);
-                    for (row, part) in parts.iter_mut().take(inputs.len()).enumerate() {
-                        let starts = sums.starts.get_unchecked(4 * four + row);
-                        *part = [_mm512_set1_epi32(*starts.get_unchecked(i)); 2];
-                    }
+    // SAFETY: below 64 codes and 16 sub-scales; 256 codes of super-block b; starts of 8 rows.
+    unsafe {
+        let starts = sums.starts.as_ptr().add(row);
+        for group in 0..256 / length {
+            let mut parts = [[_mm512_setzero_si512(); 2]; ROWS];
+            if L::OFFSET != 0 {
+                let i = if length == 8 { 2 * group } else { group };
+                for (row, part) in parts.iter_mut().enumerate() {
+                    *part = [_mm512_set1_epi32(*starts.add(row).cast::<i32>().add(i)); 2];
                 }
-                for i in k..k + L::GROUP / 4 {
-                    let [w0, w1] = *block.codes.get_unchecked(i);
-                    for (part, input) in parts.iter_mut().zip(inputs) {
-                        let x = input.codes.add(256 * b + 4 * i).cast::<i32>().read_unaligned();
-                        let x = _mm512_set1_epi32(x);
-                        part[0] = _mm512_dpbusd_epi32(part[0], w0, x);
-                        part[1] = _mm512_dpbusd_epi32(part[1], w1, x);
-                    }
+            }
+            for i in 0..length / 4 {
+                let i = group * (length / 4) + i;
+                let [w0, w1] = *block.codes.get_unchecked(i);
+                for (part, input) in parts.iter_mut().zip(inputs) {
+                    let x = input.codes.add(256 * b + 4 * i).cast::<i32>().read_unaligned();
+                    let x = _mm512_set1_epi32(x);
+                    part[0] = _mm512_dpbusd_epi32(part[0], w0, x);
+                    part[1] = _mm512_dpbusd_epi32(part[1], w1, x);
                 }
-                for (isum, part) in isums.iter_mut().zip(parts) {
-                    isum[0] = _mm512_dpwssd_epi32(isum[0], part[0], s0);
-                    isum[1] = _mm512_dpwssd_epi32(isum[1], part[1], s1);
-                }
+            }
+            let [s0, s1] = *block.sub_scales.get_unchecked(group * length / (256 / L::SUBS));
+            for (isum, part) in isums.iter_mut().zip(parts) {
+                isum[0] = _mm512_dpwssd_epi32(isum[0], part[0], s0);
+                isum[1] = _mm512_dpwssd_epi32(isum[1], part[1], s1);
             }
         }
     }
@@ -138,7 +198,7 @@ unsafe fn by_groups<L: Layout256, const ROWS: usize>(
 /// The integers of super-block b, by sub-blocks.
 ///
 /// # Safety
-/// As for [`add_products`], after [`prepare`]; `b` is below 4.
+/// As for [`tile`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn by_sub_blocks<L: Layout256, const ROWS: usize>(
@@ -146,14 +206,15 @@ unsafe fn by_sub_blocks<L: Layout256, const ROWS: usize>(
     b: usize,
     inputs: &[Input; ROWS],
     sums: &Sums,
+    row: usize,
 ) -> [[__m512i; 2]; ROWS] {
     let mut isums = [[_mm512_setzero_si512(); 2]; ROWS];
     for j in 0..8 {
         let mut parts = [[_mm512_setzero_si512(); 2]; ROWS];
         if L::OFFSET != 0 {
-            for (part, starts) in parts.iter_mut().zip(&sums.starts) {
-                // SAFETY: b is below 4.
-                *part = [_mm512_set1_epi32(unsafe { *starts.get_unchecked(64 * b + j) }); 2];
+            for (part, starts) in parts.iter_mut().zip(sums.starts.iter().skip(row)) {
+                // SAFETY: below 8 of 256.
+                *part = [_mm512_set1_epi32(unsafe { *starts.get_unchecked(j) }); 2];
             }
         }
         for i in 8 * j..8 * j + 8 {
@@ -180,7 +241,7 @@ unsafe fn by_sub_blocks<L: Layout256, const ROWS: usize>(
 /// Adds super-block b to the chains of `out`.
 ///
 /// # Safety
-/// As for [`add_products`], after [`prepare`]; `b` is below 4.
+/// As for [`tile`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn finish<L: Layout256, const ROWS: usize>(
@@ -189,9 +250,10 @@ unsafe fn finish<L: Layout256, const ROWS: usize>(
     inputs: &[Input; ROWS],
     sums: &Sums,
     isums: &[[__m512i; 2]; ROWS],
+    row: usize,
     out: *mut f32,
 ) {
-    for (row, ((isum, input), pairs)) in isums.iter().zip(inputs).zip(&sums.pairs).enumerate() {
+    for (row, ((isum, input), pairs)) in (row..).zip(isums.iter().zip(inputs).zip(sums.pairs.iter().skip(row))) {
         for (g, ((&isum, &scale), &min)) in isum.iter().zip(&block.scale).zip(&block.min).enumerate() {
             // SAFETY: the scale and the pairs of super-block b; 32 elements per row of `out`.
             unsafe {
@@ -202,7 +264,7 @@ unsafe fn finish<L: Layout256, const ROWS: usize>(
                 if L::MIN {
                     let mut msum = _mm512_setzero_si512();
                     for j in 0..L::SUBS / 2 {
-                        let pair = _mm512_set1_epi32(*pairs.get_unchecked(8 * b + j));
+                        let pair = _mm512_set1_epi32(*pairs.get_unchecked(j));
                         msum = _mm512_dpwssd_epi32(msum, *block.sub_mins.get_unchecked(j).get_unchecked(g), pair);
                     }
                     let product = _mm512_mul_ps(_mm512_cvtepi32_ps(msum), _mm512_mul_ps(min, dx));

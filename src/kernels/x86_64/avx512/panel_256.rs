@@ -16,7 +16,12 @@ pub(super) struct Panel256 {
     pub(super) scale: [__m512; 2],
     /// Where there are minima: their scale.
     pub(super) min: [__m512; 2],
+    /// Where there are wide groups: their sums fit 16 bits for activations whose sums of 16 squares are at most this.
+    pub(super) limit: u32,
 }
+
+/// The square of the largest i16.
+const MAX_SQUARED: u32 = 32767 * 32767;
 
 /// A format with super-blocks of 256.
 pub(super) trait Layout256 {
@@ -29,6 +34,9 @@ pub(super) trait Layout256 {
     /// How many codes are summed before the sum is multiplied by the sub-scale: 8 or 16 where the sum of so many
     /// fits 16 bits (activations are -127 to 127), else 32, a sub-block.
     const GROUP: usize;
+    /// As [`Self::GROUP`], for weights and activations whose sums of so many fit 16 bits, see [`Panel256::limit`]:
+    /// 16 or 32, where that is faster, else 0. Then sub-scales are not negative, or `GROUP` is below 32.
+    const WIDE: usize;
     /// Whether there are minima.
     const MIN: bool;
 
@@ -49,6 +57,34 @@ impl Panel256 {
     unsafe fn set(&mut self, k: usize, g: usize, codes: __m512i) {
         // SAFETY: given.
         unsafe { *self.codes.get_unchecked_mut(k).get_unchecked_mut(g) = codes }
+    }
+
+    /// Sets the limit, after a super-block of sixteen rows has been unpacked; those with g = 0 come first.
+    ///
+    /// # Safety
+    /// `g` is below 2, and the processor has the instructions.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(super) unsafe fn bound<L: Layout256>(&mut self, g: usize) {
+        if L::WIDE == 0 {
+            return;
+        }
+        // The square of q - o is q (q - 2 o) + o^2.
+        let twice = _mm512_set1_epi8((2 * L::OFFSET) as i8);
+        let start = _mm512_set1_epi32(L::WIDE as i32 * i32::from(L::OFFSET) * i32::from(L::OFFSET));
+        let mut largest = _mm512_set1_epi32(1);
+        for groups in self.codes.chunks_exact(L::WIDE / 4) {
+            let mut squares = start;
+            for codes in groups {
+                // SAFETY: given.
+                let codes = unsafe { *codes.get_unchecked(g) };
+                squares = _mm512_dpbusd_epi32(squares, codes, _mm512_sub_epi8(codes, twice));
+            }
+            largest = _mm512_max_epu32(largest, squares);
+        }
+        // By Cauchy and Schwarz, the square of a sum of products is at most the product of the sums of squares.
+        let limit = MAX_SQUARED / _mm512_reduce_max_epu32(largest).max(1) / (L::WIDE as u32 / 16);
+        self.limit = if g == 0 { limit } else { limit.min(self.limit) };
     }
 
     /// Stores sub-scales 4 j to 4 j + 3, signed bytes.
@@ -136,6 +172,7 @@ impl Layout256 for Q2K {
     const SUBS: usize = 16;
     const OFFSET: i16 = 0;
     const GROUP: usize = 16;
+    const WIDE: usize = 0;
     const MIN: bool = true;
 
     #[inline]
@@ -167,6 +204,7 @@ impl Layout256 for Q3K {
     const SUBS: usize = 16;
     const OFFSET: i16 = 4;
     const GROUP: usize = 16;
+    const WIDE: usize = 0;
     const MIN: bool = false;
 
     #[inline]
@@ -205,6 +243,7 @@ impl Layout256 for Q4K {
     const SUBS: usize = 8;
     const OFFSET: i16 = 0;
     const GROUP: usize = 16;
+    const WIDE: usize = 32;
     const MIN: bool = true;
 
     #[inline]
@@ -229,6 +268,7 @@ impl Layout256 for Q5K {
     const SUBS: usize = 8;
     const OFFSET: i16 = 0;
     const GROUP: usize = 32;
+    const WIDE: usize = 16;
     const MIN: bool = true;
 
     #[inline]
@@ -258,6 +298,7 @@ impl Layout256 for Q6K {
     const SUBS: usize = 16;
     const OFFSET: i16 = 32;
     const GROUP: usize = 8;
+    const WIDE: usize = 16;
     const MIN: bool = false;
 
     #[inline]
@@ -265,7 +306,8 @@ impl Layout256 for Q6K {
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
         // SAFETY: bytes 0 to 210; k is below 64.
         unsafe {
-            panel.set_scale(g, high_f16(rows.dword(206)));
+            let [.., last] = rows.transposed(194);
+            panel.set_scale(g, high_f16(last));
             for (j, sub_scales) in rows.transposed(192).into_iter().enumerate() {
                 panel.set_sub_scales::<Self>(j, g, sub_scales);
             }
@@ -292,6 +334,7 @@ impl Layout256 for Iq4Xs {
     const SUBS: usize = 8;
     const OFFSET: i16 = 128;
     const GROUP: usize = 32;
+    const WIDE: usize = 0;
     const MIN: bool = false;
 
     #[inline]

@@ -1,0 +1,186 @@
+//! A game loop that gives the engine a part of each frame.
+//!
+//! ```text
+//! cargo run --release --example frame_budget -- --ms 2 --fps 60 --threads 2
+//! cargo run --release --example frame_budget -- --model model.gguf --tokens 20 --svg overshoot.svg
+//! ```
+//!
+//! In every frame the engine may work until a deadline of the program's clock; then the frame goes on, with the text as
+//! it is. Standard output gets the text, then a histogram of how far the engine was past its deadline, in all frames in
+//! which that ended its work. The text must be the one that the engine gives without a budget: otherwise the exit code
+//! is 1.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod overshoot;
+
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use common::args::ModelArgs;
+use common::{ModelFile, Result, text};
+use gleed::host::{AlignedBytes, ThreadPool};
+use gleed::sample::{Sampler, SamplerParams, scratch_len};
+use gleed::token::Tokenizer;
+use gleed::{Budget, Deadline, Engine, Limits, Logits, Model, Plan, SeqId, Step};
+use overshoot::Overshoot;
+
+/// Generates text in a part of each frame of a game loop.
+#[derive(Parser)]
+#[command(name = "frame_budget")]
+struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+
+    /// Milliseconds of each frame for the engine
+    #[arg(long, value_name = "T", default_value_t = 2.0)]
+    ms: f64,
+
+    /// Frames per second
+    #[arg(long, value_name = "F", default_value_t = 60.0)]
+    fps: f64,
+
+    /// The most units of work in a frame [default: as many as there is time for]
+    #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
+    units: usize,
+
+    /// Threads that compute
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+
+    /// Tokens to generate
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    tokens: usize,
+
+    /// The text to continue
+    #[arg(long, value_name = "TEXT", default_value = "Once upon a time", allow_hyphen_values = true)]
+    prompt: String,
+
+    /// Draw the histogram to this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+
+    /// Begin the next frame at once
+    #[arg(long)]
+    no_sleep: bool,
+}
+
+fn main() -> ExitCode {
+    common::exit(play(&Args::parse()))
+}
+
+fn play(args: &Args) -> Result<ExitCode> {
+    if args.tokens == 0 || args.units == 0 {
+        return Err("--tokens and --units are at least 1".into());
+    }
+    if !(args.fps > 0.0 && (0.0..1e6).contains(&args.ms)) {
+        return Err("--fps must be above 0, --ms from 0 to 1e6".into());
+    }
+    let file = ModelFile::open(args.model.model.as_deref())?;
+    let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
+    let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
+    let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
+    let prompt = text::encode_prompt(&tokenizer, &args.prompt)?;
+    let (room, needed) = (model.config().context, prompt.len().saturating_add(args.tokens));
+    if prompt.is_empty() || needed > room {
+        return Err(format!("{} tokens and {} to generate: from 1 to {room}", prompt.len(), args.tokens).into());
+    }
+
+    let plan = Plan::new(&model, &Limits { context: needed, workers: args.threads, ..Limits::default() })?;
+    let pool = ThreadPool::new(args.threads)?;
+    let mut memory = AlignedBytes::new(plan.bytes());
+    let mut engine = Engine::new(&model, &plan, memory.bytes())?;
+    engine.set_parallel(&pool);
+    let seq = engine.open()?;
+    let mut story = Story::begin(&mut engine, seq, &prompt, args.tokens)?;
+    while !story.is_over() {
+        let _: bool = story.work(&mut engine, Budget::default())?;
+    }
+    let expected = story.ids;
+
+    engine.reset(seq)?;
+    let mut stream = text::Stream::new(&tokenizer);
+    write!(stdout(), "{}", args.prompt)?;
+    let story = Story::begin(&mut engine, seq, &prompt, args.tokens)?;
+    let (ids, overshoot) = run_frames(args, &mut engine, story, &mut stream)?;
+    writeln!(stdout(), "{}\n", stream.finish())?;
+    overshoot.print(&mut stdout().lock())?;
+    if let Some(path) = &args.svg {
+        overshoot.draw(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    if ids != expected {
+        return Err("the text is not the one that the engine gives without a budget".into());
+    }
+    writeln!(stdout(), "the text is the one that the engine gives without a budget")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The game: what it computes and draws itself is left out.
+fn run_frames(
+    args: &Args,
+    engine: &mut Engine<'_, '_>,
+    mut story: Story,
+    stream: &mut text::Stream<'_, '_, '_>,
+) -> Result<(Vec<u32>, Overshoot)> {
+    let start = Instant::now();
+    let clock = || start.elapsed().as_nanos() as u64;
+    let (frame, share) = (Duration::from_secs_f64(1.0 / args.fps), Duration::from_secs_f64(args.ms / 1e3));
+    let (mut shown, mut overshoot) = (0, Overshoot::default());
+    while !story.is_over() {
+        let begin = clock();
+        let at = begin + share.as_nanos() as u64;
+        let budget = Budget { units: args.units, until: Some(Deadline { clock: &clock, at }), cancel: None };
+        // A token ends a step, not the frame.
+        while story.work(engine, budget)? && !story.is_over() && clock() < at {}
+        let end = clock();
+        overshoot.add(end.checked_sub(at).map(Duration::from_nanos));
+        for &id in &story.ids[shown..] {
+            write!(stdout(), "{}", stream.push(id))?;
+        }
+        stdout().flush()?;
+        shown = story.ids.len();
+        if !args.no_sleep {
+            thread::sleep(frame.saturating_sub(Duration::from_nanos(clock() - begin)));
+        }
+    }
+    Ok((story.ids, overshoot))
+}
+
+/// A text that grows by the most probable token each time.
+struct Story {
+    seq: SeqId,
+    sampler: Sampler,
+    scratch: Vec<u64>,
+    ids: Vec<u32>,
+    tokens: usize,
+}
+
+impl Story {
+    fn begin(engine: &mut Engine<'_, '_>, seq: SeqId, prompt: &[u32], tokens: usize) -> Result<Self> {
+        engine.queue(seq, 0, prompt, Logits::Last)?;
+        let scratch = vec![0; scratch_len(engine.model().config().vocab)];
+        let sampler = Sampler::new(SamplerParams { temperature: 0.0, ..SamplerParams::default() })?;
+        Ok(Self { seq, sampler, scratch, ids: Vec::new(), tokens })
+    }
+
+    fn is_over(&self) -> bool {
+        self.ids.len() >= self.tokens
+    }
+
+    /// Works as long as the budget lasts or until there is another token: whether there is.
+    fn work(&mut self, engine: &mut Engine<'_, '_>, budget: Budget<'_>) -> Result<bool> {
+        if engine.step(budget)? != Step::Ready {
+            return Ok(false);
+        }
+        let choice = self.sampler.sample(engine.logits(self.seq).unwrap_or_default(), &mut self.scratch)?;
+        self.ids.push(choice.token);
+        if !self.is_over() {
+            engine.queue(self.seq, engine.seq_len(self.seq)?, &[choice.token], Logits::Last)?;
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,95 @@
+//! How far frames were past their deadlines.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use plotters::prelude::*;
+
+use crate::common::Result;
+
+/// Upper bounds of the columns, in microseconds.
+const BOUNDS: [u64; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
+
+#[derive(Default)]
+pub(crate) struct Overshoot {
+    frames: usize,
+    /// Of the frames that a deadline ended.
+    past: Vec<Duration>,
+}
+
+impl Overshoot {
+    /// A frame, with the time past its deadline where that ended it.
+    pub(crate) fn add(&mut self, past: Option<Duration>) {
+        self.frames += 1;
+        self.past.extend(past);
+    }
+
+    /// How many there are of each column; the last one is for all that is above the bounds.
+    fn columns(&self) -> [usize; BOUNDS.len() + 1] {
+        let mut columns = [0; BOUNDS.len() + 1];
+        for past in &self.past {
+            columns[BOUNDS.partition_point(|&bound| Duration::from_micros(bound) < *past)] += 1;
+        }
+        columns
+    }
+
+    pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "{} frames, {} of them ended by the deadline", self.frames, self.past.len())?;
+        let columns = self.columns();
+        let most = columns.iter().copied().max().unwrap_or(0).max(1);
+        let used = columns.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
+        for (index, &count) in columns.iter().enumerate().take(used) {
+            let stars = "#".repeat((count * 50).div_ceil(most));
+            writeln!(out, "{:>10} us {count:>7}  {stars}", label(index))?;
+        }
+        let mut sorted = self.past.clone();
+        sorted.sort();
+        let at = |part: f64| {
+            let index = (sorted.len().saturating_sub(1) as f64 * part).round() as usize;
+            sorted.get(index).map_or(0.0, |past| past.as_secs_f64() * 1e6)
+        };
+        writeln!(out, "overshoot: p50 {:.1} us, p99 {:.1} us, max {:.1} us", at(0.5), at(0.99), at(1.0))
+    }
+
+    pub(crate) fn draw(&self, path: &Path) -> Result<()> {
+        let columns = self.columns();
+        let most = columns.iter().copied().max().unwrap_or(0).max(1);
+        let root = SVGBackend::new(path, (860, 400)).into_drawing_area();
+        root.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&root)
+            .caption("Time past the deadline", ("sans-serif", 18))
+            .margin(14)
+            .x_label_area_size(46)
+            .y_label_area_size(60)
+            .build_cartesian_2d((0..columns.len() - 1).into_segmented(), 0..most + most.div_ceil(10))?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .light_line_style(TRANSPARENT)
+            .x_desc("microseconds")
+            .y_desc("frames")
+            .x_labels(columns.len())
+            .x_label_formatter(&|x| match x {
+                SegmentValue::CenterOf(index) => label(*index),
+                _ => String::new(),
+            })
+            .label_style(("sans-serif", 13))
+            .draw()?;
+        chart.draw_series(columns.iter().enumerate().map(|(index, &count)| {
+            let corners = [(SegmentValue::Exact(index), 0), (SegmentValue::Exact(index + 1), count)];
+            let mut bar = Rectangle::new(corners, RGBColor(214, 96, 41).filled());
+            bar.set_margin(0, 0, 3, 3);
+            bar
+        }))?;
+        Ok(root.present()?)
+    }
+}
+
+/// The name of a column.
+fn label(index: usize) -> String {
+    match BOUNDS.get(index) {
+        Some(bound) => format!("<= {bound}"),
+        None => format!("> {}", BOUNDS[BOUNDS.len() - 1]),
+    }
+}

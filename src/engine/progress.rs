@@ -1,0 +1,56 @@
+//! How far the work on a sequence is.
+
+use super::step::Phase;
+use super::{Engine, EngineError};
+use crate::cache::SeqId;
+use crate::model::Cursor;
+
+/// How far the work on a sequence is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Tokens that are finished: the length of the sequence.
+    pub finished: usize,
+    /// Tokens that are queued and not finished; those of the batch in progress are finished together.
+    pub queued: usize,
+    /// Units of the batch in progress that are done, copies of shared blocks not counted; 0 where the sequence is not part
+    /// of it.
+    pub units_done: usize,
+    /// Units of that batch that are left, exactly.
+    pub units_left: usize,
+}
+
+impl Engine<'_, '_> {
+    /// How far the work on a sequence is: whole tokens, and units of the batch that is being computed.
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`] for an unknown sequence.
+    pub fn progress(&self, seq: SeqId) -> Result<Progress, EngineError> {
+        let finished = self.seq_len(seq)?;
+        let queue = self.parts.queues.get(seq.slot()).filter(|queue| queue.belongs_to(seq));
+        let queued = queue.map_or(0, |queue| queue.end().saturating_sub(finished));
+        let (units_done, units_left) = match queue.is_some_and(|queue| queue.is_in_batch()) {
+            true => self.batch_progress(),
+            false => (0, 0),
+        };
+        Ok(Progress { finished, queued, units_done, units_left })
+    }
+
+    /// Units of the batch in progress that are done, and those that are left.
+    fn batch_progress(&self) -> (usize, usize) {
+        let units_from = |cursor| self.parts.forward.units_from(cursor, self.batch_in_progress());
+        let units = units_from(Cursor::START);
+        match self.phase {
+            Phase::Copy { .. } => (0, units.saturating_add(self.copies_left())),
+            Phase::Forward { cursor, unit } => {
+                let left = units_from(cursor).saturating_sub(unit);
+                (units.saturating_sub(left), left)
+            }
+            Phase::Idle | Phase::Torn => (0, 0),
+        }
+    }
+
+    fn copies_left(&self) -> usize {
+        let batch = self.parts.queues.iter().filter(|queue| queue.is_in_batch());
+        batch.map(|queue| self.parts.cache.copy_units(queue.seq())).sum()
+    }
+}
