@@ -8,7 +8,7 @@ use super::avx2::{
 use crate::kernels::generic::Inputs;
 use crate::tensor::TensorView;
 
-// Nothing else has a use for it.
+// The instruction is of use to products alone.
 pub(in crate::kernels) use super::avx2::{
     attend, attend_scratch, combine, quantize_row, rms_norm, rms_norm_in_place, store,
 };
