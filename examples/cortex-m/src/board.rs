@@ -122,7 +122,9 @@ fn stack_used() -> usize {
 
 fn exit(success: bool) -> ! {
     debug::exit(if success { EXIT_SUCCESS } else { EXIT_FAILURE });
-    loop {}
+    loop {
+        core::hint::spin_loop();
+    }
 }
 
 #[exception]

@@ -65,7 +65,7 @@ pub fn tell(host: &mut impl Host, memory: &mut Memory) -> Result<Figures, Error>
         &mut memory.encoding,
         &mut prompt,
     )?;
-    let sequence = engine.open().map_err(EngineError::from)?;
+    let sequence = engine.open()?;
     let mut hash = Xxh64::new();
     let mut detokenizer = Detokenizer::new(&tokenizer, DecodeOptions { starts_text: false, ..Default::default() });
     let mut bytes = [0; 64];
