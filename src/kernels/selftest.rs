@@ -26,6 +26,7 @@ pub fn selftest_words(level: Level) -> usize {
 /// of pseudo-random bytes: whether they are the scalar ones bit for bit. `None` where `words` is shorter than
 /// [`selftest_words`]. (NaNs count as equal: not all machines make the same ones.)
 pub fn selftest(level: Level, words: &mut [u32]) -> Option<bool> {
+    let words = words.get_mut(..selftest_words(level))?;
     fpenv::with_default(|| {
         let mut equal = true;
         // Without the highest bit of the exponent all weights are finite; with it some scales are not.
