@@ -153,7 +153,7 @@ fn reuse_is_for_empty_sequences_and_where_it_is_on() {
         assert_eq!(engine.seq_len(warm), Ok(0));
         assert_eq!(hash(engine.prefill_prompt(warm, &prompt).unwrap()), cold);
         let prefix = engine.stats().prefix;
-        assert_eq!((prefix.lookups, prefix.hits, prefix.hit_tokens), (4, 2, 64));
+        assert_eq!((prefix.lookups, prefix.hits, prefix.hit_tokens), (2, 1, 32));
         engine.reset(warm).unwrap();
         engine.queue(warm, 0, &prompt, gleed::Logits::Last).unwrap();
         let busy = EngineError::Cache(CacheError::Busy { sequence: warm.to_bits() });
