@@ -23,7 +23,7 @@ use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use gleed::KvType;
 use gleed::kernels::{
-    Elements, ElementsMut, Inputs, KvSource, KvTile, KvTileMut, Level, OUTPUTS, Queries, TILE_TOKENS, Visibility,
+    Elements, ElementsMut, Inputs, KvSource, KvTile, KvTileMut, Level, Norm, NormKind, OUTPUTS, Queries, Scores, TILE_TOKENS, Visibility,
     attend_rows,
 };
 use gleed::mem::Matrix;
@@ -185,7 +185,7 @@ fn attend(bencher: Bencher<'_, '_>, case: Case<Attention>) {
         head: 0,
         position: tokens - rows,
         visibility: Visibility::ALL,
-        scale,
+        scores: Scores::scaled(scale),
     };
     let mut out = vec![0.0; q.len()];
     let tiles = Matrix::new(&mut out, rows, width).unwrap().tiles(rows, width, 0..1).unwrap();
@@ -222,8 +222,9 @@ fn rms_norm(bencher: Bencher<'_, '_>, case: Case<usize>) {
     let mut random = Random::new(4);
     let x = floats(case.what, &mut random);
     let weight: Vec<u8> = floats(case.what, &mut random).iter().flat_map(|x| x.to_le_bytes()).collect();
+    let how = Norm { kind: NormKind::Rms, epsilon: 1e-5, weight: &weight, bias: &[] };
     let mut out = vec![0.0; x.len()];
-    bencher.counter(BytesCount::of_slice(&x)).bench_local(|| case.level.rms_norm(&x, &weight, 1e-5, &mut out));
+    bencher.counter(BytesCount::of_slice(&x)).bench_local(|| case.level.norm(&how, &x, &mut out));
 }
 
 /// Numbers from -1 to 1.

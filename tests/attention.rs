@@ -7,11 +7,11 @@ mod random;
 
 use elements::rounded;
 use gleed::kernels::{
-    CHUNK, Elements, ElementsMut, KvSource, KvTile, KvTileMut, Level, Queries, TILE_TOKENS, Visibility, Window,
-    attend_rows,
+    CHUNK, Elements, ElementsMut, KvSource, KvTile, KvTileMut, Level, Queries, Scores, TILE_TOKENS, Visibility,
+    Window, attend_rows,
 };
 use gleed::mem::Matrix;
-use gleed::num::{exp, tree16};
+use gleed::num::{exp, tanh, tree16};
 use gleed::{KvElement, KvType};
 use random::Rng;
 
@@ -57,10 +57,26 @@ impl Cache {
         cache
     }
 
-    /// The output of one query at `position` that sees what `sees` says.
-    fn attend(&self, q: &[f32], position: usize, scale: f32, sees: impl Fn(usize) -> bool) -> Vec<f32> {
+    /// The output of one query, of head `head` of the group at `position`, that sees what `sees` says.
+    fn attend(
+        &self,
+        q: &[f32],
+        position: usize,
+        scores: Scores<'_>,
+        head: usize,
+        sees: impl Fn(usize) -> bool,
+    ) -> Vec<f32> {
         let row = |data: &'_ [f32], j: usize| data[j * self.head_dim..][..self.head_dim].to_vec();
-        let score = |j| q.iter().zip(row(&self.keys, j)).fold(0.0, |sum, (&q, k)| sum + q * k) * scale;
+        let Scores { scale, soft_cap, slopes } = scores;
+        let capped = |score: f32| if soft_cap > 0.0 { soft_cap * tanh(score / soft_cap) } else { score };
+        let biased = |score: f32, j: usize| match slopes.get(head) {
+            Some(slope) => score + slope * (j as f32 - position as f32),
+            None => score,
+        };
+        let score = |j| {
+            let product = q.iter().zip(row(&self.keys, j)).fold(0.0, |sum, (&q, k)| sum + q * k);
+            biased(capped(product * scale), j)
+        };
         let mut chunks = Vec::new();
         for first in (0..=position).step_by(CHUNK) {
             let visible = (first..=position.min(first + CHUNK - 1)).filter(|&j| sees(j));
@@ -141,17 +157,24 @@ fn check_window(rng: &mut Rng, cache: &Cache, group: usize, rows: usize, positio
     let visibility = Visibility::new(Window { sinks: window.sinks, last: window.last }, window.own);
     let (width, stride, scale) = (group * head_dim, group * head_dim + 3, 1.0 / (head_dim as f32).sqrt());
     let q: Vec<f32> = (0..rows * stride).map(|_| rng.normal() * 3.0).collect();
+    let slopes: Vec<f32> = (0..group).map(|_| rng.uniform()).collect();
+    let scores = match (position + group) % 4 {
+        0 => Scores { scale, soft_cap: 1.5, slopes: &slopes },
+        1 => Scores { scale, soft_cap: 0.0, slopes: &slopes },
+        2 => Scores { scale, soft_cap: 2.5, slopes: &[] },
+        _ => Scores::scaled(scale),
+    };
     for level in Level::available() {
         let mut out = vec![0.0; (rows + 1) * width];
         let chunked = visibility.chunked(position + rows, rows);
         let mut scratch = vec![f32::NAN; level.attend_scratch(rows, group, head_dim, chunked).unwrap()];
         let tiles = Matrix::new(&mut out, rows + 1, width).unwrap().tiles(rows + 1, width, 0..1).unwrap();
-        let queries = Queries { q: &q, stride, row: 1, rows, group, head_dim, head: 0, position, visibility, scale };
+        let queries = Queries { q: &q, stride, row: 1, rows, group, head_dim, head: 0, position, visibility, scores };
         level.attend(&queries, &source, &mut tiles.next().unwrap(), &mut scratch).unwrap();
         for (index, out) in out[width..].chunks(head_dim).enumerate() {
             let (row, head) = (index / group, index % group);
             let (q, p) = (&q[row * stride + head * head_dim..][..head_dim], position + row);
-            let expected = cache.attend(q, p, scale, |j| window.sees(p, j));
+            let expected = cache.attend(q, p, scores, head, |j| window.sees(p, j));
             let equal = out.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits());
             assert!(
                 equal,
@@ -257,7 +280,7 @@ fn scratch_for_a_few_queries_is_enough() {
                 head: 0,
                 position,
                 visibility: Visibility::ALL,
-                scale: 0.2,
+                scores: Scores::scaled(0.2),
             };
             level.attend(&queries, &cache, &mut tiles.next().unwrap(), &mut vec![f32::NAN; scratch]).map(|()| out)
         };
@@ -286,7 +309,7 @@ fn sizes_are_checked() {
         head: 0,
         position: 19,
         visibility: Visibility::ALL,
-        scale: 1.0,
+        scores: Scores::scaled(1.0),
     };
     for level in Level::available() {
         let len = level.attend_scratch(1, 2, 16, 20).unwrap();

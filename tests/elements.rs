@@ -9,7 +9,7 @@ mod random;
 use elements::{rounded, scale};
 use gleed::KvElement;
 use gleed::kernels::{
-    Elements, ElementsMut, KvSource, KvTile, KvTileMut, Level, Queries, TILE_TOKENS, Visibility, is_storable,
+    Elements, ElementsMut, KvSource, KvTile, KvTileMut, Level, Queries, Scores, TILE_TOKENS, Visibility, is_storable,
 };
 use gleed::mem::Matrix;
 use random::Rng;
@@ -204,7 +204,7 @@ fn attention_is_that_of_what_is_read_back() {
                 head: 0,
                 position: positions - 1,
                 visibility: Visibility::ALL,
-                scale,
+                scores: Scores::scaled(scale),
             };
             let mut scratch = vec![0.0; Level::detect().attend_scratch(1, 1, head_dim, positions).unwrap()];
             {

@@ -3,7 +3,7 @@
 #[path = "common/random.rs"]
 mod random;
 
-use gleed::kernels::{Combine, Inputs, Level, OUTPUTS};
+use gleed::kernels::{Activation, Combine, Inputs, Level, Norm, NormKind, OUTPUTS};
 use gleed::quant::{Form, row_words};
 use gleed::tensor::{Dtype, TensorView};
 use half::{bf16, f16};
@@ -113,12 +113,20 @@ fn the_rest_is_equal_too() {
         let results = |level: Level| {
             let mut bits = Vec::new();
             let mut out = vec![0.0; len];
-            level.rms_norm(&x, &weight, 1e-5, &mut out);
-            bits.extend(out.iter().map(|x| x.to_bits()));
+            for (kind, bias) in [(NormKind::Rms, &[][..]), (NormKind::Layer, &weight)] {
+                let how = Norm { kind, epsilon: 1e-5, weight: &weight, bias };
+                level.norm(&how, &x, &mut out);
+                bits.extend(out.iter().map(|x| x.to_bits()));
+                out.copy_from_slice(&y);
+                level.norm_in_place(&how, &mut out);
+                bits.extend(out.iter().map(|x| x.to_bits()));
+            }
             out.copy_from_slice(&y);
-            level.rms_norm_in_place(&mut out, &weight, 1e-5);
+            level.soft_cap(5.0, &mut out);
             bits.extend(out.iter().map(|x| x.to_bits()));
-            for how in [Combine::Set, Combine::Add, Combine::Gate] {
+            let activations = [Activation::Silu, Activation::GeluTanh, Activation::GeluErf];
+            let functions = activations.into_iter().flat_map(|f| [Combine::Activate(f), Combine::Gate(f)]);
+            for how in [Combine::Set, Combine::Add, Combine::AddScaled(0.3)].into_iter().chain(functions) {
                 out.copy_from_slice(&y);
                 level.combine(how, &mut out, &x);
                 bits.extend(out.iter().map(|x| x.to_bits()));

@@ -62,6 +62,7 @@ impl<'m, 'a> Parts<'m, 'a> {
             rows: limits.rows,
             logit_rows: limits.logit_rows,
             positions: geometry.visible_positions(),
+            context: geometry.context,
             workers: limits.workers,
             level: limits.level,
         };

@@ -225,7 +225,7 @@ impl Limits {
             kv_heads: config.kv_heads,
             head_dim: config.head_dim,
             sequences: self.sequences,
-            context: if endless { u32::MAX as usize } else { self.context },
+            context: if endless { u32::MAX as usize } else { self.context }.min(config.longest()),
             blocks: self.kv_blocks,
             visibility: config.windows.map(|own| Visibility::new(self.window, own)),
             rows: self.rows,

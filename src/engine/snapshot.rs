@@ -40,7 +40,7 @@ impl Engine<'_, '_> {
     ) -> Result<usize, EngineError> {
         let (needed, given) = (self.snapshot_len_with(seq, options)?, out.len());
         let out = out.get_mut(..needed).ok_or(SnapshotError::BufferTooSmall { needed, given })?;
-        self.parts.cache.write_snapshot(seq, self.model.fingerprint(), options, &mut into_slice(out))?;
+        self.parts.cache.write_snapshot(seq, self.fingerprint(), options, &mut into_slice(out))?;
         Ok(needed)
     }
 
@@ -58,7 +58,7 @@ impl Engine<'_, '_> {
     ) -> Result<u64, StreamError<E>> {
         let mut failed = None;
         let mut sink = |bytes: &[u8]| sink(bytes).map_err(|error| failed = Some(error)).is_ok();
-        let result = self.parts.cache.write_snapshot(seq, self.model.fingerprint(), options, &mut sink);
+        let result = self.parts.cache.write_snapshot(seq, self.fingerprint(), options, &mut sink);
         stream_result(result, failed)
     }
 
@@ -105,12 +105,18 @@ impl Engine<'_, '_> {
         stream_result(result, failed)
     }
 
+    /// That of the model; another one where sequences are planned so long that the model computes something else.
+    fn fingerprint(&self) -> u64 {
+        let (fingerprint, context) = (self.model.fingerprint(), self.parts.cache.geometry().context);
+        if self.model.config().rope.is_long(context) == Some(true) { !fingerprint } else { fingerprint }
+    }
+
     fn restore_from(
         &mut self,
         base: Option<SeqId>,
         source: &mut Source<'_>,
     ) -> Result<(SeqId, SnapshotHeader), SnapshotError> {
-        let (fingerprint, vocab) = (self.model.fingerprint(), self.model.config().vocab);
+        let (fingerprint, vocab) = (self.fingerprint(), self.model.config().vocab);
         self.parts.cache.read_snapshot(fingerprint, vocab, base, source)
     }
 }

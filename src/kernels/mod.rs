@@ -19,8 +19,8 @@ mod wasm32;
 mod x86_64;
 
 pub use generic::{
-    CHUNK, Combine, Elements, ElementsMut, Inputs, KvElement, KvSource, KvTile, KvTileMut, OUTPUTS, Positions, Queries,
-    TILE_TOKENS, Visibility, Window, attend_rows, is_storable,
+    Activation, CHUNK, Combine, Elements, ElementsMut, Inputs, KvElement, KvSource, KvTile, KvTileMut, Norm, NormKind,
+    OUTPUTS, Positions, Queries, Scores, TILE_TOKENS, Visibility, Window, attend_rows, is_storable,
 };
 pub use level::{Level, UnknownLevel};
 pub use selftest::{selftest, selftest_words};
@@ -125,22 +125,24 @@ impl Level {
         dispatch!(self, attend_scratch(rows, group, head_dim, context))
     }
 
-    /// `out = (x * r) * weight` with `r = 1 / sqrt(sum of squares / n + epsilon)`.
-    ///
-    /// `x` and `out` are `[n]`, `weight` is `[n]` little-endian f32 of any alignment. (Zhang and Sennrich,
-    /// "Root Mean Square Layer Normalization", 2019.)
-    pub fn rms_norm(self, x: &[f32], weight: &[u8], epsilon: f32, out: &mut [f32]) {
-        dispatch!(self, rms_norm(x, weight, epsilon, out))
+    /// A row `x` normalized: `x` and `out` are `[n]`.
+    pub fn norm(self, how: &Norm<'_>, x: &[f32], out: &mut [f32]) {
+        dispatch!(self, norm(how, x, out))
     }
 
-    /// [`Level::rms_norm`] of `x` in its place.
-    pub fn rms_norm_in_place(self, x: &mut [f32], weight: &[u8], epsilon: f32) {
-        dispatch!(self, rms_norm_in_place(x, weight, epsilon))
+    /// [`Level::norm`] of `x` in its place.
+    pub fn norm_in_place(self, how: &Norm<'_>, x: &mut [f32]) {
+        dispatch!(self, norm_in_place(how, x))
     }
 
     /// Combines outputs of a linear layer with what is there: both are `[n]`.
     pub fn combine(self, how: Combine, y: &mut [f32], outputs: &[f32]) {
         dispatch!(self, combine(how, y, outputs))
+    }
+
+    /// `x = cap * tanh(x / cap)`.
+    pub fn soft_cap(self, cap: f32, x: &mut [f32]) {
+        dispatch!(self, soft_cap(cap, x))
     }
 
     /// As [`quantize_row`](crate::quant::quantize_row).

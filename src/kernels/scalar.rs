@@ -1,6 +1,6 @@
 //! The generic kernels as they are: the specification.
 
-use super::generic::{self, Combine, KvSource, KvTileMut, LANES, Queries};
+use super::generic::{self, Combine, KvSource, KvTileMut, LANES, Norm, Queries};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
 

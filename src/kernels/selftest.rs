@@ -1,6 +1,6 @@
 //! Whether the kernels of a level compute on this machine what the scalar ones do.
 
-use super::{Combine, Inputs, Level, OUTPUTS, fpenv};
+use super::{Activation, Combine, Inputs, Level, Norm, NormKind, OUTPUTS, fpenv};
 use crate::quant::{form, row_words};
 use crate::tensor::{Dtype, TensorView};
 
@@ -107,14 +107,21 @@ impl<'w> Bench<'w> {
         let x: &[f32] = bytemuck::must_cast_slice(self.x.get(..cols)?);
         let weight = self.weights.get(..cols)?;
         let (out, expected) = (self.out.get_mut(..cols)?, self.expected.get_mut(..cols)?);
-        self.level.rms_norm(x, bytemuck::must_cast_slice(weight), 1e-5, out);
-        Level::SCALAR.rms_norm(x, bytemuck::must_cast_slice(weight), 1e-5, expected);
-        Some(same(out, expected))
+        let weight = bytemuck::must_cast_slice(weight);
+        let mut equal = true;
+        for (kind, bias) in [(NormKind::Rms, &[][..]), (NormKind::Layer, weight)] {
+            let how = Norm { kind, epsilon: 1e-5, weight, bias };
+            self.level.norm(&how, x, out);
+            Level::SCALAR.norm(&how, x, expected);
+            equal &= same(out, expected);
+        }
+        Some(equal)
     }
 
     fn combine(&mut self) -> bool {
         let x: &[f32] = bytemuck::must_cast_slice(self.x);
-        [Combine::Set, Combine::Add, Combine::Gate].into_iter().all(|how| {
+        let gates = [Activation::Silu, Activation::GeluTanh, Activation::GeluErf].map(Combine::Gate);
+        [Combine::Set, Combine::Add].into_iter().chain(gates).all(|how| {
             self.level.combine(how, self.out, x);
             Level::SCALAR.combine(how, self.expected, x);
             same(self.out, self.expected)

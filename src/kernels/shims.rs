@@ -28,18 +28,23 @@ macro_rules! shims {
         }
 
         $(#[target_feature(enable = $features)])?
-        pub(in crate::kernels) fn rms_norm(x: &[f32], weight: &[u8], epsilon: f32, out: &mut [f32]) {
-            generic::rms_norm(x, weight, epsilon, out);
+        pub(in crate::kernels) fn norm(how: &Norm<'_>, x: &[f32], out: &mut [f32]) {
+            generic::norm(how, x, out);
         }
 
         $(#[target_feature(enable = $features)])?
-        pub(in crate::kernels) fn rms_norm_in_place(x: &mut [f32], weight: &[u8], epsilon: f32) {
-            generic::rms_norm_in_place(x, weight, epsilon);
+        pub(in crate::kernels) fn norm_in_place(how: &Norm<'_>, x: &mut [f32]) {
+            generic::norm_in_place(how, x);
         }
 
         $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn combine(how: Combine, y: &mut [f32], outputs: &[f32]) {
             generic::combine(how, y, outputs);
+        }
+
+        $(#[target_feature(enable = $features)])?
+        pub(in crate::kernels) fn soft_cap(cap: f32, x: &mut [f32]) {
+            generic::soft_cap(cap, x);
         }
     };
 }

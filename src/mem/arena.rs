@@ -107,8 +107,10 @@ impl<'a> Arena<'a> {
                 bytemuck::try_cast_slice_mut(taken).map_err(|_| too_small)?
             }
         };
-        // A report that is full loses names, not memory; the engine has fewer sections than it holds.
-        let _ = self.sections.push(Section { name, offset: self.used, bytes });
+        if bytes > 0 {
+            // A report that is full loses names, not memory; the engine has fewer sections than it holds.
+            let _ = self.sections.push(Section { name, offset: self.used, bytes });
+        }
         self.used = end;
         Ok(slice)
     }

@@ -1,18 +1,19 @@
-//! What a model computes, as data, and how it is read from the metadata.
+//! What a model computes, as data.
 
-use core::fmt::Write;
-
-use gguf_rs_lite::{Gguf, Name, Value};
-
+use super::arch::Architecture;
 use super::error::ModelError;
+use super::keys::Keys;
+use super::weights::EMBEDDING;
 use crate::cache::{LayerGroups, MAX_GROUPS};
-use crate::ops::RopePairs;
+use crate::kernels::{Activation, NormKind};
+use crate::ops::{Frequencies, RopePairs};
 
 /// More layers than any model has: keeps hostile files from choosing how long a loop runs.
 pub(super) const MAX_LAYERS: usize = 1024;
 
 /// What the forward pass branches on.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Config {
     /// `general.architecture`.
     pub architecture: &'static str,
@@ -20,7 +21,7 @@ pub struct Config {
     pub layers: usize,
     /// Width of the residual stream.
     pub hidden: usize,
-    /// Width of the feed-forward layer.
+    /// Width of the feed-forward layer, or of one of its experts.
     pub ffn: usize,
     /// Query heads.
     pub heads: usize,
@@ -32,16 +33,84 @@ pub struct Config {
     pub vocab: usize,
     /// Tokens that the model was trained on at a time.
     pub context: usize,
+    /// How a token becomes the first residual row.
+    pub embedding: Embedding,
+    /// Of all norms.
+    pub norm: NormKind,
     /// Added to the mean square in norms.
     pub norm_epsilon: f32,
-    /// Whether each head of Q and K is normalized before the rotation.
-    pub qk_norm: bool,
-    /// How positions enter.
+    /// How branches and the residual stream meet.
+    pub residual: Residual,
+    /// Queries, keys, values and scores.
+    pub attention: Attention,
+    /// How positions turn queries and keys.
     pub rope: Rope,
+    /// The feed-forward layer.
+    pub feed_forward: FeedForward,
+    /// What becomes of the output matrix's results.
+    pub head: Head,
+    /// Where linear layers and norms have biases.
+    pub biases: Biases,
     /// Which layers share a KV pool.
     pub layer_groups: LayerGroups,
     /// How many of the last positions the layers of each group see; 0 stands for all.
     pub windows: [usize; MAX_GROUPS],
+}
+
+/// How a token becomes the first residual row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Embedding {
+    /// What rows of the embedding are multiplied by.
+    pub scale: f32,
+    /// Rows of learned positions, which are added; 0 if there are none. Sequences are not longer.
+    pub positions: usize,
+    /// Whether there is a norm after that.
+    pub norm: bool,
+}
+
+/// How branches and the residual stream meet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Residual {
+    /// Whether branches begin with a norm.
+    pub norm_before: bool,
+    /// Whether they end with one, before they are added.
+    pub norm_after: bool,
+    /// Whether attention and the feed-forward layer have the same input, one norm of their own each or one in common.
+    pub parallel: bool,
+    /// Whether the feed-forward layer has no norm of its own before it.
+    pub shared_norm: bool,
+    /// What branches are multiplied by.
+    pub scale: f32,
+}
+
+/// Queries, keys, values and scores.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Attention {
+    /// What products of queries and keys are multiplied by.
+    pub scale: f32,
+    /// Scores s become `cap * tanh(s / cap)`; 0 for none.
+    pub soft_cap: f32,
+    /// The exponent of the steepest slope of ALiBi: 8 stands for 2^-8 at the last head; 0 for none.
+    pub alibi: f32,
+    /// Queries, keys and values are clamped to this magnitude; 0 for none.
+    pub clamp: f32,
+    /// How queries and keys are normalized.
+    pub qk_norm: QkNorm,
+    /// Whether Q, K and V are one matrix.
+    pub fused: bool,
+}
+
+/// How queries and keys are normalized before the rotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QkNorm {
+    /// Not at all.
+    None,
+    /// Each head by itself, with the same weights.
+    Heads,
+    /// Each head by itself, with weights of its own.
+    EachHead,
+    /// All heads as one row.
+    Row,
 }
 
 /// Rotary position embedding.
@@ -49,12 +118,93 @@ pub struct Config {
 pub struct Rope {
     /// Elements of each head that are rotated; even.
     pub dims: usize,
-    /// The base of the frequencies.
-    pub base: f32,
-    /// What all frequencies are divided by.
-    pub factor: f32,
     /// Which elements form a pair.
     pub pairs: RopePairs,
+    /// What cosines and sines are multiplied by.
+    pub magnitude: f32,
+    /// Sequences planned longer than this take the long divisors of the frequencies; 0 if the file has none.
+    pub original_context: usize,
+    /// Which layers have which of the frequencies.
+    pub groups: LayerGroups,
+    /// The frequencies of the layers of each group; `None` where nothing is rotated.
+    pub frequencies: [Option<Frequencies>; MAX_GROUPS],
+}
+
+/// The feed-forward layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedForward {
+    /// The non-linear function.
+    pub activation: Activation,
+    /// What it is applied to.
+    pub gate: Gate,
+    /// Experts per layer; 0 where there is one feed-forward layer for all tokens.
+    pub experts: usize,
+    /// How many of them a token goes through.
+    pub experts_used: usize,
+}
+
+/// What the activation function of a feed-forward layer is applied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// The one matrix: `activation(up)`.
+    None,
+    /// A matrix of its own: `activation(gate) * up`.
+    Separate,
+    /// The first half of the rows of `up`.
+    Fused,
+}
+
+/// What becomes of the output matrix's results.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Head {
+    /// They are multiplied by it.
+    pub scale: f32,
+    /// Then logits l become `cap * tanh(l / cap)`; 0 for none.
+    pub soft_cap: f32,
+}
+
+/// Whether a file has a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It is refused.
+    Never,
+    /// It is used where it is there.
+    Optional,
+    /// The model is refused without it.
+    Always,
+}
+
+/// Where linear layers and norms have biases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Biases {
+    /// Q, K and V.
+    pub qkv: Presence,
+    /// The output matrix of attention.
+    pub output: Presence,
+    /// The feed-forward layer.
+    pub ffn: Presence,
+    /// Norms of the residual stream.
+    pub norm: Presence,
+}
+
+impl Rope {
+    /// Sets of frequencies.
+    pub(super) fn tables(&self) -> usize {
+        self.frequencies.iter().flatten().count()
+    }
+
+    /// The set of a layer; `None` where nothing is rotated.
+    pub(super) fn table_of(&self, layer: usize) -> Option<usize> {
+        let (group, _) = self.groups.place(layer);
+        (*self.frequencies.get(group)?)?;
+        Some(self.frequencies.iter().take(group).flatten().count())
+    }
+
+    /// Whether sequences of `context` tokens take the long divisors, or the short ones; `None` where the file has
+    /// neither.
+    pub(crate) fn is_long(&self, context: usize) -> Option<bool> {
+        (self.original_context > 0).then_some(context > self.original_context)
+    }
 }
 
 impl Config {
@@ -68,54 +218,98 @@ impl Config {
         self.kv_heads * self.head_dim
     }
 
+    /// Elements of Q, K and V per row.
+    pub fn qkv_width(&self) -> usize {
+        self.q_width() + 2 * self.kv_width()
+    }
+
     /// Query heads per KV head.
     pub fn group(&self) -> usize {
         self.heads / self.kv_heads.max(1)
     }
 
-    /// What architectures of the llama family have in common.
-    pub(super) fn decoder(
-        keys: &Keys<'_>,
-        architecture: &'static str,
-        pairs: RopePairs,
-        qk_norm: bool,
-    ) -> Result<Self, ModelError> {
+    /// Tokens that a sequence can have at most: learned positions end somewhere.
+    pub fn longest(&self) -> usize {
+        if self.embedding.positions > 0 { self.embedding.positions } else { usize::MAX }
+    }
+
+    /// Feed-forward layers that a token goes through in a layer.
+    pub(super) fn ffn_slots(&self) -> usize {
+        self.feed_forward.experts_used.max(1)
+    }
+
+    /// Reads what the architecture leaves to the file.
+    pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Self, ModelError> {
         keys.refuse_unsupported()?;
         let layers = keys.size("block_count")?;
         if layers > MAX_LAYERS {
             return Err(ModelError::TooMany { count: layers, limit: MAX_LAYERS });
         }
         let (hidden, heads) = (keys.size("embedding_length")?, keys.size("attention.head_count")?);
-        let kv_heads = keys.size_or("attention.head_count_kv", heads)?;
         let head_dim = keys.size_or("attention.key_length", hidden / heads.max(1))?;
-        let (layer_groups, windows) = keys.windows()?;
-        let config = Self {
-            architecture,
+        let (layer_groups, windows) = keys.windows(architecture.window_period, layers)?;
+        let experts = keys.count("expert_count")?;
+        let ffn = if experts > 0 { keys.count("expert_feed_forward_length")? } else { 0 };
+        let mut config = Self {
+            architecture: architecture.name,
             layers,
             hidden,
-            ffn: keys.size("feed_forward_length")?,
+            ffn: if ffn > 0 { ffn } else { keys.size("feed_forward_length")? },
             heads,
-            kv_heads,
+            kv_heads: keys.size_or("attention.head_count_kv", heads)?,
             head_dim,
-            vocab: keys.vocab()?,
+            vocab: keys.rows_of(EMBEDDING)?,
             context: keys.size("context_length")?,
-            norm_epsilon: keys.positive("attention.layer_norm_rms_epsilon", None)?,
-            qk_norm,
-            rope: Rope {
-                dims: keys.size_or("rope.dimension_count", head_dim)?,
-                base: keys.positive("rope.freq_base", Some(10_000.0))?,
-                factor: keys.rope_factor()?,
-                pairs,
+            embedding: Embedding {
+                scale: keys.factor("embedding_scale", 1.0)?,
+                positions: 0,
+                norm: architecture.embedding_norm,
             },
+            norm: architecture.norm,
+            norm_epsilon: match architecture.norm {
+                NormKind::Rms => keys.positive("attention.layer_norm_rms_epsilon", None)?,
+                NormKind::Layer => keys.positive("attention.layer_norm_epsilon", None)?,
+            },
+            residual: Residual {
+                norm_before: architecture.norm_before,
+                norm_after: architecture.norm_after,
+                parallel: keys.flag("use_parallel_residual", false)?,
+                shared_norm: false,
+                scale: keys.factor("residual_scale", 1.0)?,
+            },
+            attention: Attention {
+                scale: keys.factor("attention.scale", inverse_root(head_dim))?,
+                soft_cap: keys.not_negative("attn_logit_softcapping")?,
+                alibi: keys.not_negative("attention.max_alibi_bias")?,
+                clamp: keys.not_negative("attention.clamp_kqv")?,
+                qk_norm: architecture.qk_norm,
+                fused: keys.gguf.tensor("blk.0.attn_qkv.weight").is_some(),
+            },
+            rope: keys.rope(architecture, head_dim)?,
+            feed_forward: FeedForward {
+                activation: architecture.activation,
+                gate: if !architecture.gated {
+                    Gate::None
+                } else if experts > 0 || keys.gguf.tensor("blk.0.ffn_gate.weight").is_some() {
+                    Gate::Separate
+                } else {
+                    Gate::Fused
+                },
+                experts,
+                experts_used: if experts > 0 { keys.size("expert_used_count")? } else { 0 },
+            },
+            head: Head { scale: 1.0, soft_cap: keys.not_negative("final_logit_softcapping")? },
+            biases: architecture.biases,
             layer_groups,
             windows,
         };
-        config.check(keys)?;
+        (architecture.finish)(keys, &mut config)?;
+        config.check(keys, architecture)?;
         Ok(config)
     }
 
     /// Relations between the values.
-    fn check(&self, keys: &Keys<'_>) -> Result<(), ModelError> {
+    fn check(&self, keys: &Keys<'_>, architecture: &Architecture) -> Result<(), ModelError> {
         if !self.heads.is_multiple_of(self.kv_heads) {
             return Err(keys.bad("attention.head_count_kv"));
         }
@@ -130,122 +324,21 @@ impl Config {
         if !self.rope.dims.is_multiple_of(2) || self.rope.dims > self.head_dim {
             return Err(keys.bad("rope.dimension_count"));
         }
+        if self.head.scale == 1.0 && keys.factor("logit_scale", 1.0)? != 1.0 {
+            return Err(keys.unsupported("logit_scale"));
+        }
+        let FeedForward { experts, experts_used, .. } = self.feed_forward;
+        if experts > 0 && !architecture.experts {
+            return Err(keys.unsupported("expert_count"));
+        }
+        if experts_used > experts || experts > 1 << 10 {
+            return Err(keys.bad("expert_used_count"));
+        }
         Ok(())
     }
 }
 
-/// The metadata keys of an architecture, `<architecture>.<name>`.
-#[derive(Debug)]
-pub(super) struct Keys<'m> {
-    pub(super) gguf: &'m Gguf<'m>,
-    pub(super) architecture: &'static str,
-}
-
-impl<'m> Keys<'m> {
-    fn get(&self, name: &str) -> Option<Value<'m>> {
-        self.gguf.get(&self.key(name))
-    }
-
-    /// A size that must be there: positive, and small enough for an index.
-    fn size(&self, name: &str) -> Result<usize, ModelError> {
-        let value = self.get(name).ok_or(ModelError::MissingKey { key: self.name(name) })?;
-        let size = value.as_u64().and_then(|size| u32::try_from(size).ok()).and_then(|size| usize::try_from(size).ok());
-        size.filter(|&size| size > 0).ok_or(self.bad(name))
-    }
-
-    fn size_or(&self, name: &str, default: usize) -> Result<usize, ModelError> {
-        match self.get(name) {
-            None if default == 0 => Err(self.bad(name)),
-            None => Ok(default),
-            Some(_) => self.size(name),
-        }
-    }
-
-    /// A finite number above 0.
-    fn positive(&self, name: &str, default: Option<f32>) -> Result<f32, ModelError> {
-        let value = match (self.get(name), default) {
-            (Some(value), _) => value.as_f32().ok_or(self.bad(name))?,
-            (None, Some(default)) => default,
-            (None, None) => return Err(ModelError::MissingKey { key: self.name(name) }),
-        };
-        if value.is_finite() && value > 0.0 { Ok(value) } else { Err(self.bad(name)) }
-    }
-
-    /// The vocabulary's size: the number of rows of the embedding.
-    fn vocab(&self) -> Result<usize, ModelError> {
-        let tensor = Name::new(super::weights::EMBEDDING.as_bytes());
-        let info = self.gguf.tensor(super::weights::EMBEDDING).ok_or(ModelError::MissingTensor { tensor })?;
-        let rows = info.dims().get(1).and_then(|&rows| u32::try_from(rows).ok());
-        rows.and_then(|rows| usize::try_from(rows).ok()).filter(|&rows| rows > 0).ok_or(ModelError::TensorShape {
-            tensor,
-            expected: [1, 1],
-            found: [info.dims().get(1).copied().unwrap_or(1), info.dims().first().copied().unwrap_or(1)],
-        })
-    }
-
-    /// The layers' windows: `attention.sliding_window` positions; where there is a pattern, every so many-th layer
-    /// sees everything.
-    fn windows(&self) -> Result<(LayerGroups, [usize; MAX_GROUPS]), ModelError> {
-        const WINDOW: &str = "attention.sliding_window";
-        const PATTERN: &str = "attention.sliding_window_pattern";
-        if self.get(WINDOW).is_none_or(|window| window.as_u64() == Some(0)) {
-            return Ok((LayerGroups::ONE, [0; MAX_GROUPS]));
-        }
-        let window = self.size(WINDOW)?;
-        match self.get(PATTERN).map(|pattern| pattern.as_u64().and_then(|period| usize::try_from(period).ok())) {
-            None | Some(Some(0)) => Ok((LayerGroups::ONE, [window; MAX_GROUPS])),
-            Some(Some(1)) => Ok((LayerGroups::ONE, [0; MAX_GROUPS])),
-            Some(Some(period)) => Ok((LayerGroups::alternating(period), [window, 0])),
-            Some(None) => Err(self.unsupported(PATTERN)),
-        }
-    }
-
-    /// What `rope.scaling` divides the frequencies by.
-    fn rope_factor(&self) -> Result<f32, ModelError> {
-        match self.get("rope.scaling.type").map(|value| value.as_bytes().unwrap_or_default()) {
-            None | Some(b"none") => Ok(1.0),
-            Some(b"linear") => self.positive("rope.scaling.factor", None),
-            Some(_) => Err(self.unsupported("rope.scaling.type")),
-        }
-    }
-
-    /// Refuses features that other files of the same architecture have and that would be left out silently.
-    fn refuse_unsupported(&self) -> Result<(), ModelError> {
-        const KEYS: [&str; 8] = [
-            "expert_count",
-            "attention.scale",
-            "attention.clamp_kqv",
-            "attn_logit_softcapping",
-            "final_logit_softcapping",
-            "embedding_scale",
-            "residual_scale",
-            "logit_scale",
-        ];
-        let neutral = |value: Value<'_>| value.as_f64() == Some(0.0);
-        match KEYS.into_iter().find(|key| self.get(key).is_some_and(|value| !neutral(value))) {
-            Some(key) => Err(self.unsupported(key)),
-            None => Ok(()),
-        }
-    }
-
-    fn bad(&self, name: &str) -> ModelError {
-        ModelError::BadValue { key: self.name(name) }
-    }
-
-    fn unsupported(&self, name: &str) -> ModelError {
-        ModelError::Unsupported { key: self.name(name) }
-    }
-
-    fn name(&self, name: &str) -> Name {
-        Name::new(self.key(name).as_bytes())
-    }
-
-    /// `<architecture>.<name>`: all names are short constants.
-    fn key(&self, name: &str) -> heapless::String<64> {
-        let mut key = heapless::String::new();
-        let _ = key.write_str(self.architecture);
-        let _ = key.write_str(".");
-        let _ = key.write_str(name);
-        key
-    }
+/// `1 / sqrt(n)`, rounded once from f64.
+pub(super) fn inverse_root(n: usize) -> f32 {
+    (1.0 / libm::sqrt(n.max(1) as f64)) as f32
 }

@@ -1,15 +1,20 @@
 //! Models: what a GGUF file computes, where its weights are, and the forward pass.
 
+// Not all of it is used where some architectures are left out.
+#[cfg_attr(not(feature = "arch-all"), allow(dead_code))]
 mod arch;
-// Without any architecture there is nothing to read.
-#[cfg_attr(not(any(feature = "arch-llama", feature = "arch-qwen3")), allow(dead_code))]
+#[cfg_attr(not(feature = "arch-all"), allow(dead_code))]
 mod config;
 mod error;
 mod forward;
+#[cfg_attr(not(feature = "arch-all"), allow(dead_code))]
+mod keys;
 mod stage;
 mod weights;
 
-pub use config::{Config, Rope};
+pub use config::{
+    Attention, Biases, Config, Embedding, FeedForward, Gate, Head, Presence, QkNorm, Residual, Rope,
+};
 pub use error::ModelError;
 pub(crate) use forward::{Batch, Capacity, Forward, Row};
 pub(crate) use stage::Cursor;
@@ -19,7 +24,7 @@ use gguf_rs_lite::{Gguf, Name};
 use crate::cache::LayerGroups;
 use crate::kernels::fpenv;
 use crate::num::Xxh64;
-use config::Keys;
+use keys::Keys;
 
 /// A model in borrowed bytes: checked once, shared read-only by any number of engines and threads.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +51,7 @@ impl<'m> Model<'m> {
         let name = name.as_bytes().ok_or(ModelError::BadValue { key })?;
         let known = arch::ARCHITECTURES.iter().find(|architecture| architecture.name.as_bytes() == name);
         let architecture = known.ok_or(ModelError::Architecture { name: Name::new(name) })?;
-        let config = (architecture.config)(&Keys { gguf: &gguf, architecture: architecture.name })?;
+        let config = Config::read(&Keys { gguf: &gguf, architecture: architecture.name }, architecture)?;
         weights::validate(&gguf, &config)?;
         Ok(Self { gguf, config })
     }

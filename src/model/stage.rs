@@ -12,26 +12,48 @@ pub(crate) enum Stage {
     /// Norm, in the forms that Q, K and V want.
     AttentionInput,
     Qkv,
-    /// Per-head norms and rotation of Q and K.
+    /// Norms and rotation of Q and K.
     Rotate,
     /// K and V into the cache, where attention reads them.
     Store,
     Attend,
     /// Attention's result in the form that the output matrix wants.
     OutputInput,
-    /// Output matrix, added to the residual stream.
+    /// Output matrix: added to the residual stream, or a branch of its own where a norm follows.
     AttentionOutput,
+    /// Norm of the branch, added to the residual stream.
+    AddAttention,
     /// Norm, in the forms that gate and up want.
     FfnInput,
-    /// silu(gate) * up.
+    /// The logits of experts.
+    Route,
+    /// Which experts each row goes through.
+    Choose,
+    /// activation(gate) * up, or activation(up); of each expert that a row goes through.
     GateUp,
     /// In the form that the down matrix wants.
     DownInput,
-    /// Down matrix, added to the residual stream.
+    /// Down matrix: as [`Stage::AttentionOutput`].
     Down,
+    /// As [`Stage::AddAttention`].
+    AddFfn,
     /// Final norm of the rows whose logits are wanted.
     HeadInput,
     Head,
+}
+
+/// Which stages a model has, and in which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) layers: usize,
+    /// Whether anything is rotated.
+    pub(crate) rotary: bool,
+    /// Whether attention and the feed-forward layer read the same residual stream.
+    pub(crate) parallel: bool,
+    /// Whether branches end with a norm.
+    pub(crate) norm_after: bool,
+    /// Whether there are several feed-forward layers to choose from.
+    pub(crate) experts: bool,
 }
 
 /// Where the program stands.
@@ -46,37 +68,44 @@ impl Cursor {
 
     /// Whether all keys and values of the batch are in the cache.
     pub(crate) fn is_after_last_store(self, layers: usize) -> bool {
-        let after = match self.stage {
-            Stage::Embed | Stage::Rotations => false,
-            Stage::AttentionInput | Stage::Qkv | Stage::Rotate | Stage::Store => false,
-            Stage::Attend | Stage::OutputInput | Stage::AttentionOutput => true,
-            Stage::FfnInput | Stage::GateUp | Stage::DownInput | Stage::Down => true,
-            Stage::HeadInput | Stage::Head => true,
+        let before = match self.stage {
+            Stage::Embed | Stage::Rotations => true,
+            Stage::AttentionInput | Stage::Qkv | Stage::Rotate | Stage::Store => true,
+            _ => false,
         };
-        after && self.layer + 1 >= layers
+        !before && self.layer + 1 >= layers
     }
 
     /// The next stage; `None` at the end. Where no logits are wanted the last layer ends with its keys and
     /// values.
-    pub(crate) fn next(self, layers: usize, logits: bool) -> Option<Self> {
+    pub(crate) fn next(self, program: &Program, logits: bool) -> Option<Self> {
+        let Program { layers, rotary, parallel, norm_after, experts } = *program;
         let layer = self.layer;
         let last = layer + 1 >= layers;
         let stage = match self.stage {
-            Stage::Embed => Stage::Rotations,
-            Stage::Rotations => Stage::AttentionInput,
+            Stage::Embed if rotary => Stage::Rotations,
+            Stage::Embed | Stage::Rotations => Stage::AttentionInput,
             Stage::AttentionInput => Stage::Qkv,
             Stage::Qkv => Stage::Rotate,
             Stage::Rotate => Stage::Store,
             Stage::Store if last && !logits => return None,
             Stage::Store => Stage::Attend,
+            // The first half of the feed-forward layer, before anything is added to what it reads.
+            Stage::Attend if parallel => Stage::FfnInput,
             Stage::Attend => Stage::OutputInput,
             Stage::OutputInput => Stage::AttentionOutput,
-            Stage::AttentionOutput => Stage::FfnInput,
-            Stage::FfnInput => Stage::GateUp,
+            Stage::AttentionOutput if norm_after => Stage::AddAttention,
+            Stage::AttentionOutput | Stage::AddAttention if parallel => Stage::DownInput,
+            Stage::AttentionOutput | Stage::AddAttention => Stage::FfnInput,
+            Stage::FfnInput if experts => Stage::Route,
+            Stage::Route => Stage::Choose,
+            Stage::FfnInput | Stage::Choose => Stage::GateUp,
+            Stage::GateUp if parallel => Stage::OutputInput,
             Stage::GateUp => Stage::DownInput,
             Stage::DownInput => Stage::Down,
-            Stage::Down if last => Stage::HeadInput,
-            Stage::Down => return Some(Self { stage: Stage::AttentionInput, layer: layer + 1 }),
+            Stage::Down if norm_after => Stage::AddFfn,
+            Stage::Down | Stage::AddFfn if last => Stage::HeadInput,
+            Stage::Down | Stage::AddFfn => return Some(Self { stage: Stage::AttentionInput, layer: layer + 1 }),
             Stage::HeadInput => Stage::Head,
             Stage::Head => return None,
         };
@@ -123,17 +152,42 @@ impl Grid {
 mod tests {
     use super::*;
 
+    /// The stages of a model of three layers, with logits.
+    fn stages(program: &Program) -> Vec<Stage> {
+        let next = |cursor: &Cursor| cursor.next(program, true);
+        core::iter::successors(Some(Cursor::START), next).map(|cursor| cursor.stage).collect()
+    }
+
+    const PLAIN: Program = Program { layers: 3, rotary: true, parallel: false, norm_after: false, experts: false };
+
     #[test]
     fn every_layer_runs_every_stage_once() {
-        let mut cursor = Some(Cursor::START);
-        let mut stages = [0; 15];
-        while let Some(at) = cursor {
-            stages[at.stage as usize] += 1;
-            cursor = at.next(3, true);
+        for bits in 0..16 {
+            let [rotary, parallel, norm_after, experts] = core::array::from_fn(|bit| bits >> bit & 1 == 1);
+            let program = Program { layers: 3, rotary, parallel, norm_after, experts };
+            let stages = stages(&program);
+            let count = |stage: Stage| stages.iter().filter(|&&other| other == stage).count();
+            assert_eq!(count(Stage::Rotations), usize::from(rotary));
+            assert_eq!([Stage::Embed, Stage::HeadInput, Stage::Head].map(count), [1; 3]);
+            assert_eq!([Stage::AddAttention, Stage::AddFfn].map(count), [3 * usize::from(norm_after); 2]);
+            assert_eq!([Stage::Route, Stage::Choose].map(count), [3 * usize::from(experts); 2]);
+            let always = [Stage::AttentionInput, Stage::Qkv, Stage::Rotate, Stage::Store, Stage::Attend];
+            assert_eq!(always.map(count), [3; 5]);
+            let rest = [Stage::OutputInput, Stage::AttentionOutput, Stage::FfnInput, Stage::GateUp, Stage::Down];
+            assert_eq!(rest.map(count), [3; 5]);
         }
-        assert_eq!(stages, [1, 1, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 1, 1]);
-        assert_eq!(Cursor { stage: Stage::Store, layer: 2 }.next(3, false), None);
-        assert!(Cursor { stage: Stage::Store, layer: 1 }.next(3, false).is_some());
+        assert_eq!(Cursor { stage: Stage::Store, layer: 2 }.next(&PLAIN, false), None);
+        assert!(Cursor { stage: Stage::Store, layer: 1 }.next(&PLAIN, false).is_some());
+    }
+
+    #[test]
+    fn parallel_branches_read_before_anything_is_added() {
+        let stages = stages(&Program { parallel: true, ..PLAIN });
+        let place = |stage: Stage| stages.iter().position(|&other| other == stage).unwrap();
+        assert!(place(Stage::FfnInput) < place(Stage::AttentionOutput));
+        // The inputs of both share a buffer.
+        assert!(place(Stage::GateUp) < place(Stage::OutputInput));
+        assert!(place(Stage::AttentionOutput) < place(Stage::DownInput));
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use bytemuck::{Pod, Zeroable};
 use gguf_rs_lite::{Gguf, Name, TensorInfo};
 
-use super::config::{Config, MAX_LAYERS};
+use super::config::{Config, Gate, MAX_LAYERS, Presence, QkNorm};
 use super::error::ModelError;
+use crate::kernels::{Norm, NormKind};
 use crate::mem::{Arena, MemoryError};
+use crate::ops::Linear;
 use crate::tensor::{Dtype, TensorView};
 
 /// Places in the table of the largest model.
@@ -14,29 +16,74 @@ const MAX_PLACES: usize = MODEL_SPECS.len() + MAX_LAYERS * LAYER_SPECS.len();
 /// The name of the token embedding.
 pub(super) const EMBEDDING: &str = "token_embd.weight";
 
+/// The name of the learned positions.
+pub(super) const POSITIONS: &str = "position_embd.weight";
+
 /// The tensors of a layer, in the order of [`LAYER_SPECS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LayerTensor {
     AttentionNorm,
+    AttentionNormBias,
     Q,
+    QBias,
     K,
+    KBias,
     V,
+    VBias,
+    Qkv,
+    QkvBias,
     QNorm,
     KNorm,
     AttentionOutput,
+    AttentionOutputBias,
+    PostAttentionNorm,
     FfnNorm,
+    FfnNormBias,
+    Router,
     Gate,
+    GateBias,
     Up,
+    UpBias,
     Down,
+    DownBias,
+    GateExperts,
+    UpExperts,
+    DownExperts,
+    PostFfnNorm,
+}
+
+impl LayerTensor {
+    /// What is added to the results of this one.
+    fn bias(self) -> Option<Self> {
+        match self {
+            Self::AttentionNorm => Some(Self::AttentionNormBias),
+            Self::Q => Some(Self::QBias),
+            Self::K => Some(Self::KBias),
+            Self::V => Some(Self::VBias),
+            Self::Qkv => Some(Self::QkvBias),
+            Self::AttentionOutput => Some(Self::AttentionOutputBias),
+            Self::FfnNorm => Some(Self::FfnNormBias),
+            Self::Gate => Some(Self::GateBias),
+            Self::Up => Some(Self::UpBias),
+            Self::Down => Some(Self::DownBias),
+            _ => None,
+        }
+    }
 }
 
 /// The tensors outside of layers, in the order of [`MODEL_SPECS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ModelTensor {
     Embedding,
+    Positions,
+    EmbeddingNorm,
+    EmbeddingNormBias,
     OutputNorm,
+    OutputNormBias,
     Output,
     RopeDivisors,
+    LongRopeDivisors,
+    ShortRopeDivisors,
 }
 
 /// The shape of a tensor in a model: `None` where the model does not have it.
@@ -46,9 +93,13 @@ type Shape = fn(&Config) -> Option<Kind>;
 enum Kind {
     /// `[rows, cols]` of any supported type.
     Matrix(usize, usize),
+    /// `[experts, rows, cols]` of any supported type.
+    Matrices(usize, usize, usize),
     /// `[n]` of f32.
     Vector(usize),
-    /// The same, and the file may leave it out.
+    /// `[rows, n]` of f32.
+    Vectors(usize, usize),
+    /// `[n]` of f32, and the file may leave it out.
     OptionalVector(usize),
     /// A matrix that the file may leave out.
     OptionalMatrix(usize, usize),
@@ -60,45 +111,127 @@ struct Spec {
     shape: Shape,
 }
 
-const LAYER_SPECS: [Spec; 11] = [
-    Spec { name: "attn_norm.weight", shape: |c| Some(Kind::Vector(c.hidden)) },
-    Spec { name: "attn_q.weight", shape: |c| Some(Kind::Matrix(c.q_width(), c.hidden)) },
-    Spec { name: "attn_k.weight", shape: |c| Some(Kind::Matrix(c.kv_width(), c.hidden)) },
-    Spec { name: "attn_v.weight", shape: |c| Some(Kind::Matrix(c.kv_width(), c.hidden)) },
-    Spec { name: "attn_q_norm.weight", shape: |c| c.qk_norm.then_some(Kind::Vector(c.head_dim)) },
-    Spec { name: "attn_k_norm.weight", shape: |c| c.qk_norm.then_some(Kind::Vector(c.head_dim)) },
+const LAYER_SPECS: [Spec; 28] = [
+    Spec { name: "attn_norm.weight", shape: |c| c.residual.norm_before.then_some(Kind::Vector(c.hidden)) },
+    Spec {
+        name: "attn_norm.bias",
+        shape: |c| c.residual.norm_before.then(|| bias(c.biases.norm, c.hidden)).flatten(),
+    },
+    Spec { name: "attn_q.weight", shape: |c| separate(c).then_some(Kind::Matrix(c.q_width(), c.hidden)) },
+    Spec { name: "attn_q.bias", shape: |c| separate(c).then(|| bias(c.biases.qkv, c.q_width())).flatten() },
+    Spec { name: "attn_k.weight", shape: |c| separate(c).then_some(Kind::Matrix(c.kv_width(), c.hidden)) },
+    Spec { name: "attn_k.bias", shape: |c| separate(c).then(|| bias(c.biases.qkv, c.kv_width())).flatten() },
+    Spec { name: "attn_v.weight", shape: |c| separate(c).then_some(Kind::Matrix(c.kv_width(), c.hidden)) },
+    Spec { name: "attn_v.bias", shape: |c| separate(c).then(|| bias(c.biases.qkv, c.kv_width())).flatten() },
+    Spec { name: "attn_qkv.weight", shape: |c| c.attention.fused.then_some(Kind::Matrix(c.qkv_width(), c.hidden)) },
+    Spec {
+        name: "attn_qkv.bias",
+        shape: |c| c.attention.fused.then(|| bias(c.biases.qkv, c.qkv_width())).flatten(),
+    },
+    Spec { name: "attn_q_norm.weight", shape: |c| qk_norm(c, c.heads) },
+    Spec { name: "attn_k_norm.weight", shape: |c| qk_norm(c, c.kv_heads) },
     Spec { name: "attn_output.weight", shape: |c| Some(Kind::Matrix(c.hidden, c.q_width())) },
-    Spec { name: "ffn_norm.weight", shape: |c| Some(Kind::Vector(c.hidden)) },
-    Spec { name: "ffn_gate.weight", shape: |c| Some(Kind::Matrix(c.ffn, c.hidden)) },
-    Spec { name: "ffn_up.weight", shape: |c| Some(Kind::Matrix(c.ffn, c.hidden)) },
-    Spec { name: "ffn_down.weight", shape: |c| Some(Kind::Matrix(c.hidden, c.ffn)) },
+    Spec { name: "attn_output.bias", shape: |c| bias(c.biases.output, c.hidden) },
+    Spec { name: "post_attention_norm.weight", shape: |c| c.residual.norm_after.then_some(Kind::Vector(c.hidden)) },
+    Spec { name: "ffn_norm.weight", shape: |c| has_ffn_norm(c).then_some(Kind::Vector(c.hidden)) },
+    Spec { name: "ffn_norm.bias", shape: |c| has_ffn_norm(c).then(|| bias(c.biases.norm, c.hidden)).flatten() },
+    Spec { name: "ffn_gate_inp.weight", shape: |c| experts(c).map(|count| Kind::Matrix(count, c.hidden)) },
+    Spec { name: "ffn_gate.weight", shape: |c| (dense(c) && gate(c)).then_some(Kind::Matrix(c.ffn, c.hidden)) },
+    Spec { name: "ffn_gate.bias", shape: |c| (dense(c) && gate(c)).then(|| bias(c.biases.ffn, c.ffn)).flatten() },
+    Spec { name: "ffn_up.weight", shape: |c| dense(c).then_some(Kind::Matrix(up_width(c), c.hidden)) },
+    Spec { name: "ffn_up.bias", shape: |c| dense(c).then(|| bias(c.biases.ffn, up_width(c))).flatten() },
+    Spec { name: "ffn_down.weight", shape: |c| dense(c).then_some(Kind::Matrix(c.hidden, c.ffn)) },
+    Spec { name: "ffn_down.bias", shape: |c| dense(c).then(|| bias(c.biases.ffn, c.hidden)).flatten() },
+    Spec { name: "ffn_gate_exps.weight", shape: |c| experts(c).map(|count| Kind::Matrices(count, c.ffn, c.hidden)) },
+    Spec { name: "ffn_up_exps.weight", shape: |c| experts(c).map(|count| Kind::Matrices(count, c.ffn, c.hidden)) },
+    Spec { name: "ffn_down_exps.weight", shape: |c| experts(c).map(|count| Kind::Matrices(count, c.hidden, c.ffn)) },
+    Spec { name: "post_ffw_norm.weight", shape: |c| c.residual.norm_after.then_some(Kind::Vector(c.hidden)) },
 ];
 
-const MODEL_SPECS: [Spec; 4] = [
+const MODEL_SPECS: [Spec; 10] = [
     Spec { name: EMBEDDING, shape: |c| Some(Kind::Matrix(c.vocab, c.hidden)) },
+    Spec {
+        name: POSITIONS,
+        shape: |c| (c.embedding.positions > 0).then_some(Kind::Matrix(c.embedding.positions, c.hidden)),
+    },
+    Spec { name: "token_embd_norm.weight", shape: |c| c.embedding.norm.then_some(Kind::Vector(c.hidden)) },
+    Spec { name: "token_embd_norm.bias", shape: |c| c.embedding.norm.then(|| bias(c.biases.norm, c.hidden)).flatten() },
     Spec { name: "output_norm.weight", shape: |c| Some(Kind::Vector(c.hidden)) },
+    Spec { name: "output_norm.bias", shape: |c| bias(c.biases.norm, c.hidden) },
     // Left out where the embedding serves as the output matrix (tied).
     Spec { name: "output.weight", shape: |c| Some(Kind::OptionalMatrix(c.vocab, c.hidden)) },
-    Spec { name: "rope_freqs.weight", shape: |c| Some(Kind::OptionalVector(c.rope.dims / 2)) },
+    Spec { name: "rope_freqs.weight", shape: |c| (c.rope.dims > 0).then_some(Kind::OptionalVector(c.rope.dims / 2)) },
+    Spec { name: "rope_factors_long.weight", shape: |c| long_rope(c).then_some(Kind::Vector(c.rope.dims / 2)) },
+    Spec { name: "rope_factors_short.weight", shape: |c| long_rope(c).then_some(Kind::Vector(c.rope.dims / 2)) },
 ];
+
+fn bias(presence: Presence, width: usize) -> Option<Kind> {
+    match presence {
+        Presence::Never => None,
+        Presence::Optional => Some(Kind::OptionalVector(width)),
+        Presence::Always => Some(Kind::Vector(width)),
+    }
+}
+
+fn separate(config: &Config) -> bool {
+    !config.attention.fused
+}
+
+fn qk_norm(config: &Config, heads: usize) -> Option<Kind> {
+    match config.attention.qk_norm {
+        QkNorm::None => None,
+        QkNorm::Heads => Some(Kind::Vector(config.head_dim)),
+        QkNorm::EachHead => Some(Kind::Vectors(heads, config.head_dim)),
+        QkNorm::Row => Some(Kind::Vector(heads * config.head_dim)),
+    }
+}
+
+fn has_ffn_norm(config: &Config) -> bool {
+    config.residual.norm_before && !config.residual.shared_norm
+}
+
+/// The number of experts, if there are any.
+fn experts(config: &Config) -> Option<usize> {
+    Some(config.feed_forward.experts).filter(|&experts| experts > 0)
+}
+
+fn dense(config: &Config) -> bool {
+    config.feed_forward.experts == 0
+}
+
+fn gate(config: &Config) -> bool {
+    config.feed_forward.gate == Gate::Separate
+}
+
+/// Rows of the up matrix.
+fn up_width(config: &Config) -> usize {
+    if config.feed_forward.gate == Gate::Fused { 2 * config.ffn } else { config.ffn }
+}
+
+fn long_rope(config: &Config) -> bool {
+    config.rope.original_context > 0
+}
 
 /// A tensor's place in the file. All zero where the model does not have it.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 struct TensorRef {
     offset: usize,
-    bytes: usize,
     rows: u32,
     cols: u32,
-    /// ggml's number.
+    /// ggml's number, and 1.
     dtype: u32,
-    present: u32,
+    #[cfg(target_pointer_width = "64")]
+    padding: u32,
 }
 
 /// The places of all tensors of a model, in the caller's memory.
 #[derive(Debug)]
 pub(crate) struct Weights<'m, 'a> {
     file: &'m [u8],
+    /// Of all norms.
+    norm: NormKind,
+    epsilon: f32,
     /// The tensors outside of layers, then those of each layer.
     table: &'a mut [TensorRef],
 }
@@ -108,7 +241,7 @@ impl<'m, 'a> Weights<'m, 'a> {
     pub(crate) fn carve(arena: &mut Arena<'a>, gguf: &Gguf<'m>, config: &Config) -> Result<Self, MemoryError> {
         let table = arena.slice("weight table", table_len(config).ok_or(MemoryError::TooLarge)?)?;
         table.fill(TensorRef::zeroed());
-        let weights = Self { file: gguf.bytes(), table };
+        let weights = Self { file: gguf.bytes(), norm: config.norm, epsilon: config.norm_epsilon, table };
         for info in gguf.tensors() {
             let Some((index, spec)) = find(info.name(), config) else { continue };
             if let (Ok(found), Some(place)) = (check(&info, spec, config), weights.table.get_mut(index)) {
@@ -118,7 +251,7 @@ impl<'m, 'a> Weights<'m, 'a> {
         Ok(weights)
     }
 
-    /// A tensor of a layer; `None` where the model does not have it.
+    /// A tensor of a layer; `None` where the model does not have it. Matrices of experts follow one another.
     #[inline]
     pub(super) fn layer(&self, layer: usize, tensor: LayerTensor) -> Option<TensorView<'m>> {
         self.view(layer_start(layer) + tensor as usize)
@@ -129,15 +262,56 @@ impl<'m, 'a> Weights<'m, 'a> {
         self.view(tensor as usize)
     }
 
+    /// A matrix of a layer with its bias.
+    pub(super) fn linear(&self, layer: usize, tensor: LayerTensor) -> Option<Linear<'m>> {
+        Some(Linear { weights: self.layer(layer, tensor)?, bias: self.bias(layer, tensor) })
+    }
+
+    /// The matrix of one of a layer's experts.
+    pub(super) fn expert(&self, layer: usize, tensor: LayerTensor, expert: u32, rows: usize) -> Option<Linear<'m>> {
+        let weights = self.layer(layer, tensor)?.slice_rows((expert as usize).checked_mul(rows)?, rows)?;
+        Some(Linear { weights, bias: &[] })
+    }
+
+    /// A norm of the residual stream in a layer.
+    pub(super) fn layer_norm(&self, layer: usize, tensor: LayerTensor) -> Option<Norm<'m>> {
+        Some(self.norm(self.layer(layer, tensor)?.bytes(), self.bias(layer, tensor)))
+    }
+
+    /// The norm of the embedding.
+    pub(super) fn embedding_norm(&self) -> Option<Norm<'m>> {
+        let bias = self.model(ModelTensor::EmbeddingNormBias);
+        Some(self.norm(self.model(ModelTensor::EmbeddingNorm)?.bytes(), bias.map_or(&[], |bias| bias.bytes())))
+    }
+
+    /// The last norm.
+    pub(super) fn output_norm(&self) -> Option<Norm<'m>> {
+        let bias = self.model(ModelTensor::OutputNormBias);
+        Some(self.norm(self.model(ModelTensor::OutputNorm)?.bytes(), bias.map_or(&[], |bias| bias.bytes())))
+    }
+
     /// The output matrix: the embedding's where the file has none of its own.
-    pub(super) fn output(&self) -> Option<TensorView<'m>> {
-        self.model(ModelTensor::Output).or_else(|| self.model(ModelTensor::Embedding))
+    pub(super) fn output(&self) -> Option<Linear<'m>> {
+        let weights = self.model(ModelTensor::Output).or_else(|| self.model(ModelTensor::Embedding))?;
+        Some(Linear { weights, bias: &[] })
+    }
+
+    /// A norm with these weights.
+    pub(super) fn norm<'w>(&self, weight: &'w [u8], bias: &'w [u8]) -> Norm<'w> {
+        Norm { kind: self.norm, epsilon: self.epsilon, weight, bias }
+    }
+
+    /// The bias of a tensor; empty where there is none.
+    fn bias(&self, layer: usize, tensor: LayerTensor) -> &'m [u8] {
+        tensor.bias().and_then(|bias| self.layer(layer, bias)).map_or(&[], |bias| bias.bytes())
     }
 
     fn view(&self, index: usize) -> Option<TensorView<'m>> {
-        let place = self.table.get(index).filter(|place| place.present == 1)?;
-        let bytes = self.file.get(place.offset..place.offset.checked_add(place.bytes)?)?;
-        TensorView::new(Dtype::from_ggml(place.dtype)?, place.rows as usize, place.cols as usize, bytes)
+        let place = self.table.get(index)?;
+        let dtype = Dtype::from_ggml(place.dtype.checked_sub(1)?)?;
+        let (rows, cols) = (place.rows as usize, place.cols as usize);
+        let len = dtype.row_bytes(cols)?.checked_mul(rows)?;
+        TensorView::new(dtype, rows, cols, self.file.get(place.offset..place.offset.checked_add(len)?)?)
     }
 }
 
@@ -256,34 +430,40 @@ fn layer_name(layer: usize, suffix: &str) -> heapless::String<64> {
 fn check(info: &TensorInfo<'_>, spec: &Spec, config: &Config) -> Result<TensorRef, ModelError> {
     let tensor = Name::new(info.name().as_bytes());
     let kind = (spec.shape)(config).ok_or(ModelError::UnknownTensor { tensor })?;
-    let (rows, cols, vector) = match kind {
-        Kind::Matrix(rows, cols) | Kind::OptionalMatrix(rows, cols) => (rows, cols, false),
-        Kind::Vector(n) | Kind::OptionalVector(n) => (1, n, true),
+    let (experts, rows, cols, vector) = match kind {
+        Kind::Matrix(rows, cols) | Kind::OptionalMatrix(rows, cols) => (1, rows, cols, false),
+        Kind::Matrices(experts, rows, cols) => (experts, rows, cols, false),
+        Kind::Vectors(rows, n) => (1, rows, n, true),
+        Kind::Vector(n) | Kind::OptionalVector(n) => (1, 1, n, true),
     };
     let dims = info.dims();
     let dim = |index: usize| dims.get(index).copied().unwrap_or(1);
-    if dim(0) != cols as u64 || dim(1) != rows as u64 || dim(2) != 1 || dim(3) != 1 {
+    if [dim(0), dim(1), dim(2), dim(3)] != [cols as u64, rows as u64, experts as u64, 1] {
         return Err(ModelError::TensorShape { tensor, expected: [rows, cols], found: [dim(1), dim(0)] });
     }
     let wrong_type = ModelError::TensorType { tensor, found: info.ggml_type() };
     let dtype = Dtype::from_ggml(info.ggml_type().number()).ok_or(wrong_type)?;
     let computed = if vector { dtype == Dtype::F32 } else { dtype.is_built() };
-    if !computed || dtype.row_bytes(cols).is_none() {
+    let len = dtype.row_bytes(cols).and_then(|bytes| bytes.checked_mul(rows)?.checked_mul(experts));
+    let all_rows = rows.checked_mul(experts).and_then(|rows| u32::try_from(rows).ok());
+    let (Some(all_rows), true) = (all_rows, computed && len == Some(info.data().len())) else {
         return Err(wrong_type);
-    }
+    };
     Ok(TensorRef {
         offset: info.offset(),
-        bytes: info.data().len(),
-        rows: rows as u32,
+        rows: all_rows,
         cols: cols as u32,
-        dtype: dtype.ggml_number(),
-        present: 1,
+        dtype: dtype.ggml_number() + 1,
+        ..TensorRef::zeroed()
     })
 }
 
 impl Spec {
     fn is_required(&self, config: &Config) -> bool {
-        matches!((self.shape)(config), Some(Kind::Matrix(..) | Kind::Vector(..)))
+        matches!(
+            (self.shape)(config),
+            Some(Kind::Matrix(..) | Kind::Matrices(..) | Kind::Vector(..) | Kind::Vectors(..))
+        )
     }
 }
 
@@ -307,7 +487,11 @@ mod tests {
         assert_eq!(layer(LayerTensor::AttentionOutput), "attn_output.weight");
         assert_eq!(layer(LayerTensor::QNorm), "attn_q_norm.weight");
         assert_eq!(layer(LayerTensor::Down), "ffn_down.weight");
+        assert_eq!(layer(LayerTensor::QkvBias), "attn_qkv.bias");
+        assert_eq!(layer(LayerTensor::Router), "ffn_gate_inp.weight");
+        assert_eq!(layer(LayerTensor::PostFfnNorm), "post_ffw_norm.weight");
         assert_eq!(MODEL_SPECS[ModelTensor::RopeDivisors as usize].name, "rope_freqs.weight");
+        assert_eq!(MODEL_SPECS[ModelTensor::ShortRopeDivisors as usize].name, "rope_factors_short.weight");
         assert_eq!(MODEL_SPECS[ModelTensor::Output as usize].name, "output.weight");
     }
 }

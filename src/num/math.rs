@@ -49,6 +49,59 @@ pub fn silu(x: f32) -> f32 {
     x / (1.0 + exp(-x))
 }
 
+/// x / (1 + e^(x (a + b x^2))): the tanh form of GELU, `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`, with
+/// `a = -2 sqrt(2 / pi)` and `b = 0.044715 a`. (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.)
+#[inline]
+pub fn gelu_tanh(x: f32) -> f32 {
+    x / (1.0 + exp(x * (-1.595_769_2 + -0.071_354_814 * (x * x))))
+}
+
+/// GELU, `x / 2 (1 + erf(x / sqrt(2)))`: x times half the complementary error function of |x| / sqrt(2), or what that
+/// lacks to x. (The function's relative error is 1.2e-7 before rounding: Press et al., "Numerical Recipes in C", 2nd
+/// edition, 6.2, `erfcc`.)
+#[inline]
+pub fn gelu_erf(x: f32) -> f32 {
+    const COEFFICIENTS: [f32; 9] = [
+        -0.822_152_2,
+        1.488_515_9,
+        -1.135_204,
+        0.278_868_08,
+        -0.186_288_06,
+        0.096_784_18,
+        0.374_091_96,
+        1.000_023_7,
+        -1.265_512_2,
+    ];
+    let z = abs(x) * core::f32::consts::FRAC_1_SQRT_2;
+    let t = 1.0 / (1.0 + 0.5 * z);
+    let p = COEFFICIENTS.into_iter().fold(0.170_872_77_f32, |p, c| p * t + c);
+    let tail = (0.5 * abs(x)) * (t * exp(p - z * z));
+    // 0.5 * infinity * 0 is not a number.
+    let tail = if z > 20.0 { 0.0 } else { tail };
+    if x < 0.0 { -tail } else { x - tail }
+}
+
+/// The hyperbolic tangent: a polynomial below 0.625 (Cephes `tanhf`), `1 - 2 / (e^2|x| + 1)` above.
+#[inline]
+pub fn tanh(x: f32) -> f32 {
+    let (square, magnitude) = (x * x, abs(x));
+    let mut p = -5.704_988_7e-3_f32;
+    p = p * square + 2.063_908_9e-2;
+    p = p * square + -5.373_971_6e-2;
+    p = p * square + 1.333_144_2e-1;
+    p = p * square + -3.333_328_2e-1;
+    let small = (p * square) * x + x;
+    let large = 1.0 - 2.0 / (exp(2.0 * magnitude) + 1.0);
+    let large = if x < 0.0 { -large } else { large };
+    if magnitude < 0.625 { small } else { large }
+}
+
+/// The magnitude, by its bits.
+#[inline]
+fn abs(x: f32) -> f32 {
+    f32::from_bits(x.to_bits() & 0x7fff_ffff)
+}
+
 /// The correctly rounded square root.
 #[inline]
 pub fn sqrt(x: f32) -> f32 {
@@ -108,6 +161,29 @@ mod tests {
         assert_eq!(exp(1e9), f32::INFINITY);
         assert!(exp(f32::NAN).is_nan());
         assert_eq!(silu(-1e4), -0.0);
+    }
+
+    #[test]
+    fn activations_are_accurate() {
+        for i in -100_000..100_000 {
+            let x = i as f32 * 1e-4;
+            let wide = f64::from(x);
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (wide + 0.044715 * wide.powi(3));
+            for (name, got, want) in [
+                ("tanh", tanh(x), wide.tanh()),
+                ("gelu_tanh", gelu_tanh(x), 0.5 * wide * (1.0 + inner.tanh())),
+                ("gelu_erf", gelu_erf(x), 0.5 * wide * libm::erfc(-wide / 2f64.sqrt())),
+            ] {
+                let error = (f64::from(got) - want).abs();
+                assert!(error <= 3e-7 * want.abs().max(0.1), "{name} of {x}: {got}, not {want}");
+            }
+        }
+        for function in [gelu_tanh, gelu_erf] {
+            assert_eq!([0.0, -1e9, 1e9, f32::INFINITY].map(function), [0.0, -0.0, 1e9, f32::INFINITY]);
+            assert!(function(f32::NAN).is_nan());
+        }
+        assert_eq!([0.0, -1e9, 1e9, f32::NEG_INFINITY].map(tanh), [0.0, -1.0, 1.0, -1.0]);
+        assert!(tanh(f32::NAN).is_nan());
     }
 
     #[test]

@@ -13,4 +13,6 @@ mod math;
 
 pub use half::{f16_to_f32, f32_to_f16};
 pub use hash::Xxh64;
-pub use math::{exp, is_finite, round_half_even, round_to_i8, silu, sqrt, sum_lanes, tree16};
+pub use math::{
+    exp, gelu_erf, gelu_tanh, is_finite, round_half_even, round_to_i8, silu, sqrt, sum_lanes, tanh, tree16,
+};

@@ -1,9 +1,11 @@
 //! The operations of the forward pass on views and slices. They know shapes, never models.
 
+mod experts;
 mod input;
 mod linear;
 mod rope;
 
+pub use experts::{Choice, choose_experts};
 pub use input::{InputForms, InputRows};
-pub use linear::{linear, linear_scratch};
-pub use rope::{RopePairs, inverse_frequencies, rotate, rotation};
+pub use linear::Linear;
+pub use rope::{Frequencies, RopePairs, Yarn, rotate, rotation};

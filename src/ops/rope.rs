@@ -9,24 +9,76 @@ pub enum RopePairs {
     Halves,
 }
 
-/// Angular frequencies per position: `base^(-2i / dims) / factor`, `[dims / 2]`.
-///
-/// `divisors` gives a further divisor per frequency (`rope_freqs` of Llama 3), or nothing.
-pub fn inverse_frequencies(base: f64, factor: f64, divisors: impl Iterator<Item = f32>, out: &mut [f64]) {
-    let dims = (out.len() * 2) as f64;
-    let divisors = divisors.map(f64::from).chain(core::iter::repeat(1.0));
-    for ((i, frequency), divisor) in out.iter_mut().enumerate().zip(divisors) {
-        *frequency = libm::pow(base, -((2 * i) as f64) / dims) / factor / divisor;
+/// Angular frequencies of the pairs, per position.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Frequencies {
+    /// Pair i of n / 2 has `base^(-2i / n)`.
+    pub base: f32,
+    /// What that is divided by.
+    pub factor: f32,
+    /// Which frequencies are divided by it; all of them if `None`.
+    pub yarn: Option<Yarn>,
+}
+
+/// Fast frequencies stay, slow ones are divided by the factor, with a ramp between them. (Peng et al., "YaRN", 2023,
+/// section 3.2.)
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Yarn {
+    /// Tokens that the model was first trained on.
+    pub context: f32,
+    /// The ramp begins at the pair that turns so often in this context.
+    pub fast: f32,
+    /// It ends at the pair that turns so often.
+    pub slow: f32,
+}
+
+impl Frequencies {
+    /// The frequency of every pair: `[dims / 2]`.
+    ///
+    /// `divisors` gives a further divisor per pair (`rope_freqs` of Llama 3), or nothing.
+    pub fn fill(&self, divisors: impl Iterator<Item = f32>, out: &mut [f64]) {
+        let dims = (out.len() * 2) as f64;
+        let (base, factor) = (f64::from(self.base), f64::from(self.factor));
+        let ramp = self.yarn.map(|yarn| yarn.ramp(dims, base));
+        let divisors = divisors.map(f64::from).chain(core::iter::repeat(1.0));
+        for ((i, frequency), divisor) in out.iter_mut().enumerate().zip(divisors) {
+            let fast = libm::pow(base, -((2 * i) as f64) / dims);
+            let slow = fast / factor;
+            let mixed = ramp.map_or(slow, |[low, high]| {
+                let slowed = ((i as f64 - low) / (high - low)).clamp(0.0, 1.0);
+                slow * slowed + fast * (1.0 - slowed)
+            });
+            *frequency = mixed / divisor;
+        }
+    }
+
+    /// What YaRN multiplies cosines and sines by: `0.1 ln(factor) + 1`.
+    pub fn yarn_magnitude(&self) -> f32 {
+        if self.factor > 1.0 { (0.1 * libm::log(self.factor.into()) + 1.0) as f32 } else { 1.0 }
     }
 }
 
-/// Cosines, then sines, of the angles of one position: `out` is `[dims]`, each rounded once from f64.
-pub fn rotation(position: usize, inverse_frequencies: &[f64], out: &mut [f32]) {
-    let Some((cosines, sines)) = out.split_at_mut_checked(inverse_frequencies.len()) else { return };
-    for ((cosine, sine), &frequency) in cosines.iter_mut().zip(sines).zip(inverse_frequencies) {
+impl Yarn {
+    /// The pairs at which the ramp begins and ends.
+    fn ramp(&self, dims: f64, base: f64) -> [f64; 2] {
+        let turning = |turns: f32| {
+            let wavelengths = f64::from(self.context) / (f64::from(turns) * 2.0 * core::f64::consts::PI);
+            dims * libm::log(wavelengths) / (2.0 * libm::log(base))
+        };
+        let low = libm::floor(turning(self.fast)).max(0.0);
+        let high = libm::ceil(turning(self.slow)).min(dims - 1.0);
+        [low, high.max(low + 0.001)]
+    }
+}
+
+/// Cosines, then sines, of the angles of one position, times `magnitude`: `out` is `[dims]`, each rounded once from f64.
+pub fn rotation(position: usize, frequencies: &[f64], magnitude: f32, out: &mut [f32]) {
+    let Some((cosines, sines)) = out.split_at_mut_checked(frequencies.len()) else { return };
+    let magnitude = f64::from(magnitude);
+    for ((cosine, sine), &frequency) in cosines.iter_mut().zip(sines).zip(frequencies) {
         let angle = position as f64 * frequency;
-        *cosine = libm::cos(angle) as f32;
-        *sine = libm::sin(angle) as f32;
+        *cosine = (libm::cos(angle) * magnitude) as f32;
+        *sine = (libm::sin(angle) * magnitude) as f32;
     }
 }
 
@@ -65,10 +117,11 @@ mod tests {
     #[test]
     fn rotates_pairs_by_their_angles() {
         let mut frequencies = [0.0; 2];
-        inverse_frequencies(100.0, 1.0, [1.0, 2.0].into_iter(), &mut frequencies);
+        let plain = Frequencies { base: 100.0, factor: 1.0, yarn: None };
+        plain.fill([1.0, 2.0].into_iter(), &mut frequencies);
         assert_eq!(frequencies, [1.0, 0.05]);
         let mut table = [0.0; 4];
-        rotation(3, &frequencies, &mut table);
+        rotation(3, &frequencies, 1.0, &mut table);
         let (c, s) = (3f64.cos() as f32, 3f64.sin() as f32);
         let (d, t) = (0.15f64.cos() as f32, 0.15f64.sin() as f32);
         assert_eq!(table, [c, d, s, t]);
@@ -79,5 +132,20 @@ mod tests {
         let mut head = [1.0, 2.0, 3.0, 4.0, 5.0];
         rotate(&mut head, &table, RopePairs::Halves);
         assert_eq!(head, [c - 3.0 * s, 2.0 * d - 4.0 * t, s + 3.0 * c, 2.0 * t + 4.0 * d, 5.0]);
+    }
+
+    #[test]
+    fn yarn_slows_down_what_is_slow() {
+        let yarn = Yarn { context: 512.0, fast: 32.0, slow: 1.0 };
+        let scaled = Frequencies { base: 10_000.0, factor: 4.0, yarn: Some(yarn) };
+        let (mut ours, mut plain) = ([0.0; 32], [0.0; 32]);
+        scaled.fill(core::iter::empty(), &mut ours);
+        Frequencies { factor: 1.0, yarn: None, ..scaled }.fill(core::iter::empty(), &mut plain);
+        let ratios: Vec<f64> = ours.iter().zip(plain).map(|(ours, plain)| plain / ours).collect();
+        // 64 ln(512 / (32 * 2 pi)) / (2 ln 10000) = 3.2, and 15.3 for one turn.
+        assert!(ratios[..4].iter().all(|&ratio| ratio == 1.0), "{ratios:?}");
+        assert!(ratios[4..16].is_sorted() && ratios[4] > 1.0 && ratios[15] < 4.0, "{ratios:?}");
+        assert!(ratios[16..].iter().all(|&ratio| ratio == 4.0), "{ratios:?}");
+        assert!((scaled.yarn_magnitude() - 1.138_629_4).abs() < 1e-6);
     }
 }

@@ -23,15 +23,15 @@ mod norm;
 mod products;
 mod store;
 
-pub use attend::{CHUNK, KvSource, Positions, Queries, TILE_TOKENS, Visibility, Window, attend_rows};
+pub use attend::{CHUNK, KvSource, Positions, Queries, Scores, TILE_TOKENS, Visibility, Window, attend_rows};
 pub(super) use attend::{attend, attend_scratch};
 #[cfg(any(
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
 pub(super) use blocks::{Family, Of32, Of256, Quad, block_products, level_products};
-pub use combine::Combine;
-pub(super) use combine::combine;
+pub use combine::{Activation, Combine};
+pub(super) use combine::{combine, soft_cap};
 pub use element::{Elements, ElementsMut, KvElement, KvTile, KvTileMut};
 #[cfg(target_arch = "x86_64")]
 pub(super) use float_panel::{FloatPanels, SCRATCH as FLOAT_SCRATCH};
@@ -49,7 +49,8 @@ pub(super) use lanes::LANES;
     target_feature = "simd128"
 ))]
 pub(super) use lanes::Lanes;
-pub(super) use norm::{rms_norm, rms_norm_in_place};
+pub use norm::{Norm, NormKind};
+pub(super) use norm::{norm, norm_in_place};
 pub(super) use products::products;
 pub use products::{Inputs, OUTPUTS};
 pub use store::is_storable;

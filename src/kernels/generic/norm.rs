@@ -1,35 +1,75 @@
-//! Root mean square normalization.
+//! Normalization of rows.
 
 use crate::num::{is_finite, sqrt, sum_lanes};
 
-/// `out = (x * r) * weight` with `r = 1 / sqrt(sum of squares / n + epsilon)`.
-///
-/// `x` and `out` are `[n]`, `weight` is `[n]` little-endian f32 of any alignment. (Zhang and Sennrich,
-/// "Root Mean Square Layer Normalization", 2019.)
+/// How a row is normalized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormKind {
+    /// By its root mean square. (Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.)
+    Rms,
+    /// By its mean and standard deviation. (Ba, Kiros and Hinton, "Layer Normalization", 2016.)
+    Layer,
+}
+
+/// A normalization of rows of n elements: `y = ((x - mean) * r) * weight + bias`, with
+/// `r = 1 / sqrt(mean of (x - mean)^2 + epsilon)`, where the mean of [`NormKind::Rms`] is 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Norm<'w> {
+    /// How.
+    pub kind: NormKind,
+    /// Added to the mean square.
+    pub epsilon: f32,
+    /// `[n]`, little-endian f32 of any alignment.
+    pub weight: &'w [u8],
+    /// The same; empty where there is none.
+    pub bias: &'w [u8],
+}
+
+/// See [`Level::norm`](crate::kernels::Level::norm).
 #[inline(always)]
-pub(in crate::kernels) fn rms_norm(x: &[f32], weight: &[u8], epsilon: f32, out: &mut [f32]) {
-    let r = inverse_rms(x, epsilon);
-    let (weight, _) = weight.as_chunks::<4>();
+pub(in crate::kernels) fn norm(norm: &Norm<'_>, x: &[f32], out: &mut [f32]) {
+    let (mean, r) = moments(norm, x);
+    let (weight, _) = norm.weight.as_chunks::<4>();
     for ((out, &x), &weight) in out.iter_mut().zip(x).zip(weight) {
-        *out = (x * r) * f32::from_le_bytes(weight);
+        *out = ((x - mean) * r) * f32::from_le_bytes(weight);
     }
+    add_bias(norm.bias, out);
 }
 
-/// [`rms_norm`] of `x` in its place.
+/// See [`Level::norm_in_place`](crate::kernels::Level::norm_in_place).
 #[inline(always)]
-pub(in crate::kernels) fn rms_norm_in_place(x: &mut [f32], weight: &[u8], epsilon: f32) {
-    let r = inverse_rms(x, epsilon);
-    let (weight, _) = weight.as_chunks::<4>();
+pub(in crate::kernels) fn norm_in_place(norm: &Norm<'_>, x: &mut [f32]) {
+    let (mean, r) = moments(norm, x);
+    let (weight, _) = norm.weight.as_chunks::<4>();
     for (x, &weight) in x.iter_mut().zip(weight) {
-        *x = (*x * r) * f32::from_le_bytes(weight);
+        *x = ((*x - mean) * r) * f32::from_le_bytes(weight);
     }
+    add_bias(norm.bias, x);
+}
+
+/// The mean and the inverse of the root of the mean square around it.
+#[inline(always)]
+fn moments(norm: &Norm<'_>, x: &[f32]) -> (f32, f32) {
+    let count = x.len() as f32;
+    let (mean, squares) = match norm.kind {
+        // Nothing changes where 0 is subtracted.
+        NormKind::Rms => (0.0, sum_lanes(x, x, |a, b| a * b)),
+        NormKind::Layer => {
+            let mean = sum_lanes(x, x, |x, _| x) / count;
+            (mean, sum_lanes(x, x, |a, b| (a - mean) * (b - mean)))
+        }
+    };
+    let square = squares / count;
+    // Squares of finite numbers can overflow; 1 / infinity would hide it.
+    (mean, if is_finite(square) { 1.0 / sqrt(square + norm.epsilon) } else { f32::NAN })
 }
 
 #[inline(always)]
-fn inverse_rms(x: &[f32], epsilon: f32) -> f32 {
-    let mean = sum_lanes(x, x, |a, b| a * b) / x.len() as f32;
-    // Squares of finite numbers can overflow; 1 / infinity would hide it.
-    if is_finite(mean) { 1.0 / sqrt(mean + epsilon) } else { f32::NAN }
+fn add_bias(bias: &[u8], y: &mut [f32]) {
+    let (bias, _) = bias.as_chunks::<4>();
+    for (y, &bias) in y.iter_mut().zip(bias) {
+        *y += f32::from_le_bytes(bias);
+    }
 }
 
 #[cfg(test)]
@@ -41,15 +81,20 @@ mod tests {
         let x: Vec<f32> = (0..37).map(|i| (i as f32 - 11.5) * 0.37).collect();
         let weight: Vec<f32> = (0..37).map(|i| 1.0 + i as f32 * 0.01).collect();
         let bytes: Vec<u8> = weight.iter().flat_map(|w| w.to_le_bytes()).collect();
-        let mut out = vec![0.0; 37];
-        rms_norm(&x, &bytes, 1e-5, &mut out);
-        let mean = x.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>() / 37.0;
-        for i in 0..37 {
-            let want = f64::from(x[i]) / (mean + 1e-5).sqrt() * f64::from(weight[i]);
-            assert!((f64::from(out[i]) - want).abs() < 1e-6, "{i}");
+        let mean = x.iter().map(|&x| f64::from(x)).sum::<f64>() / 37.0;
+        for (kind, mean, bias) in [(NormKind::Rms, 0.0, &[][..]), (NormKind::Layer, mean, &bytes[..])] {
+            let how = Norm { kind, epsilon: 1e-5, weight: &bytes, bias };
+            let mut out = vec![0.0; 37];
+            norm(&how, &x, &mut out);
+            let square = x.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / 37.0;
+            for i in 0..37 {
+                let bias = if bias.is_empty() { 0.0 } else { f64::from(weight[i]) };
+                let want = (f64::from(x[i]) - mean) / (square + 1e-5).sqrt() * f64::from(weight[i]) + bias;
+                assert!((f64::from(out[i]) - want).abs() < 1e-6, "{kind:?} {i}");
+            }
+            let mut in_place = x.clone();
+            norm_in_place(&how, &mut in_place);
+            assert_eq!(in_place, out);
         }
-        let mut in_place = x.clone();
-        rms_norm_in_place(&mut in_place, &bytes, 1e-5);
-        assert_eq!(in_place, out);
     }
 }

@@ -1,11 +1,32 @@
-//! Llama and what is built like it: Llama 1 to 3.x, SmolLM2, TinyLlama, the story models.
-//!
-//! The rows of Q and K are stored interleaved, so that the rotation takes adjacent pairs. Llama 3 files
-//! have `rope_freqs.weight`, which divides the frequencies.
+//! Llama and what is built like it. The rows of Q and K are stored interleaved, so that the rotation takes adjacent
+//! pairs.
 
-use super::Architecture;
-use crate::model::config::Config;
+use super::{Architecture, DECODER, OPTIONAL_BIASES};
+use crate::cache::LayerGroups;
 use crate::ops::RopePairs;
 
-pub(super) const ARCHITECTURE: Architecture =
-    Architecture { name: "llama", config: |keys| Config::decoder(keys, "llama", RopePairs::Adjacent, false) };
+/// Llama 1 to 3.x, Mistral and Mixtral, SmolLM2, TinyLlama, the story models. Llama 3 files have `rope_freqs.weight`, which
+/// divides the frequencies.
+pub(super) const LLAMA: Architecture = Architecture { name: "llama", experts: true, ..FAMILY };
+
+/// Every fourth layer is without positions; nothing in the file says so.
+pub(super) const SMOLLM3: Architecture = Architecture {
+    name: "smollm3",
+    finish: |_, config| {
+        config.rope.groups = LayerGroups::alternating(4);
+        Ok(())
+    },
+    ..FAMILY
+};
+
+/// Granite 3: factors for embeddings, scores, branches and logits.
+pub(super) const GRANITE: Architecture = Architecture {
+    name: "granite",
+    finish: |keys, config| {
+        config.head.scale = 1.0 / keys.factor("logit_scale", 1.0)?;
+        Ok(())
+    },
+    ..FAMILY
+};
+
+const FAMILY: Architecture = Architecture { pairs: RopePairs::Adjacent, biases: OPTIONAL_BIASES, ..DECODER };

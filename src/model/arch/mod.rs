@@ -1,26 +1,111 @@
-//! The architectures: each is a file that maps metadata to a [`Config`], and a row here.
+//! The architectures: each is a value in a file, with what GGUF files do not say about it, and a row here.
 
-#[cfg(feature = "arch-llama")]
+mod alibi;
+mod gemma;
+mod gpt2;
+mod gptneox;
 mod llama;
-#[cfg(feature = "arch-qwen3")]
-mod qwen3;
+mod olmo2;
+mod phi3;
+mod qwen;
+mod stablelm;
+mod starcoder2;
 
-use super::config::{Config, Keys};
+use super::config::{Biases, Config, Presence, QkNorm};
 use super::error::ModelError;
+use super::keys::Keys;
+use crate::kernels::{Activation, NormKind};
+use crate::ops::RopePairs;
 
-#[cfg_attr(not(any(feature = "arch-llama", feature = "arch-qwen3")), allow(dead_code))]
-/// An architecture that GGUF files can name.
+/// What the name of an architecture stands for.
 pub(super) struct Architecture {
     /// `general.architecture`.
     pub(super) name: &'static str,
-    /// Reads the metadata.
-    pub(super) config: fn(&Keys<'_>) -> Result<Config, ModelError>,
+    pub(super) norm: NormKind,
+    /// Whether branches begin with a norm.
+    pub(super) norm_before: bool,
+    /// Whether branches end with a norm.
+    pub(super) norm_after: bool,
+    /// Whether the embedding is normalized.
+    pub(super) embedding_norm: bool,
+    pub(super) qk_norm: QkNorm,
+    pub(super) activation: Activation,
+    /// Whether the feed-forward layer has a gate.
+    pub(super) gated: bool,
+    /// Whether it may be one of several experts.
+    pub(super) experts: bool,
+    /// Whether queries and keys are rotated.
+    pub(super) rotary: bool,
+    pub(super) pairs: RopePairs,
+    /// Where a file has a window and no pattern, every so many-th layer sees everything; 0 if none does.
+    pub(super) window_period: usize,
+    pub(super) biases: Biases,
+    /// What is left to read or to change.
+    pub(super) finish: fn(&Keys<'_>, &mut Config) -> Result<(), ModelError>,
 }
+
+/// What most have in common: norms by the root mean square before the branches, a gate with SiLU, rotary positions.
+const DECODER: Architecture = Architecture {
+    name: "",
+    norm: NormKind::Rms,
+    norm_before: true,
+    norm_after: false,
+    embedding_norm: false,
+    qk_norm: QkNorm::None,
+    activation: Activation::Silu,
+    gated: true,
+    experts: false,
+    rotary: true,
+    pairs: RopePairs::Halves,
+    window_period: 0,
+    biases: NO_BIASES,
+    finish: |_, _| Ok(()),
+};
+
+const NO_BIASES: Biases =
+    Biases { qkv: Presence::Never, output: Presence::Never, ffn: Presence::Never, norm: Presence::Never };
+
+const ALL_BIASES: Biases =
+    Biases { qkv: Presence::Always, output: Presence::Always, ffn: Presence::Always, norm: Presence::Always };
+
+/// In linear layers.
+const OPTIONAL_BIASES: Biases =
+    Biases { qkv: Presence::Optional, output: Presence::Optional, ffn: Presence::Optional, norm: Presence::Never };
 
 /// Those of this build.
 pub(super) const ARCHITECTURES: &[Architecture] = &[
     #[cfg(feature = "arch-llama")]
-    llama::ARCHITECTURE,
+    llama::LLAMA,
+    #[cfg(feature = "arch-smollm3")]
+    llama::SMOLLM3,
+    #[cfg(feature = "arch-granite")]
+    llama::GRANITE,
+    #[cfg(feature = "arch-qwen2")]
+    qwen::QWEN2,
     #[cfg(feature = "arch-qwen3")]
-    qwen3::ARCHITECTURE,
+    qwen::QWEN3,
+    #[cfg(feature = "arch-qwen3moe")]
+    qwen::QWEN3MOE,
+    #[cfg(feature = "arch-gemma")]
+    gemma::GEMMA,
+    #[cfg(feature = "arch-gemma2")]
+    gemma::GEMMA2,
+    #[cfg(feature = "arch-gemma3")]
+    gemma::GEMMA3,
+    #[cfg(feature = "arch-phi3")]
+    phi3::PHI3,
+    #[cfg(feature = "arch-gpt2")]
+    gpt2::GPT2,
+    #[cfg(feature = "arch-bloom")]
+    alibi::BLOOM,
+    #[cfg(feature = "arch-mpt")]
+    alibi::MPT,
+    #[cfg(feature = "arch-gptneox")]
+    gptneox::GPTNEOX,
+    #[cfg(feature = "arch-stablelm")]
+    stablelm::STABLELM,
+    #[cfg(feature = "arch-olmo2")]
+    olmo2::OLMO2,
+    #[cfg(feature = "arch-starcoder2")]
+    starcoder2::STARCODER2,
 ];

@@ -15,6 +15,7 @@ use core::ops::Range;
 
 use half::f16;
 
+use super::combine::soft_cap;
 use super::element::{KvElement, KvTile};
 use super::lanes::{LANES, Lanes};
 use crate::mem::Tile;
@@ -102,8 +103,32 @@ pub struct Queries<'q> {
     pub position: usize,
     /// Which positions up to its own a row sees.
     pub visibility: Visibility,
-    /// What scores are multiplied by.
+    /// What becomes of products with keys.
+    pub scores: Scores<'q>,
+}
+
+/// What becomes of the product of a query and a key: its score.
+#[derive(Clone, Copy, Debug)]
+pub struct Scores<'q> {
+    /// What products are multiplied by.
     pub scale: f32,
+    /// Scores s become `soft_cap * tanh(s / soft_cap)`; 0 leaves them as they are.
+    pub soft_cap: f32,
+    /// The slope of each head of the group, `[group]`: this times the distance from the query, at most 0, is added to
+    /// scores. Empty where nothing is. (Press et al., "Train Short, Test Long", 2021.)
+    pub slopes: &'q [f32],
+}
+
+impl Scores<'_> {
+    /// Products times `scale`, and nothing else.
+    pub const fn scaled(scale: f32) -> Self {
+        Self { scale, soft_cap: 0.0, slopes: &[] }
+    }
+
+    /// Whether there is more than the scale.
+    fn are_adjusted(&self) -> bool {
+        self.soft_cap > 0.0 || !self.slopes.is_empty()
+    }
 }
 
 impl<'q> Queries<'q> {
@@ -224,7 +249,7 @@ fn attend_pack<V: Lanes>(
         for batch in &mut all_batches {
             batch.positions = positions_of(by_query.get(batch.queries.clone())?, all, visible.positions());
         }
-        let seen = Seen { by_query, batches: &all_batches, scale: queries.scale, tiles: &tiles };
+        let seen = Seen { by_query, batches: &all_batches, scale: queries.scores.scale, tiles: &tiles };
         let [k, v] = seen.tiles.elements();
         match k {
             KvElement::F32 if const { KvElement::F32.is_built() } => scores_of::<V, f32>(&mut pack, &seen, staging)?,
@@ -232,6 +257,9 @@ fn attend_pack<V: Lanes>(
             KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => scores_of::<V, Q8>(&mut pack, &seen, staging)?,
             KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => scores_of::<V, Q4>(&mut pack, &seen, staging)?,
             _ => return None,
+        }
+        if queries.scores.are_adjusted() {
+            adjust_scores(&mut pack, &seen, queries, first, |tile| chunk * TILES + visible.tile(tile))?;
         }
         softmax_of::<V>(&mut pack, place, &seen)?;
         match v {
@@ -313,6 +341,37 @@ fn scores_of<V: Lanes, T: Stored>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging:
         for batch in others {
             if let Some(k) = staged.run(start..end.min(batch.positions)) {
                 pack.scores::<V, f32>(&batch.queries, &k, scale);
+            }
+        }
+    }
+    Some(())
+}
+
+/// Caps the scores of a chunk and adds what belongs to the distance. Query 0 of the pack is query `first`, and
+/// `block(i)` is the block of the i-th tile.
+#[inline(always)]
+fn adjust_scores(
+    pack: &mut Pack<'_>,
+    seen: &Seen<'_>,
+    queries: &Queries<'_>,
+    first: usize,
+    block: impl Fn(usize) -> usize,
+) -> Option<()> {
+    let Scores { soft_cap: cap, slopes, .. } = queries.scores;
+    for batch in seen.seeing() {
+        for query in batch.queries.clone() {
+            let index = first + query;
+            let slope = slopes.get(index.checked_rem(queries.group)?).copied().unwrap_or(0.0);
+            let position = queries.position(index)?;
+            let tiles = pack.scores_mut(query)?.as_chunks_mut::<TILE_TOKENS>().0;
+            for (tile, scores) in tiles.iter_mut().take(batch.positions.div_ceil(TILE_TOKENS)).enumerate() {
+                if cap > 0.0 {
+                    soft_cap(cap, scores);
+                }
+                let start = (block(tile) * TILE_TOKENS).wrapping_sub(position) as i32;
+                for (slot, score) in scores.iter_mut().enumerate() {
+                    *score += slope * start.wrapping_add(slot as i32) as f32;
+                }
             }
         }
     }

@@ -219,6 +219,12 @@ impl<'s> Pack<'s> {
         }
     }
 
+    /// The scores of a query with the positions of the chunk at hand: `[CHUNK]`.
+    #[inline(always)]
+    pub(super) fn scores_mut(&mut self, query: usize) -> Option<&mut [f32; CHUNK]> {
+        self.scores.as_chunks_mut::<CHUNK>().0.get_mut(query)
+    }
+
     /// The largest visible score of a query in a chunk.
     #[inline(always)]
     pub(super) fn max<V: Lanes>(&mut self, chunk: usize, query: usize, visible: Positions) {

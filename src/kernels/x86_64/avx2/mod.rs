@@ -16,7 +16,7 @@ mod panel;
 mod sweep;
 pub(super) mod ymm;
 
-use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Queries};
+use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Norm, Queries};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError, QuantizedRow};
 use crate::tensor::{Dtype, TensorView};

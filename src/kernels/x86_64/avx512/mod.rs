@@ -11,7 +11,7 @@ mod panel_32;
 mod quantize;
 mod zmm;
 
-use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Queries};
+use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Norm, Queries};
 use crate::mem::Tile;
 use crate::quant::Form;
 use crate::tensor::{Dtype, TensorView};

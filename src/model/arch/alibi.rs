@@ -1,0 +1,28 @@
+//! BLOOM and MPT: scores fall with the distance instead of rotations.
+
+use super::{ALL_BIASES, Architecture, Biases, DECODER, OPTIONAL_BIASES, Presence};
+use crate::kernels::{Activation, NormKind};
+
+/// The embedding is normalized.
+pub(super) const BLOOM: Architecture = Architecture {
+    name: "bloom",
+    embedding_norm: true,
+    activation: Activation::GeluTanh,
+    biases: ALL_BIASES,
+    finish: |_, config| {
+        // As all these models have it; their files do not say so.
+        config.attention.alibi = 8.0;
+        Ok(())
+    },
+    ..FAMILY
+};
+
+/// Without biases, as a rule. Queries, keys and values may be clamped.
+pub(super) const MPT: Architecture = Architecture {
+    name: "mpt",
+    activation: Activation::GeluErf,
+    biases: Biases { norm: Presence::Optional, ..OPTIONAL_BIASES },
+    ..FAMILY
+};
+
+const FAMILY: Architecture = Architecture { norm: NormKind::Layer, gated: false, rotary: false, ..DECODER };

@@ -1,0 +1,67 @@
+//! Gemma 1 to 3: embeddings scaled by the root of their width, a gate with GELU. The norms' weights are stored with the
+//! 1 that the models add to them.
+
+use super::{Architecture, DECODER, QkNorm};
+use crate::cache::LayerGroups;
+use crate::kernels::Activation;
+use crate::model::config::{Config, inverse_root};
+use crate::ops::Frequencies;
+
+/// The first.
+pub(super) const GEMMA: Architecture = Architecture {
+    name: "gemma",
+    finish: |_, config| {
+        scale_embedding(config);
+        Ok(())
+    },
+    ..FAMILY
+};
+
+/// Capped scores and logits, norms at both ends of the branches, a window in every other layer.
+pub(super) const GEMMA2: Architecture = Architecture {
+    name: "gemma2",
+    norm_after: true,
+    window_period: 2,
+    finish: |_, config| {
+        scale_embedding(config);
+        // Nothing in the file tells the 27B model's scale, only its depth.
+        if config.layers == 46 {
+            config.attention.scale = inverse_root(config.hidden / config.heads.max(1));
+        }
+        Ok(())
+    },
+    ..FAMILY
+};
+
+/// Norms on Q and K, a window in five layers of six, and two sets of frequencies: the scaling factor is that of the layers
+/// without a window.
+pub(super) const GEMMA3: Architecture = Architecture {
+    name: "gemma3",
+    norm_after: true,
+    qk_norm: QkNorm::Heads,
+    window_period: GEMMA3_PERIOD,
+    finish: |keys, config| {
+        scale_embedding(config);
+        if config.layers == 62 {
+            config.attention.scale = inverse_root(config.hidden / config.heads.max(1));
+        }
+        let local = keys.positive("rope.freq_base_swa", Some(10_000.0))?;
+        // The layers that slide, window or not.
+        config.rope.groups = match config.layer_groups {
+            LayerGroups::ONE => LayerGroups::alternating(GEMMA3_PERIOD),
+            groups => groups,
+        };
+        let [global, _] = config.rope.frequencies;
+        config.rope.frequencies = [Some(Frequencies { base: local, factor: 1.0, yarn: None }), global];
+        Ok(())
+    },
+    ..FAMILY
+};
+
+const GEMMA3_PERIOD: usize = 6;
+
+const FAMILY: Architecture = Architecture { activation: Activation::GeluTanh, ..DECODER };
+
+fn scale_embedding(config: &mut Config) {
+    config.embedding.scale = libm::sqrt(config.hidden as f64) as f32;
+}

@@ -1,0 +1,197 @@
+//! The stages of attention.
+
+use core::ops::Range;
+
+use super::buffers::Buffers;
+use super::work::Work;
+use super::{Batch, Forward, Row, row_of};
+use crate::cache::{CacheError, KvCache};
+use crate::error::Fault;
+use crate::kernels::{Combine, Level, Norm, Queries, Scores};
+use crate::model::config::{Config, QkNorm};
+use crate::model::weights::LayerTensor;
+use crate::ops::{InputRows, rotate};
+use crate::tensor::TensorView;
+
+/// The slopes of ALiBi, one per head, where `2^-exponent` is the last of a power of two of heads; other numbers of
+/// heads take every second slope of twice as many after that. (Press et al., "Train Short, Test Long", 2021; the
+/// authors' code for other numbers.)
+pub(super) fn fill_slopes(exponent: f32, slopes: &mut [f32]) {
+    let heads = slopes.len();
+    let power = if heads.is_power_of_two() { heads } else { heads.next_power_of_two() / 2 };
+    for (head, slope) in slopes.iter_mut().enumerate() {
+        let steps = if head < power { (head + 1) as f64 } else { (head - power) as f64 + 0.5 };
+        *slope = libm::exp2(-f64::from(exponent) * steps / power as f64) as f32;
+    }
+}
+
+impl Forward<'_, '_> {
+    pub(super) fn qkv(&mut self, work: Work<'_>) -> Result<usize, Fault> {
+        let (q_width, kv_width) = (self.config.q_width(), self.config.kv_width());
+        let linear = |tensor| self.weights.linear(work.cursor.layer, tensor);
+        let parts = if self.config.attention.fused {
+            [(0, linear(LayerTensor::Qkv)), (0, None), (0, None)]
+        } else {
+            [
+                (0, linear(LayerTensor::Q)),
+                (q_width, linear(LayerTensor::K)),
+                (q_width + kv_width, linear(LayerTensor::V)),
+            ]
+        };
+        let Buffers { input, input_words, qkv, scratch, .. } = &mut self.buffers;
+        let inputs =
+            InputRows::new(input, *input_words, self.config.hidden, self.forms.attention, work.workers(scratch));
+        work.each_tile(qkv, scratch, &|tile, scratch| {
+            let row = tile.rows().start;
+            parts.iter().try_for_each(|(first, linear)| {
+                let Some(linear) = linear else { return Ok(()) };
+                linear.run(self.level, (&inputs, row), *first, tile, Combine::Set, scratch).ok_or(Fault::Internal)
+            })
+        })
+    }
+
+    /// Clamps, norms and rotates the heads of Q and K in place.
+    pub(super) fn rotate(&mut self, work: Work<'_>) -> Result<usize, Fault> {
+        let (config, level) = (&self.config, self.level);
+        let norm = |tensor| self.weights.layer(work.cursor.layer, tensor);
+        let norms = [norm(LayerTensor::QNorm), norm(LayerTensor::KNorm)];
+        let table = config.rope.table_of(work.cursor.layer);
+        let Buffers { qkv, rotations, scratch, .. } = &mut self.buffers;
+        let weights = &self.weights;
+        work.each_row(qkv, scratch, &|index, qkv, _| {
+            if config.attention.clamp > 0.0 {
+                clamp(qkv, config.attention.clamp);
+            }
+            let (q, kv) = qkv.split_at_mut_checked(config.q_width()).ok_or(Fault::Internal)?;
+            let k = kv.get_mut(..config.kv_width()).ok_or(Fault::Internal)?;
+            for (heads, norm) in [q, k].into_iter().zip(norms) {
+                if let Some(norm) = norm {
+                    let with = |weight| weights.norm(weight, &[]);
+                    norm_heads(config, level, norm, with, heads).ok_or(Fault::Internal)?;
+                }
+                if let Some(table) = table {
+                    let tables = config.rope.tables();
+                    let index = index * tables + table;
+                    let rotation = row_of(rotations, index, config.rope.dims).ok_or(Fault::Internal)?;
+                    let heads = heads.chunks_exact_mut(config.head_dim.max(1));
+                    heads.for_each(|head| rotate(head, rotation, config.rope.pairs));
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes K and V into the cache. Rows of one block share its tiles, so this is not for several workers.
+    pub(super) fn store(&mut self, work: Work<'_>, cache: &mut KvCache<'_>) -> Result<usize, Fault> {
+        let (q_width, kv_width) = (self.config.q_width(), self.config.kv_width());
+        let Batch { rows, logits } = work.batch;
+        let Range { mut start, end } = work.take;
+        while start < end && work.watch.allows_unit() {
+            let unit = start;
+            // In the order of the positions: rows with logits are the last ones of their sequences.
+            let index = if unit < rows.len() - logits { unit + logits } else { unit - (rows.len() - logits) };
+            let row = rows.get(index).ok_or(Fault::Internal)?;
+            let qkv = row_of(self.buffers.qkv, index, self.config.qkv_width()).ok_or(Fault::Internal)?;
+            let kv = qkv.get(q_width..).and_then(|kv| kv.split_at_checked(kv_width));
+            let (k, v) = kv.ok_or(Fault::Internal)?;
+            let written = cache.write_row(row.seq(), work.cursor.layer, row.position as usize, k, v);
+            written.map_err(|error| match error {
+                CacheError::NonFinite => Fault::NonFinite,
+                _ => Fault::Internal,
+            })?;
+            start += 1;
+        }
+        Ok(end - start)
+    }
+
+    /// A unit is the query heads of some rows that share a KV head; rows of one sequence that follow each
+    /// other are done together.
+    pub(super) fn attend(&mut self, work: Work<'_>, cache: &KvCache<'_>) -> Result<usize, Fault> {
+        let config = &self.config;
+        let (width, group) = (config.qkv_width(), config.group());
+        let Buffers { qkv, heads, scratch, .. } = &mut self.buffers;
+        work.each_tile(heads, scratch, &|tile, scratch| {
+            let (mut rows, cols) = (tile.rows(), tile.cols());
+            let head = cols.start.checked_div(cols.len()).ok_or(Fault::Internal)?;
+            let slopes = self.slopes.chunks_exact(group.max(1)).nth(head).unwrap_or_default();
+            let Config { attention, .. } = config;
+            let scores = Scores { scale: attention.scale, soft_cap: attention.soft_cap, slopes };
+            while let Some(row) = work.batch.rows.get(rows.start).filter(|_| !rows.is_empty()) {
+                let run = run_length(work.batch.rows.get(rows.clone()).ok_or(Fault::Internal)?);
+                let start = rows.start.checked_mul(width).and_then(|start| start.checked_add(cols.start));
+                let source = cache.layer_source(row.seq(), work.cursor.layer).ok_or(Fault::Internal)?;
+                let queries = Queries {
+                    q: start.and_then(|start| qkv.get(start..)).ok_or(Fault::Internal)?,
+                    stride: width,
+                    row: rows.start,
+                    rows: run,
+                    group,
+                    head_dim: config.head_dim,
+                    head,
+                    position: row.position as usize,
+                    visibility: source.visibility(),
+                    scores,
+                };
+                self.level.attend(&queries, &source, tile, scratch).ok_or(Fault::Internal)?;
+                rows.start += run;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Limits magnitudes. What is not a number stays: the cache refuses it.
+fn clamp(x: &mut [f32], limit: f32) {
+    for x in x {
+        let above = if *x > limit { limit } else { *x };
+        *x = if above < -limit { -limit } else { above };
+    }
+}
+
+/// Norms the heads of a row of Q or of K.
+fn norm_heads<'w>(
+    config: &Config,
+    level: Level,
+    weights: TensorView<'w>,
+    with: impl Fn(&'w [u8]) -> Norm<'w>,
+    heads: &mut [f32],
+) -> Option<()> {
+    if config.attention.qk_norm == QkNorm::Row {
+        level.norm_in_place(&with(weights.row(0)?), heads);
+        return Some(());
+    }
+    let last = weights.rows().checked_sub(1)?;
+    for (index, head) in heads.chunks_exact_mut(config.head_dim.max(1)).enumerate() {
+        // One row of weights for all heads, or one for each.
+        level.norm_in_place(&with(weights.row(index.min(last))?), head);
+    }
+    Some(())
+}
+
+/// How many rows from the first on are successive positions of one sequence.
+fn run_length(rows: &[Row]) -> usize {
+    let follows = |pair: &[Row]| match pair {
+        [a, b] => a.sequence == b.sequence && a.position.checked_add(1) == Some(b.position),
+        _ => false,
+    };
+    1 + rows.windows(2).take_while(|pair| follows(pair)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slopes_of_any_number_of_heads() {
+        let slopes = |heads: usize| {
+            let mut slopes = vec![0.0; heads];
+            fill_slopes(8.0, &mut slopes);
+            slopes
+        };
+        assert_eq!(slopes(8), [1, 2, 3, 4, 5, 6, 7, 8].map(|n| 0.5f32.powi(n)));
+        assert_eq!(slopes(4), [2, 4, 6, 8].map(|n| 0.5f32.powi(n)));
+        assert_eq!(slopes(6), [2, 4, 6, 8, 1, 3].map(|n| 0.5f32.powi(n)));
+        assert_eq!(slopes(1), [0.5f32.powi(8)]);
+        assert_eq!(slopes(0), []);
+    }
+}

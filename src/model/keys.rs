@@ -1,0 +1,213 @@
+//! The metadata keys of a model.
+
+use core::fmt::Write;
+
+use gguf_rs_lite::{Gguf, Name, Value};
+
+use super::arch::Architecture;
+use super::config::Rope;
+use super::error::ModelError;
+use crate::cache::{LayerGroups, MAX_GROUPS};
+use crate::ops::{Frequencies, Yarn};
+
+/// The metadata keys of an architecture, `<architecture>.<name>`.
+#[derive(Debug)]
+pub(super) struct Keys<'m> {
+    pub(super) gguf: &'m Gguf<'m>,
+    pub(super) architecture: &'static str,
+}
+
+impl<'m> Keys<'m> {
+    /// The value of a key.
+    pub(super) fn get(&self, name: &str) -> Option<Value<'m>> {
+        self.gguf.get(&self.key(name))
+    }
+
+    /// A size that must be there: positive, and small enough for an index.
+    pub(super) fn size(&self, name: &str) -> Result<usize, ModelError> {
+        let value = self.get(name).ok_or(ModelError::MissingKey { key: self.name(name) })?;
+        if value.as_array().is_some() {
+            // One for each layer.
+            return Err(self.unsupported(name));
+        }
+        let size = value.as_u64().and_then(|size| u32::try_from(size).ok()).and_then(|size| usize::try_from(size).ok());
+        size.filter(|&size| size > 0).ok_or(self.bad(name))
+    }
+
+    /// The same, where it can be left out.
+    pub(super) fn size_or(&self, name: &str, default: usize) -> Result<usize, ModelError> {
+        match self.get(name) {
+            None if default == 0 => Err(self.bad(name)),
+            None => Ok(default),
+            Some(_) => self.size(name),
+        }
+    }
+
+    /// A size that can be 0, or be left out for 0.
+    pub(super) fn count(&self, name: &str) -> Result<usize, ModelError> {
+        match self.get(name).map(|value| value.as_u64()) {
+            None | Some(Some(0)) => Ok(0),
+            Some(_) => self.size(name),
+        }
+    }
+
+    /// A finite number above 0.
+    pub(super) fn positive(&self, name: &str, default: Option<f32>) -> Result<f32, ModelError> {
+        let value = match (self.get(name), default) {
+            (Some(value), _) => value.as_f32().ok_or(self.bad(name))?,
+            (None, Some(default)) => default,
+            (None, None) => return Err(ModelError::MissingKey { key: self.name(name) }),
+        };
+        if value.is_finite() && value > 0.0 { Ok(value) } else { Err(self.bad(name)) }
+    }
+
+    /// A finite number above 0, or 0, which it also is where it is left out.
+    pub(super) fn not_negative(&self, name: &str) -> Result<f32, ModelError> {
+        match self.get(name).map(|value| value.as_f32()) {
+            None | Some(Some(0.0)) => Ok(0.0),
+            Some(_) => self.positive(name, None),
+        }
+    }
+
+    /// A factor: a finite number above 0, or `default` where it is 0 or left out.
+    pub(super) fn factor(&self, name: &str, default: f32) -> Result<f32, ModelError> {
+        let factor = self.not_negative(name)?;
+        Ok(if factor > 0.0 { factor } else { default })
+    }
+
+    /// True or false.
+    pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool, ModelError> {
+        self.get(name).map_or(Ok(default), |value| value.as_bool().ok_or(self.bad(name)))
+    }
+
+    /// The number of rows of a tensor: the vocabulary's size is that of the embedding.
+    pub(super) fn rows_of(&self, name: &str) -> Result<usize, ModelError> {
+        let tensor = Name::new(name.as_bytes());
+        let info = self.gguf.tensor(name).ok_or(ModelError::MissingTensor { tensor })?;
+        let rows = info.dims().get(1).and_then(|&rows| u32::try_from(rows).ok());
+        rows.and_then(|rows| usize::try_from(rows).ok()).filter(|&rows| rows > 0).ok_or(ModelError::TensorShape {
+            tensor,
+            expected: [1, 1],
+            found: [info.dims().get(1).copied().unwrap_or(1), info.dims().first().copied().unwrap_or(1)],
+        })
+    }
+
+    /// The layers' windows: `attention.sliding_window` positions. Where there is a pattern, every so many-th layer sees
+    /// everything; the architecture's own is `period`, or 0.
+    pub(super) fn windows(
+        &self,
+        period: usize,
+        layers: usize,
+    ) -> Result<(LayerGroups, [usize; MAX_GROUPS]), ModelError> {
+        const PATTERN: &str = "attention.sliding_window_pattern";
+        let window = self.count("attention.sliding_window")?;
+        if window == 0 {
+            return Ok((LayerGroups::ONE, [0; MAX_GROUPS]));
+        }
+        let period = match self.get(PATTERN) {
+            None => period,
+            Some(Value::Array(flags)) => {
+                let slides = |layer: usize| flags.get(layer).and_then(|flag| flag.as_bool());
+                // The first layer that does not slide tells how often that is so.
+                let period = (0..layers).find(|&layer| slides(layer) == Some(false)).map_or(0, |layer| layer + 1);
+                let periodic = |layer: usize| slides(layer) == Some(period == 0 || (layer + 1) % period != 0);
+                (0..layers).all(periodic).then_some(period).ok_or(self.unsupported(PATTERN))?
+            }
+            Some(_) => self.count(PATTERN).map_err(|_| self.unsupported(PATTERN))?,
+        };
+        Ok(match period {
+            0 => (LayerGroups::ONE, [window; MAX_GROUPS]),
+            1 => (LayerGroups::ONE, [0; MAX_GROUPS]),
+            _ => (LayerGroups::alternating(period), [window, 0]),
+        })
+    }
+
+    /// The rotary embedding: the same frequencies in all layers.
+    pub(super) fn rope(&self, architecture: &Architecture, head_dim: usize) -> Result<Rope, ModelError> {
+        const ORIGINAL: &str = "rope.scaling.original_context_length";
+        let none = Rope {
+            dims: 0,
+            pairs: architecture.pairs,
+            magnitude: 1.0,
+            original_context: 0,
+            groups: LayerGroups::ONE,
+            frequencies: [None; MAX_GROUPS],
+        };
+        if !architecture.rotary {
+            return Ok(none);
+        }
+        let mut frequencies =
+            Frequencies { base: self.positive("rope.freq_base", Some(10_000.0))?, factor: 1.0, yarn: None };
+        let mut magnitude = self.positive("rope.scaling.attn_factor", Some(1.0))?;
+        match self.get("rope.scaling.type").map(|value| value.as_bytes().unwrap_or_default()) {
+            None | Some(b"none" | b"longrope") => {}
+            Some(b"linear") => frequencies.factor = self.positive("rope.scaling.factor", None)?,
+            Some(b"yarn") => {
+                frequencies.factor = self.positive("rope.scaling.factor", None)?;
+                frequencies.yarn = Some(Yarn {
+                    context: self.size(ORIGINAL)? as f32,
+                    fast: self.positive("rope.scaling.yarn_beta_fast", Some(32.0))?,
+                    slow: self.positive("rope.scaling.yarn_beta_slow", Some(1.0))?,
+                });
+                magnitude *= frequencies.yarn_magnitude();
+            }
+            Some(_) => return Err(self.unsupported("rope.scaling.type")),
+        }
+        // The long divisors are for sequences that are longer than the model was first trained on.
+        let long = self.gguf.tensor("rope_factors_long.weight").is_some();
+        Ok(Rope {
+            dims: self.size_or("rope.dimension_count", head_dim)?,
+            magnitude,
+            original_context: if long { self.size(ORIGINAL)? } else { 0 },
+            frequencies: [Some(frequencies), None],
+            ..none
+        })
+    }
+
+    /// Refuses features that other files of the same architecture have and that would be left out silently.
+    pub(super) fn refuse_unsupported(&self) -> Result<(), ModelError> {
+        const KEYS: [&str; 12] = [
+            "expert_shared_count",
+            "expert_group_count",
+            "expert_weights_scale",
+            "leading_dense_block_count",
+            "interleave_moe_layer_step",
+            "attention.q_lora_rank",
+            "attention.kv_lora_rank",
+            "attention.temperature_scale",
+            "attention.group_norm_groups",
+            "router_logit_softcapping",
+            "nextn_predict_layers",
+            "swin_norm",
+        ];
+        let neutral = |value: Value<'_>| value.as_f64() == Some(0.0) || value.as_bool() == Some(false);
+        if let Some(key) = KEYS.into_iter().find(|key| self.get(key).is_some_and(|value| !neutral(value))) {
+            return Err(self.unsupported(key));
+        }
+        if !self.flag("attention.causal", true)? {
+            return Err(self.unsupported("attention.causal"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn bad(&self, name: &str) -> ModelError {
+        ModelError::BadValue { key: self.name(name) }
+    }
+
+    pub(super) fn unsupported(&self, name: &str) -> ModelError {
+        ModelError::Unsupported { key: self.name(name) }
+    }
+
+    fn name(&self, name: &str) -> Name {
+        Name::new(self.key(name).as_bytes())
+    }
+
+    /// `<architecture>.<name>`: all names are short constants.
+    fn key(&self, name: &str) -> heapless::String<64> {
+        let mut key = heapless::String::new();
+        let _ = key.write_str(self.architecture);
+        let _ = key.write_str(".");
+        let _ = key.write_str(name);
+        key
+    }
+}
