@@ -1,5 +1,6 @@
 //! What becomes of the outputs of a linear layer.
 
+use super::products::OUTPUTS;
 use crate::num::{gelu_erf, gelu_tanh, silu, tanh};
 
 /// The non-linear function of a feed-forward layer.
@@ -30,17 +31,31 @@ pub enum Combine {
 
 #[inline(always)]
 pub(in crate::kernels) fn combine(how: Combine, y: &mut [f32], outputs: &[f32]) {
-    let pairs = y.iter_mut().zip(outputs);
     match how {
-        Combine::Set => pairs.for_each(|(y, &output)| *y = output),
-        Combine::Add => pairs.for_each(|(y, &output)| *y += output),
-        Combine::AddScaled(factor) => pairs.for_each(|(y, &output)| *y += output * factor),
-        Combine::Activate(Activation::Silu) => pairs.for_each(|(y, &output)| *y = silu(output)),
-        Combine::Activate(Activation::GeluTanh) => pairs.for_each(|(y, &output)| *y = gelu_tanh(output)),
-        Combine::Activate(Activation::GeluErf) => pairs.for_each(|(y, &output)| *y = gelu_erf(output)),
-        Combine::Gate(Activation::Silu) => pairs.for_each(|(y, &output)| *y = silu(*y) * output),
-        Combine::Gate(Activation::GeluTanh) => pairs.for_each(|(y, &output)| *y = gelu_tanh(*y) * output),
-        Combine::Gate(Activation::GeluErf) => pairs.for_each(|(y, &output)| *y = gelu_erf(*y) * output),
+        Combine::Set => each(y, outputs, |_, output| output),
+        Combine::Add => each(y, outputs, |y, output| y + output),
+        Combine::AddScaled(factor) => each(y, outputs, |y, output| y + output * factor),
+        Combine::Activate(Activation::Silu) => each(y, outputs, |_, output| silu(output)),
+        Combine::Activate(Activation::GeluTanh) => each(y, outputs, |_, output| gelu_tanh(output)),
+        Combine::Activate(Activation::GeluErf) => each(y, outputs, |_, output| gelu_erf(output)),
+        Combine::Gate(Activation::Silu) => each(y, outputs, |y, output| silu(y) * output),
+        Combine::Gate(Activation::GeluTanh) => each(y, outputs, |y, output| gelu_tanh(y) * output),
+        Combine::Gate(Activation::GeluErf) => each(y, outputs, |y, output| gelu_erf(y) * output),
+    }
+}
+
+/// Sets each element of `y` to a function of it and of that of `outputs`. In whole tiles where there are some, whose length
+/// is known.
+#[inline(always)]
+fn each(y: &mut [f32], outputs: &[f32], function: impl Fn(f32, f32) -> f32) {
+    let ((tiles, rest), (output_tiles, output_rest)) = (y.as_chunks_mut::<OUTPUTS>(), outputs.as_chunks::<OUTPUTS>());
+    for (y, outputs) in tiles.iter_mut().zip(output_tiles) {
+        for (y, &output) in y.iter_mut().zip(outputs) {
+            *y = function(*y, output);
+        }
+    }
+    for (y, &output) in rest.iter_mut().zip(output_rest) {
+        *y = function(*y, output);
     }
 }
 

@@ -60,7 +60,8 @@ impl Ahead {
             return;
         }
         for row in 0..self.rows {
-            for at in (0..bytes).step_by(64) {
+            // A block may end in a line of its own.
+            for at in (0..bytes).step_by(64).chain([bytes.saturating_sub(1)]) {
                 let line = self.block.wrapping_add(row * self.row_bytes + b * bytes + at);
                 #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
                 // SAFETY: a prefetch may point anywhere.
