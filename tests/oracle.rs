@@ -4,7 +4,8 @@
 mod common;
 
 use common::fixtures::{self, Parity, Quant};
-use common::reference::{Activation, Reference, Rows};
+use common::random::Rng;
+use common::reference::{Activation, Config, Reference, Rows, Scaling};
 use common::synthetic::SyntheticModel;
 use common::{argmax, committed, dequantize, rel_l2, shared_file, spm};
 use gguf_rs_lite::Gguf;
@@ -135,12 +136,9 @@ fn gleed_tales() {
 /// depend on the whole sequence.
 #[test]
 fn synthetic_models() {
-    let mut models = vec![
-        SyntheticModel::llama(),
-        SyntheticModel { tied: true, rope_freqs: true, ..SyntheticModel::llama() },
-        SyntheticModel::qwen3(),
-        SyntheticModel { vocab: 33, kv_heads: 4, layers: 1, ..SyntheticModel::llama() },
-    ];
+    let mut models: Vec<SyntheticModel> = SyntheticModel::all().into_iter().map(|(_, model)| model).collect();
+    models.push(SyntheticModel { tied: true, rope_freqs: true, ..SyntheticModel::llama() });
+    models.push(SyntheticModel { vocab: 33, kv_heads: 4, layers: 1, ..SyntheticModel::llama() });
     for weights in Dtype::ALL {
         let wide = SyntheticModel { hidden: 256, ffn: 256, layers: 1, weights, ..SyntheticModel::llama() };
         models.push(SyntheticModel { heads: 8, head_dim: 32, ..wide });
@@ -159,7 +157,45 @@ fn synthetic_models() {
         other[0] = (other[0] + 1) % vocab as u32;
         let other = reference.logits(&other);
         let changed = (1..40).filter(|row| rel_l2(other.row(*row), logits.row(*row)) > 1e-4).count();
-        assert!(changed > 30, "the first token changes {changed} of 39 rows of logits: {model:?}");
+        // Two layers with a window of 16 reach to row 30.
+        assert!(changed >= 30, "the first token changes {changed} of 39 rows of logits: {model:?}");
+    }
+}
+
+/// Each property of a made model changes its logits, so that a test sees where it is left out.
+#[test]
+fn synthetic_models_show_their_properties() {
+    const CHANGES: [(&str, fn(&mut Config)); 15] = [
+        ("no window", |config| config.window = 0),
+        ("a shorter window", |config| config.window = config.window.saturating_sub(1)),
+        ("windows everywhere", |config| config.window_period = 0),
+        ("no cap of scores", |config| config.attention_cap = 0.0),
+        ("no cap of logits", |config| config.logit_cap = 0.0),
+        ("no clamp", |config| config.clamp = 0.0),
+        ("no ALiBi", |config| config.alibi = 0.0),
+        ("no scale of embeddings", |config| config.embedding_scale = 1.0),
+        ("no scale of branches", |config| config.residual_scale = 1.0),
+        ("the usual scale of scores", |config| config.attention_scale = 1.0 / (config.head_dim as f64).sqrt()),
+        ("no scale of logits", |config| config.logit_divisor = 1.0),
+        ("rotation everywhere", |config| config.architecture.unrotated_period = 0),
+        ("one rotary base", |config| config.local_rope_base = config.rope_base),
+        ("no rotary scaling", |config| config.rope_scaling = Scaling::Off),
+        ("one expert", |config| config.experts_used = config.experts_used.min(1)),
+    ];
+    for (name, model) in SyntheticModel::all() {
+        let tokens = Rng::new(3).tokens(40, model.vocab);
+        let mut reference = Reference::open(&model.bytes());
+        let expected = reference.logits(&tokens);
+        let original = reference.config.clone();
+        for (what, change) in CHANGES {
+            change(&mut reference.config);
+            let is_change = format!("{:?}", reference.config) != format!("{original:?}");
+            // Frequencies of a model without windows or rotation say nothing.
+            let difference = rel_l2(&reference.logits(&tokens).data, &expected.data);
+            let idle = ["windows everywhere", "one rotary base"].contains(&what) && original.window == 0;
+            assert!(!is_change || idle || difference > 1e-3, "{name}, {what}: {difference:e}");
+            reference.config = original.clone();
+        }
     }
 }
 

@@ -8,7 +8,7 @@ mod weights;
 
 use gguf_rs_lite::{GgmlType, Gguf};
 
-pub use config::{Activation, Config};
+pub use config::{Activation, Config, Scaling};
 use config::{NormKind, Part, Rotary};
 use weights::{FeedForward, Layer, Matrix, Norm, Weights, needed_if};
 
