@@ -19,7 +19,7 @@ const GEMMA_ERROR: f64 = 5e-7;
 
 #[test]
 fn parity_fixtures() {
-    for name in Parity::ALL {
+    for name in Parity::ALL.into_iter().chain(Parity::MORE) {
         let Some(parity) = Parity::load(name) else { continue };
         let mut reference = Reference::open(&parity.gguf);
         if name == "llama3-rope" {
@@ -195,6 +195,10 @@ fn synthetic_models_show_their_properties() {
             let idle = ["windows everywhere", "one rotary base"].contains(&what) && original.window == 0;
             assert!(!is_change || idle || difference > 1e-3, "{name}, {what}: {difference:e}");
             reference.config = original.clone();
+        }
+        if model.long_rope.is_some() {
+            reference.planned_context = Some(30);
+            assert!(rel_l2(&reference.logits(&tokens).data, &expected.data) > 1e-3, "{name}, short factors");
         }
     }
 }

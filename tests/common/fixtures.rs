@@ -51,11 +51,30 @@ impl Parity {
         "olmo2",
     ];
 
-    /// The fixture `parity/NAME`; `None` where it is nowhere.
+    /// Those of `tests/data/more`, for what the others do not have.
+    pub const MORE: [&str; 14] = [
+        "gemma3-linear",
+        "gptneox-sequential",
+        "granite",
+        "llama-biases",
+        "llama-linear",
+        "llama-yarn",
+        "mixtral",
+        "mpt",
+        "olmo3",
+        "phi3-long",
+        "phi3-short",
+        "qwen3moe",
+        "stablelm-parallel",
+        "starcoder2",
+    ];
+
+    /// The fixture `parity/NAME`, or `more/NAME`; `None` where it is nowhere.
     pub fn load(name: &str) -> Option<Self> {
-        let json = json(&format!("parity/{name}.json"))?;
+        let folder = if Self::MORE.contains(&name) { "more" } else { "parity" };
+        let json = json(&format!("{folder}/{name}.json"))?;
         Some(Self {
-            gguf: fixture(&format!("parity/{name}.gguf"))?,
+            gguf: fixture(&format!("{folder}/{name}.gguf"))?,
             prompt: ids(&json["prompt"]),
             greedy: ids(&json["greedy"]),
             positions: indices(&json["positions"]),

@@ -7,7 +7,7 @@ use gleed::tensor::Dtype;
 
 pub use architectures::Architecture;
 use architectures::{Fixed, LLAMA_BIASES, LLAMA_EXPERTS, MPT_QK_NORM, STABLELM_PARALLEL};
-pub use weights::{encode_f32, encode_q8_0, random_weights};
+pub use weights::{encode_f32, random_weights};
 
 use super::gguf_writer::{GgufWriter, Meta};
 use super::random::Rng;

@@ -12,7 +12,7 @@ pub fn encode_f32(values: &[f32]) -> Vec<u8> {
 
 /// Q8_0 of `values`, a multiple of 32 of them: per block an f16 scale of amax / 127, and codes rounded
 /// to nearest.
-pub fn encode_q8_0(values: &[f32]) -> Vec<u8> {
+fn encode_q8_0(values: &[f32]) -> Vec<u8> {
     let mut out = Vec::new();
     for block in values.chunks_exact(32) {
         let scale = block.iter().fold(0f32, |max, x| max.max(x.abs())) / 127.0;
