@@ -5,8 +5,9 @@ mod common;
 
 use common::fixtures::{self, Parity, Quant};
 use common::random::Rng;
-use common::reference::{Activation, Config, Reference, Rows, Scaling};
-use common::synthetic::SyntheticModel;
+use common::reference::config::{Activation, Config, Scaling};
+use common::reference::{Reference, Rows};
+use common::synthetic::{Architecture, SyntheticModel};
 use common::{argmax, committed, dequantize, rel_l2, shared_file, spm};
 use gguf_rs_lite::Gguf;
 use gleed::tensor::Dtype;
@@ -137,6 +138,8 @@ fn gleed_tales() {
 #[test]
 fn synthetic_models() {
     let mut models: Vec<SyntheticModel> = SyntheticModel::all().into_iter().map(|(_, model)| model).collect();
+    let odd = |model| SyntheticModel { hidden: 19, ffn: 13, heads: 3, kv_heads: 1, head_dim: 6, vocab: 41, ..model };
+    models.extend(Architecture::ALL.map(|architecture| odd(SyntheticModel::of(architecture))));
     models.push(SyntheticModel { tied: true, rope_freqs: true, ..SyntheticModel::llama() });
     models.push(SyntheticModel { vocab: 33, kv_heads: 4, layers: 1, ..SyntheticModel::llama() });
     for weights in Dtype::ALL {
@@ -165,7 +168,8 @@ fn synthetic_models() {
 /// Each property of a made model changes its logits, so that a test sees where it is left out.
 #[test]
 fn synthetic_models_show_their_properties() {
-    const CHANGES: [(&str, fn(&mut Config)); 15] = [
+    type Change = fn(&mut Config);
+    const CHANGES: [(&str, Change); 15] = [
         ("no window", |config| config.window = 0),
         ("a shorter window", |config| config.window = config.window.saturating_sub(1)),
         ("windows everywhere", |config| config.window_period = 0),

@@ -3,13 +3,12 @@
 //!
 //! A file with a tensor that it does not use is refused, so that it can not be right by accident.
 
-mod config;
+pub mod config;
 mod weights;
 
 use gguf_rs_lite::{GgmlType, Gguf};
 
-pub use config::{Activation, Config, Scaling};
-use config::{NormKind, Part, Rotary};
+use config::{Config, NormKind, Part, Rotary};
 use weights::{FeedForward, Layer, Matrix, Norm, Weights, needed_if};
 
 /// Turns the raw data of a tensor into numbers, for types that the reference does not know itself.

@@ -68,16 +68,16 @@ pub struct Layer {
 impl Layer {
     pub fn read(weights: &mut Weights, config: &Config, index: usize) -> Self {
         let Architecture { pre_norms, post_norms, qk_norm, parallel, .. } = config.architecture;
-        let name = |what: &str| format!("blk.{index}.{what}");
-        let [q, k, v] = read_qkv(weights, config, &name);
+        let name = &|what: &str| format!("blk.{index}.{what}");
+        let [q, k, v] = read_qkv(weights, config, name);
         let ffn_norm = match parallel {
             Parallel::WithoutNorm => Part::Optional,
             _ => needed_if(pre_norms),
         };
         let ffn_norm = weights.norm(&name("ffn_norm"), ffn_norm);
         let (router, experts) = match config.experts {
-            0 => (None, vec![FeedForward::read(weights, config, &name)]),
-            _ => (Some(weights.matrix(&name("ffn_gate_inp"))), FeedForward::read_experts(weights, config, &name)),
+            0 => (None, vec![FeedForward::read(weights, config, name)]),
+            _ => (Some(weights.matrix(&name("ffn_gate_inp"))), FeedForward::read_experts(weights, config, name)),
         };
         Self {
             attn_norm: weights.norm(&name("attn_norm"), needed_if(pre_norms)),
@@ -98,7 +98,7 @@ impl Layer {
 }
 
 /// One tensor of q, k and v, or three.
-fn read_qkv(weights: &mut Weights, config: &Config, name: impl Fn(&str) -> String) -> [Matrix; 3] {
+fn read_qkv(weights: &mut Weights, config: &Config, name: &dyn Fn(&str) -> String) -> [Matrix; 3] {
     let (q, kv) = (config.heads * config.head_dim, config.kv_heads * config.head_dim);
     let qkv = match weights.optional(&name("attn_qkv")) {
         Some(fused) => fused.split(&[q, kv, kv]),
@@ -110,14 +110,14 @@ fn read_qkv(weights: &mut Weights, config: &Config, name: impl Fn(&str) -> Strin
 
 impl FeedForward {
     /// `ffn_up` may have the rows of the gate before its own.
-    fn read(weights: &mut Weights, config: &Config, name: impl Fn(&str) -> String) -> Self {
+    fn read(weights: &mut Weights, config: &Config, name: &dyn Fn(&str) -> String) -> Self {
         let (gate, up) = (weights.optional(&name("ffn_gate")), weights.matrix(&name("ffn_up")));
         let down = weights.matrix(&name("ffn_down"));
         let width = down.rows.cols;
         let (gate, up) = match gate {
             None if config.architecture.gated => {
-                let mut parts = up.split(&[width, width]);
-                (parts.pop().map(|up| (parts.pop(), up))).expect("two")
+                let [gate, up] = up.split(&[width, width]).try_into().ok().expect("two");
+                (Some(gate), up)
             }
             gate => (gate, up),
         };
@@ -125,7 +125,7 @@ impl FeedForward {
         Self { gate, up, down }
     }
 
-    fn read_experts(weights: &mut Weights, config: &Config, name: impl Fn(&str) -> String) -> Vec<Self> {
+    fn read_experts(weights: &mut Weights, config: &Config, name: &dyn Fn(&str) -> String) -> Vec<Self> {
         let mut experts = |what: &str| {
             let all = weights.matrix(&name(what));
             all.split(&vec![all.rows.len() / config.experts; config.experts])
