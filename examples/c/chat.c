@@ -53,7 +53,7 @@ struct chat {
     uint32_t *ids; /* the turn: `context` of them, `count` in use */
     size_t count;
     char *text; /* what a token completes: vocab.max_text bytes */
-    uint64_t *scratch;
+    uint64_t *scratch; /* an element for each logit */
 };
 
 /* ---- Tokens of a turn --------------------------------------------------------------------------------- */
@@ -383,9 +383,11 @@ int main(int argc, char **argv)
     static struct chat chat;
     gleed_config config = {.struct_size = sizeof config, .sequences = 2};
     gleed_plan_info plan = {.struct_size = sizeof plan};
+    gleed_model_info info = {.struct_size = sizeof info};
     const char *path = options(&chat, &config, argc, argv);
     const gleed_model *model = open_model(path);
 
+    check(gleed_model_describe(model, &info, &error), path);
     check(gleed_plan_describe(model, &config, &plan, &error), "engine");
     chat.engine = start_engine(model, &config);
     chat.tokenizer = start_tokenizer(model);
@@ -394,7 +396,7 @@ int main(int argc, char **argv)
     chat.context = plan.context;
     chat.ids = memory(chat.context * sizeof *chat.ids, sizeof *chat.ids);
     chat.text = memory(chat.vocab.max_text, 1);
-    chat.scratch = memory(chat.vocab.tokens * sizeof *chat.scratch, sizeof *chat.scratch);
+    chat.scratch = memory(info.vocab * sizeof *chat.scratch, sizeof *chat.scratch);
     check(gleed_seq_open(chat.engine, &chat.seq, &error), "sequence");
     chat.is_chatml = knows_chatml(&chat);
     forget(&chat);

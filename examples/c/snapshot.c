@@ -12,7 +12,7 @@
 /* Where a text is written: an engine with one sequence in use, and a sampler. */
 struct writer {
     const gleed_tokenizer *tokenizer;
-    uint32_t tokens; /* of the vocabulary */
+    size_t vocab; /* how many logits there are, and elements of scratch */
     uint64_t *scratch;
     gleed_engine *engine;
     gleed_seq seq;
@@ -31,11 +31,11 @@ static struct writer start(const gleed_model *model, const gleed_tokenizer *toke
 {
     const gleed_config config = {.struct_size = sizeof config, .sequences = 2, .context = 128};
     const gleed_sampler_params params = {.struct_size = sizeof params, .temperature = 0.8f, .min_p = 0.05f, .seed = 7};
-    gleed_vocab_info vocab = {.struct_size = sizeof vocab};
+    gleed_model_info info = {.struct_size = sizeof info};
     struct writer writer = {.tokenizer = tokenizer};
-    check(gleed_tokenizer_describe(tokenizer, &vocab, &error), "vocabulary");
-    writer.tokens = vocab.tokens;
-    writer.scratch = memory(vocab.tokens * sizeof *writer.scratch, sizeof *writer.scratch);
+    check(gleed_model_describe(model, &info, &error), "model");
+    writer.vocab = info.vocab;
+    writer.scratch = memory(writer.vocab * sizeof *writer.scratch, sizeof *writer.scratch);
     writer.engine = start_engine(model, &config);
     start_sampler(&writer.sampler, &params);
     return writer;
@@ -43,8 +43,8 @@ static struct writer start(const gleed_model *model, const gleed_tokenizer *toke
 
 static void choose(struct writer *writer, const float *logits)
 {
-    check(gleed_sample(writer->sampler, logits, writer->tokens, writer->scratch, writer->tokens, &writer->next, NULL,
-                       &error), "sample");
+    check(gleed_sample(writer->sampler, logits, writer->vocab, writer->scratch, writer->vocab, &writer->next, NULL, &error),
+          "sample");
 }
 
 static void begin(struct writer *writer, const char *prompt)

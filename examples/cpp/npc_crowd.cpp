@@ -245,7 +245,7 @@ struct Character {
 
 class Crowd {
 public:
-    Crowd(const Game &game, JobSystem &jobs, unsigned workers) : game_(game), scratch_(game.vocab.tokens) {
+    Crowd(const Game &game, JobSystem &jobs, unsigned workers) : game_(game) {
         const std::size_t world = game.world.size(), own = game.most_own();
         auto config = gleed::make<gleed_config>();
         config.sequences = static_cast<std::uint32_t>(game.options.characters + 1);
@@ -374,6 +374,7 @@ private:
             return character.sequence.handle() == row.sequence;
         });
         if (found == characters_.end()) return;
+        scratch_.resize(row.logits.size());
         const auto token = must(found->sampler.sample(row.logits, scratch_), "sampler");
         must(found->sampler.accept(token), "sampler");
         found->said.push_back(token);

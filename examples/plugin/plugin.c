@@ -29,7 +29,8 @@ struct plugin {
     gleed_seq seq;
     uint32_t prompt[MAX_PROMPT];
     size_t prompt_len, told;
-    uint32_t vocab;
+    int has_logits;
+    size_t vocab; /* how many logits there are, and elements of scratch */
     uint64_t *scratch;
     char *text;
     size_t text_len;
@@ -97,12 +98,15 @@ static void destroy(void *ctx)
 
 static gleed_status open_all(struct plugin *plugin, size_t len)
 {
+    gleed_model_info info = {.struct_size = sizeof info};
     gleed_vocab_info vocab = {.struct_size = sizeof vocab};
     uint32_t scratch[1000];
     size_t size, align;
     gleed_status status = gleed_model_size(&size, &align, &plugin->error);
     if (status == GLEED_OK)
         status = gleed_model_open(plugin->file, len, memory(plugin, 0, size, align), size, &plugin->model, &plugin->error);
+    if (status == GLEED_OK)
+        status = gleed_model_describe(plugin->model, &info, &plugin->error);
     if (status == GLEED_OK)
         status = gleed_tokenizer_size(plugin->model, &size, &align, &plugin->error);
     if (status == GLEED_OK)
@@ -113,7 +117,7 @@ static gleed_status open_all(struct plugin *plugin, size_t len)
                               plugin->prompt, MAX_PROMPT, &plugin->prompt_len, &plugin->error);
     if (status == GLEED_OK)
         status = gleed_tokenizer_describe(plugin->tokenizer, &vocab, &plugin->error);
-    plugin->vocab = vocab.tokens;
+    plugin->vocab = info.vocab;
     /* Room for the prompt, too. */
     plugin->text_len = vocab.max_text + sizeof PROMPT;
     return status;
@@ -139,7 +143,7 @@ static void *create(const char *path, char *why, size_t why_len)
     return NULL;
 }
 
-static int activate(void *ctx, double frames_per_second, uint32_t max_frames, char *why, size_t why_len)
+static int activate(void *ctx, double frames_per_second, char *why, size_t why_len)
 {
     const gleed_config config = {.struct_size = sizeof config, .context = CONTEXT, .rows = 16};
     const gleed_sampler_params params = {.struct_size = sizeof params, .temperature = 0.6f, .min_p = 0.05f, .seed = 1};
@@ -148,7 +152,7 @@ static int activate(void *ctx, double frames_per_second, uint32_t max_frames, ch
     gleed_status status = gleed_plan(plugin->model, &config, &size, &align, &plugin->error);
     plugin->frames_per_second = frames_per_second;
     plugin->told = 0;
-    (void)max_frames;
+    plugin->has_logits = 0;
     if (status == GLEED_OK)
         status = gleed_engine_init(plugin->model, &config, memory(plugin, 2, size, align), size, &plugin->engine,
                                    &plugin->error);
@@ -217,13 +221,18 @@ static int process(void *ctx, uint32_t frames, struct plugin_event *event)
     struct plugin *plugin = ctx;
     gleed_budget budget = {.struct_size = sizeof budget, .clock = nanoseconds};
     gleed_status status;
+    int result = 0;
     budget.deadline = nanoseconds(NULL) + (uint64_t)(SHARE * 1e9 * frames / plugin->frames_per_second);
+    /* With a large vocabulary choosing takes long, so it is the first thing in a call and not the last. */
     if (plugin->told == 0)
-        return begin(plugin, event);
+        result = begin(plugin, event);
+    else if (plugin->has_logits)
+        result = go_on(plugin, event);
+    if (result < 0)
+        return result;
     status = gleed_step(plugin->engine, &budget, NULL);
-    if (status == GLEED_READY)
-        return go_on(plugin, event);
-    return status < 0 ? -1 : 0;
+    plugin->has_logits = status == GLEED_READY;
+    return status < 0 ? -1 : result;
 }
 
 #if defined(_WIN32)

@@ -18,7 +18,7 @@ struct plugin_api {
     /* Loads the model in `path`. NULL, and a message in `why`, where that does not work. */
     void *(*create)(const char *path, char *why, size_t why_len);
     /* Takes all memory that processing needs: 0 if it could. Again: starts over. */
-    int (*activate)(void *plugin, double frames_per_second, uint32_t max_frames, char *why, size_t why_len);
+    int (*activate)(void *plugin, double frames_per_second, char *why, size_t why_len);
     /* Called for each buffer of audio, on the host's audio thread: 1 where there is an event, -1 where it has failed. */
     int (*process)(void *plugin, uint32_t frames, struct plugin_event *event);
     void (*destroy)(void *plugin);

@@ -140,7 +140,7 @@ class Writer:
         gleed.tokenizer_describe(self.tokenizer.handle, byref(self.vocab))
         self.engine = Object(gleed.plan, gleed.engine_init, of=(self.model.handle, byref(Config(sequences=2, context=context))))
         self.sampler = Object(gleed.sampler_size, lambda *rest: gleed.sampler_init(byref(params), *rest))
-        self.scratch = (U64 * self.vocab.tokens)()
+        self.scratch = (U64 * 0)()
         # Tokens of the text that the sequence does not have yet.
         self.pending = []
         self.seq = U32()
@@ -158,6 +158,8 @@ class Writer:
         for _ in range(most):
             ids, logits, logits_len = (U32 * len(self.pending))(*self.pending), POINTER(c_float)(), SIZE()
             self.gleed.prefill(self.engine.handle, self.seq, ids, len(ids), byref(logits), byref(logits_len))
+            if len(self.scratch) < logits_len.value:
+                self.scratch = (U64 * logits_len.value)()
             token, kind, is_end = U32(), U32(), U32()
             self.gleed.sample(self.sampler.handle, logits, logits_len, self.scratch, len(self.scratch), byref(token), None)
             self.gleed.token_kind(self.tokenizer.handle, token, byref(kind), byref(is_end))
