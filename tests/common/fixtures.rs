@@ -30,9 +30,7 @@ pub struct Variant {
 }
 
 impl Parity {
-    /// The names for the architectures that Gleed knows.
-    pub const NAMES: [&str; 3] = ["llama", "llama3-rope", "qwen3"];
-    /// All.
+    /// One or more of most architectures.
     pub const ALL: [&str; 15] = [
         "llama",
         "llama3-rope",
@@ -119,8 +117,8 @@ pub struct Quant {
 }
 
 impl Quant {
-    /// The models for the architectures that Gleed knows, and the types of each.
-    pub const ALL: [(&str, &[&str]); 3] = [
+    /// The models, and the types of each.
+    pub const ALL: [(&str, &[&str]); 4] = [
         ("llama-small", &["F16", "BF16"]),
         (
             "llama",
@@ -130,6 +128,7 @@ impl Quant {
             ],
         ),
         ("qwen3", &["Q4_0", "Q3_K", "Q4_K", "Q6_K"]),
+        ("qwen2-odd", &["Q4_K_M"]),
     ];
 
     /// The fixture `quant/MODEL-DTYPE`; `None` where it is nowhere.
