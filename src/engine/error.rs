@@ -28,6 +28,13 @@ pub enum EngineError {
     },
     /// No tokens were given.
     Empty,
+    /// The place for a result has another length.
+    OutputLength {
+        /// Elements needed.
+        needed: usize,
+        /// Elements given.
+        given: usize,
+    },
     /// Other sequences have unfinished work, and the call needs the engine for itself.
     Busy,
     /// The model computed an infinity or a NaN. The sequences of the batch keep their finished tokens and
@@ -80,6 +87,9 @@ impl fmt::Display for EngineError {
                 write!(f, "token {token} at index {index} is not below the vocabulary's size, {vocab}")
             }
             Self::Empty => f.write_str("no tokens were given"),
+            Self::OutputLength { needed, given } => {
+                write!(f, "the result has {needed} elements, there is room for {given}")
+            }
             Self::Busy => f.write_str("other sequences have unfinished work"),
             Self::NonFinite { layer } => write!(f, "the model computed an infinity or a NaN in layer {layer}"),
             Self::Internal => f.write_str("internal error of the engine"),

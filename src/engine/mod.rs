@@ -5,6 +5,7 @@
 //! what these are made of: [`Engine::queue`] and [`Engine::step`].
 
 mod error;
+mod hidden;
 mod plan;
 mod progress;
 mod sharing;
@@ -12,6 +13,7 @@ mod snapshot;
 mod step;
 
 pub use error::{EngineError, StreamError};
+pub use hidden::Pooling;
 pub use plan::{Limits, Plan, PlanError};
 pub use progress::Progress;
 pub use step::{Logits, Step};
@@ -32,7 +34,9 @@ pub struct Engine<'m, 'a> {
     phase: Phase,
     /// Rows of the batch in progress, or of the last one.
     batch: usize,
-    /// How many of them have logits: they come first.
+    /// How many of them go through all layers: they come first.
+    batch_finished: usize,
+    /// How many of these have logits: they come first.
     batch_logits: usize,
     /// The sequence slot that comes first in the next batch.
     turn: usize,
@@ -78,7 +82,7 @@ impl<'m, 'a> Parts<'m, 'a> {
     }
 
     fn units_per_token(&self) -> usize {
-        self.forward.units_from(Cursor::START, Batch { rows: &[bytemuck::Zeroable::zeroed()], logits: 1 })
+        self.forward.units_from(Cursor::START, Batch { rows: &[bytemuck::Zeroable::zeroed()], finished: 1, logits: 1 })
     }
 }
 
@@ -95,7 +99,16 @@ impl<'m, 'a> Engine<'m, 'a> {
             return Err(MemoryError::TooSmall { needed, given }.into());
         }
         let parts = fpenv::with_default(|| Parts::carve(&mut arena, model, plan.limits()))?;
-        Ok(Self { model: *model, parts, parallel: &Serial, phase: Phase::Idle, batch: 0, batch_logits: 0, turn: 0 })
+        Ok(Self {
+            model: *model,
+            parts,
+            parallel: &Serial,
+            phase: Phase::Idle,
+            batch: 0,
+            batch_finished: 0,
+            batch_logits: 0,
+            turn: 0,
+        })
     }
 
     /// Lets a host's threads work. At most as many as `Limits::workers` are used.
@@ -191,7 +204,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// As [`Engine::queue`] and [`Engine::step`]; [`EngineError::Busy`] while any sequence has unfinished
     /// work.
     pub fn prefill(&mut self, seq: SeqId, tokens: &[u32]) -> Result<&[f32], EngineError> {
-        self.run_alone(seq, tokens, Logits::Last, &mut |_, _| {})?;
+        self.run_alone(seq, tokens, Logits::Last, &mut |_| {})?;
         self.logits(seq).ok_or(EngineError::Internal)
     }
 
@@ -205,7 +218,9 @@ impl<'m, 'a> Engine<'m, 'a> {
         tokens: &[u32],
         mut on_row: impl FnMut(usize, &[f32]),
     ) -> Result<(), EngineError> {
-        self.run_alone(seq, tokens, Logits::All, &mut on_row)
+        self.run_alone(seq, tokens, Logits::All, &mut |engine| {
+            engine.results().for_each(|(_, position, logits)| on_row(position, logits));
+        })
     }
 
     /// Appends one token to a sequence and returns its logits: `[vocab]`, valid until the next call that
@@ -222,17 +237,17 @@ impl<'m, 'a> Engine<'m, 'a> {
         seq: SeqId,
         tokens: &[u32],
         logits: Logits,
-        on_row: &mut dyn FnMut(usize, &[f32]),
+        on_batch: &mut dyn FnMut(&mut Self),
     ) -> Result<(), EngineError> {
         self.check_idle()?;
         let (length, rows) = (self.seq_len(seq)?, self.parts.rows.len().max(1));
         if !self.parts.cache.geometry().any_forgets() || tokens.len() <= rows {
-            return self.run_queued(seq, length, tokens, logits, on_row);
+            return self.run_queued(seq, length, tokens, logits, on_batch);
         }
         // What the window passes over makes room for what follows.
         self.check_tokens(tokens)?;
         self.parts.cache.can_extend_in_steps(seq, tokens.len(), rows)?;
-        tokens.chunks(rows).try_for_each(|chunk| self.run_queued(seq, length, chunk, logits, on_row))
+        tokens.chunks(rows).try_for_each(|chunk| self.run_queued(seq, length, chunk, logits, on_batch))
     }
 
     /// Queues tokens and runs them. After an error the sequence has `length` tokens, if it still can.
@@ -242,16 +257,14 @@ impl<'m, 'a> Engine<'m, 'a> {
         length: usize,
         tokens: &[u32],
         logits: Logits,
-        on_row: &mut dyn FnMut(usize, &[f32]),
+        on_batch: &mut dyn FnMut(&mut Self),
     ) -> Result<(), EngineError> {
         self.queue(seq, self.seq_len(seq)?, tokens, logits)?;
         loop {
             match self.step(usize::MAX) {
                 Ok(Step::Idle) => return Ok(()),
                 Ok(_) => {
-                    for (_, position, logits) in self.results() {
-                        on_row(position, logits);
-                    }
+                    on_batch(self);
                     if !self.is_busy() {
                         return Ok(());
                     }

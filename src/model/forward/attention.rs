@@ -84,12 +84,12 @@ impl Forward<'_, '_> {
     /// Writes K and V into the cache. Rows of one block share its tiles, so this is not for several workers.
     pub(super) fn store(&mut self, work: Work<'_>, cache: &mut KvCache<'_>) -> Result<usize, Fault> {
         let (q_width, kv_width) = (self.config.q_width(), self.config.kv_width());
-        let Batch { rows, logits } = work.batch;
+        let Batch { rows, finished, .. } = work.batch;
         let Range { mut start, end } = work.take;
         while start < end && work.watch.allows_unit() {
             let unit = start;
-            // In the order of the positions: rows with logits are the last ones of their sequences.
-            let index = if unit < rows.len() - logits { unit + logits } else { unit - (rows.len() - logits) };
+            // In the order of the positions: finished rows are the last ones of their sequences.
+            let index = if unit < rows.len() - finished { unit + finished } else { unit - (rows.len() - finished) };
             let row = rows.get(index).ok_or(Fault::Internal)?;
             let qkv = row_of(self.buffers.qkv, index, self.config.qkv_width()).ok_or(Fault::Internal)?;
             let kv = qkv.get(q_width..).and_then(|kv| kv.split_at_checked(kv_width));

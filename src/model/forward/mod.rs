@@ -15,7 +15,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::Model;
 use super::config::Config;
-use super::stage::{Cursor, Grid, Program, Stage};
+use super::stage::{Cursor, Ends, Grid, Program, Stage};
 use super::weights::{LayerTensor, ModelTensor, Weights};
 use crate::cache::{KvCache, SeqId};
 use crate::error::Fault;
@@ -48,12 +48,14 @@ impl Row {
     }
 }
 
-/// Rows that are computed together. A sequence's rows are in the order of their positions, among those with
-/// logits and among the others.
+/// Rows that are computed together. A sequence's rows are in the order of their positions, among those that are finished
+/// and among the others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch<'b> {
     pub(crate) rows: &'b [Row],
-    /// The first so many rows have logits.
+    /// The first so many rows go through all layers; of the others only keys and values are wanted.
+    pub(crate) finished: usize,
+    /// The first so many of these have logits.
     pub(crate) logits: usize,
 }
 
@@ -125,8 +127,8 @@ impl<'m, 'a> Forward<'m, 'a> {
     }
 
     /// The stage after `cursor`.
-    pub(crate) fn next(&self, cursor: Cursor, logits: bool) -> Option<Cursor> {
-        cursor.next(&self.program, logits)
+    pub(crate) fn next(&self, cursor: Cursor, batch: Batch<'_>) -> Option<Cursor> {
+        cursor.next(&self.program, Ends { finish: batch.finished > 0, logits: batch.logits > 0 })
     }
 
     /// The number by which a fault in a stage is reported: its layer, or the number of layers for the logits.
@@ -144,7 +146,7 @@ impl<'m, 'a> Forward<'m, 'a> {
 
     /// Units of a stage and of all that come after it.
     pub(crate) fn units_from(&self, cursor: Cursor, batch: Batch<'_>) -> usize {
-        let next = |cursor: &Cursor| self.next(*cursor, batch.logits > 0);
+        let next = |cursor: &Cursor| self.next(*cursor, batch);
         core::iter::successors(Some(cursor), next).map(|cursor| self.units(cursor, batch)).sum()
     }
 
@@ -154,11 +156,22 @@ impl<'m, 'a> Forward<'m, 'a> {
         self.buffers.logits.get(start..start.checked_add(self.config.vocab)?)
     }
 
+    /// The final norm of the `index`-th finished row of the last batch: `[hidden]`. `None` where there is no such row.
+    pub(crate) fn hidden(&mut self, index: usize) -> Option<&[f32]> {
+        let Buffers { x, scratch, .. } = &mut self.buffers;
+        let out = scratch.data.get_mut(..self.config.hidden)?;
+        self.level.norm(&self.weights.output_norm()?, row_of(x, index, self.config.hidden)?, out);
+        Some(out)
+    }
+
     fn grid(&self, cursor: Cursor, batch: Batch<'_>) -> Grid {
         let Config { hidden, ffn, vocab, kv_heads, layers, feed_forward, .. } = self.config;
         let (q_width, qkv_width, words) = (self.config.q_width(), self.config.qkv_width(), self.buffers.input_words);
-        // Once the last layer has its keys and values, only logits are missing.
-        let rows = if cursor.is_after_last_store(layers) { batch.logits } else { batch.rows.len() };
+        let rows = match cursor.stage {
+            Stage::HeadInput | Stage::Head => batch.logits,
+            _ if cursor.is_after_last_store(layers) => batch.finished,
+            _ => batch.rows.len(),
+        };
         match cursor.stage {
             Stage::Embed | Stage::AddAttention | Stage::AddFfn => Grid::by_row(rows, hidden),
             Stage::Rotations => Grid::by_row(rows, self.config.rope.dims * self.config.rope.tables()),
