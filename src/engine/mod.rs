@@ -4,6 +4,7 @@
 //! [`Engine::open`], [`Engine::prefill`] and [`Engine::decode_step`]. A host that has a frame to draw uses
 //! what these are made of: [`Engine::queue`] and [`Engine::step`].
 
+mod adapters;
 mod error;
 mod hidden;
 mod plan;
@@ -67,6 +68,9 @@ impl<'m, 'a> Parts<'m, 'a> {
             logit_rows: limits.logit_rows,
             positions: geometry.visible_positions(),
             context: geometry.context,
+            sequences: limits.sequences,
+            adapters: limits.adapters,
+            adapter_rank: limits.adapter_rank,
             workers: limits.workers,
             level: limits.level,
         };
@@ -140,7 +144,9 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// # Errors
     /// [`EngineError::Cache`] where all that the limits allow are open.
     pub fn open(&mut self) -> Result<SeqId, EngineError> {
-        Ok(self.parts.cache.open()?)
+        let seq = self.parts.cache.open()?;
+        self.parts.forward.adapters_mut().begin(seq, None);
+        Ok(seq)
     }
 
     /// Closes a sequence and frees its blocks.
@@ -158,7 +164,9 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// [`EngineError::Cache`].
     pub fn fork(&mut self, seq: SeqId, keep: usize) -> Result<SeqId, EngineError> {
         self.check_quiet(seq)?;
-        Ok(fpenv::with_default(|| self.parts.cache.fork(seq, keep))?)
+        let fork = fpenv::with_default(|| self.parts.cache.fork(seq, keep))?;
+        self.parts.forward.adapters_mut().begin(fork, Some(seq));
+        Ok(fork)
     }
 
     /// Keeps only the first `keep` tokens of a sequence.

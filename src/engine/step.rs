@@ -331,7 +331,11 @@ impl<'m, 'a> Engine<'m, 'a> {
             let (seq, end) = (queue.seq(), queue.next + queue.taken);
             // Rows that were computed again, without a cache, are part of it already.
             let new = (end as usize).saturating_sub(self.parts.cache.seq_len(seq)?);
-            self.parts.cache.commit_computed(seq, new)?;
+            // What adapters changed is nobody else's.
+            match self.parts.forward.adapters().change(seq) {
+                true => self.parts.cache.commit(seq, new)?,
+                false => self.parts.cache.commit_computed(seq, new)?,
+            }
             (queue.next, queue.taken) = (end, 0);
         }
         self.phase = Phase::Idle;

@@ -1,5 +1,6 @@
 //! Models: what a GGUF file computes, where its weights are, and the forward pass.
 
+mod adapter;
 // Not all of it is used where some architectures are left out.
 #[cfg_attr(not(feature = "arch-all"), allow(dead_code))]
 mod arch;
@@ -12,9 +13,10 @@ mod keys;
 mod stage;
 mod weights;
 
+pub use adapter::Adapter;
 pub use config::{Attention, Biases, Config, Embedding, FeedForward, Gate, Head, Presence, QkNorm, Residual, Rope};
 pub use error::ModelError;
-pub(crate) use forward::{Batch, Capacity, Forward, Row};
+pub(crate) use forward::{Batch, Capacity, Forward, MAX_ADAPTERS, Row};
 pub(crate) use stage::Cursor;
 
 use gguf_rs_lite::{Gguf, Name};

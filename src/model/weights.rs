@@ -220,7 +220,7 @@ fn long_rope(config: &Config) -> bool {
 /// A tensor's place in the file. All zero where the model does not have it.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
-struct TensorRef {
+pub(super) struct TensorRef {
     offset: usize,
     rows: u32,
     cols: u32,
@@ -228,6 +228,21 @@ struct TensorRef {
     dtype: u32,
     #[cfg(target_pointer_width = "64")]
     padding: u32,
+}
+
+impl TensorRef {
+    /// The place of rows of a tensor.
+    pub(super) fn new(info: &TensorInfo<'_>, dtype: Dtype, rows: u32, cols: u32) -> Self {
+        Self { offset: info.offset(), rows, cols, dtype: dtype.ggml_number() + 1, ..Self::zeroed() }
+    }
+
+    /// The tensor; `None` where there is none.
+    pub(super) fn view<'m>(&self, file: &'m [u8]) -> Option<TensorView<'m>> {
+        let dtype = Dtype::from_ggml(self.dtype.checked_sub(1)?)?;
+        let (rows, cols) = (self.rows as usize, self.cols as usize);
+        let len = dtype.row_bytes(cols)?.checked_mul(rows)?;
+        TensorView::new(dtype, rows, cols, file.get(self.offset..self.offset.checked_add(len)?)?)
+    }
 }
 
 /// The places of all tensors of a model, in the caller's memory.
@@ -269,13 +284,13 @@ impl<'m, 'a> Weights<'m, 'a> {
 
     /// A matrix of a layer with its bias.
     pub(super) fn linear(&self, layer: usize, tensor: LayerTensor) -> Option<Linear<'m>> {
-        Some(Linear { weights: self.layer(layer, tensor)?, bias: self.bias(layer, tensor) })
+        Some(Linear { bias: self.bias(layer, tensor), ..Linear::plain(self.layer(layer, tensor)?) })
     }
 
     /// The matrix of one of a layer's experts.
     pub(super) fn expert(&self, layer: usize, tensor: LayerTensor, expert: u32, rows: usize) -> Option<Linear<'m>> {
-        let weights = self.layer(layer, tensor)?.slice_rows((expert as usize).checked_mul(rows)?, rows)?;
-        Some(Linear { weights, bias: &[] })
+        let matrices = self.layer(layer, tensor)?;
+        Some(Linear::plain(matrices.slice_rows((expert as usize).checked_mul(rows)?, rows)?))
     }
 
     /// A norm of the residual stream in a layer.
@@ -297,8 +312,7 @@ impl<'m, 'a> Weights<'m, 'a> {
 
     /// The output matrix: the embedding's where the file has none of its own.
     pub(super) fn output(&self) -> Option<Linear<'m>> {
-        let weights = self.model(ModelTensor::Output).or_else(|| self.model(ModelTensor::Embedding))?;
-        Some(Linear { weights, bias: &[] })
+        self.model(ModelTensor::Output).or_else(|| self.model(ModelTensor::Embedding)).map(Linear::plain)
     }
 
     /// A norm with these weights.
@@ -312,11 +326,7 @@ impl<'m, 'a> Weights<'m, 'a> {
     }
 
     fn view(&self, index: usize) -> Option<TensorView<'m>> {
-        let place = self.table.get(index)?;
-        let dtype = Dtype::from_ggml(place.dtype.checked_sub(1)?)?;
-        let (rows, cols) = (place.rows as usize, place.cols as usize);
-        let len = dtype.row_bytes(cols)?.checked_mul(rows)?;
-        TensorView::new(dtype, rows, cols, self.file.get(place.offset..place.offset.checked_add(len)?)?)
+        self.table.get(index)?.view(self.file)
     }
 }
 
@@ -415,6 +425,21 @@ fn find(name: &str, config: &Config) -> Option<(usize, &'static Spec)> {
     known.then_some((layer_start(layer) + index, spec))
 }
 
+/// The layer that a matrix of this name is in, which of `tensors` it is, and its shape, `[rows, cols]`.
+pub(super) fn matrix_of_layer(
+    name: &str,
+    tensors: &[LayerTensor],
+    config: &Config,
+) -> Option<(usize, usize, [usize; 2])> {
+    let (layer, suffix) = layer_and_suffix(name)?;
+    let spec = |tensor: LayerTensor| LAYER_SPECS.get(tensor as usize);
+    let index = tensors.iter().position(|&tensor| spec(tensor).is_some_and(|spec| spec.name == suffix))?;
+    match (spec(*tensors.get(index)?)?.shape)(config)? {
+        Kind::Matrix(rows, cols) if layer < config.layers => Some((layer, index, [rows, cols])),
+        _ => None,
+    }
+}
+
 /// "blk.N.suffix" taken apart.
 fn layer_and_suffix(name: &str) -> Option<(usize, &str)> {
     let (layer, suffix) = name.strip_prefix("blk.")?.split_once('.')?;
@@ -454,13 +479,7 @@ fn check(info: &TensorInfo<'_>, spec: &Spec, config: &Config) -> Result<TensorRe
     let (Some(all_rows), true) = (all_rows, computed && len == Some(info.data().len())) else {
         return Err(wrong_type);
     };
-    Ok(TensorRef {
-        offset: info.offset(),
-        rows: all_rows,
-        cols: cols as u32,
-        dtype: dtype.ggml_number() + 1,
-        ..TensorRef::zeroed()
-    })
+    Ok(TensorRef::new(info, dtype, all_rows, cols as u32))
 }
 
 impl Spec {

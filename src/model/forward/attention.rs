@@ -28,7 +28,8 @@ pub(super) fn fill_slopes(exponent: f32, slopes: &mut [f32]) {
 impl Forward<'_, '_> {
     pub(super) fn qkv(&mut self, work: Work<'_>) -> Result<usize, Fault> {
         let (q_width, kv_width) = (self.config.q_width(), self.config.kv_width());
-        let linear = |tensor| self.weights.linear(work.cursor.layer, tensor);
+        let deltas = self.adapters.deltas(work.cursor, self.buffers.input_words);
+        let linear = |tensor| deltas.add_to(self.weights.linear(work.cursor.layer, tensor), tensor);
         let parts = if self.config.attention.fused {
             [(0, linear(LayerTensor::Qkv)), (0, None), (0, None)]
         } else {

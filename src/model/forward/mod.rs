@@ -4,6 +4,7 @@
 //! a crowd of characters is one row from each of many sequences. K and V are written to the cache first and
 //! read from there, so all of these see the same rounded values.
 
+mod adapters;
 mod attention;
 mod buffers;
 mod feed_forward;
@@ -25,6 +26,8 @@ use crate::num::is_finite;
 use crate::ops::{InputRows, rotation};
 use crate::par::{Parallel, Watch};
 use crate::quant::dequantize;
+use adapters::Adapters;
+pub(crate) use adapters::MAX_ADAPTERS;
 use buffers::{Buffers, Forms};
 use work::Work;
 
@@ -68,6 +71,11 @@ pub(crate) struct Capacity {
     pub(crate) positions: usize,
     /// Tokens that a sequence can have.
     pub(crate) context: usize,
+    pub(crate) sequences: usize,
+    /// Adapters that can be loaded.
+    pub(crate) adapters: usize,
+    /// The largest rank of their matrices.
+    pub(crate) adapter_rank: usize,
     pub(crate) workers: usize,
     pub(crate) level: Level,
 }
@@ -80,6 +88,7 @@ pub(crate) struct Forward<'m, 'a> {
     level: Level,
     weights: Weights<'m, 'a>,
     forms: Forms,
+    adapters: Adapters<'m, 'a>,
     /// `[sets of frequencies, rope dims / 2]`.
     frequencies: &'a mut [f64],
     /// Slopes of ALiBi: `[heads]`, or none.
@@ -107,6 +116,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         }
         let slopes = arena.slice("slopes", if config.attention.alibi > 0.0 { config.heads } else { 0 })?;
         attention::fill_slopes(config.attention.alibi, slopes);
+        let adapters = Adapters::carve(arena, &config, capacity)?;
         let buffers = Buffers::carve(arena, model, &forms, capacity)?;
         Ok(Self {
             program: Program {
@@ -120,10 +130,21 @@ impl<'m, 'a> Forward<'m, 'a> {
             level: capacity.level,
             weights,
             forms,
+            adapters,
             frequencies,
             slopes,
             buffers,
         })
+    }
+
+    /// What adapters add to which sequences.
+    pub(crate) fn adapters(&self) -> &Adapters<'m, 'a> {
+        &self.adapters
+    }
+
+    /// To change that.
+    pub(crate) fn adapters_mut(&mut self) -> &mut Adapters<'m, 'a> {
+        &mut self.adapters
     }
 
     /// The stage after `cursor`.
@@ -291,12 +312,20 @@ impl<'m, 'a> Forward<'m, 'a> {
             Stage::DownInput => (&**ffn, config.ffn, forms.down, None),
             _ => (&**x, config.hidden, forms.head, weights.output_norm()),
         };
+        let adapters = &self.adapters;
         work.each_row(input, scratch, &|index, out, scratch| {
-            let source = row_of(source, index, width).ok_or(Fault::Internal)?;
-            let Some(norm) = &norm else { return forms.prepare(level, source, out) };
-            let normed = scratch.get_mut(..width).ok_or(Fault::Internal)?;
-            level.norm(norm, source, normed);
-            forms.prepare(level, normed, out)
+            let mut source = row_of(source, index, width).ok_or(Fault::Internal)?;
+            let (normed, scratch) = scratch.split_at_mut_checked(width).ok_or(Fault::Internal)?;
+            if let Some(norm) = &norm {
+                level.norm(norm, source, normed);
+                source = normed;
+            }
+            forms.prepare(level, source, out)?;
+            if adapters.is_empty() {
+                return Ok(());
+            }
+            let seq = work.batch.rows.get(index).map(Row::seq);
+            adapters.project(level, work.cursor, seq, source, out, scratch).ok_or(Fault::Internal)
         })
     }
 
@@ -306,7 +335,8 @@ impl<'m, 'a> Forward<'m, 'a> {
             Stage::AttentionOutput => (LayerTensor::AttentionOutput, self.config.q_width(), self.forms.output),
             _ => (LayerTensor::Down, self.config.ffn, self.forms.down),
         };
-        let linear = self.weights.linear(work.cursor.layer, tensor).ok_or(Fault::Internal)?;
+        let deltas = self.adapters.deltas(work.cursor, self.buffers.input_words);
+        let linear = deltas.add_to(self.weights.linear(work.cursor.layer, tensor), tensor).ok_or(Fault::Internal)?;
         let how = if self.program.norm_after { Combine::Set } else { add_scaled(self.config.residual.scale) };
         let Buffers { x, branch, input, input_words, scratch, .. } = &mut self.buffers;
         let inputs = InputRows::new(input, *input_words, width, forms, work.workers(scratch));
