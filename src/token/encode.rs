@@ -100,29 +100,24 @@ impl Tokenizer<'_, '_> {
 
     /// Encodes text without special tokens. What is before it is the start of the text, or a special token.
     fn encode_part(&self, part: &str, scratch: &mut [u32], output: &mut Output<'_>) -> Result<(), TokenError> {
-        let mut rest = part;
-        let mut prefix = self.vocab.adds_space_prefix();
-        while !rest.is_empty() {
-            let len = match self.vocab.algorithm {
-                Algorithm::SentencePiece { .. } if self.words_are_apart => blank_word(rest),
-                Algorithm::SentencePiece { .. } => rest.len(),
-                Algorithm::ByteLevel { pre, .. } => (pre.first_word)(rest),
-            };
-            // At least a byte, so that no pre-tokenizer can keep this loop from ending.
-            let (word, after) = rest.split_at_checked(len.max(1)).unwrap_or((rest, ""));
-            match (self.vocab.algorithm, &self.merges) {
-                (Algorithm::ByteLevel { pre, .. }, Some(merges)) => {
-                    self.byte_level_word(word, pre, merges, scratch, output)?;
-                }
-                (Algorithm::SentencePiece { scores }, _) => {
-                    self.sentence_piece_word(word, prefix, scores, scratch, output)?;
-                }
-                _ => {}
+        match (self.vocab.algorithm, &self.merges) {
+            (Algorithm::ByteLevel { pre, .. }, Some(merges)) => {
+                pre.words(part).try_for_each(|word| self.byte_level_word(word, pre, merges, scratch, output))
             }
-            prefix = false;
-            rest = after;
+            (Algorithm::SentencePiece { scores }, _) => {
+                let mut rest = part;
+                let mut prefix = self.vocab.adds_space_prefix();
+                while !rest.is_empty() {
+                    let len = if self.words_are_apart { blank_word(rest) } else { rest.len() };
+                    let (word, after) = rest.split_at_checked(len).unwrap_or((rest, ""));
+                    self.sentence_piece_word(word, prefix, scores, scratch, output)?;
+                    prefix = false;
+                    rest = after;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn byte_level_word(
