@@ -91,11 +91,21 @@ impl Tokenizer<'_, '_> {
             let Some(found) = found else { break };
             output.push(found.id);
             from = found.end;
+            if self.swallows_space_after(found.id) {
+                let rest = text.get(from..).unwrap_or_default();
+                from = text.len().saturating_sub(rest.trim_start_matches(is_ascii_space).len());
+            }
         }
         if let Some(eos) = eos {
             output.push(eos);
         }
         Ok(())
+    }
+
+    /// Whether white space after a special token is left out.
+    fn swallows_space_after(&self, id: u32) -> bool {
+        let keeps: [&[u8]; 3] = [b"<unk>", b"<s>", b"<|endoftext|>"];
+        self.vocab.swallows_space() && self.text(id).is_some_and(|name| !keeps.contains(&name))
     }
 
     /// Encodes text without special tokens. What is before it is the start of the text, or a special token.
@@ -235,6 +245,11 @@ fn spelled(word: &str, prefix: bool) -> impl Iterator<Item = &str> {
         Some(if first == " " { BLANK } else { first })
     });
     prefix.then_some(BLANK).into_iter().chain(characters)
+}
+
+/// What is white space to C and to llama.cpp.
+fn is_ascii_space(c: char) -> bool {
+    matches!(c, ' ' | '\t'..='\r')
 }
 
 /// Bytes of the blanks at the start of `text` and of what follows up to the next blank.
