@@ -55,6 +55,12 @@ fn runs() -> Vec<String> {
     names.iter().flat_map(|name| RUNS.map(|(run, _)| format!("{name} {run}"))).collect()
 }
 
+/// The first [`TEXT_BYTES`] of a text, or less.
+fn beginning(text: &str) -> &str {
+    let end = (0..=TEXT_BYTES.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap();
+    &text[..end]
+}
+
 /// Memory that starts at a multiple of [`ALIGN`].
 fn aligned(memory: &mut [u8]) -> &mut [u8] {
     let start = memory.as_ptr().align_offset(ALIGN);
@@ -77,14 +83,14 @@ fn encode(bencher: Bencher<'_, '_>, name: &str, text: &str) {
 #[divan::bench(args = vocabularies())]
 fn english(bencher: Bencher<'_, '_>, name: &str) {
     let text = std::fs::read_to_string(shared("corpora/tinystories.txt")).unwrap();
-    encode(bencher, name, &text[..text.floor_char_boundary(TEXT_BYTES)]);
+    encode(bencher, name, beginning(&text));
 }
 
 /// Plays of the 16th century, with many names and rare words.
 #[divan::bench(args = vocabularies())]
 fn shakespeare(bencher: Bencher<'_, '_>, name: &str) {
     let text = std::fs::read_to_string(shared("corpora/tinyshakespeare.txt")).unwrap();
-    encode(bencher, name, &text[..text.floor_char_boundary(TEXT_BYTES)]);
+    encode(bencher, name, beginning(&text));
 }
 
 /// Texts of many kinds and languages, one after the other.
@@ -93,7 +99,7 @@ fn mixture(bencher: Bencher<'_, '_>, name: &str) {
     let lines = std::fs::read_to_string(shared("fixtures/tokenizers/texts.jsonl")).unwrap();
     let texts = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let text: String = texts.map(|value| value["text"].as_str().unwrap().to_owned()).collect();
-    encode(bencher, name, &text[..text.floor_char_boundary(TEXT_BYTES)]);
+    encode(bencher, name, beginning(&text));
 }
 
 /// The same character over and over.

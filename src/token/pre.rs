@@ -66,7 +66,16 @@ pub(super) static TABLE: [PreTokenizer; 19] = [
     row(&["tekken"], &[rules::tekken]).ignoring_merges().adding_bos(),
     row(
         &[
-            "gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "gigachat", "a.x-4.0", "mellum", "exaone4",
+            "gpt-2",
+            "phi-2",
+            "mpt",
+            "olmo",
+            "jais",
+            "trillion",
+            "gigachat",
+            "a.x-4.0",
+            "mellum",
+            "exaone4",
             "granite-docling",
         ],
         &[rules::gpt2],
@@ -75,14 +84,8 @@ pub(super) static TABLE: [PreTokenizer; 19] = [
         &["starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b", "mellum2"],
         &[rules::each_digit, rules::gpt2],
     ),
-    row(
-        &["falcon"],
-        &[rules::falcon_signs, rules::gpt2, rules::numbers, rules::exactly_three_digits],
-    ),
-    row(
-        &["default"],
-        &[rules::default_signs, rules::gpt2, rules::numbers, rules::exactly_three_digits],
-    ),
+    row(&["falcon"], &[rules::falcon_signs, rules::gpt2, rules::exactly_three_digits]),
+    row(&["default"], &[rules::default_signs, rules::gpt2, rules::numbers, rules::exactly_three_digits]),
     row(&["bloom", "gpt3-finnish", "poro-chat"], &[rules::bloom]),
     row(&["viking"], &[rules::bloom, rules::each_digit]),
     row(
@@ -179,9 +182,19 @@ mod tests {
     #[test]
     fn words_of_rules_in_a_row() {
         assert_eq!(words("falcon", "a  1234,5"), ["a", " ", " ", "123", "4", ",", "5"]);
+        assert_eq!(words("falcon", "a 12"), ["a", " 12"]);
+        assert_eq!(words("default", "a 12"), ["a", " ", "12"]);
         assert_eq!(words("bloom", "a b... c"), ["a", " b", "...", " c"]);
         assert_eq!(words("deepseek-llm", "a,b  c12\n 語 "), ["a", ",", "b", " ", " c", "1", "2", "\n", " ", "語", " "]);
         assert_eq!(words("deepseek-v3", "a.b c\0\u{8a9e}x12"), ["a", ".b", " c", "\0", "\u{8a9e}", "x", "12"]);
+    }
+
+    #[test]
+    fn names_are_documented() {
+        let text = include_str!("../../docs/models.md");
+        for name in TABLE.iter().flat_map(|row| row.names) {
+            assert!(text.contains(&format!("`{name}`")), "docs/models.md lacks {name}");
+        }
     }
 
     #[test]

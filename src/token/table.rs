@@ -112,11 +112,11 @@ impl<'a> Merges<'a> {
         slots: &'a mut [u32],
     ) -> Result<Self, VocabError> {
         let texts = array.strings().ok_or(VocabError::WrongType(MERGES))?;
-        let mut expected = 0;
+        let mut last = 0;
         for (row, text) in rows.iter_mut().zip(texts) {
-            let merge = resolve(text, tokens, expected);
+            let merge = resolve(text, tokens, last);
             if let Some([_, _, merged]) = merge {
-                expected = merged.wrapping_add(1);
+                last = merged;
             }
             *row = merge.filter(|&[_, _, merged]| kinds.get(merged).is_text()).unwrap_or([NONE; 3]);
         }
@@ -144,16 +144,15 @@ fn is_pair(rows: &[Merge], rank: u32, left: u32, right: u32) -> bool {
     rows.get(rank as usize).is_some_and(|&[l, r, _]| (l, r) == (left, right))
 }
 
-/// The tokens of `left right`; the first blank after the first byte separates them. In most vocabularies each merge makes the
-/// token after that of the merge before: `expected` is tried first.
-fn resolve(text: &[u8], tokens: &Tokens<'_, '_>, expected: u32) -> Option<Merge> {
+/// The tokens of `left right`; the first blank after the first byte separates them.
+///
+/// In most vocabularies each merge makes the same token as the one before, or the next one: these are tried first.
+fn resolve(text: &[u8], tokens: &Tokens<'_, '_>, last: u32) -> Option<Merge> {
     let blank = text.iter().skip(1).position(|&byte| byte == b' ')?.checked_add(1)?;
     let (left, right) = text.split_at_checked(blank)?;
     let right = right.strip_prefix(b" ")?;
-    let is_expected = tokens.text(expected).and_then(|text| text.strip_prefix(left)) == Some(right);
-    let merged = match is_expected {
-        true => expected,
-        false => tokens.find_bytes(left.iter().chain(right).copied())?,
-    };
+    let is_it = |&id: &u32| tokens.text(id).and_then(|text| text.strip_prefix(left)) == Some(right);
+    let likely = [last.wrapping_add(1), last].into_iter().find(is_it);
+    let merged = likely.or_else(|| tokens.find_bytes(left.iter().chain(right).copied()))?;
     Some([tokens.find(left)?, tokens.find(right)?, merged])
 }

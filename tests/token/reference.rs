@@ -139,9 +139,14 @@ fn long_runs_take_no_longer_than_other_texts() {
     for (name, blank) in [("llama-spm", " "), ("llama-bpe", "\u{2581}")] {
         let Some(file) = vocabulary(name) else { return };
         with_tokenizer(&file, |tokenizer| {
-            for run in ["a", " ", "7", "\n", "=", "\u{1f600}", "\u{8a9e}", "\u{2581}", "'", "\0", "ab", "\n ", "<", "<s"] {
+            for run in
+                ["a", " ", "7", "\n", "=", "\u{1f600}", "\u{8a9e}", "\u{2581}", "'", "\0", "ab", "\n ", "<", "<s"]
+            {
                 let text = run.repeat((1 << 17) / run.len());
-                assert!(decode(tokenizer, &encode(tokenizer, &text, true)) == text.replace('\u{2581}', blank), "{run:?}");
+                assert!(
+                    decode(tokenizer, &encode(tokenizer, &text, true)) == text.replace('\u{2581}', blank),
+                    "{run:?}"
+                );
             }
         });
     }
