@@ -20,7 +20,7 @@ use common::args::{EngineArgs, ModelArgs};
 use common::{ModelFile, Result, text};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::token::Tokenizer;
-use gleed::{Engine, Model, Plan, Pooling};
+use gleed::{Engine, Plan, Pooling};
 
 /// Turns lines of text into vectors and compares them.
 #[derive(Parser)]
@@ -70,7 +70,7 @@ fn embed(args: &Args) -> Result<ExitCode> {
         return Err("there is no text".into());
     }
     let file = ModelFile::open(args.model.model.as_deref())?;
-    let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
+    let model = file.model()?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
     let plan = Plan::new(&model, &args.engine.limits(model.config().context.min(4096)))?;

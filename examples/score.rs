@@ -21,7 +21,7 @@ use common::args::{EngineArgs, ModelArgs};
 use common::{ModelFile, Result, text};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::token::Tokenizer;
-use gleed::{Engine, Limits, Model, Plan};
+use gleed::{Engine, Limits, Plan};
 use serde_json::Value;
 
 /// Says how probable continuations are.
@@ -79,7 +79,7 @@ fn score(args: &Args) -> Result<ExitCode> {
         Some(path) => read_questions(path)?,
     };
     let file = ModelFile::open(args.model.model.as_deref())?;
-    let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
+    let model = file.model()?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
     const ROWS: usize = 64;

@@ -75,7 +75,7 @@ impl<'m> Adapter<'m> {
             let (Some(&cols), Some(&rows)) = (dims.first(), dims.get(1)) else { continue };
             let Some(dtype) = Dtype::from_ggml(info.ggml_type().number()) else { continue };
             if let Some((layer, target, _, first)) = self.target(info.name()) {
-                found(layer, target, first, TensorRef::new(&info, dtype, rows as u32, cols as u32));
+                found(layer, target, first, TensorRef::new(0, &info, dtype, rows as u32, cols as u32));
             }
         }
     }

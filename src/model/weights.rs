@@ -1,10 +1,11 @@
 //! The weights: a table of the tensors that a model has, and where they lie in the file.
 
 use bytemuck::{Pod, Zeroable};
-use gguf_rs_lite::{Gguf, Name, TensorInfo};
+use gguf_rs_lite::{Name, TensorInfo};
 
 use super::config::{Config, Gate, MAX_LAYERS, Presence, QkNorm};
 use super::error::ModelError;
+use super::files::Files;
 use crate::kernels::{Norm, NormKind};
 use crate::mem::{Arena, MemoryError};
 use crate::ops::Linear;
@@ -221,19 +222,24 @@ fn long_rope(config: &Config) -> bool {
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct TensorRef {
-    offset: usize,
+    offset: u64,
     rows: u32,
     cols: u32,
     /// ggml's number, and 1.
     dtype: u32,
-    #[cfg(target_pointer_width = "64")]
-    padding: u32,
+    /// The file that it is in.
+    part: u32,
 }
 
 impl TensorRef {
     /// The place of rows of a tensor.
-    pub(super) fn new(info: &TensorInfo<'_>, dtype: Dtype, rows: u32, cols: u32) -> Self {
-        Self { offset: info.offset(), rows, cols, dtype: dtype.ggml_number() + 1, ..Self::zeroed() }
+    pub(super) fn new(part: usize, info: &TensorInfo<'_>, dtype: Dtype, rows: u32, cols: u32) -> Self {
+        Self { offset: info.offset() as u64, rows, cols, dtype: dtype.ggml_number() + 1, part: part as u32 }
+    }
+
+    /// The file that it is in.
+    fn part(&self) -> usize {
+        self.part as usize
     }
 
     /// The tensor; `None` where there is none.
@@ -241,14 +247,15 @@ impl TensorRef {
         let dtype = Dtype::from_ggml(self.dtype.checked_sub(1)?)?;
         let (rows, cols) = (self.rows as usize, self.cols as usize);
         let len = dtype.row_bytes(cols)?.checked_mul(rows)?;
-        TensorView::new(dtype, rows, cols, file.get(self.offset..self.offset.checked_add(len)?)?)
+        let offset = usize::try_from(self.offset).ok()?;
+        TensorView::new(dtype, rows, cols, file.get(offset..offset.checked_add(len)?)?)
     }
 }
 
 /// The places of all tensors of a model, in the caller's memory.
 #[derive(Debug)]
 pub(crate) struct Weights<'m, 'a> {
-    file: &'m [u8],
+    files: Files<'m>,
     /// Of all norms.
     norm: NormKind,
     epsilon: f32,
@@ -258,13 +265,13 @@ pub(crate) struct Weights<'m, 'a> {
 
 impl<'m, 'a> Weights<'m, 'a> {
     /// Takes the table's memory from the arena.
-    pub(crate) fn carve(arena: &mut Arena<'a>, gguf: &Gguf<'m>, config: &Config) -> Result<Self, MemoryError> {
+    pub(crate) fn carve(arena: &mut Arena<'a>, files: &Files<'m>, config: &Config) -> Result<Self, MemoryError> {
         let table = arena.slice("weight table", table_len(config).ok_or(MemoryError::TooLarge)?)?;
         table.fill(TensorRef::zeroed());
-        let weights = Self { file: gguf.bytes(), norm: config.norm, epsilon: config.norm_epsilon, table };
-        for info in gguf.tensors() {
+        let weights = Self { files: *files, norm: config.norm, epsilon: config.norm_epsilon, table };
+        for (part, info) in files.tensors() {
             let Some((index, spec)) = find(info.name(), config) else { continue };
-            if let (Ok(found), Some(place)) = (check(&info, spec, config), weights.table.get_mut(index)) {
+            if let (Ok(found), Some(place)) = (check(part, &info, spec, config), weights.table.get_mut(index)) {
                 *place = found;
             }
         }
@@ -326,22 +333,23 @@ impl<'m, 'a> Weights<'m, 'a> {
     }
 
     fn view(&self, index: usize) -> Option<TensorView<'m>> {
-        self.table.get(index)?.view(self.file)
+        let place = self.table.get(index)?;
+        place.view(self.files.bytes(place.part())?)
     }
 }
 
 /// Checks that the file has all tensors of the model, in the right shapes and types, each once, and no other
 /// ones. One pass over the file.
-pub(super) fn validate(gguf: &Gguf<'_>, config: &Config) -> Result<(), ModelError> {
-    let count = gguf.tensor_count();
+pub(super) fn validate(files: &Files<'_>, config: &Config) -> Result<(), ModelError> {
+    let count = files.tensor_count();
     if count > MAX_PLACES {
         return Err(ModelError::TooMany { count, limit: MAX_PLACES });
     }
     let mut found = Places([0; MAX_PLACES.div_ceil(64)]);
-    for info in gguf.tensors() {
+    for (part, info) in files.tensors() {
         let tensor = Name::new(info.name().as_bytes());
         let (index, spec) = find(info.name(), config).ok_or(ModelError::UnknownTensor { tensor })?;
-        check(&info, spec, config)?;
+        check(part, &info, spec, config)?;
         if !found.insert(index) {
             return Err(ModelError::DuplicateTensor { tensor });
         }
@@ -381,10 +389,10 @@ impl Places {
 
 /// The types of some of a layer's tensors, over all layers.
 pub(super) fn layer_dtypes<'g>(
-    gguf: &'g Gguf<'_>,
+    files: &'g Files<'_>,
     tensors: &'g [LayerTensor],
 ) -> impl Iterator<Item = Dtype> + use<'g> {
-    gguf.tensors().filter_map(move |info| {
+    files.tensors().filter_map(move |(_, info)| {
         let (_, suffix) = layer_and_suffix(info.name())?;
         let wanted = tensors.iter().any(|&tensor| LAYER_SPECS.get(tensor as usize).is_some_and(|s| s.name == suffix));
         wanted.then(|| Dtype::from_ggml(info.ggml_type().number())).flatten()
@@ -392,14 +400,14 @@ pub(super) fn layer_dtypes<'g>(
 }
 
 /// The types of all matrices.
-pub(super) fn matrix_dtypes<'g>(gguf: &'g Gguf<'_>) -> impl Iterator<Item = Dtype> + use<'g> {
-    let matrices = gguf.tensors().filter(|info| info.dims().len() > 1);
-    matrices.filter_map(|info| Dtype::from_ggml(info.ggml_type().number()))
+pub(super) fn matrix_dtypes<'g>(files: &'g Files<'_>) -> impl Iterator<Item = Dtype> + use<'g> {
+    let matrices = files.tensors().filter(|(_, info)| info.dims().len() > 1);
+    matrices.filter_map(|(_, info)| Dtype::from_ggml(info.ggml_type().number()))
 }
 
 /// The type of the output matrix.
-pub(super) fn output_dtype(gguf: &Gguf<'_>) -> Option<Dtype> {
-    let info = gguf.tensor("output.weight").or_else(|| gguf.tensor(EMBEDDING))?;
+pub(super) fn output_dtype(files: &Files<'_>) -> Option<Dtype> {
+    let info = files.tensor("output.weight").or_else(|| files.tensor(EMBEDDING))?;
     Dtype::from_ggml(info.ggml_type().number())
 }
 
@@ -457,7 +465,7 @@ fn layer_name(layer: usize, suffix: &str) -> heapless::String<64> {
 }
 
 /// The tensor's place, if it has the shape and type that the model wants.
-fn check(info: &TensorInfo<'_>, spec: &Spec, config: &Config) -> Result<TensorRef, ModelError> {
+fn check(part: usize, info: &TensorInfo<'_>, spec: &Spec, config: &Config) -> Result<TensorRef, ModelError> {
     let tensor = Name::new(info.name().as_bytes());
     let kind = (spec.shape)(config).ok_or(ModelError::UnknownTensor { tensor })?;
     let (experts, rows, cols, vector) = match kind {
@@ -479,7 +487,7 @@ fn check(info: &TensorInfo<'_>, spec: &Spec, config: &Config) -> Result<TensorRe
     let (Some(all_rows), true) = (all_rows, computed && len == Some(info.data().len())) else {
         return Err(wrong_type);
     };
-    Ok(TensorRef::new(info, dtype, all_rows, cols as u32))
+    Ok(TensorRef::new(part, info, dtype, all_rows, cols as u32))
 }
 
 impl Spec {

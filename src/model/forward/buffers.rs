@@ -57,13 +57,13 @@ pub(super) struct Scratch<'a> {
 impl Forms {
     pub(super) fn of(model: &Model<'_>) -> Self {
         use LayerTensor::{AttentionOutput, Down, DownExperts, Gate, GateExperts, K, Q, Qkv, Router, Up, UpExperts, V};
-        let gguf = model.gguf();
+        let files = &model.files;
         Self {
-            attention: InputForms::of(layer_dtypes(gguf, &[Q, K, V, Qkv])),
-            output: InputForms::of(layer_dtypes(gguf, &[AttentionOutput])),
-            ffn: InputForms::of(layer_dtypes(gguf, &[Gate, Up, Router, GateExperts, UpExperts])),
-            down: InputForms::of(layer_dtypes(gguf, &[Down, DownExperts])),
-            head: InputForms::of(output_dtype(gguf)),
+            attention: InputForms::of(layer_dtypes(files, &[Q, K, V, Qkv])),
+            output: InputForms::of(layer_dtypes(files, &[AttentionOutput])),
+            ffn: InputForms::of(layer_dtypes(files, &[Gate, Up, Router, GateExperts, UpExperts])),
+            down: InputForms::of(layer_dtypes(files, &[Down, DownExperts])),
+            head: InputForms::of(output_dtype(files)),
         }
     }
 }
@@ -130,5 +130,5 @@ fn scratch_len(model: &Model<'_>, capacity: Capacity) -> Option<usize> {
 }
 
 fn linear_scratch(model: &Model<'_>, level: Level, rows: usize) -> Option<usize> {
-    matrix_dtypes(model.gguf()).try_fold(0, |max, dtype| Some(Linear::scratch(level, dtype, rows)?.max(max)))
+    matrix_dtypes(&model.files).try_fold(0, |max, dtype| Some(Linear::scratch(level, dtype, rows)?.max(max)))
 }

@@ -101,7 +101,7 @@ impl<'m, 'a> Forward<'m, 'a> {
     pub(crate) fn carve(arena: &mut Arena<'a>, model: &Model<'m>, capacity: Capacity) -> Result<Self, MemoryError> {
         let config = *model.config();
         let forms = Forms::of(model);
-        let weights = Weights::carve(arena, model.gguf(), &config)?;
+        let weights = Weights::carve(arena, &model.files, &config)?;
         let frequencies = arena.slice("rotary frequencies", config.rope.tables() * (config.rope.dims / 2))?;
         let divisors = match config.rope.is_long(capacity.context) {
             None => ModelTensor::RopeDivisors,
