@@ -13,7 +13,7 @@
 mod common;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -169,7 +169,7 @@ fn print(question: &Question, scored: &[Scored], best: [usize; 2]) -> Result<()>
     Ok(())
 }
 
-fn read_questions(path: &PathBuf) -> Result<Vec<Question>> {
+fn read_questions(path: &Path) -> Result<Vec<Question>> {
     let text = common::score::read_text(path)?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let questions = lines.map(|(index, line)| {
