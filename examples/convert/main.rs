@@ -1,0 +1,82 @@
+//! Makes a GGUF file: of a Hugging Face folder, a llama2.c model, or another GGUF file; with matrices of any type.
+//!
+//! ```text
+//! cargo run --release --example convert -- Qwen3-0.6B qwen3-0.6b-q4_k.gguf --type q4_k
+//! cargo run --release --example convert -- stories15M.bin stories15M.gguf --tokenizer tokenizer.bin
+//! cargo run --release --example convert -- model-f16.gguf model-q8_0.gguf --type q8_0
+//! ```
+//!
+//! Without `--type` matrices keep their type. `docs/models.md` says which models it knows.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod output;
+mod quantize;
+mod requantize;
+mod types;
+mod write;
+
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use common::Result;
+use common::gguf::Value;
+use gleed::host::MappedFile;
+use gleed::tensor::Dtype;
+use output::Output;
+
+/// Makes a GGUF file of a model in another format, or with other types.
+#[derive(Parser)]
+#[command(name = "convert")]
+struct Args {
+    /// A Hugging Face folder, a llama2.c model, or a GGUF file
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+
+    /// The GGUF file to write
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+
+    /// The type of the matrices, q4_k for example [default: they keep theirs]
+    #[arg(long = "type", value_name = "TYPE", value_parser = types::from_name)]
+    dtype: Option<Dtype>,
+
+    /// The vocabulary of a llama2.c model
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
+
+    /// Threads that compute; the file does not depend on it [default: all processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+}
+
+fn main() -> ExitCode {
+    common::exit(convert(&Args::parse()))
+}
+
+fn convert(args: &Args) -> Result<ExitCode> {
+    let file = open(&args.input)?;
+    let output = requantize::read(file.bytes()).map_err(|error| format!("{}: {error}", args.input.display()))?;
+    let bytes = write::write(described(output, args.dtype), args.dtype, &args.out, threads(args))?;
+    writeln!(stdout(), "{}: {bytes} bytes", args.out.display())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// With what says how the file is quantized.
+fn described(mut output: Output<'_>, dtype: Option<Dtype>) -> Output<'_> {
+    if let Some(number) = dtype.map(types::file_type).or(output.file_type) {
+        output.header.set("general.file_type", Value::U32(number));
+    }
+    output.header.set("general.quantization_version", Value::U32(2));
+    output
+}
+
+fn threads(args: &Args) -> usize {
+    args.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |n| n as usize)
+}
+
+fn open(path: &Path) -> Result<MappedFile> {
+    MappedFile::open(path).map_err(|error| format!("{}: {error}", path.display()).into())
+}
