@@ -10,10 +10,13 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod hf;
+mod llama2c;
 mod output;
 mod quantize;
 mod requantize;
 mod types;
+mod vocab;
 mod write;
 
 use std::io::{Write, stdout};
@@ -57,24 +60,38 @@ fn main() -> ExitCode {
 }
 
 fn convert(args: &Args) -> Result<ExitCode> {
+    let named = |error| format!("{}: {error}", args.input.display());
+    if args.input.is_dir() {
+        let folder = hf::Folder::open(&args.input)?;
+        let output = folder.output().map_err(named)?;
+        return written(args, output);
+    }
     let file = open(&args.input)?;
-    let output = requantize::read(file.bytes()).map_err(|error| format!("{}: {error}", args.input.display()))?;
-    let bytes = write::write(described(output, args.dtype), args.dtype, &args.out, threads(args))?;
+    if file.bytes().starts_with(b"GGUF") {
+        return written(args, requantize::read(file.bytes()).map_err(named)?);
+    }
+    let tokenizer = args.tokenizer.as_deref().map(open).transpose()?;
+    let tokenizer = tokenizer.as_ref().map(MappedFile::bytes);
+    written(args, llama2c::read(file.bytes(), tokenizer).map_err(named)?)
+}
+
+fn written(args: &Args, output: Output<'_>) -> Result<ExitCode> {
+    let threads = args.threads.map(|n| n as usize).or_else(|| std::thread::available_parallelism().ok().map(usize::from));
+    let output = described(output, args.dtype);
+    let bytes = write::write(output, args.dtype, &args.out, threads.unwrap_or(1))?;
     writeln!(stdout(), "{}: {bytes} bytes", args.out.display())?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// With what says how the file is quantized.
 fn described(mut output: Output<'_>, dtype: Option<Dtype>) -> Output<'_> {
-    if let Some(number) = dtype.map(types::file_type).or(output.file_type) {
+    let matrices = output.tensors.iter().filter(|tensor| tensor.is_matrix());
+    let kept = output.file_type.or_else(|| matrices.map(|tensor| types::of(tensor, None)).next().map(types::file_type));
+    if let Some(number) = dtype.map(types::file_type).or(kept) {
         output.header.set("general.file_type", Value::U32(number));
     }
     output.header.set("general.quantization_version", Value::U32(2));
     output
-}
-
-fn threads(args: &Args) -> usize {
-    args.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |n| n as usize)
 }
 
 fn open(path: &Path) -> Result<MappedFile> {

@@ -1,5 +1,7 @@
 //! What will be in the written file: metadata, and tensors as recipes that give one row at a time.
 
+use std::borrow::Cow;
+
 use gleed::quant::dequantize;
 use gleed::tensor::Dtype;
 
@@ -41,14 +43,13 @@ pub(crate) struct Contents<'a> {
 }
 
 /// A matrix in a file.
-#[derive(Clone, Copy)]
 pub(crate) struct Matrix<'a> {
     pub(crate) dtype: Dtype,
     pub(crate) rows: usize,
     pub(crate) cols: usize,
     /// Whether the file has its columns one after the other.
     pub(crate) transposed: bool,
-    pub(crate) bytes: &'a [u8],
+    pub(crate) bytes: Cow<'a, [u8]>,
 }
 
 /// In which order rows are written.
@@ -126,7 +127,7 @@ impl<'a> Contents<'a> {
     }
 
     /// The bytes of a row where the file has it as type `dtype`.
-    pub(crate) fn same_row(&self, row: usize, dtype: Dtype) -> Option<&'a [u8]> {
+    pub(crate) fn same_row(&self, row: usize, dtype: Dtype) -> Option<&[u8]> {
         let (part, row) = self.find(row)?;
         let len = part.dtype.row_bytes(part.cols)?;
         let usable = part.dtype == dtype && self.add == 0.0 && !part.transposed;

@@ -11,8 +11,8 @@ pub(super) trait Grid {
     const ENDS: [f32; 2];
     /// How far from the ends the extreme element is mapped to, for trial.
     const SLACK: f32;
-    /// The code next to `x`.
-    fn nearest(x: f32) -> f32;
+    /// The codes next to `x`.
+    fn nearest(x: [f32; LANES]) -> [f32; LANES];
 }
 
 /// The integers from `LOW` to `HIGH`.
@@ -23,17 +23,18 @@ impl<const LOW: i32, const HIGH: i32> Grid for Integers<LOW, HIGH> {
     const SLACK: f32 = 0.95;
 
     #[inline(always)]
-    fn nearest(x: f32) -> f32 {
+    fn nearest(x: [f32; LANES]) -> [f32; LANES] {
         // Adding it leaves no bits for a fraction.
         const SHIFT: f32 = 12_582_912.0;
-        (x.max(LOW as f32).min(HIGH as f32) + SHIFT) - SHIFT
+        x.map(|x| (x.max(LOW as f32).min(HIGH as f32) + SHIFT) - SHIFT)
     }
 }
 
 /// Elements that are smaller become zeros: an f16 scale can not tell them apart from zero.
 pub(super) const SMALLEST: f32 = 1e-20;
 
-const LANES: usize = 8;
+/// Elements that are looked at together.
+pub(super) const LANES: usize = 8;
 
 /// A number as it is in the file.
 pub(super) fn rounded(x: f32) -> f32 {
@@ -45,8 +46,8 @@ pub(super) fn rounded(x: f32) -> f32 {
 fn moments<G: Grid>(x: &[f32], inverse: f32) -> [f32; 2] {
     let mut sums = [[0.0_f32; LANES]; 2];
     for x in x.as_chunks::<LANES>().0 {
-        for (lane, &x) in x.iter().enumerate() {
-            let code = G::nearest(x * inverse);
+        let codes = G::nearest(x.map(|x| x * inverse));
+        for (lane, (x, code)) in x.iter().zip(codes).enumerate() {
             sums[0][lane] += x * code;
             sums[1][lane] += code * code;
         }
@@ -66,9 +67,10 @@ pub(super) fn error_with_min<G: Grid>(x: &[f32], scale: f32, min: f32) -> f32 {
     let inverse = inverse(scale);
     let mut sums = [0.0_f32; LANES];
     for x in x.as_chunks::<LANES>().0 {
-        for (sum, &x) in sums.iter_mut().zip(x) {
-            let difference = x - (scale * G::nearest((x - min) * inverse) + min);
-            *sum += difference * difference;
+        let codes = G::nearest(x.map(|x| (x - min) * inverse));
+        for (lane, (x, code)) in x.iter().zip(codes).enumerate() {
+            let difference = x - (scale * code + min);
+            sums[lane] += difference * difference;
         }
     }
     sums.iter().sum()
@@ -77,8 +79,8 @@ pub(super) fn error_with_min<G: Grid>(x: &[f32], scale: f32, min: f32) -> f32 {
 /// The codes of `scale * code + min`.
 pub(super) fn codes<G: Grid>(x: &[f32], scale: f32, min: f32, out: &mut [i8]) {
     let inverse = inverse(scale);
-    for (out, x) in out.iter_mut().zip(x) {
-        *out = G::nearest((x - min) * inverse) as i8;
+    for (out, x) in out.as_chunks_mut::<LANES>().0.iter_mut().zip(x.as_chunks::<LANES>().0) {
+        *out = G::nearest(x.map(|x| (x - min) * inverse)).map(|code| code as i8);
     }
 }
 
@@ -197,8 +199,8 @@ pub(super) type Codes<const HIGH: i32> = Integers<0, HIGH>;
 fn least_squares<const HIGH: i32>(x: &[f32], inverse: f32, min: f32, origin: f32, below_zero: bool) -> [f32; 2] {
     let mut sums = [[0.0_f32; LANES]; 4];
     for x in x.as_chunks::<LANES>().0 {
-        for (lane, &x) in x.iter().enumerate() {
-            let code = Codes::<HIGH>::nearest((x - min) * inverse);
+        let codes = Codes::<HIGH>::nearest(x.map(|x| (x - min) * inverse));
+        for (lane, (x, code)) in x.iter().zip(codes).enumerate() {
             let y = x - origin;
             sums[0][lane] += code;
             sums[1][lane] += code * code;

@@ -1,6 +1,6 @@
 //! IQ4_NL and IQ4_XS: 4-bit indices into a table of values that lie closer to each other around zero.
 
-use super::grid::Grid;
+use super::grid::{Grid, LANES};
 use super::legacy::{put, put_nibbles, scaled as scaled_32};
 use super::sub_scales::scaled;
 
@@ -14,15 +14,28 @@ impl Grid for Table {
     const SLACK: f32 = 16.0;
 
     #[inline(always)]
-    fn nearest(x: f32) -> f32 {
-        let mut value = f32::from(VALUES[0]);
-        for pair in VALUES.windows(2) {
-            let (low, high) = (f32::from(pair[0]), f32::from(pair[1]));
-            value += if x > 0.5 * (low + high) { high - low } else { 0.0 };
+    fn nearest(x: [f32; LANES]) -> [f32; LANES] {
+        let mut values = [f32::from(VALUES[0]); LANES];
+        for [middle, step] in STEPS {
+            for (value, x) in values.iter_mut().zip(x) {
+                *value += if x > middle { step } else { 0.0 };
+            }
         }
-        value
+        values
     }
 }
+
+/// Between two values of the table: the middle, and the difference.
+const STEPS: [[f32; 2]; 15] = {
+    let mut steps = [[0.0; 2]; 15];
+    let mut i = 0;
+    while i < 15 {
+        let [low, high] = [VALUES[i] as f32, VALUES[i + 1] as f32];
+        steps[i] = [0.5 * (low + high), high - low];
+        i += 1;
+    }
+    steps
+};
 
 /// Writes the block of 32 elements.
 pub(super) fn iq4_nl(x: &[f32; 32], out: &mut [u8]) {
