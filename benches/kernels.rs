@@ -23,8 +23,8 @@ use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use gleed::KvType;
 use gleed::kernels::{
-    Elements, ElementsMut, Inputs, KvSource, KvTile, KvTileMut, Level, Norm, NormKind, OUTPUTS, Queries, Scores, TILE_TOKENS, Visibility,
-    attend_rows,
+    Elements, ElementsMut, Inputs, KvSource, KvTile, KvTileMut, Level, Norm, NormKind, OUTPUTS, Queries, Scores,
+    TILE_TOKENS, Visibility, attend_rows,
 };
 use gleed::mem::Matrix;
 use gleed::quant::{Form, form, row_words};

@@ -56,6 +56,12 @@ T make() noexcept {
     return value;
 }
 
+// A callable as the context of a callback.
+template <class Callable>
+void *context(Callable &callable) noexcept {
+    return const_cast<void *>(static_cast<const void *>(&callable));
+}
+
 // How a call ended. Details of an error, and of GLEED_FULL, are in error().
 class [[nodiscard]] Status {
 public:
@@ -181,7 +187,12 @@ private:
     const gleed_model *model_ = nullptr;
 };
 
-class Engine;
+// Logits, and the place that they are for.
+struct Row {
+    gleed_seq sequence = 0;
+    std::uint32_t position = 0;
+    Logits logits;
+};
 
 // An open sequence; closed at the end of its life, if it is idle. It must not outlive its engine.
 class Sequence {
@@ -269,6 +280,28 @@ public:
         status = gleed_snapshot(engine_, seq_, options, out.data(), out.size(), &size, status.details());
         return Result<std::size_t>(status, size);
     }
+    // Calls sink(bytes) with the snapshot in pieces, until it answers false; how many bytes it got.
+    template <class Sink>
+    Result<std::uint64_t> write_snapshot(Sink &&sink, const gleed_snapshot_options *options = nullptr) const {
+        using Callable = std::remove_reference_t<Sink>;
+        Status status;
+        std::uint64_t written = 0;
+        const gleed_sink call = [](void *ctx, const std::uint8_t *bytes, std::size_t len) -> std::int32_t {
+            return (*static_cast<Callable *>(ctx))(Bytes(bytes, len)) ? 0 : -1;
+        };
+        status = gleed_snapshot_write(engine_, seq_, options, call, context(sink), &written, status.details());
+        return Result<std::uint64_t>(status, written);
+    }
+    // Copies the keys and values of a layer, [tokens, kv_heads * head_dim] each.
+    Status materialize(std::uint32_t layer, Span<float> keys, Span<float> values) const noexcept {
+        Status status;
+        if (keys.size() != values.size()) {
+            status = GLEED_E_SHAPE;
+            return status;
+        }
+        status = gleed_materialize(engine_, seq_, layer, keys.data(), values.data(), keys.size(), status.details());
+        return status;
+    }
 
 private:
     template <class Function>
@@ -318,6 +351,34 @@ public:
         return status ? Result<Sequence>(status, Sequence(engine_, seq)) : Result<Sequence>(status);
     }
 
+    // A snapshot in pieces: source(bytes) fills `bytes` from the start and says how far; 0: that was the end. What its
+    // header says goes to *info.
+    template <class Source>
+    Result<Sequence> read_snapshot(Source &&source, gleed_snapshot_info *info = nullptr, const Sequence *base = nullptr) {
+        using Callable = std::remove_reference_t<Source>;
+        Status status;
+        gleed_seq seq = 0, of_base = base != nullptr ? base->handle() : 0;
+        const gleed_source call = [](void *ctx, std::uint8_t *bytes, std::size_t len) -> std::size_t {
+            return (*static_cast<Callable *>(ctx))(Span<std::uint8_t>(bytes, len));
+        };
+        status = gleed_snapshot_read(engine_, base != nullptr ? &of_base : nullptr, call, context(source), &seq, info,
+                                     status.details());
+        return status ? Result<Sequence>(status, Sequence(engine_, seq)) : Result<Sequence>(status);
+    }
+    // Closes idle sequences that consent(handle, info) gives up, until `tokens` more fit `sequence`: how many. Their
+    // Sequences answer GLEED_E_SEQUENCE from then on.
+    template <class Consent>
+    Result<std::size_t> make_room(const Sequence &sequence, std::size_t tokens, Consent &&consent) {
+        using Callable = std::remove_reference_t<Consent>;
+        Status status;
+        std::size_t closed = 0;
+        const gleed_consent call = [](void *ctx, gleed_seq seq, const gleed_seq_info *info) -> std::int32_t {
+            return (*static_cast<Callable *>(ctx))(seq, *info) ? 1 : 0;
+        };
+        status = gleed_make_room(engine_, sequence.handle(), tokens, call, context(consent), &closed, status.details());
+        return Result<std::size_t>(status, closed);
+    }
+
     // GLEED_READY, GLEED_YIELDED, GLEED_STOPPED, or GLEED_OK where nothing is queued any more.
     Status step(const gleed_budget &budget) noexcept {
         Status status;
@@ -330,15 +391,22 @@ public:
         budget.units = units;
         return step(budget);
     }
-    // Calls visit(handle, position, logits) for each row with logits of the last batch.
+    // Row `index`, from 0, of those with logits in the last batch.
+    Result<Row> result(std::size_t index) const noexcept {
+        Status status;
+        Row row;
+        const float *data = nullptr;
+        std::size_t size = 0;
+        status = gleed_result(engine_, index, &row.sequence, &row.position, &data, &size, status.details());
+        row.logits = Logits(data, size);
+        return Result<Row>(status, row);
+    }
+    // Calls visit(handle, position, logits) for each of them.
     template <class Visit>
     void each_result(Visit &&visit) const {
-        gleed_seq seq = 0;
-        std::uint32_t position = 0;
-        const float *data = nullptr;
-        std::size_t size = 0, index = 0;
-        while (gleed_result(engine_, index++, &seq, &position, &data, &size, nullptr) == GLEED_OK)
-            visit(seq, position, Logits(data, size));
+        std::size_t index = 0;
+        for (auto row = result(0); row; row = result(++index))
+            visit(row.value().sequence, row.value().position, row.value().logits);
     }
 
     Status set_executor(const gleed_executor &executor) noexcept {
@@ -421,6 +489,18 @@ public:
     Status set_biases(Span<const gleed_bias> biases) noexcept {
         Status status;
         status = gleed_sampler_set_biases(sampler_, biases.data(), biases.size(), status.details());
+        return status;
+    }
+    // Where the random generator is; another sampler that is put there goes on with the same choices.
+    Result<std::uint64_t> state() const noexcept {
+        Status status;
+        std::uint64_t state = 0;
+        status = gleed_sampler_state(sampler_, &state, status.details());
+        return Result<std::uint64_t>(status, state);
+    }
+    Status set_state(std::uint64_t state) noexcept {
+        Status status;
+        status = gleed_sampler_set_state(sampler_, state, status.details());
         return status;
     }
     gleed_sampler *get() noexcept { return sampler_; }

@@ -7,8 +7,8 @@ mod random;
 
 use elements::rounded;
 use gleed::kernels::{
-    CHUNK, Elements, ElementsMut, KvSource, KvTile, KvTileMut, Level, Queries, Scores, TILE_TOKENS, Visibility,
-    Window, attend_rows,
+    CHUNK, Elements, ElementsMut, KvSource, KvTile, KvTileMut, Level, Queries, Scores, TILE_TOKENS, Visibility, Window,
+    attend_rows,
 };
 use gleed::mem::Matrix;
 use gleed::num::{exp, tanh, tree16};

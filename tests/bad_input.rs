@@ -104,7 +104,7 @@ fn the_largest_models_open_in_linear_time() {
     let mut writer = large.writer();
     let start = Instant::now();
     assert!(Model::open(&writer.finish()).is_ok());
-    let limit = 4 + 11 * 1024;
+    let limit = 10 + 30 * 1024;
     writer.tensors.resize(limit, writer.tensors[0].clone());
     assert!(matches!(refused(&writer.finish()), ModelError::DuplicateTensor { .. }));
     writer.tensors.resize(limit + 1, writer.tensors[0].clone());
@@ -237,7 +237,8 @@ fn every_tensor_is_needed_in_its_shape_and_type() {
                 GgufError::TensorType { tensor: name(&tensor.name), number: 999 }
             );
         }
-        for unknown in ["blk.0.attn_q.bias", "blk.2.attn_q.weight", "blk.00.attn_q.weight", "position_embd.weight", ""]
+        for unknown in
+            ["blk.0.attn_qkv.bias", "blk.2.attn_q.weight", "blk.00.attn_q.weight", "position_embd.weight", ""]
         {
             let mut changed = writer.clone();
             changed.add_tensor(unknown, &[4], 0, vec![0; 16]);
@@ -324,6 +325,10 @@ fn hyperparameters() {
             changed.set(&key, value.clone());
             match refused(&changed.finish()) {
                 ModelError::BadValue { key: said } => assert_eq!(said, name(&key), "{value:?}"),
+                // A value per layer is not nonsense.
+                ModelError::Unsupported { key: said } if matches!(value, Meta::Array(..)) => {
+                    assert_eq!(said, name(&key));
+                }
                 other => panic!("{key} = {value:?}: {other:?}"),
             }
         }
@@ -352,12 +357,26 @@ fn hyperparameters() {
         changed.set(&key, 1e300_f64);
         assert_eq!(refused(&changed.finish()), ModelError::BadValue { key: name(&key) });
     }
-    for (key, value) in [("rope.scaling.type", Meta::from("yarn")), ("expert_count", Meta::from(4_u32))] {
+    let unsupported = [
+        ("rope.scaling.type", Meta::from("su")),
+        ("expert_shared_count", Meta::from(1_u32)),
+        ("logit_scale", Meta::from(2.0_f32)),
+        ("attention.causal", Meta::from(false)),
+        ("attention.sliding_window_pattern", Meta::from("every second")),
+    ];
+    for (key, value) in unsupported {
         let mut changed = writer.clone();
         let key = format!("llama.{key}");
-        changed.set(&key, value);
+        changed.set(&key, value).set("llama.attention.sliding_window", 9_u32);
         assert_eq!(refused(&changed.finish()), ModelError::Unsupported { key: name(&key) });
     }
+    let mut changed = writer.clone();
+    changed.set("llama.expert_count", 4_u32);
+    assert_eq!(refused(&changed.finish()), ModelError::MissingKey { key: name("llama.expert_used_count") });
+    changed.set("llama.expert_used_count", 5_u32);
+    assert_eq!(refused(&changed.finish()), ModelError::BadValue { key: name("llama.expert_used_count") });
+    changed.set("llama.expert_used_count", 2_u32);
+    assert!(matches!(refused(&changed.finish()), ModelError::UnknownTensor { .. }));
     let mut changed = writer.clone();
     changed.set("llama.rope.scaling.type", "linear").set("llama.rope.scaling.factor", 0.0_f32);
     assert_eq!(refused(&changed.finish()), ModelError::BadValue { key: name("llama.rope.scaling.factor") });

@@ -40,7 +40,7 @@ fn worst_row(actual: &[Vec<f32>], expected: &Rows) -> f64 {
 
 #[test]
 fn parity_fixtures() {
-    for name in Parity::NAMES {
+    for name in Parity::ALL.into_iter().chain(Parity::MORE) {
         let Some(parity) = Parity::load(name) else { continue };
         let sequence = parity.sequence();
         let actual = logits(&parity.gguf, KvType::F32, &parity.prompt, &parity.greedy);
@@ -176,7 +176,7 @@ impl SameCodes {
 /// The cache rounds K and V once, and that is all it costs.
 #[test]
 fn f16_cache() {
-    for name in Parity::NAMES {
+    for name in Parity::ALL {
         let Some(parity) = Parity::load(name) else { continue };
         let actual = logits(&parity.gguf, KvType::F16, &parity.prompt, &parity.greedy);
         let worst = worst_row(&actual, &Reference::open(&parity.gguf).logits(&parity.sequence()));

@@ -5,15 +5,7 @@ mod common;
 
 use std::fmt::Write;
 
-use common::{SANITIZERS, has_sanitizers, library, manifest, model_file, program, run, temporary};
-
-fn flags(standard: &'static str) -> Vec<&'static str> {
-    let mut flags = vec![standard];
-    if has_sanitizers() {
-        flags.extend(SANITIZERS);
-    }
-    flags
-}
+use common::{flags, library, manifest, model_file, program, run, temporary};
 
 #[test]
 fn every_mistake_is_answered() {

@@ -120,8 +120,6 @@ pub struct Rope {
     pub dims: usize,
     /// Which elements form a pair.
     pub pairs: RopePairs,
-    /// What cosines and sines are multiplied by.
-    pub magnitude: f32,
     /// Sequences planned longer than this take the long divisors of the frequencies; 0 if the file has none.
     pub original_context: usize,
     /// Which layers have which of the frequencies.
@@ -247,14 +245,15 @@ impl Config {
         }
         let (hidden, heads) = (keys.size("embedding_length")?, keys.size("attention.head_count")?);
         let head_dim = keys.size_or("attention.key_length", hidden / heads.max(1))?;
-        let (layer_groups, windows) = keys.windows(architecture.window_period, layers)?;
+        let (layer_groups, windows) = keys.windows(architecture, layers)?;
         let experts = keys.count("expert_count")?;
-        let ffn = if experts > 0 { keys.count("expert_feed_forward_length")? } else { 0 };
+        let of_expert = if experts > 0 { keys.count("expert_feed_forward_length")? } else { 0 };
+        let ffn = if of_expert > 0 { of_expert } else { keys.size("feed_forward_length")? };
         let mut config = Self {
             architecture: architecture.name,
             layers,
             hidden,
-            ffn: if ffn > 0 { ffn } else { keys.size("feed_forward_length")? },
+            ffn,
             heads,
             kv_heads: keys.size_or("attention.head_count_kv", heads)?,
             head_dim,
@@ -273,7 +272,7 @@ impl Config {
             residual: Residual {
                 norm_before: architecture.norm_before,
                 norm_after: architecture.norm_after,
-                parallel: keys.flag("use_parallel_residual", false)?,
+                parallel: false,
                 shared_norm: false,
                 scale: keys.factor("residual_scale", 1.0)?,
             },
@@ -290,10 +289,10 @@ impl Config {
                 activation: architecture.activation,
                 gate: if !architecture.gated {
                     Gate::None
-                } else if experts > 0 || keys.gguf.tensor("blk.0.ffn_gate.weight").is_some() {
-                    Gate::Separate
-                } else {
+                } else if experts == 0 && keys.rows_of("blk.0.ffn_up.weight")? == 2 * ffn {
                     Gate::Fused
+                } else {
+                    Gate::Separate
                 },
                 experts,
                 experts_used: if experts > 0 { keys.size("expert_used_count")? } else { 0 },

@@ -93,24 +93,25 @@ impl<'m> Keys<'m> {
     }
 
     /// The layers' windows: `attention.sliding_window` positions. Where there is a pattern, every so many-th layer sees
-    /// everything; the architecture's own is `period`, or 0.
+    /// everything; the architecture has one of its own.
     pub(super) fn windows(
         &self,
-        period: usize,
+        architecture: &Architecture,
         layers: usize,
     ) -> Result<(LayerGroups, [usize; MAX_GROUPS]), ModelError> {
+        const WINDOW: &str = "attention.sliding_window";
         const PATTERN: &str = "attention.sliding_window_pattern";
-        let window = self.count("attention.sliding_window")?;
+        let window = if self.get(WINDOW).is_some() { self.count(WINDOW)? } else { architecture.window };
         if window == 0 {
             return Ok((LayerGroups::ONE, [0; MAX_GROUPS]));
         }
         let period = match self.get(PATTERN) {
-            None => period,
+            None => architecture.window_period,
             Some(Value::Array(flags)) => {
                 let slides = |layer: usize| flags.get(layer).and_then(|flag| flag.as_bool());
                 // The first layer that does not slide tells how often that is so.
                 let period = (0..layers).find(|&layer| slides(layer) == Some(false)).map_or(0, |layer| layer + 1);
-                let periodic = |layer: usize| slides(layer) == Some(period == 0 || (layer + 1) % period != 0);
+                let periodic = |layer: usize| slides(layer) == Some(period == 0 || !(layer + 1).is_multiple_of(period));
                 (0..layers).all(periodic).then_some(period).ok_or(self.unsupported(PATTERN))?
             }
             Some(_) => self.count(PATTERN).map_err(|_| self.unsupported(PATTERN))?,
@@ -128,7 +129,6 @@ impl<'m> Keys<'m> {
         let none = Rope {
             dims: 0,
             pairs: architecture.pairs,
-            magnitude: 1.0,
             original_context: 0,
             groups: LayerGroups::ONE,
             frequencies: [None; MAX_GROUPS],
@@ -136,20 +136,20 @@ impl<'m> Keys<'m> {
         if !architecture.rotary {
             return Ok(none);
         }
-        let mut frequencies =
-            Frequencies { base: self.positive("rope.freq_base", Some(10_000.0))?, factor: 1.0, yarn: None };
-        let mut magnitude = self.positive("rope.scaling.attn_factor", Some(1.0))?;
+        let mut frequencies = Frequencies::plain(self.positive("rope.freq_base", Some(10_000.0))?);
+        frequencies.magnitude = self.factor("rope.scaling.attn_factor", 1.0)?;
         match self.get("rope.scaling.type").map(|value| value.as_bytes().unwrap_or_default()) {
-            None | Some(b"none" | b"longrope") => {}
+            Some(b"none" | b"longrope") => {}
+            None => frequencies.factor = self.factor("rope.scaling.factor", 1.0)?,
             Some(b"linear") => frequencies.factor = self.positive("rope.scaling.factor", None)?,
             Some(b"yarn") => {
                 frequencies.factor = self.positive("rope.scaling.factor", None)?;
                 frequencies.yarn = Some(Yarn {
-                    context: self.size(ORIGINAL)? as f32,
+                    context: self.size_or(ORIGINAL, self.size("context_length")?)? as f32,
                     fast: self.positive("rope.scaling.yarn_beta_fast", Some(32.0))?,
                     slow: self.positive("rope.scaling.yarn_beta_slow", Some(1.0))?,
                 });
-                magnitude *= frequencies.yarn_magnitude();
+                frequencies.magnitude *= frequencies.yarn_magnitude();
             }
             Some(_) => return Err(self.unsupported("rope.scaling.type")),
         }
@@ -157,7 +157,6 @@ impl<'m> Keys<'m> {
         let long = self.gguf.tensor("rope_factors_long.weight").is_some();
         Ok(Rope {
             dims: self.size_or("rope.dimension_count", head_dim)?,
-            magnitude,
             original_context: if long { self.size(ORIGINAL)? } else { 0 },
             frequencies: [Some(frequencies), None],
             ..none

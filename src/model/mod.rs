@@ -12,9 +12,7 @@ mod keys;
 mod stage;
 mod weights;
 
-pub use config::{
-    Attention, Biases, Config, Embedding, FeedForward, Gate, Head, Presence, QkNorm, Residual, Rope,
-};
+pub use config::{Attention, Biases, Config, Embedding, FeedForward, Gate, Head, Presence, QkNorm, Residual, Rope};
 pub use error::ModelError;
 pub(crate) use forward::{Batch, Capacity, Forward, Row};
 pub(crate) use stage::Cursor;

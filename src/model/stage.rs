@@ -68,11 +68,8 @@ impl Cursor {
 
     /// Whether all keys and values of the batch are in the cache.
     pub(crate) fn is_after_last_store(self, layers: usize) -> bool {
-        let before = match self.stage {
-            Stage::Embed | Stage::Rotations => true,
-            Stage::AttentionInput | Stage::Qkv | Stage::Rotate | Stage::Store => true,
-            _ => false,
-        };
+        use Stage::{AttentionInput, Embed, Qkv, Rotate, Rotations, Store};
+        let before = matches!(self.stage, Embed | Rotations | AttentionInput | Qkv | Rotate | Store);
         !before && self.layer + 1 >= layers
     }
 

@@ -33,7 +33,9 @@ pub(super) enum LayerTensor {
     Qkv,
     QkvBias,
     QNorm,
+    QNormBias,
     KNorm,
+    KNormBias,
     AttentionOutput,
     AttentionOutputBias,
     PostAttentionNorm,
@@ -61,6 +63,8 @@ impl LayerTensor {
             Self::K => Some(Self::KBias),
             Self::V => Some(Self::VBias),
             Self::Qkv => Some(Self::QkvBias),
+            Self::QNorm => Some(Self::QNormBias),
+            Self::KNorm => Some(Self::KNormBias),
             Self::AttentionOutput => Some(Self::AttentionOutputBias),
             Self::FfnNorm => Some(Self::FfnNormBias),
             Self::Gate => Some(Self::GateBias),
@@ -111,12 +115,9 @@ struct Spec {
     shape: Shape,
 }
 
-const LAYER_SPECS: [Spec; 28] = [
+const LAYER_SPECS: [Spec; 30] = [
     Spec { name: "attn_norm.weight", shape: |c| c.residual.norm_before.then_some(Kind::Vector(c.hidden)) },
-    Spec {
-        name: "attn_norm.bias",
-        shape: |c| c.residual.norm_before.then(|| bias(c.biases.norm, c.hidden)).flatten(),
-    },
+    Spec { name: "attn_norm.bias", shape: |c| c.residual.norm_before.then(|| bias(c.biases.norm, c.hidden)).flatten() },
     Spec { name: "attn_q.weight", shape: |c| separate(c).then_some(Kind::Matrix(c.q_width(), c.hidden)) },
     Spec { name: "attn_q.bias", shape: |c| separate(c).then(|| bias(c.biases.qkv, c.q_width())).flatten() },
     Spec { name: "attn_k.weight", shape: |c| separate(c).then_some(Kind::Matrix(c.kv_width(), c.hidden)) },
@@ -124,12 +125,11 @@ const LAYER_SPECS: [Spec; 28] = [
     Spec { name: "attn_v.weight", shape: |c| separate(c).then_some(Kind::Matrix(c.kv_width(), c.hidden)) },
     Spec { name: "attn_v.bias", shape: |c| separate(c).then(|| bias(c.biases.qkv, c.kv_width())).flatten() },
     Spec { name: "attn_qkv.weight", shape: |c| c.attention.fused.then_some(Kind::Matrix(c.qkv_width(), c.hidden)) },
-    Spec {
-        name: "attn_qkv.bias",
-        shape: |c| c.attention.fused.then(|| bias(c.biases.qkv, c.qkv_width())).flatten(),
-    },
+    Spec { name: "attn_qkv.bias", shape: |c| c.attention.fused.then(|| bias(c.biases.qkv, c.qkv_width())).flatten() },
     Spec { name: "attn_q_norm.weight", shape: |c| qk_norm(c, c.heads) },
+    Spec { name: "attn_q_norm.bias", shape: |c| qk_norm_bias(c, c.q_width()) },
     Spec { name: "attn_k_norm.weight", shape: |c| qk_norm(c, c.kv_heads) },
+    Spec { name: "attn_k_norm.bias", shape: |c| qk_norm_bias(c, c.kv_width()) },
     Spec { name: "attn_output.weight", shape: |c| Some(Kind::Matrix(c.hidden, c.q_width())) },
     Spec { name: "attn_output.bias", shape: |c| bias(c.biases.output, c.hidden) },
     Spec { name: "post_attention_norm.weight", shape: |c| c.residual.norm_after.then_some(Kind::Vector(c.hidden)) },
@@ -184,6 +184,11 @@ fn qk_norm(config: &Config, heads: usize) -> Option<Kind> {
         QkNorm::EachHead => Some(Kind::Vectors(heads, config.head_dim)),
         QkNorm::Row => Some(Kind::Vector(heads * config.head_dim)),
     }
+}
+
+fn qk_norm_bias(config: &Config, width: usize) -> Option<Kind> {
+    let possible = config.norm == NormKind::Layer && config.attention.qk_norm == QkNorm::Row;
+    possible.then(|| bias(config.biases.norm, width)).flatten()
 }
 
 fn has_ffn_norm(config: &Config) -> bool {
@@ -302,7 +307,7 @@ impl<'m, 'a> Weights<'m, 'a> {
     }
 
     /// The bias of a tensor; empty where there is none.
-    fn bias(&self, layer: usize, tensor: LayerTensor) -> &'m [u8] {
+    pub(super) fn bias(&self, layer: usize, tensor: LayerTensor) -> &'m [u8] {
         tensor.bias().and_then(|bias| self.layer(layer, bias)).map_or(&[], |bias| bias.bytes())
     }
 

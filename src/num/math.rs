@@ -86,10 +86,10 @@ pub fn gelu_erf(x: f32) -> f32 {
 pub fn tanh(x: f32) -> f32 {
     let (square, magnitude) = (x * x, abs(x));
     let mut p = -5.704_988_7e-3_f32;
-    p = p * square + 2.063_908_9e-2;
+    p = p * square + 2.063_909e-2;
     p = p * square + -5.373_971_6e-2;
     p = p * square + 1.333_144_2e-1;
-    p = p * square + -3.333_328_2e-1;
+    p = p * square + -3.333_328e-1;
     let small = (p * square) * x + x;
     let large = 1.0 - 2.0 / (exp(2.0 * magnitude) + 1.0);
     let large = if x < 0.0 { -large } else { large };

@@ -18,6 +18,8 @@ pub struct Frequencies {
     pub factor: f32,
     /// Which frequencies are divided by it; all of them if `None`.
     pub yarn: Option<Yarn>,
+    /// What cosines and sines are multiplied by.
+    pub magnitude: f32,
 }
 
 /// Fast frequencies stay, slow ones are divided by the factor, with a ramp between them. (Peng et al., "YaRN", 2023,
@@ -33,6 +35,11 @@ pub struct Yarn {
 }
 
 impl Frequencies {
+    /// Those of a base, not scaled.
+    pub const fn plain(base: f32) -> Self {
+        Self { base, factor: 1.0, yarn: None, magnitude: 1.0 }
+    }
+
     /// The frequency of every pair: `[dims / 2]`.
     ///
     /// `divisors` gives a further divisor per pair (`rope_freqs` of Llama 3), or nothing.
@@ -117,8 +124,7 @@ mod tests {
     #[test]
     fn rotates_pairs_by_their_angles() {
         let mut frequencies = [0.0; 2];
-        let plain = Frequencies { base: 100.0, factor: 1.0, yarn: None };
-        plain.fill([1.0, 2.0].into_iter(), &mut frequencies);
+        Frequencies::plain(100.0).fill([1.0, 2.0].into_iter(), &mut frequencies);
         assert_eq!(frequencies, [1.0, 0.05]);
         let mut table = [0.0; 4];
         rotation(3, &frequencies, 1.0, &mut table);
@@ -137,10 +143,10 @@ mod tests {
     #[test]
     fn yarn_slows_down_what_is_slow() {
         let yarn = Yarn { context: 512.0, fast: 32.0, slow: 1.0 };
-        let scaled = Frequencies { base: 10_000.0, factor: 4.0, yarn: Some(yarn) };
+        let scaled = Frequencies { factor: 4.0, yarn: Some(yarn), ..Frequencies::plain(10_000.0) };
         let (mut ours, mut plain) = ([0.0; 32], [0.0; 32]);
         scaled.fill(core::iter::empty(), &mut ours);
-        Frequencies { factor: 1.0, yarn: None, ..scaled }.fill(core::iter::empty(), &mut plain);
+        Frequencies::plain(10_000.0).fill(core::iter::empty(), &mut plain);
         let ratios: Vec<f64> = ours.iter().zip(plain).map(|(ours, plain)| plain / ours).collect();
         // 64 ln(512 / (32 * 2 pi)) / (2 ln 10000) = 3.2, and 15.3 for one turn.
         assert!(ratios[..4].iter().all(|&ratio| ratio == 1.0), "{ratios:?}");

@@ -18,29 +18,85 @@ pub struct Parity {
     pub hidden_position: usize,
     /// At `hidden_position`: the input of every layer, then the output of the final norm.
     pub hidden: Rows,
+    pub variants: Vec<Variant>,
+}
+
+/// Another reading of the same file.
+pub struct Variant {
+    pub name: String,
+    pub greedy: Vec<u32>,
+    pub positions: Vec<usize>,
+    pub logits: Rows,
 }
 
 impl Parity {
-    /// The names for the architectures that Gleed knows.
-    pub const NAMES: [&str; 3] = ["llama", "llama3-rope", "qwen3"];
+    /// One or more of most architectures.
+    pub const ALL: [&str; 15] = [
+        "llama",
+        "llama3-rope",
+        "mistral-swa",
+        "smollm3",
+        "qwen2",
+        "qwen3",
+        "gemma",
+        "gemma2",
+        "gemma3",
+        "phi3",
+        "gpt2",
+        "bloom",
+        "gptneox",
+        "stablelm",
+        "olmo2",
+    ];
 
-    /// The fixture `parity/NAME`; `None` where it is nowhere.
+    /// Those of `tests/data/more`, for what the others do not have.
+    pub const MORE: [&str; 14] = [
+        "gemma3-linear",
+        "gptneox-sequential",
+        "granite",
+        "llama-biases",
+        "llama-linear",
+        "llama-yarn",
+        "mixtral",
+        "mpt",
+        "olmo3",
+        "phi3-long",
+        "phi3-short",
+        "qwen3moe",
+        "stablelm-parallel",
+        "starcoder2",
+    ];
+
+    /// The fixture `parity/NAME`, or `more/NAME`; `None` where it is nowhere.
     pub fn load(name: &str) -> Option<Self> {
-        let json = json(&format!("parity/{name}.json"))?;
+        let folder = if Self::MORE.contains(&name) { "more" } else { "parity" };
+        let json = json(&format!("{folder}/{name}.json"))?;
         Some(Self {
-            gguf: fixture(&format!("parity/{name}.gguf"))?,
+            gguf: fixture(&format!("{folder}/{name}.gguf"))?,
             prompt: ids(&json["prompt"]),
             greedy: ids(&json["greedy"]),
             positions: indices(&json["positions"]),
             logits: rows(&json["logits"]),
             hidden_position: index(&json["hidden_position"]),
             hidden: rows(&json["hidden"]),
+            variants: json["variants"].as_object().into_iter().flatten().map(Variant::read).collect(),
         })
     }
 
     /// Prompt and greedy continuation.
     pub fn sequence(&self) -> Vec<u32> {
         [&self.prompt[..], &self.greedy].concat()
+    }
+}
+
+impl Variant {
+    fn read((name, json): (&String, &Value)) -> Self {
+        Self {
+            name: name.clone(),
+            greedy: ids(&json["greedy"]),
+            positions: indices(&json["positions"]),
+            logits: rows(&json["logits"]),
+        }
     }
 }
 
@@ -61,8 +117,8 @@ pub struct Quant {
 }
 
 impl Quant {
-    /// The models for the architectures that Gleed knows, and the types of each.
-    pub const ALL: [(&str, &[&str]); 3] = [
+    /// The models, and the types of each.
+    pub const ALL: [(&str, &[&str]); 4] = [
         ("llama-small", &["F16", "BF16"]),
         (
             "llama",
@@ -72,6 +128,7 @@ impl Quant {
             ],
         ),
         ("qwen3", &["Q4_0", "Q3_K", "Q4_K", "Q6_K"]),
+        ("qwen2-odd", &["Q4_K_M"]),
     ];
 
     /// The fixture `quant/MODEL-DTYPE`; `None` where it is nowhere.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Copy the committed fixtures from the full set:  python trim.py ../../../shared/fixtures
+"""Copy the committed fixtures from the full set, and those of more.py:  python trim.py ../../../shared/fixtures more
 
 The GGUF and .npy files are copied as they are; of the JSON files only what the tests read is kept.
 """
@@ -21,10 +21,13 @@ def write(path, document):
 
 def main():
     source, target = pathlib.Path(sys.argv[1]), pathlib.Path(__file__).parent
-    for name in PARITY:
-        shutil.copyfile(source / f"parity/{name}.gguf", target / f"parity/{name}.gguf")
-        full = json.loads((source / f"parity/{name}.json").read_text())
-        write(target / f"parity/{name}.json", {key: full[key] for key in PARITY_KEYS})
+    parity = [source / f"parity/{name}.json" for name in PARITY]
+    more = sorted(pathlib.Path(sys.argv[2]).glob("*.json"))
+    for folder, paths in ("parity", parity), ("more", more):
+        for path in paths:
+            shutil.copyfile(path.with_suffix(".gguf"), target / folder / f"{path.stem}.gguf")
+            full = json.loads(path.read_text())
+            write(target / folder / path.name, {key: full[key] for key in PARITY_KEYS})
     for model, types in QUANT.items():
         full = json.loads((source / f"quant/{model}.json").read_text())
         kept = {key: full[key] for key in QUANT_KEYS}

@@ -110,5 +110,28 @@ int main(int argc, char **argv) {
     CHECK(engine.info().value().sequences == 3);
     { gleed::Sequence ends = std::move(moved); }
     CHECK(engine.info().value().sequences == 2);
+
+    const auto shape = model.value().info().value();
+    const auto length = seq.value().info().value().tokens;
+    std::vector<float> keys(length * shape.kv_heads * shape.head_dim), values(keys.size());
+    CHECK(seq.value().materialize(0, keys, values) && keys != values);
+    CHECK(seq.value().materialize(0, keys, gleed::Span<float>(values.data(), 1)).code() == GLEED_E_SHAPE);
+
+    // What a callable refuses ends the snapshot; one that is const can be called, too.
+    CHECK(seq.value().write_snapshot([](gleed::Bytes) { return false; }).status().code() == GLEED_E_SNAPSHOT_HOST);
+    const auto nothing = [](gleed::Span<std::uint8_t>) { return std::size_t(0); };
+    CHECK(engine.read_snapshot(nothing).status().code() == GLEED_E_SNAPSHOT_TRUNCATED);
+
+    // One sequence is idle besides this one, and nobody needs its memory.
+    const auto any = [](gleed_seq, const gleed_seq_info &info) { return info.tokens > 0; };
+    const auto closed = engine.make_room(seq.value(), 1, any);
+    CHECK(closed && closed.value() == 0);
+
+    auto params = gleed::make<gleed_sampler_params>();
+    params.temperature = 1;
+    auto one = gleed::Sampler::start(params), other = gleed::Sampler::start(params);
+    CHECK(one.value().sample(logits.value(), pad));
+    CHECK(other.value().set_state(one.value().state().value()));
+    CHECK(one.value().sample(logits.value(), pad).value() == other.value().sample(logits.value(), pad).value());
     return 0;
 }

@@ -2,8 +2,9 @@
 #![allow(dead_code)] // no test uses all of it
 
 use std::ffi::OsStr;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 
 /// The flags of the sanitizers.
 pub(crate) const SANITIZERS: [&str; 3] = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
@@ -49,6 +50,15 @@ pub(crate) fn has_sanitizers() -> bool {
     has
 }
 
+/// The flags for a language standard, and those of the sanitizers where the compiler has them.
+pub(crate) fn flags(standard: &'static str) -> Vec<&'static str> {
+    let mut flags = vec![standard];
+    if has_sanitizers() {
+        flags.extend(SANITIZERS);
+    }
+    flags
+}
+
 /// Compiles `source` and links it with the hosted library. `None` where there is no compiler.
 pub(crate) fn program(source: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let program = temporary(name);
@@ -63,10 +73,21 @@ pub(crate) fn program(source: &Path, name: &str, flags: &[&str]) -> Option<PathB
     Some(program)
 }
 
+/// Runs a program with these arguments and this on its standard input, however it ends.
+pub(crate) fn run_with_input(program: &Path, arguments: &[&OsStr], input: &str) -> Output {
+    let mut command = Command::new(program);
+    // The programs leave their memory to the system; the library has none.
+    command.args(arguments).env("ASAN_OPTIONS", "detect_leaks=0");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // A program that refuses its arguments does not read.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
 /// Runs a program with these arguments: what it prints. It must end well.
 pub(crate) fn run(program: &Path, arguments: &[&OsStr]) -> String {
-    // The programs leave their memory to the system; the library has none.
-    let output = Command::new(program).args(arguments).env("ASAN_OPTIONS", "detect_leaks=0").output().unwrap();
+    let output = run_with_input(program, arguments, "");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {}\n{errors}", program.display(), output.status);
     String::from_utf8(output.stdout).unwrap()

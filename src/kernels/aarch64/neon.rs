@@ -3,7 +3,7 @@
 use core::arch::aarch64::*;
 
 use super::lanes::Neon;
-use crate::kernels::generic::{self, Combine, Family, Inputs, KvSource, KvTileMut, Of32, Of256, Quad, Norm, Queries};
+use crate::kernels::generic::{self, Combine, Family, Inputs, KvSource, KvTileMut, Norm, Of32, Of256, Quad, Queries};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::TensorView;

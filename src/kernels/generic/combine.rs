@@ -44,10 +44,12 @@ pub(in crate::kernels) fn combine(how: Combine, y: &mut [f32], outputs: &[f32]) 
     }
 }
 
-/// Sets each element of `y` to a function of it and of that of `outputs`. In whole tiles where there are some, whose length
-/// is known.
+/// Sets each element of `y` for which there is an output to a function of both. In whole tiles where there are some,
+/// whose length is known.
 #[inline(always)]
 fn each(y: &mut [f32], outputs: &[f32], function: impl Fn(f32, f32) -> f32) {
+    let len = y.len().min(outputs.len());
+    let (Some(y), Some(outputs)) = (y.get_mut(..len), outputs.get(..len)) else { return };
     let ((tiles, rest), (output_tiles, output_rest)) = (y.as_chunks_mut::<OUTPUTS>(), outputs.as_chunks::<OUTPUTS>());
     for (y, outputs) in tiles.iter_mut().zip(output_tiles) {
         for (y, &output) in y.iter_mut().zip(outputs) {

@@ -1,6 +1,6 @@
 //! BLOOM and MPT: scores fall with the distance instead of rotations.
 
-use super::{ALL_BIASES, Architecture, Biases, DECODER, OPTIONAL_BIASES, Presence};
+use super::{ALL_BIASES, Architecture, Biases, DECODER, OPTIONAL_BIASES, Presence, QkNorm};
 use crate::kernels::{Activation, NormKind};
 
 /// The embedding is normalized.
@@ -22,6 +22,12 @@ pub(super) const MPT: Architecture = Architecture {
     name: "mpt",
     activation: Activation::GeluErf,
     biases: Biases { norm: Presence::Optional, ..OPTIONAL_BIASES },
+    finish: |keys, config| {
+        if keys.gguf.tensor("blk.0.attn_q_norm.weight").is_some() {
+            config.attention.qk_norm = QkNorm::Row;
+        }
+        Ok(())
+    },
     ..FAMILY
 };
 

@@ -21,9 +21,17 @@ pub(super) const GEMMA: Architecture = Architecture {
 pub(super) const GEMMA2: Architecture = Architecture {
     name: "gemma2",
     norm_after: true,
+    // Early files have neither window nor caps.
+    window: 4096,
     window_period: 2,
-    finish: |_, config| {
+    finish: |keys, config| {
         scale_embedding(config);
+        for (key, cap, default) in [
+            ("attn_logit_softcapping", &mut config.attention.soft_cap, 50.0),
+            ("final_logit_softcapping", &mut config.head.soft_cap, 30.0),
+        ] {
+            *cap = if keys.get(key).is_some() { *cap } else { default };
+        }
         // Nothing in the file tells the 27B model's scale, only its depth.
         if config.layers == 46 {
             config.attention.scale = inverse_root(config.hidden / config.heads.max(1));
@@ -52,7 +60,7 @@ pub(super) const GEMMA3: Architecture = Architecture {
             groups => groups,
         };
         let [global, _] = config.rope.frequencies;
-        config.rope.frequencies = [Some(Frequencies { base: local, factor: 1.0, yarn: None }), global];
+        config.rope.frequencies = [Some(Frequencies::plain(local)), global];
         Ok(())
     },
     ..FAMILY

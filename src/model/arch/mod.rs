@@ -37,6 +37,8 @@ pub(super) struct Architecture {
     /// Whether queries and keys are rotated.
     pub(super) rotary: bool,
     pub(super) pairs: RopePairs,
+    /// The window of files that do not say; 0 for none.
+    pub(super) window: usize,
     /// Where a file has a window and no pattern, every so many-th layer sees everything; 0 if none does.
     pub(super) window_period: usize,
     pub(super) biases: Biases,
@@ -57,6 +59,7 @@ const DECODER: Architecture = Architecture {
     experts: false,
     rotary: true,
     pairs: RopePairs::Halves,
+    window: 0,
     window_period: 0,
     biases: NO_BIASES,
     finish: |_, _| Ok(()),

@@ -12,8 +12,9 @@ pub(super) const STABLELM: Architecture = Architecture {
         if keys.gguf.tensor("blk.0.attn_q_norm.weight").is_some() {
             config.attention.qk_norm = QkNorm::EachHead;
         }
-        config.residual.shared_norm =
-            config.residual.parallel && keys.gguf.tensor("blk.0.ffn_norm.weight").is_none();
+        // The key `use_parallel_residual` is not to be trusted: converters set it where models do not say.
+        config.residual.parallel = keys.gguf.tensor("blk.0.ffn_norm.weight").is_none();
+        config.residual.shared_norm = config.residual.parallel;
         Ok(())
     },
     ..DECODER

@@ -53,11 +53,11 @@ impl Forward<'_, '_> {
     /// Clamps, norms and rotates the heads of Q and K in place.
     pub(super) fn rotate(&mut self, work: Work<'_>) -> Result<usize, Fault> {
         let (config, level) = (&self.config, self.level);
-        let norm = |tensor| self.weights.layer(work.cursor.layer, tensor);
-        let norms = [norm(LayerTensor::QNorm), norm(LayerTensor::KNorm)];
+        let (weights, layer) = (&self.weights, work.cursor.layer);
+        let norms = [LayerTensor::QNorm, LayerTensor::KNorm]
+            .map(|tensor| weights.layer(layer, tensor).map(|norm| (norm, weights.bias(layer, tensor))));
         let table = config.rope.table_of(work.cursor.layer);
         let Buffers { qkv, rotations, scratch, .. } = &mut self.buffers;
-        let weights = &self.weights;
         work.each_row(qkv, scratch, &|index, qkv, _| {
             if config.attention.clamp > 0.0 {
                 clamp(qkv, config.attention.clamp);
@@ -65,8 +65,8 @@ impl Forward<'_, '_> {
             let (q, kv) = qkv.split_at_mut_checked(config.q_width()).ok_or(Fault::Internal)?;
             let k = kv.get_mut(..config.kv_width()).ok_or(Fault::Internal)?;
             for (heads, norm) in [q, k].into_iter().zip(norms) {
-                if let Some(norm) = norm {
-                    let with = |weight| weights.norm(weight, &[]);
+                if let Some((norm, bias)) = norm {
+                    let with = |weight| weights.norm(weight, bias);
                     norm_heads(config, level, norm, with, heads).ok_or(Fault::Internal)?;
                 }
                 if let Some(table) = table {

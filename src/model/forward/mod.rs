@@ -255,9 +255,9 @@ impl<'m, 'a> Forward<'m, 'a> {
         let Buffers { rotations, scratch, .. } = &mut self.buffers;
         work.each_row(rotations, scratch, &|index, out, _| {
             let row = work.batch.rows.get(index).ok_or(Fault::Internal)?;
-            let tables = self.frequencies.chunks_exact((rope.dims / 2).max(1));
-            for (out, frequencies) in out.chunks_exact_mut(rope.dims.max(1)).zip(tables) {
-                rotation(row.position as usize, frequencies, rope.magnitude, out);
+            let tables = self.frequencies.chunks_exact((rope.dims / 2).max(1)).zip(rope.frequencies.iter().flatten());
+            for (out, (frequencies, set)) in out.chunks_exact_mut(rope.dims.max(1)).zip(tables) {
+                rotation(row.position as usize, frequencies, set.magnitude, out);
             }
             Ok(())
         })

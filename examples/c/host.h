@@ -1,0 +1,135 @@
+/*
+ * What programs with a heap and files do around Gleed: memory, a model from a file, and messages. Objects live as long as
+ * the program: their memory is given back at its end.
+ */
+#ifndef HOST_H
+#define HOST_H
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gleed.h"
+
+static gleed_error error = {.struct_size = sizeof error};
+
+/* What went wrong in the last call, which had this status. */
+static inline const char *reason(gleed_status status)
+{
+    return error.status == status && error.text[0] != '\0' ? error.text : gleed_status_text(status);
+}
+
+/* For calls after whose failure there is nothing left to do; `what` is what they are about. */
+static inline void check(gleed_status status, const char *what)
+{
+    if (status == GLEED_OK)
+        return;
+    fprintf(stderr, "%s: %s\n", what, reason(status));
+    exit(1);
+}
+
+struct block {
+    struct block *next;
+};
+
+static struct block *blocks;
+
+static inline void give_memory_back(void)
+{
+    while (blocks != NULL) {
+        struct block *block = blocks;
+        blocks = block->next;
+        free(block);
+    }
+}
+
+static inline void *memory(size_t size, size_t align)
+{
+    struct block *block = size < SIZE_MAX - align - sizeof *block ? malloc(sizeof *block + size + align) : NULL;
+    char *bytes;
+    if (block == NULL || (blocks == NULL && atexit(give_memory_back) != 0)) {
+        fprintf(stderr, "out of memory: %zu bytes\n", size);
+        exit(1);
+    }
+    block->next = blocks;
+    blocks = block;
+    bytes = (char *)(block + 1);
+    return bytes + (align - (uintptr_t)bytes % align) % align;
+}
+
+static inline uint8_t *read_file(const char *path, size_t *len)
+{
+    FILE *file = fopen(path, "rb");
+    uint8_t *bytes = NULL;
+    long end = -1;
+    if (file != NULL && fseek(file, 0, SEEK_END) == 0 && (end = ftell(file)) >= 0 && fseek(file, 0, SEEK_SET) == 0)
+        bytes = memory((size_t)end, 1);
+    if (bytes == NULL || fread(bytes, 1, (size_t)end, file) != (size_t)end) {
+        fprintf(stderr, "%s: %s\n", path, strerror(errno));
+        exit(1);
+    }
+    fclose(file);
+    *len = (size_t)end;
+    return bytes;
+}
+
+static inline const gleed_model *open_model(const char *path)
+{
+    const gleed_model *model;
+    size_t size, align, len;
+    const uint8_t *bytes = read_file(path, &len);
+    check(gleed_model_size(&size, &align, &error), path);
+    check(gleed_model_open(bytes, len, memory(size, align), size, &model, &error), path);
+    return model;
+}
+
+static inline gleed_engine *start_engine(const gleed_model *model, const gleed_config *config)
+{
+    gleed_engine *engine;
+    size_t size, align;
+    check(gleed_plan(model, config, &size, &align, &error), "engine");
+    check(gleed_engine_init(model, config, memory(size, align), size, &engine, &error), "engine");
+    return engine;
+}
+
+static inline const gleed_tokenizer *start_tokenizer(const gleed_model *model)
+{
+    const gleed_tokenizer *tokenizer;
+    size_t size, align;
+    check(gleed_tokenizer_size(model, &size, &align, &error), "tokenizer");
+    check(gleed_tokenizer_init(model, memory(size, align), size, &tokenizer, &error), "tokenizer");
+    return tokenizer;
+}
+
+/* A NULL sampler gets memory; one that is there starts again in its own. */
+static inline void start_sampler(gleed_sampler **sampler, const gleed_sampler_params *params)
+{
+    size_t size, align;
+    check(gleed_sampler_size(&size, &align, &error), "sampler");
+    check(gleed_sampler_init(params, *sampler != NULL ? (void *)*sampler : memory(size, align), size, sampler, &error),
+          "sampler");
+}
+
+static inline void start_detokenizer(gleed_detokenizer **detokenizer, const gleed_tokenizer *tokenizer)
+{
+    size_t size, align;
+    void *at = *detokenizer;
+    check(gleed_detokenizer_size(&size, &align, &error), "detokenizer");
+    check(gleed_detokenizer_init(tokenizer, GLEED_DECODE_CONTINUES, at != NULL ? at : memory(size, align), size,
+                                 detokenizer, &error), "detokenizer");
+}
+
+/* Callbacks for snapshots in files; the context is a FILE. */
+static inline int32_t write_to_file(void *file, const uint8_t *bytes, size_t len)
+{
+    return fwrite(bytes, 1, len, file) == len ? 0 : -1;
+}
+
+static inline size_t read_from_file(void *file, uint8_t *bytes, size_t len)
+{
+    size_t got = fread(bytes, 1, len, file);
+    return ferror((FILE *)file) ? SIZE_MAX : got;
+}
+
+#endif

@@ -1,0 +1,226 @@
+//! The programs below `examples/` for C, C++ and Python: built with the system's compilers, and run as a user runs them.
+
+mod common;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use common::{flags, library, manifest, model_file, program, run_with_input, temporary};
+use gleed::mem::ALIGN;
+use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, Tokenizer};
+use gleed::{Engine, Limits, Model, Plan};
+
+const PROMPT: &str = "Once upon a time";
+
+struct Run {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Run {
+    /// Standard output of a run that succeeded.
+    #[track_caller]
+    fn ok(self) -> String {
+        assert_eq!(self.code, Some(0), "{}{}", self.out, self.err);
+        self.out
+    }
+
+    /// A run that was refused with this code, and with this text in its message.
+    #[track_caller]
+    fn refused(self, code: i32, text: &str) {
+        assert_eq!((self.code, self.err.contains(text)), (Some(code), true), "{}", self.err);
+        assert!(!self.err.contains("ERROR: "), "{}", self.err);
+    }
+}
+
+fn start(program: &Path, arguments: &[&str], input: &str) -> Run {
+    let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
+    let output = run_with_input(program, &arguments, input);
+    let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
+    Run { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+fn example(path: &str) -> PathBuf {
+    manifest("../examples").join(path)
+}
+
+/// The program's path, as an argument.
+fn name(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn model() -> String {
+    name(&model_file()).to_owned()
+}
+
+/// A file that is no model.
+fn text_file() -> String {
+    name(&example("README.md")).to_owned()
+}
+
+/// What the Rust API continues the prompt with, greedily.
+fn continuation(count: usize) -> String {
+    let bytes = std::fs::read(model_file()).unwrap();
+    let model = Model::open(&bytes).unwrap();
+    let mut tables = vec![0; Tokenizer::plan(model.gguf()).unwrap() + ALIGN];
+    let start = tables.as_ptr().align_offset(ALIGN);
+    let tokenizer = Tokenizer::new(model.gguf(), &mut tables[start..]).unwrap();
+    let (mut scratch, mut ids) = (vec![0; tokenizer.scratch_len(PROMPT.len())], [0; 32]);
+    let options = EncodeOptions { add_special: true, parse_special: false };
+    let prompt = tokenizer.encode(PROMPT, options, &mut scratch, &mut ids).unwrap();
+
+    let plan = Plan::new(&model, &Limits::default()).unwrap();
+    let mut memory = vec![0; plan.bytes() + ALIGN];
+    let start = memory.as_ptr().align_offset(ALIGN);
+    let mut engine = Engine::new(&model, &plan, &mut memory[start..]).unwrap();
+    let seq = engine.open().unwrap();
+    let options = DecodeOptions { render_special: false, starts_text: false };
+    let (mut stream, mut buffer) = (Detokenizer::new(&tokenizer, options), vec![0; tokenizer.max_push()]);
+    let (mut text, mut next) = (String::new(), ids[..prompt].to_vec());
+    for _ in 0..count {
+        let logits = engine.prefill(seq, &next).unwrap();
+        let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        next = vec![logits.iter().position(|&logit| logit == max).unwrap() as u32];
+        text.push_str(stream.push(&tokenizer, next[0], &mut buffer).unwrap());
+    }
+    text
+}
+
+#[test]
+fn minimal_continues_a_text_as_rust_does() {
+    let Some(program) = program(&example("c/minimal.c"), "minimal", &flags("-std=c99")) else { return };
+    let model = model();
+    assert_eq!(start(&program, &[&model], "").ok(), format!("{PROMPT}{}\n", continuation(40)));
+    assert_eq!(start(&program, &[&model, PROMPT, "5"], "").ok(), format!("{PROMPT}{}\n", continuation(5)));
+    start(&program, &[], "").refused(2, "usage: minimal");
+    start(&program, &[&model, PROMPT, "5x"], "").refused(2, "usage: minimal");
+    start(&program, &["nowhere.gguf"], "").refused(1, "nowhere.gguf");
+    start(&program, &[&text_file()], "").refused(1, "not a GGUF file");
+    start(&program, &[&model, PROMPT, "256"], "").refused(1, "context full");
+}
+
+#[test]
+fn minimal_says_what_does_not_fit_its_arrays() {
+    let small = ["-std=c99", "-DARENA_BYTES=100000"];
+    let Some(with_small_arena) = program(&example("c/minimal.c"), "minimal_arena", &small) else { return };
+    start(&with_small_arena, &[&model()], "").refused(1, "compile with -DARENA_BYTES");
+    let small = ["-std=c99", "-DMODEL_BYTES=1000000"];
+    let Some(with_small_file) = program(&example("c/minimal.c"), "minimal_file", &small) else { return };
+    start(&with_small_file, &[&model()], "").refused(1, "compile with -DMODEL_BYTES");
+}
+
+#[test]
+fn chat_goes_on_where_it_was_saved() {
+    let Some(program) = program(&example("c/chat.c"), "chat", &flags("-std=c99")) else { return };
+    let (model, file) = (model(), temporary("chat.snapshot"));
+    let file = name(&file);
+    let greedy = start(&program, &[&model, "--temperature", "0", "--tokens", "20"], PROMPT).ok();
+    assert_eq!(greedy, format!("{}\n", continuation(20)));
+
+    // With penalties the sampler's memory counts, too.
+    let flags = [&model, "--tokens", "20", "--penalty", "1.3", "--seed", "7"];
+    let input = format!("{PROMPT}\n/save {file}\nShe said\n/load {file}\nShe said\n/reset\n{PROMPT}\n");
+    let out = start(&program, &flags, &input).ok();
+    let replies = |out: &str| out.trim_end().to_owned();
+    let again = start(&program, &flags, &format!("/load {file}\nShe said\n")).ok();
+    let first = start(&program, &flags, &format!("{PROMPT}\n")).ok();
+    assert_eq!(replies(&out), replies(&format!("{first}{again}{again}{first}")));
+}
+
+#[test]
+fn chat_says_what_is_wrong_and_goes_on() {
+    let Some(program) = program(&example("c/chat.c"), "chat_wrong", &flags("-std=c99")) else { return };
+    let model = model();
+    start(&program, &[], "").refused(2, "a model is missing");
+    start(&program, &[&model, "--heat", "1"], "").refused(2, "no such option: --heat");
+    start(&program, &[&model, "--top-p", "1.5"], "").refused(2, "--top-p takes a number from 0 to 1, not 1.5");
+    start(&program, &["nowhere.gguf"], "").refused(1, "nowhere.gguf");
+    start(&program, &[&text_file()], "").refused(1, "not a GGUF file");
+    let long = "a ".repeat(3000);
+    let input =
+        format!("/load {}\n/load nowhere\n/save\n/what\n{long}\n{}\n/quit\nnot read\n", text_file(), &long[..2000]);
+    let run = start(&program, &[&model, "--context", "100"], &input);
+    for message in
+        ["not a snapshot", "nowhere: ", "a file's name is missing", "no such command", "at most 4094 bytes", "/reset"]
+    {
+        assert!(run.err.contains(message), "{message}: {}", run.err);
+    }
+    assert_eq!(run.ok(), "");
+}
+
+#[test]
+fn snapshot_goes_on_in_another_engine_and_refuses_damage() {
+    let Some(program) = program(&example("c/snapshot.c"), "snapshot", &flags("-std=c99")) else { return };
+    let (model, file) = (model(), temporary("example.snapshot"));
+    let out = start(&program, &[&model, name(&file)], "").ok();
+    assert!(out.ends_with("the text is the same\n"), "{out}");
+    assert_eq!(out.matches("nothing has changed").count(), 9, "{out}");
+    for status in ["-800", "-801", "-803"] {
+        assert!(out.contains(status), "{out}");
+    }
+    start(&program, &[&model], "").refused(2, "usage: snapshot");
+    start(&program, &[&text_file(), name(&file)], "").refused(1, "not a GGUF file");
+    start(&program, &[&model, "nowhere/file"], "").refused(1, "nowhere/file");
+}
+
+#[test]
+fn the_crowd_says_the_same_however_it_is_run() {
+    let Some(program) = program(&example("cpp/npc_crowd.cpp"), "npc_crowd", &flags("-std=c++17")) else { return };
+    let model = model();
+    let out = start(&program, &[&model, "--workers", "3", "--tokens", "12"], "").ok();
+    for line in ["after loading everybody says the same\n", "with one worker everybody says the same\n"] {
+        assert!(out.contains(line), "{out}");
+    }
+    // 114 tokens are 7 blocks that all share; the rest of the last one, a persona and 12 tokens are 2 of each.
+    assert!(out.contains("blocks of 16 tokens: 7 shared by all, 128 private, 136 used of 136;"), "{out}");
+    assert!(out.contains("Lily said, \""), "{out}");
+    // A frame that has no time still does something.
+    start(&program, &[&model, "--characters", "3", "--tokens", "3", "--ms", "0"], "").ok();
+    start(&program, &[], "").refused(2, "a model is missing");
+    start(&program, &[&model, "--characters", "0"], "").refused(2, "from 1 to 1000, not 0");
+    start(&program, &["nowhere.gguf"], "").refused(1, "nowhere.gguf");
+}
+
+/// Audio callbacks in which the host forbids memory. No sanitizers: they replace malloc, too.
+#[test]
+fn the_plugin_does_not_allocate_while_audio_runs() {
+    if cfg!(not(target_os = "linux")) {
+        return;
+    }
+    let shared = ["-std=c99", "-shared", "-fPIC", "-fvisibility=hidden", "-Wl,--exclude-libs,ALL"];
+    let Some(plugin) = program(&example("plugin/plugin.c"), "plugin.so", &shared) else { return };
+    let Some(host) = program(&example("plugin/host.c"), "host", &["-std=c99"]) else { return };
+    let (plugin, model) = (name(&plugin), model());
+    let out = start(&host, &[plugin, &model, "2000"], "").ok();
+    println!("{}", out.lines().last().unwrap());
+    assert!(out.starts_with(&format!("{PROMPT}, there was a ")), "{out}");
+    assert!(out.contains("2000 calls without an allocation"), "{out}");
+    let aborted = start(&host, &[plugin, &model, "10", "--allocate"], "");
+    assert_eq!((aborted.code, aborted.err.as_str()), (None, "malloc was called during the audio callback\n"));
+    start(&host, &[plugin], "").refused(2, "usage: host");
+    start(&host, &["./nowhere.so", &model], "").refused(1, "nowhere.so");
+    start(&host, &[plugin, &text_file()], "").refused(1, "not a GGUF file");
+}
+
+#[test]
+fn python_calls_the_library() {
+    let python = Path::new("python3");
+    if std::process::Command::new(python).arg("--version").output().is_err() {
+        println!("skipped: no python3");
+        return;
+    }
+    let script = example("python/generate.py");
+    let library = library("libgleed_hosted.so");
+    let generate =
+        |arguments: &[&str]| start(python, &[&[name(&script), "--library", name(&library)], arguments].concat(), "");
+    let model = model();
+    assert_eq!(generate(&[&model]).ok(), format!("{PROMPT}{}\n", continuation(40)));
+    let sampled = [&model, "--temperature", "0.8", "--seed", "3", "--tokens", "12", "--snapshot-test"];
+    let out = generate(&sampled).ok();
+    assert!(out.ends_with("the same text\n"), "{out}");
+    assert_eq!(generate(&sampled).ok(), out);
+    generate(&["nowhere.gguf"]).refused(1, "nowhere.gguf");
+    generate(&[&text_file()]).refused(1, "not a GGUF file");
+    generate(&[&model, "--tokens", "0"]).refused(2, "at least 1");
+}

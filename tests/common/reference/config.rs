@@ -1,0 +1,384 @@
+//! What an architecture is: a table of what its files do not say, and the keys that they do.
+
+use gguf_rs_lite::Gguf;
+
+/// Which elements of a head rotate together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rotary {
+    /// 2i and 2i + 1.
+    Pairs,
+    /// i and i + n / 2.
+    Halves,
+    /// None do.
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormKind {
+    /// `x / sqrt(mean(x^2) + eps)`.
+    Rms,
+    /// `(x - mean(x)) / sqrt(variance(x) + eps)`.
+    Layer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// `x / (1 + exp(-x))`.
+    Silu,
+    /// `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))`.
+    GeluTanh,
+    /// `x / 2 * (1 + erf(x / sqrt(2)))`.
+    GeluErf,
+}
+
+/// Whether a layer's feed-forward part has the same residual stream as input as its attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parallel {
+    Never,
+    /// Where the key `use_parallel_residual` says so.
+    Key,
+    /// Where a layer has no `ffn_norm`; then the norm of the attention is that of the feed-forward part, too. The key
+    /// says nothing: converters write "true" where the original says nothing, which means "false".
+    WithoutNorm,
+}
+
+/// Whether an architecture has a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    No,
+    Optional,
+    Needed,
+}
+
+/// What the files of an architecture do not say. (What they say: a bias is there where a linear layer or norm has one;
+/// q, k and v, and gate and up, may be one tensor.)
+#[derive(Clone, Copy, Debug)]
+pub struct Architecture {
+    pub name: &'static str,
+    pub rotary: Rotary,
+    pub norm: NormKind,
+    pub activation: Activation,
+    pub parallel: Parallel,
+    /// `attn_norm` and `ffn_norm`, before attention and feed-forward part.
+    pub pre_norms: bool,
+    /// `post_attention_norm` and `post_ffw_norm`, after them.
+    pub post_norms: bool,
+    /// `attn_q_norm` and `attn_k_norm`, over as many elements as they are long.
+    pub qk_norm: Part,
+    /// `position_embd`.
+    pub positions: Part,
+    /// `token_embd_norm`.
+    pub embedding_norm: bool,
+    /// `ffn_gate`, or twice as many rows in `ffn_up`.
+    pub gated: bool,
+    /// Embeddings are multiplied by sqrt(hidden).
+    pub scaled_embedding: bool,
+    /// Where there is a window: the last of every so many layers sees all. 0: none does. The key
+    /// `attention.sliding_window_pattern` is stronger.
+    pub window_period: usize,
+    /// The rotary base of layers with a window, without the key `rope.freq_base_swa`. `None`: that of the others.
+    pub local_base: Option<f64>,
+    /// `rope.scaling` is for layers with a window, too.
+    pub scaled_locally: bool,
+    /// The last of every so many layers does not rotate.
+    pub unrotated_period: usize,
+    /// The largest exponent of the ALiBi slopes without the key `attention.max_alibi_bias`.
+    pub alibi: f64,
+    /// A model with that many layers scales scores by 1 / sqrt(hidden / heads).
+    pub layers_scaled_by_width: usize,
+}
+
+const LLAMA: Architecture = Architecture {
+    name: "llama",
+    rotary: Rotary::Pairs,
+    norm: NormKind::Rms,
+    activation: Activation::Silu,
+    parallel: Parallel::Never,
+    pre_norms: true,
+    post_norms: false,
+    qk_norm: Part::No,
+    positions: Part::No,
+    embedding_norm: false,
+    gated: true,
+    scaled_embedding: false,
+    window_period: 0,
+    local_base: None,
+    scaled_locally: true,
+    unrotated_period: 0,
+    alibi: 0.0,
+    layers_scaled_by_width: 0,
+};
+const QWEN2: Architecture = Architecture { name: "qwen2", rotary: Rotary::Halves, ..LLAMA };
+const QWEN3: Architecture = Architecture { name: "qwen3", qk_norm: Part::Needed, ..QWEN2 };
+const GEMMA: Architecture =
+    Architecture { name: "gemma", activation: Activation::GeluTanh, scaled_embedding: true, ..QWEN2 };
+const GEMMA2: Architecture =
+    Architecture { name: "gemma2", post_norms: true, window_period: 2, layers_scaled_by_width: 46, ..GEMMA };
+const GEMMA3: Architecture = Architecture {
+    name: "gemma3",
+    qk_norm: Part::Needed,
+    window_period: 6,
+    local_base: Some(10000.0),
+    scaled_locally: false,
+    layers_scaled_by_width: 62,
+    ..GEMMA2
+};
+const GPT2: Architecture = Architecture {
+    name: "gpt2",
+    rotary: Rotary::Off,
+    norm: NormKind::Layer,
+    activation: Activation::GeluTanh,
+    gated: false,
+    positions: Part::Needed,
+    ..LLAMA
+};
+const GPTNEOX: Architecture = Architecture {
+    name: "gptneox",
+    rotary: Rotary::Halves,
+    activation: Activation::GeluErf,
+    parallel: Parallel::Key,
+    positions: Part::No,
+    ..GPT2
+};
+const STABLELM: Architecture = Architecture {
+    name: "stablelm",
+    norm: NormKind::Layer,
+    parallel: Parallel::WithoutNorm,
+    qk_norm: Part::Optional,
+    ..QWEN2
+};
+const OLMO2: Architecture = Architecture {
+    name: "olmo2",
+    pre_norms: false,
+    post_norms: true,
+    qk_norm: Part::Needed,
+    window_period: 4,
+    scaled_locally: false,
+    ..QWEN2
+};
+const MPT: Architecture = Architecture {
+    name: "mpt",
+    activation: Activation::GeluErf,
+    positions: Part::Optional,
+    qk_norm: Part::Optional,
+    ..GPT2
+};
+
+const ARCHITECTURES: &[Architecture] = &[
+    LLAMA,
+    Architecture { name: "granite", ..LLAMA },
+    Architecture { name: "smollm3", unrotated_period: 4, ..LLAMA },
+    QWEN2,
+    QWEN3,
+    Architecture { name: "qwen3moe", ..QWEN3 },
+    GEMMA,
+    GEMMA2,
+    GEMMA3,
+    Architecture { name: "phi3", ..QWEN2 },
+    GPT2,
+    Architecture { name: "bloom", embedding_norm: true, alibi: 8.0, positions: Part::No, ..GPT2 },
+    MPT,
+    GPTNEOX,
+    Architecture { name: "starcoder2", rotary: Rotary::Halves, positions: Part::No, ..GPT2 },
+    STABLELM,
+    OLMO2,
+];
+
+/// How rotary frequencies are stretched for long sequences.
+#[derive(Clone, Copy, Debug)]
+pub enum Scaling {
+    Off,
+    /// All are divided by the factor.
+    Linear(f64),
+    /// The slow ones are divided by the factor, the fast ones not. <https://arxiv.org/abs/2309.00071>
+    Yarn {
+        factor: f64,
+        /// Turns within the original context of the slowest "fast" and the fastest "slow" one.
+        fast: f64,
+        slow: f64,
+    },
+}
+
+/// The hyperparameters.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub architecture: Architecture,
+    pub layers: usize,
+    pub hidden: usize,
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub head_dim: usize,
+    pub vocab: usize,
+    /// Positions that a query of a layer with a window sees, itself among them. 0: all.
+    pub window: usize,
+    /// The last of every so many layers has no window. 0: each has one.
+    pub window_period: usize,
+    /// Elements of a head that rotate.
+    pub rope_dims: usize,
+    pub rope_base: f64,
+    /// The same in layers with a window.
+    pub local_rope_base: f64,
+    pub rope_scaling: Scaling,
+    /// Positions that the model was first trained with.
+    pub original_context: usize,
+    /// Multiplies sines and cosines.
+    pub rope_attention_factor: f64,
+    /// The largest exponent of the ALiBi slopes. 0: no ALiBi.
+    pub alibi: f64,
+    pub norm_eps: f64,
+    pub embedding_scale: f64,
+    pub residual_scale: f64,
+    pub attention_scale: f64,
+    /// Logits are divided by it.
+    pub logit_divisor: f64,
+    /// `cap * tanh(x / cap)` of scores and logits. 0: as they are.
+    pub attention_cap: f64,
+    pub logit_cap: f64,
+    /// Bounds q, k and v from both sides. 0: as they are.
+    pub clamp: f64,
+    pub parallel_residual: bool,
+    /// 0: dense.
+    pub experts: usize,
+    pub experts_used: usize,
+}
+
+impl Config {
+    pub fn read(gguf: &Gguf<'_>, vocab: usize) -> Self {
+        let name = gguf.get("general.architecture").and_then(|value| value.as_str()).expect("an architecture");
+        let found = ARCHITECTURES.iter().find(|row| row.name == name);
+        let architecture = *found.unwrap_or_else(|| panic!("the reference does not know {name}"));
+        let get = |key: &str| gguf.get(&format!("{name}.{key}"));
+        let number = |key: &str| get(key).map(|value| value.as_u64().unwrap_or_else(|| panic!("{key}")) as usize);
+        let real = |key: &str| get(key).map(|value| value.as_f64().unwrap_or_else(|| panic!("{key}")));
+        let needed = |key: &str| number(key).unwrap_or_else(|| panic!("no {name}.{key}"));
+        let (layers, hidden) = (needed("block_count"), needed("embedding_length"));
+        let heads = needed("attention.head_count");
+        let head_dim = number("attention.key_length").unwrap_or(hidden / heads);
+        assert_eq!(number("attention.value_length").unwrap_or(head_dim), head_dim, "values longer than keys");
+        let usual_scale = match architecture.layers_scaled_by_width == layers {
+            true => (hidden as f64 / heads as f64).sqrt().recip(),
+            false => (head_dim as f64).sqrt().recip(),
+        };
+        let rope_base = real("rope.freq_base").unwrap_or(10000.0);
+        let rope_scaling = Scaling::read(get("rope.scaling.type").map(|kind| kind.as_str().unwrap()), real);
+        let stretched = match rope_scaling {
+            Scaling::Yarn { factor, .. } => 1.0 + 0.1 * factor.ln(),
+            _ => 1.0,
+        };
+        let embedding_scale = if architecture.scaled_embedding { (hidden as f64).sqrt() } else { 1.0 };
+        let eps = match architecture.norm {
+            NormKind::Rms => "attention.layer_norm_rms_epsilon",
+            NormKind::Layer => "attention.layer_norm_epsilon",
+        };
+        Self {
+            layers,
+            hidden,
+            heads,
+            kv_heads: number("attention.head_count_kv").unwrap_or(heads),
+            head_dim,
+            vocab,
+            window: number("attention.sliding_window").unwrap_or(0),
+            window_period: number("attention.sliding_window_pattern").unwrap_or(architecture.window_period),
+            rope_dims: number("rope.dimension_count").unwrap_or(head_dim),
+            rope_base,
+            local_rope_base: real("rope.freq_base_swa").or(architecture.local_base).unwrap_or(rope_base),
+            rope_scaling,
+            original_context: number("rope.scaling.original_context_length")
+                .unwrap_or_else(|| needed("context_length")),
+            rope_attention_factor: stretched * real("rope.scaling.attn_factor").unwrap_or(1.0),
+            alibi: real("attention.max_alibi_bias").unwrap_or(architecture.alibi),
+            norm_eps: real(eps).unwrap_or_else(|| panic!("no {name}.{eps}")),
+            embedding_scale: real("embedding_scale").unwrap_or(embedding_scale),
+            residual_scale: real("residual_scale").unwrap_or(1.0),
+            attention_scale: real("attention.scale").filter(|scale| *scale != 0.0).unwrap_or(usual_scale),
+            logit_divisor: real("logit_scale").unwrap_or(1.0),
+            attention_cap: real("attn_logit_softcapping").unwrap_or(0.0),
+            logit_cap: real("final_logit_softcapping").unwrap_or(0.0),
+            clamp: real("attention.clamp_kqv").unwrap_or(0.0),
+            parallel_residual: architecture.parallel == Parallel::Key
+                && get("use_parallel_residual").and_then(|value| value.as_bool()).expect("a parallel residual or not"),
+            experts: number("expert_count").unwrap_or(0),
+            experts_used: number("expert_used_count").unwrap_or(0),
+            architecture,
+        }
+    }
+
+    /// Whether queries of a layer see the window only.
+    pub fn is_local(&self, layer: usize) -> bool {
+        self.window > 0 && !is_last_of(self.window_period, layer)
+    }
+
+    pub fn rotates(&self, layer: usize) -> bool {
+        self.architecture.rotary != Rotary::Off && !is_last_of(self.architecture.unrotated_period, layer)
+    }
+
+    /// How far pair i of a head turns per position in a layer, and what sines and cosines are multiplied by.
+    pub fn frequencies(&self, layer: usize) -> (Vec<f64>, f64) {
+        let local = self.is_local(layer);
+        let base = if local { self.local_rope_base } else { self.rope_base };
+        let dims = self.rope_dims as f64;
+        let plain = (0..self.rope_dims / 2).map(|i| base.powf(-2.0 * i as f64 / dims));
+        if local && !self.architecture.scaled_locally {
+            return (plain.collect(), 1.0);
+        }
+        let frequencies = match self.rope_scaling {
+            Scaling::Off => plain.collect(),
+            Scaling::Linear(factor) => plain.map(|frequency| frequency / factor).collect(),
+            Scaling::Yarn { factor, fast, slow } => {
+                // The pair that makes so many turns within the original context.
+                let pair = |turns: f64| {
+                    dims * (self.original_context as f64 / (turns * std::f64::consts::TAU)).ln() / (2.0 * base.ln())
+                };
+                let (low, high) = (pair(fast).floor().max(0.0), pair(slow).ceil().min(dims - 1.0));
+                let slowness = |i: usize| ((i as f64 - low) / (high - low).max(0.001)).clamp(0.0, 1.0);
+                plain.enumerate().map(|(i, f)| f * (1.0 - slowness(i)) + f / factor * slowness(i)).collect()
+            }
+        };
+        (frequencies, self.rope_attention_factor)
+    }
+
+    /// What ALiBi takes from the score of a head for every position further back.
+    pub fn alibi_slope(&self, head: usize) -> f64 {
+        // Half as many, and a power of two, or as many, are the usual sequence; the others are between these.
+        let regular = (self.heads + 1).next_power_of_two() / 2;
+        let exponent = match head < regular {
+            true => (head + 1) as f64,
+            false => (head - regular) as f64 + 0.5,
+        };
+        if self.alibi == 0.0 { 0.0 } else { (-self.alibi * exponent / regular as f64).exp2() }
+    }
+}
+
+/// Layers are counted from 0.
+fn is_last_of(period: usize, layer: usize) -> bool {
+    period > 0 && layer % period == period - 1
+}
+
+impl Scaling {
+    fn read(kind: Option<&str>, real: impl Fn(&str) -> Option<f64>) -> Self {
+        let factor = real("rope.scaling.factor").filter(|factor| *factor != 0.0);
+        match (kind.unwrap_or("linear"), factor) {
+            // Long factors are tensors.
+            ("none" | "longrope", _) | ("linear", None) => Self::Off,
+            ("linear", Some(factor)) => Self::Linear(factor),
+            ("yarn", Some(factor)) => Self::Yarn {
+                factor,
+                fast: real("rope.scaling.yarn_beta_fast").unwrap_or(32.0),
+                slow: real("rope.scaling.yarn_beta_slow").unwrap_or(1.0),
+            },
+            (kind, factor) => panic!("the reference does not know rope scaling {kind} by {factor:?}"),
+        }
+    }
+}
+
+impl Activation {
+    pub fn of(self, x: f64) -> f64 {
+        match self {
+            Self::Silu => x / (1.0 + (-x).exp()),
+            Self::GeluTanh => {
+                x / 2.0 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh())
+            }
+            Self::GeluErf => x / 2.0 * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2)),
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The outside oracle: a slow forward pass in f64, written from the definition of the model and not
+//! from Gleed's code. It recomputes everything for every call and keeps no cache.
+//!
+//! A file with a tensor that it does not use is refused, so that it can not be right by accident.
+
+pub mod config;
+mod weights;
+
+use gguf_rs_lite::{GgmlType, Gguf};
+
+use config::{Config, NormKind, Part, Rotary};
+use weights::{FeedForward, Layer, Matrix, Norm, Weights, needed_if};
+
+/// Turns the raw data of a tensor into numbers, for types that the reference does not know itself.
+pub type Dequantize = fn(GgmlType, &[u8], &mut [f32]);
+
+/// Rows of numbers.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    pub cols: usize,
+    pub data: Vec<f64>,
+}
+
+impl Rows {
+    fn zeros(rows: usize, cols: usize) -> Self {
+        Self { cols, data: vec![0.0; rows * cols] }
+    }
+
+    pub fn len(&self) -> usize {
+        self.data.len() / self.cols
+    }
+
+    pub fn row(&self, index: usize) -> &[f64] {
+        &self.data[index * self.cols..][..self.cols]
+    }
+
+    fn row_mut(&mut self, index: usize) -> &mut [f64] {
+        &mut self.data[index * self.cols..][..self.cols]
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &[f64]> {
+        self.data.chunks_exact(self.cols)
+    }
+}
+
+/// All that one forward pass computes.
+pub struct Trace {
+    /// `[rows, hidden]` each: the input of the first layer, then the output of every layer.
+    pub residual: Vec<Rows>,
+    /// `[rows, hidden]`: after the final norm.
+    pub normed: Rows,
+    /// `[rows, vocab]`.
+    pub logits: Rows,
+}
+
+/// A model with its weights in f64.
+pub struct Reference {
+    pub config: Config,
+    /// Round what goes into a product with block-quantized weights to int8, one scale of amax / 127 for
+    /// each block, as Gleed and llama.cpp do. All else stays exact. Off at first.
+    pub int8_activations: bool,
+    /// Whether a query of a layer (first) at a position (second) sees another one, which is not after it,
+    /// where the model's own window shows it. All at first.
+    pub sees: Box<dyn Fn(usize, usize, usize) -> bool>,
+    /// The context that is planned for, which chooses between two sets of rotary factors. `None`: as long
+    /// as the sequence.
+    pub planned_context: Option<usize>,
+    /// What the frequency of each rotary pair is divided by.
+    pub rope_factors: Vec<f64>,
+    /// The same for contexts longer than the original one.
+    pub long_rope_factors: Option<Vec<f64>>,
+    embedding: Matrix,
+    embedding_norm: Option<Norm>,
+    positions: Option<Matrix>,
+    layers: Vec<Layer>,
+    output_norm: Norm,
+    output: Option<Matrix>,
+}
+
+impl Reference {
+    /// A model of F32, F16, BF16 and Q8_0 tensors.
+    pub fn open(file: &[u8]) -> Self {
+        Self::with(file, |kind, _, _| panic!("the reference can not read type {}", kind.number()))
+    }
+
+    /// A model whose other tensors `dequantize` reads.
+    pub fn with(file: &[u8], dequantize: Dequantize) -> Self {
+        let gguf = Gguf::parse(file).expect("a valid GGUF file");
+        let mut weights = Weights::read(&gguf, dequantize);
+        let embedding = weights.matrix("token_embd");
+        let config = Config::read(&gguf, embedding.rows.len());
+        let architecture = config.architecture;
+        let long_rope_factors = weights.vector("rope_factors_long.weight");
+        let rope_factors = match long_rope_factors {
+            Some(_) => Some(weights.vector("rope_factors_short.weight").expect("short factors beside the long ones")),
+            None => weights.vector("rope_freqs.weight"),
+        };
+        let model = Self {
+            int8_activations: false,
+            sees: Box::new(|_, _, _| true),
+            planned_context: None,
+            rope_factors: rope_factors.unwrap_or_else(|| vec![1.0; config.rope_dims / 2]),
+            long_rope_factors,
+            embedding_norm: weights.norm("token_embd_norm", needed_if(architecture.embedding_norm)),
+            positions: weights.part("position_embd", architecture.positions),
+            layers: (0..config.layers).map(|index| Layer::read(&mut weights, &config, index)).collect(),
+            output_norm: weights.norm("output_norm", Part::Needed).expect("needed"),
+            output: weights.optional("output"),
+            embedding,
+            config,
+        };
+        assert!(weights.names().is_empty(), "the reference does not use {:?}", weights.names());
+        model
+    }
+
+    /// The logits `[rows, vocab]` after each of `tokens`, a sequence from its start.
+    pub fn logits(&self, tokens: &[u32]) -> Rows {
+        self.trace(tokens).logits
+    }
+
+    /// The same with everything on the way.
+    pub fn trace(&self, tokens: &[u32]) -> Trace {
+        let mut x = self.embed(tokens);
+        let mut residual = vec![x.clone()];
+        for index in 0..self.layers.len() {
+            self.layer(index, &mut x);
+            residual.push(x.clone());
+        }
+        let normed = self.norm(&x, Some(&self.output_norm));
+        let mut logits = self.multiply(self.output.as_ref().unwrap_or(&self.embedding), &normed);
+        for logit in &mut logits.data {
+            *logit = capped(*logit / self.config.logit_divisor, self.config.logit_cap);
+        }
+        Trace { residual, normed, logits }
+    }
+
+    /// The input of the first layer.
+    fn embed(&self, tokens: &[u32]) -> Rows {
+        let mut x = Rows::zeros(tokens.len(), self.config.hidden);
+        for (position, token) in tokens.iter().enumerate() {
+            let row = x.row_mut(position);
+            row.copy_from_slice(self.embedding.rows.row(*token as usize));
+            row.iter_mut().for_each(|x| *x *= self.config.embedding_scale);
+            if let Some(positions) = &self.positions {
+                row.iter_mut().zip(positions.rows.row(position)).for_each(|(x, p)| *x += p);
+            }
+        }
+        self.norm(&x, self.embedding_norm.as_ref())
+    }
+
+    fn layer(&self, index: usize, x: &mut Rows) {
+        let layer = &self.layers[index];
+        let input = x.clone();
+        let normed = self.norm(x, layer.attn_norm.as_ref());
+        self.add(x, &self.attention(index, &normed), layer.post_attention_norm.as_ref());
+        let normed = match (layer.parallel, &layer.ffn_norm) {
+            (false, norm) => self.norm(x, norm.as_ref()),
+            (true, Some(norm)) => self.norm(&input, Some(norm)),
+            (true, None) => normed,
+        };
+        self.add(x, &self.feed_forward(layer, &normed), layer.post_ffw_norm.as_ref());
+    }
+
+    /// Adds what a part of a layer gives to the residual stream.
+    fn add(&self, x: &mut Rows, branch: &Rows, norm: Option<&Norm>) {
+        let branch = self.norm(branch, norm);
+        x.data.iter_mut().zip(&branch.data).for_each(|(x, y)| *x += self.config.residual_scale * y);
+    }
+
+    fn attention(&self, index: usize, x: &Rows) -> Rows {
+        let layer = &self.layers[index];
+        let Config { heads, kv_heads, head_dim, clamp, .. } = self.config;
+        let [mut q, mut k, mut v] = [&layer.q, &layer.k, &layer.v].map(|weight| self.multiply(weight, x));
+        if clamp > 0.0 {
+            let all = q.data.iter_mut().chain(&mut k.data).chain(&mut v.data);
+            all.for_each(|x| *x = x.clamp(-clamp, clamp));
+        }
+        let mut q = self.norm(&q, layer.q_norm.as_ref());
+        let mut k = self.norm(&k, layer.k_norm.as_ref());
+        self.rotate(index, &mut q);
+        self.rotate(index, &mut k);
+        let mut out = Rows::zeros(x.len(), q.cols);
+        for row in 0..x.len() {
+            for head in 0..heads {
+                let at = head * head_dim;
+                let kv_at = head / (heads / kv_heads) * head_dim;
+                let query = &q.row(row)[at..at + head_dim];
+                let slope = self.config.alibi_slope(head);
+                let scores: Vec<f64> = (0..=row)
+                    .map(|seen| match self.shows(index, row, seen) {
+                        true => {
+                            let score = dot(query, &k.row(seen)[kv_at..kv_at + head_dim]) * self.config.attention_scale;
+                            capped(score, self.config.attention_cap) - slope * (row - seen) as f64
+                        }
+                        false => f64::NEG_INFINITY,
+                    })
+                    .collect();
+                for (seen, p) in softmax(&scores).into_iter().enumerate() {
+                    let value = &v.row(seen)[kv_at..kv_at + head_dim];
+                    let out = &mut out.row_mut(row)[at..at + head_dim];
+                    out.iter_mut().zip(value).for_each(|(out, value)| *out += p * value);
+                }
+            }
+        }
+        self.multiply(&layer.attn_output, &out)
+    }
+
+    /// Whether a query sees a position that is not after it: in its window, if it has one, and not hidden by the test.
+    fn shows(&self, layer: usize, row: usize, seen: usize) -> bool {
+        (!self.config.is_local(layer) || row - seen < self.config.window) && (self.sees)(layer, row, seen)
+    }
+
+    /// One feed-forward part for all, or the sum of the likeliest experts of each row, weighted by their probabilities
+    /// among themselves.
+    fn feed_forward(&self, layer: &Layer, x: &Rows) -> Rows {
+        let Some(router) = &layer.router else { return self.expert(&layer.experts[0], x) };
+        let mut out = Rows::zeros(x.len(), x.cols);
+        for (row, logits) in self.multiply(router, x).iter().enumerate() {
+            let mut ranked: Vec<usize> = (0..logits.len()).collect();
+            ranked.sort_by(|a, b| logits[*b].total_cmp(&logits[*a]));
+            ranked.truncate(self.config.experts_used);
+            let weights = softmax(&ranked.iter().map(|expert| logits[*expert]).collect::<Vec<_>>());
+            let input = Rows { cols: x.cols, data: x.row(row).to_vec() };
+            for (expert, weight) in ranked.into_iter().zip(weights) {
+                let part = self.expert(&layer.experts[expert], &input);
+                out.row_mut(row).iter_mut().zip(part.row(0)).for_each(|(out, part)| *out += weight * part);
+            }
+        }
+        out
+    }
+
+    fn expert(&self, expert: &FeedForward, x: &Rows) -> Rows {
+        let up = self.multiply(&expert.up, x);
+        let activation = self.config.architecture.activation;
+        let inner = match &expert.gate {
+            None => up.data.iter().map(|up| activation.of(*up)).collect(),
+            Some(gate) => {
+                let gate = self.multiply(gate, x);
+                gate.data.iter().zip(&up.data).map(|(gate, up)| activation.of(*gate) * up).collect()
+            }
+        };
+        self.multiply(&expert.down, &Rows { cols: up.cols, data: inner })
+    }
+
+    /// `x * weight^T + bias`.
+    fn multiply(&self, weight: &Matrix, x: &Rows) -> Rows {
+        assert_eq!(weight.rows.cols, x.cols, "the shapes do not fit");
+        let mut x = x.clone();
+        if self.int8_activations && weight.block_len > 1 {
+            x.data.chunks_exact_mut(weight.block_len).for_each(round_to_int8);
+        }
+        let mut out = Rows::zeros(x.len(), weight.rows.len());
+        for (i, row) in weight.rows.iter().enumerate() {
+            let bias = weight.bias.as_ref().map_or(0.0, |bias| bias[i]);
+            for (j, x) in x.iter().enumerate() {
+                out.row_mut(j)[i] = dot(row, x) + bias;
+            }
+        }
+        out
+    }
+
+    /// `x` itself without a norm.
+    fn norm(&self, x: &Rows, norm: Option<&Norm>) -> Rows {
+        let Some(Norm { weight, bias }) = norm else { return x.clone() };
+        assert_eq!(x.cols % weight.data.len(), 0, "the norm does not fit");
+        let mut out = x.clone();
+        for (index, group) in out.data.chunks_exact_mut(weight.cols).enumerate() {
+            if self.config.architecture.norm == NormKind::Layer {
+                let mean = group.iter().sum::<f64>() / group.len() as f64;
+                group.iter_mut().for_each(|x| *x -= mean);
+            }
+            let scale = 1.0 / (dot(group, group) / group.len() as f64 + self.config.norm_eps).sqrt();
+            let at = index % weight.len() * weight.cols;
+            for (i, x) in group.iter_mut().enumerate() {
+                *x = *x * scale * weight.data[at + i] + bias.as_ref().map_or(0.0, |bias| bias[at + i]);
+            }
+        }
+        out
+    }
+
+    /// Rotary position embedding: pair i of every head turns by `position * frequency_i / factor_i`.
+    fn rotate(&self, layer: usize, x: &mut Rows) {
+        if !self.config.rotates(layer) {
+            return;
+        }
+        let Config { head_dim, rope_dims, original_context, architecture, .. } = self.config;
+        let (frequencies, magnitude) = self.config.frequencies(layer);
+        let long = self.planned_context.unwrap_or(x.len()) > original_context;
+        let factors = self.long_rope_factors.as_ref().filter(|_| long).unwrap_or(&self.rope_factors);
+        assert_eq!(factors.len(), frequencies.len(), "a factor for each pair");
+        for position in 0..x.len() {
+            for head in x.row_mut(position).chunks_exact_mut(head_dim) {
+                for (i, (frequency, factor)) in frequencies.iter().zip(factors).enumerate() {
+                    let (sin, cos) = (position as f64 * frequency / factor).sin_cos();
+                    let (sin, cos) = (sin * magnitude, cos * magnitude);
+                    let (a, b) = match architecture.rotary {
+                        Rotary::Pairs => (2 * i, 2 * i + 1),
+                        _ => (i, i + rope_dims / 2),
+                    };
+                    (head[a], head[b]) = (head[a] * cos - head[b] * sin, head[a] * sin + head[b] * cos);
+                }
+            }
+        }
+    }
+}
+
+/// `cap * tanh(x / cap)`; `x` itself without a cap.
+fn capped(x: f64, cap: f64) -> f64 {
+    if cap > 0.0 { cap * (x / cap).tanh() } else { x }
+}
+
+fn softmax(scores: &[f64]) -> Vec<f64> {
+    let max = scores.iter().fold(f64::NEG_INFINITY, |max, score| max.max(*score));
+    let exp: Vec<f64> = scores.iter().map(|score| (score - max).exp()).collect();
+    let sum: f64 = exp.iter().sum();
+    exp.iter().map(|e| e / sum).collect()
+}
+
+/// Each element to the nearest multiple of amax / 127.
+fn round_to_int8(block: &mut [f64]) {
+    let amax = block.iter().fold(0f64, |max, x| max.max(x.abs()));
+    if amax > 0.0 {
+        block.iter_mut().for_each(|x| *x = (*x * 127.0 / amax).round_ties_even() * amax / 127.0);
+    }
+}
+
+/// In eight sums, for speed.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    let mut sums = [0.0; 8];
+    let (a8, a_rest) = a.as_chunks::<8>();
+    let (b8, b_rest) = b.as_chunks::<8>();
+    for (a, b) in a8.iter().zip(b8) {
+        (0..8).for_each(|i| sums[i] += a[i] * b[i]);
+    }
+    let rest: f64 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+    sums.iter().sum::<f64>() + rest
+}

@@ -1,0 +1,285 @@
+//! Which tensors and keys the files of an architecture have.
+
+/// Which architecture a [`SyntheticModel`](super::SyntheticModel) has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// Adjacent rotary pairs.
+    Llama,
+    /// No rotation in the layers 3, 7, 11, ...
+    SmolLm3,
+    /// Scales of embeddings, branches, scores and logits.
+    Granite,
+    /// Rotary halves, biases of q, k and v.
+    Qwen2,
+    /// Rotary halves, norms over each head of q and k.
+    Qwen3,
+    /// The same with experts.
+    Qwen3Moe,
+    Gemma,
+    /// Soft caps, a window in every other layer.
+    Gemma2,
+    /// A window in five layers of six.
+    Gemma3,
+    /// One tensor of q, k and v, one of gate and up.
+    Phi3,
+    /// Learned positions.
+    Gpt2,
+    /// ALiBi.
+    Bloom,
+    /// ALiBi without biases.
+    Mpt,
+    /// Attention and feed-forward part side by side.
+    GptNeoX,
+    Starcoder2,
+    StableLm,
+    /// Norms after attention and feed-forward part only.
+    Olmo2,
+}
+
+/// Some value of a key.
+#[derive(Clone, Copy, Debug)]
+pub enum Fixed {
+    U32(u32),
+    F32(f32),
+    Bool(bool),
+}
+
+/// A row of the table: an architecture and usual sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    pub architecture: Architecture,
+    pub name: &'static str,
+    /// The tensors of a layer. `+`: and a bias. After a colon: which of several shapes.
+    pub layer: &'static str,
+    /// Those before and after the layers, without `output`.
+    pub before: &'static str,
+    pub after: &'static str,
+    pub eps_key: &'static str,
+    pub keys: &'static [(&'static str, Fixed)],
+    /// How much of a head rotates. 0: nothing, and no keys about it.
+    pub rotary_share: f32,
+    pub layers: usize,
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub head_dim: usize,
+    pub tied: bool,
+    pub rope_base: f32,
+    pub norm_eps: f32,
+    pub experts: usize,
+    pub seed: u64,
+}
+
+/// Mixtral's, in a file whose architecture is llama.
+pub const LLAMA_EXPERTS: &str =
+    "attn_norm attn_q attn_k attn_v attn_output ffn_norm ffn_gate_inp ffn_gate_exps ffn_up_exps ffn_down_exps";
+pub const LLAMA_BIASES: &str = "attn_norm attn_q+ attn_k+ attn_v+ attn_output+ ffn_norm ffn_gate+ ffn_up+ ffn_down+";
+pub const STABLELM_PARALLEL: &str = "attn_norm+ attn_q attn_k attn_v attn_output attn_q_norm:heads attn_k_norm:heads \
+     ffn_gate ffn_up ffn_down";
+pub const MPT_QK_NORM: &str =
+    "attn_norm attn_qkv attn_q_norm:whole+ attn_k_norm:whole+ attn_output ffn_norm ffn_up ffn_down";
+
+const LLAMA: Form = Form {
+    architecture: Architecture::Llama,
+    name: "llama",
+    layer: "attn_norm attn_q attn_k attn_v attn_output ffn_norm ffn_gate ffn_up ffn_down",
+    before: "token_embd",
+    after: "output_norm",
+    eps_key: "attention.layer_norm_rms_epsilon",
+    keys: &[],
+    rotary_share: 1.0,
+    layers: 2,
+    heads: 4,
+    kv_heads: 2,
+    head_dim: 16,
+    tied: false,
+    rope_base: 10000.0,
+    norm_eps: 1e-5,
+    experts: 0,
+    seed: 1,
+};
+const QWEN3: Form = Form {
+    architecture: Architecture::Qwen3,
+    name: "qwen3",
+    layer: "attn_norm attn_q attn_k attn_v attn_output attn_q_norm attn_k_norm ffn_norm ffn_gate ffn_up ffn_down",
+    kv_heads: 1,
+    head_dim: 32,
+    tied: true,
+    rope_base: 1e6,
+    norm_eps: 1e-6,
+    seed: 2,
+    ..LLAMA
+};
+const GEMMA: Form = Form {
+    architecture: Architecture::Gemma,
+    name: "gemma",
+    kv_heads: 1,
+    tied: true,
+    norm_eps: 1e-6,
+    seed: 7,
+    ..LLAMA
+};
+const GPT2: Form = Form {
+    architecture: Architecture::Gpt2,
+    name: "gpt2",
+    layer: "attn_norm+ attn_qkv+ attn_output+ ffn_norm+ ffn_up+ ffn_down+",
+    before: "token_embd position_embd",
+    after: "output_norm+",
+    eps_key: "attention.layer_norm_epsilon",
+    rotary_share: 0.0,
+    kv_heads: 4,
+    tied: true,
+    seed: 11,
+    ..LLAMA
+};
+
+pub const FORMS: [Form; 17] = [
+    LLAMA,
+    Form { architecture: Architecture::SmolLm3, name: "smollm3", layers: 4, tied: true, seed: 3, ..LLAMA },
+    Form {
+        architecture: Architecture::Granite,
+        name: "granite",
+        keys: &[
+            ("embedding_scale", Fixed::F32(6.0)),
+            ("residual_scale", Fixed::F32(0.5)),
+            ("attention.scale", Fixed::F32(0.375)),
+            ("logit_scale", Fixed::F32(2.0)),
+        ],
+        seed: 4,
+        ..LLAMA
+    },
+    Form {
+        architecture: Architecture::Qwen2,
+        name: "qwen2",
+        layer: "attn_norm attn_q+ attn_k+ attn_v+ attn_output ffn_norm ffn_gate ffn_up ffn_down",
+        rope_base: 1e6,
+        seed: 5,
+        ..LLAMA
+    },
+    QWEN3,
+    Form {
+        architecture: Architecture::Qwen3Moe,
+        name: "qwen3moe",
+        layer: "attn_norm attn_q attn_k attn_v attn_output attn_q_norm attn_k_norm ffn_norm ffn_gate_inp \
+                ffn_gate_exps ffn_up_exps ffn_down_exps",
+        tied: false,
+        experts: 5,
+        seed: 6,
+        ..QWEN3
+    },
+    GEMMA,
+    Form {
+        architecture: Architecture::Gemma2,
+        name: "gemma2",
+        layer: "attn_norm attn_q attn_k attn_v attn_output post_attention_norm ffn_norm ffn_gate ffn_up ffn_down \
+                post_ffw_norm",
+        keys: &[
+            ("attn_logit_softcapping", Fixed::F32(1.5)),
+            ("final_logit_softcapping", Fixed::F32(1.25)),
+            ("attention.sliding_window", Fixed::U32(16)),
+        ],
+        layers: 3,
+        seed: 8,
+        ..GEMMA
+    },
+    Form {
+        architecture: Architecture::Gemma3,
+        name: "gemma3",
+        layer: "attn_norm attn_q attn_k attn_v attn_output attn_q_norm attn_k_norm post_attention_norm ffn_norm \
+                ffn_gate ffn_up ffn_down post_ffw_norm",
+        keys: &[("attention.sliding_window", Fixed::U32(16))],
+        layers: 7,
+        rope_base: 1e6,
+        seed: 9,
+        ..GEMMA
+    },
+    Form {
+        architecture: Architecture::Phi3,
+        name: "phi3",
+        layer: "attn_norm attn_qkv attn_output ffn_norm ffn_up:double ffn_down",
+        rotary_share: 0.75,
+        seed: 10,
+        ..LLAMA
+    },
+    GPT2,
+    Form {
+        architecture: Architecture::Bloom,
+        name: "bloom",
+        before: "token_embd token_embd_norm+",
+        heads: 6,
+        kv_heads: 6,
+        seed: 12,
+        ..GPT2
+    },
+    Form {
+        architecture: Architecture::Mpt,
+        name: "mpt",
+        layer: "attn_norm attn_qkv attn_output ffn_norm ffn_up ffn_down",
+        before: "token_embd",
+        after: "output_norm",
+        keys: &[("attention.max_alibi_bias", Fixed::F32(8.0)), ("attention.clamp_kqv", Fixed::F32(1.5))],
+        seed: 13,
+        ..GPT2
+    },
+    Form {
+        architecture: Architecture::GptNeoX,
+        name: "gptneox",
+        before: "token_embd",
+        keys: &[("use_parallel_residual", Fixed::Bool(true))],
+        rotary_share: 0.25,
+        tied: false,
+        seed: 14,
+        ..GPT2
+    },
+    Form {
+        architecture: Architecture::Starcoder2,
+        name: "starcoder2",
+        layer: "attn_norm+ attn_q+ attn_k+ attn_v+ attn_output+ ffn_norm+ ffn_up+ ffn_down+",
+        before: "token_embd",
+        rotary_share: 1.0,
+        kv_heads: 2,
+        seed: 15,
+        ..GPT2
+    },
+    Form {
+        architecture: Architecture::StableLm,
+        name: "stablelm",
+        layer: "attn_norm+ attn_q+ attn_k+ attn_v+ attn_output ffn_norm+ ffn_gate ffn_up ffn_down",
+        after: "output_norm+",
+        eps_key: "attention.layer_norm_epsilon",
+        keys: &[("use_parallel_residual", Fixed::Bool(false))],
+        rotary_share: 0.25,
+        seed: 16,
+        ..LLAMA
+    },
+    Form {
+        architecture: Architecture::Olmo2,
+        name: "olmo2",
+        layer: "attn_q attn_k attn_v attn_output attn_q_norm:whole attn_k_norm:whole post_attention_norm \
+                ffn_gate ffn_up ffn_down post_ffw_norm",
+        rope_base: 5e5,
+        norm_eps: 1e-6,
+        seed: 17,
+        ..LLAMA
+    },
+];
+
+impl Architecture {
+    pub const ALL: [Self; 17] = {
+        let mut all = [Self::Llama; 17];
+        let mut i = 0;
+        while i < all.len() {
+            all[i] = FORMS[i].architecture;
+            i += 1;
+        }
+        all
+    };
+
+    /// Its name in a file.
+    pub fn name(self) -> &'static str {
+        self.form().name
+    }
+
+    pub fn form(self) -> &'static Form {
+        FORMS.iter().find(|form| form.architecture == self).expect("a row for each")
+    }
+}

@@ -1,0 +1,341 @@
+//! Models of any small size with random weights, made in the test: what a fresh clone tests with.
+
+mod architectures;
+mod weights;
+
+use gleed::tensor::Dtype;
+
+pub use architectures::Architecture;
+use architectures::{Fixed, LLAMA_BIASES, LLAMA_EXPERTS, MPT_QK_NORM, STABLELM_PARALLEL};
+pub use weights::{encode_f32, random_weights};
+
+use super::gguf_writer::{GgufWriter, Meta};
+use super::random::Rng;
+
+/// The sizes of a model to be made. Start from [`SyntheticModel::llama`] or [`SyntheticModel::of`]:
+/// `SyntheticModel { layers: 1, weights: Dtype::Q8_0, ..SyntheticModel::llama() }.bytes()`.
+#[derive(Clone, Debug)]
+pub struct SyntheticModel {
+    pub architecture: Architecture,
+    pub hidden: usize,
+    pub ffn: usize,
+    pub layers: usize,
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub head_dim: usize,
+    /// With fewer than 260 there is no room for the byte tokens, and so no byte fallback.
+    pub vocab: usize,
+    pub context: usize,
+    /// No `output.weight`: the output matrix is the token embedding.
+    pub tied: bool,
+    /// With a `rope_freqs.weight`.
+    pub rope_freqs: bool,
+    /// With `rope_factors_long.weight` and `rope_factors_short.weight`, and an original context of so many positions.
+    pub long_rope: Option<usize>,
+    pub rope_base: f32,
+    pub norm_eps: f32,
+    /// Of which each token takes two. 0: dense.
+    pub experts: usize,
+    /// Other tensors of a layer than the usual ones of the architecture, in the notation of its table.
+    pub layer: Option<&'static str>,
+    /// More keys, or other values of keys, without the name of the architecture in front.
+    pub keys: Vec<(&'static str, Meta)>,
+    /// The element type of all matrices, the embedding too. Norms, biases, positions and routers are F32.
+    pub weights: Dtype,
+    pub seed: u64,
+}
+
+impl SyntheticModel {
+    /// A llama of 2 layers: 64 wide, 4 heads of 16 on 2 KV heads, separate output, F32.
+    pub fn llama() -> Self {
+        Self::of(Architecture::Llama)
+    }
+
+    /// A qwen3 of 2 layers: 64 wide, 4 heads of 32 (not 64 / 4) on 1 KV head, tied output, F32.
+    pub fn qwen3() -> Self {
+        Self::of(Architecture::Qwen3)
+    }
+
+    /// A llama with 4 experts.
+    pub fn mixtral() -> Self {
+        Self { experts: 4, layer: Some(LLAMA_EXPERTS), ..Self::llama() }
+    }
+
+    /// Of usual sizes for the architecture, 64 wide, F32.
+    pub fn of(architecture: Architecture) -> Self {
+        let form = architecture.form();
+        Self {
+            architecture,
+            hidden: 64,
+            ffn: 96,
+            layers: form.layers,
+            heads: form.heads,
+            kv_heads: form.kv_heads,
+            head_dim: form.head_dim,
+            vocab: 320,
+            context: 1024,
+            tied: form.tied,
+            rope_freqs: false,
+            long_rope: None,
+            rope_base: form.rope_base,
+            norm_eps: form.norm_eps,
+            experts: form.experts,
+            layer: None,
+            keys: Vec::new(),
+            weights: Dtype::F32,
+            seed: form.seed,
+        }
+    }
+
+    /// One of each architecture, and those of their options that change the arithmetic. With names.
+    pub fn all() -> Vec<(&'static str, Self)> {
+        use Architecture::*;
+        let of = Self::of;
+        let mut all: Vec<_> = Architecture::ALL.into_iter().map(|one| (one.name(), of(one))).collect();
+        let windowed = |model: Self| model.with("attention.sliding_window", 16u32);
+        let scaled = |model: Self, kind: &str| {
+            model
+                .with("rope.scaling.type", kind)
+                .with("rope.scaling.factor", 4f32)
+                .with("rope.scaling.original_context_length", 256u32)
+        };
+        all.extend([
+            ("mixtral", Self::mixtral()),
+            ("llama, rope_freqs", Self { rope_freqs: true, ..of(Llama) }),
+            ("llama, biases", Self { layer: Some(LLAMA_BIASES), ..of(Llama) }),
+            ("llama, window", windowed(of(Llama))),
+            ("llama, window period", windowed(of(Llama)).with("attention.sliding_window_pattern", 2u32)),
+            ("llama, linear", scaled(of(Llama), "linear")),
+            ("llama, yarn", scaled(of(Llama), "yarn")),
+            ("gemma3, linear", scaled(of(Gemma3), "linear")),
+            ("phi3, window", windowed(of(Phi3))),
+            // Short factors for up to so many tokens, long ones for more.
+            ("phi3, long", Self { long_rope: Some(30), ..of(Phi3) }),
+            ("mpt, q/k norm", Self { layer: Some(MPT_QK_NORM), ..of(Mpt) }),
+            ("gptneox, sequential", of(GptNeoX).with("use_parallel_residual", false)),
+            ("stablelm, parallel", {
+                Self { layer: Some(STABLELM_PARALLEL), ..of(StableLm) }.with("use_parallel_residual", true)
+            }),
+            ("olmo2, window and yarn", scaled(windowed(Self { layers: 4, ..of(Olmo2) }), "yarn")),
+        ]);
+        all
+    }
+
+    /// With one more key, or another value of it.
+    pub fn with(mut self, key: &'static str, value: impl Into<Meta>) -> Self {
+        self.keys.push((key, value.into()));
+        self
+    }
+
+    /// The GGUF file.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.writer().finish()
+    }
+
+    /// The file before it is written, to change or break it.
+    pub fn writer(&self) -> GgufWriter {
+        let mut writer = GgufWriter::default();
+        self.hyperparameters(&mut writer);
+        spm_vocabulary(&mut writer, self.vocab);
+        self.tensors(&mut writer);
+        writer
+    }
+
+    fn hyperparameters(&self, writer: &mut GgufWriter) {
+        let form = self.architecture.form();
+        let name = form.name;
+        writer.set("general.architecture", name).set("general.name", "synthetic");
+        let mut set = |key: &str, value: Meta| {
+            writer.set(&format!("{name}.{key}"), value);
+        };
+        let numbers = [
+            ("block_count", self.layers),
+            ("context_length", self.context),
+            ("embedding_length", self.hidden),
+            ("feed_forward_length", self.ffn),
+            ("attention.head_count", self.heads),
+            ("attention.head_count_kv", self.kv_heads),
+            ("attention.key_length", self.head_dim),
+            ("attention.value_length", self.head_dim),
+            ("vocab_size", self.vocab),
+        ];
+        numbers.into_iter().for_each(|(key, value)| set(key, (value as u32).into()));
+        if form.rotary_share > 0.0 {
+            set("rope.dimension_count", (self.rope_dims() as u32).into());
+            set("rope.freq_base", self.rope_base.into());
+        }
+        set(form.eps_key, self.norm_eps.into());
+        if self.experts > 0 {
+            set("expert_count", (self.experts as u32).into());
+            set("expert_used_count", 2u32.into());
+        }
+        if self.architecture == Architecture::Qwen3Moe {
+            // Of a dense layer, of which there are none.
+            set("feed_forward_length", (3 * self.ffn as u32).into());
+            set("expert_feed_forward_length", (self.ffn as u32).into());
+        }
+        if let Some(original) = self.long_rope {
+            set("rope.scaling.original_context_length", (original as u32).into());
+            set("rope.scaling.attn_factor", 1.1875f32.into());
+        }
+        for (key, value) in form.keys {
+            set(key, value.meta());
+        }
+        self.keys.iter().for_each(|(key, value)| set(key, value.clone()));
+    }
+
+    /// Elements of a head that rotate.
+    fn rope_dims(&self) -> usize {
+        let share = self.head_dim as f32 * self.architecture.form().rotary_share;
+        (share as usize / 2 * 2).max(2)
+    }
+
+    fn tensors(&self, writer: &mut GgufWriter) {
+        let form = self.architecture.form();
+        self.rope_factors(writer);
+        self.tensor_list(writer, "", form.before);
+        for layer in 0..self.layers {
+            self.tensor_list(writer, &format!("blk.{layer}."), self.layer.unwrap_or(form.layer));
+        }
+        self.tensor_list(writer, "", form.after);
+        if !self.tied {
+            self.tensor(writer, "", "output");
+        }
+    }
+
+    /// As in Llama 3: fast rotations stay, slow ones become up to 8 times slower.
+    fn rope_factors(&self, writer: &mut GgufWriter) {
+        let pairs = self.rope_dims() / 2;
+        let mut add = |name: &str, largest: f32| {
+            let factors: Vec<f32> = (0..pairs).map(|i| 1.0 + (largest - 1.0) * i as f32 / pairs as f32).collect();
+            writer.add_tensor(name, &[pairs as u64], 0, encode_f32(&factors));
+        };
+        if self.rope_freqs {
+            add("rope_freqs.weight", 8.0);
+        }
+        if self.long_rope.is_some() {
+            add("rope_factors_long.weight", 12.0);
+            add("rope_factors_short.weight", 1.5);
+        }
+    }
+
+    fn tensor_list(&self, writer: &mut GgufWriter, prefix: &str, list: &str) {
+        list.split_whitespace().for_each(|item| self.tensor(writer, prefix, item));
+    }
+
+    /// A tensor of the table, and its bias.
+    fn tensor(&self, writer: &mut GgufWriter, prefix: &str, item: &str) {
+        let shape = item.trim_end_matches('+');
+        let name = shape.split(':').next().unwrap_or(shape);
+        let dims = self.dims(shape);
+        let mut rng = self.rng(writer);
+        let full_name = format!("{prefix}{name}.weight");
+        if name.contains("norm") {
+            add_vector(writer, &full_name, &dims, || 1.0 + 0.25 * rng.uniform());
+        } else {
+            let dtype = if matches!(name, "position_embd" | "ffn_gate_inp") { Dtype::F32 } else { self.weights };
+            let gain = match name {
+                "token_embd" | "position_embd" => 0.5,
+                "output" => 1.5,
+                _ => 1.0,
+            };
+            add_matrix(writer, &full_name, &dims, dtype, gain, &mut rng);
+        }
+        if item.ends_with('+') {
+            let mut rng = self.rng(writer);
+            let len = if name.contains("norm") { dims.iter().product() } else { dims[1] };
+            add_vector(writer, &format!("{prefix}{name}.bias"), &[len], || 0.2 * rng.normal());
+        }
+    }
+
+    /// Of a tensor of the table, in the order of the file.
+    fn dims(&self, shape: &str) -> Vec<usize> {
+        let Self { hidden, ffn, heads, kv_heads, head_dim, experts, .. } = *self;
+        let (q, kv) = (heads * head_dim, kv_heads * head_dim);
+        match shape {
+            "token_embd" | "output" => vec![hidden, self.vocab],
+            "position_embd" => vec![hidden, self.context],
+            "attn_q" => vec![hidden, q],
+            "attn_k" | "attn_v" => vec![hidden, kv],
+            "attn_qkv" => vec![hidden, q + 2 * kv],
+            "attn_output" => vec![q, hidden],
+            "attn_q_norm" | "attn_k_norm" => vec![head_dim],
+            "attn_q_norm:heads" => vec![head_dim, heads],
+            "attn_k_norm:heads" => vec![head_dim, kv_heads],
+            "attn_q_norm:whole" => vec![q],
+            "attn_k_norm:whole" => vec![kv],
+            "ffn_gate" | "ffn_up" => vec![hidden, ffn],
+            "ffn_up:double" => vec![hidden, 2 * ffn],
+            "ffn_down" => vec![ffn, hidden],
+            "ffn_gate_inp" => vec![hidden, experts],
+            "ffn_gate_exps" | "ffn_up_exps" => vec![hidden, ffn, experts],
+            "ffn_down_exps" => vec![ffn, hidden, experts],
+            _ if shape.contains("norm") => vec![hidden],
+            _ => panic!("no shape of {shape}"),
+        }
+    }
+
+    /// A generator of its own for each tensor.
+    fn rng(&self, writer: &GgufWriter) -> Rng {
+        Rng::new(self.seed << 32 | writer.tensors.len() as u64)
+    }
+}
+
+impl Fixed {
+    fn meta(self) -> Meta {
+        match self {
+            Self::U32(value) => value.into(),
+            Self::F32(value) => value.into(),
+            Self::Bool(value) => value.into(),
+        }
+    }
+}
+
+/// Random weights with a standard deviation of `gain / sqrt(cols)`, so that a normed input gives
+/// outputs of about `gain`.
+fn add_matrix(writer: &mut GgufWriter, name: &str, dims: &[usize], dtype: Dtype, gain: f32, rng: &mut Rng) {
+    let cols = dims[0];
+    assert!(dtype.row_bytes(cols).is_some(), "{name}: {cols} columns do not fit {}", dtype.name());
+    let data = random_weights(dtype, dims.iter().product(), gain / (cols as f32).sqrt(), rng);
+    let dims: Vec<u64> = dims.iter().map(|dim| *dim as u64).collect();
+    writer.add_tensor(name, &dims, dtype.ggml_number(), data);
+}
+
+fn add_vector(writer: &mut GgufWriter, name: &str, dims: &[usize], mut next: impl FnMut() -> f32) {
+    let values: Vec<f32> = (0..dims.iter().product()).map(|_| next()).collect();
+    let dims: Vec<u64> = dims.iter().map(|dim| *dim as u64).collect();
+    writer.add_tensor(name, &dims, 0, encode_f32(&values));
+}
+
+/// A small valid SentencePiece vocabulary: unknown, BOS, EOS, the 256 byte tokens, a blank, letters,
+/// and pieces that merges of these reach.
+fn spm_vocabulary(writer: &mut GgufWriter, vocab: usize) {
+    const LETTERS: &str = "etaoinshrdlucmfwypvbgkjqxz.,";
+    const BLANK: char = '\u{2581}';
+    let mut tokens: Vec<(String, i32)> = vec![("<unk>".into(), 2), ("<s>".into(), 3), ("</s>".into(), 3)];
+    if vocab >= 260 {
+        tokens.extend((0..256).map(|byte| (format!("<0x{byte:02X}>"), 6)));
+    }
+    let special = tokens.len();
+    let letters = || LETTERS.chars();
+    let singles = std::iter::once(BLANK).chain(letters()).map(String::from);
+    let starts = letters().map(|c| format!("{BLANK}{c}"));
+    let pairs = letters().flat_map(|a| letters().map(move |b| format!("{a}{b}")));
+    let longer = pairs.clone().flat_map(|a| letters().map(move |b| format!("{a}{b}")));
+    tokens.extend(singles.chain(starts).chain(pairs).chain(longer).map(|piece| (piece, 1)));
+    assert!(tokens.len() >= vocab, "a vocabulary of {vocab} is more than this makes");
+    tokens.truncate(vocab);
+    let scores: Vec<f32> = (0..vocab).map(|id| 0.0 - id.saturating_sub(special) as f32).collect();
+    let (pieces, kinds): (Vec<String>, Vec<i32>) = tokens.into_iter().unzip();
+    writer
+        .set("tokenizer.ggml.model", "llama")
+        .set("tokenizer.ggml.pre", "default")
+        .set("tokenizer.ggml.tokens", pieces)
+        .set("tokenizer.ggml.scores", scores)
+        .set("tokenizer.ggml.token_type", kinds)
+        .set("tokenizer.ggml.bos_token_id", 1u32)
+        .set("tokenizer.ggml.eos_token_id", 2u32)
+        .set("tokenizer.ggml.unknown_token_id", 0u32)
+        .set("tokenizer.ggml.add_bos_token", true)
+        .set("tokenizer.ggml.add_eos_token", false);
+}
