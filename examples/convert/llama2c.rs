@@ -50,7 +50,8 @@ pub(crate) fn read<'a>(file: &'a [u8], tokenizer: Option<&[u8]>) -> Result<Outpu
 
 fn take<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8]> {
     let left = rest.len();
-    let short = || format!("{len} bytes of weights are wanted where {left} are left: it is no llama2.c model, or cut off");
+    let short =
+        || format!("{len} bytes of weights are wanted where {left} are left: it is no llama2.c model, or cut off");
     let (taken, after) = rest.split_at_checked(len).ok_or_else(short)?;
     *rest = after;
     Ok(taken)

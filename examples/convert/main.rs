@@ -76,7 +76,8 @@ fn convert(args: &Args) -> Result<ExitCode> {
 }
 
 fn written(args: &Args, output: Output<'_>) -> Result<ExitCode> {
-    let threads = args.threads.map(|n| n as usize).or_else(|| std::thread::available_parallelism().ok().map(usize::from));
+    let threads =
+        args.threads.map(|n| n as usize).or_else(|| std::thread::available_parallelism().ok().map(usize::from));
     let output = described(output, args.dtype);
     let bytes = write::write(output, args.dtype, &args.out, threads.unwrap_or(1))?;
     writeln!(stdout(), "{}: {bytes} bytes", args.out.display())?;

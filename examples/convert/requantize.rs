@@ -22,7 +22,8 @@ pub(crate) fn read(file: &[u8]) -> Result<Output<'_>> {
 fn tensor<'a>(info: &TensorInfo<'a>) -> Result<Tensor<'a>> {
     let name = info.name().to_owned();
     let number = info.ggml_type().number();
-    let dtype = Dtype::from_ggml(number).ok_or_else(|| format!("{name}: the type {} is not known", info.ggml_type()))?;
+    let dtype =
+        Dtype::from_ggml(number).ok_or_else(|| format!("{name}: the type {} is not known", info.ggml_type()))?;
     let dims: Vec<usize> = info.dims().iter().map(|&dim| dim as usize).collect();
     let cols = dims.first().copied().unwrap_or(1);
     let rows = dims.iter().skip(1).product();

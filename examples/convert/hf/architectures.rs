@@ -62,12 +62,7 @@ pub(crate) const ARCHITECTURES: [Architecture; 18] = [
         check: |config| config.want("no_rope_layer_interval", &[json!(4)]),
         ..LLAMA
     },
-    Architecture {
-        classes: &["GraniteForCausalLM"],
-        name: "granite",
-        keys: &[SIZES, RMS, HEAD, GRANITE],
-        ..LLAMA
-    },
+    Architecture { classes: &["GraniteForCausalLM"], name: "granite", keys: &[SIZES, RMS, HEAD, GRANITE], ..LLAMA },
     Architecture { classes: &["Qwen2ForCausalLM"], name: "qwen2", ..DECODER },
     Architecture {
         classes: &["Qwen3ForCausalLM"],
@@ -155,7 +150,13 @@ pub(crate) const ARCHITECTURES: [Architecture; 18] = [
         rotary: 0.25,
         ..DECODER
     },
-    Architecture { classes: &["Olmo2ForCausalLM"], name: "olmo2", rules: &[EMBEDDING, OLMO2, GATED_FFN], ..DECODER },
+    Architecture {
+        classes: &["Olmo2ForCausalLM", "Olmo3ForCausalLM"],
+        name: "olmo2",
+        window_period: 4,
+        rules: &[EMBEDDING, OLMO2, GATED_FFN],
+        ..DECODER
+    },
     Architecture {
         classes: &["Starcoder2ForCausalLM"],
         name: "starcoder2",
@@ -195,10 +196,8 @@ const LAYER_NORM: &[Key] = &[Key("attention.layer_norm_epsilon", |c| {
 const HEAD: &[Key] =
     &[Key("attention.key_length", |c| size(c.head_dim())), Key("attention.value_length", |c| size(c.head_dim()))];
 
-const EXPERTS: &[Key] = &[
-    Key("expert_count", |c| size(c.experts())),
-    Key("expert_used_count", |c| size(c.size(&["num_experts_per_tok"]))),
-];
+const EXPERTS: &[Key] =
+    &[Key("expert_count", |c| size(c.experts())), Key("expert_used_count", |c| size(c.size(&["num_experts_per_tok"])))];
 
 const EXPERT_WIDTH: &[Key] = &[Key("expert_feed_forward_length", |c| size(c.size(&["moe_intermediate_size"])))];
 
@@ -214,7 +213,8 @@ const CAPS: &[Key] = &[
     Key("final_logit_softcapping", |c| number(c.number(&["final_logit_softcapping"]))),
     Key("attention.scale", |c| {
         // Most have the usual one.
-        let scalar = c.number(&["query_pre_attn_scalar"])?.filter(|&scalar| c.head_dim().is_ok_and(|n| scalar != n as f64));
+        let scalar =
+            c.number(&["query_pre_attn_scalar"])?.filter(|&scalar| c.head_dim().is_ok_and(|n| scalar != n as f64));
         Ok(scalar.map(|scalar| Value::F32((1.0 / scalar.sqrt()) as f32)))
     }),
 ];
@@ -233,7 +233,11 @@ const MPT_KEYS: &[Key] = &[
             && !attention(c, "qk_ln").as_bool().unwrap_or(false)
             && attention(c, "softmax_scale").is_null();
         let bias = attention(c, "alibi_bias_max").as_f64().unwrap_or(8.0);
-        if simple { Ok(Some(Value::F32(bias as f32))) } else { Err("config.json: its attn_config is not supported".into()) }
+        if simple {
+            Ok(Some(Value::F32(bias as f32)))
+        } else {
+            Err("config.json: its attn_config is not supported".into())
+        }
     }),
 ];
 

@@ -33,7 +33,8 @@ impl Config {
     /// A number that may be left out.
     pub(crate) fn number(&self, names: &[&str]) -> Result<Option<f64>> {
         let Some(value) = self.field(names) else { return Ok(None) };
-        let number = value.as_f64().ok_or_else(|| format!("config.json: {} is {value}, no number", names.join(" or ")))?;
+        let number =
+            value.as_f64().ok_or_else(|| format!("config.json: {} is {value}, no number", names.join(" or ")))?;
         Ok(Some(number))
     }
 
@@ -90,7 +91,9 @@ impl Config {
     /// Refuses a field that is there with another value.
     pub(crate) fn want(&self, name: &str, wanted: &[Json]) -> Result<()> {
         match self.field(&[name]) {
-            Some(value) if !wanted.contains(value) => Err(format!("config.json: {name} = {value} is not supported").into()),
+            Some(value) if !wanted.contains(value) => {
+                Err(format!("config.json: {name} = {value} is not supported").into())
+            }
             _ => Ok(()),
         }
     }

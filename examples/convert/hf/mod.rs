@@ -45,7 +45,8 @@ impl Folder {
         {
             return Err(format!("config.json: the activation function {name:?} is not supported").into());
         }
-        let rope = if architecture.rotary > 0.0 { rope::read(config, architecture.rotary)? } else { Default::default() };
+        let rope =
+            if architecture.rotary > 0.0 { rope::read(config, architecture.rotary)? } else { Default::default() };
         let mut output = Output::default();
         output.header.set("general.architecture", Value::Text(architecture.name.into()));
         output.header.set("general.name", Value::Text(self.name()));

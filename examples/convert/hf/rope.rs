@@ -46,7 +46,9 @@ pub(crate) fn read(config: &Config, partial: f64) -> Result<Rope> {
             rope.keys.push(("rope.scaling.type", Value::Text("yarn".into())));
             rope.keys.push(("rope.scaling.factor", Value::F32(factor as f32)));
             rope.keys.push(original_key(original.unwrap_or(config.context()? as f64)));
-            for (name, key) in [("beta_fast", "rope.scaling.yarn_beta_fast"), ("beta_slow", "rope.scaling.yarn_beta_slow")] {
+            for (name, key) in
+                [("beta_fast", "rope.scaling.yarn_beta_fast"), ("beta_slow", "rope.scaling.yarn_beta_slow")]
+            {
                 rope.keys.extend(field(name).map(|value| (key, Value::F32(value as f32))));
             }
             // What there is without it, is always multiplied.
@@ -100,7 +102,9 @@ fn parameters(config: &Config) -> Result<Parameters<'_>> {
     }
     let kind = local["rope_type"].as_str().unwrap_or("default");
     if kind != "default" {
-        return Err(format!("config.json: rotary scaling of type {kind:?} in layers with a window is not supported").into());
+        return Err(
+            format!("config.json: rotary scaling of type {kind:?} in layers with a window is not supported").into()
+        );
     }
     let json = &json["full_attention"];
     let base = json["rope_theta"].as_f64().unwrap_or(base);

@@ -54,8 +54,14 @@ pub(crate) const fn optional(from: &'static str, to: &'static str, how: How) -> 
 const PREFIXES: [&str; 3] = ["model.", "transformer.", "gpt_neox."];
 
 /// Constants that old files have among the weights.
-const IGNORED: [&str; 6] =
-    [".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq", "rotary_emb.inv_freq"];
+const IGNORED: [&str; 6] = [
+    ".attn.bias",
+    ".attn.masked_bias",
+    ".attention.bias",
+    ".attention.masked_bias",
+    ".rotary_emb.inv_freq",
+    "rotary_emb.inv_freq",
+];
 
 /// The tensors of a folder, and which of them are written.
 pub(crate) struct Store<'a> {

@@ -211,11 +211,11 @@ fn least_squares<const HIGH: i32>(x: &[f32], inverse: f32, min: f32, origin: f32
     let [q, qq, y, yq] = sums.map(|sums| sums.iter().sum::<f32>());
     let n = x.len() as f32;
     let determinant = n * qq - q * q;
-    if determinant <= 0.0 {
-        let mean = origin + y / n;
-        return [0.0, if below_zero { mean.min(0.0) } else { mean }];
-    }
-    let scale = (n * yq - q * y) / determinant;
-    let min = origin + (qq * y - q * yq) / determinant;
-    if below_zero && min > 0.0 { [yq / qq, 0.0] } else { [scale, min] }
+    let [scale, min] = if determinant > 0.0 {
+        [(n * yq - q * y) / determinant, origin + (qq * y - q * yq) / determinant]
+    } else {
+        // One code for all.
+        [0.0, origin + y / n]
+    };
+    if below_zero && min > 0.0 { [if qq > 0.0 { yq / qq } else { 0.0 }, 0.0] } else { [scale, min] }
 }

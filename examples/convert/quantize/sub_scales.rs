@@ -91,9 +91,8 @@ pub(super) fn with_mins<const HIGH: i32, const SUBS: usize, const TOP: i32>(x: &
     let empty = WithMins { scale: 0.0, min: 0.0, subs: [0; SUBS], sub_mins: [0; SUBS], codes: [0; 256] };
     let (mut best, mut best_error) = (empty, f32::INFINITY);
     for _ in 0..3 {
-        let pairs: [[u8; 2]; SUBS] = std::array::from_fn(|j| {
-            best_pair::<HIGH, TOP>(&x[j * len..][..len], [scale, min], wanted[j])
-        });
+        let pairs: [[u8; 2]; SUBS] =
+            std::array::from_fn(|j| best_pair::<HIGH, TOP>(&x[j * len..][..len], [scale, min], wanted[j]));
         let mut attempt = WithMins { scale, min, subs: [0; SUBS], sub_mins: [0; SUBS], codes: [0; 256] };
         for (j, [sub, sub_min]) in pairs.into_iter().enumerate() {
             (attempt.subs[j], attempt.sub_mins[j]) = (sub, sub_min);
@@ -131,7 +130,8 @@ impl<const SUBS: usize> WithMins<SUBS> {
     /// Scale and minimum that are the best ones for these codes, and the error with those that there are.
     fn fitted(&self, x: &[f32; 256]) -> ([f32; 2], f32) {
         let len = 256 / SUBS;
-        let (mut aa, mut ab, mut bb, mut ax, mut bx, mut error) = (0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32);
+        let (mut aa, mut ab, mut bb, mut ax, mut bx, mut error) =
+            (0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32);
         for (j, (x, codes)) in x.chunks(len).zip(self.codes.chunks(len)).enumerate() {
             let b = -f32::from(self.sub_mins[j]);
             for (x, &code) in x.iter().zip(codes) {

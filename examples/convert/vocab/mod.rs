@@ -129,7 +129,8 @@ impl Vocab {
         for (name, id) in self.special {
             set(&format!("{name}_token_id"), Value::U32(id as u32));
         }
-        let flags = [("add_bos_token", self.add_bos), ("add_eos_token", self.add_eos), ("add_space_prefix", self.space_prefix)];
+        let flags =
+            [("add_bos_token", self.add_bos), ("add_eos_token", self.add_eos), ("add_space_prefix", self.space_prefix)];
         for (name, flag) in flags {
             flag.into_iter().for_each(|flag| set(name, Value::Bool(flag)));
         }

@@ -31,15 +31,41 @@ const TABLE: [(&str, &[Step<'_>], Option<bool>); 14] = [
     ("gpt-4o", &[Step::Split(GPT_4O)], None),
     ("tekken", &[Step::Split(TEKKEN)], None),
     ("bloom", &[Step::Split(BLOOM)], None),
-    ("deepseek-llm", &[Step::Split("[\r\n]"), Step::Split(LETTERS), Step::Split(SIGNS), Step::Split("\\s+$"), Step::Split(CJK), Step::Numbers], None),
-    ("deepseek-coder", &[Step::Split("[\r\n]"), Step::Split("\\s?\\p{L}+"), Step::Split("\\s?\\p{P}+"), Step::Split(CJK), Step::Digits], None),
-    ("deepseek-v3", &[Step::Split("\\p{N}{1,3}"), Step::Split("[一-龥\u{3040}-ゟ゠-ヿ]+"), Step::Split(DEEPSEEK3)], None),
+    (
+        "deepseek-llm",
+        &[
+            Step::Split("[\r\n]"),
+            Step::Split(LETTERS),
+            Step::Split(SIGNS),
+            Step::Split("\\s+$"),
+            Step::Split(CJK),
+            Step::Numbers,
+        ],
+        None,
+    ),
+    (
+        "deepseek-coder",
+        &[
+            Step::Split("[\r\n]"),
+            Step::Split("\\s?\\p{L}+"),
+            Step::Split("\\s?\\p{P}+"),
+            Step::Split(CJK),
+            Step::Digits,
+        ],
+        None,
+    ),
+    (
+        "deepseek-v3",
+        &[Step::Split("\\p{N}{1,3}"), Step::Split("[一-龥\u{3040}-ゟ゠-ヿ]+"), Step::Split(DEEPSEEK3)],
+        None,
+    ),
     ("falcon", &[Step::Punctuation, Step::Gpt2, Step::Numbers, Step::Split("[0-9][0-9][0-9]")], None),
     ("falcon", &[Step::Punctuation, Step::Gpt2, Step::Split("[0-9][0-9][0-9]")], None),
 ];
 
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const QWEN2: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const STABLELM2: &str = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const GPT_4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";

@@ -23,7 +23,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vocab> {
                     match field? {
                         (3, Field::Number(1)) => vocab.model = "t5",
                         (3, Field::Number(2)) => {}
-                        (3, Field::Number(kind)) => return Err(format!("a model of type {kind} is not supported").into()),
+                        (3, Field::Number(kind)) => {
+                            return Err(format!("a model of type {kind} is not supported").into());
+                        }
                         // Ids are i32: -1 stands for none.
                         (number @ 40..=43, Field::Number(id)) => {
                             special[number as usize - 40].1 = u32::try_from(id).ok();

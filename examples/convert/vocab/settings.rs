@@ -27,7 +27,9 @@ impl Settings<'_> {
         for added in self.added() {
             add(vocab, &added)?;
         }
-        for (name, key) in [("bos", "bos_token"), ("eos", "eos_token"), ("unknown", "unk_token"), ("padding", "pad_token")] {
+        for (name, key) in
+            [("bos", "bos_token"), ("eos", "eos_token"), ("unknown", "unk_token"), ("padding", "pad_token")]
+        {
             if let Some(id) = self.special(vocab, key) {
                 vocab.special.retain(|(known, _)| *known != name);
                 vocab.special.push((name, id));
