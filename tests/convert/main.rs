@@ -10,6 +10,7 @@ mod vocab;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::fixtures::{ids, parse_json};
 use common::random::Rng;
@@ -32,17 +33,18 @@ fn convert(input: &Path, out: &Path, flags: &[&str]) -> Result<String, String> {
 
 /// The file that `convert` makes.
 fn converted(input: &Path, flags: &[&str]) -> Vec<u8> {
-    let name = input.file_name().unwrap().to_str().unwrap();
-    let out = scratch(&format!("{name}{}.gguf", flags.concat().replace(['/', '\\'], "")));
+    let out = scratch("converted.gguf");
     convert(input, &out, flags).unwrap_or_else(|error| panic!("{}: {error}", input.display()));
     let file = std::fs::read(&out).unwrap();
     std::fs::remove_file(out).unwrap();
     file
 }
 
-/// A place for one test's files.
+/// A place for a file or a folder, another one each time.
 fn scratch(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("convert-{name}"))
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("convert-{count}-{name}"))
 }
 
 /// What arg-max decoding appends to the prompt.
@@ -72,6 +74,46 @@ fn folders_generate_what_transformers_does() {
         assert_eq!(greedy(&kept, &prompt, wanted.len()), wanted, "{name}");
         let wide = converted(&folder.join(name), &["--type", "f32"]);
         assert_eq!(greedy(&wide, &prompt, wanted.len()), wanted, "{name} in F32");
+    }
+}
+
+/// What `config.json` said before `rope_parameters`: the same file.
+#[test]
+fn older_folders() {
+    let changes = [
+        (
+            "llama",
+            json!({"rope_theta": 10000.0, "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
+            "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16}}),
+        ),
+        (
+            "qwen2",
+            json!({"rope_theta": 10000.0, "layer_types": null, "use_sliding_window": null, "sliding_window": 12,
+            "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}}),
+        ),
+        (
+            "gemma3",
+            json!({"rope_theta": 1e6, "rope_local_base_freq": 10000.0, "layer_types": null,
+            "sliding_window_pattern": 2, "rope_scaling": {"rope_type": "linear", "factor": 8.0}}),
+        ),
+        (
+            "phi3",
+            json!({"rope_theta": 10000.0, "partial_rotary_factor": 0.75, "rope_scaling": {"type": "longrope",
+            "long_factor": [1.25, 3.5, 6.0], "short_factor": [1.0, 1.125, 1.75]}}),
+        ),
+        ("gptneox", json!({"rotary_emb_base": 10000, "rotary_pct": 0.5})),
+        ("stablelm", json!({"rope_theta": 10000, "partial_rotary_factor": 0.5})),
+    ];
+    for (name, fields) in changes {
+        // Its name is the model's.
+        let (new, old) = (committed("hf").join(name), scratch("older").join(name));
+        std::fs::create_dir_all(&old).unwrap();
+        std::fs::copy(new.join("model.safetensors"), old.join("model.safetensors")).unwrap();
+        let mut config = parse_json(&std::fs::read(new.join("config.json")).unwrap());
+        config.as_object_mut().unwrap().remove("rope_parameters").unwrap();
+        config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        write_json(&old.join("config.json"), &config);
+        assert!(converted(&old, &[]) == converted(&new, &[]), "{name}");
     }
 }
 

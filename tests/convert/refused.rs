@@ -14,7 +14,7 @@ fn refused(input: &Path, flags: &[&str], words: &str) {
     let last = error.lines().last().unwrap_or_default();
     assert!(last.starts_with("error: ") && last.contains(words), "{words:?} is not in {error}");
     assert_eq!(std::fs::read(&out).unwrap(), b"old", "{words}");
-    assert!(!scratch("refused.gguf.tmp").exists(), "{words}");
+    assert!(!out.with_extension("gguf.tmp").exists(), "{words}");
 }
 
 /// A folder with another value in `config.json`.

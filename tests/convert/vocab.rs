@@ -238,7 +238,8 @@ fn released_vocabularies() {
         };
         let tokenizer = json!({"added_tokens": special, "pre_tokenizer": pre_tokenizer,
             "model": {"type": "BPE", "vocab": vocab, "merges": merges, "ignore_merges": ignore_merges}});
-        let file = converted(&folder(&format!("known-{name}"), tokens.len(), &[("tokenizer.json", tokenizer)]), &[]);
+        let folder = folder(name, tokens.len(), &[("tokenizer.json", tokenizer)]);
+        let file = converted(&folder, &[]);
         let gguf = Gguf::parse(&file).unwrap();
         for key in ["tokens", "token_type", "merges", "pre"] {
             let key = format!("tokenizer.ggml.{key}");
@@ -255,7 +256,7 @@ fn released_vocabularies() {
             let text = line(&lines, at)["text"].as_str().unwrap().to_owned();
             assert_eq!(encode(&file, &text, false), ids(wanted), "{name}: {text:?}");
         }
-        std::fs::remove_dir_all(scratch(&format!("known-{name}"))).unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }
 

@@ -44,7 +44,7 @@ const DECODER: Architecture = Architecture {
 
 const LLAMA: Architecture = Architecture { rules: &[EMBEDDING, PAIRS, GATED], keys: &[SIZES, RMS, HEAD], ..DECODER };
 
-const GELU: &[&str] = &["gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu"];
+const GELU_TANH: &[&str] = &["gelu_new", "gelu_pytorch_tanh", "gelu_fast"];
 
 /// All that are known.
 pub(crate) const ARCHITECTURES: [Architecture; 18] = [
@@ -107,7 +107,7 @@ pub(crate) const ARCHITECTURES: [Architecture; 18] = [
         rules: &[GPT2],
         rotary: 0.0,
         tied: true,
-        activations: GELU,
+        activations: GELU_TANH,
         check: |config| {
             config.want("scale_attn_weights", &[json!(true)])?;
             config.want("scale_attn_by_inverse_layer_idx", &[json!(false)])
@@ -139,7 +139,7 @@ pub(crate) const ARCHITECTURES: [Architecture; 18] = [
         keys: &[SIZES, LAYER_NORM, PARALLEL],
         rules: &[GPTNEOX],
         rotary: 0.25,
-        activations: GELU,
+        activations: &["gelu"],
         ..DECODER
     },
     Architecture {
@@ -163,7 +163,7 @@ pub(crate) const ARCHITECTURES: [Architecture; 18] = [
         keys: &[SIZES, LAYER_NORM],
         rules: &[EMBEDDING, ATTENTION, STARCODER2],
         tied: true,
-        activations: GELU,
+        activations: GELU_TANH,
         ..DECODER
     },
 ];
@@ -172,7 +172,8 @@ const GEMMA: Architecture = Architecture {
     keys: &[SIZES, RMS, HEAD, CAPS],
     rules: &[GEMMA_EMBEDDING, GEMMA2_LAYER],
     tied: true,
-    activations: GELU,
+    // Both names are the same function there.
+    activations: &["gelu_pytorch_tanh", "gelu"],
     ..DECODER
 };
 

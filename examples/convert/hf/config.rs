@@ -111,7 +111,7 @@ impl Config {
         let period = self.optional_size(&["sliding_window_pattern", "_sliding_window_pattern"])?;
         let slides = |layer: usize| match (types, period) {
             (Some(types), _) => types.get(layer).is_some_and(|kind| kind == "sliding_attention"),
-            (None, Some(period)) => (layer + 1) % period != 0,
+            (None, Some(period)) => !(layer + 1).is_multiple_of(period),
             (None, None) => layer as f64 >= first,
         };
         let sliding: Vec<bool> = (0..layers).map(slides).collect();

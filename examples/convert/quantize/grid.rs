@@ -140,7 +140,7 @@ pub(super) fn least<T>(candidates: impl Iterator<Item = T>, error: impl Fn(&T) -
 
 /// Scale and minimum with the least error, for codes from 0 to `HIGH`. With `below_zero` the minimum is not positive.
 pub(super) fn best_scale_and_min<const HIGH: i32>(x: &[f32], below_zero: bool) -> [f32; 2] {
-    const STEPS: i32 = 20;
+    const STEPS: i32 = 13;
     let fold = |f: fn(f32, f32) -> f32, from| x.iter().copied().fold(from, f);
     let (mut low, high) = (fold(f32::min, f32::INFINITY), fold(f32::max, f32::NEG_INFINITY));
     if below_zero {

@@ -87,27 +87,20 @@ pub(super) fn with_mins<const HIGH: i32, const SUBS: usize, const TOP: i32>(x: &
         [scale.max(0.0), -min]
     });
     let largest = |which: usize| wanted.iter().fold(0.0_f32, |max, pair| max.max(pair[which]));
-    let [mut scale, mut min] = [largest(0), largest(1)].map(|largest| grid::rounded(largest / TOP as f32));
     let empty = WithMins { scale: 0.0, min: 0.0, subs: [0; SUBS], sub_mins: [0; SUBS], codes: [0; 256] };
     let (mut best, mut best_error) = (empty, f32::INFINITY);
-    for _ in 0..3 {
-        let pairs: [[u8; 2]; SUBS] =
-            std::array::from_fn(|j| best_pair::<HIGH, TOP>(&x[j * len..][..len], [scale, min], wanted[j]));
-        let mut attempt = WithMins { scale, min, subs: [0; SUBS], sub_mins: [0; SUBS], codes: [0; 256] };
-        for (j, [sub, sub_min]) in pairs.into_iter().enumerate() {
-            (attempt.subs[j], attempt.sub_mins[j]) = (sub, sub_min);
-            let mut codes = [0; 256];
-            let (scale, min) = (scale * f32::from(sub), -min * f32::from(sub_min));
-            grid::codes::<Codes<HIGH>>(&x[j * len..][..len], scale, min, &mut codes);
-            for (to, from) in attempt.codes[j * len..][..len].iter_mut().zip(codes) {
-                *to = from as u8;
+    // Which of the larger sub-scales and sub-minima the others fit best with is not known before.
+    for tops in [[0.0, 0.0], [1.5, 0.7], [0.7, 1.5]] {
+        let unit = |which: usize| grid::rounded(largest(which) / (TOP as f32 - tops[which]));
+        let mut units = [unit(0), unit(1)];
+        for _ in 0..2 {
+            let attempt = WithMins::with_units::<HIGH, TOP>(x, units, &wanted);
+            let (fit, error) = attempt.fitted(x);
+            if error < best_error {
+                (best, best_error) = (attempt, error);
             }
+            units = fit.map(grid::rounded);
         }
-        let (fit, error) = attempt.fitted(x);
-        if error < best_error {
-            (best, best_error) = (attempt, error);
-        }
-        [scale, min] = fit.map(grid::rounded);
     }
     best
 }
@@ -127,6 +120,20 @@ fn best_pair<const HIGH: i32, const TOP: i32>(x: &[f32], unit: [f32; 2], wanted:
 }
 
 impl<const SUBS: usize> WithMins<SUBS> {
+    /// With this scale and minimum.
+    fn with_units<const HIGH: i32, const TOP: i32>(x: &[f32; 256], units: [f32; 2], wanted: &[[f32; 2]; SUBS]) -> Self {
+        let [scale, min] = units;
+        let mut block = Self { scale, min, subs: [0; SUBS], sub_mins: [0; SUBS], codes: [0; 256] };
+        let mut codes = [0; 256];
+        for (j, (x, codes)) in x.chunks(256 / SUBS).zip(codes.chunks_mut(256 / SUBS)).enumerate() {
+            let [sub, sub_min] = best_pair::<HIGH, TOP>(x, units, wanted[j]);
+            (block.subs[j], block.sub_mins[j]) = (sub, sub_min);
+            grid::codes::<Codes<HIGH>>(x, scale * f32::from(sub), -min * f32::from(sub_min), codes);
+        }
+        block.codes = codes.map(|code| code as u8);
+        block
+    }
+
     /// Scale and minimum that are the best ones for these codes, and the error with those that there are.
     fn fitted(&self, x: &[f32; 256]) -> ([f32; 2], f32) {
         let len = 256 / SUBS;

@@ -81,8 +81,8 @@ impl Settings<'_> {
     fn add_end_of_turn(&self, vocab: &mut Vocab) {
         let eos = vocab.special.iter().find(|(name, _)| *name == "eos").map(|(_, id)| *id);
         let ends = self.generation["eos_token_id"].as_array().into_iter().flatten();
-        let ids = ends.filter_map(|id| usize::try_from(id.as_u64()?).ok());
-        let other = ids.filter(|&id| Some(id) != eos && id < vocab.tokens.len()).next();
+        let mut ids = ends.filter_map(|id| usize::try_from(id.as_u64()?).ok());
+        let other = ids.find(|&id| Some(id) != eos && id < vocab.tokens.len());
         vocab.special.extend(other.map(|id| ("eot", id)));
     }
 
