@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 
+use crate::vocab::sentence_piece;
 use crate::{convert, folder, safetensors, scratch, tensors, write_json};
 
 /// The error; the file that would be written is not there, and an old one of its name is as before.
@@ -110,6 +111,8 @@ fn wrong_vocabularies() {
     let pieces = folder("refused", 40, &[]);
     std::fs::write(pieces.join("tokenizer.model"), b"\x0a\x7fcut off").unwrap();
     refused(&pieces, &[], "cut off");
+    std::fs::write(pieces.join("tokenizer.model"), sentence_piece(1)).unwrap();
+    refused(&pieces, &[], "a model of type 1 is not supported");
 }
 
 #[test]

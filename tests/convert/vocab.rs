@@ -114,7 +114,7 @@ fn pieces() -> Vec<(String, f32, u8)> {
 }
 
 /// `tokenizer.model` with these pieces.
-fn sentence_piece(model_type: u8) -> Vec<u8> {
+pub(crate) fn sentence_piece(model_type: u8) -> Vec<u8> {
     let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
     let mut file = Vec::new();
     for (text, score, kind) in pieces() {

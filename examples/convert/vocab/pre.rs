@@ -39,7 +39,7 @@ const TABLE: [(&str, &[Step<'_>], Option<bool>); 14] = [
             Step::Split(SIGNS),
             Step::Split("\\s+$"),
             Step::Split(CJK),
-            Step::Numbers,
+            Step::Digits,
         ],
         None,
     ),

@@ -11,9 +11,14 @@ enum Field<'a> {
     Other,
 }
 
+/// How a model cuts texts.
+const BPE: u64 = 2;
+
 /// Reads the pieces, and how texts are changed before they are cut.
 pub(super) fn read(bytes: &[u8]) -> Result<Vocab> {
     let mut vocab = Vocab { model: "llama", space_prefix: Some(true), ..Vocab::default() };
+    // Without the field it is the other one, unigram.
+    let mut kind = 1;
     let mut special = [("unknown", Some(0)), ("bos", Some(1)), ("eos", Some(2)), ("padding", None)];
     for field in fields(bytes) {
         match field? {
@@ -21,11 +26,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vocab> {
             (2, Field::Bytes(trainer)) => {
                 for field in fields(trainer) {
                     match field? {
-                        (3, Field::Number(1)) => vocab.model = "t5",
-                        (3, Field::Number(2)) => {}
-                        (3, Field::Number(kind)) => {
-                            return Err(format!("a model of type {kind} is not supported").into());
-                        }
+                        (3, Field::Number(number)) => kind = number,
                         // Ids are i32: -1 stands for none.
                         (number @ 40..=43, Field::Number(id)) => {
                             special[number as usize - 40].1 = u32::try_from(id).ok();
@@ -43,6 +44,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vocab> {
             }
             _ => {}
         }
+    }
+    if kind != BPE {
+        return Err(format!("a model of type {kind} is not supported, only BPE, type {BPE}").into());
     }
     if vocab.tokens.is_empty() {
         return Err("it has no pieces".into());

@@ -39,7 +39,7 @@ impl Settings<'_> {
         let [first, last] = self.processor(vocab);
         let flag = |name: &str| self.tokenizer_config[name].as_bool();
         vocab.add_bos = first.or(flag("add_bos_token")).or(Some(vocab.model == "llama"));
-        vocab.add_eos = last.or(flag("add_eos_token")).or(Some(vocab.model == "t5"));
+        vocab.add_eos = last.or(flag("add_eos_token")).or(Some(false));
         vocab.chat_template = self.template_file.clone().or_else(|| self.chat_template());
         Ok(())
     }
