@@ -1,5 +1,6 @@
 //! Writes the file: under another name until it is whole.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -61,9 +62,12 @@ fn write_all(output: Output<'_>, wanted: Option<Dtype>, path: &Path, threads: us
 /// Says which matrices get another type.
 fn tell_exceptions(tensors: &[(Dtype, Tensor<'_>)], wanted: Option<Dtype>) {
     let Some(wanted) = wanted else { return };
+    let mut counts = BTreeMap::new();
     for (dtype, tensor) in tensors.iter().filter(|(dtype, tensor)| tensor.is_matrix() && *dtype != wanted) {
-        let cols = tensor.contents.cols();
-        eprintln!("{}: {dtype}, as rows of {cols} are no whole number of blocks of {wanted}", tensor.name);
+        *counts.entry((tensor.contents.cols(), *dtype)).or_insert(0) += 1;
+    }
+    for ((cols, dtype), count) in counts {
+        eprintln!("{count} matrices are {dtype}: rows of {cols} are no whole number of blocks of {wanted}");
     }
 }
 
