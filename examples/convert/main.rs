@@ -27,8 +27,8 @@ use clap::Parser;
 use common::Result;
 use common::gguf::Value;
 use gleed::host::MappedFile;
-use gleed::tensor::Dtype;
 use output::Output;
+use types::FileType;
 
 /// Makes a GGUF file of a model in another format, or with other types.
 #[derive(Parser)]
@@ -43,8 +43,8 @@ struct Args {
     out: PathBuf,
 
     /// The type of the matrices, q4_k for example [default: they keep theirs]
-    #[arg(long = "type", value_name = "TYPE", value_parser = types::from_name)]
-    dtype: Option<Dtype>,
+    #[arg(long = "type", value_name = "TYPE", value_parser = FileType::from_name)]
+    file_type: Option<FileType>,
 
     /// The vocabulary of a llama2.c model
     #[arg(long, value_name = "FILE")]
@@ -78,17 +78,18 @@ fn convert(args: &Args) -> Result<ExitCode> {
 fn written(args: &Args, output: Output<'_>) -> Result<ExitCode> {
     let threads =
         args.threads.map(|n| n as usize).or_else(|| std::thread::available_parallelism().ok().map(usize::from));
-    let output = described(output, args.dtype);
-    let bytes = write::write(output, args.dtype, &args.out, threads.unwrap_or(1))?;
+    let output = described(output, args.file_type);
+    let bytes = write::write(output, args.file_type, &args.out, threads.unwrap_or(1))?;
     writeln!(stdout(), "{}: {bytes} bytes", args.out.display())?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// With what says how the file is quantized.
-fn described(mut output: Output<'_>, dtype: Option<Dtype>) -> Output<'_> {
-    let matrices = output.tensors.iter().filter(|tensor| tensor.is_matrix());
-    let kept = output.file_type.or_else(|| matrices.map(|tensor| types::of(tensor, None)).next().map(types::file_type));
-    if let Some(number) = dtype.map(types::file_type).or(kept) {
+fn described(mut output: Output<'_>, file_type: Option<FileType>) -> Output<'_> {
+    let mut matrices = output.tensors.iter().filter(|tensor| tensor.is_matrix());
+    let kept = || FileType::of(matrices.next()?.contents.dtype()?).map(|file_type| file_type.number);
+    let number = file_type.map(|file_type| file_type.number).or(output.file_type).or_else(kept);
+    if let Some(number) = number {
         output.header.set("general.file_type", Value::U32(number));
     }
     output.header.set("general.quantization_version", Value::U32(2));

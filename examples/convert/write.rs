@@ -14,13 +14,13 @@ use crate::common::Result;
 use crate::common::gguf;
 use crate::output::{Output, Tensor};
 use crate::quantize::quantize;
-use crate::types;
+use crate::types::{self, FileType};
 
 /// Elements that a thread has in memory at a time.
 const CHUNK: usize = 1 << 18;
 
 /// Writes `output` to `path`: the bytes of the file. `wanted` is the type of the matrices; without one they keep theirs.
-pub(crate) fn write(output: Output<'_>, wanted: Option<Dtype>, path: &Path, threads: usize) -> Result<u64> {
+pub(crate) fn write(output: Output<'_>, wanted: Option<FileType>, path: &Path, threads: usize) -> Result<u64> {
     let mut tmp = path.to_path_buf().into_os_string();
     tmp.push(".tmp");
     let tmp = PathBuf::from(tmp);
@@ -34,10 +34,12 @@ pub(crate) fn write(output: Output<'_>, wanted: Option<Dtype>, path: &Path, thre
     })
 }
 
-fn write_all(output: Output<'_>, wanted: Option<Dtype>, path: &Path, threads: usize) -> Result<u64> {
+fn write_all(output: Output<'_>, wanted: Option<FileType>, path: &Path, threads: usize) -> Result<u64> {
     let Output { mut header, tensors, .. } = output;
-    let tensors: Vec<_> = tensors.into_iter().map(|tensor| (types::of(&tensor, wanted), tensor)).collect();
-    tell_exceptions(&tensors, wanted);
+    let model = types::Model::of(&tensors);
+    let with_type = |tensor| (types::of(&tensor, wanted, model), tensor);
+    let tensors: Vec<_> = tensors.into_iter().map(with_type).collect();
+    tell_exceptions(&tensors, wanted, model);
     for (dtype, tensor) in &tensors {
         header.tensor(&tensor.name, &tensor.dims, *dtype);
     }
@@ -60,13 +62,16 @@ fn write_all(output: Output<'_>, wanted: Option<Dtype>, path: &Path, threads: us
 }
 
 /// Says which matrices get another type.
-fn tell_exceptions(tensors: &[(Dtype, Tensor<'_>)], wanted: Option<Dtype>) {
-    let Some(wanted) = wanted else { return };
+fn tell_exceptions(tensors: &[(Dtype, Tensor<'_>)], file_type: Option<FileType>, model: types::Model) {
+    let Some(file_type) = file_type else { return };
     let mut counts = BTreeMap::new();
-    for (dtype, tensor) in tensors.iter().filter(|(dtype, tensor)| tensor.is_matrix() && *dtype != wanted) {
-        *counts.entry((tensor.contents.cols(), *dtype)).or_insert(0) += 1;
+    for (dtype, tensor) in tensors.iter().filter(|(_, tensor)| tensor.is_matrix()) {
+        let wanted = file_type.wanted(&tensor.name, model);
+        if wanted != *dtype {
+            *counts.entry((tensor.contents.cols(), wanted, *dtype)).or_insert(0) += 1;
+        }
     }
-    for ((cols, dtype), count) in counts {
+    for ((cols, wanted, dtype), count) in counts {
         eprintln!("{count} matrices are {dtype}: rows of {cols} are no whole number of blocks of {wanted}");
     }
 }

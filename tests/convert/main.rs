@@ -163,6 +163,23 @@ fn gguf_files_get_other_types() {
     }
 }
 
+/// A mixture gives each tensor the type that `llama-quantize` gives it.
+#[test]
+fn mixtures_are_those_of_llama_cpp() {
+    for (model, name) in [("llama", "Q4_K_M"), ("llama", "Q5_K_M"), ("qwen2-odd", "Q4_K_M")] {
+        let Some(other) = shared_file(&format!("fixtures/quant/{model}-{name}.gguf")) else { return };
+        let source = format!("/../shared/fixtures/quant/{model}-{name}.gguf");
+        let source = [env!("CARGO_MANIFEST_DIR"), &source].concat();
+        let ours = converted(Path::new(&source), &["--type", &name.to_lowercase()]);
+        // Blocks of the same type are copied.
+        let tensors = |file| -> Vec<(String, String, Vec<u8>)> {
+            let gguf = Gguf::parse(file).unwrap();
+            gguf.tensors().map(|t| (t.name().into(), t.ggml_type().name().into(), t.data().to_vec())).collect()
+        };
+        assert!(tensors(&ours) == tensors(&other), "{model}-{name}");
+    }
+}
+
 /// A folder with a model of one layer and `vocab` tokens, and files beside it.
 fn folder(name: &str, vocab: usize, files: &[(&str, Json)]) -> PathBuf {
     let folder = scratch(name);
