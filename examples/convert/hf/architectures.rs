@@ -34,7 +34,7 @@ const DECODER: Architecture = Architecture {
     classes: &[],
     name: "",
     keys: &[SIZES, RMS],
-    rules: &[EMBEDDING, ATTENTION, GATED],
+    rules: &[EMBEDDING, NORMS, ATTENTION, FFN],
     rotary: 1.0,
     tied: false,
     window_period: 0,
@@ -42,7 +42,8 @@ const DECODER: Architecture = Architecture {
     check: |_| Ok(()),
 };
 
-const LLAMA: Architecture = Architecture { rules: &[EMBEDDING, PAIRS, GATED], keys: &[SIZES, RMS, HEAD], ..DECODER };
+const LLAMA: Architecture =
+    Architecture { rules: &[EMBEDDING, NORMS, PAIRS, FFN], keys: &[SIZES, RMS, HEAD], ..DECODER };
 
 const GELU_TANH: &[&str] = &["gelu_new", "gelu_pytorch_tanh", "gelu_fast"];
 
@@ -53,7 +54,7 @@ pub(crate) const ARCHITECTURES: [Architecture; 18] = [
         classes: &["MixtralForCausalLM"],
         name: "llama",
         keys: &[SIZES, RMS, HEAD, EXPERTS],
-        rules: &[EMBEDDING, PAIRS, MIXTRAL],
+        rules: &[EMBEDDING, NORMS, PAIRS, MIXTRAL],
         ..LLAMA
     },
     Architecture {
@@ -68,14 +69,14 @@ pub(crate) const ARCHITECTURES: [Architecture; 18] = [
         classes: &["Qwen3ForCausalLM"],
         name: "qwen3",
         keys: &[SIZES, RMS, HEAD],
-        rules: &[EMBEDDING, ATTENTION, QK_NORM, GATED],
+        rules: &[EMBEDDING, NORMS, ATTENTION, QK_NORM, FFN],
         ..DECODER
     },
     Architecture {
         classes: &["Qwen3MoeForCausalLM"],
         name: "qwen3moe",
         keys: &[SIZES, RMS, HEAD, EXPERTS, EXPERT_WIDTH],
-        rules: &[EMBEDDING, ATTENTION, QK_NORM, QWEN_EXPERTS],
+        rules: &[EMBEDDING, NORMS, ATTENTION, QK_NORM, QWEN_EXPERTS],
         check: |config| {
             config.want("norm_topk_prob", &[json!(true)])?;
             config.want("decoder_sparse_step", &[json!(1)])?;
@@ -87,19 +88,19 @@ pub(crate) const ARCHITECTURES: [Architecture; 18] = [
         classes: &["GemmaForCausalLM"],
         name: "gemma",
         keys: &[SIZES, RMS, HEAD],
-        rules: &[GEMMA_EMBEDDING, GEMMA_LAYER],
+        rules: &[GEMMA_EMBEDDING, GEMMA_NORMS, ATTENTION, FFN],
         ..GEMMA
     },
     Architecture { classes: &["Gemma2ForCausalLM"], name: "gemma2", window_period: 2, ..GEMMA },
     Architecture {
         classes: &["Gemma3ForCausalLM"],
         name: "gemma3",
-        rules: &[GEMMA_EMBEDDING, GEMMA2_LAYER, GEMMA_QK_NORM],
+        rules: &[GEMMA_EMBEDDING, GEMMA2_NORMS, ATTENTION, GEMMA_QK_NORM, FFN],
         window_period: 6,
         check: |config| config.want("use_bidirectional_attention", &[json!(false)]),
         ..GEMMA
     },
-    Architecture { classes: &["Phi3ForCausalLM"], name: "phi3", rules: &[EMBEDDING, PHI3], ..DECODER },
+    Architecture { classes: &["Phi3ForCausalLM"], name: "phi3", rules: &[EMBEDDING, NORMS, PHI3], ..DECODER },
     Architecture {
         classes: &["GPT2LMHeadModel"],
         name: "gpt2",
@@ -146,7 +147,7 @@ pub(crate) const ARCHITECTURES: [Architecture; 18] = [
         classes: &["StableLmForCausalLM", "StableLMEpochForCausalLM"],
         name: "stablelm",
         keys: &[SIZES, LAYER_NORM, PARALLEL_OFF],
-        rules: &[EMBEDDING, STABLELM, GATED_FFN],
+        rules: &[EMBEDDING, STABLELM, ATTENTION, FFN],
         rotary: 0.25,
         ..DECODER
     },
@@ -154,14 +155,14 @@ pub(crate) const ARCHITECTURES: [Architecture; 18] = [
         classes: &["Olmo2ForCausalLM", "Olmo3ForCausalLM"],
         name: "olmo2",
         window_period: 4,
-        rules: &[EMBEDDING, OLMO2, GATED_FFN],
+        rules: &[EMBEDDING, OLMO2, ATTENTION, FFN],
         ..DECODER
     },
     Architecture {
         classes: &["Starcoder2ForCausalLM"],
         name: "starcoder2",
         keys: &[SIZES, LAYER_NORM],
-        rules: &[EMBEDDING, ATTENTION, STARCODER2],
+        rules: &[EMBEDDING, NORMS, ATTENTION, STARCODER2],
         tied: true,
         activations: GELU_TANH,
         ..DECODER
@@ -170,7 +171,7 @@ pub(crate) const ARCHITECTURES: [Architecture; 18] = [
 
 const GEMMA: Architecture = Architecture {
     keys: &[SIZES, RMS, HEAD, CAPS],
-    rules: &[GEMMA_EMBEDDING, GEMMA2_LAYER],
+    rules: &[GEMMA_EMBEDDING, GEMMA2_NORMS, ATTENTION, FFN],
     tied: true,
     // Both names are the same function there.
     activations: &["gelu_pytorch_tanh", "gelu"],
@@ -252,8 +253,12 @@ const EMBEDDING: &[Rule] = &[
     optional("lm_head", "output", How::Same),
 ];
 
-const ATTENTION: &[Rule] = &[
+const NORMS: &[Rule] = &[
     rule("layers.{}.input_layernorm", "blk.{}.attn_norm", How::Same),
+    rule("layers.{}.post_attention_layernorm", "blk.{}.ffn_norm", How::Same),
+];
+
+const ATTENTION: &[Rule] = &[
     rule("layers.{}.self_attn.q_proj", "blk.{}.attn_q", How::Same),
     rule("layers.{}.self_attn.k_proj", "blk.{}.attn_k", How::Same),
     rule("layers.{}.self_attn.v_proj", "blk.{}.attn_v", How::Same),
@@ -262,7 +267,6 @@ const ATTENTION: &[Rule] = &[
 
 /// The same, for rotations of adjacent pairs.
 const PAIRS: &[Rule] = &[
-    rule("layers.{}.input_layernorm", "blk.{}.attn_norm", How::Same),
     rule("layers.{}.self_attn.q_proj", "blk.{}.attn_q", How::PairsOfQ),
     rule("layers.{}.self_attn.k_proj", "blk.{}.attn_k", How::PairsOfK),
     rule("layers.{}.self_attn.v_proj", "blk.{}.attn_v", How::Same),
@@ -274,30 +278,20 @@ const QK_NORM: &[Rule] = &[
     rule("layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm", How::Same),
 ];
 
-const GATED: &[Rule] = &[
-    rule("layers.{}.post_attention_layernorm", "blk.{}.ffn_norm", How::Same),
-    rule("layers.{}.mlp.gate_proj", "blk.{}.ffn_gate", How::Same),
-    rule("layers.{}.mlp.up_proj", "blk.{}.ffn_up", How::Same),
-    rule("layers.{}.mlp.down_proj", "blk.{}.ffn_down", How::Same),
-];
-
-/// The same without its norm.
-const GATED_FFN: &[Rule] = &[
+const FFN: &[Rule] = &[
     rule("layers.{}.mlp.gate_proj", "blk.{}.ffn_gate", How::Same),
     rule("layers.{}.mlp.up_proj", "blk.{}.ffn_up", How::Same),
     rule("layers.{}.mlp.down_proj", "blk.{}.ffn_down", How::Same),
 ];
 
 const MIXTRAL: &[Rule] = &[
-    rule("layers.{}.post_attention_layernorm", "blk.{}.ffn_norm", How::Same),
     rule("layers.{}.block_sparse_moe.gate", "blk.{}.ffn_gate_inp", How::Same),
     rule("layers.{}.block_sparse_moe.experts.{e}.w1", "blk.{}.ffn_gate_exps", How::Experts),
-    rule("layers.{}.block_sparse_moe.experts.{e}.w2", "blk.{}.ffn_down_exps", How::Experts),
     rule("layers.{}.block_sparse_moe.experts.{e}.w3", "blk.{}.ffn_up_exps", How::Experts),
+    rule("layers.{}.block_sparse_moe.experts.{e}.w2", "blk.{}.ffn_down_exps", How::Experts),
 ];
 
 const QWEN_EXPERTS: &[Rule] = &[
-    rule("layers.{}.post_attention_layernorm", "blk.{}.ffn_norm", How::Same),
     rule("layers.{}.mlp.gate", "blk.{}.ffn_gate_inp", How::Same),
     rule("layers.{}.mlp.experts.{e}.gate_proj", "blk.{}.ffn_gate_exps", How::Experts),
     rule("layers.{}.mlp.experts.{e}.up_proj", "blk.{}.ffn_up_exps", How::Experts),
@@ -310,29 +304,15 @@ const GEMMA_EMBEDDING: &[Rule] = &[
     optional("lm_head", "output", How::Same),
 ];
 
-const GEMMA_LAYER: &[Rule] = &[
+const GEMMA_NORMS: &[Rule] = &[
     rule("layers.{}.input_layernorm", "blk.{}.attn_norm", How::PlusOne),
-    rule("layers.{}.self_attn.q_proj", "blk.{}.attn_q", How::Same),
-    rule("layers.{}.self_attn.k_proj", "blk.{}.attn_k", How::Same),
-    rule("layers.{}.self_attn.v_proj", "blk.{}.attn_v", How::Same),
-    rule("layers.{}.self_attn.o_proj", "blk.{}.attn_output", How::Same),
     rule("layers.{}.post_attention_layernorm", "blk.{}.ffn_norm", How::PlusOne),
-    rule("layers.{}.mlp.gate_proj", "blk.{}.ffn_gate", How::Same),
-    rule("layers.{}.mlp.up_proj", "blk.{}.ffn_up", How::Same),
-    rule("layers.{}.mlp.down_proj", "blk.{}.ffn_down", How::Same),
 ];
 
-const GEMMA2_LAYER: &[Rule] = &[
+const GEMMA2_NORMS: &[Rule] = &[
     rule("layers.{}.input_layernorm", "blk.{}.attn_norm", How::PlusOne),
-    rule("layers.{}.self_attn.q_proj", "blk.{}.attn_q", How::Same),
-    rule("layers.{}.self_attn.k_proj", "blk.{}.attn_k", How::Same),
-    rule("layers.{}.self_attn.v_proj", "blk.{}.attn_v", How::Same),
-    rule("layers.{}.self_attn.o_proj", "blk.{}.attn_output", How::Same),
     rule("layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm", How::PlusOne),
     rule("layers.{}.pre_feedforward_layernorm", "blk.{}.ffn_norm", How::PlusOne),
-    rule("layers.{}.mlp.gate_proj", "blk.{}.ffn_gate", How::Same),
-    rule("layers.{}.mlp.up_proj", "blk.{}.ffn_up", How::Same),
-    rule("layers.{}.mlp.down_proj", "blk.{}.ffn_down", How::Same),
     rule("layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm", How::PlusOne),
 ];
 
@@ -343,10 +323,8 @@ const GEMMA_QK_NORM: &[Rule] = &[
 
 /// The up matrix has the gate's rows first.
 const PHI3: &[Rule] = &[
-    rule("layers.{}.input_layernorm", "blk.{}.attn_norm", How::Same),
     rule("layers.{}.self_attn.qkv_proj", "blk.{}.attn_qkv", How::Same),
     rule("layers.{}.self_attn.o_proj", "blk.{}.attn_output", How::Same),
-    rule("layers.{}.post_attention_layernorm", "blk.{}.ffn_norm", How::Same),
     rule("layers.{}.mlp.gate_up_proj", "blk.{}.ffn_up", How::Same),
     rule("layers.{}.mlp.down_proj", "blk.{}.ffn_down", How::Same),
 ];
@@ -404,20 +382,12 @@ const GPTNEOX: &[Rule] = &[
 /// Large ones have norms per head, and one norm for both branches.
 const STABLELM: &[Rule] = &[
     rule("layers.{}.input_layernorm", "blk.{}.attn_norm", How::Same),
-    rule("layers.{}.self_attn.q_proj", "blk.{}.attn_q", How::Same),
-    rule("layers.{}.self_attn.k_proj", "blk.{}.attn_k", How::Same),
-    rule("layers.{}.self_attn.v_proj", "blk.{}.attn_v", How::Same),
-    rule("layers.{}.self_attn.o_proj", "blk.{}.attn_output", How::Same),
     optional("layers.{}.self_attn.q_layernorm.norms.{e}", "blk.{}.attn_q_norm", How::HeadsOfQ),
     optional("layers.{}.self_attn.k_layernorm.norms.{e}", "blk.{}.attn_k_norm", How::HeadsOfK),
     optional("layers.{}.post_attention_layernorm", "blk.{}.ffn_norm", How::Same),
 ];
 
 const OLMO2: &[Rule] = &[
-    rule("layers.{}.self_attn.q_proj", "blk.{}.attn_q", How::Same),
-    rule("layers.{}.self_attn.k_proj", "blk.{}.attn_k", How::Same),
-    rule("layers.{}.self_attn.v_proj", "blk.{}.attn_v", How::Same),
-    rule("layers.{}.self_attn.o_proj", "blk.{}.attn_output", How::Same),
     rule("layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm", How::Same),
     rule("layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm", How::Same),
     rule("layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm", How::Same),
@@ -425,7 +395,6 @@ const OLMO2: &[Rule] = &[
 ];
 
 const STARCODER2: &[Rule] = &[
-    rule("layers.{}.post_attention_layernorm", "blk.{}.ffn_norm", How::Same),
     rule("layers.{}.mlp.c_fc", "blk.{}.ffn_up", How::Same),
     rule("layers.{}.mlp.c_proj", "blk.{}.ffn_down", How::Same),
 ];

@@ -17,7 +17,7 @@ use tensors::Store;
 
 use crate::common::Result;
 use crate::common::gguf::Value;
-use crate::output::Output;
+use crate::output::{Output, Tensor};
 use crate::vocab;
 
 /// A folder with its files open.
@@ -64,7 +64,7 @@ impl Folder {
         Ok(output)
     }
 
-    fn tensors(&self, architecture: &Architecture) -> Result<Vec<crate::output::Tensor<'_>>> {
+    fn tensors(&self, architecture: &Architecture) -> Result<Vec<Tensor<'_>>> {
         let mut stored = BTreeMap::new();
         for (path, file) in &self.files {
             safetensors::read(file.bytes(), &mut stored).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -80,10 +80,7 @@ impl Folder {
         if tied == Some(false) && !head {
             return Err("the output matrix, lm_head.weight, is missing".into());
         }
-        let mut tensors = Vec::new();
-        for rules in architecture.rules {
-            tensors.extend(store.take(rules, &self.config)?);
-        }
+        let tensors = store.take(architecture.rules, &self.config)?;
         store.finish()?;
         Ok(tensors)
     }

@@ -88,25 +88,32 @@ impl<'a> Store<'a> {
         self.tensors.remove(name);
     }
 
-    /// The tensors of the rules, `{}` being each of the layers.
-    pub(crate) fn take(&mut self, rules: &[Rule], config: &Config) -> Result<Vec<Tensor<'a>>> {
+    /// The tensors of the rules: those outside of layers, then layer after layer.
+    pub(crate) fn take(&mut self, rules: &[&[Rule]], config: &Config) -> Result<Vec<Tensor<'a>>> {
+        let rules = || rules.iter().copied().flatten();
+        let of_layers = |rule: &&Rule| rule.from.contains("{}");
         let mut tensors = Vec::new();
+        for rule in rules().filter(|rule| !of_layers(rule)) {
+            self.add(rule, rule.from, rule.to, config, &mut tensors)?;
+        }
         for layer in 0..config.layers()? {
-            for rule in rules {
-                let fill = |name: &str| name.replace("{}", &layer.to_string());
-                if layer > 0 && !rule.from.contains("{}") {
-                    continue;
-                }
-                let (from, to) = (fill(rule.from), fill(rule.to));
-                let weight = self.tensor(&from, &to, "weight", rule.how, config)?;
-                if weight.is_none() && rule.required {
-                    return Err(format!("the tensor {from}.weight is missing").into());
-                }
-                tensors.extend(weight);
-                tensors.extend(self.tensor(&from, &to, "bias", rule.how, config)?);
+            let fill = |name: &str| name.replace("{}", &layer.to_string());
+            for rule in rules().filter(of_layers) {
+                self.add(rule, &fill(rule.from), &fill(rule.to), config, &mut tensors)?;
             }
         }
         Ok(tensors)
+    }
+
+    /// Adds a weight, and its bias where there is one.
+    fn add(&mut self, rule: &Rule, from: &str, to: &str, config: &Config, tensors: &mut Vec<Tensor<'a>>) -> Result<()> {
+        let weight = self.tensor(from, to, "weight", rule.how, config)?;
+        if weight.is_none() && rule.required {
+            return Err(format!("the tensor {from}.weight is missing").into());
+        }
+        tensors.extend(weight);
+        tensors.extend(self.tensor(from, to, "bias", rule.how, config)?);
+        Ok(())
     }
 
     /// Refuses tensors that no rule named.
