@@ -114,6 +114,9 @@ fn score_question(
     tokenizer: &Tokenizer<'_, '_>,
     question: &Question,
 ) -> Result<Vec<Scored>> {
+    if question.choices.iter().any(String::is_empty) {
+        return Err("a choice is empty".into());
+    }
     let prompt = text::encode_prompt(tokenizer, &question.prompt)?;
     let encode = |choice: &String| text::encode_prompt(tokenizer, &format!("{}{choice}", question.prompt));
     let texts = question.choices.iter().map(encode).collect::<std::result::Result<Vec<_>, _>>()?;
@@ -121,7 +124,7 @@ fn score_question(
     // Something to score, and something before it.
     let common = common.min(texts.iter().map(|text| text.len().saturating_sub(1)).min().unwrap_or(0));
     if common == 0 {
-        return Err("a prompt must have at least one token, and a choice one more".into());
+        return Err("without BOS the prompt must have a token".into());
     }
     let seq = engine.open()?;
     let shared = &prompt[..common - 1];
