@@ -1,7 +1,6 @@
 //! Vocabularies: from `tokenizer.json`, from SentencePiece's `tokenizer.model`, and from llama2.c.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use gguf_rs_lite::Gguf;
 use gleed::token::{EncodeOptions, Tokenizer};
@@ -299,18 +298,4 @@ fn released_merges() {
     assert!(self::kinds(&gguf) == kinds);
     check_ids(&file, "llama-spm");
     std::fs::remove_dir_all(folder).unwrap();
-}
-
-/// Where a llama2.c model is beside the checkout.
-#[test]
-fn stories() {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/models/stories260K"));
-    let (model, words) = (folder.join("stories260K.bin"), folder.join("tok512.bin"));
-    if !model.is_file() || !words.is_file() {
-        println!("skipped: {} is not there", model.display());
-        return;
-    }
-    let file = converted(&model, &["--tokenizer", words.to_str().unwrap()]);
-    let other = std::fs::read(folder.join("stories260K.gguf")).unwrap();
-    assert_eq!(greedy(&file, &[1, 403, 407], 40), greedy(&other, &[1, 403, 407], 40));
 }
