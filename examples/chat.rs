@@ -199,13 +199,14 @@ impl Chat<'_, '_, '_> {
         let cached: Vec<u32> =
             (0..self.engine.seq_len(sequence)?).map_while(|at| self.engine.cache().token(sequence, at)).collect();
         let encoded = self.style.encode(self.tokenizer, &cached, &mut branch.history, user);
-        let room = encoded.and_then(|(tokens, kept)| {
+        let turn = encoded.and_then(|(tokens, kept)| {
             // Only a template that is not appended to keeps less than all.
             self.engine.rewind(sequence, kept)?;
-            let room = self.engine.can_extend(sequence, tokens.len() - kept + 1);
-            room.map(|()| tokens[kept..].to_vec()).map_err(|error| format!("{error} (/reset starts over)").into())
+            let new = &tokens[kept..];
+            self.engine.can_extend(sequence, new.len() + 1).map_err(|error| format!("{error} (/reset starts over)"))?;
+            Ok(new.to_vec())
         });
-        let turn = room.inspect_err(|_| branch.history.take_back())?;
+        let turn = turn.inspect_err(|_| branch.history.take_back())?;
         interrupt::take();
         REPLYING.store(true, Ordering::Relaxed);
         let end = self.speak(&turn);
@@ -217,7 +218,11 @@ impl Chat<'_, '_, '_> {
     fn speak(&mut self, turn: &[u32]) -> Result<&'static str> {
         let branch = &mut self.branches[self.current];
         let (sequence, engine) = (branch.sequence, &mut self.engine);
+        let before = engine.seq_len(sequence)?;
         if !run::advance(engine, self.plan, sequence, turn)? {
+            // The model has not heard all of the turn.
+            branch.history.take_back();
+            engine.rewind(sequence, before)?;
             return Ok("[stopped]");
         }
         turn.iter().for_each(|&token| branch.sampler.accept(token));

@@ -19,7 +19,7 @@ use crate::token::Tokenizer;
 pub use pieces::{Piece, Pieces, Turns};
 pub use text::{TurnText, TurnTextError};
 
-use pieces::{Frame, Trim};
+use pieces::{Frame, Trim, find_last};
 
 /// Who says a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl TurnFormat {
     /// The format that a chat template means, going by characteristic parts of its source. A template that was
     /// changed in other places is taken for the one that it was.
     pub fn of_template(template: &str) -> Option<&'static Self> {
-        let has = |part: &&str| template.contains(*part);
+        let has = |part: &&str| find_last(template, part).is_some();
         Self::ALL.iter().find(|format| format.signs.all.iter().all(has) && !format.signs.none.iter().any(has))
     }
 

@@ -45,17 +45,21 @@ pub(super) enum Trim {
 
 impl Trim {
     fn apply(self, text: &str) -> &str {
-        let answer = |text: &'_ str| text.rfind(END_OF_THOUGHT).map(|at| at + END_OF_THOUGHT.len());
+        let answer = || text.get(find_last(text, END_OF_THOUGHT)? + END_OF_THOUGHT.len()..);
         match self {
             Self::Nothing => text,
             Self::Ends => text.trim_matches(is_space),
             Self::End => text.trim_end_matches(is_space),
-            Self::Thought => answer(text).and_then(|at| text.get(at..)).unwrap_or(text),
-            Self::ThoughtAndLines => {
-                answer(text).and_then(|at| text.get(at..)).map_or(text, |text| text.trim_start_matches('\n'))
-            }
+            Self::Thought => answer().unwrap_or(text),
+            Self::ThoughtAndLines => answer().map_or(text, |text| text.trim_start_matches('\n')),
         }
     }
+}
+
+/// Where `part` last occurs. Unlike the standard library's search it is without code that panics.
+pub(super) fn find_last(text: &str, part: &str) -> Option<usize> {
+    let is_at = |at: &usize| text.as_bytes().get(*at..).is_some_and(|rest| rest.starts_with(part.as_bytes()));
+    (0..text.len()).rev().find(is_at)
 }
 
 const END_OF_THOUGHT: &str = "</think>";
