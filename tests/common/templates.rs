@@ -5,18 +5,18 @@ use std::path::Path;
 use gleed::turns::{Message, Role};
 use serde_json::Value;
 
-pub struct Templates {
+pub(crate) struct Templates {
     data: Value,
 }
 
 /// A conversation and what a template makes of it.
-pub struct Case<'c> {
-    pub title: &'c str,
+pub(crate) struct Case<'c> {
+    pub(crate) title: &'c str,
     /// Everything that the template is given, as JSON in its original order.
-    pub json: &'c str,
+    pub(crate) json: &'c str,
     conversation: Value,
     /// `None`: the template refuses it.
-    pub expected: Option<&'c str>,
+    pub(crate) expected: Option<&'c str>,
 }
 
 fn file(name: &str) -> String {
@@ -25,17 +25,17 @@ fn file(name: &str) -> String {
 }
 
 impl Templates {
-    pub fn read() -> Self {
+    pub(crate) fn read() -> Self {
         Self { data: serde_json::from_str(&file("expected.json")).unwrap() }
     }
 
     /// Name and source of each template.
-    pub fn all(&self) -> impl Iterator<Item = (&str, String)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, String)> {
         let names = self.data["expected"].as_object().unwrap().keys();
         names.map(|name| (name.as_str(), file(&format!("{name}.jinja"))))
     }
 
-    pub fn cases<'c>(&'c self, template: &str) -> impl Iterator<Item = Case<'c>> {
+    pub(crate) fn cases<'c>(&'c self, template: &str) -> impl Iterator<Item = Case<'c>> {
         let expected = &self.data["expected"][template];
         let conversations = self.data["conversations"].as_object().unwrap().iter();
         conversations.map(|(title, json)| {
@@ -47,12 +47,12 @@ impl Templates {
 }
 
 impl Case<'_> {
-    pub fn reply(&self) -> bool {
+    pub(crate) fn reply(&self) -> bool {
         self.conversation["add_generation_prompt"].as_bool().unwrap()
     }
 
     /// The messages, if they and nothing else make the conversation.
-    pub fn messages(&self) -> Option<Vec<Message<'_>>> {
+    pub(crate) fn messages(&self) -> Option<Vec<Message<'_>>> {
         let messages = self.conversation["messages"].as_array().unwrap();
         let is_plain = self.conversation.as_object().unwrap().len() == 2;
         is_plain
