@@ -25,7 +25,7 @@ use gleed::cache::{BLOCK_TOKENS, SnapshotOptions};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
 use gleed::token::Tokenizer;
-use gleed::{Engine, Limits, Model, Plan, SeqId};
+use gleed::{Engine, Limits, Plan, SeqId};
 
 const HELP: &str = "\
 /reset         start over
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
 
 fn chat(args: &Args) -> Result<ExitCode> {
     let file = ModelFile::open(args.model.model.as_deref())?;
-    let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
+    let model = file.model()?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).map_err(|error| file.error(error))?);
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
     // One more than branches: /load lets go of the old conversation when the new one is there.

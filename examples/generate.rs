@@ -22,12 +22,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use common::args::{EngineArgs, ModelArgs, SampleArgs, WindowArgs, parse_ids};
+use common::args::{EngineArgs, LoraArgs, ModelArgs, SampleArgs, WindowArgs, parse_ids};
 use common::{ModelFile, Result, interrupt, run, text};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Sampler, scratch_len};
 use gleed::token::Tokenizer;
-use gleed::{Engine, KvKind, Limits, Model, Plan};
+use gleed::{Engine, KvKind, Limits, Plan, SeqId};
 
 /// Continues a text with a language model.
 #[derive(Parser)]
@@ -43,6 +43,8 @@ struct Args {
     prompt: Prompt,
     #[command(flatten)]
     sample: SampleArgs,
+    #[command(flatten)]
+    lora: LoraArgs,
 
     /// The most tokens to generate
     #[arg(short, value_name = "N", default_value_t = 512)]
@@ -92,7 +94,7 @@ fn generate(args: &Args) -> Result<ExitCode> {
         return Err("-n is 0, it must be at least 1".into());
     }
     let file = ModelFile::open(args.model.model.as_deref())?;
-    let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
+    let model = file.model()?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error));
     // Ids can be continued without a vocabulary.
@@ -114,7 +116,9 @@ fn generate(args: &Args) -> Result<ExitCode> {
     }
 
     let context = if window.is_all() { room.min(prompt.len().saturating_add(args.n)) } else { room };
-    let plan = Plan::new(&model, &Limits { window, ..args.engine.limits(context) })?;
+    let adapters = args.lora.open(&model)?;
+    let limits = Limits { window, ..args.engine.limits(context) };
+    let plan = Plan::new(&model, &args.lora.limits(limits, &adapters))?;
     let pool = ThreadPool::new(args.engine.threads)?;
     let mut memory = AlignedBytes::new(plan.bytes());
     let mut engine = Engine::new(&model, &plan, memory.bytes())?;
@@ -131,7 +135,9 @@ fn generate(args: &Args) -> Result<ExitCode> {
         n: args.n,
         context: if endless { usize::MAX } else { context },
     };
-    let story = Story::tell(&mut engine, &plan, sampler, &prompt, &ends, &mut output)?;
+    let sequence = engine.open()?;
+    args.lora.apply(&mut engine, sequence, &adapters)?;
+    let story = Story::tell((&mut engine, sequence), &plan, sampler, &prompt, &ends, &mut output)?;
     output.end()?;
     if args.verbose {
         story.print_tokens(tokenizer.as_ref(), &prompt)?;
@@ -206,7 +212,7 @@ struct Story {
 
 impl Story {
     fn tell(
-        engine: &mut Engine<'_, '_>,
+        (engine, sequence): (&mut Engine<'_, '_>, SeqId),
         plan: &Plan,
         mut sampler: Sampler,
         prompt: &[u32],
@@ -222,7 +228,6 @@ impl Story {
             stop: Stop::Length,
         };
         prompt.iter().for_each(|&id| sampler.accept(id));
-        let sequence = engine.open()?;
         let start = Instant::now();
         let ms = || start.elapsed().as_secs_f64() * 1000.0;
         let mut next = prompt.to_vec();

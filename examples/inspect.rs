@@ -64,7 +64,7 @@ fn inspect(args: &Args) -> Result<ExitCode> {
     let file = ModelFile::open(args.model.model.as_deref())?;
     let mut out = io::stdout().lock();
     if let Some(header) = &args.emit_header {
-        let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
+        let model = file.model()?;
         let text = header_text(&file.name(), &model, &args.plan(&model)?);
         match header {
             Some(path) => std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?,
@@ -78,7 +78,7 @@ fn inspect(args: &Args) -> Result<ExitCode> {
     metadata(&mut out, &gguf)?;
     tensors(&mut out, &gguf)?;
     vocabulary(&mut out, &gguf)?;
-    match Model::open(file.bytes()) {
+    match file.model() {
         Ok(model) => {
             describe(&mut out, model.config())?;
             writeln!(out, "Memory of an engine\n{}", indented(&args.plan(&model)?.to_string()))?;

@@ -19,7 +19,7 @@ use common::args::{EngineArgs, ModelArgs, parse_ids};
 use common::{ModelFile, Result};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::num::Xxh64;
-use gleed::{Engine, Limits, Model, Plan};
+use gleed::{Engine, Limits, Plan};
 
 /// Writes the logits of every token and prints their hash.
 #[derive(Parser)]
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 
 fn logits(args: &Args) -> Result<ExitCode> {
     let file = ModelFile::open(args.model.model.as_deref())?;
-    let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
+    let model = file.model()?;
     let (tokens, room) = (args.ids.len(), model.config().context);
     if tokens > room {
         return Err(format!("{tokens} ids were given, the model's context is {room}").into());

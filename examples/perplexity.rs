@@ -29,7 +29,7 @@ use common::score::{self, STORY, Score};
 use common::{ModelFile, Result, text};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::token::{EncodeOptions, Tokenizer};
-use gleed::{Engine, KvKind, Limits, Model, Plan, Window};
+use gleed::{Engine, KvKind, Limits, Plan, Window};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Measures how well a model predicts a text.
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
 
 fn perplexity(args: &Args) -> Result<ExitCode> {
     let file = ModelFile::open(args.model.model.as_deref())?;
-    let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
+    let model = file.model()?;
     let name = args.text.as_ref().map_or("the built-in story".into(), |path| path.display().to_string());
     let text = args.text.as_deref().map_or(Ok(STORY.into()), score::read_text)?;
     let (context, window) = (model.config().context, args.window.window()?);

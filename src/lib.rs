@@ -45,7 +45,7 @@ pub mod token;
 pub mod turns;
 
 pub use cache::{KvElement, KvKind, KvType, SeqId, Window};
-pub use engine::{Budget, Deadline, Engine, EngineError, Limits, Logits, Plan, Progress, Step, StreamError};
+pub use engine::{Budget, Deadline, Engine, EngineError, Limits, Logits, Plan, Pooling, Progress, Step, StreamError};
 pub use model::Model;
 
 /// The README's example, as a test.

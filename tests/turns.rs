@@ -61,7 +61,7 @@ fn formats_write_what_transformers_renders() {
             let mut text = String::new();
             format.write(&messages, case.reply(), ("<s>", "</s>"), &mut text).unwrap();
             if (text == expected) == exception(name, &messages, case.reply()).is_some() {
-                wrong.push(format!("{name}, {}:\n{text:?}\n{expected:?}", case.title));
+                wrong.push(format!("{name}, {}, {}:\n{text:?}\n{expected:?}", case.title, case.json));
             } else {
                 same += 1;
             }

@@ -26,7 +26,7 @@ use clap::Parser;
 use common::args::ModelArgs;
 use common::{ModelFile, Result};
 use gleed::kernels::Level;
-use gleed::{KvType, Limits, Model};
+use gleed::{KvType, Limits};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Bench, Work};
 use units::Units;
@@ -115,7 +115,7 @@ fn bench(args: &Args) -> Result<ExitCode> {
         return Err("--sequences and --threads are at least 1".into());
     }
     let file = ModelFile::open(args.model.model.as_deref())?;
-    let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
+    let model = file.model()?;
     if !args.units.is_empty() {
         let units = Units { model: &model, depth: args.depth, repeat: args.repeat as usize, seed: args.seed };
         args.units.iter().try_for_each(|&rows| units.print(&args.limits(1), rows.max(1)))?;

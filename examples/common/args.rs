@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use gleed::host::MappedFile;
 use gleed::kernels::Level;
+use gleed::model::Adapter;
 use gleed::sample::SamplerParams;
-use gleed::{KvKind, KvType, Limits, Window};
+use gleed::{Engine, KvKind, KvType, Limits, Model, SeqId, Window};
+
+use super::Result;
 
 #[derive(Args)]
 pub(crate) struct ModelArgs {
@@ -56,7 +60,7 @@ pub(crate) struct WindowArgs {
 }
 
 impl WindowArgs {
-    pub(crate) fn window(&self) -> Result<Window, String> {
+    pub(crate) fn window(&self) -> std::result::Result<Window, String> {
         match self.window {
             Some(0) => Err("--window is 0, it must be at least 1".into()),
             last => Ok(Window { sinks: self.sinks, last: last.unwrap_or(0) }),
@@ -121,7 +125,49 @@ impl SampleArgs {
 }
 
 /// Ids separated by commas or white space.
-pub(crate) fn parse_ids(text: &str) -> Result<Vec<u32>, String> {
+pub(crate) fn parse_ids(text: &str) -> std::result::Result<Vec<u32>, String> {
     let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
     words.map(|word| word.parse().map_err(|_| format!("{word:?} is no token id"))).collect()
+}
+
+/// Adapters of the weights.
+#[derive(Args)]
+pub(crate) struct LoraArgs {
+    /// A LoRA adapter, a GGUF file, and how much of it; give it several times for several [scale: 1]
+    #[arg(long, value_name = "FILE[=SCALE]")]
+    lora: Vec<String>,
+}
+
+impl LoraArgs {
+    /// The adapters with their scales. The files stay mapped for as long as the program runs.
+    pub(crate) fn open<'m>(&self, model: &Model<'m>) -> Result<Vec<(Adapter<'m>, f32)>> {
+        let open = |argument: &String| {
+            let scaled = argument.rsplit_once('=').and_then(|(path, scale)| Some((path, scale.parse().ok()?)));
+            let (path, scale) = scaled.unwrap_or((argument, 1.0));
+            let file = MappedFile::open(path).map_err(|error| format!("{path}: {error}"))?;
+            let file = Box::leak(Box::new(file));
+            Ok((Adapter::open(file.bytes(), model).map_err(|error| format!("{path}: {error}"))?, scale))
+        };
+        self.lora.iter().map(open).collect()
+    }
+
+    /// Limits with room for them.
+    pub(crate) fn limits(&self, limits: Limits, adapters: &[(Adapter<'_>, f32)]) -> Limits {
+        let adapter_rank = adapters.iter().map(|(adapter, _)| adapter.rank()).max().unwrap_or(1).max(1);
+        Limits { adapters: adapters.len(), adapter_rank, ..limits }
+    }
+
+    /// Loads them for a sequence.
+    pub(crate) fn apply<'m>(
+        &self,
+        engine: &mut Engine<'m, '_>,
+        seq: SeqId,
+        adapters: &[(Adapter<'m>, f32)],
+    ) -> Result<()> {
+        for (adapter, scale) in adapters {
+            let number = engine.load_adapter(adapter)?;
+            engine.set_adapter(seq, number, *scale)?;
+        }
+        Ok(())
+    }
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod args;
 pub(crate) mod blocks;
+pub(crate) mod gguf;
 pub(crate) mod interrupt;
 pub(crate) mod random;
 pub(crate) mod run;
@@ -17,6 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use gleed::Model;
 use gleed::host::MappedFile;
 
 /// The model that the examples carry: `examples/assets/README.md`.
@@ -41,23 +43,42 @@ pub(crate) fn exit(result: Result<ExitCode>) -> ExitCode {
 
 /// The bytes of a model.
 pub(crate) enum ModelFile {
-    Mapped { path: PathBuf, file: MappedFile },
+    /// One file, or all parts of a split one.
+    Mapped {
+        path: PathBuf,
+        parts: &'static [&'static [u8]],
+    },
     Demo,
 }
 
 impl ModelFile {
-    /// Maps the file at `path`; without one it is the demo model.
+    /// Maps the file at `path`, and those that follow it where it is the first of several, `NAME-00001-of-00003.gguf`;
+    /// without a path it is the demo model.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(Self::Demo) };
-        match MappedFile::open(path) {
-            Ok(file) => Ok(Self::Mapped { path: path.to_path_buf(), file }),
-            Err(error) => Err(format!("{}: {error}", path.display()).into()),
-        }
+        let map = |path: PathBuf| -> Result<&'static [u8]> {
+            let file = MappedFile::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            // For as long as the program runs.
+            Ok(Box::leak(Box::new(file)).bytes())
+        };
+        let parts = part_paths(path).into_iter().map(map).collect::<Result<Vec<_>>>()?;
+        Ok(Self::Mapped { path: path.to_path_buf(), parts: parts.leak() })
     }
 
+    /// The model.
+    pub(crate) fn model(&self) -> Result<Model<'_>> {
+        let model = match self {
+            Self::Mapped { parts: [file], .. } => Model::open(file),
+            Self::Mapped { parts, .. } => Model::open_split(parts),
+            Self::Demo => Model::open(DEMO_MODEL),
+        };
+        model.map_err(|error| self.error(error))
+    }
+
+    /// The file, or the first part.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Self::Mapped { file, .. } => file.bytes(),
+            Self::Mapped { parts, .. } => parts[0],
             Self::Demo => DEMO_MODEL,
         }
     }
@@ -77,5 +98,18 @@ impl ModelFile {
     /// Puts the file's name before an error.
     pub(crate) fn error(&self, error: impl Error) -> Box<dyn Error> {
         format!("{}: {error}", self.name()).into()
+    }
+}
+
+/// The paths of all parts, given that of the first; only that one if it is not named like a part.
+fn part_paths(first: &Path) -> Vec<PathBuf> {
+    let name = first.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let numbered = name.strip_suffix(".gguf").and_then(|name| name.rsplit_once("-of-"));
+    let count = numbered.and_then(|(stem, count)| Some((stem.strip_suffix("-00001")?, count.parse::<usize>().ok()?)));
+    match count {
+        Some((stem, count)) if (1..=999).contains(&count) => {
+            (1..=count).map(|part| first.with_file_name(format!("{stem}-{part:05}-of-{count:05}.gguf"))).collect()
+        }
+        _ => vec![first.to_path_buf()],
     }
 }

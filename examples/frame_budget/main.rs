@@ -26,7 +26,7 @@ use common::{ModelFile, Result, text};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
 use gleed::token::Tokenizer;
-use gleed::{Budget, Deadline, Engine, Limits, Logits, Model, Plan, SeqId, Step};
+use gleed::{Budget, Deadline, Engine, Limits, Logits, Plan, SeqId, Step};
 use overshoot::Overshoot;
 
 /// Generates text in a part of each frame of a game loop.
@@ -81,7 +81,7 @@ fn play(args: &Args) -> Result<ExitCode> {
         return Err("--fps must be above 0, --ms from 0 to 1e6".into());
     }
     let file = ModelFile::open(args.model.model.as_deref())?;
-    let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
+    let model = file.model()?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
     let prompt = text::encode_prompt(&tokenizer, &args.prompt)?;

@@ -24,7 +24,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use common::{ModelFile, Result};
-use gleed::Model;
 use lab::{Lab, LabArgs};
 use report::Report;
 
@@ -79,7 +78,7 @@ fn main() -> ExitCode {
 fn kvlab(command: &Command) -> Result<ExitCode> {
     let args = command.lab();
     let file = ModelFile::open(args.model.model.as_deref())?;
-    let model = Model::open(file.bytes()).map_err(|error| file.error(error))?;
+    let model = file.model()?;
     // What can not be written is said before anything is measured.
     let mut outputs = report::Outputs::open(&args.out, args.json.as_deref())?;
     let report = command.run(&Lab { model: &model, file: &file, args })?;

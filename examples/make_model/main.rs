@@ -11,7 +11,6 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod gguf;
 mod mix;
 mod shape;
 mod weights;
@@ -23,8 +22,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::Result;
+use common::gguf::{self, Header};
 use common::random::Random;
-use gguf::Header;
 use gleed::tensor::Dtype;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mix::FileType;
@@ -106,7 +105,9 @@ fn write(path: &Path, shape: Shape, file_type: FileType, seed: u64) -> Result<u6
     let tensors: Vec<_> =
         shape.tensors().into_iter().map(|tensor| (file_type.dtype(&shape, &tensor), tensor)).collect();
     for (dtype, tensor) in &tensors {
-        header.tensor(tensor, *dtype);
+        // A vector has no number of rows.
+        let dims = [tensor.cols, tensor.rows];
+        header.tensor(&tensor.name, if tensor.is_vector() { &dims[..1] } else { &dims }, *dtype);
     }
     let (header, total) = header.finish();
 

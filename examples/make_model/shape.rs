@@ -1,6 +1,6 @@
 //! Shapes of real models: sizes, metadata and tensors.
 
-use crate::gguf::{Header, Value};
+use crate::common::gguf::{Header, Value};
 
 /// A model without its weights.
 #[derive(Clone, Copy)]

@@ -190,7 +190,7 @@ impl fmt::Display for GgufError {
             Self::Alignment { alignment } => write!(f, "general.alignment is {alignment}, not a power of two"),
             Self::Split { part, parts } => write!(
                 f,
-                "this is part {} of a model split into {parts} files: merge them first",
+                "this is part {} of a model split into {parts} files: all of them are needed",
                 part.saturating_add(1)
             ),
             _ => self.fmt_tensor(f),

@@ -35,13 +35,22 @@ impl<'a> Gguf<'a> {
     /// # Errors
     /// The first thing found to be wrong: header, then metadata, then tensors. See [`GgufError`].
     pub fn parse(bytes: &'a [u8]) -> Result<Self, GgufError> {
+        let file = Self::parse_part(bytes)?;
+        refuse_split(&file.metadata())?;
+        Ok(file)
+    }
+
+    /// [`parse`](Self::parse) of a file that may be one part of a model that was split into several.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), but for [`GgufError::Split`].
+    pub fn parse_part(bytes: &'a [u8]) -> Result<Self, GgufError> {
         let mut cursor = Cursor::at(bytes, 0);
         let (version, tensor_count, key_count) = read_header(&mut cursor)?;
         let key_count = possible(&cursor, Counted::KeyValues, key_count, LEAST_ENTRY_BYTES)?;
         let skips = meta::check(&mut cursor, key_count)?;
 
         let metadata = Metadata { cursor: Cursor::at(bytes, HEADER_BYTES), left: key_count, skips };
-        refuse_split(&metadata)?;
         let alignment = alignment(&metadata)?;
 
         let tensor_count = possible(&cursor, Counted::Tensors, tensor_count, LEAST_INFO_BYTES)?;

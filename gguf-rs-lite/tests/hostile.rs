@@ -190,7 +190,10 @@ fn parts_of_split_models_say_so() {
         writer.key("split.count", 2, parts.to_le_bytes()).finish()
     };
     assert_eq!(error_of(&part(1, 3)), GgufError::Split { part: 1, parts: 3 });
-    assert_eq!(error_of(&part(1, 3)).to_string(), "this is part 2 of a model split into 3 files: merge them first");
+    assert_eq!(
+        error_of(&part(1, 3)).to_string(),
+        "this is part 2 of a model split into 3 files: all of them are needed"
+    );
     exercise(&part(0, 1)).unwrap();
     exercise(&part(0, 0)).unwrap();
 }

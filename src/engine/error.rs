@@ -28,6 +28,31 @@ pub enum EngineError {
     },
     /// No tokens were given.
     Empty,
+    /// The place for a result has another length.
+    OutputLength {
+        /// Elements needed.
+        needed: usize,
+        /// Elements given.
+        given: usize,
+    },
+    /// An adapter that is not loaded.
+    Adapter {
+        /// The number given.
+        given: usize,
+        /// How many are loaded.
+        loaded: usize,
+    },
+    /// More adapters than planned, or one of a larger rank: see `Limits`.
+    AdapterRoom {
+        /// Adapters that were planned.
+        adapters: usize,
+        /// The largest rank that was planned.
+        rank: usize,
+        /// The rank given.
+        given: usize,
+    },
+    /// A scale that is infinite or not a number.
+    AdapterScale,
     /// Other sequences have unfinished work, and the call needs the engine for itself.
     Busy,
     /// The model computed an infinity or a NaN. The sequences of the batch keep their finished tokens and
@@ -80,6 +105,14 @@ impl fmt::Display for EngineError {
                 write!(f, "token {token} at index {index} is not below the vocabulary's size, {vocab}")
             }
             Self::Empty => f.write_str("no tokens were given"),
+            Self::OutputLength { needed, given } => {
+                write!(f, "the result has {needed} elements, there is room for {given}")
+            }
+            Self::Adapter { given, loaded } => write!(f, "adapter {given} is not among the {loaded} that are loaded"),
+            Self::AdapterRoom { adapters, rank, given } => {
+                write!(f, "planned are {adapters} adapters of a rank up to {rank}; no room for another of rank {given}")
+            }
+            Self::AdapterScale => f.write_str("the scale of an adapter must be finite"),
             Self::Busy => f.write_str("other sequences have unfinished work"),
             Self::NonFinite { layer } => write!(f, "the model computed an infinity or a NaN in layer {layer}"),
             Self::Internal => f.write_str("internal error of the engine"),

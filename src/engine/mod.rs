@@ -4,7 +4,9 @@
 //! [`Engine::open`], [`Engine::prefill`] and [`Engine::decode_step`]. A host that has a frame to draw uses
 //! what these are made of: [`Engine::queue`] and [`Engine::step`].
 
+mod adapters;
 mod error;
+mod hidden;
 mod plan;
 mod progress;
 mod sharing;
@@ -12,6 +14,7 @@ mod snapshot;
 mod step;
 
 pub use error::{EngineError, StreamError};
+pub use hidden::Pooling;
 pub use plan::{Limits, Plan, PlanError};
 pub use progress::Progress;
 pub use step::{Logits, Step};
@@ -32,7 +35,9 @@ pub struct Engine<'m, 'a> {
     phase: Phase,
     /// Rows of the batch in progress, or of the last one.
     batch: usize,
-    /// How many of them have logits: they come first.
+    /// How many of them go through all layers: they come first.
+    batch_finished: usize,
+    /// How many of these have logits: they come first.
     batch_logits: usize,
     /// The sequence slot that comes first in the next batch.
     turn: usize,
@@ -63,6 +68,9 @@ impl<'m, 'a> Parts<'m, 'a> {
             logit_rows: limits.logit_rows,
             positions: geometry.visible_positions(),
             context: geometry.context,
+            sequences: limits.sequences,
+            adapters: limits.adapters,
+            adapter_rank: limits.adapter_rank,
             workers: limits.workers,
             level: limits.level,
         };
@@ -78,7 +86,7 @@ impl<'m, 'a> Parts<'m, 'a> {
     }
 
     fn units_per_token(&self) -> usize {
-        self.forward.units_from(Cursor::START, Batch { rows: &[bytemuck::Zeroable::zeroed()], logits: 1 })
+        self.forward.units_from(Cursor::START, Batch { rows: &[bytemuck::Zeroable::zeroed()], finished: 1, logits: 1 })
     }
 }
 
@@ -95,7 +103,16 @@ impl<'m, 'a> Engine<'m, 'a> {
             return Err(MemoryError::TooSmall { needed, given }.into());
         }
         let parts = fpenv::with_default(|| Parts::carve(&mut arena, model, plan.limits()))?;
-        Ok(Self { model: *model, parts, parallel: &Serial, phase: Phase::Idle, batch: 0, batch_logits: 0, turn: 0 })
+        Ok(Self {
+            model: *model,
+            parts,
+            parallel: &Serial,
+            phase: Phase::Idle,
+            batch: 0,
+            batch_finished: 0,
+            batch_logits: 0,
+            turn: 0,
+        })
     }
 
     /// Lets a host's threads work. At most as many as `Limits::workers` are used.
@@ -127,7 +144,9 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// # Errors
     /// [`EngineError::Cache`] where all that the limits allow are open.
     pub fn open(&mut self) -> Result<SeqId, EngineError> {
-        Ok(self.parts.cache.open()?)
+        let seq = self.parts.cache.open()?;
+        self.parts.forward.adapters_mut().begin(seq, None);
+        Ok(seq)
     }
 
     /// Closes a sequence and frees its blocks.
@@ -145,7 +164,9 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// [`EngineError::Cache`].
     pub fn fork(&mut self, seq: SeqId, keep: usize) -> Result<SeqId, EngineError> {
         self.check_quiet(seq)?;
-        Ok(fpenv::with_default(|| self.parts.cache.fork(seq, keep))?)
+        let fork = fpenv::with_default(|| self.parts.cache.fork(seq, keep))?;
+        self.parts.forward.adapters_mut().begin(fork, Some(seq));
+        Ok(fork)
     }
 
     /// Keeps only the first `keep` tokens of a sequence.
@@ -191,7 +212,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// As [`Engine::queue`] and [`Engine::step`]; [`EngineError::Busy`] while any sequence has unfinished
     /// work.
     pub fn prefill(&mut self, seq: SeqId, tokens: &[u32]) -> Result<&[f32], EngineError> {
-        self.run_alone(seq, tokens, Logits::Last, &mut |_, _| {})?;
+        self.run_alone(seq, tokens, Logits::Last, &mut |_| {})?;
         self.logits(seq).ok_or(EngineError::Internal)
     }
 
@@ -205,7 +226,9 @@ impl<'m, 'a> Engine<'m, 'a> {
         tokens: &[u32],
         mut on_row: impl FnMut(usize, &[f32]),
     ) -> Result<(), EngineError> {
-        self.run_alone(seq, tokens, Logits::All, &mut on_row)
+        self.run_alone(seq, tokens, Logits::All, &mut |engine| {
+            engine.results().for_each(|(_, position, logits)| on_row(position, logits));
+        })
     }
 
     /// Appends one token to a sequence and returns its logits: `[vocab]`, valid until the next call that
@@ -222,17 +245,17 @@ impl<'m, 'a> Engine<'m, 'a> {
         seq: SeqId,
         tokens: &[u32],
         logits: Logits,
-        on_row: &mut dyn FnMut(usize, &[f32]),
+        on_batch: &mut dyn FnMut(&mut Self),
     ) -> Result<(), EngineError> {
         self.check_idle()?;
         let (length, rows) = (self.seq_len(seq)?, self.parts.rows.len().max(1));
         if !self.parts.cache.geometry().any_forgets() || tokens.len() <= rows {
-            return self.run_queued(seq, length, tokens, logits, on_row);
+            return self.run_queued(seq, length, tokens, logits, on_batch);
         }
         // What the window passes over makes room for what follows.
         self.check_tokens(tokens)?;
         self.parts.cache.can_extend_in_steps(seq, tokens.len(), rows)?;
-        tokens.chunks(rows).try_for_each(|chunk| self.run_queued(seq, length, chunk, logits, on_row))
+        tokens.chunks(rows).try_for_each(|chunk| self.run_queued(seq, length, chunk, logits, on_batch))
     }
 
     /// Queues tokens and runs them. After an error the sequence has `length` tokens, if it still can.
@@ -242,16 +265,14 @@ impl<'m, 'a> Engine<'m, 'a> {
         length: usize,
         tokens: &[u32],
         logits: Logits,
-        on_row: &mut dyn FnMut(usize, &[f32]),
+        on_batch: &mut dyn FnMut(&mut Self),
     ) -> Result<(), EngineError> {
         self.queue(seq, self.seq_len(seq)?, tokens, logits)?;
         loop {
             match self.step(usize::MAX) {
                 Ok(Step::Idle) => return Ok(()),
                 Ok(_) => {
-                    for (_, position, logits) in self.results() {
-                        on_row(position, logits);
-                    }
+                    on_batch(self);
                     if !self.is_busy() {
                         return Ok(());
                     }

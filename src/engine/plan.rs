@@ -6,7 +6,7 @@ use super::Parts;
 use crate::cache::{BLOCK_TOKENS, KvGeometry, KvKind, KvType, SeqId, Visibility, Window};
 use crate::kernels::{KvElement, Level};
 use crate::mem::{ALIGN, Arena, MemoryError, Section};
-use crate::model::Model;
+use crate::model::{MAX_ADAPTERS, Model};
 
 /// What an engine must be able to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,10 @@ pub struct Limits {
     /// Whether blocks can be found by their tokens and reused by other sequences, see `Engine::reuse`; only for the
     /// kind `paged` without windows. Costs 16 bytes per block or less.
     pub prefix_cache: bool,
+    /// LoRA adapters that can be loaded at a time, at most 8; see `Engine::load_adapter`.
+    pub adapters: usize,
+    /// The largest rank of their matrices.
+    pub adapter_rank: usize,
     /// Threads that work at the same time.
     pub workers: usize,
     /// The instruction set that the kernels use.
@@ -51,6 +55,8 @@ impl Default for Limits {
             kv_type: KvType::default(),
             kv_blocks: 0,
             prefix_cache: false,
+            adapters: 0,
+            adapter_rank: 64,
             workers: 1,
             level: Level::detect(),
         }
@@ -204,8 +210,12 @@ impl Limits {
             ("rows", limits.rows, 1 << 16),
             ("logit_rows", limits.logit_rows, limits.rows),
             ("kv_blocks", limits.kv_blocks, full.min(i32::MAX as usize)),
+            ("adapter_rank", limits.adapter_rank, 1 << 10),
             ("workers", limits.workers, 1 << 10),
         ];
+        if limits.adapters > MAX_ADAPTERS {
+            return Err(PlanError::Limit { name: "adapters", given: limits.adapters, min: 0, max: MAX_ADAPTERS });
+        }
         match checks.into_iter().find(|&(_, given, max)| given == 0 || given > max) {
             Some((name, given, max)) => Err(PlanError::Limit { name, given, min: 1, max }),
             None => Ok(limits),

@@ -9,12 +9,13 @@ impl Engine<'_, '_> {
     ///
     /// Known are full blocks of 16 tokens, from the prompt's start on, that the engine computed for any sequence,
     /// open or closed, and that it has not had to hand out again since. Keys and values from outside never are.
-    /// The answer is 0 where `Limits::prefix_cache` is off.
+    /// The answer is 0 where `Limits::prefix_cache` is off, and for a sequence with adapters.
     ///
     /// # Errors
     /// [`EngineError::Cache`]: unknown, busy, or not empty.
     pub fn reuse(&mut self, seq: SeqId, prompt: &[u32]) -> Result<usize, EngineError> {
         self.check_quiet(seq)?;
+        let prompt = if self.parts.forward.adapters().change(seq) { &[] } else { prompt };
         Ok(self.parts.cache.reuse(seq, prompt)?)
     }
 

@@ -117,7 +117,9 @@ impl Engine<'_, '_> {
         source: &mut Source<'_>,
     ) -> Result<(SeqId, SnapshotHeader), SnapshotError> {
         let (fingerprint, vocab) = (self.fingerprint(), self.model.config().vocab);
-        self.parts.cache.read_snapshot(fingerprint, vocab, base, source)
+        let (seq, header) = self.parts.cache.read_snapshot(fingerprint, vocab, base, source)?;
+        self.parts.forward.adapters_mut().begin(seq, base);
+        Ok((seq, header))
     }
 }
 

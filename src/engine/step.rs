@@ -18,6 +18,21 @@ pub enum Logits {
     Last,
     /// All of them.
     All,
+    /// None: the final hidden state of the last one is wanted instead, see `Engine::hidden`.
+    LastHidden,
+    /// None: the hidden states of all of them.
+    Hidden,
+}
+
+impl Logits {
+    /// Whether it is about all tokens, or about the last one.
+    fn of_all(self) -> bool {
+        matches!(self, Self::All | Self::Hidden)
+    }
+
+    fn are_wanted(self) -> bool {
+        matches!(self, Self::Last | Self::All)
+    }
 }
 
 /// How a step ended.
@@ -29,7 +44,7 @@ pub enum Step {
     /// The host's cancel flag is set. Nothing that is queued was dropped: clear the flag and go on, or drop what is
     /// not wanted any more with `Engine::cancel`.
     Cancelled,
-    /// A batch is finished and rows of it have logits: see `Engine::results`.
+    /// A batch is finished and rows of it have logits, see `Engine::results`, or hidden states, see `Engine::hidden`.
     Ready,
     /// Nothing is queued.
     Idle,
@@ -43,14 +58,16 @@ pub(super) struct Queue {
     sequence: u32,
     next: u32,
     end: u32,
-    /// The first position whose logits are wanted.
-    logits_from: u32,
+    /// The first position whose logits, or hidden state, are wanted.
+    wanted_from: u32,
+    /// 1 where logits are wanted.
+    logits: u32,
     /// How many of them are in the batch in progress.
     taken: u32,
 }
 
 impl Queue {
-    pub(super) const EMPTY: Self = Self { sequence: 0, next: 0, end: 0, logits_from: 0, taken: 0 };
+    pub(super) const EMPTY: Self = Self { sequence: 0, next: 0, end: 0, wanted_from: 0, logits: 0, taken: 0 };
 
     fn is_empty(&self) -> bool {
         self.next >= self.end
@@ -73,11 +90,11 @@ impl Queue {
         self.taken > 0
     }
 
-    /// The positions in the batch without logits, and those with.
+    /// The positions in the batch of which nothing is wanted but keys and values, and the others.
     fn taken(&self) -> (Range<u32>, Range<u32>) {
         let end = self.next + self.taken;
-        let logits = self.logits_from.max(self.next).min(end);
-        (self.next..logits, logits..end)
+        let wanted = self.wanted_from.max(self.next).min(end);
+        (self.next..wanted, wanted..end)
     }
 }
 
@@ -119,7 +136,8 @@ impl<'m, 'a> Engine<'m, 'a> {
             // Without a cache everything is computed again.
             next: if self.parts.cache.kind() == KvKind::Off { 0 } else { expected as u32 },
             end: end as u32,
-            logits_from: if logits == Logits::All { expected } else { end - 1 } as u32,
+            wanted_from: if logits.of_all() { expected } else { end - 1 } as u32,
+            logits: logits.are_wanted().into(),
             taken: 0,
         };
         Ok(())
@@ -159,6 +177,18 @@ impl<'m, 'a> Engine<'m, 'a> {
         let rows = if self.phase == Phase::Idle { self.batch_rows() } else { &[] };
         let rows = rows.iter().take(self.batch_logits).enumerate();
         rows.filter_map(|(index, row)| Some((row.seq(), row.position as usize, self.parts.forward.logits(index)?)))
+    }
+
+    /// The rows of the last batch whose hidden states are wanted, one after the other: sequence, position, and the final
+    /// norm's result, `[hidden]`. Nothing while a batch is in progress.
+    pub fn hidden(&mut self, mut on_row: impl FnMut(SeqId, usize, &[f32])) {
+        let wanted = if self.phase == Phase::Idle { self.batch_logits..self.batch_finished } else { 0..0 };
+        let Parts { forward, rows, .. } = &mut self.parts;
+        for (index, row) in rows.iter().enumerate().take(wanted.end).skip(wanted.start) {
+            if let Some(hidden) = fpenv::with_default(|| forward.hidden(index)) {
+                on_row(row.seq(), row.position as usize, hidden);
+            }
+        }
     }
 
     /// The logits of the last row of a sequence in [`Engine::results`]: `[vocab]`.
@@ -216,38 +246,46 @@ impl<'m, 'a> Engine<'m, 'a> {
                     return Err(EngineError::Internal);
                 }
             }
-            if self.phase == Phase::Idle && self.batch_logits > 0 {
+            if self.phase == Phase::Idle && self.batch_finished > 0 {
                 return Ok(Step::Ready);
             }
         }
     }
 
-    /// Takes the next rows from the queues, the sequences in turn. Rows with logits come first: the last
-    /// layer goes on with these alone.
+    /// Takes the next rows from the queues, the sequences in turn. Rows with logits come first, then those whose hidden
+    /// state is wanted: the last layer goes on with these alone.
     fn begin_batch(&mut self) {
         let Parts { cache, queues, rows, logit_rows, .. } = &mut self.parts;
         let (mut free, mut free_logits) = (rows.len() as u32, *logit_rows as u32);
         let slots = queues.len();
         for slot in (self.turn..slots).chain(0..self.turn.min(slots)) {
             let Some(queue) = queues.get_mut(slot) else { continue };
-            let without = queue.logits_from.min(queue.end).saturating_sub(queue.next);
+            let without = queue.wanted_from.min(queue.end).saturating_sub(queue.next);
             let with = queue.end.saturating_sub(queue.next) - without;
-            queue.taken = free.min(without.saturating_add(with.min(free_logits)));
+            let most = if queue.logits == 1 { with.min(free_logits) } else { with };
+            queue.taken = free.min(without.saturating_add(most));
             free -= queue.taken;
-            free_logits -= queue.taken.saturating_sub(without);
+            if queue.logits == 1 {
+                free_logits -= queue.taken.saturating_sub(without);
+            }
         }
         self.turn = if self.turn + 1 < slots { self.turn + 1 } else { 0 };
         let mut places = rows.iter_mut();
         let mut put = |queue: &Queue, positions: Range<u32>| {
-            let seq = queue.seq();
+            let (seq, count) = (queue.seq(), positions.len());
             for (position, place) in positions.zip(&mut places) {
                 let position = position as usize;
                 *place = Row::new(seq, position, cache.token(seq, position).unwrap_or(0));
             }
+            count
         };
-        queues.iter().for_each(|queue| put(queue, queue.taken().1));
-        queues.iter().for_each(|queue| put(queue, queue.taken().0));
-        self.batch_logits = *logit_rows - free_logits as usize;
+        let (with_logits, with_hidden) = (|queue: &&Queue| queue.logits == 1, |queue: &&Queue| queue.logits == 0);
+        self.batch_logits = queues.iter().filter(with_logits).map(|queue| put(queue, queue.taken().1)).sum();
+        let hidden: usize = queues.iter().filter(with_hidden).map(|queue| put(queue, queue.taken().1)).sum();
+        for queue in queues.iter() {
+            let _ = put(queue, queue.taken().0);
+        }
+        self.batch_finished = self.batch_logits + hidden;
         self.batch = rows.len() - free as usize;
         self.phase = Phase::Copy { row: 0 };
     }
@@ -268,7 +306,8 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Runs at most `budget` units of a stage; the number that was run.
     fn forward(&mut self, cursor: Cursor, unit: usize, budget: usize, watch: &Watch<'_>) -> Result<usize, EngineError> {
         let Parts { forward, rows, cache, .. } = &mut self.parts;
-        let batch = Batch { rows: rows.get(..self.batch).unwrap_or_default(), logits: self.batch_logits };
+        let rows = rows.get(..self.batch).unwrap_or_default();
+        let batch = Batch { rows, finished: self.batch_finished, logits: self.batch_logits };
         let units = forward.units(cursor, batch);
         let end = units.min(unit.saturating_add(budget));
         self.phase = Phase::Torn;
@@ -278,7 +317,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         if end < units {
             self.phase = Phase::Forward { cursor, unit: end };
         } else {
-            match forward.next(cursor, self.batch_logits > 0) {
+            match forward.next(cursor, batch) {
                 Some(cursor) => self.phase = Phase::Forward { cursor, unit: 0 },
                 None => self.finish_batch()?,
             }
@@ -292,7 +331,11 @@ impl<'m, 'a> Engine<'m, 'a> {
             let (seq, end) = (queue.seq(), queue.next + queue.taken);
             // Rows that were computed again, without a cache, are part of it already.
             let new = (end as usize).saturating_sub(self.parts.cache.seq_len(seq)?);
-            self.parts.cache.commit_computed(seq, new)?;
+            // What adapters changed is nobody else's.
+            match self.parts.forward.adapters().change(seq) {
+                true => self.parts.cache.commit(seq, new)?,
+                false => self.parts.cache.commit_computed(seq, new)?,
+            }
             (queue.next, queue.taken) = (end, 0);
         }
         self.phase = Phase::Idle;
@@ -313,11 +356,11 @@ impl<'m, 'a> Engine<'m, 'a> {
 
     fn drop_batch(&mut self) {
         self.phase = Phase::Idle;
-        (self.batch, self.batch_logits) = (0, 0);
+        (self.batch, self.batch_finished, self.batch_logits) = (0, 0, 0);
     }
 
     pub(super) fn batch_in_progress(&self) -> Batch<'_> {
-        Batch { rows: self.batch_rows(), logits: self.batch_logits }
+        Batch { rows: self.batch_rows(), finished: self.batch_finished, logits: self.batch_logits }
     }
 
     fn batch_rows(&self) -> &[Row] {

@@ -282,7 +282,7 @@ impl Config {
                 alibi: keys.not_negative("attention.max_alibi_bias")?,
                 clamp: keys.not_negative("attention.clamp_kqv")?,
                 qk_norm: architecture.qk_norm,
-                fused: keys.gguf.tensor("blk.0.attn_qkv.weight").is_some(),
+                fused: keys.has("blk.0.attn_qkv.weight"),
             },
             rope: keys.rope(architecture, head_dim)?,
             feed_forward: FeedForward {

@@ -10,6 +10,20 @@ use gguf_rs_lite::{GgmlType, GgufError, Name};
 pub enum ModelError {
     /// The bytes are no valid GGUF file.
     Gguf(GgufError),
+    /// The file was split, and these are not all its parts.
+    Parts {
+        /// How many there are.
+        expected: usize,
+        /// How many were given.
+        given: usize,
+    },
+    /// A part of a split file is not in its place.
+    PartNumber {
+        /// The number of the part, from 0, that belongs there.
+        expected: usize,
+        /// The number that it has.
+        found: Option<usize>,
+    },
     /// No code for this architecture.
     Architecture {
         /// `general.architecture` of the file.
@@ -86,6 +100,15 @@ impl fmt::Display for ModelError {
                     f.write_str(if i == 0 { " " } else { ", " })?;
                     f.write_str(known.name)
                 })
+            }
+            Self::Parts { expected, given } => {
+                write!(f, "the file is split into {expected} parts, {given} of which were given")
+            }
+            Self::PartNumber { expected, found: Some(found) } => {
+                write!(f, "part {} of a split file is in the place of part {}", found + 1, expected + 1)
+            }
+            Self::PartNumber { expected, found: None } => {
+                write!(f, "what is in the place of part {} is no part of a split file", expected + 1)
             }
             Self::MissingKey { key } => write!(f, "metadata key {key} is missing"),
             Self::BadValue { key } => write!(f, "metadata key {key} has an impossible value"),

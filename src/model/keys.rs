@@ -2,25 +2,31 @@
 
 use core::fmt::Write;
 
-use gguf_rs_lite::{Gguf, Name, Value};
+use gguf_rs_lite::{Name, Value};
 
 use super::arch::Architecture;
 use super::config::Rope;
 use super::error::ModelError;
+use super::files::Files;
 use crate::cache::{LayerGroups, MAX_GROUPS};
 use crate::ops::{Frequencies, Yarn};
 
 /// The metadata keys of an architecture, `<architecture>.<name>`.
 #[derive(Debug)]
 pub(super) struct Keys<'m> {
-    pub(super) gguf: &'m Gguf<'m>,
+    pub(super) files: &'m Files<'m>,
     pub(super) architecture: &'static str,
 }
 
 impl<'m> Keys<'m> {
     /// The value of a key.
     pub(super) fn get(&self, name: &str) -> Option<Value<'m>> {
-        self.gguf.get(&self.key(name))
+        self.files.first().get(&self.key(name))
+    }
+
+    /// Whether there is a tensor of this name.
+    pub(super) fn has(&self, tensor: &str) -> bool {
+        self.files.tensor(tensor).is_some()
     }
 
     /// A size that must be there: positive, and small enough for an index.
@@ -83,7 +89,7 @@ impl<'m> Keys<'m> {
     /// The number of rows of a tensor: the vocabulary's size is that of the embedding.
     pub(super) fn rows_of(&self, name: &str) -> Result<usize, ModelError> {
         let tensor = Name::new(name.as_bytes());
-        let info = self.gguf.tensor(name).ok_or(ModelError::MissingTensor { tensor })?;
+        let info = self.files.tensor(name).ok_or(ModelError::MissingTensor { tensor })?;
         let rows = info.dims().get(1).and_then(|&rows| u32::try_from(rows).ok());
         rows.and_then(|rows| usize::try_from(rows).ok()).filter(|&rows| rows > 0).ok_or(ModelError::TensorShape {
             tensor,
@@ -154,7 +160,7 @@ impl<'m> Keys<'m> {
             Some(_) => return Err(self.unsupported("rope.scaling.type")),
         }
         // The long divisors are for sequences that are longer than the model was first trained on.
-        let long = self.gguf.tensor("rope_factors_long.weight").is_some();
+        let long = self.has("rope_factors_long.weight");
         Ok(Rope {
             dims: self.size_or("rope.dimension_count", head_dim)?,
             original_context: if long { self.size(ORIGINAL)? } else { 0 },

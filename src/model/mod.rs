@@ -1,33 +1,36 @@
 //! Models: what a GGUF file computes, where its weights are, and the forward pass.
 
+mod adapter;
 // Not all of it is used where some architectures are left out.
 #[cfg_attr(not(feature = "arch-all"), allow(dead_code))]
 mod arch;
 #[cfg_attr(not(feature = "arch-all"), allow(dead_code))]
 mod config;
 mod error;
+mod files;
 mod forward;
 #[cfg_attr(not(feature = "arch-all"), allow(dead_code))]
 mod keys;
 mod stage;
 mod weights;
 
+pub use adapter::Adapter;
 pub use config::{Attention, Biases, Config, Embedding, FeedForward, Gate, Head, Presence, QkNorm, Residual, Rope};
 pub use error::ModelError;
-pub(crate) use forward::{Batch, Capacity, Forward, Row};
+pub(crate) use forward::{Batch, Capacity, Forward, MAX_ADAPTERS, Row};
 pub(crate) use stage::Cursor;
 
 use gguf_rs_lite::{Gguf, Name};
 
 use crate::cache::LayerGroups;
 use crate::kernels::fpenv;
-use crate::num::Xxh64;
+use files::Files;
 use keys::Keys;
 
 /// A model in borrowed bytes: checked once, shared read-only by any number of engines and threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Model<'m> {
-    gguf: Gguf<'m>,
+    files: Files<'m>,
     config: Config,
 }
 
@@ -39,19 +42,26 @@ impl<'m> Model<'m> {
     /// [`ModelError`], with the key, tensor or number that was wrong.
     pub fn open(bytes: &'m [u8]) -> Result<Self, ModelError> {
         // Numbers of the metadata are converted and compared.
-        fpenv::with_default(|| Self::open_in_default_environment(bytes))
+        fpenv::with_default(|| Self::read(Files::one(bytes)?))
     }
 
-    fn open_in_default_environment(bytes: &'m [u8]) -> Result<Self, ModelError> {
-        let gguf = Gguf::parse(bytes)?;
+    /// [`Model::open`] of a file that was split: all its parts, in their order (`NAME-00001-of-00003.gguf` and so on).
+    ///
+    /// # Errors
+    /// As [`Model::open`]; [`ModelError::Parts`] and [`ModelError::PartNumber`] where one is missing or in another place.
+    pub fn open_split(parts: &'m [&'m [u8]]) -> Result<Self, ModelError> {
+        fpenv::with_default(|| Self::read(Files::split(parts)?))
+    }
+
+    fn read(files: Files<'m>) -> Result<Self, ModelError> {
         let key = Name::new(b"general.architecture");
-        let name = gguf.get("general.architecture").ok_or(ModelError::MissingKey { key })?;
+        let name = files.first().get("general.architecture").ok_or(ModelError::MissingKey { key })?;
         let name = name.as_bytes().ok_or(ModelError::BadValue { key })?;
         let known = arch::ARCHITECTURES.iter().find(|architecture| architecture.name.as_bytes() == name);
         let architecture = known.ok_or(ModelError::Architecture { name: Name::new(name) })?;
-        let config = Config::read(&Keys { gguf: &gguf, architecture: architecture.name }, architecture)?;
-        weights::validate(&gguf, &config)?;
-        Ok(Self { gguf, config })
+        let config = Config::read(&Keys { files: &files, architecture: architecture.name }, architecture)?;
+        weights::validate(&files, &config)?;
+        Ok(Self { files, config })
     }
 
     /// The model with its layers in these groups, each of which has a pool of its own in the cache. The results
@@ -70,24 +80,14 @@ impl<'m> Model<'m> {
         &self.config
     }
 
-    /// The file.
+    /// The file, or the first part of it, which has the metadata.
     pub fn gguf(&self) -> &Gguf<'m> {
-        &self.gguf
+        self.files.first()
     }
 
     /// A number that tells models apart: a hash of metadata, tensor descriptions and samples of every
     /// tensor. Snapshots carry it. It reads up to 64 pages of each tensor.
     pub fn fingerprint(&self) -> u64 {
-        const SAMPLE: usize = 64;
-        const SAMPLES: usize = 64;
-        let mut hasher = Xxh64::new();
-        hasher.update(self.gguf.metadata_bytes());
-        for info in self.gguf.tensors() {
-            let stride = (info.data().len() / SAMPLES).max(SAMPLE);
-            for sample in info.data().chunks(stride) {
-                hasher.update(sample.get(..SAMPLE).unwrap_or(sample));
-            }
-        }
-        hasher.finish()
+        self.files.fingerprint()
     }
 }

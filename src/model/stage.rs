@@ -56,6 +56,15 @@ pub(crate) struct Program {
     pub(crate) experts: bool,
 }
 
+/// How far rows go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends {
+    /// Some go through all layers.
+    pub(crate) finish: bool,
+    /// Some of these have logits.
+    pub(crate) logits: bool,
+}
+
 /// Where the program stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
@@ -73,9 +82,8 @@ impl Cursor {
         !before && self.layer + 1 >= layers
     }
 
-    /// The next stage; `None` at the end. Where no logits are wanted the last layer ends with its keys and
-    /// values.
-    pub(crate) fn next(self, program: &Program, logits: bool) -> Option<Self> {
+    /// The next stage; `None` at the end. Where nothing but keys and values is wanted the last layer ends with these.
+    pub(crate) fn next(self, program: &Program, ends: Ends) -> Option<Self> {
         let Program { layers, rotary, parallel, norm_after, experts } = *program;
         let layer = self.layer;
         let last = layer + 1 >= layers;
@@ -85,7 +93,7 @@ impl Cursor {
             Stage::AttentionInput => Stage::Qkv,
             Stage::Qkv => Stage::Rotate,
             Stage::Rotate => Stage::Store,
-            Stage::Store if last && !logits => return None,
+            Stage::Store if last && !ends.finish => return None,
             Stage::Store => Stage::Attend,
             // The first half of the feed-forward layer, before anything is added to what it reads.
             Stage::Attend if parallel => Stage::FfnInput,
@@ -101,6 +109,7 @@ impl Cursor {
             Stage::GateUp => Stage::DownInput,
             Stage::DownInput => Stage::Down,
             Stage::Down if norm_after => Stage::AddFfn,
+            Stage::Down | Stage::AddFfn if last && !ends.logits => return None,
             Stage::Down | Stage::AddFfn if last => Stage::HeadInput,
             Stage::Down | Stage::AddFfn => return Some(Self { stage: Stage::AttentionInput, layer: layer + 1 }),
             Stage::HeadInput => Stage::Head,
@@ -151,10 +160,11 @@ mod tests {
 
     /// The stages of a model of three layers, with logits.
     fn stages(program: &Program) -> Vec<Stage> {
-        let next = |cursor: &Cursor| cursor.next(program, true);
+        let next = |cursor: &Cursor| cursor.next(program, LOGITS);
         core::iter::successors(Some(Cursor::START), next).map(|cursor| cursor.stage).collect()
     }
 
+    const LOGITS: Ends = Ends { finish: true, logits: true };
     const PLAIN: Program = Program { layers: 3, rotary: true, parallel: false, norm_after: false, experts: false };
 
     #[test]
@@ -173,8 +183,11 @@ mod tests {
             let rest = [Stage::OutputInput, Stage::AttentionOutput, Stage::FfnInput, Stage::GateUp, Stage::Down];
             assert_eq!(rest.map(count), [3; 5]);
         }
-        assert_eq!(Cursor { stage: Stage::Store, layer: 2 }.next(&PLAIN, false), None);
-        assert!(Cursor { stage: Stage::Store, layer: 1 }.next(&PLAIN, false).is_some());
+        let after = |stage, layer, ends| Cursor { stage, layer }.next(&PLAIN, ends);
+        let nothing = Ends { finish: false, logits: false };
+        assert_eq!(after(Stage::Store, 2, nothing), None);
+        assert!(after(Stage::Store, 1, nothing).is_some());
+        assert_eq!(after(Stage::Down, 2, Ends { finish: true, logits: false }), None);
     }
 
     #[test]

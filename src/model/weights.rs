@@ -1,10 +1,11 @@
 //! The weights: a table of the tensors that a model has, and where they lie in the file.
 
 use bytemuck::{Pod, Zeroable};
-use gguf_rs_lite::{Gguf, Name, TensorInfo};
+use gguf_rs_lite::{Name, TensorInfo};
 
 use super::config::{Config, Gate, MAX_LAYERS, Presence, QkNorm};
 use super::error::ModelError;
+use super::files::Files;
 use crate::kernels::{Norm, NormKind};
 use crate::mem::{Arena, MemoryError};
 use crate::ops::Linear;
@@ -220,20 +221,41 @@ fn long_rope(config: &Config) -> bool {
 /// A tensor's place in the file. All zero where the model does not have it.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
-struct TensorRef {
-    offset: usize,
+pub(super) struct TensorRef {
+    offset: u64,
     rows: u32,
     cols: u32,
     /// ggml's number, and 1.
     dtype: u32,
-    #[cfg(target_pointer_width = "64")]
-    padding: u32,
+    /// The file that it is in.
+    part: u32,
+}
+
+impl TensorRef {
+    /// The place of rows of a tensor.
+    pub(super) fn new(part: usize, info: &TensorInfo<'_>, dtype: Dtype, rows: u32, cols: u32) -> Self {
+        Self { offset: info.offset() as u64, rows, cols, dtype: dtype.ggml_number() + 1, part: part as u32 }
+    }
+
+    /// The file that it is in.
+    fn part(&self) -> usize {
+        self.part as usize
+    }
+
+    /// The tensor; `None` where there is none.
+    pub(super) fn view<'m>(&self, file: &'m [u8]) -> Option<TensorView<'m>> {
+        let dtype = Dtype::from_ggml(self.dtype.checked_sub(1)?)?;
+        let (rows, cols) = (self.rows as usize, self.cols as usize);
+        let len = dtype.row_bytes(cols)?.checked_mul(rows)?;
+        let offset = usize::try_from(self.offset).ok()?;
+        TensorView::new(dtype, rows, cols, file.get(offset..offset.checked_add(len)?)?)
+    }
 }
 
 /// The places of all tensors of a model, in the caller's memory.
 #[derive(Debug)]
 pub(crate) struct Weights<'m, 'a> {
-    file: &'m [u8],
+    files: Files<'m>,
     /// Of all norms.
     norm: NormKind,
     epsilon: f32,
@@ -243,13 +265,13 @@ pub(crate) struct Weights<'m, 'a> {
 
 impl<'m, 'a> Weights<'m, 'a> {
     /// Takes the table's memory from the arena.
-    pub(crate) fn carve(arena: &mut Arena<'a>, gguf: &Gguf<'m>, config: &Config) -> Result<Self, MemoryError> {
+    pub(crate) fn carve(arena: &mut Arena<'a>, files: &Files<'m>, config: &Config) -> Result<Self, MemoryError> {
         let table = arena.slice("weight table", table_len(config).ok_or(MemoryError::TooLarge)?)?;
         table.fill(TensorRef::zeroed());
-        let weights = Self { file: gguf.bytes(), norm: config.norm, epsilon: config.norm_epsilon, table };
-        for info in gguf.tensors() {
+        let weights = Self { files: *files, norm: config.norm, epsilon: config.norm_epsilon, table };
+        for (part, info) in files.tensors() {
             let Some((index, spec)) = find(info.name(), config) else { continue };
-            if let (Ok(found), Some(place)) = (check(&info, spec, config), weights.table.get_mut(index)) {
+            if let (Ok(found), Some(place)) = (check(part, &info, spec, config), weights.table.get_mut(index)) {
                 *place = found;
             }
         }
@@ -269,13 +291,13 @@ impl<'m, 'a> Weights<'m, 'a> {
 
     /// A matrix of a layer with its bias.
     pub(super) fn linear(&self, layer: usize, tensor: LayerTensor) -> Option<Linear<'m>> {
-        Some(Linear { weights: self.layer(layer, tensor)?, bias: self.bias(layer, tensor) })
+        Some(Linear { bias: self.bias(layer, tensor), ..Linear::plain(self.layer(layer, tensor)?) })
     }
 
     /// The matrix of one of a layer's experts.
     pub(super) fn expert(&self, layer: usize, tensor: LayerTensor, expert: u32, rows: usize) -> Option<Linear<'m>> {
-        let weights = self.layer(layer, tensor)?.slice_rows((expert as usize).checked_mul(rows)?, rows)?;
-        Some(Linear { weights, bias: &[] })
+        let matrices = self.layer(layer, tensor)?;
+        Some(Linear::plain(matrices.slice_rows((expert as usize).checked_mul(rows)?, rows)?))
     }
 
     /// A norm of the residual stream in a layer.
@@ -297,8 +319,7 @@ impl<'m, 'a> Weights<'m, 'a> {
 
     /// The output matrix: the embedding's where the file has none of its own.
     pub(super) fn output(&self) -> Option<Linear<'m>> {
-        let weights = self.model(ModelTensor::Output).or_else(|| self.model(ModelTensor::Embedding))?;
-        Some(Linear { weights, bias: &[] })
+        self.model(ModelTensor::Output).or_else(|| self.model(ModelTensor::Embedding)).map(Linear::plain)
     }
 
     /// A norm with these weights.
@@ -313,25 +334,22 @@ impl<'m, 'a> Weights<'m, 'a> {
 
     fn view(&self, index: usize) -> Option<TensorView<'m>> {
         let place = self.table.get(index)?;
-        let dtype = Dtype::from_ggml(place.dtype.checked_sub(1)?)?;
-        let (rows, cols) = (place.rows as usize, place.cols as usize);
-        let len = dtype.row_bytes(cols)?.checked_mul(rows)?;
-        TensorView::new(dtype, rows, cols, self.file.get(place.offset..place.offset.checked_add(len)?)?)
+        place.view(self.files.bytes(place.part())?)
     }
 }
 
 /// Checks that the file has all tensors of the model, in the right shapes and types, each once, and no other
 /// ones. One pass over the file.
-pub(super) fn validate(gguf: &Gguf<'_>, config: &Config) -> Result<(), ModelError> {
-    let count = gguf.tensor_count();
+pub(super) fn validate(files: &Files<'_>, config: &Config) -> Result<(), ModelError> {
+    let count = files.tensor_count();
     if count > MAX_PLACES {
         return Err(ModelError::TooMany { count, limit: MAX_PLACES });
     }
     let mut found = Places([0; MAX_PLACES.div_ceil(64)]);
-    for info in gguf.tensors() {
+    for (part, info) in files.tensors() {
         let tensor = Name::new(info.name().as_bytes());
         let (index, spec) = find(info.name(), config).ok_or(ModelError::UnknownTensor { tensor })?;
-        check(&info, spec, config)?;
+        check(part, &info, spec, config)?;
         if !found.insert(index) {
             return Err(ModelError::DuplicateTensor { tensor });
         }
@@ -371,10 +389,10 @@ impl Places {
 
 /// The types of some of a layer's tensors, over all layers.
 pub(super) fn layer_dtypes<'g>(
-    gguf: &'g Gguf<'_>,
+    files: &'g Files<'_>,
     tensors: &'g [LayerTensor],
 ) -> impl Iterator<Item = Dtype> + use<'g> {
-    gguf.tensors().filter_map(move |info| {
+    files.tensors().filter_map(move |(_, info)| {
         let (_, suffix) = layer_and_suffix(info.name())?;
         let wanted = tensors.iter().any(|&tensor| LAYER_SPECS.get(tensor as usize).is_some_and(|s| s.name == suffix));
         wanted.then(|| Dtype::from_ggml(info.ggml_type().number())).flatten()
@@ -382,14 +400,14 @@ pub(super) fn layer_dtypes<'g>(
 }
 
 /// The types of all matrices.
-pub(super) fn matrix_dtypes<'g>(gguf: &'g Gguf<'_>) -> impl Iterator<Item = Dtype> + use<'g> {
-    let matrices = gguf.tensors().filter(|info| info.dims().len() > 1);
-    matrices.filter_map(|info| Dtype::from_ggml(info.ggml_type().number()))
+pub(super) fn matrix_dtypes<'g>(files: &'g Files<'_>) -> impl Iterator<Item = Dtype> + use<'g> {
+    let matrices = files.tensors().filter(|(_, info)| info.dims().len() > 1);
+    matrices.filter_map(|(_, info)| Dtype::from_ggml(info.ggml_type().number()))
 }
 
 /// The type of the output matrix.
-pub(super) fn output_dtype(gguf: &Gguf<'_>) -> Option<Dtype> {
-    let info = gguf.tensor("output.weight").or_else(|| gguf.tensor(EMBEDDING))?;
+pub(super) fn output_dtype(files: &Files<'_>) -> Option<Dtype> {
+    let info = files.tensor("output.weight").or_else(|| files.tensor(EMBEDDING))?;
     Dtype::from_ggml(info.ggml_type().number())
 }
 
@@ -415,6 +433,21 @@ fn find(name: &str, config: &Config) -> Option<(usize, &'static Spec)> {
     known.then_some((layer_start(layer) + index, spec))
 }
 
+/// The layer that a matrix of this name is in, which of `tensors` it is, and its shape, `[rows, cols]`.
+pub(super) fn matrix_of_layer(
+    name: &str,
+    tensors: &[LayerTensor],
+    config: &Config,
+) -> Option<(usize, usize, [usize; 2])> {
+    let (layer, suffix) = layer_and_suffix(name)?;
+    let spec = |tensor: LayerTensor| LAYER_SPECS.get(tensor as usize);
+    let index = tensors.iter().position(|&tensor| spec(tensor).is_some_and(|spec| spec.name == suffix))?;
+    match (spec(*tensors.get(index)?)?.shape)(config)? {
+        Kind::Matrix(rows, cols) if layer < config.layers => Some((layer, index, [rows, cols])),
+        _ => None,
+    }
+}
+
 /// "blk.N.suffix" taken apart.
 fn layer_and_suffix(name: &str) -> Option<(usize, &str)> {
     let (layer, suffix) = name.strip_prefix("blk.")?.split_once('.')?;
@@ -432,7 +465,7 @@ fn layer_name(layer: usize, suffix: &str) -> heapless::String<64> {
 }
 
 /// The tensor's place, if it has the shape and type that the model wants.
-fn check(info: &TensorInfo<'_>, spec: &Spec, config: &Config) -> Result<TensorRef, ModelError> {
+fn check(part: usize, info: &TensorInfo<'_>, spec: &Spec, config: &Config) -> Result<TensorRef, ModelError> {
     let tensor = Name::new(info.name().as_bytes());
     let kind = (spec.shape)(config).ok_or(ModelError::UnknownTensor { tensor })?;
     let (experts, rows, cols, vector) = match kind {
@@ -454,13 +487,7 @@ fn check(info: &TensorInfo<'_>, spec: &Spec, config: &Config) -> Result<TensorRe
     let (Some(all_rows), true) = (all_rows, computed && len == Some(info.data().len())) else {
         return Err(wrong_type);
     };
-    Ok(TensorRef {
-        offset: info.offset(),
-        rows: all_rows,
-        cols: cols as u32,
-        dtype: dtype.ggml_number() + 1,
-        ..TensorRef::zeroed()
-    })
+    Ok(TensorRef::new(part, info, dtype, all_rows, cols as u32))
 }
 
 impl Spec {

@@ -81,6 +81,17 @@ impl<'a> InputRows<'a> {
         self.workers
     }
 
+    /// A word of a row, counted from its start.
+    pub fn word(&self, row: usize, word: usize) -> Option<u32> {
+        self.words.get(row.checked_mul(self.stride)?.checked_add(word)?).copied()
+    }
+
+    /// `cols` f32 numbers of `count` rows, from word `start` of each on.
+    pub fn floats(&self, row: usize, count: usize, start: usize, cols: usize) -> Option<Inputs<'a>> {
+        let words = self.words.get(row.checked_mul(self.stride)?.checked_add(start)?..)?;
+        Inputs::new(Form::F32, count, cols, words, self.stride)
+    }
+
     /// Some of the rows in one form; `None` where it was not prepared.
     pub fn select(&self, rows: Range<usize>, form: Form) -> Option<Inputs<'a>> {
         let mut start = rows.start.checked_mul(self.stride)?;

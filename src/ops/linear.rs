@@ -13,10 +13,31 @@ pub struct Linear<'w> {
     pub weights: TensorView<'w>,
     /// `[outputs]`, little-endian f32 of any alignment; empty where there is none.
     pub bias: &'w [u8],
+    /// What adapters add.
+    pub deltas: &'w [Delta<'w>],
+    /// The row of the deltas' weights that belongs to row 0 of `weights`.
+    pub delta_row: usize,
+}
+
+/// A matrix of low rank that is added to a linear layer, for some rows of inputs: `weights * low`, where `low` is a row of
+/// f32 that was computed before (Hu et al., "LoRA", 2021).
+#[derive(Clone, Copy, Debug)]
+pub struct Delta<'w> {
+    /// `[outputs, rank]`.
+    pub weights: TensorView<'w>,
+    /// The word of an input row that is 1 where the delta counts.
+    pub flag: usize,
+    /// The word of an input row where `low`, `[rank]`, begins.
+    pub low: usize,
 }
 
 impl<'w> Linear<'w> {
-    /// f32 elements of scratch that [`Linear::run`] needs for tiles of at most `rows` rows.
+    /// Without a bias and deltas.
+    pub fn plain(weights: TensorView<'w>) -> Self {
+        Self { weights, bias: &[], deltas: &[], delta_row: 0 }
+    }
+
+    /// f32 elements of scratch that [`Linear::run`] needs for tiles of at most `rows` rows, without deltas.
     pub fn scratch(level: Level, dtype: Dtype, rows: usize) -> Option<usize> {
         rows.checked_mul(OUTPUTS)?.checked_add(level.products_scratch(dtype))
     }
@@ -24,11 +45,12 @@ impl<'w> Linear<'w> {
     /// `count` of its outputs from the `first` on; `None` where it has fewer.
     pub fn slice(&self, first: usize, count: usize) -> Option<Self> {
         let weights = self.weights.slice_rows(first, count)?;
+        let sliced = Self { weights, delta_row: self.delta_row.checked_add(first)?, ..*self };
         if self.bias.is_empty() {
-            return Some(Self { weights, bias: &[] });
+            return Some(sliced);
         }
         let [start, len] = [first, count].map(|index| index.checked_mul(size_of::<f32>()));
-        Some(Self { weights, bias: self.bias.get(start?..)?.get(..len?)? })
+        Some(Self { bias: self.bias.get(start?..)?.get(..len?)?, ..sliced })
     }
 
     /// Combines the outputs for as many rows of inputs as the tile has, from `row` on, with a tile of a matrix in
@@ -56,16 +78,54 @@ impl<'w> Linear<'w> {
             let distance = if col + count < end { count } else { beyond.saturating_add(count) };
             let weights = self.weights.slice_rows(col - first, count)?;
             level.products(weights, &selected.then_rows_at(distance), outputs, scratch)?;
-            let biases = biases.get(col - first..).unwrap_or_default();
-            for (row, outputs) in rows.clone().zip(outputs.chunks_exact_mut(OUTPUTS)) {
-                for (output, bias) in outputs.iter_mut().zip(biases) {
-                    *output += f32::from_le_bytes(*bias);
-                }
+            if let Some(biases) = biases.get(col - first..).filter(|biases| !biases.is_empty()) {
+                add_biases(biases, outputs);
+            }
+            for delta in self.deltas {
+                let weights = delta.weights.slice_rows(self.delta_row.checked_add(col - first)?, count)?;
+                Delta { weights, ..*delta }.add(level, (inputs, row), outputs, scratch)?;
+            }
+            for (row, outputs) in rows.clone().zip(outputs.chunks_exact(OUTPUTS)) {
                 let y = tile.row_mut(row)?.get_mut(col - cols.start..)?;
                 level.combine(how, y, outputs.get(..count)?);
             }
             col += count;
         }
         Some(())
+    }
+}
+
+impl Delta<'_> {
+    /// Adds what it gives for rows of inputs from `row` on to their outputs, `[rows, OUTPUTS]`.
+    fn add(
+        &self,
+        level: Level,
+        (inputs, row): (&InputRows<'_>, usize),
+        outputs: &mut [f32],
+        scratch: &mut [f32],
+    ) -> Option<()> {
+        let rows = outputs.len() / OUTPUTS;
+        let (sums, scratch) = scratch.split_at_mut_checked(outputs.len())?;
+        let counts = |index: usize| inputs.word(row + index, self.flag) == Some(1);
+        let mut start = 0;
+        while start < rows {
+            let len = (start..rows).take_while(|&index| counts(index)).count();
+            if len > 0 {
+                let low = inputs.floats(row + start, len, self.low, self.weights.cols())?;
+                level.products(self.weights, &low, sums, scratch)?;
+                let outputs = outputs.get_mut(start * OUTPUTS..)?.iter_mut().take(len * OUTPUTS);
+                outputs.zip(&*sums).for_each(|(output, sum)| *output += sum);
+            }
+            start += len.max(1);
+        }
+        Some(())
+    }
+}
+
+fn add_biases(biases: &[[u8; size_of::<f32>()]], outputs: &mut [f32]) {
+    for outputs in outputs.chunks_exact_mut(OUTPUTS) {
+        for (output, bias) in outputs.iter_mut().zip(biases) {
+            *output += f32::from_le_bytes(*bias);
+        }
     }
 }

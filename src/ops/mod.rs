@@ -7,5 +7,5 @@ mod rope;
 
 pub use experts::{Choice, choose_experts};
 pub use input::{InputForms, InputRows};
-pub use linear::Linear;
+pub use linear::{Delta, Linear};
 pub use rope::{Frequencies, RopePairs, Yarn, rotate, rotation};

@@ -2,38 +2,89 @@
 
 use super::class_table::{BLOCK_OF, BLOCKS, END};
 
-/// What a pre-tokenizer sees of a code point.
+/// What a pre-tokenizer sees of a code point: the general categories, joined as far as no rule asks for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(super) enum Class {
-    /// Everything else, unassigned code points included.
-    Other,
-    /// `\p{L}`
-    Letter,
+    /// Everything else: control characters, formats, unassigned code points.
+    Other = 0,
+    /// `\p{Lu}` and `\p{Lt}`
+    Upper = 1,
+    /// `\p{Ll}`
+    Lower = 2,
+    /// `\p{Lm}` and `\p{Lo}`
+    Caseless = 3,
+    /// `\p{M}`
+    Mark = 4,
     /// `\p{N}`
-    Number,
+    Number = 5,
+    /// `\p{P}`
+    Punctuation = 6,
+    /// `\p{S}`
+    Symbol = 7,
     /// `\s`: the property White_Space.
-    Space,
+    Space = 8,
 }
 
 /// Code points per block of the table.
 const BLOCK: u32 = 128;
 
+/// The only code points behind the table that are not `Other`: marks.
+const VARIATION_SELECTORS: core::ops::RangeInclusive<u32> = 0xE0100..=0xE01EF;
+
 impl Class {
     /// The class in Unicode 15.1, the version of llama.cpp's tables.
+    #[inline]
     pub(super) fn of(c: char) -> Self {
         let code = u32::from(c);
         if code >= END {
-            return Self::Other;
+            return if VARIATION_SELECTORS.contains(&code) { Self::Mark } else { Self::Other };
         }
         let block = BLOCK_OF.get((code / BLOCK) as usize).map_or(0, |&block| usize::from(block));
-        let words = BLOCKS.get(block).map_or(&[0; 4], |words| words);
-        let bits = words.get((code % BLOCK / 32) as usize).map_or(0, |&bits| bits);
-        match (bits >> (2 * (code % 32))) & 3 {
-            1 => Self::Letter,
-            2 => Self::Number,
-            3 => Self::Space,
+        let words = BLOCKS.get(block).map_or(&[0; 8], |words| words);
+        let bits = words.get((code % BLOCK / 16) as usize).map_or(0, |&bits| bits);
+        match (bits >> (4 * (code % 16))) & 15 {
+            1 => Self::Upper,
+            2 => Self::Lower,
+            3 => Self::Caseless,
+            4 => Self::Mark,
+            5 => Self::Number,
+            6 => Self::Punctuation,
+            7 => Self::Symbol,
+            8 => Self::Space,
             _ => Self::Other,
         }
+    }
+}
+
+/// A set of classes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Set(u16);
+
+impl Set {
+    pub(super) const UPPER: Self = Self(1 << Class::Upper as u16);
+    pub(super) const LOWER: Self = Self(1 << Class::Lower as u16);
+    pub(super) const CASELESS: Self = Self(1 << Class::Caseless as u16);
+    pub(super) const MARK: Self = Self(1 << Class::Mark as u16);
+    pub(super) const NUMBER: Self = Self(1 << Class::Number as u16);
+    pub(super) const PUNCTUATION: Self = Self(1 << Class::Punctuation as u16);
+    pub(super) const SYMBOL: Self = Self(1 << Class::Symbol as u16);
+    pub(super) const SPACE: Self = Self(1 << Class::Space as u16);
+    /// `\p{L}`
+    pub(super) const LETTER: Self = Self::UPPER.or(Self::LOWER).or(Self::CASELESS);
+
+    pub(super) const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// All other classes.
+    pub(super) const fn not(self) -> Self {
+        Self(!self.0)
+    }
+
+    #[inline]
+    pub(super) fn has(self, c: char) -> bool {
+        self.0 >> (Class::of(c) as u16) & 1 == 1
     }
 }
 
@@ -41,13 +92,25 @@ impl Class {
 mod tests {
     use super::*;
     use std::fmt::Write as _;
-    use unicode_properties::{GeneralCategoryGroup, UNICODE_VERSION, UnicodeGeneralCategory};
+    use unicode_properties::{GeneralCategory, UNICODE_VERSION, UnicodeGeneralCategory};
 
     fn expected(c: char) -> Class {
-        match c.general_category_group() {
+        use GeneralCategory as G;
+        match c.general_category() {
             _ if c.is_whitespace() => Class::Space,
-            GeneralCategoryGroup::Letter => Class::Letter,
-            GeneralCategoryGroup::Number => Class::Number,
+            G::UppercaseLetter | G::TitlecaseLetter => Class::Upper,
+            G::LowercaseLetter => Class::Lower,
+            G::ModifierLetter | G::OtherLetter => Class::Caseless,
+            G::NonspacingMark | G::SpacingMark | G::EnclosingMark => Class::Mark,
+            G::DecimalNumber | G::LetterNumber | G::OtherNumber => Class::Number,
+            G::ConnectorPunctuation
+            | G::DashPunctuation
+            | G::OpenPunctuation
+            | G::ClosePunctuation
+            | G::InitialPunctuation
+            | G::FinalPunctuation
+            | G::OtherPunctuation => Class::Punctuation,
+            G::MathSymbol | G::CurrencySymbol | G::ModifierSymbol | G::OtherSymbol => Class::Symbol,
             _ => Class::Other,
         }
     }
@@ -55,13 +118,14 @@ mod tests {
     /// The text of `class_table.rs`.
     fn table() -> String {
         let class = |code: u32| char::from_u32(code).map_or(Class::Other, expected);
-        let end = (0..=0x10_FFFF).rev().find(|&code| class(code) != Class::Other).unwrap() + 1;
+        let in_table = |code: &u32| class(*code) != Class::Other && !VARIATION_SELECTORS.contains(code);
+        let end = (0..=0x10_FFFF).rev().find(in_table).unwrap() + 1;
         let end = end.next_multiple_of(BLOCK);
         let mut blocks = Vec::new();
         let mut block_of = Vec::new();
         for first in (0..end).step_by(BLOCK as usize) {
-            let word = |start| (0..32).fold(0u64, |bits, i| bits | (class(start + i) as u64) << (2 * i));
-            let words = [0, 32, 64, 96].map(|start| word(first + start));
+            let word = |start| (0..16).fold(0u64, |bits, i| bits | (class(start + i) as u64) << (4 * i));
+            let words: [u64; 8] = std::array::from_fn(|index| word(first + 16 * index as u32));
             let index = blocks.iter().position(|&block| block == words).unwrap_or_else(|| {
                 blocks.push(words);
                 blocks.len() - 1
@@ -71,7 +135,7 @@ mod tests {
         let (major, minor, _) = UNICODE_VERSION;
         let mut text = format!(
             "//! Generated from Unicode {major}.{minor} by the test `token::class::tests::the_table_is_up_to_date`.\n\n\
-             /// Code points from here on are `Other`.\n\
+             /// Code points from here on are not in the table.\n\
              pub(super) const END: u32 = 0x{end:X};\n\n\
              /// The block of each 128 code points.\n\
              #[rustfmt::skip]\n\
@@ -85,14 +149,15 @@ mod tests {
         write!(
             text,
             "];\n\n\
-             /// Two bits per code point, the lowest first: other, letter, number, space.\n\
+             /// Four bits per code point, the lowest first: the numbers of `Class`.\n\
              #[rustfmt::skip]\n\
-             pub(super) static BLOCKS: [[u64; 4]; {}] = [\n",
+             pub(super) static BLOCKS: [[u64; 8]; {}] = [\n",
             blocks.len()
         )
         .unwrap();
-        for [a, b, c, d] in blocks {
-            writeln!(text, "    [0x{a:016X}, 0x{b:016X}, 0x{c:016X}, 0x{d:016X}],").unwrap();
+        for words in blocks {
+            let words = words.map(|word| format!("0x{word:X}"));
+            writeln!(text, "    [{}],", words.join(", ")).unwrap();
         }
         text + "];\n"
     }
@@ -105,20 +170,17 @@ mod tests {
             std::fs::write(path, table()).unwrap();
         }
         assert!(std::fs::read_to_string(path).unwrap() == table(), "regenerate src/token/class_table.rs");
-        assert!(size_of_val(&BLOCK_OF) + size_of_val(&BLOCKS) <= 12 << 10);
+        assert!(size_of_val(&BLOCK_OF) + size_of_val(&BLOCKS) <= 18 << 10);
     }
 
     #[test]
     fn every_code_point_has_its_class() {
         for c in '\0'..=char::MAX {
             assert_eq!(Class::of(c), expected(c), "{c:?}");
-            assert_eq!(Class::of(c) == Class::Space, c.is_whitespace(), "{c:?}");
+            assert_eq!(Set::SPACE.has(c), c.is_whitespace(), "{c:?}");
             // The standard library knows later versions of Unicode: more letters and numbers, never fewer.
-            match Class::of(c) {
-                Class::Letter => assert!(c.is_alphabetic(), "{c:?}"),
-                Class::Number => assert!(c.is_numeric(), "{c:?}"),
-                _ => {}
-            }
+            assert!(!Set::LETTER.has(c) || c.is_alphabetic(), "{c:?}");
+            assert!(!Set::NUMBER.has(c) || c.is_numeric(), "{c:?}");
         }
     }
 }

@@ -120,6 +120,10 @@ impl Tokenizer<'_, '_> {
             let Some(found) = found else { break };
             output.push(found.id);
             from = found.end;
+            if self.swallows_space_after(found.id) {
+                let rest = text.get(from..).unwrap_or_default();
+                from = text.len().saturating_sub(rest.trim_start_matches(is_ascii_space).len());
+            }
         }
         if let Some(eos) = eos {
             output.push(eos);
@@ -127,31 +131,32 @@ impl Tokenizer<'_, '_> {
         Ok(())
     }
 
+    /// Whether white space after a special token is left out.
+    fn swallows_space_after(&self, id: u32) -> bool {
+        let keeps: [&[u8]; 3] = [b"<unk>", b"<s>", b"<|endoftext|>"];
+        self.vocab.swallows_space() && self.text(id).is_some_and(|name| !keeps.contains(&name))
+    }
+
     /// Encodes text without special tokens. What is before it is the start of the text, or a special token.
     fn encode_part(&self, part: &str, scratch: &mut [u32], output: &mut Output<'_>) -> Result<(), TokenError> {
-        let mut rest = part;
-        let mut prefix = self.vocab.adds_space_prefix();
-        while !rest.is_empty() {
-            let len = match self.vocab.algorithm {
-                Algorithm::SentencePiece { .. } if self.words_are_apart => blank_word(rest),
-                Algorithm::SentencePiece { .. } => rest.len(),
-                Algorithm::ByteLevel { pre, .. } => (pre.first_word)(rest),
-            };
-            // At least a byte, so that no pre-tokenizer can keep this loop from ending.
-            let (word, after) = rest.split_at_checked(len.max(1)).unwrap_or((rest, ""));
-            match (self.vocab.algorithm, &self.merges) {
-                (Algorithm::ByteLevel { pre, .. }, Some(merges)) => {
-                    self.byte_level_word(word, pre, merges, scratch, output)?;
-                }
-                (Algorithm::SentencePiece { scores }, _) => {
-                    self.sentence_piece_word(word, prefix, scores, scratch, output)?;
-                }
-                _ => {}
+        match (self.vocab.algorithm, &self.merges) {
+            (Algorithm::ByteLevel { pre, .. }, Some(merges)) => {
+                pre.words(part).try_for_each(|word| self.byte_level_word(word, pre, merges, scratch, output))
             }
-            prefix = false;
-            rest = after;
+            (Algorithm::SentencePiece { scores }, _) => {
+                let mut rest = part;
+                let mut prefix = self.vocab.adds_space_prefix();
+                while !rest.is_empty() {
+                    let len = if self.words_are_apart { blank_word(rest) } else { rest.len() };
+                    let (word, after) = rest.split_at_checked(len).unwrap_or((rest, ""));
+                    self.sentence_piece_word(word, prefix, scores, scratch, output)?;
+                    prefix = false;
+                    rest = after;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn byte_level_word(
@@ -269,6 +274,11 @@ fn spelled(word: &str, prefix: bool) -> impl Iterator<Item = &str> {
         Some(if first == " " { BLANK } else { first })
     });
     prefix.then_some(BLANK).into_iter().chain(characters)
+}
+
+/// What is white space to C and to llama.cpp.
+fn is_ascii_space(c: char) -> bool {
+    matches!(c, ' ' | '\t'..='\r')
 }
 
 /// Bytes of the blanks at the start of `text` and of what follows up to the next blank.

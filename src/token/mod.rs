@@ -12,6 +12,9 @@ mod encode;
 mod kinds;
 mod merge;
 mod pre;
+#[cfg(test)]
+mod pre_test;
+mod rules;
 mod slots;
 mod special;
 mod table;

@@ -1,19 +1,18 @@
 //! Pre-tokenizers: how a text is cut into words before byte-level BPE looks at it.
 //!
-//! Each is a regular expression of its tokenizer, written out by hand: a function from the text that
-//! is left to the length of the first word in bytes, at least one character and never more than the text. All of
-//! them read each character a bounded number of times.
+//! Each is a list of rules: the first cuts up the text, the second its pieces, and so on. The rules are those of the
+//! original tokenizers, `docs/models.md` says where llama.cpp's differ.
 
 use core::fmt;
 
-use super::class::Class;
+use super::rules::{self, Rule};
 
 /// A row of the table of pre-tokenizers.
 pub(super) struct PreTokenizer {
-    /// Its name in `tokenizer.ggml.pre`.
-    pub(super) name: &'static str,
-    /// Length of the first word of a text that is not empty, in bytes.
-    pub(super) first_word: fn(&str) -> usize,
+    /// Its names in `tokenizer.ggml.pre`.
+    pub(super) names: &'static [&'static str],
+    /// At most [`MAX_RULES`].
+    rules: &'static [Rule],
     /// Whether a word that is in the vocabulary is taken as it is, whatever the merges say.
     pub(super) ignore_merges: bool,
     /// Default of `tokenizer.ggml.add_bos_token`.
@@ -22,148 +21,134 @@ pub(super) struct PreTokenizer {
 
 impl fmt::Debug for PreTokenizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
+        fmt::Debug::fmt(self.names, f)
     }
 }
 
-const fn row(name: &'static str, first_word: fn(&str) -> usize) -> PreTokenizer {
-    PreTokenizer { name, first_word, ignore_merges: false, add_bos: false }
+/// The most rules of a pre-tokenizer.
+const MAX_RULES: usize = 6;
+
+const fn row(names: &'static [&'static str], rules: &'static [Rule]) -> PreTokenizer {
+    PreTokenizer { names, rules, ignore_merges: false, add_bos: false }
 }
 
-const fn llama3(name: &'static str) -> PreTokenizer {
-    PreTokenizer { name, first_word: |text| cl100k(text, 3), ignore_merges: true, add_bos: true }
+impl PreTokenizer {
+    const fn ignoring_merges(self) -> Self {
+        Self { ignore_merges: true, ..self }
+    }
+
+    const fn adding_bos(self) -> Self {
+        Self { add_bos: true, ..self }
+    }
+
+    /// The words of `text`, in order.
+    pub(super) fn words<'t>(&self, text: &'t str) -> Words<'t> {
+        Words { rules: self.rules, text, start: 0, ends: [0; MAX_RULES] }
+    }
 }
 
 /// All pre-tokenizers that are known.
-static TABLE: [PreTokenizer; 7] = [
-    row("gpt-2", |text| gpt2(text, false)),
-    row("smollm", |text| gpt2(text, true)),
-    llama3("llama-bpe"),
-    llama3("llama3"),
-    llama3("llama-v3"),
-    row("qwen2", |text| cl100k(text, 1)),
-    row("deepseek-r1-qwen", |text| cl100k(text, 1)),
+pub(super) static TABLE: [PreTokenizer; 19] = [
+    row(&["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"], &[rules::llama3])
+        .ignoring_merges()
+        .adding_bos(),
+    row(&["dbrx", "smaug-bpe", "chatglm-bpe"], &[rules::llama3]),
+    row(&["glm4", "glm5"], &[rules::llama3]).ignoring_merges(),
+    row(&["minicpm5"], &[rules::three_digits, rules::llama3]).ignoring_merges(),
+    row(
+        &["qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "hunyuan", "solar-open", "grok-2", "kormo", "f2llmv2"],
+        &[rules::qwen2],
+    ),
+    row(&["bailingmoe", "bailingmoe2", "llada-moe"], &[rules::qwen2]),
+    row(&["qwen35"], &[rules::qwen35]),
+    row(&["seed-coder"], &[rules::seed_coder]),
+    row(&["gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"], &[rules::o200k]),
+    row(&["tekken"], &[rules::tekken]).ignoring_merges().adding_bos(),
+    row(
+        &[
+            "gpt-2",
+            "phi-2",
+            "mpt",
+            "olmo",
+            "jais",
+            "trillion",
+            "gigachat",
+            "a.x-4.0",
+            "mellum",
+            "exaone4",
+            "granite-docling",
+        ],
+        &[rules::gpt2],
+    ),
+    row(
+        &["starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b", "mellum2"],
+        &[rules::each_digit, rules::gpt2],
+    ),
+    row(&["falcon"], &[rules::falcon_signs, rules::gpt2, rules::exactly_three_digits]),
+    row(&["default"], &[rules::default_signs, rules::gpt2, rules::numbers, rules::exactly_three_digits]),
+    row(&["bloom", "gpt3-finnish", "poro-chat"], &[rules::bloom]),
+    row(&["viking"], &[rules::bloom, rules::each_digit]),
+    row(
+        &["deepseek-llm"],
+        &[
+            rules::each_newline,
+            rules::deepseek_letters,
+            rules::deepseek_signs,
+            rules::final_spaces,
+            rules::deepseek_scripts,
+            rules::each_digit,
+        ],
+    ),
+    row(
+        &["deepseek-coder"],
+        &[rules::each_newline, rules::letters, rules::punctuation, rules::deepseek_scripts, rules::each_digit],
+    ),
+    row(
+        &["deepseek-v3", "hunyuan-dense", "hy_v4", "joyai-llm"],
+        &[rules::three_digits, rules::deepseek3_scripts, rules::deepseek3],
+    ),
 ];
 
 /// The pre-tokenizer called `name`.
 pub(super) fn find(name: &[u8]) -> Option<&'static PreTokenizer> {
-    TABLE.iter().find(|row| row.name.as_bytes() == name)
+    TABLE.iter().find(|row| row.names.iter().any(|other| other.as_bytes() == name))
 }
 
-/// `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`; with `digits_apart` every
-/// `\p{N}` is cut out of the text first.
-fn gpt2(text: &str, digits_apart: bool) -> usize {
-    if let Some(len) = contraction(text, false) {
-        return len;
-    }
-    let (space, rest) = optional_space(text);
-    match first_class(rest) {
-        Some(Class::Number) if digits_apart => match space {
-            0 => at_most(rest, Class::Number, 1),
-            _ => space,
-        },
-        Some(Class::Space) | None => spaces(text, digits_apart),
-        Some(class) => space + run(rest, class),
-    }
+/// An iterator over the words of a text.
+#[derive(Clone, Debug)]
+pub(super) struct Words<'t> {
+    rules: &'static [Rule],
+    text: &'t str,
+    /// Where the next word begins.
+    start: usize,
+    /// Where the piece of each rule ends that this word is in; not after `start` where the next one is to be found.
+    ends: [usize; MAX_RULES],
 }
 
-/// `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-fn cl100k(text: &str, digits: usize) -> usize {
-    if let Some(len) = contraction(text, true) {
-        return len;
-    }
-    let Some(first) = text.chars().next() else { return 0 };
-    let class = Class::of(first);
-    if class == Class::Letter {
-        return run(text, Class::Letter);
-    }
-    if class == Class::Number {
-        return at_most(text, Class::Number, digits);
-    }
-    if !is_newline(first) {
-        let letters = run(text.get(first.len_utf8()..).unwrap_or_default(), Class::Letter);
-        if letters > 0 {
-            return first.len_utf8() + letters;
+impl<'t> Iterator for Words<'t> {
+    type Item = &'t str;
+
+    fn next(&mut self) -> Option<&'t str> {
+        let mut end = self.text.len();
+        for (rule, piece_end) in self.rules.iter().zip(&mut self.ends) {
+            if *piece_end <= self.start {
+                let piece = self.text.get(self.start..end).filter(|piece| !piece.is_empty())?;
+                *piece_end = self.start + rule(piece);
+            }
+            end = *piece_end;
         }
+        let word = self.text.get(self.start..end).filter(|word| !word.is_empty());
+        self.start = end;
+        word
     }
-    let (space, rest) = optional_space(text);
-    let others = run(rest, Class::Other);
-    if others > 0 {
-        let tail = rest.get(others..).unwrap_or_default();
-        return space + others + leading(tail, is_newline);
-    }
-    let blank = text.get(..run(text, Class::Space)).unwrap_or_default();
-    match blank.rfind(is_newline) {
-        Some(last) => last + 1,
-        None => spaces(text, false),
-    }
-}
-
-/// `\s+(?!\S)|\s+`: all of the white space at the start, but its last character where a word follows and
-/// that is not the only one. With `digits_apart` a number ends the text.
-fn spaces(text: &str, digits_apart: bool) -> usize {
-    let len = run(text, Class::Space);
-    let blank = text.get(..len).unwrap_or_default();
-    let ends = match text.get(len..).and_then(first_class) {
-        None => true,
-        Some(class) => digits_apart && class == Class::Number,
-    };
-    let last = blank.chars().next_back().map_or(0, char::len_utf8);
-    if ends || last == len { len } else { len.saturating_sub(last) }
-}
-
-/// `'s|'t|'re|'ve|'m|'ll|'d`, in capitals too where `any_case`.
-fn contraction(text: &str, any_case: bool) -> Option<usize> {
-    let rest = text.as_bytes().strip_prefix(b"'")?;
-    let lower = |byte: u8| if any_case { byte.to_ascii_lowercase() } else { byte };
-    match *rest {
-        [a, ..] if matches!(lower(a), b's' | b't' | b'm' | b'd') => Some(2),
-        [a, b, ..] if matches!([lower(a), lower(b)], [b'r' | b'v', b'e'] | [b'l', b'l']) => Some(3),
-        _ => None,
-    }
-}
-
-/// The length of the blank that may start a word, and the rest.
-fn optional_space(text: &str) -> (usize, &str) {
-    text.strip_prefix(' ').map_or((0, text), |rest| (1, rest))
-}
-
-fn first_class(text: &str) -> Option<Class> {
-    text.chars().next().map(Class::of)
-}
-
-fn is_newline(c: char) -> bool {
-    c == '\r' || c == '\n'
-}
-
-/// Bytes of the characters of `class` at the start.
-fn run(text: &str, class: Class) -> usize {
-    leading(text, |c| Class::of(c) == class)
-}
-
-/// Bytes of the characters at the start that `take` accepts.
-fn leading(text: &str, take: impl Fn(char) -> bool) -> usize {
-    text.chars().take_while(|&c| take(c)).map(char::len_utf8).sum()
-}
-
-/// Bytes of the first characters of `class`, at most `count` of them.
-fn at_most(text: &str, class: Class, count: usize) -> usize {
-    text.chars().take(count).take_while(|&c| Class::of(c) == class).map(char::len_utf8).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
-    fn words<'t>(name: &str, mut text: &'t str) -> Vec<&'t str> {
-        let pre = find(name.as_bytes()).unwrap();
-        core::iter::from_fn(|| {
-            let (word, rest) = text.split_at((pre.first_word)(text));
-            text = rest;
-            (!word.is_empty()).then_some(word)
-        })
-        .collect()
+    fn words<'t>(name: &str, text: &'t str) -> Vec<&'t str> {
+        find(name.as_bytes()).unwrap().words(text).collect()
     }
 
     #[test]
@@ -182,17 +167,43 @@ mod tests {
     }
 
     #[test]
+    fn words_of_o200k_and_tekken() {
+        assert_eq!(words("gpt-4o", "CamelCase DON'T 1234"), ["Camel", "Case", " DON'T", " ", "123", "4"]);
+        assert_eq!(words("tekken", "CamelCase DON'T 12 //\n"), ["Camel", "Case", " DON", "'T", " ", "1", "2", " //\n"]);
+        assert_eq!(words("gpt-4o", "\u{301}ABC \u{aa}ABC \u{2c6}"), ["\u{301}", "ABC", " \u{aa}", "ABC", " \u{2c6}"]);
+    }
+
+    #[test]
     fn smollm_cuts_digits_out() {
         assert_eq!(words("smollm", "a  12 b"), ["a", "  ", "1", "2", " b"]);
         assert_eq!(words("smollm", "a 1"), ["a", " ", "1"]);
     }
 
-    proptest! {
-        #[test]
-        fn words_are_the_text(text in "[a-c1-3 '\n\r\t\u{e9}\u{3000}\u{1f600}!sSlL]{0,40}") {
-            for row in &TABLE {
-                prop_assert_eq!(words(row.name, &text).concat(), text.as_str());
-            }
+    #[test]
+    fn words_of_rules_in_a_row() {
+        assert_eq!(words("falcon", "a  1234,5"), ["a", " ", " ", "123", "4", ",", "5"]);
+        assert_eq!(words("falcon", "a 12"), ["a", " 12"]);
+        assert_eq!(words("default", "a 12"), ["a", " ", "12"]);
+        assert_eq!(words("bloom", "a b... c"), ["a", " b", "...", " c"]);
+        assert_eq!(words("deepseek-llm", "a,b  c12\n 語 "), ["a", ",", "b", " ", " c", "1", "2", "\n", " ", "語", " "]);
+        assert_eq!(words("deepseek-v3", "a.b c\0\u{8a9e}x12"), ["a", ".b", " c", "\0", "\u{8a9e}", "x", "12"]);
+    }
+
+    #[test]
+    fn names_are_documented() {
+        let text = include_str!("../../docs/models.md");
+        for name in TABLE.iter().flat_map(|row| row.names) {
+            assert!(text.contains(&format!("`{name}`")), "docs/models.md lacks {name}");
         }
+    }
+
+    #[test]
+    fn names_are_unique_and_rules_fit() {
+        let mut names: Vec<_> = TABLE.iter().flat_map(|row| row.names).collect();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(TABLE.iter().all(|row| !row.rules.is_empty() && row.rules.len() <= MAX_RULES));
     }
 }

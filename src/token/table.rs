@@ -3,7 +3,7 @@
 use gguf_rs_lite::Array;
 
 use super::kinds::Kinds;
-use super::slots::{Slots, hash_bytes, hash_pair};
+use super::slots::{Slots, hash_bytes, hash_iter, hash_pair};
 use super::vocab::{MERGES, TOKENS, VocabError};
 
 /// Bytes of the count in front of each string of an array.
@@ -47,8 +47,7 @@ impl<'m, 'a> Tokens<'m, 'a> {
         let mut slots = Slots::new(slots, array.len());
         for (id, text) in (0..).zip(texts).filter(|(_, text)| !text.is_empty()) {
             let same = |other| text_of(strings, offsets, other) == Some(text);
-            let hash = hash_bytes(text.iter().copied());
-            slots.insert(hash, id, same).map_err(|_| VocabError::Collisions { key: TOKENS })?;
+            slots.insert(hash_bytes(text), id, same).map_err(|_| VocabError::Collisions { key: TOKENS })?;
         }
         Ok(Self { strings, offsets, slots: slots.freeze(), longest })
     }
@@ -73,12 +72,12 @@ impl<'m, 'a> Tokens<'m, 'a> {
         if text.len() > self.longest {
             return None;
         }
-        self.slots.find(hash_bytes(text.iter().copied()), |id| self.text(id) == Some(text))
+        self.slots.find(hash_bytes(text), |id| self.text(id) == Some(text))
     }
 
     /// The token with this text, which need not lie in one piece.
     pub(super) fn find_bytes(&self, text: impl Iterator<Item = u8> + Clone) -> Option<u32> {
-        let hash = hash_bytes(text.clone());
+        let hash = hash_iter(text.clone());
         self.slots.find(hash, |id| self.text(id).is_some_and(|other| other.iter().copied().eq(text.clone())))
     }
 }
@@ -113,9 +112,13 @@ impl<'a> Merges<'a> {
         slots: &'a mut [u32],
     ) -> Result<Self, VocabError> {
         let texts = array.strings().ok_or(VocabError::WrongType(MERGES))?;
+        let mut last = 0;
         for (row, text) in rows.iter_mut().zip(texts) {
-            let merge = resolve(text, tokens).filter(|&[_, _, merged]| kinds.get(merged).is_text());
-            *row = merge.unwrap_or([NONE; 3]);
+            let merge = resolve(text, tokens, last);
+            if let Some([_, _, merged]) = merge {
+                last = merged;
+            }
+            *row = merge.filter(|&[_, _, merged]| kinds.get(merged).is_text()).unwrap_or([NONE; 3]);
         }
         let rows: &[Merge] = rows;
         let mut slots = Slots::new(slots, rows.len());
@@ -142,10 +145,14 @@ fn is_pair(rows: &[Merge], rank: u32, left: u32, right: u32) -> bool {
 }
 
 /// The tokens of `left right`; the first blank after the first byte separates them.
-fn resolve(text: &[u8], tokens: &Tokens<'_, '_>) -> Option<Merge> {
+///
+/// In most vocabularies each merge makes the same token as the one before, or the next one: these are tried first.
+fn resolve(text: &[u8], tokens: &Tokens<'_, '_>, last: u32) -> Option<Merge> {
     let blank = text.iter().skip(1).position(|&byte| byte == b' ')?.checked_add(1)?;
     let (left, right) = text.split_at_checked(blank)?;
     let right = right.strip_prefix(b" ")?;
-    let merged = tokens.find_bytes(left.iter().chain(right).copied())?;
+    let is_it = |&id: &u32| tokens.text(id).and_then(|text| text.strip_prefix(left)) == Some(right);
+    let likely = [last.wrapping_add(1), last].into_iter().find(is_it);
+    let merged = likely.or_else(|| tokens.find_bytes(left.iter().chain(right).copied()))?;
     Some([tokens.find(left)?, tokens.find(right)?, merged])
 }

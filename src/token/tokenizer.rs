@@ -24,7 +24,7 @@ pub struct Tokenizer<'m, 'a> {
     pub(super) bytes: &'a [u32],
     /// Of byte-level BPE only.
     pub(super) merges: Option<Merges<'a>>,
-    /// Whether no token has a blank after another character. Then no token reaches over the start of a word.
+    /// Of SentencePiece: whether no token has a blank after another character. Then no token reaches over the start of a word.
     pub(super) words_are_apart: bool,
 }
 
@@ -63,7 +63,8 @@ impl<'m, 'a> Tokenizer<'m, 'a> {
         for (byte, id) in (0..=255).zip(&mut *tables.bytes) {
             *id = byte_token(&vocab, &tokens, byte).unwrap_or(NONE);
         }
-        let words_are_apart = (0..vocab.len() as u32).filter_map(|id| tokens.text(id)).all(begins_with_its_blanks);
+        let words_are_apart = matches!(vocab.algorithm, Algorithm::SentencePiece { .. })
+            && (0..vocab.len() as u32).filter_map(|id| tokens.text(id)).all(begins_with_its_blanks);
         Ok(Self { vocab, tokens, kinds, specials, bytes: tables.bytes, merges, words_are_apart })
     }
 

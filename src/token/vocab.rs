@@ -21,6 +21,8 @@ const UNKNOWN: &str = "tokenizer.ggml.unknown_token_id";
 const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
 const ADD_EOS: &str = "tokenizer.ggml.add_eos_token";
 const ADD_SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";
+const ARCHITECTURE: &str = "general.architecture";
+const NAME: &str = "general.name";
 
 /// The most tokens that a vocabulary may have.
 const MAX_TOKENS: usize = 1 << 28;
@@ -51,6 +53,7 @@ pub struct Vocab<'m> {
     add_bos: bool,
     add_eos: bool,
     add_space_prefix: bool,
+    swallows_space: bool,
 }
 
 impl<'m> Vocab<'m> {
@@ -87,6 +90,7 @@ impl<'m> Vocab<'m> {
                 Algorithm::SentencePiece { .. } => keys.flag(ADD_SPACE_PREFIX)?.unwrap_or(true),
                 Algorithm::ByteLevel { .. } => false,
             },
+            swallows_space: matches!(algorithm, Algorithm::SentencePiece { .. }) && is_phi_3(gguf),
         };
         if vocab.add_bos && vocab.bos.is_none() {
             return Err(VocabError::Missing(BOS));
@@ -145,6 +149,11 @@ impl<'m> Vocab<'m> {
     /// Whether a blank is put before a text, and before text that follows a special token.
     pub fn adds_space_prefix(&self) -> bool {
         self.add_space_prefix
+    }
+
+    /// Whether white space after a special token is no part of the text: a rule of Phi-3, which its files do not state.
+    pub fn swallows_space(&self) -> bool {
+        self.swallows_space
     }
 
     /// The types of the tokens, by id.
@@ -256,6 +265,14 @@ impl<'m> Keys<'_, 'm> {
             },
         }
     }
+}
+
+/// By the architecture, or like llama.cpp by the name.
+fn is_phi_3(gguf: &Gguf<'_>) -> bool {
+    let bytes = |key| gguf.get(key).and_then(|value| value.as_bytes()).unwrap_or_default();
+    let is_name = |text: &[u8]| text.eq_ignore_ascii_case(b"phi3") || text.eq_ignore_ascii_case(b"phi-3");
+    let name = bytes(NAME);
+    bytes(ARCHITECTURE) == b"phi3" || name.windows(4).chain(name.windows(5)).any(is_name)
 }
 
 fn is_integer(element: ValueType) -> bool {

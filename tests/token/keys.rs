@@ -68,6 +68,12 @@ impl Keys {
         self
     }
 
+    /// Sets `general.name` or `general.architecture`.
+    pub(crate) fn general(self, key: &str, value: &'static str) -> Self {
+        let key = if key == "name" { "general.name" } else { "general.architecture" };
+        self.with(key, Value::Text(value))
+    }
+
     /// Appends a token with its kind.
     pub(crate) fn token(mut self, text: &str, kind: i32) -> Self {
         let Some(Value::Texts(texts)) = self.0.get_mut("tokens") else { panic!() };
@@ -96,7 +102,9 @@ impl Keys {
         };
         file.extend((self.0.len() as u64).to_le_bytes());
         for (key, value) in &self.0 {
-            text(&mut file, format!("tokenizer.ggml.{key}").as_bytes());
+            let is_general = key.starts_with("general.");
+            let prefix = if is_general { "" } else { "tokenizer.ggml." };
+            text(&mut file, format!("{prefix}{key}").as_bytes());
             match value {
                 Value::Number(number) => file.extend([4u32.to_le_bytes(), number.to_le_bytes()].concat()),
                 Value::Flag(flag) => file.extend([7, 0, 0, 0, u8::from(*flag)]),

@@ -1,8 +1,11 @@
 //! The ids of the fixtures.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use gleed::token::DecodeOptions;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
 use crate::{decode, encode, with_tokenizer};
 
@@ -93,8 +96,7 @@ fn qwen2() {
     check_pairs("qwen2", str::to_owned);
 }
 
-/// A SentencePiece vocabulary with many special tokens; with them parsed it has a rule of its own, which the
-/// file does not state.
+/// A SentencePiece vocabulary with many special tokens, which swallow the white space that follows them.
 #[test]
 fn phi_3() {
     check_lines("phi-3");
@@ -102,9 +104,53 @@ fn phi_3() {
     let (texts, pairs) = (json_lines("texts.jsonl"), json_lines("pairs/phi-3.jsonl"));
     with_tokenizer(&file, |tokenizer| {
         for (text, pair) in texts.iter().zip(&pairs) {
-            assert_eq!(encode(tokenizer, text["text"].as_str().unwrap(), false), ids(&pair["ids"]));
+            let text = text["text"].as_str().unwrap();
+            let special = if pair["ids_special"].is_null() { &pair["ids"] } else { &pair["ids_special"] };
+            assert_eq!(encode(tokenizer, text, false), ids(&pair["ids"]), "{text:?}");
+            assert_eq!(encode(tokenizer, text, true), ids(special), "{text:?}");
         }
     });
+}
+
+/// Texts of all kinds of characters are decoded to what they were, as far as the vocabulary can spell it.
+#[test]
+fn decoding_is_the_inverse_of_encoding() {
+    for name in ["llama-spm", "phi-3", "gpt-2", "llama-bpe", "qwen2"] {
+        let Some(file) = vocabulary(name) else { return };
+        let is_byte_level = !matches!(name, "llama-spm" | "phi-3");
+        with_tokenizer(&file, |tokenizer| {
+            let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+            TestRunner::new(config)
+                .run(&any::<(String, bool)>(), |(text, doubled)| {
+                    let text = if doubled { format!(" {text}  {text}\n") } else { text };
+                    let expected = if is_byte_level { text.clone() } else { text.replace('\u{2581}', " ") };
+                    prop_assert_eq!(decode(tokenizer, &encode(tokenizer, &text, false)), expected);
+                    Ok(())
+                })
+                .unwrap();
+        });
+    }
+}
+
+/// The time grows with the length of a text, not with its square.
+#[test]
+fn long_runs_take_no_longer_than_other_texts() {
+    let start = Instant::now();
+    for (name, blank) in [("llama-spm", " "), ("llama-bpe", "\u{2581}")] {
+        let Some(file) = vocabulary(name) else { return };
+        with_tokenizer(&file, |tokenizer| {
+            for run in
+                ["a", " ", "7", "\n", "=", "\u{1f600}", "\u{8a9e}", "\u{2581}", "'", "\0", "ab", "\n ", "<", "<s"]
+            {
+                let text = run.repeat((1 << 17) / run.len());
+                assert!(
+                    decode(tokenizer, &encode(tokenizer, &text, true)) == text.replace('\u{2581}', blank),
+                    "{run:?}"
+                );
+            }
+        });
+    }
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
 }
 
 /// The prompts of the demonstration model, whose ids SentencePiece itself made.

@@ -86,6 +86,29 @@ fn words_of_the_vocabulary_ignore_the_merges_where_the_pre_tokenizer_says_so() {
 }
 
 #[test]
+fn defaults_of_the_pre_tokenizers() {
+    let special = EncodeOptions { add_special: true, parse_special: false };
+    let whole: [(_, &[u32]); 8] = [
+        ("llama-bpe", &[0, 27]),
+        ("tekken", &[0, 27]),
+        ("glm4", &[27]),
+        ("minicpm5", &[27]),
+        ("dbrx", &[26, 2]),
+        ("gpt-4o", &[26, 2]),
+        ("falcon", &[26, 2]),
+        ("deepseek-llm", &[26, 2]),
+    ];
+    for (pre, expected) in whole {
+        let keys = Keys::byte_level(pre, &["ab", "abc"], &["a b"]).with("bos_token_id", Value::Number(0));
+        with_tokenizer(&keys.file(), |tokenizer| {
+            let mut out = [0; 9];
+            let count = tokenizer.encode("abc", special, &mut [0; 999], &mut out).unwrap();
+            assert_eq!(&out[..count], expected, "{pre}");
+        });
+    }
+}
+
+#[test]
 fn kinds_and_ends() {
     let keys = small_sentence_piece().token("<|im_end|>", 4).token("<tool>", 4).token("gone", 5).token("<PRE>", 1);
     let keys = keys.with("eos_token_id", Value::Number(1)).with("eot_token_id", Value::Number(259));
@@ -122,6 +145,7 @@ fn vocabularies_with_faults_are_refused() {
     assert_eq!(small_byte_level().with("add_eos_token", Value::Flag(true)).error().to_string(), key("eos_token_id"));
     let error = |name, value| small_sentence_piece().with(name, value).error().to_string();
     assert_eq!(error("model", Value::Text("bert")), "tokenizer model \"bert\" is not supported (llama, gpt2)");
+    assert_eq!(error("model", Value::Text("t5")), "tokenizer model \"t5\" is not supported (llama, gpt2)");
     assert_eq!(error("scores", Value::Floats(vec![0.0; 3])), "tokenizer.ggml.scores has 3 elements for 265 tokens");
     assert_eq!(error("token_type", Value::Numbers(vec![1])), "tokenizer.ggml.token_type has 1 elements for 265 tokens");
     assert_eq!(error("tokens", Value::Number(1)), "tokenizer.ggml.tokens has a type that it can not have");
@@ -200,6 +224,29 @@ fn what_can_not_be_spelled_is_unknown_or_an_error() {
         let result = tokenizer.encode("a\u{e9}", EncodeOptions::default(), &mut [0; 99], &mut [0; 9]);
         assert_eq!(result, Err(TokenError::NoToken { byte: 0xC3 }));
     });
+}
+
+/// Neither the name of the model nor its architecture alone makes other vocabularies behave like that of Phi-3.
+#[test]
+fn special_tokens_of_phi_3_swallow_white_space() {
+    let keys = small_sentence_piece().token("<|end|>", 3).token("<|endoftext|>", 3);
+    let (blank_a, end, end_of_text, blank, newline) = (262, 265, 266, 259, 3 + 10);
+    let ids = |keys: &Keys, text: &str| {
+        let mut ids = Vec::new();
+        with_tokenizer(&keys.file(), |tokenizer| ids = encode(tokenizer, text, true));
+        ids
+    };
+    let plain = [end, blank, newline, 260, 2, blank, newline];
+    assert_eq!(ids(&keys, "<|end|>\na</s>\n"), plain);
+    for (key, name) in [("name", "A Phi-3 mini"), ("name", "phi3"), ("architecture", "phi3")] {
+        let keys = keys.clone().general(key, name);
+        assert_eq!(ids(&keys, "<|end|>\na</s>\n"), [end, blank_a, 2]);
+        assert_eq!(ids(&keys, "<|end|> \r\n \t<|end|>\n"), [end, end]);
+        assert_eq!(ids(&keys, "<|endoftext|>\na"), [end_of_text, blank, newline, 260]);
+    }
+    assert_eq!(ids(&keys.general("name", "Phi 2"), "<|end|>\na</s>\n"), plain);
+    let keys = Keys::byte_level("gpt-2", &["\u{10a}"], &[]).token("<|end|>", 3).general("architecture", "phi3");
+    assert_eq!(ids(&keys, "<|end|>\na"), [27, 26, 0]);
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub(super) fn strftime(format: &str, time: SystemTime) -> String {
 
 /// Year, month from 1, day of the month and of the year from 1, so many days after the 1st of January 1970.
 fn date(days: u64) -> (u64, u64, u64, u64) {
-    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     // 400 years always have the same number of days.
     let (mut year, mut left) = (1970 + days / 146_097 * 400, days % 146_097);
     while left >= 365 + u64::from(is_leap(year)) {

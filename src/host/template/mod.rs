@@ -159,8 +159,8 @@ impl ChatTemplate {
     /// refuses system messages the format may write them as it likes.
     pub fn agrees_with(&self, format: &'static TurnFormat) -> bool {
         let say = |role, text| Message { role, text };
-        let conversation = [
-            say(Role::System, "Be brief."),
+        let system = say(Role::System, "Be brief.");
+        let turns = [
             say(Role::User, " 1, 2? "),
             say(Role::Assistant, " 3.\n"),
             say(Role::User, "4?"),
@@ -173,7 +173,7 @@ impl ChatTemplate {
             let rendered = self.render(messages, &RenderOptions { reply: true, ..RenderOptions::default() });
             rendered.map(|rendered| written.is_ok() && rendered == text)
         };
-        let (with_system, without) = (agrees(&conversation), agrees(&conversation[1..]));
+        let (with_system, without) = (agrees(&[&[system][..], &turns].concat()), agrees(&turns));
         without == Ok(true) && with_system.unwrap_or(true)
     }
 }
@@ -189,10 +189,11 @@ fn object(json: &str) -> Result<Vec<(String, Value)>, TemplateError> {
 }
 
 /// Around names of special tokens in messages: characters that nobody uses. Those in messages are dropped.
-const MARKS: [char; 2] = ['\u{f8fe}', '\u{f8ff}'];
+const START: char = '\u{f8fe}';
+const END: char = '\u{f8ff}';
 
 fn marked(text: &str, names: &impl Fn(&str) -> Option<Range<usize>>) -> String {
-    let text = text.replace(MARKS, "");
+    let text = text.replace([START, END], "");
     let (mut out, mut rest) = (String::with_capacity(text.len()), text.as_str());
     while let Some((range, name)) = names(rest).and_then(|range| Some((range.clone(), rest.get(range)?))) {
         let (Some(before), Some(after)) = (rest.get(..range.start), rest.get(range.end..)) else { break };
@@ -200,9 +201,9 @@ fn marked(text: &str, names: &impl Fn(&str) -> Option<Range<usize>>) -> String {
             break;
         }
         out.push_str(before);
-        out.extend([MARKS[0]]);
+        out.push(START);
         out.push_str(name);
-        out.extend([MARKS[1]]);
+        out.push(END);
         rest = after;
     }
     out + rest
@@ -213,14 +214,14 @@ fn unmarked(text: &str) -> (String, Vec<Range<usize>>) {
     let (mut out, mut ranges) = (String::with_capacity(text.len()), Vec::new());
     let mut start = None;
     for c in text.chars() {
-        match (MARKS.iter().position(|&mark| mark == c), start) {
-            (None, _) => out.push(c),
-            (Some(0), _) => start = Some(out.len()),
-            (Some(_), Some(from)) => {
+        match (c, start) {
+            (START, _) => start = Some(out.len()),
+            (END, Some(from)) => {
                 ranges.push(from..out.len());
                 start = None;
             }
-            (Some(_), None) => {}
+            (END, None) => {}
+            _ => out.push(c),
         }
     }
     (out, ranges)
@@ -310,10 +311,11 @@ mod tests {
         let template = ChatTemplate::new("{{ bos_token }}{{ messages[0].content[1:]|trim }}", "<s>", "").unwrap();
         let frame = |text| {
             let messages = [Message { role: Role::User, text }];
-            template.render_marked(&messages, &RenderOptions::default(), names).unwrap()
+            let (text, ranges) = template.render_marked(&messages, &RenderOptions::default(), names).unwrap();
+            (text, ranges.into_iter().map(|range| (range.start, range.end)).collect::<Vec<_>>())
         };
-        assert_eq!(frame(" a<s>b<s>"), ("<s>a<s>b<s>".to_owned(), [4..7, 8..11].to_vec()));
+        assert_eq!(frame(" a<s>b<s>"), ("<s>a<s>b<s>".to_owned(), [(4, 7), (8, 11)].to_vec()));
         assert_eq!(frame("\u{f8fe}\u{f8ff}.a\u{f8ff}").0, "<s>a");
-        assert_eq!(frame("\u{f8fe} <\u{f8fe}s>"), ("<s><s>".to_owned(), [3..6].to_vec()));
+        assert_eq!(frame("\u{f8fe} <\u{f8fe}s>"), ("<s><s>".to_owned(), [(3, 6)].to_vec()));
     }
 }

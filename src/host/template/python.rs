@@ -61,12 +61,13 @@ pub(super) fn to_json(value: &Value, options: Kwargs) -> Result<String, Error> {
 /// How single values are spelled.
 struct Scalars {
     none: &'static str,
-    bools: [&'static str; 2],
+    yes: &'static str,
+    no: &'static str,
     string: fn(&str) -> String,
 }
 
-const REPR: Scalars = Scalars { none: "None", bools: ["False", "True"], string: repr };
-const JSON: Scalars = Scalars { none: "null", bools: ["false", "true"], string: quoted };
+const REPR: Scalars = Scalars { none: "None", yes: "True", no: "False", string: repr };
+const JSON: Scalars = Scalars { none: "null", yes: "true", no: "false", string: quoted };
 
 struct Writer<'w> {
     scalars: &'w Scalars,
@@ -92,7 +93,7 @@ impl Writer<'_> {
                 return Err(Error::new(ErrorKind::UndefinedError, "an undefined value can not be written as JSON"));
             }
             ValueKind::None => out.push_str(self.scalars.none),
-            ValueKind::Bool => out.push_str(self.scalars.bools[usize::from(value.is_true())]),
+            ValueKind::Bool => out.push_str(if value.is_true() { self.scalars.yes } else { self.scalars.no }),
             ValueKind::String => out.push_str(&(self.scalars.string)(value.as_str().unwrap_or_default())),
             ValueKind::Map => self.items(out, ['{', '}'], value, depth, |out, key| {
                 // Keys of JSON are strings.

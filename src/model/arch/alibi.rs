@@ -23,7 +23,7 @@ pub(super) const MPT: Architecture = Architecture {
     activation: Activation::GeluErf,
     biases: Biases { norm: Presence::Optional, ..OPTIONAL_BIASES },
     finish: |keys, config| {
-        if keys.gguf.tensor("blk.0.attn_q_norm.weight").is_some() {
+        if keys.has("blk.0.attn_q_norm.weight") {
             config.attention.qk_norm = QkNorm::Row;
         }
         Ok(())

@@ -9,11 +9,11 @@ pub(super) const STABLELM: Architecture = Architecture {
     norm: NormKind::Layer,
     biases: Biases { qkv: Presence::Optional, norm: Presence::Always, ..NO_BIASES },
     finish: |keys, config| {
-        if keys.gguf.tensor("blk.0.attn_q_norm.weight").is_some() {
+        if keys.has("blk.0.attn_q_norm.weight") {
             config.attention.qk_norm = QkNorm::EachHead;
         }
         // The key `use_parallel_residual` is not to be trusted: converters set it where models do not say.
-        config.residual.parallel = keys.gguf.tensor("blk.0.ffn_norm.weight").is_none();
+        config.residual.parallel = !keys.has("blk.0.ffn_norm.weight");
         config.residual.shared_norm = config.residual.parallel;
         Ok(())
     },

@@ -28,7 +28,8 @@ pub(super) fn fill_slopes(exponent: f32, slopes: &mut [f32]) {
 impl Forward<'_, '_> {
     pub(super) fn qkv(&mut self, work: Work<'_>) -> Result<usize, Fault> {
         let (q_width, kv_width) = (self.config.q_width(), self.config.kv_width());
-        let linear = |tensor| self.weights.linear(work.cursor.layer, tensor);
+        let deltas = self.adapters.deltas(work.cursor, self.buffers.input_words);
+        let linear = |tensor| deltas.add_to(self.weights.linear(work.cursor.layer, tensor), tensor);
         let parts = if self.config.attention.fused {
             [(0, linear(LayerTensor::Qkv)), (0, None), (0, None)]
         } else {
@@ -84,12 +85,12 @@ impl Forward<'_, '_> {
     /// Writes K and V into the cache. Rows of one block share its tiles, so this is not for several workers.
     pub(super) fn store(&mut self, work: Work<'_>, cache: &mut KvCache<'_>) -> Result<usize, Fault> {
         let (q_width, kv_width) = (self.config.q_width(), self.config.kv_width());
-        let Batch { rows, logits } = work.batch;
+        let Batch { rows, finished, .. } = work.batch;
         let Range { mut start, end } = work.take;
         while start < end && work.watch.allows_unit() {
             let unit = start;
-            // In the order of the positions: rows with logits are the last ones of their sequences.
-            let index = if unit < rows.len() - logits { unit + logits } else { unit - (rows.len() - logits) };
+            // In the order of the positions: finished rows are the last ones of their sequences.
+            let index = if unit < rows.len() - finished { unit + finished } else { unit - (rows.len() - finished) };
             let row = rows.get(index).ok_or(Fault::Internal)?;
             let qkv = row_of(self.buffers.qkv, index, self.config.qkv_width()).ok_or(Fault::Internal)?;
             let kv = qkv.get(q_width..).and_then(|kv| kv.split_at_checked(kv_width));
@@ -192,6 +193,6 @@ mod tests {
         assert_eq!(slopes(4), [2, 4, 6, 8].map(|n| 0.5f32.powi(n)));
         assert_eq!(slopes(6), [2, 4, 6, 8, 1, 3].map(|n| 0.5f32.powi(n)));
         assert_eq!(slopes(1), [0.5f32.powi(8)]);
-        assert_eq!(slopes(0), []);
+        assert!(slopes(0).is_empty());
     }
 }

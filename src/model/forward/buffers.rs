@@ -1,7 +1,8 @@
 //! The memory of a batch.
 
+use super::adapters::{FLOATS, adapter_words};
 use super::{Capacity, Grid};
-use crate::kernels::Level;
+use crate::kernels::{Level, OUTPUTS};
 use crate::mem::{Arena, MemoryError};
 use crate::model::Model;
 use crate::model::config::Config;
@@ -56,13 +57,13 @@ pub(super) struct Scratch<'a> {
 impl Forms {
     pub(super) fn of(model: &Model<'_>) -> Self {
         use LayerTensor::{AttentionOutput, Down, DownExperts, Gate, GateExperts, K, Q, Qkv, Router, Up, UpExperts, V};
-        let gguf = model.gguf();
+        let files = &model.files;
         Self {
-            attention: InputForms::of(layer_dtypes(gguf, &[Q, K, V, Qkv])),
-            output: InputForms::of(layer_dtypes(gguf, &[AttentionOutput])),
-            ffn: InputForms::of(layer_dtypes(gguf, &[Gate, Up, Router, GateExperts, UpExperts])),
-            down: InputForms::of(layer_dtypes(gguf, &[Down, DownExperts])),
-            head: InputForms::of(output_dtype(gguf)),
+            attention: InputForms::of(layer_dtypes(files, &[Q, K, V, Qkv])),
+            output: InputForms::of(layer_dtypes(files, &[AttentionOutput])),
+            ffn: InputForms::of(layer_dtypes(files, &[Gate, Up, Router, GateExperts, UpExperts])),
+            down: InputForms::of(layer_dtypes(files, &[Down, DownExperts])),
+            head: InputForms::of(output_dtype(files)),
         }
     }
 }
@@ -86,7 +87,8 @@ impl<'a> Buffers<'a> {
             forms.head.words(config.hidden),
         ];
         let words = words.into_iter().try_fold(0, |max, words| words.map(|words| words.max(max)));
-        let input_words = words.ok_or(MemoryError::TooLarge)?;
+        let input_words = words.and_then(|words| words.checked_add(adapter_words(capacity)));
+        let input_words = input_words.ok_or(MemoryError::TooLarge)?;
         let len = scratch_len(model, capacity).ok_or(MemoryError::TooLarge)?;
         let branch = if config.residual.norm_after { config.hidden } else { 0 };
         let rotated = config.rope.dims * config.rope.tables();
@@ -112,11 +114,21 @@ fn scratch_len(model: &Model<'_>, capacity: Capacity) -> Option<usize> {
     let config: &Config = model.config();
     let Capacity { rows, positions, level, .. } = capacity;
     let attention = level.attend_scratch(rows, config.group(), config.head_dim, positions)?;
-    let linear = linear_scratch(model, level, rows.min(Grid::MAX_TILE_ROWS))?;
+    let tile_rows = rows.min(Grid::MAX_TILE_ROWS);
+    let linear = linear_scratch(model, level, tile_rows)?;
+    let widest = config.hidden.max(config.q_width()).max(config.ffn);
+    let adapters = if capacity.adapters > 0 {
+        // A row and some of its products, or the products of a tile twice.
+        let floats = FLOATS.into_iter().map(|dtype| level.products_scratch(dtype)).max()?;
+        let twice = linear.checked_add(tile_rows.checked_mul(OUTPUTS)?)?.checked_add(floats)?;
+        widest.checked_add(OUTPUTS)?.checked_add(floats)?.max(twice)
+    } else {
+        0
+    };
     // Rows begin at cache lines.
-    attention.max(config.hidden).max(linear).checked_next_multiple_of(16)
+    attention.max(widest).max(linear).max(adapters).checked_next_multiple_of(16)
 }
 
 fn linear_scratch(model: &Model<'_>, level: Level, rows: usize) -> Option<usize> {
-    matrix_dtypes(model.gguf()).try_fold(0, |max, dtype| Some(Linear::scratch(level, dtype, rows)?.max(max)))
+    matrix_dtypes(&model.files).try_fold(0, |max, dtype| Some(Linear::scratch(level, dtype, rows)?.max(max)))
 }

@@ -12,7 +12,8 @@ use crate::ops::{InputRows, Linear, choose_experts};
 impl Forward<'_, '_> {
     pub(super) fn gate_up(&mut self, work: Work<'_>) -> Result<usize, Fault> {
         let (ffn, activation) = (self.config.ffn, self.config.feed_forward.activation);
-        let linear = |tensor| self.weights.linear(work.cursor.layer, tensor);
+        let deltas = self.adapters.deltas(work.cursor, self.buffers.input_words);
+        let linear = |tensor| deltas.add_to(self.weights.linear(work.cursor.layer, tensor), tensor);
         let up = linear(LayerTensor::Up).ok_or(Fault::Internal)?;
         let (gate, up) = match self.config.feed_forward.gate {
             Gate::None => (None, Some(up)),
@@ -35,7 +36,7 @@ impl Forward<'_, '_> {
     /// The logits of experts.
     pub(super) fn route(&mut self, work: Work<'_>) -> Result<usize, Fault> {
         let weights = self.weights.layer(work.cursor.layer, LayerTensor::Router).ok_or(Fault::Internal)?;
-        let router = Linear { weights, bias: &[] };
+        let router = Linear::plain(weights);
         let Buffers { input, input_words, router: logits, scratch, .. } = &mut self.buffers;
         let inputs = InputRows::new(input, *input_words, self.config.hidden, self.forms.ffn, work.workers(scratch));
         work.each_tile(logits, scratch, &|tile, scratch| {

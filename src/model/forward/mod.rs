@@ -4,6 +4,7 @@
 //! a crowd of characters is one row from each of many sequences. K and V are written to the cache first and
 //! read from there, so all of these see the same rounded values.
 
+mod adapters;
 mod attention;
 mod buffers;
 mod feed_forward;
@@ -15,7 +16,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::Model;
 use super::config::Config;
-use super::stage::{Cursor, Grid, Program, Stage};
+use super::stage::{Cursor, Ends, Grid, Program, Stage};
 use super::weights::{LayerTensor, ModelTensor, Weights};
 use crate::cache::{KvCache, SeqId};
 use crate::error::Fault;
@@ -25,6 +26,8 @@ use crate::num::is_finite;
 use crate::ops::{InputRows, rotation};
 use crate::par::{Parallel, Watch};
 use crate::quant::dequantize;
+use adapters::Adapters;
+pub(crate) use adapters::MAX_ADAPTERS;
 use buffers::{Buffers, Forms};
 use work::Work;
 
@@ -48,12 +51,14 @@ impl Row {
     }
 }
 
-/// Rows that are computed together. A sequence's rows are in the order of their positions, among those with
-/// logits and among the others.
+/// Rows that are computed together. A sequence's rows are in the order of their positions, among those that are finished
+/// and among the others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch<'b> {
     pub(crate) rows: &'b [Row],
-    /// The first so many rows have logits.
+    /// The first so many rows go through all layers; of the others only keys and values are wanted.
+    pub(crate) finished: usize,
+    /// The first so many of these have logits.
     pub(crate) logits: usize,
 }
 
@@ -66,6 +71,11 @@ pub(crate) struct Capacity {
     pub(crate) positions: usize,
     /// Tokens that a sequence can have.
     pub(crate) context: usize,
+    pub(crate) sequences: usize,
+    /// Adapters that can be loaded.
+    pub(crate) adapters: usize,
+    /// The largest rank of their matrices.
+    pub(crate) adapter_rank: usize,
     pub(crate) workers: usize,
     pub(crate) level: Level,
 }
@@ -78,6 +88,7 @@ pub(crate) struct Forward<'m, 'a> {
     level: Level,
     weights: Weights<'m, 'a>,
     forms: Forms,
+    adapters: Adapters<'m, 'a>,
     /// `[sets of frequencies, rope dims / 2]`.
     frequencies: &'a mut [f64],
     /// Slopes of ALiBi: `[heads]`, or none.
@@ -90,7 +101,7 @@ impl<'m, 'a> Forward<'m, 'a> {
     pub(crate) fn carve(arena: &mut Arena<'a>, model: &Model<'m>, capacity: Capacity) -> Result<Self, MemoryError> {
         let config = *model.config();
         let forms = Forms::of(model);
-        let weights = Weights::carve(arena, model.gguf(), &config)?;
+        let weights = Weights::carve(arena, &model.files, &config)?;
         let frequencies = arena.slice("rotary frequencies", config.rope.tables() * (config.rope.dims / 2))?;
         let divisors = match config.rope.is_long(capacity.context) {
             None => ModelTensor::RopeDivisors,
@@ -105,6 +116,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         }
         let slopes = arena.slice("slopes", if config.attention.alibi > 0.0 { config.heads } else { 0 })?;
         attention::fill_slopes(config.attention.alibi, slopes);
+        let adapters = Adapters::carve(arena, &config, capacity)?;
         let buffers = Buffers::carve(arena, model, &forms, capacity)?;
         Ok(Self {
             program: Program {
@@ -118,15 +130,26 @@ impl<'m, 'a> Forward<'m, 'a> {
             level: capacity.level,
             weights,
             forms,
+            adapters,
             frequencies,
             slopes,
             buffers,
         })
     }
 
+    /// What adapters add to which sequences.
+    pub(crate) fn adapters(&self) -> &Adapters<'m, 'a> {
+        &self.adapters
+    }
+
+    /// To change that.
+    pub(crate) fn adapters_mut(&mut self) -> &mut Adapters<'m, 'a> {
+        &mut self.adapters
+    }
+
     /// The stage after `cursor`.
-    pub(crate) fn next(&self, cursor: Cursor, logits: bool) -> Option<Cursor> {
-        cursor.next(&self.program, logits)
+    pub(crate) fn next(&self, cursor: Cursor, batch: Batch<'_>) -> Option<Cursor> {
+        cursor.next(&self.program, Ends { finish: batch.finished > 0, logits: batch.logits > 0 })
     }
 
     /// The number by which a fault in a stage is reported: its layer, or the number of layers for the logits.
@@ -144,7 +167,7 @@ impl<'m, 'a> Forward<'m, 'a> {
 
     /// Units of a stage and of all that come after it.
     pub(crate) fn units_from(&self, cursor: Cursor, batch: Batch<'_>) -> usize {
-        let next = |cursor: &Cursor| self.next(*cursor, batch.logits > 0);
+        let next = |cursor: &Cursor| self.next(*cursor, batch);
         core::iter::successors(Some(cursor), next).map(|cursor| self.units(cursor, batch)).sum()
     }
 
@@ -154,11 +177,22 @@ impl<'m, 'a> Forward<'m, 'a> {
         self.buffers.logits.get(start..start.checked_add(self.config.vocab)?)
     }
 
+    /// The final norm of the `index`-th finished row of the last batch: `[hidden]`. `None` where there is no such row.
+    pub(crate) fn hidden(&mut self, index: usize) -> Option<&[f32]> {
+        let Buffers { x, scratch, .. } = &mut self.buffers;
+        let out = scratch.data.get_mut(..self.config.hidden)?;
+        self.level.norm(&self.weights.output_norm()?, row_of(x, index, self.config.hidden)?, out);
+        Some(out)
+    }
+
     fn grid(&self, cursor: Cursor, batch: Batch<'_>) -> Grid {
         let Config { hidden, ffn, vocab, kv_heads, layers, feed_forward, .. } = self.config;
         let (q_width, qkv_width, words) = (self.config.q_width(), self.config.qkv_width(), self.buffers.input_words);
-        // Once the last layer has its keys and values, only logits are missing.
-        let rows = if cursor.is_after_last_store(layers) { batch.logits } else { batch.rows.len() };
+        let rows = match cursor.stage {
+            Stage::HeadInput | Stage::Head => batch.logits,
+            _ if cursor.is_after_last_store(layers) => batch.finished,
+            _ => batch.rows.len(),
+        };
         match cursor.stage {
             Stage::Embed | Stage::AddAttention | Stage::AddFfn => Grid::by_row(rows, hidden),
             Stage::Rotations => Grid::by_row(rows, self.config.rope.dims * self.config.rope.tables()),
@@ -278,12 +312,20 @@ impl<'m, 'a> Forward<'m, 'a> {
             Stage::DownInput => (&**ffn, config.ffn, forms.down, None),
             _ => (&**x, config.hidden, forms.head, weights.output_norm()),
         };
+        let adapters = &self.adapters;
         work.each_row(input, scratch, &|index, out, scratch| {
-            let source = row_of(source, index, width).ok_or(Fault::Internal)?;
-            let Some(norm) = &norm else { return forms.prepare(level, source, out) };
-            let normed = scratch.get_mut(..width).ok_or(Fault::Internal)?;
-            level.norm(norm, source, normed);
-            forms.prepare(level, normed, out)
+            let mut source = row_of(source, index, width).ok_or(Fault::Internal)?;
+            let (normed, scratch) = scratch.split_at_mut_checked(width).ok_or(Fault::Internal)?;
+            if let Some(norm) = &norm {
+                level.norm(norm, source, normed);
+                source = normed;
+            }
+            forms.prepare(level, source, out)?;
+            if adapters.is_empty() {
+                return Ok(());
+            }
+            let seq = work.batch.rows.get(index).map(Row::seq);
+            adapters.project(level, work.cursor, seq, source, out, scratch).ok_or(Fault::Internal)
         })
     }
 
@@ -293,7 +335,8 @@ impl<'m, 'a> Forward<'m, 'a> {
             Stage::AttentionOutput => (LayerTensor::AttentionOutput, self.config.q_width(), self.forms.output),
             _ => (LayerTensor::Down, self.config.ffn, self.forms.down),
         };
-        let linear = self.weights.linear(work.cursor.layer, tensor).ok_or(Fault::Internal)?;
+        let deltas = self.adapters.deltas(work.cursor, self.buffers.input_words);
+        let linear = deltas.add_to(self.weights.linear(work.cursor.layer, tensor), tensor).ok_or(Fault::Internal)?;
         let how = if self.program.norm_after { Combine::Set } else { add_scaled(self.config.residual.scale) };
         let Buffers { x, branch, input, input_words, scratch, .. } = &mut self.buffers;
         let inputs = InputRows::new(input, *input_words, width, forms, work.workers(scratch));

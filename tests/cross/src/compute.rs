@@ -1,4 +1,5 @@
-//! What is hashed: the logits of the demo model, a snapshot, and products with weights of every type.
+//! What is hashed: the logits of the demo model and of small ones with everything that others have, a snapshot, and
+//! products with weights of every type.
 
 use gleed::cache::SnapshotOptions;
 use gleed::kernels::{Inputs, Level, OUTPUTS};
@@ -10,13 +11,27 @@ use gleed::{Engine, KvType, Limits, Model, Plan};
 /// Bytes of memory that [`hash`] needs.
 pub const ARENA: usize = 2 << 20;
 
-static MODEL: &[u8] = include_bytes!("../../../examples/assets/gleed-tales-q8_0.gguf");
+static DEMO: &[u8] = include_bytes!("../../../examples/assets/gleed-tales-q8_0.gguf");
+
+/// Both norms, all activations, soft caps or ALiBi, factors, windows, experts, parallel branches.
+static OTHERS: [&[u8]; 7] = [
+    include_bytes!("../../data/more/gemma3-linear.gguf"),
+    include_bytes!("../../data/more/gptneox-sequential.gguf"),
+    include_bytes!("../../data/more/granite.gguf"),
+    include_bytes!("../../data/more/mixtral.gguf"),
+    include_bytes!("../../data/more/mpt.gguf"),
+    include_bytes!("../../data/more/stablelm-parallel.gguf"),
+    include_bytes!("../../data/more/starcoder2.gguf"),
+];
 
 /// The hash of everything on a level; `None` where something is refused.
 pub fn hash(level: Level, arena: &mut [u8]) -> Option<u64> {
     let mut hash = Xxh64::new();
     for kv_type in [KvType::F16, KvType::F32, KvType::Q8_0, KvType::Q4_0] {
-        model(level, kv_type, arena, &mut hash)?;
+        model(DEMO, level, kv_type, arena, &mut hash)?;
+    }
+    for file in OTHERS {
+        model(file, level, KvType::F16, arena, &mut hash)?;
     }
     for (seed, dtype) in Dtype::ALL.into_iter().enumerate() {
         products(level, dtype, seed as u64, &mut hash)?;
@@ -24,15 +39,15 @@ pub fn hash(level: Level, arena: &mut [u8]) -> Option<u64> {
     Some(hash.finish())
 }
 
-/// A prompt in batches of several sizes, then single tokens, and the bytes of a snapshot.
-fn model(level: Level, kv_type: KvType, arena: &mut [u8], hash: &mut Xxh64) -> Option<()> {
+/// A prompt in batches of several sizes, then single tokens, and the bytes of a snapshot where there is no window.
+fn model(file: &[u8], level: Level, kv_type: KvType, arena: &mut [u8], hash: &mut Xxh64) -> Option<()> {
     const TOKENS: usize = 40;
-    let model = Model::open(MODEL).ok()?;
+    let model = Model::open(file).ok()?;
     let limits = Limits { context: 64, rows: 20, logit_rows: 20, kv_type, level, ..Limits::default() };
     let plan = Plan::new(&model, &limits).ok()?;
     let arena = arena.get_mut(arena.as_ptr().align_offset(plan.alignment())..)?;
     let mut engine = Engine::new(&model, &plan, arena).ok()?;
-    let ids: [u32; TOKENS] = core::array::from_fn(|i| (i as u32 * 397 + 1) % 1024);
+    let ids: [u32; TOKENS] = core::array::from_fn(|i| (i as u32 * 397 + 1) % model.config().vocab as u32);
     let sequence = engine.open().ok()?;
     let add = |hash: &mut Xxh64, logits: &[f32]| logits.iter().for_each(|x| hash.update(&x.to_le_bytes()));
     let (mut rest, mut sizes) = (&ids[..], [20, 7, 3, 2].into_iter());
@@ -44,7 +59,10 @@ fn model(level: Level, kv_type: KvType, arena: &mut [u8], hash: &mut Xxh64) -> O
         hash.update(bytes);
         Ok::<(), ()>(())
     };
-    engine.write_snapshot(sequence, &SnapshotOptions::default(), write).ok()?;
+    // What a window has passed over can not be written any more.
+    if model.config().windows == [0; 2] {
+        engine.write_snapshot(sequence, &SnapshotOptions::default(), write).ok()?;
+    }
     Some(())
 }
 

@@ -1,0 +1,130 @@
+//! `config.json`: the same things under the names that different models have for them.
+
+use serde_json::Value as Json;
+
+use crate::common::Result;
+use crate::common::gguf::Value;
+
+/// The settings of a model.
+pub(crate) struct Config(pub(crate) Json);
+
+/// A metadata value, where the model has it.
+pub(crate) type Setting = Result<Option<Value>>;
+
+impl Config {
+    /// The first of these fields that is there and not null.
+    pub(crate) fn field(&self, names: &[&str]) -> Option<&Json> {
+        names.iter().map(|name| &self.0[*name]).find(|value| !value.is_null())
+    }
+
+    /// A size that must be there.
+    pub(crate) fn size(&self, names: &[&str]) -> Result<usize> {
+        self.optional_size(names)?.ok_or_else(|| format!("config.json has no {}", names.join(" or ")).into())
+    }
+
+    /// A size that may be left out.
+    pub(crate) fn optional_size(&self, names: &[&str]) -> Result<Option<usize>> {
+        let Some(value) = self.field(names) else { return Ok(None) };
+        let size = value.as_u64().and_then(|size| u32::try_from(size).ok()).filter(|&size| size > 0);
+        let size = size.ok_or_else(|| format!("config.json: {} is {value}, no size", names.join(" or ")))?;
+        Ok(Some(size as usize))
+    }
+
+    /// A number that may be left out.
+    pub(crate) fn number(&self, names: &[&str]) -> Result<Option<f64>> {
+        let Some(value) = self.field(names) else { return Ok(None) };
+        let number =
+            value.as_f64().ok_or_else(|| format!("config.json: {} is {value}, no number", names.join(" or ")))?;
+        Ok(Some(number))
+    }
+
+    /// True or false.
+    pub(crate) fn flag(&self, name: &str, default: bool) -> bool {
+        self.0[name].as_bool().unwrap_or(default)
+    }
+
+    /// Layers.
+    pub(crate) fn layers(&self) -> Result<usize> {
+        self.size(&["num_hidden_layers", "n_layer", "n_layers"])
+    }
+
+    /// Width of the residual stream.
+    pub(crate) fn hidden(&self) -> Result<usize> {
+        self.size(&["hidden_size", "n_embd", "d_model"])
+    }
+
+    /// Query heads.
+    pub(crate) fn heads(&self) -> Result<usize> {
+        self.size(&["num_attention_heads", "n_head", "n_heads"])
+    }
+
+    /// Key and value heads.
+    pub(crate) fn kv_heads(&self) -> Result<usize> {
+        self.optional_size(&["num_key_value_heads"])?.map_or_else(|| self.heads(), Ok)
+    }
+
+    /// Elements per head.
+    pub(crate) fn head_dim(&self) -> Result<usize> {
+        self.optional_size(&["head_dim"])?.map_or_else(|| Ok(self.hidden()? / self.heads()?), Ok)
+    }
+
+    /// Experts per layer.
+    pub(crate) fn experts(&self) -> Result<usize> {
+        self.size(&["num_local_experts", "num_experts"])
+    }
+
+    /// Tokens that the model was trained on at a time.
+    pub(crate) fn context(&self) -> Result<usize> {
+        // Files of BLOOM do not say it.
+        let names = ["max_position_embeddings", "n_positions", "max_seq_len", "seq_length"];
+        Ok(self.optional_size(&names)?.unwrap_or(2048))
+    }
+
+    /// Width of the feed-forward layer.
+    pub(crate) fn ffn(&self) -> Result<usize> {
+        if let Some(width) = self.optional_size(&["intermediate_size", "n_inner"])? {
+            return Ok(width);
+        }
+        Ok(self.optional_size(&["expansion_ratio"])?.unwrap_or(4) * self.hidden()?)
+    }
+
+    /// Refuses a field that is there with another value.
+    pub(crate) fn want(&self, name: &str, wanted: &[Json]) -> Result<()> {
+        match self.field(&[name]) {
+            Some(value) if !wanted.contains(value) => {
+                Err(format!("config.json: {name} = {value} is not supported").into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Which layers have a sliding window; `None` where no layer has one.
+    pub(crate) fn sliding_layers(&self) -> Result<Option<Vec<bool>>> {
+        let layers = self.layers()?;
+        // Qwen's have to say that they use it.
+        let usual = self.field(&["max_window_layers"]).is_none();
+        if self.field(&["sliding_window"]).is_none() || !self.flag("use_sliding_window", usual) {
+            return Ok(None);
+        }
+        let types = self.field(&["layer_types"]).and_then(Json::as_array);
+        let first = self.number(&["max_window_layers"])?.unwrap_or(0.0);
+        let period = self.optional_size(&["sliding_window_pattern", "_sliding_window_pattern"])?;
+        let slides = |layer: usize| match (types, period) {
+            (Some(types), _) => types.get(layer).is_some_and(|kind| kind == "sliding_attention"),
+            (None, Some(period)) => !(layer + 1).is_multiple_of(period),
+            (None, None) => layer as f64 >= first,
+        };
+        let sliding: Vec<bool> = (0..layers).map(slides).collect();
+        Ok(sliding.contains(&true).then_some(sliding))
+    }
+}
+
+/// A size as a metadata value.
+pub(crate) fn size(size: Result<usize>) -> Setting {
+    Ok(Some(Value::U32(size?.try_into()?)))
+}
+
+/// A number as a metadata value.
+pub(crate) fn number(number: Result<Option<f64>>) -> Setting {
+    Ok(number?.map(|number| Value::F32(number as f32)))
+}

@@ -1,0 +1,121 @@
+//! A Hugging Face folder: `config.json`, safetensors, and a tokenizer.
+
+mod architectures;
+mod config;
+mod rope;
+mod safetensors;
+mod tensors;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use architectures::{ARCHITECTURES, Architecture};
+use config::Config;
+use gleed::host::MappedFile;
+use serde_json::Value as Json;
+use tensors::Store;
+
+use crate::common::Result;
+use crate::common::gguf::Value;
+use crate::output::{Output, Tensor};
+use crate::vocab;
+
+/// A folder with its files open.
+pub(crate) struct Folder {
+    path: PathBuf,
+    config: Config,
+    files: Vec<(PathBuf, MappedFile)>,
+}
+
+impl Folder {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let config = Config(read_json(&path.join("config.json"))?);
+        let files = safetensors::files(path)?;
+        Ok(Self { path: path.to_path_buf(), config, files })
+    }
+
+    /// The model as it is written.
+    pub(crate) fn output(&self) -> Result<Output<'_>> {
+        let config = &self.config;
+        let architecture = architecture(config)?;
+        (architecture.check)(config)?;
+        let activations = ["hidden_activation", "hidden_act", "activation_function"];
+        if let Some(name) = config.field(&activations).and_then(Json::as_str)
+            && !architecture.activations.contains(&name)
+        {
+            return Err(format!("config.json: the activation function {name:?} is not supported").into());
+        }
+        let rope =
+            if architecture.rotary > 0.0 { rope::read(config, architecture.rotary)? } else { Default::default() };
+        let mut output = Output::default();
+        output.header.set("general.architecture", Value::Text(architecture.name.into()));
+        output.header.set("general.name", Value::Text(self.name()));
+        let mut set = |name: &str, value| output.header.set(&format!("{}.{name}", architecture.name), value);
+        for key in architecture.keys.iter().copied().flatten() {
+            if let Some(value) = (key.1)(config)? {
+                set(key.0, value);
+            }
+        }
+        rope.keys.into_iter().for_each(|(name, value)| set(name, value));
+        windows(config, architecture)?.into_iter().for_each(|(name, value)| set(name, value));
+        vocab::of_folder(&self.path, config.size(&["vocab_size"])?, &config.0)?.write(&mut output.header);
+        output.tensors = self.tensors(architecture)?;
+        output.tensors.extend(rope.tensors.iter().map(|(name, elements)| tensors::vector(name, elements)));
+        Ok(output)
+    }
+
+    fn tensors(&self, architecture: &Architecture) -> Result<Vec<Tensor<'_>>> {
+        let mut stored = BTreeMap::new();
+        for (path, file) in &self.files {
+            safetensors::read(file.bytes(), &mut stored).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        let mut store = Store::new(stored);
+        let tied = self.config.0["tie_word_embeddings"].as_bool();
+        for head in ["lm_head.weight", "embed_out.weight"] {
+            if tied.unwrap_or(architecture.tied) {
+                store.ignore(head);
+            }
+        }
+        let head = store.has("lm_head.weight") || store.has("embed_out.weight");
+        if tied == Some(false) && !head {
+            return Err("the output matrix, lm_head.weight, is missing".into());
+        }
+        let tensors = store.take(architecture.rules, &self.config)?;
+        store.finish()?;
+        Ok(tensors)
+    }
+
+    /// The name of the folder.
+    fn name(&self) -> String {
+        let path = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    }
+}
+
+fn architecture(config: &Config) -> Result<&'static Architecture> {
+    const TABLE: &[Architecture] = &ARCHITECTURES;
+    let names = config.field(&["architectures"]).and_then(Json::as_array).ok_or("config.json has no architectures")?;
+    let name = names.first().and_then(Json::as_str).ok_or("config.json: architectures is empty")?;
+    let found = TABLE.iter().find(|architecture| architecture.classes.contains(&name));
+    found.ok_or_else(|| format!("config.json: the architecture {name:?} is not supported").into())
+}
+
+/// The window, and which layers have it where this is not the architecture's own pattern.
+fn windows(config: &Config, architecture: &Architecture) -> Result<Vec<(&'static str, Value)>> {
+    let Some(sliding) = config.sliding_layers()? else { return Ok(Vec::new()) };
+    let window = config.size(&["sliding_window"])?;
+    let mut keys = vec![("attention.sliding_window", Value::U32(window.try_into()?))];
+    let period = architecture.window_period;
+    let usual = |layer: usize| period == 0 || !(layer + 1).is_multiple_of(period);
+    let unsaid = config.field(&["layer_types", "sliding_window_pattern"]).is_none() && period > 0;
+    if !unsaid && sliding.iter().enumerate().any(|(layer, &slides)| slides != usual(layer)) {
+        keys.push(("attention.sliding_window_pattern", Value::Bools(sliding)));
+    }
+    Ok(keys)
+}
+
+/// A file with JSON.
+pub(crate) fn read_json(path: &Path) -> Result<Json> {
+    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_slice(&bytes).map_err(|error| format!("{}: {error}", path.display()).into())
+}

@@ -1,0 +1,87 @@
+//! The safetensors format: the length of a JSON header, the header, the tensors' bytes.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use gleed::host::MappedFile;
+use gleed::tensor::Dtype;
+use serde_json::Value;
+
+use crate::common::Result;
+
+/// A tensor in a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored<'a> {
+    /// Its name for the type, "BF16" for example.
+    dtype: String,
+    /// The last one is the length of a row.
+    pub(crate) shape: Vec<usize>,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl Stored<'_> {
+    /// The type, if elements of it can be read.
+    pub(crate) fn dtype(&self) -> Result<Dtype> {
+        match &*self.dtype {
+            "F32" => Ok(Dtype::F32),
+            "F16" => Ok(Dtype::F16),
+            "BF16" => Ok(Dtype::BF16),
+            other => Err(format!("elements of type {other} are not supported, only F32, F16 and BF16").into()),
+        }
+    }
+}
+
+/// The files with the tensors of a folder.
+pub(crate) fn files(folder: &Path) -> Result<Vec<(PathBuf, MappedFile)>> {
+    let index = folder.join("model.safetensors.index.json");
+    let names = if index.is_file() { indexed(&index)? } else { vec!["model.safetensors".to_owned()] };
+    let open = |name: &String| {
+        let path = folder.join(name);
+        match MappedFile::open(&path) {
+            Ok(file) => Ok((path, file)),
+            Err(error) => Err(format!("{}: {error}", path.display()).into()),
+        }
+    };
+    names.iter().map(open).collect()
+}
+
+/// The names of the files in an index.
+fn indexed(index: &Path) -> Result<Vec<String>> {
+    let json = super::read_json(index)?;
+    let map = json["weight_map"].as_object().ok_or_else(|| format!("{}: it has no weight_map", index.display()))?;
+    let mut names: Vec<_> = map.values().filter_map(|name| name.as_str().map(str::to_owned)).collect();
+    names.sort();
+    names.dedup();
+    match names.iter().find(|name| Path::new(name).components().count() != 1) {
+        Some(name) => Err(format!("{}: {name:?} is no name of a file in the folder", index.display()).into()),
+        None => Ok(names),
+    }
+}
+
+/// Adds the tensors of a file to `tensors`.
+pub(crate) fn read<'a>(file: &'a [u8], tensors: &mut BTreeMap<String, Stored<'a>>) -> Result<()> {
+    let (len, rest) = file.split_first_chunk::<8>().ok_or("the file is no safetensors file: it is too short")?;
+    let header = usize::try_from(u64::from_le_bytes(*len)).ok().and_then(|len| rest.split_at_checked(len));
+    let (header, data) = header.ok_or("the file is no safetensors file, or cut off")?;
+    let json: Value = serde_json::from_slice(header).map_err(|error| format!("the header is no JSON: {error}"))?;
+    let json = json.as_object().ok_or("the header is no JSON object")?;
+    for (name, info) in json.iter().filter(|(name, _)| *name != "__metadata__") {
+        let stored = stored(info, data).ok_or_else(|| format!("{name}: its place or shape is wrong"))?;
+        if tensors.insert(name.clone(), stored).is_some() {
+            return Err(format!("{name} is there twice").into());
+        }
+    }
+    Ok(())
+}
+
+fn stored<'a>(info: &Value, data: &'a [u8]) -> Option<Stored<'a>> {
+    let sizes = |value: &Value| -> Option<Vec<usize>> {
+        value.as_array()?.iter().map(|size| usize::try_from(size.as_u64()?).ok()).collect()
+    };
+    let &[begin, end] = &sizes(&info["data_offsets"])?[..] else { return None };
+    Some(Stored {
+        dtype: info["dtype"].as_str()?.to_owned(),
+        shape: sizes(&info["shape"])?,
+        bytes: data.get(begin..end)?,
+    })
+}

@@ -1,0 +1,101 @@
+//! Makes a GGUF file: of a Hugging Face folder, a llama2.c model, or another GGUF file; with matrices of any type.
+//!
+//! ```text
+//! cargo run --release --example convert -- Qwen3-0.6B qwen3-0.6b-q4_k.gguf --type q4_k
+//! cargo run --release --example convert -- stories15M.bin stories15M.gguf --tokenizer tokenizer.bin
+//! cargo run --release --example convert -- model-f16.gguf model-q8_0.gguf --type q8_0
+//! ```
+//!
+//! Without `--type` matrices keep their type. `docs/models.md` says which models it knows.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod hf;
+mod llama2c;
+mod output;
+mod quantize;
+mod requantize;
+mod types;
+mod vocab;
+mod write;
+
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use common::Result;
+use common::gguf::Value;
+use gleed::host::MappedFile;
+use output::Output;
+use types::FileType;
+
+/// Makes a GGUF file of a model in another format, or with other types.
+#[derive(Parser)]
+#[command(name = "convert")]
+struct Args {
+    /// A Hugging Face folder, a llama2.c model, or a GGUF file
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+
+    /// The GGUF file to write
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+
+    /// The type of the matrices, q4_k for example [default: they keep theirs]
+    #[arg(long = "type", value_name = "TYPE", value_parser = FileType::from_name)]
+    file_type: Option<FileType>,
+
+    /// The vocabulary of a llama2.c model
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
+
+    /// Threads that compute; the file does not depend on it [default: all processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+}
+
+fn main() -> ExitCode {
+    common::exit(convert(&Args::parse()))
+}
+
+fn convert(args: &Args) -> Result<ExitCode> {
+    let named = |error| format!("{}: {error}", args.input.display());
+    if args.input.is_dir() {
+        let folder = hf::Folder::open(&args.input)?;
+        let output = folder.output().map_err(named)?;
+        return written(args, output);
+    }
+    let file = open(&args.input)?;
+    if file.bytes().starts_with(b"GGUF") {
+        return written(args, requantize::read(file.bytes()).map_err(named)?);
+    }
+    let tokenizer = args.tokenizer.as_deref().map(open).transpose()?;
+    let tokenizer = tokenizer.as_ref().map(MappedFile::bytes);
+    written(args, llama2c::read(file.bytes(), tokenizer).map_err(named)?)
+}
+
+fn written(args: &Args, output: Output<'_>) -> Result<ExitCode> {
+    let threads =
+        args.threads.map(|n| n as usize).or_else(|| std::thread::available_parallelism().ok().map(usize::from));
+    let output = described(output, args.file_type);
+    let bytes = write::write(output, args.file_type, &args.out, threads.unwrap_or(1))?;
+    writeln!(stdout(), "{}: {bytes} bytes", args.out.display())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// With what says how the file is quantized.
+fn described(mut output: Output<'_>, file_type: Option<FileType>) -> Output<'_> {
+    let mut matrices = output.tensors.iter().filter(|tensor| tensor.is_matrix());
+    let kept = || FileType::of(matrices.next()?.contents.dtype()?).map(|file_type| file_type.number);
+    let number = file_type.map(|file_type| file_type.number).or(output.file_type).or_else(kept);
+    if let Some(number) = number {
+        output.header.set("general.file_type", Value::U32(number));
+    }
+    output.header.set("general.quantization_version", Value::U32(2));
+    output
+}
+
+fn open(path: &Path) -> Result<MappedFile> {
+    MappedFile::open(path).map_err(|error| format!("{}: {error}", path.display()).into())
+}

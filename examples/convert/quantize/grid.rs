@@ -1,0 +1,221 @@
+//! The codes of a format, and the best scale for some elements: x ≈ scale * code, or scale * code + min.
+//!
+//! What is best is what gives the least squared error. The search tries scales around the one that maps the extreme
+//! element to the end of the codes; the codes that follow from each have a best scale of their own (least squares).
+
+use half::f16;
+
+/// The codes that elements can have.
+pub(super) trait Grid {
+    /// The code that has the extreme element, and the one at the other end.
+    const ENDS: [f32; 2];
+    /// How far from the ends the extreme element is mapped to, for trial.
+    const SLACK: f32;
+    /// The codes next to `x`.
+    fn nearest(x: [f32; LANES]) -> [f32; LANES];
+}
+
+/// The integers from `LOW` to `HIGH`.
+pub(super) struct Integers<const LOW: i32, const HIGH: i32>;
+
+impl<const LOW: i32, const HIGH: i32> Grid for Integers<LOW, HIGH> {
+    const ENDS: [f32; 2] = [LOW as f32, HIGH as f32];
+    const SLACK: f32 = 0.95;
+
+    #[inline(always)]
+    fn nearest(x: [f32; LANES]) -> [f32; LANES] {
+        // Adding it leaves no bits for a fraction.
+        const SHIFT: f32 = 12_582_912.0;
+        x.map(|x| (x.max(LOW as f32).min(HIGH as f32) + SHIFT) - SHIFT)
+    }
+}
+
+/// Elements that are smaller become zeros: an f16 scale can not tell them apart from zero.
+pub(super) const SMALLEST: f32 = 1e-20;
+
+/// Elements that are looked at together.
+pub(super) const LANES: usize = 8;
+
+/// A number as it is in the file.
+pub(super) fn rounded(x: f32) -> f32 {
+    f16::from_f32(x).to_f32()
+}
+
+/// `[sum of x * code, sum of code * code]` for the codes next to `x * inverse`.
+#[inline]
+fn moments<G: Grid>(x: &[f32], inverse: f32) -> [f32; 2] {
+    let mut sums = [[0.0_f32; LANES]; 2];
+    for x in x.as_chunks::<LANES>().0 {
+        let codes = G::nearest(x.map(|x| x * inverse));
+        for (lane, (x, code)) in x.iter().zip(codes).enumerate() {
+            sums[0][lane] += x * code;
+            sums[1][lane] += code * code;
+        }
+    }
+    sums.map(|sums| sums.iter().sum())
+}
+
+/// The squared error of `scale * code` with the best codes.
+#[inline]
+pub(super) fn error<G: Grid>(x: &[f32], scale: f32) -> f32 {
+    error_with_min::<G>(x, scale, 0.0)
+}
+
+/// The squared error of `scale * code + min` with the best codes.
+#[inline]
+pub(super) fn error_with_min<G: Grid>(x: &[f32], scale: f32, min: f32) -> f32 {
+    let inverse = inverse(scale);
+    let mut sums = [0.0_f32; LANES];
+    for x in x.as_chunks::<LANES>().0 {
+        let codes = G::nearest(x.map(|x| (x - min) * inverse));
+        for (lane, (x, code)) in x.iter().zip(codes).enumerate() {
+            let difference = x - (scale * code + min);
+            sums[lane] += difference * difference;
+        }
+    }
+    sums.iter().sum()
+}
+
+/// The codes of `scale * code + min`.
+pub(super) fn codes<G: Grid>(x: &[f32], scale: f32, min: f32, out: &mut [i8]) {
+    let inverse = inverse(scale);
+    for (out, x) in out.as_chunks_mut::<LANES>().0.iter_mut().zip(x.as_chunks::<LANES>().0) {
+        *out = G::nearest(x.map(|x| (x - min) * inverse)).map(|code| code as i8);
+    }
+}
+
+/// `1 / scale`; 0 where that is too large.
+fn inverse(scale: f32) -> f32 {
+    if scale.abs() < SMALLEST { 0.0 } else { 1.0 / scale }
+}
+
+/// The scale with the least error.
+pub(super) fn best_scale<G: Grid>(x: &[f32]) -> f32 {
+    const STEPS: i32 = 9;
+    let extreme = x.iter().copied().fold(0.0_f32, |max, x| if x.abs() > max.abs() { x } else { max });
+    if extreme.abs() < SMALLEST {
+        return 0.0;
+    }
+    // The error is sum of x * x less the gain.
+    let (mut best, mut best_gain) = (0.0, 0.0);
+    let mut attempt = |inverse: f32| {
+        let [products, squares] = moments::<G>(x, inverse);
+        if squares > 0.0 && products * products > best_gain * squares {
+            best_gain = products * products / squares;
+            best = products / squares;
+        }
+    };
+    for end in G::ENDS {
+        for step in -STEPS..=STEPS {
+            attempt((end + G::SLACK * step as f32 / STEPS as f32) / extreme);
+        }
+    }
+    refined::<G>(x, best)
+}
+
+/// A better scale for the codes that follow from this one, and so on.
+fn refined<G: Grid>(x: &[f32], mut scale: f32) -> f32 {
+    for _ in 0..2 {
+        let [products, squares] = moments::<G>(x, inverse(scale));
+        if squares > 0.0 {
+            scale = products / squares;
+        }
+    }
+    scale
+}
+
+/// Of the f16 numbers around `scale`, the one with the least error.
+pub(super) fn best_f16<G: Grid>(x: &[f32], scale: f32, around: u16) -> f32 {
+    let middle = f16::from_f32(scale).to_bits();
+    let bits = middle.saturating_sub(around)..=middle.saturating_add(around);
+    let near = bits.map(|bits| f16::from_bits(bits).to_f32()).filter(|near| near.is_finite());
+    least(near, |&near| error::<G>(x, near)).unwrap_or(0.0)
+}
+
+/// What has the least error; the first one of several.
+pub(super) fn least<T>(candidates: impl Iterator<Item = T>, error: impl Fn(&T) -> f32) -> Option<T> {
+    let with_error = candidates.map(|candidate| (error(&candidate), candidate));
+    with_error.reduce(|best, other| if other.0 < best.0 { other } else { best }).map(|(_, candidate)| candidate)
+}
+
+/// Scale and minimum with the least error, for codes from 0 to `HIGH`. With `below_zero` the minimum is not positive.
+pub(super) fn best_scale_and_min<const HIGH: i32>(x: &[f32], below_zero: bool) -> [f32; 2] {
+    const STEPS: i32 = 13;
+    let fold = |f: fn(f32, f32) -> f32, from| x.iter().copied().fold(from, f);
+    let (mut low, high) = (fold(f32::min, f32::INFINITY), fold(f32::max, f32::NEG_INFINITY));
+    if below_zero {
+        low = low.min(0.0);
+    }
+    let range = high - low;
+    if range < SMALLEST {
+        return [0.0, low];
+    }
+    // Sums of differences from the lowest element lose nothing where all are far from zero.
+    let origin = if below_zero { 0.0 } else { low };
+    let mut search = Search::<HIGH> { x, origin, below_zero, best: [0.0, low], error: f32::INFINITY };
+    for step in 0..=STEPS {
+        // About a code more or less than there are: some are left unused, or some elements cut off.
+        let codes = HIGH as f32 - 0.9 + 1.9 * step as f32 / STEPS as f32;
+        search.attempt([range / codes, low]);
+    }
+    // Elements at both ends cut off.
+    for cut in [0.03, 0.06, 0.1, 0.15] {
+        search.attempt([range * (1.0 - 2.0 * cut) / HIGH as f32, low + cut * range]);
+    }
+    let mut fit = search.best;
+    for _ in 0..3 {
+        fit = search.attempt(fit);
+    }
+    search.best
+}
+
+/// A search for scale and minimum.
+struct Search<'x, const HIGH: i32> {
+    x: &'x [f32],
+    origin: f32,
+    below_zero: bool,
+    best: [f32; 2],
+    error: f32,
+}
+
+impl<const HIGH: i32> Search<'_, HIGH> {
+    /// The best scale and minimum for the codes that follow from these.
+    #[inline]
+    fn attempt(&mut self, [scale, min]: [f32; 2]) -> [f32; 2] {
+        let fit = least_squares::<HIGH>(self.x, inverse(scale), min, self.origin, self.below_zero);
+        let error = error_with_min::<Codes<HIGH>>(self.x, fit[0], fit[1]);
+        if error < self.error {
+            (self.best, self.error) = (fit, error);
+        }
+        fit
+    }
+}
+
+/// The integers from 0.
+pub(super) type Codes<const HIGH: i32> = Integers<0, HIGH>;
+
+/// Scale and minimum that are the best ones for the codes next to `(x - min) * inverse`.
+#[inline]
+fn least_squares<const HIGH: i32>(x: &[f32], inverse: f32, min: f32, origin: f32, below_zero: bool) -> [f32; 2] {
+    let mut sums = [[0.0_f32; LANES]; 4];
+    for x in x.as_chunks::<LANES>().0 {
+        let codes = Codes::<HIGH>::nearest(x.map(|x| (x - min) * inverse));
+        for (lane, (x, code)) in x.iter().zip(codes).enumerate() {
+            let y = x - origin;
+            sums[0][lane] += code;
+            sums[1][lane] += code * code;
+            sums[2][lane] += y;
+            sums[3][lane] += y * code;
+        }
+    }
+    let [q, qq, y, yq] = sums.map(|sums| sums.iter().sum::<f32>());
+    let n = x.len() as f32;
+    let determinant = n * qq - q * q;
+    let [scale, min] = if determinant > 0.0 {
+        [(n * yq - q * y) / determinant, origin + (qq * y - q * yq) / determinant]
+    } else {
+        // One code for all.
+        [0.0, origin + y / n]
+    };
+    if below_zero && min > 0.0 { [if qq > 0.0 { yq / qq } else { 0.0 }, 0.0] } else { [scale, min] }
+}

@@ -1,0 +1,33 @@
+//! GGUF to GGUF: other types for the matrices, everything else as it is.
+
+use gguf_rs_lite::{Gguf, TensorInfo};
+use gleed::tensor::Dtype;
+
+use crate::common::Result;
+use crate::output::{Contents, Matrix, Output, Tensor};
+
+/// All metadata but what says how the file is quantized, and all tensors.
+pub(crate) fn read(file: &[u8]) -> Result<Output<'_>> {
+    const OWN: [&str; 3] = ["general.file_type", "general.quantization_version", "general.alignment"];
+    let gguf = Gguf::parse(file)?;
+    let mut output = Output::default();
+    for (key, value) in gguf.metadata().filter(|(key, _)| !OWN.contains(key)) {
+        output.header.copy(key, value);
+    }
+    output.file_type = gguf.get(OWN[0]).and_then(|value| value.as_u64()).and_then(|number| u32::try_from(number).ok());
+    output.tensors = gguf.tensors().map(|info| tensor(&info)).collect::<Result<_>>()?;
+    Ok(output)
+}
+
+fn tensor<'a>(info: &TensorInfo<'a>) -> Result<Tensor<'a>> {
+    let name = info.name().to_owned();
+    let number = info.ggml_type().number();
+    let dtype =
+        Dtype::from_ggml(number).ok_or_else(|| format!("{name}: the type {} is not known", info.ggml_type()))?;
+    let dims: Vec<usize> = info.dims().iter().map(|&dim| dim as usize).collect();
+    let cols = dims.first().copied().unwrap_or(1);
+    let rows = dims.iter().skip(1).product();
+    let contents = Contents::same(Matrix { dtype, rows, cols, transposed: false, bytes: info.data().into() });
+    contents.check().map_err(|error| format!("{name}: {error}"))?;
+    Ok(Tensor { name, dims, contents })
+}

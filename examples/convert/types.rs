@@ -1,0 +1,132 @@
+//! Element types: which one a tensor gets.
+
+use gleed::tensor::Dtype;
+
+use crate::output::Tensor;
+
+/// What the matrices of a file are.
+#[derive(Clone, Copy)]
+pub(crate) struct FileType {
+    name: &'static str,
+    /// `general.file_type`.
+    pub(crate) number: u32,
+    /// Of all matrices, or of most.
+    dtype: Dtype,
+    /// Where more bits help most, some matrices are Q6_K.
+    mixed: bool,
+}
+
+const ALL: [FileType; 17] = [
+    plain("f32", 0, Dtype::F32),
+    plain("f16", 1, Dtype::F16),
+    plain("bf16", 32, Dtype::BF16),
+    plain("q8_0", 7, Dtype::Q8_0),
+    plain("q4_0", 2, Dtype::Q4_0),
+    plain("q4_1", 3, Dtype::Q4_1),
+    plain("q5_0", 8, Dtype::Q5_0),
+    plain("q5_1", 9, Dtype::Q5_1),
+    plain("q2_k", 10, Dtype::Q2_K),
+    plain("q3_k", 12, Dtype::Q3_K),
+    plain("q4_k", 15, Dtype::Q4_K),
+    plain("q5_k", 17, Dtype::Q5_K),
+    plain("q6_k", 18, Dtype::Q6_K),
+    plain("iq4_nl", 25, Dtype::IQ4_NL),
+    plain("iq4_xs", 30, Dtype::IQ4_XS),
+    FileType { mixed: true, ..plain("q4_k_m", 15, Dtype::Q4_K) },
+    FileType { mixed: true, ..plain("q5_k_m", 17, Dtype::Q5_K) },
+];
+
+const fn plain(name: &'static str, number: u32, dtype: Dtype) -> FileType {
+    FileType { name, number, dtype, mixed: false }
+}
+
+impl FileType {
+    pub(crate) fn from_name(name: &str) -> Result<Self, String> {
+        let found = ALL.into_iter().find(|file_type| file_type.name == name);
+        found.ok_or_else(|| format!("the types are {}", ALL.map(|file_type| file_type.name).join(", ")))
+    }
+
+    /// That of a file with matrices of this type.
+    pub(crate) fn of(dtype: Dtype) -> Option<Self> {
+        ALL.into_iter().find(|file_type| file_type.dtype == dtype)
+    }
+
+    /// The type that a matrix would get if its rows allowed it.
+    pub(crate) fn wanted(self, name: &str, model: Model) -> Dtype {
+        if !self.mixed {
+            return self.dtype;
+        }
+        let Some((layer, name)) = layer(name) else {
+            let is_output = name == "output.weight" || name == "token_embd.weight" && model.tied;
+            return if is_output { Dtype::Q6_K } else { self.dtype };
+        };
+        match name {
+            // The first and the last eighth, and every third layer between.
+            "attn_v.weight" | "ffn_down.weight" | "ffn_down_exps.weight" if more_bits(layer, model.layers) => {
+                Dtype::Q6_K
+            }
+            // V is a third of it.
+            "attn_qkv.weight" if self.dtype == Dtype::Q4_K => Dtype::Q5_K,
+            "attn_qkv.weight" => Dtype::Q6_K,
+            _ => self.dtype,
+        }
+    }
+}
+
+/// What the types of some matrices depend on.
+#[derive(Clone, Copy)]
+pub(crate) struct Model {
+    layers: usize,
+    /// Whether the embedding is the output matrix.
+    tied: bool,
+}
+
+impl Model {
+    pub(crate) fn of(tensors: &[Tensor<'_>]) -> Self {
+        Self {
+            layers: tensors
+                .iter()
+                .filter_map(|tensor| layer(&tensor.name))
+                .map(|(layer, _)| layer + 1)
+                .max()
+                .unwrap_or(0),
+            tied: tensors.iter().all(|tensor| tensor.name != "output.weight"),
+        }
+    }
+}
+
+/// The layer in a tensor's name, and what follows.
+fn layer(name: &str) -> Option<(usize, &str)> {
+    let (layer, name) = name.strip_prefix("blk.")?.split_once('.')?;
+    Some((layer.parse().ok()?, name))
+}
+
+fn more_bits(layer: usize, layers: usize) -> bool {
+    let eighth = layers / 8;
+    layer < eighth || layer >= 7 * layers / 8 || (layer - eighth) % 3 == 2
+}
+
+/// The type of a tensor in a file of type `wanted`; without one matrices keep theirs.
+pub(crate) fn of(tensor: &Tensor<'_>, wanted: Option<FileType>, model: Model) -> Dtype {
+    if !tensor.is_matrix() {
+        return Dtype::F32;
+    }
+    match wanted {
+        Some(file_type) => possible(file_type.wanted(&tensor.name, model), tensor.contents.cols()),
+        None => tensor.contents.dtype().unwrap_or(Dtype::F32),
+    }
+}
+
+/// The type itself where rows are whole blocks of it, else what `llama-quantize` takes then.
+fn possible(dtype: Dtype, cols: usize) -> Dtype {
+    let narrower = match dtype {
+        Dtype::Q2_K | Dtype::Q3_K => Dtype::Q4_0,
+        Dtype::Q4_K => Dtype::Q5_0,
+        Dtype::Q5_K => Dtype::Q5_1,
+        Dtype::Q6_K => Dtype::Q8_0,
+        Dtype::IQ4_XS => Dtype::IQ4_NL,
+        other => other,
+    };
+    let fits = |dtype: &Dtype| dtype.row_bytes(cols).is_some();
+    [dtype, narrower].into_iter().find(fits).unwrap_or(Dtype::F16)
+}

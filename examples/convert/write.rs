@@ -1,0 +1,135 @@
+//! Writes the file: under another name until it is whole.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use gleed::Model;
+use gleed::host::MappedFile;
+use gleed::tensor::Dtype;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::common::Result;
+use crate::common::gguf;
+use crate::output::{Output, Tensor};
+use crate::quantize::quantize;
+use crate::types::{self, FileType};
+
+/// Elements that a thread has in memory at a time.
+const CHUNK: usize = 1 << 18;
+
+/// Writes `output` to `path`: the bytes of the file. `wanted` is the type of the matrices; without one they keep theirs.
+pub(crate) fn write(output: Output<'_>, wanted: Option<FileType>, path: &Path, threads: usize) -> Result<u64> {
+    let mut tmp = path.to_path_buf().into_os_string();
+    tmp.push(".tmp");
+    let tmp = PathBuf::from(tmp);
+    let written = write_all(output, wanted, &tmp, threads).and_then(|bytes| {
+        std::fs::rename(&tmp, path)?;
+        Ok(bytes)
+    });
+    written.map_err(|error| {
+        let _ = std::fs::remove_file(&tmp);
+        format!("{}: {error}", path.display()).into()
+    })
+}
+
+fn write_all(output: Output<'_>, wanted: Option<FileType>, path: &Path, threads: usize) -> Result<u64> {
+    let Output { mut header, tensors, .. } = output;
+    let model = types::Model::of(&tensors);
+    let with_type = |tensor| (types::of(&tensor, wanted, model), tensor);
+    let tensors: Vec<_> = tensors.into_iter().map(with_type).collect();
+    tell_exceptions(&tensors, wanted, model);
+    for (dtype, tensor) in &tensors {
+        header.tensor(&tensor.name, &tensor.dims, *dtype);
+    }
+    let (header, total) = header.finish();
+
+    let mut file = File::create(path)?;
+    file.write_all(&header)?;
+    // The zeros take no room yet.
+    file.set_len(total)?;
+    check(path)?;
+    let mut file = BufWriter::with_capacity(1 << 20, file);
+    let bar = bar(total - header.len() as u64);
+    for (dtype, tensor) in &tensors {
+        bar.set_message(tensor.name.clone());
+        write_tensor(&mut file, tensor, *dtype, threads, &bar).map_err(|error| format!("{}: {error}", tensor.name))?;
+    }
+    bar.finish_and_clear();
+    file.into_inner()?.sync_all()?;
+    Ok(total)
+}
+
+/// Says which matrices get another type.
+fn tell_exceptions(tensors: &[(Dtype, Tensor<'_>)], file_type: Option<FileType>, model: types::Model) {
+    let Some(file_type) = file_type else { return };
+    let mut counts = BTreeMap::new();
+    for (dtype, tensor) in tensors.iter().filter(|(_, tensor)| tensor.is_matrix()) {
+        let wanted = file_type.wanted(&tensor.name, model);
+        if wanted != *dtype {
+            *counts.entry((tensor.contents.cols(), wanted, *dtype)).or_insert(0) += 1;
+        }
+    }
+    for ((cols, wanted, dtype), count) in counts {
+        eprintln!("{count} matrices are {dtype}: rows of {cols} are no whole number of blocks of {wanted}");
+    }
+}
+
+/// Lets Gleed look at metadata and shapes, before the work begins.
+fn check(path: &Path) -> Result<()> {
+    let file = MappedFile::open(path)?;
+    Model::open(file.bytes()).map_err(|error| format!("the model would not be usable: {error}"))?;
+    Ok(())
+}
+
+/// A tensor and the bytes up to the next one.
+fn write_tensor(
+    file: &mut impl Write,
+    tensor: &Tensor<'_>,
+    dtype: Dtype,
+    threads: usize,
+    bar: &ProgressBar,
+) -> Result<()> {
+    let contents = &tensor.contents;
+    let (rows, cols) = (contents.rows(), contents.cols());
+    let row_bytes = dtype.row_bytes(cols).ok_or("a row is no whole number of blocks")?;
+    let chunk = (CHUNK / cols.max(1)).max(1);
+    let mut bytes = vec![0; row_bytes * (chunk * threads).min(rows)];
+    for first in (0..rows).step_by(chunk * threads) {
+        let bytes = &mut bytes[..row_bytes * (chunk * threads).min(rows - first)];
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let firsts = (first..).step_by(chunk);
+            let parts = bytes.chunks_mut(row_bytes * chunk).zip(firsts);
+            let workers: Vec<_> =
+                parts.map(|(part, first)| scope.spawn(move || fill(tensor, dtype, first, part))).collect();
+            workers.into_iter().map(|worker| worker.join().unwrap_or(Err("a thread panicked".into()))).collect()
+        });
+        results.into_iter().collect::<std::result::Result<(), String>>()?;
+        file.write_all(bytes)?;
+        bar.inc(bytes.len() as u64);
+    }
+    Ok(file.write_all(&vec![0; gguf::padding(row_bytes * rows)])?)
+}
+
+/// Makes rows from `first` on, as many as `out` has place for.
+fn fill(tensor: &Tensor<'_>, dtype: Dtype, first: usize, out: &mut [u8]) -> std::result::Result<(), String> {
+    let contents = &tensor.contents;
+    let row_bytes = dtype.row_bytes(contents.cols()).unwrap_or(0).max(1);
+    let mut x = vec![0.0; contents.cols()];
+    for (row, out) in (first..).zip(out.chunks_mut(row_bytes)) {
+        if let Some(same) = contents.same_row(row, dtype) {
+            out.copy_from_slice(same);
+        } else {
+            contents.row(row, &mut x).ok_or("this build does not know its type")?;
+            quantize(dtype, &x, out)?;
+        }
+    }
+    Ok(())
+}
+
+fn bar(total: u64) -> ProgressBar {
+    let template = "{bar:32} {bytes}/{total_bytes}, {binary_bytes_per_sec}, {eta} left, {msg}";
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()).with_style(style)
+}

@@ -1,0 +1,237 @@
+//! What adapters add to linear layers, for the sequences that want it.
+//!
+//! The product of a row with the first matrix of each pair, `low = A x`, is computed together with the forms of that row
+//! and kept behind them, scaled; linear layers then add `B low`.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::{Capacity, Cursor, Stage};
+use crate::cache::SeqId;
+use crate::kernels::{Inputs, Level, OUTPUTS};
+use crate::mem::{Arena, MemoryError};
+use crate::model::adapter::{Adapter, TARGETS};
+use crate::model::config::Config;
+use crate::model::weights::{LayerTensor, TensorRef};
+use crate::ops::{Delta, Linear};
+use crate::quant::Form;
+use crate::tensor::Dtype;
+
+/// Adapters that an engine can have at a time.
+pub(crate) const MAX_ADAPTERS: usize = 8;
+
+/// Element types of their matrices.
+pub(super) const FLOATS: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::BF16];
+
+/// Layers that share an input, at most.
+const SHARED: usize = 3;
+
+/// The two matrices that are added to one of a layer's: `[rank, inputs]` and `[outputs, rank]`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+struct Pair {
+    a: TensorRef,
+    b: TensorRef,
+}
+
+/// The adapters that are loaded, and how much of each every sequence wants.
+#[derive(Debug)]
+pub(crate) struct Adapters<'m, 'a> {
+    /// The file of each, and what its products are multiplied by, times its rank.
+    loaded: heapless::Vec<(&'m [u8], f32), MAX_ADAPTERS>,
+    /// How many there is room for.
+    room: usize,
+    rank: usize,
+    layers: usize,
+    /// `[adapters, layers, TARGETS]`.
+    pairs: &'a mut [Pair],
+    /// `[sequences, adapters]`.
+    scales: &'a mut [f32],
+}
+
+/// 32-bit words behind the forms of an input row: of each adapter whether it counts, then its products for the layers that
+/// share the input, `[SHARED, rank]`.
+pub(super) fn adapter_words(capacity: Capacity) -> usize {
+    capacity.adapters.saturating_mul(words_of(capacity.adapter_rank))
+}
+
+/// Those of one adapter.
+fn words_of(rank: usize) -> usize {
+    rank.saturating_mul(SHARED).saturating_add(1)
+}
+
+/// The layers whose input a stage prepares, or computes with.
+fn targets(stage: Stage) -> &'static [LayerTensor] {
+    use LayerTensor::{AttentionOutput, Down, Gate, K, Q, Qkv, Up, V};
+    match stage {
+        // One of these is fused; no model has both.
+        Stage::AttentionInput | Stage::Qkv => &[Q, K, V, Qkv],
+        Stage::OutputInput | Stage::AttentionOutput => &[AttentionOutput],
+        Stage::FfnInput | Stage::GateUp => &[Gate, Up],
+        Stage::DownInput | Stage::Down => &[Down],
+        _ => &[],
+    }
+}
+
+/// The place of a layer's products among those that share an input.
+fn place(tensor: LayerTensor) -> usize {
+    match tensor {
+        LayerTensor::K | LayerTensor::Up => 1,
+        LayerTensor::V => 2,
+        _ => 0,
+    }
+}
+
+impl<'m, 'a> Adapters<'m, 'a> {
+    pub(super) fn carve(arena: &mut Arena<'a>, config: &Config, capacity: Capacity) -> Result<Self, MemoryError> {
+        let room = capacity.adapters;
+        let pairs = room.checked_mul(config.layers).and_then(|pairs| pairs.checked_mul(TARGETS.len()));
+        let scales = room.checked_mul(capacity.sequences).ok_or(MemoryError::TooLarge)?;
+        let pairs = arena.slice("adapters", pairs.ok_or(MemoryError::TooLarge)?)?;
+        let scales = arena.slice("adapter scales", scales)?;
+        pairs.fill(Pair::zeroed());
+        scales.fill(0.0);
+        Ok(Self {
+            loaded: heapless::Vec::new(),
+            room,
+            rank: capacity.adapter_rank,
+            layers: config.layers,
+            pairs,
+            scales,
+        })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.loaded.is_empty()
+    }
+
+    /// How many are loaded.
+    pub(crate) fn len(&self) -> usize {
+        self.loaded.len()
+    }
+
+    /// How many there is room for, and the largest rank.
+    pub(crate) fn limits(&self) -> (usize, usize) {
+        (self.room, self.rank)
+    }
+
+    /// Takes one more; `None` where there is no room for it.
+    pub(crate) fn load(&mut self, adapter: &Adapter<'m>) -> Option<usize> {
+        let index = self.loaded.len();
+        if index >= self.room || adapter.rank() > self.rank {
+            return None;
+        }
+        let of_adapter = self.layers.checked_mul(TARGETS.len())?;
+        let pairs = self.pairs.get_mut(index.checked_mul(of_adapter)?..)?.get_mut(..of_adapter)?;
+        pairs.fill(Pair::zeroed());
+        adapter.for_each(|layer, target, first, tensor| {
+            if let Some(pair) = pairs.get_mut(layer * TARGETS.len() + target) {
+                *(if first { &mut pair.a } else { &mut pair.b }) = tensor;
+            }
+        });
+        self.loaded.push((adapter.bytes(), adapter.alpha())).ok()?;
+        Some(index)
+    }
+
+    /// The scale of an adapter for a sequence; `None` where there is no such adapter.
+    pub(crate) fn scale(&self, seq: SeqId, adapter: usize) -> Option<f32> {
+        (adapter < self.loaded.len()).then(|| self.scales_of(seq).get(adapter).copied())?
+    }
+
+    pub(crate) fn set_scale(&mut self, seq: SeqId, adapter: usize, scale: f32) -> Option<()> {
+        let place = seq.slot().checked_mul(self.room)?.checked_add(adapter)?;
+        *self.scales.get_mut(place).filter(|_| adapter < self.loaded.len())? = scale;
+        Some(())
+    }
+
+    /// Whether any adapter changes what a sequence computes.
+    pub(crate) fn change(&self, seq: SeqId) -> bool {
+        self.scales_of(seq).iter().any(|&scale| scale != 0.0)
+    }
+
+    /// A sequence without adapters, or with those of another.
+    pub(crate) fn begin(&mut self, seq: SeqId, like: Option<SeqId>) {
+        for adapter in 0..self.room {
+            let scale = like.and_then(|like| self.scales_of(like).get(adapter).copied());
+            let place = seq.slot().saturating_mul(self.room).saturating_add(adapter);
+            if let Some(place) = self.scales.get_mut(place) {
+                *place = scale.unwrap_or(0.0);
+            }
+        }
+    }
+
+    fn scales_of(&self, seq: SeqId) -> &[f32] {
+        self.scales.chunks_exact(self.room.max(1)).nth(seq.slot()).unwrap_or_default()
+    }
+
+    fn pair(&self, adapter: usize, layer: usize, tensor: LayerTensor) -> Option<Pair> {
+        let target = TARGETS.iter().position(|&target| target == tensor)?;
+        self.pairs.get((adapter * self.layers + layer) * TARGETS.len() + target).copied()
+    }
+
+    /// The products of a row `x` with the first matrices of all pairs that belong to a stage, behind the forms in `out`.
+    pub(super) fn project(
+        &self,
+        level: Level,
+        Cursor { stage, layer }: Cursor,
+        seq: Option<SeqId>,
+        x: &[f32],
+        out: &mut [u32],
+        scratch: &mut [f32],
+    ) -> Option<()> {
+        let start = out.len().checked_sub(self.room.checked_mul(words_of(self.rank))?)?;
+        let scales = seq.map(|seq| self.scales_of(seq)).unwrap_or_default();
+        let places = out.get_mut(start..)?.chunks_exact_mut(words_of(self.rank));
+        let (products, scratch) = scratch.split_at_mut_checked(OUTPUTS)?;
+        for ((adapter, &(file, alpha)), place_of) in self.loaded.iter().enumerate().zip(places) {
+            let scale = scales.get(adapter).copied().unwrap_or(0.0);
+            let (flag, low) = place_of.split_first_mut()?;
+            *flag = u32::from(scale != 0.0);
+            if scale == 0.0 {
+                continue;
+            }
+            for &tensor in targets(stage) {
+                let Some(a) = self.pair(adapter, layer, tensor).and_then(|pair| pair.a.view(file)) else { continue };
+                let factor = scale * alpha / a.rows() as f32;
+                let inputs = Inputs::new(Form::F32, 1, x.len(), bytemuck::must_cast_slice(x), x.len())?;
+                let low = low.get_mut(place(tensor).checked_mul(self.rank)?..)?;
+                for (tile, low) in low.get_mut(..a.rows())?.chunks_mut(OUTPUTS).enumerate() {
+                    level.products(a.slice_rows(tile * OUTPUTS, low.len())?, &inputs, products, scratch)?;
+                    low.iter_mut().zip(&*products).for_each(|(low, product)| *low = (product * factor).to_bits());
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// What is added to the layers of a stage, where input rows have `words` words.
+    pub(super) fn deltas(&self, Cursor { stage, layer }: Cursor, words: usize) -> Deltas<'m> {
+        let mut deltas = Deltas { of: [const { heapless::Vec::new() }; SHARED] };
+        let of_adapter = words_of(self.rank);
+        let start = words.saturating_sub(self.room.saturating_mul(of_adapter));
+        for (adapter, &(file, _)) in self.loaded.iter().enumerate() {
+            for &tensor in targets(stage) {
+                let flag = start + adapter * of_adapter;
+                let low = flag + 1 + place(tensor) * self.rank;
+                let weights = self.pair(adapter, layer, tensor).and_then(|pair| pair.b.view(file));
+                if let (Some(weights), Some(list)) = (weights, deltas.of.get_mut(place(tensor))) {
+                    // There is room for every adapter.
+                    let _ = list.push(Delta { weights, flag, low });
+                }
+            }
+        }
+        deltas
+    }
+}
+
+/// What is added to the layers that share an input.
+pub(super) struct Deltas<'m> {
+    of: [heapless::Vec<Delta<'m>, MAX_ADAPTERS>; SHARED],
+}
+
+impl Deltas<'_> {
+    /// The layer with what is added to it.
+    pub(super) fn add_to<'w>(&'w self, linear: Option<Linear<'w>>, tensor: LayerTensor) -> Option<Linear<'w>> {
+        let deltas = self.of.get(place(tensor)).map(|deltas| deltas.as_slice()).unwrap_or_default();
+        linear.map(|linear| Linear { deltas, ..linear })
+    }
+}

@@ -1,0 +1,168 @@
+//! The pre-tokenizers against their regular expressions, run by a regular-expression engine.
+
+use std::path::Path;
+
+use fancy_regex::Regex;
+use proptest::prelude::*;
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
+
+use super::pre;
+
+const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const MINICPM5: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const QWEN2: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const BAILINGMOE: &str =
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+";
+const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const SEED_CODER: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+";
+const O200K: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const BLOOM: &str = r" ?[^(\s|[.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C}])]+";
+const DEEPSEEK_LETTERS: &str = concat!(
+    r"\s?[",
+    r"A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1BF}\x{1C4}-\x{293}\x{295}-\x{2AF}",
+    r"\x{370}-\x{373}\x{376}\x{377}\x{37B}-\x{37D}\x{37F}\x{386}\x{388}-\x{38A}\x{38C}\x{38E}-\x{3A1}",
+    r"\x{3A3}-\x{3F5}\x{3F7}-\x{481}\x{48A}-\x{52F}\x{531}-\x{556}\x{10A0}-\x{10C5}\x{13A0}-\x{13F5}",
+    r"\x{13F8}-\x{13FD}\x{1C90}-\x{1CBA}\x{1CBD}-\x{1CBF}\x{1D00}-\x{1D2B}\x{1D6B}-\x{1D77}",
+    r"\x{1D79}-\x{1D9A}\x{1E00}-\x{1F15}\x{1F18}-\x{1F1D}\x{1F20}-\x{1F45}\x{1F48}-\x{1F4D}",
+    r"\x{1F50}-\x{1F57}\x{1F59}\x{1F5B}\x{1F5D}\x{1F5F}-\x{1F7D}\x{1F80}-\x{1FB4}\x{1FB6}-\x{1FBC}\x{1FBE}",
+    r"\x{1FC2}-\x{1FC4}\x{1FC6}-\x{1FCC}\x{1FD0}-\x{1FD3}\x{1FD6}-\x{1FDB}\x{1FE0}-\x{1FEC}",
+    r"\x{1FF2}-\x{1FF4}\x{1FF6}-\x{1FFC}\x{2102}\x{2107}\x{210A}-\x{2113}\x{2115}\x{2119}-\x{211D}\x{2124}",
+    r"\x{2126}\x{2128}\x{212A}-\x{212D}\x{212F}-\x{2134}\x{2139}\x{213C}-\x{213F}\x{2145}-\x{2149}\x{214E}",
+    r"\x{2183}\x{2184}\x{2C00}-\x{2C7B}\x{2C7E}-\x{2CE4}\x{2CEB}-\x{2CEE}\x{2CF2}\x{2CF3}\x{A640}-\x{A66D}",
+    r"\x{A680}-\x{A69B}\x{A722}-\x{A76F}\x{A771}-\x{A787}\x{A78B}-\x{A78E}\x{AB70}-\x{ABBF}",
+    r"\x{FB00}-\x{FB06}\x{FB13}-\x{FB17}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A}\x{10400}-\x{1044F}",
+    r"\x{104B0}-\x{104D3}\x{104D8}-\x{104FB}\x{10C80}-\x{10CB2}\x{10CC0}-\x{10CF2}\x{118A0}-\x{118DF}",
+    r"\x{1E900}-\x{1E943}",
+    "]+"
+);
+const DEEPSEEK3: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
+const SCRIPTS: &str = r"[\x{4E00}-\x{9FA5}\x{800}-\x{4E00}\x{AC00}-\x{D7FF}]+";
+const SIGNS: &str = r"\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+";
+
+/// A name of each pre-tokenizer, and the expressions that cut up the text one after the other.
+const EXPRESSIONS: [(&str, &[&str]); 18] = [
+    ("llama-bpe", &[LLAMA3]),
+    ("dbrx", &[LLAMA3]),
+    ("minicpm5", &[r"\p{N}{1,3}", MINICPM5]),
+    ("qwen2", &[QWEN2]),
+    ("bailingmoe", &[BAILINGMOE]),
+    ("qwen35", &[QWEN35]),
+    ("seed-coder", &[SEED_CODER]),
+    ("gpt-4o", &[O200K]),
+    ("tekken", &[TEKKEN]),
+    ("gpt-2", &[GPT2]),
+    ("smollm", &[r"\p{N}", GPT2]),
+    ("falcon", &[r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"]),
+    ("default", &[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"]),
+    ("bloom", &[BLOOM]),
+    ("viking", &[BLOOM, r"\p{N}"]),
+    ("deepseek-llm", &[r"[\r\n]", DEEPSEEK_LETTERS, SIGNS, r"\s+$", SCRIPTS, r"\p{N}"]),
+    ("deepseek-coder", &[r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", SCRIPTS, r"\p{N}"]),
+    ("deepseek-v3", &[r"\p{N}{1,3}", r"[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+", DEEPSEEK3]),
+];
+
+struct Oracle {
+    name: &'static str,
+    regexes: Vec<Regex>,
+}
+
+thread_local! {
+    static ORACLES: Vec<Oracle> = EXPRESSIONS
+        .map(|(name, list)| Oracle { name, regexes: list.iter().map(|text| Regex::new(text).unwrap()).collect() })
+        .into();
+}
+
+/// Matches and what is between them.
+fn pieces<'t>(regex: &Regex, text: &'t str) -> Vec<&'t str> {
+    let mut pieces = Vec::new();
+    let mut end = 0;
+    for found in regex.find_iter(text).map(Result::unwrap) {
+        pieces.extend([&text[end..found.start()], found.as_str()]);
+        end = found.end();
+    }
+    pieces.push(&text[end..]);
+    pieces.retain(|piece| !piece.is_empty());
+    pieces
+}
+
+/// Whether both know the character: the engine has a later version of Unicode than the pre-tokenizers.
+fn is_known(c: char) -> bool {
+    c.general_category() != GeneralCategory::Unassigned
+}
+
+fn check(text: &str) {
+    ORACLES.with(|oracles| {
+        for Oracle { name, regexes } in oracles {
+            let mut expected = vec![text];
+            for regex in regexes {
+                expected = expected.into_iter().flat_map(|piece| pieces(regex, piece)).collect();
+            }
+            expected.retain(|word| !word.is_empty());
+            let words: Vec<&str> = pre::find(name.as_bytes()).unwrap().words(text).collect();
+            assert_eq!(words, expected, "{name} {text:?}");
+        }
+    });
+}
+
+/// Characters that the rules tell apart, and any others.
+fn character() -> impl Strategy<Value = char> {
+    let chosen = "aBsSlLeEtTdDvVrRmM'''''      \t\n\r0129.,!?(|)$+<`^~/_-\
+        \u{17F}\u{B}\u{85}\u{A0}\u{2028}\u{3000}\u{B2}\u{BD}\u{663}\u{2167}\u{2026}\u{3002}\u{FF0C}\u{964}\
+        \u{301}\u{94D}\u{20DD}\u{E0100}\u{E9}\u{C9}\u{1C5}\u{2B0}\u{AA}\u{8A9E}\u{3042}\u{30A2}\u{AC00}\u{E01}\
+        \u{5D0}\u{10D0}\u{1C90}\u{1F600}\u{200D}\u{200B}\u{AD}\0\u{1B}\u{FEFF}\u{E000}\u{FFFD}\u{2581}\u{201C}\
+        \u{FF01}\u{9FA6}\u{D7FB}";
+    let chosen: Vec<char> = chosen.chars().collect();
+    prop_oneof![8 => prop::sample::select(chosen), 1 => any::<char>(), 1 => prop::char::range('\0', '\u{32FF}')]
+        .prop_filter("not assigned", |&c| is_known(c))
+}
+
+proptest! {
+    #[test]
+    fn words_are_those_of_the_regular_expressions(text in prop::collection::vec(character(), 0..30)) {
+        check(&text.into_iter().collect::<String>());
+    }
+
+    #[test]
+    fn words_are_the_text(text in any::<String>()) {
+        for row in &pre::TABLE {
+            prop_assert_eq!(row.words(&text).collect::<String>(), text.as_str());
+        }
+    }
+}
+
+#[test]
+fn words_of_the_fixtures() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/fixtures/tokenizers/texts.jsonl");
+    if !Path::new(path).exists() {
+        assert!(std::env::var("GLEED_REQUIRE_SHARED").as_deref() != Ok("1"), "../shared is not there");
+        println!("skipped: ../shared is not there");
+        return;
+    }
+    for line in std::fs::read_to_string(path).unwrap().lines() {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        check(&value["text"].as_str().unwrap().chars().filter(|&c| is_known(c)).collect::<String>());
+    }
+}
+
+/// Every character between others; of large scripts and planes without them a sample.
+#[test]
+fn every_character_is_where_it_belongs() {
+    let is_sampled =
+        |code: u32| matches!(code, 0x3400..=0xD7A3 | 0xE000..=0xF8FF | 0x17000..) && !code.is_multiple_of(61);
+    for c in ('\0'..=char::MAX).filter(|&c| is_known(c) && !is_sampled(u32::from(c))) {
+        check(&format!("a{c}{c}B 1{c}. {c}"));
+    }
+}
+
+#[test]
+fn every_row_is_checked() {
+    let is_checked = |names: &[&str]| EXPRESSIONS.iter().any(|(name, _)| names.contains(name));
+    let unchecked: Vec<_> = pre::TABLE.iter().filter(|row| !is_checked(row.names)).collect();
+    // The same rule as others, which differ in what else they say.
+    assert_eq!(format!("{unchecked:?}"), r#"[["glm4", "glm5"]]"#);
+}

@@ -1,0 +1,133 @@
+//! What can not be converted is refused with words that name it, and leaves no file behind.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value as Json, json};
+
+use crate::vocab::sentence_piece;
+use crate::{convert, folder, safetensors, scratch, tensors, write_json};
+
+/// The error; the file that would be written is not there, and an old one of its name is as before.
+fn refused(input: &Path, flags: &[&str], words: &str) {
+    let out = scratch("refused.gguf");
+    std::fs::write(&out, b"old").unwrap();
+    let error = convert(input, &out, flags).expect_err(words);
+    let last = error.lines().last().unwrap_or_default();
+    assert!(last.starts_with("error: ") && last.contains(words), "{words:?} is not in {error}");
+    assert_eq!(std::fs::read(&out).unwrap(), b"old", "{words}");
+    assert!(!out.with_extension("gguf.tmp").exists(), "{words}");
+}
+
+/// A folder with another value in `config.json`.
+fn with(key: &str, value: Json) -> PathBuf {
+    let folder = folder("refused", 40, &[]);
+    let path = folder.join("config.json");
+    let mut config: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    config[key] = value;
+    write_json(&path, &config);
+    folder
+}
+
+/// A folder with other tensors.
+fn with_tensors(change: impl Fn(&mut Vec<(String, Vec<usize>)>)) -> PathBuf {
+    let folder = folder("refused", 40, &[]);
+    let mut tensors = tensors(40);
+    change(&mut tensors);
+    std::fs::write(folder.join("model.safetensors"), safetensors(&tensors)).unwrap();
+    folder
+}
+
+#[test]
+fn wrong_inputs() {
+    let out = scratch("nowhere").join("x.gguf");
+    assert!(convert(&folder("refused", 40, &[]), &out, &[]).unwrap_err().contains("x.gguf: "));
+    refused(Path::new("/nowhere/at/all"), &[], "/nowhere/at/all: ");
+
+    refused(&with("architectures", json!(["ZebraForCausalLM"])), &[], "\"ZebraForCausalLM\" is not supported");
+    refused(&with("architectures", json!(null)), &[], "no architectures");
+    refused(&with("hidden_act", json!("relu")), &[], "\"relu\" is not supported");
+    refused(&with("hidden_size", json!("wide")), &[], "hidden_size");
+    refused(&with("num_hidden_layers", json!(null)), &[], "num_hidden_layers");
+    refused(&with("num_hidden_layers", json!(2)), &[], "layers.1.input_layernorm.weight is missing");
+    refused(&with("tie_word_embeddings", json!(false)), &[], "lm_head.weight");
+    refused(&with("rope_scaling", json!({"type": "dynamic", "factor": 2})), &[], "\"dynamic\" is not supported");
+    refused(&with("rope_scaling", json!({"type": "linear"})), &[], "without factor");
+    refused(&with("num_attention_heads", json!(4)), &[], "attn_k.weight");
+    refused(&with("intermediate_size", json!(24)), &[], "ffn_gate.weight");
+}
+
+#[test]
+fn wrong_tensors() {
+    refused(&with_tensors(|tensors| _ = tensors.pop()), &[], "layers.0.mlp.down_proj.weight is missing");
+    refused(&with_tensors(|tensors| tensors[2].0 += "x"), &[], "input_layernorm");
+    refused(
+        &with_tensors(|tensors| tensors.push(("model.extra".into(), vec![3]))),
+        &[],
+        "the tensor extra is not known",
+    );
+    refused(&with_tensors(|tensors| tensors[3].1 = vec![6, 8]), &[], "6 rows are not what the model's sizes say");
+    refused(&with_tensors(|tensors| tensors[0].1 = vec![2, 20, 8]), &[], "[2, 20, 8]");
+
+    let cut = with("vocab_size", json!(40));
+    let path = cut.join("model.safetensors");
+    let bytes = std::fs::read(&path).unwrap();
+    for (bytes, words) in [
+        (&bytes[..bytes.len() - 1], "its place or shape is wrong"),
+        (&bytes[..100], "no safetensors file, or cut off"),
+        (&bytes[..5], "too short"),
+        (b"\x02\0\0\0\0\0\0\0[]", "no JSON object"),
+        (b"\x02\0\0\0\0\0\0\0{]", "no JSON"),
+    ] {
+        std::fs::write(&path, bytes).unwrap();
+        refused(&cut, &[], words);
+    }
+    let half = String::from_utf8_lossy(&bytes).replacen("F32", "I64", 1).into_bytes();
+    if half.len() == bytes.len() {
+        std::fs::write(&path, half).unwrap();
+        refused(&cut, &[], "type I64 are not supported");
+    }
+    std::fs::remove_file(&path).unwrap();
+    refused(&cut, &[], "model.safetensors: ");
+    write_json(&cut.join("model.safetensors.index.json"), &json!({"weight_map": {"a": "../x.safetensors"}}));
+    refused(&cut, &[], "\"../x.safetensors\" is no name of a file in the folder");
+    write_json(&cut.join("model.safetensors.index.json"), &json!({"weight_map": {"a": "part-1.safetensors"}}));
+    refused(&cut, &[], "part-1.safetensors: ");
+}
+
+#[test]
+fn wrong_vocabularies() {
+    let with = |tokenizer: Json| folder("refused", 40, &[("tokenizer.json", tokenizer)]);
+    let bpe = |pre_tokenizer: Json, vocab: Json, merges: Json| {
+        with(json!({"pre_tokenizer": pre_tokenizer, "model": {"type": "BPE", "vocab": vocab, "merges": merges}}))
+    };
+    let plain = json!({"type": "ByteLevel"});
+    refused(&with(json!({"model": {"type": "WordPiece", "vocab": {}}})), &[], "type WordPiece is not supported");
+    let split = json!({"type": "Split", "pattern": {"Regex": "[zebra]+"}});
+    refused(&bpe(split, json!({}), json!([])), &[], "[zebra]+");
+    refused(&bpe(plain.clone(), json!({"a": 0}), json!(["ab"])), &[], "\"ab\" is no pair");
+    refused(&bpe(plain.clone(), json!({"a": 77}), json!([])), &[], "the tokenizer has 78 tokens, the model only 40");
+    refused(&bpe(plain, json!({"a": 1_u64 << 40}), json!([])), &[], "1099511627776");
+
+    let pieces = folder("refused", 40, &[]);
+    std::fs::write(pieces.join("tokenizer.model"), b"\x0a\x7fcut off").unwrap();
+    refused(&pieces, &[], "cut off");
+    std::fs::write(pieces.join("tokenizer.model"), sentence_piece(1)).unwrap();
+    refused(&pieces, &[], "a model of type 1 is not supported");
+}
+
+#[test]
+fn wrong_files() {
+    let file = |bytes: &[u8]| {
+        let path = scratch("refused.bin");
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    refused(&file(b"This is no model at all, only some text."), &["--tokenizer", "/nowhere"], "/nowhere: ");
+    refused(&file(b""), &[], "too short");
+    refused(&file(b"ak42 and so on, as later versions begin."), &[], "version 1 or later");
+    refused(&file(&[b'x'; 99]), &[], "no GGUF file, and no llama2.c model");
+    refused(&file(b"GGUF\x03\0\0\0"), &[], "refused.bin: ");
+    let sizes = [16, 24, 1, 4, 4, 40, 8_i32];
+    let header: Vec<u8> = sizes.iter().flat_map(|size| size.to_le_bytes()).collect();
+    refused(&file(&header), &[], "--tokenizer");
+}

@@ -1,0 +1,275 @@
+//! Vocabularies: from `tokenizer.json`, from SentencePiece's `tokenizer.model`, and from llama2.c.
+
+use std::path::Path;
+
+use gguf_rs_lite::Gguf;
+use gleed::token::{EncodeOptions, Tokenizer};
+use serde_json::{Value as Json, json};
+
+use crate::common::fixtures::ids;
+use crate::common::{Memory, shared_file};
+use crate::{converted, folder, greedy, scratch};
+
+fn encode(file: &[u8], text: &str, add_special: bool) -> Vec<u32> {
+    let gguf = Gguf::parse(file).unwrap();
+    let mut tables = Memory::new(Tokenizer::plan(&gguf).unwrap());
+    let tokenizer = Tokenizer::new(&gguf, tables.bytes()).unwrap();
+    let (mut scratch, mut ids) = (vec![0; tokenizer.scratch_len(text.len())], vec![0; 4 * text.len() + 3]);
+    let options = EncodeOptions { add_special, parse_special: true };
+    let count = tokenizer.encode(text, options, &mut scratch, &mut ids).unwrap();
+    ids.truncate(count);
+    ids
+}
+
+fn text<'g>(gguf: &Gguf<'g>, key: &str) -> Option<&'g str> {
+    gguf.get(&format!("tokenizer.{key}")).and_then(|value| value.as_str())
+}
+
+fn number(gguf: &Gguf<'_>, key: &str) -> Option<u64> {
+    gguf.get(&format!("tokenizer.ggml.{key}")).and_then(|value| value.as_u64())
+}
+
+fn flag(gguf: &Gguf<'_>, key: &str) -> Option<bool> {
+    gguf.get(&format!("tokenizer.ggml.{key}")).and_then(|value| value.as_bool())
+}
+
+fn texts(gguf: &Gguf<'_>, key: &str) -> Vec<String> {
+    let array = gguf.get(&format!("tokenizer.ggml.{key}")).and_then(|value| value.as_array()).unwrap();
+    array.iter().map(|value| value.as_str().unwrap().to_owned()).collect()
+}
+
+fn kinds(gguf: &Gguf<'_>) -> Vec<i64> {
+    let array = gguf.get("tokenizer.ggml.token_type").and_then(|value| value.as_array()).unwrap();
+    array.iter().map(|value| value.as_i64().unwrap()).collect()
+}
+
+fn added(id: usize, content: &str, special: bool) -> Json {
+    json!({"id": id, "content": content, "special": special})
+}
+
+/// The characters of the 256 bytes, then `words`.
+fn byte_level(words: &[&str], merges: Json, pre_tokenizer: Json) -> Json {
+    let shown = |byte: &u32| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
+    let hidden = (0..256).filter(|byte| !shown(byte)).count() as u32;
+    let characters = (0..256).filter(shown).chain(256..256 + hidden).filter_map(char::from_u32);
+    let tokens = characters.map(String::from).chain(words.iter().map(|word| (*word).to_owned()));
+    let vocab: serde_json::Map<_, _> = tokens.enumerate().map(|(id, token)| (token, json!(id))).collect();
+    json!({"added_tokens": [added(259, "<|end|>", true), added(260, "<think>", false)], "pre_tokenizer": pre_tokenizer,
+        "model": {"type": "BPE", "vocab": vocab, "merges": merges}})
+}
+
+const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// Merges as texts and as pairs; names of pre-tokenizers; special tokens from all the files that have them.
+#[test]
+fn byte_level_bpe() {
+    let byte_level_step = |regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "use_regex": regex});
+    let split = |regex: &str| json!({"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated"});
+    let sequence = |steps: Json| json!({"type": "Sequence", "pretokenizers": steps});
+    let qwen2 = LLAMA3.replace("{1,3}", "");
+    let cases = [
+        ("gpt-2", byte_level_step(true)),
+        ("smollm", sequence(json!([{"type": "Digits", "individual_digits": true}, byte_level_step(true)]))),
+        ("qwen2", sequence(json!([split(&qwen2), byte_level_step(false)]))),
+    ];
+    for (name, pre_tokenizer) in cases {
+        for merges in [json!(["h e", "l l", "he ll"]), json!([["h", "e"], ["l", "l"], ["he", "ll"]])] {
+            let mut tokenizer = byte_level(&["he", "ll", "hell"], merges, pre_tokenizer.clone());
+            tokenizer["post_processor"] = json!({"type": "TemplateProcessing", "single": [
+                {"SpecialToken": {"id": "<|end|>"}}, {"Sequence": {"id": "A"}}]});
+            let config = json!({"bos_token": "<|end|>", "eos_token": {"content": "<|end|>"},
+                "chat_template": [{"name": "tools", "template": "t"}, {"name": "default", "template": "{{ x }}"}]});
+            let generation = json!({"eos_token_id": [259, 260]});
+            let files = [
+                ("tokenizer.json", tokenizer),
+                ("tokenizer_config.json", config),
+                ("generation_config.json", generation),
+            ];
+            let file = converted(&folder(&format!("bytes-{name}"), 264, &files), &[]);
+            let gguf = Gguf::parse(&file).unwrap();
+            assert_eq!((text(&gguf, "ggml.model"), text(&gguf, "ggml.pre")), (Some("gpt2"), Some(name)));
+            assert_eq!(texts(&gguf, "merges"), ["h e", "l l", "he ll"]);
+            assert_eq!(
+                texts(&gguf, "tokens")[258..],
+                ["hell", "<|end|>", "<think>", "[PAD261]", "[PAD262]", "[PAD263]"]
+            );
+            assert_eq!(kinds(&gguf)[257..], [1, 1, 3, 4, 5, 5, 5]);
+            let special = ["bos_token_id", "eos_token_id", "eot_token_id"].map(|key| number(&gguf, key));
+            assert_eq!(special, [Some(259), Some(259), Some(260)]);
+            assert_eq!((flag(&gguf, "add_bos_token"), flag(&gguf, "add_eos_token")), (Some(true), Some(false)));
+            assert_eq!(text(&gguf, "chat_template"), Some("{{ x }}"));
+            assert_eq!(encode(&file, "hello<|end|>", true), [259, 258, u32::from(b'o') - 0x21, 259]);
+            greedy(&file, &[5, 6], 2);
+        }
+    }
+}
+
+/// The parts of a SentencePiece vocabulary: unknown, BOS, EOS, the bytes, and words.
+fn pieces() -> Vec<(String, f32, u8)> {
+    let mut pieces = vec![("<unk>".into(), 0.0, 2), ("<s>".into(), 0.0, 3), ("</s>".into(), 0.0, 3)];
+    pieces.extend((0..256).map(|byte| (format!("<0x{byte:02X}>"), 0.0, 6)));
+    let words = ["\u{2581}", "a", "b", "c", "ab", "bc", "\u{2581}ab", "abc"];
+    pieces.extend((0_u8..).zip(words).map(|(rank, word)| (word.into(), -f32::from(rank), 1)));
+    pieces
+}
+
+/// `tokenizer.model` with these pieces.
+pub(crate) fn sentence_piece(model_type: u8) -> Vec<u8> {
+    let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
+    let mut file = Vec::new();
+    for (text, score, kind) in pieces() {
+        let piece = [&field(1, text.as_bytes())[..], &[2 << 3 | 5], &score.to_le_bytes(), &[3 << 3, kind]].concat();
+        file.extend(field(1, &piece));
+    }
+    // The pad id is -1: ten bytes.
+    let minus_one = [&[0xff; 9][..], &[1]].concat();
+    let trainer = [&[3 << 3, model_type, 0xc0, 2, 0, 0xc8, 2, 1, 0xd0, 2, 2, 0xd8, 2][..], &minus_one].concat();
+    file.extend(field(2, &trainer));
+    file.extend(field(3, &[&field(1, b"identity")[..], &[3 << 3, 0]].concat()));
+    file
+}
+
+/// Pieces with scores; and the merges that other tools make of them give the same ids.
+#[test]
+fn sentence_piece_and_its_merges() {
+    let config =
+        json!({"added_tokens_decoder": {"267": {"content": "<turn>", "special": true}}, "pad_token": "<turn>"});
+    let with_pieces = folder("pieces", 270, &[("tokenizer_config.json", config)]);
+    std::fs::write(with_pieces.join("tokenizer.model"), sentence_piece(2)).unwrap();
+    let from_pieces = converted(&with_pieces, &[]);
+    let gguf = Gguf::parse(&from_pieces).unwrap();
+    assert_eq!((text(&gguf, "ggml.model"), number(&gguf, "padding_token_id")), (Some("llama"), Some(267)));
+    assert_eq!((flag(&gguf, "add_bos_token"), flag(&gguf, "add_space_prefix")), (Some(true), Some(false)));
+    let special = ["bos_token_id", "eos_token_id", "unknown_token_id"].map(|key| number(&gguf, key));
+    assert_eq!(special, [Some(1), Some(2), Some(0)]);
+    assert_eq!(kinds(&gguf)[..4], [2, 3, 3, 6]);
+    assert_eq!(kinds(&gguf)[266..], [1, 3, 5, 5]);
+    let scores = gguf.get("tokenizer.ggml.scores").and_then(|value| value.as_array()).unwrap();
+    assert_eq!(scores.get(266).and_then(|score| score.as_f32()), Some(-7.0));
+
+    let vocab: serde_json::Map<_, _> =
+        pieces().into_iter().enumerate().map(|(id, (text, ..))| (text, json!(id))).collect();
+    let merges = json!([["a", "b"], ["b", "c"], ["\u{2581}", "ab"], ["a", "bc"], ["ab", "c"]]);
+    let names = [added(0, "<unk>", true), added(1, "<s>", true), added(2, "</s>", true), added(267, "<turn>", true)];
+    let normalizer = json!({"type": "Replace", "pattern": {"String": " "}, "content": "\u{2581}"});
+    let tokenizer = json!({"added_tokens": names, "normalizer": normalizer, "model": {"type": "BPE", "vocab": vocab,
+        "merges": merges, "byte_fallback": true, "unk_token": "<unk>"}});
+    let config = json!({"bos_token": "<s>", "eos_token": "</s>"});
+    let files = [("tokenizer.json", tokenizer), ("tokenizer_config.json", config)];
+    let from_merges = converted(&folder("merges", 270, &files), &[]);
+    let other = Gguf::parse(&from_merges).unwrap();
+    for key in ["tokens", "token_type", "add_bos_token", "add_space_prefix", "bos_token_id", "unknown_token_id"] {
+        let key = format!("tokenizer.ggml.{key}");
+        assert_eq!(other.get(&key), gguf.get(&key), "{key}");
+    }
+    for text in ["abc ab bca<turn>c", "  aabbcc", "\u{e9}ab", ""] {
+        let ids = encode(&from_pieces, text, true);
+        assert_eq!(encode(&from_merges, text, true), ids, "{text:?}");
+    }
+    assert_eq!(encode(&from_pieces, " ab<turn>", true), [1, 265, 267]);
+}
+
+/// A llama2.c model of the tests' own making, if that of `../shared` is not there.
+fn llama2c(vocab: &[(String, f32, u8)]) -> (Vec<u8>, Vec<u8>) {
+    let (hidden, ffn, layers, heads, kv_heads, context) = (16_usize, 24_usize, 2_usize, 4_usize, 2_usize, 32_usize);
+    let sizes = [hidden, ffn, layers, heads, kv_heads, vocab.len(), context];
+    let mut model: Vec<u8> = sizes.iter().flat_map(|&size| (size as i32).to_le_bytes()).collect();
+    let mut rng = crate::common::random::Rng::new(5);
+    let matrices = hidden * hidden * 2 + 2 * hidden * (hidden / heads * kv_heads) + 3 * hidden * ffn + 2 * hidden;
+    let floats = vocab.len() * hidden + layers * matrices + hidden + context * (hidden / heads);
+    model.extend((0..floats).flat_map(|_| (0.3 * rng.normal()).to_le_bytes()));
+    let mut tokenizer = 7_i32.to_le_bytes().to_vec();
+    for (id, (text, score, _)) in vocab.iter().enumerate() {
+        let text = if id == 1 { "\n<s>\n".into() } else { text.replace('\u{2581}', " ") };
+        tokenizer.extend(score.to_le_bytes());
+        tokenizer.extend((text.len() as i32).to_le_bytes());
+        tokenizer.extend(text.as_bytes());
+    }
+    (model, tokenizer)
+}
+
+#[test]
+fn llama2c_models() {
+    let vocab = pieces();
+    let (model, tokenizer) = llama2c(&vocab);
+    let (path, words) = (scratch("made.bin"), scratch("made-tokenizer.bin"));
+    std::fs::write(&path, &model).unwrap();
+    std::fs::write(&words, &tokenizer).unwrap();
+    let file = converted(&path, &["--tokenizer", words.to_str().unwrap()]);
+    let gguf = Gguf::parse(&file).unwrap();
+    // The weights follow each other in the order of their kinds: those of layer 1 begin where those of layer 0 end.
+    let (embedding, norms) = (28, 28 + 4 * 16 * vocab.len());
+    assert!(gguf.tensor("token_embd.weight").unwrap().data() == &model[embedding..norms]);
+    assert!(gguf.tensor("blk.1.attn_norm.weight").unwrap().data() == &model[norms + 64..norms + 128]);
+    assert!(gguf.tensor("blk.0.attn_q.weight").unwrap().data() == &model[norms + 128..norms + 128 + 1024]);
+    let left = 4 * (16 + 32 * 4);
+    assert!(gguf.tensor("output_norm.weight").unwrap().data() == &model[model.len() - left..][..64]);
+    assert_eq!(texts(&gguf, "tokens"), vocab.iter().map(|(text, ..)| text.clone()).collect::<Vec<_>>());
+    assert_eq!(kinds(&gguf), vocab.iter().map(|(.., kind)| i64::from(*kind)).collect::<Vec<_>>());
+    assert_eq!(encode(&file, "abc", true)[0], 1);
+    assert_eq!(greedy(&file, &[1, 260, 261], 4).len(), 4);
+}
+
+/// The vocabularies of released models, taken apart as Hugging Face has them, give the ids that they should.
+#[test]
+fn released_vocabularies() {
+    for (name, expression, ignore_merges) in [
+        ("gpt-2", None, false),
+        ("llama-bpe", Some(LLAMA3.to_owned()), true),
+        ("qwen2", Some(LLAMA3.replace("{1,3}", "")), false),
+    ] {
+        let Some(known) = shared_file(&format!("fixtures/tokenizers/vocab/ggml-vocab-{name}.gguf")) else { return };
+        let known = Gguf::parse(&known).unwrap();
+        let (tokens, kinds) = (texts(&known, "tokens"), kinds(&known));
+        let special: Vec<Json> =
+            (0..tokens.len()).filter(|&id| kinds[id] != 1).map(|id| added(id, &tokens[id], kinds[id] == 3)).collect();
+        let vocab: serde_json::Map<_, _> = tokens
+            .iter()
+            .enumerate()
+            .filter(|(id, _)| kinds[*id] == 1)
+            .map(|(id, text)| (text.clone(), json!(id)))
+            .collect();
+        let merges: Vec<Json> =
+            texts(&known, "merges").iter().map(|pair| json!(pair.split_once(' ').unwrap())).collect();
+        let pre_tokenizer = match expression {
+            None => json!({"type": "ByteLevel", "use_regex": true}),
+            Some(regex) => json!({"type": "Sequence", "pretokenizers": [
+                {"type": "Split", "pattern": {"Regex": regex}}, {"type": "ByteLevel", "use_regex": false}]}),
+        };
+        let tokenizer = json!({"added_tokens": special, "pre_tokenizer": pre_tokenizer,
+            "model": {"type": "BPE", "vocab": vocab, "merges": merges, "ignore_merges": ignore_merges}});
+        let folder = folder(name, tokens.len(), &[("tokenizer.json", tokenizer)]);
+        let file = converted(&folder, &[]);
+        let gguf = Gguf::parse(&file).unwrap();
+        for key in ["tokens", "token_type", "merges", "pre"] {
+            let key = format!("tokenizer.ggml.{key}");
+            assert!(gguf.get(&key) == known.get(&key), "{name}: {key}");
+        }
+        let lines = shared_file("fixtures/tokenizers/texts.jsonl").unwrap();
+        let pairs = shared_file(&format!("fixtures/tokenizers/pairs/{name}.jsonl")).unwrap();
+        let line = |bytes: &[u8], at: usize| -> Json {
+            serde_json::from_slice(bytes.split(|&byte| byte == b'\n').nth(at).unwrap()).unwrap()
+        };
+        for at in [0, 17, 801] {
+            let pair = line(&pairs, at);
+            let wanted = if pair["ids_special"].is_null() { &pair["ids"] } else { &pair["ids_special"] };
+            let text = line(&lines, at)["text"].as_str().unwrap().to_owned();
+            assert_eq!(encode(&file, &text, false), ids(wanted), "{name}: {text:?}");
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+/// Where a llama2.c model is beside the checkout.
+#[test]
+fn stories() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/models/stories260K"));
+    let (model, words) = (folder.join("stories260K.bin"), folder.join("tok512.bin"));
+    if !model.is_file() || !words.is_file() {
+        println!("skipped: {} is not there", model.display());
+        return;
+    }
+    let file = converted(&model, &["--tokenizer", words.to_str().unwrap()]);
+    let other = std::fs::read(folder.join("stories260K.gguf")).unwrap();
+    assert_eq!(greedy(&file, &[1, 403, 407], 40), greedy(&other, &[1, 403, 407], 40));
+}
