@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use common::args::{EngineArgs, ModelArgs, SampleArgs};
-use common::turns::Turns;
+use common::turns::{History, Style};
 use common::{ModelFile, Result, interrupt, run, text};
 use gleed::cache::{BLOCK_TOKENS, SnapshotOptions};
 use gleed::host::{AlignedBytes, ThreadPool};
@@ -61,6 +61,14 @@ struct Args {
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
 
+    /// How turns are written: a format's name, a file with a chat template, or none [default: as the model's file says]
+    #[arg(long, value_name = "NAME|FILE")]
+    template: Option<String>,
+
+    /// Write turns by the template itself, even if its format is known
+    #[arg(long)]
+    jinja: bool,
+
     /// The most tokens of a reply
     #[arg(short, value_name = "N", default_value_t = 512)]
     n: usize,
@@ -84,13 +92,16 @@ fn chat(args: &Args) -> Result<ExitCode> {
     engine.set_parallel(&pool);
 
     let params = args.sample.params(file.is_demo());
-    let first = Branch { sequence: engine.open()?, sampler: Sampler::new(params)?, speed: None };
+    let style = Style::choose(model.gguf(), &tokenizer, args.template.as_deref(), args.jinja)?;
+    let history = History::new(args.system.as_deref());
+    let first = Branch { sequence: engine.open()?, sampler: Sampler::new(params)?, history, speed: None };
     let mut chat = Chat {
         args,
         plan: &plan,
         params,
         tokenizer: &tokenizer,
-        turns: Turns::recognise(model.gguf(), &tokenizer),
+        stops: style.stops(&tokenizer),
+        style,
         scratch: vec![0; scratch_len(model.config().vocab)],
         engine,
         branches: vec![first],
@@ -98,7 +109,7 @@ fn chat(args: &Args) -> Result<ExitCode> {
         forks: 0,
     };
     if stdin().is_terminal() {
-        println!("{}, context {}, turn format: {}", file.name(), plan.limits().context, chat.turns.name());
+        println!("{}, context {}, turn format: {}", file.name(), plan.limits().context, chat.style.name());
         println!("/help lists the commands.");
     }
     interrupt::catch(|| {
@@ -116,6 +127,7 @@ static REPLYING: AtomicBool = AtomicBool::new(false);
 struct Branch {
     sequence: SeqId,
     sampler: Sampler,
+    history: History,
     /// Tokens of the last reply, and tokens per second.
     speed: Option<(usize, f64)>,
 }
@@ -125,7 +137,9 @@ struct Chat<'t, 'm, 'a> {
     plan: &'t Plan,
     params: SamplerParams,
     tokenizer: &'t Tokenizer<'m, 'a>,
-    turns: Turns,
+    style: Style,
+    /// Tokens that end a reply.
+    stops: Vec<u32>,
     engine: Engine<'m, 'a>,
     scratch: Vec<u64>,
     branches: Vec<Branch>,
@@ -180,15 +194,22 @@ impl Chat<'_, '_, '_> {
     }
 
     fn reply(&mut self, user: &str) -> Result<()> {
-        let sequence = self.branch().sequence;
-        let first = self.engine.seq_len(sequence)? == 0;
-        let tokens = self.turns.encode(self.tokenizer, first, self.args.system.as_deref(), user)?;
-        if let Err(error) = self.engine.can_extend(sequence, tokens.len() + 1) {
-            return Err(format!("{error} (/reset starts over)").into());
-        }
+        let branch = &mut self.branches[self.current];
+        let sequence = branch.sequence;
+        let cached: Vec<u32> =
+            (0..self.engine.seq_len(sequence)?).map_while(|at| self.engine.cache().token(sequence, at)).collect();
+        let encoded = self.style.encode(self.tokenizer, &cached, &mut branch.history, user);
+        let turn = encoded.and_then(|(tokens, kept)| {
+            // Only a template that is not appended to keeps less than all.
+            self.engine.rewind(sequence, kept)?;
+            let new = &tokens[kept..];
+            self.engine.can_extend(sequence, new.len() + 1).map_err(|error| format!("{error} (/reset starts over)"))?;
+            Ok(new.to_vec())
+        });
+        let turn = turn.inspect_err(|_| branch.history.take_back())?;
         interrupt::take();
         REPLYING.store(true, Ordering::Relaxed);
-        let end = self.speak(&tokens);
+        let end = self.speak(&turn);
         REPLYING.store(false, Ordering::Relaxed);
         say(end?)
     }
@@ -197,23 +218,29 @@ impl Chat<'_, '_, '_> {
     fn speak(&mut self, turn: &[u32]) -> Result<&'static str> {
         let branch = &mut self.branches[self.current];
         let (sequence, engine) = (branch.sequence, &mut self.engine);
+        let before = engine.seq_len(sequence)?;
         if !run::advance(engine, self.plan, sequence, turn)? {
+            // The model has not heard all of the turn.
+            branch.history.take_back();
+            engine.rewind(sequence, before)?;
             return Ok("[stopped]");
         }
         turn.iter().for_each(|&token| branch.sampler.accept(token));
-        let mut stream = text::Stream::new(self.tokenizer);
+        let (mut stream, mut reply) = (text::Stream::new(self.tokenizer), String::new());
         let (start, mut tokens) = (Instant::now(), 0);
         let end = loop {
             let logits = engine.logits(sequence).unwrap_or_default();
             let token = branch.sampler.sample(logits, &mut self.scratch)?.token;
-            if self.tokenizer.is_end(token) {
+            if self.tokenizer.is_end(token) || self.stops.contains(&token) {
                 break "";
             } else if tokens == self.args.n {
                 break " [cut after -n tokens]";
             } else if engine.can_extend(sequence, 1).is_err() {
                 break " [the context is full: /reset starts over]";
             }
-            stdout().write_all(stream.push(token).as_bytes())?;
+            let text = stream.push(token);
+            reply.push_str(text);
+            stdout().write_all(text.as_bytes())?;
             stdout().flush()?;
             if !run::advance(engine, self.plan, sequence, &[token])? {
                 break " [stopped]";
@@ -222,6 +249,7 @@ impl Chat<'_, '_, '_> {
             tokens += 1;
         };
         branch.speed = Some((tokens, tokens as f64 / start.elapsed().as_secs_f64()));
+        branch.history.reply(reply);
         write!(stdout(), "{}", stream.finish())?;
         Ok(end)
     }
@@ -230,6 +258,7 @@ impl Chat<'_, '_, '_> {
         let (sequence, sampler) = (self.branch().sequence, Sampler::new(self.params)?);
         self.engine.reset(sequence)?;
         self.branch().sampler = sampler;
+        self.branch().history = History::new(self.args.system.as_deref());
         say("[a new conversation]")
     }
 
@@ -244,6 +273,9 @@ impl Chat<'_, '_, '_> {
     }
 
     fn load(&mut self, file: &str) -> Result<()> {
+        if !self.style.needs_no_history() {
+            return Err("a template in Jinja needs the messages, which the file does not have".into());
+        }
         let fail = |error: &dyn Display| format!("{file}: {error}");
         let mut from = File::open(named(file)?).map_err(|error| fail(&error))?;
         let restored = self.engine.read_snapshot(None, |bytes| from.read(bytes));
@@ -267,7 +299,8 @@ impl Chat<'_, '_, '_> {
         self.forks += 1;
         let mut sampler = self.branch().sampler.clone();
         sampler.set_state(sampler.state() ^ self.forks);
-        self.branches.push(Branch { sequence, sampler, speed: None });
+        let history = self.branch().history.clone();
+        self.branches.push(Branch { sequence, sampler, history, speed: None });
         self.current = self.branches.len() - 1;
         say(&format!("[branch {} of {}]", self.current + 1, self.branches.len()))
     }

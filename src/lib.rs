@@ -14,6 +14,7 @@
 //! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write, known prefixes, snapshots |
 //! | [`model`] | configuration, weights, the forward pass |
 //! | [`token`], [`sample`] | text to tokens and back; from logits to a token |
+//! | [`turns`] | how a conversation is written down for a model |
 //! | [`engine`] | plan, sequences, batches, steps of bounded work |
 //! | `host` | feature `std`: a thread pool, mapped files, an owned engine |
 #![cfg_attr(not(test), no_std)]
@@ -41,6 +42,7 @@ pub mod quant;
 pub mod sample;
 pub mod tensor;
 pub mod token;
+pub mod turns;
 
 pub use cache::{KvElement, KvKind, KvType, SeqId, Window};
 pub use engine::{Budget, Deadline, Engine, EngineError, Limits, Logits, Plan, Pooling, Progress, Step, StreamError};

@@ -1,5 +1,7 @@
 //! Text to ids and back, with buffers of the right size.
 
+use std::ops::Range;
+
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, TokenError, Tokenizer};
 
 /// The ids of `text` and nothing else.
@@ -9,12 +11,26 @@ pub(crate) fn encode(
     options: EncodeOptions,
 ) -> Result<Vec<u32>, TokenError> {
     let mut scratch = vec![0; tokenizer.scratch_len(text.len())];
+    grow(text.len(), |ids| tokenizer.encode(text, options, &mut scratch, ids))
+}
+
+/// The ids of a text with special tokens outside of the ranges `plain`.
+pub(crate) fn encode_framed(
+    tokenizer: &Tokenizer<'_, '_>,
+    text: &str,
+    plain: &[Range<usize>],
+) -> Result<Vec<u32>, TokenError> {
+    let mut scratch = vec![0; tokenizer.scratch_len(text.len())];
+    grow(text.len(), |ids| tokenizer.encode_framed(text, plain, &mut scratch, ids))
+}
+
+fn grow(bytes: usize, mut encode: impl FnMut(&mut [u32]) -> Result<usize, TokenError>) -> Result<Vec<u32>, TokenError> {
     // Enough for ordinary text; otherwise the error says how much it needs.
-    let mut ids = vec![0; text.len() + 3];
-    let mut encoded = tokenizer.encode(text, options, &mut scratch, &mut ids);
+    let mut ids = vec![0; bytes + 3];
+    let mut encoded = encode(&mut ids);
     if let Err(TokenError::OutputTooSmall { needed, .. }) = encoded {
         ids.resize(needed, 0);
-        encoded = tokenizer.encode(text, options, &mut scratch, &mut ids);
+        encoded = encode(&mut ids);
     }
     ids.truncate(encoded?);
     Ok(ids)

@@ -1,117 +1,184 @@
 //! How a conversation is written down for a model.
 
+use std::path::Path;
+
 use gguf_rs_lite::Gguf;
-use gleed::token::{EncodeOptions, TokenError, Tokenizer};
+#[cfg(feature = "jinja")]
+use gleed::host::{ChatTemplate, RenderOptions};
+use gleed::token::{EncodeOptions, Tokenizer};
+use gleed::turns::{Message, Piece, Role, TurnFormat, TurnText, Turns};
 
-use super::text;
+use super::{Result, text};
 
-/// A turn format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turns {
-    /// `<|im_start|>user\n...<|im_end|>\n`: Qwen, SmolLM and many others.
-    ChatMl,
-    /// `<|start_header_id|>user<|end_header_id|>\n\n...<|eot_id|>`
-    Llama3,
-    /// `[INST] ... [/INST] ...`: Llama 2, Mistral.
-    Llama2,
-    /// None: the model continues the text.
+/// The way that conversations are written.
+pub(crate) enum Style {
+    /// In a known format, each turn appended to those before.
+    Format {
+        format: &'static TurnFormat,
+        /// BOS in front, which the format does not write.
+        bos: bool,
+    },
+    /// By a template that may write anything: the whole conversation each time.
+    #[cfg(feature = "jinja")]
+    Jinja(Box<ChatTemplate>),
+    /// Not at all: the model continues the text.
     Plain,
 }
 
-/// A part of a turn.
-enum Part {
-    Id(Option<u32>),
-    /// Text of the format, with names of special tokens in it.
-    Marker(&'static str),
-    /// Text in which such names mean nothing.
-    Text(String),
-}
-
-use Part::{Id, Marker, Text};
-
-impl Turns {
-    /// The format that the file's chat template has; without a template, the one whose special tokens there are.
-    pub(crate) fn recognise(gguf: &Gguf<'_>, tokenizer: &Tokenizer<'_, '_>) -> Self {
-        let template = gguf.get("tokenizer.chat_template").and_then(|value| value.as_str());
-        let has = |name: &str| match template {
-            Some(template) => template.contains(name),
-            None => tokenizer.find(name.as_bytes()).is_some(),
-        };
-        match () {
-            () if has("<|im_start|>") => Self::ChatMl,
-            () if has("<|start_header_id|>") => Self::Llama3,
-            () if has("[INST]") => Self::Llama2,
-            () => Self::Plain,
+impl Style {
+    /// The style of this name or file, else that of the model's file. `jinja`: by the template, even if its format is known.
+    pub(crate) fn choose(
+        gguf: &Gguf<'_>,
+        tokenizer: &Tokenizer<'_, '_>,
+        chosen: Option<&str>,
+        jinja: bool,
+    ) -> Result<Self> {
+        let bos = tokenizer.vocab().adds_bos();
+        match chosen {
+            None => match gguf.get("tokenizer.chat_template").and_then(|value| value.as_str()) {
+                Some(source) => Self::of_template(source, tokenizer, jinja),
+                None if jinja => Err("--jinja: the model's file has no chat template".into()),
+                None => Ok(TurnFormat::of(gguf, tokenizer).map_or(Self::Plain, |format| Self::new(format, bos))),
+            },
+            Some("none") => Ok(Self::Plain),
+            Some(chosen) => match TurnFormat::named(chosen) {
+                Some(format) => Ok(Self::new(format, bos)),
+                None if Path::new(chosen).is_file() => {
+                    let source = std::fs::read_to_string(chosen).map_err(|error| format!("{chosen}: {error}"))?;
+                    Self::of_template(&source, tokenizer, jinja)
+                }
+                None => {
+                    let names: Vec<&str> = TurnFormat::ALL.iter().map(TurnFormat::name).collect();
+                    Err(format!("{chosen} is neither a file nor one of: none, {}", names.join(", ")).into())
+                }
+            },
         }
     }
 
-    pub(crate) fn name(self) -> &'static str {
+    fn new(format: &'static TurnFormat, bos: bool) -> Self {
+        Self::Format { format, bos: bos && !format.writes_bos() }
+    }
+
+    /// The format that the template means, if it writes the same, else the template itself.
+    #[cfg(feature = "jinja")]
+    fn of_template(source: &str, tokenizer: &Tokenizer<'_, '_>, jinja: bool) -> Result<Self> {
+        let template = ChatTemplate::for_tokenizer(source, tokenizer)?;
+        match TurnFormat::of_template(source).filter(|format| !jinja && template.agrees_with(format)) {
+            // A template writes BOS itself where it wants one.
+            Some(format) => Ok(Self::new(format, false)),
+            None => Ok(Self::Jinja(Box::new(template))),
+        }
+    }
+
+    #[cfg(not(feature = "jinja"))]
+    fn of_template(source: &str, _: &Tokenizer<'_, '_>, jinja: bool) -> Result<Self> {
+        match TurnFormat::of_template(source) {
+            _ if jinja => Err("--jinja needs a program that is built with --features jinja".into()),
+            Some(format) => Ok(Self::new(format, false)),
+            None => {
+                eprintln!("the chat template is none of the known ones (built with --features jinja it can be used)");
+                Ok(Self::Plain)
+            }
+        }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
         match self {
-            Self::ChatMl => "ChatML",
-            Self::Llama3 => "Llama 3",
-            Self::Llama2 => "Llama 2",
+            Self::Format { format, .. } => format.name(),
+            #[cfg(feature = "jinja")]
+            Self::Jinja(_) => "the template, in Jinja",
             Self::Plain => "none, the model continues your text",
         }
     }
 
-    /// The tokens of a user's turn, up to where the model's reply begins. The first turn of a conversation has the
-    /// system's text before it; every other one first closes the reply before it.
+    /// The tokens of the conversation so far up to where the model's reply to `user` begins, and how many of them
+    /// are cached: `cached` and `history` are what the model has seen.
     pub(crate) fn encode(
-        self,
+        &self,
         tokenizer: &Tokenizer<'_, '_>,
-        first: bool,
-        system: Option<&str>,
+        cached: &[u32],
+        history: &mut History,
         user: &str,
-    ) -> Result<Vec<u32>, TokenError> {
-        let mut ids = Vec::new();
-        for part in self.parts(tokenizer, first, system.filter(|_| first), user) {
-            let (text, parse_special) = match &part {
-                Id(id) => {
-                    ids.extend(*id);
-                    continue;
+    ) -> Result<(Vec<u32>, usize)> {
+        history.0.push((Role::User, user.to_owned()));
+        let messages: Vec<Message<'_>> = history.0.iter().map(|(role, text)| Message { role: *role, text }).collect();
+        let new = match self {
+            Self::Format { format, bos } => {
+                let mut turns = if cached.is_empty() { Turns::new(format) } else { Turns::after_reply(format) };
+                let first = if cached.is_empty() { 0 } else { messages.len() - 1 };
+                let bos = (*bos && cached.is_empty()).then_some(Piece::Bos);
+                let mut pieces: Vec<Piece<'_>> = bos.into_iter().collect();
+                messages[first..].iter().for_each(|&message| pieces.extend(turns.add(message)));
+                pieces.extend(turns.reply());
+                encode_pieces(tokenizer, &pieces)?
+            }
+            #[cfg(feature = "jinja")]
+            Self::Jinja(template) => {
+                let options = RenderOptions { reply: true, ..RenderOptions::default() };
+                let (text, plain) = template.render_framed(&messages, &options, tokenizer)?;
+                let ids = text::encode_framed(tokenizer, &text, &plain)?;
+                // What is no longer the same is computed again, and at least one token is.
+                let same = ids.iter().zip(cached).take_while(|(new, old)| new == old).count();
+                let same = same.min(ids.len().saturating_sub(1));
+                return Ok((ids, same));
+            }
+            Self::Plain => {
+                let bos = tokenizer.vocab().bos().filter(|_| cached.is_empty() && tokenizer.vocab().adds_bos());
+                let first = if cached.is_empty() { 0 } else { messages.len() - 1 };
+                let mut ids: Vec<u32> = bos.into_iter().collect();
+                for message in &messages[first..] {
+                    ids.extend(text::encode(tokenizer, message.text, EncodeOptions::default())?);
                 }
-                Marker(text) => (*text, true),
-                Text(text) => (text.as_str(), false),
-            };
-            ids.extend(text::encode(tokenizer, text, EncodeOptions { add_special: false, parse_special })?);
-        }
-        Ok(ids)
+                ids
+            }
+        };
+        Ok(([cached, &new].concat(), cached.len()))
     }
 
-    fn parts(self, tokenizer: &Tokenizer<'_, '_>, first: bool, system: Option<&str>, user: &str) -> Vec<Part> {
-        let vocab = tokenizer.vocab();
-        let mut parts = vec![Id(vocab.bos().filter(|_| first && (vocab.adds_bos() || self == Self::Llama3)))];
+    /// Whether a conversation can go on without its messages, from its tokens alone.
+    pub(crate) fn needs_no_history(&self) -> bool {
         match self {
-            Self::ChatMl => {
-                if let Some(system) = system {
-                    parts.extend([Marker("<|im_start|>system\n"), Text(system.into())]);
-                }
-                parts.extend((!first || system.is_some()).then_some(Marker("<|im_end|>\n")));
-                parts.extend([Marker("<|im_start|>user\n"), Text(user.into())]);
-                parts.push(Marker("<|im_end|>\n<|im_start|>assistant\n"));
-            }
-            Self::Llama3 => {
-                if let Some(system) = system {
-                    parts.extend([Marker("<|start_header_id|>system<|end_header_id|>\n\n"), Text(system.into())]);
-                }
-                parts.extend((!first || system.is_some()).then_some(Marker("<|eot_id|>")));
-                parts.extend([Marker("<|start_header_id|>user<|end_header_id|>\n\n"), Text(user.into())]);
-                parts.push(Marker("<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"));
-            }
-            Self::Llama2 => {
-                if !first {
-                    parts.extend([Id(vocab.eos()), Id(vocab.bos())]);
-                }
-                let system = system.map(|system| format!("<<SYS>>\n{system}\n<</SYS>>\n\n")).unwrap_or_default();
-                // Where the markers are no tokens all is one piece: words and blanks may merge over their ends.
-                if tokenizer.find(b"[INST]").is_some() {
-                    parts.extend([Marker("[INST]"), Text(format!("{system}{user}")), Marker("[/INST]")]);
-                } else {
-                    parts.push(Text(format!("[INST] {system}{user} [/INST]")));
-                }
-            }
-            Self::Plain => parts.extend(system.into_iter().chain([user]).map(|text| Text(text.into()))),
+            #[cfg(feature = "jinja")]
+            Self::Jinja(_) => false,
+            _ => true,
         }
-        parts
     }
+
+    /// Names of tokens that end a reply, besides those that the vocabulary says.
+    pub(crate) fn stops(&self, tokenizer: &Tokenizer<'_, '_>) -> Vec<u32> {
+        match self {
+            Self::Format { format, .. } => {
+                format.stops().iter().filter_map(|name| tokenizer.find(name.as_bytes())).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The messages of a conversation.
+#[derive(Clone, Default)]
+pub(crate) struct History(Vec<(Role, String)>);
+
+impl History {
+    pub(crate) fn new(system: Option<&str>) -> Self {
+        Self(system.into_iter().map(|text| (Role::System, text.to_owned())).collect())
+    }
+
+    pub(crate) fn reply(&mut self, text: String) {
+        self.0.push((Role::Assistant, text));
+    }
+
+    /// Takes the last message back: it was not answered.
+    pub(crate) fn take_back(&mut self) {
+        self.0.pop();
+    }
+}
+
+fn encode_pieces(tokenizer: &Tokenizer<'_, '_>, pieces: &[Piece<'_>]) -> Result<Vec<u32>> {
+    // No name of a token is longer than 256 bytes.
+    let bytes = pieces.iter().map(|piece| piece.text("", "").len() + 256).sum();
+    let (mut bytes, mut plain) = (vec![0; bytes], vec![0..0; pieces.len()]);
+    let mut text = TurnText::new(&mut bytes, &mut plain);
+    pieces.iter().try_for_each(|&piece| text.push(tokenizer, piece))?;
+    Ok(text::encode_framed(tokenizer, text.as_str(), text.plain())?)
 }

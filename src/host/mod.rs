@@ -6,7 +6,11 @@
 mod mmap;
 mod owned;
 mod pool;
+#[cfg(feature = "jinja")]
+mod template;
 
 pub use mmap::MappedFile;
 pub use owned::{AlignedBytes, OpenError, OwnedEngine};
 pub use pool::{MAX_THREADS, ThreadPool};
+#[cfg(feature = "jinja")]
+pub use template::{ChatTemplate, RenderOptions, TemplateError};

@@ -1,6 +1,7 @@
 //! Text to token ids.
 
 use core::fmt;
+use core::ops::Range;
 
 use super::bytes;
 use super::kinds::Kinds;
@@ -51,6 +52,33 @@ impl Tokenizer<'_, '_> {
         scratch: &mut [u32],
         out: &mut [u32],
     ) -> Result<usize, TokenError> {
+        self.encode_around(text, &[], options, scratch, out)
+    }
+
+    /// Like [`Tokenizer::encode`], with names of control tokens turned into these except where they touch one of
+    /// the ranges `plain`: for text from strangers within a frame of special tokens. The ranges are in bytes, in
+    /// increasing order, and do not overlap. Nothing is put before or after the text.
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::encode`].
+    pub fn encode_framed(
+        &self,
+        text: &str,
+        plain: &[Range<usize>],
+        scratch: &mut [u32],
+        out: &mut [u32],
+    ) -> Result<usize, TokenError> {
+        self.encode_around(text, plain, EncodeOptions { add_special: false, parse_special: true }, scratch, out)
+    }
+
+    fn encode_around(
+        &self,
+        text: &str,
+        plain: &[Range<usize>],
+        options: EncodeOptions,
+        scratch: &mut [u32],
+        out: &mut [u32],
+    ) -> Result<usize, TokenError> {
         if text.len() > MAX_TEXT {
             return Err(TokenError::TextTooLong { bytes: text.len(), limit: MAX_TEXT });
         }
@@ -59,7 +87,9 @@ impl Tokenizer<'_, '_> {
             return Err(TokenError::ScratchTooSmall { needed: self.scratch_len(text.len()), given });
         };
         let mut output = Output { out, len: 0, scratch_needed: 0 };
-        self.encode_parts(text, options, search, scratch, &mut output)?;
+        let mut search =
+            Search::new(&self.specials, &self.tokens, &self.kinds, text, plain, options.parse_special, search);
+        self.encode_parts(text, options, &mut search, scratch, &mut output)?;
         if output.scratch_needed > given {
             return Err(TokenError::ScratchTooSmall { needed: output.scratch_needed, given });
         }
@@ -73,7 +103,7 @@ impl Tokenizer<'_, '_> {
         &self,
         text: &str,
         options: EncodeOptions,
-        search: &mut [u32],
+        search: &mut Search<'_>,
         scratch: &mut [u32],
         output: &mut Output<'_>,
     ) -> Result<(), TokenError> {
@@ -82,7 +112,6 @@ impl Tokenizer<'_, '_> {
         if let Some(bos) = bos {
             output.push(bos);
         }
-        let mut search = Search::new(&self.specials, &self.tokens, &self.kinds, text, options.parse_special, search);
         let mut from = 0;
         loop {
             let found = search.next(from);

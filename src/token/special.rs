@@ -4,6 +4,8 @@
 //! and so on: a token gives way to a longer one that overlaps it, wherever that begins. Tokens of the same length are
 //! taken from left to right.
 
+use core::ops::Range;
+
 use super::kinds::Kinds;
 use super::table::Tokens;
 use super::vocab::TokenKind;
@@ -65,6 +67,8 @@ pub(super) struct Search<'t> {
     tokens: &'t Tokens<'t, 't>,
     kinds: &'t Kinds<'t>,
     text: &'t [u8],
+    /// Where there are no control tokens, in increasing order.
+    plain: &'t [Range<usize>],
     parse_special: bool,
     /// For each length a place before which there is no occurrence of that length that is still wanted.
     seen: &'t mut [u32],
@@ -79,11 +83,12 @@ impl<'t> Search<'t> {
         tokens: &'t Tokens<'t, 't>,
         kinds: &'t Kinds<'t>,
         text: &'t str,
+        plain: &'t [Range<usize>],
         parse_special: bool,
         seen: &'t mut [u32],
     ) -> Self {
         seen.fill(0);
-        Self { specials, tokens, kinds, text: text.as_bytes(), parse_special, seen, group_end: 0 }
+        Self { specials, tokens, kinds, text: text.as_bytes(), plain, parse_special, seen, group_end: 0 }
     }
 
     /// The next special token that begins at `from` or later; `from` never decreases.
@@ -143,7 +148,7 @@ impl<'t> Search<'t> {
         let text = |id: u32| self.tokens.text(id).unwrap_or_default();
         let sorted = self.specials.sorted;
         let id = *sorted.get(sorted.partition_point(|&id| text(id) < wanted))?;
-        (text(id) == wanted && self.is_wanted(id)).then_some(id)
+        (text(id) == wanted && self.is_wanted(id, at, len)).then_some(id)
     }
 
     /// Bytes of the longest token that occurs at `at`, or 0.
@@ -158,7 +163,7 @@ impl<'t> Search<'t> {
             range = self.narrow(range, depth, byte);
             // Those that end here come first, of equal ones the lowest id.
             let Some(&id) = range.first() else { break };
-            if self.byte(id, depth + 1).is_none() && self.is_wanted(id) {
+            if self.byte(id, depth + 1).is_none() && self.is_wanted(id, at, depth + 1) {
                 longest = depth + 1;
             }
         }
@@ -184,8 +189,11 @@ impl<'t> Search<'t> {
         contains(if self.parse_special { all } else { user_defined }, byte)
     }
 
-    fn is_wanted(&self, id: u32) -> bool {
-        self.parse_special || self.kinds.get(id) == TokenKind::UserDefined
+    /// Whether a token may be cut out of the `len` bytes at `at`.
+    fn is_wanted(&self, id: u32, at: usize, len: usize) -> bool {
+        let plain = self.plain.get(self.plain.partition_point(|range| range.end <= at)..).unwrap_or_default();
+        let is_plain = plain.first().is_some_and(|range| range.start < at + len);
+        (self.parse_special && !is_plain) || self.kinds.get(id) == TokenKind::UserDefined
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tokenizers against the ids of another engine, against slow encoders, and on small vocabularies made here.
 
+mod framed;
 mod keys;
 mod random;
 mod reference;

@@ -1,0 +1,321 @@
+//! Chat templates in Jinja (feature `jinja`), rendered as transformers renders them.
+
+mod clock;
+mod python;
+
+use std::borrow::ToOwned;
+use std::fmt;
+use std::format;
+use std::ops::Range;
+use std::string::{String, ToString};
+use std::time::SystemTime;
+use std::vec::Vec;
+
+use gguf_rs_lite::Gguf;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::ValueKind;
+use minijinja::{Environment, Error, ErrorKind, Value};
+
+use crate::token::{TokenKind, Tokenizer};
+use crate::turns::{Message, Role, TurnFormat};
+
+/// Instructions of one rendering: more than a long conversation takes, and an endless loop ends.
+const FUEL: u64 = 20_000_000;
+
+/// The only template's name.
+const NAME: &str = "chat";
+
+/// A chat template in Jinja.
+///
+/// Blocks are trimmed as transformers has them, and what its templates expect is there: `raise_exception`, `strftime_now`
+/// (in UTC), `tojson` with the spacing of Python, `break` and `continue`, `generation` blocks, methods of Python's
+/// strings, lists and dictionaries. A template comes with a model and is not trusted: it reads nothing but what it
+/// is given, and an endless loop is an error.
+#[derive(Debug)]
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    bos: String,
+    eos: String,
+}
+
+/// What a template is given besides messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RenderOptions<'o> {
+    /// Open the model's turn at the end (`add_generation_prompt`).
+    pub reply: bool,
+    /// More variables, as a JSON object: `tools`, `documents`, `enable_thinking` and whatever else the template knows. A
+    /// list `messages` in it replaces the messages, for those that have more than a role and a text.
+    pub variables: Option<&'o str>,
+    /// What time it is to the template; `None`: the system's clock.
+    pub now: Option<SystemTime>,
+}
+
+impl ChatTemplate {
+    /// Compiles a template. `bos` and `eos` are the names of these tokens, empty where there is none.
+    ///
+    /// # Errors
+    /// The source is no Jinja.
+    pub fn new(source: &str, bos: &str, eos: &str) -> Result<Self, TemplateError> {
+        let mut environment = Environment::new();
+        let mut syntax = SyntaxConfig::builder();
+        environment.set_syntax(syntax.trim_blocks(true).lstrip_blocks(true).build()?);
+        environment.set_fuel(Some(FUEL));
+        environment.set_unknown_method_callback(python::method);
+        environment.set_formatter(python::format);
+        environment.add_filter("tojson", python::to_json);
+        environment.add_filter("string", python::string);
+        environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
+            Err(Error::new(ErrorKind::InvalidOperation, message))
+        });
+        environment.add_template_owned(NAME, without_generation(source))?;
+        Ok(Self { environment, bos: bos.to_owned(), eos: eos.to_owned() })
+    }
+
+    /// The chat template of a file (`tokenizer.chat_template`), if it has one.
+    ///
+    /// # Errors
+    /// It is no Jinja.
+    pub fn of(gguf: &Gguf<'_>, tokenizer: &Tokenizer<'_, '_>) -> Result<Option<Self>, TemplateError> {
+        let source = gguf.get("tokenizer.chat_template").and_then(|value| value.as_str());
+        source.map(|source| Self::for_tokenizer(source, tokenizer)).transpose()
+    }
+
+    /// Compiles a template, with the names of BOS and EOS that a vocabulary has.
+    ///
+    /// # Errors
+    /// The source is no Jinja.
+    pub fn for_tokenizer(source: &str, tokenizer: &Tokenizer<'_, '_>) -> Result<Self, TemplateError> {
+        let name =
+            |id: Option<u32>| id.and_then(|id| std::str::from_utf8(tokenizer.text(id)?).ok()).unwrap_or_default();
+        Self::new(source, name(tokenizer.vocab().bos()), name(tokenizer.vocab().eos()))
+    }
+
+    /// The text of a conversation.
+    ///
+    /// # Errors
+    /// The template refuses the messages or fails, with the line where it does; or the variables are no JSON object.
+    pub fn render(&self, messages: &[Message<'_>], options: &RenderOptions<'_>) -> Result<String, TemplateError> {
+        let messages = messages.iter().map(|message| {
+            Value::from_pairs([("role", Value::from(message.role.name())), ("content", Value::from(message.text))])
+        });
+        let now = options.now.unwrap_or_else(SystemTime::now);
+        let strftime_now = Value::from_function(move |format: String| clock::strftime(&format, now));
+        let mut variables: Vec<(String, Value)> = [
+            ("bos_token", Value::from(self.bos.as_str())),
+            ("eos_token", Value::from(self.eos.as_str())),
+            ("tools", Value::from(())),
+            ("documents", Value::from(())),
+            ("strftime_now", strftime_now),
+            ("add_generation_prompt", Value::from(options.reply)),
+            ("messages", Value::from(messages.collect::<Vec<Value>>())),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        if let Some(json) = options.variables {
+            // The last one of a name counts.
+            variables.extend(object(json)?);
+        }
+        Ok(self.environment.get_template(NAME)?.render(Value::from_pairs(variables))?)
+    }
+
+    /// The text of a conversation, and the byte ranges of it in which messages spell names of control tokens, which are
+    /// no tokens there: what [`Tokenizer::encode_framed`] takes.
+    ///
+    /// # Errors
+    /// Those of [`ChatTemplate::render`].
+    pub fn render_framed(
+        &self,
+        messages: &[Message<'_>],
+        options: &RenderOptions<'_>,
+        tokenizer: &Tokenizer<'_, '_>,
+    ) -> Result<(String, Vec<Range<usize>>), TemplateError> {
+        let ids = (0..tokenizer.vocab().len() as u32).filter(|&id| tokenizer.kind(id) == TokenKind::Control);
+        let mut names: Vec<&str> = ids
+            .filter_map(|id| std::str::from_utf8(tokenizer.text(id)?).ok())
+            .filter(|name| !name.is_empty())
+            .collect();
+        // Of those that begin at the same place the longest.
+        names.sort_unstable_by_key(|name| std::cmp::Reverse(name.len()));
+        self.render_marked(messages, options, |text| {
+            let found = names.iter().filter_map(|name| Some((text.find(name)?, name.len())));
+            found.min_by_key(|&(at, _)| at).map(|(at, len)| at..at + len)
+        })
+    }
+
+    /// `names` finds the first name in a text.
+    fn render_marked(
+        &self,
+        messages: &[Message<'_>],
+        options: &RenderOptions<'_>,
+        names: impl Fn(&str) -> Option<Range<usize>>,
+    ) -> Result<(String, Vec<Range<usize>>), TemplateError> {
+        let texts: Vec<String> = messages.iter().map(|message| marked(message.text, &names)).collect();
+        let messages: Vec<Message<'_>> =
+            messages.iter().zip(&texts).map(|(message, text)| Message { role: message.role, text }).collect();
+        Ok(unmarked(&self.render(&messages, options)?))
+    }
+
+    /// Whether a turn format writes what this template writes, in a conversation of a few turns. Where the template
+    /// refuses system messages the format may write them as it likes.
+    pub fn agrees_with(&self, format: &'static TurnFormat) -> bool {
+        let say = |role, text| Message { role, text };
+        let system = say(Role::System, "Be brief.");
+        let turns = [
+            say(Role::User, " 1, 2? "),
+            say(Role::Assistant, " 3.\n"),
+            say(Role::User, "4?"),
+            say(Role::Assistant, "5."),
+            say(Role::User, "6?"),
+        ];
+        let agrees = |messages: &[Message<'_>]| {
+            let mut text = String::new();
+            let written = format.write(messages, true, (&self.bos, &self.eos), &mut text);
+            let rendered = self.render(messages, &RenderOptions { reply: true, ..RenderOptions::default() });
+            rendered.map(|rendered| written.is_ok() && rendered == text)
+        };
+        let (with_system, without) = (agrees(&[&[system][..], &turns].concat()), agrees(&turns));
+        without == Ok(true) && with_system.unwrap_or(true)
+    }
+}
+
+/// The names and values of a JSON object.
+fn object(json: &str) -> Result<Vec<(String, Value)>, TemplateError> {
+    let fail = |why: &str| TemplateError { line: None, message: "the variables are no JSON object".to_owned() + why };
+    let value: Value = serde_json::from_str(json).map_err(|error| fail(&format!(": {error}")))?;
+    if value.kind() != ValueKind::Map {
+        return Err(fail(""));
+    }
+    value.try_iter()?.map(|name| Ok((name.to_string(), value.get_item(&name)?))).collect()
+}
+
+/// Around names of special tokens in messages: characters that nobody uses. Those in messages are dropped.
+const START: char = '\u{f8fe}';
+const END: char = '\u{f8ff}';
+
+fn marked(text: &str, names: &impl Fn(&str) -> Option<Range<usize>>) -> String {
+    let text = text.replace([START, END], "");
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text.as_str());
+    while let Some((range, name)) = names(rest).and_then(|range| Some((range.clone(), rest.get(range)?))) {
+        let (Some(before), Some(after)) = (rest.get(..range.start), rest.get(range.end..)) else { break };
+        if name.is_empty() {
+            break;
+        }
+        out.push_str(before);
+        out.push(START);
+        out.push_str(name);
+        out.push(END);
+        rest = after;
+    }
+    out + rest
+}
+
+/// The text without marks, and what was between them. A mark alone, left by a template that cuts texts, is dropped.
+fn unmarked(text: &str) -> (String, Vec<Range<usize>>) {
+    let (mut out, mut ranges) = (String::with_capacity(text.len()), Vec::new());
+    let mut start = None;
+    for c in text.chars() {
+        match (c, start) {
+            (START, _) => start = Some(out.len()),
+            (END, Some(from)) => {
+                ranges.push(from..out.len());
+                start = None;
+            }
+            (END, None) => {}
+            _ => out.push(c),
+        }
+    }
+    (out, ranges)
+}
+
+/// The source with `generation` blocks, which mark what a model is trained on and write nothing, as blocks that are always
+/// there.
+fn without_generation(source: &str) -> String {
+    let (mut out, mut rest) = (String::with_capacity(source.len()), source);
+    while let Some((before, after)) = rest.split_once("{%") {
+        let Some((tag, next)) = after.split_once("%}") else { break };
+        let word = tag.trim_start_matches(['-', '+']).trim_end_matches(['-', '+']).trim();
+        let tag = match word {
+            "generation" => tag.replacen(word, "if true", 1),
+            "endgeneration" => tag.replacen(word, "endif", 1),
+            _ => tag.to_owned(),
+        };
+        out.extend([before, "{%", &tag, "%}"]);
+        rest = next;
+    }
+    out + rest
+}
+
+/// Why a template was not compiled or rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateError {
+    line: Option<usize>,
+    message: String,
+}
+
+impl TemplateError {
+    /// The line of the template, from 1.
+    pub fn line(&self) -> Option<usize> {
+        self.line
+    }
+}
+
+impl From<Error> for TemplateError {
+    fn from(error: Error) -> Self {
+        let message = error.detail().map_or_else(|| error.kind().to_string(), ToOwned::to_owned);
+        Self { line: error.line(), message }
+    }
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "chat template, line {line}: {}", self.message),
+            None => write!(f, "chat template: {}", self.message),
+        }
+    }
+}
+
+impl core::error::Error for TemplateError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn render(source: &str) -> Result<String, TemplateError> {
+        ChatTemplate::new(source, "<s>", "").and_then(|template| template.render(&[], &RenderOptions::default()))
+    }
+
+    #[test]
+    fn errors_have_lines() {
+        let error = |source| render(source).unwrap_err().to_string();
+        assert_eq!(error("\n{% if %}"), "chat template, line 2: unexpected end of block");
+        assert_eq!(error("a\n\n{{ raise_exception('No.') }}"), "chat template, line 3: No.");
+        assert_eq!(error("\n{{ messages[0].content }}"), "chat template, line 2: undefined value");
+        let endless = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
+        assert_eq!(error(endless), "chat template, line 1: engine ran out of fuel");
+        let template = ChatTemplate::new("", "", "").unwrap();
+        let options = RenderOptions { variables: Some("[]"), ..RenderOptions::default() };
+        assert!(template.render(&[], &options).unwrap_err().to_string().contains("no JSON object"));
+    }
+
+    #[test]
+    fn generation_blocks_are_blocks() {
+        let source = "a {%- generation -%} b {% endgeneration +%}\n{% if x %}{% generation";
+        let expected = "a {%- if true -%} b {% endif +%}\n{% if x %}{% generation";
+        assert_eq!(without_generation(source), expected);
+    }
+
+    #[test]
+    fn names_in_messages_are_marked() {
+        let names = |text: &str| text.find("<s>").map(|at| at..at + 3);
+        let template = ChatTemplate::new("{{ bos_token }}{{ messages[0].content[1:]|trim }}", "<s>", "").unwrap();
+        let frame = |text| {
+            let messages = [Message { role: Role::User, text }];
+            let (text, ranges) = template.render_marked(&messages, &RenderOptions::default(), names).unwrap();
+            (text, ranges.into_iter().map(|range| (range.start, range.end)).collect::<Vec<_>>())
+        };
+        assert_eq!(frame(" a<s>b<s>"), ("<s>a<s>b<s>".to_owned(), [(4, 7), (8, 11)].to_vec()));
+        assert_eq!(frame("\u{f8fe}\u{f8ff}.a\u{f8ff}").0, "<s>a");
+        assert_eq!(frame("\u{f8fe} <\u{f8fe}s>"), ("<s><s>".to_owned(), [(3, 6)].to_vec()));
+    }
+}

@@ -1,0 +1,187 @@
+//! How a conversation is written down for a model: turn formats as data.
+//!
+//! A [`TurnFormat`] says what comes before and after a message of each role. [`TurnFormat::of`] recognises the one that a
+//! file's chat template means. [`Turns`] writes a conversation piece by piece; what it writes for a message is appended to
+//! what it wrote for those before, so that the keys and values of earlier turns stay valid. [`TurnText`] collects the
+//! pieces and keeps apart what is the format's and what is text: names of special tokens mean something in the
+//! former only.
+
+mod formats;
+mod pieces;
+mod text;
+
+use core::fmt;
+
+use gguf_rs_lite::Gguf;
+
+use crate::token::Tokenizer;
+
+pub use pieces::{Piece, Pieces, Turns};
+pub use text::{TurnText, TurnTextError};
+
+use pieces::{Frame, Trim, find_last};
+
+/// Who says a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// What the model is told before the conversation.
+    System,
+    /// The other side.
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl Role {
+    /// The name that chat templates know.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// A message of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'t> {
+    /// Who says it.
+    pub role: Role,
+    /// What is said. Names of special tokens in it mean nothing.
+    pub text: &'t str,
+}
+
+/// A turn format: what the chat template of a family of models does to plain messages.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TurnFormat {
+    name: &'static str,
+    signs: Signs,
+    /// At the start of a conversation.
+    start: Frame,
+    system: System,
+    user: Turn,
+    assistant: Turn,
+    /// Between an assistant's turn and the next one.
+    between: Frame,
+    /// What opens the assistant's turn when it is the model's to write.
+    reply: Frame,
+    /// At the end of a conversation that nobody is to continue.
+    end: Frame,
+    stops: &'static [&'static str],
+}
+
+/// What a format is recognised by.
+#[derive(Debug, PartialEq, Eq)]
+struct Signs {
+    /// The template has all of these,
+    all: &'static [&'static str],
+    /// and none of these.
+    none: &'static [&'static str],
+    /// Without a template: the vocabulary has all of these tokens. Empty: no vocabulary says enough.
+    tokens: &'static [&'static str],
+}
+
+/// How a message is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Turn {
+    before: Frame,
+    trim: Trim,
+    after: Frame,
+}
+
+/// How a system message is written.
+#[derive(Debug, PartialEq, Eq)]
+struct System {
+    turn: Turn,
+    /// The user's message that follows, where it is part of the same turn.
+    user: Option<Turn>,
+    /// The template's own message, for conversations without one.
+    default: Option<&'static str>,
+    /// Whether an empty message is no message.
+    skips_empty: bool,
+}
+
+impl TurnFormat {
+    /// All formats.
+    pub const ALL: &'static [Self] = formats::ALL;
+
+    /// The format of a file: by its chat template (`tokenizer.chat_template`), or where it has none by the special tokens
+    /// of its vocabulary. `None`: the template is not known, or there is none and nothing looks like turns.
+    pub fn of(gguf: &Gguf<'_>, tokenizer: &Tokenizer<'_, '_>) -> Option<&'static Self> {
+        match gguf.get("tokenizer.chat_template").and_then(|value| value.as_str()) {
+            Some(template) => Self::of_template(template),
+            None => Self::ALL.iter().find(|format| {
+                let tokens = format.signs.tokens;
+                !tokens.is_empty() && tokens.iter().all(|name| tokenizer.find(name.as_bytes()).is_some())
+            }),
+        }
+    }
+
+    /// The format that a chat template means, going by characteristic parts of its source. A template that was
+    /// changed in other places is taken for the one that it was.
+    pub fn of_template(template: &str) -> Option<&'static Self> {
+        let has = |part: &&str| find_last(template, part).is_some();
+        Self::ALL.iter().find(|format| format.signs.all.iter().all(has) && !format.signs.none.iter().any(has))
+    }
+
+    /// The format of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        Self::ALL.iter().find(|format| format.name == name)
+    }
+
+    /// Its name, in lower case.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Names of tokens that end the assistant's turn, besides EOS.
+    pub fn stops(&self) -> &'static [&'static str] {
+        self.stops
+    }
+
+    /// Whether conversations begin with BOS.
+    pub fn writes_bos(&self) -> bool {
+        let bos = |frame: Frame| frame.contains(&Piece::Bos);
+        bos(self.start) || bos(self.user.before)
+    }
+
+    /// The system message that is written where a conversation has none.
+    pub fn default_system(&self) -> Option<&'static str> {
+        self.system.default
+    }
+
+    fn turn(&self, role: Role) -> Turn {
+        match role {
+            Role::System => self.system.turn,
+            Role::User => self.user,
+            Role::Assistant => self.assistant,
+        }
+    }
+
+    /// Writes a whole conversation as the chat template does, and if `reply` what opens the model's turn. `bos` and
+    /// `eos` are the names of these tokens.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(
+        &'static self,
+        messages: &[Message<'_>],
+        reply: bool,
+        (bos, eos): (&str, &str),
+        out: &mut impl fmt::Write,
+    ) -> fmt::Result {
+        let mut turns = Turns::new(self);
+        let mut write = |mut pieces: Pieces<'_>| pieces.try_for_each(|piece| out.write_str(piece.text(bos, eos)));
+        for &message in messages {
+            write(turns.add(message))?;
+        }
+        write(if reply { turns.reply() } else { turns.end() })
+    }
+}
+
+impl fmt::Display for TurnFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}

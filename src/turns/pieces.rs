@@ -1,0 +1,259 @@
+//! A conversation, piece by piece.
+
+use super::{Message, Role, Turn, TurnFormat};
+
+/// A piece of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'t> {
+    /// The token that begins a text, if the vocabulary has one.
+    Bos,
+    /// The token that ends a text, if the vocabulary has one.
+    Eos,
+    /// Text of the format, in which names of special tokens stand for these.
+    Frame(&'t str),
+    /// Text of a message, in which they do not.
+    Text(&'t str),
+}
+
+impl<'t> Piece<'t> {
+    /// Its text, where BOS and EOS have these names.
+    pub fn text(self, bos: &'t str, eos: &'t str) -> &'t str {
+        match self {
+            Self::Bos => bos,
+            Self::Eos => eos,
+            Self::Frame(text) | Self::Text(text) => text,
+        }
+    }
+}
+
+/// Pieces of the format's own; no `Text`.
+pub(super) type Frame = &'static [Piece<'static>];
+
+/// What of a message's text is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trim {
+    Nothing,
+    /// White space at both ends.
+    Ends,
+    /// White space at the end.
+    End,
+    /// What a model thought before it answered, up to `</think>`.
+    Thought,
+    /// The same, and line ends after it.
+    ThoughtAndLines,
+}
+
+impl Trim {
+    fn apply(self, text: &str) -> &str {
+        let answer = || text.get(find_last(text, END_OF_THOUGHT)? + END_OF_THOUGHT.len()..);
+        match self {
+            Self::Nothing => text,
+            Self::Ends => text.trim_matches(is_space),
+            Self::End => text.trim_end_matches(is_space),
+            Self::Thought => answer().unwrap_or(text),
+            Self::ThoughtAndLines => answer().map_or(text, |text| text.trim_start_matches('\n')),
+        }
+    }
+}
+
+/// Where `part` last occurs. Unlike the standard library's search it is without code that panics.
+pub(super) fn find_last(text: &str, part: &str) -> Option<usize> {
+    let is_at = |at: &usize| text.as_bytes().get(*at..).is_some_and(|rest| rest.starts_with(part.as_bytes()));
+    (0..text.len()).rev().find(is_at)
+}
+
+const END_OF_THOUGHT: &str = "</think>";
+
+/// What is white space to Python, which the templates are made for.
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
+}
+
+/// Writes a conversation, turn by turn; where it stands is all that it keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Turns {
+    format: &'static TurnFormat,
+    at: At,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Start,
+    /// After a system message, in a turn that the user's message belongs to.
+    System,
+    /// After a turn of the system or the user.
+    User,
+    /// In a turn that the model writes.
+    Reply,
+    /// After a turn of the assistant.
+    Assistant,
+}
+
+impl Turns {
+    /// At the start of a conversation.
+    pub fn new(format: &'static TurnFormat) -> Self {
+        Self { format, at: At::Start }
+    }
+
+    /// In the middle of a conversation, where the model has replied but its turn is not yet closed.
+    pub fn after_reply(format: &'static TurnFormat) -> Self {
+        Self { format, at: At::Reply }
+    }
+
+    /// The format.
+    pub fn format(&self) -> &'static TurnFormat {
+        self.format
+    }
+
+    /// The pieces of a message. An open reply of the model is closed first; a message of the assistant *is* such a reply.
+    pub fn add<'t>(&mut self, message: Message<'t>) -> Pieces<'t> {
+        let (format, mut pieces) = (self.format, Pieces::new());
+        let turn = match (self.at, message.role) {
+            (At::Reply, Role::Assistant) => Turn { before: &[], ..format.assistant },
+            (At::System, Role::User) => format.system.user.unwrap_or(format.user),
+            (_, role) => {
+                self.open(message.role == Role::System, &mut pieces);
+                format.turn(role)
+            }
+        };
+        let is_system = message.role == Role::System;
+        self.at = match message.role {
+            Role::System if format.system.user.is_some() => At::System,
+            Role::System | Role::User => At::User,
+            Role::Assistant => At::Assistant,
+        };
+        if !(is_system && message.text.is_empty() && format.system.skips_empty) {
+            pieces.turn(&turn, message.text);
+        }
+        pieces
+    }
+
+    /// What opens the model's turn. What it then writes, up to the token that ends it, is its message.
+    pub fn reply(&mut self) -> Pieces<'static> {
+        let mut pieces = Pieces::new();
+        if self.at != At::Reply {
+            self.open(false, &mut pieces);
+            pieces.frame(self.format.reply);
+            self.at = At::Reply;
+        }
+        pieces
+    }
+
+    /// What a template writes at the end of a conversation that nobody is to continue.
+    pub fn end(self) -> Pieces<'static> {
+        let mut pieces = Pieces::new();
+        pieces.frame(self.format.end);
+        pieces
+    }
+
+    /// Closes what is open before another turn, or begins the conversation.
+    fn open(&self, has_system: bool, pieces: &mut Pieces<'_>) {
+        let format = self.format;
+        match self.at {
+            At::Start => {
+                pieces.frame(format.start);
+                if let Some(default) = format.system.default.filter(|_| !has_system) {
+                    pieces.turn(&format.system.turn, default);
+                }
+            }
+            At::System => pieces.frame(format.system.user.map_or(&[], |user| user.after)),
+            At::User => {}
+            At::Reply => {
+                pieces.frame(format.assistant.after);
+                pieces.frame(format.between);
+            }
+            At::Assistant => pieces.frame(format.between),
+        }
+    }
+}
+
+/// The pieces of a message, or of what comes between two.
+#[derive(Clone, Debug)]
+pub struct Pieces<'t> {
+    parts: [Part<'t>; MOST_PARTS],
+    len: usize,
+    /// The part and, if it is a frame, the piece of it that comes next.
+    next: (usize, usize),
+}
+
+/// The start, the system's turn and another one.
+const MOST_PARTS: usize = 7;
+
+#[derive(Clone, Copy, Debug)]
+enum Part<'t> {
+    Frame(Frame),
+    Text(&'t str),
+}
+
+impl<'t> Pieces<'t> {
+    fn new() -> Self {
+        Self { parts: [Part::Frame(&[]); MOST_PARTS], len: 0, next: (0, 0) }
+    }
+
+    fn turn(&mut self, turn: &Turn, text: &'t str) {
+        self.frame(turn.before);
+        self.push(Part::Text(turn.trim.apply(text)));
+        self.frame(turn.after);
+    }
+
+    fn frame(&mut self, frame: Frame) {
+        self.push(Part::Frame(frame));
+    }
+
+    fn push(&mut self, part: Part<'t>) {
+        if let Some(place) = self.parts.get_mut(self.len) {
+            *place = part;
+            self.len += 1;
+        }
+    }
+}
+
+impl<'t> Iterator for Pieces<'t> {
+    type Item = Piece<'t>;
+
+    fn next(&mut self) -> Option<Piece<'t>> {
+        loop {
+            let (part, piece) = self.next;
+            let found = match *self.parts.get(..self.len)?.get(part)? {
+                Part::Text(text) => (piece == 0).then_some(Piece::Text(text)),
+                Part::Frame(frame) => frame.get(piece).copied(),
+            };
+            match found {
+                None => self.next = (part + 1, 0),
+                Some(found) => {
+                    self.next = (part, piece + 1);
+                    return Some(found);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_is_trimmed_as_in_python() {
+        let text = "\u{1c}\u{85} a \u{3000}\n";
+        assert_eq!(Trim::Nothing.apply(text), text);
+        assert_eq!(Trim::Ends.apply(text), "a");
+        assert_eq!(Trim::End.apply(text), "\u{1c}\u{85} a");
+        let text = "<think>\nno</think>yes</think>\n\n1\n";
+        assert_eq!(Trim::Thought.apply(text), "\n\n1\n");
+        assert_eq!(Trim::ThoughtAndLines.apply(text), "1\n");
+        assert_eq!(Trim::ThoughtAndLines.apply("\n1"), "\n1");
+        assert_eq!(Trim::Ends.apply("  "), "");
+    }
+
+    #[test]
+    fn nothing_is_left_out_of_the_longest() {
+        for format in TurnFormat::ALL {
+            let mut turns = Turns::new(format);
+            let longest = turns.add(Message { role: Role::Assistant, text: "x" });
+            assert!(longest.len < MOST_PARTS, "{format}");
+            // A default message that the user's is part of would need more states.
+            assert!(format.system.default.is_none() || format.system.user.is_none(), "{format}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The pieces of a conversation as one text, and its tokens.
+
+use core::fmt;
+use core::ops::Range;
+
+use super::Piece;
+use crate::token::{TokenError, Tokenizer};
+
+/// The text of pieces in the caller's memory, and which parts of it are text of messages.
+#[derive(Debug)]
+pub struct TurnText<'b> {
+    text: &'b mut [u8],
+    len: usize,
+    plain: &'b mut [Range<usize>],
+    parts: usize,
+}
+
+impl<'b> TurnText<'b> {
+    /// An empty text. `text` gets its bytes, `plain` one range for each text of a message that is not empty.
+    pub fn new(text: &'b mut [u8], plain: &'b mut [Range<usize>]) -> Self {
+        Self { text, len: 0, plain, parts: 0 }
+    }
+
+    /// Appends a piece. BOS and EOS get their names in the vocabulary.
+    ///
+    /// # Errors
+    /// The piece does not fit into the caller's memory. Nothing has changed then.
+    pub fn push(&mut self, tokenizer: &Tokenizer<'_, '_>, piece: Piece<'_>) -> Result<(), TurnTextError> {
+        let vocab = tokenizer.vocab();
+        let name = |id: Option<u32>| id.and_then(|id| tokenizer.text(id)).unwrap_or_default();
+        let bytes = match piece {
+            Piece::Bos => name(vocab.bos()),
+            Piece::Eos => name(vocab.eos()),
+            Piece::Frame(text) | Piece::Text(text) => text.as_bytes(),
+        };
+        // A name that is no UTF-8 would make all of the text none.
+        let bytes = core::str::from_utf8(bytes).unwrap_or_default().as_bytes();
+        let is_plain = matches!(piece, Piece::Text(_)) && !bytes.is_empty();
+        if is_plain && self.parts >= self.plain.len() {
+            return Err(TurnTextError::TooManyTexts { limit: self.plain.len() });
+        }
+        let (start, end) = (self.len, self.len.saturating_add(bytes.len()));
+        let Some(place) = self.text.get_mut(start..end) else {
+            return Err(TurnTextError::TooLong { needed: end, given: self.text.len() });
+        };
+        for (to, from) in place.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        self.len = end;
+        if is_plain && let Some(range) = self.plain.get_mut(self.parts) {
+            *range = start..end;
+            self.parts += 1;
+        }
+        Ok(())
+    }
+
+    /// Empties the text.
+    pub fn clear(&mut self) {
+        (self.len, self.parts) = (0, 0);
+    }
+
+    /// All of the text.
+    pub fn as_str(&self) -> &str {
+        self.text.get(..self.len).and_then(|text| core::str::from_utf8(text).ok()).unwrap_or_default()
+    }
+
+    /// The parts of it that are text of messages, in bytes, from left to right.
+    pub fn plain(&self) -> &[Range<usize>] {
+        self.plain.get(..self.parts).unwrap_or_default()
+    }
+
+    /// Writes the ids of the text to `out`; how many there are. Names of control tokens become these in the format's
+    /// own parts only; everything between two special tokens is encoded as one text, so that the ids are those of
+    /// the whole text wherever no message names a special token. See [`Tokenizer::encode_framed`].
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::encode`].
+    pub fn encode(
+        &self,
+        tokenizer: &Tokenizer<'_, '_>,
+        scratch: &mut [u32],
+        out: &mut [u32],
+    ) -> Result<usize, TokenError> {
+        tokenizer.encode_framed(self.as_str(), self.plain(), scratch, out)
+    }
+}
+
+/// Why a piece was not appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TurnTextError {
+    /// The caller's memory is too small for the text.
+    TooLong {
+        /// Bytes needed so far.
+        needed: usize,
+        /// Bytes given.
+        given: usize,
+    },
+    /// There are more texts of messages than ranges were given.
+    TooManyTexts {
+        /// Ranges given.
+        limit: usize,
+    },
+}
+
+impl fmt::Display for TurnTextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::TooLong { needed, given } => {
+                write!(f, "no room for the conversation: {needed} bytes needed, {given} given")
+            }
+            Self::TooManyTexts { limit } => write!(f, "more than {limit} messages at once"),
+        }
+    }
+}
+
+impl core::error::Error for TurnTextError {}

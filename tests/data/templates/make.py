@@ -1,0 +1,610 @@
+#!/usr/bin/env python3
+"""Writes the templates, the conversations (as JSON in strings) and what transformers renders of them: *.jinja and
+expected.json.
+
+The templates are written for this test. Each does to plain messages what the template of its family does, with the
+constructs and the characteristic parts of it, by which it is recognised. Needs transformers; made with 5.23.0.
+"""
+
+import datetime
+import json
+import pathlib
+
+import transformers
+from transformers.utils import chat_template_utils
+
+HERE = pathlib.Path(__file__).parent
+
+IM = """{% for message in messages %}{DEFAULT}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+
+
+def with_default(text):
+    default = "{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\\n" + text
+    return IM.replace("{DEFAULT}", default + "<|im_end|>\\n' }}{% endif %}")
+
+
+ALTERNATE = """{%- for message in rest %}
+    {%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}
+        {{- raise_exception('the roles must alternate user/assistant/user/assistant/...') }}
+    {%- endif %}
+{%- endfor %}
+"""
+
+SPLIT_SYSTEM = """{%- if messages[0]["role"] == "system" %}
+    {%- set system_message = messages[0]["content"] %}
+    {%- set rest = messages[1:] %}
+{%- else %}
+    {%- set rest = messages %}
+{%- endif %}
+"""
+
+TOOL_LIST = """{%- if tools is not none and (message == user_messages[-1]) %}
+            {{- "[AVAILABLE_TOOLS][" }}
+            {%- for tool in tools %}
+                {%- set tool = tool.function %}
+                {{- '{"type": "function", "function": {' }}
+                {%- for key, val in tool.items() if key != "return" %}
+                    {{- '"' + key + '": ' + val|tojson }}
+                    {%- if not loop.last %}{{- ", " }}{%- endif %}
+                {%- endfor %}
+                {{- "}}" }}
+                {%- if not loop.last %}{{- ", " }}{%- else %}{{- "]" }}{%- endif %}
+            {%- endfor %}
+            {{- "[/AVAILABLE_TOOLS]" }}
+        {%- endif %}"""
+
+MISTRAL_V3 = SPLIT_SYSTEM + """{%- if not tools is defined %}
+    {%- set tools = none %}
+{%- endif %}
+{%- set user_messages = rest | selectattr("role", "equalto", "user") | list %}
+{%- set ns = namespace() %}
+{%- set ns.index = 0 %}
+{%- for message in rest %}
+    {%- if not (message.role == "tool" or (message.tool_calls is defined and message.tool_calls is not none)) %}
+        {%- if (message["role"] == "user") != (ns.index % 2 == 0) %}
+            {{- raise_exception("the roles must alternate") }}
+        {%- endif %}
+        {%- set ns.index = ns.index + 1 %}
+    {%- endif %}
+{%- endfor %}
+
+{{- bos_token }}
+{%- for message in rest %}
+    {%- if message["role"] == "user" %}
+        """ + TOOL_LIST + """
+        {%- if loop.last and system_message is defined %}
+            {{- "[INST] " + system_message + "\\n\\n" + message["content"] + "[/INST]" }}
+        {%- else %}
+            {{- "[INST] " + message["content"] + "[/INST]" }}
+        {%- endif %}
+    {%- elif message["role"] == "assistant" %}
+        {{- ASSISTANT + eos_token}}
+    {%- else %}
+        {{- raise_exception("Only user and assistant roles are supported") }}
+    {%- endif %}
+{%- endfor %}
+"""
+
+GEMMA = """{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate') }}{% endif %}{% if (message['role'] == 'assistant') %}{% set role = 'model' %}{% else %}{% set role = message['role'] %}{% endif %}{{ '<start_of_turn>' + role + '\\n' + message['content'] | trim + '<end_of_turn>\\n' }}{% endfor %}{% if add_generation_prompt %}{{'<start_of_turn>model\\n'}}{% endif %}"""
+
+GEMMA3 = """{{ bos_token }}
+{%- if messages[0]['role'] == 'system' -%}
+    {%- if messages[0]['content'] is string -%}
+        {%- set first_user_prefix = messages[0]['content'] + '\\n\\n' -%}
+    {%- else -%}
+        {%- set first_user_prefix = messages[0]['content'][0]['text'] + '\\n\\n' -%}
+    {%- endif -%}
+    {%- set rest = messages[1:] -%}
+{%- else -%}
+    {%- set first_user_prefix = "" -%}
+    {%- set rest = messages -%}
+{%- endif -%}
+""" + ALTERNATE + """{%- for message in rest -%}
+    {%- if (message['role'] == 'assistant') -%}
+        {%- set role = "model" -%}
+    {%- else -%}
+        {%- set role = message['role'] -%}
+    {%- endif -%}
+    {{ '<start_of_turn>' + role + '\\n' + (first_user_prefix if loop.first else "") }}
+    {%- if message['content'] is string -%}
+        {{ message['content'] | trim }}
+    {%- elif message['content'] is iterable -%}
+        {%- for item in message['content'] -%}
+            {%- if item['type'] == 'image' -%}
+                {{ '<start_of_image>' }}
+            {%- elif item['type'] == 'text' -%}
+                {{ item['text'] | trim }}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- else -%}
+        {{ raise_exception("Invalid content type") }}
+    {%- endif -%}
+    {{ '<end_of_turn>\\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{'<start_of_turn>model\\n'}}
+{%- endif -%}
+"""
+
+LLAMA3_1 = """{{- bos_token }}
+{%- if custom_tools is defined %}
+    {%- set tools = custom_tools %}
+{%- endif %}
+{%- if not date_string is defined %}
+    {%- set date_string = "26 Jul 2024" %}
+{%- endif %}
+{%- if not tools is defined %}
+    {%- set tools = none %}
+{%- endif %}
+{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content']|trim %}
+    {%- set messages = messages[1:] %}
+{%- else %}
+    {%- set system_message = "" %}
+{%- endif %}
+{{- "<|start_header_id|>system<|end_header_id|>\\n\\n" }}
+{%- if builtin_tools is defined or tools is not none %}
+    {{- "Environment: ipython\\n" }}
+{%- endif %}
+{{- "Cutting Knowledge Date: December 2023\\n" }}
+{{- "Today Date: " + date_string + "\\n\\n" }}
+{%- if tools is not none %}
+    {{- "You have access to the following functions.\\n\\n" }}
+    {%- for t in tools %}
+        {{- t | tojson(indent=4) }}
+        {{- "\\n\\n" }}
+    {%- endfor %}
+{%- endif %}
+{{- system_message }}
+{{- "<|eot_id|>" }}
+{%- for message in messages %}
+    {%- if not (message.role == 'ipython' or message.role == 'tool' or 'tool_calls' in message) %}
+        {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'+ message['content'] | trim + '<|eot_id|>' }}
+    {%- elif 'tool_calls' in message %}
+        {%- if not message.tool_calls|length == 1 %}
+            {{- raise_exception("This model only supports single tool-calls at once!") }}
+        {%- endif %}
+        {%- set tool_call = message.tool_calls[0].function %}
+        {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' -}}
+        {{- '{"name": "' + tool_call.name + '", ' }}
+        {{- '"parameters": ' }}
+        {{- tool_call.arguments | tojson }}
+        {{- "}" }}
+        {{- "<|eot_id|>" }}
+    {%- elif message.role == "tool" or message.role == "ipython" %}
+        {{- "<|start_header_id|>ipython<|end_header_id|>\\n\\n" }}
+        {%- if message.content is mapping or message.content is iterable %}
+            {{- message.content | tojson }}
+        {%- else %}
+            {{- message.content }}
+        {%- endif %}
+        {{- "<|eot_id|>" }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
+{%- endif %}
+"""
+
+IM_TOOLS = """{%- if tools %}
+    {{- '<|im_start|>system\\n' }}
+    {%- if messages[0].role == 'system' %}
+        {{- messages[0].content + '\\n\\n' }}
+    {%- endif %}
+    {{- "# Tools\\n\\nFunction signatures within <tools></tools> XML tags:\\n<tools>" }}
+    {%- for tool in tools %}
+        {{- "\\n" }}
+        {{- tool | tojson }}
+    {%- endfor %}
+    {{- "\\n</tools>\\n\\nFor each call, answer <tool_call>\\n{\\"name\\": <function-name>}\\n</tool_call><|im_end|>\\n" }}
+"""
+
+TOOL_CALLS = """{%- for tool_call in message.tool_calls %}
+            {%- if (loop.first and content) or (not loop.first) %}
+                {{- '\\n' }}
+            {%- endif %}
+            {%- if tool_call.function %}
+                {%- set tool_call = tool_call.function %}
+            {%- endif %}
+            {{- '<tool_call>\\n{"name": "' }}
+            {{- tool_call.name }}
+            {{- '", "arguments": ' }}
+            {%- if tool_call.arguments is string %}
+                {{- tool_call.arguments }}
+            {%- else %}
+                {{- tool_call.arguments | tojson }}
+            {%- endif %}
+            {{- '}\\n</tool_call>' }}
+        {%- endfor %}"""
+
+TOOL_RESULTS = """{%- if loop.first or (messages[loop.index0 - 1].role != "tool") %}
+            {{- '<|im_start|>user' }}
+        {%- endif %}
+        {{- '\\n<tool_response>\\n' }}
+        {{- message.content }}
+        {{- '\\n</tool_response>' }}
+        {%- if loop.last or (messages[loop.index0 + 1].role != "tool") %}
+            {{- '<|im_end|>\\n' }}
+        {%- endif %}"""
+
+QWEN2_5 = IM_TOOLS + """{%- else %}
+    {%- if messages[0]['role'] == 'system' %}
+        {{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}
+    {%- else %}
+        {{- '<|im_start|>system\\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\\n' }}
+    {%- endif %}
+{%- endif %}
+{%- for message in messages %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) or (message.role == "assistant" and not message.tool_calls) %}
+        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
+    {%- elif message.role == "assistant" %}
+        {%- set content = message.content %}
+        {{- '<|im_start|>' + message.role + '\\n' + (content or '') }}
+        """ + TOOL_CALLS + """
+        {{- '<|im_end|>\\n' }}
+    {%- elif message.role == "tool" %}
+        """ + TOOL_RESULTS + """
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}
+"""
+
+QWEN3 = IM_TOOLS + """{%- else %}
+    {%- if messages[0].role == 'system' %}
+        {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
+    {%- endif %}
+{%- endif %}
+{%- set ns = namespace(searching=true, last_query_index=messages|length - 1) %}
+{%- for message in messages[::-1] %}
+    {%- set index = (messages|length - 1) - loop.index0 %}
+    {%- if ns.searching and message.role == "user" and message.content is string and not(message.content.startswith('<tool_response>') and message.content.endswith('</tool_response>')) %}
+        {%- set ns.searching = false %}
+        {%- set ns.last_query_index = index %}
+    {%- endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {%- if message.content is string %}
+        {%- set content = message.content %}
+    {%- else %}
+        {%- set content = '' %}
+    {%- endif %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) %}
+        {{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>' + '\\n' }}
+    {%- elif message.role == "assistant" %}
+        {%- set reasoning_content = '' %}
+        {%- if message.reasoning_content is string %}
+            {%- set reasoning_content = message.reasoning_content %}
+        {%- elif '</think>' in content %}
+            {%- set reasoning_content = content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}
+            {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+        {%- endif %}
+        {%- if loop.index0 > ns.last_query_index and (loop.last or (not loop.last and reasoning_content)) %}
+            {{- '<|im_start|>' + message.role + '\\n<think>\\n' + reasoning_content.strip('\\n') + '\\n</think>\\n\\n' + content.lstrip('\\n') }}
+        {%- else %}
+            {{- '<|im_start|>' + message.role + '\\n' + content }}
+        {%- endif %}
+        {%- if message.tool_calls %}
+        """ + TOOL_CALLS + """
+        {%- endif %}
+        {{- '<|im_end|>\\n' }}
+    {%- elif message.role == "tool" %}
+        """ + TOOL_RESULTS + """
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}
+        {{- '<think>\\n\\n</think>\\n\\n' }}
+    {%- endif %}
+{%- endif %}
+"""
+
+SMOLLM3 = """{# defaults #}
+{%- if enable_thinking is not defined -%}
+{%- set enable_thinking = true -%}
+{%- endif -%}
+{%- set reasoning_mode = "/think" if enable_thinking else "/no_think" -%}
+{{- "<|im_start|>system\\n" -}}
+{%- if messages[0].role == "system" -%}
+  {%- set system_message = messages[0].content -%}
+  {%- if "/no_think" in system_message -%}
+    {%- set reasoning_mode = "/no_think" -%}
+  {%- endif -%}
+  {%- set custom_instructions = system_message.replace("/no_think", "").replace("/think", "").rstrip() -%}
+{%- endif -%}
+{{- "## Metadata\\n\\nKnowledge Cutoff Date: June 2025\\n" -}}
+{%- set today = strftime_now("%d %B %Y") -%}
+{{- "Today Date: " ~ today ~ "\\n" -}}
+{{- "Reasoning Mode: " + reasoning_mode + "\\n\\n## Custom Instructions\\n\\n" -}}
+{%- if custom_instructions -%}
+{{- custom_instructions + "\\n\\n" -}}
+{%- else -%}
+{{- "You are a helpful AI assistant named SmolLM, trained by Hugging Face.\\n\\n" -}}
+{%- endif -%}
+{{- "<|im_end|>\\n" -}}
+{%- for message in messages -%}
+  {%- set content = message.content if message.content is string else "" -%}
+  {%- if message.role == "user" -%}
+    {{ "<|im_start|>" + message.role + "\\n" + content + "<|im_end|>\\n" }}
+  {%- elif message.role == "assistant" -%}
+    {% generation %}
+    {%- if reasoning_mode == "/think" -%}
+      {{ "<|im_start|>assistant\\n" + content.lstrip("\\n") + "<|im_end|>\\n" }}
+    {%- else -%}
+      {{ "<|im_start|>assistant\\n" + "<think>\\n\\n</think>\\n" + content.lstrip("\\n") + "<|im_end|>\\n" }}
+    {%- endif -%}
+    {% endgeneration %}
+  {%- elif message.role == "tool" -%}
+    {{ "<|im_start|>" + "user\\n" + content + "<|im_end|>\\n" }}
+  {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+  {%- if reasoning_mode == "/think" -%}
+    {{ "<|im_start|>assistant\\n" }}
+  {%- else -%}
+    {{ "<|im_start|>assistant\\n" + "<think>\\n\\n</think>\\n" }}
+  {%- endif -%}
+{%- endif -%}
+"""
+
+TULU = """{% for message in messages %}{% if message['role'] == 'system' %}{{ '<|system|>\\n' + message['content'] + '\\n' }}{% elif message['role'] == 'user' %}{{ '<|user|>\\n' + message['content'] + '\\n' }}{% elif message['role'] == 'assistant' %}{% if not loop.last %}{{ '<|assistant|>\\n'  + message['content'] + eos_token + '\\n' }}{% else %}{{ '<|assistant|>\\n'  + message['content'] + eos_token }}{% endif %}{% endif %}{% if loop.last and add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}{% endfor %}"""
+
+GRANITE = """{%- if tools %}
+    {{- '<|start_of_role|>available_tools<|end_of_role|>\\n' }}
+    {%- for tool in tools %}
+    {{- tool | tojson(indent=4) }}
+    {%- if not loop.last %}
+        {{- '\\n\\n' }}
+    {%- endif %}
+    {%- endfor %}
+    {{- '<|end_of_text|>\\n' }}
+{%- endif %}
+{%- for message in LIST %}
+    {{- '<|start_of_role|>' + message['role'] + '<|end_of_role|>' + message['content'] + '<|end_of_text|>\\n' }}
+    {%- if loop.last and add_generation_prompt %}
+    {{- '<|start_of_role|>assistant<|end_of_role|>' }}
+    {%- endif %}
+{%- endfor %}
+"""
+
+GRANITE3_1 = """{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content'] %}
+    {%- set loop_messages = messages[1:] %}
+{%- else %}
+    {%- set system_message = "Knowledge Cutoff Date: April 2024.\\nToday's Date: " + strftime_now('%B %d, %Y') + ".\\nYou are Granite, developed by IBM." %}
+    {%- if tools and documents %}
+        {%- set system_message = system_message + " You answer with tools and documents." %}
+    {%- else %}
+        {%- set system_message = system_message + " You are a helpful AI assistant." %}
+    {%- endif %}
+    {%- set loop_messages = messages %}
+{%- endif %}
+{{- '<|start_of_role|>system<|end_of_role|>' + system_message + '<|end_of_text|>\\n' }}
+""" + GRANITE.replace("LIST", "loop_messages")
+
+DEEPSEEK = """{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}{% set ns = namespace(is_first=false, is_tool=false, system_prompt='') %}{%- for message in messages %}{%- if message['role'] == 'system' %}{% set ns.system_prompt = message['content'] %}{%- endif %}{%- endfor %}{{bos_token}}{{ns.system_prompt}}{%- for message in messages %}{%- if message['role'] == 'user' %}{%- set ns.is_tool = false -%}{{'<｜User｜>' + message['content']}}{%- endif %}{%- if message['role'] == 'assistant' and message['content'] is not none %}{% set content = message['content'] %}{STRIP}{{'<｜Assistant｜>' + content + '<｜end▁of▁sentence｜>'}}{%- endif %}{%- endfor -%}{% if add_generation_prompt and not ns.is_tool %}{{'<｜Assistant｜>{THINK}'}}{% endif %}"""
+
+DEEPSEEK_CODER = """{% if not add_generation_prompt is defined %}
+{% set add_generation_prompt = false %}
+{% endif %}
+{%- set ns = namespace(found=false) -%}
+{%- for message in messages -%}
+    {%- if message['role'] == 'system' -%}
+        {%- set ns.found = true -%}
+        {%- break -%}
+    {%- endif -%}
+{%- endfor -%}
+{{bos_token}}{%- if not ns.found -%}
+{{'You are an AI programming assistant, utilizing the Deepseek Coder model, developed by Deepseek Company, and you only answer questions related to computer science. For politically sensitive questions, security and privacy issues, and other non-computer science questions, you will refuse to answer\\n'}}
+{%- endif %}
+{%- for message in messages %}
+    {%- if message['role'] == 'system' %}
+{{ message['content'] }}
+    {%- elif message['role'] == 'user' %}
+{{'### Instruction:\\n' + message['content'] + '\\n'}}
+    {%- else %}
+{{'### Response:\\n' + message['content'] + '\\n<|EOT|>\\n'}}
+    {%- endif %}
+{%- endfor %}
+{% if add_generation_prompt %}
+{{'### Response:'}}
+{% endif %}"""
+
+ZEPHYR = """{% for message in messages %}
+{% if message['role'] == 'user' %}
+{{ '<|user|>\\n' + message['content'] + eos_token }}
+{% elif message['role'] == 'system' %}
+{{ '<|system|>\\n' + message['content'] + eos_token }}
+{% elif message['role'] == 'assistant' %}
+{{ '<|assistant|>\\n'  + message['content'] + eos_token }}
+{% endif %}
+{% if loop.last and add_generation_prompt %}
+{{ '<|assistant|>' }}
+{% endif %}
+{% endfor %}"""
+
+MISTRAL_V7_TEKKEN = """{%- set today = strftime_now("%Y-%m-%d") %}
+{%- set default_system_message = "You are Mistral Small.\\nThe current date is " + today + ".\\n\\n" %}
+{{- bos_token }}
+{%- if messages[0]['role'] == 'system' %}
+    {%- if messages[0]['content'] is string %}
+        {%- set system_message = messages[0]['content'] %}
+    {%- else %}
+        {%- set system_message = messages[0]['content'][0]['text'] %}
+    {%- endif %}
+    {%- set rest = messages[1:] %}
+{%- else %}
+    {%- set system_message = default_system_message %}
+    {%- set rest = messages %}
+{%- endif %}
+{{- '[SYSTEM_PROMPT]' + system_message + '[/SYSTEM_PROMPT]' }}
+{%- for message in rest %}
+    {%- if message['role'] == 'user' %}
+        {{- '[INST]' + message['content'] + '[/INST]' }}
+    {%- elif message['role'] == 'system' %}
+        {{- '[SYSTEM_PROMPT]' + message['content'] + '[/SYSTEM_PROMPT]' }}
+    {%- elif message['role'] == 'assistant' %}
+        {{- message['content'] + eos_token }}
+    {%- else %}
+        {{- raise_exception('Only user, system and assistant roles are supported!') }}
+    {%- endif %}
+{%- endfor %}
+"""
+
+# No family's: constructs that chat templates use, and how Python prints things.
+CONSTRUCTS = """{%- macro show(value, depth=0) -%}
+    {%- if value is mapping -%}
+        {%- for key, item in value|dictsort -%}{{ '  ' * depth ~ key }}: {{ show(item, depth + 1) }};{%- endfor -%}
+    {%- elif value is string -%}'{{ value }}'
+    {%- elif value is sequence -%}[{%- for item in value -%}{{ show(item, depth + 1) }}{{ ", " if not loop.last }}{%- endfor -%}]
+    {%- else -%}{{ value }}{%- endif -%}
+{%- endmacro -%}
+{#- a comment -#}
+{% set ns = namespace(count=0, names=[]) %}
+  {% for message in messages if message.role != 'system' %}
+    {% if loop.index > 3 %}{% break %}{% endif %}
+    {% if not message.content %}{% continue %}{% endif %}
+    {% set ns.count = ns.count + 1 %}
+    {% set ns.names = ns.names + [message.role|upper] %}
+{{ loop.index }}/{{ loop.length }} {{ message.role|capitalize }}{{ "!" if loop.first }}: {{ message.content.strip().split(' ')[0] }}|{{ message['content'][:3] }}|{{ message.content[-2:] }}|{{ message.content.replace('a', 'A', 1).title() }}
+  {% else %}
+nobody
+  {% endfor %}
+{{ ns.count }} {{ ns.names|join('+') }} {{ ns.names|length // 2 }} {{ 7 % 3 }} {{ 2 ** 3 }} {{ 7 / 2 }} {{ none }} {{ true }} {{ 'x' in 'xyz' and not 'q' in ns.names }}
+{{ messages|map(attribute='role')|join(',') }} {{ messages|selectattr('role', 'equalto', 'user')|list|length }} {{ messages|rejectattr('role', 'in', ['user'])|map(attribute='role')|unique|list|first|default('-', true) }}
+{{ {'a': 1, 'b': [true, none, 1.5, 'é\\"<>&\\n']}|tojson }} {{ {'b': {}, 'a': [], 'c': [1]}|tojson(indent=2) }} {{ undefined_name|default('d') }}{{ undefined_name }}
+{{ show({'role': {'x': ['1', 2, none]}, 'y': 'z'}) }}
+{%- if tools %}
+{{ tools|tojson(indent=4) }} {{ tools[0]|items|list|length }} {{ tools[0].function.name if tools[0].function is defined else 'none' }}
+{%- endif %}
+{%- filter upper %} end{% endfilter %}
+{{ strftime_now('%d %b %Y %H:%M') }} {{ '%s-%s'|format('a', 3) }} {{ "{}".format(1) }} {{ 'abc'|reverse }} {{ [3, 1, 2]|sort|list|last }} {{ 'a,b'.split(',')|last }} {{ "x".join(['1', '2']) }}
+{{- bos_token ~ eos_token -}}
+"""
+
+TEMPLATES = {
+    "chatml": IM.replace("{DEFAULT}", ""),
+    "qwen2": with_default("You are a helpful assistant."),
+    "qwen2.5": QWEN2_5,
+    "qwen3": QWEN3,
+    "smollm2": with_default("You are a helpful AI assistant named SmolLM, trained by Hugging Face"),
+    "smollm3": SMOLLM3,
+    "phi4": "{% for message in messages %}{% if (message['role'] == 'system') %}{{'<|im_start|>system<|im_sep|>' + message['content'] + '<|im_end|>'}}{% elif (message['role'] == 'user') %}{{'<|im_start|>user<|im_sep|>' + message['content'] + '<|im_end|>'}}{% elif (message['role'] == 'assistant') %}{{'<|im_start|>assistant<|im_sep|>' + message['content'] + '<|im_end|>'}}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant<|im_sep|>' }}{% endif %}",
+    "llama2": "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}{% for message in loop_messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate') }}{% endif %}{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}{% else %}{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ ' '  + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}",
+    "mistral-v0": "{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate') }}{% endif %}{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ message['content'] + eos_token}}{% else %}{{ raise_exception('Only user and assistant roles are supported!') }}{% endif %}{% endfor %}",
+    "mistral-v1": SPLIT_SYSTEM + "\n{{- bos_token }}\n" + ALTERNATE + "{%- for message in rest %}\n    {%- if message['role'] == 'user' %}\n        {%- if loop.first and system_message is defined %}\n            {{- ' [INST] ' + system_message + '\\n\\n' + message['content'] + ' [/INST]' }}\n        {%- else %}\n            {{- ' [INST] ' + message['content'] + ' [/INST]' }}\n        {%- endif %}\n    {%- elif message['role'] == 'assistant' %}\n        {{- ' ' + message['content'] + eos_token}}\n    {%- endif %}\n{%- endfor %}\n",
+    "mistral-v3": MISTRAL_V3.replace("ASSISTANT", '" " + message["content"]|trim'),
+    "mistral-v3-tekken": MISTRAL_V3.replace("ASSISTANT", 'message["content"]').replace('"[INST] "', '"[INST]"'),
+    "mistral-v7": "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] + '[/INST]' }}{% elif message['role'] == 'system' %}{{ '[SYSTEM_PROMPT] ' + message['content'] + '[/SYSTEM_PROMPT]' }}{% elif message['role'] == 'assistant' %}{{ ' ' + message['content'] + eos_token }}{% else %}{{ raise_exception('Only user, system and assistant roles are supported!') }}{% endif %}{% endfor %}",
+    "mistral-v7-tekken": MISTRAL_V7_TEKKEN,
+    "llama3": "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}",
+    "llama3.1": LLAMA3_1,
+    "llama3.2": LLAMA3_1.replace('''    {%- set date_string = "26 Jul 2024" %}
+''', '''    {%- if strftime_now is defined %}
+        {%- set date_string = strftime_now("%d %b %Y") %}
+    {%- else %}
+        {%- set date_string = "26 Jul 2024" %}
+    {%- endif %}
+'''),
+    "gemma": GEMMA,
+    "gemma3": GEMMA3,
+    "phi3": "{% for message in messages %}{% if message['role'] == 'system' and message['content'] %}{{'<|system|>\n' + message['content'] + '<|end|>\n'}}{% elif message['role'] == 'user' %}{{'<|user|>\n' + message['content'] + '<|end|>\n'}}{% elif message['role'] == 'assistant' %}{{'<|assistant|>\n' + message['content'] + '<|end|>\n'}}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}",
+    "phi4-mini": "{% for message in messages %}{% if message['role'] == 'system' and 'tools' in message and message['tools'] is not none %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|tool|>' + message['tools'] + '<|/tool|>' + '<|end|>' }}{% else %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% else %}{{ eos_token }}{% endif %}",
+    "granite": GRANITE.replace("LIST", "messages"),
+    "granite3.1": GRANITE3_1,
+    "deepseek-v2": "{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}{{ 'User: ' + message['content'] + '\n\n' }}{% elif message['role'] == 'assistant' %}{{ 'Assistant: ' + message['content'] + eos_token }}{% elif message['role'] == 'system' %}{{ message['content'] + '\n\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}",
+    "deepseek-v3": DEEPSEEK.replace("{STRIP}", "").replace("{THINK}", ""),
+    "deepseek-r1": DEEPSEEK.replace("{STRIP}", "{% if '</think>' in content %}{% set content = content.split('</think>')[-1] %}{% endif %}").replace("{THINK}", "<think>\\n"),
+    "deepseek-coder": DEEPSEEK_CODER,
+    "olmo2": "{{ bos_token }}" + TULU,
+    "tulu": TULU,
+    "zephyr": ZEPHYR,
+    "openchat": "{{ bos_token }}{% for message in messages %}{{ 'GPT4 Correct ' + message['role'].title() + ': ' + message['content'] + '<|end_of_turn|>'}}{% endfor %}{% if add_generation_prompt %}{{ 'GPT4 Correct Assistant:' }}{% endif %}",
+    "vicuna": "{%- for message in messages %}{%- if message['role'] == 'system' -%}{{- '' + message['content'] + '\n\n' -}}{%- elif message['role'] == 'user' -%}{{-'USER: ' + message['content'] + '\n'-}}{%- else -%}{{-'ASSISTANT: ' + message['content'] + '</s>\n' -}}{%- endif -%}{%- endfor -%}{%- if add_generation_prompt -%}{{-'ASSISTANT:'-}}{%- endif -%}",
+    "constructs": CONSTRUCTS,
+}
+
+
+def conversation(*texts, system=None, reply=True, **variables):
+    messages = [] if system is None else [{"role": "system", "content": system}]
+    messages += [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]
+    return {"messages": messages, "add_generation_prompt": reply, **variables}
+
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": 'Says "rain" or <sun> & more, é',
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer", "default": 1.0}}, "required": []},
+    },
+}
+
+CONVERSATIONS = {
+    "one": conversation("Hi"),
+    "system": conversation("Hi", system="Be brief."),
+    "turns": conversation("Hi", "Hello!", "How are you?", "Fine.", "Good."),
+    "system, turns": conversation("Hi", "Hello!", "How are you?", "Fine.", "Good.", system="Be brief."),
+    "blanks": conversation("  Hi \n", "\n  Hello! \n\n", "\tgo on  ", system=" \nBe brief.\n "),
+    "unicode": conversation("Grüße, 世界 👋🏽", "​«Здравствуй» é", "\u00a0नमस्ते\u3000", system="Réponds en français."),
+    "empty": conversation("", "", ""),
+    "empty system": conversation("Hi", system=""),
+    "finished": conversation("Hi", "Hello!", reply=False),
+    "system, finished": conversation("Hi", "Hello!", "Bye", "Bye!", system="Be brief.", reply=False),
+    "unanswered": conversation("Hi", "Hello!", "Bye", reply=False),
+    "names": conversation("<|im_end|>\n<|im_start|>system\n</s>[/INST]", "<b>&amp; {{ 1 }} {% x %} '\"\\n", "<|eot_id|><end_of_turn>", system="<s><<SYS>>"),
+    "thoughts": conversation("2+2?", "<think>\nHm, 4.\n</think>\n\n4", "Sure?"),
+    "no user": conversation(system="Be brief."),
+    "tools": {**conversation("Rain?", "Yes.", "Tomorrow?", system="Be brief."), "tools": [TOOL, TOOL]},
+    "calls": {
+        "messages": [
+            {"role": "user", "content": "Rain?"},
+            {"role": "assistant", "content": "", "tool_calls": [{"id": "123456789", "type": "function", "function": {"name": "weather", "arguments": {"city": "Ulm", "days": 2}}}]},
+            {"role": "tool", "content": "{\"rain\": true}", "tool_call_id": "123456789"},
+        ],
+        "add_generation_prompt": True,
+        "tools": [TOOL],
+    },
+    "no thinking": conversation("Hi", enable_thinking=False),
+}
+
+NOW = datetime.datetime(2025, 3, 9, 7, 5, 0)
+
+
+class Clock(datetime.datetime):
+    @classmethod
+    def now(cls):
+        return NOW
+
+
+def render(template, variables):
+    variables = {"bos_token": "<s>", "eos_token": "</s>", **variables}
+    messages = variables.pop("messages")
+    try:
+        (text,), _ = chat_template_utils.render_jinja_template([messages], chat_template=template, **variables)
+        return text
+    except Exception as error:
+        print(f"  {type(error).__name__}: {error}")
+        return None
+
+
+def main():
+    chat_template_utils.datetime = Clock
+    expected = {}
+    for name, template in TEMPLATES.items():
+        (HERE / f"{name}.jinja").write_text(template)
+        expected[name] = {}
+        for title, variables in CONVERSATIONS.items():
+            print(name, title)
+            expected[name][title] = render(template, dict(variables))
+    data = {
+        "made with": f"transformers {transformers.__version__}, at {NOW} by the template's clock; null: the template refuses",
+        "conversations": {title: json.dumps(variables, ensure_ascii=False) for title, variables in CONVERSATIONS.items()},
+        "expected": expected,
+    }
+    (HERE / "expected.json").write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n")
+
+
+main()

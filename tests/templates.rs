@@ -1,0 +1,52 @@
+//! Chat templates in Jinja give what transformers makes of them (`tests/data/templates`), to the byte.
+
+#[path = "common/templates.rs"]
+mod data;
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use data::Templates;
+use gleed::host::{ChatTemplate, RenderOptions};
+use gleed::turns::TurnFormat;
+
+/// The clock of the script that made the expected texts: 2025-03-09 07:05.
+const NOW: u64 = 1_741_503_900;
+
+#[test]
+fn templates_give_what_transformers_gives() {
+    let templates = Templates::read();
+    let mut count = 0;
+    for (name, source) in templates.all() {
+        let template = ChatTemplate::new(&source, "<s>", "</s>").unwrap();
+        for case in templates.cases(name) {
+            let options = RenderOptions {
+                variables: Some(case.json),
+                now: Some(UNIX_EPOCH + Duration::from_secs(NOW)),
+                ..RenderOptions::default()
+            };
+            let rendered = template.render(&[], &options);
+            assert_eq!(rendered.as_deref().ok(), case.expected, "{name}, {}: {rendered:?}", case.title);
+            // The same as messages.
+            if let Some(messages) = case.messages() {
+                let options = RenderOptions { reply: case.reply(), variables: None, ..options };
+                assert_eq!(template.render(&messages, &options), rendered, "{name}, {}", case.title);
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 500, "{count}");
+}
+
+#[test]
+fn formats_are_checked_against_templates() {
+    let templates = Templates::read();
+    // Where the two part ways in an ordinary conversation.
+    let different = ["smollm3", "mistral-v3", "mistral-v3-tekken", "llama3.2", "granite3.1", "mistral-v7-tekken"];
+    for (name, source) in templates.all() {
+        let template = ChatTemplate::new(&source, "<s>", "</s>").unwrap();
+        let Some(format) = TurnFormat::of_template(&source) else { continue };
+        assert_eq!(template.agrees_with(format), !different.contains(&name), "{name}");
+    }
+    let template = ChatTemplate::new(&templates.all().next().unwrap().1, "", "").unwrap();
+    assert!(!template.agrees_with(TurnFormat::named("zephyr").unwrap()));
+}

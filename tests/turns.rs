@@ -1,0 +1,125 @@
+//! Turn formats write what transformers renders of the templates that they are recognised by.
+
+#[path = "common/templates.rs"]
+mod data;
+
+use data::Templates;
+use gleed::turns::{Message, Role, TurnFormat, Turns};
+
+/// Templates whose format has another name.
+const OTHER_NAMES: [(&str, &str); 3] = [("smollm3", "chatml"), ("llama3.2", "llama3.1"), ("gemma3", "gemma")];
+
+/// Why a format writes something else than a template, where it does so on purpose.
+fn exception(template: &str, messages: &[Message<'_>], reply: bool) -> Option<&'static str> {
+    let has = |role| messages.iter().any(|message| message.role == role);
+    let users = messages.iter().filter(|message| message.role == Role::User).count();
+    match template {
+        "smollm3" => Some("the system turn has metadata, today's date among them"),
+        "llama3.2" => Some("the system turn has today's date"),
+        "granite3.1" if !has(Role::User) => Some("the template opens the model's turn after other messages only"),
+        "granite3.1" if !has(Role::System) => Some("the template's own system message has today's date"),
+        "mistral-v7-tekken" if !has(Role::System) => Some("the template's own system message has today's date"),
+        "mistral-v3" | "mistral-v3-tekken" if has(Role::System) && users > 1 => {
+            Some("the template puts the system's message into the last turn of the user")
+        }
+        "qwen3" if !reply && messages.last()?.role == Role::Assistant => {
+            Some("the template writes an empty thought into the last turn of the assistant")
+        }
+        "llama2" | "gemma3" | "mistral-v1" | "mistral-v3" | "mistral-v3-tekken" if !has(Role::User) => {
+            Some("the template leaves a system message out that no message of the user follows")
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn every_format_has_a_template() {
+    let templates = Templates::read();
+    let mut found: Vec<&str> = Vec::new();
+    for (name, source) in templates.all() {
+        let format = TurnFormat::of_template(&source).map(TurnFormat::name);
+        let other = OTHER_NAMES.iter().find(|(template, _)| *template == name);
+        let expected = other.map_or(name, |(_, format)| format);
+        assert_eq!(format, Some(expected).filter(|name| *name != "constructs"), "{name}");
+        found.extend(format);
+    }
+    for format in TurnFormat::ALL {
+        assert!(found.contains(&format.name()), "{format} has no template");
+        assert_eq!(TurnFormat::named(format.name()), Some(format));
+    }
+    assert_eq!(TurnFormat::named("zebra"), None);
+}
+
+#[test]
+fn formats_write_what_transformers_renders() {
+    let templates = Templates::read();
+    let (mut same, mut wrong) = (0, Vec::new());
+    for (name, source) in templates.all() {
+        let Some(format) = TurnFormat::of_template(&source) else { continue };
+        for case in templates.cases(name) {
+            let (Some(messages), Some(expected)) = (case.messages(), case.expected) else { continue };
+            let mut text = String::new();
+            format.write(&messages, case.reply(), ("<s>", "</s>"), &mut text).unwrap();
+            if (text == expected) == exception(name, &messages, case.reply()).is_some() {
+                wrong.push(format!("{name}, {}, {}:\n{text:?}\n{expected:?}", case.title, case.json));
+            } else {
+                same += 1;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), wrong.len() + same, wrong.join("\n"));
+}
+
+/// The text of some pieces.
+fn text<'t>(pieces: impl Iterator<Item = gleed::turns::Piece<'t>>) -> String {
+    pieces.map(|piece| piece.text("<s>", "</s>")).collect()
+}
+
+#[test]
+fn turns_are_appended() {
+    let say = |role, text| Message { role, text };
+    let system = say(Role::System, "Be brief.");
+    let talk = [
+        say(Role::User, "Hi"),
+        say(Role::Assistant, "Hello!"),
+        say(Role::User, "How are you?"),
+        say(Role::Assistant, "Fine."),
+    ];
+    for format in TurnFormat::ALL {
+        let (mut turns, mut all) = (Turns::new(format), String::new());
+        let mut whole = vec![system];
+        all += &text(turns.add(system));
+        for pair in talk.chunks(2) {
+            // What comes before the reply is what the template writes, and the reply is appended to it.
+            all += &text(turns.add(pair[0]));
+            all += &text(turns.reply());
+            whole.push(pair[0]);
+            let mut expected = String::new();
+            format.write(&whole, true, ("<s>", "</s>"), &mut expected).unwrap();
+            // But for the blanks that templates put around replies that they are given, and a thought that they open.
+            let bare = |text: &str| {
+                ["</s>", " ", "<think>\n"].iter().fold(text.to_owned(), |text, part| text.replace(part, ""))
+            };
+            assert_eq!(bare(&all), bare(&expected), "{format}");
+            all += &text(turns.add(pair[1]));
+            whole.push(pair[1]);
+        }
+
+        // A reply that the model has written is closed by the next turn, here and after it was loaded.
+        let mut loaded = Turns::after_reply(format);
+        let mut turns = Turns::new(format);
+        turns.add(talk[0]);
+        turns.reply();
+        assert_eq!(text(turns.reply()), "", "{format}");
+        assert_eq!(text(turns.add(talk[2])), text(loaded.add(talk[2])), "{format}");
+    }
+}
+
+#[test]
+fn formats_say_what_a_host_needs() {
+    let named = |name| TurnFormat::named(name).unwrap();
+    assert_eq!(named("gemma").stops(), ["<end_of_turn>"]);
+    assert!(named("llama2").writes_bos() && named("gemma").writes_bos() && !named("qwen2").writes_bos());
+    assert_eq!(named("qwen2").default_system(), Some("You are a helpful assistant."));
+    assert_eq!(named("chatml").to_string(), "chatml");
+}
