@@ -59,6 +59,11 @@ impl<'m> Adapter<'m> {
         self.rank
     }
 
+    /// Whether it was opened for a model of this one's shape.
+    pub fn fits(&self, model: &Model<'_>) -> bool {
+        self.config == *model.config()
+    }
+
     /// What products are multiplied by, times the rank.
     pub(super) fn alpha(&self) -> f32 {
         self.alpha
