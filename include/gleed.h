@@ -579,8 +579,8 @@ typedef struct gleed_budget {
 } gleed_budget;
 
 /*
- * Works on what is queued, until rows with logits or hidden states are finished (GLEED_READY), nothing is queued any more
- * (GLEED_OK), the budget is used up (GLEED_YIELDED), or the flag is set (GLEED_STOPPED). Call it until it
+ * Works on what is queued, until rows with logits or hidden states are finished (GLEED_READY), nothing is queued any
+ * more (GLEED_OK), the budget is used up (GLEED_YIELDED), or the flag is set (GLEED_STOPPED). Call it until it
  * answers GLEED_OK, look at the results after GLEED_READY, queue more, and so on. The results do not depend on
  * how the work is cut into steps. `budget` may be NULL: no limit.
  *   Memory   Keeps nothing. Ends the life of earlier logits.

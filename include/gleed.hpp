@@ -291,7 +291,8 @@ public:
     // Appends tokens, and writes an embedding of them: as many numbers as the model's `hidden`.
     Status embed(Tokens tokens, std::uint32_t pooling, Span<float> out) noexcept {
         Status status;
-        status = gleed_embed(engine_, seq_, tokens.data(), tokens.size(), pooling, out.data(), out.size(), status.details());
+        status = gleed_embed(engine_, seq_, tokens.data(), tokens.size(), pooling, out.data(), out.size(),
+                             status.details());
         return status;
     }
     // Appends tokens, and writes how probable each but the first was: natural logarithms.

@@ -97,8 +97,8 @@ pub unsafe extern "C" fn gleed_hidden(
             let (hidden, hidden_len) = (out("hidden", hidden)?, out("hidden_len", hidden_len)?);
             let rows = engine.hidden_rows();
             let (owner, at, row) = engine.hidden_row(index).ok_or_else(|| {
-                Failure::new(status::E_NO_LOGITS, format_args!("{rows} rows have hidden states, there is no row {index}"))
-                    .numbers(rows, index)
+                let text = format_args!("{rows} rows have hidden states, there is no row {index}");
+                Failure::new(status::E_NO_LOGITS, text).numbers(rows, index)
             })?;
             seq.write(owner.to_bits());
             position.write(small(at));

@@ -79,6 +79,7 @@ pub use tokenizer::{
     GLEED_NO_TOKEN, GLEED_TOKEN_BYTE, GLEED_TOKEN_CONTROL, GLEED_TOKEN_NORMAL, GLEED_TOKEN_UNDEFINED,
     GLEED_TOKEN_UNKNOWN, GLEED_TOKEN_UNUSED, GLEED_TOKEN_USER_DEFINED, gleed_detokenize, gleed_detokenizer,
     gleed_detokenizer_finish, gleed_detokenizer_init, gleed_detokenizer_size, gleed_encode, gleed_token_kind,
-    gleed_tokenizer, gleed_tokenizer_describe, gleed_tokenizer_init, gleed_tokenizer_size, gleed_vocab_find, gleed_vocab_info,
+    gleed_tokenizer, gleed_tokenizer_describe, gleed_tokenizer_init, gleed_tokenizer_size, gleed_vocab_find,
+    gleed_vocab_info,
 };
 pub use version::{GLEED_ABI_VERSION, gleed_abi_version, gleed_arithmetic_version, gleed_status_text, gleed_version};

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use gleed_ffi::error::gleed_error;
 use gleed_ffi::{
-    gleed_adapter_info, gleed_bias, gleed_budget, gleed_config, gleed_engine_info, gleed_executor, gleed_model_info, gleed_plan_info,
-    gleed_sampler_params, gleed_section, gleed_seq_info, gleed_snapshot_info, gleed_snapshot_options, gleed_vocab_info,
-    status,
+    gleed_adapter_info, gleed_bias, gleed_budget, gleed_config, gleed_engine_info, gleed_executor, gleed_model_info,
+    gleed_plan_info, gleed_sampler_params, gleed_section, gleed_seq_info, gleed_snapshot_info, gleed_snapshot_options,
+    gleed_vocab_info, status,
 };
 
 fn manifest(path: &str) -> PathBuf {

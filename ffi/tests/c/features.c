@@ -28,6 +28,7 @@ static void plans_and_models(void)
     gleed_model_info info = {.struct_size = sizeof info};
     gleed_plan_info plan = {.struct_size = sizeof plan};
     gleed_section section = {.struct_size = sizeof section};
+    gleed_config earlier = {.struct_size = offsetof(gleed_config, adapters), .adapters = 9};
     uint64_t end = 0;
     size_t size, align;
     uint32_t i;
@@ -39,6 +40,14 @@ static void plans_and_models(void)
     CHECK(plan.sequences == 3 && plan.context == 100 && plan.kv_blocks == 21 && plan.rows == 256 && plan.workers == 1);
     CHECK(plan.kv_bytes == plan.kv_blocks * 16 * plan.kv_bytes_per_token);
     CHECK(plan.kv_bytes_per_token == (uint64_t)info.layers * info.kv_heads * info.head_dim * 2 * 2);
+    CHECK(plan.adapters == 0 && plan.adapter_rank == 64);
+    /* A program from before there were adapters. */
+    plan.struct_size = offsetof(gleed_plan_info, adapters);
+    plan.adapters = 77;
+    DO(gleed_plan_describe(model, &earlier, &plan, &error));
+    CHECK(plan.adapters == 77 && plan.sequences == 1 && plan.level > 0);
+    plan.struct_size = sizeof plan;
+    DO(gleed_plan_describe(model, &config, &plan, &error));
     for (i = 0; i < plan.sections; i++) {
         DO(gleed_plan_section(model, &config, i, &section, &error));
         CHECK(section.offset >= end && strlen(section.name) > 0);
@@ -350,7 +359,8 @@ static void adapters(void)
 
 static void texts_in_numbers(void)
 {
-    const gleed_config config = {.struct_size = sizeof config, .sequences = 2, .context = 64, .rows = 8, .logit_rows = 4};
+    const gleed_config config = {
+        .struct_size = sizeof config, .sequences = 2, .context = 64, .rows = 8, .logit_rows = 4};
     gleed_engine *engine = start_engine(model, &config);
     gleed_model_info info = {.struct_size = sizeof info};
     float mean[256], last[256], sum[256], log_probs[19], all = 0;

@@ -59,7 +59,10 @@ static void do_snapshot(void) { status = gleed_snapshot(engine, seq, NULL, bytes
 static void do_embed(void) { status = gleed_embed(engine, seq, PROMPT, 40, GLEED_POOLING_MEAN, values, 256, NULL); }
 static void do_log_probs(void) { status = gleed_log_probs(engine, seq, PROMPT, 40, values, 39, NULL); }
 static void do_tokens(void) { status = gleed_seq_tokens(engine, seq, 0, ids, 40, NULL); }
-static void do_adapter(void) { status = gleed_adapter_open(model, adapter_file, adapter_len, pad, sizeof pad, &adapter, NULL); }
+static void do_adapter(void)
+{
+    status = gleed_adapter_open(model, adapter_file, adapter_len, pad, sizeof pad, &adapter, NULL);
+}
 static void do_load(void)
 {
     status = gleed_engine_load_adapter(engine, adapter, ids, NULL) == GLEED_E_ADAPTER_ROOM ? GLEED_OK : -1;
