@@ -718,7 +718,7 @@ gleed_status gleed_adapter_describe(const gleed_adapter *adapter, gleed_adapter_
  *   Memory   Keeps the bytes of the adapter's file, but not the adapter.
  *   Time     Grows with the number of its tensors.
  *   Threads  The engine's.
- *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_VALUE (opened for a model of another shape),
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_VALUE (opened for another kind of model),
  *            GLEED_E_BUSY, GLEED_E_ADAPTER_ROOM.
  *   After    Nothing has changed.
  */

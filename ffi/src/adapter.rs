@@ -119,7 +119,7 @@ pub unsafe extern "C" fn gleed_engine_load_adapter(
             let adapter = Object::get("adapter", adapter)?;
             let number = out("number", number)?;
             if !adapter.fits(engine.model()) {
-                let text = format_args!("the adapter was opened for a model of another shape than the engine's");
+                let text = format_args!("the adapter was opened for another model than the engine's");
                 return Err(Failure::new(status::E_VALUE, text));
             }
             number.write(small(engine.load_adapter(adapter)?));

@@ -59,7 +59,7 @@ impl<'m> Adapter<'m> {
         self.rank
     }
 
-    /// Whether it was opened for a model of this one's shape.
+    /// Whether the model that it was opened for is of the same shapes and parameters as this one.
     pub fn fits(&self, model: &Model<'_>) -> bool {
         self.config == *model.config()
     }

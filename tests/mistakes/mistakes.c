@@ -272,10 +272,25 @@ static void use_after_close(void)
     CHECK(logits == NULL && len == 0);
 }
 
+/* The model with another base of rotations: of the same sizes, and yet another model. */
+static const gleed_model *similar_model(void)
+{
+    static const char key[] = "llama.rope.freq_base";
+    const float base = 12345;
+    uint8_t *bytes = malloc(file_len);
+    size_t i = 0;
+    CHECK(bytes != NULL);
+    memcpy(bytes, file, file_len);
+    while (memcmp(bytes + i, key, sizeof key - 1) != 0)
+        CHECK(++i < file_len / 2);
+    memcpy(bytes + i + sizeof key - 1 + 4, &base, sizeof base);
+    return open_model(bytes, file_len);
+}
+
 static void adapters_and_results(void)
 {
     gleed_config config = SMALL;
-    const gleed_adapter *small, *large, *none = NULL;
+    const gleed_adapter *small, *large, *similar, *none = NULL;
     const uint8_t *small_file, *large_file;
     const float *hidden = NULL;
     float values[256], scale = 7;
@@ -287,6 +302,7 @@ static void adapters_and_results(void)
     large_file = make_adapter(5, 1, &large_len);
     small = open_adapter(model, small_file, small_len);
     large = open_adapter(model, large_file, large_len);
+    similar = open_adapter(similar_model(), small_file, small_len);
     begin(&SMALL, 40);
     MISTAKE(GLEED_E_ADAPTER_ROOM, gleed_engine_load_adapter(engine, small, &number, &error));
     CHECK(error.at == 0 && error.needed == 4);
@@ -301,6 +317,7 @@ static void adapters_and_results(void)
     CHECK(error.at == 1 && error.needed == 5 && error.given == 4);
     MISTAKE(GLEED_E_ADAPTER, gleed_seq_set_adapter(engine, seqs[0], 0, 1, &error));
     MISTAKE(GLEED_E_ADAPTER, gleed_seq_adapter(engine, seqs[0], 0, &scale, &error));
+    MISTAKE(GLEED_E_VALUE, gleed_engine_load_adapter(engine, similar, &number, &error));
     CHECK(number == 7 && scale == 7);
     DO(gleed_engine_load_adapter(engine, small, &number, &error));
     unchanged(__LINE__);
