@@ -48,6 +48,11 @@ impl<'m> Adapter<'m> {
         let alpha = gguf.get("adapter.lora.alpha").ok_or(ModelError::MissingKey { key })?.as_f32();
         let alpha = alpha.filter(|alpha| alpha.is_finite()).ok_or(ModelError::BadValue { key })?;
         let mut adapter = Self { gguf, config: *model.config(), alpha, rank: 0 };
+        // The search for pairs takes the square of this.
+        let (count, limit) = (gguf.tensor_count(), 2 * TARGETS.len() * adapter.config.layers);
+        if count > limit {
+            return Err(ModelError::TooMany { count, limit });
+        }
         for info in gguf.tensors() {
             adapter.rank = adapter.rank.max(adapter.check(&info)?);
         }
