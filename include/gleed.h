@@ -17,8 +17,8 @@
  *   NULL     A pointer is NULL only where this file says so, or with a length of 0.
  *   Structs  start with struct_size, which the caller sets to sizeof the struct. Structs grow at their end.
  *            In what the caller gives, 0 means the default; a field that the library does not know must be 0.
- *   Objects  Models, engines, tokenizers, detokenizers and samplers live in memory of the caller's and need not
- *            be closed. A pointer to something else of 8 bytes or more is recognised as wrong, one to memory
+ *   Objects  Models, adapters, engines, tokenizers, detokenizers and samplers live in memory of the caller's and
+ *            need not be closed. A pointer to something else of 8 bytes or more is recognised as wrong, one to memory
  *            that is gone is not.
  *   Callbacks must not throw, longjmp or panic, must not call functions on the object of the call they are
  *            made from, and get pointers that end with the call.
@@ -53,7 +53,7 @@ enum {
     GLEED_FULL = 2,
     /* The cancel flag is set; the next call goes on where this one stopped. */
     GLEED_STOPPED = 3,
-    /* Rows with logits are finished: look at them, then go on. */
+    /* Rows with logits, or hidden states, are finished: look at them, then go on. */
     GLEED_READY = 4,
 
     /* The call. */
@@ -106,7 +106,9 @@ enum {
     GLEED_E_NOT_KEPT = -509, /* GLEED_KV_OFF keeps no keys and values that could be set */
     GLEED_E_WINDOW = -510,   /* what would be seen has left the window; needed: its first position, given: the position */
     GLEED_E_TOO_MANY = -511, /* with its window the sequence takes fewer tokens at a time; needed: how many, given */
-    GLEED_E_NO_LOGITS = -512, /* there are none of what was asked for; needed: rows that have logits, given: the row */
+    GLEED_E_NO_LOGITS = -512, /* there are none of what was asked for; needed: rows that have some, given: the row */
+    GLEED_E_ADAPTER = -513,   /* no adapter with this number is loaded; needed: numbers are below this, given: it */
+    GLEED_E_ADAPTER_ROOM = -514, /* no room for it; at: adapters planned, needed: its rank, given: the rank planned */
 
     /* Results. */
     GLEED_E_NON_FINITE = -600, /* an infinity or a NaN; at: the layer (their number for the logits), or the token */
@@ -216,6 +218,19 @@ typedef struct gleed_model_info {
  */
 gleed_status gleed_model_describe(const gleed_model *model, gleed_model_info *info, gleed_error *error);
 
+/*
+ * A text among the metadata of a model's file, "tokenizer.chat_template" for example: *text points to *text_len
+ * bytes within the file, not ended by 0 and, unless the file is odd, UTF-8. `key` has key_len bytes.
+ *   Memory   Keeps nothing. The text lies in the bytes of the file, and is valid as long as they are.
+ *   Time     Grows with the metadata.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_MODEL_KEY_MISSING (there is no
+ *            such key), GLEED_E_MODEL_KEY_VALUE (it is no text).
+ *   After    Nothing is written.
+ */
+gleed_status gleed_model_string(const gleed_model *model, const char *key, size_t key_len, const char **text,
+                                size_t *text_len, gleed_error *error);
+
 /* ---- Engine ------------------------------------------------------------------------------------------ */
 
 /* An engine: sequences of tokens over one model, and the memory that computing them takes. */
@@ -266,6 +281,8 @@ typedef struct gleed_config {
     uint32_t prefix_cache; /* 1: blocks of prompts are found again, see gleed_reuse; only for GLEED_KV_PAGED */
     uint32_t workers;      /* threads that work at the same time, see gleed_set_executor; default 1 */
     uint32_t level;        /* GLEED_LEVEL_BEST, ... */
+    uint32_t adapters;     /* LoRA adapters that can be loaded, at most 8; default 0. See gleed_engine_load_adapter */
+    uint32_t adapter_rank; /* the largest rank of one, at most 1024; default 64. Without adapters it costs nothing */
 } gleed_config;
 
 /*
@@ -296,6 +313,8 @@ typedef struct gleed_plan_info {
     uint32_t kv_blocks;
     uint32_t workers;
     uint32_t level;
+    uint32_t adapters;
+    uint32_t adapter_rank;
 } gleed_plan_info;
 
 /*
@@ -473,6 +492,19 @@ typedef struct gleed_seq_info {
 gleed_status gleed_seq_describe(const gleed_engine *engine, gleed_seq seq, gleed_seq_info *info, gleed_error *error);
 
 /*
+ * Copies the ids of `count` finished tokens of a sequence, from position `first` on. gleed_seq_describe says how many
+ * there are. Those whose keys and values are from outside are GLEED_NO_TOKEN.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with count.
+ *   Threads  Any, while nobody changes the engine.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_VALUE (there
+ *            are fewer), GLEED_E_WINDOW (some have left the window; needed: from where on none has).
+ *   After    Nothing is written.
+ */
+gleed_status gleed_seq_tokens(const gleed_engine *engine, gleed_seq seq, size_t first, uint32_t *tokens, size_t count,
+                              gleed_error *error);
+
+/*
  * Whether `tokens` more tokens fit a sequence and the pool: GLEED_OK, or what gleed_queue would answer.
  *   Memory   Keeps nothing.
  *   Time     Grows with the sequence's blocks.
@@ -509,10 +541,12 @@ gleed_status gleed_decode_step(gleed_engine *engine, gleed_seq seq, uint32_t tok
 
 /* ---- Tokens in, logits out, in steps ----------------------------------------------------------------- */
 
-/* Which of the tokens that are queued get logits. */
+/* Which of the tokens that are queued get logits, or a hidden state instead: see gleed_hidden. */
 enum {
-    GLEED_LOGITS_LAST = 0, /* the last one */
-    GLEED_LOGITS_ALL = 1   /* all of them */
+    GLEED_LOGITS_LAST = 0,        /* the last one */
+    GLEED_LOGITS_ALL = 1,         /* all of them */
+    GLEED_LOGITS_LAST_HIDDEN = 2, /* none; the last one gets a hidden state */
+    GLEED_LOGITS_HIDDEN = 3       /* none; all of them get a hidden state */
 };
 
 /*
@@ -545,8 +579,8 @@ typedef struct gleed_budget {
 } gleed_budget;
 
 /*
- * Works on what is queued, until rows with logits are finished (GLEED_READY), nothing is queued any more
- * (GLEED_OK), the budget is used up (GLEED_YIELDED), or the flag is set (GLEED_STOPPED). Call it until it
+ * Works on what is queued, until rows with logits or hidden states are finished (GLEED_READY), nothing is queued any
+ * more (GLEED_OK), the budget is used up (GLEED_YIELDED), or the flag is set (GLEED_STOPPED). Call it until it
  * answers GLEED_OK, look at the results after GLEED_READY, queue more, and so on. The results do not depend on
  * how the work is cut into steps. `budget` may be NULL: no limit.
  *   Memory   Keeps nothing. Ends the life of earlier logits.
@@ -588,6 +622,134 @@ gleed_status gleed_result(const gleed_engine *engine, size_t index, gleed_seq *s
  */
 gleed_status gleed_logits(const gleed_engine *engine, gleed_seq seq, const float **logits, size_t *logits_len,
                           gleed_error *error);
+
+/*
+ * Row `index`, from 0, of those that got a hidden state in the last batch: whose it is, the position of its token, and
+ * where the result of the final norm is, *hidden_len numbers: `hidden` of gleed_model_info.
+ *   Memory   Keeps nothing. The numbers lie in the engine's memory, and are valid until the next call that takes the
+ *            engine without const: also one of this function. Ends the life of earlier logits.
+ *   Time     Constant: a norm.
+ *   Threads  The engine's.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_NO_LOGITS past the last row.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_hidden(gleed_engine *engine, size_t index, gleed_seq *seq, uint32_t *position, const float **hidden,
+                          size_t *hidden_len, gleed_error *error);
+
+/* ---- Texts in numbers --------------------------------------------------------------------------------- */
+
+/* How the hidden states of several tokens become one. */
+enum {
+    GLEED_POOLING_MEAN = 0, /* their mean */
+    GLEED_POOLING_LAST = 1  /* the last one */
+};
+
+/*
+ * Appends tokens to a sequence, usually an empty one, and pools their hidden states, GLEED_POOLING_MEAN for example, to
+ * `values`: an embedding of the text, not scaled to length 1. `values_len` is `hidden` of gleed_model_info.
+ *   Memory   Keeps nothing. Ends the life of earlier logits.
+ *   Time     As gleed_prefill.
+ *   Threads  The engine's.
+ *   Errors   As gleed_prefill; GLEED_E_VALUE (no such pooling), GLEED_E_SHAPE (values_len).
+ *   After    The sequence is as long as before; what `values` held is gone.
+ */
+gleed_status gleed_embed(gleed_engine *engine, gleed_seq seq, const uint32_t *tokens, size_t count, uint32_t pooling,
+                         float *values, size_t values_len, gleed_error *error);
+
+/*
+ * Appends tokens to a sequence and says how probable each was after those before it: values[i] is the natural
+ * logarithm of the probability of tokens[i + 1], so `values_len` is count - 1. To score a continuation, begin with
+ * the last token of what it continues.
+ *   Memory   Keeps nothing. Ends the life of earlier logits.
+ *   Time     As gleed_prefill, with logits for each token: `logit_rows` of the config is how many at a time.
+ *   Threads  The engine's.
+ *   Errors   As gleed_prefill; GLEED_E_SHAPE (values_len).
+ *   After    The sequence is as long as before; what `values` held is gone.
+ */
+gleed_status gleed_log_probs(gleed_engine *engine, gleed_seq seq, const uint32_t *tokens, size_t count, float *values,
+                             size_t values_len, gleed_error *error);
+
+/* ---- Adapters ----------------------------------------------------------------------------------------- */
+
+/*
+ * A LoRA adapter: a description of a GGUF file with pairs of small matrices that are added to those of a model.
+ * Read-only; any number of engines over its model share it.
+ */
+typedef struct gleed_adapter gleed_adapter;
+
+/* What an adapter is. */
+typedef struct gleed_adapter_info {
+    uint32_t struct_size; /* sizeof(gleed_adapter_info), set by the caller */
+    uint32_t rank;        /* the largest of its matrices: adapter_rank of the config is at least this */
+} gleed_adapter_info;
+
+/*
+ * Size and alignment of the memory that an adapter wants, in bytes: a few hundred, the same for every file.
+ *   Memory, Time, Threads, Errors, After   As gleed_model_size.
+ */
+gleed_status gleed_adapter_size(size_t *size, size_t *align, gleed_error *error);
+
+/*
+ * Checks the GGUF file of an adapter in `bytes` and that it fits a model, and describes it in `memory`; *adapter then
+ * points there. Pairs for embeddings, norms and experts are refused.
+ *   Memory   Keeps `bytes`, until the last use of the adapter and of the engines that have loaded it, and `memory`,
+ *            but not the model.
+ *   Time     Grows with metadata and the square of the number of tensors; the matrices are not touched.
+ *   Threads  Any.
+ *   Errors   As gleed_model_open; GLEED_E_OBJECT.
+ *   After    Nothing is written, the memory included.
+ */
+gleed_status gleed_adapter_open(const gleed_model *model, const uint8_t *bytes, size_t len, void *memory,
+                                size_t memory_len, const gleed_adapter **adapter, gleed_error *error);
+
+/*
+ * Says what an adapter is.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_STRUCT_SIZE.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_adapter_describe(const gleed_adapter *adapter, gleed_adapter_info *info, gleed_error *error);
+
+/*
+ * Loads an adapter, which stays as long as the engine: *number is what it is called by, from 0 on in their order.
+ * Nothing of it counts before gleed_seq_set_adapter; the weights of the model stay as they are.
+ *   Memory   Keeps the bytes of the adapter's file, but not the adapter.
+ *   Time     Grows with the number of its tensors.
+ *   Threads  The engine's.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_VALUE (opened for another kind of model),
+ *            GLEED_E_BUSY, GLEED_E_ADAPTER_ROOM.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_engine_load_adapter(gleed_engine *engine, const gleed_adapter *adapter, uint32_t *number,
+                                       gleed_error *error);
+
+/*
+ * Says how much of an adapter a sequence wants from its next token on: what it adds is multiplied by `scale`, and with
+ * 0 the bits are those of the model alone. A new sequence has 0 of all, a fork what its parent has; several count at
+ * once. Keys and values that are there stay as they were computed. Sequences with adapters take no part in
+ * gleed_reuse, and snapshots do not hold scales: set them again after a restore.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  The engine's.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_BUSY, GLEED_E_ADAPTER,
+ *            GLEED_E_VALUE (the scale is not finite).
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_seq_set_adapter(gleed_engine *engine, gleed_seq seq, uint32_t number, float scale,
+                                   gleed_error *error);
+
+/*
+ * How much of an adapter a sequence has.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any, while nobody changes the engine.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_ADAPTER.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_seq_adapter(const gleed_engine *engine, gleed_seq seq, uint32_t number, float *scale,
+                               gleed_error *error);
 
 /* ---- What sequences have in common ------------------------------------------------------------------- */
 
@@ -869,8 +1031,8 @@ gleed_status gleed_sampler_state(const gleed_sampler *sampler, uint64_t *state, 
 gleed_status gleed_sampler_set_state(gleed_sampler *sampler, uint64_t state, gleed_error *error);
 
 /*
- * Chooses a token. `scratch` has as many elements as there are logits. *probability, where it is not NULL, is the
- * token's among those that it was drawn from.
+ * Chooses a token. *probability, where it is not NULL, is the token's among those that it was drawn from. The scratch
+ * must have logits_len elements of 8 bytes, whatever the params: `vocab` of gleed_model_info, for logits of a model.
  *   Memory   Keeps nothing; what the scratch held is gone, also after an error.
  *   Time     Grows with logits_len.
  *   Threads  The sampler's.
@@ -980,6 +1142,18 @@ gleed_status gleed_tokenizer_describe(const gleed_tokenizer *tokenizer, gleed_vo
  *   After    Nothing is written.
  */
 gleed_status gleed_token_kind(const gleed_tokenizer *tokenizer, uint32_t token, uint32_t *kind, uint32_t *is_end,
+                              gleed_error *error);
+
+/*
+ * The id of a token by its exact text, GLEED_NO_TOKEN where no token has it: "<|im_start|>" for example. It is the text
+ * as the file spells it: blanks and bytes of ordinary tokens have the vocabulary's own spelling there.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with text_len.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_vocab_find(const gleed_tokenizer *tokenizer, const char *text, size_t text_len, uint32_t *token,
                               gleed_error *error);
 
 /*

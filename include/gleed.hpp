@@ -180,6 +180,14 @@ public:
         status = gleed_plan_describe(model_, &config, &info, status.details());
         return Result<gleed_plan_info>(status, info);
     }
+    // A text among the metadata, "tokenizer.chat_template" for example, where it is in the file.
+    Result<Span<const char>> string(Span<const char> key) const noexcept {
+        Status status;
+        const char *text = nullptr;
+        std::size_t len = 0;
+        status = gleed_model_string(model_, key.data(), key.size(), &text, &len, status.details());
+        return Result<Span<const char>>(status, Span<const char>(text, len));
+    }
     const gleed_model *get() const noexcept { return model_; }
 
 private:
@@ -187,11 +195,52 @@ private:
     const gleed_model *model_ = nullptr;
 };
 
+// A LoRA adapter for a model. Its file stays where it is, and must outlive the engines that load it.
+class Adapter {
+public:
+    Adapter() noexcept = default;
+
+    static Result<Adapter> open(const Model &model, Bytes file) noexcept {
+        std::size_t size = 0, align = 1;
+        Status status;
+        status = gleed_adapter_size(&size, &align, status.details());
+        if (!status) return Result<Adapter>(status);
+        return open(model, file, Memory::allocate(size, align));
+    }
+    static Result<Adapter> open(const Model &model, Bytes file, Memory memory) noexcept {
+        Status status;
+        Adapter adapter;
+        status = gleed_adapter_open(model.get(), file.data(), file.size(), memory.data(), memory.size(),
+                                    &adapter.adapter_, status.details());
+        adapter.memory_ = std::move(memory);
+        return Result<Adapter>(status, std::move(adapter));
+    }
+
+    Result<gleed_adapter_info> info() const noexcept {
+        Status status;
+        auto info = make<gleed_adapter_info>();
+        status = gleed_adapter_describe(adapter_, &info, status.details());
+        return Result<gleed_adapter_info>(status, info);
+    }
+    const gleed_adapter *get() const noexcept { return adapter_; }
+
+private:
+    Memory memory_;
+    const gleed_adapter *adapter_ = nullptr;
+};
+
 // Logits, and the place that they are for.
 struct Row {
     gleed_seq sequence = 0;
     std::uint32_t position = 0;
     Logits logits;
+};
+
+// A hidden state, and the place that it is of.
+struct HiddenRow {
+    gleed_seq sequence = 0;
+    std::uint32_t position = 0;
+    Span<const float> hidden;
 };
 
 // An open sequence; closed at the end of its life, if it is idle. It must not outlive its engine.
@@ -238,6 +287,37 @@ public:
         Status status;
         status = gleed_cancel(engine_, seq_, status.details());
         return status;
+    }
+    // Appends tokens, and writes an embedding of them: as many numbers as the model's `hidden`.
+    Status embed(Tokens tokens, std::uint32_t pooling, Span<float> out) noexcept {
+        Status status;
+        status = gleed_embed(engine_, seq_, tokens.data(), tokens.size(), pooling, out.data(), out.size(),
+                             status.details());
+        return status;
+    }
+    // Appends tokens, and writes how probable each but the first was: natural logarithms.
+    Status log_probs(Tokens tokens, Span<float> out) noexcept {
+        Status status;
+        status = gleed_log_probs(engine_, seq_, tokens.data(), tokens.size(), out.data(), out.size(), status.details());
+        return status;
+    }
+    // Copies the ids of as many tokens as `out` has place for, from position `first` on.
+    Status tokens(std::size_t first, Span<std::uint32_t> out) const noexcept {
+        Status status;
+        status = gleed_seq_tokens(engine_, seq_, first, out.data(), out.size(), status.details());
+        return status;
+    }
+    // How much it wants of an adapter that Engine::load_adapter gave the number.
+    Status set_adapter(std::uint32_t number, float scale) noexcept {
+        Status status;
+        status = gleed_seq_set_adapter(engine_, seq_, number, scale, status.details());
+        return status;
+    }
+    Result<float> adapter(std::uint32_t number) const noexcept {
+        Status status;
+        float scale = 0;
+        status = gleed_seq_adapter(engine_, seq_, number, &scale, status.details());
+        return Result<float>(status, scale);
     }
     Result<Sequence> fork(std::size_t keep) noexcept {
         Status status;
@@ -409,6 +489,25 @@ public:
             visit(row.value().sequence, row.value().position, row.value().logits);
     }
 
+    // Row `index`, from 0, of those with a hidden state in the last batch; valid until the next call that changes the
+    // engine, this one included.
+    Result<HiddenRow> hidden(std::size_t index) noexcept {
+        Status status;
+        HiddenRow row;
+        const float *data = nullptr;
+        std::size_t size = 0;
+        status = gleed_hidden(engine_, index, &row.sequence, &row.position, &data, &size, status.details());
+        row.hidden = Span<const float>(data, size);
+        return Result<HiddenRow>(status, row);
+    }
+    // The number that sequences call the adapter by.
+    Result<std::uint32_t> load_adapter(const Adapter &adapter) noexcept {
+        Status status;
+        std::uint32_t number = 0;
+        status = gleed_engine_load_adapter(engine_, adapter.get(), &number, status.details());
+        return Result<std::uint32_t>(status, number);
+    }
+
     Status set_executor(const gleed_executor &executor) noexcept {
         Status status;
         status = gleed_set_executor(engine_, &executor, status.details());
@@ -552,6 +651,13 @@ public:
         auto info = make<gleed_vocab_info>();
         status = gleed_tokenizer_describe(tokenizer_, &info, status.details());
         return Result<gleed_vocab_info>(status, info);
+    }
+    // The id of a token by its exact text in the file; GLEED_NO_TOKEN where no token has it.
+    Result<std::uint32_t> find(Span<const char> text) const noexcept {
+        Status status;
+        std::uint32_t token = GLEED_NO_TOKEN;
+        status = gleed_vocab_find(tokenizer_, text.data(), text.size(), &token, status.details());
+        return Result<std::uint32_t>(status, token);
     }
     // Whether a token ends a generation.
     Result<bool> is_end(std::uint32_t token) const noexcept {

@@ -79,12 +79,16 @@ pub struct gleed_config {
     pub workers: u32,
     /// `GLEED_LEVEL_BEST` and so on.
     pub level: u32,
+    /// LoRA adapters that can be loaded.
+    pub adapters: u32,
+    /// The largest rank of their matrices.
+    pub adapter_rank: u32,
 }
 
 // SAFETY: integers of 4 bytes.
 unsafe impl Versioned for gleed_config {
-    /// Up to `kv_blocks`.
-    const EARLIER: &'static [usize] = &[28];
+    /// Up to `kv_blocks`, and up to `level`.
+    const EARLIER: &'static [usize] = &[28, 52];
 }
 
 impl gleed_config {
@@ -113,6 +117,8 @@ impl gleed_config {
         set(&mut limits.kv_blocks, config.kv_blocks);
         set(&mut limits.logit_rows, config.logit_rows);
         set(&mut limits.workers, config.workers);
+        set(&mut limits.adapters, config.adapters);
+        set(&mut limits.adapter_rank, config.adapter_rank);
         set(&mut limits.window.sinks, config.window_sinks);
         set(&mut limits.window.last, config.window_last);
         limits.prefix_cache = match config.prefix_cache {

@@ -162,6 +162,12 @@ impl From<EngineError> for Failure {
             EngineError::Snapshot(error) => error.into(),
             EngineError::Token { index, token, vocab } => new(status::E_TOKEN).at(index).numbers(vocab, token),
             EngineError::Empty => new(status::E_EMPTY),
+            EngineError::OutputLength { needed, given } => new(status::E_SHAPE).numbers(needed, given),
+            EngineError::Adapter { given, loaded } => new(status::E_ADAPTER).numbers(loaded, given),
+            EngineError::AdapterRoom { adapters, rank, given } => {
+                new(status::E_ADAPTER_ROOM).at(adapters).numbers(given, rank)
+            }
+            EngineError::AdapterScale => new(status::E_VALUE),
             EngineError::Busy => new(status::E_BUSY),
             EngineError::NonFinite { layer } => new(status::E_NON_FINITE).at(layer),
             _ => new(status::E_INTERNAL),
@@ -269,6 +275,10 @@ mod tests {
         assert_eq!((limit(0), limit(10)), ((-400, 0, 1, 0), (-400, 0, 9, 10)));
         assert_eq!(numbers(EngineError::Token { index: 3, token: 99, vocab: 50 }), (-503, 3, 50, 99));
         assert_eq!(numbers(EngineError::NonFinite { layer: 4 }), (-600, 4, 0, 0));
+        assert_eq!(numbers(EngineError::OutputLength { needed: 256, given: 9 }), (-508, 0, 256, 9));
+        assert_eq!(numbers(EngineError::Adapter { given: 3, loaded: 2 }), (-513, 0, 2, 3));
+        assert_eq!(numbers(EngineError::AdapterRoom { adapters: 2, rank: 64, given: 99 }), (-514, 2, 99, 64));
+        assert_eq!(numbers(EngineError::AdapterScale), (-5, 0, 0, 0));
         assert_eq!(numbers(EngineError::from(CacheError::ContextFull { needed: 33, context: 32 })), (-505, 0, 32, 33));
         assert_eq!(numbers(EngineError::from(CacheError::WindowGone { position: 3, first: 64 })), (-510, 0, 64, 3));
         assert_eq!(numbers(EngineError::from(CacheError::TooMany { given: 40, limit: 32 })), (-511, 0, 32, 40));

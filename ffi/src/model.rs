@@ -2,7 +2,9 @@
 
 use core::ffi::{c_char, c_void};
 
+use gguf_rs_lite::Name;
 use gleed::Model;
+use gleed::model::ModelError;
 
 use crate::error::{chars, gleed_error, run};
 use crate::object::{Object, Opaque};
@@ -131,6 +133,37 @@ pub unsafe extern "C" fn gleed_model_describe(
                 architecture: chars(config.architecture),
                 name: chars(name.as_ref().and_then(|name| name.as_str()).unwrap_or_default()),
             });
+            Ok(status::OK)
+        })
+    }
+}
+
+/// A text among the metadata of a model's file, where it is.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_model_string(
+    model: *const gleed_model,
+    key: *const c_char,
+    key_len: usize,
+    text: *mut *const c_char,
+    text_len: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let model = Object::get("model", model)?;
+            let key = slice("key", key.cast::<u8>(), key_len)?;
+            let (text, text_len) = (out("text", text)?, out("text_len", text_len)?);
+            let name = Name::new(key);
+            // No key is anything but UTF-8.
+            let value = core::str::from_utf8(key).ok().and_then(|key| model.gguf().get(key));
+            let value = value.ok_or(ModelError::MissingKey { key: name })?;
+            let bytes = value.as_bytes().ok_or(ModelError::BadValue { key: name })?;
+            text.write(bytes.as_ptr().cast());
+            text_len.write(bytes.len());
             Ok(status::OK)
         })
     }

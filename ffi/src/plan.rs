@@ -44,6 +44,10 @@ pub struct gleed_plan_info {
     pub workers: u32,
     /// `GLEED_LEVEL_SCALAR` and so on.
     pub level: u32,
+    /// LoRA adapters that can be loaded.
+    pub adapters: u32,
+    /// The largest rank of their matrices.
+    pub adapter_rank: u32,
 }
 
 /// A part of an engine's memory; see `include/gleed.h`.
@@ -63,7 +67,10 @@ pub struct gleed_section {
 }
 
 // SAFETY: integers, the 8-byte ones at multiples of 8.
-unsafe impl Versioned for gleed_plan_info {}
+unsafe impl Versioned for gleed_plan_info {
+    /// Up to `level`.
+    const EARLIER: &'static [usize] = &[72];
+}
 // SAFETY: as above.
 unsafe impl Versioned for gleed_section {}
 
@@ -100,6 +107,8 @@ pub unsafe extern "C" fn gleed_plan_describe(
                 kv_blocks: small(limits.kv_blocks),
                 workers: small(limits.workers),
                 level: level_number(limits.level),
+                adapters: small(limits.adapters),
+                adapter_rank: small(limits.adapter_rank),
             });
             Ok(status::OK)
         })

@@ -5,10 +5,11 @@ use gleed::engine::Progress;
 use gleed::{EngineError, SeqId};
 
 use crate::engine::gleed_engine;
-use crate::error::{gleed_error, run};
+use crate::error::{Failure, gleed_error, run};
 use crate::object::Object;
-use crate::ptr::{Versioned, out, out_struct, slice, small};
+use crate::ptr::{Versioned, out, out_struct, slice, slice_mut, small};
 use crate::status;
+use crate::tokenizer::GLEED_NO_TOKEN;
 
 /// A handle of an open sequence; stale ones are recognised.
 pub type gleed_seq = u32;
@@ -175,6 +176,43 @@ pub unsafe extern "C" fn gleed_seq_describe(
             let stats = engine.sequence_stats(seq)?;
             let is_busy = matches!(engine.can_extend(seq, 0), Err(EngineError::Cache(CacheError::Busy { .. })));
             info.write(seq_info(&stats, Some(engine.progress(seq)?), is_busy));
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Copies the ids of a sequence's tokens.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_seq_tokens(
+    engine: *const gleed_engine,
+    seq: gleed_seq,
+    first: usize,
+    tokens: *mut u32,
+    count: usize,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let engine = Object::get("engine", engine)?;
+            let tokens = slice_mut("tokens", tokens, count)?;
+            let (id, end) = (SeqId::from_bits(seq), first.saturating_add(count));
+            let length = engine.seq_len(id)?;
+            if end > length {
+                let text = format_args!("the sequence has {length} tokens, asked for are those up to {end}");
+                return Err(Failure::new(status::E_VALUE, text).numbers(length, end));
+            }
+            let token = |position| engine.cache().token(id, position);
+            if let Some(position) = (first..end).find(|&position| token(position).is_none()) {
+                let kept = (position..length).rev().take_while(|&position| token(position).is_some()).count();
+                return Err(CacheError::WindowGone { position, first: length.saturating_sub(kept) }.into());
+            }
+            for (place, position) in tokens.iter_mut().zip(first..) {
+                *place = token(position).unwrap_or(GLEED_NO_TOKEN);
+            }
             Ok(status::OK)
         })
     }

@@ -121,6 +121,10 @@ statuses! {
     E_TOO_MANY = -511, c"too many tokens at a time for the sequence's window";
     /// There are no logits of what was asked for.
     E_NO_LOGITS = -512, c"there are no logits";
+    /// No adapter with this number is loaded.
+    E_ADAPTER = -513, c"no adapter with this number is loaded";
+    /// More adapters than planned, or one of a larger rank.
+    E_ADAPTER_ROOM = -514, c"no room for another adapter, or for one of this rank";
 
     /// An infinity or a NaN where numbers must be finite.
     E_NON_FINITE = -600, c"an infinity or a NaN was computed";

@@ -16,6 +16,10 @@ use crate::status;
 pub const GLEED_LOGITS_LAST: u32 = 0;
 /// Logits of every token that is queued.
 pub const GLEED_LOGITS_ALL: u32 = 1;
+/// No logits: the hidden state of the last token.
+pub const GLEED_LOGITS_LAST_HIDDEN: u32 = 2;
+/// No logits: the hidden state of every token.
+pub const GLEED_LOGITS_HIDDEN: u32 = 3;
 
 /// The host's clock, in ticks that never run backwards.
 pub type gleed_clock = Option<unsafe extern "C" fn(ctx: *mut c_void) -> u64>;
@@ -89,9 +93,11 @@ pub unsafe extern "C" fn gleed_queue(
             let logits = match logits {
                 GLEED_LOGITS_LAST => Logits::Last,
                 GLEED_LOGITS_ALL => Logits::All,
+                GLEED_LOGITS_LAST_HIDDEN => Logits::LastHidden,
+                GLEED_LOGITS_HIDDEN => Logits::Hidden,
                 given => {
-                    let text = format_args!("logits is {given}, it must be 0 or 1");
-                    return Err(Failure::new(status::E_VALUE, text).numbers(GLEED_LOGITS_ALL, given));
+                    let text = format_args!("logits is {given}, it must be 0 to {GLEED_LOGITS_HIDDEN}");
+                    return Err(Failure::new(status::E_VALUE, text).numbers(GLEED_LOGITS_HIDDEN, given));
                 }
             };
             let seq = SeqId::from_bits(seq);

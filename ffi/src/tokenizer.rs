@@ -204,6 +204,30 @@ pub unsafe extern "C" fn gleed_token_kind(
     }
 }
 
+/// The token with this text.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_vocab_find(
+    tokenizer: *const gleed_tokenizer,
+    text: *const c_char,
+    text_len: usize,
+    token: *mut u32,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let tokenizer = Object::get("tokenizer", tokenizer)?;
+            let text = slice("text", text.cast::<u8>(), text_len)?;
+            let token = out("token", token)?;
+            token.write(tokenizer.find(text).unwrap_or(GLEED_NO_TOKEN));
+            Ok(status::OK)
+        })
+    }
+}
+
 /// Turns text into tokens.
 ///
 /// # Safety

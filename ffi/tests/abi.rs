@@ -8,9 +8,9 @@ use std::process::Command;
 
 use gleed_ffi::error::gleed_error;
 use gleed_ffi::{
-    gleed_bias, gleed_budget, gleed_config, gleed_engine_info, gleed_executor, gleed_model_info, gleed_plan_info,
-    gleed_sampler_params, gleed_section, gleed_seq_info, gleed_snapshot_info, gleed_snapshot_options, gleed_vocab_info,
-    status,
+    gleed_adapter_info, gleed_bias, gleed_budget, gleed_config, gleed_engine_info, gleed_executor, gleed_model_info,
+    gleed_plan_info, gleed_sampler_params, gleed_section, gleed_seq_info, gleed_snapshot_info, gleed_snapshot_options,
+    gleed_vocab_info, status,
 };
 
 fn manifest(path: &str) -> PathBuf {
@@ -107,7 +107,7 @@ fn functions_are_declared_as_they_are_defined() {
         .map(|(name, declaration)| (name, declaration.replace("gleed_status ", "int32_t ")))
         .collect();
     let exported = exported(&ffi_source());
-    assert!(exported.len() >= 59);
+    assert!(exported.len() >= 71);
     assert_eq!(declared, exported);
 }
 
@@ -140,7 +140,7 @@ fn assertions() -> String {
         gleed_error { struct_size, status, at, needed, given, text }
         gleed_config {
             struct_size, sequences, context, rows, kv_kind, kv_type, kv_blocks, logit_rows, window_sinks, window_last,
-            prefix_cache, workers, level,
+            prefix_cache, workers, level, adapters, adapter_rank,
         }
         gleed_model_info {
             struct_size, layers, vocab, context, hidden, ffn, heads, kv_heads, head_dim, reserved, fingerprint,
@@ -148,8 +148,9 @@ fn assertions() -> String {
         }
         gleed_plan_info {
             struct_size, align, bytes, kv_bytes_per_token, kv_bytes, units_per_token, sections, sequences, context, rows,
-            logit_rows, kv_blocks, workers, level,
+            logit_rows, kv_blocks, workers, level, adapters, adapter_rank,
         }
+        gleed_adapter_info { struct_size, rank }
         gleed_section { struct_size, reserved, offset, bytes, name }
         gleed_engine_info {
             struct_size, sequences, blocks, blocks_used, blocks_free, blocks_reclaimable, blocks_pinned,
@@ -180,8 +181,8 @@ fn assertions() -> String {
     constants! {
         GLEED_ABI_VERSION GLEED_KV_PAGED GLEED_KV_BASIC GLEED_KV_OFF GLEED_KV_F16 GLEED_KV_F32 GLEED_KV_Q8_0 GLEED_KV_Q4_0
         GLEED_LEVEL_BEST GLEED_LEVEL_SCALAR GLEED_LEVEL_AVX2 GLEED_LEVEL_AVXVNNI GLEED_LEVEL_AVX512 GLEED_LEVEL_NEON
-        GLEED_LEVEL_DOTPROD GLEED_LEVEL_SIMD128 GLEED_LOGITS_LAST GLEED_LOGITS_ALL GLEED_ENCODE_ADD_SPECIAL
-        GLEED_ENCODE_PARSE_SPECIAL GLEED_DECODE_RENDER_SPECIAL GLEED_DECODE_CONTINUES GLEED_NO_TOKEN
+        GLEED_LEVEL_DOTPROD GLEED_LEVEL_SIMD128 GLEED_LOGITS_LAST GLEED_LOGITS_ALL GLEED_LOGITS_LAST_HIDDEN
+        GLEED_LOGITS_HIDDEN GLEED_POOLING_MEAN GLEED_POOLING_LAST GLEED_ENCODE_ADD_SPECIAL GLEED_ENCODE_PARSE_SPECIAL GLEED_DECODE_RENDER_SPECIAL GLEED_DECODE_CONTINUES GLEED_NO_TOKEN
         GLEED_TOKEN_UNDEFINED GLEED_TOKEN_NORMAL GLEED_TOKEN_UNKNOWN GLEED_TOKEN_CONTROL GLEED_TOKEN_USER_DEFINED
         GLEED_TOKEN_UNUSED GLEED_TOKEN_BYTE
     }

@@ -182,13 +182,26 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// The rows of the last batch whose hidden states are wanted, one after the other: sequence, position, and the final
     /// norm's result, `[hidden]`. Nothing while a batch is in progress.
     pub fn hidden(&mut self, mut on_row: impl FnMut(SeqId, usize, &[f32])) {
-        let wanted = if self.phase == Phase::Idle { self.batch_logits..self.batch_finished } else { 0..0 };
-        let Parts { forward, rows, .. } = &mut self.parts;
-        for (index, row) in rows.iter().enumerate().take(wanted.end).skip(wanted.start) {
-            if let Some(hidden) = fpenv::with_default(|| forward.hidden(index)) {
-                on_row(row.seq(), row.position as usize, hidden);
+        for index in 0..self.hidden_rows() {
+            if let Some((seq, position, hidden)) = self.hidden_row(index) {
+                on_row(seq, position, hidden);
             }
         }
+    }
+
+    /// How many rows [`Engine::hidden`] visits.
+    pub fn hidden_rows(&self) -> usize {
+        if self.phase == Phase::Idle { self.batch_finished.saturating_sub(self.batch_logits) } else { 0 }
+    }
+
+    /// Row `index`, from 0, of those that [`Engine::hidden`] visits. It lies in scratch memory: ask for it again after any other
+    /// call.
+    pub fn hidden_row(&mut self, index: usize) -> Option<(SeqId, usize, &[f32])> {
+        let place = self.batch_logits.checked_add(index).filter(|_| index < self.hidden_rows())?;
+        let Parts { forward, rows, .. } = &mut self.parts;
+        let row = rows.get(place)?;
+        let hidden = fpenv::with_default(|| forward.hidden(place))?;
+        Some((row.seq(), row.position as usize, hidden))
     }
 
     /// The logits of the last row of a sequence in [`Engine::results`]: `[vocab]`.

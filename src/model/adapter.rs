@@ -59,6 +59,11 @@ impl<'m> Adapter<'m> {
         self.rank
     }
 
+    /// Whether the model that it was opened for is of the same shapes and parameters as this one.
+    pub fn fits(&self, model: &Model<'_>) -> bool {
+        self.config == *model.config()
+    }
+
     /// What products are multiplied by, times the rank.
     pub(super) fn alpha(&self) -> f32 {
         self.alpha
@@ -95,10 +100,9 @@ impl<'m> Adapter<'m> {
         let (_, _, [rows, cols], first) = self.target(info.name()).ok_or(ModelError::UnknownTensor { tensor })?;
         let dim = |index: usize| info.dims().get(index).copied().unwrap_or(1);
         // The other of the pair has the rank from its other side.
-        let other = self.gguf.tensors().find(|other| {
-            let [own, other] = [info.name(), other.name()].map(|name| name.rsplit_once('.'));
-            own.zip(other).is_some_and(|(own, other)| own.0 == other.0 && own.1 != other.1)
-        });
+        let [own, opposite] = if first { [".lora_a", ".lora_b"] } else { [".lora_b", ".lora_a"] };
+        let base = info.name().strip_suffix(own);
+        let other = self.gguf.tensors().find(|other| base.is_some() && other.name().strip_suffix(opposite) == base);
         let other = other.ok_or(ModelError::MissingTensor { tensor })?;
         let rank = if first { dim(1) } else { dim(0) };
         let of_other = other.dims().get(usize::from(!first)).copied().unwrap_or(1);

@@ -1,6 +1,6 @@
 //! Vocabularies: from `tokenizer.json`, from SentencePiece's `tokenizer.model`, and from llama2.c.
 
-use std::path::Path;
+use std::collections::HashMap;
 
 use gguf_rs_lite::Gguf;
 use gleed::token::{EncodeOptions, Tokenizer};
@@ -245,31 +245,57 @@ fn released_vocabularies() {
             let key = format!("tokenizer.ggml.{key}");
             assert!(gguf.get(&key) == known.get(&key), "{name}: {key}");
         }
-        let lines = shared_file("fixtures/tokenizers/texts.jsonl").unwrap();
-        let pairs = shared_file(&format!("fixtures/tokenizers/pairs/{name}.jsonl")).unwrap();
-        let line = |bytes: &[u8], at: usize| -> Json {
-            serde_json::from_slice(bytes.split(|&byte| byte == b'\n').nth(at).unwrap()).unwrap()
-        };
-        for at in [0, 17, 801] {
-            let pair = line(&pairs, at);
-            let wanted = if pair["ids_special"].is_null() { &pair["ids"] } else { &pair["ids_special"] };
-            let text = line(&lines, at)["text"].as_str().unwrap().to_owned();
-            assert_eq!(encode(&file, &text, false), ids(wanted), "{name}: {text:?}");
-        }
+        check_ids(&file, name);
         std::fs::remove_dir_all(folder).unwrap();
     }
 }
 
-/// Where a llama2.c model is beside the checkout.
-#[test]
-fn stories() {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/models/stories260K"));
-    let (model, words) = (folder.join("stories260K.bin"), folder.join("tok512.bin"));
-    if !model.is_file() || !words.is_file() {
-        println!("skipped: {} is not there", model.display());
-        return;
+/// Some of the texts with known ids.
+fn check_ids(file: &[u8], name: &str) {
+    let lines = |path: &str| -> Vec<Json> {
+        let file = shared_file(path).unwrap();
+        let lines = file.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+        lines.step_by(97).map(|line| serde_json::from_slice(line).unwrap()).collect()
+    };
+    let (texts, pairs) =
+        (lines("fixtures/tokenizers/texts.jsonl"), lines(&format!("fixtures/tokenizers/pairs/{name}.jsonl")));
+    for (text, pair) in texts.iter().zip(&pairs) {
+        let wanted = if pair["ids_special"].is_null() { &pair["ids"] } else { &pair["ids_special"] };
+        let text = text["text"].as_str().unwrap();
+        assert_eq!(encode(file, text, false), ids(wanted), "{name}: {text:?}");
     }
-    let file = converted(&model, &["--tokenizer", words.to_str().unwrap()]);
-    let other = std::fs::read(folder.join("stories260K.gguf")).unwrap();
-    assert_eq!(greedy(&file, &[1, 403, 407], 40), greedy(&other, &[1, 403, 407], 40));
+}
+
+/// Llama 2's pieces as the merges that Hugging Face makes of them: the ids are those of the pieces.
+#[test]
+fn released_merges() {
+    let Some(known) = shared_file("fixtures/tokenizers/vocab/ggml-vocab-llama-spm.gguf") else { return };
+    let known = Gguf::parse(&known).unwrap();
+    let (tokens, kinds) = (texts(&known, "tokens"), kinds(&known));
+    let places: HashMap<&str, usize> = tokens.iter().enumerate().map(|(id, text)| (&text[..], id)).collect();
+    let scores = known.get("tokenizer.ggml.scores").and_then(|value| value.as_array()).unwrap();
+    let scores: Vec<f32> = scores.iter().map(|score| score.as_f32().unwrap()).collect();
+    let mut normal: Vec<usize> = (0..tokens.len()).filter(|&id| kinds[id] == 1).collect();
+    normal.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+    let merges = normal.into_iter().flat_map(|id| {
+        let text = &tokens[id];
+        let halves = text.char_indices().skip(1).map(|(at, _)| text.split_at(at));
+        let mut pairs: Vec<_> =
+            halves.filter_map(|(left, right)| Some((*places.get(left)?, *places.get(right)?, left, right))).collect();
+        pairs.sort();
+        pairs.into_iter().map(|(_, _, left, right)| json!([left, right]))
+    });
+    let special: Vec<Json> =
+        (0..tokens.len()).filter(|&id| matches!(kinds[id], 2 | 3)).map(|id| added(id, &tokens[id], true)).collect();
+    let vocab: serde_json::Map<_, _> = tokens.iter().enumerate().map(|(id, text)| (text.clone(), json!(id))).collect();
+    let normalizer = json!({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u{2581}"}]});
+    let tokenizer = json!({"added_tokens": special, "normalizer": normalizer, "model": {"type": "BPE", "vocab": vocab,
+        "merges": merges.collect::<Vec<_>>(), "byte_fallback": true, "unk_token": "<unk>"}});
+    let folder = folder("llama-spm", tokens.len(), &[("tokenizer.json", tokenizer)]);
+    let file = converted(&folder, &[]);
+    let gguf = Gguf::parse(&file).unwrap();
+    assert_eq!((text(&gguf, "ggml.model"), flag(&gguf, "add_space_prefix")), (Some("llama"), Some(true)));
+    assert!(self::kinds(&gguf) == kinds);
+    check_ids(&file, "llama-spm");
+    std::fs::remove_dir_all(folder).unwrap();
 }

@@ -76,7 +76,7 @@ static void unchanged(int line)
         unchanged(__LINE__);  \
     } while (0)
 
-static const gleed_config SMALL = {sizeof(gleed_config), 3, 64, 8, 0, 0, 8, 0, 0, 0, 0, 0, 0};
+static const gleed_config SMALL = {sizeof(gleed_config), 3, 64, 8, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0};
 
 static void batch_larger_than_planned(void)
 {
@@ -173,7 +173,7 @@ static void bad_enums_and_strings(void)
     config.window_sinks = 4;
     MISTAKE(GLEED_E_LIMIT, gleed_plan(model, &config, &size, &align, &error));
     MISTAKE(GLEED_E_VALUE, gleed_selftest(1000, memory, sizeof memory, &error));
-    MISTAKE(GLEED_E_VALUE, gleed_queue(engine, seqs[0], PROMPT, 1, 2, &error));
+    MISTAKE(GLEED_E_VALUE, gleed_queue(engine, seqs[0], PROMPT, 1, 4, &error));
     MISTAKE(GLEED_E_VALUE, gleed_encode(tokenizer, "a", 1, 4, scratch, 2000, ids, 16, &count, &error));
     MISTAKE(GLEED_E_TEXT, gleed_encode(tokenizer, "ab\xff", 3, 0, scratch, 2000, ids, 16, &count, &error));
     CHECK(error.at == 2);
@@ -197,7 +197,7 @@ static void bad_enums_and_strings(void)
 static void decode_on_a_full_pool(void)
 {
     /* Two sequences of 32 tokens, and blocks for one. */
-    const gleed_config config = {sizeof config, 2, 32, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0};
+    const gleed_config config = {sizeof config, 2, 32, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0};
     const float *logits = NULL;
     size_t len = 0, closed = 9;
     begin(&config, 32);
@@ -241,6 +241,7 @@ static void use_after_close(void)
     float numbers[4] = {0, 0, 0, 0};
     size_t len = 0, closed;
     uint8_t bytes[16];
+    uint32_t id = 0;
     gleed_seq gone, fork;
     begin(&SMALL, 40);
     DO(gleed_seq_open(engine, &gone, &error));
@@ -262,10 +263,97 @@ static void use_after_close(void)
     MISTAKE(GLEED_E_SEQUENCE, gleed_make_room(engine, gone, 2, NULL, NULL, &closed, &error));
     MISTAKE(GLEED_E_SEQUENCE, gleed_snapshot_size(engine, gone, NULL, &len, &error));
     MISTAKE(GLEED_E_SEQUENCE, gleed_snapshot(engine, gone, NULL, bytes, sizeof bytes, &len, &error));
+    MISTAKE(GLEED_E_SEQUENCE, gleed_log_probs(engine, gone, PROMPT, 2, numbers, 1, &error));
+    MISTAKE(GLEED_E_SEQUENCE, gleed_seq_tokens(engine, gone, 0, &id, 1, &error));
+    MISTAKE(GLEED_E_SEQUENCE, gleed_seq_adapter(engine, gone, 0, numbers, &error));
     MISTAKE(GLEED_E_SEQUENCE, gleed_materialize(engine, gone, 0, numbers, numbers + 2, 2, &error));
     MISTAKE(GLEED_E_SEQUENCE, gleed_set_prefill(engine, gone, 0, numbers, numbers + 2, 2, &error));
     MISTAKE(GLEED_E_SEQUENCE, gleed_push_row(engine, gone, 0, numbers, numbers + 2, 2, &error));
     CHECK(logits == NULL && len == 0);
+}
+
+/* The model with another base of rotations: of the same sizes, and yet another model. */
+static const gleed_model *similar_model(void)
+{
+    static const char key[] = "llama.rope.freq_base";
+    const float base = 12345;
+    uint8_t *bytes = malloc(file_len);
+    size_t i = 0;
+    CHECK(bytes != NULL);
+    memcpy(bytes, file, file_len);
+    while (memcmp(bytes + i, key, sizeof key - 1) != 0)
+        CHECK(++i < file_len / 2);
+    memcpy(bytes + i + sizeof key - 1 + 4, &base, sizeof base);
+    return open_model(bytes, file_len);
+}
+
+static void adapters_and_results(void)
+{
+    gleed_config config = SMALL;
+    const gleed_adapter *small, *large, *similar, *none = NULL;
+    const uint8_t *small_file, *large_file;
+    const float *hidden = NULL;
+    float values[256], scale = 7;
+    uint32_t number = 7, position = 7;
+    size_t small_len, large_len, len = 7, size, align, cut;
+    gleed_seq owner = 7;
+    void *memory;
+    small_file = make_adapter(4, 1, &small_len);
+    large_file = make_adapter(5, 1, &large_len);
+    small = open_adapter(model, small_file, small_len);
+    large = open_adapter(model, large_file, large_len);
+    similar = open_adapter(similar_model(), small_file, small_len);
+    begin(&SMALL, 40);
+    MISTAKE(GLEED_E_ADAPTER_ROOM, gleed_engine_load_adapter(engine, small, &number, &error));
+    CHECK(error.at == 0 && error.needed == 4);
+    config.adapters = 9;
+    MISTAKE(GLEED_E_LIMIT, gleed_plan(model, &config, &size, &align, &error));
+    config.adapters = 1;
+    config.adapter_rank = 1025;
+    MISTAKE(GLEED_E_LIMIT, gleed_plan(model, &config, &size, &align, &error));
+    config.adapter_rank = 4;
+    begin(&config, 40);
+    MISTAKE(GLEED_E_ADAPTER_ROOM, gleed_engine_load_adapter(engine, large, &number, &error));
+    CHECK(error.at == 1 && error.needed == 5 && error.given == 4);
+    MISTAKE(GLEED_E_ADAPTER, gleed_seq_set_adapter(engine, seqs[0], 0, 1, &error));
+    MISTAKE(GLEED_E_ADAPTER, gleed_seq_adapter(engine, seqs[0], 0, &scale, &error));
+    MISTAKE(GLEED_E_VALUE, gleed_engine_load_adapter(engine, similar, &number, &error));
+    CHECK(number == 7 && scale == 7);
+    DO(gleed_engine_load_adapter(engine, small, &number, &error));
+    unchanged(__LINE__);
+    MISTAKE(GLEED_E_ADAPTER_ROOM, gleed_engine_load_adapter(engine, small, &number, &error));
+    MISTAKE(GLEED_E_ADAPTER, gleed_seq_set_adapter(engine, seqs[0], 1, 1, &error));
+    MISTAKE(GLEED_E_ADAPTER, gleed_seq_set_adapter(engine, seqs[0], UINT32_MAX, 1, &error));
+    memset(&scale, 0xff, sizeof scale);
+    MISTAKE(GLEED_E_VALUE, gleed_seq_set_adapter(engine, seqs[0], 0, scale, &error));
+    MISTAKE(GLEED_E_SEQUENCE, gleed_seq_set_adapter(engine, 0xffff0000u, 0, 1, &error));
+    DO(gleed_seq_adapter(engine, seqs[0], 0, &scale, &error));
+    CHECK(scale == 0);
+
+    /* A model, and what is left of an adapter's file, are no adapters. */
+    DO(gleed_adapter_size(&size, &align, &error));
+    CHECK((memory = calloc(1, size + align)) != NULL && align <= 16);
+    EXPECT(GLEED_E_MODEL_KEY_UNSUPPORTED, gleed_adapter_open(model, file, file_len, memory, size, &none, &error));
+    for (cut = 0; cut < small_len; cut++)
+        CHECK(gleed_adapter_open(model, at_an_edge(small_file, cut), cut, memory, size, &none, &error) <= GLEED_E_FILE);
+    CHECK(none == NULL && *(uint64_t *)memory == 0);
+    free(memory);
+
+    /* Results of the wrong length, and none. */
+    MISTAKE(GLEED_E_SHAPE, gleed_embed(engine, seqs[1], PROMPT, 3, GLEED_POOLING_MEAN, values, 255, &error));
+    CHECK(error.needed == 256 && error.given == 255);
+    MISTAKE(GLEED_E_VALUE, gleed_embed(engine, seqs[1], PROMPT, 3, 2, values, 256, &error));
+    MISTAKE(GLEED_E_EMPTY, gleed_embed(engine, seqs[1], NULL, 0, GLEED_POOLING_LAST, values, 256, &error));
+    MISTAKE(GLEED_E_CONTEXT, gleed_embed(engine, seqs[0], PROMPT, 25, GLEED_POOLING_LAST, values, 256, &error));
+    MISTAKE(GLEED_E_SHAPE, gleed_log_probs(engine, seqs[1], PROMPT, 3, values, 3, &error));
+    MISTAKE(GLEED_E_EMPTY, gleed_log_probs(engine, seqs[1], NULL, 0, NULL, 0, &error));
+    MISTAKE(GLEED_E_NO_LOGITS, gleed_hidden(engine, 0, &owner, &position, &hidden, &len, &error));
+    MISTAKE(GLEED_E_NO_LOGITS, gleed_hidden(engine, SIZE_MAX, &owner, &position, &hidden, &len, &error));
+    CHECK(owner == 7 && position == 7 && hidden == NULL && len == 7);
+    DO(gleed_queue(engine, seqs[1], PROMPT, 3, GLEED_LOGITS_HIDDEN, &error));
+    EXPECT(GLEED_E_BUSY, gleed_engine_load_adapter(engine, small, &number, &error));
+    EXPECT(GLEED_E_BUSY, gleed_seq_set_adapter(engine, seqs[1], 0, 1, &error));
+    EXPECT(GLEED_E_BUSY, gleed_embed(engine, seqs[0], PROMPT, 3, GLEED_POOLING_MEAN, values, 256, &error));
 }
 
 /* Bytes that come in pieces. */
@@ -445,6 +533,7 @@ int main(int argc, char **argv)
     decode_on_a_full_pool();
     empty_and_impossible_tokens();
     use_after_close();
+    adapters_and_results();
     damaged_snapshots();
     truncated_models();
     cancel_at_every_unit();

@@ -102,6 +102,81 @@ static inline gleed_sampler *start_sampler(const gleed_sampler_params *params)
     return sampler;
 }
 
+/* Bytes that grow, of a GGUF file. */
+struct writer {
+    uint8_t bytes[1 << 15];
+    size_t len;
+};
+
+static inline void put(struct writer *writer, const void *bytes, size_t len)
+{
+    CHECK(len <= sizeof writer->bytes - writer->len);
+    memcpy(writer->bytes + writer->len, bytes, len);
+    writer->len += len;
+}
+
+static inline void put_u32(struct writer *writer, uint32_t number) { put(writer, &number, sizeof number); }
+static inline void put_u64(struct writer *writer, uint64_t number) { put(writer, &number, sizeof number); }
+
+static inline void put_string(struct writer *writer, const char *string)
+{
+    put_u64(writer, strlen(string));
+    put(writer, string, strlen(string));
+}
+
+static inline void put_key(struct writer *writer, const char *key, const char *value)
+{
+    put_string(writer, key);
+    put_u32(writer, 8);
+    put_string(writer, value);
+}
+
+static inline void put_matrix(struct writer *writer, const char *name, uint32_t cols, uint32_t rows, uint64_t offset)
+{
+    put_string(writer, name);
+    put_u32(writer, 2);
+    put_u64(writer, cols);
+    put_u64(writer, rows);
+    put_u32(writer, 0); /* F32 */
+    put_u64(writer, offset);
+}
+
+/* The file of a LoRA adapter for one matrix of the story model, [256, 256]. */
+static inline const uint8_t *make_adapter(uint32_t rank, float alpha, size_t *len)
+{
+    struct writer *writer = calloc(1, sizeof *writer);
+    uint32_t i;
+    CHECK(writer != NULL);
+    put(writer, "GGUF", 4);
+    put_u32(writer, 3);
+    put_u64(writer, 2);
+    put_u64(writer, 4);
+    put_key(writer, "general.type", "adapter");
+    put_key(writer, "adapter.type", "lora");
+    put_key(writer, "general.architecture", "llama");
+    put_string(writer, "adapter.lora.alpha");
+    put_u32(writer, 6);
+    put(writer, &alpha, sizeof alpha);
+    put_matrix(writer, "blk.0.attn_q.weight.lora_a", 256, rank, 0);
+    put_matrix(writer, "blk.0.attn_q.weight.lora_b", rank, 256, (uint64_t)rank * 256 * sizeof(float));
+    writer->len = (writer->len + 31) / 32 * 32;
+    for (i = 0; i < 2 * rank * 256; i++) {
+        float value = (float)(i * 7 % 13) / 13 - 0.4f;
+        put(writer, &value, sizeof value);
+    }
+    *len = writer->len;
+    return writer->bytes;
+}
+
+static inline const gleed_adapter *open_adapter(const gleed_model *model, const uint8_t *bytes, size_t len)
+{
+    const gleed_adapter *adapter = NULL;
+    size_t size, align;
+    DO(gleed_adapter_size(&size, &align, &error));
+    DO(gleed_adapter_open(model, bytes, len, aligned(size, align), size, &adapter, &error));
+    return adapter;
+}
+
 /* FNV-1a of 64 bits (Fowler, Noll, Vo). */
 static inline uint64_t fnv(uint64_t hash, const void *bytes, size_t len)
 {

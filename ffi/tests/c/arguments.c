@@ -13,7 +13,10 @@ static const uint32_t PROMPT[5] = {1, 414, 435, 261, 385};
 
 static const uint8_t *file;
 static size_t file_len;
+static const uint8_t *adapter_file;
+static size_t adapter_len;
 static const gleed_model *some_gleed_model;
+static const gleed_adapter *some_gleed_adapter;
 static gleed_engine *some_gleed_engine;
 static const gleed_tokenizer *some_gleed_tokenizer;
 static gleed_detokenizer *some_gleed_detokenizer;
@@ -29,6 +32,8 @@ static struct outputs {
     float probability;
     const float *logits;
     const gleed_model *model;
+    const gleed_adapter *adapter;
+    const char *string;
     gleed_engine *engine;
     const gleed_tokenizer *tokenizer;
     gleed_detokenizer *detokenizer;
@@ -106,10 +111,11 @@ static int failures;
 
 static void wrong_arguments(void)
 {
-    gleed_config config = {sizeof config, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-    gleed_plan_info plan_info = {sizeof plan_info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    gleed_config config = {sizeof config, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    gleed_plan_info plan_info = {sizeof plan_info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     gleed_section section = {sizeof section, 0, 0, 0, ""};
     gleed_model_info model_info = {sizeof model_info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", ""};
+    gleed_adapter_info adapter_info = {sizeof adapter_info, 0};
     gleed_engine_info engine_info;
     gleed_seq_info seq_info = {sizeof seq_info, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     gleed_executor executor = {sizeof executor, 0, for_all, NULL};
@@ -123,6 +129,7 @@ static void wrong_arguments(void)
     gleed_seq const_seq = seqs[0];
 
     const gleed_model *a_const_gleed_model_p = some_gleed_model;
+    const gleed_adapter *a_const_gleed_adapter_p = some_gleed_adapter;
     gleed_engine *a_gleed_engine_p = some_gleed_engine;
     const gleed_engine *a_const_gleed_engine_p = some_gleed_engine;
     const gleed_tokenizer *a_const_gleed_tokenizer_p = some_gleed_tokenizer;
@@ -133,6 +140,7 @@ static void wrong_arguments(void)
     gleed_plan_info *a_gleed_plan_info_p = &plan_info;
     gleed_section *a_gleed_section_p = &section;
     gleed_model_info *a_gleed_model_info_p = &model_info;
+    gleed_adapter_info *a_gleed_adapter_info_p = &adapter_info;
     gleed_engine_info *a_gleed_engine_info_p = &engine_info;
     gleed_seq_info *a_gleed_seq_info_p = &seq_info;
     const gleed_executor *a_const_gleed_executor_p = &executor;
@@ -151,6 +159,8 @@ static void wrong_arguments(void)
     float *a_float_p = outputs.keys;
     const float **a_const_float_pp = &outputs.logits;
     const gleed_model **a_const_gleed_model_pp = &outputs.model;
+    const gleed_adapter **a_const_gleed_adapter_pp = &outputs.adapter;
+    const char **a_const_char_pp = &outputs.string;
     gleed_engine **a_gleed_engine_pp = &outputs.engine;
     const gleed_tokenizer **a_const_gleed_tokenizer_pp = &outputs.tokenizer;
     gleed_detokenizer **a_gleed_detokenizer_pp = &outputs.detokenizer;
@@ -182,7 +192,7 @@ static void *look(void *arg)
 {
     uint64_t *result = arg;
     gleed_model_info info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", ""};
-    gleed_config config = {sizeof config, 1, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    gleed_config config = {sizeof config, 1, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     uint32_t scratch[2000], ids[32];
     const float *logits = NULL;
     gleed_engine *engine;
@@ -223,6 +233,8 @@ int main(int argc, char **argv)
     CHECK(argc == 2);
     file = read_file(argv[1], &file_len);
     some_gleed_model = open_model(file, file_len);
+    adapter_file = make_adapter(2, 1, &adapter_len);
+    some_gleed_adapter = open_adapter(some_gleed_model, adapter_file, adapter_len);
     some_gleed_engine = start_engine(some_gleed_model, NULL);
     some_gleed_tokenizer = start_tokenizer(some_gleed_model);
     some_gleed_sampler = start_sampler(NULL);

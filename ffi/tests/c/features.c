@@ -28,6 +28,7 @@ static void plans_and_models(void)
     gleed_model_info info = {.struct_size = sizeof info};
     gleed_plan_info plan = {.struct_size = sizeof plan};
     gleed_section section = {.struct_size = sizeof section};
+    gleed_config earlier = {.struct_size = offsetof(gleed_config, adapters), .adapters = 9};
     uint64_t end = 0;
     size_t size, align;
     uint32_t i;
@@ -39,6 +40,14 @@ static void plans_and_models(void)
     CHECK(plan.sequences == 3 && plan.context == 100 && plan.kv_blocks == 21 && plan.rows == 256 && plan.workers == 1);
     CHECK(plan.kv_bytes == plan.kv_blocks * 16 * plan.kv_bytes_per_token);
     CHECK(plan.kv_bytes_per_token == (uint64_t)info.layers * info.kv_heads * info.head_dim * 2 * 2);
+    CHECK(plan.adapters == 0 && plan.adapter_rank == 64);
+    /* A program from before there were adapters. */
+    plan.struct_size = offsetof(gleed_plan_info, adapters);
+    plan.adapters = 77;
+    DO(gleed_plan_describe(model, &earlier, &plan, &error));
+    CHECK(plan.adapters == 77 && plan.sequences == 1 && plan.level > 0);
+    plan.struct_size = sizeof plan;
+    DO(gleed_plan_describe(model, &config, &plan, &error));
     for (i = 0; i < plan.sections; i++) {
         DO(gleed_plan_section(model, &config, i, &section, &error));
         CHECK(section.offset >= end && strlen(section.name) > 0);
@@ -46,6 +55,19 @@ static void plans_and_models(void)
     }
     CHECK(end <= plan.bytes && plan.bytes - end < align);
     EXPECT(GLEED_E_VALUE, gleed_plan_section(model, &config, plan.sections, &section, &error));
+}
+
+static void metadata(const uint8_t *file, size_t file_len)
+{
+    const char *text = NULL;
+    size_t len = 0;
+    DO(gleed_model_string(model, "general.name", 12, &text, &len, &error));
+    CHECK(len == 16 && memcmp(text, "Gleed Tales 2.6M", len) == 0);
+    CHECK((const uint8_t *)text > file && (const uint8_t *)text < file + file_len);
+    EXPECT(GLEED_E_MODEL_KEY_MISSING, gleed_model_string(model, "general.nam", 11, &text, &len, &error));
+    EXPECT(GLEED_E_MODEL_KEY_MISSING, gleed_model_string(model, "general.\xff", 9, &text, &len, &error));
+    EXPECT(GLEED_E_MODEL_KEY_MISSING, gleed_model_string(model, NULL, 0, &text, &len, &error));
+    EXPECT(GLEED_E_MODEL_KEY_VALUE, gleed_model_string(model, "llama.block_count", 17, &text, &len, &error));
 }
 
 static void selftests(void)
@@ -290,6 +312,133 @@ static void windows_and_results(void)
     CHECK(status == GLEED_OK && rows == 8);
 }
 
+static void adapters(void)
+{
+    const gleed_config config = {
+        .struct_size = sizeof config, .sequences = 3, .context = 64, .adapters = 2, .adapter_rank = 8};
+    gleed_engine *engine = start_engine(model, &config);
+    gleed_adapter_info info = {.struct_size = sizeof info};
+    gleed_plan_info plan = {.struct_size = sizeof plan};
+    const gleed_adapter *one, *other;
+    const uint8_t *bytes;
+    uint64_t alone, adapted;
+    uint32_t first = 9, second = 9;
+    gleed_seq seq, fork;
+    float scale = 9;
+    size_t len;
+    bytes = make_adapter(8, 4, &len);
+    one = open_adapter(model, bytes, len);
+    bytes = make_adapter(8, 8, &len);
+    other = open_adapter(model, bytes, len);
+    DO(gleed_adapter_describe(one, &info, &error));
+    DO(gleed_plan_describe(model, &config, &plan, &error));
+    CHECK(info.rank == 8 && plan.adapters == 2 && plan.adapter_rank == 8);
+    DO(gleed_seq_open(engine, &seq, &error));
+    alone = logits_hash(engine, seq, PROMPT, 20);
+    EXPECT(GLEED_E_ADAPTER, gleed_seq_set_adapter(engine, seq, 0, 1, &error));
+    DO(gleed_engine_load_adapter(engine, one, &first, &error));
+    DO(gleed_engine_load_adapter(engine, other, &second, &error));
+    CHECK(first == 0 && second == 1);
+    DO(gleed_reset(engine, seq, &error));
+    CHECK(logits_hash(engine, seq, PROMPT, 20) == alone);
+    /* Half as much of one that adds twice as much. */
+    DO(gleed_reset(engine, seq, &error));
+    DO(gleed_seq_set_adapter(engine, seq, first, 1, &error));
+    adapted = logits_hash(engine, seq, PROMPT, 20);
+    CHECK(adapted != alone);
+    DO(gleed_fork(engine, seq, 0, &fork, &error));
+    DO(gleed_seq_adapter(engine, fork, first, &scale, &error));
+    CHECK(scale == 1);
+    DO(gleed_seq_set_adapter(engine, fork, first, 0, &error));
+    DO(gleed_seq_set_adapter(engine, fork, second, 0.5f, &error));
+    CHECK(logits_hash(engine, fork, PROMPT, 20) == adapted);
+    DO(gleed_seq_set_adapter(engine, fork, second, 0, &error));
+    DO(gleed_reset(engine, fork, &error));
+    CHECK(logits_hash(engine, fork, PROMPT, 20) == alone);
+}
+
+static void texts_in_numbers(void)
+{
+    const gleed_config config = {
+        .struct_size = sizeof config, .sequences = 2, .context = 64, .rows = 8, .logit_rows = 4};
+    gleed_engine *engine = start_engine(model, &config);
+    gleed_model_info info = {.struct_size = sizeof info};
+    float mean[256], last[256], sum[256], log_probs[19], all = 0;
+    const float *hidden = NULL, *logits = NULL;
+    uint32_t position = 0, rows = 0, token = 0;
+    size_t len = 0, i, k;
+    gleed_seq seq, owner = 0;
+    DO(gleed_model_describe(model, &info, &error));
+    CHECK(info.hidden == 256);
+    DO(gleed_seq_open(engine, &seq, &error));
+    DO(gleed_embed(engine, seq, PROMPT, 20, GLEED_POOLING_MEAN, mean, 256, &error));
+    DO(gleed_reset(engine, seq, &error));
+    DO(gleed_embed(engine, seq, PROMPT, 20, GLEED_POOLING_LAST, last, 256, &error));
+    DO(gleed_reset(engine, seq, &error));
+
+    /* The same, row by row. */
+    memset(sum, 0, sizeof sum);
+    DO(gleed_queue(engine, seq, PROMPT, 20, GLEED_LOGITS_HIDDEN, &error));
+    while (gleed_step(engine, NULL, &error) == GLEED_READY)
+        for (i = 0; gleed_hidden(engine, i, &owner, &position, &hidden, &len, &error) == GLEED_OK; i++, rows++) {
+            CHECK(owner == seq && position == rows && len == 256);
+            for (k = 0; k < len; k++)
+                sum[k] += hidden[k];
+        }
+    for (k = 0; k < 256; k++)
+        CHECK(sum[k] / 20 == mean[k] && hidden[k] == last[k]);
+    CHECK(rows == 20);
+    EXPECT(GLEED_E_NO_LOGITS, gleed_logits(engine, seq, &logits, &len, &error));
+    DO(gleed_queue(engine, seq, PROMPT + 20, 3, GLEED_LOGITS_LAST_HIDDEN, &error));
+    EXPECT(GLEED_READY, gleed_step(engine, NULL, &error));
+    EXPECT(GLEED_E_NO_LOGITS, gleed_hidden(engine, 1, &owner, &position, &hidden, &len, &error));
+    CHECK(error.needed == 1 && error.given == 1);
+    DO(gleed_hidden(engine, 0, &owner, &position, &hidden, &len, &error));
+    CHECK(position == 22);
+
+    /* The prompt ends with what the model itself would say. */
+    DO(gleed_reset(engine, seq, &error));
+    DO(gleed_log_probs(engine, seq, PROMPT, 14, log_probs, 13, &error));
+    for (i = 0; i < 13; i++)
+        CHECK(log_probs[i] <= 0);
+    for (i = 5; i < 13; i++)
+        all += log_probs[i];
+    CHECK(all > -20 && all < 0);
+    DO(gleed_decode_step(engine, seq, PROMPT[14], &logits, &len, &error));
+    DO(gleed_argmax(logits, len, &token, &error));
+    DO(gleed_log_probs(engine, seq, &token, 1, NULL, 0, &error));
+}
+
+static void tokens_again(void)
+{
+    const gleed_config config = {.struct_size = sizeof config, .context = 32, .rows = 8, .window_last = 16};
+    gleed_engine *engine = start_engine(model, NULL), *window = start_engine(model, &config);
+    uint32_t ids[40] = {0};
+    gleed_seq seq;
+    size_t i;
+    DO(gleed_seq_open(engine, &seq, &error));
+    logits_hash(engine, seq, PROMPT, 40);
+    DO(gleed_seq_tokens(engine, seq, 0, ids, 40, &error));
+    CHECK(memcmp(ids, PROMPT, sizeof ids) == 0);
+    DO(gleed_seq_tokens(engine, seq, 17, ids, 3, &error));
+    CHECK(memcmp(ids, PROMPT + 17, 3 * sizeof *ids) == 0);
+    DO(gleed_seq_tokens(engine, seq, 40, NULL, 0, &error));
+    EXPECT(GLEED_E_VALUE, gleed_seq_tokens(engine, seq, 1, ids, 40, &error));
+    CHECK(error.needed == 40 && error.given == 41);
+    EXPECT(GLEED_E_VALUE, gleed_seq_tokens(engine, seq, SIZE_MAX, ids, 2, &error));
+
+    /* What has left a window is gone; where it begins, the error says. */
+    DO(gleed_seq_open(window, &seq, &error));
+    for (i = 0; i < 3; i++)
+        logits_hash(window, seq, PROMPT, 40);
+    EXPECT(GLEED_E_WINDOW, gleed_seq_tokens(window, seq, 0, ids, 40, &error));
+    CHECK(error.given == 0 && error.needed >= 80 && error.needed <= 104);
+    i = (size_t)error.needed;
+    EXPECT(GLEED_E_WINDOW, gleed_seq_tokens(window, seq, i - 1, ids, 2, &error));
+    DO(gleed_seq_tokens(window, seq, i, ids, 120 - i, &error));
+    CHECK(memcmp(ids, PROMPT + i - 80, (120 - i) * sizeof *ids) == 0);
+}
+
 static void samplers(void)
 {
     const gleed_sampler_params params = {
@@ -346,6 +495,14 @@ static void text(void)
     DO(gleed_token_kind(tokenizer, 414, &kind, &is_end, &error));
     CHECK(kind == GLEED_TOKEN_NORMAL && is_end == 0);
     EXPECT(GLEED_E_TOKEN, gleed_token_kind(tokenizer, info.tokens, &kind, &is_end, &error));
+    DO(gleed_vocab_find(tokenizer, "</s>", 4, &kind, &error));
+    CHECK(kind == info.eos);
+    DO(gleed_vocab_find(tokenizer, "\xe2\x96\x81Lily", 7, &kind, &error));
+    CHECK(kind == 387);
+    DO(gleed_vocab_find(tokenizer, "no such token", 13, &kind, &error));
+    CHECK(kind == GLEED_NO_TOKEN);
+    DO(gleed_vocab_find(tokenizer, NULL, 0, &kind, &error));
+    CHECK(kind == GLEED_NO_TOKEN);
     DO(gleed_detokenizer_size(&size, &align, &error));
     DO(gleed_detokenizer_init(tokenizer, 0, aligned(size, align), size, &detokenizer, &error));
     EXPECT(GLEED_E_TOKEN, gleed_detokenize(detokenizer, tokenizer, info.tokens, out, sizeof out, &written, &error));
@@ -366,12 +523,16 @@ int main(int argc, char **argv)
     bytes = read_file(argv[1], &len);
     model = open_model(bytes, len);
     plans_and_models();
+    metadata(bytes, len);
     selftests();
     keys_and_values();
     prefixes();
     snapshots();
     executors();
     windows_and_results();
+    adapters();
+    texts_in_numbers();
+    tokens_again();
     samplers();
     text();
     printf("all of it works\n");

@@ -31,6 +31,11 @@ static uint8_t bytes[1 << 20];
 static uint32_t scratch[4096], ids[64];
 static uint64_t pad[4096];
 static char text[256];
+static float values[256];
+static const char *string;
+static const uint8_t *adapter_file;
+static size_t adapter_len;
+static const gleed_adapter *adapter;
 static gleed_status status;
 
 static void nothing(void) { status = gleed_abi_version() == GLEED_ABI_VERSION ? GLEED_OK : -1; }
@@ -51,6 +56,19 @@ static void do_seq(void) { status = gleed_seq_open(engine, &seq, NULL); }
 static void do_prefill(void) { status = gleed_prefill(engine, seq, PROMPT, 40, &logits, &logits_len, NULL); }
 static void do_decode(void) { status = gleed_decode_step(engine, seq, 5, &logits, &logits_len, NULL); }
 static void do_snapshot(void) { status = gleed_snapshot(engine, seq, NULL, bytes, sizeof bytes, &count, NULL); }
+static void do_embed(void) { status = gleed_embed(engine, seq, PROMPT, 40, GLEED_POOLING_MEAN, values, 256, NULL); }
+static void do_log_probs(void) { status = gleed_log_probs(engine, seq, PROMPT, 40, values, 39, NULL); }
+static void do_tokens(void) { status = gleed_seq_tokens(engine, seq, 0, ids, 40, NULL); }
+static void do_adapter(void)
+{
+    status = gleed_adapter_open(model, adapter_file, adapter_len, pad, sizeof pad, &adapter, NULL);
+}
+static void do_load(void)
+{
+    status = gleed_engine_load_adapter(engine, adapter, ids, NULL) == GLEED_E_ADAPTER_ROOM ? GLEED_OK : -1;
+}
+static void do_find(void) { status = gleed_vocab_find(tokenizer, "</s>", 4, ids, NULL); }
+static void do_string(void) { status = gleed_model_string(model, "general.name", 12, &string, &count, NULL); }
 static void do_close(void) { status = gleed_seq_close(engine, seq, NULL); }
 static void do_restore(void) { status = gleed_restore(engine, NULL, bytes, count, &other, NULL); }
 static void do_tokenizer_size(void) { status = gleed_tokenizer_size(model, &size, &align, NULL); }
@@ -114,12 +132,19 @@ int main(int argc, char **argv)
     measure("gleed_model_open", do_open);
     measure("  refused, with details", do_refuse);
     measure("gleed_model_describe", do_describe);
+    measure("gleed_model_string", do_string);
+    adapter_file = make_adapter(4, 1, &adapter_len);
+    measure("gleed_adapter_open", do_adapter);
     measure("gleed_plan", do_plan);
     memory = aligned(size, align);
     measure("gleed_engine_init", do_init);
     measure("gleed_seq_open", do_seq);
     measure("gleed_prefill", do_prefill);
     measure("gleed_decode_step", do_decode);
+    measure("gleed_embed", do_embed);
+    measure("gleed_log_probs", do_log_probs);
+    measure("gleed_seq_tokens", do_tokens);
+    measure("gleed_engine_load_adapter", do_load);
     measure("gleed_snapshot", do_snapshot);
     measure("gleed_seq_close", do_close);
     measure("gleed_restore", do_restore);
@@ -127,6 +152,7 @@ int main(int argc, char **argv)
     memory = aligned(size, align);
     measure("gleed_tokenizer_init", do_tokenizer);
     measure("gleed_encode", do_encode);
+    measure("gleed_vocab_find", do_find);
     measure("gleed_detokenizer_init", do_detokenizer);
     measure("gleed_detokenize", do_detokenize);
     DO(gleed_sampler_size(&size, &align, &error));

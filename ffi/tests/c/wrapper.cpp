@@ -127,6 +127,28 @@ int main(int argc, char **argv) {
     const auto closed = engine.make_room(seq.value(), 1, any);
     CHECK(closed && closed.value() == 0);
 
+    // Texts in numbers, and what was put in read back.
+    CHECK(seq.value().reset());
+    std::vector<float> embedding(shape.hidden), probable(count.value() - 1);
+    CHECK(seq.value().embed(gleed::Tokens(ids, count.value()), GLEED_POOLING_LAST, embedding));
+    std::vector<std::uint32_t> again(count.value());
+    CHECK(seq.value().tokens(0, again) && again[0] == ids[0] && again.back() == ids[count.value() - 1]);
+    CHECK(seq.value().reset() && seq.value().log_probs(gleed::Tokens(ids, count.value()), probable) && probable[0] < 0);
+    CHECK(seq.value().reset() && seq.value().queue(gleed::Tokens(ids, count.value()), GLEED_LOGITS_LAST_HIDDEN));
+    CHECK(engine.step().code() == GLEED_READY && engine.step());
+    const auto hidden = engine.hidden(0);
+    CHECK(hidden && hidden.value().hidden[0] == embedding[0] && !engine.hidden(1));
+    CHECK(model.value().string(std::string_view("general.architecture")).value().size() == 5);
+    CHECK(tokenizer.value().find(std::string_view("</s>")).value() == tokenizer.value().info().value().eos);
+
+    // The model is no adapter, and none is planned.
+    CHECK(gleed::Adapter::open(model.value(), file).status().code() == GLEED_E_MODEL_KEY_UNSUPPORTED);
+    CHECK(engine.load_adapter(gleed::Adapter()).status().code() == GLEED_E_NULL);
+    CHECK(seq.value().set_adapter(0, 1).code() == GLEED_E_ADAPTER && !seq.value().adapter(0));
+    CHECK(seq.value().reset());
+    logits = seq.value().prefill(gleed::Tokens(ids, count.value()));
+    CHECK(logits);
+
     auto params = gleed::make<gleed_sampler_params>();
     params.temperature = 1;
     auto one = gleed::Sampler::start(params), other = gleed::Sampler::start(params);
