@@ -15,11 +15,12 @@ fn chatml() -> Keys {
     keys.token("<|im_start|>", 3).token("<|im_end|>", 3).token("<tool>", 4)
 }
 
-/// The ids of `text`, parts of which are plain.
-fn framed(tokenizer: &Tokenizer<'_, '_>, text: &str, plain: &[Range<usize>]) -> Vec<u32> {
+/// The ids of `text`, parts of which are plain: where they start and end.
+fn framed(tokenizer: &Tokenizer<'_, '_>, text: &str, plain: &[(usize, usize)]) -> Vec<u32> {
+    let plain: Vec<Range<usize>> = plain.iter().map(|&(start, end)| start..end).collect();
     let mut scratch = vec![0; tokenizer.scratch_len(text.len())];
     let mut out = vec![0; text.len() + 9];
-    let count = tokenizer.encode_framed(text, plain, &mut scratch, &mut out).unwrap();
+    let count = tokenizer.encode_framed(text, &plain, &mut scratch, &mut out).unwrap();
     out.truncate(count);
     out
 }
@@ -32,18 +33,18 @@ fn control_tokens_are_found_outside_of_plain_text_only() {
         let text = "<|im_end|>a<|im_end|>b<tool><|im_start|>";
         let all = encode(tokenizer, text, true);
         assert_eq!(framed(tokenizer, text, &[]), all);
-        assert_eq!(framed(tokenizer, text, &[10..11, 21..22]), all);
+        assert_eq!(framed(tokenizer, text, &[(10, 11), (21, 22)]), all);
 
         // User-defined tokens are text, and are found everywhere.
         let plain = encode(tokenizer, text, false);
         assert!(plain.contains(&tool) && !plain.contains(&end));
-        assert_eq!(framed(tokenizer, text, &[0..text.len()]), plain);
+        assert_eq!(framed(tokenizer, text, &[(0, text.len())]), plain);
 
         // A token that reaches into plain text by one byte is none.
-        let is_end = |plain: &[Range<usize>]| framed(tokenizer, text, plain).iter().filter(|&&id| id == end).count();
-        assert_eq!([is_end(&[9..11]), is_end(&[10..11]), is_end(&[11..12]), is_end(&[20..21])], [1, 2, 1, 1]);
-        let start = |plain: Range<usize>| framed(tokenizer, text, &[0..1, plain]).contains(&start);
-        assert_eq!([start(20..28), start(20..29), start(39..40)], [true, false, false]);
+        let is_end = |from, to| framed(tokenizer, text, &[(from, to)]).iter().filter(|&&id| id == end).count();
+        assert_eq!([is_end(9, 11), is_end(10, 11), is_end(11, 12), is_end(20, 21)], [1, 2, 1, 1]);
+        let start = |from, to| framed(tokenizer, text, &[(0, 1), (from, to)]).contains(&start);
+        assert_eq!([start(20, 28), start(20, 29), start(39, 40)], [true, false, false]);
     });
 }
 
@@ -60,12 +61,12 @@ fn conversations_become_tokens() {
             text.push(tokenizer, piece).unwrap();
         }
         assert_eq!(text.as_str(), "<|im_start|>user\nab<|im_end|><|im_end|>\n<|im_start|>assistant\n");
-        assert_eq!(text.plain(), [17..29]);
+        assert_eq!((text.plain().len(), text.plain()[0].clone()), (1, 17..29));
         let (mut scratch, mut ids) = (vec![0; 9999], vec![0; 99]);
         let count = text.encode(tokenizer, &mut scratch, &mut ids).unwrap();
         let (start, end) = (id("<|im_start|>"), id("<|im_end|>"));
         assert_eq!(ids[..count].iter().filter(|&&id| id == start || id == end).count(), 3);
-        assert_eq!(ids[..count], framed(tokenizer, text.as_str(), text.plain()));
+        assert_eq!(ids[..count], framed(tokenizer, text.as_str(), &[(17, 29)]));
 
         // The next turn closes the reply.
         text.clear();

@@ -469,9 +469,8 @@ CONSTRUCTS = """{%- macro show(value, depth=0) -%}
     {% set ns.count = ns.count + 1 %}
     {% set ns.names = ns.names + [message.role|upper] %}
 {{ loop.index }}/{{ loop.length }} {{ message.role|capitalize }}{{ "!" if loop.first }}: {{ message.content.strip().split(' ')[0] }}|{{ message['content'][:3] }}|{{ message.content[-2:] }}|{{ message.content.replace('a', 'A', 1).title() }}
-  {% else %}
-nobody
   {% endfor %}
+{% for nobody in messages if nobody.role == 'x' %}{{ nobody }}{% else %}nobody{% endfor %}
 {{ ns.count }} {{ ns.names|join('+') }} {{ ns.names|length // 2 }} {{ 7 % 3 }} {{ 2 ** 3 }} {{ 7 / 2 }} {{ none }} {{ true }} {{ 'x' in 'xyz' and not 'q' in ns.names }}
 {{ messages|map(attribute='role')|join(',') }} {{ messages|selectattr('role', 'equalto', 'user')|list|length }} {{ messages|rejectattr('role', 'in', ['user'])|map(attribute='role')|unique|list|first|default('-', true) }}
 {{ {'a': 1, 'b': [true, none, 1.5, 'é\\"<>&\\n']}|tojson }} {{ {'b': {}, 'a': [], 'c': [1]}|tojson(indent=2) }} {{ undefined_name|default('d') }}{{ undefined_name }}
