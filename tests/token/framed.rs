@@ -1,6 +1,4 @@
 //! Conversations as tokens: the frame is of special tokens, and messages never become any.
-// Lists of ranges, most of them of one.
-#![allow(clippy::single_range_in_vec_init)]
 
 use std::ops::Range;
 
