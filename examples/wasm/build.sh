@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Links the C library for WebAssembly, with the functions of include/gleed.h as exports, no imports and no allocator.
-# RUSTFLAGS="-C target-feature=+simd128" makes one that uses SIMD; OPT_LEVEL=s a small one.
+# RUSTFLAGS="-C target-feature=+simd128" makes one that uses SIMD; OPT_LEVEL=s a small one; with USED_BY=FILE it has only the
+# functions that are named in that file.
 #
 # usage: examples/wasm/build.sh OUT.wasm [CARGO ARGUMENT...]
 set -euo pipefail
@@ -14,6 +15,6 @@ lld=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bi
 
 CARGO_PROFILE_RELEASE_OPT_LEVEL=${OPT_LEVEL:-3} cargo build --locked --quiet --release --target $target \
     --manifest-path "$root/ffi/bare/Cargo.toml" --target-dir "$target_dir" "$@"
-exports=$(grep -oE '\bgleed_[a-z0-9_]+\(' "$root/include/gleed.h" | tr -d '(' | sort -u | sed 's/^/--export=/')
+exports=$(grep -oE '\bgleed_[a-z0-9_]+\(' "${USED_BY:-$root/include/gleed.h}" | tr -d '(' | sort -u | sed 's/^/--export=/')
 # shellcheck disable=SC2086
 "$lld" -flavor wasm --gc-sections --no-entry --strip-all $exports "$target_dir/$target/release/libgleed.a" -o "$out"
