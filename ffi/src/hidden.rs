@@ -102,8 +102,7 @@ pub unsafe extern "C" fn gleed_hidden(
             })?;
             seq.write(owner.to_bits());
             position.write(small(at));
-            hidden.write(row.as_ptr());
-            hidden_len.write(row.len());
+            hidden.write_row(hidden_len, row);
             Ok(status::OK)
         })
     }

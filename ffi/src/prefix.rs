@@ -61,8 +61,7 @@ pub unsafe extern "C" fn gleed_prefill_prompt(
             let tokens = slice("tokens", tokens, count)?;
             let (logits, logits_len) = (out("logits", logits)?, out("logits_len", logits_len)?);
             let row = engine.prefill_prompt(SeqId::from_bits(seq), tokens)?;
-            logits.write(row.as_ptr());
-            logits_len.write(row.len());
+            logits.write_row(logits_len, row);
             Ok(status::OK)
         })
     }

@@ -78,6 +78,14 @@ impl<T> Out<'_, T> {
     }
 }
 
+impl Out<'_, *const f32> {
+    /// Writes where a row is, and its length.
+    pub fn write_row(self, len: Out<'_, usize>, row: &[f32]) {
+        self.write(row.as_ptr());
+        len.write(row.len());
+    }
+}
+
 /// Where a result goes.
 ///
 /// # Errors

@@ -204,8 +204,7 @@ pub unsafe extern "C" fn gleed_result(
             })?;
             seq.write(owner.to_bits());
             position.write(small(at));
-            logits.write(row.as_ptr());
-            logits_len.write(row.len());
+            logits.write_row(logits_len, row);
             Ok(status::OK)
         })
     }
@@ -233,8 +232,7 @@ pub unsafe extern "C" fn gleed_logits(
             let row = engine.logits(id).ok_or_else(|| {
                 Failure::new(status::E_NO_LOGITS, format_args!("the last batch had no logits of this sequence"))
             })?;
-            logits.write(row.as_ptr());
-            logits_len.write(row.len());
+            logits.write_row(logits_len, row);
             Ok(status::OK)
         })
     }
