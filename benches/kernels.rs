@@ -23,8 +23,8 @@ use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use gleed::KvType;
 use gleed::kernels::{
-    Elements, ElementsMut, Inputs, KvSource, KvTile, KvTileMut, Level, Norm, NormKind, OUTPUTS, Queries, Scores,
-    TILE_TOKENS, Visibility, attend_rows,
+    Elements, ElementsMut, Inputs, KvSource, KvTile, KvTileMut, Level, Norm, NormKind, OUTPUTS, Partial, Queries,
+    Scores, TILE_TOKENS, Visibility, attend_rows,
 };
 use gleed::mem::Matrix;
 use gleed::quant::{Form, form, row_words};
@@ -118,8 +118,8 @@ fn all_attentions() -> Vec<Case<Attention>> {
     let shapes = [(4, 64), (3, 64), (2, 128)];
     let cases = KvType::ALL.into_iter().flat_map(|kv_type| {
         shapes.into_iter().flat_map(move |(group, head_dim)| {
-            let prefill = |tokens| (tokens, attend_rows(group, head_dim, tokens));
-            [(256, 1), (4096, 1), prefill(512), prefill(4096)].map(|(tokens, rows)| Attention {
+            let rows = attend_rows(group);
+            [(256, 1), (4096, 1), (512, rows), (4096, rows)].map(|(tokens, rows)| Attention {
                 kv_type,
                 group,
                 head_dim,
@@ -187,15 +187,16 @@ fn attend(bencher: Bencher<'_, '_>, case: Case<Attention>) {
         visibility: Visibility::ALL,
         scores: Scores::scaled(scale),
     };
-    let mut out = vec![0.0; q.len()];
-    let tiles = Matrix::new(&mut out, rows, width).unwrap().tiles(rows, width, 0..1).unwrap();
+    let len = Partial { group, head_dim }.elements().unwrap();
+    let mut out = vec![0.0; rows * len];
+    let tiles = Matrix::new(&mut out, rows, len).unwrap().tiles(rows, len, 0..1).unwrap();
     let mut tile = tiles.next().unwrap();
-    let mut scratch = vec![0.0; level.attend_scratch(rows, group, head_dim, tokens).unwrap()];
+    let mut scratch = vec![0.0; level.attend_scratch(rows, group, head_dim).unwrap()];
     let bencher = match rows {
         1 => bencher.counter(BytesCount::new(sequence.bytes())),
         _ => bencher.counter(ItemsCount::new(rows * width * 2 * tokens)),
     };
-    bencher.bench_local(|| level.attend(&queries, &sequence, &mut tile, &mut scratch).unwrap());
+    bencher.bench_local(|| level.attend(&queries, 0..usize::MAX, &sequence, &mut tile, &mut scratch).unwrap());
 }
 
 #[derive(Clone, Copy, Debug)]

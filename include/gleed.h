@@ -304,7 +304,7 @@ typedef struct gleed_plan_info {
     uint64_t bytes;              /* of the memory: the size that gleed_plan tells */
     uint64_t kv_bytes_per_token; /* keys and values of a token, in all layers */
     uint64_t kv_bytes;           /* keys and values of all blocks */
-    uint64_t units_per_token;    /* units of work for one token of one sequence, its logits included: gleed_step */
+    uint64_t units_per_token;    /* units of work for one token of one sequence, its logits included, at most: gleed_step */
     uint32_t sections;           /* parts of the memory: gleed_plan_section */
     uint32_t sequences;
     uint32_t context;

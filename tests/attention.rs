@@ -5,10 +5,12 @@ mod elements;
 #[path = "common/random.rs"]
 mod random;
 
+use std::ops::Range;
+
 use elements::rounded;
 use gleed::kernels::{
-    CHUNK, Elements, ElementsMut, KvSource, KvTile, KvTileMut, Level, Queries, Scores, TILE_TOKENS, Visibility, Window,
-    attend_rows,
+    CHUNK, Elements, ElementsMut, KvSource, KvTile, KvTileMut, Level, Partial, Queries, Scores, TILE_TOKENS,
+    Visibility, Window, attend_chunks, attend_rows,
 };
 use gleed::mem::Matrix;
 use gleed::num::{exp, tanh, tree16};
@@ -95,12 +97,12 @@ impl Cache {
             }
             chunks.push((max, tree16(lanes), sums));
         }
-        let max = chunks.iter().fold(f32::NEG_INFINITY, |max, chunk| if chunk.0 > max { chunk.0 } else { max });
-        let (mut sum, mut out) = (0.0, vec![0.0; self.head_dim]);
+        let (mut max, mut sum, mut out) = (f32::NEG_INFINITY, 0.0, vec![0.0; self.head_dim]);
         for (m, l, values) in chunks {
-            let factor = exp(m - max);
-            sum += l * factor;
-            out.iter_mut().zip(values).for_each(|(out, value)| *out += value * factor);
+            let larger = if m > max { m } else { max };
+            let (before, here) = (exp(max - larger), exp(m - larger));
+            (max, sum) = (larger, sum * before + l * here);
+            out.iter_mut().zip(values).for_each(|(out, value)| *out = *out * before + value * here);
         }
         let inverse = 1.0 / sum;
         out.iter().map(|out| out * inverse).collect()
@@ -164,14 +166,28 @@ fn check_window(rng: &mut Rng, cache: &Cache, group: usize, rows: usize, positio
         2 => Scores { scale, soft_cap: 2.5, slopes: &[] },
         _ => Scores::scaled(scale),
     };
+    // All chunks at once, or each by itself, or in between.
+    let steps: &[Range<usize>] = match position % 3 {
+        0 => &[0..256, 256..512],
+        1 => &[0..1, 1..2, 2..3, 3..usize::MAX],
+        _ => &[0..2, 2..9],
+    };
     for level in Level::available() {
-        let mut out = vec![0.0; (rows + 1) * width];
-        let chunked = visibility.chunked(position + rows, rows);
-        let mut scratch = vec![f32::NAN; level.attend_scratch(rows, group, head_dim, chunked).unwrap()];
-        let tiles = Matrix::new(&mut out, rows + 1, width).unwrap().tiles(rows + 1, width, 0..1).unwrap();
+        let partial = Partial { group, head_dim };
+        let len = partial.elements().unwrap();
+        let mut partials = vec![f32::NAN; (rows + 1) * len];
+        let mut scratch = vec![f32::NAN; level.attend_scratch(rows, group, head_dim).unwrap()];
+        let tiles = Matrix::new(&mut partials, rows + 1, len).unwrap().tiles(rows + 1, len, 0..1).unwrap();
         let queries = Queries { q: &q, stride, row: 1, rows, group, head_dim, head: 0, position, visibility, scores };
-        level.attend(&queries, &source, &mut tiles.next().unwrap(), &mut scratch).unwrap();
-        for (index, out) in out[width..].chunks(head_dim).enumerate() {
+        let mut tile = tiles.next().unwrap();
+        for chunks in steps {
+            level.attend(&queries, chunks.clone(), &source, &mut tile, &mut scratch).unwrap();
+        }
+        let mut out = vec![f32::NAN; rows * width];
+        for (out, row) in out.chunks_mut(width).zip(partials.chunks(len).skip(1)) {
+            partial.finish(row, out).unwrap();
+        }
+        for (index, out) in out.chunks(head_dim).enumerate() {
             let (row, head) = (index / group, index % group);
             let (q, p) = (&q[row * stride + head * head_dim..][..head_dim], position + row);
             let expected = cache.attend(q, p, scores, head, |j| window.sees(p, j));
@@ -191,7 +207,7 @@ fn all_group_sizes_and_head_dims() {
         for group in [1, 2, 3, 4, 5, 6, 7, 8, 9, 17] {
             for kv_type in TYPES {
                 check(&mut rng, head_dim, group, 1, 37, kv_type);
-                check(&mut rng, head_dim, group, attend_rows(group, head_dim, 50), 14, kv_type);
+                check(&mut rng, head_dim, group, attend_rows(group), 14, kv_type);
             }
         }
     }
@@ -243,7 +259,7 @@ fn windows_at(position: usize) -> impl Iterator<Item = Sees> {
 fn many_rows() {
     let mut rng = Rng::new(24);
     for group in 1..=16 {
-        for rows in [2, 3, 5, 9, attend_rows(group, 32, 300), 40] {
+        for rows in [2, 3, 5, 9, attend_rows(group), 40] {
             check(&mut rng, 32, group, rows, 250, TYPES[rows % TYPES.len()]);
         }
     }
@@ -267,9 +283,9 @@ fn scratch_for_a_few_queries_is_enough() {
     let q: Vec<f32> = (0..rows * group * head_dim).map(|_| rng.normal()).collect();
     for level in Level::available() {
         let attend = |scratch: usize| {
-            let mut out = vec![0.0; q.len()];
-            let tiles = Matrix::new(&mut out, rows, group * head_dim).unwrap();
-            let tiles = tiles.tiles(rows, group * head_dim, 0..1).unwrap();
+            let len = Partial { group, head_dim }.elements().unwrap();
+            let mut out = vec![0.0; rows * len];
+            let tiles = Matrix::new(&mut out, rows, len).unwrap().tiles(rows, len, 0..1).unwrap();
             let queries = Queries {
                 q: &q,
                 stride: group * head_dim,
@@ -282,12 +298,13 @@ fn scratch_for_a_few_queries_is_enough() {
                 visibility: Visibility::ALL,
                 scores: Scores::scaled(0.2),
             };
-            level.attend(&queries, &cache, &mut tiles.next().unwrap(), &mut vec![f32::NAN; scratch]).map(|()| out)
+            let mut scratch = vec![f32::NAN; scratch];
+            level.attend(&queries, 0..9, &cache, &mut tiles.next().unwrap(), &mut scratch).map(|()| out)
         };
-        let full = level.attend_scratch(rows, group, head_dim, position + rows).unwrap();
+        let full = level.attend_scratch(rows, group, head_dim).unwrap();
         let expected = attend(full);
         assert!(expected.is_some());
-        let of_query = CHUNK + head_dim + 2 * (head_dim + 2);
+        let of_query = CHUNK + 2 * head_dim + 2;
         for scratch in [of_query, 2 * of_query + 1, 7 * of_query, full / 2, full - 1, 2 * full] {
             assert_eq!(attend(scratch), expected, "{level}, {scratch} of {full}");
         }
@@ -312,23 +329,53 @@ fn sizes_are_checked() {
         scores: Scores::scaled(1.0),
     };
     for level in Level::available() {
-        let len = level.attend_scratch(1, 2, 16, 20).unwrap();
+        let len = level.attend_scratch(1, 2, 16).unwrap();
         let attend = |queries: Queries<'_>, scratch: usize, width: usize| {
             let mut out = vec![0.0; width];
             let tiles = Matrix::new(&mut out, 1, width).unwrap().by_row().unwrap();
-            level.attend(&queries, &cache, &mut tiles.next().unwrap(), &mut vec![0.0; scratch])
+            level.attend(&queries, 0..9, &cache, &mut tiles.next().unwrap(), &mut vec![0.0; scratch])
         };
-        assert!(attend(good, len, 32).is_some());
-        assert!(attend(good, CHUNK + 16 + 16 + 2 - 1, 32).is_none());
-        assert!(attend(good, len, 31).is_none());
-        assert!(attend(Queries { q: &q[1..], ..good }, len, 32).is_none());
-        assert!(attend(Queries { row: 1, ..good }, len, 32).is_none());
-        assert!(attend(Queries { rows: 2, ..good }, len, 32).is_none());
-        assert!(attend(Queries { position: 32, ..good }, len, 32).is_none());
-        assert!(attend(Queries { position: usize::MAX, ..good }, len, 32).is_none());
-        assert!(attend(Queries { head_dim: 17, group: 1, ..good }, 9999, 32).is_none());
-        assert!(attend(Queries { head_dim: usize::MAX, ..good }, len, 32).is_none());
-        assert!(attend(Queries { group: usize::MAX, rows: 2, ..good }, len, 32).is_none());
-        assert!(attend(Queries { rows: 0, ..good }, len, 32).is_some());
+        assert!(attend(good, len, 36).is_some());
+        assert!(attend(good, CHUNK + 16 + 16 + 2 - 1, 36).is_none());
+        assert!(attend(good, len, 35).is_none());
+        assert!(attend(Queries { q: &q[1..], ..good }, len, 36).is_none());
+        assert!(attend(Queries { row: 1, ..good }, len, 36).is_none());
+        assert!(attend(Queries { rows: 2, ..good }, len, 36).is_none());
+        assert!(attend(Queries { position: 32, ..good }, len, 36).is_none());
+        assert!(attend(Queries { position: usize::MAX, ..good }, len, 36).is_none());
+        assert!(attend(Queries { head_dim: 17, group: 1, ..good }, 9999, 36).is_none());
+        assert!(attend(Queries { head_dim: usize::MAX, ..good }, len, 36).is_none());
+        assert!(attend(Queries { group: usize::MAX, rows: 2, ..good }, len, 36).is_none());
+        assert!(attend(Queries { rows: 0, ..good }, len, 36).is_some());
     }
+}
+
+#[test]
+fn units_are_bounded() {
+    for group in [1, 2, 3, 8, 71] {
+        for head_dim in [1, 64, 128, 256, 1000] {
+            let most = attend_rows(group);
+            assert!(most * group <= group.max(32));
+            for rows in 1..=most {
+                let positions = attend_chunks(rows, group, head_dim) * CHUNK;
+                let multiplications = 2 * rows * group * head_dim * positions;
+                assert!(positions == CHUNK || positions * head_dim <= 1 << 17 && multiplications <= 1 << 22);
+            }
+        }
+    }
+    assert_eq!(attend_chunks(usize::MAX, usize::MAX, usize::MAX), 1);
+    assert_eq!((attend_chunks(0, 0, 0), attend_rows(0)), (1, 1));
+}
+
+/// What a mismatch of sizes in the end gives.
+#[test]
+fn partials_have_one_size() {
+    let partial = Partial { group: 2, head_dim: 3 };
+    let row = [1.0; 16];
+    assert_eq!(partial.elements(), Some(16));
+    assert!(partial.finish(&row, &mut [0.0; 6]).is_some());
+    assert!(partial.finish(&row, &mut [0.0; 5]).is_none());
+    assert!(partial.finish(&row[..9], &mut [0.0; 6]).is_none());
+    assert_eq!(Partial { group: usize::MAX, head_dim: 2 }.elements(), None);
+    assert!(Partial { group: usize::MAX, head_dim: 2 }.finish(&row, &mut []).is_none());
 }

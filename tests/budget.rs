@@ -348,3 +348,33 @@ fn units_per_token() {
         });
     });
 }
+
+/// Heads so wide that a unit of attention is one chunk for several rows, and two for one row.
+#[test]
+fn attention_over_a_long_context_is_many_units() {
+    let small = SyntheticModel { hidden: 32, ffn: 64, vocab: 40, ..SyntheticModel::llama() };
+    let file = SyntheticModel { layers: 1, kv_heads: 2, head_dim: 256, ..small }.bytes();
+    let model = Model::open(&file).unwrap();
+    let mut plain = Plain::new(&model, KvType::F16);
+    for (units, workers) in [(usize::MAX, 1), (1, 1), (1, 3), (7, 2)] {
+        let limits = Limits { context: 640, workers, ..limits(40) };
+        let threads = Threads(workers);
+        let stage = Stage { parallel: &threads, budget: units, ..Stage::new(limits) };
+        let recorded = stage.play(&model, |player| {
+            let seq = player.open();
+            player.append(seq, &tokens(5, 600));
+            let fork = player.fork(seq, 300);
+            player.queue(fork, &tokens(6, 1));
+            player.append(seq, &tokens(7, 1));
+            for position in 0..3 {
+                player.append(seq, &tokens(position, 1));
+            }
+        });
+        plain.assert_same(&recorded, &(units, workers));
+    }
+    let [short, long] = [64, 640].map(|context| {
+        let limits = Limits { context, ..limits(40) };
+        Plan::new(&model, &limits).unwrap().units_per_token()
+    });
+    assert_eq!(long, short + 2, "two KV heads, 512 positions and the rest");
+}

@@ -9,7 +9,8 @@ mod random;
 use elements::{rounded, scale};
 use gleed::KvElement;
 use gleed::kernels::{
-    Elements, ElementsMut, KvSource, KvTile, KvTileMut, Level, Queries, Scores, TILE_TOKENS, Visibility, is_storable,
+    Elements, ElementsMut, KvSource, KvTile, KvTileMut, Level, Partial, Queries, Scores, TILE_TOKENS, Visibility,
+    is_storable,
 };
 use gleed::mem::Matrix;
 use random::Rng;
@@ -206,11 +207,12 @@ fn attention_is_that_of_what_is_read_back() {
                 visibility: Visibility::ALL,
                 scores: Scores::scaled(scale),
             };
-            let mut scratch = vec![0.0; Level::detect().attend_scratch(1, 1, head_dim, positions).unwrap()];
-            {
-                let by_row = Matrix::new(&mut out, 1, head_dim).unwrap().by_row().unwrap();
-                Level::detect().attend(&queries, &tiles, &mut by_row.next().unwrap(), &mut scratch).unwrap();
-            }
+            let mut scratch = vec![0.0; Level::detect().attend_scratch(1, 1, head_dim).unwrap()];
+            let partial = Partial { group: 1, head_dim };
+            let mut row = vec![0.0; partial.elements().unwrap()];
+            let by_row = Matrix::new(&mut row, 1, partial.elements().unwrap()).unwrap().by_row().unwrap();
+            Level::detect().attend(&queries, 0..9, &tiles, &mut by_row.next().unwrap(), &mut scratch).unwrap();
+            partial.finish(&row, &mut out).unwrap();
             for (dim, out) in out.iter().enumerate() {
                 let values = rows.iter().zip(&scores).map(|([_, v], score)| f64::from(v[dim]) * score);
                 let expected = values.sum::<f64>() / sum;

@@ -120,12 +120,6 @@ impl KvGeometry {
         (0..self.groups.count()).any(|group| self.forgets(group))
     }
 
-    /// A number of positions whose chunks are as many as a batch of one sequence looks at.
-    pub fn visible_positions(&self) -> usize {
-        let of = |group| self.visible(group).chunked(self.context, self.rows);
-        (0..self.groups.count()).map(of).max().unwrap_or(0)
-    }
-
     /// The most blocks that a sequence has at a time.
     pub fn blocks_per_sequence(&self) -> usize {
         (0..self.groups.count()).map(|group| self.table_len(group)).max().unwrap_or(0)

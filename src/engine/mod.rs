@@ -66,8 +66,8 @@ impl<'m, 'a> Parts<'m, 'a> {
         let capacity = Capacity {
             rows: limits.rows,
             logit_rows: limits.logit_rows,
-            positions: geometry.visible_positions(),
             context: geometry.context,
+            visibility: geometry.visibility,
             sequences: limits.sequences,
             adapters: limits.adapters,
             adapter_rank: limits.adapter_rank,
@@ -85,8 +85,10 @@ impl<'m, 'a> Parts<'m, 'a> {
         })
     }
 
-    fn units_per_token(&self) -> usize {
-        self.forward.units_from(Cursor::START, Batch { rows: &[bytemuck::Zeroable::zeroed()], finished: 1, logits: 1 })
+    /// Units of one token at the end of a sequence of `context` tokens.
+    fn units_per_token(&self, context: usize) -> usize {
+        let row = Row::at(context.saturating_sub(1));
+        self.forward.units_from(Cursor::START, Batch { rows: &[row], finished: 1, logits: 1 })
     }
 }
 

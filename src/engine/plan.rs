@@ -123,7 +123,7 @@ impl Plan {
         let limits = limits.resolve(model)?;
         let mut arena = Arena::measuring();
         let parts = Parts::carve(&mut arena, model, &limits)?;
-        let units_per_token = parts.units_per_token();
+        let units_per_token = parts.units_per_token(limits.geometry(model).context);
         let kv_block_bytes = limits.geometry(model).block_bytes();
         Ok(Self { limits, arena, units_per_token, kv_block_bytes })
     }
@@ -148,9 +148,9 @@ impl Plan {
         &self.limits
     }
 
-    /// Units of work for one token that is computed alone, logits included, at any position; see `Engine::step`. Tokens
-    /// that are computed together share units, and a copy of a shared block adds one per layer. The longer the
-    /// sequence the longer the units of attention take.
+    /// Units of work for one token that is computed alone, logits included, at most: with the whole context before it, as
+    /// attention has more units the longer the sequence is; see `Engine::step`. Tokens that are computed together share
+    /// units, and a copy of a shared block adds one per layer.
     pub fn units_per_token(&self) -> usize {
         self.units_per_token
     }

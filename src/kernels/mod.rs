@@ -20,10 +20,13 @@ mod x86_64;
 
 pub use generic::{
     Activation, CHUNK, Combine, Elements, ElementsMut, Inputs, KvElement, KvSource, KvTile, KvTileMut, Norm, NormKind,
-    OUTPUTS, Positions, Queries, Scores, TILE_TOKENS, Visibility, Window, attend_rows, is_storable,
+    OUTPUTS, Partial, Positions, Queries, Scores, TILE_TOKENS, Visibility, Window, attend_chunks, attend_rows,
+    is_storable,
 };
 pub use level::{Level, UnknownLevel};
 pub use selftest::{selftest, selftest_words};
+
+use core::ops::Range;
 
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
@@ -98,17 +101,19 @@ impl Level {
     }
 
     /// Attention of the query heads of one KV head in some rows: row `i` of them is row `queries.row + i` of
-    /// `out`, `[group, head_dim]`.
+    /// `out`, a [`Partial`] each. Of the chunks in which any of these rows sees something, in order, it takes those with
+    /// the numbers `chunks`; what is there from the chunks before goes on, and number 0 begins anew.
     ///
     /// `scratch` has [`Level::attend_scratch`] elements. `None` on a mismatch of sizes or a missing tile. The order of all operations is given in `docs/arithmetic.md`.
     pub fn attend(
         self,
         queries: &Queries<'_>,
+        chunks: Range<usize>,
         source: &dyn KvSource,
         out: &mut Tile<'_, f32>,
         scratch: &mut [f32],
     ) -> Option<()> {
-        dispatch!(self, attend(queries, source, out, scratch))
+        dispatch!(self, attend(queries, chunks, source, out, scratch))
     }
 
     /// Rounds the key and the value of a token, `[head_dim]` each, to the element types of a tile and stores them in
@@ -117,12 +122,11 @@ impl Level {
         dispatch!(self, store(tile, slot, k, v))
     }
 
-    /// f32 elements of scratch that [`Level::attend`] needs for heads in groups of `group` over at most `context`
-    /// positions, to be as fast as it can with units of at most `rows` and [`attend_rows`] rows; it also works with
-    /// less, down to what one query needs.
+    /// f32 elements of scratch that [`Level::attend`] needs for heads in groups of `group`, to be as fast as it can with
+    /// units of at most `rows` and [`attend_rows`] rows; it also works with less, down to what one query needs.
     #[allow(unused_unsafe)] // The other kernels need the instructions that they are dispatched to.
-    pub fn attend_scratch(self, rows: usize, group: usize, head_dim: usize, context: usize) -> Option<usize> {
-        dispatch!(self, attend_scratch(rows, group, head_dim, context))
+    pub fn attend_scratch(self, rows: usize, group: usize, head_dim: usize) -> Option<usize> {
+        dispatch!(self, attend_scratch(rows, group, head_dim))
     }
 
     /// A row `x` normalized: `x` and `out` are `[n]`.

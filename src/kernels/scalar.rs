@@ -1,5 +1,7 @@
 //! The generic kernels as they are: the specification.
 
+use core::ops::Range;
+
 use super::generic::{self, Combine, KvSource, KvTileMut, LANES, Norm, Queries};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};

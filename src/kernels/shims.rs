@@ -6,20 +6,16 @@ macro_rules! shims {
         $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn attend(
             queries: &Queries<'_>,
+            chunks: Range<usize>,
             source: &dyn KvSource,
             out: &mut Tile<'_, f32>,
             scratch: &mut [f32],
         ) -> Option<()> {
-            generic::attend::<$lanes>(queries, source, out, scratch)
+            generic::attend::<$lanes>(queries, chunks, source, out, scratch)
         }
 
-        pub(in crate::kernels) fn attend_scratch(
-            rows: usize,
-            group: usize,
-            head_dim: usize,
-            context: usize,
-        ) -> Option<usize> {
-            generic::attend_scratch::<$lanes>(rows, group, head_dim, context)
+        pub(in crate::kernels) fn attend_scratch(rows: usize, group: usize, head_dim: usize) -> Option<usize> {
+            generic::attend_scratch::<$lanes>(rows, group, head_dim)
         }
 
         $(#[target_feature(enable = $features)])?

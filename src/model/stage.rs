@@ -119,13 +119,15 @@ impl Cursor {
     }
 }
 
-/// A stage's output `[rows, cols]` and the tiles it is cut into; a tile is a unit of work.
+/// A stage's output `[rows, cols]` and the tiles it is cut into; a tile is a unit of work, or a few of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grid {
     pub(crate) rows: usize,
     pub(crate) cols: usize,
     pub(crate) tile_rows: usize,
     pub(crate) tile_cols: usize,
+    /// How often all tiles are gone through: each time they go on where they ended.
+    pub(crate) passes: usize,
 }
 
 impl Grid {
@@ -136,7 +138,7 @@ impl Grid {
 
     /// Whole rows, a few in a unit: one alone is done faster than workers take turns.
     pub(crate) fn by_row(rows: usize, cols: usize) -> Self {
-        Self { rows, cols, tile_rows: 4, tile_cols: cols.max(1) }
+        Self { rows, cols, tile_rows: 4, tile_cols: cols.max(1), passes: 1 }
     }
 
     /// Units for a linear layer with `inputs` inputs. They depend on the shape alone, so a budget in units
@@ -145,11 +147,16 @@ impl Grid {
         let tile_rows = rows.clamp(1, Self::MAX_TILE_ROWS);
         let fitting = (Self::UNIT / tile_rows).checked_div(inputs).unwrap_or(0);
         let tile_cols = (fitting / OUTPUTS * OUTPUTS).max(OUTPUTS);
-        Self { rows, cols: outputs, tile_rows, tile_cols }
+        Self { rows, cols: outputs, tile_rows, tile_cols, passes: 1 }
     }
 
     /// The number of units.
     pub(crate) fn units(&self) -> usize {
+        self.tiles() * self.passes
+    }
+
+    /// The number of tiles.
+    pub(crate) fn tiles(&self) -> usize {
         self.rows.div_ceil(self.tile_rows.max(1)) * self.cols.div_ceil(self.tile_cols.max(1))
     }
 }

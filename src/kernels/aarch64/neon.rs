@@ -1,6 +1,7 @@
 //! NEON: products of bytes are 16 bits wide and then summed in 32.
 
 use core::arch::aarch64::*;
+use core::ops::Range;
 
 use super::lanes::Neon;
 use crate::kernels::generic::{self, Combine, Family, Inputs, KvSource, KvTileMut, Norm, Of32, Of256, Quad, Queries};

@@ -23,7 +23,9 @@ mod norm;
 mod products;
 mod store;
 
-pub use attend::{CHUNK, KvSource, Positions, Queries, Scores, TILE_TOKENS, Visibility, Window, attend_rows};
+pub use attend::{
+    CHUNK, KvSource, Partial, Positions, Queries, Scores, TILE_TOKENS, Visibility, Window, attend_chunks, attend_rows,
+};
 pub(super) use attend::{attend, attend_scratch};
 #[cfg(any(
     all(target_arch = "aarch64", target_feature = "neon"),

@@ -1,6 +1,7 @@
 //! SIMD of 128 bits, without the relaxed instructions, whose results depend on the machine.
 
 use core::arch::wasm32::*;
+use core::ops::Range;
 
 use super::lanes::Simd128;
 use crate::kernels::generic::{self, Combine, Family, Inputs, KvSource, KvTileMut, Norm, Of32, Of256, Quad, Queries};

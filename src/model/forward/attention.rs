@@ -4,10 +4,10 @@ use core::ops::Range;
 
 use super::buffers::Buffers;
 use super::work::Work;
-use super::{Batch, Forward, Row, row_of};
+use super::{Batch, Forward, Grid, Row, row_of};
 use crate::cache::{CacheError, KvCache};
 use crate::error::Fault;
-use crate::kernels::{Combine, Level, Norm, Queries, Scores};
+use crate::kernels::{CHUNK, Combine, Level, Norm, Partial, Queries, Scores, attend_chunks, attend_rows};
 use crate::model::config::{Config, QkNorm};
 use crate::model::weights::LayerTensor;
 use crate::ops::{InputRows, rotate};
@@ -105,13 +105,47 @@ impl Forward<'_, '_> {
         Ok(end - start)
     }
 
-    /// A unit is the query heads of some rows that share a KV head; rows of one sequence that follow each
-    /// other are done together.
+    /// A unit is the query heads of some rows that share a KV head, in some chunks. The chunks that a row looks at make
+    /// as many passes as the row that looks at most needs.
+    pub(super) fn attend_grid(&self, layer: usize, rows: usize, batch: Batch<'_>) -> Grid {
+        let group = self.config.group();
+        let tile_rows = attend_rows(group).min(rows.max(1));
+        let positions = batch.rows.iter().map(|row| row.position as usize + 1).max().unwrap_or(1);
+        let visibility = self.visibility.get(self.config.layer_groups.place(layer).0).copied().unwrap_or_default();
+        let chunks = visibility.chunked(positions, tile_rows).div_ceil(CHUNK);
+        Grid {
+            rows,
+            cols: partials_width(&self.config).unwrap_or(0),
+            tile_rows,
+            tile_cols: partial(&self.config).elements().unwrap_or(0).max(1),
+            passes: chunks.div_ceil(attend_chunks(tile_rows, group, self.config.head_dim)),
+        }
+    }
+
+    /// See [`Forward::attend_grid`].
     pub(super) fn attend(&mut self, work: Work<'_>, cache: &KvCache<'_>) -> Result<usize, Fault> {
+        let (tiles, Range { mut start, end }) = (work.grid.tiles(), work.take.clone());
+        while start < end {
+            let pass = start.checked_div(tiles).ok_or(Fault::Internal)?;
+            let next = end.min((pass + 1) * tiles);
+            let left =
+                self.attend_pass(Work { take: start - pass * tiles..next - pass * tiles, ..work }, pass, cache)?;
+            if left > 0 {
+                return Ok(end - next + left);
+            }
+            start = next;
+        }
+        Ok(0)
+    }
+
+    /// Rows of one sequence that follow each other are done together.
+    fn attend_pass(&mut self, work: Work<'_>, pass: usize, cache: &KvCache<'_>) -> Result<usize, Fault> {
         let config = &self.config;
-        let (width, group) = (config.qkv_width(), config.group());
-        let Buffers { qkv, heads, scratch, .. } = &mut self.buffers;
-        work.each_tile(heads, scratch, &|tile, scratch| {
+        let (width, group, head_dim) = (config.qkv_width(), config.group(), config.head_dim);
+        let chunks = attend_chunks(work.grid.tile_rows, group, head_dim);
+        let chunks = pass * chunks..(pass + 1) * chunks;
+        let Buffers { qkv, partials, scratch, .. } = &mut self.buffers;
+        work.each_tile(partials, scratch, &|tile, scratch| {
             let (mut rows, cols) = (tile.rows(), tile.cols());
             let head = cols.start.checked_div(cols.len()).ok_or(Fault::Internal)?;
             let slopes = self.slopes.chunks_exact(group.max(1)).nth(head).unwrap_or_default();
@@ -119,26 +153,44 @@ impl Forward<'_, '_> {
             let scores = Scores { scale: attention.scale, soft_cap: attention.soft_cap, slopes };
             while let Some(row) = work.batch.rows.get(rows.start).filter(|_| !rows.is_empty()) {
                 let run = run_length(work.batch.rows.get(rows.clone()).ok_or(Fault::Internal)?);
-                let start = rows.start.checked_mul(width).and_then(|start| start.checked_add(cols.start));
+                let start = rows.start * width + head * group * head_dim;
                 let source = cache.layer_source(row.seq(), work.cursor.layer).ok_or(Fault::Internal)?;
                 let queries = Queries {
-                    q: start.and_then(|start| qkv.get(start..)).ok_or(Fault::Internal)?,
+                    q: qkv.get(start..).ok_or(Fault::Internal)?,
                     stride: width,
                     row: rows.start,
                     rows: run,
                     group,
-                    head_dim: config.head_dim,
+                    head_dim,
                     head,
                     position: row.position as usize,
                     visibility: source.visibility(),
                     scores,
                 };
-                self.level.attend(&queries, &source, tile, scratch).ok_or(Fault::Internal)?;
+                self.level.attend(&queries, chunks.clone(), &source, tile, scratch).ok_or(Fault::Internal)?;
                 rows.start += run;
             }
             Ok(())
         })
     }
+}
+
+/// What attention keeps of a row and a KV head.
+fn partial(config: &Config) -> Partial {
+    Partial { group: config.group(), head_dim: config.head_dim }
+}
+
+/// Elements of what it keeps of a row.
+pub(super) fn partials_width(config: &Config) -> Option<usize> {
+    partial(config).elements()?.checked_mul(config.kv_heads)
+}
+
+/// Attention's result for row `index`, `[heads, head_dim]`, from what it kept of the rows.
+pub(super) fn finish_heads(config: &Config, partials: &[f32], index: usize, out: &mut [f32]) -> Option<()> {
+    let partial = partial(config);
+    let partials = row_of(partials, index, partials_width(config)?)?.chunks_exact(partial.elements()?.max(1));
+    let heads = out.chunks_exact_mut((partial.group * partial.head_dim).max(1));
+    partials.zip(heads).try_for_each(|(row, out)| partial.finish(row, out))
 }
 
 /// Limits magnitudes. What is not a number stays: the cache refuses it.

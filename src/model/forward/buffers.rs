@@ -1,6 +1,7 @@
 //! The memory of a batch.
 
 use super::adapters::{FLOATS, adapter_words};
+use super::attention::partials_width;
 use super::{Capacity, Grid};
 use crate::kernels::{Level, OUTPUTS};
 use crate::mem::{Arena, MemoryError};
@@ -29,8 +30,8 @@ pub(super) struct Buffers<'a> {
     pub(super) input_words: usize,
     /// Q, K and V side by side.
     pub(super) qkv: &'a mut [f32],
-    /// Attention's result: heads * head_dim.
-    pub(super) heads: &'a mut [f32],
+    /// Attention's result, a partial for each KV head: [`partials_width`].
+    pub(super) partials: &'a mut [f32],
     /// A branch before its norm: hidden. Empty where branches end without one.
     pub(super) branch: &'a mut [f32],
     /// Of each expert that a row goes through.
@@ -91,13 +92,14 @@ impl<'a> Buffers<'a> {
         let input_words = input_words.ok_or(MemoryError::TooLarge)?;
         let len = scratch_len(model, capacity).ok_or(MemoryError::TooLarge)?;
         let branch = if config.residual.norm_after { config.hidden } else { 0 };
+        let partials = partials_width(config).ok_or(MemoryError::TooLarge)?;
         let rotated = config.rope.dims * config.rope.tables();
         Ok(Self {
             x: arena.slice("residual stream", matrix(rows, config.hidden)?)?,
             input: arena.slice("layer inputs", matrix(matrix(rows, slots)?.max(logit_rows), input_words)?)?,
             input_words,
             qkv: arena.slice("q, k, v", matrix(rows, config.qkv_width())?)?,
-            heads: arena.slice("attention output", matrix(rows, config.q_width())?)?,
+            partials: arena.slice("attention output", matrix(rows, partials)?)?,
             branch: arena.slice("branch", matrix(rows, branch)?)?,
             ffn: arena.slice("feed-forward", matrix(matrix(rows, slots)?, config.ffn)?)?,
             router: arena.slice("expert logits", matrix(rows, config.feed_forward.experts)?)?,
@@ -112,8 +114,8 @@ impl<'a> Buffers<'a> {
 /// f32 elements of scratch per worker.
 fn scratch_len(model: &Model<'_>, capacity: Capacity) -> Option<usize> {
     let config: &Config = model.config();
-    let Capacity { rows, positions, level, .. } = capacity;
-    let attention = level.attend_scratch(rows, config.group(), config.head_dim, positions)?;
+    let Capacity { rows, level, .. } = capacity;
+    let attention = level.attend_scratch(rows, config.group(), config.head_dim)?;
     let tile_rows = rows.min(Grid::MAX_TILE_ROWS);
     let linear = linear_scratch(model, level, tile_rows)?;
     let widest = config.hidden.max(config.q_width()).max(config.ffn);

@@ -18,9 +18,9 @@ use super::Model;
 use super::config::Config;
 use super::stage::{Cursor, Ends, Grid, Program, Stage};
 use super::weights::{LayerTensor, ModelTensor, Weights};
-use crate::cache::{KvCache, SeqId};
+use crate::cache::{KvCache, MAX_GROUPS, SeqId};
 use crate::error::Fault;
-use crate::kernels::{Combine, Level, attend_rows};
+use crate::kernels::{Combine, Level, Visibility};
 use crate::mem::{Arena, MemoryError};
 use crate::num::is_finite;
 use crate::ops::{InputRows, rotation};
@@ -28,6 +28,7 @@ use crate::par::{Parallel, Watch};
 use crate::quant::dequantize;
 use adapters::Adapters;
 pub(crate) use adapters::MAX_ADAPTERS;
+use attention::finish_heads;
 use buffers::{Buffers, Forms};
 use work::Work;
 
@@ -42,6 +43,11 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// A token at this position of any sequence, to count units by.
+    pub(crate) fn at(position: usize) -> Self {
+        Self { position: position as u32, ..Self::zeroed() }
+    }
+
     pub(crate) fn new(seq: SeqId, position: usize, token: u32) -> Self {
         Self { sequence: seq.to_bits(), position: position as u32, token }
     }
@@ -67,10 +73,10 @@ pub(crate) struct Batch<'b> {
 pub(crate) struct Capacity {
     pub(crate) rows: usize,
     pub(crate) logit_rows: usize,
-    /// Positions that the queries of a batch look at, in whole chunks.
-    pub(crate) positions: usize,
     /// Tokens that a sequence can have.
     pub(crate) context: usize,
+    /// What the layers of each group see.
+    pub(crate) visibility: [Visibility; MAX_GROUPS],
     pub(crate) sequences: usize,
     /// Adapters that can be loaded.
     pub(crate) adapters: usize,
@@ -86,6 +92,8 @@ pub(crate) struct Forward<'m, 'a> {
     config: Config,
     program: Program,
     level: Level,
+    /// What the layers of each group see.
+    visibility: [Visibility; MAX_GROUPS],
     weights: Weights<'m, 'a>,
     forms: Forms,
     adapters: Adapters<'m, 'a>,
@@ -128,6 +136,7 @@ impl<'m, 'a> Forward<'m, 'a> {
             },
             config,
             level: capacity.level,
+            visibility: capacity.visibility,
             weights,
             forms,
             adapters,
@@ -186,7 +195,7 @@ impl<'m, 'a> Forward<'m, 'a> {
     }
 
     fn grid(&self, cursor: Cursor, batch: Batch<'_>) -> Grid {
-        let Config { hidden, ffn, vocab, kv_heads, layers, feed_forward, .. } = self.config;
+        let Config { hidden, ffn, vocab, layers, feed_forward, .. } = self.config;
         let (q_width, qkv_width, words) = (self.config.q_width(), self.config.qkv_width(), self.buffers.input_words);
         let rows = match cursor.stage {
             Stage::HeadInput | Stage::Head => batch.logits,
@@ -202,12 +211,7 @@ impl<'m, 'a> Forward<'m, 'a> {
             Stage::Qkv => Grid::linear(rows, qkv_width, hidden),
             Stage::Rotate => Grid::by_row(rows, qkv_width),
             Stage::Store => Grid { tile_rows: 1, ..Grid::by_row(rows, 1) },
-            Stage::Attend => {
-                let tile_cols = q_width.checked_div(kv_heads).unwrap_or(0).max(1);
-                let context = batch.rows.iter().map(|row| row.position as usize + 1).max().unwrap_or(1);
-                let tile_rows = attend_rows(self.config.group(), self.config.head_dim, context);
-                Grid { rows, cols: q_width, tile_rows, tile_cols }
-            }
+            Stage::Attend => self.attend_grid(cursor.layer, rows, batch),
             Stage::AttentionOutput => Grid::linear(rows, hidden, q_width),
             Stage::Route => Grid::linear(rows, feed_forward.experts, hidden),
             Stage::Choose => Grid::by_row(rows, feed_forward.experts_used),
@@ -297,16 +301,16 @@ impl<'m, 'a> Forward<'m, 'a> {
         })
     }
 
-    /// The norm that comes before a linear layer, if there is one, and its result in the forms that the
-    /// layer's weights want.
+    /// What comes before a linear layer, a norm or the end of attention, and the result in the forms that the layer's
+    /// weights want.
     fn input(&mut self, work: Work<'_>) -> Result<usize, Fault> {
         let Cursor { stage, layer } = work.cursor;
         let (config, level, forms, weights) = (&self.config, self.level, &self.forms, &self.weights);
         let attention_norm = weights.layer_norm(layer, LayerTensor::AttentionNorm);
-        let Buffers { x, input, heads, ffn, scratch, .. } = &mut self.buffers;
+        let Buffers { x, input, partials, ffn, scratch, .. } = &mut self.buffers;
         let (source, width, forms, norm) = match stage {
             Stage::AttentionInput => (&**x, config.hidden, forms.attention, attention_norm),
-            Stage::OutputInput => (&**heads, config.q_width(), forms.output, None),
+            Stage::OutputInput => (&**partials, config.q_width(), forms.output, None),
             Stage::FfnInput if config.residual.shared_norm => (&**x, config.hidden, forms.ffn, attention_norm),
             Stage::FfnInput => (&**x, config.hidden, forms.ffn, weights.layer_norm(layer, LayerTensor::FfnNorm)),
             Stage::DownInput => (&**ffn, config.ffn, forms.down, None),
@@ -314,12 +318,18 @@ impl<'m, 'a> Forward<'m, 'a> {
         };
         let adapters = &self.adapters;
         work.each_row(input, scratch, &|index, out, scratch| {
-            let mut source = row_of(source, index, width).ok_or(Fault::Internal)?;
-            let (normed, scratch) = scratch.split_at_mut_checked(width).ok_or(Fault::Internal)?;
-            if let Some(norm) = &norm {
-                level.norm(norm, source, normed);
-                source = normed;
-            }
+            let (ready, scratch) = scratch.split_at_mut_checked(width).ok_or(Fault::Internal)?;
+            let source = match &norm {
+                _ if stage == Stage::OutputInput => {
+                    finish_heads(config, source, index, ready).ok_or(Fault::Internal)?;
+                    ready
+                }
+                Some(norm) => {
+                    level.norm(norm, row_of(source, index, width).ok_or(Fault::Internal)?, ready);
+                    ready
+                }
+                None => row_of(source, index, width).ok_or(Fault::Internal)?,
+            };
             forms.prepare(level, source, out)?;
             if adapters.is_empty() {
                 return Ok(());

@@ -46,7 +46,7 @@ impl Work<'_> {
         scratch: &mut Scratch<'_>,
         body: &TileBody<'_, T>,
     ) -> Result<usize, Fault> {
-        let Grid { rows, cols, tile_rows, tile_cols } = self.grid;
+        let Grid { rows, cols, tile_rows, tile_cols, .. } = self.grid;
         let tiles = Matrix::new(out, rows, cols).and_then(|out| out.tiles(tile_rows, tile_cols, self.take.clone()));
         let scratch = Matrix::new(scratch.data, scratch.workers, scratch.len);
         let scratch = scratch.and_then(|scratch| scratch.by_row());

@@ -4,9 +4,10 @@
 //! K column and V row is loaded once per batch: a column of a K tile times a number of each query is 16
 //! scores of each, a row of V times a weight of each query goes to sums over the positions that stay in
 //! registers. Where there are several batches, a few tiles at a time are converted to f32 for all of them.
-//! Positions are cut into chunks with a softmax each, merged at the end.
+//! Positions are cut into chunks with a softmax each, which are added one after the other.
 
 mod pack;
+mod partial;
 mod tiles;
 mod window;
 
@@ -20,6 +21,7 @@ use super::element::{KvElement, KvTile};
 use super::lanes::{LANES, Lanes};
 use crate::mem::Tile;
 use pack::Pack;
+pub use partial::Partial;
 use tiles::{ChunkTiles, Q4, Q8, Staged, Stored, staging_len};
 use window::VisibleTiles;
 pub use window::{Positions, Visibility, Window};
@@ -37,20 +39,25 @@ const TILES: usize = CHUNK / TILE_TOKENS;
 /// Tiles that are converted at a time: few, so that they stay in the first-level cache.
 const STAGED: usize = 2;
 
-/// Multiplications of a unit of attention at most, where a row alone has fewer.
-const UNIT: usize = 1 << 23;
-
-/// Queries of a unit, where [`UNIT`] lets them be that many: enough to make conversions cheap.
+/// Queries of a unit, where rows have no more: enough to make what is read and converted for all of them cheap.
 const MAX_QUERIES: usize = 32;
 
-/// Queries of a unit wherever rows have that many, so that they share what is read.
-const MIN_QUERIES: usize = 8;
+/// Multiplications of a unit at most, where a chunk for a row does not have more.
+const UNIT: usize = 1 << 22;
 
-/// Rows of one sequence that attention takes at a time, for at most `context` positions.
-pub fn attend_rows(group: usize, head_dim: usize, context: usize) -> usize {
-    let of_query = head_dim.saturating_mul(2).saturating_mul(context).max(1);
-    let queries = (UNIT / of_query).clamp(MIN_QUERIES, MAX_QUERIES);
-    queries.checked_div(group).unwrap_or(0).max(1)
+/// Elements of keys that a unit reads at most, where a chunk does not have more.
+const UNIT_KEYS: usize = 1 << 17;
+
+/// Rows of one sequence that attention takes at a time.
+pub fn attend_rows(group: usize) -> usize {
+    MAX_QUERIES.checked_div(group).unwrap_or(0).max(1)
+}
+
+/// Chunks that attention takes at a time, of `rows` rows.
+pub fn attend_chunks(rows: usize, group: usize, head_dim: usize) -> usize {
+    let multiplications = rows.saturating_mul(group).saturating_mul(head_dim).saturating_mul(2 * CHUNK);
+    let chunks = UNIT.checked_div(multiplications).unwrap_or(0);
+    chunks.min((UNIT_KEYS / CHUNK).checked_div(head_dim).unwrap_or(0)).max(1)
 }
 
 /// Where attention finds the tiles of a layer of one sequence.
@@ -60,26 +67,10 @@ pub trait KvSource {
     fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>>;
 }
 
-/// f32 elements of scratch with which `V` takes all queries of a unit together, with at most `rows` rows and
-/// `context` positions.
-pub(in crate::kernels) fn attend_scratch<V: Lanes>(
-    rows: usize,
-    group: usize,
-    head_dim: usize,
-    context: usize,
-) -> Option<usize> {
-    let chunks = context.div_ceil(CHUNK).max(1);
-    // Units have more rows where the context is shorter, down to the least.
-    let varying = UNIT / (2 * MIN_QUERIES * CHUNK);
-    let mut max = 0;
-    for chunks in (1..chunks).take(varying).chain([chunks]) {
-        let shortest = (chunks - 1).checked_mul(CHUNK)?.checked_add(1)?;
-        let rows = attend_rows(group, head_dim, shortest).min(rows.max(1));
-        let count = rows.checked_mul(group)?.min(V::TOGETHER);
-        let staging = staging::<V>(count, head_dim)?;
-        max = max.max(Pack::len_of_query(head_dim, chunks)?.checked_mul(count)?.checked_add(staging)?);
-    }
-    Some(max)
+/// f32 elements of scratch with which `V` takes all queries of a unit together, with at most `rows` rows.
+pub(in crate::kernels) fn attend_scratch<V: Lanes>(rows: usize, group: usize, head_dim: usize) -> Option<usize> {
+    let count = rows.min(attend_rows(group)).checked_mul(group)?.min(V::TOGETHER);
+    Pack::len_of_query(head_dim)?.checked_mul(count)?.checked_add(staging::<V>(count, head_dim)?)
 }
 
 /// The query heads of successive rows of one sequence that share a KV head.
@@ -137,11 +128,21 @@ impl<'q> Queries<'q> {
         self.rows.checked_mul(self.group)
     }
 
-    /// Query `index`, numbered row by row.
-    fn query(&self, index: usize) -> Option<&'q [f32]> {
+    /// What is kept of a row.
+    fn partial(&self) -> Partial {
+        Partial { group: self.group, head_dim: self.head_dim }
+    }
+
+    /// The row of query `index`, and which of its heads it is: queries are numbered row by row.
+    fn place(&self, index: usize) -> Option<(usize, usize)> {
         let row = index.checked_div(self.group)?;
-        let start =
-            row.checked_mul(self.stride)?.checked_add((index - row * self.group).checked_mul(self.head_dim)?)?;
+        Some((row, index - row * self.group))
+    }
+
+    /// Query `index`.
+    fn query(&self, index: usize) -> Option<&'q [f32]> {
+        let (row, head) = self.place(index)?;
+        let start = row.checked_mul(self.stride)?.checked_add(head.checked_mul(self.head_dim)?)?;
         self.q.get(start..start.checked_add(self.head_dim)?)
     }
 
@@ -168,24 +169,28 @@ impl<'q> Queries<'q> {
 #[inline(always)]
 pub(in crate::kernels) fn attend<V: Lanes>(
     queries: &Queries<'_>,
+    chunks: Range<usize>,
     source: &dyn KvSource,
     out: &mut Tile<'_, f32>,
     scratch: &mut [f32],
 ) -> Option<()> {
-    let len = queries.len()?;
-    let mut first = 0;
-    while first < len {
-        let chunks = queries.seen_together(first..len)?.chunks().count();
-        let of_query = Pack::len_of_query(queries.head_dim, chunks)?;
-        // With little scratch fewer go together; without staging they are a batch.
-        let staged =
-            scratch.len().saturating_sub(staging::<V>(V::TOGETHER, queries.head_dim)?).checked_div(of_query)?;
-        let direct = scratch.len().checked_div(of_query)?.min(V::QUERIES);
-        let fitting = staged.min(V::TOGETHER).max(direct);
-        let packs = (len - first).div_ceil(fitting.max(1));
-        let end = first.checked_add((len - first).div_ceil(packs.max(1)))?;
-        attend_pack::<V>(queries, first..end, source, out, scratch)?;
-        first = end;
+    let (len, head_dim) = (queries.len()?, queries.head_dim);
+    if len == 0 {
+        return Some(());
+    }
+    if chunks.start == 0 {
+        for row in 0..queries.rows {
+            queries.partial().clear(out.row_mut(queries.row.checked_add(row)?)?)?;
+        }
+    }
+    let seen = queries.seen_together(0..len)?;
+    // With little scratch fewer go together; without staging they are a batch.
+    let of_query = Pack::len_of_query(head_dim)?;
+    let staged = scratch.len().saturating_sub(staging::<V>(V::TOGETHER, head_dim)?).checked_div(of_query)?;
+    let direct = scratch.len().checked_div(of_query)?.min(V::QUERIES);
+    for pack in shares(len, staged.min(V::TOGETHER).max(direct)) {
+        let chunks = seen.chunks().skip(chunks.start).take(chunks.len());
+        attend_pack::<V>(queries, pack, chunks, source, out, scratch)?;
     }
     Some(())
 }
@@ -196,6 +201,13 @@ fn staging<V: Lanes>(count: usize, head_dim: usize) -> Option<usize> {
     if count > V::QUERIES && head_dim.is_multiple_of(LANES) { staging_len(head_dim) } else { Some(0) }
 }
 
+/// Cuts `0..count` into as few ranges of at most `most` as possible, of sizes as equal as possible.
+#[inline(always)]
+fn shares(count: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
+    let shares = NonZeroUsize::new(count.div_ceil(most.max(1))).unwrap_or(NonZeroUsize::MIN);
+    (0..shares.get()).map(move |share| share * count / shares..(share + 1) * count / shares)
+}
+
 /// Queries of a pack that go through a tile together.
 #[derive(Clone, Debug)]
 struct Batch {
@@ -204,53 +216,47 @@ struct Batch {
     positions: usize,
 }
 
-/// Cuts queries into batches that fit the registers, as equal as possible.
-#[inline(always)]
-fn batches<V: Lanes>(count: usize) -> impl Iterator<Item = Batch> {
-    let batches = NonZeroUsize::new(count.div_ceil(V::QUERIES)).unwrap_or(NonZeroUsize::MIN);
-    (0..batches.get()).map(move |batch| {
-        let queries = batch * count / batches..(batch + 1) * count / batches;
-        Batch { queries, positions: 0 }
-    })
-}
-
-/// Attention of some of the queries.
+/// Attention of some of the queries in some chunks.
 #[inline(always)]
 fn attend_pack<V: Lanes>(
     queries: &Queries<'_>,
-    pack: Range<usize>,
+    members: Range<usize>,
+    chunks: impl Iterator<Item = usize>,
     source: &dyn KvSource,
     out: &mut Tile<'_, f32>,
     scratch: &mut [f32],
 ) -> Option<()> {
-    let (first, count, head_dim) = (pack.start, pack.len(), queries.head_dim);
-    let seen = queries.seen_together(pack)?;
-    let staging = staging::<V>(count, head_dim)?;
-    let (staging, scratch) = scratch.split_at_mut_checked(staging)?;
-    let mut pack = Pack::new(count, head_dim, seen.chunks().count(), scratch)?;
-    let mut all_batches = heapless::Vec::<_, MAX_QUERIES>::new();
-    for batch in batches::<V>(count) {
-        for query in batch.queries.clone() {
-            pack.set_query(&batch.queries, query, queries.query(first + query)?)?;
+    let (first, count, head_dim) = (members.start, members.len(), queries.head_dim);
+    let seen = queries.seen_together(members)?;
+    let (staging, scratch) = scratch.split_at_mut_checked(staging::<V>(count, head_dim)?)?;
+    let mut pack = Pack::new(count, head_dim, scratch)?;
+    let mut batches = heapless::Vec::<_, MAX_QUERIES>::new();
+    for share in shares(count, V::QUERIES) {
+        for query in share.clone() {
+            pack.set_query(&share, query, queries.query(first + query)?)?;
         }
-        all_batches.push(batch).ok()?;
+        batches.push(Batch { queries: share, positions: 0 }).ok()?;
     }
     let mut tiles = ChunkTiles::new(head_dim);
     let mut by_query = [Positions::NONE; MAX_QUERIES];
     let by_query = by_query.get_mut(..count)?;
-    for (place, chunk) in seen.chunks().enumerate() {
-        let visible = VisibleTiles::new(seen.in_chunk(chunk));
+    for chunk in chunks {
+        let seen = seen.in_chunk(chunk);
+        if seen.is_empty() {
+            continue;
+        }
+        let visible = VisibleTiles::new(seen);
         for (query, positions) in by_query.iter_mut().enumerate() {
             *positions = visible.visible(queries.seen(first + query)?.in_chunk(chunk));
         }
-        let tile = |index| source.tile(chunk * TILES + visible.tile(index), queries.head);
-        tiles.set(visible.positions(), tile)?;
+        let block = |index| chunk * TILES + visible.tile(index);
+        tiles.set(visible.positions(), |index| source.tile(block(index), queries.head))?;
         let all = queries.visibility.is_all();
-        for batch in &mut all_batches {
+        for batch in &mut batches {
             batch.positions = positions_of(by_query.get(batch.queries.clone())?, all, visible.positions());
         }
-        let seen = Seen { by_query, batches: &all_batches, scale: queries.scores.scale, tiles: &tiles };
-        let [k, v] = seen.tiles.elements();
+        let seen = Seen { by_query, batches: &batches, scale: queries.scores.scale, tiles: &tiles };
+        let [k, v] = tiles.elements();
         match k {
             KvElement::F32 if const { KvElement::F32.is_built() } => scores_of::<V, f32>(&mut pack, &seen, staging)?,
             KvElement::F16 => scores_of::<V, f16>(&mut pack, &seen, staging)?,
@@ -259,30 +265,21 @@ fn attend_pack<V: Lanes>(
             _ => return None,
         }
         if queries.scores.are_adjusted() {
-            adjust_scores(&mut pack, &seen, queries, first, |tile| chunk * TILES + visible.tile(tile))?;
+            adjust_scores(&mut pack, &seen, queries, first, block)?;
         }
-        softmax_of::<V>(&mut pack, place, &seen)?;
+        softmax_of::<V>(&mut pack, &seen)?;
         match v {
-            KvElement::F32 if const { KvElement::F32.is_built() } => {
-                values_of::<V, f32>(&mut pack, place, &seen, staging)?
-            }
-            KvElement::F16 => values_of::<V, f16>(&mut pack, place, &seen, staging)?,
-            KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => {
-                values_of::<V, Q8>(&mut pack, place, &seen, staging)?
-            }
-            KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => {
-                values_of::<V, Q4>(&mut pack, place, &seen, staging)?
-            }
+            KvElement::F32 if const { KvElement::F32.is_built() } => values_of::<V, f32>(&mut pack, &seen, staging)?,
+            KvElement::F16 => values_of::<V, f16>(&mut pack, &seen, staging)?,
+            KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => values_of::<V, Q8>(&mut pack, &seen, staging)?,
+            KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => values_of::<V, Q4>(&mut pack, &seen, staging)?,
             _ => return None,
         }
-    }
-    for query in 0..count {
-        let index = first + query;
-        let (row, head) = (index.checked_div(queries.group)?, index.checked_rem(queries.group)?);
-        let out = out.row_mut(queries.row.checked_add(row)?)?;
-        let start = head.checked_mul(head_dim)?;
-        let out = out.get_mut(start..start.checked_add(head_dim)?)?;
-        merge::<V>(pack.partials(query), out);
+        for query in 0..count {
+            let (row, head) = queries.place(first + query)?;
+            let row = out.row_mut(queries.row.checked_add(row)?)?;
+            queries.partial().add(row, head, pack.partial(query)?)?;
+        }
     }
     Some(())
 }
@@ -361,7 +358,7 @@ fn adjust_scores(
     for batch in seen.seeing() {
         for query in batch.queries.clone() {
             let index = first + query;
-            let slope = slopes.get(index.checked_rem(queries.group)?).copied().unwrap_or(0.0);
+            let slope = slopes.get(queries.place(index)?.1).copied().unwrap_or(0.0);
             let position = queries.position(index)?;
             let tiles = pack.scores_mut(query)?.as_chunks_mut::<TILE_TOKENS>().0;
             for (tile, scores) in tiles.iter_mut().take(batch.positions.div_ceil(TILE_TOKENS)).enumerate() {
@@ -380,17 +377,15 @@ fn adjust_scores(
 
 /// The softmax of a chunk.
 #[inline(always)]
-fn softmax_of<V: Lanes>(pack: &mut Pack<'_>, chunk: usize, seen: &Seen<'_>) -> Option<()> {
-    for query in 0..seen.by_query.len() {
-        pack.see_nothing(chunk, query)?;
-    }
+fn softmax_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>) -> Option<()> {
+    pack.see_nothing();
     for batch in seen.seeing() {
         let by_query = seen.by_query.get(batch.queries.clone())?;
         for (query, &visible) in batch.queries.clone().zip(by_query) {
-            pack.max::<V>(chunk, query, visible);
+            pack.max::<V>(query, visible);
         }
         for (query, &visible) in batch.queries.clone().zip(by_query) {
-            pack.softmax::<V>(chunk, query, visible, batch.positions);
+            pack.softmax::<V>(query, visible, batch.positions);
         }
     }
     Some(())
@@ -398,65 +393,24 @@ fn softmax_of<V: Lanes>(pack: &mut Pack<'_>, chunk: usize, seen: &Seen<'_>) -> O
 
 /// The values of a chunk, each times its weight.
 #[inline(always)]
-fn values_of<V: Lanes, T: Stored>(
-    pack: &mut Pack<'_>,
-    chunk: usize,
-    seen: &Seen<'_>,
-    staging: &mut [f32],
-) -> Option<()> {
+fn values_of<V: Lanes, T: Stored>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]) -> Option<()> {
     let tiles = seen.tiles;
     let Some((last, others)) = seen.staging_batch::<T>(staging) else {
         for batch in seen.seeing() {
-            pack.values::<V, T>(chunk, &batch.queries, &tiles.values(0..batch.positions)?);
+            pack.values::<V, T>(&batch.queries, &tiles.values(0..batch.positions)?);
         }
         return Some(());
     };
     let positions = tiles.positions();
     for start in (0..positions).step_by(STAGED * TILE_TOKENS) {
         let end = positions.min(start + STAGED * TILE_TOKENS);
-        pack.values_and_stage::<V, T>(chunk, &last.queries, &tiles.values(start..end)?, staging);
+        pack.values_and_stage::<V, T>(&last.queries, &tiles.values(start..end)?, staging);
         let staged = Staged::new(staging, tiles.head_dim())?;
         for batch in others {
             if let Some(v) = staged.run(start..end.min(batch.positions)) {
-                pack.values::<V, f32>(chunk, &batch.queries, &v);
+                pack.values::<V, f32>(&batch.queries, &v);
             }
         }
     }
     Some(())
-}
-
-/// Maximum, sum and values of one chunk for one query.
-type Partial<'p> = (f32, f32, &'p [f32]);
-
-/// Merges the chunks of one query in increasing order.
-#[inline(always)]
-fn merge<'p, V: Lanes>(partials: impl Iterator<Item = Partial<'p>> + Clone, out: &mut [f32]) {
-    let mut max = f32::NEG_INFINITY;
-    for (m, ..) in partials.clone() {
-        max = if m > max { m } else { max };
-    }
-    let mut sum = 0.0_f32;
-    out.fill(0.0);
-    let mut partials = partials.peekable();
-    while partials.peek().is_some() {
-        let some = partials.clone().take(LANES);
-        let mut factors = [max; LANES];
-        for (factor, (m, ..)) in factors.iter_mut().zip(partials.by_ref()) {
-            *factor = m;
-        }
-        // SAFETY: 16 elements.
-        let below = unsafe { V::load(factors.as_ptr()) }.sub(V::splat(max));
-        // SAFETY: 16 elements.
-        unsafe { below.exp().store(factors.as_mut_ptr()) };
-        for (&factor, (_, l, values)) in factors.iter().zip(some) {
-            sum += l * factor;
-            for (out, &value) in out.iter_mut().zip(values) {
-                *out += value * factor;
-            }
-        }
-    }
-    let inverse = 1.0 / sum;
-    for out in out {
-        *out *= inverse;
-    }
 }

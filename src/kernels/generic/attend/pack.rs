@@ -6,46 +6,43 @@
 use core::ops::Range;
 
 use super::tiles::{RowScales, Run, Stored, scales};
-use super::{CHUNK, Partial, Positions, TILE_TOKENS};
+use super::{CHUNK, Positions, TILE_TOKENS};
 use crate::kernels::generic::lanes::{LANES, Lanes};
 
 /// Times 16 exponentials that are computed side by side: one after the other they wait for themselves.
 const EXPS: usize = 4;
 
-/// Queries that go through the chunks together, and what has been computed for them.
+/// Queries that go through chunks together, and what has been computed for them in the chunk at hand.
 pub(super) struct Pack<'s> {
-    count: usize,
     head_dim: usize,
     /// `[count][CHUNK]`: scores, then weights.
     scores: &'s mut [f32],
     /// Of each batch, one after the other: `[head_dim / 16, rounded up][batch][16]`.
     queries: &'s mut [f32],
-    /// `[chunks][count]`: maximum and sum.
+    /// `[count]`: maximum and sum.
     peaks: &'s mut [[f32; 2]],
-    /// `[chunks][count][head_dim]`.
+    /// `[count][head_dim]`.
     values: &'s mut [f32],
 }
 
 impl<'s> Pack<'s> {
     /// f32 elements per query.
-    pub(super) fn len_of_query(head_dim: usize, chunks: usize) -> Option<usize> {
-        let padded = head_dim.checked_next_multiple_of(LANES)?;
-        chunks.checked_mul(head_dim.checked_add(2)?)?.checked_add(CHUNK)?.checked_add(padded)
+    pub(super) fn len_of_query(head_dim: usize) -> Option<usize> {
+        head_dim.checked_next_multiple_of(LANES)?.checked_add(head_dim)?.checked_add(CHUNK + 2)
     }
 
     /// Cuts the scratch into its parts; `None` where it is too small.
     #[inline(always)]
-    pub(super) fn new(count: usize, head_dim: usize, chunks: usize, scratch: &'s mut [f32]) -> Option<Self> {
+    pub(super) fn new(count: usize, head_dim: usize, scratch: &'s mut [f32]) -> Option<Self> {
         if count == 0 || head_dim == 0 {
             return None;
         }
         let padded = head_dim.checked_next_multiple_of(LANES)?;
         let (scores, rest) = scratch.split_at_mut_checked(count.checked_mul(CHUNK)?)?;
         let (queries, rest) = rest.split_at_mut_checked(padded.checked_mul(count)?)?;
-        let partials = chunks.checked_mul(count)?;
-        let (values, rest) = rest.split_at_mut_checked(partials.checked_mul(head_dim)?)?;
-        let peaks = rest.as_chunks_mut::<2>().0.get_mut(..partials)?;
-        Some(Self { count, head_dim, scores, queries, peaks, values })
+        let (values, rest) = rest.split_at_mut_checked(count.checked_mul(head_dim)?)?;
+        let peaks = rest.as_chunks_mut::<2>().0.get_mut(..count)?;
+        Some(Self { head_dim, scores, queries, peaks, values })
     }
 
     /// Elements of a query in [`Pack::queries`].
@@ -71,23 +68,18 @@ impl<'s> Pack<'s> {
         Some(())
     }
 
-    /// The chunks of which a query sees something, in order: what [`Pack::softmax`] and [`Pack::values`] computed.
+    /// What a query has of the chunk: its largest score, the sum of its weights, which is 0 if it sees nothing, and the
+    /// values times their weights, `[head_dim]`.
     #[inline(always)]
-    pub(super) fn partials(&self, query: usize) -> impl Iterator<Item = Partial<'_>> + Clone {
-        let count = self.count.max(1);
-        let peaks = self.peaks.iter().skip(query).step_by(count);
-        let values = self.values.chunks_exact(self.head_dim.max(1)).skip(query).step_by(count);
-        // A query that sees something has a sum of 1 or more, or NaN.
-        let seen = peaks.zip(values).filter(|(peak, _)| peak[1] != 0.0);
-        seen.map(|(&[max, sum], values)| (max, sum, values))
+    pub(super) fn partial(&self, query: usize) -> Option<(&[f32; 2], &[f32])> {
+        let start = query.checked_mul(self.head_dim)?;
+        Some((self.peaks.get(query)?, self.values.get(start..start.checked_add(self.head_dim)?)?))
     }
 
-    /// Where a query sees nothing of a chunk; before anything is computed for it.
+    /// Before anything is computed for a chunk.
     #[inline(always)]
-    pub(super) fn see_nothing(&mut self, chunk: usize, query: usize) -> Option<()> {
-        let index = chunk.checked_mul(self.count)?.checked_add(query)?;
-        *self.peaks.get_mut(index)? = [f32::NEG_INFINITY, 0.0];
-        Some(())
+    pub(super) fn see_nothing(&mut self) {
+        self.peaks.fill([f32::NEG_INFINITY, 0.0]);
     }
 
     /// The scores of the queries of a batch with the positions of a run.
@@ -225,11 +217,11 @@ impl<'s> Pack<'s> {
         self.scores.as_chunks_mut::<CHUNK>().0.get_mut(query)
     }
 
-    /// The largest visible score of a query in a chunk.
+    /// The largest visible score of a query.
     #[inline(always)]
-    pub(super) fn max<V: Lanes>(&mut self, chunk: usize, query: usize, visible: Positions) {
+    pub(super) fn max<V: Lanes>(&mut self, query: usize, visible: Positions) {
         let scores = self.scores.as_chunks::<CHUNK>().0.get(query);
-        let (Some(scores), Some([max, _])) = (scores, self.peaks.get_mut(chunk * self.count + query)) else {
+        let (Some(scores), Some([max, _])) = (scores, self.peaks.get_mut(query)) else {
             return;
         };
         let scores = scores.as_ptr();
@@ -251,9 +243,9 @@ impl<'s> Pack<'s> {
     /// Turns the scores of a query into exponentials below their maximum, which is known, and what it does not
     /// see among the first `positions` into 0, which adds nothing to sums that start at +0.
     #[inline(always)]
-    pub(super) fn softmax<V: Lanes>(&mut self, chunk: usize, query: usize, visible: Positions, positions: usize) {
+    pub(super) fn softmax<V: Lanes>(&mut self, query: usize, visible: Positions, positions: usize) {
         let scores = self.scores.as_chunks_mut::<CHUNK>().0.get_mut(query);
-        let (Some(scores), Some([max, sum])) = (scores, self.peaks.get_mut(chunk * self.count + query)) else {
+        let (Some(scores), Some([max, sum])) = (scores, self.peaks.get_mut(query)) else {
             return;
         };
         let (scores, max) = (scores.as_mut_ptr(), V::splat(*max));
@@ -292,21 +284,21 @@ impl<'s> Pack<'s> {
     /// The values of a run, each times its weight, summed in increasing order of the position. The first run
     /// of a chunk begins the sums, the others go on; then heads are multiples of 16.
     #[inline(always)]
-    pub(super) fn values<V: Lanes, T: Stored>(&mut self, chunk: usize, batch: &Range<usize>, v: &Run<'_, T>) {
+    pub(super) fn values<V: Lanes, T: Stored>(&mut self, batch: &Range<usize>, v: &Run<'_, T>) {
         if self.head_dim < LANES {
-            return self.values_of_narrow_heads(chunk, batch, v);
+            return self.values_of_narrow_heads(batch, v);
         }
         let no = &mut [];
         match batch.len() {
-            1 => self.values_of::<V, T, 1, 4, false>(chunk, batch, v, no),
-            2 => self.values_of::<V, T, 2, 2, false>(chunk, batch, v, no),
-            3 if V::QUERIES > 2 => self.values_of::<V, T, 3, 2, false>(chunk, batch, v, no),
-            4 if V::QUERIES > 4 => self.values_of::<V, T, 4, 2, false>(chunk, batch, v, no),
-            4 if V::QUERIES > 2 => self.values_of::<V, T, 4, 1, false>(chunk, batch, v, no),
-            5 if V::QUERIES > 4 => self.values_of::<V, T, 5, 2, false>(chunk, batch, v, no),
-            6 if V::QUERIES > 4 => self.values_of::<V, T, 6, 2, false>(chunk, batch, v, no),
-            7 if V::QUERIES > 4 => self.values_of::<V, T, 7, 2, false>(chunk, batch, v, no),
-            8 if V::QUERIES > 4 => self.values_of::<V, T, 8, 2, false>(chunk, batch, v, no),
+            1 => self.values_of::<V, T, 1, 4, false>(batch, v, no),
+            2 => self.values_of::<V, T, 2, 2, false>(batch, v, no),
+            3 if V::QUERIES > 2 => self.values_of::<V, T, 3, 2, false>(batch, v, no),
+            4 if V::QUERIES > 4 => self.values_of::<V, T, 4, 2, false>(batch, v, no),
+            4 if V::QUERIES > 2 => self.values_of::<V, T, 4, 1, false>(batch, v, no),
+            5 if V::QUERIES > 4 => self.values_of::<V, T, 5, 2, false>(batch, v, no),
+            6 if V::QUERIES > 4 => self.values_of::<V, T, 6, 2, false>(batch, v, no),
+            7 if V::QUERIES > 4 => self.values_of::<V, T, 7, 2, false>(batch, v, no),
+            8 if V::QUERIES > 4 => self.values_of::<V, T, 8, 2, false>(batch, v, no),
             _ => {}
         }
     }
@@ -315,19 +307,18 @@ impl<'s> Pack<'s> {
     #[inline(always)]
     pub(super) fn values_and_stage<V: Lanes, T: Stored>(
         &mut self,
-        chunk: usize,
         batch: &Range<usize>,
         v: &Run<'_, T>,
         staging: &mut [f32],
     ) {
         match batch.len() {
-            2 if V::QUERIES == 2 => self.values_of::<V, T, 2, 2, true>(chunk, batch, v, staging),
-            3 if V::QUERIES == 4 => self.values_of::<V, T, 3, 2, true>(chunk, batch, v, staging),
-            4 if V::QUERIES == 4 => self.values_of::<V, T, 4, 1, true>(chunk, batch, v, staging),
-            5 if V::QUERIES > 4 => self.values_of::<V, T, 5, 2, true>(chunk, batch, v, staging),
-            6 if V::QUERIES > 4 => self.values_of::<V, T, 6, 2, true>(chunk, batch, v, staging),
-            7 if V::QUERIES > 4 => self.values_of::<V, T, 7, 2, true>(chunk, batch, v, staging),
-            8 if V::QUERIES > 4 => self.values_of::<V, T, 8, 2, true>(chunk, batch, v, staging),
+            2 if V::QUERIES == 2 => self.values_of::<V, T, 2, 2, true>(batch, v, staging),
+            3 if V::QUERIES == 4 => self.values_of::<V, T, 3, 2, true>(batch, v, staging),
+            4 if V::QUERIES == 4 => self.values_of::<V, T, 4, 1, true>(batch, v, staging),
+            5 if V::QUERIES > 4 => self.values_of::<V, T, 5, 2, true>(batch, v, staging),
+            6 if V::QUERIES > 4 => self.values_of::<V, T, 6, 2, true>(batch, v, staging),
+            7 if V::QUERIES > 4 => self.values_of::<V, T, 7, 2, true>(batch, v, staging),
+            8 if V::QUERIES > 4 => self.values_of::<V, T, 8, 2, true>(batch, v, staging),
             _ => {}
         }
     }
@@ -336,7 +327,6 @@ impl<'s> Pack<'s> {
     #[inline(always)]
     fn values_of<V: Lanes, T: Stored, const N: usize, const WIDE: usize, const STAGE: bool>(
         &mut self,
-        chunk: usize,
         batch: &Range<usize>,
         v: &Run<'_, T>,
         staging: &mut [f32],
@@ -347,7 +337,7 @@ impl<'s> Pack<'s> {
             return;
         }
         let staging = staging.as_mut_ptr();
-        let out = self.values.get_mut((chunk * self.count + batch.start) * head_dim..);
+        let out = self.values.get_mut(batch.start * head_dim..);
         let weights = self.scores.get(batch.start * CHUNK..).and_then(|weights| weights.get(..N * CHUNK));
         let (Some(out), Some(weights)) = (out.and_then(|out| out.get_mut(..N * head_dim)), weights) else {
             return;
@@ -418,9 +408,9 @@ impl<'s> Pack<'s> {
 
     /// [`Pack::values`] for heads of fewer than 16 elements.
     #[inline(always)]
-    fn values_of_narrow_heads<T: Stored>(&mut self, chunk: usize, batch: &Range<usize>, v: &Run<'_, T>) {
+    fn values_of_narrow_heads<T: Stored>(&mut self, batch: &Range<usize>, v: &Run<'_, T>) {
         let head_dim = self.head_dim.max(1);
-        let out = self.values.chunks_exact_mut(head_dim).skip(chunk * self.count + batch.start);
+        let out = self.values.chunks_exact_mut(head_dim).skip(batch.start);
         let weights = self.scores.as_chunks::<CHUNK>().0.iter().skip(batch.start).take(batch.len());
         for (out, weights) in out.zip(weights) {
             out.fill(0.0);

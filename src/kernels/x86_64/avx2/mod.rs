@@ -16,6 +16,8 @@ mod panel;
 mod sweep;
 pub(super) mod ymm;
 
+use core::ops::Range;
+
 use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Norm, Queries};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError, QuantizedRow};

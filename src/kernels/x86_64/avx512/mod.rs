@@ -11,6 +11,8 @@ mod panel_32;
 mod quantize;
 mod zmm;
 
+use core::ops::Range;
+
 use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Norm, Queries};
 use crate::mem::Tile;
 use crate::quant::Form;

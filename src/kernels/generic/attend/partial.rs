@@ -1,0 +1,72 @@
+//! What attention keeps of a row while it goes through the chunks.
+
+use crate::kernels::generic::lanes::LANES;
+use crate::num::exp;
+
+/// The heads of a row that share a KV head, after some of their chunks: values times their weights, `[group, head_dim]`, then the
+/// largest score and the sum of the weights of each head, `[group, 2]`, then padding.
+#[derive(Clone, Copy, Debug)]
+pub struct Partial {
+    /// Heads.
+    pub group: usize,
+    /// Elements per head.
+    pub head_dim: usize,
+}
+
+impl Partial {
+    /// f32 elements: whole cache lines. `None` where memory could not hold them.
+    pub fn elements(self) -> Option<usize> {
+        let head = self.head_dim.checked_add(2)?;
+        self.group.checked_mul(head)?.checked_next_multiple_of(LANES)
+    }
+
+    /// Before the first chunk.
+    pub(super) fn clear(self, row: &mut [f32]) -> Option<()> {
+        let (values, peaks) = self.split_mut(row)?;
+        values.fill(0.0);
+        peaks.fill([f32::NEG_INFINITY, 0.0]);
+        Some(())
+    }
+
+    /// Adds the next chunk of a head: its largest score and the sum of its weights, and its values times their weights. What has
+    /// the smaller of the two largest scores is scaled to the larger. (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.)
+    #[inline(always)]
+    pub(super) fn add(self, row: &mut [f32], head: usize, (peak, chunk): (&[f32; 2], &[f32])) -> Option<()> {
+        let (values, peaks) = self.split_mut(row)?;
+        let values = values.chunks_exact_mut(self.head_dim.max(1)).nth(head)?;
+        let [max, sum] = peaks.get_mut(head)?;
+        let &[chunk_max, chunk_sum] = peak;
+        if chunk_sum == 0.0 {
+            return Some(());
+        }
+        // The factor of the larger one is e^0, exactly 1.
+        let (factor, chunk_factor);
+        (*max, factor, chunk_factor) =
+            if chunk_max > *max { (chunk_max, exp(*max - chunk_max), 1.0) } else { (*max, 1.0, exp(chunk_max - *max)) };
+        *sum = *sum * factor + chunk_sum * chunk_factor;
+        for (value, chunk) in values.iter_mut().zip(chunk) {
+            *value = *value * factor + chunk * chunk_factor;
+        }
+        Some(())
+    }
+
+    /// After the last chunk: `out` is `[group, head_dim]`. `None` on a mismatch of sizes.
+    pub fn finish(self, row: &[f32], out: &mut [f32]) -> Option<()> {
+        let (values, peaks) = row.split_at_checked(self.group.checked_mul(self.head_dim)?)?;
+        let heads = values.chunks_exact(self.head_dim.max(1)).zip(peaks.as_chunks::<2>().0);
+        if out.len() != values.len() || peaks.len() / 2 < self.group {
+            return None;
+        }
+        for (out, (values, [_, sum])) in out.chunks_exact_mut(self.head_dim.max(1)).zip(heads) {
+            let inverse = 1.0 / sum;
+            out.iter_mut().zip(values).for_each(|(out, value)| *out = value * inverse);
+        }
+        Some(())
+    }
+
+    #[inline(always)]
+    fn split_mut(self, row: &mut [f32]) -> Option<(&mut [f32], &mut [[f32; 2]])> {
+        let (values, peaks) = row.split_at_mut_checked(self.group.checked_mul(self.head_dim)?)?;
+        Some((values, peaks.as_chunks_mut::<2>().0.get_mut(..self.group)?))
+    }
+}
