@@ -84,6 +84,8 @@ static inline const gleed_model *open_model(const char *path)
     gleed_part *parts;
     char *name = strcpy(memory(length + 1, 1), path), *ending = length < ENDING ? name : name + length - ENDING;
     int is_split = sscanf(ending, "-00001-of-%5u.gguf", &count) == 1 && count > 0;
+    if (!is_split)
+        count = 1;
     parts = memory(count * sizeof *parts, sizeof(void *));
     for (part = 0; part < count; part++) {
         for (digit = 5, number = part + 1; is_split && digit > 0; digit--, number /= 10)

@@ -152,12 +152,12 @@ fn chat_says_what_is_wrong_and_goes_on() {
 }
 
 /// The demo model in another format than ChatML, whose stop is what was a full stop.
-fn gemma() -> PathBuf {
+fn gemma(name: &str) -> PathBuf {
     let mut writer = demo();
     rename(&mut writer, &[(945, "<end_of_turn>"), (1020, "<start_of_turn>")]);
     let template = std::fs::read_to_string(manifest("../tests/data/templates/gemma.jinja")).unwrap();
     writer.set("tokenizer.chat_template", template.as_str());
-    let path = temporary("gemma.gguf");
+    let path = temporary(name);
     std::fs::write(&path, writer.finish()).unwrap();
     path
 }
@@ -210,7 +210,7 @@ fn replies(file: &Path, format: &str, system: Option<&str>, users: &[&str], most
 #[test]
 fn chat_writes_turns_as_the_models_file_says() {
     let Some(program) = program(&example("c/chat.c"), "chat_turns", &flags("-std=c99")) else { return };
-    let (file, users) = (gemma(), ["Once upon a time there was a dog", "The dog <end_of_turn>", "and"]);
+    let (file, users) = (gemma("gemma.gguf"), ["Once upon a time there was a dog", "The dog <end_of_turn>", "and"]);
     let greedy = [name(&file), "--temperature", "0", "--tokens", "40"];
     let input = users.join("\n");
     let expected = |system, format| replies(&file, format, system, &users, 40).join("\n") + "\n";
@@ -341,8 +341,10 @@ fn python_calls_the_library() {
     }
     let script = example("python/generate.py");
     let library = library("libgleed_hosted.so");
-    let generate =
-        |arguments: &[&str]| start(python, &[&[name(&script), "--library", name(&library)], arguments].concat(), "");
+    let talk = |arguments: &[&str], input: &str| {
+        start(python, &[&[name(&script), "--library", name(&library)], arguments].concat(), input)
+    };
+    let generate = |arguments: &[&str]| talk(arguments, "");
     let model = model();
     assert_eq!(generate(&[&model]).ok(), format!("{PROMPT}{}\n", continuation(40)));
     let sampled = [&model, "--temperature", "0.8", "--seed", "3", "--tokens", "12", "--snapshot-test"];
@@ -352,4 +354,16 @@ fn python_calls_the_library() {
     generate(&["nowhere.gguf"]).refused(1, "nowhere.gguf");
     generate(&[&text_file()]).refused(1, "not a GGUF file");
     generate(&[&model, "--tokens", "0"]).refused(2, "at least 1");
+
+    let file = gemma("gemma-python.gguf");
+    let users = ["Once upon a time there was a dog", "The dog <end_of_turn>", "and"];
+    let chat = |tokens| {
+        let arguments = [name(&file), "--chat", "--context", "512", "--tokens", tokens];
+        talk(&arguments, &(users.join("\n") + "\n")).ok()
+    };
+    for (tokens, most) in [("40", 40), ("3", 3)] {
+        assert_eq!(chat(tokens), replies(&file, "gemma", None, &users, most).join("\n") + "\n");
+    }
+    talk(&[name(&file), "--chat", "--context", "30"], &"a\n".repeat(9)).refused(1, "context full");
+    talk(&[&model, "--chat"], "Hi\n").refused(1, "does not say how turns are written");
 }
