@@ -374,8 +374,8 @@ gleed_status gleed_plan_section(const gleed_model *model, const gleed_config *co
 /*
  * Starts an engine without sequences in `memory`, which need not be cleared; *engine then points there.
  * `config` as for gleed_plan.
- *   Memory   Keeps `memory`, as planned, and the bytes of the model's file, but neither the model nor the
- *            config. What the memory held is gone, an engine for example.
+ *   Memory   Keeps `memory`, as planned, and the bytes of the model's file, but neither the config nor, unless it
+ *            is of a split file, the model. What the memory held is gone, an engine for example.
  *   Time     Grows with number of tensors and limits; the memory of keys and values is not touched.
  *   Threads  Any, with a memory of its own.
  *   Errors   As gleed_plan, GLEED_E_LENGTH, GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED.
