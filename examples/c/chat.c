@@ -444,7 +444,8 @@ static const char *choose_format(struct chat *chat, const gleed_model *model)
         unknown_format(chat->wanted);
     if (chat->wanted == NULL)
         fprintf(stderr, "the model's file %s; --format NAME chooses one\n",
-                status == GLEED_OK ? "has a chat template that is none of the known ones" : "does not say how turns are written");
+                status == GLEED_OK ? "has a chat template that is none of the known ones"
+                                   : "does not say how turns are written");
     return "none, the model continues your text";
 }
 
@@ -472,7 +473,8 @@ int main(int argc, char **argv)
     check(gleed_seq_open(chat.engine, &chat.seq, &error), "sequence");
     format = choose_format(&chat, model);
     forget(&chat);
-    fprintf(stderr, "%s, context %u, turn format: %s; /help lists the commands\n", path, (unsigned)plan.context, format);
+    fprintf(stderr, "%s, context %lu, turn format: %s; /help lists the commands\n", path, (unsigned long)chat.context,
+            format);
     converse(&chat);
     return 0;
 }

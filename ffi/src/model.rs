@@ -118,8 +118,8 @@ pub unsafe extern "C" fn gleed_model_open_split(
     error: *mut gleed_error,
 ) -> i32 {
     // SAFETY: the caller's promises, as the header states them. What is written after the head is aligned for slices and
-    // has room for `count` of them (`split_size`, and the assertion above); all of them are written before they are used,
-    // and the memory is the model's until the caller uses it for something else.
+    // has room for `count` of them (`split_size`, and the assertion above); all are written before they are used, and
+    // the memory is the model's until the caller uses it for something else.
     unsafe {
         run(error, || {
             let model = out("model", model)?;

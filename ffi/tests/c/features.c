@@ -342,27 +342,30 @@ static void turns(void)
     CHECK(count == 0 && error.needed > 20 && error.needed <= 64);
     first = (size_t)error.needed;
     EXPECT(GLEED_E_OUTPUT_TOO_SMALL, gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 2,
-                                                        GLEED_TURNS_REPLY, scratch, 4000, ids, first - 1, &count, &error));
-    DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 2, GLEED_TURNS_REPLY, scratch, 4000, ids, first,
-                          &count, &error));
+                                                        GLEED_TURNS_REPLY, scratch, 4000, ids, first - 1, &count,
+                                                        &error));
+    DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 2, GLEED_TURNS_REPLY, scratch, 4000, ids,
+                          first, &count, &error));
     CHECK(count == first);
     /* The format ends two turns; the name of the token in the message is text. */
     for (i = 0, second = 0; i < count; i++)
         second += ids[i] == eos;
     CHECK(second == 2);
     /* Message by message. Behind a token that the format ends a turn with, they are the same. */
-    DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 1, 0, scratch, 4000, again, 64, &first, &error));
-    DO(gleed_turns_encode(tokenizer, number, GLEED_ROLE_SYSTEM, messages + 1, 1, 0, scratch, 4000, again + first, 64 - first,
-                          &second, &error));
+    DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 1, 0, scratch, 4000, again, 64, &first,
+                          &error));
+    DO(gleed_turns_encode(tokenizer, number, GLEED_ROLE_SYSTEM, messages + 1, 1, 0, scratch, 4000, again + first,
+                          64 - first, &second, &error));
     CHECK(first < count && first + second < count && memcmp(ids, again, (first - 1) * sizeof *ids) == 0);
     /* What closes the model's turn comes first. */
-    DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_REPLY, messages + 1, 1, 0, scratch, 4000, again, 64, &first, &error));
+    DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_REPLY, messages + 1, 1, 0, scratch, 4000, again, 64, &first,
+                          &error));
     CHECK(again[0] == eos && first > second);
-    DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 2, GLEED_TURNS_REPLY | GLEED_TURNS_ADD_BOS, scratch,
-                          4000, again, 64, &first, &error));
+    DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 2, GLEED_TURNS_REPLY | GLEED_TURNS_ADD_BOS,
+                          scratch, 4000, again, 64, &first, &error));
     CHECK(first == count + 1 && memcmp(again + 1, ids, count * sizeof *ids) == 0);
-    DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_REPLY, NULL, 0, GLEED_TURNS_REPLY | GLEED_TURNS_ADD_BOS, scratch, 4000,
-                          NULL, 0, &first, &error));
+    DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_REPLY, NULL, 0, GLEED_TURNS_REPLY | GLEED_TURNS_ADD_BOS,
+                          scratch, 4000, NULL, 0, &first, &error));
     CHECK(first == 0);
 
     DO(gleed_turns_is_stop(tokenizer, number, eos, &stop, &error));
