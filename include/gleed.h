@@ -78,6 +78,8 @@ enum {
     GLEED_E_FILE_VERSION = -202,   /* a version or byte order that is not supported; given: the version */
     GLEED_E_FILE_TRUNCATED = -203, /* needed: bytes that the file must have at least, given: bytes it has */
     GLEED_E_FILE_SPLIT = -204,     /* one part of a split model; at: which, from 0, given: how many there are */
+    GLEED_E_FILE_PARTS = -205,     /* not all parts of a split file; needed: how many there are, given: how many came */
+    GLEED_E_FILE_PART_ORDER = -206, /* a part in the place of another; at: the place, needed, given: parts, from 0 */
 
     /* The model. The text names the key or tensor. */
     GLEED_E_MODEL_ARCHITECTURE = -300,    /* not supported */
@@ -190,6 +192,34 @@ gleed_status gleed_model_size(size_t *size, size_t *align, gleed_error *error);
 gleed_status gleed_model_open(const uint8_t *bytes, size_t len, void *memory, size_t memory_len,
                               const gleed_model **model, gleed_error *error);
 
+/* A part of a file that was split: NAME-00001-of-00003.gguf and so on. */
+typedef struct gleed_part {
+    const uint8_t *bytes;
+    size_t len;
+} gleed_part;
+
+/*
+ * Size and alignment of the memory that a model in `count` parts wants, in bytes.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_MEMORY_TOO_LARGE.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_model_split_size(size_t count, size_t *size, size_t *align, gleed_error *error);
+
+/*
+ * gleed_model_open of a split file: all its parts, in their order. A file that is whole is one part.
+ *   Memory   Keeps the bytes of the parts and `memory`, all until the last use of the model and of its engines, and
+ *            not the array `parts`.
+ *   Time     As gleed_model_open.
+ *   Threads  Any, with a memory of its own.
+ *   Errors   As gleed_model_open: GLEED_E_FILE_PARTS and GLEED_E_FILE_PART_ORDER among them.
+ *   After    Nothing is written, but for GLEED_E_FILE* and GLEED_E_MODEL*: what the memory held is gone then.
+ */
+gleed_status gleed_model_open_split(const gleed_part *parts, size_t count, void *memory, size_t memory_len,
+                                    const gleed_model **model, gleed_error *error);
+
 /* What a model is. */
 typedef struct gleed_model_info {
     uint32_t struct_size; /* sizeof(gleed_model_info), set by the caller */
@@ -203,7 +233,7 @@ typedef struct gleed_model_info {
     uint32_t head_dim;    /* elements per head */
     uint32_t reserved;    /* 0 */
     uint64_t fingerprint; /* tells models apart; snapshots carry it */
-    uint64_t file_bytes;
+    uint64_t file_bytes;  /* of all parts */
     char architecture[32]; /* its name in the file; texts are UTF-8, cut to fit, ended by 0 */
     char name[96];         /* the model's own name, empty where the file has none */
 } gleed_model_info;
@@ -344,8 +374,8 @@ gleed_status gleed_plan_section(const gleed_model *model, const gleed_config *co
 /*
  * Starts an engine without sequences in `memory`, which need not be cleared; *engine then points there.
  * `config` as for gleed_plan.
- *   Memory   Keeps `memory`, as planned, and the bytes of the model's file, but neither the model nor the
- *            config. What the memory held is gone, an engine for example.
+ *   Memory   Keeps `memory`, as planned, and the bytes of the model's file, but neither the config nor, unless it
+ *            is of a split file, the model. What the memory held is gone, an engine for example.
  *   Time     Grows with number of tensors and limits; the memory of keys and values is not touched.
  *   Threads  Any, with a memory of its own.
  *   Errors   As gleed_plan, GLEED_E_LENGTH, GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED.
@@ -1212,6 +1242,110 @@ gleed_status gleed_detokenize(gleed_detokenizer *detokenizer, const gleed_tokeni
  */
 gleed_status gleed_detokenizer_finish(gleed_detokenizer *detokenizer, char *text, size_t text_len, size_t *written,
                                       gleed_error *error);
+
+/* ---- Conversations ------------------------------------------------------------------------------------ */
+
+/*
+ * A turn format is what the chat template of a family of models does to plain messages. Formats have numbers, from 0
+ * without gaps, in which libraries may differ; their names never change.
+ */
+
+/* No turn format: none that is known. */
+#define GLEED_NO_TURNS UINT32_MAX
+
+/* Who says a message; and what a conversation has come to, which is one of these, too. */
+enum {
+    GLEED_AFTER_NOTHING = 0,  /* it begins (no role) */
+    GLEED_ROLE_SYSTEM = 1,    /* what the model is told before the conversation */
+    GLEED_ROLE_USER = 2,      /* the other side */
+    GLEED_ROLE_ASSISTANT = 3, /* the model */
+    GLEED_AFTER_REPLY = 4     /* the model has written, after GLEED_TURNS_REPLY, and its turn is not closed (no role) */
+};
+
+/* How to encode messages; may be added. */
+enum {
+    GLEED_TURNS_ADD_BOS = 1, /* at the beginning, bos where the vocabulary says so and the format has none: for files
+                                without a chat template, which would have written it */
+    GLEED_TURNS_REPLY = 2    /* at the end, what opens the model's turn */
+};
+
+/* A message. */
+typedef struct gleed_message {
+    uint32_t role;     /* GLEED_ROLE_SYSTEM, ... */
+    uint32_t reserved; /* 0 */
+    const char *text;  /* UTF-8, not ended by 0. Names of special tokens in it mean nothing */
+    size_t text_len;
+} gleed_message;
+
+/* What a turn format is. */
+typedef struct gleed_turns_info {
+    uint32_t struct_size; /* sizeof(gleed_turns_info), set by the caller */
+    uint32_t writes_bos;  /* 1: its conversations begin with bos */
+    char name[32];        /* "chatml" for example, ended by 0 */
+} gleed_turns_info;
+
+/*
+ * The turn format of a model's file: by its chat template, or where it has none by the special tokens of its
+ * vocabulary. GLEED_NO_TURNS where the template is not known, or there is none and nothing looks like turns. A template
+ * is known by characteristic parts: one that was changed in other places is taken for what it was.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with metadata and template.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_turns_find(const gleed_model *model, const gleed_tokenizer *tokenizer, uint32_t *format,
+                              gleed_error *error);
+
+/*
+ * The turn format with this name, GLEED_NO_TURNS where there is none.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with name_len.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_turns_named(const char *name, size_t name_len, uint32_t *format, gleed_error *error);
+
+/*
+ * Says what a turn format is.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_STRUCT_SIZE, GLEED_E_VALUE (there is none; needed: the last one).
+ *   After    Nothing is written.
+ */
+gleed_status gleed_turns_describe(uint32_t format, gleed_turns_info *info, gleed_error *error);
+
+/*
+ * Turns messages into tokens in a turn format; *count is how many. They are appended to what a sequence has, which
+ * `after` says: the role of the last message, GLEED_AFTER_REPLY, or GLEED_AFTER_NOTHING, before which the format may
+ * write something of its own. Only the format's own parts become special tokens, never the text of a message. Of the
+ * model's reply everything is in the sequence but the token that ended it: gleed_turns_is_stop. 4000 words of scratch
+ * and one for every 4 bytes of the messages are plenty for most of them; what they need, GLEED_E_SCRATCH_TOO_SMALL
+ * and GLEED_E_OUTPUT_TOO_SMALL say.
+ *   Memory   Keeps nothing; what the scratch held is gone, also after an error.
+ *   Time     Grows with n log n of the text's length.
+ *   Threads  Any, with a scratch of its own.
+ *   Errors   As gleed_encode; GLEED_E_VALUE for a format, role or `after` that there is not, where `at` is the message.
+ *   After    Nothing else is written.
+ */
+gleed_status gleed_turns_encode(const gleed_tokenizer *tokenizer, uint32_t format, uint32_t after,
+                                const gleed_message *messages, size_t messages_len, uint32_t flags, uint32_t *scratch,
+                                size_t scratch_len, uint32_t *tokens, size_t tokens_len, size_t *count,
+                                gleed_error *error);
+
+/*
+ * Whether a token ends the model's turn in a turn format: one that the format says, or that ends a generation in any
+ * (gleed_token_kind). It is not appended to the sequence: the next turn writes what the format wants there.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_VALUE (no such format), GLEED_E_TOKEN.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_turns_is_stop(const gleed_tokenizer *tokenizer, uint32_t format, uint32_t token, uint32_t *is_stop,
+                                 gleed_error *error);
 
 /* ---- Versions ---------------------------------------------------------------------------------------- */
 

@@ -168,6 +168,23 @@ public:
         return Result<Model>(status, std::move(model));
     }
 
+    // A file that was split: all its parts, in their order. The model must outlive its engines then.
+    static Result<Model> open_split(Span<const gleed_part> parts) noexcept {
+        std::size_t size = 0, align = 1;
+        Status status;
+        status = gleed_model_split_size(parts.size(), &size, &align, status.details());
+        if (!status) return Result<Model>(status);
+        return open_split(parts, Memory::allocate(size, align));
+    }
+    static Result<Model> open_split(Span<const gleed_part> parts, Memory memory) noexcept {
+        Status status;
+        Model model;
+        status = gleed_model_open_split(parts.data(), parts.size(), memory.data(), memory.size(), &model.model_,
+                                        status.details());
+        model.memory_ = std::move(memory);
+        return Result<Model>(status, std::move(model));
+    }
+
     Result<gleed_model_info> info() const noexcept {
         Status status;
         auto info = make<gleed_model_info>();
@@ -713,6 +730,60 @@ private:
     Memory memory_;
     const gleed_tokenizer *tokenizer_ = nullptr;
     gleed_detokenizer *detokenizer_ = nullptr;
+};
+
+// A message of a conversation.
+inline gleed_message message(std::uint32_t role, Span<const char> text) noexcept {
+    return gleed_message{role, 0, text.data(), text.size()};
+}
+
+// A turn format; false where there is none. It keeps nothing, and can be copied.
+class Turns {
+public:
+    Turns() noexcept = default;
+    explicit Turns(std::uint32_t format) noexcept : format_(format) {}
+
+    // The one of a model's file.
+    static Result<Turns> find(const Model &model, const Tokenizer &tokenizer) noexcept {
+        Status status;
+        std::uint32_t format = GLEED_NO_TURNS;
+        status = gleed_turns_find(model.get(), tokenizer.get(), &format, status.details());
+        return Result<Turns>(status, Turns(format));
+    }
+    static Result<Turns> named(Span<const char> name) noexcept {
+        Status status;
+        std::uint32_t format = GLEED_NO_TURNS;
+        status = gleed_turns_named(name.data(), name.size(), &format, status.details());
+        return Result<Turns>(status, Turns(format));
+    }
+
+    explicit operator bool() const noexcept { return format_ != GLEED_NO_TURNS; }
+    std::uint32_t format() const noexcept { return format_; }
+    Result<gleed_turns_info> info() const noexcept {
+        Status status;
+        auto info = make<gleed_turns_info>();
+        status = gleed_turns_describe(format_, &info, status.details());
+        return Result<gleed_turns_info>(status, info);
+    }
+    // How many tokens were written, for messages that follow a message of the role `after`, GLEED_AFTER_REPLY, or nothing.
+    Result<std::size_t> encode(const Tokenizer &tokenizer, std::uint32_t after, Span<const gleed_message> messages,
+                               std::uint32_t flags, Span<std::uint32_t> scratch, Span<std::uint32_t> out) const noexcept {
+        Status status;
+        std::size_t count = 0;
+        status = gleed_turns_encode(tokenizer.get(), format_, after, messages.data(), messages.size(), flags,
+                                    scratch.data(), scratch.size(), out.data(), out.size(), &count, status.details());
+        return Result<std::size_t>(status, count);
+    }
+    // Whether a token ends the model's turn.
+    Result<bool> is_stop(const Tokenizer &tokenizer, std::uint32_t token) const noexcept {
+        Status status;
+        std::uint32_t stop = 0;
+        status = gleed_turns_is_stop(tokenizer.get(), format_, token, &stop, status.details());
+        return Result<bool>(status, stop != 0);
+    }
+
+private:
+    std::uint32_t format_ = GLEED_NO_TURNS;
 };
 
 } // namespace gleed

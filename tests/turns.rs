@@ -116,6 +116,21 @@ fn turns_are_appended() {
 }
 
 #[test]
+fn a_conversation_goes_on_after_a_message_of_any_role() {
+    for format in TurnFormat::ALL {
+        for role in [Role::System, Role::User, Role::Assistant] {
+            for next in [Role::System, Role::User, Role::Assistant] {
+                let (mut turns, mut loaded) = (Turns::new(format), Turns::after_message(format, role));
+                turns.add(Message { role, text: "Hi" });
+                let message = Message { role: next, text: "Ho" };
+                assert_eq!(text(turns.add(message)), text(loaded.add(message)), "{format} {role:?} {next:?}");
+                assert_eq!(text(turns.reply()), text(loaded.reply()), "{format} {role:?} {next:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn formats_say_what_a_host_needs() {
     let named = |name| TurnFormat::named(name).unwrap();
     assert_eq!(named("gemma").stops(), ["<end_of_turn>"]);

@@ -11,6 +11,8 @@
 
 #define USAGE                                                                               \
     "usage: chat MODEL.gguf [OPTIONS]\n"                                                    \
+    "  --format NAME     how turns are written, \"chatml\" for example; none: the model\n"       \
+    "                    continues your text [default: as the model's file says]\n"       \
     "  --system TEXT     what the model is told before the conversation\n"                  \
     "  --context N       tokens of a conversation [default: the model's, at most 4096]\n"   \
     "  --tokens N        the most tokens of a reply [default: 256]\n"                       \
@@ -47,62 +49,79 @@ struct chat {
     gleed_sampler_params params;
     uint32_t recent[RECENT];
     const char *system;
-    int is_chatml;
+    const char *wanted; /* the name of a format */
+    uint32_t format;    /* GLEED_NO_TURNS: the model continues the text */
+    uint32_t adds_bos;  /* GLEED_TURNS_ADD_BOS where the file has no chat template that would write it */
     unsigned long max_tokens;
     size_t context;
     uint32_t *ids; /* the turn: `context` of them, `count` in use */
     size_t count;
+    uint32_t *words; /* scratch for encoding: `words_len` of them, and more when a text needs more */
+    size_t words_len;
     char *text; /* what a token completes: vocab.max_text bytes */
     uint64_t *scratch; /* an element for each logit */
 };
 
 /* ---- Tokens of a turn --------------------------------------------------------------------------------- */
 
-static gleed_status append(struct chat *chat, const char *text, uint32_t flags)
+/* Whether a call wanted more scratch, which is there then. */
+static int has_grown(struct chat *chat, gleed_status status)
 {
-    static uint32_t scratch[2 * MAX_LINE];
+    if (status != GLEED_E_SCRATCH_TOO_SMALL)
+        return 0;
+    chat->words_len = (size_t)error.needed;
+    chat->words = memory(chat->words_len * sizeof *chat->words, sizeof *chat->words);
+    return 1;
+}
+
+/* Appends a text as it is to the turn. */
+static gleed_status append(struct chat *chat, const char *text)
+{
+    gleed_status status;
     size_t count = 0;
-    gleed_status status = gleed_encode(chat->tokenizer, text, strlen(text), flags, scratch, 2 * MAX_LINE,
-                                       chat->ids + chat->count, chat->context - chat->count, &count, &error);
+    do
+        status = gleed_encode(chat->tokenizer, text, strlen(text), 0, chat->words, chat->words_len,
+                              chat->ids + chat->count, chat->context - chat->count, &count, &error);
+    while (has_grown(chat, status));
     chat->count += count;
     return status;
 }
 
-/* Text of the format, in which names of control tokens count. Not for what a user has typed. */
-static gleed_status append_marker(struct chat *chat, const char *text)
-{
-    return append(chat, text, GLEED_ENCODE_PARSE_SPECIAL);
-}
-
-/* Whether the vocabulary knows ChatML: its marker is one token then. Otherwise the model continues the text. */
-static int knows_chatml(struct chat *chat)
-{
-    int knows;
-    chat->count = 0;
-    knows = append_marker(chat, "<|im_start|>") == GLEED_OK && chat->count == 1;
-    chat->count = 0;
-    return knows;
-}
-
-/* The user's turn, up to where the reply begins. All but the first one end the reply before it. */
+/*
+ * The user's turn, up to where the reply begins; all but the first one also close the reply before it. Nothing of what
+ * the sequence has is encoded or computed again.
+ */
 static gleed_status encode_turn(struct chat *chat, int is_first, const char *line)
 {
+    const gleed_message messages[2] = {{GLEED_ROLE_SYSTEM, 0, chat->system, chat->system ? strlen(chat->system) : 0},
+                                       {GLEED_ROLE_USER, 0, line, strlen(line)}};
+    const size_t skip = is_first && chat->system != NULL ? 0 : 1;
+    const uint32_t after = is_first ? GLEED_AFTER_NOTHING : GLEED_AFTER_REPLY;
     gleed_status status = GLEED_OK;
-    const char *system = is_first ? chat->system : NULL;
     chat->count = 0;
-    if (is_first && chat->vocab.adds_bos && chat->vocab.bos != GLEED_NO_TOKEN)
-        chat->ids[chat->count++] = chat->vocab.bos;
-    if (system != NULL && chat->is_chatml)
-        status = append_marker(chat, "<|im_start|>system\n");
-    if (system != NULL && status == GLEED_OK)
-        status = append(chat, system, 0);
-    if (chat->is_chatml && status == GLEED_OK)
-        status = append_marker(chat, is_first && system == NULL ? "<|im_start|>user\n" : "<|im_end|>\n<|im_start|>user\n");
-    if (status == GLEED_OK)
-        status = append(chat, line, 0);
-    if (chat->is_chatml && status == GLEED_OK)
-        status = append_marker(chat, "<|im_end|>\n<|im_start|>assistant\n");
+    if (chat->format == GLEED_NO_TURNS) {
+        if (is_first && chat->vocab.adds_bos && chat->vocab.bos != GLEED_NO_TOKEN)
+            chat->ids[chat->count++] = chat->vocab.bos;
+        if (skip == 0)
+            status = append(chat, chat->system);
+        return status == GLEED_OK ? append(chat, line) : status;
+    }
+    do
+        status = gleed_turns_encode(chat->tokenizer, chat->format, after, messages + skip, 2 - skip,
+                                    GLEED_TURNS_REPLY | chat->adds_bos, chat->words, chat->words_len, chat->ids,
+                                    chat->context, &chat->count, &error);
+    while (has_grown(chat, status));
     return status;
+}
+
+static int ends_reply(struct chat *chat, uint32_t token)
+{
+    uint32_t kind, is_end;
+    if (chat->format == GLEED_NO_TURNS)
+        check(gleed_token_kind(chat->tokenizer, token, &kind, &is_end, &error), "token");
+    else
+        check(gleed_turns_is_stop(chat->tokenizer, chat->format, token, &is_end, &error), "token");
+    return is_end != 0;
 }
 
 /* ---- The sampler and what it remembers ----------------------------------------------------------------- */
@@ -145,24 +164,31 @@ static gleed_status advance(struct chat *chat, const uint32_t *ids, size_t count
     return status == GLEED_READY ? GLEED_OK : status;
 }
 
+/* Appends the turn. One that was not finished is taken back. */
+static gleed_status listen(struct chat *chat, size_t tokens_before)
+{
+    gleed_status status = advance(chat, chat->ids, chat->count);
+    size_t i;
+    if (status != GLEED_OK)
+        check(gleed_rewind(chat->engine, chat->seq, tokens_before, &error), "rewind");
+    for (i = 0; i < chat->count && status == GLEED_OK; i++)
+        accept(chat, chat->ids[i]);
+    return status;
+}
+
 /* Writes a reply as it comes. */
 static gleed_status speak(struct chat *chat)
 {
-    gleed_status status = advance(chat, chat->ids, chat->count);
+    gleed_status status = GLEED_OK;
     const float *logits;
-    size_t len, vocab, i;
+    size_t len, vocab;
     unsigned long tokens;
-    uint32_t token, kind, is_end;
-    for (i = 0; i < chat->count && status == GLEED_OK; i++)
-        accept(chat, chat->ids[i]);
+    uint32_t token;
     for (tokens = 0; tokens < chat->max_tokens && status == GLEED_OK; tokens++) {
         check(gleed_logits(chat->engine, chat->seq, &logits, &vocab, &error), "logits");
         status = gleed_sample(chat->sampler, logits, vocab, chat->scratch, vocab, &token, NULL, &error);
-        if (status != GLEED_OK)
+        if (status != GLEED_OK || ends_reply(chat, token))
             return status;
-        check(gleed_token_kind(chat->tokenizer, token, &kind, &is_end, &error), "token");
-        if (is_end)
-            return GLEED_OK;
         check(gleed_detokenize(chat->detokenizer, chat->tokenizer, token, chat->text, chat->vocab.max_text, &len, &error),
               "text");
         fwrite(chat->text, 1, len, stdout);
@@ -183,21 +209,27 @@ static void reply(struct chat *chat, const char *line)
     status = encode_turn(chat, info.tokens == 0, line);
     if (status == GLEED_OK)
         status = gleed_can_extend(chat->engine, chat->seq, chat->count + 1, &error);
-    if (status != GLEED_OK) {
-        fprintf(stderr, "error: %s%s\n", reason(status),
-                status == GLEED_E_CONTEXT || status == GLEED_E_OUTPUT_TOO_SMALL ? " (/reset starts over)" : "");
+    if (status == GLEED_E_CONTEXT || status == GLEED_E_OUTPUT_TOO_SMALL)
+        fprintf(stderr, "error: no room for this turn: the conversation has %u of %lu tokens (/reset starts over)\n",
+                (unsigned)info.tokens, (unsigned long)chat->context);
+    else if (status != GLEED_OK)
+        fprintf(stderr, "error: %s\n", reason(status));
+    if (status != GLEED_OK)
         return;
-    }
     interrupted = 0;
     start_detokenizer(&chat->detokenizer, chat->tokenizer);
     signal(SIGINT, on_interrupt);
-    status = speak(chat);
+    status = listen(chat, info.tokens);
+    if (status == GLEED_OK)
+        status = speak(chat);
     signal(SIGINT, SIG_DFL);
     check(gleed_detokenizer_finish(chat->detokenizer, rest, sizeof rest, &len, &error), "text");
     fwrite(rest, 1, len, stdout);
     putchar('\n');
     fflush(stdout);
-    if (status != GLEED_OK)
+    if (status == GLEED_E_CONTEXT)
+        fprintf(stderr, "[the context of %lu tokens is full: /reset starts over]\n", (unsigned long)chat->context);
+    else if (status != GLEED_OK)
         fprintf(stderr, "[%s]\n", reason(status));
 }
 
@@ -351,7 +383,9 @@ static const char *options(struct chat *chat, gleed_config *config, int argc, ch
             wrong_usage("one model is enough, not also", option);
         if (value == NULL)
             wrong_usage("a value is missing, or no such option:", option);
-        if (strcmp(option, "--system") == 0)
+        if (strcmp(option, "--format") == 0)
+            chat->wanted = value;
+        else if (strcmp(option, "--system") == 0)
             chat->system = value;
         else if (strcmp(option, "--context") == 0)
             config->context = (uint32_t)number(option, value, UINT32_MAX);
@@ -378,13 +412,50 @@ static const char *options(struct chat *chat, gleed_config *config, int argc, ch
     return model;
 }
 
+static void unknown_format(const char *name)
+{
+    gleed_turns_info info = {.struct_size = sizeof info};
+    uint32_t format;
+    fprintf(stderr, "chat: no turn format is called %s; known are none", name);
+    for (format = 0; gleed_turns_describe(format, &info, &error) == GLEED_OK; format++)
+        fprintf(stderr, ", %s", info.name);
+    fputc('\n', stderr);
+    exit(2);
+}
+
+/* The format that is wanted, or that of the model's file. */
+static const char *choose_format(struct chat *chat, const gleed_model *model)
+{
+    static gleed_turns_info info = {.struct_size = sizeof info};
+    const char *template;
+    size_t len;
+    gleed_status status = gleed_model_string(model, "tokenizer.chat_template", 23, &template, &len, &error);
+    chat->format = GLEED_NO_TURNS;
+    chat->adds_bos = chat->wanted != NULL || status != GLEED_OK ? GLEED_TURNS_ADD_BOS : 0;
+    if (chat->wanted == NULL)
+        check(gleed_turns_find(model, chat->tokenizer, &chat->format, &error), "turn format");
+    else if (strcmp(chat->wanted, "none") != 0)
+        check(gleed_turns_named(chat->wanted, strlen(chat->wanted), &chat->format, &error), "turn format");
+    if (chat->format != GLEED_NO_TURNS) {
+        check(gleed_turns_describe(chat->format, &info, &error), "turn format");
+        return info.name;
+    }
+    if (chat->wanted != NULL && strcmp(chat->wanted, "none") != 0)
+        unknown_format(chat->wanted);
+    if (chat->wanted == NULL)
+        fprintf(stderr, "the model's file %s; --format NAME chooses one\n",
+                status == GLEED_OK ? "has a chat template that is none of the known ones"
+                                   : "does not say how turns are written");
+    return "none, the model continues your text";
+}
+
 int main(int argc, char **argv)
 {
     static struct chat chat;
     gleed_config config = {.struct_size = sizeof config, .sequences = 2};
     gleed_plan_info plan = {.struct_size = sizeof plan};
     gleed_model_info info = {.struct_size = sizeof info};
-    const char *path = options(&chat, &config, argc, argv);
+    const char *path = options(&chat, &config, argc, argv), *format;
     const gleed_model *model = open_model(path);
 
     check(gleed_model_describe(model, &info, &error), path);
@@ -395,13 +466,15 @@ int main(int argc, char **argv)
     check(gleed_tokenizer_describe(chat.tokenizer, &chat.vocab, &error), path);
     chat.context = plan.context;
     chat.ids = memory(chat.context * sizeof *chat.ids, sizeof *chat.ids);
+    chat.words_len = 4000;
+    chat.words = memory(chat.words_len * sizeof *chat.words, sizeof *chat.words);
     chat.text = memory(chat.vocab.max_text, 1);
     chat.scratch = memory(info.vocab * sizeof *chat.scratch, sizeof *chat.scratch);
     check(gleed_seq_open(chat.engine, &chat.seq, &error), "sequence");
-    chat.is_chatml = knows_chatml(&chat);
+    format = choose_format(&chat, model);
     forget(&chat);
-    fprintf(stderr, "%s, context %u, %s; /help lists the commands\n", path, (unsigned)plan.context,
-            chat.is_chatml ? "turns in ChatML" : "no turns: the model continues your text");
+    fprintf(stderr, "%s, context %lu, turn format: %s; /help lists the commands\n", path, (unsigned long)chat.context,
+            format);
     converse(&chat);
     return 0;
 }

@@ -74,13 +74,26 @@ static inline uint8_t *read_file(const char *path, size_t *len)
     return bytes;
 }
 
+/* The model in a file; in all parts of one that was split, where `path` is the first: NAME-00001-of-00003.gguf. */
 static inline const gleed_model *open_model(const char *path)
 {
+    enum { ENDING = sizeof "-00001-of-00003.gguf" - 1 };
     const gleed_model *model;
-    size_t size, align, len;
-    const uint8_t *bytes = read_file(path, &len);
-    check(gleed_model_size(&size, &align, &error), path);
-    check(gleed_model_open(bytes, len, memory(size, align), size, &model, &error), path);
+    size_t size, align, length = strlen(path);
+    unsigned count = 1, part, number, digit;
+    gleed_part *parts;
+    char *name = strcpy(memory(length + 1, 1), path), *ending = length < ENDING ? name : name + length - ENDING;
+    int is_split = sscanf(ending, "-00001-of-%5u.gguf", &count) == 1 && count > 0;
+    if (!is_split)
+        count = 1;
+    parts = memory(count * sizeof *parts, sizeof(void *));
+    for (part = 0; part < count; part++) {
+        for (digit = 5, number = part + 1; is_split && digit > 0; digit--, number /= 10)
+            ending[digit] = (char)('0' + number % 10);
+        parts[part].bytes = read_file(name, &parts[part].len);
+    }
+    check(gleed_model_split_size(count, &size, &align, &error), path);
+    check(gleed_model_open_split(parts, count, memory(size, align), size, &model, &error), path);
     return model;
 }
 

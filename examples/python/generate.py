@@ -2,6 +2,7 @@
 """Continues a text with Gleed's C library: Python's standard library is enough, as any foreign function interface is.
 
     python3 generate.py model.gguf --library libgleed.so --prompt "Once upon a time" --snapshot-test
+    python3 generate.py model.gguf --library libgleed.so --chat
 """
 
 import argparse
@@ -14,6 +15,7 @@ from ctypes import POINTER, byref, c_char, c_char_p, c_float, c_int32, c_size_t,
 
 OK = 0
 ENCODE_ADD_SPECIAL, DECODE_CONTINUES = 1, 2
+NO_TURNS, AFTER_NOTHING, ROLE_USER, AFTER_REPLY, TURNS_ADD_BOS, TURNS_REPLY = 2**32 - 1, 0, 2, 4, 1, 2
 
 
 # ---- gleed.h --------------------------------------------------------------------------------------------
@@ -57,10 +59,15 @@ class SnapshotInfo(Struct):
                 ("bytes", c_uint64), ("fingerprint", c_uint64), ("state", c_uint8 * 256)]
 
 
+class Message(ctypes.Structure):
+    _fields_ = [("role", c_uint32), ("reserved", c_uint32), ("text", c_char_p), ("text_len", c_size_t)]
+
+
 P, SIZE, U32, U64 = c_void_p, c_size_t, c_uint32, c_uint64
 FUNCTIONS = {
     "model_size": (POINTER(SIZE), POINTER(SIZE)),
     "model_open": (P, SIZE, P, SIZE, POINTER(P)),
+    "model_string": (P, c_char_p, SIZE, POINTER(P), POINTER(SIZE)),
     "plan": (P, POINTER(Config), POINTER(SIZE), POINTER(SIZE)),
     "engine_init": (P, POINTER(Config), P, SIZE, POINTER(P)),
     "seq_open": (P, POINTER(U32)),
@@ -80,6 +87,9 @@ FUNCTIONS = {
     "tokenizer_describe": (P, POINTER(VocabInfo)),
     "token_kind": (P, U32, POINTER(U32), POINTER(U32)),
     "encode": (P, c_char_p, SIZE, U32, POINTER(U32), SIZE, POINTER(U32), SIZE, POINTER(SIZE)),
+    "turns_find": (P, P, POINTER(U32)),
+    "turns_encode": (P, U32, U32, POINTER(Message), SIZE, U32, POINTER(U32), SIZE, POINTER(U32), SIZE, POINTER(SIZE)),
+    "turns_is_stop": (P, U32, U32, POINTER(U32)),
     "detokenizer_size": (POINTER(SIZE), POINTER(SIZE)),
     "detokenizer_init": (P, U32, P, SIZE, POINTER(P)),
     "detokenize": (P, P, U32, P, SIZE, POINTER(SIZE)),
@@ -141,8 +151,9 @@ class Writer:
         self.engine = Object(gleed.plan, gleed.engine_init, of=(self.model.handle, byref(Config(sequences=2, context=context))))
         self.sampler = Object(gleed.sampler_size, lambda *rest: gleed.sampler_init(byref(params), *rest))
         self.scratch = (U64 * 0)()
-        # Tokens of the text that the sequence does not have yet.
-        self.pending = []
+        # Tokens of the text that the sequence does not have yet, and whether the last of them ended it.
+        self.pending, self.ended = [], False
+        self.format = U32(NO_TURNS)
         self.seq = U32()
         gleed.seq_open(self.engine.handle, byref(self.seq))
 
@@ -153,6 +164,16 @@ class Writer:
                           byref(count))
         return ids[: count.value]
 
+    def turn(self, text, after, flags):
+        """Appends a user's turn, and what opens the model's; the token that ended a reply is not part of it."""
+        text = text.encode()
+        message, count = Message(role=ROLE_USER, text=text, text_len=len(text)), SIZE()
+        scratch, ids = (U32 * (4000 + 12 * len(text)))(), (U32 * (1000 + len(text)))()
+        self.gleed.turns_encode(self.tokenizer.handle, self.format, after, byref(message), 1, flags, scratch,
+                                len(scratch), ids, len(ids), byref(count))
+        self.pending = ([] if self.ended else self.pending) + ids[: count.value]
+        self.gleed.can_extend(self.engine.handle, self.seq, len(self.pending) + 1)
+
     def tokens(self, most):
         """Chooses tokens until one ends the text."""
         for _ in range(most):
@@ -160,11 +181,14 @@ class Writer:
             self.gleed.prefill(self.engine.handle, self.seq, ids, len(ids), byref(logits), byref(logits_len))
             if len(self.scratch) < logits_len.value:
                 self.scratch = (U64 * logits_len.value)()
-            token, kind, is_end = U32(), U32(), U32()
+            token, kind, ends = U32(), U32(), U32()
             self.gleed.sample(self.sampler.handle, logits, logits_len, self.scratch, len(self.scratch), byref(token), None)
-            self.gleed.token_kind(self.tokenizer.handle, token, byref(kind), byref(is_end))
-            self.pending = [token.value]
-            if is_end:
+            if self.format.value == NO_TURNS:
+                self.gleed.token_kind(self.tokenizer.handle, token, byref(kind), byref(ends))
+            else:
+                self.gleed.turns_is_stop(self.tokenizer.handle, self.format, token, byref(ends))
+            self.pending, self.ended = [token.value], ends.value != 0
+            if self.ended:
                 return
             yield token.value
 
@@ -206,6 +230,8 @@ def generate(args):
     model = (c_uint8 * len(mapped)).from_buffer(mapped)
     params = SamplerParams(temperature=args.temperature, min_p=args.min_p, seed=args.seed)
     writer = Writer(gleed, model, args.context, params)
+    if args.chat:
+        return chat(writer, args.tokens)
     writer.pending = writer.encode(args.prompt)
     room = len(writer.pending) + args.tokens * (2 if args.snapshot_test else 1)
     gleed.can_extend(writer.engine.handle, writer.seq, room)
@@ -214,6 +240,25 @@ def generate(args):
         print(piece, end="", flush=True)
     print()
     return snapshot_test(writer, Writer(gleed, model, args.context, params), args.tokens) if args.snapshot_test else 0
+
+
+def chat(writer, tokens):
+    """Each line of the input is a turn, in the format of the model's file."""
+    writer.gleed.turns_find(writer.model.handle, writer.tokenizer.handle, byref(writer.format))
+    if writer.format.value == NO_TURNS:
+        raise GleedError("the model's file does not say how turns are written, or in a way that is not known")
+    after, flags = AFTER_NOTHING, TURNS_REPLY
+    try:
+        writer.gleed.model_string(writer.model.handle, b"tokenizer.chat_template", 23, byref(P()), byref(SIZE()))
+    except GleedError:  # no template that writes it
+        flags |= TURNS_ADD_BOS
+    for line in sys.stdin:
+        writer.turn(line.rstrip("\n"), after, flags)
+        for piece in writer.text(writer.tokens(tokens)):
+            print(piece, end="", flush=True)
+        print()
+        after = AFTER_REPLY
+    return 0
 
 
 def snapshot_test(writer, other, tokens):
@@ -232,6 +277,7 @@ def main():
     parser.add_argument("--library", default=os.environ.get("GLEED_LIBRARY") or ctypes.util.find_library("gleed") or "libgleed.so",
                         help="the shared library [default: GLEED_LIBRARY, or the installed one]")
     parser.add_argument("--prompt", default="Once upon a time", help="the text to continue")
+    parser.add_argument("--chat", action="store_true", help="a conversation instead: each line of the input is a turn")
     parser.add_argument("--tokens", type=int, default=40, help="the most tokens to generate [default: 40]")
     parser.add_argument("--context", type=int, default=256, help="tokens that there is room for [default: 256]")
     parser.add_argument("--temperature", type=float, default=0, help="0 takes the most probable token each time [default: 0]")

@@ -65,6 +65,10 @@ impl From<ModelError> for Failure {
         let new = |status| Self::of(status, &error);
         match error {
             ModelError::Gguf(error) => error.into(),
+            ModelError::Parts { expected, given } => new(status::E_FILE_PARTS).numbers(expected, given),
+            ModelError::PartNumber { expected, found } => {
+                new(status::E_FILE_PART_ORDER).at(expected).numbers(expected, found.unwrap_or(usize::MAX))
+            }
             ModelError::Architecture { .. } => new(status::E_MODEL_ARCHITECTURE),
             ModelError::MissingKey { .. } => new(status::E_MODEL_KEY_MISSING),
             ModelError::BadValue { .. } => new(status::E_MODEL_KEY_VALUE),

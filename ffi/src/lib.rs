@@ -37,6 +37,7 @@ mod snapshot;
 pub mod status;
 mod step;
 mod tokenizer;
+mod turns;
 mod version;
 
 pub use adapter::{
@@ -53,7 +54,8 @@ pub use executor::{gleed_body, gleed_executor, gleed_parallel_for, gleed_set_exe
 pub use hidden::{GLEED_POOLING_LAST, GLEED_POOLING_MEAN, gleed_embed, gleed_hidden, gleed_log_probs};
 pub use kv::{gleed_materialize, gleed_push_row, gleed_set_prefill};
 pub use model::{
-    gleed_model, gleed_model_describe, gleed_model_info, gleed_model_open, gleed_model_size, gleed_model_string,
+    gleed_model, gleed_model_describe, gleed_model_info, gleed_model_open, gleed_model_open_split, gleed_model_size,
+    gleed_model_split_size, gleed_model_string, gleed_part,
 };
 pub use plan::{gleed_plan_describe, gleed_plan_info, gleed_plan_section, gleed_section};
 pub use prefix::{gleed_consent, gleed_make_room, gleed_pin, gleed_prefill_prompt, gleed_reuse, gleed_unpin};
@@ -81,5 +83,10 @@ pub use tokenizer::{
     gleed_detokenizer_finish, gleed_detokenizer_init, gleed_detokenizer_size, gleed_encode, gleed_token_kind,
     gleed_tokenizer, gleed_tokenizer_describe, gleed_tokenizer_init, gleed_tokenizer_size, gleed_vocab_find,
     gleed_vocab_info,
+};
+pub use turns::{
+    GLEED_AFTER_NOTHING, GLEED_AFTER_REPLY, GLEED_NO_TURNS, GLEED_ROLE_ASSISTANT, GLEED_ROLE_SYSTEM, GLEED_ROLE_USER,
+    GLEED_TURNS_ADD_BOS, GLEED_TURNS_REPLY, gleed_message, gleed_turns_describe, gleed_turns_encode, gleed_turns_find,
+    gleed_turns_info, gleed_turns_is_stop, gleed_turns_named,
 };
 pub use version::{GLEED_ABI_VERSION, gleed_abi_version, gleed_arithmetic_version, gleed_status_text, gleed_version};

@@ -4,6 +4,7 @@ use core::ffi::{c_char, c_void};
 
 use gguf_rs_lite::Name;
 use gleed::Model;
+use gleed::mem::MemoryError;
 use gleed::model::ModelError;
 
 use crate::error::{chars, gleed_error, run};
@@ -58,6 +59,85 @@ pub unsafe extern "C" fn gleed_model_open(
             let (needed, align) = (size_of::<gleed_model>(), align_of::<gleed_model>());
             let memory = self::memory("memory", memory.cast(), memory_len, needed, align)?;
             model.write(Object::place(memory, opened)?);
+            Ok(status::OK)
+        })
+    }
+}
+
+/// A part of a split file; see `include/gleed.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gleed_part {
+    /// Its bytes.
+    pub bytes: *const u8,
+    /// How many there are.
+    pub len: usize,
+}
+
+/// Bytes of the memory that [`gleed_model_open_split`] wants: for the model, and where its parts are.
+fn split_size(count: usize) -> Result<usize, MemoryError> {
+    let parts = count.checked_mul(size_of::<&[u8]>());
+    parts.and_then(|parts| parts.checked_add(size_of::<gleed_model>())).ok_or(MemoryError::TooLarge)
+}
+
+const _: () = assert!(align_of::<&[u8]>() <= align_of::<gleed_model>());
+
+/// Bytes and alignment of the memory that [`gleed_model_open_split`] wants.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_model_split_size(
+    count: usize,
+    size: *mut usize,
+    align: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        run(error, || {
+            let (size, align) = (out("size", size)?, out("align", align)?);
+            size.write(split_size(count)?);
+            align.write(align_of::<gleed_model>());
+            Ok(status::OK)
+        })
+    }
+}
+
+/// Checks a GGUF file in parts and describes it in `memory`.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_model_open_split(
+    parts: *const gleed_part,
+    count: usize,
+    memory: *mut c_void,
+    memory_len: usize,
+    model: *mut *const gleed_model,
+    error: *mut gleed_error,
+) -> i32 {
+    // SAFETY: the caller's promises, as the header states them. What is written after the head is aligned for slices and
+    // has room for `count` of them (`split_size`, and the assertion above); all are written before they are used, and
+    // the memory is the model's until the caller uses it for something else.
+    unsafe {
+        run(error, || {
+            let model = out("model", model)?;
+            let parts = slice("parts", parts, count)?;
+            for part in parts {
+                slice("bytes", part.bytes, part.len)?;
+            }
+            let memory =
+                self::memory("memory", memory.cast(), memory_len, split_size(count)?, align_of::<gleed_model>())?;
+            let (head, rest) = memory.split_at_mut_checked(size_of::<gleed_model>()).unwrap_or_default();
+            // Another model that was here is none any more: its parts are overwritten.
+            head.iter_mut().take(size_of::<u64>()).for_each(|byte| *byte = 0);
+            let place = rest.as_mut_ptr().cast::<&'static [u8]>();
+            for (index, part) in parts.iter().enumerate() {
+                place.add(index).write(slice("bytes", part.bytes, part.len)?);
+            }
+            let opened = Model::open_split(core::slice::from_raw_parts(place, count))?;
+            model.write(Object::place(head, opened)?);
             Ok(status::OK)
         })
     }
@@ -129,7 +209,7 @@ pub unsafe extern "C" fn gleed_model_describe(
                 head_dim: small(config.head_dim),
                 reserved: 0,
                 fingerprint: model.fingerprint(),
-                file_bytes: model.gguf().bytes().len() as u64,
+                file_bytes: model.file_bytes() as u64,
                 architecture: chars(config.architecture),
                 name: chars(name.as_ref().and_then(|name| name.as_str()).unwrap_or_default()),
             });

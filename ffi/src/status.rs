@@ -72,6 +72,10 @@ statuses! {
     E_FILE_TRUNCATED = -203, c"the file is cut off";
     /// One file of several that make a model.
     E_FILE_SPLIT = -204, c"the file is one part of a model that was split";
+    /// These are not all parts of a split file.
+    E_FILE_PARTS = -205, c"not all parts of a split file were given";
+    /// A part of a split file is in another one's place.
+    E_FILE_PART_ORDER = -206, c"a part of a split file is in the place of another";
 
     /// No code for the model's architecture.
     E_MODEL_ARCHITECTURE = -300, c"the model's architecture is not supported";

@@ -254,10 +254,7 @@ pub unsafe extern "C" fn gleed_encode(
             let scratch = slice_mut("scratch", scratch, scratch_len)?;
             let tokens = slice_mut("tokens", tokens, tokens_len)?;
             let count = out("count", count)?;
-            let text = core::str::from_utf8(text).map_err(|error| {
-                let at = error.valid_up_to();
-                Failure::new(status::E_TEXT, format_args!("the text is not UTF-8 at byte {at}")).at(at)
-            })?;
+            let text = utf8(text)?;
             let options = EncodeOptions {
                 add_special: flags & GLEED_ENCODE_ADD_SPECIAL != 0,
                 parse_special: flags & GLEED_ENCODE_PARSE_SPECIAL != 0,
@@ -380,15 +377,26 @@ pub unsafe extern "C" fn gleed_detokenizer_finish(
     }
 }
 
-fn known_flags(given: u32, known: u32) -> Result<u32, Failure> {
+pub(crate) fn known_flags(given: u32, known: u32) -> Result<u32, Failure> {
     if given & !known == 0 {
         return Ok(given);
     }
     Err(Failure::new(status::E_VALUE, format_args!("flags {given:#x}, known are {known:#x}")).numbers(known, given))
 }
 
+/// Bytes of the caller's as text.
+///
+/// # Errors
+/// [`status::E_TEXT`]
+pub(crate) fn utf8(text: &[u8]) -> Result<&str, Failure> {
+    core::str::from_utf8(text).map_err(|error| {
+        let at = error.valid_up_to();
+        Failure::new(status::E_TEXT, format_args!("the text is not UTF-8 at byte {at}")).at(at)
+    })
+}
+
 /// Whether what a trial without a buffer would write fits one of `given` elements.
-fn check_fits(trial: Result<(), TokenError>, given: usize) -> Result<(), Failure> {
+pub(crate) fn check_fits(trial: Result<(), TokenError>, given: usize) -> Result<(), Failure> {
     match trial {
         Err(TokenError::OutputTooSmall { needed, .. }) if needed <= given => Ok(()),
         Err(TokenError::OutputTooSmall { needed, .. }) => Err(TokenError::OutputTooSmall { needed, given }.into()),

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use gleed_ffi::error::gleed_error;
 use gleed_ffi::{
-    gleed_adapter_info, gleed_bias, gleed_budget, gleed_config, gleed_engine_info, gleed_executor, gleed_model_info,
-    gleed_plan_info, gleed_sampler_params, gleed_section, gleed_seq_info, gleed_snapshot_info, gleed_snapshot_options,
-    gleed_vocab_info, status,
+    gleed_adapter_info, gleed_bias, gleed_budget, gleed_config, gleed_engine_info, gleed_executor, gleed_message,
+    gleed_model_info, gleed_part, gleed_plan_info, gleed_sampler_params, gleed_section, gleed_seq_info,
+    gleed_snapshot_info, gleed_snapshot_options, gleed_turns_info, gleed_vocab_info, status,
 };
 
 fn manifest(path: &str) -> PathBuf {
@@ -107,7 +107,7 @@ fn functions_are_declared_as_they_are_defined() {
         .map(|(name, declaration)| (name, declaration.replace("gleed_status ", "int32_t ")))
         .collect();
     let exported = exported(&ffi_source());
-    assert!(exported.len() >= 71);
+    assert!(exported.len() >= 78);
     assert_eq!(declared, exported);
 }
 
@@ -170,6 +170,9 @@ fn assertions() -> String {
             penalty_window, reserved, seed,
         }
         gleed_bias { token, bias }
+        gleed_part { bytes, len }
+        gleed_message { role, reserved, text, text_len }
+        gleed_turns_info { struct_size, writes_bos, name }
         gleed_vocab_info { struct_size, tokens, bos, eos, eot, eom, unknown, max_text, adds_bos, adds_eos }
     }
     for &(name, number) in status::ALL {
@@ -184,7 +187,8 @@ fn assertions() -> String {
         GLEED_LEVEL_DOTPROD GLEED_LEVEL_SIMD128 GLEED_LOGITS_LAST GLEED_LOGITS_ALL GLEED_LOGITS_LAST_HIDDEN
         GLEED_LOGITS_HIDDEN GLEED_POOLING_MEAN GLEED_POOLING_LAST GLEED_ENCODE_ADD_SPECIAL GLEED_ENCODE_PARSE_SPECIAL GLEED_DECODE_RENDER_SPECIAL GLEED_DECODE_CONTINUES GLEED_NO_TOKEN
         GLEED_TOKEN_UNDEFINED GLEED_TOKEN_NORMAL GLEED_TOKEN_UNKNOWN GLEED_TOKEN_CONTROL GLEED_TOKEN_USER_DEFINED
-        GLEED_TOKEN_UNUSED GLEED_TOKEN_BYTE
+        GLEED_TOKEN_UNUSED GLEED_TOKEN_BYTE GLEED_NO_TURNS GLEED_AFTER_NOTHING GLEED_ROLE_SYSTEM GLEED_ROLE_USER
+        GLEED_ROLE_ASSISTANT GLEED_AFTER_REPLY GLEED_TURNS_ADD_BOS GLEED_TURNS_REPLY
     }
     let types = gleed_ffi::GLEED_KV_TYPES(gleed_ffi::GLEED_KV_Q8_0, gleed_ffi::GLEED_KV_F16);
     equal("GLEED_KV_TYPES(GLEED_KV_Q8_0, GLEED_KV_F16)".to_owned(), i128::from(types));

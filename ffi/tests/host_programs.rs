@@ -5,9 +5,11 @@ mod common;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use common::variants::{demo, rename, split};
 use common::{flags, library, manifest, model_file, program, run_with_input, temporary};
 use gleed::mem::ALIGN;
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, Tokenizer};
+use gleed::turns::{Message, Role, TurnFormat, TurnText, Turns};
 use gleed::{Engine, Limits, Model, Plan};
 
 const PROMPT: &str = "Once upon a time";
@@ -149,6 +151,133 @@ fn chat_says_what_is_wrong_and_goes_on() {
     assert_eq!(run.ok(), "");
 }
 
+/// The demo model in another format than ChatML, whose stop is what was a full stop.
+fn gemma(name: &str) -> PathBuf {
+    let mut writer = demo();
+    rename(&mut writer, &[(945, "<end_of_turn>"), (1020, "<start_of_turn>")]);
+    let template = std::fs::read_to_string(manifest("../tests/data/templates/gemma.jinja")).unwrap();
+    writer.set("tokenizer.chat_template", template.as_str());
+    let path = temporary(name);
+    std::fs::write(&path, writer.finish()).unwrap();
+    path
+}
+
+/// The most probable replies of a model, by the Rust API, which computes each conversation from its start.
+fn replies(file: &Path, format: &str, system: Option<&str>, users: &[&str], most: usize) -> Vec<String> {
+    let bytes = std::fs::read(file).unwrap();
+    let model = Model::open(&bytes).unwrap();
+    let mut tables = vec![0; Tokenizer::plan(model.gguf()).unwrap() + ALIGN];
+    let start = tables.as_ptr().align_offset(ALIGN);
+    let tokenizer = Tokenizer::new(model.gguf(), &mut tables[start..]).unwrap();
+    let plan = Plan::new(&model, &Limits::default()).unwrap();
+    let mut memory = vec![0; plan.bytes() + ALIGN];
+    let start = memory.as_ptr().align_offset(ALIGN);
+    let mut engine = Engine::new(&model, &plan, &mut memory[start..]).unwrap();
+    let seq = engine.open().unwrap();
+    let format = TurnFormat::named(format).unwrap();
+    let (mut turns, mut ids, mut replies) = (Turns::new(format), Vec::new(), Vec::new());
+    for (index, &text) in users.iter().enumerate() {
+        let system = system.filter(|_| index == 0).map(|text| Message { role: Role::System, text });
+        let mut pieces: Vec<_> = system.into_iter().flat_map(|message| turns.add(message)).collect();
+        pieces.extend(turns.add(Message { role: Role::User, text }));
+        pieces.extend(turns.reply());
+        let (mut text, mut plain) = (vec![0; 10_000], vec![0..0; 10]);
+        let mut text = TurnText::new(&mut text, &mut plain);
+        pieces.iter().for_each(|&piece| text.push(&tokenizer, piece).unwrap());
+        let (mut scratch, mut new) = (vec![0; tokenizer.scratch_len(10_000)], vec![0; 2000]);
+        let count = text.encode(&tokenizer, &mut scratch, &mut new).unwrap();
+        ids.extend(&new[..count]);
+        let options = DecodeOptions { render_special: false, starts_text: false };
+        let (mut stream, mut buffer) = (Detokenizer::new(&tokenizer, options), vec![0; tokenizer.max_push()]);
+        let mut reply = String::new();
+        for _ in 0..most {
+            engine.reset(seq).unwrap();
+            let logits = engine.prefill(seq, &ids).unwrap();
+            let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let token = logits.iter().position(|&logit| logit == max).unwrap() as u32;
+            if format.is_stop(&tokenizer, token) {
+                break;
+            }
+            reply.push_str(stream.push(&tokenizer, token, &mut buffer).unwrap());
+            ids.push(token);
+        }
+        reply.push_str(stream.finish());
+        replies.push(reply);
+    }
+    replies
+}
+
+#[test]
+fn chat_writes_turns_as_the_models_file_says() {
+    let Some(program) = program(&example("c/chat.c"), "chat_turns", &flags("-std=c99")) else { return };
+    let (file, users) = (gemma("gemma.gguf"), ["Once upon a time there was a dog", "The dog <end_of_turn>", "and"]);
+    let greedy = [name(&file), "--temperature", "0", "--tokens", "40"];
+    let input = users.join("\n");
+    let expected = |system, format| replies(&file, format, system, &users, 40).join("\n") + "\n";
+
+    let run = start(&program, &greedy, &input);
+    assert!(run.err.contains("turn format: gemma;"), "{}", run.err);
+    let said = run.ok();
+    assert_eq!(said, expected(None, "gemma"));
+    // It is the format's stop that ends the replies.
+    assert!(said.lines().all(|line| line.len() > 3 && !line.contains('.')), "{said}");
+    let system = "You tell stories. ".repeat(9);
+    let told = start(&program, &[&greedy[..], &["--system", &system]].concat(), &input).ok();
+    assert_eq!(told, expected(Some(&system), "gemma"));
+
+    // What was saved goes on with an open turn of the model.
+    let saved = temporary("turns.snapshot");
+    let [one, two, three] = users;
+    start(&program, &greedy, &format!("{one}\n{two}\n/save {}\n", name(&saved))).ok();
+    let again = start(&program, &greedy, &format!("/load {}\n{three}\n", name(&saved))).ok();
+    assert_eq!(again.lines().last(), said.lines().last());
+
+    // Another format by its name; BOS is the vocabulary's wish then.
+    let run = start(&program, &[&greedy[..], &["--format", "llama2"]].concat(), &input);
+    assert!(run.err.contains("turn format: llama2;"), "{}", run.err);
+    assert_eq!(run.ok(), expected(None, "llama2"));
+    let none = start(&program, &[&greedy[..], &["--format", "none"]].concat(), PROMPT);
+    assert!(none.err.contains("turn format: none, the model continues your text;"), "{}", none.err);
+    none.ok();
+    start(&program, &[&greedy[..], &["--format", "zebra"]].concat(), "")
+        .refused(2, "zebra; known are none, phi4, qwen3");
+}
+
+#[test]
+fn chat_says_what_it_does_not_know_and_what_is_full() {
+    let Some(program) = program(&example("c/chat.c"), "chat_full", &flags("-std=c99")) else { return };
+    let unknown = start(&program, &[&model(), "--tokens", "3"], PROMPT);
+    assert!(unknown.err.contains("does not say how turns are written; --format NAME chooses one"), "{}", unknown.err);
+    unknown.ok();
+    let (path, mut writer) = (temporary("template.gguf"), demo());
+    std::fs::write(&path, writer.set("tokenizer.chat_template", "{{ messages }}").finish()).unwrap();
+    let unknown = start(&program, &[name(&path), "--tokens", "3"], PROMPT);
+    assert!(unknown.err.contains("a chat template that is none of the known ones; --format NAME"), "{}", unknown.err);
+    unknown.ok();
+
+    let file = model();
+    let flags = [&file, "--format", "chatml", "--temperature", "0", "--context", "100", "--tokens", "200"];
+    let run = start(&program, &flags, &format!("{PROMPT}\n{PROMPT}\n/reset\n{PROMPT}\n"));
+    assert_eq!(run.err.matches("[the context of 100 tokens is full: /reset starts over]").count(), 2, "{}", run.err);
+    assert!(run.err.contains("no room for this turn: the conversation has 100 of 100 tokens"), "{}", run.err);
+    let lines: Vec<String> = run.ok().lines().map(str::to_owned).collect();
+    assert!(lines.len() == 2 && lines[0] == lines[1] && !lines[0].is_empty(), "{lines:?}");
+}
+
+#[test]
+fn programs_open_all_parts_of_a_split_file() {
+    let Some(program) = program(&example("c/chat.c"), "chat_parts", &flags("-std=c99")) else { return };
+    let part = |number: usize| temporary(&format!("tales-{number:05}-of-00003.gguf"));
+    for (index, bytes) in split(&demo(), 3).iter().enumerate() {
+        std::fs::write(part(index + 1), bytes).unwrap();
+    }
+    let greedy = |file: &str| start(&program, &[file, "--temperature", "0", "--tokens", "20"], PROMPT);
+    assert_eq!(greedy(name(&part(1))).ok(), format!("{}\n", continuation(20)));
+    greedy(name(&part(2))).refused(1, "the file is split into 3 parts, 1 of which were given");
+    std::fs::remove_file(part(3)).unwrap();
+    greedy(name(&part(1))).refused(1, "tales-00003-of-00003.gguf");
+}
+
 #[test]
 fn snapshot_goes_on_in_another_engine_and_refuses_damage() {
     let Some(program) = program(&example("c/snapshot.c"), "snapshot", &flags("-std=c99")) else { return };
@@ -212,8 +341,10 @@ fn python_calls_the_library() {
     }
     let script = example("python/generate.py");
     let library = library("libgleed_hosted.so");
-    let generate =
-        |arguments: &[&str]| start(python, &[&[name(&script), "--library", name(&library)], arguments].concat(), "");
+    let talk = |arguments: &[&str], input: &str| {
+        start(python, &[&[name(&script), "--library", name(&library)], arguments].concat(), input)
+    };
+    let generate = |arguments: &[&str]| talk(arguments, "");
     let model = model();
     assert_eq!(generate(&[&model]).ok(), format!("{PROMPT}{}\n", continuation(40)));
     let sampled = [&model, "--temperature", "0.8", "--seed", "3", "--tokens", "12", "--snapshot-test"];
@@ -223,4 +354,16 @@ fn python_calls_the_library() {
     generate(&["nowhere.gguf"]).refused(1, "nowhere.gguf");
     generate(&[&text_file()]).refused(1, "not a GGUF file");
     generate(&[&model, "--tokens", "0"]).refused(2, "at least 1");
+
+    let file = gemma("gemma-python.gguf");
+    let users = ["Once upon a time there was a dog", "The dog <end_of_turn>", "and"];
+    let chat = |tokens| {
+        let arguments = [name(&file), "--chat", "--context", "512", "--tokens", tokens];
+        talk(&arguments, &(users.join("\n") + "\n")).ok()
+    };
+    for (tokens, most) in [("40", 40), ("3", 3)] {
+        assert_eq!(chat(tokens), replies(&file, "gemma", None, &users, most).join("\n") + "\n");
+    }
+    talk(&[name(&file), "--chat", "--context", "30"], &"a\n".repeat(9)).refused(1, "context full");
+    talk(&[&model, "--chat"], "Hi\n").refused(1, "does not say how turns are written");
 }

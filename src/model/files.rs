@@ -58,6 +58,11 @@ impl<'m> Files<'m> {
         }
     }
 
+    /// The bytes of all parts together.
+    pub(super) fn len(&self) -> usize {
+        self.others.iter().fold(self.first.bytes().len(), |sum, part| sum.saturating_add(part.len()))
+    }
+
     /// All tensors, each with the part that it is in.
     pub(super) fn tensors(&self) -> impl Iterator<Item = (usize, TensorInfo<'m>)> + use<'m> {
         self.parts().enumerate().flat_map(|(part, gguf)| gguf.tensors().map(move |info| (part, info)))

@@ -85,6 +85,11 @@ impl<'m> Model<'m> {
         self.files.first()
     }
 
+    /// Bytes of the file, or of all parts of a split one.
+    pub fn file_bytes(&self) -> usize {
+        self.files.len()
+    }
+
     /// A number that tells models apart: a hash of metadata, tensor descriptions and samples of every
     /// tensor. Snapshots carry it. It reads up to 64 pages of each tensor.
     pub fn fingerprint(&self) -> u64 {

@@ -140,6 +140,11 @@ impl TurnFormat {
         self.stops
     }
 
+    /// Whether a token ends the assistant's turn: one of [`TurnFormat::stops`], or what ends a generation in any format.
+    pub fn is_stop(&self, tokenizer: &Tokenizer<'_, '_>, token: u32) -> bool {
+        tokenizer.is_end(token) || self.stops.iter().any(|name| tokenizer.find(name.as_bytes()) == Some(token))
+    }
+
     /// Whether conversations begin with BOS.
     pub fn writes_bos(&self) -> bool {
         let bos = |frame: Frame| frame.contains(&Piece::Bos);

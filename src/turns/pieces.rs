@@ -100,6 +100,16 @@ impl Turns {
         Self { format, at: At::Reply }
     }
 
+    /// In the middle of a conversation, after a message of this role.
+    pub fn after_message(format: &'static TurnFormat, role: Role) -> Self {
+        let at = match role {
+            Role::System if format.system.user.is_some() => At::System,
+            Role::System | Role::User => At::User,
+            Role::Assistant => At::Assistant,
+        };
+        Self { format, at }
+    }
+
     /// The format.
     pub fn format(&self) -> &'static TurnFormat {
         self.format
@@ -117,11 +127,7 @@ impl Turns {
             }
         };
         let is_system = message.role == Role::System;
-        self.at = match message.role {
-            Role::System if format.system.user.is_some() => At::System,
-            Role::System | Role::User => At::User,
-            Role::Assistant => At::Assistant,
-        };
+        *self = Self::after_message(format, message.role);
         if !(is_system && message.text.is_empty() && format.system.skips_empty) {
             pieces.turn(&turn, message.text);
         }

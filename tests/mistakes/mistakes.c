@@ -148,6 +148,8 @@ static void bad_enums_and_strings(void)
     gleed_sampler_params params = {sizeof params, 0, 0.5f, 0, 0, 0, 0, 0, 0, 0, 0};
     uint64_t memory[512];
     gleed_sampler *sampler = NULL;
+    gleed_message message = {GLEED_ROLE_USER, 0, "Hello", 5};
+    const gleed_model *other = NULL;
     uint32_t scratch[2000], ids[16];
     size_t size = 7, align = 7, count = 7;
     memset(ids, 0xa5, sizeof ids);
@@ -181,6 +183,13 @@ static void bad_enums_and_strings(void)
     MISTAKE(GLEED_E_SCRATCH_TOO_SMALL, gleed_encode(tokenizer, "word", 4, 0, scratch, 0, ids, 16, &count, &error));
     MISTAKE(GLEED_E_OUTPUT_TOO_SMALL, gleed_encode(tokenizer, "a b c d", 7, 0, scratch, 2000, ids, 1, &count, &error));
     CHECK(error.needed > 1 && error.given == 1);
+    MISTAKE(GLEED_E_VALUE, gleed_turns_encode(tokenizer, GLEED_NO_TURNS, 0, &message, 1, 0, scratch, 2000, ids, 16, &count,
+                                              &error));
+    MISTAKE(GLEED_E_OUTPUT_TOO_SMALL, gleed_turns_encode(tokenizer, 0, 0, &message, 1, 0, scratch, 2000, ids, 1, &count,
+                                                         &error));
+    message.role = GLEED_AFTER_REPLY;
+    MISTAKE(GLEED_E_VALUE, gleed_turns_encode(tokenizer, 0, 0, &message, 1, 0, scratch, 2000, ids, 16, &count, &error));
+    MISTAKE(GLEED_E_FILE_PARTS, gleed_model_open_split(NULL, 0, memory, sizeof memory, &other, &error));
     params.temperature = -1;
     MISTAKE(GLEED_E_VALUE, gleed_sampler_init(&params, memory, sizeof memory, &sampler, &error));
     memset(&params.temperature, 0xff, sizeof params.temperature);

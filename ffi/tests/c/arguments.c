@@ -124,6 +124,9 @@ static void wrong_arguments(void)
     gleed_snapshot_info snapshot_info;
     gleed_sampler_params params = {sizeof params, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     gleed_vocab_info vocab_info = {sizeof vocab_info, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    gleed_turns_info turns_info = {sizeof turns_info, 0, ""};
+    gleed_message message = {GLEED_ROLE_USER, 0, "a", 1};
+    gleed_part part = {file, file_len};
     gleed_bias bias = {5, 1.0f};
     float in_logits[4] = {1, 2, 3, 4};
     gleed_seq const_seq = seqs[0];
@@ -149,6 +152,9 @@ static void wrong_arguments(void)
     gleed_snapshot_info *a_gleed_snapshot_info_p = &snapshot_info;
     const gleed_sampler_params *a_const_gleed_sampler_params_p = &params;
     gleed_vocab_info *a_gleed_vocab_info_p = &vocab_info;
+    gleed_turns_info *a_gleed_turns_info_p = &turns_info;
+    const gleed_message *a_const_gleed_message_p = &message;
+    const gleed_part *a_const_gleed_part_p = &part;
     const gleed_bias *a_const_gleed_bias_p = &bias;
     const gleed_seq *a_const_gleed_seq_p = &const_seq;
     gleed_seq a_gleed_seq = seqs[0];

@@ -312,6 +312,133 @@ static void windows_and_results(void)
     CHECK(status == GLEED_OK && rows == 8);
 }
 
+static void turns(void)
+{
+    const gleed_tokenizer *tokenizer = start_tokenizer(model);
+    gleed_turns_info info = {.struct_size = sizeof info};
+    gleed_message messages[2] = {{.role = GLEED_ROLE_SYSTEM, .text = "Be brief.", .text_len = 9},
+                                 {.role = GLEED_ROLE_USER, .text = "Hi</s>", .text_len = 6}};
+    uint32_t scratch[4000], ids[64], again[64], format = 0, number, stop = 7, eos = 0;
+    size_t count = 0, first = 0, second = 0, i;
+    DO(gleed_turns_find(model, tokenizer, &format, &error));
+    CHECK(format == GLEED_NO_TURNS);
+    DO(gleed_turns_named("zebra", 5, &format, &error));
+    CHECK(format == GLEED_NO_TURNS);
+    EXPECT(GLEED_E_VALUE, gleed_turns_describe(format, &info, &error));
+    CHECK(error.given == GLEED_NO_TURNS && error.needed == 28);
+    for (i = 0; gleed_turns_describe((uint32_t)i, &info, &error) == GLEED_OK; i++) {
+        DO(gleed_turns_named(info.name, strlen(info.name), &format, &error));
+        CHECK(format == i);
+    }
+    CHECK(i == 29);
+    DO(gleed_turns_named("zephyr", 6, &number, &error));
+    DO(gleed_vocab_find(tokenizer, "</s>", 4, &eos, &error));
+
+    /* How much is needed is asked first. */
+    EXPECT(GLEED_E_SCRATCH_TOO_SMALL, gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 2,
+                                                         GLEED_TURNS_REPLY, NULL, 0, NULL, 0, &count, &error));
+    EXPECT(GLEED_E_OUTPUT_TOO_SMALL, gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 2,
+                                                        GLEED_TURNS_REPLY, scratch, 4000, NULL, 0, &count, &error));
+    CHECK(count == 0 && error.needed > 20 && error.needed <= 64);
+    first = (size_t)error.needed;
+    EXPECT(GLEED_E_OUTPUT_TOO_SMALL, gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 2,
+                                                        GLEED_TURNS_REPLY, scratch, 4000, ids, first - 1, &count,
+                                                        &error));
+    DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 2, GLEED_TURNS_REPLY, scratch, 4000, ids,
+                          first, &count, &error));
+    CHECK(count == first);
+    /* The format ends two turns; the name of the token in the message is text. */
+    for (i = 0, second = 0; i < count; i++)
+        second += ids[i] == eos;
+    CHECK(second == 2);
+    /* Message by message. Behind a token that the format ends a turn with, they are the same. */
+    DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 1, 0, scratch, 4000, again, 64, &first,
+                          &error));
+    DO(gleed_turns_encode(tokenizer, number, GLEED_ROLE_SYSTEM, messages + 1, 1, 0, scratch, 4000, again + first,
+                          64 - first, &second, &error));
+    CHECK(first < count && first + second < count && memcmp(ids, again, (first - 1) * sizeof *ids) == 0);
+    /* What closes the model's turn comes first. */
+    DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_REPLY, messages + 1, 1, 0, scratch, 4000, again, 64, &first,
+                          &error));
+    CHECK(again[0] == eos && first > second);
+    DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 2, GLEED_TURNS_REPLY | GLEED_TURNS_ADD_BOS,
+                          scratch, 4000, again, 64, &first, &error));
+    CHECK(first == count + 1 && memcmp(again + 1, ids, count * sizeof *ids) == 0);
+    DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_REPLY, NULL, 0, GLEED_TURNS_REPLY | GLEED_TURNS_ADD_BOS,
+                          scratch, 4000, NULL, 0, &first, &error));
+    CHECK(first == 0);
+
+    DO(gleed_turns_is_stop(tokenizer, number, eos, &stop, &error));
+    CHECK(stop == 1);
+    DO(gleed_turns_is_stop(tokenizer, number, 5, &stop, &error));
+    CHECK(stop == 0);
+    EXPECT(GLEED_E_TOKEN, gleed_turns_is_stop(tokenizer, number, 1u << 30, &stop, &error));
+    EXPECT(GLEED_E_VALUE, gleed_turns_is_stop(tokenizer, 29, 5, &stop, &error));
+
+#define ENCODE(format, after, flags) \
+    gleed_turns_encode(tokenizer, format, after, messages, 2, flags, scratch, 4000, again, 64, &first, &error)
+    first = 77;
+    EXPECT(GLEED_E_VALUE, ENCODE(29, GLEED_AFTER_NOTHING, 0));
+    EXPECT(GLEED_E_VALUE, ENCODE(number, 5, 0));
+    CHECK(error.needed == GLEED_AFTER_REPLY && error.given == 5);
+    EXPECT(GLEED_E_VALUE, ENCODE(number, GLEED_AFTER_NOTHING, 4));
+    messages[1].role = GLEED_AFTER_REPLY;
+    EXPECT(GLEED_E_VALUE, ENCODE(number, GLEED_AFTER_NOTHING, 0));
+    CHECK(error.at == 1 && error.needed == GLEED_ROLE_ASSISTANT && error.given == GLEED_AFTER_REPLY);
+    messages[1].role = 0;
+    EXPECT(GLEED_E_VALUE, ENCODE(number, GLEED_AFTER_NOTHING, 0));
+    messages[1].role = GLEED_ROLE_USER;
+    messages[1].reserved = 1;
+    EXPECT(GLEED_E_VALUE, ENCODE(number, GLEED_AFTER_NOTHING, 0));
+    messages[1].reserved = 0;
+    messages[1].text = NULL;
+    EXPECT(GLEED_E_NULL, ENCODE(number, GLEED_AFTER_NOTHING, 0));
+    CHECK(error.at == 1);
+    messages[1].text = "ab\xff";
+    messages[1].text_len = 3;
+    EXPECT(GLEED_E_TEXT, ENCODE(number, GLEED_AFTER_NOTHING, 0));
+    CHECK(error.at == 2);
+    messages[1].text_len = SIZE_MAX;
+    EXPECT(GLEED_E_LENGTH, ENCODE(number, GLEED_AFTER_NOTHING, 0));
+    messages[1].text_len = 0;
+    CHECK(first == 77);
+    DO(ENCODE(number, GLEED_AFTER_NOTHING, 0));
+#undef ENCODE
+}
+
+static void parts(const uint8_t *file, size_t file_len)
+{
+    const gleed_model *split = NULL, *other = NULL;
+    gleed_part part[2] = {{file, file_len}, {file, file_len}};
+    size_t size = 0, align = 0, one = 0;
+    gleed_model_info info = {.struct_size = sizeof info};
+    uint64_t fingerprint;
+    void *memory;
+    EXPECT(GLEED_E_MEMORY_TOO_LARGE, gleed_model_split_size(SIZE_MAX, &size, &align, &error));
+    DO(gleed_model_split_size(1, &one, &align, &error));
+    DO(gleed_model_split_size(2, &size, &align, &error));
+    CHECK(one < size && size < 2000);
+    memory = aligned(size, align);
+    EXPECT(GLEED_E_MEMORY_TOO_SMALL, gleed_model_open_split(part, 1, memory, one - 1, &split, &error));
+    DO(gleed_model_open_split(part, 1, memory, one, &split, &error));
+    DO(gleed_model_describe(model, &info, &error));
+    fingerprint = info.fingerprint;
+    DO(gleed_model_describe(split, &info, &error));
+    CHECK(info.fingerprint == fingerprint && info.file_bytes == file_len);
+    /* The model in the memory stays as it is, until its memory is written to. */
+    part[1].bytes = NULL;
+    EXPECT(GLEED_E_NULL, gleed_model_open_split(part, 2, memory, size, &other, &error));
+    part[1].len = 0;
+    EXPECT(GLEED_E_MEMORY_TOO_SMALL, gleed_model_open_split(part, 2, memory, size - 1, &other, &error));
+    DO(gleed_model_describe(split, &info, &error));
+    EXPECT(GLEED_E_FILE_PARTS, gleed_model_open_split(part, 2, memory, size, &other, &error));
+    CHECK(error.needed == 1 && error.given == 2 && other == NULL);
+    EXPECT(GLEED_E_OBJECT, gleed_model_describe(split, &info, &error));
+    EXPECT(GLEED_E_FILE_PARTS, gleed_model_open_split(NULL, 0, memory, size, &other, &error));
+    part[0].len = file_len - 1;
+    EXPECT(GLEED_E_FILE_TRUNCATED, gleed_model_open_split(part, 1, memory, size, &other, &error));
+}
+
 static void adapters(void)
 {
     const gleed_config config = {
@@ -524,6 +651,7 @@ int main(int argc, char **argv)
     model = open_model(bytes, len);
     plans_and_models();
     metadata(bytes, len);
+    parts(bytes, len);
     selftests();
     keys_and_values();
     prefixes();
@@ -535,6 +663,7 @@ int main(int argc, char **argv)
     tokens_again();
     samplers();
     text();
+    turns();
     printf("all of it works\n");
     return 0;
 }

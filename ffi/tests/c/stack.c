@@ -40,6 +40,11 @@ static gleed_status status;
 
 static void nothing(void) { status = gleed_abi_version() == GLEED_ABI_VERSION ? GLEED_OK : -1; }
 static void do_open(void) { status = gleed_model_open(file, file_len, memory, size, &model, NULL); }
+static void do_open_split(void)
+{
+    const gleed_part part = {file, file_len};
+    status = gleed_model_open_split(&part, 1, memory, size, &model, NULL);
+}
 static void do_refuse(void)
 {
     static gleed_error details = {sizeof details, 0, 0, 0, 0, ""};
@@ -76,6 +81,11 @@ static void do_tokenizer(void) { status = gleed_tokenizer_init(model, memory, si
 static void do_encode(void)
 {
     status = gleed_encode(tokenizer, "Once upon a time", 16, 0, scratch, 4096, ids, 64, &count, NULL);
+}
+static void do_turns(void)
+{
+    const gleed_message message = {GLEED_ROLE_USER, 0, "Once upon a time", 16};
+    status = gleed_turns_encode(tokenizer, 1, 0, &message, 1, GLEED_TURNS_REPLY, scratch, 4096, ids, 64, &count, NULL);
 }
 static void do_detokenizer(void) { status = gleed_detokenizer_init(tokenizer, 0, pad, 256, &detokenizer, NULL); }
 static void do_detokenize(void) { status = gleed_detokenize(detokenizer, tokenizer, 414, text, 256, &count, NULL); }
@@ -127,8 +137,9 @@ int main(int argc, char **argv)
     file = read_file(argv[1], &file_len);
     depth(nothing);
     base = depth(nothing);
-    DO(gleed_model_size(&size, &align, &error));
+    DO(gleed_model_split_size(1, &size, &align, &error));
     memory = aligned(size, align);
+    measure("gleed_model_open_split", do_open_split);
     measure("gleed_model_open", do_open);
     measure("  refused, with details", do_refuse);
     measure("gleed_model_describe", do_describe);
@@ -153,6 +164,7 @@ int main(int argc, char **argv)
     measure("gleed_tokenizer_init", do_tokenizer);
     measure("gleed_encode", do_encode);
     measure("gleed_vocab_find", do_find);
+    measure("gleed_turns_encode", do_turns);
     measure("gleed_detokenizer_init", do_detokenizer);
     measure("gleed_detokenize", do_detokenize);
     DO(gleed_sampler_size(&size, &align, &error));

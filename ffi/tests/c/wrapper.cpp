@@ -141,6 +141,20 @@ int main(int argc, char **argv) {
     CHECK(model.value().string(std::string_view("general.architecture")).value().size() == 5);
     CHECK(tokenizer.value().find(std::string_view("</s>")).value() == tokenizer.value().info().value().eos);
 
+    // The whole file as its only part, and a conversation.
+    const gleed_part parts[] = {{file.data(), file.size()}};
+    const auto split = gleed::Model::open_split(parts);
+    CHECK(split && split.value().info().value().fingerprint == shape.fingerprint);
+    CHECK(gleed::Model::open_split(gleed::Span<const gleed_part>()).status().code() == GLEED_E_FILE_PARTS);
+    CHECK(!gleed::Turns::find(split.value(), tokenizer.value()).value() && !gleed::Turns());
+    const auto turns = gleed::Turns::named(std::string_view("zephyr")).value();
+    CHECK(turns && std::strcmp(turns.info().value().name, "zephyr") == 0 && turns.info().value().writes_bos == 0);
+    const gleed_message messages[] = {gleed::message(GLEED_ROLE_USER, std::string_view("Hi"))};
+    std::uint32_t room[4000];
+    CHECK(turns.encode(tokenizer.value(), GLEED_AFTER_NOTHING, messages, GLEED_TURNS_REPLY, room, ids));
+    CHECK(turns.is_stop(tokenizer.value(), tokenizer.value().info().value().eos).value());
+    CHECK(!turns.is_stop(tokenizer.value(), 5).value());
+
     // The model is no adapter, and none is planned.
     CHECK(gleed::Adapter::open(model.value(), file).status().code() == GLEED_E_MODEL_KEY_UNSUPPORTED);
     CHECK(engine.load_adapter(gleed::Adapter()).status().code() == GLEED_E_NULL);

@@ -1,6 +1,11 @@
 //! The system's C and C++ compilers, and the library that programs are linked with.
 #![allow(dead_code)] // no test uses all of it
 
+#[path = "../../../tests/common/gguf_writer.rs"]
+#[allow(unreachable_pub)] // it is a part of other tests, too
+pub(crate) mod gguf_writer;
+pub(crate) mod variants;
+
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,65 @@
+//! The demo model with another vocabulary or chat template, and in parts.
+
+use gguf_rs_lite::{Gguf, Value};
+
+use super::gguf_writer::{GgufWriter, Meta};
+use super::model_file;
+
+/// The demo model's file, to be changed.
+pub(crate) fn demo() -> GgufWriter {
+    let bytes = std::fs::read(model_file()).unwrap();
+    let gguf = Gguf::parse(&bytes).unwrap();
+    let mut writer = GgufWriter::default();
+    for (key, value) in gguf.metadata() {
+        writer.metadata.push((key.to_owned(), meta(value)));
+    }
+    for tensor in gguf.tensors() {
+        writer.add_tensor(tensor.name(), tensor.dims(), tensor.ggml_type().number(), tensor.data().to_vec());
+    }
+    writer
+}
+
+/// Gives tokens other names, and makes them control tokens.
+pub(crate) fn rename(writer: &mut GgufWriter, names: &[(usize, &str)]) {
+    for (key, value) in &mut writer.metadata {
+        let Meta::Array(_, values) = value else { continue };
+        for &(id, name) in names {
+            match key.as_str() {
+                "tokenizer.ggml.tokens" => values[id] = name.into(),
+                "tokenizer.ggml.token_type" => values[id] = Meta::I32(3),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The file in `count` parts.
+pub(crate) fn split(whole: &GgufWriter, count: usize) -> Vec<Vec<u8>> {
+    let each = whole.tensors.len().div_ceil(count);
+    let part = |number: usize| {
+        let mut part = if number == 0 { whole.clone() } else { GgufWriter::default() };
+        part.set("split.no", number as u16).set("split.count", count as u16);
+        part.set("split.tensors.count", whole.tensors.len() as i32);
+        part.tensors = whole.tensors.chunks(each).nth(number).unwrap_or_default().to_vec();
+        part.finish()
+    };
+    (0..count).map(part).collect()
+}
+
+fn meta(value: Value<'_>) -> Meta {
+    match value {
+        Value::U8(v) => Meta::U8(v),
+        Value::I8(v) => Meta::I8(v),
+        Value::U16(v) => Meta::U16(v),
+        Value::I16(v) => Meta::I16(v),
+        Value::U32(v) => Meta::U32(v),
+        Value::I32(v) => Meta::I32(v),
+        Value::F32(v) => Meta::F32(v),
+        Value::Bool(v) => Meta::Bool(v),
+        Value::String(v) => Meta::String(v.to_vec()),
+        Value::Array(v) => Meta::Array(v.element_type() as u32, v.iter().map(meta).collect()),
+        Value::U64(v) => Meta::U64(v),
+        Value::I64(v) => Meta::I64(v),
+        Value::F64(v) => Meta::F64(v),
+    }
+}
