@@ -20,10 +20,14 @@ fn main() {
     });
     println!("cargo::rustc-env=GLEED_STORY_MODEL={}", model.display());
 
-    if env::var("TARGET").is_ok_and(|target| target.starts_with("thumb")) {
+    let target = env::var("TARGET").unwrap_or_default();
+    if target.starts_with("thumb") {
         let out = variable("OUT_DIR");
         fs::write(out.join("memory.x"), MPS2_AN386).expect("a file in OUT_DIR");
         println!("cargo::rustc-link-search={}", out.display());
         println!("cargo::rustc-link-arg-bins=-Tlink.x");
+    } else if target.starts_with("riscv32") {
+        println!("cargo::rerun-if-changed=riscv32.ld");
+        println!("cargo::rustc-link-arg-bins=-T{}", variable("CARGO_MANIFEST_DIR").join("riscv32.ld").display());
     }
 }

@@ -104,11 +104,12 @@ fn minimal_continues_a_text_as_rust_does() {
 
 #[test]
 fn minimal_says_what_does_not_fit_its_arrays() {
-    let small = ["-std=c99", "-DARENA_BYTES=100000"];
-    let Some(with_small_arena) = program(&example("c/minimal.c"), "minimal_arena", &small) else { return };
+    let small = |define| [flags("-std=c99"), vec![define]].concat();
+    let flags = small("-DARENA_BYTES=100000");
+    let Some(with_small_arena) = program(&example("c/minimal.c"), "minimal_arena", &flags) else { return };
     start(&with_small_arena, &[&model()], "").refused(1, "compile with -DARENA_BYTES");
-    let small = ["-std=c99", "-DMODEL_BYTES=1000000"];
-    let Some(with_small_file) = program(&example("c/minimal.c"), "minimal_file", &small) else { return };
+    let flags = small("-DMODEL_BYTES=1000000");
+    let Some(with_small_file) = program(&example("c/minimal.c"), "minimal_file", &flags) else { return };
     start(&with_small_file, &[&model()], "").refused(1, "compile with -DMODEL_BYTES");
 }
 

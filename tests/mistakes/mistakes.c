@@ -8,7 +8,7 @@
  *         target/release/examples/libgleed_hosted.a -lpthread -ldl -lm -o mistakes
  *     ./mistakes examples/assets/gleed-tales-q8_0.gguf
  */
-#define _DEFAULT_SOURCE /* for mmap */
+#define _DEFAULT_SOURCE /* for mmap and posix_memalign */
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -55,12 +55,12 @@ static inline uint8_t *read_file(const char *path, size_t *len)
     return bytes;
 }
 
-/* Memory at a multiple of `align`, exactly as long as asked for where the allocator allows it. */
+/* Memory at a multiple of `align`, exactly as long as asked for, so that sanitizers see what comes after it. */
 static inline void *aligned(size_t size, size_t align)
 {
-    char *memory = malloc(size + align);
-    CHECK(memory != NULL);
-    return memory + (align - (uintptr_t)memory % align) % align;
+    void *memory = NULL;
+    CHECK(posix_memalign(&memory, align > sizeof(void *) ? align : sizeof(void *), size) == 0);
+    return memory;
 }
 
 static inline const gleed_model *open_model(const uint8_t *bytes, size_t len)

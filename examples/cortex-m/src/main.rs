@@ -1,9 +1,15 @@
-//! Tells a story with a model in flash and an arena in RAM, and prints the hash of all logits: on a Cortex-M4F, and, so that
-//! the hashes can be compared, on the machine that compiles it.
+//! Tells a story with a model in flash and an arena in RAM, and prints the hash of all logits: on a Cortex-M4F, on a riscv32,
+//! and, so that the hashes can be compared, on the machine that compiles it.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]
 mod board;
+#[cfg(all(target_os = "none", target_arch = "arm"))]
+#[path = "cortex_m.rs"]
+mod machine;
+#[cfg(all(target_os = "none", target_arch = "riscv32"))]
+#[path = "riscv32.rs"]
+mod machine;
 mod story;
 
 #[cfg(not(target_os = "none"))]

@@ -5,6 +5,7 @@
  *
  * usage: arguments MODEL
  */
+#define _DEFAULT_SOURCE /* for posix_memalign */
 #include <pthread.h>
 
 #include "support.h"

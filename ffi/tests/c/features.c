@@ -3,6 +3,7 @@
  *
  * usage: features MODEL
  */
+#define _DEFAULT_SOURCE /* for posix_memalign */
 #include <pthread.h>
 
 #include "support.h"
