@@ -25,6 +25,8 @@ pub use generic::{
 pub use level::{Level, UnknownLevel};
 pub use selftest::{selftest, selftest_words};
 
+use core::ops::Range;
+
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::{Dtype, TensorView};
@@ -138,6 +140,18 @@ impl Level {
     /// Combines outputs of a linear layer with what is there: both are `[n]`.
     pub fn combine(self, how: Combine, y: &mut [f32], outputs: &[f32]) {
         dispatch!(self, combine(how, y, outputs))
+    }
+
+    /// The same for the columns `cols` of a tile, counted from its first one, and outputs `[rows, OUTPUTS]`, of which as
+    /// many count as there are columns. `None` where the tile has not these columns.
+    pub fn combine_tile(
+        self,
+        how: Combine,
+        tile: &mut Tile<'_, f32>,
+        cols: Range<usize>,
+        outputs: &[f32],
+    ) -> Option<()> {
+        dispatch!(self, combine_tile(how, tile, cols, outputs))
     }
 
     /// `x = cap * tanh(x / cap)`.
