@@ -144,6 +144,18 @@ impl Level {
         dispatch!(self, combine(how, y, outputs))
     }
 
+    /// The same for the columns `cols` of a tile, counted from its first one, and outputs `[rows, OUTPUTS]`, of which as
+    /// many count as there are columns. `None` where the tile has not these columns.
+    pub fn combine_tile(
+        self,
+        how: Combine,
+        tile: &mut Tile<'_, f32>,
+        cols: Range<usize>,
+        outputs: &[f32],
+    ) -> Option<()> {
+        dispatch!(self, combine_tile(how, tile, cols, outputs))
+    }
+
     /// `x = cap * tanh(x / cap)`.
     pub fn soft_cap(self, cap: f32, x: &mut [f32]) {
         dispatch!(self, soft_cap(cap, x))

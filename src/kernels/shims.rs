@@ -39,6 +39,16 @@ macro_rules! shims {
         }
 
         $(#[target_feature(enable = $features)])?
+        pub(in crate::kernels) fn combine_tile(
+            how: Combine,
+            tile: &mut Tile<'_, f32>,
+            cols: core::ops::Range<usize>,
+            outputs: &[f32],
+        ) -> Option<()> {
+            generic::combine_tile(how, tile, cols, outputs)
+        }
+
+        $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn soft_cap(cap: f32, x: &mut [f32]) {
             generic::soft_cap(cap, x);
         }

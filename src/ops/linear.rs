@@ -85,10 +85,8 @@ impl<'w> Linear<'w> {
                 let weights = delta.weights.slice_rows(self.delta_row.checked_add(col - first)?, count)?;
                 Delta { weights, ..*delta }.add(level, (inputs, row), outputs, scratch)?;
             }
-            for (row, outputs) in rows.clone().zip(outputs.chunks_exact(OUTPUTS)) {
-                let y = tile.row_mut(row)?.get_mut(col - cols.start..)?;
-                level.combine(how, y, outputs.get(..count)?);
-            }
+            let at = col - cols.start;
+            level.combine_tile(how, tile, at..at + count, outputs)?;
             col += count;
         }
         Some(())

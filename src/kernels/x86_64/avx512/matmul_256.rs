@@ -6,6 +6,7 @@
 //! the codes at hand it mostly holds with wider ones, which is faster: a bound from the sums of squares of weights and
 //! activations tells. Otherwise whole sub-blocks are taken and 32-bit integers multiplied.
 
+use core::arch::asm;
 use core::arch::x86_64::*;
 
 use super::matmul::{Ahead, Input, Sums};
@@ -149,7 +150,8 @@ unsafe fn tile<L: Layout256, const ROWS: usize, const WIDE: bool>(
     }
 }
 
-/// The integers of super-block b, by groups whose sums fit 16 bits.
+/// The integers of super-block b, by groups whose sums fit 16 bits. Two groups at a time: a sum of products waits for
+/// the one before it for so long that eight sums do not keep the processor busy.
 ///
 /// # Safety
 /// As for [`tile`].
@@ -167,32 +169,56 @@ unsafe fn by_groups<L: Layout256, const ROWS: usize, const WIDE: bool>(
     // SAFETY: below 64 codes and 16 sub-scales; 256 codes of super-block b; starts of 8 rows.
     unsafe {
         let starts = sums.starts.as_ptr().add(row);
-        for group in 0..256 / length {
-            let mut parts = [[_mm512_setzero_si512(); 2]; ROWS];
+        for first in (0..256 / length).step_by(2) {
+            let mut parts = [[[_mm512_setzero_si512(); 2]; ROWS]; 2];
             if L::OFFSET != 0 {
-                let i = if length == 8 { 2 * group } else { group };
-                for (row, part) in parts.iter_mut().enumerate() {
-                    *part = [_mm512_set1_epi32(*starts.add(row).cast::<i32>().add(i)); 2];
+                for (group, parts) in (first..).zip(&mut parts) {
+                    let i = if length == 8 { 2 * group } else { group };
+                    for (row, part) in parts.iter_mut().enumerate() {
+                        *part = [_mm512_set1_epi32(*starts.add(row).cast::<i32>().add(i)); 2];
+                    }
                 }
             }
             for i in 0..length / 4 {
-                let i = group * (length / 4) + i;
-                let [w0, w1] = *block.codes.get_unchecked(i);
-                for (part, input) in parts.iter_mut().zip(inputs) {
-                    let x = input.codes.add(256 * b + 4 * i).cast::<i32>().read_unaligned();
-                    let x = _mm512_set1_epi32(x);
-                    part[0] = _mm512_dpbusd_epi32(part[0], w0, x);
-                    part[1] = _mm512_dpbusd_epi32(part[1], w1, x);
+                for (group, parts) in (first..).zip(&mut parts) {
+                    let i = group * (length / 4) + i;
+                    let [w0, w1] = *block.codes.get_unchecked(i);
+                    for (part, input) in parts.iter_mut().zip(inputs) {
+                        let x = input.codes.add(256 * b + 4 * i).cast::<i32>().read_unaligned();
+                        let x = _mm512_set1_epi32(x);
+                        part[0] = _mm512_dpbusd_epi32(part[0], w0, x);
+                        part[1] = _mm512_dpbusd_epi32(part[1], w1, x);
+                    }
                 }
             }
-            let [s0, s1] = *block.sub_scales.get_unchecked(group * length / (256 / L::SUBS));
-            for (isum, part) in isums.iter_mut().zip(parts) {
-                isum[0] = _mm512_dpwssd_epi32(isum[0], part[0], s0);
-                isum[1] = _mm512_dpwssd_epi32(isum[1], part[1], s1);
+            for (group, parts) in (first..).zip(parts) {
+                let [s0, s1] = *block.sub_scales.get_unchecked(group * length / (256 / L::SUBS));
+                for (isum, part) in isums.iter_mut().zip(parts) {
+                    isum[0] = add_scaled(isum[0], part[0], s0);
+                    isum[1] = add_scaled(isum[1], part[1], s1);
+                }
             }
         }
     }
     isums
+}
+
+/// `_mm512_dpwssd_epi32`, which the compiler would make two instructions of where that shortens a chain. Here
+/// instructions count.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn add_scaled(mut sum: __m512i, part: __m512i, scale: __m512i) -> __m512i {
+    // SAFETY: only registers are involved, and the processor has the instruction.
+    unsafe {
+        asm!(
+            "vpdpwssd {sum}, {part}, {scale}",
+            sum = inout(zmm_reg) sum,
+            part = in(zmm_reg) part,
+            scale = in(zmm_reg) scale,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    sum
 }
 
 /// The integers of super-block b, by sub-blocks.

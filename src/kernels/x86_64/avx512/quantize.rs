@@ -1,4 +1,4 @@
-//! Rows of activations to int8 with a scale per 32, four blocks at a time.
+//! Rows of activations to int8: with a scale per 32 four blocks at a time, or with a scale per 256.
 
 use core::arch::x86_64::*;
 
@@ -13,26 +13,109 @@ const STEP: usize = 32 * BLOCKS;
 /// As [`quantize_row`](crate::quant::quantize_row).
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(in crate::kernels) fn quantize_row(form: Form, x: &[f32], words: &mut [u32]) -> Result<(), QuantizeError> {
-    let blocks = x.len() / 32;
-    if form != Form::Q8x32 || blocks < BLOCKS || row_words(form, x.len()) != Some(words.len()) {
-        return generic::quantize_row(form, x, words);
-    }
     let length = QuantizeError::Length { cols: x.len(), words: words.len() };
-    let (codes, others) = words.split_at_mut_checked(x.len() / 4).ok_or(length)?;
-    let (scales, sums) = others.split_at_mut_checked(blocks).ok_or(length)?;
-    for first in (0..blocks).step_by(BLOCKS) {
-        // The last ones may have been done before.
-        let first = first.min(blocks - BLOCKS);
-        let x = x.get(32 * first..).and_then(|x| x.first_chunk());
-        let codes = codes.get_mut(8 * first..).and_then(|codes| codes.first_chunk_mut());
-        let scales = scales.get_mut(first..).and_then(|scales| scales.first_chunk_mut());
-        let sums = sums.get_mut(first..).and_then(|sums| sums.first_chunk_mut());
-        let (Some(x), Some(codes), Some(scales), Some(sums)) = (x, codes, scales, sums) else { return Err(length) };
-        if let Err(block) = four_blocks(x, codes, scales, sums) {
-            return Err(QuantizeError::NonFinite { block: first + block });
+    if row_words(form, x.len()) != Some(words.len()) {
+        return Err(length);
+    }
+    match form {
+        Form::Q8x32 if x.len() >= STEP => by_32(x, words).unwrap_or(Err(length)),
+        Form::Q8x256 => by_256(x, words).unwrap_or(Err(length)),
+        _ => generic::quantize_row(form, x, words),
+    }
+}
+
+/// A row of blocks of 256; `None` where the words are fewer than it needs.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn by_256(x: &[f32], words: &mut [u32]) -> Option<Result<(), QuantizeError>> {
+    let (codes, others) = words.split_at_mut_checked(x.len() / 4)?;
+    let (scales, others) = others.split_at_mut_checked(x.len() / 256)?;
+    let (sums, squares) = others.split_at_mut_checked(x.len() / 32)?;
+    let blocks = x.as_chunks().0.iter().zip(codes.as_chunks_mut().0).zip(scales);
+    let sums = sums.as_chunks_mut().0.iter_mut().zip(squares);
+    for (block, (((x, codes), scale), (sums, squares))) in blocks.zip(sums).enumerate() {
+        match block_of_256(x, codes) {
+            Some(dx) => *scale = dx.to_bits(),
+            None => return Some(Err(QuantizeError::NonFinite { block })),
+        }
+        *squares = sums_of_256(codes, sums);
+    }
+    Some(Ok(()))
+}
+
+/// The codes of a block and its scale; `None` where an element is not finite.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn block_of_256(x: &[f32; 256], codes: &mut [u32; 64]) -> Option<f32> {
+    let mut largest = [_mm512_setzero_si512(); 4];
+    for x in x.as_chunks::<64>().0 {
+        for (largest, x) in largest.iter_mut().zip(x.as_chunks::<16>().0) {
+            // SAFETY: 16 elements.
+            let bits = unsafe { _mm512_loadu_si512(x.as_ptr().cast()) };
+            *largest = _mm512_max_epu32(*largest, _mm512_and_si512(bits, _mm512_set1_epi32(0x7fff_ffff)));
         }
     }
-    Ok(())
+    let [a, b, c, d] = largest;
+    let amax = _mm512_reduce_max_epu32(_mm512_max_epu32(_mm512_max_epu32(a, b), _mm512_max_epu32(c, d)));
+    if amax >= 0x7f80_0000 {
+        return None;
+    }
+    // Where everything is below 2^-100, scale and codes are 0.
+    if amax < 0x0d80_0000 {
+        codes.fill(0);
+        return Some(0.0);
+    }
+    let amax = f32::from_bits(amax);
+    let inverse = _mm512_set1_ps(127.0 / amax);
+    for (x, codes) in x.as_chunks::<16>().0.iter().zip(codes.as_chunks_mut::<4>().0) {
+        // SAFETY: 16 elements and 16 bytes. To nearest even: the floating-point environment is the default one.
+        unsafe {
+            let rounded = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x.as_ptr()), inverse));
+            _mm_storeu_si128(codes.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(rounded));
+        }
+    }
+    Some(amax * (1.0 / 127.0))
+}
+
+/// Stores the sums of 16 codes each; returns the largest sum of 16 squares.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn sums_of_256(codes: &[u32; 64], sums: &mut [u32; 8]) -> u32 {
+    let (mut all, mut largest) = (_mm512_setzero_si512(), _mm512_setzero_si512());
+    for (codes, place) in codes.as_chunks::<16>().0.iter().zip([0x1111, 0x2222, 0x4444, 0x8888]) {
+        // SAFETY: 64 bytes.
+        let codes = unsafe { _mm512_loadu_si512(codes.as_ptr().cast()) };
+        all = _mm512_mask_mov_epi32(all, place, sums_of_16(_mm512_set1_epi8(1), codes));
+        let magnitudes = _mm512_abs_epi8(codes);
+        largest = _mm512_max_epu32(largest, sums_of_16(magnitudes, magnitudes));
+    }
+    // The sums of the first 64 codes are in the first lanes of the quarters, and so on.
+    let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    let all = _mm512_cvtepi32_epi16(_mm512_permutexvar_epi32(order, all));
+    // SAFETY: 32 bytes.
+    unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), all) };
+    _mm512_reduce_max_epu32(largest)
+}
+
+/// A row of four blocks of 32 and more; `None` where the words are fewer than it needs.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn by_32(x: &[f32], words: &mut [u32]) -> Option<Result<(), QuantizeError>> {
+    let blocks = x.len() / 32;
+    let (codes, others) = words.split_at_mut_checked(x.len() / 4)?;
+    let (scales, sums) = others.split_at_mut_checked(blocks)?;
+    for first in (0..blocks).step_by(BLOCKS) {
+        // The last ones may have been done before.
+        let first = first.min(blocks.checked_sub(BLOCKS)?);
+        let x = x.get(32 * first..)?.first_chunk()?;
+        let codes = codes.get_mut(8 * first..)?.first_chunk_mut()?;
+        let scales = scales.get_mut(first..)?.first_chunk_mut()?;
+        let sums = sums.get_mut(first..)?.first_chunk_mut()?;
+        if let Err(block) = four_blocks(x, codes, scales, sums) {
+            return Some(Err(QuantizeError::NonFinite { block: first + block }));
+        }
+    }
+    Some(Ok(()))
 }
 
 /// Four blocks; the error is the first one that is not finite.
@@ -72,10 +155,11 @@ fn four_blocks(
             unsafe { _mm_storeu_si128(codes.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(rounded)) };
         }
     }
+    let ones = _mm512_set1_epi8(1);
     // SAFETY: 128 bytes of codes, 16 of sums.
     unsafe {
-        let low = sums_of_16(_mm512_loadu_si512(codes.as_ptr().cast()));
-        let high = sums_of_16(_mm512_loadu_si512(codes.as_ptr().add(16).cast()));
+        let low = sums_of_16(ones, _mm512_loadu_si512(codes.as_ptr().cast()));
+        let high = sums_of_16(ones, _mm512_loadu_si512(codes.as_ptr().add(16).cast()));
         // One lane of each four, low ones first.
         let first = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 28, 24, 20, 16, 12, 8, 4, 0);
         let all = _mm512_castsi512_si256(_mm512_permutex2var_epi32(low, first, high));
@@ -97,11 +181,11 @@ fn largest(values: [[__m512; 2]; BLOCKS]) -> __m128i {
     _mm_max_epu32(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half))
 }
 
-/// The sum of each 16 bytes, in all their four lanes.
+/// The sum of each 16 products of an unsigned and a signed byte, in all their four lanes.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn sums_of_16(codes: __m512i) -> __m512i {
-    let of_4 = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), codes);
+fn sums_of_16(unsigned: __m512i, signed: __m512i) -> __m512i {
+    let of_4 = _mm512_dpbusd_epi32(_mm512_setzero_si512(), unsigned, signed);
     let of_8 = _mm512_add_epi32(of_4, _mm512_shuffle_epi32::<0b10_11_00_01>(of_4));
     _mm512_add_epi32(of_8, _mm512_shuffle_epi32::<0b01_00_11_10>(of_8))
 }
