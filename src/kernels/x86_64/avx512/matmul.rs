@@ -52,25 +52,34 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Fetches block `b`, of so many bytes, of all the rows; of small blocks only as many as there are lines.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    /// Fetches block `b`, of so many bytes, of all the rows; of small blocks only as many as there are lines. The number of bytes
+    /// is a constant where this is inlined: no loop over lines is left.
+    #[inline(always)]
     pub(super) fn fetch(&self, b: usize, bytes: usize) {
         if !b.is_multiple_of((68 / bytes.max(1)).max(1)) {
             return;
         }
-        for row in 0..self.rows {
-            // A block may end in a line of its own.
-            for at in (0..bytes).step_by(64).chain([bytes.saturating_sub(1)]) {
-                let line = self.block.wrapping_add(row * self.row_bytes + b * bytes + at);
-                #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
-                // SAFETY: a prefetch may point anywhere.
-                unsafe {
-                    _mm_prefetch::<_MM_HINT_T0>(line.cast())
-                };
+        let mut block = self.block.wrapping_add(b * bytes);
+        for _ in 0..self.rows {
+            let mut at = 0;
+            while at < bytes {
+                prefetch(block.wrapping_add(at));
+                at += 64;
             }
+            // A block may end in a line of its own.
+            prefetch(block.wrapping_add(bytes.saturating_sub(1)));
+            block = block.wrapping_add(self.row_bytes);
         }
     }
+}
+
+#[inline(always)]
+fn prefetch(line: *const u8) {
+    #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
+    // SAFETY: a prefetch may point anywhere.
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T0>(line.cast())
+    };
 }
 
 /// A format of weights: how a panel is unpacked, and multiplied.
