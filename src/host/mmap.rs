@@ -34,6 +34,15 @@ impl MappedFile {
     pub fn bytes(&self) -> &[u8] {
         &self.map
     }
+
+    /// Asks the system to read and map the whole file now, which takes less time than page by page. A hint: where the system
+    /// does not know it, or can not, pages come as before, when they are touched.
+    pub fn populate(&self) {
+        #[cfg(target_os = "linux")]
+        let _ = self.map.advise(memmap2::Advice::PopulateRead);
+        #[cfg(all(unix, not(target_os = "linux")))]
+        let _ = self.map.advise(memmap2::Advice::WillNeed);
+    }
 }
 
 #[cfg(test)]
@@ -43,7 +52,10 @@ mod tests {
     #[test]
     fn bytes_are_those_of_the_file() {
         let this = concat!(env!("CARGO_MANIFEST_DIR"), "/src/host/mmap.rs");
-        assert_eq!(MappedFile::open(this).unwrap().bytes(), std::fs::read(this).unwrap());
+        let map = MappedFile::open(this).unwrap();
+        assert_eq!(map.bytes(), std::fs::read(this).unwrap());
+        map.populate();
+        assert_eq!(map.bytes(), std::fs::read(this).unwrap());
     }
 
     #[test]
@@ -51,6 +63,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("gleed-empty-{}", std::process::id()));
         File::create(&path).unwrap();
         let map = MappedFile::open(&path).unwrap();
+        map.populate();
         assert!(map.bytes().is_empty());
         std::fs::remove_file(&path).unwrap();
         assert_eq!(MappedFile::open(&path).unwrap_err().kind(), io::ErrorKind::NotFound);

@@ -78,6 +78,8 @@ impl OwnedEngine {
         let bytes: &'static [u8] = unsafe { &*core::ptr::from_ref(file.bytes()) };
         let model = Model::open(bytes)?;
         let plan = Plan::new(&model, limits)?;
+        // The first token reads nearly all of it.
+        file.populate();
         let memory = Pinned::new(AlignedBytes::new(plan.bytes()).bytes);
         // SAFETY: as above; the memory is used through this reference alone.
         let bytes: &'static mut [u8] = unsafe { &mut *memory.0.as_ptr() };
