@@ -292,6 +292,14 @@ impl<'t> Seen<'t> {
     fn seeing(&self) -> impl Iterator<Item = &'t Batch> {
         self.batches.iter().filter(|batch| batch.positions > 0)
     }
+
+    /// The batch that converts tiles of f16 for all batches while it computes, and the others.
+    ///
+    /// It has to be the very last one, which is large enough; where that sees nothing there is little to do.
+    fn staging_batch<V: Lanes>(&self, element: KvElement) -> Option<(&'t Batch, &'t [Batch])> {
+        let (last, others) = self.batches.split_last()?;
+        (V::LOADS_F16 && element == KvElement::F16 && last.positions > 0).then_some((last, others))
+    }
 }
 
 /// The scores of a chunk.
@@ -310,12 +318,18 @@ fn scores_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]
     for start in (0..tiles.positions()).step_by(step) {
         let mut k = tiles.keys(start, step)?;
         let staged;
+        let mut batches = seen.batches;
         if element != KvElement::F32 {
-            tiles.convert_keys::<V>(&k, staging)?;
+            if let Some((last, others)) = seen.staging_batch::<V>(element) {
+                pack.scores_and_stage::<V>(&last.queries, &k, scale, staging);
+                batches = others;
+            } else {
+                tiles.convert_keys::<V>(&k, staging)?;
+            }
             staged = Staged::new(staging, seen.head_dim * TILE_TOKENS)?;
             k = staged.run(&k);
         }
-        for batch in seen.seeing() {
+        for batch in batches {
             if let Some(k) = k.before(batch.positions) {
                 pack.scores::<V, f32>(&batch.queries, &k, scale);
             }
@@ -389,12 +403,18 @@ fn values_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]
     for start in (0..tiles.positions()).step_by(step) {
         let mut v = tiles.values(start, step)?;
         let staged;
+        let mut batches = seen.batches;
         if !direct {
-            tiles.convert_values::<V>(&v, staging)?;
+            if let Some((last, others)) = seen.staging_batch::<V>(element).filter(|_| whole) {
+                pack.values_and_stage::<V>(&last.queries, &v, staging);
+                batches = others;
+            } else {
+                tiles.convert_values::<V>(&v, staging)?;
+            }
             staged = Staged::new(staging, seen.head_dim.next_multiple_of(LANES) * TILE_TOKENS)?;
             v = staged.run(&v);
         }
-        for batch in seen.seeing() {
+        for batch in batches {
             if let Some(v) = v.before(batch.positions) {
                 pack.values::<V, f32>(&batch.queries, &v);
             }

@@ -5,6 +5,8 @@
 
 use core::ops::Range;
 
+use half::f16;
+
 use super::tiles::{Run, Stored};
 use super::{CHUNK, Positions, TILE_TOKENS};
 use crate::kernels::generic::lanes::{LANES, Lanes};
@@ -86,16 +88,37 @@ impl<'s> Pack<'s> {
     #[inline(always)]
     pub(super) fn scores<V: Lanes, T: Stored>(&mut self, batch: &Range<usize>, k: &Run<'_>, scale: f32) {
         match batch.len() {
-            1 if V::QUERIES > 2 && k.count() > 2 => self.scores_of::<V, T, 1, 4>(batch, k, scale),
-            1 => self.scores_of::<V, T, 1, 2>(batch, k, scale),
-            2 if V::QUERIES > 2 => self.scores_of::<V, T, 2, 2>(batch, k, scale),
-            2 => self.scores_of::<V, T, 2, 1>(batch, k, scale),
-            3 if V::QUERIES > 2 => self.scores_of::<V, T, 3, 2>(batch, k, scale),
-            4 if V::QUERIES > 2 => self.scores_of::<V, T, 4, 1>(batch, k, scale),
-            5 if V::QUERIES > 4 => self.scores_of::<V, T, 5, 1>(batch, k, scale),
-            6 if V::QUERIES > 4 => self.scores_of::<V, T, 6, 1>(batch, k, scale),
-            7 if V::QUERIES > 4 => self.scores_of::<V, T, 7, 1>(batch, k, scale),
-            8 if V::QUERIES > 4 => self.scores_of::<V, T, 8, 1>(batch, k, scale),
+            1 if V::QUERIES > 2 && k.count() > 2 => self.scores_of::<V, T, 1, 4, false>(batch, k, scale, &mut []),
+            1 => self.scores_of::<V, T, 1, 2, false>(batch, k, scale, &mut []),
+            2 if V::QUERIES > 2 => self.scores_of::<V, T, 2, 2, false>(batch, k, scale, &mut []),
+            2 => self.scores_of::<V, T, 2, 1, false>(batch, k, scale, &mut []),
+            3 if V::QUERIES > 2 => self.scores_of::<V, T, 3, 2, false>(batch, k, scale, &mut []),
+            4 if V::QUERIES > 2 => self.scores_of::<V, T, 4, 1, false>(batch, k, scale, &mut []),
+            5 if V::QUERIES > 4 => self.scores_of::<V, T, 5, 1, false>(batch, k, scale, &mut []),
+            6 if V::QUERIES > 4 => self.scores_of::<V, T, 6, 1, false>(batch, k, scale, &mut []),
+            7 if V::QUERIES > 4 => self.scores_of::<V, T, 7, 1, false>(batch, k, scale, &mut []),
+            8 if V::QUERIES > 4 => self.scores_of::<V, T, 8, 1, false>(batch, k, scale, &mut []),
+            _ => {}
+        }
+    }
+
+    /// [`Pack::scores`] with keys in f16, which are kept converted, too: `[tiles][head_dim][16]`. The last of several
+    /// batches has more queries than half a batch.
+    #[inline(always)]
+    pub(super) fn scores_and_stage<V: Lanes>(
+        &mut self,
+        batch: &Range<usize>,
+        k: &Run<'_>,
+        scale: f32,
+        out: &mut [f32],
+    ) {
+        match batch.len() {
+            3 if V::QUERIES == 4 => self.scores_of::<V, f16, 3, 2, true>(batch, k, scale, out),
+            4 if V::QUERIES == 4 => self.scores_of::<V, f16, 4, 1, true>(batch, k, scale, out),
+            5 if V::QUERIES > 4 => self.scores_of::<V, f16, 5, 1, true>(batch, k, scale, out),
+            6 if V::QUERIES > 4 => self.scores_of::<V, f16, 6, 1, true>(batch, k, scale, out),
+            7 if V::QUERIES > 4 => self.scores_of::<V, f16, 7, 1, true>(batch, k, scale, out),
+            8 if V::QUERIES > 4 => self.scores_of::<V, f16, 8, 1, true>(batch, k, scale, out),
             _ => {}
         }
     }
@@ -103,11 +126,12 @@ impl<'s> Pack<'s> {
     /// [`Pack::scores`] for `N` queries, `WIDE` tiles at a time: enough independent sums to hide the
     /// latency of an addition.
     #[inline(always)]
-    fn scores_of<V: Lanes, T: Stored, const N: usize, const WIDE: usize>(
+    fn scores_of<V: Lanes, T: Stored, const N: usize, const WIDE: usize, const STAGE: bool>(
         &mut self,
         batch: &Range<usize>,
         k: &Run<'_>,
         scale: f32,
+        staging: &mut [f32],
     ) {
         let padded = self.padded();
         let queries = self.queries.get(batch.start * padded..).and_then(|queries| queries.get(..N * padded));
@@ -115,6 +139,11 @@ impl<'s> Pack<'s> {
         let (Some(queries), Some(scores)) = (queries, scores) else {
             return;
         };
+        let tile_len = self.head_dim * TILE_TOKENS;
+        if STAGE && staging.len() < k.count() * tile_len {
+            return;
+        }
+        let staging = staging.as_mut_ptr();
         debug_assert!(k.offset() + k.count() * TILE_TOKENS <= CHUNK);
         // SAFETY: a run has positions of one chunk.
         let scores = unsafe { scores.as_mut_ptr().add(k.offset()) };
@@ -140,8 +169,14 @@ impl<'s> Pack<'s> {
                     for t in 0..WIDE {
                         // SAFETY: a K tile has head_dim columns of 16.
                         columns[t] = unsafe { T::column::<V>(columns_of[t], dim, false) };
-                        V::prefetch(next[t].wrapping_add(dim * T::PITCH));
-                        V::prefetch(after[t].wrapping_add(dim * k.after_pitch()));
+                        if STAGE {
+                            // SAFETY: there is room for the tiles of the run.
+                            unsafe { columns[t].store(staging.add(index[t] * tile_len + dim * TILE_TOKENS)) };
+                        }
+                        if T::PREFETCHED {
+                            V::prefetch(next[t].wrapping_add(dim * T::PITCH));
+                            V::prefetch(after[t].wrapping_add(dim * k.after_pitch()));
+                        }
                     }
                     for n in 0..N {
                         // SAFETY: the queries are [padded / 16][N][16]; 16 elements of each come before the
@@ -239,30 +274,54 @@ impl<'s> Pack<'s> {
     #[inline(always)]
     pub(super) fn values<V: Lanes, T: Stored>(&mut self, batch: &Range<usize>, v: &Run<'_>) {
         match batch.len() {
-            1 if V::QUERIES > 2 => self.values_of::<V, T, 1, 4>(batch, v),
-            1 => self.values_of::<V, T, 1, 2>(batch, v),
-            2 if V::QUERIES > 2 => self.values_of::<V, T, 2, 2>(batch, v),
-            2 => self.values_of::<V, T, 2, 1>(batch, v),
-            3 if V::QUERIES > 2 => self.values_of::<V, T, 3, 2>(batch, v),
-            4 if V::QUERIES > 4 => self.values_of::<V, T, 4, 2>(batch, v),
-            4 if V::QUERIES > 2 => self.values_of::<V, T, 4, 1>(batch, v),
-            5 if V::QUERIES > 4 => self.values_of::<V, T, 5, 2>(batch, v),
-            6 if V::QUERIES > 4 => self.values_of::<V, T, 6, 2>(batch, v),
-            7 if V::QUERIES > 4 => self.values_of::<V, T, 7, 2>(batch, v),
-            8 if V::QUERIES > 4 => self.values_of::<V, T, 8, 2>(batch, v),
+            1 if V::QUERIES > 2 => self.values_of::<V, T, 1, 4, false>(batch, v, &mut []),
+            1 => self.values_of::<V, T, 1, 2, false>(batch, v, &mut []),
+            2 if V::QUERIES > 2 => self.values_of::<V, T, 2, 2, false>(batch, v, &mut []),
+            2 => self.values_of::<V, T, 2, 1, false>(batch, v, &mut []),
+            3 if V::QUERIES > 2 => self.values_of::<V, T, 3, 2, false>(batch, v, &mut []),
+            4 if V::QUERIES > 4 => self.values_of::<V, T, 4, 2, false>(batch, v, &mut []),
+            4 if V::QUERIES > 2 => self.values_of::<V, T, 4, 1, false>(batch, v, &mut []),
+            5 if V::QUERIES > 4 => self.values_of::<V, T, 5, 2, false>(batch, v, &mut []),
+            6 if V::QUERIES > 4 => self.values_of::<V, T, 6, 2, false>(batch, v, &mut []),
+            7 if V::QUERIES > 4 => self.values_of::<V, T, 7, 2, false>(batch, v, &mut []),
+            8 if V::QUERIES > 4 => self.values_of::<V, T, 8, 2, false>(batch, v, &mut []),
+            _ => {}
+        }
+    }
+
+    /// [`Pack::values`] with values in f16, which are kept converted, too, `[tiles][16][head_dim]`: see
+    /// [`Pack::scores_and_stage`].
+    #[inline(always)]
+    pub(super) fn values_and_stage<V: Lanes>(&mut self, batch: &Range<usize>, v: &Run<'_>, out: &mut [f32]) {
+        match batch.len() {
+            3 if V::QUERIES == 4 => self.values_of::<V, f16, 3, 2, true>(batch, v, out),
+            4 if V::QUERIES == 4 => self.values_of::<V, f16, 4, 1, true>(batch, v, out),
+            5 if V::QUERIES > 4 => self.values_of::<V, f16, 5, 2, true>(batch, v, out),
+            6 if V::QUERIES > 4 => self.values_of::<V, f16, 6, 2, true>(batch, v, out),
+            7 if V::QUERIES > 4 => self.values_of::<V, f16, 7, 2, true>(batch, v, out),
+            8 if V::QUERIES > 4 => self.values_of::<V, f16, 8, 2, true>(batch, v, out),
             _ => {}
         }
     }
 
     /// [`Pack::values`] for `N` queries, `WIDE` times 16 elements of the heads at a time.
     #[inline(always)]
-    fn values_of<V: Lanes, T: Stored, const N: usize, const WIDE: usize>(&mut self, batch: &Range<usize>, v: &Run<'_>) {
+    fn values_of<V: Lanes, T: Stored, const N: usize, const WIDE: usize, const STAGE: bool>(
+        &mut self,
+        batch: &Range<usize>,
+        v: &Run<'_>,
+        staging: &mut [f32],
+    ) {
         let padded = self.padded();
         let out = self.values.get_mut(batch.start * padded..).and_then(|out| out.get_mut(..N * padded));
         let weights = self.scores.get(batch.start * CHUNK..).and_then(|weights| weights.get(..N * CHUNK));
         let (Some(out), Some(weights)) = (out, weights) else {
             return;
         };
+        if STAGE && staging.len() < v.count() * TILE_TOKENS * padded {
+            return;
+        }
+        let staging = staging.as_mut_ptr();
         debug_assert!(v.offset() + v.positions() <= CHUNK);
         // SAFETY: a run has positions of one chunk.
         let weights = unsafe { weights.as_ptr().add(v.offset()) };
@@ -291,6 +350,11 @@ impl<'s> Pack<'s> {
                     for w in 0..WIDE {
                         // SAFETY: a V tile has 16 rows of padded elements, and starts + 16 <= padded.
                         rows[w] = unsafe { T::row::<V>(rows_of, padded, position, starts[w], false) };
+                        if STAGE {
+                            let place = (tile * TILE_TOKENS + position) * padded + starts[w];
+                            // SAFETY: there is room for the tiles of the run.
+                            unsafe { rows[w].store(staging.add(place)) };
+                        }
                     }
                     for n in 0..N {
                         // SAFETY: weights are [N][CHUNK], and the run's positions are of one chunk.

@@ -14,6 +14,9 @@ pub(super) trait Stored: Copy + 'static {
     /// Bytes of a K tile per element of a head.
     const PITCH: usize;
 
+    /// Whether the loops of queries ask for what comes next: what was converted is near.
+    const PREFETCHED: bool = false;
+
     /// Column `dim` of a K tile, without scales.
     ///
     /// # Safety
@@ -47,6 +50,7 @@ impl Stored for f32 {
 impl Stored for f16 {
     const SCALED: bool = false;
     const PITCH: usize = 32;
+    const PREFETCHED: bool = true;
 
     #[inline(always)]
     unsafe fn column<V: Lanes>(tile: *const u8, dim: usize, _odd: bool) -> V {
@@ -291,8 +295,11 @@ impl<'t> ChunkTiles<'t> {
                 // SAFETY: a K tile has the scales of all blocks behind its codes.
                 let scales = unsafe { scales::<V, T>(tile, self.k.codes, start) };
                 for dim in start..self.head_dim.min(start + LANES) {
-                    V::prefetch(next.wrapping_add(dim * T::PITCH));
-                    V::prefetch(after.wrapping_add(dim * run.after_pitch()));
+                    // Two columns are at most a cache line.
+                    if dim % 2 == 0 {
+                        V::prefetch(next.wrapping_add(dim * T::PITCH));
+                        V::prefetch(after.wrapping_add(dim * run.after_pitch()));
+                    }
                     // SAFETY: a K tile has head_dim columns of 16, all of which can be written.
                     unsafe {
                         let column = T::column::<V>(tile, dim, dim % 2 == 1);
@@ -352,7 +359,9 @@ impl<'t> ChunkTiles<'t> {
                     unsafe { scales::<V, T>(tile, self.v.codes, start).store(scales_of.as_mut_ptr()) };
                 }
                 for (slot, &scale) in scales_of.iter().enumerate().take(rows) {
-                    V::prefetch(next.wrapping_add((start * TILE_TOKENS + slot * LANES) * T::PITCH / TILE_TOKENS));
+                    if slot % 2 == 0 {
+                        V::prefetch(next.wrapping_add((start * TILE_TOKENS + slot * LANES) * T::PITCH / TILE_TOKENS));
+                    }
                     // SAFETY: a V tile has 16 rows of head_dim elements, and start + 16 <= head_dim.
                     unsafe {
                         let row = T::row::<V>(tile, head_dim, slot, start, slot % 2 == 1);
