@@ -3,7 +3,7 @@
 //! The query heads of these rows that share a KV head are taken in batches that fit the registers. Every
 //! K column and V row is loaded once per batch: a column of a K tile times a number of each query is 16
 //! scores of each, a row of V times a weight of each query goes to sums over the positions that stay in
-//! registers. Loops are compiled for f32, and for f16 where that is as good as f32 to the machine and there is one batch;
+//! registers. Loops are compiled for f32, and where machines convert as they load, and there is one batch, for f16 and bytes;
 //! otherwise a few tiles at a time are converted to f32 for all batches.
 //! Positions are cut into chunks with a softmax each, which are added one after the other.
 
@@ -23,7 +23,7 @@ use super::lanes::{LANES, Lanes};
 use crate::mem::Tile;
 use pack::Pack;
 pub use partial::Partial;
-use tiles::{ChunkTiles, Staged, staging_len};
+use tiles::{ChunkTiles, Q8, Staged, staging_len};
 use window::VisibleTiles;
 pub use window::{Positions, Visibility, Window};
 
@@ -293,6 +293,12 @@ impl<'t> Seen<'t> {
         self.batches.iter().filter(|batch| batch.positions > 0)
     }
 
+    /// The batch that reads what is stored, if it is the only one and such loads are cheap.
+    fn only_batch<V: Lanes>(&self) -> Option<&'t Batch> {
+        let [batch] = self.batches else { return None };
+        (V::LOADS_F16 && batch.positions > 0).then_some(batch)
+    }
+
     /// The batch that converts tiles of f16 for all batches while it computes, and the others.
     ///
     /// It has to be the very last one, which is large enough; where that sees nothing there is little to do.
@@ -307,12 +313,19 @@ impl<'t> Seen<'t> {
 fn scores_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]) -> Option<()> {
     let (tiles, scale) = (seen.tiles, seen.scale);
     let [element, _] = tiles.elements();
-    if V::LOADS_F16 && element == KvElement::F16 && seen.batches.len() == 1 {
-        let k = tiles.keys(0, CHUNK)?;
-        for batch in seen.seeing() {
-            pack.scores::<V, f16>(&batch.queries, &k.before(batch.positions)?, scale);
+    if let Some(batch) = seen.only_batch::<V>() {
+        let k = tiles.keys(0, batch.positions)?;
+        match element {
+            KvElement::F16 => {
+                pack.scores::<V, f16>(&batch.queries, &k, scale);
+                return Some(());
+            }
+            KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } && batch.queries.len() <= 4 => {
+                pack.scores::<V, Q8>(&batch.queries, &k, scale);
+                return Some(());
+            }
+            _ => {}
         }
-        return Some(());
     }
     let step = if element == KvElement::F32 { CHUNK } else { STAGED * TILE_TOKENS };
     for start in (0..tiles.positions()).step_by(step) {
@@ -391,12 +404,19 @@ fn values_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]
     let tiles = seen.tiles;
     let [_, element] = tiles.elements();
     let whole = seen.head_dim.is_multiple_of(LANES);
-    if V::LOADS_F16 && element == KvElement::F16 && seen.batches.len() == 1 && whole {
-        let v = tiles.values(0, CHUNK)?;
-        for batch in seen.seeing() {
-            pack.values::<V, f16>(&batch.queries, &v.before(batch.positions)?);
+    if let Some(batch) = seen.only_batch::<V>().filter(|_| whole) {
+        let v = tiles.values(0, batch.positions)?;
+        match element {
+            KvElement::F16 => {
+                pack.values::<V, f16>(&batch.queries, &v);
+                return Some(());
+            }
+            KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } && batch.queries.len() <= 4 => {
+                pack.values::<V, Q8>(&batch.queries, &v);
+                return Some(());
+            }
+            _ => {}
         }
-        return Some(());
     }
     let direct = element == KvElement::F32 && whole;
     let step = if direct { CHUNK } else { STAGED * TILE_TOKENS };

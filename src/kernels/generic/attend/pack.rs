@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use half::f16;
 
-use super::tiles::{Run, Stored};
+use super::tiles::{Run, Stored, scales};
 use super::{CHUNK, Positions, TILE_TOKENS};
 use crate::kernels::generic::lanes::{LANES, Lanes};
 
@@ -84,7 +84,7 @@ impl<'s> Pack<'s> {
         self.peaks.fill([f32::NEG_INFINITY, 0.0]);
     }
 
-    /// The scores of the queries of a batch with the positions of a run.
+    /// The scores of the queries of a batch with the positions of a run; at most 4 queries where keys have scales.
     #[inline(always)]
     pub(super) fn scores<V: Lanes, T: Stored>(&mut self, batch: &Range<usize>, k: &Run<'_>, scale: f32) {
         match batch.len() {
@@ -94,10 +94,10 @@ impl<'s> Pack<'s> {
             2 => self.scores_of::<V, T, 2, 1, false>(batch, k, scale, &mut []),
             3 if V::QUERIES > 2 => self.scores_of::<V, T, 3, 2, false>(batch, k, scale, &mut []),
             4 if V::QUERIES > 2 => self.scores_of::<V, T, 4, 1, false>(batch, k, scale, &mut []),
-            5 if V::QUERIES > 4 => self.scores_of::<V, T, 5, 1, false>(batch, k, scale, &mut []),
-            6 if V::QUERIES > 4 => self.scores_of::<V, T, 6, 1, false>(batch, k, scale, &mut []),
-            7 if V::QUERIES > 4 => self.scores_of::<V, T, 7, 1, false>(batch, k, scale, &mut []),
-            8 if V::QUERIES > 4 => self.scores_of::<V, T, 8, 1, false>(batch, k, scale, &mut []),
+            5 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<V, T, 5, 1, false>(batch, k, scale, &mut []),
+            6 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<V, T, 6, 1, false>(batch, k, scale, &mut []),
+            7 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<V, T, 7, 1, false>(batch, k, scale, &mut []),
+            8 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<V, T, 8, 1, false>(batch, k, scale, &mut []),
             _ => {}
         }
     }
@@ -164,11 +164,19 @@ impl<'s> Pack<'s> {
             let mut sums = [[V::splat(0.0); N]; WIDE];
             let mut start = 0;
             while start < self.head_dim {
+                let mut scales_of = [V::splat(1.0); WIDE];
+                for t in 0..WIDE {
+                    // SAFETY: a K tile has the scales of all blocks behind its codes.
+                    scales_of[t] = unsafe { scales::<V, T>(columns_of[t], k.codes(), start) };
+                }
                 for dim in start..self.head_dim.min(start + LANES) {
                     let mut columns = [V::splat(0.0); WIDE];
                     for t in 0..WIDE {
                         // SAFETY: a K tile has head_dim columns of 16.
-                        columns[t] = unsafe { T::column::<V>(columns_of[t], dim, false) };
+                        columns[t] = unsafe { T::column::<V>(columns_of[t], dim, dim % 2 == 1) };
+                        if T::SCALED {
+                            columns[t] = scales_of[t].mul(columns[t]);
+                        }
                         if STAGE {
                             // SAFETY: there is room for the tiles of the run.
                             unsafe { columns[t].store(staging.add(index[t] * tile_len + dim * TILE_TOKENS)) };
@@ -270,7 +278,7 @@ impl<'s> Pack<'s> {
     }
 
     /// The values of a run, each times its weight, summed in increasing order of the position. The first run
-    /// of a chunk begins the sums, the others go on. Rows are whole registers.
+    /// of a chunk begins the sums, the others go on. Rows are whole registers. At most 4 queries where values have scales.
     #[inline(always)]
     pub(super) fn values<V: Lanes, T: Stored>(&mut self, batch: &Range<usize>, v: &Run<'_>) {
         match batch.len() {
@@ -281,10 +289,10 @@ impl<'s> Pack<'s> {
             3 if V::QUERIES > 2 => self.values_of::<V, T, 3, 2, false>(batch, v, &mut []),
             4 if V::QUERIES > 4 => self.values_of::<V, T, 4, 2, false>(batch, v, &mut []),
             4 if V::QUERIES > 2 => self.values_of::<V, T, 4, 1, false>(batch, v, &mut []),
-            5 if V::QUERIES > 4 => self.values_of::<V, T, 5, 2, false>(batch, v, &mut []),
-            6 if V::QUERIES > 4 => self.values_of::<V, T, 6, 2, false>(batch, v, &mut []),
-            7 if V::QUERIES > 4 => self.values_of::<V, T, 7, 2, false>(batch, v, &mut []),
-            8 if V::QUERIES > 4 => self.values_of::<V, T, 8, 2, false>(batch, v, &mut []),
+            5 if V::QUERIES > 4 && !T::SCALED => self.values_of::<V, T, 5, 2, false>(batch, v, &mut []),
+            6 if V::QUERIES > 4 && !T::SCALED => self.values_of::<V, T, 6, 2, false>(batch, v, &mut []),
+            7 if V::QUERIES > 4 && !T::SCALED => self.values_of::<V, T, 7, 2, false>(batch, v, &mut []),
+            8 if V::QUERIES > 4 && !T::SCALED => self.values_of::<V, T, 8, 2, false>(batch, v, &mut []),
             _ => {}
         }
     }
@@ -345,11 +353,21 @@ impl<'s> Pack<'s> {
             for tile in 0..v.count() {
                 let rows_of = v.tile(tile);
                 let weights = weights.wrapping_add(tile * TILE_TOKENS);
+                let mut scales_of = [[1.0_f32; LANES]; WIDE];
+                for w in 0..WIDE {
+                    if T::SCALED {
+                        // SAFETY: a V tile has the scales of all blocks behind its codes; 16 floats.
+                        unsafe { scales::<V, T>(rows_of, v.codes(), starts[w]).store(scales_of[w].as_mut_ptr()) };
+                    }
+                }
                 for position in 0..(v.positions() - tile * TILE_TOKENS).min(TILE_TOKENS) {
                     let mut rows = [V::splat(0.0); WIDE];
                     for w in 0..WIDE {
                         // SAFETY: a V tile has 16 rows of padded elements, and starts + 16 <= padded.
-                        rows[w] = unsafe { T::row::<V>(rows_of, padded, position, starts[w], false) };
+                        rows[w] = unsafe { T::row::<V>(rows_of, padded, position, starts[w], position % 2 == 1) };
+                        if T::SCALED {
+                            rows[w] = V::splat(scales_of[w][position % LANES]).mul(rows[w]);
+                        }
                         if STAGE {
                             let place = (tile * TILE_TOKENS + position) * padded + starts[w];
                             // SAFETY: there is room for the tiles of the run.

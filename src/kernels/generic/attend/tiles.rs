@@ -72,6 +72,7 @@ pub(super) struct Q8;
 impl Stored for Q8 {
     const SCALED: bool = true;
     const PITCH: usize = 16;
+    const PREFETCHED: bool = true;
 
     #[inline(always)]
     unsafe fn column<V: Lanes>(tile: *const u8, dim: usize, _odd: bool) -> V {
@@ -112,7 +113,7 @@ impl Stored for Q4 {
 /// # Safety
 /// `tile` has so many bytes of codes, and behind them the scales of all blocks up to that of `dim`.
 #[inline(always)]
-unsafe fn scales<V: Lanes, T: Stored>(tile: *const u8, codes: usize, dim: usize) -> V {
+pub(super) unsafe fn scales<V: Lanes, T: Stored>(tile: *const u8, codes: usize, dim: usize) -> V {
     if !T::SCALED {
         return V::splat(1.0);
     }
@@ -129,6 +130,8 @@ pub(super) struct Run<'t> {
     after: &'t [&'t [u8]],
     /// Bytes of these per element of a head, rounded down.
     after_pitch: usize,
+    /// Bytes of codes in a tile.
+    codes: usize,
     /// The first position in the chunk, a multiple of 16.
     offset: usize,
     positions: usize,
@@ -161,6 +164,11 @@ impl Run<'_> {
     #[inline(always)]
     pub(super) fn after_pitch(&self) -> usize {
         self.after_pitch
+    }
+
+    #[inline(always)]
+    pub(super) fn codes(&self) -> usize {
+        self.codes
     }
 
     #[inline(always)]
@@ -264,6 +272,7 @@ impl<'t> ChunkTiles<'t> {
             tiles: side.tiles.get(first..)?,
             after: after.get(first..).unwrap_or_default(),
             after_pitch: self.v.codes.checked_div(self.head_dim)?,
+            codes: side.codes,
             offset: start,
             positions: self.positions.checked_sub(start).filter(|&positions| positions > 0)?.min(most),
         })
@@ -399,6 +408,6 @@ impl<'t> Staged<'t> {
     /// Those of a run that was converted.
     #[inline(always)]
     pub(super) fn run(&self, of: &Run<'_>) -> Run<'_> {
-        Run { tiles: &self.tiles, after: &[], after_pitch: 0, offset: of.offset, positions: of.positions }
+        Run { tiles: &self.tiles, after: &[], after_pitch: 0, codes: 0, offset: of.offset, positions: of.positions }
     }
 }
