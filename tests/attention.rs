@@ -304,11 +304,12 @@ fn scratch_for_a_few_queries_is_enough() {
         let full = level.attend_scratch(rows, group, head_dim).unwrap();
         let expected = attend(full);
         assert!(expected.is_some());
-        let of_query = CHUNK + 2 * head_dim + 2;
-        for scratch in [of_query, 2 * of_query + 1, 7 * of_query, full / 2, full - 1, 2 * full] {
+        let (of_query, converted) = (CHUNK + 2 * head_dim + 2, 2 * 16 * head_dim);
+        let for_queries = |count| count * of_query + converted;
+        for scratch in [for_queries(1), for_queries(2) + 1, for_queries(7), full / 2 + converted, full - 1, 2 * full] {
             assert_eq!(attend(scratch), expected, "{level}, {scratch} of {full}");
         }
-        assert_eq!(attend(of_query - 1), None);
+        assert_eq!(attend(for_queries(1) - 1), None);
     }
 }
 
@@ -336,7 +337,7 @@ fn sizes_are_checked() {
             level.attend(&queries, 0..9, &cache, &mut tiles.next().unwrap(), &mut vec![0.0; scratch])
         };
         assert!(attend(good, len, 36).is_some());
-        assert!(attend(good, CHUNK + 16 + 16 + 2 - 1, 36).is_none());
+        assert!(attend(good, 2 * 16 * 16 + CHUNK + 16 + 16 + 2 - 1, 36).is_none());
         assert!(attend(good, len, 35).is_none());
         assert!(attend(Queries { q: &q[1..], ..good }, len, 36).is_none());
         assert!(attend(Queries { row: 1, ..good }, len, 36).is_none());

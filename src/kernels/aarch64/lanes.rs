@@ -22,6 +22,7 @@ impl Neon {
 impl Lanes for Neon {
     const QUERIES: usize = 4;
     const TOGETHER: usize = 16;
+    const LOADS_F16: bool = true;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {

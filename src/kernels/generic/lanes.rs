@@ -22,6 +22,9 @@ pub(in crate::kernels) trait Lanes: Copy {
     /// shared by them, scratch grows with them.
     const TOGETHER: usize;
 
+    /// Whether [`Lanes::load_f16`] is an instruction or two.
+    const LOADS_F16: bool;
+
     fn splat(x: f32) -> Self;
 
     /// # Safety
@@ -118,6 +121,7 @@ pub(in crate::kernels) trait Lanes: Copy {
 impl Lanes for [f32; LANES] {
     const QUERIES: usize = 2;
     const TOGETHER: usize = 8;
+    const LOADS_F16: bool = false;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {

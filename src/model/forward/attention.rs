@@ -188,9 +188,10 @@ pub(super) fn partials_width(config: &Config) -> Option<usize> {
 /// Attention's result for row `index`, `[heads, head_dim]`, from what it kept of the rows.
 pub(super) fn finish_heads(config: &Config, partials: &[f32], index: usize, out: &mut [f32]) -> Option<()> {
     let partial = partial(config);
-    let partials = row_of(partials, index, partials_width(config)?)?.chunks_exact(partial.elements()?.max(1));
-    let heads = out.chunks_exact_mut((partial.group * partial.head_dim).max(1));
-    partials.zip(heads).try_for_each(|(row, out)| partial.finish(row, out))
+    let mut partials = row_of(partials, index, partials_width(config)?)?.chunks_exact(partial.elements()?.max(1));
+    // A zip of these would divide by their length, and that this is not 0 is not always seen.
+    out.chunks_exact_mut((partial.group * partial.head_dim).max(1))
+        .try_for_each(|out| partial.finish(partials.next()?, out))
 }
 
 /// Limits magnitudes. What is not a number stays: the cache refuses it.

@@ -3,7 +3,8 @@
 //! The query heads of these rows that share a KV head are taken in batches that fit the registers. Every
 //! K column and V row is loaded once per batch: a column of a K tile times a number of each query is 16
 //! scores of each, a row of V times a weight of each query goes to sums over the positions that stay in
-//! registers. Where there are several batches, a few tiles at a time are converted to f32 for all of them.
+//! registers. Loops are compiled for f32, and where machines convert as they load, and there is one batch, for f16 and bytes;
+//! otherwise a few tiles at a time are converted to f32 for all batches.
 //! Positions are cut into chunks with a softmax each, which are added one after the other.
 
 mod pack;
@@ -22,7 +23,7 @@ use super::lanes::{LANES, Lanes};
 use crate::mem::Tile;
 use pack::Pack;
 pub use partial::Partial;
-use tiles::{ChunkTiles, Q4, Q8, Staged, Stored, staging_len};
+use tiles::{ChunkTiles, Q8, Staged, staging_len};
 use window::VisibleTiles;
 pub use window::{Positions, Visibility, Window};
 
@@ -70,7 +71,7 @@ pub trait KvSource {
 /// f32 elements of scratch with which `V` takes all queries of a unit together, with at most `rows` rows.
 pub(in crate::kernels) fn attend_scratch<V: Lanes>(rows: usize, group: usize, head_dim: usize) -> Option<usize> {
     let count = rows.min(attend_rows(group)).checked_mul(group)?.min(V::TOGETHER);
-    Pack::len_of_query(head_dim)?.checked_mul(count)?.checked_add(staging::<V>(count, head_dim)?)
+    Pack::len_of_query(head_dim)?.checked_mul(count)?.checked_add(staging_len(head_dim)?)
 }
 
 /// The query heads of successive rows of one sequence that share a KV head.
@@ -184,21 +185,14 @@ pub(in crate::kernels) fn attend<V: Lanes>(
         }
     }
     let seen = queries.seen_together(0..len)?;
-    // With little scratch fewer go together; without staging they are a batch.
-    let of_query = Pack::len_of_query(head_dim)?;
-    let staged = scratch.len().saturating_sub(staging::<V>(V::TOGETHER, head_dim)?).checked_div(of_query)?;
-    let direct = scratch.len().checked_div(of_query)?.min(V::QUERIES);
-    for pack in shares(len, staged.min(V::TOGETHER).max(direct)) {
+    let (staging, scratch) = scratch.split_at_mut_checked(staging_len(head_dim)?)?;
+    // With little scratch fewer go together.
+    let together = scratch.len().checked_div(Pack::len_of_query(head_dim)?)?.min(V::TOGETHER);
+    for pack in shares(len, together) {
         let chunks = seen.chunks().skip(chunks.start).take(chunks.len());
-        attend_pack::<V>(queries, pack, chunks, source, out, scratch)?;
+        attend_pack::<V>(queries, pack, chunks, source, out, staging, scratch)?;
     }
     Some(())
-}
-
-/// f32 elements of converted tiles that are kept for a pack of `count` queries. A single batch needs none; heads
-/// that are not a multiple of 16 have sums that overlap, which cannot go on from one tile to the next.
-fn staging<V: Lanes>(count: usize, head_dim: usize) -> Option<usize> {
-    if count > V::QUERIES && head_dim.is_multiple_of(LANES) { staging_len(head_dim) } else { Some(0) }
 }
 
 /// Cuts `0..count` into as few ranges of at most `most` as possible, of sizes as equal as possible.
@@ -224,11 +218,11 @@ fn attend_pack<V: Lanes>(
     chunks: impl Iterator<Item = usize>,
     source: &dyn KvSource,
     out: &mut Tile<'_, f32>,
+    staging: &mut [f32],
     scratch: &mut [f32],
 ) -> Option<()> {
     let (first, count, head_dim) = (members.start, members.len(), queries.head_dim);
     let seen = queries.seen_together(members)?;
-    let (staging, scratch) = scratch.split_at_mut_checked(staging::<V>(count, head_dim)?)?;
     let mut pack = Pack::new(count, head_dim, scratch)?;
     let mut batches = heapless::Vec::<_, MAX_QUERIES>::new();
     for share in shares(count, V::QUERIES) {
@@ -255,26 +249,13 @@ fn attend_pack<V: Lanes>(
         for batch in &mut batches {
             batch.positions = positions_of(by_query.get(batch.queries.clone())?, all, visible.positions());
         }
-        let seen = Seen { by_query, batches: &batches, scale: queries.scores.scale, tiles: &tiles };
-        let [k, v] = tiles.elements();
-        match k {
-            KvElement::F32 if const { KvElement::F32.is_built() } => scores_of::<V, f32>(&mut pack, &seen, staging)?,
-            KvElement::F16 => scores_of::<V, f16>(&mut pack, &seen, staging)?,
-            KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => scores_of::<V, Q8>(&mut pack, &seen, staging)?,
-            KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => scores_of::<V, Q4>(&mut pack, &seen, staging)?,
-            _ => return None,
-        }
+        let seen = Seen { by_query, batches: &batches, head_dim, scale: queries.scores.scale, tiles: &tiles };
+        scores_of::<V>(&mut pack, &seen, staging)?;
         if queries.scores.are_adjusted() {
             adjust_scores(&mut pack, &seen, queries, first, block)?;
         }
         softmax_of::<V>(&mut pack, &seen)?;
-        match v {
-            KvElement::F32 if const { KvElement::F32.is_built() } => values_of::<V, f32>(&mut pack, &seen, staging)?,
-            KvElement::F16 => values_of::<V, f16>(&mut pack, &seen, staging)?,
-            KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => values_of::<V, Q8>(&mut pack, &seen, staging)?,
-            KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => values_of::<V, Q4>(&mut pack, &seen, staging)?,
-            _ => return None,
-        }
+        values_of::<V>(&mut pack, &seen, staging)?;
         for query in 0..count {
             let (row, head) = queries.place(first + query)?;
             let row = out.row_mut(queries.row.checked_add(row)?)?;
@@ -299,6 +280,7 @@ struct Seen<'t> {
     /// What each query sees.
     by_query: &'t [Positions],
     batches: &'t [Batch],
+    head_dim: usize,
     /// What scores are multiplied by.
     scale: f32,
     /// What the pack reads of the chunk; positions are counted in these.
@@ -306,37 +288,62 @@ struct Seen<'t> {
 }
 
 impl<'t> Seen<'t> {
-    /// The batch that converts tiles for all batches, and the others; `None` where each of them reads what is stored.
-    ///
-    /// It has to be the very last one, which is large enough; where that sees nothing there is little to do.
-    fn staging_batch<T: Stored>(&self, staging: &[f32]) -> Option<(&'t Batch, &'t [Batch])> {
-        let (last, others) = self.batches.split_last()?;
-        (!staging.is_empty() && T::CONVERTED && last.positions > 0).then_some((last, others))
-    }
-
     /// The batches that see something.
     fn seeing(&self) -> impl Iterator<Item = &'t Batch> {
         self.batches.iter().filter(|batch| batch.positions > 0)
+    }
+
+    /// The batch that reads what is stored, if it is the only one and such loads are cheap.
+    fn only_batch<V: Lanes>(&self) -> Option<&'t Batch> {
+        let [batch] = self.batches else { return None };
+        (V::LOADS_F16 && batch.positions > 0).then_some(batch)
+    }
+
+    /// The batch that converts tiles of f16 for all batches while it computes, and the others.
+    ///
+    /// It has to be the very last one, which is large enough; where that sees nothing there is little to do.
+    fn staging_batch<V: Lanes>(&self, element: KvElement) -> Option<(&'t Batch, &'t [Batch])> {
+        let (last, others) = self.batches.split_last()?;
+        (V::LOADS_F16 && element == KvElement::F16 && last.positions > 0).then_some((last, others))
     }
 }
 
 /// The scores of a chunk.
 #[inline(always)]
-fn scores_of<V: Lanes, T: Stored>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]) -> Option<()> {
+fn scores_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]) -> Option<()> {
     let (tiles, scale) = (seen.tiles, seen.scale);
-    let Some((last, others)) = seen.staging_batch::<T>(staging) else {
-        for batch in seen.seeing() {
-            pack.scores::<V, T>(&batch.queries, &tiles.keys(0..batch.positions)?, scale);
+    let [element, _] = tiles.elements();
+    if let Some(batch) = seen.only_batch::<V>() {
+        let k = tiles.keys(0, batch.positions)?;
+        match element {
+            KvElement::F16 => {
+                pack.scores::<V, f16>(&batch.queries, &k, scale);
+                return Some(());
+            }
+            KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } && batch.queries.len() <= 4 => {
+                pack.scores::<V, Q8>(&batch.queries, &k, scale);
+                return Some(());
+            }
+            _ => {}
         }
-        return Some(());
-    };
-    let positions = tiles.positions();
-    for start in (0..positions).step_by(STAGED * TILE_TOKENS) {
-        let end = positions.min(start + STAGED * TILE_TOKENS);
-        pack.scores_and_stage::<V, T>(&last.queries, &tiles.keys(start..end)?, scale, staging);
-        let staged = Staged::new(staging, tiles.head_dim())?;
-        for batch in others {
-            if let Some(k) = staged.run(start..end.min(batch.positions)) {
+    }
+    let step = if element == KvElement::F32 { CHUNK } else { STAGED * TILE_TOKENS };
+    for start in (0..tiles.positions()).step_by(step) {
+        let mut k = tiles.keys(start, step)?;
+        let staged;
+        let mut batches = seen.batches;
+        if element != KvElement::F32 {
+            if let Some((last, others)) = seen.staging_batch::<V>(element) {
+                pack.scores_and_stage::<V>(&last.queries, &k, scale, staging);
+                batches = others;
+            } else {
+                tiles.convert_keys::<V>(&k, staging)?;
+            }
+            staged = Staged::new(staging, seen.head_dim * TILE_TOKENS)?;
+            k = staged.run(&k);
+        }
+        for batch in batches {
+            if let Some(k) = k.before(batch.positions) {
                 pack.scores::<V, f32>(&batch.queries, &k, scale);
             }
         }
@@ -393,21 +400,42 @@ fn softmax_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>) -> Option<()> {
 
 /// The values of a chunk, each times its weight.
 #[inline(always)]
-fn values_of<V: Lanes, T: Stored>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]) -> Option<()> {
+fn values_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]) -> Option<()> {
     let tiles = seen.tiles;
-    let Some((last, others)) = seen.staging_batch::<T>(staging) else {
-        for batch in seen.seeing() {
-            pack.values::<V, T>(&batch.queries, &tiles.values(0..batch.positions)?);
+    let [_, element] = tiles.elements();
+    let whole = seen.head_dim.is_multiple_of(LANES);
+    if let Some(batch) = seen.only_batch::<V>().filter(|_| whole) {
+        let v = tiles.values(0, batch.positions)?;
+        match element {
+            KvElement::F16 => {
+                pack.values::<V, f16>(&batch.queries, &v);
+                return Some(());
+            }
+            KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } && batch.queries.len() <= 4 => {
+                pack.values::<V, Q8>(&batch.queries, &v);
+                return Some(());
+            }
+            _ => {}
         }
-        return Some(());
-    };
-    let positions = tiles.positions();
-    for start in (0..positions).step_by(STAGED * TILE_TOKENS) {
-        let end = positions.min(start + STAGED * TILE_TOKENS);
-        pack.values_and_stage::<V, T>(&last.queries, &tiles.values(start..end)?, staging);
-        let staged = Staged::new(staging, tiles.head_dim())?;
-        for batch in others {
-            if let Some(v) = staged.run(start..end.min(batch.positions)) {
+    }
+    let direct = element == KvElement::F32 && whole;
+    let step = if direct { CHUNK } else { STAGED * TILE_TOKENS };
+    for start in (0..tiles.positions()).step_by(step) {
+        let mut v = tiles.values(start, step)?;
+        let staged;
+        let mut batches = seen.batches;
+        if !direct {
+            if let Some((last, others)) = seen.staging_batch::<V>(element).filter(|_| whole) {
+                pack.values_and_stage::<V>(&last.queries, &v, staging);
+                batches = others;
+            } else {
+                tiles.convert_values::<V>(&v, staging)?;
+            }
+            staged = Staged::new(staging, seen.head_dim.next_multiple_of(LANES) * TILE_TOKENS)?;
+            v = staged.run(&v);
+        }
+        for batch in batches {
+            if let Some(v) = v.before(batch.positions) {
                 pack.values::<V, f32>(&batch.queries, &v);
             }
         }

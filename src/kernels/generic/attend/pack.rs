@@ -5,7 +5,9 @@
 
 use core::ops::Range;
 
-use super::tiles::{RowScales, Run, Stored, scales};
+use half::f16;
+
+use super::tiles::{Run, Stored, scales};
 use super::{CHUNK, Positions, TILE_TOKENS};
 use crate::kernels::generic::lanes::{LANES, Lanes};
 
@@ -21,14 +23,14 @@ pub(super) struct Pack<'s> {
     queries: &'s mut [f32],
     /// `[count]`: maximum and sum.
     peaks: &'s mut [[f32; 2]],
-    /// `[count][head_dim]`.
+    /// `[count][head_dim, rounded up]`.
     values: &'s mut [f32],
 }
 
 impl<'s> Pack<'s> {
     /// f32 elements per query.
     pub(super) fn len_of_query(head_dim: usize) -> Option<usize> {
-        head_dim.checked_next_multiple_of(LANES)?.checked_add(head_dim)?.checked_add(CHUNK + 2)
+        head_dim.checked_next_multiple_of(LANES)?.checked_mul(2)?.checked_add(CHUNK + 2)
     }
 
     /// Cuts the scratch into its parts; `None` where it is too small.
@@ -40,12 +42,12 @@ impl<'s> Pack<'s> {
         let padded = head_dim.checked_next_multiple_of(LANES)?;
         let (scores, rest) = scratch.split_at_mut_checked(count.checked_mul(CHUNK)?)?;
         let (queries, rest) = rest.split_at_mut_checked(padded.checked_mul(count)?)?;
-        let (values, rest) = rest.split_at_mut_checked(count.checked_mul(head_dim)?)?;
+        let (values, rest) = rest.split_at_mut_checked(padded.checked_mul(count)?)?;
         let peaks = rest.as_chunks_mut::<2>().0.get_mut(..count)?;
         Some(Self { head_dim, scores, queries, peaks, values })
     }
 
-    /// Elements of a query in [`Pack::queries`].
+    /// Elements of a head, rounded up.
     #[inline(always)]
     fn padded(&self) -> usize {
         self.head_dim.next_multiple_of(LANES)
@@ -72,7 +74,7 @@ impl<'s> Pack<'s> {
     /// values times their weights, `[head_dim]`.
     #[inline(always)]
     pub(super) fn partial(&self, query: usize) -> Option<(&[f32; 2], &[f32])> {
-        let start = query.checked_mul(self.head_dim)?;
+        let start = query.checked_mul(self.padded())?;
         Some((self.peaks.get(query)?, self.values.get(start..start.checked_add(self.head_dim)?)?))
     }
 
@@ -82,42 +84,41 @@ impl<'s> Pack<'s> {
         self.peaks.fill([f32::NEG_INFINITY, 0.0]);
     }
 
-    /// The scores of the queries of a batch with the positions of a run.
+    /// The scores of the queries of a batch with the positions of a run; at most 4 queries where keys have scales.
     #[inline(always)]
-    pub(super) fn scores<V: Lanes, T: Stored>(&mut self, batch: &Range<usize>, k: &Run<'_, T>, scale: f32) {
-        let no = &mut [];
+    pub(super) fn scores<V: Lanes, T: Stored>(&mut self, batch: &Range<usize>, k: &Run<'_>, scale: f32) {
         match batch.len() {
-            1 if k.count() > 2 => self.scores_of::<V, T, 1, 4, false>(batch, k, scale, no),
-            1 => self.scores_of::<V, T, 1, 2, false>(batch, k, scale, no),
-            2 => self.scores_of::<V, T, 2, 2, false>(batch, k, scale, no),
-            3 if V::QUERIES > 2 => self.scores_of::<V, T, 3, 2, false>(batch, k, scale, no),
-            4 if V::QUERIES > 2 => self.scores_of::<V, T, 4, 1, false>(batch, k, scale, no),
-            5 if V::QUERIES > 4 => self.scores_of::<V, T, 5, 1, false>(batch, k, scale, no),
-            6 if V::QUERIES > 4 => self.scores_of::<V, T, 6, 1, false>(batch, k, scale, no),
-            7 if V::QUERIES > 4 => self.scores_of::<V, T, 7, 1, false>(batch, k, scale, no),
-            8 if V::QUERIES > 4 => self.scores_of::<V, T, 8, 1, false>(batch, k, scale, no),
+            1 if V::QUERIES > 2 && k.count() > 2 => self.scores_of::<V, T, 1, 4, false>(batch, k, scale, &mut []),
+            1 => self.scores_of::<V, T, 1, 2, false>(batch, k, scale, &mut []),
+            2 if V::QUERIES > 2 => self.scores_of::<V, T, 2, 2, false>(batch, k, scale, &mut []),
+            2 => self.scores_of::<V, T, 2, 1, false>(batch, k, scale, &mut []),
+            3 if V::QUERIES > 2 => self.scores_of::<V, T, 3, 2, false>(batch, k, scale, &mut []),
+            4 if V::QUERIES > 2 => self.scores_of::<V, T, 4, 1, false>(batch, k, scale, &mut []),
+            5 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<V, T, 5, 1, false>(batch, k, scale, &mut []),
+            6 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<V, T, 6, 1, false>(batch, k, scale, &mut []),
+            7 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<V, T, 7, 1, false>(batch, k, scale, &mut []),
+            8 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<V, T, 8, 1, false>(batch, k, scale, &mut []),
             _ => {}
         }
     }
 
-    /// [`Pack::scores`], which also keeps the converted tiles. The last of several batches has more queries than
-    /// half a batch.
+    /// [`Pack::scores`] with keys in f16, which are kept converted, too: `[tiles][head_dim][16]`. The last of several
+    /// batches has more queries than half a batch.
     #[inline(always)]
-    pub(super) fn scores_and_stage<V: Lanes, T: Stored>(
+    pub(super) fn scores_and_stage<V: Lanes>(
         &mut self,
         batch: &Range<usize>,
-        k: &Run<'_, T>,
+        k: &Run<'_>,
         scale: f32,
-        staging: &mut [f32],
+        out: &mut [f32],
     ) {
         match batch.len() {
-            2 if V::QUERIES == 2 => self.scores_of::<V, T, 2, 2, true>(batch, k, scale, staging),
-            3 if V::QUERIES == 4 => self.scores_of::<V, T, 3, 2, true>(batch, k, scale, staging),
-            4 if V::QUERIES == 4 => self.scores_of::<V, T, 4, 1, true>(batch, k, scale, staging),
-            5 if V::QUERIES > 4 => self.scores_of::<V, T, 5, 1, true>(batch, k, scale, staging),
-            6 if V::QUERIES > 4 => self.scores_of::<V, T, 6, 1, true>(batch, k, scale, staging),
-            7 if V::QUERIES > 4 => self.scores_of::<V, T, 7, 1, true>(batch, k, scale, staging),
-            8 if V::QUERIES > 4 => self.scores_of::<V, T, 8, 1, true>(batch, k, scale, staging),
+            3 if V::QUERIES == 4 => self.scores_of::<V, f16, 3, 2, true>(batch, k, scale, out),
+            4 if V::QUERIES == 4 => self.scores_of::<V, f16, 4, 1, true>(batch, k, scale, out),
+            5 if V::QUERIES > 4 => self.scores_of::<V, f16, 5, 1, true>(batch, k, scale, out),
+            6 if V::QUERIES > 4 => self.scores_of::<V, f16, 6, 1, true>(batch, k, scale, out),
+            7 if V::QUERIES > 4 => self.scores_of::<V, f16, 7, 1, true>(batch, k, scale, out),
+            8 if V::QUERIES > 4 => self.scores_of::<V, f16, 8, 1, true>(batch, k, scale, out),
             _ => {}
         }
     }
@@ -128,7 +129,7 @@ impl<'s> Pack<'s> {
     fn scores_of<V: Lanes, T: Stored, const N: usize, const WIDE: usize, const STAGE: bool>(
         &mut self,
         batch: &Range<usize>,
-        k: &Run<'_, T>,
+        k: &Run<'_>,
         scale: f32,
         staging: &mut [f32],
     ) {
@@ -143,7 +144,7 @@ impl<'s> Pack<'s> {
             return;
         }
         let staging = staging.as_mut_ptr();
-        debug_assert!(k.head_dim() == self.head_dim && k.offset() + k.count() * TILE_TOKENS <= CHUNK);
+        debug_assert!(k.offset() + k.count() * TILE_TOKENS <= CHUNK);
         // SAFETY: a run has positions of one chunk.
         let scores = unsafe { scores.as_mut_ptr().add(k.offset()) };
         let (queries, scale) = (queries.as_ptr(), V::splat(scale));
@@ -168,34 +169,29 @@ impl<'s> Pack<'s> {
                     // SAFETY: a K tile has the scales of all blocks behind its codes.
                     scales_of[t] = unsafe { scales::<V, T>(columns_of[t], k.codes(), start) };
                 }
-                let end = self.head_dim.min(start + LANES);
-                for dim in (start..end).step_by(T::PER_BYTE) {
-                    for half in 0..T::PER_BYTE.min(end - dim) {
-                        let (dim, odd) = (dim + half, half == 1);
-                        let mut columns = [V::splat(0.0); WIDE];
-                        for t in 0..WIDE {
-                            // SAFETY: a K tile has head_dim columns of 16.
-                            columns[t] = unsafe { T::column::<V>(columns_of[t], dim, odd) };
-                            if T::SCALED {
-                                columns[t] = scales_of[t].mul(columns[t]);
-                            }
-                            if STAGE {
-                                // SAFETY: there is room for the tiles of the run.
-                                unsafe { columns[t].store(staging.add(index[t] * tile_len + dim * TILE_TOKENS)) };
-                            }
-                            // Two columns of codes are at most half a cache line.
-                            if !(T::SCALED && odd) {
-                                V::prefetch(next[t].wrapping_add(dim * T::PITCH));
-                                V::prefetch(after[t].wrapping_add(dim * k.after_pitch()));
-                            }
+                for dim in start..self.head_dim.min(start + LANES) {
+                    let mut columns = [V::splat(0.0); WIDE];
+                    for t in 0..WIDE {
+                        // SAFETY: a K tile has head_dim columns of 16.
+                        columns[t] = unsafe { T::column::<V>(columns_of[t], dim, dim % 2 == 1) };
+                        if T::SCALED {
+                            columns[t] = scales_of[t].mul(columns[t]);
                         }
-                        for n in 0..N {
-                            // SAFETY: the queries are [padded / 16][N][16]; 16 elements of each come before the
-                            // next 16 of the first.
-                            let q = V::splat(unsafe { *queries.add(start * N + n * LANES + (dim - start)) });
-                            for t in 0..WIDE {
-                                sums[t][n] = sums[t][n].add(q.mul(columns[t]));
-                            }
+                        if STAGE {
+                            // SAFETY: there is room for the tiles of the run.
+                            unsafe { columns[t].store(staging.add(index[t] * tile_len + dim * TILE_TOKENS)) };
+                        }
+                        if T::PREFETCHED {
+                            V::prefetch(next[t].wrapping_add(dim * T::PITCH));
+                            V::prefetch(after[t].wrapping_add(dim * k.after_pitch()));
+                        }
+                    }
+                    for n in 0..N {
+                        // SAFETY: the queries are [padded / 16][N][16]; 16 elements of each come before the
+                        // next 16 of the first.
+                        let q = V::splat(unsafe { *queries.add(start * N + n * LANES + (dim - start)) });
+                        for t in 0..WIDE {
+                            sums[t][n] = sums[t][n].add(q.mul(columns[t]));
                         }
                     }
                 }
@@ -282,43 +278,36 @@ impl<'s> Pack<'s> {
     }
 
     /// The values of a run, each times its weight, summed in increasing order of the position. The first run
-    /// of a chunk begins the sums, the others go on; then heads are multiples of 16.
+    /// of a chunk begins the sums, the others go on. Rows are whole registers. At most 4 queries where values have scales.
     #[inline(always)]
-    pub(super) fn values<V: Lanes, T: Stored>(&mut self, batch: &Range<usize>, v: &Run<'_, T>) {
-        if self.head_dim < LANES {
-            return self.values_of_narrow_heads(batch, v);
-        }
-        let no = &mut [];
+    pub(super) fn values<V: Lanes, T: Stored>(&mut self, batch: &Range<usize>, v: &Run<'_>) {
         match batch.len() {
-            1 => self.values_of::<V, T, 1, 4, false>(batch, v, no),
-            2 => self.values_of::<V, T, 2, 2, false>(batch, v, no),
-            3 if V::QUERIES > 2 => self.values_of::<V, T, 3, 2, false>(batch, v, no),
-            4 if V::QUERIES > 4 => self.values_of::<V, T, 4, 2, false>(batch, v, no),
-            4 if V::QUERIES > 2 => self.values_of::<V, T, 4, 1, false>(batch, v, no),
-            5 if V::QUERIES > 4 => self.values_of::<V, T, 5, 2, false>(batch, v, no),
-            6 if V::QUERIES > 4 => self.values_of::<V, T, 6, 2, false>(batch, v, no),
-            7 if V::QUERIES > 4 => self.values_of::<V, T, 7, 2, false>(batch, v, no),
-            8 if V::QUERIES > 4 => self.values_of::<V, T, 8, 2, false>(batch, v, no),
+            1 if V::QUERIES > 2 => self.values_of::<V, T, 1, 4, false>(batch, v, &mut []),
+            1 => self.values_of::<V, T, 1, 2, false>(batch, v, &mut []),
+            2 if V::QUERIES > 2 => self.values_of::<V, T, 2, 2, false>(batch, v, &mut []),
+            2 => self.values_of::<V, T, 2, 1, false>(batch, v, &mut []),
+            3 if V::QUERIES > 2 => self.values_of::<V, T, 3, 2, false>(batch, v, &mut []),
+            4 if V::QUERIES > 4 => self.values_of::<V, T, 4, 2, false>(batch, v, &mut []),
+            4 if V::QUERIES > 2 => self.values_of::<V, T, 4, 1, false>(batch, v, &mut []),
+            5 if V::QUERIES > 4 && !T::SCALED => self.values_of::<V, T, 5, 2, false>(batch, v, &mut []),
+            6 if V::QUERIES > 4 && !T::SCALED => self.values_of::<V, T, 6, 2, false>(batch, v, &mut []),
+            7 if V::QUERIES > 4 && !T::SCALED => self.values_of::<V, T, 7, 2, false>(batch, v, &mut []),
+            8 if V::QUERIES > 4 && !T::SCALED => self.values_of::<V, T, 8, 2, false>(batch, v, &mut []),
             _ => {}
         }
     }
 
-    /// [`Pack::values`], which also keeps the converted tiles, as [`Pack::scores_and_stage`] does.
+    /// [`Pack::values`] with values in f16, which are kept converted, too, `[tiles][16][head_dim]`: see
+    /// [`Pack::scores_and_stage`].
     #[inline(always)]
-    pub(super) fn values_and_stage<V: Lanes, T: Stored>(
-        &mut self,
-        batch: &Range<usize>,
-        v: &Run<'_, T>,
-        staging: &mut [f32],
-    ) {
+    pub(super) fn values_and_stage<V: Lanes>(&mut self, batch: &Range<usize>, v: &Run<'_>, out: &mut [f32]) {
         match batch.len() {
-            2 if V::QUERIES == 2 => self.values_of::<V, T, 2, 2, true>(batch, v, staging),
-            3 if V::QUERIES == 4 => self.values_of::<V, T, 3, 2, true>(batch, v, staging),
-            4 if V::QUERIES == 4 => self.values_of::<V, T, 4, 1, true>(batch, v, staging),
-            5 if V::QUERIES > 4 => self.values_of::<V, T, 5, 2, true>(batch, v, staging),
-            6 if V::QUERIES > 4 => self.values_of::<V, T, 6, 2, true>(batch, v, staging),
-            7 if V::QUERIES > 4 => self.values_of::<V, T, 7, 2, true>(batch, v, staging),
-            8 if V::QUERIES > 4 => self.values_of::<V, T, 8, 2, true>(batch, v, staging),
+            3 if V::QUERIES == 4 => self.values_of::<V, f16, 3, 2, true>(batch, v, out),
+            4 if V::QUERIES == 4 => self.values_of::<V, f16, 4, 1, true>(batch, v, out),
+            5 if V::QUERIES > 4 => self.values_of::<V, f16, 5, 2, true>(batch, v, out),
+            6 if V::QUERIES > 4 => self.values_of::<V, f16, 6, 2, true>(batch, v, out),
+            7 if V::QUERIES > 4 => self.values_of::<V, f16, 7, 2, true>(batch, v, out),
+            8 if V::QUERIES > 4 => self.values_of::<V, f16, 8, 2, true>(batch, v, out),
             _ => {}
         }
     }
@@ -328,70 +317,68 @@ impl<'s> Pack<'s> {
     fn values_of<V: Lanes, T: Stored, const N: usize, const WIDE: usize, const STAGE: bool>(
         &mut self,
         batch: &Range<usize>,
-        v: &Run<'_, T>,
+        v: &Run<'_>,
         staging: &mut [f32],
     ) {
-        let head_dim = self.head_dim;
-        let tile_len = head_dim * TILE_TOKENS;
-        if head_dim < LANES || STAGE && staging.len() < v.count() * tile_len {
+        let padded = self.padded();
+        let out = self.values.get_mut(batch.start * padded..).and_then(|out| out.get_mut(..N * padded));
+        let weights = self.scores.get(batch.start * CHUNK..).and_then(|weights| weights.get(..N * CHUNK));
+        let (Some(out), Some(weights)) = (out, weights) else {
+            return;
+        };
+        if STAGE && staging.len() < v.count() * TILE_TOKENS * padded {
             return;
         }
         let staging = staging.as_mut_ptr();
-        let out = self.values.get_mut(batch.start * head_dim..);
-        let weights = self.scores.get(batch.start * CHUNK..).and_then(|weights| weights.get(..N * CHUNK));
-        let (Some(out), Some(weights)) = (out.and_then(|out| out.get_mut(..N * head_dim)), weights) else {
-            return;
-        };
-        debug_assert!(v.head_dim() == head_dim && v.offset() + v.positions() <= CHUNK);
+        debug_assert!(v.offset() + v.positions() <= CHUNK);
         // SAFETY: a run has positions of one chunk.
         let weights = unsafe { weights.as_ptr().add(v.offset()) };
         let out = out.as_mut_ptr();
-        debug_assert!(v.offset() == 0 || head_dim.is_multiple_of(LANES));
         let mut first = 0;
-        while first < head_dim {
+        while first < padded {
             let mut starts = [0; WIDE];
             for w in 0..WIDE {
-                // The last 16 where a whole 16 does not follow: some are computed again, with the same result.
-                starts[w] = (first + w * LANES).min(head_dim - LANES);
+                // Past the end it is the last 16 again, with the same sums.
+                starts[w] = (first + w * LANES).min(padded - LANES);
             }
             let mut sums = [[V::splat(0.0); N]; WIDE];
             if v.offset() > 0 {
                 for w in 0..WIDE {
                     for n in 0..N {
-                        // SAFETY: out is [N][head_dim], and starts + 16 <= head_dim.
-                        sums[w][n] = unsafe { V::load(out.add(n * head_dim + starts[w])) };
+                        // SAFETY: out is [N][padded], and starts + 16 <= padded.
+                        sums[w][n] = unsafe { V::load(out.add(n * padded + starts[w])) };
                     }
                 }
             }
-            let mut scales_of = [const { RowScales::NONE }; WIDE];
             for tile in 0..v.count() {
                 let rows_of = v.tile(tile);
                 let weights = weights.wrapping_add(tile * TILE_TOKENS);
+                let mut scales_of = [[1.0_f32; LANES]; WIDE];
                 for w in 0..WIDE {
-                    // SAFETY: a V tile has the scales of all blocks behind its codes, and starts + 16 <= head_dim.
-                    unsafe { scales_of[w].set::<V, T>(rows_of, v.codes(), starts[w]) };
+                    if T::SCALED {
+                        // SAFETY: a V tile has the scales of all blocks behind its codes; 16 floats.
+                        unsafe { scales::<V, T>(rows_of, v.codes(), starts[w]).store(scales_of[w].as_mut_ptr()) };
+                    }
                 }
-                let end = (v.positions() - tile * TILE_TOKENS).min(TILE_TOKENS);
-                for position in (0..end).step_by(T::PER_BYTE) {
-                    for half in 0..T::PER_BYTE.min(end - position) {
-                        let (position, odd) = (position + half, half == 1);
-                        let mut rows = [V::splat(0.0); WIDE];
-                        for w in 0..WIDE {
-                            // SAFETY: a V tile has 16 rows of head_dim elements, and starts + 16 <= head_dim.
-                            let codes = unsafe { T::row::<V>(rows_of, head_dim, position, starts[w], odd) };
-                            rows[w] = scales_of[w].apply::<V, T>(position, codes);
-                            if STAGE {
-                                let place = tile * tile_len + position * head_dim + starts[w];
-                                // SAFETY: there is room for the tiles of the run.
-                                unsafe { rows[w].store(staging.add(place)) };
-                            }
+                for position in 0..(v.positions() - tile * TILE_TOKENS).min(TILE_TOKENS) {
+                    let mut rows = [V::splat(0.0); WIDE];
+                    for w in 0..WIDE {
+                        // SAFETY: a V tile has 16 rows of padded elements, and starts + 16 <= padded.
+                        rows[w] = unsafe { T::row::<V>(rows_of, padded, position, starts[w], position % 2 == 1) };
+                        if T::SCALED {
+                            rows[w] = V::splat(scales_of[w][position % LANES]).mul(rows[w]);
                         }
-                        for n in 0..N {
-                            // SAFETY: weights are [N][CHUNK], and the run's positions are of one chunk.
-                            let weight = V::splat(unsafe { *weights.add(n * CHUNK + position) });
-                            for w in 0..WIDE {
-                                sums[w][n] = sums[w][n].add(weight.mul(rows[w]));
-                            }
+                        if STAGE {
+                            let place = (tile * TILE_TOKENS + position) * padded + starts[w];
+                            // SAFETY: there is room for the tiles of the run.
+                            unsafe { rows[w].store(staging.add(place)) };
+                        }
+                    }
+                    for n in 0..N {
+                        // SAFETY: weights are [N][CHUNK], and the run's positions are of one chunk.
+                        let weight = V::splat(unsafe { *weights.add(n * CHUNK + position) });
+                        for w in 0..WIDE {
+                            sums[w][n] = sums[w][n].add(weight.mul(rows[w]));
                         }
                     }
                 }
@@ -399,31 +386,10 @@ impl<'s> Pack<'s> {
             for w in 0..WIDE {
                 for n in 0..N {
                     // SAFETY: as for the sums that go on.
-                    unsafe { sums[w][n].store(out.add(n * head_dim + starts[w])) };
+                    unsafe { sums[w][n].store(out.add(n * padded + starts[w])) };
                 }
             }
             first += WIDE * LANES;
-        }
-    }
-
-    /// [`Pack::values`] for heads of fewer than 16 elements.
-    #[inline(always)]
-    fn values_of_narrow_heads<T: Stored>(&mut self, batch: &Range<usize>, v: &Run<'_, T>) {
-        let head_dim = self.head_dim.max(1);
-        let out = self.values.chunks_exact_mut(head_dim).skip(batch.start);
-        let weights = self.scores.as_chunks::<CHUNK>().0.iter().skip(batch.start).take(batch.len());
-        for (out, weights) in out.zip(weights) {
-            out.fill(0.0);
-            let (weights, _) = weights.as_chunks::<TILE_TOKENS>();
-            for (tile, weights) in weights.iter().enumerate().take(v.count()) {
-                let rows = v.positions() - tile * TILE_TOKENS;
-                for (slot, &weight) in weights.iter().enumerate().take(rows) {
-                    for (dim, out) in out.iter_mut().enumerate() {
-                        let value = T::ELEMENT.value(v.bytes(tile), head_dim, dim, slot);
-                        *out += weight * value.unwrap_or(f32::NAN);
-                    }
-                }
-            }
         }
     }
 }

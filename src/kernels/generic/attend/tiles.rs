@@ -1,8 +1,5 @@
 //! The tiles of a chunk as the loops read them: where they are, or converted to f32.
 
-use core::marker::PhantomData;
-use core::ops::Range;
-
 use half::f16;
 
 use super::{CHUNK, KvTile, STAGED, TILE_TOKENS, TILES};
@@ -11,19 +8,14 @@ use crate::kernels::generic::lanes::{LANES, Lanes};
 
 /// An element type of the cache: how 16 elements of a tile are read.
 pub(super) trait Stored: Copy + 'static {
-    const ELEMENT: KvElement;
-
-    /// Whether reading it costs more than a load, so that it pays to do that once for many queries.
-    const CONVERTED: bool;
-
     /// Whether elements have scales.
     const SCALED: bool;
 
-    /// Elements that share a byte; 1 where an element has bytes of its own.
-    const PER_BYTE: usize = 1;
-
     /// Bytes of a K tile per element of a head.
     const PITCH: usize;
+
+    /// Whether the loops of queries ask for what comes next: what was converted is near.
+    const PREFETCHED: bool = false;
 
     /// Column `dim` of a K tile, without scales.
     ///
@@ -39,8 +31,6 @@ pub(super) trait Stored: Copy + 'static {
 }
 
 impl Stored for f32 {
-    const ELEMENT: KvElement = KvElement::F32;
-    const CONVERTED: bool = false;
     const SCALED: bool = false;
     const PITCH: usize = 64;
 
@@ -58,10 +48,9 @@ impl Stored for f32 {
 }
 
 impl Stored for f16 {
-    const ELEMENT: KvElement = KvElement::F16;
-    const CONVERTED: bool = true;
     const SCALED: bool = false;
     const PITCH: usize = 32;
+    const PREFETCHED: bool = true;
 
     #[inline(always)]
     unsafe fn column<V: Lanes>(tile: *const u8, dim: usize, _odd: bool) -> V {
@@ -81,10 +70,9 @@ impl Stored for f16 {
 pub(super) struct Q8;
 
 impl Stored for Q8 {
-    const ELEMENT: KvElement = KvElement::Q8_0;
-    const CONVERTED: bool = true;
     const SCALED: bool = true;
     const PITCH: usize = 16;
+    const PREFETCHED: bool = true;
 
     #[inline(always)]
     unsafe fn column<V: Lanes>(tile: *const u8, dim: usize, _odd: bool) -> V {
@@ -104,10 +92,7 @@ impl Stored for Q8 {
 pub(super) struct Q4;
 
 impl Stored for Q4 {
-    const ELEMENT: KvElement = KvElement::Q4_0;
-    const CONVERTED: bool = true;
     const SCALED: bool = true;
-    const PER_BYTE: usize = 2;
     const PITCH: usize = 8;
 
     #[inline(always)]
@@ -136,53 +121,10 @@ pub(super) unsafe fn scales<V: Lanes, T: Stored>(tile: *const u8, codes: usize, 
     unsafe { V::load_f16(tile.add(codes + dim / SCALED * size_of::<[f16; TILE_TOKENS]>()).cast()) }
 }
 
-/// The scales of 16 successive elements of values, token by token.
-pub(super) struct RowScales {
-    first: [f32; TILE_TOKENS],
-    /// Of the next block.
-    second: [f32; TILE_TOKENS],
-    /// How many of the elements have the first.
-    before: usize,
-}
-
-impl RowScales {
-    pub(super) const NONE: Self = Self { first: [1.0; TILE_TOKENS], second: [1.0; TILE_TOKENS], before: LANES };
-
-    /// # Safety
-    /// As [`scales`], for the block of `start + 15`.
-    #[inline(always)]
-    pub(super) unsafe fn set<V: Lanes, T: Stored>(&mut self, tile: *const u8, codes: usize, start: usize) {
-        if !T::SCALED {
-            return;
-        }
-        self.before = (SCALED - start % SCALED).min(LANES);
-        // SAFETY: the caller's promise; 16 elements.
-        unsafe { scales::<V, T>(tile, codes, start).store(self.first.as_mut_ptr()) };
-        if self.before < LANES {
-            // SAFETY: as above.
-            unsafe { scales::<V, T>(tile, codes, start + LANES - 1).store(self.second.as_mut_ptr()) };
-        }
-    }
-
-    /// Elements of a row, from codes.
-    #[inline(always)]
-    #[allow(clippy::indexing_slicing)] // See `pack`.
-    pub(super) fn apply<V: Lanes, T: Stored>(&self, slot: usize, codes: V) -> V {
-        if !T::SCALED {
-            return codes;
-        }
-        let slot = slot % TILE_TOKENS;
-        let mut scale = V::splat(self.first[slot]);
-        if self.before < LANES {
-            scale = scale.first(self.before, V::splat(self.second[slot]));
-        }
-        scale.mul(codes)
-    }
-}
-
 /// Successive tiles of K or of V in a chunk.
-pub(super) struct Run<'t, T> {
-    /// As many as `positions` has begun, each whole.
+#[derive(Clone, Copy)]
+pub(super) struct Run<'t> {
+    /// As many as `positions` has begun, each whole, and those that follow.
     tiles: &'t [&'t [u8]],
     /// Tiles that are read after these.
     after: &'t [&'t [u8]],
@@ -193,11 +135,9 @@ pub(super) struct Run<'t, T> {
     /// The first position in the chunk, a multiple of 16.
     offset: usize,
     positions: usize,
-    head_dim: usize,
-    element: PhantomData<T>,
 }
 
-impl<'t, T> Run<'t, T> {
+impl Run<'_> {
     #[inline(always)]
     pub(super) fn count(&self) -> usize {
         self.positions.div_ceil(TILE_TOKENS)
@@ -209,10 +149,10 @@ impl<'t, T> Run<'t, T> {
         self.tiles.get(index.min(self.count() - 1)).map_or(core::ptr::null(), |tile| tile.as_ptr())
     }
 
-    /// The bytes of tile `index`.
+    /// Where the tile begins that is converted after tile `index`.
     #[inline(always)]
-    pub(super) fn bytes(&self, index: usize) -> &'t [u8] {
-        self.tiles.get(index).copied().unwrap_or_default()
+    fn next(&self, index: usize) -> *const u8 {
+        self.tiles.get(index + STAGED).map_or(core::ptr::null(), |tile| tile.as_ptr())
     }
 
     /// Where tile `index` of those begins that are read after these.
@@ -241,9 +181,11 @@ impl<'t, T> Run<'t, T> {
         self.positions
     }
 
+    /// The part of it that is before a position of the chunk; `None` if there is nothing.
     #[inline(always)]
-    pub(super) fn head_dim(&self) -> usize {
-        self.head_dim
+    pub(super) fn before(self, end: usize) -> Option<Self> {
+        let positions = end.checked_sub(self.offset).filter(|&positions| positions > 0)?.min(self.positions);
+        Some(Self { positions, ..self })
     }
 }
 
@@ -281,6 +223,9 @@ impl<'t> ChunkTiles<'t> {
         self.positions = positions.clamp(1, CHUNK);
         let KvTile { k, v } = tile(0)?;
         let (k, v) = (k.element(), v.element());
+        if !k.is_built() || !v.is_built() {
+            return None;
+        }
         let (k_bytes, v_bytes) = (k.k_tile(self.head_dim)?, v.v_tile(self.head_dim)?);
         (self.k.element, self.k.codes) = (k, k.k_codes(self.head_dim)?);
         (self.v.element, self.v.codes) = (v, v.v_codes(self.head_dim)?);
@@ -302,94 +247,167 @@ impl<'t> ChunkTiles<'t> {
         self.positions
     }
 
-    /// Elements per head.
-    #[inline(always)]
-    pub(super) fn head_dim(&self) -> usize {
-        self.head_dim
-    }
-
     /// The element types of K and of V.
     #[inline(always)]
     pub(super) fn elements(&self) -> [KvElement; 2] {
         [self.k.element, self.v.element]
     }
 
-    /// K of these positions; the first is a multiple of 16. `None` if there are none, or if it is of another type.
+    /// K of at most so many positions from `start` on, a multiple of 16. `None` if there are none.
     #[inline(always)]
-    pub(super) fn keys<T: Stored>(&self, positions: Range<usize>) -> Option<Run<'_, T>> {
-        self.run(&self.k, &self.v.tiles, positions)
+    pub(super) fn keys(&self, start: usize, most: usize) -> Option<Run<'_>> {
+        self.run(&self.k, &self.v.tiles, start, most)
     }
 
-    /// V of these positions; the first is a multiple of 16. `None` if there are none, or if it is of another type.
+    /// V, likewise.
     #[inline(always)]
-    pub(super) fn values<T: Stored>(&self, positions: Range<usize>) -> Option<Run<'_, T>> {
-        self.run(&self.v, &[], positions)
+    pub(super) fn values(&self, start: usize, most: usize) -> Option<Run<'_>> {
+        self.run(&self.v, &[], start, most)
     }
 
     #[inline(always)]
-    fn run<'r, T: Stored>(
-        &self,
-        side: &'r Side<'t>,
-        after: &'r [&'t [u8]],
-        positions: Range<usize>,
-    ) -> Option<Run<'r, T>> {
-        if side.element != T::ELEMENT {
-            return None;
-        }
-        let (offset, first) = (positions.start, positions.start / TILE_TOKENS);
-        let positions = positions.end.min(self.positions).checked_sub(offset).filter(|&positions| positions > 0)?;
+    fn run<'r>(&self, side: &'r Side<'t>, after: &'r [&'t [u8]], start: usize, most: usize) -> Option<Run<'r>> {
+        let first = start / TILE_TOKENS;
         Some(Run {
             tiles: side.tiles.get(first..)?,
             after: after.get(first..).unwrap_or_default(),
             after_pitch: self.v.codes.checked_div(self.head_dim)?,
             codes: side.codes,
-            offset,
-            positions,
-            head_dim: self.head_dim,
-            element: PhantomData,
+            offset: start,
+            positions: self.positions.checked_sub(start).filter(|&positions| positions > 0)?.min(most),
         })
+    }
+
+    /// K of a run as f32, `[tiles][head_dim][16]`. `None` where there is no room, or for a type that is not converted.
+    #[inline(always)]
+    pub(super) fn convert_keys<V: Lanes>(&self, run: &Run<'_>, out: &mut [f32]) -> Option<()> {
+        let out = out.get_mut(..run.count() * self.head_dim * TILE_TOKENS)?.as_mut_ptr();
+        // SAFETY: the run is of this type, and there is room for it.
+        unsafe {
+            match self.k.element {
+                KvElement::F16 => self.keys_to::<V, f16>(run, out),
+                KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => self.keys_to::<V, Q8>(run, out),
+                KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => self.keys_to::<V, Q4>(run, out),
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    /// # Safety
+    /// The run is of K, which is of type `T`, and its elements can be written at `out`.
+    #[inline(always)]
+    unsafe fn keys_to<V: Lanes, T: Stored>(&self, run: &Run<'_>, mut out: *mut f32) {
+        for index in 0..run.count() {
+            let (tile, after, next) = (run.tile(index), run.after(index), run.next(index));
+            for start in (0..self.head_dim).step_by(LANES) {
+                // SAFETY: a K tile has the scales of all blocks behind its codes.
+                let scales = unsafe { scales::<V, T>(tile, self.k.codes, start) };
+                for dim in start..self.head_dim.min(start + LANES) {
+                    // Two columns are at most a cache line.
+                    if dim % 2 == 0 {
+                        V::prefetch(next.wrapping_add(dim * T::PITCH));
+                        V::prefetch(after.wrapping_add(dim * run.after_pitch()));
+                    }
+                    // SAFETY: a K tile has head_dim columns of 16, all of which can be written.
+                    unsafe {
+                        let column = T::column::<V>(tile, dim, dim % 2 == 1);
+                        if T::SCALED { scales.mul(column) } else { column }.store(out);
+                        out = out.add(TILE_TOKENS);
+                    }
+                }
+            }
+        }
+    }
+
+    /// V of a run as f32, `[tiles][16][head_dim, rounded up to a multiple of 16]`, as far as it is visible. `None` where
+    /// there is no room, or for a type that is not built.
+    #[inline(always)]
+    pub(super) fn convert_values<V: Lanes>(&self, run: &Run<'_>, out: &mut [f32]) -> Option<()> {
+        let (head_dim, padded) = (self.head_dim, self.head_dim.checked_next_multiple_of(LANES)?);
+        let out = out.get_mut(..run.count() * padded * TILE_TOKENS)?;
+        if padded > head_dim {
+            // What does not fill the lanes.
+            let rows = out.chunks_exact_mut(padded.max(1)).take(run.positions()).enumerate();
+            for (row, out) in rows {
+                let tile = run.tiles.get(row / TILE_TOKENS)?;
+                for (dim, out) in out.iter_mut().enumerate().skip(padded - LANES) {
+                    *out = self.v.element.value(tile, head_dim, dim, row % TILE_TOKENS).unwrap_or(0.0);
+                }
+            }
+        }
+        let out = out.as_mut_ptr();
+        // SAFETY: the run is of this type, and there is room for it.
+        unsafe {
+            match self.v.element {
+                KvElement::F32 if const { KvElement::F32.is_built() } => self.values_to::<V, f32>(run, out),
+                KvElement::F16 => self.values_to::<V, f16>(run, out),
+                KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => self.values_to::<V, Q8>(run, out),
+                KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => self.values_to::<V, Q4>(run, out),
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    /// Whole registers of rows.
+    ///
+    /// # Safety
+    /// The run is of V, which is of type `T`; for each of its tiles 16 rows of heads rounded up can be written at `out`.
+    #[inline(always)]
+    unsafe fn values_to<V: Lanes, T: Stored>(&self, run: &Run<'_>, out: *mut f32) {
+        let (head_dim, padded) = (self.head_dim, self.head_dim.next_multiple_of(LANES));
+        for index in 0..run.count() {
+            let (tile, next) = (run.tile(index), run.next(index));
+            let rows = (run.positions() - index * TILE_TOKENS).min(TILE_TOKENS);
+            let out = out.wrapping_add(index * TILE_TOKENS * padded);
+            for start in (0..head_dim - head_dim % LANES).step_by(LANES) {
+                let mut scales_of = [1.0_f32; TILE_TOKENS];
+                if T::SCALED {
+                    // SAFETY: a V tile has the scales of all blocks behind its codes.
+                    unsafe { scales::<V, T>(tile, self.v.codes, start).store(scales_of.as_mut_ptr()) };
+                }
+                for (slot, &scale) in scales_of.iter().enumerate().take(rows) {
+                    if slot % 2 == 0 {
+                        V::prefetch(next.wrapping_add((start * TILE_TOKENS + slot * LANES) * T::PITCH / TILE_TOKENS));
+                    }
+                    // SAFETY: a V tile has 16 rows of head_dim elements, and start + 16 <= head_dim.
+                    unsafe {
+                        let row = T::row::<V>(tile, head_dim, slot, start, slot % 2 == 1);
+                        let row = if T::SCALED { V::splat(scale).mul(row) } else { row };
+                        row.store(out.add(slot * padded + start));
+                    }
+                }
+            }
+        }
     }
 }
 
-/// f32 elements for [`STAGED`] tiles.
+/// f32 elements for [`STAGED`] tiles that are converted.
 pub(super) fn staging_len(head_dim: usize) -> Option<usize> {
-    head_dim.checked_mul(TILE_TOKENS * STAGED)
+    head_dim.checked_next_multiple_of(LANES)?.checked_mul(TILE_TOKENS * STAGED)
 }
 
 /// Tiles that were converted to f32.
 pub(super) struct Staged<'t> {
     tiles: [&'t [u8]; STAGED],
-    head_dim: usize,
 }
 
 impl<'t> Staged<'t> {
-    /// `None` if there are fewer than [`staging_len`].
+    /// Tiles of so many elements. `None` if there are fewer than [`staging_len`].
     #[inline(always)]
-    pub(super) fn new(staging: &'t [f32], head_dim: usize) -> Option<Self> {
-        let elements = head_dim.checked_mul(TILE_TOKENS)?;
+    pub(super) fn new(staging: &'t [f32], elements: usize) -> Option<Self> {
         let mut tiles: [&[u8]; STAGED] = [&[]; STAGED];
         for (index, tile) in tiles.iter_mut().enumerate() {
             let start = index.checked_mul(elements)?;
             *tile = bytemuck::must_cast_slice(staging.get(start..start.checked_add(elements)?)?);
         }
-        Some(Self { tiles, head_dim })
+        Some(Self { tiles })
     }
 
-    /// Tiles of these positions of the chunk, where the first is the first that was converted. `None` if there are
-    /// none.
+    /// Those of a run that was converted.
     #[inline(always)]
-    pub(super) fn run(&self, positions: Range<usize>) -> Option<Run<'_, f32>> {
-        let (tiles, head_dim, offset) = (&self.tiles, self.head_dim, positions.start);
-        let positions = positions.len().min(STAGED * TILE_TOKENS);
-        (positions > 0).then_some(Run {
-            tiles,
-            after: tiles,
-            after_pitch: f32::PITCH,
-            codes: head_dim * f32::PITCH,
-            offset,
-            positions,
-            head_dim,
-            element: PhantomData,
-        })
+    pub(super) fn run(&self, of: &Run<'_>) -> Run<'_> {
+        Run { tiles: &self.tiles, after: &[], after_pitch: 0, codes: 0, offset: of.offset, positions: of.positions }
     }
 }

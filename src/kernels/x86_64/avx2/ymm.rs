@@ -14,6 +14,7 @@ pub(in crate::kernels) struct Ymm2(__m256, __m256);
 impl Lanes for Ymm2 {
     const QUERIES: usize = 4;
     const TOGETHER: usize = 16;
+    const LOADS_F16: bool = true;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {

@@ -15,6 +15,7 @@ pub(in crate::kernels) struct Zmm(__m512);
 impl Lanes for Zmm {
     const QUERIES: usize = 8;
     const TOGETHER: usize = 32;
+    const LOADS_F16: bool = true;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {
