@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(numbers(SnapshotError::Truncated { needed: 80, given: 3 }), (-803, 0, 80, 3));
         assert_eq!(numbers(SnapshotError::Trailing { total: 99 }), (-804, 99, 0, 0));
         assert_eq!(numbers(SnapshotError::Model { expected: 7, found: 8 }), (-805, 0, 7, 8));
-        assert_eq!(numbers(SnapshotError::Arithmetic { found: 77 }), (-806, 0, 1, 77));
+        assert_eq!(numbers(SnapshotError::Arithmetic { found: 77 }), (-806, 0, ARITHMETIC_VERSION.into(), 77));
         assert_eq!(numbers(SnapshotError::Geometry { what: "layers", expected: 2, found: 3 }), (-807, 0, 2, 3));
         assert_eq!(numbers(SnapshotError::BaseMissing { base: 32, given: 4 }), (-808, 32, 32, 4));
         assert_eq!(numbers(SnapshotError::BufferTooSmall { needed: 9, given: 8 }), (-809, 0, 9, 8));

@@ -140,7 +140,9 @@ impl<'s> Pack<'s> {
             return;
         };
         let tile_len = self.head_dim * TILE_TOKENS;
-        if STAGE && staging.len() < k.count() * tile_len {
+        let Some(codes) = T::ELEMENT.k_codes(self.head_dim) else { return };
+        let too_small = T::ELEMENT.k_tile(self.head_dim).is_none_or(|bytes| k.bytes() < bytes);
+        if too_small || STAGE && staging.len() < k.count() * tile_len {
             return;
         }
         let staging = staging.as_mut_ptr();
@@ -166,13 +168,13 @@ impl<'s> Pack<'s> {
             while start < self.head_dim {
                 let mut scales_of = [V::splat(1.0); WIDE];
                 for t in 0..WIDE {
-                    // SAFETY: a K tile has the scales of all blocks behind its codes.
-                    scales_of[t] = unsafe { scales::<V, T>(columns_of[t], k.codes(), start) };
+                    // SAFETY: tiles are as large as K tiles of `T`, which have the scales of all blocks behind the codes.
+                    scales_of[t] = unsafe { scales::<V, T>(columns_of[t], codes, start) };
                 }
                 for dim in start..self.head_dim.min(start + LANES) {
                     let mut columns = [V::splat(0.0); WIDE];
                     for t in 0..WIDE {
-                        // SAFETY: a K tile has head_dim columns of 16.
+                        // SAFETY: K tiles of `T` have head_dim columns of 16.
                         columns[t] = unsafe { T::column::<V>(columns_of[t], dim, dim % 2 == 1) };
                         if T::SCALED {
                             columns[t] = scales_of[t].mul(columns[t]);
@@ -326,7 +328,9 @@ impl<'s> Pack<'s> {
         let (Some(out), Some(weights)) = (out, weights) else {
             return;
         };
-        if STAGE && staging.len() < v.count() * TILE_TOKENS * padded {
+        let Some(codes) = T::ELEMENT.v_codes(padded) else { return };
+        let too_small = T::ELEMENT.v_tile(padded).is_none_or(|bytes| v.bytes() < bytes);
+        if too_small || STAGE && staging.len() < v.count() * TILE_TOKENS * padded {
             return;
         }
         let staging = staging.as_mut_ptr();
@@ -356,14 +360,14 @@ impl<'s> Pack<'s> {
                 let mut scales_of = [[1.0_f32; LANES]; WIDE];
                 for w in 0..WIDE {
                     if T::SCALED {
-                        // SAFETY: a V tile has the scales of all blocks behind its codes; 16 floats.
-                        unsafe { scales::<V, T>(rows_of, v.codes(), starts[w]).store(scales_of[w].as_mut_ptr()) };
+                        // SAFETY: tiles are as large as V tiles of `T`, which have the scales of all blocks behind the codes; 16 floats.
+                        unsafe { scales::<V, T>(rows_of, codes, starts[w]).store(scales_of[w].as_mut_ptr()) };
                     }
                 }
                 for position in 0..(v.positions() - tile * TILE_TOKENS).min(TILE_TOKENS) {
                     let mut rows = [V::splat(0.0); WIDE];
                     for w in 0..WIDE {
-                        // SAFETY: a V tile has 16 rows of padded elements, and starts + 16 <= padded.
+                        // SAFETY: V tiles of `T` have 16 rows of padded elements, and starts + 16 <= padded.
                         rows[w] = unsafe { T::row::<V>(rows_of, padded, position, starts[w], position % 2 == 1) };
                         if T::SCALED {
                             rows[w] = V::splat(scales_of[w][position % LANES]).mul(rows[w]);

@@ -8,6 +8,8 @@ use crate::kernels::generic::lanes::{LANES, Lanes};
 
 /// An element type of the cache: how 16 elements of a tile are read.
 pub(super) trait Stored: Copy + 'static {
+    const ELEMENT: KvElement;
+
     /// Whether elements have scales.
     const SCALED: bool;
 
@@ -31,6 +33,7 @@ pub(super) trait Stored: Copy + 'static {
 }
 
 impl Stored for f32 {
+    const ELEMENT: KvElement = KvElement::F32;
     const SCALED: bool = false;
     const PITCH: usize = 64;
 
@@ -48,6 +51,7 @@ impl Stored for f32 {
 }
 
 impl Stored for f16 {
+    const ELEMENT: KvElement = KvElement::F16;
     const SCALED: bool = false;
     const PITCH: usize = 32;
     const PREFETCHED: bool = true;
@@ -70,6 +74,7 @@ impl Stored for f16 {
 pub(super) struct Q8;
 
 impl Stored for Q8 {
+    const ELEMENT: KvElement = KvElement::Q8_0;
     const SCALED: bool = true;
     const PITCH: usize = 16;
     const PREFETCHED: bool = true;
@@ -92,6 +97,7 @@ impl Stored for Q8 {
 pub(super) struct Q4;
 
 impl Stored for Q4 {
+    const ELEMENT: KvElement = KvElement::Q4_0;
     const SCALED: bool = true;
     const PITCH: usize = 8;
 
@@ -124,14 +130,14 @@ pub(super) unsafe fn scales<V: Lanes, T: Stored>(tile: *const u8, codes: usize, 
 /// Successive tiles of K or of V in a chunk.
 #[derive(Clone, Copy)]
 pub(super) struct Run<'t> {
-    /// As many as `positions` has begun, each whole, and those that follow.
+    /// As many as `positions` has begun, and those that follow.
     tiles: &'t [&'t [u8]],
+    /// Bytes of each of these.
+    bytes: usize,
     /// Tiles that are read after these.
     after: &'t [&'t [u8]],
     /// Bytes of these per element of a head, rounded down.
     after_pitch: usize,
-    /// Bytes of codes in a tile.
-    codes: usize,
     /// The first position in the chunk, a multiple of 16.
     offset: usize,
     positions: usize,
@@ -141,6 +147,12 @@ impl Run<'_> {
     #[inline(always)]
     pub(super) fn count(&self) -> usize {
         self.positions.div_ceil(TILE_TOKENS)
+    }
+
+    /// Bytes of each tile.
+    #[inline(always)]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Where tile `index` begins; the last tile for indices past it.
@@ -164,11 +176,6 @@ impl Run<'_> {
     #[inline(always)]
     pub(super) fn after_pitch(&self) -> usize {
         self.after_pitch
-    }
-
-    #[inline(always)]
-    pub(super) fn codes(&self) -> usize {
-        self.codes
     }
 
     #[inline(always)]
@@ -204,7 +211,8 @@ struct Side<'t> {
     element: KvElement,
     /// Bytes of codes in a tile.
     codes: usize,
-    /// Each whole.
+    /// Bytes of a tile.
+    bytes: usize,
     tiles: [&'t [u8]; TILES],
 }
 
@@ -212,7 +220,7 @@ impl<'t> ChunkTiles<'t> {
     /// Without tiles.
     #[inline(always)]
     pub(super) fn new(head_dim: usize) -> Self {
-        let side = Side { element: KvElement::F32, codes: 0, tiles: [&[]; TILES] };
+        let side = Side { element: KvElement::F32, codes: 0, bytes: 0, tiles: [&[]; TILES] };
         Self { k: side, v: side, positions: 0, head_dim }
     }
 
@@ -227,8 +235,8 @@ impl<'t> ChunkTiles<'t> {
             return None;
         }
         let (k_bytes, v_bytes) = (k.k_tile(self.head_dim)?, v.v_tile(self.head_dim)?);
-        (self.k.element, self.k.codes) = (k, k.k_codes(self.head_dim)?);
-        (self.v.element, self.v.codes) = (v, v.v_codes(self.head_dim)?);
+        (self.k.element, self.k.codes, self.k.bytes) = (k, k.k_codes(self.head_dim)?, k_bytes);
+        (self.v.element, self.v.codes, self.v.bytes) = (v, v.v_codes(self.head_dim)?, v_bytes);
         let places = self.k.tiles.iter_mut().zip(&mut self.v.tiles).take(self.positions.div_ceil(TILE_TOKENS));
         for (index, (k_place, v_place)) in places.enumerate() {
             let tile = tile(index)?;
@@ -270,9 +278,9 @@ impl<'t> ChunkTiles<'t> {
         let first = start / TILE_TOKENS;
         Some(Run {
             tiles: side.tiles.get(first..)?,
+            bytes: side.bytes,
             after: after.get(first..).unwrap_or_default(),
             after_pitch: self.v.codes.checked_div(self.head_dim)?,
-            codes: side.codes,
             offset: start,
             positions: self.positions.checked_sub(start).filter(|&positions| positions > 0)?.min(most),
         })
@@ -282,7 +290,10 @@ impl<'t> ChunkTiles<'t> {
     #[inline(always)]
     pub(super) fn convert_keys<V: Lanes>(&self, run: &Run<'_>, out: &mut [f32]) -> Option<()> {
         let out = out.get_mut(..run.count() * self.head_dim * TILE_TOKENS)?.as_mut_ptr();
-        // SAFETY: the run is of this type, and there is room for it.
+        if run.bytes < self.k.bytes {
+            return None;
+        }
+        // SAFETY: tiles of the run are as large as those of K, and there is room for it.
         unsafe {
             match self.k.element {
                 KvElement::F16 => self.keys_to::<V, f16>(run, out),
@@ -295,7 +306,7 @@ impl<'t> ChunkTiles<'t> {
     }
 
     /// # Safety
-    /// The run is of K, which is of type `T`, and its elements can be written at `out`.
+    /// Tiles of the run are as large as those of K, which is of type `T`, and its elements can be written at `out`.
     #[inline(always)]
     unsafe fn keys_to<V: Lanes, T: Stored>(&self, run: &Run<'_>, mut out: *mut f32) {
         for index in 0..run.count() {
@@ -326,6 +337,9 @@ impl<'t> ChunkTiles<'t> {
     pub(super) fn convert_values<V: Lanes>(&self, run: &Run<'_>, out: &mut [f32]) -> Option<()> {
         let (head_dim, padded) = (self.head_dim, self.head_dim.checked_next_multiple_of(LANES)?);
         let out = out.get_mut(..run.count() * padded * TILE_TOKENS)?;
+        if run.bytes < self.v.bytes {
+            return None;
+        }
         if padded > head_dim {
             // What does not fill the lanes.
             let rows = out.chunks_exact_mut(padded.max(1)).take(run.positions()).enumerate();
@@ -337,7 +351,7 @@ impl<'t> ChunkTiles<'t> {
             }
         }
         let out = out.as_mut_ptr();
-        // SAFETY: the run is of this type, and there is room for it.
+        // SAFETY: tiles of the run are as large as those of V, and there is room for it.
         unsafe {
             match self.v.element {
                 KvElement::F32 if const { KvElement::F32.is_built() } => self.values_to::<V, f32>(run, out),
@@ -353,7 +367,7 @@ impl<'t> ChunkTiles<'t> {
     /// Whole registers of rows.
     ///
     /// # Safety
-    /// The run is of V, which is of type `T`; for each of its tiles 16 rows of heads rounded up can be written at `out`.
+    /// Tiles of the run are as large as those of V, which is of type `T`; for each of them 16 rows of heads rounded up can be written at `out`.
     #[inline(always)]
     unsafe fn values_to<V: Lanes, T: Stored>(&self, run: &Run<'_>, out: *mut f32) {
         let (head_dim, padded) = (self.head_dim, self.head_dim.next_multiple_of(LANES));
@@ -408,6 +422,8 @@ impl<'t> Staged<'t> {
     /// Those of a run that was converted.
     #[inline(always)]
     pub(super) fn run(&self, of: &Run<'_>) -> Run<'_> {
-        Run { tiles: &self.tiles, after: &[], after_pitch: 0, codes: 0, offset: of.offset, positions: of.positions }
+        let [first, _] = self.tiles;
+        let positions = of.positions.min(STAGED * TILE_TOKENS);
+        Run { tiles: &self.tiles, bytes: first.len(), after: &[], after_pitch: 0, offset: of.offset, positions }
     }
 }
