@@ -28,7 +28,7 @@ pub use selftest::{selftest, selftest_words};
 
 use core::ops::Range;
 
-use crate::mem::Tile;
+use crate::mem::{Matrix, Tile};
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::{Dtype, TensorView};
 use level::Isa;
@@ -141,11 +141,24 @@ impl Level {
 
     /// Combines outputs of a linear layer with what is there: both are `[n]`.
     pub fn combine(self, how: Combine, y: &mut [f32], outputs: &[f32]) {
-        dispatch!(self, combine(how, y, outputs))
+        let len = y.len().min(outputs.len());
+        let (Some(y), Some(outputs)) = (y.get_mut(..len), outputs.get(..len)) else { return };
+        let ((tiles, rest), (outputs, last)) = (y.as_chunks_mut::<OUTPUTS>(), outputs.as_chunks::<OUTPUTS>());
+        let (rows, len) = (tiles.len(), rest.len());
+        // The rest is the beginning of a row.
+        let mut padded = [0.0; OUTPUTS];
+        padded.iter_mut().zip(last).for_each(|(padded, &output)| *padded = output);
+        let parts = [(tiles.as_flattened_mut(), rows, OUTPUTS, outputs.as_flattened()), (rest, 1, len, &padded[..])];
+        for (y, rows, cols, outputs) in parts {
+            let tiles = Matrix::new(y, rows, cols).and_then(|y| y.tiles(rows, cols, 0..1));
+            if let Some(mut tile) = tiles.and_then(|tiles| tiles.next()) {
+                let _ = self.combine_tile(how, &mut tile, 0..cols, outputs);
+            }
+        }
     }
 
-    /// The same for the columns `cols` of a tile, counted from its first one, and outputs `[rows, OUTPUTS]`, of which as
-    /// many count as there are columns. `None` where the tile has not these columns.
+    /// The same for the columns `cols` of a tile, counted from its first one, at most [`OUTPUTS`] of them, and outputs
+    /// `[rows, OUTPUTS]`, of which as many count as there are columns. `None` where the tile has not these columns.
     pub fn combine_tile(
         self,
         how: Combine,

@@ -34,11 +34,6 @@ macro_rules! shims {
         }
 
         $(#[target_feature(enable = $features)])?
-        pub(in crate::kernels) fn combine(how: Combine, y: &mut [f32], outputs: &[f32]) {
-            generic::combine(how, y, outputs);
-        }
-
-        $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn combine_tile(
             how: Combine,
             tile: &mut Tile<'_, f32>,

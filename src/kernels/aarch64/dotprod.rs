@@ -10,7 +10,7 @@ use crate::tensor::TensorView;
 
 // Nothing else has a use for it.
 pub(in crate::kernels) use super::neon::{
-    attend, attend_scratch, combine, combine_tile, norm, norm_in_place, quantize_row, soft_cap, store,
+    attend, attend_scratch, combine_tile, norm, norm_in_place, quantize_row, soft_cap, store,
 };
 
 generic::level_products!(Neon, Dots, "neon,dotprod");

@@ -32,33 +32,6 @@ pub enum Combine {
     Gate(Activation),
 }
 
-/// What a [`Combine`] does with an element and an output, as `$function` in `$body`.
-macro_rules! with_function {
-    (|$y:tt, $output:tt| $value:expr, $function:ident => $body:expr) => {{
-        let $function = |$y: f32, $output: f32| -> f32 { $value };
-        $body
-    }};
-    ($how:expr, $function:ident => $body:expr) => {
-        match $how {
-            Combine::Set => with_function!(|_, output| output, $function => $body),
-            Combine::Add => with_function!(|y, output| y + output, $function => $body),
-            Combine::AddScaled(factor) => with_function!(|y, output| y + output * factor, $function => $body),
-            Combine::Activate(Activation::Silu) => with_function!(|_, output| silu(output), $function => $body),
-            Combine::Activate(Activation::GeluTanh) => with_function!(|_, output| gelu_tanh(output), $function => $body),
-            Combine::Activate(Activation::GeluErf) => with_function!(|_, output| gelu_erf(output), $function => $body),
-            Combine::Gate(Activation::Silu) => with_function!(|y, output| silu(y) * output, $function => $body),
-            Combine::Gate(Activation::GeluTanh) => with_function!(|y, output| gelu_tanh(y) * output, $function => $body),
-            Combine::Gate(Activation::GeluErf) => with_function!(|y, output| gelu_erf(y) * output, $function => $body),
-        }
-    };
-}
-
-/// See [`Level::combine`](crate::kernels::Level::combine).
-#[inline(always)]
-pub(in crate::kernels) fn combine(how: Combine, y: &mut [f32], outputs: &[f32]) {
-    with_function!(how, function => each(y, outputs, function));
-}
-
 /// See [`Level::combine_tile`](crate::kernels::Level::combine_tile).
 #[inline(always)]
 pub(in crate::kernels) fn combine_tile(
@@ -67,40 +40,44 @@ pub(in crate::kernels) fn combine_tile(
     cols: Range<usize>,
     outputs: &[f32],
 ) -> Option<()> {
-    with_function!(how, function => {
-        for (row, outputs) in tile.rows().zip(outputs.as_chunks::<OUTPUTS>().0) {
-            let y = tile.row_mut(row)?.get_mut(cols.clone())?;
-            match <&mut [f32; OUTPUTS]>::try_from(&mut *y) {
-                Ok(y) => each_of_32(y, outputs, function),
-                Err(_) => each(y, outputs, function),
-            }
+    match how {
+        Combine::Set => each(tile, cols, outputs, |_, output| output),
+        Combine::Add => each(tile, cols, outputs, |y, output| y + output),
+        Combine::AddScaled(factor) => each(tile, cols, outputs, |y, output| y + output * factor),
+        Combine::Activate(Activation::Silu) => each(tile, cols, outputs, |_, output| silu(output)),
+        Combine::Activate(Activation::GeluTanh) => each(tile, cols, outputs, |_, output| gelu_tanh(output)),
+        Combine::Activate(Activation::GeluErf) => each(tile, cols, outputs, |_, output| gelu_erf(output)),
+        Combine::Gate(Activation::Silu) => each(tile, cols, outputs, |y, output| silu(y) * output),
+        Combine::Gate(Activation::GeluTanh) => each(tile, cols, outputs, |y, output| gelu_tanh(y) * output),
+        Combine::Gate(Activation::GeluErf) => each(tile, cols, outputs, |y, output| gelu_erf(y) * output),
+    }
+}
+
+/// Sets elements of a tile to a function of them and of outputs, as many at a time as a row of outputs has: of a length that the
+/// compiler knows, and in a copy that can not overlap with them, it becomes vectors.
+#[inline(always)]
+fn each(
+    tile: &mut Tile<'_, f32>,
+    cols: Range<usize>,
+    outputs: &[f32],
+    function: impl Fn(f32, f32) -> f32,
+) -> Option<()> {
+    for (row, outputs) in tile.rows().zip(outputs.as_chunks::<OUTPUTS>().0) {
+        let y = tile.row_mut(row)?.get_mut(cols.clone())?;
+        let mut values = [0.0; OUTPUTS];
+        match y.first_chunk() {
+            Some(y) => values = *y,
+            None => values.iter_mut().zip(&*y).for_each(|(value, &y)| *value = y),
         }
-    });
+        for (value, &output) in values.iter_mut().zip(outputs) {
+            *value = function(*value, output);
+        }
+        match y.first_chunk_mut() {
+            Some(y) => *y = values,
+            None => y.iter_mut().zip(values).for_each(|(y, value)| *y = value),
+        }
+    }
     Some(())
-}
-
-/// Sets each element of `y` for which there is an output to a function of both.
-#[inline(always)]
-fn each(y: &mut [f32], outputs: &[f32], function: impl Fn(f32, f32) -> f32 + Copy) {
-    let len = y.len().min(outputs.len());
-    let (Some(y), Some(outputs)) = (y.get_mut(..len), outputs.get(..len)) else { return };
-    let ((tiles, rest), (output_tiles, output_rest)) = (y.as_chunks_mut(), outputs.as_chunks());
-    for (y, outputs) in tiles.iter_mut().zip(output_tiles) {
-        each_of_32(y, outputs, function);
-    }
-    for (y, &output) in rest.iter_mut().zip(output_rest) {
-        *y = function(*y, output);
-    }
-}
-
-/// The same for a length that the compiler knows, and a copy that can not overlap with the outputs: it becomes vectors.
-#[inline(always)]
-fn each_of_32(y: &mut [f32; OUTPUTS], outputs: &[f32; OUTPUTS], function: impl Fn(f32, f32) -> f32) {
-    let mut values = *y;
-    for (value, &output) in values.iter_mut().zip(outputs) {
-        *value = function(*value, output);
-    }
-    *y = values;
 }
 
 /// See [`Level::soft_cap`](crate::kernels::Level::soft_cap).

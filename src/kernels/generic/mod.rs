@@ -33,7 +33,7 @@ pub(super) use attend::{attend, attend_scratch};
 ))]
 pub(super) use blocks::{Family, Of32, Of256, Quad, block_products, level_products};
 pub use combine::{Activation, Combine};
-pub(super) use combine::{combine, combine_tile, soft_cap};
+pub(super) use combine::{combine_tile, soft_cap};
 pub use element::{Elements, ElementsMut, KvElement, KvTile, KvTileMut};
 #[cfg(target_arch = "x86_64")]
 pub(super) use float_panel::{FloatPanels, SCRATCH as FLOAT_SCRATCH};

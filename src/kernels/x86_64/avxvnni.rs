@@ -10,7 +10,7 @@ use crate::tensor::TensorView;
 
 // The instruction is of use to products alone.
 pub(in crate::kernels) use super::avx2::{
-    attend, attend_scratch, combine, combine_tile, norm, norm_in_place, quantize_row, soft_cap, store,
+    attend, attend_scratch, combine_tile, norm, norm_in_place, quantize_row, soft_cap, store,
 };
 
 super::avx2::level_products!("avx2,f16c,avxvnni", AvxVnni);
