@@ -23,8 +23,8 @@ use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use gleed::KvType;
 use gleed::kernels::{
-    Elements, ElementsMut, Inputs, KvSource, KvTile, KvTileMut, Level, Norm, NormKind, OUTPUTS, Partial, Queries,
-    Scores, TILE_TOKENS, Visibility, attend_rows,
+    Elements, ElementsMut, Inputs, KvElement, KvSource, KvTile, KvTileMut, Level, Norm, NormKind, OUTPUTS, Partial,
+    Queries, Scores, TILE_TOKENS, Visibility, attend_rows,
 };
 use gleed::mem::Matrix;
 use gleed::quant::{Form, form, row_words};
@@ -160,6 +160,10 @@ impl Sequence {
 }
 
 impl KvSource for Sequence {
+    fn elements(&self) -> [KvElement; 2] {
+        [self.kv_type.k, self.kv_type.v]
+    }
+
     fn tile(&self, index: usize, _head: usize) -> Option<KvTile<'_>> {
         let (k, v) = self.words.get(index * self.tile..)?.get(..self.tile)?.split_at_checked(self.k)?;
         Some(KvTile { k: Elements::new(self.kv_type.k, k)?, v: Elements::new(self.kv_type.v, v)? })

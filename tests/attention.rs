@@ -13,9 +13,12 @@ use gleed::kernels::{
     Visibility, Window, attend_chunks, attend_rows,
 };
 use gleed::mem::Matrix;
-use gleed::num::{exp, tanh, tree16};
+use gleed::num::{exp, short, tanh, tree16};
 use gleed::{KvElement, KvType};
 use random::Rng;
+
+/// The least weight of a value in f16.
+const TINY: f32 = 1.0 / (1_u128 << 100) as f32;
 
 /// Keys and values `[positions][head_dim]` as they are read back, and the tiles that hold them.
 struct Cache {
@@ -75,6 +78,8 @@ impl Cache {
             Some(slope) => score + slope * (j as f32 - position as f32),
             None => score,
         };
+        let factor = |element: KvElement, x: f32| if element == KvElement::F16 { short(x) } else { x };
+        let q: Vec<f32> = q.iter().map(|&q| factor(self.kv_type.k, q)).collect();
         let score = |j| {
             let product = q.iter().zip(row(&self.keys, j)).fold(0.0, |sum, (&q, k)| sum + q * k);
             biased(capped(product * scale), j)
@@ -90,6 +95,7 @@ impl Cache {
             let (mut lanes, mut sums) = ([0.0; 16], vec![0.0; self.head_dim]);
             for (j, score) in scores {
                 let weight = exp(score - max);
+                let weight = if self.kv_type.v == KvElement::F16 { short(weight.max(TINY)) } else { weight };
                 lanes[j % 16] += weight;
                 for (sum, v) in sums.iter_mut().zip(row(&self.values, j)) {
                     *sum += weight * v;
@@ -110,6 +116,10 @@ impl Cache {
 }
 
 impl KvSource for Cache {
+    fn elements(&self) -> [KvElement; 2] {
+        [self.kv_type.k, self.kv_type.v]
+    }
+
     fn tile(&self, index: usize, _head: usize) -> Option<KvTile<'_>> {
         let [k, v] = self.tiles.get(index)?;
         Some(KvTile { k: Elements::new(self.kv_type.k, k)?, v: Elements::new(self.kv_type.v, v)? })
@@ -144,6 +154,10 @@ struct Seen<'c> {
 }
 
 impl KvSource for Seen<'_> {
+    fn elements(&self) -> [KvElement; 2] {
+        self.cache.elements()
+    }
+
     fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>> {
         assert!(self.tiles[index], "tile {index} is not visible");
         self.cache.tile(index, head)

@@ -166,6 +166,10 @@ fn sizes_are_checked() {
 struct Tiles(Vec<Tile>);
 
 impl KvSource for Tiles {
+    fn elements(&self) -> [KvElement; 2] {
+        self.0.first().map_or([KvElement::F32; 2], |tile| [tile.tile().k.element(), tile.tile().v.element()])
+    }
+
     fn tile(&self, index: usize, _head: usize) -> Option<KvTile<'_>> {
         self.0.get(index).map(Tile::tile)
     }
@@ -216,7 +220,9 @@ fn attention_is_that_of_what_is_read_back() {
             for (dim, out) in out.iter().enumerate() {
                 let values = rows.iter().zip(&scores).map(|([_, v], score)| f64::from(v[dim]) * score);
                 let expected = values.sum::<f64>() / sum;
-                assert!((f64::from(*out) - expected).abs() < 1e-6, "{element:?} {head_dim}: {out} for {expected}");
+                // Queries and weights have 13 bits where keys and values have 11.
+                let bound = if element == KvElement::F16 { 6e-5 } else { 1e-6 };
+                assert!((f64::from(*out) - expected).abs() < bound, "{element:?} {head_dim}: {out} for {expected}");
             }
         }
     }

@@ -4,7 +4,8 @@
 mod random;
 
 use gleed::kernels::{Activation, Combine, Inputs, Level, Norm, NormKind, OUTPUTS};
-use gleed::quant::{Form, row_words};
+use gleed::num::short;
+use gleed::quant::{Form, form, row_words};
 use gleed::tensor::{Dtype, TensorView};
 use half::{bf16, f16};
 use random::Rng;
@@ -43,13 +44,18 @@ fn products(level: Level, weights: TensorView<'_>, inputs: &Inputs<'_>) -> Vec<u
 fn check(rng: &mut Rng, dtype: Dtype, rows: usize, inputs: usize, cols: usize) {
     let bytes = encode(dtype, (0..rows * cols).map(|_| number(rng)));
     let weights = TensorView::new(dtype, rows, cols, &bytes).unwrap();
+    let form = form(dtype);
     // The last row of the inputs ends where the box ends.
-    let words: Box<[u32]> = (0..inputs * (cols + 5) - 5).map(|_| number(rng).to_bits()).collect();
-    let inputs = Inputs::new(Form::F32, inputs, cols, &words, cols + 5).unwrap();
+    let words: Box<[u32]> = (0..inputs * (cols + 5) - 5).map(|_| in_form(form, number(rng)).to_bits()).collect();
+    let inputs = Inputs::new(form, inputs, cols, &words, cols + 5).unwrap();
     let expected = products(Level::SCALAR, weights, &inputs);
     for level in Level::available() {
         assert!(products(level, weights, &inputs) == expected, "{level}: {dtype} {rows} by {cols}, {inputs:?}");
     }
+}
+
+fn in_form(form: Form, x: f32) -> f32 {
+    if form == Form::Short { short(x) } else { x }
 }
 
 #[test]
@@ -131,7 +137,7 @@ fn the_rest_is_equal_too() {
                 level.combine(how, &mut out, &x);
                 bits.extend(out.iter().map(|x| x.to_bits()));
             }
-            for form in [Form::F32, Form::Q8x32, Form::Q8x256] {
+            for form in [Form::F32, Form::Short, Form::Q8x32, Form::Q8x256] {
                 let Some(words) = row_words(form, len) else { continue };
                 let mut words = vec![0; words];
                 level.quantize_row(form, &y, &mut words).unwrap();

@@ -8,7 +8,7 @@ use gleed::quant::{Form, form, quantize_row, row_words};
 use gleed::tensor::{Dtype, TensorView};
 
 fn quantized() -> impl Iterator<Item = Dtype> {
-    Dtype::ALL.into_iter().filter(|dtype| form(*dtype) != Form::F32)
+    Dtype::ALL.into_iter().filter(|dtype| !form(*dtype).is_float())
 }
 
 /// Weights `[rows, cols]`: the given bytes, with f16 scales and minima from `scale` in every block.

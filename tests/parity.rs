@@ -107,6 +107,11 @@ fn quantized_fixtures() {
         let (ours, theirs) = (rel_l2(&actual.concat(), &exact.data), quant.llama_cpp_error);
         println!("{}: relative error {ours:.5}, llama.cpp {theirs:.5}, ratio {:.3}", quant.name, ours / theirs);
         assert!(ours <= OTHER_ENGINE * theirs, "{}: relative error {ours}, llama.cpp's is {theirs}", quant.name);
+        if quant.name.ends_with("F16") {
+            // Activations of 13 bits instead of 11; after a few layers most are rounded otherwise than in f64.
+            assert!(ours <= 0.5 * theirs, "{}: relative error {ours}, llama.cpp's is {theirs}", quant.name);
+            continue;
+        }
         reference.int8_activations = true;
         same.count(&quant.name, &actual, &reference.logits(&quant.prompt));
     }
@@ -125,8 +130,15 @@ fn made_models_of_every_type() {
         let mut reference = Reference::with(&file, dequantize);
         let actual = logits(&file, KvType::F32, &tokens, &[]);
         let error = rel_l2(&actual.concat(), &reference.logits(&tokens).data);
-        let limit = if weights.block_len() == 1 { ROW_ERROR } else { 0.04 };
+        let limit = match weights {
+            Dtype::F32 | Dtype::BF16 => ROW_ERROR,
+            Dtype::F16 => 3e-4,
+            _ => 0.04,
+        };
         assert!(error <= limit, "{}: relative error {error:e}", weights.name());
+        if weights == Dtype::F16 {
+            continue;
+        }
         reference.int8_activations = true;
         same.count(weights.name(), &actual, &reference.logits(&tokens));
     }

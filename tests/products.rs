@@ -36,7 +36,7 @@ enum Fill {
 
 /// The quantized types.
 fn quantized() -> impl Iterator<Item = Dtype> {
-    Dtype::ALL.into_iter().filter(|&dtype| form(dtype) != Form::F32)
+    Dtype::ALL.into_iter().filter(|&dtype| !form(dtype).is_float())
 }
 
 /// Where the f16 numbers of a block are.

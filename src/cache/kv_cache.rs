@@ -13,7 +13,7 @@ use super::list::{Linked, Links, List};
 use super::policy::CachePolicy;
 use super::pool::{Place, Pool, Unstorable};
 use super::stats::PrefixStats;
-use crate::kernels::{KvSource, KvTile, Visibility, fpenv, is_storable};
+use crate::kernels::{KvElement, KvSource, KvTile, Visibility, fpenv, is_storable};
 use crate::mem::{Arena, MemoryError};
 
 /// The id noted for tokens whose keys and values were set from outside: it never equals a token.
@@ -699,6 +699,11 @@ impl LayerSource<'_> {
 }
 
 impl KvSource for LayerSource<'_> {
+    #[inline]
+    fn elements(&self) -> [KvElement; 2] {
+        self.group.pool.elements()
+    }
+
     #[inline]
     fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>> {
         self.group.pool.tile(self.table.block(index)?, self.layer, head)

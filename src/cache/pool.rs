@@ -10,7 +10,7 @@ use super::block::{BLOCK_TOKENS, BlockId};
 use super::bytes::Side;
 use super::error::CacheError;
 use super::geometry::KvGeometry;
-use crate::kernels::{Elements, ElementsMut, KvTile, KvTileMut, Level};
+use crate::kernels::{Elements, ElementsMut, KvElement, KvTile, KvTileMut, Level};
 use crate::mem::{Arena, MemoryError};
 
 /// A key or value that is infinite, NaN, or too large for the element type.
@@ -66,6 +66,12 @@ impl<'a> Pool<'a> {
     /// Bytes of a block.
     pub(super) fn block_bytes(&self) -> usize {
         self.layers.saturating_mul(self.kv_heads).saturating_mul(self.tile_words.saturating_mul(4))
+    }
+
+    /// The element types of keys and values.
+    #[inline]
+    pub(super) fn elements(&self) -> [KvElement; 2] {
+        [self.k.element, self.v.element]
     }
 
     /// The K and V tile of one head of a layer (numbered within the group).

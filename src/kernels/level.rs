@@ -20,10 +20,10 @@ pub(super) enum Isa {
     /// NEON with the dot product of bytes.
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
     Dotprod,
-    /// AVX2, F16C.
+    /// AVX2, FMA, F16C.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// AVX2, F16C, AVX-VNNI.
+    /// AVX2, FMA, F16C, AVX-VNNI.
     #[cfg(target_arch = "x86_64")]
     AvxVnni,
     /// AVX-512 F, BW, VL, VNNI.
@@ -183,7 +183,8 @@ mod tests {
     #[test]
     fn detection_agrees_with_the_standard_library() {
         let has = |name: &str| Level::from_name(name).is_ok();
-        assert_eq!(has("avx2"), std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("f16c"));
+        let beside = std::is_x86_feature_detected!("fma") && std::is_x86_feature_detected!("f16c");
+        assert_eq!(has("avx2"), std::is_x86_feature_detected!("avx2") && beside);
         assert_eq!(has("avxvnni"), has("avx2") && std::is_x86_feature_detected!("avxvnni"));
         let avx512 = std::is_x86_feature_detected!("avx512f")
             && std::is_x86_feature_detected!("avx512bw")

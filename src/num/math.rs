@@ -96,6 +96,24 @@ pub fn tanh(x: f32) -> f32 {
     if magnitude < 0.625 { small } else { large }
 }
 
+/// `x` rounded to 13 significant bits (Veltkamp's splitting: Dekker, "A floating-point technique for extending the available
+/// precision", 1971), so that its product with any f16 is exact in f32; +0 below 2^-100 in magnitude, NaN from 2^100 on.
+#[inline]
+pub fn short(x: f32) -> f32 {
+    const HUGE: f32 = f32::from_bits(0x7180_0000);
+    let magnitude = x.to_bits() & 0x7fff_ffff;
+    let split = x * SHORT_SPLIT;
+    let rounded = split - (split - x);
+    let rounded = if magnitude < SHORT_MIN.to_bits() { 0.0 } else { rounded };
+    if magnitude >= HUGE.to_bits() { f32::NAN } else { rounded }
+}
+
+/// 2^11 + 1: splits off 11 of 24 bits.
+pub(crate) const SHORT_SPLIT: f32 = 2049.0;
+
+/// 2^-100, from which on numbers are rounded to 13 bits.
+pub(crate) const SHORT_MIN: f32 = f32::from_bits(0x0d80_0000);
+
 /// The magnitude, by its bits.
 #[inline]
 fn abs(x: f32) -> f32 {
@@ -184,6 +202,32 @@ mod tests {
         }
         assert_eq!([0.0, -1e9, 1e9, f32::NEG_INFINITY].map(tanh), [0.0, -1.0, 1.0, -1.0]);
         assert!(tanh(f32::NAN).is_nan());
+    }
+
+    /// All mantissas, at the least and the largest exponent and in between.
+    #[test]
+    fn short_numbers_have_exact_products() {
+        let bits = |exponent: i32, mantissa: u32| f32::from_bits(((exponent + 127) as u32) << 23 | mantissa);
+        for mantissa in 0..1 << 23 {
+            for exponent in [-100, -1, 0, 99] {
+                let x = bits(exponent, mantissa);
+                let rounded = short(x);
+                let reach = (1 << 23) - (1 << 10);
+                assert!(rounded.to_bits().trailing_zeros() >= 11, "{x}");
+                assert!((rounded - x).abs() <= bits(exponent, 0) * f32::from_bits(0x3900_0000), "{x}");
+                assert!(exponent < 99 || mantissa >= reach || rounded < f32::from_bits(0x7180_0000));
+                assert_eq!(short(-x), -rounded);
+            }
+        }
+        // The extremes of f16: 2^-24, which is subnormal, 2^-14 with all bits, and the largest.
+        for half in [f32::from_bits(0x3380_0000), f32::from_bits(0x38ff_e000), 65_504.0] {
+            for x in [SHORT_MIN, short(1.999_9 * SHORT_MIN), short(1.234_567), f32::from_bits(0x717f_f800)] {
+                assert_eq!(f64::from(half * x), f64::from(half) * f64::from(x), "{half} {x}");
+            }
+        }
+        let huge = f32::from_bits(0x7180_0000);
+        assert_eq!([0.0, -0.0, SHORT_MIN * 0.999, -1e-40].map(|x| short(x).to_bits()), [0; 4]);
+        assert!([huge, -huge, f32::MAX, f32::INFINITY, f32::NAN].into_iter().all(|x| short(x).is_nan()));
     }
 
     #[test]

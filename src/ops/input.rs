@@ -10,7 +10,7 @@ use crate::kernels::{Inputs, Level};
 use crate::quant::{Form, QuantizeError, row_words};
 use crate::tensor::Dtype;
 
-const FORMS: [Form; 3] = [Form::F32, Form::Q8x32, Form::Q8x256];
+const FORMS: [Form; 4] = [Form::F32, Form::Short, Form::Q8x32, Form::Q8x256];
 
 /// The forms that an input is wanted in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,10 +86,10 @@ impl<'a> InputRows<'a> {
         self.words.get(row.checked_mul(self.stride)?.checked_add(word)?).copied()
     }
 
-    /// `cols` f32 numbers of `count` rows, from word `start` of each on.
-    pub fn floats(&self, row: usize, count: usize, start: usize, cols: usize) -> Option<Inputs<'a>> {
-        let words = self.words.get(row.checked_mul(self.stride)?.checked_add(start)?..)?;
-        Inputs::new(Form::F32, count, cols, words, self.stride)
+    /// `cols` numbers of `count` rows, from word `start` of each on, in a form.
+    pub fn slice(&self, rows: Range<usize>, start: usize, cols: usize, form: Form) -> Option<Inputs<'a>> {
+        let words = self.words.get(rows.start.checked_mul(self.stride)?.checked_add(start)?..)?;
+        Inputs::new(form, rows.len(), cols, words, self.stride)
     }
 
     /// Some of the rows in one form; `None` where it was not prepared.

@@ -109,7 +109,9 @@ impl Delta<'_> {
         while start < rows {
             let len = (start..rows).take_while(|&index| counts(index)).count();
             if len > 0 {
-                let low = inputs.floats(row + start, len, self.low, self.weights.cols())?;
+                let first = row + start;
+                let form = form(self.weights.dtype());
+                let low = inputs.slice(first..first + len, self.low, self.weights.cols(), form)?;
                 level.products(self.weights, &low, sums, scratch)?;
                 let outputs = outputs.get_mut(start * OUTPUTS..)?.iter_mut().take(len * OUTPUTS);
                 outputs.zip(&*sums).for_each(|(output, sum)| *output += sum);

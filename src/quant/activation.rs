@@ -2,13 +2,15 @@
 
 use core::fmt;
 
-use crate::num::round_to_i8;
+use crate::num::{round_to_i8, short};
 
 /// Which form of the activations a weight type is multiplied with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// As they are.
     F32,
+    /// f32 rounded to 13 significant bits ([`short`]): products with f16 are exact.
+    Short,
     /// int8 with one scale per 32.
     Q8x32,
     /// int8 with one scale per 256.
@@ -16,10 +18,15 @@ pub enum Form {
 }
 
 impl Form {
-    /// Activations per scale; `None` for f32.
+    /// Whether rows of it are floats.
+    pub const fn is_float(self) -> bool {
+        self.block_len().is_none()
+    }
+
+    /// Activations per scale; `None` for floats.
     const fn block_len(self) -> Option<usize> {
         match self {
-            Form::F32 => None,
+            Form::F32 | Form::Short => None,
             Form::Q8x32 => Some(32),
             Form::Q8x256 => Some(256),
         }
@@ -43,7 +50,7 @@ pub struct QuantizedRow<'a> {
 impl<'a> QuantizedRow<'a> {
     /// The row that [`quantize_row`] stored in `words`.
     ///
-    /// `None` for the f32 form, and where `words` is not exactly [`row_words`] long.
+    /// `None` for forms of floats, and where `words` is not exactly [`row_words`] long.
     pub fn from_words(form: Form, cols: usize, words: &'a [u32]) -> Option<Self> {
         let block = form.block_len()?;
         if row_words(form, cols)? != words.len() {
@@ -64,7 +71,7 @@ impl<'a> QuantizedRow<'a> {
 /// One row of activations in one of the forms.
 #[derive(Clone, Copy, Debug)]
 pub enum ActivationRow<'a> {
-    /// [`Form::F32`]: `[cols]`.
+    /// [`Form::F32`] and [`Form::Short`]: `[cols]`.
     F32(&'a [f32]),
     /// [`Form::Q8x32`].
     Q8x32(QuantizedRow<'a>),
@@ -76,7 +83,7 @@ impl<'a> ActivationRow<'a> {
     /// The row that [`quantize_row`] stored in `words`; `None` where their number is not [`row_words`].
     pub fn from_words(form: Form, cols: usize, words: &'a [u32]) -> Option<Self> {
         match form {
-            Form::F32 => (words.len() == cols).then_some(Self::F32(bytemuck::must_cast_slice(words))),
+            Form::F32 | Form::Short => (words.len() == cols).then_some(Self::F32(bytemuck::must_cast_slice(words))),
             Form::Q8x32 => QuantizedRow::from_words(form, cols, words).map(Self::Q8x32),
             Form::Q8x256 => QuantizedRow::from_words(form, cols, words).map(Self::Q8x256),
         }
@@ -114,11 +121,11 @@ impl core::error::Error for QuantizeError {}
 
 /// How many 32-bit words a row of `cols` activations takes in this form.
 ///
-/// f32: the row itself. int8: the codes, then the scales, the sums and the squares of [`QuantizedRow`]. `None`
+/// Floats: the row itself. int8: the codes, then the scales, the sums and the squares of [`QuantizedRow`]. `None`
 /// where `cols` is no multiple of the block.
 pub const fn row_words(form: Form, cols: usize) -> Option<usize> {
     let (block, squares) = match form {
-        Form::F32 => return Some(cols),
+        Form::F32 | Form::Short => return Some(cols),
         Form::Q8x32 => (32, 0),
         Form::Q8x256 => (256, cols / 256),
     };
@@ -128,8 +135,7 @@ pub const fn row_words(form: Form, cols: usize) -> Option<usize> {
 
 /// Stores a row of activations in `words`, which has [`row_words`]`(form, x.len())` words.
 ///
-/// The f32 form copies the bits and does not look at them (what is not finite there is found in the
-/// logits). After an error the content of `words` is unspecified.
+/// The forms of floats do not look for what is not finite: that is found in the logits. After an error the content of `words` is unspecified.
 #[inline(always)]
 pub fn quantize_row(form: Form, x: &[f32], words: &mut [u32]) -> Result<(), QuantizeError> {
     let length = QuantizeError::Length { cols: x.len(), words: words.len() };
@@ -140,6 +146,12 @@ pub fn quantize_row(form: Form, x: &[f32], words: &mut [u32]) -> Result<(), Quan
         Form::F32 => {
             for (word, x) in words.iter_mut().zip(x) {
                 *word = x.to_bits();
+            }
+            Ok(())
+        }
+        Form::Short => {
+            for (word, &x) in words.iter_mut().zip(x) {
+                *word = short(x).to_bits();
             }
             Ok(())
         }

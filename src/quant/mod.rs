@@ -81,9 +81,9 @@ impl Format {
     /// The table of formats. One that is not in this build can do nothing.
     const fn of(dtype: Dtype) -> Self {
         by_dtype!(dtype, {
-            F32 => Self::floats::<float::F32>(),
-            F16 => Self::floats::<float::F16>(),
-            BF16 => Self::floats::<float::BF16>(),
+            F32 => Self::floats::<float::F32>(Form::F32),
+            F16 => Self::floats::<float::F16>(Form::Short),
+            BF16 => Self::floats::<float::BF16>(Form::F32),
             Q4_0 => Self::blocks_32::<q4_0::Block>(),
             Q4_1 => Self::blocks_32::<q4_1::Block>(),
             Q5_0 => Self::blocks_32::<q5_0::Block>(),
@@ -101,8 +101,8 @@ impl Format {
     }
 
     /// Floating-point elements.
-    const fn floats<E: float::Element>() -> Self {
-        Self { form: Form::F32, dequantize: float::dequantize::<E>, dot: float::dot::<E> }
+    const fn floats<E: float::Element>(form: Form) -> Self {
+        Self { form, dequantize: float::dequantize::<E>, dot: float::dot::<E> }
     }
 
     /// Blocks of 32 with one scale.

@@ -23,6 +23,7 @@ impl Lanes for Neon {
     const QUERIES: usize = 4;
     const TOGETHER: usize = 16;
     const LOADS_F16: bool = true;
+    const FUSED: bool = true;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {
@@ -100,6 +101,16 @@ impl Lanes for Neon {
     fn mul(self, other: Self) -> Self {
         // SAFETY: see `Neon`.
         self.zip(other, |a, b| unsafe { vmulq_f32(a, b) })
+    }
+
+    #[inline(always)]
+    fn add_exact(self, a: Self, b: Self) -> Self {
+        let ([c, d, e, f], [g, h, i, j], [k, l, m, n]) = (self.0, a.0, b.0);
+        let add = |c, g, k| {
+            // SAFETY: see `Neon`.
+            unsafe { vfmaq_f32(c, g, k) }
+        };
+        Self([add(c, g, k), add(d, h, l), add(e, i, m), add(f, j, n)])
     }
 
     #[inline(always)]

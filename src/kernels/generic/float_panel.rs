@@ -10,9 +10,10 @@ use core::marker::PhantomData;
 use core::ops::Range;
 use core::ptr;
 
-use super::floats::{Bf16, F16, F32, Weight};
+use super::floats::{Bf16, F16, F32, Weight, add};
 use super::lanes::{LANES, Lanes};
 use super::products::{Inputs, OUTPUTS};
+use crate::quant::form;
 use crate::tensor::{Dtype, TensorView};
 
 /// Rows of weights in a panel.
@@ -87,6 +88,7 @@ impl<'a> FloatPanels<'a> {
         let fits = (1..=OUTPUTS).contains(&weights.rows())
             && weights.rows().checked_mul(row_bytes)? <= weights.bytes().len()
             && weights.cols() == inputs.cols()
+            && form(weights.dtype()) == inputs.form()
             && rows.checked_mul(OUTPUTS)? <= out.len()
             && scratch.len() >= SCRATCH;
         let panel = scratch.as_mut_ptr();
@@ -133,8 +135,14 @@ impl<'a> FloatPanels<'a> {
                         Dtype::BF16 => unsafe { self.pack::<V, Bf16>(first, chunk) },
                         _ => return None,
                     }
+                    let rows = rows.clone();
                     // SAFETY: the panel is of these columns; at most BLOCK rows if there are more chunks.
-                    unsafe { self.sweep::<V, R, T>(first, chunk, rows.clone(), &mut ahead) };
+                    unsafe {
+                        match self.weights.dtype() {
+                            Dtype::F16 if V::FUSED => self.sweep::<V, R, T, true>(first, chunk, rows, &mut ahead),
+                            _ => self.sweep::<V, R, T, false>(first, chunk, rows, &mut ahead),
+                        }
+                    }
                 }
             }
         }
@@ -167,13 +175,13 @@ impl<'a> FloatPanels<'a> {
         }
     }
 
-    /// Multiplies the panel with rows of inputs, for the outputs from `first` on.
+    /// Multiplies the panel with rows of inputs, for the outputs from `first` on; `EXACT` says that products are.
     ///
     /// # Safety
     /// The panel is of this chunk, `first` is a multiple of [`ROWS`] below [`OUTPUTS`], the rows exist, and
     /// there are at most [`BLOCK`] unless the chunk is the only one.
     #[inline(always)]
-    unsafe fn sweep<V: Lanes, const R: usize, const T: usize>(
+    unsafe fn sweep<V: Lanes, const R: usize, const T: usize, const EXACT: bool>(
         &self,
         first: usize,
         chunk: Chunk,
@@ -197,9 +205,9 @@ impl<'a> FloatPanels<'a> {
                         out: self.out.add(row * OUTPUTS + first + r),
                     };
                     match rows.end - row {
-                        1 => tile.multiply::<V, R, 1>(chunk),
-                        2 => tile.multiply::<V, R, 2>(chunk),
-                        _ => tile.multiply::<V, R, T>(chunk),
+                        1 => tile.multiply::<V, R, 1, EXACT>(chunk),
+                        2 => tile.multiply::<V, R, 2, EXACT>(chunk),
+                        _ => tile.multiply::<V, R, T, EXACT>(chunk),
                     }
                 }
             }
@@ -226,7 +234,7 @@ impl Tile {
     /// The panel is of this chunk and has so many rows, `x` and `out` too; `state` too unless the chunk is the
     /// only one.
     #[inline(always)]
-    unsafe fn multiply<V: Lanes, const R: usize, const XS: usize>(self, chunk: Chunk) {
+    unsafe fn multiply<V: Lanes, const R: usize, const XS: usize, const EXACT: bool>(self, chunk: Chunk) {
         let Self { mut panel, x, stride, state, out } = self;
         let (steps, rest) = (chunk.cols / LANES, chunk.cols % LANES);
         // What is missing adds +0 to lanes that started there. Copied before there is anything in registers.
@@ -251,7 +259,7 @@ impl Tile {
             for _ in 0..steps {
                 // SAFETY: 16 columns follow in the panel, which is filled up with zeros, and in the rows.
                 unsafe {
-                    step::<V, R, XS>(&mut lanes, panel, x, stride);
+                    step::<V, R, XS, EXACT>(&mut lanes, panel, x, stride);
                     panel = panel.wrapping_add(ROWS * LANES);
                     x = x.wrapping_add(LANES);
                 }
@@ -277,7 +285,7 @@ impl Tile {
 /// # Safety
 /// `panel` has them for `R` rows, `x` for `XS` rows that are `stride` apart.
 #[inline(always)]
-unsafe fn step<V: Lanes, const R: usize, const XS: usize>(
+unsafe fn step<V: Lanes, const R: usize, const XS: usize, const EXACT: bool>(
     lanes: &mut [[V; R]; XS],
     panel: *const f32,
     x: *const f32,
@@ -292,7 +300,7 @@ unsafe fn step<V: Lanes, const R: usize, const XS: usize>(
         // SAFETY: given.
         let weights = unsafe { V::load(panel.add(r * LANES)) };
         for i in 0..XS {
-            lanes[i][r] = lanes[i][r].add(weights.mul(inputs[i]));
+            lanes[i][r] = add(lanes[i][r], weights, inputs[i], EXACT);
         }
     }
 }

@@ -8,12 +8,15 @@
 
 use super::lanes::{LANES, Lanes};
 use super::products::{Inputs, OUTPUTS};
-use crate::quant::ActivationRow;
+use crate::quant::{ActivationRow, form};
 use crate::tensor::{Dtype, TensorView};
 
 /// An element type of weights.
 pub(super) trait Weight {
     const BYTES: usize;
+
+    /// Whether products with inputs of 13 bits are exact: [`Form::Short`](crate::quant::Form::Short).
+    const EXACT: bool = false;
 
     /// # Safety
     /// 16 elements can be read at `from`, which needs no alignment.
@@ -36,6 +39,7 @@ impl Weight for F32 {
 
 impl Weight for F16 {
     const BYTES: usize = 2;
+    const EXACT: bool = true;
 
     #[inline(always)]
     unsafe fn load<V: Lanes>(from: *const u8) -> V {
@@ -88,6 +92,7 @@ impl<'a, 'o> FloatTiles<'a, 'o> {
     #[inline(always)]
     pub(in crate::kernels) fn new(weights: TensorView<'a>, inputs: &'a Inputs<'a>, out: &'o mut [f32]) -> Option<Self> {
         let fits = weights.cols() == inputs.cols()
+            && form(weights.dtype()) == inputs.form()
             && weights.rows() <= OUTPUTS
             && inputs.rows().checked_mul(OUTPUTS)? <= out.len();
         fits.then_some(Self { weights, inputs, out })
@@ -168,7 +173,7 @@ unsafe fn dots<V: Lanes, W: Weight, const ROWS: usize, const XS: usize>(
                 V::prefetch(w[r].wrapping_add(col * W::BYTES + ahead));
             }
             for i in 0..XS {
-                lanes[i][r] = lanes[i][r].add(weights.mul(inputs[i]));
+                lanes[i][r] = add(lanes[i][r], weights, inputs[i], W::EXACT);
             }
         }
         col += LANES;
@@ -190,7 +195,8 @@ unsafe fn dots<V: Lanes, W: Weight, const ROWS: usize, const XS: usize>(
             };
             for i in 0..XS {
                 // SAFETY: an array of 16.
-                lanes[i][r] = lanes[i][r].add(weights.mul(unsafe { V::load(inputs[i].as_ptr()) }));
+                let inputs = unsafe { V::load(inputs[i].as_ptr()) };
+                lanes[i][r] = add(lanes[i][r], weights, inputs, W::EXACT);
             }
         }
     }
@@ -201,4 +207,10 @@ unsafe fn dots<V: Lanes, W: Weight, const ROWS: usize, const XS: usize>(
         }
     }
     sums
+}
+
+/// `sum + weights * inputs`; `exact` says whether the products are.
+#[inline(always)]
+pub(super) fn add<V: Lanes>(sum: V, weights: V, inputs: V, exact: bool) -> V {
+    if exact { sum.add_exact(weights, inputs) } else { sum.add(weights.mul(inputs)) }
 }

@@ -5,7 +5,7 @@
 
 use half::f16;
 
-use crate::num::{exp, f16_to_f32, tree16};
+use crate::num::{SHORT_SPLIT, exp, f16_to_f32, tree16};
 
 /// The number of lanes.
 pub(in crate::kernels) const LANES: usize = 16;
@@ -24,6 +24,9 @@ pub(in crate::kernels) trait Lanes: Copy {
 
     /// Whether [`Lanes::load_f16`] is an instruction or two.
     const LOADS_F16: bool;
+
+    /// Whether [`Lanes::add_exact`] is one instruction.
+    const FUSED: bool;
 
     fn splat(x: f32) -> Self;
 
@@ -65,6 +68,19 @@ pub(in crate::kernels) trait Lanes: Copy {
     fn sub(self, other: Self) -> Self;
 
     fn mul(self, other: Self) -> Self;
+
+    /// `self + a * b` where the product is exact, so that it makes no difference whether it is rounded.
+    #[inline(always)]
+    fn add_exact(self, a: Self, b: Self) -> Self {
+        self.add(a.mul(b))
+    }
+
+    /// [`crate::num::short`] of each lane, for lanes from 2^-100 to 2^100.
+    #[inline(always)]
+    fn short(self) -> Self {
+        let split = self.mul(Self::splat(SHORT_SPLIT));
+        split.sub(split.sub(self))
+    }
 
     /// `if self > other { self } else { other }`
     fn max(self, other: Self) -> Self;
@@ -122,6 +138,7 @@ impl Lanes for [f32; LANES] {
     const QUERIES: usize = 2;
     const TOGETHER: usize = 8;
     const LOADS_F16: bool = false;
+    const FUSED: bool = false;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {

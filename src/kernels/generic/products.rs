@@ -71,7 +71,7 @@ impl<'a> Inputs<'a> {
     /// Rows of f32 and the distance from one to the next; `None` for another form.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn floats(&self) -> Option<(&'a [f32], usize)> {
-        (self.form == Form::F32).then(|| (bytemuck::must_cast_slice(self.words), self.stride))
+        self.form.is_float().then(|| (bytemuck::must_cast_slice(self.words), self.stride))
     }
 }
 

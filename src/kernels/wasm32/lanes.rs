@@ -21,6 +21,7 @@ impl Lanes for Simd128 {
     const QUERIES: usize = 2;
     const TOGETHER: usize = 8;
     const LOADS_F16: bool = false;
+    const FUSED: bool = false;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {

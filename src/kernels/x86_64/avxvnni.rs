@@ -1,4 +1,4 @@
-//! AVX2, F16C and AVX-VNNI: 256-bit registers and the dot product of bytes, on processors without AVX-512.
+//! AVX2, FMA, F16C and AVX-VNNI: 256-bit registers and the dot product of bytes, on processors without AVX-512.
 
 use super::avx2::{
     AvxVnni, Blocks32, Blocks256, Iq4Nl, Iq4Xs, Job, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0,
@@ -13,4 +13,4 @@ pub(in crate::kernels) use super::avx2::{
     attend, attend_scratch, combine_tile, norm, norm_in_place, quantize_row, soft_cap, store,
 };
 
-super::avx2::level_products!("avx2,f16c,avxvnni", AvxVnni);
+super::avx2::level_products!("avx2,fma,f16c,avxvnni", AvxVnni);

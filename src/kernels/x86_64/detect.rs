@@ -2,21 +2,22 @@
 
 use core::arch::x86_64::{__cpuid_count, _xgetbv, CpuidResult};
 
-/// AVX2 and F16C, with registers of 256 bits saved.
+/// AVX2, FMA and F16C, with registers of 256 bits saved.
 pub(in crate::kernels) fn has_avx2() -> bool {
+    const FMA: u32 = 1 << 12;
     const F16C: u32 = 1 << 29;
     const AVX2: u32 = 1 << 5;
-    saved(0x6) && leaf_1() & F16C != 0 && leaf_7().0 & AVX2 != 0
+    saved(0x6) && leaf_1() & (FMA | F16C) == FMA | F16C && leaf_7().0 & AVX2 != 0
 }
 
-/// AVX-VNNI beside AVX2 and F16C.
+/// AVX-VNNI beside AVX2, FMA and F16C.
 pub(in crate::kernels) fn has_avxvnni() -> bool {
     const AVX_VNNI: u32 = 1 << 4;
     // Leaf 7 names its last part in EAX.
     has_avx2() && cpuid(7, 0).eax >= 1 && cpuid(7, 1).eax & AVX_VNNI != 0
 }
 
-/// AVX-512 F, BW, VL and VNNI beside AVX2 and F16C, with registers of 512 bits and masks saved.
+/// AVX-512 F, BW, VL and VNNI beside AVX2, FMA and F16C, with registers of 512 bits and masks saved.
 pub(in crate::kernels) fn has_avx512() -> bool {
     const F: u32 = 1 << 16;
     const BW: u32 = 1 << 30;

@@ -13,7 +13,7 @@ use crate::model::adapter::{Adapter, TARGETS};
 use crate::model::config::Config;
 use crate::model::weights::{LayerTensor, TensorRef};
 use crate::ops::{Delta, Linear};
-use crate::quant::Form;
+use crate::quant::form;
 use crate::tensor::Dtype;
 
 /// Adapters that an engine can have at a time.
@@ -181,6 +181,8 @@ impl<'m, 'a> Adapters<'m, 'a> {
         let start = out.len().checked_sub(self.room.checked_mul(words_of(self.rank))?)?;
         let scales = seq.map(|seq| self.scales_of(seq)).unwrap_or_default();
         let places = out.get_mut(start..)?.chunks_exact_mut(words_of(self.rank));
+        let (row, scratch) = scratch.split_at_mut_checked(x.len())?;
+        let row: &mut [u32] = bytemuck::must_cast_slice_mut(row);
         let (products, scratch) = scratch.split_at_mut_checked(OUTPUTS)?;
         for ((adapter, &(file, alpha)), place_of) in self.loaded.iter().enumerate().zip(places) {
             let scale = scales.get(adapter).copied().unwrap_or(0.0);
@@ -190,13 +192,17 @@ impl<'m, 'a> Adapters<'m, 'a> {
                 continue;
             }
             for &tensor in targets(stage) {
-                let Some(a) = self.pair(adapter, layer, tensor).and_then(|pair| pair.a.view(file)) else { continue };
+                let Some(pair) = self.pair(adapter, layer, tensor) else { continue };
+                let (Some(a), Some(b)) = (pair.a.view(file), pair.b.view(file)) else { continue };
                 let factor = scale * alpha / a.rows() as f32;
-                let inputs = Inputs::new(Form::F32, 1, x.len(), bytemuck::must_cast_slice(x), x.len())?;
+                level.quantize_row(form(a.dtype()), x, row).ok()?;
+                let inputs = Inputs::new(form(a.dtype()), 1, x.len(), row, x.len())?;
                 let low = low.get_mut(place(tensor).checked_mul(self.rank)?..)?;
                 for (tile, low) in low.get_mut(..a.rows())?.chunks_mut(OUTPUTS).enumerate() {
                     level.products(a.slice_rows(tile * OUTPUTS, low.len())?, &inputs, products, scratch)?;
-                    low.iter_mut().zip(&*products).for_each(|(low, product)| *low = (product * factor).to_bits());
+                    let mut scaled = [0.0; OUTPUTS];
+                    scaled.iter_mut().zip(&*products).for_each(|(scaled, product)| *scaled = product * factor);
+                    level.quantize_row(form(b.dtype()), scaled.get(..low.len())?, low).ok()?;
                 }
             }
         }

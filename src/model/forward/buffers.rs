@@ -120,10 +120,10 @@ fn scratch_len(model: &Model<'_>, capacity: Capacity) -> Option<usize> {
     let linear = linear_scratch(model, level, tile_rows)?;
     let widest = config.hidden.max(config.q_width()).max(config.ffn);
     let adapters = if capacity.adapters > 0 {
-        // A row and some of its products, or the products of a tile twice.
+        // A row, also rounded, and some of its products, or the products of a tile twice.
         let floats = FLOATS.into_iter().map(|dtype| level.products_scratch(dtype)).max()?;
         let twice = linear.checked_add(tile_rows.checked_mul(OUTPUTS)?)?.checked_add(floats)?;
-        widest.checked_add(OUTPUTS)?.checked_add(floats)?.max(twice)
+        widest.checked_mul(2)?.checked_add(OUTPUTS)?.checked_add(floats)?.max(twice)
     } else {
         0
     };

@@ -23,7 +23,7 @@ use super::lanes::{LANES, Lanes};
 use crate::mem::Tile;
 use pack::Pack;
 pub use partial::Partial;
-use tiles::{ChunkTiles, Q8, Staged, staging_len};
+use tiles::{ChunkTiles, Q8, Staged, Widened, staging_len};
 use window::VisibleTiles;
 pub use window::{Positions, Visibility, Window};
 
@@ -63,6 +63,9 @@ pub fn attend_chunks(rows: usize, group: usize, head_dim: usize) -> usize {
 
 /// Where attention finds the tiles of a layer of one sequence.
 pub trait KvSource {
+    /// The element types of keys and of values in all tiles.
+    fn elements(&self) -> [KvElement; 2];
+
     /// The tile of a KV head in block `index` (positions `16 * index ..`); `None` where there is none. Only blocks
     /// with visible positions are asked for.
     fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>>;
@@ -223,15 +226,16 @@ fn attend_pack<V: Lanes>(
 ) -> Option<()> {
     let (first, count, head_dim) = (members.start, members.len(), queries.head_dim);
     let seen = queries.seen_together(members)?;
+    let elements @ [keys, _] = source.elements();
     let mut pack = Pack::new(count, head_dim, scratch)?;
     let mut batches = heapless::Vec::<_, MAX_QUERIES>::new();
     for share in shares(count, V::QUERIES) {
         for query in share.clone() {
-            pack.set_query(&share, query, queries.query(first + query)?)?;
+            pack.set_query(&share, query, queries.query(first + query)?, keys)?;
         }
         batches.push(Batch { queries: share, positions: 0 }).ok()?;
     }
-    let mut tiles = ChunkTiles::new(head_dim);
+    let mut tiles = ChunkTiles::new(head_dim, elements)?;
     let mut by_query = [Positions::NONE; MAX_QUERIES];
     let by_query = by_query.get_mut(..count)?;
     for chunk in chunks {
@@ -343,12 +347,20 @@ fn scores_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]
             k = staged.run(&k);
         }
         for batch in batches {
-            if let Some(k) = k.before(batch.positions) {
-                pack.scores::<V, f32>(&batch.queries, &k, scale);
+            match k.before(batch.positions) {
+                Some(k) if is_widened::<V>(element) => pack.scores::<V, Widened>(&batch.queries, &k, scale),
+                Some(k) => pack.scores::<V, f32>(&batch.queries, &k, scale),
+                None => {}
             }
         }
     }
     Some(())
+}
+
+/// Whether it is faster to know that converted tiles were of f16.
+#[inline(always)]
+fn is_widened<V: Lanes>(element: KvElement) -> bool {
+    V::FUSED && element == KvElement::F16
 }
 
 /// Caps the scores of a chunk and adds what belongs to the distance. Query 0 of the pack is query `first`, and
@@ -386,13 +398,14 @@ fn adjust_scores(
 #[inline(always)]
 fn softmax_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>) -> Option<()> {
     pack.see_nothing();
+    let [_, values] = seen.tiles.elements();
     for batch in seen.seeing() {
         let by_query = seen.by_query.get(batch.queries.clone())?;
         for (query, &visible) in batch.queries.clone().zip(by_query) {
             pack.max::<V>(query, visible);
         }
         for (query, &visible) in batch.queries.clone().zip(by_query) {
-            pack.softmax::<V>(query, visible, batch.positions);
+            pack.softmax::<V>(query, visible, batch.positions, values);
         }
     }
     Some(())
@@ -435,8 +448,10 @@ fn values_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]
             v = staged.run(&v);
         }
         for batch in batches {
-            if let Some(v) = v.before(batch.positions) {
-                pack.values::<V, f32>(&batch.queries, &v);
+            match v.before(batch.positions) {
+                Some(v) if is_widened::<V>(element) => pack.values::<V, Widened>(&batch.queries, &v),
+                Some(v) => pack.values::<V, f32>(&batch.queries, &v),
+                None => {}
             }
         }
     }

@@ -9,7 +9,9 @@ use half::f16;
 
 use super::tiles::{Run, Stored, scales};
 use super::{CHUNK, Positions, TILE_TOKENS};
+use crate::kernels::generic::element::KvElement;
 use crate::kernels::generic::lanes::{LANES, Lanes};
+use crate::num::{SHORT_MIN, short};
 
 /// Times 16 exponentials that are computed side by side: one after the other they wait for themselves.
 const EXPS: usize = 4;
@@ -53,19 +55,20 @@ impl<'s> Pack<'s> {
         self.head_dim.next_multiple_of(LANES)
     }
 
-    /// Sets a query of a batch: `q` is `[head_dim]`.
+    /// Sets a query of a batch: `q` is `[head_dim]`, to be multiplied with keys of this type.
     #[inline(always)]
-    pub(super) fn set_query(&mut self, batch: &Range<usize>, query: usize, q: &[f32]) -> Option<()> {
+    pub(super) fn set_query(&mut self, batch: &Range<usize>, query: usize, q: &[f32], keys: KvElement) -> Option<()> {
+        let factor = |q: f32| if keys == KvElement::F16 { short(q) } else { q };
         let start = batch.start.checked_mul(self.padded())?;
         let blocks = self.queries.get_mut(start..)?.as_chunks_mut::<LANES>().0;
         let places = blocks.iter_mut().skip(query.checked_sub(batch.start)?).step_by(batch.len().max(1));
         let (blocks, rest) = q.as_chunks::<LANES>();
         let mut places = places;
         for block in blocks {
-            *places.next()? = *block;
+            *places.next()? = block.map(factor);
         }
         if !rest.is_empty() {
-            places.next()?.iter_mut().zip(rest).for_each(|(place, &q)| *place = q);
+            places.next()?.iter_mut().zip(rest).for_each(|(place, &q)| *place = factor(q));
         }
         Some(())
     }
@@ -94,10 +97,10 @@ impl<'s> Pack<'s> {
             2 => self.scores_of::<V, T, 2, 1, false>(batch, k, scale, &mut []),
             3 if V::QUERIES > 2 => self.scores_of::<V, T, 3, 2, false>(batch, k, scale, &mut []),
             4 if V::QUERIES > 2 => self.scores_of::<V, T, 4, 1, false>(batch, k, scale, &mut []),
-            5 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<V, T, 5, 1, false>(batch, k, scale, &mut []),
-            6 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<V, T, 6, 1, false>(batch, k, scale, &mut []),
-            7 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<V, T, 7, 1, false>(batch, k, scale, &mut []),
-            8 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<V, T, 8, 1, false>(batch, k, scale, &mut []),
+            5 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<V, T, 5, 2, false>(batch, k, scale, &mut []),
+            6 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<V, T, 6, 2, false>(batch, k, scale, &mut []),
+            7 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<V, T, 7, 2, false>(batch, k, scale, &mut []),
+            8 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<V, T, 8, 2, false>(batch, k, scale, &mut []),
             _ => {}
         }
     }
@@ -115,10 +118,10 @@ impl<'s> Pack<'s> {
         match batch.len() {
             3 if V::QUERIES == 4 => self.scores_of::<V, f16, 3, 2, true>(batch, k, scale, out),
             4 if V::QUERIES == 4 => self.scores_of::<V, f16, 4, 1, true>(batch, k, scale, out),
-            5 if V::QUERIES > 4 => self.scores_of::<V, f16, 5, 1, true>(batch, k, scale, out),
-            6 if V::QUERIES > 4 => self.scores_of::<V, f16, 6, 1, true>(batch, k, scale, out),
-            7 if V::QUERIES > 4 => self.scores_of::<V, f16, 7, 1, true>(batch, k, scale, out),
-            8 if V::QUERIES > 4 => self.scores_of::<V, f16, 8, 1, true>(batch, k, scale, out),
+            5 if V::QUERIES > 4 => self.scores_of::<V, f16, 5, 2, true>(batch, k, scale, out),
+            6 if V::QUERIES > 4 => self.scores_of::<V, f16, 6, 2, true>(batch, k, scale, out),
+            7 if V::QUERIES > 4 => self.scores_of::<V, f16, 7, 2, true>(batch, k, scale, out),
+            8 if V::QUERIES > 4 => self.scores_of::<V, f16, 8, 2, true>(batch, k, scale, out),
             _ => {}
         }
     }
@@ -193,7 +196,7 @@ impl<'s> Pack<'s> {
                         // next 16 of the first.
                         let q = V::splat(unsafe { *queries.add(start * N + n * LANES + (dim - start)) });
                         for t in 0..WIDE {
-                            sums[t][n] = sums[t][n].add(q.mul(columns[t]));
+                            sums[t][n] = add::<V, T>(sums[t][n], q, columns[t]);
                         }
                     }
                 }
@@ -239,9 +242,15 @@ impl<'s> Pack<'s> {
     }
 
     /// Turns the scores of a query into exponentials below their maximum, which is known, and what it does not
-    /// see among the first `positions` into 0, which adds nothing to sums that start at +0.
+    /// see among the first `positions` into 0, which adds nothing to sums that start at +0. They are to be multiplied with
+    /// values of this type.
     #[inline(always)]
-    pub(super) fn softmax<V: Lanes>(&mut self, query: usize, visible: Positions, positions: usize) {
+    pub(super) fn softmax<V: Lanes>(&mut self, query: usize, visible: Positions, positions: usize, values: KvElement) {
+        let factor = |weight: V| match values {
+            // In this order NaN stays.
+            KvElement::F16 => V::splat(SHORT_MIN).max(weight).short(),
+            _ => weight,
+        };
         let scores = self.scores.as_chunks_mut::<CHUNK>().0.get_mut(query);
         let (Some(scores), Some([max, sum])) = (scores, self.peaks.get_mut(query)) else {
             return;
@@ -257,8 +266,9 @@ impl<'s> Pack<'s> {
                 // SAFETY: there are as many visible scores.
                 weights[e] = unsafe { V::load(scores.add((group + e) * LANES)) }.sub(max);
             }
-            let weights = V::exps(weights);
+            let mut weights = V::exps(weights);
             for e in 0..EXPS {
+                weights[e] = factor(weights[e]);
                 // SAFETY: as above.
                 unsafe { weights[e].store(scores.add((group + e) * LANES)) };
                 sums = sums.add(weights[e]);
@@ -270,7 +280,7 @@ impl<'s> Pack<'s> {
             let place = unsafe { scores.add(group * LANES) };
             // SAFETY: as above.
             let [weights] = V::exps([unsafe { V::load(place) }.sub(max)]);
-            let weights = select(weights, visible, group * LANES, V::splat(0.0));
+            let weights = select(factor(weights), visible, group * LANES, V::splat(0.0));
             // SAFETY: as above.
             unsafe { weights.store(place) };
             sums = sums.add(weights);
@@ -382,7 +392,7 @@ impl<'s> Pack<'s> {
                         // SAFETY: weights are [N][CHUNK], and the run's positions are of one chunk.
                         let weight = V::splat(unsafe { *weights.add(n * CHUNK + position) });
                         for w in 0..WIDE {
-                            sums[w][n] = sums[w][n].add(weight.mul(rows[w]));
+                            sums[w][n] = add::<V, T>(sums[w][n], weight, rows[w]);
                         }
                     }
                 }
@@ -396,6 +406,12 @@ impl<'s> Pack<'s> {
             first += WIDE * LANES;
         }
     }
+}
+
+/// `sum + a * stored`.
+#[inline(always)]
+fn add<V: Lanes, T: Stored>(sum: V, a: V, stored: V) -> V {
+    if T::EXACT { sum.add_exact(a, stored) } else { sum.add(a.mul(stored)) }
 }
 
 /// The lanes of `values` at visible positions, where `start` is the position of the first lane, and those of

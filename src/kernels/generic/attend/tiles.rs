@@ -16,6 +16,9 @@ pub(super) trait Stored: Copy + 'static {
     /// Bytes of a K tile per element of a head.
     const PITCH: usize;
 
+    /// Whether products with numbers of 13 bits ([`short`](crate::num::short)) are exact.
+    const EXACT: bool = false;
+
     /// Whether the loops of queries ask for what comes next: what was converted is near.
     const PREFETCHED: bool = false;
 
@@ -50,10 +53,34 @@ impl Stored for f32 {
     }
 }
 
+/// f16 that was converted to f32.
+#[derive(Clone, Copy)]
+pub(super) struct Widened;
+
+impl Stored for Widened {
+    const ELEMENT: KvElement = KvElement::F32;
+    const SCALED: bool = false;
+    const PITCH: usize = f32::PITCH;
+    const EXACT: bool = true;
+
+    #[inline(always)]
+    unsafe fn column<V: Lanes>(tile: *const u8, dim: usize, odd: bool) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { f32::column(tile, dim, odd) }
+    }
+
+    #[inline(always)]
+    unsafe fn row<V: Lanes>(tile: *const u8, head_dim: usize, slot: usize, start: usize, odd: bool) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { f32::row(tile, head_dim, slot, start, odd) }
+    }
+}
+
 impl Stored for f16 {
     const ELEMENT: KvElement = KvElement::F16;
     const SCALED: bool = false;
     const PITCH: usize = 32;
+    const EXACT: bool = true;
     const PREFETCHED: bool = true;
 
     #[inline(always)]
@@ -217,34 +244,31 @@ struct Side<'t> {
 }
 
 impl<'t> ChunkTiles<'t> {
-    /// Without tiles.
+    /// Without tiles, for K and V of these types. `None` where one is not built.
     #[inline(always)]
-    pub(super) fn new(head_dim: usize) -> Self {
-        let side = Side { element: KvElement::F32, codes: 0, bytes: 0, tiles: [&[]; TILES] };
-        Self { k: side, v: side, positions: 0, head_dim }
-    }
-
-    /// Sets the tiles of the first `positions` positions of a chunk; `None` where one is missing, too small or of another
-    /// type than the first.
-    #[inline(always)]
-    pub(super) fn set(&mut self, positions: usize, tile: impl Fn(usize) -> Option<KvTile<'t>>) -> Option<()> {
-        self.positions = positions.clamp(1, CHUNK);
-        let KvTile { k, v } = tile(0)?;
-        let (k, v) = (k.element(), v.element());
+    pub(super) fn new(head_dim: usize, [k, v]: [KvElement; 2]) -> Option<Self> {
         if !k.is_built() || !v.is_built() {
             return None;
         }
-        let (k_bytes, v_bytes) = (k.k_tile(self.head_dim)?, v.v_tile(self.head_dim)?);
-        (self.k.element, self.k.codes, self.k.bytes) = (k, k.k_codes(self.head_dim)?, k_bytes);
-        (self.v.element, self.v.codes, self.v.bytes) = (v, v.v_codes(self.head_dim)?, v_bytes);
+        let (k_codes, v_codes) = (k.k_codes(head_dim)?, v.v_codes(head_dim)?);
+        let k = Side { element: k, codes: k_codes, bytes: k.k_tile(head_dim)?, tiles: [&[]; TILES] };
+        let v = Side { element: v, codes: v_codes, bytes: v.v_tile(head_dim)?, tiles: [&[]; TILES] };
+        Some(Self { k, v, positions: 0, head_dim })
+    }
+
+    /// Sets the tiles of the first `positions` positions of a chunk; `None` where one is missing, too small or of another
+    /// type.
+    #[inline(always)]
+    pub(super) fn set(&mut self, positions: usize, tile: impl Fn(usize) -> Option<KvTile<'t>>) -> Option<()> {
+        self.positions = positions.clamp(1, CHUNK);
         let places = self.k.tiles.iter_mut().zip(&mut self.v.tiles).take(self.positions.div_ceil(TILE_TOKENS));
         for (index, (k_place, v_place)) in places.enumerate() {
             let tile = tile(index)?;
-            if tile.k.element() != k || tile.v.element() != v {
+            if tile.k.element() != self.k.element || tile.v.element() != self.v.element {
                 return None;
             }
-            *k_place = tile.k.bytes().get(..k_bytes)?;
-            *v_place = tile.v.bytes().get(..v_bytes)?;
+            *k_place = tile.k.bytes().get(..self.k.bytes)?;
+            *v_place = tile.v.bytes().get(..self.v.bytes)?;
         }
         Some(())
     }

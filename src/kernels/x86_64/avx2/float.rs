@@ -5,7 +5,7 @@ use crate::kernels::generic::{FloatPanels, FloatTiles, Inputs};
 use crate::tensor::TensorView;
 
 /// See [`Level::products`](crate::kernels::Level::products).
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 pub(in crate::kernels) fn products(
     weights: TensorView<'_>,
     inputs: &Inputs<'_>,

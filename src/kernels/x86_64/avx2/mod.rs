@@ -1,4 +1,4 @@
-//! AVX2 and F16C, and with AVX-VNNI as well: 256-bit registers.
+//! AVX2, FMA and F16C, and with AVX-VNNI as well: 256-bit registers.
 //!
 //! One row of activations is multiplied with the blocks as they are in the file (`matvec`); for two and more
 //! the weights are unpacked first (`panel`), 16 rows and [`CHUNK`](panel::CHUNK) columns at a time, and all rows
@@ -46,10 +46,7 @@ impl From<QuantizedRow<'_>> for Row {
 
 /// f32 elements of scratch that `products` needs.
 pub(in crate::kernels) fn products_scratch(dtype: Dtype) -> usize {
-    match crate::quant::form(dtype) {
-        Form::F32 => generic::FLOAT_SCRATCH,
-        Form::Q8x32 | Form::Q8x256 => drive::SCRATCH,
-    }
+    if crate::quant::form(dtype).is_float() { generic::FLOAT_SCRATCH } else { drive::SCRATCH }
 }
 
 /// Defines `products` for a level with these features.
@@ -100,6 +97,6 @@ macro_rules! level_products {
 
 pub(super) use level_products;
 
-crate::kernels::shims::shims!(ymm::Ymm2, "avx2,f16c");
+crate::kernels::shims::shims!(ymm::Ymm2, "avx2,fma,f16c");
 crate::kernels::shims::quantize_shim!("avx2,f16c");
-level_products!("avx2,f16c", Avx2);
+level_products!("avx2,fma,f16c", Avx2);

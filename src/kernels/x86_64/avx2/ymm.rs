@@ -15,6 +15,7 @@ impl Lanes for Ymm2 {
     const QUERIES: usize = 4;
     const TOGETHER: usize = 16;
     const LOADS_F16: bool = true;
+    const FUSED: bool = true;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {
@@ -90,6 +91,12 @@ impl Lanes for Ymm2 {
     fn mul(self, other: Self) -> Self {
         // SAFETY: see `Ymm2`.
         unsafe { Self(_mm256_mul_ps(self.0, other.0), _mm256_mul_ps(self.1, other.1)) }
+    }
+
+    #[inline(always)]
+    fn add_exact(self, a: Self, b: Self) -> Self {
+        // SAFETY: see `Ymm2`.
+        unsafe { Self(_mm256_fmadd_ps(a.0, b.0, self.0), _mm256_fmadd_ps(a.1, b.1, self.1)) }
     }
 
     #[inline(always)]

@@ -15,7 +15,6 @@ use core::ops::Range;
 
 use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Norm, Queries};
 use crate::mem::Tile;
-use crate::quant::Form;
 use crate::tensor::{Dtype, TensorView};
 
 pub(in crate::kernels) use quantize::quantize_row;
@@ -24,10 +23,7 @@ crate::kernels::shims::shims!(zmm::Zmm, "avx2,f16c,avx512f,avx512bw,avx512vl,avx
 
 /// f32 elements of scratch that [`products`] needs.
 pub(in crate::kernels) fn products_scratch(dtype: Dtype) -> usize {
-    match crate::quant::form(dtype) {
-        Form::F32 => generic::FLOAT_SCRATCH,
-        Form::Q8x32 | Form::Q8x256 => matmul::SCRATCH,
-    }
+    if crate::quant::form(dtype).is_float() { generic::FLOAT_SCRATCH } else { matmul::SCRATCH }
 }
 
 /// See [`Level::products`](crate::kernels::Level::products).
@@ -38,7 +34,7 @@ pub(in crate::kernels) fn products(
     out: &mut [f32],
     scratch: &mut [f32],
 ) -> Option<()> {
-    if inputs.form() == Form::F32 {
+    if inputs.form().is_float() {
         return float::products(weights, inputs, out, scratch);
     }
     if inputs.rows() == 1 && matvec::supports(weights.dtype(), weights.cols()) {

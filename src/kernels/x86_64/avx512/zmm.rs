@@ -16,6 +16,7 @@ impl Lanes for Zmm {
     const QUERIES: usize = 8;
     const TOGETHER: usize = 32;
     const LOADS_F16: bool = true;
+    const FUSED: bool = true;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {
@@ -82,6 +83,12 @@ impl Lanes for Zmm {
     fn mul(self, other: Self) -> Self {
         // SAFETY: see `Zmm`.
         Self(unsafe { _mm512_mul_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn add_exact(self, a: Self, b: Self) -> Self {
+        // SAFETY: see `Zmm`.
+        Self(unsafe { _mm512_fmadd_ps(a.0, b.0, self.0) })
     }
 
     #[inline(always)]
