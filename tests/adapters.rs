@@ -12,10 +12,11 @@ use gleed::kernels::Level;
 use gleed::model::{Adapter, ModelError};
 use gleed::tensor::Dtype;
 use gleed::{Engine, EngineError, KvType, Limits, Logits, Model, Plan, Step};
+use half::f16;
 
 const ALPHA: f32 = 12.0;
 
-/// An adapter for all matrices in the model's layers that end with one of `targets`.
+/// An adapter for all matrices in the model's layers that end with one of `targets`, of numbers that f16 has.
 fn adapter(model: &SyntheticModel, targets: &[&str], rank: usize, seed: u64) -> GgufWriter {
     let mut rng = Rng::new(seed);
     let mut writer = GgufWriter::default();
@@ -30,7 +31,7 @@ fn adapter(model: &SyntheticModel, targets: &[&str], rank: usize, seed: u64) -> 
         }
         let (cols, rows) = (tensor.dims[0], tensor.dims[1]);
         let mut matrix = |len: u64, std: f32| {
-            let values: Vec<f32> = (0..len).map(|_| rng.normal() * std).collect();
+            let values: Vec<f32> = (0..len).map(|_| f16::from_f32(rng.normal() * std).to_f32()).collect();
             encode_f32(&values)
         };
         let (a, b) = (matrix(cols * rank as u64, 0.2), matrix(rows * rank as u64, 0.05));
@@ -38,6 +39,15 @@ fn adapter(model: &SyntheticModel, targets: &[&str], rank: usize, seed: u64) -> 
         writer.add_tensor(&format!("{}.lora_b", tensor.name), &[rank as u64, rows], 0, b);
     }
     writer
+}
+
+/// The file of an adapter with its matrices in F16.
+fn narrow(mut adapter: GgufWriter) -> Vec<u8> {
+    for tensor in &mut adapter.tensors {
+        tensor.ggml_type = 1;
+        tensor.data = floats(&tensor.data).into_iter().flat_map(|x| f16::from_f32(x).to_le_bytes()).collect();
+    }
+    adapter.finish()
 }
 
 fn floats(bytes: &[u8]) -> Vec<f32> {
@@ -131,18 +141,25 @@ fn equal_merged_weights() {
                 assert!(rel_l2(plain, &wide) > 1e-2, "{architecture:?}: the adapter does nothing");
             }
         }
+        let expected = run(&merged(&model, &[(&one, 1.0)]), limits(16), &[], &tokens, 1);
+        for (found, expected) in run(&file, limits(16), &[(&narrow(one), 1.0)], &tokens, 1).iter().zip(&expected) {
+            let wide: Vec<f64> = expected.iter().map(|&x| x.into()).collect();
+            let error = rel_l2(found, &wide);
+            assert!(error <= 3e-4, "{architecture:?}: {error:e}");
+        }
     }
 }
 
 /// Batches, levels and threads do not matter; a scale of 0 is no adapter.
 #[test]
 fn the_same_bits_in_every_way() {
-    for (weights, width) in [(Dtype::F32, 64), (Dtype::Q8_0, 64), (Dtype::Q4_K, 256)] {
+    for (weights, width, f16) in [(Dtype::F32, 64, true), (Dtype::Q8_0, 64, false), (Dtype::Q4_K, 256, true)] {
         let model =
             SyntheticModel { weights, hidden: width, ffn: width, head_dim: width / 4, ..SyntheticModel::llama() };
         let file = model.bytes();
         let tokens = Rng::new(2).tokens(30, model.vocab);
-        let bytes = adapter(&model, &TARGETS, 9, 3).finish();
+        let adapter = adapter(&model, &TARGETS, 9, 3);
+        let bytes = if f16 { narrow(adapter) } else { adapter.finish() };
         let hashes = |rows: Vec<Vec<f32>>| rows.iter().map(|row| hash(row)).collect::<Vec<_>>();
         let expected = hashes(run(&file, limits(64), &[(&bytes, 1.5)], &tokens, 1));
         let plain = hashes(run(&file, Limits { adapters: 0, ..limits(64) }, &[], &tokens, 1));
