@@ -34,8 +34,8 @@ enum Lanes {
 
 impl Lanes {
     const MAX: usize = 8;
-    /// Rows that are worth it to unpack weights for them alone.
-    const ROWS: usize = 64;
+    /// Rows that are worth it to unpack all weights for them alone.
+    const ROWS: usize = 96;
 
     fn count(self) -> usize {
         match self {
