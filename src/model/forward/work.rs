@@ -57,9 +57,9 @@ impl Work<'_> {
     }
 
     fn lanes(&self, scratch: &Scratch<'_>) -> Lanes {
-        let (slots, tiles) = (self.slots(scratch).min(Lanes::MAX), self.grid.tiles());
+        let slots = self.slots(scratch).min(Lanes::MAX);
         // With an end of the step in sight, what is finished has to be the first units.
-        if slots < 2 || tiles < 2 || self.take != (0..tiles) || !self.watch.is_unlimited() {
+        if slots < 2 || self.take.len() < 2 || !self.watch.is_unlimited() || self.take != (0..self.grid.tiles()) {
             return Lanes::One;
         }
         match (self.grid.rows / Lanes::ROWS).min(slots) {
@@ -87,20 +87,27 @@ impl Work<'_> {
         scratch: &mut Scratch<'_>,
         body: &TileBody<'_, T>,
     ) -> Result<usize, Fault> {
-        let mut lanes = heapless::Vec::new();
-        self.cut(out, self.lanes(scratch), &mut lanes).ok_or(Fault::Internal)?;
-        for_each_tile(self.parallel, &lanes, &scratch.by_worker()?, self.watch, body)
+        let lanes = self.lanes(scratch);
+        let scratch = scratch.by_worker()?;
+        let Grid { rows, cols, tile_rows, tile_cols, .. } = self.grid;
+        let out = Matrix::new(out, rows, cols).ok_or(Fault::Internal)?;
+        if lanes == Lanes::One {
+            let tiles = out.tiles(tile_rows, tile_cols, self.take.clone()).ok_or(Fault::Internal)?;
+            return for_each_tile(self.parallel, core::slice::from_ref(&tiles), &scratch, self.watch, body);
+        }
+        let mut cut = heapless::Vec::new();
+        self.cut(out, lanes, &mut cut).ok_or(Fault::Internal)?;
+        for_each_tile(self.parallel, &cut, &scratch, self.watch, body)
     }
 
-    /// The tiles of `out` that are due, in lanes.
+    /// All tiles of a matrix, in lanes.
     fn cut<'o, T>(
         &self,
-        out: &'o mut [T],
+        mut matrix: Matrix<'o, T>,
         lanes: Lanes,
         to: &mut heapless::Vec<Tiles<'o, T>, { Lanes::MAX }>,
     ) -> Option<()> {
-        let Grid { rows, cols, tile_rows, tile_cols, .. } = self.grid;
-        let mut matrix = Matrix::new(out, rows, cols)?;
+        let Grid { rows, tile_rows, tile_cols, .. } = self.grid;
         if let Lanes::Rows(count) = lanes {
             for lane in 1..count {
                 let (head, tail) = matrix.split_rows(rows * lane / count - rows * (lane - 1) / count)?;
@@ -109,9 +116,10 @@ impl Work<'_> {
             }
             return to.push(matrix.tiles(tile_rows, tile_cols, 0..usize::MAX)?).ok();
         }
-        let mut tiles = matrix.tiles(tile_rows, tile_cols, self.take.clone())?;
+        let mut tiles = matrix.tiles(tile_rows, tile_cols, 0..usize::MAX)?;
+        let total = tiles.remaining();
         for lane in 1..lanes.count() {
-            let (head, tail) = tiles.split_at(self.take.start + self.take.len() * lane / lanes.count());
+            let (head, tail) = tiles.split_at(total * lane / lanes.count());
             to.push(head).ok()?;
             tiles = tail;
         }
