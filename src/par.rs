@@ -114,9 +114,14 @@ impl<'b> Watch<'b> {
         self.over.load(Ordering::Relaxed)
     }
 
+    /// Whether every unit may begin.
+    pub fn is_unlimited(&self) -> bool {
+        self.until.is_none() && self.cancel.is_none()
+    }
+
     /// Whether another unit may begin. Asked once before each.
     pub fn allows_unit(&self) -> bool {
-        if self.until.is_none() && self.cancel.is_none() {
+        if self.is_unlimited() {
             return true;
         }
         let over = self.is_over() || self.is_cancelled() || self.has_passed();
@@ -137,13 +142,16 @@ pub type TileBody<'b, T> = dyn Fn(&mut Tile<'_, T>, &mut [f32]) -> Result<(), Fa
 
 /// Calls `body` for every tile, on as many workers as there are rows of `scratch`, each with a row of its
 /// own, in the default floating-point environment, until `watch` allows no more: how many tiles are left, those that
-/// come last. The worst fault of a tile is the result; the tiles that come after it are skipped.
+/// come last where there is one lane. The worst fault of a tile is the result; the tiles that come after it are skipped.
+///
+/// Workers take tiles from the lane of their slot first, and from the others once that is empty. So what a slot has in its
+/// caches from one call is near when the lanes of the next one are cut in the same way.
 ///
 /// # Errors
 /// What `body` reports; [`Fault::Internal`] where the host ran no worker at all.
 pub fn for_each_tile<T: Send>(
     parallel: &dyn Parallel,
-    tiles: &Tiles<'_, T>,
+    lanes: &[Tiles<'_, T>],
     scratch: &Tiles<'_, f32>,
     watch: &Watch<'_>,
     body: &TileBody<'_, T>,
@@ -152,30 +160,69 @@ pub fn for_each_tile<T: Send>(
     const NON_FINITE: u8 = 1;
     const INTERNAL: u8 = 2;
     let outcome = AtomicU8::new(DONE);
-    let worker = |_slot: usize| {
+    let remaining = || lanes.iter().map(Tiles::remaining).sum::<usize>();
+    let worker = |slot: usize| {
         // The row of scratch comes from a counter, too, not from the slot: a host that calls twice with
         // the same slot finds no row left and does nothing.
         let Some(mut scratch) = scratch.next() else { return };
         let row = scratch.rows().start;
         let Some(scratch) = scratch.row_mut(row) else { return };
         fpenv::with_default(|| {
-            while outcome.load(Ordering::Relaxed) == DONE && tiles.remaining() > 0 && watch.allows_unit() {
-                // What has been taken is finished, so the tiles that are left are the last ones.
-                let Some(mut tile) = tiles.next() else { return };
-                let code = match body(&mut tile, scratch) {
-                    Ok(()) => continue,
-                    Err(Fault::NonFinite) => NON_FINITE,
-                    Err(Fault::Internal) => INTERNAL,
-                };
-                outcome.fetch_max(code, Ordering::Relaxed);
+            let own = slot.checked_rem(lanes.len()).unwrap_or(0);
+            for tiles in lanes.iter().cycle().skip(own).take(lanes.len()) {
+                while outcome.load(Ordering::Relaxed) == DONE && tiles.remaining() > 0 && watch.allows_unit() {
+                    // What has been taken is finished, so the tiles that are left are the last ones.
+                    let Some(mut tile) = tiles.next() else { break };
+                    let code = match body(&mut tile, scratch) {
+                        Ok(()) => continue,
+                        Err(Fault::NonFinite) => NON_FINITE,
+                        Err(Fault::Internal) => INTERNAL,
+                    };
+                    outcome.fetch_max(code, Ordering::Relaxed);
+                }
             }
         });
     };
-    parallel.run(scratch.remaining().min(tiles.remaining()), &worker);
+    parallel.run(scratch.remaining().min(remaining()), &worker);
     match outcome.into_inner() {
-        DONE if tiles.remaining() > 0 && !watch.is_over() => Err(Fault::Internal),
-        DONE => Ok(tiles.remaining()),
+        DONE if remaining() > 0 && !watch.is_over() => Err(Fault::Internal),
+        DONE => Ok(remaining()),
         NON_FINITE => Err(Fault::NonFinite),
         _ => Err(Fault::Internal),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mem::Matrix;
+
+    #[test]
+    fn every_lane_is_done_whatever_the_slots_are() {
+        struct Odd(&'static [usize]);
+        impl Parallel for Odd {
+            fn run(&self, _: usize, body: &(dyn Fn(usize) + Sync)) {
+                self.0.iter().for_each(|&slot| body(slot));
+            }
+            fn slots(&self) -> usize {
+                4
+            }
+        }
+        let unlimited = Watch::new(&Budget::default());
+        for slots in [&[0][..], &[usize::MAX], &[3, 3, 1], &[1, 0]] {
+            let (mut out, mut scratch) = ([0; 12], [0.0; 4]);
+            let tiles = Matrix::new(&mut out, 12, 1).unwrap().by_row().unwrap();
+            let ((a, rest), mut order) = (tiles.split_at(5), std::vec::Vec::new());
+            let (b, c) = rest.split_at(9);
+            let scratch = Matrix::new(&mut scratch, 4, 1).unwrap().by_row().unwrap();
+            let seen = std::sync::Mutex::new(&mut order);
+            let left = for_each_tile(&Odd(slots), &[a, b, c], &scratch, &unlimited, &|tile, _| {
+                seen.lock().unwrap().push(tile.index());
+                tile.row_mut(tile.index()).map(|row| row.iter_mut().for_each(|x| *x += 1)).ok_or(Fault::Internal)
+            });
+            assert_eq!(left, Ok(0));
+            assert_eq!(order.first(), Some(&[0, 5, 9][slots[0] % 3]));
+            assert_eq!(out, [1; 12]);
+        }
     }
 }

@@ -452,6 +452,32 @@ fn same_on(parallel: &dyn Parallel, workers: usize) {
     });
 }
 
+/// So many rows at a time that each worker has its own.
+#[test]
+fn threads_with_many_rows() {
+    let pools = [2, 3].map(|threads| ThreadPool::new(threads).unwrap());
+    let mut case = 0;
+    with_each(models(), |model, kv_type, plain| {
+        case += 1;
+        if !matches!(case, 1 | 4) {
+            return;
+        }
+        let tokens = tokens(75, 500);
+        for pool in &pools {
+            for (rows, budget) in [(256, usize::MAX), (301, usize::MAX), (256, 1000)] {
+                let limits = Limits { context: 520, workers: pool.slots(), ..limits(KvKind::Paged, kv_type, rows) };
+                let recorded = Stage { limits, budget, parallel: pool }.play(model, |player| {
+                    let seq = player.open();
+                    player.append(seq, &tokens);
+                    let fork = player.fork(seq, 250);
+                    player.append(fork, &self::tokens(76, 230));
+                });
+                plain.assert_same(&recorded, &(pool.slots(), kv_type, rows, budget));
+            }
+        }
+    });
+}
+
 type Body<'b> = &'b (dyn Fn(usize) + Sync);
 
 /// An executor made of a function.

@@ -13,8 +13,10 @@ use super::list::{Linked, Links, List};
 use super::policy::CachePolicy;
 use super::pool::{Place, Pool, Unstorable};
 use super::stats::PrefixStats;
+use crate::error::Fault;
 use crate::kernels::{KvElement, KvSource, KvTile, Visibility, fpenv, is_storable};
-use crate::mem::{Arena, MemoryError};
+use crate::mem::{Arena, MemoryError, Tiles};
+use crate::par::TileBody;
 
 /// The id noted for tokens whose keys and values were set from outside: it never equals a token.
 pub const IMPORTED_TOKEN: u32 = u32::MAX;
@@ -83,6 +85,18 @@ impl Linked for Sequence {
         &mut self.links
     }
 }
+
+/// A row that is to be written: the keys and the values, `[kv_heads * head_dim]` each, of a reserved position.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KvRow<'r> {
+    pub(crate) seq: SeqId,
+    pub(crate) position: usize,
+    pub(crate) k: &'r [f32],
+    pub(crate) v: &'r [f32],
+}
+
+/// The most rows of [`KvCache::write_rows`].
+pub(crate) const WRITTEN_ROWS: usize = 64;
 
 /// Keys and values of several sequences in fixed-capacity pools.
 ///
@@ -372,35 +386,83 @@ impl<'a> KvCache<'a> {
         k: &[f32],
         v: &[f32],
     ) -> Result<(), CacheError> {
-        let sequence = self.sequence(seq)?;
+        self.check_new_row(layer, &KvRow { seq, position, k, v })?;
+        self.put_row(seq, layer, position, k, v)
+    }
+
+    /// [`KvCache::write_row`] for rows in order, each for all KV heads: `run(tiles, body)` calls `body`
+    /// for all the tiles, on as many workers as it likes.
+    ///
+    /// # Errors
+    /// As [`KvCache::write_row`], before anything is written but for values that are not finite; [`CacheError::Internal`]
+    /// where `run` reports it.
+    pub(crate) fn write_rows(
+        &mut self,
+        layer: usize,
+        rows: &heapless::Vec<KvRow<'_>, WRITTEN_ROWS>,
+        run: impl FnOnce(&[Tiles<'_, u32>], &TileBody<'_, u32>) -> Result<usize, Fault>,
+    ) -> Result<(), CacheError> {
+        let mut places = heapless::Vec::<_, WRITTEN_ROWS>::new();
+        for row in rows {
+            self.check_new_row(layer, row)?;
+            places.push(self.place(row.seq, layer, row.position)?).map_err(|_| CacheError::Internal)?;
+        }
+        let (level, heads) = (self.geometry.level, self.geometry.kv_heads);
+        let pool = self.pool_of(layer)?;
+        let writer = pool.head_writer(level);
+        let Some(place) = places.first() else { return Ok(()) };
+        let tiles = pool.heads(place.layer).ok_or(CacheError::Internal)?;
+        let written = run(&[tiles], &|tile, _| {
+            let head = tile.index().checked_rem(heads).ok_or(Fault::Internal)?;
+            rows.iter().zip(&places).try_for_each(|(row, &place)| {
+                let words = tile.row_mut(place.block as usize).ok_or(Fault::Internal)?;
+                let written = writer.write(words, head, place, row.k, row.v).ok_or(Fault::Internal)?;
+                written.map_err(|Unstorable| Fault::NonFinite)
+            })
+        });
+        match written {
+            Ok(0) => Ok(()),
+            Err(Fault::NonFinite) => Err(CacheError::NonFinite),
+            _ => Err(CacheError::Internal),
+        }
+    }
+
+    /// Whether a row can be written.
+    fn check_new_row(&self, layer: usize, row: &KvRow<'_>) -> Result<(), CacheError> {
+        let sequence = self.sequence(row.seq)?;
         let (len, end) = (sequence.len as usize, (sequence.len + sequence.reserved) as usize);
         let first = if self.kind() == KvKind::Off { 0 } else { len };
-        if !(first..end).contains(&position) {
-            return Err(CacheError::Position { expected: len, given: position });
+        if !(first..end).contains(&row.position) {
+            return Err(CacheError::Position { expected: len, given: row.position });
         }
         self.check_layer(layer)?;
-        self.check_rows(k, 1)?;
-        self.check_rows(v, 1)?;
-        self.put_row(seq, layer, position, k, v)
+        self.check_rows(row.k, 1)?;
+        self.check_rows(row.v, 1)
     }
 
     /// Writes a row into a position whose block the sequence has for itself.
     fn put_row(&mut self, seq: SeqId, layer: usize, position: usize, k: &[f32], v: &[f32]) -> Result<(), CacheError> {
         let level = self.geometry.level;
-        let (pool, place) = self.place(seq, layer, position)?;
-        let written = pool.write_row(level, place, k, v).ok_or(CacheError::Internal)?;
+        let place = self.place(seq, layer, position)?;
+        let written = self.pool_of(layer)?.write_row(level, place, k, v).ok_or(CacheError::Internal)?;
         written.map_err(|Unstorable| CacheError::NonFinite)
     }
 
     /// Where a row belongs.
-    fn place(&mut self, seq: SeqId, layer: usize, position: usize) -> Result<(&mut Pool<'a>, Place), CacheError> {
+    fn place(&self, seq: SeqId, layer: usize, position: usize) -> Result<Place, CacheError> {
         let committed = self.seq_len(seq)?;
         let (group, layer) = self.geometry.groups.place(layer);
-        let group = self.groups.get_mut(group).ok_or(CacheError::Internal)?;
+        let group = self.groups.get(group).ok_or(CacheError::Internal)?;
         let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
         // A committed row that is written again shares its block with other committed ones.
         let clear = slot == 0 && position >= committed;
-        Ok((&mut group.pool, Place { block, layer, slot, clear }))
+        Ok(Place { block, layer, slot, clear })
+    }
+
+    /// The pool of a layer.
+    fn pool_of(&mut self, layer: usize) -> Result<&mut Pool<'a>, CacheError> {
+        let (group, _) = self.geometry.groups.place(layer);
+        Ok(&mut self.groups.get_mut(group).ok_or(CacheError::Internal)?.pool)
     }
 
     /// Makes the next `rows` reserved rows part of the sequence. They may be anything, so they never become a

@@ -32,6 +32,7 @@ pub use geometry::{KvGeometry, LayerGroups, MAX_GROUPS};
 pub use group::BlockTable;
 pub use kind::{KvKind, KvType, UnknownName};
 pub use kv_cache::{IMPORTED_TOKEN, KvCache, LayerSource, SeqId};
+pub(crate) use kv_cache::{KvRow, WRITTEN_ROWS};
 pub use off::NoKvCache;
 pub use paged::PagedKvCache;
 pub use policy::CachePolicy;

@@ -11,7 +11,7 @@ use super::bytes::Side;
 use super::error::CacheError;
 use super::geometry::KvGeometry;
 use crate::kernels::{Elements, ElementsMut, KvElement, KvTile, KvTileMut, Level};
-use crate::mem::{Arena, MemoryError};
+use crate::mem::{Arena, Matrix, MemoryError, Tiles};
 
 /// A key or value that is infinite, NaN, or too large for the element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,40 @@ pub(super) struct Place {
     /// Whether to zero the layer's tiles before: the first row that comes into a block does, so that no later read
     /// meets what the memory held.
     pub(super) clear: bool,
+}
+
+/// Writes the part of rows that belongs to a KV head.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeadWriter {
+    level: Level,
+    k: Side,
+    v: Side,
+    head_dim: usize,
+}
+
+impl HeadWriter {
+    /// Writes a head of the rows `k` and `v`, `[kv_heads * head_dim]` each, into the words of its K and V tile. `None` on a
+    /// mismatch of sizes.
+    #[inline]
+    pub(super) fn write(
+        self,
+        words: &mut [u32],
+        head: usize,
+        Place { slot, clear, .. }: Place,
+        k: &[f32],
+        v: &[f32],
+    ) -> Option<Result<(), Unstorable>> {
+        let start = head.checked_mul(self.head_dim)?;
+        let row = start..start.checked_add(self.head_dim)?;
+        if clear {
+            words.fill(0);
+        }
+        let (k_tile, v_tile) = words.split_at_mut_checked(self.k.len() / 4)?;
+        let tile =
+            KvTileMut { k: ElementsMut::new(self.k.element, k_tile)?, v: ElementsMut::new(self.v.element, v_tile)? };
+        let finite = self.level.store(tile, slot, k.get(row.clone())?, v.get(row)?)?;
+        Some(if finite { Ok(()) } else { Err(Unstorable) })
+    }
 }
 
 #[derive(Debug)]
@@ -91,17 +125,25 @@ impl<'a> Pool<'a> {
         k: &[f32],
         v: &[f32],
     ) -> Option<Result<(), Unstorable>> {
-        let Place { block, layer, slot, clear } = place;
-        let mut finite = true;
-        for head in 0..self.kv_heads {
-            let row = head * self.head_dim..(head + 1) * self.head_dim;
-            let (k, v) = (k.get(row.clone())?, v.get(row)?);
-            let (k_element, v_element) = (self.k.element, self.v.element);
-            let (k_tile, v_tile) = self.tile_words(block, layer, head, clear)?;
-            let tile = KvTileMut { k: ElementsMut::new(k_element, k_tile)?, v: ElementsMut::new(v_element, v_tile)? };
-            finite &= level.store(tile, slot, k, v)?;
-        }
-        Some(if finite { Ok(()) } else { Err(Unstorable) })
+        let writer = self.head_writer(level);
+        (0..self.kv_heads).try_fold(Ok(()), |result, head| {
+            let start = self.start(place.block, place.layer, head)?;
+            let words = self.words.get_mut(start..start.checked_add(self.tile_words)?)?;
+            Some(writer.write(words, head, place, k, v)?.and(result))
+        })
+    }
+
+    /// What writes into the tiles of [`Pool::heads`].
+    pub(super) fn head_writer(&self, level: Level) -> HeadWriter {
+        HeadWriter { level, k: self.k, v: self.v, head_dim: self.head_dim }
+    }
+
+    /// The K and V tiles of a layer, so that several workers can write: one unit for each KV head, whose row `block` is the
+    /// tiles of that block.
+    pub(super) fn heads(&mut self, layer: usize) -> Option<Tiles<'_, u32>> {
+        let words = self.layers.checked_mul(self.kv_heads)?.checked_mul(self.tile_words)?;
+        let (blocks, first) = (self.words.len().checked_div(words)?, layer.checked_mul(self.kv_heads)?);
+        Matrix::new(self.words, blocks, words)?.tiles(blocks, self.tile_words, first..first.checked_add(self.kv_heads)?)
     }
 
     /// The K row of one token, then its V row: `[2, kv_heads * head_dim]`. An item is `None` where there is no
@@ -191,23 +233,6 @@ impl<'a> Pool<'a> {
     /// The first word of a layer of a block, and how many words the tiles of all its heads have.
     fn layer_words(&self, block: BlockId, layer: usize) -> Option<(usize, usize)> {
         Some((self.start(block, layer, 0)?, self.tile_words.checked_mul(self.kv_heads)?))
-    }
-
-    /// The words of the K and of the V tile of a head, zeroed if wanted.
-    fn tile_words(
-        &mut self,
-        block: BlockId,
-        layer: usize,
-        head: usize,
-        clear: bool,
-    ) -> Option<(&mut [u32], &mut [u32])> {
-        let start = self.start(block, layer, head)?;
-        let k_words = self.k.len() / 4;
-        let words = self.words.get_mut(start..start.checked_add(self.tile_words)?)?;
-        if clear {
-            words.fill(0);
-        }
-        words.split_at_mut_checked(k_words)
     }
 
     /// The word at which the tiles of a head of a layer of a block begin.

@@ -13,6 +13,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Debug)]
 pub struct Matrix<'a, T> {
     data: &'a mut [T],
+    /// The number of its first row.
+    first: usize,
     rows: usize,
     cols: usize,
     stride: usize,
@@ -27,7 +29,17 @@ impl<'a, T> Matrix<'a, T> {
     /// The same with rows that start `stride >= cols` elements apart.
     pub fn with_stride(data: &'a mut [T], rows: usize, cols: usize, stride: usize) -> Option<Self> {
         let needed = rows.checked_mul(stride)?;
-        (cols <= stride && needed <= data.len()).then_some(Self { data, rows, cols, stride })
+        (cols <= stride && needed <= data.len()).then_some(Self { data, first: 0, rows, cols, stride })
+    }
+
+    /// The first `rows` rows and the others, which keep their numbers.
+    /// `None` where it has fewer.
+    pub fn split_rows(self, rows: usize) -> Option<(Self, Self)> {
+        let Self { data, first, cols, stride, .. } = self;
+        let rest = self.rows.checked_sub(rows)?;
+        let (head, tail) = data.split_at_mut_checked(rows.checked_mul(stride)?)?;
+        let tail = Self { data: tail, first: first + rows, rows: rest, cols, stride };
+        Some((Self { data: head, first, rows, cols, stride }, tail))
     }
 
     /// A tile per row; `None` where rows are empty.
@@ -49,6 +61,7 @@ impl<'a, T> Matrix<'a, T> {
         let count = down.checked_mul(self.cols.div_ceil(tile_cols))?;
         Some(Tiles {
             data: self.data.as_mut_ptr(),
+            first: self.first,
             rows: self.rows,
             cols: self.cols,
             stride: self.stride,
@@ -63,8 +76,12 @@ impl<'a, T> Matrix<'a, T> {
 }
 
 /// The tiles of a [`Matrix`], handed out one by one.
+///
+/// What is counted up lies in cache lines of its own: those who count another one up are not disturbed.
+#[repr(align(128))]
 pub struct Tiles<'a, T> {
     data: *mut T,
+    first: usize,
     rows: usize,
     cols: usize,
     stride: usize,
@@ -91,6 +108,14 @@ impl<'a, T> Tiles<'a, T> {
         self.end.saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
+    /// Those before tile `index` and the others.
+    pub fn split_at(self, index: usize) -> (Self, Self) {
+        let next = self.next.into_inner();
+        let at = index.clamp(next, self.end.max(next));
+        let (first, second) = (AtomicUsize::new(next), AtomicUsize::new(at));
+        (Self { next: first, end: at.min(self.end), ..self }, Self { next: second, ..self })
+    }
+
     /// The next tile; `None` once all have been handed out.
     pub fn next(&self) -> Option<Tile<'a, T>> {
         // The load keeps the counter from wrapping round however often callers ask after the end.
@@ -106,7 +131,7 @@ impl<'a, T> Tiles<'a, T> {
         Some(Tile {
             // In bounds: index < end <= the number of tiles, so row < rows and col < cols.
             data: self.data.wrapping_add(row * self.stride + col),
-            row,
+            row: self.first + row,
             col,
             rows: self.tile_rows.min(self.rows - row),
             cols: self.tile_cols.min(self.cols - col),
@@ -206,6 +231,42 @@ mod tests {
             }
             assert_eq!(count as usize, rows * cols);
         }
+    }
+
+    #[test]
+    fn parts_share_nothing_and_leave_nothing_out() {
+        for (rows, cols, stride, at_row, at_tile) in
+            [(5, 7, 9, 2, 3), (4, 8, 8, 0, 0), (4, 8, 8, 4, 99), (1, 9, 9, 1, 2), (9, 3, 3, 8, 1)]
+        {
+            let mut data = vec![0u32; rows * stride];
+            let (head, tail) = Matrix::with_stride(&mut data, rows, cols, stride).unwrap().split_rows(at_row).unwrap();
+            for part in [head, tail] {
+                let (a, b) = part.tiles(2, 3, 0..usize::MAX).unwrap().split_at(at_tile);
+                assert!(b.remaining() == 0 || a.remaining() == at_tile);
+                for tiles in [a, b] {
+                    while let Some(mut tile) = tiles.next() {
+                        let (rows, cols) = (tile.rows(), tile.cols());
+                        for row in rows {
+                            for (value, col) in tile.row_mut(row).unwrap().iter_mut().zip(cols.clone()) {
+                                *value += (1 + row * stride + col) as u32;
+                            }
+                        }
+                    }
+                }
+            }
+            for (index, &value) in data.iter().enumerate() {
+                assert_eq!(value as usize, if index % stride < cols { 1 + index } else { 0 });
+            }
+            assert!(Matrix::new(&mut data, rows, stride).unwrap().split_rows(rows + 1).is_none());
+        }
+        let mut data = vec![0u32; 8];
+        // What was handed out before stays so; ranges that begin past the end are empty.
+        let tiles = Matrix::new(&mut data, 1, 8).unwrap().tiles(1, 1, 2..7).unwrap();
+        let _ = tiles.next();
+        let (a, b) = tiles.split_at(1);
+        assert_eq!((a.remaining(), b.remaining()), (0, 4));
+        let (a, b) = Matrix::new(&mut data, 1, 8).unwrap().tiles(1, 1, 20..30).unwrap().split_at(9);
+        assert!(a.next().is_none() && b.next().is_none());
     }
 
     #[test]

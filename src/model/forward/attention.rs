@@ -5,13 +5,17 @@ use core::ops::Range;
 use super::buffers::Buffers;
 use super::work::Work;
 use super::{Batch, Forward, Grid, Row, row_of};
-use crate::cache::{CacheError, KvCache};
+use crate::cache::{CacheError, KvCache, KvRow, WRITTEN_ROWS};
 use crate::error::Fault;
 use crate::kernels::{CHUNK, Combine, Level, Norm, Partial, Queries, Scores, attend_chunks, attend_rows};
 use crate::model::config::{Config, QkNorm};
 use crate::model::weights::LayerTensor;
 use crate::ops::{InputRows, rotate};
+use crate::par::for_each_tile;
 use crate::tensor::TensorView;
+
+/// Rows whose keys and values are worth it to be written by several workers.
+const SHARED_ROWS: usize = 16;
 
 /// The slopes of ALiBi, one per head, where `2^-exponent` is the last of a power of two of heads; other numbers of
 /// heads take every second slope of twice as many after that. (Press et al., "Train Short, Test Long", 2021; the
@@ -82,25 +86,41 @@ impl Forward<'_, '_> {
         })
     }
 
-    /// Writes K and V into the cache. Rows of one block share its tiles, so this is not for several workers.
+    /// Writes K and V into the cache. A unit is a row. Rows of one block share its tiles, so several workers can only take
+    /// a KV head each, of many rows, and nothing can end the step between these.
     pub(super) fn store(&mut self, work: Work<'_>, cache: &mut KvCache<'_>) -> Result<usize, Fault> {
-        let (q_width, kv_width) = (self.config.q_width(), self.config.kv_width());
+        let (q_width, kv_width, qkv_width) = (self.config.q_width(), self.config.kv_width(), self.config.qkv_width());
         let Batch { rows, finished, .. } = work.batch;
-        let Range { mut start, end } = work.take;
-        while start < end && work.watch.allows_unit() {
-            let unit = start;
+        let Buffers { qkv, scratch, .. } = &mut self.buffers;
+        let row = |unit: usize| {
             // In the order of the positions: finished rows are the last ones of their sequences.
-            let index = if unit < rows.len() - finished { unit + finished } else { unit - (rows.len() - finished) };
-            let row = rows.get(index).ok_or(Fault::Internal)?;
-            let qkv = row_of(self.buffers.qkv, index, self.config.qkv_width()).ok_or(Fault::Internal)?;
-            let kv = qkv.get(q_width..).and_then(|kv| kv.split_at_checked(kv_width));
-            let (k, v) = kv.ok_or(Fault::Internal)?;
-            let written = cache.write_row(row.seq(), work.cursor.layer, row.position as usize, k, v);
+            let unfinished = rows.len().checked_sub(finished)?;
+            let index = if unit < unfinished { unit + finished } else { unit - unfinished };
+            let (row, qkv) = (rows.get(index)?, row_of(qkv, index, qkv_width)?);
+            let (k, v) = qkv.get(q_width..)?.split_at_checked(kv_width)?;
+            Some(KvRow { seq: row.seq(), position: row.position as usize, k, v })
+        };
+        let (layer, Range { mut start, end }) = (work.cursor.layer, work.take.clone());
+        let together = work.watch.is_unlimited() && work.slots(scratch) > 1 && end - start >= SHARED_ROWS;
+        while start < end && work.watch.allows_unit() {
+            let next = if together { end.min(start + WRITTEN_ROWS) } else { start + 1 };
+            let written = if together {
+                let mut chunk = heapless::Vec::new();
+                for unit in start..next {
+                    chunk.push(row(unit).ok_or(Fault::Internal)?).map_err(|_| Fault::Internal)?;
+                }
+                cache.write_rows(layer, &chunk, |tiles, body| {
+                    for_each_tile(work.parallel, tiles, &scratch.by_worker()?, work.watch, body)
+                })
+            } else {
+                let KvRow { seq, position, k, v } = row(start).ok_or(Fault::Internal)?;
+                cache.write_row(seq, layer, position, k, v)
+            };
             written.map_err(|error| match error {
                 CacheError::NonFinite => Fault::NonFinite,
                 _ => Fault::Internal,
             })?;
-            start += 1;
+            start = next;
         }
         Ok(end - start)
     }

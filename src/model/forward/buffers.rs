@@ -3,8 +3,9 @@
 use super::adapters::{FLOATS, adapter_words};
 use super::attention::partials_width;
 use super::{Capacity, Grid};
+use crate::error::Fault;
 use crate::kernels::{Level, OUTPUTS};
-use crate::mem::{Arena, MemoryError};
+use crate::mem::{Arena, Matrix, MemoryError, Tiles};
 use crate::model::Model;
 use crate::model::config::Config;
 use crate::model::weights::{LayerTensor, layer_dtypes, matrix_dtypes, output_dtype};
@@ -53,6 +54,14 @@ pub(super) struct Scratch<'a> {
     pub(super) data: &'a mut [f32],
     pub(super) workers: usize,
     pub(super) len: usize,
+}
+
+impl Scratch<'_> {
+    /// A row for each worker.
+    pub(super) fn by_worker(&mut self) -> Result<Tiles<'_, f32>, Fault> {
+        let scratch = Matrix::new(self.data, self.workers, self.len);
+        scratch.and_then(Matrix::by_row).ok_or(Fault::Internal)
+    }
 }
 
 impl Forms {

@@ -5,7 +5,7 @@ use core::ops::Range;
 use super::buffers::Scratch;
 use super::{Batch, Cursor, Grid};
 use crate::error::Fault;
-use crate::mem::Matrix;
+use crate::mem::{Matrix, Tiles};
 use crate::par::{Parallel, TileBody, Watch, for_each_tile};
 
 /// Fills a row, given its index, with a worker's scratch.
@@ -21,10 +21,51 @@ pub(super) struct Work<'w> {
     pub(super) watch: &'w Watch<'w>,
 }
 
+/// The lanes that a stage is cut into, each for some of the workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lanes {
+    /// All workers take the tiles in order, so that a step can end after any of them.
+    One,
+    /// Parts of the tiles that follow each other: weights are read in order.
+    Tiles(usize),
+    /// Rows that follow each other: what a worker has computed is read by itself in the next stage.
+    Rows(usize),
+}
+
+impl Lanes {
+    const MAX: usize = 8;
+    /// Rows that are worth it to unpack all weights for them alone.
+    const ROWS: usize = 96;
+
+    fn count(self) -> usize {
+        match self {
+            Self::One => 1,
+            Self::Tiles(count) | Self::Rows(count) => count,
+        }
+    }
+}
+
 impl Work<'_> {
-    /// Workers that take tiles at the same time.
+    /// Workers that take turns in a lane.
     pub(super) fn workers(&self, scratch: &Scratch<'_>) -> usize {
+        self.slots(scratch).div_ceil(self.lanes(scratch).count().max(1))
+    }
+
+    /// Workers that take tiles at the same time.
+    pub(super) fn slots(&self, scratch: &Scratch<'_>) -> usize {
         self.parallel.slots().min(scratch.workers)
+    }
+
+    fn lanes(&self, scratch: &Scratch<'_>) -> Lanes {
+        let slots = self.slots(scratch).min(Lanes::MAX);
+        // With an end of the step in sight, what is finished has to be the first units.
+        if slots < 2 || self.take.len() < 2 || !self.watch.is_unlimited() || self.take != (0..self.grid.tiles()) {
+            return Lanes::One;
+        }
+        match (self.grid.rows / Lanes::ROWS).min(slots) {
+            0 | 1 => Lanes::Tiles(slots),
+            lanes => Lanes::Rows(lanes),
+        }
     }
 
     /// Fills the rows of `out` that are due: `body(index, row, scratch)`.
@@ -46,11 +87,42 @@ impl Work<'_> {
         scratch: &mut Scratch<'_>,
         body: &TileBody<'_, T>,
     ) -> Result<usize, Fault> {
+        let lanes = self.lanes(scratch);
+        let scratch = scratch.by_worker()?;
         let Grid { rows, cols, tile_rows, tile_cols, .. } = self.grid;
-        let tiles = Matrix::new(out, rows, cols).and_then(|out| out.tiles(tile_rows, tile_cols, self.take.clone()));
-        let scratch = Matrix::new(scratch.data, scratch.workers, scratch.len);
-        let scratch = scratch.and_then(|scratch| scratch.by_row());
-        let (tiles, scratch) = (tiles.ok_or(Fault::Internal)?, scratch.ok_or(Fault::Internal)?);
-        for_each_tile(self.parallel, &tiles, &scratch, self.watch, body)
+        let out = Matrix::new(out, rows, cols).ok_or(Fault::Internal)?;
+        if lanes == Lanes::One {
+            let tiles = out.tiles(tile_rows, tile_cols, self.take.clone()).ok_or(Fault::Internal)?;
+            return for_each_tile(self.parallel, core::slice::from_ref(&tiles), &scratch, self.watch, body);
+        }
+        let mut cut = heapless::Vec::new();
+        self.cut(out, lanes, &mut cut).ok_or(Fault::Internal)?;
+        for_each_tile(self.parallel, &cut, &scratch, self.watch, body)
+    }
+
+    /// All tiles of a matrix, in lanes.
+    fn cut<'o, T>(
+        &self,
+        mut matrix: Matrix<'o, T>,
+        lanes: Lanes,
+        to: &mut heapless::Vec<Tiles<'o, T>, { Lanes::MAX }>,
+    ) -> Option<()> {
+        let Grid { rows, tile_rows, tile_cols, .. } = self.grid;
+        if let Lanes::Rows(count) = lanes {
+            for lane in 1..count {
+                let (head, tail) = matrix.split_rows(rows * lane / count - rows * (lane - 1) / count)?;
+                to.push(head.tiles(tile_rows, tile_cols, 0..usize::MAX)?).ok()?;
+                matrix = tail;
+            }
+            return to.push(matrix.tiles(tile_rows, tile_cols, 0..usize::MAX)?).ok();
+        }
+        let mut tiles = matrix.tiles(tile_rows, tile_cols, 0..usize::MAX)?;
+        let total = tiles.remaining();
+        for lane in 1..lanes.count() {
+            let (head, tail) = tiles.split_at(total * lane / lanes.count());
+            to.push(head).ok()?;
+            tiles = tail;
+        }
+        to.push(tiles).ok()
     }
 }
