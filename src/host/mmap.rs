@@ -37,11 +37,19 @@ impl MappedFile {
 
     /// Asks the system to read and map the whole file now, which takes less time than page by page. A hint: where the system
     /// does not know it, or can not, pages come as before, when they are touched.
+    ///
+    /// It goes in pieces: while the system maps one, other threads get no memory from it.
     pub fn populate(&self) {
-        #[cfg(target_os = "linux")]
-        let _ = self.map.advise(memmap2::Advice::PopulateRead);
-        #[cfg(all(unix, not(target_os = "linux")))]
-        let _ = self.map.advise(memmap2::Advice::WillNeed);
+        const PIECE: usize = 8 << 20;
+        for start in (0..self.map.len()).step_by(PIECE) {
+            let len = PIECE.min(self.map.len() - start);
+            #[cfg(target_os = "linux")]
+            let _ = self.map.advise_range(memmap2::Advice::PopulateRead, start, len);
+            #[cfg(all(unix, not(target_os = "linux")))]
+            let _ = self.map.advise_range(memmap2::Advice::WillNeed, start, len);
+            #[cfg(not(unix))]
+            let _ = len;
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::vec;
 
 use super::{MappedFile, ThreadPool};
@@ -61,7 +62,7 @@ pub struct OwnedEngine {
     engine: Engine<'static, 'static>,
     _threads: Option<Pinned<ThreadPool>>,
     _memory: Pinned<[u8]>,
-    _file: MappedFile,
+    _file: Arc<MappedFile>,
     plan: Plan,
 }
 
@@ -71,21 +72,26 @@ impl OwnedEngine {
     /// # Errors
     /// [`OpenError`], with what was wrong.
     pub fn open(path: impl AsRef<Path>, limits: &Limits) -> Result<Self, OpenError> {
-        let file = MappedFile::open(path)?;
-        // SAFETY: the map stays where it is when the `MappedFile` moves, and lives in the same value as
+        let file = Arc::new(MappedFile::open(path)?);
+        // SAFETY: the map stays where it is, and lives at least as long as this counted reference in the same value as
         // the engine that borrows it, which is dropped first. The lifetime can not leak: `with` hands the
         // engine out for lifetimes that its caller can not name.
         let bytes: &'static [u8] = unsafe { &*core::ptr::from_ref(file.bytes()) };
         let model = Model::open(bytes)?;
         let plan = Plan::new(&model, limits)?;
-        // The first token reads nearly all of it.
-        file.populate();
         let memory = Pinned::new(AlignedBytes::new(plan.bytes()).bytes);
         // SAFETY: as above; the memory is used through this reference alone.
         let bytes: &'static mut [u8] = unsafe { &mut *memory.0.as_ptr() };
         let mut engine = Engine::new(&model, &plan, aligned(bytes, plan.bytes()))?;
+        // The first token reads nearly all of the file. With several workers one of them sees to it, while the caller goes on.
         let workers = plan.limits().workers;
-        let threads = if workers > 1 { Some(Pinned::new(Box::new(ThreadPool::new(workers)?))) } else { None };
+        let threads = if workers > 1 {
+            let file = Arc::clone(&file);
+            Some(Pinned::new(Box::new(ThreadPool::with_first(workers, move || file.populate())?)))
+        } else {
+            file.populate();
+            None
+        };
         if let Some(threads) = &threads {
             // SAFETY: as above.
             engine.set_parallel(unsafe { &*threads.0.as_ptr() });

@@ -55,15 +55,31 @@ impl ThreadPool {
     /// # Errors
     /// As [`ThreadPool::new`].
     pub fn with_spin(threads: usize, spin: Duration) -> io::Result<Self> {
+        Self::start(threads, spin, || ())
+    }
+
+    /// As [`ThreadPool::new`]; one of the threads does something else first. Nobody waits for it meanwhile.
+    pub(super) fn with_first(threads: usize, first: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+        Self::start(threads, SPIN, first)
+    }
+
+    fn start(threads: usize, spin: Duration, first: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         if !(1..=MAX_THREADS).contains(&threads) {
             let message = format!("a thread pool has from 1 to {MAX_THREADS} threads, not {threads}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let mut pool = Self { shared: Arc::new(Shared::new(spin)), workers: Vec::with_capacity(threads - 1) };
+        let mut first = Some(first);
         for _ in 1..threads {
-            let shared = Arc::clone(&pool.shared);
+            let (shared, first) = (Arc::clone(&pool.shared), first.take());
+            let work = move || {
+                if let Some(first) = first {
+                    first();
+                }
+                shared.work();
+            };
             // Where this fails, dropping the pool ends the threads that have been started.
-            pool.workers.push(thread::Builder::new().name("gleed".into()).spawn(move || shared.work())?);
+            pool.workers.push(thread::Builder::new().name("gleed".into()).spawn(work)?);
         }
         Ok(pool)
     }

@@ -158,8 +158,12 @@ impl<'m> Vocab<'m> {
 
     /// The types of the tokens, by id.
     pub(super) fn kinds(&self) -> impl Iterator<Item = TokenKind> {
-        let listed =
-            self.types.into_iter().flatten().map(|number| TokenKind::from_number(number.as_i64().unwrap_or(0)));
+        // Nearly all files have 32-bit integers: these are read as they are.
+        let is_i32 = |types: &Array<'_>| types.element_type() == ValueType::I32;
+        let words = self.types.filter(is_i32).map_or(&[][..], |types| types.bytes().as_chunks().0);
+        let words = words.iter().map(|&word| i64::from(i32::from_le_bytes(word)));
+        let others = self.types.filter(|types| !is_i32(types)).into_iter().flatten();
+        let listed = words.chain(others.map(|number| number.as_i64().unwrap_or(0))).map(TokenKind::from_number);
         let missing = if self.types.is_some() { 0 } else { self.len() };
         listed.chain(core::iter::repeat_n(TokenKind::Normal, missing))
     }

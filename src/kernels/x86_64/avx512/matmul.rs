@@ -2,7 +2,7 @@
 //! the cache, to a panel with a row per lane, and all rows of activations are multiplied with it, eight at a
 //! time. Between the chunks the accumulators lie in `out`, so the chain of additions is not cut.
 
-use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 
 use super::panel::Rows;
 use super::panel_32::{self, Layout32, Panel32};
@@ -43,43 +43,44 @@ pub(super) struct Sums {
     pub(super) pairs: [[i32; 32]; 8],
 }
 
-/// Weights that are wanted later: as many blocks of some rows as the panel has.
+/// Weights that are wanted later: a part of the next rows, which lie one after the other.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead {
-    pub(super) block: *const u8,
-    pub(super) rows: usize,
-    pub(super) row_bytes: usize,
+    from: *const u8,
+    /// Bytes per unit of the work that goes on meanwhile.
+    step: usize,
 }
 
 impl Ahead {
-    /// Fetches block `b`, of so many bytes, of all the rows; of small blocks only as many as there are lines. The number of bytes
-    /// is a constant where this is inlined: no loop over lines is left.
+    /// Units of work per block where the products are computed.
+    pub(super) const UNITS: usize = 8;
+
+    /// Part `part` of `parts` parts of so many bytes, during so many units of work.
+    fn part(from: *const u8, bytes: usize, part: usize, parts: usize, units: usize) -> Self {
+        let bytes = bytes / parts.max(1);
+        Self { from: from.wrapping_add(part * bytes), step: bytes.div_ceil(units.max(1)) }
+    }
+
+    /// Nothing.
+    fn none() -> Self {
+        Self { from: core::ptr::null(), step: 0 }
+    }
+
+    /// Fetches what belongs to `count` units of work from unit `first` on, to the second-level cache: fetches to the first level
+    /// take its few buffers from the loads.
     #[inline(always)]
-    pub(super) fn fetch(&self, b: usize, bytes: usize) {
-        if !b.is_multiple_of((68 / bytes.max(1)).max(1)) {
-            return;
-        }
-        let mut block = self.block.wrapping_add(b * bytes);
-        for _ in 0..self.rows {
-            let mut at = 0;
-            while at < bytes {
-                prefetch(block.wrapping_add(at));
-                at += 64;
-            }
-            // A block may end in a line of its own.
-            prefetch(block.wrapping_add(bytes.saturating_sub(1)));
-            block = block.wrapping_add(self.row_bytes);
+    pub(super) fn fetch(&self, first: usize, count: usize) {
+        let end = (first + count) * self.step;
+        let mut at = (first * self.step).next_multiple_of(64);
+        while at < end {
+            #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
+            // SAFETY: a prefetch may point anywhere.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T1>(self.from.wrapping_add(at).cast())
+            };
+            at += 64;
         }
     }
-}
-
-#[inline(always)]
-fn prefetch(line: *const u8) {
-    #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
-    // SAFETY: a prefetch may point anywhere.
-    unsafe {
-        _mm_prefetch::<_MM_HINT_T0>(line.cast())
-    };
 }
 
 /// A format of weights: how a panel is unpacked, and multiplied.
@@ -228,22 +229,23 @@ fn by_panels<F: Format>(
     let mut first = 0;
     while first < blocks {
         let panel = panel.get_mut(..(blocks - first).min(length))?;
-        // The same columns of the next rows of weights, a share per eight inputs. With fewer, the fetches would
-        // take longer than the products.
-        let share = OUTPUTS.div_ceil(rows.div_ceil(8).max(1));
-        let next = weights.bytes().as_ptr().wrapping_add(inputs.next().wrapping_mul(row_bytes));
-        let ahead = |row: usize| {
-            let begin = (row / 8).saturating_mul(share).min(OUTPUTS);
-            Ahead {
-                block: next.wrapping_add(begin * row_bytes + first * F::BYTES),
-                rows: if row + 8 <= rows { share.min(OUTPUTS - begin) } else { 0 },
-                row_bytes,
+        // As much of the next rows of weights, a part while the panel is unpacked and one per eight inputs. With fewer,
+        // the fetches would take longer than the products.
+        let eights = rows / 8;
+        let ahead = |part: usize, units: usize| {
+            let next = weights.bytes().as_ptr().wrapping_add(inputs.next().wrapping_mul(row_bytes));
+            let from = next.wrapping_add(OUTPUTS * first * F::BYTES);
+            if part <= eights && eights > 0 {
+                Ahead::part(from, OUTPUTS * length * F::BYTES, part, eights + 1, length * units)
+            } else {
+                Ahead::none()
             }
         };
         // SAFETY: `first + panel.len()` is at most the number of blocks in the rows of weights and inputs,
         // whose types, sizes and number are those of `F` as checked above; `out` has a place for every row.
         unsafe {
-            unpack::<F>(weights, first, panel);
+            unpack::<F>(weights, first, panel, ahead(0, 2));
+            let ahead = |row: usize| ahead(1 + row / 8, Ahead::UNITS);
             let mut row = 0;
             while row + 8 <= rows {
                 add_products::<F, 8>(panel, inputs, row, first, sums, ahead(row), out.as_mut_ptr())?;
@@ -272,17 +274,19 @@ fn by_panels<F: Format>(
 /// # Safety
 /// There is at least one row, the rows have that many blocks of the format `F`, and less than 2^31 bytes.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn unpack<F: Format>(weights: TensorView<'_>, first: usize, panel: &mut [F::Panel]) {
+unsafe fn unpack<F: Format>(weights: TensorView<'_>, first: usize, panel: &mut [F::Panel], ahead: Ahead) {
     let row_bytes = weights.cols() / F::COLS * F::BYTES;
     for g in 0..2 {
         let mut offsets = [0; 16];
         for (row, offset) in (16 * g..).zip(&mut offsets) {
             *offset = (weights.rows().saturating_sub(1).min(row) * row_bytes) as u32;
         }
-        for (block, panel) in (first..).zip(&mut *panel) {
+        let unit = g * panel.len();
+        for (i, panel) in panel.iter_mut().enumerate() {
+            ahead.fetch(unit + i, 1);
             // SAFETY: the block lies in the row, the rows in the weights.
             unsafe {
-                let rows = Rows { block: weights.bytes().as_ptr().add(block * F::BYTES), offsets };
+                let rows = Rows { block: weights.bytes().as_ptr().add((first + i) * F::BYTES), offsets };
                 F::unpack(&rows, g, panel);
             }
         }

@@ -28,7 +28,7 @@ pub(super) unsafe fn add_products<L: Layout256, const ROWS: usize>(
     // SAFETY: given.
     unsafe {
         for (b, block) in panel.iter().enumerate() {
-            ahead.fetch(b, L::BYTES);
+            ahead.fetch(Ahead::UNITS * b, Ahead::UNITS);
             let wide = L::WIDE != 0 && inputs.iter().all(|input| *input.squares.add(b) <= block.limit);
             if wide {
                 prepare::<L, true>(inputs, b, sums);

@@ -27,7 +27,6 @@ pub(super) unsafe fn add_products<L: Layout32, const ROWS: usize>(
         unsafe { prepare::<L>(input, panel.len(), sums, row) };
     }
     for (b, block) in panel.iter().enumerate() {
-        ahead.fetch(b, L::BYTES);
         let mut isums = [[_mm512_setzero_si512(); 2]; ROWS];
         if L::OFFSET != 0 {
             for (isum, starts) in isums.iter_mut().zip(&sums.starts) {
@@ -36,6 +35,7 @@ pub(super) unsafe fn add_products<L: Layout32, const ROWS: usize>(
             }
         }
         for (k, [w0, w1]) in block.codes.iter().enumerate() {
+            ahead.fetch(Ahead::UNITS * b + k, 1);
             for (isum, input) in isums.iter_mut().zip(inputs) {
                 // SAFETY: codes 4 k to 4 k + 3 of block b.
                 let x = unsafe { input.codes.add(32 * b + 4 * k).cast::<i32>().read_unaligned() };
