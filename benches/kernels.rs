@@ -149,7 +149,7 @@ impl Sequence {
             let (k, v) = words[token / TILE_TOKENS * tile..][..tile].split_at_mut(k);
             let (k, v) = (ElementsMut::new(kv_type.k, k).unwrap(), ElementsMut::new(kv_type.v, v).unwrap());
             let (key, value) = (floats(head_dim, random), floats(head_dim, random));
-            Level::detect().store(KvTileMut { k, v }, token % TILE_TOKENS, &key, &value).unwrap();
+            Level::detect().store(KvTileMut { k, v }, token % TILE_TOKENS, &[[&key, &value]]).unwrap();
         }
         Self { kv_type, words, k, tile }
     }

@@ -32,9 +32,13 @@ impl Tile {
     }
 
     fn store(&mut self, level: Level, slot: usize, k: &[f32], v: &[f32]) -> Option<bool> {
+        self.store_all(level, slot, &[[k, v]])
+    }
+
+    fn store_all(&mut self, level: Level, slot: usize, tokens: &[[&[f32]; 2]]) -> Option<bool> {
         let [k_words, v_words] = &mut self.words;
         let element = |words| ElementsMut::new(self.element, words).unwrap();
-        level.store(KvTileMut { k: element(k_words), v: element(v_words) }, slot, k, v)
+        level.store(KvTileMut { k: element(k_words), v: element(v_words) }, slot, tokens)
     }
 
     fn tile(&self) -> KvTile<'_> {
@@ -85,6 +89,29 @@ fn every_level_stores_what_is_documented() {
                     let words = &first.get_or_insert_with(|| Tile { words: tile.words.clone(), ..tile }).words;
                     assert!(*words == tile.words, "{level} {element:?} {head_dim}");
                 }
+            }
+        }
+    }
+}
+
+/// Tokens that come together, anywhere in a tile, are stored as those that come one by one, and other slots left alone.
+#[test]
+fn several_tokens_at_once() {
+    let mut rng = Rng::new(34);
+    for (element, head_dim) in KvElement::ALL.into_iter().flat_map(|element| HEAD_DIMS.map(|dim| (element, dim))) {
+        for (slot, count) in [(0, 16), (0, 1), (3, 5), (9, 7), (15, 1)] {
+            let mut head = || -> Vec<f32> { (0..head_dim).map(|_| rng.normal()).collect() };
+            let heads: Vec<_> = (0..count).map(|_| [head(), head()]).collect();
+            let tokens: Vec<_> = heads.iter().map(|[k, v]| [&k[..], &v[..]]).collect();
+            let mut expected = Tile::new(element, head_dim, u32::MAX);
+            for (slot, [k, v]) in (slot..).zip(&heads) {
+                assert_eq!(expected.store(Level::SCALAR, slot, k, v), Some(true));
+            }
+            for level in Level::available() {
+                let mut tile = Tile::new(element, head_dim, u32::MAX);
+                assert_eq!(tile.store_all(level, slot, &tokens), Some(true));
+                assert!(tile.words == expected.words, "{level} {element:?} {head_dim}: {count} from {slot}");
+                assert_eq!(tile.store_all(level, 17 - count, &tokens), None);
             }
         }
     }

@@ -58,9 +58,9 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     sequences: usize,
 
-    /// Rows per batch
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    rows: usize,
+    /// Rows per batch [default: 256 for each thread]
+    #[arg(long, value_name = "N")]
+    rows: Option<usize>,
 
     /// Measure units of work instead, on one thread: batches of N rows per sequence at --depth
     #[arg(long, value_name = "1,256", value_delimiter = ',')]
@@ -93,7 +93,7 @@ impl Args {
         Limits {
             sequences: self.sequences,
             context: self.prompt.max(decode),
-            rows: self.rows.max(self.sequences),
+            rows: self.rows.unwrap_or_else(|| threads.saturating_mul(256)).max(self.sequences),
             logit_rows: self.sequences,
             kv_type: self.kv_type,
             workers: threads,

@@ -43,7 +43,8 @@ impl EngineArgs {
     /// Limits for one sequence.
     pub(crate) fn limits(&self, context: usize) -> Limits {
         let level = self.level.unwrap_or_else(Level::detect);
-        Limits { context, kv_kind: self.kv, kv_type: self.kv_type, workers: self.threads, level, ..Limits::default() }
+        let (workers, rows) = (self.threads, self.threads.saturating_mul(256));
+        Limits { context, rows, kv_kind: self.kv, kv_type: self.kv_type, workers, level, ..Limits::default() }
     }
 }
 

@@ -414,9 +414,13 @@ impl<'a> KvCache<'a> {
         let tiles = pool.heads(place.layer).ok_or(CacheError::Internal)?;
         let written = run(&[tiles], &|tile, _| {
             let head = tile.index().checked_rem(heads).ok_or(Fault::Internal)?;
-            rows.iter().zip(&places).try_for_each(|(row, &place)| {
+            let mut rows = rows.iter();
+            // What comes into one block.
+            places.chunk_by(|a, b| a.block == b.block && a.slot + 1 == b.slot).try_for_each(|places| {
+                let place = *places.first().ok_or(Fault::Internal)?;
                 let words = tile.row_mut(place.block as usize).ok_or(Fault::Internal)?;
-                let written = writer.write(words, head, place, row.k, row.v).ok_or(Fault::Internal)?;
+                let rows = rows.by_ref().take(places.len()).map(|row| [row.k, row.v]);
+                let written = writer.write(words, head, place, rows).ok_or(Fault::Internal)?;
                 written.map_err(|Unstorable| Fault::NonFinite)
             })
         });

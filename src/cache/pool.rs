@@ -39,26 +39,29 @@ pub(super) struct HeadWriter {
 }
 
 impl HeadWriter {
-    /// Writes a head of the rows `k` and `v`, `[kv_heads * head_dim]` each, into the words of its K and V tile. `None` on a
-    /// mismatch of sizes.
+    /// Writes a head of successive rows of K and of V, `[kv_heads * head_dim]` each, into the words of its K and V tile, from a
+    /// place on. `None` on a mismatch of sizes.
     #[inline]
-    pub(super) fn write(
+    pub(super) fn write<'k>(
         self,
         words: &mut [u32],
         head: usize,
         Place { slot, clear, .. }: Place,
-        k: &[f32],
-        v: &[f32],
+        rows: impl Iterator<Item = [&'k [f32]; 2]>,
     ) -> Option<Result<(), Unstorable>> {
         let start = head.checked_mul(self.head_dim)?;
-        let row = start..start.checked_add(self.head_dim)?;
+        let of_head = start..start.checked_add(self.head_dim)?;
+        let mut tokens = heapless::Vec::<_, BLOCK_TOKENS>::new();
+        for [k, v] in rows {
+            tokens.push([k.get(of_head.clone())?, v.get(of_head.clone())?]).ok()?;
+        }
         if clear {
             words.fill(0);
         }
         let (k_tile, v_tile) = words.split_at_mut_checked(self.k.len() / 4)?;
         let tile =
             KvTileMut { k: ElementsMut::new(self.k.element, k_tile)?, v: ElementsMut::new(self.v.element, v_tile)? };
-        let finite = self.level.store(tile, slot, k.get(row.clone())?, v.get(row)?)?;
+        let finite = self.level.store(tile, slot, &tokens)?;
         Some(if finite { Ok(()) } else { Err(Unstorable) })
     }
 }
@@ -129,7 +132,7 @@ impl<'a> Pool<'a> {
         (0..self.kv_heads).try_fold(Ok(()), |result, head| {
             let start = self.start(place.block, place.layer, head)?;
             let words = self.words.get_mut(start..start.checked_add(self.tile_words)?)?;
-            Some(writer.write(words, head, place, k, v)?.and(result))
+            Some(writer.write(words, head, place, [[k, v]].into_iter())?.and(result))
         })
     }
 

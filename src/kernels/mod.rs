@@ -116,10 +116,10 @@ impl Level {
         dispatch!(self, attend(queries, chunks, source, out, scratch))
     }
 
-    /// Rounds the key and the value of a token, `[head_dim]` each, to the element types of a tile and stores them in
-    /// its slot, 0 to 15: whether they are finite then. `None` on a mismatch of sizes.
-    pub fn store(self, tile: KvTileMut<'_>, slot: usize, k: &[f32], v: &[f32]) -> Option<bool> {
-        dispatch!(self, store(tile, slot, k, v))
+    /// Rounds the keys and values of some tokens, `[head_dim]` each, to the element types of a tile and stores them in
+    /// its slots, of which there are 16, from `slot` on: whether they are finite then. `None` on a mismatch of sizes.
+    pub fn store(self, tile: KvTileMut<'_>, slot: usize, tokens: &[[&[f32]; 2]]) -> Option<bool> {
+        dispatch!(self, store(tile, slot, tokens))
     }
 
     /// f32 elements of scratch that [`Level::attend`] needs for heads in groups of `group`, to be as fast as it can with

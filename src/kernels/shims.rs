@@ -19,8 +19,8 @@ macro_rules! shims {
         }
 
         $(#[target_feature(enable = $features)])?
-        pub(in crate::kernels) fn store(tile: KvTileMut<'_>, slot: usize, k: &[f32], v: &[f32]) -> Option<bool> {
-            generic::store(tile, slot, k, v)
+        pub(in crate::kernels) fn store(tile: KvTileMut<'_>, slot: usize, tokens: &[[&[f32]; 2]]) -> Option<bool> {
+            generic::store(tile, slot, tokens)
         }
 
         $(#[target_feature(enable = $features)])?

@@ -1,4 +1,4 @@
-//! Storing the key and the value of a token in the tiles that attention reads.
+//! Storing the keys and values of tokens in the tiles that attention reads.
 
 use bytemuck::Pod;
 use half::f16;
@@ -9,33 +9,54 @@ use crate::num::{f16_to_f32, f32_to_f16, is_finite, round_to_i8};
 
 /// See [`Level::store`](crate::kernels::Level::store).
 #[inline(always)]
-pub(in crate::kernels) fn store(tile: KvTileMut<'_>, slot: usize, k: &[f32], v: &[f32]) -> Option<bool> {
-    if k.len() != v.len() {
+pub(in crate::kernels) fn store(tile: KvTileMut<'_>, slot: usize, tokens: &[[&[f32]; 2]]) -> Option<bool> {
+    let head_dim = tokens.first()?[0].len();
+    if tokens.iter().any(|[k, v]| k.len() != head_dim || v.len() != head_dim) {
         return None;
     }
-    let k_stored = match tile.k {
-        ElementsMut::F32(tile) if const { KvElement::F32.is_built() } => store_column(tile, slot, k, exact)?,
-        ElementsMut::F16(tile) => store_column(tile, slot, k, half)?,
+    let keys = match tile.k {
+        ElementsMut::F32(tile) if const { KvElement::F32.is_built() } => store_columns(tile, slot, tokens, exact)?,
+        ElementsMut::F16(tile) => store_columns(tile, slot, tokens, half)?,
         ElementsMut::Q8_0(tile) if const { KvElement::Q8_0.is_built() } => {
-            store_codes(tile, KvElement::Q8_0.k_codes(k.len())?, slot, k, q8, put_column)?
+            let codes = KvElement::Q8_0.k_codes(head_dim)?;
+            each(slot, tokens, |slot, [k, _]| store_codes(tile, codes, slot, k, q8, put_column))?
         }
         ElementsMut::Q4_0(tile) if const { KvElement::Q4_0.is_built() } => {
-            store_codes(tile, KvElement::Q4_0.k_codes(k.len())?, slot, k, q4, put_half_column)?
+            let codes = KvElement::Q4_0.k_codes(head_dim)?;
+            each(slot, tokens, |slot, [k, _]| store_codes(tile, codes, slot, k, q4, put_half_column))?
         }
         _ => return None,
     };
-    let v_stored = match tile.v {
-        ElementsMut::F32(tile) if const { KvElement::F32.is_built() } => store_row(tile, slot, v, exact)?,
-        ElementsMut::F16(tile) => store_row(tile, slot, v, half)?,
+    let values = match tile.v {
+        ElementsMut::F32(tile) if const { KvElement::F32.is_built() } => {
+            each(slot, tokens, |slot, [_, v]| store_row(tile, slot, v, exact))?
+        }
+        ElementsMut::F16(tile) => each(slot, tokens, |slot, [_, v]| store_row(tile, slot, v, half))?,
         ElementsMut::Q8_0(tile) if const { KvElement::Q8_0.is_built() } => {
-            store_codes(tile, KvElement::Q8_0.v_codes(v.len())?, slot, v, q8, put_row)?
+            let codes = KvElement::Q8_0.v_codes(head_dim)?;
+            each(slot, tokens, |slot, [_, v]| store_codes(tile, codes, slot, v, q8, put_row))?
         }
         ElementsMut::Q4_0(tile) if const { KvElement::Q4_0.is_built() } => {
-            store_codes(tile, KvElement::Q4_0.v_codes(v.len())?, slot, v, q4, put_half_row)?
+            let codes = KvElement::Q4_0.v_codes(head_dim)?;
+            each(slot, tokens, |slot, [_, v]| store_codes(tile, codes, slot, v, q4, put_half_row))?
         }
         _ => return None,
     };
-    Some(k_stored && v_stored)
+    Some(keys && values)
+}
+
+/// One token after the other: whether all were finite.
+#[inline(always)]
+fn each<'k>(
+    slot: usize,
+    tokens: &[[&'k [f32]; 2]],
+    mut store: impl FnMut(usize, [&'k [f32]; 2]) -> Option<bool>,
+) -> Option<bool> {
+    let mut finite = true;
+    for (slot, &token) in (slot..).zip(tokens) {
+        finite &= store(slot, token)?;
+    }
+    Some(finite)
 }
 
 #[inline(always)]
@@ -49,19 +70,30 @@ fn half(x: f32) -> (f16, bool) {
     (rounded, f16_is_finite(rounded))
 }
 
-/// Column `slot` of `[head_dim][16]`. Sixteen numbers are rounded at a time, in registers.
+/// Columns of `[head_dim][16]` from `slot` on. Sixteen numbers of each token are rounded at a time, in registers, and what
+/// belongs together in the tile is written together.
 #[inline(always)]
-fn store_column<T: Pod>(tile: &mut [T], slot: usize, x: &[f32], round: impl Fn(f32) -> (T, bool)) -> Option<bool> {
-    let (columns, rest) = tile.as_chunks_mut::<TILE_TOKENS>();
-    if columns.len() != x.len() || !rest.is_empty() || slot >= TILE_TOKENS {
+fn store_columns<T: Pod>(
+    tile: &mut [T],
+    slot: usize,
+    tokens: &[[&[f32]; 2]],
+    round: impl Fn(f32) -> (T, bool),
+) -> Option<bool> {
+    let (rows, rest) = tile.as_chunks_mut::<TILE_TOKENS>();
+    let slots = slot..slot.checked_add(tokens.len())?;
+    if tokens.iter().any(|[k, _]| k.len() != rows.len()) || !rest.is_empty() || slots.end > TILE_TOKENS {
         return None;
     }
     let mut finite = true;
-    let mut rounded = [T::zeroed(); 16];
-    for (columns, x) in columns.chunks_mut(16).zip(x.chunks(16)) {
-        finite &= round_all(&mut rounded, x, &round);
-        for (column, &value) in columns.iter_mut().zip(&rounded) {
-            *column.get_mut(slot)? = value;
+    let mut rounded = [[T::zeroed(); 16]; TILE_TOKENS];
+    for (block, rows) in rows.chunks_mut(16).enumerate() {
+        for (rounded, [k, _]) in rounded.iter_mut().zip(tokens) {
+            finite &= round_all(rounded, k.chunks(16).nth(block)?, &round);
+        }
+        for (dim, row) in rows.iter_mut().enumerate() {
+            for (place, rounded) in row.get_mut(slots.clone())?.iter_mut().zip(&rounded) {
+                *place = *rounded.get(dim)?;
+            }
         }
     }
     Some(finite)

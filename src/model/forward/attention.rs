@@ -14,7 +14,7 @@ use crate::ops::{InputRows, rotate};
 use crate::par::for_each_tile;
 use crate::tensor::TensorView;
 
-/// Rows whose keys and values are worth it to be written by several workers.
+/// Rows whose keys and values are worth it to be written head by head, a block of each at a time.
 const SHARED_ROWS: usize = 16;
 
 /// The slopes of ALiBi, one per head, where `2^-exponent` is the last of a power of two of heads; other numbers of
@@ -101,7 +101,7 @@ impl Forward<'_, '_> {
             Some(KvRow { seq: row.seq(), position: row.position as usize, k, v })
         };
         let (layer, Range { mut start, end }) = (work.cursor.layer, work.take.clone());
-        let together = work.watch.is_unlimited() && work.slots(scratch) > 1 && end - start >= SHARED_ROWS;
+        let together = work.watch.is_unlimited() && end - start >= SHARED_ROWS;
         while start < end && work.watch.allows_unit() {
             let next = if together { end.min(start + WRITTEN_ROWS) } else { start + 1 };
             let written = if together {
