@@ -93,7 +93,7 @@ impl Args {
         Limits {
             sequences: self.sequences,
             context: self.prompt.max(decode),
-            rows: self.rows.unwrap_or_else(|| threads.saturating_mul(256)).max(self.sequences),
+            rows: self.rows.unwrap_or_else(|| 256 * threads.clamp(1, 16)).max(self.sequences),
             logit_rows: self.sequences,
             kv_type: self.kv_type,
             workers: threads,

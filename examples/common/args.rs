@@ -43,7 +43,7 @@ impl EngineArgs {
     /// Limits for one sequence.
     pub(crate) fn limits(&self, context: usize) -> Limits {
         let level = self.level.unwrap_or_else(Level::detect);
-        let (workers, rows) = (self.threads, self.threads.saturating_mul(256));
+        let (workers, rows) = (self.threads, 256 * self.threads.clamp(1, 16));
         Limits { context, rows, kv_kind: self.kv, kv_type: self.kv_type, workers, level, ..Limits::default() }
     }
 }

@@ -59,7 +59,7 @@ pub(crate) struct Gleed {
 
 impl Gleed {
     pub(crate) fn open(path: &Path, threads: usize, context: usize, level: Level) -> Result<Self> {
-        let rows = threads.saturating_mul(256);
+        let rows = 256 * threads.clamp(1, 16);
         let limits = Limits { context, rows, workers: threads, level, kv_type: KvType::F16, ..Limits::default() };
         let mut engine = OwnedEngine::open(path, &limits).map_err(|error| format!("{}: {error}", path.display()))?;
         let sequence = engine.with(|engine| engine.open())?;

@@ -21,7 +21,7 @@ pub(crate) struct KvRow<'r> {
 }
 
 /// The most rows of [`KvCache::write_rows`].
-pub(crate) const WRITTEN_ROWS: usize = 64;
+pub(crate) const WRITTEN_ROWS: usize = 32;
 
 impl<'a> KvCache<'a> {
     /// Writes the K and V row, `[kv_heads * head_dim]` each, of a reserved position in one layer. (The kind
