@@ -42,21 +42,23 @@ impl<'a> KvCache<'a> {
         self.put_row(seq, layer, position, k, v)
     }
 
-    /// [`KvCache::write_row`] for rows in order, each for all KV heads: `run(tiles, body)` calls `body`
-    /// for all the tiles, on as many workers as it likes.
+    /// [`KvCache::write_row`] for `rows` rows in order, at most [`WRITTEN_ROWS`]: `run(tiles, body)` calls `body`
+    /// for all the tiles, one for each KV head, on as many workers as it likes.
     ///
     /// # Errors
     /// As [`KvCache::write_row`], before anything is written but for values that are not finite; [`CacheError::Internal`]
-    /// where `run` reports it.
-    pub(crate) fn write_rows(
+    /// for too many rows, and where `row` has none or `run` reports it.
+    pub(crate) fn write_rows<'r>(
         &mut self,
         layer: usize,
-        rows: &heapless::Vec<KvRow<'_>, WRITTEN_ROWS>,
+        rows: usize,
+        row: &(dyn Fn(usize) -> Option<KvRow<'r>> + Sync),
         run: impl FnOnce(&[Tiles<'_, u32>], &TileBody<'_, u32>) -> Result<usize, Fault>,
     ) -> Result<(), CacheError> {
         let mut places = heapless::Vec::<_, WRITTEN_ROWS>::new();
-        for row in rows {
-            self.check_new_row(layer, row)?;
+        for index in 0..rows {
+            let row = row(index).ok_or(CacheError::Internal)?;
+            self.check_new_row(layer, &row)?;
             places.push(self.place(row.seq, layer, row.position)?).map_err(|_| CacheError::Internal)?;
         }
         let (level, heads) = (self.geometry.level, self.geometry.kv_heads);
@@ -66,15 +68,18 @@ impl<'a> KvCache<'a> {
         let tiles = pool.heads(place.layer).ok_or(CacheError::Internal)?;
         let written = run(&[tiles], &|tile, _| {
             let head = tile.index().checked_rem(heads).ok_or(Fault::Internal)?;
-            let mut rows = rows.iter();
-            // What comes into one block.
-            places.chunk_by(|a, b| a.block == b.block && a.slot + 1 == b.slot).try_for_each(|places| {
-                let place = *places.first().ok_or(Fault::Internal)?;
+            let mut first = 0;
+            while let Some(&place) = places.get(first) {
+                // What comes into one block.
+                let slots = places.iter().skip(first).zip(place.slot..);
+                let count = slots.take_while(|(other, slot)| other.block == place.block && other.slot == *slot).count();
                 let words = tile.row_mut(place.block as usize).ok_or(Fault::Internal)?;
-                let rows = rows.by_ref().take(places.len()).map(|row| [row.k, row.v]);
+                let rows = (first..first + count).filter_map(row).map(|row| [row.k, row.v]);
                 let written = writer.write(words, head, place, rows).ok_or(Fault::Internal)?;
-                written.map_err(|Unstorable| Fault::NonFinite)
-            })
+                written.map_err(|Unstorable| Fault::NonFinite)?;
+                first += count.max(1);
+            }
+            Ok(())
         });
         match written {
             Ok(0) => Ok(()),

@@ -105,11 +105,7 @@ impl Forward<'_, '_> {
         while start < end && work.watch.allows_unit() {
             let next = if together { end.min(start + WRITTEN_ROWS) } else { start + 1 };
             let written = if together {
-                let mut chunk = heapless::Vec::new();
-                for unit in start..next {
-                    chunk.push(row(unit).ok_or(Fault::Internal)?).map_err(|_| Fault::Internal)?;
-                }
-                cache.write_rows(layer, &chunk, |tiles, body| {
+                cache.write_rows(layer, next - start, &|index| row(start + index), |tiles, body| {
                     for_each_tile(work.parallel, tiles, &scratch.by_worker()?, work.watch, body)
                 })
             } else {
