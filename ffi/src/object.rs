@@ -1,5 +1,7 @@
 //! Objects in the caller's memory: what the opaque pointers of the ABI lead to.
 
+use core::alloc::Layout;
+
 use gleed::mem::MemoryError;
 
 use crate::error::Failure;
@@ -42,8 +44,8 @@ impl<T: Opaque> Object<T> {
     /// At a pointer that passes the first two checks is an initialised `u64`. If that is [`Opaque::MAGIC`], it is an
     /// object from [`Object::place`], still valid during `'a`, and nobody changes it.
     pub unsafe fn get<'a>(what: &str, object: *const Self) -> Result<&'a T, Failure> {
-        // SAFETY: the caller's promise.
-        unsafe { Self::check(what, object) }?;
+        // SAFETY: the caller's promise; an object starts with its magic word.
+        unsafe { check(what, object.cast(), Layout::new::<Self>(), T::MAGIC) }?;
         // SAFETY: not NULL, aligned, and with the magic word: checked. The rest is the caller's promise.
         Ok(unsafe { &(*object).value })
     }
@@ -56,25 +58,24 @@ impl<T: Opaque> Object<T> {
     /// # Safety
     /// As [`Object::get`], and nobody else uses it during `'a`.
     pub unsafe fn get_mut<'a>(what: &str, object: *mut Self) -> Result<&'a mut T, Failure> {
-        // SAFETY: the caller's promise.
-        unsafe { Self::check(what, object) }?;
+        // SAFETY: the caller's promise; an object starts with its magic word.
+        unsafe { check(what, object.cast(), Layout::new::<Self>(), T::MAGIC) }?;
         // SAFETY: not NULL, aligned, and with the magic word: checked. The rest is the caller's promise.
         Ok(unsafe { &mut (*object).value })
     }
+}
 
-    /// # Safety
-    /// At a pointer that is not NULL and aligned is an initialised `u64`.
-    unsafe fn check(what: &str, object: *const Self) -> Result<(), Failure> {
-        ptr::check(what, object, 1)?;
-        // SAFETY: not NULL, aligned for an object, which starts with a u64; the caller promises that it is there.
-        if unsafe { (&raw const (*object).magic).read() } == T::MAGIC {
-            return Ok(());
-        }
-        Err(Failure::new(
-            status::E_OBJECT,
-            format_args!("{what} is not one, or its memory was used for something else"),
-        ))
+/// Whether a magic word is at a pointer, for an object of any type: one function for all.
+///
+/// # Safety
+/// The object is aligned as a `u64` at least. At a pointer that is not NULL and aligned for it is an initialised `u64`.
+unsafe fn check(what: &str, object: *const u64, layout: Layout, magic: u64) -> Result<(), Failure> {
+    ptr::check_layout(what, object.addr(), layout, 1)?;
+    // SAFETY: not NULL and aligned: checked; the caller promises that it is there.
+    if unsafe { object.read() } == magic {
+        return Ok(());
     }
+    Err(Failure::new(status::E_OBJECT, format_args!("{what} is not one, or its memory was used for something else")))
 }
 
 #[cfg(test)]

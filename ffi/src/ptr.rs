@@ -1,5 +1,6 @@
 //! Pointers of the caller become references: the one place where lengths and NULL are looked at.
 
+use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::slice;
 
@@ -226,19 +227,26 @@ pub(crate) fn small(number: usize) -> u32 {
 }
 
 pub(crate) fn check<T>(what: &str, ptr: *const T, len: usize) -> Result<(), Failure> {
-    if ptr.is_null() {
+    check_layout(what, ptr.addr(), Layout::new::<T>(), len)
+}
+
+/// [`check`] for any type: one function for all.
+pub(crate) fn check_layout(what: &str, addr: usize, element: Layout, len: usize) -> Result<(), Failure> {
+    let (size, align) = (element.size(), element.align());
+    if addr == 0 {
         return Err(Failure::new(status::E_NULL, format_args!("{what} is NULL")));
     }
-    if !ptr.is_aligned() {
-        let text = format_args!("{what} must be at a multiple of {} bytes", align_of::<T>());
-        return Err(Failure::new(status::E_ALIGNMENT, text).numbers(align_of::<T>(), ptr.addr()));
+    // An alignment is a power of two.
+    if addr & (align - 1) != 0 {
+        let text = format_args!("{what} must be at a multiple of {align} bytes");
+        return Err(Failure::new(status::E_ALIGNMENT, text).numbers(align, addr));
     }
-    let most = (usize::MAX - ptr.addr()).min(isize::MAX.unsigned_abs());
-    match len.checked_mul(size_of::<T>()) {
+    let most = (usize::MAX - addr).min(isize::MAX.unsigned_abs());
+    match len.checked_mul(size) {
         Some(bytes) if bytes <= most => Ok(()),
         _ => {
             let text = format_args!("{what}: {len} elements pass the end of the address space");
-            Err(Failure::new(status::E_LENGTH, text).numbers(most.checked_div(size_of::<T>()).unwrap_or(0), len))
+            Err(Failure::new(status::E_LENGTH, text).numbers(most.checked_div(size).unwrap_or(0), len))
         }
     }
 }

@@ -120,22 +120,6 @@ impl<'a> Pool<'a> {
         Some(KvTile { k: Elements::new(self.k.element, k)?, v: Elements::new(self.v.element, v)? })
     }
 
-    /// Writes the K and V row of one token: `[kv_heads * head_dim]` each. `None` on a mismatch of sizes.
-    pub(super) fn write_row(
-        &mut self,
-        level: Level,
-        place: Place,
-        k: &[f32],
-        v: &[f32],
-    ) -> Option<Result<(), Unstorable>> {
-        let writer = self.head_writer(level);
-        (0..self.kv_heads).try_fold(Ok(()), |result, head| {
-            let start = self.start(place.block, place.layer, head)?;
-            let words = self.words.get_mut(start..start.checked_add(self.tile_words)?)?;
-            Some(writer.write(words, head, place, [[k, v]].into_iter())?.and(result))
-        })
-    }
-
     /// What writes into the tiles of [`Pool::heads`].
     pub(super) fn head_writer(&self, level: Level) -> HeadWriter {
         HeadWriter { level, k: self.k, v: self.v, head_dim: self.head_dim }

@@ -38,8 +38,7 @@ impl<'a> KvCache<'a> {
         k: &[f32],
         v: &[f32],
     ) -> Result<(), CacheError> {
-        self.check_new_row(layer, &KvRow { seq, position, k, v })?;
-        self.put_row(seq, layer, position, k, v)
+        self.write_rows(layer, 1, &|_| Some(KvRow { seq, position, k, v }), alone)
     }
 
     /// [`KvCache::write_row`] for `rows` rows in order, at most [`WRITTEN_ROWS`]: `run(tiles, body)` calls `body`
@@ -55,11 +54,24 @@ impl<'a> KvCache<'a> {
         row: &(dyn Fn(usize) -> Option<KvRow<'r>> + Sync),
         run: impl FnOnce(&[Tiles<'_, u32>], &TileBody<'_, u32>) -> Result<usize, Fault>,
     ) -> Result<(), CacheError> {
+        for index in 0..rows {
+            self.check_new_row(layer, &row(index).ok_or(CacheError::Internal)?)?;
+        }
+        self.put_rows(layer, rows, row, run)
+    }
+
+    /// Writes rows into positions whose blocks their sequences have for themselves: see [`KvCache::write_rows`].
+    fn put_rows<'r>(
+        &mut self,
+        layer: usize,
+        rows: usize,
+        row: &(dyn Fn(usize) -> Option<KvRow<'r>> + Sync),
+        run: impl FnOnce(&[Tiles<'_, u32>], &TileBody<'_, u32>) -> Result<usize, Fault>,
+    ) -> Result<(), CacheError> {
         let mut places = heapless::Vec::<_, WRITTEN_ROWS>::new();
         for index in 0..rows {
-            let row = row(index).ok_or(CacheError::Internal)?;
-            self.check_new_row(layer, &row)?;
-            places.push(self.place(row.seq, layer, row.position)?).map_err(|_| CacheError::Internal)?;
+            let KvRow { seq, position, .. } = row(index).ok_or(CacheError::Internal)?;
+            places.push(self.place(seq, layer, position)?).map_err(|_| CacheError::Internal)?;
         }
         let (level, heads) = (self.geometry.level, self.geometry.kv_heads);
         let pool = self.pool_of(layer)?;
@@ -158,14 +170,6 @@ impl<'a> KvCache<'a> {
         self.check_rows(row.v, 1)
     }
 
-    /// Writes a row into a position whose block the sequence has for itself.
-    fn put_row(&mut self, seq: SeqId, layer: usize, position: usize, k: &[f32], v: &[f32]) -> Result<(), CacheError> {
-        let level = self.geometry.level;
-        let place = self.place(seq, layer, position)?;
-        let written = self.pool_of(layer)?.write_row(level, place, k, v).ok_or(CacheError::Internal)?;
-        written.map_err(|Unstorable| CacheError::NonFinite)
-    }
-
     /// Where a row belongs.
     fn place(&self, seq: SeqId, layer: usize, position: usize) -> Result<Place, CacheError> {
         let committed = self.seq_len(seq)?;
@@ -232,7 +236,7 @@ impl<'a> KvCache<'a> {
             let row = index * width..(index + 1) * width;
             let (k, v) = (k.get(row.clone()), v.get(row));
             let (k, v) = (k.ok_or(CacheError::Internal)?, v.ok_or(CacheError::Internal)?);
-            self.put_row(seq, layer, len + index, k, v)?;
+            self.put_rows(layer, 1, &|_| Some(KvRow { seq, position: len + index, k, v }), alone)?;
         }
         let last = layer + 1 == self.num_layers();
         if last {
@@ -257,4 +261,14 @@ impl<'a> KvCache<'a> {
         let storable = k.iter().all(|&x| is_storable(k_type, x)) && v.iter().all(|&x| is_storable(v_type, x));
         if storable { Ok(()) } else { Err(CacheError::NonFinite) }
     }
+}
+
+/// All tiles one after the other.
+fn alone(lanes: &[Tiles<'_, u32>], body: &TileBody<'_, u32>) -> Result<usize, Fault> {
+    for tiles in lanes {
+        while let Some(mut tile) = tiles.next() {
+            body(&mut tile, &mut [])?;
+        }
+    }
+    Ok(0)
 }

@@ -11,7 +11,7 @@ use crate::kernels::{CHUNK, Combine, Level, Norm, Partial, Queries, Scores, atte
 use crate::model::config::{Config, QkNorm};
 use crate::model::weights::LayerTensor;
 use crate::ops::{InputRows, rotate};
-use crate::par::for_each_tile;
+use crate::par::{Budget, Parallel, Serial, Watch, for_each_tile};
 use crate::tensor::TensorView;
 
 /// Rows whose keys and values are worth it to be written head by head, a block of each at a time.
@@ -104,14 +104,10 @@ impl Forward<'_, '_> {
         let together = work.watch.is_unlimited() && end - start >= SHARED_ROWS;
         while start < end && work.watch.allows_unit() {
             let next = if together { end.min(start + WRITTEN_ROWS) } else { start + 1 };
-            let written = if together {
-                cache.write_rows(layer, next - start, &|index| row(start + index), |tiles, body| {
-                    for_each_tile(work.parallel, tiles, &scratch.by_worker()?, work.watch, body)
-                })
-            } else {
-                let KvRow { seq, position, k, v } = row(start).ok_or(Fault::Internal)?;
-                cache.write_row(seq, layer, position, k, v)
-            };
+            let parallel: &dyn Parallel = if together { work.parallel } else { &Serial };
+            let written = cache.write_rows(layer, next - start, &|index| row(start + index), |tiles, body| {
+                for_each_tile(parallel, tiles, &scratch.by_worker()?, &Watch::new(&Budget::default()), body)
+            });
             written.map_err(|error| match error {
                 CacheError::NonFinite => Fault::NonFinite,
                 _ => Fault::Internal,

@@ -89,18 +89,13 @@ impl Work<'_> {
     ) -> Result<usize, Fault> {
         let lanes = self.lanes(scratch);
         let scratch = scratch.by_worker()?;
-        let Grid { rows, cols, tile_rows, tile_cols, .. } = self.grid;
-        let out = Matrix::new(out, rows, cols).ok_or(Fault::Internal)?;
-        if lanes == Lanes::One {
-            let tiles = out.tiles(tile_rows, tile_cols, self.take.clone()).ok_or(Fault::Internal)?;
-            return for_each_tile(self.parallel, core::slice::from_ref(&tiles), &scratch, self.watch, body);
-        }
+        let out = Matrix::new(out, self.grid.rows, self.grid.cols).ok_or(Fault::Internal)?;
         let mut cut = heapless::Vec::new();
         self.cut(out, lanes, &mut cut).ok_or(Fault::Internal)?;
         for_each_tile(self.parallel, &cut, &scratch, self.watch, body)
     }
 
-    /// All tiles of a matrix, in lanes.
+    /// The tiles of a matrix that are due, in lanes.
     fn cut<'o, T>(
         &self,
         mut matrix: Matrix<'o, T>,
@@ -108,18 +103,18 @@ impl Work<'_> {
         to: &mut heapless::Vec<Tiles<'o, T>, { Lanes::MAX }>,
     ) -> Option<()> {
         let Grid { rows, tile_rows, tile_cols, .. } = self.grid;
-        if let Lanes::Rows(count) = lanes {
+        let count = lanes.count();
+        if let Lanes::Rows(_) = lanes {
             for lane in 1..count {
                 let (head, tail) = matrix.split_rows(rows * lane / count - rows * (lane - 1) / count)?;
-                to.push(head.tiles(tile_rows, tile_cols, 0..usize::MAX)?).ok()?;
+                to.push(head.tiles(tile_rows, tile_cols, self.take.clone())?).ok()?;
                 matrix = tail;
             }
-            return to.push(matrix.tiles(tile_rows, tile_cols, 0..usize::MAX)?).ok();
         }
-        let mut tiles = matrix.tiles(tile_rows, tile_cols, 0..usize::MAX)?;
+        let mut tiles = matrix.tiles(tile_rows, tile_cols, self.take.clone())?;
         let total = tiles.remaining();
-        for lane in 1..lanes.count() {
-            let (head, tail) = tiles.split_at(total * lane / lanes.count());
+        for lane in 1 + to.len()..count {
+            let (head, tail) = tiles.split_at(total * lane / count);
             to.push(head).ok()?;
             tiles = tail;
         }

@@ -260,7 +260,8 @@ impl<'s> Pack<'s> {
         let whole = if visible.is_prefix() { visible.end().min(CHUNK) } else { 0 };
         let mut sums = V::splat(0.0);
         let mut group = 0;
-        while (group + EXPS) * LANES <= whole {
+        // Registers that are arrays have independent numbers enough.
+        while V::QUERIES > 2 && (group + EXPS) * LANES <= whole {
             let mut weights = [max; EXPS];
             for e in 0..EXPS {
                 // SAFETY: there are as many visible scores.
