@@ -20,6 +20,9 @@ pub(crate) struct KvRow<'r> {
     pub(crate) v: &'r [f32],
 }
 
+/// Row `index` of those that are to be written.
+type RowOf<'f, 'r> = dyn Fn(usize) -> Option<KvRow<'r>> + Sync + 'f;
+
 /// The most rows of [`KvCache::write_rows`].
 pub(crate) const WRITTEN_ROWS: usize = 32;
 
@@ -51,7 +54,7 @@ impl<'a> KvCache<'a> {
         &mut self,
         layer: usize,
         rows: usize,
-        row: &(dyn Fn(usize) -> Option<KvRow<'r>> + Sync),
+        row: &RowOf<'_, 'r>,
         run: impl FnOnce(&[Tiles<'_, u32>], &TileBody<'_, u32>) -> Result<usize, Fault>,
     ) -> Result<(), CacheError> {
         for index in 0..rows {
@@ -65,7 +68,7 @@ impl<'a> KvCache<'a> {
         &mut self,
         layer: usize,
         rows: usize,
-        row: &(dyn Fn(usize) -> Option<KvRow<'r>> + Sync),
+        row: &RowOf<'_, 'r>,
         run: impl FnOnce(&[Tiles<'_, u32>], &TileBody<'_, u32>) -> Result<usize, Fault>,
     ) -> Result<(), CacheError> {
         let mut places = heapless::Vec::<_, WRITTEN_ROWS>::new();
