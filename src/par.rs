@@ -20,6 +20,13 @@ pub trait Parallel: Sync {
 
     /// How many slots it can usefully run at once; at least 1.
     fn slots(&self) -> usize;
+
+    /// Whether the worker that asks, between two units, had better return to the host, for example because another program
+    /// waits for its processor: the others do what it leaves. Slot 0 is not asked, so a host that ever answers `true` calls
+    /// slot 0 in every run.
+    fn leaves(&self) -> bool {
+        false
+    }
 }
 
 /// Everything on the calling thread.
@@ -171,6 +178,9 @@ pub fn for_each_tile<T: Send>(
             let own = slot.checked_rem(lanes.len()).unwrap_or(0);
             for tiles in lanes.iter().cycle().skip(own).take(lanes.len()) {
                 while outcome.load(Ordering::Relaxed) == DONE && tiles.remaining() > 0 && watch.allows_unit() {
+                    if slot != 0 && parallel.leaves() {
+                        return;
+                    }
                     // What has been taken is finished, so the tiles that are left are the last ones.
                     let Some(mut tile) = tiles.next() else { break };
                     let code = match body(&mut tile, scratch) {
@@ -194,8 +204,38 @@ pub fn for_each_tile<T: Send>(
 
 #[cfg(test)]
 mod tests {
+    use core::sync::atomic::AtomicUsize;
+
     use super::*;
     use crate::mem::Matrix;
+
+    #[test]
+    fn what_a_worker_leaves_is_done_by_slot_0() {
+        struct Leaving(AtomicUsize);
+        impl Parallel for Leaving {
+            fn run(&self, slots: usize, body: &(dyn Fn(usize) + Sync)) {
+                for slot in (0..slots).rev() {
+                    self.0.store(slot, Ordering::Relaxed);
+                    body(slot);
+                }
+            }
+            fn slots(&self) -> usize {
+                3
+            }
+            fn leaves(&self) -> bool {
+                true
+            }
+        }
+        let (mut out, mut scratch) = ([0; 12], [0.0; 3]);
+        let tiles = Matrix::new(&mut out, 12, 1).unwrap().by_row().unwrap();
+        let scratch = Matrix::new(&mut scratch, 3, 1).unwrap().by_row().unwrap();
+        let host = Leaving(AtomicUsize::new(0));
+        let left = for_each_tile(&host, &[tiles], &scratch, &Watch::new(&Budget::default()), &|tile, _| {
+            assert_eq!(host.0.load(Ordering::Relaxed), 0);
+            tile.row_mut(tile.index()).map(|row| row.iter_mut().for_each(|x| *x += 1)).ok_or(Fault::Internal)
+        });
+        assert_eq!((left, out), (Ok(0), [1; 12]));
+    }
 
     #[test]
     fn every_lane_is_done_whatever_the_slots_are() {

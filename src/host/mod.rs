@@ -8,6 +8,7 @@ mod owned;
 mod pool;
 #[cfg(feature = "jinja")]
 mod template;
+mod turn;
 
 pub use mmap::MappedFile;
 pub use owned::{AlignedBytes, OpenError, OwnedEngine};

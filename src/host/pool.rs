@@ -2,8 +2,8 @@
 //!
 //! [`Parallel::run`] opens a job, works on it itself as slot 0, closes it and waits for the workers that
 //! have joined by then. A worker that is late finds the job closed and is not waited for, so a busy
-//! machine costs the pool its share of the processors and nothing else. A worker without work spins
-//! for a short time, giving way to other threads, and then sleeps.
+//! machine costs the pool its share of the processors and nothing else; [`turn`] says how it shares them. A worker
+//! without work spins for a short time, then gives way to other threads, and then sleeps.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -19,6 +19,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::vec::Vec;
 
+use super::turn;
 use crate::par::Parallel;
 
 /// The most threads that a pool can have.
@@ -26,6 +27,8 @@ pub const MAX_THREADS: usize = 512;
 
 /// Long enough for the gaps between the jobs of one token.
 const SPIN: Duration = Duration::from_micros(100);
+/// Long enough for most of them. Who gives way, perhaps for milliseconds, would miss the next job.
+const KEEP: Duration = Duration::from_micros(30);
 
 /// A body as [`Parallel::run`] gets it.
 type Body<'a> = &'a (dyn Fn(usize) + Sync);
@@ -103,6 +106,10 @@ impl Parallel for ThreadPool {
 
     fn slots(&self) -> usize {
         self.workers.len() + 1
+    }
+
+    fn leaves(&self) -> bool {
+        turn::leaves_job()
     }
 }
 
@@ -195,6 +202,7 @@ impl Shared {
     /// What a worker does until the pool is dropped.
     fn work(&self) {
         loop {
+            turn::between_jobs();
             let mut slot = None;
             let stopped = || self.stop.load(Ordering::SeqCst);
             let found = self.spin_until(|| {
@@ -265,11 +273,14 @@ impl Shared {
                 }
                 hint::spin_loop();
             }
-            if start.get_or_insert_with(Instant::now).elapsed() >= self.spin {
+            let waited = start.get_or_insert_with(Instant::now).elapsed();
+            if waited >= self.spin {
                 return false;
             }
-            // Whoever else needs this processor, perhaps the thread that is waited for, goes first.
-            thread::yield_now();
+            if waited >= KEEP {
+                // Whoever else needs this processor, perhaps the thread that is waited for, goes first.
+                thread::yield_now();
+            }
         }
     }
 

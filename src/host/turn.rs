@@ -1,0 +1,116 @@
+//! When a thread of the pool gives way to other programs.
+//!
+//! A worker that the system takes off its processor in the middle of a unit holds up all the others until it is back, which
+//! takes whole milliseconds where another program is busy. So it offers its processor before its time slice ends, at a
+//! moment when nobody waits for it.
+
+use std::cell::Cell;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Shorter than a time slice (on Linux 3 to 4 ms).
+const TURN: Duration = Duration::from_millis(2);
+/// Longer than a unit, and shorter than what a busy program takes.
+const ABSENCE: Duration = Duration::from_millis(1);
+/// Longer than it takes to give way where nobody else wants the processor.
+const GIVING: Duration = Duration::from_micros(500);
+/// How long a processor that was shared is taken to be shared still.
+const SHARED: Duration = Duration::from_millis(50);
+
+std::thread_local! {
+    static CURRENT: Cell<Option<Turn>> = const { Cell::new(None) };
+}
+
+/// To be called between two jobs: gives way where the turn is over.
+pub(super) fn between_jobs() {
+    let mut turn = Turn::now();
+    if turn.is_over() {
+        thread::yield_now();
+        turn.gave_way(Instant::now());
+    }
+    CURRENT.set(Some(turn));
+}
+
+/// To be asked between two units: whether to leave the job and come [`between_jobs`], since the turn is over and
+/// another program shares the processor.
+pub(super) fn leaves_job() -> bool {
+    let turn = Turn::now();
+    CURRENT.set(Some(turn));
+    turn.is_over() && turn.is_shared()
+}
+
+/// What a thread knows about its time on the processor.
+#[derive(Clone, Copy)]
+struct Turn {
+    start: Instant,
+    /// The thread was on the processor then.
+    seen: Instant,
+    /// When another program last had the processor in between.
+    shared: Option<Instant>,
+}
+
+impl Turn {
+    fn now() -> Self {
+        Self::after(CURRENT.get(), Instant::now())
+    }
+
+    /// A thread that was away for long has got a new turn.
+    fn after(before: Option<Self>, seen: Instant) -> Self {
+        match before {
+            Some(turn) if seen.duration_since(turn.seen) < ABSENCE => Self { seen, ..turn },
+            turn => Self { start: seen, seen, shared: turn.and_then(|turn| turn.shared) },
+        }
+    }
+
+    fn gave_way(&mut self, back: Instant) {
+        if back.duration_since(self.seen) > GIVING {
+            self.shared = Some(back);
+        }
+        (self.start, self.seen) = (back, back);
+    }
+
+    fn is_over(&self) -> bool {
+        self.seen.duration_since(self.start) > TURN
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared.is_some_and(|shared| self.seen.duration_since(shared) < SHARED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The turn of a thread that is on the processor for so many steps of 100 us.
+    fn busy_for(mut turn: Turn, steps: u32) -> Turn {
+        for _ in 0..steps {
+            turn = Turn::after(Some(turn), turn.seen + Duration::from_micros(100));
+        }
+        turn
+    }
+
+    #[test]
+    fn a_turn_ends_after_time_on_the_processor() {
+        let turn = busy_for(Turn::after(None, Instant::now()), 20);
+        assert!(!turn.is_over());
+        assert!(busy_for(turn, 1).is_over());
+        let back = Turn::after(Some(turn), turn.seen + ABSENCE);
+        assert!(!busy_for(back, 20).is_over() && busy_for(back, 21).is_over());
+    }
+
+    #[test]
+    fn only_who_gave_way_for_long_shares_the_processor_and_for_a_time() {
+        let alone = {
+            let mut turn = busy_for(Turn::after(None, Instant::now()), 21);
+            turn.gave_way(turn.seen + Duration::from_micros(1));
+            turn
+        };
+        assert!(!alone.is_over() && !alone.is_shared());
+        assert!(!Turn::after(Some(alone), alone.seen + 2 * ABSENCE).is_shared());
+        let mut turn = busy_for(alone, 21);
+        turn.gave_way(turn.seen + GIVING + Duration::from_micros(1));
+        assert!(!turn.is_over() && turn.is_shared());
+        assert!(busy_for(turn, 499).is_shared() && !busy_for(turn, 500).is_shared());
+    }
+}
