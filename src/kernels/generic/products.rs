@@ -68,6 +68,12 @@ impl<'a> Inputs<'a> {
         ActivationRow::from_words(self.form, self.cols, self.words.get(start..start.checked_add(self.len)?)?)
     }
 
+    /// What the rows lie in, and the words from one to the next: a part of a row is as far from the same part of the next one.
+    #[cfg(target_arch = "x86_64")]
+    pub(in crate::kernels) fn words(&self) -> (&'a [u32], usize) {
+        (self.words, self.stride)
+    }
+
     /// Rows of f32 and the distance from one to the next; `None` for another form.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn floats(&self) -> Option<(&'a [f32], usize)> {

@@ -33,6 +33,59 @@ pub(super) struct Input {
     pub(super) squares: *const u32,
 }
 
+/// Rows of activations of which each lies `stride` bytes after the one before.
+#[derive(Clone, Copy)]
+struct Batch {
+    first: Input,
+    stride: usize,
+}
+
+impl Batch {
+    /// Rows of blocks of the format `F`; `None` where they have another number of blocks.
+    fn new<F: Format>(inputs: &Inputs<'_>, blocks: usize) -> Option<Self> {
+        let (ActivationRow::Q8x32(x) | ActivationRow::Q8x256(x)) = inputs.row(0)? else {
+            return None;
+        };
+        let squares = if F::COLS == 256 { blocks } else { 0 };
+        let lengths = [blocks * F::COLS, blocks, blocks * F::COLS / 16, squares];
+        if [x.codes.len(), x.scales.len(), x.sums.len(), x.squares.len()] != lengths {
+            return None;
+        }
+        let (words, stride) = inputs.words();
+        // Unlike pointers to the parts of the first row, these may go on to the next rows.
+        let words = words.as_ptr().cast::<u8>();
+        let all = |part: *const u8| words.wrapping_add(part.addr().wrapping_sub(words.addr()));
+        let first = Input {
+            codes: all(x.codes.as_ptr().cast()).cast(),
+            scales: all(x.scales.as_ptr().cast()).cast(),
+            sums: all(x.sums.as_ptr().cast()).cast(),
+            squares: all(x.squares.as_ptr().cast()).cast(),
+        };
+        Some(Self { first, stride: stride.checked_mul(size_of::<u32>())? })
+    }
+
+    /// A row from block `block` on.
+    ///
+    /// # Safety
+    /// There are this row and this block.
+    #[inline]
+    unsafe fn row<F: Format>(&self, row: usize, block: usize) -> Input {
+        let Input { codes, scales, sums, squares } = self.first;
+        let start = row * self.stride;
+        // SAFETY: as far after the parts of the first row as the caller's row is after it, a number of bytes within the
+        // inputs; and the parts have an element, `F::COLS` of them or a sixteenth of that for each block, the squares with
+        // super-blocks only.
+        unsafe {
+            Input {
+                codes: codes.byte_add(start).add(block * F::COLS),
+                scales: scales.byte_add(start).add(block),
+                sums: sums.byte_add(start).add(block * F::COLS / 16),
+                squares: if F::COLS == 256 { squares.byte_add(start).add(block) } else { squares },
+            }
+        }
+    }
+}
+
 /// Sums over up to eight rows of activations, for the columns of a panel.
 #[repr(C, align(64))]
 pub(super) struct Sums {
@@ -222,6 +275,7 @@ fn by_panels<F: Format>(
     let (sums, panel) = unsafe { (sums.align_to_mut::<Sums>().1.first_mut()?, panel.align_to_mut::<F::Panel>().1) };
     out.fill(0.0);
     let blocks = cols / F::COLS;
+    let batch = Batch::new::<F>(inputs, blocks)?;
     let row_bytes = blocks * F::BYTES;
     // Panels of equal length, as far as that goes.
     let most = BYTES / size_of::<F::Panel>();
@@ -242,25 +296,26 @@ fn by_panels<F: Format>(
             }
         };
         // SAFETY: `first + panel.len()` is at most the number of blocks in the rows of weights and inputs,
-        // whose types, sizes and number are those of `F` as checked above; `out` has a place for every row.
+        // whose types, sizes and number are those of `F` as checked above; `out` has a place for every row, and
+        // `row` is below their number.
         unsafe {
             unpack::<F>(weights, first, panel, ahead(0, 2));
             let ahead = |row: usize| ahead(1 + row / 8, Ahead::UNITS);
             let mut row = 0;
             while row + 8 <= rows {
-                add_products::<F, 8>(panel, inputs, row, first, sums, ahead(row), out.as_mut_ptr())?;
+                add_products::<F, 8>(panel, &batch, row, first, sums, ahead(row), out.as_mut_ptr());
                 row += 8;
             }
             if row + 4 <= rows {
-                add_products::<F, 4>(panel, inputs, row, first, sums, ahead(row), out.as_mut_ptr())?;
+                add_products::<F, 4>(panel, &batch, row, first, sums, ahead(row), out.as_mut_ptr());
                 row += 4;
             }
             if row + 2 <= rows {
-                add_products::<F, 2>(panel, inputs, row, first, sums, ahead(row), out.as_mut_ptr())?;
+                add_products::<F, 2>(panel, &batch, row, first, sums, ahead(row), out.as_mut_ptr());
                 row += 2;
             }
             if row < rows {
-                add_products::<F, 1>(panel, inputs, row, first, sums, ahead(row), out.as_mut_ptr())?;
+                add_products::<F, 1>(panel, &batch, row, first, sums, ahead(row), out.as_mut_ptr());
             }
         }
         first += panel.len();
@@ -301,28 +356,19 @@ unsafe fn unpack<F: Format>(weights: TensorView<'_>, first: usize, panel: &mut [
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn add_products<F: Format, const ROWS: usize>(
     panel: &[F::Panel],
-    inputs: &Inputs<'_>,
+    batch: &Batch,
     row: usize,
     first: usize,
     sums: &mut Sums,
     ahead: Ahead,
     out: *mut f32,
-) -> Option<()> {
-    use core::ptr::null;
-    let mut from = [Input { codes: null(), scales: null(), sums: null(), squares: null() }; ROWS];
-    for (row, input) in (row..).zip(&mut from) {
-        let (ActivationRow::Q8x32(x) | ActivationRow::Q8x256(x)) = inputs.row(row)? else {
-            return None;
-        };
-        let (col, end) = (first * F::COLS, (first + panel.len()) * F::COLS);
-        *input = Input {
-            codes: x.codes.get(col..end)?.as_ptr(),
-            scales: x.scales.get(first..first + panel.len())?.as_ptr(),
-            sums: x.sums.get(col / 16..end / 16)?.as_ptr(),
-            squares: if F::COLS == 256 { x.squares.get(first..first + panel.len())?.as_ptr() } else { null() },
-        };
+) {
+    let mut inputs = [batch.first; ROWS];
+    // SAFETY: given.
+    unsafe {
+        for (row, input) in (row..).zip(&mut inputs) {
+            *input = batch.row::<F>(row, first);
+        }
+        F::add_products(panel, &inputs, sums, ahead, out.add(row * OUTPUTS));
     }
-    // SAFETY: the slices have the lengths that the panel wants.
-    unsafe { F::add_products(panel, &from, sums, ahead, out.add(row * OUTPUTS)) };
-    Some(())
 }
