@@ -351,7 +351,7 @@ unsafe fn unpack<F: Format>(weights: TensorView<'_>, first: usize, panel: &mut [
 /// Adds the products of a panel that begins at block `first` with `ROWS` rows of activations from `row` on.
 ///
 /// # Safety
-/// The rows have that many blocks; `out` has 32 elements for each row of the inputs.
+/// There are these rows, and they have the blocks of the panel; `out` has 32 elements for each row of the batch.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn add_products<F: Format, const ROWS: usize>(
