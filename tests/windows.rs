@@ -558,3 +558,25 @@ fn assert_counts(cache: &KvCache<'_>, wanted: &[Want]) {
         }
     }
 }
+
+#[test]
+fn a_block_that_was_given_back_is_taken_again_after_a_rewind_or_fork_to_its_beginning() {
+    let calls = [
+        Call::Open,
+        Call::Open,
+        Call::Append(1, 15),
+        Call::Append(1, 15),
+        Call::Rewind(1, 21),
+        Call::Append(1, 1),
+        Call::Append(1, 8),
+        Call::Append(1, 14),
+        Call::Append(1, 9),
+        Call::Append(1, 8),
+        Call::Fork(1, 17),
+        Call::Append(2, 1),
+        Call::Rewind(1, 17),
+        Call::Append(1, 1),
+    ];
+    let rules = Rules { window: Window { sinks: 1, last: 1 }, own: [0, 0], groups: LayerGroups::ONE };
+    play(&calls, KvKind::Paged, rules);
+}

@@ -301,13 +301,7 @@ impl<'a> Group<'a> {
                 self.set(slot, index, NO_BLOCK)?;
             }
         }
-        let sinks = self.layout.sinks;
-        let entry = self.entry(slot)?;
-        entry.blocks = keep as u32;
-        if keep <= sinks {
-            entry.first = sinks as u32;
-        }
-        Ok(())
+        self.end_at(slot, keep, entry.first)
     }
 
     /// Makes the empty sequence `to` share the blocks of the first `len` tokens of `from`.
@@ -476,10 +470,17 @@ impl<'a> Group<'a> {
 
     /// Makes the empty sequence `to` as long as the first `len` tokens of `from`, without blocks.
     fn begin_like(&mut self, from: usize, to: usize, len: usize) -> Result<(), AllocError> {
-        let (first, sinks, blocks) = (self.entry(from)?.first, self.layout.sinks, len.div_ceil(BLOCK_TOKENS));
-        let entry = self.entry(to)?;
+        let first = self.entry(from)?.first;
+        self.end_at(to, len.div_ceil(BLOCK_TOKENS), first)
+    }
+
+    /// Makes a sequence end after so many blocks, of which those before `first` are gone, but for the sinks. What comes after
+    /// them, though it was gone, too, will be there again.
+    fn end_at(&mut self, slot: usize, blocks: usize, first: u32) -> Result<(), AllocError> {
+        let sinks = self.layout.sinks as u32;
+        let entry = self.entry(slot)?;
         entry.blocks = blocks as u32;
-        entry.first = if blocks <= sinks { sinks as u32 } else { first };
+        entry.first = first.min(entry.blocks).max(sinks);
         Ok(())
     }
 
