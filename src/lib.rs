@@ -10,9 +10,12 @@
 //! | [`quant`] | block formats: layout, dequantize, dot. The specification of the arithmetic |
 //! | [`kernels`] | which instruction set; the floating-point environment |
 //! | [`par`] | who executes: a trait that the host implements |
-//! | [`ops`] | linear, norm, rope, attention: functions on views that know shapes, never models |
+//! | [`nn`] | layers of a network as functions on views: linear, rotary embedding, choice of experts |
 //! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write, known prefixes, snapshots |
-//! | [`model`] | configuration, weights, the forward pass |
+//! | `weights` | what a model is made of: configuration, tensors by role, where they are in the file |
+//! | `ops` | the operations that a model's program is made of, one file each: attention is `ops/attend.rs` |
+//! | [`program`] | the lists of operations, and the interpreter that runs them |
+//! | [`model`] | architectures: from the keys of a file to a configuration and a program |
 //! | [`token`], [`sample`] | text to tokens and back; from logits to a token |
 //! | [`turns`] | how a conversation is written down for a model |
 //! | [`engine`] | plan, sequences, batches, steps of bounded work |
@@ -35,14 +38,17 @@ pub mod host;
 pub mod kernels;
 pub mod mem;
 pub mod model;
+pub mod nn;
 pub mod num;
-pub mod ops;
+mod ops;
 pub mod par;
+pub mod program;
 pub mod quant;
 pub mod sample;
 pub mod tensor;
 pub mod token;
 pub mod turns;
+mod weights;
 
 pub use cache::{KvElement, KvKind, KvType, SeqId, Window};
 pub use engine::{Budget, Deadline, Engine, EngineError, Limits, Logits, Plan, Pooling, Progress, Step, StreamError};

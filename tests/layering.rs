@@ -9,8 +9,11 @@ const LAYERS: &[&[&str]] = &[
     &["quant"],
     &["kernels"],
     &["par"],
-    &["ops"],
+    &["nn"],
     &["cache"],
+    &["weights"],
+    &["ops"],
+    &["program"],
     &["model", "token", "sample"],
     &["turns"],
     &["engine"],
@@ -274,13 +277,13 @@ fn f<'a>(x: &'a crate::model::Config) -> char { '"' }
 mod tests { use super::*; use super::super::super::sample::Chain; }
 fn g() { crate::nowhere::h() }
 "#;
-    let found = layer_violations("src/ops/linear.rs", text);
+    let found = layer_violations("src/nn/linear.rs", text);
     let expected = [
-        "src/ops/linear.rs:4: `ops` uses `cache`, which is not above it",
-        "src/ops/linear.rs:5: `ops` uses `engine`, which is not above it",
-        "src/ops/linear.rs:8: `ops` uses `model`, which is not above it",
-        "src/ops/linear.rs:10: `ops` uses `sample`, which is not above it",
-        "src/ops/linear.rs:11: `crate::nowhere` is no module in LAYERS",
+        "src/nn/linear.rs:4: `nn` uses `cache`, which is not above it",
+        "src/nn/linear.rs:5: `nn` uses `engine`, which is not above it",
+        "src/nn/linear.rs:8: `nn` uses `model`, which is not above it",
+        "src/nn/linear.rs:10: `nn` uses `sample`, which is not above it",
+        "src/nn/linear.rs:11: `crate::nowhere` is no module in LAYERS",
     ];
     assert_eq!(found, expected);
 
@@ -304,10 +307,10 @@ fn g() { crate::nowhere::h() }
 fn the_scanner_finds_unsafe() {
     let proven = "// SAFETY: it is.\nlet x = unsafe { f() };\n// SAFETY: too.\nunsafe impl Sync for X {}\n";
     assert_eq!(unsafe_violations("src/kernels/x86.rs", proven), Vec::<String>::new());
-    let found = unsafe_violations("src/ops/norm.rs", proven);
+    let found = unsafe_violations("src/nn/linear.rs", proven);
     assert_eq!(found.len(), 2);
     let found = unsafe_violations("ffi/src/ptr.rs", "// SAFETY: one.\nunsafe { f() }\nunsafe { g() }\n");
     assert_eq!(found, ["ffi/src/ptr.rs:3: `unsafe` without a `// SAFETY:` comment"]);
     let innocent = "#![deny(unsafe_code)]\n// unsafe {\nconst S: &str = r#\"unsafe { \"quoted\" }\"#;\n";
-    assert_eq!(unsafe_violations("src/ops/norm.rs", innocent), Vec::<String>::new());
+    assert_eq!(unsafe_violations("src/nn/linear.rs", innocent), Vec::<String>::new());
 }

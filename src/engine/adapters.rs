@@ -13,7 +13,7 @@ impl<'m> Engine<'m, '_> {
     /// [`EngineError::Busy`] while any sequence has unfinished work.
     pub fn load_adapter(&mut self, adapter: &Adapter<'m>) -> Result<usize, EngineError> {
         self.check_idle()?;
-        let adapters = self.parts.forward.adapters_mut();
+        let adapters = &mut self.parts.forward.context.adapters;
         let (room, rank) = adapters.limits();
         adapters.load(adapter).ok_or(EngineError::AdapterRoom { adapters: room, rank, given: adapter.rank() })
     }
@@ -32,7 +32,7 @@ impl<'m> Engine<'m, '_> {
         if !scale.is_finite() {
             return Err(EngineError::AdapterScale);
         }
-        let adapters = self.parts.forward.adapters_mut();
+        let adapters = &mut self.parts.forward.context.adapters;
         let loaded = adapters.len();
         adapters.set_scale(seq, adapter, scale).ok_or(EngineError::Adapter { given: adapter, loaded })
     }
@@ -43,7 +43,7 @@ impl<'m> Engine<'m, '_> {
     /// [`EngineError::Adapter`]; [`EngineError::Cache`] for an unknown sequence.
     pub fn adapter(&self, seq: SeqId, adapter: usize) -> Result<f32, EngineError> {
         self.seq_len(seq)?;
-        let adapters = self.parts.forward.adapters();
+        let adapters = &self.parts.forward.context.adapters;
         adapters.scale(seq, adapter).ok_or(EngineError::Adapter { given: adapter, loaded: adapters.len() })
     }
 }

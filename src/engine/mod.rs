@@ -22,9 +22,11 @@ pub use step::{Logits, Step};
 use crate::cache::{CacheError, KvCache, SeqId};
 use crate::kernels::fpenv;
 use crate::mem::{Arena, MemoryError};
-use crate::model::{Batch, Capacity, Cursor, Forward, Model, Row};
+use crate::model::Model;
+use crate::ops::{Batch, Capacity, Row};
 pub use crate::par::{Budget, Deadline};
 use crate::par::{Parallel, Serial};
+use crate::program::{Cursor, Forward, StepInfo};
 use step::{Phase, Queue};
 
 /// A model, its sequences and the batch in progress, in the caller's memory.
@@ -79,7 +81,7 @@ impl<'m, 'a> Parts<'m, 'a> {
         Ok(Self {
             queues,
             rows: arena.slice("batch rows", limits.rows)?,
-            forward: Forward::carve(arena, model, capacity)?,
+            forward: Forward::carve(arena, model.loaded(), capacity)?,
             cache: KvCache::carve(arena, geometry)?,
             logit_rows: limits.logit_rows,
         })
@@ -89,6 +91,12 @@ impl<'m, 'a> Parts<'m, 'a> {
     fn units_per_token(&self, context: usize) -> usize {
         let row = Row::at(context.saturating_sub(1));
         self.forward.units_from(Cursor::START, Batch { rows: &[row], finished: 1, logits: 1 })
+    }
+
+    /// The steps of such a token, in order.
+    fn for_each_step(&self, context: usize, found: &mut dyn FnMut(&StepInfo)) {
+        let row = Row::at(context.saturating_sub(1));
+        self.forward.for_each_step(Batch { rows: &[row], finished: 1, logits: 1 }, found);
     }
 }
 
@@ -147,7 +155,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// [`EngineError::Cache`] where all that the limits allow are open.
     pub fn open(&mut self) -> Result<SeqId, EngineError> {
         let seq = self.parts.cache.open()?;
-        self.parts.forward.adapters_mut().begin(seq, None);
+        self.parts.forward.context.adapters.begin(seq, None);
         Ok(seq)
     }
 
@@ -167,7 +175,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     pub fn fork(&mut self, seq: SeqId, keep: usize) -> Result<SeqId, EngineError> {
         self.check_quiet(seq)?;
         let fork = fpenv::with_default(|| self.parts.cache.fork(seq, keep))?;
-        self.parts.forward.adapters_mut().begin(fork, Some(seq));
+        self.parts.forward.context.adapters.begin(fork, Some(seq));
         Ok(fork)
     }
 

@@ -6,7 +6,9 @@ use super::Parts;
 use crate::cache::{BLOCK_TOKENS, KvGeometry, KvKind, KvType, SeqId, Visibility, Window};
 use crate::kernels::{KvElement, Level};
 use crate::mem::{ALIGN, Arena, MemoryError, Section};
-use crate::model::{MAX_ADAPTERS, Model};
+use crate::model::Model;
+use crate::ops::MAX_ADAPTERS;
+use crate::program::StepInfo;
 
 /// What an engine must be able to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +156,17 @@ impl Plan {
     /// units, and a copy of a shared block adds one per layer.
     pub fn units_per_token(&self) -> usize {
         self.units_per_token
+    }
+
+    /// Calls `found` with every step of the model's program, in the order in which they run, and with its units for a token
+    /// that is computed alone. The units of all steps are [`Plan::units_per_token`]. `model` is the one that was planned for.
+    ///
+    /// # Errors
+    /// [`PlanError`], as [`Plan::new`], where it is another one that these limits do not fit.
+    pub fn for_each_step(&self, model: &Model<'_>, found: &mut dyn FnMut(&StepInfo)) -> Result<(), PlanError> {
+        let parts = Parts::carve(&mut Arena::measuring(), model, &self.limits)?;
+        parts.for_each_step(self.limits.geometry(model).context, found);
+        Ok(())
     }
 
     /// Bytes of keys and values of a block of 16 tokens, in all layers.

@@ -3,7 +3,7 @@
 use super::step::Phase;
 use super::{Engine, EngineError};
 use crate::cache::SeqId;
-use crate::model::Cursor;
+use crate::program::Cursor;
 
 /// How far the work on a sequence is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

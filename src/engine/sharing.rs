@@ -15,7 +15,7 @@ impl Engine<'_, '_> {
     /// [`EngineError::Cache`]: unknown, busy, or not empty.
     pub fn reuse(&mut self, seq: SeqId, prompt: &[u32]) -> Result<usize, EngineError> {
         self.check_quiet(seq)?;
-        let prompt = if self.parts.forward.adapters().change(seq) { &[] } else { prompt };
+        let prompt = if self.parts.forward.context.adapters.change(seq) { &[] } else { prompt };
         Ok(self.parts.cache.reuse(seq, prompt)?)
     }
 

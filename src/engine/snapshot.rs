@@ -118,7 +118,7 @@ impl Engine<'_, '_> {
     ) -> Result<(SeqId, SnapshotHeader), SnapshotError> {
         let (fingerprint, vocab) = (self.fingerprint(), self.model.config().vocab);
         let (seq, header) = self.parts.cache.read_snapshot(fingerprint, vocab, base, source)?;
-        self.parts.forward.adapters_mut().begin(seq, base);
+        self.parts.forward.context.adapters.begin(seq, base);
         Ok((seq, header))
     }
 }

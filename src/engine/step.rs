@@ -7,8 +7,9 @@ use bytemuck::{Pod, Zeroable};
 use super::{Engine, EngineError, Parts};
 use crate::cache::{CacheError, KvKind, SeqId};
 use crate::kernels::fpenv;
-use crate::model::{Batch, Cursor, Row};
+use crate::ops::{Batch, Row};
 use crate::par::{Budget, Watch};
+use crate::program::Cursor;
 
 /// Which of the tokens queued want logits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -325,7 +326,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         let end = units.min(unit.saturating_add(budget));
         self.phase = Phase::Torn;
         let left = forward.run(cursor, unit..end, batch, cache, self.parallel, watch);
-        let left = left.map_err(|fault| EngineError::from_fault(fault, forward.reported_layer(cursor)))?;
+        let left = left.map_err(|fault| EngineError::from_fault(fault, forward.layer(cursor)))?;
         let end = end.saturating_sub(left);
         if end < units {
             self.phase = Phase::Forward { cursor, unit: end };
@@ -345,7 +346,7 @@ impl<'m, 'a> Engine<'m, 'a> {
             // Rows that were computed again, without a cache, are part of it already.
             let new = (end as usize).saturating_sub(self.parts.cache.seq_len(seq)?);
             // What adapters changed is nobody else's.
-            match self.parts.forward.adapters().change(seq) {
+            match self.parts.forward.context.adapters.change(seq) {
                 true => self.parts.cache.commit(seq, new)?,
                 false => self.parts.cache.commit_computed(seq, new)?,
             }

@@ -5,11 +5,9 @@ use core::fmt::Write;
 use gguf_rs_lite::{Name, Value};
 
 use super::arch::Architecture;
-use super::config::Rope;
-use super::error::ModelError;
-use super::files::Files;
 use crate::cache::{LayerGroups, MAX_GROUPS};
-use crate::ops::{Frequencies, Yarn};
+use crate::nn::{Frequencies, Yarn};
+use crate::weights::{Files, ModelError, Rope};
 
 /// The metadata keys of an architecture, `<architecture>.<name>`.
 #[derive(Debug)]

@@ -1,37 +1,30 @@
-//! Models: what a GGUF file computes, where its weights are, and the forward pass.
+//! Models: what a GGUF file computes, by the name of its architecture.
 
 mod adapter;
 // Not all of it is used where some architectures are left out.
 #[cfg_attr(not(feature = "arch-all"), allow(dead_code))]
 mod arch;
-#[cfg_attr(not(feature = "arch-all"), allow(dead_code))]
-mod config;
-mod error;
-mod files;
-mod forward;
+mod display;
 #[cfg_attr(not(feature = "arch-all"), allow(dead_code))]
 mod keys;
-mod stage;
-mod weights;
+mod read;
 
-pub use adapter::Adapter;
-pub use config::{Attention, Biases, Config, Embedding, FeedForward, Gate, Head, Presence, QkNorm, Residual, Rope};
-pub use error::ModelError;
-pub(crate) use forward::{Batch, Capacity, Forward, MAX_ADAPTERS, Row};
-pub(crate) use stage::Cursor;
+pub use crate::weights::{
+    Adapter, Attention, Biases, Config, Embedding, FeedForward, Gate, Head, ModelError, Presence, QkNorm, Rope,
+};
 
-use gguf_rs_lite::{Gguf, Name};
+use gguf_rs_lite::{Gguf, Name, TensorInfo};
 
 use crate::cache::LayerGroups;
 use crate::kernels::fpenv;
-use files::Files;
+use crate::program::Loaded;
+use crate::weights::Files;
 use keys::Keys;
 
 /// A model in borrowed bytes: checked once, shared read-only by any number of engines and threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Model<'m> {
-    files: Files<'m>,
-    config: Config,
+    loaded: Loaded<'m>,
 }
 
 impl<'m> Model<'m> {
@@ -59,40 +52,51 @@ impl<'m> Model<'m> {
         let name = name.as_bytes().ok_or(ModelError::BadValue { key })?;
         let known = arch::ARCHITECTURES.iter().find(|architecture| architecture.name.as_bytes() == name);
         let architecture = known.ok_or(ModelError::Architecture { name: Name::new(name) })?;
-        let config = Config::read(&Keys { files: &files, architecture: architecture.name }, architecture)?;
-        weights::validate(&files, &config)?;
-        Ok(Self { files, config })
+        let keys = Keys { files: &files, architecture: architecture.name };
+        let config = read::read(&keys, architecture)?;
+        let program = (architecture.program)(&keys, &config)?;
+        Ok(Self { loaded: Loaded::new(files, config, program)? })
     }
 
     /// The model with its layers in these groups, each of which has a pool of its own in the cache. The results
     /// are the same; a model whose groups see different positions stays as it is.
     #[must_use]
     pub fn with_layer_groups(mut self, groups: LayerGroups) -> Self {
-        let [first, second] = self.config.windows;
+        let [first, second] = self.loaded.config.windows;
         if first == second {
-            self.config.layer_groups = groups;
+            self.loaded.config.layer_groups = groups;
         }
         self
     }
 
     /// What the model computes.
     pub fn config(&self) -> &Config {
-        &self.config
+        &self.loaded.config
     }
 
     /// The file, or the first part of it, which has the metadata.
     pub fn gguf(&self) -> &Gguf<'m> {
-        self.files.first()
+        self.loaded.files.first()
+    }
+
+    /// The tensor of this name, in whatever part of the file it is.
+    pub fn tensor(&self, name: &str) -> Option<TensorInfo<'m>> {
+        self.loaded.files.tensor(name)
     }
 
     /// Bytes of the file, or of all parts of a split one.
     pub fn file_bytes(&self) -> usize {
-        self.files.len()
+        self.loaded.files.len()
     }
 
     /// A number that tells models apart: a hash of metadata, tensor descriptions and samples of every
     /// tensor. Snapshots carry it. It reads up to 64 pages of each tensor.
     pub fn fingerprint(&self) -> u64 {
-        self.files.fingerprint()
+        self.loaded.files.fingerprint()
+    }
+
+    /// The model with its program, for the engine.
+    pub(crate) fn loaded(&self) -> &Loaded<'m> {
+        &self.loaded
     }
 }

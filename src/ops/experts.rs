@@ -1,58 +1,148 @@
-//! Which experts a token goes through.
+//! A feed-forward layer of experts, of which each row goes through a few. (Jiang et al., "Mixtral of Experts", 2024.)
 
-use bytemuck::{Pod, Zeroable};
+use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Target, Work};
+use crate::error::Fault;
+use crate::kernels::Combine;
+use crate::mem::row_of;
+use crate::nn::{Linear, choose_experts};
+use crate::weights::Role;
 
-use crate::num::exp;
+/// The logits of experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Route;
 
-/// An expert that a token goes through, and the weight of its result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
-#[repr(C)]
-pub struct Choice {
-    /// Its number.
-    pub expert: u32,
-    /// The weight; those of a token sum to 1.
-    pub weight: f32,
+impl Operation for Route {
+    fn name(&self) -> &'static str {
+        "route"
+    }
+
+    fn tensors(&self) -> &[Role] {
+        &[Role::Router]
+    }
+
+    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
+        Grid::linear(rows, context.config.feed_forward.experts, context.config.hidden)
+    }
+
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
+        let router = Linear::plain(context.weights.tensor(work.layer, Role::Router).ok_or(Fault::Internal)?);
+        let Buffers { input, router: logits, scratch, .. } = memory.buffers;
+        let inputs = context.input_rows(Input::FeedForward, input, work.workers(scratch));
+        work.each_tile(logits, scratch, &|tile, scratch| {
+            let from = (&inputs, tile.rows().start);
+            router.run(context.level, from, 0, tile, Combine::Set, scratch).ok_or(Fault::Internal)
+        })
+    }
 }
 
-/// Chooses the experts with the largest logits, `[experts]`, as many as there are places in `out`: in descending order,
-/// the lower number first among equals. Their weights are the softmax of their logits. (Jiang et al., "Mixtral of
-/// Experts", 2024, section 2.1.) `None` where a logit is not a number, or where there are fewer.
-pub fn choose_experts(logits: &[f32], out: &mut [Choice]) -> Option<()> {
-    for place in 0..out.len() {
-        let (chosen, _) = out.split_at_mut_checked(place)?;
-        let free = logits.iter().zip(0..).filter(|&(_, expert)| chosen.iter().all(|choice| choice.expert != expert));
-        let best = free.fold(None, |best, (&logit, expert)| match best {
-            Some((largest, _)) if logit <= largest => best,
-            _ => Some((logit, expert)),
-        });
-        let (logit, expert) = best?;
-        *out.get_mut(place)? = Choice { expert, weight: logit };
+/// Which experts each row goes through: those with the largest logits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChooseExperts;
+
+impl Operation for ChooseExperts {
+    fn name(&self) -> &'static str {
+        "choose experts"
     }
-    let max = out.first()?.weight;
-    let mut sum = 0.0;
-    for choice in out.iter_mut() {
-        choice.weight = exp(choice.weight - max);
-        sum += choice.weight;
+
+    fn tensors(&self) -> &[Role] {
+        &[]
     }
-    out.iter_mut().for_each(|choice| choice.weight /= sum);
-    logits.iter().all(|logit| !logit.is_nan()).then_some(())
+
+    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
+        Grid::by_row(rows, context.config.feed_forward.experts_used)
+    }
+
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
+        let experts = context.config.feed_forward.experts;
+        let Buffers { router, choices, scratch, .. } = memory.buffers;
+        work.each_row(choices, scratch, &|index, out, _| {
+            let logits = row_of(router, index, experts).ok_or(Fault::Internal)?;
+            choose_experts(logits, out).ok_or(Fault::NonFinite)
+        })
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// `activation(gate) * up` of the chosen experts: every row gives as many rows of the result as it has experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ExpertGateUp;
 
-    #[test]
-    fn the_largest_are_chosen_and_weighted() {
-        let mut chosen = [Choice::default(); 3];
-        choose_experts(&[1.0, 3.0, 2.0, 3.0, -1.0], &mut chosen).unwrap();
-        assert_eq!(chosen.map(|choice| choice.expert), [1, 3, 2]);
-        let sum = 2.0 + (-1f64).exp();
-        for (choice, weight) in chosen.iter().zip([1.0 / sum, 1.0 / sum, (-1f64).exp() / sum]) {
-            assert!((f64::from(choice.weight) - weight).abs() < 1e-7, "{choice:?}");
+impl Operation for ExpertGateUp {
+    fn name(&self) -> &'static str {
+        "experts' gate and up"
+    }
+
+    fn tensors(&self) -> &[Role] {
+        &[Role::GateExperts, Role::UpExperts]
+    }
+
+    /// Rows that follow each other go through different experts, so a tile has one row.
+    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
+        let config = &context.config;
+        Grid { rows: rows * config.feed_forward.experts_used, ..Grid::linear(1, config.ffn, 2 * config.hidden) }
+    }
+
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
+        let (layer, width, level) = (work.layer, context.config.ffn, context.level);
+        let (used, activation) = (context.config.feed_forward.experts_used, context.config.feed_forward.activation);
+        let Buffers { input, ffn, choices, scratch, .. } = memory.buffers;
+        let inputs = context.input_rows(Input::FeedForward, input, work.workers(scratch));
+        work.each_tile(ffn, scratch, &|tile, scratch| {
+            let row = tile.rows().start;
+            let from = (&inputs, row.checked_div(used).ok_or(Fault::Internal)?);
+            let choice = choices.get(row).ok_or(Fault::Internal)?;
+            let expert = |role| context.weights.expert(layer, role, choice.expert, width).ok_or(Fault::Internal);
+            let (gate, up) = (expert(Role::GateExperts)?, expert(Role::UpExperts)?);
+            gate.run(level, from, 0, tile, Combine::Set, scratch).ok_or(Fault::Internal)?;
+            up.run(level, from, 0, tile, Combine::Gate(activation), scratch).ok_or(Fault::Internal)
+        })
+    }
+}
+
+/// The weighted sum of the experts' results, in the order in which they were chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ExpertDown {
+    pub(crate) to: Target,
+}
+
+impl Operation for ExpertDown {
+    fn name(&self) -> &'static str {
+        match self.to {
+            Target::Residual => "experts' down and add",
+            Target::Branch => "experts' down",
         }
-        assert_eq!(choose_experts(&[1.0, f32::NAN, 2.0], &mut chosen[..1]), None);
-        assert_eq!(choose_experts(&[1.0, 2.0], &mut chosen), None);
-        assert_eq!(choose_experts(&[1.0], &mut []), None);
+    }
+
+    fn tensors(&self) -> &[Role] {
+        &[Role::DownExperts]
+    }
+
+    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
+        let config = &context.config;
+        Grid { rows, ..Grid::linear(1, config.hidden, config.ffn * config.feed_forward.experts_used) }
+    }
+
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
+        let (layer, hidden, level) = (work.layer, context.config.hidden, context.level);
+        let used = context.config.feed_forward.experts_used;
+        let Buffers { x, branch, input, choices, scratch, .. } = memory.buffers;
+        let inputs = context.input_rows(Input::Down, input, work.workers(scratch));
+        let (out, scale) = match self.to {
+            Target::Residual => (x, context.config.residual_scale),
+            Target::Branch => (branch, 1.0),
+        };
+        work.each_tile(out, scratch, &|tile, scratch| {
+            let row = tile.rows().start;
+            if self.to == Target::Branch {
+                tile.row_mut(row).ok_or(Fault::Internal)?.fill(0.0);
+            }
+            for index in row * used..(row + 1) * used {
+                let choice = choices.get(index).ok_or(Fault::Internal)?;
+                let down = context.weights.expert(layer, Role::DownExperts, choice.expert, hidden);
+                let how = Combine::AddScaled(choice.weight * scale);
+                let down = down.ok_or(Fault::Internal)?;
+                down.run(level, (&inputs, index), 0, tile, how, scratch).ok_or(Fault::Internal)?;
+            }
+            Ok(())
+        })
     }
 }

@@ -1,106 +1,90 @@
-//! The rows that linear layers multiply, in all the forms that the weights at hand want.
-//!
-//! Q, K and V may be of different formats and share one input, so an input row holds one or more forms, one
-//! after the other, and is prepared once.
+//! The inputs of linear layers: activations, rounded and quantized once for all matrices that read them.
 
-use core::ops::Range;
+use super::context::Context;
+use crate::nn::{InputForms, InputRows};
+use crate::weights::{Config, Role, Survey};
 
-use crate::error::Fault;
-use crate::kernels::{Inputs, Level};
-use crate::quant::{Form, QuantizeError, row_words};
-use crate::tensor::Dtype;
-
-const FORMS: [Form; 4] = [Form::F32, Form::Short, Form::Q8x32, Form::Q8x256];
-
-/// The forms that an input is wanted in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InputForms {
-    wanted: [bool; FORMS.len()],
+/// An input that several matrices share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// Of the matrices of queries, keys and values.
+    Attention,
+    /// Of attention's output matrix.
+    Output,
+    /// Of the feed-forward layer, its experts and their router.
+    FeedForward,
+    /// Of the down matrices.
+    Down,
+    /// Of the output matrix of the model.
+    Head,
 }
 
-impl InputForms {
-    /// What weights of these types are multiplied with.
-    pub fn of(dtypes: impl IntoIterator<Item = Dtype>) -> Self {
-        let mut wanted = [false; FORMS.len()];
-        for dtype in dtypes {
-            for (wanted, form) in wanted.iter_mut().zip(FORMS) {
-                *wanted |= form == crate::quant::form(dtype);
-            }
+impl Input {
+    const ALL: [Self; 5] = [Self::Attention, Self::Output, Self::FeedForward, Self::Down, Self::Head];
+
+    /// The matrices that read it.
+    pub(crate) fn readers(self) -> &'static [Role] {
+        match self {
+            Self::Attention => &[Role::Q, Role::K, Role::V, Role::Qkv],
+            Self::Output => &[Role::AttentionOutput],
+            Self::FeedForward => &[Role::Gate, Role::Up, Role::Router, Role::GateExperts, Role::UpExperts],
+            Self::Down => &[Role::Down, Role::DownExperts],
+            Self::Head => &[Role::Output],
         }
-        Self { wanted }
     }
 
-    /// 32-bit words of a row of `cols` in all the forms; `None` where a form can not hold it.
-    pub fn words(self, cols: usize) -> Option<usize> {
-        self.forms().try_fold(0_usize, |sum, form| sum.checked_add(row_words(form, cols)?))
-    }
-
-    /// Stores `x` in all the forms; `words` has at least [`InputForms::words`] words.
-    ///
-    /// # Errors
-    /// [`Fault::NonFinite`] where an integer form meets a value that is not finite.
-    pub fn prepare(self, level: Level, x: &[f32], words: &mut [u32]) -> Result<(), Fault> {
-        let mut rest = words;
-        for form in self.forms() {
-            let len = row_words(form, x.len()).ok_or(Fault::Internal)?;
-            let (row, after) = rest.split_at_mut_checked(len).ok_or(Fault::Internal)?;
-            level.quantize_row(form, x, row).map_err(|error| match error {
-                QuantizeError::NonFinite { .. } => Fault::NonFinite,
-                QuantizeError::Length { .. } => Fault::Internal,
-            })?;
-            rest = after;
+    /// Elements per row.
+    pub(super) fn width(self, config: &Config) -> usize {
+        match self {
+            Self::Attention | Self::FeedForward | Self::Head => config.hidden,
+            Self::Output => config.q_width(),
+            Self::Down => config.ffn,
         }
-        Ok(())
-    }
-
-    fn forms(self) -> impl Iterator<Item = Form> {
-        FORMS.into_iter().zip(self.wanted).filter_map(|(form, wanted)| wanted.then_some(form))
     }
 }
 
-/// Prepared rows: `[rows, cols]` in the given forms.
+/// The forms in which each input is wanted by the matrices that read it.
 #[derive(Clone, Copy, Debug)]
-pub struct InputRows<'a> {
-    words: &'a [u32],
-    /// Words from one row to the next.
-    stride: usize,
-    cols: usize,
-    forms: InputForms,
-    workers: usize,
+pub(crate) struct Forms([InputForms; Input::ALL.len()]);
+
+impl Forms {
+    /// Those that the types of a model's matrices want.
+    pub(crate) fn of(survey: &Survey) -> Self {
+        Self(Input::ALL.map(|input| {
+            let types = survey.of(input.readers());
+            // The embedding serves as the output matrix where there is no other.
+            let tied = input == Input::Head && types.is_empty();
+            InputForms::of(if tied { survey.of(&[Role::Embedding]) } else { types }.iter())
+        }))
+    }
+
+    /// Those of an input.
+    pub(super) fn get(&self, input: Input) -> InputForms {
+        self.0.get(input as usize).copied().unwrap_or_default()
+    }
+
+    /// 32-bit words of a row of the largest input in all its forms; `None` where memory could not hold it.
+    pub(super) fn widest(&self, config: &Config) -> Option<usize> {
+        let words = |input: Input| self.get(input).words(input.width(config));
+        Input::ALL.into_iter().try_fold(0, |max, input| Some(words(input)?.max(max)))
+    }
 }
 
-impl<'a> InputRows<'a> {
-    /// The rows that [`InputForms::prepare`] stored in `words`, `stride` words apart, and how many workers multiply
-    /// them at the same time.
-    pub fn new(words: &'a [u32], stride: usize, cols: usize, forms: InputForms, workers: usize) -> Self {
-        Self { words, stride, cols, forms, workers }
+impl Context<'_, '_> {
+    /// The rows of an input that were prepared in `words`, multiplied by `workers` workers at the same time.
+    pub(super) fn input_rows<'w>(&self, input: Input, words: &'w [u32], workers: usize) -> InputRows<'w> {
+        InputRows::new(words, self.input_words, input.width(&self.config), self.forms.get(input), workers)
     }
+}
 
-    /// How many workers multiply the rows at the same time.
-    pub fn workers(&self) -> usize {
-        self.workers
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// A word of a row, counted from its start.
-    pub fn word(&self, row: usize, word: usize) -> Option<u32> {
-        self.words.get(row.checked_mul(self.stride)?.checked_add(word)?).copied()
-    }
-
-    /// `cols` numbers of `count` rows, from word `start` of each on, in a form.
-    pub fn slice(&self, rows: Range<usize>, start: usize, cols: usize, form: Form) -> Option<Inputs<'a>> {
-        let words = self.words.get(rows.start.checked_mul(self.stride)?.checked_add(start)?..)?;
-        Inputs::new(form, rows.len(), cols, words, self.stride)
-    }
-
-    /// Some of the rows in one form; `None` where it was not prepared.
-    pub fn select(&self, rows: Range<usize>, form: Form) -> Option<Inputs<'a>> {
-        let mut start = rows.start.checked_mul(self.stride)?;
-        for other in self.forms.forms() {
-            if other == form {
-                return Inputs::new(form, rows.len(), self.cols, self.words.get(start..)?, self.stride);
-            }
-            start = start.checked_add(row_words(other, self.cols)?)?;
+    #[test]
+    fn inputs_are_in_the_order_of_their_numbers() {
+        for (index, input) in Input::ALL.into_iter().enumerate() {
+            assert_eq!(input as usize, index);
         }
-        None
     }
 }

@@ -1,11 +1,140 @@
-//! The operations of the forward pass on views and slices. They know shapes, never models.
+//! The operations that a program is made of, one file each: what an operation reads and writes, the number and
+//! shape of its units, and its work.
+//!
+//! An operation is a small value. It names tensors by their roles and buffers by what they hold, never a model. To add
+//! one, write its file and add its row to the table at the end of this page.
 
+mod adapters;
+mod add_normed;
+mod angles;
+mod attend;
+mod batch;
+mod buffers;
+mod context;
+mod embed;
 mod experts;
+mod gate_up;
+mod grid;
+mod head;
+mod heads;
 mod input;
-mod linear;
-mod rope;
+mod norm;
+mod project;
+mod qkv;
+mod quantize;
+mod store;
+mod work;
 
-pub use experts::{Choice, choose_experts};
-pub use input::{InputForms, InputRows};
-pub use linear::{Delta, Linear};
-pub use rope::{Frequencies, RopePairs, Yarn, rotate, rotation};
+pub(crate) use adapters::MAX_ADAPTERS;
+pub(crate) use add_normed::AddNormed;
+pub(crate) use angles::Angles;
+pub(crate) use attend::Attend;
+pub(crate) use batch::{Batch, Capacity, Row};
+pub(crate) use buffers::Buffers;
+pub(crate) use context::Context;
+pub(crate) use embed::Embed;
+pub(crate) use experts::{ChooseExperts, ExpertDown, ExpertGateUp, Route};
+pub(crate) use gate_up::GateUp;
+pub(crate) use grid::Grid;
+pub(crate) use head::Head;
+pub(crate) use heads::NormRotate;
+pub(crate) use input::{Forms, Input};
+pub(crate) use norm::Norm;
+pub(crate) use project::Project;
+pub(crate) use qkv::Qkv;
+pub(crate) use quantize::{Quantize, Source};
+pub(crate) use store::Store;
+pub(crate) use work::Work;
+
+use crate::cache::KvCache;
+use crate::error::Fault;
+use crate::weights::Role;
+
+/// The buffer to which a linear layer that ends a branch writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The residual stream: results are scaled and added.
+    Residual,
+    /// The branch, whose norm is added to the residual stream by [`AddNormed`].
+    Branch,
+}
+
+/// What operations change: the buffers of the batch, and the keys and values of its sequences.
+pub(crate) struct Memory<'w, 'a> {
+    pub(crate) buffers: &'w mut Buffers<'a>,
+    pub(crate) cache: &'w mut KvCache<'a>,
+}
+
+/// A step of a forward pass. All its units are done before the next operation begins.
+pub(crate) trait Operation {
+    /// What the operation is called in the list of a program.
+    fn name(&self) -> &'static str;
+
+    /// The roles of the tensors that it can read. Biases belong to their tensors.
+    fn tensors(&self) -> &[Role];
+
+    /// The shape of its result for `rows` rows of a batch, and the tiles that it is cut into.
+    fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, batch: Batch<'_>) -> Grid;
+
+    /// Runs the units that are due, as long as the watch allows it. Returns how many of these units are left: the last
+    /// ones.
+    ///
+    /// # Errors
+    /// [`Fault`]: a value is not finite, or sizes do not fit.
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault>;
+}
+
+/// Makes the enum [`Op`] of all operations.
+macro_rules! operations {
+    ($($(#[$doc:meta])* $name:ident)*) => {
+        /// An operation as a value. Some have parameters.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Op {
+            $($(#[$doc])* $name($name),)*
+        }
+
+        impl Op {
+            /// What the operation does.
+            pub(crate) fn operation(&self) -> &dyn Operation {
+                match self {
+                    $(Self::$name(operation) => operation,)*
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    /// Tokens to the residual stream.
+    Embed
+    /// Cosines and sines of the positions.
+    Angles
+    /// The norm of the residual stream, quantized for the matrices that read it.
+    Norm
+    /// Other activations, quantized for the matrices that read them.
+    Quantize
+    /// The matrices of queries, keys and values.
+    Qkv
+    /// Norms and rotation of the heads of queries and keys.
+    NormRotate
+    /// Keys and values into the cache.
+    Store
+    /// Attention over the cache.
+    Attend
+    /// A matrix that ends a branch.
+    Project
+    /// The norm of a branch, added to the residual stream.
+    AddNormed
+    /// The gate and up matrices and the activation function.
+    GateUp
+    /// The logits of experts.
+    Route
+    /// Which experts each row goes through.
+    ChooseExperts
+    /// Gate, up and activation of the chosen experts.
+    ExpertGateUp
+    /// The sum of the chosen experts' down matrices.
+    ExpertDown
+    /// The logits.
+    Head
+}

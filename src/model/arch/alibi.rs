@@ -2,6 +2,8 @@
 
 use super::{ALL_BIASES, Architecture, Biases, DECODER, OPTIONAL_BIASES, Presence, QkNorm};
 use crate::kernels::{Activation, NormKind};
+use crate::program::Program;
+use crate::program::lists::{DECODER as PROGRAM, NOT_ROTARY};
 
 /// The embedding is normalized.
 pub(super) const BLOOM: Architecture = Architecture {
@@ -31,4 +33,10 @@ pub(super) const MPT: Architecture = Architecture {
     ..FAMILY
 };
 
-const FAMILY: Architecture = Architecture { norm: NormKind::Layer, gated: false, rotary: false, ..DECODER };
+const FAMILY: Architecture = Architecture {
+    norm: NormKind::Layer,
+    gated: false,
+    rotary: false,
+    program: |_, _| Ok(Program { begin: NOT_ROTARY, ..PROGRAM }),
+    ..DECODER
+};

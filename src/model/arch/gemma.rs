@@ -4,8 +4,37 @@
 use super::{Architecture, DECODER, QkNorm};
 use crate::cache::LayerGroups;
 use crate::kernels::Activation;
-use crate::model::config::{Config, inverse_root};
-use crate::ops::Frequencies;
+use crate::nn::Frequencies;
+use crate::ops::{Input, Source, Target};
+use crate::program::lists::{
+    ATTEND, GATE_UP, NORM_ROTATE, QKV, STORE, add_normed, all, down, finished, norm, output, quantize, uniform,
+};
+use crate::program::{LayerKind, Program, Step};
+use crate::weights::{Config, Role, inverse_root};
+
+/// A layer of Gemma 2 and 3: a norm at both ends of each branch.
+const LAYER: &[Step] = &[
+    all(norm(Role::AttentionNorm, Input::Attention)),
+    all(QKV),
+    all(NORM_ROTATE),
+    all(STORE),
+    finished(ATTEND),
+    finished(quantize(Source::Attention, Input::Output)),
+    finished(output(Target::Branch)),
+    finished(add_normed(Role::PostAttentionNorm)),
+    finished(norm(Role::FfnNorm, Input::FeedForward)),
+    finished(GATE_UP),
+    finished(quantize(Source::FeedForward, Input::Down)),
+    finished(down(Target::Branch)),
+    finished(add_normed(Role::PostFfnNorm)),
+];
+
+/// Layers with a window, and layers that see everything. They differ in their window and their rotary frequencies only.
+const ALTERNATING: Program = Program {
+    kinds: &[LayerKind { name: "local", steps: LAYER }, LayerKind { name: "global", steps: LAYER }],
+    kind_of: |config, layer| config.rope.groups.place(layer).0.max(config.layer_groups.place(layer).0),
+    ..uniform(&[])
+};
 
 /// The first.
 pub(super) const GEMMA: Architecture = Architecture {
@@ -20,7 +49,6 @@ pub(super) const GEMMA: Architecture = Architecture {
 /// Capped scores and logits, norms at both ends of the branches, a window in every other layer.
 pub(super) const GEMMA2: Architecture = Architecture {
     name: "gemma2",
-    norm_after: true,
     // Early files have neither window nor caps.
     window: 4096,
     window_period: 2,
@@ -38,6 +66,7 @@ pub(super) const GEMMA2: Architecture = Architecture {
         }
         Ok(())
     },
+    program: |_, config| Ok(alternating(config)),
     ..FAMILY
 };
 
@@ -45,7 +74,6 @@ pub(super) const GEMMA2: Architecture = Architecture {
 /// without a window.
 pub(super) const GEMMA3: Architecture = Architecture {
     name: "gemma3",
-    norm_after: true,
     qk_norm: QkNorm::Heads,
     window_period: GEMMA3_PERIOD,
     finish: |keys, config| {
@@ -63,6 +91,7 @@ pub(super) const GEMMA3: Architecture = Architecture {
         config.rope.frequencies = [Some(Frequencies::plain(local)), global];
         Ok(())
     },
+    program: |_, config| Ok(alternating(config)),
     ..FAMILY
 };
 
@@ -72,4 +101,12 @@ const FAMILY: Architecture = Architecture { activation: Activation::GeluTanh, ..
 
 fn scale_embedding(config: &mut Config) {
     config.embedding.scale = libm::sqrt(config.hidden as f64) as f32;
+}
+
+/// The program of Gemma 2 and 3. Early files have no window: then all layers are alike.
+fn alternating(config: &Config) -> Program {
+    match (config.layer_groups, config.rope.groups) {
+        (LayerGroups::ONE, LayerGroups::ONE) => uniform(&[LayerKind { name: "layer", steps: LAYER }]),
+        _ => ALTERNATING,
+    }
 }

@@ -2,7 +2,9 @@
 
 use super::{ALL_BIASES, Architecture, DECODER};
 use crate::kernels::{Activation, NormKind};
-use crate::model::weights::POSITIONS;
+use crate::program::Program;
+use crate::program::lists::{DECODER as PROGRAM, NOT_ROTARY};
+use crate::weights::Role;
 
 pub(super) const GPT2: Architecture = Architecture {
     name: "gpt2",
@@ -12,8 +14,9 @@ pub(super) const GPT2: Architecture = Architecture {
     rotary: false,
     biases: ALL_BIASES,
     finish: |keys, config| {
-        config.embedding.positions = keys.rows_of(POSITIONS)?;
+        config.embedding.positions = keys.rows_of(Role::Positions.name())?;
         Ok(())
     },
+    program: |_, _| Ok(Program { begin: NOT_ROTARY, ..PROGRAM }),
     ..DECODER
 };

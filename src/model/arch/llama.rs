@@ -3,7 +3,9 @@
 
 use super::{Architecture, DECODER, OPTIONAL_BIASES};
 use crate::cache::LayerGroups;
-use crate::ops::RopePairs;
+use crate::nn::RopePairs;
+use crate::program::lists::{PRE_NORM_LAYER, uniform};
+use crate::program::{LayerKind, Program};
 
 /// Llama 1 to 3.x, Mistral and Mixtral, SmolLM2, TinyLlama, the story models. Llama 3 files have `rope_freqs.weight`, which
 /// divides the frequencies.
@@ -15,6 +17,16 @@ pub(super) const SMOLLM3: Architecture = Architecture {
     finish: |_, config| {
         config.rope.groups = LayerGroups::alternating(4);
         Ok(())
+    },
+    program: |_, _| {
+        Ok(Program {
+            kinds: &[
+                LayerKind { name: "rotary", steps: PRE_NORM_LAYER },
+                LayerKind { name: "no positions", steps: PRE_NORM_LAYER },
+            ],
+            kind_of: |config, layer| config.rope.groups.place(layer).0,
+            ..uniform(&[])
+        })
     },
     ..FAMILY
 };

@@ -11,21 +11,17 @@ mod qwen;
 mod stablelm;
 mod starcoder2;
 
-use super::config::{Biases, Config, Presence, QkNorm};
-use super::error::ModelError;
 use super::keys::Keys;
 use crate::kernels::{Activation, NormKind};
-use crate::ops::RopePairs;
+use crate::nn::RopePairs;
+use crate::program::{Program, lists};
+use crate::weights::{Biases, Config, ModelError, Presence, QkNorm};
 
 /// What the name of an architecture stands for.
 pub(super) struct Architecture {
     /// `general.architecture`.
     pub(super) name: &'static str,
     pub(super) norm: NormKind,
-    /// Whether branches begin with a norm.
-    pub(super) norm_before: bool,
-    /// Whether branches end with a norm.
-    pub(super) norm_after: bool,
     /// Whether the embedding is normalized.
     pub(super) embedding_norm: bool,
     pub(super) qk_norm: QkNorm,
@@ -44,14 +40,14 @@ pub(super) struct Architecture {
     pub(super) biases: Biases,
     /// What is left to read or to change.
     pub(super) finish: fn(&Keys<'_>, &mut Config) -> Result<(), ModelError>,
+    /// The order of the operations.
+    pub(super) program: fn(&Keys<'_>, &Config) -> Result<Program, ModelError>,
 }
 
 /// What most have in common: norms by the root mean square before the branches, a gate with SiLU, rotary positions.
 const DECODER: Architecture = Architecture {
     name: "",
     norm: NormKind::Rms,
-    norm_before: true,
-    norm_after: false,
     embedding_norm: false,
     qk_norm: QkNorm::None,
     activation: Activation::Silu,
@@ -63,6 +59,7 @@ const DECODER: Architecture = Architecture {
     window_period: 0,
     biases: NO_BIASES,
     finish: |_, _| Ok(()),
+    program: |_, config| Ok(if config.feed_forward.experts > 0 { lists::DECODER_OF_EXPERTS } else { lists::DECODER }),
 };
 
 const NO_BIASES: Biases =

@@ -3,12 +3,40 @@
 
 use super::{Architecture, DECODER, QkNorm};
 use crate::cache::LayerGroups;
-use crate::ops::Frequencies;
+use crate::nn::Frequencies;
+use crate::ops::{Input, Source, Target};
+use crate::program::lists::{
+    ATTEND, GATE_UP, NORM_ROTATE, QKV, STORE, add_normed, all, down, finished, output, quantize, uniform,
+};
+use crate::program::{LayerKind, Program, Step};
+use crate::weights::Role;
+
+/// A layer: a norm at the end of each branch only.
+const LAYER: &[Step] = &[
+    all(quantize(Source::Residual, Input::Attention)),
+    all(QKV),
+    all(NORM_ROTATE),
+    all(STORE),
+    finished(ATTEND),
+    finished(quantize(Source::Attention, Input::Output)),
+    finished(output(Target::Branch)),
+    finished(add_normed(Role::PostAttentionNorm)),
+    finished(quantize(Source::Residual, Input::FeedForward)),
+    finished(GATE_UP),
+    finished(quantize(Source::FeedForward, Input::Down)),
+    finished(down(Target::Branch)),
+    finished(add_normed(Role::PostFfnNorm)),
+];
+
+/// The layers of OLMo 3.
+const ALTERNATING: Program = Program {
+    kinds: &[LayerKind { name: "local", steps: LAYER }, LayerKind { name: "global", steps: LAYER }],
+    kind_of: |config, layer| config.layer_groups.place(layer).0,
+    ..uniform(&[])
+};
 
 pub(super) const OLMO2: Architecture = Architecture {
     name: "olmo2",
-    norm_before: false,
-    norm_after: true,
     qk_norm: QkNorm::Row,
     window_period: 4,
     finish: |_, config| {
@@ -18,6 +46,10 @@ pub(super) const OLMO2: Architecture = Architecture {
             config.rope.frequencies = [Some(Frequencies::plain(scaled.base)), global];
         }
         Ok(())
+    },
+    program: |_, config| {
+        let alike = config.layer_groups == LayerGroups::ONE;
+        Ok(if alike { uniform(&[LayerKind { name: "layer", steps: LAYER }]) } else { ALTERNATING })
     },
     ..DECODER
 };

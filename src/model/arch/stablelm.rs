@@ -3,6 +3,30 @@
 
 use super::{Architecture, Biases, DECODER, NO_BIASES, Presence, QkNorm};
 use crate::kernels::NormKind;
+use crate::ops::{Input, Source, Target};
+use crate::program::LayerKind;
+use crate::program::lists::{
+    self, ATTEND, GATE_UP, NORM_ROTATE, QKV, STORE, all, down, finished, norm, output, quantize, uniform,
+};
+use crate::weights::Role;
+
+/// The layers of the 12B model: both branches read the same norm.
+const PARALLEL: &[LayerKind] = &[LayerKind {
+    name: "layer",
+    steps: &[
+        all(norm(Role::AttentionNorm, Input::Attention)),
+        all(QKV),
+        all(NORM_ROTATE),
+        all(STORE),
+        finished(ATTEND),
+        finished(norm(Role::AttentionNorm, Input::FeedForward)),
+        finished(GATE_UP),
+        finished(quantize(Source::Attention, Input::Output)),
+        finished(output(Target::Residual)),
+        finished(quantize(Source::FeedForward, Input::Down)),
+        finished(down(Target::Residual)),
+    ],
+}];
 
 pub(super) const STABLELM: Architecture = Architecture {
     name: "stablelm",
@@ -12,10 +36,9 @@ pub(super) const STABLELM: Architecture = Architecture {
         if keys.has("blk.0.attn_q_norm.weight") {
             config.attention.qk_norm = QkNorm::EachHead;
         }
-        // The key `use_parallel_residual` is not to be trusted: converters set it where models do not say.
-        config.residual.parallel = !keys.has("blk.0.ffn_norm.weight");
-        config.residual.shared_norm = config.residual.parallel;
         Ok(())
     },
+    // The key `use_parallel_residual` is not to be trusted: converters set it where models do not say.
+    program: |keys, _| Ok(if keys.has("blk.0.ffn_norm.weight") { lists::DECODER } else { uniform(PARALLEL) }),
     ..DECODER
 };

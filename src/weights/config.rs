@@ -1,17 +1,13 @@
-//! What a model computes, as data.
+//! The numbers and choices of a model that its operations read.
 
-use super::arch::Architecture;
-use super::error::ModelError;
-use super::keys::Keys;
-use super::weights::EMBEDDING;
 use crate::cache::{LayerGroups, MAX_GROUPS};
 use crate::kernels::{Activation, NormKind};
-use crate::ops::{Frequencies, RopePairs};
+use crate::nn::{Frequencies, RopePairs};
 
 /// More layers than any model has: keeps hostile files from choosing how long a loop runs.
-pub(super) const MAX_LAYERS: usize = 1024;
+pub(crate) const MAX_LAYERS: usize = 1024;
 
-/// What the forward pass branches on.
+/// The numbers and choices of a model that its operations read. The order of the operations is its program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Config {
@@ -39,8 +35,8 @@ pub struct Config {
     pub norm: NormKind,
     /// Added to the mean square in norms.
     pub norm_epsilon: f32,
-    /// How branches and the residual stream meet.
-    pub residual: Residual,
+    /// What branches are multiplied by before they are added to the residual stream.
+    pub residual_scale: f32,
     /// Queries, keys, values and scores.
     pub attention: Attention,
     /// How positions turn queries and keys.
@@ -66,21 +62,6 @@ pub struct Embedding {
     pub positions: usize,
     /// Whether there is a norm after that.
     pub norm: bool,
-}
-
-/// How branches and the residual stream meet.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Residual {
-    /// Whether branches begin with a norm.
-    pub norm_before: bool,
-    /// Whether they end with one, before they are added.
-    pub norm_after: bool,
-    /// Whether attention and the feed-forward layer have the same input, one norm of their own each or one in common.
-    pub parallel: bool,
-    /// Whether the feed-forward layer has no norm of its own before it.
-    pub shared_norm: bool,
-    /// What branches are multiplied by.
-    pub scale: f32,
 }
 
 /// Queries, keys, values and scores.
@@ -187,12 +168,12 @@ pub struct Biases {
 
 impl Rope {
     /// Sets of frequencies.
-    pub(super) fn tables(&self) -> usize {
+    pub(crate) fn tables(&self) -> usize {
         self.frequencies.iter().flatten().count()
     }
 
     /// The set of a layer; `None` where nothing is rotated.
-    pub(super) fn table_of(&self, layer: usize) -> Option<usize> {
+    pub(crate) fn table_of(&self, layer: usize) -> Option<usize> {
         let (group, _) = self.groups.place(layer);
         (*self.frequencies.get(group)?)?;
         Some(self.frequencies.iter().take(group).flatten().count())
@@ -232,112 +213,12 @@ impl Config {
     }
 
     /// Feed-forward layers that a token goes through in a layer.
-    pub(super) fn ffn_slots(&self) -> usize {
+    pub(crate) fn ffn_slots(&self) -> usize {
         self.feed_forward.experts_used.max(1)
-    }
-
-    /// Reads what the architecture leaves to the file.
-    pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Self, ModelError> {
-        keys.refuse_unsupported()?;
-        let layers = keys.size("block_count")?;
-        if layers > MAX_LAYERS {
-            return Err(ModelError::TooMany { count: layers, limit: MAX_LAYERS });
-        }
-        let (hidden, heads) = (keys.size("embedding_length")?, keys.size("attention.head_count")?);
-        let head_dim = keys.size_or("attention.key_length", hidden / heads.max(1))?;
-        let (layer_groups, windows) = keys.windows(architecture, layers)?;
-        let experts = keys.count("expert_count")?;
-        let of_expert = if experts > 0 { keys.count("expert_feed_forward_length")? } else { 0 };
-        let ffn = if of_expert > 0 { of_expert } else { keys.size("feed_forward_length")? };
-        let mut config = Self {
-            architecture: architecture.name,
-            layers,
-            hidden,
-            ffn,
-            heads,
-            kv_heads: keys.size_or("attention.head_count_kv", heads)?,
-            head_dim,
-            vocab: keys.rows_of(EMBEDDING)?,
-            context: keys.size("context_length")?,
-            embedding: Embedding {
-                scale: keys.factor("embedding_scale", 1.0)?,
-                positions: 0,
-                norm: architecture.embedding_norm,
-            },
-            norm: architecture.norm,
-            norm_epsilon: match architecture.norm {
-                NormKind::Rms => keys.positive("attention.layer_norm_rms_epsilon", None)?,
-                NormKind::Layer => keys.positive("attention.layer_norm_epsilon", None)?,
-            },
-            residual: Residual {
-                norm_before: architecture.norm_before,
-                norm_after: architecture.norm_after,
-                parallel: false,
-                shared_norm: false,
-                scale: keys.factor("residual_scale", 1.0)?,
-            },
-            attention: Attention {
-                scale: keys.factor("attention.scale", inverse_root(head_dim))?,
-                soft_cap: keys.not_negative("attn_logit_softcapping")?,
-                alibi: keys.not_negative("attention.max_alibi_bias")?,
-                clamp: keys.not_negative("attention.clamp_kqv")?,
-                qk_norm: architecture.qk_norm,
-                fused: keys.has("blk.0.attn_qkv.weight"),
-            },
-            rope: keys.rope(architecture, head_dim)?,
-            feed_forward: FeedForward {
-                activation: architecture.activation,
-                gate: if !architecture.gated {
-                    Gate::None
-                } else if experts == 0 && keys.rows_of("blk.0.ffn_up.weight")? == 2 * ffn {
-                    Gate::Fused
-                } else {
-                    Gate::Separate
-                },
-                experts,
-                experts_used: if experts > 0 { keys.size("expert_used_count")? } else { 0 },
-            },
-            head: Head { scale: 1.0, soft_cap: keys.not_negative("final_logit_softcapping")? },
-            biases: architecture.biases,
-            layer_groups,
-            windows,
-        };
-        (architecture.finish)(keys, &mut config)?;
-        config.check(keys, architecture)?;
-        Ok(config)
-    }
-
-    /// Relations between the values.
-    fn check(&self, keys: &Keys<'_>, architecture: &Architecture) -> Result<(), ModelError> {
-        if !self.heads.is_multiple_of(self.kv_heads) {
-            return Err(keys.bad("attention.head_count_kv"));
-        }
-        // Products of these are computed freely from here on.
-        let bounded = [self.hidden, self.ffn, self.heads, self.head_dim].iter().all(|&size| size <= 1 << 24);
-        if !bounded || self.heads.saturating_mul(self.head_dim) > 1 << 24 {
-            return Err(keys.bad("attention.head_count"));
-        }
-        if keys.size_or("attention.value_length", self.head_dim)? != self.head_dim {
-            return Err(keys.unsupported("attention.value_length"));
-        }
-        if !self.rope.dims.is_multiple_of(2) || self.rope.dims > self.head_dim {
-            return Err(keys.bad("rope.dimension_count"));
-        }
-        if self.head.scale == 1.0 && keys.factor("logit_scale", 1.0)? != 1.0 {
-            return Err(keys.unsupported("logit_scale"));
-        }
-        let FeedForward { experts, experts_used, .. } = self.feed_forward;
-        if experts > 0 && !architecture.experts {
-            return Err(keys.unsupported("expert_count"));
-        }
-        if experts_used > experts || experts > 1 << 10 {
-            return Err(keys.bad("expert_used_count"));
-        }
-        Ok(())
     }
 }
 
 /// `1 / sqrt(n)`, rounded once from f64.
-pub(super) fn inverse_root(n: usize) -> f32 {
+pub(crate) fn inverse_root(n: usize) -> f32 {
     (1.0 / libm::sqrt(n.max(1) as f64)) as f32
 }

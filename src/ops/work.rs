@@ -1,9 +1,9 @@
-//! The units of a stage that are to be done now.
+//! The units of an operation that are to be done now.
 
 use core::ops::Range;
 
 use super::buffers::Scratch;
-use super::{Batch, Cursor, Grid};
+use super::{Batch, Grid};
 use crate::error::Fault;
 use crate::mem::{Matrix, Tiles};
 use crate::par::{Parallel, TileBody, Watch, for_each_tile};
@@ -11,24 +11,24 @@ use crate::par::{Parallel, TileBody, Watch, for_each_tile};
 /// Fills a row, given its index, with a worker's scratch.
 pub(super) type RowBody<'b, T> = dyn Fn(usize, &mut [T], &mut [f32]) -> Result<(), Fault> + Sync + 'b;
 
-/// The units of a stage that are to be done now.
-pub(super) struct Work<'w> {
-    pub(super) cursor: Cursor,
-    pub(super) take: Range<usize>,
-    pub(super) grid: Grid,
-    pub(super) batch: Batch<'w>,
-    pub(super) parallel: &'w dyn Parallel,
-    pub(super) watch: &'w Watch<'w>,
+/// The units of an operation that are to be done now.
+pub(crate) struct Work<'w> {
+    pub(crate) layer: usize,
+    pub(crate) take: Range<usize>,
+    pub(crate) grid: Grid,
+    pub(crate) batch: Batch<'w>,
+    pub(crate) parallel: &'w dyn Parallel,
+    pub(crate) watch: &'w Watch<'w>,
 }
 
-/// The lanes that a stage is cut into, each for some of the workers.
+/// The lanes that an operation's tiles are cut into, each for some of the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lanes {
     /// All workers take the tiles in order, so that a step can end after any of them.
     One,
     /// Parts of the tiles that follow each other: weights are read in order.
     Tiles(usize),
-    /// Rows that follow each other: what a worker has computed is read by itself in the next stage.
+    /// Rows that follow each other: what a worker has computed it reads itself in the next operation.
     Rows(usize),
 }
 

@@ -5,16 +5,14 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Capacity, Cursor, Stage};
+use super::{Capacity, Context, Input};
 use crate::cache::SeqId;
 use crate::kernels::{Inputs, Level, OUTPUTS};
 use crate::mem::{Arena, MemoryError};
-use crate::model::adapter::{Adapter, TARGETS};
-use crate::model::config::Config;
-use crate::model::weights::{LayerTensor, TensorRef};
-use crate::ops::{Delta, Linear};
+use crate::nn::{Delta, Linear};
 use crate::quant::form;
 use crate::tensor::Dtype;
+use crate::weights::{Adapter, Config, Role, TARGETS, TensorRef};
 
 /// Adapters that an engine can have at a time.
 pub(crate) const MAX_ADAPTERS: usize = 8;
@@ -59,24 +57,11 @@ fn words_of(rank: usize) -> usize {
     rank.saturating_mul(SHARED).saturating_add(1)
 }
 
-/// The layers whose input a stage prepares, or computes with.
-fn targets(stage: Stage) -> &'static [LayerTensor] {
-    use LayerTensor::{AttentionOutput, Down, Gate, K, Q, Qkv, Up, V};
-    match stage {
-        // One of these is fused; no model has both.
-        Stage::AttentionInput | Stage::Qkv => &[Q, K, V, Qkv],
-        Stage::OutputInput | Stage::AttentionOutput => &[AttentionOutput],
-        Stage::FfnInput | Stage::GateUp => &[Gate, Up],
-        Stage::DownInput | Stage::Down => &[Down],
-        _ => &[],
-    }
-}
-
 /// The place of a layer's products among those that share an input.
-fn place(tensor: LayerTensor) -> usize {
+fn place(tensor: Role) -> usize {
     match tensor {
-        LayerTensor::K | LayerTensor::Up => 1,
-        LayerTensor::V => 2,
+        Role::K | Role::Up => 1,
+        Role::V => 2,
         _ => 0,
     }
 }
@@ -163,16 +148,17 @@ impl<'m, 'a> Adapters<'m, 'a> {
         self.scales.chunks_exact(self.room.max(1)).nth(seq.slot()).unwrap_or_default()
     }
 
-    fn pair(&self, adapter: usize, layer: usize, tensor: LayerTensor) -> Option<Pair> {
+    fn pair(&self, adapter: usize, layer: usize, tensor: Role) -> Option<Pair> {
         let target = TARGETS.iter().position(|&target| target == tensor)?;
         self.pairs.get((adapter * self.layers + layer) * TARGETS.len() + target).copied()
     }
 
-    /// The products of a row `x` with the first matrices of all pairs that belong to a stage, behind the forms in `out`.
+    /// Stores the products of a row `x` of an input with the first matrices of all pairs that read it, behind the forms in
+    /// `out`.
     pub(super) fn project(
         &self,
         level: Level,
-        Cursor { stage, layer }: Cursor,
+        (layer, input): (usize, Input),
         seq: Option<SeqId>,
         x: &[f32],
         out: &mut [u32],
@@ -191,7 +177,7 @@ impl<'m, 'a> Adapters<'m, 'a> {
             if scale == 0.0 {
                 continue;
             }
-            for &tensor in targets(stage) {
+            for &tensor in input.readers() {
                 let Some(pair) = self.pair(adapter, layer, tensor) else { continue };
                 let (Some(a), Some(b)) = (pair.a.view(file), pair.b.view(file)) else { continue };
                 let factor = scale * alpha / a.rows() as f32;
@@ -209,13 +195,13 @@ impl<'m, 'a> Adapters<'m, 'a> {
         Some(())
     }
 
-    /// What is added to the layers of a stage, where input rows have `words` words.
-    pub(super) fn deltas(&self, Cursor { stage, layer }: Cursor, words: usize) -> Deltas<'m> {
+    /// What is added to the layers that read an input, whose rows have `words` words.
+    fn deltas(&self, layer: usize, input: Input, words: usize) -> Deltas<'m> {
         let mut deltas = Deltas { of: [const { heapless::Vec::new() }; SHARED] };
         let of_adapter = words_of(self.rank);
         let start = words.saturating_sub(self.room.saturating_mul(of_adapter));
         for (adapter, &(file, _)) in self.loaded.iter().enumerate() {
-            for &tensor in targets(stage) {
+            for &tensor in input.readers() {
                 let flag = start + adapter * of_adapter;
                 let low = flag + 1 + place(tensor) * self.rank;
                 let weights = self.pair(adapter, layer, tensor).and_then(|pair| pair.b.view(file));
@@ -229,6 +215,13 @@ impl<'m, 'a> Adapters<'m, 'a> {
     }
 }
 
+impl<'m> Context<'m, '_> {
+    /// What adapters add to the matrices of a layer that read an input.
+    pub(super) fn deltas(&self, layer: usize, input: Input) -> Deltas<'m> {
+        self.adapters.deltas(layer, input, self.input_words)
+    }
+}
+
 /// What is added to the layers that share an input.
 pub(super) struct Deltas<'m> {
     of: [heapless::Vec<Delta<'m>, MAX_ADAPTERS>; SHARED],
@@ -236,7 +229,7 @@ pub(super) struct Deltas<'m> {
 
 impl Deltas<'_> {
     /// The layer with what is added to it.
-    pub(super) fn add_to<'w>(&'w self, linear: Option<Linear<'w>>, tensor: LayerTensor) -> Option<Linear<'w>> {
+    pub(super) fn add_to<'w>(&'w self, linear: Option<Linear<'w>>, tensor: Role) -> Option<Linear<'w>> {
         let deltas = self.of.get(place(tensor)).map(|deltas| deltas.as_slice()).unwrap_or_default();
         linear.map(|linear| Linear { deltas, ..linear })
     }

@@ -13,19 +13,19 @@ const NUMBER: &str = "split.no";
 
 /// One file, or all parts of one. The metadata is that of the first.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Files<'m> {
+pub(crate) struct Files<'m> {
     first: Gguf<'m>,
     others: &'m [&'m [u8]],
 }
 
 impl<'m> Files<'m> {
     /// A model in one file.
-    pub(super) fn one(bytes: &'m [u8]) -> Result<Self, ModelError> {
+    pub(crate) fn one(bytes: &'m [u8]) -> Result<Self, ModelError> {
         Ok(Self { first: Gguf::parse(bytes)?, others: &[] })
     }
 
     /// A model in parts, in their order.
-    pub(super) fn split(parts: &'m [&'m [u8]]) -> Result<Self, ModelError> {
+    pub(crate) fn split(parts: &'m [&'m [u8]]) -> Result<Self, ModelError> {
         let (first, others) = parts.split_first().ok_or(ModelError::Parts { expected: 1, given: 0 })?;
         let (first, given) = (Gguf::parse_part(first)?, parts.len());
         let expected = number(&first, COUNT)?.unwrap_or(1).max(1);
@@ -46,12 +46,12 @@ impl<'m> Files<'m> {
     }
 
     /// The first, with the metadata.
-    pub(super) fn first(&self) -> &Gguf<'m> {
+    pub(crate) fn first(&self) -> &Gguf<'m> {
         &self.first
     }
 
     /// The bytes of a part.
-    pub(super) fn bytes(&self, part: usize) -> Option<&'m [u8]> {
+    pub(crate) fn bytes(&self, part: usize) -> Option<&'m [u8]> {
         match part.checked_sub(1) {
             None => Some(self.first.bytes()),
             Some(index) => self.others.get(index).copied(),
@@ -59,26 +59,26 @@ impl<'m> Files<'m> {
     }
 
     /// The bytes of all parts together.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.others.iter().fold(self.first.bytes().len(), |sum, part| sum.saturating_add(part.len()))
     }
 
     /// All tensors, each with the part that it is in.
-    pub(super) fn tensors(&self) -> impl Iterator<Item = (usize, TensorInfo<'m>)> + use<'m> {
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = (usize, TensorInfo<'m>)> + use<'m> {
         self.parts().enumerate().flat_map(|(part, gguf)| gguf.tensors().map(move |info| (part, info)))
     }
 
     /// The tensor with this name.
-    pub(super) fn tensor(&self, name: &str) -> Option<TensorInfo<'m>> {
+    pub(crate) fn tensor(&self, name: &str) -> Option<TensorInfo<'m>> {
         self.parts().find_map(|gguf| gguf.tensor(name))
     }
 
-    pub(super) fn tensor_count(&self) -> usize {
+    pub(crate) fn tensor_count(&self) -> usize {
         self.parts().map(|gguf| gguf.tensor_count()).sum()
     }
 
     /// See [`Model::fingerprint`](super::Model::fingerprint).
-    pub(super) fn fingerprint(&self) -> u64 {
+    pub(crate) fn fingerprint(&self) -> u64 {
         const SAMPLE: usize = 64;
         const SAMPLES: usize = 64;
         let mut hasher = Xxh64::new();

@@ -2,13 +2,16 @@
 //!
 //! ```text
 //! cargo run --release --example inspect -- --model model.gguf --context 2048 --sequences 4
+//! cargo run --release --example inspect -- --model model.gguf --program
 //! cargo run --release --example inspect -- --model model.gguf --context 2048 --emit-header arena.h
 //! ```
 //!
 //! Files of architectures that Gleed does not know, and files with nothing but a vocabulary, are shown as far as
 //! possible.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod program;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -44,6 +47,10 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = 256)]
     rows: usize,
 
+    /// Only print the program of the model: the operations in the order in which they run
+    #[arg(long, conflicts_with = "emit_header")]
+    program: bool,
+
     /// Only write a C header with the size of the memory for these limits, to FILE or standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     emit_header: Option<Option<PathBuf>>,
@@ -70,6 +77,12 @@ fn inspect(args: &Args) -> Result<ExitCode> {
             Some(path) => std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?,
             None => write!(out, "{text}")?,
         }
+        return Ok(ExitCode::SUCCESS);
+    }
+
+    if args.program {
+        let model = file.model()?;
+        program::print(&mut out, &model, &args.plan(&model)?)?;
         return Ok(ExitCode::SUCCESS);
     }
 

@@ -1,0 +1,121 @@
+//! The configuration of a model, from the metadata of its file.
+
+use super::arch::Architecture;
+use super::keys::Keys;
+use crate::kernels::NormKind;
+use crate::weights::{
+    Attention, Config, Embedding, FeedForward, Gate, Head, MAX_LAYERS, ModelError, QkNorm, Role, inverse_root,
+};
+
+/// The configuration that a file and its architecture give.
+pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Config, ModelError> {
+    keys.refuse_unsupported()?;
+    let layers = keys.size("block_count")?;
+    if layers > MAX_LAYERS {
+        return Err(ModelError::TooMany { count: layers, limit: MAX_LAYERS });
+    }
+    let (hidden, heads) = (keys.size("embedding_length")?, keys.size("attention.head_count")?);
+    let head_dim = keys.size_or("attention.key_length", hidden / heads.max(1))?;
+    let (layer_groups, windows) = keys.windows(architecture, layers)?;
+    let (ffn, experts) = ffn_width(keys)?;
+    let mut config = Config {
+        architecture: architecture.name,
+        layers,
+        hidden,
+        ffn,
+        heads,
+        kv_heads: keys.size_or("attention.head_count_kv", heads)?,
+        head_dim,
+        vocab: keys.rows_of(Role::Embedding.name())?,
+        context: keys.size("context_length")?,
+        embedding: Embedding {
+            scale: keys.factor("embedding_scale", 1.0)?,
+            positions: 0,
+            norm: architecture.embedding_norm,
+        },
+        norm: architecture.norm,
+        norm_epsilon: match architecture.norm {
+            NormKind::Rms => keys.positive("attention.layer_norm_rms_epsilon", None)?,
+            NormKind::Layer => keys.positive("attention.layer_norm_epsilon", None)?,
+        },
+        residual_scale: keys.factor("residual_scale", 1.0)?,
+        attention: attention(keys, architecture.qk_norm, head_dim)?,
+        rope: keys.rope(architecture, head_dim)?,
+        feed_forward: feed_forward(keys, architecture, ffn, experts)?,
+        head: Head { scale: 1.0, soft_cap: keys.not_negative("final_logit_softcapping")? },
+        biases: architecture.biases,
+        layer_groups,
+        windows,
+    };
+    (architecture.finish)(keys, &mut config)?;
+    check(&config, keys, architecture)?;
+    Ok(config)
+}
+
+/// The width of the feed-forward layer, or of one of its experts, and how many of these there are.
+fn ffn_width(keys: &Keys<'_>) -> Result<(usize, usize), ModelError> {
+    let experts = keys.count("expert_count")?;
+    let of_expert = if experts > 0 { keys.count("expert_feed_forward_length")? } else { 0 };
+    let ffn = if of_expert > 0 { of_expert } else { keys.size("feed_forward_length")? };
+    Ok((ffn, experts))
+}
+
+fn attention(keys: &Keys<'_>, qk_norm: QkNorm, head_dim: usize) -> Result<Attention, ModelError> {
+    Ok(Attention {
+        scale: keys.factor("attention.scale", inverse_root(head_dim))?,
+        soft_cap: keys.not_negative("attn_logit_softcapping")?,
+        alibi: keys.not_negative("attention.max_alibi_bias")?,
+        clamp: keys.not_negative("attention.clamp_kqv")?,
+        qk_norm,
+        fused: keys.has("blk.0.attn_qkv.weight"),
+    })
+}
+
+fn feed_forward(
+    keys: &Keys<'_>,
+    architecture: &Architecture,
+    ffn: usize,
+    experts: usize,
+) -> Result<FeedForward, ModelError> {
+    Ok(FeedForward {
+        activation: architecture.activation,
+        gate: if !architecture.gated {
+            Gate::None
+        } else if experts == 0 && keys.rows_of("blk.0.ffn_up.weight")? == 2 * ffn {
+            Gate::Fused
+        } else {
+            Gate::Separate
+        },
+        experts,
+        experts_used: if experts > 0 { keys.size("expert_used_count")? } else { 0 },
+    })
+}
+
+/// Checks the relations between the values.
+fn check(config: &Config, keys: &Keys<'_>, architecture: &Architecture) -> Result<(), ModelError> {
+    if !config.heads.is_multiple_of(config.kv_heads) {
+        return Err(keys.bad("attention.head_count_kv"));
+    }
+    // Products of these are computed freely from here on.
+    let bounded = [config.hidden, config.ffn, config.heads, config.head_dim].iter().all(|&size| size <= 1 << 24);
+    if !bounded || config.heads.saturating_mul(config.head_dim) > 1 << 24 {
+        return Err(keys.bad("attention.head_count"));
+    }
+    if keys.size_or("attention.value_length", config.head_dim)? != config.head_dim {
+        return Err(keys.unsupported("attention.value_length"));
+    }
+    if !config.rope.dims.is_multiple_of(2) || config.rope.dims > config.head_dim {
+        return Err(keys.bad("rope.dimension_count"));
+    }
+    if config.head.scale == 1.0 && keys.factor("logit_scale", 1.0)? != 1.0 {
+        return Err(keys.unsupported("logit_scale"));
+    }
+    let FeedForward { experts, experts_used, .. } = config.feed_forward;
+    if experts > 0 && !architecture.experts {
+        return Err(keys.unsupported("expert_count"));
+    }
+    if experts_used > experts || experts > 1 << 10 {
+        return Err(keys.bad("expert_used_count"));
+    }
+    Ok(())
+}

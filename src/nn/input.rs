@@ -1,0 +1,106 @@
+//! The rows that linear layers multiply, in all the forms that the weights at hand want.
+//!
+//! Q, K and V may be of different formats and share one input, so an input row holds one or more forms, one
+//! after the other, and is prepared once.
+
+use core::ops::Range;
+
+use crate::error::Fault;
+use crate::kernels::{Inputs, Level};
+use crate::quant::{Form, QuantizeError, row_words};
+use crate::tensor::Dtype;
+
+const FORMS: [Form; 4] = [Form::F32, Form::Short, Form::Q8x32, Form::Q8x256];
+
+/// The forms that an input is wanted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InputForms {
+    wanted: [bool; FORMS.len()],
+}
+
+impl InputForms {
+    /// What weights of these types are multiplied with.
+    pub fn of(dtypes: impl IntoIterator<Item = Dtype>) -> Self {
+        let mut wanted = [false; FORMS.len()];
+        for dtype in dtypes {
+            for (wanted, form) in wanted.iter_mut().zip(FORMS) {
+                *wanted |= form == crate::quant::form(dtype);
+            }
+        }
+        Self { wanted }
+    }
+
+    /// 32-bit words of a row of `cols` in all the forms; `None` where a form can not hold it.
+    pub fn words(self, cols: usize) -> Option<usize> {
+        self.forms().try_fold(0_usize, |sum, form| sum.checked_add(row_words(form, cols)?))
+    }
+
+    /// Stores `x` in all the forms; `words` has at least [`InputForms::words`] words.
+    ///
+    /// # Errors
+    /// [`Fault::NonFinite`] where an integer form meets a value that is not finite.
+    pub fn prepare(self, level: Level, x: &[f32], words: &mut [u32]) -> Result<(), Fault> {
+        let mut rest = words;
+        for form in self.forms() {
+            let len = row_words(form, x.len()).ok_or(Fault::Internal)?;
+            let (row, after) = rest.split_at_mut_checked(len).ok_or(Fault::Internal)?;
+            level.quantize_row(form, x, row).map_err(|error| match error {
+                QuantizeError::NonFinite { .. } => Fault::NonFinite,
+                QuantizeError::Length { .. } => Fault::Internal,
+            })?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn forms(self) -> impl Iterator<Item = Form> {
+        FORMS.into_iter().zip(self.wanted).filter_map(|(form, wanted)| wanted.then_some(form))
+    }
+}
+
+/// Prepared rows: `[rows, cols]` in the given forms.
+#[derive(Clone, Copy, Debug)]
+pub struct InputRows<'a> {
+    words: &'a [u32],
+    /// Words from one row to the next.
+    stride: usize,
+    cols: usize,
+    forms: InputForms,
+    workers: usize,
+}
+
+impl<'a> InputRows<'a> {
+    /// The rows that [`InputForms::prepare`] stored in `words`, `stride` words apart, and how many workers multiply
+    /// them at the same time.
+    pub fn new(words: &'a [u32], stride: usize, cols: usize, forms: InputForms, workers: usize) -> Self {
+        Self { words, stride, cols, forms, workers }
+    }
+
+    /// How many workers multiply the rows at the same time.
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// A word of a row, counted from its start.
+    pub fn word(&self, row: usize, word: usize) -> Option<u32> {
+        self.words.get(row.checked_mul(self.stride)?.checked_add(word)?).copied()
+    }
+
+    /// `cols` numbers of `count` rows, from word `start` of each on, in a form.
+    pub fn slice(&self, rows: Range<usize>, start: usize, cols: usize, form: Form) -> Option<Inputs<'a>> {
+        let words = self.words.get(rows.start.checked_mul(self.stride)?.checked_add(start)?..)?;
+        Inputs::new(form, rows.len(), cols, words, self.stride)
+    }
+
+    /// Some of the rows in one form; `None` where it was not prepared.
+    pub fn select(&self, rows: Range<usize>, form: Form) -> Option<Inputs<'a>> {
+        let mut start = rows.start.checked_mul(self.stride)?;
+        for other in self.forms.forms() {
+            if other == form {
+                return Inputs::new(form, rows.len(), self.cols, self.words.get(start..)?, self.stride);
+            }
+            start = start.checked_add(row_words(other, self.cols)?)?;
+        }
+        None
+    }
+}

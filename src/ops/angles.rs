@@ -1,0 +1,38 @@
+//! Cosines and sines of the positions, for the rotations of all layers.
+
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
+use crate::error::Fault;
+use crate::nn::rotation;
+use crate::weights::Role;
+
+/// Cosines and sines of every row's position, for each set of rotary frequencies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Angles;
+
+impl Operation for Angles {
+    fn name(&self) -> &'static str {
+        "angles"
+    }
+
+    fn tensors(&self) -> &[Role] {
+        &[Role::RopeDivisors, Role::LongRopeDivisors, Role::ShortRopeDivisors]
+    }
+
+    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
+        Grid::by_row(rows, context.config.rope.dims * context.config.rope.tables())
+    }
+
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
+        let rope = context.config.rope;
+        let Buffers { rotations, scratch, .. } = memory.buffers;
+        work.each_row(rotations, scratch, &|index, out, _| {
+            let row = work.batch.rows.get(index).ok_or(Fault::Internal)?;
+            let frequencies = context.frequencies.chunks_exact((rope.dims / 2).max(1));
+            let tables = frequencies.zip(rope.frequencies.iter().flatten());
+            for (out, (frequencies, set)) in out.chunks_exact_mut(rope.dims.max(1)).zip(tables) {
+                rotation(row.position as usize, frequencies, set.magnitude, out);
+            }
+            Ok(())
+        })
+    }
+}

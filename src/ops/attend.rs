@@ -1,0 +1,156 @@
+//! Attention over the cache.
+
+use core::ops::Range;
+
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Row, Work};
+use crate::cache::KvCache;
+use crate::error::Fault;
+use crate::kernels::{CHUNK, Partial, Queries, Scores, attend_chunks, attend_rows};
+use crate::mem::row_of;
+use crate::weights::{Config, Role};
+
+/// Attention of every row over the keys and values of its sequence. A unit is the query heads of some rows that share
+/// a KV head, in some chunks of positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Attend;
+
+impl Operation for Attend {
+    fn name(&self) -> &'static str {
+        "attention"
+    }
+
+    fn tensors(&self) -> &[Role] {
+        &[]
+    }
+
+    /// The row that sees the most chunks sets the number of passes.
+    fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, batch: Batch<'_>) -> Grid {
+        let config = &context.config;
+        let group = config.group();
+        let tile_rows = attend_rows(group).min(rows.max(1));
+        let positions = batch.rows.iter().map(|row| row.position as usize + 1).max().unwrap_or(1);
+        let visibility = context.visibility.get(config.layer_groups.place(layer).0).copied().unwrap_or_default();
+        let chunks = visibility.chunked(positions, tile_rows).div_ceil(CHUNK);
+        Grid {
+            rows,
+            cols: partials_width(config).unwrap_or(0),
+            tile_rows,
+            tile_cols: partial(config).elements().unwrap_or(0).max(1),
+            passes: chunks.div_ceil(attend_chunks(tile_rows, group, config.head_dim)),
+        }
+    }
+
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
+        let Memory { buffers, cache } = memory;
+        let (tiles, Range { mut start, end }) = (work.grid.tiles(), work.take.clone());
+        while start < end {
+            let pass = start.checked_div(tiles).ok_or(Fault::Internal)?;
+            let next = end.min((pass + 1) * tiles);
+            let take = start - pass * tiles..next - pass * tiles;
+            let left = attend_pass(context, buffers, cache, &Work { take, ..work }, pass)?;
+            if left > 0 {
+                return Ok(end - next + left);
+            }
+            start = next;
+        }
+        Ok(0)
+    }
+}
+
+/// Rows of one sequence that follow each other are done together.
+fn attend_pass(
+    context: &Context<'_, '_>,
+    buffers: &mut Buffers<'_>,
+    cache: &KvCache<'_>,
+    work: &Work<'_>,
+    pass: usize,
+) -> Result<usize, Fault> {
+    let config = &context.config;
+    let (width, group, head_dim) = (config.qkv_width(), config.group(), config.head_dim);
+    let chunks = attend_chunks(work.grid.tile_rows, group, head_dim);
+    let chunks = pass * chunks..(pass + 1) * chunks;
+    let Buffers { qkv, partials, scratch, .. } = buffers;
+    work.each_tile(partials, scratch, &|tile, scratch| {
+        let (mut rows, cols) = (tile.rows(), tile.cols());
+        let head = cols.start.checked_div(cols.len()).ok_or(Fault::Internal)?;
+        let slopes = context.slopes.chunks_exact(group.max(1)).nth(head).unwrap_or_default();
+        let Config { attention, .. } = config;
+        let scores = Scores { scale: attention.scale, soft_cap: attention.soft_cap, slopes };
+        while let Some(row) = work.batch.rows.get(rows.start).filter(|_| !rows.is_empty()) {
+            let run = run_length(work.batch.rows.get(rows.clone()).ok_or(Fault::Internal)?);
+            let start = rows.start * width + head * group * head_dim;
+            let source = cache.layer_source(row.seq(), work.layer).ok_or(Fault::Internal)?;
+            let queries = Queries {
+                q: qkv.get(start..).ok_or(Fault::Internal)?,
+                stride: width,
+                row: rows.start,
+                rows: run,
+                group,
+                head_dim,
+                head,
+                position: row.position as usize,
+                visibility: source.visibility(),
+                scores,
+            };
+            context.level.attend(&queries, chunks.clone(), &source, tile, scratch).ok_or(Fault::Internal)?;
+            rows.start += run;
+        }
+        Ok(())
+    })
+}
+
+/// What attention keeps of a row and a KV head.
+fn partial(config: &Config) -> Partial {
+    Partial { group: config.group(), head_dim: config.head_dim }
+}
+
+/// Elements of what it keeps of a row.
+pub(super) fn partials_width(config: &Config) -> Option<usize> {
+    partial(config).elements()?.checked_mul(config.kv_heads)
+}
+
+/// Attention's result for row `index`, `[heads, head_dim]`, from what it kept of the rows.
+pub(super) fn finish_heads(config: &Config, partials: &[f32], index: usize, out: &mut [f32]) -> Option<()> {
+    let partial = partial(config);
+    let mut partials = row_of(partials, index, partials_width(config)?)?.chunks_exact(partial.elements()?.max(1));
+    // A zip of these would divide by their length, and that this is not 0 is not always seen.
+    out.chunks_exact_mut((partial.group * partial.head_dim).max(1))
+        .try_for_each(|out| partial.finish(partials.next()?, out))
+}
+
+/// How many rows from the first on are successive positions of one sequence.
+fn run_length(rows: &[Row]) -> usize {
+    let follows = |pair: &[Row]| matches!(pair, [a, b] if b.follows(a));
+    1 + rows.windows(2).take_while(|pair| follows(pair)).count()
+}
+
+/// The slopes of ALiBi, one per head, where `2^-exponent` is the last of a power of two of heads; other numbers of
+/// heads take every second slope of twice as many after that. (Press et al., "Train Short, Test Long", 2021; the
+/// authors' code for other numbers.)
+pub(super) fn fill_slopes(exponent: f32, slopes: &mut [f32]) {
+    let heads = slopes.len();
+    let power = if heads.is_power_of_two() { heads } else { heads.next_power_of_two() / 2 };
+    for (head, slope) in slopes.iter_mut().enumerate() {
+        let steps = if head < power { (head + 1) as f64 } else { (head - power) as f64 + 0.5 };
+        *slope = libm::exp2(-f64::from(exponent) * steps / power as f64) as f32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slopes_of_any_number_of_heads() {
+        let slopes = |heads: usize| {
+            let mut slopes = vec![0.0; heads];
+            fill_slopes(8.0, &mut slopes);
+            slopes
+        };
+        assert_eq!(slopes(8), [1, 2, 3, 4, 5, 6, 7, 8].map(|n| 0.5f32.powi(n)));
+        assert_eq!(slopes(4), [2, 4, 6, 8].map(|n| 0.5f32.powi(n)));
+        assert_eq!(slopes(6), [2, 4, 6, 8, 1, 3].map(|n| 0.5f32.powi(n)));
+        assert_eq!(slopes(1), [0.5f32.powi(8)]);
+        assert!(slopes(0).is_empty());
+    }
+}

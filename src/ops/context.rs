@@ -1,0 +1,74 @@
+//! What operations read and do not change while a batch is computed.
+
+use super::adapters::{Adapters, adapter_words};
+use super::attend::fill_slopes;
+use super::batch::Capacity;
+use super::input::Forms;
+use crate::cache::MAX_GROUPS;
+use crate::kernels::{Level, Visibility};
+use crate::mem::{Arena, MemoryError};
+use crate::weights::{Config, Files, Role, Uses, Weights};
+
+/// A model's numbers and weights, and what is computed from them once.
+#[derive(Debug)]
+pub(crate) struct Context<'m, 'a> {
+    pub(crate) config: Config,
+    pub(super) level: Level,
+    /// What the layers of each group see.
+    pub(super) visibility: [Visibility; MAX_GROUPS],
+    pub(super) weights: Weights<'m, 'a>,
+    pub(super) forms: Forms,
+    /// 32-bit words of an input row: the largest forms, then the adapters' products.
+    pub(super) input_words: usize,
+    pub(crate) adapters: Adapters<'m, 'a>,
+    /// `[sets of frequencies, rope dims / 2]`.
+    pub(super) frequencies: &'a mut [f64],
+    /// Slopes of ALiBi: `[heads]`, or none.
+    pub(super) slopes: &'a mut [f32],
+}
+
+impl<'m, 'a> Context<'m, 'a> {
+    /// Takes the memory from the arena and prepares what all batches share.
+    pub(crate) fn carve(
+        arena: &mut Arena<'a>,
+        files: &Files<'m>,
+        config: &Config,
+        forms: Forms,
+        uses: &Uses<'_>,
+        capacity: Capacity,
+    ) -> Result<Self, MemoryError> {
+        let weights = Weights::carve(arena, files, config, uses)?;
+        let frequencies = arena.slice("rotary frequencies", config.rope.tables() * (config.rope.dims / 2))?;
+        fill_frequencies(config, &weights, capacity.context, frequencies);
+        let slopes = arena.slice("slopes", if config.attention.alibi > 0.0 { config.heads } else { 0 })?;
+        fill_slopes(config.attention.alibi, slopes);
+        let adapters = Adapters::carve(arena, config, capacity)?;
+        let input_words = forms.widest(config).and_then(|words| words.checked_add(adapter_words(capacity)));
+        Ok(Self {
+            config: *config,
+            level: capacity.level,
+            visibility: capacity.visibility,
+            weights,
+            forms,
+            input_words: input_words.ok_or(MemoryError::TooLarge)?,
+            adapters,
+            frequencies,
+            slopes,
+        })
+    }
+}
+
+/// Fills the sets of rotary frequencies for sequences of at most `context` tokens.
+fn fill_frequencies(config: &Config, weights: &Weights<'_, '_>, context: usize, frequencies: &mut [f64]) {
+    let divisors = match config.rope.is_long(context) {
+        None => Role::RopeDivisors,
+        Some(false) => Role::ShortRopeDivisors,
+        Some(true) => Role::LongRopeDivisors,
+    };
+    let divisors = weights.tensor(0, divisors).and_then(|view| view.row(0)).unwrap_or_default();
+    let divisors = divisors.as_chunks::<4>().0.iter().map(|&bytes| f32::from_le_bytes(bytes));
+    let tables = frequencies.chunks_exact_mut((config.rope.dims / 2).max(1));
+    for (table, set) in tables.zip(config.rope.frequencies.iter().flatten()) {
+        set.fill(divisors.clone(), table);
+    }
+}

@@ -1,0 +1,51 @@
+//! Tokens to the residual stream.
+
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
+use crate::error::Fault;
+use crate::kernels::Combine;
+use crate::quant::dequantize;
+use crate::weights::Role;
+
+/// The embedding of every row's token, scaled, with its learned position added and normalized where the model has these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Embed;
+
+impl Operation for Embed {
+    fn name(&self) -> &'static str {
+        "embed"
+    }
+
+    fn tensors(&self) -> &[Role] {
+        &[Role::Embedding, Role::Positions, Role::EmbeddingNorm]
+    }
+
+    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
+        Grid::by_row(rows, context.config.hidden)
+    }
+
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
+        let (level, scale, weights) = (context.level, context.config.embedding.scale, &context.weights);
+        let embedding = weights.tensor(0, Role::Embedding).ok_or(Fault::Internal)?;
+        let positions = weights.tensor(0, Role::Positions);
+        let norm = weights.norm(0, Role::EmbeddingNorm);
+        let Buffers { x, scratch, .. } = memory.buffers;
+        work.each_row(x, scratch, &|index, out, scratch| {
+            let row = work.batch.rows.get(index).ok_or(Fault::Internal)?;
+            let token = embedding.row(row.token as usize).ok_or(Fault::Internal)?;
+            dequantize(embedding.dtype(), token, out).ok_or(Fault::Internal)?;
+            if scale != 1.0 {
+                out.iter_mut().for_each(|x| *x *= scale);
+            }
+            if let Some(positions) = positions {
+                let position = positions.row(row.position as usize).ok_or(Fault::Internal)?;
+                let learned = scratch.get_mut(..out.len()).ok_or(Fault::Internal)?;
+                dequantize(positions.dtype(), position, learned).ok_or(Fault::Internal)?;
+                level.combine(Combine::Add, out, learned);
+            }
+            if let Some(norm) = norm {
+                level.norm_in_place(&norm, out);
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! How the work of an operation is cut into units.
+
+use crate::kernels::OUTPUTS;
+
+/// The result of an operation, `[rows, cols]`, and the tiles it is cut into; a tile is a unit of work, or a few of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grid {
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+    pub(crate) tile_rows: usize,
+    pub(crate) tile_cols: usize,
+    /// How often all tiles are gone through: each time they go on where they ended.
+    pub(crate) passes: usize,
+}
+
+impl Grid {
+    /// Multiplications that a unit of a linear layer has at least, about, where it can have them.
+    const UNIT: usize = 1 << 16;
+    /// Rows of a batch in a unit: enough to make unpacking the weights cheap, few enough for a bounded unit.
+    pub(crate) const MAX_TILE_ROWS: usize = 256;
+
+    /// Whole rows, a few in a unit: one alone is done faster than workers take turns.
+    pub(crate) fn by_row(rows: usize, cols: usize) -> Self {
+        Self { rows, cols, tile_rows: 4, tile_cols: cols.max(1), passes: 1 }
+    }
+
+    /// Units for a linear layer with `inputs` inputs. They depend on the shape alone, so a budget in units
+    /// means the same on every machine.
+    pub(crate) fn linear(rows: usize, outputs: usize, inputs: usize) -> Self {
+        let tile_rows = rows.clamp(1, Self::MAX_TILE_ROWS);
+        let fitting = (Self::UNIT / tile_rows).checked_div(inputs).unwrap_or(0);
+        let tile_cols = (fitting / OUTPUTS * OUTPUTS).max(OUTPUTS);
+        Self { rows, cols: outputs, tile_rows, tile_cols, passes: 1 }
+    }
+
+    /// The number of units.
+    pub(crate) fn units(&self) -> usize {
+        self.tiles() * self.passes
+    }
+
+    /// The number of tiles.
+    pub(crate) fn tiles(&self) -> usize {
+        self.rows.div_ceil(self.tile_rows.max(1)) * self.cols.div_ceil(self.tile_cols.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_of_linear_layers_are_bounded() {
+        for rows in [1, 2, 7, 64, 512] {
+            for (outputs, inputs) in [(32, 64), (1024, 1024), (151_936, 1024), (1024, 3072), (64, 172), (5, 1)] {
+                let grid = Grid::linear(rows, outputs, inputs);
+                assert!(
+                    grid.tile_rows * grid.tile_cols * inputs <= Grid::UNIT.max(Grid::MAX_TILE_ROWS * OUTPUTS * inputs)
+                );
+                assert!(grid.units() > 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The logits.
+
+use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Work};
+use crate::error::Fault;
+use crate::kernels::Combine;
+use crate::num::is_finite;
+use crate::weights::Role;
+
+/// The output matrix, or the embedding where it serves as such; scaled and capped as the model does so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head;
+
+impl Operation for Head {
+    fn name(&self) -> &'static str {
+        "logits"
+    }
+
+    fn tensors(&self) -> &[Role] {
+        &[Role::Output]
+    }
+
+    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
+        Grid::linear(rows, context.config.vocab, context.config.hidden)
+    }
+
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
+        let (level, head) = (context.level, context.config.head);
+        let output = context.weights.output().ok_or(Fault::Internal)?;
+        let Buffers { input, logits, scratch, .. } = memory.buffers;
+        let inputs = context.input_rows(Input::Head, input, work.workers(scratch));
+        work.each_tile(logits, scratch, &|tile, scratch| {
+            let mut rows = tile.rows();
+            output.run(level, (&inputs, rows.start), 0, tile, Combine::Set, scratch).ok_or(Fault::Internal)?;
+            rows.try_for_each(|row| {
+                let logits = tile.row_mut(row).ok_or(Fault::Internal)?;
+                if head.scale != 1.0 {
+                    logits.iter_mut().for_each(|logit| *logit *= head.scale);
+                }
+                if head.soft_cap > 0.0 {
+                    level.soft_cap(head.soft_cap, logits);
+                }
+                if logits.iter().all(|&logit| is_finite(logit)) { Ok(()) } else { Err(Fault::NonFinite) }
+            })
+        })
+    }
+}

@@ -1,0 +1,44 @@
+//! The matrices of queries, keys and values.
+
+use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Work};
+use crate::error::Fault;
+use crate::kernels::Combine;
+use crate::weights::Role;
+
+/// Queries, keys and values side by side, of three matrices or of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Qkv;
+
+impl Operation for Qkv {
+    fn name(&self) -> &'static str {
+        "qkv"
+    }
+
+    fn tensors(&self) -> &[Role] {
+        Input::Attention.readers()
+    }
+
+    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
+        Grid::linear(rows, context.config.qkv_width(), context.config.hidden)
+    }
+
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
+        let (q_width, kv_width) = (context.config.q_width(), context.config.kv_width());
+        let deltas = context.deltas(work.layer, Input::Attention);
+        let linear = |role| deltas.add_to(context.weights.linear(work.layer, role), role);
+        let parts = if context.config.attention.fused {
+            [(0, linear(Role::Qkv)), (0, None), (0, None)]
+        } else {
+            [(0, linear(Role::Q)), (q_width, linear(Role::K)), (q_width + kv_width, linear(Role::V))]
+        };
+        let Buffers { input, qkv, scratch, .. } = memory.buffers;
+        let inputs = context.input_rows(Input::Attention, input, work.workers(scratch));
+        work.each_tile(qkv, scratch, &|tile, scratch| {
+            let row = tile.rows().start;
+            parts.iter().try_for_each(|(first, linear)| {
+                let Some(linear) = linear else { return Ok(()) };
+                linear.run(context.level, (&inputs, row), *first, tile, Combine::Set, scratch).ok_or(Fault::Internal)
+            })
+        })
+    }
+}

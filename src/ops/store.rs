@@ -1,0 +1,64 @@
+//! Keys and values into the cache, where attention reads them.
+
+use core::ops::Range;
+
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
+use crate::cache::{CacheError, KvRow, WRITTEN_ROWS};
+use crate::error::Fault;
+use crate::mem::row_of;
+use crate::par::{Budget, Parallel, Serial, Watch, for_each_tile};
+use crate::weights::Role;
+
+/// Rows whose keys and values are worth it to be written head by head, a block of each at a time.
+const SHARED_ROWS: usize = 16;
+
+/// Writes K and V into the cache. A unit is a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Store;
+
+impl Operation for Store {
+    fn name(&self) -> &'static str {
+        "store"
+    }
+
+    fn tensors(&self) -> &[Role] {
+        &[]
+    }
+
+    fn grid(&self, _: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
+        Grid { tile_rows: 1, ..Grid::by_row(rows, 1) }
+    }
+
+    /// Rows of one block share its tiles, so several workers can only take a KV head each, of many rows, and nothing can
+    /// end the step between these.
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
+        let config = &context.config;
+        let (q_width, kv_width, qkv_width) = (config.q_width(), config.kv_width(), config.qkv_width());
+        let Batch { rows, finished, .. } = work.batch;
+        let Buffers { qkv, scratch, .. } = memory.buffers;
+        let row = |unit: usize| {
+            // In the order of the positions: finished rows are the last ones of their sequences.
+            let unfinished = rows.len().checked_sub(finished)?;
+            let index = if unit < unfinished { unit + finished } else { unit - unfinished };
+            let (row, qkv) = (rows.get(index)?, row_of(qkv, index, qkv_width)?);
+            let (k, v) = qkv.get(q_width..)?.split_at_checked(kv_width)?;
+            Some(KvRow { seq: row.seq(), position: row.position as usize, k, v })
+        };
+        let Range { mut start, end } = work.take.clone();
+        let together = work.watch.is_unlimited() && end - start >= SHARED_ROWS;
+        while start < end && work.watch.allows_unit() {
+            let next = if together { end.min(start + WRITTEN_ROWS) } else { start + 1 };
+            let parallel: &dyn Parallel = if together { work.parallel } else { &Serial };
+            let written =
+                memory.cache.write_rows(work.layer, next - start, &|index| row(start + index), |tiles, body| {
+                    for_each_tile(parallel, tiles, &scratch.by_worker()?, &Watch::new(&Budget::default()), body)
+                });
+            written.map_err(|error| match error {
+                CacheError::NonFinite => Fault::NonFinite,
+                _ => Fault::Internal,
+            })?;
+            start = next;
+        }
+        Ok(end - start)
+    }
+}

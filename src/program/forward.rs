@@ -1,0 +1,118 @@
+//! The interpreter of programs: where a batch stands, on which rows, what runs, what comes next.
+
+use core::ops::Range;
+
+use super::{Loaded, Part, Program, Rows, Step};
+use crate::cache::KvCache;
+use crate::error::Fault;
+use crate::mem::{Arena, MemoryError};
+use crate::ops::{Batch, Buffers, Capacity, Context, Grid, Memory, Op, Work};
+use crate::par::{Parallel, Watch};
+
+/// A model's program, what it reads, and the buffers of one batch.
+#[derive(Debug)]
+pub(crate) struct Forward<'m, 'a> {
+    pub(super) program: Program,
+    pub(crate) context: Context<'m, 'a>,
+    buffers: Buffers<'a>,
+}
+
+/// Where a batch stands in a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    pub(crate) part: Part,
+    step: usize,
+}
+
+impl Cursor {
+    pub(crate) const START: Self = Self { part: Part::Begin, step: 0 };
+}
+
+impl<'m, 'a> Forward<'m, 'a> {
+    /// Takes the memory from the arena and prepares what all batches share.
+    pub(crate) fn carve(arena: &mut Arena<'a>, model: &Loaded<'m>, capacity: Capacity) -> Result<Self, MemoryError> {
+        let Loaded { files, config, program, forms, matrices } = *model;
+        let uses = |layer, role| model.uses(layer, role);
+        let context = Context::carve(arena, &files, &config, forms, &uses, capacity)?;
+        let branches = program.has(|op| matches!(op, Op::AddNormed(_)));
+        let buffers = Buffers::carve(arena, &context, matrices, branches, capacity)?;
+        Ok(Self { program, context, buffers })
+    }
+
+    /// The step at `cursor`.
+    pub(super) fn step(&self, cursor: Cursor) -> Option<&'static Step> {
+        self.program.steps(&self.context.config, cursor.part).get(cursor.step)
+    }
+
+    /// The next step that has anything to do; `None` at the end.
+    pub(crate) fn next(&self, cursor: Cursor, batch: Batch<'_>) -> Option<Cursor> {
+        let mut cursor = cursor;
+        loop {
+            cursor.step += 1;
+            while self.step(cursor).is_none() {
+                cursor = Cursor { part: cursor.part.next(self.context.config.layers)?, step: 0 };
+            }
+            if self.units(cursor, batch) > 0 {
+                return Some(cursor);
+            }
+        }
+    }
+
+    /// The shape and units of a step.
+    fn grid(&self, cursor: Cursor, batch: Batch<'_>) -> Grid {
+        let Some(step) = self.step(cursor) else { return Grid::by_row(0, 0) };
+        let layer = self.layer(cursor);
+        let rows = match step.rows {
+            Rows::Finished if layer + 1 >= self.context.config.layers => batch.finished,
+            Rows::All | Rows::Finished => batch.rows.len(),
+            Rows::Logits => batch.logits,
+        };
+        step.op.operation().grid(&self.context, layer, rows, batch)
+    }
+
+    /// Runs the units `take` of a step as long as `watch` allows it. Returns how many of them are left: the last ones.
+    pub(crate) fn run(
+        &mut self,
+        cursor: Cursor,
+        take: Range<usize>,
+        batch: Batch<'_>,
+        cache: &mut KvCache<'a>,
+        parallel: &dyn Parallel,
+        watch: &Watch<'_>,
+    ) -> Result<usize, Fault> {
+        let step = self.step(cursor).ok_or(Fault::Internal)?;
+        let work = Work { layer: self.layer(cursor), take, grid: self.grid(cursor, batch), batch, parallel, watch };
+        let memory = Memory { buffers: &mut self.buffers, cache };
+        step.op.operation().run(&self.context, memory, work)
+    }
+
+    /// Units of a step.
+    pub(crate) fn units(&self, cursor: Cursor, batch: Batch<'_>) -> usize {
+        self.grid(cursor, batch).units()
+    }
+
+    /// Units of a step and of all that come after it.
+    pub(crate) fn units_from(&self, cursor: Cursor, batch: Batch<'_>) -> usize {
+        let next = |cursor: &Cursor| self.next(*cursor, batch);
+        core::iter::successors(Some(cursor), next).map(|cursor| self.units(cursor, batch)).sum()
+    }
+
+    /// The layer of a step: 0 before the layers, and their number after them. Faults are reported by it.
+    pub(crate) fn layer(&self, cursor: Cursor) -> usize {
+        match cursor.part {
+            Part::Begin => 0,
+            Part::Layer(layer) => layer,
+            Part::End => self.context.config.layers,
+        }
+    }
+
+    /// The logits of the `index`-th row that wanted them: `[vocab]`.
+    pub(crate) fn logits(&self, index: usize) -> Option<&[f32]> {
+        self.buffers.logits(index, self.context.config.vocab)
+    }
+
+    /// The final norm of the `index`-th finished row of the last batch: `[hidden]`. `None` where there is no such row.
+    pub(crate) fn hidden(&mut self, index: usize) -> Option<&[f32]> {
+        self.buffers.hidden(&self.context, index)
+    }
+}

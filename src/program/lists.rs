@@ -1,0 +1,120 @@
+//! The lists of operations that several architectures share.
+//!
+//! In all of them keys and values are written to the cache first, and attention reads them there: so prefill and decode see
+//! the same rounded values.
+
+use super::{LayerKind, Program, Rows, Step};
+use crate::ops::{
+    AddNormed, Angles, Attend, ChooseExperts, Embed, ExpertDown, ExpertGateUp, GateUp, Head, Input, Norm, NormRotate,
+    Op, Project, Qkv, Quantize, Route, Source, Store, Target,
+};
+use crate::weights::Role;
+
+/// A decoder whose layers are all alike, with rotary positions.
+pub(crate) const DECODER: Program = uniform(PRE_NORM);
+
+/// The same with experts in place of the feed-forward layer.
+pub(crate) const DECODER_OF_EXPERTS: Program = uniform(PRE_NORM_EXPERTS);
+
+/// A program whose layers are all alike, with rotary positions.
+pub(crate) const fn uniform(layer: &'static [LayerKind]) -> Program {
+    Program { begin: ROTARY, kinds: layer, kind_of: |_, _| 0, end: LOGITS }
+}
+
+/// Before the layers, where queries and keys are rotated.
+pub(crate) const ROTARY: &[Step] = &[all(EMBED), all(ANGLES)];
+
+/// Before the layers, where they are not.
+pub(crate) const NOT_ROTARY: &[Step] = &[all(EMBED)];
+
+/// After the layers.
+pub(crate) const LOGITS: &[Step] = &[logits(norm(Role::OutputNorm, Input::Head)), logits(HEAD)];
+
+const PRE_NORM: &[LayerKind] = &[LayerKind { name: "layer", steps: PRE_NORM_LAYER }];
+
+const PRE_NORM_EXPERTS: &[LayerKind] = &[LayerKind { name: "layer", steps: PRE_NORM_EXPERTS_LAYER }];
+
+/// A norm before each branch: Llama and most others.
+pub(crate) const PRE_NORM_LAYER: &[Step] = &[
+    all(norm(Role::AttentionNorm, Input::Attention)),
+    all(QKV),
+    all(NORM_ROTATE),
+    all(STORE),
+    finished(ATTEND),
+    finished(quantize(Source::Attention, Input::Output)),
+    finished(output(Target::Residual)),
+    finished(norm(Role::FfnNorm, Input::FeedForward)),
+    finished(GATE_UP),
+    finished(quantize(Source::FeedForward, Input::Down)),
+    finished(down(Target::Residual)),
+];
+
+/// The same with experts: Mixtral, Qwen 3 with experts.
+pub(crate) const PRE_NORM_EXPERTS_LAYER: &[Step] = &[
+    all(norm(Role::AttentionNorm, Input::Attention)),
+    all(QKV),
+    all(NORM_ROTATE),
+    all(STORE),
+    finished(ATTEND),
+    finished(quantize(Source::Attention, Input::Output)),
+    finished(output(Target::Residual)),
+    finished(norm(Role::FfnNorm, Input::FeedForward)),
+    finished(ROUTE),
+    finished(CHOOSE_EXPERTS),
+    finished(EXPERT_GATE_UP),
+    finished(quantize(Source::FeedForward, Input::Down)),
+    finished(EXPERT_DOWN),
+];
+
+pub(crate) const EMBED: Op = Op::Embed(Embed);
+pub(crate) const ANGLES: Op = Op::Angles(Angles);
+pub(crate) const QKV: Op = Op::Qkv(Qkv);
+pub(crate) const NORM_ROTATE: Op = Op::NormRotate(NormRotate);
+pub(crate) const STORE: Op = Op::Store(Store);
+pub(crate) const ATTEND: Op = Op::Attend(Attend);
+pub(crate) const GATE_UP: Op = Op::GateUp(GateUp);
+pub(crate) const ROUTE: Op = Op::Route(Route);
+pub(crate) const CHOOSE_EXPERTS: Op = Op::ChooseExperts(ChooseExperts);
+pub(crate) const EXPERT_GATE_UP: Op = Op::ExpertGateUp(ExpertGateUp);
+pub(crate) const EXPERT_DOWN: Op = Op::ExpertDown(ExpertDown { to: Target::Residual });
+pub(crate) const HEAD: Op = Op::Head(Head);
+
+/// A norm of the residual stream as an input.
+pub(crate) const fn norm(weight: Role, to: Input) -> Op {
+    Op::Norm(Norm { weight, to })
+}
+
+/// Activations as an input.
+pub(crate) const fn quantize(from: Source, to: Input) -> Op {
+    Op::Quantize(Quantize { from, to })
+}
+
+/// The output matrix of attention.
+pub(crate) const fn output(to: Target) -> Op {
+    Op::Project(Project { matrix: Role::AttentionOutput, from: Input::Output, to })
+}
+
+/// The down matrix of the feed-forward layer.
+pub(crate) const fn down(to: Target) -> Op {
+    Op::Project(Project { matrix: Role::Down, from: Input::Down, to })
+}
+
+/// The norm of the branch, added to the residual stream.
+pub(crate) const fn add_normed(weight: Role) -> Op {
+    Op::AddNormed(AddNormed { weight })
+}
+
+/// On all rows.
+pub(crate) const fn all(op: Op) -> Step {
+    Step { rows: Rows::All, op }
+}
+
+/// In the last layer only on the rows that are finished.
+pub(crate) const fn finished(op: Op) -> Step {
+    Step { rows: Rows::Finished, op }
+}
+
+/// On the rows that have logits.
+pub(crate) const fn logits(op: Op) -> Step {
+    Step { rows: Rows::Logits, op }
+}

@@ -1,0 +1,120 @@
+//! Programs: the order of operations of a model, as lists, and the interpreter that runs them.
+//!
+//! A model has a list for every kind of layer, a list before the layers and one after them. Lists are constants: the common
+//! ones are in [`lists`], and the file of an architecture says which it takes, or has its own.
+
+mod forward;
+mod info;
+pub(crate) mod lists;
+mod loaded;
+
+pub(crate) use forward::{Cursor, Forward};
+pub use info::{StepInfo, TensorNames};
+pub(crate) use loaded::Loaded;
+
+use crate::ops::Op;
+use crate::weights::{Config, Role};
+
+/// The order in which a model's operations run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Program {
+    /// What runs before the first layer.
+    pub(crate) begin: &'static [Step],
+    /// The kinds of layers.
+    pub(crate) kinds: &'static [LayerKind],
+    /// The index of a layer's kind.
+    pub(crate) kind_of: fn(&Config, usize) -> usize,
+    /// What runs after the last layer.
+    pub(crate) end: &'static [Step],
+}
+
+/// Layers that run the same operations on tensors of the same roles.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LayerKind {
+    pub(crate) name: &'static str,
+    pub(crate) steps: &'static [Step],
+}
+
+/// An operation, and the rows of a batch that it runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) rows: Rows,
+    pub(crate) op: Op,
+}
+
+/// The rows of a batch that an operation runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// All.
+    All,
+    /// All but in the last layer, where only the rows go on whose hidden states are wanted: of the others only keys and
+    /// values are.
+    Finished,
+    /// Those that have logits.
+    Logits,
+}
+
+/// A part of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What runs before the first layer.
+    Begin,
+    /// A layer.
+    Layer(usize),
+    /// What runs after the last layer.
+    End,
+}
+
+impl Program {
+    /// The steps of a part of a model with this configuration.
+    pub(crate) fn steps(&self, config: &Config, part: Part) -> &'static [Step] {
+        match part {
+            Part::Begin => self.begin,
+            Part::Layer(layer) => self.kind(config, layer).map_or(&[], |kind| kind.steps),
+            Part::End => self.end,
+        }
+    }
+
+    /// The kind of a layer.
+    pub(crate) fn kind(&self, config: &Config, layer: usize) -> Option<&'static LayerKind> {
+        self.kinds.get((self.kind_of)(config, layer))
+    }
+
+    /// Whether an operation can read the tensor of a role: in this layer, if it is a role of layers.
+    pub(crate) fn uses(&self, config: &Config, layer: usize, role: Role) -> bool {
+        let names = |steps: &[Step]| steps.iter().any(|step| step.op.operation().tensors().contains(&role));
+        if role.is_of_layer() {
+            names(self.steps(config, Part::Layer(layer)))
+        } else {
+            names(self.begin) || names(self.end)
+        }
+    }
+
+    /// Whether any layer has an operation that is the same as one of these.
+    pub(crate) fn has(&self, op: impl Fn(&Op) -> bool) -> bool {
+        self.kinds.iter().any(|kind| kind.steps.iter().any(|step| op(&step.op)))
+    }
+}
+
+impl Part {
+    /// The part after this one of a model with `layers` layers.
+    fn next(self, layers: usize) -> Option<Self> {
+        let layer = match self {
+            Self::Begin => 0,
+            Self::Layer(layer) => layer + 1,
+            Self::End => return None,
+        };
+        Some(if layer < layers { Self::Layer(layer) } else { Self::End })
+    }
+}
+
+impl Rows {
+    /// In words, for tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Finished => "finished",
+            Self::Logits => "logits",
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What a model is made of, as data: its configuration, its tensors by role, and where they are in the file.
+
+mod adapter;
+mod config;
+mod dtypes;
+mod error;
+mod files;
+mod roles;
+mod table;
+
+pub use adapter::Adapter;
+pub(crate) use adapter::TARGETS;
+pub use config::{Attention, Biases, Config, Embedding, FeedForward, Gate, Head, Presence, QkNorm, Rope};
+pub(crate) use config::{MAX_LAYERS, inverse_root};
+pub(crate) use dtypes::Dtypes;
+pub use error::ModelError;
+pub(crate) use files::Files;
+pub(crate) use roles::Role;
+pub(crate) use table::{Survey, TensorRef, Uses, Weights, survey};

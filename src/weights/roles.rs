@@ -1,0 +1,249 @@
+//! The tensors that a model can have: one table of their roles, names and shapes.
+
+use super::config::{Config, Gate, Presence, QkNorm};
+use crate::kernels::NormKind;
+
+/// The shape of a tensor. Those of f32 are vectors; matrices are of any supported type.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shape {
+    /// `[rows, cols]`.
+    Matrix(usize, usize),
+    /// `[experts, rows, cols]`.
+    Matrices(usize, usize, usize),
+    /// `[n]` of f32.
+    Vector(usize),
+    /// `[rows, n]` of f32.
+    Vectors(usize, usize),
+    /// `[n]` of f32, and the file may leave it out.
+    OptionalVector(usize),
+    /// `[rows, cols]`, and the file may leave it out.
+    OptionalMatrix(usize, usize),
+}
+
+impl Shape {
+    pub(super) fn is_optional(self) -> bool {
+        matches!(self, Self::OptionalVector(_) | Self::OptionalMatrix(..))
+    }
+}
+
+/// A row of the table.
+pub(super) struct Spec {
+    pub(super) role: Role,
+    /// What follows `blk.N.`, or the whole name.
+    pub(super) name: &'static str,
+    /// The shape in a model; `None` where its configuration excludes the tensor.
+    pub(super) shape: fn(&Config) -> Option<Shape>,
+}
+
+/// Makes the enum [`Role`] and the table [`SPECS`] of the same rows, so that they are in the same order.
+macro_rules! tensors {
+    (
+        model { $($m_role:ident $m_name:literal $m_shape:expr $(, bias $m_bias:ident $m_bias_name:literal $m_bias_shape:expr)?;)* }
+        layer { $($l_role:ident $l_name:literal $l_shape:expr $(, bias $l_bias:ident $l_bias_name:literal $l_bias_shape:expr)?;)* }
+    ) => {
+        /// What a tensor is for. Operations name tensors by their roles.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Role {
+            $($m_role, $($m_bias,)?)*
+            $($l_role, $($l_bias,)?)*
+        }
+
+        const MODEL: &[Spec] = &[
+            $(Spec { role: Role::$m_role, name: $m_name, shape: $m_shape },
+            $(Spec { role: Role::$m_bias, name: $m_bias_name, shape: $m_bias_shape },)?)*
+        ];
+
+        const LAYER: &[Spec] = &[
+            $(Spec { role: Role::$l_role, name: $l_name, shape: $l_shape },
+            $(Spec { role: Role::$l_bias, name: $l_bias_name, shape: $l_bias_shape },)?)*
+        ];
+
+        impl Role {
+            /// What is added to the results of this one.
+            pub(super) fn bias(self) -> Option<Self> {
+                match self {
+                    $($(Self::$m_role => Some(Self::$m_bias),)?)*
+                    $($(Self::$l_role => Some(Self::$l_bias),)?)*
+                    _ => None,
+                }
+            }
+
+            /// The tensor whose bias this one is, or itself.
+            pub(super) fn owner(self) -> Self {
+                match self {
+                    $($(Self::$m_bias => Self::$m_role,)?)*
+                    $($(Self::$l_bias => Self::$l_role,)?)*
+                    own => own,
+                }
+            }
+        }
+    };
+}
+
+tensors! {
+    model {
+        Embedding "token_embd.weight" |c| Some(Shape::Matrix(c.vocab, c.hidden));
+        Positions "position_embd.weight" |c| (c.embedding.positions > 0).then_some(Shape::Matrix(c.embedding.positions, c.hidden));
+        EmbeddingNorm "token_embd_norm.weight" |c| c.embedding.norm.then_some(Shape::Vector(c.hidden)),
+            bias EmbeddingNormBias "token_embd_norm.bias" |c| if c.embedding.norm { bias(c.biases.norm, c.hidden) } else { None };
+        OutputNorm "output_norm.weight" |c| Some(Shape::Vector(c.hidden)),
+            bias OutputNormBias "output_norm.bias" |c| bias(c.biases.norm, c.hidden);
+        // Left out where the embedding serves as the output matrix (tied).
+        Output "output.weight" |c| Some(Shape::OptionalMatrix(c.vocab, c.hidden));
+        RopeDivisors "rope_freqs.weight" |c| (c.rope.dims > 0).then_some(Shape::OptionalVector(c.rope.dims / 2));
+        LongRopeDivisors "rope_factors_long.weight" |c| long_rope(c).then_some(Shape::Vector(c.rope.dims / 2));
+        ShortRopeDivisors "rope_factors_short.weight" |c| long_rope(c).then_some(Shape::Vector(c.rope.dims / 2));
+    }
+    layer {
+        AttentionNorm "attn_norm.weight" |c| Some(Shape::Vector(c.hidden)),
+            bias AttentionNormBias "attn_norm.bias" |c| bias(c.biases.norm, c.hidden);
+        Q "attn_q.weight" |c| separate(c).then_some(Shape::Matrix(c.q_width(), c.hidden)),
+            bias QBias "attn_q.bias" |c| if separate(c) { bias(c.biases.qkv, c.q_width()) } else { None };
+        K "attn_k.weight" |c| separate(c).then_some(Shape::Matrix(c.kv_width(), c.hidden)),
+            bias KBias "attn_k.bias" |c| if separate(c) { bias(c.biases.qkv, c.kv_width()) } else { None };
+        V "attn_v.weight" |c| separate(c).then_some(Shape::Matrix(c.kv_width(), c.hidden)),
+            bias VBias "attn_v.bias" |c| if separate(c) { bias(c.biases.qkv, c.kv_width()) } else { None };
+        Qkv "attn_qkv.weight" |c| (!separate(c)).then_some(Shape::Matrix(c.qkv_width(), c.hidden)),
+            bias QkvBias "attn_qkv.bias" |c| if separate(c) { None } else { bias(c.biases.qkv, c.qkv_width()) };
+        QNorm "attn_q_norm.weight" |c| qk_norm(c, c.heads),
+            bias QNormBias "attn_q_norm.bias" |c| qk_norm_bias(c, c.q_width());
+        KNorm "attn_k_norm.weight" |c| qk_norm(c, c.kv_heads),
+            bias KNormBias "attn_k_norm.bias" |c| qk_norm_bias(c, c.kv_width());
+        AttentionOutput "attn_output.weight" |c| Some(Shape::Matrix(c.hidden, c.q_width())),
+            bias AttentionOutputBias "attn_output.bias" |c| bias(c.biases.output, c.hidden);
+        PostAttentionNorm "post_attention_norm.weight" |c| Some(Shape::Vector(c.hidden));
+        FfnNorm "ffn_norm.weight" |c| Some(Shape::Vector(c.hidden)),
+            bias FfnNormBias "ffn_norm.bias" |c| bias(c.biases.norm, c.hidden);
+        Router "ffn_gate_inp.weight" |c| Some(Shape::Matrix(c.feed_forward.experts, c.hidden));
+        Gate "ffn_gate.weight" |c| gate(c).then_some(Shape::Matrix(c.ffn, c.hidden)),
+            bias GateBias "ffn_gate.bias" |c| if gate(c) { bias(c.biases.ffn, c.ffn) } else { None };
+        Up "ffn_up.weight" |c| Some(Shape::Matrix(up_width(c), c.hidden)),
+            bias UpBias "ffn_up.bias" |c| bias(c.biases.ffn, up_width(c));
+        Down "ffn_down.weight" |c| Some(Shape::Matrix(c.hidden, c.ffn)),
+            bias DownBias "ffn_down.bias" |c| bias(c.biases.ffn, c.hidden);
+        GateExperts "ffn_gate_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.ffn, c.hidden));
+        UpExperts "ffn_up_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.ffn, c.hidden));
+        DownExperts "ffn_down_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.hidden, c.ffn));
+        PostFfnNorm "post_ffw_norm.weight" |c| Some(Shape::Vector(c.hidden));
+    }
+}
+
+impl Role {
+    /// Roles outside of layers.
+    pub(super) const OF_MODEL: usize = MODEL.len();
+
+    /// Roles in each layer.
+    pub(super) const OF_LAYER: usize = LAYER.len();
+
+    /// All roles.
+    pub(crate) const COUNT: usize = Self::OF_MODEL + Self::OF_LAYER;
+
+    /// Whether there is one tensor of this role in each layer.
+    pub(crate) fn is_of_layer(self) -> bool {
+        self as usize >= Self::OF_MODEL
+    }
+
+    /// The tensor's name in a file; in a layer, what follows `blk.N.`.
+    pub(crate) fn name(self) -> &'static str {
+        self.spec().map_or("", |spec| spec.name)
+    }
+
+    /// Whether a model of this configuration can have the tensor.
+    pub(crate) fn is_in(self, config: &Config) -> bool {
+        self.shape(config).is_some()
+    }
+
+    /// The shape of the tensor in a model; `None` where its configuration excludes the tensor.
+    pub(super) fn shape(self, config: &Config) -> Option<Shape> {
+        (self.spec()?.shape)(config)
+    }
+
+    fn spec(self) -> Option<&'static Spec> {
+        specs().nth(self as usize)
+    }
+}
+
+/// All rows of the table, in the order of the roles: those of the model, then those of a layer.
+pub(super) fn specs() -> impl Iterator<Item = &'static Spec> {
+    MODEL.iter().chain(LAYER)
+}
+
+/// The role of a tensor of a layer, by what follows `blk.N.`.
+pub(super) fn role_in_layer(suffix: &str) -> Option<Role> {
+    LAYER.iter().find(|spec| spec.name == suffix).map(|spec| spec.role)
+}
+
+/// The role of a tensor outside of layers, by its name.
+pub(super) fn role_in_model(name: &str) -> Option<Role> {
+    MODEL.iter().find(|spec| spec.name == name).map(|spec| spec.role)
+}
+
+fn bias(presence: Presence, width: usize) -> Option<Shape> {
+    match presence {
+        Presence::Never => None,
+        Presence::Optional => Some(Shape::OptionalVector(width)),
+        Presence::Always => Some(Shape::Vector(width)),
+    }
+}
+
+/// Whether Q, K and V are matrices of their own.
+fn separate(config: &Config) -> bool {
+    !config.attention.fused
+}
+
+fn qk_norm(config: &Config, heads: usize) -> Option<Shape> {
+    match config.attention.qk_norm {
+        QkNorm::None => None,
+        QkNorm::Heads => Some(Shape::Vector(config.head_dim)),
+        QkNorm::EachHead => Some(Shape::Vectors(heads, config.head_dim)),
+        QkNorm::Row => Some(Shape::Vector(heads * config.head_dim)),
+    }
+}
+
+fn qk_norm_bias(config: &Config, width: usize) -> Option<Shape> {
+    let possible = config.norm == NormKind::Layer && config.attention.qk_norm == QkNorm::Row;
+    if possible { bias(config.biases.norm, width) } else { None }
+}
+
+fn gate(config: &Config) -> bool {
+    config.feed_forward.gate == Gate::Separate
+}
+
+/// Rows of the up matrix.
+fn up_width(config: &Config) -> usize {
+    if config.feed_forward.gate == Gate::Fused { 2 * config.ffn } else { config.ffn }
+}
+
+fn long_rope(config: &Config) -> bool {
+    config.rope.original_context > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_role_has_its_row() {
+        assert_eq!(specs().count(), Role::COUNT);
+        for (index, spec) in specs().enumerate() {
+            assert_eq!(spec.role as usize, index, "{}", spec.name);
+            assert_eq!(spec.role.name(), spec.name);
+            assert_eq!(spec.role.is_of_layer(), index >= Role::OF_MODEL);
+            let by_name = if spec.role.is_of_layer() { role_in_layer } else { role_in_model };
+            assert_eq!(by_name(spec.name), Some(spec.role), "names are unique");
+        }
+    }
+
+    #[test]
+    fn a_bias_has_the_name_of_its_owner() {
+        for spec in specs() {
+            let owner = spec.role.owner();
+            if owner == spec.role {
+                assert!(spec.name.ends_with(".weight"), "{}", spec.name);
+            } else {
+                assert_eq!(owner.bias(), Some(spec.role));
+                assert_eq!(owner.name().replace(".weight", ".bias"), spec.name);
+            }
+        }
+    }
+}

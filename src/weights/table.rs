@@ -1,0 +1,293 @@
+//! Where the tensors of a model lie in its files.
+
+use bytemuck::{Pod, Zeroable};
+use gguf_rs_lite::{Name, TensorInfo};
+
+use super::config::{Config, MAX_LAYERS};
+use super::dtypes::Dtypes;
+use super::error::ModelError;
+use super::files::Files;
+use super::roles::{Role, Shape, role_in_layer, role_in_model, specs};
+use crate::kernels::{Norm, NormKind};
+use crate::mem::{Arena, MemoryError};
+use crate::nn::Linear;
+use crate::tensor::{Dtype, TensorView};
+
+/// Places in the table of the largest model.
+const MAX_PLACES: usize = Role::OF_MODEL + MAX_LAYERS * Role::OF_LAYER;
+
+/// Whether the model's program reads the tensor of a role in a layer. (The layer says nothing for roles outside of
+/// layers.)
+pub(crate) type Uses<'f> = dyn Fn(usize, Role) -> bool + 'f;
+
+/// A tensor's place in the file. All zero where the model does not have it.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct TensorRef {
+    offset: u64,
+    rows: u32,
+    cols: u32,
+    /// ggml's number, and 1.
+    dtype: u32,
+    /// The file that it is in.
+    part: u32,
+}
+
+impl TensorRef {
+    /// The place of rows of a tensor.
+    pub(super) fn new(part: usize, info: &TensorInfo<'_>, dtype: Dtype, rows: u32, cols: u32) -> Self {
+        Self { offset: info.offset() as u64, rows, cols, dtype: dtype.ggml_number() + 1, part: part as u32 }
+    }
+
+    /// The tensor in the bytes of its file; `None` where there is none.
+    pub(crate) fn view<'m>(&self, file: &'m [u8]) -> Option<TensorView<'m>> {
+        let dtype = self.dtype()?;
+        let (rows, cols) = (self.rows as usize, self.cols as usize);
+        let len = dtype.row_bytes(cols)?.checked_mul(rows)?;
+        let offset = usize::try_from(self.offset).ok()?;
+        TensorView::new(dtype, rows, cols, file.get(offset..offset.checked_add(len)?)?)
+    }
+
+    fn dtype(&self) -> Option<Dtype> {
+        Dtype::from_ggml(self.dtype.checked_sub(1)?)
+    }
+}
+
+/// The places of all tensors of a model, in the caller's memory.
+#[derive(Debug)]
+pub(crate) struct Weights<'m, 'a> {
+    files: Files<'m>,
+    /// Of all norms.
+    norm: NormKind,
+    epsilon: f32,
+    /// The tensors outside of layers, then those of each layer.
+    table: &'a mut [TensorRef],
+}
+
+impl<'m, 'a> Weights<'m, 'a> {
+    /// Takes the table's memory from the arena and fills it with the tensors that [`survey`] has checked.
+    pub(crate) fn carve(
+        arena: &mut Arena<'a>,
+        files: &Files<'m>,
+        config: &Config,
+        uses: &Uses<'_>,
+    ) -> Result<Self, MemoryError> {
+        let places = config.layers.checked_mul(Role::OF_LAYER).and_then(|places| places.checked_add(Role::OF_MODEL));
+        let table = arena.slice("weight table", places.ok_or(MemoryError::TooLarge)?)?;
+        table.fill(TensorRef::zeroed());
+        for (part, info) in files.tensors() {
+            // `survey` has refused the model where this is an error.
+            let Ok((layer, role, tensor)) = check(part, &info, config, uses) else { continue };
+            if let Some(place) = table.get_mut(place(layer, role)) {
+                *place = tensor;
+            }
+        }
+        Ok(Self { files: *files, norm: config.norm, epsilon: config.norm_epsilon, table })
+    }
+
+    /// The tensor of a role, in a layer if it has one there; `None` where the model does not have it. Matrices of experts
+    /// follow one another.
+    #[inline]
+    pub(crate) fn tensor(&self, layer: usize, role: Role) -> Option<TensorView<'m>> {
+        let tensor = self.table.get(place(layer, role))?;
+        tensor.view(self.files.bytes(tensor.part as usize)?)
+    }
+
+    /// A matrix with its bias.
+    pub(crate) fn linear(&self, layer: usize, role: Role) -> Option<Linear<'m>> {
+        Some(Linear { bias: self.bias(layer, role), ..Linear::plain(self.tensor(layer, role)?) })
+    }
+
+    /// The matrix of one of a layer's experts.
+    pub(crate) fn expert(&self, layer: usize, role: Role, expert: u32, rows: usize) -> Option<Linear<'m>> {
+        let matrices = self.tensor(layer, role)?;
+        Some(Linear::plain(matrices.slice_rows((expert as usize).checked_mul(rows)?, rows)?))
+    }
+
+    /// The norm of a role: a vector of weights, and of biases if it has any.
+    pub(crate) fn norm(&self, layer: usize, role: Role) -> Option<Norm<'m>> {
+        Some(self.norm_with(self.tensor(layer, role)?.bytes(), self.bias(layer, role)))
+    }
+
+    /// The output matrix: the embedding's where the file has none of its own.
+    pub(crate) fn output(&self) -> Option<Linear<'m>> {
+        self.tensor(0, Role::Output).or_else(|| self.tensor(0, Role::Embedding)).map(Linear::plain)
+    }
+
+    /// A norm with these weights.
+    pub(crate) fn norm_with<'w>(&self, weight: &'w [u8], bias: &'w [u8]) -> Norm<'w> {
+        Norm { kind: self.norm, epsilon: self.epsilon, weight, bias }
+    }
+
+    /// The bias of a tensor; empty where there is none.
+    pub(crate) fn bias(&self, layer: usize, role: Role) -> &'m [u8] {
+        role.bias().and_then(|bias| self.tensor(layer, bias)).map_or(&[], |bias| bias.bytes())
+    }
+}
+
+/// The element types that a model's tensors have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Survey {
+    /// By role, over all layers.
+    of: [Dtypes; Role::COUNT],
+    /// Of all tensors with more than one dimension.
+    pub(crate) matrices: Dtypes,
+}
+
+impl Survey {
+    /// The types of the tensors of some roles.
+    pub(crate) fn of(&self, roles: &[Role]) -> Dtypes {
+        let types = roles.iter().filter_map(|&role| self.of.get(role as usize));
+        types.fold(Dtypes::default(), |all, types| all.union(*types))
+    }
+}
+
+/// Checks that the file has all tensors that the model's program reads, in the right shapes and types, each once, and no
+/// other ones. One pass over the file.
+pub(crate) fn survey(files: &Files<'_>, config: &Config, uses: &Uses<'_>) -> Result<Survey, ModelError> {
+    let count = files.tensor_count();
+    if count > MAX_PLACES {
+        return Err(ModelError::TooMany { count, limit: MAX_PLACES });
+    }
+    let mut survey = Survey { of: [Dtypes::default(); Role::COUNT], matrices: Dtypes::default() };
+    let mut found = Places([0; MAX_PLACES.div_ceil(64)]);
+    for (part, info) in files.tensors() {
+        let (layer, role, tensor) = check(part, &info, config, uses)?;
+        if !found.insert(place(layer, role)) {
+            return Err(ModelError::DuplicateTensor { tensor: Name::new(info.name().as_bytes()) });
+        }
+        let Some(dtype) = tensor.dtype() else { continue };
+        if let Some(types) = survey.of.get_mut(role as usize) {
+            types.insert(dtype);
+        }
+        if info.dims().len() > 1 {
+            survey.matrices.insert(dtype);
+        }
+    }
+    let is_missing = |layer: usize, role: Role| {
+        let required = role.shape(config).is_some_and(|shape| !shape.is_optional()) && uses(layer, role.owner());
+        required && !found.contains(place(layer, role))
+    };
+    for spec in specs().filter(|spec| !spec.role.is_of_layer()) {
+        if is_missing(0, spec.role) {
+            return Err(ModelError::MissingTensor { tensor: Name::new(spec.name.as_bytes()) });
+        }
+    }
+    for layer in 0..config.layers {
+        for spec in specs().filter(|spec| spec.role.is_of_layer()) {
+            if is_missing(layer, spec.role) {
+                return Err(ModelError::MissingTensor { tensor: Name::new(layer_name(layer, spec.name).as_bytes()) });
+            }
+        }
+    }
+    Ok(survey)
+}
+
+/// A set of places in the table.
+struct Places([u64; MAX_PLACES.div_ceil(64)]);
+
+impl Places {
+    /// Whether it was not there before.
+    fn insert(&mut self, index: usize) -> bool {
+        let Some(word) = self.0.get_mut(index / 64) else { return false };
+        let bit = 1 << (index % 64);
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+
+    fn contains(&self, index: usize) -> bool {
+        self.0.get(index / 64).is_some_and(|word| word & 1 << (index % 64) != 0)
+    }
+}
+
+/// The place of a tensor in the table.
+#[inline]
+fn place(layer: usize, role: Role) -> usize {
+    if role.is_of_layer() { layer * Role::OF_LAYER + role as usize } else { role as usize }
+}
+
+/// The layer (0 outside of layers) and role of the tensor with this name; `None` where the model has none of this name.
+fn find(name: &str, config: &Config, uses: &Uses<'_>) -> Option<(usize, Role)> {
+    let (layer, role) = match role_in_model(name) {
+        Some(role) => (0, role),
+        None => layer_and_role(name).filter(|&(layer, _)| layer < config.layers)?,
+    };
+    (role.shape(config).is_some() && uses(layer, role.owner())).then_some((layer, role))
+}
+
+/// The layer and role of a matrix of this name, and its shape, `[rows, cols]`, if its role is one of `roles`.
+pub(super) fn matrix_of_layer(name: &str, roles: &[Role], config: &Config) -> Option<(usize, Role, [usize; 2])> {
+    let (layer, role) = layer_and_role(name).filter(|(_, role)| roles.contains(role))?;
+    match role.shape(config)? {
+        Shape::Matrix(rows, cols) if layer < config.layers => Some((layer, role, [rows, cols])),
+        _ => None,
+    }
+}
+
+fn layer_and_role(name: &str) -> Option<(usize, Role)> {
+    let (layer, suffix) = layer_and_suffix(name)?;
+    Some((layer, role_in_layer(suffix)?))
+}
+
+/// "blk.N.suffix" taken apart.
+fn layer_and_suffix(name: &str) -> Option<(usize, &str)> {
+    let (layer, suffix) = name.strip_prefix("blk.")?.split_once('.')?;
+    // Only the form that a writer uses: no sign, no leading zeros.
+    let plain = layer == "0" || layer.bytes().next().is_some_and(|digit| digit.is_ascii_digit() && digit != b'0');
+    Some((layer.parse().ok().filter(|_| plain)?, suffix))
+}
+
+fn layer_name(layer: usize, suffix: &str) -> heapless::String<64> {
+    use core::fmt::Write;
+    let mut name = heapless::String::new();
+    // Layers have at most four digits and the suffixes are those of the table.
+    let _ = write!(name, "blk.{layer}.{suffix}");
+    name
+}
+
+/// The layer and role of a tensor of the file, and its place, if it has the shape and type that the model wants.
+fn check(
+    part: usize,
+    info: &TensorInfo<'_>,
+    config: &Config,
+    uses: &Uses<'_>,
+) -> Result<(usize, Role, TensorRef), ModelError> {
+    let tensor = Name::new(info.name().as_bytes());
+    let (layer, role) = find(info.name(), config, uses).ok_or(ModelError::UnknownTensor { tensor })?;
+    let shape = role.shape(config).ok_or(ModelError::UnknownTensor { tensor })?;
+    let (experts, rows, cols, vector) = match shape {
+        Shape::Matrix(rows, cols) | Shape::OptionalMatrix(rows, cols) => (1, rows, cols, false),
+        Shape::Matrices(experts, rows, cols) => (experts, rows, cols, false),
+        Shape::Vectors(rows, n) => (1, rows, n, true),
+        Shape::Vector(n) | Shape::OptionalVector(n) => (1, 1, n, true),
+    };
+    let dims = info.dims();
+    let dim = |index: usize| dims.get(index).copied().unwrap_or(1);
+    if [dim(0), dim(1), dim(2), dim(3)] != [cols as u64, rows as u64, experts as u64, 1] {
+        return Err(ModelError::TensorShape { tensor, expected: [rows, cols], found: [dim(1), dim(0)] });
+    }
+    let wrong_type = ModelError::TensorType { tensor, found: info.ggml_type() };
+    let dtype = Dtype::from_ggml(info.ggml_type().number()).ok_or(wrong_type)?;
+    let computed = if vector { dtype == Dtype::F32 } else { dtype.is_built() };
+    let len = dtype.row_bytes(cols).and_then(|bytes| bytes.checked_mul(rows)?.checked_mul(experts));
+    let all_rows = rows.checked_mul(experts).and_then(|rows| u32::try_from(rows).ok());
+    let (Some(all_rows), true) = (all_rows, computed && len == Some(info.data().len())) else {
+        return Err(wrong_type);
+    };
+    Ok((layer, role, TensorRef::new(part, info, dtype, all_rows, cols as u32)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_layers_are_taken_apart() {
+        assert_eq!(layer_and_suffix("blk.12.attn_q.weight"), Some((12, "attn_q.weight")));
+        assert_eq!(layer_and_suffix(&layer_name(0, "ffn_up.weight")), Some((0, "ffn_up.weight")));
+        for name in ["blk.01.x", "blk.+1.x", "blk..x", "blk.1", "blk.99999999999999999999.x", "output.weight"] {
+            assert_eq!(layer_and_suffix(name), None, "{name}");
+        }
+    }
+}

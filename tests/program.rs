@@ -1,0 +1,70 @@
+//! Programs: the lists of operations that models are run by.
+
+mod common;
+
+use common::synthetic::SyntheticModel;
+use gleed::program::{Part, Rows, StepInfo};
+use gleed::{Limits, Model, Plan};
+
+/// All steps of a model, and the units that its plan counts for a token.
+fn steps(model: &SyntheticModel) -> (Vec<StepInfo>, usize) {
+    let file = model.bytes();
+    let model = Model::open(&file).unwrap();
+    let plan = Plan::new(&model, &Limits { context: 64, ..Limits::default() }).unwrap();
+    let mut steps = Vec::new();
+    plan.for_each_step(&model, &mut |step| steps.push(step.clone())).unwrap();
+    (steps, plan.units_per_token())
+}
+
+/// The operations of a layer, in order.
+fn operations(steps: &[StepInfo], layer: usize) -> Vec<&'static str> {
+    steps.iter().filter(|step| step.part == Part::Layer(layer)).map(|step| step.operation).collect()
+}
+
+#[test]
+fn every_program_has_a_sound_order() {
+    for (name, model) in SyntheticModel::all() {
+        let (steps, units) = steps(&model);
+        assert_eq!(steps.iter().map(|step| step.units).sum::<usize>(), units, "{name}");
+        assert_eq!(steps[0].operation, "embed", "{name}");
+        assert_eq!(steps.last().unwrap().operation, "logits", "{name}");
+        for layer in 0..model.layers {
+            let operations = operations(&steps, layer);
+            let place = |operation: &str| operations.iter().position(|&other| other == operation);
+            assert!(place("qkv") < place("store") && place("store") < place("attention"), "{name}: {operations:?}");
+            // What is written to the cache is written for all rows; nothing after that needs rows that are not finished.
+            let rows = steps.iter().filter(|step| step.part == Part::Layer(layer)).map(|step| step.rows);
+            let expected = (0..operations.len()).map(|index| match Some(index) <= place("store") {
+                true => Rows::All,
+                false => Rows::Finished,
+            });
+            assert!(rows.eq(expected), "{name}: {operations:?}");
+        }
+    }
+}
+
+#[test]
+fn parallel_branches_read_before_anything_is_added() {
+    for name in ["stablelm, parallel", "gptneox"] {
+        let all = SyntheticModel::all();
+        let (_, model) = all.iter().find(|(other, _)| *other == name).unwrap_or_else(|| panic!("no model {name}"));
+        let (steps, _) = steps(model);
+        let operations = operations(&steps, 0);
+        let place = |operation: &str| operations.iter().position(|&other| other == operation).unwrap();
+        assert!(place("gate and up") < place("project and add"), "{name}: {operations:?}");
+    }
+}
+
+#[test]
+fn layers_of_a_kind_run_the_same_operations() {
+    for (name, model) in SyntheticModel::all() {
+        let (steps, _) = steps(&model);
+        let list = |layer: usize| -> Vec<_> {
+            let steps = steps.iter().filter(|step| step.part == Part::Layer(layer));
+            steps.map(|step| (step.kind, step.operation, step.tensors.clone())).collect()
+        };
+        for (a, b) in (1..model.layers).map(|layer| (list(layer - 1), list(layer))) {
+            assert!(a[0].0 != b[0].0 || a == b, "{name}");
+        }
+    }
+}
