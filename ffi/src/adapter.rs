@@ -6,7 +6,7 @@ use gleed::SeqId;
 use gleed::model::Adapter;
 
 use crate::engine::gleed_engine;
-use crate::error::{Failure, gleed_error, run};
+use crate::error::{gleed_error, run};
 use crate::model::gleed_model;
 use crate::object::{Object, Opaque};
 use crate::ptr::{Versioned, memory, out, out_struct, slice, small};
@@ -118,10 +118,6 @@ pub unsafe extern "C" fn gleed_engine_load_adapter(
             let engine = Object::get_mut("engine", engine)?;
             let adapter = Object::get("adapter", adapter)?;
             let number = out("number", number)?;
-            if !adapter.fits(engine.model()) {
-                let text = format_args!("the adapter was opened for another model than the engine's");
-                return Err(Failure::new(status::E_VALUE, text));
-            }
             number.write(small(engine.load_adapter(adapter)?));
             Ok(status::OK)
         })

@@ -171,7 +171,7 @@ impl From<EngineError> for Failure {
             EngineError::AdapterRoom { adapters, rank, given } => {
                 new(status::E_ADAPTER_ROOM).at(adapters).numbers(given, rank)
             }
-            EngineError::AdapterScale => new(status::E_VALUE),
+            EngineError::AdapterModel | EngineError::AdapterScale => new(status::E_VALUE),
             EngineError::Busy => new(status::E_BUSY),
             EngineError::NonFinite { layer } => new(status::E_NON_FINITE).at(layer),
             _ => new(status::E_INTERNAL),
@@ -282,6 +282,7 @@ mod tests {
         assert_eq!(numbers(EngineError::OutputLength { needed: 256, given: 9 }), (-508, 0, 256, 9));
         assert_eq!(numbers(EngineError::Adapter { given: 3, loaded: 2 }), (-513, 0, 2, 3));
         assert_eq!(numbers(EngineError::AdapterRoom { adapters: 2, rank: 64, given: 99 }), (-514, 2, 99, 64));
+        assert_eq!(numbers(EngineError::AdapterModel), (-5, 0, 0, 0));
         assert_eq!(numbers(EngineError::AdapterScale), (-5, 0, 0, 0));
         assert_eq!(numbers(EngineError::from(CacheError::ContextFull { needed: 33, context: 32 })), (-505, 0, 32, 33));
         assert_eq!(numbers(EngineError::from(CacheError::WindowGone { position: 3, first: 64 })), (-510, 0, 64, 3));

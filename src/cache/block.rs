@@ -207,6 +207,16 @@ impl<'a> BlockAllocator<'a> {
         }
     }
 
+    /// The most blocks that were in use at a time.
+    pub(super) fn high_water(&self) -> usize {
+        self.high_water
+    }
+
+    /// Forgets blocks that were in use since [`BlockAllocator::high_water`] was `mark`, and are not any more.
+    pub(super) fn lower_high_water(&mut self, mark: usize) {
+        self.high_water = mark.max(self.used_blocks());
+    }
+
     /// Takes a free block, or the one that has been reclaimable longest: empty, with one reference.
     ///
     /// # Errors

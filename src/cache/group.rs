@@ -188,10 +188,12 @@ impl<'a> Group<'a> {
         gone.map_or(Ok(()), |index| Err(Gone { position: index * BLOCK_TOKENS, first }))
     }
 
-    /// Whether a sequence has all its blocks.
-    pub(super) fn check_whole(&self, slot: usize) -> Result<(), Gone> {
+    /// Whether a sequence has all blocks of its first `len` tokens.
+    pub(super) fn check_whole(&self, slot: usize, len: usize) -> Result<(), Gone> {
         let table = self.table(slot);
-        let gone = (0..table.end.min(self.layout.sinks + 1)).find(|&index| table.block(index).is_none());
+        // What follows the sinks is given back in order, so the first of it tells of all.
+        let blocks = len.div_ceil(BLOCK_TOKENS).min(self.layout.sinks + 1);
+        let gone = (0..blocks).find(|&index| table.block(index).is_none());
         let first = table.first * BLOCK_TOKENS;
         gone.map_or(Ok(()), |index| Err(Gone { position: index * BLOCK_TOKENS, first }))
     }

@@ -242,6 +242,14 @@ impl<'a> KvCache<'a> {
     /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::TooShort`],
     /// [`CacheError::NoFreeSequence`], [`CacheError::OutOfBlocks`], [`CacheError::WindowGone`] as [`KvCache::rewind`].
     pub fn fork(&mut self, seq: SeqId, keep: usize) -> Result<SeqId, CacheError> {
+        let fork = self.branch(seq, keep)?;
+        self.touch(seq);
+        self.touch(fork);
+        Ok(fork)
+    }
+
+    /// [`KvCache::fork`] that is no use of `seq` yet.
+    pub(super) fn branch(&mut self, seq: SeqId, keep: usize) -> Result<SeqId, CacheError> {
         let length = self.idle(seq)?;
         if keep > length {
             return Err(CacheError::TooShort { keep, length });
@@ -251,7 +259,6 @@ impl<'a> KvCache<'a> {
         if !self.policy.shares() {
             self.check_room(|group| group.count_held(seq.slot(), keep))?;
         }
-        self.touch(seq);
         let fork = self.open()?;
         for group in &mut self.groups {
             if self.policy.shares() {
@@ -443,8 +450,13 @@ impl<'a> KvCache<'a> {
     /// The length of a sequence that has no unfinished work and all its blocks.
     pub(super) fn whole(&self, seq: SeqId) -> Result<usize, CacheError> {
         let len = self.idle(seq)?;
-        self.groups.iter().try_for_each(|group| group.check_whole(seq.slot()))?;
+        self.check_whole(seq, len)?;
         Ok(len)
+    }
+
+    /// Whether a sequence has all blocks of its first `len` tokens.
+    pub(super) fn check_whole(&self, seq: SeqId, len: usize) -> Result<(), CacheError> {
+        Ok(self.groups.iter().try_for_each(|group| group.check_whole(seq.slot(), len))?)
     }
 
     fn check_kept(&self, seq: SeqId, keep: usize) -> Result<(), CacheError> {

@@ -51,6 +51,8 @@ pub enum EngineError {
         /// The rank given.
         given: usize,
     },
+    /// The adapter was opened for a model of other shapes or parameters.
+    AdapterModel,
     /// A scale that is infinite or not a number.
     AdapterScale,
     /// Other sequences have unfinished work, and the call needs the engine for itself.
@@ -112,6 +114,7 @@ impl fmt::Display for EngineError {
             Self::AdapterRoom { adapters, rank, given } => {
                 write!(f, "planned are {adapters} adapters of a rank up to {rank}; no room for another of rank {given}")
             }
+            Self::AdapterModel => f.write_str("the adapter was opened for another model than the engine's"),
             Self::AdapterScale => f.write_str("the scale of an adapter must be finite"),
             Self::Busy => f.write_str("other sequences have unfinished work"),
             Self::NonFinite { layer } => write!(f, "the model computed an infinity or a NaN in layer {layer}"),

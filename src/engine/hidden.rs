@@ -17,7 +17,8 @@ pub enum Pooling {
 impl Engine<'_, '_> {
     /// Appends tokens to a sequence, usually an empty one, and pools their final hidden states, after the last norm, to
     /// `out`, `[hidden]`: an embedding of the text, not scaled to length 1. The sums of a mean are in the order of the
-    /// tokens, so the bits do not depend on the size of batches.
+    /// tokens, so the bits do not depend on the size of batches. A mean never overflows: where a sum is beyond f32, all
+    /// sums are kept in units of 2^32 from there on.
     ///
     /// After an error the sequence is as long as before, as with [`Engine::prefill`], and `out` is unspecified.
     ///
@@ -28,21 +29,14 @@ impl Engine<'_, '_> {
         if given != needed {
             return Err(EngineError::OutputLength { needed, given });
         }
-        let length = self.seq_len(seq)?;
-        out.fill(0.0);
-        let wanted = if pooling == Pooling::Mean { Logits::Hidden } else { Logits::LastHidden };
-        self.run_alone(seq, tokens, wanted, &mut |engine| {
-            engine.hidden(|_, _, row| out.iter_mut().zip(row).for_each(|(out, x)| *out += x));
-        })?;
-        if pooling == Pooling::Mean {
-            let count = tokens.len() as f32;
-            out.iter_mut().for_each(|out| *out /= count);
-        }
-        if out.iter().all(|&x| is_finite(x)) {
-            return Ok(());
-        }
-        self.rewind(seq, length)?;
-        Err(EngineError::NonFinite { layer: self.model().config().layers })
+        let mut sums = Sums::new(out);
+        let (wanted, count) = match pooling {
+            Pooling::Mean => (Logits::Hidden, tokens.len()),
+            Pooling::Last => (Logits::LastHidden, 1),
+        };
+        self.run_alone(seq, tokens, wanted, &mut |engine| engine.hidden(|_, _, row| sums.add(row)))?;
+        sums.divide(count);
+        Ok(())
     }
 
     /// Appends tokens to a sequence and says how probable each was after those before it: `out[i]` is the natural
@@ -65,5 +59,37 @@ impl Engine<'_, '_> {
                 *out = log_prob(logits, next).unwrap_or(f32::NEG_INFINITY);
             }
         })
+    }
+}
+
+/// Sums of finite rows, fewer than 2^32.
+struct Sums<'o> {
+    sums: &'o mut [f32],
+    /// What rows are multiplied by: 1, or [`Self::SMALL`] once a sum was beyond f32.
+    factor: f32,
+}
+
+impl<'o> Sums<'o> {
+    /// 2^-32: as many rows, multiplied by it, have finite sums.
+    const SMALL: f32 = 1.0 / 4_294_967_296.0;
+
+    fn new(sums: &'o mut [f32]) -> Self {
+        sums.fill(0.0);
+        Self { sums, factor: 1.0 }
+    }
+
+    fn add(&mut self, row: &[f32]) {
+        if !self.sums.iter().zip(row).all(|(sum, x)| is_finite(sum + x * self.factor)) {
+            self.sums.iter_mut().for_each(|sum| *sum *= Self::SMALL);
+            self.factor = Self::SMALL;
+        }
+        self.sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x * self.factor);
+    }
+
+    /// Makes means of them.
+    fn divide(self, count: usize) {
+        let count = count as f32;
+        // Rounded up, the mean of numbers near the largest one could be beyond it.
+        self.sums.iter_mut().for_each(|sum| *sum = (*sum / count / self.factor).clamp(f32::MIN, f32::MAX));
     }
 }

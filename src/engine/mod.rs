@@ -140,7 +140,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         &self.parts.cache
     }
 
-    /// The cache, to set keys and values from outside.
+    /// The cache, to set keys and values from outside. A sequence that it opens or forks itself has no adapters.
     ///
     /// # Errors
     /// [`EngineError::Busy`] while any sequence has unfinished work.

@@ -75,10 +75,13 @@ impl Engine<'_, '_> {
 
     /// [`Engine::restore`] that also tells what the header says, for deltas too: the new sequence continues the
     /// first tokens of `base`, which must be those that the delta was written against, and shares their blocks
-    /// (in a cache of kind `paged`).
+    /// (in a cache of kind `paged`). Like a fork it has the scales of the base's adapters.
+    ///
+    /// A snapshot of a whole sequence needs no base, and ignores one that is given, whatever it is.
     ///
     /// # Errors
-    /// As [`Engine::restore`]; [`SnapshotError::BaseMissing`], [`SnapshotError::Base`].
+    /// As [`Engine::restore`]; for a delta [`SnapshotError::BaseMissing`], [`SnapshotError::Base`], and
+    /// [`EngineError::Cache`] where the base is unknown, busy, or has given back blocks that the delta follows.
     pub fn restore_with(
         &mut self,
         base: Option<SeqId>,
@@ -118,7 +121,7 @@ impl Engine<'_, '_> {
     ) -> Result<(SeqId, SnapshotHeader), SnapshotError> {
         let (fingerprint, vocab) = (self.fingerprint(), self.model.config().vocab);
         let (seq, header) = self.parts.cache.read_snapshot(fingerprint, vocab, base, source)?;
-        self.parts.forward.context.adapters.begin(seq, base);
+        self.parts.forward.context.adapters.begin(seq, base.filter(|_| header.base() > 0));
         Ok((seq, header))
     }
 }

@@ -7,6 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use super::{Engine, EngineError, Parts};
 use crate::cache::{CacheError, KvKind, SeqId};
 use crate::kernels::fpenv;
+use crate::num::is_finite;
 use crate::ops::{Batch, Row};
 use crate::par::{Budget, Watch};
 use crate::program::Cursor;
@@ -333,10 +334,25 @@ impl<'m, 'a> Engine<'m, 'a> {
         } else {
             match forward.next(cursor, batch) {
                 Some(cursor) => self.phase = Phase::Forward { cursor, unit: 0 },
-                None => self.finish_batch()?,
+                None => {
+                    self.check_hidden()?;
+                    self.finish_batch()?;
+                }
             }
         }
         Ok(end.saturating_sub(unit))
+    }
+
+    /// Whether the hidden states that are wanted are finite, as logits are: while the batch can still be dropped.
+    fn check_hidden(&mut self) -> Result<(), EngineError> {
+        let layer = self.model.config().layers;
+        for place in self.batch_logits..self.batch_finished {
+            let hidden = self.parts.forward.hidden(place).ok_or(EngineError::Internal)?;
+            if !hidden.iter().all(|&x| is_finite(x)) {
+                return Err(EngineError::NonFinite { layer });
+            }
+        }
+        Ok(())
     }
 
     /// The rows become part of their sequences.

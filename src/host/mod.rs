@@ -3,6 +3,7 @@
 //!
 //! Nothing in the other layers uses them; a host may bring its own.
 
+mod fork;
 mod mmap;
 mod owned;
 mod pool;

@@ -12,6 +12,7 @@ use std::fmt;
 use std::format;
 use std::hint;
 use std::io;
+use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,6 +20,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::vec::Vec;
 
+use super::fork::Process;
 use super::turn;
 use crate::par::Parallel;
 
@@ -38,7 +40,12 @@ type Body<'a> = &'a (dyn Fn(usize) + Sync);
 /// Several threads may call [`Parallel::run`] at once, and a body may call it, too: one job at a time is
 /// shared, the others run on their calling threads alone. Nothing is allocated by a call. If a body
 /// panics, the others of its job go on to their end, and then the panic goes on in the caller.
+///
+/// In a child that `fork` has made of the process these threads do not exist: there every call runs on its calling
+/// thread alone, and dropping the pool waits for nobody. (A body must not fork itself and return in both processes.)
 pub struct ThreadPool {
+    /// The process that has the threads.
+    process: Process,
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
 }
@@ -71,7 +78,8 @@ impl ThreadPool {
             let message = format!("a thread pool has from 1 to {MAX_THREADS} threads, not {threads}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        let mut pool = Self { shared: Arc::new(Shared::new(spin)), workers: Vec::with_capacity(threads - 1) };
+        let (process, shared) = (Process::current()?, Arc::new(Shared::new(spin)));
+        let mut pool = Self { process, shared, workers: Vec::with_capacity(threads - 1) };
         let mut first = Some(first);
         for _ in 1..threads {
             let (shared, first) = (Arc::clone(&pool.shared), first.take());
@@ -91,7 +99,7 @@ impl ThreadPool {
 impl Parallel for ThreadPool {
     fn run(&self, slots: usize, body: Body<'_>) {
         let slots = slots.min(self.slots());
-        if slots <= 1 || self.shared.busy.swap(true, Ordering::Acquire) {
+        if slots <= 1 || !self.process.is_current() || self.shared.busy.swap(true, Ordering::Acquire) {
             return body(0);
         }
         self.shared.open(slots, &body);
@@ -115,6 +123,11 @@ impl Parallel for ThreadPool {
 
 impl Drop for ThreadPool {
     fn drop(&mut self) {
+        if !self.process.is_current() {
+            // They are not there, though one may have had the lock; the system knows nothing of them to give back.
+            self.workers.drain(..).for_each(mem::forget);
+            return;
+        }
         self.shared.stop.store(true, Ordering::SeqCst);
         {
             let _guard = self.shared.lock();

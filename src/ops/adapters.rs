@@ -44,6 +44,8 @@ pub(crate) struct Adapters<'m, 'a> {
     pairs: &'a mut [Pair],
     /// `[sequences, adapters]`.
     scales: &'a mut [f32],
+    /// `[sequences]`: handles of those that have the scales. The scales of all others are 0.
+    owners: &'a mut [u32],
 }
 
 /// 32-bit words behind the forms of an input row: of each adapter whether it counts, then its products for the layers that
@@ -73,8 +75,10 @@ impl<'m, 'a> Adapters<'m, 'a> {
         let scales = room.checked_mul(capacity.sequences).ok_or(MemoryError::TooLarge)?;
         let pairs = arena.slice("adapters", pairs.ok_or(MemoryError::TooLarge)?)?;
         let scales = arena.slice("adapter scales", scales)?;
+        let owners = arena.slice("adapter sequences", if room > 0 { capacity.sequences } else { 0 })?;
         pairs.fill(Pair::zeroed());
         scales.fill(0.0);
+        owners.fill(0);
         Ok(Self {
             loaded: heapless::Vec::new(),
             room,
@@ -82,6 +86,7 @@ impl<'m, 'a> Adapters<'m, 'a> {
             layers: config.layers,
             pairs,
             scales,
+            owners,
         })
     }
 
@@ -119,12 +124,15 @@ impl<'m, 'a> Adapters<'m, 'a> {
 
     /// The scale of an adapter for a sequence; `None` where there is no such adapter.
     pub(crate) fn scale(&self, seq: SeqId, adapter: usize) -> Option<f32> {
-        (adapter < self.loaded.len()).then(|| self.scales_of(seq).get(adapter).copied())?
+        (adapter < self.loaded.len()).then(|| self.scales_of(seq).get(adapter).copied().unwrap_or(0.0))
     }
 
     pub(crate) fn set_scale(&mut self, seq: SeqId, adapter: usize, scale: f32) -> Option<()> {
-        let place = seq.slot().checked_mul(self.room)?.checked_add(adapter)?;
-        *self.scales.get_mut(place).filter(|_| adapter < self.loaded.len())? = scale;
+        let place = seq.slot().checked_mul(self.room)?.checked_add(adapter).filter(|_| adapter < self.loaded.len())?;
+        if !self.owns(seq) {
+            self.begin(seq, None);
+        }
+        *self.scales.get_mut(place)? = scale;
         Some(())
     }
 
@@ -142,9 +150,21 @@ impl<'m, 'a> Adapters<'m, 'a> {
                 *place = scale.unwrap_or(0.0);
             }
         }
+        if let Some(owner) = self.owners.get_mut(seq.slot()) {
+            *owner = seq.to_bits();
+        }
     }
 
+    /// Whether the scales in the place of a sequence are its own, and not of one that was there before.
+    fn owns(&self, seq: SeqId) -> bool {
+        self.owners.get(seq.slot()) == Some(&seq.to_bits())
+    }
+
+    /// Empty where all are 0.
     fn scales_of(&self, seq: SeqId) -> &[f32] {
+        if !self.owns(seq) {
+            return &[];
+        }
         self.scales.chunks_exact(self.room.max(1)).nth(seq.slot()).unwrap_or_default()
     }
 

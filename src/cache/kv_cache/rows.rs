@@ -145,7 +145,7 @@ impl<'a> KvCache<'a> {
         let len = self.idle(seq)?;
         self.check_layer(layer)?;
         let (group, _) = self.geometry.groups.place(layer);
-        self.groups.get(group).ok_or(CacheError::Internal)?.check_whole(seq.slot())?;
+        self.groups.get(group).ok_or(CacheError::Internal)?.check_whole(seq.slot(), len)?;
         self.check_rows(k_out, len)?;
         self.check_rows(v_out, len)?;
         let width = self.geometry.kv_width();

@@ -1,11 +1,14 @@
 //! Reading: into blocks of a new sequence, which nobody sees before the last checksum is right.
 
+use heapless::Vec;
+
 use super::STAGED;
 use super::error::SnapshotError;
 use super::header::{CHECKSUM, HEADER_MAX, HEADER_MIN, SnapshotHeader};
 use super::slice::copy;
 use crate::cache::block::BLOCK_TOKENS;
 use crate::cache::error::CacheError;
+use crate::cache::geometry::MAX_GROUPS;
 use crate::cache::kind::KvKind;
 use crate::cache::kv_cache::{IMPORTED_TOKEN, KvCache, SeqId};
 use crate::num::Xxh64;
@@ -23,7 +26,7 @@ impl<'a> KvCache<'a> {
     ///
     /// # Errors
     /// [`SnapshotError`]. The header and the room are checked before a block is taken; on any error all that was
-    /// taken is given back, and no other sequence has changed.
+    /// taken is given back, no other sequence has changed, and the statistics are those from before.
     pub fn read_snapshot(
         &mut self,
         fingerprint: u64,
@@ -34,9 +37,15 @@ impl<'a> KvCache<'a> {
         let mut reader = Reader::new(source);
         let (header, checksum) = reader.header()?;
         header.check(fingerprint, self.geometry())?;
+        let base = base.filter(|_| header.base() > 0);
+        let marks = self.groups.iter().map(|group| group.allocator.high_water()).collect();
         let seq = self.continued(base, &header)?;
-        let restoring = Restoring { cache: self, seq, done: false };
+        let restoring = Restoring { cache: self, seq, marks, done: false };
         restoring.run(&mut reader, &header, checksum, vocab)?;
+        if let Some(base) = base {
+            self.touch(base);
+            self.touch(seq);
+        }
         Ok((seq, header))
     }
 
@@ -51,11 +60,12 @@ impl<'a> KvCache<'a> {
         if given < header.base() {
             return Err(missing(given));
         }
+        self.check_whole(seq, header.base())?;
         let (stored, computed) = (header.base_checksum, self.base_checksum(seq, header.base())?);
         if stored != computed {
             return Err(SnapshotError::Base { stored, computed });
         }
-        Ok(self.fork(seq, header.base())?)
+        Ok(self.branch(seq, header.base())?)
     }
 }
 
@@ -63,6 +73,8 @@ impl<'a> KvCache<'a> {
 struct Restoring<'k, 'a> {
     cache: &'k mut KvCache<'a>,
     seq: SeqId,
+    /// The most blocks of each layer group that were in use before.
+    marks: Vec<usize, MAX_GROUPS>,
     done: bool,
 }
 
@@ -138,6 +150,9 @@ impl Drop for Restoring<'_, '_> {
         if !self.done {
             // It is open, so this can not fail.
             let _ = self.cache.close(self.seq);
+            for (group, &mark) in self.cache.groups.iter_mut().zip(&self.marks) {
+                group.allocator.lower_high_water(mark);
+            }
         }
     }
 }

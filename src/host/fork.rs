@@ -1,0 +1,92 @@
+//! Whether this process is the child of one that has forked.
+//!
+//! A child has no thread but the one that forked. Whoever has started threads asks here whether they are there.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How often this process, and those that it descends from, were forked off, as far as [`system::watch`] was called.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// A process, as opposed to its children.
+#[derive(Clone, Copy)]
+pub(super) struct Process {
+    forks: u32,
+}
+
+impl Process {
+    /// The process that calls.
+    ///
+    /// # Errors
+    /// Those of the system where it has no memory for a handler of forks.
+    pub(super) fn current() -> io::Result<Self> {
+        system::watch()?;
+        Ok(Self { forks: FORKS.load(Ordering::Relaxed) })
+    }
+
+    /// Whether the process that calls is this one, and not a child that `fork` has made of it.
+    pub(super) fn is_current(self) -> bool {
+        self.forks == FORKS.load(Ordering::Relaxed)
+    }
+}
+
+/// Systems that have `fork`. (Miri has not.)
+#[cfg(all(
+    not(miri),
+    any(
+        target_os = "linux",
+        target_os = "android",
+        target_vendor = "apple",
+        target_os = "freebsd",
+        target_os = "netbsd",
+        target_os = "openbsd",
+        target_os = "illumos",
+        target_os = "solaris",
+    )
+))]
+mod system {
+    use std::ffi::c_int;
+    use std::io;
+    use std::sync::OnceLock;
+    use std::sync::atomic::Ordering;
+
+    type Handler = Option<extern "C" fn()>;
+
+    unsafe extern "C" {
+        fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
+    }
+
+    extern "C" fn in_child() {
+        super::FORKS.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sees to it that children count themselves in `FORKS`.
+    pub(super) fn watch() -> io::Result<()> {
+        static REGISTERED: OnceLock<c_int> = OnceLock::new();
+        // SAFETY: the signature is that of POSIX, and a handler may be absent. The one given lives as long as the program,
+        // touches one atomic number, and so may run in the child of a process with several threads.
+        let error = *REGISTERED.get_or_init(|| unsafe { pthread_atfork(None, None, Some(in_child)) });
+        if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+    }
+}
+
+#[cfg(any(
+    miri,
+    not(any(
+        target_os = "linux",
+        target_os = "android",
+        target_vendor = "apple",
+        target_os = "freebsd",
+        target_os = "netbsd",
+        target_os = "openbsd",
+        target_os = "illumos",
+        target_os = "solaris",
+    ))
+))]
+mod system {
+    /// Nothing forks here.
+    pub(super) fn watch() -> std::io::Result<()> {
+        Ok(())
+    }
+}
