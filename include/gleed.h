@@ -11,9 +11,10 @@
  *            be used as if the call had not been made.
  *   Host     No panic, abort, exit, signal, log line, hidden thread, file, clock, environment variable,
  *            global or thread-local state. Any bytes and any argument values give a status; pointers must
- *            point to what their type and length say. A library that was built with Rust's std has in addition what std
- *            has: counters of panics, one global and one per thread, which every call looks at. A panic there would be
- *            a defect: std writes a line about it to stderr, and the call answers GLEED_E_INTERNAL.
+ *            point to what their type and length say. This is all true of a library that was built without Rust's std.
+ *            One with std contains std's own state, global and per thread (counters of panics, for example), which calls
+ *            touch only if the library panics. That would be a defect: std then allocates, may read RUST_BACKTRACE and
+ *            writes to stderr, and the call answers GLEED_E_INTERNAL.
  *   Threads  Functions that take only const pointers may run at the same time on the same objects. One that
  *            takes a pointer to a non-const object needs that object for itself.
  *   NULL     A pointer is NULL only where this file says so, or with a length of 0.

@@ -5,11 +5,12 @@ use core::ffi::{c_char, c_void};
 use gleed::mem::{ALIGN, MemoryError};
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, TokenError, TokenKind, Tokenizer};
 
-use crate::error::{Failure, gleed_error, run};
+use crate::error::{gleed_error, run};
 use crate::model::gleed_model;
 use crate::object::{Object, Opaque};
 use crate::ptr::{Versioned, memory, out, out_struct, slice, slice_mut, small, unread};
 use crate::status;
+use crate::text::{check_fits, check_text_len, known_flags, utf8};
 
 /// No token: of a vocabulary that does not have one for the purpose.
 pub const GLEED_NO_TOKEN: u32 = u32::MAX;
@@ -375,42 +376,5 @@ pub unsafe extern "C" fn gleed_detokenizer_finish(
             written.write(needed);
             Ok(status::OK)
         })
-    }
-}
-
-pub(crate) fn known_flags(given: u32, known: u32) -> Result<u32, Failure> {
-    if given & !known == 0 {
-        return Ok(given);
-    }
-    Err(Failure::new(status::E_VALUE, format_args!("flags {given:#x}, known are {known:#x}")).numbers(known, given))
-}
-
-/// Whether so many bytes, not looked at, can be a text that is encoded.
-///
-/// # Errors
-/// [`status::E_TEXT_TOO_LONG`]
-pub(crate) fn check_text_len(bytes: usize) -> Result<(), Failure> {
-    let limit = Tokenizer::MAX_TEXT;
-    if bytes > limit { Err(TokenError::TextTooLong { bytes, limit }.into()) } else { Ok(()) }
-}
-
-/// Bytes of the caller's as text.
-///
-/// # Errors
-/// [`status::E_TEXT`]
-pub(crate) fn utf8(text: &[u8]) -> Result<&str, Failure> {
-    core::str::from_utf8(text).map_err(|error| {
-        let at = error.valid_up_to();
-        Failure::new(status::E_TEXT, format_args!("the text is not UTF-8 at byte {at}")).at(at)
-    })
-}
-
-/// Whether what a trial without a buffer would write fits one of `given` elements.
-pub(crate) fn check_fits(trial: Result<(), TokenError>, given: usize) -> Result<(), Failure> {
-    match trial {
-        Err(TokenError::OutputTooSmall { needed, .. }) if needed <= given => Ok(()),
-        Err(TokenError::OutputTooSmall { needed, .. }) => Err(TokenError::OutputTooSmall { needed, given }.into()),
-        Err(error) => Err(error.into()),
-        Ok(()) => Ok(()),
     }
 }

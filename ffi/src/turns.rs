@@ -13,7 +13,8 @@ use crate::model::gleed_model;
 use crate::object::Object;
 use crate::ptr::{Versioned, out, out_struct, slice, slice_mut, small, unread};
 use crate::status;
-use crate::tokenizer::{check_fits, check_text_len, gleed_tokenizer, known_flags, utf8};
+use crate::text::{check_fits, check_text_len, known_flags, utf8};
+use crate::tokenizer::gleed_tokenizer;
 
 /// No turn format: the file's is none of the known ones.
 pub const GLEED_NO_TURNS: u32 = u32::MAX;
