@@ -11,17 +11,42 @@
  *            be used as if the call had not been made.
  *   Host     No panic, abort, exit, signal, log line, hidden thread, file, clock, environment variable,
  *            global or thread-local state. Any bytes and any argument values give a status; pointers must
- *            point to what their type and length say.
+ *            point to what their type and length say. This is all true of a library that was built without Rust's std.
+ *            One with std contains std's own state, global and per thread (counters of panics, for example), which calls
+ *            touch only if the library panics. That would be a defect: std then allocates, may read RUST_BACKTRACE and
+ *            writes to stderr, and the call answers GLEED_E_INTERNAL.
  *   Threads  Functions that take only const pointers may run at the same time on the same objects. One that
  *            takes a pointer to a non-const object needs that object for itself.
  *   NULL     A pointer is NULL only where this file says so, or with a length of 0.
+ *   Counts   A count that the object could never take is refused before any of the array is read. One that it could take
+ *            is believed: as many elements must be there.
+ *   Order    Where several arguments are wrong, the first in this order is answered:
+ *              1. `error`: GLEED_E_ALIGNMENT, GLEED_E_STRUCT_SIZE.
+ *              2. Objects: GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, then GLEED_E_REENTRANT.
+ *              3. Arrays, results and callbacks: GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH.
+ *              4. Structs: GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_STRUCT_SIZE.
+ *              5. Values, and what is in structs: GLEED_E_VALUE, GLEED_E_LIMIT, and of pointers there GLEED_E_NULL, ...
+ *              6. Memory to be filled by an init or open, whose size the values say: GLEED_E_MEMORY_*, GLEED_E_NULL,
+ *                 GLEED_E_LENGTH. (gleed_model_open and gleed_adapter_open look at the file before.)
+ *              7. All else: the sequence (GLEED_E_SEQUENCE, GLEED_E_BUSY, ...), then how many elements an array has, then
+ *                 what is in it.
+ *            Within 1 to 4 it is the order of the arguments.
+ *   Overlap  What a call only reads may overlap. What it writes (results, buffers, scratch, memory) must not overlap
+ *            anything else that it is given, the memory of objects and `error` included. Only gleed_materialize notices.
+ *   Moving   Arrays, texts, structs and `error` may move or end when the call returns: nothing points to them, unless
+ *            the function's Memory line says that it keeps them. What is kept (files, the memory of objects) must neither
+ *            move nor end.
  *   Structs  start with struct_size, which the caller sets to sizeof the struct. Structs grow at their end.
  *            In what the caller gives, 0 means the default; a field that the library does not know must be 0.
  *   Objects  Models, adapters, engines, tokenizers, detokenizers and samplers live in memory of the caller's and
  *            need not be closed. A pointer to something else of 8 bytes or more is recognised as wrong, one to memory
- *            that is gone is not.
- *   Callbacks must not throw, longjmp or panic, must not call functions on the object of the call they are
- *            made from, and get pointers that end with the call.
+ *            that is gone is not. None of them may be moved or copied: each knows where it was made, and one that is
+ *            found elsewhere is answered with GLEED_E_OBJECT. (Their bytes may be kept elsewhere and put back to the same
+ *            place, while no call runs.) Handles of sequences, numbers of adapters and turn formats, and all structs are
+ *            plain data, which may be copied.
+ *   Callbacks must not throw, longjmp or panic, and get pointers that end with the call. Functions on the object of the
+ *            call that they are made from answer GLEED_E_REENTRANT and do nothing; only where that call takes the object
+ *            as const (gleed_snapshot_write), others that take it as const work.
  *   Stack    No function needs more than 32 KiB of stack, callbacks not counted. (docs/abi.md has numbers.)
  *
  * Each function is described by the same lines: what it does, and then
@@ -39,6 +64,21 @@ extern "C" {
 
 /* The version of this file. Compare with gleed_abi_version() where the library is linked dynamically. */
 #define GLEED_ABI_VERSION 1
+
+/*
+ * GLEED_ALIGNED(64) static uint8_t memory[SIZE]; is memory at a multiple of 64, in C99, C11 and C++: the alignment must be a
+ * number. It is for memory that is there when the program starts; sizes and alignments are asked with gleed_plan and so on.
+ * A compiler that has no word for it does not get the macro.
+ */
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define GLEED_ALIGNED(bytes) alignas(bytes)
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L && !defined(_MSC_VER)
+#define GLEED_ALIGNED(bytes) _Alignas(bytes)
+#elif defined(__GNUC__)
+#define GLEED_ALIGNED(bytes) __attribute__((aligned(bytes)))
+#elif defined(_MSC_VER)
+#define GLEED_ALIGNED(bytes) __declspec(align(bytes))
+#endif
 
 /* ---- Status ------------------------------------------------------------------------------------------ */
 
@@ -62,7 +102,8 @@ enum {
     GLEED_E_ALIGNMENT = -3,   /* a pointer is not aligned for its type; needed: the alignment, given: the address */
     GLEED_E_LENGTH = -4,      /* a length passes the end of the address space; needed: the most, given: the length */
     GLEED_E_VALUE = -5,       /* an argument is out of range; needed: the most, given: the value */
-    GLEED_E_OBJECT = -6,      /* a pointer is not to an object of its type */
+    GLEED_E_OBJECT = -6,      /* not an object of its type; needed, given: the addresses, where it was moved */
+    GLEED_E_REENTRANT = -7,   /* the object is in use by a call that has not returned: by a callback, or another thread */
     GLEED_E_INTERNAL = -99,   /* the library contradicts itself: a defect of it, please report */
 
     /* Memory. */
@@ -142,6 +183,11 @@ enum {
 /*
  * Details of an error, in memory of the caller. Functions take a pointer to it, which may be NULL, and
  * write to it only when they return an error or GLEED_FULL.
+ *
+ * struct_size says how many bytes there are, and must be set before the first call; no call changes it. Where it is less
+ * than this version knows, 128 or more in all versions, or where `error` is misaligned, the call answers
+ * GLEED_E_STRUCT_SIZE or GLEED_E_ALIGNMENT, does nothing else, and writes nothing, not even here. Where it is more, the
+ * fields that this version knows are written, and the others stay as they are.
  */
 typedef struct gleed_error {
     uint32_t struct_size; /* sizeof(gleed_error), set by the caller */
@@ -445,7 +491,7 @@ gleed_status gleed_set_executor(gleed_engine *engine, const gleed_executor *exec
 
 /* ---- Sequences --------------------------------------------------------------------------------------- */
 
-/* A handle of an open sequence. One that was closed is refused, until 65536 more have had its place. */
+/* A handle of an open sequence, never 0. One that was closed is refused, until 65535 more have had its place. */
 typedef uint32_t gleed_seq;
 
 /*
@@ -555,7 +601,7 @@ gleed_status gleed_can_extend(const gleed_engine *engine, gleed_seq seq, size_t 
  *   Time     Grows with count, size of the model, and length of the sequence.
  *   Threads  The engine's.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_BUSY,
- *            GLEED_E_TOKEN, GLEED_E_EMPTY, GLEED_E_CONTEXT, GLEED_E_NON_FINITE.
+ *            GLEED_E_TOKEN, GLEED_E_EMPTY, GLEED_E_CONTEXT, GLEED_E_NON_FINITE. With a window the context is 2^32 - 1.
  *   After    The sequence is as long as before. GLEED_E_NON_FINITE comes while computing, so it ends the
  *            life of earlier logits; after all others these are still valid.
  */
@@ -790,8 +836,8 @@ gleed_status gleed_seq_adapter(const gleed_engine *engine, gleed_seq seq, uint32
  *   Memory   Keeps nothing.
  *   Time     Grows with count.
  *   Threads  The engine's.
- *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_BUSY,
- *            GLEED_E_POSITION where the sequence is not empty.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_CONTEXT (longer than any sequence),
+ *            GLEED_E_SEQUENCE, GLEED_E_BUSY, GLEED_E_POSITION where the sequence is not empty.
  *   After    Nothing has changed.
  */
 gleed_status gleed_reuse(gleed_engine *engine, gleed_seq seq, const uint32_t *tokens, size_t count, size_t *reused,
@@ -812,7 +858,7 @@ gleed_status gleed_prefill_prompt(gleed_engine *engine, gleed_seq seq, const uin
  *   Memory   Keeps nothing but the blocks.
  *   Time     Grows with count.
  *   Threads  The engine's.
- *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_CONTEXT (longer than any sequence).
  *   After    Nothing has changed.
  */
 gleed_status gleed_pin(gleed_engine *engine, const uint32_t *tokens, size_t count, size_t *pinned, gleed_error *error);

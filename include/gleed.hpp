@@ -5,7 +5,8 @@
 // Nothing is thrown, and nothing here is needed at run time but the C functions: it compiles with -fno-exceptions
 // and -fno-rtti. What can fail gives a Result: a status, and a value where the status is no error. Handles own their
 // memory, which comes from an allocator of the host's (operator new where none is given), or borrow it; they can be
-// moved and not copied. The rules of gleed.h hold: what takes an object as const may run on several threads.
+// moved and not copied: the objects stay where they are. The rules of gleed.h hold: what takes an object as const may run on
+// several threads, and from inside of a callback its engine answers GLEED_E_REENTRANT.
 #ifndef GLEED_HPP
 #define GLEED_HPP
 
@@ -260,7 +261,8 @@ struct HiddenRow {
     Span<const float> hidden;
 };
 
-// An open sequence; closed at the end of its life, if it is idle. It must not outlive its engine.
+// An open sequence; closed at the end of its life. It must not outlive its engine, nor end in a callback of it, where it
+// could not be closed. One that was made without an engine has the handle 0, which no sequence has.
 class Sequence {
 public:
     Sequence() noexcept = default;

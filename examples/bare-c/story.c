@@ -12,9 +12,7 @@ static const uint32_t prompt[] = {1, 414, 435, 261, 385};
 static const uint32_t expected[COUNT] = {952, 384, 281, 261, 378, 428, 509, 387, 945, 320, 511, 270};
 
 static uint64_t model_memory[128];
-static struct {
-    uint8_t bytes[320 << 10];
-} arena __attribute__((aligned(64)));
+GLEED_ALIGNED(64) static uint8_t arena[320 << 10];
 
 static gleed_error error = {sizeof error, 0, 0, 0, 0, ""};
 
@@ -45,7 +43,7 @@ static gleed_status generate(void)
     if (status == GLEED_OK)
         status = gleed_plan(model, &config, &size, &align, &error);
     if (status == GLEED_OK)
-        status = gleed_engine_init(model, &config, &arena, sizeof arena, &engine, &error);
+        status = gleed_engine_init(model, &config, arena, sizeof arena, &engine, &error);
     if (status == GLEED_OK)
         status = gleed_seq_open(engine, &seq, &error);
     if (status == GLEED_OK)

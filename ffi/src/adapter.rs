@@ -67,9 +67,9 @@ pub unsafe extern "C" fn gleed_adapter_open(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let adapter = out("adapter", adapter)?;
             let model = Object::get("model", model)?;
             let bytes = slice("bytes", bytes, len)?;
+            let adapter = out("adapter", adapter)?;
             let opened = Adapter::open(bytes, model)?;
             // Not before: memory that a call fails with may still hold another adapter.
             let (needed, align) = (size_of::<gleed_adapter>(), align_of::<gleed_adapter>());
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn gleed_engine_load_adapter(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
+            let mut engine = Object::get_mut("engine", engine)?;
             let adapter = Object::get("adapter", adapter)?;
             let number = out("number", number)?;
             number.write(small(engine.load_adapter(adapter)?));
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn gleed_seq_set_adapter(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
+            let mut engine = Object::get_mut("engine", engine)?;
             engine.set_adapter(SeqId::from_bits(seq), usize::try_from(number).unwrap_or(usize::MAX), scale)?;
             Ok(status::OK)
         })

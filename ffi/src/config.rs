@@ -92,20 +92,25 @@ unsafe impl Versioned for gleed_config {
 }
 
 impl gleed_config {
-    /// The limits that the config at a pointer asks for. NULL asks for the defaults.
+    /// The config at a pointer; `None` at NULL.
     ///
     /// # Errors
-    /// As [`versioned`], and [`status::E_VALUE`] for a kind or type that does not exist.
+    /// As [`versioned`].
     ///
     /// # Safety
     /// As [`versioned`].
-    pub(crate) unsafe fn limits(config: *const Self) -> Result<Limits, Failure> {
-        let mut limits = Limits::default();
-        if config.is_null() {
-            return Ok(limits);
-        }
+    pub(crate) unsafe fn read(config: *const Self) -> Result<Option<Self>, Failure> {
         // SAFETY: the caller's promise.
-        let config = unsafe { versioned("config", config) }?;
+        if config.is_null() { Ok(None) } else { unsafe { versioned("config", config) }.map(Some) }
+    }
+
+    /// The limits that a config asks for. `None` asks for the defaults.
+    ///
+    /// # Errors
+    /// [`status::E_VALUE`] for a kind or type that does not exist.
+    pub(crate) fn limits(config: Option<Self>) -> Result<Limits, Failure> {
+        let mut limits = Limits::default();
+        let Some(config) = config else { return Ok(limits) };
         let set = |limit: &mut usize, value: u32| {
             if value != 0 {
                 *limit = usize::try_from(value).unwrap_or(usize::MAX);

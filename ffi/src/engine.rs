@@ -97,8 +97,9 @@ pub unsafe extern "C" fn gleed_plan(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
+            let model = Object::get("model", model)?;
             let (size, align) = (out("size", size)?, out("align", align)?);
-            let (_, bytes) = plan(Object::get("model", model)?, config)?;
+            let (_, bytes) = plan(model, gleed_config::read(config)?)?;
             size.write(bytes);
             align.write(ALIGN);
             Ok(status::OK)
@@ -123,9 +124,9 @@ pub unsafe extern "C" fn gleed_engine_init(
     // uses it for something else, which ends the engine: it lives as long as anyone may look.
     unsafe {
         run(error, || {
-            let engine = out("engine", engine)?;
             let model = Object::get("model", model)?;
-            let (plan, bytes) = plan(model, config)?;
+            let engine = out("engine", engine)?;
+            let (plan, bytes) = plan(model, gleed_config::read(config)?)?;
             let memory = self::memory("memory", memory.cast(), memory_len, bytes, ALIGN)?;
             let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
             engine.write(Object::place(head, Engine::new(model, &plan, rest)?)?);
@@ -135,13 +136,8 @@ pub unsafe extern "C" fn gleed_engine_init(
 }
 
 /// The plan, and the bytes of head and plan together.
-///
-/// # Safety
-/// As [`gleed_config::limits`].
-pub(crate) unsafe fn plan(model: &Model<'_>, config: *const gleed_config) -> Result<(Plan, usize), Failure> {
-    // SAFETY: the caller's promise.
-    let limits = unsafe { gleed_config::limits(config) }?;
-    let plan = Plan::new(model, &limits)?;
+pub(crate) fn plan(model: &Model<'_>, config: Option<gleed_config>) -> Result<(Plan, usize), Failure> {
+    let plan = Plan::new(model, &gleed_config::limits(config)?)?;
     let bytes = plan.bytes().checked_add(HEAD).ok_or(MemoryError::TooLarge)?;
     Ok((plan, bytes))
 }

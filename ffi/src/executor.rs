@@ -103,7 +103,7 @@ pub unsafe extern "C" fn gleed_set_executor(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let inner = Object::get_mut("engine", engine)?;
+            let mut inner = Object::get_mut("engine", engine)?;
             if executor.is_null() {
                 inner.set_parallel(&Serial);
                 return Ok(status::OK);

@@ -5,7 +5,7 @@ use gleed::{Pooling, SeqId};
 use crate::engine::gleed_engine;
 use crate::error::{Failure, gleed_error, run};
 use crate::object::Object;
-use crate::ptr::{out, slice, slice_mut, small};
+use crate::ptr::{out, slice_mut, small, unread};
 use crate::sequence::gleed_seq;
 use crate::status;
 
@@ -32,8 +32,8 @@ pub unsafe extern "C" fn gleed_embed(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
-            let tokens = slice("tokens", tokens, count)?;
+            let mut engine = Object::get_mut("engine", engine)?;
+            let tokens = unread("tokens", tokens, count)?;
             let values = slice_mut("values", values, values_len)?;
             let pooling = match pooling {
                 GLEED_POOLING_MEAN => Pooling::Mean,
@@ -43,7 +43,9 @@ pub unsafe extern "C" fn gleed_embed(
                     return Err(Failure::new(status::E_VALUE, text).numbers(GLEED_POOLING_LAST, given));
                 }
             };
-            engine.embed(SeqId::from_bits(seq), tokens, pooling, values)?;
+            let seq = SeqId::from_bits(seq);
+            engine.can_prefill(seq, tokens.len())?;
+            engine.embed(seq, tokens.read(), pooling, values)?;
             Ok(status::OK)
         })
     }
@@ -66,10 +68,12 @@ pub unsafe extern "C" fn gleed_log_probs(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
-            let tokens = slice("tokens", tokens, count)?;
+            let mut engine = Object::get_mut("engine", engine)?;
+            let tokens = unread("tokens", tokens, count)?;
             let values = slice_mut("values", values, values_len)?;
-            engine.log_probs(SeqId::from_bits(seq), tokens, values)?;
+            let seq = SeqId::from_bits(seq);
+            engine.can_prefill(seq, tokens.len())?;
+            engine.log_probs(seq, tokens.read(), values)?;
             Ok(status::OK)
         })
     }
@@ -92,7 +96,7 @@ pub unsafe extern "C" fn gleed_hidden(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
+            let mut engine = Object::get_mut("engine", engine)?;
             let (seq, position) = (out("seq", seq)?, out("position", position)?);
             let (hidden, hidden_len) = (out("hidden", hidden)?, out("hidden_len", hidden_len)?);
             let rows = engine.hidden_rows();

@@ -57,7 +57,7 @@ pub unsafe extern "C" fn gleed_set_prefill(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
+            let mut engine = Object::get_mut("engine", engine)?;
             let (keys, values) = (slice("keys", keys, len)?, slice("values", values, len)?);
             let layer = usize::try_from(layer).unwrap_or(usize::MAX);
             engine.cache_mut()?.set_prefill(SeqId::from_bits(seq), layer, keys, values)?;
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn gleed_push_row(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
+            let mut engine = Object::get_mut("engine", engine)?;
             let (keys, values) = (slice("keys", keys, len)?, slice("values", values, len)?);
             let layer = usize::try_from(layer).unwrap_or(usize::MAX);
             engine.cache_mut()?.push_row(SeqId::from_bits(seq), layer, keys, values)?;

@@ -5,7 +5,8 @@
 //! refuses what can be recognised as wrong: NULL, misaligned, past the end of the address space. Opaque
 //! pointers lead to objects in the caller's memory that begin with a magic word ([`object`]). Outputs
 //! are written only on success, and a call that fails changes nothing. There is no global or
-//! thread-local state, and nothing here can panic: `bare/check.sh` proves it by linking.
+//! thread-local state (std, where it is linked, has some of its own, which only a panic touches), and nothing here can
+//! panic: `bare/check.sh` proves it by linking.
 #![cfg_attr(not(test), no_std)]
 #![allow(non_camel_case_types)] // the types have the names that C sees
 #![allow(clippy::result_large_err)] // a failure carries its text: there is nowhere else to put it
@@ -36,6 +37,7 @@ mod sequence;
 mod snapshot;
 pub mod status;
 mod step;
+mod text;
 mod tokenizer;
 mod turns;
 mod version;

@@ -7,9 +7,9 @@ use gleed::Model;
 use gleed::mem::MemoryError;
 use gleed::model::ModelError;
 
-use crate::error::{chars, gleed_error, run};
+use crate::error::{Failure, chars, gleed_error, run};
 use crate::object::{Object, Opaque};
-use crate::ptr::{Versioned, memory, out, out_struct, slice, small};
+use crate::ptr::{Versioned, memory, out, out_struct, slice, small, unread};
 use crate::status;
 
 impl Opaque for Model<'static> {
@@ -52,8 +52,8 @@ pub unsafe extern "C" fn gleed_model_open(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let model = out("model", model)?;
             let bytes = slice("bytes", bytes, len)?;
+            let model = out("model", model)?;
             let opened = Model::open(bytes)?;
             // Not before: memory that a call fails with may still hold another model.
             let (needed, align) = (size_of::<gleed_model>(), align_of::<gleed_model>());
@@ -122,13 +122,14 @@ pub unsafe extern "C" fn gleed_model_open_split(
     // the memory is the model's until the caller uses it for something else.
     unsafe {
         run(error, || {
+            let parts = unread("parts", parts, count)?;
             let model = out("model", model)?;
-            let parts = slice("parts", parts, count)?;
+            let memory =
+                self::memory("memory", memory.cast(), memory_len, split_size(count)?, align_of::<gleed_model>())?;
+            let parts = parts.read();
             for part in parts {
                 slice("bytes", part.bytes, part.len)?;
             }
-            let memory =
-                self::memory("memory", memory.cast(), memory_len, split_size(count)?, align_of::<gleed_model>())?;
             let (head, rest) = memory.split_at_mut_checked(size_of::<gleed_model>()).unwrap_or_default();
             // Another model that was here is none any more: its parts are overwritten.
             head.iter_mut().take(size_of::<u64>()).for_each(|byte| *byte = 0);
@@ -235,8 +236,14 @@ pub unsafe extern "C" fn gleed_model_string(
     unsafe {
         run(error, || {
             let model = Object::get("model", model)?;
-            let key = slice("key", key.cast::<u8>(), key_len)?;
+            let key = unread("key", key.cast::<u8>(), key_len)?;
             let (text, text_len) = (out("text", text)?, out("text_len", text_len)?);
+            // A length that no key has is not believed.
+            if model.gguf().metadata().all(|(other, _)| other.len() < key.len()) {
+                let text = format_args!("no key has {key_len} bytes or more");
+                return Err(Failure::new(status::E_MODEL_KEY_MISSING, text));
+            }
+            let key = key.read();
             let name = Name::new(key);
             // No key is anything but UTF-8.
             let value = core::str::from_utf8(key).ok().and_then(|key| model.gguf().get(key));

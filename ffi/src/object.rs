@@ -1,6 +1,8 @@
 //! Objects in the caller's memory: what the opaque pointers of the ABI lead to.
 
 use core::alloc::Layout;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use gleed::mem::MemoryError;
 
@@ -14,13 +16,27 @@ pub trait Opaque {
     const MAGIC: u64;
 }
 
-/// A magic word, and the object. It is never dropped: the caller just uses its memory for something else.
+/// An object with what it is recognised by. It is never dropped: the caller just uses its memory for something else.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Object<T> {
-    magic: u64,
+    head: Head,
     value: T,
 }
+
+/// What is before every object.
+#[repr(C)]
+#[derive(Debug)]
+struct Head {
+    magic: u64,
+    /// Where it was made. Objects point into their own memory, so a copy elsewhere is none.
+    address: usize,
+    /// How many calls look at it and call the host; [`ALONE`] during a call that changes it.
+    calls: AtomicU32,
+}
+
+/// A call has the object for itself.
+const ALONE: u32 = u32::MAX;
 
 impl<T: Opaque> Object<T> {
     /// Puts an object at the start of `memory`.
@@ -30,52 +46,136 @@ impl<T: Opaque> Object<T> {
     pub fn place(memory: &mut [u8], value: T) -> Result<*mut Self, MemoryError> {
         ptr::fits(memory.as_ptr(), memory.len(), size_of::<Self>(), align_of::<Self>())?;
         let place = memory.as_mut_ptr().cast::<Self>();
+        let head = Head { magic: T::MAGIC, address: place.addr(), calls: AtomicU32::new(0) };
         // SAFETY: the memory is borrowed exclusively, as large as an object and aligned for one: checked.
-        unsafe { place.write(Self { magic: T::MAGIC, value }) };
+        unsafe { place.write(Self { head, value }) };
         Ok(place)
     }
 
     /// The object at a pointer of the caller's.
     ///
     /// # Errors
-    /// [`status::E_NULL`], [`status::E_ALIGNMENT`], [`status::E_OBJECT`].
+    /// [`status::E_NULL`], [`status::E_ALIGNMENT`], [`status::E_OBJECT`]; [`status::E_REENTRANT`] during a call that
+    /// changes it.
     ///
     /// # Safety
     /// At a pointer that passes the first two checks is an initialised `u64`. If that is [`Opaque::MAGIC`], it is an
-    /// object from [`Object::place`], still valid during `'a`, and nobody changes it.
+    /// object from [`Object::place`] or a copy of one, still valid during `'a`, and nobody changes it.
     pub unsafe fn get<'a>(what: &str, object: *const Self) -> Result<&'a T, Failure> {
-        // SAFETY: the caller's promise; an object starts with its magic word.
-        unsafe { check(what, object.cast(), Layout::new::<Self>(), T::MAGIC) }?;
-        // SAFETY: not NULL, aligned, and with the magic word: checked. The rest is the caller's promise.
+        // SAFETY: the caller's promise; an object starts with its head.
+        let calls = unsafe { check(what, object.cast(), Layout::new::<Self>(), T::MAGIC) }?;
+        if calls.load(Ordering::Acquire) == ALONE {
+            return Err(in_use(what));
+        }
+        // SAFETY: not NULL, aligned, with the magic word, and made here: checked. The rest is the caller's promise.
         Ok(unsafe { &(*object).value })
     }
 
-    /// The object at a pointer of the caller's, to be changed.
+    /// [`Object::get`] for a call that calls the host: until it ends, nobody can change the object.
     ///
     /// # Errors
     /// As [`Object::get`].
     ///
     /// # Safety
-    /// As [`Object::get`], and nobody else uses it during `'a`.
-    pub unsafe fn get_mut<'a>(what: &str, object: *mut Self) -> Result<&'a mut T, Failure> {
-        // SAFETY: the caller's promise; an object starts with its magic word.
-        unsafe { check(what, object.cast(), Layout::new::<Self>(), T::MAGIC) }?;
-        // SAFETY: not NULL, aligned, and with the magic word: checked. The rest is the caller's promise.
-        Ok(unsafe { &mut (*object).value })
+    /// As [`Object::get`].
+    pub unsafe fn share<'a>(what: &str, object: *const Self) -> Result<Shared<'a, T>, Failure> {
+        // SAFETY: the caller's promise; an object starts with its head.
+        let calls = unsafe { check(what, object.cast(), Layout::new::<Self>(), T::MAGIC) }?;
+        let more = |calls: u32| calls.checked_add(1).filter(|&calls| calls != ALONE);
+        calls.fetch_update(Ordering::Acquire, Ordering::Relaxed, more).map_err(|_| in_use(what))?;
+        // SAFETY: not NULL, aligned, with the magic word, and made here: checked. The rest is the caller's promise.
+        Ok(Shared { value: unsafe { &(*object).value }, calls })
+    }
+
+    /// The object at a pointer of the caller's, to be changed.
+    ///
+    /// # Errors
+    /// As [`Object::get`]; [`status::E_REENTRANT`] during any call that calls the host, too.
+    ///
+    /// # Safety
+    /// As [`Object::get`], and nobody else uses it during `'a`, but through functions of this type.
+    pub unsafe fn get_mut<'a>(what: &str, object: *mut Self) -> Result<Alone<'a, T>, Failure> {
+        // SAFETY: the caller's promise; an object starts with its head.
+        let calls = unsafe { check(what, object.cast_const().cast(), Layout::new::<Self>(), T::MAGIC) }?;
+        calls.compare_exchange(0, ALONE, Ordering::Acquire, Ordering::Relaxed).map_err(|_| in_use(what))?;
+        // SAFETY: not NULL, aligned, with the magic word, and made here: checked. No other call has a reference, unless the
+        // caller broke the promise: until this one is given back, they are refused.
+        Ok(Alone { value: unsafe { &mut (*object).value }, calls })
     }
 }
 
-/// Whether a magic word is at a pointer, for an object of any type: one function for all.
+/// An object that a call changes. At its end others may use it.
+#[derive(Debug)]
+pub struct Alone<'a, T> {
+    value: &'a mut T,
+    calls: &'a AtomicU32,
+}
+
+impl<T> Deref for Alone<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.value
+    }
+}
+
+impl<T> DerefMut for Alone<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.value
+    }
+}
+
+impl<T> Drop for Alone<'_, T> {
+    fn drop(&mut self) {
+        self.calls.store(0, Ordering::Release);
+    }
+}
+
+/// An object that a call looks at while the host may call others. At its end it may be changed.
+#[derive(Debug)]
+pub struct Shared<'a, T> {
+    value: &'a T,
+    calls: &'a AtomicU32,
+}
+
+impl<T> Deref for Shared<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.value
+    }
+}
+
+impl<T> Drop for Shared<'_, T> {
+    fn drop(&mut self) {
+        self.calls.fetch_sub(1, Ordering::Release);
+    }
+}
+
+fn in_use(what: &str) -> Failure {
+    Failure::new(status::E_REENTRANT, format_args!("{what} is in use by a call that has not returned"))
+}
+
+/// Whether an object is at a pointer, and was made there: its count of calls. One function for all types.
 ///
 /// # Safety
-/// The object is aligned as a `u64` at least. At a pointer that is not NULL and aligned for it is an initialised `u64`.
-unsafe fn check(what: &str, object: *const u64, layout: Layout, magic: u64) -> Result<(), Failure> {
+/// At a pointer that is not NULL and aligned for it is an initialised `u64`. If that is `magic`, a whole [`Head`] is there
+/// during `'a`.
+unsafe fn check<'a>(what: &str, object: *const Head, layout: Layout, magic: u64) -> Result<&'a AtomicU32, Failure> {
     ptr::check_layout(what, object.addr(), layout, 1)?;
     // SAFETY: not NULL and aligned: checked; the caller promises that it is there.
-    if unsafe { object.read() } == magic {
-        return Ok(());
+    if unsafe { (&raw const (*object).magic).read() } != magic {
+        let text = format_args!("{what} is not one, or its memory was used for something else");
+        return Err(Failure::new(status::E_OBJECT, text));
     }
-    Err(Failure::new(status::E_OBJECT, format_args!("{what} is not one, or its memory was used for something else")))
+    // SAFETY: it begins with the magic word, so the caller promises a whole head.
+    let address = unsafe { (&raw const (*object).address).read() };
+    if address != object.addr() {
+        let text = format_args!("{what} was moved: it is valid only where it was made");
+        return Err(Failure::new(status::E_OBJECT, text).numbers(address, object.addr()));
+    }
+    // SAFETY: as above. The count is only changed atomically from now on.
+    Ok(unsafe { &(*object).calls })
 }
 
 #[cfg(test)]
@@ -86,12 +186,18 @@ mod tests {
         const MAGIC: u64 = 77;
     }
 
+    /// Memory of so many bytes, aligned for objects.
+    fn bytes(memory: &mut [u64; 8]) -> &mut [u8] {
+        // SAFETY: the bytes of the array, which is borrowed for as long.
+        unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), size_of_val(memory)) }
+    }
+
     #[test]
     fn objects_are_recognised() {
-        let mut memory = [0u64; 3];
-        // SAFETY: the bytes of the array, which is used through them only.
-        let bytes: &mut [u8] = unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), 24) };
-        assert_eq!(Object::place(&mut bytes[..15], 5u16).unwrap_err(), MemoryError::TooSmall { needed: 16, given: 15 });
+        let mut memory = [0u64; 8];
+        let bytes = bytes(&mut memory);
+        let (needed, given) = (size_of::<Object<u16>>(), 15);
+        assert_eq!(Object::place(&mut bytes[..15], 5u16).unwrap_err(), MemoryError::TooSmall { needed, given });
         let off = Object::place(&mut bytes[1..], 5u16).unwrap_err();
         assert_eq!(off, MemoryError::Misaligned { needed: 8, off_by: 1 });
         let object = Object::place(bytes, 5u16).unwrap();
@@ -99,13 +205,50 @@ mod tests {
         unsafe {
             *Object::get_mut("thing", object).unwrap() += 1;
             assert_eq!(*Object::get("thing", object).unwrap(), 6);
-            let other = object.cast::<u64>().wrapping_add(2).cast::<Object<u16>>();
+            let other = object.cast::<u64>().wrapping_add(4).cast::<Object<u16>>();
             let failures = [
                 Object::get("thing", other).unwrap_err(),
                 Object::get("thing", object.wrapping_byte_add(1)).unwrap_err(),
                 Object::<u16>::get("thing", core::ptr::null()).unwrap_err(),
             ];
             assert_eq!(failures.map(|f| f.status()), [status::E_OBJECT, status::E_ALIGNMENT, status::E_NULL]);
+        }
+    }
+
+    #[test]
+    fn a_copy_of_an_object_is_none() {
+        let mut memory = [0u64; 8];
+        let object = Object::place(bytes(&mut memory), 5u16).unwrap();
+        // SAFETY: an object that was just made, and words after it for a copy of it.
+        unsafe {
+            let copy = object.cast::<u64>().wrapping_add(4).cast::<Object<u16>>();
+            object.copy_to_nonoverlapping(copy, 1);
+            assert_eq!(Object::get("thing", copy).unwrap_err().status(), status::E_OBJECT);
+            assert_eq!(Object::get_mut("thing", copy).unwrap_err().status(), status::E_OBJECT);
+            assert_eq!(Object::share("thing", copy).unwrap_err().status(), status::E_OBJECT);
+            assert_eq!(*Object::get("thing", object).unwrap(), 5);
+        }
+    }
+
+    #[test]
+    fn an_object_in_use_is_refused_until_its_call_ends() {
+        let mut memory = [0u64; 8];
+        let object = Object::place(bytes(&mut memory), 5u16).unwrap();
+        let refused = |failure: Failure| assert_eq!(failure.status(), status::E_REENTRANT);
+        // SAFETY: an object that was just made.
+        unsafe {
+            let alone = Object::get_mut("thing", object).unwrap();
+            refused(Object::get("thing", object).unwrap_err());
+            refused(Object::get_mut("thing", object).unwrap_err());
+            refused(Object::share("thing", object).unwrap_err());
+            drop(alone);
+            let shared = (Object::share("thing", object).unwrap(), Object::share("thing", object).unwrap());
+            assert_eq!(*Object::get("thing", object).unwrap(), 5);
+            refused(Object::get_mut("thing", object).unwrap_err());
+            drop(shared.0);
+            refused(Object::get_mut("thing", object).unwrap_err());
+            drop(shared.1);
+            assert_eq!(*Object::get_mut("thing", object).unwrap(), 5);
         }
     }
 }

@@ -88,8 +88,9 @@ pub unsafe extern "C" fn gleed_plan_describe(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let info = out_struct("info", info)?;
-            let (plan, bytes) = plan(Object::get("model", model)?, config)?;
+            let model = Object::get("model", model)?;
+            let (config, info) = (gleed_config::read(config)?, out_struct("info", info)?);
+            let (plan, bytes) = plan(model, config)?;
             let limits = plan.limits();
             let block = plan.kv_block_bytes() as u64;
             info.write(gleed_plan_info {
@@ -130,8 +131,9 @@ pub unsafe extern "C" fn gleed_plan_section(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let out = out_struct("section", section)?;
-            let (plan, _) = plan(Object::get("model", model)?, config)?;
+            let model = Object::get("model", model)?;
+            let (config, out) = (gleed_config::read(config)?, out_struct("section", section)?);
+            let (plan, _) = plan(model, config)?;
             let (offset, bytes, name) = match index.checked_sub(1) {
                 None => (0, HEAD, "handle"),
                 Some(index) => {

@@ -7,7 +7,7 @@ use gleed::SeqId;
 use crate::engine::gleed_engine;
 use crate::error::{gleed_error, run};
 use crate::object::Object;
-use crate::ptr::{out, slice};
+use crate::ptr::{out, unread};
 use crate::sequence::{gleed_seq, gleed_seq_info, seq_info};
 use crate::status;
 
@@ -31,10 +31,12 @@ pub unsafe extern "C" fn gleed_reuse(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
-            let tokens = slice("tokens", tokens, count)?;
+            let mut engine = Object::get_mut("engine", engine)?;
+            let tokens = unread("tokens", tokens, count)?;
             let reused = out("reused", reused)?;
-            reused.write(engine.reuse(SeqId::from_bits(seq), tokens)?);
+            let seq = SeqId::from_bits(seq);
+            engine.can_reuse(seq, tokens.len())?;
+            reused.write(engine.reuse(seq, tokens.read())?);
             Ok(status::OK)
         })
     }
@@ -57,10 +59,12 @@ pub unsafe extern "C" fn gleed_prefill_prompt(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
-            let tokens = slice("tokens", tokens, count)?;
+            let mut engine = Object::get_mut("engine", engine)?;
+            let tokens = unread("tokens", tokens, count)?;
             let (logits, logits_len) = (out("logits", logits)?, out("logits_len", logits_len)?);
-            let row = engine.prefill_prompt(SeqId::from_bits(seq), tokens)?;
+            let seq = SeqId::from_bits(seq);
+            engine.can_prefill_prompt(seq, tokens.len())?;
+            let row = engine.prefill_prompt(seq, tokens.read())?;
             logits.write_row(logits_len, row);
             Ok(status::OK)
         })
@@ -82,10 +86,11 @@ pub unsafe extern "C" fn gleed_pin(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
-            let tokens = slice("tokens", tokens, count)?;
+            let mut engine = Object::get_mut("engine", engine)?;
+            let tokens = unread("tokens", tokens, count)?;
             let pinned = out("pinned", pinned)?;
-            pinned.write(engine.pin(tokens)?);
+            engine.check_context(tokens.len())?;
+            pinned.write(engine.pin(tokens.read())?);
             Ok(status::OK)
         })
     }
@@ -106,10 +111,11 @@ pub unsafe extern "C" fn gleed_unpin(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
-            let tokens = slice("tokens", tokens, count)?;
+            let mut engine = Object::get_mut("engine", engine)?;
+            let tokens = unread("tokens", tokens, count)?;
             let unpinned = out("unpinned", unpinned)?;
-            unpinned.write(engine.unpin(tokens)?);
+            engine.check_context(tokens.len())?;
+            unpinned.write(engine.unpin(tokens.read())?);
             Ok(status::OK)
         })
     }
@@ -132,7 +138,7 @@ pub unsafe extern "C" fn gleed_make_room(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
+            let mut engine = Object::get_mut("engine", engine)?;
             let closed = out("closed", closed)?;
             let count = engine.make_room(SeqId::from_bits(seq), tokens, |seq, stats| {
                 consent.is_none_or(|consent| consent(ctx, seq.to_bits(), &seq_info(stats, None, false)) != 0)

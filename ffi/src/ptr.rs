@@ -20,12 +20,52 @@ pub const MAX_STRUCT: usize = 1024;
 /// # Safety
 /// Where `len` elements at `ptr` pass the checks, they are initialised and nobody writes to them during `'a`.
 pub unsafe fn slice<'a, T>(what: &str, ptr: *const T, len: usize) -> Result<&'a [T], Failure> {
-    if len == 0 {
-        return Ok(&[]);
+    // SAFETY: the caller's promise.
+    Ok(unsafe { unread(what, ptr, len)?.read() })
+}
+
+/// Elements of the caller's that nobody has looked at: first comes what can be said of their number alone.
+#[derive(Debug)]
+pub struct Unread<'a, T> {
+    ptr: *const T,
+    len: usize,
+    lent: PhantomData<&'a [T]>,
+}
+
+impl<'a, T> Unread<'a, T> {
+    /// How many there are, if that is true.
+    pub fn len(&self) -> usize {
+        self.len
     }
-    check(what, ptr, len)?;
-    // SAFETY: not NULL, aligned and no longer than isize::MAX bytes: checked. The rest is the caller's promise.
-    Ok(unsafe { slice::from_raw_parts(ptr, len) })
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The elements.
+    ///
+    /// # Safety
+    /// They are initialised, and nobody writes to them during `'a`.
+    pub unsafe fn read(self) -> &'a [T] {
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: not NULL, aligned and no longer than isize::MAX bytes: `unread` has checked it. The rest is the caller's
+        // promise.
+        unsafe { slice::from_raw_parts(self.ptr, self.len) }
+    }
+}
+
+/// The `len` elements at `ptr`, not looked at. No elements are at any pointer, NULL included.
+///
+/// # Errors
+/// As [`slice()`].
+pub fn unread<'a, T>(what: &str, ptr: *const T, len: usize) -> Result<Unread<'a, T>, Failure> {
+    if len > 0 {
+        check(what, ptr, len)?;
+    }
+    Ok(Unread { ptr, len, lent: PhantomData })
 }
 
 /// The `len` bytes at `ptr`, to be written to: at least `needed` of them, at a multiple of `align`. Memory that is

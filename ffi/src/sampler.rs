@@ -6,7 +6,7 @@ use gleed::sample::{MAX_BIASES, Sampler, SamplerParams, argmax};
 
 use crate::error::{Failure, gleed_error, run};
 use crate::object::{Object, Opaque};
-use crate::ptr::{Versioned, memory, out, slice, slice_mut, versioned};
+use crate::ptr::{Versioned, memory, out, slice, slice_mut, unread, versioned};
 use crate::status;
 
 impl Opaque for Sampler {
@@ -145,16 +145,16 @@ pub unsafe extern "C" fn gleed_sampler_set_biases(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let sampler = Object::get_mut("sampler", sampler)?;
-            let biases = slice("biases", biases, count)?;
+            let mut sampler = Object::get_mut("sampler", sampler)?;
+            let biases = unread("biases", biases, count)?;
             let mut pairs = [(0, 0.0); MAX_BIASES];
-            for (pair, bias) in pairs.iter_mut().zip(biases) {
-                *pair = (bias.token, bias.bias);
-            }
-            let pairs = pairs.get(..count).ok_or_else(|| {
+            let pairs = pairs.get_mut(..count).ok_or_else(|| {
                 let text = format_args!("at most {MAX_BIASES} biases, {count} given");
                 Failure::new(status::E_VALUE, text).numbers(MAX_BIASES, count)
             })?;
+            for (pair, bias) in pairs.iter_mut().zip(biases.read()) {
+                *pair = (bias.token, bias.bias);
+            }
             sampler.set_biases(pairs)?;
             Ok(status::OK)
         })
@@ -233,7 +233,7 @@ pub unsafe extern "C" fn gleed_sample(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let sampler = Object::get_mut("sampler", sampler)?;
+            let mut sampler = Object::get_mut("sampler", sampler)?;
             let logits = slice("logits", logits, logits_len)?;
             let scratch = slice_mut("scratch", scratch, scratch_len)?;
             let token = out("token", token)?;

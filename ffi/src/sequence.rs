@@ -7,7 +7,7 @@ use gleed::{EngineError, SeqId};
 use crate::engine::gleed_engine;
 use crate::error::{Failure, gleed_error, run};
 use crate::object::Object;
-use crate::ptr::{Versioned, out, out_struct, slice, slice_mut, small};
+use crate::ptr::{Versioned, out, out_struct, slice_mut, small, unread};
 use crate::status;
 use crate::tokenizer::GLEED_NO_TOKEN;
 
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn gleed_seq_open(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
+            let mut engine = Object::get_mut("engine", engine)?;
             let seq = out("seq", seq)?;
             seq.write(engine.open()?.to_bits());
             Ok(status::OK)
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn gleed_fork(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
+            let mut engine = Object::get_mut("engine", engine)?;
             let fork = out("fork", fork)?;
             fork.write(engine.fork(SeqId::from_bits(seq), keep)?.to_bits());
             Ok(status::OK)
@@ -255,10 +255,12 @@ pub unsafe extern "C" fn gleed_prefill(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
-            let tokens = slice("tokens", tokens, count)?;
+            let mut engine = Object::get_mut("engine", engine)?;
+            let tokens = unread("tokens", tokens, count)?;
             let (logits, logits_len) = (out("logits", logits)?, out("logits_len", logits_len)?);
-            let row = engine.prefill(SeqId::from_bits(seq), tokens)?;
+            let seq = SeqId::from_bits(seq);
+            engine.can_prefill(seq, tokens.len())?;
+            let row = engine.prefill(seq, tokens.read())?;
             logits.write_row(logits_len, row);
             Ok(status::OK)
         })

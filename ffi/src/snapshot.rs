@@ -152,8 +152,8 @@ pub unsafe extern "C" fn gleed_snapshot(
     unsafe {
         run(error, || {
             let engine = Object::get("engine", engine)?;
-            let (options, written) = (self::options(options)?, out("written", written)?);
-            let bytes = slice_mut("bytes", bytes, len)?;
+            let (bytes, written) = (slice_mut("bytes", bytes, len)?, out("written", written)?);
+            let options = self::options(options)?;
             written.write(engine.snapshot_with(SeqId::from_bits(seq), &options, bytes)?);
             Ok(status::OK)
         })
@@ -177,9 +177,9 @@ pub unsafe extern "C" fn gleed_snapshot_write(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get("engine", engine)?;
-            let (options, written) = (self::options(options)?, out("written", written)?);
+            let engine = Object::share("engine", engine)?;
             let sink = sink.ok_or_else(|| no_callback("sink"))?;
+            let (written, options) = (out("written", written)?, self::options(options)?);
             let mut taken = 0_u64;
             let result = engine.write_snapshot(SeqId::from_bits(seq), &options, |bytes| {
                 if sink(ctx, bytes.as_ptr(), bytes.len()) != 0 {
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn gleed_restore(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
+            let mut engine = Object::get_mut("engine", engine)?;
             let (base, bytes) = (self::base(base)?, slice("bytes", bytes, len)?);
             let seq = out("seq", seq)?;
             seq.write(engine.restore_with(base, bytes)?.0.to_bits());
@@ -236,10 +236,11 @@ pub unsafe extern "C" fn gleed_snapshot_read(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
-            let (base, seq) = (self::base(base)?, out("seq", seq)?);
-            let info = if info.is_null() { None } else { Some(out_struct("info", info)?) };
+            let mut engine = Object::get_mut("engine", engine)?;
+            let base = self::base(base)?;
             let source = source.ok_or_else(|| no_callback("source"))?;
+            let seq = out("seq", seq)?;
+            let info = if info.is_null() { None } else { Some(out_struct("info", info)?) };
             let mut given = 0_u64;
             let result = engine.read_snapshot(base, |bytes| match source(ctx, bytes.as_mut_ptr(), bytes.len()) {
                 count if count > bytes.len() => Err(()),

@@ -48,6 +48,8 @@ statuses! {
     E_VALUE = -5, c"an argument is out of range";
     /// A pointer is not to an object of its type.
     E_OBJECT = -6, c"a pointer is not to an object of its type";
+    /// The object is in use by a call that has not returned.
+    E_REENTRANT = -7, c"the object is in use by a call that has not returned";
     /// The library contradicts itself: a defect of it.
     E_INTERNAL = -99, c"internal error, a defect of the library";
 

@@ -8,7 +8,7 @@ use gleed::{Budget, Deadline, Logits, SeqId, Step};
 use crate::engine::gleed_engine;
 use crate::error::{Failure, gleed_error, run};
 use crate::object::Object;
-use crate::ptr::{Versioned, check, out, slice, small, versioned};
+use crate::ptr::{Versioned, check, out, small, unread, versioned};
 use crate::sequence::gleed_seq;
 use crate::status;
 
@@ -88,8 +88,8 @@ pub unsafe extern "C" fn gleed_queue(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
-            let tokens = slice("tokens", tokens, count)?;
+            let mut engine = Object::get_mut("engine", engine)?;
+            let tokens = unread("tokens", tokens, count)?;
             let logits = match logits {
                 GLEED_LOGITS_LAST => Logits::Last,
                 GLEED_LOGITS_ALL => Logits::All,
@@ -101,7 +101,11 @@ pub unsafe extern "C" fn gleed_queue(
                 }
             };
             let seq = SeqId::from_bits(seq);
-            engine.queue(seq, engine.seq_len(seq)?, tokens, logits)?;
+            let position = engine.seq_len(seq)?;
+            if !tokens.is_empty() {
+                engine.can_extend(seq, tokens.len())?;
+            }
+            engine.queue(seq, position, tokens.read(), logits)?;
             Ok(status::OK)
         })
     }
@@ -120,7 +124,7 @@ pub unsafe extern "C" fn gleed_step(
     // SAFETY: the caller's promises, as the header states them; the flag is aligned, and outlives the call.
     unsafe {
         run(error, || {
-            let engine = Object::get_mut("engine", engine)?;
+            let mut engine = Object::get_mut("engine", engine)?;
             let mut limits = Budget::default();
             if budget.is_null() {
                 return Ok(outcome(engine.step(limits)?, false));

@@ -5,11 +5,12 @@ use core::ffi::{c_char, c_void};
 use gleed::mem::{ALIGN, MemoryError};
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, TokenError, TokenKind, Tokenizer};
 
-use crate::error::{Failure, gleed_error, run};
+use crate::error::{gleed_error, run};
 use crate::model::gleed_model;
 use crate::object::{Object, Opaque};
-use crate::ptr::{Versioned, memory, out, out_struct, slice, slice_mut, small};
+use crate::ptr::{Versioned, memory, out, out_struct, slice, slice_mut, small, unread};
 use crate::status;
+use crate::text::{check_fits, check_text_len, known_flags, utf8};
 
 /// No token: of a vocabulary that does not have one for the purpose.
 pub const GLEED_NO_TOKEN: u32 = u32::MAX;
@@ -126,8 +127,8 @@ pub unsafe extern "C" fn gleed_tokenizer_init(
     // for something else.
     unsafe {
         run(error, || {
-            let place = out("tokenizer", tokenizer)?;
             let model = Object::get("model", model)?;
+            let place = out("tokenizer", tokenizer)?;
             let needed = Tokenizer::plan(model.gguf())?.checked_add(HEAD).ok_or(MemoryError::TooLarge)?;
             let memory = self::memory("memory", memory.cast(), memory_len, needed, ALIGN)?;
             let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
@@ -249,12 +250,13 @@ pub unsafe extern "C" fn gleed_encode(
     unsafe {
         run(error, || {
             let tokenizer = Object::get("tokenizer", tokenizer)?;
-            let text = slice("text", text.cast::<u8>(), text_len)?;
-            let flags = known_flags(flags, GLEED_ENCODE_ADD_SPECIAL | GLEED_ENCODE_PARSE_SPECIAL)?;
+            let text = unread("text", text.cast::<u8>(), text_len)?;
             let scratch = slice_mut("scratch", scratch, scratch_len)?;
             let tokens = slice_mut("tokens", tokens, tokens_len)?;
             let count = out("count", count)?;
-            let text = utf8(text)?;
+            let flags = known_flags(flags, GLEED_ENCODE_ADD_SPECIAL | GLEED_ENCODE_PARSE_SPECIAL)?;
+            check_text_len(text.len())?;
+            let text = utf8(text.read())?;
             let options = EncodeOptions {
                 add_special: flags & GLEED_ENCODE_ADD_SPECIAL != 0,
                 parse_special: flags & GLEED_ENCODE_PARSE_SPECIAL != 0,
@@ -300,8 +302,8 @@ pub unsafe extern "C" fn gleed_detokenizer_init(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let place = out("detokenizer", detokenizer)?;
             let tokenizer = Object::get("tokenizer", tokenizer)?;
+            let place = out("detokenizer", detokenizer)?;
             let flags = known_flags(flags, GLEED_DECODE_RENDER_SPECIAL | GLEED_DECODE_CONTINUES)?;
             let options = DecodeOptions {
                 render_special: flags & GLEED_DECODE_RENDER_SPECIAL != 0,
@@ -333,7 +335,7 @@ pub unsafe extern "C" fn gleed_detokenize(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let detokenizer = Object::get_mut("detokenizer", detokenizer)?;
+            let mut detokenizer = Object::get_mut("detokenizer", detokenizer)?;
             let tokenizer = Object::get("tokenizer", tokenizer)?;
             let text = slice_mut("text", text.cast::<u8>(), text_len)?;
             let written = out("written", written)?;
@@ -360,7 +362,7 @@ pub unsafe extern "C" fn gleed_detokenizer_finish(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         run(error, || {
-            let detokenizer = Object::get_mut("detokenizer", detokenizer)?;
+            let mut detokenizer = Object::get_mut("detokenizer", detokenizer)?;
             let text = slice_mut("text", text.cast::<u8>(), text_len)?;
             let written = out("written", written)?;
             let mut trial = *detokenizer;
@@ -374,33 +376,5 @@ pub unsafe extern "C" fn gleed_detokenizer_finish(
             written.write(needed);
             Ok(status::OK)
         })
-    }
-}
-
-pub(crate) fn known_flags(given: u32, known: u32) -> Result<u32, Failure> {
-    if given & !known == 0 {
-        return Ok(given);
-    }
-    Err(Failure::new(status::E_VALUE, format_args!("flags {given:#x}, known are {known:#x}")).numbers(known, given))
-}
-
-/// Bytes of the caller's as text.
-///
-/// # Errors
-/// [`status::E_TEXT`]
-pub(crate) fn utf8(text: &[u8]) -> Result<&str, Failure> {
-    core::str::from_utf8(text).map_err(|error| {
-        let at = error.valid_up_to();
-        Failure::new(status::E_TEXT, format_args!("the text is not UTF-8 at byte {at}")).at(at)
-    })
-}
-
-/// Whether what a trial without a buffer would write fits one of `given` elements.
-pub(crate) fn check_fits(trial: Result<(), TokenError>, given: usize) -> Result<(), Failure> {
-    match trial {
-        Err(TokenError::OutputTooSmall { needed, .. }) if needed <= given => Ok(()),
-        Err(TokenError::OutputTooSmall { needed, .. }) => Err(TokenError::OutputTooSmall { needed, given }.into()),
-        Err(error) => Err(error.into()),
-        Ok(()) => Ok(()),
     }
 }

@@ -11,9 +11,10 @@ use gleed::turns::{Message, Piece, Role, TurnFormat, TurnText, Turns};
 use crate::error::{Failure, chars, gleed_error, run};
 use crate::model::gleed_model;
 use crate::object::Object;
-use crate::ptr::{Versioned, out, out_struct, slice, slice_mut, small};
+use crate::ptr::{Versioned, out, out_struct, slice, slice_mut, small, unread};
 use crate::status;
-use crate::tokenizer::{check_fits, gleed_tokenizer, known_flags, utf8};
+use crate::text::{check_fits, check_text_len, known_flags, utf8};
+use crate::tokenizer::gleed_tokenizer;
 
 /// No turn format: the file's is none of the known ones.
 pub const GLEED_NO_TURNS: u32 = u32::MAX;
@@ -80,7 +81,8 @@ pub unsafe extern "C" fn gleed_turns_find(
             let model = Object::get("model", model)?;
             let tokenizer = Object::get("tokenizer", tokenizer)?;
             let format = out("format", format)?;
-            format.write(number_of(TurnFormat::of(model.gguf(), tokenizer).map(TurnFormat::name)));
+            let found = TurnFormat::of(model.gguf(), tokenizer).map(TurnFormat::name);
+            format.write(number_of(|name| Some(name) == found));
             Ok(status::OK)
         })
     }
@@ -102,7 +104,8 @@ pub unsafe extern "C" fn gleed_turns_named(
         run(error, || {
             let name = slice("name", name.cast::<u8>(), name_len)?;
             let format = out("format", format)?;
-            format.write(number_of(core::str::from_utf8(name).ok()));
+            // Of another length, a name is another one: it is not read.
+            format.write(number_of(|other| other.as_bytes() == name));
             Ok(status::OK)
         })
     }
@@ -153,22 +156,25 @@ pub unsafe extern "C" fn gleed_turns_encode(
     unsafe {
         run(error, || {
             let tokenizer = Object::get("tokenizer", tokenizer)?;
+            let messages = unread("messages", messages, messages_len)?;
+            let scratch = slice_mut("scratch", scratch, scratch_len)?;
+            let tokens = slice_mut("tokens", tokens, tokens_len)?;
+            let count = out("count", count)?;
             let format = self::format(format)?;
             let turns = match after {
                 GLEED_AFTER_NOTHING => Turns::new(format),
                 GLEED_AFTER_REPLY => Turns::after_reply(format),
                 _ => Turns::after_message(format, role(after, GLEED_AFTER_REPLY)?),
             };
-            let messages = slice("messages", messages, messages_len)?;
+            let flags = known_flags(flags, GLEED_TURNS_ADD_BOS | GLEED_TURNS_REPLY)?;
+            // A conversation has more bytes than messages.
+            check_text_len(messages_len)?;
+            let messages = messages.read();
             for (index, given) in messages.iter().enumerate() {
                 let place =
                     |failure: Failure| if failure.status() == status::E_TEXT { failure } else { failure.at(index) };
                 message(given).map_err(place)?;
             }
-            let flags = known_flags(flags, GLEED_TURNS_ADD_BOS | GLEED_TURNS_REPLY)?;
-            let scratch = slice_mut("scratch", scratch, scratch_len)?;
-            let tokens = slice_mut("tokens", tokens, tokens_len)?;
-            let count = out("count", count)?;
             let has_bos = after == GLEED_AFTER_NOTHING && flags & GLEED_TURNS_ADD_BOS != 0;
             let has_bos = has_bos && tokenizer.vocab().adds_bos() && !format.writes_bos();
             let talk = Talk { turns, messages, has_bos, has_reply: flags & GLEED_TURNS_REPLY != 0 };
@@ -194,8 +200,8 @@ pub unsafe extern "C" fn gleed_turns_is_stop(
     unsafe {
         run(error, || {
             let tokenizer = Object::get("tokenizer", tokenizer)?;
-            let format = self::format(format)?;
             let is_stop = out("is_stop", is_stop)?;
+            let format = self::format(format)?;
             tokenizer.text(token).ok_or(TokenError::UnknownId { id: token, tokens: tokenizer.vocab().len() })?;
             is_stop.write(format.is_stop(tokenizer, token).into());
             Ok(status::OK)
@@ -203,9 +209,9 @@ pub unsafe extern "C" fn gleed_turns_is_stop(
     }
 }
 
-/// The number of the format with a name.
-fn number_of(name: Option<&str>) -> u32 {
-    let found = TurnFormat::ALL.iter().position(|format| Some(format.name()) == name);
+/// The number of the format whose name it is.
+fn number_of(is_it: impl Fn(&str) -> bool) -> u32 {
+    let found = TurnFormat::ALL.iter().position(|format| is_it(format.name()));
     found.map_or(GLEED_NO_TURNS, small)
 }
 
@@ -240,9 +246,10 @@ unsafe fn message<'a>(given: &gleed_message) -> Result<Message<'a>, Failure> {
         let text = format_args!("reserved is {}, it must be 0", given.reserved);
         return Err(Failure::new(status::E_VALUE, text).numbers(0_u32, given.reserved));
     }
+    let text = unread("text", given.text.cast::<u8>(), given.text_len)?;
+    check_text_len(text.len())?;
     // SAFETY: the caller's promise.
-    let text = unsafe { slice("text", given.text.cast::<u8>(), given.text_len) }?;
-    Ok(Message { role, text: utf8(text)? })
+    Ok(Message { role, text: utf8(unsafe { text.read() })? })
 }
 
 /// A part of a conversation.

@@ -218,6 +218,11 @@ fn the_header_compiles_as_c_and_cpp() {
     for (file, standard) in [("c99.c", "-std=c99"), ("c11.c", "-std=c11"), ("cpp17.cpp", "-std=c++17")] {
         compile(source, file, &[standard]).unwrap_or(Ok(())).unwrap();
     }
+    let source = "#include \"gleed.h\"\nGLEED_ALIGNED(64) static uint8_t memory[100];\n\
+                  int main(void) { return (int)((uintptr_t)memory % 64); }\n";
+    for (file, standard) in [("a99.c", "-std=c99"), ("a11.c", "-std=c11"), ("a17.cpp", "-std=c++17")] {
+        compile(source, file, &[standard]).unwrap_or(Ok(())).unwrap();
+    }
     let refused = compile("#include \"gleed.h\"\nint x = GLEED_E_NO_SUCH;\n", "wrong.c", &["-std=c99"]);
     assert!(refused.is_none_or(|result| result.is_err()));
 }

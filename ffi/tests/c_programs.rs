@@ -15,6 +15,21 @@ fn every_mistake_is_answered() {
 }
 
 #[test]
+fn a_count_is_refused_before_anything_is_read() {
+    let source = manifest("../tests/mistakes/counts.c");
+    let Some(program) = program(&source, "counts", &flags("-std=c99")) else { return };
+    let text = run(&program, &[model_file().as_os_str()]);
+    assert_eq!(text, "every count was refused before anything was read\n");
+}
+
+#[test]
+fn objects_are_refused_at_another_place_and_from_inside_of_their_calls() {
+    let source = manifest("../tests/mistakes/objects.c");
+    let Some(program) = program(&source, "objects", &flags("-std=c99")) else { return };
+    assert_eq!(run(&program, &[model_file().as_os_str()]), "every object was where and when it was used\n");
+}
+
+#[test]
 fn everything_works_from_c() {
     let Some(program) = program(&manifest("tests/c/features.c"), "features", &flags("-std=c11")) else { return };
     assert_eq!(run(&program, &[model_file().as_os_str()]), "all of it works\n");
@@ -159,6 +174,7 @@ fn wrong_calls(function: &Function) -> Vec<(&'static str, String)> {
         }
         if OBJECTS.contains(&base.as_str()) && pointers == 1 {
             call("GLEED_E_OBJECT", format!("({kind})(const void *)zeros"));
+            call("GLEED_E_OBJECT", format!("({kind})moved_{base}"));
             for other in OBJECTS.iter().filter(|&&other| other != base) {
                 call("GLEED_E_OBJECT", format!("({kind})(const void *)some_{other}"));
             }
@@ -182,6 +198,65 @@ fn wrong_calls(function: &Function) -> Vec<(&'static str, String)> {
     calls
 }
 
+/// A wrong argument among others: in which order the functions look at it, at which index it is, what is wrong with it.
+struct Wrong {
+    order: usize,
+    index: usize,
+    status: &'static str,
+    argument: String,
+}
+
+/// Wrong arguments of a function, at most two for each parameter: what is looked at first, NULL for example, and last.
+fn wrong_arguments(function: &Function) -> Vec<Wrong> {
+    let mut wrongs = Vec::new();
+    for (index, (kind, name)) in function.parameters.iter().enumerate() {
+        let base = kind.trim_start_matches("const ").trim_end_matches([' ', '*']).to_owned();
+        let pointers = kind.matches('*').count();
+        let is_callback = ["gleed_sink", "gleed_source"].contains(&kind.as_str());
+        let optional = OPTIONAL.iter().any(|&(of, what)| what == name && (of.is_empty() || of == function.name));
+        let order = match () {
+            () if name == "error" => 0,
+            () if OBJECTS.contains(&base.as_str()) && pointers == 1 => 1,
+            () if name == "memory" => 5,
+            () if STRUCTS.contains(&base.as_str()) => 3,
+            () if pointers > 0 || is_callback => 2,
+            () if kind == "gleed_seq" => 6,
+            () if ["flags", "pooling", "logits", "format", "after", "level"].contains(&name.as_str()) => 4,
+            () => continue,
+        };
+        let mut wrong = |status, argument: String| wrongs.push(Wrong { order, index, status, argument });
+        if [2, 5].contains(&order) && !optional {
+            wrong("GLEED_E_NULL", "NULL".to_owned());
+        }
+        match order {
+            0 => wrong("GLEED_E_STRUCT_SIZE", "(gleed_error *)sized_again(127)".to_owned()),
+            1 => wrong("GLEED_E_OBJECT", format!("({kind})(const void *)zeros")),
+            3 => wrong("GLEED_E_STRUCT_SIZE", format!("({kind})sized(4)")),
+            4 => wrong("GLEED_E_VALUE", "77".to_owned()),
+            6 => wrong("GLEED_E_SEQUENCE", "0".to_owned()),
+            _ => {}
+        }
+    }
+    wrongs.sort_by_key(|wrong| (wrong.order, wrong.index));
+    wrongs
+}
+
+/// The calls of a function with two wrong arguments each, and the status that each must have: the header says in which
+/// order arguments are looked at.
+fn doubly_wrong_calls(function: &Function) -> Vec<(&'static str, String)> {
+    let (mut calls, wrongs) = (Vec::new(), wrong_arguments(function));
+    for (place, first) in wrongs.iter().enumerate() {
+        for second in wrongs.iter().skip(place + 1).filter(|second| second.index != first.index) {
+            let mut arguments: Vec<String> =
+                function.parameters.iter().map(|(kind, name)| right(&function.name, kind, name)).collect();
+            arguments[first.index].clone_from(&first.argument);
+            arguments[second.index].clone_from(&second.argument);
+            calls.push((first.status, format!("{}({})", function.name, arguments.join(", "))));
+        }
+    }
+    calls
+}
+
 #[test]
 fn wrong_arguments_are_refused_by_every_function() {
     let functions = functions();
@@ -193,6 +268,12 @@ fn wrong_arguments_are_refused_by_every_function() {
         count += 1;
     }
     assert!(count > 800, "{count}");
+    let mut doubly = 0;
+    for (status, call) in functions.iter().flat_map(doubly_wrong_calls) {
+        writeln!(calls, "    REFUSED({status}, {call});").unwrap();
+        doubly += 1;
+    }
+    assert!(doubly > 500, "{doubly}");
     let source = temporary("arguments.c");
     let text = std::fs::read_to_string(manifest("tests/c/arguments.c")).unwrap();
     let (before, after) = text.split_once("/* CALLS */").unwrap();

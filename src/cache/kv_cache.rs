@@ -25,7 +25,7 @@ pub const IMPORTED_TOKEN: u32 = u32::MAX;
 /// What all sequences of an engine have in common besides tokens: nothing yet that changes keys and values.
 pub(super) const SALT: u64 = 0;
 
-/// A handle of an open sequence. It is not valid for the sequence that takes its place later.
+/// A handle of an open sequence, never 0. It is not valid for the sequence that takes its place later.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SeqId(u32);
 
@@ -70,7 +70,7 @@ impl fmt::Debug for SeqId {
 pub(super) struct Sequence {
     len: u32,
     reserved: u32,
-    /// Counts the sequences that this slot has had, modulo 2^16.
+    /// Counts the sequences that this slot has had: from 1 to 2^16 - 1, then from 1 again.
     pub(super) generation: u32,
     pub(super) open: u32,
     /// While rows are set layer by layer from outside: the layer whose turn it is.
@@ -191,7 +191,8 @@ impl<'a> KvCache<'a> {
     pub fn open(&mut self) -> Result<SeqId, CacheError> {
         let slot = self.free_slot()?;
         let sequence = self.sequences.get_mut(slot).ok_or(CacheError::Internal)?;
-        let generation = (sequence.generation + 1) & 0xffff;
+        // Never 0, so that no handle is 0.
+        let generation = sequence.generation % 0xffff + 1;
         *sequence = Sequence { open: 1, generation, ..Sequence::zeroed() };
         self.recency.push_back(self.sequences, slot as u32);
         Ok(SeqId::new(slot, generation))

@@ -212,6 +212,20 @@ impl<'m, 'a> Engine<'m, 'a> {
         Ok(self.parts.cache.can_extend(seq, tokens)?)
     }
 
+    /// Whether so many tokens can be appended by [`Engine::prefill`], [`Engine::embed`] and [`Engine::log_probs`]: what these
+    /// answer to the number alone.
+    ///
+    /// # Errors
+    /// As [`Engine::prefill`], but for [`EngineError::Token`] and [`EngineError::NonFinite`].
+    pub fn can_prefill(&self, seq: SeqId, tokens: usize) -> Result<(), EngineError> {
+        self.check_idle()?;
+        self.seq_len(seq)?;
+        if tokens == 0 {
+            return Err(EngineError::Empty);
+        }
+        Ok(self.parts.cache.can_extend_in_steps(seq, tokens, self.chunk())?)
+    }
+
     /// Appends tokens to a sequence, in chunks of at most `Limits::rows`, and returns the logits of the
     /// last one: `[vocab]`, valid until the next call that changes the engine.
     ///
@@ -257,15 +271,16 @@ impl<'m, 'a> Engine<'m, 'a> {
         logits: Logits,
         on_batch: &mut dyn FnMut(&mut Self),
     ) -> Result<(), EngineError> {
-        self.check_idle()?;
-        let (length, rows) = (self.seq_len(seq)?, self.parts.rows.len().max(1));
-        if !self.parts.cache.geometry().any_forgets() || tokens.len() <= rows {
-            return self.run_queued(seq, length, tokens, logits, on_batch);
-        }
-        // What the window passes over makes room for what follows.
+        self.can_prefill(seq, tokens.len())?;
         self.check_tokens(tokens)?;
-        self.parts.cache.can_extend_in_steps(seq, tokens.len(), rows)?;
-        tokens.chunks(rows).try_for_each(|chunk| self.run_queued(seq, length, chunk, logits, on_batch))
+        let length = self.seq_len(seq)?;
+        tokens.chunks(self.chunk()).try_for_each(|chunk| self.run_queued(seq, length, chunk, logits, on_batch))
+    }
+
+    /// How many tokens are queued at a time by what runs them at once.
+    fn chunk(&self) -> usize {
+        // What a window passes over makes room for what follows.
+        if self.parts.cache.geometry().any_forgets() { self.parts.rows.len().max(1) } else { usize::MAX }
     }
 
     /// Queues tokens and runs them. After an error the sequence has `length` tokens, if it still can.

@@ -1,7 +1,7 @@
 //! What sequences have in common, seen from the engine: known prefixes, room in the pool, statistics.
 
 use super::{Engine, EngineError};
-use crate::cache::{CacheStats, SeqId, SequenceStats};
+use crate::cache::{CacheError, CacheStats, SeqId, SequenceStats};
 
 impl Engine<'_, '_> {
     /// Starts an empty sequence with what is known of a prompt: how many of its tokens the sequence has then.
@@ -25,7 +25,7 @@ impl Engine<'_, '_> {
     /// # Errors
     /// As [`Engine::reuse`] and [`Engine::prefill`].
     pub fn prefill_prompt(&mut self, seq: SeqId, prompt: &[u32]) -> Result<&[f32], EngineError> {
-        self.check_idle()?;
+        self.can_prefill_prompt(seq, prompt.len())?;
         self.check_tokens(prompt)?;
         let reused = self.reuse(seq, prompt)?;
         let rest = prompt.get(reused..).unwrap_or_default();
@@ -34,6 +34,41 @@ impl Engine<'_, '_> {
             return Err(error);
         }
         self.logits(seq).ok_or(EngineError::Internal)
+    }
+
+    /// Whether a prompt of so many tokens can be the one of [`Engine::prefill_prompt`]: what that answers to the number
+    /// alone. (How many blocks it needs depends on what is known of it.)
+    ///
+    /// # Errors
+    /// [`EngineError::Busy`], [`EngineError::Empty`], [`EngineError::Cache`]: unknown, not empty, context full.
+    pub fn can_prefill_prompt(&self, seq: SeqId, tokens: usize) -> Result<(), EngineError> {
+        self.check_idle()?;
+        self.can_reuse(seq, tokens)?;
+        if tokens == 0 { Err(EngineError::Empty) } else { Ok(()) }
+    }
+
+    /// Whether [`Engine::reuse`] can be asked for a prompt of so many tokens. (It takes a longer one, of which no more than
+    /// the context can be known.)
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`]: unknown, busy, not empty, context full.
+    pub fn can_reuse(&self, seq: SeqId, tokens: usize) -> Result<(), EngineError> {
+        let given = self.seq_len(seq)?;
+        if given != 0 {
+            return Err(CacheError::Position { expected: 0, given }.into());
+        }
+        // Nothing more fits a sequence with unfinished work.
+        self.can_extend(seq, 0)?;
+        self.check_context(tokens)
+    }
+
+    /// Whether a sequence can have so many tokens.
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`]: context full.
+    pub fn check_context(&self, needed: usize) -> Result<(), EngineError> {
+        let context = self.parts.cache.geometry().context;
+        if needed > context { Err(CacheError::ContextFull { needed, context }.into()) } else { Ok(()) }
     }
 
     /// Keeps what is known of a prompt, until [`Engine::unpin`], even if no sequence has it any more: how many of

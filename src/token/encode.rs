@@ -13,9 +13,6 @@ use super::tokenizer::{BLANK, Tokenizer};
 use super::vocab::Algorithm;
 use gguf_rs_lite::Array;
 
-/// The longest text that can be encoded at once, in bytes.
-const MAX_TEXT: usize = 1 << 28;
-
 /// How to encode a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncodeOptions {
@@ -26,6 +23,9 @@ pub struct EncodeOptions {
 }
 
 impl Tokenizer<'_, '_> {
+    /// The longest text that can be encoded at once, in bytes.
+    pub const MAX_TEXT: usize = 1 << 28;
+
     /// 32-bit words of scratch with which [`Tokenizer::encode`] encodes any text of `text_bytes` bytes.
     ///
     /// That is about 43 bytes for each byte of text. Less does for texts that do not consist of one single word: the
@@ -79,8 +79,8 @@ impl Tokenizer<'_, '_> {
         scratch: &mut [u32],
         out: &mut [u32],
     ) -> Result<usize, TokenError> {
-        if text.len() > MAX_TEXT {
-            return Err(TokenError::TextTooLong { bytes: text.len(), limit: MAX_TEXT });
+        if text.len() > Self::MAX_TEXT {
+            return Err(TokenError::TextTooLong { bytes: text.len(), limit: Self::MAX_TEXT });
         }
         let given = scratch.len();
         let Some((search, scratch)) = scratch.split_at_mut_checked(self.specials.search_len()) else {

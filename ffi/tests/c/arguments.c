@@ -25,6 +25,14 @@ static gleed_sampler *some_gleed_sampler;
 static gleed_seq seqs[1];
 static uint64_t before;
 
+/* Copies of the objects, at other places. */
+static const void *moved_gleed_model;
+static const void *moved_gleed_adapter;
+static const void *moved_gleed_engine;
+static const void *moved_gleed_tokenizer;
+static const void *moved_gleed_detokenizer;
+static const void *moved_gleed_sampler;
+
 /* What the calls write to: it must stay as it is. */
 static struct outputs {
     size_t size;
@@ -48,8 +56,22 @@ static struct outputs {
 
 static const uint64_t zeros[2] = {0, 0};
 
+static const void *moved(const void *object, size_t size, size_t align)
+{
+    return memcpy(aligned(size, align), object, size);
+}
+
 /* A struct of which only the size is set. */
 static void *sized(uint32_t size)
+{
+    static uint64_t bytes[160];
+    memset(bytes, 0, sizeof bytes);
+    memcpy(bytes, &size, sizeof size);
+    return bytes;
+}
+
+/* The same beside another one. */
+static void *sized_again(uint32_t size)
 {
     static uint64_t bytes[160];
     memset(bytes, 0, sizeof bytes);
@@ -241,14 +263,25 @@ int main(int argc, char **argv)
     file = read_file(argv[1], &file_len);
     some_gleed_model = open_model(file, file_len);
     adapter_file = make_adapter(2, 1, &adapter_len);
+    DO(gleed_model_size(&size, &align, &error));
+    moved_gleed_model = moved(some_gleed_model, size, align);
     some_gleed_adapter = open_adapter(some_gleed_model, adapter_file, adapter_len);
+    DO(gleed_adapter_size(&size, &align, &error));
+    moved_gleed_adapter = moved(some_gleed_adapter, size, align);
     some_gleed_engine = start_engine(some_gleed_model, NULL);
     some_gleed_tokenizer = start_tokenizer(some_gleed_model);
+    DO(gleed_tokenizer_size(some_gleed_model, &size, &align, &error));
+    moved_gleed_tokenizer = moved(some_gleed_tokenizer, size, align);
     some_gleed_sampler = start_sampler(NULL);
+    DO(gleed_sampler_size(&size, &align, &error));
+    moved_gleed_sampler = moved(some_gleed_sampler, size, align);
     DO(gleed_detokenizer_size(&size, &align, &error));
     DO(gleed_detokenizer_init(some_gleed_tokenizer, 0, aligned(size, align), size, &some_gleed_detokenizer, &error));
+    moved_gleed_detokenizer = moved(some_gleed_detokenizer, size, align);
     DO(gleed_seq_open(some_gleed_engine, &seqs[0], &error));
     DO(gleed_prefill(some_gleed_engine, seqs[0], PROMPT, 5, &logits, &len, &error));
+    DO(gleed_plan(some_gleed_model, NULL, &size, &align, &error));
+    moved_gleed_engine = moved(some_gleed_engine, size, align);
     before = state_of(some_gleed_engine, seqs, 1);
     wrong_arguments();
     CHECK(state_of(some_gleed_engine, seqs, 1) == before);

@@ -122,6 +122,14 @@ int main(int argc, char **argv) {
     const auto nothing = [](gleed::Span<std::uint8_t>) { return std::size_t(0); };
     CHECK(engine.read_snapshot(nothing).status().code() == GLEED_E_SNAPSHOT_TRUNCATED);
 
+    // From inside of a call the engine is refused; what only looks may look.
+    int reentrant = 0;
+    const auto asks = [&](gleed::Bytes) {
+        reentrant += seq.value().rewind(0).code() == GLEED_E_REENTRANT && engine.step().code() == GLEED_E_REENTRANT;
+        return seq.value().info().ok();
+    };
+    CHECK(seq.value().write_snapshot(asks) && reentrant > 0);
+
     // One sequence is idle besides this one, and nobody needs its memory.
     const auto any = [](gleed_seq, const gleed_seq_info &info) { return info.tokens > 0; };
     const auto closed = engine.make_room(seq.value(), 1, any);

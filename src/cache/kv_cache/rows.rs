@@ -227,6 +227,8 @@ impl<'a> KvCache<'a> {
         self.check_rows(k, rows)?;
         self.check_rows(v, rows)?;
         if layer == 0 {
+            // A number of rows that is too large is not believed.
+            self.can_extend(seq, rows)?;
             self.check_storable(k, v)?;
             self.reserve(seq, repeat_n(IMPORTED_TOKEN, rows))?;
             while self.copy_unit(seq)? {}
