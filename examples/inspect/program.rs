@@ -15,7 +15,7 @@ struct Kind {
 }
 
 /// Prints the operations of every kind of layer, in the order in which they run.
-pub fn print(out: &mut impl Write, model: &Model<'_>, plan: &Plan) -> Result<()> {
+pub(crate) fn print(out: &mut impl Write, model: &Model<'_>, plan: &Plan) -> Result<()> {
     let kinds = kinds(model, plan)?;
     let config = model.config();
     writeln!(out, "Program of {}, {} layers", config.architecture, config.layers)?;
