@@ -346,6 +346,24 @@ fn inspect_shows_all_of_a_model() {
 }
 
 #[test]
+fn inspect_prints_the_program() {
+    let table = run("inspect", &["--context", "256", "--program"]).ok();
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines[0], "Program of llama, 4 layers");
+    assert!(lines.contains(&"Kind \"layer\": 4 of 4 layers (0-3), rotary base 10000"), "{table}");
+    let place = |words: &str| lines.iter().position(|line| line.trim_start().starts_with(words));
+    let order = ["embed", "norm  ", "qkv", "store", "attention", "gate and up", "logits"].map(place);
+    assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{table}");
+    assert!(table.contains("attn_q Q8_0["), "{table}");
+
+    let file = scratch_with("zebra-program.gguf", &unknown_architecture());
+    refused("inspect", &["--model", &file, "--program"], "\"zebra\" is not supported");
+    let both = run("inspect", &["--program", "--emit-header"]);
+    assert_eq!(both.code, Some(2), "{}", both.out);
+    assert!(both.err.contains("cannot be used with"), "{}", both.err);
+}
+
+#[test]
 fn inspect_writes_the_header() {
     let model = Model::open(DEMO).unwrap();
     let limits = Limits { context: 256, rows: 8, kv_type: KvType::F32, workers: 2, ..Limits::default() };
