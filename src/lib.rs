@@ -6,8 +6,8 @@
 //! | layer | what |
 //! |---|---|
 //! | [`num`], [`error`] | rounding, elementary functions, hash; what can go wrong inside a computation |
-//! | [`mem`], [`tensor`] | the caller's memory; views of weights |
 //! | [`quant`] | block formats: layout, dequantize, dot. The specification of the arithmetic |
+//! | [`mem`], [`tensor`] | the caller's memory; views of weights |
 //! | [`kernels`] | which instruction set; the floating-point environment |
 //! | [`par`] | who executes: a trait that the host implements |
 //! | [`ops`] | linear, norm, rope, attention: functions on views that know shapes, never models |

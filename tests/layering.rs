@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 /// The top-level modules in order. A module may use those in rows above its own, and itself.
 const LAYERS: &[&[&str]] = &[
     &["error", "num"],
-    &["mem", "tensor"],
     &["quant"],
+    &["mem", "tensor"],
     &["kernels"],
     &["par"],
     &["ops"],

@@ -60,7 +60,7 @@ macro_rules! level_products {
             out: &mut [f32],
             scratch: &mut [f32],
         ) -> Option<()> {
-            let format = crate::tensor::by_dtype!(weights.dtype(), {
+            let format = crate::quant::by_dtype!(weights.dtype(), {
                 F32 | F16 | BF16 => return float_products(weights, inputs, out, scratch),
                 Q8_0 => blocks_32::<Q8_0>,
                 Q4_0 => blocks_32::<Q4_0>,

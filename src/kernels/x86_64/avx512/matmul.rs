@@ -9,8 +9,8 @@ use super::panel_32::{self, Layout32, Panel32};
 use super::panel_256::{self, Layout256, Panel256};
 use super::{matmul_32, matmul_256};
 use crate::kernels::generic::{self, Inputs, OUTPUTS};
-use crate::quant::ActivationRow;
-use crate::tensor::{TensorView, by_dtype};
+use crate::quant::{ActivationRow, by_dtype};
+use crate::tensor::TensorView;
 
 /// Bytes of all blocks of a panel: it stays in the first-level cache beside the inputs.
 const BYTES: usize = 2 * size_of::<Panel256>();

@@ -17,8 +17,8 @@ mod tile;
 use core::arch::x86_64::{__m512, _mm512_mask_storeu_ps};
 
 use crate::kernels::generic::{Inputs, OUTPUTS};
-use crate::quant::{ActivationRow, QuantizedRow};
-use crate::tensor::{Dtype, TensorView, by_dtype};
+use crate::quant::{ActivationRow, QuantizedRow, by_dtype};
+use crate::tensor::{Dtype, TensorView};
 use tile::{ROWS, Tile};
 
 /// Whether [`products`] does rows of this type and width.
