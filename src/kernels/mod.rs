@@ -31,6 +31,7 @@ use core::ops::Range;
 use crate::mem::{Matrix, Tile};
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::{Dtype, TensorView};
+use generic::Refused;
 use level::Isa;
 
 /// Calls a kernel of a level.
@@ -66,7 +67,8 @@ impl Level {
     /// `row` of the inputs.
     ///
     /// At most [`OUTPUTS`] rows of weights; what is in `out` for further i is unspecified. `scratch` has
-    /// [`Level::products_scratch`] elements. `None` on a mismatch of form or sizes.
+    /// [`Level::products_scratch`] elements. `None` on a mismatch of form or sizes. Weights that the level has no kernel
+    /// for are multiplied by plain Rust.
     pub fn products(
         self,
         weights: TensorView<'_>,
@@ -82,22 +84,18 @@ impl Level {
         if !fits {
             return None;
         }
-        dispatch!(self, products(weights, inputs, out, scratch))
+        match dispatch!(self, products(weights, inputs, out, scratch)) {
+            Ok(()) => Some(()),
+            Err(Refused::NoKernel) => generic::products(weights, inputs, out),
+            Err(Refused::Sizes) => None,
+        }
     }
 
-    /// f32 elements of scratch that [`Level::products`] needs for weights of this type.
-    pub fn products_scratch(self, #[cfg_attr(not(target_arch = "x86_64"), expect(unused))] dtype: Dtype) -> usize {
-        match self.0 {
-            Isa::Scalar => 0,
-            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-            Isa::Simd128 => 0,
-            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-            Isa::Neon | Isa::Dotprod => 0,
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::AvxVnni => x86_64::avx2::products_scratch(dtype),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => x86_64::avx512::products_scratch(dtype),
-        }
+    /// f32 elements of scratch that [`Level::products`] needs for weights of this type: as many as a kernel for their form
+    /// takes, whether or not the level has one.
+    #[allow(unused_unsafe)] // The other kernels need the instructions that they are dispatched to.
+    pub fn products_scratch(self, dtype: Dtype) -> usize {
+        dispatch!(self, products_scratch(crate::quant::form(dtype)))
     }
 
     /// Attention of the query heads of one KV head in some rows: row `i` of them is row `queries.row + i` of

@@ -21,6 +21,8 @@ pub(crate) mod q5_1;
 pub(crate) mod q5_k;
 pub(crate) mod q6_k;
 pub(crate) mod q8_0;
+#[cfg(test)]
+mod toy;
 
 pub use activation::{ActivationRow, Form, QuantizeError, QuantizedRow, quantize_row, row_words};
 #[cfg(any(
@@ -48,6 +50,10 @@ dtype::formats! {
     Q6_K = 14, 256 in 210, feature = "quant-q6_k", blocks_256(q6_k::Block, 16);
     IQ4_NL = 20, 32 in 18, feature = "quant-iq4_nl", blocks_32(iq4_nl::Block);
     IQ4_XS = 23, 256 in 136, feature = "quant-iq4_xs", blocks_256(iq4_xs::Block, 8);
+    #[cfg(test)]
+    TOY_BLOCKS = 1000, 32 in 33, test, blocks_32(toy::Block);
+    #[cfg(test)]
+    TOY_FLOATS = 1001, 1 in 1, test, floats(toy::Float);
 }
 
 /// Which form of the activations weights of this type are multiplied with.

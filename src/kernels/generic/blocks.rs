@@ -358,9 +358,9 @@ macro_rules! level_products {
             inputs: &Inputs<'_>,
             out: &mut [f32],
             _scratch: &mut [f32],
-        ) -> Option<()> {
+        ) -> Result<(), generic::Refused> {
             use crate::quant::{iq4_nl, iq4_xs, q2_k, q3_k, q4_0, q4_1, q4_k, q5_0, q5_1, q5_k, q6_k, q8_0};
-            crate::quant::by_dtype!(weights.dtype(), {
+            let done = crate::quant::by_dtype!(weights.dtype(), {
                 F32 | F16 | BF16 => generic::float_products::<$lanes>(weights, inputs, out),
                 Q8_0 => blocks::<Of32<q8_0::Block>>(weights, inputs, out),
                 Q4_0 => blocks::<Of32<q4_0::Block>>(weights, inputs, out),
@@ -374,8 +374,13 @@ macro_rules! level_products {
                 Q5_K => blocks::<Of256<q5_k::Block, 8>>(weights, inputs, out),
                 Q6_K => blocks::<Of256<q6_k::Block, 16>>(weights, inputs, out),
                 IQ4_XS => blocks::<Of256<iq4_xs::Block, 8>>(weights, inputs, out),
-                _ => None,
-            })
+                _ => return Err(generic::Refused::NoKernel),
+            });
+            done.ok_or(generic::Refused::Sizes)
+        }
+
+        pub(in crate::kernels) fn products_scratch(_form: crate::quant::Form) -> usize {
+            0
         }
 
         $(#[target_feature(enable = $features)])?

@@ -53,8 +53,8 @@ pub(super) use lanes::LANES;
 pub(super) use lanes::Lanes;
 pub use norm::{Norm, NormKind};
 pub(super) use norm::{norm, norm_in_place};
-pub(super) use products::products;
 pub use products::{Inputs, OUTPUTS};
+pub(super) use products::{Refused, products};
 pub use store::is_storable;
 pub(super) use store::store;
 
