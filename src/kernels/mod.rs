@@ -32,35 +32,7 @@ use crate::mem::{Matrix, Tile};
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::{Dtype, TensorView};
 use generic::Refused;
-use level::Isa;
-
-/// Calls a kernel of a level.
-macro_rules! dispatch {
-    ($level:expr, $kernel:ident($($argument:expr),*)) => {
-        match $level.0 {
-            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-            Isa::Neon if const { Isa::Neon.is_built() } => aarch64::neon::$kernel($($argument),*),
-            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-            // Some of its kernels are those of NEON.
-            #[allow(unused_unsafe)]
-            // SAFETY: a value of this level exists only where detection found its instructions.
-            Isa::Dotprod if const { Isa::Dotprod.is_built() } => unsafe { aarch64::dotprod::$kernel($($argument),*) },
-            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-            Isa::Simd128 if const { Isa::Simd128.is_built() } => wasm32::simd128::$kernel($($argument),*),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a value of this level exists only where detection found its instructions.
-            Isa::Avx2 if const { Isa::Avx2.is_built() } => unsafe { x86_64::avx2::$kernel($($argument),*) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
-            Isa::AvxVnni if const { Isa::AvxVnni.is_built() } => unsafe { x86_64::avxvnni::$kernel($($argument),*) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
-            Isa::Avx512 if const { Isa::Avx512.is_built() } => unsafe { x86_64::avx512::$kernel($($argument),*) },
-            // Besides plain Rust, levels that are not in this build: there is no value of them.
-            _ => scalar::$kernel($($argument),*),
-        }
-    };
-}
+use level::{Isa, dispatch};
 
 impl Level {
     /// Rows of weights times rows of activations: `out[row * OUTPUTS + i]` is row i of the weights times row
@@ -93,7 +65,6 @@ impl Level {
 
     /// f32 elements of scratch that [`Level::products`] needs for weights of this type: as many as a kernel for their form
     /// takes, whether or not the level has one.
-    #[allow(unused_unsafe)] // The other kernels need the instructions that they are dispatched to.
     pub fn products_scratch(self, dtype: Dtype) -> usize {
         dispatch!(self, products_scratch(crate::quant::form(dtype)))
     }
@@ -122,7 +93,6 @@ impl Level {
 
     /// f32 elements of scratch that [`Level::attend`] needs for heads in groups of `group`, to be as fast as it can with
     /// units of at most `rows` and [`attend_rows`] rows; it also works with less, down to what one query needs.
-    #[allow(unused_unsafe)] // The other kernels need the instructions that they are dispatched to.
     pub fn attend_scratch(self, rows: usize, group: usize, head_dim: usize) -> Option<usize> {
         dispatch!(self, attend_scratch(rows, group, head_dim))
     }
