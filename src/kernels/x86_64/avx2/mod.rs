@@ -13,6 +13,7 @@ mod isa;
 mod lanes;
 mod matvec;
 mod panel;
+mod row;
 mod sweep;
 pub(super) mod ymm;
 
@@ -20,7 +21,7 @@ use core::ops::Range;
 
 use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Norm, Queries, Refused};
 use crate::mem::Tile;
-use crate::quant::{Form, QuantizeError, QuantizedRow};
+use crate::quant::{Form, QuantizeError};
 use crate::tensor::TensorView;
 
 pub(super) use drive::{Job, products_32, products_256};
@@ -29,20 +30,6 @@ pub(super) use isa::{Avx2, AvxVnni};
 
 pub(super) use blocks_32::{Blocks32, Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 pub(super) use blocks_256::{Blocks256, Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
-
-/// Where a row of quantized activations is.
-#[derive(Clone, Copy)]
-struct Row {
-    codes: *const i8,
-    scales: *const f32,
-    sums: *const i16,
-}
-
-impl From<QuantizedRow<'_>> for Row {
-    fn from(row: QuantizedRow<'_>) -> Self {
-        Self { codes: row.codes.as_ptr(), scales: row.scales.as_ptr(), sums: row.sums.as_ptr() }
-    }
-}
 
 /// f32 elements of scratch that `products` needs.
 pub(in crate::kernels) fn products_scratch(form: Form) -> usize {
