@@ -8,6 +8,7 @@
 //! | [`num`], [`error`] | rounding, elementary functions, hash; what can go wrong inside a computation |
 //! | [`quant`] | block formats: layout, dequantize, dot. The specification of the arithmetic |
 //! | [`mem`], [`tensor`] | the caller's memory; views of weights |
+//! | [`kv`] | keys and values: element types, tiles, blocks, what is visible |
 //! | [`kernels`] | which instruction set; the floating-point environment |
 //! | [`par`] | who executes: a trait that the host implements |
 //! | [`ops`] | linear, norm, rope, attention: functions on views that know shapes, never models |
@@ -33,6 +34,7 @@ pub mod error;
 #[cfg(feature = "std")]
 pub mod host;
 pub mod kernels;
+pub mod kv;
 pub mod mem;
 pub mod model;
 pub mod num;

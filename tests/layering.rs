@@ -7,6 +7,7 @@ const LAYERS: &[&[&str]] = &[
     &["error", "num"],
     &["quant"],
     &["mem", "tensor"],
+    &["kv"],
     &["kernels"],
     &["par"],
     &["ops"],

@@ -18,9 +18,11 @@ mod wasm32;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+pub use crate::kv::{
+    CHUNK, Elements, ElementsMut, KvElement, KvSource, KvTile, KvTileMut, Positions, TILE_TOKENS, Visibility, Window,
+};
 pub use generic::{
-    Activation, CHUNK, Combine, Elements, ElementsMut, Inputs, KvElement, KvSource, KvTile, KvTileMut, Norm, NormKind,
-    OUTPUTS, Partial, Positions, Queries, Scores, TILE_TOKENS, Visibility, Window, attend_chunks, attend_rows,
+    Activation, Combine, Inputs, Norm, NormKind, OUTPUTS, Partial, Queries, Scores, attend_chunks, attend_rows,
     is_storable,
 };
 pub use level::{Level, UnknownLevel};

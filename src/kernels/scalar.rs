@@ -2,7 +2,8 @@
 
 use core::ops::Range;
 
-use super::generic::{self, Combine, Inputs, KvSource, KvTileMut, LANES, Norm, Queries, Refused};
+use super::generic::{self, Combine, Inputs, LANES, Norm, Queries, Refused};
+use crate::kv::{KvSource, KvTileMut};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::TensorView;

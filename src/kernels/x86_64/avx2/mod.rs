@@ -19,7 +19,8 @@ pub(super) mod ymm;
 
 use core::ops::Range;
 
-use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Norm, Queries, Refused};
+use crate::kernels::generic::{self, Combine, Inputs, Norm, Queries, Refused};
+use crate::kv::{KvSource, KvTileMut};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::TensorView;

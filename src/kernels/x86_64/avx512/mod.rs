@@ -13,7 +13,8 @@ mod zmm;
 
 use core::ops::Range;
 
-use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Norm, Queries, Refused};
+use crate::kernels::generic::{self, Combine, Inputs, Norm, Queries, Refused};
+use crate::kv::{KvSource, KvTileMut};
 use crate::mem::Tile;
 use crate::quant::{Form, by_dtype};
 use crate::tensor::TensorView;
