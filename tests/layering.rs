@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 /// The top-level modules in order. A module may use those in rows above its own, and itself.
 const LAYERS: &[&[&str]] = &[
     &["error", "num"],
-    &["mem", "tensor"],
     &["quant"],
+    &["mem", "tensor"],
+    &["kv"],
     &["kernels"],
     &["par"],
     &["nn"],

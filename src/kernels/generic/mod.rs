@@ -9,7 +9,6 @@ mod attend;
 ))]
 mod blocks;
 mod combine;
-mod element;
 #[cfg(target_arch = "x86_64")]
 mod float_panel;
 #[cfg(any(
@@ -23,9 +22,7 @@ mod norm;
 mod products;
 mod store;
 
-pub use attend::{
-    CHUNK, KvSource, Partial, Positions, Queries, Scores, TILE_TOKENS, Visibility, Window, attend_chunks, attend_rows,
-};
+pub use attend::{Partial, Queries, Scores, attend_chunks, attend_rows};
 pub(super) use attend::{attend, attend_scratch};
 #[cfg(any(
     all(target_arch = "aarch64", target_feature = "neon"),
@@ -34,7 +31,6 @@ pub(super) use attend::{attend, attend_scratch};
 pub(super) use blocks::{Family, Of32, Of256, Quad, block_products, level_products};
 pub use combine::{Activation, Combine};
 pub(super) use combine::{combine_tile, soft_cap};
-pub use element::{Elements, ElementsMut, KvElement, KvTile, KvTileMut};
 #[cfg(target_arch = "x86_64")]
 pub(super) use float_panel::{FloatPanels, SCRATCH as FLOAT_SCRATCH};
 #[cfg(target_arch = "x86_64")]
@@ -53,8 +49,8 @@ pub(super) use lanes::LANES;
 pub(super) use lanes::Lanes;
 pub use norm::{Norm, NormKind};
 pub(super) use norm::{norm, norm_in_place};
-pub(super) use products::products;
 pub use products::{Inputs, OUTPUTS};
+pub(super) use products::{Refused, products};
 pub use store::is_storable;
 pub(super) use store::store;
 

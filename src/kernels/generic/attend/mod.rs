@@ -10,7 +10,6 @@
 mod pack;
 mod partial;
 mod tiles;
-mod window;
 
 use core::num::NonZeroUsize;
 use core::ops::Range;
@@ -18,27 +17,12 @@ use core::ops::Range;
 use half::f16;
 
 use super::combine::soft_cap;
-use super::element::{KvElement, KvTile};
 use super::lanes::{LANES, Lanes};
+use crate::kv::{CHUNK, KvElement, KvSource, Positions, TILE_TOKENS, Visibility, VisibleTiles};
 use crate::mem::Tile;
 use pack::Pack;
 pub use partial::Partial;
-use tiles::{ChunkTiles, Q8, Staged, Widened, staging_len};
-use window::VisibleTiles;
-pub use window::{Positions, Visibility, Window};
-
-/// Tokens per block: the width of a K tile.
-pub const TILE_TOKENS: usize = 16;
-
-/// Absolute positions per chunk. Each chunk has its own maximum and sums, so the result does not depend on
-/// who computes which chunk.
-pub const CHUNK: usize = 256;
-
-/// Tiles per chunk.
-const TILES: usize = CHUNK / TILE_TOKENS;
-
-/// Tiles that are converted at a time: few, so that they stay in the first-level cache.
-const STAGED: usize = 2;
+use tiles::{ChunkTiles, Q8, STAGED, Staged, TILES, Widened, staging_len};
 
 /// Queries of a unit, where rows have no more: enough to make what is read and converted for all of them cheap.
 const MAX_QUERIES: usize = 32;
@@ -59,16 +43,6 @@ pub fn attend_chunks(rows: usize, group: usize, head_dim: usize) -> usize {
     let multiplications = rows.saturating_mul(group).saturating_mul(head_dim).saturating_mul(2 * CHUNK);
     let chunks = UNIT.checked_div(multiplications).unwrap_or(0);
     chunks.min((UNIT_KEYS / CHUNK).checked_div(head_dim).unwrap_or(0)).max(1)
-}
-
-/// Where attention finds the tiles of a layer of one sequence.
-pub trait KvSource {
-    /// The element types of keys and of values in all tiles.
-    fn elements(&self) -> [KvElement; 2];
-
-    /// The tile of a KV head in block `index` (positions `16 * index ..`); `None` where there is none. Only blocks
-    /// with visible positions are asked for.
-    fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>>;
 }
 
 /// f32 elements of scratch with which `V` takes all queries of a unit together, with at most `rows` rows.

@@ -8,9 +8,8 @@ use core::ops::Range;
 use half::f16;
 
 use super::tiles::{Run, Stored, scales};
-use super::{CHUNK, Positions, TILE_TOKENS};
-use crate::kernels::generic::element::KvElement;
 use crate::kernels::generic::lanes::{LANES, Lanes};
+use crate::kv::{CHUNK, KvElement, Positions, TILE_TOKENS};
 use crate::num::{SHORT_MIN, short};
 
 /// Times 16 exponentials that are computed side by side: one after the other they wait for themselves.

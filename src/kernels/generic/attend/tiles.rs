@@ -2,9 +2,14 @@
 
 use half::f16;
 
-use super::{CHUNK, KvTile, STAGED, TILE_TOKENS, TILES};
-use crate::kernels::generic::element::{KvElement, SCALED};
 use crate::kernels::generic::lanes::{LANES, Lanes};
+use crate::kv::{CHUNK, KvElement, KvTile, SCALED, TILE_TOKENS};
+
+/// Tiles per chunk.
+pub(super) const TILES: usize = CHUNK / TILE_TOKENS;
+
+/// Tiles that are converted at a time: few, so that they stay in the first-level cache.
+pub(super) const STAGED: usize = 2;
 
 /// An element type of the cache: how 16 elements of a tile are read.
 pub(super) trait Stored: Copy + 'static {

@@ -2,12 +2,12 @@
 
 use core::marker::PhantomData;
 
-use super::Row;
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
 use super::isa::Isa;
 use super::matvec::{eight_32, eight_256};
 use super::panel::{CHUNK, GROUP, pack_32, pack_256};
+use super::row::Row;
 use super::sweep::{sweep_32, sweep_256};
 use crate::kernels::generic::{Inputs, OUTPUTS};
 use crate::quant::ActivationRow;

@@ -11,11 +11,11 @@
 use core::arch::x86_64::*;
 use core::mem::MaybeUninit;
 
-use super::Row;
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
 use super::isa::Isa;
 use super::lanes::{halves, sums, sums_of_halves};
+use super::row::Row;
 
 /// Blocks whose scales are copied at a time.
 const COPIED: usize = 32;

@@ -10,12 +10,12 @@
 
 use core::arch::x86_64::*;
 
-use super::Row;
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
 use super::isa::Isa;
 use super::matvec::offset_32;
 use super::panel::{BLOCK_32, BLOCK_256, GROUP, PAIRS, SCALES, SUB_SCALES};
+use super::row::Row;
 
 /// Lanes of 32 bits: `[rows of activations][groups]`.
 type Integers<const T: usize> = [[__m256i; 2]; T];

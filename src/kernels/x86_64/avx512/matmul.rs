@@ -8,9 +8,9 @@ use super::panel::Rows;
 use super::panel_32::{self, Layout32, Panel32};
 use super::panel_256::{self, Layout256, Panel256};
 use super::{matmul_32, matmul_256};
-use crate::kernels::generic::{self, Inputs, OUTPUTS};
-use crate::quant::ActivationRow;
-use crate::tensor::{TensorView, by_dtype};
+use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
+use crate::quant::{ActivationRow, by_dtype};
+use crate::tensor::TensorView;
 
 /// Bytes of all blocks of a panel: it stays in the first-level cache beside the inputs.
 const BYTES: usize = 2 * size_of::<Panel256>();
@@ -227,13 +227,17 @@ impl<L: Layout256> Format for SuperBlocks<L> {
 
 /// See [`Level::products`](crate::kernels::Level::products).
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn matmul(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32], scratch: &mut [f32]) -> Option<()> {
+pub(super) fn matmul(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+    scratch: &mut [f32],
+) -> Result<(), Refused> {
     // Offsets of rows are 32-bit numbers.
     if i32::try_from(weights.bytes().len()).is_err() {
-        return generic::products(weights, inputs, out, scratch);
+        return Err(Refused::NoKernel);
     }
-    by_dtype!(weights.dtype(), {
-        F32 | F16 | BF16 => generic::products(weights, inputs, out, scratch),
+    let done = by_dtype!(weights.dtype(), {
         Q4_0 => by_panels::<Blocks<panel_32::Q4_0>>(weights, inputs, out, scratch),
         Q4_1 => by_panels::<Blocks<panel_32::Q4_1>>(weights, inputs, out, scratch),
         Q5_0 => by_panels::<Blocks<panel_32::Q5_0>>(weights, inputs, out, scratch),
@@ -246,8 +250,9 @@ pub(super) fn matmul(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f3
         Q5_K => by_panels::<SuperBlocks<panel_256::Q5K>>(weights, inputs, out, scratch),
         Q6_K => by_panels::<SuperBlocks<panel_256::Q6K>>(weights, inputs, out, scratch),
         IQ4_XS => by_panels::<SuperBlocks<panel_256::Iq4Xs>>(weights, inputs, out, scratch),
-        _ => None,
-    })
+        _ => return Err(Refused::NoKernel),
+    });
+    done.ok_or(Refused::Sizes)
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
