@@ -42,18 +42,21 @@ macro_rules! dispatch {
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             // Some of its kernels are those of NEON.
             #[allow(unused_unsafe)]
-            // SAFETY: a value of this level exists only where detection found its instructions.
+            // SAFETY: this level is made only where detection found its instructions, or the caller of `assume`
+            // promised them.
             Isa::Dotprod if const { Isa::Dotprod.is_built() } => unsafe { aarch64::dotprod::$kernel($($argument),*) },
             #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
             Isa::Simd128 if const { Isa::Simd128.is_built() } => wasm32::simd128::$kernel($($argument),*),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: a value of this level exists only where detection found its instructions.
+            // SAFETY: this level is made only where detection found its instructions, or the caller of `assume`
+            // promised them.
             Isa::Avx2 if const { Isa::Avx2.is_built() } => unsafe { x86_64::avx2::$kernel($($argument),*) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
+            // SAFETY: this level is made only where detection found AVX-VNNI, too, or the caller of `assume` promised
+            // it.
             Isa::AvxVnni if const { Isa::AvxVnni.is_built() } => unsafe { x86_64::avxvnni::$kernel($($argument),*) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
+            // SAFETY: this level is made only where detection found AVX-512, or the caller of `assume` promised it.
             Isa::Avx512 if const { Isa::Avx512.is_built() } => unsafe { x86_64::avx512::$kernel($($argument),*) },
             // Besides plain Rust, levels that are not in this build: there is no value of them.
             _ => scalar::$kernel($($argument),*),

@@ -8,5 +8,5 @@ use crate::quant::{Form, QuantizeError};
 
 pub(super) use generic::products;
 
-super::shims::shims!([f32; LANES],);
+super::shims::shims!([f32; LANES]: (),);
 super::shims::quantize_shim!();
