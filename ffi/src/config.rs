@@ -85,7 +85,7 @@ pub struct gleed_config {
     pub adapter_rank: u32,
 }
 
-// SAFETY: integers of 4 bytes.
+// SAFETY: integers of 4 bytes, which leave no gaps and take every bit pattern.
 unsafe impl Versioned for gleed_config {
     /// Up to `kv_blocks`, and up to `level`.
     const EARLIER: &'static [usize] = &[28, 52];
@@ -104,7 +104,7 @@ impl gleed_config {
         if config.is_null() {
             return Ok(limits);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what `versioned` asks for, where the pointer is not NULL.
         let config = unsafe { versioned("config", config) }?;
         let set = |limit: &mut usize, value: u32| {
             if value != 0 {

@@ -139,7 +139,7 @@ pub unsafe extern "C" fn gleed_engine_init(
 /// # Safety
 /// As [`gleed_config::limits`].
 pub(crate) unsafe fn plan(model: &Model<'_>, config: *const gleed_config) -> Result<(Plan, usize), Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what `gleed_config::limits` asks for.
     let limits = unsafe { gleed_config::limits(config) }?;
     let plan = Plan::new(model, &limits)?;
     let bytes = plan.bytes().checked_add(HEAD).ok_or(MemoryError::TooLarge)?;

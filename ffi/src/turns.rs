@@ -240,7 +240,7 @@ unsafe fn message<'a>(given: &gleed_message) -> Result<Message<'a>, Failure> {
         let text = format_args!("reserved is {}, it must be 0", given.reserved);
         return Err(Failure::new(status::E_VALUE, text).numbers(0_u32, given.reserved));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises `text_len` bytes at `text`, as `slice` asks for.
     let text = unsafe { slice("text", given.text.cast::<u8>(), given.text_len) }?;
     Ok(Message { role, text: utf8(text)? })
 }
