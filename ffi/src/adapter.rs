@@ -30,7 +30,7 @@ pub struct gleed_adapter_info {
     pub rank: u32,
 }
 
-// SAFETY: integers of 4 bytes.
+// SAFETY: integers of 4 bytes, which leave no gaps and take every bit pattern.
 unsafe impl Versioned for gleed_adapter_info {}
 
 /// Bytes and alignment of the memory that [`gleed_adapter_open`] wants.

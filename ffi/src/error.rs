@@ -183,12 +183,12 @@ mod tests {
         assert_eq!((status, error.status, error.text), (1, 7, [7; 96]));
 
         let failure = Failure::from(MemoryError::TooSmall { needed: 4096, given: 100 });
-        // SAFETY: as above.
+        // SAFETY: a reference to a whole struct.
         let status = unsafe { run(&mut error, || Err(failure)) };
         assert_eq!((status, error.status, error.at, error.needed, error.given), (-100, -100, 0, 4096, 100));
         assert_eq!(text(&error), "memory too small: 4096 bytes needed, 100 given");
 
-        // SAFETY: NULL is allowed.
+        // SAFETY: NULL stands for no struct, so nothing is promised.
         let status = unsafe { run(core::ptr::null_mut(), || Err(failure)) };
         assert_eq!(status, -100);
     }
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!((status, error.status), (status::E_STRUCT_SIZE, 7));
         // A struct from a later version is larger; what is known is filled.
         error.struct_size = 1000;
-        // SAFETY: as above.
+        // SAFETY: a reference to a whole struct.
         let status = unsafe { run(&mut error, || Err(Failure::new(-5, format_args!("x")).at(3))) };
         assert_eq!((status, error.at, error.struct_size), (-5, 3, 1000));
     }

@@ -71,7 +71,7 @@ unsafe impl Versioned for gleed_plan_info {
     /// Up to `level`.
     const EARLIER: &'static [usize] = &[72];
 }
-// SAFETY: as above.
+// SAFETY: integers, the 8-byte ones at multiples of 8.
 unsafe impl Versioned for gleed_section {}
 
 /// Says what an engine will need.

@@ -205,7 +205,7 @@ unsafe fn size_of_given<T: Versioned>(what: &str, ptr: *const T) -> Result<usize
 /// Where a pointer passes the checks, `struct_size` bytes are at it, initialised, and nobody writes to them during the
 /// call.
 pub unsafe fn versioned<T: Versioned>(what: &str, ptr: *const T) -> Result<T, Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises `struct_size` bytes at a pointer that passes the checks: it is the first of them.
     let given = unsafe { size_of_given(what, ptr) }?;
     let known = size_of::<T>();
     let more = given.saturating_sub(known);
@@ -254,7 +254,7 @@ impl<T: Versioned> OutStruct<'_, T> {
 /// # Safety
 /// A pointer that passes the checks points to `struct_size` bytes that nobody else uses during `'a`.
 pub unsafe fn out_struct<'a, T: Versioned>(what: &str, ptr: *mut T) -> Result<OutStruct<'a, T>, Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises `struct_size` bytes at a pointer that passes the checks: it is the first of them.
     let given = unsafe { size_of_given(what, ptr) }?;
     // The whole of a larger struct is in the address space, too.
     check(what, ptr.cast::<u8>(), given)?;
@@ -301,13 +301,13 @@ mod tests {
         let ids = [1u32, 2, 3];
         // SAFETY: a pointer and the length of an array.
         assert_eq!(unsafe { slice("ids", ids.as_ptr(), 3) }.unwrap(), ids);
-        // SAFETY: no elements.
+        // SAFETY: no elements are at any pointer, so nothing is promised.
         assert!(unsafe { slice::<u32>("ids", null(), 0) }.unwrap().is_empty());
         let mut words = [0u32; 3];
         // SAFETY: a pointer and the size of an array.
         assert_eq!(unsafe { memory("memory", words.as_mut_ptr().cast(), 12, 5, 4) }.unwrap().len(), 12);
         let mut result = 0u64;
-        // SAFETY: a pointer to a u64.
+        // SAFETY: a reference to a u64 that nobody else uses.
         unsafe { out("result", &mut result) }.unwrap().write(5);
         assert_eq!(result, 5);
     }
@@ -315,7 +315,7 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct Words([u32; 3]);
 
-    // SAFETY: integers.
+    // SAFETY: integers of 4 bytes, which leave no gaps.
     unsafe impl Versioned for Words {
         const EARLIER: &'static [usize] = &[8];
     }

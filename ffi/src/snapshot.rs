@@ -52,7 +52,7 @@ pub struct gleed_snapshot_info {
     pub state: [u8; SnapshotOptions::STATE_MAX],
 }
 
-// SAFETY: an integer and pointers.
+// SAFETY: integers and a pointer, in the order of the header, which leaves no gaps.
 unsafe impl Versioned for gleed_snapshot_options {}
 // SAFETY: integers, the 8-byte ones at multiples of 8.
 unsafe impl Versioned for gleed_snapshot_info {}
@@ -63,7 +63,7 @@ unsafe fn options<'a>(options: *const gleed_snapshot_options) -> Result<Snapshot
     if options.is_null() {
         return Ok(SnapshotOptions::default());
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what `versioned` asks for, and `state_len` bytes at `state`.
     unsafe {
         let gleed_snapshot_options { base, state, state_len, .. } = versioned("options", options)?;
         let base = usize::try_from(base).unwrap_or(usize::MAX);

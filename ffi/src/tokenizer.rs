@@ -84,7 +84,7 @@ pub struct gleed_vocab_info {
     pub adds_eos: u32,
 }
 
-// SAFETY: integers of 4 bytes.
+// SAFETY: integers of 4 bytes, which leave no gaps and take every bit pattern.
 unsafe impl Versioned for gleed_vocab_info {}
 
 /// Bytes and alignment of the memory that a tokenizer wants.

@@ -168,10 +168,10 @@ mod tests {
     fn names_and_levels_are_one_to_one() {
         for level in Level::available() {
             assert_eq!(Level::from_name(level.name()), Ok(level));
-            // SAFETY: it is available.
+            // SAFETY: detection found the instructions: the level is available.
             assert_eq!(unsafe { Level::assume(level.name()) }, Ok(level));
         }
-        // SAFETY: there is no such level.
+        // SAFETY: no level has this name, so there is none whose instructions are missing.
         assert_eq!(unsafe { Level::assume("Scalar") }, Err(UnknownLevel));
         assert_eq!(Level::available().next(), Some(Level::SCALAR));
         assert_eq!(Level::available().last(), Some(Level::detect()));

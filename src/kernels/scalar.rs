@@ -8,7 +8,7 @@ use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::TensorView;
 
-super::shims::shims!([f32; LANES],);
+super::shims::shims!([f32; LANES]: (),);
 super::shims::quantize_shim!();
 
 /// None: what [`Level::products`](super::Level::products) does without kernels is the specification.

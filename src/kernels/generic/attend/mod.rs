@@ -9,6 +9,7 @@
 
 mod pack;
 mod partial;
+mod stored;
 mod tiles;
 
 use core::num::NonZeroUsize;
@@ -20,9 +21,10 @@ use super::combine::soft_cap;
 use super::lanes::{LANES, Lanes};
 use crate::kv::{CHUNK, KvElement, KvSource, Positions, TILE_TOKENS, Visibility, VisibleTiles};
 use crate::mem::Tile;
-use pack::Pack;
+use pack::{Pack, len_of_query};
 pub use partial::Partial;
-use tiles::{ChunkTiles, Q8, STAGED, Staged, TILES, Widened, staging_len};
+use stored::{Q8, Widened};
+use tiles::{ChunkTiles, STAGED, Staged, TILES, staging_len};
 
 /// Queries of a unit, where rows have no more: enough to make what is read and converted for all of them cheap.
 const MAX_QUERIES: usize = 32;
@@ -48,7 +50,7 @@ pub fn attend_chunks(rows: usize, group: usize, head_dim: usize) -> usize {
 /// f32 elements of scratch with which `V` takes all queries of a unit together, with at most `rows` rows.
 pub(in crate::kernels) fn attend_scratch<V: Lanes>(rows: usize, group: usize, head_dim: usize) -> Option<usize> {
     let count = rows.min(attend_rows(group)).checked_mul(group)?.min(V::TOGETHER);
-    Pack::len_of_query(head_dim)?.checked_mul(count)?.checked_add(staging_len(head_dim)?)
+    len_of_query(head_dim)?.checked_mul(count)?.checked_add(staging_len(head_dim)?)
 }
 
 /// The query heads of successive rows of one sequence that share a KV head.
@@ -146,6 +148,7 @@ impl<'q> Queries<'q> {
 /// See [`Level::attend`](crate::kernels::Level::attend).
 #[inline(always)]
 pub(in crate::kernels) fn attend<V: Lanes>(
+    proof: V::Proof,
     queries: &Queries<'_>,
     chunks: Range<usize>,
     source: &dyn KvSource,
@@ -164,10 +167,10 @@ pub(in crate::kernels) fn attend<V: Lanes>(
     let seen = queries.seen_together(0..len)?;
     let (staging, scratch) = scratch.split_at_mut_checked(staging_len(head_dim)?)?;
     // With little scratch fewer go together.
-    let together = scratch.len().checked_div(Pack::len_of_query(head_dim)?)?.min(V::TOGETHER);
+    let together = scratch.len().checked_div(len_of_query(head_dim)?)?.min(V::TOGETHER);
     for pack in shares(len, together) {
         let chunks = seen.chunks().skip(chunks.start).take(chunks.len());
-        attend_pack::<V>(queries, pack, chunks, source, out, staging, scratch)?;
+        attend_pack::<V>(proof, queries, pack, chunks, source, out, [staging, scratch])?;
     }
     Some(())
 }
@@ -190,18 +193,18 @@ struct Batch {
 /// Attention of some of the queries in some chunks.
 #[inline(always)]
 fn attend_pack<V: Lanes>(
+    proof: V::Proof,
     queries: &Queries<'_>,
     members: Range<usize>,
     chunks: impl Iterator<Item = usize>,
     source: &dyn KvSource,
     out: &mut Tile<'_, f32>,
-    staging: &mut [f32],
-    scratch: &mut [f32],
+    [staging, scratch]: [&mut [f32]; 2],
 ) -> Option<()> {
     let (first, count, head_dim) = (members.start, members.len(), queries.head_dim);
     let seen = queries.seen_together(members)?;
     let elements @ [keys, _] = source.elements();
-    let mut pack = Pack::new(count, head_dim, scratch)?;
+    let mut pack = Pack::<V>::new(proof, count, head_dim, scratch)?;
     let mut batches = heapless::Vec::<_, MAX_QUERIES>::new();
     for share in shares(count, V::QUERIES) {
         for query in share.clone() {
@@ -228,12 +231,12 @@ fn attend_pack<V: Lanes>(
             batch.positions = positions_of(by_query.get(batch.queries.clone())?, all, visible.positions());
         }
         let seen = Seen { by_query, batches: &batches, head_dim, scale: queries.scores.scale, tiles: &tiles };
-        scores_of::<V>(&mut pack, &seen, staging)?;
+        scores_of(&mut pack, &seen, staging)?;
         if queries.scores.are_adjusted() {
             adjust_scores(&mut pack, &seen, queries, first, block)?;
         }
-        softmax_of::<V>(&mut pack, &seen)?;
-        values_of::<V>(&mut pack, &seen, staging)?;
+        softmax_of(&mut pack, &seen)?;
+        values_of(&mut pack, &seen, staging)?;
         for query in 0..count {
             let (row, head) = queries.place(first + query)?;
             let row = out.row_mut(queries.row.checked_add(row)?)?;
@@ -288,18 +291,18 @@ impl<'t> Seen<'t> {
 
 /// The scores of a chunk.
 #[inline(always)]
-fn scores_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]) -> Option<()> {
+fn scores_of<V: Lanes>(pack: &mut Pack<'_, V>, seen: &Seen<'_>, staging: &mut [f32]) -> Option<()> {
     let (tiles, scale) = (seen.tiles, seen.scale);
     let [element, _] = tiles.elements();
     if let Some(batch) = seen.only_batch::<V>() {
         let k = tiles.keys(0, batch.positions)?;
         match element {
             KvElement::F16 => {
-                pack.scores::<V, f16>(&batch.queries, &k, scale);
+                pack.scores::<f16>(&batch.queries, &k, scale);
                 return Some(());
             }
             KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } && batch.queries.len() <= 4 => {
-                pack.scores::<V, Q8>(&batch.queries, &k, scale);
+                pack.scores::<Q8>(&batch.queries, &k, scale);
                 return Some(());
             }
             _ => {}
@@ -312,18 +315,18 @@ fn scores_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]
         let mut batches = seen.batches;
         if element != KvElement::F32 {
             if let Some((last, others)) = seen.staging_batch::<V>(element) {
-                pack.scores_and_stage::<V>(&last.queries, &k, scale, staging);
+                pack.scores_and_stage(&last.queries, &k, scale, staging);
                 batches = others;
             } else {
-                tiles.convert_keys::<V>(&k, staging)?;
+                tiles.convert_keys::<V>(pack.proof(), &k, staging)?;
             }
             staged = Staged::new(staging, seen.head_dim * TILE_TOKENS)?;
             k = staged.run(&k);
         }
         for batch in batches {
             match k.before(batch.positions) {
-                Some(k) if is_widened::<V>(element) => pack.scores::<V, Widened>(&batch.queries, &k, scale),
-                Some(k) => pack.scores::<V, f32>(&batch.queries, &k, scale),
+                Some(k) if is_widened::<V>(element) => pack.scores::<Widened>(&batch.queries, &k, scale),
+                Some(k) => pack.scores::<f32>(&batch.queries, &k, scale),
                 None => {}
             }
         }
@@ -340,8 +343,8 @@ fn is_widened<V: Lanes>(element: KvElement) -> bool {
 /// Caps the scores of a chunk and adds what belongs to the distance. Query 0 of the pack is query `first`, and
 /// `block(i)` is the block of the i-th tile.
 #[inline(always)]
-fn adjust_scores(
-    pack: &mut Pack<'_>,
+fn adjust_scores<V: Lanes>(
+    pack: &mut Pack<'_, V>,
     seen: &Seen<'_>,
     queries: &Queries<'_>,
     first: usize,
@@ -370,16 +373,16 @@ fn adjust_scores(
 
 /// The softmax of a chunk.
 #[inline(always)]
-fn softmax_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>) -> Option<()> {
+fn softmax_of<V: Lanes>(pack: &mut Pack<'_, V>, seen: &Seen<'_>) -> Option<()> {
     pack.see_nothing();
     let [_, values] = seen.tiles.elements();
     for batch in seen.seeing() {
         let by_query = seen.by_query.get(batch.queries.clone())?;
         for (query, &visible) in batch.queries.clone().zip(by_query) {
-            pack.max::<V>(query, visible);
+            pack.max(query, visible);
         }
         for (query, &visible) in batch.queries.clone().zip(by_query) {
-            pack.softmax::<V>(query, visible, batch.positions, values);
+            pack.softmax(query, visible, batch.positions, values);
         }
     }
     Some(())
@@ -387,7 +390,7 @@ fn softmax_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>) -> Option<()> {
 
 /// The values of a chunk, each times its weight.
 #[inline(always)]
-fn values_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]) -> Option<()> {
+fn values_of<V: Lanes>(pack: &mut Pack<'_, V>, seen: &Seen<'_>, staging: &mut [f32]) -> Option<()> {
     let tiles = seen.tiles;
     let [_, element] = tiles.elements();
     let whole = seen.head_dim.is_multiple_of(LANES);
@@ -395,11 +398,11 @@ fn values_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]
         let v = tiles.values(0, batch.positions)?;
         match element {
             KvElement::F16 => {
-                pack.values::<V, f16>(&batch.queries, &v);
+                pack.values::<f16>(&batch.queries, &v);
                 return Some(());
             }
             KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } && batch.queries.len() <= 4 => {
-                pack.values::<V, Q8>(&batch.queries, &v);
+                pack.values::<Q8>(&batch.queries, &v);
                 return Some(());
             }
             _ => {}
@@ -413,18 +416,18 @@ fn values_of<V: Lanes>(pack: &mut Pack<'_>, seen: &Seen<'_>, staging: &mut [f32]
         let mut batches = seen.batches;
         if !direct {
             if let Some((last, others)) = seen.staging_batch::<V>(element).filter(|_| whole) {
-                pack.values_and_stage::<V>(&last.queries, &v, staging);
+                pack.values_and_stage(&last.queries, &v, staging);
                 batches = others;
             } else {
-                tiles.convert_values::<V>(&v, staging)?;
+                tiles.convert_values::<V>(pack.proof(), &v, staging)?;
             }
             staged = Staged::new(staging, seen.head_dim.next_multiple_of(LANES) * TILE_TOKENS)?;
             v = staged.run(&v);
         }
         for batch in batches {
             match v.before(batch.positions) {
-                Some(v) if is_widened::<V>(element) => pack.values::<V, Widened>(&batch.queries, &v),
-                Some(v) => pack.values::<V, f32>(&batch.queries, &v),
+                Some(v) if is_widened::<V>(element) => pack.values::<Widened>(&batch.queries, &v),
+                Some(v) => pack.values::<f32>(&batch.queries, &v),
                 None => {}
             }
         }

@@ -65,26 +65,30 @@ macro_rules! level_products {
                 _ => return Err(Refused::NoKernel),
             });
             let job = Job::new(weights, inputs, out, scratch).ok_or(Refused::Sizes)?;
-            // SAFETY: this function has the instructions, and the function is that of the weights' type.
+            // SAFETY: these functions have the features of this one, and `format` is that of the weights' type.
             unsafe { format(&job) }.ok_or(Refused::Sizes)
         }
 
+        /// # Safety
+        /// The weights are of format `F`.
         #[target_feature(enable = $features)]
         unsafe fn blocks_32<F: Blocks32>(job: &Job<'_>) -> Option<()> {
-            // SAFETY: this function has the instructions; the caller vouches for the format.
-            unsafe { products_32::<$isa, F>(job) }
+            // SAFETY: the caller promises that the weights are of format `F`.
+            unsafe { products_32::<$isa, F>(<$isa>::new(), job) }
         }
 
+        /// # Safety
+        /// The weights are of format `F`.
         #[target_feature(enable = $features)]
         unsafe fn blocks_256<F: Blocks256>(job: &Job<'_>) -> Option<()> {
-            // SAFETY: this function has the instructions; the caller vouches for the format.
-            unsafe { products_256::<$isa, F>(job) }
+            // SAFETY: the caller promises that the weights are of format `F`.
+            unsafe { products_256::<$isa, F>(<$isa>::new(), job) }
         }
     };
 }
 
 pub(super) use level_products;
 
-crate::kernels::shims::shims!(ymm::Ymm2, "avx2,fma,f16c");
+crate::kernels::shims::shims!(ymm::Ymm2: Avx2::new(), "avx2,fma,f16c");
 crate::kernels::shims::quantize_shim!("avx2,f16c");
 level_products!("avx2,fma,f16c", Avx2);

@@ -21,7 +21,7 @@ use crate::tensor::TensorView;
 
 pub(in crate::kernels) use quantize::quantize_row;
 
-crate::kernels::shims::shims!(zmm::Zmm, "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni");
+crate::kernels::shims::shims!(zmm::Zmm: zmm::Avx512::new(), "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni");
 
 /// f32 elements of scratch that [`products`] needs.
 pub(in crate::kernels) fn products_scratch(form: Form) -> usize {

@@ -72,7 +72,7 @@ fn tiles<const BYTES: usize, const LEN: usize>(
             return None;
         }
         let sums = kernel(&tile, x);
-        // SAFETY: at most the 16 elements of `out` are written.
+        // SAFETY: at most the 16 elements of `out` are written: a lane of the mask each.
         unsafe { _mm512_mask_storeu_ps(out.as_mut_ptr(), tile.mask(), sums) };
     }
     Some(())
