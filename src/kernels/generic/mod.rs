@@ -18,6 +18,11 @@ mod float_panel;
 ))]
 mod floats;
 mod lanes;
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
+mod level_products;
 mod norm;
 mod products;
 mod store;
@@ -28,7 +33,7 @@ pub(super) use attend::{attend, attend_scratch};
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
-pub(super) use blocks::{Family, Of32, Of256, Quad, block_products, level_products};
+pub(super) use blocks::{Family, Of32, Of256, Quad, block_products};
 pub use combine::{Activation, Combine};
 pub(super) use combine::{combine_tile, soft_cap};
 #[cfg(target_arch = "x86_64")]
@@ -47,6 +52,11 @@ pub(super) use lanes::LANES;
     target_feature = "simd128"
 ))]
 pub(super) use lanes::Lanes;
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
+pub(super) use level_products::level_products;
 pub use norm::{Norm, NormKind};
 pub(super) use norm::{norm, norm_in_place};
 pub use products::{Inputs, OUTPUTS};

@@ -290,8 +290,7 @@ fn by_panels<F: Format>(
     let batch = Batch::new::<F>(inputs, blocks)?;
     let row_bytes = blocks * F::BYTES;
     // Panels of equal length, as far as that goes.
-    let most = BYTES / size_of::<F::Panel>();
-    let length = blocks.div_ceil(blocks.div_ceil(most).max(1));
+    let length = blocks.div_ceil(blocks.div_ceil(BYTES / size_of::<F::Panel>()).max(1));
     let mut first = 0;
     while first < blocks {
         let panel = panel.get_mut(..(blocks - first).min(length))?;
@@ -308,7 +307,7 @@ fn by_panels<F: Format>(
             }
         };
         // SAFETY: `first + panel.len()` is at most the number of blocks in the rows of weights and inputs, whose types,
-        // sizes and number are those of `F` as checked above; the panel has at most `most` blocks; `out` has a place
+        // sizes and number are those of `F` as checked above; the panel has at most as many blocks as `BYTES` hold; `out` has a place
         // for every row, and `row` is below their number.
         unsafe {
             unpack::<F>(weights, first, panel, ahead(0, 2));
