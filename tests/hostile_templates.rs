@@ -65,6 +65,9 @@ struct Case {
     expected: &'static str,
 }
 
+/// X, ten million times.
+const LOOPS: &str = "{% for i in range(99999) %}{% for j in range(99) %}X{% endfor %}{% endfor %}";
+
 fn cases() -> Vec<Case> {
     let deep = |n: usize, a: &str, m: &str, b: &str| format!("{{{{ {}{m}{} }}}}", a.repeat(n), b.repeat(n));
     let cases: Vec<(&str, String, &str)> = vec![
@@ -134,7 +137,7 @@ fn cases() -> Vec<Case> {
         ("a namespace in itself", "{% set ns=namespace() %}{% set ns.x = ns %}{{ ns == ns }}".into(), "cannot be kept"),
         ("namespaces in namespaces", "{% set a=namespace() %}{% set b=namespace(a=a) %}".into(), "cannot be kept"),
         ("loops in loops", "{% set ns=namespace(x=0) %}{% for i in range(9) %}{% for y in [ns.x] %}{% set ns.x=loop %}{% endfor %}{% endfor %}".into(), "cannot be kept"),
-        ("endless loops", "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}".into(), "more than 4000000 instructions"),
+        ("endless loops", "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}".into(), "more than 2000000 instructions"),
         ("a long text looked at", "{% set s='a'*16000000 %}{% for i in range(99999) %}{% if s[9000000] == s[-1] %}{% endif %}{% endfor %}".into(), "gone through: "),
         ("a long text sliced", "{% set s='a'*16000000 %}{% for i in range(99999) %}{% set t=s[15999999:] %}{% endfor %}".into(), "gone through: "),
         ("a long text searched", "{% set s='a'*16000000 %}{% for i in range(99999) %}{% if 'b' in s or s.startswith('b') %}{% endif %}{% endfor %}".into(), "gone through: "),
@@ -149,6 +152,16 @@ fn cases() -> Vec<Case> {
         ("summed texts", "{{ ([['a']]*10000)|sum(start=[])|length }}".into(), "gone through: "),
         ("a format of formats", "{{ ('%9999d'*900)|format(1)|length }}{{ '%*d'|format(1000000000, 1) }}".into(), "a format: 5400 bytes"),
         ("a width from outside", "{{ '%*d'|format(1000000000, 1) }}{{ '{:{}}'.format(1, 1000000000) }}".into(), "a width in a format: 1000000000"),
+        ("many macros", LOOPS.replace("X", "{% set x=j %}{% macro f() %}{{ x }}{% endmacro %}"), "more than 2000000"),
+        ("many small lists", LOOPS.replace("X", "{% set x=[i, [j, {'a': i}]] %}"), "more than 2000000"),
+        ("many products", LOOPS.replace("X", "{% set x=2.5*i*j %}"), "more than 2000000"),
+        ("many filters", LOOPS.replace("X", "{% set x=i|abs|string|upper|length %}"), "gone through: "),
+        ("many formats", LOOPS.replace("X", "{% set x='%s %d'|format(i, j) %}"), "gone through: "),
+        ("many methods", LOOPS.replace("X", "{% set x='a b'.split()[0].upper() %}"), "gone through: "),
+        ("many comparisons", LOOPS.replace("X", "{% set x=[i]==[j] and i<j %}"), "more than 2000000"),
+        ("many namespaces", LOOPS.replace("X", "{% set x=namespace(a=i) %}{% set x.b=j %}"), "more than 2000000"),
+        ("many calls", "{% macro f(x) %}{{ x }}{% endmacro %}".to_owned() + &LOOPS.replace("X", "{% set x=f(i) %}"), "more than 2000000"),
+        ("letters of many texts", "{{ ([('a'*999999)]*999999)|select('lower')|list|length }}".into(), "gone through: "),
     ];
     cases.into_iter().map(|(name, source, expected)| Case { name, source, expected }).collect()
 }

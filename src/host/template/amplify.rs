@@ -100,7 +100,7 @@ pub(super) fn filters() -> Vec<(&'static str, Value)> {
     .into()
 }
 
-/// The tests that compare, by name.
+/// The tests that go through values, by name.
 pub(super) fn comparisons() -> Vec<(&'static str, Value)> {
     [
         ("eq", Value::from_function(tests::is_eq)),
@@ -119,6 +119,10 @@ pub(super) fn comparisons() -> Vec<(&'static str, Value)> {
         ("ge", Value::from_function(tests::is_ge)),
         (">=", Value::from_function(tests::is_ge)),
         ("in", Value::from_function(tests::is_in)),
+        ("lower", Value::from_function(tests::is_lower)),
+        ("upper", Value::from_function(tests::is_upper)),
+        ("startingwith", Value::from_function(tests::is_startingwith)),
+        ("endingwith", Value::from_function(tests::is_endingwith)),
     ]
     .into()
 }

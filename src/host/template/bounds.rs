@@ -11,7 +11,7 @@ pub const MAX_SOURCE: usize = 256 << 10;
 pub const MAX_NESTING: usize = 100;
 
 /// Instructions of one rendering, at most: more than a long conversation takes, and an endless loop ends.
-pub const MAX_INSTRUCTIONS: u64 = 4_000_000;
+pub const MAX_INSTRUCTIONS: u64 = 2_000_000;
 
 /// Macros that call one another, and blocks in them, at most. A macro counts as 4.
 pub const MAX_CALLS: usize = 200;
@@ -32,4 +32,4 @@ pub const MAX_DEPTH: usize = 64;
 pub const MAX_MADE: usize = 96 << 20;
 
 /// Bytes of the values that a rendering goes through, all in all, at most.
-pub const MAX_READ: usize = 512 << 20;
+pub const MAX_READ: usize = 256 << 20;

@@ -13,6 +13,9 @@ use super::{amplify, python};
 /// What a value in a list takes, and its share of the list.
 const ITEM: usize = 64;
 
+/// What a call of a filter or method counts for, for the time that it takes, in bytes gone through.
+const CALL: usize = 1024;
+
 /// Makes the result of an operation count; sequences that are made as they are read become lists.
 pub(super) const KEPT: &str = "=kept";
 /// As [`KEPT`], of a container that may hold containers.
@@ -36,12 +39,14 @@ pub(super) const ALONE: &str = "=alone";
 const MAX_PLACE: i128 = 1 << 32;
 
 /// Filters whose result, if it is a list, is no deeper than what they are given.
-const LEVEL: [&str; 16] = [
+const LEVEL: [&str; 19] = [
     "abs",
     "attr",
     "d",
     "default",
     "first",
+    "get",
+    "keys",
     "last",
     "list",
     "max",
@@ -53,6 +58,7 @@ const LEVEL: [&str; 16] = [
     "selectattr",
     "sort",
     "unique",
+    "values",
 ];
 
 /// What one rendering has used.
@@ -84,7 +90,11 @@ pub(super) fn install(environment: &mut Environment<'_>) {
         Ok::<Value, Error>(value)
     });
     environment.add_filter(TIMES, |state: &mut State<'_, '_>, left: Value, right: Value| {
+        if let Some(product) = product(&left, &right) {
+            return Ok(product);
+        }
         amplify::times(&left, &right)?;
+        read(state, CALL)?;
         let product = state.env().compile_expression("a * b")?;
         let product = product.eval(Value::from_pairs([("a", left), ("b", right)])).map_err(plain)?;
         kept(state, product)
@@ -133,12 +143,23 @@ pub(super) fn guarded(
     args: &[Value],
     call: impl FnOnce(&mut State<'_, '_>) -> Result<Value, Error>,
 ) -> Result<Value, Error> {
+    read(state, CALL)?;
     for argument in args {
         read(state, amplify::shallow(argument)?)?;
     }
     amplify::check(state, name, args)?;
     let value = call(state)?;
     if LEVEL.contains(&name) { kept(state, value) } else { nested(state, value) }
+}
+
+/// The product of two small integers, or of numbers of which one is none.
+fn product(left: &Value, right: &Value) -> Option<Value> {
+    if left.is_integer() && right.is_integer() {
+        return left.as_i64()?.checked_mul(right.as_i64()?).map(Value::from);
+    }
+    let numbers = left.is_number() && right.is_number();
+    let [left, right] = [left, right].map(|number| f64::try_from(number.clone()).ok().filter(|_| numbers));
+    Some(Value::from(left? * right?))
 }
 
 /// Counts what is written.

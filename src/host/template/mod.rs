@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(error("a\n\n{{ raise_exception('No.') }}"), "chat template, line 3: No.");
         assert_eq!(error("\n{{ messages[0].content }}"), "chat template, line 2: undefined value");
         let endless = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
-        assert_eq!(error(endless), "chat template, line 1: more than 4000000 instructions");
+        assert_eq!(error(endless), "chat template, line 1: more than 2000000 instructions");
         let template = ChatTemplate::new("", "", "").unwrap();
         let options = RenderOptions { variables: Some("[]"), ..RenderOptions::default() };
         assert!(template.render(&[], &options).unwrap_err().to_string().contains("no JSON object"));
