@@ -471,6 +471,23 @@ fn chat_with_a_full_context() {
 }
 
 #[test]
+fn hello_tells_a_story() {
+    let story = run("hello", &[]).ok();
+    assert!(story.starts_with("Once upon a time, there was"), "{story}");
+    assert!(story.ends_with(".\n") && story.len() > 200, "{story}");
+    assert_eq!(run("hello", &[]).ok(), story);
+    // The same tokens as from `generate`.
+    let generated = run("generate", &["--temp", "0", "-n", "250", "Once upon a time"]).ok();
+    assert_eq!(format!("Once upon a time{generated}"), story);
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/assets/gleed-tales-q8_0.gguf");
+    assert_eq!(run("hello", &[model]).ok(), story);
+    let missing = run("hello", &["/nowhere/at/all"]);
+    assert!(missing.code == Some(1) && missing.err.contains("No such file"), "{}", missing.err);
+    let source = include_str!("../examples/hello.rs");
+    assert!(source.lines().count() <= 40, "{} lines", source.lines().count());
+}
+
+#[test]
 fn a_static_arena() {
     let out = run("static_arena", &[]).ok();
     assert!(out.contains("\nOnce upon a time, there was"), "{out}");
