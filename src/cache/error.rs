@@ -4,6 +4,7 @@ use core::fmt;
 
 use super::block::AllocError;
 use super::group::Gone;
+use crate::error::Fault;
 
 /// Why an operation on a cache was refused. The cache is as it was before the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,15 @@ impl From<AllocError> for CacheError {
         match error {
             AllocError::OutOfBlocks { needed, free } => Self::OutOfBlocks { needed, free },
             AllocError::InvalidBlock { .. } | AllocError::AlreadyFinalized { .. } => Self::Internal,
+        }
+    }
+}
+
+impl From<Fault> for CacheError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::NonFinite => Self::NonFinite,
+            Fault::Internal => Self::Internal,
         }
     }
 }

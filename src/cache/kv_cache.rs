@@ -17,7 +17,6 @@ use super::pool::Pool;
 use super::stats::PrefixStats;
 use crate::kernels::{KvElement, KvSource, KvTile, Visibility};
 use crate::mem::{Arena, MemoryError};
-pub(crate) use rows::{KvRow, WRITTEN_ROWS};
 
 /// The id noted for tokens whose keys and values were set from outside: it never equals a token.
 pub const IMPORTED_TOKEN: u32 = u32::MAX;
@@ -501,6 +500,12 @@ impl<'a> KvCache<'a> {
             return Err(CacheError::Busy { sequence: seq.to_bits() });
         }
         Ok(sequence.len as usize)
+    }
+
+    /// Returns the number of committed tokens of a sequence, and where the reserved ones end.
+    pub(super) fn positions(&self, seq: SeqId) -> Result<(usize, usize), CacheError> {
+        let sequence = self.sequence(seq)?;
+        Ok((sequence.len as usize, (sequence.len + sequence.reserved) as usize))
     }
 
     fn sequence(&self, seq: SeqId) -> Result<&Sequence, CacheError> {

@@ -23,6 +23,7 @@ mod reuse;
 mod room;
 mod snapshot;
 mod stats;
+mod writer;
 
 pub use crate::kernels::KvElement;
 pub use basic::BasicKvCache;
@@ -32,13 +33,13 @@ pub use geometry::{KvGeometry, LayerGroups, MAX_GROUPS};
 pub use group::BlockTable;
 pub use kind::{KvKind, KvType, UnknownName};
 pub use kv_cache::{IMPORTED_TOKEN, KvCache, LayerSource, SeqId};
-pub(crate) use kv_cache::{KvRow, WRITTEN_ROWS};
 pub use off::NoKvCache;
 pub use paged::PagedKvCache;
 pub use policy::CachePolicy;
 pub use snapshot::{Sink, SnapshotError, SnapshotHeader, SnapshotOptions, Source};
 pub(crate) use snapshot::{from_slice, into_slice};
 pub use stats::{CacheStats, PoolStats, PrefixStats, SequenceBlocks, SequenceStats};
+pub(crate) use writer::{KvRow, WRITTEN_ROWS};
 
 pub use crate::kernels::{Visibility, Window};
 
