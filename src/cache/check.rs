@@ -2,9 +2,9 @@
 
 use super::block::{BLOCK_TOKENS, BlockId, BlockMeta, NO_BLOCK};
 use super::group::Group;
-use super::kv_cache::{KvCache, SALT};
+use super::kv_cache::KvCache;
 use super::list::List;
-use super::prefix::Chain;
+use super::prefix::{Chain, SALT};
 
 impl KvCache<'_> {
     /// Verifies all bookkeeping: reference counts, lists, the table of known prefixes, and the numbers that
@@ -67,8 +67,8 @@ fn check_list(group: &Group<'_>, list: List, known: bool) -> Result<(), &'static
     while let Some(meta) = group.allocator.meta(block) {
         ensure(count < list.len, "lists are as long as they say")?;
         ensure(meta.ref_count() == 0 && meta.is_known() == known, "lists hold blocks of their kind")?;
-        ensure(meta.neighbours().previous == before, "lists are linked both ways")?;
-        (before, block, count) = (block, meta.neighbours().next, count + 1);
+        ensure(meta.links.previous == before, "lists are linked both ways")?;
+        (before, block, count) = (block, meta.links.next, count + 1);
     }
     ensure(count == list.len && before == list.last, "lists are as long as they say")
 }

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::block::AllocError;
-use super::group::Gone;
+use super::table::Gone;
 use crate::error::Fault;
 
 /// Why an operation on a cache was refused. The cache is as it was before the call.

@@ -4,6 +4,7 @@
 //! so a sequence has one [`BlockTable`] per group, and fork, rewind and free touch only metadata. The
 //! kinds `off`, `basic` and `paged` differ in a [`CachePolicy`]; the bits that attention reads are the same.
 
+mod allocator;
 mod basic;
 mod block;
 mod bytes;
@@ -13,32 +14,40 @@ mod geometry;
 mod group;
 mod kind;
 mod kv_cache;
+mod layer;
 mod list;
 mod off;
 mod paged;
 mod policy;
 mod pool;
 mod prefix;
+mod reserve;
 mod reuse;
 mod room;
+mod rows;
+mod sequence;
 mod snapshot;
 mod stats;
+mod table;
 mod writer;
 
 pub use crate::kernels::KvElement;
+pub use allocator::BlockAllocator;
 pub use basic::BasicKvCache;
-pub use block::{AllocError, BLOCK_TOKENS, BlockAllocator, BlockId, BlockMeta};
+pub use block::{AllocError, BLOCK_TOKENS, BlockId, BlockMeta};
 pub use error::CacheError;
 pub use geometry::{KvGeometry, LayerGroups, MAX_GROUPS};
-pub use group::BlockTable;
 pub use kind::{KvKind, KvType, UnknownName};
-pub use kv_cache::{IMPORTED_TOKEN, KvCache, LayerSource, SeqId};
+pub use kv_cache::KvCache;
+pub use layer::LayerSource;
 pub use off::NoKvCache;
 pub use paged::PagedKvCache;
 pub use policy::CachePolicy;
+pub use sequence::{IMPORTED_TOKEN, SeqId};
 pub use snapshot::{Sink, SnapshotError, SnapshotHeader, SnapshotOptions, Source};
 pub(crate) use snapshot::{from_slice, into_slice};
 pub use stats::{CacheStats, PoolStats, PrefixStats, SequenceBlocks, SequenceStats};
+pub use table::BlockTable;
 pub(crate) use writer::{KvRow, WRITTEN_ROWS};
 
 pub use crate::kernels::{Visibility, Window};

@@ -3,6 +3,9 @@
 use super::block::{BLOCK_TOKENS, BlockId, BlockMeta, NO_BLOCK};
 use crate::num::Xxh64;
 
+/// What all sequences of an engine have in common besides tokens: nothing yet that changes keys and values.
+pub(super) const SALT: u64 = 0;
+
 /// What a block follows: nothing, or one particular block before it.
 ///
 /// A block that becomes known gets a serial number that no other block ever has. The parent is identified by it,

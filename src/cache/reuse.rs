@@ -3,7 +3,9 @@
 use super::block::{AllocError, BLOCK_TOKENS, BlockId};
 use super::error::CacheError;
 use super::group::Group;
-use super::kv_cache::{KvCache, SALT, SeqId};
+use super::kv_cache::KvCache;
+use super::prefix::{Chain, SALT};
+use super::sequence::SeqId;
 
 impl KvCache<'_> {
     /// Starts an empty sequence with the known blocks of these tokens: how many tokens it has then. That is a
@@ -23,7 +25,7 @@ impl KvCache<'_> {
         let slot = seq.slot();
         let found =
             self.for_known(tokens_to_find, |_, _| true, |group, block, index| group.adopt(slot, index, block))?;
-        self.set_len(seq, found)?;
+        self.sequence_mut(seq)?.len = found as u32;
         self.touch(seq);
         let prefix = &mut self.prefix;
         prefix.lookups = prefix.lookups.saturating_add(1);
@@ -72,5 +74,61 @@ impl KvCache<'_> {
             })?;
         }
         Ok(blocks.saturating_mul(BLOCK_TOKENS))
+    }
+}
+
+impl Group<'_> {
+    /// Makes block `index` of a sequence known, if it is full and follows a known one. Where the same prefix is
+    /// known already, the sequence goes on with that block, which has the same bits, and gives its own back: so
+    /// whoever holds a known block holds the known ones before it.
+    pub(super) fn publish(&mut self, slot: usize, index: usize, salt: u64) -> Result<(), AllocError> {
+        if self.forgets {
+            // The block before it may be gone.
+            return Ok(());
+        }
+        let block = self.block(slot, index)?;
+        let before = index.checked_sub(1).map(|before| self.block(slot, before)).transpose()?;
+        let chain = match before {
+            None => Some(Chain::root(salt)),
+            Some(before) => self.allocator.meta(before).and_then(Chain::after),
+        };
+        match chain.and_then(|chain| self.allocator.publish(block, chain)) {
+            Some(known) if known != block => {
+                self.allocator.hold(known)?;
+                self.set(slot, index, known)?;
+                self.allocator.free(block)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Calls `visit` with the known blocks that hold the first of these tokens, in order, until it answers false:
+    /// for how many it answered true.
+    pub(super) fn walk(
+        &mut self,
+        tokens: &[u32],
+        salt: u64,
+        mut visit: impl FnMut(&mut Self, BlockId, usize) -> Result<bool, AllocError>,
+    ) -> Result<usize, AllocError> {
+        let mut chain = Chain::root(salt);
+        let mut count = 0;
+        for tokens in tokens.as_chunks::<BLOCK_TOKENS>().0 {
+            let Some(block) = self.allocator.find(chain, tokens) else { break };
+            let Some(next) = self.allocator.meta(block).and_then(Chain::after) else { break };
+            if !visit(self, block, count)? {
+                break;
+            }
+            chain = next;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Appends a known block to the table of a sequence.
+    pub(super) fn adopt(&mut self, slot: usize, index: usize, block: BlockId) -> Result<(), AllocError> {
+        self.allocator.hold(block)?;
+        self.set(slot, index, block)?;
+        self.entry(slot)?.blocks += 1;
+        Ok(())
     }
 }

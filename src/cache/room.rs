@@ -2,7 +2,8 @@
 
 use super::error::CacheError;
 use super::group::Group;
-use super::kv_cache::{KvCache, SeqId};
+use super::kv_cache::KvCache;
+use super::sequence::SeqId;
 use super::stats::SequenceStats;
 
 impl KvCache<'_> {

@@ -1,8 +1,6 @@
 //! Exact numbers about a cache: what each pool and each sequence holds.
 
-use super::error::CacheError;
 use super::geometry::MAX_GROUPS;
-use super::kv_cache::{KvCache, SeqId};
 
 /// The blocks of one layer group's pool. `total = used + reclaimable + free`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +26,7 @@ pub struct PoolStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PrefixStats {
-    /// Calls of [`KvCache::reuse`].
+    /// Calls of [`KvCache::reuse`](super::KvCache::reuse).
     pub lookups: u64,
     /// How many of them found anything.
     pub hits: u64,
@@ -81,31 +79,5 @@ impl SequenceStats {
             own: sum.own.saturating_add(blocks.own),
             shared: sum.shared.saturating_add(blocks.shared),
         })
-    }
-}
-
-impl KvCache<'_> {
-    /// The cache in numbers; time proportional to the number of sequences.
-    pub fn stats(&self) -> CacheStats {
-        let mut pools = [PoolStats::default(); MAX_GROUPS];
-        for (stats, group) in pools.iter_mut().zip(&self.groups) {
-            *stats = PoolStats { block_bytes: group.pool.block_bytes(), ..group.allocator.stats() };
-        }
-        CacheStats { sequences: self.recency.len, pools, prefix: self.prefix }
-    }
-
-    /// A sequence in numbers; time proportional to the number of its blocks.
-    ///
-    /// # Errors
-    /// [`CacheError::UnknownSequence`].
-    pub fn sequence_stats(&self, seq: SeqId) -> Result<SequenceStats, CacheError> {
-        let mut stats = SequenceStats { tokens: self.seq_len(seq)?, ..SequenceStats::default() };
-        for (blocks, group) in stats.blocks.iter_mut().zip(&self.groups) {
-            *blocks = group.count(seq.slot());
-            let bytes = |blocks: usize| blocks.saturating_mul(group.pool.block_bytes());
-            stats.own_bytes = stats.own_bytes.saturating_add(bytes(blocks.own));
-            stats.shared_bytes = stats.shared_bytes.saturating_add(bytes(blocks.shared));
-        }
-        Ok(stats)
     }
 }

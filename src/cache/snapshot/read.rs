@@ -10,7 +10,8 @@ use crate::cache::block::BLOCK_TOKENS;
 use crate::cache::error::CacheError;
 use crate::cache::geometry::MAX_GROUPS;
 use crate::cache::kind::KvKind;
-use crate::cache::kv_cache::{IMPORTED_TOKEN, KvCache, SeqId};
+use crate::cache::kv_cache::KvCache;
+use crate::cache::sequence::{IMPORTED_TOKEN, SeqId};
 use crate::num::Xxh64;
 
 /// Gives bytes of a snapshot, in order: it fills the slice from its start and says how far; 0 at the end of the

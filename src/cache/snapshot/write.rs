@@ -6,7 +6,8 @@ use super::header::{SnapshotHeader, SnapshotOptions};
 use super::slice::copy;
 use crate::cache::block::BLOCK_TOKENS;
 use crate::cache::error::CacheError;
-use crate::cache::kv_cache::{KvCache, SeqId};
+use crate::cache::kv_cache::KvCache;
+use crate::cache::sequence::SeqId;
 use crate::num::Xxh64;
 
 /// Takes bytes of a snapshot, in order; false where it could not.

@@ -2,10 +2,11 @@
 
 use core::iter::repeat_n;
 
-use super::{IMPORTED_TOKEN, KvCache, SeqId};
-use crate::cache::error::CacheError;
-use crate::cache::kind::{KvKind, KvType};
-use crate::cache::writer::{KvRow, WRITTEN_ROWS};
+use super::error::CacheError;
+use super::kind::{KvKind, KvType};
+use super::kv_cache::KvCache;
+use super::sequence::{IMPORTED_TOKEN, SeqId};
+use super::writer::{KvRow, WRITTEN_ROWS};
 use crate::kernels::{fpenv, is_storable};
 use crate::mem::row_of;
 
@@ -149,12 +150,12 @@ impl<'a> KvCache<'a> {
         Ok(())
     }
 
-    pub(in crate::cache) fn check_layer(&self, layer: usize) -> Result<(), CacheError> {
+    pub(super) fn check_layer(&self, layer: usize) -> Result<(), CacheError> {
         let expected = self.num_layers();
         if layer < expected { Ok(()) } else { Err(CacheError::Layer { expected, given: layer }) }
     }
 
-    pub(in crate::cache) fn check_rows(&self, buffer: &[f32], rows: usize) -> Result<(), CacheError> {
+    pub(super) fn check_rows(&self, buffer: &[f32], rows: usize) -> Result<(), CacheError> {
         let (expected, given) = (rows.saturating_mul(self.geometry.kv_width()), buffer.len());
         if expected == given { Ok(()) } else { Err(CacheError::Shape { expected, given }) }
     }
