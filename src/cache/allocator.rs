@@ -9,17 +9,17 @@ use super::stats::PoolStats;
 
 /// Hands out the blocks of one pool. Every operation is O(1).
 ///
-/// A block is in use, free, or reclaimable: nobody holds it, but its contents are a known prefix. Reclaimable
-/// blocks are handed out when no block is free, the one that was given back first before the others. A sequence
-/// gives its blocks back from the last to the first, and whoever holds a block holds those before it, too; so a
-/// block goes before the one that it follows, without which nobody could find it.
+/// A block is in use, free, or reclaimable. Nobody holds a reclaimable block, but its contents are a cached prefix. It is
+/// handed out when no block is free; the one that was given back first goes first. A sequence gives its blocks back from
+/// the last to the first, and whoever holds a block holds those before it. So a block is handed out before the one that it
+/// follows, without which nobody could find it.
 #[derive(Debug)]
 pub struct BlockAllocator<'a> {
     blocks: &'a mut [BlockMeta],
     free: List,
     reclaimable: List,
-    known: PrefixTable<'a>,
-    /// Blocks that ever became known.
+    prefixes: PrefixTable<'a>,
+    /// Blocks that ever became cached.
     serials: u64,
     pinned: usize,
     high_water: usize,
@@ -28,12 +28,12 @@ pub struct BlockAllocator<'a> {
 }
 
 impl<'a> BlockAllocator<'a> {
-    /// An allocator over `blocks`, all of which become free. It knows no prefixes.
+    /// Returns an allocator over `blocks`, all of which become free. It caches no prefixes.
     pub fn new(blocks: &'a mut [BlockMeta]) -> Self {
         Self::with_prefixes(blocks, &mut [])
     }
 
-    /// An allocator that knows prefixes: `places` are as many as [`PrefixTable::places`] says.
+    /// Returns an allocator that caches prefixes: `places` are as many as [`PrefixTable::places`] says.
     pub(super) fn with_prefixes(blocks: &'a mut [BlockMeta], places: &'a mut [BlockId]) -> Self {
         // Ids are u32 and the last one means "none".
         let count = blocks.len().min(NO_BLOCK as usize);
@@ -43,11 +43,11 @@ impl<'a> BlockAllocator<'a> {
         for id in 0..count as u32 {
             free.push_back(blocks, id);
         }
-        let known = PrefixTable::new(places);
-        Self { blocks, free, reclaimable: List::EMPTY, known, serials: 0, pinned: 0, high_water: 0, marked: 0 }
+        let prefixes = PrefixTable::new(places);
+        Self { blocks, free, reclaimable: List::EMPTY, prefixes, serials: 0, pinned: 0, high_water: 0, marked: 0 }
     }
 
-    /// Blocks in the pool.
+    /// Returns the number of blocks in the pool.
     pub fn len(&self) -> usize {
         self.blocks.len()
     }
@@ -57,22 +57,22 @@ impl<'a> BlockAllocator<'a> {
         self.blocks.is_empty()
     }
 
-    /// Blocks that are free. More are available where blocks are reclaimable.
+    /// Returns how many blocks are free. More are available where blocks are reclaimable.
     pub fn free_blocks(&self) -> usize {
         self.free.len
     }
 
-    /// Blocks that can be allocated: free and reclaimable ones.
+    /// Returns how many blocks can be allocated: free and reclaimable ones.
     pub fn available_blocks(&self) -> usize {
         self.free.len + self.reclaimable.len
     }
 
-    /// Blocks that somebody holds.
+    /// Returns how many blocks somebody holds.
     pub fn used_blocks(&self) -> usize {
         self.blocks.len().saturating_sub(self.available_blocks())
     }
 
-    /// What is known of a block; `None` past the last one.
+    /// Returns the metadata of a block; `None` past the last one.
     pub fn meta(&self, block: BlockId) -> Option<&BlockMeta> {
         self.blocks.get(block as usize)
     }
@@ -121,7 +121,7 @@ impl<'a> BlockAllocator<'a> {
         Ok(block)
     }
 
-    /// Adds a token to a block: the slot of the token in the block.
+    /// Adds a token to a block. Returns the slot of the token in the block.
     ///
     /// # Errors
     /// [`AllocError::InvalidBlock`], [`AllocError::AlreadyFinalized`] where it is full or shared.
@@ -138,7 +138,7 @@ impl<'a> BlockAllocator<'a> {
         Ok(slot)
     }
 
-    /// Gives back one reference. With the last one the block becomes reclaimable where its tokens are a known
+    /// Gives back one reference. With the last one the block becomes reclaimable where its tokens are a cached
     /// prefix, and free where not.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl<'a> BlockAllocator<'a> {
         if meta.ref_count > 0 {
             return Ok(());
         }
-        if meta.is_known() {
+        if meta.is_cached() {
             self.reclaimable.push_back(self.blocks, block);
         } else {
             self.free.push_front(self.blocks, block);
@@ -179,7 +179,7 @@ impl<'a> BlockAllocator<'a> {
         }
         meta.num_tokens = meta.num_tokens.min(tokens as u32);
         meta.finalized = u32::from(meta.num_tokens as usize == BLOCK_TOKENS);
-        // Its tokens are about to become others. Blocks that followed it can not be found any more; they age.
+        // Its tokens are about to become others. Nobody finds the blocks that followed it any more; they age.
         self.forget(block);
         Ok(())
     }
@@ -191,7 +191,7 @@ impl<'a> BlockAllocator<'a> {
         to.tokens = from.tokens;
         to.num_tokens = from.num_tokens.min(tokens as u32);
         to.finalized = u32::from(to.num_tokens as usize == BLOCK_TOKENS);
-        to.foreign = from.foreign;
+        to.imported = from.imported;
         Ok(())
     }
 
@@ -202,28 +202,28 @@ impl<'a> BlockAllocator<'a> {
         Ok(())
     }
 
-    /// Notes that rows of a block came from outside: it never becomes a known prefix.
-    pub(super) fn set_foreign(&mut self, block: BlockId) -> Result<(), AllocError> {
-        self.used_mut(block)?.foreign = 1;
+    /// Notes that rows of a block were imported: it never becomes a cached prefix.
+    pub(super) fn set_imported(&mut self, block: BlockId) -> Result<(), AllocError> {
+        self.used_mut(block)?.imported = 1;
         Ok(())
     }
 
-    /// The known block with these tokens after `chain`.
+    /// Returns the cached block with these tokens after `chain`.
     pub(super) fn find(&self, chain: Chain, tokens: &[u32; BLOCK_TOKENS]) -> Option<BlockId> {
-        self.known.find(self.blocks, chain, tokens)
+        self.prefixes.find(self.blocks, chain, tokens)
     }
 
-    /// Makes a full block, whose rows the model computed, known as what follows `chain`: the block that is known
-    /// for it now, which may be another one that was there before.
+    /// Caches a full block, whose rows the model computed, as what follows `chain`. Returns the block that is cached there
+    /// now: where the same tokens were cached before, that is another one.
     pub(super) fn publish(&mut self, block: BlockId, chain: Chain) -> Option<BlockId> {
-        let full = |meta: &&BlockMeta| meta.num_tokens() == BLOCK_TOKENS && meta.foreign == 0;
-        let meta = self.meta(block).filter(full).filter(|_| self.known.is_enabled())?;
+        let full = |meta: &&BlockMeta| meta.num_tokens() == BLOCK_TOKENS && meta.imported == 0;
+        let meta = self.meta(block).filter(full).filter(|_| self.prefixes.is_enabled())?;
         let (tokens, serial) = (meta.tokens, self.serials.checked_add(1)?);
-        if let Some(known) = self.find(chain, &tokens) {
-            return Some(known);
+        if let Some(cached) = self.find(chain, &tokens) {
+            return Some(cached);
         }
         let hash = chain.hash(&tokens);
-        if !self.known.insert(block, hash) {
+        if !self.prefixes.insert(block, hash) {
             return None;
         }
         self.serials = serial;
@@ -232,7 +232,7 @@ impl<'a> BlockAllocator<'a> {
         Some(block)
     }
 
-    /// Adds a reference to a known block, which may have none.
+    /// Adds a reference to a cached block, which may have none.
     pub(super) fn hold(&mut self, block: BlockId) -> Result<(), AllocError> {
         match self.take(block) {
             Ok(()) => Ok(()),
@@ -279,14 +279,14 @@ impl<'a> BlockAllocator<'a> {
         self.available_blocks() + self.marked
     }
 
-    /// References of a block that are left then.
+    /// Returns the references of a block that are left once the marked sequences are closed.
     pub(super) fn references_after(&self, block: BlockId) -> u32 {
         self.meta(block).map_or(0, |meta| meta.ref_count.saturating_sub(meta.marked))
     }
 
-    /// The lists of free and of reclaimable blocks and the table of known ones, for [`KvCache::check`](super::KvCache::check).
-    pub(super) fn books(&self) -> (List, List, &PrefixTable<'a>) {
-        (self.free, self.reclaimable, &self.known)
+    /// Returns the lists of free and of reclaimable blocks and the table of cached ones, for [`KvCache::check`](super::KvCache::check).
+    pub(super) fn audit(&self) -> (List, List, &PrefixTable<'a>) {
+        (self.free, self.reclaimable, &self.prefixes)
     }
 
     /// Gives a block that nobody holds its first reference, with what it contains.
@@ -294,16 +294,16 @@ impl<'a> BlockAllocator<'a> {
         let meta = self.blocks.get_mut(block as usize).filter(|meta| meta.ref_count == 0);
         let meta = meta.ok_or(AllocError::InvalidBlock { block })?;
         meta.ref_count = 1;
-        let list = if meta.is_known() { &mut self.reclaimable } else { &mut self.free };
+        let list = if meta.is_cached() { &mut self.reclaimable } else { &mut self.free };
         list.remove(self.blocks, block);
         self.high_water = self.high_water.max(self.used_blocks());
         Ok(())
     }
 
-    /// Takes a block out of the table of known prefixes, if it is there.
+    /// Takes a block out of the table of cached prefixes, if it is there.
     fn forget(&mut self, block: BlockId) {
-        if self.meta(block).is_some_and(BlockMeta::is_known) {
-            self.known.remove(self.blocks, block);
+        if self.meta(block).is_some_and(BlockMeta::is_cached) {
+            self.prefixes.remove(self.blocks, block);
             if let Some(meta) = self.blocks.get_mut(block as usize) {
                 meta.serial = 0;
             }

@@ -15,17 +15,17 @@ pub type BlockId = u32;
 /// No block: the end of a list, an empty entry of a table.
 pub(super) const NO_BLOCK: BlockId = NOBODY;
 
-/// What is known about a block besides its keys and values.
+/// A block, without its keys and values.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct BlockMeta {
-    /// The number of the block among all that ever became known; 0 while its tokens are not a known prefix.
+    /// The number of the block among all that ever became cached; 0 while its tokens are not a cached prefix.
     pub(super) serial: u64,
-    /// Of a known block: what it follows, see [`Chain`](super::prefix::Chain).
+    /// Of a cached block: what it follows, see [`Chain`](super::prefix::Chain).
     pub(super) parent: u64,
     /// The ids of the tokens in the block, those past `num_tokens` are queued or meaningless.
     pub(super) tokens: [u32; BLOCK_TOKENS],
-    /// Of a known block: its index in its sequences, and the hash by which it is found.
+    /// Of a cached block: its index in its sequences, and the hash by which it is found.
     pub(super) index: u32,
     pub(super) hash: u32,
     /// Sequences whose tables hold the block, and pins; 0 while nobody does.
@@ -38,8 +38,8 @@ pub struct BlockMeta {
     pub(super) num_tokens: u32,
     /// 1 once the block is frozen, because it is full or shared.
     pub(super) finalized: u32,
-    /// 1 where a row of it came from outside and may not be what the model computes.
-    pub(super) foreign: u32,
+    /// 1 where a row of it was imported, so that it may not be what the model computes.
+    pub(super) imported: u32,
     /// Neighbours in the list of free or of reclaimable blocks.
     pub(super) links: Links,
 }
@@ -51,22 +51,22 @@ impl Linked for BlockMeta {
 }
 
 impl BlockMeta {
-    /// Sequences whose tables hold the block, and pins; 0 while nobody does.
+    /// Returns how many sequences and pins hold the block.
     pub fn ref_count(&self) -> u32 {
         self.ref_count
     }
 
-    /// How many of these are pins.
+    /// Returns how many of these are pins.
     pub fn pins(&self) -> u32 {
         self.pins
     }
 
-    /// Whether its tokens are a known prefix, which other sequences can reuse.
-    pub fn is_known(&self) -> bool {
+    /// Whether its tokens are a cached prefix, which other sequences can reuse.
+    pub fn is_cached(&self) -> bool {
         self.serial != 0
     }
 
-    /// Tokens in the block whose keys and values are complete, at most [`BLOCK_TOKENS`].
+    /// Returns the number of committed tokens, at most [`BLOCK_TOKENS`]: their keys and values are complete.
     pub fn num_tokens(&self) -> usize {
         self.num_tokens as usize
     }
@@ -76,7 +76,7 @@ impl BlockMeta {
         self.finalized != 0
     }
 
-    /// The ids of its tokens; the first [`BlockMeta::num_tokens`] are committed.
+    /// Returns the ids of its tokens; the first [`BlockMeta::num_tokens`] are committed.
     pub fn tokens(&self) -> &[u32; BLOCK_TOKENS] {
         &self.tokens
     }
@@ -97,7 +97,7 @@ pub enum AllocError {
         /// The number given.
         block: BlockId,
     },
-    /// The block is full or shared: it can not be written to.
+    /// The block is full or shared: it cannot be written to.
     AlreadyFinalized {
         /// Its number.
         block: BlockId,
@@ -111,7 +111,7 @@ impl fmt::Display for AllocError {
                 write!(f, "the KV pool is full: {needed} blocks of {BLOCK_TOKENS} tokens needed, {free} free")
             }
             Self::InvalidBlock { block } => write!(f, "block {block} does not exist or is in the wrong state"),
-            Self::AlreadyFinalized { block } => write!(f, "block {block} is finalized: it can not be written to"),
+            Self::AlreadyFinalized { block } => write!(f, "block {block} is finalized: it cannot be written to"),
         }
     }
 }

@@ -35,7 +35,7 @@ const NAMES: [[&str; 4]; MAX_GROUPS] = [
     ["kv block metadata (group 1)", "kv block tables (group 1)", "kv table entries (group 1)", "kv blocks (group 1)"],
 ];
 
-const PREFIX_NAMES: [&str; MAX_GROUPS] = ["kv known prefixes", "kv known prefixes (group 1)"];
+const PREFIX_NAMES: [&str; MAX_GROUPS] = ["kv cached prefixes", "kv cached prefixes (group 1)"];
 
 #[derive(Debug)]
 pub(super) struct Group<'a> {
@@ -103,7 +103,7 @@ impl<'a> Group<'a> {
         BlockTable { entries, layout: self.layout, first, end }
     }
 
-    /// The most tokens that a sequence of `len` tokens can be extended by at a time.
+    /// Returns the most tokens that a sequence of `len` tokens can be extended by at a time.
     pub(super) fn room(&self, slot: usize, len: usize) -> usize {
         let end = match self.layout.ring {
             0 => self.run,
@@ -136,7 +136,7 @@ impl<'a> Group<'a> {
         gone.map_or(Ok(()), |index| Err(Gone { position: index * BLOCK_TOKENS, first }))
     }
 
-    /// Blocks that a sequence has of its first `len` tokens.
+    /// Returns how many blocks a sequence has of its first `len` tokens.
     pub(super) fn count_held(&self, slot: usize, len: usize) -> usize {
         self.indices(slot, len.div_ceil(BLOCK_TOKENS)).filter(|&index| self.table(slot).block(index).is_some()).count()
     }
@@ -169,13 +169,14 @@ impl<'a> Group<'a> {
         self.forgets && !self.visibility.at(len).touch(index * BLOCK_TOKENS, (index + 1) * BLOCK_TOKENS)
     }
 
-    /// Blocks to take before a sequence of `len` tokens can grow to `new_len`.
+    /// Returns how many blocks must be taken before a sequence of `len` tokens can grow to `new_len`.
     pub(super) fn needed(&self, slot: usize, len: usize, new_len: usize) -> usize {
         let have = len.div_ceil(BLOCK_TOKENS);
         new_len.div_ceil(BLOCK_TOKENS).saturating_sub(have) + usize::from(self.shared_tail(slot, len).is_some())
     }
 
-    /// Blocks to take where the tokens come `step` at a time: the most that are taken and not given back.
+    /// Returns how many blocks must be available where the tokens come `step` at a time: the most that are taken and not
+    /// given back.
     pub(super) fn needed_in_steps(&self, slot: usize, len: usize, new_len: usize, step: usize) -> usize {
         let table = self.table(slot);
         let tail = usize::from(self.shared_tail(slot, len).is_some());
@@ -197,7 +198,7 @@ impl<'a> Group<'a> {
         most
     }
 
-    /// Takes them. A shared partial block is replaced by an empty one, into which [`Group::copy_unit`]
+    /// Takes the blocks that [`Group::needed`] counts. A shared partial block is replaced by an empty one, into which [`Group::copy_unit`]
     /// copies its keys and values.
     pub(super) fn extend(
         &mut self,
@@ -284,7 +285,7 @@ impl<'a> Group<'a> {
         blocks.filter(|&block| block != NO_BLOCK)
     }
 
-    /// How many of them nobody else holds, and how many somebody does.
+    /// Counts the blocks of a sequence: those that nobody else holds, and those that somebody does.
     pub(super) fn count(&self, slot: usize) -> SequenceBlocks {
         let mut count = SequenceBlocks::default();
         for block in self.held(slot) {
@@ -306,11 +307,11 @@ impl<'a> Group<'a> {
 
     /// [`Group::needed`], once the marked sequences are closed.
     pub(super) fn needed_after(&self, slot: usize, len: usize, new_len: usize) -> usize {
-        let settled = self.shared_tail(slot, len).is_some_and(|tail| self.allocator.references_after(tail) <= 1);
-        self.needed(slot, len, new_len).saturating_sub(usize::from(settled))
+        let own = self.shared_tail(slot, len).is_some_and(|tail| self.allocator.references_after(tail) <= 1);
+        self.needed(slot, len, new_len).saturating_sub(usize::from(own))
     }
 
-    /// Copies one layer of the sequence's partial block, if that is being copied: whether it was.
+    /// Copies one layer of the sequence's partial block, if that is being copied. Returns whether it was.
     pub(super) fn copy_unit(&mut self, slot: usize) -> Result<bool, AllocError> {
         if self.copy_units(slot) == 0 {
             return Ok(false);
@@ -323,14 +324,14 @@ impl<'a> Group<'a> {
         Ok(true)
     }
 
-    /// Lets go of the original of a copy, once the sequence has tokens of its own in the copy.
-    pub(super) fn settle(&mut self, slot: usize) -> Result<(), AllocError> {
+    /// Gives back the original of a copy: the sequence is about to have tokens of its own in the copy.
+    pub(super) fn commit_copy(&mut self, slot: usize) -> Result<(), AllocError> {
         let entry = self.entry(slot)?;
         let original = core::mem::replace(&mut entry.copy_from, NO_BLOCK);
         if original == NO_BLOCK { Ok(()) } else { self.allocator.free(original) }
     }
 
-    /// Layers that are still to be copied for a sequence.
+    /// Returns how many layers are still to be copied for a sequence.
     pub(super) fn copy_units(&self, slot: usize) -> usize {
         match self.entries.get(slot) {
             Some(entry) if entry.copy_from != NO_BLOCK => self.layers.saturating_sub(entry.copied as usize),
@@ -360,8 +361,8 @@ impl<'a> Group<'a> {
         self.end_at(to, len.div_ceil(BLOCK_TOKENS), first)
     }
 
-    /// Makes a sequence end after so many blocks, of which those before `first` are gone, but for the sinks. What comes after
-    /// them, though it was gone, too, will be there again.
+    /// Truncates a sequence to `blocks` blocks. Those before `first` are gone, except the sinks; later ones will be allocated
+    /// anew.
     fn end_at(&mut self, slot: usize, blocks: usize, first: u32) -> Result<(), AllocError> {
         let sinks = self.layout.sinks as u32;
         let entry = self.entry(slot)?;

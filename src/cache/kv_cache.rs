@@ -71,7 +71,7 @@ impl<'a> KvCache<'a> {
         self.geometry.layers
     }
 
-    /// Committed tokens of a sequence.
+    /// Returns the number of committed tokens of a sequence.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`].
@@ -89,7 +89,7 @@ impl<'a> KvCache<'a> {
         Ok(self.groups.get(group).ok_or(CacheError::Layer { expected, given: group })?.table(seq.slot()))
     }
 
-    /// The blocks of a layer group: how many are free, and what is known of each.
+    /// Returns the allocator of a layer group: how many blocks are free, and the metadata of each.
     ///
     /// # Errors
     /// [`CacheError::Layer`] where there is no such group.
@@ -148,7 +148,7 @@ impl<'a> KvCache<'a> {
         Ok(SeqId::new(slot, generation))
     }
 
-    /// Closes a sequence and frees its blocks, unfinished work included. Known prefixes stay reclaimable.
+    /// Closes a sequence and frees its blocks, unfinished work included. Cached prefixes stay reclaimable.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`].
@@ -199,7 +199,7 @@ impl<'a> KvCache<'a> {
         Ok(fork)
     }
 
-    /// [`KvCache::fork`] that is no use of `seq` yet.
+    /// [`KvCache::fork`] that does not count as a use of `seq`.
     pub(super) fn branch(&mut self, seq: SeqId, keep: usize) -> Result<SeqId, CacheError> {
         let length = self.idle(seq)?;
         if keep > length {
@@ -222,7 +222,7 @@ impl<'a> KvCache<'a> {
         Ok(fork)
     }
 
-    /// The length of a sequence that has no unfinished work and all its blocks.
+    /// Returns the length of a sequence; an error where it has unfinished work or lacks blocks.
     pub(super) fn whole(&self, seq: SeqId) -> Result<usize, CacheError> {
         let len = self.idle(seq)?;
         self.check_whole(seq, len)?;
@@ -249,7 +249,7 @@ impl<'a> KvCache<'a> {
         self.recency.push_back(self.sequences, seq.slot() as u32);
     }
 
-    /// The length of a sequence that has no unfinished work.
+    /// Returns the length of a sequence; an error where it has unfinished work.
     pub(super) fn idle(&self, seq: SeqId) -> Result<usize, CacheError> {
         let sequence = self.sequence(seq)?;
         if sequence.reserved > 0 || sequence.next_layer > 0 {

@@ -118,7 +118,7 @@ impl<'a> Pool<'a> {
         Ok(())
     }
 
-    /// Fills a layer of a block with what [`Pool::export`] hands over, and the rest of it with zeros: whether all
+    /// Fills a layer of a block with what [`Pool::export`] hands over, and the rest of it with zeros. Returns whether all
     /// elements are finite.
     pub(super) fn import<E: From<CacheError>>(
         &mut self,

@@ -84,9 +84,9 @@ impl KvCache<'_> {
         Ok(())
     }
 
-    /// Copies one layer of a partial block that a reservation took the place of: whether there was one.
+    /// Copies one layer of a shared partial block that a reservation has replaced. Returns whether there was one.
     ///
-    /// All of them must be copied before rows are written.
+    /// All layers must be copied before rows are written.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`].
@@ -100,13 +100,13 @@ impl KvCache<'_> {
         Ok(false)
     }
 
-    /// How often [`KvCache::copy_unit`] has to be called for a sequence.
+    /// Returns how often [`KvCache::copy_unit`] has to be called for a sequence.
     pub fn copy_units(&self, seq: SeqId) -> usize {
         self.groups.iter().map(|group| group.copy_units(seq.slot())).sum()
     }
 
-    /// Makes the next `rows` reserved rows part of the sequence. They may be anything, so they never become a
-    /// known prefix of other sequences, nor does what comes after them.
+    /// Makes the next `rows` reserved rows part of the sequence. They are taken for imported ones: neither they nor what
+    /// comes after them ever becomes a cached prefix.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Position`] where fewer are reserved.
@@ -115,7 +115,7 @@ impl KvCache<'_> {
     }
 
     /// [`KvCache::commit`] for rows that the model computed for the tokens reserved: full blocks of them become
-    /// known prefixes where the geometry says so.
+    /// cached prefixes where the geometry says so.
     ///
     /// # Errors
     /// As [`KvCache::commit`].
@@ -131,14 +131,14 @@ impl KvCache<'_> {
         }
         for group in &mut self.groups {
             if rows > 0 {
-                group.settle(seq.slot())?;
+                group.commit_copy(seq.slot())?;
             }
             for position in len..len + rows {
                 let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
                 let token = group.allocator.meta(block).and_then(|meta| meta.tokens().get(slot).copied());
                 group.allocator.append_token_slot(block, token.ok_or(CacheError::Internal)?)?;
                 if !computed {
-                    group.allocator.set_foreign(block)?;
+                    group.allocator.set_imported(block)?;
                 } else if slot + 1 == BLOCK_TOKENS {
                     group.publish(seq.slot(), position / BLOCK_TOKENS, SALT)?;
                 }

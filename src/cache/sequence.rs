@@ -6,7 +6,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::list::{Linked, Links};
 
-/// The id noted for tokens whose keys and values were set from outside: it never equals a token.
+/// The id of imported tokens, whose keys and values were set from outside. It never equals a token.
 pub const IMPORTED_TOKEN: u32 = u32::MAX;
 
 /// A handle of an open sequence. It is not valid for the sequence that takes its place later.
@@ -19,7 +19,7 @@ impl SeqId {
     /// The largest number of sequences at a time.
     pub const MAX: usize = 1 << Self::SLOT_BITS;
 
-    /// The handle as a number, for foreign interfaces.
+    /// Returns the handle as a number, for other languages.
     pub fn to_bits(self) -> u32 {
         self.0
     }

@@ -10,7 +10,7 @@ pub struct PoolStats {
     pub total: usize,
     /// Blocks that a sequence or a pin holds.
     pub used: usize,
-    /// Blocks that nobody holds but whose contents are a known prefix: they are handed out when no other is free.
+    /// Blocks that nobody holds but whose contents are a cached prefix: they are handed out when no other is free.
     pub reclaimable: usize,
     /// Blocks that hold nothing.
     pub free: usize,
@@ -22,13 +22,13 @@ pub struct PoolStats {
     pub block_bytes: usize,
 }
 
-/// How much the known prefixes have saved.
+/// How much the cached prefixes have saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PrefixStats {
     /// Calls of [`KvCache::reuse`](super::KvCache::reuse).
     pub lookups: u64,
-    /// How many of them found anything.
+    /// Calls that found anything.
     pub hits: u64,
     /// Tokens that they found: their keys and values were not computed again.
     pub hit_tokens: u64,
@@ -44,7 +44,7 @@ pub struct CacheStats {
     pub sequences: usize,
     /// The pool of each layer group; those that the model does not have are all 0.
     pub pools: [PoolStats; MAX_GROUPS],
-    /// The known prefixes.
+    /// The cached prefixes.
     pub prefix: PrefixStats,
 }
 
