@@ -28,7 +28,7 @@ struct Use {
 
 /// Returns the circles of more than `most` files among those of a folder, `src/cache` for example. `files` are all of
 /// the crate: a name is followed to the file that defines it, so a re-export is no link of a circle.
-pub fn circles(files: &[(String, Vec<Token>)], folder: &str, most: usize) -> Vec<Vec<String>> {
+pub(crate) fn circles(files: &[(String, Vec<Token>)], folder: &str, most: usize) -> Vec<Vec<String>> {
     let modules: BTreeMap<Path, File> =
         files.iter().map(|(name, tokens)| (path_of(name), scan(name, tokens))).collect();
     let within = |name: &str| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with(['/', '.']));
