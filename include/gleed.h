@@ -437,7 +437,7 @@ typedef struct gleed_engine_info {
     uint32_t blocks;             /* in the pools */
     uint32_t blocks_used;        /* a sequence or a pin holds them */
     uint32_t blocks_free;        /* they hold nothing */
-    uint32_t blocks_reclaimable; /* they hold a known prefix and are handed out when no other is free */
+    uint32_t blocks_reclaimable; /* they hold a cached prefix and are handed out when no other is free */
     uint32_t blocks_pinned;      /* those among the used ones that have a pin */
     uint32_t blocks_high_water;  /* the most that were used at a time */
     uint32_t is_busy;            /* 1 while any sequence has unfinished work */

@@ -12,7 +12,7 @@
 //! | [`kernels`] | which instruction set; the floating-point environment |
 //! | [`par`] | who executes: a trait that the host implements |
 //! | [`nn`] | layers of a network as functions on views: linear, rotary embedding, choice of experts |
-//! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write, known prefixes, snapshots |
+//! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write, cached prefixes, snapshots |
 //! | `weights` | what a model is made of: configuration, tensors by role, where they are in the file |
 //! | `ops` | the operations that a model's program is made of, one file each: attention is `ops/attend.rs` |
 //! | [`program`] | the lists of operations, and the interpreter that runs them |

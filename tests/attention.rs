@@ -55,7 +55,7 @@ impl Cache {
             let tile = KvTileMut { k: ElementsMut::new(k, k_tile).unwrap(), v: ElementsMut::new(v, v_tile).unwrap() };
             let mut normals = || -> Vec<f32> { (0..head_dim).map(|_| rng.normal()).collect() };
             let (key, value) = (normals(), normals());
-            assert_eq!(Level::detect().store(tile, position % TILE_TOKENS, &[[&key, &value]]), Some(true));
+            assert_eq!(Level::detect().store(tile, position % TILE_TOKENS, &[[&key, &value]]), Ok(()));
             cache.keys.extend(rounded(k, &key));
             cache.values.extend(rounded(v, &value));
         }

@@ -210,9 +210,9 @@ fn the_flag_at_every_unit() {
     });
 }
 
-/// `Engine::cancel` after the flag, at every unit: the finished tokens stay.
+/// `Engine::cancel` after the flag, at every unit: the committed tokens stay.
 #[test]
-fn finished_tokens_stay() {
+fn committed_tokens_stay() {
     with_each(|model, limits, plain| {
         let prompt = tokens(5, 20);
         let mut lengths = Vec::new();
@@ -316,8 +316,8 @@ fn progress() {
                     let _ = player.step_within(1.into());
                     let mut in_batch = 0;
                     for &(seq, end) in &sequences {
-                        let Progress { finished, queued, units_done, units_left } = progress(player, seq);
-                        assert_eq!((finished, finished + queued), (player.engine.seq_len(seq).unwrap(), end));
+                        let Progress { committed, queued, units_done, units_left } = progress(player, seq);
+                        assert_eq!((committed, committed + queued), (player.engine.seq_len(seq).unwrap(), end));
                         assert!(units_left > 0 || units_done == 0);
                         in_batch = in_batch.max(units_left);
                     }

@@ -271,7 +271,7 @@ fn errors_say_their_numbers() {
         ),
         (CacheError::OutOfBlocks { needed: 3, free: 1 }, "the KV pool is full: 3 blocks of 16 tokens needed, 1 free"),
         (CacheError::Position { expected: 5, given: 6 }, "position 6 is not the sequence's next one, which is 5"),
-        (CacheError::TooShort { keep: 9, length: 8 }, "can not keep 9 tokens of a sequence of 8"),
+        (CacheError::TooShort { keep: 9, length: 8 }, "cannot keep 9 tokens of a sequence of 8"),
         (CacheError::Shape { expected: 12, given: 13 }, "wrong shape: 12 elements expected, 13 given"),
         (CacheError::Layer { expected: 0, given: 1 }, "layer 1 given where 0 was expected"),
     ];

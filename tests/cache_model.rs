@@ -117,7 +117,7 @@ impl World<'_, '_> {
             for block in 0..allocator.len() as u32 {
                 let meta = allocator.meta(block).unwrap();
                 let num_tokens = meta.num_tokens();
-                blocks.push((meta.ref_count(), meta.pins(), num_tokens, meta.finalized(), meta.is_known()));
+                blocks.push((meta.ref_count(), meta.pins(), num_tokens, meta.finalized(), meta.is_cached()));
             }
         }
         let lengths = self.live.iter().map(|live| self.cache.seq_len(live.seq).unwrap()).collect();

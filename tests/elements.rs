@@ -8,6 +8,7 @@ mod random;
 
 use elements::{rounded, scale};
 use gleed::KvElement;
+use gleed::error::Fault;
 use gleed::kernels::{
     Elements, ElementsMut, KvSource, KvTile, KvTileMut, Level, Partial, Queries, Scores, TILE_TOKENS, Visibility,
     is_storable,
@@ -31,11 +32,11 @@ impl Tile {
         Self { element, head_dim, words: bytes.map(|bytes| vec![fill; bytes / 4]) }
     }
 
-    fn store(&mut self, level: Level, slot: usize, k: &[f32], v: &[f32]) -> Option<bool> {
+    fn store(&mut self, level: Level, slot: usize, k: &[f32], v: &[f32]) -> Result<(), Fault> {
         self.store_all(level, slot, &[[k, v]])
     }
 
-    fn store_all(&mut self, level: Level, slot: usize, tokens: &[[&[f32]; 2]]) -> Option<bool> {
+    fn store_all(&mut self, level: Level, slot: usize, tokens: &[[&[f32]; 2]]) -> Result<(), Fault> {
         let [k_words, v_words] = &mut self.words;
         let element = |words| ElementsMut::new(self.element, words).unwrap();
         level.store(KvTileMut { k: element(k_words), v: element(v_words) }, slot, tokens)
@@ -81,7 +82,7 @@ fn every_level_stores_what_is_documented() {
                     let mut tile = Tile::new(element, head_dim, fill);
                     for (index, (k, v)) in heads.iter().zip(heads.iter().rev()).enumerate() {
                         let slot = index % TILE_TOKENS;
-                        assert_eq!(tile.store(level, slot, k, v), Some(true), "{level} {element:?}");
+                        assert_eq!(tile.store(level, slot, k, v), Ok(()), "{level} {element:?}");
                         let expected = [rounded(element, k), rounded(element, v)];
                         assert_eq!(tile.read(slot), expected, "{level} {element:?} {head_dim}");
                     }
@@ -105,13 +106,13 @@ fn several_tokens_at_once() {
             let tokens: Vec<_> = heads.iter().map(|[k, v]| [&k[..], &v[..]]).collect();
             let mut expected = Tile::new(element, head_dim, u32::MAX);
             for (slot, [k, v]) in (slot..).zip(&heads) {
-                assert_eq!(expected.store(Level::SCALAR, slot, k, v), Some(true));
+                assert_eq!(expected.store(Level::SCALAR, slot, k, v), Ok(()));
             }
             for level in Level::available() {
                 let mut tile = Tile::new(element, head_dim, u32::MAX);
-                assert_eq!(tile.store_all(level, slot, &tokens), Some(true));
+                assert_eq!(tile.store_all(level, slot, &tokens), Ok(()));
                 assert!(tile.words == expected.words, "{level} {element:?} {head_dim}: {count} from {slot}");
-                assert_eq!(tile.store_all(level, 17 - count, &tokens), None);
+                assert_eq!(tile.store_all(level, 17 - count, &tokens), Err(Fault::Internal));
             }
         }
     }
@@ -153,15 +154,16 @@ fn what_can_not_be_stored_is_noticed() {
             _ => 65_504.0 * 8.0,
         };
         let above = f32::from_bits(largest.to_bits() + 1);
-        for (x, good) in [(largest, true), (above, false), (f32::INFINITY, false), (f32::NAN, false)] {
+        let bad = Err(Fault::NonFinite);
+        for (x, good) in [(largest, Ok(())), (above, bad), (f32::INFINITY, bad), (f32::NAN, bad)] {
             for x in [x, -x] {
-                assert_eq!(is_storable(element, x), good, "{element:?} {x}");
+                assert_eq!(is_storable(element, x), good.is_ok(), "{element:?} {x}");
                 for (level, at) in Level::available().flat_map(|level| [(level, 0), (level, 31), (level, 39)]) {
                     let mut head = vec![1.0; 40];
                     head[at] = x;
                     let mut tile = Tile::new(element, 40, 0);
-                    assert_eq!(tile.store(level, 3, &head, &[1.0; 40]), Some(good), "{level} {element:?} {x}");
-                    assert_eq!(tile.store(level, 3, &[1.0; 40], &head), Some(good), "{level} {element:?} {x}");
+                    assert_eq!(tile.store(level, 3, &head, &[1.0; 40]), good, "{level} {element:?} {x}");
+                    assert_eq!(tile.store(level, 3, &[1.0; 40], &head), good, "{level} {element:?} {x}");
                 }
             }
         }
@@ -173,10 +175,10 @@ fn sizes_are_checked() {
     for element in KvElement::ALL {
         for level in Level::available() {
             let mut tile = Tile::new(element, 40, 0);
-            assert_eq!(tile.store(level, 16, &[1.0; 40], &[1.0; 40]), None);
-            assert_eq!(tile.store(level, 0, &[1.0; 39], &[1.0; 40]), None);
-            assert_eq!(tile.store(level, 15, &[1.0; 40], &[1.0; 41]), None);
-            assert_eq!(tile.store(level, 0, &[1.0; 40], &[1.0; 40]), Some(true));
+            assert_eq!(tile.store(level, 16, &[1.0; 40], &[1.0; 40]), Err(Fault::Internal));
+            assert_eq!(tile.store(level, 0, &[1.0; 39], &[1.0; 40]), Err(Fault::Internal));
+            assert_eq!(tile.store(level, 15, &[1.0; 40], &[1.0; 41]), Err(Fault::Internal));
+            assert_eq!(tile.store(level, 0, &[1.0; 40], &[1.0; 40]), Ok(()));
         }
         let tile = Tile::new(element, 40, 0);
         assert_eq!(element.key(tile.tile().k.bytes(), 40, 41, 0), None);
@@ -217,7 +219,7 @@ fn attention_is_that_of_what_is_read_back() {
                     tiles.0.push(Tile::new(element, head_dim, 0));
                 }
                 let tile = tiles.0.last_mut().unwrap();
-                assert_eq!(tile.store(Level::detect(), position % TILE_TOKENS, &k, &v), Some(true));
+                assert_eq!(tile.store(Level::detect(), position % TILE_TOKENS, &k, &v), Ok(()));
                 rows.push(tile.read(position % TILE_TOKENS));
             }
             let q: Vec<f32> = (0..head_dim).map(|_| rng.normal()).collect();

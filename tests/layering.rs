@@ -1,5 +1,8 @@
 //! The layers of `docs/design.md`: each module uses only those above it, and `unsafe` stays where it is allowed.
 
+#[path = "layering/circles.rs"]
+mod circles;
+
 use std::path::{Path, PathBuf};
 
 /// The top-level modules in order. A module may use those in rows above its own, and itself.
@@ -25,6 +28,16 @@ const LAYERS: &[&[&str]] = &[
 const ONLY: &[(&str, &[&str])] =
     &[("token", &["error", "num", "mem"]), ("sample", &["error", "num", "mem", "kernels"]), ("turns", &["token"])];
 
+/// Folders in which no circle of imports has more than [`CIRCLE`] files.
+const FOLDERS: &[&str] = &["src/cache", "src/kernels", "src/model", "src/nn", "src/ops", "src/program", "src/weights"];
+
+/// Folders in which larger circles are left, the most files of one, and why.
+const TANGLED: &[(&str, usize, &str)] =
+    &[("src/kernels", 5, "attention with the element types that it reads: 5 files; AVX2's matrix kernels: 4")];
+
+/// Files that may import each other, in a circle: what belongs together, in files of one subject.
+const CIRCLE: usize = 3;
+
 /// Where `unsafe` may occur, as the start of a path.
 const UNSAFE: &[&str] = &["src/mem/tile.rs", "src/kernels/", "src/host/", "src/host.rs", "ffi/"];
 
@@ -33,6 +46,19 @@ fn modules_use_only_layers_above_them() {
     let files = sources(&["src"]);
     assert!(files.len() >= 8);
     report(files.iter().flat_map(|(file, text)| layer_violations(file, text)).collect());
+}
+
+#[test]
+fn files_of_a_folder_import_each_other_in_small_circles() {
+    let files: Vec<_> = sources(&["src"]).into_iter().map(|(file, text)| (file, tokens(&text))).collect();
+    assert!(FOLDERS.iter().all(|folder| files.iter().any(|(file, _)| file.starts_with(folder))));
+    let mut found = Vec::new();
+    for folder in FOLDERS {
+        let most = TANGLED.iter().find(|(tangled, ..)| tangled == folder).map_or(CIRCLE, |&(_, most, _)| most);
+        let circles = circles::circles(&files, folder, most);
+        found.extend(circles.iter().map(|circle| format!("{folder}: {} files in a circle: {circle:#?}", circle.len())));
+    }
+    report(found);
 }
 
 #[test]
@@ -334,6 +360,35 @@ fn g() { crate::nowhere::h() }
     assert!(problem("token", "ops").is_some());
     assert!(problem("extra", "num").is_some());
     assert_eq!(problem("engine", "token"), None);
+}
+
+#[test]
+fn the_scanner_finds_circles() {
+    let mut files = vec![
+        (
+            "src/cache/mod.rs",
+            "mod a; mod b; mod c; mod d; pub use a::A; pub(crate) use d::{self, D as E}; pub fn f() {}",
+        ),
+        ("src/cache/a.rs", "use super::{b::B, f}; pub struct A; // super::d::D"),
+        ("src/cache/b.rs", "pub(super) struct B; pub(in crate::cache) fn b() -> crate::cache::c::C { \"super::d\" }"),
+        ("src/cache/c.rs", "pub(super) struct C(super::A); #[cfg(test)] mod tests { use super::super::d::D; }"),
+        ("src/cache/d.rs", "use super::*; use super::a::A as Other; pub struct D;"),
+        ("src/engine/mod.rs", "pub fn e() -> crate::cache::E {}"),
+    ];
+    let circles = |files: &[(&str, &str)], most| {
+        let files: Vec<_> = files.iter().map(|(file, text)| ((*file).to_owned(), tokens(text))).collect();
+        circles::circles(&files, "src/cache", most)
+    };
+    // A re-export is followed to `a`: `mod.rs` is in no circle, though `a` uses its function.
+    assert_eq!(circles(&files, 2), [["src/cache/a.rs", "src/cache/b.rs", "src/cache/c.rs"]]);
+    assert!(circles(&files, 3).is_empty());
+    // With a path in an expression there are four, through an import under another name.
+    files[3].1 = "pub struct C(super::A); fn c() { super::E::new() }";
+    assert_eq!(circles(&files, 3), [["src/cache/a.rs", "src/cache/b.rs", "src/cache/c.rs", "src/cache/d.rs"]]);
+    // A `mod.rs` that uses what it exports is a link.
+    files[3].1 = "pub struct C;";
+    files[0].1 = "mod a; mod b; mod c; pub use a::A; pub fn f() -> A {}";
+    assert_eq!(circles(&files, 1), [["src/cache/a.rs", "src/cache/mod.rs"]]);
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub struct gleed_engine_info {
     pub blocks_used: u32,
     /// Those that hold nothing.
     pub blocks_free: u32,
-    /// Those that only hold a known prefix.
+    /// Those that only hold a cached prefix.
     pub blocks_reclaimable: u32,
     /// Those that have a pin.
     pub blocks_pinned: u32,
@@ -70,7 +70,7 @@ pub struct gleed_engine_info {
     pub kv_bytes_used: u64,
     /// The most that were used at a time.
     pub kv_bytes_high_water: u64,
-    /// How often known prefixes were looked for.
+    /// How often cached prefixes were looked for.
     pub prefix_lookups: u64,
     /// How often any was found.
     pub prefix_hits: u64,

@@ -1,4 +1,4 @@
-//! What sequences have in common: known prefixes, and room in the pool.
+//! What sequences have in common: cached prefixes, and room in the pool.
 
 use core::ffi::c_void;
 

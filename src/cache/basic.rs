@@ -1,6 +1,7 @@
 //! The basic cache: one contiguous run of blocks per sequence, reserved from the start.
 
-use super::block::{AllocError, BlockAllocator, BlockId};
+use super::allocator::BlockAllocator;
+use super::block::{AllocError, BlockId};
 use super::kind::KvKind;
 use super::policy::CachePolicy;
 

@@ -1,14 +1,14 @@
-//! A cache checks its own books.
+//! A cache audits itself.
 
 use super::block::{BLOCK_TOKENS, BlockId, BlockMeta, NO_BLOCK};
 use super::group::Group;
-use super::kv_cache::{KvCache, SALT};
+use super::kv_cache::KvCache;
 use super::list::List;
-use super::prefix::Chain;
+use super::prefix::{Chain, SALT};
 
 impl KvCache<'_> {
-    /// Verifies all bookkeeping: reference counts, lists, the table of known prefixes, and the numbers that
-    /// [`KvCache::stats`] tells. It can only fail by a defect of this library.
+    /// Verifies all bookkeeping: reference counts, lists, the table of cached prefixes, and the numbers that
+    /// [`KvCache::stats`] returns. Only a defect of this library makes it fail.
     ///
     /// For tests: it takes time proportional to the number of blocks times that of all sequences' blocks.
     ///
@@ -31,7 +31,7 @@ impl KvCache<'_> {
 
     fn check_group(&self, group: &Group<'_>) -> Result<(), &'static str> {
         let allocator = &group.allocator;
-        let (free, reclaimable, known) = allocator.books();
+        let (free, reclaimable, cached) = allocator.audit();
         let stats = allocator.stats();
         let (mut used, mut pinned, mut entered) = (0, 0, 0);
         for id in 0..allocator.len() as BlockId {
@@ -40,16 +40,16 @@ impl KvCache<'_> {
             ensure(meta.ref_count() as usize == tables.count() + meta.pins() as usize, "references are counted")?;
             used += usize::from(meta.ref_count() > 0);
             pinned += usize::from(meta.pins() > 0);
-            let places = known.blocks().filter(|&block| block == id).count();
-            ensure(places == usize::from(meta.is_known()), "the table has every known block once, and no other")?;
-            if meta.is_known() {
+            let places = cached.blocks().filter(|&block| block == id).count();
+            ensure(places == usize::from(meta.is_cached()), "the table has every cached block once, and no other")?;
+            if meta.is_cached() {
                 entered += 1;
-                check_known(group, id, meta)?;
+                check_cached(group, id, meta)?;
             }
         }
         check_list(group, free, false)?;
         check_list(group, reclaimable, true)?;
-        ensure(known.blocks().count() == entered, "the table has blocks that exist")?;
+        ensure(cached.blocks().count() == entered, "the table has blocks that exist")?;
         ensure(used + free.len + reclaimable.len == allocator.len(), "a block is used, free, or reclaimable")?;
         ensure(stats.used == used && stats.pinned == pinned, "the statistics are a recount")?;
         ensure(used <= stats.high_water && stats.high_water <= stats.total, "the high-water mark is at the top")?;
@@ -62,32 +62,32 @@ fn ensure(holds: bool, rule: &'static str) -> Result<(), &'static str> {
 }
 
 /// The blocks of a list are what the list says, and linked both ways.
-fn check_list(group: &Group<'_>, list: List, known: bool) -> Result<(), &'static str> {
+fn check_list(group: &Group<'_>, list: List, cached: bool) -> Result<(), &'static str> {
     let (mut block, mut before, mut count) = (list.first, NO_BLOCK, 0);
     while let Some(meta) = group.allocator.meta(block) {
         ensure(count < list.len, "lists are as long as they say")?;
-        ensure(meta.ref_count() == 0 && meta.is_known() == known, "lists hold blocks of their kind")?;
-        ensure(meta.neighbours().previous == before, "lists are linked both ways")?;
-        (before, block, count) = (block, meta.neighbours().next, count + 1);
+        ensure(meta.ref_count() == 0 && meta.is_cached() == cached, "lists hold blocks of their kind")?;
+        ensure(meta.links.previous == before, "lists are linked both ways")?;
+        (before, block, count) = (block, meta.links.next, count + 1);
     }
     ensure(count == list.len && before == list.last, "lists are as long as they say")
 }
 
-/// A known block is full, and is what its own tokens find.
-fn check_known(group: &Group<'_>, id: BlockId, meta: &BlockMeta) -> Result<(), &'static str> {
-    ensure(meta.finalized() && meta.num_tokens() == BLOCK_TOKENS, "known blocks are finalized")?;
+/// A cached block is full, and is what its own tokens find.
+fn check_cached(group: &Group<'_>, id: BlockId, meta: &BlockMeta) -> Result<(), &'static str> {
+    ensure(meta.finalized() && meta.num_tokens() == BLOCK_TOKENS, "cached blocks are finalized")?;
     let chain = Chain { parent: meta.parent, index: meta.index };
-    ensure(meta.hash == chain.hash(&meta.tokens), "known blocks are where their hash says")?;
-    ensure(group.allocator.find(chain, &meta.tokens) == Some(id), "known blocks are found")
+    ensure(meta.hash == chain.hash(&meta.tokens), "cached blocks are where their hash says")?;
+    ensure(group.allocator.find(chain, &meta.tokens) == Some(id), "cached blocks are found")
 }
 
-/// A known block in a table follows the known block before it.
+/// A cached block in a table follows the cached block before it.
 fn check_chain(group: &Group<'_>, slot: usize) -> Result<(), &'static str> {
     let mut chain = Some(Chain::root(SALT));
     for &block in group.table(slot).blocks() {
         let Some(meta) = group.allocator.meta(block) else { continue };
-        if meta.is_known() {
-            ensure(chain == Some(Chain { parent: meta.parent, index: meta.index }), "known blocks are chained")?;
+        if meta.is_cached() {
+            ensure(chain == Some(Chain { parent: meta.parent, index: meta.index }), "cached blocks are chained")?;
         }
         chain = Chain::after(meta);
     }

@@ -3,7 +3,8 @@
 use core::fmt;
 
 use super::block::AllocError;
-use super::group::Gone;
+use super::table::Gone;
+use crate::error::Fault;
 
 /// Why an operation on a cache was refused. The cache is as it was before the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +83,7 @@ pub enum CacheError {
     },
     /// A key or value is infinite, NaN, or too large for the element type.
     NonFinite,
-    /// The kind `off` computes keys and values anew in every step: they can not be set from outside.
+    /// The kind `off` computes keys and values anew in every step: they cannot be set from outside.
     NotKept,
     /// The cache contradicts itself: a defect of this library.
     Internal,
@@ -93,6 +94,15 @@ impl From<AllocError> for CacheError {
         match error {
             AllocError::OutOfBlocks { needed, free } => Self::OutOfBlocks { needed, free },
             AllocError::InvalidBlock { .. } | AllocError::AlreadyFinalized { .. } => Self::Internal,
+        }
+    }
+}
+
+impl From<Fault> for CacheError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::NonFinite => Self::NonFinite,
+            Fault::Internal => Self::Internal,
         }
     }
 }
@@ -116,7 +126,7 @@ impl fmt::Display for CacheError {
             Self::Position { expected, given } => {
                 write!(f, "position {given} is not the sequence's next one, which is {expected}")
             }
-            Self::TooShort { keep, length } => write!(f, "can not keep {keep} tokens of a sequence of {length}"),
+            Self::TooShort { keep, length } => write!(f, "cannot keep {keep} tokens of a sequence of {length}"),
             Self::WindowGone { position, first } => {
                 write!(f, "position {position} has left the window, which begins at {first}")
             }

@@ -2,86 +2,24 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::block::{AllocError, BLOCK_TOKENS, BlockAllocator, BlockId, BlockMeta, NO_BLOCK};
+use super::allocator::BlockAllocator;
+use super::block::{AllocError, BLOCK_TOKENS, BlockId, BlockMeta, NO_BLOCK};
 use super::geometry::KvGeometry;
 use super::kind::KvKind;
 use super::policy::CachePolicy;
 use super::pool::Pool;
-use super::prefix::{Chain, PrefixTable};
+use super::prefix::PrefixTable;
 use super::stats::SequenceBlocks;
+use super::table::{BlockTable, Gone, Layout};
 use crate::kv::{MAX_GROUPS, Visibility};
 use crate::mem::{Arena, MemoryError};
-
-/// The blocks of a sequence in a layer group: block `i` holds positions `16 i ..`.
-///
-/// Where the group has a window, blocks that nobody sees any more are given back, and those that follow the sinks take
-/// turns in a ring of entries, so that the table does not grow with the position.
-#[derive(Clone, Copy, Debug)]
-pub struct BlockTable<'t> {
-    entries: &'t [BlockId],
-    layout: Layout,
-    /// The first block past the sinks that is still there.
-    first: usize,
-    /// Blocks up to the end, those given back included.
-    end: usize,
-}
-
-impl<'t> BlockTable<'t> {
-    /// The entries. Without a window these are the blocks in order; otherwise those of the sinks and then the ring, and
-    /// [`BlockId::MAX`] where there is none.
-    pub fn blocks(&self) -> &'t [BlockId] {
-        self.entries
-    }
-
-    /// Block `index`; `None` past the last one, and where it was given back.
-    #[inline]
-    pub fn block(&self, index: usize) -> Option<BlockId> {
-        if index >= self.end || (self.layout.sinks..self.first).contains(&index) {
-            return None;
-        }
-        self.entries.get(self.layout.entry(index)).copied().filter(|&block| block != NO_BLOCK)
-    }
-
-    /// The block of a position and the slot in it; `None` where there is none.
-    pub fn locate(&self, position: usize) -> Option<(BlockId, usize)> {
-        Some((self.block(position / BLOCK_TOKENS)?, position % BLOCK_TOKENS))
-    }
-}
-
-/// Where the entries of a table are.
-#[derive(Clone, Copy, Debug)]
-struct Layout {
-    /// Blocks with positions that may be visible from anywhere: the first entries.
-    sinks: usize,
-    /// Entries that the other blocks take turns in; 0 where there is one for each.
-    ring: usize,
-}
-
-impl Layout {
-    #[inline]
-    fn entry(self, index: usize) -> usize {
-        match index.checked_sub(self.sinks).and_then(|past| past.checked_rem(self.ring)) {
-            Some(place) => self.sinks + place,
-            None => index,
-        }
-    }
-}
-
-/// Blocks that a sequence would need are gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gone {
-    /// A position that would be seen.
-    pub(super) position: usize,
-    /// The first position past the sinks that is still there.
-    pub(super) first: usize,
-}
 
 /// What a sequence has of a group besides the table's entries.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
-struct Entry {
+pub(super) struct Entry {
     /// Blocks up to the end, those given back included.
-    blocks: u32,
+    pub(super) blocks: u32,
     /// The first block past the sinks that is still there.
     first: u32,
     /// While a reservation has put a copy in the place of a shared partial block: that one, still referenced.
@@ -97,7 +35,7 @@ const NAMES: [[&str; 4]; MAX_GROUPS] = [
     ["kv block metadata (group 1)", "kv block tables (group 1)", "kv table entries (group 1)", "kv blocks (group 1)"],
 ];
 
-const PREFIX_NAMES: [&str; MAX_GROUPS] = ["kv known prefixes", "kv known prefixes (group 1)"];
+const PREFIX_NAMES: [&str; MAX_GROUPS] = ["kv cached prefixes", "kv cached prefixes (group 1)"];
 
 #[derive(Debug)]
 pub(super) struct Group<'a> {
@@ -113,7 +51,7 @@ pub(super) struct Group<'a> {
     layout: Layout,
     visibility: Visibility,
     /// Whether blocks that nobody sees are given back.
-    forgets: bool,
+    pub(super) forgets: bool,
 }
 
 impl<'a> Group<'a> {
@@ -165,7 +103,7 @@ impl<'a> Group<'a> {
         BlockTable { entries, layout: self.layout, first, end }
     }
 
-    /// The most tokens that a sequence of `len` tokens can be extended by at a time.
+    /// Returns the most tokens that a sequence of `len` tokens can be extended by at a time.
     pub(super) fn room(&self, slot: usize, len: usize) -> usize {
         let end = match self.layout.ring {
             0 => self.run,
@@ -198,7 +136,7 @@ impl<'a> Group<'a> {
         gone.map_or(Ok(()), |index| Err(Gone { position: index * BLOCK_TOKENS, first }))
     }
 
-    /// Blocks that a sequence has of its first `len` tokens.
+    /// Returns how many blocks a sequence has of its first `len` tokens.
     pub(super) fn count_held(&self, slot: usize, len: usize) -> usize {
         self.indices(slot, len.div_ceil(BLOCK_TOKENS)).filter(|&index| self.table(slot).block(index).is_some()).count()
     }
@@ -231,13 +169,14 @@ impl<'a> Group<'a> {
         self.forgets && !self.visibility.at(len).touch(index * BLOCK_TOKENS, (index + 1) * BLOCK_TOKENS)
     }
 
-    /// Blocks to take before a sequence of `len` tokens can grow to `new_len`.
+    /// Returns how many blocks must be taken before a sequence of `len` tokens can grow to `new_len`.
     pub(super) fn needed(&self, slot: usize, len: usize, new_len: usize) -> usize {
         let have = len.div_ceil(BLOCK_TOKENS);
         new_len.div_ceil(BLOCK_TOKENS).saturating_sub(have) + usize::from(self.shared_tail(slot, len).is_some())
     }
 
-    /// Blocks to take where the tokens come `step` at a time: the most that are taken and not given back.
+    /// Returns how many blocks must be available where the tokens come `step` at a time: the most that are taken and not
+    /// given back.
     pub(super) fn needed_in_steps(&self, slot: usize, len: usize, new_len: usize, step: usize) -> usize {
         let table = self.table(slot);
         let tail = usize::from(self.shared_tail(slot, len).is_some());
@@ -259,7 +198,7 @@ impl<'a> Group<'a> {
         most
     }
 
-    /// Takes them. A shared partial block is replaced by an empty one, into which [`Group::copy_unit`]
+    /// Takes the blocks that [`Group::needed`] counts. A shared partial block is replaced by an empty one, into which [`Group::copy_unit`]
     /// copies its keys and values.
     pub(super) fn extend(
         &mut self,
@@ -339,60 +278,6 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// Makes block `index` of a sequence known, if it is full and follows a known one. Where the same prefix is
-    /// known already, the sequence goes on with that block, which has the same bits, and gives its own back: so
-    /// whoever holds a known block holds the known ones before it.
-    pub(super) fn publish(&mut self, slot: usize, index: usize, salt: u64) -> Result<(), AllocError> {
-        if self.forgets {
-            // The block before it may be gone.
-            return Ok(());
-        }
-        let block = self.block(slot, index)?;
-        let before = index.checked_sub(1).map(|before| self.block(slot, before)).transpose()?;
-        let chain = match before {
-            None => Some(Chain::root(salt)),
-            Some(before) => self.allocator.meta(before).and_then(Chain::after),
-        };
-        match chain.and_then(|chain| self.allocator.publish(block, chain)) {
-            Some(known) if known != block => {
-                self.allocator.hold(known)?;
-                self.set(slot, index, known)?;
-                self.allocator.free(block)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Calls `visit` with the known blocks that hold the first of these tokens, in order, until it answers false:
-    /// for how many it answered true.
-    pub(super) fn walk(
-        &mut self,
-        tokens: &[u32],
-        salt: u64,
-        mut visit: impl FnMut(&mut Self, BlockId, usize) -> Result<bool, AllocError>,
-    ) -> Result<usize, AllocError> {
-        let mut chain = Chain::root(salt);
-        let mut count = 0;
-        for tokens in tokens.as_chunks::<BLOCK_TOKENS>().0 {
-            let Some(block) = self.allocator.find(chain, tokens) else { break };
-            let Some(next) = self.allocator.meta(block).and_then(Chain::after) else { break };
-            if !visit(self, block, count)? {
-                break;
-            }
-            chain = next;
-            count += 1;
-        }
-        Ok(count)
-    }
-
-    /// Appends a known block to the table of a sequence.
-    pub(super) fn adopt(&mut self, slot: usize, index: usize, block: BlockId) -> Result<(), AllocError> {
-        self.allocator.hold(block)?;
-        self.set(slot, index, block)?;
-        self.entry(slot)?.blocks += 1;
-        Ok(())
-    }
-
     /// All blocks that a sequence has a reference to.
     pub(super) fn held(&self, slot: usize) -> impl Iterator<Item = BlockId> {
         let copied = self.entries.get(slot).map(|entry| entry.copy_from);
@@ -400,7 +285,7 @@ impl<'a> Group<'a> {
         blocks.filter(|&block| block != NO_BLOCK)
     }
 
-    /// How many of them nobody else holds, and how many somebody does.
+    /// Counts the blocks of a sequence: those that nobody else holds, and those that somebody does.
     pub(super) fn count(&self, slot: usize) -> SequenceBlocks {
         let mut count = SequenceBlocks::default();
         for block in self.held(slot) {
@@ -422,11 +307,11 @@ impl<'a> Group<'a> {
 
     /// [`Group::needed`], once the marked sequences are closed.
     pub(super) fn needed_after(&self, slot: usize, len: usize, new_len: usize) -> usize {
-        let settled = self.shared_tail(slot, len).is_some_and(|tail| self.allocator.references_after(tail) <= 1);
-        self.needed(slot, len, new_len).saturating_sub(usize::from(settled))
+        let own = self.shared_tail(slot, len).is_some_and(|tail| self.allocator.references_after(tail) <= 1);
+        self.needed(slot, len, new_len).saturating_sub(usize::from(own))
     }
 
-    /// Copies one layer of the sequence's partial block, if that is being copied: whether it was.
+    /// Copies one layer of the sequence's partial block, if that is being copied. Returns whether it was.
     pub(super) fn copy_unit(&mut self, slot: usize) -> Result<bool, AllocError> {
         if self.copy_units(slot) == 0 {
             return Ok(false);
@@ -439,14 +324,14 @@ impl<'a> Group<'a> {
         Ok(true)
     }
 
-    /// Lets go of the original of a copy, once the sequence has tokens of its own in the copy.
-    pub(super) fn settle(&mut self, slot: usize) -> Result<(), AllocError> {
+    /// Gives back the original of a copy: the sequence is about to have tokens of its own in the copy.
+    pub(super) fn commit_copy(&mut self, slot: usize) -> Result<(), AllocError> {
         let entry = self.entry(slot)?;
         let original = core::mem::replace(&mut entry.copy_from, NO_BLOCK);
         if original == NO_BLOCK { Ok(()) } else { self.allocator.free(original) }
     }
 
-    /// Layers that are still to be copied for a sequence.
+    /// Returns how many layers are still to be copied for a sequence.
     pub(super) fn copy_units(&self, slot: usize) -> usize {
         match self.entries.get(slot) {
             Some(entry) if entry.copy_from != NO_BLOCK => self.layers.saturating_sub(entry.copied as usize),
@@ -460,7 +345,7 @@ impl<'a> Group<'a> {
         (filled > 0 && self.allocator.meta(block)?.ref_count() > 1).then_some(block)
     }
 
-    fn block(&self, slot: usize, index: usize) -> Result<BlockId, AllocError> {
+    pub(super) fn block(&self, slot: usize, index: usize) -> Result<BlockId, AllocError> {
         self.table(slot).block(index).ok_or(AllocError::InvalidBlock { block: NO_BLOCK })
     }
 
@@ -476,8 +361,8 @@ impl<'a> Group<'a> {
         self.end_at(to, len.div_ceil(BLOCK_TOKENS), first)
     }
 
-    /// Makes a sequence end after so many blocks, of which those before `first` are gone, but for the sinks. What comes after
-    /// them, though it was gone, too, will be there again.
+    /// Truncates a sequence to `blocks` blocks. Those before `first` are gone, except the sinks; later ones will be allocated
+    /// anew.
     fn end_at(&mut self, slot: usize, blocks: usize, first: u32) -> Result<(), AllocError> {
         let sinks = self.layout.sinks as u32;
         let entry = self.entry(slot)?;
@@ -491,7 +376,7 @@ impl<'a> Group<'a> {
         policy.place(&mut self.allocator, slot, self.layout.entry(index), self.run)
     }
 
-    fn set(&mut self, slot: usize, index: usize, block: BlockId) -> Result<(), AllocError> {
+    pub(super) fn set(&mut self, slot: usize, index: usize, block: BlockId) -> Result<(), AllocError> {
         let index = self.layout.entry(index);
         let place = slot.checked_mul(self.run).and_then(|start| start.checked_add(index));
         let place = place.filter(|_| index < self.run).and_then(|place| self.tables.get_mut(place));
@@ -499,7 +384,7 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    fn entry(&mut self, slot: usize) -> Result<&mut Entry, AllocError> {
+    pub(super) fn entry(&mut self, slot: usize) -> Result<&mut Entry, AllocError> {
         self.entries.get_mut(slot).ok_or(AllocError::InvalidBlock { block: NO_BLOCK })
     }
 }

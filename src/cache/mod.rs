@@ -4,6 +4,7 @@
 //! so a sequence has one [`BlockTable`] per group, and fork, rewind and free touch only metadata. The
 //! kinds `off`, `basic` and `paged` differ in a [`CachePolicy`]; the bits that attention reads are the same.
 
+mod allocator;
 mod basic;
 mod block;
 mod bytes;
@@ -13,32 +14,41 @@ mod geometry;
 mod group;
 mod kind;
 mod kv_cache;
+mod layer;
 mod list;
 mod off;
 mod paged;
 mod policy;
 mod pool;
 mod prefix;
+mod reserve;
 mod reuse;
 mod room;
+mod rows;
+mod sequence;
 mod snapshot;
 mod stats;
+mod table;
+mod writer;
 
 pub use crate::kv::{BLOCK_TOKENS, KvElement, KvType, LayerGroups, MAX_GROUPS, UnknownName, Visibility, Window};
+pub use allocator::BlockAllocator;
 pub use basic::BasicKvCache;
-pub use block::{AllocError, BlockAllocator, BlockId, BlockMeta};
+pub use block::{AllocError, BlockId, BlockMeta};
 pub use error::CacheError;
 pub use geometry::KvGeometry;
-pub use group::BlockTable;
 pub use kind::KvKind;
-pub use kv_cache::{IMPORTED_TOKEN, KvCache, LayerSource, SeqId};
-pub(crate) use kv_cache::{KvRow, WRITTEN_ROWS};
+pub use kv_cache::KvCache;
+pub use layer::LayerSource;
 pub use off::NoKvCache;
 pub use paged::PagedKvCache;
 pub use policy::CachePolicy;
+pub use sequence::{IMPORTED_TOKEN, SeqId};
 pub use snapshot::{Sink, SnapshotError, SnapshotHeader, SnapshotOptions, Source};
 pub(crate) use snapshot::{from_slice, into_slice};
 pub use stats::{CacheStats, PoolStats, PrefixStats, SequenceBlocks, SequenceStats};
+pub use table::BlockTable;
+pub(crate) use writer::{KvRow, WRITTEN_ROWS};
 
 /// The policy of a kind.
 pub fn policy(kind: KvKind) -> &'static dyn CachePolicy {

@@ -1,6 +1,7 @@
 //! No cache: keys and values live in the pool only while a step runs, and every step computes them anew.
 
-use super::block::{AllocError, BlockAllocator, BlockId};
+use super::allocator::BlockAllocator;
+use super::block::{AllocError, BlockId};
 use super::kind::KvKind;
 use super::policy::CachePolicy;
 

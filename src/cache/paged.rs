@@ -1,6 +1,7 @@
 //! The paged cache: blocks are handed out on demand and shared by forks until somebody writes to them.
 
-use super::block::{AllocError, BlockAllocator, BlockId};
+use super::allocator::BlockAllocator;
+use super::block::{AllocError, BlockId};
 use super::kind::KvKind;
 use super::policy::CachePolicy;
 

@@ -1,6 +1,7 @@
 //! What differs between the kinds of cache: where blocks come from, and whether forks share them.
 
-use super::block::{AllocError, BlockAllocator, BlockId};
+use super::allocator::BlockAllocator;
+use super::block::{AllocError, BlockId};
 use super::kind::KvKind;
 
 /// A way of placing the blocks of sequences in a pool.

@@ -10,62 +10,8 @@ use super::block::{BLOCK_TOKENS, BlockId};
 use super::bytes::Side;
 use super::error::CacheError;
 use super::geometry::KvGeometry;
-use crate::kernels::Level;
-use crate::kv::{Elements, ElementsMut, KvElement, KvTile, KvTileMut};
+use crate::kv::{Elements, KvElement, KvTile};
 use crate::mem::{Arena, Matrix, MemoryError, Tiles};
-
-/// A key or value that is infinite, NaN, or too large for the element type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unstorable;
-
-/// Where a token's keys and values of one layer belong.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) block: BlockId,
-    /// Numbered within the group.
-    pub(super) layer: usize,
-    pub(super) slot: usize,
-    /// Whether to zero the layer's tiles before: the first row that comes into a block does, so that no later read
-    /// meets what the memory held.
-    pub(super) clear: bool,
-}
-
-/// Writes the part of rows that belongs to a KV head.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HeadWriter {
-    level: Level,
-    k: Side,
-    v: Side,
-    head_dim: usize,
-}
-
-impl HeadWriter {
-    /// Writes a head of successive rows of K and of V, `[kv_heads * head_dim]` each, into the words of its K and V tile, from a
-    /// place on. `None` on a mismatch of sizes.
-    #[inline]
-    pub(super) fn write<'k>(
-        self,
-        words: &mut [u32],
-        head: usize,
-        Place { slot, clear, .. }: Place,
-        rows: impl Iterator<Item = [&'k [f32]; 2]>,
-    ) -> Option<Result<(), Unstorable>> {
-        let start = head.checked_mul(self.head_dim)?;
-        let of_head = start..start.checked_add(self.head_dim)?;
-        let mut tokens = heapless::Vec::<_, BLOCK_TOKENS>::new();
-        for [k, v] in rows {
-            tokens.push([k.get(of_head.clone())?, v.get(of_head.clone())?]).ok()?;
-        }
-        if clear {
-            words.fill(0);
-        }
-        let (k_tile, v_tile) = words.split_at_mut_checked(self.k.len() / 4)?;
-        let tile =
-            KvTileMut { k: ElementsMut::new(self.k.element, k_tile)?, v: ElementsMut::new(self.v.element, v_tile)? };
-        let finite = self.level.store(tile, slot, &tokens)?;
-        Some(if finite { Ok(()) } else { Err(Unstorable) })
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Pool<'a> {
@@ -121,11 +67,6 @@ impl<'a> Pool<'a> {
         Some(KvTile { k: Elements::new(self.k.element, k)?, v: Elements::new(self.v.element, v)? })
     }
 
-    /// What writes into the tiles of [`Pool::heads`].
-    pub(super) fn head_writer(&self, level: Level) -> HeadWriter {
-        HeadWriter { level, k: self.k, v: self.v, head_dim: self.head_dim }
-    }
-
     /// The K and V tiles of a layer, so that several workers can write: one unit for each KV head, whose row `block` is the
     /// tiles of that block.
     pub(super) fn heads(&mut self, layer: usize) -> Option<Tiles<'_, u32>> {
@@ -177,7 +118,7 @@ impl<'a> Pool<'a> {
         Ok(())
     }
 
-    /// Fills a layer of a block with what [`Pool::export`] hands over, and the rest of it with zeros: whether all
+    /// Fills a layer of a block with what [`Pool::export`] hands over, and the rest of it with zeros. Returns whether all
     /// elements are finite.
     pub(super) fn import<E: From<CacheError>>(
         &mut self,

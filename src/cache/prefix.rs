@@ -1,13 +1,16 @@
-//! Known prefixes: finalized blocks, found by what they follow and the tokens that they hold.
+//! Cached prefixes: finalized blocks, found by what they follow and the tokens that they hold.
 
 use super::block::{BLOCK_TOKENS, BlockId, BlockMeta, NO_BLOCK};
 use crate::num::Xxh64;
 
+/// What all sequences of an engine have in common besides tokens: nothing yet that changes keys and values.
+pub(super) const SALT: u64 = 0;
+
 /// What a block follows: nothing, or one particular block before it.
 ///
-/// A block that becomes known gets a serial number that no other block ever has. The parent is identified by it,
-/// not by a hash: so a chain of equal parents is a chain of equal tokens from position 0 on, whatever
-/// collides, and a parent that was evicted is never mistaken for what its memory holds now.
+/// A block that becomes cached gets a serial number that no other block ever has. The number identifies the parent, not a
+/// hash. So a chain of equal parents is a chain of equal tokens from position 0 on, whatever collides, and a parent that was
+/// evicted is never mistaken for what its memory holds now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chain {
     /// The serial number of the block before; at the start of a sequence, its salt.
@@ -23,12 +26,12 @@ impl Chain {
         Self { parent: salt, index: 0 }
     }
 
-    /// After a block; `None` where that one is not known.
+    /// After a block; `None` where that one is not cached.
     pub(super) fn after(block: &BlockMeta) -> Option<Self> {
         (block.serial != 0).then_some(Self { parent: block.serial, index: block.index.wrapping_add(1) })
     }
 
-    /// Where the search in the table begins.
+    /// Returns the hash at which the search in the table begins.
     pub(super) fn hash(self, tokens: &[u32; BLOCK_TOKENS]) -> u32 {
         let mut hasher = Xxh64::new();
         hasher.update(&self.parent.to_le_bytes());
@@ -47,12 +50,12 @@ pub(super) struct PrefixTable<'a> {
 }
 
 impl<'a> PrefixTable<'a> {
-    /// Places for `blocks` blocks: a power of two; `None` where there is none that large.
+    /// Returns the places for `blocks` blocks, a power of two; `None` where there is none that large.
     pub(super) fn places(blocks: usize) -> Option<usize> {
         blocks.checked_mul(2)?.checked_next_power_of_two()
     }
 
-    /// An empty table; `places` are a power of two, or none: then nothing is ever known.
+    /// An empty table; `places` are a power of two, or none: then nothing is ever cached.
     pub(super) fn new(places: &'a mut [BlockId]) -> Self {
         places.fill(NO_BLOCK);
         Self { places }
@@ -62,7 +65,7 @@ impl<'a> PrefixTable<'a> {
         !self.places.is_empty()
     }
 
-    /// The block that follows `chain` and holds `tokens`: compared, not only hashed.
+    /// Returns the block that follows `chain` and holds `tokens`: both are compared, not only hashed.
     pub(super) fn find(&self, blocks: &[BlockMeta], chain: Chain, tokens: &[u32; BLOCK_TOKENS]) -> Option<BlockId> {
         let mut place = self.home(chain.hash(tokens));
         for _ in 0..self.places.len() {
@@ -76,7 +79,7 @@ impl<'a> PrefixTable<'a> {
         None
     }
 
-    /// Enters a block by the hash in its metadata: whether there was a place.
+    /// Enters a block by the hash in its metadata. Returns whether there was a place.
     pub(super) fn insert(&mut self, block: BlockId, hash: u32) -> bool {
         let mut place = self.home(hash);
         for _ in 0..self.places.len() {
@@ -169,19 +172,19 @@ mod tests {
             }
             table.places[place] == id
         };
-        let mut known = std::vec![false; 16];
+        let mut entered = std::vec![false; 16];
         let mut state = 7u32;
         for _ in 0..5_000 {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let id = state >> 28;
-            if known[id as usize] {
+            if entered[id as usize] {
                 table.remove(&blocks, id);
             } else {
                 assert!(table.insert(id, blocks[id as usize].hash));
             }
-            known[id as usize] ^= true;
+            entered[id as usize] ^= true;
             for id in 0..16 {
-                assert_eq!(find(&table, &blocks, id), known[id as usize]);
+                assert_eq!(find(&table, &blocks, id), entered[id as usize]);
             }
         }
         // Same tokens after another parent, or further on, is another block. The table has no empty place, so every

@@ -1,14 +1,16 @@
-//! Known prefixes, used: a new sequence starts with blocks that another one computed.
+//! Cached prefixes, used: a new sequence starts with blocks that another one computed.
 
 use super::block::{AllocError, BLOCK_TOKENS, BlockId};
 use super::error::CacheError;
 use super::group::Group;
-use super::kv_cache::{KvCache, SALT, SeqId};
+use super::kv_cache::KvCache;
+use super::prefix::{Chain, SALT};
+use super::sequence::SeqId;
 
 impl KvCache<'_> {
-    /// Starts an empty sequence with the known blocks of these tokens: how many tokens it has then. That is a
-    /// multiple of 16 and less than are given, since the last one has to run to give logits; 0 where nothing is
-    /// known, or where the geometry knows no prefixes.
+    /// Starts an empty sequence with the cached blocks of these tokens. Returns how many tokens it has then: a multiple of
+    /// 16, and less than are given, since the last one has to run to give logits. Returns 0 where nothing is cached, or
+    /// where the geometry caches no prefixes.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::Position`] where the sequence is
@@ -22,8 +24,8 @@ impl KvCache<'_> {
         let tokens_to_find = tokens.get(..most).unwrap_or_default();
         let slot = seq.slot();
         let found =
-            self.for_known(tokens_to_find, |_, _| true, |group, block, index| group.adopt(slot, index, block))?;
-        self.set_len(seq, found)?;
+            self.for_cached(tokens_to_find, |_, _| true, |group, block, index| group.attach(slot, index, block))?;
+        self.sequence_mut(seq)?.len = found as u32;
         self.touch(seq);
         let prefix = &mut self.prefix;
         prefix.lookups = prefix.lookups.saturating_add(1);
@@ -33,29 +35,28 @@ impl KvCache<'_> {
         Ok(found)
     }
 
-    /// Pins the known blocks of these tokens, so that they stay known until [`KvCache::unpin`], whatever becomes
-    /// of the sequences that hold them: how many tokens that are, a multiple of 16. Pins count: what is pinned
-    /// twice has to be unpinned twice.
+    /// Pins the cached blocks of these tokens: they stay cached until [`KvCache::unpin`], whatever becomes of the sequences
+    /// that hold them. Returns how many tokens that are, a multiple of 16. Pins are counted: unpin once per pin.
     ///
     /// # Errors
     /// [`CacheError::Internal`].
     pub fn pin(&mut self, tokens: &[u32]) -> Result<usize, CacheError> {
-        self.for_known(tokens, |_, _| true, |group, block, _| group.allocator.pin(block))
+        self.for_cached(tokens, |_, _| true, |group, block, _| group.allocator.pin(block))
     }
 
-    /// Takes one pin from each pinned block of these tokens: how many tokens that are. The same tokens as were
-    /// pinned, as many as [`KvCache::pin`] answered, undo it exactly.
+    /// Takes one pin from each pinned block of these tokens. Returns how many tokens that are. Given the tokens that were
+    /// pinned, as many as [`KvCache::pin`] returned, it undoes that call exactly.
     ///
     /// # Errors
     /// [`CacheError::Internal`].
     pub fn unpin(&mut self, tokens: &[u32]) -> Result<usize, CacheError> {
         let pinned = |group: &Group<'_>, block| group.allocator.meta(block).is_some_and(|meta| meta.pins() > 0);
-        self.for_known(tokens, pinned, |group, block, _| group.allocator.unpin(block))
+        self.for_cached(tokens, pinned, |group, block, _| group.allocator.unpin(block))
     }
 
-    /// Calls `act` with the known blocks of these tokens and their indices, up to the first that is not `wanted`
-    /// in some layer group: the number of tokens in them.
-    fn for_known(
+    /// Calls `act` with the cached blocks of these tokens and their indices, up to the first that is not `wanted` in some
+    /// layer group. Returns the number of tokens in them.
+    fn for_cached(
         &mut self,
         tokens: &[u32],
         wanted: impl Fn(&Group<'_>, BlockId) -> bool,
@@ -72,5 +73,61 @@ impl KvCache<'_> {
             })?;
         }
         Ok(blocks.saturating_mul(BLOCK_TOKENS))
+    }
+}
+
+impl Group<'_> {
+    /// Caches block `index` of a sequence, if it is full and follows a cached one. Where the same prefix is cached already,
+    /// the sequence goes on with that block, which has the same bits, and gives its own back. So whoever holds a cached block
+    /// holds the cached ones before it.
+    pub(super) fn publish(&mut self, slot: usize, index: usize, salt: u64) -> Result<(), AllocError> {
+        if self.forgets {
+            // The block before it may be gone.
+            return Ok(());
+        }
+        let block = self.block(slot, index)?;
+        let before = index.checked_sub(1).map(|before| self.block(slot, before)).transpose()?;
+        let chain = match before {
+            None => Some(Chain::root(salt)),
+            Some(before) => self.allocator.meta(before).and_then(Chain::after),
+        };
+        match chain.and_then(|chain| self.allocator.publish(block, chain)) {
+            Some(cached) if cached != block => {
+                self.allocator.hold(cached)?;
+                self.set(slot, index, cached)?;
+                self.allocator.free(block)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Calls `visit` with the cached blocks that hold the first of these tokens, in order, until it returns false. Returns
+    /// for how many it returned true.
+    pub(super) fn walk(
+        &mut self,
+        tokens: &[u32],
+        salt: u64,
+        mut visit: impl FnMut(&mut Self, BlockId, usize) -> Result<bool, AllocError>,
+    ) -> Result<usize, AllocError> {
+        let mut chain = Chain::root(salt);
+        let mut count = 0;
+        for tokens in tokens.as_chunks::<BLOCK_TOKENS>().0 {
+            let Some(block) = self.allocator.find(chain, tokens) else { break };
+            let Some(next) = self.allocator.meta(block).and_then(Chain::after) else { break };
+            if !visit(self, block, count)? {
+                break;
+            }
+            chain = next;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Appends a cached block to the table of a sequence.
+    pub(super) fn attach(&mut self, slot: usize, index: usize, block: BlockId) -> Result<(), AllocError> {
+        self.allocator.hold(block)?;
+        self.set(slot, index, block)?;
+        self.entry(slot)?.blocks += 1;
+        Ok(())
     }
 }

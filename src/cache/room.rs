@@ -2,13 +2,14 @@
 
 use super::error::CacheError;
 use super::group::Group;
-use super::kv_cache::{KvCache, SeqId};
+use super::kv_cache::KvCache;
+use super::sequence::SeqId;
 use super::stats::SequenceStats;
 
 impl KvCache<'_> {
-    /// Closes idle sequences until `rows` more tokens fit sequence `seq`: how many were closed. It asks `consent`
-    /// for each, from the least recently used on, and only as long as more are needed; of those that it may
-    /// close it leaves out the ones that turn out not to be needed. If all together are not enough, none is closed.
+    /// Closes idle sequences until `rows` more tokens fit sequence `seq`. Returns how many were closed. It asks `consent`
+    /// for each, from the least recently used on, and only as long as more are needed. Of those that it may close it keeps
+    /// the ones that turn out not to be needed. If all together are not enough, it closes none.
     ///
     /// A sequence is used when it is opened, forked, or appended to. Takes time proportional to the blocks of the
     /// sequences considered.

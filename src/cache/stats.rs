@@ -1,7 +1,5 @@
 //! Exact numbers about a cache: what each pool and each sequence holds.
 
-use super::error::CacheError;
-use super::kv_cache::{KvCache, SeqId};
 use crate::kv::MAX_GROUPS;
 
 /// The blocks of one layer group's pool. `total = used + reclaimable + free`.
@@ -12,7 +10,7 @@ pub struct PoolStats {
     pub total: usize,
     /// Blocks that a sequence or a pin holds.
     pub used: usize,
-    /// Blocks that nobody holds but whose contents are a known prefix: they are handed out when no other is free.
+    /// Blocks that nobody holds but whose contents are a cached prefix: they are handed out when no other is free.
     pub reclaimable: usize,
     /// Blocks that hold nothing.
     pub free: usize,
@@ -24,13 +22,13 @@ pub struct PoolStats {
     pub block_bytes: usize,
 }
 
-/// How much the known prefixes have saved.
+/// How much the cached prefixes have saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PrefixStats {
-    /// Calls of [`KvCache::reuse`].
+    /// Calls of [`KvCache::reuse`](super::KvCache::reuse).
     pub lookups: u64,
-    /// How many of them found anything.
+    /// Calls that found anything.
     pub hits: u64,
     /// Tokens that they found: their keys and values were not computed again.
     pub hit_tokens: u64,
@@ -46,7 +44,7 @@ pub struct CacheStats {
     pub sequences: usize,
     /// The pool of each layer group; those that the model does not have are all 0.
     pub pools: [PoolStats; MAX_GROUPS],
-    /// The known prefixes.
+    /// The cached prefixes.
     pub prefix: PrefixStats,
 }
 
@@ -81,31 +79,5 @@ impl SequenceStats {
             own: sum.own.saturating_add(blocks.own),
             shared: sum.shared.saturating_add(blocks.shared),
         })
-    }
-}
-
-impl KvCache<'_> {
-    /// The cache in numbers; time proportional to the number of sequences.
-    pub fn stats(&self) -> CacheStats {
-        let mut pools = [PoolStats::default(); MAX_GROUPS];
-        for (stats, group) in pools.iter_mut().zip(&self.groups) {
-            *stats = PoolStats { block_bytes: group.pool.block_bytes(), ..group.allocator.stats() };
-        }
-        CacheStats { sequences: self.recency.len, pools, prefix: self.prefix }
-    }
-
-    /// A sequence in numbers; time proportional to the number of its blocks.
-    ///
-    /// # Errors
-    /// [`CacheError::UnknownSequence`].
-    pub fn sequence_stats(&self, seq: SeqId) -> Result<SequenceStats, CacheError> {
-        let mut stats = SequenceStats { tokens: self.seq_len(seq)?, ..SequenceStats::default() };
-        for (blocks, group) in stats.blocks.iter_mut().zip(&self.groups) {
-            *blocks = group.count(seq.slot());
-            let bytes = |blocks: usize| blocks.saturating_mul(group.pool.block_bytes());
-            stats.own_bytes = stats.own_bytes.saturating_add(bytes(blocks.own));
-            stats.shared_bytes = stats.shared_bytes.saturating_add(bytes(blocks.shared));
-        }
-        Ok(stats)
     }
 }

@@ -28,7 +28,7 @@ impl<'m> Engine<'m, '_> {
     /// delta what its base has. Several count at once.
     ///
     /// Keys and values that are there already stay as they were computed. Those of a sequence with adapters are never reused
-    /// as known prefixes, and snapshots do not hold scales: set them again after a restore.
+    /// as cached prefixes, and snapshots do not hold scales: set them again after a restore.
     ///
     /// # Errors
     /// [`EngineError::Adapter`]; [`EngineError::AdapterScale`]; [`EngineError::Cache`]: unknown, or busy.

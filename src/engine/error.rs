@@ -57,7 +57,7 @@ pub enum EngineError {
     AdapterScale,
     /// Other sequences have unfinished work, and the call needs the engine for itself.
     Busy,
-    /// The model computed an infinity or a NaN. The sequences of the batch keep their finished tokens and
+    /// The model computed an infinity or a NaN. The sequences of the batch keep their committed tokens and
     /// lose those that were queued.
     NonFinite {
         /// The layer in which it was found; the number of layers for the logits.

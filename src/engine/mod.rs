@@ -5,6 +5,7 @@
 //! what these are made of: [`Engine::queue`] and [`Engine::step`].
 
 mod adapters;
+mod batch;
 mod error;
 mod hidden;
 mod plan;
@@ -41,8 +42,8 @@ pub struct Engine<'m, 'a> {
     batch_finished: usize,
     /// How many of these have logits: they come first.
     batch_logits: usize,
-    /// The sequence slot that comes first in the next batch.
-    turn: usize,
+    /// The sequence slot whose queue comes first in the next batch: the slots take turns.
+    next_slot: usize,
 }
 
 impl core::fmt::Debug for Engine<'_, '_> {
@@ -121,7 +122,7 @@ impl<'m, 'a> Engine<'m, 'a> {
             batch: 0,
             batch_finished: 0,
             batch_logits: 0,
-            turn: 0,
+            next_slot: 0,
         })
     }
 
@@ -229,8 +230,8 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Appends tokens to a sequence, in chunks of at most `Limits::rows`, and returns the logits of the
     /// last one: `[vocab]`, valid until the next call that changes the engine.
     ///
-    /// After an error the sequence is as long as before. (Where a window has passed over what it was, it keeps the
-    /// chunks that were finished before the model computed an infinity or a NaN.)
+    /// After an error the sequence is as long as before, unless a window has already given back old blocks: then it keeps
+    /// the chunks that were committed.
     ///
     /// # Errors
     /// As [`Engine::queue`] and [`Engine::step`]; [`EngineError::Busy`] while any sequence has unfinished
@@ -303,7 +304,7 @@ impl<'m, 'a> Engine<'m, 'a> {
                     }
                 }
                 Err(error) => {
-                    // The batch was dropped; chunks before it are finished tokens, which go, too.
+                    // The batch was dropped. The chunks before it were committed; they go, too.
                     match self.parts.cache.rewind(seq, length) {
                         Ok(()) | Err(CacheError::WindowGone { .. }) => return Err(error),
                         Err(other) => return Err(other.into()),

@@ -86,7 +86,7 @@ pub enum PlanError {
         /// It.
         element: KvElement,
     },
-    /// The memory can not be addressed.
+    /// The memory cannot be addressed.
     Memory(MemoryError),
 }
 
@@ -185,7 +185,7 @@ impl fmt::Display for Plan {
         if !window.is_all() {
             writeln!(f, "window: the first {} and the last {} tokens", window.sinks, window.last)?;
         }
-        let prefixes = if self.limits.prefix_cache { ", known prefixes are reused" } else { "" };
+        let prefixes = if self.limits.prefix_cache { ", cached prefixes are reused" } else { "" };
         writeln!(f, "kv {kv_kind} {kv_type}, {kv_blocks} blocks of {BLOCK_TOKENS} tokens{prefixes}")?;
         writeln!(f, "workers {workers}, level {}, {} units per token", level.name(), self.units_per_token)?;
         writeln!(f, "{:>14} {:>14}  section", "offset", "bytes")?;

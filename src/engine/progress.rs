@@ -8,9 +8,9 @@ use crate::program::Cursor;
 /// How far the work on a sequence is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Tokens that are finished: the length of the sequence.
-    pub finished: usize,
-    /// Tokens that are queued and not finished; those of the batch in progress are finished together.
+    /// Tokens that are committed: the length of the sequence.
+    pub committed: usize,
+    /// Tokens that are queued and not committed. Those of the batch in progress are committed together.
     pub queued: usize,
     /// Units of the batch in progress that are done, copies of shared blocks not counted; 0 where the sequence is not part
     /// of it.
@@ -25,14 +25,14 @@ impl Engine<'_, '_> {
     /// # Errors
     /// [`EngineError::Cache`] for an unknown sequence.
     pub fn progress(&self, seq: SeqId) -> Result<Progress, EngineError> {
-        let finished = self.seq_len(seq)?;
+        let committed = self.seq_len(seq)?;
         let queue = self.parts.queues.get(seq.slot()).filter(|queue| queue.belongs_to(seq));
-        let queued = queue.map_or(0, |queue| queue.end().saturating_sub(finished));
+        let queued = queue.map_or(0, |queue| queue.end().saturating_sub(committed));
         let (units_done, units_left) = match queue.is_some_and(|queue| queue.is_in_batch()) {
             true => self.batch_progress(),
             false => (0, 0),
         };
-        Ok(Progress { finished, queued, units_done, units_left })
+        Ok(Progress { committed, queued, units_done, units_left })
     }
 
     /// Units of the batch in progress that are done, and those that are left.

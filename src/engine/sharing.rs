@@ -1,15 +1,15 @@
-//! What sequences have in common, seen from the engine: known prefixes, room in the pool, statistics.
+//! What sequences have in common, seen from the engine: cached prefixes, room in the pool, statistics.
 
 use super::{Engine, EngineError};
 use crate::cache::{CacheError, CacheStats, SeqId, SequenceStats};
 
 impl Engine<'_, '_> {
-    /// Starts an empty sequence with what is known of a prompt: how many of its tokens the sequence has then.
-    /// The others are to be queued or prefilled, at least one; the logits have the same bits as without reuse.
+    /// Starts an empty sequence with the cached prefix of a prompt. Returns how many tokens the sequence has then. Queue or
+    /// prefill the others, at least one. The logits have the same bits as without reuse.
     ///
-    /// Known are full blocks of 16 tokens, from the prompt's start on, that the engine computed for any sequence,
-    /// open or closed, and that it has not had to hand out again since. Keys and values from outside never are.
-    /// The answer is 0 where `Limits::prefix_cache` is off, and for a sequence with adapters.
+    /// A cached prefix is full blocks of 16 tokens, from the prompt's start on, that the engine computed for any sequence,
+    /// open or closed, and has not had to hand out again since. Imported keys and values are never part of one. Returns 0
+    /// where `Limits::prefix_cache` is off, and for a sequence with adapters.
     ///
     /// # Errors
     /// [`EngineError::Cache`]: unknown, busy, or not empty.
@@ -71,8 +71,9 @@ impl Engine<'_, '_> {
         if needed > context { Err(CacheError::ContextFull { needed, context }.into()) } else { Ok(()) }
     }
 
-    /// Keeps what is known of a prompt, until [`Engine::unpin`], even if no sequence has it any more: how many of
-    /// its tokens that are. Pinned blocks are never handed out again, so they count as used. Pins count.
+    /// Keeps the cached prefix of a prompt until [`Engine::unpin`], even if no sequence has it any more. Returns how many of
+    /// the prompt's tokens that are. Pinned blocks are never handed out again and count as used. Pins are counted: unpin once
+    /// per pin.
     ///
     /// # Errors
     /// [`EngineError::Cache`].
@@ -80,7 +81,7 @@ impl Engine<'_, '_> {
         Ok(self.parts.cache.pin(prompt)?)
     }
 
-    /// Undoes [`Engine::pin`], given the tokens that it answered for: how many tokens lost a pin.
+    /// Undoes [`Engine::pin`], given as many tokens as it returned. Returns how many tokens lost a pin.
     ///
     /// # Errors
     /// [`EngineError::Cache`].
@@ -88,8 +89,8 @@ impl Engine<'_, '_> {
         Ok(self.parts.cache.unpin(prompt)?)
     }
 
-    /// Closes idle sequences, the least recently used first, until `tokens` more tokens fit sequence `seq`: how many
-    /// were closed. `consent` is asked for each of them; if those that it gives up are not enough, none is closed.
+    /// Closes idle sequences, the least recently used first, until `tokens` more tokens fit sequence `seq`. Returns how many
+    /// were closed. It asks `consent` for each of them. Where those that consent are not enough, it closes none.
     /// See [`KvCache::make_room`](crate::cache::KvCache::make_room).
     ///
     /// # Errors
@@ -104,13 +105,13 @@ impl Engine<'_, '_> {
         Ok(self.parts.cache.make_room(seq, tokens, &mut consent)?)
     }
 
-    /// The pools in numbers: blocks used, free, reclaimable and pinned, the high-water mark, and hits of
-    /// known prefixes.
+    /// Returns the pools in numbers: blocks used, free, reclaimable and pinned, the high-water mark, and hits of cached
+    /// prefixes.
     pub fn stats(&self) -> CacheStats {
         self.parts.cache.stats()
     }
 
-    /// A sequence in numbers: tokens, own and shared blocks, bytes.
+    /// Returns a sequence in numbers: tokens, own and shared blocks, bytes.
     ///
     /// # Errors
     /// [`EngineError::Cache`] for an unknown sequence.

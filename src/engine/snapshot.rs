@@ -4,7 +4,7 @@ use super::{Engine, EngineError, StreamError};
 use crate::cache::{SeqId, SnapshotError, SnapshotHeader, SnapshotOptions, Source, from_slice, into_slice};
 
 impl Engine<'_, '_> {
-    /// Bytes of a snapshot of a sequence.
+    /// Returns the bytes of a snapshot of a sequence.
     ///
     /// # Errors
     /// [`EngineError::Cache`].
@@ -15,12 +15,12 @@ impl Engine<'_, '_> {
     /// [`Engine::snapshot_len`] of a delta, or with state of the host.
     ///
     /// # Errors
-    /// [`EngineError::Cache`], [`EngineError::Snapshot`] for options that can not be.
+    /// [`EngineError::Cache`], [`EngineError::Snapshot`] for options that contradict the sequence.
     pub fn snapshot_len_with(&self, seq: SeqId, options: &SnapshotOptions<'_>) -> Result<usize, EngineError> {
         Ok(self.parts.cache.snapshot_len(seq, options)?)
     }
 
-    /// Writes a sequence into `out`: the number of bytes written.
+    /// Writes a sequence into `out`. Returns the number of bytes written.
     ///
     /// # Errors
     /// [`EngineError::Cache`], [`EngineError::Snapshot`] where `out` is too small. `out` is not touched then.
@@ -31,7 +31,7 @@ impl Engine<'_, '_> {
     /// [`Engine::snapshot`] as a delta, or with state of the host.
     ///
     /// # Errors
-    /// As [`Engine::snapshot`], and for options that can not be.
+    /// As [`Engine::snapshot`], and for options that contradict the sequence.
     pub fn snapshot_with(
         &self,
         seq: SeqId,
@@ -45,7 +45,7 @@ impl Engine<'_, '_> {
     }
 
     /// Writes a sequence through a callback, which gets the bytes in order and in pieces of at most the keys and
-    /// values of one layer of 16 tokens: the number of bytes. Time grows with the tokens.
+    /// values of one layer of 16 tokens. Returns the number of bytes. Time grows with the tokens.
     ///
     /// # Errors
     /// [`StreamError::Host`] with what the callback failed with; [`StreamError::Engine`] as

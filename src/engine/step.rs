@@ -1,4 +1,4 @@
-//! Queued tokens become batches of rows, and a batch is computed in steps of bounded work.
+//! Tokens are queued, and computed in steps of bounded work.
 
 use core::ops::Range;
 
@@ -7,8 +7,6 @@ use bytemuck::{Pod, Zeroable};
 use super::{Engine, EngineError, Parts};
 use crate::cache::{CacheError, KvKind, SeqId};
 use crate::kernels::fpenv;
-use crate::num::is_finite;
-use crate::ops::{Batch, Row};
 use crate::par::{Budget, Watch};
 use crate::program::Cursor;
 
@@ -58,14 +56,14 @@ pub enum Step {
 pub(super) struct Queue {
     /// Bits of the sequence's handle.
     sequence: u32,
-    next: u32,
-    end: u32,
+    pub(super) next: u32,
+    pub(super) end: u32,
     /// The first position whose logits, or hidden state, are wanted.
-    wanted_from: u32,
+    pub(super) wanted_from: u32,
     /// 1 where logits are wanted.
-    logits: u32,
-    /// How many of them are in the batch in progress.
-    taken: u32,
+    pub(super) logits: u32,
+    /// Rows of the batch in progress that are of this queue, from `next` on.
+    pub(super) taken: u32,
 }
 
 impl Queue {
@@ -93,7 +91,7 @@ impl Queue {
     }
 
     /// The positions in the batch of which nothing is wanted but keys and values, and the others.
-    fn taken(&self) -> (Range<u32>, Range<u32>) {
+    pub(super) fn taken(&self) -> (Range<u32>, Range<u32>) {
         let end = self.next + self.taken;
         let wanted = self.wanted_from.max(self.next).min(end);
         (self.next..wanted, wanted..end)
@@ -107,7 +105,7 @@ pub(super) enum Phase {
     Idle,
     /// Shared blocks that the batch writes to are being copied, up to this row's.
     Copy { row: usize },
-    /// The forward pass, at this unit of this stage.
+    /// The forward pass, at this unit of this operation.
     Forward { cursor: Cursor, unit: usize },
     /// Units are running. Seen only after a panic in the host's executor or clock.
     Torn,
@@ -115,7 +113,7 @@ pub(super) enum Phase {
 
 impl<'m, 'a> Engine<'m, 'a> {
     /// Queues tokens of a sequence, the first of which is at `position`: that must be the sequence's next
-    /// one. Blocks are taken now, so the work can not run out of memory later. Nothing is computed yet.
+    /// one. Blocks are taken now, so the work cannot run out of memory later. Nothing is computed yet.
     ///
     /// Where the layers have a window, as many tokens as `Limits::rows` can always be queued, more at a time only as
     /// long as the sequence is short.
@@ -145,8 +143,8 @@ impl<'m, 'a> Engine<'m, 'a> {
         Ok(())
     }
 
-    /// Drops what is queued for a sequence and not finished. Finished tokens stay; other sequences of a
-    /// batch in progress start that batch again, with the same results.
+    /// Drops what is queued for a sequence. Committed tokens stay. Other sequences of a batch in progress start that batch
+    /// again, with the same results.
     ///
     /// # Errors
     /// [`EngineError::Cache`] for an unknown sequence.
@@ -167,7 +165,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Call it until it answers [`Step::Ready`], take the logits, queue more, and so on.
     ///
     /// # Errors
-    /// [`EngineError::NonFinite`]: the sequences of the batch keep their finished tokens.
+    /// [`EngineError::NonFinite`]: the sequences of the batch keep their committed tokens.
     pub fn step<'b>(&mut self, budget: impl Into<Budget<'b>>) -> Result<Step, EngineError> {
         let budget = budget.into();
         fpenv::with_default(|| self.step_in_default_environment(budget))
@@ -191,7 +189,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         }
     }
 
-    /// How many rows [`Engine::hidden`] visits.
+    /// Returns how many rows [`Engine::hidden`] visits.
     pub fn hidden_rows(&self) -> usize {
         if self.phase == Phase::Idle { self.batch_finished.saturating_sub(self.batch_logits) } else { 0 }
     }
@@ -247,7 +245,7 @@ impl<'m, 'a> Engine<'m, 'a> {
                 Phase::Idle if !self.is_busy() => return Ok(Step::Idle),
                 _ if watch.is_cancelled() => return Ok(Step::Cancelled),
                 _ if units == 0 || watch.is_over() => return Ok(Step::Yielded),
-                Phase::Idle => self.begin_batch(),
+                Phase::Idle => self.begin_batch()?,
                 Phase::Copy { row } => units -= self.copy(row, &watch)?,
                 Phase::Forward { cursor, unit } => match self.forward(cursor, unit, units, &watch) {
                     Ok(done) => units -= done,
@@ -265,135 +263,5 @@ impl<'m, 'a> Engine<'m, 'a> {
                 return Ok(Step::Ready);
             }
         }
-    }
-
-    /// Takes the next rows from the queues, the sequences in turn. Rows with logits come first, then those whose hidden
-    /// state is wanted: the last layer goes on with these alone.
-    fn begin_batch(&mut self) {
-        let Parts { cache, queues, rows, logit_rows, .. } = &mut self.parts;
-        let (mut free, mut free_logits) = (rows.len() as u32, *logit_rows as u32);
-        let slots = queues.len();
-        for slot in (self.turn..slots).chain(0..self.turn.min(slots)) {
-            let Some(queue) = queues.get_mut(slot) else { continue };
-            let without = queue.wanted_from.min(queue.end).saturating_sub(queue.next);
-            let with = queue.end.saturating_sub(queue.next) - without;
-            let most = if queue.logits == 1 { with.min(free_logits) } else { with };
-            queue.taken = free.min(without.saturating_add(most));
-            free -= queue.taken;
-            if queue.logits == 1 {
-                free_logits -= queue.taken.saturating_sub(without);
-            }
-        }
-        self.turn = if self.turn + 1 < slots { self.turn + 1 } else { 0 };
-        let mut places = rows.iter_mut();
-        let mut put = |queue: &Queue, positions: Range<u32>| {
-            let (seq, count) = (queue.seq(), positions.len());
-            for (position, place) in positions.zip(&mut places) {
-                let position = position as usize;
-                *place = Row::new(seq, position, cache.token(seq, position).unwrap_or(0));
-            }
-            count
-        };
-        let (with_logits, with_hidden) = (|queue: &&Queue| queue.logits == 1, |queue: &&Queue| queue.logits == 0);
-        self.batch_logits = queues.iter().filter(with_logits).map(|queue| put(queue, queue.taken().1)).sum();
-        let hidden: usize = queues.iter().filter(with_hidden).map(|queue| put(queue, queue.taken().1)).sum();
-        for queue in queues.iter() {
-            let _ = put(queue, queue.taken().0);
-        }
-        self.batch_finished = self.batch_logits + hidden;
-        self.batch = rows.len() - free as usize;
-        self.phase = Phase::Copy { row: 0 };
-    }
-
-    /// Copies one layer of a shared block; the number of units that took.
-    fn copy(&mut self, row: usize, watch: &Watch<'_>) -> Result<usize, EngineError> {
-        let cache = &mut self.parts.cache;
-        let row_of_batch = self.parts.rows.get(..self.batch).and_then(|rows| rows.get(row));
-        match row_of_batch.map(Row::seq) {
-            None => self.phase = Phase::Forward { cursor: Cursor::START, unit: 0 },
-            Some(seq) if cache.copy_units(seq) == 0 => self.phase = Phase::Copy { row: row + 1 },
-            Some(seq) if watch.allows_unit() => return Ok(cache.copy_unit(seq)?.into()),
-            Some(_) => {}
-        }
-        Ok(0)
-    }
-
-    /// Runs at most `budget` units of a stage; the number that was run.
-    fn forward(&mut self, cursor: Cursor, unit: usize, budget: usize, watch: &Watch<'_>) -> Result<usize, EngineError> {
-        let Parts { forward, rows, cache, .. } = &mut self.parts;
-        let rows = rows.get(..self.batch).unwrap_or_default();
-        let batch = Batch { rows, finished: self.batch_finished, logits: self.batch_logits };
-        let units = forward.units(cursor, batch);
-        let end = units.min(unit.saturating_add(budget));
-        self.phase = Phase::Torn;
-        let left = forward.run(cursor, unit..end, batch, cache, self.parallel, watch);
-        let left = left.map_err(|fault| EngineError::from_fault(fault, forward.layer(cursor)))?;
-        let end = end.saturating_sub(left);
-        if end < units {
-            self.phase = Phase::Forward { cursor, unit: end };
-        } else {
-            match forward.next(cursor, batch) {
-                Some(cursor) => self.phase = Phase::Forward { cursor, unit: 0 },
-                None => {
-                    self.check_hidden()?;
-                    self.finish_batch()?;
-                }
-            }
-        }
-        Ok(end.saturating_sub(unit))
-    }
-
-    /// Whether the hidden states that are wanted are finite, as logits are: while the batch can still be dropped.
-    fn check_hidden(&mut self) -> Result<(), EngineError> {
-        let layer = self.model.config().layers;
-        for place in self.batch_logits..self.batch_finished {
-            let hidden = self.parts.forward.hidden(place).ok_or(EngineError::Internal)?;
-            if !hidden.iter().all(|&x| is_finite(x)) {
-                return Err(EngineError::NonFinite { layer });
-            }
-        }
-        Ok(())
-    }
-
-    /// The rows become part of their sequences.
-    fn finish_batch(&mut self) -> Result<(), EngineError> {
-        for queue in self.parts.queues.iter_mut().filter(|queue| queue.is_in_batch()) {
-            let (seq, end) = (queue.seq(), queue.next + queue.taken);
-            // Rows that were computed again, without a cache, are part of it already.
-            let new = (end as usize).saturating_sub(self.parts.cache.seq_len(seq)?);
-            // What adapters changed is nobody else's.
-            match self.parts.forward.context.adapters.change(seq) {
-                true => self.parts.cache.commit(seq, new)?,
-                false => self.parts.cache.commit_computed(seq, new)?,
-            }
-            (queue.next, queue.taken) = (end, 0);
-        }
-        self.phase = Phase::Idle;
-        Ok(())
-    }
-
-    /// The sequences of the batch lose what they have queued.
-    fn fail_batch(&mut self) -> Result<(), EngineError> {
-        for row in self.parts.rows.get(..self.batch).unwrap_or_default() {
-            self.parts.cache.release(row.seq())?;
-            if let Some(queue) = self.parts.queues.get_mut(row.seq().slot()) {
-                *queue = Queue::EMPTY;
-            }
-        }
-        self.drop_batch();
-        Ok(())
-    }
-
-    fn drop_batch(&mut self) {
-        self.phase = Phase::Idle;
-        (self.batch, self.batch_finished, self.batch_logits) = (0, 0, 0);
-    }
-
-    pub(super) fn batch_in_progress(&self) -> Batch<'_> {
-        Batch { rows: self.batch_rows(), finished: self.batch_finished, logits: self.batch_logits }
-    }
-
-    fn batch_rows(&self) -> &[Row] {
-        self.parts.rows.get(..self.batch).unwrap_or_default()
     }
 }

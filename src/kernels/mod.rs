@@ -30,6 +30,7 @@ pub use selftest::{selftest, selftest_words};
 
 use core::ops::Range;
 
+use crate::error::Fault;
 use crate::mem::{Matrix, Tile};
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::{Dtype, TensorView};
@@ -88,8 +89,12 @@ impl Level {
     }
 
     /// Rounds the keys and values of some tokens, `[head_dim]` each, to the element types of a tile and stores them in
-    /// its slots, of which there are 16, from `slot` on: whether they are finite then. `None` on a mismatch of sizes.
-    pub fn store(self, tile: KvTileMut<'_>, slot: usize, tokens: &[[&[f32]; 2]]) -> Option<bool> {
+    /// its slots, of which there are 16, from `slot` on.
+    ///
+    /// # Errors
+    /// [`Fault::NonFinite`] where one is infinite or NaN then, after all are stored; [`Fault::Internal`] on a mismatch of
+    /// sizes.
+    pub fn store(self, tile: KvTileMut<'_>, slot: usize, tokens: &[[&[f32]; 2]]) -> Result<(), Fault> {
         dispatch!(self, store(tile, slot, tokens))
     }
 

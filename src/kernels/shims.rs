@@ -20,7 +20,11 @@ macro_rules! shims {
         }
 
         $(#[target_feature(enable = $features)])?
-        pub(in crate::kernels) fn store(tile: KvTileMut<'_>, slot: usize, tokens: &[[&[f32]; 2]]) -> Option<bool> {
+        pub(in crate::kernels) fn store(
+            tile: KvTileMut<'_>,
+            slot: usize,
+            tokens: &[[&[f32]; 2]],
+        ) -> Result<(), crate::error::Fault> {
             generic::store(tile, slot, tokens)
         }
 

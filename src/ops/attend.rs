@@ -2,11 +2,11 @@
 
 use core::ops::Range;
 
+use super::partials::{partial, partials_width};
 use super::{Batch, Buffers, Context, Grid, Memory, Operation, Row, Work};
 use crate::cache::KvCache;
 use crate::error::Fault;
-use crate::kernels::{CHUNK, Partial, Queries, Scores, attend_chunks, attend_rows};
-use crate::mem::row_of;
+use crate::kernels::{CHUNK, Queries, Scores, attend_chunks, attend_rows};
 use crate::weights::{Config, Role};
 
 /// Attention of every row over the keys and values of its sequence. A unit is the query heads of some rows that share
@@ -99,58 +99,8 @@ fn attend_pass(
     })
 }
 
-/// What attention keeps of a row and a KV head.
-fn partial(config: &Config) -> Partial {
-    Partial { group: config.group(), head_dim: config.head_dim }
-}
-
-/// Elements of what it keeps of a row.
-pub(super) fn partials_width(config: &Config) -> Option<usize> {
-    partial(config).elements()?.checked_mul(config.kv_heads)
-}
-
-/// Attention's result for row `index`, `[heads, head_dim]`, from what it kept of the rows.
-pub(super) fn finish_heads(config: &Config, partials: &[f32], index: usize, out: &mut [f32]) -> Option<()> {
-    let partial = partial(config);
-    let mut partials = row_of(partials, index, partials_width(config)?)?.chunks_exact(partial.elements()?.max(1));
-    // A zip of these would divide by their length, and that this is not 0 is not always seen.
-    out.chunks_exact_mut((partial.group * partial.head_dim).max(1))
-        .try_for_each(|out| partial.finish(partials.next()?, out))
-}
-
 /// How many rows from the first on are successive positions of one sequence.
 fn run_length(rows: &[Row]) -> usize {
     let follows = |pair: &[Row]| matches!(pair, [a, b] if b.follows(a));
     1 + rows.windows(2).take_while(|pair| follows(pair)).count()
-}
-
-/// The slopes of ALiBi, one per head, where `2^-exponent` is the last of a power of two of heads; other numbers of
-/// heads take every second slope of twice as many after that. (Press et al., "Train Short, Test Long", 2021; the
-/// authors' code for other numbers.)
-pub(super) fn fill_slopes(exponent: f32, slopes: &mut [f32]) {
-    let heads = slopes.len();
-    let power = if heads.is_power_of_two() { heads } else { heads.next_power_of_two() / 2 };
-    for (head, slope) in slopes.iter_mut().enumerate() {
-        let steps = if head < power { (head + 1) as f64 } else { (head - power) as f64 + 0.5 };
-        *slope = libm::exp2(-f64::from(exponent) * steps / power as f64) as f32;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slopes_of_any_number_of_heads() {
-        let slopes = |heads: usize| {
-            let mut slopes = vec![0.0; heads];
-            fill_slopes(8.0, &mut slopes);
-            slopes
-        };
-        assert_eq!(slopes(8), [1, 2, 3, 4, 5, 6, 7, 8].map(|n| 0.5f32.powi(n)));
-        assert_eq!(slopes(4), [2, 4, 6, 8].map(|n| 0.5f32.powi(n)));
-        assert_eq!(slopes(6), [2, 4, 6, 8, 1, 3].map(|n| 0.5f32.powi(n)));
-        assert_eq!(slopes(1), [0.5f32.powi(8)]);
-        assert!(slopes(0).is_empty());
-    }
 }

@@ -1,7 +1,7 @@
 //! The memory of a batch.
 
 use super::adapters::FLOATS;
-use super::attend::partials_width;
+use super::partials::partials_width;
 use super::{Capacity, Context, Grid};
 use crate::error::Fault;
 use crate::kernels::OUTPUTS;

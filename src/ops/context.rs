@@ -1,9 +1,9 @@
 //! What operations read and do not change while a batch is computed.
 
 use super::adapters::{Adapters, adapter_words};
-use super::attend::fill_slopes;
 use super::batch::Capacity;
 use super::input::Forms;
+use super::slopes::fill_slopes;
 use crate::kernels::Level;
 use crate::kv::{MAX_GROUPS, Visibility};
 use crate::mem::{Arena, MemoryError};

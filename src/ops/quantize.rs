@@ -1,6 +1,6 @@
 //! Activations, quantized for the matrices that read them.
 
-use super::attend::finish_heads;
+use super::partials::finish_heads;
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Row, Work};
 use crate::error::Fault;
 use crate::mem::row_of;

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
-use crate::cache::{CacheError, KvRow, WRITTEN_ROWS};
+use crate::cache::{KvRow, WRITTEN_ROWS};
 use crate::error::Fault;
 use crate::mem::row_of;
 use crate::par::{Budget, Parallel, Serial, Watch, for_each_tile};
@@ -49,14 +49,10 @@ impl Operation for Store {
         while start < end && work.watch.allows_unit() {
             let next = if together { end.min(start + WRITTEN_ROWS) } else { start + 1 };
             let parallel: &dyn Parallel = if together { work.parallel } else { &Serial };
-            let written =
-                memory.cache.write_rows(work.layer, next - start, &|index| row(start + index), |tiles, body| {
-                    for_each_tile(parallel, tiles, &scratch.by_worker()?, &Watch::new(&Budget::default()), body)
-                });
-            written.map_err(|error| match error {
-                CacheError::NonFinite => Fault::NonFinite,
-                _ => Fault::Internal,
-            })?;
+            // Its rows were reserved when they were queued: what the cache refuses is a defect.
+            let writer = memory.cache.writer(work.layer, (start..next).map(row)).map_err(|_| Fault::Internal)?;
+            let (tiles, watch) = (core::slice::from_ref(&writer.tiles), Watch::new(&Budget::default()));
+            for_each_tile(parallel, tiles, &scratch.by_worker()?, &watch, &|tile, _| writer.write(tile))?;
             start = next;
         }
         Ok(end - start)

@@ -23,7 +23,7 @@ pub enum SnapshotError {
         /// Its bytes.
         given: usize,
     },
-    /// A delta can not begin there: inside a block, or past the end of the sequence.
+    /// A delta cannot begin there: inside a block, or past the end of the sequence.
     BasePosition {
         /// The first token of the delta.
         base: usize,

@@ -9,7 +9,8 @@ use super::slice::copy;
 use crate::cache::block::BLOCK_TOKENS;
 use crate::cache::error::CacheError;
 use crate::cache::kind::KvKind;
-use crate::cache::kv_cache::{IMPORTED_TOKEN, KvCache, SeqId};
+use crate::cache::kv_cache::KvCache;
+use crate::cache::sequence::{IMPORTED_TOKEN, SeqId};
 use crate::kv::MAX_GROUPS;
 use crate::num::Xxh64;
 
@@ -18,8 +19,8 @@ use crate::num::Xxh64;
 pub type Source<'s> = dyn FnMut(&mut [u8]) -> Option<usize> + 's;
 
 impl<'a> KvCache<'a> {
-    /// Opens a sequence with the contents of a snapshot, which must end where `source` ends: the sequence and what
-    /// the header says. `fingerprint` and `vocab` are the model's.
+    /// Opens a sequence with the contents of a snapshot, which must end where `source` ends. Returns the sequence and
+    /// the header. `fingerprint` and `vocab` are the model's.
     ///
     /// A delta continues the first tokens of the sequence `base`, which must be those that it was written against;
     /// the kind `paged` shares their blocks. For other snapshots `base` is ignored.
@@ -103,7 +104,7 @@ impl Restoring<'_, '_> {
         Ok(())
     }
 
-    /// Reads a block of `tokens` tokens: its checksum.
+    /// Reads a block of `tokens` tokens. Returns its checksum.
     fn block(
         &mut self,
         reader: &mut Reader<'_, '_>,
@@ -148,7 +149,7 @@ impl Restoring<'_, '_> {
 impl Drop for Restoring<'_, '_> {
     fn drop(&mut self) {
         if !self.done {
-            // It is open, so this can not fail.
+            // It is open, so this cannot fail.
             let _ = self.cache.close(self.seq);
             for (group, &mark) in self.cache.groups.iter_mut().zip(&self.marks) {
                 group.allocator.lower_high_water(mark);

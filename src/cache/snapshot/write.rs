@@ -6,14 +6,15 @@ use super::header::{SnapshotHeader, SnapshotOptions};
 use super::slice::copy;
 use crate::cache::block::BLOCK_TOKENS;
 use crate::cache::error::CacheError;
-use crate::cache::kv_cache::{KvCache, SeqId};
+use crate::cache::kv_cache::KvCache;
+use crate::cache::sequence::SeqId;
 use crate::num::Xxh64;
 
 /// Takes bytes of a snapshot, in order; false where it could not.
 pub type Sink<'s> = dyn FnMut(&[u8]) -> bool + 's;
 
 impl KvCache<'_> {
-    /// Bytes of a snapshot of a sequence.
+    /// Returns the bytes of a snapshot of a sequence.
     ///
     /// # Errors
     /// [`SnapshotError::Cache`]: unknown or busy; [`SnapshotError::StateTooLong`], [`SnapshotError::BasePosition`].
@@ -22,7 +23,7 @@ impl KvCache<'_> {
         Ok(usize::try_from(header.total_bytes()).unwrap_or(usize::MAX))
     }
 
-    /// Writes a sequence to `sink`: the number of bytes. `fingerprint` names the model.
+    /// Writes a sequence to `sink`. Returns the number of bytes. `fingerprint` names the model.
     ///
     /// # Errors
     /// [`SnapshotError::Sink`]; as [`KvCache::snapshot_len`], before the sink gets anything.
@@ -59,7 +60,7 @@ impl KvCache<'_> {
         Ok(base.finish())
     }
 
-    /// Writes the first `tokens` tokens of a block, their ids first, then layer by layer: the checksum of the bytes.
+    /// Writes the first `tokens` tokens of a block, their ids first, then layer by layer. Returns the checksum of the bytes.
     fn put_block(
         &self,
         seq: SeqId,

@@ -3,12 +3,23 @@
 use bytemuck::Pod;
 use half::f16;
 
+use crate::error::Fault;
 use crate::kv::{ElementsMut, KvElement, KvTileMut, SCALED, TILE_TOKENS};
 use crate::num::{f16_to_f32, f32_to_f16, is_finite, round_to_i8};
 
 /// See [`Level::store`](crate::kernels::Level::store).
 #[inline(always)]
-pub(in crate::kernels) fn store(tile: KvTileMut<'_>, slot: usize, tokens: &[[&[f32]; 2]]) -> Option<bool> {
+pub(in crate::kernels) fn store(tile: KvTileMut<'_>, slot: usize, tokens: &[[&[f32]; 2]]) -> Result<(), Fault> {
+    match store_finite(tile, slot, tokens) {
+        Some(true) => Ok(()),
+        Some(false) => Err(Fault::NonFinite),
+        None => Err(Fault::Internal),
+    }
+}
+
+/// Returns whether all keys and values were finite; `None` on a mismatch of sizes.
+#[inline(always)]
+fn store_finite(tile: KvTileMut<'_>, slot: usize, tokens: &[[&[f32]; 2]]) -> Option<bool> {
     let head_dim = tokens.first()?[0].len();
     if tokens.iter().any(|[k, v]| k.len() != head_dim || v.len() != head_dim) {
         return None;

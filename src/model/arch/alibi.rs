@@ -1,9 +1,10 @@
 //! BLOOM and MPT: scores fall with the distance instead of rotations.
 
-use super::{ALL_BIASES, Architecture, Biases, DECODER, OPTIONAL_BIASES, Presence, QkNorm};
+use super::{ALL_BIASES, Architecture, DECODER, OPTIONAL_BIASES};
 use crate::kernels::{Activation, NormKind};
 use crate::program::Program;
 use crate::program::lists::{DECODER as PROGRAM, NOT_ROTARY};
+use crate::weights::{Biases, Presence, QkNorm};
 
 /// The embedding is normalized.
 pub(super) const BLOOM: Architecture = Architecture {

@@ -1,7 +1,7 @@
 //! Gemma 1 to 3: embeddings scaled by the root of their width, a gate with GELU. The norms' weights are stored with the
 //! 1 that the models add to them.
 
-use super::{Architecture, DECODER, QkNorm};
+use super::{Architecture, DECODER};
 use crate::kernels::Activation;
 use crate::kv::LayerGroups;
 use crate::nn::Frequencies;
@@ -10,7 +10,7 @@ use crate::program::lists::{
     ATTEND, GATE_UP, NORM_ROTATE, QKV, STORE, add_normed, all, down, finished, norm, output, quantize, uniform,
 };
 use crate::program::{LayerKind, Program, Step};
-use crate::weights::{Config, Role, inverse_root};
+use crate::weights::{Config, QkNorm, Role, inverse_root};
 
 /// A layer of Gemma 2 and 3: a norm at both ends of each branch.
 const LAYER: &[Step] = &[

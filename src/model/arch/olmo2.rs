@@ -1,7 +1,7 @@
 //! OLMo 2: norms at the end of the branches and not before them, and over all heads of Q and of K. With a window in three
 //! layers of four it is OLMo 3, which scales the frequencies of the others.
 
-use super::{Architecture, DECODER, QkNorm};
+use super::{Architecture, DECODER};
 use crate::kv::LayerGroups;
 use crate::nn::Frequencies;
 use crate::ops::{Input, Source, Target};
@@ -9,7 +9,7 @@ use crate::program::lists::{
     ATTEND, GATE_UP, NORM_ROTATE, QKV, STORE, add_normed, all, down, finished, output, quantize, uniform,
 };
 use crate::program::{LayerKind, Program, Step};
-use crate::weights::Role;
+use crate::weights::{QkNorm, Role};
 
 /// A layer: a norm at the end of each branch only.
 const LAYER: &[Step] = &[

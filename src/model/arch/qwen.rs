@@ -1,6 +1,7 @@
 //! Qwen 2 to 3.
 
-use super::{Architecture, Biases, DECODER, NO_BIASES, Presence, QkNorm};
+use super::{Architecture, DECODER, NO_BIASES};
+use crate::weights::{Biases, Presence, QkNorm};
 
 /// Biases on Q, K and V only.
 pub(super) const QWEN2: Architecture =

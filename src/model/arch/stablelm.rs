@@ -1,14 +1,14 @@
 //! StableLM 2: rotations of a part of each head. The 12B model has a norm per head, and attention and the feed-forward
 //! layer side by side after one norm.
 
-use super::{Architecture, Biases, DECODER, NO_BIASES, Presence, QkNorm};
+use super::{Architecture, DECODER, NO_BIASES};
 use crate::kernels::NormKind;
 use crate::ops::{Input, Source, Target};
 use crate::program::LayerKind;
 use crate::program::lists::{
     self, ATTEND, GATE_UP, NORM_ROTATE, QKV, STORE, all, down, finished, norm, output, quantize, uniform,
 };
-use crate::weights::Role;
+use crate::weights::{Biases, Presence, QkNorm, Role};
 
 /// The layers of the 12B model: both branches read the same norm.
 const PARALLEL: &[LayerKind] = &[LayerKind {

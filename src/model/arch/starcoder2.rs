@@ -1,7 +1,8 @@
 //! StarCoder 2: rotations, LayerNorm and biases.
 
-use super::{Architecture, Biases, DECODER, OPTIONAL_BIASES, Presence};
+use super::{Architecture, DECODER, OPTIONAL_BIASES};
 use crate::kernels::{Activation, NormKind};
+use crate::weights::{Biases, Presence};
 
 pub(super) const STARCODER2: Architecture = Architecture {
     name: "starcoder2",

@@ -1,0 +1,72 @@
+//! One layer of a sequence: where its keys and values are.
+
+use super::block::BlockId;
+use super::error::CacheError;
+use super::group::Group;
+use super::kv_cache::KvCache;
+use super::pool::Pool;
+use super::sequence::SeqId;
+use super::table::BlockTable;
+use crate::kernels::{KvElement, KvSource, KvTile, Visibility};
+
+/// The tiles of one layer of a sequence, block by block.
+#[derive(Debug)]
+pub struct LayerSource<'c> {
+    group: &'c Group<'c>,
+    table: BlockTable<'c>,
+    layer: usize,
+}
+
+impl LayerSource<'_> {
+    /// What the layer's queries see.
+    pub fn visibility(&self) -> Visibility {
+        self.group.visibility()
+    }
+}
+
+impl KvSource for LayerSource<'_> {
+    #[inline]
+    fn elements(&self) -> [KvElement; 2] {
+        self.group.pool.elements()
+    }
+
+    #[inline]
+    fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>> {
+        self.group.pool.tile(self.table.block(index)?, self.layer, head)
+    }
+}
+
+impl<'a> KvCache<'a> {
+    /// What attention reads: the tiles of one layer of a sequence.
+    pub fn layer_source(&self, seq: SeqId, layer: usize) -> Option<LayerSource<'_>> {
+        let (group, index) = self.geometry.groups.place(layer);
+        let group = self.groups.get(group)?;
+        Some(LayerSource { group, table: group.table(seq.slot()), layer: index })
+    }
+
+    /// Where a layer of a sequence's tokens `16 index ..` is: the pool, the block, and the layer's number there.
+    pub(super) fn stored(
+        &self,
+        seq: SeqId,
+        layer: usize,
+        index: usize,
+    ) -> Result<(&Pool<'a>, BlockId, usize), CacheError> {
+        let (group, layer) = self.geometry.groups.place(layer);
+        let group = self.groups.get(group).ok_or(CacheError::Internal)?;
+        let block = *group.table(seq.slot()).blocks().get(index).ok_or(CacheError::Internal)?;
+        Ok((&group.pool, block, layer))
+    }
+
+    /// [`KvCache::stored`], to be written to: the sequence has the block for itself.
+    pub(super) fn stored_mut(
+        &mut self,
+        seq: SeqId,
+        layer: usize,
+        index: usize,
+    ) -> Result<(&mut Pool<'a>, BlockId, usize), CacheError> {
+        let (group, layer) = self.geometry.groups.place(layer);
+        let group = self.groups.get_mut(group).ok_or(CacheError::Internal)?;
+        let block = *group.table(seq.slot()).blocks().get(index).ok_or(CacheError::Internal)?;
+        Ok((&mut group.pool, block, layer))
+    }
+}

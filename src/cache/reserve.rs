@@ -1,0 +1,173 @@
+//! Rows to come: their blocks are reserved, shared ones copied, and the rows committed.
+
+use super::block::BLOCK_TOKENS;
+use super::error::CacheError;
+use super::group::Group;
+use super::kv_cache::KvCache;
+use super::prefix::SALT;
+use super::sequence::SeqId;
+
+impl KvCache<'_> {
+    /// Whether `rows` more tokens fit the sequence and the pool; the error says what is missing.
+    ///
+    /// # Errors
+    /// As [`KvCache::reserve`].
+    pub fn can_extend(&self, seq: SeqId, rows: usize) -> Result<(), CacheError> {
+        let len = self.idle(seq)?;
+        let (needed, context) = (len.saturating_add(rows), self.geometry.context);
+        if needed > context {
+            return Err(CacheError::ContextFull { needed, context });
+        }
+        self.check_steps(seq, rows)?;
+        self.check_room(|group| group.needed(seq.slot(), len, needed))
+    }
+
+    /// Whether `rows` more tokens fit if they are reserved and committed `step` at a time, so that a window passes over
+    /// what came before.
+    ///
+    /// # Errors
+    /// As [`KvCache::reserve`].
+    pub fn can_extend_in_steps(&self, seq: SeqId, rows: usize, step: usize) -> Result<(), CacheError> {
+        let len = self.idle(seq)?;
+        let (needed, context) = (len.saturating_add(rows), self.geometry.context);
+        if needed > context {
+            return Err(CacheError::ContextFull { needed, context });
+        }
+        self.check_steps(seq, step.min(rows))?;
+        self.check_room(|group| group.needed_in_steps(seq.slot(), len, needed, step))
+    }
+
+    /// Takes the blocks for tokens that follow the committed ones, a copy of a shared block included, and
+    /// notes the tokens. Nothing that comes after can run out of blocks.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::ContextFull`], [`CacheError::TooMany`],
+    /// [`CacheError::OutOfBlocks`].
+    pub fn reserve(&mut self, seq: SeqId, tokens: impl ExactSizeIterator<Item = u32>) -> Result<(), CacheError> {
+        self.can_extend(seq, tokens.len())?;
+        let (slot, len, reserved) = (seq.slot(), self.seq_len(seq)?, tokens.len());
+        if reserved == 0 {
+            // A copy that begins here would belong to no reservation.
+            return Ok(());
+        }
+        self.touch(seq);
+        for group in &mut self.groups {
+            group.extend(slot, len, len + reserved, self.policy)?;
+        }
+        for (position, token) in (len..).zip(tokens) {
+            self.queue_token(seq, position, token)?;
+        }
+        self.sequence_mut(seq)?.reserved = reserved as u32;
+        Ok(())
+    }
+
+    /// Notes the id of the token at a reserved position.
+    pub(super) fn queue_token(&mut self, seq: SeqId, position: usize, token: u32) -> Result<(), CacheError> {
+        for group in &mut self.groups {
+            let (block, place) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
+            group.allocator.queue_token(block, place, token)?;
+        }
+        Ok(())
+    }
+
+    /// Gives back what [`KvCache::reserve`] took and [`KvCache::commit`] has not used; committed tokens stay.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`].
+    pub fn release(&mut self, seq: SeqId) -> Result<(), CacheError> {
+        let sequence = self.sequence_mut(seq)?;
+        (sequence.reserved, sequence.next_layer) = (0, 0);
+        let len = sequence.len as usize;
+        for group in &mut self.groups {
+            group.shrink(seq.slot(), len)?;
+        }
+        Ok(())
+    }
+
+    /// Copies one layer of a shared partial block that a reservation has replaced. Returns whether there was one.
+    ///
+    /// All layers must be copied before rows are written.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`].
+    pub fn copy_unit(&mut self, seq: SeqId) -> Result<bool, CacheError> {
+        self.sequence(seq)?;
+        for group in &mut self.groups {
+            if group.copy_unit(seq.slot())? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns how often [`KvCache::copy_unit`] has to be called for a sequence.
+    pub fn copy_units(&self, seq: SeqId) -> usize {
+        self.groups.iter().map(|group| group.copy_units(seq.slot())).sum()
+    }
+
+    /// Makes the next `rows` reserved rows part of the sequence. They are taken for imported ones: neither they nor what
+    /// comes after them ever becomes a cached prefix.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`], [`CacheError::Position`] where fewer are reserved.
+    pub fn commit(&mut self, seq: SeqId, rows: usize) -> Result<(), CacheError> {
+        self.commit_rows(seq, rows, false)
+    }
+
+    /// [`KvCache::commit`] for rows that the model computed for the tokens reserved: full blocks of them become
+    /// cached prefixes where the geometry says so.
+    ///
+    /// # Errors
+    /// As [`KvCache::commit`].
+    pub fn commit_computed(&mut self, seq: SeqId, rows: usize) -> Result<(), CacheError> {
+        self.commit_rows(seq, rows, true)
+    }
+
+    fn commit_rows(&mut self, seq: SeqId, rows: usize, computed: bool) -> Result<(), CacheError> {
+        let sequence = self.sequence(seq)?;
+        let (len, reserved) = (sequence.len as usize, sequence.reserved as usize);
+        if rows > reserved {
+            return Err(CacheError::Position { expected: len + reserved, given: len + rows });
+        }
+        for group in &mut self.groups {
+            if rows > 0 {
+                group.commit_copy(seq.slot())?;
+            }
+            for position in len..len + rows {
+                let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
+                let token = group.allocator.meta(block).and_then(|meta| meta.tokens().get(slot).copied());
+                group.allocator.append_token_slot(block, token.ok_or(CacheError::Internal)?)?;
+                if !computed {
+                    group.allocator.set_imported(block)?;
+                } else if slot + 1 == BLOCK_TOKENS {
+                    group.publish(seq.slot(), position / BLOCK_TOKENS, SALT)?;
+                }
+            }
+            group.forget(seq.slot(), len + rows)?;
+        }
+        let sequence = self.sequence_mut(seq)?;
+        sequence.len += rows as u32;
+        sequence.reserved -= rows as u32;
+        Ok(())
+    }
+
+    /// Whether every group has as many available blocks as `needed` says.
+    pub(super) fn check_room(&self, needed: impl Fn(&Group<'_>) -> usize) -> Result<(), CacheError> {
+        for group in &self.groups {
+            let (needed, free) = (needed(group), group.allocator.available_blocks());
+            if needed > free {
+                return Err(CacheError::OutOfBlocks { needed, free });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a sequence's tables take so many tokens at a time.
+    fn check_steps(&self, seq: SeqId, given: usize) -> Result<(), CacheError> {
+        let len = self.seq_len(seq)?;
+        match self.groups.iter().map(|group| group.room(seq.slot(), len)).min() {
+            Some(limit) if given > limit => Err(CacheError::TooMany { given, limit }),
+            _ => Ok(()),
+        }
+    }
+}

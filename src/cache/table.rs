@@ -1,0 +1,67 @@
+//! The block table of a sequence.
+
+use super::block::{BLOCK_TOKENS, BlockId, NO_BLOCK};
+
+/// The blocks of a sequence in a layer group: block `i` holds positions `16 i ..`.
+///
+/// Where the group has a window, blocks that nobody sees any more are given back, and those that follow the sinks take
+/// turns in a ring of entries, so that the table does not grow with the position.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockTable<'t> {
+    pub(super) entries: &'t [BlockId],
+    pub(super) layout: Layout,
+    /// The first block past the sinks that is still there.
+    pub(super) first: usize,
+    /// Blocks up to the end, those given back included.
+    pub(super) end: usize,
+}
+
+impl<'t> BlockTable<'t> {
+    /// The entries. Without a window these are the blocks in order; otherwise those of the sinks and then the ring, and
+    /// [`BlockId::MAX`] where there is none.
+    pub fn blocks(&self) -> &'t [BlockId] {
+        self.entries
+    }
+
+    /// Block `index`; `None` past the last one, and where it was given back.
+    #[inline]
+    pub fn block(&self, index: usize) -> Option<BlockId> {
+        if index >= self.end || (self.layout.sinks..self.first).contains(&index) {
+            return None;
+        }
+        self.entries.get(self.layout.entry(index)).copied().filter(|&block| block != NO_BLOCK)
+    }
+
+    /// The block of a position and the slot in it; `None` where there is none.
+    pub fn locate(&self, position: usize) -> Option<(BlockId, usize)> {
+        Some((self.block(position / BLOCK_TOKENS)?, position % BLOCK_TOKENS))
+    }
+}
+
+/// Where the entries of a table are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// Blocks with positions that may be visible from anywhere: the first entries.
+    pub(super) sinks: usize,
+    /// Entries that the other blocks take turns in; 0 where there is one for each.
+    pub(super) ring: usize,
+}
+
+impl Layout {
+    #[inline]
+    pub(super) fn entry(self, index: usize) -> usize {
+        match index.checked_sub(self.sinks).and_then(|past| past.checked_rem(self.ring)) {
+            Some(place) => self.sinks + place,
+            None => index,
+        }
+    }
+}
+
+/// Blocks that a sequence would need are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gone {
+    /// A position that would be seen.
+    pub(super) position: usize,
+    /// The first position past the sinks that is still there.
+    pub(super) first: usize,
+}

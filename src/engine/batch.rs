@@ -1,0 +1,216 @@
+//! A batch: rows are taken from the queues, computed in units, and committed.
+
+use core::ops::Range;
+
+use super::step::{Phase, Queue};
+use super::{Engine, EngineError, Parts};
+use crate::num::is_finite;
+use crate::ops::{Batch, Row};
+use crate::par::Watch;
+use crate::program::Cursor;
+
+impl<'m, 'a> Engine<'m, 'a> {
+    /// Takes the next rows from the queues and begins a batch of them.
+    ///
+    /// # Errors
+    /// [`EngineError::Internal`] where the cache has lost a queued token. Nothing has changed then.
+    pub(super) fn begin_batch(&mut self) -> Result<(), EngineError> {
+        let count = self.share_rows();
+        self.check_tokens_taken()?;
+        let (with_logits, finished) = self.fill_rows()?;
+        (self.batch, self.batch_finished, self.batch_logits) = (count, finished, with_logits);
+        self.next_slot = if self.next_slot + 1 < self.parts.queues.len() { self.next_slot + 1 } else { 0 };
+        self.phase = Phase::Copy { row: 0 };
+        Ok(())
+    }
+
+    /// Divides the rows of the next batch among the queues, from the next slot on. Returns how many are taken.
+    fn share_rows(&mut self) -> usize {
+        let Parts { queues, rows, logit_rows, .. } = &mut self.parts;
+        let (mut free, mut free_logits) = (rows.len() as u32, *logit_rows as u32);
+        let slots = queues.len();
+        for slot in (self.next_slot..slots).chain(0..self.next_slot.min(slots)) {
+            let Some(queue) = queues.get_mut(slot) else { continue };
+            let without = queue.wanted_from.min(queue.end).saturating_sub(queue.next);
+            let with = queue.end.saturating_sub(queue.next) - without;
+            let most = if queue.logits == 1 { with.min(free_logits) } else { with };
+            queue.taken = free.min(without.saturating_add(most));
+            free -= queue.taken;
+            if queue.logits == 1 {
+                free_logits -= queue.taken.saturating_sub(without);
+            }
+        }
+        rows.len() - free as usize
+    }
+
+    /// Whether the cache has the tokens of all rows that are taken.
+    fn check_tokens_taken(&self) -> Result<(), EngineError> {
+        let Parts { cache, queues, .. } = &self.parts;
+        let has_tokens = |queue: &Queue| {
+            let mut positions = queue.next..queue.next + queue.taken;
+            positions.all(|position| cache.token(queue.seq(), position as usize).is_some())
+        };
+        if queues.iter().all(has_tokens) { Ok(()) } else { Err(EngineError::Internal) }
+    }
+
+    /// Writes down the rows that are taken: those with logits first, then those whose hidden state is wanted; the last layer
+    /// goes on with these alone. Returns how many have logits, and how many come first in all.
+    fn fill_rows(&mut self) -> Result<(usize, usize), EngineError> {
+        let Parts { cache, queues, rows, .. } = &mut self.parts;
+        let mut places = rows.iter_mut();
+        let mut put = |queue: &Queue, positions: Range<u32>| {
+            let (seq, count) = (queue.seq(), positions.len());
+            for (position, place) in positions.zip(&mut places) {
+                let position = position as usize;
+                *place = Row::new(seq, position, cache.token(seq, position).ok_or(EngineError::Internal)?);
+            }
+            Ok::<_, EngineError>(count)
+        };
+        let (mut logits, mut hidden) = (0, 0);
+        for queue in queues.iter().filter(|queue| queue.logits == 1) {
+            logits += put(queue, queue.taken().1)?;
+        }
+        for queue in queues.iter().filter(|queue| queue.logits == 0) {
+            hidden += put(queue, queue.taken().1)?;
+        }
+        for queue in queues.iter() {
+            put(queue, queue.taken().0)?;
+        }
+        Ok((logits, logits + hidden))
+    }
+
+    /// Copies one layer of a shared block. Returns the units that took.
+    pub(super) fn copy(&mut self, row: usize, watch: &Watch<'_>) -> Result<usize, EngineError> {
+        let cache = &mut self.parts.cache;
+        let row_of_batch = self.parts.rows.get(..self.batch).and_then(|rows| rows.get(row));
+        match row_of_batch.map(Row::seq) {
+            None => self.phase = Phase::Forward { cursor: Cursor::START, unit: 0 },
+            Some(seq) if cache.copy_units(seq) == 0 => self.phase = Phase::Copy { row: row + 1 },
+            Some(seq) if watch.allows_unit() => return Ok(cache.copy_unit(seq)?.into()),
+            Some(_) => {}
+        }
+        Ok(0)
+    }
+
+    /// Runs at most `budget` units of an operation. Returns how many were run.
+    pub(super) fn forward(
+        &mut self,
+        cursor: Cursor,
+        unit: usize,
+        budget: usize,
+        watch: &Watch<'_>,
+    ) -> Result<usize, EngineError> {
+        let Parts { forward, rows, cache, .. } = &mut self.parts;
+        let rows = rows.get(..self.batch).unwrap_or_default();
+        let batch = Batch { rows, finished: self.batch_finished, logits: self.batch_logits };
+        let units = forward.units(cursor, batch);
+        let end = units.min(unit.saturating_add(budget));
+        self.phase = Phase::Torn;
+        let left = forward.run(cursor, unit..end, batch, cache, self.parallel, watch);
+        let left = left.map_err(|fault| EngineError::from_fault(fault, forward.layer(cursor)))?;
+        let end = end.saturating_sub(left);
+        if end < units {
+            self.phase = Phase::Forward { cursor, unit: end };
+        } else {
+            match forward.next(cursor, batch) {
+                Some(cursor) => self.phase = Phase::Forward { cursor, unit: 0 },
+                None => {
+                    self.check_hidden()?;
+                    self.finish_batch()?;
+                }
+            }
+        }
+        Ok(end.saturating_sub(unit))
+    }
+
+    /// Whether the hidden states that are wanted are finite, as logits are: while the batch can still be dropped.
+    fn check_hidden(&mut self) -> Result<(), EngineError> {
+        let layer = self.model.config().layers;
+        for place in self.batch_logits..self.batch_finished {
+            let hidden = self.parts.forward.hidden(place).ok_or(EngineError::Internal)?;
+            if !hidden.iter().all(|&x| is_finite(x)) {
+                return Err(EngineError::NonFinite { layer });
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows become part of their sequences.
+    fn finish_batch(&mut self) -> Result<(), EngineError> {
+        for queue in self.parts.queues.iter_mut().filter(|queue| queue.is_in_batch()) {
+            let (seq, end) = (queue.seq(), queue.next + queue.taken);
+            // Rows that were computed again, without a cache, are part of it already.
+            let new = (end as usize).saturating_sub(self.parts.cache.seq_len(seq)?);
+            // What adapters changed is nobody else's.
+            match self.parts.forward.context.adapters.change(seq) {
+                true => self.parts.cache.commit(seq, new)?,
+                false => self.parts.cache.commit_computed(seq, new)?,
+            }
+            (queue.next, queue.taken) = (end, 0);
+        }
+        self.phase = Phase::Idle;
+        Ok(())
+    }
+
+    /// The sequences of the batch lose what they have queued.
+    pub(super) fn fail_batch(&mut self) -> Result<(), EngineError> {
+        for row in self.parts.rows.get(..self.batch).unwrap_or_default() {
+            self.parts.cache.release(row.seq())?;
+            if let Some(queue) = self.parts.queues.get_mut(row.seq().slot()) {
+                *queue = Queue::EMPTY;
+            }
+        }
+        self.drop_batch();
+        Ok(())
+    }
+
+    pub(super) fn drop_batch(&mut self) {
+        self.phase = Phase::Idle;
+        (self.batch, self.batch_finished, self.batch_logits) = (0, 0, 0);
+    }
+
+    pub(super) fn batch_in_progress(&self) -> Batch<'_> {
+        Batch { rows: self.batch_rows(), finished: self.batch_finished, logits: self.batch_logits }
+    }
+
+    pub(super) fn batch_rows(&self) -> &[Row] {
+        self.parts.rows.get(..self.batch).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Limits, Logits, Plan, Step};
+    use crate::model::Model;
+
+    const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/assets/gleed-tales-q8_0.gguf");
+
+    /// A token that the cache has lost was computed as token 0.
+    #[test]
+    fn a_lost_token_is_an_error_and_changes_nothing() {
+        let bytes = std::fs::read(DEMO).unwrap();
+        let model = Model::open(&bytes).unwrap();
+        let limits = Limits { sequences: 2, context: 32, rows: 4, ..Limits::default() };
+        let plan = Plan::new(&model, &limits).unwrap();
+        let mut memory = vec![0; plan.bytes() + plan.alignment()];
+        let at = memory.as_ptr().align_offset(plan.alignment());
+        let mut engine = Engine::new(&model, &plan, &mut memory[at..]).unwrap();
+        let [kept, lost] = [engine.open().unwrap(), engine.open().unwrap()];
+        let logits = engine.prefill(kept, &[1, 414, 435]).unwrap().to_vec();
+        engine.queue(kept, 3, &[261], Logits::Last).unwrap();
+        engine.queue(lost, 0, &[1, 414], Logits::Last).unwrap();
+        // Only a defect can do this: the tokens go, and the queue stays.
+        engine.parts.cache.release(lost).unwrap();
+        for _ in 0..2 {
+            assert_eq!(engine.step(usize::MAX), Err(EngineError::Internal));
+            assert_eq!((engine.phase, engine.next_slot), (Phase::Idle, 1));
+            assert_eq!(engine.logits(kept), Some(&logits[..]));
+            assert_eq!((engine.seq_len(kept), engine.seq_len(lost)), (Ok(3), Ok(0)));
+        }
+        engine.cancel(lost).unwrap();
+        assert_eq!(engine.step(usize::MAX), Ok(Step::Ready));
+        assert_eq!(engine.seq_len(kept), Ok(4));
+        engine.cache().check().unwrap();
+    }
+}

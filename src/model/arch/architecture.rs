@@ -1,0 +1,62 @@
+//! What an architecture is, and what most have in common.
+
+use crate::kernels::{Activation, NormKind};
+use crate::model::keys::Keys;
+use crate::nn::RopePairs;
+use crate::program::{Program, lists};
+use crate::weights::{Biases, Config, ModelError, Presence, QkNorm};
+
+/// What the name of an architecture stands for.
+pub(in crate::model) struct Architecture {
+    /// `general.architecture`.
+    pub(in crate::model) name: &'static str,
+    pub(in crate::model) norm: NormKind,
+    /// Whether the embedding is normalized.
+    pub(in crate::model) embedding_norm: bool,
+    pub(in crate::model) qk_norm: QkNorm,
+    pub(in crate::model) activation: Activation,
+    /// Whether the feed-forward layer has a gate.
+    pub(in crate::model) gated: bool,
+    /// Whether it may be one of several experts.
+    pub(in crate::model) experts: bool,
+    /// Whether queries and keys are rotated.
+    pub(in crate::model) rotary: bool,
+    pub(in crate::model) pairs: RopePairs,
+    /// The window of files that do not say; 0 for none.
+    pub(in crate::model) window: usize,
+    /// Where a file has a window and no pattern, every so many-th layer sees everything; 0 if none does.
+    pub(in crate::model) window_period: usize,
+    pub(in crate::model) biases: Biases,
+    /// What is left to read or to change.
+    pub(in crate::model) finish: fn(&Keys<'_>, &mut Config) -> Result<(), ModelError>,
+    /// The order of the operations.
+    pub(in crate::model) program: fn(&Keys<'_>, &Config) -> Result<Program, ModelError>,
+}
+
+/// What most have in common: norms by the root mean square before the branches, a gate with SiLU, rotary positions.
+pub(super) const DECODER: Architecture = Architecture {
+    name: "",
+    norm: NormKind::Rms,
+    embedding_norm: false,
+    qk_norm: QkNorm::None,
+    activation: Activation::Silu,
+    gated: true,
+    experts: false,
+    rotary: true,
+    pairs: RopePairs::Halves,
+    window: 0,
+    window_period: 0,
+    biases: NO_BIASES,
+    finish: |_, _| Ok(()),
+    program: |_, config| Ok(if config.feed_forward.experts > 0 { lists::DECODER_OF_EXPERTS } else { lists::DECODER }),
+};
+
+pub(super) const NO_BIASES: Biases =
+    Biases { qkv: Presence::Never, output: Presence::Never, ffn: Presence::Never, norm: Presence::Never };
+
+pub(super) const ALL_BIASES: Biases =
+    Biases { qkv: Presence::Always, output: Presence::Always, ffn: Presence::Always, norm: Presence::Always };
+
+/// In linear layers.
+pub(super) const OPTIONAL_BIASES: Biases =
+    Biases { qkv: Presence::Optional, output: Presence::Optional, ffn: Presence::Optional, norm: Presence::Never };

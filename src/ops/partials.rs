@@ -1,0 +1,24 @@
+//! What attention keeps of a row until all chunks of positions are done.
+
+use crate::kernels::Partial;
+use crate::mem::row_of;
+use crate::weights::Config;
+
+/// What attention keeps of a row and a KV head.
+pub(super) fn partial(config: &Config) -> Partial {
+    Partial { group: config.group(), head_dim: config.head_dim }
+}
+
+/// Elements of what it keeps of a row.
+pub(super) fn partials_width(config: &Config) -> Option<usize> {
+    partial(config).elements()?.checked_mul(config.kv_heads)
+}
+
+/// Attention's result for row `index`, `[heads, head_dim]`, from what it kept of the rows.
+pub(super) fn finish_heads(config: &Config, partials: &[f32], index: usize, out: &mut [f32]) -> Option<()> {
+    let partial = partial(config);
+    let mut partials = row_of(partials, index, partials_width(config)?)?.chunks_exact(partial.elements()?.max(1));
+    // A zip of these would divide by their length, and that this is not 0 is not always seen.
+    out.chunks_exact_mut((partial.group * partial.head_dim).max(1))
+        .try_for_each(|out| partial.finish(partials.next()?, out))
+}
