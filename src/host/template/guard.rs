@@ -71,6 +71,12 @@ struct Used {
 
 /// Puts guards, and guarded filters, tests and functions, into an environment.
 pub(super) fn install(environment: &mut Environment<'_>) {
+    install_guards(environment);
+    install_operators(environment);
+    install_library(environment);
+}
+
+fn install_guards(environment: &mut Environment<'_>) {
     environment.add_filter(KEPT, |state: &mut State<'_, '_>, value: Value| kept(state, value));
     environment.add_filter(NESTED, |state: &mut State<'_, '_>, value: Value| nested(state, value));
     environment.add_filter(HELD, |value: Value| match is_internal(&value) {
@@ -89,6 +95,12 @@ pub(super) fn install(environment: &mut Environment<'_>) {
         weigh(state, &value)?;
         Ok::<Value, Error>(value)
     });
+    environment.add_filter(ALONE, |_: Value| -> Result<Value, Error> {
+        Err(refused(String::from("a chat template is alone: it cannot include, import or extend others")))
+    });
+}
+
+fn install_operators(environment: &mut Environment<'_>) {
     environment.add_filter(TIMES, |state: &mut State<'_, '_>, left: Value, right: Value| {
         if let Some(product) = product(&left, &right) {
             return Ok(product);
@@ -103,9 +115,10 @@ pub(super) fn install(environment: &mut Environment<'_>) {
         let text = python::string(&left)? + &python::string(&right)?;
         kept(state, Value::from(text))
     });
-    environment.add_filter(ALONE, |_: Value| -> Result<Value, Error> {
-        Err(refused(String::from("a chat template is alone: it cannot include, import or extend others")))
-    });
+}
+
+/// Filters, tests and functions of the engine, guarded.
+fn install_library(environment: &mut Environment<'_>) {
     for (name, filter) in amplify::filters() {
         environment.add_filter(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
             let args = args.into_values();
@@ -179,12 +192,12 @@ pub(super) fn read(state: &mut State<'_, '_>, bytes: usize) -> Result<(), Error>
 /// The bytes of a value with all that is in it, each time that it is in it, once they are counted as gone through.
 pub(super) fn weigh(state: &mut State<'_, '_>, value: &Value) -> Result<usize, Error> {
     let mut total = 0;
-    weigh_into(state, value, 0, &mut total)?;
+    weigh_into(value, 0, &mut total)?;
     read(state, total)?;
     Ok(total)
 }
 
-fn weigh_into(state: &mut State<'_, '_>, value: &Value, depth: usize, total: &mut usize) -> Result<(), Error> {
+fn weigh_into(value: &Value, depth: usize, total: &mut usize) -> Result<(), Error> {
     at_most("lists and dictionaries in one another", "levels", depth, MAX_DEPTH)?;
     if is_internal(value) {
         return Err(internal());
@@ -194,13 +207,13 @@ fn weigh_into(state: &mut State<'_, '_>, value: &Value, depth: usize, total: &mu
     match value.kind() {
         ValueKind::Seq | ValueKind::Iterable => {
             for item in value.try_iter()? {
-                weigh_into(state, &item, depth + 1, total)?;
+                weigh_into(&item, depth + 1, total)?;
             }
         }
         ValueKind::Map => {
             for key in value.try_iter()? {
-                weigh_into(state, &key, depth + 1, total)?;
-                weigh_into(state, &value.get_item(&key)?, depth + 1, total)?;
+                weigh_into(&key, depth + 1, total)?;
+                weigh_into(&value.get_item(&key)?, depth + 1, total)?;
             }
         }
         _ => {}

@@ -7,7 +7,7 @@ use std::vec::Vec;
 
 use minijinja::Value;
 use minijinja::machinery::Span;
-use minijinja::machinery::ast::{self, BinOpKind, CallArg, Expr, Spanned, Stmt};
+use minijinja::machinery::ast::{self, BinOpKind, CallArg, Expr, Spanned, Stmt, UnaryOpKind};
 
 use super::guard::{ALONE, CONCAT, HELD, KEPT, NESTED, PLACE, READ, TIMES, WEIGHED};
 
@@ -148,11 +148,11 @@ fn expr<'a>(expression: &Expr<'a>) -> Expr<'a> {
             filter(KEPT, Expr::Slice(node(e, slice)), vec![])
         }
         Expr::UnaryOp(e) => {
-            let op = match e.op {
-                ast::UnaryOpKind::Not => ast::UnaryOpKind::Not,
-                ast::UnaryOpKind::Neg => ast::UnaryOpKind::Neg,
-            };
-            Expr::UnaryOp(node(e, ast::UnaryOp { op, expr: expr(&e.expr) }))
+            let with = |op| Expr::UnaryOp(node(e, ast::UnaryOp { op, expr: expr(&e.expr) }));
+            match e.op {
+                UnaryOpKind::Not => with(UnaryOpKind::Not),
+                UnaryOpKind::Neg => with(UnaryOpKind::Neg),
+            }
         }
         Expr::BinOp(e) => bin_op(e),
         Expr::Compare(e) => {
