@@ -1,9 +1,10 @@
 //! Structs of the caller's that begin with `uint32_t struct_size`: earlier headers have fewer fields, later ones more.
 
+use core::alloc::Layout;
 use core::marker::PhantomData;
 
 use crate::error::Failure;
-use crate::ptr::{check, slice};
+use crate::ptr::{check, check_layout, slice};
 use crate::status;
 
 /// The largest `struct_size` that is believed: no later version has a struct this large.
@@ -23,12 +24,21 @@ pub unsafe trait Versioned: Copy {
 /// # Safety
 /// At a pointer that is not NULL and aligned is a `u32`.
 unsafe fn size_of_given<T: Versioned>(what: &str, ptr: *const T) -> Result<usize, Failure> {
-    check(what, ptr, 1)?;
-    // SAFETY: `check` has found that it is not NULL and aligned for T, which starts with this field; the caller
-    // promises that the field is there.
-    let size = unsafe { ptr.cast::<u32>().read() };
-    let (known, given) = (size_of::<T>(), usize::try_from(size).unwrap_or(usize::MAX));
-    if (known..=MAX_STRUCT).contains(&given) || T::EARLIER.contains(&given) {
+    // SAFETY: the caller promises a `u32` at a pointer that is not NULL and aligned for T, as this one asks for.
+    unsafe { size_of_any(what, ptr.cast(), Layout::new::<T>(), T::EARLIER) }
+}
+
+/// [`size_of_given`] for any type: one function for all.
+///
+/// # Safety
+/// At a pointer that is not NULL and aligned for `layout` is a `u32`.
+unsafe fn size_of_any(what: &str, ptr: *const u32, layout: Layout, earlier: &[usize]) -> Result<usize, Failure> {
+    check_layout(what, ptr.addr(), layout, 1)?;
+    // SAFETY: `check_layout` has found that it is not NULL and aligned for the struct, which starts with this field; the
+    // caller promises that the field is there.
+    let size = unsafe { ptr.read() };
+    let (known, given) = (layout.size(), usize::try_from(size).unwrap_or(usize::MAX));
+    if (known..=MAX_STRUCT).contains(&given) || earlier.contains(&given) {
         return Ok(given);
     }
     let text = format_args!("{what}: struct_size is {given}, this version knows {known}");
