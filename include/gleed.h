@@ -372,7 +372,7 @@ typedef struct gleed_config {
     uint32_t workers;      /* threads that compute at the same time, see gleed_set_executor; default 1 */
     uint32_t level;        /* GLEED_LEVEL_BEST, ... */
     uint32_t adapters;     /* LoRA adapters that can be loaded, at most 8; default 0. See gleed_engine_load_adapter */
-    uint32_t adapter_rank; /* the largest rank of an adapter, at most 1024; default 64. Costs nothing without adapters */
+    uint32_t adapter_rank; /* the largest rank of one, at most 1024; default 64. Costs nothing without adapters */
 } gleed_config;
 
 /*
