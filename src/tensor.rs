@@ -25,7 +25,7 @@ pub enum Dtype {
 }
 
 impl Dtype {
-    /// All of them, in the order of the enum.
+    /// All element types, in the order of the enum.
     pub const ALL: [Dtype; 15] = [
         Dtype::F32,
         Dtype::F16,
@@ -44,12 +44,12 @@ impl Dtype {
         Dtype::IQ4_XS,
     ];
 
-    /// The type with this number in a GGUF file; `None` where Gleed does not support it.
+    /// Returns the type with this number in a GGUF file, or `None` if Gleed does not support it.
     pub fn from_ggml(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|dtype| dtype.layout().1 == number)
     }
 
-    /// Whether this build computes with matrices of the type: the features `quant-*`.
+    /// Returns whether this build computes with matrices of the type: the features `quant-*`.
     pub const fn is_built(self) -> bool {
         match self {
             Dtype::F32 | Dtype::F16 | Dtype::BF16 => cfg!(feature = "quant-float"),
@@ -68,27 +68,27 @@ impl Dtype {
         }
     }
 
-    /// The type's name in the GGUF specification, "Q4_K" for example.
+    /// Returns the type's name in the GGUF specification, "Q4_K" for example.
     pub const fn name(self) -> &'static str {
         self.layout().0
     }
 
-    /// The type's number in a GGUF file.
+    /// Returns the type's number in a GGUF file.
     pub const fn ggml_number(self) -> u32 {
         self.layout().1
     }
 
-    /// Elements per block: 1, 32 or 256.
+    /// Returns the number of elements per block: 1, 32 or 256.
     pub const fn block_len(self) -> usize {
         self.layout().2
     }
 
-    /// Bytes per block.
+    /// Returns the number of bytes per block.
     pub const fn block_bytes(self) -> usize {
         self.layout().3
     }
 
-    /// Bytes of a row of `cols` elements; `None` where `cols` is no multiple of the block or too large.
+    /// Returns the bytes of a row of `cols` elements, or `None` if `cols` is not a multiple of the block or too large.
     pub const fn row_bytes(self, cols: usize) -> Option<usize> {
         let (_, _, len, bytes) = self.layout();
         match cols.checked_rem(len) {
@@ -139,7 +139,7 @@ impl fmt::Display for Dtype {
 
 /// A matrix `[rows, cols]` of one element type in borrowed bytes, rows one after the other.
 ///
-/// The bytes need no alignment. Their number is checked once, here.
+/// The bytes need no alignment. [`TensorView::new`] checks their number once.
 #[derive(Clone, Copy)]
 pub struct TensorView<'a> {
     dtype: Dtype,
@@ -150,40 +150,40 @@ pub struct TensorView<'a> {
 }
 
 impl<'a> TensorView<'a> {
-    /// A view of `bytes`, which must hold exactly `rows` rows of `cols` elements; otherwise `None`.
+    /// Returns a view of `bytes`, or `None` if they are not exactly `rows` rows of `cols` elements.
     pub fn new(dtype: Dtype, rows: usize, cols: usize, bytes: &'a [u8]) -> Option<Self> {
         let row_bytes = dtype.row_bytes(cols)?;
         (rows.checked_mul(row_bytes)? == bytes.len()).then_some(Self { dtype, rows, cols, row_bytes, bytes })
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// The number of rows (outputs of a linear layer).
+    /// Returns the number of rows (outputs of a linear layer).
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The number of columns (inputs of a linear layer).
+    /// Returns the number of columns (inputs of a linear layer).
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// The bytes of all rows.
+    /// Returns the bytes of all rows.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The `count` rows from `first` on; `None` where there are not so many.
+    /// Returns the `count` rows from `first` on, or `None` if there are fewer.
     pub fn slice_rows(&self, first: usize, count: usize) -> Option<Self> {
         let start = first.checked_mul(self.row_bytes)?;
         let bytes = self.bytes.get(start..start.checked_add(count.checked_mul(self.row_bytes)?)?)?;
         Some(Self { rows: count, bytes, ..*self })
     }
 
-    /// The bytes of row `row`; `None` past the last one.
+    /// Returns the bytes of row `row`, or `None` past the last one.
     #[inline]
     pub fn row(&self, row: usize) -> Option<&'a [u8]> {
         if row >= self.rows {
