@@ -57,9 +57,9 @@ pub fn gelu_tanh(x: f32) -> f32 {
     x / (1.0 + exp(x * (-1.595_769_2 + -0.071_354_814 * (x * x))))
 }
 
-/// GELU, `x / 2 (1 + erf(x / sqrt(2)))`: x times half the complementary error function of |x| / sqrt(2), or what that
-/// lacks to x. (The function's relative error is 1.2e-7 before rounding: Press et al., "Numerical Recipes in C", 2nd
-/// edition, 6.2, `erfcc`.)
+/// Returns GELU, `x / 2 (1 + erf(x / sqrt(2)))`. For x < 0 the result is x times half the complementary error function
+/// of |x| / sqrt(2). For other x it is x less |x| times that half. (The function's relative error is 1.2e-7 before
+/// rounding: Press et al., "Numerical Recipes in C", 2nd edition, 6.2, `erfcc`.)
 #[inline]
 pub fn gelu_erf(x: f32) -> f32 {
     const COEFFICIENTS: [f32; 9] = [
