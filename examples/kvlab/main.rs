@@ -31,7 +31,7 @@ const EXAMPLES: &str = "\
 Examples:
   cargo run --release --example kvlab -- curve --quick
   cargo run --release --example kvlab -- break --layer 3 --head 1 --position 0
-  cargo run --release --example kvlab -- share --characters 16 --out plots --json share.json";
+  cargo run --release --example kvlab -- share --quick --characters 16 --out plots --json share.json";
 
 /// Measures the KV cache, prints tables and writes SVG plots.
 #[derive(Parser)]
