@@ -6,8 +6,9 @@
 //! | layer | what |
 //! |---|---|
 //! | [`num`], [`error`] | rounding, elementary functions, hash; what can go wrong inside a computation |
-//! | [`mem`], [`tensor`] | the caller's memory; views of weights |
 //! | [`quant`] | block formats: layout, dequantize, dot. The specification of the arithmetic |
+//! | [`mem`], [`tensor`] | the caller's memory; views of weights |
+//! | [`kv`] | keys and values: element types, tiles, blocks, what is visible |
 //! | [`kernels`] | which instruction set; the floating-point environment |
 //! | [`par`] | who executes: a trait that the host implements |
 //! | [`nn`] | layers of a network as functions on views: linear, rotary embedding, choice of experts |
@@ -36,6 +37,7 @@ pub mod error;
 #[cfg(feature = "std")]
 pub mod host;
 pub mod kernels;
+pub mod kv;
 pub mod mem;
 pub mod model;
 pub mod nn;

@@ -346,6 +346,24 @@ fn inspect_shows_all_of_a_model() {
 }
 
 #[test]
+fn inspect_prints_the_program() {
+    let table = run("inspect", &["--context", "256", "--program"]).ok();
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines[0], "Program of llama, 4 layers");
+    assert!(lines.contains(&"Kind \"layer\": 4 of 4 layers (0-3), rotary base 10000"), "{table}");
+    let place = |words: &str| lines.iter().position(|line| line.trim_start().starts_with(words));
+    let order = ["embed", "norm  ", "qkv", "store", "attention", "gate and up", "logits"].map(place);
+    assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{table}");
+    assert!(table.contains("attn_q Q8_0["), "{table}");
+
+    let file = scratch_with("zebra-program.gguf", &unknown_architecture());
+    refused("inspect", &["--model", &file, "--program"], "\"zebra\" is not supported");
+    let both = run("inspect", &["--program", "--emit-header"]);
+    assert_eq!(both.code, Some(2), "{}", both.out);
+    assert!(both.err.contains("cannot be used with"), "{}", both.err);
+}
+
+#[test]
 fn inspect_writes_the_header() {
     let model = Model::open(DEMO).unwrap();
     let limits = Limits { context: 256, rows: 8, kv_type: KvType::F32, workers: 2, ..Limits::default() };
@@ -450,6 +468,23 @@ fn chat_with_a_full_context() {
     assert_eq!(out.matches(full).count(), 2, "{out}");
     let (before, after) = out.split_once("[a new conversation]\n").unwrap();
     assert_eq!(before, after);
+}
+
+#[test]
+fn hello_tells_a_story() {
+    let story = run("hello", &[]).ok();
+    assert!(story.starts_with("Once upon a time, there was"), "{story}");
+    assert!(story.ends_with(".\n") && story.len() > 200, "{story}");
+    assert_eq!(run("hello", &[]).ok(), story);
+    // The same tokens as from `generate`.
+    let generated = run("generate", &["--temp", "0", "-n", "250", "Once upon a time"]).ok();
+    assert_eq!(format!("Once upon a time{generated}"), story);
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/assets/gleed-tales-q8_0.gguf");
+    assert_eq!(run("hello", &[model]).ok(), story);
+    let missing = run("hello", &["/nowhere/at/all"]);
+    assert!(missing.code == Some(1) && missing.err.contains("No such file"), "{}", missing.err);
+    let source = include_str!("../examples/hello.rs");
+    assert!(source.lines().count() <= 40, "{} lines", source.lines().count());
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 /// The top-level modules in order. A module may use those in rows above its own, and itself.
 const LAYERS: &[&[&str]] = &[
     &["error", "num"],
-    &["mem", "tensor"],
     &["quant"],
+    &["mem", "tensor"],
+    &["kv"],
     &["kernels"],
     &["par"],
     &["nn"],
@@ -176,7 +177,39 @@ fn unsafe_violations(file: &str, text: &str) -> Vec<String> {
             last = *line;
         }
     }
+    violations.extend(proofs(&lines).into_iter().filter_map(|(line, proof)| {
+        let problem = weakness(&proof)?;
+        Some(format!("{file}:{line}: `// SAFETY: {proof}` {problem}"))
+    }));
     violations
+}
+
+/// The `// SAFETY:` comments, each in one line, with the lines where they begin.
+fn proofs(lines: &[&str]) -> Vec<(usize, String)> {
+    fn comment(line: &str) -> Option<&str> {
+        line.trim_start().strip_prefix("//").map(str::trim)
+    }
+    let mut proofs = Vec::new();
+    for (i, line) in lines.iter().enumerate() {
+        let Some(first) = comment(line).and_then(|text| text.strip_prefix("SAFETY:")) else { continue };
+        let rest =
+            lines[i + 1..].iter().map_while(|line| comment(line)).take_while(|text| !text.starts_with("SAFETY:"));
+        let words: Vec<&str> = std::iter::once(first.trim()).chain(rest).collect();
+        proofs.push((i + 1, words.join(" ")));
+    }
+    proofs
+}
+
+/// Why a text is no proof that holds where it stands.
+fn weakness(proof: &str) -> Option<&'static str> {
+    /// What says only that somebody else has said it.
+    const ELSEWHERE: &[&str] = &["as above", "as before", "as for ", "given", "likewise", "see above", "the same"];
+    /// What names a check, an invariant or a length is no shorter.
+    const SHORTEST: usize = 30;
+    if ELSEWHERE.iter().any(|start| proof.to_lowercase().starts_with(start)) {
+        return Some("points elsewhere: say why it holds here");
+    }
+    (proof.chars().count() < SHORTEST).then_some("is too short: say which check, invariant or length it is")
 }
 
 /// Words and punctuation with their lines, without comments, strings, characters and lifetimes.
@@ -305,12 +338,44 @@ fn g() { crate::nowhere::h() }
 
 #[test]
 fn the_scanner_finds_unsafe() {
-    let proven = "// SAFETY: it is.\nlet x = unsafe { f() };\n// SAFETY: too.\nunsafe impl Sync for X {}\n";
+    let proven = "// SAFETY: `x` has the 16 elements that are read.\nlet x = unsafe { f() };\n\
+                  // SAFETY: it gives no access to the T that it owns.\nunsafe impl Sync for X {}\n";
     assert_eq!(unsafe_violations("src/kernels/x86.rs", proven), Vec::<String>::new());
     let found = unsafe_violations("src/nn/linear.rs", proven);
     assert_eq!(found.len(), 2);
-    let found = unsafe_violations("ffi/src/ptr.rs", "// SAFETY: one.\nunsafe { f() }\nunsafe { g() }\n");
-    assert_eq!(found, ["ffi/src/ptr.rs:3: `unsafe` without a `// SAFETY:` comment"]);
+    let found = unsafe_violations(
+        "ffi/src/ptr.rs",
+        "// SAFETY: one of two,\n// which is for the first.\nunsafe { f() }\nunsafe { g() }\n",
+    );
+    assert_eq!(found, ["ffi/src/ptr.rs:4: `unsafe` without a `// SAFETY:` comment"]);
     let innocent = "#![deny(unsafe_code)]\n// unsafe {\nconst S: &str = r#\"unsafe { \"quoted\" }\"#;\n";
     assert_eq!(unsafe_violations("src/nn/linear.rs", innocent), Vec::<String>::new());
+}
+
+#[test]
+fn the_scanner_finds_proofs_that_are_none() {
+    let found = |comment: &str| {
+        let text = format!("fn f() {{\n    {comment}\n    unsafe {{ g() }}\n}}\n");
+        unsafe_violations("src/kernels/x86.rs", &text)
+    };
+    for (proof, problem) in [
+        ("as above.", "points elsewhere: say why it holds here"),
+        ("As above; the memory is used through this reference alone.", "points elsewhere: say why it holds here"),
+        ("given.", "points elsewhere: say why it holds here"),
+        ("as for the sums that go on, a few lines above.", "points elsewhere: say why it holds here"),
+        ("it is.", "is too short: say which check, invariant or length it is"),
+        ("the caller's promise.", "is too short: say which check, invariant or length it is"),
+        ("", "is too short: say which check, invariant or length it is"),
+    ] {
+        let expected = format!("src/kernels/x86.rs:2: `// SAFETY: {proof}` {problem}");
+        assert_eq!(found(&format!("// SAFETY: {proof}")), [expected]);
+    }
+    for comment in
+        ["// SAFETY: i < N, and the caller promises room for N.", "// SAFETY: i < N, and\n    // there is room for N."]
+    {
+        assert_eq!(found(comment), Vec::<String>::new());
+    }
+    // A comment that follows belongs to its own block.
+    let two = "// SAFETY: short.\n// SAFETY: `x` has the 16 elements that are read.\nunsafe { f() }\n";
+    assert_eq!(unsafe_violations("src/kernels/x86.rs", two).len(), 1);
 }

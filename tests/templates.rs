@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use data::Templates;
 use gleed::host::{ChatTemplate, RenderOptions};
-use gleed::turns::TurnFormat;
+use gleed::turns::{Message, Role, TurnFormat};
 
 /// The clock of the script that made the expected texts: 2025-03-09 07:05.
 const NOW: u64 = 1_741_503_900;
@@ -35,6 +35,26 @@ fn templates_give_what_transformers_gives() {
         }
     }
     assert!(count > 500, "{count}");
+}
+
+#[test]
+fn long_conversations_are_within_the_bounds() {
+    let text = "All work and no play makes Jack a dull boy. ".repeat(100);
+    let roles = [Role::User, Role::Assistant];
+    let messages: Vec<Message<'_>> = (0..500).map(|turn| Message { role: roles[turn % 2], text: &text }).collect();
+    let short = &messages[..4];
+    for (name, source) in Templates::read().all() {
+        // It writes a part of each text.
+        if name == "constructs" {
+            continue;
+        }
+        let template = ChatTemplate::new(&source, "<s>", "</s>").unwrap();
+        let render = |messages: &[Message<'_>]| template.render(messages, &RenderOptions::default());
+        if render(short).is_ok() {
+            let rendered = render(&messages).map(|rendered| rendered.len());
+            assert!(rendered.as_ref().is_ok_and(|&len| len >= 200 * text.len()), "{name}: {rendered:?}");
+        }
+    }
 }
 
 #[test]

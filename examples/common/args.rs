@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Parser};
 use gleed::host::MappedFile;
 use gleed::kernels::Level;
 use gleed::model::Adapter;
@@ -170,5 +170,61 @@ impl LoraArgs {
             engine.set_adapter(seq, number, *scale)?;
         }
         Ok(())
+    }
+}
+
+/// Continues a text with a language model.
+#[derive(Parser)]
+#[command(name = "generate")]
+pub(crate) struct GenerateArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    #[command(flatten)]
+    pub(crate) window: WindowArgs,
+    #[command(flatten)]
+    pub(crate) prompt: Prompt,
+    #[command(flatten)]
+    pub(crate) sample: SampleArgs,
+    #[command(flatten)]
+    pub(crate) lora: LoraArgs,
+
+    /// The most tokens to generate
+    #[arg(short, value_name = "N", default_value_t = 512)]
+    pub(crate) n: usize,
+
+    /// Go on where the model ends the text
+    #[arg(long)]
+    pub(crate) ignore_end: bool,
+
+    /// Write ids, text and times to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Show a line per token: phase, id, text, probability, milliseconds
+    #[arg(long)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Prompt {
+    /// The text to continue
+    #[arg(value_name = "TEXT")]
+    text: Option<String>,
+
+    /// The same as a flag
+    #[arg(long = "prompt", value_name = "TEXT", allow_hyphen_values = true)]
+    flag: Option<String>,
+
+    /// The text to continue as token ids, taken as they are: no token is put before them
+    #[arg(long, value_name = "1,2,3", value_parser = parse_ids)]
+    pub(crate) ids: Option<std::vec::Vec<u32>>,
+}
+
+impl Prompt {
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.text.as_deref().or(self.flag.as_deref())
     }
 }

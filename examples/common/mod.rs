@@ -10,6 +10,7 @@ pub(crate) mod interrupt;
 pub(crate) mod random;
 pub(crate) mod run;
 pub(crate) mod score;
+pub(crate) mod story;
 pub(crate) mod text;
 pub(crate) mod turns;
 

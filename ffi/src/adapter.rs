@@ -6,12 +6,13 @@ use gleed::SeqId;
 use gleed::model::Adapter;
 
 use crate::engine::gleed_engine;
-use crate::error::{gleed_error, run};
+use crate::error::{boundary, gleed_error};
 use crate::model::gleed_model;
 use crate::object::{Object, Opaque};
-use crate::ptr::{Versioned, memory, out, out_struct, slice, small};
+use crate::ptr::{out, out_layout, slice, small};
 use crate::sequence::gleed_seq;
 use crate::status;
+use crate::versioned::{Versioned, out_struct};
 
 impl Opaque for Adapter<'static> {
     const MAGIC: u64 = u64::from_le_bytes(*b"gleedA01");
@@ -30,7 +31,7 @@ pub struct gleed_adapter_info {
     pub rank: u32,
 }
 
-// SAFETY: integers of 4 bytes.
+// SAFETY: only integers of 4 bytes, of which the first is the size: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_adapter_info {}
 
 /// Bytes and alignment of the memory that [`gleed_adapter_open`] wants.
@@ -39,15 +40,13 @@ unsafe impl Versioned for gleed_adapter_info {}
 /// As `include/gleed.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleed_adapter_size(size: *mut usize, align: *mut usize, error: *mut gleed_error) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let (size, align) = (out("size", size)?, out("align", align)?);
-            size.write(size_of::<gleed_adapter>());
-            align.write(align_of::<gleed_adapter>());
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `size` and `align` are places for
+        // results that nothing else uses.
+        let layout = unsafe { out_layout(size, align) }?;
+        layout.write(size_of::<gleed_adapter>(), align_of::<gleed_adapter>());
+        Ok(status::OK)
+    })
 }
 
 /// Checks an adapter's file against a model and describes it in `memory`.
@@ -64,20 +63,19 @@ pub unsafe extern "C" fn gleed_adapter_open(
     adapter: *mut *const gleed_adapter,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let model = Object::get("model", model)?;
-            let bytes = slice("bytes", bytes, len)?;
-            let adapter = out("adapter", adapter)?;
-            let opened = Adapter::open(bytes, model)?;
-            // Not before: memory that a call fails with may still hold another adapter.
-            let (needed, align) = (size_of::<gleed_adapter>(), align_of::<gleed_adapter>());
-            let memory = self::memory("memory", memory.cast(), memory_len, needed, align)?;
-            adapter.write(Object::place(memory, opened)?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `model` are checked here. gleed.h demands the
+        // rest: no other call changes `model`, `len` bytes are at `bytes` and stay there unchanged as long as the
+        // adapter and its engines are used, and `adapter` is a place for a result that nothing else uses.
+        let (model, bytes, adapter) =
+            unsafe { (Object::get("model", model)?, slice("bytes", bytes, len)?, out("adapter", adapter)?) };
+        let opened = Adapter::open(bytes, model)?;
+        // Not before: memory that a call fails with may still hold another adapter.
+        // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
+        // `memory_len` bytes at `memory`, as long as the adapter is used.
+        adapter.write(unsafe { Object::place_at(memory, memory_len, opened) }?);
+        Ok(status::OK)
+    })
 }
 
 /// Says what an adapter is.
@@ -90,15 +88,13 @@ pub unsafe extern "C" fn gleed_adapter_describe(
     info: *mut gleed_adapter_info,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let adapter = Object::get("adapter", adapter)?;
-            let info = out_struct("info", info)?;
-            info.write(gleed_adapter_info { struct_size: 0, rank: small(adapter.rank()) });
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `adapter` are checked here. gleed.h demands
+        // the rest: no other call changes `adapter`, and `info` has as many bytes as its struct_size says.
+        let (adapter, info) = unsafe { (Object::get("adapter", adapter)?, out_struct("info", info)?) };
+        info.write(gleed_adapter_info { struct_size: 0, rank: small(adapter.rank()) });
+        Ok(status::OK)
+    })
 }
 
 /// Loads an adapter into an engine.
@@ -112,16 +108,15 @@ pub unsafe extern "C" fn gleed_engine_load_adapter(
     number: *mut u32,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let adapter = Object::get("adapter", adapter)?;
-            let number = out("number", number)?;
-            number.write(small(engine.load_adapter(adapter)?));
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` and `adapter` are checked here. gleed.h demands
+        // the rest: nothing but this call uses `engine`, no other call changes `adapter`, and `number` is a place for
+        // a result that nothing else uses.
+        let (mut engine, adapter, number) =
+            unsafe { (Object::get_mut("engine", engine)?, Object::get("adapter", adapter)?, out("number", number)?) };
+        number.write(small(engine.load_adapter(adapter)?));
+        Ok(status::OK)
+    })
 }
 
 /// How much of an adapter a sequence wants.
@@ -136,14 +131,13 @@ pub unsafe extern "C" fn gleed_seq_set_adapter(
     scale: f32,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            engine.set_adapter(SeqId::from_bits(seq), usize::try_from(number).unwrap_or(usize::MAX), scale)?;
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `engine`.
+        let mut engine = unsafe { Object::get_mut("engine", engine) }?;
+        engine.set_adapter(SeqId::from_bits(seq), usize::try_from(number).unwrap_or(usize::MAX), scale)?;
+        Ok(status::OK)
+    })
 }
 
 /// How much of an adapter a sequence has.
@@ -158,13 +152,11 @@ pub unsafe extern "C" fn gleed_seq_adapter(
     scale: *mut f32,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let engine = Object::get("engine", engine)?;
-            let scale = out("scale", scale)?;
-            scale.write(engine.adapter(SeqId::from_bits(seq), usize::try_from(number).unwrap_or(usize::MAX))?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest: no
+        // other call changes `engine`, and `scale` is a place for a result that nothing else uses.
+        let (engine, scale) = unsafe { (Object::get("engine", engine)?, out("scale", scale)?) };
+        scale.write(engine.adapter(SeqId::from_bits(seq), usize::try_from(number).unwrap_or(usize::MAX))?);
+        Ok(status::OK)
+    })
 }

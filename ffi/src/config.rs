@@ -4,8 +4,8 @@ use gleed::kernels::Level;
 use gleed::{KvElement, KvKind, KvType, Limits};
 
 use crate::error::Failure;
-use crate::ptr::{Versioned, versioned};
 use crate::status;
+use crate::versioned::{Versioned, versioned_or_null};
 
 /// Blocks handed out on demand from one pool.
 pub const GLEED_KV_PAGED: u32 = 0;
@@ -85,7 +85,7 @@ pub struct gleed_config {
     pub adapter_rank: u32,
 }
 
-// SAFETY: integers of 4 bytes.
+// SAFETY: only integers of 4 bytes, of which the first is the size: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_config {
     /// Up to `kv_blocks`, and up to `level`.
     const EARLIER: &'static [usize] = &[28, 52];
@@ -95,13 +95,13 @@ impl gleed_config {
     /// The config at a pointer; `None` at NULL.
     ///
     /// # Errors
-    /// As [`versioned`].
+    /// As [`versioned_or_null`].
     ///
     /// # Safety
-    /// As [`versioned`].
+    /// As [`versioned_or_null`].
     pub(crate) unsafe fn read(config: *const Self) -> Result<Option<Self>, Failure> {
-        // SAFETY: the caller's promise.
-        if config.is_null() { Ok(None) } else { unsafe { versioned("config", config) }.map(Some) }
+        // SAFETY: the caller promises what `versioned_or_null` asks for: NULL, or as many bytes as struct_size says.
+        unsafe { versioned_or_null("config", config) }
     }
 
     /// The limits that a config asks for. `None` asks for the defaults.

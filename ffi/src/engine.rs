@@ -7,12 +7,13 @@ use gleed::mem::{ALIGN, MemoryError};
 use gleed::{Engine, Model, Plan};
 
 use crate::config::gleed_config;
-use crate::error::{Failure, gleed_error, run};
+use crate::error::{Failure, boundary, gleed_error};
 use crate::executor::Executor;
 use crate::model::gleed_model;
 use crate::object::{Object, Opaque};
-use crate::ptr::{Versioned, memory, out, out_struct, small};
+use crate::ptr::{memory, out, out_layout, small};
 use crate::status;
+use crate::versioned::{Versioned, out_struct};
 
 impl Opaque for Engine<'static, 'static> {
     const MAGIC: u64 = u64::from_le_bytes(*b"gleedE01");
@@ -79,7 +80,7 @@ pub struct gleed_engine_info {
     pub prefix_missed_tokens: u64,
 }
 
-// SAFETY: integers, the 8-byte ones at multiples of 8.
+// SAFETY: integers, the first the size and the 8-byte ones at multiples of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_engine_info {}
 
 /// Bytes and alignment of the memory that [`gleed_engine_init`] wants.
@@ -94,17 +95,16 @@ pub unsafe extern "C" fn gleed_plan(
     align: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let model = Object::get("model", model)?;
-            let (size, align) = (out("size", size)?, out("align", align)?);
-            let (_, bytes) = plan(model, gleed_config::read(config)?)?;
-            size.write(bytes);
-            align.write(ALIGN);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `model` are checked here. gleed.h demands
+        // the rest: no other call changes `model`, and `size` and `align` are places for results that nothing else
+        // uses, and `config` is NULL or has as many bytes as its struct_size says.
+        let (model, layout, config) =
+            unsafe { (Object::get("model", model)?, out_layout(size, align)?, gleed_config::read(config)?) };
+        let (_, bytes) = plan(model, config)?;
+        layout.write(bytes, ALIGN);
+        Ok(status::OK)
+    })
 }
 
 /// Starts an engine without sequences.
@@ -120,19 +120,21 @@ pub unsafe extern "C" fn gleed_engine_init(
     engine: *mut *mut gleed_engine,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them. The memory is the engine's until the caller
-    // uses it for something else, which ends the engine: it lives as long as anyone may look.
-    unsafe {
-        run(error, || {
-            let model = Object::get("model", model)?;
-            let engine = out("engine", engine)?;
-            let (plan, bytes) = plan(model, gleed_config::read(config)?)?;
-            let memory = self::memory("memory", memory.cast(), memory_len, bytes, ALIGN)?;
-            let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
-            engine.write(Object::place(head, Engine::new(model, &plan, rest)?)?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `model` are checked here. gleed.h demands
+        // the rest: no other call changes `model`, and `engine` is a place for a result that nothing else uses, and
+        // `config` is NULL or has as many bytes as its struct_size says.
+        let (model, engine, config) =
+            unsafe { (Object::get("model", model)?, out("engine", engine)?, gleed_config::read(config)?) };
+        let (plan, bytes) = plan(model, config)?;
+        // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
+        // `memory_len` bytes at `memory`, as long as the engine is used. So they are lent for as long as anyone may
+        // look.
+        let memory = unsafe { self::memory("memory", memory.cast(), memory_len, bytes, ALIGN) }?;
+        let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
+        engine.write(Object::place(head, Engine::new(model, &plan, rest)?)?);
+        Ok(status::OK)
+    })
 }
 
 /// The plan, and the bytes of head and plan together.
@@ -152,37 +154,35 @@ pub unsafe extern "C" fn gleed_engine_describe(
     info: *mut gleed_engine_info,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let engine = Object::get("engine", engine)?;
-            let info = out_struct("info", info)?;
-            let stats = engine.stats();
-            let blocks = |of: fn(&PoolStats) -> usize| small(stats.pools.iter().map(of).fold(0, usize::saturating_add));
-            let bytes = |of: fn(&PoolStats) -> usize| {
-                let bytes = |pool: &PoolStats| (of(pool) as u64).saturating_mul(pool.block_bytes as u64);
-                stats.pools.iter().map(bytes).fold(0, u64::saturating_add)
-            };
-            info.write(gleed_engine_info {
-                struct_size: 0,
-                sequences: small(stats.sequences),
-                blocks: blocks(|pool| pool.total),
-                blocks_used: blocks(|pool| pool.used),
-                blocks_free: blocks(|pool| pool.free),
-                blocks_reclaimable: blocks(|pool| pool.reclaimable),
-                blocks_pinned: blocks(|pool| pool.pinned),
-                blocks_high_water: blocks(|pool| pool.high_water),
-                is_busy: engine.is_busy().into(),
-                results: small(engine.results().count()),
-                kv_bytes: bytes(|pool| pool.total),
-                kv_bytes_used: bytes(|pool| pool.used),
-                kv_bytes_high_water: bytes(|pool| pool.high_water),
-                prefix_lookups: stats.prefix.lookups,
-                prefix_hits: stats.prefix.hits,
-                prefix_hit_tokens: stats.prefix.hit_tokens,
-                prefix_missed_tokens: stats.prefix.missed_tokens,
-            });
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `engine` are checked here. gleed.h demands
+        // the rest: no other call changes `engine`, and `info` has as many bytes as its struct_size says.
+        let (engine, info) = unsafe { (Object::get("engine", engine)?, out_struct("info", info)?) };
+        let stats = engine.stats();
+        let blocks = |of: fn(&PoolStats) -> usize| small(stats.pools.iter().map(of).fold(0, usize::saturating_add));
+        let bytes = |of: fn(&PoolStats) -> usize| {
+            let bytes = |pool: &PoolStats| (of(pool) as u64).saturating_mul(pool.block_bytes as u64);
+            stats.pools.iter().map(bytes).fold(0, u64::saturating_add)
+        };
+        info.write(gleed_engine_info {
+            struct_size: 0,
+            sequences: small(stats.sequences),
+            blocks: blocks(|pool| pool.total),
+            blocks_used: blocks(|pool| pool.used),
+            blocks_free: blocks(|pool| pool.free),
+            blocks_reclaimable: blocks(|pool| pool.reclaimable),
+            blocks_pinned: blocks(|pool| pool.pinned),
+            blocks_high_water: blocks(|pool| pool.high_water),
+            is_busy: engine.is_busy().into(),
+            results: small(engine.results().count()),
+            kv_bytes: bytes(|pool| pool.total),
+            kv_bytes_used: bytes(|pool| pool.used),
+            kv_bytes_high_water: bytes(|pool| pool.high_water),
+            prefix_lookups: stats.prefix.lookups,
+            prefix_hits: stats.prefix.hits,
+            prefix_hit_tokens: stats.prefix.hit_tokens,
+            prefix_missed_tokens: stats.prefix.missed_tokens,
+        });
+        Ok(status::OK)
+    })
 }

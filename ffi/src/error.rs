@@ -62,6 +62,24 @@ impl Failure {
     }
 }
 
+/// The body of every function of the ABI that has an `error`: [`run`] of a closure, in which nothing is unsafe by
+/// itself.
+///
+/// It is no `unsafe` block: the promise about `error` is a part of what the whole function demands, so this compiles
+/// only in an `unsafe fn`. The closure is outside of the call that is unsafe: what it converts needs blocks of its
+/// own.
+macro_rules! boundary {
+    ($error:expr, $body:expr $(,)?) => {{
+        let body = $body;
+        // The function's caller promises, as the header says at `gleed_error`: `error` is NULL, or as many bytes as its
+        // `struct_size` says are there, which nobody else uses during the call.
+        #[allow(unsafe_op_in_unsafe_fn)]
+        let status = $crate::error::run($error, body);
+        status
+    }};
+}
+pub(crate) use boundary;
+
 /// Runs the body of a function of the ABI: returns its status, and on failure (for which "full" counts, too)
 /// writes the details to `error`, which may be NULL. A `struct_size` that is too small is refused before the body runs.
 ///
@@ -73,7 +91,7 @@ pub unsafe fn run(error: *mut gleed_error, body: impl FnOnce() -> Result<i32, Fa
         if !error.is_aligned() {
             return status::E_ALIGNMENT;
         }
-        // SAFETY: not NULL and aligned; the caller promises that a struct_size is there.
+        // SAFETY: it is not NULL and aligned, as the lines above find; the caller promises that a struct_size is there.
         let size = unsafe { (&raw const (*error).struct_size).read() };
         if usize::try_from(size).unwrap_or(usize::MAX) < size_of::<gleed_error>() {
             return status::E_STRUCT_SIZE;
@@ -83,8 +101,9 @@ pub unsafe fn run(error: *mut gleed_error, body: impl FnOnce() -> Result<i32, Fa
         Ok(status) => status,
         Err(failure) => {
             if !error.is_null() {
-                // SAFETY: aligned, and struct_size says that a whole gleed_error is there. A body that
-                // wrote to the same bytes, which the caller has excluded, could not make them invalid.
+                // SAFETY: it is not NULL and aligned, and struct_size, which is at least that of a gleed_error, says
+                // how many bytes are there. A body that wrote to the same bytes, which the caller has excluded, could
+                // not make them invalid: every bit pattern is valid in these fields.
                 unsafe {
                     (&raw mut (*error).status).write(failure.status);
                     (&raw mut (*error).at).write(failure.at);
@@ -183,12 +202,12 @@ mod tests {
         assert_eq!((status, error.status, error.text), (1, 7, [7; 96]));
 
         let failure = Failure::from(MemoryError::TooSmall { needed: 4096, given: 100 });
-        // SAFETY: as above.
+        // SAFETY: a reference to a whole struct that nothing else uses.
         let status = unsafe { run(&mut error, || Err(failure)) };
         assert_eq!((status, error.status, error.at, error.needed, error.given), (-100, -100, 0, 4096, 100));
         assert_eq!(text(&error), "memory too small: 4096 bytes needed, 100 given");
 
-        // SAFETY: NULL is allowed.
+        // SAFETY: `run` takes NULL for "no details wanted" and then writes nothing.
         let status = unsafe { run(core::ptr::null_mut(), || Err(failure)) };
         assert_eq!(status, -100);
     }
@@ -211,7 +230,7 @@ mod tests {
         assert_eq!((status, error.status), (status::E_STRUCT_SIZE, 7));
         // A struct from a later version is larger; what is known is filled.
         error.struct_size = 1000;
-        // SAFETY: as above.
+        // SAFETY: a reference to a whole struct; of those bytes that its size claims beyond it none is used.
         let status = unsafe { run(&mut error, || Err(Failure::new(-5, format_args!("x")).at(3))) };
         assert_eq!((status, error.at, error.struct_size), (-5, 3, 1000));
     }

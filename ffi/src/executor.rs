@@ -7,10 +7,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use gleed::par::{Parallel, Serial};
 
 use crate::engine::{executor_place, gleed_engine};
-use crate::error::{Failure, gleed_error, run};
+use crate::error::{Failure, boundary, gleed_error};
 use crate::object::Object;
-use crate::ptr::{Versioned, versioned};
 use crate::status;
+use crate::versioned::{Versioned, versioned_or_null};
 
 /// Work of the library's: to be called with `arg` and an index.
 pub type gleed_body = Option<unsafe extern "C" fn(arg: *mut c_void, index: u32)>;
@@ -33,7 +33,8 @@ pub struct gleed_executor {
     pub ctx: *mut c_void,
 }
 
-// SAFETY: integers and pointers, a function's may be NULL.
+// SAFETY: integers, the first the size, and pointers: no gaps with pointers of 4 or 8 bytes. NULL is `None` of a
+// function, and what else is there the header demands to be one.
 unsafe impl Versioned for gleed_executor {}
 
 /// An executor that an engine keeps.
@@ -64,7 +65,8 @@ impl Parallel for Executor {
             panicked: AtomicBool::new(false),
         };
         let n = u32::try_from(slots).unwrap_or(u32::MAX);
-        // SAFETY: the header demands that the function may be called so as long as the engine has it.
+        // SAFETY: gleed.h demands that `parallel_for` may be called with `ctx` as long as the engine has it. `call`
+        // lives until it returns, and it returns after all calls of `work`.
         unsafe { (self.parallel_for)(self.ctx, n, Some(work), (&raw const call).cast_mut().cast()) };
         #[cfg(feature = "std")]
         if call.panicked.into_inner() {
@@ -79,7 +81,8 @@ impl Parallel for Executor {
 
 /// What the host's threads call.
 unsafe extern "C" fn work(arg: *mut c_void, index: u32) {
-    // SAFETY: the header demands that `arg` is what `run` gave, and that the calls end before it does.
+    // SAFETY: gleed.h demands that `arg` is what `run` gave to the loop, and that every call ends before the loop
+    // does, so the `Call` is still there.
     let call = unsafe { &*arg.cast::<Call<'_>>() };
     let index = usize::try_from(index).unwrap_or(usize::MAX);
     #[cfg(feature = "std")]
@@ -100,24 +103,30 @@ pub unsafe extern "C" fn gleed_set_executor(
     executor: *const gleed_executor,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut inner = Object::get_mut("engine", engine)?;
-            if executor.is_null() {
-                inner.set_parallel(&Serial);
-                return Ok(status::OK);
-            }
-            let gleed_executor { slots, parallel_for, ctx, .. } = versioned("executor", executor)?;
-            let parallel_for =
-                parallel_for.ok_or_else(|| Failure::new(status::E_NULL, format_args!("parallel_for is NULL")))?;
-            let slots = if slots == 0 { usize::MAX } else { usize::try_from(slots).unwrap_or(usize::MAX) };
-            // Nobody looks at the old one while it is replaced.
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `engine` are checked here. gleed.h demands
+        // the rest: nothing but this call uses `engine`, and `executor` is NULL or has as many bytes as its
+        // struct_size says.
+        let (mut inner, executor) =
+            unsafe { (Object::get_mut("engine", engine)?, versioned_or_null("executor", executor)?) };
+        let Some(gleed_executor { slots, parallel_for, ctx, .. }) = executor else {
             inner.set_parallel(&Serial);
-            let place = executor_place(engine);
+            return Ok(status::OK);
+        };
+        let parallel_for =
+            parallel_for.ok_or_else(|| Failure::new(status::E_NULL, format_args!("parallel_for is NULL")))?;
+        let slots = if slots == 0 { usize::MAX } else { usize::try_from(slots).unwrap_or(usize::MAX) };
+        // Nobody looks at the old one while it is replaced.
+        inner.set_parallel(&Serial);
+        let place = executor_place(engine);
+        // SAFETY: `get_mut` has found an engine, which lies at the start of a `Head` with room for an executor
+        // (`gleed_engine_init` has measured the memory). Nothing else points there: the engine has just got another
+        // one.
+        let kept = unsafe {
             place.write(Executor { slots, parallel_for, ctx });
-            inner.set_parallel(&*place);
-            Ok(status::OK)
-        })
-    }
+            &*place
+        };
+        inner.set_parallel(kept);
+        Ok(status::OK)
+    })
 }

@@ -3,9 +3,9 @@
 use gleed::{Pooling, SeqId};
 
 use crate::engine::gleed_engine;
-use crate::error::{Failure, gleed_error, run};
+use crate::error::{Failure, boundary, gleed_error};
 use crate::object::Object;
-use crate::ptr::{out, slice_mut, small, unread};
+use crate::ptr::{out, out_row, slice_mut, small, unread};
 use crate::sequence::gleed_seq;
 use crate::status;
 
@@ -29,26 +29,30 @@ pub unsafe extern "C" fn gleed_embed(
     values_len: usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let tokens = unread("tokens", tokens, count)?;
-            let values = slice_mut("values", values, values_len)?;
-            let pooling = match pooling {
-                GLEED_POOLING_MEAN => Pooling::Mean,
-                GLEED_POOLING_LAST => Pooling::Last,
-                given => {
-                    let text = format_args!("pooling is {given}, it must be 0 or 1");
-                    return Err(Failure::new(status::E_VALUE, text).numbers(GLEED_POOLING_LAST, given));
-                }
-            };
-            let seq = SeqId::from_bits(seq);
-            engine.can_prefill(seq, tokens.len())?;
-            engine.embed(seq, tokens.read(), pooling, values)?;
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `engine`, `count` ids are at `tokens` if so many can be taken, and
+        // `values_len` elements at `values` are used by nothing else.
+        let (mut engine, tokens, values) = unsafe {
+            (
+                Object::get_mut("engine", engine)?,
+                unread("tokens", tokens, count)?,
+                slice_mut("values", values, values_len)?,
+            )
+        };
+        let pooling = match pooling {
+            GLEED_POOLING_MEAN => Pooling::Mean,
+            GLEED_POOLING_LAST => Pooling::Last,
+            given => {
+                let text = format_args!("pooling is {given}, it must be 0 or 1");
+                return Err(Failure::new(status::E_VALUE, text).numbers(GLEED_POOLING_LAST, given));
+            }
+        };
+        let seq = SeqId::from_bits(seq);
+        let tokens = tokens.read_if(|count| engine.can_prefill(seq, count))?;
+        engine.embed(seq, tokens, pooling, values)?;
+        Ok(status::OK)
+    })
 }
 
 /// Appends tokens to a sequence and says how probable each was.
@@ -65,18 +69,22 @@ pub unsafe extern "C" fn gleed_log_probs(
     values_len: usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let tokens = unread("tokens", tokens, count)?;
-            let values = slice_mut("values", values, values_len)?;
-            let seq = SeqId::from_bits(seq);
-            engine.can_prefill(seq, tokens.len())?;
-            engine.log_probs(seq, tokens.read(), values)?;
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `engine`, `count` ids are at `tokens` if so many can be taken, and
+        // `values_len` elements at `values` are used by nothing else.
+        let (mut engine, tokens, values) = unsafe {
+            (
+                Object::get_mut("engine", engine)?,
+                unread("tokens", tokens, count)?,
+                slice_mut("values", values, values_len)?,
+            )
+        };
+        let seq = SeqId::from_bits(seq);
+        let tokens = tokens.read_if(|count| engine.can_prefill(seq, count))?;
+        engine.log_probs(seq, tokens, values)?;
+        Ok(status::OK)
+    })
 }
 
 /// A row of the last batch whose hidden state was wanted.
@@ -93,21 +101,26 @@ pub unsafe extern "C" fn gleed_hidden(
     hidden_len: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let (seq, position) = (out("seq", seq)?, out("position", position)?);
-            let (hidden, hidden_len) = (out("hidden", hidden)?, out("hidden_len", hidden_len)?);
-            let rows = engine.hidden_rows();
-            let (owner, at, row) = engine.hidden_row(index).ok_or_else(|| {
-                let text = format_args!("{rows} rows have hidden states, there is no row {index}");
-                Failure::new(status::E_NO_LOGITS, text).numbers(rows, index)
-            })?;
-            seq.write(owner.to_bits());
-            position.write(small(at));
-            hidden.write_row(hidden_len, row);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `engine`, and `seq`, `position`, `hidden` and `hidden_len` are places for
+        // results that nothing else uses.
+        let (mut engine, seq, position, hidden) = unsafe {
+            (
+                Object::get_mut("engine", engine)?,
+                out("seq", seq)?,
+                out("position", position)?,
+                out_row(["hidden", "hidden_len"], hidden, hidden_len)?,
+            )
+        };
+        let rows = engine.hidden_rows();
+        let (owner, at, row) = engine.hidden_row(index).ok_or_else(|| {
+            let text = format_args!("{rows} rows have hidden states, there is no row {index}");
+            Failure::new(status::E_NO_LOGITS, text).numbers(rows, index)
+        })?;
+        seq.write(owner.to_bits());
+        position.write(small(at));
+        hidden.write(row);
+        Ok(status::OK)
+    })
 }

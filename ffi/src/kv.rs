@@ -3,7 +3,7 @@
 use gleed::SeqId;
 
 use crate::engine::gleed_engine;
-use crate::error::{gleed_error, run};
+use crate::error::{boundary, gleed_error};
 use crate::object::Object;
 use crate::ptr::{check, disjoint, slice, slice_mut};
 use crate::sequence::gleed_seq;
@@ -23,21 +23,22 @@ pub unsafe extern "C" fn gleed_materialize(
     len: usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them; the two slices have no byte in common.
-    unsafe {
-        run(error, || {
-            let engine = Object::get("engine", engine)?;
-            if len > 0 {
-                check("keys", keys, len)?;
-                check("values", values, len)?;
-            }
-            disjoint("keys and values", keys, values, len)?;
-            let (keys, values) = (slice_mut("keys", keys, len)?, slice_mut("values", values, len)?);
-            let layer = usize::try_from(layer).unwrap_or(usize::MAX);
-            engine.cache().materialize(SeqId::from_bits(seq), layer, keys, values)?;
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest: no
+        // other call changes `engine`.
+        let engine = unsafe { Object::get("engine", engine) }?;
+        if len > 0 {
+            check("keys", keys, len)?;
+            check("values", values, len)?;
+        }
+        disjoint("keys and values", keys, values, len)?;
+        // SAFETY: NULL, alignment and lengths are checked above, and that the two have no byte in common. gleed.h
+        // demands the rest: nothing else uses `len` numbers at `keys` and at `values`.
+        let (keys, values) = unsafe { (slice_mut("keys", keys, len)?, slice_mut("values", values, len)?) };
+        let layer = usize::try_from(layer).unwrap_or(usize::MAX);
+        engine.cache().materialize(SeqId::from_bits(seq), layer, keys, values)?;
+        Ok(status::OK)
+    })
 }
 
 /// Sets the keys and values of a layer of an empty sequence.
@@ -54,16 +55,15 @@ pub unsafe extern "C" fn gleed_set_prefill(
     len: usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let (keys, values) = (slice("keys", keys, len)?, slice("values", values, len)?);
-            let layer = usize::try_from(layer).unwrap_or(usize::MAX);
-            engine.cache_mut()?.set_prefill(SeqId::from_bits(seq), layer, keys, values)?;
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `engine`, and `len` numbers are at `keys` and at `values`.
+        let (mut engine, keys, values) =
+            unsafe { (Object::get_mut("engine", engine)?, slice("keys", keys, len)?, slice("values", values, len)?) };
+        let layer = usize::try_from(layer).unwrap_or(usize::MAX);
+        engine.cache_mut()?.set_prefill(SeqId::from_bits(seq), layer, keys, values)?;
+        Ok(status::OK)
+    })
 }
 
 /// Appends a token's keys and values of a layer to a sequence.
@@ -80,14 +80,13 @@ pub unsafe extern "C" fn gleed_push_row(
     len: usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let (keys, values) = (slice("keys", keys, len)?, slice("values", values, len)?);
-            let layer = usize::try_from(layer).unwrap_or(usize::MAX);
-            engine.cache_mut()?.push_row(SeqId::from_bits(seq), layer, keys, values)?;
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `engine`, and `len` numbers are at `keys` and at `values`.
+        let (mut engine, keys, values) =
+            unsafe { (Object::get_mut("engine", engine)?, slice("keys", keys, len)?, slice("values", values, len)?) };
+        let layer = usize::try_from(layer).unwrap_or(usize::MAX);
+        engine.cache_mut()?.push_row(SeqId::from_bits(seq), layer, keys, values)?;
+        Ok(status::OK)
+    })
 }

@@ -1,16 +1,18 @@
 //! Models: a description in the caller's memory, of a file in the caller's memory.
 
 use core::ffi::{c_char, c_void};
+use core::mem::MaybeUninit;
 
 use gguf_rs_lite::Name;
 use gleed::Model;
 use gleed::mem::MemoryError;
 use gleed::model::ModelError;
 
-use crate::error::{Failure, chars, gleed_error, run};
+use crate::error::{Failure, boundary, chars, gleed_error};
 use crate::object::{Object, Opaque};
-use crate::ptr::{Versioned, memory, out, out_struct, slice, small, unread};
+use crate::ptr::{fits, memory, out, out_layout, slice, small, unread};
 use crate::status;
+use crate::versioned::{Versioned, out_struct};
 
 impl Opaque for Model<'static> {
     const MAGIC: u64 = u64::from_le_bytes(*b"gleedM01");
@@ -25,15 +27,13 @@ pub type gleed_model = Object<Model<'static>>;
 /// As `include/gleed.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleed_model_size(size: *mut usize, align: *mut usize, error: *mut gleed_error) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let (size, align) = (out("size", size)?, out("align", align)?);
-            size.write(size_of::<gleed_model>());
-            align.write(align_of::<gleed_model>());
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `size` and `align` are places for
+        // results that nothing else uses.
+        let layout = unsafe { out_layout(size, align) }?;
+        layout.write(size_of::<gleed_model>(), align_of::<gleed_model>());
+        Ok(status::OK)
+    })
 }
 
 /// Checks a GGUF file and describes it in `memory`.
@@ -49,19 +49,18 @@ pub unsafe extern "C" fn gleed_model_open(
     model: *mut *const gleed_model,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let bytes = slice("bytes", bytes, len)?;
-            let model = out("model", model)?;
-            let opened = Model::open(bytes)?;
-            // Not before: memory that a call fails with may still hold another model.
-            let (needed, align) = (size_of::<gleed_model>(), align_of::<gleed_model>());
-            let memory = self::memory("memory", memory.cast(), memory_len, needed, align)?;
-            model.write(Object::place(memory, opened)?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `len` bytes are at `bytes`
+        // and stay there unchanged as long as the model and its engines are used, and `model` is a place for a result
+        // that nothing else uses.
+        let (bytes, model) = unsafe { (slice("bytes", bytes, len)?, out("model", model)?) };
+        let opened = Model::open(bytes)?;
+        // Not before: memory that a call fails with may still hold another model.
+        // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
+        // `memory_len` bytes at `memory`, as long as the model is used.
+        model.write(unsafe { Object::place_at(memory, memory_len, opened) }?);
+        Ok(status::OK)
+    })
 }
 
 /// A part of a split file; see `include/gleed.h`.
@@ -72,6 +71,43 @@ pub struct gleed_part {
     pub bytes: *const u8,
     /// How many there are.
     pub len: usize,
+}
+
+/// Parts of a split file that were checked.
+struct Parts<'c>(&'c [gleed_part]);
+
+impl<'c> Parts<'c> {
+    /// Checks them.
+    ///
+    /// # Errors
+    /// As [`slice()`].
+    ///
+    /// # Safety
+    /// As [`slice()`] for the bytes of each of them, which nobody ever writes to.
+    unsafe fn new(given: &'c [gleed_part]) -> Result<Self, Failure> {
+        let parts = Self(given);
+        parts.each().try_for_each(|bytes| bytes.map(drop))?;
+        Ok(parts)
+    }
+
+    fn each(&self) -> impl Iterator<Item = Result<&'static [u8], Failure>> {
+        // SAFETY: the caller of `new` promised `len` bytes at `bytes` of each part; NULL and the length are checked
+        // here.
+        self.0.iter().map(|part| unsafe { slice("bytes", part.bytes, part.len) })
+    }
+
+    /// Where they are, kept at the start of `place`.
+    fn keep(&self, place: &'static mut [u8]) -> Result<&'static [&'static [u8]], Failure> {
+        // SAFETY: a `MaybeUninit` takes every bit pattern, and lays no claim to a value.
+        let (_, places, _) = unsafe { place.align_to_mut::<MaybeUninit<&'static [u8]>>() };
+        let places = places.get_mut(..self.0.len()).ok_or(MemoryError::TooLarge)?;
+        for (place, bytes) in places.iter_mut().zip(self.each()) {
+            place.write(bytes?);
+        }
+        // SAFETY: there are as many places as parts, and the loop has written all of them. A `MaybeUninit` is laid
+        // out as what it holds.
+        Ok(unsafe { &*(core::ptr::from_ref(places) as *const [&'static [u8]]) })
+    }
 }
 
 /// Bytes of the memory that [`gleed_model_open_split`] wants: for the model, and where its parts are.
@@ -93,15 +129,13 @@ pub unsafe extern "C" fn gleed_model_split_size(
     align: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let (size, align) = (out("size", size)?, out("align", align)?);
-            size.write(split_size(count)?);
-            align.write(align_of::<gleed_model>());
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `size` and `align` are places for
+        // results that nothing else uses.
+        let layout = unsafe { out_layout(size, align) }?;
+        layout.write(split_size(count)?, align_of::<gleed_model>());
+        Ok(status::OK)
+    })
 }
 
 /// Checks a GGUF file in parts and describes it in `memory`.
@@ -117,31 +151,25 @@ pub unsafe extern "C" fn gleed_model_open_split(
     model: *mut *const gleed_model,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them. What is written after the head is aligned for slices and
-    // has room for `count` of them (`split_size`, and the assertion above); all are written before they are used, and
-    // the memory is the model's until the caller uses it for something else.
-    unsafe {
-        run(error, || {
-            let parts = unread("parts", parts, count)?;
-            let model = out("model", model)?;
-            let memory =
-                self::memory("memory", memory.cast(), memory_len, split_size(count)?, align_of::<gleed_model>())?;
-            let parts = parts.read();
-            for part in parts {
-                slice("bytes", part.bytes, part.len)?;
-            }
-            let (head, rest) = memory.split_at_mut_checked(size_of::<gleed_model>()).unwrap_or_default();
-            // Another model that was here is none any more: its parts are overwritten.
-            head.iter_mut().take(size_of::<u64>()).for_each(|byte| *byte = 0);
-            let place = rest.as_mut_ptr().cast::<&'static [u8]>();
-            for (index, part) in parts.iter().enumerate() {
-                place.add(index).write(slice("bytes", part.bytes, part.len)?);
-            }
-            let opened = Model::open_split(core::slice::from_raw_parts(place, count))?;
-            model.write(Object::place(head, opened)?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `count` parts are at
+        // `parts` if so many can be taken, and `model` is a place for a result that nothing else uses.
+        let (parts, model) = unsafe { (unread("parts", parts, count)?, out("model", model)?) };
+        let (needed, align) = (split_size(count)?, align_of::<gleed_model>());
+        let parts = parts.read_if(|_| fits(memory.cast(), memory_len, needed, align))?;
+        // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
+        // `memory_len` bytes at `memory`, as long as the model is used. So they are lent for as long as anyone may
+        // look.
+        let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, align) }?;
+        // SAFETY: NULL and the lengths are checked here. gleed.h demands the rest: at `bytes` of each part are `len`
+        // bytes, which stay there unchanged as long as the model and its engines are used.
+        let parts = unsafe { Parts::new(parts) }?;
+        let (head, rest) = memory.split_at_mut_checked(size_of::<gleed_model>()).unwrap_or_default();
+        // Another model that was here is none any more: its parts are overwritten.
+        head.iter_mut().take(size_of::<u64>()).for_each(|byte| *byte = 0);
+        model.write(Object::place(head, Model::open_split(parts.keep(rest)?)?)?);
+        Ok(status::OK)
+    })
 }
 
 /// What a model is; see `include/gleed.h`.
@@ -178,7 +206,7 @@ pub struct gleed_model_info {
     pub name: [c_char; 96],
 }
 
-// SAFETY: integers, the 8-byte ones at multiples of 8.
+// SAFETY: integers, the first the size and the 8-byte ones at multiples of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_model_info {}
 
 /// Says what a model is.
@@ -191,32 +219,30 @@ pub unsafe extern "C" fn gleed_model_describe(
     info: *mut gleed_model_info,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let model = Object::get("model", model)?;
-            let info = out_struct("info", info)?;
-            let config = model.config();
-            let name = model.gguf().get("general.name");
-            info.write(gleed_model_info {
-                struct_size: 0,
-                layers: small(config.layers),
-                vocab: small(config.vocab),
-                context: small(config.context),
-                hidden: small(config.hidden),
-                ffn: small(config.ffn),
-                heads: small(config.heads),
-                kv_heads: small(config.kv_heads),
-                head_dim: small(config.head_dim),
-                reserved: 0,
-                fingerprint: model.fingerprint(),
-                file_bytes: model.file_bytes() as u64,
-                architecture: chars(config.architecture),
-                name: chars(name.as_ref().and_then(|name| name.as_str()).unwrap_or_default()),
-            });
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `model` are checked here. gleed.h demands
+        // the rest: no other call changes `model`, and `info` has as many bytes as its struct_size says.
+        let (model, info) = unsafe { (Object::get("model", model)?, out_struct("info", info)?) };
+        let config = model.config();
+        let name = model.gguf().get("general.name");
+        info.write(gleed_model_info {
+            struct_size: 0,
+            layers: small(config.layers),
+            vocab: small(config.vocab),
+            context: small(config.context),
+            hidden: small(config.hidden),
+            ffn: small(config.ffn),
+            heads: small(config.heads),
+            kv_heads: small(config.kv_heads),
+            head_dim: small(config.head_dim),
+            reserved: 0,
+            fingerprint: model.fingerprint(),
+            file_bytes: model.file_bytes() as u64,
+            architecture: chars(config.architecture),
+            name: chars(name.as_ref().and_then(|name| name.as_str()).unwrap_or_default()),
+        });
+        Ok(status::OK)
+    })
 }
 
 /// A text among the metadata of a model's file, where it is.
@@ -232,26 +258,31 @@ pub unsafe extern "C" fn gleed_model_string(
     text_len: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let model = Object::get("model", model)?;
-            let key = unread("key", key.cast::<u8>(), key_len)?;
-            let (text, text_len) = (out("text", text)?, out("text_len", text_len)?);
-            // A length that no key has is not believed.
-            if model.gguf().metadata().all(|(other, _)| other.len() < key.len()) {
-                let text = format_args!("no key has {key_len} bytes or more");
-                return Err(Failure::new(status::E_MODEL_KEY_MISSING, text));
-            }
-            let key = key.read();
-            let name = Name::new(key);
-            // No key is anything but UTF-8.
-            let value = core::str::from_utf8(key).ok().and_then(|key| model.gguf().get(key));
-            let value = value.ok_or(ModelError::MissingKey { key: name })?;
-            let bytes = value.as_bytes().ok_or(ModelError::BadValue { key: name })?;
-            text.write(bytes.as_ptr().cast());
-            text_len.write(bytes.len());
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `model` are checked here. gleed.h demands the
+        // rest: no other call changes `model`, `key_len` bytes are at `key` if so many can be taken, and `text` and
+        // `text_len` are places for results that nothing else uses.
+        let (model, key, text, text_len) = unsafe {
+            (
+                Object::get("model", model)?,
+                unread("key", key.cast::<u8>(), key_len)?,
+                out("text", text)?,
+                out("text_len", text_len)?,
+            )
+        };
+        // A length that no key has is not believed.
+        let key = key.read_if(|len| {
+            let text = format_args!("no key has {len} bytes or more");
+            let is_one_as_long = model.gguf().metadata().any(|(other, _)| other.len() >= len);
+            if is_one_as_long { Ok(()) } else { Err(Failure::new(status::E_MODEL_KEY_MISSING, text)) }
+        })?;
+        let name = Name::new(key);
+        // No key is anything but UTF-8.
+        let value = core::str::from_utf8(key).ok().and_then(|key| model.gguf().get(key));
+        let value = value.ok_or(ModelError::MissingKey { key: name })?;
+        let bytes = value.as_bytes().ok_or(ModelError::BadValue { key: name })?;
+        text.write(bytes.as_ptr().cast());
+        text_len.write(bytes.len());
+        Ok(status::OK)
+    })
 }

@@ -1,6 +1,7 @@
 //! Objects in the caller's memory: what the opaque pointers of the ABI lead to.
 
 use core::alloc::Layout;
+use core::ffi::c_void;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -47,9 +48,24 @@ impl<T: Opaque> Object<T> {
         ptr::fits(memory.as_ptr(), memory.len(), size_of::<Self>(), align_of::<Self>())?;
         let place = memory.as_mut_ptr().cast::<Self>();
         let head = Head { magic: T::MAGIC, address: place.addr(), calls: AtomicU32::new(0) };
-        // SAFETY: the memory is borrowed exclusively, as large as an object and aligned for one: checked.
+        // SAFETY: the memory is borrowed exclusively; `fits` has found that it is as large as an object and aligned
+        // for one.
         unsafe { place.write(Self { head, value }) };
         Ok(place)
+    }
+
+    /// Puts an object at the start of the caller's `memory`, which becomes the object's.
+    ///
+    /// # Errors
+    /// As [`ptr::memory`].
+    ///
+    /// # Safety
+    /// As [`ptr::memory`], for as long as anybody uses the object.
+    pub unsafe fn place_at(memory: *mut c_void, len: usize, value: T) -> Result<*mut Self, Failure> {
+        let (needed, align) = (size_of::<Self>(), align_of::<Self>());
+        // SAFETY: the caller promises what `memory` asks for: where the bytes pass its checks, nobody else uses them.
+        let memory = unsafe { ptr::memory("memory", memory.cast(), len, needed, align) }?;
+        Ok(Self::place(memory, value)?)
     }
 
     /// The object at a pointer of the caller's.
@@ -62,12 +78,14 @@ impl<T: Opaque> Object<T> {
     /// At a pointer that passes the first two checks is an initialised `u64`. If that is [`Opaque::MAGIC`], it is an
     /// object from [`Object::place`] or a copy of one, still valid during `'a`, and nobody changes it.
     pub unsafe fn get<'a>(what: &str, object: *const Self) -> Result<&'a T, Failure> {
-        // SAFETY: the caller's promise; an object starts with its head.
+        // SAFETY: the caller promises a `u64` at a pointer that is not NULL and aligned, and a whole object after the
+        // magic word; an object starts with its head.
         let calls = unsafe { check(what, object.cast(), Layout::new::<Self>(), T::MAGIC) }?;
         if calls.load(Ordering::Acquire) == ALONE {
             return Err(in_use(what));
         }
-        // SAFETY: not NULL, aligned, with the magic word, and made here: checked. The rest is the caller's promise.
+        // SAFETY: `check` has found that it is not NULL, aligned, and has the magic word and its own address. No call
+        // that changes it runs (the count says so), and the caller promises that none begins during `'a`.
         Ok(unsafe { &(*object).value })
     }
 
@@ -79,11 +97,13 @@ impl<T: Opaque> Object<T> {
     /// # Safety
     /// As [`Object::get`].
     pub unsafe fn share<'a>(what: &str, object: *const Self) -> Result<Shared<'a, T>, Failure> {
-        // SAFETY: the caller's promise; an object starts with its head.
+        // SAFETY: the caller promises a `u64` at a pointer that is not NULL and aligned, and a whole object after the
+        // magic word; an object starts with its head.
         let calls = unsafe { check(what, object.cast(), Layout::new::<Self>(), T::MAGIC) }?;
         let more = |calls: u32| calls.checked_add(1).filter(|&calls| calls != ALONE);
         calls.fetch_update(Ordering::Acquire, Ordering::Relaxed, more).map_err(|_| in_use(what))?;
-        // SAFETY: not NULL, aligned, with the magic word, and made here: checked. The rest is the caller's promise.
+        // SAFETY: `check` has found that it is not NULL, aligned, and has the magic word and its own address. No call
+        // that changes it runs, and until the count is given back none can begin.
         Ok(Shared { value: unsafe { &(*object).value }, calls })
     }
 
@@ -95,11 +115,12 @@ impl<T: Opaque> Object<T> {
     /// # Safety
     /// As [`Object::get`], and nobody else uses it during `'a`, but through functions of this type.
     pub unsafe fn get_mut<'a>(what: &str, object: *mut Self) -> Result<Alone<'a, T>, Failure> {
-        // SAFETY: the caller's promise; an object starts with its head.
+        // SAFETY: the caller promises a `u64` at a pointer that is not NULL and aligned, and a whole object after the
+        // magic word; an object starts with its head.
         let calls = unsafe { check(what, object.cast_const().cast(), Layout::new::<Self>(), T::MAGIC) }?;
         calls.compare_exchange(0, ALONE, Ordering::Acquire, Ordering::Relaxed).map_err(|_| in_use(what))?;
-        // SAFETY: not NULL, aligned, with the magic word, and made here: checked. No other call has a reference, unless the
-        // caller broke the promise: until this one is given back, they are refused.
+        // SAFETY: `check` has found that it is not NULL, aligned, and has the magic word and its own address. No
+        // other call has a reference, as the caller promises; until this one is given back, they are refused.
         Ok(Alone { value: unsafe { &mut (*object).value }, calls })
     }
 }
@@ -163,18 +184,19 @@ fn in_use(what: &str) -> Failure {
 /// during `'a`.
 unsafe fn check<'a>(what: &str, object: *const Head, layout: Layout, magic: u64) -> Result<&'a AtomicU32, Failure> {
     ptr::check_layout(what, object.addr(), layout, 1)?;
-    // SAFETY: not NULL and aligned: checked; the caller promises that it is there.
+    // SAFETY: `check_layout` has found that it is not NULL and aligned; the caller promises that the word is there.
     if unsafe { (&raw const (*object).magic).read() } != magic {
         let text = format_args!("{what} is not one, or its memory was used for something else");
         return Err(Failure::new(status::E_OBJECT, text));
     }
-    // SAFETY: it begins with the magic word, so the caller promises a whole head.
+    // SAFETY: the magic word is there, so the caller promises a whole head, and nobody ever changes the address in it.
     let address = unsafe { (&raw const (*object).address).read() };
     if address != object.addr() {
         let text = format_args!("{what} was moved: it is valid only where it was made");
         return Err(Failure::new(status::E_OBJECT, text).numbers(address, object.addr()));
     }
-    // SAFETY: as above. The count is only changed atomically from now on.
+    // SAFETY: the magic word is there, so the caller promises a whole head, and its own address is in it: `place`
+    // made it here. Since then the count is only changed atomically, so a shared reference to it is sound.
     Ok(unsafe { &(*object).calls })
 }
 
@@ -201,7 +223,7 @@ mod tests {
         let off = Object::place(&mut bytes[1..], 5u16).unwrap_err();
         assert_eq!(off, MemoryError::Misaligned { needed: 8, off_by: 1 });
         let object = Object::place(bytes, 5u16).unwrap();
-        // SAFETY: an object that was just made, then words that are there.
+        // SAFETY: `object` was just placed in `memory`, which lives longer and which nothing else uses. then words that are there.
         unsafe {
             *Object::get_mut("thing", object).unwrap() += 1;
             assert_eq!(*Object::get("thing", object).unwrap(), 6);
@@ -219,7 +241,7 @@ mod tests {
     fn a_copy_of_an_object_is_none() {
         let mut memory = [0u64; 8];
         let object = Object::place(bytes(&mut memory), 5u16).unwrap();
-        // SAFETY: an object that was just made, and words after it for a copy of it.
+        // SAFETY: `object` was just placed in `memory`, which lives longer and which nothing else uses. and words after it for a copy of it.
         unsafe {
             let copy = object.cast::<u64>().wrapping_add(4).cast::<Object<u16>>();
             object.copy_to_nonoverlapping(copy, 1);
@@ -235,7 +257,7 @@ mod tests {
         let mut memory = [0u64; 8];
         let object = Object::place(bytes(&mut memory), 5u16).unwrap();
         let refused = |failure: Failure| assert_eq!(failure.status(), status::E_REENTRANT);
-        // SAFETY: an object that was just made.
+        // SAFETY: `object` was just placed in `memory`, which lives longer and which nothing else uses.
         unsafe {
             let alone = Object::get_mut("thing", object).unwrap();
             refused(Object::get("thing", object).unwrap_err());

@@ -6,11 +6,12 @@ use gleed::cache::BLOCK_TOKENS;
 
 use crate::config::{gleed_config, level_number};
 use crate::engine::{HEAD, plan};
-use crate::error::{Failure, chars, gleed_error, run};
+use crate::error::{Failure, boundary, chars, gleed_error};
 use crate::model::gleed_model;
 use crate::object::Object;
-use crate::ptr::{Versioned, out_struct, small};
+use crate::ptr::small;
 use crate::status;
+use crate::versioned::{Versioned, out_struct};
 
 /// A plan in numbers; see `include/gleed.h`.
 #[repr(C)]
@@ -66,12 +67,13 @@ pub struct gleed_section {
     pub name: [c_char; 40],
 }
 
-// SAFETY: integers, the 8-byte ones at multiples of 8.
+// SAFETY: integers, the first the size and the 8-byte ones at multiples of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_plan_info {
     /// Up to `level`.
     const EARLIER: &'static [usize] = &[72];
 }
-// SAFETY: as above.
+// SAFETY: integers, the first the size and the 8-byte ones at multiples of 8, and 40 bytes: no gaps, and every bit
+// pattern is one.
 unsafe impl Versioned for gleed_section {}
 
 /// Says what an engine will need.
@@ -85,35 +87,35 @@ pub unsafe extern "C" fn gleed_plan_describe(
     info: *mut gleed_plan_info,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let model = Object::get("model", model)?;
-            let (config, info) = (gleed_config::read(config)?, out_struct("info", info)?);
-            let (plan, bytes) = plan(model, config)?;
-            let limits = plan.limits();
-            let block = plan.kv_block_bytes() as u64;
-            info.write(gleed_plan_info {
-                struct_size: 0,
-                align: small(plan.alignment()),
-                bytes: bytes as u64,
-                kv_bytes_per_token: block / BLOCK_TOKENS as u64,
-                kv_bytes: block.saturating_mul(limits.kv_blocks as u64),
-                units_per_token: plan.units_per_token() as u64,
-                sections: small(plan.sections().len().saturating_add(1)),
-                sequences: small(limits.sequences),
-                context: small(limits.context),
-                rows: small(limits.rows),
-                logit_rows: small(limits.logit_rows),
-                kv_blocks: small(limits.kv_blocks),
-                workers: small(limits.workers),
-                level: level_number(limits.level),
-                adapters: small(limits.adapters),
-                adapter_rank: small(limits.adapter_rank),
-            });
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `model` are checked here. gleed.h demands
+        // the rest: no other call changes `model`, `config` is NULL or has as many bytes as its struct_size says, and
+        // `info` has as many bytes as its struct_size says.
+        let (model, config, info) =
+            unsafe { (Object::get("model", model)?, gleed_config::read(config)?, out_struct("info", info)?) };
+        let (plan, bytes) = plan(model, config)?;
+        let limits = plan.limits();
+        let block = plan.kv_block_bytes() as u64;
+        info.write(gleed_plan_info {
+            struct_size: 0,
+            align: small(plan.alignment()),
+            bytes: bytes as u64,
+            kv_bytes_per_token: block / BLOCK_TOKENS as u64,
+            kv_bytes: block.saturating_mul(limits.kv_blocks as u64),
+            units_per_token: plan.units_per_token() as u64,
+            sections: small(plan.sections().len().saturating_add(1)),
+            sequences: small(limits.sequences),
+            context: small(limits.context),
+            rows: small(limits.rows),
+            logit_rows: small(limits.logit_rows),
+            kv_blocks: small(limits.kv_blocks),
+            workers: small(limits.workers),
+            level: level_number(limits.level),
+            adapters: small(limits.adapters),
+            adapter_rank: small(limits.adapter_rank),
+        });
+        Ok(status::OK)
+    })
 }
 
 /// Says what a part of an engine's memory is for.
@@ -128,25 +130,24 @@ pub unsafe extern "C" fn gleed_plan_section(
     section: *mut gleed_section,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let model = Object::get("model", model)?;
-            let (config, out) = (gleed_config::read(config)?, out_struct("section", section)?);
-            let (plan, _) = plan(model, config)?;
-            let (offset, bytes, name) = match index.checked_sub(1) {
-                None => (0, HEAD, "handle"),
-                Some(index) => {
-                    let section =
-                        plan.sections().get(index).ok_or_else(|| past_the_end(plan.sections().len(), index))?;
-                    (HEAD.saturating_add(section.offset), section.bytes, section.name)
-                }
-            };
-            let (offset, bytes) = (offset as u64, bytes as u64);
-            out.write(gleed_section { struct_size: 0, reserved: 0, offset, bytes, name: chars(name) });
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `model` are checked here. gleed.h demands
+        // the rest: no other call changes `model`, `config` is NULL or has as many bytes as its struct_size says, and
+        // `section` has as many bytes as its struct_size says.
+        let (model, config, out) =
+            unsafe { (Object::get("model", model)?, gleed_config::read(config)?, out_struct("section", section)?) };
+        let (plan, _) = plan(model, config)?;
+        let (offset, bytes, name) = match index.checked_sub(1) {
+            None => (0, HEAD, "handle"),
+            Some(index) => {
+                let section = plan.sections().get(index).ok_or_else(|| past_the_end(plan.sections().len(), index))?;
+                (HEAD.saturating_add(section.offset), section.bytes, section.name)
+            }
+        };
+        let (offset, bytes) = (offset as u64, bytes as u64);
+        out.write(gleed_section { struct_size: 0, reserved: 0, offset, bytes, name: chars(name) });
+        Ok(status::OK)
+    })
 }
 
 fn past_the_end(sections: usize, index: usize) -> Failure {

@@ -5,9 +5,9 @@ use core::ffi::c_void;
 use gleed::SeqId;
 
 use crate::engine::gleed_engine;
-use crate::error::{gleed_error, run};
+use crate::error::{boundary, gleed_error};
 use crate::object::Object;
-use crate::ptr::{out, unread};
+use crate::ptr::{out, out_row, unread};
 use crate::sequence::{gleed_seq, gleed_seq_info, seq_info};
 use crate::status;
 
@@ -28,18 +28,17 @@ pub unsafe extern "C" fn gleed_reuse(
     reused: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let tokens = unread("tokens", tokens, count)?;
-            let reused = out("reused", reused)?;
-            let seq = SeqId::from_bits(seq);
-            engine.can_reuse(seq, tokens.len())?;
-            reused.write(engine.reuse(seq, tokens.read())?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `engine`, `count` ids are at `tokens` if so many can be taken, and
+        // `reused` is a place for a result that nothing else uses.
+        let (mut engine, tokens, reused) =
+            unsafe { (Object::get_mut("engine", engine)?, unread("tokens", tokens, count)?, out("reused", reused)?) };
+        let seq = SeqId::from_bits(seq);
+        let tokens = tokens.read_if(|count| engine.can_reuse(seq, count))?;
+        reused.write(engine.reuse(seq, tokens)?);
+        Ok(status::OK)
+    })
 }
 
 /// Fills an empty sequence with a prompt, of which what is known is not computed again.
@@ -56,19 +55,22 @@ pub unsafe extern "C" fn gleed_prefill_prompt(
     logits_len: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let tokens = unread("tokens", tokens, count)?;
-            let (logits, logits_len) = (out("logits", logits)?, out("logits_len", logits_len)?);
-            let seq = SeqId::from_bits(seq);
-            engine.can_prefill_prompt(seq, tokens.len())?;
-            let row = engine.prefill_prompt(seq, tokens.read())?;
-            logits.write_row(logits_len, row);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `engine`, `count` ids are at `tokens` if so many can be taken, and
+        // `logits` and `logits_len` are places for results that nothing else uses.
+        let (mut engine, tokens, logits) = unsafe {
+            (
+                Object::get_mut("engine", engine)?,
+                unread("tokens", tokens, count)?,
+                out_row(["logits", "logits_len"], logits, logits_len)?,
+            )
+        };
+        let seq = SeqId::from_bits(seq);
+        let tokens = tokens.read_if(|count| engine.can_prefill_prompt(seq, count))?;
+        logits.write(engine.prefill_prompt(seq, tokens)?);
+        Ok(status::OK)
+    })
 }
 
 /// Keeps what is known of a prompt.
@@ -83,17 +85,16 @@ pub unsafe extern "C" fn gleed_pin(
     pinned: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let tokens = unread("tokens", tokens, count)?;
-            let pinned = out("pinned", pinned)?;
-            engine.check_context(tokens.len())?;
-            pinned.write(engine.pin(tokens.read())?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `engine`, `count` ids are at `tokens` if so many can be taken, and
+        // `pinned` is a place for a result that nothing else uses.
+        let (mut engine, tokens, pinned) =
+            unsafe { (Object::get_mut("engine", engine)?, unread("tokens", tokens, count)?, out("pinned", pinned)?) };
+        let tokens = tokens.read_if(|count| engine.check_context(count))?;
+        pinned.write(engine.pin(tokens)?);
+        Ok(status::OK)
+    })
 }
 
 /// Undoes [`gleed_pin`].
@@ -108,17 +109,17 @@ pub unsafe extern "C" fn gleed_unpin(
     unpinned: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let tokens = unread("tokens", tokens, count)?;
-            let unpinned = out("unpinned", unpinned)?;
-            engine.check_context(tokens.len())?;
-            unpinned.write(engine.unpin(tokens.read())?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `engine`, `count` ids are at `tokens` if so many can be taken, and
+        // `unpinned` is a place for a result that nothing else uses.
+        let (mut engine, tokens, unpinned) = unsafe {
+            (Object::get_mut("engine", engine)?, unread("tokens", tokens, count)?, out("unpinned", unpinned)?)
+        };
+        let tokens = tokens.read_if(|count| engine.check_context(count))?;
+        unpinned.write(engine.unpin(tokens)?);
+        Ok(status::OK)
+    })
 }
 
 /// Closes idle sequences until tokens fit.
@@ -135,16 +136,17 @@ pub unsafe extern "C" fn gleed_make_room(
     closed: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let closed = out("closed", closed)?;
-            let count = engine.make_room(SeqId::from_bits(seq), tokens, |seq, stats| {
-                consent.is_none_or(|consent| consent(ctx, seq.to_bits(), &seq_info(stats, None, false)) != 0)
-            })?;
-            closed.write(count);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `engine`, and `closed` is a place for a result that nothing else uses.
+        let (mut engine, closed) = unsafe { (Object::get_mut("engine", engine)?, out("closed", closed)?) };
+        let count = engine.make_room(SeqId::from_bits(seq), tokens, |seq, stats| {
+            let info = seq_info(stats, None, false);
+            // SAFETY: gleed.h demands that `consent` is NULL or a function that may be called with `ctx` until the
+            // call ends. A function from C is never NULL here, and `info` lives until it returns.
+            consent.is_none_or(|consent| unsafe { consent(ctx, seq.to_bits(), &info) } != 0)
+        })?;
+        closed.write(count);
+        Ok(status::OK)
+    })
 }

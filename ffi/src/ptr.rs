@@ -9,9 +9,6 @@ use gleed::mem::MemoryError;
 use crate::error::Failure;
 use crate::status;
 
-/// The largest `struct_size` that is believed: no later version has a struct this large.
-pub const MAX_STRUCT: usize = 1024;
-
 /// The `len` elements at `ptr`. No elements are at any pointer, NULL included.
 ///
 /// # Errors
@@ -20,8 +17,13 @@ pub const MAX_STRUCT: usize = 1024;
 /// # Safety
 /// Where `len` elements at `ptr` pass the checks, they are initialised and nobody writes to them during `'a`.
 pub unsafe fn slice<'a, T>(what: &str, ptr: *const T, len: usize) -> Result<&'a [T], Failure> {
-    // SAFETY: the caller's promise.
-    Ok(unsafe { unread(what, ptr, len)?.read() })
+    if len == 0 {
+        return Ok(&[]);
+    }
+    check(what, ptr, len)?;
+    // SAFETY: `check` has found that it is not NULL, aligned and no longer than isize::MAX bytes. That the elements are
+    // there, and that nobody writes to them, is what the caller of this function promises.
+    Ok(unsafe { slice::from_raw_parts(ptr, len) })
 }
 
 /// Elements of the caller's that nobody has looked at: first comes what can be said of their number alone.
@@ -33,27 +35,19 @@ pub struct Unread<'a, T> {
 }
 
 impl<'a, T> Unread<'a, T> {
-    /// How many there are, if that is true.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The elements.
+    /// The elements, if so many of them are taken: `takes` gets their number.
     ///
-    /// # Safety
-    /// They are initialised, and nobody writes to them during `'a`.
-    pub unsafe fn read(self) -> &'a [T] {
+    /// # Errors
+    /// Those of `takes`; then nothing was read.
+    pub fn read_if<E>(self, takes: impl FnOnce(usize) -> Result<(), E>) -> Result<&'a [T], E> {
+        takes(self.len)?;
         if self.len == 0 {
-            return &[];
+            return Ok(&[]);
         }
-        // SAFETY: not NULL, aligned and no longer than isize::MAX bytes: `unread` has checked it. The rest is the caller's
-        // promise.
-        unsafe { slice::from_raw_parts(self.ptr, self.len) }
+        // SAFETY: `unread` has found that they are not at NULL, aligned and no longer than isize::MAX bytes. Their
+        // number is taken: for that case the caller of `unread` promised that they are there and that nobody writes
+        // to them.
+        Ok(unsafe { slice::from_raw_parts(self.ptr, self.len) })
     }
 }
 
@@ -61,7 +55,10 @@ impl<'a, T> Unread<'a, T> {
 ///
 /// # Errors
 /// As [`slice()`].
-pub fn unread<'a, T>(what: &str, ptr: *const T, len: usize) -> Result<Unread<'a, T>, Failure> {
+///
+/// # Safety
+/// As [`slice()`], but only where [`Unread::read_if`] finds that so many are taken.
+pub unsafe fn unread<'a, T>(what: &str, ptr: *const T, len: usize) -> Result<Unread<'a, T>, Failure> {
     if len > 0 {
         check(what, ptr, len)?;
     }
@@ -85,8 +82,9 @@ pub unsafe fn memory<'a>(
 ) -> Result<&'a mut [u8], Failure> {
     fits(ptr, len, needed, align)?;
     check(what, ptr, len)?;
-    // SAFETY: not NULL and no longer than isize::MAX bytes: checked. The rest is the caller's promise. Bytes that
-    // the caller has not written to hold some value: they come from outside of this program's language.
+    // SAFETY: `check` has found that it is not NULL and no longer than isize::MAX bytes. That nobody else uses the
+    // bytes is what the caller of this function promises. Bytes that C has not written to hold some value: they come
+    // from outside of this program's language.
     Ok(unsafe { slice::from_raw_parts_mut(ptr, len) })
 }
 
@@ -114,16 +112,8 @@ pub struct Out<'a, T> {
 impl<T> Out<'_, T> {
     /// Writes the result.
     pub fn write(self, value: T) {
-        // SAFETY: not NULL and aligned, and the caller of `out` promised that a T fits there.
+        // SAFETY: `out` has found that it is not NULL and aligned; its caller promised that a T fits there.
         unsafe { self.place.write(value) }
-    }
-}
-
-impl Out<'_, *const f32> {
-    /// Writes where a row is, and its length.
-    pub fn write_row(self, len: Out<'_, usize>, row: &[f32]) {
-        self.write(row.as_ptr());
-        len.write(row.len());
     }
 }
 
@@ -139,6 +129,79 @@ pub unsafe fn out<'a, T>(what: &str, ptr: *mut T) -> Result<Out<'a, T>, Failure>
     Ok(Out { place: ptr, lent: PhantomData })
 }
 
+/// [`out`], if a result is wanted there: it is not at NULL.
+///
+/// # Errors
+/// [`status::E_ALIGNMENT`].
+///
+/// # Safety
+/// As [`out`].
+pub unsafe fn out_or_null<'a, T>(what: &str, ptr: *mut T) -> Result<Option<Out<'a, T>>, Failure> {
+    if ptr.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller promises what `out` asks for: a pointer that passes the checks has room for a T.
+    unsafe { out(what, ptr) }.map(Some)
+}
+
+/// Where a size and an alignment go.
+#[derive(Debug)]
+pub struct OutLayout<'a> {
+    size: Out<'a, usize>,
+    align: Out<'a, usize>,
+}
+
+impl OutLayout<'_> {
+    /// Writes both.
+    pub fn write(self, size: usize, align: usize) {
+        self.size.write(size);
+        self.align.write(align);
+    }
+}
+
+/// Where the size and the alignment of memory go.
+///
+/// # Errors
+/// As [`out`], for `size` and then for `align`.
+///
+/// # Safety
+/// As [`out`], for both.
+pub unsafe fn out_layout<'a>(size: *mut usize, align: *mut usize) -> Result<OutLayout<'a>, Failure> {
+    // SAFETY: the caller promises that a number fits at each of them that passes the checks of `out`.
+    let (size, align) = unsafe { (out("size", size)?, out("align", align)?) };
+    Ok(OutLayout { size, align })
+}
+
+/// Where a row goes: a pointer to it, and its length.
+#[derive(Debug)]
+pub struct OutRow<'a> {
+    place: Out<'a, *const f32>,
+    len: Out<'a, usize>,
+}
+
+impl OutRow<'_> {
+    /// Writes where a row is, and its length.
+    pub fn write(self, row: &[f32]) {
+        self.place.write(row.as_ptr());
+        self.len.write(row.len());
+    }
+}
+
+/// Where a row goes. `what` are the names of both arguments.
+///
+/// # Errors
+/// As [`out`], for `place` and then for `len`.
+///
+/// # Safety
+/// As [`out`], for both.
+pub unsafe fn out_row<'a>(what: [&str; 2], place: *mut *const f32, len: *mut usize) -> Result<OutRow<'a>, Failure> {
+    let [what, what_len] = what;
+    // SAFETY: the caller promises that a pointer fits at the one, and a number at the other, that pass the checks of
+    // `out`.
+    let (place, len) = unsafe { (out(what, place)?, out(what_len, len)?) };
+    Ok(OutRow { place, len })
+}
+
 /// The `len` elements at `ptr`, to be written to. No elements are at any pointer, NULL included.
 ///
 /// # Errors
@@ -152,8 +215,9 @@ pub unsafe fn slice_mut<'a, T>(what: &str, ptr: *mut T, len: usize) -> Result<&'
         return Ok(&mut []);
     }
     check(what, ptr, len)?;
-    // SAFETY: not NULL, aligned and no longer than isize::MAX bytes: checked. The rest is the caller's promise. Elements
-    // that the caller has not written to hold some value: they come from outside of this program's language.
+    // SAFETY: `check` has found that it is not NULL, aligned and no longer than isize::MAX bytes. That nobody else uses
+    // the elements is what the caller of this function promises. Elements that C has not written to hold some value:
+    // they come from outside of this program's language.
     Ok(unsafe { slice::from_raw_parts_mut(ptr, len) })
 }
 
@@ -167,98 +231,6 @@ pub fn disjoint<T>(what: &str, a: *const T, b: *const T, len: usize) -> Result<(
         return Ok(());
     }
     Err(Failure::new(status::E_VALUE, format_args!("{what} overlap")))
-}
-
-/// A struct of the ABI that starts with `uint32_t struct_size`.
-///
-/// # Safety
-/// It starts with a `u32`, has no gaps, and takes every bit pattern: in its fields, and zeros.
-pub unsafe trait Versioned: Copy {
-    /// The sizes that the struct had in earlier versions of the header, the first of them first.
-    const EARLIER: &'static [usize] = &[];
-}
-
-/// `struct_size` of the struct at `ptr`, if it is that of an earlier version, of this one, or larger.
-///
-/// # Safety
-/// At a pointer that is not NULL and aligned is a `u32`.
-unsafe fn size_of_given<T: Versioned>(what: &str, ptr: *const T) -> Result<usize, Failure> {
-    check(what, ptr, 1)?;
-    // SAFETY: not NULL and aligned for T, which starts with this field; the caller promises that it is there.
-    let size = unsafe { ptr.cast::<u32>().read() };
-    let (known, given) = (size_of::<T>(), usize::try_from(size).unwrap_or(usize::MAX));
-    if (known..=MAX_STRUCT).contains(&given) || T::EARLIER.contains(&given) {
-        return Ok(given);
-    }
-    let text = format_args!("{what}: struct_size is {given}, this version knows {known}");
-    Err(Failure::new(status::E_STRUCT_SIZE, text).numbers(known, given))
-}
-
-/// A struct of the caller's. A caller with an earlier header has fewer fields than are known here: the others are 0. One
-/// with a later header has more; they must be 0.
-///
-/// # Errors
-/// [`status::E_NULL`], [`status::E_ALIGNMENT`]; [`status::E_STRUCT_SIZE`] for a size that no version has, one above
-/// [`MAX_STRUCT`], or with bytes set that `T` does not have.
-///
-/// # Safety
-/// Where a pointer passes the checks, `struct_size` bytes are at it, initialised, and nobody writes to them during the
-/// call.
-pub unsafe fn versioned<T: Versioned>(what: &str, ptr: *const T) -> Result<T, Failure> {
-    // SAFETY: the caller's promise.
-    let given = unsafe { size_of_given(what, ptr) }?;
-    let known = size_of::<T>();
-    let more = given.saturating_sub(known);
-    // SAFETY: struct_size says that they are there, which the caller promises.
-    let unknown = unsafe { slice(what, ptr.cast::<u8>().wrapping_add(known), more) }?;
-    if unknown.iter().any(|&byte| byte != 0) {
-        let text = format_args!("{what}: fields are set that this version does not know");
-        return Err(Failure::new(status::E_STRUCT_SIZE, text).numbers(known, given));
-    }
-    let mut value = core::mem::MaybeUninit::<T>::zeroed();
-    // SAFETY: at most as many bytes as T has, and as many as struct_size says are there. T takes every bit pattern.
-    unsafe {
-        core::ptr::copy_nonoverlapping(ptr.cast::<u8>(), value.as_mut_ptr().cast::<u8>(), given.min(known));
-        Ok(value.assume_init())
-    }
-}
-
-/// Where a struct goes, of which `struct_size` is the caller's. It gets as many of the fields as it has; fields that are
-/// not known here are 0.
-#[derive(Debug)]
-pub struct OutStruct<'a, T> {
-    place: *mut T,
-    given: usize,
-    lent: PhantomData<&'a mut T>,
-}
-
-impl<T: Versioned> OutStruct<'_, T> {
-    /// Writes the result, all but its `struct_size`.
-    pub fn write(self, value: T) {
-        let (known, skip) = (size_of::<T>(), size_of::<u32>());
-        let (to, from) = (self.place.cast::<u8>(), (&raw const value).cast::<u8>());
-        // SAFETY: the caller of `out_struct` promised `given` bytes that nobody else uses; T has `known`, without gaps,
-        // and `value` is none of them.
-        unsafe {
-            to.add(skip).copy_from_nonoverlapping(from.add(skip), self.given.min(known).saturating_sub(skip));
-            to.add(self.given.min(known)).write_bytes(0, self.given.saturating_sub(known));
-        }
-    }
-}
-
-/// Where a struct goes.
-///
-/// # Errors
-/// As [`versioned`], whatever the bytes after `struct_size` are.
-///
-/// # Safety
-/// A pointer that passes the checks points to `struct_size` bytes that nobody else uses during `'a`.
-pub unsafe fn out_struct<'a, T: Versioned>(what: &str, ptr: *mut T) -> Result<OutStruct<'a, T>, Failure> {
-    // SAFETY: the caller's promise.
-    let given = unsafe { size_of_given(what, ptr) }?;
-    // The whole of a larger struct is in the address space, too.
-    check(what, ptr.cast::<u8>(), given)?;
-    Ok(OutStruct { place: ptr, given, lent: PhantomData })
 }
 
 /// A number of the library's as C sees it; none of those that are handed out this way is larger than 32 bits.
@@ -301,53 +273,15 @@ mod tests {
         let ids = [1u32, 2, 3];
         // SAFETY: a pointer and the length of an array.
         assert_eq!(unsafe { slice("ids", ids.as_ptr(), 3) }.unwrap(), ids);
-        // SAFETY: no elements.
+        // SAFETY: no elements are asked for, and NULL is allowed for none.
         assert!(unsafe { slice::<u32>("ids", null(), 0) }.unwrap().is_empty());
         let mut words = [0u32; 3];
         // SAFETY: a pointer and the size of an array.
         assert_eq!(unsafe { memory("memory", words.as_mut_ptr().cast(), 12, 5, 4) }.unwrap().len(), 12);
         let mut result = 0u64;
-        // SAFETY: a pointer to a u64.
+        // SAFETY: a pointer to a local u64 that nothing else uses meanwhile.
         unsafe { out("result", &mut result) }.unwrap().write(5);
         assert_eq!(result, 5);
-    }
-
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    struct Words([u32; 3]);
-
-    // SAFETY: integers.
-    unsafe impl Versioned for Words {
-        const EARLIER: &'static [usize] = &[8];
-    }
-
-    #[test]
-    fn structs_of_newer_headers_may_only_have_zeros_more() {
-        let status = |words: &[u32; 5]| {
-            // SAFETY: as many bytes as the first word says, where that is believed.
-            unsafe { versioned::<Words>("config", words.as_ptr().cast()) }.map_err(|failure| failure.status())
-        };
-        assert_eq!(status(&[12, 5, 6, 9, 9]), Ok(Words([12, 5, 6])));
-        assert_eq!(status(&[20, 5, 6, 0, 0]), Ok(Words([20, 5, 6])));
-        assert_eq!(status(&[8, 5, 6, 9, 9]), Ok(Words([8, 5, 0])));
-        for size in [0, 4, 7, 9, 11, 1025, u32::MAX] {
-            assert_eq!(status(&[size, 5, 0, 0, 0]), Err(status::E_STRUCT_SIZE), "{size}");
-        }
-        for words in [[20, 5, 0, 0, 1], [17, 5, 0, 0, 1], [16, 5, 0, 1, 0]] {
-            assert_eq!(status(&words), Err(status::E_STRUCT_SIZE), "{words:?}");
-        }
-    }
-
-    #[test]
-    fn structs_get_what_they_have_room_for() {
-        let written = |size| {
-            let mut words = [size, 7, 7, 7, 7];
-            // SAFETY: as many bytes as the first word says.
-            unsafe { out_struct::<Words>("info", words.as_mut_ptr().cast()) }.unwrap().write(Words([0, 5, 6]));
-            words
-        };
-        assert_eq!(written(8), [8, 5, 7, 7, 7]);
-        assert_eq!(written(12), [12, 5, 6, 7, 7]);
-        assert_eq!(written(16), [16, 5, 6, 0, 7]);
     }
 
     #[test]

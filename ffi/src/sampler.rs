@@ -4,10 +4,11 @@ use core::ffi::c_void;
 
 use gleed::sample::{MAX_BIASES, Sampler, SamplerParams, argmax};
 
-use crate::error::{Failure, gleed_error, run};
+use crate::error::{Failure, boundary, gleed_error};
 use crate::object::{Object, Opaque};
-use crate::ptr::{Versioned, memory, out, slice, slice_mut, unread, versioned};
+use crate::ptr::{out, out_layout, out_or_null, slice, slice_mut, unread};
 use crate::status;
+use crate::versioned::{Versioned, versioned_or_null};
 
 impl Opaque for Sampler {
     const MAGIC: u64 = u64::from_le_bytes(*b"gleedS01");
@@ -44,7 +45,7 @@ pub struct gleed_sampler_params {
     pub seed: u64,
 }
 
-// SAFETY: numbers, the 8-byte one at a multiple of 8.
+// SAFETY: numbers, the first the size and the 8-byte one at a multiple of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_sampler_params {}
 
 /// What is added to the logit of a token.
@@ -86,15 +87,13 @@ impl From<gleed_sampler_params> for SamplerParams {
 /// As `include/gleed.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleed_sampler_size(size: *mut usize, align: *mut usize, error: *mut gleed_error) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let (size, align) = (out("size", size)?, out("align", align)?);
-            size.write(size_of::<gleed_sampler>());
-            align.write(align_of::<gleed_sampler>());
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `size` and `align` are places for
+        // results that nothing else uses.
+        let layout = unsafe { out_layout(size, align) }?;
+        layout.write(size_of::<gleed_sampler>(), align_of::<gleed_sampler>());
+        Ok(status::OK)
+    })
 }
 
 /// Starts a sampler.
@@ -109,26 +108,20 @@ pub unsafe extern "C" fn gleed_sampler_init(
     sampler: *mut *mut gleed_sampler,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let place = out("sampler", sampler)?;
-            let mut chosen = SamplerParams::default();
-            if !params.is_null() {
-                let params = versioned("params", params)?;
-                if params.reserved != 0 {
-                    return Err(Failure::new(status::E_VALUE, format_args!("reserved must be 0"))
-                        .numbers(0_u32, params.reserved));
-                }
-                chosen = params.into();
-            }
-            let sampler = Sampler::new(chosen)?;
-            let (needed, align) = (size_of::<gleed_sampler>(), align_of::<gleed_sampler>());
-            let memory = self::memory("memory", memory.cast(), memory_len, needed, align)?;
-            place.write(Object::place(memory, sampler)?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `sampler` is a place
+        // for a result that nothing else uses, and `params` is NULL or has as many bytes as its struct_size says.
+        let (place, params) = unsafe { (out("sampler", sampler)?, versioned_or_null("params", params)?) };
+        let reserved = params.map_or(0, |params| params.reserved);
+        if reserved != 0 {
+            return Err(Failure::new(status::E_VALUE, format_args!("reserved must be 0")).numbers(0_u32, reserved));
+        }
+        let sampler = Sampler::new(params.map_or_else(SamplerParams::default, SamplerParams::from))?;
+        // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
+        // `memory_len` bytes at `memory`, as long as the sampler is used.
+        place.write(unsafe { Object::place_at(memory, memory_len, sampler) }?);
+        Ok(status::OK)
+    })
 }
 
 /// Replaces the biases of a sampler.
@@ -142,23 +135,23 @@ pub unsafe extern "C" fn gleed_sampler_set_biases(
     count: usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut sampler = Object::get_mut("sampler", sampler)?;
-            let biases = unread("biases", biases, count)?;
-            let mut pairs = [(0, 0.0); MAX_BIASES];
-            let pairs = pairs.get_mut(..count).ok_or_else(|| {
-                let text = format_args!("at most {MAX_BIASES} biases, {count} given");
-                Failure::new(status::E_VALUE, text).numbers(MAX_BIASES, count)
-            })?;
-            for (pair, bias) in pairs.iter_mut().zip(biases.read()) {
-                *pair = (bias.token, bias.bias);
-            }
-            sampler.set_biases(pairs)?;
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `sampler` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `sampler`, and `count` biases are at `biases` if so many can be taken.
+        let (mut sampler, biases) = unsafe { (Object::get_mut("sampler", sampler)?, unread("biases", biases, count)?) };
+        let biases = biases.read_if(|count| {
+            let text = format_args!("at most {MAX_BIASES} biases, {count} given");
+            let too_many = || Failure::new(status::E_VALUE, text).numbers(MAX_BIASES, count);
+            if count <= MAX_BIASES { Ok(()) } else { Err(too_many()) }
+        })?;
+        let mut pairs = [(0, 0.0); MAX_BIASES];
+        let pairs = pairs.get_mut(..biases.len()).unwrap_or_default();
+        for (pair, bias) in pairs.iter_mut().zip(biases) {
+            *pair = (bias.token, bias.bias);
+        }
+        sampler.set_biases(pairs)?;
+        Ok(status::OK)
+    })
 }
 
 /// Tells the penalties that a token is part of the text.
@@ -167,13 +160,13 @@ pub unsafe extern "C" fn gleed_sampler_set_biases(
 /// As `include/gleed.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleed_sampler_accept(sampler: *mut gleed_sampler, token: u32, error: *mut gleed_error) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            Object::get_mut("sampler", sampler)?.accept(token);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `sampler` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `sampler`.
+        let mut sampler = unsafe { Object::get_mut("sampler", sampler) }?;
+        sampler.accept(token);
+        Ok(status::OK)
+    })
 }
 
 /// The state of a sampler's generator.
@@ -186,14 +179,13 @@ pub unsafe extern "C" fn gleed_sampler_state(
     state: *mut u64,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let sampler = Object::get("sampler", sampler)?;
-            out("state", state)?.write(sampler.state());
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `sampler` are checked here. gleed.h demands the rest: no
+        // other call changes `sampler`, and `state` is a place for a result that nothing else uses.
+        let (sampler, state) = unsafe { (Object::get("sampler", sampler)?, out("state", state)?) };
+        state.write(sampler.state());
+        Ok(status::OK)
+    })
 }
 
 /// Puts a sampler's generator where [`gleed_sampler_state`] found it.
@@ -206,13 +198,13 @@ pub unsafe extern "C" fn gleed_sampler_set_state(
     state: u64,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            Object::get_mut("sampler", sampler)?.set_state(state);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `sampler` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `sampler`.
+        let mut sampler = unsafe { Object::get_mut("sampler", sampler) }?;
+        sampler.set_state(state);
+        Ok(status::OK)
+    })
 }
 
 /// Chooses a token.
@@ -230,22 +222,27 @@ pub unsafe extern "C" fn gleed_sample(
     probability: *mut f32,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut sampler = Object::get_mut("sampler", sampler)?;
-            let logits = slice("logits", logits, logits_len)?;
-            let scratch = slice_mut("scratch", scratch, scratch_len)?;
-            let token = out("token", token)?;
-            let probability = if probability.is_null() { None } else { Some(out("probability", probability)?) };
-            let choice = sampler.sample(logits, scratch)?;
-            token.write(choice.token);
-            if let Some(probability) = probability {
-                probability.write(choice.probability);
-            }
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `sampler` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `sampler`, `logits_len` numbers are at `logits`, `scratch_len` elements at
+        // `scratch` are used by nothing else, and `token` and, where it is not NULL, `probability` are places for
+        // results that nothing else uses.
+        let (mut sampler, logits, scratch, token, probability) = unsafe {
+            (
+                Object::get_mut("sampler", sampler)?,
+                slice("logits", logits, logits_len)?,
+                slice_mut("scratch", scratch, scratch_len)?,
+                out("token", token)?,
+                out_or_null("probability", probability)?,
+            )
+        };
+        let choice = sampler.sample(logits, scratch)?;
+        token.write(choice.token);
+        if let Some(probability) = probability {
+            probability.write(choice.probability);
+        }
+        Ok(status::OK)
+    })
 }
 
 /// The token with the largest logit.
@@ -259,13 +256,11 @@ pub unsafe extern "C" fn gleed_argmax(
     token: *mut u32,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let logits = slice("logits", logits, logits_len)?;
-            let token = out("token", token)?;
-            token.write(argmax(logits)?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `logits_len` numbers are at
+        // `logits`, and `token` is a place for a result that nothing else uses.
+        let (logits, token) = unsafe { (slice("logits", logits, logits_len)?, out("token", token)?) };
+        token.write(argmax(logits)?);
+        Ok(status::OK)
+    })
 }

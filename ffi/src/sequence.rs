@@ -5,11 +5,12 @@ use gleed::engine::Progress;
 use gleed::{EngineError, SeqId};
 
 use crate::engine::gleed_engine;
-use crate::error::{Failure, gleed_error, run};
+use crate::error::{Failure, boundary, gleed_error};
 use crate::object::Object;
-use crate::ptr::{Versioned, out, out_struct, slice_mut, small, unread};
+use crate::ptr::{out, out_row, slice_mut, small, unread};
 use crate::status;
 use crate::tokenizer::GLEED_NO_TOKEN;
+use crate::versioned::{Versioned, out_struct};
 
 /// A handle of an open sequence; stale ones are recognised.
 pub type gleed_seq = u32;
@@ -40,7 +41,7 @@ pub struct gleed_seq_info {
     pub shared_bytes: u64,
 }
 
-// SAFETY: integers, the 8-byte ones at multiples of 8.
+// SAFETY: integers, the first the size and the 8-byte ones at multiples of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_seq_info {}
 
 /// A sequence in numbers, as a whole struct. One without unfinished work has no progress.
@@ -72,15 +73,13 @@ pub unsafe extern "C" fn gleed_seq_open(
     seq: *mut gleed_seq,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let seq = out("seq", seq)?;
-            seq.write(engine.open()?.to_bits());
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `engine`, and `seq` is a place for a result that nothing else uses.
+        let (mut engine, seq) = unsafe { (Object::get_mut("engine", engine)?, out("seq", seq)?) };
+        seq.write(engine.open()?.to_bits());
+        Ok(status::OK)
+    })
 }
 
 /// Closes a sequence and frees its blocks.
@@ -89,13 +88,13 @@ pub unsafe extern "C" fn gleed_seq_open(
 /// As `include/gleed.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleed_seq_close(engine: *mut gleed_engine, seq: gleed_seq, error: *mut gleed_error) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            Object::get_mut("engine", engine)?.close(SeqId::from_bits(seq))?;
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `engine`.
+        let mut engine = unsafe { Object::get_mut("engine", engine) }?;
+        engine.close(SeqId::from_bits(seq))?;
+        Ok(status::OK)
+    })
 }
 
 /// Empties a sequence.
@@ -104,13 +103,13 @@ pub unsafe extern "C" fn gleed_seq_close(engine: *mut gleed_engine, seq: gleed_s
 /// As `include/gleed.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleed_reset(engine: *mut gleed_engine, seq: gleed_seq, error: *mut gleed_error) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            Object::get_mut("engine", engine)?.reset(SeqId::from_bits(seq))?;
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `engine`.
+        let mut engine = unsafe { Object::get_mut("engine", engine) }?;
+        engine.reset(SeqId::from_bits(seq))?;
+        Ok(status::OK)
+    })
 }
 
 /// Opens a sequence that continues the first tokens of another.
@@ -125,15 +124,13 @@ pub unsafe extern "C" fn gleed_fork(
     fork: *mut gleed_seq,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let fork = out("fork", fork)?;
-            fork.write(engine.fork(SeqId::from_bits(seq), keep)?.to_bits());
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `engine`, and `fork` is a place for a result that nothing else uses.
+        let (mut engine, fork) = unsafe { (Object::get_mut("engine", engine)?, out("fork", fork)?) };
+        fork.write(engine.fork(SeqId::from_bits(seq), keep)?.to_bits());
+        Ok(status::OK)
+    })
 }
 
 /// Keeps only the first tokens of a sequence.
@@ -147,13 +144,13 @@ pub unsafe extern "C" fn gleed_rewind(
     keep: usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            Object::get_mut("engine", engine)?.rewind(SeqId::from_bits(seq), keep)?;
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `engine`.
+        let mut engine = unsafe { Object::get_mut("engine", engine) }?;
+        engine.rewind(SeqId::from_bits(seq), keep)?;
+        Ok(status::OK)
+    })
 }
 
 /// Says what a sequence holds.
@@ -167,18 +164,16 @@ pub unsafe extern "C" fn gleed_seq_describe(
     info: *mut gleed_seq_info,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let engine = Object::get("engine", engine)?;
-            let info = out_struct("info", info)?;
-            let seq = SeqId::from_bits(seq);
-            let stats = engine.sequence_stats(seq)?;
-            let is_busy = matches!(engine.can_extend(seq, 0), Err(EngineError::Cache(CacheError::Busy { .. })));
-            info.write(seq_info(&stats, Some(engine.progress(seq)?), is_busy));
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `engine` are checked here. gleed.h demands
+        // the rest: no other call changes `engine`, and `info` has as many bytes as its struct_size says.
+        let (engine, info) = unsafe { (Object::get("engine", engine)?, out_struct("info", info)?) };
+        let seq = SeqId::from_bits(seq);
+        let stats = engine.sequence_stats(seq)?;
+        let is_busy = matches!(engine.can_extend(seq, 0), Err(EngineError::Cache(CacheError::Busy { .. })));
+        info.write(seq_info(&stats, Some(engine.progress(seq)?), is_busy));
+        Ok(status::OK)
+    })
 }
 
 /// Copies the ids of a sequence's tokens.
@@ -194,28 +189,26 @@ pub unsafe extern "C" fn gleed_seq_tokens(
     count: usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let engine = Object::get("engine", engine)?;
-            let tokens = slice_mut("tokens", tokens, count)?;
-            let (id, end) = (SeqId::from_bits(seq), first.saturating_add(count));
-            let length = engine.seq_len(id)?;
-            if end > length {
-                let text = format_args!("the sequence has {length} tokens, asked for are those up to {end}");
-                return Err(Failure::new(status::E_VALUE, text).numbers(length, end));
-            }
-            let token = |position| engine.cache().token(id, position);
-            if let Some(position) = (first..end).find(|&position| token(position).is_none()) {
-                let kept = (position..length).rev().take_while(|&position| token(position).is_some()).count();
-                return Err(CacheError::WindowGone { position, first: length.saturating_sub(kept) }.into());
-            }
-            for (place, position) in tokens.iter_mut().zip(first..) {
-                *place = token(position).unwrap_or(GLEED_NO_TOKEN);
-            }
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: no other call changes `engine`, and `count` elements at `tokens` are used by nothing else.
+        let (engine, tokens) = unsafe { (Object::get("engine", engine)?, slice_mut("tokens", tokens, count)?) };
+        let (id, end) = (SeqId::from_bits(seq), first.saturating_add(count));
+        let length = engine.seq_len(id)?;
+        if end > length {
+            let text = format_args!("the sequence has {length} tokens, asked for are those up to {end}");
+            return Err(Failure::new(status::E_VALUE, text).numbers(length, end));
+        }
+        let token = |position| engine.cache().token(id, position);
+        if let Some(position) = (first..end).find(|&position| token(position).is_none()) {
+            let kept = (position..length).rev().take_while(|&position| token(position).is_some()).count();
+            return Err(CacheError::WindowGone { position, first: length.saturating_sub(kept) }.into());
+        }
+        for (place, position) in tokens.iter_mut().zip(first..) {
+            *place = token(position).unwrap_or(GLEED_NO_TOKEN);
+        }
+        Ok(status::OK)
+    })
 }
 
 /// Whether more tokens fit a sequence.
@@ -229,13 +222,13 @@ pub unsafe extern "C" fn gleed_can_extend(
     tokens: usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            Object::get("engine", engine)?.can_extend(SeqId::from_bits(seq), tokens)?;
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest: no
+        // other call changes `engine`.
+        let engine = unsafe { Object::get("engine", engine) }?;
+        engine.can_extend(SeqId::from_bits(seq), tokens)?;
+        Ok(status::OK)
+    })
 }
 
 /// Appends tokens to a sequence and computes the logits of the last one.
@@ -252,19 +245,22 @@ pub unsafe extern "C" fn gleed_prefill(
     logits_len: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let tokens = unread("tokens", tokens, count)?;
-            let (logits, logits_len) = (out("logits", logits)?, out("logits_len", logits_len)?);
-            let seq = SeqId::from_bits(seq);
-            engine.can_prefill(seq, tokens.len())?;
-            let row = engine.prefill(seq, tokens.read())?;
-            logits.write_row(logits_len, row);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `engine`, `count` ids are at `tokens` if so many can be taken, and
+        // `logits` and `logits_len` are places for results that nothing else uses.
+        let (mut engine, tokens, logits) = unsafe {
+            (
+                Object::get_mut("engine", engine)?,
+                unread("tokens", tokens, count)?,
+                out_row(["logits", "logits_len"], logits, logits_len)?,
+            )
+        };
+        let seq = SeqId::from_bits(seq);
+        let tokens = tokens.read_if(|count| engine.can_prefill(seq, count))?;
+        logits.write(engine.prefill(seq, tokens)?);
+        Ok(status::OK)
+    })
 }
 
 /// Appends one token to a sequence and computes its logits.
@@ -280,6 +276,7 @@ pub unsafe extern "C" fn gleed_decode_step(
     logits_len: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them; the token lives during the call.
+    // SAFETY: gleed.h demands the same of `engine`, `logits`, `logits_len` and `error` for both functions, and one id
+    // is at `&token`, which lives until the call returns.
     unsafe { gleed_prefill(engine, seq, &token, 1, logits, logits_len, error) }
 }

@@ -6,16 +6,17 @@ use gleed::cache::{SnapshotHeader, SnapshotOptions};
 use gleed::{SeqId, StreamError};
 
 use crate::engine::gleed_engine;
-use crate::error::{Failure, gleed_error, run};
+use crate::error::{Failure, boundary, gleed_error};
 use crate::object::Object;
-use crate::ptr::{Versioned, check, out, out_struct, slice, slice_mut, small, versioned};
+use crate::ptr::{check, out, slice, slice_mut, small};
 use crate::sequence::gleed_seq;
 use crate::status;
+use crate::versioned::{Versioned, out_struct, out_struct_or_null, versioned_or_null};
 
 /// Takes bytes of a snapshot: 0 if it did.
 pub type gleed_sink = Option<unsafe extern "C" fn(ctx: *mut c_void, bytes: *const u8, len: usize) -> i32>;
 
-/// Gives bytes of a snapshot: how many, 0 at their end, `SIZE_MAX` if it can not.
+/// Gives bytes of a snapshot: how many, 0 at their end, `SIZE_MAX` if it cannot.
 pub type gleed_source = Option<unsafe extern "C" fn(ctx: *mut c_void, bytes: *mut u8, len: usize) -> usize>;
 
 /// What a snapshot is to contain; see `include/gleed.h`.
@@ -52,33 +53,37 @@ pub struct gleed_snapshot_info {
     pub state: [u8; SnapshotOptions::STATE_MAX],
 }
 
-// SAFETY: an integer and pointers.
+// SAFETY: two integers of 4 bytes, the first the size, and a pointer and a length: no gaps with pointers of 4 or 8
+// bytes, and every bit pattern is one (a pointer is checked before it is used).
 unsafe impl Versioned for gleed_snapshot_options {}
-// SAFETY: integers, the 8-byte ones at multiples of 8.
+// SAFETY: integers, the first the size and the 8-byte ones at multiples of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_snapshot_info {}
 
+/// The options at a pointer; the default ones at NULL.
+///
 /// # Safety
-/// As [`versioned`], and `state_len` bytes at `state` that nobody writes to during `'a`.
+/// As [`versioned_or_null`], and `state_len` bytes at `state` that nobody writes to during `'a`.
 unsafe fn options<'a>(options: *const gleed_snapshot_options) -> Result<SnapshotOptions<'a>, Failure> {
-    if options.is_null() {
+    // SAFETY: the caller promises as many bytes as struct_size says; NULL, alignment and struct_size are checked here.
+    let options = unsafe { versioned_or_null("options", options) }?;
+    let Some(gleed_snapshot_options { base, state, state_len, .. }) = options else {
         return Ok(SnapshotOptions::default());
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        let gleed_snapshot_options { base, state, state_len, .. } = versioned("options", options)?;
-        let base = usize::try_from(base).unwrap_or(usize::MAX);
-        Ok(SnapshotOptions { base, state: slice("state", state, state_len)? })
-    }
+    };
+    // SAFETY: the caller promises `state_len` bytes at `state`; NULL and the length are checked here.
+    let state = unsafe { slice("state", state, state_len) }?;
+    Ok(SnapshotOptions { base: usize::try_from(base).unwrap_or(usize::MAX), state })
 }
 
+/// The handle at a pointer; `None` at NULL.
+///
 /// # Safety
-/// As [`check`]; a handle is there.
+/// At a pointer that is not NULL and aligned is a handle.
 unsafe fn base(seq: *const gleed_seq) -> Result<Option<SeqId>, Failure> {
     if seq.is_null() {
         return Ok(None);
     }
     check("base", seq, 1)?;
-    // SAFETY: not NULL and aligned; the caller promises that a handle is there.
+    // SAFETY: `check` has found that it is not NULL and aligned; the caller promises that a handle is there.
     Ok(Some(SeqId::from_bits(unsafe { seq.read() })))
 }
 
@@ -123,15 +128,16 @@ pub unsafe extern "C" fn gleed_snapshot_size(
     size: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let engine = Object::get("engine", engine)?;
-            let size = out("size", size)?;
-            size.write(engine.snapshot_len_with(SeqId::from_bits(seq), &self::options(options)?)?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, the length, struct_size and the tag and address of `engine` are checked here.
+        // gleed.h demands the rest: no other call changes `engine`, and `size` is a place for a result that nothing
+        // else uses, and `options` is NULL or has as many bytes as its struct_size says and as many at `state` as its
+        // state_len says.
+        let (engine, size, options) =
+            unsafe { (Object::get("engine", engine)?, out("size", size)?, self::options(options)?) };
+        size.write(engine.snapshot_len_with(SeqId::from_bits(seq), &options)?);
+        Ok(status::OK)
+    })
 }
 
 /// Writes a snapshot to a buffer.
@@ -148,16 +154,22 @@ pub unsafe extern "C" fn gleed_snapshot(
     written: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let engine = Object::get("engine", engine)?;
-            let (bytes, written) = (slice_mut("bytes", bytes, len)?, out("written", written)?);
-            let options = self::options(options)?;
-            written.write(engine.snapshot_with(SeqId::from_bits(seq), &options, bytes)?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths, struct_size and the tag and address of `engine` are checked here. gleed.h
+        // demands the rest: no other call changes `engine`, `len` elements at `bytes` are used by nothing else,
+        // `written` is a place for a result that nothing else uses, and `options` is NULL or has as many bytes as its
+        // struct_size says and as many at `state` as its state_len says.
+        let (engine, bytes, written, options) = unsafe {
+            (
+                Object::get("engine", engine)?,
+                slice_mut("bytes", bytes, len)?,
+                out("written", written)?,
+                self::options(options)?,
+            )
+        };
+        written.write(engine.snapshot_with(SeqId::from_bits(seq), &options, bytes)?);
+        Ok(status::OK)
+    })
 }
 
 /// Writes a snapshot through a callback.
@@ -174,24 +186,28 @@ pub unsafe extern "C" fn gleed_snapshot_write(
     written: *mut u64,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let engine = Object::share("engine", engine)?;
-            let sink = sink.ok_or_else(|| no_callback("sink"))?;
-            let (written, options) = (out("written", written)?, self::options(options)?);
-            let mut taken = 0_u64;
-            let result = engine.write_snapshot(SeqId::from_bits(seq), &options, |bytes| {
-                if sink(ctx, bytes.as_ptr(), bytes.len()) != 0 {
-                    return Err(());
-                }
-                taken = taken.saturating_add(bytes.len() as u64);
-                Ok(())
-            });
-            written.write(streamed(result, taken)?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest: no
+        // other call changes `engine`.
+        let engine = unsafe { Object::share("engine", engine) }?;
+        let sink = sink.ok_or_else(|| no_callback("sink"))?;
+        // SAFETY: NULL, alignment, lengths and struct_size are checked here. gleed.h demands the rest: `written` is a
+        // place for a result that nothing else uses, and `options` is NULL or has as many bytes as its struct_size
+        // says and as many at `state` as its state_len says.
+        let (written, options) = unsafe { (out("written", written)?, self::options(options)?) };
+        let mut taken = 0_u64;
+        let result = engine.write_snapshot(SeqId::from_bits(seq), &options, |bytes| {
+            // SAFETY: gleed.h demands that `sink` may be called with `ctx` until the call ends, and that it reads no
+            // more than the bytes that it is given, which live until it returns.
+            if unsafe { sink(ctx, bytes.as_ptr(), bytes.len()) } != 0 {
+                return Err(());
+            }
+            taken = taken.saturating_add(bytes.len() as u64);
+            Ok(())
+        });
+        written.write(streamed(result, taken)?);
+        Ok(status::OK)
+    })
 }
 
 /// Opens a sequence with the contents of a snapshot.
@@ -207,16 +223,16 @@ pub unsafe extern "C" fn gleed_restore(
     seq: *mut gleed_seq,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let (base, bytes) = (self::base(base)?, slice("bytes", bytes, len)?);
-            let seq = out("seq", seq)?;
-            seq.write(engine.restore_with(base, bytes)?.0.to_bits());
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `engine`, `len` bytes are at `bytes`, `seq` is a place for a result that
+        // nothing else uses, and `base` is NULL or a handle is there.
+        let (mut engine, base, bytes, seq) = unsafe {
+            (Object::get_mut("engine", engine)?, self::base(base)?, slice("bytes", bytes, len)?, out("seq", seq)?)
+        };
+        seq.write(engine.restore_with(base, bytes)?.0.to_bits());
+        Ok(status::OK)
+    })
 }
 
 /// Opens a sequence with the contents of a snapshot that a callback gives.
@@ -233,30 +249,32 @@ pub unsafe extern "C" fn gleed_snapshot_read(
     info: *mut gleed_snapshot_info,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let base = self::base(base)?;
-            let source = source.ok_or_else(|| no_callback("source"))?;
-            let seq = out("seq", seq)?;
-            let info = if info.is_null() { None } else { Some(out_struct("info", info)?) };
-            let mut given = 0_u64;
-            let result = engine.read_snapshot(base, |bytes| match source(ctx, bytes.as_mut_ptr(), bytes.len()) {
-                count if count > bytes.len() => Err(()),
-                count => {
-                    given = given.saturating_add(count as u64);
-                    Ok(count)
-                }
-            });
-            let (restored, header) = streamed(result, given)?;
-            seq.write(restored.to_bits());
-            if let Some(info) = info {
-                info.write(self::info(&header));
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `engine`, and `base` is NULL or a handle is there.
+        let (mut engine, base) = unsafe { (Object::get_mut("engine", engine)?, self::base(base)?) };
+        let source = source.ok_or_else(|| no_callback("source"))?;
+        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `seq` is a place for a
+        // result that nothing else uses, and `info` is NULL or has as many bytes as its struct_size says.
+        let (seq, info) = unsafe { (out("seq", seq)?, out_struct_or_null("info", info)?) };
+        let mut given = 0_u64;
+        let result = engine.read_snapshot(base, |bytes| {
+            // SAFETY: gleed.h demands that `source` may be called with `ctx` until the call ends, and that it writes
+            // no more than `len` bytes to the place that it is given, which nothing else uses until it returns.
+            let count = unsafe { source(ctx, bytes.as_mut_ptr(), bytes.len()) };
+            if count > bytes.len() {
+                return Err(());
             }
-            Ok(status::OK)
-        })
-    }
+            given = given.saturating_add(count as u64);
+            Ok(count)
+        });
+        let (restored, header) = streamed(result, given)?;
+        seq.write(restored.to_bits());
+        if let Some(info) = info {
+            info.write(self::info(&header));
+        }
+        Ok(status::OK)
+    })
 }
 
 /// Says what the header of a snapshot says.
@@ -270,13 +288,11 @@ pub unsafe extern "C" fn gleed_snapshot_describe(
     info: *mut gleed_snapshot_info,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let bytes = slice("bytes", bytes, len)?;
-            let info = out_struct("info", info)?;
-            info.write(self::info(&SnapshotHeader::parse(bytes)?));
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and struct_size are checked here. gleed.h demands the rest: `len` bytes
+        // are at `bytes`, and `info` has as many bytes as its struct_size says.
+        let (bytes, info) = unsafe { (slice("bytes", bytes, len)?, out_struct("info", info)?) };
+        info.write(self::info(&SnapshotHeader::parse(bytes)?));
+        Ok(status::OK)
+    })
 }

@@ -149,7 +149,7 @@ statuses! {
     E_TEXT = -710, c"the text is not UTF-8";
     /// A text is longer than can be encoded at once.
     E_TEXT_TOO_LONG = -711, c"the text is too long";
-    /// A text that the vocabulary can not spell.
+    /// A text that the vocabulary cannot spell.
     E_TEXT_SPELLING = -712, c"the vocabulary can not spell the text";
 
     /// A snapshot is damaged, or was never right.

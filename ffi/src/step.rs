@@ -6,11 +6,12 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use gleed::{Budget, Deadline, Logits, SeqId, Step};
 
 use crate::engine::gleed_engine;
-use crate::error::{Failure, gleed_error, run};
+use crate::error::{Failure, boundary, gleed_error};
 use crate::object::Object;
-use crate::ptr::{Versioned, check, out, small, unread, versioned};
+use crate::ptr::{check, out, out_row, small, unread};
 use crate::sequence::gleed_seq;
 use crate::status;
+use crate::versioned::{Versioned, versioned_or_null};
 
 /// Logits of the last token that is queued.
 pub const GLEED_LOGITS_LAST: u32 = 0;
@@ -44,7 +45,8 @@ pub struct gleed_budget {
     pub cancel: *const u32,
 }
 
-// SAFETY: integers and pointers, a function's may be NULL.
+// SAFETY: integers, the first the size, and pointers: no gaps with pointers of 4 or 8 bytes. NULL is `None` of a
+// function, and what else is there the header demands to be one.
 unsafe impl Versioned for gleed_budget {}
 
 /// The host's clock and its flag.
@@ -54,7 +56,8 @@ struct Watch<'c> {
     flag: Option<&'c AtomicU32>,
 }
 
-// SAFETY: the header demands that the clock may be called from every thread of the executor.
+// SAFETY: the flag is atomic, and gleed.h demands that the clock may be called with `ctx` from every thread of the
+// executor.
 unsafe impl Sync for Watch<'_> {}
 
 impl Watch<'_> {
@@ -67,7 +70,8 @@ impl Watch<'_> {
         if self.is_cancelled() {
             return u64::MAX;
         }
-        // SAFETY: the header demands that the function may be called so during the step.
+        // SAFETY: gleed.h demands that `clock` may be called with `clock_ctx` on every worker until the step ends,
+        // and a `Watch` lives no longer.
         self.clock.map_or(0, |clock| unsafe { clock(self.ctx) })
     }
 }
@@ -85,30 +89,26 @@ pub unsafe extern "C" fn gleed_queue(
     logits: u32,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let tokens = unread("tokens", tokens, count)?;
-            let logits = match logits {
-                GLEED_LOGITS_LAST => Logits::Last,
-                GLEED_LOGITS_ALL => Logits::All,
-                GLEED_LOGITS_LAST_HIDDEN => Logits::LastHidden,
-                GLEED_LOGITS_HIDDEN => Logits::Hidden,
-                given => {
-                    let text = format_args!("logits is {given}, it must be 0 to {GLEED_LOGITS_HIDDEN}");
-                    return Err(Failure::new(status::E_VALUE, text).numbers(GLEED_LOGITS_HIDDEN, given));
-                }
-            };
-            let seq = SeqId::from_bits(seq);
-            let position = engine.seq_len(seq)?;
-            if !tokens.is_empty() {
-                engine.can_extend(seq, tokens.len())?;
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `engine`, and `count` ids are at `tokens` if so many can be taken.
+        let (mut engine, tokens) = unsafe { (Object::get_mut("engine", engine)?, unread("tokens", tokens, count)?) };
+        let logits = match logits {
+            GLEED_LOGITS_LAST => Logits::Last,
+            GLEED_LOGITS_ALL => Logits::All,
+            GLEED_LOGITS_LAST_HIDDEN => Logits::LastHidden,
+            GLEED_LOGITS_HIDDEN => Logits::Hidden,
+            given => {
+                let text = format_args!("logits is {given}, it must be 0 to {GLEED_LOGITS_HIDDEN}");
+                return Err(Failure::new(status::E_VALUE, text).numbers(GLEED_LOGITS_HIDDEN, given));
             }
-            engine.queue(seq, position, tokens.read(), logits)?;
-            Ok(status::OK)
-        })
-    }
+        };
+        let seq = SeqId::from_bits(seq);
+        let position = engine.seq_len(seq)?;
+        let tokens = tokens.read_if(|count| if count == 0 { Ok(()) } else { engine.can_extend(seq, count) })?;
+        engine.queue(seq, position, tokens, logits)?;
+        Ok(status::OK)
+    })
 }
 
 /// Works on what is queued, within a budget.
@@ -121,39 +121,50 @@ pub unsafe extern "C" fn gleed_step(
     budget: *const gleed_budget,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them; the flag is aligned, and outlives the call.
-    unsafe {
-        run(error, || {
-            let mut engine = Object::get_mut("engine", engine)?;
-            let mut limits = Budget::default();
-            if budget.is_null() {
-                return Ok(outcome(engine.step(limits)?, false));
-            }
-            let budget = versioned("budget", budget)?;
-            if budget.reserved != 0 {
-                return Err(
-                    Failure::new(status::E_VALUE, format_args!("reserved must be 0")).numbers(0_u32, budget.reserved)
-                );
-            }
-            let mut flag = None;
-            if !budget.cancel.is_null() {
-                check("cancel", budget.cancel, 1)?;
-                flag = Some(AtomicU32::from_ptr(budget.cancel.cast_mut()));
-            }
-            if budget.units != 0 {
-                limits.units = usize::try_from(budget.units).unwrap_or(usize::MAX);
-            }
-            let watch = Watch { clock: budget.clock, ctx: budget.clock_ctx, flag };
-            if watch.is_cancelled() && engine.is_busy() {
-                return Ok(status::STOPPED);
-            }
-            let clock = || watch.now();
-            let at = if budget.clock.is_some() { budget.deadline } else { u64::MAX };
-            limits.until = (budget.clock.is_some() || flag.is_some()).then_some(Deadline { clock: &clock, at });
-            let step = engine.step(limits)?;
-            Ok(outcome(step, watch.is_cancelled()))
-        })
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `engine` are checked here. gleed.h demands
+        // the rest: nothing but this call uses `engine`, and `budget` is NULL or has as many bytes as its struct_size
+        // says.
+        let (mut engine, budget) =
+            unsafe { (Object::get_mut("engine", engine)?, versioned_or_null("budget", budget)?) };
+        let mut limits = Budget::default();
+        let Some(budget) = budget else {
+            return Ok(outcome(engine.step(limits)?, false));
+        };
+        if budget.reserved != 0 {
+            return Err(
+                Failure::new(status::E_VALUE, format_args!("reserved must be 0")).numbers(0_u32, budget.reserved)
+            );
+        }
+        // SAFETY: alignment is checked here. gleed.h demands the rest: `cancel` is NULL, or a number is there until
+        // the call ends, which others change only as whole.
+        let flag = unsafe { flag(budget.cancel) }?;
+        if budget.units != 0 {
+            limits.units = usize::try_from(budget.units).unwrap_or(usize::MAX);
+        }
+        let watch = Watch { clock: budget.clock, ctx: budget.clock_ctx, flag };
+        if watch.is_cancelled() && engine.is_busy() {
+            return Ok(status::STOPPED);
+        }
+        let clock = || watch.now();
+        let at = if budget.clock.is_some() { budget.deadline } else { u64::MAX };
+        limits.until = (budget.clock.is_some() || flag.is_some()).then_some(Deadline { clock: &clock, at });
+        let step = engine.step(limits)?;
+        Ok(outcome(step, watch.is_cancelled()))
+    })
+}
+
+/// The flag at a pointer; `None` at NULL.
+///
+/// # Safety
+/// At a pointer that is not NULL and aligned is a number during `'a`, which others change only atomically.
+unsafe fn flag<'a>(cancel: *const u32) -> Result<Option<&'a AtomicU32>, Failure> {
+    if cancel.is_null() {
+        return Ok(None);
     }
+    check("cancel", cancel, 1)?;
+    // SAFETY: `check` has found that it is not NULL and aligned; the caller promises the number and how it is changed.
+    Ok(Some(unsafe { AtomicU32::from_ptr(cancel.cast_mut()) }))
 }
 
 fn outcome(step: Step, cancelled: bool) -> i32 {
@@ -172,13 +183,13 @@ fn outcome(step: Step, cancelled: bool) -> i32 {
 /// As `include/gleed.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleed_cancel(engine: *mut gleed_engine, seq: gleed_seq, error: *mut gleed_error) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            Object::get_mut("engine", engine)?.cancel(SeqId::from_bits(seq))?;
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `engine`.
+        let mut engine = unsafe { Object::get_mut("engine", engine) }?;
+        engine.cancel(SeqId::from_bits(seq))?;
+        Ok(status::OK)
+    })
 }
 
 /// A row with logits of the last batch.
@@ -195,23 +206,28 @@ pub unsafe extern "C" fn gleed_result(
     logits_len: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let engine = Object::get("engine", engine)?;
-            let (seq, position) = (out("seq", seq)?, out("position", position)?);
-            let (logits, logits_len) = (out("logits", logits)?, out("logits_len", logits_len)?);
-            let (owner, at, row) = engine.results().nth(index).ok_or_else(|| {
-                let results = engine.results().count();
-                Failure::new(status::E_NO_LOGITS, format_args!("{results} rows have logits, there is no row {index}"))
-                    .numbers(results, index)
-            })?;
-            seq.write(owner.to_bits());
-            position.write(small(at));
-            logits.write_row(logits_len, row);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest: no
+        // other call changes `engine`, and `seq`, `position`, `logits` and `logits_len` are places for results that
+        // nothing else uses.
+        let (engine, seq, position, logits) = unsafe {
+            (
+                Object::get("engine", engine)?,
+                out("seq", seq)?,
+                out("position", position)?,
+                out_row(["logits", "logits_len"], logits, logits_len)?,
+            )
+        };
+        let (owner, at, row) = engine.results().nth(index).ok_or_else(|| {
+            let results = engine.results().count();
+            Failure::new(status::E_NO_LOGITS, format_args!("{results} rows have logits, there is no row {index}"))
+                .numbers(results, index)
+        })?;
+        seq.write(owner.to_bits());
+        position.write(small(at));
+        logits.write(row);
+        Ok(status::OK)
+    })
 }
 
 /// The logits of a sequence's last row in the last batch.
@@ -226,18 +242,17 @@ pub unsafe extern "C" fn gleed_logits(
     logits_len: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let engine = Object::get("engine", engine)?;
-            let (logits, logits_len) = (out("logits", logits)?, out("logits_len", logits_len)?);
-            let id = SeqId::from_bits(seq);
-            engine.seq_len(id)?;
-            let row = engine.logits(id).ok_or_else(|| {
-                Failure::new(status::E_NO_LOGITS, format_args!("the last batch had no logits of this sequence"))
-            })?;
-            logits.write_row(logits_len, row);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest: no
+        // other call changes `engine`, and `logits` and `logits_len` are places for results that nothing else uses.
+        let (engine, logits) =
+            unsafe { (Object::get("engine", engine)?, out_row(["logits", "logits_len"], logits, logits_len)?) };
+        let id = SeqId::from_bits(seq);
+        engine.seq_len(id)?;
+        let row = engine.logits(id).ok_or_else(|| {
+            Failure::new(status::E_NO_LOGITS, format_args!("the last batch had no logits of this sequence"))
+        })?;
+        logits.write(row);
+        Ok(status::OK)
+    })
 }

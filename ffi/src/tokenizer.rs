@@ -5,12 +5,13 @@ use core::ffi::{c_char, c_void};
 use gleed::mem::{ALIGN, MemoryError};
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, TokenError, TokenKind, Tokenizer};
 
-use crate::error::{gleed_error, run};
+use crate::error::{boundary, gleed_error};
 use crate::model::gleed_model;
 use crate::object::{Object, Opaque};
-use crate::ptr::{Versioned, memory, out, out_struct, slice, slice_mut, small, unread};
+use crate::ptr::{memory, out, out_layout, slice, slice_mut, small, unread};
 use crate::status;
 use crate::text::{check_fits, check_text_len, known_flags, utf8};
+use crate::versioned::{Versioned, out_struct};
 
 /// No token: of a vocabulary that does not have one for the purpose.
 pub const GLEED_NO_TOKEN: u32 = u32::MAX;
@@ -29,7 +30,7 @@ pub const GLEED_DECODE_CONTINUES: u32 = 2;
 pub const GLEED_TOKEN_UNDEFINED: u32 = 0;
 /// Ordinary text.
 pub const GLEED_TOKEN_NORMAL: u32 = 1;
-/// Stands for what the vocabulary can not spell.
+/// Stands for what the vocabulary cannot spell.
 pub const GLEED_TOKEN_UNKNOWN: u32 = 2;
 /// Steers the model.
 pub const GLEED_TOKEN_CONTROL: u32 = 3;
@@ -74,7 +75,7 @@ pub struct gleed_vocab_info {
     pub eot: u32,
     /// Ends a message.
     pub eom: u32,
-    /// Stands for what the vocabulary can not spell.
+    /// Stands for what the vocabulary cannot spell.
     pub unknown: u32,
     /// The most bytes that one token makes a detokenizer write.
     pub max_text: u32,
@@ -84,7 +85,7 @@ pub struct gleed_vocab_info {
     pub adds_eos: u32,
 }
 
-// SAFETY: integers of 4 bytes.
+// SAFETY: only integers of 4 bytes, of which the first is the size: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_vocab_info {}
 
 /// Bytes and alignment of the memory that a tokenizer wants.
@@ -98,17 +99,14 @@ pub unsafe extern "C" fn gleed_tokenizer_size(
     align: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let model = Object::get("model", model)?;
-            let (size, align) = (out("size", size)?, out("align", align)?);
-            let tables = Tokenizer::plan(model.gguf())?;
-            size.write(tables.checked_add(HEAD).ok_or(MemoryError::TooLarge)?);
-            align.write(ALIGN);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `model` are checked here. gleed.h demands the rest: no
+        // other call changes `model`, and `size` and `align` are places for results that nothing else uses.
+        let (model, layout) = unsafe { (Object::get("model", model)?, out_layout(size, align)?) };
+        let tables = Tokenizer::plan(model.gguf())?;
+        layout.write(tables.checked_add(HEAD).ok_or(MemoryError::TooLarge)?, ALIGN);
+        Ok(status::OK)
+    })
 }
 
 /// Builds a tokenizer's tables.
@@ -123,19 +121,19 @@ pub unsafe extern "C" fn gleed_tokenizer_init(
     tokenizer: *mut *const gleed_tokenizer,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them. The memory is the tokenizer's until the caller uses it
-    // for something else.
-    unsafe {
-        run(error, || {
-            let model = Object::get("model", model)?;
-            let place = out("tokenizer", tokenizer)?;
-            let needed = Tokenizer::plan(model.gguf())?.checked_add(HEAD).ok_or(MemoryError::TooLarge)?;
-            let memory = self::memory("memory", memory.cast(), memory_len, needed, ALIGN)?;
-            let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
-            place.write(Object::place(head, Tokenizer::new(model.gguf(), rest)?)?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `model` are checked here. gleed.h demands the rest: no
+        // other call changes `model`, and `tokenizer` is a place for a result that nothing else uses.
+        let (model, place) = unsafe { (Object::get("model", model)?, out("tokenizer", tokenizer)?) };
+        let needed = Tokenizer::plan(model.gguf())?.checked_add(HEAD).ok_or(MemoryError::TooLarge)?;
+        // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
+        // `memory_len` bytes at `memory`, as long as the tokenizer is used. So they are lent for as long as anyone
+        // may look.
+        let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
+        let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
+        place.write(Object::place(head, Tokenizer::new(model.gguf(), rest)?)?);
+        Ok(status::OK)
+    })
 }
 
 /// Says what a vocabulary is.
@@ -148,28 +146,26 @@ pub unsafe extern "C" fn gleed_tokenizer_describe(
     info: *mut gleed_vocab_info,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let tokenizer = Object::get("tokenizer", tokenizer)?;
-            let info = out_struct("info", info)?;
-            let vocab = tokenizer.vocab();
-            let id = |id: Option<u32>| id.unwrap_or(GLEED_NO_TOKEN);
-            info.write(gleed_vocab_info {
-                struct_size: 0,
-                tokens: small(vocab.len()),
-                bos: id(vocab.bos()),
-                eos: id(vocab.eos()),
-                eot: id(vocab.eot()),
-                eom: id(vocab.eom()),
-                unknown: id(vocab.unknown()),
-                max_text: small(tokenizer.max_push()),
-                adds_bos: vocab.adds_bos().into(),
-                adds_eos: vocab.adds_eos().into(),
-            });
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `tokenizer` are checked here. gleed.h
+        // demands the rest: no other call changes `tokenizer`, and `info` has as many bytes as its struct_size says.
+        let (tokenizer, info) = unsafe { (Object::get("tokenizer", tokenizer)?, out_struct("info", info)?) };
+        let vocab = tokenizer.vocab();
+        let id = |id: Option<u32>| id.unwrap_or(GLEED_NO_TOKEN);
+        info.write(gleed_vocab_info {
+            struct_size: 0,
+            tokens: small(vocab.len()),
+            bos: id(vocab.bos()),
+            eos: id(vocab.eos()),
+            eot: id(vocab.eot()),
+            eom: id(vocab.eom()),
+            unknown: id(vocab.unknown()),
+            max_text: small(tokenizer.max_push()),
+            adds_bos: vocab.adds_bos().into(),
+            adds_eos: vocab.adds_eos().into(),
+        });
+        Ok(status::OK)
+    })
 }
 
 /// Says what a token is.
@@ -184,25 +180,24 @@ pub unsafe extern "C" fn gleed_token_kind(
     is_end: *mut u32,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let tokenizer = Object::get("tokenizer", tokenizer)?;
-            let (kind, is_end) = (out("kind", kind)?, out("is_end", is_end)?);
-            tokenizer.text(token).ok_or(TokenError::UnknownId { id: token, tokens: tokenizer.vocab().len() })?;
-            kind.write(match tokenizer.kind(token) {
-                TokenKind::Normal => GLEED_TOKEN_NORMAL,
-                TokenKind::Unknown => GLEED_TOKEN_UNKNOWN,
-                TokenKind::Control => GLEED_TOKEN_CONTROL,
-                TokenKind::UserDefined => GLEED_TOKEN_USER_DEFINED,
-                TokenKind::Unused => GLEED_TOKEN_UNUSED,
-                TokenKind::Byte => GLEED_TOKEN_BYTE,
-                _ => GLEED_TOKEN_UNDEFINED,
-            });
-            is_end.write(tokenizer.is_end(token).into());
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `tokenizer` are checked here. gleed.h demands the rest:
+        // no other call changes `tokenizer`, and `kind` and `is_end` are places for results that nothing else uses.
+        let (tokenizer, kind, is_end) =
+            unsafe { (Object::get("tokenizer", tokenizer)?, out("kind", kind)?, out("is_end", is_end)?) };
+        tokenizer.text(token).ok_or(TokenError::UnknownId { id: token, tokens: tokenizer.vocab().len() })?;
+        kind.write(match tokenizer.kind(token) {
+            TokenKind::Normal => GLEED_TOKEN_NORMAL,
+            TokenKind::Unknown => GLEED_TOKEN_UNKNOWN,
+            TokenKind::Control => GLEED_TOKEN_CONTROL,
+            TokenKind::UserDefined => GLEED_TOKEN_USER_DEFINED,
+            TokenKind::Unused => GLEED_TOKEN_UNUSED,
+            TokenKind::Byte => GLEED_TOKEN_BYTE,
+            _ => GLEED_TOKEN_UNDEFINED,
+        });
+        is_end.write(tokenizer.is_end(token).into());
+        Ok(status::OK)
+    })
 }
 
 /// The token with this text.
@@ -217,16 +212,16 @@ pub unsafe extern "C" fn gleed_vocab_find(
     token: *mut u32,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let tokenizer = Object::get("tokenizer", tokenizer)?;
-            let text = slice("text", text.cast::<u8>(), text_len)?;
-            let token = out("token", token)?;
-            token.write(tokenizer.find(text).unwrap_or(GLEED_NO_TOKEN));
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `tokenizer` are checked here. gleed.h demands
+        // the rest: no other call changes `tokenizer`, `text_len` bytes are at `text`, and `token` is a place for a
+        // result that nothing else uses.
+        let (tokenizer, text, token) = unsafe {
+            (Object::get("tokenizer", tokenizer)?, slice("text", text.cast::<u8>(), text_len)?, out("token", token)?)
+        };
+        token.write(tokenizer.find(text).unwrap_or(GLEED_NO_TOKEN));
+        Ok(status::OK)
+    })
 }
 
 /// Turns text into tokens.
@@ -246,27 +241,31 @@ pub unsafe extern "C" fn gleed_encode(
     count: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let tokenizer = Object::get("tokenizer", tokenizer)?;
-            let text = unread("text", text.cast::<u8>(), text_len)?;
-            let scratch = slice_mut("scratch", scratch, scratch_len)?;
-            let tokens = slice_mut("tokens", tokens, tokens_len)?;
-            let count = out("count", count)?;
-            let flags = known_flags(flags, GLEED_ENCODE_ADD_SPECIAL | GLEED_ENCODE_PARSE_SPECIAL)?;
-            check_text_len(text.len())?;
-            let text = utf8(text.read())?;
-            let options = EncodeOptions {
-                add_special: flags & GLEED_ENCODE_ADD_SPECIAL != 0,
-                parse_special: flags & GLEED_ENCODE_PARSE_SPECIAL != 0,
-            };
-            // The caller's buffer is not touched before it is known that all goes well.
-            check_fits(tokenizer.encode(text, options, scratch, &mut []).map(drop), tokens_len)?;
-            count.write(tokenizer.encode(text, options, scratch, tokens)?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `tokenizer` are checked here. gleed.h demands
+        // the rest: no other call changes `tokenizer`, `text_len` bytes are at `text` if so many can be taken,
+        // `scratch_len` elements at `scratch` are used by nothing else, `tokens_len` elements at `tokens` are used by
+        // nothing else, and `count` is a place for a result that nothing else uses.
+        let (tokenizer, text, scratch, tokens, count) = unsafe {
+            (
+                Object::get("tokenizer", tokenizer)?,
+                unread("text", text.cast::<u8>(), text_len)?,
+                slice_mut("scratch", scratch, scratch_len)?,
+                slice_mut("tokens", tokens, tokens_len)?,
+                out("count", count)?,
+            )
+        };
+        let flags = known_flags(flags, GLEED_ENCODE_ADD_SPECIAL | GLEED_ENCODE_PARSE_SPECIAL)?;
+        let text = utf8(text.read_if(check_text_len)?)?;
+        let options = EncodeOptions {
+            add_special: flags & GLEED_ENCODE_ADD_SPECIAL != 0,
+            parse_special: flags & GLEED_ENCODE_PARSE_SPECIAL != 0,
+        };
+        // The caller's buffer is not touched before it is known that all goes well.
+        check_fits(tokenizer.encode(text, options, scratch, &mut []).map(drop), tokens_len)?;
+        count.write(tokenizer.encode(text, options, scratch, tokens)?);
+        Ok(status::OK)
+    })
 }
 
 /// Bytes and alignment of the memory that a detokenizer wants.
@@ -275,15 +274,13 @@ pub unsafe extern "C" fn gleed_encode(
 /// As `include/gleed.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleed_detokenizer_size(size: *mut usize, align: *mut usize, error: *mut gleed_error) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let (size, align) = (out("size", size)?, out("align", align)?);
-            size.write(size_of::<gleed_detokenizer>());
-            align.write(align_of::<gleed_detokenizer>());
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `size` and `align` are places for
+        // results that nothing else uses.
+        let layout = unsafe { out_layout(size, align) }?;
+        layout.write(size_of::<gleed_detokenizer>(), align_of::<gleed_detokenizer>());
+        Ok(status::OK)
+    })
 }
 
 /// Starts a stream of tokens.
@@ -299,23 +296,21 @@ pub unsafe extern "C" fn gleed_detokenizer_init(
     detokenizer: *mut *mut gleed_detokenizer,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let tokenizer = Object::get("tokenizer", tokenizer)?;
-            let place = out("detokenizer", detokenizer)?;
-            let flags = known_flags(flags, GLEED_DECODE_RENDER_SPECIAL | GLEED_DECODE_CONTINUES)?;
-            let options = DecodeOptions {
-                render_special: flags & GLEED_DECODE_RENDER_SPECIAL != 0,
-                starts_text: flags & GLEED_DECODE_CONTINUES == 0,
-            };
-            let (needed, align) = (size_of::<gleed_detokenizer>(), align_of::<gleed_detokenizer>());
-            let detokenizer = Detokenizer::new(tokenizer, options);
-            let memory = self::memory("memory", memory.cast(), memory_len, needed, align)?;
-            place.write(Object::place(memory, detokenizer)?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `tokenizer` are checked here. gleed.h demands the rest:
+        // no other call changes `tokenizer`, and `detokenizer` is a place for a result that nothing else uses.
+        let (tokenizer, place) = unsafe { (Object::get("tokenizer", tokenizer)?, out("detokenizer", detokenizer)?) };
+        let flags = known_flags(flags, GLEED_DECODE_RENDER_SPECIAL | GLEED_DECODE_CONTINUES)?;
+        let options = DecodeOptions {
+            render_special: flags & GLEED_DECODE_RENDER_SPECIAL != 0,
+            starts_text: flags & GLEED_DECODE_CONTINUES == 0,
+        };
+        let detokenizer = Detokenizer::new(tokenizer, options);
+        // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
+        // `memory_len` bytes at `memory`, as long as the detokenizer is used.
+        place.write(unsafe { Object::place_at(memory, memory_len, detokenizer) }?);
+        Ok(status::OK)
+    })
 }
 
 /// The text that a token completes.
@@ -332,19 +327,24 @@ pub unsafe extern "C" fn gleed_detokenize(
     written: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut detokenizer = Object::get_mut("detokenizer", detokenizer)?;
-            let tokenizer = Object::get("tokenizer", tokenizer)?;
-            let text = slice_mut("text", text.cast::<u8>(), text_len)?;
-            let written = out("written", written)?;
-            let mut trial = *detokenizer;
-            check_fits(trial.push(tokenizer, token, &mut []).map(drop), text_len)?;
-            written.write(detokenizer.push(tokenizer, token, text)?.len());
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `detokenizer` and `tokenizer` are checked here.
+        // gleed.h demands the rest: nothing but this call uses `detokenizer`, no other call changes `tokenizer`,
+        // `text_len` elements at `text` are used by nothing else, and `written` is a place for a result that nothing
+        // else uses.
+        let (mut detokenizer, tokenizer, text, written) = unsafe {
+            (
+                Object::get_mut("detokenizer", detokenizer)?,
+                Object::get("tokenizer", tokenizer)?,
+                slice_mut("text", text.cast::<u8>(), text_len)?,
+                out("written", written)?,
+            )
+        };
+        let mut trial = *detokenizer;
+        check_fits(trial.push(tokenizer, token, &mut []).map(drop), text_len)?;
+        written.write(detokenizer.push(tokenizer, token, text)?.len());
+        Ok(status::OK)
+    })
 }
 
 /// Ends a stream of tokens.
@@ -359,22 +359,26 @@ pub unsafe extern "C" fn gleed_detokenizer_finish(
     written: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let mut detokenizer = Object::get_mut("detokenizer", detokenizer)?;
-            let text = slice_mut("text", text.cast::<u8>(), text_len)?;
-            let written = out("written", written)?;
-            let mut trial = *detokenizer;
-            let rest = trial.finish();
-            let (needed, given) = (rest.len(), text.len());
-            let place = text.get_mut(..needed).ok_or(TokenError::OutputTooSmall { needed, given })?;
-            for (to, from) in place.iter_mut().zip(rest.bytes()) {
-                *to = from;
-            }
-            *detokenizer = trial;
-            written.write(needed);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `detokenizer` are checked here. gleed.h demands
+        // the rest: nothing but this call uses `detokenizer`, `text_len` elements at `text` are used by nothing else,
+        // and `written` is a place for a result that nothing else uses.
+        let (mut detokenizer, text, written) = unsafe {
+            (
+                Object::get_mut("detokenizer", detokenizer)?,
+                slice_mut("text", text.cast::<u8>(), text_len)?,
+                out("written", written)?,
+            )
+        };
+        let mut trial = *detokenizer;
+        let rest = trial.finish();
+        let (needed, given) = (rest.len(), text.len());
+        let place = text.get_mut(..needed).ok_or(TokenError::OutputTooSmall { needed, given })?;
+        for (to, from) in place.iter_mut().zip(rest.bytes()) {
+            *to = from;
+        }
+        *detokenizer = trial;
+        written.write(needed);
+        Ok(status::OK)
+    })
 }

@@ -8,13 +8,14 @@ use core::slice::from_raw_parts_mut;
 use gleed::token::{TokenError, Tokenizer};
 use gleed::turns::{Message, Piece, Role, TurnFormat, TurnText, Turns};
 
-use crate::error::{Failure, chars, gleed_error, run};
+use crate::error::{Failure, boundary, chars, gleed_error};
 use crate::model::gleed_model;
 use crate::object::Object;
-use crate::ptr::{Versioned, out, out_struct, slice, slice_mut, small, unread};
+use crate::ptr::{out, slice, slice_mut, small, unread};
 use crate::status;
 use crate::text::{check_fits, check_text_len, known_flags, utf8};
 use crate::tokenizer::gleed_tokenizer;
+use crate::versioned::{Versioned, out_struct};
 
 /// No turn format: the file's is none of the known ones.
 pub const GLEED_NO_TURNS: u32 = u32::MAX;
@@ -61,7 +62,7 @@ pub struct gleed_turns_info {
     pub name: [c_char; 32],
 }
 
-// SAFETY: integers of 4 bytes, and bytes.
+// SAFETY: two integers of 4 bytes, of which the first is the size, and bytes: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_turns_info {}
 
 /// The format of a model's file.
@@ -75,17 +76,16 @@ pub unsafe extern "C" fn gleed_turns_find(
     format: *mut u32,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let model = Object::get("model", model)?;
-            let tokenizer = Object::get("tokenizer", tokenizer)?;
-            let format = out("format", format)?;
-            let found = TurnFormat::of(model.gguf(), tokenizer).map(TurnFormat::name);
-            format.write(number_of(|name| Some(name) == found));
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `model` and `tokenizer` are checked here. gleed.h
+        // demands the rest: no other call changes `model` and `tokenizer`, and `format` is a place for a result that
+        // nothing else uses.
+        let (model, tokenizer, format) =
+            unsafe { (Object::get("model", model)?, Object::get("tokenizer", tokenizer)?, out("format", format)?) };
+        let found = TurnFormat::of(model.gguf(), tokenizer).map(TurnFormat::name);
+        format.write(number_of(|name| Some(name) == found));
+        Ok(status::OK)
+    })
 }
 
 /// The format with this name.
@@ -99,16 +99,14 @@ pub unsafe extern "C" fn gleed_turns_named(
     format: *mut u32,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let name = slice("name", name.cast::<u8>(), name_len)?;
-            let format = out("format", format)?;
-            // Of another length, a name is another one: it is not read.
-            format.write(number_of(|other| other.as_bytes() == name));
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `name_len` bytes are at
+        // `name`, and `format` is a place for a result that nothing else uses.
+        let (name, format) = unsafe { (slice("name", name.cast::<u8>(), name_len)?, out("format", format)?) };
+        // Of another length, a name is another one: it is not read.
+        format.write(number_of(|other| other.as_bytes() == name));
+        Ok(status::OK)
+    })
 }
 
 /// Says what a format is.
@@ -121,16 +119,15 @@ pub unsafe extern "C" fn gleed_turns_describe(
     info: *mut gleed_turns_info,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let info = out_struct("info", info)?;
-            let format = self::format(format)?;
-            let (writes_bos, name) = (format.writes_bos().into(), chars(format.name()));
-            info.write(gleed_turns_info { struct_size: 0, writes_bos, name });
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `info` has as many
+        // bytes as its struct_size says.
+        let info = unsafe { out_struct("info", info) }?;
+        let format = self::format(format)?;
+        let (writes_bos, name) = (format.writes_bos().into(), chars(format.name()));
+        info.write(gleed_turns_info { struct_size: 0, writes_bos, name });
+        Ok(status::OK)
+    })
 }
 
 /// Turns messages into tokens.
@@ -152,36 +149,34 @@ pub unsafe extern "C" fn gleed_turns_encode(
     count: *mut usize,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them; the texts of the messages are there, too.
-    unsafe {
-        run(error, || {
-            let tokenizer = Object::get("tokenizer", tokenizer)?;
-            let messages = unread("messages", messages, messages_len)?;
-            let scratch = slice_mut("scratch", scratch, scratch_len)?;
-            let tokens = slice_mut("tokens", tokens, tokens_len)?;
-            let count = out("count", count)?;
-            let format = self::format(format)?;
-            let turns = match after {
-                GLEED_AFTER_NOTHING => Turns::new(format),
-                GLEED_AFTER_REPLY => Turns::after_reply(format),
-                _ => Turns::after_message(format, role(after, GLEED_AFTER_REPLY)?),
-            };
-            let flags = known_flags(flags, GLEED_TURNS_ADD_BOS | GLEED_TURNS_REPLY)?;
-            // A conversation has more bytes than messages.
-            check_text_len(messages_len)?;
-            let messages = messages.read();
-            for (index, given) in messages.iter().enumerate() {
-                let place =
-                    |failure: Failure| if failure.status() == status::E_TEXT { failure } else { failure.at(index) };
-                message(given).map_err(place)?;
-            }
-            let has_bos = after == GLEED_AFTER_NOTHING && flags & GLEED_TURNS_ADD_BOS != 0;
-            let has_bos = has_bos && tokenizer.vocab().adds_bos() && !format.writes_bos();
-            let talk = Talk { turns, messages, has_bos, has_reply: flags & GLEED_TURNS_REPLY != 0 };
-            count.write(talk.encode(tokenizer, scratch, tokens)?);
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `tokenizer` are checked here. gleed.h demands
+        // the rest: no other call changes `tokenizer`, `messages_len` messages are at `messages` if so many can be
+        // taken, `scratch_len` elements at `scratch` are used by nothing else, `tokens_len` elements at `tokens` are
+        // used by nothing else, and `count` is a place for a result that nothing else uses.
+        let (tokenizer, messages, scratch, tokens, count) = unsafe {
+            (
+                Object::get("tokenizer", tokenizer)?,
+                unread("messages", messages, messages_len)?,
+                slice_mut("scratch", scratch, scratch_len)?,
+                slice_mut("tokens", tokens, tokens_len)?,
+                out("count", count)?,
+            )
+        };
+        let format = self::format(format)?;
+        let turns = turns_after(format, after)?;
+        let flags = known_flags(flags, GLEED_TURNS_ADD_BOS | GLEED_TURNS_REPLY)?;
+        // A conversation has more bytes than messages.
+        let messages = messages.read_if(check_text_len)?;
+        // SAFETY: NULL and lengths are checked here. gleed.h demands the rest: at `text` of each of the `messages`
+        // are `text_len` bytes until the call ends.
+        let messages = unsafe { Messages::new(messages) }?;
+        let has_bos = after == GLEED_AFTER_NOTHING && flags & GLEED_TURNS_ADD_BOS != 0;
+        let has_bos = has_bos && tokenizer.vocab().adds_bos() && !format.writes_bos();
+        let talk = Talk { turns, messages, has_bos, has_reply: flags & GLEED_TURNS_REPLY != 0 };
+        count.write(talk.encode(tokenizer, scratch, tokens)?);
+        Ok(status::OK)
+    })
 }
 
 /// Whether a token ends the model's turn.
@@ -196,17 +191,15 @@ pub unsafe extern "C" fn gleed_turns_is_stop(
     is_stop: *mut u32,
     error: *mut gleed_error,
 ) -> i32 {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        run(error, || {
-            let tokenizer = Object::get("tokenizer", tokenizer)?;
-            let is_stop = out("is_stop", is_stop)?;
-            let format = self::format(format)?;
-            tokenizer.text(token).ok_or(TokenError::UnknownId { id: token, tokens: tokenizer.vocab().len() })?;
-            is_stop.write(format.is_stop(tokenizer, token).into());
-            Ok(status::OK)
-        })
-    }
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `tokenizer` are checked here. gleed.h demands the rest:
+        // no other call changes `tokenizer`, and `is_stop` is a place for a result that nothing else uses.
+        let (tokenizer, is_stop) = unsafe { (Object::get("tokenizer", tokenizer)?, out("is_stop", is_stop)?) };
+        let format = self::format(format)?;
+        tokenizer.text(token).ok_or(TokenError::UnknownId { id: token, tokens: tokenizer.vocab().len() })?;
+        is_stop.write(format.is_stop(tokenizer, token).into());
+        Ok(status::OK)
+    })
 }
 
 /// The number of the format whose name it is.
@@ -223,6 +216,15 @@ fn format(number: u32) -> Result<&'static TurnFormat, Failure> {
     })
 }
 
+/// Where a conversation stands whose last part has this number.
+fn turns_after(format: &'static TurnFormat, after: u32) -> Result<Turns, Failure> {
+    match after {
+        GLEED_AFTER_NOTHING => Ok(Turns::new(format)),
+        GLEED_AFTER_REPLY => Ok(Turns::after_reply(format)),
+        _ => Ok(Turns::after_message(format, role(after, GLEED_AFTER_REPLY)?)),
+    }
+}
+
 /// The role with this number; `most` is the largest that is allowed there.
 fn role(number: u32, most: u32) -> Result<Role, Failure> {
     match number {
@@ -236,27 +238,52 @@ fn role(number: u32, most: u32) -> Result<Role, Failure> {
     }
 }
 
+/// Messages of the caller's that were checked.
+struct Messages<'c>(&'c [gleed_message]);
+
+impl<'c> Messages<'c> {
+    /// Checks them. `at` of a failure is the message's index, but for a text that is not UTF-8: there it is the byte's.
+    ///
+    /// # Safety
+    /// As [`message`] for each of them, during `'c`.
+    unsafe fn new(given: &'c [gleed_message]) -> Result<Self, Failure> {
+        for (index, one) in given.iter().enumerate() {
+            let place = |failure: Failure| if failure.status() == status::E_TEXT { failure } else { failure.at(index) };
+            // SAFETY: the caller promises the text of each message.
+            unsafe { message(one) }.map_err(place)?;
+        }
+        Ok(Self(given))
+    }
+
+    fn each(&self, mut call: impl FnMut(Message<'c>) -> Result<(), Failure>) -> Result<(), Failure> {
+        for one in self.0 {
+            // SAFETY: the caller of `new` promised the texts for `'c`, which has not ended.
+            call(unsafe { message(one) }?)?;
+        }
+        Ok(())
+    }
+}
+
 /// The caller's message, checked.
 ///
 /// # Safety
-/// As [`slice()`] for its text.
+/// As [`unread`] for its text.
 unsafe fn message<'a>(given: &gleed_message) -> Result<Message<'a>, Failure> {
     let role = role(given.role, GLEED_ROLE_ASSISTANT)?;
     if given.reserved != 0 {
         let text = format_args!("reserved is {}, it must be 0", given.reserved);
         return Err(Failure::new(status::E_VALUE, text).numbers(0_u32, given.reserved));
     }
-    let text = unread("text", given.text.cast::<u8>(), given.text_len)?;
-    check_text_len(text.len())?;
-    // SAFETY: the caller's promise.
-    Ok(Message { role, text: utf8(unsafe { text.read() })? })
+    // SAFETY: the caller promises `text_len` bytes at `text`, if a text can have so many; NULL and the length are
+    // checked here.
+    let text = unsafe { unread("text", given.text.cast::<u8>(), given.text_len) }?;
+    Ok(Message { role, text: utf8(text.read_if(check_text_len)?)? })
 }
 
 /// A part of a conversation.
 struct Talk<'c> {
     turns: Turns,
-    /// Checked.
-    messages: &'c [gleed_message],
+    messages: Messages<'c>,
     has_bos: bool,
     has_reply: bool,
 }
@@ -282,7 +309,8 @@ impl Talk<'_> {
         let (places, text) = own.split_at_mut_checked(places).unwrap_or_default();
         // SAFETY: a range consists of two numbers, without gaps, and takes every bit pattern.
         let (_, places, _) = unsafe { places.align_to_mut::<Range<usize>>() };
-        // SAFETY: words of 4 bytes each as bytes, borrowed exclusively.
+        // SAFETY: bytes need no alignment, a word has 4 of them and takes every bit pattern, and `text` is borrowed
+        // exclusively by the new slice, which takes its place.
         let text = unsafe { from_raw_parts_mut(text.as_mut_ptr().cast::<u8>(), text.len().saturating_mul(4)) };
         let mut text = TurnText::new(text, places);
         self.each_piece(|piece| {
@@ -313,10 +341,7 @@ impl Talk<'_> {
         if self.has_bos {
             call(Piece::Bos)?;
         }
-        for given in self.messages {
-            // SAFETY: the caller's promise, for as long as the call takes.
-            turns.add(unsafe { message(given) }?).try_for_each(&mut call)?;
-        }
+        self.messages.each(|message| turns.add(message).try_for_each(&mut call))?;
         if self.has_reply { turns.reply().try_for_each(call) } else { Ok(()) }
     }
 }

@@ -111,6 +111,56 @@ fn functions_are_declared_as_they_are_defined() {
     assert_eq!(declared, exported);
 }
 
+/// Lines of code of every `unsafe` block in Rust source text, in order; the tests in it are left out.
+fn unsafe_blocks(source: &str) -> Vec<usize> {
+    let code = source.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let lines = || code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let code = lines().map(|line| format!("{line}\n")).collect::<String>();
+    let block = |rest: &str| {
+        let mut depth = 1_u32;
+        let end = rest.find(|c| {
+            depth = depth + u32::from(c == '{') - u32::from(c == '}');
+            depth == 0
+        });
+        rest[..end.unwrap_or(rest.len())].trim().lines().count()
+    };
+    code.split("unsafe {").skip(1).map(block).collect()
+}
+
+/// The functions with an `error` whose body is anything but one `boundary!`, in Rust source text.
+fn without_boundary(source: &str) -> Vec<&str> {
+    let functions = source.split("\npub unsafe extern \"C\" fn ").skip(1);
+    let bodies = functions.filter_map(|text| text.split_once("\n}\n")?.0.split_once(") -> i32 {\n"));
+    let with_error = bodies.filter(|(signature, _)| signature.contains("error: *mut gleed_error"));
+    let wrong =
+        with_error.filter(|(_, body)| !body.starts_with("    boundary!(error, || {\n") || !body.ends_with("\n    })"));
+    wrong.filter_map(|(signature, _)| signature.split('(').next()).collect()
+}
+
+#[test]
+fn functions_are_one_boundary_each_in_which_unsafe_is_what_converts_pointers() {
+    let source = ffi_source();
+    // It is gleed_prefill with one token.
+    assert_eq!(without_boundary(&source), ["gleed_decode_step"]);
+    for file in std::fs::read_dir(manifest("src")).unwrap().map(|entry| entry.unwrap().path()) {
+        let blocks = unsafe_blocks(&std::fs::read_to_string(&file).unwrap());
+        assert!(blocks.iter().all(|&lines| lines <= 7), "{}: {blocks:?} lines", file.display());
+    }
+    let lines = source.split("\npub unsafe extern \"C\" fn ").skip(1).map(|text| text.split("\n}\n").next().unwrap());
+    let longest = lines.max_by_key(|text| text.lines().count()).unwrap();
+    assert!(longest.lines().count() <= 45, "{longest}");
+}
+
+#[test]
+fn the_scanner_of_unsafe_notices_what_is_wrong() {
+    let source = "\npub unsafe extern \"C\" fn gleed_x(\n    error: *mut gleed_error,\n) -> i32 {\n    // SAFETY: x.\n    \
+                  unsafe {\n        run(error, || {\n            // Why.\n            Ok(1)\n        })\n    }\n}\n";
+    assert_eq!((without_boundary(source), unsafe_blocks(source)), (vec!["gleed_x"], vec![3]));
+    let better = "\npub unsafe extern \"C\" fn gleed_x(error: *mut gleed_error) -> i32 {\n    boundary!(error, || {\n        \
+                  let x = unsafe { f() };\n        Ok(1)\n    })\n}\n";
+    assert_eq!((without_boundary(better), unsafe_blocks(better)), (vec![], vec![1]));
+}
+
 #[test]
 fn the_comparison_notices_differences() {
     let rust = "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn gleed_x(\n    bytes: *const u8,\n    len: usize,\n    \

@@ -7,9 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use super::list::{Linked, Links, List, NOBODY};
 use super::prefix::{Chain, PrefixTable};
 use super::stats::PoolStats;
-
-/// Tokens per block.
-pub const BLOCK_TOKENS: usize = 16;
+pub(super) use crate::kv::BLOCK_TOKENS;
 
 /// The number of a block in its pool.
 pub type BlockId = u32;

@@ -3,8 +3,7 @@
 
 use bytemuck::{must_cast_slice, must_cast_slice_mut};
 
-use super::block::BLOCK_TOKENS;
-use crate::kernels::KvElement;
+use crate::kv::{BLOCK_TOKENS, KvElement};
 
 /// Bytes of a scale.
 const SCALE: usize = 2;

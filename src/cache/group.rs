@@ -3,13 +3,13 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::block::{AllocError, BLOCK_TOKENS, BlockAllocator, BlockId, BlockMeta, NO_BLOCK};
-use super::geometry::{KvGeometry, MAX_GROUPS};
+use super::geometry::KvGeometry;
 use super::kind::KvKind;
 use super::policy::CachePolicy;
 use super::pool::Pool;
 use super::prefix::{Chain, PrefixTable};
 use super::stats::SequenceBlocks;
-use crate::kernels::Visibility;
+use crate::kv::{MAX_GROUPS, Visibility};
 use crate::mem::{Arena, MemoryError};
 
 /// The blocks of a sequence in a layer group: block `i` holds positions `16 i ..`.

@@ -1,8 +1,8 @@
-//! What can be chosen about a cache, by value or by name.
+//! How keys and values are kept, by value or by name.
 
 use core::fmt;
 
-use crate::kernels::KvElement;
+use crate::kv::UnknownName;
 
 /// How keys and values are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,24 +16,6 @@ pub enum KvKind {
     /// Blocks handed out on demand from one pool, shared by forks.
     #[default]
     Paged,
-}
-
-/// The element types of keys and of values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KvType {
-    /// That of keys.
-    pub k: KvElement,
-    /// That of values.
-    pub v: KvElement,
-}
-
-/// A name that is none of the known ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnknownName {
-    /// What was to be named.
-    pub what: &'static str,
-    /// The names that exist.
-    pub names: &'static str,
 }
 
 impl KvKind {
@@ -59,64 +41,11 @@ impl KvKind {
     }
 }
 
-impl KvType {
-    /// 4 bytes, exact.
-    pub const F32: Self = Self::both(KvElement::F32);
-
-    /// 2 bytes, rounded once to the nearest even: the default.
-    pub const F16: Self = Self::both(KvElement::F16);
-
-    /// 8.5 bits: codes of a byte, and a scale per 32.
-    pub const Q8_0: Self = Self::both(KvElement::Q8_0);
-
-    /// 4.5 bits: codes of half a byte, and a scale per 32.
-    pub const Q4_0: Self = Self::both(KvElement::Q4_0);
-
-    /// All types with keys and values of the same.
-    pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::Q8_0, Self::Q4_0];
-
-    /// Keys and values of the same type.
-    pub const fn both(element: KvElement) -> Self {
-        Self { k: element, v: element }
-    }
-
-    /// The type with this name: that of keys and values, as in "f16", or those of keys and of values, as in "q8_0/q4_0".
-    ///
-    /// # Errors
-    /// [`UnknownName`], which lists the names.
-    pub fn from_name(name: &str) -> Result<Self, UnknownName> {
-        let unknown = UnknownName { what: "cache element type", names: "f32, f16, q8_0, q4_0, or two as in q8_0/q4_0" };
-        let element = |name| KvElement::ALL.into_iter().find(|element| element.name() == name).ok_or(unknown);
-        let (k, v) = name.split_once('/').unwrap_or((name, name));
-        Ok(Self { k: element(k)?, v: element(v)? })
-    }
-}
-
 impl fmt::Display for KvKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
-
-impl fmt::Display for KvType {
-    /// As [`KvType::from_name`] takes it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.k.name())?;
-        if self.v == self.k {
-            return Ok(());
-        }
-        f.write_str("/")?;
-        f.write_str(self.v.name())
-    }
-}
-
-impl fmt::Display for UnknownName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown {}; one of {}", self.what, self.names)
-    }
-}
-
-impl core::error::Error for UnknownName {}
 
 #[cfg(test)]
 mod tests {
@@ -127,18 +56,6 @@ mod tests {
         for kind in KvKind::ALL {
             assert_eq!(KvKind::from_name(kind.name()), Ok(kind));
         }
-        for k in KvElement::ALL {
-            for v in KvElement::ALL {
-                let kv_type = KvType { k, v };
-                assert_eq!(KvType::from_name(&kv_type.to_string()), Ok(kv_type));
-            }
-        }
-        assert_eq!(KvType::from_name("f16/f16"), Ok(KvType::F16));
-        assert_eq!(KvType::F16, KvType::default());
         assert_eq!(KvKind::from_name("paper").unwrap_err().to_string(), "unknown cache kind; one of off, basic, paged");
-        for name in ["q3", "", "/", "f16/", "/f16", "f16/f16/f16", "F16"] {
-            let message = KvType::from_name(name).unwrap_err().to_string();
-            assert_eq!(message, "unknown cache element type; one of f32, f16, q8_0, q4_0, or two as in q8_0/q4_0");
-        }
     }
 }

@@ -8,14 +8,14 @@ use bytemuck::{Pod, Zeroable};
 
 use super::block::{BLOCK_TOKENS, BlockAllocator, BlockId};
 use super::error::CacheError;
-use super::geometry::{KvGeometry, MAX_GROUPS};
+use super::geometry::KvGeometry;
 use super::group::{BlockTable, Group};
 use super::kind::KvKind;
 use super::list::{Linked, Links, List};
 use super::policy::CachePolicy;
 use super::pool::Pool;
 use super::stats::PrefixStats;
-use crate::kernels::{KvElement, KvSource, KvTile, Visibility};
+use crate::kv::{KvElement, KvSource, KvTile, MAX_GROUPS, Visibility};
 use crate::mem::{Arena, MemoryError};
 pub(crate) use rows::{KvRow, WRITTEN_ROWS};
 

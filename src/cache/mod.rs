@@ -24,13 +24,13 @@ mod room;
 mod snapshot;
 mod stats;
 
-pub use crate::kernels::KvElement;
+pub use crate::kv::{BLOCK_TOKENS, KvElement, KvType, LayerGroups, MAX_GROUPS, UnknownName, Visibility, Window};
 pub use basic::BasicKvCache;
-pub use block::{AllocError, BLOCK_TOKENS, BlockAllocator, BlockId, BlockMeta};
+pub use block::{AllocError, BlockAllocator, BlockId, BlockMeta};
 pub use error::CacheError;
-pub use geometry::{KvGeometry, LayerGroups, MAX_GROUPS};
+pub use geometry::KvGeometry;
 pub use group::BlockTable;
-pub use kind::{KvKind, KvType, UnknownName};
+pub use kind::KvKind;
 pub use kv_cache::{IMPORTED_TOKEN, KvCache, LayerSource, SeqId};
 pub(crate) use kv_cache::{KvRow, WRITTEN_ROWS};
 pub use off::NoKvCache;
@@ -39,8 +39,6 @@ pub use policy::CachePolicy;
 pub use snapshot::{Sink, SnapshotError, SnapshotHeader, SnapshotOptions, Source};
 pub(crate) use snapshot::{from_slice, into_slice};
 pub use stats::{CacheStats, PoolStats, PrefixStats, SequenceBlocks, SequenceStats};
-
-pub use crate::kernels::{Visibility, Window};
 
 /// The policy of a kind.
 pub fn policy(kind: KvKind) -> &'static dyn CachePolicy {

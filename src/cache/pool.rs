@@ -10,7 +10,8 @@ use super::block::{BLOCK_TOKENS, BlockId};
 use super::bytes::Side;
 use super::error::CacheError;
 use super::geometry::KvGeometry;
-use crate::kernels::{Elements, ElementsMut, KvElement, KvTile, KvTileMut, Level};
+use crate::kernels::Level;
+use crate::kv::{Elements, ElementsMut, KvElement, KvTile, KvTileMut};
 use crate::mem::{Arena, Matrix, MemoryError, Tiles};
 
 /// A key or value that is infinite, NaN, or too large for the element type.

@@ -1,8 +1,8 @@
 //! Exact numbers about a cache: what each pool and each sequence holds.
 
 use super::error::CacheError;
-use super::geometry::MAX_GROUPS;
 use super::kv_cache::{KvCache, SeqId};
+use crate::kv::MAX_GROUPS;
 
 /// The blocks of one layer group's pool. `total = used + reclaimable + free`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,4 +15,4 @@ pub use mmap::MappedFile;
 pub use owned::{AlignedBytes, OpenError, OwnedEngine};
 pub use pool::{MAX_THREADS, ThreadPool};
 #[cfg(feature = "jinja")]
-pub use template::{ChatTemplate, RenderOptions, TemplateError};
+pub use template::{ChatTemplate, RenderOptions, TemplateError, bounds as template_bounds};

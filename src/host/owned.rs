@@ -80,7 +80,8 @@ impl OwnedEngine {
         let model = Model::open(bytes)?;
         let plan = Plan::new(&model, limits)?;
         let memory = Pinned::new(AlignedBytes::new(plan.bytes()).bytes);
-        // SAFETY: as above; the memory is used through this reference alone.
+        // SAFETY: the memory stays where it is until `_memory` is dropped, after the engine that borrows it, and is
+        // used through this reference alone. The lifetime cannot leak, as with the file.
         let bytes: &'static mut [u8] = unsafe { &mut *memory.0.as_ptr() };
         let mut engine = Engine::new(&model, &plan, aligned(bytes, plan.bytes()))?;
         // The first token reads nearly all of the file. With several workers one of them sees to it, while the caller
@@ -94,7 +95,8 @@ impl OwnedEngine {
             None
         };
         if let Some(threads) = &threads {
-            // SAFETY: as above.
+            // SAFETY: the pool stays where it is until `_threads` is dropped, after the engine that borrows it. The
+            // lifetime cannot leak, as with the file.
             engine.set_parallel(unsafe { &*threads.0.as_ptr() });
         }
         Ok(Self { engine, _threads: threads, _memory: memory, _file: file, plan })
@@ -128,7 +130,7 @@ impl<T: ?Sized> Drop for Pinned<T> {
     }
 }
 
-// SAFETY: it owns a T and gives no access to it.
+// SAFETY: it owns a T, which may go to other threads, and gives no access to it.
 unsafe impl<T: ?Sized + Send> Send for Pinned<T> {}
 
 impl fmt::Debug for OwnedEngine {

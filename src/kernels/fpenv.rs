@@ -109,7 +109,7 @@ mod register {
 
     #[inline(always)]
     pub(super) fn write(bits: Bits) {
-        // SAFETY: the register exists, as above. The value is either DEFAULT, which is what compiled
+        // SAFETY: the register exists, see `read`. The value is either DEFAULT, which is what compiled
         // Rust code assumes, or what `read` gave, so the caller gets back what it had.
         unsafe { asm!("vmsr fpscr, {}", in(reg) bits, options(nostack)) };
     }
@@ -133,7 +133,7 @@ mod register {
 
     #[inline(always)]
     pub(super) fn write(bits: Bits) {
-        // SAFETY: the register exists, as above. The value is either DEFAULT, which is what compiled
+        // SAFETY: the register exists, see `read`. The value is either DEFAULT, which is what compiled
         // Rust code assumes, or what `read` gave, so the caller gets back what it had.
         unsafe { asm!("fscsr {}", in(reg) bits, options(nostack)) };
     }

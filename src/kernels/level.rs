@@ -8,45 +8,88 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Level(pub(super) Isa);
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Isa {
-    Scalar,
-    /// SIMD of 128 bits of WebAssembly.
-    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-    Simd128,
-    /// What every AArch64 processor with floating-point registers has.
-    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-    Neon,
-    /// NEON with the dot product of bytes.
-    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-    Dotprod,
-    /// AVX2, FMA, F16C.
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    /// AVX2, FMA, F16C, AVX-VNNI.
-    #[cfg(target_arch = "x86_64")]
-    AvxVnni,
-    /// AVX-512 F, BW, VL, VNNI.
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
+/// Makes the instruction sets from a table: the type, their names and features, and `dispatch!`. The first token is a `$`, for
+/// the macro that this one makes.
+macro_rules! levels {
+    ($dollar:tt $($(#[$when:meta])* $isa:ident = $name:literal, $built:meta, $arch:ident::$kernels:ident, $detect:expr;)+) => {
+        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+        pub(super) enum Isa {
+            Scalar,
+            $($(#[$when])* $isa,)+
+        }
+
+        /// All levels of this target, the slowest first.
+        const ISAS: &[(Isa, &str)] = &[(Isa::Scalar, "scalar"), $($(#[$when])* (Isa::$isa, $name),)+];
+
+        impl Isa {
+            /// Whether this build has its kernels: the features `level-*`.
+            pub(super) const fn is_built(self) -> bool {
+                match self {
+                    Self::Scalar => true,
+                    $($(#[$when])* Self::$isa => cfg!($built),)+
+                }
+            }
+
+            fn is_available(self) -> bool {
+                // Miri interprets Rust alone: neither the question to the processor nor most of the instructions.
+                let interpreted = cfg!(miri) && self != Self::Scalar;
+                self.is_built()
+                    && !interpreted
+                    && match self {
+                        Self::Scalar => true,
+                        $($(#[$when])* Self::$isa => $detect,)+
+                    }
+            }
+        }
+
+        /// Calls a kernel of a level.
+        macro_rules! dispatch {
+            ($dollar level:expr, $dollar kernel:ident($dollar($dollar argument:expr),*)) => {
+                match $dollar level.0 {
+                    $($(#[$when])*
+                    // Some kernels are safe: those that need no instructions but what every machine of the target has.
+                    #[allow(unused_unsafe)]
+                    // SAFETY: this level is made only where detection found its instructions, or the caller of `assume` promised them.
+                    Isa::$isa if const { Isa::$isa.is_built() } => unsafe {
+                        $arch::$kernels::$dollar kernel($dollar($dollar argument),*)
+                    },)+
+                    // Besides plain Rust, levels that are not in this build: there is no value of them.
+                    _ => scalar::$dollar kernel($dollar($dollar argument),*),
+                }
+            };
+        }
+
+        pub(super) use dispatch;
+    };
 }
 
-/// All levels of this build, the slowest first.
-const ISAS: &[(Isa, &str)] = &[
-    (Isa::Scalar, "scalar"),
+levels! { $
+    // Isa = its name, when it is built, the module of its kernels, whether this machine has it. The slowest first.
+
+    // SIMD of 128 bits of WebAssembly. A module with an instruction that the host does not know is not loaded at all.
     #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-    (Isa::Simd128, "simd128"),
+    Simd128 = "simd128", all(), wasm32::simd128, true;
+
+    // What every AArch64 processor with floating-point registers has.
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-    (Isa::Neon, "neon"),
+    Neon = "neon", feature = "level-neon", aarch64::neon, super::aarch64::has_neon();
+
+    // NEON with the dot product of bytes.
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-    (Isa::Dotprod, "dotprod"),
+    Dotprod = "dotprod", feature = "level-dotprod", aarch64::dotprod, super::aarch64::has_dotprod();
+
+    // AVX2, FMA, F16C.
     #[cfg(target_arch = "x86_64")]
-    (Isa::Avx2, "avx2"),
+    Avx2 = "avx2", feature = "level-avx2", x86_64::avx2, super::x86_64::has_avx2();
+
+    // AVX2, FMA, F16C, AVX-VNNI.
     #[cfg(target_arch = "x86_64")]
-    (Isa::AvxVnni, "avxvnni"),
+    AvxVnni = "avxvnni", feature = "level-avxvnni", x86_64::avxvnni, super::x86_64::has_avxvnni();
+
+    // AVX-512 F, BW, VL, VNNI.
     #[cfg(target_arch = "x86_64")]
-    (Isa::Avx512, "avx512"),
-];
+    Avx512 = "avx512", feature = "level-avx512", x86_64::avx512, super::x86_64::has_avx512();
+}
 
 impl Level {
     /// Plain Rust, on every machine. It is the specification of the arithmetic.
@@ -88,50 +131,6 @@ impl Level {
     }
 }
 
-impl Isa {
-    /// Whether this build has its kernels: the features `level-*`.
-    pub(super) const fn is_built(self) -> bool {
-        match self {
-            Self::Scalar => true,
-            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-            Self::Simd128 => true,
-            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-            Self::Neon => cfg!(feature = "level-neon"),
-            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-            Self::Dotprod => cfg!(feature = "level-dotprod"),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => cfg!(feature = "level-avx2"),
-            #[cfg(target_arch = "x86_64")]
-            Self::AvxVnni => cfg!(feature = "level-avxvnni"),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => cfg!(feature = "level-avx512"),
-        }
-    }
-
-    fn is_available(self) -> bool {
-        // Miri interprets Rust alone: neither the question to the processor nor most of the instructions.
-        if !self.is_built() || cfg!(miri) && self != Self::Scalar {
-            return false;
-        }
-        match self {
-            Self::Scalar => true,
-            // A module with an instruction that the host does not know is not loaded at all.
-            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-            Self::Simd128 => true,
-            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-            Self::Neon => super::aarch64::has_neon(),
-            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-            Self::Dotprod => super::aarch64::has_dotprod(),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => super::x86_64::has_avx2(),
-            #[cfg(target_arch = "x86_64")]
-            Self::AvxVnni => super::x86_64::has_avxvnni(),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => super::x86_64::has_avx512(),
-        }
-    }
-}
-
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -169,10 +168,10 @@ mod tests {
     fn names_and_levels_are_one_to_one() {
         for level in Level::available() {
             assert_eq!(Level::from_name(level.name()), Ok(level));
-            // SAFETY: it is available.
+            // SAFETY: detection found the instructions: the level is available.
             assert_eq!(unsafe { Level::assume(level.name()) }, Ok(level));
         }
-        // SAFETY: there is no such level.
+        // SAFETY: no level has this name, so there is none whose instructions are missing.
         assert_eq!(unsafe { Level::assume("Scalar") }, Err(UnknownLevel));
         assert_eq!(Level::available().next(), Some(Level::SCALAR));
         assert_eq!(Level::available().last(), Some(Level::detect()));

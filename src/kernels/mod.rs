@@ -18,9 +18,11 @@ mod wasm32;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+pub use crate::kv::{
+    CHUNK, Elements, ElementsMut, KvElement, KvSource, KvTile, KvTileMut, Positions, TILE_TOKENS, Visibility, Window,
+};
 pub use generic::{
-    Activation, CHUNK, Combine, Elements, ElementsMut, Inputs, KvElement, KvSource, KvTile, KvTileMut, Norm, NormKind,
-    OUTPUTS, Partial, Positions, Queries, Scores, TILE_TOKENS, Visibility, Window, attend_chunks, attend_rows,
+    Activation, Combine, Inputs, Norm, NormKind, OUTPUTS, Partial, Queries, Scores, attend_chunks, attend_rows,
     is_storable,
 };
 pub use level::{Level, UnknownLevel};
@@ -31,42 +33,16 @@ use core::ops::Range;
 use crate::mem::{Matrix, Tile};
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::{Dtype, TensorView};
-use level::Isa;
-
-/// Calls a kernel of a level.
-macro_rules! dispatch {
-    ($level:expr, $kernel:ident($($argument:expr),*)) => {
-        match $level.0 {
-            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-            Isa::Neon if const { Isa::Neon.is_built() } => aarch64::neon::$kernel($($argument),*),
-            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-            // Some of its kernels are those of NEON.
-            #[allow(unused_unsafe)]
-            // SAFETY: a value of this level exists only where detection found its instructions.
-            Isa::Dotprod if const { Isa::Dotprod.is_built() } => unsafe { aarch64::dotprod::$kernel($($argument),*) },
-            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-            Isa::Simd128 if const { Isa::Simd128.is_built() } => wasm32::simd128::$kernel($($argument),*),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a value of this level exists only where detection found its instructions.
-            Isa::Avx2 if const { Isa::Avx2.is_built() } => unsafe { x86_64::avx2::$kernel($($argument),*) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
-            Isa::AvxVnni if const { Isa::AvxVnni.is_built() } => unsafe { x86_64::avxvnni::$kernel($($argument),*) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
-            Isa::Avx512 if const { Isa::Avx512.is_built() } => unsafe { x86_64::avx512::$kernel($($argument),*) },
-            // Besides plain Rust, levels that are not in this build: there is no value of them.
-            _ => scalar::$kernel($($argument),*),
-        }
-    };
-}
+use generic::Refused;
+use level::{Isa, dispatch};
 
 impl Level {
     /// Rows of weights times rows of activations: `out[row * OUTPUTS + i]` is row i of the weights times row
     /// `row` of the inputs.
     ///
     /// At most [`OUTPUTS`] rows of weights; what is in `out` for further i is unspecified. `scratch` has
-    /// [`Level::products_scratch`] elements. `None` on a mismatch of form or sizes.
+    /// [`Level::products_scratch`] elements. `None` on a mismatch of form or sizes. Weights that the level has no kernel
+    /// for are multiplied by plain Rust.
     pub fn products(
         self,
         weights: TensorView<'_>,
@@ -82,22 +58,17 @@ impl Level {
         if !fits {
             return None;
         }
-        dispatch!(self, products(weights, inputs, out, scratch))
+        match dispatch!(self, products(weights, inputs, out, scratch)) {
+            Ok(()) => Some(()),
+            Err(Refused::NoKernel) => generic::products(weights, inputs, out),
+            Err(Refused::Sizes) => None,
+        }
     }
 
-    /// f32 elements of scratch that [`Level::products`] needs for weights of this type.
-    pub fn products_scratch(self, #[cfg_attr(not(target_arch = "x86_64"), expect(unused))] dtype: Dtype) -> usize {
-        match self.0 {
-            Isa::Scalar => 0,
-            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-            Isa::Simd128 => 0,
-            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-            Isa::Neon | Isa::Dotprod => 0,
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::AvxVnni => x86_64::avx2::products_scratch(dtype),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => x86_64::avx512::products_scratch(dtype),
-        }
+    /// f32 elements of scratch that [`Level::products`] needs for weights of this type: as many as a kernel for their form
+    /// takes, whether or not the level has one.
+    pub fn products_scratch(self, dtype: Dtype) -> usize {
+        dispatch!(self, products_scratch(crate::quant::form(dtype)))
     }
 
     /// Attention of the query heads of one KV head in some rows: row `i` of them is row `queries.row + i` of
@@ -124,7 +95,6 @@ impl Level {
 
     /// f32 elements of scratch that [`Level::attend`] needs for heads in groups of `group`, to be as fast as it can with
     /// units of at most `rows` and [`attend_rows`] rows; it also works with less, down to what one query needs.
-    #[allow(unused_unsafe)] // The other kernels need the instructions that they are dispatched to.
     pub fn attend_scratch(self, rows: usize, group: usize, head_dim: usize) -> Option<usize> {
         dispatch!(self, attend_scratch(rows, group, head_dim))
     }

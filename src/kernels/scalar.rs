@@ -2,11 +2,25 @@
 
 use core::ops::Range;
 
-use super::generic::{self, Combine, KvSource, KvTileMut, LANES, Norm, Queries};
+use super::generic::{self, Combine, Inputs, LANES, Norm, Queries, Refused};
+use crate::kv::{KvSource, KvTileMut};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
+use crate::tensor::TensorView;
 
-pub(super) use generic::products;
-
-super::shims::shims!([f32; LANES],);
+super::shims::shims!([f32; LANES]: (),);
 super::shims::quantize_shim!();
+
+/// None: what [`Level::products`](super::Level::products) does without kernels is the specification.
+pub(super) fn products(
+    _weights: TensorView<'_>,
+    _inputs: &Inputs<'_>,
+    _out: &mut [f32],
+    _scratch: &mut [f32],
+) -> Result<(), Refused> {
+    Err(Refused::NoKernel)
+}
+
+pub(super) fn products_scratch(_form: Form) -> usize {
+    0
+}

@@ -1,8 +1,9 @@
 //! The generic kernels, compiled for an instruction set.
 
-/// Defines a function per generic kernel, with the given lanes, that is compiled with the given features.
+/// Defines a function per generic kernel, with the given lanes, that is compiled with the given features; and what
+/// proves that such a function has the instructions of the lanes.
 macro_rules! shims {
-    ($lanes:ty, $($features:literal)?) => {
+    ($lanes:ty: $proof:expr, $($features:literal)?) => {
         $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn attend(
             queries: &Queries<'_>,
@@ -11,7 +12,7 @@ macro_rules! shims {
             out: &mut Tile<'_, f32>,
             scratch: &mut [f32],
         ) -> Option<()> {
-            generic::attend::<$lanes>(queries, chunks, source, out, scratch)
+            generic::attend::<$lanes>($proof, queries, chunks, source, out, scratch)
         }
 
         pub(in crate::kernels) fn attend_scratch(rows: usize, group: usize, head_dim: usize) -> Option<usize> {

@@ -101,7 +101,7 @@ pub struct Tiles<'a, T> {
 // different indices are different rectangles of the matrix.
 unsafe impl<T: Send> Sync for Tiles<'_, T> {}
 
-// SAFETY: it is an exclusive borrow of elements of type T: Send.
+// SAFETY: it is an exclusive borrow of elements of type T: Send, like the slice that it was made from.
 unsafe impl<T: Send> Send for Tiles<'_, T> {}
 
 impl<'a, T> Tiles<'a, T> {

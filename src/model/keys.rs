@@ -5,7 +5,7 @@ use core::fmt::Write;
 use gguf_rs_lite::{Name, Value};
 
 use super::arch::Architecture;
-use crate::cache::{LayerGroups, MAX_GROUPS};
+use crate::kv::{LayerGroups, MAX_GROUPS};
 use crate::nn::{Frequencies, Yarn};
 use crate::weights::{Files, ModelError, Rope};
 

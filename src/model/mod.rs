@@ -15,8 +15,8 @@ pub use crate::weights::{
 
 use gguf_rs_lite::{Gguf, Name, TensorInfo};
 
-use crate::cache::LayerGroups;
 use crate::kernels::fpenv;
+use crate::kv::LayerGroups;
 use crate::program::Loaded;
 use crate::weights::Files;
 use keys::Keys;

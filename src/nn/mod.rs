@@ -3,6 +3,8 @@
 mod experts;
 mod input;
 mod linear;
+#[cfg(test)]
+mod no_kernel_test;
 mod rope;
 
 pub use experts::{Choice, choose_experts};

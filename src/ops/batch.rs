@@ -2,8 +2,9 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::cache::{MAX_GROUPS, SeqId};
-use crate::kernels::{Level, Visibility};
+use crate::cache::SeqId;
+use crate::kernels::Level;
+use crate::kv::{MAX_GROUPS, Visibility};
 
 /// A row of a batch: a token at a position of a sequence.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]

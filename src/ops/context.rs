@@ -4,8 +4,8 @@ use super::adapters::{Adapters, adapter_words};
 use super::attend::fill_slopes;
 use super::batch::Capacity;
 use super::input::Forms;
-use crate::cache::MAX_GROUPS;
-use crate::kernels::{Level, Visibility};
+use crate::kernels::Level;
+use crate::kv::{MAX_GROUPS, Visibility};
 use crate::mem::{Arena, MemoryError};
 use crate::weights::{Config, Files, Role, Uses, Weights};
 

@@ -2,12 +2,15 @@
 
 use bytemuck::AnyBitPattern;
 
-use super::activation::ActivationRow;
+use super::activation::{ActivationRow, Form};
 use super::block::f16;
 use crate::num::sum_lanes;
 
 /// The bytes of one element; alignment 1.
 pub(super) trait Element: AnyBitPattern {
+    /// What they are multiplied with.
+    const FORM: Form;
+
     fn value(self) -> f32;
 }
 
@@ -27,18 +30,24 @@ pub(super) struct F16([u8; 2]);
 pub(super) struct BF16([u8; 2]);
 
 impl Element for F32 {
+    const FORM: Form = Form::F32;
+
     fn value(self) -> f32 {
         f32::from_le_bytes(self.0)
     }
 }
 
 impl Element for F16 {
+    const FORM: Form = Form::Short;
+
     fn value(self) -> f32 {
         f16(self.0)
     }
 }
 
 impl Element for BF16 {
+    const FORM: Form = Form::F32;
+
     fn value(self) -> f32 {
         half::bf16::from_le_bytes(self.0).to_f32()
     }

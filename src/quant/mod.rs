@@ -2,24 +2,27 @@
 //!
 //! The scalar code here *is* the specification of the arithmetic; `docs/arithmetic.md` says the same in
 //! words, and every other kernel must equal it bit for bit. A format is a file that describes the bytes
-//! of a block and unpacks them, and one row in `Format::of`; what is computed with unpacked blocks is
-//! in `block`.
+//! of a block and unpacks them, and one row in the table below; what is computed with unpacked blocks is
+//! in `block`. A level that has no kernel for a format takes the scalar dot product.
 
 mod activation;
 mod block;
+mod dtype;
 mod float;
-mod iq4_nl;
-mod iq4_xs;
-mod q2_k;
-mod q3_k;
-mod q4_0;
-mod q4_1;
-mod q4_k;
-mod q5_0;
-mod q5_1;
-mod q5_k;
-mod q6_k;
-mod q8_0;
+pub(crate) mod iq4_nl;
+pub(crate) mod iq4_xs;
+pub(crate) mod q2_k;
+pub(crate) mod q3_k;
+pub(crate) mod q4_0;
+pub(crate) mod q4_1;
+pub(crate) mod q4_k;
+pub(crate) mod q5_0;
+pub(crate) mod q5_1;
+pub(crate) mod q5_k;
+pub(crate) mod q6_k;
+pub(crate) mod q8_0;
+#[cfg(test)]
+mod toy;
 
 pub use activation::{ActivationRow, Form, QuantizeError, QuantizedRow, quantize_row, row_words};
 #[cfg(any(
@@ -28,26 +31,29 @@ pub use activation::{ActivationRow, Form, QuantizeError, QuantizedRow, quantize_
 ))]
 pub(crate) use block::{Layout32, Layout256};
 
-use crate::tensor::{Dtype, by_dtype};
+pub(crate) use dtype::by_dtype;
 
-/// The formats' bytes, for kernels that unpack them.
-#[cfg(any(
-    all(target_arch = "aarch64", target_feature = "neon"),
-    all(target_arch = "wasm32", target_feature = "simd128")
-))]
-pub(crate) mod layouts {
-    pub(crate) use super::iq4_nl::Block as Iq4Nl;
-    pub(crate) use super::iq4_xs::Block as Iq4Xs;
-    pub(crate) use super::q2_k::Block as Q2K;
-    pub(crate) use super::q3_k::Block as Q3K;
-    pub(crate) use super::q4_0::Block as Q4_0;
-    pub(crate) use super::q4_1::Block as Q4_1;
-    pub(crate) use super::q4_k::Block as Q4K;
-    pub(crate) use super::q5_0::Block as Q5_0;
-    pub(crate) use super::q5_1::Block as Q5_1;
-    pub(crate) use super::q5_k::Block as Q5K;
-    pub(crate) use super::q6_k::Block as Q6K;
-    pub(crate) use super::q8_0::Block as Q8_0;
+dtype::formats! {
+    // Name = number in a GGUF file, elements in bytes of a block, when it is built, what its bytes are.
+    F32 = 0, 1 in 4, feature = "quant-float", floats(float::F32);
+    F16 = 1, 1 in 2, feature = "quant-float", floats(float::F16);
+    BF16 = 30, 1 in 2, feature = "quant-float", floats(float::BF16);
+    Q4_0 = 2, 32 in 18, feature = "quant-q4_0", blocks_32(q4_0::Block);
+    Q4_1 = 3, 32 in 20, feature = "quant-q4_1", blocks_32(q4_1::Block);
+    Q5_0 = 6, 32 in 22, feature = "quant-q5_0", blocks_32(q5_0::Block);
+    Q5_1 = 7, 32 in 24, feature = "quant-q5_1", blocks_32(q5_1::Block);
+    Q8_0 = 8, 32 in 34, feature = "quant-q8_0", blocks_32(q8_0::Block);
+    Q2_K = 10, 256 in 84, feature = "quant-q2_k", blocks_256(q2_k::Block, 16);
+    Q3_K = 11, 256 in 110, feature = "quant-q3_k", blocks_256(q3_k::Block, 16);
+    Q4_K = 12, 256 in 144, feature = "quant-q4_k", blocks_256(q4_k::Block, 8);
+    Q5_K = 13, 256 in 176, feature = "quant-q5_k", blocks_256(q5_k::Block, 8);
+    Q6_K = 14, 256 in 210, feature = "quant-q6_k", blocks_256(q6_k::Block, 16);
+    IQ4_NL = 20, 32 in 18, feature = "quant-iq4_nl", blocks_32(iq4_nl::Block);
+    IQ4_XS = 23, 256 in 136, feature = "quant-iq4_xs", blocks_256(iq4_xs::Block, 8);
+    #[cfg(test)]
+    TOY_BLOCKS = 1000, 32 in 33, test, blocks_32(toy::Block);
+    #[cfg(test)]
+    TOY_FLOATS = 1001, 1 in 1, test, floats(toy::Float);
 }
 
 /// Returns the format of the activations that weights of this type are multiplied by.
@@ -78,31 +84,12 @@ struct Format {
 }
 
 impl Format {
-    /// The table of formats. One that is not in this build can do nothing.
-    const fn of(dtype: Dtype) -> Self {
-        by_dtype!(dtype, {
-            F32 => Self::floats::<float::F32>(Form::F32),
-            F16 => Self::floats::<float::F16>(Form::Short),
-            BF16 => Self::floats::<float::BF16>(Form::F32),
-            Q4_0 => Self::blocks_32::<q4_0::Block>(),
-            Q4_1 => Self::blocks_32::<q4_1::Block>(),
-            Q5_0 => Self::blocks_32::<q5_0::Block>(),
-            Q5_1 => Self::blocks_32::<q5_1::Block>(),
-            Q8_0 => Self::blocks_32::<q8_0::Block>(),
-            Q2_K => Self::blocks_256::<q2_k::Block, 16>(),
-            Q3_K => Self::blocks_256::<q3_k::Block, 16>(),
-            Q4_K => Self::blocks_256::<q4_k::Block, 8>(),
-            Q5_K => Self::blocks_256::<q5_k::Block, 8>(),
-            Q6_K => Self::blocks_256::<q6_k::Block, 16>(),
-            IQ4_NL => Self::blocks_32::<iq4_nl::Block>(),
-            IQ4_XS => Self::blocks_256::<iq4_xs::Block, 8>(),
-            _ => Self { form: Form::F32, dequantize: |_, _| None, dot: |_, _| None },
-        })
-    }
+    /// A type that is not in this build: nothing can be done with it.
+    const NONE: Self = Self { form: Form::F32, dequantize: |_, _| None, dot: |_, _| None };
 
     /// Floating-point elements.
-    const fn floats<E: float::Element>(form: Form) -> Self {
-        Self { form, dequantize: float::dequantize::<E>, dot: float::dot::<E> }
+    const fn floats<E: float::Element>() -> Self {
+        Self { form: E::FORM, dequantize: float::dequantize::<E>, dot: float::dot::<E> }
     }
 
     /// Blocks of 32 with one scale.

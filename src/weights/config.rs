@@ -1,7 +1,7 @@
 //! The numbers and choices of a model that its operations read.
 
-use crate::cache::{LayerGroups, MAX_GROUPS};
 use crate::kernels::{Activation, NormKind};
+use crate::kv::{LayerGroups, MAX_GROUPS};
 use crate::nn::{Frequencies, RopePairs};
 
 /// More layers than any model has: keeps hostile files from choosing how long a loop runs.

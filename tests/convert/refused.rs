@@ -56,6 +56,32 @@ fn wrong_inputs() {
     refused(&with("intermediate_size", json!(24)), &[], "ffn_gate.weight");
 }
 
+/// Each made `convert` ask for gigabytes, which ends a process.
+#[test]
+fn sizes_that_no_model_has() {
+    let llama3 = |part: f64| {
+        let scaling = json!({"rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 16, "partial_rotary_factor": part});
+        with("rope_parameters", scaling)
+    };
+    let window = |key: &str, value: u32| {
+        let folder = with("sliding_window", json!(8));
+        let path = folder.join("config.json");
+        let mut config: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        config[key] = json!(value);
+        write_json(&path, &config);
+        folder
+    };
+    refused(&window("num_hidden_layers", 2_147_483_647), &[], "n_layers is 2147483647, more than any model has");
+    refused(&with("num_hidden_layers", json!(10_001)), &[], "n_layers is 10001");
+    refused(&with("head_dim", json!(2_147_483_647)), &[], "head_dim is 2147483647, more than any model has");
+    refused(&with("num_attention_heads", json!(4_000_000_000_u32)), &[], "n_heads is 4000000000");
+    refused(&with("num_key_value_heads", json!(4_000_000_000_u32)), &[], "num_key_value_heads is 4000000000");
+    refused(&llama3(1e18), &[], "the rotated part of each head is 1000000000000000000");
+    refused(&with("vocab_size", json!(4_294_967_295_u32)), &[], "vocab_size is 4294967295, more than any model has");
+    refused(&with("vocab_size", json!(4_000_000)), &[], "vocab_size is 4000000, but the embedding has 40 rows");
+}
+
 #[test]
 fn wrong_tensors() {
     refused(&with_tensors(|tensors| _ = tensors.pop()), &[], "layers.0.mlp.down_proj.weight is missing");

@@ -185,7 +185,7 @@ const SIZES: &[Key] = &[
     Key("feed_forward_length", |c| size(c.ffn())),
     Key("attention.head_count", |c| size(c.heads())),
     Key("attention.head_count_kv", |c| size(c.kv_heads())),
-    Key("vocab_size", |c| size(c.size(&["vocab_size"]))),
+    Key("vocab_size", |c| size(c.vocab())),
 ];
 
 const RMS: &[Key] = &[Key("attention.layer_norm_rms_epsilon", |c| number(c.number(&["rms_norm_eps"])))];

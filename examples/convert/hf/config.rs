@@ -4,6 +4,13 @@ use serde_json::Value as Json;
 
 use crate::common::Result;
 use crate::common::gguf::Value;
+use crate::vocab::MAX_VOCAB;
+
+/// More than any model has. Lists are made as long as these numbers say, before the tensors are looked at.
+const MAX_LAYERS: usize = 10_000;
+const MAX_HEADS: usize = 100_000;
+const MAX_HEAD_DIM: usize = 100_000;
+const MAX_EXPERTS: usize = 100_000;
 
 /// The settings of a model.
 pub(crate) struct Config(pub(crate) Json);
@@ -43,9 +50,30 @@ impl Config {
         self.0[name].as_bool().unwrap_or(default)
     }
 
+    /// A size of at most `limit`.
+    fn bounded(&self, names: &[&str], limit: usize) -> Result<Option<usize>> {
+        match self.optional_size(names)? {
+            Some(size) if size > limit => {
+                let names = names.join(" or ");
+                Err(format!("config.json: {names} is {size}, more than any model has (at most {limit})").into())
+            }
+            size => Ok(size),
+        }
+    }
+
+    fn required(&self, names: &[&str], limit: usize) -> Result<usize> {
+        self.size(names)?;
+        Ok(self.bounded(names, limit)?.unwrap_or_default())
+    }
+
+    /// Tokens of the vocabulary.
+    pub(crate) fn vocab(&self) -> Result<usize> {
+        self.required(&["vocab_size"], MAX_VOCAB)
+    }
+
     /// Layers.
     pub(crate) fn layers(&self) -> Result<usize> {
-        self.size(&["num_hidden_layers", "n_layer", "n_layers"])
+        self.required(&["num_hidden_layers", "n_layer", "n_layers"], MAX_LAYERS)
     }
 
     /// Width of the residual stream.
@@ -55,22 +83,29 @@ impl Config {
 
     /// Query heads.
     pub(crate) fn heads(&self) -> Result<usize> {
-        self.size(&["num_attention_heads", "n_head", "n_heads"])
+        self.required(&["num_attention_heads", "n_head", "n_heads"], MAX_HEADS)
     }
 
     /// Key and value heads.
     pub(crate) fn kv_heads(&self) -> Result<usize> {
-        self.optional_size(&["num_key_value_heads"])?.map_or_else(|| self.heads(), Ok)
+        self.bounded(&["num_key_value_heads"], MAX_HEADS)?.map_or_else(|| self.heads(), Ok)
     }
 
     /// Elements per head.
     pub(crate) fn head_dim(&self) -> Result<usize> {
-        self.optional_size(&["head_dim"])?.map_or_else(|| Ok(self.hidden()? / self.heads()?), Ok)
+        if let Some(head_dim) = self.bounded(&["head_dim"], MAX_HEAD_DIM)? {
+            return Ok(head_dim);
+        }
+        let head_dim = self.hidden()? / self.heads()?;
+        if head_dim > MAX_HEAD_DIM {
+            return Err(format!("config.json: heads of {head_dim} elements, more than any model has").into());
+        }
+        Ok(head_dim)
     }
 
     /// Experts per layer.
     pub(crate) fn experts(&self) -> Result<usize> {
-        self.size(&["num_local_experts", "num_experts"])
+        self.required(&["num_local_experts", "num_experts"], MAX_EXPERTS)
     }
 
     /// Tokens that the model was trained on at a time.
@@ -85,7 +120,9 @@ impl Config {
         if let Some(width) = self.optional_size(&["intermediate_size", "n_inner"])? {
             return Ok(width);
         }
-        Ok(self.optional_size(&["expansion_ratio"])?.unwrap_or(4) * self.hidden()?)
+        let (ratio, hidden) = (self.optional_size(&["expansion_ratio"])?.unwrap_or(4), self.hidden()?);
+        let width = ratio.checked_mul(hidden);
+        width.ok_or_else(|| format!("config.json: expansion_ratio is {ratio}, too much for a width of {hidden}").into())
     }
 
     /// Refuses a field that is there with another value.

@@ -58,8 +58,14 @@ impl Folder {
         }
         rope.keys.into_iter().for_each(|(name, value)| set(name, value));
         windows(config, architecture)?.into_iter().for_each(|(name, value)| set(name, value));
-        vocab::of_folder(&self.path, config.size(&["vocab_size"])?, &config.0)?.write(&mut output.header);
         output.tensors = self.tensors(architecture)?;
+        let vocab = config.vocab()?;
+        let embedding = output.tensors.iter().find(|tensor| tensor.name == "token_embd.weight");
+        let rows = embedding.map_or(0, |tensor| tensor.contents.rows());
+        if vocab > rows {
+            return Err(format!("config.json: vocab_size is {vocab}, but the embedding has {rows} rows").into());
+        }
+        vocab::of_folder(&self.path, vocab, &config.0)?.write(&mut output.header);
         output.tensors.extend(rope.tensors.iter().map(|(name, elements)| tensors::vector(name, elements)));
         Ok(output)
     }

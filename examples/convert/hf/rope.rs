@@ -22,7 +22,11 @@ pub(crate) fn read(config: &Config, partial: f64) -> Result<Rope> {
     let need = |name: &str| field(name).ok_or_else(|| format!("config.json: rotary scaling without {name}"));
     let head_dim = config.head_dim()?;
     let part = field("partial_rotary_factor").or(config.number(&["partial_rotary_factor", "rotary_pct"])?);
-    let dims = (part.unwrap_or(partial) * head_dim as f64) as usize;
+    let part = part.unwrap_or(partial);
+    if !(0.0..=1.0).contains(&part) {
+        return Err(format!("config.json: the rotated part of each head is {part}, it must be from 0 to 1").into());
+    }
+    let dims = (part * head_dim as f64) as usize;
     let mut rope = Rope::default();
     rope.keys.push(("rope.dimension_count", Value::U32(dims as u32)));
     rope.keys.push(("rope.freq_base", Value::F32(base as f32)));

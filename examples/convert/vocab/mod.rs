@@ -15,6 +15,9 @@ use crate::common::Result;
 use crate::common::gguf::{Header, Value};
 use crate::hf::read_json;
 
+/// Tokens, more than any vocabulary has.
+pub(crate) const MAX_VOCAB: usize = 1 << 22;
+
 /// What is written of a tokenizer.
 #[derive(Default)]
 pub(crate) struct Vocab {
@@ -91,8 +94,7 @@ impl Vocab {
 
     /// Adds a token, or changes the one with this id, which can be beyond the last one.
     fn put(&mut self, id: usize, token: Token) -> Result<()> {
-        const LIMIT: usize = 1 << 24;
-        if id >= LIMIT {
+        if id >= MAX_VOCAB {
             return Err(format!("the token {:?} has the id {id}, more than any vocabulary has", token.text).into());
         }
         while self.tokens.len() <= id {

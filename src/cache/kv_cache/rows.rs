@@ -4,10 +4,11 @@ use core::iter::repeat_n;
 
 use super::{IMPORTED_TOKEN, KvCache, SeqId};
 use crate::cache::error::CacheError;
-use crate::cache::kind::{KvKind, KvType};
+use crate::cache::kind::KvKind;
 use crate::cache::pool::{Place, Pool, Unstorable};
 use crate::error::Fault;
 use crate::kernels::{fpenv, is_storable};
+use crate::kv::KvType;
 use crate::mem::Tiles;
 use crate::par::TileBody;
 

@@ -5,7 +5,7 @@ use heapless::Vec;
 use super::error::SnapshotError;
 use crate::cache::block::BLOCK_TOKENS;
 use crate::cache::geometry::KvGeometry;
-use crate::cache::kind::KvType;
+use crate::kv::KvType;
 use crate::num::{ARITHMETIC_VERSION, Xxh64};
 
 pub(super) const MAGIC: [u8; 8] = *b"GLEEDKV\0";

@@ -8,9 +8,9 @@ use super::header::{CHECKSUM, HEADER_MAX, HEADER_MIN, SnapshotHeader};
 use super::slice::copy;
 use crate::cache::block::BLOCK_TOKENS;
 use crate::cache::error::CacheError;
-use crate::cache::geometry::MAX_GROUPS;
 use crate::cache::kind::KvKind;
 use crate::cache::kv_cache::{IMPORTED_TOKEN, KvCache, SeqId};
+use crate::kv::MAX_GROUPS;
 use crate::num::Xxh64;
 
 /// Gives bytes of a snapshot, in order: it fills the slice from its start and says how far; 0 at the end of the

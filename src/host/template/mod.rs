@@ -1,9 +1,15 @@
 //! Chat templates in Jinja (feature `jinja`), rendered as transformers renders them.
 
+mod amplify;
+pub mod bounds;
 mod clock;
+mod guard;
+mod nesting;
 mod python;
+mod rewrite;
 
 use std::borrow::ToOwned;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::format;
 use std::ops::Range;
@@ -12,28 +18,34 @@ use std::time::SystemTime;
 use std::vec::Vec;
 
 use gguf_rs_lite::Gguf;
+use minijinja::machinery::{CodeGenerator, Instructions, eval, make_string_output, parse};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
-use minijinja::{Environment, Error, ErrorKind, Value};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
 
+use self::bounds::{MAX_CALLS, MAX_INSTRUCTIONS, MAX_SOURCE};
 use crate::token::{TokenKind, Tokenizer};
 use crate::turns::{Message, Role, TurnFormat};
 
-/// Instructions of one rendering: more than a long conversation takes, and an endless loop ends.
-const FUEL: u64 = 20_000_000;
+/// Bytes of a format of a date, at most.
+const MAX_DATE: usize = 1024;
 
 /// The only template's name.
 const NAME: &str = "chat";
 
+type Blocks<'s> = BTreeMap<&'s str, Instructions<'s>>;
+
 /// A chat template in Jinja.
 ///
-/// Blocks are trimmed as transformers has them, and what its templates expect is there: `raise_exception`,
-/// `strftime_now` (in UTC), `tojson` with the spacing of Python, `break` and `continue`, `generation` blocks, methods
-/// of Python's strings, lists and dictionaries. A template comes with a model and is not trusted: it reads nothing but
-/// what it is given, and an endless loop is an error.
+/// Blocks are trimmed as transformers has them. What its templates expect is there: `raise_exception`, `strftime_now` (in
+/// UTC), `tojson` with the spacing of Python, `break` and `continue`, `generation` blocks, methods of Python's strings,
+/// lists and dictionaries. A template comes with a model and is not trusted. It reads only what it is given, and its use
+/// of resources is bounded ([`bounds`]): an endless loop is an error, and so is a text that doubles without an end. It
+/// cannot include or extend other templates.
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
+    source: String,
     bos: String,
     eos: String,
 }
@@ -54,27 +66,42 @@ impl ChatTemplate {
     /// Compiles a template. `bos` and `eos` are the names of these tokens, empty if there is none.
     ///
     /// # Errors
-    /// The source is not Jinja.
+    /// The source is not Jinja, longer than [`bounds::MAX_SOURCE`], or nested deeper than [`bounds::MAX_NESTING`].
     pub fn new(source: &str, bos: &str, eos: &str) -> Result<Self, TemplateError> {
+        if source.len() > MAX_SOURCE {
+            let message = format!("{} bytes, and at most {MAX_SOURCE} are allowed", source.len());
+            return Err(TemplateError { line: None, message });
+        }
         let mut environment = Environment::new();
         let mut syntax = SyntaxConfig::builder();
         environment.set_syntax(syntax.trim_blocks(true).lstrip_blocks(true).build()?);
-        environment.set_fuel(Some(FUEL));
+        environment.set_fuel(Some(MAX_INSTRUCTIONS));
+        environment.set_recursion_limit(MAX_CALLS);
         environment.set_unknown_method_callback(python::method);
         environment.set_formatter(python::format);
-        environment.add_filter("tojson", python::to_json);
-        environment.add_filter("string", python::string);
-        environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
-            Err(Error::new(ErrorKind::InvalidOperation, message))
+        guard::install(&mut environment);
+        environment.add_function("raise_exception", |message: Value| -> Result<Value, Error> {
+            Err(Error::new(ErrorKind::InvalidOperation, python::string(&message)?))
         });
-        environment.add_template_owned(NAME, without_generation(source))?;
-        Ok(Self { environment, bos: bos.to_owned(), eos: eos.to_owned() })
+        let source = without_generation(source);
+        nesting::check(&source, environment.syntax().clone())?;
+        let template = Self { environment, source, bos: bos.to_owned(), eos: eos.to_owned() };
+        template.compiled()?;
+        Ok(template)
+    }
+
+    /// The instructions of the template and of its blocks, with guards (`guard.rs`).
+    fn compiled(&self) -> Result<(Instructions<'_>, Blocks<'_>), TemplateError> {
+        let tree = parse(&self.source, NAME, self.environment.syntax().clone())?;
+        let mut code = CodeGenerator::new(NAME, &self.source);
+        code.compile_stmt(&rewrite::guarded(&tree));
+        Ok(code.finish())
     }
 
     /// Returns the chat template of a file (`tokenizer.chat_template`), if it has one.
     ///
     /// # Errors
-    /// The template is not Jinja.
+    /// Those of [`ChatTemplate::new`].
     pub fn of(gguf: &Gguf<'_>, tokenizer: &Tokenizer<'_, '_>) -> Result<Option<Self>, TemplateError> {
         let source = gguf.get("tokenizer.chat_template").and_then(|value| value.as_str());
         source.map(|source| Self::for_tokenizer(source, tokenizer)).transpose()
@@ -83,7 +110,7 @@ impl ChatTemplate {
     /// Compiles a template, with the names of BOS and EOS that a vocabulary has.
     ///
     /// # Errors
-    /// The source is not Jinja.
+    /// Those of [`ChatTemplate::new`].
     pub fn for_tokenizer(source: &str, tokenizer: &Tokenizer<'_, '_>) -> Result<Self, TemplateError> {
         let name =
             |id: Option<u32>| id.and_then(|id| std::str::from_utf8(tokenizer.text(id)?).ok()).unwrap_or_default();
@@ -93,13 +120,17 @@ impl ChatTemplate {
     /// Returns the text of a conversation.
     ///
     /// # Errors
-    /// The template rejects the messages or fails; the error has the line. Or the variables are not a JSON object.
+    /// The template rejects the messages, fails, or exceeds one of [`bounds`]; the error has the line. Or the variables are
+    /// not a JSON object.
     pub fn render(&self, messages: &[Message<'_>], options: &RenderOptions<'_>) -> Result<String, TemplateError> {
         let messages = messages.iter().map(|message| {
             Value::from_pairs([("role", Value::from(message.role.name())), ("content", Value::from(message.text))])
         });
         let now = options.now.unwrap_or_else(SystemTime::now);
-        let strftime_now = Value::from_function(move |format: String| clock::strftime(&format, now));
+        let strftime_now = Value::from_function(move |format: String| {
+            guard::at_most("a format of a date", "bytes", format.len(), MAX_DATE)?;
+            Ok::<String, Error>(clock::strftime(&format, now))
+        });
         let mut variables: Vec<(String, Value)> = [
             ("bos_token", Value::from(self.bos.as_str())),
             ("eos_token", Value::from(self.eos.as_str())),
@@ -115,7 +146,13 @@ impl ChatTemplate {
             // The last one of a name counts.
             variables.extend(object(json)?);
         }
-        Ok(self.environment.get_template(NAME)?.render(Value::from_pairs(variables))?)
+        let (instructions, blocks) = self.compiled()?;
+        let mut text = String::new();
+        let mut output = make_string_output(&mut text);
+        let root = Value::from_pairs(variables);
+        eval(&self.environment, &instructions, root, &blocks, &mut output, AutoEscape::None)?;
+        drop(output);
+        Ok(text)
     }
 
     /// Returns the text of a conversation, and the byte ranges in which messages spell names of control tokens. These
@@ -261,7 +298,13 @@ impl TemplateError {
 
 impl From<Error> for TemplateError {
     fn from(error: Error) -> Self {
-        let message = error.detail().map_or_else(|| error.kind().to_string(), ToOwned::to_owned);
+        let message = match error.kind() {
+            ErrorKind::OutOfFuel => format!("more than {MAX_INSTRUCTIONS} instructions"),
+            _ if error.detail() == Some("recursion limit exceeded") => {
+                format!("macros and blocks in one another: more than {MAX_CALLS} deep, and a macro counts as 4")
+            }
+            kind => error.detail().map_or_else(|| kind.to_string(), ToOwned::to_owned),
+        };
         Self { line: error.line(), message }
     }
 }
@@ -292,7 +335,7 @@ mod tests {
         assert_eq!(error("a\n\n{{ raise_exception('No.') }}"), "chat template, line 3: No.");
         assert_eq!(error("\n{{ messages[0].content }}"), "chat template, line 2: undefined value");
         let endless = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
-        assert_eq!(error(endless), "chat template, line 1: engine ran out of fuel");
+        assert_eq!(error(endless), "chat template, line 1: more than 2000000 instructions");
         let template = ChatTemplate::new("", "", "").unwrap();
         let options = RenderOptions { variables: Some("[]"), ..RenderOptions::default() };
         assert!(template.render(&[], &options).unwrap_err().to_string().contains("no JSON object"));

@@ -7,14 +7,23 @@ use std::vec::Vec;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, Output, State, Value};
 
-/// Values in lists in lists, at most.
-const DEPTH: usize = 64;
+use super::bounds::{MAX_DEPTH, MAX_TEXT};
+use super::guard::{self, at_most};
 
 /// A method of Python's strings, lists and dictionaries.
 pub(super) fn method(state: &mut State<'_, '_>, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     match value.as_str() {
         Some(text) if name == "title" && args.is_empty() => Ok(Value::from(title(text))),
-        _ => minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args),
+        _ => {
+            let given: Vec<Value> = match (name, args.split_first()) {
+                // A filter takes the list first.
+                ("join", Some((items, _))) => [items.clone(), value.clone()].into(),
+                _ => std::iter::once(value).chain(args).cloned().collect(),
+            };
+            guard::guarded(state, name, &given, |state| {
+                minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args)
+            })
+        }
     }
 }
 
@@ -33,8 +42,14 @@ fn title(text: &str) -> String {
 }
 
 /// What `{{ value }}` writes.
-pub(super) fn format(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
-    Ok(out.write_str(&string(value)?)?)
+pub(super) fn format(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    if let Some(text) = value.as_str() {
+        guard::write(state, text.len())?;
+        return Ok(out.write_str(text)?);
+    }
+    let text = string(value)?;
+    guard::write(state, text.len())?;
+    Ok(out.write_str(&text)?)
 }
 
 /// `str(value)`.
@@ -84,9 +99,8 @@ impl Writer<'_> {
     }
 
     fn write(&self, out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
-        if depth > DEPTH {
-            return Err(Error::new(ErrorKind::InvalidOperation, "a value is nested too deeply"));
-        }
+        at_most("lists and dictionaries in one another", "levels", depth, MAX_DEPTH)?;
+        at_most("a text", "bytes", out.len(), MAX_TEXT)?;
         match value.kind() {
             ValueKind::Undefined if self.scalars.none == REPR.none => {}
             ValueKind::Undefined => {
@@ -121,9 +135,12 @@ impl Writer<'_> {
     ) -> Result<(), Error> {
         let line = |out: &mut String, depth: usize| {
             if let Some(indent) = self.indent {
+                let spaces = indent.saturating_mul(depth);
+                at_most("a text", "bytes", out.len().saturating_add(spaces), MAX_TEXT)?;
                 out.push('\n');
-                out.extend(std::iter::repeat_n(' ', indent.saturating_mul(depth)));
+                out.extend(std::iter::repeat_n(' ', spaces));
             }
+            Ok::<(), Error>(())
         };
         out.push(open);
         let mut count = 0;
@@ -131,12 +148,12 @@ impl Writer<'_> {
             if count > 0 {
                 out.push_str(self.separators.0);
             }
-            line(out, depth + 1);
+            line(out, depth + 1)?;
             write(out, item)?;
             count += 1;
         }
         if count > 0 {
-            line(out, depth);
+            line(out, depth)?;
         }
         out.push(close);
         Ok(())

@@ -13,24 +13,38 @@ pub(in crate::kernels) use super::neon::{
     attend, attend_scratch, combine_tile, norm, norm_in_place, quantize_row, soft_cap, store,
 };
 
-generic::level_products!(Neon, Dots, "neon,dotprod");
+generic::level_products!(Neon: (), Dots: Dotprod::new(), "neon,dotprod");
 
-/// Named only in functions that are compiled for this level.
+/// The machine has the dot product of bytes. NEON is part of the target.
+#[derive(Clone, Copy)]
+struct Dotprod(());
+
+impl Dotprod {
+    #[inline]
+    #[target_feature(enable = "neon,dotprod")]
+    fn new() -> Self {
+        Self(())
+    }
+}
+
+/// There is none without a [`Dotprod`], so where there is one the machine has the instruction.
 #[derive(Clone, Copy)]
 struct Dots(int32x4_t);
 
 impl Quad for Dots {
+    type Proof = Dotprod;
+
     type Codes = int8x16_t;
 
     #[inline(always)]
-    fn zero() -> Self {
-        // SAFETY: as for `Neon`.
+    fn zero(_: Dotprod) -> Self {
+        // SAFETY: NEON is part of the target, see `Neon`.
         Self(unsafe { vdupq_n_s32(0) })
     }
 
     #[inline(always)]
-    unsafe fn load(from: *const i8) -> int8x16_t {
-        // SAFETY: the caller's promise.
+    unsafe fn load(_: Dotprod, from: *const i8) -> int8x16_t {
+        // SAFETY: NEON is part of the target; the caller promises 16 elements to read.
         unsafe { vld1q_s8(from) }
     }
 
@@ -38,7 +52,7 @@ impl Quad for Dots {
     fn dot(self, w: int8x16_t, x: int8x16_t) -> Self {
         let mut acc = self.0;
         // The intrinsic is not stable yet.
-        // SAFETY: the processor has the instruction, see `Dots`; it only computes.
+        // SAFETY: `self` proves the instruction, see `Dots`; it only computes.
         unsafe {
             asm!(
                 "sdot {acc:v}.4s, {w:v}.16b, {x:v}.16b",
@@ -53,7 +67,7 @@ impl Quad for Dots {
 
     #[inline(always)]
     fn mul_add(self, other: Self, by: i32) -> Self {
-        // SAFETY: as for `Neon`.
+        // SAFETY: NEON is part of the target, see `Neon`.
         Self(unsafe { vmlaq_n_s32(self.0, other.0, by) })
     }
 

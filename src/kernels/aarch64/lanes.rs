@@ -7,7 +7,7 @@ use half::f16;
 
 use crate::kernels::generic::{LANES, Lanes};
 
-/// This is compiled only where every function may use NEON, so every intrinsic below is one that the machine has.
+/// NEON is part of the target: this is compiled only where every function may use it, so there is nothing to prove.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Neon([float32x4_t; 4]);
 
@@ -20,26 +20,28 @@ impl Neon {
 }
 
 impl Lanes for Neon {
+    type Proof = ();
+
     const QUERIES: usize = 4;
     const TOGETHER: usize = 16;
     const LOADS_F16: bool = true;
     const FUSED: bool = true;
 
     #[inline(always)]
-    fn splat(x: f32) -> Self {
-        // SAFETY: see `Neon`.
+    fn splat((): (), x: f32) -> Self {
+        // SAFETY: NEON is part of the target, see `Neon`.
         Self([unsafe { vdupq_n_f32(x) }; 4])
     }
 
     #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: see `Neon`; the caller promises the 16 elements.
+    unsafe fn load((): (), from: *const f32) -> Self {
+        // SAFETY: NEON is part of the target; the caller promises 16 elements to read.
         unsafe { Self([vld1q_f32(from), vld1q_f32(from.add(4)), vld1q_f32(from.add(8)), vld1q_f32(from.add(12))]) }
     }
 
     #[inline(always)]
-    unsafe fn load_f16(from: *const f16) -> Self {
-        // SAFETY: as above.
+    unsafe fn load_f16((): (), from: *const f16) -> Self {
+        // SAFETY: NEON is part of the target; the caller promises 16 elements to read.
         unsafe {
             let (low, high) = (vld1q_u16(from.cast()), vld1q_u16(from.add(8).cast()));
             let halves = [vget_low_u16(low), vget_high_u16(low), vget_low_u16(high), vget_high_u16(high)];
@@ -48,14 +50,14 @@ impl Lanes for Neon {
     }
 
     #[inline(always)]
-    unsafe fn load_i8(from: *const i8) -> Self {
-        // SAFETY: as above.
+    unsafe fn load_i8((): (), from: *const i8) -> Self {
+        // SAFETY: NEON is part of the target; the caller promises 16 elements to read.
         Self(unsafe { codes(vld1q_s8(from)) })
     }
 
     #[inline(always)]
-    unsafe fn load_i4(from: *const u8, upper: bool) -> Self {
-        // SAFETY: as above.
+    unsafe fn load_i4((): (), from: *const u8, upper: bool) -> Self {
+        // SAFETY: NEON is part of the target; the caller promises 16 bytes to read.
         unsafe {
             let bytes = vld1q_s8(from.cast());
             let bytes = if upper { bytes } else { vshlq_n_s8::<4>(bytes) };
@@ -64,8 +66,8 @@ impl Lanes for Neon {
     }
 
     #[inline(always)]
-    unsafe fn load_bf16(from: *const u16) -> Self {
-        // SAFETY: as above.
+    unsafe fn load_bf16((): (), from: *const u16) -> Self {
+        // SAFETY: NEON is part of the target; the caller promises 16 elements to read.
         unsafe {
             let (low, high) = (vld1q_u16(from), vld1q_u16(from.add(8)));
             let halves = [vget_low_u16(low), vget_high_u16(low), vget_low_u16(high), vget_high_u16(high)];
@@ -76,7 +78,7 @@ impl Lanes for Neon {
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
         let [a, b, c, d] = self.0;
-        // SAFETY: see `Neon`; the caller promises room for 16 elements.
+        // SAFETY: NEON is part of the target; the caller promises room for 16 elements.
         unsafe {
             vst1q_f32(to, a);
             vst1q_f32(to.add(4), b);
@@ -87,19 +89,19 @@ impl Lanes for Neon {
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        // SAFETY: see `Neon`.
+        // SAFETY: NEON is part of the target, see `Neon`.
         self.zip(other, |a, b| unsafe { vaddq_f32(a, b) })
     }
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        // SAFETY: see `Neon`.
+        // SAFETY: NEON is part of the target, see `Neon`.
         self.zip(other, |a, b| unsafe { vsubq_f32(a, b) })
     }
 
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
-        // SAFETY: see `Neon`.
+        // SAFETY: NEON is part of the target, see `Neon`.
         self.zip(other, |a, b| unsafe { vmulq_f32(a, b) })
     }
 
@@ -107,7 +109,7 @@ impl Lanes for Neon {
     fn add_exact(self, a: Self, b: Self) -> Self {
         let ([c, d, e, f], [g, h, i, j], [k, l, m, n]) = (self.0, a.0, b.0);
         let add = |c, g, k| {
-            // SAFETY: see `Neon`.
+            // SAFETY: NEON is part of the target, see `Neon`.
             unsafe { vfmaq_f32(c, g, k) }
         };
         Self([add(c, g, k), add(d, h, l), add(e, i, m), add(f, j, n)])
@@ -116,7 +118,7 @@ impl Lanes for Neon {
     #[inline(always)]
     fn max(self, other: Self) -> Self {
         // Not the instruction, which gives NaN where one of them is.
-        // SAFETY: see `Neon`.
+        // SAFETY: NEON is part of the target, see `Neon`.
         self.zip(other, |a, b| unsafe { vbslq_f32(vcgtq_f32(a, b), a, b) })
     }
 
@@ -124,7 +126,7 @@ impl Lanes for Neon {
     fn first(self, count: usize, others: Self) -> Self {
         const INDICES: [[u32; 4]; 4] = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]];
         let ([a, b, c, d], [e, f, g, h], [i, j, k, l]) = (self.0, others.0, INDICES);
-        // SAFETY: see `Neon`; the arrays have four elements.
+        // SAFETY: NEON is part of the target; the arrays have the four elements that are read.
         unsafe {
             let count = vdupq_n_u32(count.min(LANES) as u32);
             let choose = |a, b, i: [u32; 4]| vbslq_f32(vcltq_u32(vld1q_u32(i.as_ptr()), count), a, b);
@@ -134,14 +136,14 @@ impl Lanes for Neon {
 
     #[inline(always)]
     fn exp(self) -> Self {
-        // SAFETY: see `Neon`.
+        // SAFETY: NEON is part of the target, see `Neon`.
         Self(self.0.map(|x| unsafe { exp(x) }))
     }
 
     #[inline(always)]
     fn tree(self) -> f32 {
         let [a, b, c, d] = self.0;
-        // SAFETY: see `Neon`.
+        // SAFETY: NEON is part of the target, see `Neon`.
         unsafe {
             let four = vaddq_f32(vaddq_f32(a, c), vaddq_f32(b, d));
             let two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
@@ -151,7 +153,7 @@ impl Lanes for Neon {
 
     #[inline(always)]
     fn prefetch<T>(address: *const T) {
-        // SAFETY: a prefetch may have any address, and changes nothing.
+        // SAFETY: every AArch64 has the instruction, which takes any address and changes nothing.
         unsafe { asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) };
     }
 }
@@ -169,7 +171,7 @@ fn codes(bytes: int8x16_t) -> [float32x4_t; 4] {
 #[inline(always)]
 fn value(bits: uint16x4_t) -> float32x4_t {
     let values;
-    // SAFETY: NEON has the instruction, see `Neon`; it only computes.
+    // SAFETY: NEON has the instruction and is part of the target; it only computes.
     unsafe {
         asm!("fcvtl {:v}.4s, {:v}.4h", lateout(vreg) values, in(vreg) bits, options(pure, nomem, nostack, preserves_flags));
     }

@@ -21,19 +21,20 @@ const COLS: usize = 512;
 
 const _: () = assert!(OUTPUTS.is_multiple_of(ROWS) && COLS.is_multiple_of(256));
 
-/// Four lanes of i32.
-///
-/// A type that needs instructions of its own may be named only in functions that are compiled with them:
-/// that is what makes its methods safe to call. All methods are inlined into those functions.
+/// Four lanes of i32. A value says that the machine has the instructions of the type, as with
+/// [`Lanes`](super::lanes).
 pub(in crate::kernels) trait Quad: Copy {
+    /// What proves that the machine has the instructions.
+    type Proof: Copy;
+
     /// 16 codes.
     type Codes: Copy;
 
-    fn zero() -> Self;
+    fn zero(proof: Self::Proof) -> Self;
 
     /// # Safety
     /// 16 elements can be read at `from`, which needs no alignment.
-    unsafe fn load(from: *const i8) -> Self::Codes;
+    unsafe fn load(proof: Self::Proof, from: *const i8) -> Self::Codes;
 
     /// Adds 16 products, each to one of the lanes. No `x` is -128.
     fn dot(self, w: Self::Codes, x: Self::Codes) -> Self;
@@ -64,7 +65,13 @@ pub(in crate::kernels) trait Family {
     ///
     /// # Safety
     /// Every row has `blocks` blocks, at most [`COLS`] elements, that can be read.
-    unsafe fn sweep<Q: Quad, const T: usize>(panel: &Panel, blocks: usize, x: [Row; T], acc: &mut [[f32; ROWS]; T]);
+    unsafe fn sweep<Q: Quad, const T: usize>(
+        proof: Q::Proof,
+        panel: &Panel,
+        blocks: usize,
+        x: [Row; T],
+        acc: &mut [[f32; ROWS]; T],
+    );
 }
 
 /// A format with blocks of 32.
@@ -98,6 +105,7 @@ pub(in crate::kernels) struct Row {
 /// See [`Level::products`](crate::kernels::Level::products).
 #[inline(always)]
 pub(in crate::kernels) fn block_products<Q: Quad, F: Family>(
+    proof: Q::Proof,
     weights: TensorView<'_>,
     inputs: &Inputs<'_>,
     out: &mut [f32],
@@ -128,9 +136,9 @@ pub(in crate::kernels) fn block_products<Q: Quad, F: Family>(
             while row < inputs.rows() {
                 let place = Place { row, first, col, blocks };
                 row += match inputs.rows() - row {
-                    1 => place.sweep::<Q, F, 1>(&panel, inputs, out)?,
-                    4.. if F::FOUR => place.sweep::<Q, F, 4>(&panel, inputs, out)?,
-                    _ => place.sweep::<Q, F, 2>(&panel, inputs, out)?,
+                    1 => place.sweep::<Q, F, 1>(proof, &panel, inputs, out)?,
+                    4.. if F::FOUR => place.sweep::<Q, F, 4>(proof, &panel, inputs, out)?,
+                    _ => place.sweep::<Q, F, 2>(proof, &panel, inputs, out)?,
                 };
             }
         }
@@ -153,6 +161,7 @@ impl Place {
     #[inline(always)]
     fn sweep<Q: Quad, F: Family, const T: usize>(
         self,
+        proof: Q::Proof,
         panel: &Panel,
         inputs: &Inputs<'_>,
         out: &mut [f32],
@@ -172,8 +181,9 @@ impl Place {
                 acc[t] = *out.get(start + t * OUTPUTS..)?.first_chunk()?;
             }
         }
-        // SAFETY: the slices of every row have so many blocks, and these are at most COLS elements.
-        unsafe { F::sweep::<Q, T>(panel, self.blocks, x, &mut acc) };
+        // SAFETY: the slices of every row that were taken above have so many blocks, which `block_products` cut so that
+        // they are at most COLS elements.
+        unsafe { F::sweep::<Q, T>(proof, panel, self.blocks, x, &mut acc) };
         for t in 0..T {
             *out.get_mut(start + t * OUTPUTS..)?.first_chunk_mut()? = acc[t];
         }
@@ -207,12 +217,18 @@ impl<B: Layout32> Family for Of32<B> {
     }
 
     #[inline(always)]
-    unsafe fn sweep<Q: Quad, const T: usize>(panel: &Panel, blocks: usize, x: [Row; T], acc: &mut [[f32; ROWS]; T]) {
+    unsafe fn sweep<Q: Quad, const T: usize>(
+        proof: Q::Proof,
+        panel: &Panel,
+        blocks: usize,
+        x: [Row; T],
+        acc: &mut [[f32; ROWS]; T],
+    ) {
         for (b, (scales, mins)) in panel.scales.iter().zip(&panel.mins).enumerate().take(blocks) {
-            // SAFETY: elements 32 b to 32 b + 31 exist: the caller's promise.
-            let isums = unsafe { dots::<Q, T, 32>(panel, b * 32, x, [[Q::zero(); ROWS]; T]) };
+            // SAFETY: b < blocks, and the caller promises so many blocks of 32 in every row, at most COLS elements.
+            let isums = unsafe { dots::<Q, T, 32>(proof, panel, b * 32, x, [[Q::zero(proof); ROWS]; T]) };
             for t in 0..T {
-                // SAFETY: block b exists: the caller's promise.
+                // SAFETY: b < blocks, and the caller promises so many scales and twice as many sums in every row.
                 let (dx, [low, high]) = unsafe { (*x[t].scales.add(b), *x[t].sums.add(b * 2).cast::<[i16; 2]>()) };
                 let isum = Q::sums(isums[t]);
                 for r in 0..ROWS {
@@ -264,18 +280,25 @@ impl<B: Layout256<SUBS>, const SUBS: usize> Family for Of256<B, SUBS> {
     }
 
     #[inline(always)]
-    unsafe fn sweep<Q: Quad, const T: usize>(panel: &Panel, blocks: usize, x: [Row; T], acc: &mut [[f32; ROWS]; T]) {
+    unsafe fn sweep<Q: Quad, const T: usize>(
+        proof: Q::Proof,
+        panel: &Panel,
+        blocks: usize,
+        x: [Row; T],
+        acc: &mut [[f32; ROWS]; T],
+    ) {
         let subs = panel.sub_scales.as_chunks::<SUBS>().0.iter().zip(panel.sub_mins.as_chunks::<SUBS>().0);
         let scales = panel.scales.iter().zip(&panel.mins);
         for (b, ((sub_scales, sub_mins), (scales, mins))) in subs.zip(scales).enumerate().take(blocks) {
-            let mut isums = [[Q::zero(); ROWS]; T];
+            let mut isums = [[Q::zero(proof); ROWS]; T];
             for (sub, sub_scales) in sub_scales.iter().enumerate() {
                 let first = b * 256 + sub * (256 / SUBS);
-                // SAFETY: super-block b exists: the caller's promise.
+                // SAFETY: b < blocks, and the caller promises so many super-blocks in every row, at most COLS elements;
+                // the sub-blocks of b are within it.
                 let dots = unsafe {
                     match SUBS {
-                        8 => dots::<Q, T, 32>(panel, first, x, [[Q::zero(); ROWS]; T]),
-                        _ => dots::<Q, T, 16>(panel, first, x, [[Q::zero(); ROWS]; T]),
+                        8 => dots::<Q, T, 32>(proof, panel, first, x, [[Q::zero(proof); ROWS]; T]),
+                        _ => dots::<Q, T, 16>(proof, panel, first, x, [[Q::zero(proof); ROWS]; T]),
                     }
                 };
                 for t in 0..T {
@@ -285,7 +308,7 @@ impl<B: Layout256<SUBS>, const SUBS: usize> Family for Of256<B, SUBS> {
                 }
             }
             for t in 0..T {
-                // SAFETY: super-block b exists: the caller's promise.
+                // SAFETY: b < blocks, and the caller promises so many scales and 16 times as many sums in every row.
                 let (dx, sums) = unsafe { (*x[t].scales.add(b), &*x[t].sums.add(b * 16).cast::<[i16; 16]>()) };
                 let isum = Q::sums(isums[t]);
                 for r in 0..ROWS {
@@ -314,6 +337,7 @@ impl<B: Layout256<SUBS>, const SUBS: usize> Family for Of256<B, SUBS> {
 /// `first + LEN <= COLS`, and every row has so many codes from there on.
 #[inline(always)]
 unsafe fn dots<Q: Quad, const T: usize, const LEN: usize>(
+    proof: Q::Proof,
     panel: &Panel,
     first: usize,
     x: [Row; T],
@@ -321,18 +345,19 @@ unsafe fn dots<Q: Quad, const T: usize, const LEN: usize>(
 ) -> [[Q; ROWS]; T] {
     for i in 0..LEN / 16 {
         let at = first + i * 16;
-        // SAFETY: at + 16 <= COLS: the caller's promise.
+        // SAFETY: at + 16 <= first + LEN, and the caller promises that this is at most COLS, the codes of a row of the
+        // panel.
         let w = unsafe {
             [
-                Q::load(panel.codes[0].as_ptr().add(at)),
-                Q::load(panel.codes[1].as_ptr().add(at)),
-                Q::load(panel.codes[2].as_ptr().add(at)),
-                Q::load(panel.codes[3].as_ptr().add(at)),
+                Q::load(proof, panel.codes[0].as_ptr().add(at)),
+                Q::load(proof, panel.codes[1].as_ptr().add(at)),
+                Q::load(proof, panel.codes[2].as_ptr().add(at)),
+                Q::load(proof, panel.codes[3].as_ptr().add(at)),
             ]
         };
         for t in 0..T {
-            // SAFETY: likewise.
-            let x = unsafe { Q::load(x[t].codes.add(at)) };
+            // SAFETY: at + 16 <= first + LEN, and the caller promises so many codes in every row.
+            let x = unsafe { Q::load(proof, x[t].codes.add(at)) };
             for r in 0..ROWS {
                 isums[t][r] = isums[t][r].dot(w[r], x);
             }
@@ -347,42 +372,3 @@ fn set<T>(lanes: &mut [T; ROWS], lane: usize, value: T) {
         *place = value;
     }
 }
-
-/// Defines `products` for a level with these lanes and features.
-macro_rules! level_products {
-    ($lanes:ty, $quad:ty, $($features:literal)?) => {
-        /// See [`Level::products`](crate::kernels::Level::products).
-        $(#[target_feature(enable = $features)])?
-        pub(in crate::kernels) fn products(
-            weights: TensorView<'_>,
-            inputs: &Inputs<'_>,
-            out: &mut [f32],
-            _scratch: &mut [f32],
-        ) -> Option<()> {
-            use crate::quant::layouts::*;
-            crate::tensor::by_dtype!(weights.dtype(), {
-                F32 | F16 | BF16 => generic::float_products::<$lanes>(weights, inputs, out),
-                Q8_0 => blocks::<Of32<Q8_0>>(weights, inputs, out),
-                Q4_0 => blocks::<Of32<Q4_0>>(weights, inputs, out),
-                Q4_1 => blocks::<Of32<Q4_1>>(weights, inputs, out),
-                Q5_0 => blocks::<Of32<Q5_0>>(weights, inputs, out),
-                Q5_1 => blocks::<Of32<Q5_1>>(weights, inputs, out),
-                IQ4_NL => blocks::<Of32<Iq4Nl>>(weights, inputs, out),
-                Q2_K => blocks::<Of256<Q2K, 16>>(weights, inputs, out),
-                Q3_K => blocks::<Of256<Q3K, 16>>(weights, inputs, out),
-                Q4_K => blocks::<Of256<Q4K, 8>>(weights, inputs, out),
-                Q5_K => blocks::<Of256<Q5K, 8>>(weights, inputs, out),
-                Q6_K => blocks::<Of256<Q6K, 16>>(weights, inputs, out),
-                IQ4_XS => blocks::<Of256<Iq4Xs, 8>>(weights, inputs, out),
-                _ => None,
-            })
-        }
-
-        $(#[target_feature(enable = $features)])?
-        fn blocks<F: Family>(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32]) -> Option<()> {
-            generic::block_products::<$quad, F>(weights, inputs, out)
-        }
-    };
-}
-
-pub(in crate::kernels) use level_products;

@@ -110,7 +110,7 @@ impl<'a> FloatPanels<'a> {
     /// All products, `R` rows of weights times `T` rows of inputs in registers; `None` if the weights are not
     /// floats.
     #[inline(always)]
-    pub(in crate::kernels) fn multiply<V: Lanes, const R: usize, const T: usize>(&self) -> Option<()> {
+    pub(in crate::kernels) fn multiply<V: Lanes, const R: usize, const T: usize>(&self, proof: V::Proof) -> Option<()> {
         const { assert!(ROWS.is_multiple_of(R) && BLOCK.is_multiple_of(T)) };
         // Chunks of equal size, as far as that goes.
         let all = self.weights.cols();
@@ -127,20 +127,25 @@ impl<'a> FloatPanels<'a> {
                     let count = cols.min(all - col);
                     let chunk = Chunk { col, cols: count, first: col == 0, last: col + count == all };
                     match self.weights.dtype() {
-                        // SAFETY: the rows have these columns, at most COLS.
-                        Dtype::F32 => unsafe { self.pack::<V, F32>(first, chunk) },
-                        // SAFETY: as above.
-                        Dtype::F16 => unsafe { self.pack::<V, F16>(first, chunk) },
-                        // SAFETY: as above.
-                        Dtype::BF16 => unsafe { self.pack::<V, Bf16>(first, chunk) },
+                        // SAFETY: the weights are f32; `first` is below their rows, and the chunk ends at their last
+                        // column and has at most `cols` <= COLS.
+                        Dtype::F32 => unsafe { self.pack::<V, F32>(proof, first, chunk) },
+                        // SAFETY: the weights are f16, and the chunk is the same.
+                        Dtype::F16 => unsafe { self.pack::<V, F16>(proof, first, chunk) },
+                        // SAFETY: the weights are bf16, and the chunk is the same.
+                        Dtype::BF16 => unsafe { self.pack::<V, Bf16>(proof, first, chunk) },
                         _ => return None,
                     }
                     let rows = rows.clone();
-                    // SAFETY: the panel is of these columns; at most BLOCK rows if there are more chunks.
+                    // SAFETY: `pack` has just filled the panel with this chunk; `first` is a multiple of ROWS below the
+                    // rows of the weights, at most OUTPUTS; the rows are below `self.rows`, and at most BLOCK if there
+                    // are more chunks.
                     unsafe {
                         match self.weights.dtype() {
-                            Dtype::F16 if V::FUSED => self.sweep::<V, R, T, true>(first, chunk, rows, &mut ahead),
-                            _ => self.sweep::<V, R, T, false>(first, chunk, rows, &mut ahead),
+                            Dtype::F16 if V::FUSED => {
+                                self.sweep::<V, R, T, true>(proof, first, chunk, rows, &mut ahead)
+                            }
+                            _ => self.sweep::<V, R, T, false>(proof, first, chunk, rows, &mut ahead),
                         }
                     }
                 }
@@ -154,22 +159,24 @@ impl<'a> FloatPanels<'a> {
     /// # Safety
     /// The weights are of type `W`, there are such rows, and the chunk is at most [`COLS`] of their columns.
     #[inline(always)]
-    unsafe fn pack<V: Lanes, W: Weight>(&self, first: usize, chunk: Chunk) {
+    unsafe fn pack<V: Lanes, W: Weight>(&self, proof: V::Proof, first: usize, chunk: Chunk) {
         let whole = chunk.cols / LANES * LANES;
         let rest = chunk.cols - whole;
         for r in 0..ROWS {
             let row = (first + r).min(self.weights.rows() - 1);
-            // SAFETY: the columns of the chunk lie in the row; the panel has room for COLS columns of all rows.
+            // SAFETY: `new` compared the rows with the bytes of the weights; `row` is one of them, and the columns of
+            // the chunk are in it, by the caller's promise. The panel has room for COLS columns of ROWS rows, and what
+            // `bytes` has no element for is zero.
             unsafe {
                 let from = self.weights.bytes().as_ptr().add(row * self.row_bytes + chunk.col * W::BYTES);
                 let to = self.panel.add(r * LANES);
                 for col in (0..whole).step_by(LANES) {
-                    W::load::<V>(from.add(col * W::BYTES)).store(to.add(col * ROWS));
+                    W::load::<V>(proof, from.add(col * W::BYTES)).store(to.add(col * ROWS));
                 }
                 if rest > 0 {
                     let mut bytes = [0_u8; 4 * LANES];
                     ptr::copy_nonoverlapping(from.add(whole * W::BYTES), bytes.as_mut_ptr(), rest * W::BYTES);
-                    W::load::<V>(bytes.as_ptr()).store(to.add(whole * ROWS));
+                    W::load::<V>(proof, bytes.as_ptr()).store(to.add(whole * ROWS));
                 }
             }
         }
@@ -183,6 +190,7 @@ impl<'a> FloatPanels<'a> {
     #[inline(always)]
     unsafe fn sweep<V: Lanes, const R: usize, const T: usize, const EXACT: bool>(
         &self,
+        proof: V::Proof,
         first: usize,
         chunk: Chunk,
         rows: Range<usize>,
@@ -195,7 +203,9 @@ impl<'a> FloatPanels<'a> {
                 ahead.next = ahead.next.wrapping_add(64);
             }
             for r in (0..ROWS).step_by(R) {
-                // SAFETY: so many rows follow, which have the columns, outputs, and lanes if they are kept.
+                // SAFETY: `row` is below `rows.end`, and as many rows follow as each case takes; they have the columns
+                // of the chunk and OUTPUTS outputs, of which `first + r` is one; of at most BLOCK rows `state` keeps
+                // the lanes.
                 unsafe {
                     let tile = Tile {
                         panel: self.panel.add(r * LANES),
@@ -205,9 +215,9 @@ impl<'a> FloatPanels<'a> {
                         out: self.out.add(row * OUTPUTS + first + r),
                     };
                     match rows.end - row {
-                        1 => tile.multiply::<V, R, 1, EXACT>(chunk),
-                        2 => tile.multiply::<V, R, 2, EXACT>(chunk),
-                        _ => tile.multiply::<V, R, T, EXACT>(chunk),
+                        1 => tile.multiply::<V, R, 1, EXACT>(proof, chunk),
+                        2 => tile.multiply::<V, R, 2, EXACT>(proof, chunk),
+                        _ => tile.multiply::<V, R, T, EXACT>(proof, chunk),
                     }
                 }
             }
@@ -234,39 +244,47 @@ impl Tile {
     /// The panel is of this chunk and has so many rows, `x` and `out` too; `state` too unless the chunk is the
     /// only one.
     #[inline(always)]
-    unsafe fn multiply<V: Lanes, const R: usize, const XS: usize, const EXACT: bool>(self, chunk: Chunk) {
+    unsafe fn multiply<V: Lanes, const R: usize, const XS: usize, const EXACT: bool>(
+        self,
+        proof: V::Proof,
+        chunk: Chunk,
+    ) {
         let Self { mut panel, x, stride, state, out } = self;
         let (steps, rest) = (chunk.cols / LANES, chunk.cols % LANES);
         // What is missing adds +0 to lanes that started there. Copied before there is anything in registers.
         let mut last = [[0.0_f32; LANES]; XS];
         if rest > 0 {
             for i in 0..XS {
-                // SAFETY: rest < 16 columns follow the whole steps.
+                // SAFETY: the caller promises the columns of the chunk in each row, of which `rest` < 16 follow the
+                // whole steps.
                 unsafe { ptr::copy_nonoverlapping(x.add(i * stride + steps * LANES), last[i].as_mut_ptr(), rest) };
             }
         }
-        let mut lanes = [[V::splat(0.0); R]; XS];
+        let mut lanes = [[V::splat(proof, 0.0); R]; XS];
         if !chunk.first {
             for i in 0..XS {
                 for r in 0..R {
-                    // SAFETY: the caller's promise.
-                    lanes[i][r] = unsafe { V::load(state.add(i * STATE + r * LANES)) };
+                    // SAFETY: the chunk is not the only one, so `state` has the lanes of these rows: the caller's
+                    // promise.
+                    lanes[i][r] = unsafe { V::load(proof, state.add(i * STATE + r * LANES)) };
                 }
             }
         }
         let last = last.as_ptr().cast::<f32>();
         for (mut x, stride, steps) in [(x, stride, steps), (last, LANES, usize::from(rest > 0))] {
             for _ in 0..steps {
-                // SAFETY: 16 columns follow in the panel, which is filled up with zeros, and in the rows.
+                // SAFETY: 16 columns follow: in the panel, which is filled up with zeros to a multiple of 16, and in
+                // the rows, or in `last`, which is arrays of 16.
                 unsafe {
-                    step::<V, R, XS, EXACT>(&mut lanes, panel, x, stride);
+                    step::<V, R, XS, EXACT>(proof, &mut lanes, panel, x, stride);
                     panel = panel.wrapping_add(ROWS * LANES);
                     x = x.wrapping_add(LANES);
                 }
             }
         }
         for i in 0..XS {
-            // SAFETY: R outputs follow, and the lanes of R rows.
+            // SAFETY: the caller promises R outputs of each row, and lanes of R rows of weights if this chunk is not
+            // the last.
             unsafe {
                 if chunk.last {
                     V::store_trees(lanes[i], out.add(i * OUTPUTS));
@@ -286,19 +304,20 @@ impl Tile {
 /// `panel` has them for `R` rows, `x` for `XS` rows that are `stride` apart.
 #[inline(always)]
 unsafe fn step<V: Lanes, const R: usize, const XS: usize, const EXACT: bool>(
+    proof: V::Proof,
     lanes: &mut [[V; R]; XS],
     panel: *const f32,
     x: *const f32,
     stride: usize,
 ) {
-    let mut inputs = [V::splat(0.0); XS];
+    let mut inputs = [V::splat(proof, 0.0); XS];
     for i in 0..XS {
-        // SAFETY: given.
-        inputs[i] = unsafe { V::load(x.add(i * stride)) };
+        // SAFETY: the caller promises 16 columns of each of the XS rows, and i is below XS.
+        inputs[i] = unsafe { V::load(proof, x.add(i * stride)) };
     }
     for r in 0..R {
-        // SAFETY: given.
-        let weights = unsafe { V::load(panel.add(r * LANES)) };
+        // SAFETY: the caller promises 16 columns of R rows of the panel, and r is below R.
+        let weights = unsafe { V::load(proof, panel.add(r * LANES)) };
         for i in 0..XS {
             lanes[i][r] = add(lanes[i][r], weights, inputs[i], EXACT);
         }

@@ -20,7 +20,7 @@ pub(super) trait Weight {
 
     /// # Safety
     /// 16 elements can be read at `from`, which needs no alignment.
-    unsafe fn load<V: Lanes>(from: *const u8) -> V;
+    unsafe fn load<V: Lanes>(proof: V::Proof, from: *const u8) -> V;
 }
 
 pub(super) struct F32;
@@ -31,9 +31,9 @@ impl Weight for F32 {
     const BYTES: usize = 4;
 
     #[inline(always)]
-    unsafe fn load<V: Lanes>(from: *const u8) -> V {
-        // SAFETY: the caller's promise.
-        unsafe { V::load(from.cast()) }
+    unsafe fn load<V: Lanes>(proof: V::Proof, from: *const u8) -> V {
+        // SAFETY: the caller promises 16 elements of this type, of any alignment.
+        unsafe { V::load(proof, from.cast()) }
     }
 }
 
@@ -42,9 +42,9 @@ impl Weight for F16 {
     const EXACT: bool = true;
 
     #[inline(always)]
-    unsafe fn load<V: Lanes>(from: *const u8) -> V {
-        // SAFETY: the caller's promise.
-        unsafe { V::load_f16(from.cast()) }
+    unsafe fn load<V: Lanes>(proof: V::Proof, from: *const u8) -> V {
+        // SAFETY: the caller promises 16 elements of this type, of any alignment.
+        unsafe { V::load_f16(proof, from.cast()) }
     }
 }
 
@@ -52,9 +52,9 @@ impl Weight for Bf16 {
     const BYTES: usize = 2;
 
     #[inline(always)]
-    unsafe fn load<V: Lanes>(from: *const u8) -> V {
-        // SAFETY: the caller's promise.
-        unsafe { V::load_bf16(from.cast()) }
+    unsafe fn load<V: Lanes>(proof: V::Proof, from: *const u8) -> V {
+        // SAFETY: the caller promises 16 elements of this type, of any alignment.
+        unsafe { V::load_bf16(proof, from.cast()) }
     }
 }
 
@@ -73,6 +73,7 @@ pub(in crate::kernels) struct FloatTiles<'a, 'o> {
 ))]
 #[inline(always)]
 pub(in crate::kernels) fn float_products<V: Lanes>(
+    proof: V::Proof,
     weights: TensorView<'_>,
     inputs: &Inputs<'_>,
     out: &mut [f32],
@@ -80,8 +81,8 @@ pub(in crate::kernels) fn float_products<V: Lanes>(
     let mut tiles = FloatTiles::new(weights, inputs, out)?;
     for first in (0..inputs.rows()).step_by(2) {
         match inputs.rows() - first {
-            1 => tiles.multiply::<V, 4, 1>(first)?,
-            _ => tiles.multiply::<V, 2, 2>(first)?,
+            1 => tiles.multiply::<V, 4, 1>(proof, first)?,
+            _ => tiles.multiply::<V, 2, 2>(proof, first)?,
         }
     }
     Some(())
@@ -102,18 +103,23 @@ impl<'a, 'o> FloatTiles<'a, 'o> {
     #[inline(always)]
     pub(in crate::kernels) fn multiply<V: Lanes, const ROWS: usize, const XS: usize>(
         &mut self,
+        proof: V::Proof,
         first: usize,
     ) -> Option<()> {
         match self.weights.dtype() {
-            Dtype::F32 => self.multiply_of::<V, F32, ROWS, XS>(first),
-            Dtype::F16 => self.multiply_of::<V, F16, ROWS, XS>(first),
-            Dtype::BF16 => self.multiply_of::<V, Bf16, ROWS, XS>(first),
+            Dtype::F32 => self.multiply_of::<V, F32, ROWS, XS>(proof, first),
+            Dtype::F16 => self.multiply_of::<V, F16, ROWS, XS>(proof, first),
+            Dtype::BF16 => self.multiply_of::<V, Bf16, ROWS, XS>(proof, first),
             _ => None,
         }
     }
 
     #[inline(always)]
-    fn multiply_of<V: Lanes, W: Weight, const ROWS: usize, const XS: usize>(&mut self, first: usize) -> Option<()> {
+    fn multiply_of<V: Lanes, W: Weight, const ROWS: usize, const XS: usize>(
+        &mut self,
+        proof: V::Proof,
+        first: usize,
+    ) -> Option<()> {
         let cols = self.weights.cols();
         let mut x = [core::ptr::null::<f32>(); XS];
         for (i, x) in x.iter_mut().enumerate() {
@@ -133,8 +139,9 @@ impl<'a, 'o> FloatTiles<'a, 'o> {
                 indices[r] = (row + r).min(rows - 1);
                 w[r] = w[r].wrapping_add(indices[r] * row_bytes);
             }
-            // SAFETY: the rows have cols elements each: checked above.
-            let sums = unsafe { dots::<V, W, ROWS, XS>(w, x, cols, row_bytes * ROWS) };
+            // SAFETY: the weights have `rows` rows of `cols` elements, as compared with their bytes above, and each
+            // index is below `rows`; each x is the start of a slice of `cols` elements.
+            let sums = unsafe { dots::<V, W, ROWS, XS>(proof, w, x, cols, row_bytes * ROWS) };
             for (i, sums) in sums.iter().enumerate() {
                 for (&index, &sum) in indices.iter().zip(sums) {
                     *self.out.get_mut((first + i) * OUTPUTS + index)? = sum;
@@ -152,23 +159,24 @@ impl<'a, 'o> FloatTiles<'a, 'o> {
 /// Every row has `cols` elements that can be read.
 #[inline(always)]
 unsafe fn dots<V: Lanes, W: Weight, const ROWS: usize, const XS: usize>(
+    proof: V::Proof,
     w: [*const u8; ROWS],
     x: [*const f32; XS],
     cols: usize,
     ahead: usize,
 ) -> [[f32; ROWS]; XS] {
-    let mut lanes = [[V::splat(0.0); ROWS]; XS];
+    let mut lanes = [[V::splat(proof, 0.0); ROWS]; XS];
     let whole = cols / LANES * LANES;
     let mut col = 0;
     while col < whole {
-        let mut inputs = [V::splat(0.0); XS];
+        let mut inputs = [V::splat(proof, 0.0); XS];
         for i in 0..XS {
-            // SAFETY: col + 16 <= cols.
-            inputs[i] = unsafe { V::load(x[i].add(col)) };
+            // SAFETY: col + 16 <= cols, and the caller promises `cols` elements in each row.
+            inputs[i] = unsafe { V::load(proof, x[i].add(col)) };
         }
         for r in 0..ROWS {
-            // SAFETY: as above.
-            let weights = unsafe { W::load::<V>(w[r].add(col * W::BYTES)) };
+            // SAFETY: col + 16 <= cols, and the caller promises `cols` elements in each row of weights.
+            let weights = unsafe { W::load::<V>(proof, w[r].add(col * W::BYTES)) };
             if XS == 1 {
                 V::prefetch(w[r].wrapping_add(col * W::BYTES + ahead));
             }
@@ -183,19 +191,20 @@ unsafe fn dots<V: Lanes, W: Weight, const ROWS: usize, const XS: usize>(
         // What is missing adds +0 to lanes that started there.
         let mut inputs = [[0.0_f32; LANES]; XS];
         for i in 0..XS {
-            // SAFETY: rest < 16 elements follow.
+            // SAFETY: of the `cols` elements of the row `rest` follow the whole 16s, and the array has 16.
             unsafe { core::ptr::copy_nonoverlapping(x[i].add(whole), inputs[i].as_mut_ptr(), rest) };
         }
         for r in 0..ROWS {
             let mut bytes = [0_u8; 4 * LANES];
-            // SAFETY: rest < 16 elements of at most 4 bytes follow.
+            // SAFETY: of the `cols` elements of the row `rest` < 16 follow the whole 16s; the array has room for 16 of
+            // at most 4 bytes, and what was not copied is zero.
             let weights = unsafe {
                 core::ptr::copy_nonoverlapping(w[r].add(whole * W::BYTES), bytes.as_mut_ptr(), rest * W::BYTES);
-                W::load::<V>(bytes.as_ptr())
+                W::load::<V>(proof, bytes.as_ptr())
             };
             for i in 0..XS {
-                // SAFETY: an array of 16.
-                let inputs = unsafe { V::load(inputs[i].as_ptr()) };
+                // SAFETY: the array has the 16 elements that are read.
+                let inputs = unsafe { V::load(proof, inputs[i].as_ptr()) };
                 lanes[i][r] = add(lanes[i][r], weights, inputs, W::EXACT);
             }
         }

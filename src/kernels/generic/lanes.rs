@@ -2,6 +2,20 @@
 //!
 //! The arithmetic is defined in 16 lanes (tiles of 16 positions, sums by index mod 16), so kernels of floats
 //! are written once over this trait. Every operation is the IEEE operation on each lane, rounded by itself.
+//!
+//! # Proof of the instructions
+//!
+//! A type of registers, here and in other traits of the kernels, may need instructions that not every machine of the
+//! target has. It has a proof: a type without size, of which a value exists only where the machine has them.
+//!
+//! - What makes registers from nothing (`splat`, `load`, `zero`) takes the proof. Registers have private fields, so
+//!   there is no other way to make them.
+//! - What takes registers is safe to call and may use the instructions: whoever has registers had the proof.
+//! - A proof is made by its `new`, a function with the target features. The compiler lets safe code call that only from
+//!   functions that have these features, too: the kernels of the level, which [`Level`](crate::kernels::Level) calls.
+//!   A proof for what every machine of the target has is `()`.
+//!
+//! Operations are inlined into these kernels, so that they are compiled with the features.
 
 use half::f16;
 
@@ -10,11 +24,11 @@ use crate::num::{SHORT_SPLIT, exp, f16_to_f32, tree16};
 /// The number of lanes.
 pub(in crate::kernels) const LANES: usize = 16;
 
-/// 16 lanes of f32.
-///
-/// A type that needs instructions of its own may be named only in functions that are compiled with them:
-/// that is what makes its methods safe to call. All methods are inlined into those functions.
+/// 16 lanes of f32. A value says that the machine has the instructions of the type: see the module.
 pub(in crate::kernels) trait Lanes: Copy {
+    /// What proves that the machine has the instructions.
+    type Proof: Copy;
+
     /// Queries of attention that fit the registers beside one column of a tile; at most 8.
     const QUERIES: usize;
 
@@ -28,25 +42,25 @@ pub(in crate::kernels) trait Lanes: Copy {
     /// Whether [`Lanes::add_exact`] is one instruction.
     const FUSED: bool;
 
-    fn splat(x: f32) -> Self;
+    fn splat(proof: Self::Proof, x: f32) -> Self;
 
     /// # Safety
     /// 16 elements can be read at `from`, which needs no alignment.
-    unsafe fn load(from: *const f32) -> Self;
+    unsafe fn load(proof: Self::Proof, from: *const f32) -> Self;
 
     /// # Safety
     /// As [`Lanes::load`].
-    unsafe fn load_f16(from: *const f16) -> Self;
+    unsafe fn load_f16(proof: Self::Proof, from: *const f16) -> Self;
 
     /// # Safety
     /// As [`Lanes::load`].
-    unsafe fn load_i8(from: *const i8) -> Self;
+    unsafe fn load_i8(proof: Self::Proof, from: *const i8) -> Self;
 
     /// The upper or the lower halves of 16 bytes, each in two's complement.
     ///
     /// # Safety
     /// As [`Lanes::load`].
-    unsafe fn load_i4(from: *const u8, upper: bool) -> Self;
+    unsafe fn load_i4(proof: Self::Proof, from: *const u8, upper: bool) -> Self;
 
     /// The upper halves of the lanes; the lower ones are 0.
     ///
@@ -57,7 +71,7 @@ pub(in crate::kernels) trait Lanes: Copy {
         all(target_arch = "aarch64", target_feature = "neon"),
         target_feature = "simd128"
     ))]
-    unsafe fn load_bf16(from: *const u16) -> Self;
+    unsafe fn load_bf16(proof: Self::Proof, from: *const u16) -> Self;
 
     /// # Safety
     /// 16 elements can be written at `to`, which needs no alignment.
@@ -77,8 +91,8 @@ pub(in crate::kernels) trait Lanes: Copy {
 
     /// [`crate::num::short`] of each lane, for lanes from 2^-100 to 2^100.
     #[inline(always)]
-    fn short(self) -> Self {
-        let split = self.mul(Self::splat(SHORT_SPLIT));
+    fn short(self, proof: Self::Proof) -> Self {
+        let split = self.mul(Self::splat(proof, SHORT_SPLIT));
         split.sub(split.sub(self))
     }
 
@@ -89,7 +103,7 @@ pub(in crate::kernels) trait Lanes: Copy {
     #[inline(always)]
     fn largest(self) -> f32 {
         let mut lanes = [0.0_f32; LANES];
-        // SAFETY: 16 elements.
+        // SAFETY: the array has the 16 elements that are written.
         unsafe { self.store(lanes.as_mut_ptr()) };
         lanes.into_iter().fold(f32::NEG_INFINITY, |max, lane| if lane > max { lane } else { max })
     }
@@ -103,7 +117,7 @@ pub(in crate::kernels) trait Lanes: Copy {
     /// [`Lanes::exp`] of several.
     #[inline(always)]
     #[allow(clippy::indexing_slicing, clippy::needless_range_loop)] // Fixed lengths; see `attend::pack`.
-    fn exps<const M: usize>(mut x: [Self; M]) -> [Self; M] {
+    fn exps<const M: usize>(_proof: Self::Proof, mut x: [Self; M]) -> [Self; M] {
         for m in 0..M {
             x[m] = x[m].exp();
         }
@@ -121,7 +135,7 @@ pub(in crate::kernels) trait Lanes: Copy {
     #[inline(always)]
     unsafe fn store_trees<const N: usize>(dots: [Self; N], to: *mut f32) {
         for (i, dot) in dots.into_iter().enumerate() {
-            // SAFETY: i < N.
+            // SAFETY: i < N, and the caller promises room for N elements.
             unsafe { to.add(i).write_unaligned(dot.tree()) };
         }
     }
@@ -135,38 +149,41 @@ pub(in crate::kernels) trait Lanes: Copy {
 }
 
 impl Lanes for [f32; LANES] {
+    /// Plain Rust needs none.
+    type Proof = ();
+
     const QUERIES: usize = 2;
     const TOGETHER: usize = 8;
     const LOADS_F16: bool = false;
     const FUSED: bool = false;
 
     #[inline(always)]
-    fn splat(x: f32) -> Self {
+    fn splat((): (), x: f32) -> Self {
         [x; LANES]
     }
 
     #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
+    unsafe fn load((): (), from: *const f32) -> Self {
+        // SAFETY: the caller promises 16 elements to read; the read asks for no alignment.
         unsafe { from.cast::<Self>().read_unaligned() }
     }
 
     #[inline(always)]
-    unsafe fn load_f16(from: *const f16) -> Self {
-        // SAFETY: the caller's promise.
+    unsafe fn load_f16((): (), from: *const f16) -> Self {
+        // SAFETY: the caller promises 16 elements to read; the read asks for no alignment.
         unsafe { from.cast::<[f16; LANES]>().read_unaligned() }.map(f16_to_f32)
     }
 
     #[inline(always)]
-    unsafe fn load_i8(from: *const i8) -> Self {
-        // SAFETY: the caller's promise.
+    unsafe fn load_i8((): (), from: *const i8) -> Self {
+        // SAFETY: the caller promises 16 elements to read, all bit patterns of which are valid.
         unsafe { from.cast::<[i8; LANES]>().read_unaligned() }.map(f32::from)
     }
 
     #[inline(always)]
-    unsafe fn load_i4(from: *const u8, upper: bool) -> Self {
+    unsafe fn load_i4((): (), from: *const u8, upper: bool) -> Self {
         let shift = if upper { 0 } else { 4 };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises 16 bytes to read, all bit patterns of which are valid.
         let bytes = unsafe { from.cast::<[u8; LANES]>().read_unaligned() };
         bytes.map(|byte| f32::from((byte << shift) as i8 >> 4))
     }
@@ -177,15 +194,15 @@ impl Lanes for [f32; LANES] {
         target_feature = "simd128"
     ))]
     #[inline(always)]
-    unsafe fn load_bf16(from: *const u16) -> Self {
-        // SAFETY: the caller's promise.
+    unsafe fn load_bf16((): (), from: *const u16) -> Self {
+        // SAFETY: the caller promises 16 elements to read; the read asks for no alignment.
         let bits = unsafe { from.cast::<[u16; LANES]>().read_unaligned() };
         bits.map(|bits| f32::from_bits(u32::from(bits) << 16))
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises room for 16 elements; the write asks for no alignment.
         unsafe { to.cast::<Self>().write_unaligned(self) };
     }
 

@@ -9,7 +9,6 @@ mod attend;
 ))]
 mod blocks;
 mod combine;
-mod element;
 #[cfg(target_arch = "x86_64")]
 mod float_panel;
 #[cfg(any(
@@ -19,22 +18,24 @@ mod float_panel;
 ))]
 mod floats;
 mod lanes;
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
+mod level_products;
 mod norm;
 mod products;
 mod store;
 
-pub use attend::{
-    CHUNK, KvSource, Partial, Positions, Queries, Scores, TILE_TOKENS, Visibility, Window, attend_chunks, attend_rows,
-};
+pub use attend::{Partial, Queries, Scores, attend_chunks, attend_rows};
 pub(super) use attend::{attend, attend_scratch};
 #[cfg(any(
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
-pub(super) use blocks::{Family, Of32, Of256, Quad, block_products, level_products};
+pub(super) use blocks::{Family, Of32, Of256, Quad, block_products};
 pub use combine::{Activation, Combine};
 pub(super) use combine::{combine_tile, soft_cap};
-pub use element::{Elements, ElementsMut, KvElement, KvTile, KvTileMut};
 #[cfg(target_arch = "x86_64")]
 pub(super) use float_panel::{FloatPanels, SCRATCH as FLOAT_SCRATCH};
 #[cfg(target_arch = "x86_64")]
@@ -51,10 +52,15 @@ pub(super) use lanes::LANES;
     target_feature = "simd128"
 ))]
 pub(super) use lanes::Lanes;
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
+pub(super) use level_products::level_products;
 pub use norm::{Norm, NormKind};
 pub(super) use norm::{norm, norm_in_place};
-pub(super) use products::products;
 pub use products::{Inputs, OUTPUTS};
+pub(super) use products::{Refused, products};
 pub use store::is_storable;
 pub(super) use store::store;
 

@@ -81,14 +81,18 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// `out[row * OUTPUTS + i]` = row i of the weights times row `row` of the inputs.
+/// Why the kernels of a level have not computed products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::kernels) enum Refused {
+    /// They have none for weights of this type or of so many bytes.
+    NoKernel,
+    /// Form or sizes do not fit together.
+    Sizes,
+}
+
+/// `out[row * OUTPUTS + i]` = row i of the weights times row `row` of the inputs, for weights of all types.
 #[inline(always)]
-pub(in crate::kernels) fn products(
-    weights: TensorView<'_>,
-    inputs: &Inputs<'_>,
-    out: &mut [f32],
-    _scratch: &mut [f32],
-) -> Option<()> {
+pub(in crate::kernels) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32]) -> Option<()> {
     for i in 0..weights.rows() {
         let weights_row = weights.row(i)?;
         for (row, out) in (0..inputs.rows()).zip(out.chunks_exact_mut(OUTPUTS)) {

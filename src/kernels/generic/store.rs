@@ -3,8 +3,7 @@
 use bytemuck::Pod;
 use half::f16;
 
-use super::attend::TILE_TOKENS;
-use super::element::{ElementsMut, KvElement, KvTileMut, SCALED};
+use crate::kv::{ElementsMut, KvElement, KvTileMut, SCALED, TILE_TOKENS};
 use crate::num::{f16_to_f32, f32_to_f16, is_finite, round_to_i8};
 
 /// See [`Level::store`](crate::kernels::Level::store).

@@ -6,6 +6,7 @@ use half::f16;
 
 use crate::kernels::generic::{LANES, Lanes};
 
+/// The instructions are part of the target, so there is nothing to prove.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Simd128([v128; 4]);
 
@@ -18,46 +19,48 @@ impl Simd128 {
 }
 
 impl Lanes for Simd128 {
+    type Proof = ();
+
     const QUERIES: usize = 2;
     const TOGETHER: usize = 8;
     const LOADS_F16: bool = false;
     const FUSED: bool = false;
 
     #[inline(always)]
-    fn splat(x: f32) -> Self {
+    fn splat((): (), x: f32) -> Self {
         Self([f32x4_splat(x); 4])
     }
 
     #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
+    unsafe fn load((): (), from: *const f32) -> Self {
         let from = from.cast::<v128>();
-        // SAFETY: the caller promises the 16 elements; no alignment is needed.
+        // SAFETY: the caller promises 16 elements to read; no alignment is needed.
         unsafe { Self([v128_load(from), v128_load(from.add(1)), v128_load(from.add(2)), v128_load(from.add(3))]) }
     }
 
     #[inline(always)]
-    unsafe fn load_f16(from: *const f16) -> Self {
-        // SAFETY: as above.
+    unsafe fn load_f16((): (), from: *const f16) -> Self {
+        // SAFETY: the caller promises 16 elements to read; no alignment is needed.
         Self(unsafe { load_u16(from.cast()) }.map(halves))
     }
 
     #[inline(always)]
-    unsafe fn load_i8(from: *const i8) -> Self {
-        // SAFETY: the caller promises 16 bytes; no alignment is needed.
+    unsafe fn load_i8((): (), from: *const i8) -> Self {
+        // SAFETY: the caller promises 16 bytes to read; no alignment is needed.
         Self(codes(unsafe { v128_load(from.cast()) }))
     }
 
     #[inline(always)]
-    unsafe fn load_i4(from: *const u8, upper: bool) -> Self {
-        // SAFETY: as above.
+    unsafe fn load_i4((): (), from: *const u8, upper: bool) -> Self {
+        // SAFETY: the caller promises 16 bytes to read; no alignment is needed.
         let bytes = unsafe { v128_load(from.cast()) };
         let bytes = if upper { bytes } else { i8x16_shl(bytes, 4) };
         Self(codes(i8x16_shr(bytes, 4)))
     }
 
     #[inline(always)]
-    unsafe fn load_bf16(from: *const u16) -> Self {
-        // SAFETY: as above.
+    unsafe fn load_bf16((): (), from: *const u16) -> Self {
+        // SAFETY: the caller promises 16 elements to read; no alignment is needed.
         Self(unsafe { load_u16(from) }.map(|bits| u32x4_shl(bits, 16)))
     }
 
@@ -144,7 +147,7 @@ fn codes(bytes: v128) -> [v128; 4] {
 #[inline(always)]
 unsafe fn load_u16(from: *const u16) -> [v128; 4] {
     let from = from.cast::<v128>();
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises 16 elements to read, the first 8 and the last 8 of them.
     let (low, high) = unsafe { (v128_load(from), v128_load(from.add(1))) };
     [
         u32x4_extend_low_u16x8(low),

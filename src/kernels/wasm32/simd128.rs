@@ -4,30 +4,33 @@ use core::arch::wasm32::*;
 use core::ops::Range;
 
 use super::lanes::Simd128;
-use crate::kernels::generic::{self, Combine, Family, Inputs, KvSource, KvTileMut, Norm, Of32, Of256, Quad, Queries};
+use crate::kernels::generic::{self, Combine, Family, Inputs, Norm, Of32, Of256, Quad, Queries};
+use crate::kv::{KvSource, KvTileMut};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::TensorView;
 
-crate::kernels::shims::shims!(Simd128,);
+crate::kernels::shims::shims!(Simd128: (),);
 crate::kernels::shims::quantize_shim!();
-generic::level_products!(Simd128, Products,);
+generic::level_products!(Simd128: (), Products: (),);
 
 #[derive(Clone, Copy)]
 struct Products(v128);
 
 impl Quad for Products {
+    type Proof = ();
+
     /// As i16.
     type Codes = [v128; 2];
 
     #[inline(always)]
-    fn zero() -> Self {
+    fn zero((): ()) -> Self {
         Self(i32x4_splat(0))
     }
 
     #[inline(always)]
-    unsafe fn load(from: *const i8) -> [v128; 2] {
-        // SAFETY: the caller's promise.
+    unsafe fn load((): (), from: *const i8) -> [v128; 2] {
+        // SAFETY: the caller promises 16 elements to read, the first 8 and the last 8 of them.
         unsafe { [i16x8_load_extend_i8x8(from), i16x8_load_extend_i8x8(from.add(8))] }
     }
 

@@ -5,12 +5,12 @@ use super::avx2::{
     float_products, products_32, products_256,
 };
 
-use crate::kernels::generic::Inputs;
+use crate::kernels::generic::{Inputs, Refused};
 use crate::tensor::TensorView;
 
 // The instruction is of use to products alone.
 pub(in crate::kernels) use super::avx2::{
-    attend, attend_scratch, combine_tile, norm, norm_in_place, quantize_row, soft_cap, store,
+    attend, attend_scratch, combine_tile, norm, norm_in_place, products_scratch, quantize_row, soft_cap, store,
 };
 
 super::avx2::level_products!("avx2,fma,f16c,avxvnni", AvxVnni);

@@ -2,8 +2,8 @@
 //! 1 that the models add to them.
 
 use super::{Architecture, DECODER, QkNorm};
-use crate::cache::LayerGroups;
 use crate::kernels::Activation;
+use crate::kv::LayerGroups;
 use crate::nn::Frequencies;
 use crate::ops::{Input, Source, Target};
 use crate::program::lists::{

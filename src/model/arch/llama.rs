@@ -2,7 +2,7 @@
 //! pairs.
 
 use super::{Architecture, DECODER, OPTIONAL_BIASES};
-use crate::cache::LayerGroups;
+use crate::kv::LayerGroups;
 use crate::nn::RopePairs;
 use crate::program::lists::{PRE_NORM_LAYER, uniform};
 use crate::program::{LayerKind, Program};

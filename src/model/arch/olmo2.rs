@@ -2,7 +2,7 @@
 //! layers of four it is OLMo 3, which scales the frequencies of the others.
 
 use super::{Architecture, DECODER, QkNorm};
-use crate::cache::LayerGroups;
+use crate::kv::LayerGroups;
 use crate::nn::Frequencies;
 use crate::ops::{Input, Source, Target};
 use crate::program::lists::{

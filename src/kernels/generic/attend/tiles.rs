@@ -2,157 +2,15 @@
 
 use half::f16;
 
-use super::{CHUNK, KvTile, STAGED, TILE_TOKENS, TILES};
-use crate::kernels::generic::element::{KvElement, SCALED};
+use super::stored::{Q4, Q8, Stored, scales};
 use crate::kernels::generic::lanes::{LANES, Lanes};
+use crate::kv::{CHUNK, KvElement, KvTile, TILE_TOKENS};
 
-/// An element type of the cache: how 16 elements of a tile are read.
-pub(super) trait Stored: Copy + 'static {
-    const ELEMENT: KvElement;
+/// Tiles per chunk.
+pub(super) const TILES: usize = CHUNK / TILE_TOKENS;
 
-    /// Whether elements have scales.
-    const SCALED: bool;
-
-    /// Bytes of a K tile per element of a head.
-    const PITCH: usize;
-
-    /// Whether products with numbers of 13 bits ([`short`](crate::num::short)) are exact.
-    const EXACT: bool = false;
-
-    /// Whether the loops of queries ask for what comes next: what was converted is near.
-    const PREFETCHED: bool = false;
-
-    /// Column `dim` of a K tile, without scales.
-    ///
-    /// # Safety
-    /// `tile` is a K tile of more than `dim` columns; `odd` says whether `dim` is.
-    unsafe fn column<V: Lanes>(tile: *const u8, dim: usize, odd: bool) -> V;
-
-    /// The 16 elements from `start` on in row `slot` of a V tile, without scales.
-    ///
-    /// # Safety
-    /// `tile` is a V tile of `head_dim` columns, `start + 16 <= head_dim` and `slot < 16`; `odd` says whether `slot` is.
-    unsafe fn row<V: Lanes>(tile: *const u8, head_dim: usize, slot: usize, start: usize, odd: bool) -> V;
-}
-
-impl Stored for f32 {
-    const ELEMENT: KvElement = KvElement::F32;
-    const SCALED: bool = false;
-    const PITCH: usize = 64;
-
-    #[inline(always)]
-    unsafe fn column<V: Lanes>(tile: *const u8, dim: usize, _odd: bool) -> V {
-        // SAFETY: the caller's promise: [head_dim][16].
-        unsafe { V::load(tile.cast::<f32>().add(dim * TILE_TOKENS)) }
-    }
-
-    #[inline(always)]
-    unsafe fn row<V: Lanes>(tile: *const u8, head_dim: usize, slot: usize, start: usize, _odd: bool) -> V {
-        // SAFETY: the caller's promise: [16][head_dim].
-        unsafe { V::load(tile.cast::<f32>().add(slot * head_dim + start)) }
-    }
-}
-
-/// f16 that was converted to f32.
-#[derive(Clone, Copy)]
-pub(super) struct Widened;
-
-impl Stored for Widened {
-    const ELEMENT: KvElement = KvElement::F32;
-    const SCALED: bool = false;
-    const PITCH: usize = f32::PITCH;
-    const EXACT: bool = true;
-
-    #[inline(always)]
-    unsafe fn column<V: Lanes>(tile: *const u8, dim: usize, odd: bool) -> V {
-        // SAFETY: the caller's promise.
-        unsafe { f32::column(tile, dim, odd) }
-    }
-
-    #[inline(always)]
-    unsafe fn row<V: Lanes>(tile: *const u8, head_dim: usize, slot: usize, start: usize, odd: bool) -> V {
-        // SAFETY: the caller's promise.
-        unsafe { f32::row(tile, head_dim, slot, start, odd) }
-    }
-}
-
-impl Stored for f16 {
-    const ELEMENT: KvElement = KvElement::F16;
-    const SCALED: bool = false;
-    const PITCH: usize = 32;
-    const EXACT: bool = true;
-    const PREFETCHED: bool = true;
-
-    #[inline(always)]
-    unsafe fn column<V: Lanes>(tile: *const u8, dim: usize, _odd: bool) -> V {
-        // SAFETY: the caller's promise: [head_dim][16].
-        unsafe { V::load_f16(tile.cast::<f16>().add(dim * TILE_TOKENS)) }
-    }
-
-    #[inline(always)]
-    unsafe fn row<V: Lanes>(tile: *const u8, head_dim: usize, slot: usize, start: usize, _odd: bool) -> V {
-        // SAFETY: the caller's promise: [16][head_dim].
-        unsafe { V::load_f16(tile.cast::<f16>().add(slot * head_dim + start)) }
-    }
-}
-
-/// Codes of a byte.
-#[derive(Clone, Copy)]
-pub(super) struct Q8;
-
-impl Stored for Q8 {
-    const ELEMENT: KvElement = KvElement::Q8_0;
-    const SCALED: bool = true;
-    const PITCH: usize = 16;
-    const PREFETCHED: bool = true;
-
-    #[inline(always)]
-    unsafe fn column<V: Lanes>(tile: *const u8, dim: usize, _odd: bool) -> V {
-        // SAFETY: the caller's promise: [head_dim][16].
-        unsafe { V::load_i8(tile.add(dim * TILE_TOKENS).cast()) }
-    }
-
-    #[inline(always)]
-    unsafe fn row<V: Lanes>(tile: *const u8, head_dim: usize, slot: usize, start: usize, _odd: bool) -> V {
-        // SAFETY: the caller's promise: [16][head_dim].
-        unsafe { V::load_i8(tile.add(slot * head_dim + start).cast()) }
-    }
-}
-
-/// Codes of half a byte.
-#[derive(Clone, Copy)]
-pub(super) struct Q4;
-
-impl Stored for Q4 {
-    const ELEMENT: KvElement = KvElement::Q4_0;
-    const SCALED: bool = true;
-    const PITCH: usize = 8;
-
-    #[inline(always)]
-    unsafe fn column<V: Lanes>(tile: *const u8, dim: usize, odd: bool) -> V {
-        // SAFETY: the caller's promise: [head_dim / 2, rounded up][16].
-        unsafe { V::load_i4(tile.add(dim / 2 * TILE_TOKENS), odd) }
-    }
-
-    #[inline(always)]
-    unsafe fn row<V: Lanes>(tile: *const u8, head_dim: usize, slot: usize, start: usize, odd: bool) -> V {
-        // SAFETY: the caller's promise: [8][head_dim].
-        unsafe { V::load_i4(tile.add(slot / 2 * head_dim + start), odd) }
-    }
-}
-
-/// The scales of the 16 tokens of a tile for the block of elements that `dim` is in; anything where there are none.
-///
-/// # Safety
-/// `tile` has so many bytes of codes, and behind them the scales of all blocks up to that of `dim`.
-#[inline(always)]
-pub(super) unsafe fn scales<V: Lanes, T: Stored>(tile: *const u8, codes: usize, dim: usize) -> V {
-    if !T::SCALED {
-        return V::splat(1.0);
-    }
-    // SAFETY: the caller's promise; `load_f16` needs no alignment.
-    unsafe { V::load_f16(tile.add(codes + dim / SCALED * size_of::<[f16; TILE_TOKENS]>()).cast()) }
-}
+/// Tiles that are converted at a time: few, so that they stay in the first-level cache.
+pub(super) const STAGED: usize = 2;
 
 /// Successive tiles of K or of V in a chunk.
 #[derive(Clone, Copy)]
@@ -312,17 +170,18 @@ impl<'t> ChunkTiles<'t> {
 
     /// K of a run as f32, `[tiles][head_dim][16]`. `None` where there is no room, or for a type that is not converted.
     #[inline(always)]
-    pub(super) fn convert_keys<V: Lanes>(&self, run: &Run<'_>, out: &mut [f32]) -> Option<()> {
+    pub(super) fn convert_keys<V: Lanes>(&self, proof: V::Proof, run: &Run<'_>, out: &mut [f32]) -> Option<()> {
         let out = out.get_mut(..run.count() * self.head_dim * TILE_TOKENS)?.as_mut_ptr();
         if run.bytes < self.k.bytes {
             return None;
         }
-        // SAFETY: tiles of the run are as large as those of K, and there is room for it.
+        // SAFETY: tiles of the run are as large as those of K, as compared above, each case is the element type of K,
+        // and `out` has room for all of them.
         unsafe {
             match self.k.element {
-                KvElement::F16 => self.keys_to::<V, f16>(run, out),
-                KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => self.keys_to::<V, Q8>(run, out),
-                KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => self.keys_to::<V, Q4>(run, out),
+                KvElement::F16 => self.keys_to::<V, f16>(proof, run, out),
+                KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => self.keys_to::<V, Q8>(proof, run, out),
+                KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => self.keys_to::<V, Q4>(proof, run, out),
                 _ => return None,
             }
         }
@@ -332,21 +191,22 @@ impl<'t> ChunkTiles<'t> {
     /// # Safety
     /// Tiles of the run are as large as those of K, which is of type `T`, and its elements can be written at `out`.
     #[inline(always)]
-    unsafe fn keys_to<V: Lanes, T: Stored>(&self, run: &Run<'_>, mut out: *mut f32) {
+    unsafe fn keys_to<V: Lanes, T: Stored>(&self, proof: V::Proof, run: &Run<'_>, mut out: *mut f32) {
         for index in 0..run.count() {
             let (tile, after, next) = (run.tile(index), run.after(index), run.next(index));
             for start in (0..self.head_dim).step_by(LANES) {
-                // SAFETY: a K tile has the scales of all blocks behind its codes.
-                let scales = unsafe { scales::<V, T>(tile, self.k.codes, start) };
+                // SAFETY: the caller promises K tiles of `T`, which have the scales of all blocks behind their codes.
+                let scales = unsafe { scales::<V, T>(proof, tile, self.k.codes, start) };
                 for dim in start..self.head_dim.min(start + LANES) {
                     // Two columns are at most a cache line.
                     if dim % 2 == 0 {
                         V::prefetch(next.wrapping_add(dim * T::PITCH));
                         V::prefetch(after.wrapping_add(dim * run.after_pitch()));
                     }
-                    // SAFETY: a K tile has head_dim columns of 16, all of which can be written.
+                    // SAFETY: the caller promises K tiles of `T`, which have head_dim columns of 16, and room for all
+                    // of these.
                     unsafe {
-                        let column = T::column::<V>(tile, dim, dim % 2 == 1);
+                        let column = T::column::<V>(proof, tile, dim, dim % 2 == 1);
                         if T::SCALED { scales.mul(column) } else { column }.store(out);
                         out = out.add(TILE_TOKENS);
                     }
@@ -358,7 +218,7 @@ impl<'t> ChunkTiles<'t> {
     /// V of a run as f32, `[tiles][16][head_dim, rounded up to a multiple of 16]`, as far as it is visible. `None` where
     /// there is no room, or for a type that is not built.
     #[inline(always)]
-    pub(super) fn convert_values<V: Lanes>(&self, run: &Run<'_>, out: &mut [f32]) -> Option<()> {
+    pub(super) fn convert_values<V: Lanes>(&self, proof: V::Proof, run: &Run<'_>, out: &mut [f32]) -> Option<()> {
         let (head_dim, padded) = (self.head_dim, self.head_dim.checked_next_multiple_of(LANES)?);
         let out = out.get_mut(..run.count() * padded * TILE_TOKENS)?;
         if run.bytes < self.v.bytes {
@@ -375,13 +235,14 @@ impl<'t> ChunkTiles<'t> {
             }
         }
         let out = out.as_mut_ptr();
-        // SAFETY: tiles of the run are as large as those of V, and there is room for it.
+        // SAFETY: tiles of the run are as large as those of V, as compared above, each case is the element type of V,
+        // and `out` has room for 16 rows of `padded` elements of each.
         unsafe {
             match self.v.element {
-                KvElement::F32 if const { KvElement::F32.is_built() } => self.values_to::<V, f32>(run, out),
-                KvElement::F16 => self.values_to::<V, f16>(run, out),
-                KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => self.values_to::<V, Q8>(run, out),
-                KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => self.values_to::<V, Q4>(run, out),
+                KvElement::F32 if const { KvElement::F32.is_built() } => self.values_to::<V, f32>(proof, run, out),
+                KvElement::F16 => self.values_to::<V, f16>(proof, run, out),
+                KvElement::Q8_0 if const { KvElement::Q8_0.is_built() } => self.values_to::<V, Q8>(proof, run, out),
+                KvElement::Q4_0 if const { KvElement::Q4_0.is_built() } => self.values_to::<V, Q4>(proof, run, out),
                 _ => return None,
             }
         }
@@ -393,7 +254,7 @@ impl<'t> ChunkTiles<'t> {
     /// # Safety
     /// Tiles of the run are as large as those of V, which is of type `T`; for each of them 16 rows of heads rounded up can be written at `out`.
     #[inline(always)]
-    unsafe fn values_to<V: Lanes, T: Stored>(&self, run: &Run<'_>, out: *mut f32) {
+    unsafe fn values_to<V: Lanes, T: Stored>(&self, proof: V::Proof, run: &Run<'_>, out: *mut f32) {
         let (head_dim, padded) = (self.head_dim, self.head_dim.next_multiple_of(LANES));
         for index in 0..run.count() {
             let (tile, next) = (run.tile(index), run.next(index));
@@ -402,17 +263,19 @@ impl<'t> ChunkTiles<'t> {
             for start in (0..head_dim - head_dim % LANES).step_by(LANES) {
                 let mut scales_of = [1.0_f32; TILE_TOKENS];
                 if T::SCALED {
-                    // SAFETY: a V tile has the scales of all blocks behind its codes.
-                    unsafe { scales::<V, T>(tile, self.v.codes, start).store(scales_of.as_mut_ptr()) };
+                    // SAFETY: the caller promises V tiles of `T`, which have the scales of all blocks behind their
+                    // codes; the array has room for 16.
+                    unsafe { scales::<V, T>(proof, tile, self.v.codes, start).store(scales_of.as_mut_ptr()) };
                 }
                 for (slot, &scale) in scales_of.iter().enumerate().take(rows) {
                     if slot % 2 == 0 {
                         V::prefetch(next.wrapping_add((start * TILE_TOKENS + slot * LANES) * T::PITCH / TILE_TOKENS));
                     }
-                    // SAFETY: a V tile has 16 rows of head_dim elements, and start + 16 <= head_dim.
+                    // SAFETY: the caller promises V tiles of `T`, which have 16 rows of head_dim elements, and room for
+                    // rows of `padded`; slot < 16 and start + 16 <= head_dim.
                     unsafe {
-                        let row = T::row::<V>(tile, head_dim, slot, start, slot % 2 == 1);
-                        let row = if T::SCALED { V::splat(scale).mul(row) } else { row };
+                        let row = T::row::<V>(proof, tile, head_dim, slot, start, slot % 2 == 1);
+                        let row = if T::SCALED { V::splat(proof, scale).mul(row) } else { row };
                         row.store(out.add(slot * padded + start));
                     }
                 }

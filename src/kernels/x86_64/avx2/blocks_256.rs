@@ -56,13 +56,13 @@ impl Blocks256 for Q2K {
 
     #[inline(always)]
     unsafe fn codes(block: *const u8, j: usize) -> __m256i {
-        // SAFETY: AVX2; j < 8, so bytes 16..80.
+        // SAFETY: the caller promises AVX2, the super-block and j < 8; bytes 16..80 are read.
         unsafe { bits(block.add(16 + j / 4 * 32), 2 * (j % 4) as i32, 3) }
     }
 
     #[inline(always)]
     unsafe fn subs(block: *const u8) -> Subs {
-        // SAFETY: AVX2; bytes 0..16.
+        // SAFETY: the caller promises AVX2 and the super-block; its bytes 0..16 are read.
         unsafe {
             let (bytes, low) = (_mm_loadu_si128(block.cast()), _mm_set1_epi8(15));
             let mins = _mm_and_si128(_mm_srli_epi16::<4>(bytes), low);
@@ -80,7 +80,7 @@ impl Blocks256 for Q3K {
 
     #[inline(always)]
     unsafe fn codes(block: *const u8, j: usize) -> __m256i {
-        // SAFETY: AVX2; j < 8, so bytes 0..32 and 32..96.
+        // SAFETY: the caller promises AVX2, the super-block and j < 8; bytes 0..32 and 32..96 are read.
         unsafe {
             let low = bits(block.add(32 + j / 4 * 32), 2 * (j % 4) as i32, 3);
             _mm256_or_si256(low, bits(block, j as i32 - 2, 4))
@@ -89,7 +89,7 @@ impl Blocks256 for Q3K {
 
     #[inline(always)]
     unsafe fn subs(block: *const u8) -> Subs {
-        // SAFETY: AVX2; bytes 96..108.
+        // SAFETY: the caller promises AVX2 and the super-block; its bytes 96..108 are read.
         unsafe {
             let low = _mm_loadl_epi64(block.add(96).cast());
             let low = _mm_and_si128(_mm_unpacklo_epi64(low, _mm_srli_epi16::<4>(low)), _mm_set1_epi8(15));
@@ -110,13 +110,13 @@ impl Blocks256 for Q4K {
 
     #[inline(always)]
     unsafe fn codes(block: *const u8, j: usize) -> __m256i {
-        // SAFETY: AVX2; j < 8, so bytes 16..144.
+        // SAFETY: the caller promises AVX2, the super-block and j < 8; bytes 16..144 are read.
         unsafe { bits(block.add(16 + j / 2 * 32), 4 * (j % 2) as i32, 15) }
     }
 
     #[inline(always)]
     unsafe fn subs(block: *const u8) -> Subs {
-        // SAFETY: AVX2; bytes 4..16.
+        // SAFETY: the caller promises AVX2 and the super-block; its bytes 4..16 are read.
         unsafe { six_bits(block.add(4)) }
     }
 }
@@ -130,7 +130,7 @@ impl Blocks256 for Q5K {
 
     #[inline(always)]
     unsafe fn codes(block: *const u8, j: usize) -> __m256i {
-        // SAFETY: AVX2; j < 8, so bytes 16..48 and 48..176.
+        // SAFETY: the caller promises AVX2, the super-block and j < 8; bytes 16..48 and 48..176 are read.
         unsafe {
             let low = bits(block.add(48 + j / 2 * 32), 4 * (j % 2) as i32, 15);
             _mm256_or_si256(low, bits(block.add(16), j as i32 - 4, 16))
@@ -139,7 +139,7 @@ impl Blocks256 for Q5K {
 
     #[inline(always)]
     unsafe fn subs(block: *const u8) -> Subs {
-        // SAFETY: AVX2; bytes 4..16.
+        // SAFETY: the caller promises AVX2 and the super-block; its bytes 4..16 are read.
         unsafe { six_bits(block.add(4)) }
     }
 }
@@ -153,7 +153,7 @@ impl Blocks256 for Q6K {
 
     #[inline(always)]
     unsafe fn codes(block: *const u8, j: usize) -> __m256i {
-        // SAFETY: AVX2; j < 8, so bytes 0..128 and 128..192.
+        // SAFETY: the caller promises AVX2, the super-block and j < 8; bytes 0..128 and 128..192 are read.
         unsafe {
             let (half, i) = (j / 4, j % 4);
             let low = bits(block.add(half * 64 + i % 2 * 32), 4 * (i / 2) as i32, 15);
@@ -163,7 +163,7 @@ impl Blocks256 for Q6K {
 
     #[inline(always)]
     unsafe fn subs(block: *const u8) -> Subs {
-        // SAFETY: AVX2; bytes 192..208.
+        // SAFETY: the caller promises AVX2 and the super-block; its bytes 192..208 are read.
         unsafe { Subs { scales: sixteen(_mm_loadu_si128(block.add(192).cast())), mins: _mm256_setzero_si256() } }
     }
 }
@@ -176,13 +176,13 @@ impl Blocks256 for Iq4Xs {
 
     #[inline(always)]
     unsafe fn codes(block: *const u8, j: usize) -> __m256i {
-        // SAFETY: AVX2; j < 8, so bytes 8..136.
+        // SAFETY: the caller promises AVX2, the super-block and j < 8; bytes 8..136 are read.
         unsafe { values(nibbles(block.add(8 + j * 16))) }
     }
 
     #[inline(always)]
     unsafe fn subs(block: *const u8) -> Subs {
-        // SAFETY: AVX2; bytes 2..8.
+        // SAFETY: the caller promises AVX2 and the super-block; its bytes 2..8 are read.
         unsafe {
             let low = _mm256_set1_epi32(block.add(4).cast::<i32>().read_unaligned());
             let low = _mm256_srlv_epi32(low, _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
@@ -203,7 +203,7 @@ impl Blocks256 for Iq4Xs {
 /// The processor has AVX2; 32 bytes can be read.
 #[inline(always)]
 unsafe fn bits(bytes: *const u8, right: i32, mask: i8) -> __m256i {
-    // SAFETY: the caller has AVX2 and vouches for the bytes.
+    // SAFETY: the caller promises AVX2 and 32 bytes to read; no alignment is needed.
     unsafe {
         let bytes = _mm256_loadu_si256(bytes.cast());
         // The shift is a constant where this is used, and the instruction then one with an immediate.
@@ -217,9 +217,12 @@ unsafe fn bits(bytes: *const u8, right: i32, mask: i8) -> __m256i {
 }
 
 /// Sixteen i8 in the order of [`Subs`]: even ones, then odd ones.
+///
+/// # Safety
+/// The processor has AVX2.
 #[inline(always)]
 unsafe fn sixteen(bytes: __m128i) -> __m256i {
-    // SAFETY: the caller has AVX2.
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe {
         let order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
         _mm256_cvtepi8_epi16(_mm_shuffle_epi8(bytes, order))
@@ -227,9 +230,12 @@ unsafe fn sixteen(bytes: __m128i) -> __m256i {
 }
 
 /// The sub-scales and sub-minima of Q4_K and Q5_K: eight each, the same for both halves of a sub-block.
+///
+/// # Safety
+/// The processor has AVX2; 12 bytes can be read.
 #[inline(always)]
 unsafe fn six_bits(bytes: *const u8) -> Subs {
-    // SAFETY: the caller has AVX2 and vouches for 12 bytes.
+    // SAFETY: the caller promises AVX2 and 12 bytes, three words of any alignment.
     unsafe {
         let word = |i: usize| bytes.cast::<u32>().add(i).read_unaligned();
         let (scales, mins, low) = (word(0), word(1), word(2));

@@ -42,13 +42,13 @@ impl Blocks32 for Q8_0 {
 
     #[inline(always)]
     unsafe fn codes(block: *const u8) -> __m256i {
-        // SAFETY: AVX2; bytes 2..34.
+        // SAFETY: the caller promises AVX2 and the block; its bytes 2..34 are read.
         unsafe { _mm256_loadu_si256(block.add(2).cast()) }
     }
 
     #[inline(always)]
     unsafe fn two(block: *const u8) -> [__m256i; 2] {
-        // SAFETY: AVX2; bytes 2..34 of both blocks.
+        // SAFETY: the caller promises AVX2 and two blocks; bytes 2..34 of both are read.
         unsafe { [both(block.add(2), Self::BYTES), both(block.add(18), Self::BYTES)] }
     }
 }
@@ -60,13 +60,13 @@ impl Blocks32 for Q4_0 {
 
     #[inline(always)]
     unsafe fn codes(block: *const u8) -> __m256i {
-        // SAFETY: AVX2; bytes 2..18.
+        // SAFETY: the caller promises AVX2 and the block; its bytes 2..18 are read.
         unsafe { nibbles(block.add(2)) }
     }
 
     #[inline(always)]
     unsafe fn two(block: *const u8) -> [__m256i; 2] {
-        // SAFETY: AVX2; bytes 2..18 of both blocks.
+        // SAFETY: the caller promises AVX2 and two blocks; bytes 2..18 of both are read.
         unsafe { nibbles_of_two(block.add(2), Self::BYTES) }
     }
 }
@@ -78,13 +78,13 @@ impl Blocks32 for Q4_1 {
 
     #[inline(always)]
     unsafe fn codes(block: *const u8) -> __m256i {
-        // SAFETY: AVX2; bytes 4..20.
+        // SAFETY: the caller promises AVX2 and the block; its bytes 4..20 are read.
         unsafe { nibbles(block.add(4)) }
     }
 
     #[inline(always)]
     unsafe fn two(block: *const u8) -> [__m256i; 2] {
-        // SAFETY: AVX2; bytes 4..20 of both blocks.
+        // SAFETY: the caller promises AVX2 and two blocks; bytes 4..20 of both are read.
         unsafe { nibbles_of_two(block.add(4), Self::BYTES) }
     }
 }
@@ -96,13 +96,13 @@ impl Blocks32 for Q5_0 {
 
     #[inline(always)]
     unsafe fn codes(block: *const u8) -> __m256i {
-        // SAFETY: AVX2; bytes 2..22.
+        // SAFETY: the caller promises AVX2 and the block; its bytes 2..22 are read.
         unsafe { _mm256_or_si256(nibbles(block.add(6)), fifth_bits(block.add(2))) }
     }
 
     #[inline(always)]
     unsafe fn two(block: *const u8) -> [__m256i; 2] {
-        // SAFETY: AVX2; bytes 2..22 of both blocks.
+        // SAFETY: the caller promises AVX2 and two blocks; bytes 2..22 of both are read.
         unsafe {
             let [low, high] = nibbles_of_two(block.add(6), Self::BYTES);
             let [fifth_low, fifth_high] = fifth_bits_of_two(block.add(2), Self::BYTES);
@@ -118,13 +118,13 @@ impl Blocks32 for Q5_1 {
 
     #[inline(always)]
     unsafe fn codes(block: *const u8) -> __m256i {
-        // SAFETY: AVX2; bytes 4..24.
+        // SAFETY: the caller promises AVX2 and the block; its bytes 4..24 are read.
         unsafe { _mm256_or_si256(nibbles(block.add(8)), fifth_bits(block.add(4))) }
     }
 
     #[inline(always)]
     unsafe fn two(block: *const u8) -> [__m256i; 2] {
-        // SAFETY: AVX2; bytes 4..24 of both blocks.
+        // SAFETY: the caller promises AVX2 and two blocks; bytes 4..24 of both are read.
         unsafe {
             let [low, high] = nibbles_of_two(block.add(8), Self::BYTES);
             let [fifth_low, fifth_high] = fifth_bits_of_two(block.add(4), Self::BYTES);
@@ -139,13 +139,13 @@ impl Blocks32 for Iq4Nl {
 
     #[inline(always)]
     unsafe fn codes(block: *const u8) -> __m256i {
-        // SAFETY: AVX2; bytes 2..18.
+        // SAFETY: the caller promises AVX2 and the block; its bytes 2..18 are read.
         unsafe { values(nibbles(block.add(2))) }
     }
 
     #[inline(always)]
     unsafe fn two(block: *const u8) -> [__m256i; 2] {
-        // SAFETY: AVX2; bytes 2..18 of both blocks.
+        // SAFETY: the caller promises AVX2 and two blocks; bytes 2..18 of both are read.
         unsafe {
             let [low, high] = nibbles_of_two(block.add(2), Self::BYTES);
             [values(low), values(high)]
@@ -159,7 +159,7 @@ impl Blocks32 for Iq4Nl {
 /// The processor has AVX2; 16 bytes can be read.
 #[inline(always)]
 pub(super) unsafe fn nibbles(bytes: *const u8) -> __m256i {
-    // SAFETY: the caller has AVX2 and vouches for the bytes.
+    // SAFETY: the caller promises AVX2 and 16 bytes to read; no alignment is needed.
     unsafe {
         let twice = _mm256_broadcastsi128_si256(_mm_loadu_si128(bytes.cast()));
         let shifted = _mm256_srlv_epi64(twice, _mm256_setr_epi64x(0, 0, 4, 4));
@@ -168,16 +168,22 @@ pub(super) unsafe fn nibbles(bytes: *const u8) -> __m256i {
 }
 
 /// 16 bytes, and those `distance` bytes behind them.
+///
+/// # Safety
+/// The processor has AVX2; 16 bytes can be read at both places.
 #[inline(always)]
 unsafe fn both(bytes: *const u8, distance: usize) -> __m256i {
-    // SAFETY: the caller has AVX2 and vouches for the bytes.
+    // SAFETY: the caller promises AVX2 and 16 bytes at both places; no alignment is needed.
     unsafe { _mm256_loadu2_m128i(bytes.add(distance).cast(), bytes.cast()) }
 }
 
 /// The low nibbles of 16 bytes and of those `distance` bytes behind them, then the high ones.
+///
+/// # Safety
+/// The processor has AVX2; 16 bytes can be read at both places.
 #[inline(always)]
 unsafe fn nibbles_of_two(bytes: *const u8, distance: usize) -> [__m256i; 2] {
-    // SAFETY: the caller has AVX2 and vouches for the bytes.
+    // SAFETY: the caller promises AVX2 and 16 bytes at both places.
     unsafe {
         let (bytes, mask) = (both(bytes, distance), _mm256_set1_epi8(15));
         [_mm256_and_si256(bytes, mask), _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), mask)]
@@ -190,7 +196,7 @@ unsafe fn nibbles_of_two(bytes: *const u8, distance: usize) -> [__m256i; 2] {
 /// The processor has AVX2.
 #[inline(always)]
 pub(super) unsafe fn values(indices: __m256i) -> __m256i {
-    // SAFETY: the caller has AVX2.
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe {
         let table = _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
         _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), indices)
@@ -198,9 +204,12 @@ pub(super) unsafe fn values(indices: __m256i) -> __m256i {
 }
 
 /// 16 in byte i where bit i of the 32 is set, otherwise 0.
+///
+/// # Safety
+/// The processor has AVX2; four bytes can be read.
 #[inline(always)]
 unsafe fn fifth_bits(bits: *const u8) -> __m256i {
-    // SAFETY: the caller has AVX2 and vouches for four bytes.
+    // SAFETY: the caller promises AVX2 and four bytes to read.
     unsafe {
         let bits = _mm256_set1_epi32(bits.cast::<i32>().read_unaligned());
         sixteens(bits, _mm256_setr_epi64x(0, ONES, 2 * ONES, 3 * ONES))
@@ -208,9 +217,12 @@ unsafe fn fifth_bits(bits: *const u8) -> __m256i {
 }
 
 /// As [`fifth_bits`], for bits 0 to 15 of two blocks, then for their bits 16 to 31.
+///
+/// # Safety
+/// The processor has AVX2; four bytes can be read at both places.
 #[inline(always)]
 unsafe fn fifth_bits_of_two(bits: *const u8, distance: usize) -> [__m256i; 2] {
-    // SAFETY: the caller has AVX2 and vouches for two times four bytes.
+    // SAFETY: the caller promises AVX2 and four bytes at both places.
     unsafe {
         let first = _mm256_set1_epi32(bits.cast::<i32>().read_unaligned());
         let second = _mm256_set1_epi32(bits.add(distance).cast::<i32>().read_unaligned());
@@ -226,9 +238,12 @@ unsafe fn fifth_bits_of_two(bits: *const u8, distance: usize) -> [__m256i; 2] {
 const ONES: i64 = 0x0101_0101_0101_0101;
 
 /// 16 in byte i where bit i mod 8 of the byte that `byte` chooses is set, otherwise 0.
+///
+/// # Safety
+/// The processor has AVX2.
 #[inline(always)]
 unsafe fn sixteens(bits: __m256i, byte: __m256i) -> __m256i {
-    // SAFETY: the caller has AVX2.
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe {
         let bit = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
         let set = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(bits, byte), bit), bit);

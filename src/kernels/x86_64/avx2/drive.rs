@@ -2,12 +2,12 @@
 
 use core::marker::PhantomData;
 
-use super::Row;
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
 use super::isa::Isa;
 use super::matvec::{eight_32, eight_256};
 use super::panel::{CHUNK, GROUP, pack_32, pack_256};
+use super::row::Row;
 use super::sweep::{sweep_32, sweep_256};
 use crate::kernels::generic::{Inputs, OUTPUTS};
 use crate::quant::ActivationRow;
@@ -92,7 +92,7 @@ impl<'a> Job<'a> {
     /// Sets all outputs to +0.
     fn clear(&self) {
         for row in 0..self.inputs.rows() {
-            // SAFETY: `new` checked that the outputs have so many rows of OUTPUTS elements.
+            // SAFETY: `new` compared the outputs with so many rows of OUTPUTS elements.
             unsafe { self.out.add(row * OUTPUTS).write_bytes(0, OUTPUTS) };
         }
     }
@@ -112,17 +112,22 @@ impl Row {
 
 /// The kernels of a format for a level.
 trait Kernels {
+    /// The level.
+    type Isa: Isa;
     /// Columns of a block.
     const LEN: usize;
     /// Bytes of a block.
     const BYTES: usize;
 
-    /// See [`eight_32`].
-    unsafe fn eight(rows: [*const u8; 8], next: usize, blocks: usize, x: Row, out: *mut f32);
-    /// See [`pack_32`].
-    unsafe fn pack(rows: [*const u8; 8], blocks: usize, panel: *mut u8);
-    /// See [`sweep_32`].
-    unsafe fn sweep<const T: usize>(panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]);
+    /// # Safety
+    /// The rows have `blocks` blocks, and so has `x`; `out` has eight elements.
+    unsafe fn eight(isa: Self::Isa, rows: [*const u8; 8], next: usize, blocks: usize, x: Row, out: *mut f32);
+    /// # Safety
+    /// The rows have so many blocks; the panel has room for them.
+    unsafe fn pack(isa: Self::Isa, rows: [*const u8; 8], blocks: usize, panel: *mut u8);
+    /// # Safety
+    /// `panel` has two groups of `blocks` blocks, and the rows have so many; the outputs are 16 elements each.
+    unsafe fn sweep<const T: usize>(isa: Self::Isa, panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]);
 }
 
 /// The kernels of a level and a format with blocks of 32.
@@ -132,59 +137,61 @@ struct Of32<I, F>(PhantomData<(I, F)>);
 struct Of256<I, F>(PhantomData<(I, F)>);
 
 impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
+    type Isa = I;
     const LEN: usize = 32;
     const BYTES: usize = F::BYTES;
 
     #[inline(always)]
-    unsafe fn eight(rows: [*const u8; 8], next: usize, blocks: usize, x: Row, out: *mut f32) {
-        // SAFETY: the caller vouches for the same.
-        unsafe { eight_32::<I, F>(rows, next, blocks, x, out) }
+    unsafe fn eight(isa: Self::Isa, rows: [*const u8; 8], next: usize, blocks: usize, x: Row, out: *mut f32) {
+        // SAFETY: the caller promises what the called function asks for.
+        unsafe { eight_32::<I, F>(isa, rows, next, blocks, x, out) }
     }
 
     #[inline(always)]
-    unsafe fn pack(rows: [*const u8; 8], blocks: usize, panel: *mut u8) {
-        // SAFETY: the caller vouches for the same.
-        unsafe { pack_32::<I, F>(rows, blocks, panel) }
+    unsafe fn pack(isa: Self::Isa, rows: [*const u8; 8], blocks: usize, panel: *mut u8) {
+        // SAFETY: the caller promises what the called function asks for.
+        unsafe { pack_32::<I, F>(isa, rows, blocks, panel) }
     }
 
     #[inline(always)]
-    unsafe fn sweep<const T: usize>(panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]) {
-        // SAFETY: the caller vouches for the same.
-        unsafe { sweep_32::<I, F, T>(panel, blocks, x, out) }
+    unsafe fn sweep<const T: usize>(isa: Self::Isa, panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]) {
+        // SAFETY: the caller promises what the called function asks for.
+        unsafe { sweep_32::<I, F, T>(isa, panel, blocks, x, out) }
     }
 }
 
 impl<I: Isa, F: Blocks256> Kernels for Of256<I, F> {
+    type Isa = I;
     const LEN: usize = 256;
     const BYTES: usize = F::BYTES;
 
     #[inline(always)]
-    unsafe fn eight(rows: [*const u8; 8], next: usize, blocks: usize, x: Row, out: *mut f32) {
-        // SAFETY: the caller vouches for the same.
-        unsafe { eight_256::<I, F>(rows, next, blocks, x, out) }
+    unsafe fn eight(isa: Self::Isa, rows: [*const u8; 8], next: usize, blocks: usize, x: Row, out: *mut f32) {
+        // SAFETY: the caller promises what the called function asks for.
+        unsafe { eight_256::<I, F>(isa, rows, next, blocks, x, out) }
     }
 
     #[inline(always)]
-    unsafe fn pack(rows: [*const u8; 8], blocks: usize, panel: *mut u8) {
-        // SAFETY: the caller vouches for the same.
-        unsafe { pack_256::<F>(rows, blocks, panel) }
+    unsafe fn pack(isa: Self::Isa, rows: [*const u8; 8], blocks: usize, panel: *mut u8) {
+        // SAFETY: the caller promises what the called function asks for.
+        unsafe { pack_256::<I, F>(isa, rows, blocks, panel) }
     }
 
     #[inline(always)]
-    unsafe fn sweep<const T: usize>(panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]) {
-        // SAFETY: the caller vouches for the same.
-        unsafe { sweep_256::<I, F, T>(panel, blocks, x, out) }
+    unsafe fn sweep<const T: usize>(isa: Self::Isa, panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]) {
+        // SAFETY: the caller promises what the called function asks for.
+        unsafe { sweep_256::<I, F, T>(isa, panel, blocks, x, out) }
     }
 }
 
 /// Products with a format of blocks of 32.
 ///
 /// # Safety
-/// The processor has the instructions of the level; the weights are of format `F`.
+/// The weights are of format `F`.
 #[inline(always)]
-pub(in crate::kernels::x86_64) unsafe fn products_32<I: Isa, F: Blocks32>(job: &Job<'_>) -> Option<()> {
-    // SAFETY: the caller vouches for the same.
-    unsafe { products::<Of32<I, F>>(job) }
+pub(in crate::kernels::x86_64) unsafe fn products_32<I: Isa, F: Blocks32>(isa: I, job: &Job<'_>) -> Option<()> {
+    // SAFETY: the caller promises that the weights are of format `F`, which these kernels are for.
+    unsafe { products::<Of32<I, F>>(isa, job) }
 }
 
 /// Products with a format of super-blocks of 256.
@@ -192,21 +199,22 @@ pub(in crate::kernels::x86_64) unsafe fn products_32<I: Isa, F: Blocks32>(job: &
 /// # Safety
 /// As [`products_32`].
 #[inline(always)]
-pub(in crate::kernels::x86_64) unsafe fn products_256<I: Isa, F: Blocks256>(job: &Job<'_>) -> Option<()> {
-    // SAFETY: the caller vouches for the same.
-    unsafe { products::<Of256<I, F>>(job) }
+pub(in crate::kernels::x86_64) unsafe fn products_256<I: Isa, F: Blocks256>(isa: I, job: &Job<'_>) -> Option<()> {
+    // SAFETY: the caller promises that the weights are of format `F`, which these kernels are for.
+    unsafe { products::<Of256<I, F>>(isa, job) }
 }
 
 /// # Safety
-/// The processor has the instructions of the level; the weights are of the format.
+/// The weights are of the format of the kernels.
 #[inline(always)]
-unsafe fn products<K: Kernels>(job: &Job<'_>) -> Option<()> {
+unsafe fn products<K: Kernels>(isa: K::Isa, job: &Job<'_>) -> Option<()> {
     if job.inputs.rows() == 1 {
         let x = job.row(0)?;
         for first in (0..job.rows).step_by(8) {
             let (rows, out) = (job.eight(first), job.out.wrapping_add(first));
-            // SAFETY: the rows have cols / LEN blocks and so has x; first + 8 <= OUTPUTS, as rows <= OUTPUTS.
-            unsafe { K::eight(rows, job.row_bytes * 8, job.cols / K::LEN, x, out) };
+            // SAFETY: `Job::new` compared the rows with the bytes of the weights: they have cols / LEN blocks of the
+            // caller's format, and so has x. first is a multiple of 8 below rows <= OUTPUTS, so 8 outputs follow.
+            unsafe { K::eight(isa, rows, job.row_bytes * 8, job.cols / K::LEN, x, out) };
         }
         return Some(());
     }
@@ -217,11 +225,13 @@ unsafe fn products<K: Kernels>(job: &Job<'_>) -> Option<()> {
             for g in 0..2 {
                 let rows = job.eight((first + g * 8).min(job.rows - 1));
                 let rows = rows.map(|row| row.wrapping_add(col / K::LEN * K::BYTES));
-                // SAFETY: the rows have these blocks; a group holds CHUNK columns.
-                unsafe { K::pack(rows, blocks, job.panel.add(g * GROUP)) };
+                // SAFETY: the rows have these blocks from `col` on, and a group of the panel holds CHUNK columns of
+                // eight rows.
+                unsafe { K::pack(isa, rows, blocks, job.panel.add(g * GROUP)) };
             }
-            // SAFETY: the panel was packed just now; first + 16 <= OUTPUTS.
-            unsafe { sweep_all::<K>(job, first, col, blocks)? };
+            // SAFETY: the panel was packed just now; first is a multiple of 16 below rows <= OUTPUTS, so first + 16 <=
+            // OUTPUTS.
+            unsafe { sweep_all::<K>(isa, job, first, col, blocks)? };
         }
     }
     Some(())
@@ -232,20 +242,21 @@ unsafe fn products<K: Kernels>(job: &Job<'_>) -> Option<()> {
 /// # Safety
 /// As [`products`]; the panel has `blocks` blocks, which the rows have from `col` on; `first + 16 <= OUTPUTS`.
 #[inline(always)]
-unsafe fn sweep_all<K: Kernels>(job: &Job<'_>, first: usize, col: usize, blocks: usize) -> Option<()> {
+unsafe fn sweep_all<K: Kernels>(isa: K::Isa, job: &Job<'_>, first: usize, col: usize, blocks: usize) -> Option<()> {
     let mut row = 0;
     while row < job.inputs.rows() {
-        // SAFETY: the caller vouches for the panel and the columns; `tile` gives rows and outputs that exist.
+        // SAFETY: the caller promises the panel, and that rows have its columns; `tile` gives rows and outputs that
+        // there are.
         unsafe {
             if let Some((x, out)) = job.tile::<4>(row, first) {
-                K::sweep(job.panel, blocks, x.map(|x| x.skip(col, K::LEN)), out);
+                K::sweep(isa, job.panel, blocks, x.map(|x| x.skip(col, K::LEN)), out);
                 row += 4;
             } else if let Some((x, out)) = job.tile::<2>(row, first) {
-                K::sweep(job.panel, blocks, x.map(|x| x.skip(col, K::LEN)), out);
+                K::sweep(isa, job.panel, blocks, x.map(|x| x.skip(col, K::LEN)), out);
                 row += 2;
             } else {
                 let (x, out) = job.tile::<1>(row, first)?;
-                K::sweep(job.panel, blocks, x.map(|x| x.skip(col, K::LEN)), out);
+                K::sweep(isa, job.panel, blocks, x.map(|x| x.skip(col, K::LEN)), out);
                 row += 1;
             }
         }

@@ -1,5 +1,6 @@
 //! F32, F16 and BF16 weights: 2 rows of weights times 2 rows of inputs in registers, converted first for many inputs.
 
+use super::isa::Avx2;
 use super::ymm::Ymm2;
 use crate::kernels::generic::{FloatPanels, FloatTiles, Inputs};
 use crate::tensor::TensorView;
@@ -13,15 +14,15 @@ pub(in crate::kernels) fn products(
     scratch: &mut [f32],
 ) -> Option<()> {
     if FloatPanels::pays(weights, inputs) {
-        return FloatPanels::new(weights, inputs, out, scratch)?.multiply::<Ymm2, 2, 2>();
+        return FloatPanels::new(weights, inputs, out, scratch)?.multiply::<Ymm2, 2, 2>(Avx2::new());
     }
     let mut tiles = FloatTiles::new(weights, inputs, out)?;
     let (mut first, rows) = (0, inputs.rows());
     while first < rows {
         let count = (rows - first).min(2);
         match count {
-            1 => tiles.multiply::<Ymm2, 4, 1>(first)?,
-            _ => tiles.multiply::<Ymm2, 2, 2>(first)?,
+            1 => tiles.multiply::<Ymm2, 4, 1>(Avx2::new(), first)?,
+            _ => tiles.multiply::<Ymm2, 2, 2>(Avx2::new(), first)?,
         }
         first += count;
     }

@@ -2,64 +2,82 @@
 
 use core::arch::x86_64::*;
 
-/// The multiply instructions of a level.
+/// The multiply instructions of a level. A value proves that the machine has the instructions of the level, at least
+/// AVX2, FMA and F16C: see [`Lanes`](crate::kernels::generic::Lanes).
 ///
-/// All functions of this trait, and all `#[inline(always)]` functions of this folder, are bodies for the
-/// `#[target_feature]` functions of a level: their caller has the instructions of the level, at least AVX2
-/// and F16C.
-pub(in crate::kernels::x86_64) trait Isa {
+/// The `#[inline(always)]` functions of this folder are bodies for the `#[target_feature]` functions of a level. Those
+/// that have no such value to take are unsafe.
+///
+/// # Safety
+/// A value exists only where the machine has AVX2, FMA and F16C.
+pub(in crate::kernels::x86_64) unsafe trait Isa: Copy {
     /// Whether [`Isa::dot_u8`] takes any u8: `vpdpbusd` does not saturate.
     const VNNI: bool;
 
     /// `acc`, 8 lanes of i32, plus the sums of 4 products of `u` (u8) and `x` (i8, -127 to 127) each.
     ///
     /// Without VNNI `u` is at most 128: pairs are summed in 16 bits, 2 * 128 * 127 = 32,512 < 2^15.
-    ///
-    /// # Safety
-    /// The processor has the instructions of the level.
-    unsafe fn dot_u8(acc: __m256i, u: __m256i, x: __m256i) -> __m256i;
+    fn dot_u8(self, acc: __m256i, u: __m256i, x: __m256i) -> __m256i;
 
     /// `acc`, 8 lanes of i32, plus the sums of 2 products of i16 each.
-    ///
-    /// # Safety
-    /// The processor has the instructions of the level.
-    unsafe fn dot_i16(acc: __m256i, a: __m256i, b: __m256i) -> __m256i;
+    fn dot_i16(self, acc: __m256i, a: __m256i, b: __m256i) -> __m256i;
 }
 
-/// AVX2 alone.
-pub(in crate::kernels::x86_64) struct Avx2;
+/// The machine has AVX2, FMA and F16C.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Avx2(());
 
-/// AVX2 and AVX-VNNI.
-pub(in crate::kernels::x86_64) struct AvxVnni;
+/// The machine has AVX-VNNI, AVX2, FMA and F16C.
+#[derive(Clone, Copy)]
+pub(in crate::kernels::x86_64) struct AvxVnni(());
 
-impl Isa for Avx2 {
+impl Avx2 {
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    pub(in crate::kernels::x86_64) fn new() -> Self {
+        Self(())
+    }
+}
+
+impl AvxVnni {
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+    pub(in crate::kernels::x86_64) fn new() -> Self {
+        Self(())
+    }
+}
+
+// SAFETY: `new`, the only way to a value, is compiled with AVX2, FMA and F16C.
+unsafe impl Isa for Avx2 {
     const VNNI: bool = false;
 
     #[inline(always)]
-    unsafe fn dot_u8(acc: __m256i, u: __m256i, x: __m256i) -> __m256i {
-        // SAFETY: the caller has AVX2.
-        unsafe { Self::dot_i16(acc, _mm256_maddubs_epi16(u, x), _mm256_set1_epi16(1)) }
+    fn dot_u8(self, acc: __m256i, u: __m256i, x: __m256i) -> __m256i {
+        // SAFETY: `self` proves AVX2: it is made by `new` alone.
+        let (pairs, ones) = unsafe { (_mm256_maddubs_epi16(u, x), _mm256_set1_epi16(1)) };
+        self.dot_i16(acc, pairs, ones)
     }
 
     #[inline(always)]
-    unsafe fn dot_i16(acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
-        // SAFETY: the caller has AVX2.
+    fn dot_i16(self, acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: `self` proves AVX2: it is made by `new` alone.
         unsafe { _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)) }
     }
 }
 
-impl Isa for AvxVnni {
+// SAFETY: `new`, the only way to a value, is compiled with AVX2, FMA and F16C, too.
+unsafe impl Isa for AvxVnni {
     const VNNI: bool = true;
 
     #[inline(always)]
-    unsafe fn dot_u8(acc: __m256i, u: __m256i, x: __m256i) -> __m256i {
-        // SAFETY: the caller has AVX-VNNI.
+    fn dot_u8(self, acc: __m256i, u: __m256i, x: __m256i) -> __m256i {
+        // SAFETY: `self` proves AVX-VNNI: it is made by `new` alone.
         unsafe { _mm256_dpbusd_avx_epi32(acc, u, x) }
     }
 
     #[inline(always)]
-    unsafe fn dot_i16(acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
-        // SAFETY: the caller has AVX-VNNI.
+    fn dot_i16(self, acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: `self` proves AVX-VNNI: it is made by `new` alone.
         unsafe { _mm256_dpwssd_avx_epi32(acc, a, b) }
     }
 }

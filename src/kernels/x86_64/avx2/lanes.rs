@@ -8,7 +8,7 @@ use core::arch::x86_64::*;
 /// The processor has AVX2.
 #[inline(always)]
 pub(super) unsafe fn sums(rows: &[__m256i; 8]) -> __m256i {
-    // SAFETY: the caller has AVX2.
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe {
         let [lower, upper] = sums_of_halves(rows);
         _mm256_add_epi32(lower, upper)
@@ -22,7 +22,7 @@ pub(super) unsafe fn sums(rows: &[__m256i; 8]) -> __m256i {
 #[inline(always)]
 pub(super) unsafe fn sums_of_halves(rows: &[__m256i; 8]) -> [__m256i; 2] {
     let [a, b, c, d, e, f, g, h] = *rows;
-    // SAFETY: the caller has AVX2.
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe {
         let low = pairs_64(pairs_32(a, b), pairs_32(c, d));
         let high = pairs_64(pairs_32(e, f), pairs_32(g, h));
@@ -31,16 +31,22 @@ pub(super) unsafe fn sums_of_halves(rows: &[__m256i; 8]) -> [__m256i; 2] {
 }
 
 /// Sums of neighbours at a distance of two lanes, of `a` in the even lanes and of `b` in the odd ones.
+///
+/// # Safety
+/// The processor has AVX2.
 #[inline(always)]
 unsafe fn pairs_32(a: __m256i, b: __m256i) -> __m256i {
-    // SAFETY: the caller has AVX2.
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe { _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b)) }
 }
 
 /// The same with lanes of 64 bits, whose halves are summed separately.
+///
+/// # Safety
+/// The processor has AVX2.
 #[inline(always)]
 unsafe fn pairs_64(a: __m256i, b: __m256i) -> __m256i {
-    // SAFETY: the caller has AVX2.
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe { _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b)) }
 }
 
@@ -51,7 +57,7 @@ unsafe fn pairs_64(a: __m256i, b: __m256i) -> __m256i {
 #[inline(always)]
 pub(super) unsafe fn transpose(rows: &[__m256i; 8]) -> [__m256i; 8] {
     let [a, b, c, d, e, f, g, h] = *rows;
-    // SAFETY: the caller has AVX2.
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe {
         let ([a0, a1, a2, a3], [e0, e1, e2, e3]) = (four(a, b, c, d), four(e, f, g, h));
         [
@@ -68,9 +74,12 @@ pub(super) unsafe fn transpose(rows: &[__m256i; 8]) -> [__m256i; 8] {
 }
 
 /// Lanes 0, 1, 2, 3 of four rows in the lower halves, lanes 4, 5, 6, 7 in the upper ones.
+///
+/// # Safety
+/// The processor has AVX2.
 #[inline(always)]
 unsafe fn four(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> [__m256i; 4] {
-    // SAFETY: the caller has AVX2.
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe {
         let (ab, cd) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
         let (ab_high, cd_high) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
@@ -90,7 +99,7 @@ unsafe fn four(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> [__m256i; 4] {
 #[inline(always)]
 pub(super) unsafe fn halves(blocks: &[*const u8; 8], offset: usize) -> __m256 {
     let [a, b, c, d, e, f, g, h] = *blocks;
-    // SAFETY: the caller has the instructions and vouches for the bytes.
+    // SAFETY: the caller promises AVX2 and F16C, and two bytes at `offset` of each of the blocks.
     unsafe {
         let half = |block: *const u8| i32::from(block.add(offset).cast::<u16>().read_unaligned());
         let mut bits = _mm_cvtsi32_si128(half(a));

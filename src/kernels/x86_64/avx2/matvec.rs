@@ -11,11 +11,11 @@
 use core::arch::x86_64::*;
 use core::mem::MaybeUninit;
 
-use super::Row;
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
 use super::isa::Isa;
 use super::lanes::{halves, sums, sums_of_halves};
+use super::row::Row;
 
 /// Blocks whose scales are copied at a time.
 const COPIED: usize = 32;
@@ -28,18 +28,19 @@ type Scales = [BlockScales; COPIED];
 /// Eight outputs: `rows` are eight rows of `blocks` blocks of 32, `next` bytes before those that are wanted next.
 ///
 /// # Safety
-/// The processor has the instructions of the level; the rows have `blocks` blocks, and so has `x`; `out` has
-/// eight elements.
+/// The rows have `blocks` blocks, and so has `x`; `out` has eight elements.
 #[inline(always)]
 pub(super) unsafe fn eight_32<I: Isa, F: Blocks32>(
+    isa: I,
     rows: [*const u8; 8],
     next: usize,
     blocks: usize,
     x: Row,
     out: *mut f32,
 ) {
-    // SAFETY: the caller has the instructions; blocks b < blocks of every row and of x exist, and scales of
-    // blocks first to end - 1. A prefetch may point anywhere.
+    // SAFETY: `isa` proves the instructions. The caller promises `blocks` blocks in every row and in x, and b is below
+    // that; `scales` has COPIED places, of which b - first is one that `copy_scales` has just filled. A prefetch may
+    // point anywhere.
     unsafe {
         let mut acc = _mm256_setzero_ps();
         let mut scales = MaybeUninit::<Scales>::uninit();
@@ -56,11 +57,11 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32>(
                 for (dot, row) in dots.iter_mut().zip(rows) {
                     let block = row.add(b * F::BYTES);
                     _mm_prefetch::<_MM_HINT_T0>(block.wrapping_add(next).cast());
-                    *dot = dot_two::<I, F>(block, low, high);
+                    *dot = dot_two::<I, F>(isa, block, low, high);
                 }
                 let [isum_0, isum_1] = sums_of_halves(&dots);
-                acc = add_32::<I, F>(acc, isum_0, x, b, scales.add(b - first));
-                acc = add_32::<I, F>(acc, isum_1, x, b + 1, scales.add(b + 1 - first));
+                acc = add_32::<I, F>(isa, acc, isum_0, x, b, scales.add(b - first));
+                acc = add_32::<I, F>(isa, acc, isum_1, x, b + 1, scales.add(b + 1 - first));
                 b += 2;
             }
             while b < end {
@@ -69,9 +70,9 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32>(
                 for (dot, row) in dots.iter_mut().zip(rows) {
                     let block = row.add(b * F::BYTES);
                     _mm_prefetch::<_MM_HINT_T0>(block.wrapping_add(next).cast());
-                    *dot = dot_codes::<I, F>(*dot, F::codes(block), codes);
+                    *dot = dot_codes::<I, F>(isa, *dot, F::codes(block), codes);
                 }
-                acc = add_32::<I, F>(acc, sums(&dots), x, b, scales.add(b - first));
+                acc = add_32::<I, F>(isa, acc, sums(&dots), x, b, scales.add(b - first));
                 b += 1;
             }
         }
@@ -80,12 +81,15 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32>(
 }
 
 /// Copies the scales of blocks `first` to `end`.
+///
+/// # Safety
+/// The rows have these blocks; at `scales` there is room for the scales of `end - first` blocks.
 #[inline(always)]
 unsafe fn copy_scales<F: Blocks32>(rows: &[*const u8; 8], first: usize, end: usize, scales: *mut BlockScales) {
     for b in first..end {
         for (r, row) in rows.iter().enumerate() {
-            // SAFETY: the caller vouches for these blocks, which begin with these numbers, and for scales of
-            // `end - first` blocks; r < 8.
+            // SAFETY: the caller promises these blocks, which begin with these numbers, and room for the scales of so
+            // many of them; r < 8.
             unsafe {
                 let (block, scales) = (row.add(b * F::BYTES).cast::<u16>(), scales.add(b - first).cast::<u16>());
                 scales.add(r).write(block.read_unaligned());
@@ -98,20 +102,25 @@ unsafe fn copy_scales<F: Blocks32>(rows: &[*const u8; 8], first: usize, end: usi
 }
 
 /// Continues the chains of eight outputs by block `b`, whose codes' products are `isum`.
+///
+/// # Safety
+/// `x` has block `b`; `scales` can be read, the minima only where the format has some.
 #[inline(always)]
 unsafe fn add_32<I: Isa, F: Blocks32>(
+    isa: I,
     acc: __m256,
     isum: __m256i,
     x: Row,
     b: usize,
     scales: *const [[u16; 8]; 2],
 ) -> __m256 {
-    // SAFETY: the caller has the instructions and vouches for block b of x and for the scales.
+    // SAFETY: `isa` proves the instructions; the caller promises block b of x, which has a scale and two sums, and the
+    // scales of eight rows, with their minima where the format has some.
     unsafe {
         let pair = _mm256_set1_epi32(x.sums.add(b * 2).cast::<i32>().read_unaligned());
         let dx = _mm256_set1_ps(*x.scales.add(b));
         let offset = offset_32::<I, F>();
-        let isum = if offset == 0 { isum } else { I::dot_i16(isum, pair, _mm256_set1_epi16(-offset)) };
+        let isum = if offset == 0 { isum } else { isa.dot_i16(isum, pair, _mm256_set1_epi16(-offset)) };
         let scale = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(scales.cast())), dx);
         let acc = _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
         if !F::MIN {
@@ -129,13 +138,21 @@ pub(super) const fn offset_32<I: Isa, F: Blocks32>() -> i16 {
 }
 
 /// The products of two blocks: of the first in the lower 4 lanes, of the second in the upper ones.
+///
+/// # Safety
+/// `block` points to two blocks.
 #[inline(always)]
-unsafe fn dot_two<I: Isa, F: Blocks32>(block: *const u8, low: __m256i, high: __m256i) -> __m256i {
-    // SAFETY: the caller has the instructions and vouches for two blocks.
+unsafe fn dot_two<I: Isa, F: Blocks32>(isa: I, block: *const u8, low: __m256i, high: __m256i) -> __m256i {
+    // SAFETY: `isa` proves the instructions, and the caller promises two blocks.
     unsafe {
         let [codes_low, codes_high] = F::two(block);
         if F::BITS == 8 || I::VNNI {
-            return dot_codes::<I, F>(dot_codes::<I, F>(_mm256_setzero_si256(), codes_low, low), codes_high, high);
+            return dot_codes::<I, F>(
+                isa,
+                dot_codes::<I, F>(isa, _mm256_setzero_si256(), codes_low, low),
+                codes_high,
+                high,
+            );
         }
         // Four products of 5 bits: 4 * 31 * 127 < 2^15.
         let pairs = _mm256_add_epi16(_mm256_maddubs_epi16(codes_low, low), _mm256_maddubs_epi16(codes_high, high));
@@ -145,15 +162,15 @@ unsafe fn dot_two<I: Isa, F: Blocks32>(block: *const u8, low: __m256i, high: __m
 
 /// `acc` plus the products of 32 codes, in 8 lanes.
 #[inline(always)]
-unsafe fn dot_codes<I: Isa, F: Blocks32>(acc: __m256i, codes: __m256i, x: __m256i) -> __m256i {
-    // SAFETY: the caller has the instructions.
+fn dot_codes<I: Isa, F: Blocks32>(isa: I, acc: __m256i, codes: __m256i, x: __m256i) -> __m256i {
+    // SAFETY: `isa` proves AVX2 at least, see `Isa`.
     unsafe {
         if F::BITS < 8 {
-            I::dot_u8(acc, codes, x)
+            isa.dot_u8(acc, codes, x)
         } else if I::VNNI {
-            I::dot_u8(acc, _mm256_xor_si256(codes, _mm256_set1_epi8(-128)), x)
+            isa.dot_u8(acc, _mm256_xor_si256(codes, _mm256_set1_epi8(-128)), x)
         } else {
-            I::dot_u8(acc, _mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes))
+            isa.dot_u8(acc, _mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes))
         }
     }
 }
@@ -164,14 +181,15 @@ unsafe fn dot_codes<I: Isa, F: Blocks32>(acc: __m256i, codes: __m256i, x: __m256
 /// As [`eight_32`].
 #[inline(always)]
 pub(super) unsafe fn eight_256<I: Isa, F: Blocks256>(
+    isa: I,
     rows: [*const u8; 8],
     next: usize,
     blocks: usize,
     x: Row,
     out: *mut f32,
 ) {
-    // SAFETY: the caller has the instructions; block b < blocks of every row and of x exists. A prefetch may
-    // point anywhere.
+    // SAFETY: `isa` proves the instructions. The caller promises `blocks` super-blocks in every row and in x, and b is
+    // below that. A prefetch may point anywhere.
     unsafe {
         let mut acc = _mm256_setzero_ps();
         for b in 0..blocks {
@@ -183,7 +201,7 @@ pub(super) unsafe fn eight_256<I: Isa, F: Blocks256>(
                 for line in 0..F::BYTES.div_ceil(64) {
                     _mm_prefetch::<_MM_HINT_T0>(block.wrapping_add(next + line * 64).cast());
                 }
-                (*dot, *min) = dot_256::<I, F>(block, codes, x_sums);
+                (*dot, *min) = dot_256::<I, F>(isa, block, codes, x_sums);
             }
             let dx = _mm256_set1_ps(*x.scales.add(b));
             let scale = _mm256_mul_ps(halves(&block, F::SCALE), dx);
@@ -198,9 +216,12 @@ pub(super) unsafe fn eight_256<I: Isa, F: Blocks256>(
 }
 
 /// The products of one super-block times its sub-scales, and the sums times its sub-minima, in 8 lanes.
+///
+/// # Safety
+/// `block` points to a super-block, and `x` to 256 activations.
 #[inline(always)]
-unsafe fn dot_256<I: Isa, F: Blocks256>(block: *const u8, x: *const i8, x_sums: __m256i) -> (__m256i, __m256i) {
-    // SAFETY: the caller has the instructions and vouches for the block and 256 activations.
+unsafe fn dot_256<I: Isa, F: Blocks256>(isa: I, block: *const u8, x: *const i8, x_sums: __m256i) -> (__m256i, __m256i) {
+    // SAFETY: `isa` proves the instructions; the caller promises the super-block and 256 activations, and j < 8.
     unsafe {
         let subs = F::subs(block);
         let mut dot = _mm256_setzero_si256();
@@ -213,7 +234,7 @@ unsafe fn dot_256<I: Isa, F: Blocks256>(block: *const u8, x: *const i8, x_sums: 
             };
             // Lane j of each half, to all lanes of the half.
             let scale = _mm256_shuffle_epi8(subs.scales, _mm256_set1_epi16(j as i16 * 0x202 + 0x100));
-            dot = I::dot_i16(dot, pairs, scale);
+            dot = isa.dot_i16(dot, pairs, scale);
         }
         if F::OFFSET_BITS > 0 {
             let sums = _mm256_madd_epi16(subs.scales, x_sums);
@@ -224,9 +245,12 @@ unsafe fn dot_256<I: Isa, F: Blocks256>(block: *const u8, x: *const i8, x_sums: 
 }
 
 /// Sixteen sums, the even ones in the lower half and the odd ones in the upper half.
+///
+/// # Safety
+/// The processor has AVX2; `sums` has 16 elements.
 #[inline(always)]
 unsafe fn in_halves(sums: *const i16) -> __m256i {
-    // SAFETY: the caller has AVX2 and vouches for 16 elements.
+    // SAFETY: the caller promises AVX2 and 16 elements; no alignment is needed.
     unsafe {
         let order = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
         let sums = _mm256_loadu_si256(sums.cast());
@@ -235,8 +259,10 @@ unsafe fn in_halves(sums: *const i16) -> __m256i {
     }
 }
 
+/// # Safety
+/// The processor has AVX; 32 bytes can be read.
 #[inline(always)]
 unsafe fn load(from: *const i8) -> __m256i {
-    // SAFETY: the caller has AVX2 and vouches for 32 bytes.
+    // SAFETY: the caller promises AVX and 32 bytes to read; no alignment is needed.
     unsafe { _mm256_loadu_si256(from.cast()) }
 }

@@ -13,15 +13,17 @@ mod isa;
 mod lanes;
 mod matvec;
 mod panel;
+mod row;
 mod sweep;
 pub(super) mod ymm;
 
 use core::ops::Range;
 
-use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Norm, Queries};
+use crate::kernels::generic::{self, Combine, Inputs, Norm, Queries, Refused};
+use crate::kv::{KvSource, KvTileMut};
 use crate::mem::Tile;
-use crate::quant::{Form, QuantizeError, QuantizedRow};
-use crate::tensor::{Dtype, TensorView};
+use crate::quant::{Form, QuantizeError};
+use crate::tensor::TensorView;
 
 pub(super) use drive::{Job, products_32, products_256};
 pub(super) use float::products as float_products;
@@ -30,23 +32,9 @@ pub(super) use isa::{Avx2, AvxVnni};
 pub(super) use blocks_32::{Blocks32, Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 pub(super) use blocks_256::{Blocks256, Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
 
-/// Where a row of quantized activations is.
-#[derive(Clone, Copy)]
-struct Row {
-    codes: *const i8,
-    scales: *const f32,
-    sums: *const i16,
-}
-
-impl From<QuantizedRow<'_>> for Row {
-    fn from(row: QuantizedRow<'_>) -> Self {
-        Self { codes: row.codes.as_ptr(), scales: row.scales.as_ptr(), sums: row.sums.as_ptr() }
-    }
-}
-
 /// f32 elements of scratch that `products` needs.
-pub(in crate::kernels) fn products_scratch(dtype: Dtype) -> usize {
-    if crate::quant::form(dtype).is_float() { generic::FLOAT_SCRATCH } else { drive::SCRATCH }
+pub(in crate::kernels) fn products_scratch(form: Form) -> usize {
+    if form.is_float() { generic::FLOAT_SCRATCH } else { drive::SCRATCH }
 }
 
 /// Defines `products` for a level with these features.
@@ -59,9 +47,9 @@ macro_rules! level_products {
             inputs: &Inputs<'_>,
             out: &mut [f32],
             scratch: &mut [f32],
-        ) -> Option<()> {
-            let format = crate::tensor::by_dtype!(weights.dtype(), {
-                F32 | F16 | BF16 => return float_products(weights, inputs, out, scratch),
+        ) -> Result<(), Refused> {
+            let format = crate::quant::by_dtype!(weights.dtype(), {
+                F32 | F16 | BF16 => return float_products(weights, inputs, out, scratch).ok_or(Refused::Sizes),
                 Q8_0 => blocks_32::<Q8_0>,
                 Q4_0 => blocks_32::<Q4_0>,
                 Q4_1 => blocks_32::<Q4_1>,
@@ -74,29 +62,33 @@ macro_rules! level_products {
                 Q5_K => blocks_256::<Q5K>,
                 Q6_K => blocks_256::<Q6K>,
                 IQ4_XS => blocks_256::<Iq4Xs>,
-                _ => return None,
+                _ => return Err(Refused::NoKernel),
             });
-            let job = Job::new(weights, inputs, out, scratch)?;
-            // SAFETY: this function has the instructions, and the function is that of the weights' type.
-            unsafe { format(&job) }
+            let job = Job::new(weights, inputs, out, scratch).ok_or(Refused::Sizes)?;
+            // SAFETY: these functions have the features of this one, and `format` is that of the weights' type.
+            unsafe { format(&job) }.ok_or(Refused::Sizes)
         }
 
+        /// # Safety
+        /// The weights are of format `F`.
         #[target_feature(enable = $features)]
         unsafe fn blocks_32<F: Blocks32>(job: &Job<'_>) -> Option<()> {
-            // SAFETY: this function has the instructions; the caller vouches for the format.
-            unsafe { products_32::<$isa, F>(job) }
+            // SAFETY: the caller promises that the weights are of format `F`.
+            unsafe { products_32::<$isa, F>(<$isa>::new(), job) }
         }
 
+        /// # Safety
+        /// The weights are of format `F`.
         #[target_feature(enable = $features)]
         unsafe fn blocks_256<F: Blocks256>(job: &Job<'_>) -> Option<()> {
-            // SAFETY: this function has the instructions; the caller vouches for the format.
-            unsafe { products_256::<$isa, F>(job) }
+            // SAFETY: the caller promises that the weights are of format `F`.
+            unsafe { products_256::<$isa, F>(<$isa>::new(), job) }
         }
     };
 }
 
 pub(super) use level_products;
 
-crate::kernels::shims::shims!(ymm::Ymm2, "avx2,fma,f16c");
+crate::kernels::shims::shims!(ymm::Ymm2: Avx2::new(), "avx2,fma,f16c");
 crate::kernels::shims::quantize_shim!("avx2,f16c");
 level_products!("avx2,fma,f16c", Avx2);

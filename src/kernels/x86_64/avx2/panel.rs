@@ -30,11 +30,11 @@ const _: () = assert!(CHUNK / 32 * BLOCK_32 <= GROUP && CHUNK / 256 * BLOCK_256 
 /// Unpacks `blocks` blocks of eight rows.
 ///
 /// # Safety
-/// The processor has the instructions of the level; the rows have so many blocks; `panel` has
-/// `blocks * BLOCK_32` bytes.
+/// The rows have so many blocks; `panel` has `blocks * BLOCK_32` bytes.
 #[inline(always)]
-pub(super) unsafe fn pack_32<I: Isa, F: Blocks32>(rows: [*const u8; 8], blocks: usize, panel: *mut u8) {
-    // SAFETY: the caller has the instructions; block b < blocks of every row and of the panel exists.
+pub(super) unsafe fn pack_32<I: Isa, F: Blocks32>(_: I, rows: [*const u8; 8], blocks: usize, panel: *mut u8) {
+    // SAFETY: the first argument proves the instructions. The caller promises `blocks` blocks of each row and of the
+    // panel, and b is below that; a block of the panel has 8 registers of codes, then 8 scales and 8 minima.
     unsafe {
         for b in 0..blocks {
             let block = rows.map(|row| row.add(b * F::BYTES));
@@ -58,10 +58,11 @@ pub(super) unsafe fn pack_32<I: Isa, F: Blocks32>(rows: [*const u8; 8], blocks: 
 /// Unpacks `blocks` super-blocks of eight rows.
 ///
 /// # Safety
-/// As [`pack_32`], with [`BLOCK_256`].
+/// The rows have so many super-blocks; `panel` has `blocks * BLOCK_256` bytes.
 #[inline(always)]
-pub(super) unsafe fn pack_256<F: Blocks256>(rows: [*const u8; 8], blocks: usize, panel: *mut u8) {
-    // SAFETY: the caller has the instructions; block b < blocks of every row and of the panel exists.
+pub(super) unsafe fn pack_256<I: Isa, F: Blocks256>(_: I, rows: [*const u8; 8], blocks: usize, panel: *mut u8) {
+    // SAFETY: the first argument proves AVX2 and F16C. The caller promises `blocks` super-blocks of each row and of the
+    // panel; b is below that, and all parts lie below BLOCK_256.
     unsafe {
         for b in 0..blocks {
             let block = rows.map(|row| row.add(b * F::BYTES));
@@ -85,9 +86,13 @@ pub(super) unsafe fn pack_256<F: Blocks256>(rows: [*const u8; 8], blocks: usize,
 }
 
 /// Codes 32 j to 32 j + 31 of a super-block of eight rows.
+///
+/// # Safety
+/// The processor has AVX2; the eight blocks and a super-block of the panel are there, and j is below 8.
 #[inline(always)]
 unsafe fn pack_codes<F: Blocks256>(block: &[*const u8; 8], j: usize, panel: *mut u8) {
-    // SAFETY: the caller has AVX2 and vouches for the blocks and a super-block of the panel; j < 8.
+    // SAFETY: the caller promises AVX2, the blocks and the super-block of the panel, whose codes are 8 times 256 bytes;
+    // j < 8.
     unsafe {
         let mut codes = [_mm256_setzero_si256(); 8];
         for (codes, &block) in codes.iter_mut().zip(block) {
@@ -98,9 +103,13 @@ unsafe fn pack_codes<F: Blocks256>(block: &[*const u8; 8], j: usize, panel: *mut
 }
 
 /// The sub-scales and the pairs of a super-block of eight rows.
+///
+/// # Safety
+/// The processor has AVX2; the eight blocks and a super-block of the panel are there.
 #[inline(always)]
 unsafe fn pack_subs<F: Blocks256>(block: &[*const u8; 8], panel: *mut u8) {
-    // SAFETY: the caller has AVX2 and vouches for the blocks and a super-block of the panel.
+    // SAFETY: the caller promises AVX2, the blocks and the super-block of the panel, which has 16 registers of
+    // sub-scales and 8 of pairs: sub < 8 / per_32 + 4, so sub + 8 / per_32 < 16.
     unsafe {
         let mut low = [_mm256_setzero_si256(); 8];
         let (mut high, mut pairs) = (low, low);
@@ -134,19 +143,24 @@ unsafe fn pack_subs<F: Blocks256>(block: &[*const u8; 8], panel: *mut u8) {
 }
 
 /// What belongs to 16 columns each, in the order of the columns.
+///
+/// # Safety
+/// The processor has AVX2.
 #[inline(always)]
 unsafe fn natural(halves: __m256i) -> __m256i {
-    // SAFETY: the caller has AVX2.
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe {
         let (even, odd) = (_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
         _mm256_set_m128i(_mm_unpackhi_epi16(even, odd), _mm_unpacklo_epi16(even, odd))
     }
 }
 
+/// # Safety
+/// The processor has AVX2; 8 * 32 bytes can be written at `panel`.
 #[inline(always)]
 unsafe fn store(panel: *mut u8, registers: &[__m256i; 8]) {
     for (i, &register) in registers.iter().enumerate() {
-        // SAFETY: the caller has AVX2 and vouches for 8 * 32 bytes.
+        // SAFETY: the caller promises AVX2 and 8 * 32 bytes, and i is below 8.
         unsafe { _mm256_storeu_si256(panel.add(i * 32).cast(), register) };
     }
 }

@@ -10,12 +10,12 @@
 
 use core::arch::x86_64::*;
 
-use super::Row;
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
 use super::isa::Isa;
 use super::matvec::offset_32;
 use super::panel::{BLOCK_32, BLOCK_256, GROUP, PAIRS, SCALES, SUB_SCALES};
+use super::row::Row;
 
 /// Lanes of 32 bits: `[rows of activations][groups]`.
 type Integers<const T: usize> = [[__m256i; 2]; T];
@@ -23,16 +23,17 @@ type Integers<const T: usize> = [[__m256i; 2]; T];
 /// Adds `blocks` blocks of 32 to 16 outputs for each of `T` rows.
 ///
 /// # Safety
-/// The processor has the instructions of the level; `panel` has two groups of so many blocks, and the rows
-/// have so many; the outputs are 16 elements each.
+/// `panel` has two groups of so many blocks, and the rows have so many; the outputs are 16 elements each.
 #[inline(always)]
 pub(super) unsafe fn sweep_32<I: Isa, F: Blocks32, const T: usize>(
+    isa: I,
     panel: *const u8,
     blocks: usize,
     x: [Row; T],
     out: [*mut f32; T],
 ) {
-    // SAFETY: the caller has the instructions; block b < blocks of both groups and of every row exists.
+    // SAFETY: `isa` proves the instructions. b is below `blocks`, and the caller promises so many blocks in both groups
+    // and in every row, and 16 outputs of each row, of which group g has 8.
     unsafe {
         for b in 0..blocks {
             let panel = panel.add(b * BLOCK_32);
@@ -45,9 +46,9 @@ pub(super) unsafe fn sweep_32<I: Isa, F: Blocks32, const T: usize>(
                 }
             }
             if I::VNNI {
-                products_u8::<I, T>(panel, &codes, &mut isums);
+                products_u8::<I, T>(isa, panel, &codes, &mut isums);
             } else {
-                products::<I, T>(panel, &codes, 8, sums_of(F::BITS), &[_mm256_set1_epi16(1); 2], &mut isums);
+                products::<I, T>(isa, panel, &codes, 8, sums_of(F::BITS), &[_mm256_set1_epi16(1); 2], &mut isums);
             }
             for ((isums, out), x) in isums.into_iter().zip(out).zip(x) {
                 let dx = _mm256_set1_ps(*x.scales.add(b));
@@ -74,12 +75,14 @@ pub(super) unsafe fn sweep_32<I: Isa, F: Blocks32, const T: usize>(
 /// As [`sweep_32`].
 #[inline(always)]
 pub(super) unsafe fn sweep_256<I: Isa, F: Blocks256, const T: usize>(
+    isa: I,
     panel: *const u8,
     blocks: usize,
     x: [Row; T],
     out: [*mut f32; T],
 ) {
-    // SAFETY: the caller has the instructions; block b < blocks of both groups and of every row exists.
+    // SAFETY: `isa` proves the instructions. b is below `blocks`, and the caller promises so many blocks in both groups
+    // and in every row, and 16 outputs of each row, of which group g has 8.
     unsafe {
         for b in 0..blocks {
             let panel = panel.add(b * BLOCK_256);
@@ -89,11 +92,11 @@ pub(super) unsafe fn sweep_256<I: Isa, F: Blocks256, const T: usize>(
                 let scales = panel.add(SUB_SCALES + sub * 32);
                 let scales = [load(scales), load(scales.add(GROUP))];
                 let panel = panel.add(sub * F::SUB * 8);
-                products::<I, T>(panel, &codes, F::SUB / 4, sums_of(F::BITS), &scales, &mut isums);
+                products::<I, T>(isa, panel, &codes, F::SUB / 4, sums_of(F::BITS), &scales, &mut isums);
             }
             let sums = x.map(|x| x.sums.add(b * 16));
             if F::OFFSET_BITS > 0 {
-                add_pairs::<I, T>(panel, &sums, &mut isums);
+                add_pairs::<I, T>(isa, panel, &sums, &mut isums);
             }
             for ((isums, out), x) in isums.into_iter().zip(out).zip(x) {
                 let dx = _mm256_set1_ps(*x.scales.add(b));
@@ -106,7 +109,7 @@ pub(super) unsafe fn sweep_256<I: Isa, F: Blocks256, const T: usize>(
             }
             if F::MIN.is_some() {
                 let mut msums = [[_mm256_setzero_si256(); 2]; T];
-                add_pairs::<I, T>(panel, &sums, &mut msums);
+                add_pairs::<I, T>(isa, panel, &sums, &mut msums);
                 for ((msums, out), x) in msums.into_iter().zip(out).zip(x) {
                     let dx = _mm256_set1_ps(*x.scales.add(b));
                     for (g, msum) in msums.into_iter().enumerate() {
@@ -122,9 +125,12 @@ pub(super) unsafe fn sweep_256<I: Isa, F: Blocks256, const T: usize>(
 }
 
 /// The two sums of 16 activations of block `b`, in every lane.
+///
+/// # Safety
+/// The processor has AVX2, and the row has block `b`.
 #[inline(always)]
 unsafe fn pair(x: Row, b: usize) -> __m256i {
-    // SAFETY: the caller has AVX2 and vouches for the block.
+    // SAFETY: the caller promises AVX2 and block b, which has two sums.
     unsafe { _mm256_set1_epi32(x.sums.add(b * 2).cast::<i32>().read_unaligned()) }
 }
 
@@ -139,8 +145,12 @@ const fn sums_of(bits: u32) -> usize {
 }
 
 /// `isums += scales * products` of `registers` registers of codes per group.
+///
+/// # Safety
+/// Both groups have so many registers of codes at `panel`, and each of `x` has four activations for each.
 #[inline(always)]
 unsafe fn products<I: Isa, const T: usize>(
+    isa: I,
     panel: *const u8,
     x: &[*const i8; T],
     registers: usize,
@@ -148,7 +158,8 @@ unsafe fn products<I: Isa, const T: usize>(
     scales: &[__m256i; 2],
     isums: &mut Integers<T>,
 ) {
-    // SAFETY: the caller has the instructions and vouches for the codes and 4 * registers activations.
+    // SAFETY: `isa` proves the instructions; the caller promises `registers` registers of codes per group and four
+    // activations for each, and i is below `registers`, a multiple of the step.
     unsafe {
         let step = fit.min(registers).max(1);
         for first in (0..registers).step_by(step) {
@@ -169,7 +180,7 @@ unsafe fn products<I: Isa, const T: usize>(
             }
             for (isums, pairs) in isums.iter_mut().zip(pairs) {
                 for ((isum, pairs), &scale) in isums.iter_mut().zip(pairs).zip(scales) {
-                    *isum = I::dot_i16(*isum, pairs, scale);
+                    *isum = isa.dot_i16(*isum, pairs, scale);
                 }
             }
         }
@@ -177,16 +188,20 @@ unsafe fn products<I: Isa, const T: usize>(
 }
 
 /// `isums += products` of a block of 32 of codes without sign.
+///
+/// # Safety
+/// `panel` is a block of 32 of two groups, and each of `x` has 32 activations.
 #[inline(always)]
-unsafe fn products_u8<I: Isa, const T: usize>(panel: *const u8, x: &[*const i8; T], isums: &mut Integers<T>) {
-    // SAFETY: the caller has the instructions and vouches for the codes and 32 activations.
+unsafe fn products_u8<I: Isa, const T: usize>(isa: I, panel: *const u8, x: &[*const i8; T], isums: &mut Integers<T>) {
+    // SAFETY: `isa` proves the instructions; the caller promises 8 registers of codes per group and 32 activations, and
+    // i is below 8.
     unsafe {
         for i in 0..8 {
             let codes = [load(panel.add(i * 32)), load(panel.add(GROUP + i * 32))];
             for (isums, &x) in isums.iter_mut().zip(x) {
                 let x = _mm256_set1_epi32(x.add(i * 4).cast::<i32>().read_unaligned());
                 for (isum, codes) in isums.iter_mut().zip(codes) {
-                    *isum = I::dot_u8(*isum, codes, x);
+                    *isum = isa.dot_u8(*isum, codes, x);
                 }
             }
         }
@@ -194,24 +209,35 @@ unsafe fn products_u8<I: Isa, const T: usize>(panel: *const u8, x: &[*const i8; 
 }
 
 /// `integers += pairs * sums` of a super-block.
+///
+/// # Safety
+/// `panel` is a super-block of two groups, and each of `sums` has 16 elements.
 #[inline(always)]
-unsafe fn add_pairs<I: Isa, const T: usize>(panel: *const u8, sums: &[*const i16; T], integers: &mut Integers<T>) {
-    // SAFETY: the caller has the instructions and vouches for a super-block and 16 sums.
+unsafe fn add_pairs<I: Isa, const T: usize>(
+    isa: I,
+    panel: *const u8,
+    sums: &[*const i16; T],
+    integers: &mut Integers<T>,
+) {
+    // SAFETY: `isa` proves the instructions; the caller promises a super-block, which has 8 registers of pairs, and 16
+    // sums; j is below 8.
     unsafe {
         for j in 0..8 {
             let pairs = [load(panel.add(PAIRS + j * 32)), load(panel.add(GROUP + PAIRS + j * 32))];
             for (integers, &sums) in integers.iter_mut().zip(sums) {
                 let sums = _mm256_set1_epi32(sums.add(2 * j).cast::<i32>().read_unaligned());
                 for (integer, pairs) in integers.iter_mut().zip(pairs) {
-                    *integer = I::dot_i16(*integer, pairs, sums);
+                    *integer = isa.dot_i16(*integer, pairs, sums);
                 }
             }
         }
     }
 }
 
+/// # Safety
+/// The processor has AVX; 32 bytes can be read.
 #[inline(always)]
 unsafe fn load(from: *const u8) -> __m256i {
-    // SAFETY: the caller has AVX2 and vouches for 32 bytes.
+    // SAFETY: the caller promises AVX and 32 bytes to read; no alignment is needed.
     unsafe { _mm256_loadu_si256(from.cast()) }
 }

@@ -4,35 +4,37 @@ use core::arch::x86_64::*;
 
 use half::f16;
 
+use super::isa::Avx2;
 use crate::kernels::generic::Lanes;
 
-/// Named only in functions that are compiled for this level, so every intrinsic below is one that the
-/// machine has.
+/// There is none without an [`Avx2`], so where there is one the machine has AVX2, FMA and F16C.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Ymm2(__m256, __m256);
 
 impl Lanes for Ymm2 {
+    type Proof = Avx2;
+
     const QUERIES: usize = 4;
     const TOGETHER: usize = 16;
     const LOADS_F16: bool = true;
     const FUSED: bool = true;
 
     #[inline(always)]
-    fn splat(x: f32) -> Self {
-        // SAFETY: see `Ymm2`.
+    fn splat(_: Avx2, x: f32) -> Self {
+        // SAFETY: the argument proves AVX and AVX2.
         let x = unsafe { _mm256_set1_ps(x) };
         Self(x, x)
     }
 
     #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: see `Ymm2`; the caller promises the 16 elements.
+    unsafe fn load(_: Avx2, from: *const f32) -> Self {
+        // SAFETY: the argument proves AVX; the caller promises 16 elements to read.
         unsafe { Self(_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(8))) }
     }
 
     #[inline(always)]
-    unsafe fn load_f16(from: *const f16) -> Self {
-        // SAFETY: as above.
+    unsafe fn load_f16(_: Avx2, from: *const f16) -> Self {
+        // SAFETY: the argument proves F16C; the caller promises 16 elements to read.
         unsafe {
             let (low, high) = (_mm_loadu_si128(from.cast()), _mm_loadu_si128(from.add(8).cast()));
             Self(_mm256_cvtph_ps(low), _mm256_cvtph_ps(high))
@@ -40,8 +42,8 @@ impl Lanes for Ymm2 {
     }
 
     #[inline(always)]
-    unsafe fn load_i8(from: *const i8) -> Self {
-        // SAFETY: as above.
+    unsafe fn load_i8(_: Avx2, from: *const i8) -> Self {
+        // SAFETY: the argument proves AVX2; the caller promises 16 elements to read.
         unsafe {
             let (low, high) = (_mm_loadl_epi64(from.cast()), _mm_loadl_epi64(from.add(8).cast()));
             Self(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(low)), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(high)))
@@ -49,8 +51,8 @@ impl Lanes for Ymm2 {
     }
 
     #[inline(always)]
-    unsafe fn load_i4(from: *const u8, upper: bool) -> Self {
-        // SAFETY: as above.
+    unsafe fn load_i4(_: Avx2, from: *const u8, upper: bool) -> Self {
+        // SAFETY: the argument proves AVX2; the caller promises 16 bytes to read.
         unsafe {
             let (low, high) = (_mm_loadl_epi64(from.cast()), _mm_loadl_epi64(from.add(8).cast()));
             Self(half_codes(low, upper), half_codes(high, upper))
@@ -58,8 +60,8 @@ impl Lanes for Ymm2 {
     }
 
     #[inline(always)]
-    unsafe fn load_bf16(from: *const u16) -> Self {
-        // SAFETY: as above.
+    unsafe fn load_bf16(_: Avx2, from: *const u16) -> Self {
+        // SAFETY: the argument proves AVX2; the caller promises 16 elements to read.
         unsafe {
             let (low, high) = (_mm_loadu_si128(from.cast()), _mm_loadu_si128(from.add(8).cast()));
             Self(upper_halves(low), upper_halves(high))
@@ -68,7 +70,7 @@ impl Lanes for Ymm2 {
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
-        // SAFETY: see `Ymm2`; the caller promises room for 16 elements.
+        // SAFETY: `self` proves AVX; the caller promises room for 16 elements.
         unsafe {
             _mm256_storeu_ps(to, self.0);
             _mm256_storeu_ps(to.add(8), self.1);
@@ -77,38 +79,38 @@ impl Lanes for Ymm2 {
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        // SAFETY: see `Ymm2`.
+        // SAFETY: `self` proves AVX, see `Ymm2`.
         unsafe { Self(_mm256_add_ps(self.0, other.0), _mm256_add_ps(self.1, other.1)) }
     }
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        // SAFETY: see `Ymm2`.
+        // SAFETY: `self` proves AVX, see `Ymm2`.
         unsafe { Self(_mm256_sub_ps(self.0, other.0), _mm256_sub_ps(self.1, other.1)) }
     }
 
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
-        // SAFETY: see `Ymm2`.
+        // SAFETY: `self` proves AVX, see `Ymm2`.
         unsafe { Self(_mm256_mul_ps(self.0, other.0), _mm256_mul_ps(self.1, other.1)) }
     }
 
     #[inline(always)]
     fn add_exact(self, a: Self, b: Self) -> Self {
-        // SAFETY: see `Ymm2`.
+        // SAFETY: `self` proves FMA, see `Ymm2`.
         unsafe { Self(_mm256_fmadd_ps(a.0, b.0, self.0), _mm256_fmadd_ps(a.1, b.1, self.1)) }
     }
 
     #[inline(always)]
     fn max(self, other: Self) -> Self {
         // The instruction gives its second operand where one of them is NaN.
-        // SAFETY: see `Ymm2`.
+        // SAFETY: `self` proves AVX, see `Ymm2`.
         unsafe { Self(_mm256_max_ps(self.0, other.0), _mm256_max_ps(self.1, other.1)) }
     }
 
     #[inline(always)]
     fn first(self, count: usize, others: Self) -> Self {
-        // SAFETY: see `Ymm2`.
+        // SAFETY: `self` proves AVX2, see `Ymm2`.
         unsafe {
             let count = _mm256_set1_epi32(count.min(16) as i32);
             let low = _mm256_cmpgt_epi32(count, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -120,25 +122,25 @@ impl Lanes for Ymm2 {
 
     #[inline(always)]
     fn exp(self) -> Self {
-        // SAFETY: see `Ymm2`.
+        // SAFETY: `self` proves AVX2, see `Ymm2`.
         unsafe { Self(exp(self.0), exp(self.1)) }
     }
 
     #[inline(always)]
     fn tree(self) -> f32 {
-        // SAFETY: see `Ymm2`.
+        // SAFETY: `self` proves AVX2, see `Ymm2`.
         unsafe { tree8(_mm256_add_ps(self.0, self.1)) }
     }
 
     #[inline(always)]
     fn prefetch<T>(address: *const T) {
-        // SAFETY: see `Ymm2`; a prefetch may have any address.
+        // SAFETY: SSE is part of every x86-64, and a prefetch may have any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
 
     #[inline(always)]
     fn prefetch_later<T>(address: *const T) {
-        // SAFETY: as above.
+        // SAFETY: SSE is part of every x86-64, and a prefetch may have any address.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) };
     }
 }

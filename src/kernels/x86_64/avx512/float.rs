@@ -1,7 +1,7 @@
 //! F32, F16 and BF16 weights: 4 rows of weights times 4 rows of inputs in registers, or for many inputs 8 converted
 //! rows times 3.
 
-use super::zmm::Zmm;
+use super::zmm::{Avx512, Zmm};
 use crate::kernels::generic::{FloatPanels, FloatTiles, Inputs};
 use crate::tensor::TensorView;
 
@@ -14,7 +14,7 @@ pub(super) fn products(
     scratch: &mut [f32],
 ) -> Option<()> {
     if FloatPanels::pays(weights, inputs) {
-        return FloatPanels::new(weights, inputs, out, scratch)?.multiply::<Zmm, 8, 3>();
+        return FloatPanels::new(weights, inputs, out, scratch)?.multiply::<Zmm, 8, 3>(Avx512::new());
     }
     let mut tiles = FloatTiles::new(weights, inputs, out)?;
     let (mut first, rows) = (0, inputs.rows());
@@ -22,10 +22,10 @@ pub(super) fn products(
         // Batches of equal size, as far as that goes.
         let count = (rows - first).div_ceil((rows - first).div_ceil(4).max(1));
         match count {
-            1 => tiles.multiply::<Zmm, 8, 1>(first)?,
-            2 => tiles.multiply::<Zmm, 8, 2>(first)?,
-            3 => tiles.multiply::<Zmm, 8, 3>(first)?,
-            _ => tiles.multiply::<Zmm, 4, 4>(first)?,
+            1 => tiles.multiply::<Zmm, 8, 1>(Avx512::new(), first)?,
+            2 => tiles.multiply::<Zmm, 8, 2>(Avx512::new(), first)?,
+            3 => tiles.multiply::<Zmm, 8, 3>(Avx512::new(), first)?,
+            _ => tiles.multiply::<Zmm, 4, 4>(Avx512::new(), first)?,
         }
         first += count;
     }

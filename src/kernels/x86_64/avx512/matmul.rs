@@ -8,9 +8,9 @@ use super::panel::Rows;
 use super::panel_32::{self, Layout32, Panel32};
 use super::panel_256::{self, Layout256, Panel256};
 use super::{matmul_32, matmul_256};
-use crate::kernels::generic::{self, Inputs, OUTPUTS};
-use crate::quant::ActivationRow;
-use crate::tensor::{TensorView, by_dtype};
+use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
+use crate::quant::{ActivationRow, by_dtype};
+use crate::tensor::TensorView;
 
 /// Bytes of all blocks of a panel: it stays in the first-level cache beside the inputs.
 const BYTES: usize = 2 * size_of::<Panel256>();
@@ -73,8 +73,8 @@ impl Batch {
         let Input { codes, scales, sums, squares } = self.first;
         let start = row * self.stride;
         // SAFETY: as far after the parts of the first row as the caller's row is after it, a number of bytes within the
-        // inputs; and the parts have an element, `F::COLS` of them or a sixteenth of that for each block, the squares with
-        // super-blocks only.
+        // inputs; and the parts have an element, `F::COLS` of them or a sixteenth of that for each block, as compared
+        // in `new`, the squares with super-blocks only.
         unsafe {
             Input {
                 codes: codes.byte_add(start).add(block * F::COLS),
@@ -119,15 +119,15 @@ impl Ahead {
         Self { from: core::ptr::null(), step: 0 }
     }
 
-    /// Fetches what belongs to `count` units of work from unit `first` on, to the second-level cache: fetches to the first level
-    /// take its few buffers from the loads.
+    /// Fetches what belongs to `count` units of work from unit `first` on, to the second-level cache: fetches to the
+    /// first level take its few buffers from the loads.
     #[inline(always)]
     pub(super) fn fetch(&self, first: usize, count: usize) {
         let end = (first + count) * self.step;
         let mut at = (first * self.step).next_multiple_of(64);
         while at < end {
             #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
-            // SAFETY: a prefetch may point anywhere.
+            // SAFETY: SSE is part of every x86-64, and a prefetch may point anywhere.
             unsafe {
                 _mm_prefetch::<_MM_HINT_T1>(self.from.wrapping_add(at).cast())
             };
@@ -137,8 +137,11 @@ impl Ahead {
 }
 
 /// A format of weights: how a panel is unpacked, and multiplied.
-trait Format {
-    /// One block of 32 rows; all its bit patterns are valid.
+///
+/// # Safety
+/// All bit patterns of a panel are valid.
+unsafe trait Format {
+    /// One block of 32 rows.
     type Panel;
     /// Columns of a block.
     const COLS: usize;
@@ -154,8 +157,8 @@ trait Format {
     /// Adds the products of a panel with `ROWS` rows of activations to `out`, 32 elements per row.
     ///
     /// # Safety
-    /// Every input has all codes, scales and sums for the panel, `out` has room for all rows, and the
-    /// processor has the instructions.
+    /// The panel has at most [`BYTES`], and there are at most 8 rows. Every input has all codes, scales and sums for
+    /// the panel, `out` has room for all rows, and the processor has the instructions.
     unsafe fn add_products<const ROWS: usize>(
         panel: &[Self::Panel],
         inputs: &[Input; ROWS],
@@ -168,7 +171,8 @@ trait Format {
 struct Blocks<L>(L);
 struct SuperBlocks<L>(L);
 
-impl<L: Layout32> Format for Blocks<L> {
+// SAFETY: a panel is registers of integers and of f32.
+unsafe impl<L: Layout32> Format for Blocks<L> {
     type Panel = Panel32;
     const COLS: usize = 32;
     const BYTES: usize = L::BYTES;
@@ -176,7 +180,7 @@ impl<L: Layout32> Format for Blocks<L> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32) {
-        // SAFETY: given.
+        // SAFETY: the caller promises what the called function asks for: BYTES are those of `L`.
         unsafe { L::unpack(rows, g, panel) }
     }
 
@@ -189,14 +193,16 @@ impl<L: Layout32> Format for Blocks<L> {
         ahead: Ahead,
         out: *mut f32,
     ) {
-        // SAFETY: given.
+        // SAFETY: the caller promises the inputs, room for at most 8 rows, and at most `BYTES` of panel: 32 blocks, as
+        // asserted above.
         unsafe {
             matmul_32::add_products::<L, ROWS>(panel, inputs, sums, ahead, out);
         }
     }
 }
 
-impl<L: Layout256> Format for SuperBlocks<L> {
+// SAFETY: a panel is registers of integers and of f32, and an integer.
+unsafe impl<L: Layout256> Format for SuperBlocks<L> {
     type Panel = Panel256;
     const COLS: usize = 256;
     const BYTES: usize = L::BYTES;
@@ -204,7 +210,7 @@ impl<L: Layout256> Format for SuperBlocks<L> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
-        // SAFETY: given.
+        // SAFETY: the caller promises what the called functions ask for: BYTES are those of `L`.
         unsafe {
             L::unpack(rows, g, panel);
             panel.bound::<L>(g);
@@ -220,20 +226,25 @@ impl<L: Layout256> Format for SuperBlocks<L> {
         ahead: Ahead,
         out: *mut f32,
     ) {
-        // SAFETY: given.
+        // SAFETY: the caller promises the inputs, room for at most 8 rows, and at most `BYTES` of panel, which is two
+        // super-blocks.
         unsafe { matmul_256::add_products::<L, ROWS>(panel, inputs, sums, ahead, out) }
     }
 }
 
 /// See [`Level::products`](crate::kernels::Level::products).
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn matmul(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32], scratch: &mut [f32]) -> Option<()> {
+pub(super) fn matmul(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+    scratch: &mut [f32],
+) -> Result<(), Refused> {
     // Offsets of rows are 32-bit numbers.
     if i32::try_from(weights.bytes().len()).is_err() {
-        return generic::products(weights, inputs, out, scratch);
+        return Err(Refused::NoKernel);
     }
-    by_dtype!(weights.dtype(), {
-        F32 | F16 | BF16 => generic::products(weights, inputs, out, scratch),
+    let done = by_dtype!(weights.dtype(), {
         Q4_0 => by_panels::<Blocks<panel_32::Q4_0>>(weights, inputs, out, scratch),
         Q4_1 => by_panels::<Blocks<panel_32::Q4_1>>(weights, inputs, out, scratch),
         Q5_0 => by_panels::<Blocks<panel_32::Q5_0>>(weights, inputs, out, scratch),
@@ -246,8 +257,9 @@ pub(super) fn matmul(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f3
         Q5_K => by_panels::<SuperBlocks<panel_256::Q5K>>(weights, inputs, out, scratch),
         Q6_K => by_panels::<SuperBlocks<panel_256::Q6K>>(weights, inputs, out, scratch),
         IQ4_XS => by_panels::<SuperBlocks<panel_256::Iq4Xs>>(weights, inputs, out, scratch),
-        _ => None,
-    })
+        _ => return Err(Refused::NoKernel),
+    });
+    done.ok_or(Refused::Sizes)
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
@@ -268,18 +280,17 @@ fn by_panels<F: Format>(
         return (weights.rows() == 0).then_some(());
     }
     let out = out.get_mut(..rows.checked_mul(OUTPUTS)?)?;
-    // SAFETY: every bit pattern of these types is valid.
+    // SAFETY: every bit pattern of `Line`, which is bytes, and of f32 is valid.
     let (_, lines, _) = unsafe { scratch.align_to_mut::<Line>() };
     let (sums, panel) = lines.split_at_mut_checked(size_of::<Sums>() / size_of::<Line>())?;
-    // SAFETY: as above. These types are whole numbers of lines.
+    // SAFETY: every bit pattern of `Sums` is valid, and of `F::Panel` as well. These types are whole numbers of lines.
     let (sums, panel) = unsafe { (sums.align_to_mut::<Sums>().1.first_mut()?, panel.align_to_mut::<F::Panel>().1) };
     out.fill(0.0);
     let blocks = cols / F::COLS;
     let batch = Batch::new::<F>(inputs, blocks)?;
     let row_bytes = blocks * F::BYTES;
     // Panels of equal length, as far as that goes.
-    let most = BYTES / size_of::<F::Panel>();
-    let length = blocks.div_ceil(blocks.div_ceil(most).max(1));
+    let length = blocks.div_ceil(blocks.div_ceil(BYTES / size_of::<F::Panel>()).max(1));
     let mut first = 0;
     while first < blocks {
         let panel = panel.get_mut(..(blocks - first).min(length))?;
@@ -295,9 +306,9 @@ fn by_panels<F: Format>(
                 Ahead::none()
             }
         };
-        // SAFETY: `first + panel.len()` is at most the number of blocks in the rows of weights and inputs,
-        // whose types, sizes and number are those of `F` as checked above; `out` has a place for every row, and
-        // `row` is below their number.
+        // SAFETY: `first + panel.len()` is at most the number of blocks in the rows of weights and inputs, whose types,
+        // sizes and number are those of `F` as checked above; the panel has at most as many blocks as `BYTES` hold; `out` has a place
+        // for every row, and `row` is below their number.
         unsafe {
             unpack::<F>(weights, first, panel, ahead(0, 2));
             let ahead = |row: usize| ahead(1 + row / 8, Ahead::UNITS);
@@ -339,7 +350,8 @@ unsafe fn unpack<F: Format>(weights: TensorView<'_>, first: usize, panel: &mut [
         let unit = g * panel.len();
         for (i, panel) in panel.iter_mut().enumerate() {
             ahead.fetch(unit + i, 1);
-            // SAFETY: the block lies in the row, the rows in the weights.
+            // SAFETY: the caller promises the blocks of the panel from `first` on, so the block lies in the row;
+            // offsets go to rows that there are, in less than 2^31 bytes; g is below 2.
             unsafe {
                 let rows = Rows { block: weights.bytes().as_ptr().add((first + i) * F::BYTES), offsets };
                 F::unpack(&rows, g, panel);
@@ -351,7 +363,8 @@ unsafe fn unpack<F: Format>(weights: TensorView<'_>, first: usize, panel: &mut [
 /// Adds the products of a panel that begins at block `first` with `ROWS` rows of activations from `row` on.
 ///
 /// # Safety
-/// There are these rows, and they have the blocks of the panel; `out` has 32 elements for each row of the batch.
+/// There are these rows, at most 8, and they have the blocks of the panel, at most [`BYTES`]; `out` has 32 elements for
+/// each row of the batch.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn add_products<F: Format, const ROWS: usize>(
@@ -364,7 +377,8 @@ unsafe fn add_products<F: Format, const ROWS: usize>(
     out: *mut f32,
 ) {
     let mut inputs = [batch.first; ROWS];
-    // SAFETY: given.
+    // SAFETY: the caller promises ROWS rows from `row` on with the blocks of the panel from `first` on, and 32 elements
+    // of `out` for each row of the batch.
     unsafe {
         for (row, input) in (row..).zip(&mut inputs) {
             *input = batch.row::<F>(row, first);

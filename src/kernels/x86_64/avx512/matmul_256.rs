@@ -25,7 +25,8 @@ pub(super) unsafe fn add_products<L: Layout256, const ROWS: usize>(
     ahead: Ahead,
     out: *mut f32,
 ) {
-    // SAFETY: given.
+    // SAFETY: the caller promises at most four super-blocks, so b is below 4, at most 8 inputs with the super-blocks of
+    // the panel, which have a sum of squares each, and room for their outputs.
     unsafe {
         for (b, block) in panel.iter().enumerate() {
             ahead.fetch(Ahead::UNITS * b, Ahead::UNITS);
@@ -54,7 +55,8 @@ const fn group<L: Layout256>(wide: bool) -> usize {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn prepare<L: Layout256, const WIDE: bool>(inputs: &[Input], b: usize, sums: &mut Sums) {
     for (input, (starts, pairs)) in inputs.iter().zip(sums.starts.iter_mut().zip(&mut sums.pairs)) {
-        // SAFETY: 16 sums and 256 codes of the super-block; `starts` has 256 elements, `pairs` 32.
+        // SAFETY: the caller promises 16 sums and 256 codes of super-block b for each input; i is below 4, `starts` has
+        // 256 elements and `pairs` 32.
         unsafe {
             let of_16 = _mm256_loadu_si256(input.sums.add(16 * b).cast());
             if L::OFFSET != 0 {
@@ -110,7 +112,8 @@ unsafe fn rows_of_block<L: Layout256, const WIDE: bool>(
     out: *mut f32,
 ) {
     let (fours, rest) = inputs.as_chunks::<4>();
-    // SAFETY: given.
+    // SAFETY: the caller promises super-block b of every input and `out` for all of them; the rows are `row` and those
+    // that follow it, at most 8 together.
     unsafe {
         for (i, inputs) in fours.iter().enumerate() {
             tile::<L, 4, WIDE>(block, b, inputs, sums, 4 * i, out);
@@ -139,7 +142,8 @@ unsafe fn tile<L: Layout256, const ROWS: usize, const WIDE: bool>(
     row: usize,
     out: *mut f32,
 ) {
-    // SAFETY: given.
+    // SAFETY: the caller promises super-block b of every input, its sums and starts, which are prepared for `WIDE`, and
+    // `out` for the rows.
     unsafe {
         let isums = match group::<L>(WIDE) {
             8 | 16 => by_groups::<L, ROWS, WIDE>(block, b, inputs, sums, row),
@@ -166,7 +170,8 @@ unsafe fn by_groups<L: Layout256, const ROWS: usize, const WIDE: bool>(
 ) -> [[__m512i; 2]; ROWS] {
     let length = const { group::<L>(WIDE) };
     let mut isums = [[_mm512_setzero_si512(); 2]; ROWS];
-    // SAFETY: below 64 codes and 16 sub-scales; 256 codes of super-block b; starts of 8 rows.
+    // SAFETY: a group is below 256 / length, so codes are below 64 and sub-scales below SUBS <= 16; the caller promises
+    // 256 codes of super-block b, and `starts` has 8 rows of 256, of which `row + ROWS` is at most the number.
     unsafe {
         let starts = sums.starts.as_ptr().add(row);
         for first in (0..256 / length).step_by(2) {
@@ -208,7 +213,7 @@ unsafe fn by_groups<L: Layout256, const ROWS: usize, const WIDE: bool>(
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn add_scaled(mut sum: __m512i, part: __m512i, scale: __m512i) -> __m512i {
-    // SAFETY: only registers are involved, and the processor has the instruction.
+    // SAFETY: only registers are involved, and this function has the feature AVX-512 VNNI.
     unsafe {
         asm!(
             "vpdpwssd {sum}, {part}, {scale}",
@@ -239,22 +244,22 @@ unsafe fn by_sub_blocks<L: Layout256, const ROWS: usize>(
         let mut parts = [[_mm512_setzero_si512(); 2]; ROWS];
         if L::OFFSET != 0 {
             for (part, starts) in parts.iter_mut().zip(sums.starts.iter().skip(row)) {
-                // SAFETY: below 8 of 256.
+                // SAFETY: j is below 8, and a row of `starts` has 256 elements.
                 *part = [_mm512_set1_epi32(unsafe { *starts.get_unchecked(j) }); 2];
             }
         }
         for i in 8 * j..8 * j + 8 {
-            // SAFETY: i is below 64.
+            // SAFETY: i is below 8 * 8, the number of registers of codes.
             let [w0, w1] = unsafe { *block.codes.get_unchecked(i) };
             for (part, input) in parts.iter_mut().zip(inputs) {
-                // SAFETY: four codes of super-block b.
+                // SAFETY: the caller promises 256 codes of super-block b: these are 4 i to 4 i + 3.
                 let x = unsafe { input.codes.add(256 * b + 4 * i).cast::<i32>().read_unaligned() };
                 let x = _mm512_set1_epi32(x);
                 part[0] = _mm512_dpbusd_epi32(part[0], w0, x);
                 part[1] = _mm512_dpbusd_epi32(part[1], w1, x);
             }
         }
-        // SAFETY: j is below 16.
+        // SAFETY: j is below 8, and there are 16 sub-scales.
         let [s0, s1] = unsafe { *block.sub_scales.get_unchecked(j) };
         for (isum, [part0, part1]) in isums.iter_mut().zip(parts) {
             isum[0] = _mm512_add_epi32(isum[0], _mm512_mullo_epi32(part0, s0));
@@ -281,7 +286,8 @@ unsafe fn finish<L: Layout256, const ROWS: usize>(
 ) {
     for (row, ((isum, input), pairs)) in (row..).zip(isums.iter().zip(inputs).zip(sums.pairs.iter().skip(row))) {
         for (g, ((&isum, &scale), &min)) in isum.iter().zip(&block.scale).zip(&block.min).enumerate() {
-            // SAFETY: the scale and the pairs of super-block b; 32 elements per row of `out`.
+            // SAFETY: the caller promises the scale of super-block b and 32 elements of `out` per row; j is below SUBS
+            // / 2 <= 8, of 32 pairs and 8 registers of sub-minima, and g < 2.
             unsafe {
                 let dx = _mm512_set1_ps(*input.scales.add(b));
                 let out = out.add(32 * row + 16 * g);

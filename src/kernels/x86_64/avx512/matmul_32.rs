@@ -23,21 +23,21 @@ pub(super) unsafe fn add_products<L: Layout32, const ROWS: usize>(
     out: *mut f32,
 ) {
     for (row, input) in inputs.iter().enumerate() {
-        // SAFETY: given.
+        // SAFETY: the caller promises at most 32 blocks and 8 rows, and that the input has them.
         unsafe { prepare::<L>(input, panel.len(), sums, row) };
     }
     for (b, block) in panel.iter().enumerate() {
         let mut isums = [[_mm512_setzero_si512(); 2]; ROWS];
         if L::OFFSET != 0 {
             for (isum, starts) in isums.iter_mut().zip(&sums.starts) {
-                // SAFETY: b is below 32.
+                // SAFETY: the caller promises at most 32 blocks, so b is below 32 of 256.
                 *isum = [_mm512_set1_epi32(unsafe { *starts.get_unchecked(b) }); 2];
             }
         }
         for (k, [w0, w1]) in block.codes.iter().enumerate() {
             ahead.fetch(Ahead::UNITS * b + k, 1);
             for (isum, input) in isums.iter_mut().zip(inputs) {
-                // SAFETY: codes 4 k to 4 k + 3 of block b.
+                // SAFETY: the caller promises 32 codes per block of the panel: these are 4 k to 4 k + 3 of block b.
                 let x = unsafe { input.codes.add(32 * b + 4 * k).cast::<i32>().read_unaligned() };
                 let x = _mm512_set1_epi32(x);
                 isum[0] = _mm512_dpbusd_epi32(isum[0], *w0, x);
@@ -46,7 +46,8 @@ pub(super) unsafe fn add_products<L: Layout32, const ROWS: usize>(
         }
         for (row, ((isum, input), totals)) in isums.iter().zip(inputs).zip(&sums.pairs).enumerate() {
             for (g, ((&isum, &scale), &min)) in isum.iter().zip(&block.scale).zip(&block.min).enumerate() {
-                // SAFETY: the scale and the sum of block b; 32 elements per row of `out`.
+                // SAFETY: the caller promises a scale per block of the panel and 32 elements of `out` per row; g < 2,
+                // and b is below 32, the number of totals.
                 unsafe {
                     let dx = _mm512_set1_ps(*input.scales.add(b));
                     let out = out.add(32 * row + 16 * g);
@@ -76,7 +77,8 @@ unsafe fn prepare<L: Layout32>(input: &Input, blocks: usize, sums: &mut Sums, ro
             return;
         }
         let pairs = (1_u32 << (blocks - first).min(16)).wrapping_sub(1) as u16;
-        // SAFETY: only the sums of the blocks are read; both arrays have 32 elements at least.
+        // SAFETY: the mask leaves only sums of the blocks, which the caller promises; row is below 8, `starts` and
+        // `pairs` have 32 elements at least, and first is at most 16.
         unsafe {
             let of_16 = _mm512_maskz_loadu_epi32(pairs, input.sums.add(2 * first).cast());
             if L::OFFSET != 0 {

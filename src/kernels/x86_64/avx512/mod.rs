@@ -13,17 +13,19 @@ mod zmm;
 
 use core::ops::Range;
 
-use crate::kernels::generic::{self, Combine, Inputs, KvSource, KvTileMut, Norm, Queries};
+use crate::kernels::generic::{self, Combine, Inputs, Norm, Queries, Refused};
+use crate::kv::{KvSource, KvTileMut};
 use crate::mem::Tile;
-use crate::tensor::{Dtype, TensorView};
+use crate::quant::{Form, by_dtype};
+use crate::tensor::TensorView;
 
 pub(in crate::kernels) use quantize::quantize_row;
 
-crate::kernels::shims::shims!(zmm::Zmm, "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni");
+crate::kernels::shims::shims!(zmm::Zmm: zmm::Avx512::new(), "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni");
 
 /// f32 elements of scratch that [`products`] needs.
-pub(in crate::kernels) fn products_scratch(dtype: Dtype) -> usize {
-    if crate::quant::form(dtype).is_float() { generic::FLOAT_SCRATCH } else { matmul::SCRATCH }
+pub(in crate::kernels) fn products_scratch(form: Form) -> usize {
+    if form.is_float() { generic::FLOAT_SCRATCH } else { matmul::SCRATCH }
 }
 
 /// See [`Level::products`](crate::kernels::Level::products).
@@ -33,9 +35,12 @@ pub(in crate::kernels) fn products(
     inputs: &Inputs<'_>,
     out: &mut [f32],
     scratch: &mut [f32],
-) -> Option<()> {
+) -> Result<(), Refused> {
     if inputs.form().is_float() {
-        return float::products(weights, inputs, out, scratch);
+        return by_dtype!(weights.dtype(), {
+            F32 | F16 | BF16 => float::products(weights, inputs, out, scratch).ok_or(Refused::Sizes),
+            _ => Err(Refused::NoKernel),
+        });
     }
     if inputs.rows() == 1 && matvec::supports(weights.dtype(), weights.cols()) {
         return matvec::products(weights, inputs, out);

@@ -21,7 +21,7 @@ impl Rows {
     pub(super) unsafe fn transposed(&self, at: usize) -> [__m512i; 4] {
         let mut rows = [_mm512_setzero_si512(); 4];
         for (i, row) in rows.iter_mut().enumerate() {
-            // SAFETY: given.
+            // SAFETY: the caller promises these bytes in all rows, and 12 + i is below 16.
             unsafe {
                 *row = _mm512_castsi128_si512(self.load(i, at));
                 *row = _mm512_inserti32x4::<1>(*row, self.load(4 + i, at));
@@ -48,7 +48,8 @@ impl Rows {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(super) unsafe fn dword(&self, at: usize) -> __m512i {
-        // SAFETY: given.
+        // SAFETY: the caller promises these bytes in all rows and offsets below 2^31, so they are lanes without sign;
+        // there are 16 of them.
         unsafe {
             let offsets = _mm512_loadu_si512(self.offsets.as_ptr().cast());
             _mm512_i32gather_epi32::<1>(offsets, self.block.add(at).cast())
@@ -60,7 +61,7 @@ impl Rows {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn load(&self, row: usize, at: usize) -> __m128i {
-        // SAFETY: given.
+        // SAFETY: the caller promises these bytes of the row, and that the row is below 16, the number of offsets.
         unsafe { _mm_loadu_si128(self.block.add(*self.offsets.get_unchecked(row) as usize + at).cast()) }
     }
 }

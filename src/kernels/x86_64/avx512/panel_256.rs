@@ -55,7 +55,7 @@ impl Panel256 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn set(&mut self, k: usize, g: usize, codes: __m512i) {
-        // SAFETY: given.
+        // SAFETY: the caller promises k < 64 and g < 2, the lengths of the arrays.
         unsafe { *self.codes.get_unchecked_mut(k).get_unchecked_mut(g) = codes }
     }
 
@@ -76,7 +76,7 @@ impl Panel256 {
         for groups in self.codes.chunks_exact(L::WIDE / 4) {
             let mut squares = start;
             for codes in groups {
-                // SAFETY: given.
+                // SAFETY: the caller promises g < 2, the length of the array.
                 let codes = unsafe { *codes.get_unchecked(g) };
                 squares = _mm512_dpbusd_epi32(squares, codes, _mm512_sub_epi8(codes, twice));
             }
@@ -100,7 +100,7 @@ impl Panel256 {
             if L::GROUP < 32 {
                 sub_scale = _mm512_and_si512(sub_scale, _mm512_set1_epi32(0xffff));
             }
-            // SAFETY: given.
+            // SAFETY: the caller promises j < 4 and g < 2, and b < 4, so 4 j + b < 16: the lengths of the arrays.
             unsafe { *self.sub_scales.get_unchecked_mut(4 * j + b).get_unchecked_mut(g) = sub_scale };
         }
     }
@@ -115,7 +115,7 @@ impl Panel256 {
         let lane = _mm512_set4_epi32(0x000c_000c, 0x0008_0008, 0x0004_0004, 0);
         for (i, picked) in [0x8001_8000_u32, 0x8003_8002].into_iter().enumerate() {
             let picked = _mm512_or_si512(lane, _mm512_set1_epi32(picked as i32));
-            // SAFETY: given.
+            // SAFETY: the caller promises j < 4 and g < 2, and i < 2, so 2 j + i < 8: the lengths of the arrays.
             unsafe {
                 *self.sub_mins.get_unchecked_mut(2 * j + i).get_unchecked_mut(g) = _mm512_shuffle_epi8(bytes, picked);
             }
@@ -127,7 +127,7 @@ impl Panel256 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn set_scale(&mut self, g: usize, scale: __m512) {
-        // SAFETY: given.
+        // SAFETY: the caller promises g < 2, the length of the array.
         unsafe { *self.scale.get_unchecked_mut(g) = scale }
     }
 
@@ -136,7 +136,7 @@ impl Panel256 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn set_min(&mut self, g: usize, min: __m512) {
-        // SAFETY: given.
+        // SAFETY: the caller promises g < 2, the length of the array.
         unsafe { *self.min.get_unchecked_mut(g) = min }
     }
 
@@ -147,7 +147,7 @@ impl Panel256 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn set_header<L: Layout256>(&mut self, rows: &Rows, g: usize) {
-        // SAFETY: given.
+        // SAFETY: the caller promises g < 2 and 16 bytes in all rows; the first argument of the setters is below 2.
         unsafe {
             let [header, scales, mins, low] = rows.transposed(0);
             self.set_scale(g, low_f16(header));
@@ -178,7 +178,7 @@ impl Layout256 for Q2K {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
-        // SAFETY: bytes 0 to 84; k is below 64.
+        // SAFETY: the caller promises g < 2 and 84 bytes in all rows, which the loads stay within; i < 4, so k < 64.
         unsafe {
             let scales = rows.dword(80);
             panel.set_scale(g, low_f16(scales));
@@ -210,7 +210,7 @@ impl Layout256 for Q3K {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
-        // SAFETY: bytes 0 to 110; k is below 64.
+        // SAFETY: the caller promises g < 2 and 110 bytes in all rows, which the loads stay within; i < 4, so k < 64.
         unsafe {
             // Bytes 96 to 108 and the scale, of a load that ends with the block.
             let [t0, t1, t2, t3] = rows.transposed(94);
@@ -249,7 +249,7 @@ impl Layout256 for Q4K {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
-        // SAFETY: bytes 0 to 144; k is below 64.
+        // SAFETY: the caller promises g < 2 and 144 bytes in all rows, which the loads stay within; i < 4, so k < 64.
         unsafe {
             panel.set_header::<Self>(rows, g);
             for p in 0..8 {
@@ -274,7 +274,7 @@ impl Layout256 for Q5K {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
-        // SAFETY: bytes 0 to 176; k is below 64.
+        // SAFETY: the caller promises g < 2 and 176 bytes in all rows, which the loads stay within; i < 4, so k < 64.
         unsafe {
             panel.set_header::<Self>(rows, g);
             for q in 0..2 {
@@ -304,7 +304,7 @@ impl Layout256 for Q6K {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
-        // SAFETY: bytes 0 to 210; k is below 64.
+        // SAFETY: the caller promises g < 2 and 210 bytes in all rows, which the loads stay within; i < 4, so k < 64.
         unsafe {
             let [.., last] = rows.transposed(194);
             panel.set_scale(g, high_f16(last));
@@ -340,7 +340,8 @@ impl Layout256 for Iq4Xs {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
-        // SAFETY: bytes 0 to 136; k is below 64, sub-scales are 8.
+        // SAFETY: the caller promises g < 2 and 136 bytes in all rows, which the loads stay within; i < 4 and j < 8, so
+        // k < 64, and there are 16 sub-scales.
         unsafe {
             let (header, low) = (rows.dword(0), rows.dword(4));
             panel.set_scale(g, low_f16(header));

@@ -38,7 +38,7 @@ impl Panel32 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn set(&mut self, k: usize, g: usize, codes: __m512i) {
-        // SAFETY: given.
+        // SAFETY: the caller promises k < 8 and g < 2, the lengths of the arrays.
         unsafe { *self.codes.get_unchecked_mut(k).get_unchecked_mut(g) = codes }
     }
 
@@ -47,7 +47,7 @@ impl Panel32 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn set_scale(&mut self, g: usize, scale: __m512) {
-        // SAFETY: given.
+        // SAFETY: the caller promises g < 2, the length of the array.
         unsafe { *self.scale.get_unchecked_mut(g) = scale }
     }
 
@@ -56,7 +56,7 @@ impl Panel32 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn set_min(&mut self, g: usize, min: __m512) {
-        // SAFETY: given.
+        // SAFETY: the caller promises g < 2, the length of the array.
         unsafe { *self.min.get_unchecked_mut(g) = min }
     }
 }
@@ -77,7 +77,7 @@ impl Layout32 for Q8_0 {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32) {
         let sign = _mm512_set1_epi8(i8::MIN);
-        // SAFETY: bytes 0 to 34; k is below 8.
+        // SAFETY: the caller promises g < 2 and 34 bytes in all rows, which the loads stay within; i < 4, so k < 8.
         unsafe {
             panel.set_scale(g, low_f16(rows.dword(0)));
             for half in 0..2 {
@@ -97,7 +97,7 @@ impl Layout32 for Q4_0 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32) {
-        // SAFETY: bytes 0 to 18; k is below 8.
+        // SAFETY: the caller promises g < 2 and 18 bytes in all rows, which the loads stay within; i < 4, so k < 8.
         unsafe {
             panel.set_scale(g, low_f16(rows.dword(0)));
             for (i, codes) in rows.transposed(2).into_iter().enumerate() {
@@ -116,7 +116,7 @@ impl Layout32 for Q4_1 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32) {
-        // SAFETY: bytes 0 to 20; k is below 8.
+        // SAFETY: the caller promises g < 2 and 20 bytes in all rows, which the loads stay within; i < 4, so k < 8.
         unsafe {
             let header = rows.dword(0);
             panel.set_scale(g, low_f16(header));
@@ -137,7 +137,7 @@ impl Layout32 for Q5_0 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32) {
-        // SAFETY: bytes 0 to 22; k is below 8.
+        // SAFETY: the caller promises g < 2 and 22 bytes in all rows, which the loads stay within; i < 4, so k < 8.
         unsafe {
             panel.set_scale(g, low_f16(rows.dword(0)));
             let high = rows.dword(2);
@@ -157,7 +157,7 @@ impl Layout32 for Q5_1 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32) {
-        // SAFETY: bytes 0 to 24; k is below 8.
+        // SAFETY: the caller promises g < 2 and 24 bytes in all rows, which the loads stay within; i < 4, so k < 8.
         unsafe {
             let header = rows.dword(0);
             panel.set_scale(g, low_f16(header));
@@ -179,7 +179,7 @@ impl Layout32 for Iq4Nl {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32) {
-        // SAFETY: bytes 0 to 18; k is below 8.
+        // SAFETY: the caller promises g < 2 and 18 bytes in all rows, which the loads stay within; i < 4, so k < 8.
         unsafe {
             panel.set_scale(g, low_f16(rows.dword(0)));
             for (i, indices) in rows.transposed(2).into_iter().enumerate() {

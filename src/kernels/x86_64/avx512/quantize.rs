@@ -50,7 +50,7 @@ fn block_of_256(x: &[f32; 256], codes: &mut [u32; 64]) -> Option<f32> {
     let mut largest = [_mm512_setzero_si512(); 4];
     for x in x.as_chunks::<64>().0 {
         for (largest, x) in largest.iter_mut().zip(x.as_chunks::<16>().0) {
-            // SAFETY: 16 elements.
+            // SAFETY: the chunk has the 16 elements of f32, 64 bytes, that are read.
             let bits = unsafe { _mm512_loadu_si512(x.as_ptr().cast()) };
             *largest = _mm512_max_epu32(*largest, _mm512_and_si512(bits, _mm512_set1_epi32(0x7fff_ffff)));
         }
@@ -68,7 +68,8 @@ fn block_of_256(x: &[f32; 256], codes: &mut [u32; 64]) -> Option<f32> {
     let amax = f32::from_bits(amax);
     let inverse = _mm512_set1_ps(127.0 / amax);
     for (x, codes) in x.as_chunks::<16>().0.iter().zip(codes.as_chunks_mut::<4>().0) {
-        // SAFETY: 16 elements and 16 bytes. To nearest even: the floating-point environment is the default one.
+        // SAFETY: the chunks have the 16 elements that are read and the four words, 16 bytes, that are written. To
+        // nearest even: the floating-point environment is the default one.
         unsafe {
             let rounded = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x.as_ptr()), inverse));
             _mm_storeu_si128(codes.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(rounded));
@@ -83,7 +84,7 @@ fn block_of_256(x: &[f32; 256], codes: &mut [u32; 64]) -> Option<f32> {
 fn sums_of_256(codes: &[u32; 64], sums: &mut [u32; 8]) -> u32 {
     let (mut all, mut largest) = (_mm512_setzero_si512(), _mm512_setzero_si512());
     for (codes, place) in codes.as_chunks::<16>().0.iter().zip([0x1111, 0x2222, 0x4444, 0x8888]) {
-        // SAFETY: 64 bytes.
+        // SAFETY: the chunk has the 16 words, 64 bytes, that are read.
         let codes = unsafe { _mm512_loadu_si512(codes.as_ptr().cast()) };
         all = _mm512_mask_mov_epi32(all, place, sums_of_16(_mm512_set1_epi8(1), codes));
         let magnitudes = _mm512_abs_epi8(codes);
@@ -92,7 +93,7 @@ fn sums_of_256(codes: &[u32; 64], sums: &mut [u32; 8]) -> u32 {
     // The sums of the first 64 codes are in the first lanes of the quarters, and so on.
     let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
     let all = _mm512_cvtepi32_epi16(_mm512_permutexvar_epi32(order, all));
-    // SAFETY: 32 bytes.
+    // SAFETY: the array has the eight words, 32 bytes, that are written.
     unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), all) };
     _mm512_reduce_max_epu32(largest)
 }
@@ -129,7 +130,7 @@ fn four_blocks(
 ) -> Result<(), usize> {
     let mut values = [[_mm512_setzero_ps(); 2]; BLOCKS];
     for (values, x) in values.iter_mut().zip(x.as_chunks::<32>().0) {
-        // SAFETY: 32 elements.
+        // SAFETY: the chunk has the 32 elements that are read.
         *values = unsafe { [_mm512_loadu_ps(x.as_ptr()), _mm512_loadu_ps(x.as_ptr().add(16))] };
     }
     let amax = largest(values);
@@ -144,19 +145,20 @@ fn four_blocks(
     let inverse = _mm_div_ps(_mm_set1_ps(127.0), amax);
     let [scale, inverse] = [scale, inverse].map(|v| _mm_andnot_si128(tiny, _mm_castps_si128(v)));
     let inverses = _mm512_broadcast_i32x4(inverse);
-    // SAFETY: four elements.
+    // SAFETY: the array has the four words, 16 bytes, that are written.
     unsafe { _mm_storeu_si128(scales.as_mut_ptr().cast(), scale) };
     for (block, (values, codes)) in values.into_iter().zip(codes.as_chunks_mut::<8>().0).enumerate() {
         let inverse = _mm512_permutexvar_epi32(_mm512_set1_epi32(block as i32), inverses);
         for (values, codes) in values.into_iter().zip(codes.as_chunks_mut::<4>().0) {
             // To nearest even: the floating-point environment is the default one.
             let rounded = _mm512_cvtps_epi32(_mm512_mul_ps(values, _mm512_castsi512_ps(inverse)));
-            // SAFETY: 16 bytes.
+            // SAFETY: the chunk has the four words, 16 bytes, that are written.
             unsafe { _mm_storeu_si128(codes.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(rounded)) };
         }
     }
     let ones = _mm512_set1_epi8(1);
-    // SAFETY: 128 bytes of codes, 16 of sums.
+    // SAFETY: the codes are 32 words, 128 bytes, of which the second 64 begin at word 16; the sums are four words, 16
+    // bytes.
     unsafe {
         let low = sums_of_16(ones, _mm512_loadu_si512(codes.as_ptr().cast()));
         let high = sums_of_16(ones, _mm512_loadu_si512(codes.as_ptr().add(16).cast()));

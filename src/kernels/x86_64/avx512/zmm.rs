@@ -6,45 +6,58 @@ use half::f16;
 
 use crate::kernels::generic::Lanes;
 
-/// Named only in functions that are compiled for this level, so every intrinsic below is one that the
-/// machine has.
+/// The machine has AVX-512 F, BW, VL and VNNI, with AVX2, FMA and F16C.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Avx512(());
+
+impl Avx512 {
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(super) fn new() -> Self {
+        Self(())
+    }
+}
+
+/// There is none without an [`Avx512`], so where there is one the machine has its instructions.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(in crate::kernels) struct Zmm(__m512);
 
 impl Lanes for Zmm {
+    type Proof = Avx512;
+
     const QUERIES: usize = 8;
     const TOGETHER: usize = 32;
     const LOADS_F16: bool = true;
     const FUSED: bool = true;
 
     #[inline(always)]
-    fn splat(x: f32) -> Self {
-        // SAFETY: see `Zmm`.
+    fn splat(_: Avx512, x: f32) -> Self {
+        // SAFETY: the argument proves AVX-512 F.
         Self(unsafe { _mm512_set1_ps(x) })
     }
 
     #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: see `Zmm`; the caller promises the 16 elements.
+    unsafe fn load(_: Avx512, from: *const f32) -> Self {
+        // SAFETY: the argument proves AVX-512 F; the caller promises 16 elements to read.
         Self(unsafe { _mm512_loadu_ps(from) })
     }
 
     #[inline(always)]
-    unsafe fn load_f16(from: *const f16) -> Self {
-        // SAFETY: as above.
+    unsafe fn load_f16(_: Avx512, from: *const f16) -> Self {
+        // SAFETY: the argument proves AVX-512 F; the caller promises 16 elements to read.
         Self(unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) })
     }
 
     #[inline(always)]
-    unsafe fn load_i8(from: *const i8) -> Self {
-        // SAFETY: as above.
+    unsafe fn load_i8(_: Avx512, from: *const i8) -> Self {
+        // SAFETY: the argument proves AVX-512 F; the caller promises 16 elements to read.
         Self(unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()))) })
     }
 
     #[inline(always)]
-    unsafe fn load_i4(from: *const u8, upper: bool) -> Self {
-        // SAFETY: as above.
+    unsafe fn load_i4(_: Avx512, from: *const u8, upper: bool) -> Self {
+        // SAFETY: the argument proves AVX-512 F; the caller promises 16 bytes to read.
         unsafe {
             let bytes = _mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()));
             let bytes = if upper { bytes } else { _mm512_slli_epi32::<28>(bytes) };
@@ -54,53 +67,53 @@ impl Lanes for Zmm {
     }
 
     #[inline(always)]
-    unsafe fn load_bf16(from: *const u16) -> Self {
-        // SAFETY: as above.
+    unsafe fn load_bf16(_: Avx512, from: *const u16) -> Self {
+        // SAFETY: the argument proves AVX-512 F; the caller promises 16 elements to read.
         let bits = unsafe { _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast())) };
-        // SAFETY: see `Zmm`.
+        // SAFETY: the argument proves AVX-512 F.
         Self(unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits)) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
-        // SAFETY: see `Zmm`; the caller promises room for 16 elements.
+        // SAFETY: `self` proves AVX-512 F; the caller promises room for 16 elements.
         unsafe { _mm512_storeu_ps(to, self.0) };
     }
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        // SAFETY: see `Zmm`.
+        // SAFETY: `self` proves AVX-512 F, see `Zmm`.
         Self(unsafe { _mm512_add_ps(self.0, other.0) })
     }
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        // SAFETY: see `Zmm`.
+        // SAFETY: `self` proves AVX-512 F, see `Zmm`.
         Self(unsafe { _mm512_sub_ps(self.0, other.0) })
     }
 
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
-        // SAFETY: see `Zmm`.
+        // SAFETY: `self` proves AVX-512 F, see `Zmm`.
         Self(unsafe { _mm512_mul_ps(self.0, other.0) })
     }
 
     #[inline(always)]
     fn add_exact(self, a: Self, b: Self) -> Self {
-        // SAFETY: see `Zmm`.
+        // SAFETY: `self` proves AVX-512 F, see `Zmm`.
         Self(unsafe { _mm512_fmadd_ps(a.0, b.0, self.0) })
     }
 
     #[inline(always)]
     fn max(self, other: Self) -> Self {
         // The instruction gives its second operand where one of them is NaN.
-        // SAFETY: see `Zmm`.
+        // SAFETY: `self` proves AVX-512 F, see `Zmm`.
         Self(unsafe { _mm512_max_ps(self.0, other.0) })
     }
 
     #[inline(always)]
     fn largest(self) -> f32 {
-        // SAFETY: see `Zmm`. No lane of a maximum is NaN, so their order does not matter.
+        // SAFETY: `self` proves AVX-512 F. No lane of a maximum is NaN, so their order does not matter.
         unsafe {
             let half = _mm512_castps512_ps256(_mm512_max_ps(self.0, _mm512_shuffle_f32x4::<0b1110>(self.0, self.0)));
             let quarter = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps::<1>(half));
@@ -112,25 +125,25 @@ impl Lanes for Zmm {
     #[inline(always)]
     fn first(self, count: usize, others: Self) -> Self {
         let mask = ((1_u32 << count.min(16)) - 1) as u16;
-        // SAFETY: see `Zmm`.
+        // SAFETY: `self` proves AVX-512 F, see `Zmm`.
         Self(unsafe { _mm512_mask_blend_ps(mask, others.0, self.0) })
     }
 
     #[inline(always)]
     fn exp(self) -> Self {
-        // SAFETY: see `Zmm`.
+        // SAFETY: `self` proves AVX-512 F, see `Zmm`.
         let [result] = unsafe { exp([self.0]) };
         Self(result)
     }
 
     #[inline(always)]
     #[allow(clippy::indexing_slicing, clippy::needless_range_loop)] // As for `exp`.
-    fn exps<const M: usize>(mut x: [Self; M]) -> [Self; M] {
-        let mut registers = [Self::splat(0.0).0; M];
+    fn exps<const M: usize>(proof: Avx512, mut x: [Self; M]) -> [Self; M] {
+        let mut registers = [Self::splat(proof, 0.0).0; M];
         for m in 0..M {
             registers[m] = x[m].0;
         }
-        // SAFETY: see `Zmm`.
+        // SAFETY: the argument proves AVX-512 F.
         let results = unsafe { exp(registers) };
         for m in 0..M {
             x[m] = Self(results[m]);
@@ -140,7 +153,7 @@ impl Lanes for Zmm {
 
     #[inline(always)]
     fn tree(self) -> f32 {
-        // SAFETY: see `Zmm`.
+        // SAFETY: `self` proves AVX-512 F and AVX2, see `Zmm`.
         unsafe {
             let high = _mm256_castpd_ps(_mm512_extractf64x4_pd::<1>(_mm512_castps_pd(self.0)));
             crate::kernels::x86_64::avx2::ymm::tree8(_mm256_add_ps(_mm512_castps512_ps256(self.0), high))
@@ -152,27 +165,27 @@ impl Lanes for Zmm {
         let (eights, rest) = dots.as_chunks::<8>();
         let mut to = to;
         for &dots in eights {
-            // SAFETY: see `Zmm`; the caller promises room for N elements, these are 8 of them.
+            // SAFETY: `dots` prove AVX-512 F; the caller promises room for N elements, these are 8 of them.
             unsafe {
                 _mm256_storeu_ps(to, trees(dots));
                 to = to.add(8);
             }
         }
         for (i, dot) in rest.iter().enumerate() {
-            // SAFETY: as above.
+            // SAFETY: after the eights the caller's N elements have room for `rest`, and i is below its length.
             unsafe { to.add(i).write_unaligned(dot.tree()) };
         }
     }
 
     #[inline(always)]
     fn prefetch<T>(address: *const T) {
-        // SAFETY: see `Zmm`; a prefetch may have any address.
+        // SAFETY: SSE is part of every x86-64, and a prefetch may have any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
 
     #[inline(always)]
     fn prefetch_later<T>(address: *const T) {
-        // SAFETY: as above.
+        // SAFETY: SSE is part of every x86-64, and a prefetch may have any address.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) };
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn iq4_xs(tile: &Tile<'_, 136>, x: QuantizedRow<'_>) -> __m512 {
     let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales);
     for (b, (codes, &dx)) in blocks.enumerate().take(tile.blocks()) {
         let [first, last] = codes.as_chunks::<128>().0 else { break };
-        // SAFETY: b < tile.blocks().
+        // SAFETY: `take` keeps b below tile.blocks().
         unsafe {
             let dots = [half_dots::<8, 2>(tile, b, first), half_dots::<72, 0>(tile, b, last)];
             let (header, low) = (tile.gather::<0>(b), tile.gather::<4>(b));
@@ -46,7 +46,7 @@ unsafe fn half_dots<const AT: usize, const LINES: usize>(
     for (g, quad) in quads.iter_mut().enumerate() {
         let mut rows = [zero; 4];
         for (i, row) in rows.iter_mut().enumerate() {
-            // SAFETY: 4 g + i < 16; the caller promises the rest.
+            // SAFETY: 4 g + i < 16, and the caller promises b < tile.blocks().
             let bytes = load_64::<AT, _, _>(unsafe { tile.block::<LINES>(4 * g + i, b) });
             let first = _mm512_shuffle_epi8(values, _mm512_and_si512(bytes, low));
             let second = _mm512_shuffle_epi8(values, _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), low));

@@ -31,7 +31,7 @@ pub(super) fn q6_k(tile: &Tile<'_, 210>, x: QuantizedRow<'_>) -> __m512 {
     let mut acc = _mm512_setzero_ps();
     let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales);
     for (b, (codes, &dx)) in blocks.enumerate().take(tile.blocks()) {
-        // SAFETY: b < tile.blocks().
+        // SAFETY: `take` keeps b below tile.blocks().
         unsafe {
             let dots = dots::<210, 32, 3>(tile, b, codes, |block, _| {
                 let [a, b] = half(load_64::<0, _, _>(block), load_32::<128, _, _>(block));
@@ -56,7 +56,7 @@ pub(super) fn q3_k(tile: &Tile<'_, 110>, x: QuantizedRow<'_>) -> __m512 {
     let mut acc = _mm512_setzero_ps();
     let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales);
     for (b, (codes, &dx)) in blocks.enumerate().take(tile.blocks()) {
-        // SAFETY: b < tile.blocks(); `dots` gives lanes below 16.
+        // SAFETY: `take` keeps b below tile.blocks(); `dots` gives lanes below 16.
         unsafe {
             let [i, j, k, l] = tile.headers::<94>(b);
             let scales = store_lanes([q3_scales(i), q3_scales(j), q3_scales(k), q3_scales(l)]);
@@ -99,7 +99,7 @@ pub(super) fn q2_k(tile: &Tile<'_, 84>, x: QuantizedRow<'_>) -> __m512 {
             let dots = _mm512_dpwssd_epi32(zero, _mm512_unpacklo_epi8(mins, zero), first_sums);
             _mm512_dpwssd_epi32(dots, _mm512_unpackhi_epi8(mins, zero), last_sums)
         };
-        // SAFETY: b < tile.blocks(); `dots` gives lanes below 16.
+        // SAFETY: `take` keeps b below tile.blocks(); `dots` gives lanes below 16.
         unsafe {
             let [i, j, k, l] = tile.headers::<0>(b);
             let scales = |subs| _mm512_and_si512(subs, low);
@@ -145,7 +145,7 @@ unsafe fn dots<const BYTES: usize, const OFFSET: u8, const LINES: usize>(
     for (g, quad) in quads.iter_mut().enumerate() {
         let mut rows = [zero; 4];
         for (i, row) in rows.iter_mut().enumerate() {
-            // SAFETY: 4 g + i < 16; the caller promises the rest.
+            // SAFETY: 4 g + i < 16, and the caller promises b < tile.blocks().
             let block = unsafe { tile.block::<LINES>(4 * g + i, b) };
             let ([c_0, c_1, c_2, c_3], [scales_0, scales_8]) = unpack(block, 4 * i + g);
             let (d_0, d_1) = (_mm512_dpbusd_epi32(start_0, c_0, x_0), _mm512_dpbusd_epi32(start_1, c_1, x_1));

@@ -63,7 +63,7 @@ fn dots<const BYTES: usize, const LINES: usize>(
     let mut acc = _mm512_setzero_ps();
     let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales).zip(x.sums.as_chunks::<16>().0);
     for (b, ((codes, &dx), sums)) in blocks.enumerate().take(tile.blocks()) {
-        // SAFETY: b < tile.blocks().
+        // SAFETY: `take` keeps b below tile.blocks().
         let headers = unsafe { tile.headers::<0>(b) };
         let subs = headers_to_subs(headers);
         let scales = store_lanes(subs);
@@ -75,12 +75,12 @@ fn dots<const BYTES: usize, const LINES: usize>(
         for (g, quad) in quads.iter_mut().enumerate() {
             let mut rows = [zero; 4];
             for (i, row) in rows.iter_mut().enumerate() {
-                // SAFETY: 4 g + i < 16 and b < tile.blocks().
+                // SAFETY: 4 g + i < 16, and `take` keeps b below tile.blocks().
                 let block = unsafe { tile.block::<LINES>(4 * g + i, b) };
                 let [a, b, c, d] = unpack(block);
                 let first = _mm512_packs_epi32(_mm512_dpbusd_epi32(zero, a, x_02), _mm512_dpbusd_epi32(zero, b, x_13));
                 let second = _mm512_packs_epi32(_mm512_dpbusd_epi32(zero, c, x_46), _mm512_dpbusd_epi32(zero, d, x_57));
-                // SAFETY: 4 i + g < 16.
+                // SAFETY: 4 i + g < 16, the number of rows in `scales`.
                 let scales = _mm512_set1_epi64(unsafe { scales.get_unchecked(4 * i + g)[0] } as i64);
                 let dots = _mm512_dpwssd_epi32(zero, first, _mm512_shuffle_epi8(scales, words_01));
                 *row = _mm512_dpwssd_epi32(dots, second, _mm512_shuffle_epi8(scales, words_45));

@@ -16,40 +16,29 @@ mod tile;
 
 use core::arch::x86_64::{__m512, _mm512_mask_storeu_ps};
 
-use crate::kernels::generic::{Inputs, OUTPUTS};
-use crate::quant::{ActivationRow, QuantizedRow};
-use crate::tensor::{Dtype, TensorView, by_dtype};
+use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
+use crate::quant::{ActivationRow, QuantizedRow, by_dtype};
+use crate::tensor::{Dtype, TensorView};
 use tile::{ROWS, Tile};
 
-/// Whether [`products`] does rows of this type and width.
+/// Whether [`products`] does rows of this width, where it has a kernel for the type.
 pub(super) fn supports(dtype: Dtype, cols: usize) -> bool {
     let enough = match dtype {
-        Dtype::F32 | Dtype::F16 | Dtype::BF16 => false,
         Dtype::Q4_0 | Dtype::Q4_1 | Dtype::IQ4_NL => cols >= 32 * nibbles::BLOCKS,
-        Dtype::Q5_0
-        | Dtype::Q5_1
-        | Dtype::Q8_0
-        | Dtype::Q2_K
-        | Dtype::Q3_K
-        | Dtype::Q4_K
-        | Dtype::Q5_K
-        | Dtype::Q6_K
-        | Dtype::IQ4_XS => true,
+        _ => true,
     };
     // The distance of the first and the last row of a tile is an i32 of a gathering load.
     enough && dtype.row_bytes(cols).is_some_and(|bytes| bytes <= i32::MAX as usize / ROWS)
 }
 
-/// See [`Level::products`](crate::kernels::Level::products); there is one row of inputs. `None` also where
-/// [`supports`] is false.
+/// See [`Level::products`](crate::kernels::Level::products); there is one row of integers, and [`supports`] is true.
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32]) -> Option<()> {
-    let (ActivationRow::Q8x32(x) | ActivationRow::Q8x256(x)) = inputs.row(0)? else {
-        return None;
+pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32]) -> Result<(), Refused> {
+    let Some(ActivationRow::Q8x32(x) | ActivationRow::Q8x256(x)) = inputs.row(0) else {
+        return Err(Refused::Sizes);
     };
-    let out = out.first_chunk_mut::<OUTPUTS>()?;
-    by_dtype!(weights.dtype(), {
-        F32 | F16 | BF16 => None,
+    let out = out.first_chunk_mut::<OUTPUTS>().ok_or(Refused::Sizes)?;
+    let done = by_dtype!(weights.dtype(), {
         Q4_0 => tiles::<18, 32>(weights, x, out, |tile, x| nibbles::q4_0(tile, x)),
         Q4_1 => tiles::<20, 32>(weights, x, out, |tile, x| nibbles::q4_1(tile, x)),
         Q5_0 => tiles::<22, 32>(weights, x, out, |tile, x| pairs::q5_0(tile, x)),
@@ -62,8 +51,9 @@ pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [
         Q6_K => tiles::<210, 256>(weights, x, out, |tile, x| k16::q6_k(tile, x)),
         IQ4_NL => tiles::<18, 32>(weights, x, out, |tile, x| nibbles::iq4_nl(tile, x)),
         IQ4_XS => tiles::<136, 256>(weights, x, out, |tile, x| iq4_xs::iq4_xs(tile, x)),
-        _ => None,
-    })
+        _ => return Err(Refused::NoKernel),
+    });
+    done.ok_or(Refused::Sizes)
 }
 
 /// All rows, a tile at a time; blocks have `LEN` elements in `BYTES` bytes.
@@ -82,7 +72,7 @@ fn tiles<const BYTES: usize, const LEN: usize>(
             return None;
         }
         let sums = kernel(&tile, x);
-        // SAFETY: at most the 16 elements of `out` are written.
+        // SAFETY: at most the 16 elements of `out` are written: a lane of the mask each.
         unsafe { _mm512_mask_storeu_ps(out.as_mut_ptr(), tile.mask(), sums) };
     }
     Some(())

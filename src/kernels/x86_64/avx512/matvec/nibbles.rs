@@ -71,7 +71,7 @@ fn dots<const BYTES: usize, const AT: usize, const OFFSET: u8, const MIN: bool>(
             let mut rows = [zero; 4];
             for (i, row) in rows.iter_mut().enumerate() {
                 let r = 4 * g + i;
-                // SAFETY: r < 16 and b + 4 <= tile.blocks().
+                // SAFETY: r = 4 g + i < 16, and b is at most tile.blocks() - 4.
                 let blocks = unsafe {
                     [
                         tile.block::<1>(r, b),
@@ -89,7 +89,7 @@ fn dots<const BYTES: usize, const AT: usize, const OFFSET: u8, const MIN: bool>(
         }
         let blocks = transpose_lanes(quads).into_iter().zip(scales).zip(sums.as_chunks::<2>().0);
         for (j, ((dots, &dx), sums)) in blocks.enumerate().skip(first - b) {
-            // SAFETY: j < 4 and b + 4 <= tile.blocks().
+            // SAFETY: j < 4, as there are four registers, and b is at most tile.blocks() - 4.
             let header = unsafe { tile.gather::<0>(b + j) };
             acc = _mm512_add_ps(acc, term(dots, low_f16(header), dx));
             if MIN {

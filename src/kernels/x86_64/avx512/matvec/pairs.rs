@@ -57,7 +57,7 @@ fn dots<const BYTES: usize, const OFFSET: u8, const MIN: bool>(
     let (sums, last_sums) = x.sums.as_chunks::<4>();
     let pairs = codes.iter().zip(scales).zip(sums);
     for (i, ((codes, [dx_0, dx_1]), [s_0, s_1, s_2, s_3])) in pairs.enumerate().take(tile.blocks() / 2) {
-        // SAFETY: 2 i + 1 < tile.blocks().
+        // SAFETY: i < tile.blocks() / 2, so 2 i + 1 < tile.blocks().
         unsafe {
             let x = load_64::<0, _, _>(codes);
             let [first, second] = pair_dots::<BYTES, OFFSET>(tile, [2 * i, 2 * i + 1], x, &unpack);
@@ -69,7 +69,7 @@ fn dots<const BYTES: usize, const OFFSET: u8, const MIN: bool>(
     if let (Some(codes), [dx], Some(sums)) = (last_codes.first_chunk(), last_scale, last_sums.first_chunk())
         && b < tile.blocks()
     {
-        // SAFETY: b < tile.blocks().
+        // SAFETY: b < tile.blocks(), as the condition says.
         unsafe {
             let x = _mm512_zextsi256_si512(load_32::<0, i8, 32>(codes));
             let [dots, _] = pair_dots::<BYTES, OFFSET>(tile, [b, b], x, &unpack);
@@ -96,7 +96,7 @@ unsafe fn pair_dots<const BYTES: usize, const OFFSET: u8>(
     for (g, quad) in quads.iter_mut().enumerate() {
         let mut rows = [zero; 4];
         for (i, row) in rows.iter_mut().enumerate() {
-            // SAFETY: 4 g + i < 16; the caller promises the rest.
+            // SAFETY: 4 g + i < 16, and the caller promises that both blocks are below tile.blocks().
             let (a, b) = unsafe { (tile.block::<1>(4 * g + i, first), tile.block::<0>(4 * g + i, second)) };
             *row = _mm512_dpbusd_epi32(*row, unpack(a, b), x);
         }
@@ -119,7 +119,7 @@ unsafe fn add<const BYTES: usize, const MIN: bool>(
     dx: f32,
     sums: [i16; 2],
 ) -> __m512 {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller promises b < tile.blocks().
     let header = unsafe { tile.gather::<0>(b) };
     let acc = _mm512_add_ps(acc, term(dots, low_f16(header), dx));
     if !MIN {

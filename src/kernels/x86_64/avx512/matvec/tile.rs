@@ -89,7 +89,7 @@ impl<'a, const BYTES: usize> Tile<'a, BYTES> {
     #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(super) unsafe fn gather<const AT: usize>(&self, b: usize) -> __m512i {
         const { assert!(AT + 4 <= BYTES) };
-        // SAFETY: the caller promises that the rows have this block, and the 4 bytes are within it.
+        // SAFETY: the caller promises that the rows have this block, and the 4 bytes are within it, as asserted.
         unsafe { _mm512_i32gather_epi32::<1>(self.indices, self.first.add(b * BYTES + AT).cast()) }
     }
 
@@ -122,7 +122,7 @@ impl<'a, const BYTES: usize> Tile<'a, BYTES> {
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn load_64<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -> __m512i {
     const { assert!(AT + 64 <= size_of::<[T; N]>()) };
-    // SAFETY: the bytes are within the array.
+    // SAFETY: the bytes are within the array, as asserted when this is compiled.
     unsafe { _mm512_loadu_si512(from.as_ptr().cast::<u8>().add(AT).cast()) }
 }
 
@@ -131,7 +131,7 @@ pub(super) fn load_64<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn load_32<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -> __m256i {
     const { assert!(AT + 32 <= size_of::<[T; N]>()) };
-    // SAFETY: the bytes are within the array.
+    // SAFETY: the bytes are within the array, as asserted when this is compiled.
     unsafe { _mm256_loadu_si256(from.as_ptr().cast::<u8>().add(AT).cast()) }
 }
 
@@ -140,7 +140,7 @@ pub(super) fn load_32<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn load_16<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -> __m128i {
     const { assert!(AT + 16 <= size_of::<[T; N]>()) };
-    // SAFETY: the bytes are within the array.
+    // SAFETY: the bytes are within the array, as asserted when this is compiled.
     unsafe { _mm_loadu_si128(from.as_ptr().cast::<u8>().add(AT).cast()) }
 }
 
@@ -148,7 +148,7 @@ pub(super) fn load_16<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -
 #[inline]
 pub(super) fn load_u32<const AT: usize, const N: usize>(from: &[u8; N]) -> u32 {
     const { assert!(AT + 4 <= N) };
-    // SAFETY: the bytes are within the array.
+    // SAFETY: the bytes are within the array, as asserted when this is compiled.
     unsafe { u32::from_le(from.as_ptr().add(AT).cast::<u32>().read_unaligned()) }
 }
 
@@ -175,7 +175,7 @@ pub(super) fn set_lanes([a, b, c, d]: [u32; 4]) -> __m512i {
 pub(super) fn store_lanes(registers: [__m512i; 4]) -> [[u64; 2]; ROWS] {
     let mut lanes = [[0; 2]; ROWS];
     for (to, register) in lanes.as_chunks_mut::<4>().0.iter_mut().zip(registers) {
-        // SAFETY: `to` has 64 bytes.
+        // SAFETY: `to` is four times two u64, the 64 bytes that are written.
         unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), register) };
     }
     lanes

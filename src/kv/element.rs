@@ -1,16 +1,15 @@
-//! Element types of keys and values, and the tiles that attention reads.
+//! Element types of keys and values.
 //!
 //! Quantized tiles are codes and, behind them, one scale per token and block of 32 elements of a head: `[blocks][16]`
 //! f16. An element is its scale times its code, which is exact in f32.
 
-use bytemuck::{must_cast_slice, try_cast_slice, try_cast_slice_mut};
 use half::f16;
 
-use super::attend::TILE_TOKENS;
+use super::block::TILE_TOKENS;
 use crate::num::f16_to_f32;
 
 /// Elements of a head that share a scale; the last block of a head has the rest.
-pub(super) const SCALED: usize = 32;
+pub(crate) const SCALED: usize = 32;
 
 /// How one key or value is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -154,97 +153,4 @@ fn half_code(byte: u8, index: usize) -> f32 {
 fn scale(tile: &[u8], codes: usize, dim: usize, slot: usize) -> Option<f32> {
     let index = (dim / SCALED).checked_mul(TILE_TOKENS)?.checked_add(slot)?.checked_mul(size_of::<f16>())?;
     tile.get(codes..)?.get(index..)?.first_chunk().map(|&bytes| f16_to_f32(f16::from_ne_bytes(bytes)))
-}
-
-/// Keys or values of a tile in their element type.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub enum Elements<'a> {
-    /// Exact.
-    F32(&'a [f32]),
-    /// Half precision.
-    F16(&'a [f16]),
-    /// Codes of a byte, then scales.
-    Q8_0(&'a [u8]),
-    /// Codes of half a byte, then scales.
-    Q4_0(&'a [u8]),
-}
-
-impl<'a> Elements<'a> {
-    /// The elements in some words; `None` where these are not aligned for them.
-    #[inline]
-    pub fn new(element: KvElement, words: &'a [u32]) -> Option<Self> {
-        Some(match element {
-            KvElement::F32 => Self::F32(try_cast_slice(words).ok()?),
-            KvElement::F16 => Self::F16(try_cast_slice(words).ok()?),
-            KvElement::Q8_0 => Self::Q8_0(must_cast_slice(words)),
-            KvElement::Q4_0 => Self::Q4_0(must_cast_slice(words)),
-        })
-    }
-
-    /// Their type.
-    #[inline]
-    pub fn element(self) -> KvElement {
-        match self {
-            Self::F32(_) => KvElement::F32,
-            Self::F16(_) => KvElement::F16,
-            Self::Q8_0(_) => KvElement::Q8_0,
-            Self::Q4_0(_) => KvElement::Q4_0,
-        }
-    }
-
-    /// Their bytes.
-    #[inline]
-    pub fn bytes(self) -> &'a [u8] {
-        match self {
-            Self::F32(elements) => must_cast_slice(elements),
-            Self::F16(elements) => must_cast_slice(elements),
-            Self::Q8_0(bytes) | Self::Q4_0(bytes) => bytes,
-        }
-    }
-}
-
-/// Keys or values in their element type, to be written.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ElementsMut<'a> {
-    /// Exact.
-    F32(&'a mut [f32]),
-    /// Half precision.
-    F16(&'a mut [f16]),
-    /// Codes of a byte, then scales.
-    Q8_0(&'a mut [u8]),
-    /// Codes of half a byte, then scales.
-    Q4_0(&'a mut [u8]),
-}
-
-impl<'a> ElementsMut<'a> {
-    /// The elements in some words; `None` where these are not aligned for them.
-    #[inline]
-    pub fn new(element: KvElement, words: &'a mut [u32]) -> Option<Self> {
-        Some(match element {
-            KvElement::F32 => Self::F32(try_cast_slice_mut(words).ok()?),
-            KvElement::F16 => Self::F16(try_cast_slice_mut(words).ok()?),
-            KvElement::Q8_0 => Self::Q8_0(try_cast_slice_mut(words).ok()?),
-            KvElement::Q4_0 => Self::Q4_0(try_cast_slice_mut(words).ok()?),
-        })
-    }
-}
-
-/// One head of one layer of a block: K as `[head_dim][16]`, V as `[16][head_dim]`, each in its element type.
-#[derive(Clone, Copy, Debug)]
-pub struct KvTile<'a> {
-    /// `[head_dim][16]`.
-    pub k: Elements<'a>,
-    /// `[16][head_dim]`.
-    pub v: Elements<'a>,
-}
-
-/// [`KvTile`], to be written.
-#[derive(Debug)]
-pub struct KvTileMut<'a> {
-    /// `[head_dim][16]`.
-    pub k: ElementsMut<'a>,
-    /// `[16][head_dim]`.
-    pub v: ElementsMut<'a>,
 }

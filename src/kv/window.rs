@@ -1,6 +1,6 @@
 //! Which positions a query sees, exact to the token.
 
-use super::{CHUNK, TILE_TOKENS};
+use super::block::{CHUNK, TILE_TOKENS};
 
 /// The window of a layer: at position p the first `sinks` positions are visible, and the last `last` up to
 /// p, p among them.
@@ -94,7 +94,7 @@ pub struct Positions {
 }
 
 impl Positions {
-    pub(super) const NONE: Self = Self { first: [0; 2], second: [0; 2] };
+    pub(crate) const NONE: Self = Self { first: [0; 2], second: [0; 2] };
 
     /// Whether there are none.
     pub fn is_empty(self) -> bool {
@@ -108,25 +108,25 @@ impl Positions {
 
     /// The first position after all of them.
     #[inline(always)]
-    pub(super) fn end(self) -> usize {
+    pub(crate) fn end(self) -> usize {
         self.first[1].max(self.second[1])
     }
 
     /// Whether they are the first so many.
     #[inline(always)]
-    pub(super) fn is_prefix(self) -> bool {
+    pub(crate) fn is_prefix(self) -> bool {
         self.first[0] >= self.first[1] && self.second[0] == 0
     }
 
     /// The two ranges, start and end.
     #[inline(always)]
-    pub(super) fn ranges(self) -> [[usize; 2]; 2] {
+    pub(crate) fn ranges(self) -> [[usize; 2]; 2] {
         [self.first, self.second]
     }
 
     /// The chunks that they are in.
     #[inline(always)]
-    pub(super) fn chunks(self) -> impl Iterator<Item = usize> + Clone {
+    pub(crate) fn chunks(self) -> impl Iterator<Item = usize> + Clone {
         let [[_, end], [start, _]] = [self.first, self.second];
         let [first, second] = [self.first, self.second].map(|[start, end]| (start / CHUNK)..end.div_ceil(CHUNK));
         let overlap = end > 0 && (end - 1) / CHUNK == start / CHUNK;
@@ -135,7 +135,7 @@ impl Positions {
 
     /// Those in a chunk, counted from its start.
     #[inline(always)]
-    pub(super) fn in_chunk(self, chunk: usize) -> Self {
+    pub(crate) fn in_chunk(self, chunk: usize) -> Self {
         let start = chunk.saturating_mul(CHUNK);
         let clipped = self.clip(start, start.saturating_add(CHUNK));
         let [first, second] = [clipped.first, clipped.second].map(|range| range.map(|end| end.saturating_sub(start)));
@@ -154,7 +154,7 @@ impl Positions {
 /// The tiles of a chunk in which somebody sees anything, without the others. Positions among these are
 /// counted as if the others were not there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct VisibleTiles {
+pub(crate) struct VisibleTiles {
     first: [usize; 2],
     second: [usize; 2],
     /// Positions up to the last visible one.
@@ -164,7 +164,7 @@ pub(super) struct VisibleTiles {
 impl VisibleTiles {
     /// The tiles of `positions`, which are those in a chunk.
     #[inline(always)]
-    pub(super) fn new(positions: Positions) -> Self {
+    pub(crate) fn new(positions: Positions) -> Self {
         let [first, mut second] =
             [positions.first, positions.second].map(|[start, end]| [start / TILE_TOKENS, end.div_ceil(TILE_TOKENS)]);
         second = second.map(|tile| tile.max(first[1]));
@@ -176,20 +176,20 @@ impl VisibleTiles {
 
     /// Positions up to the last visible one.
     #[inline(always)]
-    pub(super) fn positions(&self) -> usize {
+    pub(crate) fn positions(&self) -> usize {
         self.positions
     }
 
     /// Tile `index` of these, as the number of the tile in the chunk.
     #[inline(always)]
-    pub(super) fn tile(&self, index: usize) -> usize {
+    pub(crate) fn tile(&self, index: usize) -> usize {
         let first = self.first[1].saturating_sub(self.first[0]);
         if index < first { self.first[0] + index } else { self.second[0] + (index - first) }
     }
 
     /// The positions that a query sees, among those of these tiles.
     #[inline(always)]
-    pub(super) fn visible(&self, seen: Positions) -> Positions {
+    pub(crate) fn visible(&self, seen: Positions) -> Positions {
         let place = |[start, end]: [usize; 2], from: usize| {
             if start < end { [self.place(start), self.place(end - 1) + 1] } else { [from, from] }
         };

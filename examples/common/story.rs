@@ -1,0 +1,134 @@
+//! What `generate` tells, and what it says about it.
+
+use std::io::{Write, stderr, stdout};
+
+use gleed::sample::Choice;
+use gleed::token::Tokenizer;
+
+use super::Result;
+use super::text::{self, Stream};
+
+/// Where the generated text goes: standard output, and a copy.
+pub(crate) struct Output<'t, 'm, 'a> {
+    /// To be written before the first token.
+    pub(crate) echo: &'t str,
+    pub(crate) text: String,
+    /// None where the vocabulary can not be used: then the ids are written.
+    pub(crate) stream: Option<Stream<'t, 'm, 'a>>,
+}
+
+impl Output<'_, '_, '_> {
+    pub(crate) fn token(&mut self, id: u32) -> Result<()> {
+        stdout().write_all(std::mem::take(&mut self.echo).as_bytes())?;
+        let text = match &mut self.stream {
+            Some(stream) => stream.push(id).to_owned(),
+            None => format!("{id} "),
+        };
+        self.write(&text)
+    }
+
+    fn write(&mut self, text: &str) -> Result<()> {
+        self.text.push_str(text);
+        stdout().write_all(text.as_bytes())?;
+        Ok(stdout().flush()?)
+    }
+
+    pub(crate) fn end(&mut self) -> Result<()> {
+        let rest = self.stream.as_mut().map_or("", Stream::finish);
+        self.write(rest)?;
+        Ok(stdout().write_all(b"\n")?)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Stop {
+    End,
+    Length,
+    Context(usize),
+    Interrupted,
+}
+
+/// What was generated, and how long it took.
+pub(crate) struct Story {
+    pub(crate) ids: Vec<u32>,
+    probabilities: Vec<f32>,
+    /// When each token was there, in milliseconds from the start.
+    at_ms: Vec<f64>,
+    /// The first one is that of the prompt; each of the others fed the token before.
+    forward_ms: Vec<f64>,
+    pub(crate) stop: Stop,
+}
+
+impl Story {
+    pub(crate) fn new() -> Self {
+        Self {
+            ids: Vec::new(),
+            probabilities: Vec::new(),
+            at_ms: Vec::new(),
+            forward_ms: Vec::new(),
+            stop: Stop::Length,
+        }
+    }
+
+    /// A token that was chosen `at_ms` after the start; its logits took `forward_ms`.
+    pub(crate) fn add(&mut self, choice: Choice, at_ms: f64, forward_ms: f64) {
+        self.ids.push(choice.token);
+        self.probabilities.push(choice.probability);
+        self.at_ms.push(at_ms);
+        self.forward_ms.push(forward_ms);
+    }
+
+    fn decode_tok_s(&self) -> Option<f64> {
+        let (first, last) = (self.at_ms.first()?, self.at_ms.last()?);
+        (last > first).then(|| 1000.0 * (self.ids.len() - 1) as f64 / (last - first))
+    }
+
+    pub(crate) fn print_tokens(&self, tokenizer: Option<&Tokenizer<'_, '_>>, prompt: &[u32]) -> Result<()> {
+        let mut err = stderr().lock();
+        let piece = |id| tokenizer.map(|tokenizer| format!("{:?}", text::piece(tokenizer, id))).unwrap_or_default();
+        writeln!(err, "\n{:8} {:>7} {:20} {:>11} {:>9}", "phase", "id", "text", "probability", "ms")?;
+        for (index, &id) in prompt.iter().enumerate() {
+            let ms = self.forward_ms.first().filter(|_| index + 1 == prompt.len());
+            let ms = ms.map(|ms| format!("{ms:.2}")).unwrap_or_default();
+            writeln!(err, "{:8} {id:>7} {:20} {:>11} {ms:>9}", "prefill", piece(id), "")?;
+        }
+        let mut before = self.forward_ms.first().copied().unwrap_or(0.0);
+        for ((&id, probability), &at) in self.ids.iter().zip(&self.probabilities).zip(&self.at_ms) {
+            writeln!(err, "{:8} {id:>7} {:20} {probability:>11.4} {:>9.2}", "decode", piece(id), at - before)?;
+            before = at;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn print_statistics(&self, prompt: usize) -> Result<()> {
+        let mut err = stderr().lock();
+        let end = match self.stop {
+            Stop::End => "the model ended the text".into(),
+            Stop::Length => "-n tokens generated".into(),
+            Stop::Context(context) => format!("the context of {context} tokens is full"),
+            Stop::Interrupted => "interrupted".into(),
+        };
+        writeln!(err, "\nstopped: {end}")?;
+        let count = |tokens| if tokens == 1 { "1 token".into() } else { format!("{tokens} tokens") };
+        if let Some(ttft) = self.at_ms.first() {
+            writeln!(err, "prompt: {}, time to first token {ttft:.1} ms", count(prompt))?;
+        }
+        write!(err, "generated: {}", count(self.ids.len()))?;
+        match self.decode_tok_s() {
+            Some(speed) => writeln!(err, ", {speed:.1} tokens/s after the first")?,
+            None => writeln!(err)?,
+        }
+        Ok(())
+    }
+
+    pub(crate) fn to_json(&self, prompt: &[u32], text: &str) -> serde_json::Value {
+        serde_json::json!({
+            "prompt_ids": prompt,
+            "ids": self.ids,
+            "text": text,
+            "ttft_ms": self.at_ms.first(),
+            "decode_tok_s": self.decode_tok_s(),
+            "forward_ms": self.forward_ms,
+        })
+    }
+}

@@ -1,0 +1,277 @@
+//! What one rendering may use, and the guards that count it.
+
+use std::format;
+use std::string::String;
+use std::vec::Vec;
+
+use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
+use minijinja::{Environment, Error, ErrorKind, State, Value, functions};
+
+use super::bounds::{MAX_DEPTH, MAX_ITEMS, MAX_MADE, MAX_READ, MAX_TEXT, MAX_WEIGHT};
+use super::{amplify, python};
+
+/// What a value in a list takes, and its share of the list.
+const ITEM: usize = 64;
+
+/// What a call of a filter or method counts for, for the time that it takes, in bytes gone through.
+const CALL: usize = 1024;
+
+/// Makes the result of an operation count; sequences that are made as they are read become lists.
+pub(super) const KEPT: &str = "=kept";
+/// As [`KEPT`], of a container that may hold containers.
+pub(super) const NESTED: &str = "=nested";
+/// Of what becomes an attribute of a namespace.
+pub(super) const HELD: &str = "=held";
+/// Of what is gone through once.
+pub(super) const READ: &str = "=read";
+/// Of a part of a slice, which is brought to what the length of a text can be: the engine's arithmetic overflows beyond.
+pub(super) const PLACE: &str = "=place";
+/// Of what is gone through with all that is in it.
+pub(super) const WEIGHED: &str = "=weighed";
+/// `*`.
+pub(super) const TIMES: &str = "=times";
+/// `~`.
+pub(super) const CONCAT: &str = "=concat";
+/// Statements that need another template.
+pub(super) const ALONE: &str = "=alone";
+
+/// More than the characters of any text and the items of any list.
+const MAX_PLACE: i128 = 1 << 32;
+
+/// Filters whose result, if it is a list, is no deeper than what they are given.
+const LEVEL: [&str; 19] = [
+    "abs",
+    "attr",
+    "d",
+    "default",
+    "first",
+    "get",
+    "keys",
+    "last",
+    "list",
+    "max",
+    "min",
+    "reject",
+    "rejectattr",
+    "reverse",
+    "select",
+    "selectattr",
+    "sort",
+    "unique",
+    "values",
+];
+
+/// What one rendering has used.
+#[derive(Default)]
+struct Used {
+    made: usize,
+    read: usize,
+    written: usize,
+}
+
+/// Puts guards, and guarded filters, tests and functions, into an environment.
+pub(super) fn install(environment: &mut Environment<'_>) {
+    environment.add_filter(KEPT, |state: &mut State<'_, '_>, value: Value| kept(state, value));
+    environment.add_filter(NESTED, |state: &mut State<'_, '_>, value: Value| nested(state, value));
+    environment.add_filter(HELD, |value: Value| match is_internal(&value) {
+        true => Err(internal()),
+        false => Ok(value),
+    });
+    environment.add_filter(READ, |state: &mut State<'_, '_>, value: Value| {
+        read(state, amplify::shallow(&value)?)?;
+        Ok::<Value, Error>(value)
+    });
+    environment.add_filter(PLACE, |value: Value| match i128::try_from(value.clone()) {
+        Ok(place) if value.is_integer() => Value::from(place.clamp(-MAX_PLACE, MAX_PLACE) as i64),
+        _ => value,
+    });
+    environment.add_filter(WEIGHED, |state: &mut State<'_, '_>, value: Value| {
+        weigh(state, &value)?;
+        Ok::<Value, Error>(value)
+    });
+    environment.add_filter(TIMES, |state: &mut State<'_, '_>, left: Value, right: Value| {
+        if let Some(product) = product(&left, &right) {
+            return Ok(product);
+        }
+        amplify::times(&left, &right)?;
+        read(state, CALL)?;
+        let product = state.env().compile_expression("a * b")?;
+        let product = product.eval(Value::from_pairs([("a", left), ("b", right)])).map_err(plain)?;
+        kept(state, product)
+    });
+    environment.add_filter(CONCAT, |state: &mut State<'_, '_>, left: Value, right: Value| {
+        let text = python::string(&left)? + &python::string(&right)?;
+        kept(state, Value::from(text))
+    });
+    environment.add_filter(ALONE, |_: Value| -> Result<Value, Error> {
+        Err(refused(String::from("a chat template is alone: it cannot include, import or extend others")))
+    });
+    for (name, filter) in amplify::filters() {
+        environment.add_filter(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
+            let args = args.into_values();
+            guarded(state, name, &args, |state| filter.call(state, &args))
+        });
+    }
+    for (name, test) in amplify::comparisons() {
+        environment.add_test(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
+            let args = args.into_values();
+            for argument in &args {
+                weigh(state, argument)?;
+            }
+            test.call(state, &args)
+        });
+    }
+    environment.add_function("dict", |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
+        let args = args.into_values();
+        let dict = Value::from_function(functions::dict).call(state, &args)?;
+        nested(state, dict)
+    });
+    environment.add_function("namespace", |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
+        let args = args.into_values();
+        for argument in &args {
+            weigh(state, argument)?;
+        }
+        Value::from_function(functions::namespace).call(state, &args)
+    });
+    environment.remove_global("debug");
+}
+
+/// The result of a filter or method, within bounds before and after.
+pub(super) fn guarded(
+    state: &mut State<'_, '_>,
+    name: &str,
+    args: &[Value],
+    call: impl FnOnce(&mut State<'_, '_>) -> Result<Value, Error>,
+) -> Result<Value, Error> {
+    read(state, CALL)?;
+    for argument in args {
+        read(state, amplify::shallow(argument)?)?;
+    }
+    amplify::check(state, name, args)?;
+    let value = call(state)?;
+    if LEVEL.contains(&name) { kept(state, value) } else { nested(state, value) }
+}
+
+/// The product of two small integers, or of numbers of which one is none.
+fn product(left: &Value, right: &Value) -> Option<Value> {
+    if left.is_integer() && right.is_integer() {
+        return left.as_i64()?.checked_mul(right.as_i64()?).map(Value::from);
+    }
+    let numbers = left.is_number() && right.is_number();
+    let [left, right] = [left, right].map(|number| f64::try_from(number.clone()).ok().filter(|_| numbers));
+    Some(Value::from(left? * right?))
+}
+
+/// Counts what is written.
+pub(super) fn write(state: &mut State<'_, '_>, bytes: usize) -> Result<(), Error> {
+    let used = state.get_or_insert_extension(Used::default());
+    used.written = used.written.saturating_add(bytes);
+    at_most("text that is written", "bytes", used.written, MAX_TEXT)
+}
+
+/// Counts what is gone through.
+pub(super) fn read(state: &mut State<'_, '_>, bytes: usize) -> Result<(), Error> {
+    let used = state.get_or_insert_extension(Used::default());
+    used.read = used.read.saturating_add(bytes);
+    at_most("texts and lists that are gone through", "bytes", used.read, MAX_READ)
+}
+
+/// The bytes of a value with all that is in it, each time that it is in it, once they are counted as gone through.
+pub(super) fn weigh(state: &mut State<'_, '_>, value: &Value) -> Result<usize, Error> {
+    let mut total = 0;
+    weigh_into(state, value, 0, &mut total)?;
+    read(state, total)?;
+    Ok(total)
+}
+
+fn weigh_into(state: &mut State<'_, '_>, value: &Value, depth: usize, total: &mut usize) -> Result<(), Error> {
+    at_most("lists and dictionaries in one another", "levels", depth, MAX_DEPTH)?;
+    if is_internal(value) {
+        return Err(internal());
+    }
+    *total = total.saturating_add(ITEM.saturating_add(text_len(value)));
+    at_most("all that is in a value", "bytes", *total, MAX_WEIGHT)?;
+    match value.kind() {
+        ValueKind::Seq | ValueKind::Iterable => {
+            for item in value.try_iter()? {
+                weigh_into(state, &item, depth + 1, total)?;
+            }
+        }
+        ValueKind::Map => {
+            for key in value.try_iter()? {
+                weigh_into(state, &key, depth + 1, total)?;
+                weigh_into(state, &value.get_item(&key)?, depth + 1, total)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Makes a value count: a text by its bytes, a container by its items, which counted when they were made.
+fn kept(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
+    let value = match value.kind() {
+        ValueKind::Iterable => listed(&value)?,
+        _ => value,
+    };
+    let bytes = match value.kind() {
+        ValueKind::Seq | ValueKind::Map => {
+            let len = value.len().unwrap_or(usize::MAX);
+            at_most("a list or dictionary", "items", len, MAX_ITEMS)?;
+            len.saturating_mul(ITEM)
+        }
+        _ => text_len(&value),
+    };
+    at_most("a text", "bytes", text_len(&value), MAX_TEXT)?;
+    let used = state.get_or_insert_extension(Used::default());
+    used.made = used.made.saturating_add(bytes);
+    at_most("texts and lists that are made", "bytes", used.made, MAX_MADE)?;
+    Ok(value)
+}
+
+fn nested(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
+    let value = kept(state, value)?;
+    if matches!(value.kind(), ValueKind::Seq | ValueKind::Map) {
+        weigh(state, &value)?;
+    }
+    Ok(value)
+}
+
+/// A sequence that is made as it is read, as a list.
+fn listed(value: &Value) -> Result<Value, Error> {
+    let items: Vec<Value> = value.try_iter()?.checked().take(MAX_ITEMS + 1).collect::<Result<_, _>>()?;
+    at_most("a list", "items", items.len(), MAX_ITEMS)?;
+    Ok(Value::from(items))
+}
+
+pub(super) fn text_len(value: &Value) -> usize {
+    value.as_str().map(str::len).or_else(|| value.as_bytes().map(<[u8]>::len)).unwrap_or(0)
+}
+
+/// Whether a value is no data: a namespace, a macro, a loop. In lists they would make chains without an end.
+fn is_internal(value: &Value) -> bool {
+    let name = value.as_object().map_or("", |object| object.type_name());
+    value.kind() == ValueKind::Plain || name.starts_with("minijinja::vm::") || name.ends_with("::Namespace")
+}
+
+fn internal() -> Error {
+    refused(String::from("a namespace, macro, loop or function cannot be kept in a list, dictionary or namespace"))
+}
+
+/// Refuses a number above its bound, with both.
+pub(super) fn at_most(what: &str, unit: &str, number: usize, bound: usize) -> Result<(), Error> {
+    match number <= bound {
+        true => Ok(()),
+        false => Err(refused(format!("{what}: {number} {unit}, and at most {bound} are allowed"))),
+    }
+}
+
+pub(super) fn refused(why: String) -> Error {
+    Error::new(ErrorKind::InvalidOperation, why)
+}
+
+/// An error of an expression in a guard, without its line, which is not the template's.
+fn plain(error: Error) -> Error {
+    let detail = error.detail().map(String::from);
+    detail.map_or_else(|| error.kind().into(), |detail| Error::new(error.kind(), detail))
+}

@@ -1,0 +1,131 @@
+//! How deep a template nests, before the parser sees it: parser, compiler and what frees a tree go down it one call at a
+//! time.
+
+use std::format;
+use std::vec::Vec;
+
+use minijinja::machinery::{Token, tokenize};
+use minijinja::syntax::SyntaxConfig;
+
+use super::TemplateError;
+use super::bounds::MAX_NESTING;
+
+/// Tags that open a block, besides `set` without a value.
+const OPENERS: [&str; 8] = ["if", "for", "with", "filter", "block", "macro", "call", "autoescape"];
+
+/// Refuses a source that nests more than [`MAX_NESTING`] deep. What is no Jinja is left to the parser.
+pub(super) fn check(source: &str, syntax: SyntaxConfig) -> Result<(), TemplateError> {
+    let mut nesting = Nesting::default();
+    for (token, span) in tokenize(source, false, syntax).map_while(Result::ok) {
+        nesting.take(&token);
+        if nesting.depth() > MAX_NESTING {
+            let message = format!("blocks, brackets and operators are nested more than {MAX_NESTING} deep");
+            return Err(TemplateError { line: Some(usize::from(span.start_line)), message });
+        }
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Nesting {
+    /// Of each open block: it, and the `elif` branches so far, each of which stands in the one before.
+    blocks: Vec<usize>,
+    /// Of the tag: the operators since the last comma, brackets among them; of each open bracket the same, and one more, for
+    /// the parser goes down twice. An operator's operands may be as deep as all operators beside it.
+    operators: Vec<usize>,
+    /// The tag's name, once it is read.
+    tag: Option<Tag>,
+}
+
+enum Tag {
+    /// Its name comes next.
+    Unnamed,
+    /// `set`, until a value is seen.
+    Set,
+    Other,
+}
+
+impl Nesting {
+    fn depth(&self) -> usize {
+        self.blocks.iter().sum::<usize>() + self.operators.iter().sum::<usize>()
+    }
+
+    fn take(&mut self, token: &Token<'_>) {
+        match token {
+            Token::TemplateData(_) => {}
+            Token::VariableStart | Token::BlockStart => {
+                self.operators = [0].into();
+                self.tag = matches!(token, Token::BlockStart).then_some(Tag::Unnamed);
+            }
+            Token::VariableEnd | Token::BlockEnd => {
+                if let Some(Tag::Set) = self.tag.take() {
+                    self.blocks.push(1);
+                }
+                self.operators.clear();
+            }
+            Token::Ident(name) if matches!(self.tag, Some(Tag::Unnamed)) => self.name(name),
+            Token::BracketOpen | Token::ParenOpen | Token::BraceOpen => {
+                self.operator();
+                self.operators.push(1);
+            }
+            Token::BracketClose | Token::ParenClose | Token::BraceClose => {
+                self.operators.pop();
+            }
+            Token::Comma | Token::Colon | Token::Assign => self.next_operand(token),
+            Token::Ident("not" | "and" | "or" | "in" | "is" | "if" | "else") => self.operator(),
+            Token::Ident(_) | Token::Str(_) | Token::String(_) => {}
+            Token::Int(_) | Token::Int128(_) | Token::Float(_) => {}
+            _ => self.operator(),
+        }
+    }
+
+    fn name(&mut self, name: &str) {
+        self.tag = Some(if name == "set" { Tag::Set } else { Tag::Other });
+        if OPENERS.contains(&name) {
+            self.blocks.push(1);
+        } else if name.starts_with("end") {
+            self.blocks.pop();
+        } else if let ("elif", Some(branches)) = (name, self.blocks.last_mut()) {
+            *branches += 1;
+        }
+    }
+
+    fn operator(&mut self) {
+        if let Some(operators) = self.operators.last_mut() {
+            *operators += 1;
+        }
+    }
+
+    fn next_operand(&mut self, token: &Token<'_>) {
+        if let (Token::Assign, [_], Some(Tag::Set)) = (token, self.operators.as_slice(), &self.tag) {
+            self.tag = Some(Tag::Other);
+        }
+        let depth = usize::from(self.operators.len() > 1);
+        if let Some(operators) = self.operators.last_mut() {
+            *operators = depth;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_of_models_are_far_from_the_bound() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/templates");
+        let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let deepest = files.filter(|path| path.extension().is_some_and(|extension| extension == "jinja")).map(|path| {
+            let source = std::fs::read_to_string(path).unwrap();
+            let mut syntax = SyntaxConfig::builder();
+            let tokens = tokenize(&source, false, syntax.build().unwrap());
+            let mut nesting = Nesting::default();
+            let depths = tokens.map(|token| {
+                nesting.take(&token.unwrap().0);
+                nesting.depth()
+            });
+            depths.max().unwrap()
+        });
+        assert_eq!(deepest.max(), Some(21));
+    }
+}

@@ -1,0 +1,225 @@
+//! A template's tree with guards (`guard.rs`) around what makes values, reads them or writes text.
+//!
+//! Guards are filters, by names that no template can write.
+
+use std::vec;
+use std::vec::Vec;
+
+use minijinja::Value;
+use minijinja::machinery::Span;
+use minijinja::machinery::ast::{self, BinOpKind, CallArg, Expr, Spanned, Stmt};
+
+use super::guard::{ALONE, CONCAT, HELD, KEPT, NESTED, PLACE, READ, TIMES, WEIGHED};
+
+/// The same template, guarded.
+pub(super) fn guarded<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
+    match stmt {
+        Stmt::Template(s) => Stmt::Template(node(s, ast::Template { children: body(&s.children) })),
+        Stmt::EmitExpr(s) => Stmt::EmitExpr(node(s, ast::EmitExpr { expr: emitted(&s.expr) })),
+        Stmt::EmitRaw(s) => Stmt::EmitExpr(node(s, ast::EmitExpr { expr: constant(Value::from(s.raw), s.span()) })),
+        Stmt::ForLoop(s) => Stmt::ForLoop(node(s, for_loop(s))),
+        Stmt::IfCond(s) => {
+            let (true_body, false_body) = (body(&s.true_body), body(&s.false_body));
+            Stmt::IfCond(node(s, ast::IfCond { expr: expr(&s.expr), true_body, false_body }))
+        }
+        Stmt::WithBlock(s) => {
+            let assignments = s.assignments.iter().map(|(to, value)| (target(to), expr(value))).collect();
+            Stmt::WithBlock(node(s, ast::WithBlock { assignments, body: body(&s.body) }))
+        }
+        Stmt::Set(s) => {
+            let value = expr(&s.expr);
+            let value = if matches!(s.target, Expr::GetAttr(_)) { filter(HELD, value, vec![]) } else { value };
+            Stmt::Set(node(s, ast::Set { target: target(&s.target), expr: value }))
+        }
+        Stmt::SetBlock(s) => {
+            let filter = s.filter.as_ref().map(expr);
+            Stmt::SetBlock(node(s, ast::SetBlock { target: target(&s.target), filter, body: body(&s.body) }))
+        }
+        Stmt::AutoEscape(s) => {
+            Stmt::AutoEscape(node(s, ast::AutoEscape { enabled: expr(&s.enabled), body: body(&s.body) }))
+        }
+        Stmt::FilterBlock(s) => {
+            Stmt::FilterBlock(node(s, ast::FilterBlock { filter: expr(&s.filter), body: body(&s.body) }))
+        }
+        // Nobody extends it: it is there once, and cannot call itself.
+        Stmt::Block(s) => Stmt::WithBlock(node(s, ast::WithBlock { assignments: vec![], body: body(&s.body) })),
+        Stmt::Import(s) => alone(s.span()),
+        Stmt::FromImport(s) => alone(s.span()),
+        Stmt::Extends(s) => alone(s.span()),
+        Stmt::Include(s) => alone(s.span()),
+        Stmt::Macro(s) => Stmt::Macro(macro_decl(s)),
+        Stmt::CallBlock(s) => {
+            let parts = ast::CallBlock { call: call(&s.call), macro_decl: macro_decl(&s.macro_decl) };
+            Stmt::CallBlock(node(s, parts))
+        }
+        Stmt::Continue(s) => Stmt::Continue(node(s, ast::Continue)),
+        Stmt::Break(s) => Stmt::Break(node(s, ast::Break)),
+        Stmt::Do(s) => Stmt::Do(node(s, ast::Do { call: call(&s.call) })),
+    }
+}
+
+fn node<T, U>(from: &Spanned<T>, to: U) -> Spanned<U> {
+    Spanned::new(to, from.span())
+}
+
+fn body<'a>(stmts: &[Stmt<'a>]) -> Vec<Stmt<'a>> {
+    stmts.iter().map(guarded).collect()
+}
+
+/// In place of a statement that needs another template.
+fn alone<'a>(span: Span) -> Stmt<'a> {
+    let expr = filter(ALONE, constant(Value::UNDEFINED, span), vec![]);
+    Stmt::EmitExpr(Spanned::new(ast::EmitExpr { expr }, span))
+}
+
+/// What is written. Calls of loops, blocks and `super` that stand alone write by themselves.
+fn emitted<'a>(expression: &Expr<'a>) -> Expr<'a> {
+    match expression {
+        Expr::Call(c) => Expr::Call(call(c)),
+        _ => expr(expression),
+    }
+}
+
+fn for_loop<'a>(s: &ast::ForLoop<'a>) -> ast::ForLoop<'a> {
+    ast::ForLoop {
+        target: target(&s.target),
+        iter: filter(READ, expr(&s.iter), vec![]),
+        filter_expr: s.filter_expr.as_ref().map(expr),
+        recursive: s.recursive,
+        body: body(&s.body),
+        else_body: body(&s.else_body),
+    }
+}
+
+fn macro_decl<'a>(s: &Spanned<ast::Macro<'a>>) -> Spanned<ast::Macro<'a>> {
+    let args = s.args.iter().map(target).collect();
+    let defaults = s.defaults.iter().map(expr).collect();
+    node(s, ast::Macro { name: s.name, args, defaults, body: body(&s.body) })
+}
+
+fn call<'a>(c: &Spanned<ast::Call<'a>>) -> Spanned<ast::Call<'a>> {
+    let args = arguments(&c.args).into_iter();
+    let args = match &c.expr {
+        // It compares with what it kept before.
+        Expr::GetAttr(g) if g.name == "changed" => args.map(weighed_argument).collect(),
+        _ => args.collect(),
+    };
+    node(c, ast::Call { expr: target(&c.expr), args })
+}
+
+fn weighed_argument(argument: CallArg<'_>) -> CallArg<'_> {
+    let weighed = |value| filter(WEIGHED, value, vec![]);
+    match argument {
+        CallArg::Pos(value) => CallArg::Pos(weighed(value)),
+        CallArg::Kwarg(name, value) => CallArg::Kwarg(name, weighed(value)),
+        CallArg::PosSplat(value) => CallArg::PosSplat(weighed(value)),
+        CallArg::KwargSplat(value) => CallArg::KwargSplat(weighed(value)),
+    }
+}
+
+fn arguments<'a>(args: &[CallArg<'a>]) -> Vec<CallArg<'a>> {
+    let args = args.iter().map(|argument| match argument {
+        CallArg::Pos(value) => CallArg::Pos(expr(value)),
+        CallArg::Kwarg(name, value) => CallArg::Kwarg(name, expr(value)),
+        CallArg::PosSplat(value) => CallArg::PosSplat(filter(READ, expr(value), vec![])),
+        CallArg::KwargSplat(value) => CallArg::KwargSplat(filter(READ, expr(value), vec![])),
+    });
+    args.collect()
+}
+
+/// What is assigned to or called: as it is, but for what stands below.
+fn target<'a>(expression: &Expr<'a>) -> Expr<'a> {
+    match expression {
+        Expr::Var(e) => Expr::Var(node(e, ast::Var { id: e.id })),
+        Expr::GetAttr(e) => Expr::GetAttr(node(e, ast::GetAttr { expr: expr(&e.expr), name: e.name })),
+        Expr::List(e) => Expr::List(node(e, ast::List { items: e.items.iter().map(target).collect() })),
+        _ => expr(expression),
+    }
+}
+
+fn expr<'a>(expression: &Expr<'a>) -> Expr<'a> {
+    match expression {
+        Expr::Var(_) | Expr::GetAttr(_) => target(expression),
+        Expr::Const(e) => constant(e.value.clone(), e.span()),
+        Expr::Slice(e) => {
+            let part = |part: &Option<Expr<'a>>| part.as_ref().map(|part| filter(PLACE, expr(part), vec![]));
+            let of = filter(READ, expr(&e.expr), vec![]);
+            let slice = ast::Slice { expr: of, start: part(&e.start), stop: part(&e.stop), step: part(&e.step) };
+            filter(KEPT, Expr::Slice(node(e, slice)), vec![])
+        }
+        Expr::UnaryOp(e) => {
+            let op = match e.op {
+                ast::UnaryOpKind::Not => ast::UnaryOpKind::Not,
+                ast::UnaryOpKind::Neg => ast::UnaryOpKind::Neg,
+            };
+            Expr::UnaryOp(node(e, ast::UnaryOp { op, expr: expr(&e.expr) }))
+        }
+        Expr::BinOp(e) => bin_op(e),
+        Expr::Compare(e) => {
+            let op = |op: &ast::CompareOp<'a>| ast::CompareOp { op: op.op, expr: weighed(&op.expr) };
+            Expr::Compare(node(e, ast::Compare { expr: weighed(&e.expr), ops: e.ops.iter().map(op).collect() }))
+        }
+        Expr::IfExpr(e) => {
+            let (test_expr, true_expr) = (expr(&e.test_expr), expr(&e.true_expr));
+            let false_expr = e.false_expr.as_ref().map(expr);
+            Expr::IfExpr(node(e, ast::IfExpr { test_expr, true_expr, false_expr }))
+        }
+        Expr::Filter(e) => {
+            let of = e.expr.as_ref().map(expr);
+            Expr::Filter(node(e, ast::Filter { name: e.name, expr: of, args: arguments(&e.args) }))
+        }
+        Expr::Test(e) => Expr::Test(node(e, ast::Test { name: e.name, expr: expr(&e.expr), args: arguments(&e.args) })),
+        Expr::GetItem(e) => get_item(e),
+        Expr::Call(e) => filter(KEPT, Expr::Call(call(e)), vec![]),
+        Expr::List(e) => nested(Expr::List(node(e, ast::List { items: e.items.iter().map(expr).collect() }))),
+        Expr::Tuple(e) => nested(Expr::Tuple(node(e, ast::Tuple { items: e.items.iter().map(expr).collect() }))),
+        Expr::Map(e) => {
+            let (keys, values) = (e.keys.iter().map(weighed).collect(), e.values.iter().map(expr).collect());
+            nested(Expr::Map(node(e, ast::Map { keys, values })))
+        }
+    }
+}
+
+fn constant<'a>(value: Value, span: Span) -> Expr<'a> {
+    Expr::Const(Spanned::new(ast::Const { value }, span))
+}
+
+fn filter<'a>(name: &'static str, of: Expr<'a>, args: Vec<CallArg<'a>>) -> Expr<'a> {
+    let span = of.span();
+    Expr::Filter(Spanned::new(ast::Filter { name, expr: Some(of), args }, span))
+}
+
+fn nested(container: Expr<'_>) -> Expr<'_> {
+    // A constant was checked with the source.
+    if container.as_const().is_some() { container } else { filter(NESTED, container, vec![]) }
+}
+
+/// An operand of what looks into values. A constant costs what its source does.
+fn weighed<'a>(operand: &Expr<'a>) -> Expr<'a> {
+    if let Expr::Const(_) = operand { expr(operand) } else { filter(WEIGHED, expr(operand), vec![]) }
+}
+
+fn bin_op<'a>(e: &Spanned<ast::BinOp<'a>>) -> Expr<'a> {
+    use BinOpKind::{Add, Concat, Eq, Gt, Gte, In, Lt, Lte, Mul, Ne};
+    let with = |left, right| Expr::BinOp(node(e, ast::BinOp { op: e.op, left, right }));
+    let (left, right) = (&e.left, &e.right);
+    let is_constant = |operand: &Expr<'a>| matches!(operand, Expr::Const(_));
+    match e.op {
+        Add => filter(KEPT, with(expr(left), expr(right)), vec![]),
+        Concat => filter(CONCAT, expr(left), vec![CallArg::Pos(expr(right))]),
+        Mul => filter(TIMES, expr(left), vec![CallArg::Pos(expr(right))]),
+        Eq | Ne | Gt | Gte | Lt | Lte if is_constant(left) || is_constant(right) => with(expr(left), expr(right)),
+        Eq | Ne | Gt | Gte | Lt | Lte => with(weighed(left), weighed(right)),
+        In if is_constant(left) => with(expr(left), filter(READ, expr(right), vec![])),
+        In => with(weighed(left), weighed(right)),
+        _ => with(expr(left), expr(right)),
+    }
+}
+
+fn get_item<'a>(e: &Spanned<ast::GetItem<'a>>) -> Expr<'a> {
+    let of = match &e.subscript_expr {
+        Expr::Const(key) if key.value.as_str().is_some() => expr(&e.expr),
+        _ => filter(READ, expr(&e.expr), vec![]),
+    };
+    Expr::GetItem(node(e, ast::GetItem { expr: of, subscript_expr: weighed(&e.subscript_expr) }))
+}

@@ -1,0 +1,181 @@
+//! Scores: queries times keys.
+// Indices run over fixed arrays of constant length, so no check is left of them; iterators in their place are not always
+// inlined, and then nothing stays in registers.
+#![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
+
+use core::ops::Range;
+
+use half::f16;
+
+use super::{Pack, add};
+use crate::kernels::generic::attend::stored::{Stored, scales};
+use crate::kernels::generic::attend::tiles::Run;
+use crate::kernels::generic::lanes::{LANES, Lanes};
+use crate::kv::{CHUNK, TILE_TOKENS};
+
+/// Where the keys of `WIDE` tiles are.
+struct Columns<const WIDE: usize> {
+    /// The numbers of the tiles in their run.
+    index: [usize; WIDE],
+    of: [*const u8; WIDE],
+    /// Tiles that are read after those of the run.
+    after: [*const u8; WIDE],
+    /// The next tiles of the run.
+    next: [*const u8; WIDE],
+}
+
+impl<const WIDE: usize> Columns<WIDE> {
+    /// From tile `tile` of a run on. Past the last tile it is that tile again, with the same scores.
+    #[inline(always)]
+    fn at(k: &Run<'_>, tile: usize) -> Self {
+        let null = [core::ptr::null(); WIDE];
+        let mut columns = Self { index: [0; WIDE], of: null, after: null, next: null };
+        for t in 0..WIDE {
+            columns.index[t] = (tile + t).min(k.count() - 1);
+            columns.of[t] = k.tile(columns.index[t]);
+            columns.after[t] = k.after(columns.index[t]);
+            columns.next[t] = k.tile(tile + WIDE + t);
+        }
+        columns
+    }
+}
+
+impl<V: Lanes> Pack<'_, V> {
+    /// The scores of the queries of a batch with the positions of a run; at most 4 queries where keys have scales.
+    #[inline(always)]
+    pub(in crate::kernels::generic::attend) fn scores<T: Stored>(
+        &mut self,
+        batch: &Range<usize>,
+        k: &Run<'_>,
+        scale: f32,
+    ) {
+        match batch.len() {
+            1 if V::QUERIES > 2 && k.count() > 2 => self.scores_of::<T, 1, 4, false>(batch, k, scale, &mut []),
+            1 => self.scores_of::<T, 1, 2, false>(batch, k, scale, &mut []),
+            2 if V::QUERIES > 2 => self.scores_of::<T, 2, 2, false>(batch, k, scale, &mut []),
+            2 => self.scores_of::<T, 2, 1, false>(batch, k, scale, &mut []),
+            3 if V::QUERIES > 2 => self.scores_of::<T, 3, 2, false>(batch, k, scale, &mut []),
+            4 if V::QUERIES > 2 => self.scores_of::<T, 4, 1, false>(batch, k, scale, &mut []),
+            5 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<T, 5, 2, false>(batch, k, scale, &mut []),
+            6 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<T, 6, 2, false>(batch, k, scale, &mut []),
+            7 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<T, 7, 2, false>(batch, k, scale, &mut []),
+            8 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<T, 8, 2, false>(batch, k, scale, &mut []),
+            _ => {}
+        }
+    }
+
+    /// [`Pack::scores`] with keys in f16, which are kept converted, too: `[tiles][head_dim][16]`. The last of several
+    /// batches has more queries than half a batch.
+    #[inline(always)]
+    pub(in crate::kernels::generic::attend) fn scores_and_stage(
+        &mut self,
+        batch: &Range<usize>,
+        k: &Run<'_>,
+        scale: f32,
+        out: &mut [f32],
+    ) {
+        match batch.len() {
+            3 if V::QUERIES == 4 => self.scores_of::<f16, 3, 2, true>(batch, k, scale, out),
+            4 if V::QUERIES == 4 => self.scores_of::<f16, 4, 1, true>(batch, k, scale, out),
+            5 if V::QUERIES > 4 => self.scores_of::<f16, 5, 2, true>(batch, k, scale, out),
+            6 if V::QUERIES > 4 => self.scores_of::<f16, 6, 2, true>(batch, k, scale, out),
+            7 if V::QUERIES > 4 => self.scores_of::<f16, 7, 2, true>(batch, k, scale, out),
+            8 if V::QUERIES > 4 => self.scores_of::<f16, 8, 2, true>(batch, k, scale, out),
+            _ => {}
+        }
+    }
+
+    /// [`Pack::scores`] for `N` queries, `WIDE` tiles at a time: enough independent sums to hide the
+    /// latency of an addition.
+    #[inline(always)]
+    fn scores_of<T: Stored, const N: usize, const WIDE: usize, const STAGE: bool>(
+        &mut self,
+        batch: &Range<usize>,
+        k: &Run<'_>,
+        scale: f32,
+        staging: &mut [f32],
+    ) {
+        let (proof, head_dim) = (self.proof, self.head_dim);
+        let Some((queries, scores)) = self.batch_of::<N>(batch.start) else { return };
+        let tile_len = head_dim * TILE_TOKENS;
+        let Some(codes) = T::ELEMENT.k_codes(head_dim) else { return };
+        let too_small = T::ELEMENT.k_tile(head_dim).is_none_or(|bytes| k.bytes() < bytes);
+        if too_small || STAGE && staging.len() < k.count() * tile_len {
+            return;
+        }
+        let staging = staging.as_mut_ptr();
+        debug_assert!(k.offset() + k.count() * TILE_TOKENS <= CHUNK);
+        // SAFETY: a run has positions of one chunk, so its offset is below CHUNK.
+        let scores = unsafe { scores.as_mut_ptr().add(k.offset()) };
+        let (queries, scale) = (queries.as_ptr(), V::splat(proof, scale));
+        let mut tile = 0;
+        while tile < k.count() {
+            let Columns { index, of, after, next } = Columns::<WIDE>::at(k, tile);
+            let mut sums = [[V::splat(proof, 0.0); N]; WIDE];
+            let mut start = 0;
+            while start < head_dim {
+                let mut scales_of = [V::splat(proof, 1.0); WIDE];
+                for t in 0..WIDE {
+                    // SAFETY: tiles are as large as K tiles of `T`, as compared above, which have the scales of all
+                    // blocks behind `codes` bytes; start < head_dim.
+                    scales_of[t] = unsafe { scales::<V, T>(proof, of[t], codes, start) };
+                }
+                for dim in start..head_dim.min(start + LANES) {
+                    let mut columns = [V::splat(proof, 0.0); WIDE];
+                    for t in 0..WIDE {
+                        // SAFETY: tiles are as large as K tiles of `T`, which have head_dim columns of 16; dim <
+                        // head_dim.
+                        columns[t] = unsafe { T::column::<V>(proof, of[t], dim, dim % 2 == 1) };
+                        if T::SCALED {
+                            columns[t] = scales_of[t].mul(columns[t]);
+                        }
+                        if STAGE {
+                            // SAFETY: `staging` has room for the tiles of the run, as compared above; index < count.
+                            unsafe { columns[t].store(staging.add(index[t] * tile_len + dim * TILE_TOKENS)) };
+                        }
+                        if T::PREFETCHED {
+                            V::prefetch(next[t].wrapping_add(dim * T::PITCH));
+                            V::prefetch(after[t].wrapping_add(dim * k.after_pitch()));
+                        }
+                    }
+                    for n in 0..N {
+                        // SAFETY: the queries are the slice above, [padded / 16][N][16]: 16 elements of each come
+                        // before the next 16 of the first. start is a multiple of 16 and dim < start + 16.
+                        let q = V::splat(proof, unsafe { *queries.add(start * N + n * LANES + (dim - start)) });
+                        for t in 0..WIDE {
+                            sums[t][n] = add::<V, T>(sums[t][n], q, columns[t]);
+                        }
+                    }
+                }
+                start += LANES;
+            }
+            for t in 0..WIDE {
+                // SAFETY: the scores are the slice above, [N][CHUNK], from the run's offset on; the run's tiles end within
+                // the chunk, and index < count.
+                unsafe { store_scores(sums[t], scale, scores.add(index[t] * TILE_TOKENS)) };
+            }
+            tile += WIDE;
+        }
+    }
+
+    /// `N` queries from `first` on, a batch: `[padded / 16][N][16]`, and their scores, `[N][CHUNK]`.
+    #[inline(always)]
+    fn batch_of<const N: usize>(&mut self, first: usize) -> Option<(&[f32], &mut [f32])> {
+        let padded = self.padded();
+        let queries = self.queries.get(first * padded..)?.get(..N * padded)?;
+        let scores = self.scores.get_mut(first * CHUNK..)?.get_mut(..N * CHUNK)?;
+        Some((queries, scores))
+    }
+}
+
+/// Stores the sums of a tile, times a scale, for `N` queries.
+///
+/// # Safety
+/// At `place` there is room for 16 scores, and at every further multiple of CHUNK for those of the next query.
+#[inline(always)]
+unsafe fn store_scores<V: Lanes, const N: usize>(sums: [V; N], scale: V, place: *mut f32) {
+    for n in 0..N {
+        // SAFETY: the caller promises room for 16 scores of each query there.
+        unsafe { sums[n].mul(scale).store(place.add(n * CHUNK)) };
+    }
+}
