@@ -38,9 +38,16 @@ const HELP: &str = "\
 /quit          or Ctrl-D
 Ctrl-C stops a reply.";
 
-/// Talks with a language model.
+const EXAMPLES: &str = r#"Examples:
+  cargo run --release --example chat
+  cargo run --release --example chat -- --system "You tell short stories." --temp 0.8 -n 100
+  printf 'Once upon a time\n/stats\n' | cargo run --release --example chat -- --template none --seed 1"#;
+
+/// Talks with a language model in the terminal.
+///
+/// Each line of input is a message to the model. Lines that start with `/` are commands: /help lists them.
 #[derive(Parser)]
-#[command(name = "chat")]
+#[command(name = "chat", after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
@@ -49,23 +56,23 @@ struct Args {
     #[command(flatten)]
     sample: SampleArgs,
 
-    /// Tokens of a conversation [default: what the model was trained on, at most 4096]
+    /// The most tokens of a conversation [default: the context that the model was trained on, at most 4096]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     context: usize,
 
-    /// Conversations at a time, for /fork
+    /// The most conversations that are open at the same time: /fork opens one
     #[arg(long, value_name = "N", default_value_t = 4)]
     branches: usize,
 
-    /// What the model is told before the conversation
+    /// System message: instructions to the model before the conversation [default: none]
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
 
-    /// How turns are written: a format's name, a file with a chat template, or none [default: as the model's file says]
+    /// Turn format: its name, a file with a chat template, or `none` [default: that of the model's file]
     #[arg(long, value_name = "NAME|FILE")]
     template: Option<String>,
 
-    /// Write turns by the template itself, even if its format is known
+    /// Render the chat template in Jinja, even if its turn format is known
     #[arg(long)]
     jinja: bool,
 

@@ -22,24 +22,30 @@ use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::token::Tokenizer;
 use gleed::{Engine, Plan, Pooling};
 
-/// Turns lines of text into vectors and compares them.
+const EXAMPLES: &str = r#"Examples:
+  printf 'a dog\na puppy\nthe tax office\n' | cargo run --release --example embed
+  printf 'a dog\na puppy\n' | cargo run --release --example embed -- --pooling last --json vectors.json"#;
+
+/// Computes an embedding of each line of a text, and prints how similar the lines are.
+///
+/// The table contains cosines, from -1 to 1.
 #[derive(Parser)]
-#[command(name = "embed")]
+#[command(name = "embed", after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]
     engine: EngineArgs,
 
-    /// The texts, one per line [default: standard input]
+    /// File with one text per line [default: standard input]
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
 
-    /// How the hidden states of a line become one vector: mean or last
+    /// How the hidden states of a line become one vector: `mean`, or `last` for that of the last token
     #[arg(long, value_name = "NAME", default_value = "mean", value_parser = pooling)]
     pooling: Pooling,
 
-    /// Write the vectors, scaled to length 1, to this file as JSON
+    /// Write the vectors to this file as JSON, scaled to length 1 [default: write no file]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -21,24 +21,31 @@ use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::num::Xxh64;
 use gleed::{Engine, Limits, Plan};
 
-/// Writes the logits of every token and prints their hash.
+const EXAMPLES: &str = "\
+Examples:
+  cargo run --release --example logits -- --ids 1,414,435,261,385 --out logits.bin
+  cargo run --release --example logits -- --ids 1,414,435,261,385 --out logits.bin --chunk 1 --kv off";
+
+/// Writes the logits of every token to a file and prints their hash.
+///
+/// The file contains little-endian f32, [tokens, vocab]. The hash is XXH64 of these bytes.
 #[derive(Parser)]
-#[command(name = "logits")]
+#[command(name = "logits", after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]
     engine: EngineArgs,
 
-    /// The tokens, taken as they are
+    /// Token ids, separated by commas or white space; no BOS is added
     #[arg(long, value_name = "1,2,3", value_parser = parse_ids)]
     ids: std::vec::Vec<u32>,
 
-    /// Tokens per call and rows per batch
+    /// Tokens per call, and rows per batch; the logits do not depend on it
     #[arg(long, value_name = "N", default_value_t = 64)]
     chunk: usize,
 
-    /// The file to write
+    /// File to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }

@@ -32,9 +32,17 @@ use gleed::token::{EncodeOptions, Tokenizer};
 use gleed::{Engine, KvKind, Limits, Plan, Window};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Measures how well a model predicts a text.
+const EXAMPLES: &str = "\
+Examples:
+  cargo run --release --example perplexity
+  cargo run --release --example perplexity -- --ctx 128 --kv-type q8_0/q4_0
+  cargo run --release --example perplexity -- --ctx 1024 --window 64 --sinks 4 --json perplexity.json";
+
+/// Measures how well a model predicts a text: perplexity and bits per byte.
+///
+/// The text is cut into chunks that do not overlap. Every chunk is a sequence of its own.
 #[derive(Parser)]
-#[command(name = "perplexity")]
+#[command(name = "perplexity", after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
@@ -43,19 +51,19 @@ struct Args {
     #[command(flatten)]
     window: WindowArgs,
 
-    /// The text, in UTF-8 [default: a short story, which is part of this program]
+    /// File with the text, in UTF-8 [default: a short story that is part of this program]
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
 
-    /// Cut the text wherever it says TEXT, which is not scored, nor is white space around it
+    /// Cut the text at each TEXT. Neither TEXT nor white space around it is scored [default: no cuts]
     #[arg(long, value_name = "TEXT")]
     separator: Option<String>,
 
-    /// Tokens per chunk, with --window also more than the model's context [default: that, at most 4096]
+    /// Tokens per chunk. With --window it may exceed the model's context [default: that context, at most 4096]
     #[arg(long, value_name = "N")]
     ctx: Option<usize>,
 
-    /// Write what was measured to this file as JSON
+    /// Write the results to this file as JSON [default: write no file]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -24,24 +24,32 @@ use gleed::token::Tokenizer;
 use gleed::{Engine, Limits, Plan};
 use serde_json::Value;
 
-/// Says how probable continuations are.
+const EXAMPLES: &str = r#"Examples:
+  cargo run --release --example score -- --prompt "Once upon a" --choice " time" --choice " banana"
+  printf '{"prompt":"Once upon a","choices":[" time"," dog"],"answer":0}\n' > questions.jsonl
+  cargo run --release --example score -- --file questions.jsonl"#;
+
+/// Scores multiple-choice questions: prints how probable each continuation of a prompt is.
+///
+/// `sum` marks the most probable choice. `byte` marks the most probable one per byte.
 #[derive(Parser)]
-#[command(name = "score")]
+#[command(name = "score", after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]
     engine: EngineArgs,
 
-    /// What the choices continue
+    /// Text that the choices continue
     #[arg(long, value_name = "TEXT", required_unless_present = "file")]
     prompt: Option<String>,
 
-    /// A continuation; give two or more
+    /// A continuation of the prompt; give this option at least twice
     #[arg(long, value_name = "TEXT", required_unless_present = "file", allow_hyphen_values = true)]
     choice: Vec<String>,
 
-    /// Questions, one per line as JSON
+    /// File with one question per line, as JSON: {"prompt": "...", "choices": ["...", "..."], "answer": 0}.
+    /// "answer" is the index of the right choice, from 0; it may be left out
     #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "choice"])]
     file: Option<PathBuf>,
 }

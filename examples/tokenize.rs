@@ -20,26 +20,34 @@ use gguf_rs_lite::Gguf;
 use gleed::host::AlignedBytes;
 use gleed::token::{DecodeOptions, EncodeOptions, Tokenizer};
 
-/// Turns text from standard input into token ids.
+const EXAMPLES: &str = r#"Examples:
+  printf 'Once upon a time' | cargo run --release --example tokenize -- --add-special
+  echo '414 435 261 385' | cargo run --release --example tokenize -- --decode
+  printf '"Hello"\n"Once upon"\n' | cargo run --release --example tokenize -- --batch"#;
+
+/// Encodes text from standard input as token ids, or decodes token ids as text.
+///
+/// All of standard input is one text, line ends included, unless --batch is given. A GGUF file that contains only a
+/// vocabulary suffices.
 #[derive(Parser)]
-#[command(name = "tokenize")]
+#[command(name = "tokenize", after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
 
-    /// Names of special tokens in the text are these tokens; with --decode: write their names
+    /// Turn names of special tokens in the text into these tokens. With --decode: write their names
     #[arg(long)]
     parse_special: bool,
 
-    /// Put BOS before and EOS after the text where the model wants it; with --decode: leave them out
+    /// Add BOS and EOS to the text if the vocabulary says so. With --decode: leave them out
     #[arg(long)]
     add_special: bool,
 
-    /// The other way round: ids, separated by blanks or commas, into text
+    /// Decode: read ids, separated by blanks or commas, and write text
     #[arg(long)]
     decode: bool,
 
-    /// A JSON string per line in, a JSON array per line out; with --decode the other way round
+    /// Read one JSON string per line and write one JSON array of ids per line. With --decode: the reverse
     #[arg(long)]
     batch: bool,
 }

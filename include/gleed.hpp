@@ -1,12 +1,13 @@
-// gleed.hpp: gleed.h for C++17, in headers only.
+// gleed.hpp: a C++17 wrapper of gleed.h, in one header.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Nothing is thrown, and nothing here is needed at run time but the C functions: it compiles with -fno-exceptions
-// and -fno-rtti. What can fail gives a Result: a status, and a value where the status is no error. Handles own their
-// memory, which comes from an allocator of the host's (operator new where none is given), or borrow it; they can be
-// moved and not copied: the objects stay where they are. The rules of gleed.h hold: what takes an object as const may run on
-// several threads, and from inside of a callback its engine answers GLEED_E_REENTRANT.
+// The wrapper throws nothing and compiles with -fno-exceptions and -fno-rtti. At run time it needs only the C
+// functions. A function that can fail returns a Status, or a Result: a status, and a value that counts only if the
+// status is GLEED_OK. Model, Adapter, Engine, Sampler, Tokenizer and Detokenizer own their memory, which comes from
+// operator new, or borrow memory of the host. They can be moved, but not copied; a move leaves the C object where it
+// is. The rules of gleed.h hold: const functions may run on several threads at the same time, and a callback that uses
+// its engine gets GLEED_E_REENTRANT.
 #ifndef GLEED_HPP
 #define GLEED_HPP
 
@@ -20,7 +21,7 @@
 
 namespace gleed {
 
-// A view of elements that somebody else keeps.
+// A view of elements. It does not own them.
 template <class T>
 class Span {
 public:
@@ -28,7 +29,7 @@ public:
     constexpr Span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
     template <std::size_t N>
     constexpr Span(T (&array)[N]) noexcept : data_(array), size_(N) {}
-    // Whatever has data() and size(): std::vector, std::array, std::string_view, std::span, another Span.
+    // Views any container with data() and size(): std::vector, std::array, std::string_view, std::span, another Span.
     template <class C, class = std::enable_if_t<std::is_convertible_v<
                            std::remove_pointer_t<decltype(std::declval<C &>().data())> (*)[], T (*)[]>>>
     constexpr Span(C &&container) noexcept : data_(container.data()), size_(container.size()) {}
@@ -49,7 +50,7 @@ using Tokens = Span<const std::uint32_t>;
 using Logits = Span<const float>;
 using Bytes = Span<const std::uint8_t>;
 
-// A struct of the C interface, all 0 but for its size.
+// Returns a struct of the C interface with struct_size set and all other fields 0.
 template <class T>
 T make() noexcept {
     T value{};
@@ -57,26 +58,29 @@ T make() noexcept {
     return value;
 }
 
-// A callable as the context of a callback.
+// Returns a pointer to a callable, as the ctx argument of a callback.
 template <class Callable>
 void *context(Callable &callable) noexcept {
     return const_cast<void *>(static_cast<const void *>(&callable));
 }
 
-// How a call ended. Details of an error, and of GLEED_FULL, are in error().
+// The outcome of a call. error() has the details of an error and of GLEED_FULL.
 class [[nodiscard]] Status {
 public:
     Status() noexcept : error_(make<gleed_error>()) {}
 
     gleed_status code() const noexcept { return code_; }
-    // Whether it did what it was asked for, or ended in an ordinary way: not an error.
+    // Returns whether the status is GLEED_OK. The ordinary outcomes GLEED_YIELDED, GLEED_FULL, GLEED_STOPPED and
+    // GLEED_READY are not ok(), and not failed() either.
     bool ok() const noexcept { return code_ == GLEED_OK; }
+    // Returns whether the status is an error.
     bool failed() const noexcept { return code_ < 0; }
     explicit operator bool() const noexcept { return ok(); }
     const gleed_error &error() const noexcept { return error_; }
+    // Returns an English text, never NULL.
     const char *text() const noexcept { return error_.text[0] != 0 ? error_.text : gleed_status_text(code_); }
 
-    // For the wrappers below: what the C function answered, and where it puts details.
+    // For the wrappers below: sets the status that a C function returned. details() is where that function writes.
     Status &operator=(gleed_status code) noexcept {
         code_ = code;
         return *this;
@@ -88,7 +92,7 @@ private:
     gleed_error error_;
 };
 
-// A status, and a value that counts only where the status is GLEED_OK.
+// A status, and a value that counts only if the status is GLEED_OK.
 template <class T>
 class [[nodiscard]] Result {
 public:
@@ -108,11 +112,11 @@ private:
     T value_{};
 };
 
-// Memory at a multiple of `align`: the host's, or from operator new.
+// A block of memory: borrowed from the host, or allocated with operator new and freed by the destructor.
 class Memory {
 public:
     Memory() noexcept = default;
-    // Borrows; it must outlive what is made in it.
+    // Borrows memory of the host. It must outlive the object that is made in it.
     Memory(void *data, std::size_t size) noexcept : data_(data), size_(size) {}
     Memory(Memory &&other) noexcept
         : data_(std::exchange(other.data_, nullptr)),
@@ -128,7 +132,8 @@ public:
         if (owned_ != 0) ::operator delete(data_, std::align_val_t(owned_));
     }
 
-    // Empty where there is no memory; what is made in it then answers GLEED_E_MEMORY_TOO_SMALL.
+    // Allocates `size` bytes at a multiple of `align` bytes. If that fails, the result is empty, and the call that
+    // makes an object in it returns GLEED_E_MEMORY_TOO_SMALL.
     static Memory allocate(std::size_t size, std::size_t align) noexcept {
         Memory memory;
         memory.data_ = ::operator new(size, std::align_val_t(align), std::nothrow);
@@ -148,12 +153,12 @@ private:
     std::size_t owned_ = 0;
 };
 
-// A GGUF file, which stays where it is and must outlive the model.
+// A model. The bytes of its GGUF file are not copied. They must outlive the model and its engines.
 class Model {
 public:
     Model() noexcept = default;
 
-    // In memory of its own, a few hundred bytes; or in memory of the caller's.
+    // Opens a GGUF file, in a few hundred bytes of memory from operator new or in memory of the caller.
     static Result<Model> open(Bytes file) noexcept {
         std::size_t size = 0, align = 1;
         Status status;
@@ -169,7 +174,7 @@ public:
         return Result<Model>(status, std::move(model));
     }
 
-    // A file that was split: all its parts, in their order. The model must outlive its engines then.
+    // Opens a split file: all its parts, in order. The model must outlive its engines.
     static Result<Model> open_split(Span<const gleed_part> parts) noexcept {
         std::size_t size = 0, align = 1;
         Status status;
@@ -198,7 +203,7 @@ public:
         status = gleed_plan_describe(model_, &config, &info, status.details());
         return Result<gleed_plan_info>(status, info);
     }
-    // A text among the metadata, "tokenizer.chat_template" for example, where it is in the file.
+    // Returns a text from the metadata, "tokenizer.chat_template" for example. It lies in the bytes of the file.
     Result<Span<const char>> string(Span<const char> key) const noexcept {
         Status status;
         const char *text = nullptr;
@@ -213,7 +218,8 @@ private:
     const gleed_model *model_ = nullptr;
 };
 
-// A LoRA adapter for a model. Its file stays where it is, and must outlive the engines that load it.
+// A LoRA adapter for a model. The bytes of its file are not copied. They must outlive the adapter and the engines that
+// have loaded it.
 class Adapter {
 public:
     Adapter() noexcept = default;
@@ -247,22 +253,23 @@ private:
     const gleed_adapter *adapter_ = nullptr;
 };
 
-// Logits, and the place that they are for.
+// The logits of a token, and the position of the token.
 struct Row {
     gleed_seq sequence = 0;
     std::uint32_t position = 0;
     Logits logits;
 };
 
-// A hidden state, and the place that it is of.
+// The hidden state of a token, and the position of the token.
 struct HiddenRow {
     gleed_seq sequence = 0;
     std::uint32_t position = 0;
     Span<const float> hidden;
 };
 
-// An open sequence; closed at the end of its life. It must not outlive its engine, nor end in a callback of it, where it
-// could not be closed. One that was made without an engine has the handle 0, which no sequence has.
+// An open sequence. The destructor cancels its unfinished work and closes it. A Sequence must not outlive its engine.
+// It must not be destroyed in a callback of its engine either: the engine is in use there, and the sequence would stay
+// open. A default Sequence has no engine and the handle 0, which no open sequence has.
 class Sequence {
 public:
     Sequence() noexcept = default;
@@ -280,15 +287,20 @@ public:
     }
 
     gleed_seq handle() const noexcept { return seq_; }
-    // Gives the handle away: the sequence stays open.
+    // Returns the handle and gives up ownership: the destructor does not close the sequence.
     gleed_seq release() noexcept {
         engine_ = nullptr;
         return seq_;
     }
 
+    // Appends tokens and returns the logits of the last one, which are valid until the next call that changes the
+    // engine.
     Result<Logits> prefill(Tokens tokens) noexcept { return compute(gleed_prefill, tokens); }
+    // Fills the empty sequence with a prompt: reuse, then prefill of the remaining tokens.
     Result<Logits> prefill_prompt(Tokens tokens) noexcept { return compute(gleed_prefill_prompt, tokens); }
+    // Appends one token and returns its logits.
     Result<Logits> decode(std::uint32_t token) noexcept { return prefill(Tokens(&token, 1)); }
+    // Returns the logits of its last row in the last batch.
     Result<Logits> logits() const noexcept {
         Status status;
         const float *data = nullptr;
@@ -297,59 +309,67 @@ public:
         return Result<Logits>(status, Logits(data, size));
     }
 
+    // Queues tokens for Engine::step. `logits` is GLEED_LOGITS_LAST, ...
     Status queue(Tokens tokens, std::uint32_t logits = GLEED_LOGITS_LAST) noexcept {
         Status status;
         status = gleed_queue(engine_, seq_, tokens.data(), tokens.size(), logits, status.details());
         return status;
     }
+    // Drops the queued tokens that are not finished.
     Status cancel() noexcept {
         Status status;
         status = gleed_cancel(engine_, seq_, status.details());
         return status;
     }
-    // Appends tokens, and writes an embedding of them: as many numbers as the model's `hidden`.
+    // Appends tokens and writes an embedding of them to `out`, which has as many elements as `hidden` of the model.
     Status embed(Tokens tokens, std::uint32_t pooling, Span<float> out) noexcept {
         Status status;
         status = gleed_embed(engine_, seq_, tokens.data(), tokens.size(), pooling, out.data(), out.size(),
                              status.details());
         return status;
     }
-    // Appends tokens, and writes how probable each but the first was: natural logarithms.
+    // Appends tokens and writes the natural logarithm of the probability of each token but the first to `out`, which
+    // has one element less than `tokens`.
     Status log_probs(Tokens tokens, Span<float> out) noexcept {
         Status status;
         status = gleed_log_probs(engine_, seq_, tokens.data(), tokens.size(), out.data(), out.size(), status.details());
         return status;
     }
-    // Copies the ids of as many tokens as `out` has place for, from position `first` on.
+    // Copies the ids of out.size() tokens to `out`, from position `first` on.
     Status tokens(std::size_t first, Span<std::uint32_t> out) const noexcept {
         Status status;
         status = gleed_seq_tokens(engine_, seq_, first, out.data(), out.size(), status.details());
         return status;
     }
-    // How much it wants of an adapter that Engine::load_adapter gave the number.
+    // Sets the scale of an adapter. `number` is what Engine::load_adapter returned.
     Status set_adapter(std::uint32_t number, float scale) noexcept {
         Status status;
         status = gleed_seq_set_adapter(engine_, seq_, number, scale, status.details());
         return status;
     }
+    // Returns the scale of an adapter.
     Result<float> adapter(std::uint32_t number) const noexcept {
         Status status;
         float scale = 0;
         status = gleed_seq_adapter(engine_, seq_, number, &scale, status.details());
         return Result<float>(status, scale);
     }
+    // Opens a sequence that starts with the first `keep` tokens of this one.
     Result<Sequence> fork(std::size_t keep) noexcept {
         Status status;
         gleed_seq fork = 0;
         status = gleed_fork(engine_, seq_, keep, &fork, status.details());
         return status ? Result<Sequence>(status, Sequence(engine_, fork)) : Result<Sequence>(status);
     }
+    // Keeps only the first `keep` tokens.
     Status rewind(std::size_t keep) noexcept {
         Status status;
         status = gleed_rewind(engine_, seq_, keep, status.details());
         return status;
     }
+    // Removes all tokens. The sequence stays open.
     Status reset() noexcept { return rewind(0); }
+    // Checks whether `tokens` more tokens fit.
     Status can_extend(std::size_t tokens) const noexcept {
         Status status;
         status = gleed_can_extend(engine_, seq_, tokens, status.details());
@@ -361,25 +381,29 @@ public:
         status = gleed_seq_describe(engine_, seq_, &info, status.details());
         return Result<gleed_seq_info>(status, info);
     }
+    // Starts the empty sequence with the cached prefix of a prompt. Returns the number of tokens in it.
     Result<std::size_t> reuse(Tokens prompt) noexcept {
         Status status;
         std::size_t reused = 0;
         status = gleed_reuse(engine_, seq_, prompt.data(), prompt.size(), &reused, status.details());
         return Result<std::size_t>(status, reused);
     }
+    // Returns the size of a snapshot, in bytes.
     Result<std::size_t> snapshot_size(const gleed_snapshot_options *options = nullptr) const noexcept {
         Status status;
         std::size_t size = 0;
         status = gleed_snapshot_size(engine_, seq_, options, &size, status.details());
         return Result<std::size_t>(status, size);
     }
+    // Writes a snapshot to `out`. Returns its size in bytes.
     Result<std::size_t> snapshot(Span<std::uint8_t> out, const gleed_snapshot_options *options = nullptr) const noexcept {
         Status status;
         std::size_t size = 0;
         status = gleed_snapshot(engine_, seq_, options, out.data(), out.size(), &size, status.details());
         return Result<std::size_t>(status, size);
     }
-    // Calls sink(bytes) with the snapshot in pieces, until it answers false; how many bytes it got.
+    // Calls sink(bytes) with the snapshot in pieces. sink returns true on success; false ends the call with
+    // GLEED_E_SNAPSHOT_HOST. Returns the size of the snapshot in bytes.
     template <class Sink>
     Result<std::uint64_t> write_snapshot(Sink &&sink, const gleed_snapshot_options *options = nullptr) const {
         using Callable = std::remove_reference_t<Sink>;
@@ -391,7 +415,7 @@ public:
         status = gleed_snapshot_write(engine_, seq_, options, call, context(sink), &written, status.details());
         return Result<std::uint64_t>(status, written);
     }
-    // Copies the keys and values of a layer, [tokens, kv_heads * head_dim] each.
+    // Copies the keys and values of a layer. Each buffer is [tokens, kv_heads * head_dim].
     Status materialize(std::uint32_t layer, Span<float> keys, Span<float> values) const noexcept {
         Status status;
         if (keys.size() != values.size()) {
@@ -416,7 +440,7 @@ private:
     gleed_seq seq_ = 0;
 };
 
-// Sequences over one model, and the memory that computing them takes.
+// An engine: sequences of tokens over one model, and the memory that it computes in.
 class Engine {
 public:
     Engine() noexcept = default;
@@ -436,12 +460,14 @@ public:
         return Result<Engine>(status, std::move(engine));
     }
 
+    // Opens an empty sequence.
     Result<Sequence> open() noexcept {
         Status status;
         gleed_seq seq = 0;
         status = gleed_seq_open(engine_, &seq, status.details());
         return status ? Result<Sequence>(status, Sequence(engine_, seq)) : Result<Sequence>(status);
     }
+    // Opens a sequence with the contents of a snapshot. A delta needs the sequence `base` that it continues.
     Result<Sequence> restore(Bytes snapshot, const Sequence *base = nullptr) noexcept {
         Status status;
         gleed_seq seq = 0, of_base = base != nullptr ? base->handle() : 0;
@@ -450,8 +476,9 @@ public:
         return status ? Result<Sequence>(status, Sequence(engine_, seq)) : Result<Sequence>(status);
     }
 
-    // A snapshot in pieces: source(bytes) fills `bytes` from the start and says how far; 0: that was the end. What its
-    // header says goes to *info.
+    // Opens a sequence with the contents of a snapshot in pieces. source(bytes) writes the next bytes of the snapshot
+    // to the start of `bytes` and returns how many; 0 means the end, more than bytes.size() means failure. *info
+    // receives the header; it is made with make<gleed_snapshot_info>(), or nullptr.
     template <class Source>
     Result<Sequence> read_snapshot(Source &&source, gleed_snapshot_info *info = nullptr, const Sequence *base = nullptr) {
         using Callable = std::remove_reference_t<Source>;
@@ -464,8 +491,9 @@ public:
                                      status.details());
         return status ? Result<Sequence>(status, Sequence(engine_, seq)) : Result<Sequence>(status);
     }
-    // Closes idle sequences that consent(handle, info) gives up, until `tokens` more fit `sequence`: how many. Their
-    // Sequences answer GLEED_E_SEQUENCE from then on.
+    // Closes idle sequences, the least recently used first, until `tokens` more tokens fit in `sequence`. Returns how
+    // many it closed. consent(handle, info) returns whether a sequence may be closed. Calls on the Sequence of a closed
+    // one return GLEED_E_SEQUENCE.
     template <class Consent>
     Result<std::size_t> make_room(const Sequence &sequence, std::size_t tokens, Consent &&consent) {
         using Callable = std::remove_reference_t<Consent>;
@@ -478,19 +506,20 @@ public:
         return Result<std::size_t>(status, closed);
     }
 
-    // GLEED_READY, GLEED_YIELDED, GLEED_STOPPED, or GLEED_OK where nothing is queued any more.
+    // Computes queued tokens within a budget. The code is GLEED_READY, GLEED_YIELDED, GLEED_STOPPED, or GLEED_OK if
+    // nothing is queued. Compare code(): ok() is true only for the last.
     Status step(const gleed_budget &budget) noexcept {
         Status status;
         status = gleed_step(engine_, &budget, status.details());
         return status;
     }
-    // At most so many units; 0: no limit.
+    // Computes queued tokens for at most `units` units of work; 0: no limit.
     Status step(std::uint64_t units = 0) noexcept {
         auto budget = make<gleed_budget>();
         budget.units = units;
         return step(budget);
     }
-    // Row `index`, from 0, of those with logits in the last batch.
+    // Returns row `index`, from 0, of the rows that have logits in the last batch.
     Result<Row> result(std::size_t index) const noexcept {
         Status status;
         Row row;
@@ -500,7 +529,7 @@ public:
         row.logits = Logits(data, size);
         return Result<Row>(status, row);
     }
-    // Calls visit(handle, position, logits) for each of them.
+    // Calls visit(handle, position, logits) for each row that has logits in the last batch.
     template <class Visit>
     void each_result(Visit &&visit) const {
         std::size_t index = 0;
@@ -508,8 +537,8 @@ public:
             visit(row.value().sequence, row.value().position, row.value().logits);
     }
 
-    // Row `index`, from 0, of those with a hidden state in the last batch; valid until the next call that changes the
-    // engine, this one included.
+    // Returns row `index`, from 0, of the rows that have a hidden state in the last batch. It is valid until the next
+    // call that changes the engine; hidden() is such a call.
     Result<HiddenRow> hidden(std::size_t index) noexcept {
         Status status;
         HiddenRow row;
@@ -519,7 +548,7 @@ public:
         row.hidden = Span<const float>(data, size);
         return Result<HiddenRow>(status, row);
     }
-    // The number that sequences call the adapter by.
+    // Loads an adapter for the life of the engine. Returns its number, for Sequence::set_adapter.
     Result<std::uint32_t> load_adapter(const Adapter &adapter) noexcept {
         Status status;
         std::uint32_t number = 0;
@@ -527,13 +556,15 @@ public:
         return Result<std::uint32_t>(status, number);
     }
 
+    // Sets the threads that the engine computes on.
     Status set_executor(const gleed_executor &executor) noexcept {
         Status status;
         status = gleed_set_executor(engine_, &executor, status.details());
         return status;
     }
-    // An executor that has loop(n, call), where call(index) is to be called for each index below n; it must outlive
-    // the engine.
+    // Sets the threads that the engine computes on. loop(n, call) calls call(index) for each index below n, on any
+    // threads, and returns when all these calls have returned. `loop` must live until another executor is set or the
+    // engine ends.
     template <class Loop>
     Status run_on(Loop &loop, std::uint32_t slots = 0) noexcept {
         auto executor = make<gleed_executor>();
@@ -545,12 +576,14 @@ public:
         return set_executor(executor);
     }
 
+    // Pins the cached prefix of a prompt. Returns the number of tokens in it.
     Result<std::size_t> pin(Tokens prompt) noexcept {
         Status status;
         std::size_t count = 0;
         status = gleed_pin(engine_, prompt.data(), prompt.size(), &count, status.details());
         return Result<std::size_t>(status, count);
     }
+    // Removes one pin from each pinned block of a prompt. Returns the number of tokens in these blocks.
     Result<std::size_t> unpin(Tokens prompt) noexcept {
         Status status;
         std::size_t count = 0;
@@ -571,7 +604,7 @@ private:
     gleed_engine *engine_ = nullptr;
 };
 
-// Chooses tokens.
+// A sampler: chooses tokens.
 class Sampler {
 public:
     Sampler() noexcept = default;
@@ -591,7 +624,7 @@ public:
         return Result<Sampler>(status, std::move(sampler));
     }
 
-    // `scratch` has as many elements as there are logits.
+    // Chooses a token. `scratch` has as many elements as `logits`.
     Result<std::uint32_t> sample(Logits logits, Span<std::uint64_t> scratch) noexcept {
         Status status;
         std::uint32_t token = 0;
@@ -599,17 +632,20 @@ public:
                               status.details());
         return Result<std::uint32_t>(status, token);
     }
+    // Adds a token to the text that the penalties count.
     Status accept(std::uint32_t token) noexcept {
         Status status;
         status = gleed_sampler_accept(sampler_, token, status.details());
         return status;
     }
+    // Replaces the biases, at most 64.
     Status set_biases(Span<const gleed_bias> biases) noexcept {
         Status status;
         status = gleed_sampler_set_biases(sampler_, biases.data(), biases.size(), status.details());
         return status;
     }
-    // Where the random generator is; another sampler that is put there goes on with the same choices.
+    // Returns the state of the random generator. To continue with the same choices, start a sampler with the same
+    // params and biases, accept the last tokens again, and set this state.
     Result<std::uint64_t> state() const noexcept {
         Status status;
         std::uint64_t state = 0;
@@ -628,7 +664,7 @@ private:
     gleed_sampler *sampler_ = nullptr;
 };
 
-// The token with the largest logit.
+// Returns the token with the largest logit, the lowest id among equals.
 inline Result<std::uint32_t> argmax(Logits logits) noexcept {
     Status status;
     std::uint32_t token = 0;
@@ -636,7 +672,7 @@ inline Result<std::uint32_t> argmax(Logits logits) noexcept {
     return Result<std::uint32_t>(status, token);
 }
 
-// Text to tokens.
+// A tokenizer: encodes text as tokens. The bytes of the model's file must outlive it.
 class Tokenizer {
 public:
     Tokenizer() noexcept = default;
@@ -656,7 +692,7 @@ public:
         return Result<Tokenizer>(status, std::move(tokenizer));
     }
 
-    // How many tokens were written.
+    // Encodes a text to `out`. Returns the number of tokens.
     Result<std::size_t> encode(Span<const char> text, std::uint32_t flags, Span<std::uint32_t> scratch,
                                Span<std::uint32_t> out) const noexcept {
         Status status;
@@ -671,14 +707,14 @@ public:
         status = gleed_tokenizer_describe(tokenizer_, &info, status.details());
         return Result<gleed_vocab_info>(status, info);
     }
-    // The id of a token by its exact text in the file; GLEED_NO_TOKEN where no token has it.
+    // Returns the id of the token with exactly this text in the file; GLEED_NO_TOKEN if no token has it.
     Result<std::uint32_t> find(Span<const char> text) const noexcept {
         Status status;
         std::uint32_t token = GLEED_NO_TOKEN;
         status = gleed_vocab_find(tokenizer_, text.data(), text.size(), &token, status.details());
         return Result<std::uint32_t>(status, token);
     }
-    // Whether a token ends a generation.
+    // Returns whether a token ends a generation.
     Result<bool> is_end(std::uint32_t token) const noexcept {
         Status status;
         std::uint32_t kind = 0, end = 0;
@@ -692,7 +728,7 @@ private:
     const gleed_tokenizer *tokenizer_ = nullptr;
 };
 
-// A stream of tokens to text. The tokenizer must outlive it.
+// A detokenizer: turns a stream of tokens into text. The tokenizer must outlive it.
 class Detokenizer {
 public:
     Detokenizer() noexcept = default;
@@ -714,13 +750,14 @@ public:
         return Result<Detokenizer>(status, std::move(detokenizer));
     }
 
-    // The text that the token completes, in `out`.
+    // Writes the text that a token completes to `out`, and returns that part of `out`.
     Result<Span<const char>> push(std::uint32_t token, Span<char> out) noexcept {
         Status status;
         std::size_t written = 0;
         status = gleed_detokenize(detokenizer_, tokenizer_, token, out.data(), out.size(), &written, status.details());
         return Result<Span<const char>>(status, Span<const char>(out.data(), written));
     }
+    // Ends the stream. Writes U+FFFD to `out` if it ended within a character, and returns that part of `out`.
     Result<Span<const char>> finish(Span<char> out) noexcept {
         Status status;
         std::size_t written = 0;
@@ -734,24 +771,25 @@ private:
     gleed_detokenizer *detokenizer_ = nullptr;
 };
 
-// A message of a conversation.
+// Returns a message of a conversation. It does not copy the text.
 inline gleed_message message(std::uint32_t role, Span<const char> text) noexcept {
     return gleed_message{role, 0, text.data(), text.size()};
 }
 
-// A turn format; false where there is none. It keeps nothing, and can be copied.
+// A turn format, which converts to false if there is none. It owns nothing and can be copied.
 class Turns {
 public:
     Turns() noexcept = default;
     explicit Turns(std::uint32_t format) noexcept : format_(format) {}
 
-    // The one of a model's file.
+    // Returns the turn format of a model's file.
     static Result<Turns> find(const Model &model, const Tokenizer &tokenizer) noexcept {
         Status status;
         std::uint32_t format = GLEED_NO_TURNS;
         status = gleed_turns_find(model.get(), tokenizer.get(), &format, status.details());
         return Result<Turns>(status, Turns(format));
     }
+    // Returns the turn format with this name.
     static Result<Turns> named(Span<const char> name) noexcept {
         Status status;
         std::uint32_t format = GLEED_NO_TURNS;
@@ -767,7 +805,8 @@ public:
         status = gleed_turns_describe(format_, &info, status.details());
         return Result<gleed_turns_info>(status, info);
     }
-    // How many tokens were written, for messages that follow a message of the role `after`, GLEED_AFTER_REPLY, or nothing.
+    // Encodes messages to `out`. `after` is what the sequence ends with: a role, GLEED_AFTER_REPLY or
+    // GLEED_AFTER_NOTHING. Returns the number of tokens.
     Result<std::size_t> encode(const Tokenizer &tokenizer, std::uint32_t after, Span<const gleed_message> messages,
                                std::uint32_t flags, Span<std::uint32_t> scratch, Span<std::uint32_t> out) const noexcept {
         Status status;
@@ -776,7 +815,7 @@ public:
                                     scratch.data(), scratch.size(), out.data(), out.size(), &count, status.details());
         return Result<std::size_t>(status, count);
     }
-    // Whether a token ends the model's turn.
+    // Returns whether a token ends the model's turn.
     Result<bool> is_stop(const Tokenizer &tokenizer, std::uint32_t token) const noexcept {
         Status status;
         std::uint32_t stop = 0;

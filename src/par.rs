@@ -10,26 +10,25 @@ use crate::mem::{Tile, Tiles};
 
 /// Lends threads.
 ///
-/// Gleed cuts the work into tiles and takes them from a counter of its own, so an implementation may call
-/// the body on fewer workers than asked, one after the other, or all on one thread: the results are the
-/// same.
+/// Gleed cuts the work into tiles and takes them from a counter of its own. So an implementation may call the body on
+/// fewer workers than asked, one after the other, or all on one thread. The results are the same.
 pub trait Parallel: Sync {
     /// Calls `body(slot)` at most once for each slot in `0..slots`, possibly at the same time, for at
     /// least one of them, and returns when all the calls have returned.
     fn run(&self, slots: usize, body: &(dyn Fn(usize) + Sync));
 
-    /// How many slots it can usefully run at once; at least 1.
+    /// Returns the number of slots that it can run at the same time, at least 1.
     fn slots(&self) -> usize;
 
-    /// Whether the worker that asks, between two units, had better return to the host, for example because another program
-    /// waits for its processor: the others do what it leaves. Slot 0 is not asked, so a host that ever answers `true` calls
-    /// slot 0 in every run.
+    /// Returns whether the calling worker should return to the host, for example because another program waits for its
+    /// processor. A worker asks between two units, and other workers do the rest of its work. Slot 0 does not ask, so a
+    /// host that ever returns `true` must call slot 0 in every run.
     fn leaves(&self) -> bool {
         false
     }
 }
 
-/// Everything on the calling thread.
+/// Runs everything on the calling thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Serial;
 
@@ -43,26 +42,27 @@ impl Parallel for Serial {
     }
 }
 
-/// When a step stops. What comes first counts; the default is never, so a step ends with what it works on.
+/// The end of a step: the limit that is reached first ends it. The default has no limit, so a step ends with its work.
 ///
-/// Between any two units every worker looks at the flag and the clock, so a step ends at most one unit per worker
-/// later than they say. Nothing that was computed is lost, and nothing that is computed depends on it.
+/// Between any two units every worker checks the flag and the clock. So a step ends at most one unit per worker later
+/// than they say. No computed result is lost, and no result depends on the budget.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget<'b> {
     /// The most units of work.
     pub units: usize,
-    /// A time, by the host's clock. At least one unit is done even if it has passed already, so steps always come to
-    /// an end of the work.
+    /// A deadline by the host's clock. A step computes at least one unit even if the deadline has passed, so the work
+    /// always comes to an end.
     pub until: Option<Deadline<'b>>,
-    /// Another thread, or an interrupt, sets it to stop the step: no unit begins after that, not even a first one.
+    /// The cancel flag. Another thread or an interrupt sets it to stop the step. No unit begins after that, not even
+    /// the first.
     pub cancel: Option<&'b AtomicBool>,
 }
 
-/// The time when the host wants to go on with something else.
+/// The time by which the host wants a step to end.
 #[derive(Clone, Copy)]
 pub struct Deadline<'b> {
-    /// The host's clock, in ticks of any length that never run backwards. It is called by all workers, at most once per
-    /// unit, from the second unit of a step on.
+    /// The host's clock, in ticks of any length that never run backwards. All workers call it, at most once per unit,
+    /// from the second unit of a step on.
     pub clock: &'b (dyn Fn() -> u64 + Sync),
     /// No unit begins once the clock shows this or more.
     pub at: u64,
@@ -75,7 +75,7 @@ impl Default for Budget<'_> {
 }
 
 impl From<usize> for Budget<'_> {
-    /// So many units.
+    /// Returns a budget of `units` units.
     fn from(units: usize) -> Self {
         Self { units, ..Self::default() }
     }
@@ -93,7 +93,7 @@ impl fmt::Debug for Deadline<'_> {
     }
 }
 
-/// The flag and the clock of one step's budget. (Units are counted where they are taken.)
+/// The flag and the clock of the budget of one step. (Units are counted where they are taken.)
 #[derive(Debug)]
 pub struct Watch<'b> {
     until: Option<Deadline<'b>>,
@@ -105,28 +105,28 @@ pub struct Watch<'b> {
 }
 
 impl<'b> Watch<'b> {
-    /// For a step that begins now.
+    /// Returns the watch of a step that begins now.
     pub fn new(budget: &Budget<'b>) -> Self {
         let Budget { until, cancel, .. } = *budget;
         Self { until, cancel, begun: AtomicBool::new(false), over: AtomicBool::new(false) }
     }
 
-    /// Whether the host has set its flag.
+    /// Returns whether the host has set the cancel flag.
     pub fn is_cancelled(&self) -> bool {
         self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
     }
 
-    /// Whether a unit was refused: then the step is over.
+    /// Returns whether a unit was refused. Then the step is over.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Whether every unit may begin.
+    /// Returns whether every unit may begin.
     pub fn is_unlimited(&self) -> bool {
         self.until.is_none() && self.cancel.is_none()
     }
 
-    /// Whether another unit may begin. Asked once before each.
+    /// Returns whether another unit may begin. It is called once before each unit.
     pub fn allows_unit(&self) -> bool {
         if self.is_unlimited() {
             return true;
@@ -144,18 +144,19 @@ impl<'b> Watch<'b> {
     }
 }
 
-/// Fills a tile, with a worker's scratch.
+/// Fills a tile, with the scratch of a worker.
 pub type TileBody<'b, T> = dyn Fn(&mut Tile<'_, T>, &mut [f32]) -> Result<(), Fault> + Sync + 'b;
 
-/// Calls `body` for every tile, on as many workers as there are rows of `scratch`, each with a row of its
-/// own, in the default floating-point environment, until `watch` allows no more: how many tiles are left, those that
-/// come last where there is one lane. The worst fault of a tile is the result; the tiles that come after it are skipped.
+/// Calls `body` for every tile until `watch` allows no more, and returns the number of remaining tiles. With one lane
+/// these are the last tiles. There are as many workers as rows of `scratch`; each has a row of its own, and runs in the
+/// default floating-point environment. If tiles report faults, the result is the worst of them, and the tiles after it
+/// are skipped.
 ///
-/// Workers take tiles from the lane of their slot first, and from the others once that is empty. So what a slot has in its
-/// caches from one call is near when the lanes of the next one are cut in the same way.
+/// A worker takes tiles from the lane of its slot first, and from the other lanes when that one is empty. So a slot
+/// finds data of the last call in its caches if the lanes of the next call are cut in the same way.
 ///
 /// # Errors
-/// What `body` reports; [`Fault::Internal`] where the host ran no worker at all.
+/// What `body` reports; [`Fault::Internal`] if the host ran no worker.
 pub fn for_each_tile<T: Send>(
     parallel: &dyn Parallel,
     lanes: &[Tiles<'_, T>],

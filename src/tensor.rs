@@ -6,7 +6,7 @@ pub use crate::quant::Dtype;
 
 /// A matrix `[rows, cols]` of one element type in borrowed bytes, rows one after the other.
 ///
-/// The bytes need no alignment. Their number is checked once, here.
+/// The bytes need no alignment. [`TensorView::new`] checks their number once.
 #[derive(Clone, Copy)]
 pub struct TensorView<'a> {
     dtype: Dtype,
@@ -17,40 +17,40 @@ pub struct TensorView<'a> {
 }
 
 impl<'a> TensorView<'a> {
-    /// A view of `bytes`, which must hold exactly `rows` rows of `cols` elements; otherwise `None`.
+    /// Returns a view of `bytes`, or `None` if they are not exactly `rows` rows of `cols` elements.
     pub fn new(dtype: Dtype, rows: usize, cols: usize, bytes: &'a [u8]) -> Option<Self> {
         let row_bytes = dtype.row_bytes(cols)?;
         (rows.checked_mul(row_bytes)? == bytes.len()).then_some(Self { dtype, rows, cols, row_bytes, bytes })
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// The number of rows (outputs of a linear layer).
+    /// Returns the number of rows (outputs of a linear layer).
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The number of columns (inputs of a linear layer).
+    /// Returns the number of columns (inputs of a linear layer).
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// The bytes of all rows.
+    /// Returns the bytes of all rows.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The `count` rows from `first` on; `None` where there are not so many.
+    /// Returns the `count` rows from `first` on, or `None` if there are fewer.
     pub fn slice_rows(&self, first: usize, count: usize) -> Option<Self> {
         let start = first.checked_mul(self.row_bytes)?;
         let bytes = self.bytes.get(start..start.checked_add(count.checked_mul(self.row_bytes)?)?)?;
         Some(Self { rows: count, bytes, ..*self })
     }
 
-    /// The bytes of row `row`; `None` past the last one.
+    /// Returns the bytes of row `row`, or `None` past the last one.
     #[inline]
     pub fn row(&self, row: usize) -> Option<&'a [u8]> {
         if row >= self.rows {

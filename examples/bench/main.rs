@@ -31,58 +31,66 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Bench, Work};
 use units::Units;
 
-/// Measures speed and memory, each beside what the machine can do.
+const EXAMPLES: &str = "\
+Examples:
+  cargo run --release --example bench -- --threads 1,2
+  cargo run --release --example bench -- --prompt 0 --gen 64 --depth 128 --json bench.json
+  cargo run --release --example bench -- --units 1,16 --depth 128";
+
+/// Measures the speed and memory of a model, and compares them with what the machine can do at best.
+///
+/// The tokens are random. Times are wall-clock times.
 #[derive(Parser)]
-#[command(name = "bench")]
+#[command(name = "bench", after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
 
-    /// Threads that compute: one number, or several to be measured one after the other
+    /// Numbers of threads that compute, separated by commas; each number is measured
     #[arg(long, value_name = "1,2", value_delimiter = ',', default_value = "1")]
     threads: Vec<usize>,
 
-    /// Tokens of the prompt; 0 measures no prefill
+    /// Tokens of the prompt; 0 skips prefill
     #[arg(long, value_name = "N", default_value_t = 512)]
     prompt: usize,
 
-    /// Tokens to decode; 0 measures no decode
+    /// Tokens to decode; 0 skips decode
     #[arg(long, value_name = "N", default_value_t = 64)]
     r#gen: usize,
 
-    /// Tokens that each sequence has before decode begins
+    /// Tokens that each sequence has when decode starts
     #[arg(long, value_name = "N", default_value_t = 0)]
     depth: usize,
 
-    /// Sequences that decode together
+    /// Number of sequences that decode together
     #[arg(long, value_name = "N", default_value_t = 1)]
     sequences: usize,
 
-    /// Rows per batch [default: 256 for each thread]
+    /// Rows per batch [default: 256 per thread]
     #[arg(long, value_name = "N")]
     rows: Option<usize>,
 
-    /// Measure units of work instead, on one thread: batches of N rows per sequence at --depth
+    /// Measure the time of single units of work instead, on one thread: batches of 1,256 rows per sequence at --depth
     #[arg(long, value_name = "1,256", value_delimiter = ',')]
     units: Vec<usize>,
 
-    /// The instruction set that the kernels use [default: the best that this machine has]
+    /// Instruction set of the kernels [default: the best that this machine has]
     #[arg(long, value_name = "NAME", value_parser = Level::from_name)]
     level: Option<Level>,
 
-    /// The element type of keys and values: f32, f16, q8_0 or q4_0, or both, as in q8_0/q4_0
+    /// Element type of keys and values: f32, f16, q8_0 or q4_0; or two types, as in q8_0/q4_0
     #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = KvType::from_name)]
     kv_type: KvType,
 
-    /// How often everything is measured
+    /// Number of times that everything is measured
     #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
 
-    /// Starts the random token ids
+    /// Seed of the random token ids
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
 
-    /// Write all that was measured to this file as JSON
+    /// Write the results to this file as JSON [default: write no file]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -29,14 +29,22 @@ use gleed::token::Tokenizer;
 use gleed::{Budget, Deadline, Engine, Limits, Logits, Plan, SeqId, Step};
 use overshoot::Overshoot;
 
-/// Generates text in a part of each frame of a game loop.
+const EXAMPLES: &str = "\
+Examples:
+  cargo run --release --example frame_budget
+  cargo run --release --example frame_budget -- --ms 0.5 --fps 120 --threads 2 --tokens 40
+  cargo run --release --example frame_budget -- --units 20 --no-sleep --svg overshoot.svg";
+
+/// Generates text in a game loop, within a time budget per frame.
+///
+/// Prints the text, and a histogram of how much later than its deadline the engine returned.
 #[derive(Parser)]
-#[command(name = "frame_budget")]
+#[command(name = "frame_budget", after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
 
-    /// Milliseconds of each frame for the engine
+    /// Milliseconds per frame that the engine may compute
     #[arg(long, value_name = "T", default_value_t = 2.0)]
     ms: f64,
 
@@ -44,27 +52,27 @@ struct Args {
     #[arg(long, value_name = "F", default_value_t = 60.0)]
     fps: f64,
 
-    /// The most units of work in a frame [default: as many as there is time for]
+    /// The most units of work per frame [default: no limit but --ms]
     #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
     units: usize,
 
-    /// Threads that compute
+    /// Number of threads that compute; the results do not depend on it
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
 
-    /// Tokens to generate
+    /// Number of tokens to generate
     #[arg(long, value_name = "N", default_value_t = 100)]
     tokens: usize,
 
-    /// The text to continue
+    /// Text to continue
     #[arg(long, value_name = "TEXT", default_value = "Once upon a time", allow_hyphen_values = true)]
     prompt: String,
 
-    /// Draw the histogram to this file
+    /// Write the histogram to this file as SVG [default: write no file]
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
-    /// Begin the next frame at once
+    /// Start the next frame at once, whatever --fps says
     #[arg(long)]
     no_sleep: bool,
 }

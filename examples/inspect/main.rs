@@ -26,32 +26,38 @@ use gleed::model::Config;
 use gleed::token::{Tokenizer, Vocab};
 use gleed::{Limits, Model, Plan};
 
-/// Shows what is in a GGUF file, and the memory that an engine needs for it.
+const EXAMPLES: &str = "\
+Examples:
+  cargo run --release --example inspect
+  cargo run --release --example inspect -- --context 256 --sequences 4 --kv-type q8_0
+  cargo run --release --example inspect -- --context 256 --rows 16 --emit-header";
+
+/// Shows the contents of a GGUF file and the memory that an engine needs for it.
 #[derive(Parser)]
-#[command(name = "inspect")]
+#[command(name = "inspect", after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]
     engine: EngineArgs,
 
-    /// Sequences at a time
+    /// The most sequences that are open at the same time
     #[arg(long, value_name = "N", default_value_t = 1)]
     sequences: usize,
 
-    /// Tokens per sequence [default: what the model was trained on, at most 4096]
+    /// The most tokens per sequence [default: the context that the model was trained on, at most 4096]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     context: usize,
 
-    /// Rows per batch
+    /// The most rows per batch: tokens that are computed together
     #[arg(long, value_name = "N", default_value_t = 256)]
     rows: usize,
 
-    /// Only print the program of the model: the operations in the order in which they run
+    /// Print only the program of the model: its operations in the order in which they run
     #[arg(long, conflicts_with = "emit_header")]
     program: bool,
 
-    /// Only write a C header with the size of the memory for these limits, to FILE or standard output
+    /// Write only a C header with the size of the engine's memory in bytes, to FILE or standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     emit_header: Option<Option<PathBuf>>,
 }

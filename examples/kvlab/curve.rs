@@ -15,11 +15,11 @@ pub(crate) struct CurveArgs {
     #[command(flatten)]
     pub(crate) lab: LabArgs,
 
-    /// Tokens to decode after each prompt
+    /// Number of tokens to decode after each prompt
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     steps: u16,
 
-    /// Tokens to append to a cache alone, whatever the model's context is
+    /// Number of tokens to append to a cache without a model; it may exceed the model's context
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(16..))]
     append: u32,
 }

@@ -20,7 +20,7 @@ pub(crate) struct BreakArgs {
     #[command(flatten)]
     pub(crate) lab: LabArgs,
 
-    /// The text whose cache is damaged
+    /// Text whose cache is damaged
     #[arg(
         long,
         value_name = "TEXT",
@@ -28,23 +28,23 @@ pub(crate) struct BreakArgs {
     )]
     prompt: String,
 
-    /// Tokens to continue it with
+    /// Number of tokens to generate after the text
     #[arg(short, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
     n: u16,
 
-    /// The layer of the corrupt key
+    /// Layer of the damaged key, from 0
     #[arg(long, value_name = "L", default_value_t = 0)]
     layer: usize,
 
-    /// Its KV head
+    /// KV head of the damaged key, from 0
     #[arg(long, value_name = "H", default_value_t = 0)]
     head: usize,
 
-    /// Its position in the prompt
+    /// Position of the damaged key in the text, in tokens, from 0
     #[arg(long, value_name = "P", default_value_t = 1)]
     position: usize,
 
-    /// What the key is multiplied with
+    /// Factor that the key is multiplied by
     #[arg(long, value_name = "X", default_value_t = -4.0, allow_negative_numbers = true)]
     factor: f32,
 }

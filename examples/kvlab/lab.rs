@@ -21,27 +21,27 @@ pub(crate) struct LabArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
 
-    /// The folder for the plots; it is made where there is none
+    /// Folder for the plots; the program creates it
     #[arg(long, value_name = "DIR", default_value = "kvlab")]
     pub(crate) out: PathBuf,
 
-    /// Write tables and curves to this file as JSON
+    /// Write tables and curves to this file as JSON [default: write no file]
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// Threads that compute
+    /// Number of threads that compute; the results do not depend on it
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: usize,
 
-    /// The instruction set that the kernels use [default: the best that this machine has]
+    /// Instruction set of the kernels [default: the best that this machine has]
     #[arg(long, value_name = "NAME", value_parser = Level::from_name)]
     pub(crate) level: Option<Level>,
 
-    /// The element type of keys and values
+    /// Element type of keys and values: f32, f16, q8_0 or q4_0; or two types, as in q8_0/q4_0
     #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = KvType::from_name)]
     pub(crate) kv_type: KvType,
 
-    /// Less of everything: seconds, to see what comes out
+    /// Measure less: the program takes seconds, and the figures are rough
     #[arg(long)]
     pub(crate) quick: bool,
 }

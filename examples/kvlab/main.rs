@@ -27,9 +27,15 @@ use common::{ModelFile, Result};
 use lab::{Lab, LabArgs};
 use report::Report;
 
-/// Experiments with the KV cache: tables and SVG plots.
+const EXAMPLES: &str = "\
+Examples:
+  cargo run --release --example kvlab -- curve --quick
+  cargo run --release --example kvlab -- break --layer 3 --head 1 --position 0
+  cargo run --release --example kvlab -- share --quick --characters 16 --out plots --json share.json";
+
+/// Measures the KV cache, prints tables and writes SVG plots.
 #[derive(Parser)]
-#[command(name = "kvlab")]
+#[command(name = "kvlab", after_help = EXAMPLES)]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -37,15 +43,15 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// What a cache saves, and what an appended token costs
+    /// Measures what a cache saves, and what an appended token costs
     Curve(curve::CurveArgs),
-    /// Bytes of keys and values, measured and by the formula
+    /// Compares the measured bytes of keys and values with the formula
     Memory(memory::MemoryArgs),
-    /// What a damaged cache does to a text
+    /// Shows what a damaged cache does to a text
     Break(damage::BreakArgs),
-    /// Characters that share a prompt: memory and time against their number
+    /// Measures memory and time of characters that share a prompt
     Share(share::ShareArgs),
-    /// What a model loses where it sees the last tokens only
+    /// Measures what a model loses if it sees only the last tokens
     Window(window::WindowArgs),
 }
 

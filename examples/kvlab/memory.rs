@@ -15,7 +15,7 @@ pub(crate) struct MemoryArgs {
     #[command(flatten)]
     pub(crate) lab: LabArgs,
 
-    /// Memory for keys and values; the table tells how many tokens fit
+    /// Memory for keys and values, in bytes or with a unit; the table shows how many tokens fit
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]
     budget: usize,
 }

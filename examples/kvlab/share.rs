@@ -17,15 +17,15 @@ pub(crate) struct ShareArgs {
     #[command(flatten)]
     pub(crate) lab: LabArgs,
 
-    /// The most characters
+    /// The largest number of characters
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=4096))]
     characters: u16,
 
-    /// Tokens of the system prompt that they share [default: 512, or what the model's context leaves]
+    /// Tokens of the system prompt that all share [default: 512, with --quick 64, or what the context leaves]
     #[arg(long, value_name = "N")]
     system: Option<usize>,
 
-    /// Tokens that each of them says
+    /// Tokens that each character adds
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
     own: u16,
 }

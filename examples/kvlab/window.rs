@@ -18,11 +18,11 @@ pub(crate) struct WindowArgs {
     #[command(flatten)]
     pub(crate) lab: LabArgs,
 
-    /// The text, in UTF-8 [default: a short story, which is part of this program]
+    /// File with the text, in UTF-8 [default: a short story that is part of this program]
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
 
-    /// First tokens that stay visible, in addition to a window that is shorter by as many; 0 leaves these out
+    /// Number of first tokens that stay visible beside the window; the window is shorter by as many. 0: no such rows
     #[arg(long, value_name = "S", default_value_t = 4)]
     sinks: usize,
 }

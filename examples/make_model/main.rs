@@ -30,31 +30,39 @@ use mix::FileType;
 use shape::{Shape, TensorShape};
 use weights::Contents;
 
-/// Makes a model file with random weights, for measurements.
+const EXAMPLES: &str = "\
+Examples:
+  cargo run --release --example make_model -- --list
+  cargo run --release --example make_model -- --shape qwen3-0.6b --type q4_k_m --layers 2 --out random.gguf
+  cargo run --release --example bench -- --model random.gguf --prompt 64 --gen 16";
+
+/// Writes a GGUF model file with random weights, for measurements.
+///
+/// The file has the shapes, types and size of a real model. What the model generates has no meaning.
 #[derive(Parser)]
-#[command(name = "make_model")]
+#[command(name = "make_model", after_help = EXAMPLES)]
 struct Args {
-    /// The model whose shape it has: see --list
+    /// Real model whose shape the file has; --list shows the names
     #[arg(long, value_name = "NAME", value_parser = Shape::from_name, required_unless_present = "list")]
     shape: Option<Shape>,
 
-    /// The file type, as llama-quantize names it: see --list
+    /// File type, as llama-quantize names it; --list shows the names
     #[arg(long = "type", value_name = "TYPE", value_parser = FileType::from_name, required_unless_present = "list")]
     file_type: Option<FileType>,
 
-    /// Where to write it
+    /// File to write
     #[arg(long, value_name = "FILE", required_unless_present = "list")]
     out: Option<PathBuf>,
 
-    /// Layers, where it shall have others than the real one
+    /// Number of layers [default: that of the real model]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     layers: Option<u32>,
 
-    /// Starts the random numbers
+    /// Seed of the random weights; the same seed gives the same file
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
 
-    /// Show the shapes and the file types
+    /// Print the shapes and the file types
     #[arg(long, exclusive = true)]
     list: bool,
 }

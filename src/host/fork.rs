@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How often this process, and those that it descends from, were forked off, as far as [`system::watch`] was called.
+/// The number of forks between the first process that called [`system::watch`] and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// A process, as opposed to its children.
@@ -16,16 +16,16 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// The process that calls.
+    /// Returns the calling process.
     ///
     /// # Errors
-    /// Those of the system where it has no memory for a handler of forks.
+    /// Those of the system if it has no memory for a fork handler.
     pub(super) fn current() -> io::Result<Self> {
         system::watch()?;
         Ok(Self { forks: FORKS.load(Ordering::Relaxed) })
     }
 
-    /// Whether the process that calls is this one, and not a child that `fork` has made of it.
+    /// Returns whether the calling process is this one, and not a child that `fork` has made of it.
     pub(super) fn is_current(self) -> bool {
         self.forks == FORKS.load(Ordering::Relaxed)
     }
@@ -61,11 +61,11 @@ mod system {
         super::FORKS.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Sees to it that children count themselves in `FORKS`.
+    /// Makes children count themselves in `FORKS`.
     pub(super) fn watch() -> io::Result<()> {
         static REGISTERED: OnceLock<c_int> = OnceLock::new();
-        // SAFETY: the signature is that of POSIX, and a handler may be absent. The one given lives as long as the program,
-        // touches one atomic number, and so may run in the child of a process with several threads.
+        // SAFETY: the signature is that of POSIX, and a handler may be absent. The one given lives as long as the
+        // program, touches one atomic number, and so may run in the child of a process with several threads.
         let error = *REGISTERED.get_or_init(|| unsafe { pthread_atfork(None, None, Some(in_child)) });
         if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
     }

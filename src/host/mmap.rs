@@ -21,7 +21,7 @@ impl MappedFile {
     /// Maps the whole file at `path`.
     ///
     /// # Errors
-    /// Those of the system: the file does not exist, may not be read, or can not be mapped.
+    /// Those of the system: the file does not exist, may not be read, or cannot be mapped.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let file = File::open(path)?;
         // SAFETY: the map is private to this value and read-only. That nobody changes the file
@@ -30,15 +30,15 @@ impl MappedFile {
         Ok(Self { map })
     }
 
-    /// The bytes of the file.
+    /// Returns the bytes of the file.
     pub fn bytes(&self) -> &[u8] {
         &self.map
     }
 
-    /// Asks the system to read and map the whole file now, which takes less time than page by page. A hint: where the system
-    /// does not know it, or can not, pages come as before, when they are touched.
+    /// Asks the system to read and map the whole file now, which takes less time than page by page. This is a hint: if
+    /// the system does not know it, or cannot follow it, pages are read when they are touched, as before.
     ///
-    /// It goes in pieces: while the system maps one, other threads get no memory from it.
+    /// The call maps the file in pieces, because other threads get no memory from the system while it maps one.
     pub fn populate(&self) {
         const PIECE: usize = 8 << 20;
         for start in (0..self.map.len()).step_by(PIECE) {

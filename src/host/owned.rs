@@ -14,11 +14,11 @@ use crate::engine::{Engine, EngineError, Limits, Plan, PlanError};
 use crate::mem::ALIGN;
 use crate::model::{Model, ModelError};
 
-/// Why a model file could not be made an engine of.
+/// Why no engine was made for a model file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The file can not be read, or the threads can not be started.
+    /// The file cannot be read, or the threads cannot be started.
     Io(io::Error),
     /// The file is not a model that Gleed runs.
     Model(ModelError),
@@ -28,7 +28,7 @@ pub enum OpenError {
     Engine(EngineError),
 }
 
-/// Bytes that start at a multiple of [`ALIGN`], zeroed; for the memory of engines and tokenizers.
+/// Zeroed bytes that start at a multiple of [`ALIGN`], for the memory of engines and tokenizers.
 #[derive(Debug)]
 pub struct AlignedBytes {
     bytes: Box<[u8]>,
@@ -36,14 +36,14 @@ pub struct AlignedBytes {
 }
 
 impl AlignedBytes {
-    /// `len` bytes.
+    /// Allocates `len` bytes.
     pub fn new(len: usize) -> Self {
         // Zeroed bytes come from the system untouched, so pages that are never used cost nothing. Elements
         // that are aligned themselves would be written.
         Self { bytes: vec![0; len.saturating_add(ALIGN)].into_boxed_slice(), len }
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&mut self) -> &mut [u8] {
         aligned(&mut self.bytes, self.len)
     }
@@ -55,8 +55,8 @@ fn aligned(bytes: &mut [u8], len: usize) -> &mut [u8] {
     bytes.get_mut(start..).and_then(|bytes| bytes.get_mut(..len)).unwrap_or_default()
 }
 
-/// An engine with everything that it borrows: a mapped file, memory, and a thread pool where the limits
-/// say that there are several workers.
+/// An engine with everything that it borrows: a mapped file, memory, and a thread pool if the limits have several
+/// workers.
 pub struct OwnedEngine {
     // Fields are dropped in this order: the engine before what it borrows.
     engine: Engine<'static, 'static>,
@@ -75,7 +75,7 @@ impl OwnedEngine {
         let file = Arc::new(MappedFile::open(path)?);
         // SAFETY: the map stays where it is, and lives at least as long as this counted reference in the same value as
         // the engine that borrows it, which is dropped first. The lifetime cannot leak: `with` hands the
-        // engine out for lifetimes that its caller can not name.
+        // engine out for lifetimes that its caller cannot name.
         let bytes: &'static [u8] = unsafe { &*core::ptr::from_ref(file.bytes()) };
         let model = Model::open(bytes)?;
         let plan = Plan::new(&model, limits)?;
@@ -84,7 +84,8 @@ impl OwnedEngine {
         // used through this reference alone. The lifetime cannot leak, as with the file.
         let bytes: &'static mut [u8] = unsafe { &mut *memory.0.as_ptr() };
         let mut engine = Engine::new(&model, &plan, aligned(bytes, plan.bytes()))?;
-        // The first token reads nearly all of the file. With several workers one of them sees to it, while the caller goes on.
+        // The first token reads nearly all of the file. With several workers one of them sees to it, while the caller
+        // goes on.
         let workers = plan.limits().workers;
         let threads = if workers > 1 {
             let file = Arc::clone(&file);
@@ -101,12 +102,12 @@ impl OwnedEngine {
         Ok(Self { engine, _threads: threads, _memory: memory, _file: file, plan })
     }
 
-    /// Uses the engine. Nothing that it lends can be kept.
+    /// Calls `f` with the engine and returns its result. Nothing that `f` borrows from the engine can be kept.
     pub fn with<R>(&mut self, f: impl for<'m, 'a> FnOnce(&mut Engine<'m, 'a>) -> R) -> R {
         f(&mut self.engine)
     }
 
-    /// The plan of its memory.
+    /// Returns the plan of the engine's memory.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

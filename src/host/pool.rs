@@ -27,15 +27,16 @@ use crate::par::Parallel;
 /// The most threads that a pool can have.
 pub const MAX_THREADS: usize = 512;
 
-/// Long enough for the gaps between the jobs of one token.
+/// How long a thread without work spins before it sleeps: long enough for the gaps between the jobs of one token.
 const SPIN: Duration = Duration::from_micros(100);
-/// Long enough for most of them. Who gives way, perhaps for milliseconds, would miss the next job.
+/// How long a thread without work keeps the processor: long enough for most gaps between jobs. A thread that yields may
+/// be away for milliseconds, and would miss the next job.
 const KEEP: Duration = Duration::from_micros(30);
 
 /// A body as [`Parallel::run`] gets it.
 type Body<'a> = &'a (dyn Fn(usize) + Sync);
 
-/// Threads that wait for work. Dropping it ends and joins them.
+/// Threads that wait for work. Dropping the pool ends and joins them.
 ///
 /// Several threads may call [`Parallel::run`] at once, and a body may call it, too: one job at a time is
 /// shared, the others run on their calling threads alone. Nothing is allocated by a call. If a body
@@ -51,16 +52,16 @@ pub struct ThreadPool {
 }
 
 impl ThreadPool {
-    /// A pool of `threads` threads, from 1 to [`MAX_THREADS`], of which the caller of
-    /// [`Parallel::run`] is one.
+    /// Starts a pool of `threads` threads, from 1 to [`MAX_THREADS`]. The caller of [`Parallel::run`] is one of them.
     ///
     /// # Errors
-    /// `InvalidInput` for another number; those of the system where a thread can not be started.
+    /// `InvalidInput` for another number; those of the system if a thread cannot be started.
     pub fn new(threads: usize) -> io::Result<Self> {
         Self::with_spin(threads, SPIN)
     }
 
-    /// The same with the time that a thread without work spins before it sleeps (100 µs in [`ThreadPool::new`]).
+    /// Starts a pool as [`ThreadPool::new`] does. `spin` is the time that a thread without work spins before it sleeps;
+    /// it is 100 µs in [`ThreadPool::new`].
     ///
     /// # Errors
     /// As [`ThreadPool::new`].
@@ -212,7 +213,7 @@ impl Shared {
         }
     }
 
-    /// What a worker does until the pool is dropped.
+    /// Runs a worker until the pool is dropped.
     fn work(&self) {
         loop {
             turn::between_jobs();
@@ -230,7 +231,7 @@ impl Shared {
         }
     }
 
-    /// The next slot of the job, where one is open: the worker has joined it then.
+    /// Joins the open job and returns its next slot, or `None` if no job is open.
     fn join(&self) -> Option<usize> {
         let mut state = self.state.load(Ordering::SeqCst);
         while is_open(state) {
@@ -276,7 +277,7 @@ impl Shared {
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Asks `ready` again and again for the pool's spin time; `false` when it is over.
+    /// Calls `ready` repeatedly for the spin time of the pool. Returns `false` if it never returns true.
     fn spin_until(&self, mut ready: impl FnMut() -> bool) -> bool {
         let mut start = None;
         loop {

@@ -1,8 +1,8 @@
 //! When a thread of the pool gives way to other programs.
 //!
-//! A worker that the system takes off its processor in the middle of a unit holds up all the others until it is back, which
-//! takes whole milliseconds where another program is busy. So it offers its processor before its time slice ends, at a
-//! moment when nobody waits for it.
+//! A worker that the system takes off its processor in the middle of a unit holds up all the others until it is back,
+//! which takes whole milliseconds where another program is busy. So it offers its processor before its time slice ends,
+//! at a moment when nobody waits for it.
 
 use std::cell::Cell;
 use std::thread;
@@ -14,14 +14,14 @@ const TURN: Duration = Duration::from_millis(2);
 const ABSENCE: Duration = Duration::from_millis(1);
 /// Longer than it takes to give way where nobody else wants the processor.
 const GIVING: Duration = Duration::from_micros(500);
-/// How long a processor that was shared is taken to be shared still.
+/// How long a processor that was shared is assumed to be still shared.
 const SHARED: Duration = Duration::from_millis(50);
 
 std::thread_local! {
     static CURRENT: Cell<Option<Turn>> = const { Cell::new(None) };
 }
 
-/// To be called between two jobs: gives way where the turn is over.
+/// Yields the processor if the turn of the thread is over. Call it between two jobs.
 pub(super) fn between_jobs() {
     let mut turn = Turn::now();
     if turn.is_over() {
@@ -31,15 +31,15 @@ pub(super) fn between_jobs() {
     CURRENT.set(Some(turn));
 }
 
-/// To be asked between two units: whether to leave the job and come [`between_jobs`], since the turn is over and
-/// another program shares the processor.
+/// Returns whether a worker should leave its job and call [`between_jobs`], because its turn is over and another
+/// program shares the processor. Call it between two units.
 pub(super) fn leaves_job() -> bool {
     let turn = Turn::now();
     CURRENT.set(Some(turn));
     turn.is_over() && turn.is_shared()
 }
 
-/// What a thread knows about its time on the processor.
+/// The time that a thread has spent on the processor.
 #[derive(Clone, Copy)]
 struct Turn {
     start: Instant,

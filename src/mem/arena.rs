@@ -1,7 +1,7 @@
 //! A bump arena over the caller's bytes.
 //!
 //! The same walk answers "how much?" (over [`Arena::measuring`], where every slice is empty) and does
-//! the carving (over [`Arena::new`]), so the two can not disagree.
+//! the carving (over [`Arena::new`]), so the two cannot disagree.
 
 use core::fmt;
 
@@ -13,15 +13,15 @@ pub const ALIGN: usize = 64;
 /// A named part of the caller's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// What it holds.
+    /// What the section holds.
     pub name: &'static str,
     /// Distance from the start of the caller's memory, in bytes; a multiple of [`ALIGN`].
     pub offset: usize,
-    /// Its size in bytes, without the padding after it.
+    /// The size in bytes, without the padding after the section.
     pub bytes: usize,
 }
 
-/// Why the caller's memory can not be used.
+/// Why the caller's memory cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemoryError {
@@ -36,10 +36,10 @@ pub enum MemoryError {
     Misaligned {
         /// The alignment that is needed, in bytes.
         needed: usize,
-        /// Bytes by which the memory is off.
+        /// Bytes from the last aligned address to the start of the memory.
         off_by: usize,
     },
-    /// The sizes asked for do not fit this machine's addresses.
+    /// The requested sizes exceed the addresses of this machine.
     TooLarge,
 }
 
@@ -68,12 +68,12 @@ pub struct Arena<'a> {
 }
 
 impl<'a> Arena<'a> {
-    /// An arena that only counts: its slices are empty.
+    /// Returns an arena that only counts: its slices are empty.
     pub const fn measuring() -> Self {
         Self { rest: None, given: 0, used: 0, sections: heapless::Vec::new() }
     }
 
-    /// An arena over `memory`, which must start at a multiple of [`ALIGN`]. The bytes are not touched.
+    /// Returns an arena over `memory`, which must start at a multiple of [`ALIGN`]. The bytes are not touched.
     ///
     /// # Errors
     /// [`MemoryError::Misaligned`].
@@ -85,11 +85,11 @@ impl<'a> Arena<'a> {
         Ok(Self { given: memory.len(), rest: Some(memory), used: 0, sections: heapless::Vec::new() })
     }
 
-    /// The next `len` elements, starting at a multiple of [`ALIGN`]; their contents are whatever the
-    /// memory held. Empty while measuring.
+    /// Returns the next `len` elements. They start at a multiple of [`ALIGN`] and contain what the memory held. The
+    /// slice is empty while measuring.
     ///
     /// # Errors
-    /// [`MemoryError::TooLarge`] where the size overflows, [`MemoryError::TooSmall`] where it does not fit.
+    /// [`MemoryError::TooLarge`] if the size overflows, [`MemoryError::TooSmall`] if it does not fit.
     pub fn slice<T: Pod>(&mut self, name: &'static str, len: usize) -> Result<&'a mut [T], MemoryError> {
         let bytes = len.checked_mul(size_of::<T>()).ok_or(MemoryError::TooLarge)?;
         let padded = bytes.checked_next_multiple_of(ALIGN).ok_or(MemoryError::TooLarge)?;
@@ -115,12 +115,12 @@ impl<'a> Arena<'a> {
         Ok(slice)
     }
 
-    /// Bytes handed out so far, with padding.
+    /// Returns the number of bytes handed out so far, with padding.
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// The slices handed out so far, in order.
+    /// Returns the slices handed out so far, in order.
     pub fn sections(&self) -> &[Section] {
         &self.sections
     }

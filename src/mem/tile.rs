@@ -21,19 +21,21 @@ pub struct Matrix<'a, T> {
 }
 
 impl<'a, T> Matrix<'a, T> {
-    /// The matrix `[rows, cols]` at the start of `data`, rows one after the other; `None` where `data` is shorter.
+    /// Returns the matrix `[rows, cols]` at the start of `data`, rows one after the other, or `None` if `data` is
+    /// shorter.
     pub fn new(data: &'a mut [T], rows: usize, cols: usize) -> Option<Self> {
         Self::with_stride(data, rows, cols, cols)
     }
 
-    /// The same with rows that start `stride >= cols` elements apart.
+    /// Returns the matrix `[rows, cols]` at the start of `data`, with rows that start `stride >= cols` elements apart,
+    /// or `None` if `data` is shorter.
     pub fn with_stride(data: &'a mut [T], rows: usize, cols: usize, stride: usize) -> Option<Self> {
         let needed = rows.checked_mul(stride)?;
         (cols <= stride && needed <= data.len()).then_some(Self { data, first: 0, rows, cols, stride })
     }
 
-    /// The first `rows` rows and the others, which keep their numbers.
-    /// `None` where it has fewer.
+    /// Splits the matrix into its first `rows` rows and the others, which keep their numbers. Returns `None` if the
+    /// matrix has fewer rows.
     pub fn split_rows(self, rows: usize) -> Option<(Self, Self)> {
         let Self { data, first, cols, stride, .. } = self;
         let rest = self.rows.checked_sub(rows)?;
@@ -42,7 +44,7 @@ impl<'a, T> Matrix<'a, T> {
         Some((Self { data: head, first, rows, cols, stride }, tail))
     }
 
-    /// A tile per row; `None` where rows are empty.
+    /// Returns the matrix as one tile per row, or `None` if rows are empty.
     pub fn by_row(self) -> Option<Tiles<'a, T>> {
         let (rows, cols) = (self.rows, self.cols);
         self.tiles(1, cols, 0..rows)
@@ -52,7 +54,7 @@ impl<'a, T> Matrix<'a, T> {
     /// numbered along the rows first: tile 0 and 1 hold the same columns where there are several rows
     /// of tiles. `take` says which of them [`Tiles::next`] will hand out.
     ///
-    /// `None` where a tile would be empty.
+    /// Returns `None` if a tile would be empty.
     pub fn tiles(self, tile_rows: usize, tile_cols: usize, take: Range<usize>) -> Option<Tiles<'a, T>> {
         if tile_rows == 0 || tile_cols == 0 {
             return None;
@@ -77,7 +79,7 @@ impl<'a, T> Matrix<'a, T> {
 
 /// The tiles of a [`Matrix`], handed out one by one.
 ///
-/// What is counted up lies in cache lines of its own: those who count another one up are not disturbed.
+/// The counter lies in cache lines of its own, so that it does not slow down the counters of other tiles.
 #[repr(align(128))]
 pub struct Tiles<'a, T> {
     data: *mut T,
@@ -103,12 +105,12 @@ unsafe impl<T: Send> Sync for Tiles<'_, T> {}
 unsafe impl<T: Send> Send for Tiles<'_, T> {}
 
 impl<'a, T> Tiles<'a, T> {
-    /// Tiles that have not been handed out.
+    /// Returns the number of tiles that have not been handed out.
     pub fn remaining(&self) -> usize {
         self.end.saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
-    /// Those before tile `index` and the others.
+    /// Splits the tiles into those before tile `index` and the others.
     pub fn split_at(self, index: usize) -> (Self, Self) {
         let next = self.next.into_inner();
         let at = index.clamp(next, self.end.max(next));
@@ -116,7 +118,7 @@ impl<'a, T> Tiles<'a, T> {
         (Self { next: first, end: at.min(self.end), ..self }, Self { next: second, ..self })
     }
 
-    /// The next tile; `None` once all have been handed out.
+    /// Returns the next tile, or `None` if all have been handed out.
     pub fn next(&self) -> Option<Tile<'a, T>> {
         // The load keeps the counter from wrapping round however often callers ask after the end.
         if self.next.load(Ordering::Relaxed) >= self.end {
@@ -148,7 +150,7 @@ impl<T> fmt::Debug for Tiles<'_, T> {
     }
 }
 
-/// A rectangle of a [`Matrix`] that nobody else can see.
+/// An exclusive view of a rectangle of a [`Matrix`].
 pub struct Tile<'a, T> {
     data: *mut T,
     row: usize,
@@ -161,22 +163,22 @@ pub struct Tile<'a, T> {
 }
 
 impl<T> Tile<'_, T> {
-    /// The tile's number.
+    /// Returns the number of the tile.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Its rows in the matrix.
+    /// Returns the rows of the matrix that the tile covers.
     pub fn rows(&self) -> Range<usize> {
         self.row..self.row + self.rows
     }
 
-    /// Its columns in the matrix.
+    /// Returns the columns of the matrix that the tile covers.
     pub fn cols(&self) -> Range<usize> {
         self.col..self.col + self.cols
     }
 
-    /// The elements of row `row` of the matrix that are in the tile; `None` outside of [`Tile::rows`].
+    /// Returns the elements of row `row` of the matrix that are in the tile, or `None` outside of [`Tile::rows`].
     #[inline]
     pub fn row_mut(&mut self, row: usize) -> Option<&mut [T]> {
         let row = row.checked_sub(self.row)?;

@@ -2,7 +2,7 @@
 
 use half::f16;
 
-/// The value of `half`; NaN stays NaN.
+/// Returns the value of `half`. NaN stays NaN.
 ///
 /// The bits are shifted into place and the exponent's bias corrected by a multiplication by 2^112, which is
 /// exact, also for subnormals; infinity and NaN get their exponent by selection. (Fabian Giesen,
@@ -17,7 +17,7 @@ pub fn f16_to_f32(half: f16) -> f32 {
     f32::from_bits(value | (bits & 0x8000) << 16)
 }
 
-/// `x` rounded to the nearest half, ties to even; too large ones become infinite, NaN stays NaN.
+/// Returns `x` rounded to the nearest half, ties to even. Too large numbers become infinite, NaN stays NaN.
 ///
 /// Normal halves: the exponent's bias is corrected and half a unit of the last place added, less one where
 /// the place is even. Subnormal halves: 2^-24, their unit, is the last place of numbers from 0.5 to 1, so adding 0.5

@@ -8,7 +8,7 @@ const P3: u64 = 0x1656_67B1_9E37_79F9;
 const P4: u64 = 0x85EB_CA77_C2B2_AE63;
 const P5: u64 = 0x27D4_EB2F_1656_67C5;
 
-/// A running XXH64 with seed 0.
+/// A running XXH64 hash with seed 0.
 #[derive(Clone, Debug)]
 pub struct Xxh64 {
     lanes: [u64; 4],
@@ -24,12 +24,12 @@ impl Default for Xxh64 {
 }
 
 impl Xxh64 {
-    /// The hash of nothing so far.
+    /// Returns the hash of no bytes.
     pub const fn new() -> Self {
         Self { lanes: [P1.wrapping_add(P2), P2, 0, 0u64.wrapping_sub(P1)], tail: [0; 32], tail_len: 0, total: 0 }
     }
 
-    /// The hash of `bytes`.
+    /// Returns the hash of `bytes`.
     pub fn hash(bytes: &[u8]) -> u64 {
         let mut hasher = Self::new();
         hasher.update(bytes);
@@ -49,7 +49,7 @@ impl Xxh64 {
         self.fill_tail(rest);
     }
 
-    /// The hash of everything so far.
+    /// Returns the hash of all bytes so far.
     pub fn finish(&self) -> u64 {
         let [a, b, c, d] = self.lanes;
         let mut h = if self.total >= 32 {

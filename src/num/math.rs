@@ -3,22 +3,23 @@
 /// Adding and subtracting this rounds any |x| < 2^22 to an integer, ties to even.
 const ROUND_MAGIC: f32 = 12_582_912.0; // 1.5 * 2^23
 
-/// Rounds `x`, |x| < 2^22, to the nearest integer, ties to even. The result is within i32.
+/// Returns `x`, |x| < 2^22, rounded to the nearest integer, ties to even. The result is within i32.
 #[inline]
 pub fn round_half_even(x: f32) -> f32 {
     (x + ROUND_MAGIC) - ROUND_MAGIC
 }
 
-/// [`round_half_even`] as an integer, for |x| < 127.5: the sum's low bits hold it in two's complement.
+/// Returns [`round_half_even`] as an integer, for |x| < 127.5. The low bits of the sum are the integer in two's
+/// complement.
 #[inline]
 pub fn round_to_i8(x: f32) -> i8 {
     (x + ROUND_MAGIC).to_bits() as i8
 }
 
-/// e^x by range reduction to |r| <= ln(2)/2 and a polynomial of degree 6 (Cephes `expf` coefficients).
+/// Returns e^x by range reduction to |r| <= ln(2)/2 and a polynomial of degree 6 (Cephes `expf` coefficients).
 ///
-/// Below -87 the result is +0, above +88 it is +infinity; NaN gives NaN. The relative error is at most
-/// 2e-7 in between. Multiplications and additions are rounded one by one.
+/// Below -87 the result is +0, above +88 it is +infinity, and for NaN it is NaN. In between the relative error is at
+/// most 2e-7. Multiplications and additions are rounded one by one.
 #[inline]
 pub fn exp(x: f32) -> f32 {
     const LOG2_E: f32 = core::f32::consts::LOG2_E;
@@ -43,22 +44,22 @@ pub fn exp(x: f32) -> f32 {
     if x < -87.0 { 0.0 } else { result }
 }
 
-/// x / (1 + e^-x), with one IEEE division.
+/// Returns x / (1 + e^-x), with one IEEE division.
 #[inline]
 pub fn silu(x: f32) -> f32 {
     x / (1.0 + exp(-x))
 }
 
-/// x / (1 + e^(x (a + b x^2))): the tanh form of GELU, `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`, with
-/// `a = -2 sqrt(2 / pi)` and `b = 0.044715 a`. (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.)
+/// Returns x / (1 + e^(x (a + b x^2))): the tanh form of GELU, `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`,
+/// with `a = -2 sqrt(2 / pi)` and `b = 0.044715 a`. (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.)
 #[inline]
 pub fn gelu_tanh(x: f32) -> f32 {
     x / (1.0 + exp(x * (-1.595_769_2 + -0.071_354_814 * (x * x))))
 }
 
-/// GELU, `x / 2 (1 + erf(x / sqrt(2)))`: x times half the complementary error function of |x| / sqrt(2), or what that
-/// lacks to x. (The function's relative error is 1.2e-7 before rounding: Press et al., "Numerical Recipes in C", 2nd
-/// edition, 6.2, `erfcc`.)
+/// Returns GELU, `x / 2 (1 + erf(x / sqrt(2)))`. For x < 0 the result is x times half the complementary error function
+/// of |x| / sqrt(2). For other x it is x less |x| times that half. (The function's relative error is 1.2e-7 before
+/// rounding: Press et al., "Numerical Recipes in C", 2nd edition, 6.2, `erfcc`.)
 #[inline]
 pub fn gelu_erf(x: f32) -> f32 {
     const COEFFICIENTS: [f32; 9] = [
@@ -81,7 +82,7 @@ pub fn gelu_erf(x: f32) -> f32 {
     if x < 0.0 { -tail } else { x - tail }
 }
 
-/// The hyperbolic tangent: a polynomial below 0.625 (Cephes `tanhf`), `1 - 2 / (e^2|x| + 1)` above.
+/// Returns the hyperbolic tangent: a polynomial below 0.625 (Cephes `tanhf`), `1 - 2 / (e^2|x| + 1)` above.
 #[inline]
 pub fn tanh(x: f32) -> f32 {
     let (square, magnitude) = (x * x, abs(x));
@@ -96,8 +97,9 @@ pub fn tanh(x: f32) -> f32 {
     if magnitude < 0.625 { small } else { large }
 }
 
-/// `x` rounded to 13 significant bits (Veltkamp's splitting: Dekker, "A floating-point technique for extending the available
-/// precision", 1971), so that its product with any f16 is exact in f32; +0 below 2^-100 in magnitude, NaN from 2^100 on.
+/// Returns `x` rounded to 13 significant bits (Veltkamp's splitting: Dekker, "A floating-point technique for extending
+/// the available precision", 1971). Its product with any f16 is exact in f32. The result is +0 below 2^-100 in
+/// magnitude and NaN from 2^100 on.
 #[inline]
 pub fn short(x: f32) -> f32 {
     const HUGE: f32 = f32::from_bits(0x7180_0000);
@@ -120,19 +122,19 @@ fn abs(x: f32) -> f32 {
     f32::from_bits(x.to_bits() & 0x7fff_ffff)
 }
 
-/// The correctly rounded square root.
+/// Returns the correctly rounded square root.
 #[inline]
 pub fn sqrt(x: f32) -> f32 {
     libm::sqrtf(x)
 }
 
-/// Whether `x` is neither infinite nor NaN, decided on the bits.
+/// Returns whether `x` is neither infinite nor NaN, decided on the bits.
 #[inline]
 pub fn is_finite(x: f32) -> bool {
     x.to_bits() & 0x7fff_ffff < 0x7f80_0000
 }
 
-/// The sum of 16 lanes by the fixed tree: lanes i and i + 8, then i and i + 4, i and i + 2, 0 and 1.
+/// Returns the sum of 16 lanes by the fixed tree: lanes i and i + 8, then i and i + 4, i and i + 2, 0 and 1.
 #[inline]
 pub fn tree16(lanes: [f32; 16]) -> f32 {
     let [a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3, b4, b5, b6, b7] = lanes;
@@ -140,8 +142,8 @@ pub fn tree16(lanes: [f32; 16]) -> f32 {
     (c0 + c2) + (c1 + c3)
 }
 
-/// The canonical float sum: `value(a, b)` of each pair is added to lane `index mod 16` in increasing
-/// order, starting from +0, and the lanes are summed by [`tree16`]. The slices are equally long.
+/// Returns the canonical float sum: `value(a, b)` of each pair is added to lane `index mod 16` in increasing order,
+/// starting from +0, and the lanes are summed by [`tree16`]. The slices are equally long.
 #[inline]
 pub fn sum_lanes<A: Copy, B: Copy>(a: &[A], b: &[B], value: impl Fn(A, B) -> f32) -> f32 {
     let mut lanes = [0.0_f32; 16];

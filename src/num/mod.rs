@@ -3,7 +3,7 @@
 //! Everything here is part of the specification in `docs/arithmetic.md`: the same operations in the same
 //! order on every machine.
 
-/// The version of the arithmetic that `docs/arithmetic.md` specifies; raised whenever a rule changes bits.
+/// The version of the arithmetic that `docs/arithmetic.md` specifies. It is raised whenever a rule changes bits.
 /// Results are comparable, and snapshots exchangeable, only within one version.
 pub const ARITHMETIC_VERSION: u32 = 3;
 

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::num::{round_to_i8, short};
 
-/// Which form of the activations a weight type is multiplied with.
+/// The format of the activations that a weight type is multiplied by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// As they are.
@@ -18,7 +18,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Whether rows of it are floats.
+    /// Returns whether rows in this format are floats.
     pub const fn is_float(self) -> bool {
         self.block_len().is_none()
     }
@@ -38,7 +38,7 @@ impl Form {
 pub struct QuantizedRow<'a> {
     /// The codes, -127 to 127: `[cols]`.
     pub codes: &'a [i8],
-    /// What a code is multiplied with: `[cols / block]`.
+    /// The factor of a code: `[cols / block]`.
     pub scales: &'a [f32],
     /// The sums of 16 successive codes each: `[cols / 16]`.
     pub sums: &'a [i16],
@@ -48,9 +48,9 @@ pub struct QuantizedRow<'a> {
 }
 
 impl<'a> QuantizedRow<'a> {
-    /// The row that [`quantize_row`] stored in `words`.
+    /// Returns the row that [`quantize_row`] stored in `words`.
     ///
-    /// `None` for forms of floats, and where `words` is not exactly [`row_words`] long.
+    /// Returns `None` for formats of floats, and if `words` is not exactly [`row_words`] long.
     pub fn from_words(form: Form, cols: usize, words: &'a [u32]) -> Option<Self> {
         let block = form.block_len()?;
         if row_words(form, cols)? != words.len() {
@@ -68,7 +68,7 @@ impl<'a> QuantizedRow<'a> {
     }
 }
 
-/// One row of activations in one of the forms.
+/// One row of activations in one of the formats.
 #[derive(Clone, Copy, Debug)]
 pub enum ActivationRow<'a> {
     /// [`Form::F32`] and [`Form::Short`]: `[cols]`.
@@ -80,7 +80,7 @@ pub enum ActivationRow<'a> {
 }
 
 impl<'a> ActivationRow<'a> {
-    /// The row that [`quantize_row`] stored in `words`; `None` where their number is not [`row_words`].
+    /// Returns the row that [`quantize_row`] stored in `words`, or `None` if their number is not [`row_words`].
     pub fn from_words(form: Form, cols: usize, words: &'a [u32]) -> Option<Self> {
         match form {
             Form::F32 | Form::Short => (words.len() == cols).then_some(Self::F32(bytemuck::must_cast_slice(words))),
@@ -90,7 +90,7 @@ impl<'a> ActivationRow<'a> {
     }
 }
 
-/// Why a row of activations could not be quantized.
+/// Why a row of activations was not quantized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QuantizeError {
@@ -119,10 +119,11 @@ impl fmt::Display for QuantizeError {
 
 impl core::error::Error for QuantizeError {}
 
-/// How many 32-bit words a row of `cols` activations takes in this form.
+/// Returns the number of 32-bit words of a row of `cols` activations in this format, or `None` if `cols` is not a
+/// multiple of the block.
 ///
-/// Floats: the row itself. int8: the codes, then the scales, the sums and the squares of [`QuantizedRow`]. `None`
-/// where `cols` is no multiple of the block.
+/// A row of floats is stored as it is. A row of int8 is stored as the codes, then the scales, the sums and the squares
+/// of [`QuantizedRow`].
 pub const fn row_words(form: Form, cols: usize) -> Option<usize> {
     let (block, squares) = match form {
         Form::F32 | Form::Short => return Some(cols),
@@ -135,7 +136,8 @@ pub const fn row_words(form: Form, cols: usize) -> Option<usize> {
 
 /// Stores a row of activations in `words`, which has [`row_words`]`(form, x.len())` words.
 ///
-/// The forms of floats do not look for what is not finite: that is found in the logits. After an error the content of `words` is unspecified.
+/// The formats of floats do not check that numbers are finite: the check of the logits finds them. After an error the
+/// contents of `words` are unspecified.
 #[inline(always)]
 pub fn quantize_row(form: Form, x: &[f32], words: &mut [u32]) -> Result<(), QuantizeError> {
     let length = QuantizeError::Length { cols: x.len(), words: words.len() };

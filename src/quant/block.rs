@@ -32,7 +32,7 @@ pub(crate) struct SuperBlock<const SUBS: usize> {
     pub(crate) codes: [i8; 256],
 }
 
-/// What is subtracted from the elements of a super-block: `min * sub-min`.
+/// The numbers that are subtracted from the elements of a super-block: `min * sub-min`.
 pub(crate) struct Mins<const SUBS: usize> {
     pub(crate) min: f32,
     pub(crate) sub_mins: [u8; SUBS],
@@ -99,7 +99,7 @@ impl<const SUBS: usize> SuperBlock<SUBS> {
     }
 }
 
-/// What belongs to a part of 16 elements of a super-block, of which a sub-block has one or two.
+/// Returns the element of `of_subs` for a part of 16 elements of a super-block. A sub-block has one or two parts.
 #[inline]
 fn of_part<T: Copy + Default, const SUBS: usize>(of_subs: &[T; SUBS], part: usize) -> T {
     of_subs.get(part * SUBS / 16).copied().unwrap_or_default()

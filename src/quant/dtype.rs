@@ -4,10 +4,10 @@ use core::fmt;
 
 use super::Dtype;
 
-/// What a file says of a type.
+/// The number and block layout of a type in a file.
 pub(super) struct Layout {
     pub(super) name: &'static str,
-    /// In a GGUF file.
+    /// The number of the type in a GGUF file.
     pub(super) number: u32,
     /// Elements per block.
     pub(super) len: usize,
@@ -28,10 +28,10 @@ macro_rules! formats {
         }
 
         impl Dtype {
-            /// All of them, in the order of the enum.
+            /// All element types, in the order of the enum.
             pub const ALL: [Self; [$($(#[$when])* Self::$name,)+].len()] = [$($(#[$when])* Self::$name,)+];
 
-            /// Whether this build computes with matrices of the type: the features `quant-*`.
+            /// Returns whether this build computes with matrices of the type: the features `quant-*`.
             pub const fn is_built(self) -> bool {
                 match self {
                     $($(#[$when])* Self::$name => cfg!($built),)+
@@ -47,7 +47,7 @@ macro_rules! formats {
         }
 
         impl Format {
-            /// The row of a type in the table.
+            /// Returns the row of a type in the table.
             const fn of(dtype: Dtype) -> Self {
                 match dtype {
                     // Without the code of types that are not in this build.
@@ -75,32 +75,32 @@ pub(crate) use by_dtype;
 pub(super) use formats;
 
 impl Dtype {
-    /// The type with this number in a GGUF file; `None` where Gleed does not support it.
+    /// Returns the type with this number in a GGUF file, or `None` if Gleed does not support it.
     pub fn from_ggml(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|dtype| dtype.ggml_number() == number)
     }
 
-    /// The type's name in the GGUF specification, "Q4_K" for example.
+    /// Returns the type's name in the GGUF specification, "Q4_K" for example.
     pub const fn name(self) -> &'static str {
         self.layout().name
     }
 
-    /// The type's number in a GGUF file.
+    /// Returns the type's number in a GGUF file.
     pub const fn ggml_number(self) -> u32 {
         self.layout().number
     }
 
-    /// Elements per block: 1, 32 or 256.
+    /// Returns the number of elements per block: 1, 32 or 256.
     pub const fn block_len(self) -> usize {
         self.layout().len
     }
 
-    /// Bytes per block.
+    /// Returns the number of bytes per block.
     pub const fn block_bytes(self) -> usize {
         self.layout().bytes
     }
 
-    /// Bytes of a row of `cols` elements; `None` where `cols` is no multiple of the block or too large.
+    /// Returns the bytes of a row of `cols` elements, or `None` if `cols` is not a multiple of the block or too large.
     pub const fn row_bytes(self, cols: usize) -> Option<usize> {
         let Layout { len, bytes, .. } = self.layout();
         match cols.checked_rem(len) {

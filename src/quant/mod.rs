@@ -56,27 +56,27 @@ dtype::formats! {
     TOY_FLOATS = 1001, 1 in 1, test, floats(toy::Float);
 }
 
-/// Which form of the activations weights of this type are multiplied with.
+/// Returns the format of the activations that weights of this type are multiplied by.
 pub fn form(dtype: Dtype) -> Form {
     Format::of(dtype).form
 }
 
-/// The dot product of one row of weights with one row of activations, as `docs/arithmetic.md` defines it.
+/// Returns the dot product of one row of weights with one row of activations, as `docs/arithmetic.md` defines it.
 ///
-/// `row` is a row of `cols` elements, `Dtype::row_bytes(cols)` bytes of any alignment. `None` where `x`
-/// has another form than [`form`] says, or another number of columns than `row`.
+/// `row` is a row of `cols` elements, `Dtype::row_bytes(cols)` bytes of any alignment. Returns `None` if `x` has
+/// another format than [`form`] returns, or another number of columns than `row`.
 #[inline]
 pub fn dot(dtype: Dtype, row: &[u8], x: ActivationRow<'_>) -> Option<f32> {
     (Format::of(dtype).dot)(row, x)
 }
 
-/// Expands one row of weights to f32. `None`, and nothing written, where `row` and `out` have different
-/// numbers of elements.
+/// Expands one row of weights to f32. Returns `None` and writes nothing if `row` and `out` have different numbers of
+/// elements.
 pub fn dequantize(dtype: Dtype, row: &[u8], out: &mut [f32]) -> Option<()> {
     (Format::of(dtype).dequantize)(row, out)
 }
 
-/// What can be done with rows of one element type.
+/// The operations on rows of one element type.
 struct Format {
     form: Form,
     dequantize: fn(&[u8], &mut [f32]) -> Option<()>,

@@ -3,7 +3,7 @@
 use super::SampleError;
 use super::candidates::Candidates;
 
-/// How many logit biases a sampler holds.
+/// The most logit biases that a sampler holds.
 pub const MAX_BIASES: usize = 64;
 
 /// Tokens and what is added to their logits.

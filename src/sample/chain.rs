@@ -16,17 +16,17 @@ pub struct SamplerParams {
     pub top_k: usize,
     /// Keeps the most probable tokens that together have this probability, from 0 to 1; 1 keeps all.
     pub top_p: f32,
-    /// Keeps tokens that are at least this many times as probable as the first, from 0 to 1; 0 keeps all.
+    /// Keeps tokens with at least this many times the largest probability, from 0 to 1; 0 keeps all.
     pub min_p: f32,
     /// Divides positive and multiplies negative logits of repeated tokens; above 0, 1 does nothing.
     pub repetition_penalty: f32,
-    /// Taken off the logit of a repeated token for each time it occurs; 0 does nothing.
+    /// Subtracted from the logit of a repeated token for each time it occurs; 0 does nothing.
     pub frequency_penalty: f32,
-    /// Taken off the logit of a repeated token once; 0 does nothing.
+    /// Subtracted from the logit of a repeated token once; 0 does nothing.
     pub presence_penalty: f32,
-    /// How many of the last accepted tokens the penalties look at, at most [`MAX_WINDOW`].
+    /// Number of last accepted tokens that the penalties count, at most [`MAX_WINDOW`].
     pub penalty_window: usize,
-    /// Where the generator starts.
+    /// Start of the random generator.
     pub seed: u64,
 }
 
@@ -69,20 +69,20 @@ impl SamplerParams {
 /// The token that was chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
-    /// Its id.
+    /// The id of the token.
     pub token: u32,
-    /// Its probability among the tokens that it was drawn from: those that top-k, top-p and min-p kept,
-    /// at the temperature of the draw. A greedy choice has its probability among all tokens at
-    /// temperature 1. Penalties and biases are part of both.
+    /// The probability of the token, penalties and biases included. For a drawn token, the probability is among the
+    /// tokens that top-k, top-p and min-p kept, at the temperature of the draw. For a greedy choice, it is among all
+    /// tokens, at temperature 1.
     pub probability: f32,
 }
 
-/// The length of the scratch memory that sampling from `vocab` logits needs.
+/// Returns the number of elements of scratch memory that sampling from `vocab` logits needs.
 pub const fn scratch_len(vocab: usize) -> usize {
     vocab
 }
 
-/// Chooses tokens of one sequence. It holds everything that a choice depends on beside the logits.
+/// Chooses the tokens of one sequence. A sampler holds everything that a choice depends on, except the logits.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     params: SamplerParams,
@@ -92,7 +92,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler without logit biases that has accepted nothing yet.
+    /// Returns a sampler without logit biases that has accepted no token yet.
     ///
     /// # Errors
     /// [`SampleError::Parameter`] or [`SampleError::Window`] with the first value that is out of range.
@@ -101,8 +101,8 @@ impl Sampler {
         Ok(Self { params, biases: Biases::new(), history: History::new(), rng: SplitMix64(params.seed) })
     }
 
-    /// Replaces the logit biases: (token, what is added to its logit). −infinity bans the token; a
-    /// token that is listed twice gets both.
+    /// Replaces the logit biases. A bias is a token and the number that is added to its logit. −infinity bans the
+    /// token. If a token is listed twice, both biases are added.
     ///
     /// # Errors
     /// [`SampleError::Bias`] for NaN and +infinity; [`SampleError::TooManyBiases`] above
@@ -112,32 +112,32 @@ impl Sampler {
         Ok(())
     }
 
-    /// Tells the penalties that `token` is now part of the text. [`Sampler::sample`] does not: the host
-    /// may discard its choice, and decides whether the prompt counts.
+    /// Adds `token` to the text that the penalties count. [`Sampler::sample`] does not do this, because the host may
+    /// discard the choice. The host also decides whether the prompt counts.
     pub fn accept(&mut self, token: u32) {
         self.history.push(token);
     }
 
-    /// The generator's state. A new sampler with the same parameters and biases, this state set and the
-    /// last tokens accepted again goes on with the same choices.
+    /// Returns the state of the random generator. To continue with the same choices, make a sampler with the same
+    /// parameters and biases, accept the last tokens again, and set this state.
     pub fn state(&self) -> u64 {
         self.rng.0
     }
 
-    /// Puts the generator where [`Sampler::state`] found it.
+    /// Sets the state of the random generator to one that [`Sampler::state`] returned.
     pub fn set_state(&mut self, state: u64) {
         self.rng = SplitMix64(state);
     }
 
-    /// Chooses a token; `logits` has one number for each id. What `scratch` holds before does not
-    /// matter, and afterwards means nothing.
+    /// Returns a token that is chosen by `logits`, which has one element for each id. `scratch` needs no initial
+    /// contents, and its contents afterwards have no meaning.
     ///
-    /// It takes time in proportion to the vocabulary, whatever the logits are, and about 2 KiB of stack.
+    /// The time is proportional to the size of the vocabulary, with any logits. The call takes about 2 KiB of stack.
     ///
     /// # Errors
     /// [`SampleError::Vocab`], [`SampleError::NonFinite`], [`SampleError::UnknownToken`],
-    /// [`SampleError::AllBanned`]; [`SampleError::ScratchTooSmall`] where `scratch` is shorter than
-    /// [`scratch_len`]. The generator has not moved then.
+    /// [`SampleError::AllBanned`]; [`SampleError::ScratchTooSmall`] if `scratch` is shorter than
+    /// [`scratch_len`]. After an error the state of the generator has not changed.
     pub fn sample(&mut self, logits: &[f32], scratch: &mut [u64]) -> Result<Choice, SampleError> {
         fpenv::with_default(|| self.choose(logits, scratch))
     }

@@ -2,15 +2,15 @@
 
 use core::fmt;
 
-/// Why no token was chosen, or why a parameter is refused. The sampler is as it was before the call.
+/// Why no token was chosen, or why a parameter was rejected. The sampler has not changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SampleError {
     /// A parameter is out of its range.
     Parameter {
-        /// Its name in [`SamplerParams`](super::SamplerParams).
+        /// The name of the parameter in [`SamplerParams`](super::SamplerParams).
         name: &'static str,
-        /// Its value.
+        /// The value of the parameter.
         value: f32,
         /// The values that are allowed, in words.
         allowed: &'static str,

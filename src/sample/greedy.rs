@@ -5,11 +5,11 @@ use super::{Choice, SampleError};
 use crate::kernels::fpenv;
 use crate::num;
 
-/// The token with the largest logit by `>`, the lowest id among equals.
+/// Returns the token with the largest logit by `>`, the lowest id among equals.
 ///
 /// # Errors
 /// [`SampleError::NonFinite`] with the first token whose logit is infinite or NaN;
-/// [`SampleError::Vocab`] where there are no logits, or more than ids.
+/// [`SampleError::Vocab`] if there are no logits, or more logits than ids.
 pub fn argmax(logits: &[f32]) -> Result<u32, SampleError> {
     fpenv::with_default(|| largest(logits))
 }

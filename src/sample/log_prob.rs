@@ -3,9 +3,9 @@
 use crate::kernels::fpenv;
 use crate::num::{exp, sum_lanes};
 
-/// The natural logarithm of the probability of a token at temperature 1: `(l - m) - ln(sum of e^(l - m))`, where m is the
-/// largest logit; the sum is in 16 lanes (`docs/arithmetic.md`, section 4), the logarithm is that of f64, rounded once.
-/// `None` for a token that there is no logit for.
+/// Returns the natural logarithm of the probability of a token at temperature 1: `(l - m) - ln(sum of e^(l - m))`,
+/// where m is the largest logit. The sum is in 16 lanes (`docs/arithmetic.md`, section 4). The logarithm is computed in
+/// f64 and rounded once. Returns `None` if the token has no logit.
 pub fn log_prob(logits: &[f32], token: u32) -> Option<f32> {
     let logit = *logits.get(usize::try_from(token).ok()?)?;
     fpenv::with_default(|| {

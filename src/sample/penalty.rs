@@ -3,14 +3,14 @@
 use super::candidates::Candidates;
 use super::{SampleError, SamplerParams};
 
-/// The most tokens that the penalties can look back.
+/// The most tokens that the penalties can count.
 pub const MAX_WINDOW: usize = 256;
 
 /// The last tokens that were accepted.
 #[derive(Clone, Debug)]
 pub(super) struct History {
     ring: [u32; MAX_WINDOW],
-    /// Where the next one goes; it wraps round with the ring.
+    /// The index of the next token in the ring. It wraps around.
     next: u8,
     len: usize,
 }

@@ -8,10 +8,10 @@ use super::vocab::{Algorithm, TokenKind};
 /// How to decode a stream of ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeOptions {
-    /// Write the names of control tokens; otherwise they are left out.
+    /// Write the names of control tokens. Otherwise they are left out.
     pub render_special: bool,
-    /// Whether the stream is a text from its start on. Then the blank that encoding put before it is removed.
-    /// `false` where it continues a text, as a generation continues its prompt.
+    /// Whether the stream starts a text. Then the blank that encoding put before the text is removed. `false` if the
+    /// stream continues a text, as a generation continues its prompt.
     pub starts_text: bool,
 }
 
@@ -23,8 +23,8 @@ impl Default for DecodeOptions {
 }
 
 impl Tokenizer<'_, '_> {
-    /// The bytes that a token stands for, written to `out`; how many. They need not be UTF-8: characters may be cut
-    /// in pieces. Control tokens give their name, tokens not in use nothing.
+    /// Writes the bytes of a token to `out` and returns their number. The bytes need not be UTF-8: a character may
+    /// consist of several tokens. The bytes of a control token are its name. A token that is not in use has no bytes.
     ///
     /// # Errors
     /// There is no such token, or `out` is too small.
@@ -34,7 +34,7 @@ impl Tokenizer<'_, '_> {
         text.finish().map(<[u8]>::len)
     }
 
-    /// The text of `ids`, written to `out`. Bytes that are not UTF-8 become U+FFFD.
+    /// Writes the text of `ids` to `out` and returns it. Bytes that are not UTF-8 become U+FFFD.
     ///
     /// # Errors
     /// There is no such token, or `out` is too small.
@@ -48,7 +48,7 @@ impl Tokenizer<'_, '_> {
         text.finish().map(as_str)
     }
 
-    /// The most bytes that one token makes [`Detokenizer::push`] write.
+    /// Returns the most bytes that [`Detokenizer::push`] writes for one token.
     pub fn max_push(&self) -> usize {
         self.tokens.longest().saturating_add(1).saturating_mul(char::REPLACEMENT_CHARACTER.len_utf8())
     }
@@ -108,10 +108,10 @@ fn each_byte_of_alphabet(text: &[u8], f: &mut impl FnMut(u8)) {
     }
 }
 
-/// A stream of ids that becomes text, token by token. It keeps the bytes of a character that is not complete yet.
+/// Decodes a stream of ids, token by token. It keeps the bytes of a character that is not complete yet.
 ///
-/// Bytes that can not become a character are written as U+FFFD, one for each longest part of a character, as
-/// `String::from_utf8_lossy` does. [`Tokenizer::piece`] has them as they are.
+/// Bytes that cannot become a character are written as U+FFFD, one for each longest part of a character, as
+/// `String::from_utf8_lossy` does. [`Tokenizer::piece`] returns the bytes unchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct Detokenizer {
     options: DecodeOptions,
@@ -123,16 +123,16 @@ pub struct Detokenizer {
 }
 
 impl Detokenizer {
-    /// At the start of a stream of ids of `tokenizer`.
+    /// Returns a detokenizer at the start of a stream of ids of `tokenizer`.
     pub fn new(tokenizer: &Tokenizer<'_, '_>, options: DecodeOptions) -> Self {
         let strips = options.starts_text && tokenizer.vocab.adds_space_prefix();
         Self { options, bytes: [0; 4], pending: 0, strips }
     }
 
-    /// The text that `id` completes, written to `out`; [`Tokenizer::max_push`] bytes always suffice.
+    /// Writes the text that `id` completes to `out` and returns it. [`Tokenizer::max_push`] bytes always suffice.
     ///
     /// # Errors
-    /// There is no such token, or `out` is too small. Then nothing has changed but the contents of `out`.
+    /// There is no such token, or `out` is too small. After an error only the contents of `out` may have changed.
     pub fn push<'o>(
         &mut self,
         tokenizer: &Tokenizer<'_, '_>,
@@ -147,7 +147,7 @@ impl Detokenizer {
         Ok(as_str(text))
     }
 
-    /// Ends the stream: U+FFFD if it broke off within a character, nothing otherwise.
+    /// Ends the stream. Returns U+FFFD if it ended within a character, otherwise an empty text.
     pub fn finish(&mut self) -> &'static str {
         if core::mem::take(&mut self.pending) > 0 { "\u{FFFD}" } else { "" }
     }

@@ -16,9 +16,9 @@ use gguf_rs_lite::Array;
 /// How to encode a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncodeOptions {
-    /// Put BOS before and EOS after the text where the vocabulary says so.
+    /// Put BOS before and EOS after the text, if the vocabulary says so.
     pub add_special: bool,
-    /// Turn the names of control tokens in the text into these tokens. Not for text from strangers.
+    /// Turn the names of control tokens in the text into these tokens. Do not set it for untrusted text.
     pub parse_special: bool,
 }
 
@@ -26,25 +26,27 @@ impl Tokenizer<'_, '_> {
     /// The longest text that can be encoded at once, in bytes.
     pub const MAX_TEXT: usize = 1 << 28;
 
-    /// 32-bit words of scratch with which [`Tokenizer::encode`] encodes any text of `text_bytes` bytes.
+    /// Returns the number of 32-bit words of scratch with which [`Tokenizer::encode`] encodes any text of `text_bytes`
+    /// bytes.
     ///
-    /// That is about 43 bytes for each byte of text. Less does for texts that do not consist of one single word: the
-    /// scratch is used for one word at a time (unless tokens of a SentencePiece vocabulary have blanks in their middle),
-    /// so 2000 words are plenty for most texts of any length, and `encode` says if not.
+    /// The worst case is one long word, which needs about 43 bytes per byte of text. Other texts need less, because the
+    /// scratch is used for one word at a time (unless tokens of a SentencePiece vocabulary have blanks in their
+    /// middle). 2,000 words of scratch suffice for most texts of any length. If they do not, the error of `encode` says
+    /// how many do.
     pub fn scratch_len(&self, text_bytes: usize) -> usize {
         let characters = text_bytes.saturating_add(1);
         let text = characters.saturating_mul(BLANK.len()).div_ceil(4);
         scratch_len(characters).saturating_add(text).saturating_add(self.specials.search_len())
     }
 
-    /// Writes the ids of `text` to `out`; how many there are.
+    /// Writes the ids of `text` to `out` and returns their number.
     ///
-    /// Takes O(n log n) time in the length of the text. The factor grows with the length of the longest token, and where
-    /// the text consists of pieces of special tokens, with the number of their lengths.
+    /// Takes O(n log n) time in the length of the text. The factor grows with the length of the longest token. For a
+    /// text that consists of pieces of special tokens, it also grows with the number of their lengths.
     ///
     /// # Errors
-    /// `scratch` or `out` is too small (the error says what this text needs; `out` has been written to), the text is
-    /// longer than 2^28 bytes, or the vocabulary can not spell it.
+    /// `scratch` or `out` is too small (the error says how much this text needs; `out` is overwritten), the text is
+    /// longer than 2^28 bytes, or the vocabulary cannot spell it.
     pub fn encode(
         &self,
         text: &str,
@@ -55,9 +57,9 @@ impl Tokenizer<'_, '_> {
         self.encode_around(text, &[], options, scratch, out)
     }
 
-    /// Like [`Tokenizer::encode`], with names of control tokens turned into these except where they touch one of
-    /// the ranges `plain`: for text from strangers within a frame of special tokens. The ranges are in bytes, in
-    /// increasing order, and do not overlap. Nothing is put before or after the text.
+    /// Encodes like [`Tokenizer::encode`], for untrusted text within a frame of special tokens. Names of control tokens
+    /// become these tokens, except where they touch one of the ranges `plain`. The ranges are in bytes, in increasing
+    /// order, and do not overlap. Nothing is put before or after the text.
     ///
     /// # Errors
     /// Those of [`Tokenizer::encode`].
@@ -131,7 +133,7 @@ impl Tokenizer<'_, '_> {
         Ok(())
     }
 
-    /// Whether white space after a special token is left out.
+    /// Returns whether white space after a special token is left out.
     fn swallows_space_after(&self, id: u32) -> bool {
         let keeps: [&[u8]; 3] = [b"<unk>", b"<s>", b"<|endoftext|>"];
         self.vocab.swallows_space() && self.text(id).is_some_and(|name| !keeps.contains(&name))
@@ -276,7 +278,7 @@ fn spelled(word: &str, prefix: bool) -> impl Iterator<Item = &str> {
     prefix.then_some(BLANK).into_iter().chain(characters)
 }
 
-/// What is white space to C and to llama.cpp.
+/// Returns whether `c` is white space in C and in llama.cpp.
 fn is_ascii_space(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
 }
@@ -315,9 +317,9 @@ impl Output<'_> {
 pub enum TokenError {
     /// The text is too long to be encoded at once.
     TextTooLong {
-        /// Its length in bytes.
+        /// The length of the text, in bytes.
         bytes: usize,
-        /// The longest possible.
+        /// The most bytes that a text may have.
         limit: usize,
     },
     /// The scratch is too small for the longest word of this text.
@@ -334,7 +336,7 @@ pub enum TokenError {
         /// Elements given.
         given: usize,
     },
-    /// The vocabulary has neither a token for this byte nor one for the unknown.
+    /// The vocabulary has neither a token for this byte nor an unknown token.
     NoToken {
         /// The byte.
         byte: u8,

@@ -68,7 +68,7 @@ const END: u8 = 0x80;
 pub(super) struct Kinds<'a>(&'a [u8]);
 
 impl<'a> Kinds<'a> {
-    /// At most this many tokens are special without the file saying so.
+    /// The most tokens that are special although the file does not say so.
     pub(super) const NAMED: usize = END_NAMES.len() + CONTROL_NAMES.len();
 
     pub(super) fn new(vocab: &Vocab<'_>, tokens: &Tokens<'_, '_>, bytes: &'a mut [u8]) -> Self {
@@ -92,7 +92,7 @@ impl<'a> Kinds<'a> {
         Self(bytes)
     }
 
-    /// What the token is; `Undefined` where there is none with this id.
+    /// Returns the kind of a token; `Undefined` if there is no token with this id.
     pub(super) fn get(&self, id: u32) -> TokenKind {
         TokenKind::from_number(self.0.get(id as usize).map_or(0, |&byte| i64::from(byte & KIND)))
     }

@@ -16,7 +16,7 @@ pub(super) trait Pairs {
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 struct Symbol {
-    /// Where its text begins; it ends where the next one's begins.
+    /// The start of its text. The text ends where the text of the next one starts.
     start: u32,
     /// Its token; [`NONE`] where it has not been looked up or there is none.
     id: u32,

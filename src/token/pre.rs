@@ -9,11 +9,11 @@ use super::rules::{self, Rule};
 
 /// A row of the table of pre-tokenizers.
 pub(super) struct PreTokenizer {
-    /// Its names in `tokenizer.ggml.pre`.
+    /// The names of the pre-tokenizer in `tokenizer.ggml.pre`.
     pub(super) names: &'static [&'static str],
-    /// At most [`MAX_RULES`].
+    /// The rules, at most [`MAX_RULES`].
     rules: &'static [Rule],
-    /// Whether a word that is in the vocabulary is taken as it is, whatever the merges say.
+    /// Whether a word that is in the vocabulary becomes that token, without regard to the merges.
     pub(super) ignore_merges: bool,
     /// Default of `tokenizer.ggml.add_bos_token`.
     pub(super) add_bos: bool,

@@ -22,13 +22,13 @@ pub(super) fn gpt2(text: &str) -> usize {
 /// `[^\s\p{L}\p{N}]`
 const OTHER: Set = Set::SPACE.or(Set::LETTER).or(Set::NUMBER).not();
 
-/// What the rules that descend from cl100k differ in.
+/// The differences between the rules that descend from cl100k.
 pub(super) struct Style {
-    /// What words consist of.
+    /// The characters of words.
     pub(super) letters: Set,
     /// The most digits of a number.
     pub(super) digits: usize,
-    /// What a run of other characters takes with it at its end.
+    /// The characters that a run of other characters takes with it at its end.
     pub(super) tail: fn(char) -> bool,
 }
 
@@ -56,12 +56,12 @@ pub(super) fn qwen2(text: &str) -> usize {
     cl100k(text, &const { Style::new(1) })
 }
 
-/// That of Qwen3.5: marks belong to words.
+/// The rule of Qwen3.5: marks belong to words.
 pub(super) fn qwen35(text: &str) -> usize {
     cl100k(text, &const { Style { letters: Set::LETTER.or(Set::MARK), ..Style::new(1) } })
 }
 
-/// That of Seed-Coder: line ends never follow other characters.
+/// The rule of Seed-Coder: line ends never follow other characters.
 pub(super) fn seed_coder(text: &str) -> usize {
     cl100k(text, &const { Style { tail: |_| false, ..Style::new(1) } })
 }
@@ -75,7 +75,7 @@ pub(super) fn o200k(text: &str) -> usize {
     word + text.get(word..).and_then(|rest| contraction(rest, true)).unwrap_or(0)
 }
 
-/// The same without C, and every digit by itself.
+/// The rule of Tekken: [`o200k`] without C, and every digit by itself.
 pub(super) fn tekken(text: &str) -> usize {
     let style = const { Style { tail: is_newline_or_slash, ..Style::new(1) } };
     cased_word(text).unwrap_or_else(|| others(text, &style))

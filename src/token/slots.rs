@@ -91,7 +91,7 @@ impl<'a> Slots<&'a mut [u32]> {
     }
 }
 
-/// Where the search for a hash begins: its upper half, scaled to the number of slots.
+/// Returns the slot where the search for a hash begins: the upper half of the hash, scaled to the number of slots.
 fn start(hash: u64, slots: usize) -> usize {
     (((hash >> 32) * slots as u64) >> 32) as usize
 }

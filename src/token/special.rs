@@ -170,7 +170,8 @@ impl<'t> Search<'t> {
         longest
     }
 
-    /// Those of `range`, which have their first `depth` bytes in common, whose next one is `byte`.
+    /// Returns the ids of `range` whose byte `depth` is `byte`. The texts of `range` have their first `depth` bytes in
+    /// common.
     fn narrow(&self, range: &'t [u32], depth: usize, byte: u8) -> &'t [u32] {
         let is_it = |id: Option<&u32>| id.is_some_and(|&id| self.byte(id, depth) == Some(byte));
         if is_it(range.first()) && is_it(range.last()) {
@@ -189,7 +190,7 @@ impl<'t> Search<'t> {
         contains(if self.parse_special { all } else { user_defined }, byte)
     }
 
-    /// Whether a token may be cut out of the `len` bytes at `at`.
+    /// Returns whether a token may be cut out of the `len` bytes at `at`.
     fn is_wanted(&self, id: u32, at: usize, len: usize) -> bool {
         let plain = self.plain.get(self.plain.partition_point(|range| range.end <= at)..).unwrap_or_default();
         let is_plain = plain.first().is_some_and(|range| range.start < at + len);
@@ -207,7 +208,7 @@ fn contains(set: &[u64; 4], byte: u8) -> bool {
     set.get(usize::from(byte / 64)).is_some_and(|word| word >> (byte % 64) & 1 == 1)
 }
 
-/// Moves the first of each run of equal numbers to the front; how many there are.
+/// Moves the first of each run of equal numbers to the front and returns how many there are.
 fn dedup(sorted: &mut [u32]) -> usize {
     let mut count = 0usize;
     for at in 0..sorted.len() {
@@ -223,7 +224,8 @@ fn dedup(sorted: &mut [u32]) -> usize {
     count
 }
 
-/// Sorts in place, in O(n log n) comparisons at worst and, unlike the standard library's sorts, without code that panics.
+/// Sorts in place, in O(n log n) comparisons at worst and, unlike the standard library's sorts, without code that
+/// panics.
 fn heap_sort(items: &mut [u32], less: impl Fn(u32, u32) -> bool) {
     for root in (0..items.len() / 2).rev() {
         sift_down(items, root, &less);

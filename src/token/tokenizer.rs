@@ -13,7 +13,7 @@ use crate::mem::Arena;
 /// The blank of SentencePiece, U+2581.
 pub(super) const BLANK: &str = "\u{2581}";
 
-/// A vocabulary with its tables. It never changes, so that any number of threads may use it at once.
+/// A vocabulary with its tables. It never changes, so any number of threads may use it at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Tokenizer<'m, 'a> {
     pub(super) vocab: Vocab<'m>,
@@ -24,27 +24,28 @@ pub struct Tokenizer<'m, 'a> {
     pub(super) bytes: &'a [u32],
     /// Of byte-level BPE only.
     pub(super) merges: Option<Merges<'a>>,
-    /// Of SentencePiece: whether no token has a blank after another character. Then no token reaches over the start of a word.
+    /// Of SentencePiece: whether no token has a blank after another character. Then no token reaches over the start of
+    /// a word.
     pub(super) words_are_apart: bool,
 }
 
 impl<'m, 'a> Tokenizer<'m, 'a> {
-    /// Bytes of memory that [`Tokenizer::new`] needs for this file.
+    /// Returns the bytes of memory that [`Tokenizer::new`] needs for this file.
     ///
     /// # Errors
-    /// The file's vocabulary can not be used.
+    /// The file's vocabulary cannot be used.
     pub fn plan(gguf: &Gguf<'m>) -> Result<usize, VocabError> {
         let mut arena = Arena::measuring();
         Tables::carve(&mut arena, &Vocab::new(gguf)?)?;
         Ok(arena.used())
     }
 
-    /// Builds the tables in `memory`, which starts at a multiple of [`crate::mem::ALIGN`].
+    /// Returns a tokenizer. It builds its tables in `memory`, which starts at a multiple of [`crate::mem::ALIGN`].
     ///
     /// The time is proportional to the vocabulary's bytes.
     ///
     /// # Errors
-    /// The file's vocabulary can not be used, or `memory` does not suit [`Tokenizer::plan`].
+    /// The file's vocabulary cannot be used, or `memory` does not suit [`Tokenizer::plan`].
     pub fn new(gguf: &Gguf<'m>, memory: &'a mut [u8]) -> Result<Self, VocabError> {
         let vocab = Vocab::new(gguf)?;
         let tables = Tables::carve(&mut Arena::new(memory)?, &vocab)?;
@@ -68,27 +69,27 @@ impl<'m, 'a> Tokenizer<'m, 'a> {
         Ok(Self { vocab, tokens, kinds, specials, bytes: tables.bytes, merges, words_are_apart })
     }
 
-    /// The keys of the vocabulary.
+    /// Returns the keys of the vocabulary.
     pub fn vocab(&self) -> &Vocab<'m> {
         &self.vocab
     }
 
-    /// The text of a token as it is in the file: blanks and bytes in the vocabulary's own spelling.
+    /// Returns the text of a token as it is in the file, with blanks and bytes in the vocabulary's own spelling.
     pub fn text(&self, id: u32) -> Option<&'m [u8]> {
         self.tokens.text(id)
     }
 
-    /// The token whose text in the file is `text`.
+    /// Returns the token whose text in the file is `text`.
     pub fn find(&self, text: &[u8]) -> Option<u32> {
         self.tokens.find(text)
     }
 
-    /// What a token is; tokens known by their names to end a generation are always `Control`.
+    /// Returns the kind of a token. Tokens whose names show that they end a generation are always `Control`.
     pub fn kind(&self, id: u32) -> TokenKind {
         self.kinds.get(id)
     }
 
-    /// Whether a token ends a generation: EOS, end of turn or message, or one known by its name.
+    /// Returns whether a token ends a generation: EOS, end of turn or message, or a token whose name shows it.
     pub fn is_end(&self, id: u32) -> bool {
         self.kinds.is_end(id)
     }
@@ -127,7 +128,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Writes the ids of the special tokens to the front of `ids`; how many there are.
+/// Writes the ids of the special tokens to the front of `ids` and returns their number.
 ///
 /// Only texts that are UTF-8 count: others could match in the middle of a character.
 fn select_special(tokens: &Tokens<'_, '_>, kinds: &Kinds<'_>, ids: &mut [u32]) -> Result<usize, VocabError> {

@@ -36,10 +36,10 @@ pub(super) enum Algorithm<'m> {
     ByteLevel { merges: Array<'m>, pre: &'static PreTokenizer },
 }
 
-/// The keys `tokenizer.ggml.*` of a file, checked, with llama.cpp's defaults for those that are absent.
+/// The keys `tokenizer.ggml.*` of a file, checked. Absent keys have llama.cpp's defaults.
 ///
-/// One default differs: llama.cpp takes token 11 as BOS and EOS of a `gpt2` vocabulary that names none; here there
-/// is none.
+/// One default differs: llama.cpp takes token 11 as BOS and EOS of a `gpt2` vocabulary that names none. Here such a
+/// vocabulary has none.
 #[derive(Clone, Copy, Debug)]
 pub struct Vocab<'m> {
     pub(super) algorithm: Algorithm<'m>,
@@ -57,10 +57,10 @@ pub struct Vocab<'m> {
 }
 
 impl<'m> Vocab<'m> {
-    /// Reads and checks the keys; the tokens themselves are only counted.
+    /// Reads and checks the keys. It only counts the tokens.
     ///
     /// # Errors
-    /// Whatever is missing, unknown, or does not fit the rest: see [`VocabError`].
+    /// A key is missing, unknown, or does not fit the others: see [`VocabError`].
     pub fn new(gguf: &Gguf<'m>) -> Result<Self, VocabError> {
         let keys = Keys { gguf };
         let tokens = keys.array(TOKENS, |element| element == ValueType::String)?.ok_or(VocabError::Missing(TOKENS))?;
@@ -101,57 +101,58 @@ impl<'m> Vocab<'m> {
         Ok(vocab)
     }
 
-    /// Number of tokens. Ids are 0 to this.
+    /// Returns the number of tokens. Ids are below it.
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Whether there is no token: never.
+    /// Returns whether there is no token, which is never so.
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
 
-    /// The token that begins a text.
+    /// Returns the token that begins a text.
     pub fn bos(&self) -> Option<u32> {
         self.bos
     }
 
-    /// The token that ends a text.
+    /// Returns the token that ends a text.
     pub fn eos(&self) -> Option<u32> {
         self.eos
     }
 
-    /// The token that ends a turn, where the file names one.
+    /// Returns the token that ends a turn, if the file names one.
     pub fn eot(&self) -> Option<u32> {
         self.eot
     }
 
-    /// The token that ends a message, where the file names one.
+    /// Returns the token that ends a message, if the file names one.
     pub fn eom(&self) -> Option<u32> {
         self.eom
     }
 
-    /// The token for what the vocabulary can not spell.
+    /// Returns the token for text that the vocabulary cannot spell.
     pub fn unknown(&self) -> Option<u32> {
         self.unknown
     }
 
-    /// Whether `add_special` puts BOS in front.
+    /// Returns whether `add_special` puts BOS in front.
     pub fn adds_bos(&self) -> bool {
         self.add_bos
     }
 
-    /// Whether `add_special` appends EOS.
+    /// Returns whether `add_special` appends EOS.
     pub fn adds_eos(&self) -> bool {
         self.add_eos
     }
 
-    /// Whether a blank is put before a text, and before text that follows a special token.
+    /// Returns whether encoding puts a blank before a text, and before text that follows a special token.
     pub fn adds_space_prefix(&self) -> bool {
         self.add_space_prefix
     }
 
-    /// Whether white space after a special token is no part of the text: a rule of Phi-3, which its files do not state.
+    /// Returns whether white space after a special token is not part of the text. This is a rule of Phi-3, which its
+    /// files do not state.
     pub fn swallows_space(&self) -> bool {
         self.swallows_space
     }
@@ -190,7 +191,7 @@ impl<'m> Algorithm<'m> {
     }
 }
 
-/// What a token is. The numbers are those of the file.
+/// The kind of a token. The numbers are those of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -199,7 +200,7 @@ pub enum TokenKind {
     Undefined = 0,
     /// Ordinary text.
     Normal = 1,
-    /// Stands for what the vocabulary can not spell.
+    /// Stands for text that the vocabulary cannot spell.
     Unknown = 2,
     /// Steers the model; text becomes it only on request.
     Control = 3,
@@ -224,12 +225,12 @@ impl TokenKind {
         }
     }
 
-    /// Whether ordinary text is made of tokens of this kind.
+    /// Returns whether ordinary text consists of tokens of this kind.
     pub(super) fn is_text(self) -> bool {
         !matches!(self, Self::Unknown | Self::Control | Self::Byte)
     }
 
-    /// Whether tokens of this kind are looked for in the text itself.
+    /// Returns whether the text itself is searched for tokens of this kind.
     pub(super) fn is_special(self) -> bool {
         matches!(self, Self::Unknown | Self::Control | Self::UserDefined)
     }
@@ -297,13 +298,13 @@ fn check_len(key: &'static str, array: Option<Array<'_>>, tokens: Array<'_>) -> 
     }
 }
 
-/// Why a file's vocabulary can not be used.
+/// Why a file's vocabulary cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VocabError {
     /// The file lacks this key.
     Missing(&'static str),
-    /// The value of this key is of a type that it can not have.
+    /// The value of this key has a type that is not allowed.
     WrongType(&'static str),
     /// `tokenizer.ggml.model` is neither `llama` nor `gpt2`.
     UnknownModel(Name),
@@ -311,7 +312,7 @@ pub enum VocabError {
     UnknownPreTokenizer(Name),
     /// There are no tokens, or more than 2^28.
     TokenCount {
-        /// How many there are.
+        /// The number of tokens.
         tokens: usize,
     },
     /// An array has not one element per token.
@@ -336,10 +337,10 @@ pub enum VocabError {
     TooLarge {
         /// The key of the array.
         key: &'static str,
-        /// Its bytes in the file.
+        /// The size of the array in the file, in bytes.
         bytes: usize,
     },
-    /// So many tokens or merges have the same hash that the file must be made for it.
+    /// So many tokens or merges have the same hash that the file must have been made for it.
     Collisions {
         /// The key of the array.
         key: &'static str,
@@ -348,9 +349,9 @@ pub enum VocabError {
     SpecialTooLong {
         /// The token.
         id: u32,
-        /// Its length in bytes.
+        /// The length of the token, in bytes.
         bytes: usize,
-        /// The longest possible.
+        /// The most bytes that such a token may have.
         limit: usize,
     },
     /// The caller's memory is too small or misaligned.
@@ -367,7 +368,7 @@ impl fmt::Display for VocabError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Missing(key) => write!(f, "the file has no {key}"),
-            Self::WrongType(key) => write!(f, "{key} has a type that it can not have"),
+            Self::WrongType(key) => write!(f, "{key} has a type that it cannot have"),
             Self::UnknownModel(name) => write!(f, "tokenizer model {name} is not supported (llama, gpt2)"),
             Self::UnknownPreTokenizer(name) => write!(f, "pre-tokenizer {name} is not supported"),
             Self::TokenCount { tokens } => write!(f, "a vocabulary of {tokens} tokens"),

@@ -1,10 +1,10 @@
 //! How a conversation is written down for a model: turn formats as data.
 //!
-//! A [`TurnFormat`] says what comes before and after a message of each role. [`TurnFormat::of`] recognises the one that a
-//! file's chat template means. [`Turns`] writes a conversation piece by piece; what it writes for a message is appended to
-//! what it wrote for those before, so that the keys and values of earlier turns stay valid. [`TurnText`] collects the
-//! pieces and keeps apart what is the format's and what is text: names of special tokens mean something in the
-//! former only.
+//! A [`TurnFormat`] says what comes before and after a message of each role. [`TurnFormat::of`] recognises the one that
+//! a file's chat template means. [`Turns`] writes a conversation piece by piece; what it writes for a message is
+//! appended to what it wrote for those before, so that the keys and values of earlier turns stay valid. [`TurnText`]
+//! collects the pieces and keeps apart what is the format's and what is text: names of special tokens mean something in
+//! the former only.
 
 mod formats;
 mod pieces;
@@ -21,19 +21,19 @@ pub use text::{TurnText, TurnTextError};
 
 use pieces::{Frame, Trim, find_last};
 
-/// Who says a message.
+/// The role of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// What the model is told before the conversation.
+    /// Instructions to the model before the conversation.
     System,
-    /// The other side.
+    /// The user.
     User,
     /// The model.
     Assistant,
 }
 
 impl Role {
-    /// The name that chat templates know.
+    /// Returns the name of the role in chat templates.
     pub fn name(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -46,13 +46,13 @@ impl Role {
 /// A message of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'t> {
-    /// Who says it.
+    /// The role of the message.
     pub role: Role,
-    /// What is said. Names of special tokens in it mean nothing.
+    /// The text of the message. Names of special tokens in it are ordinary text.
     pub text: &'t str,
 }
 
-/// A turn format: what the chat template of a family of models does to plain messages.
+/// A turn format: the way in which the chat template of a family of models writes plain messages.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TurnFormat {
     name: &'static str,
@@ -64,14 +64,14 @@ pub struct TurnFormat {
     assistant: Turn,
     /// Between an assistant's turn and the next one.
     between: Frame,
-    /// What opens the assistant's turn when it is the model's to write.
+    /// Opens the assistant's turn for the model to write.
     reply: Frame,
     /// At the end of a conversation that nobody is to continue.
     end: Frame,
     stops: &'static [&'static str],
 }
 
-/// What a format is recognised by.
+/// The signs that a format is recognised by.
 #[derive(Debug, PartialEq, Eq)]
 struct Signs {
     /// The template has all of these,
@@ -106,8 +106,9 @@ impl TurnFormat {
     /// All formats.
     pub const ALL: &'static [Self] = formats::ALL;
 
-    /// The format of a file: by its chat template (`tokenizer.chat_template`), or where it has none by the special tokens
-    /// of its vocabulary. `None`: the template is not known, or there is none and nothing looks like turns.
+    /// Returns the format of a file. The chat template (`tokenizer.chat_template`) decides. If the file has none, the
+    /// special tokens of its vocabulary decide. Returns `None` if the template is not known, or if there is none and
+    /// the tokens match no format.
     pub fn of(gguf: &Gguf<'_>, tokenizer: &Tokenizer<'_, '_>) -> Option<&'static Self> {
         match gguf.get("tokenizer.chat_template").and_then(|value| value.as_str()) {
             Some(template) => Self::of_template(template),
@@ -118,40 +119,41 @@ impl TurnFormat {
         }
     }
 
-    /// The format that a chat template means, going by characteristic parts of its source. A template that was
-    /// changed in other places is taken for the one that it was.
+    /// Returns the format that a chat template writes. It is recognised by characteristic parts of the source: a
+    /// template that was changed in other places is taken for the original.
     pub fn of_template(template: &str) -> Option<&'static Self> {
         let has = |part: &&str| find_last(template, part).is_some();
         Self::ALL.iter().find(|format| format.signs.all.iter().all(has) && !format.signs.none.iter().any(has))
     }
 
-    /// The format of this name.
+    /// Returns the format with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|format| format.name == name)
     }
 
-    /// Its name, in lower case.
+    /// Returns the name of the format, in lower case.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Names of tokens that end the assistant's turn, besides EOS.
+    /// Returns the names of the tokens that end the assistant's turn, besides EOS.
     pub fn stops(&self) -> &'static [&'static str] {
         self.stops
     }
 
-    /// Whether a token ends the assistant's turn: one of [`TurnFormat::stops`], or what ends a generation in any format.
+    /// Returns whether a token ends the assistant's turn: one of [`TurnFormat::stops`], or one that ends a generation
+    /// in any format.
     pub fn is_stop(&self, tokenizer: &Tokenizer<'_, '_>, token: u32) -> bool {
         tokenizer.is_end(token) || self.stops.iter().any(|name| tokenizer.find(name.as_bytes()) == Some(token))
     }
 
-    /// Whether conversations begin with BOS.
+    /// Returns whether conversations begin with BOS.
     pub fn writes_bos(&self) -> bool {
         let bos = |frame: Frame| frame.contains(&Piece::Bos);
         bos(self.start) || bos(self.user.before)
     }
 
-    /// The system message that is written where a conversation has none.
+    /// Returns the system message that the format writes if a conversation has none.
     pub fn default_system(&self) -> Option<&'static str> {
         self.system.default
     }
@@ -164,8 +166,8 @@ impl TurnFormat {
         }
     }
 
-    /// Writes a whole conversation as the chat template does, and if `reply` what opens the model's turn. `bos` and
-    /// `eos` are the names of these tokens.
+    /// Writes a whole conversation as the chat template does. If `reply` is set, it also opens the model's turn. `bos`
+    /// and `eos` are the names of these tokens.
     ///
     /// # Errors
     /// Those of `out`.

@@ -9,14 +9,14 @@ pub enum Piece<'t> {
     Bos,
     /// The token that ends a text, if the vocabulary has one.
     Eos,
-    /// Text of the format, in which names of special tokens stand for these.
+    /// Text of the format. Names of special tokens in it become these tokens.
     Frame(&'t str),
-    /// Text of a message, in which they do not.
+    /// Text of a message. Names of special tokens in it are ordinary text.
     Text(&'t str),
 }
 
 impl<'t> Piece<'t> {
-    /// Its text, where BOS and EOS have these names.
+    /// Returns the text of the piece. `bos` and `eos` are the names of these tokens.
     pub fn text(self, bos: &'t str, eos: &'t str) -> &'t str {
         match self {
             Self::Bos => bos,
@@ -29,17 +29,17 @@ impl<'t> Piece<'t> {
 /// Pieces of the format's own; no `Text`.
 pub(super) type Frame = &'static [Piece<'static>];
 
-/// What of a message's text is left out.
+/// The part of a message's text that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trim {
     Nothing,
-    /// White space at both ends.
+    /// Leaves out white space at both ends.
     Ends,
-    /// White space at the end.
+    /// Leaves out white space at the end.
     End,
-    /// What a model thought before it answered, up to `</think>`.
+    /// Leaves out what a model thought before it answered, up to `</think>`.
     Thought,
-    /// The same, and line ends after it.
+    /// Leaves out what a model thought, up to `</think>`, and the line ends after it.
     ThoughtAndLines,
 }
 
@@ -56,7 +56,7 @@ impl Trim {
     }
 }
 
-/// Where `part` last occurs. Unlike the standard library's search it is without code that panics.
+/// Returns where `part` last occurs. Unlike the standard library's search, it has no code that panics.
 pub(super) fn find_last(text: &str, part: &str) -> Option<usize> {
     let is_at = |at: &usize| text.as_bytes().get(*at..).is_some_and(|rest| rest.starts_with(part.as_bytes()));
     (0..text.len()).rev().find(is_at)
@@ -64,12 +64,12 @@ pub(super) fn find_last(text: &str, part: &str) -> Option<usize> {
 
 const END_OF_THOUGHT: &str = "</think>";
 
-/// What is white space to Python, which the templates are made for.
+/// Returns whether `c` is white space in Python, for which the templates are written.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
 }
 
-/// Writes a conversation, turn by turn; where it stands is all that it keeps.
+/// Writes a conversation, turn by turn. It keeps only the state of the conversation.
 #[derive(Clone, Copy, Debug)]
 pub struct Turns {
     format: &'static TurnFormat,
@@ -90,17 +90,17 @@ enum At {
 }
 
 impl Turns {
-    /// At the start of a conversation.
+    /// Returns a writer at the start of a conversation.
     pub fn new(format: &'static TurnFormat) -> Self {
         Self { format, at: At::Start }
     }
 
-    /// In the middle of a conversation, where the model has replied but its turn is not yet closed.
+    /// Returns a writer in the middle of a conversation: the model has replied, and its turn is still open.
     pub fn after_reply(format: &'static TurnFormat) -> Self {
         Self { format, at: At::Reply }
     }
 
-    /// In the middle of a conversation, after a message of this role.
+    /// Returns a writer in the middle of a conversation, after a message of this role.
     pub fn after_message(format: &'static TurnFormat, role: Role) -> Self {
         let at = match role {
             Role::System if format.system.user.is_some() => At::System,
@@ -110,12 +110,13 @@ impl Turns {
         Self { format, at }
     }
 
-    /// The format.
+    /// Returns the format.
     pub fn format(&self) -> &'static TurnFormat {
         self.format
     }
 
-    /// The pieces of a message. An open reply of the model is closed first; a message of the assistant *is* such a reply.
+    /// Returns the pieces of a message. If a reply of the model is open, they close it first. A message of the
+    /// assistant *is* such a reply.
     pub fn add<'t>(&mut self, message: Message<'t>) -> Pieces<'t> {
         let (format, mut pieces) = (self.format, Pieces::new());
         let turn = match (self.at, message.role) {
@@ -134,7 +135,8 @@ impl Turns {
         pieces
     }
 
-    /// What opens the model's turn. What it then writes, up to the token that ends it, is its message.
+    /// Returns the pieces that open the model's turn. The text that the model then writes, up to the token that ends
+    /// it, is its message.
     pub fn reply(&mut self) -> Pieces<'static> {
         let mut pieces = Pieces::new();
         if self.at != At::Reply {
@@ -145,7 +147,7 @@ impl Turns {
         pieces
     }
 
-    /// What a template writes at the end of a conversation that nobody is to continue.
+    /// Returns the pieces that a template writes at the end of a conversation that is not to be continued.
     pub fn end(self) -> Pieces<'static> {
         let mut pieces = Pieces::new();
         pieces.frame(self.format.end);
@@ -173,7 +175,7 @@ impl Turns {
     }
 }
 
-/// The pieces of a message, or of what comes between two.
+/// The pieces of a message, or of the text between two messages.
 #[derive(Clone, Debug)]
 pub struct Pieces<'t> {
     parts: [Part<'t>; MOST_PARTS],

@@ -16,15 +16,16 @@ pub struct TurnText<'b> {
 }
 
 impl<'b> TurnText<'b> {
-    /// An empty text. `text` gets its bytes, `plain` one range for each text of a message that is not empty.
+    /// Returns an empty text. `text` is the memory for its bytes. `plain` has one range for each text of a message that
+    /// is not empty.
     pub fn new(text: &'b mut [u8], plain: &'b mut [Range<usize>]) -> Self {
         Self { text, len: 0, plain, parts: 0 }
     }
 
-    /// Appends a piece. BOS and EOS get their names in the vocabulary.
+    /// Appends a piece. BOS and EOS have their names in the vocabulary.
     ///
     /// # Errors
-    /// The piece does not fit into the caller's memory. Nothing has changed then.
+    /// The piece does not fit into the caller's memory. Nothing has changed.
     pub fn push(&mut self, tokenizer: &Tokenizer<'_, '_>, piece: Piece<'_>) -> Result<(), TurnTextError> {
         let vocab = tokenizer.vocab();
         let name = |id: Option<u32>| id.and_then(|id| tokenizer.text(id)).unwrap_or_default();
@@ -59,19 +60,19 @@ impl<'b> TurnText<'b> {
         (self.len, self.parts) = (0, 0);
     }
 
-    /// All of the text.
+    /// Returns the whole text.
     pub fn as_str(&self) -> &str {
         self.text.get(..self.len).and_then(|text| core::str::from_utf8(text).ok()).unwrap_or_default()
     }
 
-    /// The parts of it that are text of messages, in bytes, from left to right.
+    /// Returns the ranges of the text that are text of messages, in bytes, from left to right.
     pub fn plain(&self) -> &[Range<usize>] {
         self.plain.get(..self.parts).unwrap_or_default()
     }
 
-    /// Writes the ids of the text to `out`; how many there are. Names of control tokens become these in the format's
-    /// own parts only; everything between two special tokens is encoded as one text, so that the ids are those of
-    /// the whole text wherever no message names a special token. See [`Tokenizer::encode_framed`].
+    /// Writes the ids of the text to `out` and returns their number. Names of control tokens become these tokens only
+    /// in the format's own parts. All text between two special tokens is encoded as one text, so the ids are those of
+    /// the whole text if no message names a special token. See [`Tokenizer::encode_framed`].
     ///
     /// # Errors
     /// Those of [`Tokenizer::encode`].

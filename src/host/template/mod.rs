@@ -37,11 +37,11 @@ type Blocks<'s> = BTreeMap<&'s str, Instructions<'s>>;
 
 /// A chat template in Jinja.
 ///
-/// Blocks are trimmed as transformers has them, and what its templates expect is there: `raise_exception`, `strftime_now`
-/// (in UTC), `tojson` with the spacing of Python, `break` and `continue`, `generation` blocks, methods of Python's
-/// strings, lists and dictionaries. A template comes with a model and is not trusted: it reads nothing but what it
-/// is given, and what it may use is bounded ([`bounds`]): an endless loop is an error, and so is a text that doubles without
-/// an end. It cannot include or extend other templates.
+/// Blocks are trimmed as transformers has them. What its templates expect is there: `raise_exception`, `strftime_now` (in
+/// UTC), `tojson` with the spacing of Python, `break` and `continue`, `generation` blocks, methods of Python's strings,
+/// lists and dictionaries. A template comes with a model and is not trusted. It reads only what it is given, and its use
+/// of resources is bounded ([`bounds`]): an endless loop is an error, and so is a text that doubles without an end. It
+/// cannot include or extend other templates.
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
@@ -55,18 +55,18 @@ pub struct ChatTemplate {
 pub struct RenderOptions<'o> {
     /// Open the model's turn at the end (`add_generation_prompt`).
     pub reply: bool,
-    /// More variables, as a JSON object: `tools`, `documents`, `enable_thinking` and whatever else the template knows. A
-    /// list `messages` in it replaces the messages, for those that have more than a role and a text.
+    /// More variables, as a JSON object: `tools`, `documents`, `enable_thinking` and others that the template knows. A
+    /// list `messages` in it replaces the messages, for messages that have more than a role and a text.
     pub variables: Option<&'o str>,
-    /// What time it is to the template; `None`: the system's clock.
+    /// The time that the template sees; `None`: that of the system's clock.
     pub now: Option<SystemTime>,
 }
 
 impl ChatTemplate {
-    /// Compiles a template. `bos` and `eos` are the names of these tokens, empty where there is none.
+    /// Compiles a template. `bos` and `eos` are the names of these tokens, empty if there is none.
     ///
     /// # Errors
-    /// The source is no Jinja, longer than [`bounds::MAX_SOURCE`], or nested deeper than [`bounds::MAX_NESTING`].
+    /// The source is not Jinja, longer than [`bounds::MAX_SOURCE`], or nested deeper than [`bounds::MAX_NESTING`].
     pub fn new(source: &str, bos: &str, eos: &str) -> Result<Self, TemplateError> {
         if source.len() > MAX_SOURCE {
             let message = format!("{} bytes, and at most {MAX_SOURCE} are allowed", source.len());
@@ -98,7 +98,7 @@ impl ChatTemplate {
         Ok(code.finish())
     }
 
-    /// The chat template of a file (`tokenizer.chat_template`), if it has one.
+    /// Returns the chat template of a file (`tokenizer.chat_template`), if it has one.
     ///
     /// # Errors
     /// Those of [`ChatTemplate::new`].
@@ -117,11 +117,11 @@ impl ChatTemplate {
         Self::new(source, name(tokenizer.vocab().bos()), name(tokenizer.vocab().eos()))
     }
 
-    /// The text of a conversation.
+    /// Returns the text of a conversation.
     ///
     /// # Errors
-    /// The template refuses the messages, fails, or goes beyond one of [`bounds`], with the line where it does; or the variables
-    /// are no JSON object.
+    /// The template rejects the messages, fails, or exceeds one of [`bounds`]; the error has the line. Or the variables are
+    /// not a JSON object.
     pub fn render(&self, messages: &[Message<'_>], options: &RenderOptions<'_>) -> Result<String, TemplateError> {
         let messages = messages.iter().map(|message| {
             Value::from_pairs([("role", Value::from(message.role.name())), ("content", Value::from(message.text))])
@@ -155,8 +155,8 @@ impl ChatTemplate {
         Ok(text)
     }
 
-    /// The text of a conversation, and the byte ranges of it in which messages spell names of control tokens, which are
-    /// no tokens there: what [`Tokenizer::encode_framed`] takes.
+    /// Returns the text of a conversation, and the byte ranges in which messages spell names of control tokens. These
+    /// names are ordinary text: [`Tokenizer::encode_framed`] takes the ranges.
     ///
     /// # Errors
     /// Those of [`ChatTemplate::render`].
@@ -192,8 +192,8 @@ impl ChatTemplate {
         Ok(unmarked(&self.render(&messages, options)?))
     }
 
-    /// Whether a turn format writes what this template writes, in a conversation of a few turns. Where the template
-    /// refuses system messages the format may write them as it likes.
+    /// Returns whether a turn format writes the same as this template, in a conversation of a few turns. If the
+    /// template rejects system messages, the format may write them in any way.
     pub fn agrees_with(&self, format: &'static TurnFormat) -> bool {
         let say = |role, text| Message { role, text };
         let system = say(Role::System, "Be brief.");
@@ -264,8 +264,8 @@ fn unmarked(text: &str) -> (String, Vec<Range<usize>>) {
     (out, ranges)
 }
 
-/// The source with `generation` blocks, which mark what a model is trained on and write nothing, as blocks that are always
-/// there.
+/// The source with `generation` blocks, which mark what a model is trained on and write nothing, as blocks that are
+/// always there.
 fn without_generation(source: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(source.len()), source);
     while let Some((before, after)) = rest.split_once("{%") {
@@ -290,7 +290,7 @@ pub struct TemplateError {
 }
 
 impl TemplateError {
-    /// The line of the template, from 1.
+    /// Returns the line of the template, from 1.
     pub fn line(&self) -> Option<usize> {
         self.line
     }
