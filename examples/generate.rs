@@ -154,7 +154,7 @@ struct Output<'t, 'm, 'a> {
     /// To be written before the first token.
     echo: &'t str,
     text: String,
-    /// None where the vocabulary can not be used: then the ids are written.
+    /// None where the vocabulary cannot be used: then the ids are written.
     stream: Option<text::Stream<'t, 'm, 'a>>,
 }
 

@@ -21,7 +21,7 @@ impl MappedFile {
     /// Maps the whole file at `path`.
     ///
     /// # Errors
-    /// Those of the system: the file does not exist, may not be read, or can not be mapped.
+    /// Those of the system: the file does not exist, may not be read, or cannot be mapped.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let file = File::open(path)?;
         // SAFETY: the map is private to this value and read-only. That nobody changes the file
@@ -36,7 +36,7 @@ impl MappedFile {
     }
 
     /// Asks the system to read and map the whole file now, which takes less time than page by page. A hint: where the system
-    /// does not know it, or can not, pages come as before, when they are touched.
+    /// does not know it, or cannot, pages come as before, when they are touched.
     ///
     /// It goes in pieces: while the system maps one, other threads get no memory from it.
     pub fn populate(&self) {

@@ -18,7 +18,7 @@ use crate::model::{Model, ModelError};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The file can not be read, or the threads can not be started.
+    /// The file cannot be read, or the threads cannot be started.
     Io(io::Error),
     /// The file is not a model that Gleed runs.
     Model(ModelError),
@@ -74,8 +74,8 @@ impl OwnedEngine {
     pub fn open(path: impl AsRef<Path>, limits: &Limits) -> Result<Self, OpenError> {
         let file = Arc::new(MappedFile::open(path)?);
         // SAFETY: the map stays where it is, and lives at least as long as this counted reference in the same value as
-        // the engine that borrows it, which is dropped first. The lifetime can not leak: `with` hands the
-        // engine out for lifetimes that its caller can not name.
+        // the engine that borrows it, which is dropped first. The lifetime cannot leak: `with` hands the
+        // engine out for lifetimes that its caller cannot name.
         let bytes: &'static [u8] = unsafe { &*core::ptr::from_ref(file.bytes()) };
         let model = Model::open(bytes)?;
         let plan = Plan::new(&model, limits)?;

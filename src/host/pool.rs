@@ -55,7 +55,7 @@ impl ThreadPool {
     /// [`Parallel::run`] is one.
     ///
     /// # Errors
-    /// `InvalidInput` for another number; those of the system where a thread can not be started.
+    /// `InvalidInput` for another number; those of the system where a thread cannot be started.
     pub fn new(threads: usize) -> io::Result<Self> {
         Self::with_spin(threads, SPIN)
     }

@@ -1,7 +1,7 @@
 //! A bump arena over the caller's bytes.
 //!
 //! The same walk answers "how much?" (over [`Arena::measuring`], where every slice is empty) and does
-//! the carving (over [`Arena::new`]), so the two can not disagree.
+//! the carving (over [`Arena::new`]), so the two cannot disagree.
 
 use core::fmt;
 
@@ -21,7 +21,7 @@ pub struct Section {
     pub bytes: usize,
 }
 
-/// Why the caller's memory can not be used.
+/// Why the caller's memory cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemoryError {

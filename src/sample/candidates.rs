@@ -79,7 +79,7 @@ impl<'a> Candidates<'a> {
         self.keys.iter().map(move |&key| (id(key), mass(logit(key), best)))
     }
 
-    /// The sum of the masses. It can not overflow: fewer than 2^32 tokens of at most 2^32 each.
+    /// The sum of the masses. It cannot overflow: fewer than 2^32 tokens of at most 2^32 each.
     pub(super) fn total(&self, best: f32) -> u64 {
         self.masses(best).map(|(_, mass)| mass).sum()
     }

@@ -110,7 +110,7 @@ fn each_byte_of_alphabet(text: &[u8], f: &mut impl FnMut(u8)) {
 
 /// A stream of ids that becomes text, token by token. It keeps the bytes of a character that is not complete yet.
 ///
-/// Bytes that can not become a character are written as U+FFFD, one for each longest part of a character, as
+/// Bytes that cannot become a character are written as U+FFFD, one for each longest part of a character, as
 /// `String::from_utf8_lossy` does. [`Tokenizer::piece`] has them as they are.
 #[derive(Clone, Copy, Debug)]
 pub struct Detokenizer {

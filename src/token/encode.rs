@@ -26,25 +26,26 @@ pub struct EncodeOptions {
 }
 
 impl Tokenizer<'_, '_> {
-    /// 32-bit words of scratch with which [`Tokenizer::encode`] encodes any text of `text_bytes` bytes.
+    /// Returns the 32-bit words of scratch with which [`Tokenizer::encode`] encodes any text of `text_bytes` bytes.
     ///
-    /// That is about 43 bytes for each byte of text. Less does for texts that do not consist of one single word: the
-    /// scratch is used for one word at a time (unless tokens of a SentencePiece vocabulary have blanks in their middle),
-    /// so 2000 words are plenty for most texts of any length, and `encode` says if not.
+    /// That is about 43 bytes for each byte of text: the worst case, a text that is one long word. The scratch is used for
+    /// one word of the text at a time, so 2,000 32-bit words suffice for most texts of any length. (A SentencePiece
+    /// vocabulary in which tokens have blanks in their middle needs the worst case.) If the scratch is too small,
+    /// `encode` returns an error that says how much this text needs.
     pub fn scratch_len(&self, text_bytes: usize) -> usize {
         let characters = text_bytes.saturating_add(1);
         let text = characters.saturating_mul(BLANK.len()).div_ceil(4);
         scratch_len(characters).saturating_add(text).saturating_add(self.specials.search_len())
     }
 
-    /// Writes the ids of `text` to `out`; how many there are.
+    /// Writes the ids of `text` to `out`. Returns their number.
     ///
     /// Takes O(n log n) time in the length of the text. The factor grows with the length of the longest token, and where
     /// the text consists of pieces of special tokens, with the number of their lengths.
     ///
     /// # Errors
     /// `scratch` or `out` is too small (the error says what this text needs; `out` has been written to), the text is
-    /// longer than 2^28 bytes, or the vocabulary can not spell it.
+    /// longer than 2^28 bytes, or the vocabulary cannot spell it.
     pub fn encode(
         &self,
         text: &str,

@@ -102,7 +102,7 @@ pub(super) struct Merges<'a> {
 impl<'a> Merges<'a> {
     /// Fills the tables: one row for each string of `array`, and the slots for them.
     ///
-    /// Merges of texts that are not tokens, or that make none or a control token, can not take part. The better rank wins where a pair
+    /// Merges of texts that are not tokens, or that make none or a control token, cannot take part. The better rank wins where a pair
     /// occurs twice.
     pub(super) fn new(
         array: Array<'_>,

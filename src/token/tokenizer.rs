@@ -32,7 +32,7 @@ impl<'m, 'a> Tokenizer<'m, 'a> {
     /// Bytes of memory that [`Tokenizer::new`] needs for this file.
     ///
     /// # Errors
-    /// The file's vocabulary can not be used.
+    /// The file's vocabulary cannot be used.
     pub fn plan(gguf: &Gguf<'m>) -> Result<usize, VocabError> {
         let mut arena = Arena::measuring();
         Tables::carve(&mut arena, &Vocab::new(gguf)?)?;
@@ -44,7 +44,7 @@ impl<'m, 'a> Tokenizer<'m, 'a> {
     /// The time is proportional to the vocabulary's bytes.
     ///
     /// # Errors
-    /// The file's vocabulary can not be used, or `memory` does not suit [`Tokenizer::plan`].
+    /// The file's vocabulary cannot be used, or `memory` does not suit [`Tokenizer::plan`].
     pub fn new(gguf: &Gguf<'m>, memory: &'a mut [u8]) -> Result<Self, VocabError> {
         let vocab = Vocab::new(gguf)?;
         let tables = Tables::carve(&mut Arena::new(memory)?, &vocab)?;

@@ -131,7 +131,7 @@ impl<'m> Vocab<'m> {
         self.eom
     }
 
-    /// The token for what the vocabulary can not spell.
+    /// The token for what the vocabulary cannot spell.
     pub fn unknown(&self) -> Option<u32> {
         self.unknown
     }
@@ -199,7 +199,7 @@ pub enum TokenKind {
     Undefined = 0,
     /// Ordinary text.
     Normal = 1,
-    /// Stands for what the vocabulary can not spell.
+    /// Stands for what the vocabulary cannot spell.
     Unknown = 2,
     /// Steers the model; text becomes it only on request.
     Control = 3,
@@ -297,13 +297,13 @@ fn check_len(key: &'static str, array: Option<Array<'_>>, tokens: Array<'_>) -> 
     }
 }
 
-/// Why a file's vocabulary can not be used.
+/// Why a file's vocabulary cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VocabError {
     /// The file lacks this key.
     Missing(&'static str),
-    /// The value of this key is of a type that it can not have.
+    /// The value of this key is of a type that it cannot have.
     WrongType(&'static str),
     /// `tokenizer.ggml.model` is neither `llama` nor `gpt2`.
     UnknownModel(Name),
@@ -367,7 +367,7 @@ impl fmt::Display for VocabError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Missing(key) => write!(f, "the file has no {key}"),
-            Self::WrongType(key) => write!(f, "{key} has a type that it can not have"),
+            Self::WrongType(key) => write!(f, "{key} has a type that it cannot have"),
             Self::UnknownModel(name) => write!(f, "tokenizer model {name} is not supported (llama, gpt2)"),
             Self::UnknownPreTokenizer(name) => write!(f, "pre-tokenizer {name} is not supported"),
             Self::TokenCount { tokens } => write!(f, "a vocabulary of {tokens} tokens"),

@@ -148,12 +148,12 @@ fn vocabularies_with_faults_are_refused() {
     assert_eq!(error("model", Value::Text("t5")), "tokenizer model \"t5\" is not supported (llama, gpt2)");
     assert_eq!(error("scores", Value::Floats(vec![0.0; 3])), "tokenizer.ggml.scores has 3 elements for 265 tokens");
     assert_eq!(error("token_type", Value::Numbers(vec![1])), "tokenizer.ggml.token_type has 1 elements for 265 tokens");
-    assert_eq!(error("tokens", Value::Number(1)), "tokenizer.ggml.tokens has a type that it can not have");
-    assert_eq!(error("tokens", Value::Numbers(vec![1])), "tokenizer.ggml.tokens has a type that it can not have");
+    assert_eq!(error("tokens", Value::Number(1)), "tokenizer.ggml.tokens has a type that it cannot have");
+    assert_eq!(error("tokens", Value::Numbers(vec![1])), "tokenizer.ggml.tokens has a type that it cannot have");
     assert_eq!(error("tokens", Value::Texts(vec![])), "a vocabulary of 0 tokens");
     assert_eq!(
         error("add_bos_token", Value::Number(1)),
-        "tokenizer.ggml.add_bos_token has a type that it can not have"
+        "tokenizer.ggml.add_bos_token has a type that it cannot have"
     );
     assert_eq!(
         error("eos_token_id", Value::Number(265)),

@@ -90,7 +90,7 @@ impl Writer<'_> {
         match value.kind() {
             ValueKind::Undefined if self.scalars.none == REPR.none => {}
             ValueKind::Undefined => {
-                return Err(Error::new(ErrorKind::UndefinedError, "an undefined value can not be written as JSON"));
+                return Err(Error::new(ErrorKind::UndefinedError, "an undefined value cannot be written as JSON"));
             }
             ValueKind::None => out.push_str(self.scalars.none),
             ValueKind::Bool => out.push_str(if value.is_true() { self.scalars.yes } else { self.scalars.no }),
