@@ -58,7 +58,7 @@ static size_t read_model(const char *path)
     }
     len = fread(model_bytes, 1, sizeof model_bytes, file);
     if (ferror(file) || fgetc(file) != EOF) {
-        fprintf(stderr, "%s: can not be read, or has more than %zu bytes: compile with -DMODEL_BYTES=...\n", path,
+        fprintf(stderr, "%s: cannot be read, or has more than %zu bytes: compile with -DMODEL_BYTES=...\n", path,
                 sizeof model_bytes);
         exit(1);
     }

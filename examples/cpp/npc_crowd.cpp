@@ -170,7 +170,7 @@ private:
         if (end >= 0) bytes.resize(static_cast<std::size_t>(end));
         if (end < 0 || std::fseek(file.get(), 0, SEEK_SET) != 0 ||
             std::fread(bytes.data(), 1, bytes.size(), file.get()) != bytes.size())
-            fail(path, "can not be read");
+            fail(path, "cannot be read");
         return bytes;
     }
 

@@ -128,7 +128,7 @@ static void *create(const char *path, char *why, size_t why_len)
     struct plugin *plugin = calloc(1, sizeof *plugin);
     size_t len = plugin != NULL ? read_file(plugin, path) : 0;
     if (len == 0) {
-        snprintf(why, why_len, "%s can not be read", path);
+        snprintf(why, why_len, "%s cannot be read", path);
     } else {
         plugin->error.struct_size = sizeof plugin->error;
         if (failed(plugin, open_all(plugin, len), why, why_len) == 0) {

@@ -150,7 +150,7 @@ statuses! {
     /// A text is longer than can be encoded at once.
     E_TEXT_TOO_LONG = -711, c"the text is too long";
     /// A text that the vocabulary cannot spell.
-    E_TEXT_SPELLING = -712, c"the vocabulary can not spell the text";
+    E_TEXT_SPELLING = -712, c"the vocabulary cannot spell the text";
 
     /// A snapshot is damaged, or was never right.
     E_SNAPSHOT = -800, c"the snapshot is damaged";

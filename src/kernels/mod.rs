@@ -72,11 +72,14 @@ impl Level {
         dispatch!(self, products_scratch(crate::quant::form(dtype)))
     }
 
-    /// Attention of the query heads of one KV head in some rows: row `i` of them is row `queries.row + i` of
-    /// `out`, a [`Partial`] each. Of the chunks in which any of these rows sees something, in order, it takes those with
-    /// the numbers `chunks`; what is there from the chunks before goes on, and number 0 begins anew.
+    /// Attention of the query heads of one KV head, for some rows of a batch.
     ///
-    /// `scratch` has [`Level::attend_scratch`] elements. `None` on a mismatch of sizes or a missing tile. The order of all operations is given in `docs/arithmetic.md`.
+    /// The result of the `i`-th of these rows goes to row `queries.row + i` of `out`, as a [`Partial`]. A chunk is visible
+    /// if any of the rows sees a position in it. Visible chunks are numbered from 0, in order. The call processes those
+    /// with the numbers `chunks`: chunk 0 resets the partial results, and later chunks accumulate.
+    ///
+    /// `scratch` has [`Level::attend_scratch`] elements. Returns `None` on a mismatch of sizes or a missing tile. The order
+    /// of all operations is given in `docs/arithmetic.md`.
     pub fn attend(
         self,
         queries: &Queries<'_>,

@@ -30,7 +30,7 @@ impl InputForms {
         Self { wanted }
     }
 
-    /// 32-bit words of a row of `cols` in all the forms; `None` where a form can not hold it.
+    /// 32-bit words of a row of `cols` in all the forms; `None` where a form cannot hold it.
     pub fn words(self, cols: usize) -> Option<usize> {
         self.forms().try_fold(0_usize, |sum, form| sum.checked_add(row_words(form, cols)?))
     }

@@ -1,4 +1,4 @@
-//! What can not be converted is refused with words that name it, and leaves no file behind.
+//! What cannot be converted is refused with words that name it, and leaves no file behind.
 
 use std::path::{Path, PathBuf};
 

@@ -59,7 +59,7 @@ END
     "${CC:-cc}" -g -fsanitize=address -I include -I tests/mistakes "$target_dir/control.c" "$library" "${libraries[@]}" \
         -o "$target_dir/control"
     caught "AddressSanitizer: heap-buffer-overflow" gguf-rs-lite/src "$target_dir/control" "$model"
-    # Those without a sanitizer of their own can not be linked with this library.
+    # Those without a sanitizer of their own cannot be linked with this library.
     cargo test --quiet --locked --target "$host" --target-dir "$target_dir" "${package[@]}" --no-fail-fast \
         --test c_programs --test host_programs -- --skip stack --skip plugin --skip python --skip exports
 }
@@ -69,7 +69,7 @@ thread() {
     library=$target_dir/thread/$host/debug/examples/libgleed_hosted.a
     runtime=$(rustc +nightly --print sysroot)/lib/rustlib/$host/lib/librustc-nightly_rt.tsan.a
     export RUSTFLAGS=-Zsanitizer=thread
-    # Without a long history it finds races, but can not say where they are, and then says nothing.
+    # Without a long history it finds races, but cannot say where they are, and then says nothing.
     export TSAN_OPTIONS=history_size=7:halt_on_error=1
     # compile SOURCE NAME FLAG...: with the sanitizer that rustc has, which is later than the system's.
     compile() {

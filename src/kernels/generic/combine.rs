@@ -54,7 +54,7 @@ pub(in crate::kernels) fn combine_tile(
 }
 
 /// Sets elements of a tile to a function of them and of outputs, as many at a time as a row of outputs has: of a length that the
-/// compiler knows, and in a copy that can not overlap with them, it becomes vectors.
+/// compiler knows, and in a copy that cannot overlap with them, it becomes vectors.
 #[inline(always)]
 fn each(
     tile: &mut Tile<'_, f32>,

@@ -1,7 +1,7 @@
 //! The outside oracle: a slow forward pass in f64, written from the definition of the model and not
 //! from Gleed's code. It recomputes everything for every call and keeps no cache.
 //!
-//! A file with a tensor that it does not use is refused, so that it can not be right by accident.
+//! A file with a tensor that it does not use is refused, so that it cannot be right by accident.
 
 pub mod config;
 mod weights;
@@ -80,7 +80,7 @@ pub struct Reference {
 impl Reference {
     /// A model of F32, F16, BF16 and Q8_0 tensors.
     pub fn open(file: &[u8]) -> Self {
-        Self::with(file, |kind, _, _| panic!("the reference can not read type {}", kind.number()))
+        Self::with(file, |kind, _, _| panic!("the reference cannot read type {}", kind.number()))
     }
 
     /// A model whose other tensors `dequantize` reads.

@@ -59,7 +59,7 @@ fn model(file: &[u8], level: Level, kv_type: KvType, arena: &mut [u8], hash: &mu
         hash.update(bytes);
         Ok::<(), ()>(())
     };
-    // What a window has passed over can not be written any more.
+    // What a window has passed over cannot be written any more.
     if model.config().windows == [0; 2] {
         engine.write_snapshot(sequence, &SnapshotOptions::default(), write).ok()?;
     }

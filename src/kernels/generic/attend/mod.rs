@@ -136,8 +136,10 @@ fn attend_pack<V: Lanes>(
     Some(())
 }
 
-/// Up to which of the `positions` of a chunk's tiles queries read that see these; 0 if they see nothing. Without a
-/// window the last query sees the most, and `all` that comes before.
+/// Returns the number of positions of a chunk that a batch of queries reads, `positions` at most; 0 if no query sees any.
+///
+/// `seen` holds what each query sees. `all` says that there is no window: then the last query sees the most, and it sees
+/// every position before its own.
 fn positions_of(seen: &[Positions], all: bool, positions: usize) -> usize {
     match seen.last() {
         Some(last) if all => last.end(),
