@@ -113,7 +113,8 @@ enum {
     GLEED_E_VALUE = -5,       /* an argument is out of range; needed: the most, given: the value */
     GLEED_E_OBJECT = -6,      /* not an object of its type, or a moved one; needed, given: its old and new address */
     GLEED_E_REENTRANT = -7,   /* a call that has not returned uses the object: its callback or another thread called */
-    GLEED_E_INTERNAL = -99,   /* the library contradicts itself: this is a defect of the library, please report it */
+    GLEED_E_INTERNAL = -99,   /* the library contradicts itself: this is a defect of the library. Please report it, with
+                                 gleed_error.given: the place in the source that found it; 0 if it is not known */
 
     /* Memory. */
     GLEED_E_MEMORY_TOO_SMALL = -100,  /* needed, given: bytes */

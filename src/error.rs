@@ -1,10 +1,80 @@
 //! What goes wrong inside a computation.
 
+use core::fmt;
+
 /// Why the computation of a tile stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A value is infinite or NaN where the arithmetic demands finite ones.
     NonFinite,
     /// Sizes that were checked before do not fit: a defect of this library.
-    Internal,
+    Internal(Site),
+}
+
+/// The place in the source that found a contradiction, as a number: a hash of its module and the line. Reports of defects name
+/// it; `inspect --site` finds the file and line.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Site(u32);
+
+/// The place of this call as a [`Site`](crate::error::Site). It costs no more than a number in an instruction.
+macro_rules! site {
+    () => {
+        const { $crate::error::Site::new(module_path!(), line!()) }
+    };
+}
+
+impl Site {
+    const LINE_BITS: u32 = 12;
+    const LINES: u32 = (1 << Self::LINE_BITS) - 1;
+
+    /// The place in this module, a path such as `gleed::ops::store`, and line.
+    pub const fn new(module: &str, line: u32) -> Self {
+        let bytes = module.as_bytes();
+        let (mut hash, mut rest) = (0x811c_9dc5_u32, bytes);
+        // FNV-1a.
+        while let [byte, after @ ..] = rest {
+            hash = (hash ^ *byte as u32).wrapping_mul(0x0100_0193);
+            rest = after;
+        }
+        // The highest bit is set, so that no site has the number of anything else.
+        Self(1 << 31 | (hash ^ hash >> 13) << Self::LINE_BITS & 0x7fff_ffff | line & Self::LINES)
+    }
+
+    /// The place as a number, at least 2^31.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The place of this number, as [`Site::number`] gave it.
+    pub const fn from_number(number: u32) -> Self {
+        Self(number)
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Site({})", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sites_tell_modules_and_lines_apart() {
+        let (here, there) = (site!(), site!());
+        assert_eq!(here, there);
+        assert_ne!(here, site!());
+        assert_ne!(Site::new("gleed::ops::store", 7), Site::new("gleed::ops::norm", 7));
+        assert!(here.number() >= 1 << 31);
+        assert_eq!(Site::from_number(here.number()), here);
+        assert_eq!(here.number() & Site::LINES, line!() - 6);
+    }
 }

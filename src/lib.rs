@@ -31,9 +31,11 @@
 #[cfg(all(feature = "std", not(test)))]
 extern crate std;
 
+#[macro_use]
+pub mod error;
+
 pub mod cache;
 pub mod engine;
-pub mod error;
 #[cfg(feature = "std")]
 pub mod host;
 pub mod kernels;

@@ -2,9 +2,9 @@
 //! loop over tiles.
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::error::Fault;
+use crate::error::{Fault, Site};
 use crate::kernels::fpenv;
 use crate::mem::{Tile, Tiles};
 
@@ -164,10 +164,10 @@ pub fn for_each_tile<T: Send>(
     watch: &Watch<'_>,
     body: &TileBody<'_, T>,
 ) -> Result<usize, Fault> {
-    const DONE: u8 = 0;
-    const NON_FINITE: u8 = 1;
-    const INTERNAL: u8 = 2;
-    let outcome = AtomicU8::new(DONE);
+    const DONE: u32 = 0;
+    const NON_FINITE: u32 = 1;
+    // Other numbers are sites, which are larger.
+    let outcome = AtomicU32::new(DONE);
     let remaining = || lanes.iter().map(Tiles::remaining).sum::<usize>();
     let worker = |slot: usize| {
         // The row of scratch comes from a counter, too, not from the slot: a host that calls twice with
@@ -187,7 +187,7 @@ pub fn for_each_tile<T: Send>(
                     let code = match body(&mut tile, scratch) {
                         Ok(()) => continue,
                         Err(Fault::NonFinite) => NON_FINITE,
-                        Err(Fault::Internal) => INTERNAL,
+                        Err(Fault::Internal(site)) => site.number(),
                     };
                     outcome.fetch_max(code, Ordering::Relaxed);
                 }
@@ -196,10 +196,10 @@ pub fn for_each_tile<T: Send>(
     };
     parallel.run(scratch.remaining().min(remaining()), &worker);
     match outcome.into_inner() {
-        DONE if remaining() > 0 && !watch.is_over() => Err(Fault::Internal),
+        DONE if remaining() > 0 && !watch.is_over() => Err(Fault::Internal(site!())),
         DONE => Ok(remaining()),
         NON_FINITE => Err(Fault::NonFinite),
-        _ => Err(Fault::Internal),
+        site => Err(Fault::Internal(Site::from_number(site))),
     }
 }
 
@@ -233,7 +233,7 @@ mod tests {
         let host = Leaving(AtomicUsize::new(0));
         let left = for_each_tile(&host, &[tiles], &scratch, &Watch::new(&Budget::default()), &|tile, _| {
             assert_eq!(host.0.load(Ordering::Relaxed), 0);
-            tile.row_mut(tile.index()).map(|row| row.iter_mut().for_each(|x| *x += 1)).ok_or(Fault::Internal)
+            tile.row_mut(tile.index()).map(|row| row.iter_mut().for_each(|x| *x += 1)).ok_or(Fault::Internal(site!()))
         });
         assert_eq!((left, out), (Ok(0), [1; 12]));
     }
@@ -259,7 +259,9 @@ mod tests {
             let seen = std::sync::Mutex::new(&mut order);
             let left = for_each_tile(&Odd(slots), &[a, b, c], &scratch, &unlimited, &|tile, _| {
                 seen.lock().unwrap().push(tile.index());
-                tile.row_mut(tile.index()).map(|row| row.iter_mut().for_each(|x| *x += 1)).ok_or(Fault::Internal)
+                tile.row_mut(tile.index())
+                    .map(|row| row.iter_mut().for_each(|x| *x += 1))
+                    .ok_or(Fault::Internal(site!()))
             });
             assert_eq!(left, Ok(0));
             assert_eq!(order.first(), Some(&[0, 5, 9][slots[0] % 3]));

@@ -413,7 +413,7 @@ impl World<'_, '_> {
             _ => self.copy_by_snapshot(index),
         };
         if let Err(error) = result {
-            assert_ne!(error, CacheError::Internal);
+            assert!(!matches!(error, CacheError::Internal(_)), "{error}");
             assert_eq!(self.see(), before, "{error}");
             self.refusals += 1;
             self.full += usize::from(matches!(error, CacheError::OutOfBlocks { .. }));

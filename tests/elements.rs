@@ -112,7 +112,7 @@ fn several_tokens_at_once() {
                 let mut tile = Tile::new(element, head_dim, u32::MAX);
                 assert_eq!(tile.store_all(level, slot, &tokens), Ok(()));
                 assert!(tile.words == expected.words, "{level} {element:?} {head_dim}: {count} from {slot}");
-                assert_eq!(tile.store_all(level, 17 - count, &tokens), Err(Fault::Internal));
+                assert!(matches!(tile.store_all(level, 17 - count, &tokens), Err(Fault::Internal(_))));
             }
         }
     }
@@ -175,9 +175,9 @@ fn sizes_are_checked() {
     for element in KvElement::ALL {
         for level in Level::available() {
             let mut tile = Tile::new(element, 40, 0);
-            assert_eq!(tile.store(level, 16, &[1.0; 40], &[1.0; 40]), Err(Fault::Internal));
-            assert_eq!(tile.store(level, 0, &[1.0; 39], &[1.0; 40]), Err(Fault::Internal));
-            assert_eq!(tile.store(level, 15, &[1.0; 40], &[1.0; 41]), Err(Fault::Internal));
+            assert!(matches!(tile.store(level, 16, &[1.0; 40], &[1.0; 40]), Err(Fault::Internal(_))));
+            assert!(matches!(tile.store(level, 0, &[1.0; 39], &[1.0; 40]), Err(Fault::Internal(_))));
+            assert!(matches!(tile.store(level, 15, &[1.0; 40], &[1.0; 41]), Err(Fault::Internal(_))));
             assert_eq!(tile.store(level, 0, &[1.0; 40], &[1.0; 40]), Ok(()));
         }
         let tile = Tile::new(element, 40, 0);

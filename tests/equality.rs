@@ -545,7 +545,7 @@ fn an_executor_that_does_nothing() {
         let seq = player.open();
         player.append(seq, &tokens(83, 10));
         player.engine.set_parallel(&IDLE);
-        assert_eq!(player.engine.prefill(seq, &[1, 2]).map(drop), Err(EngineError::Internal));
+        assert!(matches!(player.engine.prefill(seq, &[1, 2]).map(drop), Err(EngineError::Internal(_))));
         player.engine.set_parallel(&Serial);
         player.append(seq, &tokens(84, 10));
     });
@@ -572,7 +572,7 @@ fn an_executor_that_panics() {
         let step = std::panic::AssertUnwindSafe(|| player.engine.step(usize::MAX).map(drop));
         assert!(std::panic::catch_unwind(step).is_err());
         player.engine.set_parallel(&Serial);
-        assert_eq!(player.engine.step(usize::MAX), Err(EngineError::Internal));
+        assert!(matches!(player.engine.step(usize::MAX), Err(EngineError::Internal(_))));
         player.append(seq, &tokens(84, 10));
     });
     Plain::new(&model, KvType::F32).assert_same(&recorded, &"torn");

@@ -10,8 +10,9 @@ use std::process::{Child, Command, Stdio};
 use common::fixtures::{ids, parse_json};
 use common::{Memory, argmax, shared_file};
 use gleed::num::Xxh64;
+use gleed::par::Parallel;
 use gleed::token::{DecodeOptions, EncodeOptions, Tokenizer};
-use gleed::{Engine, KvType, Limits, Model, Plan};
+use gleed::{Engine, EngineError, KvType, Limits, Model, Plan};
 
 const DEMO: &[u8] = include_bytes!("../examples/assets/gleed-tales-q8_0.gguf");
 
@@ -361,6 +362,30 @@ fn inspect_prints_the_program() {
     let both = run("inspect", &["--program", "--emit-header"]);
     assert_eq!(both.code, Some(2), "{}", both.out);
     assert!(both.err.contains("cannot be used with"), "{}", both.err);
+}
+
+#[test]
+fn inspect_finds_the_site_of_an_internal_error() {
+    // An executor that calls no worker.
+    struct Nobody;
+    impl Parallel for Nobody {
+        fn run(&self, _: usize, _: &(dyn Fn(usize) + Sync)) {}
+        fn slots(&self) -> usize {
+            1
+        }
+    }
+    let model = Model::open(DEMO).unwrap();
+    let plan = Plan::new(&model, &Limits { context: 16, ..Limits::default() }).unwrap();
+    let mut memory = Memory::new(plan.bytes());
+    let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+    engine.set_parallel(&Nobody);
+    let seq = engine.open().unwrap();
+    let error = engine.prefill(seq, &[1]).unwrap_err();
+    let EngineError::Internal(site) = error else { panic!("{error:?}") };
+    assert!(error.to_string().ends_with(&format!("at site {}", site.number())), "{error}");
+    let place = run("inspect", &["--site", &site.number().to_string()]).ok();
+    assert!(place.starts_with("src/par.rs:") && place.lines().count() == 1, "{place}");
+    refused("inspect", &["--site", "7"], "has the number 7");
 }
 
 #[test]

@@ -12,6 +12,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod program;
+mod site;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -57,6 +58,10 @@ struct Args {
     #[arg(long, conflicts_with = "emit_header")]
     program: bool,
 
+    /// Print only the file and line of an internal error: the site that its text names
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["emit_header", "program"])]
+    site: Option<u32>,
+
     /// Write only a C header with the size of the engine's memory in bytes, to FILE or standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     emit_header: Option<Option<PathBuf>>,
@@ -74,8 +79,12 @@ fn main() -> ExitCode {
 }
 
 fn inspect(args: &Args) -> Result<ExitCode> {
-    let file = ModelFile::open(args.model.model.as_deref())?;
     let mut out = io::stdout().lock();
+    if let Some(number) = args.site {
+        writeln!(out, "{}", site::find(number)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let file = ModelFile::open(args.model.model.as_deref())?;
     if let Some(header) = &args.emit_header {
         let model = file.model()?;
         let text = header_text(&file.name(), &model, &args.plan(&model)?);

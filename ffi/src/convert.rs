@@ -121,6 +121,7 @@ impl From<CacheError> for Failure {
             CacheError::NotKept => new(status::E_NOT_KEPT),
             CacheError::WindowGone { position, first } => new(status::E_WINDOW).numbers(first, position),
             CacheError::TooMany { given, limit } => new(status::E_TOO_MANY).numbers(limit, given),
+            CacheError::Internal(site) => new(status::E_INTERNAL).numbers(0_u32, site.number()),
             _ => new(status::E_INTERNAL),
         }
     }
@@ -174,6 +175,7 @@ impl From<EngineError> for Failure {
             EngineError::AdapterModel | EngineError::AdapterScale => new(status::E_VALUE),
             EngineError::Busy => new(status::E_BUSY),
             EngineError::NonFinite { layer } => new(status::E_NON_FINITE).at(layer),
+            EngineError::Internal(site) => new(status::E_INTERNAL).numbers(0_u32, site.number()),
             _ => new(status::E_INTERNAL),
         }
     }
@@ -244,6 +246,7 @@ impl From<SampleError> for Failure {
 mod tests {
     use super::*;
     use gguf_rs_lite::{GgmlType, Name};
+    use gleed::error::Site;
 
     /// Status and numbers: at, needed, given.
     fn numbers(failure: impl Into<Failure>) -> (i32, u64, u64, u64) {
@@ -289,7 +292,9 @@ mod tests {
         assert_eq!(numbers(EngineError::from(CacheError::TooMany { given: 40, limit: 32 })), (-511, 0, 32, 40));
         assert_eq!(numbers(EngineError::from(CacheError::OutOfBlocks { needed: 2, free: 1 })), (2, 0, 2, 1));
         assert_eq!(numbers(EngineError::from(MemoryError::TooLarge)), (-102, 0, 0, 0));
-        assert_eq!(numbers(CacheError::Internal), (-99, 0, 0, 0));
+        let site = Site::new("gleed::cache::pool", 7);
+        assert_eq!(numbers(CacheError::Internal(site)), (-99, 0, 0, site.number().into()));
+        assert_eq!(numbers(EngineError::Internal(site)), (-99, 0, 0, site.number().into()));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::block::AllocError;
 use super::table::Gone;
-use crate::error::Fault;
+use crate::error::{Fault, Site};
 
 /// Why an operation on a cache was refused. The cache is as it was before the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,14 +86,14 @@ pub enum CacheError {
     /// The kind `off` computes keys and values anew in every step: they cannot be set from outside.
     NotKept,
     /// The cache contradicts itself: a defect of this library.
-    Internal,
+    Internal(Site),
 }
 
 impl From<AllocError> for CacheError {
     fn from(error: AllocError) -> Self {
         match error {
             AllocError::OutOfBlocks { needed, free } => Self::OutOfBlocks { needed, free },
-            AllocError::InvalidBlock { .. } | AllocError::AlreadyFinalized { .. } => Self::Internal,
+            AllocError::InvalidBlock { .. } | AllocError::AlreadyFinalized { .. } => Self::Internal(site!()),
         }
     }
 }
@@ -102,7 +102,7 @@ impl From<Fault> for CacheError {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::NonFinite => Self::NonFinite,
-            Fault::Internal => Self::Internal,
+            Fault::Internal(site) => Self::Internal(site),
         }
     }
 }
@@ -137,7 +137,7 @@ impl fmt::Display for CacheError {
             Self::Layer { expected, given } => write!(f, "layer {given} given where {expected} was expected"),
             Self::NonFinite => f.write_str("a key or value is not finite in the cache's element type"),
             Self::NotKept => f.write_str("the cache of kind off keeps no keys and values"),
-            Self::Internal => f.write_str("internal error of the cache"),
+            Self::Internal(site) => write!(f, "internal error of the cache at site {site}"),
         }
     }
 }

@@ -142,7 +142,7 @@ impl<'a> KvCache<'a> {
     /// [`CacheError::NoFreeSequence`].
     pub fn open(&mut self) -> Result<SeqId, CacheError> {
         let slot = self.free_slot()?;
-        let sequence = self.sequences.get_mut(slot).ok_or(CacheError::Internal)?;
+        let sequence = self.sequences.get_mut(slot).ok_or(CacheError::Internal(site!()))?;
         // Never 0, so that no handle is 0.
         let generation = sequence.generation % 0xffff + 1;
         *sequence = Sequence { open: 1, generation, ..Sequence::zeroed() };
@@ -274,6 +274,6 @@ impl<'a> KvCache<'a> {
 
     pub(super) fn sequence_mut(&mut self, seq: SeqId) -> Result<&mut Sequence, CacheError> {
         self.sequence(seq)?;
-        self.sequences.get_mut(seq.slot()).ok_or(CacheError::Internal)
+        self.sequences.get_mut(seq.slot()).ok_or(CacheError::Internal(site!()))
     }
 }

@@ -52,8 +52,8 @@ impl<'a> KvCache<'a> {
         index: usize,
     ) -> Result<(&Pool<'a>, BlockId, usize), CacheError> {
         let (group, layer) = self.geometry.groups.place(layer);
-        let group = self.groups.get(group).ok_or(CacheError::Internal)?;
-        let block = *group.table(seq.slot()).blocks().get(index).ok_or(CacheError::Internal)?;
+        let group = self.groups.get(group).ok_or(CacheError::Internal(site!()))?;
+        let block = *group.table(seq.slot()).blocks().get(index).ok_or(CacheError::Internal(site!()))?;
         Ok((&group.pool, block, layer))
     }
 
@@ -65,8 +65,8 @@ impl<'a> KvCache<'a> {
         index: usize,
     ) -> Result<(&mut Pool<'a>, BlockId, usize), CacheError> {
         let (group, layer) = self.geometry.groups.place(layer);
-        let group = self.groups.get_mut(group).ok_or(CacheError::Internal)?;
-        let block = *group.table(seq.slot()).blocks().get(index).ok_or(CacheError::Internal)?;
+        let group = self.groups.get_mut(group).ok_or(CacheError::Internal(site!()))?;
+        let block = *group.table(seq.slot()).blocks().get(index).ok_or(CacheError::Internal(site!()))?;
         Ok((&mut group.pool, block, layer))
     }
 }

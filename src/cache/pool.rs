@@ -105,13 +105,13 @@ impl<'a> Pool<'a> {
         tokens: usize,
         mut put: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (start, len) = self.layer_words(block, layer).ok_or(CacheError::Internal)?;
-        let words = self.words.get(start..).and_then(|words| words.get(..len)).ok_or(CacheError::Internal)?;
+        let (start, len) = self.layer_words(block, layer).ok_or(CacheError::Internal(site!()))?;
+        let words = self.words.get(start..).and_then(|words| words.get(..len)).ok_or(CacheError::Internal(site!()))?;
         if tokens >= BLOCK_TOKENS && cfg!(target_endian = "little") {
             return put(must_cast_slice(words));
         }
         for tile in words.chunks_exact(self.tile_words.max(1)) {
-            let (k, v) = tile.split_at_checked(self.k.len() / 4).ok_or(CacheError::Internal)?;
+            let (k, v) = tile.split_at_checked(self.k.len() / 4).ok_or(CacheError::Internal(site!()))?;
             self.k.put(k, tokens, &mut put)?;
             self.v.put(v, tokens, &mut put)?;
         }
@@ -128,15 +128,16 @@ impl<'a> Pool<'a> {
         mut get: impl FnMut(&mut [u8]) -> Result<(), E>,
     ) -> Result<bool, E> {
         let (k_side, v_side) = (self.k, self.v);
-        let (start, len) = self.layer_words(block, layer).ok_or(CacheError::Internal)?;
-        let words = self.words.get_mut(start..).and_then(|words| words.get_mut(..len)).ok_or(CacheError::Internal)?;
+        let (start, len) = self.layer_words(block, layer).ok_or(CacheError::Internal(site!()))?;
+        let words =
+            self.words.get_mut(start..).and_then(|words| words.get_mut(..len)).ok_or(CacheError::Internal(site!()))?;
         let whole = tokens >= BLOCK_TOKENS && cfg!(target_endian = "little");
         if whole {
             get(must_cast_slice_mut(words))?;
         }
         let mut finite = true;
         for tile in words.chunks_exact_mut(self.tile_words.max(1)) {
-            let (k, v) = tile.split_at_mut_checked(k_side.len() / 4).ok_or(CacheError::Internal)?;
+            let (k, v) = tile.split_at_mut_checked(k_side.len() / 4).ok_or(CacheError::Internal(site!()))?;
             if !whole {
                 k_side.get(k, tokens, &mut get)?;
                 v_side.get(v, tokens, &mut get)?;

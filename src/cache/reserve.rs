@@ -64,7 +64,7 @@ impl KvCache<'_> {
     /// Notes the id of the token at a reserved position.
     pub(super) fn queue_token(&mut self, seq: SeqId, position: usize, token: u32) -> Result<(), CacheError> {
         for group in &mut self.groups {
-            let (block, place) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
+            let (block, place) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal(site!()))?;
             group.allocator.queue_token(block, place, token)?;
         }
         Ok(())
@@ -134,9 +134,9 @@ impl KvCache<'_> {
                 group.commit_copy(seq.slot())?;
             }
             for position in len..len + rows {
-                let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
+                let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal(site!()))?;
                 let token = group.allocator.meta(block).and_then(|meta| meta.tokens().get(slot).copied());
-                group.allocator.append_token_slot(block, token.ok_or(CacheError::Internal)?)?;
+                group.allocator.append_token_slot(block, token.ok_or(CacheError::Internal(site!()))?)?;
                 if !computed {
                     group.allocator.set_imported(block)?;
                 } else if slot + 1 == BLOCK_TOKENS {

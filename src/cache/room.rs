@@ -94,7 +94,7 @@ impl KvCache<'_> {
         for group in &mut self.groups {
             group.mark(seq.slot(), on)?;
         }
-        self.sequences.get_mut(seq.slot()).ok_or(CacheError::Internal)?.marked = u32::from(on);
+        self.sequences.get_mut(seq.slot()).ok_or(CacheError::Internal(site!()))?.marked = u32::from(on);
         Ok(())
     }
 

@@ -75,16 +75,16 @@ impl<'a> KvCache<'a> {
         let len = self.idle(seq)?;
         self.check_layer(layer)?;
         let (group, _) = self.geometry.groups.place(layer);
-        self.groups.get(group).ok_or(CacheError::Internal)?.check_whole(seq.slot(), len)?;
+        self.groups.get(group).ok_or(CacheError::Internal(site!()))?.check_whole(seq.slot(), len)?;
         self.check_rows(k_out, len)?;
         self.check_rows(v_out, len)?;
         let width = self.geometry.kv_width();
         for position in 0..len {
             let row = position * width..(position + 1) * width;
             let (k, v) = (k_out.get_mut(row.clone()), v_out.get_mut(row));
-            let (k, v) = (k.ok_or(CacheError::Internal)?, v.ok_or(CacheError::Internal)?);
+            let (k, v) = (k.ok_or(CacheError::Internal(site!()))?, v.ok_or(CacheError::Internal(site!()))?);
             for (out, x) in k.iter_mut().chain(v).zip(self.read_row(seq, layer, position)?) {
-                *out = x.ok_or(CacheError::Internal)?;
+                *out = x.ok_or(CacheError::Internal(site!()))?;
             }
         }
         Ok(())
@@ -98,8 +98,8 @@ impl<'a> KvCache<'a> {
         position: usize,
     ) -> Result<impl Iterator<Item = Option<f32>> + use<'_, 'a>, CacheError> {
         let (group, index) = self.geometry.groups.place(layer);
-        let group = self.groups.get(group).ok_or(CacheError::Internal)?;
-        let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal)?;
+        let group = self.groups.get(group).ok_or(CacheError::Internal(site!()))?;
+        let (block, slot) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal(site!()))?;
         Ok(group.pool.read_row(block, index, slot))
     }
 

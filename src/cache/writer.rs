@@ -61,14 +61,14 @@ impl KvCache<'_> {
     ) -> Result<RowWriter<'_, 'r>, CacheError> {
         let mut placed = heapless::Vec::new();
         for row in rows {
-            let row = self.place(layer, row.ok_or(CacheError::Internal)?)?;
-            placed.push(row).map_err(|_| CacheError::Internal)?;
+            let row = self.place(layer, row.ok_or(CacheError::Internal(site!()))?)?;
+            placed.push(row).map_err(|_| CacheError::Internal(site!()))?;
         }
-        let [k, v] = self.geometry().sides().ok_or(CacheError::Internal)?;
+        let [k, v] = self.geometry().sides().ok_or(CacheError::Internal(site!()))?;
         let (level, kv_heads, head_dim) = (self.geometry().level, self.geometry().kv_heads, self.geometry().head_dim);
         let (group, layer) = self.geometry().groups.place(layer);
-        let pool = &mut self.groups.get_mut(group).ok_or(CacheError::Internal)?.pool;
-        let tiles = pool.heads(layer).ok_or(CacheError::Internal)?;
+        let pool = &mut self.groups.get_mut(group).ok_or(CacheError::Internal(site!()))?.pool;
+        let tiles = pool.heads(layer).ok_or(CacheError::Internal(site!()))?;
         Ok(RowWriter { tiles, rows: placed, level, k, v, kv_heads, head_dim })
     }
 
@@ -84,8 +84,8 @@ impl KvCache<'_> {
         self.check_rows(k, 1)?;
         self.check_rows(v, 1)?;
         let (group, _) = self.geometry().groups.place(layer);
-        let table = self.groups.get(group).ok_or(CacheError::Internal)?.table(seq.slot());
-        let (block, slot) = table.locate(position).ok_or(CacheError::Internal)?;
+        let table = self.groups.get(group).ok_or(CacheError::Internal(site!()))?.table(seq.slot());
+        let (block, slot) = table.locate(position).ok_or(CacheError::Internal(site!()))?;
         // A committed row that is written again shares its block with other committed ones.
         Ok(PlacedRow { k, v, block, slot, clear: slot == 0 && position >= committed })
     }
@@ -99,11 +99,11 @@ impl RowWriter<'_, '_> {
     /// another matrix.
     #[inline]
     pub(crate) fn write(&self, tile: &mut Tile<'_, u32>) -> Result<(), Fault> {
-        let head = tile.index().checked_rem(self.kv_heads).ok_or(Fault::Internal)?;
+        let head = tile.index().checked_rem(self.kv_heads).ok_or(Fault::Internal(site!()))?;
         let mut rows = self.rows.as_slice();
         while let Some(first) = rows.first() {
-            let (run, rest) = rows.split_at_checked(run_length(rows)).ok_or(Fault::Internal)?;
-            let words = tile.row_mut(first.block as usize).ok_or(Fault::Internal)?;
+            let (run, rest) = rows.split_at_checked(run_length(rows)).ok_or(Fault::Internal(site!()))?;
+            let words = tile.row_mut(first.block as usize).ok_or(Fault::Internal(site!()))?;
             self.write_run(words, head, first, run)?;
             rows = rest;
         }
@@ -133,15 +133,15 @@ impl RowWriter<'_, '_> {
         let mut tokens = heapless::Vec::<_, BLOCK_TOKENS>::new();
         for row in run {
             let token = [row_of(row.k, head, self.head_dim), row_of(row.v, head, self.head_dim)];
-            let [Some(k), Some(v)] = token else { return Err(Fault::Internal) };
-            tokens.push([k, v]).map_err(|_| Fault::Internal)?;
+            let [Some(k), Some(v)] = token else { return Err(Fault::Internal(site!())) };
+            tokens.push([k, v]).map_err(|_| Fault::Internal(site!()))?;
         }
         if first.clear {
             words.fill(0);
         }
-        let (k, v) = words.split_at_mut_checked(self.k.len() / 4).ok_or(Fault::Internal)?;
+        let (k, v) = words.split_at_mut_checked(self.k.len() / 4).ok_or(Fault::Internal(site!()))?;
         let (k, v) = (ElementsMut::new(self.k.element, k), ElementsMut::new(self.v.element, v));
-        let (k, v) = (k.ok_or(Fault::Internal)?, v.ok_or(Fault::Internal)?);
+        let (k, v) = (k.ok_or(Fault::Internal(site!()))?, v.ok_or(Fault::Internal(site!()))?);
         self.level.store(KvTileMut { k, v }, first.slot, &tokens)
     }
 }

@@ -50,7 +50,7 @@ impl<'m, 'a> Engine<'m, 'a> {
             let mut positions = queue.next..queue.next + queue.taken;
             positions.all(|position| cache.token(queue.seq(), position as usize).is_some())
         };
-        if queues.iter().all(has_tokens) { Ok(()) } else { Err(EngineError::Internal) }
+        if queues.iter().all(has_tokens) { Ok(()) } else { Err(EngineError::Internal(site!())) }
     }
 
     /// Writes down the rows that are taken: those with logits first, then those whose hidden state is wanted; the last layer
@@ -62,7 +62,7 @@ impl<'m, 'a> Engine<'m, 'a> {
             let (seq, count) = (queue.seq(), positions.len());
             for (position, place) in positions.zip(&mut places) {
                 let position = position as usize;
-                *place = Row::new(seq, position, cache.token(seq, position).ok_or(EngineError::Internal)?);
+                *place = Row::new(seq, position, cache.token(seq, position).ok_or(EngineError::Internal(site!()))?);
             }
             Ok::<_, EngineError>(count)
         };
@@ -127,7 +127,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     fn check_hidden(&mut self) -> Result<(), EngineError> {
         let layer = self.model.config().layers;
         for place in self.batch_logits..self.batch_finished {
-            let hidden = self.parts.forward.hidden(place).ok_or(EngineError::Internal)?;
+            let hidden = self.parts.forward.hidden(place).ok_or(EngineError::Internal(site!()))?;
             if !hidden.iter().all(|&x| is_finite(x)) {
                 return Err(EngineError::NonFinite { layer });
             }
@@ -203,7 +203,7 @@ mod tests {
         // Only a defect can do this: the tokens go, and the queue stays.
         engine.parts.cache.release(lost).unwrap();
         for _ in 0..2 {
-            assert_eq!(engine.step(usize::MAX), Err(EngineError::Internal));
+            assert!(matches!(engine.step(usize::MAX), Err(EngineError::Internal(_))));
             assert_eq!((engine.phase, engine.next_slot), (Phase::Idle, 1));
             assert_eq!(engine.logits(kept), Some(&logits[..]));
             assert_eq!((engine.seq_len(kept), engine.seq_len(lost)), (Ok(3), Ok(0)));

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::cache::{CacheError, SnapshotError};
-use crate::error::Fault;
+use crate::error::{Fault, Site};
 use crate::mem::MemoryError;
 
 /// Why a call of the engine was refused. The engine is as it was before the call, unless the variant says
@@ -64,14 +64,14 @@ pub enum EngineError {
         layer: usize,
     },
     /// The engine contradicts itself: a defect of this library.
-    Internal,
+    Internal(Site),
 }
 
 impl EngineError {
     pub(super) fn from_fault(fault: Fault, layer: usize) -> Self {
         match fault {
             Fault::NonFinite => Self::NonFinite { layer },
-            Fault::Internal => Self::Internal,
+            Fault::Internal(site) => Self::Internal(site),
         }
     }
 }
@@ -118,7 +118,7 @@ impl fmt::Display for EngineError {
             Self::AdapterScale => f.write_str("the scale of an adapter must be finite"),
             Self::Busy => f.write_str("other sequences have unfinished work"),
             Self::NonFinite { layer } => write!(f, "the model computed an infinity or a NaN in layer {layer}"),
-            Self::Internal => f.write_str("internal error of the engine"),
+            Self::Internal(site) => write!(f, "internal error of the engine at site {site}"),
         }
     }
 }

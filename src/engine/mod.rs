@@ -238,7 +238,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// work.
     pub fn prefill(&mut self, seq: SeqId, tokens: &[u32]) -> Result<&[f32], EngineError> {
         self.run_alone(seq, tokens, Logits::Last, &mut |_| {})?;
-        self.logits(seq).ok_or(EngineError::Internal)
+        self.logits(seq).ok_or(EngineError::Internal(site!()))
     }
 
     /// [`Engine::prefill`] with the logits of every token: `on_row(position, logits)` in order.

@@ -33,7 +33,7 @@ impl Engine<'_, '_> {
             self.reset(seq)?;
             return Err(error);
         }
-        self.logits(seq).ok_or(EngineError::Internal)
+        self.logits(seq).ok_or(EngineError::Internal(site!()))
     }
 
     /// Whether a prompt of so many tokens can be the one of [`Engine::prefill_prompt`]: what that answers to the number

@@ -130,7 +130,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         }
         self.parts.cache.reserve(seq, tokens.iter().copied())?;
         let end = expected + tokens.len();
-        let queue = self.parts.queues.get_mut(seq.slot()).ok_or(EngineError::Internal)?;
+        let queue = self.parts.queues.get_mut(seq.slot()).ok_or(EngineError::Internal(site!()))?;
         *queue = Queue {
             sequence: seq.to_bits(),
             // Without a cache everything is computed again.
@@ -150,7 +150,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// [`EngineError::Cache`] for an unknown sequence.
     pub fn cancel(&mut self, seq: SeqId) -> Result<(), EngineError> {
         self.parts.cache.release(seq)?;
-        *self.parts.queues.get_mut(seq.slot()).ok_or(EngineError::Internal)? = Queue::EMPTY;
+        *self.parts.queues.get_mut(seq.slot()).ok_or(EngineError::Internal(site!()))? = Queue::EMPTY;
         if self.phase != Phase::Idle && self.batch_rows().iter().any(|row| row.seq() == seq) {
             self.drop_batch();
         }
@@ -256,7 +256,7 @@ impl<'m, 'a> Engine<'m, 'a> {
                 },
                 Phase::Torn => {
                     self.fail_batch()?;
-                    return Err(EngineError::Internal);
+                    return Err(EngineError::Internal(site!()));
                 }
             }
             if self.phase == Phase::Idle && self.batch_finished > 0 {

@@ -42,11 +42,11 @@ impl InputForms {
     pub fn prepare(self, level: Level, x: &[f32], words: &mut [u32]) -> Result<(), Fault> {
         let mut rest = words;
         for form in self.forms() {
-            let len = row_words(form, x.len()).ok_or(Fault::Internal)?;
-            let (row, after) = rest.split_at_mut_checked(len).ok_or(Fault::Internal)?;
+            let len = row_words(form, x.len()).ok_or(Fault::Internal(site!()))?;
+            let (row, after) = rest.split_at_mut_checked(len).ok_or(Fault::Internal(site!()))?;
             level.quantize_row(form, x, row).map_err(|error| match error {
                 QuantizeError::NonFinite { .. } => Fault::NonFinite,
-                QuantizeError::Length { .. } => Fault::Internal,
+                QuantizeError::Length { .. } => Fault::Internal(site!()),
             })?;
             rest = after;
         }

@@ -29,11 +29,11 @@ impl Operation for AddNormed {
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let (level, hidden, how) = (context.level, context.config.hidden, context.add_scaled());
-        let norm = context.weights.norm(work.layer, self.weight).ok_or(Fault::Internal)?;
+        let norm = context.weights.norm(work.layer, self.weight).ok_or(Fault::Internal(site!()))?;
         let Buffers { x, branch, scratch, .. } = memory.buffers;
         work.each_row(x, scratch, &|index, out, scratch| {
-            let normed = scratch.get_mut(..hidden).ok_or(Fault::Internal)?;
-            level.norm(&norm, row_of(branch, index, hidden).ok_or(Fault::Internal)?, normed);
+            let normed = scratch.get_mut(..hidden).ok_or(Fault::Internal(site!()))?;
+            level.norm(&norm, row_of(branch, index, hidden).ok_or(Fault::Internal(site!()))?, normed);
             level.combine(how, out, normed);
             Ok(())
         })

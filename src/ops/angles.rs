@@ -26,7 +26,7 @@ impl Operation for Angles {
         let rope = context.config.rope;
         let Buffers { rotations, scratch, .. } = memory.buffers;
         work.each_row(rotations, scratch, &|index, out, _| {
-            let row = work.batch.rows.get(index).ok_or(Fault::Internal)?;
+            let row = work.batch.rows.get(index).ok_or(Fault::Internal(site!()))?;
             let frequencies = context.frequencies.chunks_exact((rope.dims / 2).max(1));
             let tables = frequencies.zip(rope.frequencies.iter().flatten());
             for (out, (frequencies, set)) in out.chunks_exact_mut(rope.dims.max(1)).zip(tables) {

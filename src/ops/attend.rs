@@ -44,7 +44,7 @@ impl Operation for Attend {
         let Memory { buffers, cache } = memory;
         let (tiles, Range { mut start, end }) = (work.grid.tiles(), work.take.clone());
         while start < end {
-            let pass = start.checked_div(tiles).ok_or(Fault::Internal)?;
+            let pass = start.checked_div(tiles).ok_or(Fault::Internal(site!()))?;
             let next = end.min((pass + 1) * tiles);
             let take = start - pass * tiles..next - pass * tiles;
             let left = attend_pass(context, buffers, cache, &Work { take, ..work }, pass)?;
@@ -72,16 +72,16 @@ fn attend_pass(
     let Buffers { qkv, partials, scratch, .. } = buffers;
     work.each_tile(partials, scratch, &|tile, scratch| {
         let (mut rows, cols) = (tile.rows(), tile.cols());
-        let head = cols.start.checked_div(cols.len()).ok_or(Fault::Internal)?;
+        let head = cols.start.checked_div(cols.len()).ok_or(Fault::Internal(site!()))?;
         let slopes = context.slopes.chunks_exact(group.max(1)).nth(head).unwrap_or_default();
         let Config { attention, .. } = config;
         let scores = Scores { scale: attention.scale, soft_cap: attention.soft_cap, slopes };
         while let Some(row) = work.batch.rows.get(rows.start).filter(|_| !rows.is_empty()) {
-            let run = run_length(work.batch.rows.get(rows.clone()).ok_or(Fault::Internal)?);
+            let run = run_length(work.batch.rows.get(rows.clone()).ok_or(Fault::Internal(site!()))?);
             let start = rows.start * width + head * group * head_dim;
-            let source = cache.layer_source(row.seq(), work.layer).ok_or(Fault::Internal)?;
+            let source = cache.layer_source(row.seq(), work.layer).ok_or(Fault::Internal(site!()))?;
             let queries = Queries {
-                q: qkv.get(start..).ok_or(Fault::Internal)?,
+                q: qkv.get(start..).ok_or(Fault::Internal(site!()))?,
                 stride: width,
                 row: rows.start,
                 rows: run,
@@ -92,7 +92,7 @@ fn attend_pass(
                 visibility: source.visibility(),
                 scores,
             };
-            context.level.attend(&queries, chunks.clone(), &source, tile, scratch).ok_or(Fault::Internal)?;
+            context.level.attend(&queries, chunks.clone(), &source, tile, scratch).ok_or(Fault::Internal(site!()))?;
             rows.start += run;
         }
         Ok(())

@@ -47,7 +47,7 @@ impl Scratch<'_> {
     /// A row for each worker.
     pub(super) fn by_worker(&mut self) -> Result<Tiles<'_, f32>, Fault> {
         let scratch = Matrix::new(self.data, self.workers, self.len);
-        scratch.and_then(Matrix::by_row).ok_or(Fault::Internal)
+        scratch.and_then(Matrix::by_row).ok_or(Fault::Internal(site!()))
     }
 }
 

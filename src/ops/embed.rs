@@ -25,21 +25,21 @@ impl Operation for Embed {
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let (level, scale, weights) = (context.level, context.config.embedding.scale, &context.weights);
-        let embedding = weights.tensor(0, Role::Embedding).ok_or(Fault::Internal)?;
+        let embedding = weights.tensor(0, Role::Embedding).ok_or(Fault::Internal(site!()))?;
         let positions = weights.tensor(0, Role::Positions);
         let norm = weights.norm(0, Role::EmbeddingNorm);
         let Buffers { x, scratch, .. } = memory.buffers;
         work.each_row(x, scratch, &|index, out, scratch| {
-            let row = work.batch.rows.get(index).ok_or(Fault::Internal)?;
-            let token = embedding.row(row.token as usize).ok_or(Fault::Internal)?;
-            dequantize(embedding.dtype(), token, out).ok_or(Fault::Internal)?;
+            let row = work.batch.rows.get(index).ok_or(Fault::Internal(site!()))?;
+            let token = embedding.row(row.token as usize).ok_or(Fault::Internal(site!()))?;
+            dequantize(embedding.dtype(), token, out).ok_or(Fault::Internal(site!()))?;
             if scale != 1.0 {
                 out.iter_mut().for_each(|x| *x *= scale);
             }
             if let Some(positions) = positions {
-                let position = positions.row(row.position as usize).ok_or(Fault::Internal)?;
-                let learned = scratch.get_mut(..out.len()).ok_or(Fault::Internal)?;
-                dequantize(positions.dtype(), position, learned).ok_or(Fault::Internal)?;
+                let position = positions.row(row.position as usize).ok_or(Fault::Internal(site!()))?;
+                let learned = scratch.get_mut(..out.len()).ok_or(Fault::Internal(site!()))?;
+                dequantize(positions.dtype(), position, learned).ok_or(Fault::Internal(site!()))?;
                 level.combine(Combine::Add, out, learned);
             }
             if let Some(norm) = norm {

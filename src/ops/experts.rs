@@ -25,12 +25,12 @@ impl Operation for Route {
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let router = Linear::plain(context.weights.tensor(work.layer, Role::Router).ok_or(Fault::Internal)?);
+        let router = Linear::plain(context.weights.tensor(work.layer, Role::Router).ok_or(Fault::Internal(site!()))?);
         let Buffers { input, router: logits, scratch, .. } = memory.buffers;
         let inputs = context.input_rows(Input::FeedForward, input, work.workers(scratch));
         work.each_tile(logits, scratch, &|tile, scratch| {
             let from = (&inputs, tile.rows().start);
-            router.run(context.level, from, 0, tile, Combine::Set, scratch).ok_or(Fault::Internal)
+            router.run(context.level, from, 0, tile, Combine::Set, scratch).ok_or(Fault::Internal(site!()))
         })
     }
 }
@@ -56,7 +56,7 @@ impl Operation for ChooseExperts {
         let experts = context.config.feed_forward.experts;
         let Buffers { router, choices, scratch, .. } = memory.buffers;
         work.each_row(choices, scratch, &|index, out, _| {
-            let logits = row_of(router, index, experts).ok_or(Fault::Internal)?;
+            let logits = row_of(router, index, experts).ok_or(Fault::Internal(site!()))?;
             choose_experts(logits, out).ok_or(Fault::NonFinite)
         })
     }
@@ -88,12 +88,13 @@ impl Operation for ExpertGateUp {
         let inputs = context.input_rows(Input::FeedForward, input, work.workers(scratch));
         work.each_tile(ffn, scratch, &|tile, scratch| {
             let row = tile.rows().start;
-            let from = (&inputs, row.checked_div(used).ok_or(Fault::Internal)?);
-            let choice = choices.get(row).ok_or(Fault::Internal)?;
-            let expert = |role| context.weights.expert(layer, role, choice.expert, width).ok_or(Fault::Internal);
+            let from = (&inputs, row.checked_div(used).ok_or(Fault::Internal(site!()))?);
+            let choice = choices.get(row).ok_or(Fault::Internal(site!()))?;
+            let expert =
+                |role| context.weights.expert(layer, role, choice.expert, width).ok_or(Fault::Internal(site!()));
             let (gate, up) = (expert(Role::GateExperts)?, expert(Role::UpExperts)?);
-            gate.run(level, from, 0, tile, Combine::Set, scratch).ok_or(Fault::Internal)?;
-            up.run(level, from, 0, tile, Combine::Gate(activation), scratch).ok_or(Fault::Internal)
+            gate.run(level, from, 0, tile, Combine::Set, scratch).ok_or(Fault::Internal(site!()))?;
+            up.run(level, from, 0, tile, Combine::Gate(activation), scratch).ok_or(Fault::Internal(site!()))
         })
     }
 }
@@ -133,14 +134,14 @@ impl Operation for ExpertDown {
         work.each_tile(out, scratch, &|tile, scratch| {
             let row = tile.rows().start;
             if self.to == Target::Branch {
-                tile.row_mut(row).ok_or(Fault::Internal)?.fill(0.0);
+                tile.row_mut(row).ok_or(Fault::Internal(site!()))?.fill(0.0);
             }
             for index in row * used..(row + 1) * used {
-                let choice = choices.get(index).ok_or(Fault::Internal)?;
+                let choice = choices.get(index).ok_or(Fault::Internal(site!()))?;
                 let down = context.weights.expert(layer, Role::DownExperts, choice.expert, hidden);
                 let how = Combine::AddScaled(choice.weight * scale);
-                let down = down.ok_or(Fault::Internal)?;
-                down.run(level, (&inputs, index), 0, tile, how, scratch).ok_or(Fault::Internal)?;
+                let down = down.ok_or(Fault::Internal(site!()))?;
+                down.run(level, (&inputs, index), 0, tile, how, scratch).ok_or(Fault::Internal(site!()))?;
             }
             Ok(())
         })

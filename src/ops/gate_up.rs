@@ -26,22 +26,22 @@ impl Operation for GateUp {
         let (ffn, activation) = (context.config.ffn, context.config.feed_forward.activation);
         let deltas = context.deltas(work.layer, Input::FeedForward);
         let linear = |role| deltas.add_to(context.weights.linear(work.layer, role), role);
-        let up = linear(Role::Up).ok_or(Fault::Internal)?;
+        let up = linear(Role::Up).ok_or(Fault::Internal(site!()))?;
         let (gate, up) = match context.config.feed_forward.gate {
             Gate::None => (None, Some(up)),
             Gate::Separate => (linear(Role::Gate), Some(up)),
             Gate::Fused => (up.slice(0, ffn), up.slice(ffn, ffn)),
         };
-        let up = up.ok_or(Fault::Internal)?;
+        let up = up.ok_or(Fault::Internal(site!()))?;
         let how = gate.map_or(Combine::Activate(activation), |_| Combine::Gate(activation));
         let Buffers { input, ffn, scratch, .. } = memory.buffers;
         let inputs = context.input_rows(Input::FeedForward, input, work.workers(scratch));
         work.each_tile(ffn, scratch, &|tile, scratch| {
             let from = (&inputs, tile.rows().start);
             if let Some(gate) = gate {
-                gate.run(context.level, from, 0, tile, Combine::Set, scratch).ok_or(Fault::Internal)?;
+                gate.run(context.level, from, 0, tile, Combine::Set, scratch).ok_or(Fault::Internal(site!()))?;
             }
-            up.run(context.level, from, 0, tile, how, scratch).ok_or(Fault::Internal)
+            up.run(context.level, from, 0, tile, how, scratch).ok_or(Fault::Internal(site!()))
         })
     }
 }

@@ -25,14 +25,14 @@ impl Operation for Head {
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let (level, head) = (context.level, context.config.head);
-        let output = context.weights.output().ok_or(Fault::Internal)?;
+        let output = context.weights.output().ok_or(Fault::Internal(site!()))?;
         let Buffers { input, logits, scratch, .. } = memory.buffers;
         let inputs = context.input_rows(Input::Head, input, work.workers(scratch));
         work.each_tile(logits, scratch, &|tile, scratch| {
             let mut rows = tile.rows();
-            output.run(level, (&inputs, rows.start), 0, tile, Combine::Set, scratch).ok_or(Fault::Internal)?;
+            output.run(level, (&inputs, rows.start), 0, tile, Combine::Set, scratch).ok_or(Fault::Internal(site!()))?;
             rows.try_for_each(|row| {
-                let logits = tile.row_mut(row).ok_or(Fault::Internal)?;
+                let logits = tile.row_mut(row).ok_or(Fault::Internal(site!()))?;
                 if head.scale != 1.0 {
                     logits.iter_mut().for_each(|logit| *logit *= head.scale);
                 }

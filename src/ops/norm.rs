@@ -30,11 +30,11 @@ impl Operation for Norm {
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let hidden = context.config.hidden;
-        let norm = context.weights.norm(work.layer, self.weight).ok_or(Fault::Internal)?;
+        let norm = context.weights.norm(work.layer, self.weight).ok_or(Fault::Internal(site!()))?;
         let Buffers { x, input, scratch, .. } = memory.buffers;
         work.each_row(input, scratch, &|index, out, scratch| {
-            let (normed, scratch) = scratch.split_at_mut_checked(hidden).ok_or(Fault::Internal)?;
-            context.level.norm(&norm, row_of(x, index, hidden).ok_or(Fault::Internal)?, normed);
+            let (normed, scratch) = scratch.split_at_mut_checked(hidden).ok_or(Fault::Internal(site!()))?;
+            context.level.norm(&norm, row_of(x, index, hidden).ok_or(Fault::Internal(site!()))?, normed);
             prepare(context, self.to, &work, index, normed, out, scratch)
         })
     }

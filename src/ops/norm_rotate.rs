@@ -35,15 +35,15 @@ impl Operation for NormRotate {
             if config.attention.clamp > 0.0 {
                 clamp(qkv, config.attention.clamp);
             }
-            let (q, kv) = qkv.split_at_mut_checked(config.q_width()).ok_or(Fault::Internal)?;
-            let k = kv.get_mut(..config.kv_width()).ok_or(Fault::Internal)?;
+            let (q, kv) = qkv.split_at_mut_checked(config.q_width()).ok_or(Fault::Internal(site!()))?;
+            let k = kv.get_mut(..config.kv_width()).ok_or(Fault::Internal(site!()))?;
             for (heads, norm) in [q, k].into_iter().zip(norms) {
                 if let Some((norm, bias)) = norm {
-                    norm_heads(context, norm, bias, heads).ok_or(Fault::Internal)?;
+                    norm_heads(context, norm, bias, heads).ok_or(Fault::Internal(site!()))?;
                 }
                 if let Some(table) = table {
                     let index = index * config.rope.tables() + table;
-                    let rotation = row_of(rotations, index, config.rope.dims).ok_or(Fault::Internal)?;
+                    let rotation = row_of(rotations, index, config.rope.dims).ok_or(Fault::Internal(site!()))?;
                     let heads = heads.chunks_exact_mut(config.head_dim.max(1));
                     heads.for_each(|head| rotate(head, rotation, config.rope.pairs));
                 }

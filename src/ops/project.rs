@@ -34,7 +34,7 @@ impl Operation for Project {
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let deltas = context.deltas(work.layer, self.from);
         let linear = deltas.add_to(context.weights.linear(work.layer, self.matrix), self.matrix);
-        let linear = linear.ok_or(Fault::Internal)?;
+        let linear = linear.ok_or(Fault::Internal(site!()))?;
         let Buffers { x, branch, input, scratch, .. } = memory.buffers;
         let inputs = context.input_rows(self.from, input, work.workers(scratch));
         let (out, how) = match self.to {
@@ -42,7 +42,9 @@ impl Operation for Project {
             Target::Branch => (branch, Combine::Set),
         };
         work.each_tile(out, scratch, &|tile, scratch| {
-            linear.run(context.level, (&inputs, tile.rows().start), 0, tile, how, scratch).ok_or(Fault::Internal)
+            linear
+                .run(context.level, (&inputs, tile.rows().start), 0, tile, how, scratch)
+                .ok_or(Fault::Internal(site!()))
         })
     }
 }

@@ -37,7 +37,9 @@ impl Operation for Qkv {
             let row = tile.rows().start;
             parts.iter().try_for_each(|(first, linear)| {
                 let Some(linear) = linear else { return Ok(()) };
-                linear.run(context.level, (&inputs, row), *first, tile, Combine::Set, scratch).ok_or(Fault::Internal)
+                linear
+                    .run(context.level, (&inputs, row), *first, tile, Combine::Set, scratch)
+                    .ok_or(Fault::Internal(site!()))
             })
         })
     }

@@ -42,12 +42,12 @@ impl Operation for Quantize {
         let width = self.to.width(&context.config);
         let Buffers { x, input, partials, ffn, scratch, .. } = memory.buffers;
         work.each_row(input, scratch, &|index, out, scratch| {
-            let (finished, scratch) = scratch.split_at_mut_checked(width).ok_or(Fault::Internal)?;
+            let (finished, scratch) = scratch.split_at_mut_checked(width).ok_or(Fault::Internal(site!()))?;
             let source = match self.from {
-                Source::Residual => row_of(x, index, width).ok_or(Fault::Internal)?,
-                Source::FeedForward => row_of(ffn, index, width).ok_or(Fault::Internal)?,
+                Source::Residual => row_of(x, index, width).ok_or(Fault::Internal(site!()))?,
+                Source::FeedForward => row_of(ffn, index, width).ok_or(Fault::Internal(site!()))?,
                 Source::Attention => {
-                    finish_heads(&context.config, partials, index, finished).ok_or(Fault::Internal)?;
+                    finish_heads(&context.config, partials, index, finished).ok_or(Fault::Internal(site!()))?;
                     finished
                 }
             };
@@ -72,5 +72,5 @@ pub(super) fn prepare(
         return Ok(());
     }
     let seq = work.batch.rows.get(index).map(Row::seq);
-    context.adapters.project(context.level, (work.layer, to), seq, x, out, scratch).ok_or(Fault::Internal)
+    context.adapters.project(context.level, (work.layer, to), seq, x, out, scratch).ok_or(Fault::Internal(site!()))
 }

@@ -50,7 +50,8 @@ impl Operation for Store {
             let next = if together { end.min(start + WRITTEN_ROWS) } else { start + 1 };
             let parallel: &dyn Parallel = if together { work.parallel } else { &Serial };
             // Its rows were reserved when they were queued: what the cache refuses is a defect.
-            let writer = memory.cache.writer(work.layer, (start..next).map(row)).map_err(|_| Fault::Internal)?;
+            let writer =
+                memory.cache.writer(work.layer, (start..next).map(row)).map_err(|_| Fault::Internal(site!()))?;
             let (tiles, watch) = (core::slice::from_ref(&writer.tiles), Watch::new(&Budget::default()));
             for_each_tile(parallel, tiles, &scratch.by_worker()?, &watch, &|tile, _| writer.write(tile))?;
             start = next;

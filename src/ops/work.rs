@@ -76,7 +76,7 @@ impl Work<'_> {
         body: &RowBody<'_, T>,
     ) -> Result<usize, Fault> {
         self.each_tile(out, scratch, &|tile, scratch| {
-            tile.rows().try_for_each(|row| body(row, tile.row_mut(row).ok_or(Fault::Internal)?, scratch))
+            tile.rows().try_for_each(|row| body(row, tile.row_mut(row).ok_or(Fault::Internal(site!()))?, scratch))
         })
     }
 
@@ -89,9 +89,9 @@ impl Work<'_> {
     ) -> Result<usize, Fault> {
         let lanes = self.lanes(scratch);
         let scratch = scratch.by_worker()?;
-        let out = Matrix::new(out, self.grid.rows, self.grid.cols).ok_or(Fault::Internal)?;
+        let out = Matrix::new(out, self.grid.rows, self.grid.cols).ok_or(Fault::Internal(site!()))?;
         let mut cut = heapless::Vec::new();
-        self.cut(out, lanes, &mut cut).ok_or(Fault::Internal)?;
+        self.cut(out, lanes, &mut cut).ok_or(Fault::Internal(site!()))?;
         for_each_tile(self.parallel, &cut, &scratch, self.watch, body)
     }
 

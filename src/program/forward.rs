@@ -80,7 +80,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         parallel: &dyn Parallel,
         watch: &Watch<'_>,
     ) -> Result<usize, Fault> {
-        let step = self.step(cursor).ok_or(Fault::Internal)?;
+        let step = self.step(cursor).ok_or(Fault::Internal(site!()))?;
         let work = Work { layer: self.layer(cursor), take, grid: self.grid(cursor, batch), batch, parallel, watch };
         let memory = Memory { buffers: &mut self.buffers, cache };
         step.op.operation().run(&self.context, memory, work)

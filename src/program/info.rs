@@ -2,7 +2,6 @@
 
 use super::{Cursor, Forward, Part, Rows};
 use crate::ops::Batch;
-use crate::weights::Role;
 
 /// Names of tensors in a file. In a layer they are what follows `blk.N.`.
 pub type TensorNames = heapless::Vec<&'static str, 8>;
@@ -43,13 +42,16 @@ impl Forward<'_, '_> {
             Part::Layer(layer) => self.program.kind(config, layer)?.name,
             Part::Begin | Part::End => "",
         };
-        let read = operation.tensors().iter().filter(|role| role.is_in(config));
+        let mut tensors = TensorNames::new();
+        for role in operation.tensors().iter().filter(|role| role.is_in(config)) {
+            tensors.push(role.name()).ok()?;
+        }
         Some(StepInfo {
             part: cursor.part,
             kind,
             operation: operation.name(),
             rows: step.rows,
-            tensors: read.map(|role: &Role| role.name()).take(TensorNames::new().capacity()).collect(),
+            tensors,
             units: self.units(cursor, batch),
         })
     }

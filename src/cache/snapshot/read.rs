@@ -39,7 +39,10 @@ impl<'a> KvCache<'a> {
         let (header, checksum) = reader.header()?;
         header.check(fingerprint, self.geometry())?;
         let base = base.filter(|_| header.base() > 0);
-        let marks = self.groups.iter().map(|group| group.allocator.high_water()).collect();
+        let mut marks = Vec::new();
+        for group in &self.groups {
+            marks.push(group.allocator.high_water()).map_err(|_| CacheError::Internal(site!()))?;
+        }
         let seq = self.continued(base, &header)?;
         let restoring = Restoring { cache: self, seq, marks, done: false };
         restoring.run(&mut reader, &header, checksum, vocab)?;
@@ -178,15 +181,15 @@ impl<'s, 'f> Reader<'s, 'f> {
     /// The header and its checksum.
     fn header(&mut self) -> Result<(SnapshotHeader, u64), SnapshotError> {
         let mut bytes = [0; HEADER_MAX];
-        let (first, rest) = bytes.split_at_mut_checked(16).ok_or(CacheError::Internal)?;
+        let (first, rest) = bytes.split_at_mut_checked(16).ok_or(CacheError::Internal(site!()))?;
         self.get(first)?;
-        let len = SnapshotHeader::len_of(first).ok_or(CacheError::Internal)??;
+        let len = SnapshotHeader::len_of(first).ok_or(CacheError::Internal(site!()))??;
         self.total = len as u64;
-        self.get(rest.get_mut(..len - 16).ok_or(CacheError::Internal)?)?;
-        let bytes = bytes.get(..len).ok_or(CacheError::Internal)?;
+        self.get(rest.get_mut(..len - 16).ok_or(CacheError::Internal(site!()))?)?;
+        let bytes = bytes.get(..len).ok_or(CacheError::Internal(site!()))?;
         let header = SnapshotHeader::parse(bytes)?;
         self.total = header.total_bytes();
-        let checksum = bytes.last_chunk().ok_or(CacheError::Internal)?;
+        let checksum = bytes.last_chunk().ok_or(CacheError::Internal(site!()))?;
         Ok((header, u64::from_le_bytes(*checksum)))
     }
 

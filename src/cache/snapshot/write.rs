@@ -40,7 +40,7 @@ impl KvCache<'_> {
         let bytes = header.to_bytes();
         writer.put(&bytes)?;
         let mut whole = Xxh64::new();
-        whole.update(bytes.last_chunk::<8>().ok_or(CacheError::Internal)?);
+        whole.update(bytes.last_chunk::<8>().ok_or(CacheError::Internal(site!()))?);
         for (index, tokens) in header.blocks() {
             let checksum = self.put_block(seq, index, tokens, |bytes| writer.put(bytes))?.to_le_bytes();
             writer.put(&checksum)?;
@@ -74,7 +74,7 @@ impl KvCache<'_> {
             put(bytes)
         };
         for position in (index * BLOCK_TOKENS..).take(tokens) {
-            put(&self.token(seq, position).ok_or(CacheError::Internal)?.to_le_bytes())?;
+            put(&self.token(seq, position).ok_or(CacheError::Internal(site!()))?.to_le_bytes())?;
         }
         for layer in 0..self.num_layers() {
             let (pool, block, layer) = self.stored(seq, layer, index)?;

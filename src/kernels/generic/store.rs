@@ -13,7 +13,7 @@ pub(in crate::kernels) fn store(tile: KvTileMut<'_>, slot: usize, tokens: &[[&[f
     match store_finite(tile, slot, tokens) {
         Some(true) => Ok(()),
         Some(false) => Err(Fault::NonFinite),
-        None => Err(Fault::Internal),
+        None => Err(Fault::Internal(site!())),
     }
 }
 
