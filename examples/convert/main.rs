@@ -34,7 +34,7 @@ const EXAMPLES: &str = "\
 Examples:
   cargo run --release --example convert -- examples/assets/gleed-tales-q8_0.gguf tales-q4_0.gguf --type q4_0
   cargo run --release --example perplexity -- --model tales-q4_0.gguf
-  cargo run --release --example convert -- Qwen3-0.6B qwen3-0.6b-q4_k.gguf --type q4_k   (a folder of Hugging Face)";
+  cargo run --release --example convert -- Qwen3-0.6B qwen3-0.6b-q4_k.gguf --type q4_k";
 
 /// Converts a model to a GGUF file, or a GGUF file to other types.
 #[derive(Parser)]
