@@ -13,7 +13,7 @@ use super::Result;
 
 #[derive(Args)]
 pub(crate) struct ModelArgs {
-    /// The model, a GGUF file [default: the demo model, which is part of this program]
+    /// Model, a GGUF file [default: the demo model, which is part of this program]
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,
 }
@@ -21,20 +21,20 @@ pub(crate) struct ModelArgs {
 /// How keys and values are kept, and who computes.
 #[derive(Args)]
 pub(crate) struct EngineArgs {
-    /// How keys and values are kept: off, basic or paged
+    /// Kind of the KV cache: off, basic or paged; the results do not depend on it
     #[arg(long, value_name = "KIND", num_args = 0..=1, default_value = "paged", default_missing_value = "paged",
           value_parser = KvKind::from_name)]
     pub(crate) kv: KvKind,
 
-    /// Their element type: f32, f16, q8_0 or q4_0, or those of keys and of values, as in q8_0/q4_0
+    /// Element type of keys and values: f32, f16, q8_0 or q4_0; or two types, as in q8_0/q4_0
     #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = KvType::from_name)]
     pub(crate) kv_type: KvType,
 
-    /// Threads that compute; the results do not depend on it
+    /// Number of threads that compute; the results do not depend on it
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: usize,
 
-    /// The instruction set that the kernels use [default: the best that this machine has]
+    /// Instruction set of the kernels; the results do not depend on it [default: the best that this machine has]
     #[arg(long, value_name = "NAME", value_parser = Level::from_name)]
     pub(crate) level: Option<Level>,
 }
@@ -51,11 +51,11 @@ impl EngineArgs {
 /// Which tokens stay visible.
 #[derive(Args)]
 pub(crate) struct WindowArgs {
-    /// Only the last W tokens are visible, and the memory of the others is used again [default: all are visible]
+    /// Let each token see only the last W tokens, and reuse the memory of the others [default: all tokens are visible]
     #[arg(long, value_name = "W")]
     window: Option<usize>,
 
-    /// With --window: the first S tokens stay visible, too
+    /// With --window: let each token see the first S tokens, too
     #[arg(long, value_name = "S", default_value_t = 0, requires = "window")]
     sinks: usize,
 }
@@ -76,35 +76,35 @@ pub(crate) struct SampleArgs {
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub(crate) temp: Option<f32>,
 
-    /// Draw from the K most probable tokens only; 0 for all
+    /// Draw only from the K most probable tokens; 0 means all
     #[arg(long, value_name = "K", default_value_t = 0)]
     top_k: usize,
 
-    /// Draw from the most probable tokens that together have this probability
+    /// Draw only from the most probable tokens that together have probability P; 1 means all
     #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
     top_p: f32,
 
-    /// Draw from tokens that are at least P times as probable as the most probable one
+    /// Draw only from tokens with at least P times the probability of the most probable one; 0 means all
     #[arg(long, value_name = "P", default_value_t = 0.05, allow_negative_numbers = true)]
     min_p: f32,
 
-    /// Makes repeated tokens less probable: divides their logits; 1 does nothing
+    /// Divide positive and multiply negative logits of repeated tokens by X; 1 does nothing
     #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
     repetition_penalty: f32,
 
-    /// Taken off the logit of a token for each time that it was repeated
+    /// Subtract X from the logit of a repeated token for each time it occurs; 0 does nothing
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
     frequency_penalty: f32,
 
-    /// Taken off the logits of repeated tokens once
+    /// Subtract X once from the logit of a repeated token; 0 does nothing
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
     presence_penalty: f32,
 
-    /// How many of the last tokens the penalties look at
+    /// Number of last tokens that the penalties count, at most 256
     #[arg(long, value_name = "N", default_value_t = 64)]
     penalty_window: usize,
 
-    /// Starts the random numbers: the same seed gives the same text, on every machine
+    /// Seed of the random numbers; the same seed gives the same text on every machine
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
 }
@@ -134,7 +134,7 @@ pub(crate) fn parse_ids(text: &str) -> std::result::Result<Vec<u32>, String> {
 /// Adapters of the weights.
 #[derive(Args)]
 pub(crate) struct LoraArgs {
-    /// A LoRA adapter, a GGUF file, and how much of it; give it several times for several [scale: 1]
+    /// LoRA adapter, a GGUF file, and its scale; repeat the option for several adapters [default scale: 1]
     #[arg(long, value_name = "FILE[=SCALE]")]
     lora: Vec<String>,
 }
@@ -173,9 +173,16 @@ impl LoraArgs {
     }
 }
 
+const EXAMPLES: &str = r#"Examples:
+  cargo run --release --example generate -- "Once upon a time"
+  cargo run --release --example generate -- --temp 0 -n 100 --json story.json "The little dog"
+  cargo run --release --example generate -- --window 128 --ignore-end -n 2000 "Once upon a time""#;
+
 /// Continues a text with a language model.
+///
+/// Prints the text to standard output and statistics to standard error.
 #[derive(Parser)]
-#[command(name = "generate")]
+#[command(name = "generate", after_help = EXAMPLES)]
 pub(crate) struct GenerateArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -194,15 +201,15 @@ pub(crate) struct GenerateArgs {
     #[arg(short, value_name = "N", default_value_t = 512)]
     pub(crate) n: usize,
 
-    /// Go on where the model ends the text
+    /// Go on when the model ends the text
     #[arg(long)]
     pub(crate) ignore_end: bool,
 
-    /// Write ids, text and times to this file as JSON
+    /// Write ids, text and times to this file as JSON [default: write no file]
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// Show a line per token: phase, id, text, probability, milliseconds
+    /// Print one line per token: phase, id, text, probability, milliseconds
     #[arg(long)]
     pub(crate) verbose: bool,
 }
@@ -210,15 +217,15 @@ pub(crate) struct GenerateArgs {
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Prompt {
-    /// The text to continue
+    /// Text to continue
     #[arg(value_name = "TEXT")]
     text: Option<String>,
 
-    /// The same as a flag
+    /// Text to continue, given as an option
     #[arg(long = "prompt", value_name = "TEXT", allow_hyphen_values = true)]
     flag: Option<String>,
 
-    /// The text to continue as token ids, taken as they are: no token is put before them
+    /// Token ids to continue, separated by commas or white space; no BOS is added
     #[arg(long, value_name = "1,2,3", value_parser = parse_ids)]
     pub(crate) ids: Option<std::vec::Vec<u32>>,
 }

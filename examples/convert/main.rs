@@ -30,27 +30,33 @@ use gleed::host::MappedFile;
 use output::Output;
 use types::FileType;
 
-/// Makes a GGUF file of a model in another format, or with other types.
+const EXAMPLES: &str = "\
+Examples:
+  cargo run --release --example convert -- examples/assets/gleed-tales-q8_0.gguf tales-q4_0.gguf --type q4_0
+  cargo run --release --example perplexity -- --model tales-q4_0.gguf
+  cargo run --release --example convert -- Qwen3-0.6B qwen3-0.6b-q4_k.gguf --type q4_k";
+
+/// Converts a model to a GGUF file, or a GGUF file to other types.
 #[derive(Parser)]
-#[command(name = "convert")]
+#[command(name = "convert", after_help = EXAMPLES)]
 struct Args {
-    /// A Hugging Face folder, a llama2.c model, or a GGUF file
+    /// Model to read: a Hugging Face folder, a llama2.c model, or a GGUF file
     #[arg(value_name = "IN")]
     input: PathBuf,
 
-    /// The GGUF file to write
+    /// GGUF file to write
     #[arg(value_name = "OUT")]
     out: PathBuf,
 
-    /// The type of the matrices, q4_k for example [default: they keep theirs]
+    /// Type of the matrices, q4_k for example [default: the type that they have]
     #[arg(long = "type", value_name = "TYPE", value_parser = FileType::from_name)]
     file_type: Option<FileType>,
 
-    /// The vocabulary of a llama2.c model
+    /// Vocabulary file of a llama2.c model; only such a model needs it
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
 
-    /// Threads that compute; the file does not depend on it [default: all processors]
+    /// Number of threads that compute; the file does not depend on it [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
 }

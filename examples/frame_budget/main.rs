@@ -56,7 +56,7 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
     units: usize,
 
-    /// Number of threads that compute; the results do not depend on it
+    /// Number of threads that compute; the text does not depend on it
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
 

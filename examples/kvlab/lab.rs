@@ -29,7 +29,7 @@ pub(crate) struct LabArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// Number of threads that compute; the results do not depend on it
+    /// Number of threads that compute
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: usize,
 

@@ -37,11 +37,11 @@ type Blocks<'s> = BTreeMap<&'s str, Instructions<'s>>;
 
 /// A chat template in Jinja.
 ///
-/// Blocks are trimmed as transformers has them. What its templates expect is there: `raise_exception`, `strftime_now` (in
-/// UTC), `tojson` with the spacing of Python, `break` and `continue`, `generation` blocks, methods of Python's strings,
-/// lists and dictionaries. A template comes with a model and is not trusted. It reads only what it is given, and its use
-/// of resources is bounded ([`bounds`]): an endless loop is an error, and so is a text that doubles without an end. It
-/// cannot include or extend other templates.
+/// Blocks are trimmed as transformers has them. What its templates expect is there: `raise_exception`, `strftime_now`
+/// (in UTC), `tojson` with the spacing of Python, `break` and `continue`, `generation` blocks, methods of Python's
+/// strings, lists and dictionaries. A template comes with a model and is not trusted. It reads only what it is given,
+/// and its use of resources is bounded ([`bounds`]): an endless loop is an error, and so is a text that doubles without
+/// an end. It cannot include or extend other templates.
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
@@ -120,8 +120,8 @@ impl ChatTemplate {
     /// Returns the text of a conversation.
     ///
     /// # Errors
-    /// The template rejects the messages, fails, or exceeds one of [`bounds`]; the error has the line. Or the variables are
-    /// not a JSON object.
+    /// The template rejects the messages, fails, or exceeds one of [`bounds`]; the error has the line. Or the variables
+    /// are not a JSON object.
     pub fn render(&self, messages: &[Message<'_>], options: &RenderOptions<'_>) -> Result<String, TemplateError> {
         let messages = messages.iter().map(|message| {
             Value::from_pairs([("role", Value::from(message.role.name())), ("content", Value::from(message.text))])
