@@ -13,6 +13,8 @@ use crate::mem::{Tile, Tiles};
 /// Gleed cuts the work into tiles and takes them from a counter of its own, so an implementation may call
 /// the body on fewer workers than asked, one after the other, or all on one thread: the results are the
 /// same.
+///
+/// [The guide has an example](crate::guide#a-crowd).
 pub trait Parallel: Sync {
     /// Calls `body(slot)` at most once for each slot in `0..slots`, possibly at the same time, for at
     /// least one of them, and returns when all the calls have returned.
@@ -47,6 +49,8 @@ impl Parallel for Serial {
 ///
 /// Between any two units every worker looks at the flag and the clock, so a step ends at most one unit per worker
 /// later than they say. Nothing that was computed is lost, and nothing that is computed depends on it.
+///
+/// [The guide has an example](crate::guide#a-crowd).
 #[derive(Clone, Copy, Debug)]
 pub struct Budget<'b> {
     /// The most units of work.
@@ -59,6 +63,8 @@ pub struct Budget<'b> {
 }
 
 /// The time when the host wants to go on with something else.
+///
+/// [The guide has an example](crate::guide#a-crowd).
 #[derive(Clone, Copy)]
 pub struct Deadline<'b> {
     /// The host's clock, in ticks of any length that never run backwards. It is called by all workers, at most once per

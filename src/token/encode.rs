@@ -17,6 +17,8 @@ use gguf_rs_lite::Array;
 const MAX_TEXT: usize = 1 << 28;
 
 /// How to encode a text.
+///
+/// [The guide has an example](crate::guide#generate).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncodeOptions {
     /// Put BOS before and EOS after the text where the vocabulary says so.

@@ -22,6 +22,8 @@ pub use text::{TurnText, TurnTextError};
 use pieces::{Frame, Trim, find_last};
 
 /// Who says a message.
+///
+/// [The guide has an example](crate::guide#chat).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// What the model is told before the conversation.
@@ -44,6 +46,8 @@ impl Role {
 }
 
 /// A message of a conversation.
+///
+/// [The guide has an example](crate::guide#chat).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'t> {
     /// Who says it.
@@ -53,6 +57,8 @@ pub struct Message<'t> {
 }
 
 /// A turn format: what the chat template of a family of models does to plain messages.
+///
+/// [The guide has an example](crate::guide#chat).
 #[derive(Debug, PartialEq, Eq)]
 pub struct TurnFormat {
     name: &'static str,

@@ -151,10 +151,7 @@ fn vocabularies_with_faults_are_refused() {
     assert_eq!(error("tokens", Value::Number(1)), "tokenizer.ggml.tokens has a type that it cannot have");
     assert_eq!(error("tokens", Value::Numbers(vec![1])), "tokenizer.ggml.tokens has a type that it cannot have");
     assert_eq!(error("tokens", Value::Texts(vec![])), "a vocabulary of 0 tokens");
-    assert_eq!(
-        error("add_bos_token", Value::Number(1)),
-        "tokenizer.ggml.add_bos_token has a type that it cannot have"
-    );
+    assert_eq!(error("add_bos_token", Value::Number(1)), "tokenizer.ggml.add_bos_token has a type that it cannot have");
     assert_eq!(
         error("eos_token_id", Value::Number(265)),
         "tokenizer.ggml.eos_token_id is 265, but there are 265 tokens"

@@ -31,6 +31,8 @@ const NAME: &str = "chat";
 /// (in UTC), `tojson` with the spacing of Python, `break` and `continue`, `generation` blocks, methods of Python's
 /// strings, lists and dictionaries. A template comes with a model and is not trusted: it reads nothing but what it
 /// is given, and an endless loop is an error.
+///
+/// [The guide says when it is needed](crate::guide#chat).
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
@@ -39,6 +41,8 @@ pub struct ChatTemplate {
 }
 
 /// What a template is given besides messages.
+///
+/// [The guide says when templates are needed](crate::guide#chat).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RenderOptions<'o> {
     /// Open the model's turn at the end (`add_generation_prompt`).
