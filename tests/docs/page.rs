@@ -1,5 +1,7 @@
 //! Pages: their code, their links, their words.
 
+use fancy_regex::Regex;
+
 use super::{read, regex, root};
 
 /// A page and its name from the root of the repository.
@@ -101,8 +103,7 @@ impl Code<'_> {
     }
 
     /// The groups of each part of the code that matches a pattern.
-    pub fn matches(&self, pattern: &str) -> Vec<Vec<String>> {
-        let pattern = regex(pattern);
+    pub fn matches(&self, pattern: &Regex) -> Vec<Vec<String>> {
         let found = pattern.captures_iter(self.text).map(|found| found.unwrap());
         let groups = found.map(|found| {
             found.iter().skip(1).map(|group| group.map_or("", |group| group.as_str()).to_owned()).collect()

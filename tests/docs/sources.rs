@@ -1,6 +1,9 @@
 //! What the pages can cite: the files of the repository and what is declared in them.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use fancy_regex::Regex;
 
 use super::page::Code;
 use super::{read, regex, root};
@@ -10,6 +13,11 @@ const ROOTS: &[&str] = &["src", "gguf-rs-lite", "ffi", "include", "examples", "t
 
 /// First parts of paths of Rust that are not ours.
 const FOREIGN: &[&str] = &["array", "core", "libm", "std", "usize"];
+
+static PROGRAM: LazyLock<Regex> = LazyLock::new(|| regex(r"--(example|bench|test)\s+([a-z0-9_-]+)"));
+static SYMBOL: LazyLock<Regex> = LazyLock::new(|| regex(r"\b((?:gleed_[a-z0-9_]|GLEED_[A-Z0-9_])\w*\*?)"));
+static ITEM: LazyLock<Regex> = LazyLock::new(|| regex(r"\b(?:[A-Za-z_]\w*::)*([A-Za-z_]\w*)::([A-Za-z_]\w*)"));
+static TEST: LazyLock<Regex> = LazyLock::new(|| regex(r"^([a-z0-9]+(?:_[a-z0-9]+){3,})$"));
 
 /// The text files of the repository, with their names from its root.
 pub struct Sources(Vec<(String, String)>);
@@ -45,7 +53,7 @@ impl Sources {
             false => !code.is_fenced && !self.has_file(word),
         });
         let mut missing: Vec<String> = missing.map(|word| code.violation(&format!("no file {word}"))).collect();
-        for program in code.matches(r"--(example|bench|test)\s+([a-z0-9_-]+)") {
+        for program in code.matches(&PROGRAM) {
             let [kind, name] = &program[..] else { continue };
             if !is_program(kind, name) {
                 missing.push(code.violation(&format!("no {kind} {name}")));
@@ -63,12 +71,12 @@ impl Sources {
 
     /// Functions and constants of the C ABI, items of Rust and names of tests that are not there.
     pub fn missing_symbols(&self, code: &Code<'_>) -> Vec<String> {
-        let symbols = code.matches(r"\b((?:gleed_[a-z0-9_]|GLEED_[A-Z0-9_])\w*\*?)").concat();
+        let symbols = code.matches(&SYMBOL).concat();
         let mut missing: Vec<String> = symbols.into_iter().filter(|name| !self.has_symbol(name)).collect();
         if !code.is_fenced {
-            let items = code.matches(r"\b(?:[A-Za-z_]\w*::)*([A-Za-z_]\w*)::([A-Za-z_]\w*)");
+            let items = code.matches(&ITEM);
             missing.extend(items.iter().filter(|item| !self.has_item(&item[0], &item[1])).map(|item| item.join("::")));
-            let tests = code.matches(r"^([a-z0-9]+(?:_[a-z0-9]+){3,})$").concat();
+            let tests = code.matches(&TEST).concat();
             let is_in = |name: &String| {
                 self.any(name, &format!(r"\b{name}\b"), |file| {
                     !file.starts_with("docs/") && !file.starts_with("tests/docs/")
