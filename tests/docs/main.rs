@@ -43,10 +43,14 @@ fn cannot_is_one_word() {
 #[test]
 fn the_glossary_is_in_order() {
     let page = Page::read("docs/glossary.md");
-    let words: Vec<&str> = page.text.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next()).collect();
+    let lines = page.text.lines().enumerate();
+    let words: Vec<(usize, &str)> =
+        lines.filter_map(|(index, line)| Some((index + 1, line.strip_prefix("| ")?.split(" |").next()?))).collect();
     assert!(words.len() > 50);
-    let unordered = words[1..].windows(2).filter(|pair| pair[0] >= pair[1]);
-    report(unordered.map(|pair| format!("{}: \"{}\" comes after \"{}\"", page.name, pair[1], pair[0])).collect());
+    let unordered = words[1..].windows(2).filter(|pair| pair[0].1 >= pair[1].1);
+    let violation =
+        |pair: &[(usize, &str)]| format!("{}:{}: {} comes after {}", page.name, pair[1].0, pair[1].1, pair[0].1);
+    report(unordered.map(violation).collect());
 }
 
 #[test]
