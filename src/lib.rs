@@ -1,7 +1,21 @@
-//! Embeddable language-model inference: GGUF bytes in, tokens out.
+//! Gleed runs GGUF language models inside other programs: GGUF bytes in, tokens out.
 //!
-//! `no_std`, and it never allocates: the host hands it one piece of memory whose exact size is known
-//! beforehand. The layers, each of which uses only those above it:
+//! The library is `no_std` and never allocates. The host gives it one piece of memory, whose exact size is known
+//! beforehand. Its results have the same bits on every machine, for every number of threads and every way to cut the
+//! work.
+//!
+//! **Begin with the [`guide`]**: it generates a text, chats, runs a crowd of characters, saves and loads, and does
+//! without a heap. [`Model`], [`Plan`], [`Engine`] and [`Limits`] are what a program uses first; [`token`], [`sample`]
+//! and [`turns`] are about text.
+//!
+//! # Features
+//!
+//! `std` (on by default) adds `host`: mapped files, a thread pool, an owned engine. `jinja` adds chat templates in
+//! Jinja. `arch-*`, `quant-*`, `kv-*` and `level-*` (all on by default) leave families out of small programs.
+//!
+//! # Layers
+//!
+//! Each layer uses only those above it.
 //!
 //! | layer | what |
 //! |---|---|
@@ -11,14 +25,14 @@
 //! | [`kv`] | keys and values: element types, tiles, blocks, what is visible |
 //! | [`kernels`] | which instruction set; the floating-point environment |
 //! | [`par`] | who executes: a trait that the host implements |
-//! | [`nn`] | layers of a network as functions on views: linear, rotary embedding, choice of experts |
-//! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write, cached prefixes, snapshots |
-//! | `weights` | what a model is made of: configuration, tensors by role, where they are in the file |
-//! | `ops` | the operations that a model's program is made of, one file each: attention is `ops/attend.rs` |
+//! | [`nn`] | parts of a network as functions on views: linear layer, rotary embedding, choice of experts |
+//! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write, prefix cache, snapshots |
+//! | `weights` | the data of a model: configuration, tensors by role, where they are in the file |
+//! | `ops` | the operations of a program, one file each: attention is `src/ops/attend.rs` |
 //! | [`program`] | the lists of operations, and the interpreter that runs them |
 //! | [`model`] | architectures: from the keys of a file to a configuration and a program |
 //! | [`token`], [`sample`] | text to tokens and back; from logits to a token |
-//! | [`turns`] | how a conversation is written down for a model |
+//! | [`turns`] | how a conversation is written for a model |
 //! | [`engine`] | plan, sequences, batches, steps of bounded work |
 //! | `host` | feature `std`: a thread pool, mapped files, an owned engine |
 #![cfg_attr(not(test), no_std)]
@@ -36,6 +50,7 @@ pub mod error;
 
 pub mod cache;
 pub mod engine;
+pub mod guide;
 #[cfg(feature = "std")]
 pub mod host;
 pub mod kernels;

@@ -12,6 +12,8 @@ use crate::mem::{Tile, Tiles};
 ///
 /// Gleed cuts the work into tiles and takes them from a counter of its own. So an implementation may call the body on
 /// fewer workers than asked, one after the other, or all on one thread. The results are the same.
+///
+/// [The guide has an example](crate::guide#a-crowd).
 pub trait Parallel: Sync {
     /// Calls `body(slot)` at most once for each slot in `0..slots`, possibly at the same time, for at
     /// least one of them, and returns when all the calls have returned.
@@ -46,6 +48,8 @@ impl Parallel for Serial {
 ///
 /// Between any two units every worker checks the flag and the clock. So a step ends at most one unit per worker later
 /// than they say. No computed result is lost, and no result depends on the budget.
+///
+/// [The guide has an example](crate::guide#a-crowd).
 #[derive(Clone, Copy, Debug)]
 pub struct Budget<'b> {
     /// The most units of work.
@@ -59,6 +63,8 @@ pub struct Budget<'b> {
 }
 
 /// The time by which the host wants a step to end.
+///
+/// [The guide has an example](crate::guide#a-crowd).
 #[derive(Clone, Copy)]
 pub struct Deadline<'b> {
     /// The host's clock, in ticks of any length that never run backwards. All workers call it, at most once per unit,

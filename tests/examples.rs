@@ -336,6 +336,14 @@ fn a_file_with_only_a_vocabulary() {
 }
 
 #[test]
+fn the_readme_shows_what_generate_prints() {
+    let readme = include_str!("../README.md");
+    let shown = readme.split_once("```text\n").unwrap().1.split_once("…\n```").unwrap().0;
+    let story = run("generate", &["Once upon a time"]).ok();
+    assert!(shown.len() > 200 && format!("Once upon a time{story}").starts_with(shown), "{story}");
+}
+
+#[test]
 fn inspect_shows_all_of_a_model() {
     let report = run("inspect", &["--context", "256", "--sequences", "3"]).ok();
     for part in ["general.architecture = \"llama\"", "(1024 in all)", "Q8_0", "1024 tokens", "BOS 1", "kv blocks"] {

@@ -3,6 +3,9 @@
 //! A **block** holds the keys and values of 16 tokens for all layers of a layer group and all KV heads,
 //! so a sequence has one [`BlockTable`] per group, and fork, rewind and free touch only metadata. The
 //! kinds `off`, `basic` and `paged` differ in a [`CachePolicy`]; the bits that attention reads are the same.
+//!
+//! Programs use the cache through an [`Engine`](crate::Engine): the guide has examples of [forks](crate::guide#a-crowd) and of
+//! [snapshots](crate::guide#save-and-load).
 
 mod allocator;
 mod basic;

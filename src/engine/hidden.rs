@@ -6,6 +6,17 @@ use crate::num::is_finite;
 use crate::sample::log_prob;
 
 /// How the hidden states of several tokens become one.
+///
+/// ```
+/// use gleed::{Engine, EngineError, Pooling, SeqId};
+///
+/// /// Returns the embedding of a text.
+/// fn embedding(engine: &mut Engine<'_, '_>, seq: SeqId, tokens: &[u32]) -> Result<Vec<f32>, EngineError> {
+///     let mut out = vec![0.0; engine.model().config().hidden];
+///     engine.embed(seq, tokens, Pooling::Mean, &mut out)?;
+///     Ok(out)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
     /// Their mean.

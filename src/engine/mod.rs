@@ -31,6 +31,8 @@ use crate::program::{Cursor, Forward, StepInfo};
 use step::{Phase, Queue};
 
 /// A model, its sequences and the batch in progress, in the caller's memory.
+///
+/// [The guide has an example](crate::guide#generate).
 pub struct Engine<'m, 'a> {
     model: Model<'m>,
     parts: Parts<'m, 'a>,

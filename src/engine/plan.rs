@@ -11,6 +11,8 @@ use crate::ops::MAX_ADAPTERS;
 use crate::program::StepInfo;
 
 /// What an engine must be able to hold.
+///
+/// [The guide has an example](crate::guide#a-crowd).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Sequences at a time.
@@ -109,6 +111,8 @@ impl fmt::Display for PlanError {
 impl core::error::Error for PlanError {}
 
 /// The memory of an engine: its size, and what lies where in it.
+///
+/// [The guide has an example](crate::guide#generate).
 #[derive(Debug)]
 pub struct Plan {
     limits: Limits,

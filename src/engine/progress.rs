@@ -6,6 +6,8 @@ use crate::cache::SeqId;
 use crate::program::Cursor;
 
 /// How far the work on a sequence is.
+///
+/// [The guide has an example](crate::guide#a-crowd).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Tokens that are committed: the length of the sequence.

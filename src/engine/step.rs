@@ -11,6 +11,8 @@ use crate::par::{Budget, Watch};
 use crate::program::Cursor;
 
 /// Which of the tokens queued want logits.
+///
+/// [The guide has an example](crate::guide#a-crowd).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Logits {
     /// The last one.
@@ -36,6 +38,8 @@ impl Logits {
 }
 
 /// How a step ended.
+///
+/// [The guide has an example](crate::guide#a-crowd).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Step {

@@ -12,6 +12,17 @@ use std::path::Path;
 /// away, ends the process with a signal, and bytes that somebody writes to it change under the reader.
 /// That is the host's fault, and nothing here can turn it into an error. Replace a model file by
 /// renaming a new one over it, which leaves the mapped one alone.
+///
+/// ```
+/// use gleed::{Model, host::MappedFile};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let file = MappedFile::open("examples/assets/gleed-tales-q8_0.gguf")?;
+/// let model = Model::open(file.bytes())?;
+/// # assert_eq!(model.config().architecture, "llama");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct MappedFile {
     map: memmap2::Mmap,

@@ -29,6 +29,8 @@ pub enum OpenError {
 }
 
 /// Zeroed bytes that start at a multiple of [`ALIGN`], for the memory of engines and tokenizers.
+///
+/// See the example of [`ThreadPool`](super::ThreadPool).
 #[derive(Debug)]
 pub struct AlignedBytes {
     bytes: Box<[u8]>,
@@ -57,6 +59,21 @@ fn aligned(bytes: &mut [u8], len: usize) -> &mut [u8] {
 
 /// An engine with everything that it borrows: a mapped file, memory, and a thread pool if the limits have several
 /// workers.
+///
+/// ```
+/// use gleed::{EngineError, Limits, host::OwnedEngine, sample::argmax};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let limits = Limits { context: 128, workers: 2, ..Limits::default() };
+/// let mut owned = OwnedEngine::open("examples/assets/gleed-tales-q8_0.gguf", &limits)?;
+/// let token = owned.with(|engine| {
+///     let seq = engine.open()?;
+///     Ok::<_, EngineError>(argmax(engine.prefill(seq, &[1, 414, 435, 261, 385])?))
+/// })??;
+/// # assert!(token > 0);
+/// # Ok(())
+/// # }
+/// ```
 pub struct OwnedEngine {
     // Fields are dropped in this order: the engine before what it borrows.
     engine: Engine<'static, 'static>,

@@ -44,6 +44,24 @@ type Body<'a> = &'a (dyn Fn(usize) + Sync);
 ///
 /// In a child that `fork` has made of the process these threads do not exist: there every call runs on its calling
 /// thread alone, and dropping the pool waits for nobody. (A body must not fork itself and return in both processes.)
+///
+/// ```
+/// use gleed::host::{AlignedBytes, ThreadPool};
+/// use gleed::{Engine, Limits, Model, Plan};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
+/// # let model = Model::open(&file)?;
+/// let threads = ThreadPool::new(2)?;
+/// let plan = Plan::new(&model, &Limits { context: 128, workers: 2, ..Limits::default() })?;
+/// let mut memory = AlignedBytes::new(plan.bytes());
+/// let mut engine = Engine::new(&model, &plan, memory.bytes())?;
+/// engine.set_parallel(&threads);
+/// # let seq = engine.open()?;
+/// # engine.prefill(seq, &[1, 414, 435, 261, 385])?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct ThreadPool {
     /// The process that has the threads.
     process: Process,

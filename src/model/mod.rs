@@ -22,6 +22,8 @@ use crate::weights::Files;
 use keys::Keys;
 
 /// A model in borrowed bytes: checked once, shared read-only by any number of engines and threads.
+///
+/// [The guide has an example](crate::guide#generate).
 #[derive(Clone, Copy, Debug)]
 pub struct Model<'m> {
     loaded: Loaded<'m>,

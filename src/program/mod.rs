@@ -1,7 +1,7 @@
 //! Programs: the order of operations of a model, as lists, and the interpreter that runs them.
 //!
 //! A model has a list for every kind of layer, a list before the layers and one after them. Lists are constants: the common
-//! ones are in [`lists`], and the file of an architecture says which it takes, or has its own.
+//! ones are in `lists.rs`, and the file of an architecture says which it takes, or has its own.
 
 mod forward;
 mod info;

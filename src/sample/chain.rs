@@ -8,6 +8,8 @@ use super::{SampleError, draw, greedy, min_p, temperature, top_k, top_p};
 use crate::kernels::fpenv;
 
 /// How to choose a token. The default is greedy.
+///
+/// [The guide has an example](crate::guide#generate).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SamplerParams {
     /// Divides the logits before the draw; 0 takes the most probable token instead of drawing.
@@ -67,6 +69,8 @@ impl SamplerParams {
 }
 
 /// The token that was chosen.
+///
+/// [The guide has an example](crate::guide#generate).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
     /// The id of the token.
@@ -83,6 +87,8 @@ pub const fn scratch_len(vocab: usize) -> usize {
 }
 
 /// Chooses the tokens of one sequence. A sampler holds everything that a choice depends on, except the logits.
+///
+/// [The guide has an example](crate::guide#generate).
 #[derive(Clone, Debug)]
 pub struct Sampler {
     params: SamplerParams,

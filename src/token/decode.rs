@@ -6,6 +6,8 @@ use super::tokenizer::{BLANK, Tokenizer};
 use super::vocab::{Algorithm, TokenKind};
 
 /// How to decode a stream of ids.
+///
+/// [The guide has an example](crate::guide#generate).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeOptions {
     /// Write the names of control tokens. Otherwise they are left out.
@@ -112,6 +114,8 @@ fn each_byte_of_alphabet(text: &[u8], f: &mut impl FnMut(u8)) {
 ///
 /// Bytes that cannot become a character are written as U+FFFD, one for each longest part of a character, as
 /// `String::from_utf8_lossy` does. [`Tokenizer::piece`] returns the bytes unchanged.
+///
+/// [The guide has an example](crate::guide#generate).
 #[derive(Clone, Copy, Debug)]
 pub struct Detokenizer {
     options: DecodeOptions,

@@ -14,6 +14,8 @@ use super::vocab::Algorithm;
 use gguf_rs_lite::Array;
 
 /// How to encode a text.
+///
+/// [The guide has an example](crate::guide#generate).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncodeOptions {
     /// Put BOS before and EOS after the text, if the vocabulary says so.

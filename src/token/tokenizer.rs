@@ -14,6 +14,8 @@ use crate::mem::Arena;
 pub(super) const BLANK: &str = "\u{2581}";
 
 /// A vocabulary with its tables. It never changes, so any number of threads may use it at once.
+///
+/// [The guide has an example](crate::guide#generate).
 #[derive(Clone, Copy, Debug)]
 pub struct Tokenizer<'m, 'a> {
     pub(super) vocab: Vocab<'m>,

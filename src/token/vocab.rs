@@ -40,6 +40,17 @@ pub(super) enum Algorithm<'m> {
 ///
 /// One default differs: llama.cpp takes token 11 as BOS and EOS of a `gpt2` vocabulary that names none. Here such a
 /// vocabulary has none.
+///
+/// ```
+/// use gleed::{Model, token::Vocab};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
+/// let vocab = Vocab::new(Model::open(&file)?.gguf())?;
+/// assert_eq!((vocab.len(), vocab.bos(), vocab.adds_bos()), (1024, Some(1), true));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Vocab<'m> {
     pub(super) algorithm: Algorithm<'m>,

@@ -22,6 +22,8 @@ pub use text::{TurnText, TurnTextError};
 use pieces::{Frame, Trim, find_last};
 
 /// The role of a message.
+///
+/// [The guide has an example](crate::guide#chat).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Instructions to the model before the conversation.
@@ -44,6 +46,8 @@ impl Role {
 }
 
 /// A message of a conversation.
+///
+/// [The guide has an example](crate::guide#chat).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'t> {
     /// The role of the message.
@@ -53,6 +57,8 @@ pub struct Message<'t> {
 }
 
 /// A turn format: the way in which the chat template of a family of models writes plain messages.
+///
+/// [The guide has an example](crate::guide#chat).
 #[derive(Debug, PartialEq, Eq)]
 pub struct TurnFormat {
     name: &'static str,

@@ -3,6 +3,8 @@
 use super::{Message, Role, Turn, TurnFormat};
 
 /// A piece of a conversation.
+///
+/// [The guide has an example](crate::guide#chat).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'t> {
     /// The token that begins a text, if the vocabulary has one.
@@ -70,6 +72,8 @@ fn is_space(c: char) -> bool {
 }
 
 /// Writes a conversation, turn by turn. It keeps only the state of the conversation.
+///
+/// [The guide has an example](crate::guide#chat).
 #[derive(Clone, Copy, Debug)]
 pub struct Turns {
     format: &'static TurnFormat,
@@ -176,6 +180,8 @@ impl Turns {
 }
 
 /// The pieces of a message, or of the text between two messages.
+///
+/// [The guide has an example](crate::guide#chat).
 #[derive(Clone, Debug)]
 pub struct Pieces<'t> {
     parts: [Part<'t>; MOST_PARTS],

@@ -7,6 +7,8 @@ use super::Piece;
 use crate::token::{TokenError, Tokenizer};
 
 /// The text of pieces in the caller's memory, and which parts of it are text of messages.
+///
+/// [The guide has an example](crate::guide#chat).
 #[derive(Debug)]
 pub struct TurnText<'b> {
     text: &'b mut [u8],

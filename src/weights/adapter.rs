@@ -13,6 +13,18 @@ pub(crate) const TARGETS: [Role; 8] =
     [Role::Q, Role::K, Role::V, Role::Qkv, Role::AttentionOutput, Role::Gate, Role::Up, Role::Down];
 
 /// An adapter in borrowed bytes, checked against its model.
+///
+/// ```
+/// use gleed::model::Adapter;
+/// use gleed::{Engine, SeqId};
+///
+/// /// Applies a LoRA adapter to a sequence, at half its strength.
+/// fn adapt<'m>(engine: &mut Engine<'m, '_>, seq: SeqId, file: &'m [u8]) -> Result<(), Box<dyn std::error::Error>> {
+///     let adapter = Adapter::open(file, engine.model())?;
+///     let index = engine.load_adapter(&adapter)?;
+///     Ok(engine.set_adapter(seq, index, 0.5)?)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Adapter<'m> {
     gguf: Gguf<'m>,

@@ -8,6 +8,8 @@ use crate::nn::{Frequencies, RopePairs};
 pub(crate) const MAX_LAYERS: usize = 1024;
 
 /// The numbers and choices of a model that its operations read. The order of the operations is its program.
+///
+/// [The guide has an example](crate::guide#generate).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Config {

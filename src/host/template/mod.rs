@@ -42,6 +42,8 @@ type Blocks<'s> = BTreeMap<&'s str, Instructions<'s>>;
 /// strings, lists and dictionaries. A template comes with a model and is not trusted. It reads only what it is given,
 /// and its use of resources is bounded ([`bounds`]): an endless loop is an error, and so is a text that doubles without
 /// an end. It cannot include or extend other templates.
+///
+/// [The guide says when it is needed](crate::guide#chat).
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
@@ -51,6 +53,8 @@ pub struct ChatTemplate {
 }
 
 /// What a template is given besides messages.
+///
+/// [The guide says when templates are needed](crate::guide#chat).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RenderOptions<'o> {
     /// Open the model's turn at the end (`add_generation_prompt`).

@@ -1,0 +1,70 @@
+//! The numbers in the pages that the build knows.
+
+use super::page::Page;
+use super::{between, read, regex};
+
+/// A number that pages state.
+pub struct Claim {
+    /// A page, or all of them where this is empty.
+    page: &'static str,
+    /// A regular expression in which a blank stands for any white space; the number is its group.
+    pattern: &'static str,
+    value: String,
+}
+
+impl Claim {
+    /// Where the pages state another number; and the claim itself, if no page states one.
+    pub fn violations(&self, pages: &[Page]) -> Vec<String> {
+        let pattern = regex(&self.pattern.replace(' ', r"\s+"));
+        let (mut violations, mut count) = (Vec::new(), 0);
+        for page in pages.iter().filter(|page| self.page.is_empty() || page.name == self.page) {
+            for found in pattern.captures_iter(&page.text) {
+                let number = found.unwrap().get(1).unwrap();
+                count += 1;
+                if number.as_str() != self.value {
+                    let line = page.line_at(number.start());
+                    violations.push(format!("{}:{line}: {}, it is {}", page.name, number.as_str(), self.value));
+                }
+            }
+        }
+        if count == 0 {
+            let page = if self.page.is_empty() { "no page" } else { self.page };
+            violations.push(format!("{page}: nothing like {}", self.pattern));
+        }
+        violations
+    }
+}
+
+pub fn claims() -> Vec<Claim> {
+    let arithmetic = gleed::num::ARITHMETIC_VERSION.to_string();
+    let (version, oldest_rust) = (env!("CARGO_PKG_VERSION").to_owned(), env!("CARGO_PKG_RUST_VERSION").to_owned());
+    let abi = between(&read("include/gleed.h"), "#define GLEED_ABI_VERSION ", "\n").to_owned();
+    let functions = read("ffi/symbols.txt").split_whitespace().count().to_string();
+    let formats = between(&read("src/turns/formats.rs"), "ALL: &[TurnFormat] = &[", "];").to_owned();
+    let formats = formats.split(',').filter(|name| !name.trim().is_empty()).count().to_string();
+    let pre = read("src/token/pre.rs");
+    let families = between(&pre, "TABLE: [PreTokenizer; ", "]").to_owned();
+    let names = (between(&pre, "TABLE: [PreTokenizer; ", "];\n\n").matches('"').count() / 2).to_string();
+    let longest = between(&read("docs/budget.md"), "The longest unit took ", " µs").to_owned();
+    let library = between(&read("docs/size.md"), "static, linked: all formats and levels | ", " |").to_owned();
+    let claim = |page, pattern, value: &String| Claim { page, pattern, value: value.clone() };
+    vec![
+        claim("README.md", r"arithmetic, version (\d+)", &arithmetic),
+        claim("docs/arithmetic.md", r"arithmetic of Gleed, version (\d+)", &arithmetic),
+        claim("docs/arithmetic.md", r"\n\| (\d+) \| [^|]*\| \z", &arithmetic),
+        claim("CHANGELOG.md", r"Arithmetic version (\d+),", &arithmetic),
+        claim("CHANGELOG.md", r"ABI version (\d+)\.", &abi),
+        claim("docs/abi.md", r"`GLEED_ABI_VERSION` \((\d+)\)", &abi),
+        claim("docs/abi.md", r"`libgleed\.so\.(\d+)`", &abi),
+        claim("", r"\b(\d+) functions", &functions),
+        claim("", r"\b(\d+) turn formats", &formats),
+        claim("README.md", r"\[(\d+) families\]", &families),
+        claim("CHANGELOG.md", r"(\d+) rules under \d+ names", &families),
+        claim("CHANGELOG.md", r"\d+ rules under (\d+) names", &names),
+        claim("CHANGELOG.md", r"To become (\d+\.\d+\.\d+)", &version),
+        claim("README.md", r"Gleed (\d+\.\d+\.\d+) needs", &version),
+        claim("README.md", r"needs Rust (\d+\.\d+) or later", &oldest_rust),
+        claim("README.md", r"longer than (\d+) µs", &longest),
+        claim("README.md", r"\[([0-9,]+) bytes\]\(docs/size\.md\)", &library),
+    ]
+}
