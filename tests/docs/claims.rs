@@ -4,7 +4,7 @@ use super::page::Page;
 use super::{between, read, regex};
 
 /// A number that pages state.
-pub struct Claim {
+pub(crate) struct Claim {
     /// A page, or all of them where this is empty.
     page: &'static str,
     /// A regular expression in which a blank stands for any white space; the number is its group.
@@ -14,7 +14,7 @@ pub struct Claim {
 
 impl Claim {
     /// Where the pages state another number; and the claim itself, if no page states one.
-    pub fn violations(&self, pages: &[Page]) -> Vec<String> {
+    pub(crate) fn violations(&self, pages: &[Page]) -> Vec<String> {
         let pattern = regex(&self.pattern.replace(' ', r"\s+"));
         let (mut violations, mut count) = (Vec::new(), 0);
         for page in pages.iter().filter(|page| self.page.is_empty() || page.name == self.page) {
@@ -35,7 +35,7 @@ impl Claim {
     }
 }
 
-pub fn claims() -> Vec<Claim> {
+pub(crate) fn claims() -> Vec<Claim> {
     let arithmetic = gleed::num::ARITHMETIC_VERSION.to_string();
     let (version, oldest_rust) = (env!("CARGO_PKG_VERSION").to_owned(), env!("CARGO_PKG_RUST_VERSION").to_owned());
     let abi = between(&read("include/gleed.h"), "#define GLEED_ABI_VERSION ", "\n").to_owned();

@@ -5,21 +5,21 @@ use fancy_regex::Regex;
 use super::{read, regex, root};
 
 /// A page and its name from the root of the repository.
-pub struct Page {
-    pub name: String,
-    pub text: String,
+pub(crate) struct Page {
+    pub(crate) name: String,
+    pub(crate) text: String,
 }
 
 /// Code of a page: a span in backticks, or a line inside of a fence.
-pub struct Code<'p> {
+pub(crate) struct Code<'p> {
     page: &'p str,
     line: usize,
-    pub text: &'p str,
-    pub is_fenced: bool,
+    pub(crate) text: &'p str,
+    pub(crate) is_fenced: bool,
 }
 
 /// The pages that are checked.
-pub fn pages() -> Vec<Page> {
+pub(crate) fn pages() -> Vec<Page> {
     let docs = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
     let docs = docs.filter_map(|name| name.into_string().ok()).filter(|name| name.ends_with(".md"));
     let mut names: Vec<String> = docs.map(|name| format!("docs/{name}")).collect();
@@ -30,20 +30,20 @@ pub fn pages() -> Vec<Page> {
 }
 
 impl Page {
-    pub fn new(name: &str, text: &str) -> Self {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
         Self { name: name.to_owned(), text: text.to_owned() }
     }
 
-    pub fn read(name: &str) -> Self {
+    pub(crate) fn read(name: &str) -> Self {
         Self::new(name, &read(name))
     }
 
     /// The number of the line of a byte.
-    pub fn line_at(&self, offset: usize) -> usize {
+    pub(crate) fn line_at(&self, offset: usize) -> usize {
         self.text[..offset].matches('\n').count() + 1
     }
 
-    pub fn code(&self) -> Vec<Code<'_>> {
+    pub(crate) fn code(&self) -> Vec<Code<'_>> {
         let mut code = Vec::new();
         let mut is_fenced = false;
         for (index, text) in self.text.lines().enumerate() {
@@ -63,7 +63,7 @@ impl Page {
     }
 
     /// Links to files and headings that are not there.
-    pub fn broken_links(&self) -> Vec<String> {
+    pub(crate) fn broken_links(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for found in regex(r"\]\(([^)\s]+)\)").captures_iter(&self.text) {
             let link = found.unwrap().get(1).unwrap();
@@ -84,7 +84,7 @@ impl Page {
     }
 
     /// Where it uses words that these pages do not use.
-    pub fn wrong_words(&self) -> Vec<String> {
+    pub(crate) fn wrong_words(&self) -> Vec<String> {
         let found = regex(r"(?i)\bcan\s+not\b");
         let starts = found.find_iter(&self.text).map(|found| found.unwrap().start());
         starts.map(|start| format!("{}:{}: write \"cannot\"", self.name, self.line_at(start))).collect()
@@ -98,12 +98,12 @@ fn anchor(heading: &str) -> String {
 }
 
 impl Code<'_> {
-    pub fn violation(&self, what: &str) -> String {
+    pub(crate) fn violation(&self, what: &str) -> String {
         format!("{}:{}: {what}", self.page, self.line)
     }
 
     /// The groups of each part of the code that matches a pattern.
-    pub fn matches(&self, pattern: &Regex) -> Vec<Vec<String>> {
+    pub(crate) fn matches(&self, pattern: &Regex) -> Vec<Vec<String>> {
         let found = pattern.captures_iter(self.text).map(|found| found.unwrap());
         let groups = found.map(|found| {
             found.iter().skip(1).map(|group| group.map_or("", |group| group.as_str()).to_owned()).collect()

@@ -20,10 +20,10 @@ static ITEM: LazyLock<Regex> = LazyLock::new(|| regex(r"\b(?:[A-Za-z_]\w*::)*([A
 static TEST: LazyLock<Regex> = LazyLock::new(|| regex(r"^([a-z0-9]+(?:_[a-z0-9]+){3,})$"));
 
 /// The text files of the repository, with their names from its root.
-pub struct Sources(Vec<(String, String)>);
+pub(crate) struct Sources(Vec<(String, String)>);
 
 impl Sources {
-    pub fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let mut waiting: Vec<PathBuf> = ROOTS.iter().map(|folder| root().join(folder)).collect();
         let mut files = Vec::new();
         while let Some(path) = waiting.pop() {
@@ -41,12 +41,12 @@ impl Sources {
     }
 
     /// The files, with their names from the root of the repository.
-    pub fn files(&self) -> impl Iterator<Item = &(String, String)> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = &(String, String)> {
         self.0.iter()
     }
 
     /// Paths, names of files and names of programs that are not there.
-    pub fn missing_paths(&self, code: &Code<'_>) -> Vec<String> {
+    pub(crate) fn missing_paths(&self, code: &Code<'_>) -> Vec<String> {
         let words = code.text.split(|c: char| c.is_whitespace() || "\"'(),;|=:".contains(c));
         let missing = words.filter(|word| match word.contains('/') {
             true => !is_there(word),
@@ -70,7 +70,7 @@ impl Sources {
     }
 
     /// Functions and constants of the C ABI, items of Rust and names of tests that are not there.
-    pub fn missing_symbols(&self, code: &Code<'_>) -> Vec<String> {
+    pub(crate) fn missing_symbols(&self, code: &Code<'_>) -> Vec<String> {
         let symbols = code.matches(&SYMBOL).concat();
         let mut missing: Vec<String> = symbols.into_iter().filter(|name| !self.has_symbol(name)).collect();
         if !code.is_fenced {
