@@ -203,6 +203,8 @@ impl<'m> Algorithm<'m> {
 }
 
 /// The kind of a token. The numbers are those of the file.
+///
+/// [The guide shows tokens and text](crate::guide#generate).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[non_exhaustive]
