@@ -117,8 +117,7 @@ mod tests {
         let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
         let deepest = files.filter(|path| path.extension().is_some_and(|extension| extension == "jinja")).map(|path| {
             let source = std::fs::read_to_string(path).unwrap();
-            let mut syntax = SyntaxConfig::builder();
-            let tokens = tokenize(&source, false, syntax.build().unwrap());
+            let tokens = tokenize(&source, false, SyntaxConfig::default());
             let mut nesting = Nesting::default();
             let depths = tokens.map(|token| {
                 nesting.take(&token.unwrap().0);
