@@ -2,8 +2,9 @@
 
 use super::bytes;
 use super::encode::TokenError;
+use super::kind::TokenKind;
 use super::tokenizer::{BLANK, Tokenizer};
-use super::vocab::{Algorithm, TokenKind};
+use super::vocab::Algorithm;
 
 /// How to decode a stream of ids.
 ///

@@ -1,7 +1,8 @@
 //! What each token is, and which ones end a generation.
 
+use super::kind::TokenKind;
 use super::table::Tokens;
-use super::vocab::{TokenKind, Vocab};
+use super::vocab::Vocab;
 
 /// Names of tokens that end a generation, whatever the file says of them: llama.cpp's list.
 const END_NAMES: [&str; 31] = [

@@ -9,6 +9,7 @@ mod class;
 mod class_table;
 mod decode;
 mod encode;
+mod kind;
 mod kinds;
 mod merge;
 mod pre;
@@ -23,5 +24,6 @@ mod vocab;
 
 pub use decode::{DecodeOptions, Detokenizer};
 pub use encode::{EncodeOptions, TokenError};
+pub use kind::TokenKind;
 pub use tokenizer::Tokenizer;
-pub use vocab::{TokenKind, Vocab, VocabError};
+pub use vocab::{Vocab, VocabError};

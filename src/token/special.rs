@@ -6,9 +6,9 @@
 
 use core::ops::Range;
 
+use super::kind::TokenKind;
 use super::kinds::Kinds;
 use super::table::Tokens;
-use super::vocab::TokenKind;
 
 /// A special token in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 use gguf_rs_lite::Gguf;
 
 use super::bytes;
+use super::kind::TokenKind;
 use super::kinds::Kinds;
 use super::slots::slot_count;
 use super::special::{MAX_LEN, Specials};
 use super::table::{Merge, Merges, NONE, Tokens};
-use super::vocab::{Algorithm, TokenKind, Vocab, VocabError};
+use super::vocab::{Algorithm, Vocab, VocabError};
 use crate::mem::Arena;
 
 /// The blank of SentencePiece, U+2581.
