@@ -35,7 +35,10 @@ use crate::mem::{Matrix, Tile};
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::{Dtype, TensorView};
 use generic::Refused;
-use level::{Isa, dispatch};
+// Machines without levels besides plain Rust dispatch to nothing else.
+#[allow(unused_imports)]
+use level::Isa;
+use level::dispatch;
 
 impl Level {
     /// Rows of weights times rows of activations: `out[row * OUTPUTS + i]` is row i of the weights times row

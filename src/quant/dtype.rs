@@ -62,6 +62,7 @@ macro_rules! formats {
 }
 
 /// A `match` on an element type without the code of types that are not in this build: these get the last value.
+#[allow(unused_macros)] // Machines without levels besides plain Rust have no tables of kernels.
 macro_rules! by_dtype {
     ($dtype:expr, { $($($name:ident)|+ => $value:expr,)+ _ => $other:expr $(,)? }) => {
         match $dtype {

@@ -31,6 +31,7 @@ pub use activation::{ActivationRow, Form, QuantizeError, QuantizedRow, quantize_
 ))]
 pub(crate) use block::{Layout32, Layout256};
 
+#[allow(unused_imports)] // Machines without levels besides plain Rust have no tables of kernels.
 pub(crate) use dtype::by_dtype;
 
 dtype::formats! {

@@ -83,6 +83,7 @@ impl<'a> Inputs<'a> {
 
 /// Why the kernels of a level have not computed products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code)] // Machines without levels besides plain Rust have no kernel that refuses.
 pub(in crate::kernels) enum Refused {
     /// They have none for weights of this type or of so many bytes.
     NoKernel,
