@@ -13,7 +13,7 @@ pub(crate) struct Output<'t, 'm, 'a> {
     /// To be written before the first token.
     pub(crate) echo: &'t str,
     pub(crate) text: String,
-    /// None where the vocabulary can not be used: then the ids are written.
+    /// None where the vocabulary cannot be used: then the ids are written.
     pub(crate) stream: Option<Stream<'t, 'm, 'a>>,
 }
 

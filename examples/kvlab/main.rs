@@ -85,7 +85,7 @@ fn kvlab(command: &Command) -> Result<ExitCode> {
     let args = command.lab();
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = file.model()?;
-    // What can not be written is said before anything is measured.
+    // What cannot be written is said before anything is measured.
     let mut outputs = report::Outputs::open(&args.out, args.json.as_deref())?;
     let report = command.run(&Lab { model: &model, file: &file, args })?;
     outputs.write(&report, &file.name(), &model)?;

@@ -82,6 +82,6 @@ fn odd_blocks() {
     }
     for bad in [f32::NAN, f32::INFINITY, 1e9] {
         let refused = quantize(Dtype::Q4_K, &[bad; 256], &mut [0; 144]);
-        assert!(refused.unwrap_err().contains("can not hold"));
+        assert!(refused.unwrap_err().contains("cannot hold"));
     }
 }

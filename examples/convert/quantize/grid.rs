@@ -30,7 +30,7 @@ impl<const LOW: i32, const HIGH: i32> Grid for Integers<LOW, HIGH> {
     }
 }
 
-/// Elements that are smaller become zeros: an f16 scale can not tell them apart from zero.
+/// Elements that are smaller become zeros: an f16 scale cannot tell them apart from zero.
 pub(super) const SMALLEST: f32 = 1e-20;
 
 /// Elements that are looked at together.

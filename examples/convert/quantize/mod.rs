@@ -28,12 +28,12 @@ pub(crate) fn quantize(dtype: Dtype, x: &[f32], out: &mut [u8]) -> Result<(), St
         Dtype::Q6_K => blocks(x, out, k::q6_k),
         Dtype::IQ4_NL => blocks(x, out, iq4::iq4_nl),
         Dtype::IQ4_XS => blocks(x, out, iq4::iq4_xs),
-        other => return Err(format!("{other} can not be written")),
+        other => return Err(format!("{other} cannot be written")),
     }
     Ok(())
 }
 
-/// Refuses what the type can not hold.
+/// Refuses what the type cannot hold.
 fn check(dtype: Dtype, x: &[f32]) -> Result<(), String> {
     let limit = match dtype {
         Dtype::F32 | Dtype::BF16 => f32::MAX,
@@ -41,7 +41,7 @@ fn check(dtype: Dtype, x: &[f32]) -> Result<(), String> {
         _ => 65504.0,
     };
     match x.iter().find(|x| x.is_nan() || x.abs() > limit) {
-        Some(x) => Err(format!("it has an element {x}, which {dtype} can not hold")),
+        Some(x) => Err(format!("it has an element {x}, which {dtype} cannot hold")),
         None => Ok(()),
     }
 }
