@@ -58,6 +58,7 @@ impl Operation for Quantize {
 
 /// Stores row `index` of an input, `x`, in the forms that its matrices want, and behind them the products with the first
 /// matrices of adapters.
+#[inline(never)] // Two operations share it.
 pub(super) fn prepare(
     context: &Context<'_, '_>,
     to: Input,

@@ -48,15 +48,15 @@ macro_rules! tensors {
             $($l_role, $($l_bias,)?)*
         }
 
-        const MODEL: &[Spec] = &[
+        /// All rows, in the order of the roles: those of the model, then those of a layer.
+        const SPECS: &[Spec] = &[
             $(Spec { role: Role::$m_role, name: $m_name, shape: $m_shape },
             $(Spec { role: Role::$m_bias, name: $m_bias_name, shape: $m_bias_shape },)?)*
-        ];
-
-        const LAYER: &[Spec] = &[
             $(Spec { role: Role::$l_role, name: $l_name, shape: $l_shape },
             $(Spec { role: Role::$l_bias, name: $l_bias_name, shape: $l_bias_shape },)?)*
         ];
+
+        const OF_MODEL: usize = [$($m_name, $($m_bias_name,)?)*].len();
 
         impl Role {
             /// What is added to the results of this one.
@@ -130,13 +130,13 @@ tensors! {
 
 impl Role {
     /// Roles outside of layers.
-    pub(super) const OF_MODEL: usize = MODEL.len();
+    pub(super) const OF_MODEL: usize = OF_MODEL;
 
     /// Roles in each layer.
-    pub(super) const OF_LAYER: usize = LAYER.len();
+    pub(super) const OF_LAYER: usize = SPECS.len() - OF_MODEL;
 
     /// All roles.
-    pub(crate) const COUNT: usize = Self::OF_MODEL + Self::OF_LAYER;
+    pub(crate) const COUNT: usize = SPECS.len();
 
     /// Whether there is one tensor of this role in each layer.
     pub(crate) fn is_of_layer(self) -> bool {
@@ -159,23 +159,23 @@ impl Role {
     }
 
     fn spec(self) -> Option<&'static Spec> {
-        specs().nth(self as usize)
+        SPECS.get(self as usize)
     }
 }
 
 /// All rows of the table, in the order of the roles: those of the model, then those of a layer.
 pub(super) fn specs() -> impl Iterator<Item = &'static Spec> {
-    MODEL.iter().chain(LAYER)
+    SPECS.iter()
 }
 
 /// The role of a tensor of a layer, by what follows `blk.N.`.
 pub(super) fn role_in_layer(suffix: &str) -> Option<Role> {
-    LAYER.iter().find(|spec| spec.name == suffix).map(|spec| spec.role)
+    specs().find(|spec| spec.role.is_of_layer() && spec.name == suffix).map(|spec| spec.role)
 }
 
 /// The role of a tensor outside of layers, by its name.
 pub(super) fn role_in_model(name: &str) -> Option<Role> {
-    MODEL.iter().find(|spec| spec.name == name).map(|spec| spec.role)
+    specs().find(|spec| !spec.role.is_of_layer() && spec.name == name).map(|spec| spec.role)
 }
 
 fn bias(presence: Presence, width: usize) -> Option<Shape> {
