@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 
 /// The flags of the sanitizers.
 pub(crate) const SANITIZERS: [&str; 3] = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
@@ -43,16 +44,20 @@ fn compiler(source: &Path) -> Command {
     command
 }
 
-/// Whether the C compiler can make programs with sanitizers. Says so where it can not.
+/// Whether the C compiler can make programs with sanitizers. Says so where it cannot. It is tried once: tests that run at the
+/// same time would write over each other's program.
 pub(crate) fn has_sanitizers() -> bool {
-    let source = temporary("sanitized.c");
-    std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
-    let output = compiler(&source).args(SANITIZERS).arg(&source).arg("-o").arg(temporary("sanitized")).output();
-    let has = output.is_ok_and(|output| output.status.success());
-    if !has {
-        println!("WITHOUT SANITIZERS: the compiler has none");
-    }
-    has
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        let source = temporary("sanitized.c");
+        std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+        let output = compiler(&source).args(SANITIZERS).arg(&source).arg("-o").arg(temporary("sanitized")).output();
+        let has = output.is_ok_and(|output| output.status.success());
+        if !has {
+            println!("WITHOUT SANITIZERS: the compiler has none");
+        }
+        has
+    })
 }
 
 /// The flags for a language standard, and those of the sanitizers where the compiler has them.
