@@ -65,10 +65,10 @@ fn sum(bytes: &[u8]) -> u64 {
         sum_words(bytes)
     }
     if is_x86_feature_detected!("avx512f") {
-        // SAFETY: the processor has the instructions.
+        // SAFETY: the check above found AVX-512 F, all that the function needs.
         unsafe { avx512(bytes) }
     } else if is_x86_feature_detected!("avx2") {
-        // SAFETY: as above.
+        // SAFETY: the check above found AVX2, all that the function needs.
         unsafe { avx2(bytes) }
     } else {
         sum_words(bytes)
@@ -96,11 +96,11 @@ fn sum_words(bytes: &[u8]) -> u64 {
 #[cfg(target_arch = "x86_64")]
 fn dot_loop(level: Level) -> Option<(fn(usize), usize)> {
     match level.name() {
-        // SAFETY: a level of this name exists only where the machine has its instructions.
+        // SAFETY: a level "avx512" exists only where detection found AVX-512 VNNI.
         "avx512" => Some((|n| unsafe { x86::vpdpbusd_zmm(n) }, x86::CHAINS * 64)),
-        // SAFETY: as above.
+        // SAFETY: a level "avxvnni" exists only where detection found AVX-VNNI.
         "avxvnni" => Some((|n| unsafe { x86::vpdpbusd_ymm(n) }, x86::CHAINS * 32)),
-        // SAFETY: as above.
+        // SAFETY: a level "avx2" exists only where detection found AVX2.
         "avx2" => Some((|n| unsafe { x86::vpmaddubsw_ymm(n) }, x86::CHAINS * 32)),
         _ => None,
     }
