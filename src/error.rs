@@ -11,8 +11,8 @@ pub enum Fault {
     Internal(Site),
 }
 
-/// The place in the source that found a contradiction, as a number: a hash of its module and the line. Reports of defects name
-/// it; `inspect --site` finds the file and line.
+/// The place in the source that found a contradiction, as a number: a hash of its module and the line. Reports of
+/// defects name it; `inspect --site` finds the file and line.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Site(u32);
 
@@ -27,7 +27,7 @@ impl Site {
     const LINE_BITS: u32 = 12;
     const LINES: u32 = (1 << Self::LINE_BITS) - 1;
 
-    /// The place in this module, a path such as `gleed::ops::store`, and line.
+    /// Returns the place in this module, a path such as `gleed::ops::store`, and line.
     pub const fn new(module: &str, line: u32) -> Self {
         let bytes = module.as_bytes();
         let (mut hash, mut rest) = (0x811c_9dc5_u32, bytes);
@@ -40,12 +40,12 @@ impl Site {
         Self(1 << 31 | (hash ^ hash >> 13) << Self::LINE_BITS & 0x7fff_ffff | line & Self::LINES)
     }
 
-    /// The place as a number, at least 2^31.
+    /// Returns the place as a number, at least 2^31.
     pub const fn number(self) -> u32 {
         self.0
     }
 
-    /// The place of this number, as [`Site::number`] gave it.
+    /// Returns the place of this number, as [`Site::number`] gave it.
     pub const fn from_number(number: u32) -> Self {
         Self(number)
     }

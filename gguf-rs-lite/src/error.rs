@@ -280,7 +280,7 @@ impl Name {
         Self { bytes, len, cut: name.len() > bytes.len() }
     }
 
-    /// The bytes that were kept.
+    /// Returns the bytes that were kept.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.len)).unwrap_or_default()
     }

@@ -64,17 +64,17 @@ impl<'a> Gguf<'a> {
         Ok(Self { version, key_count, tensor_count, tensors_start, tensors_end, data, skips })
     }
 
-    /// The version of the format: 2 or 3.
+    /// Returns the version of the format: 2 or 3.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// The alignment of the tensors' data in the file, in bytes: a power of two.
+    /// Returns the alignment of the tensors' data in the file, in bytes: a power of two.
     pub fn alignment(&self) -> usize {
         self.data.alignment
     }
 
-    /// The whole file, as it was given to [`parse`](Self::parse).
+    /// Returns the whole file, as it was given to [`parse`](Self::parse).
     pub fn bytes(&self) -> &'a [u8] {
         self.data.file
     }
@@ -84,28 +84,28 @@ impl<'a> Gguf<'a> {
         self.data.file.get(..self.tensors_end).unwrap_or_default()
     }
 
-    /// All keys and values, in the order of the file.
+    /// Returns all keys and values, in the order of the file.
     pub fn metadata(&self) -> Metadata<'a> {
         Metadata { cursor: Cursor::at(self.data.file, HEADER_BYTES), left: self.key_count, skips: self.skips }
     }
 
-    /// The value of a key; of the first one, where a key occurs twice. A linear scan.
+    /// Returns the value of a key; of the first one, where a key occurs twice. A linear scan.
     pub fn get(&self, key: &str) -> Option<Value<'a>> {
         self.metadata().find(key)
     }
 
-    /// All tensors, in the order of the file.
+    /// Returns all tensors, in the order of the file.
     pub fn tensors(&self) -> Tensors<'a> {
         let cursor = Cursor::at(self.data.file, self.tensors_start);
         Tensors { cursor, left: self.tensor_count, data: self.data }
     }
 
-    /// The tensor of this name; the first one, where a name occurs twice. A linear scan.
+    /// Returns the tensor of this name; the first one, where a name occurs twice. A linear scan.
     pub fn tensor(&self, name: &str) -> Option<TensorInfo<'a>> {
         self.tensors().find(name)
     }
 
-    /// Number of tensors.
+    /// Returns the number of tensors.
     pub fn tensor_count(&self) -> usize {
         self.tensor_count
     }

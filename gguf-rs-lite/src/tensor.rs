@@ -24,29 +24,29 @@ pub struct TensorInfo<'a> {
 }
 
 impl<'a> TensorInfo<'a> {
-    /// The tensor's name.
+    /// Returns the tensor's name.
     pub fn name(&self) -> &'a str {
         self.name
     }
 
-    /// The dimensions in the order of GGUF: the first one counts the elements that lie next to each other, so a matrix
-    /// has `[columns, rows]`. At most [`MAX_DIMS`]; none for a single number. A dimension may be 0. Their product,
-    /// with zeros left out, fits in 64 bits.
+    /// Returns the dimensions in the order of GGUF: the first one counts the elements that lie next to each other, so a
+    /// matrix has `[columns, rows]`. At most [`MAX_DIMS`]; none for a single number. A dimension may be 0. Their
+    /// product, with zeros left out, fits in 64 bits.
     pub fn dims(&self) -> &[u64] {
         self.dims.get(..self.n_dims).unwrap_or_default()
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     pub fn ggml_type(&self) -> GgmlType {
         self.ggml_type
     }
 
-    /// Where the data begins, from the start of the file: a multiple of the file's alignment.
+    /// Returns where the data begins, from the start of the file: a multiple of the file's alignment.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The data: exactly as many bytes as type and dimensions need.
+    /// Returns the data: exactly as many bytes as type and dimensions need.
     pub fn data(&self) -> &'a [u8] {
         self.data
     }

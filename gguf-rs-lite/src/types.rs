@@ -21,7 +21,7 @@ macro_rules! ggml_types {
             /// All of them, by number.
             pub const ALL: &'static [GgmlType] = &[$(GgmlType::$name),*];
 
-            /// The type with this number; `None` where there is none (any more).
+            /// Returns the type with this number; `None` where there is none (any more).
             pub const fn from_number(number: u32) -> Option<Self> {
                 match number {
                     $($number => Some(GgmlType::$name),)*
@@ -29,7 +29,7 @@ macro_rules! ggml_types {
                 }
             }
 
-            /// The type's name in the GGUF specification, "Q4_K" for example.
+            /// Returns the type's name in the GGUF specification, "Q4_K" for example.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(GgmlType::$name => stringify!($name),)*
@@ -86,17 +86,17 @@ ggml_types! {
 }
 
 impl GgmlType {
-    /// The type's number in a GGUF file.
+    /// Returns the type's number in a GGUF file.
     pub const fn number(self) -> u32 {
         self as u32
     }
 
-    /// Elements per block: 1 for plain numbers, otherwise 32, 64, 128 or 256.
+    /// Returns the number of elements per block: 1 for plain numbers, otherwise 32, 64, 128 or 256.
     pub const fn block_len(self) -> usize {
         self.block().0
     }
 
-    /// Bytes per block.
+    /// Returns the number of bytes per block.
     pub const fn block_bytes(self) -> usize {
         self.block().1
     }
@@ -158,17 +158,17 @@ impl ValueType {
         ValueType::F64,
     ];
 
-    /// The type with this number.
+    /// Returns the type with this number.
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|value_type| value_type.number() == number)
     }
 
-    /// The type's number in a GGUF file.
+    /// Returns the type's number in a GGUF file.
     pub const fn number(self) -> u32 {
         self as u32
     }
 
-    /// The type's name, "U32" for example.
+    /// Returns the type's name, "U32" for example.
     pub const fn name(self) -> &'static str {
         match self {
             ValueType::U8 => "U8",
@@ -187,7 +187,7 @@ impl ValueType {
         }
     }
 
-    /// Bytes of a value; `None` for strings and arrays, whose size varies.
+    /// Returns the number of bytes of a value; `None` for strings and arrays, whose size varies.
     pub const fn size(self) -> Option<usize> {
         match self {
             ValueType::U8 | ValueType::I8 | ValueType::Bool => Some(1),

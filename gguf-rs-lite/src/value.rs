@@ -31,7 +31,7 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The type of the value.
+    /// Returns the type of the value.
     pub fn value_type(&self) -> ValueType {
         match self {
             Value::U8(_) => ValueType::U8,
@@ -50,7 +50,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// An integer of any type that is not negative.
+    /// Returns the value of an integer of any type that is not negative.
     pub fn as_u64(&self) -> Option<u64> {
         match *self {
             Value::U64(number) => Some(number),
@@ -58,7 +58,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// An integer of any type, if it fits.
+    /// Returns the value of an integer of any type, if it fits.
     pub fn as_i64(&self) -> Option<i64> {
         match *self {
             Value::U8(number) => Some(number.into()),
@@ -73,7 +73,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A number of any type, integers beyond 2^53 rounded.
+    /// Returns the value of a number of any type, integers beyond 2^53 rounded.
     pub fn as_f64(&self) -> Option<f64> {
         match *self {
             Value::F32(number) => Some(number.into()),
@@ -83,7 +83,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A number of any type, rounded to 32 bits.
+    /// Returns the value of a number of any type, rounded to 32 bits.
     pub fn as_f32(&self) -> Option<f32> {
         match *self {
             Value::F32(number) => Some(number),
@@ -91,7 +91,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A boolean.
+    /// Returns the value of a boolean.
     pub fn as_bool(&self) -> Option<bool> {
         match *self {
             Value::Bool(value) => Some(value),
@@ -99,12 +99,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A string that is UTF-8.
+    /// Returns the value of a string that is UTF-8.
     pub fn as_str(&self) -> Option<&'a str> {
         self.as_bytes().and_then(|bytes| core::str::from_utf8(bytes).ok())
     }
 
-    /// A string, whatever its encoding.
+    /// Returns the value of a string, whatever its encoding.
     pub fn as_bytes(&self) -> Option<&'a [u8]> {
         match *self {
             Value::String(bytes) => Some(bytes),
@@ -112,7 +112,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// An array.
+    /// Returns the value of an array.
     pub fn as_array(&self) -> Option<Array<'a>> {
         match *self {
             Value::Array(array) => Some(array),
@@ -155,7 +155,7 @@ pub struct Array<'a> {
 }
 
 impl<'a> Array<'a> {
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -165,12 +165,12 @@ impl<'a> Array<'a> {
         self.len == 0
     }
 
-    /// The type of all elements.
+    /// Returns the type of all elements.
     pub fn element_type(&self) -> ValueType {
         self.element_type
     }
 
-    /// The elements as they are in the file: little-endian numbers one after the other, not aligned.
+    /// Returns the elements as they are in the file: little-endian numbers one after the other, not aligned.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -189,12 +189,12 @@ impl<'a> Array<'a> {
         }
     }
 
-    /// The elements, first to last.
+    /// Returns the elements, first to last.
     pub fn iter(&self) -> Elements<'a> {
         Elements { cursor: Cursor::at(self.bytes, 0), element_type: self.element_type, left: self.len }
     }
 
-    /// The elements of an array of strings; `None` for any other array.
+    /// Returns the elements of an array of strings; `None` for any other array.
     pub fn strings(&self) -> Option<Strings<'a>> {
         let strings = Strings { cursor: Cursor::at(self.bytes, 0), left: self.len };
         (self.element_type == ValueType::String).then_some(strings)

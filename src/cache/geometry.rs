@@ -38,12 +38,12 @@ pub struct KvGeometry {
 }
 
 impl KvGeometry {
-    /// Elements of K (and of V) per token and layer.
+    /// Returns the number of elements of K (and of V) per token and layer.
     pub fn kv_width(&self) -> usize {
         self.kv_heads.saturating_mul(self.head_dim)
     }
 
-    /// Bytes of the keys and values of a block of 16 tokens, all layers.
+    /// Returns the bytes of the keys and values of a block of 16 tokens, all layers.
     pub fn block_bytes(&self) -> usize {
         self.token_bytes(BLOCK_TOKENS)
     }
@@ -59,7 +59,7 @@ impl KvGeometry {
         Some([Side::keys(self.element.k, self.head_dim)?, Side::values(self.element.v, self.head_dim)?])
     }
 
-    /// What the layers of a group see.
+    /// Returns what the layers of a group see.
     pub fn visible(&self, group: usize) -> Visibility {
         self.visibility.get(group).copied().unwrap_or_default()
     }
@@ -74,7 +74,7 @@ impl KvGeometry {
         (0..self.groups.count()).any(|group| self.forgets(group))
     }
 
-    /// The most blocks that a sequence has at a time.
+    /// Returns the most blocks that a sequence has at a time.
     pub fn blocks_per_sequence(&self) -> usize {
         (0..self.groups.count()).map(|group| self.table_len(group)).max().unwrap_or(0)
     }

@@ -22,7 +22,7 @@ impl KvKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Off, Self::Basic, Self::Paged];
 
-    /// "off", "basic" or "paged".
+    /// Returns "off", "basic" or "paged".
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -31,7 +31,7 @@ impl KvKind {
         }
     }
 
-    /// The kind with this name.
+    /// Returns the kind with this name.
     ///
     /// # Errors
     /// [`UnknownName`], which lists the names.

@@ -35,7 +35,8 @@ impl<'a> KvCache<'a> {
     /// `basic` gets a full run of blocks per sequence, whatever the geometry says.
     ///
     /// # Errors
-    /// As [`Arena::slice`]; [`MemoryError::TooLarge`] for more sequences than [`SeqId::MAX`] or more tokens than 2^32 - 1.
+    /// As [`Arena::slice`]; [`MemoryError::TooLarge`] for more sequences than [`SeqId::MAX`] or more tokens than 2^32 -
+    /// 1.
     pub fn carve(arena: &mut Arena<'a>, mut geometry: KvGeometry) -> Result<Self, MemoryError> {
         // Positions and lengths are kept in 32 bits.
         if geometry.sequences > SeqId::MAX || geometry.context > u32::MAX as usize {
@@ -57,17 +58,17 @@ impl<'a> KvCache<'a> {
         Ok(Self { geometry, policy, sequences, groups, recency: List::EMPTY, prefix: PrefixStats::default() })
     }
 
-    /// The sizes of the cache.
+    /// Returns the sizes of the cache.
     pub fn geometry(&self) -> &KvGeometry {
         &self.geometry
     }
 
-    /// How keys and values are kept.
+    /// Returns how keys and values are kept.
     pub fn kind(&self) -> KvKind {
         self.policy.kind()
     }
 
-    /// Layers of the model.
+    /// Returns the number of the model's layers.
     pub fn num_layers(&self) -> usize {
         self.geometry.layers
     }
@@ -80,7 +81,7 @@ impl<'a> KvCache<'a> {
         Ok(self.sequence(seq)?.len as usize)
     }
 
-    /// The blocks of a sequence in a layer group.
+    /// Returns the blocks of a sequence in a layer group.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Layer`] where there is no such group.
@@ -99,8 +100,8 @@ impl<'a> KvCache<'a> {
         Ok(&self.groups.get(group).ok_or(CacheError::Layer { expected, given: group })?.allocator)
     }
 
-    /// The id of the token at a position, committed or reserved; `None` past the last one, and where no layer group has
-    /// its block any more.
+    /// Returns the id of the token at a position, committed or reserved; `None` past the last one, and where no layer
+    /// group has its block any more.
     pub fn token(&self, seq: SeqId, position: usize) -> Option<u32> {
         let sequence = self.sequence(seq).ok()?;
         if position >= (sequence.len + sequence.reserved) as usize {
@@ -112,7 +113,7 @@ impl<'a> KvCache<'a> {
         })
     }
 
-    /// The cache in numbers; time proportional to the number of sequences.
+    /// Returns the numbers of the cache, in time proportional to the number of sequences.
     pub fn stats(&self) -> CacheStats {
         let mut pools = [PoolStats::default(); MAX_GROUPS];
         for (stats, group) in pools.iter_mut().zip(&self.groups) {
@@ -121,7 +122,7 @@ impl<'a> KvCache<'a> {
         CacheStats { sequences: self.recency.len, pools, prefix: self.prefix }
     }
 
-    /// A sequence in numbers; time proportional to the number of its blocks.
+    /// Returns the numbers of a sequence, in time proportional to the number of its blocks.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`].
@@ -173,8 +174,8 @@ impl<'a> KvCache<'a> {
     /// Keeps only the first `keep` tokens of a sequence.
     ///
     /// # Errors
-    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::TooShort`], [`CacheError::WindowGone`] where
-    /// the next token would see positions whose blocks have been given back.
+    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::TooShort`], [`CacheError::WindowGone`]
+    /// where the next token would see positions whose blocks have been given back.
     pub fn rewind(&mut self, seq: SeqId, keep: usize) -> Result<(), CacheError> {
         let length = self.idle(seq)?;
         if keep > length {

@@ -18,7 +18,7 @@ pub struct LayerSource<'c> {
 }
 
 impl LayerSource<'_> {
-    /// What the layer's queries see.
+    /// Returns what the layer's queries see.
     pub fn visibility(&self) -> Visibility {
         self.group.visibility()
     }
@@ -37,7 +37,7 @@ impl KvSource for LayerSource<'_> {
 }
 
 impl<'a> KvCache<'a> {
-    /// What attention reads: the tiles of one layer of a sequence.
+    /// Returns what attention reads: the tiles of one layer of a sequence.
     pub fn layer_source(&self, seq: SeqId, layer: usize) -> Option<LayerSource<'_>> {
         let (group, index) = self.geometry.groups.place(layer);
         let group = self.groups.get(group)?;

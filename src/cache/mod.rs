@@ -4,8 +4,8 @@
 //! so a sequence has one [`BlockTable`] per group, and fork, rewind and free touch only metadata. The
 //! kinds `off`, `basic` and `paged` differ in a [`CachePolicy`]; the bits that attention reads are the same.
 //!
-//! Programs use the cache through an [`Engine`](crate::Engine): the guide has examples of [forks](crate::guide#a-crowd) and of
-//! [snapshots](crate::guide#save-and-load).
+//! Programs use the cache through an [`Engine`](crate::Engine): the guide has examples of [forks](crate::guide#a-crowd)
+//! and of [snapshots](crate::guide#save-and-load).
 
 mod allocator;
 mod basic;
@@ -53,7 +53,7 @@ pub use stats::{CacheStats, PoolStats, PrefixStats, SequenceBlocks, SequenceStat
 pub use table::BlockTable;
 pub(crate) use writer::{KvRow, WRITTEN_ROWS};
 
-/// The policy of a kind.
+/// Returns the policy of a kind.
 pub fn policy(kind: KvKind) -> &'static dyn CachePolicy {
     match kind {
         KvKind::Off => &NoKvCache,

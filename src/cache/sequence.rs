@@ -24,7 +24,7 @@ impl SeqId {
         self.0
     }
 
-    /// The handle of these bits; a wrong one is refused where it is used.
+    /// Returns the handle of these bits; a wrong one is refused where it is used.
     pub fn from_bits(bits: u32) -> Self {
         Self(bits)
     }

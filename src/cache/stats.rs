@@ -73,7 +73,7 @@ pub struct SequenceStats {
 }
 
 impl SequenceStats {
-    /// Blocks of all layer groups.
+    /// Returns the number of blocks of all layer groups.
     pub fn total(&self) -> SequenceBlocks {
         self.blocks.iter().fold(SequenceBlocks::default(), |sum, blocks| SequenceBlocks {
             own: sum.own.saturating_add(blocks.own),

@@ -17,8 +17,8 @@ pub struct BlockTable<'t> {
 }
 
 impl<'t> BlockTable<'t> {
-    /// The entries. Without a window these are the blocks in order; otherwise those of the sinks and then the ring, and
-    /// [`BlockId::MAX`] where there is none.
+    /// Returns the entries. Without a window these are the blocks in order; otherwise those of the sinks and then the
+    /// ring, and [`BlockId::MAX`] where there is none.
     pub fn blocks(&self) -> &'t [BlockId] {
         self.entries
     }
@@ -32,7 +32,7 @@ impl<'t> BlockTable<'t> {
         self.entries.get(self.layout.entry(index)).copied().filter(|&block| block != NO_BLOCK)
     }
 
-    /// The block of a position and the slot in it; `None` where there is none.
+    /// Returns the block of a position and the slot in it; `None` where there is none.
     pub fn locate(&self, position: usize) -> Option<(BlockId, usize)> {
         Some((self.block(position / BLOCK_TOKENS)?, position % BLOCK_TOKENS))
     }

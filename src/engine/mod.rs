@@ -104,7 +104,7 @@ impl<'m, 'a> Parts<'m, 'a> {
 }
 
 impl<'m, 'a> Engine<'m, 'a> {
-    /// An engine with no sequences. `memory` starts at a multiple of [`Plan::alignment`] and has at least
+    /// Returns an engine with no sequences. `memory` starts at a multiple of [`Plan::alignment`] and has at least
     /// [`Plan::bytes`] bytes; the pages of keys and values are not touched.
     ///
     /// # Errors
@@ -133,17 +133,18 @@ impl<'m, 'a> Engine<'m, 'a> {
         self.parallel = parallel;
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> &Model<'m> {
         &self.model
     }
 
-    /// The cache, to look at.
+    /// Returns the cache, to look at.
     pub fn cache(&self) -> &KvCache<'a> {
         &self.parts.cache
     }
 
-    /// The cache, to set keys and values from outside. A sequence that it opens or forks itself has no adapters.
+    /// Returns the cache, to set keys and values from outside. A sequence that it opens or forks itself has no
+    /// adapters.
     ///
     /// # Errors
     /// [`EngineError::Busy`] while any sequence has unfinished work.
@@ -199,7 +200,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         self.rewind(seq, 0)
     }
 
-    /// Tokens in a sequence.
+    /// Returns the number of tokens in a sequence.
     ///
     /// # Errors
     /// [`EngineError::Cache`].
@@ -215,8 +216,8 @@ impl<'m, 'a> Engine<'m, 'a> {
         Ok(self.parts.cache.can_extend(seq, tokens)?)
     }
 
-    /// Whether so many tokens can be appended by [`Engine::prefill`], [`Engine::embed`] and [`Engine::log_probs`]: what these
-    /// answer to the number alone.
+    /// Whether so many tokens can be appended by [`Engine::prefill`], [`Engine::embed`] and [`Engine::log_probs`]: what
+    /// these answer to the number alone.
     ///
     /// # Errors
     /// As [`Engine::prefill`], but for [`EngineError::Token`] and [`EngineError::NonFinite`].
@@ -232,8 +233,8 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Appends tokens to a sequence, in chunks of at most `Limits::rows`, and returns the logits of the
     /// last one: `[vocab]`, valid until the next call that changes the engine.
     ///
-    /// After an error the sequence is as long as before, unless a window has already given back old blocks: then it keeps
-    /// the chunks that were committed.
+    /// After an error the sequence is as long as before, unless a window has already given back old blocks: then it
+    /// keeps the chunks that were committed.
     ///
     /// # Errors
     /// As [`Engine::queue`] and [`Engine::step`]; [`EngineError::Busy`] while any sequence has unfinished

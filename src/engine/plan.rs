@@ -20,8 +20,8 @@ pub struct Limits {
     /// Tokens per sequence; 0 stands for what the model was trained on, but at most 4096. With a `window` it is the
     /// most tokens that are visible at a time, and a sequence goes on without end.
     pub context: usize,
-    /// Which tokens stay visible, in all layers; those that a layer's own window hides are not. Positions stay absolute:
-    /// past the context that the model was trained on, what it computes is at the host's risk.
+    /// Which tokens stay visible, in all layers; those that a layer's own window hides are not. Positions stay
+    /// absolute: past the context that the model was trained on, what it computes is at the host's risk.
     pub window: Window,
     /// Rows per batch: how many tokens of prompts or of different sequences run together. 256 for each worker make long
     /// prompts fastest.
@@ -135,35 +135,36 @@ impl Plan {
         Ok(Self { limits, arena, units_per_token, kv_block_bytes })
     }
 
-    /// Bytes that the engine needs: exactly this many are used.
+    /// Returns the number of bytes that the engine needs: exactly this many are used.
     pub fn bytes(&self) -> usize {
         self.arena.used()
     }
 
-    /// Alignment of the first byte.
+    /// Returns the alignment of the first byte.
     pub fn alignment(&self) -> usize {
         ALIGN
     }
 
-    /// The sections in order.
+    /// Returns the sections in order.
     pub fn sections(&self) -> &[Section] {
         self.arena.sections()
     }
 
-    /// The limits, defaults filled in.
+    /// Returns the limits, defaults filled in.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Units of work for one token that is computed alone, logits included, at most: with the whole context before it, as
-    /// attention has more units the longer the sequence is; see `Engine::step`. Tokens that are computed together share
-    /// units, and a copy of a shared block adds one per layer.
+    /// Units of work for one token that is computed alone, logits included, at most: with the whole context before it,
+    /// as attention has more units the longer the sequence is; see `Engine::step`. Tokens that are computed together
+    /// share units, and a copy of a shared block adds one per layer.
     pub fn units_per_token(&self) -> usize {
         self.units_per_token
     }
 
-    /// Calls `found` with every step of the model's program, in the order in which they run, and with its units for a token
-    /// that is computed alone. The units of all steps are [`Plan::units_per_token`]. `model` is the one that was planned for.
+    /// Calls `found` with every step of the model's program, in the order in which they run, and with its units for a
+    /// token that is computed alone. The units of all steps are [`Plan::units_per_token`]. `model` is the one that was
+    /// planned for.
     ///
     /// # Errors
     /// [`PlanError`], as [`Plan::new`], where it is another one that these limits do not fit.
@@ -173,7 +174,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Bytes of keys and values of a block of 16 tokens, in all layers.
+    /// Returns the number of bytes of keys and values of a block of 16 tokens, in all layers.
     pub fn kv_block_bytes(&self) -> usize {
         self.kv_block_bytes
     }

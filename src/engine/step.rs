@@ -147,8 +147,8 @@ impl<'m, 'a> Engine<'m, 'a> {
         Ok(())
     }
 
-    /// Drops what is queued for a sequence. Committed tokens stay. Other sequences of a batch in progress start that batch
-    /// again, with the same results.
+    /// Drops what is queued for a sequence. Committed tokens stay. Other sequences of a batch in progress start that
+    /// batch again, with the same results.
     ///
     /// # Errors
     /// [`EngineError::Cache`] for an unknown sequence.
@@ -175,7 +175,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         fpenv::with_default(|| self.step_in_default_environment(budget))
     }
 
-    /// The rows with logits of the last batch: sequence, position, `[vocab]`. Empty while a batch is in
+    /// Returns the rows with logits of the last batch: sequence, position, `[vocab]`. Empty while a batch is in
     /// progress.
     pub fn results(&self) -> impl Iterator<Item = (SeqId, usize, &[f32])> {
         let rows = if self.phase == Phase::Idle { self.batch_rows() } else { &[] };
@@ -183,8 +183,8 @@ impl<'m, 'a> Engine<'m, 'a> {
         rows.filter_map(|(index, row)| Some((row.seq(), row.position as usize, self.parts.forward.logits(index)?)))
     }
 
-    /// The rows of the last batch whose hidden states are wanted, one after the other: sequence, position, and the final
-    /// norm's result, `[hidden]`. Nothing while a batch is in progress.
+    /// The rows of the last batch whose hidden states are wanted, one after the other: sequence, position, and the
+    /// final norm's result, `[hidden]`. Nothing while a batch is in progress.
     pub fn hidden(&mut self, mut on_row: impl FnMut(SeqId, usize, &[f32])) {
         for index in 0..self.hidden_rows() {
             if let Some((seq, position, hidden)) = self.hidden_row(index) {
@@ -198,8 +198,8 @@ impl<'m, 'a> Engine<'m, 'a> {
         if self.phase == Phase::Idle { self.batch_finished.saturating_sub(self.batch_logits) } else { 0 }
     }
 
-    /// Row `index`, from 0, of those that [`Engine::hidden`] visits. It lies in scratch memory: ask for it again after any other
-    /// call.
+    /// Row `index`, from 0, of those that [`Engine::hidden`] visits. It lies in scratch memory: ask for it again after
+    /// any other call.
     pub fn hidden_row(&mut self, index: usize) -> Option<(SeqId, usize, &[f32])> {
         let place = self.batch_logits.checked_add(index).filter(|_| index < self.hidden_rows())?;
         let Parts { forward, rows, .. } = &mut self.parts;
@@ -208,7 +208,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         Some((row.seq(), row.position as usize, hidden))
     }
 
-    /// The logits of the last row of a sequence in [`Engine::results`]: `[vocab]`.
+    /// Returns the logits of the last row of a sequence in [`Engine::results`]: `[vocab]`.
     pub fn logits(&self, seq: SeqId) -> Option<&[f32]> {
         self.results().filter(|&(owner, _, _)| owner == seq).last().map(|(_, _, logits)| logits)
     }

@@ -8,8 +8,8 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Level(pub(super) Isa);
 
-/// Makes the instruction sets from a table: the type, their names and features, and `dispatch!`. The first token is a `$`, for
-/// the macro that this one makes.
+/// Makes the instruction sets from a table: the type, their names and features, and `dispatch!`. The first token is a
+/// `$`, for the macro that this one makes.
 macro_rules! levels {
     ($dollar:tt $($(#[$when:meta])* $isa:ident = $name:literal, $built:meta, $arch:ident::$kernels:ident, $detect:expr;)+) => {
         #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,7 +49,8 @@ macro_rules! levels {
                     $($(#[$when])*
                     // Some kernels are safe: those that need no instructions but what every machine of the target has.
                     #[allow(unused_unsafe)]
-                    // SAFETY: this level is made only where detection found its instructions, or the caller of `assume` promised them.
+                    // SAFETY: this level is made only where detection found its instructions, or the caller of `assume`
+                    // promised them.
                     Isa::$isa if const { Isa::$isa.is_built() } => unsafe {
                         $arch::$kernels::$dollar kernel($dollar($dollar argument),*)
                     },)+
@@ -95,17 +96,17 @@ impl Level {
     /// Plain Rust, on every machine. It is the specification of the arithmetic.
     pub const SCALAR: Self = Self(Isa::Scalar);
 
-    /// The levels that this machine has, the slowest first.
+    /// Returns the levels that this machine has, the slowest first.
     pub fn available() -> impl DoubleEndedIterator<Item = Self> {
         ISAS.iter().filter(|(isa, _)| isa.is_available()).map(|&(isa, _)| Self(isa))
     }
 
-    /// The fastest level that this machine has.
+    /// Returns the fastest level that this machine has.
     pub fn detect() -> Self {
         Self::available().next_back().unwrap_or(Self::SCALAR)
     }
 
-    /// The level with this name, if this machine has it.
+    /// Returns the level with this name, if this machine has it.
     ///
     /// # Errors
     /// [`UnknownLevel`], which lists the names.
@@ -113,7 +114,7 @@ impl Level {
         Self::available().find(|level| level.name() == name).ok_or(UnknownLevel)
     }
 
-    /// The level with this name, without asking the machine: for programs that know it better, on AArch64
+    /// Returns the level with this name, without asking the machine: for programs that know it better, on AArch64
     /// without std for example, where "dotprod" is found only if the program is compiled for it.
     ///
     /// # Errors
@@ -125,7 +126,7 @@ impl Level {
         ISAS.iter().find(|(isa, known)| *known == name && isa.is_built()).map(|&(isa, _)| Self(isa)).ok_or(UnknownLevel)
     }
 
-    /// Its name: "scalar" for example.
+    /// Returns the name: "scalar" for example.
     pub fn name(self) -> &'static str {
         ISAS.iter().find(|(isa, _)| *isa == self.0).map_or("", |&(_, name)| name)
     }

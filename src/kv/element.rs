@@ -30,7 +30,7 @@ impl KvElement {
     /// All types.
     pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::Q8_0, Self::Q4_0];
 
-    /// "f32", "f16", "q8_0" or "q4_0".
+    /// Returns "f32", "f16", "q8_0" or "q4_0".
     pub const fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -60,8 +60,8 @@ impl KvElement {
         }
     }
 
-    /// Bytes of the codes of a tile's keys, `[head_dim][16]`, or of its elements where they have no scale. `None` where
-    /// memory could not hold them.
+    /// Returns the number of bytes of the codes of a tile's keys, `[head_dim][16]`, or of its elements where they have
+    /// no scale. `None` where memory could not hold them.
     ///
     /// q4_0: `[head_dim / 2, rounded up][16]`, elements 2 i in the lower halves and 2 i + 1 in the upper ones.
     pub fn k_codes(self, head_dim: usize) -> Option<usize> {
@@ -71,7 +71,7 @@ impl KvElement {
         }
     }
 
-    /// Bytes of the codes of a tile's values, `[16][head_dim]`, likewise.
+    /// Returns the number of bytes of the codes of a tile's values, `[16][head_dim]`, likewise.
     ///
     /// q4_0: `[8][head_dim]`, token 2 i in the lower halves and 2 i + 1 in the upper ones.
     pub fn v_codes(self, head_dim: usize) -> Option<usize> {
@@ -81,7 +81,7 @@ impl KvElement {
         }
     }
 
-    /// Bytes of the scales of a tile, `[head_dim / 32, rounded up][16]`.
+    /// Returns the number of bytes of the scales of a tile, `[head_dim / 32, rounded up][16]`.
     pub fn scales(self, head_dim: usize) -> Option<usize> {
         match self {
             Self::F32 | Self::F16 => Some(0),
@@ -89,17 +89,17 @@ impl KvElement {
         }
     }
 
-    /// Bytes of a tile of keys: a whole number of 32-bit words.
+    /// Returns the number of bytes of a tile of keys: a whole number of 32-bit words.
     pub fn k_tile(self, head_dim: usize) -> Option<usize> {
         self.k_codes(head_dim)?.checked_add(self.scales(head_dim)?)
     }
 
-    /// Bytes of a tile of values: a whole number of 32-bit words.
+    /// Returns the number of bytes of a tile of values: a whole number of 32-bit words.
     pub fn v_tile(self, head_dim: usize) -> Option<usize> {
         self.v_codes(head_dim)?.checked_add(self.scales(head_dim)?)
     }
 
-    /// Bytes that hold a code, or an element without a scale.
+    /// Returns the number of bytes that hold a code, or an element without a scale.
     pub const fn code_bytes(self) -> usize {
         match self {
             Self::F32 => 4,

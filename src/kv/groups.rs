@@ -16,17 +16,17 @@ impl LayerGroups {
     /// All layers in one group.
     pub const ONE: Self = Self { period: 0 };
 
-    /// Every `period`-th layer in group 1; a period below 2 means one group.
+    /// Returns groups where every `period`-th layer is in group 1; a period below 2 means one group.
     pub const fn alternating(period: usize) -> Self {
         Self { period }
     }
 
-    /// The number of groups.
+    /// Returns the number of groups.
     pub fn count(self) -> usize {
         if self.period < 2 { 1 } else { 2 }
     }
 
-    /// The group of a layer, and its index among the layers of that group.
+    /// Returns the group of a layer, and its index among the layers of that group.
     pub fn place(self, layer: usize) -> (usize, usize) {
         match layer.checked_div(self.period) {
             Some(before) if self.period >= 2 && layer % self.period == self.period - 1 => (1, before),
@@ -35,7 +35,7 @@ impl LayerGroups {
         }
     }
 
-    /// How many of `layers` layers are in `group`.
+    /// Returns how many of `layers` layers are in `group`.
     pub fn layers_in(self, group: usize, layers: usize) -> usize {
         let in_second = if self.period < 2 { 0 } else { layers.checked_div(self.period).unwrap_or(0) };
         match group {

@@ -43,7 +43,8 @@ impl KvType {
         Self { k: element, v: element }
     }
 
-    /// The type with this name: that of keys and values, as in "f16", or those of keys and of values, as in "q8_0/q4_0".
+    /// Returns the type with this name: that of keys and values, as in "f16", or those of keys and of values, as in
+    /// "q8_0/q4_0".
     ///
     /// # Errors
     /// [`UnknownName`], which lists the names.

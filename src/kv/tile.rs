@@ -20,7 +20,7 @@ pub enum Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// The elements in some words; `None` where these are not aligned for them.
+    /// Returns the elements in some words; `None` where these are not aligned for them.
     #[inline]
     pub fn new(element: KvElement, words: &'a [u32]) -> Option<Self> {
         Some(match element {
@@ -68,7 +68,7 @@ pub enum ElementsMut<'a> {
 }
 
 impl<'a> ElementsMut<'a> {
-    /// The elements in some words; `None` where these are not aligned for them.
+    /// Returns the elements in some words; `None` where these are not aligned for them.
     #[inline]
     pub fn new(element: KvElement, words: &'a mut [u32]) -> Option<Self> {
         Some(match element {

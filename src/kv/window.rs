@@ -34,7 +34,7 @@ impl Visibility {
     /// Everything is visible.
     pub const ALL: Self = Self { window: Window::ALL, reach: 0 };
 
-    /// The positions in `window` and among the last `own`; 0 stands for all.
+    /// Returns the positions in `window` and among the last `own`; 0 stands for all.
     pub const fn new(window: Window, own: usize) -> Self {
         if own > 0 && (window.last == 0 || own <= window.last) {
             Self { window: Window { sinks: 0, last: own }, reach: 0 }
@@ -48,7 +48,7 @@ impl Visibility {
         self.window.is_all()
     }
 
-    /// The first so many positions may be visible from anywhere.
+    /// Returns how many of the first positions may be visible from anywhere.
     pub fn sinks(self) -> usize {
         if self.is_all() { 0 } else { self.window.sinks }
     }
@@ -58,12 +58,12 @@ impl Visibility {
         self.window.last
     }
 
-    /// What a query at `position` sees.
+    /// Returns what a query at `position` sees.
     pub fn at(self, position: usize) -> Positions {
         self.between(position, position)
     }
 
-    /// What the queries at positions `first..=last` see together.
+    /// Returns what the queries at positions `first..=last` see together.
     pub fn between(self, first: usize, last: usize) -> Positions {
         let back = |count: usize| if count == 0 { 0 } else { first.saturating_add(1).saturating_sub(count) };
         let (reach, recent, end) = (back(self.reach), back(self.window.last), last.saturating_add(1));
@@ -75,7 +75,7 @@ impl Visibility {
         }
     }
 
-    /// A number of positions whose chunks are as many as `rows` successive queries can look at, where a
+    /// Returns a number of positions whose chunks are as many as `rows` successive queries can look at, where a
     /// sequence has at most `context` positions.
     pub fn chunked(self, context: usize, rows: usize) -> usize {
         if self.is_all() {

@@ -43,7 +43,8 @@ impl<'m> Model<'m> {
     /// [`Model::open`] of a file that was split: all its parts, in their order (`NAME-00001-of-00003.gguf` and so on).
     ///
     /// # Errors
-    /// As [`Model::open`]; [`ModelError::Parts`] and [`ModelError::PartNumber`] where one is missing or in another place.
+    /// As [`Model::open`]; [`ModelError::Parts`] and [`ModelError::PartNumber`] where one is missing or in another
+    /// place.
     pub fn open_split(parts: &'m [&'m [u8]]) -> Result<Self, ModelError> {
         fpenv::with_default(|| Self::read(Files::split(parts)?))
     }
@@ -60,7 +61,7 @@ impl<'m> Model<'m> {
         Ok(Self { loaded: Loaded::new(files, config, program)? })
     }
 
-    /// The model with its layers in these groups, each of which has a pool of its own in the cache. The results
+    /// Returns the model with its layers in these groups, each of which has a pool of its own in the cache. The results
     /// are the same; a model whose groups see different positions stays as it is.
     #[must_use]
     pub fn with_layer_groups(mut self, groups: LayerGroups) -> Self {
@@ -71,27 +72,27 @@ impl<'m> Model<'m> {
         self
     }
 
-    /// What the model computes.
+    /// Returns what the model computes.
     pub fn config(&self) -> &Config {
         &self.loaded.config
     }
 
-    /// The file, or the first part of it, which has the metadata.
+    /// Returns the file, or the first part of it, which has the metadata.
     pub fn gguf(&self) -> &Gguf<'m> {
         self.loaded.files.first()
     }
 
-    /// The tensor of this name, in whatever part of the file it is.
+    /// Returns the tensor of this name, in whatever part of the file it is.
     pub fn tensor(&self, name: &str) -> Option<TensorInfo<'m>> {
         self.loaded.files.tensor(name)
     }
 
-    /// Bytes of the file, or of all parts of a split one.
+    /// Returns the number of bytes of the file, or of all parts of a split one.
     pub fn file_bytes(&self) -> usize {
         self.loaded.files.len()
     }
 
-    /// A number that tells models apart: a hash of metadata, tensor descriptions and samples of every
+    /// Returns a number that tells models apart: a hash of metadata, tensor descriptions and samples of every
     /// tensor. Snapshots carry it. It reads up to 64 pages of each tensor.
     pub fn fingerprint(&self) -> u64 {
         self.loaded.files.fingerprint()

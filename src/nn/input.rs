@@ -19,7 +19,7 @@ pub struct InputForms {
 }
 
 impl InputForms {
-    /// What weights of these types are multiplied with.
+    /// Returns what weights of these types are multiplied with.
     pub fn of(dtypes: impl IntoIterator<Item = Dtype>) -> Self {
         let mut wanted = [false; FORMS.len()];
         for dtype in dtypes {
@@ -70,23 +70,23 @@ pub struct InputRows<'a> {
 }
 
 impl<'a> InputRows<'a> {
-    /// The rows that [`InputForms::prepare`] stored in `words`, `stride` words apart, and how many workers multiply
-    /// them at the same time.
+    /// Returns the rows that [`InputForms::prepare`] stored in `words`, `stride` words apart, and how many workers
+    /// multiply them at the same time.
     pub fn new(words: &'a [u32], stride: usize, cols: usize, forms: InputForms, workers: usize) -> Self {
         Self { words, stride, cols, forms, workers }
     }
 
-    /// How many workers multiply the rows at the same time.
+    /// Returns how many workers multiply the rows at the same time.
     pub fn workers(&self) -> usize {
         self.workers
     }
 
-    /// A word of a row, counted from its start.
+    /// Returns a word of a row, counted from its start.
     pub fn word(&self, row: usize, word: usize) -> Option<u32> {
         self.words.get(row.checked_mul(self.stride)?.checked_add(word)?).copied()
     }
 
-    /// `cols` numbers of `count` rows, from word `start` of each on, in a form.
+    /// Returns `cols` numbers of `count` rows, from word `start` of each on, in a form.
     pub fn slice(&self, rows: Range<usize>, start: usize, cols: usize, form: Form) -> Option<Inputs<'a>> {
         let words = self.words.get(rows.start.checked_mul(self.stride)?.checked_add(start)?..)?;
         Inputs::new(form, rows.len(), cols, words, self.stride)

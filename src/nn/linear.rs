@@ -19,8 +19,8 @@ pub struct Linear<'w> {
     pub delta_row: usize,
 }
 
-/// A matrix of low rank that is added to a linear layer, for some rows of inputs: `weights * low`, where `low` is a row of
-/// f32 that was computed before (Hu et al., "LoRA", 2021).
+/// A matrix of low rank that is added to a linear layer, for some rows of inputs: `weights * low`, where `low` is a row
+/// of f32 that was computed before (Hu et al., "LoRA", 2021).
 #[derive(Clone, Copy, Debug)]
 pub struct Delta<'w> {
     /// `[outputs, rank]`.
@@ -42,7 +42,7 @@ impl<'w> Linear<'w> {
         rows.checked_mul(OUTPUTS)?.checked_add(level.products_scratch(dtype))
     }
 
-    /// `count` of its outputs from the `first` on; `None` where it has fewer.
+    /// Returns `count` of its outputs from the `first` on; `None` where it has fewer.
     pub fn slice(&self, first: usize, count: usize) -> Option<Self> {
         let weights = self.weights.slice_rows(first, count)?;
         let sliced = Self { weights, delta_row: self.delta_row.checked_add(first)?, ..*self };

@@ -59,7 +59,7 @@ impl Frequencies {
         }
     }
 
-    /// What YaRN multiplies cosines and sines by: `0.1 ln(factor) + 1`.
+    /// Returns what YaRN multiplies cosines and sines by: `0.1 ln(factor) + 1`.
     pub fn yarn_magnitude(&self) -> f32 {
         if self.factor > 1.0 { (0.1 * libm::log(self.factor.into()) + 1.0) as f32 } else { 1.0 }
     }
@@ -78,7 +78,8 @@ impl Yarn {
     }
 }
 
-/// Cosines, then sines, of the angles of one position, times `magnitude`: `out` is `[dims]`, each rounded once from f64.
+/// Cosines, then sines, of the angles of one position, times `magnitude`: `out` is `[dims]`, each rounded once from
+/// f64.
 pub fn rotation(position: usize, frequencies: &[f64], magnitude: f32, out: &mut [f32]) {
     let Some((cosines, sines)) = out.split_at_mut_checked(frequencies.len()) else { return };
     let magnitude = f64::from(magnitude);

@@ -1,7 +1,7 @@
 //! Programs: the order of operations of a model, as lists, and the interpreter that runs them.
 //!
-//! A model has a list for every kind of layer, a list before the layers and one after them. Lists are constants: the common
-//! ones are in `lists.rs`, and the file of an architecture says which it takes, or has its own.
+//! A model has a list for every kind of layer, a list before the layers and one after them. Lists are constants: the
+//! common ones are in `lists.rs`, and the file of an architecture says which it takes, or has its own.
 
 mod forward;
 mod info;
@@ -109,7 +109,7 @@ impl Part {
 }
 
 impl Rows {
-    /// In words, for tables.
+    /// Returns the name, for tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::All => "all",

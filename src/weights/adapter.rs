@@ -60,7 +60,7 @@ impl<'m> Adapter<'m> {
         Ok(adapter)
     }
 
-    /// The largest rank of its matrices.
+    /// Returns the largest rank of its matrices.
     pub fn rank(&self) -> usize {
         self.rank
     }

@@ -189,17 +189,17 @@ impl Rope {
 }
 
 impl Config {
-    /// Elements of Q per row.
+    /// Returns the number of elements of Q per row.
     pub fn q_width(&self) -> usize {
         self.heads * self.head_dim
     }
 
-    /// Elements of K (and of V) per row.
+    /// Returns the number of elements of K (and of V) per row.
     pub fn kv_width(&self) -> usize {
         self.kv_heads * self.head_dim
     }
 
-    /// Elements of Q, K and V per row.
+    /// Returns the number of elements of Q, K and V per row.
     pub fn qkv_width(&self) -> usize {
         self.q_width() + 2 * self.kv_width()
     }
@@ -209,7 +209,7 @@ impl Config {
         self.heads / self.kv_heads.max(1)
     }
 
-    /// Tokens that a sequence can have at most: learned positions end somewhere.
+    /// Returns the number of tokens that a sequence can have at most: learned positions end somewhere.
     pub fn longest(&self) -> usize {
         if self.embedding.positions > 0 { self.embedding.positions } else { usize::MAX }
     }

@@ -148,27 +148,27 @@ impl SnapshotHeader {
         bytes
     }
 
-    /// The fingerprint of the model that computed it.
+    /// Returns the fingerprint of the model that computed it.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// Bytes of the whole snapshot.
+    /// Returns the number of bytes of the whole snapshot.
     pub fn total_bytes(&self) -> u64 {
         self.total
     }
 
-    /// Tokens in the sequence, those of the base included.
+    /// Returns the number of tokens in the sequence, those of the base included.
     pub fn tokens(&self) -> usize {
         self.tokens as usize
     }
 
-    /// Tokens at the beginning of the sequence that are not in the snapshot; 0 where all are.
+    /// Returns the number of tokens at the beginning of the sequence that are not in the snapshot; 0 where all are.
     pub fn base(&self) -> usize {
         self.base as usize
     }
 
-    /// The host's bytes.
+    /// Returns the host's bytes.
     pub fn state(&self) -> &[u8] {
         &self.state
     }

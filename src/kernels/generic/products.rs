@@ -23,7 +23,7 @@ pub struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// `rows` rows of `cols` activations that [`quantize_row`](crate::quant::quantize_row) stored in
+    /// Returns `rows` rows of `cols` activations that [`quantize_row`](crate::quant::quantize_row) stored in
     /// `words`, `stride` words apart; `None` where they do not lie in it.
     pub fn new(form: Form, rows: usize, cols: usize, words: &'a [u32], stride: usize) -> Option<Self> {
         let len = row_words(form, cols)?;
@@ -43,12 +43,12 @@ impl<'a> Inputs<'a> {
         self.next
     }
 
-    /// The form.
+    /// Returns the form.
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// The number of rows, at least 1.
+    /// Returns the number of rows, at least 1.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -58,7 +58,7 @@ impl<'a> Inputs<'a> {
         self.cols
     }
 
-    /// A row; `None` past the last one.
+    /// Returns a row; `None` past the last one.
     #[inline]
     pub fn row(&self, row: usize) -> Option<ActivationRow<'a>> {
         if row >= self.rows {
@@ -68,7 +68,8 @@ impl<'a> Inputs<'a> {
         ActivationRow::from_words(self.form, self.cols, self.words.get(start..start.checked_add(self.len)?)?)
     }
 
-    /// What the rows lie in, and the words from one to the next: a part of a row is as far from the same part of the next one.
+    /// What the rows lie in, and the words from one to the next: a part of a row is as far from the same part of the
+    /// next one.
     #[cfg(target_arch = "x86_64")]
     pub(in crate::kernels) fn words(&self) -> (&'a [u32], usize) {
         (self.words, self.stride)

@@ -14,7 +14,7 @@ const UNIT: usize = 1 << 22;
 /// Elements of keys that a unit reads at most, where a chunk does not have more.
 const UNIT_KEYS: usize = 1 << 17;
 
-/// Rows of one sequence that attention takes at a time.
+/// Returns the number of rows of one sequence that attention takes at a time.
 pub fn attend_rows(group: usize) -> usize {
     MAX_QUERIES.checked_div(group).unwrap_or(0).max(1)
 }
