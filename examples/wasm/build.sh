@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Links the C library for WebAssembly, with the functions of include/gleed.h as exports, no imports and no allocator.
 # RUSTFLAGS="-C target-feature=+simd128" makes one that uses SIMD; OPT_LEVEL=s a small one; with USED_BY=FILE it has only the
-# functions that are named in that file. Where binaryen's wasm-opt is installed, a small one becomes 10 % smaller;
+# functions that are named in that file. Where binaryen's wasm-opt is installed, a small one becomes 6 % smaller;
 # WASM_OPT= leaves that out.
 #
 # usage: examples/wasm/build.sh OUT.wasm [CARGO ARGUMENT...]
@@ -18,11 +18,11 @@ CARGO_PROFILE_RELEASE_OPT_LEVEL=${OPT_LEVEL:-3} cargo build --locked --quiet --r
     --manifest-path "$root/ffi/bare/Cargo.toml" --target-dir "$target_dir" "$@"
 exports=$(grep -oE '\bgleed_[a-z0-9_]+\(' "${USED_BY:-$root/include/gleed.h}" | tr -d '(' | sort -u | sed 's/^/--export=/')
 # shellcheck disable=SC2086
-"$lld" -flavor wasm --gc-sections --no-entry --strip-all $exports "$target_dir/$target/release/libgleed.a" -o "$out"
+"$lld" -flavor wasm --gc-sections --no-entry --strip-all --compress-relocations $exports "$target_dir/$target/release/libgleed.a" -o "$out"
 
 case ${OPT_LEVEL:-3} in s | z) optimizer=${WASM_OPT-wasm-opt} ;; *) optimizer= ;; esac
 if [ -n "$optimizer" ] && command -v "$optimizer" >/dev/null; then
     # What compilers for wasm32 use today; with --all-features it could use more.
-    "$optimizer" -Oz --enable-simd --enable-bulk-memory --enable-sign-ext --enable-mutable-globals \
+    "$optimizer" -Oz --converge --enable-simd --enable-bulk-memory --enable-sign-ext --enable-mutable-globals \
         --enable-nontrapping-float-to-int --enable-reference-types --enable-multivalue "$out" -o "$out"
 fi

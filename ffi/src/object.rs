@@ -80,10 +80,7 @@ impl<T: Opaque> Object<T> {
     pub unsafe fn get<'a>(what: &str, object: *const Self) -> Result<&'a T, Failure> {
         // SAFETY: the caller promises a `u64` at a pointer that is not NULL and aligned, and a whole object after the
         // magic word; an object starts with its head.
-        let calls = unsafe { check(what, object.cast(), Layout::new::<Self>(), T::MAGIC) }?;
-        if calls.load(Ordering::Acquire) == ALONE {
-            return Err(in_use(what));
-        }
+        unsafe { check(what, object.cast(), Layout::new::<Self>(), T::MAGIC, Use::Look) }?;
         // SAFETY: `check` has found that it is not NULL, aligned, and has the magic word and its own address. No call
         // that changes it runs (the count says so), and the caller promises that none begins during `'a`.
         Ok(unsafe { &(*object).value })
@@ -99,9 +96,7 @@ impl<T: Opaque> Object<T> {
     pub unsafe fn share<'a>(what: &str, object: *const Self) -> Result<Shared<'a, T>, Failure> {
         // SAFETY: the caller promises a `u64` at a pointer that is not NULL and aligned, and a whole object after the
         // magic word; an object starts with its head.
-        let calls = unsafe { check(what, object.cast(), Layout::new::<Self>(), T::MAGIC) }?;
-        let more = |calls: u32| calls.checked_add(1).filter(|&calls| calls != ALONE);
-        calls.fetch_update(Ordering::Acquire, Ordering::Relaxed, more).map_err(|_| in_use(what))?;
+        let calls = unsafe { check(what, object.cast(), Layout::new::<Self>(), T::MAGIC, Use::Share) }?;
         // SAFETY: `check` has found that it is not NULL, aligned, and has the magic word and its own address. No call
         // that changes it runs, and until the count is given back none can begin.
         Ok(Shared { value: unsafe { &(*object).value }, calls })
@@ -117,8 +112,7 @@ impl<T: Opaque> Object<T> {
     pub unsafe fn get_mut<'a>(what: &str, object: *mut Self) -> Result<Alone<'a, T>, Failure> {
         // SAFETY: the caller promises a `u64` at a pointer that is not NULL and aligned, and a whole object after the
         // magic word; an object starts with its head.
-        let calls = unsafe { check(what, object.cast_const().cast(), Layout::new::<Self>(), T::MAGIC) }?;
-        calls.compare_exchange(0, ALONE, Ordering::Acquire, Ordering::Relaxed).map_err(|_| in_use(what))?;
+        let calls = unsafe { check(what, object.cast_const().cast(), Layout::new::<Self>(), T::MAGIC, Use::Change) }?;
         // SAFETY: `check` has found that it is not NULL, aligned, and has the magic word and its own address. No
         // other call has a reference, as the caller promises; until this one is given back, they are refused.
         Ok(Alone { value: unsafe { &mut (*object).value }, calls })
@@ -173,16 +167,41 @@ impl<T> Drop for Shared<'_, T> {
     }
 }
 
-fn in_use(what: &str) -> Failure {
-    Failure::new(status::E_REENTRANT, format_args!("{what} is in use by a call that has not returned"))
+/// What a call does with an object.
+#[derive(Clone, Copy, Debug)]
+enum Use {
+    /// It looks at it and calls nobody.
+    Look,
+    /// It looks at it while the host may call others.
+    Share,
+    /// It changes it.
+    Change,
 }
 
-/// Whether an object is at a pointer, and was made there: its count of calls. One function for all types.
+impl Use {
+    /// Whether the count of calls lets it begin. It is counted then.
+    fn begin(self, calls: &AtomicU32) -> bool {
+        let more = |calls: u32| calls.checked_add(1).filter(|&calls| calls != ALONE);
+        match self {
+            Self::Look => calls.load(Ordering::Acquire) != ALONE,
+            Self::Share => calls.fetch_update(Ordering::Acquire, Ordering::Relaxed, more).is_ok(),
+            Self::Change => calls.compare_exchange(0, ALONE, Ordering::Acquire, Ordering::Relaxed).is_ok(),
+        }
+    }
+}
+
+/// Whether an object is at a pointer, was made there, and can be used so: its count of calls. One function for all types.
 ///
 /// # Safety
 /// At a pointer that is not NULL and aligned for it is an initialised `u64`. If that is `magic`, a whole [`Head`] is there
 /// during `'a`.
-unsafe fn check<'a>(what: &str, object: *const Head, layout: Layout, magic: u64) -> Result<&'a AtomicU32, Failure> {
+unsafe fn check<'a>(
+    what: &str,
+    object: *const Head,
+    layout: Layout,
+    magic: u64,
+    how: Use,
+) -> Result<&'a AtomicU32, Failure> {
     ptr::check_layout(what, object.addr(), layout, 1)?;
     // SAFETY: `check_layout` has found that it is not NULL and aligned; the caller promises that the word is there.
     if unsafe { (&raw const (*object).magic).read() } != magic {
@@ -197,7 +216,12 @@ unsafe fn check<'a>(what: &str, object: *const Head, layout: Layout, magic: u64)
     }
     // SAFETY: the magic word is there, so the caller promises a whole head, and its own address is in it: `place`
     // made it here. Since then the count is only changed atomically, so a shared reference to it is sound.
-    Ok(unsafe { &(*object).calls })
+    let calls = unsafe { &(*object).calls };
+    if !how.begin(calls) {
+        let text = format_args!("{what} is in use by a call that has not returned");
+        return Err(Failure::new(status::E_REENTRANT, text));
+    }
+    Ok(calls)
 }
 
 #[cfg(test)]
