@@ -1,8 +1,42 @@
 //! What goes wrong inside a computation.
+//!
+//! # Example
+//!
+//! A program shows an error as text. Where it is a defect of the library, the report names the number of its site.
+//!
+//! ```
+//! use gleed::EngineError;
+//! use gleed::error::{Fault, Site};
+//!
+//! /// A computation that stops where a number is not finite.
+//! fn mean(row: &[f32]) -> Result<f32, Fault> {
+//!     let mean = row.iter().sum::<f32>() / row.len() as f32;
+//!     mean.is_finite().then_some(mean).ok_or(Fault::NonFinite)
+//! }
+//!
+//! /// What a program shows of an error.
+//! fn shown(error: EngineError) -> String {
+//!     match error {
+//!         EngineError::Internal(site) => format!("Please report the number {site}."),
+//!         other => other.to_string(),
+//!     }
+//! }
+//!
+//! assert_eq!(mean(&[1.0, 3.0]), Ok(2.0));
+//! assert_eq!(mean(&[1.0, f32::NAN]), Err(Fault::NonFinite));
+//! assert_eq!(shown(EngineError::Empty), "no tokens were given");
+//!
+//! // The number is enough: `inspect --site` prints the file and line of it.
+//! let site = Site::new("gleed::ops::store", 61);
+//! assert_eq!(shown(EngineError::Internal(site)), format!("Please report the number {}.", site.number()));
+//! assert_eq!(Site::from_number(site.number()), site);
+//! ```
 
 use core::fmt;
 
 /// Why the computation of a tile stopped.
+///
+/// [Example](crate::error#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A value is infinite or NaN where the arithmetic demands finite ones.
@@ -13,6 +47,8 @@ pub enum Fault {
 
 /// The place in the source that found a contradiction, as a number: a hash of its module and the line. Reports of
 /// defects name it; `inspect --site` finds the file and line.
+///
+/// [Example](crate::error#example).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Site(u32);
 

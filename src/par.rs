@@ -1,5 +1,49 @@
 //! Who executes, and for how long: a trait that the host implements, the serial default, the budget of a step, and the
 //! loop over tiles.
+//!
+//! # Example
+//!
+//! A host lends threads, and its flag ends the work. [`Engine::set_parallel`](crate::Engine::set_parallel) takes the
+//! same threads for the steps of a model; the default there is [`Serial`].
+//!
+//! ```
+//! use gleed::mem::Matrix;
+//! use gleed::par::{Budget, Parallel, Watch, for_each_tile};
+//!
+//! /// New threads for each call: short, but slower than a pool.
+//! struct Threads(usize);
+//!
+//! impl Parallel for Threads {
+//!     fn run(&self, slots: usize, body: &(dyn Fn(usize) + Sync)) {
+//!         std::thread::scope(|scope| {
+//!             (1..slots.min(self.0)).for_each(|slot| drop(scope.spawn(move || body(slot))));
+//!             body(0);
+//!         });
+//!     }
+//!     fn slots(&self) -> usize { self.0 }
+//! }
+//!
+//! /// Squares, one tile each, on two threads. Returns how many are left.
+//! fn squares(out: &mut [usize; 8], budget: &Budget<'_>) -> Option<usize> {
+//!     let tiles = Matrix::new(out, 8, 1)?.by_row()?;
+//!     let mut scratch = [0.0; 2];
+//!     let scratch = Matrix::new(&mut scratch, 2, 1)?.by_row()?;
+//!     let left = for_each_tile(&Threads(2), &[tiles], &scratch, &Watch::new(budget), &|tile, _| {
+//!         let row = tile.index();
+//!         if let Some(place) = tile.row_mut(row) {
+//!             place.fill(row * row);
+//!         }
+//!         Ok(())
+//!     });
+//!     left.ok()
+//! }
+//!
+//! let mut out = [0; 8];
+//! let cancel = true.into();
+//! assert_eq!(squares(&mut out, &Budget { cancel: Some(&cancel), ..Budget::default() }), Some(8));
+//! assert_eq!(squares(&mut out, &Budget::default()), Some(0));
+//! assert_eq!(out, [0, 1, 4, 9, 16, 25, 36, 49]);
+//! ```
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -31,6 +75,8 @@ pub trait Parallel: Sync {
 }
 
 /// Runs everything on the calling thread.
+///
+/// [Example](crate::par#example).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Serial;
 
@@ -100,6 +146,8 @@ impl fmt::Debug for Deadline<'_> {
 }
 
 /// The flag and the clock of the budget of one step. (Units are counted where they are taken.)
+///
+/// [Example](crate::par#example).
 #[derive(Debug)]
 pub struct Watch<'b> {
     until: Option<Deadline<'b>>,
@@ -151,6 +199,8 @@ impl<'b> Watch<'b> {
 }
 
 /// Fills a tile, with the scratch of a worker.
+///
+/// [Example](crate::par#example).
 pub type TileBody<'b, T> = dyn Fn(&mut Tile<'_, T>, &mut [f32]) -> Result<(), Fault> + Sync + 'b;
 
 /// Calls `body` for every tile until `watch` allows no more, and returns the number of remaining tiles. With one lane

@@ -1,4 +1,33 @@
 //! Checked views of weight matrices over borrowed bytes.
+//!
+//! # Example
+//!
+//! The row of a token in a model's embedding, as f32:
+//!
+//! ```
+//! use gleed::Model;
+//! use gleed::quant::dequantize;
+//! use gleed::tensor::{Dtype, TensorView};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
+//! let model = Model::open(&file)?;
+//! let (vocab, hidden) = (model.config().vocab, model.config().hidden);
+//! let tensor = model.tensor("token_embd.weight").ok_or("no embedding")?;
+//! let dtype = Dtype::from_ggml(tensor.ggml_type().number()).ok_or("a type that Gleed does not know")?;
+//! let embedding = TensorView::new(dtype, vocab, hidden, tensor.data()).ok_or("the sizes do not fit")?;
+//!
+//! let mut row = vec![0.0; embedding.cols()];
+//! dequantize(dtype, embedding.row(414).ok_or("no such token")?, &mut row).ok_or("the sizes do not fit")?;
+//! assert!(row.iter().any(|x| *x != 0.0));
+//!
+//! // A part of it is a matrix, too. Rows past the last one do not exist.
+//! let part = embedding.slice_rows(400, 32).ok_or("no such rows")?;
+//! assert_eq!((part.rows(), part.row(14)), (32, embedding.row(414)));
+//! assert!(embedding.row(vocab).is_none());
+//! # Ok(())
+//! # }
+//! ```
 
 use core::fmt;
 
@@ -7,6 +36,8 @@ pub use crate::quant::Dtype;
 /// A matrix `[rows, cols]` of one element type in borrowed bytes, rows one after the other.
 ///
 /// The bytes need no alignment. [`TensorView::new`] checks their number once.
+///
+/// [Example](crate::tensor#example).
 #[derive(Clone, Copy)]
 pub struct TensorView<'a> {
     dtype: Dtype,

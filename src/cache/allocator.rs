@@ -13,6 +13,8 @@ use super::stats::PoolStats;
 /// handed out when no block is free; the one that was given back first goes first. A sequence gives its blocks back from
 /// the last to the first, and whoever holds a block holds those before it. So a block is handed out before the one that it
 /// follows, without which nobody could find it.
+///
+/// [Example](crate::cache#example).
 #[derive(Debug)]
 pub struct BlockAllocator<'a> {
     blocks: &'a mut [BlockMeta],

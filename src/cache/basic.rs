@@ -7,6 +7,8 @@ use super::policy::CachePolicy;
 
 /// Block `index` of sequence `slot` is block `slot * run + index` of the pool: the identity table. Nothing
 /// is shared, so a sequence can always grow to the full context, and a fork copies.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BasicKvCache;
 

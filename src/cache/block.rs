@@ -9,12 +9,16 @@ use super::list::{Linked, Links, NOBODY};
 pub(super) use crate::kv::BLOCK_TOKENS;
 
 /// The number of a block in its pool.
+///
+/// [Example](crate::cache#example).
 pub type BlockId = u32;
 
 /// No block: the end of a list, an empty entry of a table.
 pub(super) const NO_BLOCK: BlockId = NOBODY;
 
 /// A block, without its keys and values.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct BlockMeta {
@@ -82,6 +86,8 @@ impl BlockMeta {
 }
 
 /// Why an operation on a block was refused.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocError {
     /// The pool has too few blocks that are free or reclaimable.

@@ -7,6 +7,8 @@ use super::table::Gone;
 use crate::error::{Fault, Site};
 
 /// Why an operation on a cache was refused. The cache is as it was before the call.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheError {

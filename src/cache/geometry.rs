@@ -6,6 +6,8 @@ use crate::kernels::Level;
 use crate::kv::{BLOCK_TOKENS, KvType, LayerGroups, MAX_GROUPS, Visibility};
 
 /// The sizes of a cache.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvGeometry {
     /// How keys and values are kept.

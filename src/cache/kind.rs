@@ -5,6 +5,8 @@ use core::fmt;
 use crate::kv::UnknownName;
 
 /// How keys and values are kept.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KvKind {

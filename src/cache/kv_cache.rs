@@ -19,6 +19,8 @@ use crate::mem::{Arena, MemoryError};
 ///
 /// Rows enter in two ways: the engine reserves blocks, writes every layer's row and commits; or a caller
 /// sets packed rows with [`KvCache::set_prefill`] and [`KvCache::push_row`].
+///
+/// [Example](crate::cache#example).
 #[derive(Debug)]
 pub struct KvCache<'a> {
     pub(super) geometry: KvGeometry,

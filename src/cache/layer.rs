@@ -10,6 +10,8 @@ use super::table::BlockTable;
 use crate::kernels::{KvElement, KvSource, KvTile, Visibility};
 
 /// The tiles of one layer of a sequence, block by block.
+///
+/// [Example](crate::cache#example).
 #[derive(Debug)]
 pub struct LayerSource<'c> {
     group: &'c Group<'c>,

@@ -6,6 +6,8 @@ use super::kind::KvKind;
 use super::policy::CachePolicy;
 
 /// The naive loop. Every step rewrites the blocks from position 0, so none of them may be shared.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoKvCache;
 

@@ -6,6 +6,8 @@ use super::kind::KvKind;
 use super::policy::CachePolicy;
 
 /// Any free block serves any sequence; forks share blocks copy-on-write.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PagedKvCache;
 

@@ -7,6 +7,8 @@ use super::kind::KvKind;
 /// A way of placing the blocks of sequences in a pool.
 ///
 /// A new policy is a file with an implementation, a value of [`KvKind`] and its row in [`policy`](super::policy).
+///
+/// [Example](crate::cache#example).
 pub trait CachePolicy: Sync + core::fmt::Debug {
     /// The kind this policy implements.
     fn kind(&self) -> KvKind;

@@ -10,6 +10,8 @@ use super::list::{Linked, Links};
 pub const IMPORTED_TOKEN: u32 = u32::MAX;
 
 /// A handle of an open sequence, never 0. It is not valid for the sequence that takes its place later.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SeqId(u32);
 

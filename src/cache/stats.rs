@@ -3,6 +3,8 @@
 use crate::kv::MAX_GROUPS;
 
 /// The blocks of one layer group's pool. `total = used + reclaimable + free`.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
@@ -23,6 +25,8 @@ pub struct PoolStats {
 }
 
 /// How much the cached prefixes have saved.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PrefixStats {
@@ -37,6 +41,8 @@ pub struct PrefixStats {
 }
 
 /// A cache in numbers.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
@@ -49,6 +55,8 @@ pub struct CacheStats {
 }
 
 /// Blocks that a sequence holds in a layer group.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SequenceBlocks {
@@ -59,6 +67,8 @@ pub struct SequenceBlocks {
 }
 
 /// A sequence in numbers.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SequenceStats {

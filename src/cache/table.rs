@@ -6,6 +6,8 @@ use super::block::{BLOCK_TOKENS, BlockId, NO_BLOCK};
 ///
 /// Where the group has a window, blocks that nobody sees any more are given back, and those that follow the sinks take
 /// turns in a ring of entries, so that the table does not grow with the position.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug)]
 pub struct BlockTable<'t> {
     pub(super) entries: &'t [BlockId],

@@ -8,6 +8,8 @@ use crate::mem::MemoryError;
 
 /// Why a call of the engine was refused. The engine is as it was before the call, unless the variant says
 /// otherwise.
+///
+/// [Example](crate::engine#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -126,6 +128,8 @@ impl fmt::Display for EngineError {
 impl core::error::Error for EngineError {}
 
 /// Why a snapshot was not written to or read from a host's callback.
+///
+/// [Example](crate::engine#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamError<E> {
     /// The callback failed, with this.

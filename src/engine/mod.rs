@@ -3,6 +3,52 @@
 //! The paved path: [`Model::open`], [`Plan::new`], [`Engine::new`] in memory of the caller, then
 //! [`Engine::open`], [`Engine::prefill`] and [`Engine::decode_step`]. A host that has a frame to draw uses
 //! what these are made of: [`Engine::queue`] and [`Engine::step`].
+//!
+//! # Example
+//!
+//! What a host does where a call is refused. ([The guide](crate::guide) shows the calls themselves.)
+//!
+//! ```
+//! use gleed::cache::{CacheError, SnapshotOptions};
+//! use gleed::engine::PlanError;
+//! use gleed::{Engine, EngineError, Limits, Model, Plan, SeqId, StreamError};
+//!
+//! /// Continues a story. If there is no room, all but its beginning is dropped first.
+//! fn tell(engine: &mut Engine<'_, '_>, seq: SeqId, tokens: &[u32]) -> Result<(), EngineError> {
+//!     match engine.can_prefill(seq, tokens.len()) {
+//!         Err(EngineError::Cache(CacheError::ContextFull { .. } | CacheError::OutOfBlocks { .. })) => {
+//!             engine.rewind(seq, 5)?;
+//!         }
+//!         other => other?,
+//!     }
+//!     engine.prefill(seq, tokens).map(|_logits| ())
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
+//! # let model = Model::open(&file)?;
+//! let refused = Plan::new(&model, &Limits { rows: 0, ..Limits::default() }).err();
+//! assert_eq!(refused, Some(PlanError::Limit { name: "rows", given: 0, min: 1, max: 65_536 }));
+//! let plan = Plan::new(&model, &Limits { context: 32, ..Limits::default() })?;
+//! # let mut memory = vec![0; plan.bytes() + gleed::mem::ALIGN];
+//! # let start = memory.as_ptr().align_offset(gleed::mem::ALIGN);
+//! # let mut engine = Engine::new(&model, &plan, &mut memory[start..])?;
+//! let seq = engine.open()?;
+//! for tokens in [&[1, 414, 435, 261, 385][..], &[300; 20], &[301; 20]] {
+//!     tell(&mut engine, seq, tokens)?;
+//! }
+//!
+//! // A call that fails changes nothing.
+//! let wrong = tell(&mut engine, seq, &[9_999]);
+//! assert_eq!(wrong, Err(EngineError::Token { index: 0, token: 9_999, vocab: 1024 }));
+//! assert_eq!(engine.seq_len(seq)?, 25);
+//!
+//! // What the host's own callback says comes back to it.
+//! let saved = engine.write_snapshot(seq, &SnapshotOptions::default(), |_| Err("the disk is full"));
+//! assert_eq!(saved, Err(StreamError::Host("the disk is full")));
+//! # Ok(())
+//! # }
+//! ```
 
 mod adapters;
 mod batch;

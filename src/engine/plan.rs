@@ -69,6 +69,8 @@ impl Default for Limits {
 }
 
 /// Why limits were refused.
+///
+/// [Example](crate::engine#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {

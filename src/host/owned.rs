@@ -15,6 +15,8 @@ use crate::mem::ALIGN;
 use crate::model::{Model, ModelError};
 
 /// Why no engine was made for a model file.
+///
+/// [Example](crate::host#example).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -30,7 +32,7 @@ pub enum OpenError {
 
 /// Zeroed bytes that start at a multiple of [`ALIGN`], for the memory of engines and tokenizers.
 ///
-/// See the example of [`ThreadPool`](super::ThreadPool).
+/// [Example](crate::cache#example).
 #[derive(Debug)]
 pub struct AlignedBytes {
     bytes: Box<[u8]>,

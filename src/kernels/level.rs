@@ -5,6 +5,8 @@ use core::fmt;
 /// The instruction set that the kernels use: made once, by [`Level::detect`] or by name, and passed down.
 ///
 /// A value is a proof that the machine has the instructions: there is no other safe way to get one.
+///
+/// [Example](crate::kernels#example).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Level(pub(super) Isa);
 
@@ -145,6 +147,8 @@ impl fmt::Debug for Level {
 }
 
 /// No level of this machine has the name that was asked for.
+///
+/// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownLevel;
 

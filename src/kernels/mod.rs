@@ -3,6 +3,86 @@
 //!
 //! Every level gives the same bits; a faster one is only faster. The generic kernels are the
 //! specification; an instruction set compiles them anew (`shims`) and replaces those that it does better.
+//!
+//! # Example
+//!
+//! A norm, two rows of weights times a row of activations, and SiLU. All levels of the machine give the same bits.
+//!
+//! ```
+//! use gleed::kernels::{Activation, Combine, Inputs, Level, Norm, NormKind, OUTPUTS};
+//! use gleed::quant::{Form, row_words};
+//! use gleed::tensor::{Dtype, TensorView};
+//!
+//! /// Two outputs of a layer without a bias. `None` where sizes do not fit.
+//! fn layer(level: Level, weights: TensorView<'_>, x: &[f32; 32]) -> Option<[f32; 2]> {
+//!     let ones = 1_f32.to_le_bytes().repeat(32);
+//!     let mut normed = *x;
+//!     level.norm_in_place(&Norm { kind: NormKind::Rms, epsilon: 1e-5, weight: &ones, bias: &[] }, &mut normed);
+//!
+//!     let mut words = vec![0; row_words(Form::Q8x32, 32)?];
+//!     level.quantize_row(Form::Q8x32, &normed, &mut words).ok()?;
+//!     let inputs = Inputs::new(Form::Q8x32, 1, 32, &words, words.len())?;
+//!     let (mut products, mut scratch) = ([0.0; OUTPUTS], vec![0.0; level.products_scratch(Dtype::Q8_0)]);
+//!     level.products(weights, &inputs, &mut products, &mut scratch)?;
+//!
+//!     let mut out = [0.0; 2];
+//!     level.combine(Combine::Activate(Activation::Silu), &mut out, &products[..2]);
+//!     Some(out)
+//! }
+//!
+//! // Two blocks of Q8_0: the scale 0.5 as f16, and 32 codes each.
+//! let bytes: Vec<u8> = [0x00, 0x38].into_iter().chain(0..32).cycle().take(2 * 34).collect();
+//! let weights = TensorView::new(Dtype::Q8_0, 2, 32, &bytes).unwrap();
+//! let x = std::array::from_fn(|i| i as f32 - 15.5);
+//! let expected = layer(Level::SCALAR, weights, &x).unwrap();
+//! assert!(expected[0] > 0.0 && expected[0] == expected[1]);
+//! for level in Level::available() {
+//!     assert_eq!(layer(level, weights, &x), Some(expected), "{level}");
+//! }
+//! assert!(Level::from_name("abacus").unwrap_err().to_string().contains("scalar"));
+//! ```
+//!
+//! Attention of one query over two tokens, whose keys and values are in one tile:
+//!
+//! ```
+//! use gleed::kernels::{Elements, ElementsMut, KvElement, KvSource, KvTile, KvTileMut, Visibility};
+//! use gleed::kernels::{Level, Partial, Queries, Scores};
+//! use gleed::mem::Matrix;
+//!
+//! /// A sequence of one block, and a model with one KV head.
+//! struct OneTile<'a>(KvTile<'a>);
+//!
+//! impl KvSource for OneTile<'_> {
+//!     fn elements(&self) -> [KvElement; 2] { [self.0.k.element(), self.0.v.element()] }
+//!     fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>> {
+//!         (index == 0 && head == 0).then_some(self.0)
+//!     }
+//! }
+//!
+//! # fn attend() -> Option<()> {
+//! // Heads of 4 elements in f16: 32 words of keys, and 32 of values.
+//! let (level, element, mut k, mut v) = (Level::detect(), KvElement::F16, [0; 32], [0; 32]);
+//! let tile = KvTileMut { k: ElementsMut::new(element, &mut k)?, v: ElementsMut::new(element, &mut v)? };
+//! level.store(tile, 0, &[[&[8.0, 0.0, 0.0, 0.0], &[10.0; 4]], [&[0.0, 8.0, 0.0, 0.0], &[20.0; 4]]]).ok()?;
+//! let source = OneTile(KvTile { k: Elements::new(element, &k)?, v: Elements::new(element, &v)? });
+//!
+//! // The query is as near to the one key as to the other, so the result is the mean of the values.
+//! let (group, head_dim, scores, visibility) = (1, 4, Scores::scaled(0.5), Visibility::ALL);
+//! let q = &[1.0, 1.0, 0.0, 0.0];
+//! let [row, head, position] = [0, 0, 1];
+//! let queries = Queries { q, stride: 4, row, rows: 1, group, head_dim, head, position, visibility, scores };
+//! let partial = Partial { group, head_dim };
+//! let mut row = vec![0.0; partial.elements()?];
+//! let mut scratch = vec![0.0; level.attend_scratch(1, group, head_dim)?];
+//! let mut tile = Matrix::new(&mut row, 1, partial.elements()?)?.by_row()?.next()?;
+//! level.attend(&queries, 0..1, &source, &mut tile, &mut scratch)?;
+//! let mut out = [0.0; 4];
+//! partial.finish(&row, &mut out)?;
+//! assert_eq!(out, [15.0; 4]);
+//! # Some(())
+//! # }
+//! # attend().unwrap();
+//! ```
 #![allow(unsafe_code)]
 
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]

@@ -12,6 +12,8 @@ use crate::num::f16_to_f32;
 pub(crate) const SCALED: usize = 32;
 
 /// How one key or value is kept.
+///
+/// [Example](crate::kv#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KvElement {

@@ -7,6 +7,8 @@ pub const MAX_GROUPS: usize = 2;
 ///
 /// Models whose layers all see everything have one group. Where every `period`-th layer (counted from 1)
 /// sees more than the others, those layers are group 1 and the rest group 0.
+///
+/// [Example](crate::kv#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LayerGroups {
     period: usize,

@@ -5,6 +5,8 @@ use core::fmt;
 use super::element::KvElement;
 
 /// The element types of keys and of values.
+///
+/// [Example](crate::kv#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KvType {
     /// That of keys.
@@ -14,6 +16,8 @@ pub struct KvType {
 }
 
 /// A name that is none of the known ones.
+///
+/// [Example](crate::kv#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownName {
     /// What was to be named.

@@ -6,6 +6,8 @@ use half::f16;
 use super::element::KvElement;
 
 /// Keys or values of a tile in their element type.
+///
+/// [Example](crate::kv#example).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Elements<'a> {
@@ -54,6 +56,8 @@ impl<'a> Elements<'a> {
 }
 
 /// Keys or values in their element type, to be written.
+///
+/// [Example](crate::kv#example).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ElementsMut<'a> {
@@ -81,6 +85,8 @@ impl<'a> ElementsMut<'a> {
 }
 
 /// One head of one layer of a block: K as `[head_dim][16]`, V as `[16][head_dim]`, each in its element type.
+///
+/// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
 pub struct KvTile<'a> {
     /// `[head_dim][16]`.
@@ -90,6 +96,8 @@ pub struct KvTile<'a> {
 }
 
 /// [`KvTile`], to be written.
+///
+/// [Example](crate::kernels#example).
 #[derive(Debug)]
 pub struct KvTileMut<'a> {
     /// `[head_dim][16]`.
@@ -99,6 +107,8 @@ pub struct KvTileMut<'a> {
 }
 
 /// Where attention finds the tiles of a layer of one sequence.
+///
+/// [Example](crate::kernels#example).
 pub trait KvSource {
     /// The element types of keys and of values in all tiles.
     fn elements(&self) -> [KvElement; 2];

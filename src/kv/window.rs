@@ -4,6 +4,8 @@ use super::block::{CHUNK, TILE_TOKENS};
 
 /// The window of a layer: at position p the first `sinks` positions are visible, and the last `last` up to
 /// p, p among them.
+///
+/// [Example](crate::kv#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     /// How many of the first positions stay visible.
@@ -23,6 +25,8 @@ impl Window {
 }
 
 /// What the queries of a layer see: the positions in the host's window that the model's own window has, too.
+///
+/// [Example](crate::kv#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Visibility {
     window: Window,
@@ -87,6 +91,8 @@ impl Visibility {
 }
 
 /// Positions in at most two ranges, the first before the second.
+///
+/// [Example](crate::kv#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Positions {
     first: [usize; 2],

@@ -11,6 +11,8 @@ use bytemuck::Pod;
 pub const ALIGN: usize = 64;
 
 /// A named part of the caller's memory.
+///
+/// [Example](crate::mem#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
     /// What the section holds.
@@ -22,6 +24,8 @@ pub struct Section {
 }
 
 /// Why the caller's memory cannot be used.
+///
+/// [Example](crate::mem#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemoryError {
@@ -58,6 +62,8 @@ impl fmt::Display for MemoryError {
 impl core::error::Error for MemoryError {}
 
 /// Hands out typed slices of one piece of memory, one after the other.
+///
+/// [Example](crate::mem#example).
 #[derive(Debug)]
 pub struct Arena<'a> {
     /// What is left; `None` while measuring.

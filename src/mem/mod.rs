@@ -1,5 +1,44 @@
 //! Memory of the caller: an arena that is measured and carved by the same walk, and matrices whose
 //! tiles several workers fill at once.
+//!
+//! # Example
+//!
+//! A function says what is in the memory. It measures and carves. Then two threads fill a matrix there:
+//!
+//! ```
+//! use gleed::mem::{Arena, Matrix, MemoryError};
+//!
+//! /// Memory that is aligned as Gleed wants it.
+//! #[repr(align(64))]
+//! struct Aligned([u8; 1024]);
+//!
+//! /// Places for 6 rows of 4 logits, and for 100 tokens.
+//! fn carve<'a>(arena: &mut Arena<'a>) -> Result<(&'a mut [f32], &'a mut [u32]), MemoryError> {
+//!     Ok((arena.slice("logits", 6 * 4)?, arena.slice("tokens", 100)?))
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut measuring = Arena::measuring();
+//! carve(&mut measuring)?;
+//! assert_eq!(measuring.used(), 128 + 448);
+//!
+//! let mut memory = Aligned([0; 1024]);
+//! let mut arena = Arena::new(&mut memory.0)?;
+//! let (logits, tokens) = carve(&mut arena)?;
+//! assert_eq!((logits.len(), tokens.len(), arena.sections()[1].offset), (24, 100, 128));
+//!
+//! // Each tile of two rows is handed out once, to whoever asks first.
+//! let tiles = Matrix::new(&mut *logits, 6, 4).and_then(|logits| logits.tiles(2, 4, 0..3)).ok_or("too small")?;
+//! let work = || {
+//!     while let Some(mut tile) = tiles.next() {
+//!         tile.rows().for_each(|row| tile.row_mut(row).unwrap().fill(row as f32));
+//!     }
+//! };
+//! std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
+//! assert_eq!((logits[0], logits[11], logits[23]), (0.0, 2.0, 5.0));
+//! # Ok(())
+//! # }
+//! ```
 
 mod arena;
 mod tile;

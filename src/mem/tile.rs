@@ -10,6 +10,8 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// An exclusive view of `rows` rows of `cols` elements, `stride` elements apart.
+///
+/// [Example](crate::mem#example).
 #[derive(Debug)]
 pub struct Matrix<'a, T> {
     data: &'a mut [T],
@@ -80,6 +82,8 @@ impl<'a, T> Matrix<'a, T> {
 /// The tiles of a [`Matrix`], handed out one by one.
 ///
 /// The counter lies in cache lines of its own, so that it does not slow down the counters of other tiles.
+///
+/// [Example](crate::mem#example).
 #[repr(align(128))]
 pub struct Tiles<'a, T> {
     data: *mut T,
@@ -151,6 +155,8 @@ impl<T> fmt::Debug for Tiles<'_, T> {
 }
 
 /// An exclusive view of a rectangle of a [`Matrix`].
+///
+/// [Example](crate::mem#example).
 pub struct Tile<'a, T> {
     data: *mut T,
     row: usize,

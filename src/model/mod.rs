@@ -1,4 +1,40 @@
 //! Models: what a GGUF file computes, by the name of its architecture.
+//!
+//! # Example
+//!
+//! What a file computes, and why another one is refused:
+//!
+//! ```
+//! use gleed::Model;
+//! use gleed::model::{FeedForward, Gate, ModelError, Presence, QkNorm};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
+//! let model = Model::open(&file)?;
+//! let config = model.config();
+//! println!("{}: {} layers, {} tokens of context", config.architecture, config.layers, config.context);
+//! match config.feed_forward {
+//!     FeedForward { experts: 0, gate: Gate::None, .. } => println!("two matrices"),
+//!     FeedForward { experts: 0, activation, .. } => println!("gated by {activation:?}"),
+//!     FeedForward { experts, experts_used, .. } => println!("{experts_used} of {experts} experts"),
+//! }
+//! assert_eq!((config.architecture, config.attention.qk_norm), ("llama", QkNorm::None));
+//! assert_eq!(config.biases.norm, Presence::Never);
+//! // Keys and values of a token in f16.
+//! assert_eq!(2 * 2 * config.layers * config.kv_width(), 2048);
+//!
+//! /// What a program says of a file that it cannot run.
+//! fn refusal(bytes: &[u8]) -> Option<String> {
+//!     match Model::open(bytes).err()? {
+//!         ModelError::Gguf(error) => Some(format!("damaged, or no GGUF file: {error}")),
+//!         other => Some(other.to_string()),
+//!     }
+//! }
+//! assert_eq!(refusal(&file), None);
+//! assert!(refusal(&file[..1000]).is_some_and(|text| text.starts_with("damaged")));
+//! # Ok(())
+//! # }
+//! ```
 
 mod adapter;
 // Not all of it is used where some architectures are left out.

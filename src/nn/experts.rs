@@ -5,6 +5,8 @@ use bytemuck::{Pod, Zeroable};
 use crate::num::exp;
 
 /// An expert that a token goes through, and the weight of its result.
+///
+/// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Choice {

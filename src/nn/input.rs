@@ -13,6 +13,8 @@ use crate::tensor::Dtype;
 const FORMS: [Form; 4] = [Form::F32, Form::Short, Form::Q8x32, Form::Q8x256];
 
 /// The forms that an input is wanted in.
+///
+/// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputForms {
     wanted: [bool; FORMS.len()],
@@ -59,6 +61,8 @@ impl InputForms {
 }
 
 /// Prepared rows: `[rows, cols]` in the given forms.
+///
+/// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug)]
 pub struct InputRows<'a> {
     words: &'a [u32],

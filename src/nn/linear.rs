@@ -7,6 +7,8 @@ use crate::quant::form;
 use crate::tensor::{Dtype, TensorView};
 
 /// The weights of a linear layer.
+///
+/// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug)]
 pub struct Linear<'w> {
     /// `[outputs, inputs]`.
@@ -21,6 +23,8 @@ pub struct Linear<'w> {
 
 /// A matrix of low rank that is added to a linear layer, for some rows of inputs: `weights * low`, where `low` is a row
 /// of f32 that was computed before (Hu et al., "LoRA", 2021).
+///
+/// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug)]
 pub struct Delta<'w> {
     /// `[outputs, rank]`.

@@ -1,6 +1,8 @@
 //! Rotary position embedding. (Su et al., "RoFormer", 2021.)
 
 /// Which elements of a head form a pair.
+///
+/// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RopePairs {
     /// 2i and 2i + 1.
@@ -10,6 +12,8 @@ pub enum RopePairs {
 }
 
 /// Angular frequencies of the pairs, per position.
+///
+/// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Frequencies {
     /// Pair i of n / 2 has `base^(-2i / n)`.
@@ -24,6 +28,8 @@ pub struct Frequencies {
 
 /// Fast frequencies stay, slow ones are divided by the factor, with a ramp between them. (Peng et al., "YaRN", 2023,
 /// section 3.2.)
+///
+/// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Yarn {
     /// Tokens that the model was first trained on.

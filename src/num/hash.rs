@@ -9,6 +9,8 @@ const P4: u64 = 0x85EB_CA77_C2B2_AE63;
 const P5: u64 = 0x27D4_EB2F_1656_67C5;
 
 /// A running XXH64 hash with seed 0.
+///
+/// [Example](crate::num#example).
 #[derive(Clone, Debug)]
 pub struct Xxh64 {
     lanes: [u64; 4],

@@ -2,6 +2,34 @@
 //!
 //! Everything here is part of the specification in `docs/arithmetic.md`: the same operations in the same
 //! order on every machine.
+//!
+//! # Example
+//!
+//! A checksum of a file that is read in pieces, and a softmax whose bits are the same on every machine:
+//!
+//! ```
+//! use gleed::num::{Xxh64, exp, f16_to_f32, f32_to_f16};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
+//! let mut hash = Xxh64::new();
+//! for piece in file.chunks(4096) {
+//!     hash.update(piece);
+//! }
+//! assert_eq!(hash.finish(), Xxh64::hash(&file));
+//!
+//! // The largest logit is subtracted first, so no power overflows.
+//! let logits = [90.0_f32, 91.0, 89.0];
+//! let powers = logits.map(|logit| exp(logit - 91.0));
+//! let sum: f32 = powers.iter().sum();
+//! let probabilities = powers.map(|power| power / sum);
+//! assert_eq!(probabilities.map(f32::to_bits), [0x3e7a_9a1a, 0x3f2a_4d3b, 0x3db8_61f3]);
+//!
+//! // Keys and values are rounded to f16 once.
+//! assert_eq!(f16_to_f32(f32_to_f16(0.1)), 0.099_975_586);
+//! # Ok(())
+//! # }
+//! ```
 
 /// The version of the arithmetic that `docs/arithmetic.md` specifies. It is raised whenever a rule changes bits.
 /// Results are comparable, and snapshots exchangeable, only within one version.

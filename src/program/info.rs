@@ -4,9 +4,13 @@ use super::{Cursor, Forward, Part, Rows};
 use crate::ops::Batch;
 
 /// Names of tensors in a file. In a layer they are what follows `blk.N.`.
+///
+/// [Example](crate::program#example).
 pub type TensorNames = heapless::Vec<&'static str, 8>;
 
 /// A step of a program as a host sees it.
+///
+/// [Example](crate::program#example).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StepInfo {

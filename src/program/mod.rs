@@ -2,6 +2,38 @@
 //!
 //! A model has a list for every kind of layer, a list before the layers and one after them. Lists are constants: the
 //! common ones are in `lists.rs`, and the file of an architecture says which it takes, or has its own.
+//!
+//! # Example
+//!
+//! The steps of a model's program, as a table:
+//!
+//! ```
+//! use gleed::program::{Part, Rows};
+//! use gleed::{Limits, Model, Plan};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
+//! let model = Model::open(&file)?;
+//! let plan = Plan::new(&model, &Limits { context: 128, ..Limits::default() })?;
+//! let (mut units, mut first_layer, mut last) = (0, Vec::new(), None);
+//! plan.for_each_step(&model, &mut |step| {
+//!     println!("{:?} {}: {} units, reads {}", step.part, step.operation, step.units, step.tensors.join(", "));
+//!     units += step.units;
+//!     if step.part == Part::Layer(0) {
+//!         first_layer.push(step.operation);
+//!     }
+//!     last = Some(step.clone());
+//! })?;
+//!
+//! // A budget of so many units computes a token.
+//! assert_eq!(units, plan.units_per_token());
+//! assert_eq!(first_layer[..3], ["norm", "qkv", "norm and rotate"]);
+//! // Only rows that want logits are multiplied by the output matrix.
+//! let last = last.ok_or("no steps")?;
+//! assert_eq!((last.part, last.rows), (Part::End, Rows::Logits));
+//! # Ok(())
+//! # }
+//! ```
 
 mod forward;
 mod info;
@@ -43,6 +75,8 @@ pub(crate) struct Step {
 }
 
 /// The rows of a batch that an operation runs on.
+///
+/// [Example](crate::program#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
     /// All.
@@ -55,6 +89,8 @@ pub enum Rows {
 }
 
 /// A part of a program.
+///
+/// [Example](crate::program#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// What runs before the first layer.

@@ -5,6 +5,8 @@ use core::fmt;
 use crate::num::{round_to_i8, short};
 
 /// The format of the activations that a weight type is multiplied by.
+///
+/// [Example](crate::quant#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// As they are.
@@ -34,6 +36,8 @@ impl Form {
 }
 
 /// One row of activations quantized to int8 with one scale per block of 32 or 256.
+///
+/// [Example](crate::quant#example).
 #[derive(Clone, Copy, Debug)]
 pub struct QuantizedRow<'a> {
     /// The codes, -127 to 127: `[cols]`.
@@ -69,6 +73,8 @@ impl<'a> QuantizedRow<'a> {
 }
 
 /// One row of activations in one of the formats.
+///
+/// [Example](crate::quant#example).
 #[derive(Clone, Copy, Debug)]
 pub enum ActivationRow<'a> {
     /// [`Form::F32`] and [`Form::Short`]: `[cols]`.
@@ -91,6 +97,8 @@ impl<'a> ActivationRow<'a> {
 }
 
 /// Why a row of activations was not quantized.
+///
+/// [Example](crate::quant#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QuantizeError {

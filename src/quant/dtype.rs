@@ -20,6 +20,8 @@ macro_rules! formats {
     ($($(#[$when:meta])* $name:ident = $number:literal, $len:literal in $bytes:literal, $built:meta,
         $kind:ident($block:ty $(, $subs:literal)?);)+) => {
         /// The element types that Gleed computes with. Numbers and block layouts are ggml's.
+        ///
+        /// [Example](crate::quant#example).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(non_camel_case_types, missing_docs)] // the names are those of the GGUF specification
         #[non_exhaustive]

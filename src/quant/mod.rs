@@ -4,6 +4,41 @@
 //! words, and every other kernel must equal it bit for bit. A format is a file that describes the bytes
 //! of a block and unpacks them, and one row in the table below; what is computed with unpacked blocks is
 //! in `block`. A level that has no kernel for a format takes the scalar dot product.
+//!
+//! # Example
+//!
+//! A row of weights times a row of activations, which first gets the [`Form`] that the type of the weights wants:
+//!
+//! ```
+//! use gleed::quant::{ActivationRow, Dtype, Form, QuantizeError, dequantize, dot, form, quantize_row, row_words};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // A block of Q8_0: the scale 0.5 as f16, and the codes 0 to 31.
+//! let mut weights = vec![0x00, 0x38];
+//! weights.extend(0..32);
+//! assert_eq!(Dtype::Q8_0.row_bytes(32), Some(weights.len()));
+//!
+//! // 32 activations, as int8 with a scale.
+//! let x: [f32; 32] = std::array::from_fn(|i| 1.0 - i as f32 / 31.0);
+//! let form = form(Dtype::Q8_0);
+//! assert_eq!(form, Form::Q8x32);
+//! let mut words = vec![0; row_words(form, 32).ok_or("not whole blocks")?];
+//! quantize_row(form, &x, &mut words)?;
+//! let row = ActivationRow::from_words(form, 32, &words).ok_or("wrong length")?;
+//! let product = dot(Dtype::Q8_0, &weights, row).ok_or("wrong length")?;
+//!
+//! // It is near the product with the weights as f32.
+//! let mut numbers = [0.0; 32];
+//! dequantize(Dtype::Q8_0, &weights, &mut numbers).ok_or("wrong length")?;
+//! assert_eq!(numbers[31], 15.5);
+//! let exact: f32 = numbers.iter().zip(x).map(|(weight, x)| weight * x).sum();
+//! assert!((product / exact - 1.0).abs() < 0.01);
+//!
+//! // Numbers that are not finite have no scale.
+//! assert_eq!(quantize_row(form, &[f32::NAN; 32], &mut words), Err(QuantizeError::NonFinite { block: 0 }));
+//! # Ok(())
+//! # }
+//! ```
 
 mod activation;
 mod block;

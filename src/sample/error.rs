@@ -3,6 +3,8 @@
 use core::fmt;
 
 /// Why no token was chosen, or why a parameter was rejected. The sampler has not changed.
+///
+/// [Example](crate::sample#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SampleError {

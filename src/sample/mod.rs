@@ -26,6 +26,38 @@
 //! - draw: with u the top 24 bits of the generator's next number, the token is the first one, by
 //!   ascending id, at which the running total of the masses exceeds ⌊total · u / 2²⁴⌋. The generator
 //!   is SplitMix64; its state starts as the seed and advances once for each token that is drawn.
+//!
+//! # Example
+//!
+//! ```
+//! use gleed::sample::{SampleError, Sampler, SamplerParams, argmax, scratch_len};
+//!
+//! # fn main() -> Result<(), SampleError> {
+//! let logits = [1.0, 3.0, 2.0, 2.5];
+//! assert_eq!(argmax(&logits)?, 1);
+//!
+//! // Draws from the two best of those that are not banned.
+//! let params = SamplerParams { temperature: 0.8, top_k: 2, seed: 7, ..SamplerParams::default() };
+//! let mut sampler = Sampler::new(params)?;
+//! sampler.set_biases(&[(1, f32::NEG_INFINITY)])?;
+//! let mut scratch = vec![0; scratch_len(logits.len())];
+//! let start = sampler.state();
+//! let mut drawn = || -> Result<Vec<u32>, SampleError> {
+//!     (0..20).map(|_| Ok(sampler.sample(&logits, &mut scratch)?.token)).collect()
+//! };
+//! let first = drawn()?;
+//! assert!(first.contains(&2) && first.contains(&3) && !first.contains(&1));
+//!
+//! // The same state gives the same tokens.
+//! sampler.set_state(start);
+//! assert_eq!(sampler.sample(&logits, &mut scratch)?.token, first[0]);
+//!
+//! // A number out of its range is refused, with what is allowed.
+//! let refused = Sampler::new(SamplerParams { top_p: 1.5, ..params }).unwrap_err();
+//! assert_eq!(refused.to_string(), "top_p must be from 0 to 1, it is 1.5");
+//! # Ok(())
+//! # }
+//! ```
 
 mod bias;
 mod candidates;

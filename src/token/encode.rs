@@ -314,6 +314,8 @@ impl Output<'_> {
 }
 
 /// Why a text was not encoded, or an id not decoded.
+///
+/// [Example](crate::token#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenError {

@@ -3,6 +3,49 @@
 //! [`Vocab`] reads and checks the keys, [`Tokenizer`] holds the tables in the caller's memory and encodes,
 //! [`Detokenizer`] turns a stream of ids into text. Nothing is allocated: tables, scratch and results
 //! are the caller's. The ids are those of llama.cpp.
+//!
+//! # Example
+//!
+//! A text becomes as many ids as it needs, and is the same when it comes back:
+//!
+//! ```
+//! use gleed::Model;
+//! use gleed::token::{DecodeOptions, EncodeOptions, TokenError, Tokenizer, VocabError};
+//! # use gleed::mem::ALIGN;
+//!
+//! /// Returns the ids of a text.
+//! fn ids(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result<Vec<u32>, TokenError> {
+//!     let options = EncodeOptions { add_special: true, parse_special: false };
+//!     let mut scratch = vec![0; tokenizer.scratch_len(text.len())];
+//!     // Without room, the error says how much it takes.
+//!     let needed = match tokenizer.encode(text, options, &mut scratch, &mut []) {
+//!         Err(TokenError::OutputTooSmall { needed, .. }) => needed,
+//!         other => other?,
+//!     };
+//!     let mut ids = vec![0; needed];
+//!     tokenizer.encode(text, options, &mut scratch, &mut ids)?;
+//!     Ok(ids)
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
+//! let model = Model::open(&file)?;
+//! let bytes = Tokenizer::plan(model.gguf()).map_err(|error| match error {
+//!     VocabError::Missing(key) => format!("the file has no {key}"),
+//!     other => other.to_string(),
+//! })?;
+//! # let mut tables = vec![0; bytes + ALIGN];
+//! # let start = tables.as_ptr().align_offset(ALIGN);
+//! # let tables = &mut tables[start..];
+//! let tokenizer = Tokenizer::new(model.gguf(), tables)?;
+//! let ids = ids(&tokenizer, "Once upon a time")?;
+//! assert_eq!((Some(ids[0]), &ids[1..]), (tokenizer.vocab().bos(), &[414, 435, 261, 385][..]));
+//!
+//! let mut text = [0; 64];
+//! assert_eq!(tokenizer.decode(&ids, DecodeOptions::default(), &mut text)?, "Once upon a time");
+//! # Ok(())
+//! # }
+//! ```
 
 mod bytes;
 mod class;

@@ -266,6 +266,8 @@ fn check_len(key: &'static str, array: Option<Array<'_>>, tokens: Array<'_>) -> 
 }
 
 /// Why a file's vocabulary cannot be used.
+///
+/// [Example](crate::token#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VocabError {

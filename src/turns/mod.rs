@@ -5,6 +5,40 @@
 //! appended to what it wrote for those before, so that the keys and values of earlier turns stay valid. [`TurnText`]
 //! collects the pieces and keeps apart what is the format's and what is text: names of special tokens mean something in
 //! the former only.
+//!
+//! # Example
+//!
+//! A user's message in ChatML, up to where the model goes on. [The guide](crate::guide#chat) has a whole conversation.
+//!
+//! ```
+//! use gleed::turns::{Message, Piece, Role, TurnFormat, TurnText, TurnTextError, Turns};
+//! # use gleed::{Model, mem::ALIGN, token::Tokenizer};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
+//! # let model = Model::open(&file)?;
+//! # let mut tables = vec![0; Tokenizer::plan(model.gguf())? + ALIGN];
+//! # let start = tables.as_ptr().align_offset(ALIGN);
+//! # let tokenizer = Tokenizer::new(model.gguf(), &mut tables[start..])?;
+//! let mut turns = Turns::new(TurnFormat::named("chatml").ok_or("no such format")?);
+//! let mut pieces: Vec<Piece<'_>> = turns.add(Message { role: Role::User, text: "Who are you?" }).collect();
+//! pieces.extend(turns.reply());
+//!
+//! let (mut bytes, mut ranges) = ([0; 200], [0..0]);
+//! let mut text = TurnText::new(&mut bytes, &mut ranges);
+//! for piece in &pieces {
+//!     text.push(&tokenizer, *piece)?;
+//! }
+//! assert_eq!(text.as_str(), "<|im_start|>user\nWho are you?<|im_end|>\n<|im_start|>assistant\n");
+//! // Names of special tokens mean nothing in the message itself.
+//! assert_eq!(&text.as_str()[text.plain()[0].clone()], "Who are you?");
+//!
+//! // There is room for one message at a time.
+//! let refused = text.push(&tokenizer, Piece::Text("And who am I?"));
+//! assert_eq!(refused, Err(TurnTextError::TooManyTexts { limit: 1 }));
+//! # Ok(())
+//! # }
+//! ```
 
 mod formats;
 mod pieces;

@@ -89,6 +89,8 @@ impl<'b> TurnText<'b> {
 }
 
 /// Why a piece was not appended.
+///
+/// [Example](crate::turns#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TurnTextError {

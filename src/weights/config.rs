@@ -56,6 +56,8 @@ pub struct Config {
 }
 
 /// How a token becomes the first residual row.
+///
+/// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Embedding {
     /// What rows of the embedding are multiplied by.
@@ -67,6 +69,8 @@ pub struct Embedding {
 }
 
 /// Queries, keys, values and scores.
+///
+/// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attention {
     /// What products of queries and keys are multiplied by.
@@ -84,6 +88,8 @@ pub struct Attention {
 }
 
 /// How queries and keys are normalized before the rotation.
+///
+/// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QkNorm {
     /// Not at all.
@@ -97,6 +103,8 @@ pub enum QkNorm {
 }
 
 /// Rotary position embedding.
+///
+/// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rope {
     /// Elements of each head that are rotated; even.
@@ -112,6 +120,8 @@ pub struct Rope {
 }
 
 /// The feed-forward layer.
+///
+/// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedForward {
     /// The non-linear function.
@@ -125,6 +135,8 @@ pub struct FeedForward {
 }
 
 /// What the activation function of a feed-forward layer is applied to.
+///
+/// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
     /// The one matrix: `activation(up)`.
@@ -136,6 +148,8 @@ pub enum Gate {
 }
 
 /// What becomes of the output matrix's results.
+///
+/// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Head {
     /// They are multiplied by it.
@@ -145,6 +159,8 @@ pub struct Head {
 }
 
 /// Whether a file has a tensor.
+///
+/// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// It is refused.
@@ -156,6 +172,8 @@ pub enum Presence {
 }
 
 /// Where linear layers and norms have biases.
+///
+/// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Biases {
     /// Q, K and V.

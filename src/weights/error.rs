@@ -3,6 +3,8 @@
 use gguf_rs_lite::{GgmlType, GgufError, Name};
 
 /// Why a model was refused.
+///
+/// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModelError {

@@ -1,6 +1,7 @@
 //! What the pages say of the repository is true: paths, programs and symbols that they cite exist, links resolve, numbers agree.
 
 mod claims;
+mod examples;
 mod page;
 mod sources;
 
@@ -115,37 +116,11 @@ int run(const uint8_t *file, size_t file_len, const uint32_t *prompt, size_t pro
     int i;
 ";
 
-/// Public types that a program names have an example in their documentation, or a link to one. Errors explain themselves.
 #[test]
 fn types_have_examples() {
-    let folders = ["engine", "host", "model", "sample", "token", "turns", "par.rs"];
     let sources = Sources::read();
-    let files =
-        sources.files().filter(|(file, _)| folders.iter().any(|folder| file.starts_with(&format!("src/{folder}"))));
-    let mut violations = Vec::new();
-    for (file, text) in files {
-        let mut docs = String::new();
-        for (index, line) in text.lines().enumerate() {
-            if line.starts_with("///") {
-                docs.push_str(line);
-            } else if let Some(rest) = line.strip_prefix("pub ") {
-                let mut words = rest.split(|c: char| !c.is_alphanumeric());
-                let is_type = words.next().is_some_and(|word| ["struct", "enum", "trait"].contains(&word));
-                let name = words.next().unwrap_or_default();
-                let has_example = ["```", "crate::guide#", "example of"].iter().any(|sign| docs.contains(sign));
-                if is_type && !name.ends_with("Error") && !UNSEEN.contains(&name) && !has_example {
-                    violations.push(format!("{file}:{}: {name} has no example", index + 1));
-                }
-            } else if !line.starts_with("#[") {
-                docs.clear();
-            }
-        }
-    }
-    report(violations);
+    report(examples::violations(&sources.library()));
 }
-
-/// Types of these modules that no program names.
-const UNSEEN: &[&str] = &["Serial", "Watch"];
 
 #[test]
 fn wrong_citations_are_found() {
@@ -183,6 +158,24 @@ fn wrong_citations_are_found() {
         "README.md:3: no errors_are_always_very_small",
     ];
     assert_eq!(missing, expected);
+}
+
+#[test]
+fn types_without_examples_are_found() {
+    let module =
+        ["//! # Example", "", "```", "# let b = 1;", "```", "", "# Words", "", "```text", "```"].join("\n//! ");
+    let types = "/// A.\npub struct Bare;\n/// ```\n/// ```\n#[derive(Debug)]\npub enum Own {}\n\
+        /// [Example](crate::a#example).\npub trait Linked {}\n/// [Example](crate::a#words).\npub type Worded = u8;\n\
+        \u{20}   /// [Example](crate::c#example).\n    pub struct Lost;\npub(crate) struct Hidden;\n\
+        /// [A](crate::a#b-1).\npub struct Hash;\n";
+    let files = [("src/a/mod.rs".to_owned(), module), ("src/a/b.rs".to_owned(), types.to_owned())];
+    let expected = [
+        "src/a/b.rs:2: Bare has no example and no link to one",
+        "src/a/b.rs:10: Worded: crate::a#words has no example",
+        "src/a/b.rs:12: Lost: crate::c#example has no example",
+        "src/a/b.rs:15: Hash: crate::a#b-1 has no example",
+    ];
+    assert_eq!(examples::violations(&files.iter().collect::<Vec<_>>()), expected);
 }
 
 #[test]

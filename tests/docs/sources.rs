@@ -40,9 +40,9 @@ impl Sources {
         Self(files)
     }
 
-    /// The files, with their names from the root of the repository.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &(String, String)> {
-        self.0.iter()
+    /// The files of the library, with their names from the root of the repository.
+    pub(crate) fn library(&self) -> Vec<&(String, String)> {
+        self.0.iter().filter(|(file, _)| file.starts_with("src/")).collect()
     }
 
     /// Paths, names of files and names of programs that are not there.

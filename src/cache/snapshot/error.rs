@@ -8,6 +8,8 @@ use crate::cache::error::CacheError;
 use crate::num::ARITHMETIC_VERSION;
 
 /// Why a snapshot was not written or not restored. The cache is as it was before.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SnapshotError {

@@ -32,6 +32,8 @@ const SHAPE: [&str; 9] = [
 ];
 
 /// What a snapshot is to contain besides a sequence's own tokens.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotOptions<'h> {
     /// Tokens at the beginning of the sequence that the reader will have already, a multiple of 16: the
@@ -47,6 +49,8 @@ impl SnapshotOptions<'_> {
 }
 
 /// What the header of a snapshot says.
+///
+/// [Example](crate::cache#example).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotHeader {
     pub(super) total: u64,

@@ -16,6 +16,8 @@ use crate::num::Xxh64;
 
 /// Gives bytes of a snapshot, in order: it fills the slice from its start and says how far; 0 at the end of the
 /// bytes, `None` where it could not.
+///
+/// [Example](crate::cache#example).
 pub type Source<'s> = dyn FnMut(&mut [u8]) -> Option<usize> + 's;
 
 impl<'a> KvCache<'a> {

@@ -11,6 +11,8 @@ use crate::cache::sequence::SeqId;
 use crate::num::Xxh64;
 
 /// Takes bytes of a snapshot, in order; false where it could not.
+///
+/// [Example](crate::cache#example).
 pub type Sink<'s> = dyn FnMut(&[u8]) -> bool + 's;
 
 impl KvCache<'_> {

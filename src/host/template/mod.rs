@@ -44,6 +44,8 @@ type Blocks<'s> = BTreeMap<&'s str, Instructions<'s>>;
 /// an end. It cannot include or extend other templates.
 ///
 /// [The guide says when it is needed](crate::guide#chat).
+///
+/// [Example](crate::host#example).
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
@@ -54,7 +56,7 @@ pub struct ChatTemplate {
 
 /// What a template is given besides messages.
 ///
-/// [The guide says when templates are needed](crate::guide#chat).
+/// [Example](crate::host#example).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RenderOptions<'o> {
     /// Open the model's turn at the end (`add_generation_prompt`).
@@ -287,6 +289,8 @@ fn without_generation(source: &str) -> String {
 }
 
 /// Why a template was not compiled or rendered.
+///
+/// [Example](crate::host#example).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateError {
     line: Option<usize>,

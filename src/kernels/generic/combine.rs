@@ -7,6 +7,8 @@ use crate::mem::Tile;
 use crate::num::{gelu_erf, gelu_tanh, silu, tanh};
 
 /// The non-linear function of a feed-forward layer.
+///
+/// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// `x / (1 + e^-x)`.
@@ -18,6 +20,8 @@ pub enum Activation {
 }
 
 /// How outputs enter the place where they belong.
+///
+/// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Combine {
     /// `y = output`

@@ -3,6 +3,8 @@
 use crate::num::{is_finite, sqrt, sum_lanes};
 
 /// How a row is normalized.
+///
+/// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NormKind {
     /// By its root mean square. (Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.)
@@ -13,6 +15,8 @@ pub enum NormKind {
 
 /// A normalization of rows of n elements: `y = ((x - mean) * r) * weight + bias`, with
 /// `r = 1 / sqrt(mean of (x - mean)^2 + epsilon)`, where the mean of [`NormKind::Rms`] is 0.
+///
+/// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
 pub struct Norm<'w> {
     /// How.

@@ -7,6 +7,8 @@ use crate::tensor::TensorView;
 pub const OUTPUTS: usize = 32;
 
 /// Rows of activations in one form.
+///
+/// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     form: Form,

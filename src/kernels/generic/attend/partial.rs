@@ -5,6 +5,8 @@ use crate::num::exp;
 
 /// The heads of a row that share a KV head, after some of their chunks: values times their weights, `[group, head_dim]`, then the
 /// largest score and the sum of the weights of each head, `[group, 2]`, then padding.
+///
+/// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
 pub struct Partial {
     /// Heads.

@@ -27,6 +27,8 @@ pub fn attend_chunks(rows: usize, group: usize, head_dim: usize) -> usize {
 }
 
 /// The query heads of successive rows of one sequence that share a KV head.
+///
+/// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
 pub struct Queries<'q> {
     /// The heads of a row, `[group, head_dim]`, are at the start of every `stride` elements.
@@ -52,6 +54,8 @@ pub struct Queries<'q> {
 }
 
 /// What becomes of the product of a query and a key: its score.
+///
+/// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
 pub struct Scores<'q> {
     /// What products are multiplied by.
