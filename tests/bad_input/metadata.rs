@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use gleed::Model;
 use gleed::model::ModelError;
 
-use crate::common::gguf_writer::Meta;
+use crate::common::gguf_writer::{GgufWriter, Meta};
 use crate::common::synthetic::SyntheticModel;
 use crate::{name, refused, tiny, tiny_qwen3, try_all};
 
@@ -47,6 +47,35 @@ fn keys() {
 #[test]
 fn hyperparameters() {
     let writer = tiny().writer();
+    wrong_sizes(&writer);
+    wrong_floats(&writer);
+    let unsupported = [
+        ("rope.scaling.type", Meta::from("su")),
+        ("expert_shared_count", Meta::from(1_u32)),
+        ("logit_scale", Meta::from(2.0_f32)),
+        ("attention.causal", Meta::from(false)),
+        ("attention.sliding_window_pattern", Meta::from("every second")),
+    ];
+    for (key, value) in unsupported {
+        let mut changed = writer.clone();
+        let key = format!("llama.{key}");
+        changed.set(&key, value).set("llama.attention.sliding_window", 9_u32);
+        assert_eq!(refused(&changed.finish()), ModelError::Unsupported { key: name(&key) });
+    }
+    let mut changed = writer.clone();
+    changed.set("llama.expert_count", 4_u32);
+    assert_eq!(refused(&changed.finish()), ModelError::MissingKey { key: name("llama.expert_used_count") });
+    changed.set("llama.expert_used_count", 5_u32);
+    assert_eq!(refused(&changed.finish()), ModelError::BadValue { key: name("llama.expert_used_count") });
+    changed.set("llama.expert_used_count", 2_u32);
+    assert!(matches!(refused(&changed.finish()), ModelError::UnknownTensor { .. }));
+    let mut changed = writer.clone();
+    changed.set("llama.rope.scaling.type", "linear").set("llama.rope.scaling.factor", 0.0_f32);
+    assert_eq!(refused(&changed.finish()), ModelError::BadValue { key: name("llama.rope.scaling.factor") });
+}
+
+/// Whole numbers that are none, or that no model has.
+fn wrong_sizes(writer: &GgufWriter) {
     let sizes = [
         "block_count",
         "context_length",
@@ -91,6 +120,10 @@ fn hyperparameters() {
             assert_eq!(try_all(&file), key == "llama.context_length", "{key} = {value}");
         }
     }
+}
+
+/// Real numbers that are not positive and finite.
+fn wrong_floats(writer: &GgufWriter) {
     let floats = ["attention.layer_norm_rms_epsilon", "rope.freq_base"];
     for key in floats {
         let key = format!("llama.{key}");
@@ -108,29 +141,6 @@ fn hyperparameters() {
         changed.set(&key, 1e300_f64);
         assert_eq!(refused(&changed.finish()), ModelError::BadValue { key: name(&key) });
     }
-    let unsupported = [
-        ("rope.scaling.type", Meta::from("su")),
-        ("expert_shared_count", Meta::from(1_u32)),
-        ("logit_scale", Meta::from(2.0_f32)),
-        ("attention.causal", Meta::from(false)),
-        ("attention.sliding_window_pattern", Meta::from("every second")),
-    ];
-    for (key, value) in unsupported {
-        let mut changed = writer.clone();
-        let key = format!("llama.{key}");
-        changed.set(&key, value).set("llama.attention.sliding_window", 9_u32);
-        assert_eq!(refused(&changed.finish()), ModelError::Unsupported { key: name(&key) });
-    }
-    let mut changed = writer.clone();
-    changed.set("llama.expert_count", 4_u32);
-    assert_eq!(refused(&changed.finish()), ModelError::MissingKey { key: name("llama.expert_used_count") });
-    changed.set("llama.expert_used_count", 5_u32);
-    assert_eq!(refused(&changed.finish()), ModelError::BadValue { key: name("llama.expert_used_count") });
-    changed.set("llama.expert_used_count", 2_u32);
-    assert!(matches!(refused(&changed.finish()), ModelError::UnknownTensor { .. }));
-    let mut changed = writer.clone();
-    changed.set("llama.rope.scaling.type", "linear").set("llama.rope.scaling.factor", 0.0_f32);
-    assert_eq!(refused(&changed.finish()), ModelError::BadValue { key: name("llama.rope.scaling.factor") });
 }
 
 /// Every bit of everything before the tensors' data, one at a time.

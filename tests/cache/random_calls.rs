@@ -78,30 +78,56 @@ struct Want {
 }
 
 fn play(cache: &mut KvCache<'_>, wanted: &mut Vec<Want>, closed: &mut Vec<SeqId>, call: &Call, first: u32) {
-    let new = |len: usize| (first..).take(len).collect::<Vec<u32>>();
-    let index = match *call {
-        Call::Open => {
-            match cache.open() {
-                Ok(seq) => wanted.push(Want { seq, tokens: Vec::new(), reserved: Vec::new() }),
-                Err(error) => assert_eq!(error, CacheError::NoFreeSequence { sequences: wanted.len() }),
-            }
-            return;
+    let Some(index) = call.sequence() else {
+        match cache.open() {
+            Ok(seq) => wanted.push(Want { seq, tokens: Vec::new(), reserved: Vec::new() }),
+            Err(error) => assert_eq!(error, CacheError::NoFreeSequence { sequences: wanted.len() }),
         }
-        Call::Append(s, _)
-        | Call::Prefill(s, _)
-        | Call::Push(s)
-        | Call::Fork(s, _)
-        | Call::Rewind(s, _)
-        | Call::Reserve(s, ..)
-        | Call::Release(s)
-        | Call::Commit(s)
-        | Call::Clear(s)
-        | Call::Close(s)
-        | Call::Stale(s)
-        | Call::Copy(s, ..) => s,
+        return;
     };
     let open = wanted.len();
     let Some(want) = wanted.get_mut(index) else { return };
+    match *call {
+        Call::Fork(..) | Call::Copy(..) => {
+            let twin = branch(cache, want, call, open);
+            wanted.extend(twin);
+        }
+        Call::Close(_) => {
+            cache.close(want.seq).unwrap();
+            closed.push(wanted.remove(index).seq);
+        }
+        Call::Stale(s) => {
+            let Some(&seq) = closed.get(s) else { return };
+            assert_eq!(cache.close(seq), Err(CacheError::UnknownSequence { sequence: seq.to_bits() }));
+        }
+        _ => change(cache, want, call, first),
+    }
+}
+
+impl Call {
+    /// The index of the sequence that it is for.
+    fn sequence(&self) -> Option<usize> {
+        match *self {
+            Call::Open => None,
+            Call::Append(s, _)
+            | Call::Prefill(s, _)
+            | Call::Push(s)
+            | Call::Fork(s, _)
+            | Call::Rewind(s, _)
+            | Call::Reserve(s, ..)
+            | Call::Release(s)
+            | Call::Commit(s)
+            | Call::Clear(s)
+            | Call::Close(s)
+            | Call::Stale(s)
+            | Call::Copy(s, ..) => Some(s),
+        }
+    }
+}
+
+/// Calls that change the sequence that they are for.
+fn change(cache: &mut KvCache<'_>, want: &mut Want, call: &Call, first: u32) {
+    let new = |len: usize| (first..).take(len).collect::<Vec<u32>>();
     let (seq, length) = (want.seq, want.tokens.len());
     let busy = !want.reserved.is_empty();
     match *call {
@@ -117,15 +143,6 @@ fn play(cache: &mut KvCache<'_>, wanted: &mut Vec<Want>, closed: &mut Vec<SeqId>
         Call::Push(_) => match push_row(cache, seq, first) {
             Ok(()) => want.tokens.push(first),
             Err(error) => assert_refused(cache, error, busy, length, 1),
-        },
-        Call::Fork(_, keep) => match cache.fork(seq, keep) {
-            Ok(fork) => {
-                let tokens = want.tokens[..keep].to_vec();
-                wanted.push(Want { seq: fork, tokens, reserved: Vec::new() });
-            }
-            Err(CacheError::TooShort { .. }) => assert!(keep > length),
-            Err(CacheError::NoFreeSequence { .. }) => assert_eq!(open, 4),
-            Err(error) => assert_refused(cache, error, busy, 0, keep),
         },
         Call::Rewind(_, keep) => match cache.rewind(seq, keep) {
             Ok(()) => want.tokens.truncate(keep),
@@ -161,18 +178,28 @@ fn play(cache: &mut KvCache<'_>, wanted: &mut Vec<Want>, closed: &mut Vec<SeqId>
             want.tokens.clear();
             want.reserved.clear();
         }
-        Call::Close(_) => {
-            cache.close(seq).unwrap();
-            closed.push(wanted.remove(index).seq);
-        }
-        Call::Stale(s) => {
-            let Some(&seq) = closed.get(s) else { return };
-            assert_eq!(cache.close(seq), Err(CacheError::UnknownSequence { sequence: seq.to_bits() }));
-        }
+        _ => panic!("{call:?}"),
+    }
+}
+
+/// Calls that make another sequence, which is returned. `open` sequences are there before.
+fn branch(cache: &mut KvCache<'_>, want: &Want, call: &Call, open: usize) -> Option<Want> {
+    let (seq, length) = (want.seq, want.tokens.len());
+    let busy = !want.reserved.is_empty();
+    match *call {
+        Call::Fork(_, keep) => match cache.fork(seq, keep) {
+            Ok(fork) => {
+                let tokens = want.tokens[..keep].to_vec();
+                return Some(Want { seq: fork, tokens, reserved: Vec::new() });
+            }
+            Err(CacheError::TooShort { .. }) => assert!(keep > length),
+            Err(CacheError::NoFreeSequence { .. }) => assert_eq!(open, 4),
+            Err(error) => assert_refused(cache, error, busy, 0, keep),
+        },
         Call::Copy(_, blocks, good) => match copy(cache, seq, blocks * 16, good) {
             Ok(copy) => {
                 let tokens = want.tokens.clone();
-                wanted.push(Want { seq: copy, tokens, reserved: Vec::new() });
+                return Some(Want { seq: copy, tokens, reserved: Vec::new() });
             }
             Err(SnapshotError::BasePosition { .. }) => assert!(blocks * 16 > length),
             Err(SnapshotError::Checksum { .. }) => assert!(!good),
@@ -180,8 +207,9 @@ fn play(cache: &mut KvCache<'_>, wanted: &mut Vec<Want>, closed: &mut Vec<SeqId>
             Err(SnapshotError::Cache(error)) => assert_refused(cache, error, busy, 0, length),
             Err(other) => panic!("{other:?}"),
         },
-        Call::Open => {}
+        _ => panic!("{call:?}"),
     }
+    None
 }
 
 /// A sequence written, and read again as another one: without its last byte's right value if it is not to be good.

@@ -76,6 +76,9 @@ fn bytes_that_follow() {
     });
 }
 
+/// Where the third token is in a snapshot of [`tiny`].
+const THIRD_TOKEN: usize = 96 + 2 * 4;
+
 /// Headers and contents that are wrong though every checksum is right, and the empty and random bytes.
 #[test]
 fn forged() {
@@ -84,66 +87,8 @@ fn forged() {
     for limits in each_limits() {
         let good = snapshot_of(&model, limits, &tokens(2, 19), &delta(0));
         let foreign = snapshot_of(&other, limits, &tokens(2, 19), &delta(0));
-        let (own, other_type) = (limits.kv_type.k.number(), if limits.kv_type == KvType::F32 { 1 } else { 0 });
-        let shape = |what, expected, found| SnapshotError::Geometry { what, expected, found };
-        let expected = good.len() as u64;
-        // 32-bit numbers at offsets of the header, and what they are refused with.
-        let headers = [
-            (8, 0, SnapshotError::Version { found: 0 }),
-            (8, 2, SnapshotError::Version { found: 2 }),
-            (12, 95, SnapshotError::HeaderLength { found: 95 }),
-            (12, 353, SnapshotError::HeaderLength { found: 353 }),
-            (12, u32::MAX, SnapshotError::HeaderLength { found: u32::MAX }),
-            (16, 200, SnapshotError::Length { expected, found: 200 }),
-            (32, 77, SnapshotError::Arithmetic { found: 77 }),
-            (36, other_type, shape("key type", own, other_type)),
-            (40, other_type, shape("value type", own, other_type)),
-            (40, 3, shape("value type", own, 3)),
-            (44, 3, shape("layers", 2, 3)),
-            (48, 0, shape("kv_heads", 1, 0)),
-            (52, u32::MAX, shape("head_dim", 4, u32::MAX)),
-            (56, 1, shape("sinks", 0, 1)),
-            (60, 64, shape("window", 0, 64)),
-            (68, 1, shape("window of the second layer group", 0, 1)),
-            (76, 4, SnapshotError::BasePosition { base: 4, tokens: 19 }),
-            (76, 32, SnapshotError::BasePosition { base: 32, tokens: 19 }),
-            (76, u32::MAX, SnapshotError::BasePosition { base: u32::MAX as usize, tokens: 19 }),
-        ];
-        each_refused(&model, limits, |engine, call| {
-            let Some(&(at, number, error)) = headers.get(call) else { return false };
-            let mut bytes = good.clone();
-            bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
-            let checksum = xxh64(&bytes[..88], 0).to_le_bytes();
-            bytes[88..96].copy_from_slice(&checksum);
-            assert_eq!(refusal(engine.restore(&bytes)), error);
-            true
-        });
-        let token = 96 + 2 * 4;
-        // An element, or a scale.
-        let element = limits.kv_type.k;
-        let key = if matches!(element, KvElement::F32 | KvElement::F16) {
-            5 * element.code_bytes()
-        } else {
-            element.k_codes(4).unwrap()
-        };
-        let key = 96 + 16 * 4 + key;
-        let last = good.len() - 16 - if own == 0 { 4 } else { 2 };
-        let infinity = if own == 0 { &f32::INFINITY.to_le_bytes()[..] } else { &[0, 0x7c] };
-        let nan = if own == 0 { &f32::NAN.to_le_bytes()[..] } else { &[1, 0xfc] };
-        let contents = [
-            (token, &[9, 0, 0, 0][..], SnapshotError::Token { position: 2, token: 9 }),
-            (token, &[0xfe, 0xff, 0xff, 0xff], SnapshotError::Token { position: 2, token: u32::MAX - 1 }),
-            (key, infinity, SnapshotError::NonFinite { block: 0 }),
-            (last, nan, SnapshotError::NonFinite { block: 1 }),
-        ];
-        each_refused(&model, limits, |engine, call| {
-            let Some(&(at, new, error)) = contents.get(call) else { return false };
-            let mut bytes = good.clone();
-            bytes[at..at + new.len()].copy_from_slice(new);
-            seal(&mut bytes);
-            assert_eq!(refusal(engine.restore(&bytes)), error);
-            true
-        });
+        forged_headers(&model, limits, &good);
+        forged_contents(&model, limits, &good);
         each_refused(&model, limits, |engine, call| {
             let mut random = vec![0; call];
             Rng::new(call as u64).fill(&mut random);
@@ -165,20 +110,92 @@ fn forged() {
             assert!(matches!(refusal(engine.restore(&swapped)), SnapshotError::Checksum { .. }));
             false
         });
-        // Sealing is not what is refused; and a token from outside is one, but where all is computed again.
-        let mut imported = good.clone();
-        imported[token..token + 4].fill(0xff);
-        seal(&mut imported);
-        Stage::new(limits).play(&model, |player| {
-            let error = SnapshotError::Token { position: 2, token: u32::MAX };
-            match player.engine.restore(&imported) {
-                Ok(_) => assert_ne!(limits.kv_kind, KvKind::Off),
-                result => assert!(limits.kv_kind == KvKind::Off && refusal(result) == error),
-            }
-            let seq = player.open();
-            player.append(seq, &[1]);
-        });
+        imported_token(&model, limits, &good);
     }
+}
+
+/// 32-bit numbers of the header.
+fn forged_headers(model: &Model<'_>, limits: Limits, good: &[u8]) {
+    let (own, other_type) = (limits.kv_type.k.number(), if limits.kv_type == KvType::F32 { 1 } else { 0 });
+    let shape = |what, expected, found| SnapshotError::Geometry { what, expected, found };
+    let expected = good.len() as u64;
+    // Offset, number, what it is refused with.
+    let headers = [
+        (8, 0, SnapshotError::Version { found: 0 }),
+        (8, 2, SnapshotError::Version { found: 2 }),
+        (12, 95, SnapshotError::HeaderLength { found: 95 }),
+        (12, 353, SnapshotError::HeaderLength { found: 353 }),
+        (12, u32::MAX, SnapshotError::HeaderLength { found: u32::MAX }),
+        (16, 200, SnapshotError::Length { expected, found: 200 }),
+        (32, 77, SnapshotError::Arithmetic { found: 77 }),
+        (36, other_type, shape("key type", own, other_type)),
+        (40, other_type, shape("value type", own, other_type)),
+        (40, 3, shape("value type", own, 3)),
+        (44, 3, shape("layers", 2, 3)),
+        (48, 0, shape("kv_heads", 1, 0)),
+        (52, u32::MAX, shape("head_dim", 4, u32::MAX)),
+        (56, 1, shape("sinks", 0, 1)),
+        (60, 64, shape("window", 0, 64)),
+        (68, 1, shape("window of the second layer group", 0, 1)),
+        (76, 4, SnapshotError::BasePosition { base: 4, tokens: 19 }),
+        (76, 32, SnapshotError::BasePosition { base: 32, tokens: 19 }),
+        (76, u32::MAX, SnapshotError::BasePosition { base: u32::MAX as usize, tokens: 19 }),
+    ];
+    each_refused(model, limits, |engine, call| {
+        let Some(&(at, number, error)) = headers.get(call) else { return false };
+        let mut bytes = good.to_vec();
+        bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        let checksum = xxh64(&bytes[..88], 0).to_le_bytes();
+        bytes[88..96].copy_from_slice(&checksum);
+        assert_eq!(refusal(engine.restore(&bytes)), error);
+        true
+    });
+}
+
+/// A token, and an element or a scale.
+fn forged_contents(model: &Model<'_>, limits: Limits, good: &[u8]) {
+    let element = limits.kv_type.k;
+    let own = element.number();
+    let key = if matches!(element, KvElement::F32 | KvElement::F16) {
+        5 * element.code_bytes()
+    } else {
+        element.k_codes(4).unwrap()
+    };
+    let key = 96 + 16 * 4 + key;
+    let last = good.len() - 16 - if own == 0 { 4 } else { 2 };
+    let infinity = if own == 0 { &f32::INFINITY.to_le_bytes()[..] } else { &[0, 0x7c] };
+    let nan = if own == 0 { &f32::NAN.to_le_bytes()[..] } else { &[1, 0xfc] };
+    let contents = [
+        (THIRD_TOKEN, &[9, 0, 0, 0][..], SnapshotError::Token { position: 2, token: 9 }),
+        (THIRD_TOKEN, &[0xfe, 0xff, 0xff, 0xff], SnapshotError::Token { position: 2, token: u32::MAX - 1 }),
+        (key, infinity, SnapshotError::NonFinite { block: 0 }),
+        (last, nan, SnapshotError::NonFinite { block: 1 }),
+    ];
+    each_refused(model, limits, |engine, call| {
+        let Some(&(at, new, error)) = contents.get(call) else { return false };
+        let mut bytes = good.to_vec();
+        bytes[at..at + new.len()].copy_from_slice(new);
+        seal(&mut bytes);
+        assert_eq!(refusal(engine.restore(&bytes)), error);
+        true
+    });
+}
+
+/// A token from outside is refused only where all is computed again.
+fn imported_token(model: &Model<'_>, limits: Limits, good: &[u8]) {
+    // Where it is restored, sealing alone is no reason to refuse.
+    let mut imported = good.to_vec();
+    imported[THIRD_TOKEN..THIRD_TOKEN + 4].fill(0xff);
+    seal(&mut imported);
+    Stage::new(limits).play(model, |player| {
+        let error = SnapshotError::Token { position: 2, token: u32::MAX };
+        match player.engine.restore(&imported) {
+            Ok(_) => assert_ne!(limits.kv_kind, KvKind::Off),
+            result => assert!(limits.kv_kind == KvKind::Off && refusal(result) == error),
+        }
+        let seq = player.open();
+        player.append(seq, &[1]);
+    });
 }
 
 /// A snapshot of an engine with a window is for engines with that window.
