@@ -1,0 +1,120 @@
+//! `generate` and `frame_budget`: text from a prompt.
+
+use std::process::Command;
+
+use crate::common::fixtures::{ids, parse_json};
+use crate::common::shared_file;
+use crate::{greedy_story, run, scratch, shared_path, start};
+
+#[test]
+fn generate_gives_what_the_library_gives() {
+    let (prompt_ids, story, text) = greedy_story("Once upon a time", 70);
+    let file = scratch("generate.json");
+    let path = file.to_str().unwrap();
+    let flags = ["-n", "70", "--temp", "0", "--json", path, "--verbose"];
+    for prompt in [&["Once upon a time"][..], &["--prompt", "Once upon a time"], &["--ids", "1,414,435,261,385"]] {
+        let result = run("generate", &[&flags[..], prompt].concat());
+        let json = parse_json(&std::fs::read(&file).unwrap());
+        assert_eq!(ids(&json["prompt_ids"]), prompt_ids);
+        assert_eq!(ids(&json["ids"]), story);
+        assert_eq!(json["text"], text);
+        assert_eq!(json["forward_ms"].as_array().unwrap().len(), 70);
+        assert!(json["ttft_ms"].as_f64().unwrap() > 0.0 && json["decode_tok_s"].as_f64().unwrap() > 0.0);
+        let lines = |phase| result.err.lines().filter(|line| line.starts_with(phase)).count();
+        assert_eq!((lines("prefill"), lines("decode")), (prompt_ids.len(), 70));
+        assert!(result.err.contains("time to first token") && result.err.contains("tokens/s"));
+        assert_eq!(result.ok(), format!("{text}\n"));
+    }
+}
+
+#[test]
+fn sampling_is_reproducible_and_seeded() {
+    let tell = |seed| run("generate", &["-n", "40", "--seed", seed, "--top-k", "50", "--top-p", "0.9", "The dog"]).ok();
+    assert_eq!(tell("1"), tell("1"));
+    assert_ne!(tell("1"), tell("2"));
+}
+
+#[test]
+fn generate_says_why_it_stopped() {
+    let ended = run("generate", &["--temp", "0.6", "Once upon a time"]);
+    assert!(ended.err.contains("stopped: the model ended the text"), "{}", ended.err);
+    assert!(run("generate", &["-n", "3", "Once"]).err.contains("stopped: -n tokens generated"));
+    // 500 tokens of 512 are there before it begins.
+    let ids = vec!["300"; 500].join(",");
+    let full = run("generate", &["--ids", &ids, "--temp", "0", "-n", "50"]);
+    assert!(full.err.contains("stopped: the context of 512 tokens is full"), "{}", full.err);
+    assert!(full.err.contains("generated: 13 tokens"), "{}", full.err);
+    full.ok();
+}
+
+#[test]
+fn generate_goes_on_without_end() {
+    let file = scratch("endless.json");
+    let story = |flags: &str, n: &str| {
+        let flags: Vec<&str> = flags.split_whitespace().chain(["--ignore-end", "-n", n]).collect();
+        run("generate", &[&flags[..], &["--json", file.to_str().unwrap(), "Once upon a time"]].concat()).ok();
+        ids(&parse_json(&std::fs::read(&file).unwrap())["ids"])
+    };
+    // The context is of 512 tokens.
+    let paged = story("--window 60 --sinks 4", "600");
+    assert_eq!(paged.len(), 600);
+    assert_eq!(story("--window 60 --sinks 4 --kv basic --threads 2", "600"), paged);
+    assert_eq!(story("--window 60 --sinks 4 --kv off", "80"), paged[..80]);
+    assert_eq!(story("--window 512", "90"), story("", "90"));
+    assert_ne!(story("--window 9", "90"), paged[..90]);
+    let refused = |flags: &[&str]| run("generate", &[flags, &["Once"]].concat());
+    assert!(refused(&["--sinks", "4"]).err.contains("--window"));
+    assert!(refused(&["--window", "0"]).err.contains("--window is 0, it must be at least 1"));
+    assert!(refused(&["--window", "600"]).err.contains("limit window is 600, it must be 1 to 512"));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_generate_with_its_statistics() {
+    use std::io::Read;
+    // Without a cache a long text takes its time.
+    let mut child = start("generate", &["--kv", "off", "--temp", "1.5", "-n", "500", "--ids", "1"]);
+    let mut first = [0];
+    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.contains("stopped: interrupted") && err.contains("time to first token"), "{err}");
+    assert_eq!(output.status.code(), Some(130));
+}
+
+#[test]
+fn stories_260k() {
+    let Some(model) = shared_path("models/stories260K/stories260K.gguf") else { return };
+    let expected = parse_json(&shared_file("models/stories260K/EXPECTED.json").unwrap());
+    let expected = &ids(&expected["greedy_ids"])[..60];
+    let file = scratch("stories260K.json");
+    for kv in ["off", "basic", "paged"] {
+        let flags = ["--model", &model, "--ids", "1", "-n", "60", "--temp", "0", "--kv-type", "f32", "--kv", kv];
+        run("generate", &[&flags[..], &["--json", file.to_str().unwrap()]].concat()).ok();
+        assert_eq!(ids(&parse_json(&std::fs::read(&file).unwrap())["ids"]), expected, "{kv}");
+    }
+}
+
+#[test]
+fn the_readme_shows_what_generate_prints() {
+    let readme = include_str!("../../README.md");
+    let shown = readme.split_once("```text\n").unwrap().1.split_once("…\n```").unwrap().0;
+    let story = run("generate", &["Once upon a time"]).ok();
+    assert!(shown.len() > 200 && format!("Once upon a time{story}").starts_with(shown), "{story}");
+}
+
+/// However small the budget, the text is the same.
+#[test]
+fn frame_budget_gives_the_text_in_pieces() {
+    let (_, _, text) = greedy_story("Once upon a time", 12);
+    let svg = scratch("overshoot.svg");
+    let plot = ["--svg", svg.to_str().unwrap()];
+    for flags in [&["--ms", "0"][..], &["--ms", "0.2", "--threads", "2"], &["--units", "30", "--ms", "50"], &plot] {
+        let out = run("frame_budget", &[&["--tokens", "12", "--no-sleep"], flags].concat()).ok();
+        assert!(out.starts_with(&format!("Once upon a time{text}\n")), "{out}");
+        assert!(out.contains("overshoot: p50") && out.ends_with("without a budget\n"), "{out}");
+    }
+    assert!(std::fs::read_to_string(&svg).unwrap().contains("microseconds"));
+    assert_eq!(run("frame_budget", &["--units", "0"]).code, Some(1));
+}

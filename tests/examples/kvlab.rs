@@ -1,0 +1,90 @@
+//! `kvlab`: reports, tables and plots.
+
+use gleed::KvType;
+
+use crate::common::fixtures::parse_json;
+use crate::{run, scratch};
+
+#[test]
+fn kvlab_curve() {
+    let report = kvlab("curve", &["curve-forward.svg", "curve-speed.svg", "curve-append.svg"], &[]);
+    assert_eq!(column(&report, 0, "prompt"), [Some(32.0), Some(64.0)]);
+    assert_eq!(column(&report, 1, "token").last(), Some(&Some(256.0)));
+    for (table, name) in [(0, "off ms"), (0, "basic ms"), (0, "paged tok/s"), (1, "concatenating us"), (1, "paged us")]
+    {
+        assert!(column(&report, table, name).iter().all(|value| value.unwrap() > 0.0), "{name}");
+    }
+}
+
+#[test]
+fn kvlab_memory() {
+    let report = kvlab("memory", &["memory.svg"], &["--budget", "1MiB"]);
+    let measured = column(&report, 0, "measured bytes");
+    assert_eq!(measured.len(), KvType::ALL.len() * 4);
+    // Whole blocks: exactly the formula.
+    for (tokens, ratio) in column(&report, 0, "tokens").iter().zip(column(&report, 0, "measured / formula")) {
+        let whole = (tokens.unwrap() / 16.0).ceil() * 16.0 / tokens.unwrap();
+        assert!((ratio.unwrap() - whole).abs() < 1e-9, "{tokens:?}: {ratio:?}");
+    }
+    for (formula, pool) in column(&report, 1, "formula tokens").iter().zip(column(&report, 1, "pool tokens")) {
+        assert!((0.0..16.0).contains(&(formula.unwrap() - pool.unwrap())), "{formula:?} {pool:?}");
+    }
+}
+
+#[test]
+fn kvlab_break() {
+    let report = kvlab("break", &["break.svg"], &["--layer", "1", "--head", "2", "--threads", "2"]);
+    let largest = column(&report, 0, "largest error");
+    assert_eq!((largest[0], column(&report, 0, "first other token")[0]), (Some(0.0), None));
+    assert!(largest.len() == 4 && largest[1..].iter().all(|error| error.unwrap() > 1e-3), "{largest:?}");
+}
+
+#[test]
+fn kvlab_share() {
+    let report = kvlab("share", &["share-memory.svg", "share-time.svg"], &["--system", "50", "--own", "14"]);
+    assert_eq!(column(&report, 0, "characters"), [Some(1.0), Some(2.0), Some(4.0)]);
+    // 50 tokens are 3 full blocks and a partial one, of which each character has a copy.
+    assert_eq!(column(&report, 0, "shared blocks"), [Some(3.0); 3]);
+    assert_eq!(column(&report, 0, "own blocks"), [Some(1.0); 3]);
+    let block = 4.0 * 2.0 * 128.0 * 2.0 * 16.0;
+    assert_eq!(column(&report, 0, "pool bytes"), [5.0, 6.0, 8.0].map(|blocks| Some(blocks * block)));
+    assert_eq!(column(&report, 1, "others"), [Some(1.0), Some(4.0)]);
+}
+
+#[test]
+fn kvlab_window() {
+    let report = kvlab("window", &["window.svg"], &["--sinks", "4"]);
+    let perplexity = column(&report, 0, "perplexity");
+    assert_eq!(column(&report, 0, "last"), [None, Some(64.0), Some(60.0), Some(32.0), Some(28.0)]);
+    assert!(perplexity.iter().all(|value| (1.0..1000.0).contains(&value.unwrap())), "{perplexity:?}");
+    assert!(perplexity[3] > perplexity[0], "{perplexity:?}");
+    let bytes = column(&report, 0, "pool bytes");
+    assert!(bytes[3] < bytes[0], "{bytes:?}");
+}
+
+/// A subcommand of `kvlab` in short: its report, after a look at its tables and plots.
+fn kvlab(command: &str, plots: &[&str], flags: &[&str]) -> serde_json::Value {
+    let folder = scratch(&format!("kvlab-{command}"));
+    let json = scratch(&format!("kvlab-{command}.json"));
+    let _ = std::fs::remove_dir_all(&folder);
+    let outputs = ["--quick", "--out", folder.to_str().unwrap(), "--json", json.to_str().unwrap()];
+    let out = run("kvlab", &[&[command][..], &outputs, flags].concat()).ok();
+    let report = parse_json(&std::fs::read(&json).unwrap());
+    for table in report["tables"].as_array().unwrap() {
+        assert!(out.contains(table["title"].as_str().unwrap()), "{out}");
+        assert!(!table["rows"].as_array().unwrap().is_empty(), "{out}");
+    }
+    for plot in plots {
+        let svg = std::fs::read_to_string(folder.join(plot)).unwrap();
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>") && svg.contains("<polyline"), "{plot}");
+        assert!(out.contains(plot), "{out}");
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), plots.len());
+    report
+}
+
+/// The values of a column of a table.
+fn column(report: &serde_json::Value, table: usize, name: &str) -> Vec<Option<f64>> {
+    let rows = report["tables"][table]["rows"].as_array().unwrap();
+    rows.iter().map(|row| row.get(name).expect("a column of this name").as_f64()).collect()
+}

@@ -1,0 +1,83 @@
+//! Bad files, bad requests and usage: one line that says what was wrong.
+
+use crate::{DEMO, refused, run, scratch, scratch_with, unknown_architecture};
+
+#[test]
+fn bad_files() {
+    let cut = &DEMO[..DEMO.len() / 2];
+    let files = [
+        (scratch("nowhere.gguf").to_str().unwrap().to_owned(), "nowhere.gguf: "),
+        (scratch_with("empty.gguf", b""), "empty"),
+        (scratch_with("text.gguf", b"This is no model.\n"), "GGUF"),
+        (scratch_with("cut.gguf", cut), &format!("file has only {} bytes", cut.len())),
+        (scratch_with("unknown.gguf", &unknown_architecture()), "\"zebra\" is not supported"),
+        (env!("CARGO_TARGET_TMPDIR").to_owned(), ""),
+    ];
+    let out = scratch("refused.bin");
+    for (file, words) in &files {
+        refused("generate", &["--model", file, "Once"], words);
+        refused("chat", &["--model", file], words);
+        refused("logits", &["--model", file, "--ids", "1", "--out", out.to_str().unwrap()], words);
+        refused("inspect", &["--model", file, "--emit-header"], words);
+    }
+    refused("tokenize", &["--model", &files[0].0], "nowhere.gguf: ");
+}
+
+#[test]
+fn bad_requests() {
+    refused("generate", &[""], "the prompt is empty");
+    refused("generate", &["--ids", ""], "the prompt is empty");
+    refused("generate", &["--ids", "1,1024"], "token 1024 at index 1 is not below the vocabulary's size, 1024");
+    refused("generate", &["-n", "0", "Once"], "-n is 0");
+    refused("generate", &["--threads", "0", "Once"], "workers is 0");
+    refused("generate", &["--temp", "-1", "Once"], "temperature");
+    refused("generate", &["--top-p", "2", "Once"], "top_p");
+    refused("generate", &["--ids", &vec!["5"; 513].join(",")], "513 tokens, the model's context is 512");
+    refused("generate", &["--json", "/nowhere/at/all", "Once"], "/nowhere/at/all: ");
+    refused("logits", &["--ids", "", "--out", "x"], "at least 1");
+    refused("logits", &["--ids", "1", "--out", "/nowhere/at/all"], "/nowhere/at/all: ");
+    refused("logits", &["--ids", &vec!["5"; 513].join(","), "--out", "x"], "513");
+    refused("tokenize", &["--batch"], "line 1: ");
+    refused("tokenize", &["--decode"], "\"[\" is no token id");
+    refused("inspect", &["--sequences", "0"], "sequences is 0");
+    refused("bench", &["--prompt", "0", "--gen", "0"], "nothing to measure");
+    refused("bench", &["--threads", "0"], "at least 1");
+    refused("make_model", &["--shape", "tiny", "--type", "f16", "--out", "/nowhere/at/all"], "/nowhere/at/all: ");
+    let folder = scratch("kvlab-refused");
+    let folder = ["--out", folder.to_str().unwrap()];
+    let lab = |args: &[&str], words| refused("kvlab", &[args, &folder].concat(), words);
+    lab(&["break", "--layer", "4"], "--layer is 4, it must be below 4");
+    lab(&["break", "--prompt", ""], "the prompt has 1 tokens, it must be 2 to 448");
+    lab(&["curve", "--steps", "512"], "--steps is 512, the model's context is 512");
+    lab(&["curve", "--threads", "0"], "workers is 0");
+    lab(&["share", "--system", "449"], "--system is 449, it must be 1 to 448");
+    lab(&["window", "--text", "/nowhere/at/all"], "/nowhere/at/all: ");
+    lab(&["memory", "--json", "/nowhere/at/all"], "/nowhere/at/all: ");
+    let file = scratch_with("kvlab-file", b"") + "/plots";
+    refused("kvlab", &["memory", "--out", &file], "kvlab-file/plots: ");
+    refused("inspect", &["--context", "9999999999"], "context is 9999999999");
+}
+
+#[test]
+fn usage() {
+    let usage = |example, args: &[&str], words: &str| {
+        let result = run(example, args);
+        assert_eq!(result.code, Some(2), "{args:?}: {}", result.err);
+        assert!(result.err.contains(words), "{args:?}: {}", result.err);
+    };
+    usage("generate", &[], "Usage");
+    usage("generate", &["Once", "--ids", "1"], "cannot be used with");
+    usage("generate", &["--kv", "page", "--prompt", "Once"], "off, basic, paged");
+    usage("generate", &["--kv-type", "f64", "Once"], "f32, f16");
+    usage("generate", &["--ids", "1,x"], "\"x\" is no token id");
+    usage("logits", &["--ids", "1", "--out", "x", "--level", "fast"], "this machine has scalar");
+    usage("bench", &["--repeat", "0"], "--repeat");
+    usage("make_model", &["--shape", "tiny", "--type", "q9", "--out", "x"], "q8_0");
+    usage("kvlab", &[], "Usage");
+    usage("kvlab", &["memory", "--budget", "64XB"], "\"64XB\" is no size");
+    usage("kvlab", &["share", "--characters", "0"], "--characters");
+    for example in ["generate", "logits", "tokenize", "inspect", "chat", "bench"] {
+        assert!(run(example, &["--help"]).ok().contains("--model <FILE>"));
+    }
+    assert!(run("kvlab", &["share", "--help"]).ok().contains("--model <FILE>"));
+}
