@@ -53,6 +53,7 @@
 mod adapters;
 mod batch;
 mod error;
+mod fingerprint;
 mod hidden;
 mod plan;
 mod progress;
@@ -74,6 +75,7 @@ use crate::ops::{Batch, Capacity, Row};
 pub use crate::par::{Budget, Deadline};
 use crate::par::{Parallel, Serial};
 use crate::program::{Cursor, Forward, StepInfo};
+use fingerprint::Fingerprint;
 use step::{Phase, Queue};
 
 /// A model, its sequences and the batch in progress, in the caller's memory.
@@ -81,6 +83,8 @@ use step::{Phase, Queue};
 /// [The guide has an example](crate::guide#generate).
 pub struct Engine<'m, 'a> {
     model: Model<'m>,
+    /// That of the model, for snapshots.
+    fingerprint: Fingerprint,
     parts: Parts<'m, 'a>,
     parallel: &'a dyn Parallel,
     phase: Phase,
@@ -164,6 +168,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         let parts = fpenv::with_default(|| Parts::carve(&mut arena, model, plan.limits()))?;
         Ok(Self {
             model: *model,
+            fingerprint: Fingerprint::default(),
             parts,
             parallel: &Serial,
             phase: Phase::Idle,

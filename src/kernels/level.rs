@@ -2,13 +2,18 @@
 
 use core::fmt;
 
+use super::fetch::FetchOrder;
+
 /// The instruction set that the kernels use: made once, by [`Level::detect`] or by name, and passed down.
 ///
 /// A value is a proof that the machine has the instructions: there is no other safe way to get one.
 ///
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Level(pub(super) Isa);
+pub struct Level {
+    pub(super) isa: Isa,
+    pub(super) fetch: FetchOrder,
+}
 
 /// Makes the instruction sets from a table: the type, their names and features, and `dispatch!`. The first token is a
 /// `$`, for the macro that this one makes.
@@ -47,7 +52,7 @@ macro_rules! levels {
         /// Calls a kernel of a level.
         macro_rules! dispatch {
             ($dollar level:expr, $dollar kernel:ident($dollar($dollar argument:expr),*)) => {
-                match $dollar level.0 {
+                match $dollar level.isa {
                     $($(#[$when])*
                     // Some kernels are safe: those that need no instructions but what every machine of the target has.
                     #[allow(unused_unsafe)]
@@ -96,11 +101,11 @@ levels! { $
 
 impl Level {
     /// Plain Rust, on every machine. It is the specification of the arithmetic.
-    pub const SCALAR: Self = Self(Isa::Scalar);
+    pub const SCALAR: Self = Self { isa: Isa::Scalar, fetch: FetchOrder::Rows };
 
     /// Returns the levels that this machine has, the slowest first.
     pub fn available() -> impl DoubleEndedIterator<Item = Self> {
-        ISAS.iter().filter(|(isa, _)| isa.is_available()).map(|&(isa, _)| Self(isa))
+        ISAS.iter().filter(|(isa, _)| isa.is_available()).map(|&(isa, _)| Self::new(isa))
     }
 
     /// Returns the fastest level that this machine has.
@@ -125,12 +130,33 @@ impl Level {
     /// # Safety
     /// The machine has the instructions of the level, and the operating system saves their registers.
     pub unsafe fn assume(name: &str) -> Result<Self, UnknownLevel> {
-        ISAS.iter().find(|(isa, known)| *known == name && isa.is_built()).map(|&(isa, _)| Self(isa)).ok_or(UnknownLevel)
+        ISAS.iter()
+            .find(|(isa, known)| *known == name && isa.is_built())
+            .map(|&(isa, _)| Self::new(isa))
+            .ok_or(UnknownLevel)
+    }
+
+    /// Returns the level with another order of fetching than the processor's, to measure both. The bits are the same.
+    #[must_use]
+    pub fn with_fetch_order(self, fetch: FetchOrder) -> Self {
+        Self { fetch, ..self }
+    }
+
+    /// Returns the order in which the kernels fetch weights ahead of time: [`FetchOrder::detect`], if nothing else was
+    /// asked for.
+    pub fn fetch_order(self) -> FetchOrder {
+        self.fetch
     }
 
     /// Returns the name: "scalar" for example.
     pub fn name(self) -> &'static str {
-        ISAS.iter().find(|(isa, _)| *isa == self.0).map_or("", |&(_, name)| name)
+        ISAS.iter().find(|(isa, _)| *isa == self.isa).map_or("", |&(_, name)| name)
+    }
+
+    fn new(isa: Isa) -> Self {
+        // Plain Rust fetches nothing.
+        let fetch = if isa == Isa::Scalar { FetchOrder::default() } else { FetchOrder::detect() };
+        Self { isa, fetch }
     }
 }
 

@@ -87,6 +87,7 @@
 
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 mod aarch64;
+mod fetch;
 pub mod fpenv;
 mod generic;
 mod level;
@@ -101,6 +102,7 @@ mod x86_64;
 pub use crate::kv::{
     CHUNK, Elements, ElementsMut, KvElement, KvSource, KvTile, KvTileMut, Positions, TILE_TOKENS, Visibility, Window,
 };
+pub use fetch::FetchOrder;
 pub use generic::{
     Activation, Combine, Inputs, Norm, NormKind, OUTPUTS, Partial, Queries, Scores, attend_chunks, attend_rows,
     is_storable,
@@ -142,6 +144,7 @@ impl Level {
         if !fits {
             return None;
         }
+        let inputs = &inputs.fetching(self.fetch);
         match dispatch!(self, products(weights, inputs, out, scratch)) {
             Ok(()) => Some(()),
             Err(Refused::NoKernel) => generic::products(weights, inputs, out),

@@ -1,5 +1,6 @@
 //! Rows of weights times rows of activations.
 
+use crate::kernels::fetch::FetchOrder;
 use crate::quant::{ActivationRow, Form, dot, row_words};
 use crate::tensor::TensorView;
 
@@ -22,6 +23,9 @@ pub struct Inputs<'a> {
     /// See [`Inputs::then_rows_at`].
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))]
     next: usize,
+    /// See [`Inputs::fetching`].
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))]
+    order: FetchOrder,
 }
 
 impl<'a> Inputs<'a> {
@@ -30,7 +34,16 @@ impl<'a> Inputs<'a> {
     pub fn new(form: Form, rows: usize, cols: usize, words: &'a [u32], stride: usize) -> Option<Self> {
         let len = row_words(form, cols)?;
         let end = rows.checked_sub(1)?.checked_mul(stride)?.checked_add(len)?;
-        (len <= stride && end <= words.len()).then_some(Self { form, cols, rows, words, stride, len, next: OUTPUTS })
+        (len <= stride && end <= words.len()).then_some(Self {
+            form,
+            cols,
+            rows,
+            words,
+            stride,
+            len,
+            next: OUTPUTS,
+            order: FetchOrder::default(),
+        })
     }
 
     /// Says that the rows of weights that are multiplied next are probably those `distance` rows after the first
@@ -43,6 +56,17 @@ impl<'a> Inputs<'a> {
     #[cfg(target_arch = "x86_64")]
     pub(in crate::kernels) fn next(&self) -> usize {
         self.next
+    }
+
+    /// Says in which order kernels fetch them.
+    pub(in crate::kernels) fn fetching(self, order: FetchOrder) -> Self {
+        Self { order, ..self }
+    }
+
+    /// See [`Inputs::fetching`].
+    #[cfg(target_arch = "x86_64")]
+    pub(in crate::kernels) fn order(&self) -> FetchOrder {
+        self.order
     }
 
     /// Returns the form.

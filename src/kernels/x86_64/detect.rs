@@ -27,6 +27,13 @@ pub(in crate::kernels) fn has_avx512() -> bool {
     has_avx2() && saved(0xe6) && ebx & (F | BW | VL) == F | BW | VL && ecx & VNNI != 0
 }
 
+/// Whether the processor is one of AMD, or of Hygon, which builds AMD's.
+pub(in crate::kernels) fn is_amd() -> bool {
+    let CpuidResult { ebx, ecx, edx, .. } = cpuid(0, 0);
+    let name = [ebx, edx, ecx].map(u32::to_le_bytes);
+    matches!(name.as_flattened(), b"AuthenticAMD" | b"HygonGenuine")
+}
+
 /// Whether the system saves these parts of the processor's state.
 fn saved(mask: u64) -> bool {
     const OSXSAVE: u32 = 1 << 27;

@@ -5,4 +5,4 @@ pub(super) mod avx512;
 pub(super) mod avxvnni;
 mod detect;
 
-pub(super) use detect::{has_avx2, has_avx512, has_avxvnni};
+pub(super) use detect::{has_avx2, has_avx512, has_avxvnni, is_amd};

@@ -2,8 +2,7 @@
 //! the cache, to a panel with a row per lane, and all rows of activations are multiplied with it, eight at a
 //! time. Between the chunks the accumulators lie in `out`, so the chain of additions is not cut.
 
-use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-
+use super::ahead::Ahead;
 use super::panel::Rows;
 use super::panel_32::{self, Layout32, Panel32};
 use super::panel_256::{self, Layout256, Panel256};
@@ -17,6 +16,9 @@ const BYTES: usize = 2 * size_of::<Panel256>();
 /// f32 elements of scratch for the sums and a panel, wherever the scratch begins.
 pub(in crate::kernels) const SCRATCH: usize = (size_of::<Sums>() + BYTES + size_of::<Line>()) / size_of::<f32>();
 const _: () = assert!(BYTES / size_of::<Panel32>() <= 32 && OUTPUTS == 32);
+
+/// Rows of activations for which it pays to find out more of the weights than it takes to multiply them.
+const MANY: usize = 8;
 
 /// A cache line.
 #[repr(C, align(64))]
@@ -96,46 +98,6 @@ pub(super) struct Sums {
     pub(super) pairs: [[i32; 32]; 8],
 }
 
-/// Weights that are wanted later: a part of the next rows, which lie one after the other.
-#[derive(Clone, Copy)]
-pub(super) struct Ahead {
-    from: *const u8,
-    /// Bytes per unit of the work that goes on meanwhile.
-    step: usize,
-}
-
-impl Ahead {
-    /// Units of work per block where the products are computed.
-    pub(super) const UNITS: usize = 8;
-
-    /// Part `part` of `parts` parts of so many bytes, during so many units of work.
-    fn part(from: *const u8, bytes: usize, part: usize, parts: usize, units: usize) -> Self {
-        let bytes = bytes / parts.max(1);
-        Self { from: from.wrapping_add(part * bytes), step: bytes.div_ceil(units.max(1)) }
-    }
-
-    /// Nothing.
-    fn none() -> Self {
-        Self { from: core::ptr::null(), step: 0 }
-    }
-
-    /// Fetches what belongs to `count` units of work from unit `first` on, to the second-level cache: fetches to the
-    /// first level take its few buffers from the loads.
-    #[inline(always)]
-    pub(super) fn fetch(&self, first: usize, count: usize) {
-        let end = (first + count) * self.step;
-        let mut at = (first * self.step).next_multiple_of(64);
-        while at < end {
-            #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
-            // SAFETY: SSE is part of every x86-64, and a prefetch may point anywhere.
-            unsafe {
-                _mm_prefetch::<_MM_HINT_T1>(self.from.wrapping_add(at).cast())
-            };
-            at += 64;
-        }
-    }
-}
-
 /// A format of weights: how a panel is unpacked, and multiplied.
 ///
 /// # Safety
@@ -147,12 +109,14 @@ unsafe trait Format {
     const COLS: usize;
     /// Bytes of a block.
     const BYTES: usize;
+    /// Units of work that it takes to unpack a block of sixteen rows.
+    const READS: usize = Self::BYTES.div_ceil(Rows::READ);
 
-    /// Unpacks a block of sixteen rows.
+    /// Unpacks a block of sixteen rows; `many` is whether there are [`MANY`] inputs for it.
     ///
     /// # Safety
     /// [`Self::BYTES`] bytes are readable in all rows, `g` is below 2, and the processor has the instructions.
-    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Self::Panel);
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Self::Panel, many: bool);
 
     /// Adds the products of a panel with `ROWS` rows of activations to `out`, 32 elements per row.
     ///
@@ -179,7 +143,7 @@ unsafe impl<L: Layout32> Format for Blocks<L> {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32) {
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32, _: bool) {
         // SAFETY: the caller promises what the called function asks for: BYTES are those of `L`.
         unsafe { L::unpack(rows, g, panel) }
     }
@@ -209,11 +173,15 @@ unsafe impl<L: Layout256> Format for SuperBlocks<L> {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256, many: bool) {
         // SAFETY: the caller promises what the called functions ask for: BYTES are those of `L`.
         unsafe {
             L::unpack(rows, g, panel);
-            panel.bound::<L>(g);
+            if many {
+                panel.bound::<L>(g);
+            } else {
+                panel.limit = 0;
+            }
         }
     }
 
@@ -294,39 +262,29 @@ fn by_panels<F: Format>(
     let mut first = 0;
     while first < blocks {
         let panel = panel.get_mut(..(blocks - first).min(length))?;
-        // As much of the next rows of weights, a part while the panel is unpacked and one per eight inputs. With fewer,
-        // the fetches would take longer than the products.
-        let eights = rows / 8;
-        let ahead = |part: usize, units: usize| {
-            let next = weights.bytes().as_ptr().wrapping_add(inputs.next().wrapping_mul(row_bytes));
-            let from = next.wrapping_add(OUTPUTS * first * F::BYTES);
-            if part <= eights && eights > 0 {
-                Ahead::part(from, OUTPUTS * length * F::BYTES, part, eights + 1, length * units)
-            } else {
-                Ahead::none()
-            }
-        };
+        // As much of the next rows of weights: a part while the panel is unpacked, and one with each group of inputs.
+        let parts = 1 + rows / 8 + (rows % 8).count_ones() as usize;
+        let next = weights.bytes().as_ptr().wrapping_add(inputs.next().wrapping_mul(row_bytes));
+        let from = next.wrapping_add(OUTPUTS * first * F::BYTES);
+        let bytes = OUTPUTS * panel.len() * F::BYTES;
+        let ahead = |part: usize, units: usize| Ahead::part(from, bytes, part, parts, units);
+        let (reads, products) = (2 * panel.len() * F::READS, Ahead::UNITS * panel.len());
         // SAFETY: `first + panel.len()` is at most the number of blocks in the rows of weights and inputs, whose types,
         // sizes and number are those of `F` as checked above; the panel has at most as many blocks as `BYTES` hold; `out` has a place
         // for every row, and `row` is below their number.
         unsafe {
-            unpack::<F>(weights, first, panel, ahead(0, 2));
-            let ahead = |row: usize| ahead(1 + row / 8, Ahead::UNITS);
-            let mut row = 0;
-            while row + 8 <= rows {
-                add_products::<F, 8>(panel, &batch, row, first, sums, ahead(row), out.as_mut_ptr());
-                row += 8;
-            }
-            if row + 4 <= rows {
-                add_products::<F, 4>(panel, &batch, row, first, sums, ahead(row), out.as_mut_ptr());
-                row += 4;
-            }
-            if row + 2 <= rows {
-                add_products::<F, 2>(panel, &batch, row, first, sums, ahead(row), out.as_mut_ptr());
-                row += 2;
-            }
-            if row < rows {
-                add_products::<F, 1>(panel, &batch, row, first, sums, ahead(row), out.as_mut_ptr());
+            unpack::<F>(weights, first, panel, ahead(0, reads), rows >= MANY);
+            let (mut row, mut part) = (0, 1);
+            while row < rows {
+                let (ahead, out) = (ahead(part, products), out.as_mut_ptr());
+                let count = match rows - row {
+                    8.. => add_products::<F, 8>(panel, &batch, row, first, sums, ahead, out),
+                    4.. => add_products::<F, 4>(panel, &batch, row, first, sums, ahead, out),
+                    2.. => add_products::<F, 2>(panel, &batch, row, first, sums, ahead, out),
+                    _ => add_products::<F, 1>(panel, &batch, row, first, sums, ahead, out),
+                };
+                row += count;
+                part += 1;
             }
         }
         first += panel.len();
@@ -340,27 +298,31 @@ fn by_panels<F: Format>(
 /// # Safety
 /// There is at least one row, the rows have that many blocks of the format `F`, and less than 2^31 bytes.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn unpack<F: Format>(weights: TensorView<'_>, first: usize, panel: &mut [F::Panel], ahead: Ahead) {
+unsafe fn unpack<F: Format>(weights: TensorView<'_>, first: usize, panel: &mut [F::Panel], ahead: Ahead, many: bool) {
     let row_bytes = weights.cols() / F::COLS * F::BYTES;
     for g in 0..2 {
         let mut offsets = [0; 16];
         for (row, offset) in (16 * g..).zip(&mut offsets) {
             *offset = (weights.rows().saturating_sub(1).min(row) * row_bytes) as u32;
         }
-        let unit = g * panel.len();
-        for (i, panel) in panel.iter_mut().enumerate() {
-            ahead.fetch(unit + i, 1);
+        let units = (g * panel.len()..).map(|block| block * F::READS);
+        for ((i, panel), unit) in panel.iter_mut().enumerate().zip(units) {
             // SAFETY: the caller promises the blocks of the panel from `first` on, so the block lies in the row;
             // offsets go to rows that there are, in less than 2^31 bytes; g is below 2.
             unsafe {
-                let rows = Rows { block: weights.bytes().as_ptr().add((first + i) * F::BYTES), offsets };
-                F::unpack(&rows, g, panel);
+                let rows = Rows {
+                    block: weights.bytes().as_ptr().add((first + i) * F::BYTES),
+                    offsets,
+                    ahead: ahead.skip(unit),
+                };
+                F::unpack(&rows, g, panel, many);
             }
         }
     }
 }
 
-/// Adds the products of a panel that begins at block `first` with `ROWS` rows of activations from `row` on.
+/// Adds the products of a panel that begins at block `first` with `ROWS` rows of activations from `row` on. Returns
+/// `ROWS`.
 ///
 /// # Safety
 /// There are these rows, at most 8, and they have the blocks of the panel, at most [`BYTES`]; `out` has 32 elements for
@@ -375,7 +337,7 @@ unsafe fn add_products<F: Format, const ROWS: usize>(
     sums: &mut Sums,
     ahead: Ahead,
     out: *mut f32,
-) {
+) -> usize {
     let mut inputs = [batch.first; ROWS];
     // SAFETY: the caller promises ROWS rows from `row` on with the blocks of the panel from `first` on, and 32 elements
     // of `out` for each row of the batch.
@@ -385,4 +347,5 @@ unsafe fn add_products<F: Format, const ROWS: usize>(
         }
         F::add_products(panel, &inputs, sums, ahead, out.add(row * OUTPUTS));
     }
+    ROWS
 }

@@ -2,7 +2,8 @@
 
 use core::arch::x86_64::*;
 
-use super::matmul::{Ahead, Input, Sums};
+use super::ahead::Ahead;
+use super::matmul::{Input, Sums};
 use super::panel_32::{Layout32, Panel32};
 
 /// Adds the products of a panel with `ROWS` rows of activations to `out`, 32 elements per row.

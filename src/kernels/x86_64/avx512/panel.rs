@@ -2,6 +2,8 @@
 
 use core::arch::x86_64::*;
 
+use super::ahead::Ahead;
+
 /// The same block of sixteen rows of weights.
 #[derive(Clone, Copy)]
 pub(super) struct Rows {
@@ -9,9 +11,14 @@ pub(super) struct Rows {
     pub(super) block: *const u8,
     /// Bytes from there to the block of each row.
     pub(super) offsets: [u32; 16],
+    /// What is fetched meanwhile: a unit of work is [`Self::READ`] bytes of each row.
+    pub(super) ahead: Ahead,
 }
 
 impl Rows {
+    /// Bytes of a row that [`Rows::transposed`] reads.
+    pub(super) const READ: usize = 16;
+
     /// Bytes `at..at + 16` of the blocks: four registers of four bytes of each row.
     ///
     /// # Safety
@@ -19,6 +26,7 @@ impl Rows {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(super) unsafe fn transposed(&self, at: usize) -> [__m512i; 4] {
+        self.ahead.fetch(at / Self::READ, 1);
         let mut rows = [_mm512_setzero_si512(); 4];
         for (i, row) in rows.iter_mut().enumerate() {
             // SAFETY: the caller promises these bytes in all rows, and 12 + i is below 16.

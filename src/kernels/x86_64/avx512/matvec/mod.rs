@@ -4,8 +4,8 @@
 //! rows are done at once. Within a block, or a few, each row's codes meet the activations in vector dot
 //! products; the partial sums of the 16 rows are then transposed and added, which leaves one register whose
 //! lanes are rows, so the ordered chain of f32 additions is one addition for 16 rows. While a block is
-//! computed, the same block 16 rows further on is fetched into the cache, also across the end of the call: the
-//! next call has those rows.
+//! computed, as many bytes of the next 16 rows are fetched into the cache, also across the end of the call, in the
+//! order that the processor likes.
 
 mod iq4_xs;
 mod k16;
@@ -39,34 +39,37 @@ pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [
     };
     let out = out.first_chunk_mut::<OUTPUTS>().ok_or(Refused::Sizes)?;
     let done = by_dtype!(weights.dtype(), {
-        Q4_0 => tiles::<18, 32>(weights, x, out, |tile, x| nibbles::q4_0(tile, x)),
-        Q4_1 => tiles::<20, 32>(weights, x, out, |tile, x| nibbles::q4_1(tile, x)),
-        Q5_0 => tiles::<22, 32>(weights, x, out, |tile, x| pairs::q5_0(tile, x)),
-        Q5_1 => tiles::<24, 32>(weights, x, out, |tile, x| pairs::q5_1(tile, x)),
-        Q8_0 => tiles::<34, 32>(weights, x, out, |tile, x| pairs::q8_0(tile, x)),
-        Q2_K => tiles::<84, 256>(weights, x, out, |tile, x| k16::q2_k(tile, x)),
-        Q3_K => tiles::<110, 256>(weights, x, out, |tile, x| k16::q3_k(tile, x)),
-        Q4_K => tiles::<144, 256>(weights, x, out, |tile, x| k32::q4_k(tile, x)),
-        Q5_K => tiles::<176, 256>(weights, x, out, |tile, x| k32::q5_k(tile, x)),
-        Q6_K => tiles::<210, 256>(weights, x, out, |tile, x| k16::q6_k(tile, x)),
-        IQ4_NL => tiles::<18, 32>(weights, x, out, |tile, x| nibbles::iq4_nl(tile, x)),
-        IQ4_XS => tiles::<136, 256>(weights, x, out, |tile, x| iq4_xs::iq4_xs(tile, x)),
+        Q4_0 => tiles::<18, 32, 4>(weights, inputs, x, out, |tile, x| nibbles::q4_0(tile, x)),
+        Q4_1 => tiles::<20, 32, 4>(weights, inputs, x, out, |tile, x| nibbles::q4_1(tile, x)),
+        Q5_0 => tiles::<22, 32, 2>(weights, inputs, x, out, |tile, x| pairs::q5_0(tile, x)),
+        Q5_1 => tiles::<24, 32, 2>(weights, inputs, x, out, |tile, x| pairs::q5_1(tile, x)),
+        Q8_0 => tiles::<34, 32, 2>(weights, inputs, x, out, |tile, x| pairs::q8_0(tile, x)),
+        Q2_K => tiles::<84, 256, 1>(weights, inputs, x, out, |tile, x| k16::q2_k(tile, x)),
+        Q3_K => tiles::<110, 256, 1>(weights, inputs, x, out, |tile, x| k16::q3_k(tile, x)),
+        Q4_K => tiles::<144, 256, 1>(weights, inputs, x, out, |tile, x| k32::q4_k(tile, x)),
+        Q5_K => tiles::<176, 256, 1>(weights, inputs, x, out, |tile, x| k32::q5_k(tile, x)),
+        Q6_K => tiles::<210, 256, 1>(weights, inputs, x, out, |tile, x| k16::q6_k(tile, x)),
+        IQ4_NL => tiles::<18, 32, 4>(weights, inputs, x, out, |tile, x| nibbles::iq4_nl(tile, x)),
+        IQ4_XS => tiles::<136, 256, 1>(weights, inputs, x, out, |tile, x| iq4_xs::iq4_xs(tile, x)),
         _ => return Err(Refused::NoKernel),
     });
     done.ok_or(Refused::Sizes)
 }
 
-/// All rows, a tile at a time; blocks have `LEN` elements in `BYTES` bytes.
+/// All rows, a tile at a time; blocks have `LEN` elements in `BYTES` bytes. The kernel takes `TOGETHER` blocks of a row at
+/// once.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn tiles<const BYTES: usize, const LEN: usize>(
+fn tiles<const BYTES: usize, const LEN: usize, const TOGETHER: usize>(
     weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
     x: QuantizedRow<'_>,
     out: &mut [f32; OUTPUTS],
     kernel: impl Fn(&Tile<'_, BYTES>, QuantizedRow<'_>) -> __m512,
 ) -> Option<()> {
     for (first, out) in (0..weights.rows()).step_by(ROWS).zip(out.as_chunks_mut::<ROWS>().0) {
-        let tile = Tile::new(weights, first)?;
+        let next = if first + ROWS < weights.rows() { first + ROWS } else { inputs.next() };
+        let tile = Tile::new::<TOGETHER>(weights, first, next, inputs.order())?;
         let blocks = tile.blocks();
         if [x.codes.len(), x.scales.len(), x.sums.len()] != [blocks * LEN, blocks, blocks * (LEN / 16)] {
             return None;

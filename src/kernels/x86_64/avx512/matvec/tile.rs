@@ -3,6 +3,7 @@
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
+use crate::kernels::fetch::FetchOrder;
 use crate::tensor::TensorView;
 
 /// Rows of weights that are done at once.
@@ -17,18 +18,28 @@ pub(super) struct Tile<'a, const BYTES: usize> {
     indices: __m512i,
     /// The number of blocks of a row.
     blocks: usize,
-    /// The distance of the rows of the next tile.
-    ahead: usize,
+    /// Where the rows begin that are wanted next.
+    next: *const u8,
+    /// Bytes from `next` to what is fetched with the first block of each row.
+    fetched: [usize; ROWS],
+    /// Bytes from there to what is fetched with the next block.
+    step: usize,
     mask: u16,
     weights: PhantomData<&'a [u8]>,
 }
 
 impl<'a, const BYTES: usize> Tile<'a, BYTES> {
     /// The rows from `first` on; `None` where there are none, where blocks have another size, or where the rows
-    /// are too long for offsets of 31 bits.
+    /// are too long for offsets of 31 bits. Row `next` of the weights, or beyond them, is the first that is wanted after
+    /// these. The kernel takes `TOGETHER` blocks of a row at once.
     #[inline]
     #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) fn new(weights: TensorView<'a>, first: usize) -> Option<Self> {
+    pub(super) fn new<const TOGETHER: usize>(
+        weights: TensorView<'a>,
+        first: usize,
+        next: usize,
+        order: FetchOrder,
+    ) -> Option<Self> {
         let row_bytes = weights.dtype().row_bytes(weights.cols())?;
         let blocks = row_bytes / const { BYTES };
         let last = weights.rows().checked_sub(first)?.checked_sub(1)?.min(ROWS - 1);
@@ -36,18 +47,26 @@ impl<'a, const BYTES: usize> Tile<'a, BYTES> {
         if blocks * BYTES != row_bytes || row_bytes > i32::MAX as usize / ROWS || rows.len() != (last + 1) * row_bytes {
             return None;
         }
+        let (apart, step) = match order {
+            FetchOrder::Rows => (row_bytes, BYTES),
+            FetchOrder::Memory => (TOGETHER * BYTES, ROWS * BYTES),
+        };
         let mut offsets = [0; ROWS];
+        let mut fetched = [0; ROWS];
         let mut indices = [0_i32; ROWS];
-        for (r, (offset, index)) in offsets.iter_mut().zip(&mut indices).enumerate() {
+        for (r, ((offset, index), fetched)) in offsets.iter_mut().zip(&mut indices).zip(&mut fetched).enumerate() {
             *offset = r.min(last) * row_bytes;
             *index = *offset as i32;
+            *fetched = r * apart;
         }
         Some(Self {
             first: rows.as_ptr(),
             offsets,
             indices: load_64::<0, _, _>(&indices),
             blocks,
-            ahead: row_bytes * ROWS,
+            next: weights.bytes().as_ptr().wrapping_add(next.wrapping_mul(row_bytes)),
+            fetched,
+            step,
             mask: u16::MAX >> (ROWS - 1 - last),
             weights: PhantomData,
         })
@@ -63,21 +82,23 @@ impl<'a, const BYTES: usize> Tile<'a, BYTES> {
         self.mask
     }
 
-    /// Block `b` of row `r`; meanwhile the same block of the next tile is fetched, its first `LINES` cache lines.
+    /// Block `b` of row `r`; meanwhile `LINES` cache lines of the next tile are fetched.
     ///
     /// # Safety
     /// `r` < 16 and `b` < [`Tile::blocks`].
     #[inline]
     #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(super) unsafe fn block<const LINES: usize>(&self, r: usize, b: usize) -> &'a [u8; BYTES] {
-        // SAFETY: the caller promises that there is this row and this block of it, so its bytes are within
+        // SAFETY: the caller promises that there is this row, below 16, and this block of it, so its bytes are within
         // the weights, which are borrowed for 'a. A prefetch reads nothing and may point anywhere.
         unsafe {
-            let block = self.first.add(*self.offsets.get_unchecked(r) + b * BYTES);
-            for line in 0..LINES {
-                _mm_prefetch::<_MM_HINT_T0>(block.wrapping_add(self.ahead + 64 * line).cast());
+            if LINES > 0 {
+                let fetched = self.next.wrapping_add(*self.fetched.get_unchecked(r) + b * self.step);
+                for line in 0..LINES {
+                    _mm_prefetch::<_MM_HINT_T0>(fetched.wrapping_add(64 * line).cast());
+                }
             }
-            &*block.cast()
+            &*self.first.add(*self.offsets.get_unchecked(r) + b * BYTES).cast()
         }
     }
 
