@@ -1,5 +1,6 @@
 //! x86-64.
 
+mod ahead;
 pub(super) mod avx2;
 pub(super) mod avx512;
 pub(super) mod avxvnni;

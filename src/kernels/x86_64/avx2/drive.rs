@@ -10,6 +10,7 @@ use super::panel::{CHUNK, GROUP, pack_32, pack_256};
 use super::row::Row;
 use super::sweep::{sweep_32, sweep_256};
 use crate::kernels::generic::{Inputs, OUTPUTS};
+use crate::kernels::x86_64::ahead::{Ahead, NextRows};
 use crate::quant::ActivationRow;
 use crate::tensor::TensorView;
 
@@ -67,6 +68,20 @@ impl<'a> Job<'a> {
         [row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)]
     }
 
+    /// Where the row begins that is wanted after `count` rows from `first` on.
+    #[inline(always)]
+    fn next(&self, first: usize, count: usize) -> *const u8 {
+        let row = if first + count < self.rows { first + count } else { self.inputs.next() };
+        self.weights.wrapping_add(row.wrapping_mul(self.row_bytes))
+    }
+
+    /// The rows that are wanted after eight rows from `first` on.
+    #[inline(always)]
+    fn next_rows<K: Kernels>(&self, first: usize) -> NextRows {
+        let (next, order) = (self.next(first, 8), self.inputs.order());
+        NextRows::new(next, order, [8, self.row_bytes], [K::TOGETHER, K::BYTES])
+    }
+
     /// A row of activations; `None` past the last one.
     #[inline(always)]
     fn row(&self, row: usize) -> Option<Row> {
@@ -118,13 +133,15 @@ trait Kernels {
     const LEN: usize;
     /// Bytes of a block.
     const BYTES: usize;
+    /// Blocks of a row that [`Kernels::eight`] takes at once.
+    const TOGETHER: usize;
 
     /// # Safety
     /// The rows have `blocks` blocks, and so has `x`; `out` has eight elements.
-    unsafe fn eight(isa: Self::Isa, rows: [*const u8; 8], next: usize, blocks: usize, x: Row, out: *mut f32);
+    unsafe fn eight(isa: Self::Isa, rows: [*const u8; 8], next: NextRows, blocks: usize, x: Row, out: *mut f32);
     /// # Safety
     /// The rows have so many blocks; the panel has room for them.
-    unsafe fn pack(isa: Self::Isa, rows: [*const u8; 8], blocks: usize, panel: *mut u8);
+    unsafe fn pack(isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8);
     /// # Safety
     /// `panel` has two groups of `blocks` blocks, and the rows have so many; the outputs are 16 elements each.
     unsafe fn sweep<const T: usize>(isa: Self::Isa, panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]);
@@ -140,17 +157,18 @@ impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
     type Isa = I;
     const LEN: usize = 32;
     const BYTES: usize = F::BYTES;
+    const TOGETHER: usize = if F::TWO { 2 } else { 1 };
 
     #[inline(always)]
-    unsafe fn eight(isa: Self::Isa, rows: [*const u8; 8], next: usize, blocks: usize, x: Row, out: *mut f32) {
+    unsafe fn eight(isa: Self::Isa, rows: [*const u8; 8], next: NextRows, blocks: usize, x: Row, out: *mut f32) {
         // SAFETY: the caller promises what the called function asks for.
         unsafe { eight_32::<I, F>(isa, rows, next, blocks, x, out) }
     }
 
     #[inline(always)]
-    unsafe fn pack(isa: Self::Isa, rows: [*const u8; 8], blocks: usize, panel: *mut u8) {
+    unsafe fn pack(isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8) {
         // SAFETY: the caller promises what the called function asks for.
-        unsafe { pack_32::<I, F>(isa, rows, blocks, panel) }
+        unsafe { pack_32::<I, F>(isa, rows, ahead, blocks, panel) }
     }
 
     #[inline(always)]
@@ -164,17 +182,18 @@ impl<I: Isa, F: Blocks256> Kernels for Of256<I, F> {
     type Isa = I;
     const LEN: usize = 256;
     const BYTES: usize = F::BYTES;
+    const TOGETHER: usize = 1;
 
     #[inline(always)]
-    unsafe fn eight(isa: Self::Isa, rows: [*const u8; 8], next: usize, blocks: usize, x: Row, out: *mut f32) {
+    unsafe fn eight(isa: Self::Isa, rows: [*const u8; 8], next: NextRows, blocks: usize, x: Row, out: *mut f32) {
         // SAFETY: the caller promises what the called function asks for.
         unsafe { eight_256::<I, F>(isa, rows, next, blocks, x, out) }
     }
 
     #[inline(always)]
-    unsafe fn pack(isa: Self::Isa, rows: [*const u8; 8], blocks: usize, panel: *mut u8) {
+    unsafe fn pack(isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8) {
         // SAFETY: the caller promises what the called function asks for.
-        unsafe { pack_256::<I, F>(isa, rows, blocks, panel) }
+        unsafe { pack_256::<I, F>(isa, rows, ahead, blocks, panel) }
     }
 
     #[inline(always)]
@@ -214,7 +233,7 @@ unsafe fn products<K: Kernels>(isa: K::Isa, job: &Job<'_>) -> Option<()> {
             let (rows, out) = (job.eight(first), job.out.wrapping_add(first));
             // SAFETY: `Job::new` compared the rows with the bytes of the weights: they have cols / LEN blocks of the
             // caller's format, and so has x. first is a multiple of 8 below rows <= OUTPUTS, so 8 outputs follow.
-            unsafe { K::eight(isa, rows, job.row_bytes * 8, job.cols / K::LEN, x, out) };
+            unsafe { K::eight(isa, rows, job.next_rows::<K>(first), job.cols / K::LEN, x, out) };
         }
         return Some(());
     }
@@ -225,9 +244,12 @@ unsafe fn products<K: Kernels>(isa: K::Isa, job: &Job<'_>) -> Option<()> {
             for g in 0..2 {
                 let rows = job.eight((first + g * 8).min(job.rows - 1));
                 let rows = rows.map(|row| row.wrapping_add(col / K::LEN * K::BYTES));
+                // As much of the next rows.
+                let from = job.next(first, 16).wrapping_add(16 * (col / K::LEN) * K::BYTES);
+                let ahead = Ahead::part(from, 16 * blocks * K::BYTES, g, 2, Ahead::UNITS * blocks);
                 // SAFETY: the rows have these blocks from `col` on, and a group of the panel holds CHUNK columns of
                 // eight rows.
-                unsafe { K::pack(isa, rows, blocks, job.panel.add(g * GROUP)) };
+                unsafe { K::pack(isa, rows, ahead, blocks, job.panel.add(g * GROUP)) };
             }
             // SAFETY: the panel was packed just now; first is a multiple of 16 below rows <= OUTPUTS, so first + 16 <=
             // OUTPUTS.

@@ -2,7 +2,7 @@
 //!
 //! Eight rows of weights at a time: per row the products of a (super-)block are summed into 8 lanes, then these
 //! eight registers are transposed and added, so that lane r is the integer of row r, and one addition continues
-//! the ordered chains of eight outputs. Meanwhile the same place of the next eight rows is fetched.
+//! the ordered chains of eight outputs. Meanwhile as much of the next eight rows is fetched.
 //!
 //! The integers are exact. Pairs of products in 16 bits: codes without sign have at most 6 bits, 2 * 63 * 127 =
 //! 16,002; a code with sign is multiplied as |code| times the activation with its sign, 2 * 128 * 127 =
@@ -16,6 +16,7 @@ use super::blocks_256::Blocks256;
 use super::isa::Isa;
 use super::lanes::{halves, sums, sums_of_halves};
 use super::row::Row;
+use crate::kernels::x86_64::ahead::NextRows;
 
 /// Blocks whose scales are copied at a time.
 const COPIED: usize = 32;
@@ -25,7 +26,7 @@ const COPIED: usize = 32;
 type BlockScales = [[u16; 8]; 2];
 type Scales = [BlockScales; COPIED];
 
-/// Eight outputs: `rows` are eight rows of `blocks` blocks of 32, `next` bytes before those that are wanted next.
+/// Eight outputs: `rows` are eight rows of `blocks` blocks of 32.
 ///
 /// # Safety
 /// The rows have `blocks` blocks, and so has `x`; `out` has eight elements.
@@ -33,16 +34,16 @@ type Scales = [BlockScales; COPIED];
 pub(super) unsafe fn eight_32<I: Isa, F: Blocks32>(
     isa: I,
     rows: [*const u8; 8],
-    next: usize,
+    next: NextRows,
     blocks: usize,
     x: Row,
     out: *mut f32,
 ) {
     // SAFETY: `isa` proves the instructions. The caller promises `blocks` blocks in every row and in x, and b is below
-    // that; `scales` has COPIED places, of which b - first is one that `copy_scales` has just filled. A prefetch may
-    // point anywhere.
+    // that; `scales` has COPIED places, of which b - first is one that `copy_scales` has just filled.
     unsafe {
         let mut acc = _mm256_setzero_ps();
+        let places = next.places::<8>();
         let mut scales = MaybeUninit::<Scales>::uninit();
         let scales = scales.as_mut_ptr().cast::<BlockScales>();
         for first in (0..blocks).step_by(COPIED) {
@@ -54,9 +55,9 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32>(
                 let low = _mm256_permute2x128_si256::<0x20>(x0, x1);
                 let high = _mm256_permute2x128_si256::<0x31>(x0, x1);
                 let mut dots = [_mm256_setzero_si256(); 8];
-                for (dot, row) in dots.iter_mut().zip(rows) {
+                for ((dot, row), place) in dots.iter_mut().zip(rows).zip(places) {
                     let block = row.add(b * F::BYTES);
-                    _mm_prefetch::<_MM_HINT_T0>(block.wrapping_add(next).cast());
+                    next.fetch(place, b, 1);
                     *dot = dot_two::<I, F>(isa, block, low, high);
                 }
                 let [isum_0, isum_1] = sums_of_halves(&dots);
@@ -67,9 +68,9 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32>(
             while b < end {
                 let codes = load(x.codes.add(b * 32));
                 let mut dots = [_mm256_setzero_si256(); 8];
-                for (dot, row) in dots.iter_mut().zip(rows) {
+                for ((dot, row), place) in dots.iter_mut().zip(rows).zip(places) {
                     let block = row.add(b * F::BYTES);
-                    _mm_prefetch::<_MM_HINT_T0>(block.wrapping_add(next).cast());
+                    next.fetch(place, b, 1);
                     *dot = dot_codes::<I, F>(isa, *dot, F::codes(block), codes);
                 }
                 acc = add_32::<I, F>(isa, acc, sums(&dots), x, b, scales.add(b - first));
@@ -183,24 +184,23 @@ fn dot_codes<I: Isa, F: Blocks32>(isa: I, acc: __m256i, codes: __m256i, x: __m25
 pub(super) unsafe fn eight_256<I: Isa, F: Blocks256>(
     isa: I,
     rows: [*const u8; 8],
-    next: usize,
+    next: NextRows,
     blocks: usize,
     x: Row,
     out: *mut f32,
 ) {
     // SAFETY: `isa` proves the instructions. The caller promises `blocks` super-blocks in every row and in x, and b is
-    // below that. A prefetch may point anywhere.
+    // below that.
     unsafe {
         let mut acc = _mm256_setzero_ps();
+        let places = next.places::<8>();
         for b in 0..blocks {
             let codes = x.codes.add(b * 256);
             let x_sums = in_halves(x.sums.add(b * 16));
             let block = rows.map(|row| row.add(b * F::BYTES));
             let (mut dots, mut mins) = ([_mm256_setzero_si256(); 8], [_mm256_setzero_si256(); 8]);
-            for ((dot, min), &block) in dots.iter_mut().zip(&mut mins).zip(&block) {
-                for line in 0..F::BYTES.div_ceil(64) {
-                    _mm_prefetch::<_MM_HINT_T0>(block.wrapping_add(next + line * 64).cast());
-                }
+            for (((dot, min), &block), place) in dots.iter_mut().zip(&mut mins).zip(&block).zip(places) {
+                next.fetch(place, b, F::BYTES.div_ceil(64));
                 (*dot, *min) = dot_256::<I, F>(isa, block, codes, x_sums);
             }
             let dx = _mm256_set1_ps(*x.scales.add(b));

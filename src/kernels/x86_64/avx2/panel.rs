@@ -11,6 +11,7 @@ use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
 use super::isa::Isa;
 use super::lanes::{halves, transpose};
+use crate::kernels::x86_64::ahead::Ahead;
 
 /// Columns that are unpacked at a time: two groups stay in the first-level cache.
 pub(super) const CHUNK: usize = 1024;
@@ -27,18 +28,25 @@ pub(super) const SCALES: usize = PAIRS + 8 * 32;
 
 const _: () = assert!(CHUNK / 32 * BLOCK_32 <= GROUP && CHUNK / 256 * BLOCK_256 <= GROUP);
 
-/// Unpacks `blocks` blocks of eight rows.
+/// Unpacks `blocks` blocks of eight rows, [`Ahead::UNITS`] units of work each.
 ///
 /// # Safety
 /// The rows have so many blocks; `panel` has `blocks * BLOCK_32` bytes.
 #[inline(always)]
-pub(super) unsafe fn pack_32<I: Isa, F: Blocks32>(_: I, rows: [*const u8; 8], blocks: usize, panel: *mut u8) {
+pub(super) unsafe fn pack_32<I: Isa, F: Blocks32>(
+    _: I,
+    rows: [*const u8; 8],
+    ahead: Ahead,
+    blocks: usize,
+    panel: *mut u8,
+) {
     // SAFETY: the first argument proves the instructions. The caller promises `blocks` blocks of each row and of the
     // panel, and b is below that; a block of the panel has 8 registers of codes, then 8 scales and 8 minima.
     unsafe {
         for b in 0..blocks {
             let block = rows.map(|row| row.add(b * F::BYTES));
             let panel = panel.add(b * BLOCK_32);
+            ahead.fetch(Ahead::UNITS * b, Ahead::UNITS);
             let mut codes = [_mm256_setzero_si256(); 8];
             for (codes, &block) in codes.iter_mut().zip(&block) {
                 *codes = F::codes(block);
@@ -55,12 +63,18 @@ pub(super) unsafe fn pack_32<I: Isa, F: Blocks32>(_: I, rows: [*const u8; 8], bl
     }
 }
 
-/// Unpacks `blocks` super-blocks of eight rows.
+/// Unpacks `blocks` super-blocks of eight rows, [`Ahead::UNITS`] units of work each.
 ///
 /// # Safety
 /// The rows have so many super-blocks; `panel` has `blocks * BLOCK_256` bytes.
 #[inline(always)]
-pub(super) unsafe fn pack_256<I: Isa, F: Blocks256>(_: I, rows: [*const u8; 8], blocks: usize, panel: *mut u8) {
+pub(super) unsafe fn pack_256<I: Isa, F: Blocks256>(
+    _: I,
+    rows: [*const u8; 8],
+    ahead: Ahead,
+    blocks: usize,
+    panel: *mut u8,
+) {
     // SAFETY: the first argument proves AVX2 and F16C. The caller promises `blocks` super-blocks of each row and of the
     // panel; b is below that, and all parts lie below BLOCK_256.
     unsafe {
@@ -68,14 +82,14 @@ pub(super) unsafe fn pack_256<I: Isa, F: Blocks256>(_: I, rows: [*const u8; 8], 
             let block = rows.map(|row| row.add(b * F::BYTES));
             let panel = panel.add(b * BLOCK_256);
             // One by one, so that the shifts are constants.
-            pack_codes::<F>(&block, 0, panel);
-            pack_codes::<F>(&block, 1, panel);
-            pack_codes::<F>(&block, 2, panel);
-            pack_codes::<F>(&block, 3, panel);
-            pack_codes::<F>(&block, 4, panel);
-            pack_codes::<F>(&block, 5, panel);
-            pack_codes::<F>(&block, 6, panel);
-            pack_codes::<F>(&block, 7, panel);
+            pack_codes::<F>(&block, 0, ahead.skip(Ahead::UNITS * b), panel);
+            pack_codes::<F>(&block, 1, ahead.skip(Ahead::UNITS * b), panel);
+            pack_codes::<F>(&block, 2, ahead.skip(Ahead::UNITS * b), panel);
+            pack_codes::<F>(&block, 3, ahead.skip(Ahead::UNITS * b), panel);
+            pack_codes::<F>(&block, 4, ahead.skip(Ahead::UNITS * b), panel);
+            pack_codes::<F>(&block, 5, ahead.skip(Ahead::UNITS * b), panel);
+            pack_codes::<F>(&block, 6, ahead.skip(Ahead::UNITS * b), panel);
+            pack_codes::<F>(&block, 7, ahead.skip(Ahead::UNITS * b), panel);
             pack_subs::<F>(&block, panel);
             _mm256_storeu_ps(panel.add(SCALES).cast(), halves(&block, F::SCALE));
             if let Some(min) = F::MIN {
@@ -90,7 +104,8 @@ pub(super) unsafe fn pack_256<I: Isa, F: Blocks256>(_: I, rows: [*const u8; 8], 
 /// # Safety
 /// The processor has AVX2; the eight blocks and a super-block of the panel are there, and j is below 8.
 #[inline(always)]
-unsafe fn pack_codes<F: Blocks256>(block: &[*const u8; 8], j: usize, panel: *mut u8) {
+unsafe fn pack_codes<F: Blocks256>(block: &[*const u8; 8], j: usize, ahead: Ahead, panel: *mut u8) {
+    ahead.fetch(j, 1);
     // SAFETY: the caller promises AVX2, the blocks and the super-block of the panel, whose codes are 8 times 256 bytes;
     // j < 8.
     unsafe {

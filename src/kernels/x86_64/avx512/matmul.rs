@@ -2,12 +2,12 @@
 //! the cache, to a panel with a row per lane, and all rows of activations are multiplied with it, eight at a
 //! time. Between the chunks the accumulators lie in `out`, so the chain of additions is not cut.
 
-use super::ahead::Ahead;
 use super::panel::Rows;
 use super::panel_32::{self, Layout32, Panel32};
 use super::panel_256::{self, Layout256, Panel256};
 use super::{matmul_32, matmul_256};
 use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
+use crate::kernels::x86_64::ahead::Ahead;
 use crate::quant::{ActivationRow, by_dtype};
 use crate::tensor::TensorView;
 

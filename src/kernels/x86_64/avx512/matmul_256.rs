@@ -9,9 +9,9 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
-use super::ahead::Ahead;
 use super::matmul::{Input, Sums};
 use super::panel_256::{Layout256, Panel256};
+use crate::kernels::x86_64::ahead::Ahead;
 
 /// Adds the products of a panel with `ROWS` rows of activations to `out`, 32 elements per row.
 ///

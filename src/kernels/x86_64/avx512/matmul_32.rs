@@ -2,9 +2,9 @@
 
 use core::arch::x86_64::*;
 
-use super::ahead::Ahead;
 use super::matmul::{Input, Sums};
 use super::panel_32::{Layout32, Panel32};
+use crate::kernels::x86_64::ahead::Ahead;
 
 /// Adds the products of a panel with `ROWS` rows of activations to `out`, 32 elements per row.
 ///

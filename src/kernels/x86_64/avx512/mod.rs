@@ -1,6 +1,5 @@
 //! AVX-512 F, BW, VL and VNNI: 512-bit registers and the dot product of bytes.
 
-mod ahead;
 mod float;
 mod matmul;
 mod matmul_256;

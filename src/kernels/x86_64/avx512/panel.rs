@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::ahead::Ahead;
+use crate::kernels::x86_64::ahead::Ahead;
 
 /// The same block of sixteen rows of weights.
 #[derive(Clone, Copy)]

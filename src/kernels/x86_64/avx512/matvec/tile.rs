@@ -4,6 +4,7 @@ use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
 use crate::kernels::fetch::FetchOrder;
+use crate::kernels::x86_64::ahead::NextRows;
 use crate::tensor::TensorView;
 
 /// Rows of weights that are done at once.
@@ -18,12 +19,10 @@ pub(super) struct Tile<'a, const BYTES: usize> {
     indices: __m512i,
     /// The number of blocks of a row.
     blocks: usize,
-    /// Where the rows begin that are wanted next.
-    next: *const u8,
-    /// Bytes from `next` to what is fetched with the first block of each row.
-    fetched: [usize; ROWS],
-    /// Bytes from there to what is fetched with the next block.
-    step: usize,
+    /// The rows that are wanted next.
+    next: NextRows,
+    /// Where they are fetched with the first block of each row.
+    places: [*const u8; ROWS],
     mask: u16,
     weights: PhantomData<&'a [u8]>,
 }
@@ -47,26 +46,21 @@ impl<'a, const BYTES: usize> Tile<'a, BYTES> {
         if blocks * BYTES != row_bytes || row_bytes > i32::MAX as usize / ROWS || rows.len() != (last + 1) * row_bytes {
             return None;
         }
-        let (apart, step) = match order {
-            FetchOrder::Rows => (row_bytes, BYTES),
-            FetchOrder::Memory => (TOGETHER * BYTES, ROWS * BYTES),
-        };
+        let next = weights.bytes().as_ptr().wrapping_add(next.wrapping_mul(row_bytes));
+        let next = NextRows::new(next, order, [ROWS, row_bytes], [TOGETHER, BYTES]);
         let mut offsets = [0; ROWS];
-        let mut fetched = [0; ROWS];
         let mut indices = [0_i32; ROWS];
-        for (r, ((offset, index), fetched)) in offsets.iter_mut().zip(&mut indices).zip(&mut fetched).enumerate() {
+        for (r, (offset, index)) in offsets.iter_mut().zip(&mut indices).enumerate() {
             *offset = r.min(last) * row_bytes;
             *index = *offset as i32;
-            *fetched = r * apart;
         }
         Some(Self {
             first: rows.as_ptr(),
             offsets,
             indices: load_64::<0, _, _>(&indices),
             blocks,
-            next: weights.bytes().as_ptr().wrapping_add(next.wrapping_mul(row_bytes)),
-            fetched,
-            step,
+            next,
+            places: next.places(),
             mask: u16::MAX >> (ROWS - 1 - last),
             weights: PhantomData,
         })
@@ -90,14 +84,9 @@ impl<'a, const BYTES: usize> Tile<'a, BYTES> {
     #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(super) unsafe fn block<const LINES: usize>(&self, r: usize, b: usize) -> &'a [u8; BYTES] {
         // SAFETY: the caller promises that there is this row, below 16, and this block of it, so its bytes are within
-        // the weights, which are borrowed for 'a. A prefetch reads nothing and may point anywhere.
+        // the weights, which are borrowed for 'a.
         unsafe {
-            if LINES > 0 {
-                let fetched = self.next.wrapping_add(*self.fetched.get_unchecked(r) + b * self.step);
-                for line in 0..LINES {
-                    _mm_prefetch::<_MM_HINT_T0>(fetched.wrapping_add(64 * line).cast());
-                }
-            }
+            self.next.fetch(*self.places.get_unchecked(r), b, LINES);
             &*self.first.add(*self.offsets.get_unchecked(r) + b * BYTES).cast()
         }
     }

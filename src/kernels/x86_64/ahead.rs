@@ -1,0 +1,94 @@
+//! Weights that are wanted later, fetched while others are multiplied.
+
+use core::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+
+use crate::kernels::fetch::FetchOrder;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// A piece of the weights that are wanted later. Its lines are fetched once, in the order of memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ahead {
+    from: *const u8,
+    /// Bytes per unit of the work that goes on meanwhile.
+    step: usize,
+}
+
+impl Ahead {
+    /// Units of work per block where the products are computed.
+    pub(super) const UNITS: usize = 8;
+
+    /// Part `part` of `parts` parts of so many bytes, during so many units of work.
+    pub(super) fn part(from: *const u8, bytes: usize, part: usize, parts: usize, units: usize) -> Self {
+        let bytes = bytes / parts.max(1);
+        Self { from: from.wrapping_add(part * bytes), step: bytes.div_ceil(units.max(1)) }
+    }
+
+    /// What belongs to the units from `first` on.
+    pub(super) fn skip(self, first: usize) -> Self {
+        Self { from: self.from.wrapping_add(first * self.step), ..self }
+    }
+
+    /// Fetches what belongs to `count` units of work from unit `first` on, to the second-level cache: fetches to the
+    /// first level take its few buffers from the loads.
+    #[inline(always)]
+    pub(super) fn fetch(&self, first: usize, count: usize) {
+        let end = (first + count) * self.step;
+        let mut at = (first * self.step).next_multiple_of(LINE);
+        while at < end {
+            #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
+            // SAFETY: SSE is part of every x86-64, and a prefetch may point anywhere.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T1>(self.from.wrapping_add(at).cast())
+            };
+            at += LINE;
+        }
+    }
+}
+
+/// The rows of weights that come after those which a kernel for one row of activations reads: several rows at once, from
+/// their first block to their last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NextRows {
+    first: *const u8,
+    /// Bytes from what is fetched with a row to what is fetched with the next one.
+    apart: usize,
+    /// Bytes from what is fetched with a block to what is fetched with the next one.
+    step: usize,
+}
+
+impl NextRows {
+    /// `rows` rows of `row_bytes` from `first` on. The kernel takes `together` blocks of `block_bytes` of a row at once.
+    #[inline(always)]
+    pub(super) fn new(
+        first: *const u8,
+        order: FetchOrder,
+        [rows, row_bytes]: [usize; 2],
+        [together, block_bytes]: [usize; 2],
+    ) -> Self {
+        match order {
+            FetchOrder::Rows => Self { first, apart: row_bytes, step: block_bytes },
+            FetchOrder::Memory => Self { first, apart: together * block_bytes, step: rows * block_bytes },
+        }
+    }
+
+    /// What is fetched with the first block of each of `N` rows.
+    #[inline(always)]
+    pub(super) fn places<const N: usize>(&self) -> [*const u8; N] {
+        core::array::from_fn(|row| self.first.wrapping_add(row * self.apart))
+    }
+
+    /// Fetches `lines` lines to the first-level cache while block `block` of a row is multiplied: from the row's place on.
+    #[inline(always)]
+    pub(super) fn fetch(&self, place: *const u8, block: usize, lines: usize) {
+        let from = place.wrapping_add(block * self.step);
+        for line in 0..lines {
+            #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
+            // SAFETY: SSE is part of every x86-64, and a prefetch may point anywhere.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(LINE * line).cast())
+            };
+        }
+    }
+}
