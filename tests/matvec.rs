@@ -1,6 +1,6 @@
 //! Rows of weights times one row of activations: every level gives the bits of the scalar one.
 
-use gleed::kernels::{Inputs, Level, OUTPUTS};
+use gleed::kernels::{FetchOrder, Inputs, Level, OUTPUTS};
 use gleed::quant::{Form, form, row_words};
 use gleed::tensor::{Dtype, TensorView};
 
@@ -99,7 +99,10 @@ fn compare(dtype: Dtype, rows: usize, cols: usize, weights: &[u8], words: &[u32]
     };
     let want = run(Level::SCALAR);
     for level in Level::available() {
-        assert_eq!(run(level)[..rows], want[..rows], "{dtype:?} {level} {rows}x{cols}");
+        for order in [FetchOrder::Rows, FetchOrder::Memory] {
+            let bits = run(level.with_fetch_order(order));
+            assert_eq!(bits[..rows], want[..rows], "{dtype:?} {level} {order:?} {rows}x{cols}");
+        }
     }
 }
 
