@@ -8,6 +8,33 @@ use std::time::{Duration, Instant};
 
 use gleed::kernels::Level;
 
+/// The processor: the name that the system knows, its numbers, and its data caches. Machines with the same name differ.
+pub(crate) fn processor() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |names: &[&str]| {
+        let lines = info.lines().filter_map(|line| line.split_once(':'));
+        names.iter().find_map(|name| lines.clone().find(|(key, _)| key.trim() == *name)).map(|(_, value)| value.trim())
+    };
+    let name = field(&["model name", "Model", "uarch", "CPU part"]).unwrap_or(std::env::consts::ARCH).to_owned();
+    let numbers: Vec<_> = [("family", "cpu family"), ("model", "model"), ("stepping", "stepping")]
+        .into_iter()
+        .filter_map(|(what, key)| Some(format!("{what} {}", field(&[key])?)))
+        .collect();
+    let caches: Vec<_> = (0..8).filter_map(data_cache).collect();
+    let cores = thread::available_parallelism().map_or(0, usize::from);
+    [vec![name], numbers, caches, vec![format!("{cores} processors")]].concat().join(", ")
+}
+
+/// Level and size of a cache of the first processor, if it holds data.
+fn data_cache(index: usize) -> Option<String> {
+    let read = |name: &str| {
+        let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{name}");
+        Some(fs::read_to_string(path).ok()?.trim().to_owned())
+    };
+    (read("type")? != "Instruction").then_some(())?;
+    Some(format!("L{} {}", read("level")?, read("size")?))
+}
+
 /// Bytes per second when `threads` threads read `bytes` together: the best of several times.
 pub(crate) fn streaming_read(bytes: &[u8], threads: usize) -> f64 {
     // What is small is read often in one go, so that the clock can tell.

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use common::args::ModelArgs;
 use common::{ModelFile, Result};
-use gleed::kernels::Level;
+use gleed::kernels::{FetchOrder, Level};
 use gleed::{KvType, Limits};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Bench, Work};
@@ -78,6 +78,10 @@ struct Args {
     #[arg(long, value_name = "NAME", value_parser = Level::from_name)]
     level: Option<Level>,
 
+    /// Order in which weights are fetched ahead for one row: rows or memory [default: the one for this processor]
+    #[arg(long, value_name = "ORDER", value_parser = fetch_order)]
+    fetch: Option<FetchOrder>,
+
     /// Element type of keys and values: f32, f16, q8_0 or q4_0; or two types, as in q8_0/q4_0
     #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = KvType::from_name)]
     kv_type: KvType,
@@ -96,6 +100,11 @@ struct Args {
 }
 
 impl Args {
+    fn level(&self) -> Level {
+        let level = self.level.unwrap_or_else(Level::detect);
+        level.with_fetch_order(self.fetch.unwrap_or(level.fetch_order()))
+    }
+
     fn limits(&self, threads: usize) -> Limits {
         let decode = if self.r#gen > 0 { self.depth.saturating_add(self.r#gen) } else { 0 };
         Limits {
@@ -105,9 +114,17 @@ impl Args {
             logit_rows: self.sequences,
             kv_type: self.kv_type,
             workers: threads,
-            level: self.level.unwrap_or_else(Level::detect),
+            level: self.level(),
             ..Limits::default()
         }
+    }
+}
+
+fn fetch_order(name: &str) -> std::result::Result<FetchOrder, &'static str> {
+    match name {
+        "rows" => Ok(FetchOrder::Rows),
+        "memory" => Ok(FetchOrder::Memory),
+        _ => Err("rows or memory"),
     }
 }
 

@@ -5,6 +5,9 @@ use std::io::{self, Write, stdout};
 
 use serde_json::{Value, json};
 
+use gleed::kernels::FetchOrder;
+
+use crate::machine;
 use crate::measure::{Bench, Phase, Run};
 
 /// What all phases of one kind have in common.
@@ -30,11 +33,18 @@ pub(crate) fn table(bench: &Bench<'_>, file: &str, runs: &[Run]) -> io::Result<(
     writeln!(out, "{file}: {}, {} layers, {weights:.1} M weights", config.architecture, config.layers)?;
     let types: Vec<_> = types(bench).into_iter().map(|(name, bytes)| format!("{name} {}", mb(bytes))).collect();
     writeln!(out, "{} read per token: {}", mb(bench.work.bytes), types.join(", "))?;
+    writeln!(out, "{}", machine::processor())?;
     if let Some(Run { limits, units_per_token, .. }) = runs.first() {
         writeln!(
             out,
-            "level {}, kv {} {}, rows {}, sequences {}, {units_per_token} units per token, {} repeats\n",
-            limits.level, limits.kv_kind, limits.kv_type, limits.rows, limits.sequences, bench.repeat,
+            "level {} ({}), kv {} {}, rows {}, sequences {}, {units_per_token} units per token, {} repeats\n",
+            limits.level,
+            fetch_name(limits.level.fetch_order()),
+            limits.kv_kind,
+            limits.kv_type,
+            limits.rows,
+            limits.sequences,
+            bench.repeat,
         )?;
     }
     writeln!(
@@ -75,6 +85,7 @@ pub(crate) fn table(bench: &Bench<'_>, file: &str, runs: &[Run]) -> io::Result<(
 pub(crate) fn json(bench: &Bench<'_>, file: &str, runs: &[Run]) -> Value {
     let runs: Vec<_> = runs.iter().map(|run| run_json(bench, run)).collect();
     json!({
+        "processor": machine::processor(),
         "file": file,
         "fingerprint": format!("{:016x}", bench.model.fingerprint()),
         "architecture": bench.model.config().architecture,
@@ -112,6 +123,7 @@ fn run_json(bench: &Bench<'_>, run: &Run) -> Value {
     json!({
         "threads": run.limits.workers,
         "level": run.limits.level.name(),
+        "fetch": fetch_name(run.limits.level.fetch_order()),
         "kv_type": run.limits.kv_type.to_string(),
         "rows": run.limits.rows,
         "sequences": run.limits.sequences,
@@ -122,6 +134,13 @@ fn run_json(bench: &Bench<'_>, run: &Run) -> Value {
         "prefill": phase(&run.prefill, "macs_s", "integer_peak_macs_s"),
         "decode": phase(&run.decode, "bytes_s", "streaming_read_bytes_s"),
     })
+}
+
+fn fetch_name(order: FetchOrder) -> &'static str {
+    match order {
+        FetchOrder::Rows => "fetches rows",
+        FetchOrder::Memory => "fetches in the order of memory",
+    }
 }
 
 /// Median, least and greatest.
