@@ -30,14 +30,14 @@ pub(super) unsafe fn add_products<L: Layout256, const ROWS: usize>(
     // the panel, which have a sum of squares each, and room for their outputs.
     unsafe {
         for (b, block) in panel.iter().enumerate() {
-            ahead.fetch(Ahead::UNITS * b, Ahead::UNITS);
+            let ahead = ahead.skip(Ahead::UNITS * b);
             let wide = L::WIDE != 0 && inputs.iter().all(|input| *input.squares.add(b) <= block.limit);
             if wide {
                 prepare::<L, true>(inputs, b, sums);
-                rows_of_block::<L, true>(block, b, inputs, sums, out);
+                rows_of_block::<L, true>(block, b, inputs, sums, ahead, out);
             } else {
                 prepare::<L, false>(inputs, b, sums);
-                rows_of_block::<L, false>(block, b, inputs, sums, out);
+                rows_of_block::<L, false>(block, b, inputs, sums, ahead, out);
             }
         }
     }
@@ -110,19 +110,23 @@ unsafe fn rows_of_block<L: Layout256, const WIDE: bool>(
     b: usize,
     inputs: &[Input],
     sums: &Sums,
+    ahead: Ahead,
     out: *mut f32,
 ) {
     let (fours, rest) = inputs.as_chunks::<4>();
+    // The units of a super-block, a part with each tile.
+    let units = Ahead::UNITS / inputs.len().div_ceil(4).max(1);
+    let ahead = |tile: usize| (ahead.skip(tile * units), units);
     // SAFETY: the caller promises super-block b of every input and `out` for all of them; the rows are `row` and those
     // that follow it, at most 8 together.
     unsafe {
         for (i, inputs) in fours.iter().enumerate() {
-            tile::<L, 4, WIDE>(block, b, inputs, sums, 4 * i, out);
+            tile::<L, 4, WIDE>(block, b, inputs, sums, 4 * i, ahead(i), out);
         }
         let row = 4 * fours.len();
         match rest {
-            [first, second] => tile::<L, 2, WIDE>(block, b, &[*first, *second], sums, row, out),
-            [one] => tile::<L, 1, WIDE>(block, b, &[*one], sums, row, out),
+            [first, second] => tile::<L, 2, WIDE>(block, b, &[*first, *second], sums, row, ahead(fours.len()), out),
+            [one] => tile::<L, 1, WIDE>(block, b, &[*one], sums, row, ahead(fours.len()), out),
             _ => {}
         }
     }
@@ -141,15 +145,16 @@ unsafe fn tile<L: Layout256, const ROWS: usize, const WIDE: bool>(
     inputs: &[Input; ROWS],
     sums: &Sums,
     row: usize,
+    ahead: (Ahead, usize),
     out: *mut f32,
 ) {
     // SAFETY: the caller promises super-block b of every input, its sums and starts, which are prepared for `WIDE`, and
     // `out` for the rows.
     unsafe {
         let isums = match group::<L>(WIDE) {
-            8 | 16 => by_groups::<L, ROWS, WIDE>(block, b, inputs, sums, row),
-            _ if WIDE => by_groups::<L, ROWS, WIDE>(block, b, inputs, sums, row),
-            _ => by_sub_blocks::<L, ROWS>(block, b, inputs, sums, row),
+            8 | 16 => by_groups::<L, ROWS, WIDE>(block, b, inputs, sums, row, ahead),
+            _ if WIDE => by_groups::<L, ROWS, WIDE>(block, b, inputs, sums, row, ahead),
+            _ => by_sub_blocks::<L, ROWS>(block, b, inputs, sums, row, ahead),
         };
         finish::<L, ROWS>(block, b, inputs, sums, &isums, row, out);
     }
@@ -168,6 +173,7 @@ unsafe fn by_groups<L: Layout256, const ROWS: usize, const WIDE: bool>(
     inputs: &[Input; ROWS],
     sums: &Sums,
     row: usize,
+    (ahead, units): (Ahead, usize),
 ) -> [[__m512i; 2]; ROWS] {
     let length = const { group::<L>(WIDE) };
     let mut isums = [[_mm512_setzero_si512(); 2]; ROWS];
@@ -176,6 +182,8 @@ unsafe fn by_groups<L: Layout256, const ROWS: usize, const WIDE: bool>(
     unsafe {
         let starts = sums.starts.as_ptr().add(row);
         for first in (0..256 / length).step_by(2) {
+            let unit = |group: usize| units * group * length / 256;
+            ahead.fetch(unit(first), unit(first + 2) - unit(first));
             let mut parts = [[[_mm512_setzero_si512(); 2]; ROWS]; 2];
             if L::OFFSET != 0 {
                 for (group, parts) in (first..).zip(&mut parts) {
@@ -239,9 +247,11 @@ unsafe fn by_sub_blocks<L: Layout256, const ROWS: usize>(
     inputs: &[Input; ROWS],
     sums: &Sums,
     row: usize,
+    (ahead, units): (Ahead, usize),
 ) -> [[__m512i; 2]; ROWS] {
     let mut isums = [[_mm512_setzero_si512(); 2]; ROWS];
     for j in 0..8 {
+        ahead.fetch(units * j / 8, units * (j + 1) / 8 - units * j / 8);
         let mut parts = [[_mm512_setzero_si512(); 2]; ROWS];
         if L::OFFSET != 0 {
             for (part, starts) in parts.iter_mut().zip(sums.starts.iter().skip(row)) {
