@@ -10,9 +10,9 @@ use super::stats::PoolStats;
 /// Hands out the blocks of one pool. Every operation is O(1).
 ///
 /// A block is in use, free, or reclaimable. Nobody holds a reclaimable block, but its contents are a cached prefix. It is
-/// handed out when no block is free; the one that was given back first goes first. A sequence gives its blocks back from
-/// the last to the first, and whoever holds a block holds those before it. So a block is handed out before the one that it
-/// follows, without which nobody could find it.
+/// evicted when no block is free: first the one that was given back first. A sequence gives its blocks back from the last to
+/// the first, and whoever holds a block holds those before it. So a block is evicted before the one that it follows, without
+/// which nobody could find it.
 ///
 /// [Example](crate::cache#example).
 #[derive(Debug)]
@@ -159,7 +159,7 @@ impl<'a> BlockAllocator<'a> {
         Ok(())
     }
 
-    /// Adds a reference: the block is shared from now on and therefore frozen.
+    /// Adds a reference: the block is shared from now on and therefore finalized.
     ///
     /// # Errors
     /// [`AllocError::InvalidBlock`].
@@ -170,7 +170,7 @@ impl<'a> BlockAllocator<'a> {
         Ok(())
     }
 
-    /// Keeps only the first `tokens` tokens of a block with one owner and unfreezes it if room is left.
+    /// Keeps only the first `tokens` tokens of a block with one owner. If room is left, it is not finalized any more.
     ///
     /// # Errors
     /// [`AllocError::InvalidBlock`], [`AllocError::AlreadyFinalized`] where the block is shared.

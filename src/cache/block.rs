@@ -39,7 +39,7 @@ pub struct BlockMeta {
     pub(super) marked: u32,
     /// Committed tokens, at most [`BLOCK_TOKENS`].
     pub(super) num_tokens: u32,
-    /// 1 once the block is frozen, because it is full or shared.
+    /// 1 once the block is finalized, because it is full or shared.
     pub(super) finalized: u32,
     /// 1 where a row of it was imported, so that it may not be what the model computes.
     pub(super) imported: u32,
@@ -74,7 +74,7 @@ impl BlockMeta {
         self.num_tokens as usize
     }
 
-    /// Whether the block is frozen, because it is full or shared: it is copied before anything is written to it.
+    /// Whether the block is finalized, because it is full or shared: it is copied before anything is written to it.
     pub fn finalized(&self) -> bool {
         self.finalized != 0
     }

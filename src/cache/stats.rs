@@ -12,7 +12,7 @@ pub struct PoolStats {
     pub total: usize,
     /// Blocks that a sequence or a pin holds.
     pub used: usize,
-    /// Blocks that nobody holds but whose contents are a cached prefix: they are handed out when no other is free.
+    /// Blocks that nobody holds but whose contents are a cached prefix: they are evicted when no other is free.
     pub reclaimable: usize,
     /// Blocks that hold nothing.
     pub free: usize,

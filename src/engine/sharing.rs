@@ -72,7 +72,7 @@ impl Engine<'_, '_> {
     }
 
     /// Keeps the cached prefix of a prompt until [`Engine::unpin`], even if no sequence has it any more. Returns how many of
-    /// the prompt's tokens that are. Pinned blocks are never handed out again and count as used. Pins are counted: unpin once
+    /// the prompt's tokens that are. Pinned blocks are never evicted and count as used. Pins are counted: unpin once
     /// per pin.
     ///
     /// # Errors
