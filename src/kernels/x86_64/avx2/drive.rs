@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
-use super::isa::Isa;
+use super::isa::{Avx2, Isa};
 use super::matvec::{eight_32, eight_256};
 use super::panel::{CHUNK, GROUP, pack_32, pack_256};
 use super::row::Row;
@@ -150,8 +150,8 @@ trait Kernels {
 /// The kernels of a level and a format with blocks of 32.
 struct Of32<I, F>(PhantomData<(I, F)>);
 
-/// The kernels of a level and a format with super-blocks of 256.
-struct Of256<I, F>(PhantomData<(I, F)>);
+/// The kernels of a format with super-blocks of 256.
+struct Of256<F>(PhantomData<F>);
 
 impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
     type Isa = I;
@@ -178,8 +178,8 @@ impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
     }
 }
 
-impl<I: Isa, F: Blocks256> Kernels for Of256<I, F> {
-    type Isa = I;
+impl<F: Blocks256> Kernels for Of256<F> {
+    type Isa = Avx2;
     const LEN: usize = 256;
     const BYTES: usize = F::BYTES;
     const TOGETHER: usize = 1;
@@ -187,19 +187,19 @@ impl<I: Isa, F: Blocks256> Kernels for Of256<I, F> {
     #[inline(always)]
     unsafe fn eight(isa: Self::Isa, rows: [*const u8; 8], next: NextRows, blocks: usize, x: Row, out: *mut f32) {
         // SAFETY: the caller promises what the called function asks for.
-        unsafe { eight_256::<I, F>(isa, rows, next, blocks, x, out) }
+        unsafe { eight_256::<F>(isa, rows, next, blocks, x, out) }
     }
 
     #[inline(always)]
     unsafe fn pack(isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8) {
         // SAFETY: the caller promises what the called function asks for.
-        unsafe { pack_256::<I, F>(isa, rows, ahead, blocks, panel) }
+        unsafe { pack_256::<F>(isa, rows, ahead, blocks, panel) }
     }
 
     #[inline(always)]
     unsafe fn sweep<const T: usize>(isa: Self::Isa, panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]) {
         // SAFETY: the caller promises what the called function asks for.
-        unsafe { sweep_256::<I, F, T>(isa, panel, blocks, x, out) }
+        unsafe { sweep_256::<F, T>(isa, panel, blocks, x, out) }
     }
 }
 
@@ -218,9 +218,9 @@ pub(in crate::kernels::x86_64) unsafe fn products_32<I: Isa, F: Blocks32>(isa: I
 /// # Safety
 /// As [`products_32`].
 #[inline(always)]
-pub(in crate::kernels::x86_64) unsafe fn products_256<I: Isa, F: Blocks256>(isa: I, job: &Job<'_>) -> Option<()> {
+pub(in crate::kernels::x86_64) unsafe fn products_256<F: Blocks256>(isa: Avx2, job: &Job<'_>) -> Option<()> {
     // SAFETY: the caller promises that the weights are of format `F`, which these kernels are for.
-    unsafe { products::<Of256<I, F>>(isa, job) }
+    unsafe { products::<Of256<F>>(isa, job) }
 }
 
 /// # Safety

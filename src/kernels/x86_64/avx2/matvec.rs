@@ -13,7 +13,7 @@ use core::mem::MaybeUninit;
 
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
-use super::isa::Isa;
+use super::isa::{Avx2, Isa};
 use super::lanes::{halves, sums, sums_of_halves};
 use super::row::Row;
 use crate::kernels::x86_64::ahead::NextRows;
@@ -181,8 +181,8 @@ fn dot_codes<I: Isa, F: Blocks32>(isa: I, acc: __m256i, codes: __m256i, x: __m25
 /// # Safety
 /// As [`eight_32`].
 #[inline(always)]
-pub(super) unsafe fn eight_256<I: Isa, F: Blocks256>(
-    isa: I,
+pub(super) unsafe fn eight_256<F: Blocks256>(
+    isa: Avx2,
     rows: [*const u8; 8],
     next: NextRows,
     blocks: usize,
@@ -201,7 +201,7 @@ pub(super) unsafe fn eight_256<I: Isa, F: Blocks256>(
             let (mut dots, mut mins) = ([_mm256_setzero_si256(); 8], [_mm256_setzero_si256(); 8]);
             for (((dot, min), &block), place) in dots.iter_mut().zip(&mut mins).zip(&block).zip(places) {
                 next.fetch(place, b, F::BYTES.div_ceil(64));
-                (*dot, *min) = dot_256::<I, F>(isa, block, codes, x_sums);
+                (*dot, *min) = dot_256::<F>(isa, block, codes, x_sums);
             }
             let dx = _mm256_set1_ps(*x.scales.add(b));
             let scale = _mm256_mul_ps(halves(&block, F::SCALE), dx);
@@ -220,7 +220,7 @@ pub(super) unsafe fn eight_256<I: Isa, F: Blocks256>(
 /// # Safety
 /// `block` points to a super-block, and `x` to 256 activations.
 #[inline(always)]
-unsafe fn dot_256<I: Isa, F: Blocks256>(isa: I, block: *const u8, x: *const i8, x_sums: __m256i) -> (__m256i, __m256i) {
+unsafe fn dot_256<F: Blocks256>(isa: Avx2, block: *const u8, x: *const i8, x_sums: __m256i) -> (__m256i, __m256i) {
     // SAFETY: `isa` proves the instructions; the caller promises the super-block and 256 activations, and j < 8.
     unsafe {
         let subs = F::subs(block);

@@ -3,7 +3,7 @@
 //! One row of activations is multiplied with the blocks as they are in the file (`matvec`); for two and more
 //! the weights are unpacked first (`panel`), 16 rows and [`CHUNK`](panel::CHUNK) columns at a time, and all rows
 //! of activations swept over them (`sweep`). A format says where its codes and scales are (`blocks_32`,
-//! `blocks_256`). The levels differ in two instructions (`isa`).
+//! `blocks_256`). The levels differ in one instruction (`isa`), for blocks of 32.
 
 mod blocks_256;
 mod blocks_32;
@@ -25,7 +25,8 @@ use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::TensorView;
 
-pub(super) use drive::{Job, products_32, products_256};
+use drive::products_256;
+pub(super) use drive::{Job, products_32};
 pub(super) use float::products as float_products;
 pub(super) use isa::{Avx2, AvxVnni};
 
@@ -76,14 +77,6 @@ macro_rules! level_products {
             // SAFETY: the caller promises that the weights are of format `F`.
             unsafe { products_32::<$isa, F>(<$isa>::new(), job) }
         }
-
-        /// # Safety
-        /// The weights are of format `F`.
-        #[target_feature(enable = $features)]
-        unsafe fn blocks_256<F: Blocks256>(job: &Job<'_>) -> Option<()> {
-            // SAFETY: the caller promises that the weights are of format `F`.
-            unsafe { products_256::<$isa, F>(<$isa>::new(), job) }
-        }
     };
 }
 
@@ -92,3 +85,13 @@ pub(super) use level_products;
 crate::kernels::shims::shims!(ymm::Ymm2: Avx2::new(), "avx2,fma,f16c");
 crate::kernels::shims::quantize_shim!("avx2,f16c");
 level_products!("avx2,fma,f16c", Avx2);
+
+/// Super-blocks, on both levels: a dot product of 16-bit integers that waits for the one before it gains nothing.
+///
+/// # Safety
+/// The weights are of format `F`.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) unsafe fn blocks_256<F: Blocks256>(job: &Job<'_>) -> Option<()> {
+    // SAFETY: the caller promises that the weights are of format `F`.
+    unsafe { products_256::<F>(Avx2::new(), job) }
+}

@@ -9,7 +9,7 @@ use core::arch::x86_64::*;
 
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
-use super::isa::Isa;
+use super::isa::{Avx2, Isa};
 use super::lanes::{halves, transpose};
 use crate::kernels::x86_64::ahead::Ahead;
 
@@ -68,8 +68,8 @@ pub(super) unsafe fn pack_32<I: Isa, F: Blocks32>(
 /// # Safety
 /// The rows have so many super-blocks; `panel` has `blocks * BLOCK_256` bytes.
 #[inline(always)]
-pub(super) unsafe fn pack_256<I: Isa, F: Blocks256>(
-    _: I,
+pub(super) unsafe fn pack_256<F: Blocks256>(
+    _: Avx2,
     rows: [*const u8; 8],
     ahead: Ahead,
     blocks: usize,

@@ -12,7 +12,7 @@ use core::arch::x86_64::*;
 
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
-use super::isa::Isa;
+use super::isa::{Avx2, Isa};
 use super::matvec::offset_32;
 use super::panel::{BLOCK_32, BLOCK_256, GROUP, PAIRS, SCALES, SUB_SCALES};
 use super::row::Row;
@@ -74,8 +74,8 @@ pub(super) unsafe fn sweep_32<I: Isa, F: Blocks32, const T: usize>(
 /// # Safety
 /// As [`sweep_32`].
 #[inline(always)]
-pub(super) unsafe fn sweep_256<I: Isa, F: Blocks256, const T: usize>(
-    isa: I,
+pub(super) unsafe fn sweep_256<F: Blocks256, const T: usize>(
+    isa: Avx2,
     panel: *const u8,
     blocks: usize,
     x: [Row; T],
@@ -92,11 +92,11 @@ pub(super) unsafe fn sweep_256<I: Isa, F: Blocks256, const T: usize>(
                 let scales = panel.add(SUB_SCALES + sub * 32);
                 let scales = [load(scales), load(scales.add(GROUP))];
                 let panel = panel.add(sub * F::SUB * 8);
-                products::<I, T>(isa, panel, &codes, F::SUB / 4, sums_of(F::BITS), &scales, &mut isums);
+                products::<Avx2, T>(isa, panel, &codes, F::SUB / 4, sums_of(F::BITS), &scales, &mut isums);
             }
             let sums = x.map(|x| x.sums.add(b * 16));
             if F::OFFSET_BITS > 0 {
-                add_pairs::<I, T>(isa, panel, &sums, &mut isums);
+                add_pairs::<T>(isa, panel, &sums, &mut isums);
             }
             for ((isums, out), x) in isums.into_iter().zip(out).zip(x) {
                 let dx = _mm256_set1_ps(*x.scales.add(b));
@@ -109,7 +109,7 @@ pub(super) unsafe fn sweep_256<I: Isa, F: Blocks256, const T: usize>(
             }
             if F::MIN.is_some() {
                 let mut msums = [[_mm256_setzero_si256(); 2]; T];
-                add_pairs::<I, T>(isa, panel, &sums, &mut msums);
+                add_pairs::<T>(isa, panel, &sums, &mut msums);
                 for ((msums, out), x) in msums.into_iter().zip(out).zip(x) {
                     let dx = _mm256_set1_ps(*x.scales.add(b));
                     for (g, msum) in msums.into_iter().enumerate() {
@@ -213,12 +213,7 @@ unsafe fn products_u8<I: Isa, const T: usize>(isa: I, panel: *const u8, x: &[*co
 /// # Safety
 /// `panel` is a super-block of two groups, and each of `sums` has 16 elements.
 #[inline(always)]
-unsafe fn add_pairs<I: Isa, const T: usize>(
-    isa: I,
-    panel: *const u8,
-    sums: &[*const i16; T],
-    integers: &mut Integers<T>,
-) {
+unsafe fn add_pairs<const T: usize>(isa: Avx2, panel: *const u8, sums: &[*const i16; T], integers: &mut Integers<T>) {
     // SAFETY: `isa` proves the instructions; the caller promises a super-block, which has 8 registers of pairs, and 16
     // sums; j is below 8.
     unsafe {

@@ -35,14 +35,21 @@ pub(super) unsafe fn add_products<L: Layout32, const ROWS: usize>(
                 *isum = [_mm512_set1_epi32(unsafe { *starts.get_unchecked(b) }); 2];
             }
         }
-        for (k, [w0, w1]) in block.codes.iter().enumerate() {
-            ahead.fetch(Ahead::UNITS * b + k, 1);
-            for (isum, input) in isums.iter_mut().zip(inputs) {
-                // SAFETY: the caller promises 32 codes per block of the panel: these are 4 k to 4 k + 3 of block b.
-                let x = unsafe { input.codes.add(32 * b + 4 * k).cast::<i32>().read_unaligned() };
-                let x = _mm512_set1_epi32(x);
-                isum[0] = _mm512_dpbusd_epi32(isum[0], *w0, x);
-                isum[1] = _mm512_dpbusd_epi32(isum[1], *w1, x);
+        if ROWS == 8 {
+            ahead.fetch(Ahead::UNITS * b, Ahead::UNITS);
+        }
+        for (quarter, codes) in block.codes.as_chunks::<4>().0.iter().enumerate() {
+            for (k, [w0, w1]) in (4 * quarter..).zip(codes) {
+                if ROWS < 8 {
+                    ahead.fetch(Ahead::UNITS * b + k, 1);
+                }
+                for (isum, input) in isums.iter_mut().zip(inputs) {
+                    // SAFETY: the caller promises 32 codes per block of the panel: these are 4 k to 4 k + 3 of block b.
+                    let x = unsafe { input.codes.add(32 * b + 4 * k).cast::<i32>().read_unaligned() };
+                    let x = _mm512_set1_epi32(x);
+                    isum[0] = _mm512_dpbusd_epi32(isum[0], *w0, x);
+                    isum[1] = _mm512_dpbusd_epi32(isum[1], *w1, x);
+                }
             }
         }
         for (row, ((isum, input), totals)) in isums.iter().zip(inputs).zip(&sums.pairs).enumerate() {
