@@ -4,6 +4,8 @@ mod ahead;
 pub(super) mod avx2;
 pub(super) mod avx512;
 pub(super) mod avxvnni;
+#[cfg(test)]
+mod counted;
 mod detect;
 
 pub(super) use detect::{has_avx2, has_avx512, has_avxvnni, is_amd};

@@ -242,6 +242,8 @@ unsafe fn products<K: Kernels>(isa: K::Isa, job: &Job<'_>) -> Option<()> {
         for col in (0..job.cols).step_by(CHUNK) {
             let blocks = (job.cols - col).min(CHUNK) / K::LEN;
             for g in 0..2 {
+                #[cfg(test)]
+                crate::kernels::x86_64::counted::unpacked(8 * blocks);
                 let rows = job.eight((first + g * 8).min(job.rows - 1));
                 let rows = rows.map(|row| row.wrapping_add(col / K::LEN * K::BYTES));
                 // As much of the next rows.
@@ -267,6 +269,8 @@ unsafe fn products<K: Kernels>(isa: K::Isa, job: &Job<'_>) -> Option<()> {
 unsafe fn sweep_all<K: Kernels>(isa: K::Isa, job: &Job<'_>, first: usize, col: usize, blocks: usize) -> Option<()> {
     let mut row = 0;
     while row < job.inputs.rows() {
+        #[cfg(test)]
+        let before = row;
         // SAFETY: the caller promises the panel, and that rows have its columns; `tile` gives rows and outputs that
         // there are.
         unsafe {
@@ -282,6 +286,8 @@ unsafe fn sweep_all<K: Kernels>(isa: K::Isa, job: &Job<'_>, first: usize, col: u
                 row += 1;
             }
         }
+        #[cfg(test)]
+        crate::kernels::x86_64::counted::multiplied((row - before) * 16 * blocks);
     }
     Some(())
 }

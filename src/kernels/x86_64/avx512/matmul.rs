@@ -301,6 +301,8 @@ fn by_panels<F: Format>(
 unsafe fn unpack<F: Format>(weights: TensorView<'_>, first: usize, panel: &mut [F::Panel], ahead: Ahead, many: bool) {
     let row_bytes = weights.cols() / F::COLS * F::BYTES;
     for g in 0..2 {
+        #[cfg(test)]
+        crate::kernels::x86_64::counted::unpacked(16 * panel.len());
         let mut offsets = [0; 16];
         for (row, offset) in (16 * g..).zip(&mut offsets) {
             *offset = (weights.rows().saturating_sub(1).min(row) * row_bytes) as u32;
@@ -338,6 +340,8 @@ unsafe fn add_products<F: Format, const ROWS: usize>(
     ahead: Ahead,
     out: *mut f32,
 ) -> usize {
+    #[cfg(test)]
+    crate::kernels::x86_64::counted::multiplied(ROWS * OUTPUTS * panel.len());
     let mut inputs = [batch.first; ROWS];
     // SAFETY: the caller promises ROWS rows from `row` on with the blocks of the panel from `first` on, and 32 elements
     // of `out` for each row of the batch.

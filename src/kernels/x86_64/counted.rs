@@ -1,0 +1,66 @@
+//! What the kernels for several rows of activations do, counted while tests run: no batch takes more work per row than a
+//! smaller one.
+
+use std::boxed::Box;
+use std::cell::Cell;
+use std::{thread_local, vec};
+
+use crate::kernels::{Inputs, Level, OUTPUTS};
+use crate::quant::{form, row_words};
+use crate::tensor::{Dtype, TensorView};
+
+/// Blocks of rows of weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    unpacked: usize,
+    /// Each time that one is multiplied with a row of activations.
+    multiplied: usize,
+}
+
+thread_local! {
+    static COUNTS: Cell<Counts> = Cell::default();
+}
+
+/// So many blocks were unpacked.
+pub(super) fn unpacked(blocks: usize) {
+    COUNTS.with(|counts| counts.set(Counts { unpacked: counts.get().unpacked + blocks, ..counts.get() }));
+}
+
+/// So many unpacked blocks were multiplied with a row of activations.
+pub(super) fn multiplied(blocks: usize) {
+    COUNTS.with(|counts| counts.set(Counts { multiplied: counts.get().multiplied + blocks, ..counts.get() }));
+}
+
+/// What a call of `products` with so many rows of activations does.
+fn count(level: Level, dtype: Dtype, cols: usize, rows: usize) -> Counts {
+    let bytes: Box<[u8]> = vec![1; OUTPUTS * dtype.row_bytes(cols).unwrap()].into();
+    let weights = TensorView::new(dtype, OUTPUTS, cols, &bytes).unwrap();
+    let form = form(dtype);
+    let len = row_words(form, cols).unwrap();
+    let words = vec![0; rows * len];
+    let inputs = Inputs::new(form, rows, cols, &words, len).unwrap();
+    let (mut out, mut scratch) = (vec![0.0; rows * OUTPUTS], vec![0.0; level.products_scratch(dtype)]);
+    COUNTS.with(Cell::take);
+    level.products(weights, &inputs, &mut out, &mut scratch).unwrap();
+    COUNTS.with(Cell::take)
+}
+
+#[test]
+fn no_batch_takes_more_work_per_row_than_a_smaller_one() {
+    for level in Level::available().filter(|level| *level != Level::SCALAR) {
+        for dtype in [Dtype::Q8_0, Dtype::Q4_0, Dtype::Q5_1, Dtype::Q4_K, Dtype::Q6_K] {
+            for cols in [256, 2304] {
+                let blocks = OUTPUTS * cols / dtype.block_len();
+                assert_eq!(
+                    count(level, dtype, cols, 1).unpacked,
+                    0,
+                    "{level} {dtype}: one row reads the file's blocks"
+                );
+                for rows in 2..=70 {
+                    let want = Counts { unpacked: blocks, multiplied: rows * blocks };
+                    assert_eq!(count(level, dtype, cols, rows), want, "{level} {dtype} {cols} columns, {rows} rows");
+                }
+            }
+        }
+    }
+}
