@@ -3,8 +3,9 @@
 mod common;
 
 use common::synthetic::SyntheticModel;
+use gleed::host::AlignedBytes;
 use gleed::program::{Part, Rows, StepInfo};
-use gleed::{Limits, Model, Plan};
+use gleed::{Engine, Limits, Logits, Model, Plan};
 
 /// All steps of a model, and the units that its plan counts for a token.
 fn steps(model: &SyntheticModel) -> (Vec<StepInfo>, usize) {
@@ -66,5 +67,32 @@ fn layers_of_a_kind_run_the_same_operations() {
         for (a, b) in (1..model.layers).map(|layer| (list(layer - 1), list(layer))) {
             assert!(a[0].0 != b[0].0 || a == b, "{name}");
         }
+    }
+}
+
+/// Every unit of a token belongs to the step that the engine names before it, and these are the steps that the plan lists.
+#[test]
+fn an_engine_names_the_step_of_its_next_unit() {
+    for (name, model) in SyntheticModel::all() {
+        let file = model.bytes();
+        let model = Model::open(&file).unwrap();
+        let limits = Limits { context: 1, ..Limits::default() };
+        let plan = Plan::new(&model, &limits).unwrap();
+        let mut memory = AlignedBytes::new(plan.bytes());
+        let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+        let seq = engine.open().unwrap();
+        assert_eq!(engine.next_step(), None, "{name}");
+        engine.queue(seq, 0, &[1], Logits::Last).unwrap();
+        let mut units = Vec::new();
+        while engine.is_busy() {
+            // The first unit is of the first step; what comes before has none.
+            let next = engine.next_step();
+            let _: gleed::Step = engine.step(1).unwrap();
+            units.extend(next);
+        }
+        let mut planned = Vec::new();
+        plan.for_each_step(&model, &mut |step| planned.extend(vec![step.clone(); step.units])).unwrap();
+        // A batch begins together with its first unit.
+        assert_eq!(units, planned[1..], "{name}");
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use gleed::cache::BLOCK_TOKENS;
 use gleed::host::AlignedBytes;
+use gleed::program::Part;
 use gleed::{Engine, Limits, Logits, Model, Plan, SeqId, Step};
 
 use crate::common::Result;
@@ -21,38 +22,52 @@ pub(crate) struct Units<'m> {
     pub(crate) seed: u64,
 }
 
-/// A unit and the part of the pass that it belongs to.
-type Unit = (String, Duration);
+/// A unit of work.
+struct Unit {
+    /// The step of the program that it belongs to: where it runs, and what it does. None where it begins a batch.
+    step: Option<(Part, &'static str)>,
+    took: Duration,
+}
+
+impl Unit {
+    fn operation(&self) -> &'static str {
+        self.step.map_or("begin", |(_, operation)| operation)
+    }
+}
 
 impl Units<'_> {
     /// Measures a batch of one chunk of a prompt per sequence, and prints a table. The clock is that on the wall, so
     /// the processor time of a unit is no more than this.
     pub(crate) fn print(&self, limits: &Limits, chunk: usize) -> Result<()> {
         let least = self.measure(limits, chunk)?;
-        let mut stages: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
-        for (stage, took) in &least {
-            stages.entry(stage).or_default().push(*took);
+        let mut operations: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
+        for unit in &least {
+            operations.entry(unit.operation()).or_default().push(unit.took);
         }
-        stages.insert("all", least.iter().map(|(_, took)| *took).collect());
+        let all: Duration = least.iter().map(|unit| unit.took).sum();
+        operations.insert("all", least.iter().map(|unit| unit.took).collect());
         let mut out = stdout().lock();
         let Limits { sequences, level, kv_type, .. } = limits;
         writeln!(out, "{sequences} x {chunk} rows from position {} on, level {level}, kv {kv_type}", self.depth)?;
-        writeln!(out, "{:<16} {:>7} {:>9} {:>9} {:>9} {:>9}", "stage", "units", "us mean", "p50", "p99", "max")?;
-        for (stage, mut times) in stages {
+        let heads = ["units", "us mean", "p50", "p99", "max", "of time"];
+        let [units, mean, p50, p99, max, part] = heads;
+        writeln!(out, "{:<20} {units:>7} {mean:>9} {p50:>9} {p99:>9} {max:>9} {part:>8}", "operation")?;
+        for (operation, mut times) in operations {
             times.sort();
             let us = |time: Duration| time.as_secs_f64() * 1e6;
             let at = |part: f64| us(times[((times.len() - 1) as f64 * part) as usize]);
-            let mean = us(times.iter().sum()) / times.len() as f64;
-            writeln!(
-                out,
-                "{stage:<16} {:>7} {mean:>9.1} {:>9.1} {:>9.1} {:>9.1}",
-                times.len(),
-                at(0.5),
-                at(0.99),
-                at(1.0)
-            )?;
+            let sum: Duration = times.iter().sum();
+            let part = 100.0 * sum.as_secs_f64() / all.as_secs_f64();
+            let (count, mean) = (times.len(), us(sum) / times.len() as f64);
+            let [p50, p99, max] = [0.5, 0.99, 1.0].map(at);
+            writeln!(out, "{operation:<20} {count:>7} {mean:>9.1} {p50:>9.1} {p99:>9.1} {max:>9.1} {part:>7.1}%")?;
         }
-        Ok(writeln!(out)?)
+        write!(out, "{} steps, after each of which the threads meet; times as fast at most:", steps(&least).count())?;
+        for threads in [2, 4, 8, 16] {
+            let path = critical_path(&least, threads);
+            write!(out, "  {threads} threads {:.2}", all.as_secs_f64() / path.as_secs_f64())?;
+        }
+        Ok(writeln!(out, "\n")?)
     }
 
     fn measure(&self, limits: &Limits, chunk: usize) -> Result<Vec<Unit>> {
@@ -68,7 +83,7 @@ impl Units<'_> {
         let mut least = self.one_pass(&mut engine, base, &prompts)?;
         for _ in 1..self.repeat {
             let again = self.one_pass(&mut engine, base, &prompts)?;
-            least.iter_mut().zip(again).for_each(|((_, least), (_, took))| *least = took.min(*least));
+            least.iter_mut().zip(again).for_each(|(least, again)| least.took = least.took.min(again.took));
         }
         Ok(least)
     }
@@ -80,12 +95,12 @@ impl Units<'_> {
         for (&fork, prompt) in forks.iter().zip(prompts) {
             engine.queue(fork, self.depth, prompt, Logits::Last)?;
         }
-        let (mut units, mut next) = (Vec::new(), "Begin".to_owned());
+        let mut units = Vec::new();
         while engine.is_busy() {
+            let step = engine.next_step().map(|step| (step.part, step.operation));
             let start = Instant::now();
             let _: Step = engine.step(1)?;
-            let took = start.elapsed();
-            units.push((std::mem::replace(&mut next, stage(engine)), took));
+            units.push(Unit { step, took: start.elapsed() });
         }
         forks.iter().try_for_each(|&fork| engine.close(fork))?;
         Ok(units)
@@ -106,12 +121,21 @@ impl Units<'_> {
     }
 }
 
-/// What the engine does next, from what it shows of itself.
-fn stage(engine: &Engine<'_, '_>) -> String {
-    let shown = format!("{engine:?}");
-    let word = |after: &str| {
-        let rest = shown.split_once(after)?.1;
-        Some(rest.split(|c: char| !c.is_alphanumeric()).next()?.to_owned())
+/// The units of each step of the program.
+fn steps(units: &[Unit]) -> impl Iterator<Item = &[Unit]> {
+    units.chunk_by(|one, next| one.step == next.step)
+}
+
+/// How long `threads` threads take at least, if meeting costs them nothing: each unit goes to the thread that is free first.
+fn critical_path(units: &[Unit], threads: usize) -> Duration {
+    let of_step = |units: &[Unit]| {
+        let mut busy = vec![Duration::ZERO; threads];
+        for unit in units {
+            if let Some(first) = busy.iter_mut().min() {
+                *first += unit.took;
+            }
+        }
+        busy.into_iter().max().unwrap_or_default()
     };
-    word("stage: ").or_else(|| word("phase: ")).unwrap_or_default()
+    steps(units).map(of_step).sum()
 }

@@ -3,7 +3,7 @@
 use super::step::Phase;
 use super::{Engine, EngineError};
 use crate::cache::SeqId;
-use crate::program::Cursor;
+use crate::program::{Cursor, StepInfo};
 
 /// How far the work on a sequence is.
 ///
@@ -35,6 +35,15 @@ impl Engine<'_, '_> {
             false => (0, 0),
         };
         Ok(Progress { committed, queued, units_done, units_left })
+    }
+
+    /// Returns the step of the program that the next unit belongs to, with its units for the batch in progress; `None`
+    /// before a batch begins, and while shared blocks are copied for it.
+    pub fn next_step(&self) -> Option<StepInfo> {
+        match self.phase {
+            Phase::Forward { cursor, .. } => self.parts.forward.info(cursor, self.batch_in_progress()),
+            Phase::Copy { .. } | Phase::Idle | Phase::Torn => None,
+        }
     }
 
     /// Units of the batch in progress that are done, and those that are left.

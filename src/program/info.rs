@@ -39,7 +39,8 @@ impl Forward<'_, '_> {
         }
     }
 
-    fn info(&self, cursor: Cursor, batch: Batch<'_>) -> Option<StepInfo> {
+    /// The step at `cursor`.
+    pub(crate) fn info(&self, cursor: Cursor, batch: Batch<'_>) -> Option<StepInfo> {
         let (step, config) = (self.step(cursor)?, &self.context.config);
         let operation = step.op.operation();
         let kind = match cursor.part {
