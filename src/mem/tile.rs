@@ -184,6 +184,11 @@ impl<T> Tile<'_, T> {
         self.col..self.col + self.cols
     }
 
+    /// Returns the address of the first row's element in a column of the tile, and the bytes from one row to the next.
+    pub(crate) fn address(&self, col: usize) -> (usize, usize) {
+        (self.data.wrapping_add(col).addr(), self.stride * size_of::<T>())
+    }
+
     /// Returns the elements of row `row` of the matrix that are in the tile, or `None` outside of [`Tile::rows`].
     #[inline]
     pub fn row_mut(&mut self, row: usize) -> Option<&mut [T]> {

@@ -81,7 +81,9 @@ impl<'w> Linear<'w> {
             let beyond = inputs.workers().saturating_sub(1).saturating_mul(cols.len());
             let distance = if col + count < end { count } else { beyond.saturating_add(count) };
             let weights = self.weights.slice_rows(col - first, count)?;
-            level.products(weights, &selected.then_rows_at(distance), outputs, scratch)?;
+            let (address, stride) = tile.address(col - cols.start);
+            let selected = selected.then_rows_at(distance).then_stored_at(address, stride);
+            level.products(weights, &selected, outputs, scratch)?;
             if let Some(biases) = biases.get(col - first..).filter(|biases| !biases.is_empty()) {
                 add_biases(biases, outputs);
             }

@@ -26,6 +26,9 @@ pub struct Inputs<'a> {
     /// See [`Inputs::fetching`].
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))]
     order: FetchOrder,
+    /// See [`Inputs::then_stored_at`].
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))]
+    destination: [usize; 2],
 }
 
 impl<'a> Inputs<'a> {
@@ -43,6 +46,7 @@ impl<'a> Inputs<'a> {
             len,
             next: OUTPUTS,
             order: FetchOrder::default(),
+            destination: [0; 2],
         })
     }
 
@@ -56,6 +60,18 @@ impl<'a> Inputs<'a> {
     #[cfg(target_arch = "x86_64")]
     pub(in crate::kernels) fn next(&self) -> usize {
         self.next
+    }
+
+    /// Says where the products are stored next: those of the first row at an address, those of every further row `stride`
+    /// bytes after those before. Kernels fetch these places ahead of time.
+    pub(crate) fn then_stored_at(self, address: usize, stride: usize) -> Self {
+        Self { destination: [address, stride], ..self }
+    }
+
+    /// See [`Inputs::then_stored_at`].
+    #[cfg(target_arch = "x86_64")]
+    pub(in crate::kernels) fn destination(&self) -> [usize; 2] {
+        self.destination
     }
 
     /// Says in which order kernels fetch them.

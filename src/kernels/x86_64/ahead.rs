@@ -2,6 +2,9 @@
 
 use core::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
 
+use core::ops::Range;
+
+use crate::kernels::OUTPUTS;
 use crate::kernels::fetch::FetchOrder;
 
 /// Bytes of a cache line.
@@ -43,6 +46,23 @@ impl Ahead {
                 _mm_prefetch::<_MM_HINT_T1>(self.from.wrapping_add(at).cast())
             };
             at += LINE;
+        }
+    }
+}
+
+/// Fetches to the second-level cache where the products with rows of activations go.
+pub(super) fn fetch_rows([address, stride]: [usize; 2], rows: Range<usize>) {
+    if stride == 0 {
+        return;
+    }
+    for row in rows {
+        let place = core::ptr::without_provenance::<u8>(address.wrapping_add(row.wrapping_mul(stride)));
+        for line in 0..OUTPUTS * size_of::<f32>() / LINE {
+            #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
+            // SAFETY: SSE is part of every x86-64, and a prefetch may point anywhere.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T1>(place.wrapping_add(line * LINE).cast())
+            };
         }
     }
 }

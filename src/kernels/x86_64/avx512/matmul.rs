@@ -7,7 +7,7 @@ use super::panel_32::{self, Layout32, Panel32};
 use super::panel_256::{self, Layout256, Panel256};
 use super::{matmul_32, matmul_256};
 use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
-use crate::kernels::x86_64::ahead::Ahead;
+use crate::kernels::x86_64::ahead::{Ahead, fetch_rows};
 use crate::quant::{ActivationRow, by_dtype};
 use crate::tensor::TensorView;
 
@@ -253,8 +253,10 @@ fn by_panels<F: Format>(
     let (sums, panel) = lines.split_at_mut_checked(size_of::<Sums>() / size_of::<Line>())?;
     // SAFETY: every bit pattern of `Sums` is valid, and of `F::Panel` as well. These types are whole numbers of lines.
     let (sums, panel) = unsafe { (sums.align_to_mut::<Sums>().1.first_mut()?, panel.align_to_mut::<F::Panel>().1) };
-    out.fill(0.0);
     let blocks = cols / F::COLS;
+    if blocks == 0 {
+        out.fill(0.0);
+    }
     let batch = Batch::new::<F>(inputs, blocks)?;
     let row_bytes = blocks * F::BYTES;
     // Panels of equal length, as far as that goes.
@@ -262,6 +264,7 @@ fn by_panels<F: Format>(
     let mut first = 0;
     while first < blocks {
         let panel = panel.get_mut(..(blocks - first).min(length))?;
+        let is_last = first + panel.len() == blocks;
         // As much of the next rows of weights: a part while the panel is unpacked, and one with each group of inputs.
         let parts = 1 + rows / 8 + (rows % 8).count_ones() as usize;
         let next = weights.bytes().as_ptr().wrapping_add(inputs.next().wrapping_mul(row_bytes));
@@ -283,6 +286,9 @@ fn by_panels<F: Format>(
                     2.. => add_products::<F, 2>(panel, &batch, row, first, sums, ahead, out),
                     _ => add_products::<F, 1>(panel, &batch, row, first, sums, ahead, out),
                 };
+                if is_last {
+                    fetch_rows(inputs.destination(), row..row + count);
+                }
                 row += count;
                 part += 1;
             }
@@ -349,7 +355,12 @@ unsafe fn add_products<F: Format, const ROWS: usize>(
         for (row, input) in (row..).zip(&mut inputs) {
             *input = batch.row::<F>(row, first);
         }
-        F::add_products(panel, &inputs, sums, ahead, out.add(row * OUTPUTS));
+        let out = out.add(row * OUTPUTS);
+        if first == 0 {
+            // Now, and not for all rows before: so they are in the first-level cache.
+            out.write_bytes(0, ROWS * OUTPUTS);
+        }
+        F::add_products(panel, &inputs, sums, ahead, out);
     }
     ROWS
 }
