@@ -6,8 +6,9 @@
 /// Characters of the alphabet are below this.
 const END: usize = 256 + 68;
 
-static CHAR_OF: [u16; 256] = chars();
+const CHAR_OF: [u16; 256] = chars();
 static BYTE_OF: [u16; END] = bytes();
+static UTF_8_OF: [[u8; 2]; 256] = utf_8();
 
 /// Not a character of the alphabet.
 const NO_BYTE: u16 = 256;
@@ -37,12 +38,24 @@ const fn bytes() -> [u16; END] {
     bytes
 }
 
-/// The UTF-8 bytes of the character of `byte`.
-pub(super) fn encode(byte: u8) -> impl Iterator<Item = u8> + Clone {
-    let code = CHAR_OF.get(usize::from(byte)).map_or(0, |&code| code);
-    let (lead, last) = if code < 0x80 { (None, code) } else { (Some(0xC0 | code >> 6), 0x80 | code & 0x3F) };
-    // Both fit: the codes are below 2^11.
-    lead.into_iter().chain([last]).map(|byte| byte as u8)
+#[allow(clippy::indexing_slicing)] // evaluated by the compiler
+const fn utf_8() -> [[u8; 2]; 256] {
+    let mut all = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let code = CHAR_OF[byte];
+        // All fit: the codes are below 2^11.
+        let two = [(0xC0 | code >> 6) as u8, (0x80 | code & 0x3F) as u8];
+        all[byte] = if code < 0x80 { [code as u8, 0] } else { two };
+        byte += 1;
+    }
+    all
+}
+
+/// The UTF-8 bytes of the character of `byte`; the second one is 0 if there is none.
+#[inline]
+pub(super) fn encode(byte: u8) -> [u8; 2] {
+    UTF_8_OF.get(usize::from(byte)).copied().unwrap_or_default()
 }
 
 /// The byte of a character of the alphabet.
@@ -58,7 +71,10 @@ mod tests {
     fn the_alphabet_is_one_to_one() {
         let mut chars = Vec::new();
         for byte in 0..=255 {
-            let c = String::from_utf8(encode(byte).collect()).unwrap().parse::<char>().unwrap();
+            let c = String::from_utf8(encode(byte).into_iter().filter(|&byte| byte != 0).collect())
+                .unwrap()
+                .parse::<char>()
+                .unwrap();
             assert_eq!(decode(c), Some(byte));
             chars.push(c);
         }

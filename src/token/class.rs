@@ -32,6 +32,21 @@ const BLOCK: u32 = 128;
 /// The only code points behind the table that are not `Other`: marks.
 const VARIATION_SELECTORS: core::ops::RangeInclusive<u32> = 0xE0100..=0xE01EF;
 
+/// The classes of the ASCII characters.
+static ASCII: [u8; BLOCK as usize] = ascii();
+
+#[allow(clippy::indexing_slicing)] // evaluated by the compiler
+const fn ascii() -> [u8; BLOCK as usize] {
+    let words = BLOCKS[BLOCK_OF[0] as usize];
+    let mut classes = [0; BLOCK as usize];
+    let mut code = 0;
+    while code < classes.len() {
+        classes[code] = (words[code / 16] >> (4 * (code % 16)) & 15) as u8;
+        code += 1;
+    }
+    classes
+}
+
 impl Class {
     /// The class in Unicode 15.1, the version of llama.cpp's tables.
     #[inline]
@@ -85,6 +100,14 @@ impl Set {
     #[inline]
     pub(super) fn has(self, c: char) -> bool {
         self.0 >> (Class::of(c) as u16) & 1 == 1
+    }
+
+    /// The number of ASCII characters of this set at the start of `text`.
+    #[inline]
+    pub(super) fn ascii_run(self, text: &str) -> usize {
+        text.bytes()
+            .take_while(|&byte| ASCII.get(usize::from(byte)).is_some_and(|&class| self.0 >> class & 1 == 1))
+            .count()
     }
 }
 

@@ -6,9 +6,11 @@ use core::ops::Range;
 use super::bytes;
 use super::kinds::Kinds;
 use super::merge::{Pairs, Word, scratch_len};
+use super::pairs::{ByRank, Merges};
 use super::pre::PreTokenizer;
 use super::special::Search;
-use super::table::{Merges, NONE, Tokens};
+use super::table::{NONE, Tokens};
+use super::text::Piece;
 use super::tokenizer::{BLANK, Tokenizer};
 use super::vocab::Algorithm;
 use gguf_rs_lite::Array;
@@ -31,14 +33,14 @@ impl Tokenizer<'_, '_> {
     /// Returns the number of 32-bit words of scratch with which [`Tokenizer::encode`] encodes any text of `text_bytes`
     /// bytes.
     ///
-    /// The worst case is one long word, which needs about 43 bytes per byte of text. Other texts need less, because the
+    /// The worst case is one long word, which needs about 51 bytes per byte of text. Other texts need less, because the
     /// scratch is used for one word at a time (unless tokens of a SentencePiece vocabulary have blanks in their
     /// middle). 2,000 words of scratch suffice for most texts of any length. If they do not, the error of `encode` says
     /// how many do.
     pub fn scratch_len(&self, text_bytes: usize) -> usize {
         let characters = text_bytes.saturating_add(1);
-        let text = characters.saturating_mul(BLANK.len()).div_ceil(4);
-        scratch_len(characters).saturating_add(text).saturating_add(self.specials.search_len())
+        let bytes = characters.saturating_mul(BLANK.len());
+        scratch_len(characters, bytes).saturating_add(self.specials.search_len())
     }
 
     /// Writes the ids of `text` to `out` and returns their number.
@@ -174,21 +176,27 @@ impl Tokenizer<'_, '_> {
         let text = word.as_bytes();
         if pre.ignore_merges
             && text.len() <= self.tokens.longest()
-            && let Some(id) = self.tokens.find_bytes(text.iter().copied().flat_map(bytes::encode))
+            && let Some(id) = self.tokens.find_bytes(text)
             && self.kinds.get(id).is_text()
         {
             output.push(id);
             return Ok(());
         }
-        output.need_scratch(scratch_len(text.len()), self.specials.search_len());
-        let Some(mut symbols) = Word::new(text, text.len(), scratch) else { return Ok(()) };
-        for (start, &byte) in text.iter().enumerate() {
-            symbols.push(start, self.bytes.get(usize::from(byte)).map_or(NONE, |&id| id));
+        let spelled = text.len().saturating_mul(2);
+        output.need_scratch(scratch_len(text.len(), spelled), self.specials.search_len());
+        let Some(mut symbols) = Word::new(text.len(), spelled, scratch) else { return Ok(()) };
+        for &byte in text {
+            let [first, second] = bytes::encode(byte);
+            let id = self.bytes.get(usize::from(byte)).map_or(NONE, |&id| id);
+            symbols.push(u32::from_le_bytes([first, second, 0, 0]), 1 + u32::from(second != 0), id);
         }
-        symbols.merge(merges);
+        symbols.merge(&ByRank { tokens: &self.tokens, merges });
         for (id, text) in symbols.symbols() {
             match id {
-                NONE => self.push_bytes(text, output)?,
+                NONE => {
+                    let byte = str::from_utf8(text).ok().and_then(|text| bytes::decode(text.chars().next()?));
+                    self.push_bytes(byte.as_slice(), output)?;
+                }
                 _ => output.push(id),
             }
         }
@@ -205,18 +213,11 @@ impl Tokenizer<'_, '_> {
     ) -> Result<(), TokenError> {
         let count = word.chars().count() + usize::from(prefix);
         let bytes: usize = spelled(word, prefix).map(str::len).sum();
-        let words = bytes.div_ceil(4);
-        output.need_scratch(scratch_len(count).saturating_add(words), self.specials.search_len());
-        let Some((text, scratch)) = scratch.split_at_mut_checked(words) else { return Ok(()) };
-        let Some(text) = bytemuck::must_cast_slice_mut(text).get_mut(..bytes) else { return Ok(()) };
-        for (to, from) in text.iter_mut().zip(spelled(word, prefix).flat_map(str::bytes)) {
-            *to = from;
-        }
-        let Some(mut symbols) = Word::new(text, count, scratch) else { return Ok(()) };
-        let mut start = 0;
+        output.need_scratch(scratch_len(count, bytes), self.specials.search_len());
+        let Some(mut symbols) = Word::new(count, bytes, scratch) else { return Ok(()) };
         for character in spelled(word, prefix) {
-            symbols.push(start, NONE);
-            start += character.len();
+            let bytes = character.bytes().rev().fold(0, |bytes, byte| bytes << 8 | u32::from(byte));
+            symbols.push(bytes, character.len() as u32, NONE);
         }
         symbols.merge(&ByScore { tokens: &self.tokens, kinds: &self.kinds, scores });
         for (id, text) in symbols.symbols() {
@@ -241,12 +242,6 @@ impl Tokenizer<'_, '_> {
     }
 }
 
-impl Pairs for Merges<'_> {
-    fn pair(&self, left: u32, right: u32, _text: &[u8]) -> Option<(u32, u32)> {
-        self.find(left, right)
-    }
-}
-
 /// Pairs that make a token; the highest score merges first.
 ///
 /// As in SentencePiece, and unlike in llama.cpp, control tokens and the like are not made of pairs: text never becomes
@@ -258,8 +253,8 @@ struct ByScore<'t> {
 }
 
 impl Pairs for ByScore<'_> {
-    fn pair(&self, _left: u32, _right: u32, text: &[u8]) -> Option<(u32, u32)> {
-        let id = self.tokens.find(text).filter(|&id| self.kinds.get(id).is_text())?;
+    fn pair(&self, _left: u32, _right: u32, _left_len: u32, piece: &Piece<'_>) -> Option<(u32, u32)> {
+        let id = self.tokens.find_piece(piece).filter(|&id| self.kinds.get(id).is_text())?;
         let score = self.scores.get(id as usize)?.as_f32()?;
         // The bits of a float, turned so that they sort as the floats do, and then the other way round. Adding
         // +0.0 makes -0.0 equal to it.

@@ -73,9 +73,12 @@ impl<'a> Kinds<'a> {
     pub(super) const NAMED: usize = END_NAMES.len() + CONTROL_NAMES.len();
 
     pub(super) fn new(vocab: &Vocab<'_>, tokens: &Tokens<'_, '_>, bytes: &'a mut [u8]) -> Self {
-        for (byte, kind) in bytes.iter_mut().zip(vocab.kinds()) {
-            *byte = kind as u8;
-        }
+        let mut places = bytes.iter_mut();
+        vocab.kinds().for_each(|kind| {
+            if let Some(place) = places.next() {
+                *place = kind as u8;
+            }
+        });
         let mut set = |id: u32, change: fn(u8) -> u8| {
             if let Some(byte) = bytes.get_mut(id as usize) {
                 *byte = change(*byte);

@@ -4,12 +4,13 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::table::NONE;
+use super::text::{Beginning, PADDING, Piece};
 
 /// Which neighbours merge.
 pub(super) trait Pairs {
-    /// The key of a pair (the smallest merges first) and the token that it becomes. `text` is the text of
-    /// both.
-    fn pair(&self, left: u32, right: u32, text: &[u8]) -> Option<(u32, u32)>;
+    /// The key of a pair (the smallest merges first) and the token that it becomes. `piece` is the text of both, of which
+    /// `left_len` bytes are that of `left`.
+    fn pair(&self, left: u32, right: u32, left_len: u32, piece: &Piece<'_>) -> Option<(u32, u32)>;
 }
 
 /// A piece of the word, in a list with its neighbours.
@@ -25,6 +26,8 @@ struct Symbol {
     /// The key of its pair with the next symbol, and what they become; [`NONE`] where they do not merge.
     key: u32,
     merged: u32,
+    /// The number of the text before it: the lower half, then the upper one.
+    before: [u32; 2],
 }
 
 /// A pair that may merge: its key and its left symbol.
@@ -35,68 +38,108 @@ struct Candidate {
     left: u32,
 }
 
+/// In a word of at most this many symbols, looking at all of them for the best pair takes less time than a heap.
+const FEW: usize = 16;
+
 /// 32-bit words per symbol: the symbol itself, and two candidates. Every pair is pushed at the start, and
 /// every merge takes one candidate away and pushes at most two, so there are never more than two per symbol.
 const SCRATCH_PER_SYMBOL: usize = (size_of::<Symbol>() + 2 * size_of::<Candidate>()) / 4;
 
-/// 32-bit words of scratch for a word of `symbols` symbols.
-pub(super) fn scratch_len(symbols: usize) -> usize {
-    symbols.saturating_mul(SCRATCH_PER_SYMBOL)
+/// 32-bit words of scratch for a word of `symbols` symbols and `bytes` bytes.
+pub(super) fn scratch_len(symbols: usize, bytes: usize) -> usize {
+    symbols.saturating_mul(SCRATCH_PER_SYMBOL).saturating_add(text_len(bytes))
+}
+
+/// 32-bit words for a text of `bytes` bytes, and for what is read after it.
+fn text_len(bytes: usize) -> usize {
+    bytes.saturating_add(PADDING).div_ceil(4)
 }
 
 /// A word on its way to tokens.
 #[derive(Debug)]
 pub(super) struct Word<'s> {
-    text: &'s [u8],
+    text: &'s mut [u8],
+    text_len: usize,
+    beginning: Beginning,
     symbols: &'s mut [Symbol],
     len: usize,
     candidates: Heap<'s>,
 }
 
 impl<'s> Word<'s> {
-    /// A word without symbols yet; `None` where `scratch` is shorter than [`scratch_len`]`(symbols)`.
-    pub(super) fn new(text: &'s [u8], symbols: usize, scratch: &'s mut [u32]) -> Option<Self> {
+    /// A word without symbols yet. It gets `symbols` symbols, of at most `bytes` bytes in all. `None` where `scratch` is shorter
+    /// than [`scratch_len`].
+    pub(super) fn new(symbols: usize, bytes: usize, scratch: &'s mut [u32]) -> Option<Self> {
         let (first, rest) = scratch.split_at_mut_checked(symbols.checked_mul(size_of::<Symbol>() / 4)?)?;
-        let (second, _) = rest.split_at_mut_checked(symbols.checked_mul(2 * size_of::<Candidate>() / 4)?)?;
+        let (second, rest) = rest.split_at_mut_checked(symbols.checked_mul(2 * size_of::<Candidate>() / 4)?)?;
+        let (text, _) = rest.split_at_mut_checked(text_len(bytes))?;
         Some(Self {
-            text,
+            text: bytemuck::must_cast_slice_mut(text),
+            text_len: 0,
+            beginning: Beginning::default(),
             symbols: bytemuck::try_cast_slice_mut(first).ok()?,
             len: 0,
             candidates: Heap { items: bytemuck::try_cast_slice_mut(second).ok()?, len: 0 },
         })
     }
 
-    /// Appends a symbol whose text begins at `start`.
-    pub(super) fn push(&mut self, start: usize, id: u32) {
+    /// Appends a symbol whose text is the lowest `count` bytes of `bytes`, at most four; those above are 0.
+    #[inline]
+    pub(super) fn push(&mut self, bytes: u32, count: u32, id: u32) {
         let index = self.len as u32;
-        if let Some(prev) = self.len.checked_sub(1).and_then(|prev| self.symbols.get_mut(prev)) {
-            prev.next = index;
-        }
-        if let Some(symbol) = self.symbols.get_mut(self.len) {
-            let prev = index.checked_sub(1).unwrap_or(NONE);
-            *symbol = Symbol { start: start as u32, id, prev, next: NONE, key: 0, merged: NONE };
+        if let Some(symbol) = self.symbols.get_mut(self.len)
+            && let Some(text) = self.text.get_mut(self.text_len..).and_then(<[_]>::first_chunk_mut)
+        {
+            let (prev, next) = (index.wrapping_sub(1), index.wrapping_add(1));
+            let start = self.text_len as u32;
+            *symbol = Symbol { start, id, prev, next, key: 0, merged: NONE, before: halves(self.beginning.number) };
+            *text = bytes.to_le_bytes();
+            self.beginning.push(bytes, count);
+            self.text_len += count as usize;
             self.len += 1;
         }
     }
 
     /// Merges until no pair is left.
     pub(super) fn merge(&mut self, pairs: &impl Pairs) {
-        for left in 0..self.len {
-            self.offer(pairs, left as u32);
+        for left in 1..self.len {
+            self.offer(pairs, left.wrapping_sub(1) as u32);
         }
-        while let Some(candidate) = self.candidates.pop() {
-            self.take(pairs, candidate);
+        while let Some(left) = if self.len <= FEW { self.best() } else { self.candidate() } {
+            self.unite(pairs, left);
+        }
+    }
+
+    /// The left symbol of the best pair of a word of few symbols.
+    fn best(&self) -> Option<u32> {
+        let mut best = u64::MAX;
+        for (left, symbol) in (0..).zip(&*self.symbols) {
+            let rank = if symbol.merged == NONE { u64::MAX } else { u64::from(symbol.key) << 32 | left };
+            best = best.min(rank);
+        }
+        (best != u64::MAX).then_some(best as u32)
+    }
+
+    /// The left symbol of the best candidate. Passes over those of which a symbol has been merged otherwise since they
+    /// were pushed.
+    ///
+    /// A candidate with the key that its symbol's pair has now is as good as the one pushed for that pair.
+    fn candidate(&mut self) -> Option<u32> {
+        loop {
+            let Candidate { key, left } = self.candidates.pop()?;
+            if self.get(left).is_some_and(|symbol| symbol.merged != NONE && symbol.key == key) {
+                return Some(left);
+            }
         }
     }
 
     /// The symbols that are left: token and text.
-    pub(super) fn symbols(&self) -> impl Iterator<Item = (u32, &'s [u8])> {
-        let text = self.text;
+    pub(super) fn symbols(&self) -> impl Iterator<Item = (u32, &[u8])> {
         let first = self.symbols.get(..self.len).and_then(<[_]>::first);
         let symbols = core::iter::successors(first, |symbol| self.get(symbol.next));
-        symbols.map(move |symbol| {
-            let end = self.get(symbol.next).map_or(text.len(), |next| next.start as usize);
-            (symbol.id, text.get(symbol.start as usize..end).unwrap_or_default())
+        symbols.map(|symbol| {
+            let (end, _) = self.begin(symbol.next);
+            (symbol.id, self.text.get(symbol.start as usize..end).unwrap_or_default())
         })
     }
 
@@ -104,42 +147,60 @@ impl<'s> Word<'s> {
         self.symbols.get(index as usize)
     }
 
-    /// Looks up the pair that begins with symbol `left` and makes it a candidate.
+    /// Where a symbol begins, and the number of what is before it; the end of the word, if there is no such symbol.
+    #[inline]
+    fn begin(&self, index: u32) -> (usize, u64) {
+        let end = (self.text_len, self.beginning.number);
+        self.get(index).map_or(end, |symbol| (symbol.start as usize, symbol.before()))
+    }
+
+    /// Looks up the pair that begins with symbol `left` and, in a word of many symbols, makes it a candidate.
     fn offer(&mut self, pairs: &impl Pairs, left: u32) {
         let Some(symbol) = self.get(left) else { return };
         let found = self.get(symbol.next).and_then(|right| {
-            let end = self.get(right.next).map_or(self.text.len(), |next| next.start as usize);
-            pairs.pair(symbol.id, right.id, self.text.get(symbol.start as usize..end)?)
+            let (end, after) = self.begin(right.next);
+            let len = end.checked_sub(symbol.start as usize)?;
+            let piece = Piece::new(self.text, symbol.start as usize, len, symbol.before(), after);
+            pairs.pair(symbol.id, right.id, right.start.checked_sub(symbol.start)?, &piece)
         });
         let (key, merged) = found.unwrap_or((0, NONE));
         if let Some(symbol) = self.symbols.get_mut(left as usize) {
             (symbol.key, symbol.merged) = (key, merged);
         }
-        if merged != NONE {
+        if merged != NONE && self.len > FEW {
             self.candidates.push(Candidate { key, left });
         }
     }
 
-    /// Merges a candidate, unless one of its two symbols has been merged otherwise since it was pushed.
-    ///
-    /// A candidate with the key that its symbol's pair has now is as good as the one pushed for that pair.
-    fn take(&mut self, pairs: &impl Pairs, candidate: Candidate) {
-        let Some(&Symbol { key, merged, next: right, prev, .. }) = self.get(candidate.left) else { return };
-        if merged == NONE || key != candidate.key {
-            return;
-        }
+    /// Merges the pair that begins with symbol `left`.
+    fn unite(&mut self, pairs: &impl Pairs, left: u32) {
+        let Some(&Symbol { merged, next: right, prev, .. }) = self.get(left) else { return };
         let Some(gone) = self.symbols.get_mut(right as usize) else { return };
         gone.merged = NONE;
         let next = gone.next;
-        if let Some(left) = self.symbols.get_mut(candidate.left as usize) {
-            (left.id, left.next) = (merged, next);
+        if let Some(symbol) = self.symbols.get_mut(left as usize) {
+            (symbol.id, symbol.next) = (merged, next);
         }
         if let Some(next) = self.symbols.get_mut(next as usize) {
-            next.prev = candidate.left;
+            next.prev = left;
         }
         self.offer(pairs, prev);
-        self.offer(pairs, candidate.left);
+        self.offer(pairs, left);
     }
+}
+
+impl Symbol {
+    /// The number of the text before it.
+    #[inline]
+    fn before(&self) -> u64 {
+        let [lower, upper] = self.before;
+        u64::from(lower) | u64::from(upper) << 32
+    }
+}
+
+/// The lower half of a number, and the upper one.
+fn halves(number: u64) -> [u32; 2] {
+    [number as u32, (number >> 32) as u32]
 }
 
 /// A binary heap with the smallest item on top.
@@ -204,18 +265,18 @@ mod tests {
     struct Digits;
 
     impl Pairs for Digits {
-        fn pair(&self, left: u32, right: u32, text: &[u8]) -> Option<(u32, u32)> {
-            assert!(text.len() >= 2);
+        fn pair(&self, left: u32, right: u32, left_len: u32, piece: &Piece<'_>) -> Option<(u32, u32)> {
+            assert!((left_len as usize) < piece.len);
             let merged = (left * 3 + right) % 10;
             (merged != 0).then_some(((left + right) % 4, merged))
         }
     }
 
     fn fast(digits: &[u8]) -> Vec<(u32, usize)> {
-        let mut scratch = vec![7; scratch_len(digits.len())];
-        let mut word = Word::new(digits, digits.len(), &mut scratch).unwrap();
-        for (i, &digit) in digits.iter().enumerate() {
-            word.push(i, u32::from(digit));
+        let mut scratch = vec![7; scratch_len(digits.len(), digits.len())];
+        let mut word = Word::new(digits.len(), digits.len(), &mut scratch).unwrap();
+        for &digit in digits {
+            word.push(u32::from(digit), 1, u32::from(digit));
         }
         word.merge(&Digits);
         word.symbols().map(|(id, text)| (id, text.len())).collect()
@@ -224,7 +285,8 @@ mod tests {
     fn slow(digits: &[u8]) -> Vec<(u32, usize)> {
         let mut symbols: Vec<_> = digits.iter().map(|&digit| (u32::from(digit), 1)).collect();
         loop {
-            let key = |i: usize| Digits.pair(symbols[i].0, symbols[i + 1].0, b"..");
+            let piece = Piece::new(b"..", 0, 2, 0, 0);
+            let key = |i: usize| Digits.pair(symbols[i].0, symbols[i + 1].0, 1, &piece);
             let best = (1..symbols.len()).filter_map(|i| key(i - 1).map(|(key, merged)| (key, i - 1, merged))).min();
             let Some((_, left, merged)) = best else { return symbols };
             symbols[left] = (merged, symbols[left].1 + symbols[left + 1].1);
@@ -241,7 +303,7 @@ mod tests {
 
     #[test]
     fn scratch_must_suffice() {
-        assert!(Word::new(b"ab", 2, &mut vec![0; scratch_len(2)]).is_some());
-        assert!(Word::new(b"ab", 2, &mut vec![0; scratch_len(2) - 1]).is_none());
+        assert!(Word::new(2, 3, &mut vec![0; scratch_len(2, 3)]).is_some());
+        assert!(Word::new(2, 3, &mut vec![0; scratch_len(2, 3) - 1]).is_none());
     }
 }

@@ -55,6 +55,7 @@ mod encode;
 mod kind;
 mod kinds;
 mod merge;
+mod pairs;
 mod pre;
 #[cfg(test)]
 mod pre_test;
@@ -62,6 +63,7 @@ mod rules;
 mod slots;
 mod special;
 mod table;
+mod text;
 mod tokenizer;
 mod vocab;
 

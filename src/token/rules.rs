@@ -302,7 +302,11 @@ fn optional(text: &str, take: impl Fn(char) -> bool) -> (usize, &str) {
 
 /// Bytes of the characters of `set` at the start.
 fn set_run(text: &str, set: Set) -> usize {
-    run(text, |c| set.has(c))
+    let ascii = set.ascii_run(text);
+    match text.get(ascii..) {
+        Some(rest) if !rest.as_bytes().first().is_none_or(u8::is_ascii) => ascii + run(rest, |c| set.has(c)),
+        _ => ascii,
+    }
 }
 
 /// Bytes of the characters at the start that `take` accepts.

@@ -1,7 +1,7 @@
 //! Hash tables of row numbers in a slice: open addressing, built once.
 
-/// Slots per row. Half of them stay empty, so that most searches for what is not there end at once.
-const SPARSENESS: usize = 2;
+/// Slots for 16 rows. Half of them stay empty, so that most searches for what is not there end at once.
+const SPARSENESS: usize = 31;
 
 /// No search looks at more slots. Rows that are hashed at random stay below 100, a million of them too.
 const MAX_PROBES: usize = 256;
@@ -10,7 +10,7 @@ const EMPTY: u32 = 0;
 
 /// Slots that `rows` rows need.
 pub(super) fn slot_count(rows: usize) -> usize {
-    rows.saturating_mul(SPARSENESS)
+    rows.saturating_mul(SPARSENESS).div_ceil(16)
 }
 
 /// A table of the numbers of rows that are kept elsewhere.
@@ -20,8 +20,8 @@ pub(super) fn slot_count(rows: usize) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slots<S> {
     slots: S,
-    /// Bits of a slot that hold the row.
-    row_bits: u32,
+    /// The bits of a slot that are bits of the hash.
+    tag_mask: u32,
 }
 
 /// More than [`MAX_PROBES`] rows compete for the same place.
@@ -29,32 +29,29 @@ pub(super) struct Slots<S> {
 pub(super) struct Crowded;
 
 impl<S: AsRef<[u32]>> Slots<S> {
-    /// The row with this hash for which `is_it` holds.
-    #[inline]
-    pub(super) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+    /// What `find` finds at the first row with this hash where it finds something.
+    #[inline(always)]
+    pub(super) fn find<T>(&self, hash: u64, find: impl Fn(u32) -> Option<T>) -> Option<T> {
         let slots = self.slots.as_ref();
         let tag = self.tag(hash);
         let mut at = start(hash, slots.len());
         for _ in 0..MAX_PROBES {
             let slot = *slots.get(at)?;
-            if slot == EMPTY {
+            if slot & self.tag_mask == tag && slot != EMPTY {
+                let found = find((slot & !self.tag_mask).wrapping_sub(1));
+                if found.is_some() {
+                    return found;
+                }
+            } else if slot == EMPTY {
                 return None;
-            }
-            let row = (slot & !self.tag_mask()).wrapping_sub(1);
-            if slot & self.tag_mask() == tag && is_it(row) {
-                return Some(row);
             }
             at = if at + 1 == slots.len() { 0 } else { at + 1 };
         }
         None
     }
 
-    fn tag_mask(&self) -> u32 {
-        u32::MAX.checked_shl(self.row_bits).unwrap_or(0)
-    }
-
     fn tag(&self, hash: u64) -> u32 {
-        (hash as u32) & self.tag_mask()
+        (hash as u32) & self.tag_mask
     }
 }
 
@@ -63,22 +60,32 @@ impl<'a> Slots<&'a mut [u32]> {
     pub(super) fn new(slots: &'a mut [u32], rows: usize) -> Self {
         slots.fill(EMPTY);
         let rows = u32::try_from(rows).unwrap_or(u32::MAX);
-        Self { slots, row_bits: u32::BITS - rows.leading_zeros() }
+        let row_bits = u32::BITS - rows.leading_zeros();
+        Self { slots, tag_mask: u32::MAX.checked_shl(row_bits).unwrap_or(0) }
     }
 
-    /// Enters `row`, unless a row that is the same by `is_it` is there already.
-    pub(super) fn insert(&mut self, hash: u64, row: u32, is_it: impl Fn(u32) -> bool) -> Result<(), Crowded> {
-        let (tag, tag_mask) = (self.tag(hash), self.tag_mask());
+    /// Reads the slots where the searches for some hashes begin, so that they are in the processor's cache.
+    ///
+    /// No read waits for another one. In [`Slots::insert`] the next one waits until it is known whether a slot is empty.
+    pub(super) fn touch(&self, hashes: &[u64]) {
+        let slots = hashes.iter().filter_map(|&hash| self.slots.get(start(hash, self.slots.len())));
+        core::hint::black_box(slots.fold(0, |all, slot| all | slot));
+    }
+
+    /// Enters `row`, unless a row that is the same by `is_it` is there already. Returns whether it entered it.
+    #[inline]
+    pub(super) fn insert(&mut self, hash: u64, row: u32, is_it: impl Fn(u32) -> bool) -> Result<bool, Crowded> {
+        let (tag, tag_mask) = (self.tag(hash), self.tag_mask);
         let mut at = start(hash, self.slots.len());
         let len = self.slots.len();
         for _ in 0..MAX_PROBES {
             let slot = self.slots.get_mut(at).ok_or(Crowded)?;
             if *slot == EMPTY {
                 *slot = tag | row.wrapping_add(1);
-                return Ok(());
+                return Ok(true);
             }
             if *slot & tag_mask == tag && is_it((*slot & !tag_mask).wrapping_sub(1)) {
-                return Ok(());
+                return Ok(false);
             }
             at = if at + 1 == len { 0 } else { at + 1 };
         }
@@ -87,7 +94,7 @@ impl<'a> Slots<&'a mut [u32]> {
 
     /// The table, to be read only.
     pub(super) fn freeze(self) -> Slots<&'a [u32]> {
-        Slots { slots: self.slots, row_bits: self.row_bits }
+        Slots { slots: self.slots, tag_mask: self.tag_mask }
     }
 }
 
@@ -96,55 +103,16 @@ fn start(hash: u64, slots: usize) -> usize {
     (((hash >> 32) * slots as u64) >> 32) as usize
 }
 
-/// A hash of a string of bytes, eight at a time.
-#[inline]
-pub(super) fn hash_bytes(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let hash = words.iter().fold(0, |hash, word| step(hash, u64::from_le_bytes(*word)));
-    let last = rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-    finish(hash, last, bytes.len())
-}
-
-/// [`hash_bytes`] of a string that does not lie in one piece.
-#[inline]
-pub(super) fn hash_iter(bytes: impl Iterator<Item = u8>) -> u64 {
-    let (mut hash, mut word, mut len) = (0, 0, 0);
-    for byte in bytes {
-        word |= u64::from(byte) << (8 * (len % 8));
-        len += 1;
-        if len % 8 == 0 {
-            hash = step(hash, word);
-            word = 0;
-        }
-    }
-    finish(hash, word, len)
-}
-
-fn step(hash: u64, word: u64) -> u64 {
-    let hash = (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    hash ^ hash >> 32
-}
-
-fn finish(hash: u64, last: u64, len: usize) -> u64 {
-    mix(step(hash, last).wrapping_add(len as u64))
-}
-
-/// A hash of two numbers.
-#[inline]
-pub(super) fn hash_pair(left: u32, right: u32) -> u64 {
-    mix(u64::from(left) << 32 | u64::from(right))
-}
-
-/// The finalizer of SplitMix64: every bit of the result depends on every bit of `x`.
-fn mix(x: u64) -> u64 {
-    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The finalizer of SplitMix64.
+    fn mix(x: u64) -> u64 {
+        let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        x ^ (x >> 31)
+    }
 
     #[test]
     fn rows_are_found_and_nothing_else() {
@@ -152,12 +120,13 @@ mod tests {
         let mut memory = vec![9; slot_count(rows.len())];
         let mut slots = Slots::new(&mut memory, rows.len());
         for (row, &number) in rows.iter().enumerate() {
-            slots.insert(mix(number), row as u32, |other| rows[other as usize] == number).unwrap();
-            slots.insert(mix(number), 0, |other| rows[other as usize] == number).unwrap();
+            let is_it = |other: u32| rows[other as usize] == number;
+            assert!(slots.insert(mix(number), row as u32, is_it).unwrap());
+            assert!(!slots.insert(mix(number), 0, is_it).unwrap());
         }
         let slots = slots.freeze();
         for number in 0..40_000 {
-            let found = slots.find(mix(number), |row| rows[row as usize] == number);
+            let found = slots.find(mix(number), |row| (rows[row as usize] == number).then_some(row));
             assert_eq!(found, rows.iter().position(|&row| row == number).map(|row| row as u32));
         }
     }
@@ -171,20 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn both_hashes_of_a_string_are_equal() {
-        let bytes: Vec<u8> = (1..=40).collect();
-        let mut hashes = std::collections::BTreeSet::new();
-        for string in (0..=40).flat_map(|end| (0..=end).map(move |start| start..end)).map(|range| &bytes[range]) {
-            assert_eq!(hash_bytes(string), hash_iter(string.iter().copied()));
-            hashes.insert(hash_bytes(string));
-        }
-        assert_eq!(hashes.len(), 1 + 41 * 40 / 2);
-        assert_ne!(hash_bytes(b"a"), hash_bytes(b"a\0"));
-    }
-
-    #[test]
     fn a_table_without_slots_is_empty() {
         let slots = Slots::new(&mut [], 0).freeze();
-        assert_eq!(slots.find(1, |_| true), None);
+        assert_eq!(slots.find(1, Some), None);
     }
 }

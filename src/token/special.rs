@@ -106,7 +106,8 @@ impl<'t> Search<'t> {
 
     /// The next group of occurrences that overlap, directly or through others.
     fn group(&self, from: usize) -> Option<(usize, usize)> {
-        let start = (from..self.text.len()).find(|&at| self.longest_at(at) > 0)?;
+        let first_bytes = (from..).zip(self.text.get(from..)?).filter(|&(_, &byte)| self.may_begin(byte));
+        let start = first_bytes.map(|(at, _)| at).find(|&at| self.longest_at(at) > 0)?;
         let mut end = start + self.longest_at(start);
         let mut at = start + 1;
         while at < end {

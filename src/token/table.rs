@@ -1,16 +1,17 @@
-//! The tables of a vocabulary: ids to texts, texts to ids, and pairs to merged tokens.
+//! The texts of the tokens and their ids.
 
-use gguf_rs_lite::Array;
+use gguf_rs_lite::{Array, ValueType};
 
-use super::kinds::Kinds;
-use super::slots::{Slots, hash_bytes, hash_iter, hash_pair};
-use super::vocab::{MERGES, TOKENS, VocabError};
-
-/// Bytes of the count in front of each string of an array.
-const COUNT_BYTES: usize = 8;
+use super::bytes;
+use super::slots::Slots;
+use super::text::{Beginning, Counted, Piece, Short, equal, finish, joined, number};
+use super::vocab::{TOKENS, VocabError};
 
 /// Stands for "no token" in the tables.
 pub(super) const NONE: u32 = u32::MAX;
+
+/// Texts that are hashed before any of them is entered: so the processor waits for many slots at once.
+const BATCH: usize = 64;
 
 /// The texts of the tokens, and the ids of the texts.
 #[derive(Clone, Copy, Debug)]
@@ -22,34 +23,38 @@ pub(super) struct Tokens<'m, 'a> {
     slots: Slots<&'a [u32]>,
     /// Bytes of the longest text.
     longest: usize,
+    /// Whether two tokens have the same text.
+    repeats: bool,
 }
 
 impl<'m, 'a> Tokens<'m, 'a> {
     /// Fills the tables: one offset more than there are tokens, and the slots for them.
     ///
     /// A text that occurs twice belongs to the lower id.
+    #[inline(never)]
     pub(super) fn new(array: Array<'m>, offsets: &'a mut [u32], slots: &'a mut [u32]) -> Result<Self, VocabError> {
         let strings = array.bytes();
         if u32::try_from(strings.len()).is_err() {
             return Err(VocabError::TooLarge { key: TOKENS, bytes: strings.len() });
         }
-        let texts = array.strings().ok_or(VocabError::WrongType(TOKENS))?;
-        let ends = texts.clone().scan(0, |end: &mut usize, text| {
-            *end = end.saturating_add(COUNT_BYTES).saturating_add(text.len());
-            Some(*end)
-        });
-        for (offset, end) in offsets.iter_mut().zip(core::iter::once(0).chain(ends)) {
-            // Below 4 GiB, as the array is; the last one, which is a bound only, is cut there.
-            *offset = u32::try_from(end.saturating_add(COUNT_BYTES)).unwrap_or(u32::MAX);
+        if array.element_type() != ValueType::String {
+            return Err(VocabError::WrongType(TOKENS));
         }
-        let longest = texts.clone().map(<[u8]>::len).max().unwrap_or(0);
-        let offsets: &[u32] = offsets;
+        let mut walk = Walk { strings, start: Counted::COUNT, longest: 0 };
+        let mut hashes = [0; BATCH];
         let mut slots = Slots::new(slots, array.len());
-        for (id, text) in (0..).zip(texts).filter(|(_, text)| !text.is_empty()) {
-            let same = |other| text_of(strings, offsets, other) == Some(text);
-            slots.insert(hash_bytes(text), id, same).map_err(|_| VocabError::Collisions { key: TOKENS })?;
+        let mut repeats = false;
+        for first in (0..array.len()).step_by(BATCH) {
+            walk.next(offsets.get_mut(first..).unwrap_or_default(), &mut hashes);
+            slots.touch(&hashes);
+            for (id, &hash) in (first as u32..array.len() as u32).zip(&hashes) {
+                if hash != 0 || place(offsets, id).is_some_and(|(_, len)| len > 0) {
+                    let entered = slots.insert(hash, id, |other| is_same(strings, offsets, other, id));
+                    repeats |= !entered.map_err(|_| VocabError::Collisions { key: TOKENS })?;
+                }
+            }
         }
-        Ok(Self { strings, offsets, slots: slots.freeze(), longest })
+        Ok(Self { strings, offsets, slots: slots.freeze(), longest: walk.longest, repeats })
     }
 
     /// Number of tokens.
@@ -64,7 +69,8 @@ impl<'m, 'a> Tokens<'m, 'a> {
 
     /// The text of a token as it is in the file.
     pub(super) fn text(&self, id: u32) -> Option<&'m [u8]> {
-        text_of(self.strings, self.offsets, id)
+        let (start, len) = place(self.offsets, id)?;
+        self.strings.get(start..start.checked_add(len)?)
     }
 
     /// The token with this text.
@@ -72,87 +78,118 @@ impl<'m, 'a> Tokens<'m, 'a> {
         if text.len() > self.longest {
             return None;
         }
-        self.slots.find(hash_bytes(text), |id| self.text(id) == Some(text))
+        self.slots.find(finish(number(text), text.len()), |id| (self.text(id) == Some(text)).then_some(id))
     }
 
-    /// The token with this text, which need not lie in one piece.
-    pub(super) fn find_bytes(&self, text: impl Iterator<Item = u8> + Clone) -> Option<u32> {
-        let hash = hash_iter(text.clone());
-        self.slots.find(hash, |id| self.text(id).is_some_and(|other| other.iter().copied().eq(text.clone())))
-    }
-}
-
-fn text_of<'m>(strings: &'m [u8], offsets: &[u32], id: u32) -> Option<&'m [u8]> {
-    let start = *offsets.get(id as usize)? as usize;
-    let next = *offsets.get((id as usize).checked_add(1)?)? as usize;
-    strings.get(start..next.checked_sub(COUNT_BYTES)?)
-}
-
-/// A merge of byte-level BPE: the two tokens and the one that they become.
-pub(super) type Merge = [u32; 3];
-
-/// The merges by their pair of tokens.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Merges<'a> {
-    /// By rank: the first is the best.
-    rows: &'a [Merge],
-    slots: Slots<&'a [u32]>,
-}
-
-impl<'a> Merges<'a> {
-    /// Fills the tables: one row for each string of `array`, and the slots for them.
-    ///
-    /// Merges of texts that are not tokens, or that make none or a control token, cannot take part. The better rank
-    /// wins where a pair occurs twice.
-    pub(super) fn new(
-        array: Array<'_>,
-        tokens: &Tokens<'_, '_>,
-        kinds: &Kinds<'_>,
-        rows: &'a mut [Merge],
-        slots: &'a mut [u32],
-    ) -> Result<Self, VocabError> {
-        let texts = array.strings().ok_or(VocabError::WrongType(MERGES))?;
-        let mut last = 0;
-        for (row, text) in rows.iter_mut().zip(texts) {
-            let merge = resolve(text, tokens, last);
-            if let Some([_, _, merged]) = merge {
-                last = merged;
-            }
-            *row = merge.filter(|&[_, _, merged]| kinds.get(merged).is_text()).unwrap_or([NONE; 3]);
-        }
-        let rows: &[Merge] = rows;
-        let mut slots = Slots::new(slots, rows.len());
-        for (rank, &[left, right, merged]) in (0..).zip(rows) {
-            if merged != NONE {
-                let same = |other: u32| is_pair(rows, other, left, right);
-                let inserted = slots.insert(hash_pair(left, right), rank, same);
-                inserted.map_err(|_| VocabError::Collisions { key: MERGES })?;
-            }
-        }
-        Ok(Self { rows, slots: slots.freeze() })
+    /// Where the text of a token begins in the file's strings.
+    pub(super) fn start(&self, id: u32) -> u32 {
+        self.offsets.get(id as usize).map_or(0, |&start| start)
     }
 
-    /// Rank and merged token of a pair.
+    /// Returns whether the string of the file that begins at `start` is `piece`.
+    #[inline(always)]
+    pub(super) fn is_at(&self, start: u32, piece: &Piece<'_>) -> bool {
+        let len = Counted::len_at(self.strings, start as usize);
+        len == Some(piece.len) && piece.is_at(self.strings, start as usize)
+    }
+
+    /// What `find` finds at the first token with this hash where it finds something.
+    #[inline(always)]
+    pub(super) fn find_hash<T>(&self, hash: u64, find: impl Fn(u32) -> Option<T>) -> Option<T> {
+        self.slots.find(hash, find)
+    }
+
+    /// The token with the text of `piece`.
     #[inline]
-    pub(super) fn find(&self, left: u32, right: u32) -> Option<(u32, u32)> {
-        let rank = self.slots.find(hash_pair(left, right), |rank| is_pair(self.rows, rank, left, right))?;
-        self.rows.get(rank as usize).map(|&[_, _, merged]| (rank, merged))
+    pub(super) fn find_piece(&self, piece: &Piece<'_>) -> Option<u32> {
+        self.slots.find(piece.hash, |id| self.is_at(self.start(id), piece).then_some(id))
+    }
+
+    /// The token that spells these bytes in the alphabet of byte-level BPE.
+    pub(super) fn find_bytes(&self, bytes: &[u8]) -> Option<u32> {
+        let mut text = Beginning::default();
+        let mut len = 0;
+        for &byte in bytes {
+            let [first, second] = bytes::encode(byte);
+            let count = 1 + u32::from(second != 0);
+            text.push(u32::from_le_bytes([first, second, 0, 0]), count);
+            len += count as usize;
+        }
+        if len > self.longest {
+            return None;
+        }
+        let spelled = || bytes.iter().flat_map(|&byte| bytes::encode(byte)).filter(|&byte| byte != 0);
+        self.slots.find(finish(text.number, len), |id| {
+            let text = self.text(id)?.iter().copied();
+            spelled().eq(text).then_some(id)
+        })
+    }
+
+    /// The token whose text is `left` and then `right`. One of `likely` is tried first.
+    pub(super) fn find_joined(&self, left: &[u8], right: &[u8], likely: [u32; 2]) -> Option<u32> {
+        let is_it = |id| self.text(id).and_then(|text| text.strip_prefix(left)) == Some(right);
+        let guess = likely.into_iter().find(|&id| !self.repeats && is_it(id));
+        guess.or_else(|| {
+            let number = joined(number(left), left.len(), number(right));
+            self.slots.find(finish(number, left.len().saturating_add(right.len())), |id| is_it(id).then_some(id))
+        })
+    }
+
+    /// The one of `ids` whose text is `text`, of `len` bytes, where no two tokens have the same text.
+    #[inline]
+    pub(super) fn find_short(&self, text: Short, len: usize, [first, second]: [u32; 2]) -> Option<u32> {
+        let is_it = |id| {
+            let start = place(self.offsets, id).filter(|place| place.1 == len).map(|(start, _)| start);
+            start.is_some_and(|start| Short::at(self.strings, start, len) == Some(text))
+        };
+        let found = if is_it(first) { Some(first) } else { Some(second).filter(|&id| is_it(id)) };
+        found.filter(|_| !self.repeats)
     }
 }
 
-fn is_pair(rows: &[Merge], rank: u32, left: u32, right: u32) -> bool {
-    rows.get(rank as usize).is_some_and(|&[l, r, _]| (l, r) == (left, right))
+/// The first walk over the strings.
+struct Walk<'m> {
+    strings: &'m [u8],
+    /// Where the next text begins.
+    start: usize,
+    longest: usize,
 }
 
-/// The tokens of `left right`; the first blank after the first byte separates them.
-///
-/// In most vocabularies each merge makes the same token as the one before, or the next one: these are tried first.
-fn resolve(text: &[u8], tokens: &Tokens<'_, '_>, last: u32) -> Option<Merge> {
-    let blank = text.iter().skip(1).position(|&byte| byte == b' ')?.checked_add(1)?;
-    let (left, right) = text.split_at_checked(blank)?;
-    let right = right.strip_prefix(b" ")?;
-    let is_it = |&id: &u32| tokens.text(id).and_then(|text| text.strip_prefix(left)) == Some(right);
-    let likely = [last.wrapping_add(1), last].into_iter().find(is_it);
-    let merged = likely.or_else(|| tokens.find_bytes(left.iter().chain(right).copied()))?;
-    Some([tokens.find(left)?, tokens.find(right)?, merged])
+impl Walk<'_> {
+    /// Notes where the next texts begin, and the one after them, and their hashes.
+    #[inline(never)]
+    fn next(&mut self, offsets: &mut [u32], hashes: &mut [u64; BATCH]) {
+        let mut offsets = offsets.iter_mut();
+        // Below 4 GiB, as the array is; only a bound behind the last text may be above, and is cut there.
+        let offset_of = |start: usize| u32::try_from(start).unwrap_or(u32::MAX);
+        for (hash, offset) in hashes.iter_mut().zip(&mut offsets) {
+            *offset = offset_of(self.start);
+            let Some(text) = Counted::at(self.strings, self.start) else { return };
+            *hash = text.hash(self.strings, self.start);
+            self.longest = self.longest.max(text.len);
+            self.start = self.start.saturating_add(text.len).saturating_add(Counted::COUNT);
+        }
+        if let Some(offset) = offsets.next() {
+            *offset = offset_of(self.start);
+        }
+    }
+}
+
+/// Where the text of a token begins, and its length.
+#[inline]
+fn place(offsets: &[u32], id: u32) -> Option<(usize, usize)> {
+    let [start, next] = *offsets.get(id as usize..)?.first_chunk()?;
+    Some((start as usize, next.checked_sub(start)?.checked_sub(Counted::COUNT as u32)? as usize))
+}
+
+/// Returns whether the text of token `id` is the `len` bytes at `start` of `whole`.
+#[inline]
+fn is_at(strings: &[u8], offsets: &[u32], id: u32, whole: &[u8], start: usize, len: usize) -> bool {
+    place(offsets, id).is_some_and(|(own, own_len)| own_len == len && equal(strings, own, whole, start, len))
+}
+
+/// Returns whether two tokens have the same text.
+#[inline(never)]
+fn is_same(strings: &[u8], offsets: &[u32], id: u32, other: u32) -> bool {
+    place(offsets, other).is_some_and(|(start, len)| is_at(strings, offsets, id, strings, start, len))
 }

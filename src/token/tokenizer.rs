@@ -2,12 +2,12 @@
 
 use gguf_rs_lite::Gguf;
 
-use super::bytes;
 use super::kind::TokenKind;
 use super::kinds::Kinds;
+use super::pairs::{Best, Merges, Other};
 use super::slots::slot_count;
 use super::special::{MAX_LEN, Specials};
-use super::table::{Merge, Merges, NONE, Tokens};
+use super::table::{NONE, Tokens};
 use super::vocab::{Algorithm, Vocab, VocabError};
 use crate::mem::Arena;
 
@@ -61,7 +61,7 @@ impl<'m, 'a> Tokenizer<'m, 'a> {
         let merges = match vocab.algorithm {
             Algorithm::SentencePiece { .. } => None,
             Algorithm::ByteLevel { merges, .. } => {
-                Some(Merges::new(merges, &tokens, &kinds, tables.merges, tables.merge_slots)?)
+                Some(Merges::new(merges, &tokens, &kinds, tables.best_merges, tables.other_merges)?)
             }
         };
         for (byte, id) in (0..=255).zip(&mut *tables.bytes) {
@@ -106,17 +106,17 @@ struct Tables<'a> {
     special: &'a mut [u32],
     lengths: &'a mut [u32],
     bytes: &'a mut [u32],
-    merges: &'a mut [Merge],
-    merge_slots: &'a mut [u32],
+    best_merges: &'a mut [Best],
+    other_merges: &'a mut [Other],
 }
 
 impl<'a> Tables<'a> {
     fn carve(arena: &mut Arena<'a>, vocab: &Vocab<'_>) -> Result<Self, VocabError> {
         let tokens = vocab.len();
         let special = vocab.kinds().filter(|kind| kind.is_special()).count().saturating_add(Kinds::NAMED).min(tokens);
-        let merges = match vocab.algorithm {
-            Algorithm::SentencePiece { .. } => 0,
-            Algorithm::ByteLevel { merges, .. } => merges.len(),
+        let (made, merges) = match vocab.algorithm {
+            Algorithm::SentencePiece { .. } => (0, 0),
+            Algorithm::ByteLevel { merges, .. } => (tokens, merges.len()),
         };
         Ok(Self {
             offsets: arena.slice("token offsets", tokens.saturating_add(1))?,
@@ -125,8 +125,8 @@ impl<'a> Tables<'a> {
             special: arena.slice("special tokens", special)?,
             lengths: arena.slice("special token lengths", special)?,
             bytes: arena.slice("byte tokens", 256)?,
-            merges: arena.slice("merges", merges)?,
-            merge_slots: arena.slice("merges by pair", slot_count(merges))?,
+            best_merges: arena.slice("best merges by token", made)?,
+            other_merges: arena.slice("other merges by rank", merges)?,
         })
     }
 }
@@ -159,7 +159,7 @@ fn byte_token(vocab: &Vocab<'_>, tokens: &Tokens<'_, '_>, byte: u8) -> Option<u3
             let name = [b'<', b'0', b'x', digit(byte >> 4), digit(byte & 15), b'>'];
             tokens.find(&name).or_else(|| tokens.find(&[byte]))
         }
-        Algorithm::ByteLevel { .. } => tokens.find_bytes(bytes::encode(byte)),
+        Algorithm::ByteLevel { .. } => tokens.find_bytes(&[byte]),
     }
 }
 

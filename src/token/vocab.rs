@@ -302,14 +302,14 @@ pub enum VocabError {
         /// Number of tokens.
         tokens: usize,
     },
-    /// The texts of the tokens, or the merges, are too large for 32-bit numbers.
+    /// The texts of the tokens are too large for 32-bit numbers.
     TooLarge {
         /// The key of the array.
         key: &'static str,
         /// The size of the array in the file, in bytes.
         bytes: usize,
     },
-    /// So many tokens or merges have the same hash that the file must have been made for it.
+    /// So many tokens have the same hash that the file must have been made for it.
     Collisions {
         /// The key of the array.
         key: &'static str,

@@ -27,6 +27,22 @@ fn slow_sentence_piece(vocabulary: &[(&str, f32)], text: &str) -> Vec<String> {
     }
 }
 
+/// A slow encoder of byte-level BPE, for text of letters.
+fn slow_byte_level(tokens: &[String], merges: &[(String, String)], text: &str) -> Vec<String> {
+    let is_token = |text: &String| text.len() == 1 || tokens.contains(text);
+    let mut symbols: Vec<String> = text.chars().map(String::from).collect();
+    loop {
+        let rank = |i: usize| {
+            let (left, right) = (&symbols[i - 1], &symbols[i]);
+            let rank = merges.iter().position(|merge| (&merge.0, &merge.1) == (left, right))?;
+            is_token(&format!("{left}{right}")).then_some((rank, i))
+        };
+        let Some((_, at)) = (1..symbols.len()).filter_map(rank).min() else { return symbols };
+        let right = symbols.remove(at);
+        symbols[at - 1].push_str(&right);
+    }
+}
+
 /// Cuts the longest names out of the text first, then the next shorter; marks what was cut out.
 fn slow_special<'t>(names: &[&str], text: &'t str) -> Vec<(bool, &'t str)> {
     let mut lengths: Vec<usize> = names.iter().map(|name| name.len()).collect();
@@ -71,6 +87,32 @@ const PIECES: [&str; 14] = [
 ];
 
 proptest! {
+    /// Tokens and merges of all lengths, in any order, with repeats; words of few symbols and of many.
+    #[test]
+    fn byte_level_merges_as_a_search_would(
+        tokens in prop::collection::vec("[ab]{2,5}|a{2,40}", 1..30),
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..90),
+        text in "[ab]{1,60}|a{1,60}",
+    ) {
+        let pairs = [("a", "a"), ("b", "a"), ("aa", "aa")].map(|(left, right)| (left.to_owned(), right.to_owned()));
+        let merges: Vec<(String, String)> = cuts.iter().map(|(token, cut)| {
+            let token = token.get(&tokens);
+            let (left, right) = token.split_at(1 + cut.index(token.len() - 1));
+            (left.to_owned(), right.to_owned())
+        }).chain(pairs).collect();
+        let listed: Vec<String> = merges.iter().map(|(left, right)| format!("{left} {right}")).collect();
+        let keys = Keys::byte_level(
+            "gpt-2",
+            &tokens.iter().map(String::as_str).collect::<Vec<_>>(),
+            &listed.iter().map(String::as_str).collect::<Vec<_>>(),
+        );
+        with_tokenizer(&keys.file(), |tokenizer| {
+            let expected: Vec<_> = slow_byte_level(&tokens, &merges, &text)
+                .iter().map(|text| tokenizer.find(text.as_bytes()).unwrap()).collect();
+            assert_eq!(encode(tokenizer, &text, false), expected);
+        });
+    }
+
     #[test]
     fn sentence_piece_merges_as_a_search_would(
         text in "[ab \u{e9}]{1,24}",

@@ -85,6 +85,51 @@ fn words_of_the_vocabulary_ignore_the_merges_where_the_pre_tokenizer_says_so() {
     with_tokenizer(&keys("qwen2").file(), |tokenizer| assert_eq!(encode(tokenizer, "abc", false), [26, 2]));
 }
 
+/// The texts of the tokens of `text`, with vocabulary `tokens` after the letters, and `merges`.
+fn pieces(tokens: &[&str], merges: &[&str], text: &str) -> String {
+    let mut texts = Vec::new();
+    let keys = Keys::byte_level("gpt-2", tokens, merges).with("unknown_token_id", Value::Number(25));
+    with_tokenizer(&keys.file(), |tokenizer| {
+        let ids = encode(tokenizer, text, false);
+        texts = ids.iter().map(|&id| String::from_utf8(tokenizer.text(id).unwrap().to_vec()).unwrap()).collect();
+    });
+    texts.join(" ")
+}
+
+#[test]
+fn merges_by_the_rules() {
+    let tokens = ["ab", "bc", "abc"];
+    // Of equal merges the first one counts.
+    assert_eq!(pieces(&tokens, &["a b", "b c", "a b"], "abc"), "ab c");
+    assert_eq!(pieces(&tokens, &["b c", "a b", "b c"], "abc"), "a bc");
+    // A token may be made in several ways. Another way does not count, although the texts make a token.
+    assert_eq!(pieces(&tokens, &["b c", "ab c", "a b"], "abc"), "a bc");
+    assert_eq!(pieces(&tokens, &["b c", "ab c", "a bc", "a b"], "abc"), "abc");
+    assert_eq!(pieces(&tokens, &["a b", "a bc", "ab c", "b c"], "abc"), "abc");
+    // What is not a token is neither made nor a part.
+    assert_eq!(pieces(&["bc"], &["a b", "b c"], "abc"), "a bc");
+    assert_eq!(pieces(&["\u{120}a"], &["\u{120} a"], " a"), "z a");
+    // Merges that are none.
+    assert_eq!(pieces(&tokens, &["", " ", "ab", "ab ", " ab", "a  b", "b c"], "abc"), "a bc");
+}
+
+/// The lower id wins, also where the merge before made the token before the other one.
+#[test]
+fn of_two_tokens_with_one_text_the_first_counts() {
+    let keys = Keys::byte_level("gpt-2", &["ab", "yz", "ab", "abc"], &["y z", "a b", "ab c"]);
+    with_tokenizer(&keys.file(), |tokenizer| {
+        assert_eq!(encode(tokenizer, "ab", false), [26]);
+        assert_eq!(encode(tokenizer, "abc", false), [29]);
+        assert_eq!(tokenizer.find(b"ab"), Some(26));
+    });
+}
+
+#[test]
+fn merges_do_not_make_control_tokens() {
+    let keys = Keys::byte_level("gpt-2", &["bc"], &["a b", "b c"]).token("ab", 3);
+    with_tokenizer(&keys.file(), |tokenizer| assert_eq!(encode(tokenizer, "abc", false), [0, 26]));
+}
+
 #[test]
 fn defaults_of_the_pre_tokenizers() {
     let special = EncodeOptions { add_special: true, parse_special: false };
@@ -166,6 +211,27 @@ fn special_tokens_of_absurd_length_are_refused() {
     let gguf = Gguf::parse(&file).unwrap();
     let error = Tokenizer::new(&gguf, Memory::new(Tokenizer::plan(&gguf).unwrap()).get()).unwrap_err();
     assert_eq!(error, VocabError::SpecialTooLong { id: 265, bytes: 257, limit: 256 });
+}
+
+/// Texts that differ in three bytes only, 64 bits apart, so that their hashes are the same.
+#[test]
+fn vocabularies_of_equal_hashes_are_refused() {
+    let bytes = (1..=255u32).flat_map(|second| (1..=255u32).map(move |third| (second, third)));
+    let texts = bytes.filter_map(|(second, third)| {
+        let first = u8::try_from(9000u32.checked_sub(8 * second + 64 * third)?).ok()?;
+        Some([&[first][..], b"sevenof", &[second as u8], b"sevenof", &[third as u8]].concat())
+    });
+    let texts: Vec<Vec<u8>> = texts.collect();
+    assert!(texts.len() > 500);
+    let keys = small_byte_level().with("tokens", Value::Texts(texts[..200].to_vec()));
+    with_tokenizer(&keys.file(), |tokenizer| {
+        assert!((0..).zip(&texts[..200]).all(|(id, text)| tokenizer.find(text) == Some(id)));
+        assert_eq!(tokenizer.find(&texts[200]), None);
+    });
+    let file = keys.with("tokens", Value::Texts(texts)).file();
+    let gguf = Gguf::parse(&file).unwrap();
+    let error = Tokenizer::new(&gguf, Memory::new(Tokenizer::plan(&gguf).unwrap()).get()).unwrap_err();
+    assert_eq!(error, VocabError::Collisions { key: "tokenizer.ggml.tokens" });
 }
 
 #[test]
