@@ -5,7 +5,7 @@ use core::arch::asm;
 
 use super::lanes::Neon;
 use super::neon::sums;
-use crate::kernels::generic::{self, Family, Inputs, Of32, Of256, Quad};
+use crate::kernels::generic::{self, Family, Inputs, Quad};
 use crate::tensor::TensorView;
 
 // Nothing else has a use for it.

@@ -4,7 +4,7 @@ use core::arch::aarch64::*;
 use core::ops::Range;
 
 use super::lanes::Neon;
-use crate::kernels::generic::{self, Combine, Family, Inputs, Norm, Of32, Of256, Quad, Queries};
+use crate::kernels::generic::{self, Combine, Family, Inputs, Norm, Quad, Queries};
 use crate::kv::{KvSource, KvTileMut};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};

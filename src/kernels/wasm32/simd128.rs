@@ -4,7 +4,7 @@ use core::arch::wasm32::*;
 use core::ops::Range;
 
 use super::lanes::Simd128;
-use crate::kernels::generic::{self, Combine, Family, Inputs, Norm, Of32, Of256, Quad, Queries};
+use crate::kernels::generic::{self, Combine, Family, Inputs, Norm, Quad, Queries};
 use crate::kv::{KvSource, KvTileMut};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
