@@ -1,10 +1,12 @@
 //! AArch64: NEON, and its dot product and product of matrices of bytes where there are any.
 
 pub(super) mod dotprod;
+mod dotprod_row;
 pub(super) mod i8mm;
 mod lanes;
 pub(super) mod neon;
-mod pairs;
+mod panels;
+mod sweeps;
 
 /// Whether vectors lie in memory as the formats' numbers do: in little-endian order.
 pub(super) fn has_neon() -> bool {

@@ -27,8 +27,8 @@ pub(in crate::kernels) trait Family<const R: usize> {
     type Panel;
     /// Elements of a block.
     const LEN: usize;
-    /// Whether the registers hold the products of four rows of inputs, not only of two.
-    const FOUR: bool;
+    /// The most rows of inputs at a time: 1, 2 or 4.
+    const MOST: usize;
 
     /// A panel of zeros.
     fn panel() -> Self::Panel;
@@ -88,9 +88,9 @@ pub(in crate::kernels) fn block_products<F: Family<R>, const R: usize>(
             while row < inputs.rows() {
                 let place = Place { row, first, col, blocks };
                 row += match inputs.rows() - row {
-                    1 => place.sweep::<F, R, 1>(proof, &panel, inputs, out)?,
-                    4.. if F::FOUR => place.sweep::<F, R, 4>(proof, &panel, inputs, out)?,
-                    _ => place.sweep::<F, R, 2>(proof, &panel, inputs, out)?,
+                    4.. if F::MOST >= 4 => place.sweep::<F, R, 4>(proof, &panel, inputs, out)?,
+                    2.. if F::MOST >= 2 => place.sweep::<F, R, 2>(proof, &panel, inputs, out)?,
+                    _ => place.sweep::<F, R, 1>(proof, &panel, inputs, out)?,
                 };
             }
         }

@@ -52,6 +52,8 @@ macro_rules! level_products {
             0
         }
 
+        // A function for each format, so that a profile tells them apart.
+        #[inline(never)]
         $(#[target_feature(enable = $features)])?
         fn blocks<F: Family<4, Proof = <$quad as Quad>::Proof>>(
             weights: TensorView<'_>,

@@ -72,7 +72,7 @@ pub(super) use products::{Refused, products};
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
-pub(super) use quads::{Of32, Of256, Quad};
+pub(super) use quads::{Floats, Of32, Of256, Quad};
 pub use store::is_storable;
 pub(super) use store::store;
 

@@ -20,6 +20,11 @@ pub(in crate::kernels) trait Quad: Copy {
     /// 16 codes.
     type Codes: Copy;
 
+    type Floats: Floats;
+
+    /// The most rows of inputs at a time that the registers hold, for blocks of 32 and for super-blocks: 1, 2 or 4.
+    const MOST: [usize; 2];
+
     fn zero(proof: Self::Proof) -> Self;
 
     /// # Safety
@@ -29,11 +34,28 @@ pub(in crate::kernels) trait Quad: Copy {
     /// Adds 16 products, each to one of the lanes. No `x` is -128.
     fn dot(self, w: Self::Codes, x: Self::Codes) -> Self;
 
-    /// `self + other * by`
-    fn mul_add(self, other: Self, by: i32) -> Self;
+    fn splat(proof: Self::Proof, x: i32) -> Self;
 
-    /// Element r is the sum of the lanes of `rows[r]`.
-    fn sums(rows: [Self; ROWS]) -> [i32; ROWS];
+    fn ints(proof: Self::Proof, from: &[i32; ROWS]) -> Self;
+
+    /// `self + other * by`
+    fn mul_add(self, other: Self, by: Self) -> Self;
+
+    /// Lane r is the sum of the lanes of `rows[r]`.
+    fn sums(rows: [Self; ROWS]) -> Self;
+
+    /// The lanes rounded to f32.
+    fn floats(self) -> Self::Floats;
+}
+
+/// Four lanes of f32, in registers that every machine of the target has.
+pub(in crate::kernels) trait Floats: Copy {
+    fn splat(x: f32) -> Self;
+    fn load(from: &[f32; ROWS]) -> Self;
+    fn store(self) -> [f32; ROWS];
+    fn add(self, other: Self) -> Self;
+    fn sub(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
 }
 
 /// A format with blocks of 32, multiplied by quads of lanes.
@@ -72,7 +94,7 @@ impl<Q: Quad, B: Layout32> Family<ROWS> for Of32<Q, B> {
     type Block = B;
     type Panel = Panel;
     const LEN: usize = 32;
-    const FOUR: bool = true;
+    const MOST: usize = Q::MOST[0];
 
     #[inline(always)]
     fn panel() -> Panel {
@@ -107,23 +129,26 @@ impl<Q: Quad, B: Layout32> Family<ROWS> for Of32<Q, B> {
         x: [Row; T],
         acc: &mut [[f32; ROWS]; T],
     ) {
+        let mut chains = [Q::Floats::splat(0.0); T];
+        for t in 0..T {
+            chains[t] = Q::Floats::load(&acc[t]);
+        }
         for (b, (scales, mins)) in panel.scales.iter().zip(&panel.mins).enumerate().take(blocks) {
             // SAFETY: b < blocks, and the caller promises so many blocks of 32 in every row, at most COLS elements.
             let isums = unsafe { dots::<Q, T, 32>(proof, panel, b * 32, x, [[Q::zero(proof); ROWS]; T]) };
             for t in 0..T {
                 // SAFETY: b < blocks, and the caller promises so many scales and twice as many sums in every row.
                 let (dx, [low, high]) = unsafe { (*x[t].scales.add(b), *x[t].sums.add(b * 2).cast::<[i16; 2]>()) };
-                let isum = Q::sums(isums[t]);
-                for r in 0..ROWS {
-                    acc[t][r] += isum[r] as f32 * (scales[r] * dx);
-                }
+                let dx = Q::Floats::splat(dx);
+                chains[t] = chains[t].add(Q::sums(isums[t]).floats().mul(Q::Floats::load(scales).mul(dx)));
                 if panel.has_mins {
-                    let msum = (i32::from(low) + i32::from(high)) as f32;
-                    for r in 0..ROWS {
-                        acc[t][r] += msum * (mins[r] * dx);
-                    }
+                    let msum = Q::Floats::splat((i32::from(low) + i32::from(high)) as f32);
+                    chains[t] = chains[t].add(msum.mul(Q::Floats::load(mins).mul(dx)));
                 }
             }
+        }
+        for t in 0..T {
+            acc[t] = chains[t].store();
         }
     }
 }
@@ -133,7 +158,7 @@ impl<Q: Quad, B: Layout256<SUBS>, const SUBS: usize> Family<ROWS> for Of256<Q, B
     type Block = B;
     type Panel = Panel;
     const LEN: usize = 256;
-    const FOUR: bool = false;
+    const MOST: usize = Q::MOST[1];
 
     #[inline(always)]
     fn panel() -> Panel {
@@ -177,10 +202,14 @@ impl<Q: Quad, B: Layout256<SUBS>, const SUBS: usize> Family<ROWS> for Of256<Q, B
         x: [Row; T],
         acc: &mut [[f32; ROWS]; T],
     ) {
+        let mut chains = [Q::Floats::splat(0.0); T];
+        for t in 0..T {
+            chains[t] = Q::Floats::load(&acc[t]);
+        }
         let subs = panel.sub_scales.as_chunks::<SUBS>().0.iter().zip(panel.sub_mins.as_chunks::<SUBS>().0);
         let scales = panel.scales.iter().zip(&panel.mins);
         for (b, ((sub_scales, sub_mins), (scales, mins))) in subs.zip(scales).enumerate().take(blocks) {
-            let mut isums = [[Q::zero(proof); ROWS]; T];
+            let mut isums = [Q::zero(proof); T];
             for (sub, sub_scales) in sub_scales.iter().enumerate() {
                 let first = b * 256 + sub * (256 / SUBS);
                 // SAFETY: b < blocks, and the caller promises so many super-blocks in every row, at most COLS elements;
@@ -192,31 +221,26 @@ impl<Q: Quad, B: Layout256<SUBS>, const SUBS: usize> Family<ROWS> for Of256<Q, B
                     }
                 };
                 for t in 0..T {
-                    for r in 0..ROWS {
-                        isums[t][r] = isums[t][r].mul_add(dots[t][r], sub_scales[r]);
-                    }
+                    isums[t] = isums[t].mul_add(Q::sums(dots[t]), Q::ints(proof, sub_scales));
                 }
             }
             for t in 0..T {
                 // SAFETY: b < blocks, and the caller promises so many scales and 16 times as many sums in every row.
                 let (dx, sums) = unsafe { (*x[t].scales.add(b), &*x[t].sums.add(b * 16).cast::<[i16; 16]>()) };
-                let isum = Q::sums(isums[t]);
-                for r in 0..ROWS {
-                    acc[t][r] += isum[r] as f32 * (scales[r] * dx);
-                }
+                let dx = Q::Floats::splat(dx);
+                chains[t] = chains[t].add(isums[t].floats().mul(Q::Floats::load(scales).mul(dx)));
                 if panel.has_mins {
-                    let mut msum = [0; ROWS];
+                    let mut msum = Q::zero(proof);
                     for (sums, sub_mins) in sums.chunks_exact(16 / SUBS).zip(sub_mins) {
-                        let sum: i32 = sums.iter().map(|&sum| i32::from(sum)).sum();
-                        for r in 0..ROWS {
-                            msum[r] += sub_mins[r] * sum;
-                        }
+                        let sum = sums.iter().map(|&sum| i32::from(sum)).sum();
+                        msum = msum.mul_add(Q::ints(proof, sub_mins), Q::splat(proof, sum));
                     }
-                    for r in 0..ROWS {
-                        acc[t][r] -= msum[r] as f32 * (mins[r] * dx);
-                    }
+                    chains[t] = chains[t].sub(msum.floats().mul(Q::Floats::load(mins).mul(dx)));
                 }
             }
+        }
+        for t in 0..T {
+            acc[t] = chains[t].store();
         }
     }
 }
