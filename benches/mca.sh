@@ -15,7 +15,8 @@ target=aarch64-unknown-linux-musl
 out=${CARGO_TARGET_DIR:-target}/mca
 [ $# -gt 0 ] || set -- neoverse-n1 neoverse-v1 neoverse-n2 neoverse-v2 cortex-a76 cortex-a55 cortex-a510 cortex-x1 cortex-x3 apple-m1
 
-CARGO_TARGET_DIR=$out cargo rustc --release --lib --target "$target" -- \
+# Not for a later link with optimization, which would vectorize and unroll only then.
+CARGO_PROFILE_RELEASE_LTO=off CARGO_TARGET_DIR=$out cargo rustc --release --lib --target "$target" -- \
     --emit asm -C codegen-units=1 -C symbol-mangling-version=v0
 assembly=$(ls -t "$out/$target"/release/deps/gleed-*.s | head -n 1)
 rm -rf "$out/loops"
@@ -49,7 +50,7 @@ c++filt <"$assembly" | awk -v out="$out/loops" '
             dots = stores = 0
             for (k = from[i]; k <= to[i]; k++) {
                 dots += line[k] ~ /^\t(sdot|smmla)/
-                stores += line[k] ~ /^\tst[rp]\tq/
+                stores += line[k] ~ /^\tstu?[rp]\tq/
             }
             if (!dots && !(name ~ /1 row/ && stores)) continue
             file = out "/" name (dots ? "" : ", unpack") "-" ++number ".s"

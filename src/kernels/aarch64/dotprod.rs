@@ -129,7 +129,7 @@ impl Dots<INPUTS> for Dotprod {
         x: [*const i8; T],
     ) -> Lanes<int32x4_t, T> {
         // SAFETY: NEON is part of the target. The caller promises 16 codes of eight rows of weights, and of each row of
-        // inputs. One call for each group, not a loop: the compiler leaves loops around assembly as they are.
+        // inputs. One call for each group, not a loop: its number is a part of the instruction.
         unsafe {
             let x = x.map(|x| vld1q_s8(x));
             sums = self.group::<0, T>(sums, w, x);

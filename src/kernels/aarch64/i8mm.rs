@@ -127,7 +127,7 @@ impl Dots<INPUTS> for I8mm {
         x: [*const i8; T],
     ) -> Lanes<int32x4_t, T> {
         // SAFETY: NEON is part of the target. The caller promises 16 codes of eight rows of weights, and of each row of
-        // inputs. One call for each octet, not a loop: the compiler leaves loops around assembly as they are.
+        // inputs. One call for each octet, not a loop: it chooses the shuffle.
         unsafe {
             let x = x.map(|x| vreinterpretq_s64_s8(vld1q_s8(x)));
             sums = self.octet::<0, T>(sums, w, x);
