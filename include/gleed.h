@@ -353,7 +353,8 @@ enum {
     GLEED_LEVEL_AVX512 = 4,  /* x86-64: AVX-512 F, BW, VL, VNNI */
     GLEED_LEVEL_NEON = 5,    /* AArch64 */
     GLEED_LEVEL_DOTPROD = 6, /* AArch64 with the dot product of bytes */
-    GLEED_LEVEL_SIMD128 = 7  /* WebAssembly */
+    GLEED_LEVEL_SIMD128 = 7, /* WebAssembly */
+    GLEED_LEVEL_I8MM = 8     /* AArch64 with the dot product and the product of matrices of bytes */
 };
 
 /* The limits of an engine. 0 means the default. */

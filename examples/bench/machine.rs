@@ -1,7 +1,9 @@
 //! What the machine can do at best, and what the system says about this process.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::hint::black_box;
+use std::process::Command;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +17,9 @@ pub(crate) fn processor() -> String {
         let lines = info.lines().filter_map(|line| line.split_once(':'));
         names.iter().find_map(|name| lines.clone().find(|(key, _)| key.trim() == *name)).map(|(_, value)| value.trim())
     };
-    let name = field(&["model name", "Model", "uarch", "CPU part"]).unwrap_or(std::env::consts::ARCH).to_owned();
+    let name = field(&["model name", "Model", "uarch", "CPU part"]).map(str::to_owned);
+    let name = name.or_else(|| asked("sysctl", &["-n", "machdep.cpu.brand_string"]));
+    let name = name.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     let numbers: Vec<_> = [("family", "cpu family"), ("model", "model"), ("stepping", "stepping")]
         .into_iter()
         .filter_map(|(what, key)| Some(format!("{what} {}", field(&[key])?)))
@@ -23,6 +27,59 @@ pub(crate) fn processor() -> String {
     let caches: Vec<_> = (0..8).filter_map(data_cache).collect();
     let cores = thread::available_parallelism().map_or(0, usize::from);
     [vec![name], numbers, caches, vec![format!("{cores} processors")]].concat().join(", ")
+}
+
+/// What a program of the system answers, where there is one.
+fn asked(program: &str, args: &[&str]) -> Option<String> {
+    let out = Command::new(program).args(args).output().ok()?;
+    let answer = String::from_utf8(out.stdout).ok()?.trim().to_owned();
+    (out.status.success() && !answer.is_empty()).then_some(answer)
+}
+
+/// How many processors there are of each kind: machines mix fast and slow ones. Empty where the system does not tell.
+pub(crate) fn cores() -> BTreeMap<String, usize> {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let mut cores = BTreeMap::new();
+    for core in info.split("\n\n") {
+        let lines = core.lines().filter_map(|line| line.split_once(':'));
+        let kind = lines
+            .filter(|(key, _)| matches!(key.trim(), "CPU implementer" | "CPU variant" | "CPU part" | "model name"));
+        let kind: Vec<_> = kind.map(|(key, value)| format!("{} {}", key.trim(), value.trim())).collect();
+        if !kind.is_empty() {
+            *cores.entry(kind.join(", ")).or_default() += 1;
+        }
+    }
+    cores
+}
+
+/// Bytes of memory. `None` where the system does not tell.
+pub(crate) fn memory() -> Option<u64> {
+    let info = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+/// The operating system and its version, without the name of the host.
+pub(crate) fn system() -> String {
+    let version = fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|version| version.trim().to_owned());
+    let version = version.or_else(|| asked("sysctl", &["-n", "kern.osproductversion"]));
+    [std::env::consts::OS, version.as_deref().unwrap_or_default()].join(" ").trim().to_owned()
+}
+
+/// The instructions that matter here, of those that the processor has.
+pub(crate) fn features() -> Vec<&'static str> {
+    macro_rules! detected {
+        ($detect:ident, $($name:tt)+) => {
+            [$(($name, std::arch::$detect!($name)),)+].into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect()
+        };
+    }
+    #[cfg(target_arch = "aarch64")]
+    return detected!(is_aarch64_feature_detected, "neon" "dotprod" "i8mm" "fp16" "fhm" "bf16" "sve" "sve2");
+    #[cfg(target_arch = "x86_64")]
+    return detected!(is_x86_feature_detected, "avx2" "fma" "f16c" "avxvnni" "avx512f" "avx512bw" "avx512vl"
+        "avx512vnni" "avx512bf16");
+    #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+    return Vec::new();
 }
 
 /// Level and size of a cache of the first processor, if it holds data.
@@ -133,7 +190,19 @@ fn dot_loop(level: Level) -> Option<(fn(usize), usize)> {
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+fn dot_loop(level: Level) -> Option<(fn(usize), usize)> {
+    match level.name() {
+        // SAFETY: a level "i8mm" exists only where detection found FEAT_I8MM.
+        "i8mm" => Some((|n| unsafe { arm::smmla(n) }, arm::CHAINS * 32)),
+        // SAFETY: a level "dotprod" exists only where detection found FEAT_DotProd.
+        "dotprod" => Some((|n| unsafe { arm::sdot(n) }, arm::CHAINS * 16)),
+        "neon" => Some((arm::smlal, arm::CHAINS * 8)),
+        _ => None,
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn dot_loop(_level: Level) -> Option<(fn(usize), usize)> {
     None
 }
@@ -175,6 +244,54 @@ mod x86 {
             chains.iter_mut().for_each(|chain| *chain = _mm256_maddubs_epi16(*chain, b));
         }
         black_box(chains);
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use std::arch::aarch64::*;
+    use std::arch::asm;
+    use std::hint::black_box;
+
+    /// Independent chains: more than latency times instructions per cycle.
+    pub(super) const CHAINS: usize = 20;
+
+    /// Defines a loop of an instruction whose intrinsic the oldest Rust does not have.
+    macro_rules! instruction {
+        ($name:ident, $feature:literal, $assembly:literal) => {
+            #[target_feature(enable = $feature)]
+            pub(super) fn $name(iterations: usize) {
+                let (a, b) = black_box((vdupq_n_s8(3), vdupq_n_s8(5)));
+                let mut chains = [vdupq_n_s32(0); CHAINS];
+                for _ in 0..iterations {
+                    chains.iter_mut().for_each(|chain| {
+                        // SAFETY: the function has the instruction's feature; it only computes.
+                        unsafe {
+                            asm!($assembly, inout(vreg) *chain, in(vreg) a, in(vreg) b,
+                                options(pure, nomem, nostack, preserves_flags));
+                        }
+                    });
+                }
+                black_box(chains);
+            }
+        };
+    }
+
+    instruction!(smmla, "i8mm", "smmla {:v}.4s, {:v}.16b, {:v}.16b");
+    instruction!(sdot, "dotprod", "sdot {:v}.4s, {:v}.16b, {:v}.16b");
+
+    /// The product alone: how often sums are widened depends on the kernel.
+    pub(super) fn smlal(iterations: usize) {
+        let b = black_box([5_i8; 8]);
+        // SAFETY: NEON is part of the target; the array has eight elements.
+        unsafe {
+            let b = vld1_s8(b.as_ptr());
+            let mut chains = [vdupq_n_s16(0); CHAINS];
+            for _ in 0..iterations {
+                chains.iter_mut().for_each(|chain| *chain = vmlal_s8(*chain, b, b));
+            }
+            black_box(chains);
+        }
     }
 }
 

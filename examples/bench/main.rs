@@ -4,6 +4,7 @@
 //! cargo run --release --example bench -- --model model.gguf --threads 1,2
 //! cargo run --release --example bench -- --model model.gguf --prompt 0 --gen 64 --depth 4096 --json bench.json
 //! cargo run --release --example bench -- --model model.gguf --units 1,16,256 --depth 3840
+//! cargo run --release --example bench -- --report report.json
 //! ```
 //!
 //! Prefill is set beside the rate of the level's integer dot instruction, decode beside a plain read of the same file by
@@ -15,7 +16,9 @@
 mod common;
 mod machine;
 mod measure;
+mod products;
 mod report;
+mod survey;
 mod units;
 
 use std::fs::File;
@@ -29,13 +32,15 @@ use gleed::kernels::{FetchOrder, Level};
 use gleed::{KvType, Limits};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Bench, Work};
+use survey::Survey;
 use units::Units;
 
 const EXAMPLES: &str = "\
 Examples:
   cargo run --release --example bench -- --threads 1,2
   cargo run --release --example bench -- --prompt 0 --gen 64 --depth 128 --json bench.json
-  cargo run --release --example bench -- --units 1,16 --depth 128";
+  cargo run --release --example bench -- --units 1,16 --depth 128
+  cargo run --release --example bench -- --report report.json";
 
 /// Measures the speed and memory of a model, and compares them with what the machine can do at best.
 ///
@@ -46,8 +51,9 @@ struct Args {
     #[command(flatten)]
     model: ModelArgs,
 
-    /// Numbers of threads that compute, separated by commas; each number is measured
-    #[arg(long, value_name = "1,2", value_delimiter = ',', default_value = "1")]
+    /// Numbers of threads that compute, separated by commas; each number is measured [default: 1; with --report 1, 2, 4
+    /// and so on, up to all processors]
+    #[arg(long, value_name = "1,2", value_delimiter = ',')]
     threads: Vec<usize>,
 
     /// Tokens of the prompt; 0 skips prefill
@@ -86,9 +92,9 @@ struct Args {
     #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = KvType::from_name)]
     kv_type: KvType,
 
-    /// Number of times that everything is measured
-    #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    repeat: u32,
+    /// Number of times that everything is measured [default: 5; with --report 3]
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: Option<u32>,
 
     /// Seed of the random token ids
     #[arg(long, value_name = "S", default_value_t = 0)]
@@ -97,9 +103,33 @@ struct Args {
     /// Write the results to this file as JSON [default: write no file]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+
+    /// Measure the machine, the kernels of all levels, and models, and write everything to this file as JSON; it names
+    /// neither user nor host
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "depth", "sequences", "rows", "units", "level", "fetch",
+          "kv_type", "json"])]
+    report: Option<PathBuf>,
+
+    /// Models of --report, GGUF files [default: models with random weights, made in memory]
+    #[arg(value_name = "MODEL", requires = "report")]
+    models: Vec<PathBuf>,
 }
 
 impl Args {
+    fn threads(&self) -> Vec<usize> {
+        if !self.threads.is_empty() {
+            return self.threads.clone();
+        }
+        let all = std::thread::available_parallelism().map_or(1, usize::from);
+        let most = if self.report.is_some() { all } else { 1 };
+        let powers = std::iter::successors(Some(1), |threads| Some(threads * 2)).take_while(|&threads| threads < most);
+        powers.chain([most]).collect()
+    }
+
+    fn repeat(&self) -> u32 {
+        self.repeat.unwrap_or(if self.report.is_some() { 3 } else { 5 })
+    }
+
     fn level(&self) -> Level {
         let level = self.level.unwrap_or_else(Level::detect);
         level.with_fetch_order(self.fetch.unwrap_or(level.fetch_order()))
@@ -139,10 +169,16 @@ fn bench(args: &Args) -> Result<ExitCode> {
     if args.sequences == 0 || args.threads.contains(&0) {
         return Err("--sequences and --threads are at least 1".into());
     }
+    let threads = args.threads();
+    if let Some(path) = &args.report {
+        let (prompt, r#gen, repeat, seed) = (args.prompt, args.r#gen, args.repeat() as usize, args.seed);
+        Survey { files: &args.models, threads, prompt, r#gen, repeat, seed }.write(path)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = file.model()?;
     if !args.units.is_empty() {
-        let units = Units { model: &model, depth: args.depth, repeat: args.repeat as usize, seed: args.seed };
+        let units = Units { model: &model, depth: args.depth, repeat: args.repeat() as usize, seed: args.seed };
         args.units.iter().try_for_each(|&rows| units.print(&args.limits(1), rows.max(1)))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -158,11 +194,11 @@ fn bench(args: &Args) -> Result<ExitCode> {
         prompt: args.prompt,
         r#gen: args.r#gen,
         depth: args.depth,
-        repeat: args.repeat as usize,
+        repeat: args.repeat() as usize,
         seed: args.seed,
         bar: bar(args),
     };
-    let runs = args.threads.iter().map(|&threads| bench.run(&args.limits(threads)));
+    let runs = threads.iter().map(|&threads| bench.run(&args.limits(threads)));
     let runs = runs.collect::<Result<Vec<_>>>()?;
     bench.bar.finish_and_clear();
     report::table(&bench, &file.name(), &runs)?;
@@ -176,7 +212,7 @@ fn bench(args: &Args) -> Result<ExitCode> {
 /// One mark per measurement.
 fn bar(args: &Args) -> ProgressBar {
     let phases = u64::from(args.prompt > 0) + u64::from(args.r#gen > 0);
-    let total = args.threads.len() as u64 * phases * u64::from(args.repeat);
+    let total = args.threads().len() as u64 * phases * u64::from(args.repeat());
     let style = ProgressStyle::with_template("{bar:32} {pos}/{len}, {msg}");
     ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr())
         .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))

@@ -103,7 +103,7 @@ pub(crate) fn json(bench: &Bench<'_>, file: &str, runs: &[Run]) -> Value {
     })
 }
 
-fn run_json(bench: &Bench<'_>, run: &Run) -> Value {
+pub(crate) fn run_json(bench: &Bench<'_>, run: &Run) -> Value {
     let phase = |phase: &Option<Phase>, rate: &str, best_name: &str| {
         let phase = phase.as_ref()?;
         let (median, min, max) = spread(&phase.tokens_s);
@@ -136,7 +136,7 @@ fn run_json(bench: &Bench<'_>, run: &Run) -> Value {
     })
 }
 
-fn fetch_name(order: FetchOrder) -> &'static str {
+pub(crate) fn fetch_name(order: FetchOrder) -> &'static str {
     match order {
         FetchOrder::Rows => "fetches rows",
         FetchOrder::Memory => "fetches in the order of memory",
@@ -144,7 +144,7 @@ fn fetch_name(order: FetchOrder) -> &'static str {
 }
 
 /// Median, least and greatest.
-fn spread(samples: &[f64]) -> (f64, f64, f64) {
+pub(crate) fn spread(samples: &[f64]) -> (f64, f64, f64) {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);

@@ -7,6 +7,7 @@ pub(crate) mod args;
 pub(crate) mod blocks;
 pub(crate) mod gguf;
 pub(crate) mod interrupt;
+pub(crate) mod made;
 pub(crate) mod random;
 pub(crate) mod run;
 pub(crate) mod score;

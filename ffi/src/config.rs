@@ -30,7 +30,7 @@ pub const fn GLEED_KV_TYPES(k: u32, v: u32) -> u32 {
 }
 
 /// The levels by their numbers; 0 is the best that the machine has.
-const LEVELS: [&str; 8] = ["best", "scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "simd128"];
+const LEVELS: [&str; 9] = ["best", "scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "simd128", "i8mm"];
 
 /// The fastest level that the machine has.
 pub const GLEED_LEVEL_BEST: u32 = 0;
@@ -48,6 +48,8 @@ pub const GLEED_LEVEL_NEON: u32 = 5;
 pub const GLEED_LEVEL_DOTPROD: u32 = 6;
 /// SIMD of WebAssembly.
 pub const GLEED_LEVEL_SIMD128: u32 = 7;
+/// NEON with the dot product and the product of matrices of bytes.
+pub const GLEED_LEVEL_I8MM: u32 = 8;
 
 /// The limits of an engine; see `include/gleed.h`. 0 stands for the default everywhere.
 #[repr(C)]

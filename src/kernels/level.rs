@@ -86,6 +86,10 @@ levels! { $
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
     Dotprod = "dotprod", feature = "level-dotprod", aarch64::dotprod, super::aarch64::has_dotprod();
 
+    // NEON with the dot product and the product of matrices of bytes.
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    I8mm = "i8mm", feature = "level-i8mm", aarch64::i8mm, super::aarch64::has_i8mm();
+
     // AVX2, FMA, F16C.
     #[cfg(target_arch = "x86_64")]
     Avx2 = "avx2", feature = "level-avx2", x86_64::avx2, super::x86_64::has_avx2();

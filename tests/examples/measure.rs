@@ -107,3 +107,43 @@ fn bench_measures_the_same_logits_everywhere() {
     }
     assert!(hashes.windows(2).all(|pair| pair[0] == pair[1]), "{hashes:?}");
 }
+
+#[test]
+fn a_report_has_everything_and_no_names() {
+    let (model, report) = (scratch("report-model.gguf"), scratch("report.json"));
+    let [model, report] = [&model, &report].map(|path| path.to_str().unwrap());
+    run("make_model", &["--shape", "tiny", "--type", "q4_k_m", "--out", model]).ok();
+    let args = ["--report", report, "--prompt", "8", "--gen", "2", "--repeat", "1", "--threads", "1,2", model];
+    let out = run("bench", &args).ok();
+    assert!(out.contains("streaming read, 2 threads: ") && out.contains("written, after"), "{out}");
+
+    let text = std::fs::read(report).unwrap();
+    let value = parse_json(&text);
+    for field in ["report", "gleed", "arithmetic", "processor", "os", "architecture", "level", "fetch", "seconds"] {
+        assert!(!value[field].is_null(), "{field}");
+    }
+    let levels: Vec<_> = gleed::kernels::Level::available().map(|level| level.name()).collect();
+    assert_eq!(value["levels"], serde_json::json!(levels));
+    assert_eq!(value["streaming_read"].as_array().unwrap().len(), 2);
+    let types = gleed::tensor::Dtype::ALL.len();
+    let products = value["products"].as_array().unwrap();
+    assert_eq!(products.len(), levels.len() * types * 4);
+    assert!(products.iter().all(|product| product["macs_s"].as_f64().unwrap() > 0.0));
+
+    let model = &value["models"][0];
+    assert_eq!(model["levels_agree"], true);
+    let runs = model["runs"].as_array().unwrap();
+    let of = |set: &str| runs.iter().filter(|run| run["set"] == set).collect::<Vec<_>>();
+    let threads: Vec<_> = of("whole").iter().map(|run| run["threads"].as_u64().unwrap()).collect();
+    assert_eq!(threads, [1, 2]);
+    let sequences: Vec<_> = of("sequences").iter().map(|run| run["sequences"].as_u64().unwrap()).collect();
+    assert_eq!(sequences, [2, 4, 8]);
+    assert_eq!(of("fetch").len(), if cfg!(target_arch = "x86_64") { 2 } else { 0 });
+    let hashes: Vec<_> = of("levels").iter().map(|run| &run["decode"]["logits_hash"]).collect();
+    assert!(hashes.len() == levels.len() && hashes.iter().all(|hash| *hash == hashes[0]), "{hashes:?}");
+
+    // The folder of the model would tell a user's name, and often a host's.
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    assert!(!String::from_utf8(text).unwrap().contains(folder));
+    assert_eq!(model["name"], "report-model.gguf");
+}

@@ -42,6 +42,7 @@ fn bad_requests() {
     refused("inspect", &["--sequences", "0"], "sequences is 0");
     refused("bench", &["--prompt", "0", "--gen", "0"], "nothing to measure");
     refused("bench", &["--threads", "0"], "at least 1");
+    refused("bench", &["--report", "/nowhere/at/all"], "/nowhere/at/all: ");
     refused("make_model", &["--shape", "tiny", "--type", "f16", "--out", "/nowhere/at/all"], "/nowhere/at/all: ");
     let folder = scratch("kvlab-refused");
     let folder = ["--out", folder.to_str().unwrap()];
@@ -72,6 +73,8 @@ fn usage() {
     usage("generate", &["--ids", "1,x"], "\"x\" is no token id");
     usage("logits", &["--ids", "1", "--out", "x", "--level", "fast"], "this machine has scalar");
     usage("bench", &["--repeat", "0"], "--repeat");
+    usage("bench", &["--report", "x", "--level", "scalar"], "--level");
+    usage("bench", &["model.gguf"], "--report");
     usage("make_model", &["--shape", "tiny", "--type", "q9", "--out", "x"], "q8_0");
     usage("kvlab", &[], "Usage");
     usage("kvlab", &["memory", "--budget", "64XB"], "\"64XB\" is no size");

@@ -75,7 +75,7 @@ static void selftests(void)
 {
     uint32_t *memory = aligned(GLEED_SELFTEST_BYTES, 64);
     uint32_t level, levels = 0;
-    for (level = GLEED_LEVEL_BEST; level <= GLEED_LEVEL_SIMD128; level++) {
+    for (level = GLEED_LEVEL_BEST; level <= GLEED_LEVEL_I8MM; level++) {
         gleed_status status = gleed_selftest(level, memory, GLEED_SELFTEST_BYTES, &error);
         CHECK(status == GLEED_OK || status == GLEED_E_VALUE);
         levels += status == GLEED_OK;

@@ -3,76 +3,139 @@
 use core::arch::aarch64::*;
 use core::arch::asm;
 
-use super::lanes::Neon;
-use super::neon::sums;
-use crate::kernels::generic::{self, Family, Inputs, Of32, Of256, Quad};
+use super::dotprod_row;
+use super::panels::{self, Instruction, Panel, ROWS};
+use super::sweeps::{self, Dots, Lanes};
+use crate::kernels::generic::{self, Family, Inputs, Row};
 use crate::tensor::TensorView;
 
+pub(in crate::kernels) use super::dotprod_row::products_scratch;
 // Nothing else has a use for it.
 pub(in crate::kernels) use super::neon::{
     attend, attend_scratch, combine_tile, norm, norm_in_place, quantize_row, soft_cap, store,
 };
 
-generic::level_products!(Neon: (), Dots: Dotprod::new(), "neon,dotprod");
+/// Each register has the outputs of one row of inputs.
+const INPUTS: usize = 1;
+
+type Of32<B> = panels::Of32<Dotprod, B, INPUTS>;
+type Of256<B, const SUBS: usize> = panels::Of256<Dotprod, B, SUBS, INPUTS>;
+
+/// See [`Level::products`](crate::kernels::Level::products).
+#[target_feature(enable = "neon,dotprod")]
+pub(in crate::kernels) fn products(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+    scratch: &mut [f32],
+) -> Result<(), generic::Refused> {
+    if inputs.rows() == 1 {
+        return dotprod_row::products(weights, inputs, out, scratch);
+    }
+    generic::by_format!(weights, inputs, out, return dotprod_row::products(weights, inputs, out, scratch))
+}
+
+#[target_feature(enable = "neon,dotprod")]
+fn blocks<F: Family<ROWS, Proof = Dotprod>>(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+) -> Option<()> {
+    generic::block_products::<F, _>(Dotprod::new(), weights, inputs, out)
+}
 
 /// The machine has the dot product of bytes. NEON is part of the target.
 #[derive(Clone, Copy)]
-struct Dotprod(());
+pub(super) struct Dotprod(());
 
 impl Dotprod {
     #[inline]
     #[target_feature(enable = "neon,dotprod")]
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(())
     }
-}
 
-/// There is none without a [`Dotprod`], so where there is one the machine has the instruction.
-#[derive(Clone, Copy)]
-struct Dots(int32x4_t);
-
-impl Quad for Dots {
-    type Proof = Dotprod;
-
-    type Codes = int8x16_t;
-
+    /// Adds the products of four columns of eight rows of weights.
+    ///
+    /// # Safety
+    /// 16 codes of each row of weights can be read.
     #[inline(always)]
-    fn zero(_: Dotprod) -> Self {
-        // SAFETY: NEON is part of the target, see `Neon`.
-        Self(unsafe { vdupq_n_s32(0) })
+    unsafe fn group<const GROUP: usize, const T: usize>(
+        self,
+        mut sums: Lanes<int32x4_t, T>,
+        w: *const i8,
+        x: [int8x16_t; T],
+    ) -> Lanes<int32x4_t, T> {
+        // SAFETY: NEON is part of the target. GROUP is below 4, and the caller promises four times 32 codes.
+        let [a, b] = unsafe { [vld1q_s8(w.add(GROUP * 32)), vld1q_s8(w.add(GROUP * 32 + 16))] };
+        for ([low, high], x) in sums.iter_mut().zip(x) {
+            *low = self.sdot::<GROUP>(*low, a, x);
+            *high = self.sdot::<GROUP>(*high, b, x);
+        }
+        sums
     }
 
+    /// Adds the products of four rows of `w`, four codes each, and the codes from 4 `GROUP` on of `x`.
     #[inline(always)]
-    unsafe fn load(_: Dotprod, from: *const i8) -> int8x16_t {
-        // SAFETY: NEON is part of the target; the caller promises 16 elements to read.
-        unsafe { vld1q_s8(from) }
-    }
-
-    #[inline(always)]
-    fn dot(self, w: int8x16_t, x: int8x16_t) -> Self {
-        let mut acc = self.0;
+    fn sdot<const GROUP: usize>(self, mut acc: int32x4_t, w: int8x16_t, x: int8x16_t) -> int32x4_t {
         // The intrinsic is not stable yet.
-        // SAFETY: `self` proves the instruction, see `Dots`; it only computes.
+        // SAFETY: `self` proves the instruction; it only computes.
         unsafe {
             asm!(
-                "sdot {acc:v}.4s, {w:v}.16b, {x:v}.16b",
+                "sdot {acc:v}.4s, {w:v}.16b, {x:v}.4b[{group}]",
                 acc = inout(vreg) acc,
                 w = in(vreg) w,
                 x = in(vreg) x,
+                group = const GROUP,
                 options(pure, nomem, nostack, preserves_flags),
             );
         }
-        Self(acc)
+        acc
+    }
+}
+
+impl Instruction<INPUTS> for Dotprod {
+    #[target_feature(enable = "neon,dotprod")]
+    unsafe fn sweep_32<const T: usize, const MINS: bool>(
+        self,
+        panel: &Panel<INPUTS>,
+        blocks: usize,
+        x: [Row; T],
+        acc: &mut [[f32; ROWS]; T],
+    ) {
+        // SAFETY: what the caller promises is the same.
+        unsafe { sweeps::sweep_32::<Self, INPUTS, T, MINS>(self, panel, blocks, x, acc) }
     }
 
-    #[inline(always)]
-    fn mul_add(self, other: Self, by: i32) -> Self {
-        // SAFETY: NEON is part of the target, see `Neon`.
-        Self(unsafe { vmlaq_n_s32(self.0, other.0, by) })
+    #[target_feature(enable = "neon,dotprod")]
+    unsafe fn sweep_256<const SUBS: usize, const T: usize, const MINS: bool>(
+        self,
+        panel: &Panel<INPUTS>,
+        blocks: usize,
+        x: [Row; T],
+        acc: &mut [[f32; ROWS]; T],
+    ) {
+        // SAFETY: what the caller promises is the same.
+        unsafe { sweeps::sweep_256::<Self, SUBS, INPUTS, T, MINS>(self, panel, blocks, x, acc) }
     }
+}
 
+impl Dots<INPUTS> for Dotprod {
     #[inline(always)]
-    fn sums(rows: [Self; 4]) -> [i32; 4] {
-        sums(rows.map(|row| row.0))
+    unsafe fn dots<const T: usize>(
+        self,
+        mut sums: Lanes<int32x4_t, T>,
+        w: *const i8,
+        x: [*const i8; T],
+    ) -> Lanes<int32x4_t, T> {
+        // SAFETY: NEON is part of the target. The caller promises 16 codes of eight rows of weights, and of each row of
+        // inputs. One call for each group, not a loop: its number is a part of the instruction.
+        unsafe {
+            let x = x.map(|x| vld1q_s8(x));
+            sums = self.group::<0, T>(sums, w, x);
+            sums = self.group::<1, T>(sums, w, x);
+            sums = self.group::<2, T>(sums, w, x);
+            self.group::<3, T>(sums, w, x)
+        }
     }
 }

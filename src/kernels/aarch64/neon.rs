@@ -4,7 +4,7 @@ use core::arch::aarch64::*;
 use core::ops::Range;
 
 use super::lanes::Neon;
-use crate::kernels::generic::{self, Combine, Family, Inputs, Norm, Of32, Of256, Quad, Queries};
+use crate::kernels::generic::{self, Combine, Family, Floats, Inputs, Norm, Quad, Queries};
 use crate::kv::{KvSource, KvTileMut};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
@@ -21,6 +21,9 @@ impl Quad for Products {
     type Proof = ();
 
     type Codes = int8x16_t;
+    type Floats = Four;
+
+    const MOST: [usize; 2] = [4, 2];
 
     #[inline(always)]
     fn zero((): ()) -> Self {
@@ -45,22 +48,85 @@ impl Quad for Products {
     }
 
     #[inline(always)]
-    fn mul_add(self, other: Self, by: i32) -> Self {
+    fn splat((): (), x: i32) -> Self {
         // SAFETY: NEON is part of the target, see `Neon`.
-        Self(unsafe { vmlaq_n_s32(self.0, other.0, by) })
+        Self(unsafe { vdupq_n_s32(x) })
     }
 
     #[inline(always)]
-    fn sums(rows: [Self; 4]) -> [i32; 4] {
-        sums(rows.map(|row| row.0))
+    fn ints((): (), from: &[i32; 4]) -> Self {
+        // SAFETY: NEON is part of the target; the array has the four elements that are read.
+        Self(unsafe { vld1q_s32(from.as_ptr()) })
+    }
+
+    #[inline(always)]
+    fn mul_add(self, other: Self, by: Self) -> Self {
+        // SAFETY: NEON is part of the target, see `Neon`.
+        Self(unsafe { vmlaq_s32(self.0, other.0, by.0) })
+    }
+
+    #[inline(always)]
+    fn sums(rows: [Self; 4]) -> Self {
+        let [a, b, c, d] = rows.map(|row| row.0);
+        // SAFETY: NEON is part of the target, see `Neon`.
+        Self(unsafe { vpaddq_s32(vpaddq_s32(a, b), vpaddq_s32(c, d)) })
+    }
+
+    #[inline(always)]
+    fn floats(self) -> Four {
+        Four::rounded(self.0)
     }
 }
 
-/// Element r is the sum of the lanes of `rows[r]`.
-#[inline(always)]
-pub(super) fn sums([a, b, c, d]: [int32x4_t; 4]) -> [i32; 4] {
-    let mut sums = [0; 4];
-    // SAFETY: NEON is part of the target; the array has room for the four lanes.
-    unsafe { vst1q_s32(sums.as_mut_ptr(), vpaddq_s32(vpaddq_s32(a, b), vpaddq_s32(c, d))) };
-    sums
+/// Four lanes of f32.
+#[derive(Clone, Copy)]
+pub(super) struct Four(float32x4_t);
+
+impl Four {
+    /// The lanes rounded to f32.
+    #[inline(always)]
+    pub(super) fn rounded(ints: int32x4_t) -> Self {
+        // SAFETY: NEON is part of the target, see `Neon`.
+        Self(unsafe { vcvtq_f32_s32(ints) })
+    }
+}
+
+impl Floats for Four {
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        // SAFETY: NEON is part of the target, see `Neon`.
+        Self(unsafe { vdupq_n_f32(x) })
+    }
+
+    #[inline(always)]
+    fn load(from: &[f32; 4]) -> Self {
+        // SAFETY: NEON is part of the target; the array has the four elements that are read.
+        Self(unsafe { vld1q_f32(from.as_ptr()) })
+    }
+
+    #[inline(always)]
+    fn store(self) -> [f32; 4] {
+        let mut to = [0.0; 4];
+        // SAFETY: NEON is part of the target; the array has room for the four lanes.
+        unsafe { vst1q_f32(to.as_mut_ptr(), self.0) };
+        to
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: NEON is part of the target, see `Neon`.
+        Self(unsafe { vaddq_f32(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: NEON is part of the target, see `Neon`.
+        Self(unsafe { vsubq_f32(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        // SAFETY: NEON is part of the target, see `Neon`.
+        Self(unsafe { vmulq_f32(self.0, other.0) })
+    }
 }

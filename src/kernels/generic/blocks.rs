@@ -1,111 +1,69 @@
 //! Products of quantized weights for instruction sets with registers of 128 bits.
 //!
-//! Four rows of weights at a time. Up to [`COLS`] columns of them are unpacked to i8 codes, by the same code as
+//! A few rows of weights at a time. Up to [`COLS`] columns of them are unpacked to i8 codes, by the same code as
 //! for the plain kernel, and all rows of inputs are swept over these: four at a time, so that each register of
 //! codes serves several products. The integers of a (super-)block are exact in 32 bits (see `quant::block`), and
-//! a block then continues the ordered chains of four outputs for each row.
+//! a block then continues the ordered chains of its outputs for each row.
 // Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
 // place are not always inlined, and then nothing stays in registers.
 #![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
 
-use core::marker::PhantomData;
-
 use super::products::{Inputs, OUTPUTS};
-use crate::quant::{ActivationRow, Layout32, Layout256, QuantizedRow};
+use crate::quant::{ActivationRow, QuantizedRow};
 use crate::tensor::TensorView;
 
-/// Rows of weights at a time.
-const ROWS: usize = 4;
 /// Columns that are unpacked at a time: with everything else about 8 KiB of stack.
-const COLS: usize = 512;
+pub(in crate::kernels) const COLS: usize = 512;
 
-const _: () = assert!(OUTPUTS.is_multiple_of(ROWS) && COLS.is_multiple_of(256));
+const _: () = assert!(COLS.is_multiple_of(256));
 
-/// Four lanes of i32. A value says that the machine has the instructions of the type, as with
-/// [`Lanes`](super::lanes).
-pub(in crate::kernels) trait Quad: Copy {
+/// A format on a level: how `R` rows of its blocks are unpacked, and what is computed with what was unpacked.
+pub(in crate::kernels) trait Family<const R: usize> {
     /// What proves that the machine has the instructions.
     type Proof: Copy;
-
-    /// 16 codes.
-    type Codes: Copy;
-
-    fn zero(proof: Self::Proof) -> Self;
-
-    /// # Safety
-    /// 16 elements can be read at `from`, which needs no alignment.
-    unsafe fn load(proof: Self::Proof, from: *const i8) -> Self::Codes;
-
-    /// Adds 16 products, each to one of the lanes. No `x` is -128.
-    fn dot(self, w: Self::Codes, x: Self::Codes) -> Self;
-
-    /// `self + other * by`
-    fn mul_add(self, other: Self, by: i32) -> Self;
-
-    /// Element r is the sum of the lanes of `rows[r]`.
-    fn sums(rows: [Self; ROWS]) -> [i32; ROWS];
-}
-
-/// A format: how its blocks are unpacked, and what is computed with what was unpacked.
-pub(in crate::kernels) trait Family {
     /// The bytes of a block.
     type Block: bytemuck::AnyBitPattern;
+    /// `R` rows of unpacked blocks, at most [`COLS`] elements of each.
+    type Panel;
     /// Elements of a block.
     const LEN: usize;
-    /// Whether the registers hold the products of four rows of inputs, not only of two.
-    const FOUR: bool;
+    /// The most rows of inputs at a time: 1, 2 or 4.
+    const MOST: usize;
+
+    /// A panel of zeros.
+    fn panel() -> Self::Panel;
 
     /// The row in the form that this is multiplied with.
     fn activations(row: ActivationRow<'_>) -> Option<QuantizedRow<'_>>;
 
     /// Unpacks blocks, at most [`COLS`] elements, as row `row` of the panel.
-    fn unpack(blocks: &[Self::Block], row: usize, panel: &mut Panel);
+    fn unpack(blocks: &[Self::Block], row: usize, panel: &mut Self::Panel);
 
-    /// Continues four chains for each of `T` rows of inputs.
+    /// Continues `R` chains for each of `T` rows of inputs: 1, 2 or 4.
     ///
     /// # Safety
     /// Every row has `blocks` blocks, at most [`COLS`] elements, that can be read.
-    unsafe fn sweep<Q: Quad, const T: usize>(
-        proof: Q::Proof,
-        panel: &Panel,
+    unsafe fn sweep<const T: usize>(
+        proof: Self::Proof,
+        panel: &Self::Panel,
         blocks: usize,
         x: [Row; T],
-        acc: &mut [[f32; ROWS]; T],
+        acc: &mut [[f32; R]; T],
     );
-}
-
-/// A format with blocks of 32.
-pub(in crate::kernels) struct Of32<B>(PhantomData<B>);
-
-/// A format with super-blocks of 256 in `SUBS` sub-blocks.
-pub(in crate::kernels) struct Of256<B, const SUBS: usize>(PhantomData<B>);
-
-/// Unpacked blocks of four rows.
-pub(in crate::kernels) struct Panel {
-    codes: [[i8; COLS]; ROWS],
-    /// Per block.
-    scales: [[f32; ROWS]; COLS / 32],
-    /// Per block, where there are some.
-    mins: [[f32; ROWS]; COLS / 32],
-    /// Per sub-block.
-    sub_scales: [[i32; ROWS]; COLS / 16],
-    /// Per sub-block.
-    sub_mins: [[i32; ROWS]; COLS / 16],
-    has_mins: bool,
 }
 
 /// Where a row of quantized activations is.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Row {
-    codes: *const i8,
-    scales: *const f32,
-    sums: *const i16,
+    pub(in crate::kernels) codes: *const i8,
+    pub(in crate::kernels) scales: *const f32,
+    pub(in crate::kernels) sums: *const i16,
 }
 
 /// See [`Level::products`](crate::kernels::Level::products).
 #[inline(always)]
-pub(in crate::kernels) fn block_products<Q: Quad, F: Family>(
-    proof: Q::Proof,
+pub(in crate::kernels) fn block_products<F: Family<R>, const R: usize>(
+    proof: F::Proof,
     weights: TensorView<'_>,
     inputs: &Inputs<'_>,
     out: &mut [f32],
@@ -114,18 +72,12 @@ pub(in crate::kernels) fn block_products<Q: Quad, F: Family>(
     if cols != inputs.cols() || weights.rows() > OUTPUTS || inputs.rows().checked_mul(OUTPUTS)? > out.len() {
         return None;
     }
-    let mut panel = Panel {
-        codes: [[0; COLS]; ROWS],
-        scales: [[0.0; ROWS]; COLS / 32],
-        mins: [[0.0; ROWS]; COLS / 32],
-        sub_scales: [[0; ROWS]; COLS / 16],
-        sub_mins: [[0; ROWS]; COLS / 16],
-        has_mins: false,
-    };
-    for first in (0..weights.rows()).step_by(ROWS) {
+    const { assert!(OUTPUTS.is_multiple_of(R)) };
+    let mut panel = F::panel();
+    for first in (0..weights.rows()).step_by(R) {
         for col in (0..cols).step_by(COLS) {
             let blocks = (cols - col).min(COLS) / F::LEN;
-            for row in 0..ROWS {
+            for row in 0..R {
                 // Past the last row it is that row again.
                 let bytes = weights.row((first + row).min(weights.rows() - 1))?;
                 let start = col / F::LEN;
@@ -136,9 +88,9 @@ pub(in crate::kernels) fn block_products<Q: Quad, F: Family>(
             while row < inputs.rows() {
                 let place = Place { row, first, col, blocks };
                 row += match inputs.rows() - row {
-                    1 => place.sweep::<Q, F, 1>(proof, &panel, inputs, out)?,
-                    4.. if F::FOUR => place.sweep::<Q, F, 4>(proof, &panel, inputs, out)?,
-                    _ => place.sweep::<Q, F, 2>(proof, &panel, inputs, out)?,
+                    4.. if F::MOST >= 4 => place.sweep::<F, R, 4>(proof, &panel, inputs, out)?,
+                    2.. if F::MOST >= 2 => place.sweep::<F, R, 2>(proof, &panel, inputs, out)?,
+                    _ => place.sweep::<F, R, 1>(proof, &panel, inputs, out)?,
                 };
             }
         }
@@ -150,7 +102,7 @@ pub(in crate::kernels) fn block_products<Q: Quad, F: Family>(
 #[derive(Clone, Copy)]
 struct Place {
     row: usize,
-    /// A multiple of [`ROWS`] below [`OUTPUTS`].
+    /// A multiple of the panel's rows below [`OUTPUTS`].
     first: usize,
     col: usize,
     blocks: usize,
@@ -159,15 +111,15 @@ struct Place {
 impl Place {
     /// Sweeps `T` rows of inputs over the panel; returns `T`.
     #[inline(always)]
-    fn sweep<Q: Quad, F: Family, const T: usize>(
+    fn sweep<F: Family<R>, const R: usize, const T: usize>(
         self,
-        proof: Q::Proof,
-        panel: &Panel,
+        proof: F::Proof,
+        panel: &F::Panel,
         inputs: &Inputs<'_>,
         out: &mut [f32],
     ) -> Option<usize> {
         let mut x = [Row { codes: core::ptr::null(), scales: core::ptr::null(), sums: core::ptr::null() }; T];
-        let mut acc = [[0.0; ROWS]; T];
+        let mut acc = [[0.0; R]; T];
         let start = self.row * OUTPUTS + self.first;
         for t in 0..T {
             let row = F::activations(inputs.row(self.row + t)?)?;
@@ -183,192 +135,10 @@ impl Place {
         }
         // SAFETY: the slices of every row that were taken above have so many blocks, which `block_products` cut so that
         // they are at most COLS elements.
-        unsafe { F::sweep::<Q, T>(proof, panel, self.blocks, x, &mut acc) };
+        unsafe { F::sweep::<T>(proof, panel, self.blocks, x, &mut acc) };
         for t in 0..T {
             *out.get_mut(start + t * OUTPUTS..)?.first_chunk_mut()? = acc[t];
         }
         Some(T)
-    }
-}
-
-impl<B: Layout32> Family for Of32<B> {
-    type Block = B;
-    const LEN: usize = 32;
-    const FOUR: bool = true;
-
-    #[inline(always)]
-    fn activations(row: ActivationRow<'_>) -> Option<QuantizedRow<'_>> {
-        if let ActivationRow::Q8x32(row) = row { Some(row) } else { None }
-    }
-
-    #[inline(always)]
-    fn unpack(blocks: &[B], row: usize, panel: &mut Panel) {
-        let Some(codes) = panel.codes.get_mut(row) else { return };
-        let places = codes.as_chunks_mut::<32>().0.iter_mut().zip(&mut panel.scales).zip(&mut panel.mins);
-        for (block, ((codes, scales), mins)) in blocks.iter().zip(places) {
-            let block = block.unpack();
-            *codes = block.codes;
-            panel.has_mins = block.min.is_some();
-            if let (Some(scale), Some(min)) = (scales.get_mut(row), mins.get_mut(row)) {
-                *scale = block.scale;
-                *min = block.min.unwrap_or_default();
-            }
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn sweep<Q: Quad, const T: usize>(
-        proof: Q::Proof,
-        panel: &Panel,
-        blocks: usize,
-        x: [Row; T],
-        acc: &mut [[f32; ROWS]; T],
-    ) {
-        for (b, (scales, mins)) in panel.scales.iter().zip(&panel.mins).enumerate().take(blocks) {
-            // SAFETY: b < blocks, and the caller promises so many blocks of 32 in every row, at most COLS elements.
-            let isums = unsafe { dots::<Q, T, 32>(proof, panel, b * 32, x, [[Q::zero(proof); ROWS]; T]) };
-            for t in 0..T {
-                // SAFETY: b < blocks, and the caller promises so many scales and twice as many sums in every row.
-                let (dx, [low, high]) = unsafe { (*x[t].scales.add(b), *x[t].sums.add(b * 2).cast::<[i16; 2]>()) };
-                let isum = Q::sums(isums[t]);
-                for r in 0..ROWS {
-                    acc[t][r] += isum[r] as f32 * (scales[r] * dx);
-                }
-                if panel.has_mins {
-                    let msum = (i32::from(low) + i32::from(high)) as f32;
-                    for r in 0..ROWS {
-                        acc[t][r] += msum * (mins[r] * dx);
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl<B: Layout256<SUBS>, const SUBS: usize> Family for Of256<B, SUBS> {
-    type Block = B;
-    const LEN: usize = 256;
-    const FOUR: bool = false;
-
-    #[inline(always)]
-    fn activations(row: ActivationRow<'_>) -> Option<QuantizedRow<'_>> {
-        if let ActivationRow::Q8x256(row) = row { Some(row) } else { None }
-    }
-
-    #[inline(always)]
-    fn unpack(blocks: &[B], row: usize, panel: &mut Panel) {
-        let Some(codes) = panel.codes.get_mut(row) else { return };
-        let subs = panel.sub_scales.as_chunks_mut::<SUBS>().0.iter_mut();
-        let subs = subs.zip(panel.sub_mins.as_chunks_mut::<SUBS>().0);
-        let places =
-            codes.as_chunks_mut::<256>().0.iter_mut().zip(subs).zip(panel.scales.iter_mut().zip(&mut panel.mins));
-        for (block, ((codes, (sub_scales, sub_mins)), (scales, mins))) in blocks.iter().zip(places) {
-            let block = block.unpack();
-            *codes = block.codes;
-            set(scales, row, block.scale);
-            for (place, sub_scale) in sub_scales.iter_mut().zip(block.sub_scales) {
-                set(place, row, i32::from(sub_scale));
-            }
-            panel.has_mins = block.mins.is_some();
-            if let Some(from) = block.mins {
-                set(mins, row, from.min);
-                for (place, sub_min) in sub_mins.iter_mut().zip(from.sub_mins) {
-                    set(place, row, i32::from(sub_min));
-                }
-            }
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn sweep<Q: Quad, const T: usize>(
-        proof: Q::Proof,
-        panel: &Panel,
-        blocks: usize,
-        x: [Row; T],
-        acc: &mut [[f32; ROWS]; T],
-    ) {
-        let subs = panel.sub_scales.as_chunks::<SUBS>().0.iter().zip(panel.sub_mins.as_chunks::<SUBS>().0);
-        let scales = panel.scales.iter().zip(&panel.mins);
-        for (b, ((sub_scales, sub_mins), (scales, mins))) in subs.zip(scales).enumerate().take(blocks) {
-            let mut isums = [[Q::zero(proof); ROWS]; T];
-            for (sub, sub_scales) in sub_scales.iter().enumerate() {
-                let first = b * 256 + sub * (256 / SUBS);
-                // SAFETY: b < blocks, and the caller promises so many super-blocks in every row, at most COLS elements;
-                // the sub-blocks of b are within it.
-                let dots = unsafe {
-                    match SUBS {
-                        8 => dots::<Q, T, 32>(proof, panel, first, x, [[Q::zero(proof); ROWS]; T]),
-                        _ => dots::<Q, T, 16>(proof, panel, first, x, [[Q::zero(proof); ROWS]; T]),
-                    }
-                };
-                for t in 0..T {
-                    for r in 0..ROWS {
-                        isums[t][r] = isums[t][r].mul_add(dots[t][r], sub_scales[r]);
-                    }
-                }
-            }
-            for t in 0..T {
-                // SAFETY: b < blocks, and the caller promises so many scales and 16 times as many sums in every row.
-                let (dx, sums) = unsafe { (*x[t].scales.add(b), &*x[t].sums.add(b * 16).cast::<[i16; 16]>()) };
-                let isum = Q::sums(isums[t]);
-                for r in 0..ROWS {
-                    acc[t][r] += isum[r] as f32 * (scales[r] * dx);
-                }
-                if panel.has_mins {
-                    let mut msum = [0; ROWS];
-                    for (sums, sub_mins) in sums.chunks_exact(16 / SUBS).zip(sub_mins) {
-                        let sum: i32 = sums.iter().map(|&sum| i32::from(sum)).sum();
-                        for r in 0..ROWS {
-                            msum[r] += sub_mins[r] * sum;
-                        }
-                    }
-                    for r in 0..ROWS {
-                        acc[t][r] -= msum[r] as f32 * (mins[r] * dx);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Adds the products of `LEN` columns, a multiple of 16, from `first` on.
-///
-/// # Safety
-/// `first + LEN <= COLS`, and every row has so many codes from there on.
-#[inline(always)]
-unsafe fn dots<Q: Quad, const T: usize, const LEN: usize>(
-    proof: Q::Proof,
-    panel: &Panel,
-    first: usize,
-    x: [Row; T],
-    mut isums: [[Q; ROWS]; T],
-) -> [[Q; ROWS]; T] {
-    for i in 0..LEN / 16 {
-        let at = first + i * 16;
-        // SAFETY: at + 16 <= first + LEN, and the caller promises that this is at most COLS, the codes of a row of the
-        // panel.
-        let w = unsafe {
-            [
-                Q::load(proof, panel.codes[0].as_ptr().add(at)),
-                Q::load(proof, panel.codes[1].as_ptr().add(at)),
-                Q::load(proof, panel.codes[2].as_ptr().add(at)),
-                Q::load(proof, panel.codes[3].as_ptr().add(at)),
-            ]
-        };
-        for t in 0..T {
-            // SAFETY: at + 16 <= first + LEN, and the caller promises so many codes in every row.
-            let x = unsafe { Q::load(proof, x[t].codes.add(at)) };
-            for r in 0..ROWS {
-                isums[t][r] = isums[t][r].dot(w[r], x);
-            }
-        }
-    }
-    isums
-}
-
-#[inline(always)]
-fn set<T>(lanes: &mut [T; ROWS], lane: usize, value: T) {
-    if let Some(place) = lanes.get_mut(lane) {
-        *place = value;
     }
 }

@@ -25,15 +25,22 @@ mod lanes;
 mod level_products;
 mod norm;
 mod products;
-mod store;
-
-pub use attend::{Partial, Queries, Scores, attend_chunks, attend_rows};
-pub(super) use attend::{attend, attend_scratch};
 #[cfg(any(
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
-pub(super) use blocks::{Family, Of32, Of256, Quad, block_products};
+mod quads;
+mod store;
+
+pub use attend::{Partial, Queries, Scores, attend_chunks, attend_rows};
+pub(super) use attend::{attend, attend_scratch};
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+pub(super) use blocks::{COLS, Row};
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
+pub(super) use blocks::{Family, block_products};
 pub use combine::{Activation, Combine};
 pub(super) use combine::{combine_tile, soft_cap};
 #[cfg(target_arch = "x86_64")]
@@ -56,11 +63,16 @@ pub(super) use lanes::Lanes;
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
-pub(super) use level_products::level_products;
+pub(super) use level_products::{by_format, level_products};
 pub use norm::{Norm, NormKind};
 pub(super) use norm::{norm, norm_in_place};
 pub use products::{Inputs, OUTPUTS};
 pub(super) use products::{Refused, products};
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
+pub(super) use quads::{Floats, Of32, Of256, Quad};
 pub use store::is_storable;
 pub(super) use store::store;
 

@@ -4,7 +4,7 @@ use core::arch::wasm32::*;
 use core::ops::Range;
 
 use super::lanes::Simd128;
-use crate::kernels::generic::{self, Combine, Family, Inputs, Norm, Of32, Of256, Quad, Queries};
+use crate::kernels::generic::{self, Combine, Family, Floats, Inputs, Norm, Quad, Queries};
 use crate::kv::{KvSource, KvTileMut};
 use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
@@ -22,6 +22,9 @@ impl Quad for Products {
 
     /// As i16.
     type Codes = [v128; 2];
+    type Floats = Four;
+
+    const MOST: [usize; 2] = [4, 2];
 
     #[inline(always)]
     fn zero((): ()) -> Self {
@@ -41,22 +44,72 @@ impl Quad for Products {
     }
 
     #[inline(always)]
-    fn mul_add(self, other: Self, by: i32) -> Self {
-        Self(i32x4_add(self.0, i32x4_mul(other.0, i32x4_splat(by))))
+    fn splat((): (), x: i32) -> Self {
+        Self(i32x4_splat(x))
     }
 
     #[inline(always)]
-    fn sums(rows: [Self; 4]) -> [i32; 4] {
+    fn ints((): (), from: &[i32; 4]) -> Self {
+        // SAFETY: the array has the 16 bytes that are read, of any alignment.
+        Self(unsafe { v128_load(from.as_ptr().cast()) })
+    }
+
+    #[inline(always)]
+    fn mul_add(self, other: Self, by: Self) -> Self {
+        Self(i32x4_add(self.0, i32x4_mul(other.0, by.0)))
+    }
+
+    #[inline(always)]
+    fn sums(rows: [Self; 4]) -> Self {
         let [a, b, c, d] = rows.map(|row| row.0);
         // Lanes 0 and 1 of a and of b, and their lanes 2 and 3; then the same of c and d.
         let ab = i32x4_add(i32x4_shuffle::<0, 4, 1, 5>(a, b), i32x4_shuffle::<2, 6, 3, 7>(a, b));
         let cd = i32x4_add(i32x4_shuffle::<0, 4, 1, 5>(c, d), i32x4_shuffle::<2, 6, 3, 7>(c, d));
-        let sums = i32x4_add(i32x4_shuffle::<0, 1, 4, 5>(ab, cd), i32x4_shuffle::<2, 3, 6, 7>(ab, cd));
-        [
-            i32x4_extract_lane::<0>(sums),
-            i32x4_extract_lane::<1>(sums),
-            i32x4_extract_lane::<2>(sums),
-            i32x4_extract_lane::<3>(sums),
-        ]
+        Self(i32x4_add(i32x4_shuffle::<0, 1, 4, 5>(ab, cd), i32x4_shuffle::<2, 3, 6, 7>(ab, cd)))
+    }
+
+    #[inline(always)]
+    fn floats(self) -> Four {
+        Four(f32x4_convert_i32x4(self.0))
+    }
+}
+
+/// Four lanes of f32.
+#[derive(Clone, Copy)]
+struct Four(v128);
+
+impl Floats for Four {
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        Self(f32x4_splat(x))
+    }
+
+    #[inline(always)]
+    fn load(from: &[f32; 4]) -> Self {
+        // SAFETY: the array has the 16 bytes that are read, of any alignment.
+        Self(unsafe { v128_load(from.as_ptr().cast()) })
+    }
+
+    #[inline(always)]
+    fn store(self) -> [f32; 4] {
+        let mut to = [0.0; 4];
+        // SAFETY: the array has room for the 16 bytes, of any alignment.
+        unsafe { v128_store(to.as_mut_ptr().cast(), self.0) };
+        to
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self(f32x4_add(self.0, other.0))
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        Self(f32x4_sub(self.0, other.0))
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        Self(f32x4_mul(self.0, other.0))
     }
 }

@@ -2,9 +2,9 @@
 
 use gleed::tensor::Dtype;
 
+use super::shape::{Role, TensorShape};
 use crate::common::blocks::Filler;
 use crate::common::random::Random;
-use crate::shape::{Role, TensorShape};
 
 /// Makes the contents of a tensor.
 pub(crate) enum Contents {

@@ -3,7 +3,7 @@
 
 use gleed::tensor::Dtype;
 
-use crate::shape::{Role, Shape, TensorShape};
+use super::shape::{Role, Shape, TensorShape};
 
 /// A type of file.
 #[derive(Clone, Copy)]

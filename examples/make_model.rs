@@ -9,11 +9,7 @@
 //! A file type gives each tensor the type that `llama-quantize` gives it. The vocabulary has as many tokens and merges
 //! as a real one, of nonsense words. The same flags give the same file.
 
-#[path = "../common/mod.rs"]
 mod common;
-mod mix;
-mod shape;
-mod weights;
 
 use std::fs::File;
 use std::io::{BufWriter, Write, stdout};
@@ -22,13 +18,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::Result;
-use common::gguf::{self, Header};
-use common::random::Random;
-use gleed::tensor::Dtype;
+use common::made::{FileType, Made, Shape};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use mix::FileType;
-use shape::{Shape, TensorShape};
-use weights::Contents;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -108,50 +99,16 @@ fn list() -> Result<ExitCode> {
 
 /// Writes the file: the number of its bytes.
 fn write(path: &Path, shape: Shape, file_type: FileType, seed: u64) -> Result<u64> {
-    let mut header = Header::default();
-    shape.describe(&mut header, file_type.number);
-    let tensors: Vec<_> =
-        shape.tensors().into_iter().map(|tensor| (file_type.dtype(&shape, &tensor), tensor)).collect();
-    for (dtype, tensor) in &tensors {
-        // A vector has no number of rows.
-        let dims = [tensor.cols, tensor.rows];
-        header.tensor(&tensor.name, if tensor.is_vector() { &dims[..1] } else { &dims }, *dtype);
-    }
-    let (header, total) = header.finish();
-
+    let made = Made::new(shape, file_type, seed);
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    file.write_all(&header)?;
-    let bar = bar(total - header.len() as u64);
-    for (index, (dtype, tensor)) in tensors.iter().enumerate() {
-        let mut random = Random::new(seed ^ (index as u64) << 32);
-        bar.set_message(tensor.name.clone());
-        write_tensor(&mut file, tensor, *dtype, &mut random, &bar)?;
-    }
+    let bar = bar(made.bytes());
+    made.write(&mut file, |tensor, bytes| {
+        bar.set_message(tensor.to_owned());
+        bar.inc(bytes as u64);
+    })?;
     bar.finish_and_clear();
     file.into_inner()?.sync_all()?;
-    Ok(total)
-}
-
-/// A tensor and the bytes up to the next one.
-fn write_tensor(
-    file: &mut impl Write,
-    tensor: &TensorShape,
-    dtype: Dtype,
-    random: &mut Random,
-    bar: &ProgressBar,
-) -> Result<()> {
-    const CHUNK: usize = 1 << 20;
-    let contents = Contents::new(tensor, dtype, random);
-    let row = dtype.row_bytes(tensor.cols).ok_or("a row is no whole number of blocks")?;
-    let rows = (CHUNK / row).max(1);
-    let mut chunk = vec![0; row * rows];
-    for first in (0..tensor.rows).step_by(rows) {
-        let bytes = &mut chunk[..row * rows.min(tensor.rows - first)];
-        contents.fill(bytes, random);
-        file.write_all(bytes)?;
-        bar.inc(bytes.len() as u64);
-    }
-    Ok(file.write_all(&vec![0; gguf::padding(row * tensor.rows)])?)
+    Ok(made.bytes())
 }
 
 fn bar(total: u64) -> ProgressBar {

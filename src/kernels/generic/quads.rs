@@ -1,0 +1,288 @@
+//! Blocks on levels whose vectors multiply quads of bytes: four rows of weights at a time.
+// Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
+// place are not always inlined, and then nothing stays in registers.
+#![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
+
+use core::marker::PhantomData;
+
+use super::blocks::{COLS, Family, Row};
+use crate::quant::{ActivationRow, Layout32, Layout256, QuantizedRow};
+
+/// Rows of weights at a time.
+const ROWS: usize = 4;
+
+/// Four lanes of i32. A value says that the machine has the instructions of the type, as with
+/// [`Lanes`](super::lanes).
+pub(in crate::kernels) trait Quad: Copy {
+    /// What proves that the machine has the instructions.
+    type Proof: Copy;
+
+    /// 16 codes.
+    type Codes: Copy;
+
+    type Floats: Floats;
+
+    /// The most rows of inputs at a time that the registers hold, for blocks of 32 and for super-blocks: 1, 2 or 4.
+    const MOST: [usize; 2];
+
+    fn zero(proof: Self::Proof) -> Self;
+
+    /// # Safety
+    /// 16 elements can be read at `from`, which needs no alignment.
+    unsafe fn load(proof: Self::Proof, from: *const i8) -> Self::Codes;
+
+    /// Adds 16 products, each to one of the lanes. No `x` is -128.
+    fn dot(self, w: Self::Codes, x: Self::Codes) -> Self;
+
+    fn splat(proof: Self::Proof, x: i32) -> Self;
+
+    fn ints(proof: Self::Proof, from: &[i32; ROWS]) -> Self;
+
+    /// `self + other * by`
+    fn mul_add(self, other: Self, by: Self) -> Self;
+
+    /// Lane r is the sum of the lanes of `rows[r]`.
+    fn sums(rows: [Self; ROWS]) -> Self;
+
+    /// The lanes rounded to f32.
+    fn floats(self) -> Self::Floats;
+}
+
+/// Four lanes of f32, in registers that every machine of the target has.
+pub(in crate::kernels) trait Floats: Copy {
+    fn splat(x: f32) -> Self;
+    fn load(from: &[f32; ROWS]) -> Self;
+    fn store(self) -> [f32; ROWS];
+    fn add(self, other: Self) -> Self;
+    fn sub(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+}
+
+/// A format with blocks of 32, multiplied by quads of lanes.
+pub(in crate::kernels) struct Of32<Q, B>(PhantomData<(Q, B)>);
+
+/// A format with super-blocks of 256 in `SUBS` sub-blocks, multiplied by quads of lanes.
+pub(in crate::kernels) struct Of256<Q, B, const SUBS: usize>(PhantomData<(Q, B)>);
+
+/// Unpacked blocks of four rows.
+pub(in crate::kernels) struct Panel {
+    codes: [[i8; COLS]; ROWS],
+    /// Per block.
+    scales: [[f32; ROWS]; COLS / 32],
+    /// Per block, where there are some.
+    mins: [[f32; ROWS]; COLS / 32],
+    /// Per sub-block.
+    sub_scales: [[i32; ROWS]; COLS / 16],
+    /// Per sub-block.
+    sub_mins: [[i32; ROWS]; COLS / 16],
+    has_mins: bool,
+}
+
+impl Panel {
+    const ZERO: Self = Self {
+        codes: [[0; COLS]; ROWS],
+        scales: [[0.0; ROWS]; COLS / 32],
+        mins: [[0.0; ROWS]; COLS / 32],
+        sub_scales: [[0; ROWS]; COLS / 16],
+        sub_mins: [[0; ROWS]; COLS / 16],
+        has_mins: false,
+    };
+}
+
+impl<Q: Quad, B: Layout32> Family<ROWS> for Of32<Q, B> {
+    type Proof = Q::Proof;
+    type Block = B;
+    type Panel = Panel;
+    const LEN: usize = 32;
+    const MOST: usize = Q::MOST[0];
+
+    #[inline(always)]
+    fn panel() -> Panel {
+        Panel::ZERO
+    }
+
+    #[inline(always)]
+    fn activations(row: ActivationRow<'_>) -> Option<QuantizedRow<'_>> {
+        if let ActivationRow::Q8x32(row) = row { Some(row) } else { None }
+    }
+
+    #[inline(always)]
+    fn unpack(blocks: &[B], row: usize, panel: &mut Panel) {
+        let Some(codes) = panel.codes.get_mut(row) else { return };
+        let places = codes.as_chunks_mut::<32>().0.iter_mut().zip(&mut panel.scales).zip(&mut panel.mins);
+        for (block, ((codes, scales), mins)) in blocks.iter().zip(places) {
+            let block = block.unpack();
+            *codes = block.codes;
+            panel.has_mins = block.min.is_some();
+            if let (Some(scale), Some(min)) = (scales.get_mut(row), mins.get_mut(row)) {
+                *scale = block.scale;
+                *min = block.min.unwrap_or_default();
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sweep<const T: usize>(
+        proof: Q::Proof,
+        panel: &Panel,
+        blocks: usize,
+        x: [Row; T],
+        acc: &mut [[f32; ROWS]; T],
+    ) {
+        let mut chains = [Q::Floats::splat(0.0); T];
+        for t in 0..T {
+            chains[t] = Q::Floats::load(&acc[t]);
+        }
+        for (b, (scales, mins)) in panel.scales.iter().zip(&panel.mins).enumerate().take(blocks) {
+            // SAFETY: b < blocks, and the caller promises so many blocks of 32 in every row, at most COLS elements.
+            let isums = unsafe { dots::<Q, T, 32>(proof, panel, b * 32, x, [[Q::zero(proof); ROWS]; T]) };
+            for t in 0..T {
+                // SAFETY: b < blocks, and the caller promises so many scales and twice as many sums in every row.
+                let (dx, [low, high]) = unsafe { (*x[t].scales.add(b), *x[t].sums.add(b * 2).cast::<[i16; 2]>()) };
+                let dx = Q::Floats::splat(dx);
+                chains[t] = chains[t].add(Q::sums(isums[t]).floats().mul(Q::Floats::load(scales).mul(dx)));
+                if panel.has_mins {
+                    let msum = Q::Floats::splat((i32::from(low) + i32::from(high)) as f32);
+                    chains[t] = chains[t].add(msum.mul(Q::Floats::load(mins).mul(dx)));
+                }
+            }
+        }
+        for t in 0..T {
+            acc[t] = chains[t].store();
+        }
+    }
+}
+
+impl<Q: Quad, B: Layout256<SUBS>, const SUBS: usize> Family<ROWS> for Of256<Q, B, SUBS> {
+    type Proof = Q::Proof;
+    type Block = B;
+    type Panel = Panel;
+    const LEN: usize = 256;
+    const MOST: usize = Q::MOST[1];
+
+    #[inline(always)]
+    fn panel() -> Panel {
+        Panel::ZERO
+    }
+
+    #[inline(always)]
+    fn activations(row: ActivationRow<'_>) -> Option<QuantizedRow<'_>> {
+        if let ActivationRow::Q8x256(row) = row { Some(row) } else { None }
+    }
+
+    #[inline(always)]
+    fn unpack(blocks: &[B], row: usize, panel: &mut Panel) {
+        let Some(codes) = panel.codes.get_mut(row) else { return };
+        let subs = panel.sub_scales.as_chunks_mut::<SUBS>().0.iter_mut();
+        let subs = subs.zip(panel.sub_mins.as_chunks_mut::<SUBS>().0);
+        let places =
+            codes.as_chunks_mut::<256>().0.iter_mut().zip(subs).zip(panel.scales.iter_mut().zip(&mut panel.mins));
+        for (block, ((codes, (sub_scales, sub_mins)), (scales, mins))) in blocks.iter().zip(places) {
+            let block = block.unpack();
+            *codes = block.codes;
+            set(scales, row, block.scale);
+            for (place, sub_scale) in sub_scales.iter_mut().zip(block.sub_scales) {
+                set(place, row, i32::from(sub_scale));
+            }
+            panel.has_mins = block.mins.is_some();
+            if let Some(from) = block.mins {
+                set(mins, row, from.min);
+                for (place, sub_min) in sub_mins.iter_mut().zip(from.sub_mins) {
+                    set(place, row, i32::from(sub_min));
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sweep<const T: usize>(
+        proof: Q::Proof,
+        panel: &Panel,
+        blocks: usize,
+        x: [Row; T],
+        acc: &mut [[f32; ROWS]; T],
+    ) {
+        let mut chains = [Q::Floats::splat(0.0); T];
+        for t in 0..T {
+            chains[t] = Q::Floats::load(&acc[t]);
+        }
+        let subs = panel.sub_scales.as_chunks::<SUBS>().0.iter().zip(panel.sub_mins.as_chunks::<SUBS>().0);
+        let scales = panel.scales.iter().zip(&panel.mins);
+        for (b, ((sub_scales, sub_mins), (scales, mins))) in subs.zip(scales).enumerate().take(blocks) {
+            let mut isums = [Q::zero(proof); T];
+            for (sub, sub_scales) in sub_scales.iter().enumerate() {
+                let first = b * 256 + sub * (256 / SUBS);
+                // SAFETY: b < blocks, and the caller promises so many super-blocks in every row, at most COLS elements;
+                // the sub-blocks of b are within it.
+                let dots = unsafe {
+                    match SUBS {
+                        8 => dots::<Q, T, 32>(proof, panel, first, x, [[Q::zero(proof); ROWS]; T]),
+                        _ => dots::<Q, T, 16>(proof, panel, first, x, [[Q::zero(proof); ROWS]; T]),
+                    }
+                };
+                for t in 0..T {
+                    isums[t] = isums[t].mul_add(Q::sums(dots[t]), Q::ints(proof, sub_scales));
+                }
+            }
+            for t in 0..T {
+                // SAFETY: b < blocks, and the caller promises so many scales and 16 times as many sums in every row.
+                let (dx, sums) = unsafe { (*x[t].scales.add(b), &*x[t].sums.add(b * 16).cast::<[i16; 16]>()) };
+                let dx = Q::Floats::splat(dx);
+                chains[t] = chains[t].add(isums[t].floats().mul(Q::Floats::load(scales).mul(dx)));
+                if panel.has_mins {
+                    let mut msum = Q::zero(proof);
+                    for (sums, sub_mins) in sums.chunks_exact(16 / SUBS).zip(sub_mins) {
+                        let sum = sums.iter().map(|&sum| i32::from(sum)).sum();
+                        msum = msum.mul_add(Q::ints(proof, sub_mins), Q::splat(proof, sum));
+                    }
+                    chains[t] = chains[t].sub(msum.floats().mul(Q::Floats::load(mins).mul(dx)));
+                }
+            }
+        }
+        for t in 0..T {
+            acc[t] = chains[t].store();
+        }
+    }
+}
+
+/// Adds the products of `LEN` columns, a multiple of 16, from `first` on.
+///
+/// # Safety
+/// `first + LEN <= COLS`, and every row has so many codes from there on.
+#[inline(always)]
+unsafe fn dots<Q: Quad, const T: usize, const LEN: usize>(
+    proof: Q::Proof,
+    panel: &Panel,
+    first: usize,
+    x: [Row; T],
+    mut isums: [[Q; ROWS]; T],
+) -> [[Q; ROWS]; T] {
+    for i in 0..LEN / 16 {
+        let at = first + i * 16;
+        // SAFETY: at + 16 <= first + LEN, and the caller promises that this is at most COLS, the codes of a row of the
+        // panel.
+        let w = unsafe {
+            [
+                Q::load(proof, panel.codes[0].as_ptr().add(at)),
+                Q::load(proof, panel.codes[1].as_ptr().add(at)),
+                Q::load(proof, panel.codes[2].as_ptr().add(at)),
+                Q::load(proof, panel.codes[3].as_ptr().add(at)),
+            ]
+        };
+        for t in 0..T {
+            // SAFETY: at + 16 <= first + LEN, and the caller promises so many codes in every row.
+            let x = unsafe { Q::load(proof, x[t].codes.add(at)) };
+            for r in 0..ROWS {
+                isums[t][r] = isums[t][r].dot(w[r], x);
+            }
+        }
+    }
+    isums
+}
+
+#[inline(always)]
+fn set<T>(lanes: &mut [T; ROWS], lane: usize, value: T) {
+    if let Some(place) = lanes.get_mut(lane) {
+        *place = value;
+    }
+}
