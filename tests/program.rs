@@ -3,9 +3,8 @@
 mod common;
 
 use common::synthetic::SyntheticModel;
-use gleed::host::AlignedBytes;
 use gleed::program::{Part, Rows, StepInfo};
-use gleed::{Engine, Limits, Logits, Model, Plan};
+use gleed::{Limits, Model, Plan};
 
 /// All steps of a model, and the units that its plan counts for a token.
 fn steps(model: &SyntheticModel) -> (Vec<StepInfo>, usize) {
@@ -71,8 +70,12 @@ fn layers_of_a_kind_run_the_same_operations() {
 }
 
 /// Every unit of a token belongs to the step that the engine names before it, and these are the steps that the plan lists.
+#[cfg(feature = "std")]
 #[test]
 fn an_engine_names_the_step_of_its_next_unit() {
+    use gleed::host::AlignedBytes;
+    use gleed::{Engine, Logits, Step};
+
     for (name, model) in SyntheticModel::all() {
         let file = model.bytes();
         let model = Model::open(&file).unwrap();
@@ -87,7 +90,7 @@ fn an_engine_names_the_step_of_its_next_unit() {
         while engine.is_busy() {
             // The first unit is of the first step; what comes before has none.
             let next = engine.next_step();
-            let _: gleed::Step = engine.step(1).unwrap();
+            let _: Step = engine.step(1).unwrap();
             units.extend(next);
         }
         let mut planned = Vec::new();
