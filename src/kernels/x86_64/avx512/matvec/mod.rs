@@ -16,6 +16,7 @@ mod tile;
 
 use core::arch::x86_64::{__m512, _mm512_mask_storeu_ps};
 
+use crate::kernels::fetch::FetchOrder;
 use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
 use crate::quant::{ActivationRow, QuantizedRow, by_dtype};
 use crate::tensor::{Dtype, TensorView};
@@ -67,9 +68,11 @@ fn tiles<const BYTES: usize, const LEN: usize, const TOGETHER: usize>(
     out: &mut [f32; OUTPUTS],
     kernel: impl Fn(&Tile<'_, BYTES>, QuantizedRow<'_>) -> __m512,
 ) -> Option<()> {
+    // Four blocks of a row are little more than a line: by rows, each line would be fetched about twice.
+    let order = if TOGETHER < 4 { inputs.order() } else { FetchOrder::Memory };
     for (first, out) in (0..weights.rows()).step_by(ROWS).zip(out.as_chunks_mut::<ROWS>().0) {
         let next = if first + ROWS < weights.rows() { first + ROWS } else { inputs.next() };
-        let tile = Tile::new::<TOGETHER>(weights, first, next, inputs.order())?;
+        let tile = Tile::new::<TOGETHER>(weights, first, next, order)?;
         let blocks = tile.blocks();
         if [x.codes.len(), x.scales.len(), x.sums.len()] != [blocks * LEN, blocks, blocks * (LEN / 16)] {
             return None;
