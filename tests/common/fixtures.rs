@@ -1,4 +1,4 @@
-//! The fixtures with logits of other engines: `parity/` and `quant/`, from `../shared/fixtures` or,
+//! The fixtures with logits of other engines: `parity/`, `parity2026/` and `quant/`, from `../shared/fixtures` or,
 //! those few that are committed, from `tests/data`.
 
 use serde_json::Value;
@@ -93,6 +93,46 @@ impl Variant {
     fn read((name, json): (&String, &Value)) -> Self {
         Self {
             name: name.clone(),
+            greedy: ids(&json["greedy"]),
+            positions: indices(&json["positions"]),
+            logits: rows(&json["logits"]),
+        }
+    }
+}
+
+/// A model of a newer family, F32, with two sequences.
+pub struct Parity2026 {
+    pub gguf: Vec<u8>,
+    pub main: Case,
+    /// A longer prompt: recurrent states, windows, scaling of positions.
+    pub long: Case,
+}
+
+/// A prompt, what arg-max decoding appends to it, and the reference's logits at some positions.
+pub struct Case {
+    pub prompt: Vec<u32>,
+    pub greedy: Vec<u32>,
+    /// Indices into prompt + greedy, one for each row of `logits`.
+    pub positions: Vec<usize>,
+    pub logits: Rows,
+}
+
+impl Parity2026 {
+    /// Those that decode.
+    pub const DECODERS: [&str; 2] = ["mixtral", "qwen3moe"];
+
+    /// The fixture `parity2026/NAME`; `None` where it is nowhere.
+    pub fn load(name: &str) -> Option<Self> {
+        let json = json(&format!("parity2026/{name}.json"))?;
+        let gguf = fixture(&format!("parity2026/{name}.gguf"))?;
+        Some(Self { gguf, main: Case::read(&json), long: Case::read(&json["long"]) })
+    }
+}
+
+impl Case {
+    fn read(json: &Value) -> Self {
+        Self {
+            prompt: ids(&json["prompt"]),
             greedy: ids(&json["greedy"]),
             positions: indices(&json["positions"]),
             logits: rows(&json["logits"]),

@@ -1,0 +1,57 @@
+//! Gleed's logits against the fixtures of `parity2026`: newer families, long prompts.
+
+mod common;
+
+use common::fixtures::{Case, Parity2026};
+use common::{Memory, argmax};
+use gleed::{Engine, KvKind, KvType, Limits, Model, Plan};
+
+/// The largest difference of a logit, F32 weights and an F32 cache.
+const LOGIT_ERROR: f64 = 5e-4;
+/// The same in the long case.
+const LONG_ERROR: f64 = 2e-3;
+
+/// Logits of every row: the prompt in chunks of 32, then the greedy ids one after the other.
+fn logits(file: &[u8], case: &Case) -> Vec<Vec<f32>> {
+    let model = Model::open(file).unwrap();
+    let context = case.prompt.len() + case.greedy.len();
+    let limits =
+        Limits { context, rows: 32, logit_rows: 32, kv_kind: KvKind::Paged, kv_type: KvType::F32, ..Limits::default() };
+    let plan = Plan::new(&model, &limits).unwrap();
+    let mut memory = Memory::new(plan.bytes());
+    let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+    let sequence = engine.open().unwrap();
+    let mut rows = vec![Vec::new(); case.prompt.len()];
+    engine.prefill_rows(sequence, &case.prompt, |position, logits| rows[position] = logits.to_vec()).unwrap();
+    for token in &case.greedy {
+        rows.push(engine.decode_step(sequence, *token).unwrap().to_vec());
+    }
+    rows
+}
+
+/// Compares a case; returns the largest difference of a logit.
+fn compare(name: &str, file: &[u8], case: &Case, limit: f64) -> f64 {
+    let actual = logits(file, case);
+    let mut worst = 0.0_f64;
+    for (&position, expected) in case.positions.iter().zip(case.logits.iter()) {
+        for (ours, theirs) in actual[position].iter().zip(expected) {
+            let error = (f64::from(*ours) - theirs).abs();
+            assert!(error <= limit, "{name}: a logit at position {position} is off by {error:e}");
+            worst = worst.max(error);
+        }
+    }
+    let end = case.prompt.len() + case.greedy.len() - 1;
+    let greedy: Vec<u32> = actual[case.prompt.len() - 1..end].iter().map(|row| argmax(row)).collect();
+    assert_eq!(greedy, case.greedy, "{name}");
+    worst
+}
+
+#[test]
+fn decoders() {
+    for name in Parity2026::DECODERS {
+        let Some(fixture) = Parity2026::load(name) else { continue };
+        let main = compare(name, &fixture.gguf, &fixture.main, LOGIT_ERROR);
+        let long = compare(name, &fixture.gguf, &fixture.long, LONG_ERROR);
+        println!("{name}: largest difference of a logit {main:.1e}, long {long:.1e}");
+    }
+}
