@@ -26,7 +26,7 @@ impl KvCache<'_> {
         for group in &self.groups {
             self.check_group(group)?;
         }
-        Ok(())
+        ensure(self.states.check(), "references to states are counted")
     }
 
     fn check_group(&self, group: &Group<'_>) -> Result<(), &'static str> {

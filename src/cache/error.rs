@@ -85,7 +85,8 @@ pub enum CacheError {
     },
     /// A key or value is infinite, NaN, or too large for the element type.
     NonFinite,
-    /// The kind `off` computes keys and values anew in every step: they cannot be set from outside.
+    /// Keys and values cannot be set from outside: the kind `off` computes them anew in every step, and a model with
+    /// recurrent layers has a state beside them.
     NotKept,
     /// The cache contradicts itself: a defect of this library.
     Internal(Site),

@@ -10,6 +10,7 @@ use super::kind::KvKind;
 use super::list::List;
 use super::policy::CachePolicy;
 use super::sequence::{SeqId, Sequence};
+use super::state::{StateGeometry, States};
 use super::stats::{CacheStats, PoolStats, PrefixStats, SequenceStats};
 use super::table::BlockTable;
 use crate::kv::MAX_GROUPS;
@@ -30,6 +31,7 @@ pub struct KvCache<'a> {
     /// The open sequences, the least recently used first.
     pub(super) recency: List,
     pub(super) prefix: PrefixStats,
+    pub(super) states: States<'a>,
 }
 
 impl<'a> KvCache<'a> {
@@ -39,7 +41,16 @@ impl<'a> KvCache<'a> {
     /// # Errors
     /// As [`Arena::slice`]; [`MemoryError::TooLarge`] for more sequences than [`SeqId::MAX`] or more tokens than 2^32 -
     /// 1.
-    pub fn carve(arena: &mut Arena<'a>, mut geometry: KvGeometry) -> Result<Self, MemoryError> {
+    pub fn carve(arena: &mut Arena<'a>, geometry: KvGeometry) -> Result<Self, MemoryError> {
+        Self::carve_with_states(arena, geometry, StateGeometry::default())
+    }
+
+    /// [`KvCache::carve`] for a model that has recurrent layers.
+    pub(crate) fn carve_with_states(
+        arena: &mut Arena<'a>,
+        mut geometry: KvGeometry,
+        states: StateGeometry,
+    ) -> Result<Self, MemoryError> {
         // Positions and lengths are kept in 32 bits.
         if geometry.sequences > SeqId::MAX || geometry.context > u32::MAX as usize {
             return Err(MemoryError::TooLarge);
@@ -57,7 +68,8 @@ impl<'a> KvCache<'a> {
             groups.push(Group::carve(arena, &geometry, group)?).map_err(|_| MemoryError::TooLarge)?;
         }
         let policy = super::policy(geometry.kind);
-        Ok(Self { geometry, policy, sequences, groups, recency: List::EMPTY, prefix: PrefixStats::default() })
+        let states = States::carve(arena, states, geometry.sequences)?;
+        Ok(Self { geometry, policy, sequences, groups, recency: List::EMPTY, prefix: PrefixStats::default(), states })
     }
 
     /// Returns the sizes of the cache.
@@ -158,6 +170,8 @@ impl<'a> KvCache<'a> {
     /// # Errors
     /// [`CacheError::UnknownSequence`].
     pub fn close(&mut self, seq: SeqId) -> Result<(), CacheError> {
+        self.sequence(seq)?;
+        self.states.abandon(seq.slot());
         self.clear(seq)?;
         self.sequence_mut(seq)?.open = 0;
         self.recency.remove(self.sequences, seq.slot() as u32);
@@ -177,7 +191,8 @@ impl<'a> KvCache<'a> {
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::TooShort`], [`CacheError::WindowGone`]
-    /// where the next token would see positions whose blocks have been given back.
+    /// where the next token would see positions whose blocks have been given back, or where tokens after the last
+    /// checkpoint have been.
     pub fn rewind(&mut self, seq: SeqId, keep: usize) -> Result<(), CacheError> {
         let length = self.idle(seq)?;
         if keep > length {
@@ -187,6 +202,7 @@ impl<'a> KvCache<'a> {
         for group in &mut self.groups {
             group.shrink(seq.slot(), keep)?;
         }
+        self.states.rewind(seq.slot(), keep)?;
         self.sequence_mut(seq)?.len = keep as u32;
         Ok(())
     }
@@ -223,6 +239,7 @@ impl<'a> KvCache<'a> {
                 group.duplicate(seq.slot(), fork.slot(), keep, self.policy)?;
             }
         }
+        self.states.fork(seq.slot(), fork.slot(), keep)?;
         self.sequence_mut(fork)?.len = keep as u32;
         Ok(fork)
     }
@@ -239,8 +256,18 @@ impl<'a> KvCache<'a> {
         Ok(self.groups.iter().try_for_each(|group| group.check_whole(seq.slot(), len))?)
     }
 
+    /// Whether a sequence has what the tokens after the first `keep` need.
     fn check_kept(&self, seq: SeqId, keep: usize) -> Result<(), CacheError> {
-        Ok(self.groups.iter().try_for_each(|group| group.check_kept(seq.slot(), keep))?)
+        self.groups.iter().try_for_each(|group| group.check_kept(seq.slot(), keep))?;
+        if !self.states.are_there() || !self.geometry.any_forgets() {
+            return Ok(());
+        }
+        // These are computed again from the last state on.
+        let found = self.states.found(seq.slot(), keep);
+        match (found..keep).rev().find(|&position| self.token(seq, position).is_none()) {
+            Some(position) => Err(CacheError::WindowGone { position: found, first: position + 1 }),
+            None => Ok(()),
+        }
     }
 
     fn free_slot(&self) -> Result<usize, CacheError> {

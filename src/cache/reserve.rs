@@ -3,6 +3,7 @@
 use super::block::BLOCK_TOKENS;
 use super::error::CacheError;
 use super::group::Group;
+use super::kind::KvKind;
 use super::kv_cache::KvCache;
 use super::prefix::SALT;
 use super::sequence::SeqId;
@@ -57,6 +58,10 @@ impl KvCache<'_> {
         for (position, token) in (len..).zip(tokens) {
             self.queue_token(seq, position, token)?;
         }
+        if self.kind() == KvKind::Off {
+            self.states.restart(slot)?;
+        }
+        self.states.reserve(slot)?;
         self.sequence_mut(seq)?.reserved = reserved as u32;
         Ok(())
     }
@@ -81,7 +86,7 @@ impl KvCache<'_> {
         for group in &mut self.groups {
             group.shrink(seq.slot(), len)?;
         }
-        Ok(())
+        self.states.release(seq.slot())
     }
 
     /// Copies one layer of a shared partial block that a reservation has replaced. Returns whether there was one.

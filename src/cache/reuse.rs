@@ -23,8 +23,13 @@ impl KvCache<'_> {
         let most = tokens.len().saturating_sub(1).min(self.geometry().context);
         let tokens_to_find = tokens.get(..most).unwrap_or_default();
         let slot = seq.slot();
+        let point = self.cached_state(tokens_to_find)?;
+        let tokens_to_find = point.map_or(tokens_to_find, |(end, _)| tokens_to_find.get(..end).unwrap_or_default());
         let found =
             self.for_cached(tokens_to_find, |_, _| true, |group, block, index| group.attach(slot, index, block))?;
+        if let Some((position, serial)) = point.filter(|&(position, _)| position > 0) {
+            self.states.begin_cached(slot, position, serial)?;
+        }
         self.sequence_mut(seq)?.len = found as u32;
         self.touch(seq);
         let prefix = &mut self.prefix;
@@ -33,6 +38,22 @@ impl KvCache<'_> {
         prefix.hit_tokens = prefix.hit_tokens.saturating_add(found as u64);
         prefix.missed_tokens = prefix.missed_tokens.saturating_add(tokens.len().saturating_sub(found) as u64);
         Ok(found)
+    }
+
+    /// Where the prefix to reuse ends in a model that has states: the last checkpoint in the cached blocks of these tokens,
+    /// with the serial number of its block; 0 where there is none. `None` where the model has no states.
+    fn cached_state(&mut self, tokens: &[u32]) -> Result<Option<(usize, u64)>, CacheError> {
+        let (Some(group), true) = (self.groups.first_mut(), self.states.are_there()) else { return Ok(None) };
+        let (states, mut point) = (&self.states, (0, 0));
+        group.walk(tokens, SALT, |group, block, index| {
+            let end = (index + 1) * BLOCK_TOKENS;
+            let serial = group.allocator.meta(block).and_then(Chain::after).map_or(0, |chain| chain.parent);
+            if states.is_cached(end, serial) {
+                point = (end, serial);
+            }
+            Ok(true)
+        })?;
+        Ok(Some(point))
     }
 
     /// Pins the cached blocks of these tokens: they stay cached until [`KvCache::unpin`], whatever becomes of the sequences

@@ -117,7 +117,7 @@ impl<'a> KvCache<'a> {
         k: &[f32],
         v: &[f32],
     ) -> Result<(), CacheError> {
-        if self.kind() == KvKind::Off {
+        if self.kind() == KvKind::Off || self.has_states() {
             return Err(CacheError::NotKept);
         }
         let expected = self.sequence(seq)?.next_layer as usize;

@@ -5,7 +5,7 @@ use core::ops::Range;
 use super::step::{Phase, Queue};
 use super::{Engine, EngineError, Parts};
 use crate::num::is_finite;
-use crate::ops::{Batch, Row};
+use crate::ops::{Batch, Row, Run};
 use crate::par::Watch;
 use crate::program::Cursor;
 
@@ -26,15 +26,21 @@ impl<'m, 'a> Engine<'m, 'a> {
 
     /// Divides the rows of the next batch among the queues, from the next slot on. Returns how many are taken.
     fn share_rows(&mut self) -> usize {
-        let Parts { queues, rows, logit_rows, .. } = &mut self.parts;
+        let Parts { cache, queues, rows, logit_rows, checkpoint_every, .. } = &mut self.parts;
         let (mut free, mut free_logits) = (rows.len() as u32, *logit_rows as u32);
+        let every = if cache.has_states() { *checkpoint_every as u32 } else { 0 };
         let slots = queues.len();
         for slot in (self.next_slot..slots).chain(0..self.next_slot.min(slots)) {
             let Some(queue) = queues.get_mut(slot) else { continue };
             let without = queue.wanted_from.min(queue.end).saturating_sub(queue.next);
             let with = queue.end.saturating_sub(queue.next) - without;
             let most = if queue.logits == 1 { with.min(free_logits) } else { with };
-            queue.taken = free.min(without.saturating_add(most));
+            // A checkpoint is where a batch ends.
+            let until = queue.next.checked_next_multiple_of(every).map_or(u32::MAX, |at| match at - queue.next {
+                0 => every,
+                left => left,
+            });
+            queue.taken = free.min(without.saturating_add(most)).min(until);
             free -= queue.taken;
             if queue.logits == 1 {
                 free_logits -= queue.taken.saturating_sub(without);
@@ -56,7 +62,8 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Writes down the rows that are taken: those with logits first, then those whose hidden state is wanted; the last layer
     /// goes on with these alone. Returns how many have logits, and how many come first in all.
     fn fill_rows(&mut self) -> Result<(usize, usize), EngineError> {
-        let Parts { cache, queues, rows, .. } = &mut self.parts;
+        let Parts { cache, queues, rows, runs, .. } = &mut self.parts;
+        runs.fill(Run::EMPTY);
         let mut places = rows.iter_mut();
         let mut put = |queue: &Queue, positions: Range<u32>| {
             let (seq, count) = (queue.seq(), positions.len());
@@ -67,14 +74,21 @@ impl<'m, 'a> Engine<'m, 'a> {
             Ok::<_, EngineError>(count)
         };
         let (mut logits, mut hidden) = (0, 0);
-        for queue in queues.iter().filter(|queue| queue.logits == 1) {
-            logits += put(queue, queue.taken().1)?;
+        for (queue, run) in queues.iter().zip(&mut **runs).filter(|(queue, _)| queue.logits == 1) {
+            let count = put(queue, queue.taken().1)?;
+            run.finished = [logits as u32, count as u32];
+            logits += count;
         }
-        for queue in queues.iter().filter(|queue| queue.logits == 0) {
-            hidden += put(queue, queue.taken().1)?;
+        for (queue, run) in queues.iter().zip(&mut **runs).filter(|(queue, _)| queue.logits == 0) {
+            let count = put(queue, queue.taken().1)?;
+            run.finished = [(logits + hidden) as u32, count as u32];
+            hidden += count;
         }
-        for queue in queues.iter() {
-            put(queue, queue.taken().0)?;
+        let mut start = logits + hidden;
+        for (queue, run) in queues.iter().zip(&mut **runs) {
+            let count = put(queue, queue.taken().0)?;
+            run.unfinished = [start as u32, count as u32];
+            start += count;
         }
         Ok((logits, logits + hidden))
     }
@@ -100,9 +114,9 @@ impl<'m, 'a> Engine<'m, 'a> {
         budget: usize,
         watch: &Watch<'_>,
     ) -> Result<usize, EngineError> {
-        let Parts { forward, rows, cache, .. } = &mut self.parts;
+        let Parts { forward, rows, runs, cache, .. } = &mut self.parts;
         let rows = rows.get(..self.batch).unwrap_or_default();
-        let batch = Batch { rows, finished: self.batch_finished, logits: self.batch_logits };
+        let batch = Batch { rows, finished: self.batch_finished, logits: self.batch_logits, runs };
         let units = forward.units(cursor, batch);
         let end = units.min(unit.saturating_add(budget));
         self.phase = Phase::Torn;
@@ -146,6 +160,12 @@ impl<'m, 'a> Engine<'m, 'a> {
                 true => self.parts.cache.commit(seq, new)?,
                 false => self.parts.cache.commit_computed(seq, new)?,
             }
+            let goes_on = end < queue.end;
+            self.parts.cache.commit_state(seq, end as usize, goes_on)?;
+            let every = self.parts.checkpoint_every;
+            if self.parts.cache.has_states() && (every > 0 && (end as usize).is_multiple_of(every)) {
+                self.parts.cache.keep_state(seq, false)?;
+            }
             (queue.next, queue.taken) = (end, 0);
         }
         self.phase = Phase::Idle;
@@ -170,7 +190,8 @@ impl<'m, 'a> Engine<'m, 'a> {
     }
 
     pub(super) fn batch_in_progress(&self) -> Batch<'_> {
-        Batch { rows: self.batch_rows(), finished: self.batch_finished, logits: self.batch_logits }
+        let runs = &*self.parts.runs;
+        Batch { rows: self.batch_rows(), finished: self.batch_finished, logits: self.batch_logits, runs }
     }
 
     pub(super) fn batch_rows(&self) -> &[Row] {

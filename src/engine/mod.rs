@@ -71,7 +71,7 @@ use crate::cache::{CacheError, KvCache, SeqId};
 use crate::kernels::fpenv;
 use crate::mem::{Arena, MemoryError};
 use crate::model::Model;
-use crate::ops::{Batch, Capacity, Row};
+use crate::ops::{Batch, Capacity, Row, Run};
 pub use crate::par::{Budget, Deadline};
 use crate::par::{Parallel, Serial};
 use crate::program::{Cursor, Forward, StepInfo};
@@ -111,8 +111,11 @@ struct Parts<'m, 'a> {
     queues: &'a mut [Queue],
     /// Rows of a batch.
     rows: &'a mut [Row],
+    /// By sequence slot: which of them are of the sequence.
+    runs: &'a mut [Run],
     forward: Forward<'m, 'a>,
     logit_rows: usize,
+    checkpoint_every: usize,
 }
 
 impl<'m, 'a> Parts<'m, 'a> {
@@ -134,22 +137,24 @@ impl<'m, 'a> Parts<'m, 'a> {
         Ok(Self {
             queues,
             rows: arena.slice("batch rows", limits.rows)?,
+            runs: arena.slice("batch runs", limits.sequences)?,
             forward: Forward::carve(arena, model.loaded(), capacity)?,
-            cache: KvCache::carve(arena, geometry)?,
+            cache: KvCache::carve_with_states(arena, geometry, limits.states(model))?,
             logit_rows: limits.logit_rows,
+            checkpoint_every: limits.checkpoint_every,
         })
     }
 
     /// Units of one token at the end of a sequence of `context` tokens.
     fn units_per_token(&self, context: usize) -> usize {
         let row = Row::at(context.saturating_sub(1));
-        self.forward.units_from(Cursor::START, Batch { rows: &[row], finished: 1, logits: 1 })
+        self.forward.units_from(Cursor::START, Batch { rows: &[row], finished: 1, logits: 1, runs: &[Run::ONE] })
     }
 
     /// The steps of such a token, in order.
     fn for_each_step(&self, context: usize, found: &mut dyn FnMut(&StepInfo)) {
         let row = Row::at(context.saturating_sub(1));
-        self.forward.for_each_step(Batch { rows: &[row], finished: 1, logits: 1 }, found);
+        self.forward.for_each_step(Batch { rows: &[row], finished: 1, logits: 1, runs: &[Run::ONE] }, found);
     }
 }
 
@@ -236,6 +241,10 @@ impl<'m, 'a> Engine<'m, 'a> {
 
     /// Keeps only the first `keep` tokens of a sequence.
     ///
+    /// In a model with recurrent layers this goes back to the last checkpoint at or before `keep`
+    /// ([`Engine::computed_at`] says where that is). The tokens between are computed again, with the same bits, together
+    /// with those that are queued next.
+    ///
     /// # Errors
     /// [`EngineError::Cache`].
     pub fn rewind(&mut self, seq: SeqId, keep: usize) -> Result<(), EngineError> {
@@ -249,6 +258,30 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// [`EngineError::Cache`].
     pub fn reset(&mut self, seq: SeqId) -> Result<(), EngineError> {
         self.rewind(seq, 0)
+    }
+
+    /// Keeps the state of a sequence's recurrent layers, so that a later [`Engine::rewind`] to its length of today
+    /// computes nothing again. Checkpoints that the host asks for stay until the sequence is closed or rewound past them.
+    /// Returns whether there was room, see `Limits::checkpoints`; true where the model has no such layers.
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`]: unknown, or busy.
+    pub fn checkpoint(&mut self, seq: SeqId) -> Result<bool, EngineError> {
+        self.check_quiet(seq)?;
+        if !self.parts.cache.has_states() {
+            self.seq_len(seq)?;
+            return Ok(true);
+        }
+        Ok(self.parts.cache.keep_state(seq, true)?)
+    }
+
+    /// Returns how many tokens need not be computed again if the sequence is rewound to `keep` tokens: `keep`, or the last
+    /// checkpoint before it in a model with recurrent layers.
+    ///
+    /// # Errors
+    /// [`EngineError::Cache`].
+    pub fn computed_at(&self, seq: SeqId, keep: usize) -> Result<usize, EngineError> {
+        Ok(self.parts.cache.computed_at(seq, keep)?)
     }
 
     /// Returns the number of tokens in a sequence.

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::Parts;
-use crate::cache::{BLOCK_TOKENS, KvGeometry, KvKind, KvType, SeqId, Visibility, Window};
+use crate::cache::{BLOCK_TOKENS, KvGeometry, KvKind, KvType, SeqId, StateGeometry, Visibility, Window};
 use crate::kernels::{KvElement, Level};
 use crate::mem::{ALIGN, Arena, MemoryError, Section};
 use crate::model::Model;
@@ -38,6 +38,12 @@ pub struct Limits {
     /// Whether blocks can be found by their tokens and reused by other sequences, see `Engine::reuse`; only for the
     /// kind `paged` without windows. Costs 16 bytes per block or less.
     pub prefix_cache: bool,
+    /// Checkpoints of recurrent layers' states at a time, of all sequences; each takes the memory of a state. See
+    /// `Engine::checkpoint`.
+    pub checkpoints: usize,
+    /// A checkpoint is made every so many tokens, which is rounded up to a multiple of 16; the one that was made first gives
+    /// way to it. 0: only when the host asks for one.
+    pub checkpoint_every: usize,
     /// LoRA adapters that can be loaded at a time, at most 8; see `Engine::load_adapter`.
     pub adapters: usize,
     /// The largest rank of their matrices.
@@ -60,6 +66,8 @@ impl Default for Limits {
             kv_type: KvType::default(),
             kv_blocks: 0,
             prefix_cache: false,
+            checkpoints: 0,
+            checkpoint_every: 0,
             adapters: 0,
             adapter_rank: 64,
             workers: 1,
@@ -224,6 +232,10 @@ impl Limits {
         if limits.kv_blocks == 0 || limits.kv_kind == KvKind::Basic {
             limits.kv_blocks = full;
         }
+        limits.checkpoint_every = match limits.checkpoint_every.checked_next_multiple_of(BLOCK_TOKENS) {
+            Some(every) if limits.checkpoints > 0 && every <= i32::MAX as usize => every,
+            _ => 0,
+        };
         limits.prefix_cache &= limits.kv_kind == KvKind::Paged && !limits.geometry(model).any_forgets();
         let checks = [
             ("sequences", limits.sequences, SeqId::MAX),
@@ -243,6 +255,18 @@ impl Limits {
         }
     }
 
+    /// The states of the recurrent layers.
+    pub(super) fn states(&self, model: &Model<'_>) -> StateGeometry {
+        let recurrent = model.config().recurrent;
+        StateGeometry {
+            layers: recurrent.layers.before(usize::MAX),
+            tail: recurrent.tail_elements(),
+            heads: recurrent.heads,
+            matrix: recurrent.matrix_elements(),
+            checkpoints: self.checkpoints,
+        }
+    }
+
     pub(super) fn geometry(&self, model: &Model<'_>) -> KvGeometry {
         let config = model.config();
         // A window never fills up. (Without a cache all tokens have to be kept.)
@@ -251,7 +275,7 @@ impl Limits {
             kind: self.kv_kind,
             element: self.kv_type,
             level: self.level,
-            layers: config.layers,
+            layers: config.kv_layers(),
             groups: config.layer_groups,
             kv_heads: config.kv_heads,
             head_dim: config.head_dim,

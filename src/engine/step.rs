@@ -5,7 +5,7 @@ use core::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use super::{Engine, EngineError, Parts};
-use crate::cache::{CacheError, KvKind, SeqId};
+use crate::cache::{CacheError, SeqId};
 use crate::kernels::fpenv;
 use crate::par::{Budget, Watch};
 use crate::program::Cursor;
@@ -137,8 +137,8 @@ impl<'m, 'a> Engine<'m, 'a> {
         let queue = self.parts.queues.get_mut(seq.slot()).ok_or(EngineError::Internal(site!()))?;
         *queue = Queue {
             sequence: seq.to_bits(),
-            // Without a cache everything is computed again.
-            next: if self.parts.cache.kind() == KvKind::Off { 0 } else { expected as u32 },
+            // Without a cache everything is computed again, without a checkpoint something.
+            next: self.parts.cache.computed(seq)? as u32,
             end: end as u32,
             wanted_from: if logits.of_all() { expected } else { end - 1 } as u32,
             logits: logits.are_wanted().into(),

@@ -104,8 +104,8 @@ pub use crate::kv::{
 };
 pub use fetch::FetchOrder;
 pub use generic::{
-    Activation, Combine, Inputs, Norm, NormKind, OUTPUTS, Partial, Queries, Scores, attend_chunks, attend_rows,
-    is_storable,
+    Activation, Combine, Convolution, Inputs, Norm, NormKind, OUTPUTS, Partial, Queries, Scores, Update, attend_chunks,
+    attend_rows, is_storable,
 };
 pub use level::{Level, UnknownLevel};
 pub use selftest::{selftest, selftest_words};
@@ -236,6 +236,19 @@ impl Level {
     /// `x = cap * tanh(x / cap)`.
     pub fn soft_cap(self, cap: f32, x: &mut [f32]) {
         dispatch!(self, soft_cap(cap, x))
+    }
+
+    /// Convolves a row: `x` is `[channels]`, and becomes the result. `tail` is `[kernel - 1, channels]`, the rows before it,
+    /// the oldest first; `x` becomes its last one. `None` on a mismatch of sizes, and then nothing has changed.
+    pub fn convolve(self, how: &Convolution<'_>, tail: &mut [f32], x: &mut [f32]) -> Option<()> {
+        dispatch!(self, convolve(how, tail, x))
+    }
+
+    /// Updates the state of a head, `[key_dim, value_dim]`, and reads it: `out` is `[value_dim]`,
+    /// the sum of the rows of the new state, each multiplied by its element of the query. `None` on a mismatch of sizes,
+    /// and then nothing has changed.
+    pub fn update_state(self, update: &Update<'_>, state: &mut [f32], out: &mut [f32]) -> Option<()> {
+        dispatch!(self, update_state(update, state, out))
     }
 
     /// As [`quantize_row`](crate::quant::quantize_row).

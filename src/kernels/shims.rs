@@ -49,6 +49,24 @@ macro_rules! shims {
         }
 
         $(#[target_feature(enable = $features)])?
+        pub(in crate::kernels) fn convolve(
+            how: &generic::Convolution<'_>,
+            tail: &mut [f32],
+            x: &mut [f32],
+        ) -> Option<()> {
+            generic::convolve(how, tail, x)
+        }
+
+        $(#[target_feature(enable = $features)])?
+        pub(in crate::kernels) fn update_state(
+            update: &generic::Update<'_>,
+            state: &mut [f32],
+            out: &mut [f32],
+        ) -> Option<()> {
+            generic::update_state(update, state, out)
+        }
+
+        $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn soft_cap(cap: f32, x: &mut [f32]) {
             generic::soft_cap(cap, x);
         }

@@ -44,6 +44,7 @@ mod arena;
 mod tile;
 
 pub use arena::{ALIGN, Arena, MemoryError, Section};
+pub(crate) use tile::Claims;
 pub use tile::{Matrix, Tile, Tiles};
 
 /// Returns row `row` of the matrix `[rows, width]` in `data`, or `None` if the matrix has fewer rows.

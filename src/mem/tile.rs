@@ -7,7 +7,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Range;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// An exclusive view of `rows` rows of `cols` elements, `stride` elements apart.
 ///
@@ -32,7 +32,7 @@ impl<'a, T> Matrix<'a, T> {
     /// Returns the matrix `[rows, cols]` at the start of `data`, with rows that start `stride >= cols` elements apart,
     /// or `None` if `data` is shorter.
     pub fn with_stride(data: &'a mut [T], rows: usize, cols: usize, stride: usize) -> Option<Self> {
-        let needed = rows.checked_mul(stride)?;
+        let needed = rows.checked_sub(1).map_or(Some(0), |others| others.checked_mul(stride)?.checked_add(cols))?;
         (cols <= stride && needed <= data.len()).then_some(Self { data, first: 0, rows, cols, stride })
     }
 
@@ -41,7 +41,7 @@ impl<'a, T> Matrix<'a, T> {
     pub fn split_rows(self, rows: usize) -> Option<(Self, Self)> {
         let Self { data, first, cols, stride, .. } = self;
         let rest = self.rows.checked_sub(rows)?;
-        let (head, tail) = data.split_at_mut_checked(rows.checked_mul(stride)?)?;
+        let (head, tail) = data.split_at_mut_checked(rows.checked_mul(stride)?.min(data.len()))?;
         let tail = Self { data: tail, first: first + rows, rows: rest, cols, stride };
         Some((Self { data: head, first, rows, cols, stride }, tail))
     }
@@ -129,6 +129,12 @@ impl<'a, T> Tiles<'a, T> {
             return None;
         }
         let index = self.next.fetch_add(1, Ordering::Relaxed);
+        // Each index is given once, so this tile is, too.
+        if index < self.end { self.tile(index) } else { None }
+    }
+
+    /// The tile of this number. The caller hands out each number once.
+    fn tile(&self, index: usize) -> Option<Tile<'a, T>> {
         if index >= self.end || self.down == 0 {
             return None;
         }
@@ -151,6 +157,32 @@ impl<'a, T> Tiles<'a, T> {
 impl<T> fmt::Debug for Tiles<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tiles([{}, {}] by [{}, {}])", self.rows, self.cols, self.tile_rows, self.tile_cols)
+    }
+}
+
+/// Tiles with this number and larger ones cannot be claimed.
+const MAX_CLAIMS: usize = 4096;
+
+/// The tiles of a [`Matrix`], handed out by their numbers: for who fills two matrices at the same time, tile by tile.
+#[derive(Debug)]
+pub(crate) struct Claims<'a, T> {
+    tiles: Tiles<'a, T>,
+    /// A bit for each tile that was handed out.
+    taken: [AtomicU32; MAX_CLAIMS / 32],
+}
+
+impl<'a, T> Claims<'a, T> {
+    /// All tiles that [`Tiles::next`] would hand out, by their numbers.
+    pub(crate) fn new(tiles: Tiles<'a, T>) -> Self {
+        Self { tiles, taken: [const { AtomicU32::new(0) }; MAX_CLAIMS / 32] }
+    }
+
+    /// Tile `index`, the first time that it is asked for; `None` after that, and where there is no such tile.
+    pub(crate) fn take(&self, index: usize) -> Option<Tile<'a, T>> {
+        let (word, bit) = (self.taken.get(index / 32)?, 1 << (index % 32));
+        let first = word.fetch_or(bit, Ordering::Relaxed) & bit == 0;
+        // The bit is set once, so this tile is handed out once; the counter of the tiles is not used.
+        if first { self.tiles.tile(index) } else { None }
     }
 }
 
@@ -280,6 +312,25 @@ mod tests {
         assert_eq!((a.remaining(), b.remaining()), (0, 4));
         let (a, b) = Matrix::new(&mut data, 1, 8).unwrap().tiles(1, 1, 20..30).unwrap().split_at(9);
         assert!(a.next().is_none() && b.next().is_none());
+    }
+
+    #[test]
+    fn a_tile_is_claimed_once() {
+        let mut data = vec![0u32; 3 * 10 - 4];
+        let tiles = Matrix::with_stride(&mut data, 3, 6, 10).unwrap().tiles(3, 2, 0..9).unwrap();
+        let claims = Claims::new(tiles);
+        std::thread::scope(|scope| {
+            let fill = || {
+                for index in 0..4 {
+                    let Some(mut tile) = claims.take(index) else { continue };
+                    tile.rows().for_each(|row| tile.row_mut(row).unwrap().iter_mut().for_each(|x| *x += 1));
+                }
+            };
+            scope.spawn(fill);
+            fill();
+        });
+        assert!(claims.take(0).is_none() && claims.take(usize::MAX).is_none());
+        assert!(data.iter().enumerate().all(|(index, &x)| x == u32::from(index % 10 < 6)));
     }
 
     #[test]

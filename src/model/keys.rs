@@ -6,8 +6,8 @@ use gguf_rs_lite::{Name, Value};
 
 use super::arch::Architecture;
 use crate::kv::{LayerGroups, MAX_GROUPS};
-use crate::nn::{Frequencies, Yarn};
-use crate::weights::{Files, ModelError, Rope};
+use crate::nn::{Frequencies, RopePairs, Yarn};
+use crate::weights::{Files, LayerSet, ModelError, Rope};
 
 /// The metadata keys of an architecture, `<architecture>.<name>`.
 #[derive(Debug)]
@@ -44,6 +44,28 @@ impl<'m> Keys<'m> {
             None if default == 0 => Err(self.bad(name)),
             None => Ok(default),
             Some(_) => self.size(name),
+        }
+    }
+
+    /// A size that all layers have, or that some have and the others do not: an array with a number for each layer, in which
+    /// 0 stands for none. Returns these layers, and the size.
+    pub(super) fn some_layers(
+        &self,
+        name: &str,
+        layers: usize,
+        default: Option<usize>,
+    ) -> Result<(LayerSet, usize), ModelError> {
+        let Some(Value::Array(sizes)) = self.get(name) else {
+            let size = default.map_or_else(|| self.size(name), |default| self.size_or(name, default))?;
+            return Ok((LayerSet::of(layers, |_| true), size));
+        };
+        let size_of = |layer: usize| sizes.get(layer).and_then(|size| size.as_u64());
+        let size = (0..layers).filter_map(size_of).find(|&size| size > 0).and_then(|size| u32::try_from(size).ok());
+        let size = size.ok_or(self.bad(name))?;
+        match (0..layers).map(size_of).find(|&found| found != Some(0) && found != Some(size.into())) {
+            None => Ok((LayerSet::of(layers, |layer| size_of(layer) != Some(0)), size as usize)),
+            Some(None) => Err(self.bad(name)),
+            Some(Some(_)) => Err(self.unsupported(name)),
         }
     }
 
@@ -127,16 +149,25 @@ impl<'m> Keys<'m> {
         })
     }
 
+    /// A flag for each layer: those where it is true.
+    pub(super) fn flags(&self, name: &str, layers: usize) -> Result<LayerSet, ModelError> {
+        let flags = self.get(name).and_then(|value| value.as_array()).ok_or(self.bad(name))?;
+        let flag = |layer: usize| flags.get(layer).and_then(|flag| flag.as_bool());
+        if (0..layers).any(|layer| flag(layer).is_none()) {
+            return Err(self.bad(name));
+        }
+        Ok(LayerSet::of(layers, |layer| flag(layer) == Some(true)))
+    }
+
+    /// No rotary embedding.
+    pub(super) fn no_rope(&self, pairs: RopePairs) -> Rope {
+        Rope { dims: 0, pairs, original_context: 0, groups: LayerGroups::ONE, frequencies: [None; MAX_GROUPS] }
+    }
+
     /// The rotary embedding: the same frequencies in all layers.
     pub(super) fn rope(&self, architecture: &Architecture, head_dim: usize) -> Result<Rope, ModelError> {
         const ORIGINAL: &str = "rope.scaling.original_context_length";
-        let none = Rope {
-            dims: 0,
-            pairs: architecture.pairs,
-            original_context: 0,
-            groups: LayerGroups::ONE,
-            frequencies: [None; MAX_GROUPS],
-        };
+        let none = self.no_rope(architecture.pairs);
         if !architecture.rotary {
             return Ok(none);
         }

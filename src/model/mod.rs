@@ -46,7 +46,8 @@ mod keys;
 mod read;
 
 pub use crate::weights::{
-    Adapter, Attention, Biases, Config, Embedding, FeedForward, Gate, Head, ModelError, Presence, QkNorm, Rope,
+    Adapter, Attention, Biases, Config, Embedding, FeedForward, Gate, Head, LayerSet, Mixer, ModelError, Presence,
+    QkNorm, Recurrent, Rope,
 };
 
 use gguf_rs_lite::{Gguf, Name, TensorInfo};

@@ -4,7 +4,8 @@ use super::arch::Architecture;
 use super::keys::Keys;
 use crate::kernels::NormKind;
 use crate::weights::{
-    Attention, Config, Embedding, FeedForward, Gate, Head, MAX_LAYERS, ModelError, QkNorm, Role, inverse_root,
+    Attention, Config, Embedding, FeedForward, Gate, Head, MAX_LAYERS, Mixer, ModelError, QkNorm, Recurrent, Role,
+    inverse_root,
 };
 
 /// The configuration that a file and its architecture give.
@@ -18,13 +19,14 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
     let head_dim = keys.size_or("attention.key_length", hidden / heads.max(1))?;
     let (layer_groups, windows) = keys.windows(architecture, layers)?;
     let (ffn, experts) = ffn_width(keys)?;
+    let (attention_layers, kv_heads) = keys.some_layers("attention.head_count_kv", layers, Some(heads))?;
     let mut config = Config {
         architecture: architecture.name,
         layers,
         hidden,
         ffn,
         heads,
-        kv_heads: keys.size_or("attention.head_count_kv", heads)?,
+        kv_heads,
         head_dim,
         vocab: keys.rows_of(Role::Embedding.name())?,
         context: keys.size("context_length")?,
@@ -39,15 +41,21 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
             NormKind::Layer => keys.positive("attention.layer_norm_epsilon", None)?,
         },
         residual_scale: keys.factor("residual_scale", 1.0)?,
+        attention_layers,
+        recurrent: Recurrent::default(),
         attention: attention(keys, architecture.qk_norm, head_dim)?,
         rope: keys.rope(architecture, head_dim)?,
         feed_forward: feed_forward(keys, architecture, ffn, experts)?,
-        head: Head { scale: 1.0, soft_cap: keys.not_negative("final_logit_softcapping")? },
+        head: Head { embedding_norm: false, scale: 1.0, soft_cap: keys.not_negative("final_logit_softcapping")? },
         biases: architecture.biases,
         layer_groups,
         windows,
     };
     (architecture.finish)(keys, &mut config)?;
+    if config.attention_layers.before(layers) < layers && config.recurrent == Recurrent::default() {
+        return Err(keys.unsupported("attention.head_count_kv"));
+    }
+    check_recurrent(&config.recurrent, keys)?;
     check(&config, keys, architecture)?;
     Ok(config)
 }
@@ -68,6 +76,7 @@ fn attention(keys: &Keys<'_>, qk_norm: QkNorm, head_dim: usize) -> Result<Attent
         clamp: keys.not_negative("attention.clamp_kqv")?,
         qk_norm,
         fused: keys.has("blk.0.attn_qkv.weight"),
+        gated: false,
     })
 }
 
@@ -89,6 +98,22 @@ fn feed_forward(
         experts,
         experts_used: if experts > 0 { keys.size("expert_used_count")? } else { 0 },
     })
+}
+
+/// Checks the sizes of recurrent layers: products of these are computed freely from here on.
+fn check_recurrent(recurrent: &Recurrent, keys: &Keys<'_>) -> Result<(), ModelError> {
+    let Recurrent { mixer, channels, kernel, heads, key_dim, value_dim, groups, .. } = *recurrent;
+    let bounds = [
+        ("ssm.conv_kernel", kernel <= 1 << 8),
+        ("ssm.inner_size", channels <= 1 << 19 && value_dim <= 1 << 16),
+        ("ssm.state_size", key_dim <= 1 << 12),
+        ("ssm.time_step_rank", heads <= 1 << 12),
+        ("ssm.group_count", mixer == Mixer::None || mixer == Mixer::ShortConvolution || groups > 0 && groups <= heads),
+    ];
+    match bounds.into_iter().find(|&(_, holds)| !holds) {
+        Some((key, _)) => Err(keys.bad(key)),
+        None => Ok(()),
+    }
 }
 
 /// Checks the relations between the values.

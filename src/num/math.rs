@@ -44,6 +44,42 @@ pub fn exp(x: f32) -> f32 {
     if x < -87.0 { 0.0 } else { result }
 }
 
+/// Returns 1 / (1 + e^-x).
+#[inline]
+pub fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + exp(-x))
+}
+
+/// Returns ln(1 + e^x), as `max(x, 0) + ln(1 + t)` with `t = e^-|x|`. The logarithm is 2 artanh(t / (2 + t)), by its
+/// series up to the power 15: the argument is at most 1/3.
+#[inline]
+pub fn softplus(x: f32) -> f32 {
+    let t = exp(-abs(x));
+    let s = t / (2.0 + t);
+    let square = s * s;
+    let mut p = 1.0 / 15.0_f32;
+    p = p * square + 1.0 / 13.0;
+    p = p * square + 1.0 / 11.0;
+    p = p * square + 1.0 / 9.0;
+    p = p * square + 1.0 / 7.0;
+    p = p * square + 1.0 / 5.0;
+    p = p * square + 1.0 / 3.0;
+    p = p * square + 1.0;
+    let positive = if x > 0.0 { x } else { 0.0 };
+    // NaN stays: it is in t.
+    positive + (2.0 * s) * p
+}
+
+/// Returns `x`, or +0 where its magnitude is below 2^-50. Sums of products of such numbers are never subnormal: each
+/// product is 0 or a multiple of 2^-124.
+#[inline]
+pub fn settle(x: f32) -> f32 {
+    if abs(x) < SETTLED_MIN { 0.0 } else { x }
+}
+
+/// 2^-50.
+const SETTLED_MIN: f32 = f32::from_bits(0x2680_0000);
+
 /// Returns x / (1 + e^-x), with one IEEE division.
 #[inline]
 pub fn silu(x: f32) -> f32 {
@@ -181,6 +217,28 @@ mod tests {
         assert_eq!(exp(1e9), f32::INFINITY);
         assert!(exp(f32::NAN).is_nan());
         assert_eq!(silu(-1e4), -0.0);
+    }
+
+    #[test]
+    fn softplus_is_accurate() {
+        for i in -1_000_000..1_000_000 {
+            let x = i as f32 * 1e-4;
+            let want = f64::from(x).exp().ln_1p();
+            let error = (f64::from(softplus(x)) - want).abs();
+            assert!(x < -87.0 || error <= 3e-7 * want, "{x}: {}, not {want}", softplus(x));
+        }
+        assert_eq!([-1e9, 1e9, f32::INFINITY].map(softplus), [0.0, 1e9, f32::INFINITY]);
+        assert!(softplus(f32::NAN).is_nan() && sigmoid(f32::NAN).is_nan());
+        assert_eq!([-1e9, 0.0, 1e9].map(sigmoid), [0.0, 0.5, 1.0]);
+    }
+
+    #[test]
+    fn settled_numbers_have_normal_products() {
+        assert_eq!(SETTLED_MIN, 2.0_f32.powi(-50));
+        let most = f32::from_bits(SETTLED_MIN.to_bits() - 1);
+        assert_eq!([most, -most, -0.0, 1e-40].map(|x| settle(x).to_bits()), [0; 4]);
+        assert_eq!([SETTLED_MIN, -SETTLED_MIN, 3.0].map(settle), [SETTLED_MIN, -SETTLED_MIN, 3.0]);
+        assert!(settle(f32::NAN).is_nan());
     }
 
     #[test]

@@ -66,7 +66,7 @@ fn attend_pass(
     pass: usize,
 ) -> Result<usize, Fault> {
     let config = &context.config;
-    let (width, group, head_dim) = (config.qkv_width(), config.group(), config.head_dim);
+    let (width, group, head_dim) = (config.heads_width(), config.group(), config.head_dim);
     let chunks = attend_chunks(work.grid.tile_rows, group, head_dim);
     let chunks = pass * chunks..(pass + 1) * chunks;
     let Buffers { qkv, partials, scratch, .. } = buffers;
@@ -79,7 +79,7 @@ fn attend_pass(
         while let Some(row) = work.batch.rows.get(rows.start).filter(|_| !rows.is_empty()) {
             let run = run_length(work.batch.rows.get(rows.clone()).ok_or(Fault::Internal(site!()))?);
             let start = rows.start * width + head * group * head_dim;
-            let source = cache.layer_source(row.seq(), work.layer).ok_or(Fault::Internal(site!()))?;
+            let source = cache.layer_source(row.seq(), config.kv_layer(work.layer)).ok_or(Fault::Internal(site!()))?;
             let queries = Queries {
                 q: qkv.get(start..).ok_or(Fault::Internal(site!()))?,
                 stride: width,

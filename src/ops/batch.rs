@@ -1,5 +1,7 @@
 //! The rows of a batch, and how large it can be.
 
+use core::ops::Range;
+
 use bytemuck::{Pod, Zeroable};
 
 use crate::cache::SeqId;
@@ -45,6 +47,77 @@ pub(crate) struct Batch<'b> {
     pub(crate) finished: usize,
     /// The first so many of these have logits.
     pub(crate) logits: usize,
+    /// By the slot of a sequence: which rows are its own.
+    pub(crate) runs: &'b [Run],
+}
+
+/// The rows of a sequence: those that are not finished, then the others, each the successor of the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Run {
+    /// The first of the rows that are not finished, and their number.
+    pub(crate) unfinished: [u32; 2],
+    /// The same of the others.
+    pub(crate) finished: [u32; 2],
+}
+
+impl Run {
+    /// No rows.
+    pub(crate) const EMPTY: Self = Self { unfinished: [0; 2], finished: [0; 2] };
+
+    /// One row, to count units by.
+    pub(crate) const ONE: Self = Self { unfinished: [0; 2], finished: [0, 1] };
+
+    /// The number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.unfinished[1] as usize + self.finished[1] as usize
+    }
+
+    /// The index in the batch of the run's row `number`.
+    pub(super) fn row(&self, number: usize) -> usize {
+        let [start, count] = self.unfinished.map(|number| number as usize);
+        match number.checked_sub(count) {
+            None => start + number,
+            Some(number) => self.finished[0] as usize + number,
+        }
+    }
+}
+
+/// Rows of one sequence, by their numbers in its run.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    pub(super) run: Run,
+    pub(super) numbers: Range<usize>,
+}
+
+impl Piece {
+    /// The sequence.
+    pub(super) fn seq(&self, batch: Batch<'_>) -> Option<SeqId> {
+        batch.rows.get(self.run.row(self.numbers.start)).map(Row::seq)
+    }
+
+    /// Whether it begins with the first row of the run.
+    pub(super) fn begins(&self) -> bool {
+        self.numbers.start == 0
+    }
+
+    /// The indices of its rows in the batch, in the order of their positions.
+    pub(super) fn rows(&self) -> impl Iterator<Item = usize> + use<> {
+        let run = self.run;
+        self.numbers.clone().map(move |number| run.row(number))
+    }
+}
+
+impl<'b> Batch<'b> {
+    /// Rows `part` of the batch, counted sequence by sequence in the order of positions.
+    pub(super) fn pieces(&self, part: Range<usize>) -> impl Iterator<Item = Piece> + use<'b> {
+        let mut before = 0;
+        self.runs.iter().filter_map(move |&run| {
+            let [start, end] = [part.start, part.end].map(|at| at.saturating_sub(before).min(run.len()));
+            before += run.len();
+            (start < end).then_some(Piece { run, numbers: start..end })
+        })
+    }
 }
 
 /// The largest batch that the buffers hold.

@@ -30,6 +30,10 @@ pub(crate) struct Buffers<'a> {
     pub(super) choices: &'a mut [Choice],
     /// Cosines and sines: rope dims, of each set of frequencies.
     pub(super) rotations: &'a mut [f32],
+    /// What the input matrices of a recurrent layer give: [`Recurrent::input_width`](crate::weights::Recurrent).
+    pub(super) mix: &'a mut [f32],
+    /// Its result before the output matrix: `Recurrent::inner`.
+    pub(super) mixed: &'a mut [f32],
     /// `[logit_rows, vocab]`.
     pub(super) logits: &'a mut [f32],
     pub(super) scratch: Scratch<'a>,
@@ -72,13 +76,15 @@ impl<'a> Buffers<'a> {
         Ok(Self {
             x: arena.slice("residual stream", matrix(rows, config.hidden)?)?,
             input: arena.slice("layer inputs", matrix(inputs, context.input_words)?)?,
-            qkv: arena.slice("q, k, v", matrix(rows, config.qkv_width())?)?,
+            qkv: arena.slice("q, k, v", matrix(rows, config.heads_width())?)?,
             partials: arena.slice("attention output", matrix(rows, partials)?)?,
             branch: arena.slice("branch", matrix(rows, if branches { config.hidden } else { 0 })?)?,
             ffn: arena.slice("feed-forward", matrix(matrix(rows, slots)?, config.ffn)?)?,
             router: arena.slice("expert logits", matrix(rows, config.feed_forward.experts)?)?,
             choices: arena.slice("experts", matrix(rows, config.feed_forward.experts_used)?)?,
             rotations: arena.slice("rotations", matrix(rows, rotated)?)?,
+            mix: arena.slice("mixer input", matrix(rows, config.recurrent.input_width())?)?,
+            mixed: arena.slice("mixer output", matrix(rows, config.recurrent.inner())?)?,
             logits: arena.slice("logits", matrix(logit_rows, config.vocab)?)?,
             scratch: Scratch { data: arena.slice("worker scratch", matrix(workers, len)?)?, workers, len },
         })
@@ -93,7 +99,8 @@ impl<'a> Buffers<'a> {
     pub(crate) fn hidden(&mut self, context: &Context<'_, '_>, index: usize) -> Option<&[f32]> {
         let hidden = context.config.hidden;
         let out = self.scratch.data.get_mut(..hidden)?;
-        context.level.norm(&context.weights.norm(0, Role::OutputNorm)?, row_of(self.x, index, hidden)?, out);
+        let role = if context.config.head.embedding_norm { Role::EmbeddingNorm } else { Role::OutputNorm };
+        context.level.norm(&context.weights.norm(0, role)?, row_of(self.x, index, hidden)?, out);
         Some(out)
     }
 }
@@ -105,7 +112,9 @@ fn scratch_len(config: &Config, matrices: Dtypes, capacity: Capacity) -> Option<
     let tile_rows = rows.min(Grid::MAX_TILE_ROWS);
     let linear_of = |dtype| Linear::scratch(level, dtype, tile_rows);
     let linear = matrices.iter().try_fold(0, |max, dtype| Some(linear_of(dtype)?.max(max)))?;
-    let widest = config.hidden.max(config.q_width()).max(config.ffn);
+    // A row to be quantized and its norm, or what a unit of a recurrent layer needs.
+    let mixer = config.recurrent.inner().max(super::recur::scratch_len(&config.recurrent));
+    let widest = config.hidden.max(config.q_width()).max(config.ffn).max(mixer);
     let adapters = if capacity.adapters > 0 {
         // A row, also rounded, and some of its products, or the products of a tile twice.
         let floats = FLOATS.into_iter().map(|dtype| level.products_scratch(dtype)).max()?;

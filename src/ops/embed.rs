@@ -27,7 +27,7 @@ impl Operation for Embed {
         let (level, scale, weights) = (context.level, context.config.embedding.scale, &context.weights);
         let embedding = weights.tensor(0, Role::Embedding).ok_or(Fault::Internal(site!()))?;
         let positions = weights.tensor(0, Role::Positions);
-        let norm = weights.norm(0, Role::EmbeddingNorm);
+        let norm = weights.norm(0, Role::EmbeddingNorm).filter(|_| context.config.embedding.norm);
         let Buffers { x, scratch, .. } = memory.buffers;
         work.each_row(x, scratch, &|index, out, scratch| {
             let row = work.batch.rows.get(index).ok_or(Fault::Internal(site!()))?;

@@ -7,7 +7,7 @@ use crate::weights::{Config, Role, Survey};
 /// An input that several matrices share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// Of the matrices of queries, keys and values.
+    /// Of the matrices of queries, keys and values, and of the input matrices of recurrent layers.
     Attention,
     /// Of attention's output matrix.
     Output,
@@ -15,20 +15,34 @@ pub(crate) enum Input {
     FeedForward,
     /// Of the down matrices.
     Down,
+    /// Of the output matrix of a recurrent layer.
+    Mixer,
     /// Of the output matrix of the model.
     Head,
 }
 
 impl Input {
-    const ALL: [Self; 5] = [Self::Attention, Self::Output, Self::FeedForward, Self::Down, Self::Head];
+    const ALL: [Self; 6] = [Self::Attention, Self::Output, Self::FeedForward, Self::Down, Self::Mixer, Self::Head];
 
     /// The matrices that read it.
     pub(crate) fn readers(self) -> &'static [Role] {
         match self {
-            Self::Attention => &[Role::Q, Role::K, Role::V, Role::Qkv],
+            Self::Attention => &[
+                Role::Q,
+                Role::K,
+                Role::V,
+                Role::Qkv,
+                Role::DeltaQkv,
+                Role::MixerGate,
+                Role::Alpha,
+                Role::Beta,
+                Role::ShortConvIn,
+                Role::ScanIn,
+            ],
             Self::Output => &[Role::AttentionOutput],
             Self::FeedForward => &[Role::Gate, Role::Up, Role::Router, Role::GateExperts, Role::UpExperts],
             Self::Down => &[Role::Down, Role::DownExperts],
+            Self::Mixer => &[Role::ShortConvOut, Role::MixerOut],
             Self::Head => &[Role::Output],
         }
     }
@@ -39,6 +53,7 @@ impl Input {
             Self::Attention | Self::FeedForward | Self::Head => config.hidden,
             Self::Output => config.q_width(),
             Self::Down => config.ffn,
+            Self::Mixer => config.recurrent.inner(),
         }
     }
 }

@@ -11,12 +11,15 @@ mod attend;
 mod batch;
 mod buffers;
 mod context;
+mod convolve;
+mod delta_rule;
 mod embed;
 mod experts;
 mod gate_up;
 mod grid;
 mod head;
 mod input;
+mod mixer_input;
 mod norm;
 mod norm_rotate;
 mod operation;
@@ -24,6 +27,8 @@ mod partials;
 mod project;
 mod qkv;
 mod quantize;
+mod recur;
+mod scan;
 mod slopes;
 mod store;
 mod work;
@@ -32,21 +37,25 @@ pub(crate) use adapters::MAX_ADAPTERS;
 pub(crate) use add_normed::AddNormed;
 pub(crate) use angles::Angles;
 pub(crate) use attend::Attend;
-pub(crate) use batch::{Batch, Capacity, Row};
+pub(crate) use batch::{Batch, Capacity, Row, Run};
 pub(crate) use buffers::Buffers;
 pub(crate) use context::Context;
+pub(crate) use convolve::{Convolve, ShortConvolution};
+pub(crate) use delta_rule::DeltaRule;
 pub(crate) use embed::Embed;
 pub(crate) use experts::{ChooseExperts, ExpertDown, ExpertGateUp, Route};
 pub(crate) use gate_up::GateUp;
 pub(crate) use grid::Grid;
 pub(crate) use head::Head;
 pub(crate) use input::{Forms, Input};
+pub(crate) use mixer_input::MixerInput;
 pub(crate) use norm::Norm;
 pub(crate) use norm_rotate::NormRotate;
 pub(crate) use operation::{Memory, Operation, Target};
 pub(crate) use project::Project;
 pub(crate) use qkv::Qkv;
 pub(crate) use quantize::{Quantize, Source};
+pub(crate) use scan::Scan;
 pub(crate) use store::Store;
 pub(crate) use work::Work;
 
@@ -101,6 +110,16 @@ operations! {
     ExpertGateUp
     /// The sum of the chosen experts' down matrices.
     ExpertDown
+    /// The input matrices of a recurrent layer.
+    MixerInput
+    /// A causal convolution.
+    Convolve
+    /// A causal convolution between two gates.
+    ShortConvolution
+    /// The gated delta rule.
+    DeltaRule
+    /// The scan of a state space.
+    Scan
     /// The logits.
     Head
 }

@@ -22,7 +22,7 @@ impl Operation for NormRotate {
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
-        Grid::by_row(rows, context.config.qkv_width())
+        Grid::by_row(rows, context.config.heads_width())
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {

@@ -5,7 +5,7 @@ use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::weights::Role;
 
-/// Queries, keys and values side by side, of three matrices or of one.
+/// Queries, keys and values side by side, of three matrices or of one; behind them the gates, where there are any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Qkv;
 
@@ -15,30 +15,38 @@ impl Operation for Qkv {
     }
 
     fn tensors(&self) -> &[Role] {
-        Input::Attention.readers()
+        &[Role::Q, Role::K, Role::V, Role::Qkv]
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
-        Grid::linear(rows, context.config.qkv_width(), context.config.hidden)
+        Grid::linear(rows, context.config.heads_width(), context.config.hidden)
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let (q_width, kv_width) = (context.config.q_width(), context.config.kv_width());
+        let (head_dim, gated) = (context.config.head_dim, context.config.attention.gated);
         let deltas = context.deltas(work.layer, Input::Attention);
         let linear = |role| deltas.add_to(context.weights.linear(work.layer, role), role);
+        let q = linear(Role::Q);
         let parts = if context.config.attention.fused {
             [(0, linear(Role::Qkv)), (0, None), (0, None)]
         } else {
-            [(0, linear(Role::Q)), (q_width, linear(Role::K)), (q_width + kv_width, linear(Role::V))]
+            [(0, q.filter(|_| !gated)), (q_width, linear(Role::K)), (q_width + kv_width, linear(Role::V))]
         };
+        // The rows of each head's queries, then those of its gate.
+        let heads = 0..if gated { context.config.heads } else { 0 };
+        let gates = heads.flat_map(|head| {
+            let half = |half: usize| q.and_then(|q| q.slice((2 * head + half) * head_dim, head_dim));
+            [(head * head_dim, half(0)), (q_width + 2 * kv_width + head * head_dim, half(1))]
+        });
         let Buffers { input, qkv, scratch, .. } = memory.buffers;
         let inputs = context.input_rows(Input::Attention, input, work.workers(scratch));
         work.each_tile(qkv, scratch, &|tile, scratch| {
             let row = tile.rows().start;
-            parts.iter().try_for_each(|(first, linear)| {
+            parts.into_iter().chain(gates.clone()).try_for_each(|(first, linear)| {
                 let Some(linear) = linear else { return Ok(()) };
                 linear
-                    .run(context.level, (&inputs, row), *first, tile, Combine::Set, scratch)
+                    .run(context.level, (&inputs, row), first, tile, Combine::Set, scratch)
                     .ok_or(Fault::Internal(site!()))
             })
         })

@@ -4,7 +4,8 @@ use super::partials::finish_heads;
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Row, Work};
 use crate::error::Fault;
 use crate::mem::row_of;
-use crate::weights::Role;
+use crate::num::sigmoid;
+use crate::weights::{Config, Mixer, Role};
 
 /// Activations in the forms that an input's matrices want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub(crate) enum Source {
     Attention,
     /// What the gate and up matrices gave; of each expert that a row goes through.
     FeedForward,
+    /// What a recurrent layer gave, each group normalized where the model does so.
+    Mixer,
 }
 
 impl Operation for Quantize {
@@ -30,7 +33,7 @@ impl Operation for Quantize {
     }
 
     fn tensors(&self) -> &[Role] {
-        &[]
+        if self.from == Source::Mixer { &[Role::MixerNorm] } else { &[] }
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
@@ -40,7 +43,7 @@ impl Operation for Quantize {
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let width = self.to.width(&context.config);
-        let Buffers { x, input, partials, ffn, scratch, .. } = memory.buffers;
+        let Buffers { x, input, qkv, partials, ffn, mixed, scratch, .. } = memory.buffers;
         work.each_row(input, scratch, &|index, out, scratch| {
             let (finished, scratch) = scratch.split_at_mut_checked(width).ok_or(Fault::Internal(site!()))?;
             let source = match self.from {
@@ -48,12 +51,39 @@ impl Operation for Quantize {
                 Source::FeedForward => row_of(ffn, index, width).ok_or(Fault::Internal(site!()))?,
                 Source::Attention => {
                     finish_heads(&context.config, partials, index, finished).ok_or(Fault::Internal(site!()))?;
+                    gate_heads(&context.config, qkv, index, finished).ok_or(Fault::Internal(site!()))?;
                     finished
+                }
+                Source::Mixer => {
+                    let mixed = row_of(mixed, index, width).ok_or(Fault::Internal(site!()))?;
+                    norm_groups(context, work.layer, mixed, finished).ok_or(Fault::Internal(site!()))?
                 }
             };
             prepare(context, self.to, &work, index, source, out, scratch)
         })
     }
+}
+
+/// Multiplies attention's result for row `index` by its gates, where the model has these.
+fn gate_heads(config: &Config, qkv: &[f32], index: usize, heads: &mut [f32]) -> Option<()> {
+    if config.attention.gated {
+        let gates = row_of(qkv, index, config.heads_width())?.get(config.qkv_width()..)?;
+        heads.iter_mut().zip(gates).for_each(|(x, &gate)| *x *= sigmoid(gate));
+    }
+    Some(())
+}
+
+/// Normalizes the groups of a row of a state space, where the model does so.
+fn norm_groups<'r>(context: &Context<'_, '_>, layer: usize, row: &'r [f32], out: &'r mut [f32]) -> Option<&'r [f32]> {
+    let weights = context.weights.tensor(layer, Role::MixerNorm);
+    let Some(weights) = weights.filter(|_| context.config.recurrent.mixer == Mixer::StateSpace) else {
+        return Some(row);
+    };
+    let groups = row.chunks_exact(weights.cols().max(1)).zip(out.chunks_exact_mut(weights.cols().max(1)));
+    for (group, (row, out)) in groups.enumerate() {
+        context.level.norm(&context.weights.norm_with(weights.row(group)?, &[]), row, out);
+    }
+    Some(out)
 }
 
 /// Stores row `index` of an input, `x`, in the forms that its matrices want, and behind them the products with the first

@@ -33,25 +33,29 @@ impl Operation for Store {
     /// end the step between these.
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let config = &context.config;
-        let (q_width, kv_width, qkv_width) = (config.q_width(), config.kv_width(), config.qkv_width());
+        let (q_width, kv_width, width) = (config.q_width(), config.kv_width(), config.heads_width());
         let Batch { rows, finished, .. } = work.batch;
         let Buffers { qkv, scratch, .. } = memory.buffers;
         let row = |unit: usize| {
             // In the order of the positions: finished rows are the last ones of their sequences.
             let unfinished = rows.len().checked_sub(finished)?;
             let index = if unit < unfinished { unit + finished } else { unit - unfinished };
-            let (row, qkv) = (rows.get(index)?, row_of(qkv, index, qkv_width)?);
-            let (k, v) = qkv.get(q_width..)?.split_at_checked(kv_width)?;
+            let (row, qkv) = (rows.get(index)?, row_of(qkv, index, width)?);
+            let (k, v) = qkv.get(q_width..q_width + 2 * kv_width)?.split_at_checked(kv_width)?;
             Some(KvRow { seq: row.seq(), position: row.position as usize, k, v })
         };
+        let layer = config.kv_layer(work.layer);
         let Range { mut start, end } = work.take.clone();
         let together = work.watch.is_unlimited() && end - start >= SHARED_ROWS;
         while start < end && work.watch.allows_unit() {
             let next = if together { end.min(start + WRITTEN_ROWS) } else { start + 1 };
             let parallel: &dyn Parallel = if together { work.parallel } else { &Serial };
             // Its rows were reserved when they were queued: what the cache refuses is a defect.
-            let writer =
-                memory.cache.writer(work.layer, (start..next).map(row)).map_err(|_| Fault::Internal(site!()))?;
+            let stored = |row: &Option<KvRow<'_>>| row.is_some_and(|row| memory.cache.is_stored(row.seq, row.position));
+            // A row that only the states need again is stored already; these come first.
+            let kept = (start..next).map(row).take_while(stored).count();
+            let rows = (start + kept..next).map(row);
+            let writer = memory.cache.writer(layer, rows).map_err(|_| Fault::Internal(site!()))?;
             let (tiles, watch) = (core::slice::from_ref(&writer.tiles), Watch::new(&Budget::default()));
             for_each_tile(parallel, tiles, &scratch.by_worker()?, &watch, &|tile, _| writer.write(tile))?;
             start = next;

@@ -87,9 +87,19 @@ impl Work<'_> {
         scratch: &mut Scratch<'_>,
         body: &TileBody<'_, T>,
     ) -> Result<usize, Fault> {
+        let out = Matrix::new(out, self.grid.rows, self.grid.cols).ok_or(Fault::Internal(site!()))?;
+        self.each_tile_of(out, scratch, body)
+    }
+
+    /// The same where `out` is a part of the columns of a matrix.
+    pub(super) fn each_tile_of<T: Send>(
+        &self,
+        out: Matrix<'_, T>,
+        scratch: &mut Scratch<'_>,
+        body: &TileBody<'_, T>,
+    ) -> Result<usize, Fault> {
         let lanes = self.lanes(scratch);
         let scratch = scratch.by_worker()?;
-        let out = Matrix::new(out, self.grid.rows, self.grid.cols).ok_or(Fault::Internal(site!()))?;
         let mut cut = heapless::Vec::new();
         self.cut(out, lanes, &mut cut).ok_or(Fault::Internal(site!()))?;
         for_each_tile(self.parallel, &cut, &scratch, self.watch, body)

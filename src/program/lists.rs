@@ -5,8 +5,9 @@
 
 use super::{LayerKind, Program, Rows, Step};
 use crate::ops::{
-    AddNormed, Angles, Attend, ChooseExperts, Embed, ExpertDown, ExpertGateUp, GateUp, Head, Input, Norm, NormRotate,
-    Op, Project, Qkv, Quantize, Route, Source, Store, Target,
+    AddNormed, Angles, Attend, ChooseExperts, Convolve, DeltaRule, Embed, ExpertDown, ExpertGateUp, GateUp, Head,
+    Input, MixerInput, Norm, NormRotate, Op, Project, Qkv, Quantize, Route, Scan, ShortConvolution, Source, Store,
+    Target,
 };
 use crate::weights::Role;
 
@@ -77,6 +78,11 @@ pub(crate) const ROUTE: Op = Op::Route(Route);
 pub(crate) const CHOOSE_EXPERTS: Op = Op::ChooseExperts(ChooseExperts);
 pub(crate) const EXPERT_GATE_UP: Op = Op::ExpertGateUp(ExpertGateUp);
 pub(crate) const EXPERT_DOWN: Op = Op::ExpertDown(ExpertDown { to: Target::Residual });
+pub(crate) const MIXER_INPUT: Op = Op::MixerInput(MixerInput);
+pub(crate) const CONVOLVE: Op = Op::Convolve(Convolve);
+pub(crate) const SHORT_CONVOLUTION: Op = Op::ShortConvolution(ShortConvolution);
+pub(crate) const DELTA_RULE: Op = Op::DeltaRule(DeltaRule);
+pub(crate) const SCAN: Op = Op::Scan(Scan);
 pub(crate) const HEAD: Op = Op::Head(Head);
 
 /// A norm of the residual stream as an input.
@@ -97,6 +103,11 @@ pub(crate) const fn output(to: Target) -> Op {
 /// The down matrix of the feed-forward layer.
 pub(crate) const fn down(to: Target) -> Op {
     Op::Project(Project { matrix: Role::Down, from: Input::Down, to })
+}
+
+/// The output matrix of a recurrent layer.
+pub(crate) const fn mixer_output(matrix: Role, to: Target) -> Op {
+    Op::Project(Project { matrix, from: Input::Mixer, to })
 }
 
 /// The norm of the branch, added to the residual stream.

@@ -1,11 +1,10 @@
 //! The numbers and choices of a model that its operations read.
 
+use super::layers::LayerSet;
+use super::recurrent::Recurrent;
 use crate::kernels::{Activation, NormKind};
 use crate::kv::{LayerGroups, MAX_GROUPS};
 use crate::nn::{Frequencies, RopePairs};
-
-/// More layers than any model has: keeps hostile files from choosing how long a loop runs.
-pub(crate) const MAX_LAYERS: usize = 1024;
 
 /// The numbers and choices of a model that its operations read. The order of the operations is its program.
 ///
@@ -39,8 +38,12 @@ pub struct Config {
     pub norm_epsilon: f32,
     /// What branches are multiplied by before they are added to the residual stream.
     pub residual_scale: f32,
+    /// The layers that have attention, and with it keys and values.
+    pub attention_layers: LayerSet,
     /// Queries, keys, values and scores.
     pub attention: Attention,
+    /// The layers that have a state, and what it is.
+    pub recurrent: Recurrent,
     /// How positions turn queries and keys.
     pub rope: Rope,
     /// The feed-forward layer.
@@ -85,6 +88,9 @@ pub struct Attention {
     pub qk_norm: QkNorm,
     /// Whether Q, K and V are one matrix.
     pub fused: bool,
+    /// Whether the matrix of queries has as many rows again, the gates of their results: after the rows of each head
+    /// those of its gate.
+    pub gated: bool,
 }
 
 /// How queries and keys are normalized before the rotation.
@@ -152,7 +158,9 @@ pub enum Gate {
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Head {
-    /// They are multiplied by it.
+    /// Whether the final norm has the name of the embedding's.
+    pub embedding_norm: bool,
+    /// The logits are multiplied by it.
     pub scale: f32,
     /// Then logits l become `cap * tanh(l / cap)`; 0 for none.
     pub soft_cap: f32,
@@ -220,6 +228,26 @@ impl Config {
     /// Returns the number of elements of Q, K and V per row.
     pub fn qkv_width(&self) -> usize {
         self.q_width() + 2 * self.kv_width()
+    }
+
+    /// Elements of Q, K, V and the gates per row.
+    pub(crate) fn heads_width(&self) -> usize {
+        self.qkv_width() + self.gates_width()
+    }
+
+    /// Elements of the gates of attention's results per row.
+    pub(crate) fn gates_width(&self) -> usize {
+        if self.attention.gated { self.q_width() } else { 0 }
+    }
+
+    /// Returns the number of layers that have keys and values.
+    pub fn kv_layers(&self) -> usize {
+        self.attention_layers.before(self.layers)
+    }
+
+    /// The number of a layer among those that have keys and values.
+    pub(crate) fn kv_layer(&self, layer: usize) -> usize {
+        self.attention_layers.before(layer)
     }
 
     /// Query heads per KV head.

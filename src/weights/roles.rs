@@ -1,6 +1,7 @@
 //! The tensors that a model can have: one table of their roles, names and shapes.
 
 use super::config::{Config, Gate, Presence, QkNorm};
+use super::recurrent::{Mixer, Recurrent};
 use crate::kernels::NormKind;
 
 /// The shape of a tensor. Those of f32 are vectors; matrices are of any supported type.
@@ -16,13 +17,15 @@ pub(super) enum Shape {
     Vectors(usize, usize),
     /// `[n]` of f32, and the file may leave it out.
     OptionalVector(usize),
+    /// `[rows, n]` of f32, and the file may leave it out.
+    OptionalVectors(usize, usize),
     /// `[rows, cols]`, and the file may leave it out.
     OptionalMatrix(usize, usize),
 }
 
 impl Shape {
     pub(super) fn is_optional(self) -> bool {
-        matches!(self, Self::OptionalVector(_) | Self::OptionalMatrix(..))
+        matches!(self, Self::OptionalVector(_) | Self::OptionalVectors(..) | Self::OptionalMatrix(..))
     }
 }
 
@@ -84,7 +87,7 @@ tensors! {
     model {
         Embedding "token_embd.weight" |c| Some(Shape::Matrix(c.vocab, c.hidden));
         Positions "position_embd.weight" |c| (c.embedding.positions > 0).then_some(Shape::Matrix(c.embedding.positions, c.hidden));
-        EmbeddingNorm "token_embd_norm.weight" |c| c.embedding.norm.then_some(Shape::Vector(c.hidden)),
+        EmbeddingNorm "token_embd_norm.weight" |c| (c.embedding.norm || c.head.embedding_norm).then_some(Shape::Vector(c.hidden)),
             bias EmbeddingNormBias "token_embd_norm.bias" |c| if c.embedding.norm { bias(c.biases.norm, c.hidden) } else { None };
         OutputNorm "output_norm.weight" |c| Some(Shape::Vector(c.hidden)),
             bias OutputNormBias "output_norm.bias" |c| bias(c.biases.norm, c.hidden);
@@ -97,8 +100,8 @@ tensors! {
     layer {
         AttentionNorm "attn_norm.weight" |c| Some(Shape::Vector(c.hidden)),
             bias AttentionNormBias "attn_norm.bias" |c| bias(c.biases.norm, c.hidden);
-        Q "attn_q.weight" |c| separate(c).then_some(Shape::Matrix(c.q_width(), c.hidden)),
-            bias QBias "attn_q.bias" |c| if separate(c) { bias(c.biases.qkv, c.q_width()) } else { None };
+        Q "attn_q.weight" |c| separate(c).then_some(Shape::Matrix(c.q_width() + c.gates_width(), c.hidden)),
+            bias QBias "attn_q.bias" |c| if separate(c) { bias(c.biases.qkv, c.q_width() + c.gates_width()) } else { None };
         K "attn_k.weight" |c| separate(c).then_some(Shape::Matrix(c.kv_width(), c.hidden)),
             bias KBias "attn_k.bias" |c| if separate(c) { bias(c.biases.qkv, c.kv_width()) } else { None };
         V "attn_v.weight" |c| separate(c).then_some(Shape::Matrix(c.kv_width(), c.hidden)),
@@ -125,6 +128,25 @@ tensors! {
         UpExperts "ffn_up_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.ffn, c.hidden));
         DownExperts "ffn_down_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.hidden, c.ffn));
         PostFfnNorm "post_ffw_norm.weight" |c| Some(Shape::Vector(c.hidden));
+        // Falcon-H1's files call it so.
+        PlainFfnNorm "ffn_norm" |c| Some(Shape::Vector(c.hidden));
+        // Of recurrent layers.
+        // The name is also that of attention's matrix, which these models do not have.
+        DeltaQkv "attn_qkv.weight" |c| of(c, Mixer::DeltaRule, Shape::Matrix(c.recurrent.channels, c.hidden));
+        MixerGate "attn_gate.weight" |c| of(c, Mixer::DeltaRule, Shape::Matrix(c.recurrent.inner(), c.hidden));
+        Alpha "ssm_alpha.weight" |c| of(c, Mixer::DeltaRule, Shape::Matrix(c.recurrent.heads, c.hidden));
+        Beta "ssm_beta.weight" |c| of(c, Mixer::DeltaRule, Shape::Matrix(c.recurrent.heads, c.hidden));
+        ShortConvIn "shortconv.in_proj.weight" |c| of(c, Mixer::ShortConvolution, Shape::Matrix(c.recurrent.input_width(), c.hidden));
+        ShortConv "shortconv.conv.weight" |c| of(c, Mixer::ShortConvolution, kernel(c));
+        ShortConvOut "shortconv.out_proj.weight" |c| of(c, Mixer::ShortConvolution, Shape::Matrix(c.hidden, c.recurrent.inner()));
+        ScanIn "ssm_in.weight" |c| of(c, Mixer::StateSpace, Shape::Matrix(c.recurrent.input_width(), c.hidden));
+        Conv "ssm_conv1d.weight" |c| c.recurrent.heads.gt(&0).then_some(kernel(c)),
+            bias ConvBias "ssm_conv1d.bias" |c| of(c, Mixer::StateSpace, Shape::OptionalVector(c.recurrent.channels));
+        StepBias "ssm_dt.bias" |c| c.recurrent.heads.gt(&0).then_some(Shape::Vector(c.recurrent.heads));
+        Decay "ssm_a" |c| per_head(c);
+        Skip "ssm_d" |c| of(c, Mixer::StateSpace, Shape::Vectors(c.recurrent.heads, 1));
+        MixerNorm "ssm_norm.weight" |c| mixer_norm(c);
+        MixerOut "ssm_out.weight" |c| c.recurrent.heads.gt(&0).then_some(Shape::Matrix(c.hidden, c.recurrent.inner()));
     }
 }
 
@@ -168,9 +190,9 @@ pub(super) fn specs() -> impl Iterator<Item = &'static Spec> {
     SPECS.iter()
 }
 
-/// The role of a tensor of a layer, by what follows `blk.N.`.
-pub(super) fn role_in_layer(suffix: &str) -> Option<Role> {
-    specs().find(|spec| spec.role.is_of_layer() && spec.name == suffix).map(|spec| spec.role)
+/// The roles of a tensor of a layer, by what follows `blk.N.`: no model has more than one of them in a layer.
+pub(super) fn roles_in_layer(suffix: &str) -> impl Iterator<Item = Role> {
+    specs().filter(move |spec| spec.role.is_of_layer() && spec.name == suffix).map(|spec| spec.role)
 }
 
 /// The role of a tensor outside of layers, by its name.
@@ -189,6 +211,33 @@ fn bias(presence: Presence, width: usize) -> Option<Shape> {
 /// Whether Q, K and V are matrices of their own.
 fn separate(config: &Config) -> bool {
     !config.attention.fused
+}
+
+/// The shape of a tensor that only models with this mixer have.
+fn of(config: &Config, mixer: Mixer, shape: Shape) -> Option<Shape> {
+    (config.recurrent.mixer == mixer).then_some(shape)
+}
+
+/// The weights of the causal convolution.
+fn kernel(config: &Config) -> Shape {
+    Shape::Vectors(config.recurrent.channels, config.recurrent.kernel)
+}
+
+fn per_head(config: &Config) -> Option<Shape> {
+    match config.recurrent.mixer {
+        Mixer::DeltaRule => Some(Shape::Vector(config.recurrent.heads)),
+        Mixer::StateSpace => Some(Shape::Vectors(config.recurrent.heads, 1)),
+        Mixer::None | Mixer::ShortConvolution => None,
+    }
+}
+
+fn mixer_norm(config: &Config) -> Option<Shape> {
+    let Recurrent { mixer, groups, value_dim, .. } = config.recurrent;
+    match mixer {
+        Mixer::DeltaRule => Some(Shape::Vector(value_dim)),
+        Mixer::StateSpace => Some(Shape::OptionalVectors(groups, config.recurrent.inner().checked_div(groups)?)),
+        Mixer::None | Mixer::ShortConvolution => None,
+    }
 }
 
 fn qk_norm(config: &Config, heads: usize) -> Option<Shape> {
@@ -229,8 +278,10 @@ mod tests {
             assert_eq!(spec.role as usize, index, "{}", spec.name);
             assert_eq!(spec.role.name(), spec.name);
             assert_eq!(spec.role.is_of_layer(), index >= Role::OF_MODEL);
-            let by_name = if spec.role.is_of_layer() { role_in_layer } else { role_in_model };
-            assert_eq!(by_name(spec.name), Some(spec.role), "names are unique");
+            match spec.role.is_of_layer() {
+                true => assert!(roles_in_layer(spec.name).any(|role| role == spec.role), "{}", spec.name),
+                false => assert_eq!(role_in_model(spec.name), Some(spec.role), "names are unique"),
+            }
         }
     }
 
@@ -239,7 +290,8 @@ mod tests {
         for spec in specs() {
             let owner = spec.role.owner();
             if owner == spec.role {
-                assert!(spec.name.ends_with(".weight"), "{}", spec.name);
+                let others = ["ffn_norm", "ssm_a", "ssm_d", "ssm_dt.bias"];
+                assert!(spec.name.ends_with(".weight") || others.contains(&spec.name), "{}", spec.name);
             } else {
                 assert_eq!(owner.bias(), Some(spec.role));
                 assert_eq!(owner.name().replace(".weight", ".bias"), spec.name);

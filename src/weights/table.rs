@@ -3,11 +3,12 @@
 use bytemuck::{Pod, Zeroable};
 use gguf_rs_lite::{Name, TensorInfo};
 
-use super::config::{Config, MAX_LAYERS};
+use super::config::Config;
 use super::dtypes::Dtypes;
 use super::error::ModelError;
 use super::files::Files;
-use super::roles::{Role, Shape, role_in_layer, role_in_model, specs};
+use super::layers::MAX_LAYERS;
+use super::roles::{Role, Shape, role_in_model, roles_in_layer, specs};
 use crate::kernels::{Norm, NormKind};
 use crate::mem::{Arena, MemoryError};
 use crate::nn::Linear;
@@ -209,25 +210,22 @@ fn place(layer: usize, role: Role) -> usize {
 
 /// The layer (0 outside of layers) and role of the tensor with this name; `None` where the model has none of this name.
 fn find(name: &str, config: &Config, uses: &Uses<'_>) -> Option<(usize, Role)> {
-    let (layer, role) = match role_in_model(name) {
-        Some(role) => (0, role),
-        None => layer_and_role(name).filter(|&(layer, _)| layer < config.layers)?,
-    };
-    (role.shape(config).is_some() && uses(layer, role.owner())).then_some((layer, role))
+    let wanted = |layer, role: Role| role.shape(config).is_some() && uses(layer, role.owner());
+    if let Some(role) = role_in_model(name) {
+        return wanted(0, role).then_some((0, role));
+    }
+    let (layer, suffix) = layer_and_suffix(name).filter(|&(layer, _)| layer < config.layers)?;
+    Some((layer, roles_in_layer(suffix).find(|&role| wanted(layer, role))?))
 }
 
 /// The layer and role of a matrix of this name, and its shape, `[rows, cols]`, if its role is one of `roles`.
 pub(super) fn matrix_of_layer(name: &str, roles: &[Role], config: &Config) -> Option<(usize, Role, [usize; 2])> {
-    let (layer, role) = layer_and_role(name).filter(|(_, role)| roles.contains(role))?;
+    let (layer, suffix) = layer_and_suffix(name)?;
+    let role = roles_in_layer(suffix).find(|role| roles.contains(role))?;
     match role.shape(config)? {
         Shape::Matrix(rows, cols) if layer < config.layers => Some((layer, role, [rows, cols])),
         _ => None,
     }
-}
-
-fn layer_and_role(name: &str) -> Option<(usize, Role)> {
-    let (layer, suffix) = layer_and_suffix(name)?;
-    Some((layer, role_in_layer(suffix)?))
 }
 
 /// "blk.N.suffix" taken apart.
@@ -259,7 +257,7 @@ fn check(
     let (experts, rows, cols, vector) = match shape {
         Shape::Matrix(rows, cols) | Shape::OptionalMatrix(rows, cols) => (1, rows, cols, false),
         Shape::Matrices(experts, rows, cols) => (experts, rows, cols, false),
-        Shape::Vectors(rows, n) => (1, rows, n, true),
+        Shape::Vectors(rows, n) | Shape::OptionalVectors(rows, n) => (1, rows, n, true),
         Shape::Vector(n) | Shape::OptionalVector(n) => (1, 1, n, true),
     };
     let dims = info.dims();

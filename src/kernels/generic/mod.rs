@@ -30,6 +30,7 @@ mod products;
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
 mod quads;
+mod recur;
 mod store;
 
 pub use attend::{Partial, Queries, Scores, attend_chunks, attend_rows};
@@ -73,6 +74,8 @@ pub(super) use products::{Refused, products};
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
 pub(super) use quads::{Floats, Of32, Of256, Quad};
+pub use recur::{Convolution, Update};
+pub(super) use recur::{convolve, update_state};
 pub use store::is_storable;
 pub(super) use store::store;
 

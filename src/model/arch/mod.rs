@@ -5,12 +5,15 @@ mod architecture;
 mod gemma;
 mod gpt2;
 mod gptneox;
+mod lfm2;
 mod llama;
 mod olmo2;
 mod phi3;
 mod qwen;
+mod qwen35;
 mod stablelm;
 mod starcoder2;
+mod state_space;
 
 pub(super) use architecture::Architecture;
 use architecture::{ALL_BIASES, DECODER, NO_BIASES, OPTIONAL_BIASES};
@@ -51,4 +54,12 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     olmo2::OLMO2,
     #[cfg(feature = "arch-starcoder2")]
     starcoder2::STARCODER2,
+    #[cfg(feature = "arch-lfm2")]
+    lfm2::LFM2,
+    #[cfg(feature = "arch-qwen35")]
+    qwen35::QWEN35,
+    #[cfg(feature = "arch-granitehybrid")]
+    state_space::GRANITE_HYBRID,
+    #[cfg(feature = "arch-falcon-h1")]
+    state_space::FALCON_H1,
 ];

@@ -1,0 +1,397 @@
+//! The states of recurrent layers: a pool of slots, each of which holds the state of a sequence in all its layers.
+//!
+//! A sequence has a *current* slot. A batch reads that one and writes a *next* one, and the commit of the batch swaps them:
+//! so what fails or is cancelled changes nothing. Slots are counted references, so forks and checkpoints share them.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::error::CacheError;
+use super::sequence::SeqId;
+use crate::mem::{Arena, Claims, Matrix, MemoryError, Tile};
+
+/// The sizes of the states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StateGeometry {
+    /// Layers that have a state; 0 where the model has none.
+    pub(crate) layers: usize,
+    /// f32 elements per layer: rows that the causal convolution will see again.
+    pub(crate) tail: usize,
+    /// Matrices per layer.
+    pub(crate) heads: usize,
+    /// f32 elements of each.
+    pub(crate) matrix: usize,
+    /// Checkpoints at a time, of all sequences.
+    pub(crate) checkpoints: usize,
+}
+
+impl StateGeometry {
+    /// f32 elements of a slot: the tails of all layers, and their matrices.
+    fn elements(&self) -> Option<[usize; 2]> {
+        let matrices = self.heads.checked_mul(self.matrix)?.checked_mul(self.layers)?;
+        Some([self.tail.checked_mul(self.layers)?, matrices])
+    }
+
+    /// Slots that are enough whatever happens: two for each sequence, those that several sequences share before they go
+    /// on, and the checkpoints.
+    fn slots(&self, sequences: usize) -> Option<usize> {
+        if self.layers == 0 {
+            return Some(0);
+        }
+        sequences.checked_mul(2)?.checked_add(sequences / 2)?.checked_add(self.checkpoints)
+    }
+}
+
+/// No slot: a state of zeros, or none that is being written.
+const NO_SLOT: u32 = u32::MAX;
+
+/// The owner of checkpoints whose sequence was closed.
+const NOBODY: u32 = u32::MAX;
+
+/// What a sequence has.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+struct Held {
+    current: u32,
+    /// Reserved for the batch to come.
+    next: u32,
+    /// The tokens that `current` is the state after.
+    position: u32,
+}
+
+impl Held {
+    const NOTHING: Self = Self { current: NO_SLOT, next: NO_SLOT, position: 0 };
+}
+
+/// A state that is kept at a position.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+struct Checkpoint {
+    /// [`NO_SLOT`] where the place is free.
+    slot: u32,
+    /// The slot of the sequence that it belongs to.
+    sequence: u32,
+    position: u32,
+    /// Counts checkpoints: the smallest was made first.
+    made: u32,
+    /// 1 where the host asked for it: it does not give way to others.
+    kept: u32,
+    _pad: u32,
+    /// The serial number of the cached block that ends here; 0 where there is none.
+    serial: u64,
+}
+
+impl Checkpoint {
+    const FREE: Self = Self { slot: NO_SLOT, sequence: 0, position: 0, made: 0, kept: 0, _pad: 0, serial: 0 };
+
+    fn is_of(&self, sequence: usize) -> bool {
+        self.slot != NO_SLOT && self.sequence as usize == sequence
+    }
+}
+
+/// The states of all sequences.
+#[derive(Debug)]
+pub(super) struct States<'a> {
+    geometry: StateGeometry,
+    /// `[slots, layers, tail]`.
+    tails: &'a mut [f32],
+    /// `[slots, layers, heads, matrix]`.
+    matrices: &'a mut [f32],
+    /// References to each slot.
+    references: &'a mut [u32],
+    /// By the slot of the sequence.
+    held: &'a mut [Held],
+    checkpoints: &'a mut [Checkpoint],
+    made: u32,
+}
+
+impl<'a> States<'a> {
+    pub(super) fn carve(arena: &mut Arena<'a>, geometry: StateGeometry, sequences: usize) -> Result<Self, MemoryError> {
+        let slots = geometry.slots(sequences).ok_or(MemoryError::TooLarge)?;
+        let [tail, matrices] = geometry.elements().ok_or(MemoryError::TooLarge)?;
+        let size = |elements: usize| slots.checked_mul(elements).ok_or(MemoryError::TooLarge);
+        let (held, checkpoints) = if slots == 0 { (0, 0) } else { (sequences, geometry.checkpoints) };
+        let states = Self {
+            geometry,
+            references: arena.slice("state references", slots)?,
+            held: arena.slice("state table", held)?,
+            checkpoints: arena.slice("state checkpoints", checkpoints)?,
+            tails: arena.slice("convolution states", size(tail)?)?,
+            matrices: arena.slice("matrix states", size(matrices)?)?,
+            made: 0,
+        };
+        states.references.fill(0);
+        states.held.fill(Held::NOTHING);
+        states.checkpoints.fill(Checkpoint::FREE);
+        Ok(states)
+    }
+
+    /// Whether the model has any.
+    pub(super) fn are_there(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// The tokens that the state of a sequence is the state after; `None` where the model has none.
+    pub(super) fn position(&self, sequence: usize) -> Option<usize> {
+        self.held.get(sequence).map(|held| held.position as usize)
+    }
+
+    /// Takes the slot that the next batch writes to.
+    pub(super) fn reserve(&mut self, sequence: usize) -> Result<(), CacheError> {
+        if self.are_there() {
+            let next = self.take()?;
+            self.held_mut(sequence)?.next = next;
+        }
+        Ok(())
+    }
+
+    /// Gives back what [`States::reserve`] took.
+    pub(super) fn release(&mut self, sequence: usize) -> Result<(), CacheError> {
+        if self.are_there() {
+            let held = self.held_mut(sequence)?;
+            let next = core::mem::replace(&mut held.next, NO_SLOT);
+            self.drop_reference(next)?;
+        }
+        Ok(())
+    }
+
+    /// Makes what a batch has written the current state, after `position` tokens. `goes_on` says whether another batch
+    /// follows.
+    pub(super) fn commit(&mut self, sequence: usize, position: usize, goes_on: bool) -> Result<(), CacheError> {
+        if !self.are_there() {
+            return Ok(());
+        }
+        let held = self.held_mut(sequence)?;
+        let before = held.current;
+        *held = Held { current: held.next, next: NO_SLOT, position: position as u32 };
+        self.drop_reference(before)?;
+        if goes_on { self.reserve(sequence) } else { Ok(()) }
+    }
+
+    /// Keeps the current state as a checkpoint. One that the host did not ask for, the first made, gives way. Returns
+    /// whether there was room. `serial` is that of the cached block that ends here, or 0.
+    pub(super) fn keep(&mut self, sequence: usize, kept: bool, serial: u64) -> Result<bool, CacheError> {
+        let Some(&Held { current, position, .. }) = self.held.get(sequence) else { return Ok(false) };
+        let known = |point: &&mut Checkpoint| point.is_of(sequence) && point.position == position;
+        if let Some(point) = self.checkpoints.iter_mut().find(known) {
+            point.kept |= u32::from(kept);
+            return Ok(true);
+        }
+        if current == NO_SLOT {
+            // The beginning needs none.
+            return Ok(true);
+        }
+        let weaker = |point: &&mut Checkpoint| point.slot == NO_SLOT || point.kept == 0;
+        let made = |point: &&mut Checkpoint| if point.slot == NO_SLOT { 0 } else { point.made };
+        let Some(place) = self.checkpoints.iter_mut().filter(weaker).min_by_key(made) else { return Ok(false) };
+        self.made = self.made.saturating_add(1);
+        let (sequence, made) = (sequence as u32, self.made);
+        let point = Checkpoint { slot: current, sequence, position, made, kept: kept.into(), serial, _pad: 0 };
+        let gone = core::mem::replace(place, point).slot;
+        self.add_reference(current)?;
+        self.drop_reference(gone)?;
+        Ok(true)
+    }
+
+    /// The position at which [`States::rewind`] to `keep` tokens finds a state.
+    pub(super) fn found(&self, sequence: usize, keep: usize) -> usize {
+        self.before(sequence, keep).1
+    }
+
+    /// Goes back to the last state at or before `keep` tokens.
+    pub(super) fn rewind(&mut self, sequence: usize, keep: usize) -> Result<(), CacheError> {
+        if !self.are_there() {
+            return Ok(());
+        }
+        let (slot, position) = self.before(sequence, keep);
+        self.point_to(sequence, slot, position)?;
+        for index in 0..self.checkpoints.len() {
+            let Some(point) = self.checkpoints.get_mut(index) else { break };
+            if point.is_of(sequence) && point.position as usize > keep {
+                let gone = core::mem::replace(point, Checkpoint::FREE).slot;
+                self.drop_reference(gone)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes `fork` begin with the last state of a sequence at or before `keep` tokens.
+    pub(super) fn fork(&mut self, sequence: usize, fork: usize, keep: usize) -> Result<(), CacheError> {
+        if !self.are_there() {
+            return Ok(());
+        }
+        let (slot, position) = self.before(sequence, keep);
+        self.point_to(fork, slot, position)
+    }
+
+    /// Makes the checkpoints of a sequence that is closed nobody's. They stay as long as there is room, where a cached
+    /// prefix finds them.
+    pub(super) fn abandon(&mut self, sequence: usize) {
+        for point in self.checkpoints.iter_mut().filter(|point| point.is_of(sequence) && point.serial != 0) {
+            (point.sequence, point.kept) = (NOBODY, 0);
+        }
+    }
+
+    /// Whether there is a checkpoint where the cached block of this serial number ends.
+    pub(super) fn is_cached(&self, position: usize, serial: u64) -> bool {
+        let found = |point: &Checkpoint| point.serial == serial && point.position as usize == position;
+        serial != 0 && self.checkpoints.iter().any(found)
+    }
+
+    /// Makes a sequence begin with such a checkpoint.
+    pub(super) fn begin_cached(&mut self, sequence: usize, position: usize, serial: u64) -> Result<(), CacheError> {
+        let found = |point: &&Checkpoint| point.serial == serial && point.position as usize == position;
+        let slot = self.checkpoints.iter().find(found).ok_or(CacheError::Internal(site!()))?.slot;
+        self.point_to(sequence, slot, position)
+    }
+
+    /// Makes a sequence begin with zeros, but keeps its checkpoints.
+    pub(super) fn restart(&mut self, sequence: usize) -> Result<(), CacheError> {
+        if self.are_there() { self.point_to(sequence, NO_SLOT, 0) } else { Ok(()) }
+    }
+
+    /// The states of a layer's convolution, cut into tiles of `width` channels. (`layer` counts the layers that have a state.)
+    pub(super) fn tails(&mut self, layer: usize, width: usize, kernel: usize) -> Option<StateTiles<'_>> {
+        let [stride, _] = self.geometry.elements()?;
+        let tail = self.geometry.tail;
+        self::tiles(self.tails, [layer, stride, tail, width.checked_mul(kernel.checked_sub(1)?)?], self.held)
+    }
+
+    /// The matrices of a layer, a tile for each head.
+    pub(super) fn matrices(&mut self, layer: usize) -> Option<StateTiles<'_>> {
+        let [_, stride] = self.geometry.elements()?;
+        let StateGeometry { heads, matrix, .. } = self.geometry;
+        self::tiles(self.matrices, [layer, stride, heads.checked_mul(matrix)?, matrix], self.held)
+    }
+
+    /// The current state of a sequence, its tails and its matrices; `None` where it is zeros.
+    pub(super) fn current(&self, sequence: usize) -> Option<[&[f32]; 2]> {
+        let slot = self.held.get(sequence)?.current;
+        let [tail, matrices] = self.geometry.elements()?;
+        let part = |data: &'_ [f32], len: usize| -> Option<core::ops::Range<usize>> {
+            let start = (slot as usize).checked_mul(len)?;
+            let range = start..start.checked_add(len)?;
+            data.get(range.clone())?;
+            Some(range)
+        };
+        (slot != NO_SLOT).then_some(())?;
+        Some([self.tails.get(part(self.tails, tail)?)?, self.matrices.get(part(self.matrices, matrices)?)?])
+    }
+
+    /// How many slots anything refers to, and how many there are.
+    pub(super) fn used(&self) -> (usize, usize) {
+        (self.references.iter().filter(|&&count| count > 0).count(), self.references.len())
+    }
+
+    /// Whether the references are what refers to the slots.
+    pub(super) fn check(&self) -> bool {
+        self.references.iter().enumerate().all(|(slot, &count)| {
+            let held = self.held.iter().flat_map(|held| [held.current, held.next]);
+            let points = self.checkpoints.iter().map(|point| point.slot);
+            held.chain(points).filter(|&referred| referred as usize == slot).count() == count as usize
+        })
+    }
+
+    /// The last slot of a sequence at or before `keep` tokens, and its position.
+    fn before(&self, sequence: usize, keep: usize) -> (u32, usize) {
+        let current = self.held.get(sequence).map(|held| (held.current, held.position as usize));
+        let points = self.checkpoints.iter().filter(|point| point.is_of(sequence));
+        let points = points.map(|point| (point.slot, point.position as usize));
+        let states = current.into_iter().chain(points).filter(|&(_, position)| position <= keep);
+        states.max_by_key(|&(_, position)| position).unwrap_or((NO_SLOT, 0))
+    }
+
+    fn point_to(&mut self, sequence: usize, slot: u32, position: usize) -> Result<(), CacheError> {
+        self.add_reference(slot)?;
+        let held = self.held_mut(sequence)?;
+        held.position = position as u32;
+        let before = core::mem::replace(&mut held.current, slot);
+        self.drop_reference(before)
+    }
+
+    fn held_mut(&mut self, sequence: usize) -> Result<&mut Held, CacheError> {
+        self.held.get_mut(sequence).ok_or(CacheError::Internal(site!()))
+    }
+
+    /// A slot that nothing refers to; there always is one ([`StateGeometry::slots`]).
+    fn take(&mut self) -> Result<u32, CacheError> {
+        let slot = self.references.iter().position(|&count| count == 0).ok_or(CacheError::Internal(site!()))?;
+        self.add_reference(slot as u32)?;
+        Ok(slot as u32)
+    }
+
+    fn add_reference(&mut self, slot: u32) -> Result<(), CacheError> {
+        if slot != NO_SLOT {
+            *self.references.get_mut(slot as usize).ok_or(CacheError::Internal(site!()))? += 1;
+        }
+        Ok(())
+    }
+
+    fn drop_reference(&mut self, slot: u32) -> Result<(), CacheError> {
+        if slot != NO_SLOT {
+            let count = self.references.get_mut(slot as usize).ok_or(CacheError::Internal(site!()))?;
+            *count = count.checked_sub(1).ok_or(CacheError::Internal(site!()))?;
+        }
+        Ok(())
+    }
+}
+
+/// The tiles of a layer: `[slots, layers * per_layer]`, of which those of `layer` are cut into tiles of `width` columns.
+fn tiles<'s>(
+    data: &'s mut [f32],
+    [layer, stride, per_layer, width]: [usize; 4],
+    held: &'s [Held],
+) -> Option<StateTiles<'s>> {
+    let (slots, start) = (data.len().checked_div(stride)?, layer.checked_mul(per_layer)?);
+    let layer = Matrix::with_stride(data.get_mut(start..)?, slots, per_layer, stride)?;
+    let claims = Claims::new(layer.tiles(slots, width, 0..usize::MAX)?);
+    Some(StateTiles { claims, held })
+}
+
+/// The states of one layer, to be written by several workers: each takes tiles, which hold some columns of all slots.
+#[derive(Debug)]
+pub(crate) struct StateTiles<'s> {
+    claims: Claims<'s, f32>,
+    held: &'s [Held],
+}
+
+impl<'s> StateTiles<'s> {
+    /// Tile `index`, once.
+    pub(crate) fn take(&self, index: usize) -> Option<StateTile<'_>> {
+        Some(StateTile { tile: self.claims.take(index)?, held: self.held })
+    }
+}
+
+/// A part of the state of all sequences.
+#[derive(Debug)]
+pub(crate) struct StateTile<'s> {
+    tile: Tile<'s, f32>,
+    held: &'s [Held],
+}
+
+impl StateTile<'_> {
+    /// The part of the state that a sequence's batch writes. `begins` says that no row of the batch has been computed yet: then
+    /// it becomes a copy of the current state, or zeros.
+    pub(crate) fn of(&mut self, seq: SeqId, begins: bool) -> Option<&mut [f32]> {
+        let held = self.held.get(seq.slot())?;
+        let next = held.next as usize;
+        if begins && held.current == NO_SLOT {
+            self.tile.row_mut(next)?.fill(0.0);
+        } else if begins {
+            self.copy(held.current as usize, next)?;
+        }
+        self.tile.row_mut(next)
+    }
+
+    fn copy(&mut self, from: usize, to: usize) -> Option<()> {
+        const PIECE: usize = 64;
+        let len = self.tile.cols().len();
+        for start in (0..len).step_by(PIECE) {
+            let count = PIECE.min(len - start);
+            let mut piece = [0.0; PIECE];
+            let piece = piece.get_mut(..count)?;
+            piece.copy_from_slice(self.tile.row_mut(from)?.get(start..)?.get(..count)?);
+            self.tile.row_mut(to)?.get_mut(start..)?.get_mut(..count)?.copy_from_slice(piece);
+        }
+        Some(())
+    }
+}

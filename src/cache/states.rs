@@ -1,0 +1,74 @@
+//! The states of recurrent layers, as the engine uses them.
+
+use super::block::BLOCK_TOKENS;
+use super::error::CacheError;
+use super::kind::KvKind;
+use super::kv_cache::KvCache;
+use super::prefix::Chain;
+use super::sequence::SeqId;
+use super::state::StateTiles;
+
+impl KvCache<'_> {
+    /// Whether the model has recurrent layers.
+    pub fn has_states(&self) -> bool {
+        self.states.are_there()
+    }
+
+    /// Returns how many tokens of a sequence need not be computed again: all, unless it was rewound to a position between
+    /// two checkpoints; none for the kind `off`.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`].
+    pub fn computed(&self, seq: SeqId) -> Result<usize, CacheError> {
+        let len = self.seq_len(seq)?;
+        Ok(if self.kind() == KvKind::Off { 0 } else { self.states.position(seq.slot()).unwrap_or(len).min(len) })
+    }
+
+    /// Returns how many tokens would not have to be computed again if a sequence were rewound to `keep` tokens.
+    ///
+    /// # Errors
+    /// [`CacheError::UnknownSequence`].
+    pub fn computed_at(&self, seq: SeqId, keep: usize) -> Result<usize, CacheError> {
+        self.sequence(seq)?;
+        Ok(if self.has_states() { self.states.found(seq.slot(), keep) } else { keep })
+    }
+
+    /// Whether the keys and values of a position are there already, so that they are not stored again.
+    pub(crate) fn is_stored(&self, seq: SeqId, position: usize) -> bool {
+        self.kind() != KvKind::Off && self.seq_len(seq).is_ok_and(|len| position < len)
+    }
+
+    /// Makes what a batch has written the state of a sequence, after its first `position` tokens. `goes_on` says whether
+    /// more of them follow in another batch.
+    pub(crate) fn commit_state(&mut self, seq: SeqId, position: usize, goes_on: bool) -> Result<(), CacheError> {
+        self.sequence(seq)?;
+        self.states.commit(seq.slot(), position, goes_on)
+    }
+
+    /// Keeps the state of a sequence as a checkpoint, if there is room. Returns whether there was. (`asked` says that the host
+    /// asked for it: then it stays until the sequence is closed or rewound past it.)
+    pub(crate) fn keep_state(&mut self, seq: SeqId, asked: bool) -> Result<bool, CacheError> {
+        self.sequence(seq)?;
+        let position = self.states.position(seq.slot()).unwrap_or(0);
+        let serial = self.serial_at(seq, position).unwrap_or(0);
+        self.states.keep(seq.slot(), asked, serial)
+    }
+
+    /// The convolution's states of a layer, cut into tiles of `width` channels. (`layer` counts those that have a state.)
+    pub(crate) fn tails(&mut self, layer: usize, width: usize, kernel: usize) -> Option<StateTiles<'_>> {
+        self.states.tails(layer, width, kernel)
+    }
+
+    /// The matrices of a layer, a tile for each head.
+    pub(crate) fn matrices(&mut self, layer: usize) -> Option<StateTiles<'_>> {
+        self.states.matrices(layer)
+    }
+
+    /// The serial number of the cached block of a sequence that ends at a position.
+    fn serial_at(&self, seq: SeqId, position: usize) -> Option<u64> {
+        let group = self.groups.first()?;
+        let index = (position / BLOCK_TOKENS).checked_sub(1).filter(|_| position.is_multiple_of(BLOCK_TOKENS))?;
+        let meta = group.allocator.meta(*group.table(seq.slot()).blocks().get(index)?)?;
+        Some(Chain::after(meta).filter(|_| meta.is_cached())?.parent)
+    }
+}

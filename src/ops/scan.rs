@@ -1,0 +1,99 @@
+//! The scan of a state space. (Dao and Gu, "Transformers are SSMs", 2024: Mamba-2.)
+
+use super::convolve::check_finite;
+use super::recur::{Part, number};
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
+use crate::error::Fault;
+use crate::kernels::Update;
+use crate::mem::row_of;
+use crate::num::{exp, settle, silu, softplus};
+use crate::weights::{Recurrent, Role};
+
+/// For each head: the state forgets, what the step writes is added, and the query reads it. The result is gated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scan;
+
+impl Operation for Scan {
+    fn name(&self) -> &'static str {
+        "scan"
+    }
+
+    fn tensors(&self) -> &[Role] {
+        &[Role::Decay, Role::StepBias, Role::Skip]
+    }
+
+    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
+        let recurrent = &context.config.recurrent;
+        Part::Matrices.grid(recurrent, rows, recurrent.inner())
+    }
+
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
+        let (recurrent, level, layer) = (&context.config.recurrent, context.level, work.layer);
+        let (width, inner) = (recurrent.input_width(), recurrent.inner());
+        let Buffers { mix, mixed, scratch, .. } = memory.buffers;
+        work.each_unit(
+            recurrent,
+            Part::Matrices,
+            (mixed, inner),
+            scratch,
+            memory.cache,
+            &|tile, state, due, scratch| {
+                let head = tile.index();
+                let numbers = [Role::Decay, Role::StepBias, Role::Skip].map(|role| number(context, layer, role, head));
+                let [Some(decay), Some(bias), Some(skip)] = numbers else { return Err(Fault::Internal(site!())) };
+                for piece in work.batch.pieces(due) {
+                    let seq = piece.seq(work.batch).ok_or(Fault::Internal(site!()))?;
+                    let state = state.of(seq, piece.begins()).ok_or(Fault::Internal(site!()))?;
+                    for row in piece.rows() {
+                        let row_of_mix = row_of(mix, row, width).ok_or(Fault::Internal(site!()))?;
+                        let token = Token::new(recurrent, row_of_mix, head, scratch).ok_or(Fault::Internal(site!()))?;
+                        let out = tile.row_mut(row).ok_or(Fault::Internal(site!()))?;
+                        level.update_state(&token.update(decay, bias), state, out).ok_or(Fault::Internal(site!()))?;
+                        for ((out, &x), &gate) in out.iter_mut().zip(token.x).zip(token.gate) {
+                            *out = (*out + skip * x) * silu(gate);
+                        }
+                        check_finite(out)?;
+                    }
+                }
+                Ok(())
+            },
+        )
+    }
+}
+
+/// What a row's input is for a head.
+struct Token<'t> {
+    key: &'t [f32],
+    query: &'t [f32],
+    value: &'t [f32],
+    x: &'t [f32],
+    gate: &'t [f32],
+    step: f32,
+}
+
+impl<'t> Token<'t> {
+    /// The input of head `head`; keys, queries and values in scratch.
+    fn new(recurrent: &Recurrent, input: &'t [f32], head: usize, scratch: &'t mut [f32]) -> Option<Self> {
+        let Recurrent { channels, heads, key_dim, value_dim, groups, .. } = *recurrent;
+        let inner = recurrent.inner();
+        let part = |start: usize, len: usize| input.get(start..start.checked_add(len)?);
+        // Heads that follow each other share keys and queries.
+        let group = head.checked_div(heads.checked_div(groups)?)?;
+        let (key, rest) = scratch.split_at_mut_checked(key_dim)?;
+        let (query, rest) = rest.split_at_mut_checked(key_dim)?;
+        let value = rest.get_mut(..value_dim)?;
+        let x = part(head * value_dim, value_dim)?;
+        let sources = [part(inner + group * key_dim, key_dim)?, part(inner + (groups + group) * key_dim, key_dim)?, x];
+        for (to, from) in [&mut *key, &mut *query, &mut *value].into_iter().zip(sources) {
+            to.iter_mut().zip(from).for_each(|(to, &x)| *to = settle(x));
+        }
+        let gate = part(channels + head * value_dim, value_dim)?;
+        Some(Self { key, query, value, x, gate, step: *input.get(channels + inner + head)? })
+    }
+
+    fn update(&self, decay: f32, bias: f32) -> Update<'t> {
+        let step = softplus(self.step + bias);
+        let (key, query, value) = (self.key, self.query, self.value);
+        Update { decay: settle(exp(step * decay)), key, query, value, strength: step, corrects: false }
+    }
+}

@@ -1,0 +1,61 @@
+//! Sets of layers.
+
+/// More layers than any model has: keeps hostile files from choosing how long a loop runs.
+pub(crate) const MAX_LAYERS: usize = 1024;
+
+/// A set of layers.
+///
+/// [Example](crate::model#layers).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LayerSet([u64; MAX_LAYERS / 64]);
+
+impl LayerSet {
+    /// No layers.
+    pub const EMPTY: Self = Self([0; MAX_LAYERS / 64]);
+
+    /// All layers that a model can have.
+    pub const ALL: Self = Self([u64::MAX; MAX_LAYERS / 64]);
+
+    /// Returns those of the first `layers` layers for which `holds` is true.
+    pub fn of(layers: usize, holds: impl Fn(usize) -> bool) -> Self {
+        let mut set = Self::EMPTY;
+        for layer in (0..layers).filter(|&layer| holds(layer)) {
+            if let Some(word) = set.0.get_mut(layer / 64) {
+                *word |= 1 << (layer % 64);
+            }
+        }
+        set
+    }
+
+    /// Returns whether a layer is in the set.
+    pub fn contains(&self, layer: usize) -> bool {
+        self.0.get(layer / 64).is_some_and(|word| word >> (layer % 64) & 1 == 1)
+    }
+
+    /// Returns how many layers before `layer` are in the set.
+    pub fn before(&self, layer: usize) -> usize {
+        let words = self.0.iter().enumerate().map(|(index, &word)| match layer.saturating_sub(index * 64) {
+            0 => 0,
+            bits @ 1..64 => word & ((1 << bits) - 1),
+            _ => word,
+        });
+        words.map(|word| word.count_ones() as usize).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_counted_in_order() {
+        let set = LayerSet::of(200, |layer| layer % 3 == 1);
+        let mut before = 0;
+        for layer in 0..MAX_LAYERS + 70 {
+            assert_eq!(set.before(layer), before, "{layer}");
+            assert_eq!(set.contains(layer), layer < 200 && layer % 3 == 1);
+            before += usize::from(set.contains(layer));
+        }
+        assert_eq!((LayerSet::EMPTY.before(MAX_LAYERS), LayerSet::ALL.before(77)), (0, 77));
+    }
+}
