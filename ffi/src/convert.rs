@@ -152,6 +152,7 @@ impl From<SnapshotError> for Failure {
             SnapshotError::BlockChecksum { block, .. } | SnapshotError::NonFinite { block } => {
                 new(status::E_SNAPSHOT).at(block.saturating_mul(BLOCK_TOKENS))
             }
+            SnapshotError::StateChecksum { .. } | SnapshotError::StateNonFinite => new(status::E_SNAPSHOT),
             SnapshotError::Token { position, .. } => new(status::E_SNAPSHOT).at(position),
             _ => new(status::E_SNAPSHOT),
         }

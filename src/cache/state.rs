@@ -7,7 +7,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::error::CacheError;
 use super::sequence::SeqId;
-use crate::mem::{Arena, Claims, Matrix, MemoryError, Tile};
+use crate::mem::{Arena, Claims, Matrix, MemoryError, Tile, row_of};
 
 /// The sizes of the states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -267,19 +267,26 @@ impl<'a> States<'a> {
     pub(super) fn current(&self, sequence: usize) -> Option<[&[f32]; 2]> {
         let slot = self.held.get(sequence)?.current;
         let [tail, matrices] = self.geometry.elements()?;
-        let part = |data: &'_ [f32], len: usize| -> Option<core::ops::Range<usize>> {
-            let start = (slot as usize).checked_mul(len)?;
-            let range = start..start.checked_add(len)?;
-            data.get(range.clone())?;
-            Some(range)
-        };
-        (slot != NO_SLOT).then_some(())?;
-        Some([self.tails.get(part(self.tails, tail)?)?, self.matrices.get(part(self.matrices, matrices)?)?])
+        (slot != NO_SLOT)
+            .then_some([row_of(self.tails, slot as usize, tail)?, row_of(self.matrices, slot as usize, matrices)?])
     }
 
-    /// How many slots anything refers to, and how many there are.
-    pub(super) fn used(&self) -> (usize, usize) {
-        (self.references.iter().filter(|&&count| count > 0).count(), self.references.len())
+    /// The state that is being written for a sequence, its tails and its matrices.
+    pub(super) fn next_mut(&mut self, sequence: usize) -> Result<[&mut [f32]; 2], CacheError> {
+        if self.held_mut(sequence)?.next == NO_SLOT {
+            self.reserve(sequence)?;
+        }
+        let slot = self.held_mut(sequence)?.next as usize;
+        let [tail, matrices] = self.geometry.elements().ok_or(CacheError::Internal(site!()))?;
+        let tails = self.tails.chunks_exact_mut(tail.max(1)).nth(slot);
+        let matrices = self.matrices.chunks_exact_mut(matrices.max(1)).nth(slot);
+        // Not all models have both.
+        Ok([tails.unwrap_or_default(), matrices.unwrap_or_default()])
+    }
+
+    /// f32 elements of a state; 0 where the model has none.
+    pub(super) fn elements(&self) -> usize {
+        self.geometry.elements().map_or(0, |[tails, matrices]| tails.saturating_add(matrices))
     }
 
     /// Whether the references are what refers to the slots.

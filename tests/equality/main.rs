@@ -15,13 +15,13 @@ mod threads;
 
 use common::playback::{Plain, Player};
 use common::random::Rng;
-use common::synthetic::SyntheticModel;
+use common::synthetic::{Architecture, SyntheticModel};
 use gleed::tensor::Dtype;
 use gleed::{KvElement, KvKind, KvType, Limits, Model};
 
 const BUDGETS: [usize; 6] = [1, 2, 3, 7, 100, usize::MAX];
 
-/// Small llama and qwen3 models, with weights of each kind of dot.
+/// Small llama and qwen3 models, with weights of each kind of dot, and models with each kind of recurrent layer.
 fn models() -> Vec<SyntheticModel> {
     let small = |model| SyntheticModel { hidden: 32, ffn: 64, vocab: 40, ..model };
     let super_blocks = |model| SyntheticModel { hidden: 256, ffn: 256, vocab: 40, layers: 1, ..model };
@@ -29,13 +29,17 @@ fn models() -> Vec<SyntheticModel> {
     vec![
         SyntheticModel { head_dim: 10, layers: 3, rope_freqs: true, ..small(llama()) },
         SyntheticModel { head_dim: 16, ..small(qwen3()) },
+        SyntheticModel { head_dim: 10, ..small(SyntheticModel::of(Architecture::Lfm2)) },
+        SyntheticModel { head_dim: 10, ..small(SyntheticModel::of(Architecture::Qwen35)) },
+        SyntheticModel { head_dim: 10, ..small(SyntheticModel::of(Architecture::GraniteHybrid)) },
+        SyntheticModel { head_dim: 10, layers: 1, ..small(SyntheticModel::of(Architecture::FalconH1)) },
         SyntheticModel { weights: Dtype::Q8_0, head_dim: 16, ..small(llama()) },
         SyntheticModel { weights: Dtype::Q4_K, head_dim: 64, ..super_blocks(qwen3()) },
     ]
 }
 
 fn float_models() -> Vec<SyntheticModel> {
-    models().into_iter().take(2).collect()
+    models().into_iter().take(6).collect()
 }
 
 /// Keys of one type, values of another.

@@ -73,6 +73,15 @@ pub enum SnapshotError {
         /// The checksum of the bytes.
         computed: u64,
     },
+    /// The state of the recurrent layers is damaged.
+    StateChecksum {
+        /// The checksum that is stored.
+        stored: u64,
+        /// The checksum of the bytes.
+        computed: u64,
+    },
+    /// An element of the state is infinite or NaN.
+    StateNonFinite,
     /// A block is damaged.
     BlockChecksum {
         /// Its number in the sequence: it holds the tokens from 16 times that on.
@@ -171,10 +180,19 @@ impl fmt::Display for SnapshotError {
             Self::Trailing { total } => write!(f, "bytes follow the snapshot, which ends after {total}"),
             Self::Magic => f.write_str("not a snapshot"),
             Self::Version { found } => {
-                write!(f, "snapshot of version {found}; this library reads version {}", SnapshotHeader::VERSION)
+                write!(
+                    f,
+                    "snapshot of version {found}; this library reads versions {} and {}",
+                    SnapshotHeader::VERSION,
+                    SnapshotHeader::VERSION_WITH_STATE
+                )
             }
             Self::HeaderLength { found } => write!(f, "snapshot with an impossible header of {found} bytes"),
             Self::HeaderChecksum { stored, computed } => damaged(f, "header", stored, computed),
+            Self::StateChecksum { stored, computed } => {
+                write!(f, "snapshot with a damaged state: checksum {stored:016x}, computed {computed:016x}")
+            }
+            Self::StateNonFinite => f.write_str("snapshot with an element of the state that is not finite"),
             Self::BlockChecksum { block, stored, computed } => {
                 write!(f, "block {block} of the ")?;
                 damaged(f, "snapshot", stored, computed)

@@ -10,13 +10,17 @@ use crate::num::{ARITHMETIC_VERSION, Xxh64};
 
 pub(super) const MAGIC: [u8; 8] = *b"GLEEDKV\0";
 const VERSION: u32 = 1;
+/// Of models that have states besides keys and values.
+const VERSION_WITH_STATE: u32 = 2;
 const STATE_MAX: usize = 256;
 /// Bytes of a checksum.
 pub(super) const CHECKSUM: usize = 8;
 /// Bytes of the header before the host's state, and with an empty one.
 const FIXED: usize = 88;
 pub(super) const HEADER_MIN: usize = FIXED + CHECKSUM;
-pub(super) const HEADER_MAX: usize = HEADER_MIN + STATE_MAX;
+/// What the header has about the state, where there is one: behind the fixed bytes.
+const ABOUT_STATE: usize = 16;
+pub(super) const HEADER_MAX: usize = HEADER_MIN + ABOUT_STATE + STATE_MAX;
 
 /// What the numbers from byte 36 on are that must be the cache's.
 const SHAPE: [&str; 9] = [
@@ -60,12 +64,27 @@ pub struct SnapshotHeader {
     pub(super) tokens: u32,
     pub(super) base: u32,
     pub(super) base_checksum: u64,
+    /// f32 elements of a state of the model's recurrent layers; 0 where it has none.
+    pub(super) recurrent: u64,
+    /// The tokens that the state is the state after. It is not in the snapshot where that is 0.
+    pub(super) recurrent_position: u32,
     pub(super) state: Vec<u8, STATE_MAX>,
 }
 
+/// What a cache has that a snapshot must agree with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape<'g> {
+    pub(super) geometry: &'g KvGeometry,
+    /// f32 elements of a state.
+    pub(super) recurrent: u64,
+}
+
 impl SnapshotHeader {
-    /// The version of the format that is written and read.
+    /// The version of the format that is written and read for models without recurrent layers.
     pub const VERSION: u32 = VERSION;
+
+    /// The version for models with recurrent layers.
+    pub const VERSION_WITH_STATE: u32 = VERSION_WITH_STATE;
 
     /// Reads the header at the beginning of `bytes` and verifies its checksum; what follows is not looked at.
     ///
@@ -83,6 +102,10 @@ impl SnapshotHeader {
         }
         let u32_at = |offset| u32_at(content, offset).ok_or(short);
         let u64_at = |offset| u64_at(content, offset).ok_or(short);
+        let (recurrent, recurrent_position, fixed) = match u32_at(8)? {
+            VERSION_WITH_STATE => (u64_at(FIXED)?, u32_at(FIXED + 8)?, FIXED + ABOUT_STATE),
+            _ => (0, 0, FIXED),
+        };
         Ok(Self {
             total: u64_at(16)?,
             fingerprint: u64_at(24)?,
@@ -91,7 +114,9 @@ impl SnapshotHeader {
             tokens: u32_at(72)?,
             base: u32_at(76)?,
             base_checksum: u64_at(80)?,
-            state: content.get(FIXED..).and_then(|state| Vec::from_slice(state).ok()).ok_or(short)?,
+            recurrent,
+            recurrent_position,
+            state: content.get(fixed..).and_then(|state| Vec::from_slice(state).ok()).ok_or(short)?,
         })
     }
 
@@ -101,18 +126,20 @@ impl SnapshotHeader {
         if magic != &MAGIC {
             return Some(Err(SnapshotError::Magic));
         }
-        if version != VERSION {
-            return Some(Err(SnapshotError::Version { found: version }));
-        }
-        let len = usize::try_from(found).ok().filter(|len| (HEADER_MIN..=HEADER_MAX).contains(len));
+        let least = match version {
+            VERSION => HEADER_MIN,
+            VERSION_WITH_STATE => HEADER_MIN + ABOUT_STATE,
+            _ => return Some(Err(SnapshotError::Version { found: version })),
+        };
+        let len = usize::try_from(found).ok().filter(|len| (least..=least + STATE_MAX).contains(len));
         Some(len.ok_or(SnapshotError::HeaderLength { found }))
     }
 
     /// The header of a snapshot of `tokens` tokens, but for the checksum of its base.
     pub(super) fn new(
-        geometry: &KvGeometry,
+        shape: Shape<'_>,
         fingerprint: u64,
-        tokens: usize,
+        [tokens, recurrent_position]: [usize; 2],
         options: &SnapshotOptions<'_>,
     ) -> Result<Self, SnapshotError> {
         let (base, given) = (options.base, options.state.len());
@@ -121,14 +148,16 @@ impl SnapshotHeader {
             total: 0,
             fingerprint,
             arithmetic: ARITHMETIC_VERSION,
-            shape: shape(geometry),
+            shape: self::shape(shape.geometry),
             tokens: tokens as u32,
             base: u32::try_from(base).map_err(|_| SnapshotError::BasePosition { base, tokens })?,
             base_checksum: 0,
+            recurrent: shape.recurrent,
+            recurrent_position: recurrent_position as u32,
             state,
         };
         header.check_base()?;
-        header.total = header.total_for(geometry);
+        header.total = header.total_for(shape.geometry);
         Ok(header)
     }
 
@@ -137,7 +166,7 @@ impl SnapshotHeader {
         let mut bytes = Vec::new();
         let mut put = |part: &[u8]| drop(bytes.extend_from_slice(part));
         put(&MAGIC);
-        put(&VERSION.to_le_bytes());
+        put(&if self.recurrent > 0 { VERSION_WITH_STATE } else { VERSION }.to_le_bytes());
         put(&(self.len() as u32).to_le_bytes());
         put(&self.total.to_le_bytes());
         put(&self.fingerprint.to_le_bytes());
@@ -146,6 +175,11 @@ impl SnapshotHeader {
         put(&self.tokens.to_le_bytes());
         put(&self.base.to_le_bytes());
         put(&self.base_checksum.to_le_bytes());
+        if self.recurrent > 0 {
+            put(&self.recurrent.to_le_bytes());
+            put(&self.recurrent_position.to_le_bytes());
+            put(&0_u32.to_le_bytes());
+        }
         put(&self.state);
         let checksum = Xxh64::hash(&bytes);
         drop(bytes.extend_from_slice(&checksum.to_le_bytes()));
@@ -178,7 +212,8 @@ impl SnapshotHeader {
     }
 
     /// Whether it is of this model and this arithmetic, fits this cache, and does not contradict itself.
-    pub(super) fn check(&self, fingerprint: u64, geometry: &KvGeometry) -> Result<(), SnapshotError> {
+    pub(super) fn check(&self, fingerprint: u64, cache: Shape<'_>) -> Result<(), SnapshotError> {
+        let geometry = cache.geometry;
         if self.fingerprint != fingerprint {
             return Err(SnapshotError::Model { expected: fingerprint, found: self.fingerprint });
         }
@@ -189,6 +224,14 @@ impl SnapshotHeader {
             if found != expected {
                 return Err(SnapshotError::Geometry { what, expected, found });
             }
+        }
+        if self.recurrent != cache.recurrent {
+            let [expected, found] = [cache.recurrent, self.recurrent].map(|elements| elements as u32);
+            return Err(SnapshotError::Geometry { what: "elements of the state", expected, found });
+        }
+        if self.recurrent_position > self.tokens {
+            let (expected, found) = (self.tokens, self.recurrent_position);
+            return Err(SnapshotError::Geometry { what: "position of the state", expected, found });
         }
         self.check_base()?;
         let (expected, found) = (self.total_for(geometry), self.total);
@@ -209,8 +252,13 @@ impl SnapshotHeader {
         if possible { Ok(()) } else { Err(SnapshotError::BasePosition { base, tokens }) }
     }
 
+    /// Whether the snapshot has a state.
+    pub(super) fn has_recurrent(&self) -> bool {
+        self.recurrent > 0 && self.recurrent_position > 0
+    }
+
     fn len(&self) -> usize {
-        HEADER_MIN + self.state.len()
+        HEADER_MIN + if self.recurrent > 0 { ABOUT_STATE } else { 0 } + self.state.len()
     }
 
     /// Bytes of a snapshot with this header.
@@ -220,7 +268,9 @@ impl SnapshotHeader {
         let rows = (geometry.block_bytes() as u64).saturating_mul(blocks);
         let rows = rows.saturating_add(geometry.token_bytes(rest as usize) as u64).saturating_add(own * 4);
         let checksums = own.div_ceil(BLOCK_TOKENS as u64) + 1;
-        rows.saturating_add(checksums * CHECKSUM as u64).saturating_add(self.len() as u64)
+        let state =
+            if self.has_recurrent() { self.recurrent.saturating_mul(4).saturating_add(CHECKSUM as u64) } else { 0 };
+        rows.saturating_add(checksums * CHECKSUM as u64).saturating_add(state).saturating_add(self.len() as u64)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::cache::kind::KvKind;
 use crate::cache::kv_cache::KvCache;
 use crate::cache::sequence::{IMPORTED_TOKEN, SeqId};
 use crate::kv::MAX_GROUPS;
-use crate::num::Xxh64;
+use crate::num::{Xxh64, is_finite};
 
 /// Gives bytes of a snapshot, in order: it fills the slice from its start and says how far; 0 at the end of the
 /// bytes, `None` where it could not.
@@ -39,7 +39,7 @@ impl<'a> KvCache<'a> {
     ) -> Result<(SeqId, SnapshotHeader), SnapshotError> {
         let mut reader = Reader::new(source);
         let (header, checksum) = reader.header()?;
-        header.check(fingerprint, self.geometry())?;
+        header.check(fingerprint, self.shape())?;
         let base = base.filter(|_| header.base() > 0);
         let mut marks = Vec::new();
         for group in &self.groups {
@@ -99,14 +99,49 @@ impl Restoring<'_, '_> {
         for (block, tokens) in header.blocks() {
             whole.update(&self.block(reader, block, tokens, vocab)?.to_le_bytes());
         }
+        if header.has_recurrent() {
+            whole.update(&self.state(reader)?.to_le_bytes());
+        }
         let (stored, computed) = (reader.checksum()?, whole.finish());
         if stored != computed {
             return Err(SnapshotError::Checksum { stored, computed });
         }
         reader.end()?;
         self.cache.commit(self.seq, own)?;
+        let slot = self.seq.slot();
+        match header.has_recurrent() {
+            true => self.cache.states.commit(slot, header.recurrent_position as usize, false)?,
+            false => {
+                self.cache.states.release(slot)?;
+                self.cache.states.restart(slot)?;
+            }
+        }
         self.done = true;
         Ok(())
+    }
+
+    /// Reads the state of the recurrent layers. Returns its checksum.
+    fn state(&mut self, reader: &mut Reader<'_, '_>) -> Result<u64, SnapshotError> {
+        const PIECE: usize = 64;
+        let (mut hash, mut finite) = (Xxh64::new(), true);
+        for elements in self.cache.states.next_mut(self.seq.slot())? {
+            for piece in elements.chunks_mut(PIECE) {
+                let mut bytes = [[0; 4]; PIECE];
+                let bytes = bytes.as_flattened_mut().get_mut(..piece.len() * 4).ok_or(CacheError::Internal(site!()))?;
+                reader.get(bytes)?;
+                hash.update(bytes);
+                for (x, bytes) in piece.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                    *x = f32::from_le_bytes(*bytes);
+                    finite &= is_finite(*x);
+                }
+            }
+        }
+        let (stored, computed) = (reader.checksum()?, hash.finish());
+        match stored == computed {
+            false => Err(SnapshotError::StateChecksum { stored, computed }),
+            true if !finite => Err(SnapshotError::StateNonFinite),
+            true => Ok(computed),
+        }
     }
 
     /// Reads a block of `tokens` tokens. Returns its checksum.
@@ -119,8 +154,8 @@ impl Restoring<'_, '_> {
     ) -> Result<u64, SnapshotError> {
         let mut hash = Xxh64::new();
         let mut unknown = None;
-        // The kind off computes from the tokens, so it has to know them.
-        let imported = self.cache.kind() != KvKind::Off;
+        // The kind off computes from the tokens, and so does a model with states, so they have to be known.
+        let imported = self.cache.kind() != KvKind::Off && !self.cache.has_states();
         for position in (block * BLOCK_TOKENS..).take(tokens) {
             let mut bytes = [0; 4];
             reader.get(&mut bytes)?;

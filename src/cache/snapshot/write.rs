@@ -2,7 +2,7 @@
 
 use super::STAGED;
 use super::error::SnapshotError;
-use super::header::{SnapshotHeader, SnapshotOptions};
+use super::header::{Shape, SnapshotHeader, SnapshotOptions};
 use super::slice::copy;
 use crate::cache::block::BLOCK_TOKENS;
 use crate::cache::error::CacheError;
@@ -21,7 +21,7 @@ impl KvCache<'_> {
     /// # Errors
     /// [`SnapshotError::Cache`]: unknown or busy; [`SnapshotError::StateTooLong`], [`SnapshotError::BasePosition`].
     pub fn snapshot_len(&self, seq: SeqId, options: &SnapshotOptions<'_>) -> Result<usize, SnapshotError> {
-        let header = SnapshotHeader::new(self.geometry(), 0, self.whole(seq)?, options)?;
+        let header = SnapshotHeader::new(self.shape(), 0, self.lengths(seq)?, options)?;
         Ok(usize::try_from(header.total_bytes()).unwrap_or(usize::MAX))
     }
 
@@ -36,7 +36,7 @@ impl KvCache<'_> {
         options: &SnapshotOptions<'_>,
         sink: &mut Sink<'_>,
     ) -> Result<u64, SnapshotError> {
-        let mut header = SnapshotHeader::new(self.geometry(), fingerprint, self.whole(seq)?, options)?;
+        let mut header = SnapshotHeader::new(self.shape(), fingerprint, self.lengths(seq)?, options)?;
         header.base_checksum = self.base_checksum(seq, header.base())?;
         let mut writer = Writer { sink, staged: [0; STAGED], used: 0, taken: 0 };
         let bytes = header.to_bytes();
@@ -48,9 +48,45 @@ impl KvCache<'_> {
             writer.put(&checksum)?;
             whole.update(&checksum);
         }
+        if header.has_recurrent() {
+            let checksum = self.put_state(seq, |bytes| writer.put(bytes))?.to_le_bytes();
+            writer.put(&checksum)?;
+            whole.update(&checksum);
+        }
         writer.put(&whole.finish().to_le_bytes())?;
         writer.flush()?;
         Ok(writer.taken)
+    }
+
+    /// What a snapshot must agree with.
+    pub(super) fn shape(&self) -> Shape<'_> {
+        Shape { geometry: self.geometry(), recurrent: self.states.elements() as u64 }
+    }
+
+    /// The tokens of a sequence, and those that its state is the state after.
+    fn lengths(&self, seq: SeqId) -> Result<[usize; 2], SnapshotError> {
+        let tokens = self.whole(seq)?;
+        Ok([tokens, self.states.position(seq.slot()).unwrap_or(0)])
+    }
+
+    /// Writes the state of the recurrent layers. Returns the checksum of the bytes.
+    fn put_state(
+        &self,
+        seq: SeqId,
+        mut put: impl FnMut(&[u8]) -> Result<(), SnapshotError>,
+    ) -> Result<u64, SnapshotError> {
+        const PIECE: usize = 64;
+        let mut hash = Xxh64::new();
+        for elements in self.states.current(seq.slot()).ok_or(CacheError::Internal(site!()))? {
+            for piece in elements.chunks(PIECE) {
+                let mut bytes = [[0; 4]; PIECE];
+                bytes.iter_mut().zip(piece).for_each(|(bytes, x)| *bytes = x.to_le_bytes());
+                let bytes = bytes.as_flattened().get(..piece.len() * 4).ok_or(CacheError::Internal(site!()))?;
+                hash.update(bytes);
+                put(bytes)?;
+            }
+        }
+        Ok(hash.finish())
     }
 
     /// The checksum of the first `tokens` tokens, whole blocks: the hash of the checksums of their blocks.

@@ -34,6 +34,14 @@ pub enum Architecture {
     StableLm,
     /// Norms after attention and feed-forward part only.
     Olmo2,
+    /// Gated short convolutions in every other layer.
+    Lfm2,
+    /// The gated delta rule in every other layer.
+    Qwen35,
+    /// State spaces in every other layer.
+    GraniteHybrid,
+    /// State spaces and attention side by side.
+    FalconH1,
 }
 
 /// Some value of a key.
@@ -49,8 +57,11 @@ pub enum Fixed {
 pub struct Form {
     pub architecture: Architecture,
     pub name: &'static str,
-    /// The tensors of a layer. `+`: and a bias. After a colon: which of several shapes.
+    /// The tensors of a layer. `+`: and a bias. `=`: the name is whole, without "weight". After a colon: which of several
+    /// shapes.
     pub layer: &'static str,
+    /// Those of layers 0, 2, 4 and so on, where these are others.
+    pub even_layer: Option<&'static str>,
     /// Those before and after the layers, without `output`.
     pub before: &'static str,
     pub after: &'static str,
@@ -82,6 +93,7 @@ const LLAMA: Form = Form {
     architecture: Architecture::Llama,
     name: "llama",
     layer: "attn_norm attn_q attn_k attn_v attn_output ffn_norm ffn_gate ffn_up ffn_down",
+    even_layer: None,
     before: "token_embd",
     after: "output_norm",
     eps_key: "attention.layer_norm_rms_epsilon",
@@ -132,7 +144,7 @@ const GPT2: Form = Form {
     ..LLAMA
 };
 
-pub const FORMS: [Form; 17] = [
+pub const FORMS: [Form; 21] = [
     LLAMA,
     Form { architecture: Architecture::SmolLm3, name: "smollm3", layers: 4, tied: true, seed: 3, ..LLAMA },
     Form {
@@ -261,11 +273,85 @@ pub const FORMS: [Form; 17] = [
         seed: 17,
         ..LLAMA
     },
+    Form {
+        architecture: Architecture::Lfm2,
+        name: "lfm2",
+        layer: "attn_norm attn_q attn_k attn_v attn_output attn_q_norm attn_k_norm ffn_norm ffn_gate ffn_up ffn_down",
+        even_layer: Some(
+            "attn_norm shortconv.in_proj shortconv.conv shortconv.out_proj ffn_norm ffn_gate ffn_up ffn_down",
+        ),
+        before: "token_embd token_embd_norm",
+        after: "",
+        keys: &[("shortconv.l_cache", Fixed::U32(3))],
+        layers: 3,
+        tied: true,
+        seed: 18,
+        ..LLAMA
+    },
+    Form {
+        architecture: Architecture::Qwen35,
+        name: "qwen35",
+        layer: "attn_norm attn_q:gated attn_k attn_v attn_output attn_q_norm attn_k_norm post_attention_norm ffn_gate \
+                ffn_up ffn_down",
+        even_layer: Some(
+            "attn_norm attn_qkv:delta attn_gate ssm_alpha ssm_beta ssm_conv1d ssm_dt= ssm_a= ssm_norm:value ssm_out \
+             post_attention_norm ffn_gate ffn_up ffn_down",
+        ),
+        keys: &[
+            ("full_attention_interval", Fixed::U32(2)),
+            ("ssm.conv_kernel", Fixed::U32(4)),
+            ("ssm.state_size", Fixed::U32(12)),
+            ("ssm.group_count", Fixed::U32(2)),
+            ("ssm.time_step_rank", Fixed::U32(4)),
+            ("ssm.inner_size", Fixed::U32(64)),
+        ],
+        rotary_share: 0.5,
+        layers: 3,
+        seed: 19,
+        ..LLAMA
+    },
+    Form {
+        architecture: Architecture::GraniteHybrid,
+        name: "granitehybrid",
+        even_layer: Some(
+            "attn_norm ssm_in ssm_conv1d+ ssm_dt= ssm_a:head= ssm_d:head= ssm_norm:groups ssm_out ffn_norm ffn_gate \
+             ffn_up ffn_down",
+        ),
+        keys: &[
+            ("embedding_scale", Fixed::F32(2.5)),
+            ("residual_scale", Fixed::F32(0.5)),
+            ("logit_scale", Fixed::F32(2.0)),
+            ("rope.scaling.finetuned", Fixed::Bool(false)),
+            ("ssm.conv_kernel", Fixed::U32(4)),
+            ("ssm.state_size", Fixed::U32(12)),
+            ("ssm.group_count", Fixed::U32(2)),
+            ("ssm.time_step_rank", Fixed::U32(4)),
+            ("ssm.inner_size", Fixed::U32(64)),
+        ],
+        layers: 3,
+        seed: 20,
+        ..LLAMA
+    },
+    Form {
+        architecture: Architecture::FalconH1,
+        name: "falcon-h1",
+        layer: "attn_norm attn_q attn_k attn_v attn_output ssm_in ssm_conv1d+ ssm_dt= ssm_a:head= ssm_d:head= ssm_out \
+                ffn_norm= ffn_gate ffn_up ffn_down",
+        keys: &[
+            ("ssm.conv_kernel", Fixed::U32(4)),
+            ("ssm.state_size", Fixed::U32(12)),
+            ("ssm.group_count", Fixed::U32(1)),
+            ("ssm.time_step_rank", Fixed::U32(4)),
+            ("ssm.inner_size", Fixed::U32(64)),
+        ],
+        seed: 21,
+        ..LLAMA
+    },
 ];
 
 impl Architecture {
-    pub const ALL: [Self; 17] = {
-        let mut all = [Self::Llama; 17];
+    pub const ALL: [Self; FORMS.len()] = {
+        let mut all = [Self::Llama; FORMS.len()];
         let mut i = 0;
         while i < all.len() {
             all[i] = FORMS[i].architecture;

@@ -178,6 +178,11 @@ impl SyntheticModel {
             set("rope.scaling.original_context_length", (original as u32).into());
             set("rope.scaling.attn_factor", 1.1875f32.into());
         }
+        if matches!(self.architecture, Architecture::Lfm2 | Architecture::GraniteHybrid) {
+            // Layers without attention have none.
+            let heads = (0..self.layers).map(|layer| Meta::U32(if layer % 2 == 0 { 0 } else { self.kv_heads as u32 }));
+            set("attention.head_count_kv", Meta::Array(4, heads.collect()));
+        }
         for (key, value) in form.keys {
             set(key, value.meta());
         }
@@ -195,7 +200,8 @@ impl SyntheticModel {
         self.rope_factors(writer);
         self.tensor_list(writer, "", form.before);
         for layer in 0..self.layers {
-            self.tensor_list(writer, &format!("blk.{layer}."), self.layer.unwrap_or(form.layer));
+            let list = self.layer.or(form.even_layer.filter(|_| layer % 2 == 0)).unwrap_or(form.layer);
+            self.tensor_list(writer, &format!("blk.{layer}."), list);
         }
         self.tensor_list(writer, "", form.after);
         if !self.tied {
@@ -225,12 +231,21 @@ impl SyntheticModel {
 
     /// A tensor of the table, and its bias.
     fn tensor(&self, writer: &mut GgufWriter, prefix: &str, item: &str) {
-        let shape = item.trim_end_matches('+');
+        let shape = item.trim_end_matches(['+', '=']);
         let name = shape.split(':').next().unwrap_or(shape);
         let dims = self.dims(shape);
         let mut rng = self.rng(writer);
-        let full_name = format!("{prefix}{name}.weight");
-        if name.contains("norm") {
+        let full_name = match item.ends_with('=') {
+            // The one such tensor that is called a bias.
+            true if name == "ssm_dt" => format!("{prefix}{name}.bias"),
+            true => format!("{prefix}{name}"),
+            false => format!("{prefix}{name}.weight"),
+        };
+        if name == "ssm_a" {
+            add_vector(writer, &full_name, &dims, || -0.1 - rng.uniform().abs());
+        } else if matches!(name, "ssm_dt" | "ssm_d" | "ssm_conv1d" | "shortconv.conv") {
+            add_vector(writer, &full_name, &dims, || rng.normal() * 0.5);
+        } else if name.contains("norm") {
             add_vector(writer, &full_name, &dims, || 1.0 + 0.25 * rng.uniform());
         } else {
             let dtype = if matches!(name, "position_embd" | "ffn_gate_inp") { Dtype::F32 } else { self.weights };
@@ -243,7 +258,7 @@ impl SyntheticModel {
         }
         if item.ends_with('+') {
             let mut rng = self.rng(writer);
-            let len = if name.contains("norm") { dims.iter().product() } else { dims[1] };
+            let len = if name.contains("norm") { dims.iter().product() } else { dims[dims.len() - 1] };
             add_vector(writer, &format!("{prefix}{name}.bias"), &[len], || 0.2 * rng.normal());
         }
     }
@@ -256,6 +271,25 @@ impl SyntheticModel {
             "token_embd" | "output" => vec![hidden, self.vocab],
             "position_embd" => vec![hidden, self.context],
             "attn_q" => vec![hidden, q],
+            "attn_q:gated" => vec![hidden, 2 * q],
+            "shortconv.in_proj" => vec![hidden, 3 * hidden],
+            "shortconv.conv" => vec![self.key("shortconv.l_cache"), hidden],
+            "shortconv.out_proj" => vec![hidden, hidden],
+            "attn_qkv:delta" => vec![hidden, self.channels()],
+            "attn_gate" => vec![hidden, self.key("ssm.inner_size")],
+            "ssm_alpha" | "ssm_beta" => vec![hidden, self.key("ssm.time_step_rank")],
+            "ssm_in" => {
+                vec![hidden, self.channels() + self.key("ssm.inner_size") + self.key("ssm.time_step_rank")]
+            }
+            "ssm_conv1d" => vec![self.key("ssm.conv_kernel"), self.channels()],
+            "ssm_dt" | "ssm_a" => vec![self.key("ssm.time_step_rank")],
+            "ssm_a:head" | "ssm_d:head" => vec![1, self.key("ssm.time_step_rank")],
+            "ssm_norm:value" => vec![self.key("ssm.inner_size") / self.key("ssm.time_step_rank")],
+            "ssm_norm:groups" => {
+                let groups = self.key("ssm.group_count");
+                vec![self.key("ssm.inner_size") / groups, groups]
+            }
+            "ssm_out" => vec![self.key("ssm.inner_size"), hidden],
             "attn_k" | "attn_v" => vec![hidden, kv],
             "attn_qkv" => vec![hidden, q + 2 * kv],
             "attn_output" => vec![q, hidden],
@@ -273,6 +307,24 @@ impl SyntheticModel {
             _ if shape.contains("norm") => vec![hidden],
             _ => panic!("no shape of {shape}"),
         }
+    }
+
+    /// A number among the keys, the own ones first.
+    fn key(&self, key: &str) -> usize {
+        let own = self.keys.iter().find_map(|(name, value)| match value {
+            Meta::U32(value) if *name == key => Some(*value),
+            _ => None,
+        });
+        let usual = self.architecture.form().keys.iter().find_map(|(name, value)| match value {
+            Fixed::U32(value) if *name == key => Some(*value),
+            _ => None,
+        });
+        own.or(usual).expect("a number of this name") as usize
+    }
+
+    /// Channels of the convolution of a recurrent layer.
+    fn channels(&self) -> usize {
+        self.key("ssm.inner_size") + 2 * self.key("ssm.group_count") * self.key("ssm.state_size")
     }
 
     /// A generator of its own for each tensor.
