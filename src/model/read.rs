@@ -9,7 +9,7 @@ use crate::weights::{
 
 /// The configuration that a file and its architecture give.
 pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Config, ModelError> {
-    keys.refuse_unsupported()?;
+    keys.refuse_unsupported(architecture)?;
     let layers = keys.size("block_count")?;
     if layers > MAX_LAYERS {
         return Err(ModelError::TooMany { count: layers, limit: MAX_LAYERS });
@@ -67,6 +67,8 @@ fn attention(keys: &Keys<'_>, qk_norm: QkNorm, head_dim: usize) -> Result<Attent
         alibi: keys.not_negative("attention.max_alibi_bias")?,
         clamp: keys.not_negative("attention.clamp_kqv")?,
         qk_norm,
+        norm_after_rotation: false,
+        temperature: None,
         fused: keys.has("blk.0.attn_qkv.weight"),
     })
 }

@@ -49,6 +49,40 @@ pub(crate) const PRE_NORM_LAYER: &[Step] = &[
     finished(down(Target::Residual)),
 ];
 
+/// A norm at both ends of each branch: Gemma 2 and 3, GLM 4.
+pub(crate) const BOTH_NORMS_LAYER: &[Step] = &[
+    all(norm(Role::AttentionNorm, Input::Attention)),
+    all(QKV),
+    all(NORM_ROTATE),
+    all(STORE),
+    finished(ATTEND),
+    finished(quantize(Source::Attention, Input::Output)),
+    finished(output(Target::Branch)),
+    finished(add_normed(Role::PostAttentionNorm)),
+    finished(norm(Role::FfnNorm, Input::FeedForward)),
+    finished(GATE_UP),
+    finished(quantize(Source::FeedForward, Input::Down)),
+    finished(down(Target::Branch)),
+    finished(add_normed(Role::PostFfnNorm)),
+];
+
+/// A norm at the end of each branch only: OLMo 2 and 3, EXAONE 4.
+pub(crate) const POST_NORM_LAYER: &[Step] = &[
+    all(quantize(Source::Residual, Input::Attention)),
+    all(QKV),
+    all(NORM_ROTATE),
+    all(STORE),
+    finished(ATTEND),
+    finished(quantize(Source::Attention, Input::Output)),
+    finished(output(Target::Branch)),
+    finished(add_normed(Role::PostAttentionNorm)),
+    finished(quantize(Source::Residual, Input::FeedForward)),
+    finished(GATE_UP),
+    finished(quantize(Source::FeedForward, Input::Down)),
+    finished(down(Target::Branch)),
+    finished(add_normed(Role::PostFfnNorm)),
+];
+
 /// The same with experts: Mixtral, Qwen 3 with experts.
 pub(crate) const PRE_NORM_EXPERTS_LAYER: &[Step] = &[
     all(norm(Role::AttentionNorm, Input::Attention)),

@@ -2,7 +2,7 @@
 
 use crate::kernels::{Activation, NormKind};
 use crate::kv::{LayerGroups, MAX_GROUPS};
-use crate::nn::{Frequencies, RopePairs};
+use crate::nn::{Frequencies, RopePairs, Temperature};
 
 /// More layers than any model has: keeps hostile files from choosing how long a loop runs.
 pub(crate) const MAX_LAYERS: usize = 1024;
@@ -83,11 +83,15 @@ pub struct Attention {
     pub clamp: f32,
     /// How queries and keys are normalized.
     pub qk_norm: QkNorm,
+    /// Whether they are normalized after the rotation.
+    pub norm_after_rotation: bool,
+    /// What queries are multiplied by after it, by position.
+    pub temperature: Option<Temperature>,
     /// Whether Q, K and V are one matrix.
     pub fused: bool,
 }
 
-/// How queries and keys are normalized before the rotation.
+/// How queries and keys are normalized.
 ///
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use super::products::OUTPUTS;
 use crate::mem::Tile;
-use crate::num::{gelu_erf, gelu_tanh, silu, tanh};
+use crate::num::{gelu_erf, gelu_tanh, silu, squared_relu, tanh};
 
 /// The non-linear function of a feed-forward layer.
 ///
@@ -17,6 +17,8 @@ pub enum Activation {
     GeluTanh,
     /// GELU by the error function.
     GeluErf,
+    /// `max(x, 0)^2`.
+    SquaredRelu,
 }
 
 /// How outputs enter the place where they belong.
@@ -51,9 +53,11 @@ pub(in crate::kernels) fn combine_tile(
         Combine::Activate(Activation::Silu) => each(tile, cols, outputs, |_, output| silu(output)),
         Combine::Activate(Activation::GeluTanh) => each(tile, cols, outputs, |_, output| gelu_tanh(output)),
         Combine::Activate(Activation::GeluErf) => each(tile, cols, outputs, |_, output| gelu_erf(output)),
+        Combine::Activate(Activation::SquaredRelu) => each(tile, cols, outputs, |_, output| squared_relu(output)),
         Combine::Gate(Activation::Silu) => each(tile, cols, outputs, |y, output| silu(y) * output),
         Combine::Gate(Activation::GeluTanh) => each(tile, cols, outputs, |y, output| gelu_tanh(y) * output),
         Combine::Gate(Activation::GeluErf) => each(tile, cols, outputs, |y, output| gelu_erf(y) * output),
+        Combine::Gate(Activation::SquaredRelu) => each(tile, cols, outputs, |y, output| squared_relu(y) * output),
     }
 }
 

@@ -27,6 +27,8 @@ pub(in crate::model) struct Architecture {
     /// Where a file has a window and no pattern, every so many-th layer sees everything; 0 if none does.
     pub(in crate::model) window_period: usize,
     pub(in crate::model) biases: Biases,
+    /// Keys that it reads, of those that are refused elsewhere.
+    pub(in crate::model) reads: &'static [&'static str],
     /// What is left to read or to change.
     pub(in crate::model) finish: fn(&Keys<'_>, &mut Config) -> Result<(), ModelError>,
     /// The order of the operations.
@@ -47,6 +49,7 @@ pub(super) const DECODER: Architecture = Architecture {
     window: 0,
     window_period: 0,
     biases: NO_BIASES,
+    reads: &[],
     finish: |_, _| Ok(()),
     program: |_, config| Ok(if config.feed_forward.experts > 0 { lists::DECODER_OF_EXPERTS } else { lists::DECODER }),
 };

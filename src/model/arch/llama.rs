@@ -2,8 +2,10 @@
 //! pairs.
 
 use super::{Architecture, DECODER, OPTIONAL_BIASES};
+use crate::kernels::Activation;
 use crate::kv::LayerGroups;
-use crate::nn::RopePairs;
+use crate::model::keys::ORIGINAL;
+use crate::nn::{RopePairs, Temperature};
 use crate::program::lists::{PRE_NORM_LAYER, uniform};
 use crate::program::{LayerKind, Program};
 
@@ -40,5 +42,28 @@ pub(super) const GRANITE: Architecture = Architecture {
     },
     ..FAMILY
 };
+
+/// ERNIE 4.5, dense.
+pub(super) const ERNIE4_5: Architecture = Architecture { name: "ernie4_5", ..FAMILY };
+
+/// Arcee (AFM): squared ReLU without a gate.
+pub(super) const ARCEE: Architecture =
+    Architecture { name: "arcee", activation: Activation::SquaredRelu, gated: false, ..FAMILY };
+
+/// Ministral 3 and Devstral 2: the further a query is, the larger.
+pub(super) const MISTRAL3: Architecture = Architecture {
+    name: "mistral3",
+    reads: &[TEMPERATURE],
+    finish: |keys, config| {
+        let scale = keys.not_negative(TEMPERATURE)?;
+        if scale > 0.0 {
+            config.attention.temperature = Some(Temperature { scale, length: keys.size(ORIGINAL)? });
+        }
+        Ok(())
+    },
+    ..FAMILY
+};
+
+const TEMPERATURE: &str = "attention.temperature_scale";
 
 const FAMILY: Architecture = Architecture { pairs: RopePairs::Adjacent, biases: OPTIONAL_BIASES, ..DECODER };

@@ -2,13 +2,17 @@
 
 mod alibi;
 mod architecture;
+mod exaone4;
 mod gemma;
+mod glm4;
 mod gpt2;
 mod gptneox;
+mod hunyuan;
 mod llama;
 mod olmo2;
 mod phi3;
 mod qwen;
+mod seed_oss;
 mod stablelm;
 mod starcoder2;
 
@@ -51,4 +55,18 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     olmo2::OLMO2,
     #[cfg(feature = "arch-starcoder2")]
     starcoder2::STARCODER2,
+    #[cfg(feature = "arch-ernie4_5")]
+    llama::ERNIE4_5,
+    #[cfg(feature = "arch-arcee")]
+    llama::ARCEE,
+    #[cfg(feature = "arch-mistral3")]
+    llama::MISTRAL3,
+    #[cfg(feature = "arch-hunyuan-dense")]
+    hunyuan::HUNYUAN,
+    #[cfg(feature = "arch-glm4")]
+    glm4::GLM4,
+    #[cfg(feature = "arch-exaone4")]
+    exaone4::EXAONE4,
+    #[cfg(feature = "arch-seed_oss")]
+    seed_oss::SEED_OSS,
 ];
