@@ -388,9 +388,9 @@ fn partials_have_one_size() {
     let partial = Partial { group: 2, head_dim: 3 };
     let row = [1.0; 16];
     assert_eq!(partial.elements(), Some(16));
-    assert!(partial.finish(&row, &mut [0.0; 6]).is_some());
-    assert!(partial.finish(&row, &mut [0.0; 5]).is_none());
-    assert!(partial.finish(&row[..9], &mut [0.0; 6]).is_none());
+    assert!(partial.finish(&row, &[], &mut [0.0; 6]).is_some());
+    assert!(partial.finish(&row, &[], &mut [0.0; 5]).is_none());
+    assert!(partial.finish(&row[..9], &[], &mut [0.0; 6]).is_none());
     assert_eq!(Partial { group: usize::MAX, head_dim: 2 }.elements(), None);
-    assert!(Partial { group: usize::MAX, head_dim: 2 }.finish(&row, &mut []).is_none());
+    assert!(Partial { group: usize::MAX, head_dim: 2 }.finish(&row, &[], &mut []).is_none());
 }

@@ -69,6 +69,7 @@ fn attention(keys: &Keys<'_>, qk_norm: QkNorm, head_dim: usize) -> Result<Attent
         qk_norm,
         norm_after_rotation: false,
         temperature: None,
+        sink_scores: false,
         fused: keys.has("blk.0.attn_qkv.weight"),
     })
 }

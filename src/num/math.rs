@@ -50,6 +50,20 @@ pub fn silu(x: f32) -> f32 {
     x / (1.0 + exp(-x))
 }
 
+/// Returns x, or the nearer of -7 and 7 if that is closer to 0. What is not a number stays that.
+#[inline]
+pub fn limited(x: f32) -> f32 {
+    let below = if x > 7.0 { 7.0 } else { x };
+    if below < -7.0 { -7.0 } else { below }
+}
+
+/// Returns x / (1 + e^(-1.702 x)), of 7 where x is larger.
+#[inline]
+pub fn limited_silu(x: f32) -> f32 {
+    let x = if x > 7.0 { 7.0 } else { x };
+    x / (1.0 + exp(-1.702 * x))
+}
+
 /// Returns x^2 where x is above 0, and 0 where it is below.
 #[inline]
 pub fn squared_relu(x: f32) -> f32 {

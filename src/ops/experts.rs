@@ -4,7 +4,7 @@ use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Target, Wor
 use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::mem::row_of;
-use crate::nn::{Linear, choose_experts};
+use crate::nn::choose_experts;
 use crate::weights::Role;
 
 /// The logits of experts.
@@ -25,7 +25,7 @@ impl Operation for Route {
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let router = Linear::plain(context.weights.tensor(work.layer, Role::Router).ok_or(Fault::Internal(site!()))?);
+        let router = context.weights.linear(work.layer, Role::Router).ok_or(Fault::Internal(site!()))?;
         let Buffers { input, router: logits, scratch, .. } = memory.buffers;
         let inputs = context.input_rows(Input::FeedForward, input, work.workers(scratch));
         work.each_tile(logits, scratch, &|tile, scratch| {

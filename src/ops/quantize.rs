@@ -30,7 +30,10 @@ impl Operation for Quantize {
     }
 
     fn tensors(&self) -> &[Role] {
-        &[]
+        match self.from {
+            Source::Attention => &[Role::SinkScores],
+            Source::Residual | Source::FeedForward => &[],
+        }
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
@@ -40,6 +43,7 @@ impl Operation for Quantize {
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let width = self.to.width(&context.config);
+        let sinks = context.weights.tensor(work.layer, Role::SinkScores).map_or(&[][..], |sinks| sinks.bytes());
         let Buffers { x, input, partials, ffn, scratch, .. } = memory.buffers;
         work.each_row(input, scratch, &|index, out, scratch| {
             let (finished, scratch) = scratch.split_at_mut_checked(width).ok_or(Fault::Internal(site!()))?;
@@ -47,7 +51,7 @@ impl Operation for Quantize {
                 Source::Residual => row_of(x, index, width).ok_or(Fault::Internal(site!()))?,
                 Source::FeedForward => row_of(ffn, index, width).ok_or(Fault::Internal(site!()))?,
                 Source::Attention => {
-                    finish_heads(&context.config, partials, index, finished).ok_or(Fault::Internal(site!()))?;
+                    finish_heads(&context.config, partials, index, sinks, finished).ok_or(Fault::Internal(site!()))?;
                     finished
                 }
             };

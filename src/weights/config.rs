@@ -87,6 +87,8 @@ pub struct Attention {
     pub norm_after_rotation: bool,
     /// What queries are multiplied by after it, by position.
     pub temperature: Option<Temperature>,
+    /// Whether each head has a score of its own that takes part in every softmax, without a value.
+    pub sink_scores: bool,
     /// Whether Q, K and V are one matrix.
     pub fused: bool,
 }

@@ -16,13 +16,15 @@ pub(super) enum Shape {
     Vectors(usize, usize),
     /// `[n]` of f32, and the file may leave it out.
     OptionalVector(usize),
+    /// `[rows, n]` of f32, and the file may leave it out.
+    OptionalVectors(usize, usize),
     /// `[rows, cols]`, and the file may leave it out.
     OptionalMatrix(usize, usize),
 }
 
 impl Shape {
     pub(super) fn is_optional(self) -> bool {
-        matches!(self, Self::OptionalVector(_) | Self::OptionalMatrix(..))
+        matches!(self, Self::OptionalVector(_) | Self::OptionalVectors(..) | Self::OptionalMatrix(..))
     }
 }
 
@@ -109,21 +111,26 @@ tensors! {
             bias QNormBias "attn_q_norm.bias" |c| qk_norm_bias(c, c.q_width());
         KNorm "attn_k_norm.weight" |c| qk_norm(c, c.kv_heads),
             bias KNormBias "attn_k_norm.bias" |c| qk_norm_bias(c, c.kv_width());
+        SinkScores "attn_sinks.weight" |c| c.attention.sink_scores.then_some(Shape::Vector(c.heads));
         AttentionOutput "attn_output.weight" |c| Some(Shape::Matrix(c.hidden, c.q_width())),
             bias AttentionOutputBias "attn_output.bias" |c| bias(c.biases.output, c.hidden);
         PostAttentionNorm "post_attention_norm.weight" |c| Some(Shape::Vector(c.hidden));
         FfnNorm "ffn_norm.weight" |c| Some(Shape::Vector(c.hidden)),
             bias FfnNormBias "ffn_norm.bias" |c| bias(c.biases.norm, c.hidden);
-        Router "ffn_gate_inp.weight" |c| Some(Shape::Matrix(c.feed_forward.experts, c.hidden));
+        Router "ffn_gate_inp.weight" |c| Some(Shape::Matrix(c.feed_forward.experts, c.hidden)),
+            bias RouterBias "ffn_gate_inp.bias" |c| bias(c.biases.ffn, c.feed_forward.experts);
         Gate "ffn_gate.weight" |c| gate(c).then_some(Shape::Matrix(c.ffn, c.hidden)),
             bias GateBias "ffn_gate.bias" |c| if gate(c) { bias(c.biases.ffn, c.ffn) } else { None };
         Up "ffn_up.weight" |c| Some(Shape::Matrix(up_width(c), c.hidden)),
             bias UpBias "ffn_up.bias" |c| bias(c.biases.ffn, up_width(c));
         Down "ffn_down.weight" |c| Some(Shape::Matrix(c.hidden, c.ffn)),
             bias DownBias "ffn_down.bias" |c| bias(c.biases.ffn, c.hidden);
-        GateExperts "ffn_gate_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.ffn, c.hidden));
-        UpExperts "ffn_up_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.ffn, c.hidden));
-        DownExperts "ffn_down_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.hidden, c.ffn));
+        GateExperts "ffn_gate_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.ffn, c.hidden)),
+            bias GateExpertsBias "ffn_gate_exps.bias" |c| biases(c, c.ffn);
+        UpExperts "ffn_up_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.ffn, c.hidden)),
+            bias UpExpertsBias "ffn_up_exps.bias" |c| biases(c, c.ffn);
+        DownExperts "ffn_down_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.hidden, c.ffn)),
+            bias DownExpertsBias "ffn_down_exps.bias" |c| biases(c, c.hidden);
         PostFfnNorm "post_ffw_norm.weight" |c| Some(Shape::Vector(c.hidden));
     }
 }
@@ -183,6 +190,16 @@ fn bias(presence: Presence, width: usize) -> Option<Shape> {
         Presence::Never => None,
         Presence::Optional => Some(Shape::OptionalVector(width)),
         Presence::Always => Some(Shape::Vector(width)),
+    }
+}
+
+/// A row for each expert.
+fn biases(config: &Config, width: usize) -> Option<Shape> {
+    let experts = config.feed_forward.experts;
+    match config.biases.ffn {
+        Presence::Never => None,
+        Presence::Optional => Some(Shape::OptionalVectors(experts, width)),
+        Presence::Always => Some(Shape::Vectors(experts, width)),
     }
 }
 

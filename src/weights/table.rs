@@ -98,10 +98,9 @@ impl<'m, 'a> Weights<'m, 'a> {
         Some(Linear { bias: self.bias(layer, role), ..Linear::plain(self.tensor(layer, role)?) })
     }
 
-    /// The matrix of one of a layer's experts.
+    /// The matrix of one of a layer's experts, with its bias.
     pub(crate) fn expert(&self, layer: usize, role: Role, expert: u32, rows: usize) -> Option<Linear<'m>> {
-        let matrices = self.tensor(layer, role)?;
-        Some(Linear::plain(matrices.slice_rows((expert as usize).checked_mul(rows)?, rows)?))
+        self.linear(layer, role)?.slice((expert as usize).checked_mul(rows)?, rows)
     }
 
     /// The norm of a role: a vector of weights, and of biases if it has any.
@@ -259,7 +258,7 @@ fn check(
     let (experts, rows, cols, vector) = match shape {
         Shape::Matrix(rows, cols) | Shape::OptionalMatrix(rows, cols) => (1, rows, cols, false),
         Shape::Matrices(experts, rows, cols) => (experts, rows, cols, false),
-        Shape::Vectors(rows, n) => (1, rows, n, true),
+        Shape::Vectors(rows, n) | Shape::OptionalVectors(rows, n) => (1, rows, n, true),
         Shape::Vector(n) | Shape::OptionalVector(n) => (1, 1, n, true),
     };
     let dims = info.dims();

@@ -119,7 +119,8 @@ pub struct Case {
 
 impl Parity2026 {
     /// Those that decode.
-    pub const DECODERS: [&str; 7] = ["mixtral", "qwen3moe", "ernie4_5", "hunyuan-dense", "glm4", "exaone4", "mistral3"];
+    pub const DECODERS: [&str; 8] =
+        ["mixtral", "qwen3moe", "ernie4_5", "hunyuan-dense", "glm4", "exaone4", "mistral3", "gpt-oss"];
 
     /// The fixture `parity2026/NAME`; `None` where it is nowhere.
     pub fn load(name: &str) -> Option<Self> {

@@ -6,6 +6,7 @@ mod exaone4;
 mod gemma;
 mod glm4;
 mod gpt2;
+mod gpt_oss;
 mod gptneox;
 mod hunyuan;
 mod llama;
@@ -69,4 +70,6 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     exaone4::EXAONE4,
     #[cfg(feature = "arch-seed_oss")]
     seed_oss::SEED_OSS,
+    #[cfg(feature = "arch-gpt-oss")]
+    gpt_oss::GPT_OSS,
 ];
