@@ -177,8 +177,9 @@ impl<'m> Keys<'m> {
 
     /// Refuses features that other files of the same architecture have and that would be left out silently.
     pub(super) fn refuse_unsupported(&self, architecture: &Architecture) -> Result<(), ModelError> {
-        const KEYS: [&str; 12] = [
+        const KEYS: [&str; 13] = [
             "expert_shared_count",
+            "expert_shared_feed_forward_length",
             "expert_group_count",
             "expert_weights_scale",
             "leading_dense_block_count",

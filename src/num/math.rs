@@ -44,6 +44,12 @@ pub fn exp(x: f32) -> f32 {
     if x < -87.0 { 0.0 } else { result }
 }
 
+/// Returns 1 / (1 + e^-x).
+#[inline]
+pub fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + exp(-x))
+}
+
 /// Returns x / (1 + e^-x), with one IEEE division.
 #[inline]
 pub fn silu(x: f32) -> f32 {

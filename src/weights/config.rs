@@ -2,7 +2,7 @@
 
 use crate::kernels::{Activation, NormKind};
 use crate::kv::{LayerGroups, MAX_GROUPS};
-use crate::nn::{Frequencies, RopePairs, Temperature};
+use crate::nn::{Frequencies, RopePairs, Routing, Temperature};
 
 /// More layers than any model has: keeps hostile files from choosing how long a loop runs.
 pub(crate) const MAX_LAYERS: usize = 1024;
@@ -19,7 +19,7 @@ pub struct Config {
     pub layers: usize,
     /// Width of the residual stream.
     pub hidden: usize,
-    /// Width of the feed-forward layer, or of one of its experts.
+    /// Width of the feed-forward layer; where every layer has experts, of one of them.
     pub ffn: usize,
     /// Query heads.
     pub heads: usize,
@@ -128,7 +128,7 @@ pub struct Rope {
 /// The feed-forward layer.
 ///
 /// [Example](crate::model#example).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FeedForward {
     /// The non-linear function.
     pub activation: Activation,
@@ -138,6 +138,23 @@ pub struct FeedForward {
     pub experts: usize,
     /// How many of them a token goes through.
     pub experts_used: usize,
+    /// Width of an expert.
+    pub expert_width: usize,
+    /// How they are chosen and weighted.
+    pub routing: Routing,
+    /// Width of what every token goes through beside its experts; 0 for none.
+    pub shared_width: usize,
+    /// Whether its result is multiplied by the sigmoid of one more output of the router.
+    pub shared_gate: bool,
+    /// The first so many layers have a feed-forward layer in place of experts.
+    pub dense_layers: usize,
+}
+
+impl FeedForward {
+    /// Outputs of the router.
+    pub(crate) fn router_width(&self) -> usize {
+        self.experts + usize::from(self.shared_gate)
+    }
 }
 
 /// What the activation function of a feed-forward layer is applied to.
@@ -238,9 +255,10 @@ impl Config {
         if self.embedding.positions > 0 { self.embedding.positions } else { usize::MAX }
     }
 
-    /// Feed-forward layers that a token goes through in a layer.
-    pub(crate) fn ffn_slots(&self) -> usize {
-        self.feed_forward.experts_used.max(1)
+    /// Elements per row of what the gate and up matrices give: of the feed-forward layer, or of all experts of a token.
+    pub(crate) fn widest_ffn(&self) -> Option<usize> {
+        let FeedForward { experts_used, expert_width, shared_width, .. } = self.feed_forward;
+        Some(experts_used.checked_mul(expert_width)?.max(shared_width).max(self.ffn))
     }
 }
 

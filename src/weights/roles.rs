@@ -2,6 +2,7 @@
 
 use super::config::{Config, Gate, Presence, QkNorm};
 use crate::kernels::NormKind;
+use crate::nn::RouterScores;
 
 /// The shape of a tensor. Those of f32 are vectors; matrices are of any supported type.
 #[derive(Clone, Copy, Debug)]
@@ -119,18 +120,24 @@ tensors! {
             bias FfnNormBias "ffn_norm.bias" |c| bias(c.biases.norm, c.hidden);
         Router "ffn_gate_inp.weight" |c| Some(Shape::Matrix(c.feed_forward.experts, c.hidden)),
             bias RouterBias "ffn_gate_inp.bias" |c| bias(c.biases.ffn, c.feed_forward.experts);
+        // Added to scores where experts are chosen.
+        SelectionBias "exp_probs_b.bias" |c| selects(c).then_some(Shape::OptionalVector(c.feed_forward.experts));
         Gate "ffn_gate.weight" |c| gate(c).then_some(Shape::Matrix(c.ffn, c.hidden)),
             bias GateBias "ffn_gate.bias" |c| if gate(c) { bias(c.biases.ffn, c.ffn) } else { None };
         Up "ffn_up.weight" |c| Some(Shape::Matrix(up_width(c), c.hidden)),
             bias UpBias "ffn_up.bias" |c| bias(c.biases.ffn, up_width(c));
         Down "ffn_down.weight" |c| Some(Shape::Matrix(c.hidden, c.ffn)),
             bias DownBias "ffn_down.bias" |c| bias(c.biases.ffn, c.hidden);
-        GateExperts "ffn_gate_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.ffn, c.hidden)),
-            bias GateExpertsBias "ffn_gate_exps.bias" |c| biases(c, c.ffn);
-        UpExperts "ffn_up_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.ffn, c.hidden)),
-            bias UpExpertsBias "ffn_up_exps.bias" |c| biases(c, c.ffn);
-        DownExperts "ffn_down_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.hidden, c.ffn)),
+        GateExperts "ffn_gate_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.feed_forward.expert_width, c.hidden)),
+            bias GateExpertsBias "ffn_gate_exps.bias" |c| biases(c, c.feed_forward.expert_width);
+        UpExperts "ffn_up_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.feed_forward.expert_width, c.hidden)),
+            bias UpExpertsBias "ffn_up_exps.bias" |c| biases(c, c.feed_forward.expert_width);
+        DownExperts "ffn_down_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.hidden, c.feed_forward.expert_width)),
             bias DownExpertsBias "ffn_down_exps.bias" |c| biases(c, c.hidden);
+        SharedGate "ffn_gate_inp_shexp.weight" |c| c.feed_forward.shared_gate.then_some(Shape::Matrix(1, c.hidden));
+        GateShared "ffn_gate_shexp.weight" |c| shared(c).then_some(Shape::Matrix(c.feed_forward.shared_width, c.hidden));
+        UpShared "ffn_up_shexp.weight" |c| shared(c).then_some(Shape::Matrix(c.feed_forward.shared_width, c.hidden));
+        DownShared "ffn_down_shexp.weight" |c| shared(c).then_some(Shape::Matrix(c.hidden, c.feed_forward.shared_width));
         PostFfnNorm "post_ffw_norm.weight" |c| Some(Shape::Vector(c.hidden));
     }
 }
@@ -191,6 +198,15 @@ fn bias(presence: Presence, width: usize) -> Option<Shape> {
         Presence::Optional => Some(Shape::OptionalVector(width)),
         Presence::Always => Some(Shape::Vector(width)),
     }
+}
+
+/// Whether experts are chosen by other numbers than their logits.
+fn selects(config: &Config) -> bool {
+    config.feed_forward.routing.scores != RouterScores::SoftmaxOfChosen
+}
+
+fn shared(config: &Config) -> bool {
+    config.feed_forward.shared_width > 0
 }
 
 /// A row for each expert.
@@ -256,7 +272,8 @@ mod tests {
         for spec in specs() {
             let owner = spec.role.owner();
             if owner == spec.role {
-                assert!(spec.name.ends_with(".weight"), "{}", spec.name);
+                let weight = spec.name.ends_with(".weight");
+                assert!(weight || spec.role == Role::SelectionBias, "{}", spec.name);
             } else {
                 assert_eq!(owner.bias(), Some(spec.role));
                 assert_eq!(owner.name().replace(".weight", ".bias"), spec.name);

@@ -6,8 +6,8 @@ use crate::kernels::Activation;
 use crate::kv::LayerGroups;
 use crate::ops::{Input, Source, Target};
 use crate::program::lists::{
-    ATTEND, CHOOSE_EXPERTS, EXPERT_DOWN, EXPERT_GATE_UP, NORM_ROTATE, QKV, ROUTE, STORE, all, finished, norm, output,
-    quantize, uniform,
+    ATTEND, CHOOSE_EXPERTS, EXPERT_DOWN, EXPERT_GATE_UP, GATHER, GROUP_ROWS, NORM_ROTATE, QKV, ROUTE, STORE,
+    add_experts, all, finished, norm, output, quantize, uniform,
 };
 use crate::program::{LayerKind, Program, Step};
 use crate::weights::{Biases, Presence, Role};
@@ -23,9 +23,12 @@ const LAYER: &[Step] = &[
     finished(norm(Role::PostAttentionNorm, Input::FeedForward)),
     finished(ROUTE),
     finished(CHOOSE_EXPERTS),
+    finished(GROUP_ROWS),
+    finished(GATHER),
     finished(EXPERT_GATE_UP),
-    finished(quantize(Source::FeedForward, Input::Down)),
+    finished(quantize(Source::FeedForward, Input::ExpertDown)),
     finished(EXPERT_DOWN),
+    finished(add_experts(Target::Residual)),
 ];
 
 /// The layers differ in their window only.

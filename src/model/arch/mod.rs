@@ -18,7 +18,7 @@ mod stablelm;
 mod starcoder2;
 
 pub(super) use architecture::Architecture;
-use architecture::{ALL_BIASES, DECODER, NO_BIASES, OPTIONAL_BIASES};
+use architecture::{ALL_BIASES, DECODER, DENSE_LAYERS, NO_BIASES, OPTIONAL_BIASES, SHARED_COUNT, SHARED_WIDTH};
 
 /// Those of this build.
 pub(super) const ARCHITECTURES: &[Architecture] = &[
@@ -72,4 +72,10 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     seed_oss::SEED_OSS,
     #[cfg(feature = "arch-gpt-oss")]
     gpt_oss::GPT_OSS,
+    #[cfg(feature = "arch-qwen2moe")]
+    qwen::QWEN2MOE,
+    #[cfg(feature = "arch-ernie4_5-moe")]
+    llama::ERNIE4_5_MOE,
+    #[cfg(feature = "arch-olmoe")]
+    olmo2::OLMOE,
 ];

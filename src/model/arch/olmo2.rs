@@ -3,7 +3,7 @@
 
 use super::{Architecture, DECODER};
 use crate::kv::LayerGroups;
-use crate::nn::Frequencies;
+use crate::nn::{Frequencies, RouterScores, Routing};
 use crate::program::lists::{POST_NORM_LAYER, uniform};
 use crate::program::{LayerKind, Program};
 use crate::weights::QkNorm;
@@ -13,6 +13,15 @@ const ALTERNATING: Program = Program {
     kinds: &[LayerKind { name: "local", steps: POST_NORM_LAYER }, LayerKind { name: "global", steps: POST_NORM_LAYER }],
     kind_of: |config, layer| config.layer_groups.place(layer).0,
     ..uniform(&[])
+};
+
+/// OLMoE: norms before the branches. The weights of experts are the softmax over all of them.
+pub(super) const OLMOE: Architecture = Architecture {
+    name: "olmoe",
+    qk_norm: QkNorm::Row,
+    experts: true,
+    routing: Routing { scores: RouterScores::Softmax, ..Routing::SOFTMAX_OF_CHOSEN },
+    ..DECODER
 };
 
 pub(super) const OLMO2: Architecture = Architecture {
