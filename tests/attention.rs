@@ -199,7 +199,7 @@ fn check_window(rng: &mut Rng, cache: &Cache, group: usize, rows: usize, positio
         }
         let mut out = vec![f32::NAN; rows * width];
         for (out, row) in out.chunks_mut(width).zip(partials.chunks(len).skip(1)) {
-            partial.finish(row, out).unwrap();
+            partial.finish(row, &[], out).unwrap();
         }
         for (index, out) in out.chunks(head_dim).enumerate() {
             let (row, head) = (index / group, index % group);
