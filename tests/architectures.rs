@@ -137,7 +137,7 @@ fn tensors_are_needed() {
             }
         }
         let mut changed = writer.clone();
-        changed.add_tensor("blk.0.attn_sinks.weight", &[4], 0, vec![0; 16]);
+        changed.add_tensor("blk.0.attn_rel_b.weight", &[4], 0, vec![0; 16]);
         assert!(matches!(Model::open(&changed.finish()), Err(ModelError::UnknownTensor { .. })), "{name}");
     }
 }

@@ -199,7 +199,7 @@ fn check_window(rng: &mut Rng, cache: &Cache, group: usize, rows: usize, positio
         }
         let mut out = vec![f32::NAN; rows * width];
         for (out, row) in out.chunks_mut(width).zip(partials.chunks(len).skip(1)) {
-            partial.finish(row, out).unwrap();
+            partial.finish(row, &[], out).unwrap();
         }
         for (index, out) in out.chunks(head_dim).enumerate() {
             let (row, head) = (index / group, index % group);
@@ -388,9 +388,9 @@ fn partials_have_one_size() {
     let partial = Partial { group: 2, head_dim: 3 };
     let row = [1.0; 16];
     assert_eq!(partial.elements(), Some(16));
-    assert!(partial.finish(&row, &mut [0.0; 6]).is_some());
-    assert!(partial.finish(&row, &mut [0.0; 5]).is_none());
-    assert!(partial.finish(&row[..9], &mut [0.0; 6]).is_none());
+    assert!(partial.finish(&row, &[], &mut [0.0; 6]).is_some());
+    assert!(partial.finish(&row, &[], &mut [0.0; 5]).is_none());
+    assert!(partial.finish(&row[..9], &[], &mut [0.0; 6]).is_none());
     assert_eq!(Partial { group: usize::MAX, head_dim: 2 }.elements(), None);
-    assert!(Partial { group: usize::MAX, head_dim: 2 }.finish(&row, &mut []).is_none());
+    assert!(Partial { group: usize::MAX, head_dim: 2 }.finish(&row, &[], &mut []).is_none());
 }

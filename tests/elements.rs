@@ -245,7 +245,7 @@ fn attention_is_that_of_what_is_read_back() {
             let mut row = vec![0.0; partial.elements().unwrap()];
             let by_row = Matrix::new(&mut row, 1, partial.elements().unwrap()).unwrap().by_row().unwrap();
             Level::detect().attend(&queries, 0..9, &tiles, &mut by_row.next().unwrap(), &mut scratch).unwrap();
-            partial.finish(&row, &mut out).unwrap();
+            partial.finish(&row, &[], &mut out).unwrap();
             for (dim, out) in out.iter().enumerate() {
                 let values = rows.iter().zip(&scores).map(|([_, v], score)| f64::from(v[dim]) * score);
                 let expected = values.sum::<f64>() / sum;

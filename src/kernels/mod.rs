@@ -77,7 +77,7 @@
 //! let mut tile = Matrix::new(&mut row, 1, partial.elements()?)?.by_row()?.next()?;
 //! level.attend(&queries, 0..1, &source, &mut tile, &mut scratch)?;
 //! let mut out = [0.0; 4];
-//! partial.finish(&row, &mut out)?;
+//! partial.finish(&row, &[], &mut out)?;
 //! assert_eq!(out, [15.0; 4]);
 //! # Some(())
 //! # }

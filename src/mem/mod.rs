@@ -48,7 +48,7 @@ pub(crate) use tile::Claims;
 pub use tile::{Matrix, Tile, Tiles};
 
 /// Returns row `row` of the matrix `[rows, width]` in `data`, or `None` if the matrix has fewer rows.
-pub(crate) fn row_of(data: &[f32], row: usize, width: usize) -> Option<&[f32]> {
+pub(crate) fn row_of<T>(data: &[T], row: usize, width: usize) -> Option<&[T]> {
     let start = row.checked_mul(width)?;
     data.get(start..start.checked_add(width)?)
 }

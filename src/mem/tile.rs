@@ -229,9 +229,22 @@ impl<T> Tile<'_, T> {
             return None;
         }
         // SAFETY: `Tiles::next` made the tile from an exclusive borrow of a slice that holds
-        // `rows * stride` elements of the matrix; this row's elements lie within it, no other tile
-        // has them, and `&mut self` keeps this tile from handing them out twice.
+        // `rows * stride` elements of the matrix, or `rows_mut` made it of rows of such a tile, which stays borrowed;
+        // this row's elements lie within it, no other tile that can be used has them, and `&mut self` keeps this tile
+        // from handing them out twice.
         Some(unsafe { core::slice::from_raw_parts_mut(self.data.wrapping_add(row * self.stride), self.cols) })
+    }
+}
+
+impl<T> Tile<'_, T> {
+    /// Returns some rows of the tile as a tile, or `None` if it has not all of them.
+    pub fn rows_mut(&mut self, rows: Range<usize>) -> Option<Tile<'_, T>> {
+        let first = rows.start.checked_sub(self.row)?;
+        if rows.start > rows.end || rows.end > self.rows().end {
+            return None;
+        }
+        let data = self.data.wrapping_add(first * self.stride);
+        Some(Tile { data, row: rows.start, rows: rows.len(), lifetime: PhantomData, ..*self })
     }
 }
 
@@ -331,6 +344,25 @@ mod tests {
         });
         assert!(claims.take(0).is_none() && claims.take(usize::MAX).is_none());
         assert!(data.iter().enumerate().all(|(index, &x)| x == u32::from(index % 10 < 6)));
+    }
+
+    #[test]
+    fn rows_of_a_tile_are_a_tile() {
+        let mut data: Vec<u32> = (0..20).collect();
+        let tiles = Matrix::new(&mut data, 4, 5).unwrap().tiles(3, 2, 0..9).unwrap();
+        let mut tile = tiles.next().unwrap();
+        let mut part = tile.rows_mut(1..3).unwrap();
+        assert_eq!((part.rows(), part.cols()), (1..3, 0..2));
+        part.row_mut(2).unwrap().fill(99);
+        assert!(part.row_mut(0).is_none() && part.row_mut(3).is_none());
+        assert!(tile.rows_mut(3..3).unwrap().row_mut(3).is_none());
+        // Backwards on purpose.
+        let backwards = Range { start: 2, end: 1 };
+        assert!(tile.rows_mut(2..4).is_none() && tile.rows_mut(backwards).is_none());
+        assert_eq!(tile.row_mut(2), Some(&mut [99, 99][..]));
+        let _ = tiles.next();
+        let mut last = tiles.next().unwrap();
+        assert!(last.rows_mut(0..3).is_some());
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub(super) struct Keys<'m> {
     pub(super) architecture: &'static str,
 }
 
+/// Tokens that the model was first trained on.
+pub(super) const ORIGINAL: &str = "rope.scaling.original_context_length";
+
 impl<'m> Keys<'m> {
     /// The value of a key.
     pub(super) fn get(&self, name: &str) -> Option<Value<'m>> {
@@ -166,6 +169,7 @@ impl<'m> Keys<'m> {
 
     /// The rotary embedding: the same frequencies in all layers.
     pub(super) fn rope(&self, architecture: &Architecture, head_dim: usize) -> Result<Rope, ModelError> {
+        const LOG_MULTIPLIER: &str = "rope.scaling.yarn_log_multiplier";
         const ORIGINAL: &str = "rope.scaling.original_context_length";
         let none = self.no_rope(architecture.pairs);
         if !architecture.rotary {
@@ -184,7 +188,12 @@ impl<'m> Keys<'m> {
                     fast: self.positive("rope.scaling.yarn_beta_fast", Some(32.0))?,
                     slow: self.positive("rope.scaling.yarn_beta_slow", Some(1.0))?,
                 });
-                frequencies.magnitude *= frequencies.yarn_magnitude();
+                // With 1 a second factor takes the first one back.
+                match self.get(LOG_MULTIPLIER).map(|value| value.as_f64()) {
+                    None | Some(Some(0.0)) => frequencies.magnitude *= frequencies.yarn_magnitude(),
+                    Some(Some(1.0)) => {}
+                    Some(_) => return Err(self.unsupported(LOG_MULTIPLIER)),
+                }
             }
             Some(_) => return Err(self.unsupported("rope.scaling.type")),
         }
@@ -199,9 +208,10 @@ impl<'m> Keys<'m> {
     }
 
     /// Refuses features that other files of the same architecture have and that would be left out silently.
-    pub(super) fn refuse_unsupported(&self) -> Result<(), ModelError> {
-        const KEYS: [&str; 12] = [
+    pub(super) fn refuse_unsupported(&self, architecture: &Architecture) -> Result<(), ModelError> {
+        const KEYS: [&str; 13] = [
             "expert_shared_count",
+            "expert_shared_feed_forward_length",
             "expert_group_count",
             "expert_weights_scale",
             "leading_dense_block_count",
@@ -215,7 +225,8 @@ impl<'m> Keys<'m> {
             "swin_norm",
         ];
         let neutral = |value: Value<'_>| value.as_f64() == Some(0.0) || value.as_bool() == Some(false);
-        if let Some(key) = KEYS.into_iter().find(|key| self.get(key).is_some_and(|value| !neutral(value))) {
+        let mut refused = KEYS.into_iter().filter(|key| !architecture.reads.contains(key));
+        if let Some(key) = refused.find(|key| self.get(key).is_some_and(|value| !neutral(value))) {
             return Err(self.unsupported(key));
         }
         if !self.flag("attention.causal", true)? {

@@ -3,6 +3,7 @@
 use super::arch::Architecture;
 use super::keys::Keys;
 use crate::kernels::NormKind;
+use crate::nn::{RouterScores, Routing};
 use crate::weights::{
     Attention, Config, Embedding, FeedForward, Gate, Head, MAX_LAYERS, Mixer, ModelError, QkNorm, Recurrent, Role,
     inverse_root,
@@ -10,7 +11,7 @@ use crate::weights::{
 
 /// The configuration that a file and its architecture give.
 pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Config, ModelError> {
-    keys.refuse_unsupported()?;
+    keys.refuse_unsupported(architecture)?;
     let layers = keys.size("block_count")?;
     if layers > MAX_LAYERS {
         return Err(ModelError::TooMany { count: layers, limit: MAX_LAYERS });
@@ -18,7 +19,7 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
     let (hidden, heads) = (keys.size("embedding_length")?, keys.size("attention.head_count")?);
     let head_dim = keys.size_or("attention.key_length", hidden / heads.max(1))?;
     let (layer_groups, windows) = keys.windows(architecture, layers)?;
-    let (ffn, experts) = ffn_width(keys)?;
+    let (feed_forward, ffn) = feed_forward(keys, architecture)?;
     let (attention_layers, kv_heads) = keys.some_layers("attention.head_count_kv", layers, Some(heads))?;
     let mut config = Config {
         architecture: architecture.name,
@@ -45,7 +46,7 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
         recurrent: Recurrent::default(),
         attention: attention(keys, architecture.qk_norm, head_dim)?,
         rope: keys.rope(architecture, head_dim)?,
-        feed_forward: feed_forward(keys, architecture, ffn, experts)?,
+        feed_forward,
         head: Head { embedding_norm: false, scale: 1.0, soft_cap: keys.not_negative("final_logit_softcapping")? },
         biases: architecture.biases,
         layer_groups,
@@ -60,14 +61,6 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
     Ok(config)
 }
 
-/// The width of the feed-forward layer, or of one of its experts, and how many of these there are.
-fn ffn_width(keys: &Keys<'_>) -> Result<(usize, usize), ModelError> {
-    let experts = keys.count("expert_count")?;
-    let of_expert = if experts > 0 { keys.count("expert_feed_forward_length")? } else { 0 };
-    let ffn = if of_expert > 0 { of_expert } else { keys.size("feed_forward_length")? };
-    Ok((ffn, experts))
-}
-
 fn attention(keys: &Keys<'_>, qk_norm: QkNorm, head_dim: usize) -> Result<Attention, ModelError> {
     Ok(Attention {
         scale: keys.factor("attention.scale", inverse_root(head_dim))?,
@@ -75,29 +68,64 @@ fn attention(keys: &Keys<'_>, qk_norm: QkNorm, head_dim: usize) -> Result<Attent
         alibi: keys.not_negative("attention.max_alibi_bias")?,
         clamp: keys.not_negative("attention.clamp_kqv")?,
         qk_norm,
+        norm_after_rotation: false,
+        temperature: None,
+        sink_scores: false,
         fused: keys.has("blk.0.attn_qkv.weight"),
         gated: false,
     })
 }
 
-fn feed_forward(
-    keys: &Keys<'_>,
-    architecture: &Architecture,
-    ffn: usize,
-    experts: usize,
-) -> Result<FeedForward, ModelError> {
-    Ok(FeedForward {
+/// The feed-forward layers, and their width.
+fn feed_forward(keys: &Keys<'_>, architecture: &Architecture) -> Result<(FeedForward, usize), ModelError> {
+    let experts = keys.count("expert_count")?;
+    let of_expert = if experts > 0 { keys.count("expert_feed_forward_length")? } else { 0 };
+    let dense_layers = if experts > 0 { keys.count("leading_dense_block_count")? } else { 0 };
+    // Files in which every layer has experts need not have the width of others.
+    let ffn = if of_expert > 0 && dense_layers == 0 { of_expert } else { keys.size("feed_forward_length")? };
+    let expert_width = if of_expert > 0 { of_expert } else { ffn };
+    let shared_width = match keys.count("expert_shared_feed_forward_length")? {
+        0 => keys.count("expert_shared_count")?.saturating_mul(expert_width),
+        width => width,
+    };
+    let gate = if !architecture.gated {
+        Gate::None
+    } else if (experts == 0 || dense_layers > 0) && keys.rows_of("blk.0.ffn_up.weight")? == 2 * ffn {
+        Gate::Fused
+    } else {
+        Gate::Separate
+    };
+    let form = FeedForward {
         activation: architecture.activation,
-        gate: if !architecture.gated {
-            Gate::None
-        } else if experts == 0 && keys.rows_of("blk.0.ffn_up.weight")? == 2 * ffn {
-            Gate::Fused
-        } else {
-            Gate::Separate
-        },
+        gate,
         experts,
         experts_used: if experts > 0 { keys.size("expert_used_count")? } else { 0 },
-    })
+        expert_width,
+        routing: routing(keys, architecture)?,
+        shared_width,
+        shared_gate: shared_width > 0 && architecture.shared_gate,
+        dense_layers,
+    };
+    Ok((form, ffn))
+}
+
+/// How experts are chosen and weighted.
+fn routing(keys: &Keys<'_>, architecture: &Architecture) -> Result<Routing, ModelError> {
+    const GATING: &str = "expert_gating_func";
+    let usual = architecture.routing;
+    let of_chosen = usual.scores == RouterScores::SoftmaxOfChosen;
+    let normalized = keys.flag("expert_weights_norm", usual.normalized || of_chosen)?;
+    let scores = match keys.get(GATING).map(|value| value.as_u64()) {
+        // The softmax of all, normalized, is that of the chosen ones.
+        None | Some(Some(1)) if of_chosen && normalized => RouterScores::SoftmaxOfChosen,
+        None if !of_chosen => usual.scores,
+        None | Some(Some(1)) => RouterScores::Softmax,
+        Some(Some(2)) => RouterScores::Sigmoid,
+        Some(Some(3)) => RouterScores::SoftmaxOfChosen,
+        Some(_) => return Err(keys.unsupported(GATING)),
+    };
+    let normalized = normalized && scores != RouterScores::SoftmaxOfChosen;
+    Ok(Routing { scores, normalized, scale: keys.factor("expert_weights_scale", 1.0)?, ..usual })
 }
 
 /// Checks the sizes of recurrent layers: products of these are computed freely from here on.
@@ -122,7 +150,9 @@ fn check(config: &Config, keys: &Keys<'_>, architecture: &Architecture) -> Resul
         return Err(keys.bad("attention.head_count_kv"));
     }
     // Products of these are computed freely from here on.
-    let bounded = [config.hidden, config.ffn, config.heads, config.head_dim].iter().all(|&size| size <= 1 << 24);
+    let FeedForward { experts, experts_used, expert_width, shared_width, dense_layers, .. } = config.feed_forward;
+    let sizes = [config.hidden, config.ffn, expert_width, shared_width, config.heads, config.head_dim];
+    let bounded = sizes.iter().all(|&size| size <= 1 << 24);
     if !bounded || config.heads.saturating_mul(config.head_dim) > 1 << 24 {
         return Err(keys.bad("attention.head_count"));
     }
@@ -135,7 +165,9 @@ fn check(config: &Config, keys: &Keys<'_>, architecture: &Architecture) -> Resul
     if config.head.scale == 1.0 && keys.factor("logit_scale", 1.0)? != 1.0 {
         return Err(keys.unsupported("logit_scale"));
     }
-    let FeedForward { experts, experts_used, .. } = config.feed_forward;
+    if dense_layers > config.layers {
+        return Err(keys.bad("leading_dense_block_count"));
+    }
     if experts > 0 && !architecture.experts {
         return Err(keys.unsupported("expert_count"));
     }

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::num::exp;
+use crate::num::{exp, sigmoid};
 
 /// An expert that a token goes through, and the weight of its result.
 ///
@@ -12,49 +12,168 @@ use crate::num::exp;
 pub struct Choice {
     /// Its number.
     pub expert: u32,
-    /// The weight; those of a token sum to 1.
+    /// The weight.
     pub weight: f32,
 }
 
-/// Chooses the experts with the largest logits, `[experts]`, as many as there are places in `out`: in descending order,
-/// the lower number first among equals. Their weights are the softmax of their logits. (Jiang et al., "Mixtral of
-/// Experts", 2024, section 2.1.) `None` where a logit is not a number, or where there are fewer.
-pub fn choose_experts(logits: &[f32], out: &mut [Choice]) -> Option<()> {
-    for place in 0..out.len() {
-        let (chosen, _) = out.split_at_mut_checked(place)?;
-        let free = logits.iter().zip(0..).filter(|&(_, expert)| chosen.iter().all(|choice| choice.expert != expert));
-        let best = free.fold(None, |best, (&logit, expert)| match best {
-            Some((largest, _)) if logit <= largest => best,
-            _ => Some((logit, expert)),
-        });
-        let (logit, expert) = best?;
-        *out.get_mut(place)? = Choice { expert, weight: logit };
+/// How experts are chosen and weighted.
+///
+/// [Example](crate::nn#example).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Routing {
+    /// What becomes of the router's logits.
+    pub scores: RouterScores,
+    /// Whether weights are divided by their sum.
+    pub normalized: bool,
+    /// Added to that sum.
+    pub epsilon: f32,
+    /// What weights are multiplied by at last.
+    pub scale: f32,
+}
+
+/// What becomes of the router's logits.
+///
+/// [Example](crate::nn#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouterScores {
+    /// The largest are chosen; their softmax among themselves is their weights.
+    SoftmaxOfChosen,
+    /// Their softmax: of the chosen ones it is the weights.
+    Softmax,
+    /// The sigmoid of each.
+    Sigmoid,
+}
+
+impl Routing {
+    /// The weights are the softmax of the chosen logits. (Jiang et al., "Mixtral of Experts", 2024, section 2.1.)
+    pub const SOFTMAX_OF_CHOSEN: Self =
+        Self { scores: RouterScores::SoftmaxOfChosen, normalized: false, epsilon: 0.0, scale: 1.0 };
+
+    /// Chooses the experts with the largest sums of score and bias, as many as there are places in `out`: in descending
+    /// order, the lower number first among equals. The biases do not enter the weights.
+    ///
+    /// `logits` and `scores`, which is filled, are `[experts]`; so are the biases, little-endian f32, or they are empty. `None`
+    /// where a logit is not a number, or where sizes do not fit.
+    pub fn choose(&self, logits: &[f32], biases: &[[u8; 4]], scores: &mut [f32], out: &mut [Choice]) -> Option<()> {
+        let fits = scores.len() == logits.len() && (biases.is_empty() || biases.len() == logits.len());
+        if !fits || logits.iter().any(|logit| logit.is_nan()) {
+            return None;
+        }
+        self.score(logits, scores);
+        let biases = biases.iter().map(|&bias| f32::from_le_bytes(bias)).chain(core::iter::repeat(0.0));
+        let ranks = || scores.iter().zip(biases.clone()).zip(0..).map(|((score, bias), expert)| (score + bias, expert));
+        for place in 0..out.len() {
+            let (chosen, _) = out.split_at_mut_checked(place)?;
+            let free = ranks().filter(|&(_, expert)| chosen.iter().all(|choice| choice.expert != expert));
+            let best = free.fold(None, |best, (rank, expert)| match best {
+                Some((largest, _)) if rank <= largest => best,
+                _ => Some((rank, expert)),
+            });
+            let (_, expert) = best?;
+            *out.get_mut(place)? = Choice { expert, weight: *scores.get(expert as usize)? };
+        }
+        self.weigh(scores, out)
     }
-    let max = out.first()?.weight;
+
+    fn score(&self, logits: &[f32], scores: &mut [f32]) {
+        scores.iter_mut().zip(logits).for_each(|(score, &logit)| *score = logit);
+        match self.scores {
+            RouterScores::SoftmaxOfChosen => {}
+            RouterScores::Softmax => softmax(scores),
+            RouterScores::Sigmoid => scores.iter_mut().for_each(|score| *score = sigmoid(*score)),
+        }
+    }
+
+    /// The weights of the chosen ones, from their scores. `None` if there are none.
+    fn weigh(&self, scratch: &mut [f32], chosen: &mut [Choice]) -> Option<()> {
+        chosen.first()?;
+        if self.scores == RouterScores::SoftmaxOfChosen {
+            let among = scratch.get_mut(..chosen.len())?;
+            among.iter_mut().zip(&*chosen).for_each(|(weight, choice)| *weight = choice.weight);
+            softmax(among);
+            chosen.iter_mut().zip(&*among).for_each(|(choice, &weight)| choice.weight = weight);
+        }
+        if self.normalized {
+            let sum = chosen.iter().fold(0.0, |sum, choice| sum + choice.weight) + self.epsilon;
+            chosen.iter_mut().for_each(|choice| choice.weight /= sum);
+        }
+        if self.scale != 1.0 {
+            chosen.iter_mut().for_each(|choice| choice.weight *= self.scale);
+        }
+        Some(())
+    }
+}
+
+/// Logits become their softmax.
+fn softmax(logits: &mut [f32]) {
+    let max = logits.iter().fold(f32::NEG_INFINITY, |max, &logit| if logit > max { logit } else { max });
     let mut sum = 0.0;
-    for choice in out.iter_mut() {
-        choice.weight = exp(choice.weight - max);
-        sum += choice.weight;
+    for logit in logits.iter_mut() {
+        *logit = exp(*logit - max);
+        sum += *logit;
     }
-    out.iter_mut().for_each(|choice| choice.weight /= sum);
-    logits.iter().all(|logit| !logit.is_nan()).then_some(())
+    logits.iter_mut().for_each(|logit| *logit /= sum);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const LOGITS: [f32; 5] = [1.0, 3.0, 2.0, 3.0, -1.0];
+
+    fn choose<const N: usize>(routing: Routing, biases: &[f32]) -> [Choice; N] {
+        let biases: Vec<_> = biases.iter().map(|bias| bias.to_le_bytes()).collect();
+        let mut chosen = [Choice::default(); N];
+        routing.choose(&LOGITS, &biases, &mut [0.0; 5], &mut chosen).unwrap();
+        chosen
+    }
+
+    fn assert_weights(chosen: &[Choice], weights: &[f64]) {
+        assert_eq!(chosen.len(), weights.len());
+        for (choice, weight) in chosen.iter().zip(weights) {
+            assert!((f64::from(choice.weight) - weight).abs() < 1e-6, "{chosen:?} instead of {weights:?}");
+        }
+    }
+
     #[test]
     fn the_largest_are_chosen_and_weighted() {
-        let mut chosen = [Choice::default(); 3];
-        choose_experts(&[1.0, 3.0, 2.0, 3.0, -1.0], &mut chosen).unwrap();
+        let chosen = choose::<3>(Routing::SOFTMAX_OF_CHOSEN, &[]);
         assert_eq!(chosen.map(|choice| choice.expert), [1, 3, 2]);
         let sum = 2.0 + (-1f64).exp();
-        for (choice, weight) in chosen.iter().zip([1.0 / sum, 1.0 / sum, (-1f64).exp() / sum]) {
-            assert!((f64::from(choice.weight) - weight).abs() < 1e-7, "{choice:?}");
-        }
-        assert_eq!(choose_experts(&[1.0, f32::NAN, 2.0], &mut chosen[..1]), None);
-        assert_eq!(choose_experts(&[1.0, 2.0], &mut chosen), None);
-        assert_eq!(choose_experts(&[1.0], &mut []), None);
+        assert_weights(&chosen, &[1.0 / sum, 1.0 / sum, (-1f64).exp() / sum]);
+    }
+
+    #[test]
+    fn weights_of_all_and_of_each() {
+        let softmax = Routing { scores: RouterScores::Softmax, ..Routing::SOFTMAX_OF_CHOSEN };
+        let sum: f64 = LOGITS.iter().map(|&logit| f64::from(logit - 3.0).exp()).sum();
+        assert_weights(&choose::<2>(softmax, &[]), &[1.0 / sum, 1.0 / sum]);
+        let normalized = Routing { normalized: true, epsilon: 0.5, scale: 3.0, ..softmax };
+        assert_weights(&choose::<2>(normalized, &[]), &[3.0 / (2.0 + 0.5 * sum); 2]);
+        let sigmoid = Routing { scores: RouterScores::Sigmoid, ..softmax };
+        assert_weights(&choose::<1>(sigmoid, &[]), &[1.0 / (1.0 + (-3f64).exp())]);
+    }
+
+    /// A bias of the choice is not one of the weights.
+    #[test]
+    fn biases_choose_only() {
+        let sigmoid = Routing { scores: RouterScores::Sigmoid, ..Routing::SOFTMAX_OF_CHOSEN };
+        let chosen = choose::<2>(sigmoid, &[0.0, 0.0, 0.0, 0.25, 1.0]);
+        assert_eq!(chosen.map(|choice| choice.expert), [4, 3]);
+        let of = |logit: f64| 1.0 / (1.0 + (-logit).exp());
+        assert_weights(&chosen, &[of(-1.0), of(3.0)]);
+        let normalized = choose::<2>(Routing { normalized: true, ..sigmoid }, &[0.0, 0.0, 0.0, 0.25, 1.0]);
+        assert_weights(&normalized, &[of(-1.0) / (of(-1.0) + of(3.0)), of(3.0) / (of(-1.0) + of(3.0))]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let routing = Routing::SOFTMAX_OF_CHOSEN;
+        let mut chosen = [Choice::default(); 3];
+        assert_eq!(routing.choose(&[1.0, f32::NAN, 2.0], &[], &mut [0.0; 3], &mut chosen[..1]), None);
+        assert_eq!(routing.choose(&[1.0, 2.0], &[], &mut [0.0; 2], &mut chosen), None);
+        assert_eq!(routing.choose(&[1.0], &[], &mut [0.0], &mut []), None);
+        assert_eq!(routing.choose(&[1.0], &[[0; 4]; 2], &mut [0.0], &mut chosen[..1]), None);
+        assert_eq!(routing.choose(&[1.0], &[], &mut [0.0; 2], &mut chosen[..1]), None);
     }
 }

@@ -43,7 +43,7 @@
 //! A head is rotated by its position, and a token gets its experts:
 //!
 //! ```
-//! use gleed::nn::{Choice, Frequencies, RopePairs, Yarn, choose_experts, rotate, rotation};
+//! use gleed::nn::{Choice, Frequencies, RopePairs, Routing, Temperature, Yarn, rotate, rotation};
 //!
 //! // A model trained on 512 tokens and stretched to 2048: slow pairs turn four times slower, fast ones do not.
 //! let yarn = Yarn { context: 512.0, fast: 32.0, slow: 1.0 };
@@ -59,9 +59,12 @@
 //! rotate(&mut head, &table, RopePairs::Halves);
 //! assert_eq!((head[0], head[32]), (3_f64.cos() as f32, 3_f64.sin() as f32));
 //!
+//! // Queries far behind the length that the model was first trained on become larger.
+//! assert_eq!(Temperature { scale: 0.1, length: 512 }.factor(2048), (1.0 + 0.1 * 5_f64.ln()) as f32);
+//!
 //! // The two largest of four logits; the lower number comes first among equals.
 //! let mut chosen = [Choice::default(); 2];
-//! choose_experts(&[0.1, 2.0, -1.0, 2.0], &mut chosen).unwrap();
+//! Routing::SOFTMAX_OF_CHOSEN.choose(&[0.1, 2.0, -1.0, 2.0], &[], &mut [0.0; 4], &mut chosen).unwrap();
 //! assert_eq!(chosen.map(|choice| (choice.expert, choice.weight)), [(1, 0.5), (3, 0.5)]);
 //! ```
 
@@ -71,8 +74,10 @@ mod linear;
 #[cfg(test)]
 mod no_kernel_test;
 mod rope;
+mod temperature;
 
-pub use experts::{Choice, choose_experts};
+pub use experts::{Choice, RouterScores, Routing};
 pub use input::{InputForms, InputRows};
 pub use linear::{Delta, Linear};
 pub use rope::{Frequencies, RopePairs, Yarn, rotate, rotation};
+pub use temperature::Temperature;

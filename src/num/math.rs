@@ -86,6 +86,28 @@ pub fn silu(x: f32) -> f32 {
     x / (1.0 + exp(-x))
 }
 
+/// Returns x, or the nearer of -7 and 7 if that is closer to 0. What is not a number stays that.
+#[inline]
+pub fn limited(x: f32) -> f32 {
+    let below = if x > 7.0 { 7.0 } else { x };
+    if below < -7.0 { -7.0 } else { below }
+}
+
+/// Returns x / (1 + e^(-1.702 x)), of 7 where x is larger.
+#[inline]
+pub fn limited_silu(x: f32) -> f32 {
+    let x = if x > 7.0 { 7.0 } else { x };
+    x / (1.0 + exp(-1.702 * x))
+}
+
+/// Returns x^2 where x is above 0, and 0 where it is below.
+#[inline]
+pub fn squared_relu(x: f32) -> f32 {
+    // What is not a number stays that.
+    let above = if x < 0.0 { 0.0 } else { x };
+    above * above
+}
+
 /// Returns x / (1 + e^(x (a + b x^2))): the tanh form of GELU, `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`,
 /// with `a = -2 sqrt(2 / pi)` and `b = 0.044715 a`. (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.)
 #[inline]

@@ -43,6 +43,6 @@ pub use half::{f16_to_f32, f32_to_f16};
 pub use hash::Xxh64;
 pub(crate) use math::{SHORT_MIN, SHORT_SPLIT};
 pub use math::{
-    exp, gelu_erf, gelu_tanh, is_finite, round_half_even, round_to_i8, settle, short, sigmoid, silu, softplus, sqrt,
-    sum_lanes, tanh, tree16,
+    exp, gelu_erf, gelu_tanh, is_finite, limited, limited_silu, round_half_even, round_to_i8, settle, short, sigmoid,
+    silu, softplus, sqrt, squared_relu, sum_lanes, tanh, tree16,
 };

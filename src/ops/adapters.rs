@@ -250,7 +250,8 @@ pub(super) struct Deltas<'m> {
 impl Deltas<'_> {
     /// The layer with what is added to it.
     pub(super) fn add_to<'w>(&'w self, linear: Option<Linear<'w>>, tensor: Role) -> Option<Linear<'w>> {
-        let deltas = self.of.get(place(tensor)).map(|deltas| deltas.as_slice()).unwrap_or_default();
+        let deltas = self.of.get(place(tensor)).filter(|_| TARGETS.contains(&tensor));
+        let deltas = deltas.map(|deltas| deltas.as_slice()).unwrap_or_default();
         linear.map(|linear| Linear { deltas, ..linear })
     }
 }

@@ -1,13 +1,14 @@
 //! The memory of a batch.
 
 use super::adapters::FLOATS;
+use super::groups::Groups;
 use super::partials::partials_width;
-use super::{Capacity, Context, Grid};
+use super::{Capacity, Context, Grid, Input};
 use crate::error::Fault;
 use crate::kernels::OUTPUTS;
 use crate::mem::{Arena, Matrix, MemoryError, Tiles, row_of};
 use crate::nn::{Choice, Linear};
-use crate::weights::{Config, Dtypes, Role};
+use crate::weights::{Config, Dtypes, FeedForward, Role};
 
 /// Everything is `[rows, width]` unless it says otherwise.
 #[derive(Debug)]
@@ -22,12 +23,17 @@ pub(crate) struct Buffers<'a> {
     pub(super) partials: &'a mut [f32],
     /// A branch before its norm: hidden. Empty where branches end without one.
     pub(super) branch: &'a mut [f32],
-    /// Of each expert that a row goes through.
+    /// What the gate and up matrices give: of all experts that a row goes through.
     pub(super) ffn: &'a mut [f32],
     /// The logits of experts; empty where there are none.
     pub(super) router: &'a mut [f32],
     /// The experts that a row goes through.
     pub(super) choices: &'a mut [Choice],
+    /// The rows in the order of their experts: see [`Groups`]. Not a matrix.
+    pub(super) groups: &'a mut [u32],
+    /// Inputs of experts, and their results: hidden. A row for each expert of each row, in the order of the experts.
+    pub(super) gathered: &'a mut [u32],
+    pub(super) results: &'a mut [f32],
     /// Cosines and sines: rope dims, of each set of frequencies.
     pub(super) rotations: &'a mut [f32],
     /// What the input matrices of a recurrent layer give: [`Recurrent::input_width`](crate::weights::Recurrent).
@@ -67,9 +73,12 @@ impl<'a> Buffers<'a> {
     ) -> Result<Self, MemoryError> {
         let config = &context.config;
         let Capacity { rows, logit_rows, workers, .. } = capacity;
-        let slots = config.ffn_slots();
+        let FeedForward { experts, experts_used, .. } = config.feed_forward;
         let matrix = |rows: usize, cols: usize| rows.checked_mul(cols).ok_or(MemoryError::TooLarge);
-        let inputs = matrix(rows, slots)?.max(logit_rows);
+        let pairs = matrix(rows, experts_used)?;
+        let inputs = pairs.max(rows).max(logit_rows);
+        let gathered = context.forms.words(Input::FeedForward, config).ok_or(MemoryError::TooLarge)?;
+        let ffn = config.widest_ffn().ok_or(MemoryError::TooLarge)?;
         let len = scratch_len(config, matrices, capacity).ok_or(MemoryError::TooLarge)?;
         let partials = partials_width(config).ok_or(MemoryError::TooLarge)?;
         let rotated = config.rope.dims * config.rope.tables();
@@ -79,9 +88,12 @@ impl<'a> Buffers<'a> {
             qkv: arena.slice("q, k, v", matrix(rows, config.heads_width())?)?,
             partials: arena.slice("attention output", matrix(rows, partials)?)?,
             branch: arena.slice("branch", matrix(rows, if branches { config.hidden } else { 0 })?)?,
-            ffn: arena.slice("feed-forward", matrix(matrix(rows, slots)?, config.ffn)?)?,
-            router: arena.slice("expert logits", matrix(rows, config.feed_forward.experts)?)?,
-            choices: arena.slice("experts", matrix(rows, config.feed_forward.experts_used)?)?,
+            ffn: arena.slice("feed-forward", matrix(rows, ffn)?)?,
+            router: arena.slice("expert logits", matrix(rows, config.feed_forward.router_width())?)?,
+            choices: arena.slice("experts", pairs)?,
+            groups: arena.slice("rows by expert", Groups::len(pairs, experts).ok_or(MemoryError::TooLarge)?)?,
+            gathered: arena.slice("expert inputs", matrix(pairs, gathered)?)?,
+            results: arena.slice("expert results", matrix(pairs, config.hidden)?)?,
             rotations: arena.slice("rotations", matrix(rows, rotated)?)?,
             mix: arena.slice("mixer input", matrix(rows, config.recurrent.input_width())?)?,
             mixed: arena.slice("mixer output", matrix(rows, config.recurrent.inner())?)?,
@@ -109,12 +121,14 @@ impl<'a> Buffers<'a> {
 fn scratch_len(config: &Config, matrices: Dtypes, capacity: Capacity) -> Option<usize> {
     let Capacity { rows, level, .. } = capacity;
     let attention = level.attend_scratch(rows, config.group(), config.head_dim)?;
-    let tile_rows = rows.min(Grid::MAX_TILE_ROWS);
+    let FeedForward { experts, experts_used, expert_width, shared_width, .. } = config.feed_forward;
+    let tile_rows = rows.checked_mul(experts_used.max(1))?.min(Grid::MAX_TILE_ROWS);
     let linear_of = |dtype| Linear::scratch(level, dtype, tile_rows);
     let linear = matrices.iter().try_fold(0, |max, dtype| Some(linear_of(dtype)?.max(max)))?;
     // A row to be quantized and its norm, or what a unit of a recurrent layer needs.
     let mixer = config.recurrent.inner().max(super::recur::scratch_len(&config.recurrent));
-    let widest = config.hidden.max(config.q_width()).max(config.ffn).max(mixer);
+    let widest =
+        config.hidden.max(config.q_width()).max(config.ffn).max(experts).max(expert_width).max(shared_width).max(mixer);
     let adapters = if capacity.adapters > 0 {
         // A row, also rounded, and some of its products, or the products of a tile twice.
         let floats = FLOATS.into_iter().map(|dtype| level.products_scratch(dtype)).max()?;

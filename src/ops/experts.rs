@@ -1,13 +1,17 @@
 //! A feed-forward layer of experts, of which each row goes through a few. (Jiang et al., "Mixtral of Experts", 2024.)
+//!
+//! Rows are put in the order of their experts, so that one reading of an expert's weights serves all of its rows. The results
+//! of a row are added in the order in which its experts were chosen, whatever other rows there are.
 
+use super::groups::Groups;
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Target, Work};
 use crate::error::Fault;
 use crate::kernels::Combine;
-use crate::mem::row_of;
-use crate::nn::{Linear, choose_experts};
-use crate::weights::Role;
+use crate::mem::{Tile, row_of};
+use crate::nn::{Choice, InputRows};
+use crate::weights::{FeedForward, Role};
 
-/// The logits of experts.
+/// The logits of experts, and of what the result of the shared one is multiplied by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route;
 
@@ -17,25 +21,31 @@ impl Operation for Route {
     }
 
     fn tensors(&self) -> &[Role] {
-        &[Role::Router]
+        &[Role::Router, Role::SharedGate]
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
-        Grid::linear(rows, context.config.feed_forward.experts, context.config.hidden)
+        Grid::linear(rows, context.config.feed_forward.router_width(), context.config.hidden)
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let router = Linear::plain(context.weights.tensor(work.layer, Role::Router).ok_or(Fault::Internal(site!()))?);
+        let linear = |role| context.weights.linear(work.layer, role);
+        let router = linear(Role::Router).ok_or(Fault::Internal(site!()))?;
+        let parts = [(0, Some(router)), (context.config.feed_forward.experts, linear(Role::SharedGate))];
         let Buffers { input, router: logits, scratch, .. } = memory.buffers;
         let inputs = context.input_rows(Input::FeedForward, input, work.workers(scratch));
         work.each_tile(logits, scratch, &|tile, scratch| {
             let from = (&inputs, tile.rows().start);
-            router.run(context.level, from, 0, tile, Combine::Set, scratch).ok_or(Fault::Internal(site!()))
+            parts.iter().try_for_each(|(first, linear)| {
+                let Some(linear) = linear else { return Ok(()) };
+                let done = linear.run(context.level, from, *first, tile, Combine::Set, scratch);
+                done.ok_or(Fault::Internal(site!()))
+            })
         })
     }
 }
 
-/// Which experts each row goes through: those with the largest logits.
+/// Which experts each row goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChooseExperts;
 
@@ -45,7 +55,7 @@ impl Operation for ChooseExperts {
     }
 
     fn tensors(&self) -> &[Role] {
-        &[]
+        &[Role::SelectionBias]
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
@@ -53,16 +63,79 @@ impl Operation for ChooseExperts {
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let experts = context.config.feed_forward.experts;
+        let form = &context.config.feed_forward;
+        let biases = context.weights.tensor(work.layer, Role::SelectionBias);
+        let biases = biases.map_or(&[][..], |biases| biases.bytes().as_chunks().0);
         let Buffers { router, choices, scratch, .. } = memory.buffers;
-        work.each_row(choices, scratch, &|index, out, _| {
-            let logits = row_of(router, index, experts).ok_or(Fault::Internal(site!()))?;
-            choose_experts(logits, out).ok_or(Fault::NonFinite)
+        work.each_row(choices, scratch, &|index, out, scratch| {
+            let logits = row_of(router, index, form.router_width()).and_then(|logits| logits.get(..form.experts));
+            let logits = logits.ok_or(Fault::Internal(site!()))?;
+            let scores = scratch.get_mut(..form.experts).ok_or(Fault::Internal(site!()))?;
+            form.routing.choose(logits, biases, scores, out).ok_or(Fault::NonFinite)
         })
     }
 }
 
-/// `activation(gate) * up` of the chosen experts: every row gives as many rows of the result as it has experts.
+/// Puts rows in the order of their experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupRows;
+
+impl Operation for GroupRows {
+    fn name(&self) -> &'static str {
+        "group rows"
+    }
+
+    fn tensors(&self) -> &[Role] {
+        &[]
+    }
+
+    /// One unit, of a few operations for each row.
+    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
+        let FeedForward { experts, experts_used, .. } = context.config.feed_forward;
+        Grid::by_row(rows.min(1), Groups::len(rows * experts_used, experts).unwrap_or(0))
+    }
+
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
+        let Buffers { choices, groups, scratch, .. } = memory.buffers;
+        let pairs = work.grid.cols.saturating_sub(context.config.feed_forward.experts) / 2;
+        let choices = choices.get(..pairs).ok_or(Fault::Internal(site!()))?;
+        work.each_row(groups, scratch, &|_, out, _| Groups::sort(choices, out).ok_or(Fault::Internal(site!())))
+    }
+}
+
+/// The inputs of experts, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gather;
+
+impl Operation for Gather {
+    fn name(&self) -> &'static str {
+        "gather"
+    }
+
+    fn tensors(&self) -> &[Role] {
+        &[]
+    }
+
+    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
+        let words = context.forms.words(Input::FeedForward, &context.config).unwrap_or(0);
+        Grid::by_row(rows * context.config.feed_forward.experts_used, words)
+    }
+
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
+        let used = context.config.feed_forward.experts_used;
+        let Buffers { input, groups, gathered, scratch, .. } = memory.buffers;
+        let groups = Groups::new(groups, work.grid.rows).ok_or(Fault::Internal(site!()))?;
+        work.each_row(gathered, scratch, &|place, out, _| {
+            let row = groups.pair(place).and_then(|pair| pair.checked_div(used)).ok_or(Fault::Internal(site!()))?;
+            let words = row_of(input, row, context.input_words).ok_or(Fault::Internal(site!()))?;
+            out.iter_mut().zip(words).for_each(|(out, &word)| *out = word);
+            Ok(())
+        })
+    }
+}
+
+/// `activation(gate) * up` of the chosen experts: every row gives as many rows of the result as it has experts, in the order of
+/// the experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExpertGateUp;
 
@@ -75,42 +148,38 @@ impl Operation for ExpertGateUp {
         &[Role::GateExperts, Role::UpExperts]
     }
 
-    /// Rows that follow each other go through different experts, so a tile has one row.
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
-        let config = &context.config;
-        Grid { rows: rows * config.feed_forward.experts_used, ..Grid::linear(1, config.ffn, 2 * config.hidden) }
+        let FeedForward { experts, experts_used, expert_width, .. } = context.config.feed_forward;
+        Grid::experts(rows * experts_used, experts, expert_width, 2 * context.config.hidden)
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let (layer, width, level) = (work.layer, context.config.ffn, context.level);
-        let (used, activation) = (context.config.feed_forward.experts_used, context.config.feed_forward.activation);
-        let Buffers { input, ffn, choices, scratch, .. } = memory.buffers;
-        let inputs = context.input_rows(Input::FeedForward, input, work.workers(scratch));
+        let FeedForward { activation, expert_width: width, .. } = context.config.feed_forward;
+        let (layer, level, weights) = (work.layer, context.level, &context.weights);
+        let Buffers { ffn, choices, groups, gathered, scratch, .. } = memory.buffers;
+        let chosen = Chosen::new(choices, groups, work.grid.rows).ok_or(Fault::Internal(site!()))?;
+        let (forms, hidden) = (context.forms.get(Input::FeedForward), context.config.hidden);
+        let words = context.forms.words(Input::FeedForward, &context.config).ok_or(Fault::Internal(site!()))?;
+        let inputs = InputRows::new(gathered, words, hidden, forms, work.workers(scratch));
         work.each_tile(ffn, scratch, &|tile, scratch| {
-            let row = tile.rows().start;
-            let from = (&inputs, row.checked_div(used).ok_or(Fault::Internal(site!()))?);
-            let choice = choices.get(row).ok_or(Fault::Internal(site!()))?;
-            let expert =
-                |role| context.weights.expert(layer, role, choice.expert, width).ok_or(Fault::Internal(site!()));
-            let (gate, up) = (expert(Role::GateExperts)?, expert(Role::UpExperts)?);
-            gate.run(level, from, 0, tile, Combine::Set, scratch).ok_or(Fault::Internal(site!()))?;
-            up.run(level, from, 0, tile, Combine::Gate(activation), scratch).ok_or(Fault::Internal(site!()))
+            let done = chosen.each_expert(tile, &mut |expert, tile| {
+                let linear = |role| weights.expert(layer, role, expert, width);
+                let from = (&inputs, tile.rows().start);
+                linear(Role::GateExperts)?.run(level, from, 0, tile, Combine::Set, scratch)?;
+                linear(Role::UpExperts)?.run(level, from, 0, tile, Combine::Gate(activation), scratch)
+            });
+            done.ok_or(Fault::Internal(site!()))
         })
     }
 }
 
-/// The weighted sum of the experts' results, in the order in which they were chosen.
+/// The down matrices of the chosen experts, in the order of the experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ExpertDown {
-    pub(crate) to: Target,
-}
+pub(crate) struct ExpertDown;
 
 impl Operation for ExpertDown {
     fn name(&self) -> &'static str {
-        match self.to {
-            Target::Residual => "experts' down and add",
-            Target::Branch => "experts' down",
-        }
+        "experts' down"
     }
 
     fn tensors(&self) -> &[Role] {
@@ -118,32 +187,99 @@ impl Operation for ExpertDown {
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
-        let config = &context.config;
-        Grid { rows, ..Grid::linear(1, config.hidden, config.ffn * config.feed_forward.experts_used) }
+        let FeedForward { experts, experts_used, expert_width, .. } = context.config.feed_forward;
+        Grid::experts(rows * experts_used, experts, context.config.hidden, expert_width)
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let (layer, hidden, level) = (work.layer, context.config.hidden, context.level);
-        let used = context.config.feed_forward.experts_used;
-        let Buffers { x, branch, input, choices, scratch, .. } = memory.buffers;
-        let inputs = context.input_rows(Input::Down, input, work.workers(scratch));
+        let Buffers { input, choices, groups, results, scratch, .. } = memory.buffers;
+        let chosen = Chosen::new(choices, groups, work.grid.rows).ok_or(Fault::Internal(site!()))?;
+        let inputs = context.input_rows(Input::ExpertDown, input, work.workers(scratch));
+        work.each_tile(results, scratch, &|tile, scratch| {
+            let done = chosen.each_expert(tile, &mut |expert, tile| {
+                let down = context.weights.expert(layer, Role::DownExperts, expert, hidden)?;
+                down.run(level, (&inputs, tile.rows().start), 0, tile, Combine::Set, scratch)
+            });
+            done.ok_or(Fault::Internal(site!()))
+        })
+    }
+}
+
+/// The weighted sum of the experts' results, in the order in which they were chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AddExperts {
+    pub(crate) to: Target,
+}
+
+impl Operation for AddExperts {
+    fn name(&self) -> &'static str {
+        match self.to {
+            Target::Residual => "add experts",
+            Target::Branch => "sum experts",
+        }
+    }
+
+    fn tensors(&self) -> &[Role] {
+        &[]
+    }
+
+    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
+        Grid::by_row(rows, context.config.hidden)
+    }
+
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
+        let (hidden, used) = (context.config.hidden, context.config.feed_forward.experts_used);
+        let Buffers { x, branch, choices, groups, results, scratch, .. } = memory.buffers;
+        let groups = Groups::new(groups, work.grid.rows * used).ok_or(Fault::Internal(site!()))?;
         let (out, scale) = match self.to {
             Target::Residual => (x, context.config.residual_scale),
             Target::Branch => (branch, 1.0),
         };
-        work.each_tile(out, scratch, &|tile, scratch| {
-            let row = tile.rows().start;
+        work.each_row(out, scratch, &|row, out, _| {
             if self.to == Target::Branch {
-                tile.row_mut(row).ok_or(Fault::Internal(site!()))?.fill(0.0);
+                out.fill(0.0);
             }
-            for index in row * used..(row + 1) * used {
-                let choice = choices.get(index).ok_or(Fault::Internal(site!()))?;
-                let down = context.weights.expert(layer, Role::DownExperts, choice.expert, hidden);
-                let how = Combine::AddScaled(choice.weight * scale);
-                let down = down.ok_or(Fault::Internal(site!()))?;
-                down.run(level, (&inputs, index), 0, tile, how, scratch).ok_or(Fault::Internal(site!()))?;
+            for pair in row * used..(row + 1) * used {
+                let choice = choices.get(pair).ok_or(Fault::Internal(site!()))?;
+                let result = groups.place(pair).and_then(|place| row_of(results, place, hidden));
+                let result = result.ok_or(Fault::Internal(site!()))?;
+                context.level.combine(Combine::AddScaled(choice.weight * scale), out, result);
             }
             Ok(())
         })
+    }
+}
+
+/// The experts of rows in their order.
+struct Chosen<'c> {
+    choices: &'c [Choice],
+    groups: Groups<'c>,
+}
+
+impl<'c> Chosen<'c> {
+    fn new(choices: &'c [Choice], groups: &'c [u32], pairs: usize) -> Option<Self> {
+        Some(Self { choices, groups: Groups::new(groups, pairs)? })
+    }
+
+    /// Calls `body` with every expert that rows of a tile go through, and these rows.
+    fn each_expert(
+        &self,
+        tile: &mut Tile<'_, f32>,
+        body: &mut dyn FnMut(u32, &mut Tile<'_, f32>) -> Option<()>,
+    ) -> Option<()> {
+        let mut rows = tile.rows();
+        while !rows.is_empty() {
+            let expert = self.expert(rows.start)?;
+            let count = rows.clone().take_while(|&row| self.expert(row) == Some(expert)).count();
+            let end = rows.start + count;
+            body(expert, &mut tile.rows_mut(rows.start..end)?)?;
+            rows.start = end;
+        }
+        Some(())
+    }
+
+    fn expert(&self, place: usize) -> Option<u32> {
+        Some(self.choices.get(self.groups.pair(place)?)?.expert)
     }
 }

@@ -3,34 +3,57 @@
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Work};
 use crate::error::Fault;
 use crate::kernels::Combine;
-use crate::weights::{Gate, Role};
+use crate::weights::{Config, Gate, Role};
 
-/// `activation(gate) * up`, or `activation(up)`.
+/// `activation(gate) * up`, or `activation(up)`, of every row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct GateUp;
+pub(crate) struct GateUp {
+    /// The gate and up matrices.
+    pub(crate) matrices: [Role; 2],
+    /// What becomes of the result.
+    pub(crate) to: Input,
+}
+
+impl GateUp {
+    /// Of the feed-forward layer.
+    pub(crate) const DENSE: Self = Self { matrices: [Role::Gate, Role::Up], to: Input::Down };
+    /// Of what every row goes through beside its experts.
+    pub(crate) const SHARED: Self = Self { matrices: [Role::GateShared, Role::UpShared], to: Input::SharedDown };
+
+    fn gate(&self, config: &Config) -> Gate {
+        match self.to {
+            Input::Down => config.feed_forward.gate,
+            _ => Gate::Separate,
+        }
+    }
+}
 
 impl Operation for GateUp {
     fn name(&self) -> &'static str {
-        "gate and up"
+        match self.to {
+            Input::Down => "gate and up",
+            _ => "shared gate and up",
+        }
     }
 
     fn tensors(&self) -> &[Role] {
-        &[Role::Gate, Role::Up]
+        &self.matrices
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
-        Grid::linear(rows, context.config.ffn, 2 * context.config.hidden)
+        Grid::linear(rows, self.to.width(&context.config), 2 * context.config.hidden)
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let (ffn, activation) = (context.config.ffn, context.config.feed_forward.activation);
+        let (width, activation) = (self.to.width(&context.config), context.config.feed_forward.activation);
         let deltas = context.deltas(work.layer, Input::FeedForward);
         let linear = |role| deltas.add_to(context.weights.linear(work.layer, role), role);
-        let up = linear(Role::Up).ok_or(Fault::Internal(site!()))?;
-        let (gate, up) = match context.config.feed_forward.gate {
+        let [gate, up] = self.matrices;
+        let up = linear(up).ok_or(Fault::Internal(site!()))?;
+        let (gate, up) = match self.gate(&context.config) {
             Gate::None => (None, Some(up)),
-            Gate::Separate => (linear(Role::Gate), Some(up)),
-            Gate::Fused => (up.slice(0, ffn), up.slice(ffn, ffn)),
+            Gate::Separate => (linear(gate), Some(up)),
+            Gate::Fused => (up.slice(0, width), up.slice(width, width)),
         };
         let up = up.ok_or(Fault::Internal(site!()))?;
         let how = gate.map_or(Combine::Activate(activation), |_| Combine::Gate(activation));

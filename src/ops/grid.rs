@@ -33,6 +33,14 @@ impl Grid {
         Self { rows, cols: outputs, tile_rows, tile_cols, passes: 1 }
     }
 
+    /// Units for the experts of some rows: `pairs` of a row and an expert, in the order of the experts. Tiles are as high as
+    /// it takes for most rows of an expert to be in one.
+    pub(crate) fn experts(pairs: usize, experts: usize, outputs: usize, inputs: usize) -> Self {
+        const SPREAD: usize = 4;
+        let tile_rows = (SPREAD * pairs).checked_div(experts).unwrap_or(1).clamp(1, Self::MAX_TILE_ROWS);
+        Self { rows: pairs, ..Self::linear(tile_rows.min(pairs.max(1)), outputs, inputs) }
+    }
+
     /// The number of units.
     pub(crate) fn units(&self) -> usize {
         self.tiles() * self.passes

@@ -13,8 +13,12 @@ pub(crate) enum Input {
     Output,
     /// Of the feed-forward layer, its experts and their router.
     FeedForward,
-    /// Of the down matrices.
+    /// Of the down matrix.
     Down,
+    /// Of the experts' down matrices: a row for each expert of each row.
+    ExpertDown,
+    /// Of the down matrix that every row goes through beside its experts.
+    SharedDown,
     /// Of the output matrix of a recurrent layer.
     Mixer,
     /// Of the output matrix of the model.
@@ -22,7 +26,16 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    const ALL: [Self; 6] = [Self::Attention, Self::Output, Self::FeedForward, Self::Down, Self::Mixer, Self::Head];
+    const ALL: [Self; 8] = [
+        Self::Attention,
+        Self::Output,
+        Self::FeedForward,
+        Self::Down,
+        Self::ExpertDown,
+        Self::SharedDown,
+        Self::Mixer,
+        Self::Head,
+    ];
 
     /// The matrices that read it.
     pub(crate) fn readers(self) -> &'static [Role] {
@@ -40,8 +53,19 @@ impl Input {
                 Role::ScanIn,
             ],
             Self::Output => &[Role::AttentionOutput],
-            Self::FeedForward => &[Role::Gate, Role::Up, Role::Router, Role::GateExperts, Role::UpExperts],
-            Self::Down => &[Role::Down, Role::DownExperts],
+            Self::FeedForward => &[
+                Role::Gate,
+                Role::Up,
+                Role::Router,
+                Role::GateExperts,
+                Role::UpExperts,
+                Role::SharedGate,
+                Role::GateShared,
+                Role::UpShared,
+            ],
+            Self::Down => &[Role::Down],
+            Self::ExpertDown => &[Role::DownExperts],
+            Self::SharedDown => &[Role::DownShared],
             Self::Mixer => &[Role::ShortConvOut, Role::MixerOut],
             Self::Head => &[Role::Output],
         }
@@ -53,6 +77,8 @@ impl Input {
             Self::Attention | Self::FeedForward | Self::Head => config.hidden,
             Self::Output => config.q_width(),
             Self::Down => config.ffn,
+            Self::ExpertDown => config.feed_forward.expert_width,
+            Self::SharedDown => config.feed_forward.shared_width,
             Self::Mixer => config.recurrent.inner(),
         }
     }
@@ -78,10 +104,14 @@ impl Forms {
         self.0.get(input as usize).copied().unwrap_or_default()
     }
 
+    /// 32-bit words of a row of an input in all its forms; `None` where memory could not hold it.
+    pub(super) fn words(&self, input: Input, config: &Config) -> Option<usize> {
+        self.get(input).words(input.width(config))
+    }
+
     /// 32-bit words of a row of the largest input in all its forms; `None` where memory could not hold it.
     pub(super) fn widest(&self, config: &Config) -> Option<usize> {
-        let words = |input: Input| self.get(input).words(input.width(config));
-        Input::ALL.into_iter().try_fold(0, |max, input| Some(words(input)?.max(max)))
+        Input::ALL.into_iter().try_fold(0, |max, input| Some(self.words(input, config)?.max(max)))
     }
 }
 

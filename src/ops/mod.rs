@@ -17,6 +17,7 @@ mod embed;
 mod experts;
 mod gate_up;
 mod grid;
+mod groups;
 mod head;
 mod input;
 mod mixer_input;
@@ -43,7 +44,7 @@ pub(crate) use context::Context;
 pub(crate) use convolve::{Convolve, ShortConvolution};
 pub(crate) use delta_rule::DeltaRule;
 pub(crate) use embed::Embed;
-pub(crate) use experts::{ChooseExperts, ExpertDown, ExpertGateUp, Route};
+pub(crate) use experts::{AddExperts, ChooseExperts, ExpertDown, ExpertGateUp, Gather, GroupRows, Route};
 pub(crate) use gate_up::GateUp;
 pub(crate) use grid::Grid;
 pub(crate) use head::Head;
@@ -106,10 +107,16 @@ operations! {
     Route
     /// Which experts each row goes through.
     ChooseExperts
+    /// The order of rows by their experts.
+    GroupRows
+    /// The inputs of the experts.
+    Gather
     /// Gate, up and activation of the chosen experts.
     ExpertGateUp
-    /// The sum of the chosen experts' down matrices.
+    /// The chosen experts' down matrices.
     ExpertDown
+    /// The sum of what the chosen experts gave.
+    AddExperts
     /// The input matrices of a recurrent layer.
     MixerInput
     /// A causal convolution.

@@ -37,16 +37,28 @@ impl Operation for NormRotate {
             }
             let (q, kv) = qkv.split_at_mut_checked(config.q_width()).ok_or(Fault::Internal(site!()))?;
             let k = kv.get_mut(..config.kv_width()).ok_or(Fault::Internal(site!()))?;
-            for (heads, norm) in [q, k].into_iter().zip(norms) {
-                if let Some((norm, bias)) = norm {
-                    norm_heads(context, norm, bias, heads).ok_or(Fault::Internal(site!()))?;
-                }
-                if let Some(table) = table {
+            let rotation = match table {
+                Some(table) => {
                     let index = index * config.rope.tables() + table;
-                    let rotation = row_of(rotations, index, config.rope.dims).ok_or(Fault::Internal(site!()))?;
-                    let heads = heads.chunks_exact_mut(config.head_dim.max(1));
-                    heads.for_each(|head| rotate(head, rotation, config.rope.pairs));
+                    row_of(rotations, index, config.rope.dims).ok_or(Fault::Internal(site!()))?
                 }
+                None => &[],
+            };
+            let after = config.attention.norm_after_rotation;
+            for (heads, norm) in [&mut *q, k].into_iter().zip(norms) {
+                let norm_now = |heads: &mut [f32], now: bool| match norm.filter(|_| now) {
+                    Some((norm, bias)) => norm_heads(context, norm, bias, heads).ok_or(Fault::Internal(site!())),
+                    None => Ok(()),
+                };
+                norm_now(heads, !after)?;
+                let turned = heads.chunks_exact_mut(config.head_dim.max(1));
+                turned.for_each(|head| rotate(head, rotation, config.rope.pairs));
+                norm_now(heads, after)?;
+            }
+            if let Some(temperature) = config.attention.temperature {
+                let row = work.batch.rows.get(index).ok_or(Fault::Internal(site!()))?;
+                let factor = temperature.factor(row.position as usize);
+                q.iter_mut().for_each(|q| *q *= factor);
             }
             Ok(())
         })

@@ -14,11 +14,19 @@ pub(super) fn partials_width(config: &Config) -> Option<usize> {
     partial(config).elements()?.checked_mul(config.kv_heads)
 }
 
-/// Attention's result for row `index`, `[heads, head_dim]`, from what it kept of the rows.
-pub(super) fn finish_heads(config: &Config, partials: &[f32], index: usize, out: &mut [f32]) -> Option<()> {
+/// Attention's result for row `index`, `[heads, head_dim]`, from what it kept of the rows. `sinks` are the heads' sink scores,
+/// f32, if they have any.
+pub(super) fn finish_heads(
+    config: &Config,
+    partials: &[f32],
+    index: usize,
+    sinks: &[u8],
+    out: &mut [f32],
+) -> Option<()> {
     let partial = partial(config);
+    let mut sinks = sinks.as_chunks().0.chunks_exact(partial.group.max(1));
     let mut partials = row_of(partials, index, partials_width(config)?)?.chunks_exact(partial.elements()?.max(1));
     // A zip of these would divide by their length, and that this is not 0 is not always seen.
     out.chunks_exact_mut((partial.group * partial.head_dim).max(1))
-        .try_for_each(|out| partial.finish(partials.next()?, out))
+        .try_for_each(|out| partial.finish(partials.next()?, sinks.next().unwrap_or_default(), out))
 }

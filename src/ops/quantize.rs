@@ -21,7 +21,7 @@ pub(crate) enum Source {
     Residual,
     /// Attention's result: its sums, divided.
     Attention,
-    /// What the gate and up matrices gave; of each expert that a row goes through.
+    /// What the gate and up matrices gave, of as many rows as the input has.
     FeedForward,
     /// What a recurrent layer gave, each group normalized where the model does so.
     Mixer,
@@ -33,24 +33,38 @@ impl Operation for Quantize {
     }
 
     fn tensors(&self) -> &[Role] {
-        if self.from == Source::Mixer { &[Role::MixerNorm] } else { &[] }
+        match self.from {
+            Source::Attention => &[Role::SinkScores],
+            Source::Mixer => &[Role::MixerNorm],
+            Source::Residual | Source::FeedForward => &[],
+        }
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
-        let per_row = if self.from == Source::FeedForward { context.config.ffn_slots() } else { 1 };
+        let per_row = if self.to == Input::ExpertDown { context.config.feed_forward.experts_used } else { 1 };
         Grid::by_row(rows * per_row, context.input_words)
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let width = self.to.width(&context.config);
-        let Buffers { x, input, qkv, partials, ffn, mixed, scratch, .. } = memory.buffers;
+        let sinks = context.weights.tensor(work.layer, Role::SinkScores).map_or(&[][..], |sinks| sinks.bytes());
+        let form = &context.config.feed_forward;
+        let gated = self.to == Input::SharedDown && form.shared_gate;
+        let Buffers { x, input, qkv, partials, ffn, router, mixed, scratch, .. } = memory.buffers;
         work.each_row(input, scratch, &|index, out, scratch| {
             let (finished, scratch) = scratch.split_at_mut_checked(width).ok_or(Fault::Internal(site!()))?;
             let source = match self.from {
                 Source::Residual => row_of(x, index, width).ok_or(Fault::Internal(site!()))?,
+                Source::FeedForward if gated => {
+                    let row = row_of(ffn, index, width).ok_or(Fault::Internal(site!()))?;
+                    let logits = row_of(router, index, form.router_width()).ok_or(Fault::Internal(site!()))?;
+                    let gate = sigmoid(*logits.get(form.experts).ok_or(Fault::Internal(site!()))?);
+                    finished.iter_mut().zip(row).for_each(|(finished, x)| *finished = x * gate);
+                    finished
+                }
                 Source::FeedForward => row_of(ffn, index, width).ok_or(Fault::Internal(site!()))?,
                 Source::Attention => {
-                    finish_heads(&context.config, partials, index, finished).ok_or(Fault::Internal(site!()))?;
+                    finish_heads(&context.config, partials, index, sinks, finished).ok_or(Fault::Internal(site!()))?;
                     gate_heads(&context.config, qkv, index, finished).ok_or(Fault::Internal(site!()))?;
                     finished
                 }

@@ -5,17 +5,22 @@
 
 use super::{LayerKind, Program, Rows, Step};
 use crate::ops::{
-    AddNormed, Angles, Attend, ChooseExperts, Convolve, DeltaRule, Embed, ExpertDown, ExpertGateUp, GateUp, Head,
-    Input, MixerInput, Norm, NormRotate, Op, Project, Qkv, Quantize, Route, Scan, ShortConvolution, Source, Store,
-    Target,
+    AddExperts, AddNormed, Angles, Attend, ChooseExperts, Convolve, DeltaRule, Embed, ExpertDown, ExpertGateUp, GateUp,
+    Gather, GroupRows, Head, Input, MixerInput, Norm, NormRotate, Op, Project, Qkv, Quantize, Route, Scan,
+    ShortConvolution, Source, Store, Target,
 };
-use crate::weights::Role;
+use crate::weights::{Config, Role};
 
 /// A decoder whose layers are all alike, with rotary positions.
 pub(crate) const DECODER: Program = uniform(PRE_NORM);
 
-/// The same with experts in place of the feed-forward layer.
-pub(crate) const DECODER_OF_EXPERTS: Program = uniform(PRE_NORM_EXPERTS);
+/// The same with experts in place of the feed-forward layer, in all layers but the first ones.
+pub(crate) const DECODER_OF_EXPERTS: Program =
+    Program { kinds: PRE_NORM_EXPERTS, kind_of: has_experts, ..uniform(&[]) };
+
+/// The same with one more that every token goes through.
+pub(crate) const DECODER_OF_SHARED_EXPERTS: Program =
+    Program { kinds: PRE_NORM_SHARED_EXPERTS, kind_of: has_experts, ..uniform(&[]) };
 
 /// A program whose layers are all alike, with rotary positions.
 pub(crate) const fn uniform(layer: &'static [LayerKind]) -> Program {
@@ -33,7 +38,18 @@ pub(crate) const LOGITS: &[Step] = &[logits(norm(Role::OutputNorm, Input::Head))
 
 const PRE_NORM: &[LayerKind] = &[LayerKind { name: "layer", steps: PRE_NORM_LAYER }];
 
-const PRE_NORM_EXPERTS: &[LayerKind] = &[LayerKind { name: "layer", steps: PRE_NORM_EXPERTS_LAYER }];
+const PRE_NORM_EXPERTS: &[LayerKind] =
+    &[LayerKind { name: "dense", steps: PRE_NORM_LAYER }, LayerKind { name: "experts", steps: PRE_NORM_EXPERTS_LAYER }];
+
+const PRE_NORM_SHARED_EXPERTS: &[LayerKind] = &[
+    LayerKind { name: "dense", steps: PRE_NORM_LAYER },
+    LayerKind { name: "experts", steps: PRE_NORM_SHARED_EXPERTS_LAYER },
+];
+
+/// 0 for layers without experts, 1 for the others.
+fn has_experts(config: &Config, layer: usize) -> usize {
+    usize::from(layer >= config.feed_forward.dense_layers)
+}
 
 /// A norm before each branch: Llama and most others.
 pub(crate) const PRE_NORM_LAYER: &[Step] = &[
@@ -50,6 +66,40 @@ pub(crate) const PRE_NORM_LAYER: &[Step] = &[
     finished(down(Target::Residual)),
 ];
 
+/// A norm at both ends of each branch: Gemma 2 and 3, GLM 4.
+pub(crate) const BOTH_NORMS_LAYER: &[Step] = &[
+    all(norm(Role::AttentionNorm, Input::Attention)),
+    all(QKV),
+    all(NORM_ROTATE),
+    all(STORE),
+    finished(ATTEND),
+    finished(quantize(Source::Attention, Input::Output)),
+    finished(output(Target::Branch)),
+    finished(add_normed(Role::PostAttentionNorm)),
+    finished(norm(Role::FfnNorm, Input::FeedForward)),
+    finished(GATE_UP),
+    finished(quantize(Source::FeedForward, Input::Down)),
+    finished(down(Target::Branch)),
+    finished(add_normed(Role::PostFfnNorm)),
+];
+
+/// A norm at the end of each branch only: OLMo 2 and 3, EXAONE 4.
+pub(crate) const POST_NORM_LAYER: &[Step] = &[
+    all(quantize(Source::Residual, Input::Attention)),
+    all(QKV),
+    all(NORM_ROTATE),
+    all(STORE),
+    finished(ATTEND),
+    finished(quantize(Source::Attention, Input::Output)),
+    finished(output(Target::Branch)),
+    finished(add_normed(Role::PostAttentionNorm)),
+    finished(quantize(Source::Residual, Input::FeedForward)),
+    finished(GATE_UP),
+    finished(quantize(Source::FeedForward, Input::Down)),
+    finished(down(Target::Branch)),
+    finished(add_normed(Role::PostFfnNorm)),
+];
+
 /// The same with experts: Mixtral, Qwen 3 with experts.
 pub(crate) const PRE_NORM_EXPERTS_LAYER: &[Step] = &[
     all(norm(Role::AttentionNorm, Input::Attention)),
@@ -62,9 +112,36 @@ pub(crate) const PRE_NORM_EXPERTS_LAYER: &[Step] = &[
     finished(norm(Role::FfnNorm, Input::FeedForward)),
     finished(ROUTE),
     finished(CHOOSE_EXPERTS),
+    finished(GROUP_ROWS),
+    finished(GATHER),
     finished(EXPERT_GATE_UP),
-    finished(quantize(Source::FeedForward, Input::Down)),
+    finished(quantize(Source::FeedForward, Input::ExpertDown)),
     finished(EXPERT_DOWN),
+    finished(add_experts(Target::Residual)),
+];
+
+/// The same with one more expert, which every row goes through: Qwen 2 with experts, ERNIE 4.5 with experts. It is done while
+/// the input is there, of which the other experts have a copy.
+pub(crate) const PRE_NORM_SHARED_EXPERTS_LAYER: &[Step] = &[
+    all(norm(Role::AttentionNorm, Input::Attention)),
+    all(QKV),
+    all(NORM_ROTATE),
+    all(STORE),
+    finished(ATTEND),
+    finished(quantize(Source::Attention, Input::Output)),
+    finished(output(Target::Residual)),
+    finished(norm(Role::FfnNorm, Input::FeedForward)),
+    finished(ROUTE),
+    finished(CHOOSE_EXPERTS),
+    finished(GROUP_ROWS),
+    finished(GATHER),
+    finished(SHARED_GATE_UP),
+    finished(quantize(Source::FeedForward, Input::SharedDown)),
+    finished(shared_down(Target::Residual)),
+    finished(EXPERT_GATE_UP),
+    finished(quantize(Source::FeedForward, Input::ExpertDown)),
+    finished(EXPERT_DOWN),
+    finished(add_experts(Target::Residual)),
 ];
 
 pub(crate) const EMBED: Op = Op::Embed(Embed);
@@ -73,11 +150,14 @@ pub(crate) const QKV: Op = Op::Qkv(Qkv);
 pub(crate) const NORM_ROTATE: Op = Op::NormRotate(NormRotate);
 pub(crate) const STORE: Op = Op::Store(Store);
 pub(crate) const ATTEND: Op = Op::Attend(Attend);
-pub(crate) const GATE_UP: Op = Op::GateUp(GateUp);
+pub(crate) const GATE_UP: Op = Op::GateUp(GateUp::DENSE);
 pub(crate) const ROUTE: Op = Op::Route(Route);
 pub(crate) const CHOOSE_EXPERTS: Op = Op::ChooseExperts(ChooseExperts);
 pub(crate) const EXPERT_GATE_UP: Op = Op::ExpertGateUp(ExpertGateUp);
-pub(crate) const EXPERT_DOWN: Op = Op::ExpertDown(ExpertDown { to: Target::Residual });
+pub(crate) const GROUP_ROWS: Op = Op::GroupRows(GroupRows);
+pub(crate) const GATHER: Op = Op::Gather(Gather);
+pub(crate) const EXPERT_DOWN: Op = Op::ExpertDown(ExpertDown);
+pub(crate) const SHARED_GATE_UP: Op = Op::GateUp(GateUp::SHARED);
 pub(crate) const MIXER_INPUT: Op = Op::MixerInput(MixerInput);
 pub(crate) const CONVOLVE: Op = Op::Convolve(Convolve);
 pub(crate) const SHORT_CONVOLUTION: Op = Op::ShortConvolution(ShortConvolution);
@@ -108,6 +188,16 @@ pub(crate) const fn down(to: Target) -> Op {
 /// The output matrix of a recurrent layer.
 pub(crate) const fn mixer_output(matrix: Role, to: Target) -> Op {
     Op::Project(Project { matrix, from: Input::Mixer, to })
+}
+
+/// The experts' results.
+pub(crate) const fn add_experts(to: Target) -> Op {
+    Op::AddExperts(AddExperts { to })
+}
+
+/// The down matrix that every row goes through beside its experts.
+pub(crate) const fn shared_down(to: Target) -> Op {
+    Op::Project(Project { matrix: Role::DownShared, from: Input::SharedDown, to })
 }
 
 /// The norm of the branch, added to the residual stream.

@@ -4,7 +4,7 @@ use super::layers::LayerSet;
 use super::recurrent::Recurrent;
 use crate::kernels::{Activation, NormKind};
 use crate::kv::{LayerGroups, MAX_GROUPS};
-use crate::nn::{Frequencies, RopePairs};
+use crate::nn::{Frequencies, RopePairs, Routing, Temperature};
 
 /// The numbers and choices of a model that its operations read. The order of the operations is its program.
 ///
@@ -18,7 +18,7 @@ pub struct Config {
     pub layers: usize,
     /// Width of the residual stream.
     pub hidden: usize,
-    /// Width of the feed-forward layer, or of one of its experts.
+    /// Width of the feed-forward layer; where every layer has experts, of one of them.
     pub ffn: usize,
     /// Query heads.
     pub heads: usize,
@@ -86,6 +86,12 @@ pub struct Attention {
     pub clamp: f32,
     /// How queries and keys are normalized.
     pub qk_norm: QkNorm,
+    /// Whether they are normalized after the rotation.
+    pub norm_after_rotation: bool,
+    /// What queries are multiplied by after it, by position.
+    pub temperature: Option<Temperature>,
+    /// Whether each head has a score of its own that takes part in every softmax, without a value.
+    pub sink_scores: bool,
     /// Whether Q, K and V are one matrix.
     pub fused: bool,
     /// Whether the matrix of queries has as many rows again, the gates of their results: after the rows of each head
@@ -93,7 +99,7 @@ pub struct Attention {
     pub gated: bool,
 }
 
-/// How queries and keys are normalized before the rotation.
+/// How queries and keys are normalized.
 ///
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +134,7 @@ pub struct Rope {
 /// The feed-forward layer.
 ///
 /// [Example](crate::model#example).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FeedForward {
     /// The non-linear function.
     pub activation: Activation,
@@ -138,6 +144,23 @@ pub struct FeedForward {
     pub experts: usize,
     /// How many of them a token goes through.
     pub experts_used: usize,
+    /// Width of an expert.
+    pub expert_width: usize,
+    /// How they are chosen and weighted.
+    pub routing: Routing,
+    /// Width of what every token goes through beside its experts; 0 for none.
+    pub shared_width: usize,
+    /// Whether its result is multiplied by the sigmoid of one more output of the router.
+    pub shared_gate: bool,
+    /// The first so many layers have a feed-forward layer in place of experts.
+    pub dense_layers: usize,
+}
+
+impl FeedForward {
+    /// Outputs of the router.
+    pub(crate) fn router_width(&self) -> usize {
+        self.experts + usize::from(self.shared_gate)
+    }
 }
 
 /// What the activation function of a feed-forward layer is applied to.
@@ -260,9 +283,10 @@ impl Config {
         if self.embedding.positions > 0 { self.embedding.positions } else { usize::MAX }
     }
 
-    /// Feed-forward layers that a token goes through in a layer.
-    pub(crate) fn ffn_slots(&self) -> usize {
-        self.feed_forward.experts_used.max(1)
+    /// Elements per row of what the gate and up matrices give: of the feed-forward layer, or of all experts of a token.
+    pub(crate) fn widest_ffn(&self) -> Option<usize> {
+        let FeedForward { experts_used, expert_width, shared_width, .. } = self.feed_forward;
+        Some(experts_used.checked_mul(expert_width)?.max(shared_width).max(self.ffn))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::config::{Config, Gate, Presence, QkNorm};
 use super::recurrent::{Mixer, Recurrent};
 use crate::kernels::NormKind;
+use crate::nn::RouterScores;
 
 /// The shape of a tensor. Those of f32 are vectors; matrices are of any supported type.
 #[derive(Clone, Copy, Debug)]
@@ -112,21 +113,32 @@ tensors! {
             bias QNormBias "attn_q_norm.bias" |c| qk_norm_bias(c, c.q_width());
         KNorm "attn_k_norm.weight" |c| qk_norm(c, c.kv_heads),
             bias KNormBias "attn_k_norm.bias" |c| qk_norm_bias(c, c.kv_width());
+        SinkScores "attn_sinks.weight" |c| c.attention.sink_scores.then_some(Shape::Vector(c.heads));
         AttentionOutput "attn_output.weight" |c| Some(Shape::Matrix(c.hidden, c.q_width())),
             bias AttentionOutputBias "attn_output.bias" |c| bias(c.biases.output, c.hidden);
         PostAttentionNorm "post_attention_norm.weight" |c| Some(Shape::Vector(c.hidden));
         FfnNorm "ffn_norm.weight" |c| Some(Shape::Vector(c.hidden)),
             bias FfnNormBias "ffn_norm.bias" |c| bias(c.biases.norm, c.hidden);
-        Router "ffn_gate_inp.weight" |c| Some(Shape::Matrix(c.feed_forward.experts, c.hidden));
+        Router "ffn_gate_inp.weight" |c| Some(Shape::Matrix(c.feed_forward.experts, c.hidden)),
+            bias RouterBias "ffn_gate_inp.bias" |c| bias(c.biases.ffn, c.feed_forward.experts);
+        // Added to scores where experts are chosen.
+        SelectionBias "exp_probs_b.bias" |c| selects(c).then_some(Shape::OptionalVector(c.feed_forward.experts));
         Gate "ffn_gate.weight" |c| gate(c).then_some(Shape::Matrix(c.ffn, c.hidden)),
             bias GateBias "ffn_gate.bias" |c| if gate(c) { bias(c.biases.ffn, c.ffn) } else { None };
         Up "ffn_up.weight" |c| Some(Shape::Matrix(up_width(c), c.hidden)),
             bias UpBias "ffn_up.bias" |c| bias(c.biases.ffn, up_width(c));
         Down "ffn_down.weight" |c| Some(Shape::Matrix(c.hidden, c.ffn)),
             bias DownBias "ffn_down.bias" |c| bias(c.biases.ffn, c.hidden);
-        GateExperts "ffn_gate_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.ffn, c.hidden));
-        UpExperts "ffn_up_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.ffn, c.hidden));
-        DownExperts "ffn_down_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.hidden, c.ffn));
+        GateExperts "ffn_gate_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.feed_forward.expert_width, c.hidden)),
+            bias GateExpertsBias "ffn_gate_exps.bias" |c| biases(c, c.feed_forward.expert_width);
+        UpExperts "ffn_up_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.feed_forward.expert_width, c.hidden)),
+            bias UpExpertsBias "ffn_up_exps.bias" |c| biases(c, c.feed_forward.expert_width);
+        DownExperts "ffn_down_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.hidden, c.feed_forward.expert_width)),
+            bias DownExpertsBias "ffn_down_exps.bias" |c| biases(c, c.hidden);
+        SharedGate "ffn_gate_inp_shexp.weight" |c| c.feed_forward.shared_gate.then_some(Shape::Matrix(1, c.hidden));
+        GateShared "ffn_gate_shexp.weight" |c| shared(c).then_some(Shape::Matrix(c.feed_forward.shared_width, c.hidden));
+        UpShared "ffn_up_shexp.weight" |c| shared(c).then_some(Shape::Matrix(c.feed_forward.shared_width, c.hidden));
+        DownShared "ffn_down_shexp.weight" |c| shared(c).then_some(Shape::Matrix(c.hidden, c.feed_forward.shared_width));
         PostFfnNorm "post_ffw_norm.weight" |c| Some(Shape::Vector(c.hidden));
         // Falcon-H1's files call it so.
         PlainFfnNorm "ffn_norm" |c| Some(Shape::Vector(c.hidden));
@@ -205,6 +217,25 @@ fn bias(presence: Presence, width: usize) -> Option<Shape> {
         Presence::Never => None,
         Presence::Optional => Some(Shape::OptionalVector(width)),
         Presence::Always => Some(Shape::Vector(width)),
+    }
+}
+
+/// Whether experts are chosen by other numbers than their logits.
+fn selects(config: &Config) -> bool {
+    config.feed_forward.routing.scores != RouterScores::SoftmaxOfChosen
+}
+
+fn shared(config: &Config) -> bool {
+    config.feed_forward.shared_width > 0
+}
+
+/// A row for each expert.
+fn biases(config: &Config, width: usize) -> Option<Shape> {
+    let experts = config.feed_forward.experts;
+    match config.biases.ffn {
+        Presence::Never => None,
+        Presence::Optional => Some(Shape::OptionalVectors(experts, width)),
+        Presence::Always => Some(Shape::Vectors(experts, width)),
     }
 }
 
@@ -291,7 +322,8 @@ mod tests {
             let owner = spec.role.owner();
             if owner == spec.role {
                 let others = ["ffn_norm", "ssm_a", "ssm_d", "ssm_dt.bias"];
-                assert!(spec.name.ends_with(".weight") || others.contains(&spec.name), "{}", spec.name);
+                let other = spec.role == Role::SelectionBias || others.contains(&spec.name);
+                assert!(other || spec.name.ends_with(".weight"), "{}", spec.name);
             } else {
                 assert_eq!(owner.bias(), Some(spec.role));
                 assert_eq!(owner.name().replace(".weight", ".bias"), spec.name);

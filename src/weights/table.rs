@@ -99,10 +99,9 @@ impl<'m, 'a> Weights<'m, 'a> {
         Some(Linear { bias: self.bias(layer, role), ..Linear::plain(self.tensor(layer, role)?) })
     }
 
-    /// The matrix of one of a layer's experts.
+    /// The matrix of one of a layer's experts, with its bias.
     pub(crate) fn expert(&self, layer: usize, role: Role, expert: u32, rows: usize) -> Option<Linear<'m>> {
-        let matrices = self.tensor(layer, role)?;
-        Some(Linear::plain(matrices.slice_rows((expert as usize).checked_mul(rows)?, rows)?))
+        self.linear(layer, role)?.slice((expert as usize).checked_mul(rows)?, rows)
     }
 
     /// The norm of a role: a vector of weights, and of biases if it has any.

@@ -119,7 +119,20 @@ pub struct Case {
 
 impl Parity2026 {
     /// Those that decode.
-    pub const DECODERS: [&str; 6] = ["mixtral", "qwen3moe", "lfm2", "qwen35", "granitehybrid", "falcon-h1"];
+    pub const DECODERS: [&str; 12] = [
+        "mixtral",
+        "qwen3moe",
+        "ernie4_5",
+        "hunyuan-dense",
+        "glm4",
+        "exaone4",
+        "mistral3",
+        "gpt-oss",
+        "lfm2",
+        "qwen35",
+        "granitehybrid",
+        "falcon-h1",
+    ];
 
     /// The fixture `parity2026/NAME`; `None` where it is nowhere.
     pub fn load(name: &str) -> Option<Self> {

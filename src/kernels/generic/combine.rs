@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use super::products::OUTPUTS;
 use crate::mem::Tile;
-use crate::num::{gelu_erf, gelu_tanh, silu, tanh};
+use crate::num::{gelu_erf, gelu_tanh, limited, limited_silu, silu, squared_relu, tanh};
 
 /// The non-linear function of a feed-forward layer.
 ///
@@ -17,6 +17,11 @@ pub enum Activation {
     GeluTanh,
     /// GELU by the error function.
     GeluErf,
+    /// `max(x, 0)^2`.
+    SquaredRelu,
+    /// `x / (1 + e^(-1.702 x))`, of x or 7, whichever is less. What a gate with it is multiplied by is limited to -7..=7, and 1
+    /// is added.
+    LimitedSilu,
 }
 
 /// How outputs enter the place where they belong.
@@ -51,9 +56,15 @@ pub(in crate::kernels) fn combine_tile(
         Combine::Activate(Activation::Silu) => each(tile, cols, outputs, |_, output| silu(output)),
         Combine::Activate(Activation::GeluTanh) => each(tile, cols, outputs, |_, output| gelu_tanh(output)),
         Combine::Activate(Activation::GeluErf) => each(tile, cols, outputs, |_, output| gelu_erf(output)),
+        Combine::Activate(Activation::SquaredRelu) => each(tile, cols, outputs, |_, output| squared_relu(output)),
+        Combine::Activate(Activation::LimitedSilu) => each(tile, cols, outputs, |_, output| limited_silu(output)),
         Combine::Gate(Activation::Silu) => each(tile, cols, outputs, |y, output| silu(y) * output),
         Combine::Gate(Activation::GeluTanh) => each(tile, cols, outputs, |y, output| gelu_tanh(y) * output),
         Combine::Gate(Activation::GeluErf) => each(tile, cols, outputs, |y, output| gelu_erf(y) * output),
+        Combine::Gate(Activation::SquaredRelu) => each(tile, cols, outputs, |y, output| squared_relu(y) * output),
+        Combine::Gate(Activation::LimitedSilu) => {
+            each(tile, cols, outputs, |y, output| limited_silu(y) * (limited(output) + 1.0))
+        }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::kernels::{Activation, NormKind};
 use crate::model::keys::Keys;
-use crate::nn::RopePairs;
+use crate::nn::{RopePairs, Routing};
 use crate::program::{Program, lists};
-use crate::weights::{Biases, Config, ModelError, Presence, QkNorm};
+use crate::weights::{Biases, Config, FeedForward, ModelError, Presence, QkNorm};
 
 /// What the name of an architecture stands for.
 pub(in crate::model) struct Architecture {
@@ -19,6 +19,10 @@ pub(in crate::model) struct Architecture {
     pub(in crate::model) gated: bool,
     /// Whether it may be one of several experts.
     pub(in crate::model) experts: bool,
+    /// How experts are chosen and weighted, where a file does not say.
+    pub(in crate::model) routing: Routing,
+    /// Whether the router has an output for what every token goes through beside its experts.
+    pub(in crate::model) shared_gate: bool,
     /// Whether queries and keys are rotated.
     pub(in crate::model) rotary: bool,
     pub(in crate::model) pairs: RopePairs,
@@ -27,6 +31,8 @@ pub(in crate::model) struct Architecture {
     /// Where a file has a window and no pattern, every so many-th layer sees everything; 0 if none does.
     pub(in crate::model) window_period: usize,
     pub(in crate::model) biases: Biases,
+    /// Keys that it reads, of those that are refused elsewhere.
+    pub(in crate::model) reads: &'static [&'static str],
     /// What is left to read or to change.
     pub(in crate::model) finish: fn(&Keys<'_>, &mut Config) -> Result<(), ModelError>,
     /// The order of the operations.
@@ -42,14 +48,28 @@ pub(super) const DECODER: Architecture = Architecture {
     activation: Activation::Silu,
     gated: true,
     experts: false,
+    routing: Routing::SOFTMAX_OF_CHOSEN,
+    shared_gate: false,
     rotary: true,
     pairs: RopePairs::Halves,
     window: 0,
     window_period: 0,
     biases: NO_BIASES,
+    reads: &[],
     finish: |_, _| Ok(()),
-    program: |_, config| Ok(if config.feed_forward.experts > 0 { lists::DECODER_OF_EXPERTS } else { lists::DECODER }),
+    program: |_, config| {
+        Ok(match config.feed_forward {
+            FeedForward { experts: 0, .. } => lists::DECODER,
+            FeedForward { shared_width: 0, .. } => lists::DECODER_OF_EXPERTS,
+            _ => lists::DECODER_OF_SHARED_EXPERTS,
+        })
+    },
 };
+
+/// Keys of experts that not all architectures read.
+pub(super) const SHARED_COUNT: &str = "expert_shared_count";
+pub(super) const SHARED_WIDTH: &str = "expert_shared_feed_forward_length";
+pub(super) const DENSE_LAYERS: &str = "leading_dense_block_count";
 
 pub(super) const NO_BIASES: Biases =
     Biases { qkv: Presence::Never, output: Presence::Never, ffn: Presence::Never, norm: Presence::Never };

@@ -5,33 +5,16 @@ use super::{Architecture, DECODER};
 use crate::kernels::Activation;
 use crate::kv::LayerGroups;
 use crate::nn::Frequencies;
-use crate::ops::{Input, Source, Target};
-use crate::program::lists::{
-    ATTEND, GATE_UP, NORM_ROTATE, QKV, STORE, add_normed, all, down, finished, norm, output, quantize, uniform,
-};
-use crate::program::{LayerKind, Program, Step};
-use crate::weights::{Config, QkNorm, Role, inverse_root};
-
-/// A layer of Gemma 2 and 3: a norm at both ends of each branch.
-const LAYER: &[Step] = &[
-    all(norm(Role::AttentionNorm, Input::Attention)),
-    all(QKV),
-    all(NORM_ROTATE),
-    all(STORE),
-    finished(ATTEND),
-    finished(quantize(Source::Attention, Input::Output)),
-    finished(output(Target::Branch)),
-    finished(add_normed(Role::PostAttentionNorm)),
-    finished(norm(Role::FfnNorm, Input::FeedForward)),
-    finished(GATE_UP),
-    finished(quantize(Source::FeedForward, Input::Down)),
-    finished(down(Target::Branch)),
-    finished(add_normed(Role::PostFfnNorm)),
-];
+use crate::program::lists::{BOTH_NORMS_LAYER, uniform};
+use crate::program::{LayerKind, Program};
+use crate::weights::{Config, QkNorm, inverse_root};
 
 /// Layers with a window, and layers that see everything. They differ in their window and their rotary frequencies only.
 const ALTERNATING: Program = Program {
-    kinds: &[LayerKind { name: "local", steps: LAYER }, LayerKind { name: "global", steps: LAYER }],
+    kinds: &[
+        LayerKind { name: "local", steps: BOTH_NORMS_LAYER },
+        LayerKind { name: "global", steps: BOTH_NORMS_LAYER },
+    ],
     kind_of: |config, layer| config.rope.groups.place(layer).0.max(config.layer_groups.place(layer).0),
     ..uniform(&[])
 };
@@ -106,7 +89,7 @@ fn scale_embedding(config: &mut Config) {
 /// The program of Gemma 2 and 3. Early files have no window: then all layers are alike.
 fn alternating(config: &Config) -> Program {
     match (config.layer_groups, config.rope.groups) {
-        (LayerGroups::ONE, LayerGroups::ONE) => uniform(&[LayerKind { name: "layer", steps: LAYER }]),
+        (LayerGroups::ONE, LayerGroups::ONE) => uniform(&[LayerKind { name: "layer", steps: BOTH_NORMS_LAYER }]),
         _ => ALTERNATING,
     }
 }

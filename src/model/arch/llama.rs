@@ -1,9 +1,11 @@
 //! Llama and what is built like it. The rows of Q and K are stored interleaved, so that the rotation takes adjacent
 //! pairs.
 
-use super::{Architecture, DECODER, OPTIONAL_BIASES};
+use super::{Architecture, DECODER, DENSE_LAYERS, OPTIONAL_BIASES, SHARED_COUNT, SHARED_WIDTH};
+use crate::kernels::Activation;
 use crate::kv::LayerGroups;
-use crate::nn::RopePairs;
+use crate::model::keys::ORIGINAL;
+use crate::nn::{RopePairs, RouterScores, Routing, Temperature};
 use crate::program::lists::{PRE_NORM_LAYER, uniform};
 use crate::program::{LayerKind, Program};
 
@@ -40,5 +42,43 @@ pub(super) const GRANITE: Architecture = Architecture {
     },
     ..FAMILY
 };
+
+/// ERNIE 4.5, dense.
+pub(super) const ERNIE4_5: Architecture = Architecture { name: "ernie4_5", ..FAMILY };
+
+/// The same with experts, of which some are chosen with the help of biases, and shared ones. Every layer after the first ones
+/// has them.
+pub(super) const ERNIE4_5_MOE: Architecture = Architecture {
+    name: "ernie4_5-moe",
+    experts: true,
+    routing: Routing { scores: RouterScores::Softmax, normalized: true, ..Routing::SOFTMAX_OF_CHOSEN },
+    reads: &[SHARED_COUNT, SHARED_WIDTH, DENSE_LAYERS, LAYER_STEP],
+    finish: |keys, _| match keys.count(LAYER_STEP)? {
+        0 | 1 => Ok(()),
+        _ => Err(keys.unsupported(LAYER_STEP)),
+    },
+    ..FAMILY
+};
+
+/// Arcee (AFM): squared ReLU without a gate.
+pub(super) const ARCEE: Architecture =
+    Architecture { name: "arcee", activation: Activation::SquaredRelu, gated: false, ..FAMILY };
+
+/// Ministral 3 and Devstral 2: the further a query is, the larger.
+pub(super) const MISTRAL3: Architecture = Architecture {
+    name: "mistral3",
+    reads: &[TEMPERATURE],
+    finish: |keys, config| {
+        let scale = keys.not_negative(TEMPERATURE)?;
+        if scale > 0.0 {
+            config.attention.temperature = Some(Temperature { scale, length: keys.size(ORIGINAL)? });
+        }
+        Ok(())
+    },
+    ..FAMILY
+};
+
+const LAYER_STEP: &str = "interleave_moe_layer_step";
+const TEMPERATURE: &str = "attention.temperature_scale";
 
 const FAMILY: Architecture = Architecture { pairs: RopePairs::Adjacent, biases: OPTIONAL_BIASES, ..DECODER };

@@ -2,21 +2,26 @@
 
 mod alibi;
 mod architecture;
+mod exaone4;
 mod gemma;
+mod glm4;
 mod gpt2;
+mod gpt_oss;
 mod gptneox;
+mod hunyuan;
 mod lfm2;
 mod llama;
 mod olmo2;
 mod phi3;
 mod qwen;
 mod qwen35;
+mod seed_oss;
 mod stablelm;
 mod starcoder2;
 mod state_space;
 
 pub(super) use architecture::Architecture;
-use architecture::{ALL_BIASES, DECODER, NO_BIASES, OPTIONAL_BIASES};
+use architecture::{ALL_BIASES, DECODER, DENSE_LAYERS, NO_BIASES, OPTIONAL_BIASES, SHARED_COUNT, SHARED_WIDTH};
 
 /// Those of this build.
 pub(super) const ARCHITECTURES: &[Architecture] = &[
@@ -54,6 +59,28 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     olmo2::OLMO2,
     #[cfg(feature = "arch-starcoder2")]
     starcoder2::STARCODER2,
+    #[cfg(feature = "arch-ernie4_5")]
+    llama::ERNIE4_5,
+    #[cfg(feature = "arch-arcee")]
+    llama::ARCEE,
+    #[cfg(feature = "arch-mistral3")]
+    llama::MISTRAL3,
+    #[cfg(feature = "arch-hunyuan-dense")]
+    hunyuan::HUNYUAN,
+    #[cfg(feature = "arch-glm4")]
+    glm4::GLM4,
+    #[cfg(feature = "arch-exaone4")]
+    exaone4::EXAONE4,
+    #[cfg(feature = "arch-seed_oss")]
+    seed_oss::SEED_OSS,
+    #[cfg(feature = "arch-gpt-oss")]
+    gpt_oss::GPT_OSS,
+    #[cfg(feature = "arch-qwen2moe")]
+    qwen::QWEN2MOE,
+    #[cfg(feature = "arch-ernie4_5-moe")]
+    llama::ERNIE4_5_MOE,
+    #[cfg(feature = "arch-olmoe")]
+    olmo2::OLMOE,
     #[cfg(feature = "arch-lfm2")]
     lfm2::LFM2,
     #[cfg(feature = "arch-qwen35")]

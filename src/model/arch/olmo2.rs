@@ -3,36 +3,25 @@
 
 use super::{Architecture, DECODER};
 use crate::kv::LayerGroups;
-use crate::nn::Frequencies;
-use crate::ops::{Input, Source, Target};
-use crate::program::lists::{
-    ATTEND, GATE_UP, NORM_ROTATE, QKV, STORE, add_normed, all, down, finished, output, quantize, uniform,
-};
-use crate::program::{LayerKind, Program, Step};
-use crate::weights::{QkNorm, Role};
-
-/// A layer: a norm at the end of each branch only.
-const LAYER: &[Step] = &[
-    all(quantize(Source::Residual, Input::Attention)),
-    all(QKV),
-    all(NORM_ROTATE),
-    all(STORE),
-    finished(ATTEND),
-    finished(quantize(Source::Attention, Input::Output)),
-    finished(output(Target::Branch)),
-    finished(add_normed(Role::PostAttentionNorm)),
-    finished(quantize(Source::Residual, Input::FeedForward)),
-    finished(GATE_UP),
-    finished(quantize(Source::FeedForward, Input::Down)),
-    finished(down(Target::Branch)),
-    finished(add_normed(Role::PostFfnNorm)),
-];
+use crate::nn::{Frequencies, RouterScores, Routing};
+use crate::program::lists::{POST_NORM_LAYER, uniform};
+use crate::program::{LayerKind, Program};
+use crate::weights::QkNorm;
 
 /// The layers of OLMo 3.
 const ALTERNATING: Program = Program {
-    kinds: &[LayerKind { name: "local", steps: LAYER }, LayerKind { name: "global", steps: LAYER }],
+    kinds: &[LayerKind { name: "local", steps: POST_NORM_LAYER }, LayerKind { name: "global", steps: POST_NORM_LAYER }],
     kind_of: |config, layer| config.layer_groups.place(layer).0,
     ..uniform(&[])
+};
+
+/// OLMoE: norms before the branches. The weights of experts are the softmax over all of them.
+pub(super) const OLMOE: Architecture = Architecture {
+    name: "olmoe",
+    qk_norm: QkNorm::Row,
+    experts: true,
+    routing: Routing { scores: RouterScores::Softmax, ..Routing::SOFTMAX_OF_CHOSEN },
+    ..DECODER
 };
 
 pub(super) const OLMO2: Architecture = Architecture {
@@ -49,7 +38,7 @@ pub(super) const OLMO2: Architecture = Architecture {
     },
     program: |_, config| {
         let alike = config.layer_groups == LayerGroups::ONE;
-        Ok(if alike { uniform(&[LayerKind { name: "layer", steps: LAYER }]) } else { ALTERNATING })
+        Ok(if alike { uniform(&[LayerKind { name: "layer", steps: POST_NORM_LAYER }]) } else { ALTERNATING })
     },
     ..DECODER
 };

@@ -29,6 +29,23 @@ pub enum Activation {
     GeluTanh,
     /// `x / 2 * (1 + erf(x / sqrt(2)))`.
     GeluErf,
+    /// `max(x, 0)^2`.
+    SquaredRelu,
+    /// `x / (1 + exp(-1.702 x))` of x up to 7; what it is multiplied by is bounded to -7..=7, and 1 is added.
+    Bounded,
+}
+
+/// What the weights of experts are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scores {
+    /// The softmax of the chosen logits.
+    OfChosen,
+    /// The softmax of all logits.
+    Softmax,
+    /// The same, divided by the sum of those of the chosen ones.
+    Normalized,
+    /// The sigmoid of each logit, divided by the sum of those of the chosen ones.
+    Sigmoid,
 }
 
 /// Whether a layer's feed-forward part has the same residual stream as input as its attention.
@@ -65,6 +82,15 @@ pub struct Architecture {
     pub post_norms: bool,
     /// `attn_q_norm` and `attn_k_norm`, over as many elements as they are long.
     pub qk_norm: Part,
+    /// After the rotation.
+    pub qk_norm_last: bool,
+    /// `attn_sinks`: each head has one more score, without a value.
+    pub sinks: bool,
+    /// The name of the norm before the feed-forward part.
+    pub ffn_norm: &'static str,
+    pub scores: Scores,
+    /// Whether the shared expert has a gate, `ffn_gate_inp_shexp`.
+    pub shared_gate: bool,
     /// `position_embd`.
     pub positions: Part,
     /// `token_embd_norm`.
@@ -82,6 +108,8 @@ pub struct Architecture {
     pub scaled_locally: bool,
     /// The last of every so many layers does not rotate.
     pub unrotated_period: usize,
+    /// Only layers with a window rotate, if any has one.
+    pub rotated_locally: bool,
     /// The largest exponent of the ALiBi slopes without the key `attention.max_alibi_bias`.
     pub alibi: f64,
     /// A model with that many layers scales scores by 1 / sqrt(hidden / heads).
@@ -97,6 +125,11 @@ const LLAMA: Architecture = Architecture {
     pre_norms: true,
     post_norms: false,
     qk_norm: Part::No,
+    qk_norm_last: false,
+    sinks: false,
+    ffn_norm: "ffn_norm",
+    scores: Scores::OfChosen,
+    shared_gate: false,
     positions: Part::No,
     embedding_norm: false,
     gated: true,
@@ -105,6 +138,7 @@ const LLAMA: Architecture = Architecture {
     local_base: None,
     scaled_locally: true,
     unrotated_period: 0,
+    rotated_locally: false,
     alibi: 0.0,
     layers_scaled_by_width: 0,
 };
@@ -182,6 +216,24 @@ const ARCHITECTURES: &[Architecture] = &[
     Architecture { name: "starcoder2", rotary: Rotary::Halves, positions: Part::No, ..GPT2 },
     STABLELM,
     OLMO2,
+    Architecture { name: "ernie4_5", ..LLAMA },
+    Architecture { name: "ernie4_5-moe", scores: Scores::Normalized, ..LLAMA },
+    Architecture { name: "arcee", activation: Activation::SquaredRelu, gated: false, ..LLAMA },
+    Architecture { name: "mistral3", ..LLAMA },
+    Architecture { name: "hunyuan-dense", qk_norm_last: true, ..QWEN3 },
+    Architecture { name: "glm4", post_norms: true, ..LLAMA },
+    Architecture { name: "exaone4", rotated_locally: true, scaled_locally: true, ..OLMO2 },
+    Architecture { name: "seed_oss", ffn_norm: "post_attention_norm", ..QWEN2 },
+    Architecture {
+        name: "gpt-oss",
+        activation: Activation::Bounded,
+        sinks: true,
+        ffn_norm: "post_attention_norm",
+        window_period: 2,
+        ..QWEN2
+    },
+    Architecture { name: "qwen2moe", scores: Scores::Softmax, shared_gate: true, ..QWEN2 },
+    Architecture { name: "olmoe", scores: Scores::Softmax, ..QWEN3 },
 ];
 
 /// How rotary frequencies are stretched for long sequences.
@@ -237,17 +289,26 @@ pub struct Config {
     /// Bounds q, k and v from both sides. 0: as they are.
     pub clamp: f64,
     pub parallel_residual: bool,
+    /// Queries of position p are multiplied by `1 + scale * ln(1 + floor(p / original context))`.
+    pub temperature: f64,
     /// 0: dense.
     pub experts: usize,
     pub experts_used: usize,
+    /// The first so many layers have no experts.
+    pub dense_layers: usize,
+    /// The width of what every token goes through beside its experts. 0: nothing.
+    pub shared: usize,
 }
 
 impl Config {
     pub fn read(gguf: &Gguf<'_>, vocab: usize) -> Self {
         let name = gguf.get("general.architecture").and_then(|value| value.as_str()).expect("an architecture");
         let found = ARCHITECTURES.iter().find(|row| row.name == name);
-        let architecture = *found.unwrap_or_else(|| panic!("the reference does not know {name}"));
+        let mut architecture = *found.unwrap_or_else(|| panic!("the reference does not know {name}"));
         let get = |key: &str| gguf.get(&format!("{name}.{key}"));
+        if get("expert_gating_func").is_some_and(|value| value.as_u64() == Some(2)) {
+            architecture.scores = Scores::Sigmoid;
+        }
         let number = |key: &str| get(key).map(|value| value.as_u64().unwrap_or_else(|| panic!("{key}")) as usize);
         let real = |key: &str| get(key).map(|value| value.as_f64().unwrap_or_else(|| panic!("{key}")));
         let needed = |key: &str| number(key).unwrap_or_else(|| panic!("no {name}.{key}"));
@@ -262,6 +323,7 @@ impl Config {
         let rope_base = real("rope.freq_base").unwrap_or(10000.0);
         let rope_scaling = Scaling::read(get("rope.scaling.type").map(|kind| kind.as_str().unwrap()), real);
         let stretched = match rope_scaling {
+            Scaling::Yarn { .. } if real("rope.scaling.yarn_log_multiplier") == Some(1.0) => 1.0,
             Scaling::Yarn { factor, .. } => 1.0 + 0.1 * factor.ln(),
             _ => 1.0,
         };
@@ -297,8 +359,11 @@ impl Config {
             clamp: real("attention.clamp_kqv").unwrap_or(0.0),
             parallel_residual: architecture.parallel == Parallel::Key
                 && get("use_parallel_residual").and_then(|value| value.as_bool()).expect("a parallel residual or not"),
+            temperature: real("attention.temperature_scale").unwrap_or(0.0),
             experts: number("expert_count").unwrap_or(0),
             experts_used: number("expert_used_count").unwrap_or(0),
+            dense_layers: number("leading_dense_block_count").unwrap_or(0),
+            shared: number("expert_shared_feed_forward_length").unwrap_or(0),
             architecture,
         }
     }
@@ -309,7 +374,10 @@ impl Config {
     }
 
     pub fn rotates(&self, layer: usize) -> bool {
-        self.architecture.rotary != Rotary::Off && !is_last_of(self.architecture.unrotated_period, layer)
+        let only_local = self.architecture.rotated_locally && self.window > 0;
+        self.architecture.rotary != Rotary::Off
+            && !is_last_of(self.architecture.unrotated_period, layer)
+            && (!only_local || self.is_local(layer))
     }
 
     /// How far pair i of a head turns per position in a layer, and what sines and cosines are multiplied by.
@@ -372,6 +440,11 @@ impl Scaling {
 }
 
 impl Activation {
+    /// What the activation of a gate is multiplied by.
+    pub fn factor(self, up: f64) -> f64 {
+        if self == Self::Bounded { up.clamp(-7.0, 7.0) + 1.0 } else { up }
+    }
+
     pub fn of(self, x: f64) -> f64 {
         match self {
             Self::Silu => x / (1.0 + (-x).exp()),
@@ -379,6 +452,11 @@ impl Activation {
                 x / 2.0 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh())
             }
             Self::GeluErf => x / 2.0 * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2)),
+            Self::SquaredRelu => x.max(0.0).powi(2),
+            Self::Bounded => {
+                let x = x.min(7.0);
+                x / (1.0 + (-1.702 * x).exp())
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ mod weights;
 
 use gguf_rs_lite::{GgmlType, Gguf};
 
-use config::{Config, NormKind, Part, Rotary};
+use config::{Config, NormKind, Part, Rotary, Scores};
 use weights::{FeedForward, Layer, Matrix, Norm, Weights, needed_if};
 
 /// Turns the raw data of a tensor into numbers, for types that the reference does not know itself.
@@ -169,16 +169,23 @@ impl Reference {
 
     fn attention(&self, index: usize, x: &Rows) -> Rows {
         let layer = &self.layers[index];
-        let Config { heads, kv_heads, head_dim, clamp, .. } = self.config;
+        let Config { heads, kv_heads, head_dim, clamp, architecture, .. } = self.config;
         let [mut q, mut k, mut v] = [&layer.q, &layer.k, &layer.v].map(|weight| self.multiply(weight, x));
         if clamp > 0.0 {
             let all = q.data.iter_mut().chain(&mut k.data).chain(&mut v.data);
             all.for_each(|x| *x = x.clamp(-clamp, clamp));
         }
-        let mut q = self.norm(&q, layer.q_norm.as_ref());
-        let mut k = self.norm(&k, layer.k_norm.as_ref());
-        self.rotate(index, &mut q);
-        self.rotate(index, &mut k);
+        for (x, norm) in [(&mut q, &layer.q_norm), (&mut k, &layer.k_norm)] {
+            let (first, last) = if architecture.qk_norm_last { (None, norm.as_ref()) } else { (norm.as_ref(), None) };
+            *x = self.norm(x, first);
+            self.rotate(index, x);
+            *x = self.norm(x, last);
+        }
+        for position in 0..q.len() {
+            let times = position / self.config.original_context;
+            let factor = 1.0 + self.config.temperature * (1.0 + times as f64).ln();
+            q.row_mut(position).iter_mut().for_each(|q| *q *= factor);
+        }
         let mut out = Rows::zeros(x.len(), q.cols);
         for row in 0..x.len() {
             for head in 0..heads {
@@ -186,7 +193,7 @@ impl Reference {
                 let kv_at = head / (heads / kv_heads) * head_dim;
                 let query = &q.row(row)[at..at + head_dim];
                 let slope = self.config.alibi_slope(head);
-                let scores: Vec<f64> = (0..=row)
+                let mut scores: Vec<f64> = (0..=row)
                     .map(|seen| match self.shows(index, row, seen) {
                         true => {
                             let score = dot(query, &k.row(seen)[kv_at..kv_at + head_dim]) * self.config.attention_scale;
@@ -195,7 +202,8 @@ impl Reference {
                         false => f64::NEG_INFINITY,
                     })
                     .collect();
-                for (seen, p) in softmax(&scores).into_iter().enumerate() {
+                scores.extend(layer.sinks.as_ref().map(|sinks| sinks[head]));
+                for (seen, p) in softmax(&scores).into_iter().take(row + 1).enumerate() {
                     let value = &v.row(seen)[kv_at..kv_at + head_dim];
                     let out = &mut out.row_mut(row)[at..at + head_dim];
                     out.iter_mut().zip(value).for_each(|(out, value)| *out += p * value);
@@ -214,16 +222,41 @@ impl Reference {
     /// among themselves.
     fn feed_forward(&self, layer: &Layer, x: &Rows) -> Rows {
         let Some(router) = &layer.router else { return self.expert(&layer.experts[0], x) };
-        let mut out = Rows::zeros(x.len(), x.cols);
+        let mut out = self.shared(layer, x);
+        let scores = self.config.architecture.scores;
         for (row, logits) in self.multiply(router, x).iter().enumerate() {
+            let rated = match scores {
+                Scores::OfChosen => logits.to_vec(),
+                Scores::Softmax | Scores::Normalized => softmax(logits),
+                Scores::Sigmoid => logits.iter().map(|logit| 1.0 / (1.0 + (-logit).exp())).collect(),
+            };
+            let bias = |expert: usize| layer.selection.as_ref().map_or(0.0, |bias| bias[expert]);
             let mut ranked: Vec<usize> = (0..logits.len()).collect();
-            ranked.sort_by(|a, b| logits[*b].total_cmp(&logits[*a]));
+            ranked.sort_by(|&a, &b| (rated[b] + bias(b)).total_cmp(&(rated[a] + bias(a))));
             ranked.truncate(self.config.experts_used);
-            let weights = softmax(&ranked.iter().map(|expert| logits[*expert]).collect::<Vec<_>>());
+            let mut weights: Vec<f64> = ranked.iter().map(|expert| rated[*expert]).collect();
+            let sum: f64 = weights.iter().sum();
+            match scores {
+                Scores::OfChosen => weights = softmax(&weights),
+                Scores::Normalized | Scores::Sigmoid => weights.iter_mut().for_each(|weight| *weight /= sum),
+                Scores::Softmax => {}
+            }
             let input = Rows { cols: x.cols, data: x.row(row).to_vec() };
             for (expert, weight) in ranked.into_iter().zip(weights) {
                 let part = self.expert(&layer.experts[expert], &input);
                 out.row_mut(row).iter_mut().zip(part.row(0)).for_each(|(out, part)| *out += weight * part);
+            }
+        }
+        out
+    }
+
+    /// What every row goes through beside its experts, or nothing.
+    fn shared(&self, layer: &Layer, x: &Rows) -> Rows {
+        let Some(shared) = &layer.shared else { return Rows::zeros(x.len(), x.cols) };
+        let mut out = self.expert(shared, x);
+        if let Some(gate) = &layer.shared_gate {
+            for (row, gate) in self.multiply(gate, x).data.into_iter().enumerate() {
+                out.row_mut(row).iter_mut().for_each(|out| *out /= 1.0 + (-gate).exp());
             }
         }
         out
@@ -236,7 +269,8 @@ impl Reference {
             None => up.data.iter().map(|up| activation.of(*up)).collect(),
             Some(gate) => {
                 let gate = self.multiply(gate, x);
-                gate.data.iter().zip(&up.data).map(|(gate, up)| activation.of(*gate) * up).collect()
+                let values = gate.data.iter().zip(&up.data);
+                values.map(|(gate, up)| activation.of(*gate) * activation.factor(*up)).collect()
             }
         };
         self.multiply(&expert.down, &Rows { cols: up.cols, data: inner })

@@ -57,9 +57,16 @@ pub struct Layer {
     pub attn_output: Matrix,
     pub post_attention_norm: Option<Norm>,
     pub ffn_norm: Option<Norm>,
+    /// Of each head: a score without a value.
+    pub sinks: Option<Vec<f64>>,
     /// Which expert a token goes to; without it there is one for all.
     pub router: Option<Matrix>,
+    /// Of each expert: added to what it is chosen by.
+    pub selection: Option<Vec<f64>>,
     pub experts: Vec<FeedForward>,
+    /// What every token goes through beside its experts.
+    pub shared: Option<FeedForward>,
+    pub shared_gate: Option<Matrix>,
     pub post_ffw_norm: Option<Norm>,
     /// The feed-forward part has the input of the attention.
     pub parallel: bool,
@@ -74,9 +81,10 @@ impl Layer {
             Parallel::WithoutNorm => Part::Optional,
             _ => needed_if(pre_norms),
         };
-        let ffn_norm = weights.norm(&name("ffn_norm"), ffn_norm);
+        let ffn_norm = weights.norm(&name(config.architecture.ffn_norm), ffn_norm);
+        let has_experts = config.experts > 0 && index >= config.dense_layers;
         let (router, experts) = match config.experts {
-            0 => (None, vec![FeedForward::read(weights, config, name)]),
+            _ if !has_experts => (None, vec![FeedForward::read(weights, config, name)]),
             _ => (Some(weights.matrix(&name("ffn_gate_inp"))), FeedForward::read_experts(weights, config, name)),
         };
         Self {
@@ -90,8 +98,13 @@ impl Layer {
             post_attention_norm: weights.norm(&name("post_attention_norm"), needed_if(post_norms)),
             parallel: config.parallel_residual || pre_norms && ffn_norm.is_none(),
             ffn_norm,
+            sinks: config.architecture.sinks.then(|| weights.matrix(&name("attn_sinks")).rows.data),
             router,
+            selection: weights.vector(&name("exp_probs_b.bias")),
             experts,
+            shared: (has_experts && config.shared > 0).then(|| FeedForward::read_shared(weights, name)),
+            shared_gate: (has_experts && config.architecture.shared_gate)
+                .then(|| weights.matrix(&name("ffn_gate_inp_shexp"))),
             post_ffw_norm: weights.norm(&name("post_ffw_norm"), needed_if(post_norms)),
         }
     }
@@ -123,6 +136,12 @@ impl FeedForward {
         };
         assert_eq!(gate.is_some(), config.architecture.gated, "a gate");
         Self { gate, up, down }
+    }
+
+    fn read_shared(weights: &mut Weights, name: &dyn Fn(&str) -> String) -> Self {
+        let [gate, up, down] =
+            ["ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"].map(|what| weights.matrix(&name(what)));
+        Self { gate: Some(gate), up, down }
     }
 
     fn read_experts(weights: &mut Weights, config: &Config, name: &dyn Fn(&str) -> String) -> Vec<Self> {

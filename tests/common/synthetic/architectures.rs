@@ -34,6 +34,25 @@ pub enum Architecture {
     StableLm,
     /// Norms after attention and feed-forward part only.
     Olmo2,
+    Ernie45,
+    /// A dense layer, then experts that are chosen with biases, and a shared one.
+    Ernie45Moe,
+    /// Squared ReLU, no gate.
+    Arcee,
+    /// YaRN, a temperature.
+    Mistral3,
+    /// Norms of q and k after the rotation.
+    Hunyuan,
+    /// Norms before and after both parts.
+    Glm4,
+    /// Norms after both parts and over each head.
+    Exaone4,
+    SeedOss,
+    /// Sinks, biases of experts, a window in every other layer.
+    GptOss,
+    /// A shared expert with a gate.
+    Qwen2Moe,
+    Olmoe,
     /// Gated short convolutions in every other layer.
     Lfm2,
     /// The gated delta rule in every other layer.
@@ -50,6 +69,7 @@ pub enum Fixed {
     U32(u32),
     F32(f32),
     Bool(bool),
+    Text(&'static str),
 }
 
 /// A row of the table: an architecture and usual sizes.
@@ -57,9 +77,10 @@ pub enum Fixed {
 pub struct Form {
     pub architecture: Architecture,
     pub name: &'static str,
-    /// The tensors of a layer. `+`: and a bias. `=`: the name is whole, without "weight". After a colon: which of several
-    /// shapes.
+    /// The tensors of a layer. `+`: and a bias. `=`: the name is whole, without "weight". After a colon: which of several shapes.
     pub layer: &'static str,
+    /// Those of the first layer, where they are others.
+    pub first: Option<&'static str>,
     /// Those of layers 0, 2, 4 and so on, where these are others.
     pub even_layer: Option<&'static str>,
     /// Those before and after the layers, without `output`.
@@ -84,6 +105,9 @@ pub struct Form {
 pub const LLAMA_EXPERTS: &str =
     "attn_norm attn_q attn_k attn_v attn_output ffn_norm ffn_gate_inp ffn_gate_exps ffn_up_exps ffn_down_exps";
 pub const LLAMA_BIASES: &str = "attn_norm attn_q+ attn_k+ attn_v+ attn_output+ ffn_norm ffn_gate+ ffn_up+ ffn_down+";
+/// Qwen 3's, where experts are chosen with biases.
+pub const QWEN3_BIASED: &str = "attn_norm attn_q attn_k attn_v attn_output attn_q_norm attn_k_norm ffn_norm ffn_gate_inp \
+     exp_probs_b ffn_gate_exps ffn_up_exps ffn_down_exps";
 pub const STABLELM_PARALLEL: &str = "attn_norm+ attn_q attn_k attn_v attn_output attn_q_norm:heads attn_k_norm:heads \
      ffn_gate ffn_up ffn_down";
 pub const MPT_QK_NORM: &str =
@@ -93,6 +117,7 @@ const LLAMA: Form = Form {
     architecture: Architecture::Llama,
     name: "llama",
     layer: "attn_norm attn_q attn_k attn_v attn_output ffn_norm ffn_gate ffn_up ffn_down",
+    first: None,
     even_layer: None,
     before: "token_embd",
     after: "output_norm",
@@ -144,7 +169,7 @@ const GPT2: Form = Form {
     ..LLAMA
 };
 
-pub const FORMS: [Form; 21] = [
+pub const FORMS: [Form; 32] = [
     LLAMA,
     Form { architecture: Architecture::SmolLm3, name: "smollm3", layers: 4, tied: true, seed: 3, ..LLAMA },
     Form {
@@ -273,6 +298,98 @@ pub const FORMS: [Form; 21] = [
         seed: 17,
         ..LLAMA
     },
+    Form { architecture: Architecture::Ernie45, name: "ernie4_5", head_dim: 24, rope_base: 5e5, seed: 18, ..LLAMA },
+    Form {
+        architecture: Architecture::Ernie45Moe,
+        name: "ernie4_5-moe",
+        layer: "attn_norm attn_q attn_k attn_v attn_output ffn_norm ffn_gate_inp exp_probs_b ffn_gate_exps ffn_up_exps \
+                ffn_down_exps ffn_gate_shexp ffn_up_shexp ffn_down_shexp",
+        first: Some(LLAMA.layer),
+        keys: &[("leading_dense_block_count", Fixed::U32(1)), ("interleave_moe_layer_step", Fixed::U32(1))],
+        layers: 3,
+        experts: 5,
+        seed: 19,
+        ..LLAMA
+    },
+    Form {
+        architecture: Architecture::Arcee,
+        name: "arcee",
+        layer: "attn_norm attn_q attn_k attn_v attn_output ffn_norm ffn_up ffn_down",
+        seed: 20,
+        ..LLAMA
+    },
+    Form {
+        architecture: Architecture::Mistral3,
+        name: "mistral3",
+        keys: &[
+            ("rope.scaling.type", Fixed::Text("yarn")),
+            ("rope.scaling.factor", Fixed::F32(4.0)),
+            ("rope.scaling.original_context_length", Fixed::U32(16)),
+            ("rope.scaling.yarn_log_multiplier", Fixed::F32(1.0)),
+            ("attention.temperature_scale", Fixed::F32(0.5)),
+        ],
+        seed: 21,
+        ..LLAMA
+    },
+    Form { architecture: Architecture::Hunyuan, name: "hunyuan-dense", seed: 22, ..QWEN3 },
+    Form {
+        architecture: Architecture::Glm4,
+        name: "glm4",
+        layer: "attn_norm attn_q+ attn_k+ attn_v+ attn_output post_attention_norm ffn_norm ffn_up:double ffn_down \
+                post_ffw_norm",
+        rotary_share: 0.5,
+        seed: 23,
+        ..LLAMA
+    },
+    Form {
+        architecture: Architecture::Exaone4,
+        name: "exaone4",
+        layer: "attn_q attn_k attn_v attn_output attn_q_norm attn_k_norm post_attention_norm ffn_gate ffn_up ffn_down \
+                post_ffw_norm",
+        seed: 24,
+        ..LLAMA
+    },
+    Form {
+        architecture: Architecture::SeedOss,
+        name: "seed_oss",
+        layer: "attn_norm attn_q+ attn_k+ attn_v+ attn_output post_attention_norm ffn_gate ffn_up ffn_down",
+        seed: 25,
+        ..LLAMA
+    },
+    Form {
+        architecture: Architecture::GptOss,
+        name: "gpt-oss",
+        layer: "attn_norm attn_q+ attn_k+ attn_v+ attn_output+ attn_sinks post_attention_norm ffn_gate_inp+ \
+                ffn_gate_exps+ ffn_up_exps+ ffn_down_exps+",
+        keys: &[
+            ("attention.sliding_window", Fixed::U32(16)),
+            ("rope.scaling.type", Fixed::Text("yarn")),
+            ("rope.scaling.factor", Fixed::F32(4.0)),
+            ("rope.scaling.original_context_length", Fixed::U32(256)),
+        ],
+        layers: 3,
+        experts: 5,
+        seed: 26,
+        ..LLAMA
+    },
+    Form {
+        architecture: Architecture::Qwen2Moe,
+        name: "qwen2moe",
+        layer: "attn_norm attn_q+ attn_k+ attn_v+ attn_output ffn_norm ffn_gate_inp ffn_gate_exps ffn_up_exps \
+                ffn_down_exps ffn_gate_inp_shexp ffn_gate_shexp ffn_up_shexp ffn_down_shexp",
+        experts: 6,
+        seed: 27,
+        ..LLAMA
+    },
+    Form {
+        architecture: Architecture::Olmoe,
+        name: "olmoe",
+        layer: "attn_norm attn_q attn_k attn_v attn_output attn_q_norm:whole attn_k_norm:whole ffn_norm ffn_gate_inp \
+                ffn_gate_exps ffn_up_exps ffn_down_exps",
+        experts: 6,
+        seed: 28,
+        ..LLAMA
+    },
     Form {
         architecture: Architecture::Lfm2,
         name: "lfm2",
@@ -285,7 +402,7 @@ pub const FORMS: [Form; 21] = [
         keys: &[("shortconv.l_cache", Fixed::U32(3))],
         layers: 3,
         tied: true,
-        seed: 18,
+        seed: 40,
         ..LLAMA
     },
     Form {
@@ -307,7 +424,7 @@ pub const FORMS: [Form; 21] = [
         ],
         rotary_share: 0.5,
         layers: 3,
-        seed: 19,
+        seed: 41,
         ..LLAMA
     },
     Form {
@@ -329,7 +446,7 @@ pub const FORMS: [Form; 21] = [
             ("ssm.inner_size", Fixed::U32(64)),
         ],
         layers: 3,
-        seed: 20,
+        seed: 42,
         ..LLAMA
     },
     Form {
@@ -344,7 +461,7 @@ pub const FORMS: [Form; 21] = [
             ("ssm.time_step_rank", Fixed::U32(4)),
             ("ssm.inner_size", Fixed::U32(64)),
         ],
-        seed: 21,
+        seed: 43,
         ..LLAMA
     },
 ];

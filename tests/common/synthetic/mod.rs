@@ -6,7 +6,7 @@ mod weights;
 use gleed::tensor::Dtype;
 
 pub use architectures::Architecture;
-use architectures::{Fixed, LLAMA_BIASES, LLAMA_EXPERTS, MPT_QK_NORM, STABLELM_PARALLEL};
+use architectures::{Fixed, LLAMA_BIASES, LLAMA_EXPERTS, MPT_QK_NORM, QWEN3_BIASED, STABLELM_PARALLEL};
 pub use weights::{encode_f32, random_weights};
 
 use super::gguf_writer::{GgufWriter, Meta};
@@ -116,6 +116,11 @@ impl SyntheticModel {
             ("stablelm, parallel", {
                 Self { layer: Some(STABLELM_PARALLEL), ..of(StableLm) }.with("use_parallel_residual", true)
             }),
+            ("qwen3moe, sigmoid", {
+                Self { layer: Some(QWEN3_BIASED), ..of(Qwen3Moe) }.with("expert_gating_func", 2u32)
+            }),
+            ("exaone4, window", windowed(Self { layers: 4, rope_freqs: true, ..of(Exaone4) })),
+            ("gpt-oss, no window", of(GptOss).with("attention.sliding_window", 0u32)),
             ("olmo2, window and yarn", scaled(windowed(Self { layers: 4, ..of(Olmo2) }), "yarn")),
         ]);
         all
@@ -172,7 +177,12 @@ impl SyntheticModel {
         if self.architecture == Architecture::Qwen3Moe {
             // Of a dense layer, of which there are none.
             set("feed_forward_length", (3 * self.ffn as u32).into());
+        }
+        if self.experts > 0 && self.architecture != Architecture::Llama {
             set("expert_feed_forward_length", (self.ffn as u32).into());
+        }
+        if self.layer.unwrap_or(form.layer).contains("ffn_up_shexp") {
+            set("expert_shared_feed_forward_length", (self.shared() as u32).into());
         }
         if let Some(original) = self.long_rope {
             set("rope.scaling.original_context_length", (original as u32).into());
@@ -195,12 +205,19 @@ impl SyntheticModel {
         (share as usize / 2 * 2).max(2)
     }
 
+    /// The width of the expert that every token goes through.
+    fn shared(&self) -> usize {
+        2 * self.ffn
+    }
+
     fn tensors(&self, writer: &mut GgufWriter) {
         let form = self.architecture.form();
         self.rope_factors(writer);
         self.tensor_list(writer, "", form.before);
         for layer in 0..self.layers {
-            let list = self.layer.or(form.even_layer.filter(|_| layer % 2 == 0)).unwrap_or(form.layer);
+            let first = form.first.filter(|_| layer == 0);
+            let even = form.even_layer.filter(|_| layer % 2 == 0);
+            let list = self.layer.or(first).or(even).unwrap_or(form.layer);
             self.tensor_list(writer, &format!("blk.{layer}."), list);
         }
         self.tensor_list(writer, "", form.after);
@@ -247,8 +264,16 @@ impl SyntheticModel {
             add_vector(writer, &full_name, &dims, || rng.normal() * 0.5);
         } else if name.contains("norm") {
             add_vector(writer, &full_name, &dims, || 1.0 + 0.25 * rng.uniform());
+        } else if name == "attn_sinks" {
+            add_vector(writer, &full_name, &dims, || rng.normal());
+        } else if name == "exp_probs_b" {
+            add_vector(writer, &format!("{prefix}{name}.bias"), &dims, || 0.2 * rng.normal());
         } else {
-            let dtype = if matches!(name, "position_embd" | "ffn_gate_inp") { Dtype::F32 } else { self.weights };
+            let dtype = if matches!(name, "position_embd" | "ffn_gate_inp" | "ffn_gate_inp_shexp") {
+                Dtype::F32
+            } else {
+                self.weights
+            };
             let gain = match name {
                 "token_embd" | "position_embd" => 0.5,
                 "output" => 1.5,
@@ -258,8 +283,8 @@ impl SyntheticModel {
         }
         if item.ends_with('+') {
             let mut rng = self.rng(writer);
-            let len = if name.contains("norm") { dims.iter().product() } else { dims[dims.len() - 1] };
-            add_vector(writer, &format!("{prefix}{name}.bias"), &[len], || 0.2 * rng.normal());
+            let dims = if name.contains("norm") { &dims } else { &dims[1..] };
+            add_vector(writer, &format!("{prefix}{name}.bias"), dims, || 0.2 * rng.normal());
         }
     }
 
@@ -304,6 +329,11 @@ impl SyntheticModel {
             "ffn_gate_inp" => vec![hidden, experts],
             "ffn_gate_exps" | "ffn_up_exps" => vec![hidden, ffn, experts],
             "ffn_down_exps" => vec![ffn, hidden, experts],
+            "ffn_gate_inp_shexp" => vec![hidden],
+            "ffn_gate_shexp" | "ffn_up_shexp" => vec![hidden, self.shared()],
+            "ffn_down_shexp" => vec![self.shared(), hidden],
+            "attn_sinks" => vec![heads],
+            "exp_probs_b" => vec![experts],
             _ if shape.contains("norm") => vec![hidden],
             _ => panic!("no shape of {shape}"),
         }
@@ -339,6 +369,7 @@ impl Fixed {
             Self::U32(value) => value.into(),
             Self::F32(value) => value.into(),
             Self::Bool(value) => value.into(),
+            Self::Text(value) => value.into(),
         }
     }
 }

@@ -52,15 +52,21 @@ impl Partial {
         Some(())
     }
 
-    /// After the last chunk: `out` is `[group, head_dim]`. `None` on a mismatch of sizes.
-    pub fn finish(self, row: &[f32], out: &mut [f32]) -> Option<()> {
+    /// After the last chunk: `out` is `[group, head_dim]`. `sinks` are the heads' sink scores, `[group]`, little-endian f32, or
+    /// empty: each takes part in the softmax of its head, without a value. `None` on a mismatch of sizes.
+    pub fn finish(self, row: &[f32], sinks: &[[u8; 4]], out: &mut [f32]) -> Option<()> {
         let (values, peaks) = row.split_at_checked(self.group.checked_mul(self.head_dim)?)?;
         let heads = values.chunks_exact(self.head_dim.max(1)).zip(peaks.as_chunks::<2>().0);
-        if out.len() != values.len() || peaks.len() / 2 < self.group {
+        let fits = out.len() == values.len() && peaks.len() / 2 >= self.group;
+        if !fits || !(sinks.is_empty() || sinks.len() == self.group) {
             return None;
         }
-        for (out, (values, [_, sum])) in out.chunks_exact_mut(self.head_dim.max(1)).zip(heads) {
-            let inverse = 1.0 / sum;
+        let mut sinks = sinks.iter().map(|&sink| f32::from_le_bytes(sink));
+        for (out, (values, &[max, sum])) in out.chunks_exact_mut(self.head_dim.max(1)).zip(heads) {
+            let inverse = match sinks.next() {
+                Some(sink) => with_sink(max, sum, sink),
+                None => 1.0 / sum,
+            };
             out.iter_mut().zip(values).for_each(|(out, value)| *out = value * inverse);
         }
         Some(())
@@ -70,5 +76,43 @@ impl Partial {
     fn split_mut(self, row: &mut [f32]) -> Option<(&mut [f32], &mut [[f32; 2]])> {
         let (values, peaks) = row.split_at_mut_checked(self.group.checked_mul(self.head_dim)?)?;
         Some((values, peaks.as_chunks_mut::<2>().0.get_mut(..self.group)?))
+    }
+}
+
+/// What values are multiplied by where a score takes part that has no value: all weights are relative to the larger of it and
+/// the largest other score.
+fn with_sink(max: f32, sum: f32, sink: f32) -> f32 {
+    let (factor, weight) = if sink > max { (exp(max - sink), 1.0) } else { (1.0, exp(sink - max)) };
+    factor / (sum * factor + weight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sink_takes_its_share() {
+        let partial = Partial { group: 2, head_dim: 2 };
+        let mut row = vec![0.0; partial.elements().unwrap()];
+        partial.clear(&mut row).unwrap();
+        for head in 0..2 {
+            partial.add(&mut row, head, (&[1.5, 2.0], &[4.0, -8.0])).unwrap();
+        }
+        let finish = |sinks: [f32; 2]| {
+            let mut out = [0.0; 4];
+            partial.finish(&row, &sinks.map(f32::to_le_bytes), &mut out).unwrap();
+            out.map(f64::from)
+        };
+        let expected = |sink: f64| 4.0 / (2.0 + (sink - 1.5).exp());
+        let [a, b, c, d] = finish([0.25, 3.0]);
+        assert!((a - expected(0.25)).abs() < 1e-6 && (c - expected(3.0)).abs() < 1e-6, "{a} {c}");
+        assert_eq!([b, d], [a * -2.0, c * -2.0]);
+        // One that weighs nothing, and one beside which nothing else does.
+        assert_eq!(finish([f32::NEG_INFINITY, 200.0]), [2.0, -4.0, 0.0, 0.0]);
+        assert!(finish([f32::NAN; 2]).iter().all(|x| x.is_nan()));
+        let mut out = [0.0; 4];
+        partial.finish(&row, &[], &mut out).unwrap();
+        assert_eq!(out, [2.0, -4.0, 2.0, -4.0]);
+        assert_eq!(partial.finish(&row, &[[0; 4]], &mut out), None);
     }
 }

@@ -1,0 +1,34 @@
+//! EXAONE 4: norms at the end of the branches and not before them, and on each head. The 32B model has a window in three
+//! layers of four, and its other layers have no positions.
+
+use super::{Architecture, DECODER};
+use crate::kv::LayerGroups;
+use crate::program::lists::{POST_NORM_LAYER, uniform};
+use crate::program::{LayerKind, Program};
+use crate::weights::QkNorm;
+
+/// The layers of the 32B model.
+const ALTERNATING: Program = Program {
+    kinds: &[
+        LayerKind { name: "local", steps: POST_NORM_LAYER },
+        LayerKind { name: "global, no positions", steps: POST_NORM_LAYER },
+    ],
+    kind_of: |config, layer| config.layer_groups.place(layer).0,
+    ..uniform(&[])
+};
+
+pub(super) const EXAONE4: Architecture = Architecture {
+    name: "exaone4",
+    qk_norm: QkNorm::Heads,
+    window_period: 4,
+    finish: |_, config| {
+        // The layers without a window have no frequencies.
+        config.rope.groups = config.layer_groups;
+        Ok(())
+    },
+    program: |_, config| {
+        let alike = config.layer_groups == LayerGroups::ONE;
+        Ok(if alike { uniform(&[LayerKind { name: "layer", steps: POST_NORM_LAYER }]) } else { ALTERNATING })
+    },
+    ..DECODER
+};
