@@ -163,7 +163,9 @@ impl<'m, 'a> Engine<'m, 'a> {
             let goes_on = end < queue.end;
             self.parts.cache.commit_state(seq, end as usize, goes_on)?;
             let every = self.parts.checkpoint_every;
-            if self.parts.cache.has_states() && (every > 0 && (end as usize).is_multiple_of(every)) {
+            let due = every > 0 && (end as usize).is_multiple_of(every);
+            let is_prompt = !goes_on && queue.end - queue.start > 1;
+            if self.parts.cache.has_states() && (due || is_prompt) {
                 self.parts.cache.keep_state(seq, false)?;
             }
             (queue.next, queue.taken) = (end, 0);

@@ -38,11 +38,11 @@ pub struct Limits {
     /// Whether blocks can be found by their tokens and reused by other sequences, see `Engine::reuse`; only for the
     /// kind `paged` without windows. Costs 16 bytes per block or less.
     pub prefix_cache: bool,
-    /// Checkpoints of recurrent layers' states at a time, of all sequences; each takes the memory of a state. See
-    /// `Engine::checkpoint`.
+    /// Checkpoints of recurrent layers' states at a time, of all sequences; each takes the memory of a state. One is made
+    /// where several tokens that were queued together end, such as a prompt; the one that was made first gives way to it.
+    /// See also `Engine::checkpoint`.
     pub checkpoints: usize,
-    /// A checkpoint is made every so many tokens, which is rounded up to a multiple of 16; the one that was made first gives
-    /// way to it. 0: only when the host asks for one.
+    /// One is also made every so many tokens, which is rounded up to a multiple of 16. 0: nowhere else.
     pub checkpoint_every: usize,
     /// LoRA adapters that can be loaded at a time, at most 8; see `Engine::load_adapter`.
     pub adapters: usize,

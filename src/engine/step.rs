@@ -62,6 +62,8 @@ pub(super) struct Queue {
     sequence: u32,
     pub(super) next: u32,
     pub(super) end: u32,
+    /// The first position that is new.
+    pub(super) start: u32,
     /// The first position whose logits, or hidden state, are wanted.
     pub(super) wanted_from: u32,
     /// 1 where logits are wanted.
@@ -71,7 +73,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) const EMPTY: Self = Self { sequence: 0, next: 0, end: 0, wanted_from: 0, logits: 0, taken: 0 };
+    pub(super) const EMPTY: Self = Self { sequence: 0, next: 0, end: 0, start: 0, wanted_from: 0, logits: 0, taken: 0 };
 
     fn is_empty(&self) -> bool {
         self.next >= self.end
@@ -140,6 +142,7 @@ impl<'m, 'a> Engine<'m, 'a> {
             // Without a cache everything is computed again, without a checkpoint something.
             next: self.parts.cache.computed(seq)? as u32,
             end: end as u32,
+            start: expected as u32,
             wanted_from: if logits.of_all() { expected } else { end - 1 } as u32,
             logits: logits.are_wanted().into(),
             taken: 0,

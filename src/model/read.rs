@@ -1,6 +1,6 @@
 //! The configuration of a model, from the metadata of its file.
 
-use super::arch::Architecture;
+use super::arch::{Architecture, FFN_WIDTHS};
 use super::keys::Keys;
 use crate::kernels::NormKind;
 use crate::nn::{RouterScores, Routing};
@@ -8,6 +8,9 @@ use crate::weights::{
     Attention, Config, Embedding, FeedForward, Gate, Head, MAX_LAYERS, Mixer, ModelError, QkNorm, Recurrent, Role,
     inverse_root,
 };
+
+const EPSILON: &str = "attention.layer_norm_epsilon";
+const RMS_EPSILON: &str = "attention.layer_norm_rms_epsilon";
 
 /// The configuration that a file and its architecture give.
 pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Config, ModelError> {
@@ -19,7 +22,7 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
     let (hidden, heads) = (keys.size("embedding_length")?, keys.size("attention.head_count")?);
     let head_dim = keys.size_or("attention.key_length", hidden / heads.max(1))?;
     let (layer_groups, windows) = keys.windows(architecture, layers)?;
-    let (feed_forward, ffn) = feed_forward(keys, architecture)?;
+    let (feed_forward, ffn) = feed_forward(keys, architecture, layers)?;
     let (attention_layers, kv_heads) = keys.some_layers("attention.head_count_kv", layers, Some(heads))?;
     let mut config = Config {
         architecture: architecture.name,
@@ -38,8 +41,12 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
         },
         norm: architecture.norm,
         norm_epsilon: match architecture.norm {
-            NormKind::Rms => keys.positive("attention.layer_norm_rms_epsilon", None)?,
-            NormKind::Layer => keys.positive("attention.layer_norm_epsilon", None)?,
+            // Nemotron-H's files have the key of the other kind.
+            NormKind::Rms if keys.get(RMS_EPSILON).is_none() && keys.get(EPSILON).is_some() => {
+                keys.positive(EPSILON, None)?
+            }
+            NormKind::Rms => keys.positive(RMS_EPSILON, None)?,
+            NormKind::Layer => keys.positive(EPSILON, None)?,
         },
         residual_scale: keys.factor("residual_scale", 1.0)?,
         attention_layers,
@@ -77,12 +84,19 @@ fn attention(keys: &Keys<'_>, qk_norm: QkNorm, head_dim: usize) -> Result<Attent
 }
 
 /// The feed-forward layers, and their width.
-fn feed_forward(keys: &Keys<'_>, architecture: &Architecture) -> Result<(FeedForward, usize), ModelError> {
+fn feed_forward(
+    keys: &Keys<'_>,
+    architecture: &Architecture,
+    layers: usize,
+) -> Result<(FeedForward, usize), ModelError> {
     let experts = keys.count("expert_count")?;
     let of_expert = if experts > 0 { keys.count("expert_feed_forward_length")? } else { 0 };
     let dense_layers = if experts > 0 { keys.count("leading_dense_block_count")? } else { 0 };
     // Files in which every layer has experts need not have the width of others.
-    let ffn = if of_expert > 0 && dense_layers == 0 { of_expert } else { keys.size("feed_forward_length")? };
+    let ffn = match of_expert > 0 && dense_layers == 0 {
+        true => of_expert,
+        false => width_of_most(keys, architecture, layers)?,
+    };
     let expert_width = if of_expert > 0 { of_expert } else { ffn };
     let shared_width = match keys.count("expert_shared_feed_forward_length")? {
         0 => keys.count("expert_shared_count")?.saturating_mul(expert_width),
@@ -107,6 +121,13 @@ fn feed_forward(keys: &Keys<'_>, architecture: &Architecture) -> Result<(FeedFor
         dense_layers,
     };
     Ok((form, ffn))
+}
+
+/// The width of the feed-forward layers that have one.
+fn width_of_most(keys: &Keys<'_>, architecture: &Architecture, layers: usize) -> Result<usize, ModelError> {
+    let (wide, width) = keys.some_layers(FFN_WIDTHS, layers, None)?;
+    let all = wide.before(layers) == layers;
+    if all || architecture.reads.contains(&FFN_WIDTHS) { Ok(width) } else { Err(keys.unsupported(FFN_WIDTHS)) }
 }
 
 /// How experts are chosen and weighted.

@@ -11,6 +11,42 @@ use crate::ops::{
 };
 use crate::weights::{Config, Role};
 
+/// Makes one list of the steps of several.
+macro_rules! layer {
+    ($($part:expr),+ $(,)?) => {{
+        const PARTS: &[&[$crate::program::Step]] = &[$($part),+];
+        const LEN: usize = $crate::program::lists::total(PARTS);
+        const STEPS: &[$crate::program::Step] = &$crate::program::lists::join::<LEN>(PARTS);
+        STEPS
+    }};
+}
+
+pub(crate) use layer;
+
+/// The number of steps in all lists.
+pub(crate) const fn total(parts: &[&[Step]]) -> usize {
+    let (mut total, mut rest) = (0, parts);
+    while let [part, others @ ..] = rest {
+        (total, rest) = (total + part.len(), others);
+    }
+    total
+}
+
+/// The steps of all lists, of which there are `N`.
+pub(crate) const fn join<const N: usize>(parts: &[&[Step]]) -> [Step; N] {
+    let (mut steps, mut count, mut rest) = ([all(EMBED); N], 0, parts);
+    while let [part, others @ ..] = rest {
+        let mut left = *part;
+        while let [step, after @ ..] = left {
+            // Evaluated when the program is compiled: an index that is too large is an error there.
+            steps[count] = *step;
+            (count, left) = (count + 1, after);
+        }
+        rest = others;
+    }
+    steps
+}
+
 /// A decoder whose layers are all alike, with rotary positions.
 pub(crate) const DECODER: Program = uniform(PRE_NORM);
 
@@ -51,8 +87,8 @@ fn has_experts(config: &Config, layer: usize) -> usize {
     usize::from(layer >= config.feed_forward.dense_layers)
 }
 
-/// A norm before each branch: Llama and most others.
-pub(crate) const PRE_NORM_LAYER: &[Step] = &[
+/// Attention with a norm before it.
+pub(crate) const ATTENTION: &[Step] = &[
     all(norm(Role::AttentionNorm, Input::Attention)),
     all(QKV),
     all(NORM_ROTATE),
@@ -60,10 +96,56 @@ pub(crate) const PRE_NORM_LAYER: &[Step] = &[
     finished(ATTEND),
     finished(quantize(Source::Attention, Input::Output)),
     finished(output(Target::Residual)),
-    finished(norm(Role::FfnNorm, Input::FeedForward)),
-    finished(GATE_UP),
-    finished(quantize(Source::FeedForward, Input::Down)),
-    finished(down(Target::Residual)),
+];
+
+/// The norm before the feed-forward layer.
+pub(crate) const FFN_NORM: &[Step] = &[finished(norm(Role::FfnNorm, Input::FeedForward))];
+
+/// A feed-forward layer, without the norm before it.
+pub(crate) const FEED_FORWARD: &[Step] =
+    &[finished(GATE_UP), finished(quantize(Source::FeedForward, Input::Down)), finished(down(Target::Residual))];
+
+/// Which experts a row goes through, and the inputs of these.
+const CHOOSE: &[Step] = &[finished(ROUTE), finished(CHOOSE_EXPERTS), finished(GROUP_ROWS), finished(GATHER)];
+
+/// What the chosen experts give.
+const CHOSEN: &[Step] = &[
+    finished(EXPERT_GATE_UP),
+    finished(quantize(Source::FeedForward, Input::ExpertDown)),
+    finished(EXPERT_DOWN),
+    finished(add_experts(Target::Residual)),
+];
+
+/// An expert that every row goes through. It is done while the input is there, of which the other experts have a copy.
+const SHARED: &[Step] = &[
+    finished(SHARED_GATE_UP),
+    finished(quantize(Source::FeedForward, Input::SharedDown)),
+    finished(shared_down(Target::Residual)),
+];
+
+/// Experts in place of a feed-forward layer.
+pub(crate) const EXPERTS: &[Step] = layer![CHOOSE, CHOSEN];
+
+/// Experts, and one more that every row goes through.
+pub(crate) const SHARED_EXPERTS: &[Step] = layer![CHOOSE, SHARED, CHOSEN];
+
+/// A norm before each branch: Llama and most others.
+pub(crate) const PRE_NORM_LAYER: &[Step] = layer![ATTENTION, FFN_NORM, FEED_FORWARD];
+
+/// The same with experts: Mixtral, Qwen 3 with experts.
+pub(crate) const PRE_NORM_EXPERTS_LAYER: &[Step] = layer![ATTENTION, FFN_NORM, EXPERTS];
+
+/// The same with one more expert, which every row goes through: Qwen 2 with experts, ERNIE 4.5 with experts.
+const PRE_NORM_SHARED_EXPERTS_LAYER: &[Step] = layer![ATTENTION, FFN_NORM, SHARED_EXPERTS];
+
+/// A state space in place of attention.
+pub(crate) const STATE_SPACE: &[Step] = &[
+    all(norm(Role::AttentionNorm, Input::Attention)),
+    all(MIXER_INPUT),
+    all(CONVOLVE),
+    all(SCAN),
+    finished(quantize(Source::Mixer, Input::Mixer)),
+    finished(mixer_output(Role::MixerOut, Target::Residual)),
 ];
 
 /// A norm at both ends of each branch: Gemma 2 and 3, GLM 4.
@@ -98,50 +180,6 @@ pub(crate) const POST_NORM_LAYER: &[Step] = &[
     finished(quantize(Source::FeedForward, Input::Down)),
     finished(down(Target::Branch)),
     finished(add_normed(Role::PostFfnNorm)),
-];
-
-/// The same with experts: Mixtral, Qwen 3 with experts.
-pub(crate) const PRE_NORM_EXPERTS_LAYER: &[Step] = &[
-    all(norm(Role::AttentionNorm, Input::Attention)),
-    all(QKV),
-    all(NORM_ROTATE),
-    all(STORE),
-    finished(ATTEND),
-    finished(quantize(Source::Attention, Input::Output)),
-    finished(output(Target::Residual)),
-    finished(norm(Role::FfnNorm, Input::FeedForward)),
-    finished(ROUTE),
-    finished(CHOOSE_EXPERTS),
-    finished(GROUP_ROWS),
-    finished(GATHER),
-    finished(EXPERT_GATE_UP),
-    finished(quantize(Source::FeedForward, Input::ExpertDown)),
-    finished(EXPERT_DOWN),
-    finished(add_experts(Target::Residual)),
-];
-
-/// The same with one more expert, which every row goes through: Qwen 2 with experts, ERNIE 4.5 with experts. It is done while
-/// the input is there, of which the other experts have a copy.
-pub(crate) const PRE_NORM_SHARED_EXPERTS_LAYER: &[Step] = &[
-    all(norm(Role::AttentionNorm, Input::Attention)),
-    all(QKV),
-    all(NORM_ROTATE),
-    all(STORE),
-    finished(ATTEND),
-    finished(quantize(Source::Attention, Input::Output)),
-    finished(output(Target::Residual)),
-    finished(norm(Role::FfnNorm, Input::FeedForward)),
-    finished(ROUTE),
-    finished(CHOOSE_EXPERTS),
-    finished(GROUP_ROWS),
-    finished(GATHER),
-    finished(SHARED_GATE_UP),
-    finished(quantize(Source::FeedForward, Input::SharedDown)),
-    finished(shared_down(Target::Residual)),
-    finished(EXPERT_GATE_UP),
-    finished(quantize(Source::FeedForward, Input::ExpertDown)),
-    finished(EXPERT_DOWN),
-    finished(add_experts(Target::Residual)),
 ];
 
 pub(crate) const EMBED: Op = Op::Embed(Embed);

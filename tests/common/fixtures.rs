@@ -119,7 +119,7 @@ pub struct Case {
 
 impl Parity2026 {
     /// Those that decode.
-    pub const DECODERS: [&str; 12] = [
+    pub const DECODERS: [&str; 16] = [
         "mixtral",
         "qwen3moe",
         "ernie4_5",
@@ -132,6 +132,10 @@ impl Parity2026 {
         "qwen35",
         "granitehybrid",
         "falcon-h1",
+        "nemotron_h",
+        "lfm2moe",
+        "qwen35moe",
+        "granitehybrid-moe",
     ];
 
     /// The fixture `parity2026/NAME`; `None` where it is nowhere.

@@ -71,6 +71,9 @@ pub(super) const SHARED_COUNT: &str = "expert_shared_count";
 pub(super) const SHARED_WIDTH: &str = "expert_shared_feed_forward_length";
 pub(super) const DENSE_LAYERS: &str = "leading_dense_block_count";
 
+/// The key of the width of feed-forward layers: who reads it lets it be 0 in some.
+pub(in crate::model) const FFN_WIDTHS: &str = "feed_forward_length";
+
 pub(super) const NO_BIASES: Biases =
     Biases { qkv: Presence::Never, output: Presence::Never, ffn: Presence::Never, norm: Presence::Never };
 

@@ -1,34 +1,36 @@
 //! LFM2 and LFM2.5: gated short convolutions, and attention in some layers. (Liquid AI, "LFM2 Technical Report", 2025.)
 
-use super::{Architecture, DECODER};
+use super::{Architecture, DECODER, DENSE_LAYERS};
+use crate::nn::{RouterScores, Routing};
 use crate::ops::{Input, Source, Target};
 use crate::program::lists::{
-    self, GATE_UP, MIXER_INPUT, PRE_NORM_LAYER, SHORT_CONVOLUTION, all, down, finished, logits, mixer_output, norm,
-    quantize,
+    self, EXPERTS, FEED_FORWARD, FFN_NORM, MIXER_INPUT, PRE_NORM_EXPERTS_LAYER, PRE_NORM_LAYER, SHORT_CONVOLUTION, all,
+    finished, layer, logits, mixer_output, norm, quantize,
 };
 use crate::program::{LayerKind, Program, Step};
 use crate::weights::{Config, LayerSet, Mixer, QkNorm, Recurrent, Role};
 
-/// A layer with a convolution in place of attention.
+/// A convolution in place of attention.
 const CONVOLUTION: &[Step] = &[
     all(norm(Role::AttentionNorm, Input::Attention)),
     all(MIXER_INPUT),
     all(SHORT_CONVOLUTION),
     finished(quantize(Source::Mixer, Input::Mixer)),
     finished(mixer_output(Role::ShortConvOut, Target::Residual)),
-    finished(norm(Role::FfnNorm, Input::FeedForward)),
-    finished(GATE_UP),
-    finished(quantize(Source::FeedForward, Input::Down)),
-    finished(down(Target::Residual)),
 ];
 
 const PROGRAM: Program = Program {
     begin: lists::ROTARY,
     kinds: &[
-        LayerKind { name: "convolution", steps: CONVOLUTION },
+        LayerKind { name: "convolution", steps: layer![CONVOLUTION, FFN_NORM, FEED_FORWARD] },
         LayerKind { name: "attention", steps: PRE_NORM_LAYER },
+        LayerKind { name: "convolution, experts", steps: layer![CONVOLUTION, FFN_NORM, EXPERTS] },
+        LayerKind { name: "attention, experts", steps: PRE_NORM_EXPERTS_LAYER },
     ],
-    kind_of: |config, layer| config.attention_layers.contains(layer).into(),
+    kind_of: |config, layer| {
+        let experts = config.feed_forward.experts > 0 && layer >= config.feed_forward.dense_layers;
+        usize::from(config.attention_layers.contains(layer)) + 2 * usize::from(experts)
+    },
     // The final norm has the name of the embedding's.
     end: &[logits(norm(Role::EmbeddingNorm, Input::Head)), logits(lists::HEAD)],
 };
@@ -43,6 +45,15 @@ pub(super) const LFM2: Architecture = Architecture {
     },
     program: |_, _| Ok(PROGRAM),
     ..DECODER
+};
+
+/// The same with experts in all layers but the first ones.
+pub(super) const LFM2MOE: Architecture = Architecture {
+    name: "lfm2moe",
+    experts: true,
+    routing: Routing { scores: RouterScores::Sigmoid, normalized: true, epsilon: 1e-6, scale: 1.0 },
+    reads: &[DENSE_LAYERS, "expert_weights_scale"],
+    ..LFM2
 };
 
 /// The layers without attention.

@@ -21,6 +21,7 @@ mod starcoder2;
 mod state_space;
 
 pub(super) use architecture::Architecture;
+pub(super) use architecture::FFN_WIDTHS;
 use architecture::{ALL_BIASES, DECODER, DENSE_LAYERS, NO_BIASES, OPTIONAL_BIASES, SHARED_COUNT, SHARED_WIDTH};
 
 /// Those of this build.
@@ -87,6 +88,12 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     qwen35::QWEN35,
     #[cfg(feature = "arch-granitehybrid")]
     state_space::GRANITE_HYBRID,
+    #[cfg(feature = "arch-lfm2moe")]
+    lfm2::LFM2MOE,
+    #[cfg(feature = "arch-qwen35moe")]
+    qwen35::QWEN35MOE,
     #[cfg(feature = "arch-falcon-h1")]
     state_space::FALCON_H1,
+    #[cfg(feature = "arch-nemotron_h")]
+    state_space::NEMOTRON_H,
 ];

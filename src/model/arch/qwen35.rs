@@ -1,16 +1,16 @@
 //! Qwen 3.5 (and Qwen 3 Next): the gated delta rule in most layers, gated attention in the others.
 
-use super::{Architecture, DECODER};
+use super::{Architecture, DECODER, SHARED_WIDTH};
 use crate::model::keys::Keys;
 use crate::ops::{Input, Source, Target};
 use crate::program::lists::{
-    ATTEND, CONVOLVE, DELTA_RULE, GATE_UP, MIXER_INPUT, NORM_ROTATE, QKV, STORE, all, down, finished, mixer_output,
-    norm, output, quantize, uniform,
+    ATTENTION, CONVOLVE, DELTA_RULE, FEED_FORWARD, MIXER_INPUT, SHARED_EXPERTS, all, finished, layer, mixer_output,
+    norm, quantize, uniform,
 };
 use crate::program::{LayerKind, Program, Step};
 use crate::weights::{Config, LayerSet, Mixer, ModelError, QkNorm, Recurrent, Role};
 
-/// A layer with the delta rule. The norm of the feed-forward layer has the name of another one.
+/// The delta rule in place of attention.
 const DELTA: &[Step] = &[
     all(norm(Role::AttentionNorm, Input::Attention)),
     all(MIXER_INPUT),
@@ -18,33 +18,25 @@ const DELTA: &[Step] = &[
     all(DELTA_RULE),
     finished(quantize(Source::Mixer, Input::Mixer)),
     finished(mixer_output(Role::MixerOut, Target::Residual)),
-    finished(norm(Role::PostAttentionNorm, Input::FeedForward)),
-    finished(GATE_UP),
-    finished(quantize(Source::FeedForward, Input::Down)),
-    finished(down(Target::Residual)),
 ];
 
-/// A layer with attention, whose result is gated.
-const ATTENTION: &[Step] = &[
-    all(norm(Role::AttentionNorm, Input::Attention)),
-    all(QKV),
-    all(NORM_ROTATE),
-    all(STORE),
-    finished(ATTEND),
-    finished(quantize(Source::Attention, Input::Output)),
-    finished(output(Target::Residual)),
-    finished(norm(Role::PostAttentionNorm, Input::FeedForward)),
-    finished(GATE_UP),
-    finished(quantize(Source::FeedForward, Input::Down)),
-    finished(down(Target::Residual)),
-];
+/// The norm of the feed-forward layer has the name of another one.
+const FFN_NORM: &[Step] = &[finished(norm(Role::PostAttentionNorm, Input::FeedForward))];
 
 const PROGRAM: Program = Program {
-    kinds: &[LayerKind { name: "delta rule", steps: DELTA }, LayerKind { name: "attention", steps: ATTENTION }],
-    kind_of: |config, layer| config.attention_layers.contains(layer).into(),
+    kinds: &[
+        LayerKind { name: "delta rule", steps: layer![DELTA, FFN_NORM, FEED_FORWARD] },
+        LayerKind { name: "attention", steps: layer![ATTENTION, FFN_NORM, FEED_FORWARD] },
+        LayerKind { name: "delta rule, experts", steps: layer![DELTA, FFN_NORM, SHARED_EXPERTS] },
+        LayerKind { name: "attention, experts", steps: layer![ATTENTION, FFN_NORM, SHARED_EXPERTS] },
+    ],
+    kind_of: |config, layer| {
+        usize::from(config.attention_layers.contains(layer)) + 2 * usize::from(config.feed_forward.experts > 0)
+    },
     ..uniform(&[])
 };
 
+/// The attention's result is gated.
 pub(super) const QWEN35: Architecture = Architecture {
     name: "qwen35",
     qk_norm: QkNorm::Heads,
@@ -60,6 +52,10 @@ pub(super) const QWEN35: Architecture = Architecture {
     program: |_, _| Ok(PROGRAM),
     ..DECODER
 };
+
+/// The same with experts, and one more that every token goes through.
+pub(super) const QWEN35MOE: Architecture =
+    Architecture { name: "qwen35moe", experts: true, shared_gate: true, reads: &[SHARED_WIDTH], ..QWEN35 };
 
 /// The layers with a delta rule: those that the file lists, or all but every so many-th.
 fn recurrent_layers(keys: &Keys<'_>, config: &Config) -> Result<LayerSet, ModelError> {

@@ -1,64 +1,51 @@
 //! Models with Mamba-2 layers: Granite 4 H, Falcon-H1, Nemotron-H.
 
-use super::{Architecture, DECODER};
+use super::{Architecture, DECODER, FFN_WIDTHS, SHARED_WIDTH};
+use crate::kernels::Activation;
 use crate::model::keys::Keys;
 use crate::ops::{Input, Source, Target};
 use crate::program::lists::{
-    ATTEND, CONVOLVE, GATE_UP, MIXER_INPUT, NORM_ROTATE, NOT_ROTARY, QKV, SCAN, STORE, all, down, finished,
-    mixer_output, norm, output, quantize, uniform,
+    ATTEND, ATTENTION, CONVOLVE, FEED_FORWARD, FFN_NORM, MIXER_INPUT, NORM_ROTATE, NOT_ROTARY, PRE_NORM_LAYER, QKV,
+    SCAN, SHARED_EXPERTS, STATE_SPACE, STORE, all, finished, layer, mixer_output, norm, output, quantize, uniform,
 };
 use crate::program::{LayerKind, Program, Step};
-use crate::weights::{Config, LayerSet, Mixer, ModelError, Recurrent, Role};
+use crate::weights::{LayerSet, Mixer, ModelError, Recurrent, Role};
 
-/// A layer of Granite 4 H with a state space.
-const GRANITE_SCAN: &[Step] = &[
-    all(norm(Role::AttentionNorm, Input::Attention)),
-    all(MIXER_INPUT),
-    all(CONVOLVE),
-    all(SCAN),
-    finished(quantize(Source::Mixer, Input::Mixer)),
-    finished(mixer_output(Role::MixerOut, Target::Residual)),
-    finished(norm(Role::FfnNorm, Input::FeedForward)),
-    finished(GATE_UP),
-    finished(quantize(Source::FeedForward, Input::Down)),
-    finished(down(Target::Residual)),
-];
+const GRANITE: Program = Program {
+    kinds: &[
+        LayerKind { name: "state space", steps: layer![STATE_SPACE, FFN_NORM, FEED_FORWARD] },
+        LayerKind { name: "attention", steps: PRE_NORM_LAYER },
+        LayerKind { name: "state space, experts", steps: layer![STATE_SPACE, FFN_NORM, SHARED_EXPERTS] },
+        LayerKind { name: "attention, experts", steps: layer![ATTENTION, FFN_NORM, SHARED_EXPERTS] },
+    ],
+    kind_of: |config, layer| {
+        usize::from(config.attention_layers.contains(layer)) + 2 * usize::from(config.feed_forward.experts > 0)
+    },
+    ..uniform(&[])
+};
 
-/// A layer of Granite 4 H with attention. Its queries and keys have no positions: the state spaces know the order.
-const GRANITE_ATTENTION: &[Step] = &[
-    all(norm(Role::AttentionNorm, Input::Attention)),
-    all(QKV),
-    all(NORM_ROTATE),
-    all(STORE),
-    finished(ATTEND),
-    finished(quantize(Source::Attention, Input::Output)),
-    finished(output(Target::Residual)),
-    finished(norm(Role::FfnNorm, Input::FeedForward)),
-    finished(GATE_UP),
-    finished(quantize(Source::FeedForward, Input::Down)),
-    finished(down(Target::Residual)),
-];
-
-/// Factors for embeddings, scores, branches and logits, as Granite 3 has.
+/// Granite 4 H: factors for embeddings, scores, branches and logits, as Granite 3 has.
 pub(super) const GRANITE_HYBRID: Architecture = Architecture {
     name: "granitehybrid",
+    experts: true,
+    reads: &[SHARED_WIDTH],
     finish: |keys, config| {
         config.head.scale = 1.0 / keys.factor("logit_scale", 1.0)?;
+        // The state spaces know the order, so attention needs no positions.
         if !keys.flag("rope.scaling.finetuned", true)? {
             config.rope = keys.no_rope(config.rope.pairs);
+        }
+        if config.feed_forward.experts == 0 {
+            // It is the width of the feed-forward layer.
+            config.feed_forward.shared_width = 0;
         }
         let attention = config.attention_layers;
         config.recurrent = recurrent(keys, LayerSet::of(config.layers, |layer| !attention.contains(layer)))?;
         Ok(())
     },
     program: |_, config| {
-        let kinds = &[
-            LayerKind { name: "state space", steps: GRANITE_SCAN },
-            LayerKind { name: "attention", steps: GRANITE_ATTENTION },
-        ];
-        let begin = if config.rope.dims > 0 { uniform(&[]).begin } else { NOT_ROTARY };
-        let kind_of = |config: &Config, layer| config.attention_layers.contains(layer).into();
-        Ok(Program { begin, kinds, kind_of, ..uniform(&[]) })
+        let begin = if config.rope.dims > 0 { GRANITE.begin } else { NOT_ROTARY };
+        Ok(Program { begin, ..GRANITE })
     },
     ..DECODER
 };
@@ -78,9 +65,6 @@ const FALCON: &[Step] = &[
     finished(quantize(Source::Mixer, Input::Mixer)),
     finished(mixer_output(Role::MixerOut, Target::Residual)),
     finished(norm(Role::PlainFfnNorm, Input::FeedForward)),
-    finished(GATE_UP),
-    finished(quantize(Source::FeedForward, Input::Down)),
-    finished(down(Target::Residual)),
 ];
 
 pub(super) const FALCON_H1: Architecture = Architecture {
@@ -89,7 +73,46 @@ pub(super) const FALCON_H1: Architecture = Architecture {
         config.recurrent = recurrent(keys, config.attention_layers)?;
         Ok(())
     },
-    program: |_, _| Ok(uniform(&[LayerKind { name: "layer", steps: FALCON }])),
+    program: |_, _| Ok(uniform(&[LayerKind { name: "layer", steps: layer![FALCON, FEED_FORWARD] }])),
+    ..DECODER
+};
+
+/// A feed-forward layer alone, whose norm has the name of attention's.
+const NEMOTRON_FFN: &[Step] = layer![&[finished(norm(Role::AttentionNorm, Input::FeedForward))], FEED_FORWARD];
+
+const NEMOTRON: Program = Program {
+    begin: NOT_ROTARY,
+    kinds: &[
+        LayerKind { name: "state space", steps: STATE_SPACE },
+        LayerKind { name: "attention", steps: ATTENTION },
+        LayerKind { name: "feed-forward", steps: NEMOTRON_FFN },
+    ],
+    kind_of: |config, layer| match (config.recurrent.layers.contains(layer), config.attention_layers.contains(layer)) {
+        (true, _) => 0,
+        (false, true) => 1,
+        (false, false) => 2,
+    },
+    ..uniform(&[])
+};
+
+/// Nemotron-H: each layer is a state space, attention without positions, or a feed-forward layer.
+pub(super) const NEMOTRON_H: Architecture = Architecture {
+    name: "nemotron_h",
+    activation: Activation::SquaredRelu,
+    gated: false,
+    rotary: false,
+    reads: &[FFN_WIDTHS],
+    finish: |keys, config| {
+        let (wide, _) = keys.some_layers(FFN_WIDTHS, config.layers, None)?;
+        let attention = config.attention_layers;
+        let neither = |layer| !attention.contains(layer) && !wide.contains(layer);
+        config.recurrent = recurrent(keys, LayerSet::of(config.layers, neither))?;
+        if (0..config.layers).any(|layer| attention.contains(layer) && wide.contains(layer)) {
+            return Err(keys.unsupported(FFN_WIDTHS));
+        }
+        Ok(())
+    },
+    program: |_, _| Ok(NEMOTRON),
     ..DECODER
 };
 

@@ -1,0 +1,261 @@
+//! The states of recurrent layers: checkpoints, rewinds between them, cached prefixes, and how many rows that saves.
+
+mod common;
+
+use common::playback::{Plain, Player, Stage};
+use common::random::Rng;
+use common::synthetic::{Architecture, SyntheticModel};
+use gleed::cache::{CacheError, SnapshotError, SnapshotHeader};
+use gleed::{EngineError, KvKind, KvType, Limits, Model, Plan, SeqId, Window};
+
+const RECURRENT: [Architecture; 4] =
+    [Architecture::Lfm2, Architecture::Qwen35, Architecture::GraniteHybrid, Architecture::FalconH1];
+
+fn file(architecture: Architecture) -> Vec<u8> {
+    SyntheticModel { hidden: 32, ffn: 64, vocab: 40, head_dim: 10, ..SyntheticModel::of(architecture) }.bytes()
+}
+
+fn limits(checkpoints: usize, checkpoint_every: usize) -> Limits {
+    let kv_type = KvType::F32;
+    Limits {
+        sequences: 4,
+        context: 1024,
+        rows: 24,
+        logit_rows: 24,
+        kv_type,
+        checkpoints,
+        checkpoint_every,
+        ..Limits::default()
+    }
+}
+
+fn tokens(seed: u64, len: usize) -> Vec<u32> {
+    Rng::new(seed).tokens(len, 40)
+}
+
+/// Rows that the next batches compute of a sequence: what is queued, and what has to be computed again.
+fn rows(player: &Player<'_, '_>, seq: SeqId, queued: usize) -> usize {
+    player.engine.seq_len(seq).unwrap() - player.engine.cache().computed(seq).unwrap() + queued
+}
+
+#[test]
+fn a_rewind_to_a_checkpoint_computes_nothing_again() {
+    for architecture in RECURRENT {
+        let file = file(architecture);
+        let model = Model::open(&file).unwrap();
+        let mut plain = Plain::new(&model, KvType::F32);
+        let recorded = Stage::new(limits(2, 0)).play(&model, |player| {
+            let seq = player.open();
+            player.append(seq, &tokens(1, 37));
+            assert_eq!(player.engine.checkpoint(seq), Ok(true));
+            player.append(seq, &tokens(2, 30));
+            assert_eq!(player.engine.computed_at(seq, 66), Ok(37));
+            assert_eq!(player.engine.computed_at(seq, 36), Ok(0));
+            player.rewind(seq, 37);
+            assert_eq!(rows(player, seq, 5), 5);
+            player.append(seq, &tokens(3, 5));
+            // Between: what lies behind the checkpoint is computed again, with what comes next.
+            player.rewind(seq, 40);
+            assert_eq!(rows(player, seq, 4), 7);
+            player.append(seq, &tokens(4, 4));
+            // A fork has the state of a checkpoint, too.
+            let fork = player.fork(seq, 37);
+            assert_eq!(rows(player, fork, 3), 3);
+            player.append(fork, &tokens(5, 3));
+            // Before it there is none but the beginning.
+            player.rewind(seq, 20);
+            assert_eq!(rows(player, seq, 1), 21);
+            player.append(seq, &[7]);
+            player.engine.cache().check().unwrap();
+        });
+        plain.assert_same(&recorded, &architecture);
+    }
+}
+
+#[test]
+fn checkpoints_are_made_as_the_limits_say() {
+    let file = file(Architecture::Qwen35);
+    let model = Model::open(&file).unwrap();
+    let mut plain = Plain::new(&model, KvType::F32);
+    // 20 is rounded up to 32.
+    for (checkpoints, found) in [(1, [0, 0, 0, 0]), (2, [0, 0, 0, 96]), (9, [0, 32, 64, 96])] {
+        let recorded = Stage::new(limits(checkpoints, 20)).play(&model, |player| {
+            let seq = player.open();
+            player.append(seq, &tokens(1, 100));
+            for (index, expected) in found.into_iter().enumerate() {
+                assert_eq!(player.engine.computed_at(seq, 32 * index + 3), Ok(expected), "{checkpoints} {index}");
+            }
+            assert_eq!(player.engine.computed_at(seq, 100), Ok(100));
+            // Those that the host asks for do not give way.
+            assert_eq!(player.engine.checkpoint(seq), Ok(true));
+            player.append(seq, &tokens(2, 200));
+            assert_eq!(player.engine.computed_at(seq, 101), Ok(100));
+            player.engine.cache().check().unwrap();
+        });
+        plain.assert_same(&recorded, &checkpoints);
+    }
+    Stage::new(limits(1, 0)).play(&model, |player| {
+        let [first, second] = [player.open(), player.open()];
+        player.append(first, &tokens(1, 3));
+        player.append(second, &tokens(1, 4));
+        assert_eq!(player.engine.checkpoint(first), Ok(true));
+        assert_eq!(player.engine.checkpoint(second), Ok(false));
+        player.close(first);
+        assert_eq!(player.engine.checkpoint(second), Ok(true));
+    });
+}
+
+/// Each turn begins with what the template makes of the last answer: a few tokens before the end are others. With checkpoints at
+/// the end of every prompt nothing before it is read again.
+#[test]
+fn a_conversation_reads_no_turn_twice() {
+    for architecture in RECURRENT {
+        let file = file(architecture);
+        let model = Model::open(&file).unwrap();
+        let mut plain = Plain::new(&model, KvType::F32);
+        let mut computed = 0;
+        let mut given = 0;
+        let recorded = Stage::new(limits(1, 0)).play(&model, |player| {
+            let seq = player.open();
+            for turn in 0..20 {
+                let prompt = tokens(100 + turn, 17);
+                computed += rows(player, seq, prompt.len());
+                given += prompt.len();
+                player.append(seq, &prompt);
+                let end = player.engine.seq_len(seq).unwrap();
+                for token in tokens(200 + turn, 9) {
+                    computed += rows(player, seq, 1);
+                    given += 1;
+                    player.append(seq, &[token]);
+                }
+                // The answer is written anew without its thoughts.
+                player.rewind(seq, end);
+                let answer = tokens(300 + turn, 5);
+                computed += rows(player, seq, answer.len());
+                given += answer.len();
+                player.append(seq, &answer);
+            }
+        });
+        assert_eq!(computed, given, "{architecture:?}");
+        plain.assert_same(&recorded, &architecture);
+    }
+}
+
+#[test]
+fn a_cached_prefix_ends_at_a_checkpoint() {
+    for architecture in RECURRENT {
+        let file = file(architecture);
+        let model = Model::open(&file).unwrap();
+        let mut plain = Plain::new(&model, KvType::F32);
+        let limits = Limits { prefix_cache: true, ..limits(4, 32) };
+        let recorded = Stage::new(limits).play(&model, |player| {
+            let prompt = tokens(1, 90);
+            let seq = player.open();
+            player.append(seq, &prompt);
+            let other = player.open();
+            // 80 tokens are cached, and 64 of them have a state.
+            assert_eq!(player.reuse(other, &prompt), 64);
+            assert_eq!(rows(player, other, 26), 26);
+            player.append(other, &prompt[64..]);
+            // Also when nobody has the prefix any more.
+            player.close(seq);
+            player.close(other);
+            let third = player.open();
+            assert_eq!(player.reuse(third, &prompt[..50]), 32);
+            player.append(third, &prompt[32..50]);
+            // Another prompt has no prefix in common.
+            let fourth = player.open();
+            assert_eq!(player.reuse(fourth, &tokens(2, 90)), 0);
+            player.engine.cache().check().unwrap();
+        });
+        plain.assert_same(&recorded, &architecture);
+    }
+}
+
+#[test]
+fn the_plan_has_the_states() {
+    for architecture in RECURRENT {
+        let file = file(architecture);
+        let model = Model::open(&file).unwrap();
+        let state = model.config().recurrent.state_elements() * 4;
+        assert!(state > 0);
+        let plan = |checkpoints| Plan::new(&model, &limits(checkpoints, 0)).unwrap();
+        let bytes = |plan: &Plan| {
+            let states = plan.sections().iter().filter(|section| section.name.ends_with(" states"));
+            states.map(|section| section.bytes).sum::<usize>()
+        };
+        // Two for each of four sequences, two that are shared, and the checkpoints.
+        assert_eq!((bytes(&plan(0)), bytes(&plan(3))), (10 * state, 13 * state), "{architecture:?}");
+    }
+}
+
+/// A window forgets keys and values; the state goes on. What it has forgotten cannot be computed again.
+#[test]
+fn a_window_keeps_the_state() {
+    let file = file(Architecture::Lfm2);
+    let model = Model::open(&file).unwrap();
+    let window = Window { sinks: 4, last: 40 };
+    let run = |rows: usize, chunk: usize| {
+        let limits = Limits { window, rows, logit_rows: rows, ..limits(1, 0) };
+        let tokens = tokens(5, 300);
+        let mut hashes = Stage::new(limits).play(&model, |player| {
+            let seq = player.open();
+            tokens.chunks(chunk).for_each(|chunk| player.append(seq, chunk));
+            let gone = player.engine.rewind(seq, 298);
+            assert!(matches!(gone, Err(EngineError::Cache(CacheError::WindowGone { .. }))), "{gone:?}");
+            assert_eq!(player.engine.seq_len(seq), Ok(300));
+            assert_eq!(player.engine.checkpoint(seq), Ok(true));
+            player.append(seq, &[3, 4]);
+            player.rewind(seq, 300);
+            player.append(seq, &[5]);
+        });
+        hashes.sort();
+        hashes
+    };
+    assert_eq!(run(24, 24), run(7, 3));
+}
+
+#[test]
+fn damaged_and_foreign_snapshots_are_refused() {
+    let file = file(Architecture::Qwen35);
+    let model = Model::open(&file).unwrap();
+    for kind in KvKind::ALL {
+        Stage::new(Limits { kv_kind: kind, ..limits(0, 0) }).play(&model, |player| {
+            let seq = player.open();
+            player.append(seq, &tokens(1, 20));
+            let snapshot = player.snapshot(seq);
+            let version = u32::from_le_bytes(snapshot[8..12].try_into().unwrap());
+            assert_eq!(version, SnapshotHeader::VERSION_WITH_STATE);
+            // Every byte of the state, and its checksum, before that of the whole.
+            let elements = model.config().recurrent.state_elements();
+            let start = snapshot.len() - 16 - 4 * elements;
+            for at in (start..snapshot.len() - 8).step_by(97) {
+                let mut damaged = snapshot.clone();
+                damaged[at] ^= 0x10;
+                let error = player.engine.restore(&damaged).unwrap_err();
+                assert!(matches!(error, EngineError::Snapshot(SnapshotError::StateChecksum { .. })), "{at}: {error:?}");
+            }
+            for len in [start, start + 5, snapshot.len() - 9] {
+                let error = player.engine.restore(&snapshot[..len]).unwrap_err();
+                assert!(matches!(error, EngineError::Snapshot(SnapshotError::Truncated { .. })), "{len}: {error:?}");
+            }
+            assert!(player.engine.restore(&snapshot).is_ok());
+            player.engine.cache().check().unwrap();
+        });
+    }
+}
+
+/// Keys and values alone are not a sequence here.
+#[test]
+fn rows_from_outside_are_refused() {
+    let file = file(Architecture::Lfm2);
+    let model = Model::open(&file).unwrap();
+    Stage::new(limits(0, 0)).play(&model, |player| {
+        let seq = player.open();
+        let width = model.config().kv_width();
+        let row = vec![0.5; width];
+        let cache = player.engine.cache_mut().unwrap();
+        assert_eq!(cache.push_row(seq, 0, &row, &row), Err(CacheError::NotKept));
+        player.append(seq, &[1]);
+    });
+}
