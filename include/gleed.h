@@ -375,6 +375,10 @@ typedef struct gleed_config {
     uint32_t level;        /* GLEED_LEVEL_BEST, ... */
     uint32_t adapters;     /* LoRA adapters that can be loaded, at most 8; default 0. See gleed_engine_load_adapter */
     uint32_t adapter_rank; /* the largest rank of one, at most 1024; default 64. Costs nothing without adapters */
+    uint32_t checkpoints;  /* checkpoints of recurrent layers' states at a time, of all sequences; default 0. Each takes
+                              the memory of a state. One is made where several tokens that were queued together end,
+                              such as a prompt; the one that was made first gives way to it. See gleed_checkpoint */
+    uint32_t checkpoint_every; /* one is also made every so many tokens, which is rounded up to a multiple of 16 */
 } gleed_config;
 
 /*
@@ -407,6 +411,9 @@ typedef struct gleed_plan_info {
     uint32_t level;
     uint32_t adapters;
     uint32_t adapter_rank;
+    uint32_t checkpoints;
+    uint32_t checkpoint_every;
+    uint64_t state_bytes; /* the state of the recurrent layers of one sequence; 0 if the model has none */
 } gleed_plan_info;
 
 /*
@@ -556,7 +563,9 @@ gleed_status gleed_reset(gleed_engine *engine, gleed_seq seq, gleed_error *error
 gleed_status gleed_fork(gleed_engine *engine, gleed_seq seq, size_t keep, gleed_seq *fork, gleed_error *error);
 
 /*
- * Keeps only the first `keep` tokens of a sequence.
+ * Keeps only the first `keep` tokens of a sequence. In a model with recurrent layers this goes back to the last
+ * checkpoint at or before `keep`, see gleed_computed_at. The tokens between are computed again, with the same bits,
+ * together with those that are queued next.
  *   Memory   Keeps nothing.
  *   Time     Grows with the number of blocks that are freed.
  *   Threads  One at a time per engine.
@@ -565,6 +574,30 @@ gleed_status gleed_fork(gleed_engine *engine, gleed_seq seq, size_t keep, gleed_
  *   After    Nothing has changed.
  */
 gleed_status gleed_rewind(gleed_engine *engine, gleed_seq seq, size_t keep, gleed_error *error);
+
+/*
+ * Keeps the state of a sequence's recurrent layers, so that a later gleed_rewind to its length of today computes
+ * nothing again. Such a checkpoint stays until the sequence is closed or rewound past it. Returns GLEED_FULL if the
+ * config has too few checkpoints. Does nothing in a model without recurrent layers.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with the number of checkpoints.
+ *   Threads  One at a time per engine.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_BUSY.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_checkpoint(gleed_engine *engine, gleed_seq seq, gleed_error *error);
+
+/*
+ * Writes to *computed how many tokens need not be computed again if the sequence is rewound to `keep` tokens: `keep`, or
+ * the last checkpoint before it in a model with recurrent layers.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with the number of checkpoints.
+ *   Threads  Any, while no call changes the engine.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_KEEP.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_computed_at(const gleed_engine *engine, gleed_seq seq, size_t keep, size_t *computed,
+                               gleed_error *error);
 
 /* The state of a sequence. */
 typedef struct gleed_seq_info {

@@ -367,6 +367,19 @@ public:
         status = gleed_rewind(engine_, seq_, keep, status.details());
         return status;
     }
+    // Keeps the state of the recurrent layers, so that a rewind to this length computes nothing again.
+    Status checkpoint() noexcept {
+        Status status;
+        status = gleed_checkpoint(engine_, seq_, status.details());
+        return status;
+    }
+    // Returns how many tokens need not be computed again after a rewind to `keep` tokens.
+    Result<std::size_t> computed_at(std::size_t keep) const noexcept {
+        Status status;
+        std::size_t computed = 0;
+        status = gleed_computed_at(engine_, seq_, keep, &computed, status.details());
+        return Result<std::size_t>(status, computed);
+    }
     // Removes all tokens. The sequence stays open.
     Status reset() noexcept { return rewind(0); }
     // Checks whether `tokens` more tokens fit.

@@ -85,12 +85,16 @@ pub struct gleed_config {
     pub adapters: u32,
     /// The largest rank of their matrices.
     pub adapter_rank: u32,
+    /// Checkpoints of recurrent layers' states.
+    pub checkpoints: u32,
+    /// One is made every so many tokens.
+    pub checkpoint_every: u32,
 }
 
 // SAFETY: only integers of 4 bytes, of which the first is the size: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_config {
-    /// Up to `kv_blocks`, and up to `level`.
-    const EARLIER: &'static [usize] = &[28, 52];
+    /// Up to `kv_blocks`, up to `level`, and up to `adapter_rank`.
+    const EARLIER: &'static [usize] = &[28, 52, 60];
 }
 
 impl gleed_config {
@@ -126,6 +130,8 @@ impl gleed_config {
         set(&mut limits.workers, config.workers);
         set(&mut limits.adapters, config.adapters);
         set(&mut limits.adapter_rank, config.adapter_rank);
+        set(&mut limits.checkpoints, config.checkpoints);
+        set(&mut limits.checkpoint_every, config.checkpoint_every);
         set(&mut limits.window.sinks, config.window_sinks);
         set(&mut limits.window.last, config.window_last);
         limits.prefix_cache = match config.prefix_cache {

@@ -49,6 +49,12 @@ pub struct gleed_plan_info {
     pub adapters: u32,
     /// The largest rank of their matrices.
     pub adapter_rank: u32,
+    /// Checkpoints of recurrent layers' states.
+    pub checkpoints: u32,
+    /// One is made every so many tokens.
+    pub checkpoint_every: u32,
+    /// Bytes of a state.
+    pub state_bytes: u64,
 }
 
 /// A part of an engine's memory; see `include/gleed.h`.
@@ -69,8 +75,8 @@ pub struct gleed_section {
 
 // SAFETY: integers, the first the size and the 8-byte ones at multiples of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_plan_info {
-    /// Up to `level`.
-    const EARLIER: &'static [usize] = &[72];
+    /// Up to `level`, and up to `adapter_rank`.
+    const EARLIER: &'static [usize] = &[72, 80];
 }
 // SAFETY: integers, the first the size and the 8-byte ones at multiples of 8, and 40 bytes: no gaps, and every bit
 // pattern is one.
@@ -113,6 +119,9 @@ pub unsafe extern "C" fn gleed_plan_describe(
             level: level_number(limits.level),
             adapters: small(limits.adapters),
             adapter_rank: small(limits.adapter_rank),
+            checkpoints: small(limits.checkpoints),
+            checkpoint_every: small(limits.checkpoint_every),
+            state_bytes: (model.config().recurrent.state_elements() as u64).saturating_mul(4),
         });
         Ok(status::OK)
     })

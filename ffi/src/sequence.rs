@@ -153,6 +153,41 @@ pub unsafe extern "C" fn gleed_rewind(
     })
 }
 
+/// Keeps the state of a sequence's recurrent layers.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_checkpoint(engine: *mut gleed_engine, seq: gleed_seq, error: *mut gleed_error) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `engine`.
+        let mut engine = unsafe { Object::get_mut("engine", engine) }?;
+        Ok(if engine.checkpoint(SeqId::from_bits(seq))? { status::OK } else { status::FULL })
+    })
+}
+
+/// Says how many tokens a rewind would leave that need not be computed again.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_computed_at(
+    engine: *const gleed_engine,
+    seq: gleed_seq,
+    keep: usize,
+    computed: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest: no
+        // other call changes `engine`, and `computed` is a place for a result that nothing else uses.
+        let (engine, computed) = unsafe { (Object::get("engine", engine)?, out("computed", computed)?) };
+        computed.write(engine.computed_at(SeqId::from_bits(seq), keep)?);
+        Ok(status::OK)
+    })
+}
+
 /// Says what a sequence holds.
 ///
 /// # Safety

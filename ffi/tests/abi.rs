@@ -190,7 +190,7 @@ fn assertions() -> String {
         gleed_error { struct_size, status, at, needed, given, text }
         gleed_config {
             struct_size, sequences, context, rows, kv_kind, kv_type, kv_blocks, logit_rows, window_sinks, window_last,
-            prefix_cache, workers, level, adapters, adapter_rank,
+            prefix_cache, workers, level, adapters, adapter_rank, checkpoints, checkpoint_every,
         }
         gleed_model_info {
             struct_size, layers, vocab, context, hidden, ffn, heads, kv_heads, head_dim, reserved, fingerprint,
@@ -198,7 +198,7 @@ fn assertions() -> String {
         }
         gleed_plan_info {
             struct_size, align, bytes, kv_bytes_per_token, kv_bytes, units_per_token, sections, sequences, context, rows,
-            logit_rows, kv_blocks, workers, level, adapters, adapter_rank,
+            logit_rows, kv_blocks, workers, level, adapters, adapter_rank, checkpoints, checkpoint_every, state_bytes,
         }
         gleed_adapter_info { struct_size, rank }
         gleed_section { struct_size, reserved, offset, bytes, name }

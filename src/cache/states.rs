@@ -27,9 +27,12 @@ impl KvCache<'_> {
     /// Returns how many tokens would not have to be computed again if a sequence were rewound to `keep` tokens.
     ///
     /// # Errors
-    /// [`CacheError::UnknownSequence`].
+    /// [`CacheError::UnknownSequence`], [`CacheError::TooShort`].
     pub fn computed_at(&self, seq: SeqId, keep: usize) -> Result<usize, CacheError> {
-        self.sequence(seq)?;
+        let length = self.seq_len(seq)?;
+        if keep > length {
+            return Err(CacheError::TooShort { keep, length });
+        }
         Ok(if self.has_states() { self.states.found(seq.slot(), keep) } else { keep })
     }
 

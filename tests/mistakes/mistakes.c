@@ -120,7 +120,7 @@ static void forks(void)
     const gleed_seq wrong[] = {0, 7, 99, 0x10000, 0xffff0000u, UINT32_MAX};
     gleed_seq fork = 5, full;
     const float *logits = NULL;
-    size_t len = 0, i;
+    size_t len = 0, i, computed = 0;
     uint64_t alone;
     begin(&SMALL, 40);
     for (i = 0; i < COUNT(wrong); i++)
@@ -129,6 +129,7 @@ static void forks(void)
     MISTAKE(GLEED_E_KEEP, gleed_fork(engine, seqs[0], 41, &fork, &error));
     MISTAKE(GLEED_E_KEEP, gleed_fork(engine, seqs[0], SIZE_MAX, &fork, &error));
     MISTAKE(GLEED_E_KEEP, gleed_rewind(engine, seqs[0], 41, &error));
+    MISTAKE(GLEED_E_KEEP, gleed_computed_at(engine, seqs[0], 41, &computed, &error));
     CHECK(fork == 5);
 
     /* A partial fork, even within a block, is no mistake: it goes on as if it had been computed alone. */
@@ -259,6 +260,7 @@ static void use_after_close(void)
     MISTAKE(GLEED_E_SEQUENCE, gleed_seq_close(engine, gone, &error));
     MISTAKE(GLEED_E_SEQUENCE, gleed_reset(engine, gone, &error));
     MISTAKE(GLEED_E_SEQUENCE, gleed_rewind(engine, gone, 0, &error));
+    MISTAKE(GLEED_E_SEQUENCE, gleed_checkpoint(engine, gone, &error));
     MISTAKE(GLEED_E_SEQUENCE, gleed_fork(engine, gone, 0, &fork, &error));
     MISTAKE(GLEED_E_SEQUENCE, gleed_seq_describe(engine, gone, &info, &error));
     MISTAKE(GLEED_E_SEQUENCE, gleed_can_extend(engine, gone, 1, &error));

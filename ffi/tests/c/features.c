@@ -42,6 +42,7 @@ static void plans_and_models(void)
     CHECK(plan.kv_bytes == plan.kv_blocks * 16 * plan.kv_bytes_per_token);
     CHECK(plan.kv_bytes_per_token == (uint64_t)info.layers * info.kv_heads * info.head_dim * 2 * 2);
     CHECK(plan.adapters == 0 && plan.adapter_rank == 64);
+    CHECK(plan.checkpoints == 0 && plan.checkpoint_every == 0 && plan.state_bytes == 0);
     /* A program from before there were adapters. */
     plan.struct_size = offsetof(gleed_plan_info, adapters);
     plan.adapters = 77;
@@ -198,9 +199,13 @@ static void snapshots(void)
     gleed_snapshot_info info = {.struct_size = sizeof info};
     gleed_seq whole, base, restored;
     uint64_t written = 0;
-    size_t size;
+    size_t size, computed = 0;
     DO(gleed_seq_open(engine, &whole, &error));
     logits_hash(engine, whole, PROMPT, 40);
+    /* This model has no recurrent layers: every length is as good as another. */
+    DO(gleed_checkpoint(engine, whole, &error));
+    DO(gleed_computed_at(engine, whole, 20, &computed, &error));
+    CHECK(computed == 20);
     DO(gleed_fork(engine, whole, 20, &base, &error));
     DO(gleed_snapshot_size(engine, whole, &options, &size, &error));
     DO(gleed_snapshot_write(engine, whole, &options, take, &buffer, &written, &error));
