@@ -59,6 +59,8 @@ pub mod mem;
 pub mod model;
 pub mod nn;
 pub mod num;
+// Some of it is for recurrent layers alone.
+#[cfg_attr(not(feature = "recurrent"), allow(dead_code))]
 mod ops;
 pub mod par;
 pub mod program;

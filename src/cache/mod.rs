@@ -123,7 +123,10 @@ mod room;
 mod rows;
 mod sequence;
 mod snapshot;
+// Read by the operations of recurrent layers alone.
+#[cfg_attr(not(feature = "recurrent"), allow(dead_code))]
 mod state;
+#[cfg_attr(not(feature = "recurrent"), allow(dead_code))]
 mod states;
 mod stats;
 mod table;
@@ -144,7 +147,9 @@ pub use policy::CachePolicy;
 pub use sequence::{IMPORTED_TOKEN, SeqId};
 pub use snapshot::{Sink, SnapshotError, SnapshotHeader, SnapshotOptions, Source};
 pub(crate) use snapshot::{from_slice, into_slice};
-pub(crate) use state::{StateGeometry, StateTile, StateTiles};
+pub(crate) use state::StateGeometry;
+#[cfg(feature = "recurrent")]
+pub(crate) use state::{StateTile, StateTiles};
 pub use stats::{CacheStats, PoolStats, PrefixStats, SequenceBlocks, SequenceStats};
 pub use table::BlockTable;
 pub(crate) use writer::{KvRow, WRITTEN_ROWS};

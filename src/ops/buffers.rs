@@ -126,7 +126,10 @@ fn scratch_len(config: &Config, matrices: Dtypes, capacity: Capacity) -> Option<
     let linear_of = |dtype| Linear::scratch(level, dtype, tile_rows);
     let linear = matrices.iter().try_fold(0, |max, dtype| Some(linear_of(dtype)?.max(max)))?;
     // A row to be quantized and its norm, or what a unit of a recurrent layer needs.
+    #[cfg(feature = "recurrent")]
     let mixer = config.recurrent.inner().max(super::recur::scratch_len(&config.recurrent));
+    #[cfg(not(feature = "recurrent"))]
+    let mixer = 0;
     let widest =
         config.hidden.max(config.q_width()).max(config.ffn).max(experts).max(expert_width).max(shared_width).max(mixer);
     let adapters = if capacity.adapters > 0 {

@@ -11,7 +11,9 @@ mod attend;
 mod batch;
 mod buffers;
 mod context;
+#[cfg(feature = "recurrent")]
 mod convolve;
+#[cfg(feature = "recurrent")]
 mod delta_rule;
 mod embed;
 mod experts;
@@ -20,6 +22,7 @@ mod grid;
 mod groups;
 mod head;
 mod input;
+#[cfg(feature = "recurrent")]
 mod mixer_input;
 mod norm;
 mod norm_rotate;
@@ -28,7 +31,9 @@ mod partials;
 mod project;
 mod qkv;
 mod quantize;
+#[cfg(feature = "recurrent")]
 mod recur;
+#[cfg(feature = "recurrent")]
 mod scan;
 mod slopes;
 mod store;
@@ -41,7 +46,9 @@ pub(crate) use attend::Attend;
 pub(crate) use batch::{Batch, Capacity, Row, Run};
 pub(crate) use buffers::Buffers;
 pub(crate) use context::Context;
+#[cfg(feature = "recurrent")]
 pub(crate) use convolve::{Convolve, ShortConvolution};
+#[cfg(feature = "recurrent")]
 pub(crate) use delta_rule::DeltaRule;
 pub(crate) use embed::Embed;
 pub(crate) use experts::{AddExperts, ChooseExperts, ExpertDown, ExpertGateUp, Gather, GroupRows, Route};
@@ -49,6 +56,7 @@ pub(crate) use gate_up::GateUp;
 pub(crate) use grid::Grid;
 pub(crate) use head::Head;
 pub(crate) use input::{Forms, Input};
+#[cfg(feature = "recurrent")]
 pub(crate) use mixer_input::MixerInput;
 pub(crate) use norm::Norm;
 pub(crate) use norm_rotate::NormRotate;
@@ -56,24 +64,25 @@ pub(crate) use operation::{Memory, Operation, Target};
 pub(crate) use project::Project;
 pub(crate) use qkv::Qkv;
 pub(crate) use quantize::{Quantize, Source};
+#[cfg(feature = "recurrent")]
 pub(crate) use scan::Scan;
 pub(crate) use store::Store;
 pub(crate) use work::Work;
 
 /// Makes the enum [`Op`] of all operations.
 macro_rules! operations {
-    ($($(#[$doc:meta])* $name:ident)*) => {
+    ($($(#[cfg($($condition:tt)*)])? #[doc = $doc:literal] $name:ident)*) => {
         /// An operation as a value. Some have parameters.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Op {
-            $($(#[$doc])* $name($name),)*
+            $($(#[cfg($($condition)*)])? #[doc = $doc] $name($name),)*
         }
 
         impl Op {
             /// What the operation does.
             pub(crate) fn operation(&self) -> &dyn Operation {
                 match self {
-                    $(Self::$name(operation) => operation,)*
+                    $($(#[cfg($($condition)*)])? Self::$name(operation) => operation,)*
                 }
             }
         }
@@ -117,14 +126,19 @@ operations! {
     ExpertDown
     /// The sum of what the chosen experts gave.
     AddExperts
+    #[cfg(feature = "recurrent")]
     /// The input matrices of a recurrent layer.
     MixerInput
+    #[cfg(feature = "recurrent")]
     /// A causal convolution.
     Convolve
+    #[cfg(feature = "recurrent")]
     /// A causal convolution between two gates.
     ShortConvolution
+    #[cfg(feature = "recurrent")]
     /// The gated delta rule.
     DeltaRule
+    #[cfg(feature = "recurrent")]
     /// The scan of a state space.
     Scan
     /// The logits.

@@ -5,10 +5,11 @@
 
 use super::{LayerKind, Program, Rows, Step};
 use crate::ops::{
-    AddExperts, AddNormed, Angles, Attend, ChooseExperts, Convolve, DeltaRule, Embed, ExpertDown, ExpertGateUp, GateUp,
-    Gather, GroupRows, Head, Input, MixerInput, Norm, NormRotate, Op, Project, Qkv, Quantize, Route, Scan,
-    ShortConvolution, Source, Store, Target,
+    AddExperts, AddNormed, Angles, Attend, ChooseExperts, Embed, ExpertDown, ExpertGateUp, GateUp, Gather, GroupRows,
+    Head, Input, Norm, NormRotate, Op, Project, Qkv, Quantize, Route, Source, Store, Target,
 };
+#[cfg(feature = "recurrent")]
+use crate::ops::{Convolve, DeltaRule, MixerInput, Scan, ShortConvolution};
 use crate::weights::{Config, Role};
 
 /// Makes one list of the steps of several.
@@ -21,6 +22,7 @@ macro_rules! layer {
     }};
 }
 
+#[allow(unused_imports)] // By architectures that may be left out.
 pub(crate) use layer;
 
 /// The number of steps in all lists.
@@ -139,6 +141,7 @@ pub(crate) const PRE_NORM_EXPERTS_LAYER: &[Step] = layer![ATTENTION, FFN_NORM, E
 const PRE_NORM_SHARED_EXPERTS_LAYER: &[Step] = layer![ATTENTION, FFN_NORM, SHARED_EXPERTS];
 
 /// A state space in place of attention.
+#[cfg(feature = "recurrent")]
 pub(crate) const STATE_SPACE: &[Step] = &[
     all(norm(Role::AttentionNorm, Input::Attention)),
     all(MIXER_INPUT),
@@ -196,10 +199,15 @@ pub(crate) const GROUP_ROWS: Op = Op::GroupRows(GroupRows);
 pub(crate) const GATHER: Op = Op::Gather(Gather);
 pub(crate) const EXPERT_DOWN: Op = Op::ExpertDown(ExpertDown);
 pub(crate) const SHARED_GATE_UP: Op = Op::GateUp(GateUp::SHARED);
+#[cfg(feature = "recurrent")]
 pub(crate) const MIXER_INPUT: Op = Op::MixerInput(MixerInput);
+#[cfg(feature = "recurrent")]
 pub(crate) const CONVOLVE: Op = Op::Convolve(Convolve);
+#[cfg(feature = "recurrent")]
 pub(crate) const SHORT_CONVOLUTION: Op = Op::ShortConvolution(ShortConvolution);
+#[cfg(feature = "recurrent")]
 pub(crate) const DELTA_RULE: Op = Op::DeltaRule(DeltaRule);
+#[cfg(feature = "recurrent")]
 pub(crate) const SCAN: Op = Op::Scan(Scan);
 pub(crate) const HEAD: Op = Op::Head(Head);
 
@@ -224,6 +232,7 @@ pub(crate) const fn down(to: Target) -> Op {
 }
 
 /// The output matrix of a recurrent layer.
+#[cfg(feature = "recurrent")]
 pub(crate) const fn mixer_output(matrix: Role, to: Target) -> Op {
     Op::Project(Project { matrix, from: Input::Mixer, to })
 }

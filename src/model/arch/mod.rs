@@ -9,15 +9,18 @@ mod gpt2;
 mod gpt_oss;
 mod gptneox;
 mod hunyuan;
+#[cfg(feature = "recurrent")]
 mod lfm2;
 mod llama;
 mod olmo2;
 mod phi3;
 mod qwen;
+#[cfg(feature = "recurrent")]
 mod qwen35;
 mod seed_oss;
 mod stablelm;
 mod starcoder2;
+#[cfg(feature = "recurrent")]
 mod state_space;
 
 pub(super) use architecture::Architecture;
