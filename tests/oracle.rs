@@ -59,14 +59,25 @@ fn parity_fixtures() {
 /// The newer families. Their norms and keys were rounded to f32 for the file.
 #[test]
 fn parity_2026_fixtures() {
-    for name in Parity2026::DECODERS {
+    for name in Parity2026::DECODERS.into_iter().chain(Parity2026::MORE) {
         let Some(fixture) = Parity2026::load(name) else { continue };
-        let reference = Reference::open(&fixture.gguf);
+        let mut reference = Reference::open(&fixture.gguf);
         for case in [&fixture.main, &fixture.long] {
             let logits = reference.logits(&[&case.prompt[..], &case.greedy].concat());
             assert_greedy(&logits, case.prompt.len(), &case.greedy);
             let worst = worst_row(ROUNDED_ERROR, &logits, &case.positions, &case.logits);
             println!("{name}: largest relative error of a row of logits {worst:.1e}");
+        }
+        if let Some(reset) = &fixture.state_reset {
+            let tokens = [&fixture.main.prompt[..], &fixture.main.greedy].concat();
+            let kept = reference.logits(&tokens);
+            reference.forgets_before = Some(reset.at);
+            let lost = reference.logits(&tokens);
+            for (position, expected) in &reset.change {
+                let pairs = kept.row(*position).iter().zip(lost.row(*position));
+                let change = pairs.fold(0f64, |worst, (kept, lost)| worst.max((kept - lost).abs()));
+                assert!((change / expected - 1.0).abs() < 6e-3, "{name}: {change} at {position} instead of {expected}");
+            }
         }
     }
 }
@@ -191,7 +202,7 @@ fn synthetic_models() {
 #[test]
 fn synthetic_models_show_their_properties() {
     type Change = fn(&mut Config);
-    const CHANGES: [(&str, Change); 20] = [
+    const CHANGES: [(&str, Change); 22] = [
         ("no window", |config| config.window = 0),
         ("a shorter window", |config| config.window = config.window.saturating_sub(1)),
         ("windows everywhere", |config| config.window_period = 0),
@@ -211,6 +222,8 @@ fn synthetic_models_show_their_properties() {
         ("SiLU", |config| config.architecture.activation = Activation::Silu),
         ("the softmax of chosen logits", |config| config.architecture.scores = Scores::OfChosen),
         ("rotation in layers without a window", |config| config.architecture.rotated_locally = false),
+        ("rotation in spite of the key", |config| config.rotated = true),
+        ("no gates of attention", |config| config.architecture.gated_attention = false),
         ("one expert", |config| config.experts_used = config.experts_used.min(1)),
     ];
     for (name, model) in SyntheticModel::all() {
@@ -227,6 +240,12 @@ fn synthetic_models_show_their_properties() {
             let idle = of_windows.contains(&what) && original.window == 0;
             assert!(!is_change || idle || difference > 1e-3, "{name}, {what}: {difference:e}");
             reference.config = original.clone();
+        }
+        if original.parts.iter().any(|parts| parts.state) {
+            reference.forgets_before = Some(20);
+            let [forgotten, kept] = [&reference.logits(&tokens), &expected].map(|logits| logits.row(39).to_vec());
+            assert!(rel_l2(&forgotten, &kept) > 1e-3, "{name}, states that are lost");
+            reference.forgets_before = None;
         }
         if model.long_rope.is_some() {
             reference.planned_context = Some(30);

@@ -106,6 +106,14 @@ pub struct Parity2026 {
     pub main: Case,
     /// A longer prompt: recurrent states, windows, scaling of positions.
     pub long: Case,
+    pub state_reset: Option<StateReset>,
+}
+
+/// How far logits of `main` change when recurrent states become zero before a row, keys and values not.
+pub struct StateReset {
+    pub at: usize,
+    /// Positions, and the largest change of a logit there in three digits.
+    pub change: Vec<(usize, f64)>,
 }
 
 /// A prompt, what arg-max decoding appends to it, and the reference's logits at some positions.
@@ -138,11 +146,25 @@ impl Parity2026 {
         "granitehybrid-moe",
     ];
 
+    /// More that decode, which the f64 reference knows.
+    pub const MORE: [&str; 4] = ["lfm2moe", "qwen35moe", "granitehybrid-moe", "nemotron_h"];
+
     /// The fixture `parity2026/NAME`; `None` where it is nowhere.
     pub fn load(name: &str) -> Option<Self> {
         let json = json(&format!("parity2026/{name}.json"))?;
         let gguf = fixture(&format!("parity2026/{name}.gguf"))?;
-        Some(Self { gguf, main: Case::read(&json), long: Case::read(&json["long"]) })
+        let state_reset = json.get("state_reset").map(StateReset::read);
+        Some(Self { gguf, main: Case::read(&json), long: Case::read(&json["long"]), state_reset })
+    }
+}
+
+impl StateReset {
+    fn read(json: &Value) -> Self {
+        let change = json["change"].as_object().unwrap().iter();
+        Self {
+            at: index(&json["at"]),
+            change: change.map(|(position, change)| (position.parse().unwrap(), number(change))).collect(),
+        }
     }
 }
 

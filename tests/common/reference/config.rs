@@ -1,240 +1,9 @@
-//! What an architecture is: a table of what its files do not say, and the keys that they do.
+//! The hyperparameters of a model: the keys of its file.
 
-use gguf_rs_lite::Gguf;
+use gguf_rs_lite::{Gguf, Value};
 
-/// Which elements of a head rotate together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rotary {
-    /// 2i and 2i + 1.
-    Pairs,
-    /// i and i + n / 2.
-    Halves,
-    /// None do.
-    Off,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NormKind {
-    /// `x / sqrt(mean(x^2) + eps)`.
-    Rms,
-    /// `(x - mean(x)) / sqrt(variance(x) + eps)`.
-    Layer,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activation {
-    /// `x / (1 + exp(-x))`.
-    Silu,
-    /// `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))`.
-    GeluTanh,
-    /// `x / 2 * (1 + erf(x / sqrt(2)))`.
-    GeluErf,
-    /// `max(x, 0)^2`.
-    SquaredRelu,
-    /// `x / (1 + exp(-1.702 x))` of x up to 7; what it is multiplied by is bounded to -7..=7, and 1 is added.
-    Bounded,
-}
-
-/// What the weights of experts are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scores {
-    /// The softmax of the chosen logits.
-    OfChosen,
-    /// The softmax of all logits.
-    Softmax,
-    /// The same, divided by the sum of those of the chosen ones.
-    Normalized,
-    /// The sigmoid of each logit, divided by the sum of those of the chosen ones.
-    Sigmoid,
-}
-
-/// Whether a layer's feed-forward part has the same residual stream as input as its attention.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parallel {
-    Never,
-    /// Where the key `use_parallel_residual` says so.
-    Key,
-    /// Where a layer has no `ffn_norm`; then the norm of the attention is that of the feed-forward part, too. The key
-    /// says nothing: converters write "true" where the original says nothing, which means "false".
-    WithoutNorm,
-}
-
-/// Whether an architecture has a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    No,
-    Optional,
-    Needed,
-}
-
-/// What the files of an architecture do not say. (What they say: a bias is there where a linear layer or norm has one;
-/// q, k and v, and gate and up, may be one tensor.)
-#[derive(Clone, Copy, Debug)]
-pub struct Architecture {
-    pub name: &'static str,
-    pub rotary: Rotary,
-    pub norm: NormKind,
-    pub activation: Activation,
-    pub parallel: Parallel,
-    /// `attn_norm` and `ffn_norm`, before attention and feed-forward part.
-    pub pre_norms: bool,
-    /// `post_attention_norm` and `post_ffw_norm`, after them.
-    pub post_norms: bool,
-    /// `attn_q_norm` and `attn_k_norm`, over as many elements as they are long.
-    pub qk_norm: Part,
-    /// After the rotation.
-    pub qk_norm_last: bool,
-    /// `attn_sinks`: each head has one more score, without a value.
-    pub sinks: bool,
-    /// The name of the norm before the feed-forward part.
-    pub ffn_norm: &'static str,
-    pub scores: Scores,
-    /// Whether the shared expert has a gate, `ffn_gate_inp_shexp`.
-    pub shared_gate: bool,
-    /// `position_embd`.
-    pub positions: Part,
-    /// `token_embd_norm`.
-    pub embedding_norm: bool,
-    /// `ffn_gate`, or twice as many rows in `ffn_up`.
-    pub gated: bool,
-    /// Embeddings are multiplied by sqrt(hidden).
-    pub scaled_embedding: bool,
-    /// Where there is a window: the last of every so many layers sees all. 0: none does. The key
-    /// `attention.sliding_window_pattern` is stronger.
-    pub window_period: usize,
-    /// The rotary base of layers with a window, without the key `rope.freq_base_swa`. `None`: that of the others.
-    pub local_base: Option<f64>,
-    /// `rope.scaling` is for layers with a window, too.
-    pub scaled_locally: bool,
-    /// The last of every so many layers does not rotate.
-    pub unrotated_period: usize,
-    /// Only layers with a window rotate, if any has one.
-    pub rotated_locally: bool,
-    /// The largest exponent of the ALiBi slopes without the key `attention.max_alibi_bias`.
-    pub alibi: f64,
-    /// A model with that many layers scales scores by 1 / sqrt(hidden / heads).
-    pub layers_scaled_by_width: usize,
-}
-
-const LLAMA: Architecture = Architecture {
-    name: "llama",
-    rotary: Rotary::Pairs,
-    norm: NormKind::Rms,
-    activation: Activation::Silu,
-    parallel: Parallel::Never,
-    pre_norms: true,
-    post_norms: false,
-    qk_norm: Part::No,
-    qk_norm_last: false,
-    sinks: false,
-    ffn_norm: "ffn_norm",
-    scores: Scores::OfChosen,
-    shared_gate: false,
-    positions: Part::No,
-    embedding_norm: false,
-    gated: true,
-    scaled_embedding: false,
-    window_period: 0,
-    local_base: None,
-    scaled_locally: true,
-    unrotated_period: 0,
-    rotated_locally: false,
-    alibi: 0.0,
-    layers_scaled_by_width: 0,
-};
-const QWEN2: Architecture = Architecture { name: "qwen2", rotary: Rotary::Halves, ..LLAMA };
-const QWEN3: Architecture = Architecture { name: "qwen3", qk_norm: Part::Needed, ..QWEN2 };
-const GEMMA: Architecture =
-    Architecture { name: "gemma", activation: Activation::GeluTanh, scaled_embedding: true, ..QWEN2 };
-const GEMMA2: Architecture =
-    Architecture { name: "gemma2", post_norms: true, window_period: 2, layers_scaled_by_width: 46, ..GEMMA };
-const GEMMA3: Architecture = Architecture {
-    name: "gemma3",
-    qk_norm: Part::Needed,
-    window_period: 6,
-    local_base: Some(10000.0),
-    scaled_locally: false,
-    layers_scaled_by_width: 62,
-    ..GEMMA2
-};
-const GPT2: Architecture = Architecture {
-    name: "gpt2",
-    rotary: Rotary::Off,
-    norm: NormKind::Layer,
-    activation: Activation::GeluTanh,
-    gated: false,
-    positions: Part::Needed,
-    ..LLAMA
-};
-const GPTNEOX: Architecture = Architecture {
-    name: "gptneox",
-    rotary: Rotary::Halves,
-    activation: Activation::GeluErf,
-    parallel: Parallel::Key,
-    positions: Part::No,
-    ..GPT2
-};
-const STABLELM: Architecture = Architecture {
-    name: "stablelm",
-    norm: NormKind::Layer,
-    parallel: Parallel::WithoutNorm,
-    qk_norm: Part::Optional,
-    ..QWEN2
-};
-const OLMO2: Architecture = Architecture {
-    name: "olmo2",
-    pre_norms: false,
-    post_norms: true,
-    qk_norm: Part::Needed,
-    window_period: 4,
-    scaled_locally: false,
-    ..QWEN2
-};
-const MPT: Architecture = Architecture {
-    name: "mpt",
-    activation: Activation::GeluErf,
-    positions: Part::Optional,
-    qk_norm: Part::Optional,
-    ..GPT2
-};
-
-const ARCHITECTURES: &[Architecture] = &[
-    LLAMA,
-    Architecture { name: "granite", ..LLAMA },
-    Architecture { name: "smollm3", unrotated_period: 4, ..LLAMA },
-    QWEN2,
-    QWEN3,
-    Architecture { name: "qwen3moe", ..QWEN3 },
-    GEMMA,
-    GEMMA2,
-    GEMMA3,
-    Architecture { name: "phi3", ..QWEN2 },
-    GPT2,
-    Architecture { name: "bloom", embedding_norm: true, alibi: 8.0, positions: Part::No, ..GPT2 },
-    MPT,
-    GPTNEOX,
-    Architecture { name: "starcoder2", rotary: Rotary::Halves, positions: Part::No, ..GPT2 },
-    STABLELM,
-    OLMO2,
-    Architecture { name: "ernie4_5", ..LLAMA },
-    Architecture { name: "ernie4_5-moe", scores: Scores::Normalized, ..LLAMA },
-    Architecture { name: "arcee", activation: Activation::SquaredRelu, gated: false, ..LLAMA },
-    Architecture { name: "mistral3", ..LLAMA },
-    Architecture { name: "hunyuan-dense", qk_norm_last: true, ..QWEN3 },
-    Architecture { name: "glm4", post_norms: true, ..LLAMA },
-    Architecture { name: "exaone4", rotated_locally: true, scaled_locally: true, ..OLMO2 },
-    Architecture { name: "seed_oss", ffn_norm: "post_attention_norm", ..QWEN2 },
-    Architecture {
-        name: "gpt-oss",
-        activation: Activation::Bounded,
-        sinks: true,
-        ffn_norm: "post_attention_norm",
-        window_period: 2,
-        ..QWEN2
-    },
-    Architecture { name: "qwen2moe", scores: Scores::Softmax, shared_gate: true, ..QWEN2 },
-    Architecture { name: "olmoe", scores: Scores::Softmax, ..QWEN3 },
-];
+use super::architecture::{ARCHITECTURES, Layout};
+pub use super::architecture::{Activation, Architecture, Mixer, NormKind, Parallel, Part, Rotary, Scores};
 
 /// How rotary frequencies are stretched for long sequences.
 #[derive(Clone, Copy, Debug)]
@@ -251,13 +20,38 @@ pub enum Scaling {
     },
 }
 
+/// What a layer has.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts {
+    pub attention: bool,
+    pub state: bool,
+    pub feed_forward: bool,
+}
+
+/// Sizes of the layers with a state.
+#[derive(Clone, Copy, Debug)]
+pub struct StateSizes {
+    /// What a row puts in, over all heads.
+    pub inner: usize,
+    /// Elements of a key of the delta rule; states of each channel of a state space.
+    pub state: usize,
+    /// Keys; groups of heads with the same input and output weights.
+    pub groups: usize,
+    pub heads: usize,
+}
+
 /// The hyperparameters.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub architecture: Architecture,
     pub layers: usize,
+    /// Of each layer.
+    pub parts: Vec<Parts>,
+    /// Zeros without such layers.
+    pub states: StateSizes,
     pub hidden: usize,
     pub heads: usize,
+    /// Of layers with attention.
     pub kv_heads: usize,
     pub head_dim: usize,
     pub vocab: usize,
@@ -275,6 +69,8 @@ pub struct Config {
     pub original_context: usize,
     /// Multiplies sines and cosines.
     pub rope_attention_factor: f64,
+    /// Whether any layer rotates.
+    pub rotated: bool,
     /// The largest exponent of the ALiBi slopes. 0: no ALiBi.
     pub alibi: f64,
     pub norm_eps: f64,
@@ -313,7 +109,11 @@ impl Config {
         let real = |key: &str| get(key).map(|value| value.as_f64().unwrap_or_else(|| panic!("{key}")));
         let needed = |key: &str| number(key).unwrap_or_else(|| panic!("no {name}.{key}"));
         let (layers, hidden) = (needed("block_count"), needed("embedding_length"));
+        let of_layers = |key: &str| get(key).map(|value| of_layers(value, layers));
         let heads = needed("attention.head_count");
+        let kv_heads = of_layers("attention.head_count_kv").unwrap_or_else(|| vec![heads as u64; layers]);
+        let parts = read_parts(architecture.layout, &kv_heads, of_layers);
+        let kv_heads = kv_heads.into_iter().filter(|heads| *heads > 0).max().map_or(0, |heads| heads as usize);
         let head_dim = number("attention.key_length").unwrap_or(hidden / heads);
         assert_eq!(number("attention.value_length").unwrap_or(head_dim), head_dim, "values longer than keys");
         let usual_scale = match architecture.layers_scaled_by_width == layers {
@@ -329,14 +129,22 @@ impl Config {
         };
         let embedding_scale = if architecture.scaled_embedding { (hidden as f64).sqrt() } else { 1.0 };
         let eps = match architecture.norm {
-            NormKind::Rms => "attention.layer_norm_rms_epsilon",
-            NormKind::Layer => "attention.layer_norm_epsilon",
+            // Converters of nemotron_h write the other key.
+            NormKind::Rms => &["attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"][..],
+            NormKind::Layer => &["attention.layer_norm_epsilon"],
         };
         Self {
             layers,
+            parts,
+            states: StateSizes {
+                inner: number("ssm.inner_size").unwrap_or(0),
+                state: number("ssm.state_size").unwrap_or(0),
+                groups: number("ssm.group_count").unwrap_or(0),
+                heads: number("ssm.time_step_rank").unwrap_or(0),
+            },
             hidden,
             heads,
-            kv_heads: number("attention.head_count_kv").unwrap_or(heads),
+            kv_heads,
             head_dim,
             vocab,
             window: number("attention.sliding_window").unwrap_or(0),
@@ -349,7 +157,9 @@ impl Config {
                 .unwrap_or_else(|| needed("context_length")),
             rope_attention_factor: stretched * real("rope.scaling.attn_factor").unwrap_or(1.0),
             alibi: real("attention.max_alibi_bias").unwrap_or(architecture.alibi),
-            norm_eps: real(eps).unwrap_or_else(|| panic!("no {name}.{eps}")),
+            rotated: !architecture.rotated_by_key
+                || get("rope.scaling.finetuned").and_then(|value| value.as_bool()).unwrap_or(true),
+            norm_eps: eps.iter().find_map(|key| real(key)).unwrap_or_else(|| panic!("no {name}.{eps:?}")),
             embedding_scale: real("embedding_scale").unwrap_or(embedding_scale),
             residual_scale: real("residual_scale").unwrap_or(1.0),
             attention_scale: real("attention.scale").filter(|scale| *scale != 0.0).unwrap_or(usual_scale),
@@ -375,7 +185,8 @@ impl Config {
 
     pub fn rotates(&self, layer: usize) -> bool {
         let only_local = self.architecture.rotated_locally && self.window > 0;
-        self.architecture.rotary != Rotary::Off
+        self.rotated
+            && self.architecture.rotary != Rotary::Off
             && !is_last_of(self.architecture.unrotated_period, layer)
             && (!only_local || self.is_local(layer))
     }
@@ -417,6 +228,43 @@ impl Config {
     }
 }
 
+/// One number for each layer, or one for all.
+fn of_layers(value: Value<'_>, layers: usize) -> Vec<u64> {
+    let number = |value: Value<'_>| value.as_u64().or(value.as_bool().map(u64::from)).expect("a number or bool");
+    let Some(array) = value.as_array() else { return vec![number(value); layers] };
+    assert_eq!(array.len(), layers, "as many numbers as layers");
+    array.iter().map(number).collect()
+}
+
+fn read_parts(layout: Layout, kv_heads: &[u64], key: impl Fn(&str) -> Option<Vec<u64>>) -> Vec<Parts> {
+    let recurrent = key("attention.recurrent_layers");
+    let interval = key("full_attention_interval");
+    let widths = key("feed_forward_length");
+    let parts = |layer: usize| {
+        let heads = kv_heads[layer] > 0;
+        let (attention, state, feed_forward) = match layout {
+            Layout::Attention => (true, false, true),
+            Layout::ByHeads => (heads, !heads, true),
+            Layout::ByKey => {
+                let by_interval = || {
+                    let interval = interval.as_ref().expect("an interval of layers with attention")[layer] as usize;
+                    !is_last_of(interval, layer)
+                };
+                let state = recurrent.as_ref().map_or_else(by_interval, |layers| layers[layer] != 0);
+                (!state, state, true)
+            }
+            Layout::Both => (true, true, true),
+            Layout::OneOfThree => {
+                let feed_forward = widths.as_ref().expect("a width for each layer")[layer] > 0;
+                assert!(!heads || !feed_forward, "layer {layer} is two things");
+                (heads, !heads && !feed_forward, feed_forward)
+            }
+        };
+        Parts { attention, state, feed_forward }
+    };
+    (0..kv_heads.len()).map(parts).collect()
+}
+
 /// Layers are counted from 0.
 fn is_last_of(period: usize, layer: usize) -> bool {
     period > 0 && layer % period == period - 1
@@ -435,28 +283,6 @@ impl Scaling {
                 slow: real("rope.scaling.yarn_beta_slow").unwrap_or(1.0),
             },
             (kind, factor) => panic!("the reference does not know rope scaling {kind} by {factor:?}"),
-        }
-    }
-}
-
-impl Activation {
-    /// What the activation of a gate is multiplied by.
-    pub fn factor(self, up: f64) -> f64 {
-        if self == Self::Bounded { up.clamp(-7.0, 7.0) + 1.0 } else { up }
-    }
-
-    pub fn of(self, x: f64) -> f64 {
-        match self {
-            Self::Silu => x / (1.0 + (-x).exp()),
-            Self::GeluTanh => {
-                x / 2.0 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh())
-            }
-            Self::GeluErf => x / 2.0 * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2)),
-            Self::SquaredRelu => x.max(0.0).powi(2),
-            Self::Bounded => {
-                let x = x.min(7.0);
-                x / (1.0 + (-1.702 * x).exp())
-            }
         }
     }
 }

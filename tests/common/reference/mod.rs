@@ -3,13 +3,15 @@
 //!
 //! A file with a tensor that it does not use is refused, so that it cannot be right by accident.
 
+mod architecture;
 pub mod config;
+mod recurrent;
 mod weights;
 
 use gguf_rs_lite::{GgmlType, Gguf};
 
 use config::{Config, NormKind, Part, Rotary, Scores};
-use weights::{FeedForward, Layer, Matrix, Norm, Weights, needed_if};
+use weights::{Attention, FeedForward, Layer, Matrix, Norm, Weights, needed_if};
 
 /// Turns the raw data of a tensor into numbers, for types that the reference does not know itself.
 pub type Dequantize = fn(GgmlType, &[u8], &mut [f32]);
@@ -62,6 +64,8 @@ pub struct Reference {
     /// Whether a query of a layer (first) at a position (second) sees another one, which is not after it,
     /// where the model's own window shows it. All at first.
     pub sees: Box<dyn Fn(usize, usize, usize) -> bool>,
+    /// Before this row all states of recurrent layers become zero again. Keys and values stay. `None` at first.
+    pub forgets_before: Option<usize>,
     /// The context that is planned for, which chooses between two sets of rotary factors. `None`: as long
     /// as the sequence.
     pub planned_context: Option<usize>,
@@ -98,13 +102,14 @@ impl Reference {
         let model = Self {
             int8_activations: false,
             sees: Box::new(|_, _, _| true),
+            forgets_before: None,
             planned_context: None,
             rope_factors: rope_factors.unwrap_or_else(|| vec![1.0; config.rope_dims / 2]),
             long_rope_factors,
             embedding_norm: weights.norm("token_embd_norm", needed_if(architecture.embedding_norm)),
             positions: weights.part("position_embd", architecture.positions),
             layers: (0..config.layers).map(|index| Layer::read(&mut weights, &config, index)).collect(),
-            output_norm: weights.norm("output_norm", Part::Needed).expect("needed"),
+            output_norm: weights.norm(architecture.output_norm, Part::Needed).expect("needed"),
             output: weights.optional("output"),
             embedding,
             config,
@@ -152,7 +157,15 @@ impl Reference {
         let layer = &self.layers[index];
         let input = x.clone();
         let normed = self.norm(x, layer.attn_norm.as_ref());
-        self.add(x, &self.attention(index, &normed), layer.post_attention_norm.as_ref());
+        if let Some(attention) = &layer.attention {
+            self.add(x, &self.attention(index, attention, &normed), layer.post_attention_norm.as_ref());
+        }
+        if let Some(recurrent) = &layer.recurrent {
+            self.add(x, &self.recurrent(recurrent, &normed), layer.post_attention_norm.as_ref());
+        }
+        if layer.experts.is_empty() {
+            return;
+        }
         let normed = match (layer.parallel, &layer.ffn_norm) {
             (false, norm) => self.norm(x, norm.as_ref()),
             (true, Some(norm)) => self.norm(&input, Some(norm)),
@@ -167,15 +180,14 @@ impl Reference {
         x.data.iter_mut().zip(&branch.data).for_each(|(x, y)| *x += self.config.residual_scale * y);
     }
 
-    fn attention(&self, index: usize, x: &Rows) -> Rows {
-        let layer = &self.layers[index];
+    fn attention(&self, index: usize, attention: &Attention, x: &Rows) -> Rows {
         let Config { heads, kv_heads, head_dim, clamp, architecture, .. } = self.config;
-        let [mut q, mut k, mut v] = [&layer.q, &layer.k, &layer.v].map(|weight| self.multiply(weight, x));
+        let [mut q, mut k, mut v] = [&attention.q, &attention.k, &attention.v].map(|weight| self.multiply(weight, x));
         if clamp > 0.0 {
             let all = q.data.iter_mut().chain(&mut k.data).chain(&mut v.data);
             all.for_each(|x| *x = x.clamp(-clamp, clamp));
         }
-        for (x, norm) in [(&mut q, &layer.q_norm), (&mut k, &layer.k_norm)] {
+        for (x, norm) in [(&mut q, &attention.q_norm), (&mut k, &attention.k_norm)] {
             let (first, last) = if architecture.qk_norm_last { (None, norm.as_ref()) } else { (norm.as_ref(), None) };
             *x = self.norm(x, first);
             self.rotate(index, x);
@@ -202,7 +214,7 @@ impl Reference {
                         false => f64::NEG_INFINITY,
                     })
                     .collect();
-                scores.extend(layer.sinks.as_ref().map(|sinks| sinks[head]));
+                scores.extend(attention.sinks.as_ref().map(|sinks| sinks[head]));
                 for (seen, p) in softmax(&scores).into_iter().take(row + 1).enumerate() {
                     let value = &v.row(seen)[kv_at..kv_at + head_dim];
                     let out = &mut out.row_mut(row)[at..at + head_dim];
@@ -210,7 +222,11 @@ impl Reference {
                 }
             }
         }
-        self.multiply(&layer.attn_output, &out)
+        if let Some(gate) = attention.gate.as_ref().filter(|_| architecture.gated_attention) {
+            let gate = self.multiply(gate, x);
+            out.data.iter_mut().zip(&gate.data).for_each(|(out, gate)| *out *= sigmoid(*gate));
+        }
+        self.multiply(&attention.output, &out)
     }
 
     /// Whether a query sees a position that is not after it: in its window, if it has one, and not hidden by the test.
@@ -228,14 +244,14 @@ impl Reference {
             let rated = match scores {
                 Scores::OfChosen => logits.to_vec(),
                 Scores::Softmax | Scores::Normalized => softmax(logits),
-                Scores::Sigmoid => logits.iter().map(|logit| 1.0 / (1.0 + (-logit).exp())).collect(),
+                Scores::Sigmoid => logits.iter().map(|logit| sigmoid(*logit)).collect(),
             };
             let bias = |expert: usize| layer.selection.as_ref().map_or(0.0, |bias| bias[expert]);
             let mut ranked: Vec<usize> = (0..logits.len()).collect();
             ranked.sort_by(|&a, &b| (rated[b] + bias(b)).total_cmp(&(rated[a] + bias(a))));
             ranked.truncate(self.config.experts_used);
             let mut weights: Vec<f64> = ranked.iter().map(|expert| rated[*expert]).collect();
-            let sum: f64 = weights.iter().sum();
+            let sum = weights.iter().sum::<f64>() + self.config.architecture.scores_eps;
             match scores {
                 Scores::OfChosen => weights = softmax(&weights),
                 Scores::Normalized | Scores::Sigmoid => weights.iter_mut().for_each(|weight| *weight /= sum),
@@ -256,7 +272,7 @@ impl Reference {
         let mut out = self.expert(shared, x);
         if let Some(gate) = &layer.shared_gate {
             for (row, gate) in self.multiply(gate, x).data.into_iter().enumerate() {
-                out.row_mut(row).iter_mut().for_each(|out| *out /= 1.0 + (-gate).exp());
+                out.row_mut(row).iter_mut().for_each(|out| *out *= sigmoid(gate));
             }
         }
         out
@@ -336,6 +352,10 @@ impl Reference {
             }
         }
     }
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
 }
 
 /// `cap * tanh(x / cap)`; `x` itself without a cap.

@@ -5,7 +5,11 @@ use std::collections::HashMap;
 use gguf_rs_lite::{Gguf, TensorInfo};
 
 use super::config::{Architecture, Config, Parallel, Part};
+use super::recurrent::Recurrent;
 use super::{Dequantize, Rows};
+
+/// The whole name of a tensor of a layer.
+pub type Name<'a> = &'a dyn Fn(&str) -> String;
 
 /// A linear layer, or a table of rows.
 #[derive(Clone)]
@@ -33,6 +37,20 @@ impl Matrix {
         };
         parts.iter().map(part).collect()
     }
+
+    /// Its rows in groups of `len`: the groups 0, 2, 4 and so on, and the others.
+    fn alternate(&self, len: usize) -> [Self; 2] {
+        let groups = self.split(&vec![len; self.rows.len() / len]);
+        [0, 1].map(|first| {
+            let mut groups = groups.iter().skip(first).step_by(2);
+            let mut all = groups.next().expect("a group").clone();
+            for group in groups {
+                all.rows.data.extend(&group.rows.data);
+                all.bias.iter_mut().zip(&group.bias).for_each(|(all, bias)| all.extend(bias));
+            }
+            all
+        })
+    }
 }
 
 /// A norm over groups of `weight.cols` elements; the groups of a row take the rows of the weight in turn.
@@ -49,20 +67,16 @@ pub struct FeedForward {
 
 pub struct Layer {
     pub attn_norm: Option<Norm>,
-    pub q: Matrix,
-    pub k: Matrix,
-    pub v: Matrix,
-    pub q_norm: Option<Norm>,
-    pub k_norm: Option<Norm>,
-    pub attn_output: Matrix,
+    /// Both have the same input; what they give is added.
+    pub attention: Option<Attention>,
+    pub recurrent: Option<Recurrent>,
     pub post_attention_norm: Option<Norm>,
     pub ffn_norm: Option<Norm>,
-    /// Of each head: a score without a value.
-    pub sinks: Option<Vec<f64>>,
     /// Which expert a token goes to; without it there is one for all.
     pub router: Option<Matrix>,
     /// Of each expert: added to what it is chosen by.
     pub selection: Option<Vec<f64>>,
+    /// None: the layer has no feed-forward part.
     pub experts: Vec<FeedForward>,
     /// What every token goes through beside its experts.
     pub shared: Option<FeedForward>,
@@ -74,31 +88,27 @@ pub struct Layer {
 
 impl Layer {
     pub fn read(weights: &mut Weights, config: &Config, index: usize) -> Self {
-        let Architecture { pre_norms, post_norms, qk_norm, parallel, .. } = config.architecture;
+        let Architecture { pre_norms, post_norms, parallel, .. } = config.architecture;
         let name = &|what: &str| format!("blk.{index}.{what}");
-        let [q, k, v] = read_qkv(weights, config, name);
+        let parts = config.parts[index];
         let ffn_norm = match parallel {
             Parallel::WithoutNorm => Part::Optional,
-            _ => needed_if(pre_norms),
+            _ => needed_if(pre_norms && parts.feed_forward),
         };
         let ffn_norm = weights.norm(&name(config.architecture.ffn_norm), ffn_norm);
-        let has_experts = config.experts > 0 && index >= config.dense_layers;
-        let (router, experts) = match config.experts {
-            _ if !has_experts => (None, vec![FeedForward::read(weights, config, name)]),
-            _ => (Some(weights.matrix(&name("ffn_gate_inp"))), FeedForward::read_experts(weights, config, name)),
+        let has_experts = config.experts > 0 && index >= config.dense_layers && parts.feed_forward;
+        let (router, experts) = match has_experts {
+            _ if !parts.feed_forward => (None, Vec::new()),
+            false => (None, vec![FeedForward::read(weights, config, name)]),
+            true => (Some(weights.matrix(&name("ffn_gate_inp"))), FeedForward::read_experts(weights, config, name)),
         };
         Self {
-            attn_norm: weights.norm(&name("attn_norm"), needed_if(pre_norms)),
-            q,
-            k,
-            v,
-            q_norm: weights.norm(&name("attn_q_norm"), qk_norm),
-            k_norm: weights.norm(&name("attn_k_norm"), qk_norm),
-            attn_output: weights.matrix(&name("attn_output")),
+            attn_norm: weights.norm(&name("attn_norm"), needed_if(pre_norms && (parts.attention || parts.state))),
+            attention: parts.attention.then(|| Attention::read(weights, config, name)),
+            recurrent: parts.state.then(|| Recurrent::read(weights, config, name)),
             post_attention_norm: weights.norm(&name("post_attention_norm"), needed_if(post_norms)),
             parallel: config.parallel_residual || pre_norms && ffn_norm.is_none(),
             ffn_norm,
-            sinks: config.architecture.sinks.then(|| weights.matrix(&name("attn_sinks")).rows.data),
             router,
             selection: weights.vector(&name("exp_probs_b.bias")),
             experts,
@@ -110,9 +120,47 @@ impl Layer {
     }
 }
 
+pub struct Attention {
+    pub q: Matrix,
+    pub k: Matrix,
+    pub v: Matrix,
+    pub q_norm: Option<Norm>,
+    pub k_norm: Option<Norm>,
+    /// Of each head: a score without a value.
+    pub sinks: Option<Vec<f64>>,
+    /// As long as the queries.
+    pub gate: Option<Matrix>,
+    pub output: Matrix,
+}
+
+impl Attention {
+    fn read(weights: &mut Weights, config: &Config, name: Name<'_>) -> Self {
+        let Architecture { qk_norm, sinks, gated_attention, .. } = config.architecture;
+        let [q, k, v] = read_qkv(weights, config, name);
+        let (q, gate) = match gated_attention {
+            false => (q, None),
+            true => {
+                let [q, gate] = q.alternate(config.head_dim);
+                (q, Some(gate))
+            }
+        };
+        Self {
+            q,
+            k,
+            v,
+            q_norm: weights.norm(&name("attn_q_norm"), qk_norm),
+            k_norm: weights.norm(&name("attn_k_norm"), qk_norm),
+            sinks: sinks.then(|| weights.matrix(&name("attn_sinks")).rows.data),
+            gate,
+            output: weights.matrix(&name("attn_output")),
+        }
+    }
+}
+
 /// One tensor of q, k and v, or three.
-fn read_qkv(weights: &mut Weights, config: &Config, name: &dyn Fn(&str) -> String) -> [Matrix; 3] {
+fn read_qkv(weights: &mut Weights, config: &Config, name: Name<'_>) -> [Matrix; 3] {
     let (q, kv) = (config.heads * config.head_dim, config.kv_heads * config.head_dim);
+    let q = if config.architecture.gated_attention { 2 * q } else { q };
     let qkv = match weights.optional(&name("attn_qkv")) {
         Some(fused) => fused.split(&[q, kv, kv]),
         None => ["attn_q", "attn_k", "attn_v"].map(|what| weights.matrix(&name(what))).to_vec(),
@@ -123,7 +171,7 @@ fn read_qkv(weights: &mut Weights, config: &Config, name: &dyn Fn(&str) -> Strin
 
 impl FeedForward {
     /// `ffn_up` may have the rows of the gate before its own.
-    fn read(weights: &mut Weights, config: &Config, name: &dyn Fn(&str) -> String) -> Self {
+    fn read(weights: &mut Weights, config: &Config, name: Name<'_>) -> Self {
         let (gate, up) = (weights.optional(&name("ffn_gate")), weights.matrix(&name("ffn_up")));
         let down = weights.matrix(&name("ffn_down"));
         let width = down.rows.cols;
@@ -138,13 +186,13 @@ impl FeedForward {
         Self { gate, up, down }
     }
 
-    fn read_shared(weights: &mut Weights, name: &dyn Fn(&str) -> String) -> Self {
+    fn read_shared(weights: &mut Weights, name: Name<'_>) -> Self {
         let [gate, up, down] =
             ["ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"].map(|what| weights.matrix(&name(what)));
         Self { gate: Some(gate), up, down }
     }
 
-    fn read_experts(weights: &mut Weights, config: &Config, name: &dyn Fn(&str) -> String) -> Vec<Self> {
+    fn read_experts(weights: &mut Weights, config: &Config, name: Name<'_>) -> Vec<Self> {
         let mut experts = |what: &str| {
             let all = weights.matrix(&name(what));
             all.split(&vec![all.rows.len() / config.experts; config.experts])
@@ -180,14 +228,18 @@ impl Weights {
         }
     }
 
+    /// `=` after the name: it is whole, without `.weight`.
     pub fn optional(&mut self, name: &str) -> Option<Matrix> {
-        let matrix = self.0.remove(&format!("{name}.weight"))?;
+        let matrix = match name.strip_suffix('=') {
+            Some(whole) => return self.0.remove(whole),
+            None => self.0.remove(&format!("{name}.weight"))?,
+        };
         let bias = self.vector(&format!("{name}.bias"));
         Some(Matrix { bias, ..matrix })
     }
 
     pub fn matrix(&mut self, name: &str) -> Matrix {
-        self.optional(name).unwrap_or_else(|| panic!("no tensor {name}.weight"))
+        self.optional(name).unwrap_or_else(|| panic!("no tensor {name}"))
     }
 
     pub fn vector(&mut self, name: &str) -> Option<Vec<f64>> {
