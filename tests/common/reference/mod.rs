@@ -3,12 +3,14 @@
 //!
 //! A file with a tensor that it does not use is refused, so that it cannot be right by accident.
 
+pub mod architectures;
 pub mod config;
 mod weights;
 
 use gguf_rs_lite::{GgmlType, Gguf};
 
-use config::{Config, NormKind, Part, Rotary, Scores};
+use architectures::{NormKind, Part, Rotary, Scores};
+use config::Config;
 use weights::{FeedForward, Layer, Matrix, Norm, Weights, needed_if};
 
 /// Turns the raw data of a tensor into numbers, for types that the reference does not know itself.

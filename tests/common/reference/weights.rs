@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use gguf_rs_lite::{Gguf, TensorInfo};
 
-use super::config::{Architecture, Config, Parallel, Part};
+use super::architectures::{Architecture, Parallel, Part};
+use super::config::Config;
 use super::{Dequantize, Rows};
 
 /// A linear layer, or a table of rows.

@@ -1,0 +1,257 @@
+//! What the files of each architecture do not say, as a table.
+
+/// Which elements of a head rotate together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rotary {
+    /// 2i and 2i + 1.
+    Pairs,
+    /// i and i + n / 2.
+    Halves,
+    /// None do.
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormKind {
+    /// `x / sqrt(mean(x^2) + eps)`.
+    Rms,
+    /// `(x - mean(x)) / sqrt(variance(x) + eps)`.
+    Layer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// `x / (1 + exp(-x))`.
+    Silu,
+    /// `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))`.
+    GeluTanh,
+    /// `x / 2 * (1 + erf(x / sqrt(2)))`.
+    GeluErf,
+    /// `max(x, 0)^2`.
+    SquaredRelu,
+    /// `x / (1 + exp(-1.702 x))` of x up to 7; what it is multiplied by is bounded to -7..=7, and 1 is added.
+    Bounded,
+}
+
+/// What the weights of experts are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scores {
+    /// The softmax of the chosen logits.
+    OfChosen,
+    /// The softmax of all logits.
+    Softmax,
+    /// The same, divided by the sum of those of the chosen ones.
+    Normalized,
+    /// The sigmoid of each logit, divided by the sum of those of the chosen ones.
+    Sigmoid,
+}
+
+/// Whether a layer's feed-forward part has the same residual stream as input as its attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parallel {
+    Never,
+    /// Where the key `use_parallel_residual` says so.
+    Key,
+    /// Where a layer has no `ffn_norm`; then the norm of the attention is that of the feed-forward part, too. The key
+    /// says nothing: converters write "true" where the original says nothing, which means "false".
+    WithoutNorm,
+}
+
+/// Whether an architecture has a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    No,
+    Optional,
+    Needed,
+}
+
+/// What the files of an architecture do not say. (What they say: a bias is there where a linear layer or norm has one;
+/// q, k and v, and gate and up, may be one tensor.)
+#[derive(Clone, Copy, Debug)]
+pub struct Architecture {
+    pub name: &'static str,
+    pub rotary: Rotary,
+    pub norm: NormKind,
+    pub activation: Activation,
+    pub parallel: Parallel,
+    /// `attn_norm` and `ffn_norm`, before attention and feed-forward part.
+    pub pre_norms: bool,
+    /// `post_attention_norm` and `post_ffw_norm`, after them.
+    pub post_norms: bool,
+    /// `attn_q_norm` and `attn_k_norm`, over as many elements as they are long.
+    pub qk_norm: Part,
+    /// After the rotation.
+    pub qk_norm_last: bool,
+    /// `attn_sinks`: each head has one more score, without a value.
+    pub sinks: bool,
+    /// The name of the norm before the feed-forward part.
+    pub ffn_norm: &'static str,
+    pub scores: Scores,
+    /// Whether the shared expert has a gate, `ffn_gate_inp_shexp`.
+    pub shared_gate: bool,
+    /// `position_embd`.
+    pub positions: Part,
+    /// `token_embd_norm`.
+    pub embedding_norm: bool,
+    /// `ffn_gate`, or twice as many rows in `ffn_up`.
+    pub gated: bool,
+    /// Embeddings are multiplied by sqrt(hidden).
+    pub scaled_embedding: bool,
+    /// Where there is a window: the last of every so many layers sees all. 0: none does. The key
+    /// `attention.sliding_window_pattern` is stronger.
+    pub window_period: usize,
+    /// The rotary base of layers with a window, without the key `rope.freq_base_swa`. `None`: that of the others.
+    pub local_base: Option<f64>,
+    /// `rope.scaling` is for layers with a window, too.
+    pub scaled_locally: bool,
+    /// The last of every so many layers does not rotate.
+    pub unrotated_period: usize,
+    /// Only layers with a window rotate, if any has one.
+    pub rotated_locally: bool,
+    /// The largest exponent of the ALiBi slopes without the key `attention.max_alibi_bias`.
+    pub alibi: f64,
+    /// A model with that many layers scales scores by 1 / sqrt(hidden / heads).
+    pub layers_scaled_by_width: usize,
+}
+
+const LLAMA: Architecture = Architecture {
+    name: "llama",
+    rotary: Rotary::Pairs,
+    norm: NormKind::Rms,
+    activation: Activation::Silu,
+    parallel: Parallel::Never,
+    pre_norms: true,
+    post_norms: false,
+    qk_norm: Part::No,
+    qk_norm_last: false,
+    sinks: false,
+    ffn_norm: "ffn_norm",
+    scores: Scores::OfChosen,
+    shared_gate: false,
+    positions: Part::No,
+    embedding_norm: false,
+    gated: true,
+    scaled_embedding: false,
+    window_period: 0,
+    local_base: None,
+    scaled_locally: true,
+    unrotated_period: 0,
+    rotated_locally: false,
+    alibi: 0.0,
+    layers_scaled_by_width: 0,
+};
+const QWEN2: Architecture = Architecture { name: "qwen2", rotary: Rotary::Halves, ..LLAMA };
+const QWEN3: Architecture = Architecture { name: "qwen3", qk_norm: Part::Needed, ..QWEN2 };
+const GEMMA: Architecture =
+    Architecture { name: "gemma", activation: Activation::GeluTanh, scaled_embedding: true, ..QWEN2 };
+const GEMMA2: Architecture =
+    Architecture { name: "gemma2", post_norms: true, window_period: 2, layers_scaled_by_width: 46, ..GEMMA };
+const GEMMA3: Architecture = Architecture {
+    name: "gemma3",
+    qk_norm: Part::Needed,
+    window_period: 6,
+    local_base: Some(10000.0),
+    scaled_locally: false,
+    layers_scaled_by_width: 62,
+    ..GEMMA2
+};
+const GPT2: Architecture = Architecture {
+    name: "gpt2",
+    rotary: Rotary::Off,
+    norm: NormKind::Layer,
+    activation: Activation::GeluTanh,
+    gated: false,
+    positions: Part::Needed,
+    ..LLAMA
+};
+const GPTNEOX: Architecture = Architecture {
+    name: "gptneox",
+    rotary: Rotary::Halves,
+    activation: Activation::GeluErf,
+    parallel: Parallel::Key,
+    positions: Part::No,
+    ..GPT2
+};
+const STABLELM: Architecture = Architecture {
+    name: "stablelm",
+    norm: NormKind::Layer,
+    parallel: Parallel::WithoutNorm,
+    qk_norm: Part::Optional,
+    ..QWEN2
+};
+const OLMO2: Architecture = Architecture {
+    name: "olmo2",
+    pre_norms: false,
+    post_norms: true,
+    qk_norm: Part::Needed,
+    window_period: 4,
+    scaled_locally: false,
+    ..QWEN2
+};
+const MPT: Architecture = Architecture {
+    name: "mpt",
+    activation: Activation::GeluErf,
+    positions: Part::Optional,
+    qk_norm: Part::Optional,
+    ..GPT2
+};
+
+pub const ARCHITECTURES: &[Architecture] = &[
+    LLAMA,
+    Architecture { name: "granite", ..LLAMA },
+    Architecture { name: "smollm3", unrotated_period: 4, ..LLAMA },
+    QWEN2,
+    QWEN3,
+    Architecture { name: "qwen3moe", ..QWEN3 },
+    GEMMA,
+    GEMMA2,
+    GEMMA3,
+    Architecture { name: "phi3", ..QWEN2 },
+    GPT2,
+    Architecture { name: "bloom", embedding_norm: true, alibi: 8.0, positions: Part::No, ..GPT2 },
+    MPT,
+    GPTNEOX,
+    Architecture { name: "starcoder2", rotary: Rotary::Halves, positions: Part::No, ..GPT2 },
+    STABLELM,
+    OLMO2,
+    Architecture { name: "ernie4_5", ..LLAMA },
+    Architecture { name: "ernie4_5-moe", scores: Scores::Normalized, ..LLAMA },
+    Architecture { name: "arcee", activation: Activation::SquaredRelu, gated: false, ..LLAMA },
+    Architecture { name: "mistral3", ..LLAMA },
+    Architecture { name: "hunyuan-dense", qk_norm_last: true, ..QWEN3 },
+    Architecture { name: "glm4", post_norms: true, ..LLAMA },
+    Architecture { name: "exaone4", rotated_locally: true, scaled_locally: true, ..OLMO2 },
+    Architecture { name: "seed_oss", ffn_norm: "post_attention_norm", ..QWEN2 },
+    Architecture {
+        name: "gpt-oss",
+        activation: Activation::Bounded,
+        sinks: true,
+        ffn_norm: "post_attention_norm",
+        window_period: 2,
+        ..QWEN2
+    },
+    Architecture { name: "qwen2moe", scores: Scores::Softmax, shared_gate: true, ..QWEN2 },
+    Architecture { name: "olmoe", scores: Scores::Softmax, ..QWEN3 },
+];
+
+impl Activation {
+    /// What the activation of a gate is multiplied by.
+    pub fn factor(self, up: f64) -> f64 {
+        if self == Self::Bounded { up.clamp(-7.0, 7.0) + 1.0 } else { up }
+    }
+
+    pub fn of(self, x: f64) -> f64 {
+        match self {
+            Self::Silu => x / (1.0 + (-x).exp()),
+            Self::GeluTanh => {
+                x / 2.0 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh())
+            }
+            Self::GeluErf => x / 2.0 * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2)),
+            Self::SquaredRelu => x.max(0.0).powi(2),
+            Self::Bounded => {
+                let x = x.min(7.0);
+                x / (1.0 + (-1.702 * x).exp())
+            }
+        }
+    }
+}
