@@ -130,8 +130,7 @@ fn the_rest_is_equal_too() {
             out.copy_from_slice(&y);
             level.soft_cap(5.0, &mut out);
             bits.extend(out.iter().map(|x| x.to_bits()));
-            let activations = [Activation::Silu, Activation::GeluTanh, Activation::GeluErf];
-            let functions = activations.into_iter().flat_map(|f| [Combine::Activate(f), Combine::Gate(f)]);
+            let functions = Activation::ALL.into_iter().flat_map(|f| [Combine::Activate(f), Combine::Gate(f)]);
             for how in [Combine::Set, Combine::Add, Combine::AddScaled(0.3)].into_iter().chain(functions) {
                 out.copy_from_slice(&y);
                 level.combine(how, &mut out, &x);

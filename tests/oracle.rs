@@ -5,7 +5,8 @@ mod common;
 
 use common::fixtures::{self, Parity, Parity2026, Quant};
 use common::random::Rng;
-use common::reference::config::{Activation, Config, Scaling, Scores};
+use common::reference::config::{Activation, Scores};
+use common::reference::config::{Config, Scaling};
 use common::reference::{Reference, Rows};
 use common::synthetic::{Architecture, SyntheticModel};
 use common::{argmax, committed, dequantize, rel_l2, shared_file, spm};

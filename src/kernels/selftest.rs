@@ -120,7 +120,7 @@ impl<'w> Bench<'w> {
 
     fn combine(&mut self) -> bool {
         let x: &[f32] = bytemuck::must_cast_slice(self.x);
-        let gates = [Activation::Silu, Activation::GeluTanh, Activation::GeluErf].map(Combine::Gate);
+        let gates = Activation::ALL.map(Combine::Gate);
         [Combine::Set, Combine::Add].into_iter().chain(gates).all(|how| {
             self.level.combine(how, self.out, x);
             Level::SCALAR.combine(how, self.expected, x);

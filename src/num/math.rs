@@ -273,11 +273,19 @@ mod tests {
                 ("tanh", tanh(x), wide.tanh()),
                 ("gelu_tanh", gelu_tanh(x), 0.5 * wide * (1.0 + inner.tanh())),
                 ("gelu_erf", gelu_erf(x), 0.5 * wide * libm::erfc(-wide / 2f64.sqrt())),
+                ("sigmoid", sigmoid(x), 1.0 / (1.0 + (-wide).exp())),
+                ("limited_silu", limited_silu(x), wide.min(7.0) / (1.0 + (-1.702 * wide.min(7.0)).exp())),
+                ("squared_relu", squared_relu(x), wide.max(0.0).powi(2)),
             ] {
                 let error = (f64::from(got) - want).abs();
                 assert!(error <= 3e-7 * want.abs().max(0.25), "{name} of {x}: {got}, not {want}");
             }
         }
+        for function in [limited, limited_silu, squared_relu] {
+            assert!(function(f32::NAN).is_nan());
+        }
+        assert_eq!([-8.0, -7.0, 0.5, 7.5].map(limited), [-7.0, -7.0, 0.5, 7.0]);
+        assert_eq!([-1e9, -0.0, 3.0].map(squared_relu), [0.0, 0.0, 9.0]);
         for function in [gelu_tanh, gelu_erf] {
             assert_eq!([0.0, -1e9, 1e9, f32::INFINITY].map(function), [0.0, -0.0, 1e9, f32::INFINITY]);
             assert!(function(f32::NAN).is_nan());

@@ -6,7 +6,7 @@ use gleed::Model;
 use gleed::model::ModelError;
 
 use crate::common::gguf_writer::{GgufWriter, Meta};
-use crate::common::synthetic::SyntheticModel;
+use crate::common::synthetic::{Architecture, SyntheticModel};
 use crate::{name, refused, tiny, tiny_qwen3, try_all};
 
 #[test]
@@ -52,6 +52,10 @@ fn hyperparameters() {
     let unsupported = [
         ("rope.scaling.type", Meta::from("su")),
         ("expert_shared_count", Meta::from(1_u32)),
+        ("expert_shared_feed_forward_length", Meta::from(8_u32)),
+        ("leading_dense_block_count", Meta::from(1_u32)),
+        ("expert_gating_func", Meta::from(4_u32)),
+        ("attention.temperature_scale", Meta::from(0.1_f32)),
         ("logit_scale", Meta::from(2.0_f32)),
         ("attention.causal", Meta::from(false)),
         ("attention.sliding_window_pattern", Meta::from("every second")),
@@ -72,6 +76,30 @@ fn hyperparameters() {
     let mut changed = writer.clone();
     changed.set("llama.rope.scaling.type", "linear").set("llama.rope.scaling.factor", 0.0_f32);
     assert_eq!(refused(&changed.finish()), ModelError::BadValue { key: name("llama.rope.scaling.factor") });
+    changed.set("llama.rope.scaling.type", "yarn").set("llama.rope.scaling.factor", 4.0_f32);
+    changed.set("llama.rope.scaling.yarn_log_multiplier", 0.7_f32);
+    let key = name("llama.rope.scaling.yarn_log_multiplier");
+    assert_eq!(refused(&changed.finish()), ModelError::Unsupported { key });
+}
+
+/// Keys that some architectures read.
+#[test]
+fn hyperparameters_of_newer_families() {
+    let experts = SyntheticModel::of(Architecture::Ernie45Moe).writer();
+    let with = |key: &str, value: u32| {
+        let mut changed = experts.clone();
+        changed.set(key, value);
+        refused(&changed.finish())
+    };
+    let step = "ernie4_5-moe.interleave_moe_layer_step";
+    assert_eq!(with(step, 2), ModelError::Unsupported { key: name(step) });
+    let dense = "ernie4_5-moe.leading_dense_block_count";
+    assert_eq!(with(dense, 4), ModelError::BadValue { key: name(dense) });
+    assert!(matches!(with(dense, 2), ModelError::UnknownTensor { .. } | ModelError::MissingTensor { .. }));
+    let mut changed = SyntheticModel::of(Architecture::Mistral3).writer();
+    changed.remove("mistral3.rope.scaling.original_context_length");
+    let original = name("mistral3.rope.scaling.original_context_length");
+    assert_eq!(refused(&changed.finish()), ModelError::MissingKey { key: original });
 }
 
 /// Whole numbers that are none, or that no model has.

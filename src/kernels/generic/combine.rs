@@ -24,6 +24,11 @@ pub enum Activation {
     LimitedSilu,
 }
 
+impl Activation {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Silu, Self::GeluTanh, Self::GeluErf, Self::SquaredRelu, Self::LimitedSilu];
+}
+
 /// How outputs enter the place where they belong.
 ///
 /// [Example](crate::kernels#example).

@@ -1,12 +1,14 @@
 //! Models of any small size with random weights, made in the test: what a fresh clone tests with.
 
 mod architectures;
+mod forms;
 mod weights;
 
 use gleed::tensor::Dtype;
 
 pub use architectures::Architecture;
-use architectures::{Fixed, LLAMA_BIASES, LLAMA_EXPERTS, MPT_QK_NORM, QWEN3_BIASED, STABLELM_PARALLEL};
+use architectures::Fixed;
+use forms::{LLAMA_BIASES, LLAMA_EXPERTS, MPT_QK_NORM, QWEN3_BIASED, STABLELM_PARALLEL};
 pub use weights::{encode_f32, random_weights};
 
 use super::gguf_writer::{GgufWriter, Meta};
