@@ -124,7 +124,9 @@ fn tensors_are_needed() {
             // Files without some of these are other models, with a matrix tied or fused, a norm shared, no bias, and so on.
             let optional = ["output.weight", "rope_freqs.weight"].contains(&tensor.name.as_str())
                 || tensor.name.ends_with(".bias")
-                || ["q_norm.weight", "k_norm.weight", "ffn_norm.weight"].iter().any(|end| tensor.name.ends_with(end));
+                || ["q_norm.weight", "k_norm.weight", "ffn_norm.weight", "ssm_norm.weight"]
+                    .iter()
+                    .any(|end| tensor.name.ends_with(end));
             match Model::open(&changed.finish()) {
                 Ok(_) => assert!(optional, "{name}: opened without {}", tensor.name),
                 Err(error) => {

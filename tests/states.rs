@@ -245,6 +245,32 @@ fn damaged_and_foreign_snapshots_are_refused() {
     }
 }
 
+/// A model without keys and values: its cache has the tokens, and the states.
+#[test]
+fn no_layer_has_attention() {
+    let synthetic =
+        SyntheticModel { hidden: 32, ffn: 64, vocab: 40, layers: 1, ..SyntheticModel::of(Architecture::Lfm2) };
+    let file = synthetic.bytes();
+    let model = Model::open(&file).unwrap();
+    assert_eq!(model.config().kv_layers(), 0);
+    let mut plain = Plain::new(&model, KvType::F32);
+    for kv_kind in KvKind::ALL {
+        let recorded = Stage::new(Limits { kv_kind, prefix_cache: true, ..limits(2, 16) }).play(&model, |player| {
+            let seq = player.open();
+            player.append(seq, &tokens(1, 40));
+            let fork = player.fork(seq, 33);
+            player.append(fork, &tokens(2, 5));
+            let snapshot = player.snapshot(seq);
+            let restored = player.try_restore(&snapshot, &tokens(1, 40)).unwrap();
+            player.append(restored, &tokens(3, 3));
+            player.rewind(seq, 20);
+            player.append(seq, &tokens(4, 3));
+            player.engine.cache().check().unwrap();
+        });
+        plain.assert_same(&recorded, &kv_kind);
+    }
+}
+
 /// Keys and values alone are not a sequence here.
 #[test]
 fn rows_from_outside_are_refused() {

@@ -63,8 +63,9 @@ impl<'m> Keys<'m> {
             return Ok((LayerSet::of(layers, |_| true), size));
         };
         let size_of = |layer: usize| sizes.get(layer).and_then(|size| size.as_u64());
-        let size = (0..layers).filter_map(size_of).find(|&size| size > 0).and_then(|size| u32::try_from(size).ok());
-        let size = size.ok_or(self.bad(name))?;
+        let size = (0..layers).filter_map(size_of).find(|&size| size > 0);
+        // Where no layer has one, nothing depends on it.
+        let size = u32::try_from(size.unwrap_or(1)).map_err(|_| self.bad(name))?;
         match (0..layers).map(size_of).find(|&found| found != Some(0) && found != Some(size.into())) {
             None => Ok((LayerSet::of(layers, |layer| size_of(layer) != Some(0)), size as usize)),
             Some(None) => Err(self.bad(name)),

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use gleed::Model;
-//! use gleed::model::{FeedForward, Gate, ModelError, Presence, QkNorm};
+//! use gleed::model::{FeedForward, Gate, LayerSet, Mixer, ModelError, Presence, QkNorm, Recurrent};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
@@ -20,8 +20,10 @@
 //! }
 //! assert_eq!((config.architecture, config.attention.qk_norm), ("llama", QkNorm::None));
 //! assert_eq!(config.biases.norm, Presence::Never);
-//! // Keys and values of a token in f16.
-//! assert_eq!(2 * 2 * config.layers * config.kv_width(), 2048);
+//! // Keys and values of a token in f16, and what the recurrent layers of a sequence remember in f32.
+//! assert_eq!(2 * 2 * config.kv_layers() * config.kv_width(), 2048);
+//! assert_eq!(4 * config.recurrent.state_elements(), 0);
+//! assert_eq!(config.recurrent, Recurrent { mixer: Mixer::None, layers: LayerSet::EMPTY, ..Recurrent::default() });
 //!
 //! /// What a program says of a file that it cannot run.
 //! fn refusal(bytes: &[u8]) -> Option<String> {

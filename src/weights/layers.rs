@@ -1,11 +1,11 @@
 //! Sets of layers.
 
 /// More layers than any model has: keeps hostile files from choosing how long a loop runs.
-pub(crate) const MAX_LAYERS: usize = 1024;
+pub(crate) const MAX_LAYERS: usize = 512;
 
 /// A set of layers.
 ///
-/// [Example](crate::model#layers).
+/// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LayerSet([u64; MAX_LAYERS / 64]);
 

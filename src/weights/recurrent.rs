@@ -4,7 +4,7 @@ use super::layers::LayerSet;
 
 /// How a recurrent layer mixes a row with the rows before it.
 ///
-/// [Example](crate::model#layers).
+/// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mixer {
     /// There are no such layers.
@@ -22,7 +22,7 @@ pub enum Mixer {
 
 /// Which layers have a state, and the sizes of what makes it.
 ///
-/// [Example](crate::model#layers).
+/// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recurrent {
     /// What these layers do.

@@ -124,7 +124,7 @@ fn wrong_sizes(writer: &GgufWriter) {
         1.5_f32.into(),
         "8".into(),
         true.into(),
-        vec![8_u32, 8].into(),
+        vec![8_u32, 4].into(),
     ];
     for key in sizes {
         let key = format!("llama.{key}");
