@@ -15,6 +15,18 @@ fn file(architecture: Architecture) -> Vec<u8> {
     SyntheticModel { hidden: 32, ffn: 64, vocab: 40, head_dim: 10, ..SyntheticModel::of(architecture) }.bytes()
 }
 
+/// What `tests/cross` computes on other machines is what is made here.
+#[test]
+fn committed_models_are_the_made_ones() {
+    for architecture in RECURRENT {
+        let path = format!("{}/tests/data/recurrent/{}.gguf", env!("CARGO_MANIFEST_DIR"), architecture.name());
+        if std::env::var_os("GLEED_WRITE_FIXTURES").is_some() {
+            std::fs::write(&path, file(architecture)).unwrap();
+        }
+        assert!(std::fs::read(&path).is_ok_and(|bytes| bytes == file(architecture)), "{path}");
+    }
+}
+
 fn limits(checkpoints: usize, checkpoint_every: usize) -> Limits {
     let kv_type = KvType::F32;
     Limits {

@@ -13,8 +13,8 @@ pub const ARENA: usize = 2 << 20;
 
 static DEMO: &[u8] = include_bytes!("../../../examples/assets/gleed-tales-q8_0.gguf");
 
-/// Both norms, all activations, soft caps or ALiBi, factors, windows, experts, parallel branches.
-static OTHERS: [&[u8]; 7] = [
+/// Both norms, all activations, soft caps or ALiBi, factors, windows, experts, parallel branches, recurrent layers.
+static OTHERS: [&[u8]; 11] = [
     include_bytes!("../../data/more/gemma3-linear.gguf"),
     include_bytes!("../../data/more/gptneox-sequential.gguf"),
     include_bytes!("../../data/more/granite.gguf"),
@@ -22,6 +22,10 @@ static OTHERS: [&[u8]; 7] = [
     include_bytes!("../../data/more/mpt.gguf"),
     include_bytes!("../../data/more/stablelm-parallel.gguf"),
     include_bytes!("../../data/more/starcoder2.gguf"),
+    include_bytes!("../../data/recurrent/falcon-h1.gguf"),
+    include_bytes!("../../data/recurrent/granitehybrid.gguf"),
+    include_bytes!("../../data/recurrent/lfm2.gguf"),
+    include_bytes!("../../data/recurrent/qwen35.gguf"),
 ];
 
 /// The hash of everything on a level; `None` where something is refused.
