@@ -18,6 +18,13 @@ pub(crate) trait Parts<const LEN: usize, const PARTS: usize>: AnyBitPattern {
     fn parts(&self) -> [BlockOf<LEN>; PARTS];
 }
 
+impl<B: Layout32> Parts<32, 1> for B {
+    #[inline(always)]
+    fn parts(&self) -> [Block32; 1] {
+        [self.unpack()]
+    }
+}
+
 /// The bytes of a super-block of 256 elements in `SUBS` sub-blocks; alignment 1.
 pub(crate) trait Layout256<const SUBS: usize>: AnyBitPattern {
     fn unpack(&self) -> SuperBlock<SUBS>;

@@ -78,10 +78,11 @@ pub(crate) mod tq2_0;
 
 pub use activation::{ActivationRow, Form, QuantizeError, QuantizedRow, quantize_row, row_words};
 #[cfg(any(
+    target_arch = "x86_64",
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
-pub(crate) use block::{Layout32, Layout256};
+pub(crate) use block::{Layout256, Parts};
 
 #[allow(unused_imports)] // Machines without levels besides plain Rust have no tables of kernels.
 pub(crate) use dtype::by_dtype;

@@ -21,7 +21,8 @@ pub(crate) struct Block {
 impl Layout256<8> for Block {
     #[inline(always)]
     fn unpack(&self) -> SuperBlock<8> {
-        let codes = each(&self.codes, |bytes| each(&[0, 2, 4, 6], |shift| each(&bytes, |b| (b >> shift & 3) as i8 - 1)));
+        let codes =
+            each(&self.codes, |bytes| each(&[0, 2, 4, 6], |shift| each(&bytes, |b| (b >> shift & 3) as i8 - 1)));
         SuperBlock { scale: f16(self.scale), sub_scales: [1; 8], mins: None, codes: bytemuck::must_cast(codes) }
     }
 }

@@ -3,7 +3,8 @@
 //! One row of activations is multiplied with the blocks as they are in the file (`matvec`); for two and more
 //! the weights are unpacked first (`panel`), 16 rows and [`CHUNK`](panel::CHUNK) columns at a time, and all rows
 //! of activations swept over them (`sweep`). A format says where its codes and scales are (`blocks_32`,
-//! `blocks_256`). The levels differ in one instruction (`isa`), for blocks of 32.
+//! `blocks_256`). Formats that do not are
+//! unpacked by the plain code (`quads`). The levels differ in one instruction (`isa`), for blocks of 32.
 
 mod blocks_256;
 mod blocks_32;
@@ -13,6 +14,7 @@ mod isa;
 mod lanes;
 mod matvec;
 mod panel;
+pub(super) mod quads;
 mod row;
 mod sweep;
 pub(super) mod ymm;
@@ -63,7 +65,7 @@ macro_rules! level_products {
                 Q5_K => blocks_256::<Q5K>,
                 Q6_K => blocks_256::<Q6K>,
                 IQ4_XS => blocks_256::<Iq4Xs>,
-                _ => return Err(Refused::NoKernel),
+                _ => return $crate::kernels::x86_64::avx2::quads::products(weights, inputs, out),
             });
             let job = Job::new(weights, inputs, out, scratch).ok_or(Refused::Sizes)?;
             // SAFETY: these functions have the features of this one, and `format` is that of the weights' type.
