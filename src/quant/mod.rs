@@ -84,6 +84,9 @@ pub use activation::{ActivationRow, Form, QuantizeError, QuantizedRow, quantize_
 ))]
 pub(crate) use block::{Layout256, Parts};
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use grid_3::IQ3_S;
+
 #[allow(unused_imports)] // Machines without levels besides plain Rust have no tables of kernels.
 pub(crate) use dtype::by_dtype;
 

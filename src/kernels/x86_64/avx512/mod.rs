@@ -9,6 +9,7 @@ mod panel;
 mod panel_256;
 mod panel_32;
 mod quantize;
+mod unpacked;
 mod zmm;
 
 use core::ops::Range;
