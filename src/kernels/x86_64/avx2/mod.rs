@@ -32,8 +32,8 @@ pub(super) use drive::{Job, products_32};
 pub(super) use float::products as float_products;
 pub(super) use isa::{Avx2, AvxVnni};
 
-pub(super) use blocks_32::{Blocks32, Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
-pub(super) use blocks_256::{Blocks256, Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
+pub(super) use blocks_32::{Blocks32, Iq4Nl, Mxfp4, Q1_0, Q2_0, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
+pub(super) use blocks_256::{Blocks256, Iq3S, Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K, Tq2_0};
 
 /// f32 elements of scratch that `products` needs.
 pub(in crate::kernels) fn products_scratch(form: Form) -> usize {
@@ -65,6 +65,11 @@ macro_rules! level_products {
                 Q5_K => blocks_256::<Q5K>,
                 Q6_K => blocks_256::<Q6K>,
                 IQ4_XS => blocks_256::<Iq4Xs>,
+                MXFP4 => blocks_32::<Mxfp4>,
+                Q1_0 => blocks_32::<Q1_0>,
+                Q2_0 => blocks_32::<Q2_0>,
+                TQ2_0 => blocks_256::<Tq2_0>,
+                IQ3_S => blocks_256::<Iq3S>,
                 _ => return $crate::kernels::x86_64::avx2::quads::products(weights, inputs, out),
             });
             let job = Job::new(weights, inputs, out, scratch).ok_or(Refused::Sizes)?;

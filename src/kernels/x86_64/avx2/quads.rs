@@ -4,13 +4,10 @@ use core::arch::x86_64::*;
 
 use super::isa::Avx2;
 use crate::kernels::generic::{self, Family, Floats, Inputs, OfParts, Quad, Refused};
-use crate::quant::{
-    by_dtype, iq1_m, iq1_s, iq2_s, iq2_xs, iq2_xxs, iq3_s, iq3_xxs, mxfp4, nvfp4, q1_0, q2_0, tq1_0, tq2_0,
-};
+use crate::quant::{by_dtype, iq1_m, iq1_s, iq2_s, iq2_xs, iq2_xxs, iq3_xxs, nvfp4, tq1_0};
 use crate::tensor::TensorView;
 
 type Of16<B, const PARTS: usize> = OfParts<Sums, B, 16, PARTS>;
-type Of32<B, const PARTS: usize> = OfParts<Sums, B, 32, PARTS>;
 type Of256<B, const SUBS: usize> = generic::Of256<Sums, B, SUBS>;
 
 /// See [`Level::products`](crate::kernels::Level::products).
@@ -25,15 +22,10 @@ pub(in crate::kernels::x86_64) fn products(
         IQ2_XS => blocks::<Of256<iq2_xs::Block, 16>>(weights, inputs, out),
         IQ2_S => blocks::<Of256<iq2_s::Block, 16>>(weights, inputs, out),
         IQ3_XXS => blocks::<Of256<iq3_xxs::Block, 8>>(weights, inputs, out),
-        IQ3_S => blocks::<Of256<iq3_s::Block, 8>>(weights, inputs, out),
         IQ1_S => blocks::<Of256<iq1_s::Block, 8>>(weights, inputs, out),
         IQ1_M => blocks::<Of256<iq1_m::Block, 16>>(weights, inputs, out),
         TQ1_0 => blocks::<Of256<tq1_0::Block, 8>>(weights, inputs, out),
-        TQ2_0 => blocks::<Of256<tq2_0::Block, 8>>(weights, inputs, out),
-        MXFP4 => blocks::<Of32<mxfp4::Block, 1>>(weights, inputs, out),
         NVFP4 => blocks::<Of16<nvfp4::Block, 4>>(weights, inputs, out),
-        Q1_0 => blocks::<Of32<q1_0::Block, 4>>(weights, inputs, out),
-        Q2_0 => blocks::<Of32<q2_0::Block, 2>>(weights, inputs, out),
         _ => return Err(Refused::NoKernel),
     });
     done.ok_or(Refused::Sizes)
