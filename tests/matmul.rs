@@ -3,6 +3,7 @@
 mod common;
 
 use common::random::Rng;
+use common::scales::set_scales;
 use gleed::kernels::{Inputs, Level, OUTPUTS};
 use gleed::quant::{Form, form, quantize_row, row_words};
 use gleed::tensor::{Dtype, TensorView};
@@ -11,7 +12,7 @@ fn quantized() -> impl Iterator<Item = Dtype> {
     Dtype::ALL.into_iter().filter(|dtype| !form(*dtype).is_float())
 }
 
-/// Weights `[rows, cols]`: the given bytes, with f16 scales and minima from `scale` in every block.
+/// Weights `[rows, cols]`: the given bytes, with scales and minima from `scale` in every block.
 fn weights(
     dtype: Dtype,
     rows: usize,
@@ -21,17 +22,8 @@ fn weights(
 ) -> Box<[u8]> {
     let len = rows * dtype.row_bytes(cols).unwrap();
     let mut bytes: Box<[u8]> = std::iter::repeat_with(byte).take(len).collect();
-    let offsets: &[usize] = match dtype {
-        Dtype::Q4_1 | Dtype::Q5_1 | Dtype::Q4_K | Dtype::Q5_K => &[0, 2],
-        Dtype::Q2_K => &[80, 82],
-        Dtype::Q3_K => &[108],
-        Dtype::Q6_K => &[208],
-        _ => &[0],
-    };
     for block in bytes.chunks_mut(dtype.block_bytes()) {
-        for &offset in offsets {
-            block[offset..offset + 2].copy_from_slice(&half::f16::from_f32(scale()).to_le_bytes());
-        }
+        set_scales(dtype, block, || half::f16::from_f32(scale()).to_bits());
     }
     bytes
 }

@@ -1,23 +1,17 @@
 //! Rows of weights times one row of activations: every level gives the bits of the scalar one.
 
+#[path = "common/scales.rs"]
+mod scales;
+
 use gleed::kernels::{FetchOrder, Inputs, Level, OUTPUTS};
 use gleed::quant::{Form, form, row_words};
 use gleed::tensor::{Dtype, TensorView};
 
-const QUANTIZED: [(Dtype, usize); 12] = [
-    (Dtype::Q8_0, 32),
-    (Dtype::Q4_0, 32),
-    (Dtype::Q4_1, 32),
-    (Dtype::Q5_0, 32),
-    (Dtype::Q5_1, 32),
-    (Dtype::IQ4_NL, 32),
-    (Dtype::Q2_K, 256),
-    (Dtype::Q3_K, 256),
-    (Dtype::Q4_K, 256),
-    (Dtype::Q5_K, 256),
-    (Dtype::Q6_K, 256),
-    (Dtype::IQ4_XS, 256),
-];
+/// The quantized types, and the elements of a block.
+fn quantized() -> impl Iterator<Item = (Dtype, usize)> {
+    let types = Dtype::ALL.into_iter().filter(|&dtype| !form(dtype).is_float());
+    types.map(|dtype| (dtype, dtype.block_len()))
+}
 
 /// SplitMix64.
 struct Random(u64);
@@ -32,37 +26,22 @@ impl Random {
     }
 }
 
-/// Where the f16 numbers of a block are.
-fn f16_at(dtype: Dtype) -> &'static [usize] {
-    match dtype {
-        Dtype::Q4_1 | Dtype::Q5_1 | Dtype::Q4_K | Dtype::Q5_K => &[0, 2],
-        Dtype::Q2_K => &[80, 82],
-        Dtype::Q3_K => &[108],
-        Dtype::Q6_K => &[208],
-        _ => &[0],
-    }
-}
-
 /// A finite f16: usual ones, and now and then an extreme.
-fn scale(random: &mut Random) -> [u8; 2] {
+fn scale(random: &mut Random) -> u16 {
     const EDGES: [u16; 8] = [0, 0x8000, 1, 0x8001, 0x03ff, 0x0400, 0x7bff, 0xfbff];
     let r = random.next();
-    let bits = match r % 8 {
+    match r % 8 {
         0 => EDGES[(r >> 8) as usize % EDGES.len()],
         _ => 0x2000 + (r >> 16) as u16 % 0x1400 + ((r >> 40) as u16 & 1) * 0x8000,
-    };
-    bits.to_le_bytes()
+    }
 }
 
 /// Rows of blocks; `byte` makes what is not a scale.
 fn weights(dtype: Dtype, rows: usize, cols: usize, random: &mut Random, byte: impl Fn(u64) -> u8) -> Vec<u8> {
     let len = rows * dtype.row_bytes(cols).unwrap();
     let mut bytes: Vec<u8> = (0..len).map(|_| byte(random.next())).collect();
-    let block = QUANTIZED.iter().find(|q| q.0 == dtype).unwrap().1;
-    for block in bytes.chunks_exact_mut(dtype.row_bytes(block).unwrap()) {
-        for &at in f16_at(dtype) {
-            block[at..at + 2].copy_from_slice(&scale(random));
-        }
+    for block in bytes.chunks_exact_mut(dtype.block_bytes()) {
+        scales::set_scales(dtype, block, || scale(random));
     }
     bytes
 }
@@ -109,7 +88,7 @@ fn compare(dtype: Dtype, rows: usize, cols: usize, weights: &[u8], words: &[u32]
 #[test]
 fn random_data_and_every_shape() {
     let mut random = Random(1);
-    for (dtype, block) in QUANTIZED {
+    for (dtype, block) in quantized() {
         let shapes = (1..=OUTPUTS).map(|rows| (rows, 3 * block)).chain((1..=9).map(|n| (19, n * block)));
         for (rows, cols) in shapes.chain([(32, 2048), (7, 2048)]) {
             let bytes = weights(dtype, rows, cols, &mut random, |r| r as u8);
@@ -123,7 +102,7 @@ fn random_data_and_every_shape() {
 #[test]
 fn extreme_codes() {
     let mut random = Random(2);
-    for (dtype, block) in QUANTIZED {
+    for (dtype, block) in quantized() {
         for fill in [0x00, 0xff, 0x80, 0x7f, 0x0f, 0xf0, 0x3f, 0xc0] {
             for codes in [[127, 127], [-127, -127], [127, -127]] {
                 let bytes = weights(dtype, 17, 5 * block, &mut random, |_| fill);
@@ -144,7 +123,7 @@ fn extreme_codes() {
 
 #[test]
 fn scales_that_are_not_finite_do_not_panic() {
-    for (dtype, block) in QUANTIZED {
+    for (dtype, block) in quantized() {
         let bytes = vec![0x7f; 5 * dtype.row_bytes(3 * block).unwrap()];
         let view = TensorView::new(dtype, 5, 3 * block, &bytes).unwrap();
         let words = activations(form(dtype), &vec![1; 3 * block], &mut Random(3));

@@ -1,5 +1,8 @@
 //! The matrix kernels of every level of this machine against scalar: the same bits.
 
+#[path = "common/scales.rs"]
+mod scales;
+
 use gleed::kernels::{Inputs, Level, OUTPUTS};
 use gleed::quant::{Form, form, row_words};
 use gleed::tensor::{Dtype, TensorView};
@@ -39,17 +42,6 @@ fn quantized() -> impl Iterator<Item = Dtype> {
     Dtype::ALL.into_iter().filter(|&dtype| !form(dtype).is_float())
 }
 
-/// Where the f16 numbers of a block are.
-fn scales(dtype: Dtype) -> &'static [usize] {
-    match dtype {
-        Dtype::Q4_1 | Dtype::Q5_1 | Dtype::Q4_K | Dtype::Q5_K => &[0, 2],
-        Dtype::Q2_K => &[80, 82],
-        Dtype::Q3_K => &[108],
-        Dtype::Q6_K => &[208],
-        _ => &[0],
-    }
-}
-
 /// Where the sub-scales and sub-minima of a block are.
 fn sub_scales(dtype: Dtype) -> std::ops::Range<usize> {
     match dtype {
@@ -58,6 +50,12 @@ fn sub_scales(dtype: Dtype) -> std::ops::Range<usize> {
         Dtype::Q4_K | Dtype::Q5_K => 4..16,
         Dtype::Q6_K => 192..208,
         Dtype::IQ4_XS => 2..8,
+        Dtype::IQ1_S => 34..50,
+        Dtype::IQ1_M => 48..56,
+        Dtype::IQ2_XS => 66..74,
+        Dtype::IQ2_S => 74..82,
+        Dtype::IQ3_XXS => 66..98,
+        Dtype::IQ3_S => 106..110,
         _ => 0..0,
     }
 }
@@ -75,12 +73,11 @@ fn weights(dtype: Dtype, rows: usize, cols: usize, fill: Fill, random: &mut Rand
         if let Fill::Extreme(_, sub, _) = fill {
             block[sub_scales(dtype)].fill(sub);
         }
-        for &at in scales(dtype) {
+        scales::set_scales(dtype, block, || {
             let ordinary = 0x2000 | random.next() as u16 & 0x87ff;
             let edge = random.pick(&EDGES);
-            let scale = if random.next().is_multiple_of(4) { edge } else { ordinary };
-            block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
-        }
+            if random.next().is_multiple_of(4) { edge } else { ordinary }
+        });
     }
     bytes.into_boxed_slice()
 }

@@ -18,6 +18,23 @@ fn shared(name: &str) -> Option<PathBuf> {
     None
 }
 
+/// The formats whose reference blocks are in `blocks2026`, in the order of `Dtype::ALL`.
+const NEWER: [Dtype; 13] = [
+    Dtype::IQ2_XXS,
+    Dtype::IQ2_XS,
+    Dtype::IQ2_S,
+    Dtype::IQ3_XXS,
+    Dtype::IQ3_S,
+    Dtype::IQ1_S,
+    Dtype::IQ1_M,
+    Dtype::TQ1_0,
+    Dtype::TQ2_0,
+    Dtype::MXFP4,
+    Dtype::NVFP4,
+    Dtype::Q1_0,
+    Dtype::Q2_0,
+];
+
 /// Dequantizes every block file of a folder and compares the bits; the number of formats found.
 fn check_blocks(folder: &Path) -> usize {
     let mut found = 0;
@@ -37,13 +54,16 @@ fn check_blocks(folder: &Path) -> usize {
 
 #[test]
 fn dequantize_equals_the_committed_blocks() {
-    assert_eq!(check_blocks(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/blocks"))), 14);
+    assert_eq!(check_blocks(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/blocks"))), 27);
 }
 
 #[test]
 fn dequantize_equals_all_reference_blocks() {
     if let Some(folder) = shared("fixtures/blocks") {
         assert_eq!(check_blocks(&folder), 14);
+    }
+    if let Some(folder) = shared("fixtures/blocks2026") {
+        assert_eq!(check_blocks(&folder), 13);
     }
 }
 
@@ -66,14 +86,66 @@ impl Random {
     }
 }
 
-/// Where a block has its f16 scale, and the scale of its minima.
+/// Where a block has its scale, as f16 unless the format has another one, and the scale of its minima.
 fn scale_offsets(dtype: Dtype) -> (usize, Option<usize>) {
     match dtype {
         Dtype::Q4_1 | Dtype::Q5_1 | Dtype::Q4_K | Dtype::Q5_K => (0, Some(2)),
         Dtype::Q2_K => (80, Some(82)),
         Dtype::Q3_K => (108, None),
         Dtype::Q6_K => (208, None),
+        Dtype::TQ1_0 => (52, None),
+        Dtype::TQ2_0 => (64, None),
         _ => (0, None),
+    }
+}
+
+/// Elements that have a scale of their own, and for each of these parts of a block the scale.
+fn part_scales(dtype: Dtype, block: &[u8]) -> (usize, Vec<f32>) {
+    let word = |i: usize| u16::from_le_bytes([block[48 + 2 * i], block[49 + 2 * i]]);
+    match dtype {
+        // 2^(e - 128), which is subnormal below 2.
+        Dtype::MXFP4 => (32, vec![2.0_f32.powi(i32::from(block[0]) - 64) * 2.0_f32.powi(-64)]),
+        // Half of E4M3.
+        Dtype::NVFP4 => {
+            let scale = |&bits: &u8| {
+                let (e, m) = (i32::from(bits >> 3 & 15), f32::from(bits & 7));
+                let scale = if e == 0 { m * 2.0_f32.powi(-10) } else { (8.0 + m) * 2.0_f32.powi(e - 11) };
+                if bits == 0x7f { 0.0 } else { scale }
+            };
+            (16, block[..4].iter().map(scale).collect())
+        }
+        Dtype::IQ1_M => {
+            let bits = (0..4).fold(0, |bits, i| bits | word(i) >> 12 << (4 * i));
+            (256, vec![half::f16::from_bits(bits).to_f32() / 8.0])
+        }
+        _ => {
+            let divisor = match dtype {
+                Dtype::IQ1_S | Dtype::IQ2_XXS | Dtype::IQ2_XS | Dtype::IQ2_S => 8.0,
+                Dtype::IQ3_XXS => 4.0,
+                _ => 1.0,
+            };
+            (dtype.block_len().min(256), vec![get_f16(block, scale_offsets(dtype).0) / divisor])
+        }
+    }
+}
+
+/// Sets the scale of a block, or of all its parts, to about this; the format may not have it.
+fn set_scale(dtype: Dtype, block: &mut [u8], value: f32) {
+    match dtype {
+        // The next power of two.
+        Dtype::MXFP4 => block[0] = ((value.abs().to_bits() >> 23) + 1) as u8,
+        Dtype::NVFP4 => {
+            let bits = value.abs().to_bits();
+            let exponent = (bits >> 23).clamp(120, 135) - 120;
+            block[..4].fill((exponent << 3 | bits >> 20 & 7) as u8);
+        }
+        Dtype::IQ1_M => {
+            let bits = half::f16::from_f32(value).to_bits();
+            for i in 0..4 {
+                block[49 + 2 * i] = block[49 + 2 * i] & 0x0f | ((bits >> (4 * i) & 15) << 4) as u8;
+            }
+        }
+        _ => set_f16(block, scale_offsets(dtype).0, value),
     }
 }
 
@@ -88,38 +160,51 @@ fn get_f16(block: &[u8], offset: usize) -> f32 {
 /// The exact integer factors of a block's elements: with scale 1 and minimum 0 an element is
 /// sub-scale * code, with scale 0 and minimum 1 it is what the minimum is multiplied with.
 fn integers(dtype: Dtype, block: &[u8]) -> (Vec<i64>, Vec<i64>) {
-    let (scale, min) = scale_offsets(dtype);
+    let min = scale_offsets(dtype).1;
     let expand = |d: f32, m: f32| -> Vec<i64> {
         let mut block = block.to_vec();
-        set_f16(&mut block, scale, d);
+        set_scale(dtype, &mut block, d);
         if let Some(min) = min {
             set_f16(&mut block, min, m);
         }
         let mut out = vec![0.0; dtype.block_len()];
         dequantize(dtype, &block, &mut out).unwrap();
-        out.into_iter().map(|x| x as i64).collect()
+        let scale = if d == 0.0 { 1.0 } else { part_scales(dtype, &block).1[0] };
+        out.into_iter().map(|x| (x / scale) as i64).collect()
     };
     (expand(1.0, 0.0), if min.is_some() { expand(0.0, 1.0) } else { vec![] })
 }
 
 /// The rule of docs/arithmetic.md with integers in i64; also whether some integer was rounded to f32.
 fn slow_dot(dtype: Dtype, row: &[u8], codes: &[i8], scales: &[f32]) -> (f32, bool) {
-    let (scale, min) = scale_offsets(dtype);
+    let min = scale_offsets(dtype).1;
     let (mut acc, mut rounded) = (0.0_f32, false);
-    let blocks = row.chunks(dtype.block_bytes()).zip(codes.chunks(dtype.block_len())).zip(scales);
-    for ((block, codes), dx) in blocks {
+    let per_scale = codes.len() / scales.len();
+    let blocks = row.chunks(dtype.block_bytes()).zip(codes.chunks(dtype.block_len()));
+    for (b, (block, codes)) in blocks.enumerate() {
         let (w, m) = integers(dtype, block);
-        let sum = |w: &[i64]| w.iter().zip(codes).map(|(w, x)| w * i64::from(*x)).sum::<i64>();
-        let isum = sum(&w);
-        rounded |= isum as f32 as i64 != isum;
-        acc += isum as f32 * (get_f16(block, scale) * dx);
-        if let Some(min) = min {
-            // The K formats subtract their minima: the elements found above are negative.
-            let m = sum(&m) as f32 * (get_f16(block, min) * dx);
-            acc += m;
+        let sum = |w: &[i64], codes: &[i8]| w.iter().zip(codes).map(|(w, x)| w * i64::from(*x)).sum::<i64>();
+        // A step for each scale, of the weights or of the activations.
+        let (part, part_scales) = part_scales(dtype, block);
+        let step = part.min(per_scale);
+        for first in (0..codes.len()).step_by(step) {
+            let dx = scales[(b * dtype.block_len() + first) / per_scale];
+            let isum = sum(&w[first..first + step], &codes[first..]);
+            rounded |= isum as f32 as i64 != isum;
+            acc += isum as f32 * (part_scales[first / part] * dx);
+            if let Some(min) = min {
+                // The K formats subtract their minima: the elements found above are negative.
+                let m = sum(&m, codes) as f32 * (get_f16(block, min) * dx);
+                acc += m;
+            }
         }
     }
     (acc, rounded)
+}
+
+/// Elements that one scale of the activations is for.
+fn per_scale(dtype: Dtype) -> usize {
+    if form(dtype) == Form::Q8x256 { 256 } else { 32 }
 }
 
 fn quantized() -> impl Iterator<Item = Dtype> {
@@ -128,10 +213,9 @@ fn quantized() -> impl Iterator<Item = Dtype> {
 
 /// Scales of usual size in every block of a row.
 fn set_scales(dtype: Dtype, row: &mut [u8], mut scale: impl FnMut() -> f32) {
-    let (d, m) = scale_offsets(dtype);
     for block in row.chunks_mut(dtype.block_bytes()) {
-        set_f16(block, d, scale());
-        if let Some(m) = m {
+        set_scale(dtype, block, scale());
+        if let Some(m) = scale_offsets(dtype).1 {
             set_f16(block, m, scale());
         }
     }
@@ -162,7 +246,8 @@ fn dots_equal_the_slow_evaluation_on_random_codes() {
             let mut row = random.bytes(blocks * dtype.block_bytes());
             set_scales(dtype, &mut row, || random.float() * 0.1);
             let codes: Vec<i8> = random.bytes(blocks * dtype.block_len()).iter().map(|&b| b as i8).collect();
-            let scales: Vec<f32> = (0..blocks).map(|_| random.float().abs() * 0.05).collect();
+            let scales = codes.len() / per_scale(dtype);
+            let scales: Vec<f32> = (0..scales).map(|_| random.float().abs() * 0.05).collect();
             check_dot(dtype, &row, &codes, &scales);
         }
     }
@@ -186,7 +271,8 @@ fn dots_equal_the_slow_evaluation_on_extreme_codes() {
                     let odd: Vec<i8> = aligned.iter().map(|x| x - x.signum() * (random.next() & 1) as i8).collect();
                     for codes in [constant, aligned, odd] {
                         for dx in [0.013, 1.0, 2.6e36, 2e-32] {
-                            if check_dot(dtype, &row, &codes, &[dx, dx * 0.7]) && rounded.last() != Some(&dtype) {
+                            let scales: Vec<f32> = [dx, dx * 0.7].repeat(codes.len() / per_scale(dtype) / 2);
+                            if check_dot(dtype, &row, &codes, &scales) && rounded.last() != Some(&dtype) {
                                 rounded.push(dtype);
                             }
                         }
@@ -196,7 +282,9 @@ fn dots_equal_the_slow_evaluation_on_extreme_codes() {
         }
     }
     // The formats whose integers exceed 2^24: for these the single rounding per super-block is visible.
-    assert_eq!(rounded, [Dtype::Q4_K, Dtype::Q5_K, Dtype::Q6_K, Dtype::IQ4_XS]);
+    let older = [Dtype::Q4_K, Dtype::Q5_K, Dtype::Q6_K, Dtype::IQ4_XS];
+    let newer = [Dtype::IQ2_XXS, Dtype::IQ2_XS, Dtype::IQ2_S, Dtype::IQ3_XXS];
+    assert_eq!(rounded, [older, newer].concat());
 }
 
 #[test]
@@ -276,8 +364,15 @@ fn float_dots_follow_the_lane_rule() {
 /// On every machine the same. A change of this hash is a change of the arithmetic: raise its version.
 #[test]
 fn this_version_gives_these_bits() {
+    let (first, newer) = (Dtype::ALL.into_iter().filter(|dtype| !NEWER.contains(dtype)), NEWER.into_iter());
+    assert_eq!((ARITHMETIC_VERSION, hash_of_dots(first)), (3, 14_418_827_207_613_027_767));
+    assert_eq!((ARITHMETIC_VERSION, hash_of_dots(newer)), (3, 2_179_607_342_344_198_678));
+}
+
+/// A hash of the dot products of a row of each type.
+fn hash_of_dots(dtypes: impl Iterator<Item = Dtype>) -> u64 {
     let (mut random, mut hasher) = (Random(5), Xxh64::new());
-    for dtype in Dtype::ALL {
+    for dtype in dtypes {
         let cols = 1024;
         let x: Vec<f32> = (0..cols).map(|_| random.float()).collect();
         let weights: Vec<f32> = (0..cols).map(|_| random.float()).collect();
@@ -296,7 +391,7 @@ fn this_version_gives_these_bits() {
         let x = ActivationRow::from_words(form(dtype), cols, &words).unwrap();
         hasher.update(&dot(dtype, &row, x).unwrap().to_le_bytes());
     }
-    assert_eq!((ARITHMETIC_VERSION, hasher.finish()), (3, 14_418_827_207_613_027_767));
+    hasher.finish()
 }
 
 #[test]

@@ -24,9 +24,48 @@ const ELEMENTS: usize = 4096;
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     block: usize,
-    scale: usize,
+    scale: Scale,
     /// The offset of the minimum, and what it is for scale 1 so that the elements have mean 0.
     min: Option<(usize, f32)>,
+}
+
+/// How a block has its scale.
+#[derive(Clone, Copy)]
+enum Scale {
+    /// As f16, at this offset.
+    At(usize),
+    /// As a power of two, in the first byte.
+    Exponent,
+    /// As a float of 8 bits per part, in the first four bytes.
+    Parts,
+    /// As f16, a nibble in the upper half of the last byte of each of the last four words.
+    Nibbles,
+}
+
+impl Scale {
+    /// A byte that is overwritten.
+    fn place(self) -> usize {
+        if let Self::At(at) = self { at } else { 0 }
+    }
+
+    /// Stores a scale, f16.
+    fn put(self, block: &mut [u8], bits: [u8; 2]) {
+        let bits_16 = u16::from_le_bytes(bits);
+        match self {
+            Self::At(at) => block[at..at + 2].copy_from_slice(&bits),
+            // The nearest power of two.
+            Self::Exponent => block[0] = ((bits_16 + 0x200 & 0x7fff) >> 10) as u8 + 113,
+            // The exponent of the smaller type is 8 less; it has no smaller normal number than 2^-6.
+            Self::Parts => {
+                block[..4].fill((bits_16 & 0x7fff).saturating_sub(7 << 10).div_ceil(1 << 7).clamp(1, 0x7e) as u8)
+            }
+            Self::Nibbles => {
+                for (i, upper) in block[48..].iter_mut().skip(1).step_by(2).enumerate() {
+                    *upper = *upper & 15 | ((bits_16 >> (4 * i) & 15) << 4) as u8;
+                }
+            }
+        }
+    }
 }
 
 impl Filler {
@@ -82,8 +121,8 @@ impl Filler {
             Self::Blocks { layout, table } => {
                 random.fill(bytes);
                 for block in bytes.chunks_exact_mut(layout.block) {
-                    let [scale, min] = table[usize::from(block[layout.scale]) % table.len()];
-                    block[layout.scale..][..2].copy_from_slice(&scale);
+                    let [scale, min] = table[usize::from(block[layout.scale.place()]) % table.len()];
+                    layout.scale.put(block, scale);
                     if let Some((at, _)) = layout.min {
                         block[at..][..2].copy_from_slice(&min);
                     }
@@ -96,8 +135,15 @@ impl Filler {
 impl Layout {
     /// `None` for types without blocks.
     fn of(dtype: Dtype) -> Option<Self> {
-        let (scale, min) = match dtype {
+        let (at, min) = match dtype {
             Dtype::Q4_0 | Dtype::Q5_0 | Dtype::Q8_0 | Dtype::IQ4_NL | Dtype::IQ4_XS => (0, None),
+            Dtype::Q1_0 | Dtype::Q2_0 | Dtype::IQ1_S => (0, None),
+            Dtype::IQ2_XXS | Dtype::IQ2_XS | Dtype::IQ2_S | Dtype::IQ3_XXS | Dtype::IQ3_S => (0, None),
+            Dtype::TQ1_0 => (52, None),
+            Dtype::TQ2_0 => (64, None),
+            Dtype::MXFP4 => return Some(Self { block: dtype.block_bytes(), scale: Scale::Exponent, min: None }),
+            Dtype::NVFP4 => return Some(Self { block: dtype.block_bytes(), scale: Scale::Parts, min: None }),
+            Dtype::IQ1_M => return Some(Self { block: dtype.block_bytes(), scale: Scale::Nibbles, min: None }),
             // Added to 0..=15 and 0..=31.
             Dtype::Q4_1 => (0, Some((2, -7.5))),
             Dtype::Q5_1 => (0, Some((2, -15.5))),
@@ -109,7 +155,7 @@ impl Layout {
             Dtype::Q6_K => (208, None),
             _ => return None,
         };
-        Some(Self { block: dtype.block_bytes(), scale, min })
+        Some(Self { block: dtype.block_bytes(), scale: Scale::At(at), min })
     }
 
     /// Scales around `scale`, with their minima.

@@ -16,7 +16,7 @@ pub(crate) struct FileType {
     mixed: bool,
 }
 
-const ALL: [FileType; 17] = [
+const ALL: [FileType; 23] = [
     plain("f32", 0, Dtype::F32),
     plain("f16", 1, Dtype::F16),
     plain("bf16", 32, Dtype::BF16),
@@ -32,6 +32,12 @@ const ALL: [FileType; 17] = [
     plain("q6_k", 18, Dtype::Q6_K),
     plain("iq4_nl", 25, Dtype::IQ4_NL),
     plain("iq4_xs", 30, Dtype::IQ4_XS),
+    plain("q1_0", 40, Dtype::Q1_0),
+    plain("q2_0", 41, Dtype::Q2_0),
+    plain("tq1_0", 36, Dtype::TQ1_0),
+    plain("tq2_0", 37, Dtype::TQ2_0),
+    plain("mxfp4", 38, Dtype::MXFP4),
+    plain("nvfp4", 39, Dtype::NVFP4),
     FileType { mixed: true, ..plain("q4_k_m", 15, Dtype::Q4_K) },
     FileType { mixed: true, ..plain("q5_k_m", 17, Dtype::Q5_K) },
 ];
@@ -120,7 +126,7 @@ pub(crate) fn of(tensor: &Tensor<'_>, wanted: Option<FileType>, model: Model) ->
 /// The type itself where rows are whole blocks of it, else what `llama-quantize` takes then.
 fn possible(dtype: Dtype, cols: usize) -> Dtype {
     let narrower = match dtype {
-        Dtype::Q2_K | Dtype::Q3_K => Dtype::Q4_0,
+        Dtype::Q2_K | Dtype::Q3_K | Dtype::TQ1_0 | Dtype::TQ2_0 => Dtype::Q4_0,
         Dtype::Q4_K => Dtype::Q5_0,
         Dtype::Q5_K => Dtype::Q5_1,
         Dtype::Q6_K => Dtype::Q8_0,

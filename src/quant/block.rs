@@ -1,6 +1,7 @@
 //! What is computed with unpacked blocks, the same for all formats of a family.
 //!
-//! A format's file says where the bytes are and unpacks them to [`Block32`] or [`SuperBlock`].
+//! A format's file says where the bytes are and unpacks them to [`Block32`], to some blocks with a scale each, or to a
+//! [`SuperBlock`].
 
 use bytemuck::AnyBitPattern;
 
@@ -12,17 +13,32 @@ pub(crate) trait Layout32: AnyBitPattern {
     fn unpack(&self) -> Block32;
 }
 
+/// The bytes of a block that is `PARTS` blocks of `LEN` elements, 16 or 32, one after the other; alignment 1.
+pub(crate) trait Parts<const LEN: usize, const PARTS: usize>: AnyBitPattern {
+    fn parts(&self) -> [BlockOf<LEN>; PARTS];
+}
+
+impl<B: Layout32> Parts<32, 1> for B {
+    #[inline(always)]
+    fn parts(&self) -> [Block32; 1] {
+        [self.unpack()]
+    }
+}
+
 /// The bytes of a super-block of 256 elements in `SUBS` sub-blocks; alignment 1.
 pub(crate) trait Layout256<const SUBS: usize>: AnyBitPattern {
     fn unpack(&self) -> SuperBlock<SUBS>;
 }
 
-/// 32 elements, each `scale * code`, or `scale * code + min`.
-pub(crate) struct Block32 {
+/// `LEN` elements, each `scale * code`, or `scale * code + min`.
+pub(crate) struct BlockOf<const LEN: usize> {
     pub(crate) scale: f32,
     pub(crate) min: Option<f32>,
-    pub(crate) codes: [i8; 32],
+    pub(crate) codes: [i8; LEN],
 }
+
+/// A block of 32 elements.
+pub(crate) type Block32 = BlockOf<32>;
 
 /// 256 elements in sub-blocks, each `(scale * sub-scale) * code`, less `min * sub-min` where there are mins.
 pub(crate) struct SuperBlock<const SUBS: usize> {
@@ -45,8 +61,8 @@ struct ActivationBlock<'a, const LEN: usize, const SUMS: usize> {
     sums: &'a [i16; SUMS],
 }
 
-impl Block32 {
-    fn dequantize(&self, out: &mut [f32; 32]) {
+impl<const LEN: usize> BlockOf<LEN> {
+    fn dequantize(&self, out: &mut [f32; LEN]) {
         for (out, &code) in out.iter_mut().zip(&self.codes) {
             let product = self.scale * f32::from(code);
             *out = match self.min {
@@ -57,7 +73,7 @@ impl Block32 {
     }
 
     /// `acc` plus the dot product. The integers are exact: |isum| <= 32 * 128 * 128 = 2^19.
-    fn dot(&self, acc: f32, x: &ActivationBlock<'_, 32, 2>) -> f32 {
+    fn dot<const SUMS: usize>(&self, acc: f32, x: &ActivationBlock<'_, LEN, SUMS>) -> f32 {
         let acc = acc + integer_dot(&self.codes, x.codes) as f32 * (self.scale * x.scale);
         let Some(min) = self.min else {
             return acc;
@@ -116,6 +132,24 @@ pub(super) fn dequantize_32<B: Layout32>(row: &[u8], out: &mut [f32]) -> Option<
     dequantize_blocks(row, out, |block: &B, out| block.unpack().dequantize(out))
 }
 
+/// Expands a row of blocks in parts; `None` where `row` and `out` have different lengths.
+pub(super) fn dequantize_parts<B: Parts<LEN, PARTS>, const LEN: usize, const PARTS: usize>(
+    row: &[u8],
+    out: &mut [f32],
+) -> Option<()> {
+    let blocks: &[B] = bytemuck::try_cast_slice(row).ok()?;
+    let (out, []) = out.as_chunks_mut::<LEN>() else {
+        return None;
+    };
+    if blocks.len().checked_mul(PARTS)? != out.len() {
+        return None;
+    }
+    for (part, out) in blocks.iter().flat_map(B::parts).zip(out) {
+        part.dequantize(out);
+    }
+    Some(())
+}
+
 /// Expands a row of super-blocks; `None` where `row` and `out` have different lengths.
 pub(super) fn dequantize_256<B: Layout256<SUBS>, const SUBS: usize>(row: &[u8], out: &mut [f32]) -> Option<()> {
     dequantize_blocks(row, out, |block: &B, out| block.unpack().dequantize(out))
@@ -126,7 +160,33 @@ pub(super) fn dot_32<B: Layout32>(row: &[u8], x: ActivationRow<'_>) -> Option<f3
     let ActivationRow::Q8x32(x) = x else {
         return None;
     };
-    dot_blocks(row, x, |acc, block: &B, x| block.unpack().dot(acc, x))
+    dot_blocks::<B, 32, 2>(row, x, |acc, block: &B, x| block.unpack().dot(acc, x))
+}
+
+/// The dot product of a row of blocks in parts, part by part in increasing order, starting from +0; `None` for another form
+/// or length of `x`.
+pub(super) fn dot_parts<B: Parts<LEN, PARTS>, const LEN: usize, const PARTS: usize, const SUMS: usize>(
+    row: &[u8],
+    x: ActivationRow<'_>,
+) -> Option<f32> {
+    let ActivationRow::Q8x32(x) = x else {
+        return None;
+    };
+    let blocks: &[B] = bytemuck::try_cast_slice(row).ok()?;
+    let (codes, []) = x.codes.as_chunks::<LEN>() else {
+        return None;
+    };
+    let (sums, []) = x.sums.as_chunks::<SUMS>() else {
+        return None;
+    };
+    let per_scale = const { 32 / LEN };
+    let wanted = blocks.len().checked_mul(PARTS)?;
+    if [codes.len(), sums.len()] != [wanted; 2] || x.scales.len() != wanted / per_scale {
+        return None;
+    }
+    let scales = x.scales.iter().flat_map(|&scale| core::iter::repeat_n(scale, per_scale));
+    let x = codes.iter().zip(scales).zip(sums).map(|((codes, scale), sums)| ActivationBlock { codes, scale, sums });
+    Some(blocks.iter().flat_map(B::parts).zip(x).fold(0.0, |acc, (part, x)| part.dot(acc, &x)))
 }
 
 /// The dot product of a row of super-blocks; `None` for another form or length of `x`.

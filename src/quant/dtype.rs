@@ -93,7 +93,7 @@ impl Dtype {
         self.layout().number
     }
 
-    /// Returns the number of elements per block: 1, 32 or 256.
+    /// Returns the number of elements per block: 1, 32, 64, 128 or 256.
     pub const fn block_len(self) -> usize {
         self.layout().len
     }

@@ -42,10 +42,25 @@
 
 mod activation;
 mod block;
+mod codebook;
 mod dtype;
 mod float;
+mod grid_1;
+mod grid_2;
+mod grid_3;
+pub(crate) mod iq1_m;
+pub(crate) mod iq1_s;
+pub(crate) mod iq2_s;
+pub(crate) mod iq2_xs;
+pub(crate) mod iq2_xxs;
+pub(crate) mod iq3_s;
+pub(crate) mod iq3_xxs;
 pub(crate) mod iq4_nl;
 pub(crate) mod iq4_xs;
+pub(crate) mod mxfp4;
+pub(crate) mod nvfp4;
+pub(crate) mod q1_0;
+pub(crate) mod q2_0;
 pub(crate) mod q2_k;
 pub(crate) mod q3_k;
 pub(crate) mod q4_0;
@@ -58,13 +73,19 @@ pub(crate) mod q6_k;
 pub(crate) mod q8_0;
 #[cfg(test)]
 mod toy;
+pub(crate) mod tq1_0;
+pub(crate) mod tq2_0;
 
 pub use activation::{ActivationRow, Form, QuantizeError, QuantizedRow, quantize_row, row_words};
 #[cfg(any(
+    target_arch = "x86_64",
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
-pub(crate) use block::{Layout32, Layout256};
+pub(crate) use block::{Layout256, Parts};
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use grid_3::IQ3_S;
 
 #[allow(unused_imports)] // Machines without levels besides plain Rust have no tables of kernels.
 pub(crate) use dtype::by_dtype;
@@ -86,6 +107,19 @@ dtype::formats! {
     Q6_K = 14, 256 in 210, feature = "quant-q6_k", blocks_256(q6_k::Block, 16);
     IQ4_NL = 20, 32 in 18, feature = "quant-iq4_nl", blocks_32(iq4_nl::Block);
     IQ4_XS = 23, 256 in 136, feature = "quant-iq4_xs", blocks_256(iq4_xs::Block, 8);
+    IQ2_XXS = 16, 256 in 66, feature = "quant-iq2_xxs", blocks_256(iq2_xxs::Block, 8);
+    IQ2_XS = 17, 256 in 74, feature = "quant-iq2_xs", blocks_256(iq2_xs::Block, 16);
+    IQ2_S = 22, 256 in 82, feature = "quant-iq2_s", blocks_256(iq2_s::Block, 16);
+    IQ3_XXS = 18, 256 in 98, feature = "quant-iq3_xxs", blocks_256(iq3_xxs::Block, 8);
+    IQ3_S = 21, 256 in 110, feature = "quant-iq3_s", blocks_256(iq3_s::Block, 8);
+    IQ1_S = 19, 256 in 50, feature = "quant-iq1_s", blocks_256(iq1_s::Block, 8);
+    IQ1_M = 29, 256 in 56, feature = "quant-iq1_m", blocks_256(iq1_m::Block, 16);
+    TQ1_0 = 34, 256 in 54, feature = "quant-tq1_0", blocks_256(tq1_0::Block, 8);
+    TQ2_0 = 35, 256 in 66, feature = "quant-tq2_0", blocks_256(tq2_0::Block, 8);
+    MXFP4 = 39, 32 in 17, feature = "quant-mxfp4", blocks_32(mxfp4::Block);
+    NVFP4 = 40, 64 in 36, feature = "quant-nvfp4", parts_of_16(nvfp4::Block, 4);
+    Q1_0 = 41, 128 in 18, feature = "quant-q1_0", parts_of_32(q1_0::Block, 4);
+    Q2_0 = 42, 64 in 18, feature = "quant-q2_0", parts_of_32(q2_0::Block, 2);
     #[cfg(test)]
     TOY_BLOCKS = 1000, 32 in 33, test, blocks_32(toy::Block);
     #[cfg(test)]
@@ -131,6 +165,24 @@ impl Format {
     /// Blocks of 32 with one scale.
     const fn blocks_32<B: block::Layout32>() -> Self {
         Self { form: Form::Q8x32, dequantize: block::dequantize_32::<B>, dot: block::dot_32::<B> }
+    }
+
+    /// Blocks of `PARTS` times 32.
+    const fn parts_of_32<B: block::Parts<32, PARTS>, const PARTS: usize>() -> Self {
+        Self {
+            form: Form::Q8x32,
+            dequantize: block::dequantize_parts::<B, 32, PARTS>,
+            dot: block::dot_parts::<B, 32, PARTS, 2>,
+        }
+    }
+
+    /// Blocks of `PARTS` times 16, each with one scale.
+    const fn parts_of_16<B: block::Parts<16, PARTS>, const PARTS: usize>() -> Self {
+        Self {
+            form: Form::Q8x32,
+            dequantize: block::dequantize_parts::<B, 16, PARTS>,
+            dot: block::dot_parts::<B, 16, PARTS, 1>,
+        }
     }
 
     /// Super-blocks of 256 with `SUBS` sub-scales.

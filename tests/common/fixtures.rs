@@ -197,7 +197,7 @@ pub struct Quant {
 
 impl Quant {
     /// The models, and the types of each.
-    pub const ALL: [(&str, &[&str]); 4] = [
+    pub const ALL: [(&str, &[&str]); 5] = [
         ("llama-small", &["F16", "BF16"]),
         (
             "llama",
@@ -208,19 +208,24 @@ impl Quant {
         ),
         ("qwen3", &["Q4_0", "Q3_K", "Q4_K", "Q6_K"]),
         ("qwen2-odd", &["Q4_K_M"]),
+        ("qwen3", &Self::NEWER),
     ];
 
-    /// The fixture `quant/MODEL-DTYPE`; `None` where it is nowhere.
+    /// The types of the models in `quant2026`.
+    const NEWER: [&str; 5] = ["Q1_0", "Q2_0", "TQ1_0", "TQ2_0", "IQ3_S"];
+
+    /// The fixture `quant/MODEL-DTYPE`, or `quant2026/MODEL-DTYPE`; `None` where it is nowhere.
     pub fn load(model: &str, dtype: &str) -> Option<Self> {
-        let json = json(&format!("quant/{model}.json"))?;
+        let folder = if Self::NEWER.contains(&dtype) { "quant2026" } else { "quant" };
+        let json = json(&format!("{folder}/{model}.json"))?;
         Some(Self {
             name: format!("{model}-{dtype}"),
-            blocks_of_256: dtype.contains("_K") || dtype == "IQ4_XS",
-            gguf: fixture(&format!("quant/{model}-{dtype}.gguf"))?,
+            blocks_of_256: ["_K", "IQ4_XS", "IQ3_S", "TQ"].iter().any(|part| dtype.contains(part)),
+            gguf: fixture(&format!("{folder}/{model}-{dtype}.gguf"))?,
             prompt: ids(&json["prompt"]),
             positions: indices(&json["positions"]),
-            ideal: npy(&fixture(&format!("quant/{model}-{dtype}.ideal.npy"))?),
-            llama_cpp: npy(&fixture(&format!("quant/{model}-{dtype}.llamacpp.npy"))?),
+            ideal: npy(&fixture(&format!("{folder}/{model}-{dtype}.ideal.npy"))?),
+            llama_cpp: npy(&fixture(&format!("{folder}/{model}-{dtype}.llamacpp.npy"))?),
             llama_cpp_error: number(&json["files"][dtype]["llama_cpp"]["batch"]["rel_err_48"]),
         })
     }

@@ -10,6 +10,7 @@ pub mod gguf_writer;
 pub mod playback;
 pub mod random;
 pub mod reference;
+pub mod scales;
 pub mod spm;
 pub mod synthetic;
 

@@ -21,7 +21,7 @@ pub(crate) struct FileType {
 enum Mix {
     /// Nothing.
     Float,
-    /// The embedding, unless it is Q8_0.
+    /// The embedding, unless it is Q8_0, Q1_0 or Q2_0.
     Plain,
     /// As `Plain`; attn_v, attn_output and ffn_down have more bits.
     Q2,
@@ -34,7 +34,7 @@ enum Mix {
 }
 
 impl FileType {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 28] = [
         Self::new("f32", 0, Dtype::F32, Mix::Float),
         Self::new("f16", 1, Dtype::F16, Mix::Float),
         Self::new("bf16", 32, Dtype::BF16, Mix::Float),
@@ -50,6 +50,19 @@ impl FileType {
         Self::new("q6_k", 18, Dtype::Q6_K, Mix::Plain),
         Self::new("iq4_nl", 25, Dtype::IQ4_NL, Mix::Iq4),
         Self::new("iq4_xs", 30, Dtype::IQ4_XS, Mix::Iq4),
+        Self::new("q1_0", 40, Dtype::Q1_0, Mix::Plain),
+        Self::new("q2_0", 41, Dtype::Q2_0, Mix::Plain),
+        Self::new("tq1_0", 36, Dtype::TQ1_0, Mix::Plain),
+        Self::new("tq2_0", 37, Dtype::TQ2_0, Mix::Plain),
+        Self::new("mxfp4", 38, Dtype::MXFP4, Mix::Plain),
+        Self::new("nvfp4", 39, Dtype::NVFP4, Mix::Plain),
+        Self::new("iq1_s", 24, Dtype::IQ1_S, Mix::Plain),
+        Self::new("iq1_m", 31, Dtype::IQ1_M, Mix::Plain),
+        Self::new("iq2_xxs", 19, Dtype::IQ2_XXS, Mix::Plain),
+        Self::new("iq2_xs", 20, Dtype::IQ2_XS, Mix::Plain),
+        Self::new("iq2_s", 28, Dtype::IQ2_S, Mix::Plain),
+        Self::new("iq3_xxs", 23, Dtype::IQ3_XXS, Mix::Plain),
+        Self::new("iq3_s", 26, Dtype::IQ3_S, Mix::Plain),
     ];
 
     const fn new(name: &'static str, number: u32, dtype: Dtype, mix: Mix) -> Self {
@@ -82,7 +95,7 @@ impl FileType {
         let more_bits = layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
         match (self.mix, tensor.role) {
             (Mix::Float, _) => self.dtype,
-            (_, Role::Embedding) if self.dtype != Dtype::Q8_0 => Dtype::Q6_K,
+            (_, Role::Embedding) if !matches!(self.dtype, Dtype::Q8_0 | Dtype::Q1_0 | Dtype::Q2_0) => Dtype::Q6_K,
             (Mix::Q2, Role::Value) if many_queries => Dtype::Q4_K,
             (Mix::Q2, Role::Value | Role::AttentionOutput | Role::Down) => Dtype::Q3_K,
             (Mix::Medium, Role::Value | Role::Down) if more_bits => Dtype::Q6_K,
@@ -99,7 +112,9 @@ impl FileType {
 /// The type of blocks of 32 for rows that are no whole number of blocks of 256.
 fn narrower(dtype: Dtype) -> Dtype {
     match dtype {
-        Dtype::IQ4_XS => Dtype::IQ4_NL,
+        Dtype::IQ1_S | Dtype::IQ1_M | Dtype::IQ2_XXS | Dtype::IQ2_XS | Dtype::IQ2_S => Dtype::IQ4_NL,
+        Dtype::IQ3_XXS | Dtype::IQ3_S | Dtype::IQ4_XS => Dtype::IQ4_NL,
+        Dtype::TQ1_0 | Dtype::TQ2_0 => Dtype::Q4_0,
         Dtype::Q2_K | Dtype::Q3_K => Dtype::Q4_0,
         Dtype::Q4_K => Dtype::Q5_0,
         Dtype::Q5_K => Dtype::Q5_1,

@@ -1,9 +1,11 @@
 //! Elements to blocks: each format is written with as small a squared error as a search in reasonable time finds.
 
+mod fp4;
 mod grid;
 mod iq4;
 mod k;
 mod legacy;
+mod low;
 mod sub_scales;
 
 use gleed::tensor::Dtype;
@@ -28,7 +30,13 @@ pub(crate) fn quantize(dtype: Dtype, x: &[f32], out: &mut [u8]) -> Result<(), St
         Dtype::Q6_K => blocks(x, out, k::q6_k),
         Dtype::IQ4_NL => blocks(x, out, iq4::iq4_nl),
         Dtype::IQ4_XS => blocks(x, out, iq4::iq4_xs),
-        other => return Err(format!("{other} cannot be written")),
+        Dtype::Q1_0 => blocks(x, out, low::q1_0),
+        Dtype::Q2_0 => blocks(x, out, low::q2_0),
+        Dtype::TQ1_0 => blocks(x, out, low::tq1_0),
+        Dtype::TQ2_0 => blocks(x, out, low::tq2_0),
+        Dtype::MXFP4 => blocks(x, out, fp4::mxfp4),
+        Dtype::NVFP4 => blocks(x, out, fp4::nvfp4),
+        other => return Err(format!("{other} cannot be written: its quantization needs an importance matrix")),
     }
     Ok(())
 }
@@ -36,7 +44,9 @@ pub(crate) fn quantize(dtype: Dtype, x: &[f32], out: &mut [u8]) -> Result<(), St
 /// Refuses what the type cannot hold.
 fn check(dtype: Dtype, x: &[f32]) -> Result<(), String> {
     let limit = match dtype {
-        Dtype::F32 | Dtype::BF16 => f32::MAX,
+        Dtype::F32 | Dtype::BF16 | Dtype::MXFP4 => f32::MAX,
+        // The largest scale times the largest code.
+        Dtype::NVFP4 => 448.0 * 6.0,
         // Also the largest scale.
         _ => 65504.0,
     };

@@ -18,7 +18,7 @@ pub(in crate::kernels) use super::neon::{
 /// Each register has the outputs of one row of inputs.
 const INPUTS: usize = 1;
 
-type Of32<B> = panels::Of32<Dotprod, B, INPUTS>;
+type Of32<B, const PARTS: usize> = panels::Of32<Dotprod, B, PARTS, INPUTS>;
 type Of256<B, const SUBS: usize> = panels::Of256<Dotprod, B, SUBS, INPUTS>;
 
 /// See [`Level::products`](crate::kernels::Level::products).
@@ -32,7 +32,14 @@ pub(in crate::kernels) fn products(
     if inputs.rows() == 1 {
         return dotprod_row::products(weights, inputs, out, scratch);
     }
-    generic::by_format!(weights, inputs, out, return dotprod_row::products(weights, inputs, out, scratch))
+    // Only the kernel of one row has blocks of 16.
+    generic::by_format!(
+        weights,
+        inputs,
+        out,
+        return dotprod_row::products(weights, inputs, out, scratch),
+        return dotprod_row::products(weights, inputs, out, scratch)
+    )
 }
 
 #[target_feature(enable = "neon,dotprod")]

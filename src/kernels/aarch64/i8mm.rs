@@ -18,7 +18,7 @@ pub(in crate::kernels) use super::dotprod::{
 /// Two rows of inputs share a register.
 const INPUTS: usize = 2;
 
-type Of32<B> = panels::Of32<I8mm, B, INPUTS>;
+type Of32<B, const PARTS: usize> = panels::Of32<I8mm, B, PARTS, INPUTS>;
 type Of256<B, const SUBS: usize> = panels::Of256<I8mm, B, SUBS, INPUTS>;
 
 /// See [`Level::products`](crate::kernels::Level::products). A row of inputs alone would leave half of each instruction
@@ -33,7 +33,14 @@ pub(in crate::kernels) fn products(
     if inputs.rows() == 1 {
         return dotprod::products(weights, inputs, out, scratch);
     }
-    generic::by_format!(weights, inputs, out, return dotprod::products(weights, inputs, out, scratch))
+    // Only the kernel of one row has blocks of 16.
+    generic::by_format!(
+        weights,
+        inputs,
+        out,
+        return dotprod::products(weights, inputs, out, scratch),
+        return dotprod::products(weights, inputs, out, scratch)
+    )
 }
 
 #[target_feature(enable = "neon,dotprod,i8mm")]

@@ -7,7 +7,7 @@
 use core::marker::PhantomData;
 
 use crate::kernels::generic::{COLS, Family, Row};
-use crate::quant::{ActivationRow, Layout32, Layout256, QuantizedRow};
+use crate::quant::{ActivationRow, Layout256, Parts, QuantizedRow};
 
 /// Rows of weights at a time.
 pub(super) const ROWS: usize = 8;
@@ -40,8 +40,8 @@ pub(super) trait Instruction<const INPUTS: usize>: Copy {
     );
 }
 
-/// A format with blocks of 32.
-pub(super) struct Of32<I, B, const INPUTS: usize>(PhantomData<(I, B)>);
+/// A format with blocks of `PARTS` times 32.
+pub(super) struct Of32<I, B, const PARTS: usize, const INPUTS: usize>(PhantomData<(I, B)>);
 
 /// A format with super-blocks of 256 in `SUBS` sub-blocks.
 pub(super) struct Of256<I, B, const SUBS: usize, const INPUTS: usize>(PhantomData<(I, B)>);
@@ -73,11 +73,14 @@ impl<const INPUTS: usize> Panel<INPUTS> {
     };
 }
 
-impl<I: Instruction<INPUTS>, B: Layout32, const INPUTS: usize> Family<ROWS> for Of32<I, B, INPUTS> {
+impl<I: Instruction<INPUTS>, B: Parts<32, PARTS>, const PARTS: usize, const INPUTS: usize> Family<ROWS>
+    for Of32<I, B, PARTS, INPUTS>
+{
     type Proof = I;
     type Block = B;
     type Panel = Panel<INPUTS>;
-    const LEN: usize = 32;
+    const LEN: usize = 32 * PARTS;
+    const SCALED: usize = 32;
     const MOST: usize = 4;
 
     #[inline(always)]
@@ -93,8 +96,7 @@ impl<I: Instruction<INPUTS>, B: Layout32, const INPUTS: usize> Family<ROWS> for 
     #[inline(always)]
     fn unpack(blocks: &[B], row: usize, panel: &mut Panel<INPUTS>) {
         let places = panel.codes.as_chunks_mut::<2>().0.iter_mut().zip(&mut panel.scales).zip(&mut panel.mins);
-        for (block, ((codes, scales), mins)) in blocks.iter().zip(places) {
-            let block = block.unpack();
+        for (block, ((codes, scales), mins)) in blocks.iter().flat_map(B::parts).zip(places) {
             place::<INPUTS>(codes, row, &block.codes);
             set(scales, row, [block.scale; INPUTS]);
             set(mins, row, [block.min.unwrap_or_default(); INPUTS]);
@@ -114,8 +116,8 @@ impl<I: Instruction<INPUTS>, B: Layout32, const INPUTS: usize> Family<ROWS> for 
         // those of each row twice, too.
         unsafe {
             match (T % INPUTS, panel.has_mins) {
-                (0, true) => proof.sweep_32::<T, true>(panel, blocks, x, acc),
-                (0, false) => proof.sweep_32::<T, false>(panel, blocks, x, acc),
+                (0, true) => proof.sweep_32::<T, true>(panel, blocks * PARTS, x, acc),
+                (0, false) => proof.sweep_32::<T, false>(panel, blocks * PARTS, x, acc),
                 _ => twice(x, acc, |x, acc| Self::sweep::<2>(proof, panel, blocks, x, acc)),
             }
         }
@@ -129,6 +131,7 @@ impl<I: Instruction<INPUTS>, B: Layout256<SUBS>, const SUBS: usize, const INPUTS
     type Block = B;
     type Panel = Panel<INPUTS>;
     const LEN: usize = 256;
+    const SCALED: usize = 256;
     const MOST: usize = 4;
 
     #[inline(always)]

@@ -27,6 +27,8 @@ pub(in crate::kernels) trait Family<const R: usize> {
     type Panel;
     /// Elements of a block.
     const LEN: usize;
+    /// Elements for which there is one scale of the activations.
+    const SCALED: usize;
     /// The most rows of inputs at a time: 1, 2 or 4.
     const MOST: usize;
 
@@ -126,7 +128,7 @@ impl Place {
             let end = self.col + self.blocks * F::LEN;
             x[t] = Row {
                 codes: row.codes.get(self.col..end)?.as_ptr(),
-                scales: row.scales.get(self.col / F::LEN..end / F::LEN)?.as_ptr(),
+                scales: row.scales.get(self.col / F::SCALED..end / F::SCALED)?.as_ptr(),
                 sums: row.sums.get(self.col / 16..end / 16)?.as_ptr(),
             };
             if self.col > 0 {

@@ -4,6 +4,7 @@
 mod attend;
 // The plain form of this and of `floats` is `products`; instruction sets have registers for tiles.
 #[cfg(any(
+    target_arch = "x86_64",
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
@@ -26,6 +27,7 @@ mod level_products;
 mod norm;
 mod products;
 #[cfg(any(
+    target_arch = "x86_64",
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
@@ -38,6 +40,7 @@ pub(super) use attend::{attend, attend_scratch};
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 pub(super) use blocks::{COLS, Row};
 #[cfg(any(
+    target_arch = "x86_64",
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
@@ -70,10 +73,11 @@ pub(super) use norm::{norm, norm_in_place};
 pub use products::{Inputs, OUTPUTS};
 pub(super) use products::{Refused, products};
 #[cfg(any(
+    target_arch = "x86_64",
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
-pub(super) use quads::{Floats, Of32, Of256, Quad};
+pub(super) use quads::{Floats, Of256, OfParts, Quad};
 pub use recur::{Convolution, Update};
 pub(super) use recur::{convolve, update_state};
 pub use store::is_storable;

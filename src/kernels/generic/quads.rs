@@ -6,7 +6,7 @@
 use core::marker::PhantomData;
 
 use super::blocks::{COLS, Family, Row};
-use crate::quant::{ActivationRow, Layout32, Layout256, QuantizedRow};
+use crate::quant::{ActivationRow, Layout256, Parts, QuantizedRow};
 
 /// Rows of weights at a time.
 const ROWS: usize = 4;
@@ -58,8 +58,8 @@ pub(in crate::kernels) trait Floats: Copy {
     fn mul(self, other: Self) -> Self;
 }
 
-/// A format with blocks of 32, multiplied by quads of lanes.
-pub(in crate::kernels) struct Of32<Q, B>(PhantomData<(Q, B)>);
+/// A format with blocks of `PARTS` times `LEN` elements, 16 or 32, multiplied by quads of lanes.
+pub(in crate::kernels) struct OfParts<Q, B, const LEN: usize, const PARTS: usize>(PhantomData<(Q, B)>);
 
 /// A format with super-blocks of 256 in `SUBS` sub-blocks, multiplied by quads of lanes.
 pub(in crate::kernels) struct Of256<Q, B, const SUBS: usize>(PhantomData<(Q, B)>);
@@ -67,10 +67,10 @@ pub(in crate::kernels) struct Of256<Q, B, const SUBS: usize>(PhantomData<(Q, B)>
 /// Unpacked blocks of four rows.
 pub(in crate::kernels) struct Panel {
     codes: [[i8; COLS]; ROWS],
-    /// Per block.
-    scales: [[f32; ROWS]; COLS / 32],
-    /// Per block, where there are some.
-    mins: [[f32; ROWS]; COLS / 32],
+    /// Per block or part of one.
+    scales: [[f32; ROWS]; COLS / 16],
+    /// The same, where there are some.
+    mins: [[f32; ROWS]; COLS / 16],
     /// Per sub-block.
     sub_scales: [[i32; ROWS]; COLS / 16],
     /// Per sub-block.
@@ -81,19 +81,20 @@ pub(in crate::kernels) struct Panel {
 impl Panel {
     const ZERO: Self = Self {
         codes: [[0; COLS]; ROWS],
-        scales: [[0.0; ROWS]; COLS / 32],
-        mins: [[0.0; ROWS]; COLS / 32],
+        scales: [[0.0; ROWS]; COLS / 16],
+        mins: [[0.0; ROWS]; COLS / 16],
         sub_scales: [[0; ROWS]; COLS / 16],
         sub_mins: [[0; ROWS]; COLS / 16],
         has_mins: false,
     };
 }
 
-impl<Q: Quad, B: Layout32> Family<ROWS> for Of32<Q, B> {
+impl<Q: Quad, B: Parts<LEN, PARTS>, const LEN: usize, const PARTS: usize> Family<ROWS> for OfParts<Q, B, LEN, PARTS> {
     type Proof = Q::Proof;
     type Block = B;
     type Panel = Panel;
-    const LEN: usize = 32;
+    const LEN: usize = LEN * PARTS;
+    const SCALED: usize = 32;
     const MOST: usize = Q::MOST[0];
 
     #[inline(always)]
@@ -109,9 +110,8 @@ impl<Q: Quad, B: Layout32> Family<ROWS> for Of32<Q, B> {
     #[inline(always)]
     fn unpack(blocks: &[B], row: usize, panel: &mut Panel) {
         let Some(codes) = panel.codes.get_mut(row) else { return };
-        let places = codes.as_chunks_mut::<32>().0.iter_mut().zip(&mut panel.scales).zip(&mut panel.mins);
-        for (block, ((codes, scales), mins)) in blocks.iter().zip(places) {
-            let block = block.unpack();
+        let places = codes.as_chunks_mut::<LEN>().0.iter_mut().zip(&mut panel.scales).zip(&mut panel.mins);
+        for (block, ((codes, scales), mins)) in blocks.iter().flat_map(B::parts).zip(places) {
             *codes = block.codes;
             panel.has_mins = block.min.is_some();
             if let (Some(scale), Some(min)) = (scales.get_mut(row), mins.get_mut(row)) {
@@ -133,16 +133,17 @@ impl<Q: Quad, B: Layout32> Family<ROWS> for Of32<Q, B> {
         for t in 0..T {
             chains[t] = Q::Floats::load(&acc[t]);
         }
-        for (b, (scales, mins)) in panel.scales.iter().zip(&panel.mins).enumerate().take(blocks) {
-            // SAFETY: b < blocks, and the caller promises so many blocks of 32 in every row, at most COLS elements.
-            let isums = unsafe { dots::<Q, T, 32>(proof, panel, b * 32, x, [[Q::zero(proof); ROWS]; T]) };
+        for (p, (scales, mins)) in panel.scales.iter().zip(&panel.mins).enumerate().take(blocks * PARTS) {
+            // SAFETY: p < blocks * PARTS, and the caller promises so many parts in every row, at most COLS elements.
+            let isums = unsafe { dots::<Q, T, LEN>(proof, panel, p * LEN, x, [[Q::zero(proof); ROWS]; T]) };
             for t in 0..T {
-                // SAFETY: b < blocks, and the caller promises so many scales and twice as many sums in every row.
-                let (dx, [low, high]) = unsafe { (*x[t].scales.add(b), *x[t].sums.add(b * 2).cast::<[i16; 2]>()) };
-                let dx = Q::Floats::splat(dx);
+                // SAFETY: p < blocks * PARTS, and the caller promises a scale per 32 elements of these parts in every row.
+                let dx = Q::Floats::splat(unsafe { *x[t].scales.add(p * LEN / 32) });
                 chains[t] = chains[t].add(Q::sums(isums[t]).floats().mul(Q::Floats::load(scales).mul(dx)));
                 if panel.has_mins {
-                    let msum = Q::Floats::splat((i32::from(low) + i32::from(high)) as f32);
+                    // SAFETY: as for the scale, and a sum per 16 elements.
+                    let msum: i32 = (0..LEN / 16).map(|i| i32::from(unsafe { *x[t].sums.add(p * LEN / 16 + i) })).sum();
+                    let msum = Q::Floats::splat(msum as f32);
                     chains[t] = chains[t].add(msum.mul(Q::Floats::load(mins).mul(dx)));
                 }
             }
@@ -158,6 +159,7 @@ impl<Q: Quad, B: Layout256<SUBS>, const SUBS: usize> Family<ROWS> for Of256<Q, B
     type Block = B;
     type Panel = Panel;
     const LEN: usize = 256;
+    const SCALED: usize = 256;
     const MOST: usize = Q::MOST[1];
 
     #[inline(always)]

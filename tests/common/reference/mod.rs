@@ -297,7 +297,9 @@ impl Reference {
         assert_eq!(weight.rows.cols, x.cols, "the shapes do not fit");
         let mut x = x.clone();
         if self.int8_activations && weight.block_len > 1 {
-            x.data.chunks_exact_mut(weight.block_len).for_each(round_to_int8);
+            // One scale per 32, or with super-blocks per 256.
+            let block = if weight.block_len == 256 { 256 } else { 32 };
+            x.data.chunks_exact_mut(block).for_each(round_to_int8);
         }
         let mut out = Rows::zeros(x.len(), weight.rows.len());
         for (i, row) in weight.rows.iter().enumerate() {

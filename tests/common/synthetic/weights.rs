@@ -4,6 +4,7 @@ use gleed::tensor::Dtype;
 use half::{bf16, f16};
 
 use super::super::random::Rng;
+use super::super::scales::set_scales;
 
 /// Little-endian F32.
 pub fn encode_f32(values: &[f32]) -> Vec<u8> {
@@ -33,8 +34,34 @@ pub fn random_weights(dtype: Dtype, len: usize, std: f32, rng: &mut Rng) -> Vec<
         Dtype::F16 => normal().iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
         Dtype::BF16 => normal().iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
         Dtype::Q8_0 => encode_q8_0(&normal()),
+        Dtype::MXFP4 | Dtype::NVFP4 | Dtype::IQ1_M => blocks_of_odd_scales(dtype, len, std, rng),
         _ => random_blocks(dtype, len / dtype.block_len(), std, rng),
     }
+}
+
+/// Blocks of random bytes in a format whose scales are no f16 at one place. The scales that are nearest to the standard
+/// deviation `std` are tried out.
+fn blocks_of_odd_scales(dtype: Dtype, len: usize, std: f32, rng: &mut Rng) -> Vec<u8> {
+    let mut out = vec![0; dtype.row_bytes(len).unwrap()];
+    rng.fill(&mut out);
+    let mut best = (f32::INFINITY, out.clone());
+    // From 2^-12 to 2, in steps of an eighth; for a format with powers of two some of the blocks have the next one.
+    for bits in (3 << 10..16 << 10).step_by(1 << 7) {
+        let mut index = 0;
+        for block in out.chunks_exact_mut(dtype.block_bytes()) {
+            index += 1;
+            let next = if dtype == Dtype::MXFP4 && bits >> 7 & 7 > index % 8 { 1 << 10 } else { 0 };
+            set_scales(dtype, block, || bits + next);
+        }
+        let mut values = vec![0.0; len];
+        gleed::quant::dequantize(dtype, &out, &mut values).unwrap();
+        let square: f32 = values.iter().map(|x| x * x).sum();
+        let distance = ((square / len as f32).sqrt() / std).ln().abs();
+        if distance < best.0 {
+            best = (distance, out.clone());
+        }
+    }
+    best.1
 }
 
 /// Blocks of random bytes with scales that give the standard deviation `std`, within 10 %.
@@ -53,6 +80,14 @@ fn random_blocks(dtype: Dtype, blocks: usize, std: f32, rng: &mut Rng) -> Vec<u8
         Dtype::Q6_K => (208, None, 1366.0),
         Dtype::IQ4_NL => (0, None, 67.4),
         Dtype::IQ4_XS => (0, None, 1243.0),
+        Dtype::Q1_0 => (0, None, 1.0),
+        Dtype::Q2_0 => (0, None, 1.22),
+        Dtype::TQ1_0 => (52, None, 0.82),
+        Dtype::TQ2_0 => (64, None, 1.22),
+        Dtype::IQ1_S => (0, None, 7.26),
+        Dtype::IQ2_XXS | Dtype::IQ2_XS | Dtype::IQ2_S => (0, None, 55.0),
+        Dtype::IQ3_XXS => (0, None, 142.6),
+        Dtype::IQ3_S => (0, None, 139.9),
         _ => panic!("no random blocks of type {}", dtype.name()),
     };
     let mut out = vec![0; blocks * dtype.block_bytes()];

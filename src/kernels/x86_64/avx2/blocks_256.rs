@@ -3,7 +3,8 @@
 
 use core::arch::x86_64::*;
 
-use super::blocks_32::{nibbles, values};
+use super::codes::{is_set, nibbles, values};
+use crate::quant::IQ3_S;
 
 /// A format with super-blocks of 256.
 pub(in crate::kernels::x86_64) trait Blocks256 {
@@ -13,8 +14,8 @@ pub(in crate::kernels::x86_64) trait Blocks256 {
     const BITS: u32;
     /// Elements per sub-block: 16 or 32.
     const SUB: usize;
-    /// The base-2 logarithm of what is taken off a code without sign; 0 for nothing.
-    const OFFSET_BITS: i32 = 0;
+    /// What is taken off a code without sign: 0 or a power of two.
+    const OFFSET: u32 = 0;
     /// Where the f16 scale is.
     const SCALE: usize;
     /// Where the f16 scale of the minima is, if there are minima.
@@ -46,6 +47,8 @@ pub(in crate::kernels::x86_64) struct Q4K;
 pub(in crate::kernels::x86_64) struct Q5K;
 pub(in crate::kernels::x86_64) struct Q6K;
 pub(in crate::kernels::x86_64) struct Iq4Xs;
+pub(in crate::kernels::x86_64) struct Tq2_0;
+pub(in crate::kernels::x86_64) struct Iq3S;
 
 impl Blocks256 for Q2K {
     const BYTES: usize = 84;
@@ -75,7 +78,7 @@ impl Blocks256 for Q3K {
     const BYTES: usize = 110;
     const BITS: u32 = 3;
     const SUB: usize = 16;
-    const OFFSET_BITS: i32 = 2;
+    const OFFSET: u32 = 4;
     const SCALE: usize = 108;
 
     #[inline(always)]
@@ -148,7 +151,7 @@ impl Blocks256 for Q6K {
     const BYTES: usize = 210;
     const BITS: u32 = 6;
     const SUB: usize = 16;
-    const OFFSET_BITS: i32 = 5;
+    const OFFSET: u32 = 32;
     const SCALE: usize = 208;
 
     #[inline(always)]
@@ -193,6 +196,61 @@ impl Blocks256 for Iq4Xs {
             let scales = _mm256_sub_epi32(scales, _mm256_set1_epi32(32));
             let eight = _mm_packs_epi32(_mm256_castsi256_si128(scales), _mm256_extracti128_si256::<1>(scales));
             Subs { scales: _mm256_broadcastsi128_si256(eight), mins: _mm256_setzero_si256() }
+        }
+    }
+}
+
+impl Blocks256 for Tq2_0 {
+    const BYTES: usize = 66;
+    const BITS: u32 = 2;
+    const SUB: usize = 32;
+    const OFFSET: u32 = 1;
+    const SCALE: usize = 64;
+
+    #[inline(always)]
+    unsafe fn codes(block: *const u8, j: usize) -> __m256i {
+        // SAFETY: the caller promises AVX2, the super-block and j < 8; bytes 0..64 are read.
+        unsafe { bits(block.add(j / 4 * 32), 2 * (j % 4) as i32, 3) }
+    }
+
+    #[inline(always)]
+    unsafe fn subs(_: *const u8) -> Subs {
+        // SAFETY: the caller promises AVX2, and these only make registers.
+        unsafe { Subs { scales: _mm256_set1_epi16(1), mins: _mm256_setzero_si256() } }
+    }
+}
+
+impl Blocks256 for Iq3S {
+    const BYTES: usize = 110;
+    const BITS: u32 = 8;
+    const SUB: usize = 32;
+    const SCALE: usize = 0;
+
+    #[inline(always)]
+    unsafe fn codes(block: *const u8, j: usize) -> __m256i {
+        // SAFETY: the caller promises AVX2, the super-block and j < 8; bytes 2..66, 66..74 and 74..106 are read. An index
+        // is below 512, the number of entries of the codebook.
+        unsafe {
+            let low = _mm256_cvtepu8_epi32(_mm_loadl_epi64(block.add(2 + 8 * j).cast()));
+            // Bit i of the byte becomes bit 8 of lane i.
+            let high = _mm256_set1_epi32(i32::from(*block.add(66 + j)));
+            let high = _mm256_sllv_epi32(high, _mm256_setr_epi32(8, 7, 6, 5, 4, 3, 2, 1));
+            let indices = _mm256_or_si256(low, _mm256_and_si256(high, _mm256_set1_epi32(256)));
+            let codes = _mm256_i32gather_epi32::<4>(IQ3_S.as_ptr().cast(), indices);
+            let negative = is_set(block.add(74 + 4 * j));
+            _mm256_sub_epi8(_mm256_xor_si256(codes, negative), negative)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn subs(block: *const u8) -> Subs {
+        // SAFETY: the caller promises AVX2 and the super-block; its bytes 106..110 are read.
+        unsafe {
+            let bytes = _mm_cvtsi32_si128(block.add(106).cast::<i32>().read_unaligned());
+            let nibbles = _mm_unpacklo_epi8(bytes, _mm_srli_epi16::<4>(bytes));
+            let nibbles = _mm_cvtepu8_epi16(_mm_and_si128(nibbles, _mm_set1_epi8(15)));
+            let odd = _mm_add_epi16(_mm_add_epi16(nibbles, nibbles), _mm_set1_epi16(1));
+            Subs { scales: _mm256_broadcastsi128_si256(odd), mins: _mm256_setzero_si256() }
         }
     }
 }

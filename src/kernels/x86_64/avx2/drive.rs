@@ -79,7 +79,7 @@ impl<'a> Job<'a> {
     #[inline(always)]
     fn next_rows<K: Kernels>(&self, first: usize) -> NextRows {
         let (next, order) = (self.next(first, 8), self.inputs.order());
-        NextRows::new(next, order, [8, self.row_bytes], [K::TOGETHER, K::BYTES])
+        NextRows::new(next, order, [8, self.row_bytes], [K::TOGETHER, bytes::<K>(1)])
     }
 
     /// A row of activations; `None` past the last one.
@@ -129,10 +129,10 @@ impl Row {
 trait Kernels {
     /// The level.
     type Isa: Isa;
-    /// Columns of a block.
+    /// Columns of a block, or of a part of one: for which there is one scale of the activations.
     const LEN: usize;
-    /// Bytes of a block.
-    const BYTES: usize;
+    /// Blocks or parts, and the bytes that they have in a row.
+    const PARTS: [usize; 2];
     /// Blocks of a row that [`Kernels::eight`] takes at once.
     const TOGETHER: usize;
 
@@ -147,6 +147,12 @@ trait Kernels {
     unsafe fn sweep<const T: usize>(isa: Self::Isa, panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]);
 }
 
+/// The bytes of so many blocks or parts, as far as they can be told apart. A chunk of columns is whole blocks.
+const fn bytes<K: Kernels>(blocks: usize) -> usize {
+    let [parts, bytes] = K::PARTS;
+    blocks * bytes / parts
+}
+
 /// The kernels of a level and a format with blocks of 32.
 struct Of32<I, F>(PhantomData<(I, F)>);
 
@@ -156,7 +162,7 @@ struct Of256<F>(PhantomData<F>);
 impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
     type Isa = I;
     const LEN: usize = 32;
-    const BYTES: usize = F::BYTES;
+    const PARTS: [usize; 2] = [F::PARTS, F::BYTES];
     const TOGETHER: usize = if F::TWO { 2 } else { 1 };
 
     #[inline(always)]
@@ -181,7 +187,7 @@ impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
 impl<F: Blocks256> Kernels for Of256<F> {
     type Isa = Avx2;
     const LEN: usize = 256;
-    const BYTES: usize = F::BYTES;
+    const PARTS: [usize; 2] = [1, F::BYTES];
     const TOGETHER: usize = 1;
 
     #[inline(always)]
@@ -245,10 +251,10 @@ unsafe fn products<K: Kernels>(isa: K::Isa, job: &Job<'_>) -> Option<()> {
                 #[cfg(test)]
                 crate::kernels::x86_64::counted::unpacked(8 * blocks);
                 let rows = job.eight((first + g * 8).min(job.rows - 1));
-                let rows = rows.map(|row| row.wrapping_add(col / K::LEN * K::BYTES));
+                let rows = rows.map(|row| row.wrapping_add(bytes::<K>(col / K::LEN)));
                 // As much of the next rows.
-                let from = job.next(first, 16).wrapping_add(16 * (col / K::LEN) * K::BYTES);
-                let ahead = Ahead::part(from, 16 * blocks * K::BYTES, g, 2, Ahead::UNITS * blocks);
+                let from = job.next(first, 16).wrapping_add(16 * bytes::<K>(col / K::LEN));
+                let ahead = Ahead::part(from, 16 * bytes::<K>(blocks), g, 2, Ahead::UNITS * blocks);
                 // SAFETY: the rows have these blocks from `col` on, and a group of the panel holds CHUNK columns of
                 // eight rows.
                 unsafe { K::pack(isa, rows, ahead, blocks, job.panel.add(g * GROUP)) };

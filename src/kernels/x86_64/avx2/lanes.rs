@@ -98,8 +98,18 @@ unsafe fn four(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> [__m256i; 4] {
 /// The processor has AVX2 and F16C; two bytes can be read at each place.
 #[inline(always)]
 pub(super) unsafe fn halves(blocks: &[*const u8; 8], offset: usize) -> __m256 {
-    let [a, b, c, d, e, f, g, h] = *blocks;
     // SAFETY: the caller promises AVX2 and F16C, and two bytes at `offset` of each of the blocks.
+    unsafe { _mm256_cvtph_ps(words(blocks, offset)) }
+}
+
+/// The two bytes `offset` bytes after each of the pointers.
+///
+/// # Safety
+/// The processor has AVX2; two bytes can be read at each place.
+#[inline(always)]
+pub(super) unsafe fn words(blocks: &[*const u8; 8], offset: usize) -> __m128i {
+    let [a, b, c, d, e, f, g, h] = *blocks;
+    // SAFETY: the caller promises AVX2, and two bytes at `offset` of each of the blocks.
     unsafe {
         let half = |block: *const u8| i32::from(block.add(offset).cast::<u16>().read_unaligned());
         let mut bits = _mm_cvtsi32_si128(half(a));
@@ -110,6 +120,6 @@ pub(super) unsafe fn halves(blocks: &[*const u8; 8], offset: usize) -> __m256 {
         bits = _mm_insert_epi16::<5>(bits, half(f));
         bits = _mm_insert_epi16::<6>(bits, half(g));
         bits = _mm_insert_epi16::<7>(bits, half(h));
-        _mm256_cvtph_ps(bits)
+        bits
     }
 }

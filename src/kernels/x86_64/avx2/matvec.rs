@@ -21,7 +21,7 @@ use crate::kernels::x86_64::ahead::NextRows;
 /// Blocks whose scales are copied at a time.
 const COPIED: usize = 32;
 
-/// The f16 scales of eight rows, then their minima. They are copied well before they are loaded as registers,
+/// The first two bytes of eight rows' blocks, their f16 scales as a rule, then their minima. They are copied well before they are loaded as registers,
 /// because inserting them one by one would compete with the other shuffles.
 type BlockScales = [[u16; 8]; 2];
 type Scales = [BlockScales; COPIED];
@@ -56,9 +56,10 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32>(
                 let high = _mm256_permute2x128_si256::<0x31>(x0, x1);
                 let mut dots = [_mm256_setzero_si256(); 8];
                 for ((dot, row), place) in dots.iter_mut().zip(rows).zip(places) {
-                    let block = row.add(b * F::BYTES);
-                    next.fetch(place, b, 1);
-                    *dot = dot_two::<I, F>(isa, block, low, high);
+                    if b.is_multiple_of(F::PARTS) {
+                        next.fetch(place, b, 1);
+                    }
+                    *dot = dot_two::<I, F>(isa, F::part(row, b), low, high);
                 }
                 let [isum_0, isum_1] = sums_of_halves(&dots);
                 acc = add_32::<I, F>(isa, acc, isum_0, x, b, scales.add(b - first));
@@ -69,9 +70,8 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32>(
                 let codes = load(x.codes.add(b * 32));
                 let mut dots = [_mm256_setzero_si256(); 8];
                 for ((dot, row), place) in dots.iter_mut().zip(rows).zip(places) {
-                    let block = row.add(b * F::BYTES);
                     next.fetch(place, b, 1);
-                    *dot = dot_codes::<I, F>(isa, *dot, F::codes(block), codes);
+                    *dot = dot_codes::<I, F>(isa, *dot, F::codes(F::part(row, b)), codes);
                 }
                 acc = add_32::<I, F>(isa, acc, sums(&dots), x, b, scales.add(b - first));
                 b += 1;
@@ -92,7 +92,7 @@ unsafe fn copy_scales<F: Blocks32>(rows: &[*const u8; 8], first: usize, end: usi
             // SAFETY: the caller promises these blocks, which begin with these numbers, and room for the scales of so
             // many of them; r < 8.
             unsafe {
-                let (block, scales) = (row.add(b * F::BYTES).cast::<u16>(), scales.add(b - first).cast::<u16>());
+                let (block, scales) = (F::block(*row, b).cast::<u16>(), scales.add(b - first).cast::<u16>());
                 scales.add(r).write(block.read_unaligned());
                 if F::MIN {
                     scales.add(8 + r).write(block.add(1).read_unaligned());
@@ -122,7 +122,7 @@ unsafe fn add_32<I: Isa, F: Blocks32>(
         let dx = _mm256_set1_ps(*x.scales.add(b));
         let offset = offset_32::<I, F>();
         let isum = if offset == 0 { isum } else { isa.dot_i16(isum, pair, _mm256_set1_epi16(-offset)) };
-        let scale = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(scales.cast())), dx);
+        let scale = _mm256_mul_ps(F::scales(_mm_loadu_si128(scales.cast())), dx);
         let acc = _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
         if !F::MIN {
             return acc;
@@ -141,7 +141,7 @@ pub(super) const fn offset_32<I: Isa, F: Blocks32>() -> i16 {
 /// The products of two blocks: of the first in the lower 4 lanes, of the second in the upper ones.
 ///
 /// # Safety
-/// `block` points to two blocks.
+/// `block` is as for [`Blocks32::two`].
 #[inline(always)]
 unsafe fn dot_two<I: Isa, F: Blocks32>(isa: I, block: *const u8, low: __m256i, high: __m256i) -> __m256i {
     // SAFETY: `isa` proves the instructions, and the caller promises two blocks.
@@ -236,9 +236,9 @@ unsafe fn dot_256<F: Blocks256>(isa: Avx2, block: *const u8, x: *const i8, x_sum
             let scale = _mm256_shuffle_epi8(subs.scales, _mm256_set1_epi16(j as i16 * 0x202 + 0x100));
             dot = isa.dot_i16(dot, pairs, scale);
         }
-        if F::OFFSET_BITS > 0 {
+        if F::OFFSET > 0 {
             let sums = _mm256_madd_epi16(subs.scales, x_sums);
-            dot = _mm256_sub_epi32(dot, _mm256_sll_epi32(sums, _mm_cvtsi32_si128(F::OFFSET_BITS)));
+            dot = _mm256_sub_epi32(dot, _mm256_sll_epi32(sums, _mm_cvtsi32_si128(F::OFFSET.trailing_zeros() as i32)));
         }
         (dot, _mm256_madd_epi16(subs.mins, x_sums))
     }

@@ -3,16 +3,19 @@
 //! One row of activations is multiplied with the blocks as they are in the file (`matvec`); for two and more
 //! the weights are unpacked first (`panel`), 16 rows and [`CHUNK`](panel::CHUNK) columns at a time, and all rows
 //! of activations swept over them (`sweep`). A format says where its codes and scales are (`blocks_32`,
-//! `blocks_256`). The levels differ in one instruction (`isa`), for blocks of 32.
+//! `blocks_256`). Formats that do not are
+//! unpacked by the plain code (`quads`). The levels differ in one instruction (`isa`), for blocks of 32.
 
 mod blocks_256;
 mod blocks_32;
+mod codes;
 mod drive;
 mod float;
 mod isa;
 mod lanes;
 mod matvec;
 mod panel;
+pub(super) mod quads;
 mod row;
 mod sweep;
 pub(super) mod ymm;
@@ -30,8 +33,8 @@ pub(super) use drive::{Job, products_32};
 pub(super) use float::products as float_products;
 pub(super) use isa::{Avx2, AvxVnni};
 
-pub(super) use blocks_32::{Blocks32, Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
-pub(super) use blocks_256::{Blocks256, Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
+pub(super) use blocks_32::{Blocks32, Iq4Nl, Mxfp4, Q1_0, Q2_0, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
+pub(super) use blocks_256::{Blocks256, Iq3S, Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K, Tq2_0};
 
 /// f32 elements of scratch that `products` needs.
 pub(in crate::kernels) fn products_scratch(form: Form) -> usize {
@@ -63,7 +66,12 @@ macro_rules! level_products {
                 Q5_K => blocks_256::<Q5K>,
                 Q6_K => blocks_256::<Q6K>,
                 IQ4_XS => blocks_256::<Iq4Xs>,
-                _ => return Err(Refused::NoKernel),
+                MXFP4 => blocks_32::<Mxfp4>,
+                Q1_0 => blocks_32::<Q1_0>,
+                Q2_0 => blocks_32::<Q2_0>,
+                TQ2_0 => blocks_256::<Tq2_0>,
+                IQ3_S => blocks_256::<Iq3S>,
+                _ => return $crate::kernels::x86_64::avx2::quads::products(weights, inputs, out),
             });
             let job = Job::new(weights, inputs, out, scratch).ok_or(Refused::Sizes)?;
             // SAFETY: these functions have the features of this one, and `format` is that of the weights' type.

@@ -10,7 +10,7 @@ use core::arch::x86_64::*;
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
 use super::isa::{Avx2, Isa};
-use super::lanes::{halves, transpose};
+use super::lanes::{halves, transpose, words};
 use crate::kernels::x86_64::ahead::Ahead;
 
 /// Columns that are unpacked at a time: two groups stay in the first-level cache.
@@ -28,7 +28,7 @@ pub(super) const SCALES: usize = PAIRS + 8 * 32;
 
 const _: () = assert!(CHUNK / 32 * BLOCK_32 <= GROUP && CHUNK / 256 * BLOCK_256 <= GROUP);
 
-/// Unpacks `blocks` blocks of eight rows, [`Ahead::UNITS`] units of work each.
+/// Unpacks `blocks` blocks of 32, or parts, of eight rows, [`Ahead::UNITS`] units of work each.
 ///
 /// # Safety
 /// The rows have so many blocks; `panel` has `blocks * BLOCK_32` bytes.
@@ -44,18 +44,18 @@ pub(super) unsafe fn pack_32<I: Isa, F: Blocks32>(
     // panel, and b is below that; a block of the panel has 8 registers of codes, then 8 scales and 8 minima.
     unsafe {
         for b in 0..blocks {
-            let block = rows.map(|row| row.add(b * F::BYTES));
+            let block = rows.map(|row| F::block(row, b));
             let panel = panel.add(b * BLOCK_32);
             ahead.fetch(Ahead::UNITS * b, Ahead::UNITS);
             let mut codes = [_mm256_setzero_si256(); 8];
-            for (codes, &block) in codes.iter_mut().zip(&block) {
-                *codes = F::codes(block);
+            for (codes, &row) in codes.iter_mut().zip(&rows) {
+                *codes = F::codes(F::part(row, b));
                 if F::BITS == 8 && I::VNNI {
                     *codes = _mm256_xor_si256(*codes, _mm256_set1_epi8(-128));
                 }
             }
             store(panel, &transpose(&codes));
-            _mm256_storeu_ps(panel.add(256).cast(), halves(&block, 0));
+            _mm256_storeu_ps(panel.add(256).cast(), F::scales(words(&block, 0)));
             if F::MIN {
                 _mm256_storeu_ps(panel.add(288).cast(), halves(&block, 2));
             }
@@ -137,7 +137,7 @@ unsafe fn pack_subs<F: Blocks256>(block: &[*const u8; 8], panel: *mut u8) {
                 subs.mins
             } else {
                 // A sub-scale is at least -128: -(-128 * 32) is an i16.
-                let shifted = _mm256_sll_epi16(subs.scales, _mm_cvtsi32_si128(F::OFFSET_BITS));
+                let shifted = _mm256_sll_epi16(subs.scales, _mm_cvtsi32_si128(F::OFFSET.trailing_zeros() as i32));
                 _mm256_sub_epi16(_mm256_setzero_si256(), shifted)
             });
         }
@@ -151,7 +151,7 @@ unsafe fn pack_subs<F: Blocks256>(block: &[*const u8; 8], panel: *mut u8) {
                 _mm256_storeu_si256(panel.add(SUB_SCALES + (sub + 8 / per_32) * 32).cast(), high);
             }
         }
-        if F::MIN.is_some() || F::OFFSET_BITS > 0 {
+        if F::MIN.is_some() || F::OFFSET > 0 {
             store(panel.add(PAIRS), &transpose(&pairs));
         }
     }

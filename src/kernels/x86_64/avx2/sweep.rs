@@ -95,7 +95,7 @@ pub(super) unsafe fn sweep_256<F: Blocks256, const T: usize>(
                 products::<Avx2, T>(isa, panel, &codes, F::SUB / 4, sums_of(F::BITS), &scales, &mut isums);
             }
             let sums = x.map(|x| x.sums.add(b * 16));
-            if F::OFFSET_BITS > 0 {
+            if F::OFFSET > 0 {
                 add_pairs::<T>(isa, panel, &sums, &mut isums);
             }
             for ((isums, out), x) in isums.into_iter().zip(out).zip(x) {

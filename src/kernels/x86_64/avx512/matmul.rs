@@ -5,7 +5,7 @@
 use super::panel::Rows;
 use super::panel_32::{self, Layout32, Panel32};
 use super::panel_256::{self, Layout256, Panel256};
-use super::{matmul_32, matmul_256};
+use super::{matmul_32, matmul_256, unpacked};
 use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
 use crate::kernels::x86_64::ahead::{Ahead, fetch_rows};
 use crate::quant::{ActivationRow, by_dtype};
@@ -49,7 +49,7 @@ impl Batch {
             return None;
         };
         let squares = if F::COLS == 256 { blocks } else { 0 };
-        let lengths = [blocks * F::COLS, blocks, blocks * F::COLS / 16, squares];
+        let lengths = [blocks * F::COLS, blocks * F::COLS / F::SCALED, blocks * F::COLS / 16, squares];
         if [x.codes.len(), x.scales.len(), x.sums.len(), x.squares.len()] != lengths {
             return None;
         }
@@ -75,12 +75,12 @@ impl Batch {
         let Input { codes, scales, sums, squares } = self.first;
         let start = row * self.stride;
         // SAFETY: as far after the parts of the first row as the caller's row is after it, a number of bytes within the
-        // inputs; and the parts have an element, `F::COLS` of them or a sixteenth of that for each block, as compared
-        // in `new`, the squares with super-blocks only.
+        // inputs; and the parts have `F::COLS` elements, an `F::SCALED`th or a sixteenth of that for each block, as compared
+        // in `new`, the squares one with super-blocks only.
         unsafe {
             Input {
                 codes: codes.byte_add(start).add(block * F::COLS),
-                scales: scales.byte_add(start).add(block),
+                scales: scales.byte_add(start).add(block * F::COLS / F::SCALED),
                 sums: sums.byte_add(start).add(block * F::COLS / 16),
                 squares: if F::COLS == 256 { squares.byte_add(start).add(block) } else { squares },
             }
@@ -107,6 +107,8 @@ unsafe trait Format {
     type Panel;
     /// Columns of a block.
     const COLS: usize;
+    /// Columns for which there is one scale of the activations, and one step of the chains.
+    const SCALED: usize;
     /// Bytes of a block.
     const BYTES: usize;
     /// Units of work that it takes to unpack a block of sixteen rows.
@@ -132,18 +134,19 @@ unsafe trait Format {
     );
 }
 
-struct Blocks<L>(L);
+struct Blocks<L, const PARTS: usize>(L);
 struct SuperBlocks<L>(L);
 
 // SAFETY: a panel is registers of integers and of f32.
-unsafe impl<L: Layout32> Format for Blocks<L> {
-    type Panel = Panel32;
-    const COLS: usize = 32;
+unsafe impl<L: Layout32<PARTS>, const PARTS: usize> Format for Blocks<L, PARTS> {
+    type Panel = [Panel32; PARTS];
+    const COLS: usize = 32 * PARTS;
+    const SCALED: usize = 32;
     const BYTES: usize = L::BYTES;
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel32, _: bool) {
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut [Panel32; PARTS], _: bool) {
         // SAFETY: the caller promises what the called function asks for: BYTES are those of `L`.
         unsafe { L::unpack(rows, g, panel) }
     }
@@ -151,7 +154,7 @@ unsafe impl<L: Layout32> Format for Blocks<L> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn add_products<const ROWS: usize>(
-        panel: &[Panel32],
+        panel: &[[Panel32; PARTS]],
         inputs: &[Input; ROWS],
         sums: &mut Sums,
         ahead: Ahead,
@@ -160,7 +163,7 @@ unsafe impl<L: Layout32> Format for Blocks<L> {
         // SAFETY: the caller promises the inputs, room for at most 8 rows, and at most `BYTES` of panel: 32 blocks, as
         // asserted above.
         unsafe {
-            matmul_32::add_products::<L, ROWS>(panel, inputs, sums, ahead, out);
+            matmul_32::add_products::<L, PARTS, ROWS>(panel.as_flattened(), inputs, sums, ahead, out);
         }
     }
 }
@@ -169,6 +172,7 @@ unsafe impl<L: Layout32> Format for Blocks<L> {
 unsafe impl<L: Layout256> Format for SuperBlocks<L> {
     type Panel = Panel256;
     const COLS: usize = 256;
+    const SCALED: usize = 256;
     const BYTES: usize = L::BYTES;
 
     #[inline]
@@ -196,7 +200,7 @@ unsafe impl<L: Layout256> Format for SuperBlocks<L> {
     ) {
         // SAFETY: the caller promises the inputs, room for at most 8 rows, and at most `BYTES` of panel, which is two
         // super-blocks.
-        unsafe { matmul_256::add_products::<L, ROWS>(panel, inputs, sums, ahead, out) }
+        unsafe { matmul_256::add_products::<L::Products, ROWS>(panel, inputs, sums, ahead, out) }
     }
 }
 
@@ -213,18 +217,30 @@ pub(super) fn matmul(
         return Err(Refused::NoKernel);
     }
     let done = by_dtype!(weights.dtype(), {
-        Q4_0 => by_panels::<Blocks<panel_32::Q4_0>>(weights, inputs, out, scratch),
-        Q4_1 => by_panels::<Blocks<panel_32::Q4_1>>(weights, inputs, out, scratch),
-        Q5_0 => by_panels::<Blocks<panel_32::Q5_0>>(weights, inputs, out, scratch),
-        Q5_1 => by_panels::<Blocks<panel_32::Q5_1>>(weights, inputs, out, scratch),
-        Q8_0 => by_panels::<Blocks<panel_32::Q8_0>>(weights, inputs, out, scratch),
-        IQ4_NL => by_panels::<Blocks<panel_32::Iq4Nl>>(weights, inputs, out, scratch),
+        Q4_0 => by_panels::<Blocks<panel_32::Q4_0, 1>>(weights, inputs, out, scratch),
+        Q4_1 => by_panels::<Blocks<panel_32::Q4_1, 1>>(weights, inputs, out, scratch),
+        Q5_0 => by_panels::<Blocks<panel_32::Q5_0, 1>>(weights, inputs, out, scratch),
+        Q5_1 => by_panels::<Blocks<panel_32::Q5_1, 1>>(weights, inputs, out, scratch),
+        Q8_0 => by_panels::<Blocks<panel_32::Q8_0, 1>>(weights, inputs, out, scratch),
+        IQ4_NL => by_panels::<Blocks<panel_32::Iq4Nl, 1>>(weights, inputs, out, scratch),
         Q2_K => by_panels::<SuperBlocks<panel_256::Q2K>>(weights, inputs, out, scratch),
         Q3_K => by_panels::<SuperBlocks<panel_256::Q3K>>(weights, inputs, out, scratch),
         Q4_K => by_panels::<SuperBlocks<panel_256::Q4K>>(weights, inputs, out, scratch),
         Q5_K => by_panels::<SuperBlocks<panel_256::Q5K>>(weights, inputs, out, scratch),
         Q6_K => by_panels::<SuperBlocks<panel_256::Q6K>>(weights, inputs, out, scratch),
         IQ4_XS => by_panels::<SuperBlocks<panel_256::Iq4Xs>>(weights, inputs, out, scratch),
+        IQ2_XXS => by_panels::<SuperBlocks<unpacked::Iq2Xxs>>(weights, inputs, out, scratch),
+        IQ2_XS => by_panels::<SuperBlocks<unpacked::Iq2Xs>>(weights, inputs, out, scratch),
+        IQ2_S => by_panels::<SuperBlocks<unpacked::Iq2S>>(weights, inputs, out, scratch),
+        IQ3_XXS => by_panels::<SuperBlocks<unpacked::Iq3Xxs>>(weights, inputs, out, scratch),
+        IQ3_S => by_panels::<SuperBlocks<unpacked::Iq3S>>(weights, inputs, out, scratch),
+        IQ1_S => by_panels::<SuperBlocks<unpacked::Iq1S>>(weights, inputs, out, scratch),
+        IQ1_M => by_panels::<SuperBlocks<unpacked::Iq1M>>(weights, inputs, out, scratch),
+        TQ1_0 => by_panels::<SuperBlocks<unpacked::Tq1_0>>(weights, inputs, out, scratch),
+        TQ2_0 => by_panels::<SuperBlocks<panel_256::Tq2_0>>(weights, inputs, out, scratch),
+        MXFP4 => by_panels::<Blocks<panel_32::Mxfp4, 1>>(weights, inputs, out, scratch),
+        Q1_0 => by_panels::<Blocks<panel_32::Q1_0, 4>>(weights, inputs, out, scratch),
+        Q2_0 => by_panels::<Blocks<panel_32::Q2_0, 2>>(weights, inputs, out, scratch),
         _ => return Err(Refused::NoKernel),
     });
     done.ok_or(Refused::Sizes)
@@ -271,7 +287,7 @@ fn by_panels<F: Format>(
         let from = next.wrapping_add(OUTPUTS * first * F::BYTES);
         let bytes = OUTPUTS * panel.len() * F::BYTES;
         let ahead = |part: usize, units: usize| Ahead::part(from, bytes, part, parts, units);
-        let (reads, products) = (2 * panel.len() * F::READS, Ahead::UNITS * panel.len());
+        let (reads, products) = (2 * panel.len() * F::READS, Ahead::UNITS * panel.len() * (F::COLS / F::SCALED));
         // SAFETY: `first + panel.len()` is at most the number of blocks in the rows of weights and inputs, whose types,
         // sizes and number are those of `F` as checked above; the panel has at most as many blocks as `BYTES` hold; `out` has a place
         // for every row, and `row` is below their number.

@@ -75,7 +75,7 @@ unsafe fn prepare<L: Layout256, const WIDE: bool>(inputs: &[Input], b: usize, su
                             _mm512_storeu_si512(starts.add(16 * i).cast(), of_8);
                         }
                     }
-                    16 => {
+                    length if length == 16 || L::SUBS == 16 => {
                         let of_16 =
                             _mm512_madd_epi16(_mm512_cvtepi16_epi32(of_16), _mm512_set1_epi32(-offset & 0xffff));
                         _mm512_storeu_si512(starts.cast(), of_16);
@@ -250,17 +250,18 @@ unsafe fn by_sub_blocks<L: Layout256, const ROWS: usize>(
     (ahead, units): (Ahead, usize),
 ) -> [[__m512i; 2]; ROWS] {
     let mut isums = [[_mm512_setzero_si512(); 2]; ROWS];
-    for j in 0..8 {
-        ahead.fetch(units * j / 8, units * (j + 1) / 8 - units * j / 8);
+    let registers = const { 64 / L::SUBS };
+    for j in 0..L::SUBS {
+        ahead.fetch(units * j / L::SUBS, units * (j + 1) / L::SUBS - units * j / L::SUBS);
         let mut parts = [[_mm512_setzero_si512(); 2]; ROWS];
         if L::OFFSET != 0 {
             for (part, starts) in parts.iter_mut().zip(sums.starts.iter().skip(row)) {
-                // SAFETY: j is below 8, and a row of `starts` has 256 elements.
+                // SAFETY: j is below 16, and a row of `starts` has 256 elements.
                 *part = [_mm512_set1_epi32(unsafe { *starts.get_unchecked(j) }); 2];
             }
         }
-        for i in 8 * j..8 * j + 8 {
-            // SAFETY: i is below 8 * 8, the number of registers of codes.
+        for i in registers * j..registers * (j + 1) {
+            // SAFETY: i is below 64, the number of registers of codes.
             let [w0, w1] = unsafe { *block.codes.get_unchecked(i) };
             for (part, input) in parts.iter_mut().zip(inputs) {
                 // SAFETY: the caller promises 256 codes of super-block b: these are 4 i to 4 i + 3.
@@ -270,7 +271,7 @@ unsafe fn by_sub_blocks<L: Layout256, const ROWS: usize>(
                 part[1] = _mm512_dpbusd_epi32(part[1], w1, x);
             }
         }
-        // SAFETY: j is below 8, and there are 16 sub-scales.
+        // SAFETY: j is below SUBS, at most 16, and there are 16 sub-scales.
         let [s0, s1] = unsafe { *block.sub_scales.get_unchecked(j) };
         for (isum, [part0, part1]) in isums.iter_mut().zip(parts) {
             isum[0] = _mm512_add_epi32(isum[0], _mm512_mullo_epi32(part0, s0));

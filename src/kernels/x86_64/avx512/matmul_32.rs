@@ -16,7 +16,7 @@ use crate::kernels::x86_64::ahead::Ahead;
 /// There are at most 32 blocks and 8 rows. Every input has 32 codes, one scale and two sums per block of the
 /// panel, and `out` has room for all rows.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) unsafe fn add_products<L: Layout32, const ROWS: usize>(
+pub(super) unsafe fn add_products<L: Layout32<PARTS>, const PARTS: usize, const ROWS: usize>(
     panel: &[Panel32],
     inputs: &[Input; ROWS],
     sums: &mut Sums,
@@ -25,7 +25,7 @@ pub(super) unsafe fn add_products<L: Layout32, const ROWS: usize>(
 ) {
     for (row, input) in inputs.iter().enumerate() {
         // SAFETY: the caller promises at most 32 blocks and 8 rows, and that the input has them.
-        unsafe { prepare::<L>(input, panel.len(), sums, row) };
+        unsafe { prepare::<L, PARTS>(input, panel.len(), sums, row) };
     }
     for (b, block) in panel.iter().enumerate() {
         let mut isums = [[_mm512_setzero_si512(); 2]; ROWS];
@@ -79,7 +79,7 @@ pub(super) unsafe fn add_products<L: Layout32, const ROWS: usize>(
 /// As for [`add_products`]; `row` is below 8.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn prepare<L: Layout32>(input: &Input, blocks: usize, sums: &mut Sums, row: usize) {
+unsafe fn prepare<L: Layout32<PARTS>, const PARTS: usize>(input: &Input, blocks: usize, sums: &mut Sums, row: usize) {
     for first in [0, 16] {
         if first >= blocks {
             return;

@@ -9,11 +9,13 @@ mod panel;
 mod panel_256;
 mod panel_32;
 mod quantize;
+mod unpacked;
 mod zmm;
 
 use core::ops::Range;
 
 use crate::kernels::generic::{self, Combine, Inputs, Norm, Queries, Refused};
+use crate::kernels::x86_64::avx2::quads;
 use crate::kv::{KvSource, KvTileMut};
 use crate::mem::Tile;
 use crate::quant::{Form, by_dtype};
@@ -42,8 +44,13 @@ pub(in crate::kernels) fn products(
             _ => Err(Refused::NoKernel),
         });
     }
-    if inputs.rows() == 1 && matvec::supports(weights.dtype(), weights.cols()) {
-        return matvec::products(weights, inputs, out);
+    let done = if inputs.rows() == 1 && matvec::supports(weights.dtype(), weights.cols()) {
+        matvec::products(weights, inputs, out)
+    } else {
+        matmul::matmul(weights, inputs, out, scratch)
+    };
+    match done {
+        Err(Refused::NoKernel) => quads::products(weights, inputs, out),
+        done => done,
     }
-    matmul::matmul(weights, inputs, out, scratch)
 }

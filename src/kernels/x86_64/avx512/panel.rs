@@ -112,3 +112,23 @@ pub(super) fn values(indices: __m512i) -> __m512i {
     let [a, b, c, d] = TABLE;
     _mm512_shuffle_epi8(_mm512_set4_epi32(d, c, b, a), indices)
 }
+
+/// The codes of MXFP4, plus 12, that the indices in the bytes stand for.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn fp4_values(indices: __m512i) -> __m512i {
+    // The table of docs/arithmetic.md plus 12: 12, 13, 14, 15 and so on, from the lowest byte.
+    const TABLE: [i32; 4] = [0x0f0e_0d0c, 0x1814_1210, 0x090a_0b0c, 0x0004_0608];
+    let [a, b, c, d] = TABLE;
+    _mm512_shuffle_epi8(_mm512_set4_epi32(d, c, b, a), indices)
+}
+
+/// 2^(e - 128) of the lowest byte e of each lane; subnormal for e below 2.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn powers_of_two(exponents: __m512i) -> __m512 {
+    let exponents = _mm512_and_si512(exponents, _mm512_set1_epi32(0xff));
+    let normal = _mm512_slli_epi32::<23>(_mm512_sub_epi32(exponents, _mm512_set1_epi32(1)));
+    let is_tiny = _mm512_cmplt_epu32_mask(exponents, _mm512_set1_epi32(2));
+    _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, is_tiny, _mm512_set1_epi32(1 << 21), exponents))
+}

@@ -25,6 +25,9 @@ const MAX_SQUARED: u32 = 32767 * 32767;
 
 /// A format with super-blocks of 256.
 pub(super) trait Layout256 {
+    /// A format that is multiplied in the same way: with the same constants but for the bytes. The code is there once for all
+    /// that have the same one.
+    type Products: Layout256;
     /// Bytes of a super-block.
     const BYTES: usize;
     /// Sub-scales of a super-block, 8 or 16.
@@ -32,7 +35,7 @@ pub(super) trait Layout256 {
     /// What is added to the codes in the panel.
     const OFFSET: i16;
     /// How many codes are summed before the sum is multiplied by the sub-scale: 8 or 16 where the sum of so many
-    /// fits 16 bits (activations are -127 to 127), else 32, a sub-block.
+    /// fits 16 bits (activations are -127 to 127), else 32: a sub-block, even one of 16.
     const GROUP: usize;
     /// As [`Self::GROUP`], for weights and activations whose sums of so many fit 16 bits, see [`Panel256::limit`]:
     /// 16 or 32, where that is faster, else 0. Then sub-scales are not negative, or `GROUP` is below 32.
@@ -54,7 +57,7 @@ impl Panel256 {
     /// `k` is below 64 and `g` below 2.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn set(&mut self, k: usize, g: usize, codes: __m512i) {
+    pub(super) unsafe fn set(&mut self, k: usize, g: usize, codes: __m512i) {
         // SAFETY: the caller promises k < 64 and g < 2, the lengths of the arrays.
         unsafe { *self.codes.get_unchecked_mut(k).get_unchecked_mut(g) = codes }
     }
@@ -93,7 +96,7 @@ impl Panel256 {
     /// `j` is below 4 and `g` below 2.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn set_sub_scales<L: Layout256>(&mut self, j: usize, g: usize, bytes: __m512i) {
+    pub(super) unsafe fn set_sub_scales<L: Layout256>(&mut self, j: usize, g: usize, bytes: __m512i) {
         for b in 0..4 {
             let top = _mm512_sll_epi32(bytes, _mm_cvtsi32_si128(24 - 8 * b as i32));
             let mut sub_scale = _mm512_srai_epi32::<24>(top);
@@ -126,7 +129,7 @@ impl Panel256 {
     /// `g` is below 2.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn set_scale(&mut self, g: usize, scale: __m512) {
+    pub(super) unsafe fn set_scale(&mut self, g: usize, scale: __m512) {
         // SAFETY: the caller promises g < 2, the length of the array.
         unsafe { *self.scale.get_unchecked_mut(g) = scale }
     }
@@ -166,8 +169,10 @@ pub(super) struct Q4K;
 pub(super) struct Q5K;
 pub(super) struct Q6K;
 pub(super) struct Iq4Xs;
+pub(super) struct Tq2_0;
 
 impl Layout256 for Q2K {
+    type Products = Self;
     const BYTES: usize = 84;
     const SUBS: usize = 16;
     const OFFSET: i16 = 0;
@@ -200,6 +205,7 @@ impl Layout256 for Q2K {
 }
 
 impl Layout256 for Q3K {
+    type Products = Self;
     const BYTES: usize = 110;
     const SUBS: usize = 16;
     const OFFSET: i16 = 4;
@@ -239,6 +245,7 @@ impl Layout256 for Q3K {
 }
 
 impl Layout256 for Q4K {
+    type Products = Self;
     const BYTES: usize = 144;
     const SUBS: usize = 8;
     const OFFSET: i16 = 0;
@@ -264,6 +271,7 @@ impl Layout256 for Q4K {
 }
 
 impl Layout256 for Q5K {
+    type Products = Self;
     const BYTES: usize = 176;
     const SUBS: usize = 8;
     const OFFSET: i16 = 0;
@@ -294,6 +302,7 @@ impl Layout256 for Q5K {
 }
 
 impl Layout256 for Q6K {
+    type Products = Self;
     const BYTES: usize = 210;
     const SUBS: usize = 16;
     const OFFSET: i16 = 32;
@@ -330,6 +339,7 @@ impl Layout256 for Q6K {
 }
 
 impl Layout256 for Iq4Xs {
+    type Products = Self;
     const BYTES: usize = 136;
     const SUBS: usize = 8;
     const OFFSET: i16 = 128;
@@ -354,6 +364,36 @@ impl Layout256 for Iq4Xs {
                 for (i, indices) in rows.transposed(8 + 16 * j).into_iter().enumerate() {
                     panel.set(8 * j + i, g, values(bits(indices, 0, 15)));
                     panel.set(8 * j + 4 + i, g, values(bits(indices, 4, 15)));
+                }
+            }
+        }
+    }
+}
+
+impl Layout256 for Tq2_0 {
+    type Products = Self;
+    const BYTES: usize = 66;
+    const SUBS: usize = 8;
+    const OFFSET: i16 = 1;
+    const GROUP: usize = 16;
+    const WIDE: usize = 0;
+    const MIN: bool = false;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
+        // SAFETY: the caller promises g < 2 and 66 bytes in all rows, which the loads stay within; i < 4, so k < 64.
+        unsafe {
+            panel.set_scale(g, high_f16(rows.dword(62)));
+            for j in 0..2 {
+                panel.set_sub_scales::<Self>(j, g, _mm512_set1_epi8(1));
+            }
+            for p in 0..4 {
+                let first = 32 * (p / 2) + 4 * (p % 2);
+                for (i, codes) in rows.transposed(16 * p).into_iter().enumerate() {
+                    for j in 0..4 {
+                        panel.set(first + 8 * j + i, g, bits(codes, 2 * j, 3));
+                    }
                 }
             }
         }

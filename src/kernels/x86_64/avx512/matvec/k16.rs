@@ -58,7 +58,7 @@ pub(super) fn q3_k(tile: &Tile<'_, 110>, x: QuantizedRow<'_>) -> __m512 {
     for (b, (codes, &dx)) in blocks.enumerate().take(tile.blocks()) {
         // SAFETY: `take` keeps b below tile.blocks(); `dots` gives lanes below 16.
         unsafe {
-            let [i, j, k, l] = tile.headers::<94>(b);
+            let [i, j, k, l] = tile.headers::<94, 0>(b);
             let scales = store_lanes([q3_scales(i), q3_scales(j), q3_scales(k), q3_scales(l)]);
             let dots = dots::<110, 4, 2>(tile, b, codes, |block, lane| {
                 let [a, b] = two_bits(load_32::<32, _, _>(block));
@@ -101,7 +101,7 @@ pub(super) fn q2_k(tile: &Tile<'_, 84>, x: QuantizedRow<'_>) -> __m512 {
         };
         // SAFETY: `take` keeps b below tile.blocks(); `dots` gives lanes below 16.
         unsafe {
-            let [i, j, k, l] = tile.headers::<0>(b);
+            let [i, j, k, l] = tile.headers::<0, 0>(b);
             let scales = |subs| _mm512_and_si512(subs, low);
             let scales = store_lanes([scales(i), scales(j), scales(k), scales(l)]);
             let dots = dots::<84, 0, 2>(tile, b, codes, |block, lane| {

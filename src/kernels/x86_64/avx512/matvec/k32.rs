@@ -64,7 +64,7 @@ fn dots<const BYTES: usize, const LINES: usize>(
     let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales).zip(x.sums.as_chunks::<16>().0);
     for (b, ((codes, &dx), sums)) in blocks.enumerate().take(tile.blocks()) {
         // SAFETY: `take` keeps b below tile.blocks().
-        let headers = unsafe { tile.headers::<0>(b) };
+        let headers = unsafe { tile.headers::<0, 0>(b) };
         let subs = headers_to_subs(headers);
         let scales = store_lanes(subs);
         let x_02 = halves(load_32::<0, _, _>(codes), load_32::<64, _, _>(codes));

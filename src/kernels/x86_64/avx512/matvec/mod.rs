@@ -7,9 +7,11 @@
 //! computed, as many bytes of the next 16 rows are fetched into the cache, also across the end of the call, in the
 //! order that the processor likes.
 
+mod iq3_s;
 mod iq4_xs;
 mod k16;
 mod k32;
+mod lanes;
 mod nibbles;
 mod pairs;
 mod tile;
@@ -52,6 +54,11 @@ pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [
         Q6_K => tiles::<210, 256, 1>(weights, inputs, x, out, |tile, x| k16::q6_k(tile, x)),
         IQ4_NL => tiles::<18, 32, 4>(weights, inputs, x, out, |tile, x| nibbles::iq4_nl(tile, x)),
         IQ4_XS => tiles::<136, 256, 1>(weights, inputs, x, out, |tile, x| iq4_xs::iq4_xs(tile, x)),
+        Q1_0 => tiles::<18, 128, 4>(weights, inputs, x, out, |tile, x| lanes::q1_0(tile, x)),
+        Q2_0 => tiles::<18, 64, 4>(weights, inputs, x, out, |tile, x| lanes::q2_0(tile, x)),
+        TQ2_0 => tiles::<66, 256, 1>(weights, inputs, x, out, |tile, x| lanes::tq2_0(tile, x)),
+        MXFP4 => tiles::<17, 32, 4>(weights, inputs, x, out, |tile, x| lanes::mxfp4(tile, x)),
+        IQ3_S => tiles::<110, 256, 1>(weights, inputs, x, out, |tile, x| iq3_s::iq3_s(tile, x)),
         _ => return Err(Refused::NoKernel),
     });
     done.ok_or(Refused::Sizes)
@@ -74,7 +81,9 @@ fn tiles<const BYTES: usize, const LEN: usize, const TOGETHER: usize>(
         let next = if first + ROWS < weights.rows() { first + ROWS } else { inputs.next() };
         let tile = Tile::new::<TOGETHER>(weights, first, next, order)?;
         let blocks = tile.blocks();
-        if [x.codes.len(), x.scales.len(), x.sums.len()] != [blocks * LEN, blocks, blocks * (LEN / 16)] {
+        // A scale per block, or of larger blocks of formats with blocks of 32 per 32.
+        let scales = blocks * const { if LEN < 256 { LEN / 32 } else { 1 } };
+        if [x.codes.len(), x.scales.len(), x.sums.len()] != [blocks * LEN, scales, blocks * (LEN / 16)] {
             return None;
         }
         let sums = kernel(&tile, x);

@@ -103,22 +103,23 @@ impl<'a, const BYTES: usize> Tile<'a, BYTES> {
         unsafe { _mm512_i32gather_epi32::<1>(self.indices, self.first.add(b * BYTES + AT).cast()) }
     }
 
-    /// The 16 bytes from `AT` on of block `b` of each row: row 4 l + i is 128-bit lane l of register i.
+    /// The 16 bytes from `AT` on of block `b` of each row: row 4 l + i is 128-bit lane l of register i; meanwhile
+    /// `LINES` cache lines of the next tile are fetched per row.
     ///
     /// # Safety
     /// `b` < [`Tile::blocks`].
     #[inline]
     #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) unsafe fn headers<const AT: usize>(&self, b: usize) -> [__m512i; 4] {
+    pub(super) unsafe fn headers<const AT: usize, const LINES: usize>(&self, b: usize) -> [__m512i; 4] {
         let mut headers = [_mm512_setzero_si512(); 4];
         for (i, header) in headers.iter_mut().enumerate() {
             // SAFETY: the rows are i, 4 + i, 8 + i and 12 + i with i < 4; the block is there by the caller's promise.
             let blocks = unsafe {
                 [
-                    self.block::<0>(i, b),
-                    self.block::<0>(4 + i, b),
-                    self.block::<0>(8 + i, b),
-                    self.block::<0>(12 + i, b),
+                    self.block::<LINES>(i, b),
+                    self.block::<LINES>(4 + i, b),
+                    self.block::<LINES>(8 + i, b),
+                    self.block::<LINES>(12 + i, b),
                 ]
             };
             *header = four_lanes::<AT, BYTES>(blocks);

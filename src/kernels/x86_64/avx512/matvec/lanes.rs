@@ -1,0 +1,200 @@
+//! Formats of 1, 2 and 4 bits whose codes are a shift and a mask away: Q1_0, Q2_0, TQ2_0, MXFP4.
+//!
+//! A lane is a row from the beginning: 16 bytes of each of 16 rows are transposed, so that a lane has 4 bytes of its row, and
+//! four codes of a lane at a time meet four activations that all lanes share. So no partial sums have to be added across lanes.
+//! Where the four codes that a shift and a mask leave do not belong to neighbours, the activations are put in their order.
+
+use core::arch::x86_64::*;
+
+use super::tile::{Tile, high_f16, load_32, low_f16, term};
+use crate::kernels::x86_64::avx512::panel::{bits, fp4_values, powers_of_two};
+use crate::quant::QuantizedRow;
+
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn q1_0(tile: &Tile<'_, 18>, x: QuantizedRow<'_>) -> __m512 {
+    let mut acc = _mm512_setzero_ps();
+    let blocks = x.codes.as_chunks::<128>().0.iter().zip(x.scales.as_chunks::<4>().0).zip(x.sums.as_chunks::<8>().0);
+    for (b, ((codes, scales), sums)) in blocks.enumerate().take(tile.blocks()) {
+        // SAFETY: `take` keeps b below tile.blocks().
+        let (columns, header) = unsafe { (columns::<2, 18>(tile, b), tile.gather::<0>(b)) };
+        let scale = low_f16(header);
+        let parts = codes.as_chunks::<32>().0.iter().zip(scales).zip(sums.as_chunks::<2>().0);
+        for (bits_of_32, ((codes, &dx), sums)) in columns.into_iter().zip(parts) {
+            let x = every_eighth(codes);
+            let mut dots = [_mm512_setzero_si512(); 2];
+            for j in 0..8 {
+                // Bits j, j + 8, j + 16 and j + 24.
+                dots[j % 2] = _mm512_dpbusd_epi32(dots[j % 2], bits(bits_of_32, j, 1), _mm512_set1_epi32(x[j]));
+            }
+            // A code is twice the bit, less 1.
+            let dots = _mm512_add_epi32(dots[0], dots[1]);
+            let twice = _mm512_add_epi32(dots, dots);
+            acc = _mm512_add_ps(acc, term(_mm512_sub_epi32(twice, total(sums)), scale, dx));
+        }
+    }
+    acc
+}
+
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn q2_0(tile: &Tile<'_, 18>, x: QuantizedRow<'_>) -> __m512 {
+    let mut acc = _mm512_setzero_ps();
+    let blocks = x.codes.as_chunks::<64>().0.iter().zip(x.scales.as_chunks::<2>().0).zip(x.sums.as_chunks::<4>().0);
+    for (b, ((codes, scales), sums)) in blocks.enumerate().take(tile.blocks()) {
+        // SAFETY: `take` keeps b below tile.blocks().
+        let (columns, header) = unsafe { (columns::<2, 18>(tile, b), tile.gather::<0>(b)) };
+        let scale = low_f16(header);
+        let parts = codes.as_chunks::<32>().0.iter().zip(scales).zip(sums.as_chunks::<2>().0);
+        for (columns, ((codes, &dx), sums)) in columns.as_chunks::<2>().0.iter().zip(parts) {
+            let x = every_fourth(codes);
+            let mut dots = [_mm512_setzero_si512(); 2];
+            for ((dots, &column), x) in dots.iter_mut().zip(columns).zip(x.as_chunks::<4>().0) {
+                for (j, &x) in x.iter().enumerate() {
+                    // Codes j, j + 4, j + 8 and j + 12.
+                    *dots = _mm512_dpbusd_epi32(*dots, bits(column, 2 * j, 3), _mm512_set1_epi32(x));
+                }
+            }
+            let dots = _mm512_add_epi32(dots[0], dots[1]);
+            acc = _mm512_add_ps(acc, term(_mm512_sub_epi32(dots, total(sums)), scale, dx));
+        }
+    }
+    acc
+}
+
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn tq2_0(tile: &Tile<'_, 66>, x: QuantizedRow<'_>) -> __m512 {
+    let mut acc = _mm512_setzero_ps();
+    let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales).zip(x.sums.as_chunks::<16>().0);
+    for (b, ((codes, &dx), sums)) in blocks.enumerate().take(tile.blocks()) {
+        let (x, _) = codes.as_chunks::<4>();
+        // Codes 32 j + 4 i of half a block and the three after them are in the same bits of the same four bytes.
+        let mut dots = [_mm512_setzero_si512(); 4];
+        // SAFETY: `take` keeps b below tile.blocks().
+        let (quarters, header) = unsafe {
+            let half = |low: [__m512i; 4], high: [__m512i; 4]| [low, high];
+            let first = half(columns::<0, 66>(tile, b), columns_again::<16, 66>(tile, b));
+            let second = half(columns_again::<32, 66>(tile, b), columns_again::<48, 66>(tile, b));
+            ([first, second], tile.gather::<62>(b))
+        };
+        for (columns, x) in quarters.iter().zip(x.as_chunks::<32>().0) {
+            for (i, &column) in columns.as_flattened().iter().enumerate() {
+                for (j, dots) in dots.iter_mut().enumerate() {
+                    let x = x.get(8 * j + i).map_or(0, |x| i32::from_le_bytes(x.map(i8::cast_unsigned)));
+                    *dots = _mm512_dpbusd_epi32(*dots, bits(column, 2 * j, 3), _mm512_set1_epi32(x));
+                }
+            }
+        }
+        let [a, b, c, d] = dots;
+        let dots = _mm512_add_epi32(_mm512_add_epi32(a, b), _mm512_add_epi32(c, d));
+        acc = _mm512_add_ps(acc, term(_mm512_sub_epi32(dots, total(sums)), high_f16(header), dx));
+    }
+    acc
+}
+
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn mxfp4(tile: &Tile<'_, 17>, x: QuantizedRow<'_>) -> __m512 {
+    let mut acc = _mm512_setzero_ps();
+    let blocks = x.codes.as_chunks::<32>().0.iter().zip(x.scales).zip(x.sums.as_chunks::<2>().0);
+    for (b, ((codes, &dx), sums)) in blocks.enumerate().take(tile.blocks()) {
+        let (x, _) = codes.as_chunks::<4>();
+        // SAFETY: `take` keeps b below tile.blocks().
+        let (columns, exponents) = unsafe { (columns::<1, 17>(tile, b), tile.gather::<0>(b)) };
+        let mut dots = [_mm512_setzero_si512(); 2];
+        for (half, (dots, x)) in dots.iter_mut().zip(x.as_chunks::<4>().0).enumerate() {
+            for (&column, x) in columns.iter().zip(x) {
+                let x = i32::from_le_bytes(x.map(i8::cast_unsigned));
+                *dots = _mm512_dpbusd_epi32(*dots, fp4_values(bits(column, 4 * half, 15)), _mm512_set1_epi32(x));
+            }
+        }
+        // The codes have 12 on top.
+        let offset = _mm512_mullo_epi32(total(sums), _mm512_set1_epi32(12));
+        let dots = _mm512_sub_epi32(_mm512_add_epi32(dots[0], dots[1]), offset);
+        acc = _mm512_add_ps(acc, term(dots, powers_of_two(exponents), dx));
+    }
+    acc
+}
+
+/// Bytes `AT..AT + 16` of block `b` of each row: lane r of register i has bytes 4 i to 4 i + 3 of row r. As much of the next
+/// rows is fetched as four blocks of 18 bytes have, every fourth time; of larger blocks each time.
+///
+/// # Safety
+/// `b` < `tile.blocks()`.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn columns<const AT: usize, const BYTES: usize>(tile: &Tile<'_, BYTES>, b: usize) -> [__m512i; 4] {
+    // SAFETY: the caller promises b < tile.blocks().
+    unsafe {
+        if BYTES > 32 || b.is_multiple_of(4) {
+            transposed(tile.headers::<AT, 1>(b))
+        } else {
+            transposed(tile.headers::<AT, 0>(b))
+        }
+    }
+}
+
+/// As [`columns`], and nothing is fetched.
+///
+/// # Safety
+/// `b` < `tile.blocks()`.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn columns_again<const AT: usize, const BYTES: usize>(tile: &Tile<'_, BYTES>, b: usize) -> [__m512i; 4] {
+    // SAFETY: the caller promises b < tile.blocks().
+    transposed(unsafe { tile.headers::<AT, 0>(b) })
+}
+
+/// The dwords of each 128-bit lane transposed: those of [`Tile::headers`] become lanes of rows.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn transposed([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    [
+        _mm512_unpacklo_epi64(ab_low, cd_low),
+        _mm512_unpackhi_epi64(ab_low, cd_low),
+        _mm512_unpacklo_epi64(ab_high, cd_high),
+        _mm512_unpackhi_epi64(ab_high, cd_high),
+    ]
+}
+
+/// Dword j is the codes j, j + 8, j + 16 and j + 24.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn every_eighth(codes: &[i8; 32]) -> [i32; 8] {
+    let halves = _mm256_permutevar8x32_epi32(load_32::<0, _, _>(codes), _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+    stored(bytes_transposed(halves))
+}
+
+/// Dwords j and 4 + j are the codes j, j + 4, j + 8 and j + 12 of each half.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn every_fourth(codes: &[i8; 32]) -> [i32; 8] {
+    stored(bytes_transposed(load_32::<0, _, _>(codes)))
+}
+
+/// The 4x4 matrix of bytes in each 128-bit lane transposed.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn bytes_transposed(bytes: __m256i) -> __m256i {
+    let order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    _mm256_shuffle_epi8(bytes, _mm256_broadcastsi128_si256(order))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn stored(dwords: __m256i) -> [i32; 8] {
+    let mut array = [0; 8];
+    // SAFETY: the array has the 32 bytes that are written.
+    unsafe { _mm256_storeu_si256(array.as_mut_ptr().cast(), dwords) };
+    array
+}
+
+/// The sum of the activations of a block, in all lanes.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn total(sums: &[i16]) -> __m512i {
+    _mm512_set1_epi32(sums.iter().map(|&sum| i32::from(sum)).sum())
+}

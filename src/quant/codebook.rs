@@ -1,0 +1,94 @@
+//! What the formats with codebooks share: entries unpacked to 8 codes, in the bytes of a u64 with the first lowest.
+
+/// The 8 numbers of 2 bits of an entry, a byte each.
+#[inline(always)]
+fn two_bits(entry: u16) -> u64 {
+    let x = u64::from(entry);
+    let x = (x | x << 24) & 0x0000_00ff_0000_00ff;
+    let x = (x | x << 12) & 0x000f_000f_000f_000f;
+    (x | x << 6) & 0x0303_0303_0303_0303
+}
+
+/// Entry `index` of a codebook of `N`, a power of two: higher bits of the index do not count.
+#[inline(always)]
+pub(super) fn entry<T: Copy + Default, const N: usize>(book: &[T; N], index: u16) -> T {
+    book.get(usize::from(index) & (N - 1)).copied().unwrap_or_default()
+}
+
+/// An entry of `grid_1`: 8 times each value, plus 1, or less 1 where `less` is set.
+#[inline(always)]
+pub(super) fn ternary(entry: u16, less: bool) -> [i8; 8] {
+    // Bytes 0, 8 or 16 plus 0x80 - 8 + 1 or - 1: none exceeds 255, and without 0x80 they have their signs.
+    let delta = if less { 0x7777_7777_7777_7777 } else { 0x7979_7979_7979_7979 };
+    bytes((8 * two_bits(entry) + delta) ^ 0x8080_8080_8080_8080)
+}
+
+/// An entry of `grid_2`: 8, 25 or 43, less than 0 where the element's bit is set.
+#[inline(always)]
+pub(super) fn signed_2(entry: u16, signs: u8) -> [i8; 8] {
+    let x = two_bits(entry);
+    signed(0x0808_0808_0808_0808 + 17 * x + (x >> 1 & 0x0101_0101_0101_0101), signs)
+}
+
+/// Two entries of `grid_3`, less than 0 where the element's bit is set.
+#[inline(always)]
+pub(super) fn signed_3(first: u32, second: u32, signs: u8) -> [i8; 8] {
+    signed(u64::from(first) | u64::from(second) << 32, signs)
+}
+
+/// The signs that an index of 7 bits stands for: the last one makes their number even.
+#[inline(always)]
+pub(super) fn even_signs(index: u32) -> u8 {
+    let index = index & 0x7f;
+    (index | (index.count_ones() & 1) << 7) as u8
+}
+
+/// The sub-scales that two nibbles stand for, the low one first: odd numbers from 1 to 31.
+#[inline(always)]
+pub(super) fn odd_scales(nibbles: u8) -> [i8; 2] {
+    [nibbles & 15, nibbles >> 4].map(|nibble| nibble as i8 * 2 + 1)
+}
+
+/// Codes 1 to 127, less than 0 where the element's bit is set.
+#[inline(always)]
+fn signed(codes: u64, signs: u8) -> [i8; 8] {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    // The bit of each element, in its byte; then 1 where it is set.
+    let bits = u64::from(signs) * ONES & 0x8040_2010_0804_0201;
+    let set = (bits + 0x7f7f_7f7f_7f7f_7f7f | bits) >> 7 & ONES;
+    // A negative number is all bits of the positive one changed, plus 1: at most 255, as that is at least 1.
+    bytes((codes ^ set * 0xff) + set)
+}
+
+#[inline(always)]
+fn bytes(codes: u64) -> [i8; 8] {
+    codes.to_le_bytes().map(u8::cast_signed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_what_their_bits_say() {
+        for entry in (0..=u16::MAX).filter(|entry| entry & entry >> 1 & 0x5555 == 0) {
+            let digits: [u8; 8] = core::array::from_fn(|i| (entry >> (2 * i) & 3) as u8);
+            assert_eq!(ternary(entry, false), digits.map(|digit| 8 * digit as i8 - 7));
+            assert_eq!(ternary(entry, true), digits.map(|digit| 8 * digit as i8 - 9));
+            let signs = (entry >> 3) as u8;
+            let sign = |i: usize, code: i8| if signs >> i & 1 == 1 { -code } else { code };
+            let want: [i8; 8] = core::array::from_fn(|i| sign(i, [8, 25, 43][usize::from(digits[i])]));
+            assert_eq!(signed_2(entry, signs), want);
+            let want: [i8; 8] = core::array::from_fn(|i| sign(i, [1, 15, 62, 4, 127, 7, 9, 1][i]));
+            assert_eq!(signed_3(0x043e_0f01, 0x0109_077f, signs), want);
+        }
+    }
+
+    #[test]
+    fn the_number_of_signs_is_even() {
+        for index in 0..256 {
+            let signs = even_signs(index);
+            assert_eq!((signs.count_ones() % 2, u32::from(signs) & 0x7f), (0, index & 0x7f));
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! NVFP4: 64 elements in 36 bytes, four parts of 16.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0..4 | scale d of each part: a float of 8 bits (E4M3), whose sign does not count |
+//! | 4..36 | 4-bit floats (E2M1) q, 8 bytes per part: the low nibbles are its first 8, the high ones the next |
+//!
+//! Element: (d / 2) * VALUES\[q\] with the values of MXFP4.
+
+use bytemuck::AnyBitPattern;
+
+use super::block::{BlockOf, Parts, each};
+use super::mxfp4::twice;
+
+#[derive(Clone, Copy, AnyBitPattern)]
+#[repr(C)]
+pub(crate) struct Block {
+    scales: [u8; 4],
+    codes: [[u8; 8]; 4],
+}
+
+impl Parts<16, 4> for Block {
+    #[inline(always)]
+    fn parts(&self) -> [BlockOf<16>; 4] {
+        let [a, b, c, d] = self.scales;
+        let part = |scale, bytes: &[u8; 8]| {
+            let nibbles: [u8; 16] = bytemuck::must_cast([each(bytes, |byte| byte & 15), each(bytes, |byte| byte >> 4)]);
+            BlockOf { scale: half_e4m3(scale), min: None, codes: each(&nibbles, twice) }
+        };
+        let [e, f, g, h] = &self.codes;
+        [part(a, e), part(b, f), part(c, g), part(d, h)]
+    }
+}
+
+/// Half an E4M3 number without its sign. The bits of a NaN, without sign, are 0, as in llama.cpp.
+#[inline(always)]
+fn half_e4m3(bits: u8) -> f32 {
+    let (exponent, mantissa) = (u32::from(bits >> 3 & 15), bits & 7);
+    match (exponent, bits) {
+        (_, 0x7f) => 0.0,
+        // 2^-10.
+        (0, _) => f32::from(mantissa) * f32::from_bits(117 << 23),
+        // (1 + m / 8) * 2^(e - 8).
+        _ => f32::from_bits((exponent + 119) << 23 | u32::from(mantissa) << 20),
+    }
+}

@@ -1,0 +1,42 @@
+//! TQ1_0: 256 elements in 54 bytes, five ternary digits to a byte.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0..32 | digit n of byte m is element 32 n + m, n below 5 |
+//! | 32..48 | digit n of byte 32 + m is element 160 + 16 n + m, n below 5 |
+//! | 48..52 | digit n of byte 48 + m is element 240 + 4 n + m, n below 4 |
+//! | 52..54 | scale d, f16 |
+//!
+//! A byte b is a fraction: digit n is the integer part of 3 * (b * 3^n mod 256) / 256. Element: d * (digit - 1).
+
+use bytemuck::AnyBitPattern;
+
+use super::block::{Layout256, SuperBlock, each, f16};
+
+#[derive(Clone, Copy, AnyBitPattern)]
+#[repr(C)]
+pub(crate) struct Block {
+    first: [u8; 32],
+    second: [u8; 16],
+    third: [u8; 4],
+    scale: [u8; 2],
+}
+
+impl Layout256<8> for Block {
+    #[inline(always)]
+    fn unpack(&self) -> SuperBlock<8> {
+        let first = each(&[1, 3, 9, 27, 81], |power| each(&self.first, |byte| digit(byte, power)));
+        let second = each(&[1, 3, 9, 27, 81], |power| each(&self.second, |byte| digit(byte, power)));
+        let third = each(&[1, 3, 9, 27], |power| each(&self.third, |byte| digit(byte, power)));
+        let mut codes = [0; 256];
+        let digits = first.as_flattened().iter().chain(second.as_flattened()).chain(third.as_flattened());
+        codes.iter_mut().zip(digits).for_each(|(code, &digit)| *code = digit);
+        SuperBlock { scale: f16(self.scale), sub_scales: [1; 8], mins: None, codes }
+    }
+}
+
+/// The digit that multiplication by a power of three makes the first, less 1.
+#[inline(always)]
+fn digit(byte: u8, power: u8) -> i8 {
+    (u16::from(byte.wrapping_mul(power)) * 3 >> 8) as i8 - 1
+}
