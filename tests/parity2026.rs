@@ -3,13 +3,17 @@
 mod common;
 
 use common::fixtures::{Case, Parity2026};
-use common::{Memory, argmax};
+use common::{Memory, argmax, fixture, rel_l2};
 use gleed::{Engine, KvKind, KvType, Limits, Model, Plan};
 
 /// The largest difference of a logit, F32 weights and an F32 cache.
 const LOGIT_ERROR: f64 = 5e-4;
 /// The same in the long case.
 const LONG_ERROR: f64 = 2e-3;
+
+/// llama.cpp's relative error with experts in MXFP4, the median over positions, and how much worse ours may be.
+const MXFP4_MEDIAN: f64 = 0.011;
+const OTHER_ENGINE: f64 = 1.2;
 
 /// Logits of every row: the prompt in chunks of 32, then the greedy ids one after the other.
 fn logits(file: &[u8], case: &Case) -> Vec<Vec<f32>> {
@@ -44,6 +48,20 @@ fn compare(name: &str, file: &[u8], case: &Case, limit: f64) -> f64 {
     let greedy: Vec<u32> = actual[case.prompt.len() - 1..end].iter().map(|row| argmax(row)).collect();
     assert_eq!(greedy, case.greedy, "{name}");
     worst
+}
+
+/// The same weights in a type that multiplies int8 activations: what the error of llama.cpp is, too.
+#[test]
+fn twin_of_gpt_oss() {
+    let Some(twin) = fixture("parity2026/gpt-oss-mxfp4.gguf") else { return };
+    let fixture = Parity2026::load("gpt-oss").unwrap();
+    let actual = logits(&twin, &fixture.main);
+    let expected = fixture.main.positions.iter().zip(fixture.main.logits.iter());
+    let mut errors: Vec<f64> = expected.map(|(&position, expected)| rel_l2(&actual[position], expected)).collect();
+    errors.sort_by(f64::total_cmp);
+    let median = errors[errors.len() / 2];
+    println!("gpt-oss, MXFP4: median of the relative errors {median:.4}");
+    assert!(median <= OTHER_ENGINE * MXFP4_MEDIAN, "{errors:?}");
 }
 
 #[test]
