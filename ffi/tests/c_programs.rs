@@ -288,7 +288,10 @@ fn wrong_arguments_are_refused_by_every_function() {
 /// The functions that `include/gleed.h` declares, sorted.
 fn declared() -> Vec<String> {
     let mut names: Vec<String> = header().functions.into_iter().map(|function| function.name).collect();
-    names.extend(["version", "abi_version", "arithmetic_version", "status_text"].map(|name| format!("gleed_{name}")));
+    names.extend(
+        ["version", "abi_version", "arithmetic_version", "status_text", "allow_amx"]
+            .map(|name| format!("gleed_{name}")),
+    );
     names.sort();
     names
 }

@@ -6,25 +6,25 @@ use super::panel::{Rows, bits, high_f16, low_f16, raised, values};
 
 /// One super-block of 32 rows. Index \[g\] is rows 16 g to 16 g + 15.
 #[repr(C, align(64))]
-pub(super) struct Panel256 {
+pub(in crate::kernels::x86_64) struct Panel256 {
     /// Codes 4 k to 4 k + 3 of every row, plus [`Layout256::OFFSET`].
-    pub(super) codes: [[__m512i; 2]; 64],
+    pub(in crate::kernels::x86_64) codes: [[__m512i; 2]; 64],
     /// Sub-scales: i32 where [`Layout256::GROUP`] is a sub-block, else i16 and a zero above; 8 or 16 of them.
-    pub(super) sub_scales: [[__m512i; 2]; 16],
+    pub(in crate::kernels::x86_64) sub_scales: [[__m512i; 2]; 16],
     /// Where there are minima: sub-minima 2 j and 2 j + 1, as two i16.
-    pub(super) sub_mins: [[__m512i; 2]; 8],
-    pub(super) scale: [__m512; 2],
+    pub(in crate::kernels::x86_64) sub_mins: [[__m512i; 2]; 8],
+    pub(in crate::kernels::x86_64) scale: [__m512; 2],
     /// Where there are minima: their scale.
-    pub(super) min: [__m512; 2],
+    pub(in crate::kernels::x86_64) min: [__m512; 2],
     /// Where there are wide groups: their sums fit 16 bits for activations whose sums of 16 squares are at most this.
-    pub(super) limit: u32,
+    pub(in crate::kernels::x86_64) limit: u32,
 }
 
 /// The square of the largest i16.
 const MAX_SQUARED: u32 = 32767 * 32767;
 
 /// A format with super-blocks of 256.
-pub(super) trait Layout256 {
+pub(in crate::kernels::x86_64) trait Layout256 {
     /// Bytes of a super-block.
     const BYTES: usize;
     /// Sub-scales of a super-block, 8 or 16.
@@ -160,12 +160,12 @@ impl Panel256 {
     }
 }
 
-pub(super) struct Q2K;
-pub(super) struct Q3K;
-pub(super) struct Q4K;
-pub(super) struct Q5K;
-pub(super) struct Q6K;
-pub(super) struct Iq4Xs;
+pub(in crate::kernels::x86_64) struct Q2K;
+pub(in crate::kernels::x86_64) struct Q3K;
+pub(in crate::kernels::x86_64) struct Q4K;
+pub(in crate::kernels::x86_64) struct Q5K;
+pub(in crate::kernels::x86_64) struct Q6K;
+pub(in crate::kernels::x86_64) struct Iq4Xs;
 
 impl Layout256 for Q2K {
     const BYTES: usize = 84;
