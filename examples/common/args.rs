@@ -49,7 +49,7 @@ impl EngineArgs {
 }
 
 /// The level with this name.
-fn level(name: &str) -> Result<Level, UnknownLevel> {
+fn level(name: &str) -> std::result::Result<Level, UnknownLevel> {
     Level::allow_amx();
     Level::from_name(name)
 }
