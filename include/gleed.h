@@ -354,7 +354,8 @@ enum {
     GLEED_LEVEL_NEON = 5,    /* AArch64 */
     GLEED_LEVEL_DOTPROD = 6, /* AArch64 with the dot product of bytes */
     GLEED_LEVEL_SIMD128 = 7, /* WebAssembly */
-    GLEED_LEVEL_I8MM = 8     /* AArch64 with the dot product and the product of matrices of bytes */
+    GLEED_LEVEL_I8MM = 8,    /* AArch64 with the dot product and the product of matrices of bytes */
+    GLEED_LEVEL_AMX = 9      /* x86-64: AVX-512 F, BW, VL, VNNI and AMX with bytes, after gleed_allow_amx */
 };
 
 /* The limits of an engine. 0 means the default. */
@@ -1512,6 +1513,18 @@ uint32_t gleed_abi_version(void);
  *   Errors   None.
  */
 uint32_t gleed_arithmetic_version(void);
+
+/*
+ * Asks the operating system to let this process use AMX, the tiles of Intel processors, and returns 1 where it may, else
+ * 0: on processors without AMX for bytes, and on systems other than Linux. Afterwards GLEED_LEVEL_AMX is there, and
+ * GLEED_LEVEL_BEST stands for it. No other function asks, as that changes the process: the permission holds for all of its
+ * threads and to its end, and the frames of signals are 8 KB larger on threads that use AMX. Linux says no where a thread
+ * has an alternate signal stack that is too small for them.
+ *   Time     Constant: a few system calls.
+ *   Threads  Any.
+ *   Errors   None.
+ */
+uint32_t gleed_allow_amx(void);
 
 /* Bytes that suffice for gleed_selftest on every machine. GLEED_LEVEL_SCALAR needs less than half. */
 #define GLEED_SELFTEST_BYTES 131072

@@ -47,6 +47,7 @@ fn check(dtype: Dtype, bytes: &[u8], weight_rows: usize, cols: usize, x: &[Vec<f
         out.chunks(OUTPUTS).flat_map(|row| row[..weight_rows].iter().map(|y| y.to_bits())).collect()
     };
     let want = run(Level::SCALAR);
+    Level::allow_amx();
     for level in Level::available() {
         let got = run(level);
         let shape = format!("{level} {dtype} {weight_rows} x {cols} x {} {what}", x.len());
@@ -80,7 +81,7 @@ fn every_number_of_weight_rows() {
 fn every_tail_of_input_rows() {
     let mut rng = Rng::new(2);
     for dtype in quantized() {
-        for rows in (1..=17).chain([33, 64, 70]) {
+        for rows in (1..=17).chain([33]).chain(47..=49).chain([64, 70]) {
             check_random(&mut rng, dtype, 19, rows, dtype.block_len());
         }
     }
@@ -92,6 +93,7 @@ fn every_number_of_blocks() {
     for dtype in quantized() {
         for blocks in [1, 2, 3, 4, 5, 7, 9, 17] {
             check_random(&mut rng, dtype, 32, 9, blocks * dtype.block_len());
+            check_random(&mut rng, dtype, 32, 50, blocks * dtype.block_len());
         }
         for cols in [1024, 1024 + dtype.block_len(), 2048, 3072 - dtype.block_len()] {
             check_random(&mut rng, dtype, 32, 11, cols);
@@ -123,7 +125,9 @@ fn extreme_codes_and_scales() {
             signs.push(w.iter().map(|w| if *w < 0.0 { 1.0 } else { -1.0 }).collect());
             for amax in [127.0, 1.0, 1.7e38, 3e-30, 0.0] {
                 let x: Vec<Vec<f32>> = signs.iter().map(|s| s.iter().map(|s| s * amax).collect()).collect();
-                check(dtype, &bytes, 16, cols, &x, &format!("{byte:#x} {amax}"));
+                let what = format!("{byte:#x} {amax}");
+                check(dtype, &bytes, 16, cols, &x, &what);
+                check(dtype, &bytes, 16, cols, &x.iter().cycle().take(50).cloned().collect::<Vec<_>>(), &what);
             }
         }
     }
@@ -142,8 +146,9 @@ fn extreme_sub_scales_with_random_codes() {
                 pattern[i % (1 + round % 7)]
             };
             let bytes = weights(dtype, 32, cols, byte, || rng.uniform());
-            let x: Vec<Vec<f32>> =
-                (0..8).map(|_| (0..cols).map(|_| if rng.u64() & 1 == 0 { 1.0 } else { -1.0 }).collect()).collect();
+            let x: Vec<Vec<f32>> = (0..8 + 41 * (round % 2))
+                .map(|_| (0..cols).map(|_| if rng.u64() & 1 == 0 { 1.0 } else { -1.0 }).collect())
+                .collect();
             check(dtype, &bytes, 32, cols, &x, "patterns");
         }
     }
@@ -154,6 +159,7 @@ fn wrong_sizes_are_refused() {
     let bytes = [0; 34 * 33];
     let words = [0; 10 * 2];
     let inputs = Inputs::new(Form::Q8x32, 2, 32, &words, 10).unwrap();
+    Level::allow_amx();
     for level in Level::available() {
         let len = level.products_scratch(Dtype::Q8_0);
         let mut scratch = vec![0.0; len];

@@ -121,6 +121,7 @@ fn check(dtype: Dtype, rows: usize, inputs: usize, cols: usize, fill: Fill, rand
     let (words, stride) = activations(form(dtype), inputs, cols, fill, random);
     let inputs = Inputs::new(form(dtype), inputs, cols, &words, stride).unwrap();
     let want = products(Level::SCALAR, weights, &inputs);
+    Level::allow_amx();
     for level in Level::available().skip(1) {
         let got = products(level, weights, &inputs);
         assert!(got == want, "{level} {dtype} {rows} x {cols}, {} inputs, {fill:?}", inputs.rows());
@@ -132,7 +133,8 @@ fn every_number_of_rows_of_weights() {
     let mut random = Random(1);
     for dtype in quantized() {
         for rows in 1..=OUTPUTS {
-            for inputs in [1, 3] {
+            Level::allow_amx();
+            for inputs in [1, 3, 50] {
                 check(dtype, rows, inputs, dtype.block_len() * 2, Fill::Random, &mut random);
             }
         }
@@ -219,7 +221,8 @@ fn numbers_that_are_not_finite_do_no_harm() {
     for dtype in quantized() {
         let bytes = random.bytes(dtype.row_bytes(512).unwrap() * 8);
         let weights = TensorView::new(dtype, 8, 512, &bytes).unwrap();
-        for inputs in [1, 3] {
+        Level::allow_amx();
+        for inputs in [1, 3, 50] {
             let (words, stride) = activations(form(dtype), inputs, 512, Fill::Random, &mut random);
             let inputs = Inputs::new(form(dtype), inputs, 512, &words, stride).unwrap();
             for level in Level::available() {

@@ -159,6 +159,7 @@ fn fetch_order(name: &str) -> std::result::Result<FetchOrder, &'static str> {
 }
 
 fn main() -> ExitCode {
+    Level::allow_amx();
     common::exit(bench(&Args::parse()))
 }
 

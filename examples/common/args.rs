@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser};
 use gleed::host::MappedFile;
-use gleed::kernels::Level;
+use gleed::kernels::{Level, UnknownLevel};
 use gleed::model::Adapter;
 use gleed::sample::SamplerParams;
 use gleed::{Engine, KvKind, KvType, Limits, Model, SeqId, Window};
@@ -35,17 +35,29 @@ pub(crate) struct EngineArgs {
     pub(crate) threads: usize,
 
     /// Instruction set of the kernels; the results do not depend on it [default: the best that this machine has]
-    #[arg(long, value_name = "NAME", value_parser = Level::from_name)]
+    #[arg(long, value_name = "NAME", value_parser = level)]
     pub(crate) level: Option<Level>,
 }
 
 impl EngineArgs {
     /// Limits for one sequence.
     pub(crate) fn limits(&self, context: usize) -> Limits {
-        let level = self.level.unwrap_or_else(Level::detect);
+        let level = self.level.unwrap_or_else(best_level);
         let (workers, rows) = (self.threads, 256 * self.threads.clamp(1, 16));
         Limits { context, rows, kv_kind: self.kv, kv_type: self.kv_type, workers, level, ..Limits::default() }
     }
+}
+
+/// The level with this name.
+fn level(name: &str) -> std::result::Result<Level, UnknownLevel> {
+    Level::allow_amx();
+    Level::from_name(name)
+}
+
+/// The fastest level.
+fn best_level() -> Level {
+    Level::allow_amx();
+    Level::detect()
 }
 
 /// Which tokens stay visible.

@@ -30,7 +30,7 @@ pub const fn GLEED_KV_TYPES(k: u32, v: u32) -> u32 {
 }
 
 /// The levels by their numbers; 0 is the best that the machine has.
-const LEVELS: [&str; 9] = ["best", "scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "simd128", "i8mm"];
+const LEVELS: [&str; 10] = ["best", "scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "simd128", "i8mm", "amx"];
 
 /// The fastest level that the machine has.
 pub const GLEED_LEVEL_BEST: u32 = 0;
@@ -50,6 +50,14 @@ pub const GLEED_LEVEL_DOTPROD: u32 = 6;
 pub const GLEED_LEVEL_SIMD128: u32 = 7;
 /// NEON with the dot product and the product of matrices of bytes.
 pub const GLEED_LEVEL_I8MM: u32 = 8;
+/// AVX-512 F, BW, VL, VNNI, and AMX with bytes, after [`gleed_allow_amx`].
+pub const GLEED_LEVEL_AMX: u32 = 9;
+
+/// Asks the operating system to let this process use AMX, and returns 1 where it may, else 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn gleed_allow_amx() -> u32 {
+    u32::from(Level::allow_amx())
+}
 
 /// The limits of an engine; see `include/gleed.h`. 0 stands for the default everywhere.
 #[repr(C)]

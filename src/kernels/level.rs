@@ -101,13 +101,17 @@ levels! { $
     // AVX-512 F, BW, VL, VNNI.
     #[cfg(target_arch = "x86_64")]
     Avx512 = "avx512", feature = "level-avx512", x86_64::avx512, super::x86_64::has_avx512();
+
+    // AVX-512 F, BW, VL, VNNI, and AMX with bytes, where the process has the permission: see `Level::allow_amx`.
+    #[cfg(target_arch = "x86_64")]
+    Amx = "amx", feature = "level-amx", x86_64::amx, super::x86_64::has_amx();
 }
 
 impl Level {
     /// Plain Rust, on every machine. It is the specification of the arithmetic.
     pub const SCALAR: Self = Self { isa: Isa::Scalar, fetch: FetchOrder::Rows };
 
-    /// Returns the levels that this machine has, the slowest first.
+    /// Returns the levels that this machine has, the slowest first. AMX is among them after [`Level::allow_amx`].
     pub fn available() -> impl DoubleEndedIterator<Item = Self> {
         ISAS.iter().filter(|(isa, _)| isa.is_available()).map(|&(isa, _)| Self::new(isa))
     }
@@ -115,6 +119,19 @@ impl Level {
     /// Returns the fastest level that this machine has.
     pub fn detect() -> Self {
         Self::available().next_back().unwrap_or(Self::SCALAR)
+    }
+
+    /// Asks the operating system to let this process use AMX, and returns whether it may: only then the level "amx" is
+    /// available. Without this call it is not, as a library should not change the process of its host.
+    ///
+    /// Linux on processors with AMX for bytes says yes, and false is returned everywhere else. The permission is for the
+    /// whole process and for good: all threads have it. The frames of signals get larger (by 8 KB) on threads that use AMX,
+    /// so Linux says no where a thread has an alternate signal stack that is too small for them.
+    pub fn allow_amx() -> bool {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        return Isa::Amx.is_built() && super::x86_64::allow_amx();
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        false
     }
 
     /// Returns the level with this name, if this machine has it.
@@ -201,6 +218,8 @@ mod tests {
 
     #[test]
     fn names_and_levels_are_one_to_one() {
+        // Now: other tests would change what is available meanwhile.
+        Level::allow_amx();
         for level in Level::available() {
             assert_eq!(Level::from_name(level.name()), Ok(level));
             // SAFETY: detection found the instructions: the level is available.
@@ -212,6 +231,17 @@ mod tests {
         assert_eq!(Level::available().last(), Some(Level::detect()));
         let message = Level::from_name("Scalar").unwrap_err().to_string();
         assert!(message.starts_with("unknown level; this machine has scalar"), "{message}");
+    }
+
+    #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+    #[test]
+    fn amx_is_there_with_the_permission() {
+        let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+        let has = |flag: &str| flags.split_whitespace().any(|word| word == flag);
+        let expected = has("amx_tile") && has("amx_int8") && Level::from_name("avx512").is_ok();
+        assert_eq!(Level::allow_amx(), expected);
+        assert_eq!(Level::from_name("amx").is_ok(), expected);
+        assert!(!expected || Level::detect().name() == "amx");
     }
 
     #[cfg(miri)]

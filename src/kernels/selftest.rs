@@ -1,6 +1,6 @@
 //! Whether the kernels of a level compute on this machine what the scalar ones do.
 
-use super::{Activation, Combine, Inputs, Level, Norm, NormKind, OUTPUTS, fpenv};
+use super::{Activation, Combine, Inputs, Isa, Level, Norm, NormKind, OUTPUTS, fpenv};
 use crate::quant::{form, row_words};
 use crate::tensor::{Dtype, TensorView};
 
@@ -13,13 +13,25 @@ const ROWS: usize = 5;
 /// 32-bit words of a row of activations in any form.
 const ROW_WORDS: usize = COLS;
 
+/// Rows of activations for which kernels may compute in another way, and not a multiple of what they take at once then.
+/// Plain code has one way.
+const fn many_rows(level: Level) -> usize {
+    match level.isa {
+        Isa::Scalar => 0,
+        _ => 51,
+    }
+}
+
+/// 32-bit words of a row of quantized activations.
+const QUANTIZED_WORDS: usize = COLS / 4 + COLS / 16;
+
 /// Bytes of weights, as words of an f32 each.
 const WEIGHTS: usize = OUTPUTS * COLS;
 
 /// 32-bit words of scratch that [`selftest`] needs.
 pub fn selftest_words(level: Level) -> usize {
     let scratch = Dtype::ALL.into_iter().map(|dtype| level.products_scratch(dtype)).max().unwrap_or(0);
-    WEIGHTS + 3 * ROWS * ROW_WORDS + 2 * ROWS * OUTPUTS + scratch
+    WEIGHTS + 3 * ROWS * ROW_WORDS + 2 * ROWS * OUTPUTS + many_rows(level) * (QUANTIZED_WORDS + OUTPUTS) + scratch
 }
 
 /// Runs the products of every weight type, the quantization of activations, and the norms of a level on a few blocks
@@ -46,6 +58,9 @@ struct Bench<'w> {
     expected_inputs: &'w mut [u32],
     out: &'w mut [f32],
     expected: &'w mut [f32],
+    /// The same rows of activations again and again, and their products.
+    many_inputs: &'w mut [u32],
+    many_out: &'w mut [f32],
     scratch: &'w mut [f32],
 }
 
@@ -56,7 +71,9 @@ impl<'w> Bench<'w> {
         let (inputs, rest) = rest.split_at_mut_checked(ROWS * ROW_WORDS)?;
         let (expected_inputs, rest) = rest.split_at_mut_checked(ROWS * ROW_WORDS)?;
         let (out, rest) = rest.split_at_mut_checked(ROWS * OUTPUTS)?;
-        let (expected, scratch) = rest.split_at_mut_checked(ROWS * OUTPUTS)?;
+        let (expected, rest) = rest.split_at_mut_checked(ROWS * OUTPUTS)?;
+        let (many_inputs, rest) = rest.split_at_mut_checked(many_rows(level) * QUANTIZED_WORDS)?;
+        let (many_out, scratch) = rest.split_at_mut_checked(many_rows(level) * OUTPUTS)?;
         let mut state = 0x9e37_79b9_u32;
         let mut next = || {
             // Numbers of Marsaglia's xorshift, "Xorshift RNGs", 2003.
@@ -67,8 +84,8 @@ impl<'w> Bench<'w> {
         };
         weights.iter_mut().for_each(|word| *word = next() & mask);
         x.iter_mut().for_each(|word| *word = (next() as i32 as f32 / (1_u32 << 29) as f32).to_bits());
-        let [out, expected, scratch] = [out, expected, scratch].map(bytemuck::must_cast_slice_mut);
-        Some(Self { level, weights, x, inputs, expected_inputs, out, expected, scratch })
+        let [out, expected, many_out, scratch] = [out, expected, many_out, scratch].map(bytemuck::must_cast_slice_mut);
+        Some(Self { level, weights, x, inputs, expected_inputs, out, expected, many_inputs, many_out, scratch })
     }
 
     fn run(&mut self) -> Option<bool> {
@@ -99,7 +116,19 @@ impl<'w> Bench<'w> {
         let ours = self.level.products(weights, &inputs, self.out, self.scratch);
         // A type that this build leaves out has no products at any level.
         let scalar = Level::SCALAR.products(weights, &inputs, self.expected, &mut []);
-        Some(equal & (ours == scalar) & same(self.out, self.expected))
+        equal &= (ours == scalar) & same(self.out, self.expected);
+        if form.is_float() || self.many_inputs.is_empty() {
+            return Some(equal);
+        }
+        let rows = self.expected_inputs.chunks_exact(ROW_WORDS).cycle();
+        for (many, row) in self.many_inputs.chunks_exact_mut(QUANTIZED_WORDS).zip(rows) {
+            many.get_mut(..len)?.copy_from_slice(row.get(..len)?);
+        }
+        let inputs = Inputs::new(form, many_rows(self.level), COLS, self.many_inputs, QUANTIZED_WORDS)?;
+        let ours = self.level.products(weights, &inputs, self.many_out, self.scratch);
+        let expected = self.expected.chunks_exact(OUTPUTS).cycle();
+        let mut pairs = self.many_out.chunks_exact(OUTPUTS).zip(expected);
+        Some(equal & (ours == scalar) & (ours.is_none() || pairs.all(|(out, expected)| same(out, expected))))
     }
 
     fn norm(&mut self) -> Option<bool> {
@@ -139,8 +168,11 @@ mod tests {
 
     #[test]
     fn all_levels_pass_and_short_scratch_is_refused() {
+        Level::allow_amx();
         for level in Level::available() {
             let mut words = vec![u32::MAX; selftest_words(level)];
+            // GLEED_SELFTEST_BYTES of gleed.h.
+            assert!(size_of_val(&*words) <= if level == Level::SCALAR { 65536 } else { 131_072 }, "{level}");
             assert_eq!(selftest(level, &mut words), Some(true), "{}", level.name());
             words.pop();
             assert_eq!(selftest(level, &mut words), None);

@@ -30,6 +30,7 @@ fn kinds_and_chunks() {
 
 #[test]
 fn instruction_sets() {
+    Level::allow_amx();
     with_each(models(), |model, kv_type, plain| {
         for level in Level::available() {
             for rows in [1, 5, 64] {

@@ -74,6 +74,7 @@ impl Args {
 }
 
 fn main() -> ExitCode {
+    Level::allow_amx();
     let args = Args::parse();
     let done = match args.child {
         Some(task) => child::run(task, &args),

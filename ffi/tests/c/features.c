@@ -76,9 +76,11 @@ static void selftests(void)
 {
     uint32_t *memory = aligned(GLEED_SELFTEST_BYTES, 64);
     uint32_t level, levels = 0;
-    for (level = GLEED_LEVEL_BEST; level <= GLEED_LEVEL_I8MM; level++) {
+    const uint32_t amx = gleed_allow_amx();
+    for (level = GLEED_LEVEL_BEST; level <= GLEED_LEVEL_AMX; level++) {
         gleed_status status = gleed_selftest(level, memory, GLEED_SELFTEST_BYTES, &error);
         CHECK(status == GLEED_OK || status == GLEED_E_VALUE);
+        CHECK(level != GLEED_LEVEL_AMX || (status == GLEED_OK) == (amx == 1));
         levels += status == GLEED_OK;
     }
     CHECK(levels >= 2);

@@ -47,6 +47,7 @@ fn count(level: Level, dtype: Dtype, cols: usize, rows: usize) -> Counts {
 
 #[test]
 fn no_batch_takes_more_work_per_row_than_a_smaller_one() {
+    Level::allow_amx();
     for level in Level::available().filter(|level| *level != Level::SCALAR) {
         for dtype in [Dtype::Q8_0, Dtype::Q4_0, Dtype::Q5_1, Dtype::Q4_K, Dtype::Q6_K] {
             for cols in [256, 2304] {

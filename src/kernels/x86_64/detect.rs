@@ -27,6 +27,65 @@ pub(in crate::kernels) fn has_avx512() -> bool {
     has_avx2() && saved(0xe6) && ebx & (F | BW | VL) == F | BW | VL && ecx & VNNI != 0
 }
 
+/// AMX with bytes beside AVX-512 F, BW, VL and VNNI, with tiles saved, in a process that has the permission to use them.
+pub(in crate::kernels) fn has_amx() -> bool {
+    has_tiles() && tiles_are_allowed()
+}
+
+/// Asks the system to let this process use tiles, and returns whether it may.
+pub(in crate::kernels) fn allow_amx() -> bool {
+    const REQUEST: usize = 0x1023;
+    if !has_tiles() {
+        return false;
+    }
+    permission(REQUEST, TILE_DATA);
+    tiles_are_allowed()
+}
+
+/// The number of the tiles among the parts of a processor's state.
+const TILE_DATA: usize = 18;
+
+/// What the processor has and the system can save.
+fn has_tiles() -> bool {
+    const TILE: u32 = 1 << 24;
+    const INT8: u32 = 1 << 25;
+    has_avx512() && saved(0x6_0000) && cpuid(7, 0).edx & (TILE | INT8) == TILE | INT8
+}
+
+/// Linux saves tiles for a process that has asked for it; any other process is stopped at the first instruction.
+fn tiles_are_allowed() -> bool {
+    const PERMITTED: usize = 0x1022;
+    let mut parts = 0_u64;
+    permission(PERMITTED, (&raw mut parts).expose_provenance()) == 0 && parts & (1 << TILE_DATA) != 0
+}
+
+/// Calls `arch_prctl` of Linux. Returns 0, or a negative number where there is no such thing.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn permission(operation: usize, argument: usize) -> isize {
+    const ARCH_PRCTL: isize = 158;
+    let mut result = ARCH_PRCTL;
+    // SAFETY: both operations are about permissions for states of the processor: one takes the number of a state, the
+    // other writes a u64, which the caller gives the address of. The kernel changes no other memory, and no registers
+    // but these.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") result,
+            in("rdi") operation,
+            in("rsi") argument,
+            out("rcx") _,
+            out("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+fn permission(_: usize, _: usize) -> isize {
+    -1
+}
+
 /// Whether the processor is one of AMD, or of Hygon, which builds AMD's.
 pub(in crate::kernels) fn is_amd() -> bool {
     let CpuidResult { ebx, ecx, edx, .. } = cpuid(0, 0);

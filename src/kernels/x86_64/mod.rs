@@ -1,6 +1,7 @@
 //! x86-64.
 
 mod ahead;
+pub(super) mod amx;
 pub(super) mod avx2;
 pub(super) mod avx512;
 pub(super) mod avxvnni;
@@ -8,4 +9,4 @@ pub(super) mod avxvnni;
 mod counted;
 mod detect;
 
-pub(super) use detect::{has_avx2, has_avx512, has_avxvnni, is_amd};
+pub(super) use detect::{allow_amx, has_amx, has_avx2, has_avx512, has_avxvnni, is_amd};

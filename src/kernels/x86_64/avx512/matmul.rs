@@ -22,34 +22,35 @@ const MANY: usize = 8;
 
 /// A cache line.
 #[repr(C, align(64))]
-struct Line([u8; 64]);
+pub(in crate::kernels::x86_64) struct Line([u8; 64]);
 
 /// A row of activations from some block on.
 #[derive(Clone, Copy)]
-pub(super) struct Input {
-    pub(super) codes: *const i8,
-    pub(super) scales: *const f32,
+pub(in crate::kernels::x86_64) struct Input {
+    pub(in crate::kernels::x86_64) codes: *const i8,
+    pub(in crate::kernels::x86_64) scales: *const f32,
     /// Sums of 16 codes.
-    pub(super) sums: *const i16,
+    pub(in crate::kernels::x86_64) sums: *const i16,
     /// Of blocks of 256: the largest sum of the squares of 16 codes.
-    pub(super) squares: *const u32,
+    pub(in crate::kernels::x86_64) squares: *const u32,
 }
 
 /// Rows of activations of which each lies `stride` bytes after the one before.
 #[derive(Clone, Copy)]
-struct Batch {
+pub(in crate::kernels::x86_64) struct Batch {
     first: Input,
-    stride: usize,
+    /// Bytes from one to the next.
+    pub(in crate::kernels::x86_64) stride: usize,
 }
 
 impl Batch {
-    /// Rows of blocks of the format `F`; `None` where they have another number of blocks.
-    fn new<F: Format>(inputs: &Inputs<'_>, blocks: usize) -> Option<Self> {
+    /// Rows of so many blocks of `cols` columns; `None` where they have another number of blocks.
+    pub(in crate::kernels::x86_64) fn new(inputs: &Inputs<'_>, blocks: usize, cols: usize) -> Option<Self> {
         let (ActivationRow::Q8x32(x) | ActivationRow::Q8x256(x)) = inputs.row(0)? else {
             return None;
         };
-        let squares = if F::COLS == 256 { blocks } else { 0 };
-        let lengths = [blocks * F::COLS, blocks * F::COLS / F::SCALED, blocks * F::COLS / 16, squares];
+        let squares = if cols == 256 { blocks } else { 0 };
+        let lengths = [blocks * cols, blocks, blocks * cols / 16, squares];
         if [x.codes.len(), x.scales.len(), x.sums.len(), x.squares.len()] != lengths {
             return None;
         }
@@ -66,23 +67,23 @@ impl Batch {
         Some(Self { first, stride: stride.checked_mul(size_of::<u32>())? })
     }
 
-    /// A row from block `block` on.
+    /// A row from block `block` on, of `cols` columns.
     ///
     /// # Safety
     /// There are this row and this block.
     #[inline]
-    unsafe fn row<F: Format>(&self, row: usize, block: usize) -> Input {
+    pub(in crate::kernels::x86_64) unsafe fn row(&self, row: usize, block: usize, cols: usize) -> Input {
         let Input { codes, scales, sums, squares } = self.first;
         let start = row * self.stride;
         // SAFETY: as far after the parts of the first row as the caller's row is after it, a number of bytes within the
-        // inputs; and the parts have `F::COLS` elements, an `F::SCALED`th or a sixteenth of that for each block, as compared
-        // in `new`, the squares one with super-blocks only.
+        // inputs; and the parts have an element, `cols` of them or a sixteenth of that for each block, as compared
+        // in `new`, the squares with super-blocks only.
         unsafe {
             Input {
-                codes: codes.byte_add(start).add(block * F::COLS),
-                scales: scales.byte_add(start).add(block * F::COLS / F::SCALED),
-                sums: sums.byte_add(start).add(block * F::COLS / 16),
-                squares: if F::COLS == 256 { squares.byte_add(start).add(block) } else { squares },
+                codes: codes.byte_add(start).add(block * cols),
+                scales: scales.byte_add(start).add(block),
+                sums: sums.byte_add(start).add(block * cols / 16),
+                squares: if cols == 256 { squares.byte_add(start).add(block) } else { squares },
             }
         }
     }
@@ -90,19 +91,19 @@ impl Batch {
 
 /// Sums over up to eight rows of activations, for the columns of a panel.
 #[repr(C, align(64))]
-pub(super) struct Sums {
+pub(in crate::kernels::x86_64) struct Sums {
     /// Where the integer sums start: minus the offset of the codes times the sum of the activations. With blocks
     /// of 32 for all of them, with super-blocks for one.
-    pub(super) starts: [[i32; 256]; 8],
+    pub(in crate::kernels::x86_64) starts: [[i32; 256]; 8],
     /// What minima are multiplied with: f32 totals of blocks of 32, or pairs of i16 totals of sub-blocks.
-    pub(super) pairs: [[i32; 32]; 8],
+    pub(in crate::kernels::x86_64) pairs: [[i32; 32]; 8],
 }
 
 /// A format of weights: how a panel is unpacked, and multiplied.
 ///
 /// # Safety
 /// All bit patterns of a panel are valid.
-unsafe trait Format {
+pub(in crate::kernels::x86_64) unsafe trait Format {
     /// One block of 32 rows.
     type Panel;
     /// Columns of a block.
@@ -134,8 +135,8 @@ unsafe trait Format {
     );
 }
 
-struct Blocks<L, const PARTS: usize>(L);
-struct SuperBlocks<L>(L);
+pub(in crate::kernels::x86_64) struct Blocks<L, const PARTS: usize>(L);
+pub(in crate::kernels::x86_64) struct SuperBlocks<L>(L);
 
 // SAFETY: a panel is registers of integers and of f32.
 unsafe impl<L: Layout32<PARTS>, const PARTS: usize> Format for Blocks<L, PARTS> {
@@ -206,7 +207,7 @@ unsafe impl<L: Layout256> Format for SuperBlocks<L> {
 
 /// See [`Level::products`](crate::kernels::Level::products).
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn matmul(
+pub(in crate::kernels::x86_64) fn matmul(
     weights: TensorView<'_>,
     inputs: &Inputs<'_>,
     out: &mut [f32],
@@ -273,7 +274,7 @@ fn by_panels<F: Format>(
     if blocks == 0 {
         out.fill(0.0);
     }
-    let batch = Batch::new::<F>(inputs, blocks)?;
+    let batch = Batch::new(inputs, blocks * (F::COLS / F::SCALED), F::SCALED)?;
     let row_bytes = blocks * F::BYTES;
     // Panels of equal length, as far as that goes.
     let length = blocks.div_ceil(blocks.div_ceil(BYTES / size_of::<F::Panel>()).max(1));
@@ -320,7 +321,13 @@ fn by_panels<F: Format>(
 /// # Safety
 /// There is at least one row, the rows have that many blocks of the format `F`, and less than 2^31 bytes.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn unpack<F: Format>(weights: TensorView<'_>, first: usize, panel: &mut [F::Panel], ahead: Ahead, many: bool) {
+pub(in crate::kernels::x86_64) unsafe fn unpack<F: Format>(
+    weights: TensorView<'_>,
+    first: usize,
+    panel: &mut [F::Panel],
+    ahead: Ahead,
+    many: bool,
+) {
     let row_bytes = weights.cols() / F::COLS * F::BYTES;
     for g in 0..2 {
         #[cfg(test)]
@@ -369,7 +376,7 @@ unsafe fn add_products<F: Format, const ROWS: usize>(
     // of `out` for each row of the batch.
     unsafe {
         for (row, input) in (row..).zip(&mut inputs) {
-            *input = batch.row::<F>(row, first);
+            *input = batch.row(row, first * (F::COLS / F::SCALED), F::SCALED);
         }
         let out = out.add(row * OUTPUTS);
         if first == 0 {

@@ -1,13 +1,13 @@
 //! AVX-512 F, BW, VL and VNNI: 512-bit registers and the dot product of bytes.
 
 mod float;
-mod matmul;
+pub(super) mod matmul;
 mod matmul_256;
 mod matmul_32;
 mod matvec;
 mod panel;
-mod panel_256;
-mod panel_32;
+pub(super) mod panel_256;
+pub(super) mod panel_32;
 mod quantize;
 mod unpacked;
 mod zmm;

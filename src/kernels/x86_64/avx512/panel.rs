@@ -6,13 +6,13 @@ use crate::kernels::x86_64::ahead::Ahead;
 
 /// The same block of sixteen rows of weights.
 #[derive(Clone, Copy)]
-pub(super) struct Rows {
+pub(in crate::kernels::x86_64) struct Rows {
     /// The block of row 0.
-    pub(super) block: *const u8,
+    pub(in crate::kernels::x86_64) block: *const u8,
     /// Bytes from there to the block of each row.
-    pub(super) offsets: [u32; 16],
+    pub(in crate::kernels::x86_64) offsets: [u32; 16],
     /// What is fetched meanwhile: a unit of work is [`Self::READ`] bytes of each row.
-    pub(super) ahead: Ahead,
+    pub(in crate::kernels::x86_64) ahead: Ahead,
 }
 
 impl Rows {

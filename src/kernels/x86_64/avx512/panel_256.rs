@@ -6,25 +6,25 @@ use super::panel::{Rows, bits, high_f16, low_f16, raised, values};
 
 /// One super-block of 32 rows. Index \[g\] is rows 16 g to 16 g + 15.
 #[repr(C, align(64))]
-pub(super) struct Panel256 {
+pub(in crate::kernels::x86_64) struct Panel256 {
     /// Codes 4 k to 4 k + 3 of every row, plus [`Layout256::OFFSET`].
-    pub(super) codes: [[__m512i; 2]; 64],
+    pub(in crate::kernels::x86_64) codes: [[__m512i; 2]; 64],
     /// Sub-scales: i32 where [`Layout256::GROUP`] is a sub-block, else i16 and a zero above; 8 or 16 of them.
-    pub(super) sub_scales: [[__m512i; 2]; 16],
+    pub(in crate::kernels::x86_64) sub_scales: [[__m512i; 2]; 16],
     /// Where there are minima: sub-minima 2 j and 2 j + 1, as two i16.
-    pub(super) sub_mins: [[__m512i; 2]; 8],
-    pub(super) scale: [__m512; 2],
+    pub(in crate::kernels::x86_64) sub_mins: [[__m512i; 2]; 8],
+    pub(in crate::kernels::x86_64) scale: [__m512; 2],
     /// Where there are minima: their scale.
-    pub(super) min: [__m512; 2],
+    pub(in crate::kernels::x86_64) min: [__m512; 2],
     /// Where there are wide groups: their sums fit 16 bits for activations whose sums of 16 squares are at most this.
-    pub(super) limit: u32,
+    pub(in crate::kernels::x86_64) limit: u32,
 }
 
 /// The square of the largest i16.
 const MAX_SQUARED: u32 = 32767 * 32767;
 
 /// A format with super-blocks of 256.
-pub(super) trait Layout256 {
+pub(in crate::kernels::x86_64) trait Layout256 {
     /// A format that is multiplied in the same way: with the same constants but for the bytes. The code is there once for all
     /// that have the same one.
     type Products: Layout256;
@@ -57,7 +57,7 @@ impl Panel256 {
     /// `k` is below 64 and `g` below 2.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) unsafe fn set(&mut self, k: usize, g: usize, codes: __m512i) {
+    pub(in crate::kernels::x86_64) unsafe fn set(&mut self, k: usize, g: usize, codes: __m512i) {
         // SAFETY: the caller promises k < 64 and g < 2, the lengths of the arrays.
         unsafe { *self.codes.get_unchecked_mut(k).get_unchecked_mut(g) = codes }
     }
@@ -68,7 +68,7 @@ impl Panel256 {
     /// `g` is below 2, and the processor has the instructions.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) unsafe fn bound<L: Layout256>(&mut self, g: usize) {
+    pub(in crate::kernels::x86_64) unsafe fn bound<L: Layout256>(&mut self, g: usize) {
         if L::WIDE == 0 {
             return;
         }
@@ -96,7 +96,12 @@ impl Panel256 {
     /// `j` is below 4 and `g` below 2.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) unsafe fn set_sub_scales<L: Layout256>(&mut self, j: usize, g: usize, bytes: __m512i) {
+    pub(in crate::kernels::x86_64) unsafe fn set_sub_scales<L: Layout256>(
+        &mut self,
+        j: usize,
+        g: usize,
+        bytes: __m512i,
+    ) {
         for b in 0..4 {
             let top = _mm512_sll_epi32(bytes, _mm_cvtsi32_si128(24 - 8 * b as i32));
             let mut sub_scale = _mm512_srai_epi32::<24>(top);
@@ -129,7 +134,7 @@ impl Panel256 {
     /// `g` is below 2.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) unsafe fn set_scale(&mut self, g: usize, scale: __m512) {
+    pub(in crate::kernels::x86_64) unsafe fn set_scale(&mut self, g: usize, scale: __m512) {
         // SAFETY: the caller promises g < 2, the length of the array.
         unsafe { *self.scale.get_unchecked_mut(g) = scale }
     }
@@ -163,13 +168,13 @@ impl Panel256 {
     }
 }
 
-pub(super) struct Q2K;
-pub(super) struct Q3K;
-pub(super) struct Q4K;
-pub(super) struct Q5K;
-pub(super) struct Q6K;
-pub(super) struct Iq4Xs;
-pub(super) struct Tq2_0;
+pub(in crate::kernels::x86_64) struct Q2K;
+pub(in crate::kernels::x86_64) struct Q3K;
+pub(in crate::kernels::x86_64) struct Q4K;
+pub(in crate::kernels::x86_64) struct Q5K;
+pub(in crate::kernels::x86_64) struct Q6K;
+pub(in crate::kernels::x86_64) struct Iq4Xs;
+pub(in crate::kernels::x86_64) struct Tq2_0;
 
 impl Layout256 for Q2K {
     type Products = Self;

@@ -6,16 +6,16 @@ use super::panel::{Rows, bits, fp4_values, high_f16, low_f16, powers_of_two, val
 
 /// One block of 32 rows. Index \[g\] is rows 16 g to 16 g + 15.
 #[repr(C, align(64))]
-pub(super) struct Panel32 {
+pub(in crate::kernels::x86_64) struct Panel32 {
     /// Codes 4 k to 4 k + 3 of every row, plus [`Layout32::OFFSET`].
-    pub(super) codes: [[__m512i; 2]; 8],
-    pub(super) scale: [__m512; 2],
+    pub(in crate::kernels::x86_64) codes: [[__m512i; 2]; 8],
+    pub(in crate::kernels::x86_64) scale: [__m512; 2],
     /// Only where the format has minima.
-    pub(super) min: [__m512; 2],
+    pub(in crate::kernels::x86_64) min: [__m512; 2],
 }
 
 /// A format with blocks of `PARTS` times 32.
-pub(super) trait Layout32<const PARTS: usize> {
+pub(in crate::kernels::x86_64) trait Layout32<const PARTS: usize> {
     /// Bytes of a block.
     const BYTES: usize;
     /// What is added to the codes in the panel.
@@ -61,15 +61,15 @@ impl Panel32 {
     }
 }
 
-pub(super) struct Q8_0;
-pub(super) struct Q4_0;
-pub(super) struct Q4_1;
-pub(super) struct Q5_0;
-pub(super) struct Q5_1;
-pub(super) struct Iq4Nl;
-pub(super) struct Mxfp4;
-pub(super) struct Q1_0;
-pub(super) struct Q2_0;
+pub(in crate::kernels::x86_64) struct Q8_0;
+pub(in crate::kernels::x86_64) struct Q4_0;
+pub(in crate::kernels::x86_64) struct Q4_1;
+pub(in crate::kernels::x86_64) struct Q5_0;
+pub(in crate::kernels::x86_64) struct Q5_1;
+pub(in crate::kernels::x86_64) struct Iq4Nl;
+pub(in crate::kernels::x86_64) struct Mxfp4;
+pub(in crate::kernels::x86_64) struct Q1_0;
+pub(in crate::kernels::x86_64) struct Q2_0;
 
 impl Layout32<1> for Q8_0 {
     const BYTES: usize = 34;

@@ -1,0 +1,186 @@
+//! Many rows of activations: 32 rows of weights are unpacked once, in chunks of columns that stay in the cache, as for
+//! AVX-512, and tiles multiply all rows of activations with them, sixteen at a time. A panel has four successive codes of a
+//! row of weights in a lane, which is how tiles want the second factor; the first one is the activations as they lie.
+
+use super::tiles::{self, Shapes, Sums};
+use super::tiles_32::Blocks;
+use super::tiles_256::SuperBlocks;
+use super::{ROWS, avx512};
+use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
+use crate::kernels::x86_64::ahead::{Ahead, fetch_rows};
+use crate::quant::by_dtype;
+use crate::tensor::TensorView;
+use avx512::matmul::{Batch, Input, Line};
+use avx512::{panel_32, panel_256};
+
+/// Bytes of all blocks of a panel: it stays in the first-level cache beside the inputs.
+const BYTES: usize = 20 << 10;
+/// f32 elements of scratch for the work and a panel, wherever the scratch begins.
+pub(super) const SCRATCH: usize = (size_of::<Work>() + BYTES + size_of::<Line>()) / size_of::<f32>();
+
+/// What is computed with sixteen rows of activations.
+#[repr(C, align(64))]
+pub(super) struct Work {
+    /// What tiles have added up, up to two times two tiles.
+    pub(super) sums: [Sums; 4],
+    /// The sums of the activations of each block of 32 of each row.
+    pub(super) totals: [[f32; 32]; ROWS],
+}
+
+/// Up to sixteen rows of activations from some block on.
+#[derive(Clone, Copy)]
+pub(super) struct Group {
+    /// The first row; each of the others lies `stride` bytes after the one before.
+    pub(super) first: Input,
+    pub(super) stride: usize,
+    pub(super) rows: usize,
+}
+
+/// A format of weights: how a panel is unpacked, and multiplied.
+///
+/// # Safety
+/// All bit patterns of a panel are valid. A panel is a whole number of lines, and at most [`BYTES`].
+pub(super) unsafe trait Format {
+    /// One block of 32 rows.
+    type Panel;
+    /// Columns of a block.
+    const COLS: usize;
+    /// Bytes of a block.
+    const BYTES: usize;
+    /// The most blocks of a panel.
+    const BLOCKS: usize = const {
+        let blocks = BYTES / size_of::<Self::Panel>();
+        assert!(1 <= blocks && blocks <= 16, "totals are prepared for 16 blocks at once");
+        blocks
+    };
+
+    /// Unpacks blocks of all rows of weights from block `first` on.
+    ///
+    /// # Safety
+    /// There is at least one row, the rows have these blocks, and less than 2^31 bytes.
+    unsafe fn unpack(weights: TensorView<'_>, first: usize, panel: &mut [Self::Panel], ahead: impl Fn(usize) -> Ahead);
+
+    /// The shapes of the tiles for so many rows of activations.
+    fn shapes(rows: usize) -> Shapes;
+
+    /// Adds the products of a panel to `out`, 32 elements per row of activations.
+    ///
+    /// # Safety
+    /// The panel has at most [`Self::BLOCKS`] blocks, and the rows have them; there are 1 to 16 rows, and `out` has room
+    /// for them. The tiles have the shapes for so many rows.
+    unsafe fn add_products(panel: &[Self::Panel], group: &Group, work: &mut Work, ahead: Ahead, out: *mut f32);
+}
+
+/// See [`Level::products`](crate::kernels::Level::products).
+///
+/// # Safety
+/// The processor has AMX with bytes and the process may use it.
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) unsafe fn matmul(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+    scratch: &mut [f32],
+) -> Result<(), Refused> {
+    // Offsets of rows are 32-bit numbers.
+    if i32::try_from(weights.bytes().len()).is_err() {
+        return Err(Refused::NoKernel);
+    }
+    // SAFETY: the caller promises AMX.
+    let done = unsafe {
+        by_dtype!(weights.dtype(), {
+            Q4_0 => by_panels::<Blocks<panel_32::Q4_0>>(weights, inputs, out, scratch),
+            Q4_1 => by_panels::<Blocks<panel_32::Q4_1>>(weights, inputs, out, scratch),
+            Q5_0 => by_panels::<Blocks<panel_32::Q5_0>>(weights, inputs, out, scratch),
+            Q5_1 => by_panels::<Blocks<panel_32::Q5_1>>(weights, inputs, out, scratch),
+            Q8_0 => by_panels::<Blocks<panel_32::Q8_0>>(weights, inputs, out, scratch),
+            IQ4_NL => by_panels::<Blocks<panel_32::Iq4Nl>>(weights, inputs, out, scratch),
+            Q2_K => by_panels::<SuperBlocks<panel_256::Q2K>>(weights, inputs, out, scratch),
+            Q3_K => by_panels::<SuperBlocks<panel_256::Q3K>>(weights, inputs, out, scratch),
+            Q4_K => by_panels::<SuperBlocks<panel_256::Q4K>>(weights, inputs, out, scratch),
+            Q5_K => by_panels::<SuperBlocks<panel_256::Q5K>>(weights, inputs, out, scratch),
+            Q6_K => by_panels::<SuperBlocks<panel_256::Q6K>>(weights, inputs, out, scratch),
+            IQ4_XS => by_panels::<SuperBlocks<panel_256::Iq4Xs>>(weights, inputs, out, scratch),
+            // Formats that are rare in files.
+            _ => return avx512::products(weights, inputs, out, scratch),
+        })
+    };
+    done.ok_or(Refused::Sizes)
+}
+
+/// Multiplies panel by panel. No tile is in use before and after a panel.
+///
+/// # Safety
+/// As for [`matmul`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn by_panels<F: Format>(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+    scratch: &mut [f32],
+) -> Option<()> {
+    // Everything that the pointers below rely on.
+    let (cols, rows) = (weights.cols(), inputs.rows());
+    let fits = (1..=OUTPUTS).contains(&weights.rows())
+        && i32::try_from(weights.bytes().len()).is_ok()
+        && weights.dtype().block_bytes() == F::BYTES
+        && weights.dtype().block_len() == F::COLS
+        && inputs.cols() == cols;
+    if !fits {
+        return (weights.rows() == 0).then_some(());
+    }
+    let out = out.get_mut(..rows.checked_mul(OUTPUTS)?)?;
+    // SAFETY: every bit pattern of `Line`, which is bytes, and of f32 is valid.
+    let (_, lines, _) = unsafe { scratch.align_to_mut::<Line>() };
+    let (work, panel) = lines.split_at_mut_checked(size_of::<Work>() / size_of::<Line>())?;
+    // SAFETY: every bit pattern of `Work` is valid, and of `F::Panel` as well. These types are whole numbers of lines.
+    let (work, panel) = unsafe { (work.align_to_mut::<Work>().1.first_mut()?, panel.align_to_mut::<F::Panel>().1) };
+    let blocks = cols / F::COLS;
+    if blocks == 0 {
+        out.fill(0.0);
+    }
+    let batch = Batch::new(inputs, blocks, F::COLS)?;
+    let row_bytes = blocks * F::BYTES;
+    // Panels of equal length, as far as that goes.
+    let length = blocks.div_ceil(blocks.div_ceil(F::BLOCKS).max(1));
+    let mut first = 0;
+    while first < blocks {
+        let panel = panel.get_mut(..(blocks - first).min(length))?;
+        let is_last = first + panel.len() == blocks;
+        // As much of the next rows of weights: a part while the panel is unpacked, and one with each group of inputs.
+        let parts = 1 + rows.div_ceil(ROWS);
+        let next = weights.bytes().as_ptr().wrapping_add(inputs.next().wrapping_mul(row_bytes));
+        let from = next.wrapping_add(OUTPUTS * first * F::BYTES);
+        let bytes = OUTPUTS * panel.len() * F::BYTES;
+        let ahead = |part: usize, units: usize| Ahead::part(from, bytes, part, parts, units);
+        // SAFETY: the caller promises AMX. `first + panel.len()` is at most the number of blocks in the rows of weights and
+        // inputs, whose types, sizes and number are those of `F` as checked above; the panel has at most `F::BLOCKS`, `out` a
+        // place for every row, and `row` is below their number. Tiles have shapes from here to `release`.
+        unsafe {
+            F::unpack(weights, first, panel, |units| ahead(0, units));
+            let mut shaped = 0;
+            for (part, row) in (0..rows).step_by(ROWS).enumerate() {
+                let count = (rows - row).min(ROWS);
+                if count != shaped {
+                    F::shapes(count).set();
+                    shaped = count;
+                }
+                #[cfg(test)]
+                crate::kernels::x86_64::counted::multiplied(count * OUTPUTS * panel.len());
+                let group = Group { first: batch.row(row, first, F::COLS), stride: batch.stride, rows: count };
+                let out = out.as_mut_ptr().add(row * OUTPUTS);
+                if first == 0 {
+                    // Now, and not for all rows before: so they are in the first-level cache.
+                    out.write_bytes(0, count * OUTPUTS);
+                }
+                F::add_products(panel, &group, work, ahead(1 + part, Ahead::UNITS * panel.len()), out);
+                if is_last {
+                    fetch_rows(inputs.destination(), row..row + count);
+                }
+            }
+            tiles::release();
+        }
+        first += panel.len();
+    }
+    Some(())
+}

@@ -1,0 +1,142 @@
+//! The tiles of AMX: eight registers of up to 16 rows of 64 bytes. The compiler does not know them, so these functions
+//! name them.
+
+use core::arch::asm;
+
+/// The shape of the tiles, as the processor reads it.
+#[repr(C, align(64))]
+pub(super) struct Shapes {
+    palette: u8,
+    start_row: u8,
+    reserved: [u8; 14],
+    row_bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+impl Shapes {
+    /// The shapes of tiles 0 to 7: rows, at most 16, and bytes of a row, at most 64.
+    pub(super) fn new(shapes: [(u8, u16); 8]) -> Self {
+        let (mut rows, mut row_bytes) = ([0; 16], [0; 16]);
+        for ((rows, row_bytes), shape) in rows.iter_mut().zip(&mut row_bytes).zip(shapes) {
+            (*rows, *row_bytes) = shape;
+        }
+        Self { palette: 1, start_row: 0, reserved: [0; 14], row_bytes, rows }
+    }
+
+    /// Gives the tiles these shapes; they hold zeros then.
+    ///
+    /// # Safety
+    /// The processor has AMX and the process may use it. All rows are 1 to 16 and all bytes 4 to 64.
+    #[inline]
+    pub(super) unsafe fn set(&self) {
+        // SAFETY: the caller promises the instruction and valid shapes; it reads the 64 bytes of `self`.
+        unsafe {
+            asm!(
+                "ldtilecfg [{shapes}]",
+                shapes = in(reg) self,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+    }
+}
+
+/// Leaves the tiles as a program that never used them has them.
+///
+/// # Safety
+/// The processor has AMX and the process may use it.
+#[inline]
+pub(super) unsafe fn release() {
+    // SAFETY: the caller promises the instruction.
+    unsafe {
+        asm!(
+            "tilerelease",
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+}
+
+/// Loads tile `T` from rows that lie `stride` bytes apart.
+///
+/// # Safety
+/// Tiles have shapes ([`Shapes::set`]), and the rows of the tile are readable.
+#[inline(always)]
+pub(super) unsafe fn load<const T: usize, E>(from: *const E, stride: usize) {
+    // SAFETY: the caller promises the shapes, and so the instruction, and what is read. The compiler uses no tile.
+    unsafe {
+        asm!(
+            "tileloadd tmm{t}, [{from} + {stride}*1]",
+            t = const T,
+            from = in(reg) from,
+            stride = in(reg) stride,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+}
+
+/// Stores tile `T` to rows of 64 bytes, one after the other.
+///
+/// # Safety
+/// Tiles have shapes ([`Shapes::set`]), tile `T` rows of 64 bytes.
+#[inline(always)]
+pub(super) unsafe fn store<const T: usize>(to: *mut Sums) {
+    // SAFETY: the caller promises the shapes, and so the instruction. `Sums` has room for 16 rows, the most there are.
+    unsafe {
+        asm!(
+            "tilestored [{to} + {stride}*1], tmm{t}",
+            t = const T,
+            to = in(reg) to,
+            stride = in(reg) 64_usize,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Tile `T` = 0.
+///
+/// # Safety
+/// Tiles have shapes ([`Shapes::set`]).
+#[inline(always)]
+pub(super) unsafe fn zero<const T: usize>() {
+    // SAFETY: the caller promises the shapes, and so the instruction. The compiler uses no tile.
+    unsafe { asm!("tilezero tmm{t}", t = const T, options(nomem, nostack, preserves_flags)) }
+}
+
+/// Tile `C` += tile `A`, signed bytes, times tile `B`, signed bytes: four successive ones of a column in a row.
+///
+/// # Safety
+/// Tiles have shapes ([`Shapes::set`]): `A` rows of 4 n bytes, `B` n rows, `C` the rows of `A` and those bytes of `B`.
+#[inline(always)]
+pub(super) unsafe fn dot_signed<const C: usize, const A: usize, const B: usize>() {
+    // SAFETY: the caller promises the shapes, and so the instruction. The compiler uses no tile.
+    unsafe {
+        asm!(
+            "tdpbssd tmm{c}, tmm{a}, tmm{b}",
+            c = const C, a = const A, b = const B,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+}
+
+/// As [`dot_signed`] with unsigned bytes in tile `B`.
+///
+/// # Safety
+/// As for [`dot_signed`].
+#[inline(always)]
+pub(super) unsafe fn dot_unsigned<const C: usize, const A: usize, const B: usize>() {
+    // SAFETY: the caller promises the shapes, and so the instruction. The compiler uses no tile.
+    unsafe {
+        asm!(
+            "tdpbsud tmm{c}, tmm{a}, tmm{b}",
+            c = const C, a = const A, b = const B,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+}
+
+/// Integer sums: 16 rows of activations, times 16 rows of weights each.
+#[repr(C, align(64))]
+pub(super) struct Sums(pub(super) [[i32; 16]; 16]);
