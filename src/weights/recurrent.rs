@@ -41,6 +41,8 @@ pub struct Recurrent {
     pub value_dim: usize,
     /// Keys and queries, each for some of the heads.
     pub groups: usize,
+    /// Whether what the heads give is normalized: by head, or with [`Mixer::StateSpace`] by group.
+    pub normed: bool,
 }
 
 impl Recurrent {

@@ -263,11 +263,11 @@ fn per_head(config: &Config) -> Option<Shape> {
 }
 
 fn mixer_norm(config: &Config) -> Option<Shape> {
-    let Recurrent { mixer, groups, value_dim, .. } = config.recurrent;
+    let Recurrent { mixer, groups, value_dim, normed, .. } = config.recurrent;
     match mixer {
         Mixer::DeltaRule => Some(Shape::Vector(value_dim)),
-        Mixer::StateSpace => Some(Shape::OptionalVectors(groups, config.recurrent.inner().checked_div(groups)?)),
-        Mixer::None | Mixer::ShortConvolution => None,
+        Mixer::StateSpace if normed => Some(Shape::Vectors(groups, config.recurrent.inner().checked_div(groups)?)),
+        Mixer::None | Mixer::ShortConvolution | Mixer::StateSpace => None,
     }
 }
 

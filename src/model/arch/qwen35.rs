@@ -87,5 +87,6 @@ fn recurrent(keys: &Keys<'_>, layers: LayerSet) -> Result<Recurrent, ModelError>
         key_dim,
         value_dim: inner / heads,
         groups,
+        normed: true,
     })
 }

@@ -3,6 +3,7 @@
 use super::{Architecture, DECODER, FFN_WIDTHS, SHARED_WIDTH};
 use crate::kernels::Activation;
 use crate::model::keys::Keys;
+use crate::nn::RopePairs;
 use crate::ops::{Input, Source, Target};
 use crate::program::lists::{
     ATTEND, ATTENTION, CONVOLVE, FEED_FORWARD, FFN_NORM, MIXER_INPUT, NORM_ROTATE, NOT_ROTARY, PRE_NORM_LAYER, QKV,
@@ -27,6 +28,7 @@ const GRANITE: Program = Program {
 /// Granite 4 H: factors for embeddings, scores, branches and logits, as Granite 3 has.
 pub(super) const GRANITE_HYBRID: Architecture = Architecture {
     name: "granitehybrid",
+    pairs: RopePairs::Adjacent,
     experts: true,
     reads: &[SHARED_WIDTH],
     finish: |keys, config| {
@@ -70,7 +72,8 @@ const FALCON: &[Step] = &[
 pub(super) const FALCON_H1: Architecture = Architecture {
     name: "falcon-h1",
     finish: |keys, config| {
-        config.recurrent = recurrent(keys, config.attention_layers)?;
+        let normed = keys.has("blk.0.ssm_norm.weight");
+        config.recurrent = Recurrent { normed, ..recurrent(keys, config.attention_layers)? };
         Ok(())
     },
     program: |_, _| Ok(uniform(&[LayerKind { name: "layer", steps: layer![FALCON, FEED_FORWARD] }])),
@@ -135,5 +138,6 @@ fn recurrent(keys: &Keys<'_>, layers: LayerSet) -> Result<Recurrent, ModelError>
         key_dim,
         value_dim: inner / heads,
         groups,
+        normed: true,
     })
 }

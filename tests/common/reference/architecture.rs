@@ -120,6 +120,8 @@ pub struct Architecture {
     pub output_norm: &'static str,
     pub mixer: Mixer,
     pub layout: Layout,
+    /// `ssm_norm`.
+    pub state_norm: Part,
     /// Rows of `attn_q` are, head for head, those of the query and as many of a gate: what a head reads is multiplied
     /// by the sigmoid of it.
     pub gated_attention: bool,
@@ -170,6 +172,7 @@ const LLAMA: Architecture = Architecture {
     output_norm: "output_norm",
     mixer: Mixer::Off,
     layout: Layout::Attention,
+    state_norm: Part::Needed,
     gated_attention: false,
     scores: Scores::OfChosen,
     scores_eps: 0.0,
@@ -305,7 +308,14 @@ pub const ARCHITECTURES: &[Architecture] = &[
         rotated_by_key: true,
         ..LLAMA
     },
-    Architecture { name: "falcon-h1", ffn_norm: "ffn_norm=", mixer: Mixer::StateSpace, layout: Layout::Both, ..QWEN2 },
+    Architecture {
+        name: "falcon-h1",
+        ffn_norm: "ffn_norm=",
+        mixer: Mixer::StateSpace,
+        layout: Layout::Both,
+        state_norm: Part::Optional,
+        ..QWEN2
+    },
     Architecture {
         name: "nemotron_h",
         rotary: Rotary::Off,

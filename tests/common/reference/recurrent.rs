@@ -72,7 +72,7 @@ impl Recurrent {
                 step_bias: weights.vector(&name("ssm_dt.bias")).expect("ssm_dt.bias"),
                 decay: weights.vector(&name("ssm_a")).expect("ssm_a"),
                 skip: weights.vector(&name("ssm_d")).expect("ssm_d"),
-                norm: weights.norm(&name("ssm_norm"), Part::Optional),
+                norm: weights.norm(&name("ssm_norm"), config.architecture.state_norm),
                 output: weights.matrix(&name("ssm_out")),
             }),
         }

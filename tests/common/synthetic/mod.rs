@@ -123,6 +123,7 @@ impl SyntheticModel {
             }),
             ("exaone4, window", windowed(Self { layers: 4, rope_freqs: true, ..of(Exaone4) })),
             ("gpt-oss, no window", of(GptOss).with("attention.sliding_window", 0u32)),
+            ("granitehybrid, rotary", of(GraniteHybrid).with("rope.scaling.finetuned", true)),
             ("olmo2, window and yarn", scaled(windowed(Self { layers: 4, ..of(Olmo2) }), "yarn")),
         ]);
         all

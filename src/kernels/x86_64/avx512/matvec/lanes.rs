@@ -3,6 +3,8 @@
 //! A lane is a row from the beginning: 16 bytes of each of 16 rows are transposed, so that a lane has 4 bytes of its row, and
 //! four codes of a lane at a time meet four activations that all lanes share. So no partial sums have to be added across lanes.
 //! Where the four codes that a shift and a mask leave do not belong to neighbours, the activations are put in their order.
+// Indices below run over fixed arrays of constant length, so no check is left of them.
+#![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
 
 use core::arch::x86_64::*;
 
