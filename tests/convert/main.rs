@@ -147,7 +147,7 @@ fn gguf_files_get_other_types() {
     let original = std::fs::read(demo).unwrap();
     let original = Gguf::parse(&original).unwrap();
     assert_eq!(converted(demo, &[]).len(), original.bytes().len());
-    for dtype in Dtype::ALL {
+    for dtype in Dtype::ALL.into_iter().filter(|&dtype| errors::is_written(dtype)) {
         let file = converted(demo, &["--type", &dtype.name().to_lowercase()]);
         let gguf = Gguf::parse(&file).unwrap();
         for key in ["llama.block_count", "tokenizer.ggml.tokens", "tokenizer.ggml.scores", "llama.rope.freq_base"] {

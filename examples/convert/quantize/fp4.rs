@@ -25,7 +25,7 @@ pub(super) fn nvfp4(x: &[f32; 64], out: &mut [u8]) {
         let largest = x.iter().fold(0.0_f32, |max, x| max.max(x.abs()));
         // The numbers increase with their bits: the first that the largest element fits, and some around it.
         let fits = (0..0x7f).find(|&bits| 12.0 * half_e4m3(bits) >= largest).unwrap_or(0x7e);
-        let near = fits.saturating_sub(8)..=(fits + 4).min(0x7e);
+        let near = fits.saturating_sub(8)..=(fits + 8).min(0x7e);
         *scale = grid::least(near, |&bits| error(x, half_e4m3(bits))).unwrap_or(0);
         for (i, byte) in codes.iter_mut().enumerate() {
             *byte = code(x[i], half_e4m3(*scale)) | code(x[i + 8], half_e4m3(*scale)) << 4;

@@ -5,7 +5,7 @@
 macro_rules! by_format {
     ($weights:ident, $inputs:ident, $out:ident, $floats:expr, $nvfp4:expr) => {{
         use crate::quant::{
-            iq1_m, iq1_s, iq2_s, iq2_xs, iq2_xxs, iq3_s, iq3_xxs, iq4_nl, iq4_xs, mxfp4, nvfp4, q1_0, q2_0, q2_k, q3_k, q4_0,
+            iq1_m, iq1_s, iq2_s, iq2_xs, iq2_xxs, iq3_s, iq3_xxs, iq4_nl, iq4_xs, mxfp4, q1_0, q2_0, q2_k, q3_k, q4_0,
             q4_1, q4_k, q5_0, q5_1, q5_k, q6_k, q8_0, tq1_0, tq2_0,
         };
         let done = crate::quant::by_dtype!($weights.dtype(), {
@@ -62,7 +62,7 @@ macro_rules! level_products {
                 inputs,
                 out,
                 generic::float_products::<$lanes>($lanes_proof, weights, inputs, out),
-                blocks::<Of16<nvfp4::Block, 4>>(weights, inputs, out)
+                blocks::<Of16<crate::quant::nvfp4::Block, 4>>(weights, inputs, out)
             )
         }
 

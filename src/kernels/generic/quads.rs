@@ -141,7 +141,7 @@ impl<Q: Quad, B: Parts<LEN, PARTS>, const LEN: usize, const PARTS: usize> Family
                 let dx = Q::Floats::splat(unsafe { *x[t].scales.add(p * LEN / 32) });
                 chains[t] = chains[t].add(Q::sums(isums[t]).floats().mul(Q::Floats::load(scales).mul(dx)));
                 if panel.has_mins {
-                    // SAFETY: as for the scale, and a sum per 16 elements.
+                    // SAFETY: p < blocks * PARTS, and the caller promises a sum per 16 elements of these parts in every row.
                     let msum: i32 = (0..LEN / 16).map(|i| i32::from(unsafe { *x[t].sums.add(p * LEN / 16 + i) })).sum();
                     let msum = Q::Floats::splat(msum as f32);
                     chains[t] = chains[t].add(msum.mul(Q::Floats::load(mins).mul(dx)));

@@ -3,7 +3,7 @@
 
 use core::arch::x86_64::*;
 
-use super::blocks_32::{is_set, nibbles, values};
+use super::codes::{is_set, nibbles, values};
 use crate::quant::IQ3_S;
 
 /// A format with super-blocks of 256.

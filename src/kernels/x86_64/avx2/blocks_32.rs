@@ -2,6 +2,11 @@
 
 use core::arch::x86_64::*;
 
+use super::codes::{
+    both, fifth_bits, fifth_bits_of_two, fp4_values, is_set, is_set_in_two, nibbles, nibbles_of_two, pairs_of_bits,
+    values,
+};
+
 /// A format with blocks of 32, or of `PARTS` times 32, that begin with their scale.
 pub(in crate::kernels::x86_64) trait Blocks32 {
     /// Bytes of a block.
@@ -37,7 +42,7 @@ pub(in crate::kernels::x86_64) trait Blocks32 {
     /// The processor has AVX2 and F16C.
     #[inline(always)]
     unsafe fn scales(bits: __m128i) -> __m256 {
-        // SAFETY: the caller promises F16C.
+        // SAFETY: the caller promises F16C, and this only computes on registers.
         unsafe { _mm256_cvtph_ps(bits) }
     }
 
@@ -263,160 +268,5 @@ impl Blocks32 for Q2_0 {
                 pairs_of_bits(bytes, _mm256_setr_epi64x(0x0504, 0x0706, 0x0d0c, 0x0f0e)),
             ]
         }
-    }
-}
-
-/// The four codes of 2 bits of two bytes in each lane of 64 bits: the bytes that the numbers in the lower two bytes of the lane
-/// of `which` choose.
-///
-/// # Safety
-/// The processor has AVX2.
-#[inline(always)]
-unsafe fn pairs_of_bits(bytes: __m256i, which: __m256i) -> __m256i {
-    // SAFETY: the caller promises AVX2, and these only compute on registers.
-    unsafe {
-        let four_each = _mm256_setr_epi64x(
-            0x0101_0101_0000_0000,
-            0x0909_0909_0808_0808,
-            0x0101_0101_0000_0000,
-            0x0909_0909_0808_0808,
-        );
-        let bytes = _mm256_shuffle_epi8(bytes, _mm256_shuffle_epi8(which, four_each));
-        // Bits 2 i and 2 i + 1 of byte i: none enters the byte from another that the mask keeps.
-        let low = _mm256_and_si256(bytes, _mm256_set1_epi32(0x0030_0003));
-        let high = _mm256_and_si256(_mm256_srli_epi32::<2>(bytes), _mm256_set1_epi32(0x3000_0300));
-        let codes = _mm256_or_si256(low, high);
-        let upper = _mm256_and_si256(_mm256_srli_epi32::<4>(codes), _mm256_set1_epi32(0x0303_0000));
-        _mm256_or_si256(_mm256_and_si256(codes, _mm256_set1_epi32(0x0000_0303)), upper)
-    }
-}
-
-/// The values of MXFP4 for 32 indices below 16.
-///
-/// # Safety
-/// The processor has AVX2.
-#[inline(always)]
-unsafe fn fp4_values(indices: __m256i) -> __m256i {
-    // SAFETY: the caller promises AVX2, and these only compute on registers.
-    unsafe {
-        let table = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
-        _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), indices)
-    }
-}
-
-/// The low nibbles of 16 bytes, then the high ones.
-///
-/// # Safety
-/// The processor has AVX2; 16 bytes can be read.
-#[inline(always)]
-pub(super) unsafe fn nibbles(bytes: *const u8) -> __m256i {
-    // SAFETY: the caller promises AVX2 and 16 bytes to read; no alignment is needed.
-    unsafe {
-        let twice = _mm256_broadcastsi128_si256(_mm_loadu_si128(bytes.cast()));
-        let shifted = _mm256_srlv_epi64(twice, _mm256_setr_epi64x(0, 0, 4, 4));
-        _mm256_and_si256(shifted, _mm256_set1_epi8(15))
-    }
-}
-
-/// 16 bytes, and those `distance` bytes behind them.
-///
-/// # Safety
-/// The processor has AVX2; 16 bytes can be read at both places.
-#[inline(always)]
-unsafe fn both(bytes: *const u8, distance: usize) -> __m256i {
-    // SAFETY: the caller promises AVX2 and 16 bytes at both places; no alignment is needed.
-    unsafe { _mm256_loadu2_m128i(bytes.add(distance).cast(), bytes.cast()) }
-}
-
-/// The low nibbles of 16 bytes and of those `distance` bytes behind them, then the high ones.
-///
-/// # Safety
-/// The processor has AVX2; 16 bytes can be read at both places.
-#[inline(always)]
-unsafe fn nibbles_of_two(bytes: *const u8, distance: usize) -> [__m256i; 2] {
-    // SAFETY: the caller promises AVX2 and 16 bytes at both places.
-    unsafe {
-        let (bytes, mask) = (both(bytes, distance), _mm256_set1_epi8(15));
-        [_mm256_and_si256(bytes, mask), _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), mask)]
-    }
-}
-
-/// The values of IQ4_NL and IQ4_XS for 32 indices below 16.
-///
-/// # Safety
-/// The processor has AVX2.
-#[inline(always)]
-pub(super) unsafe fn values(indices: __m256i) -> __m256i {
-    // SAFETY: the caller promises AVX2, and these only compute on registers.
-    unsafe {
-        let table = _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
-        _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), indices)
-    }
-}
-
-/// 16 in byte i where bit i of the 32 is set, otherwise 0.
-///
-/// # Safety
-/// The processor has AVX2; four bytes can be read.
-#[inline(always)]
-unsafe fn fifth_bits(bits: *const u8) -> __m256i {
-    // SAFETY: the caller promises AVX2 and four bytes to read.
-    unsafe { _mm256_and_si256(is_set(bits), _mm256_set1_epi8(16)) }
-}
-
-/// As [`fifth_bits`], for bits 0 to 15 of two blocks, then for their bits 16 to 31.
-///
-/// # Safety
-/// The processor has AVX2; four bytes can be read at both places.
-#[inline(always)]
-unsafe fn fifth_bits_of_two(bits: *const u8, distance: usize) -> [__m256i; 2] {
-    // SAFETY: the caller promises AVX2 and four bytes at both places.
-    unsafe { is_set_in_two(bits, distance).map(|set| _mm256_and_si256(set, _mm256_set1_epi8(16))) }
-}
-
-/// All bits of byte i where bit i of the 32 is set, otherwise 0.
-///
-/// # Safety
-/// The processor has AVX2; four bytes can be read.
-#[inline(always)]
-pub(super) unsafe fn is_set(bits: *const u8) -> __m256i {
-    // SAFETY: the caller promises AVX2 and four bytes to read.
-    unsafe {
-        let bits = _mm256_set1_epi32(bits.cast::<i32>().read_unaligned());
-        all_bits(bits, _mm256_setr_epi64x(0, ONES, 2 * ONES, 3 * ONES))
-    }
-}
-
-/// As [`is_set`], for bits 0 to 15 of two blocks, then for their bits 16 to 31.
-///
-/// # Safety
-/// The processor has AVX2; four bytes can be read at both places.
-#[inline(always)]
-unsafe fn is_set_in_two(bits: *const u8, distance: usize) -> [__m256i; 2] {
-    // SAFETY: the caller promises AVX2 and four bytes at both places.
-    unsafe {
-        let first = _mm256_set1_epi32(bits.cast::<i32>().read_unaligned());
-        let second = _mm256_set1_epi32(bits.add(distance).cast::<i32>().read_unaligned());
-        let bits = _mm256_blend_epi32::<0xf0>(first, second);
-        [
-            all_bits(bits, _mm256_setr_epi64x(0, ONES, 0, ONES)),
-            all_bits(bits, _mm256_setr_epi64x(2 * ONES, 3 * ONES, 2 * ONES, 3 * ONES)),
-        ]
-    }
-}
-
-/// 1 in each byte.
-const ONES: i64 = 0x0101_0101_0101_0101;
-
-/// All bits of byte i where bit i mod 8 of the byte that `byte` chooses is set, otherwise 0.
-///
-/// # Safety
-/// The processor has AVX2.
-#[inline(always)]
-unsafe fn all_bits(bits: __m256i, byte: __m256i) -> __m256i {
-    // SAFETY: the caller promises AVX2, and these only compute on registers.
-    unsafe {
-        let bit = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
-        _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(bits, byte), bit), bit)
     }
 }

@@ -8,6 +8,7 @@
 
 mod blocks_256;
 mod blocks_32;
+mod codes;
 mod drive;
 mod float;
 mod isa;

@@ -52,7 +52,7 @@ impl Quad for Sums {
 
     #[inline(always)]
     fn zero(proof: Avx2) -> Self {
-        // SAFETY: SSE2 is part of every x86-64.
+        // SAFETY: SSE2 is part of every x86-64, and this only computes on registers.
         Self(proof, unsafe { _mm_setzero_si128() })
     }
 
@@ -74,7 +74,7 @@ impl Quad for Sums {
 
     #[inline(always)]
     fn splat(proof: Avx2, x: i32) -> Self {
-        // SAFETY: SSE2 is part of every x86-64.
+        // SAFETY: SSE2 is part of every x86-64, and this only computes on registers.
         Self(proof, unsafe { _mm_set1_epi32(x) })
     }
 
@@ -99,7 +99,7 @@ impl Quad for Sums {
 
     #[inline(always)]
     fn floats(self) -> Four {
-        // SAFETY: SSE2 is part of every x86-64.
+        // SAFETY: SSE2 is part of every x86-64, and this only computes on registers.
         Four(unsafe { _mm_cvtepi32_ps(self.1) })
     }
 }
@@ -111,7 +111,7 @@ struct Four(__m128);
 impl Floats for Four {
     #[inline(always)]
     fn splat(x: f32) -> Self {
-        // SAFETY: SSE is part of every x86-64.
+        // SAFETY: SSE is part of every x86-64, and this only computes on registers.
         Self(unsafe { _mm_set1_ps(x) })
     }
 
@@ -131,19 +131,19 @@ impl Floats for Four {
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        // SAFETY: SSE is part of every x86-64.
+        // SAFETY: SSE is part of every x86-64, and this only computes on registers.
         Self(unsafe { _mm_add_ps(self.0, other.0) })
     }
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        // SAFETY: SSE is part of every x86-64.
+        // SAFETY: SSE is part of every x86-64, and this only computes on registers.
         Self(unsafe { _mm_sub_ps(self.0, other.0) })
     }
 
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
-        // SAFETY: SSE is part of every x86-64.
+        // SAFETY: SSE is part of every x86-64, and this only computes on registers.
         Self(unsafe { _mm_mul_ps(self.0, other.0) })
     }
 }

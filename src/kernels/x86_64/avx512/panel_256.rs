@@ -25,6 +25,9 @@ const MAX_SQUARED: u32 = 32767 * 32767;
 
 /// A format with super-blocks of 256.
 pub(super) trait Layout256 {
+    /// A format that is multiplied in the same way: with the same constants but for the bytes. The code is there once for all
+    /// that have the same one.
+    type Products: Layout256;
     /// Bytes of a super-block.
     const BYTES: usize;
     /// Sub-scales of a super-block, 8 or 16.
@@ -169,6 +172,7 @@ pub(super) struct Iq4Xs;
 pub(super) struct Tq2_0;
 
 impl Layout256 for Q2K {
+    type Products = Self;
     const BYTES: usize = 84;
     const SUBS: usize = 16;
     const OFFSET: i16 = 0;
@@ -201,6 +205,7 @@ impl Layout256 for Q2K {
 }
 
 impl Layout256 for Q3K {
+    type Products = Self;
     const BYTES: usize = 110;
     const SUBS: usize = 16;
     const OFFSET: i16 = 4;
@@ -240,6 +245,7 @@ impl Layout256 for Q3K {
 }
 
 impl Layout256 for Q4K {
+    type Products = Self;
     const BYTES: usize = 144;
     const SUBS: usize = 8;
     const OFFSET: i16 = 0;
@@ -265,6 +271,7 @@ impl Layout256 for Q4K {
 }
 
 impl Layout256 for Q5K {
+    type Products = Self;
     const BYTES: usize = 176;
     const SUBS: usize = 8;
     const OFFSET: i16 = 0;
@@ -295,6 +302,7 @@ impl Layout256 for Q5K {
 }
 
 impl Layout256 for Q6K {
+    type Products = Self;
     const BYTES: usize = 210;
     const SUBS: usize = 16;
     const OFFSET: i16 = 32;
@@ -331,6 +339,7 @@ impl Layout256 for Q6K {
 }
 
 impl Layout256 for Iq4Xs {
+    type Products = Self;
     const BYTES: usize = 136;
     const SUBS: usize = 8;
     const OFFSET: i16 = 128;
@@ -362,6 +371,7 @@ impl Layout256 for Iq4Xs {
 }
 
 impl Layout256 for Tq2_0 {
+    type Products = Self;
     const BYTES: usize = 66;
     const SUBS: usize = 8;
     const OFFSET: i16 = 1;

@@ -9,17 +9,17 @@ use super::panel_256::{self, Panel256};
 use crate::kernels::x86_64::ahead::Ahead;
 use crate::quant::{Layout256, iq1_m, iq1_s, iq2_s, iq2_xs, iq2_xxs, iq3_s, iq3_xxs, tq1_0};
 
-/// A format whose largest code is `LARGEST`, without minima.
-pub(super) struct Unpacked<B, const SUBS: usize, const LARGEST: i16>(PhantomData<B>);
+/// A format without minima whose codes are at most `LARGEST`; it is multiplied as the format with blocks `P` is.
+pub(super) struct Unpacked<B, P, const SUBS: usize, const LARGEST: i16>(PhantomData<(B, P)>);
 
-pub(super) type Iq1S = Unpacked<iq1_s::Block, 8, 9>;
-pub(super) type Iq1M = Unpacked<iq1_m::Block, 16, 9>;
-pub(super) type Iq2Xxs = Unpacked<iq2_xxs::Block, 8, 43>;
-pub(super) type Iq2Xs = Unpacked<iq2_xs::Block, 16, 43>;
-pub(super) type Iq2S = Unpacked<iq2_s::Block, 16, 43>;
-pub(super) type Iq3Xxs = Unpacked<iq3_xxs::Block, 8, 62>;
-pub(super) type Iq3S = Unpacked<iq3_s::Block, 8, 15>;
-pub(super) type Tq1_0 = Unpacked<tq1_0::Block, 8, 1>;
+pub(super) type Iq1S = Unpacked<iq1_s::Block, iq3_s::Block, 8, 15>;
+pub(super) type Iq1M = Unpacked<iq1_m::Block, iq1_m::Block, 16, 15>;
+pub(super) type Iq2Xxs = Unpacked<iq2_xxs::Block, iq3_xxs::Block, 8, 62>;
+pub(super) type Iq2Xs = Unpacked<iq2_xs::Block, iq2_s::Block, 16, 62>;
+pub(super) type Iq2S = Unpacked<iq2_s::Block, iq2_s::Block, 16, 62>;
+pub(super) type Iq3Xxs = Unpacked<iq3_xxs::Block, iq3_xxs::Block, 8, 62>;
+pub(super) type Iq3S = Unpacked<iq3_s::Block, iq3_s::Block, 8, 15>;
+pub(super) type Tq1_0 = Unpacked<tq1_0::Block, iq3_s::Block, 8, 15>;
 
 /// What was unpacked of sixteen rows.
 struct Plain {
@@ -29,7 +29,12 @@ struct Plain {
     scales: [f32; 16],
 }
 
-impl<B: Layout256<SUBS>, const SUBS: usize, const LARGEST: i16> panel_256::Layout256 for Unpacked<B, SUBS, LARGEST> {
+impl<B, P, const SUBS: usize, const LARGEST: i16> panel_256::Layout256 for Unpacked<B, P, SUBS, LARGEST>
+where
+    B: Layout256<SUBS>,
+    P: Layout256<SUBS>,
+{
+    type Products = Unpacked<P, P, SUBS, LARGEST>;
     const BYTES: usize = size_of::<B>();
     const SUBS: usize = SUBS;
     const OFFSET: i16 = LARGEST;
