@@ -54,10 +54,10 @@ pub(super) fn odd_scales(nibbles: u8) -> [i8; 2] {
 fn signed(codes: u64, signs: u8) -> [i8; 8] {
     const ONES: u64 = 0x0101_0101_0101_0101;
     // The bit of each element, in its byte; then 1 where it is set.
-    let bits = u64::from(signs) * ONES & 0x8040_2010_0804_0201;
-    let set = (bits + 0x7f7f_7f7f_7f7f_7f7f | bits) >> 7 & ONES;
+    let bits = (u64::from(signs) * ONES) & 0x8040_2010_0804_0201;
+    let set = ((bits + 0x7f7f_7f7f_7f7f_7f7f) | bits) >> 7 & ONES;
     // A negative number is all bits of the positive one changed, plus 1: at most 255, as that is at least 1.
-    bytes((codes ^ set * 0xff) + set)
+    bytes((codes ^ (set * 0xff)) + set)
 }
 
 #[inline(always)]

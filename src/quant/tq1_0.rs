@@ -38,5 +38,5 @@ impl Layout256<8> for Block {
 /// The digit that multiplication by a power of three makes the first, less 1.
 #[inline(always)]
 fn digit(byte: u8, power: u8) -> i8 {
-    (u16::from(byte.wrapping_mul(power)) * 3 >> 8) as i8 - 1
+    ((u16::from(byte.wrapping_mul(power)) * 3) >> 8) as i8 - 1
 }

@@ -22,13 +22,14 @@ pub(super) fn q1_0(tile: &Tile<'_, 18>, x: QuantizedRow<'_>) -> __m512 {
         let parts = codes.as_chunks::<32>().0.iter().zip(scales).zip(sums.as_chunks::<2>().0);
         for (bits_of_32, ((codes, &dx), sums)) in columns.into_iter().zip(parts) {
             let x = every_eighth(codes);
-            let mut dots = [_mm512_setzero_si512(); 2];
-            for j in 0..8 {
-                // Bits j, j + 8, j + 16 and j + 24.
-                dots[j % 2] = _mm512_dpbusd_epi32(dots[j % 2], bits(bits_of_32, j, 1), _mm512_set1_epi32(x[j]));
+            let (mut even, mut odd) = (_mm512_setzero_si512(), _mm512_setzero_si512());
+            for (i, &[x_even, x_odd]) in x.as_chunks::<2>().0.iter().enumerate() {
+                // Bits j, j + 8, j + 16 and j + 24 for j = 2 i and 2 i + 1.
+                even = _mm512_dpbusd_epi32(even, bits(bits_of_32, 2 * i, 1), _mm512_set1_epi32(x_even));
+                odd = _mm512_dpbusd_epi32(odd, bits(bits_of_32, 2 * i + 1, 1), _mm512_set1_epi32(x_odd));
             }
             // A code is twice the bit, less 1.
-            let dots = _mm512_add_epi32(dots[0], dots[1]);
+            let dots = _mm512_add_epi32(even, odd);
             let twice = _mm512_add_epi32(dots, dots);
             acc = _mm512_add_ps(acc, term(_mm512_sub_epi32(twice, total(sums)), scale, dx));
         }
