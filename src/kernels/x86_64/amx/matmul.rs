@@ -2,74 +2,16 @@
 //! AVX-512, and tiles multiply all rows of activations with them, sixteen at a time. A panel has four successive codes of a
 //! row of weights in a lane, which is how tiles want the second factor; the first one is the activations as they lie.
 
-use super::tiles::{self, Shapes, Sums};
+use super::format::{Format, Group, ROWS, Work};
+use super::tiles;
 use super::tiles_32::Blocks;
 use super::tiles_256::SuperBlocks;
-use super::{ROWS, avx512};
 use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
 use crate::kernels::x86_64::ahead::{Ahead, fetch_rows};
+use crate::kernels::x86_64::avx512::matmul::{Batch, Line};
+use crate::kernels::x86_64::avx512::{panel_32, panel_256};
 use crate::quant::by_dtype;
 use crate::tensor::TensorView;
-use avx512::matmul::{Batch, Input, Line};
-use avx512::{panel_32, panel_256};
-
-/// Bytes of all blocks of a panel: it stays in the first-level cache beside the inputs.
-const BYTES: usize = 20 << 10;
-/// f32 elements of scratch for the work and a panel, wherever the scratch begins.
-pub(super) const SCRATCH: usize = (size_of::<Work>() + BYTES + size_of::<Line>()) / size_of::<f32>();
-
-/// What is computed with sixteen rows of activations.
-#[repr(C, align(64))]
-pub(super) struct Work {
-    /// What tiles have added up, up to two times two tiles.
-    pub(super) sums: [Sums; 4],
-    /// The sums of the activations of each block of 32 of each row.
-    pub(super) totals: [[f32; 32]; ROWS],
-}
-
-/// Up to sixteen rows of activations from some block on.
-#[derive(Clone, Copy)]
-pub(super) struct Group {
-    /// The first row; each of the others lies `stride` bytes after the one before.
-    pub(super) first: Input,
-    pub(super) stride: usize,
-    pub(super) rows: usize,
-}
-
-/// A format of weights: how a panel is unpacked, and multiplied.
-///
-/// # Safety
-/// All bit patterns of a panel are valid. A panel is a whole number of lines, and at most [`BYTES`].
-pub(super) unsafe trait Format {
-    /// One block of 32 rows.
-    type Panel;
-    /// Columns of a block.
-    const COLS: usize;
-    /// Bytes of a block.
-    const BYTES: usize;
-    /// The most blocks of a panel.
-    const BLOCKS: usize = const {
-        let blocks = BYTES / size_of::<Self::Panel>();
-        assert!(1 <= blocks && blocks <= 16, "totals are prepared for 16 blocks at once");
-        blocks
-    };
-
-    /// Unpacks blocks of all rows of weights from block `first` on.
-    ///
-    /// # Safety
-    /// There is at least one row, the rows have these blocks, and less than 2^31 bytes.
-    unsafe fn unpack(weights: TensorView<'_>, first: usize, panel: &mut [Self::Panel], ahead: impl Fn(usize) -> Ahead);
-
-    /// The shapes of the tiles for so many rows of activations.
-    fn shapes(rows: usize) -> Shapes;
-
-    /// Adds the products of a panel to `out`, 32 elements per row of activations.
-    ///
-    /// # Safety
-    /// The panel has at most [`Self::BLOCKS`] blocks, and the rows have them; there are 1 to 16 rows, and `out` has room
-    /// for them. The tiles have the shapes for so many rows.
-    unsafe fn add_products(panel: &[Self::Panel], group: &Group, work: &mut Work, ahead: Ahead, out: *mut f32);
-}
 
 /// See [`Level::products`](crate::kernels::Level::products).
 ///
@@ -86,7 +28,7 @@ pub(super) unsafe fn matmul(
     if i32::try_from(weights.bytes().len()).is_err() {
         return Err(Refused::NoKernel);
     }
-    // SAFETY: the caller promises AMX.
+    // SAFETY: the caller promises AMX for bytes and the permission to use it; this function has the features of AVX-512.
     let done = unsafe {
         by_dtype!(weights.dtype(), {
             Q4_0 => by_panels::<Blocks<panel_32::Q4_0>>(weights, inputs, out, scratch),

@@ -1,5 +1,6 @@
 //! AMX with bytes beside AVX-512: tiles multiply many rows of activations.
 
+mod format;
 mod matmul;
 mod tiles;
 mod tiles_256;
@@ -16,15 +17,13 @@ pub(in crate::kernels) use super::avx512::{
     attend, attend_scratch, combine_tile, convolve, norm, norm_in_place, quantize_row, soft_cap, store, update_state,
 };
 
-/// Rows of activations of a tile.
-const ROWS: usize = 16;
 /// Rows of activations for which tiles are faster than AVX-512 with weights of every type.
-const MANY: usize = 3 * ROWS;
+const MANY: usize = 3 * format::ROWS;
 
 /// f32 elements of scratch that [`products`] needs.
 pub(in crate::kernels) fn products_scratch(form: Form) -> usize {
     let scratch = avx512::products_scratch(form);
-    if form.is_float() { scratch } else { scratch.max(matmul::SCRATCH) }
+    if form.is_float() { scratch } else { scratch.max(format::SCRATCH) }
 }
 
 /// See [`Level::products`](crate::kernels::Level::products).

@@ -3,13 +3,12 @@
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
-use super::avx512;
-use super::matmul::{Format, Group, Work};
+use super::format::{Format, Group, Work};
 use super::tiles::{self, Shapes, Sums};
 use crate::kernels::x86_64::ahead::Ahead;
+use crate::kernels::x86_64::avx512::matmul;
+use crate::kernels::x86_64::avx512::panel_256::{Layout256, Panel256};
 use crate::tensor::TensorView;
-use avx512::matmul;
-use avx512::panel_256::{Layout256, Panel256};
 
 /// A format with super-blocks of 256.
 pub(super) struct SuperBlocks<L>(PhantomData<L>);
@@ -56,7 +55,13 @@ unsafe impl<L: Layout256> Format for SuperBlocks<L> {
         for (b, scaled) in panel.iter().enumerate() {
             ahead.fetch(Ahead::UNITS * b, Ahead::UNITS);
             // SAFETY: the caller promises the super-block in all rows, room in `out` and the shapes.
-            unsafe { scaled.add_products::<L>(b, group, work, out) };
+            unsafe {
+                match (L::MIN, L::SUBS) {
+                    (false, _) => scaled.add_products::<false, 0>(b, group, work, out),
+                    (true, 16) => scaled.add_products::<true, 16>(b, group, work, out),
+                    (true, _) => scaled.add_products::<true, 8>(b, group, work, out),
+                }
+            }
         }
     }
 }
@@ -93,7 +98,13 @@ impl Scaled {
     /// As for [`Format::add_products`].
     #[inline(never)]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn add_products<L: Layout256>(&self, b: usize, group: &Group, work: &mut Work, out: *mut f32) {
+    unsafe fn add_products<const MIN: bool, const SUBS: usize>(
+        &self,
+        b: usize,
+        group: &Group,
+        work: &mut Work,
+        out: *mut f32,
+    ) {
         let [low0, high0, low1, high1] = &mut work.sums;
         // SAFETY: the caller promises the super-block in all rows, room in `out` and the shapes; sums are stored after they
         // are computed, and g is 0 and 1.
@@ -102,10 +113,10 @@ impl Scaled {
             self.multiply::<2, 3>(1, b, group);
             tiles::store::<0>(low0);
             tiles::store::<1>(high0);
-            self.finish::<L>(0, b, group, [low0, high0], out);
+            self.finish::<MIN, SUBS>(0, b, group, [low0, high0], out);
             tiles::store::<2>(low1);
             tiles::store::<3>(high1);
-            self.finish::<L>(1, b, group, [low1, high1], out.add(16));
+            self.finish::<MIN, SUBS>(1, b, group, [low1, high1], out.add(16));
         }
     }
 
@@ -137,7 +148,14 @@ impl Scaled {
     /// The rows of the group have the super-block, `out` has room for them; `g` is below 2.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn finish<L: Layout256>(&self, g: usize, b: usize, group: &Group, [low, high]: [&Sums; 2], out: *mut f32) {
+    unsafe fn finish<const MIN: bool, const SUBS: usize>(
+        &self,
+        g: usize,
+        b: usize,
+        group: &Group,
+        [low, high]: [&Sums; 2],
+        out: *mut f32,
+    ) {
         // SAFETY: the caller promises g < 2, the length of the arrays.
         let (scale, min) = unsafe { (*self.block.scale.get_unchecked(g), *self.block.min.get_unchecked(g)) };
         for (row, (low, high)) in low.0.iter().zip(&high.0).enumerate().take(group.rows) {
@@ -149,9 +167,9 @@ impl Scaled {
                 let [low, high] = [low, high].map(|sums| _mm512_loadu_si512(sums.as_ptr().cast()));
                 let isum = _mm512_cvtepi32_ps(_mm512_add_epi32(low, _mm512_slli_epi32::<8>(high)));
                 let mut acc = _mm512_add_ps(_mm512_loadu_ps(out), _mm512_mul_ps(isum, _mm512_mul_ps(scale, dx)));
-                if L::MIN {
+                if MIN {
                     let sums = group.first.sums.byte_add(start).add(16 * b);
-                    let msum = _mm512_cvtepi32_ps(self.minima::<L>(g, sums));
+                    let msum = _mm512_cvtepi32_ps(self.minima::<SUBS>(g, sums));
                     acc = _mm512_sub_ps(acc, _mm512_mul_ps(msum, _mm512_mul_ps(min, dx)));
                 }
                 _mm512_storeu_ps(out, acc);
@@ -165,11 +183,11 @@ impl Scaled {
     /// 16 sums are readable, and `g` is below 2.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn minima<L: Layout256>(&self, g: usize, sums: *const i16) -> __m512i {
+    unsafe fn minima<const SUBS: usize>(&self, g: usize, sums: *const i16) -> __m512i {
         // SAFETY: the caller promises 16 sums and g < 2, the length of the arrays.
         unsafe {
             let of_16 = _mm256_loadu_si256(sums.cast());
-            let pairs = if L::SUBS == 16 {
+            let pairs = if SUBS == 16 {
                 of_16
             } else {
                 let of_32 = _mm256_madd_epi16(of_16, _mm256_set1_epi16(1));
@@ -177,7 +195,7 @@ impl Scaled {
             };
             let pairs = _mm512_castsi256_si512(pairs);
             let mut msum = _mm512_setzero_si512();
-            for (j, mins) in self.block.sub_mins.iter().enumerate().take(L::SUBS / 2) {
+            for (j, mins) in self.block.sub_mins.iter().enumerate().take(SUBS / 2) {
                 let pair = _mm512_permutexvar_epi32(_mm512_set1_epi32(j as i32), pairs);
                 msum = _mm512_dpwssd_epi32(msum, *mins.get_unchecked(g), pair);
             }

@@ -4,13 +4,12 @@ use core::arch::asm;
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
-use super::matmul::{Format, Group, Work};
+use super::format::{Format, Group, ROWS, Work};
 use super::tiles::{self, Shapes, Sums};
-use super::{ROWS, avx512};
 use crate::kernels::x86_64::ahead::Ahead;
+use crate::kernels::x86_64::avx512::matmul;
+use crate::kernels::x86_64::avx512::panel_32::{Layout32, Panel32};
 use crate::tensor::TensorView;
-use avx512::matmul;
-use avx512::panel_32::{Layout32, Panel32};
 
 /// A format with blocks of 32.
 pub(super) struct Blocks<L>(PhantomData<L>);
@@ -63,7 +62,12 @@ unsafe impl<L: Layout32<1>> Format for Blocks<L> {
             // SAFETY: g is below 2; the caller promises the rest.
             unsafe {
                 let out = out.add(16 * g);
-                if group.rows == ROWS { half.sixteen::<L>(work, ahead, out) } else { half.few::<L>(work, out) }
+                match (group.rows == ROWS, L::MIN) {
+                    (true, false) => half.sixteen::<false>(work, ahead, out),
+                    (true, true) => half.sixteen::<true>(work, ahead, out),
+                    (false, false) => half.few::<false>(work, out),
+                    (false, true) => half.few::<true>(work, out),
+                }
             }
         }
     }
@@ -77,7 +81,7 @@ impl Half<'_> {
     /// As for [`Format::add_products`], and there are sixteen rows; `work` has the totals of a format with minima.
     #[inline(never)]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn sixteen<L: Layout32<1>>(&self, work: &mut Work, ahead: Ahead, out: *mut f32) {
+    unsafe fn sixteen<const MIN: bool>(&self, work: &mut Work, ahead: Ahead, out: *mut f32) {
         let Work { sums: [even, odd, ..], totals } = work;
         let mut acc = [_mm512_setzero_ps(); ROWS];
         // SAFETY: the caller promises room for sixteen rows in `out`, and the shapes of the tiles for as many; blocks are
@@ -91,11 +95,11 @@ impl Half<'_> {
                 ahead.fetch(Ahead::UNITS / 2 * b, Ahead::UNITS);
                 self.multiply::<1, 3, 5>(b + 1);
                 tiles::store::<0>(even);
-                self.add_sixteen::<L>(b, even, totals, &mut acc);
+                self.add_sixteen::<MIN>(b, even, totals, &mut acc);
                 self.multiply::<0, 2, 4>(b + 2);
                 if b + 1 < self.panel.len() {
                     tiles::store::<1>(odd);
-                    self.add_sixteen::<L>(b + 1, odd, totals, &mut acc);
+                    self.add_sixteen::<MIN>(b + 1, odd, totals, &mut acc);
                 }
             }
             for (row, acc) in acc.iter().enumerate() {
@@ -110,7 +114,7 @@ impl Half<'_> {
     /// As for [`Format::add_products`]; `work` has the totals of a format with minima.
     #[inline(never)]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn few<L: Layout32<1>>(&self, work: &mut Work, out: *mut f32) {
+    unsafe fn few<const MIN: bool>(&self, work: &mut Work, out: *mut f32) {
         let Work { sums: [sums, ..], totals } = work;
         for (b, block) in self.panel.iter().enumerate() {
             // SAFETY: the caller promises the shapes of the tiles, the scales of the rows, at most sixteen, and room for
@@ -124,7 +128,7 @@ impl Half<'_> {
                     let dx = _mm512_set1_ps(*self.group.first.scales.byte_add(row * self.group.stride).add(b));
                     let isum = _mm512_cvtepi32_ps(_mm512_loadu_si512(sums.as_ptr().cast()));
                     let mut acc = _mm512_add_ps(_mm512_loadu_ps(out), _mm512_mul_ps(isum, _mm512_mul_ps(scale, dx)));
-                    if L::MIN {
+                    if MIN {
                         let total = _mm512_set1_ps(*totals.get_unchecked(b));
                         acc = _mm512_add_ps(acc, _mm512_mul_ps(total, _mm512_mul_ps(min, dx)));
                     }
@@ -157,7 +161,7 @@ impl Half<'_> {
     /// There is the block, and the group has sixteen rows.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn add_sixteen<L: Layout32<1>>(
+    unsafe fn add_sixteen<const MIN: bool>(
         &self,
         b: usize,
         sums: &Sums,
@@ -173,7 +177,7 @@ impl Half<'_> {
             let (sums, totals) = (sums.0.as_chunks::<4>().0, totals.as_chunks::<4>().0);
             for ((acc, sums), totals) in acc.as_chunks_mut::<4>().0.iter_mut().zip(sums).zip(totals) {
                 add_four(acc, scale, (dx, stride), sums);
-                if L::MIN {
+                if MIN {
                     add_four_minima(acc, min, (dx, stride), totals.as_flattened().as_ptr().add(b));
                 }
                 dx = dx.wrapping_byte_add(4 * stride);

@@ -320,6 +320,7 @@ fn by_panels<F: Format>(
 ///
 /// # Safety
 /// There is at least one row, the rows have that many blocks of the format `F`, and less than 2^31 bytes.
+#[inline(never)] // once for both levels
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(in crate::kernels::x86_64) unsafe fn unpack<F: Format>(
     weights: TensorView<'_>,
