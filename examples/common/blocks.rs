@@ -54,7 +54,7 @@ impl Scale {
         match self {
             Self::At(at) => block[at..at + 2].copy_from_slice(&bits),
             // The nearest power of two.
-            Self::Exponent => block[0] = ((bits_16 + 0x200 & 0x7fff) >> 10) as u8 + 113,
+            Self::Exponent => block[0] = (((bits_16 + 0x200) & 0x7fff) >> 10) as u8 + 113,
             // The exponent of the smaller type is 8 less; it has no smaller normal number than 2^-6.
             Self::Parts => {
                 block[..4].fill((bits_16 & 0x7fff).saturating_sub(7 << 10).div_ceil(1 << 7).clamp(1, 0x7e) as u8)

@@ -8,6 +8,7 @@ use super::tiles_32::Blocks;
 use super::tiles_256::SuperBlocks;
 use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
 use crate::kernels::x86_64::ahead::{Ahead, fetch_rows};
+use crate::kernels::x86_64::avx512;
 use crate::kernels::x86_64::avx512::matmul::{Batch, Line};
 use crate::kernels::x86_64::avx512::{panel_32, panel_256};
 use crate::quant::by_dtype;
