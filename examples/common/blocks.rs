@@ -27,6 +27,8 @@ pub(crate) struct Layout {
     scale: Scale,
     /// The offset of the minimum, and what it is for scale 1 so that the elements have mean 0.
     min: Option<(usize, f32)>,
+    /// Whether half of the scales are negative, because the codes have another mean than 0.
+    signed: bool,
 }
 
 /// How a block has its scale.
@@ -141,9 +143,15 @@ impl Layout {
             Dtype::IQ2_XXS | Dtype::IQ2_XS | Dtype::IQ2_S | Dtype::IQ3_XXS | Dtype::IQ3_S => (0, None),
             Dtype::TQ1_0 => (52, None),
             Dtype::TQ2_0 => (64, None),
-            Dtype::MXFP4 => return Some(Self { block: dtype.block_bytes(), scale: Scale::Exponent, min: None }),
-            Dtype::NVFP4 => return Some(Self { block: dtype.block_bytes(), scale: Scale::Parts, min: None }),
-            Dtype::IQ1_M => return Some(Self { block: dtype.block_bytes(), scale: Scale::Nibbles, min: None }),
+            Dtype::MXFP4 => {
+                return Some(Self { block: dtype.block_bytes(), scale: Scale::Exponent, min: None, signed: false });
+            }
+            Dtype::NVFP4 => {
+                return Some(Self { block: dtype.block_bytes(), scale: Scale::Parts, min: None, signed: false });
+            }
+            Dtype::IQ1_M => {
+                return Some(Self { block: dtype.block_bytes(), scale: Scale::Nibbles, min: None, signed: false });
+            }
             // Added to 0..=15 and 0..=31.
             Dtype::Q4_1 => (0, Some((2, -7.5))),
             Dtype::Q5_1 => (0, Some((2, -15.5))),
@@ -155,13 +163,16 @@ impl Layout {
             Dtype::Q6_K => (208, None),
             _ => return None,
         };
-        Some(Self { block: dtype.block_bytes(), scale: Scale::At(at), min })
+        // Its codes are -1 to 2.
+        let signed = dtype == Dtype::Q2_0;
+        Some(Self { block: dtype.block_bytes(), scale: Scale::At(at), min, signed })
     }
 
     /// Scales around `scale`, with their minima.
     fn table(self, scale: f32, random: &mut Random) -> Vec<[[u8; 2]; 2]> {
         let mut pair = || {
-            let scale = scale * (0.8 + 0.4 * random.unit());
+            let sign = if self.signed && random.unit() < 0.5 { -1.0 } else { 1.0 };
+            let scale = sign * scale * (0.8 + 0.4 * random.unit());
             let min = self.min.map_or(0.0, |(_, min)| min * scale);
             [scale, min].map(|x| f16::from_f32(x).to_le_bytes())
         };

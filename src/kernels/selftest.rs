@@ -16,10 +16,7 @@ const ROW_WORDS: usize = COLS;
 /// Rows of activations for which kernels may compute in another way, and not a multiple of what they take at once then.
 /// Plain code has one way.
 const fn many_rows(level: Level) -> usize {
-    match level.isa {
-        Isa::Scalar => 0,
-        _ => 51,
-    }
+    if matches!(level.isa, Isa::Scalar) { 0 } else { 51 }
 }
 
 /// 32-bit words of a row of quantized activations.

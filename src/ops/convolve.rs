@@ -112,7 +112,7 @@ fn kernel<'s>(
     let (transposed, scratch) = scratch.split_at_mut_checked(weights.cols().checked_mul(count)?)?;
     for (index, channel) in channels.clone().enumerate() {
         let (row, _) = weights.row(channel)?.as_chunks::<4>();
-        for (transposed, &weight) in transposed.get_mut(index..)?.iter_mut().step_by(count).zip(row) {
+        for (transposed, &weight) in transposed.get_mut(index..)?.iter_mut().step_by(count.max(1)).zip(row) {
             *transposed = f32::from_le_bytes(weight);
         }
     }

@@ -57,7 +57,7 @@ static const size_t WRONG[] = {CONTEXT + 1, 1000, UINT32_MAX - 1, UINT32_MAX};
 /* Every call that takes tokens, on an engine with a context of CONTEXT. */
 static void tokens_past_the_context(uint32_t kind, uint32_t prefix_cache)
 {
-    gleed_config config = {sizeof config, 2, CONTEXT, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    gleed_config config = {sizeof config, 2, CONTEXT, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     const uint32_t three[3] = {1, 414, 435};
     const uint32_t *tokens = at_an_edge(three, sizeof three);
     const float *logits = NULL;
@@ -104,7 +104,7 @@ static void tokens_past_the_context(uint32_t kind, uint32_t prefix_cache)
 /* With a window sequences go on without end: only what passes 32 bits, or the window's blocks at a time, is too much. */
 static void tokens_past_a_window(void)
 {
-    gleed_config config = {sizeof config, 2, CONTEXT, 8, 0, 0, 0, 0, 0, 32, 0, 0, 0, 0, 0};
+    gleed_config config = {sizeof config, 2, CONTEXT, 8, 0, 0, 0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0};
     uint32_t many[300];
     const uint32_t *tokens;
     const float *logits = NULL;
@@ -137,7 +137,7 @@ static void tokens_past_a_window(void)
 /* More tokens than the pool has blocks for are refused without a look at them, too. */
 static void tokens_past_the_pool(void)
 {
-    const gleed_config config = {sizeof config, 2, 1000, 8, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0};
+    const gleed_config config = {sizeof config, 2, 1000, 8, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     const uint32_t three[3] = {1, 414, 435};
     const uint32_t *tokens = at_an_edge(three, sizeof three);
     const float *logits = NULL;
@@ -151,7 +151,7 @@ static void tokens_past_the_pool(void)
 
 static void other_arrays(void)
 {
-    const gleed_config config = {sizeof config, 2, CONTEXT, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    const gleed_config config = {sizeof config, 2, CONTEXT, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     const gleed_tokenizer *tokenizer = start_tokenizer(model);
     gleed_sampler *sampler = start_sampler(NULL);
     const gleed_bias one = {5, 1.0f};

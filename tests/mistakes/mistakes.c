@@ -76,7 +76,7 @@ static void unchanged(int line)
         unchanged(__LINE__);  \
     } while (0)
 
-static const gleed_config SMALL = {sizeof(gleed_config), 3, 64, 8, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0};
+static const gleed_config SMALL = {sizeof(gleed_config), 3, 64, 8, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 
 static void batch_larger_than_planned(void)
 {
@@ -207,7 +207,7 @@ static void bad_enums_and_strings(void)
 static void decode_on_a_full_pool(void)
 {
     /* Two sequences of 32 tokens, and blocks for one. */
-    const gleed_config config = {sizeof config, 2, 32, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0};
+    const gleed_config config = {sizeof config, 2, 32, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     const float *logits = NULL;
     size_t len = 0, closed = 9;
     begin(&config, 32);

@@ -289,7 +289,7 @@ static void calls_from_callbacks(void)
 /* No handle is 0, also after its place has had more sequences than there are numbers for them. */
 static void handles(void)
 {
-    gleed_config config = {sizeof config, 1, 32, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    gleed_config config = {sizeof config, 1, 32, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     gleed_engine *other = start_engine(model, &config);
     gleed_seq first = 0, seq = 0;
     uint32_t i;
@@ -309,7 +309,7 @@ static void handles(void)
 
 int main(int argc, char **argv)
 {
-    gleed_config config = {sizeof config, 3, 64, 8, 0, 0, 6, 0, 0, 0, 0, 1, 0, 1, 4};
+    gleed_config config = {sizeof config, 3, 64, 8, 0, 0, 6, 0, 0, 0, 0, 1, 0, 1, 4, 0, 0};
     const float *logits = NULL;
     const uint8_t *file;
     size_t file_len, len = 0;

@@ -122,7 +122,8 @@ fn forged_headers(model: &Model<'_>, limits: Limits, good: &[u8]) {
     // Offset, number, what it is refused with.
     let headers = [
         (8, 0, SnapshotError::Version { found: 0 }),
-        (8, 2, SnapshotError::Version { found: 2 }),
+        (8, 2, SnapshotError::HeaderLength { found: 96 }),
+        (8, 3, SnapshotError::Version { found: 3 }),
         (12, 95, SnapshotError::HeaderLength { found: 95 }),
         (12, 353, SnapshotError::HeaderLength { found: 353 }),
         (12, u32::MAX, SnapshotError::HeaderLength { found: u32::MAX }),
@@ -222,7 +223,7 @@ fn errors_say_their_numbers() {
     let texts = [
         (SnapshotError::Truncated { needed: 96, given: 3 }, "snapshot cut off: 96 bytes needed, 3 given"),
         (SnapshotError::Trailing { total: 99 }, "bytes follow the snapshot, which ends after 99"),
-        (SnapshotError::Version { found: 0 }, "snapshot of version 0; this library reads version 1"),
+        (SnapshotError::Version { found: 0 }, "snapshot of version 0; this library reads versions 1 and 2"),
         (
             SnapshotError::BlockChecksum { block: 3, stored: 1, computed: 2 },
             "block 3 of the snapshot damaged: checksum 0x0000000000000002 instead of 0x0000000000000001",

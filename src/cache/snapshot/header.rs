@@ -95,16 +95,18 @@ impl SnapshotHeader {
         let given = bytes.len() as u64;
         let needed = Self::len_of(bytes).ok_or(SnapshotError::Truncated { needed: HEADER_MIN as u64, given })??;
         let short = SnapshotError::Truncated { needed: needed as u64, given };
-        let (content, stored) = bytes.get(..needed).and_then(|header| header.split_last_chunk()).ok_or(short)?;
-        let (stored, computed) = (u64::from_le_bytes(*stored), Xxh64::hash(content));
+        let end = needed.saturating_sub(CHECKSUM);
+        let (content, stored) = (bytes.get(..end).ok_or(short)?, u64_at(bytes, end).ok_or(short)?);
+        let computed = Xxh64::hash(content);
         if stored != computed {
             return Err(SnapshotError::HeaderChecksum { stored, computed });
         }
         let u32_at = |offset| u32_at(content, offset).ok_or(short);
         let u64_at = |offset| u64_at(content, offset).ok_or(short);
-        let (recurrent, recurrent_position, fixed) = match u32_at(8)? {
-            VERSION_WITH_STATE => (u64_at(FIXED)?, u32_at(FIXED + 8)?, FIXED + ABOUT_STATE),
-            _ => (0, 0, FIXED),
+        let rest = content.get(FIXED..).ok_or(short)?;
+        let (recurrent, recurrent_position, state) = match u32_at(8)? {
+            VERSION_WITH_STATE => (u64_at(FIXED)?, u32_at(FIXED + 8)?, rest.get(ABOUT_STATE..).ok_or(short)?),
+            _ => (0, 0, rest),
         };
         Ok(Self {
             total: u64_at(16)?,
@@ -116,7 +118,7 @@ impl SnapshotHeader {
             base_checksum: u64_at(80)?,
             recurrent,
             recurrent_position,
-            state: content.get(fixed..).and_then(|state| Vec::from_slice(state).ok()).ok_or(short)?,
+            state: Vec::from_slice(state).map_err(|_| short)?,
         })
     }
 

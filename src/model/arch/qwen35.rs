@@ -72,9 +72,8 @@ fn recurrent(keys: &Keys<'_>, layers: LayerSet) -> Result<Recurrent, ModelError>
     let [key_dim, groups, heads, inner] =
         ["ssm.state_size", "ssm.group_count", "ssm.time_step_rank", "ssm.inner_size"].map(|key| keys.size(key));
     let (key_dim, groups, heads, inner) = (key_dim?, groups?, heads?, inner?);
-    if !inner.is_multiple_of(heads) {
-        return Err(keys.bad("ssm.inner_size"));
-    }
+    let value_dim =
+        inner.checked_div(heads).filter(|_| inner.is_multiple_of(heads)).ok_or(keys.bad("ssm.inner_size"))?;
     if !heads.is_multiple_of(groups) {
         return Err(keys.bad("ssm.group_count"));
     }
@@ -85,7 +84,7 @@ fn recurrent(keys: &Keys<'_>, layers: LayerSet) -> Result<Recurrent, ModelError>
         kernel: keys.size("ssm.conv_kernel")?,
         heads,
         key_dim,
-        value_dim: inner / heads,
+        value_dim,
         groups,
         normed: true,
     })
