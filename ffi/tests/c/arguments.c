@@ -134,8 +134,8 @@ static int failures;
 
 static void wrong_arguments(void)
 {
-    gleed_config config = {sizeof config, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-    gleed_plan_info plan_info = {sizeof plan_info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    gleed_config config = {sizeof config, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    gleed_plan_info plan_info = {sizeof plan_info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     gleed_section section = {sizeof section, 0, 0, 0, ""};
     gleed_model_info model_info = {sizeof model_info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", ""};
     gleed_adapter_info adapter_info = {sizeof adapter_info, 0};
@@ -221,7 +221,7 @@ static void *look(void *arg)
 {
     uint64_t *result = arg;
     gleed_model_info info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", ""};
-    gleed_config config = {sizeof config, 1, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    gleed_config config = {sizeof config, 1, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     uint32_t scratch[2000], ids[32];
     const float *logits = NULL;
     gleed_engine *engine;
