@@ -117,14 +117,14 @@ impl<'w> Bench<'w> {
         if form.is_float() || self.many_inputs.is_empty() {
             return Some(equal);
         }
-        let rows = self.expected_inputs.chunks_exact(ROW_WORDS).cycle();
-        for (many, row) in self.many_inputs.chunks_exact_mut(QUANTIZED_WORDS).zip(rows) {
+        let rows = self.expected_inputs.as_chunks::<ROW_WORDS>().0.iter().cycle();
+        for (many, row) in self.many_inputs.as_chunks_mut::<QUANTIZED_WORDS>().0.iter_mut().zip(rows) {
             many.get_mut(..len)?.copy_from_slice(row.get(..len)?);
         }
         let inputs = Inputs::new(form, many_rows(self.level), COLS, self.many_inputs, QUANTIZED_WORDS)?;
         let ours = self.level.products(weights, &inputs, self.many_out, self.scratch);
-        let expected = self.expected.chunks_exact(OUTPUTS).cycle();
-        let mut pairs = self.many_out.chunks_exact(OUTPUTS).zip(expected);
+        let expected = self.expected.as_chunks::<OUTPUTS>().0.iter().cycle();
+        let mut pairs = self.many_out.as_chunks::<OUTPUTS>().0.iter().zip(expected);
         Some(equal & (ours == scalar) & (ours.is_none() || pairs.all(|(out, expected)| same(out, expected))))
     }
 

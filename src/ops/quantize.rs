@@ -93,9 +93,10 @@ fn norm_groups<'r>(context: &Context<'_, '_>, layer: usize, row: &'r [f32], out:
     let Some(weights) = weights.filter(|_| context.config.recurrent.mixer == Mixer::StateSpace) else {
         return Some(row);
     };
-    let groups = row.chunks_exact(weights.cols().max(1)).zip(out.chunks_exact_mut(weights.cols().max(1)));
-    for (group, (row, out)) in groups.enumerate() {
-        context.level.norm(&context.weights.norm_with(weights.row(group)?, &[]), row, out);
+    for group in 0..weights.rows() {
+        let part = group * weights.cols()..(group + 1) * weights.cols();
+        let norm = context.weights.norm_with(weights.row(group)?, &[]);
+        context.level.norm(&norm, row.get(part.clone())?, out.get_mut(part)?);
     }
     Some(out)
 }

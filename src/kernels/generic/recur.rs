@@ -70,8 +70,8 @@ fn update_columns<const W: usize>(update: &Update<'_>, state: &mut [f32], at: us
     let mut written: [f32; W] = *update.value.get(at..)?.first_chunk()?;
     if update.corrects {
         let mut found = [0.0; W];
-        for (row, &key) in state.chunks_exact(stride.max(1)).zip(update.key) {
-            let row: &[f32; W] = row.get(at..)?.first_chunk()?;
+        for (index, &key) in update.key.iter().enumerate() {
+            let row: &[f32; W] = state.get(index * stride + at..)?.first_chunk()?;
             for (found, &s) in found.iter_mut().zip(row) {
                 *found += (s * decay) * key;
             }
@@ -80,8 +80,8 @@ fn update_columns<const W: usize>(update: &Update<'_>, state: &mut [f32], at: us
     }
     written.iter_mut().for_each(|written| *written = settle(*written * update.strength));
     let mut sums = [0.0; W];
-    for ((row, &key), &query) in state.chunks_exact_mut(stride.max(1)).zip(update.key).zip(update.query) {
-        let row: &mut [f32; W] = row.get_mut(at..)?.first_chunk_mut()?;
+    for (index, (&key, &query)) in update.key.iter().zip(update.query).enumerate() {
+        let row: &mut [f32; W] = state.get_mut(index * stride + at..)?.first_chunk_mut()?;
         for ((s, sum), &written) in row.iter_mut().zip(&mut sums).zip(&written) {
             *s = settle(*s * decay + key * written);
             *sum += *s * query;
@@ -120,19 +120,21 @@ fn convolve_channels<const W: usize>(
     at: usize,
     x: &mut [f32],
 ) -> Option<usize> {
-    let channels = x.len().max(1);
+    let channels = x.len();
+    let earlier = tail.len().checked_div(channels)?;
     let out: &mut [f32; W] = x.get_mut(at..)?.first_chunk_mut()?;
     let current = out.map(settle);
-    let (mut sums, mut weights) = ([0.0; W], how.weights.chunks_exact(channels));
+    let weights = |index: usize| how.weights.get(index * channels + at..)?.first_chunk();
+    let mut sums = [0.0; W];
     let mut add = |row: &[f32; W], weights: &[f32; W]| {
         for ((sum, &u), &w) in sums.iter_mut().zip(row).zip(weights) {
             *sum += w * u;
         }
     };
-    for (row, weights) in tail.chunks_exact(channels).zip(&mut weights) {
-        add(row.get(at..)?.first_chunk()?, weights.get(at..)?.first_chunk()?);
+    for index in 0..earlier {
+        add(tail.get(index * channels + at..)?.first_chunk()?, weights(index)?);
     }
-    add(&current, weights.next()?.get(at..)?.first_chunk()?);
+    add(&current, weights(earlier)?);
     if !how.bias.is_empty() {
         let bias: &[f32; W] = how.bias.get(at..)?.first_chunk()?;
         sums.iter_mut().zip(bias).for_each(|(sum, bias)| *sum += bias);
@@ -140,8 +142,8 @@ fn convolve_channels<const W: usize>(
     *out = if how.activates { sums.map(silu) } else { sums };
     // The rows move up by one.
     let mut newer = current;
-    for row in tail.chunks_exact_mut(channels).rev() {
-        let row: &mut [f32; W] = row.get_mut(at..)?.first_chunk_mut()?;
+    for index in (0..earlier).rev() {
+        let row: &mut [f32; W] = tail.get_mut(index * channels + at..)?.first_chunk_mut()?;
         newer = core::mem::replace(row, newer);
     }
     Some(W)

@@ -112,6 +112,12 @@ fn float_exponents(dtype: Dtype) -> &'static [usize] {
         Dtype::Q2_K => &[81, 83],
         Dtype::Q3_K => &[109],
         Dtype::Q6_K => &[209],
+        Dtype::TQ1_0 => &[53],
+        Dtype::TQ2_0 => &[65],
+        Dtype::IQ1_M => &[55],
+        // Exponents, and floats, of a byte.
+        Dtype::MXFP4 => &[0],
+        Dtype::NVFP4 => &[0, 1, 2, 3],
         _ => &[1],
     }
 }

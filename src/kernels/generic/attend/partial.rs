@@ -56,13 +56,14 @@ impl Partial {
     /// empty: each takes part in the softmax of its head, without a value. `None` on a mismatch of sizes.
     pub fn finish(self, row: &[f32], sinks: &[[u8; 4]], out: &mut [f32]) -> Option<()> {
         let (values, peaks) = row.split_at_checked(self.group.checked_mul(self.head_dim)?)?;
-        let heads = values.chunks_exact(self.head_dim.max(1)).zip(peaks.as_chunks::<2>().0);
         let fits = out.len() == values.len() && peaks.len() / 2 >= self.group;
         if !fits || !(sinks.is_empty() || sinks.len() == self.group) {
             return None;
         }
         let mut sinks = sinks.iter().map(|&sink| f32::from_le_bytes(sink));
-        for (out, (values, &[max, sum])) in out.chunks_exact_mut(self.head_dim.max(1)).zip(heads) {
+        for (head, &[max, sum]) in peaks.as_chunks::<2>().0.iter().enumerate().take(self.group) {
+            let part = head * self.head_dim..(head + 1) * self.head_dim;
+            let (values, out) = (values.get(part.clone())?, out.get_mut(part)?);
             let inverse = match sinks.next() {
                 Some(sink) => with_sink(max, sum, sink),
                 None => 1.0 / sum,

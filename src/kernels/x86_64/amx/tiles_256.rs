@@ -76,18 +76,16 @@ impl Scaled {
         let lower = _mm512_set1_epi16(0xff);
         let offset = _mm512_set1_epi16(L::OFFSET);
         let length = 64 / L::SUBS;
-        let (codes, high) = (self.block.codes.chunks_exact_mut(length), self.high.chunks_exact_mut(length));
-        for ((codes, high), scales) in codes.zip(high).zip(&self.block.sub_scales) {
+        for (index, (codes, high)) in self.block.codes.iter_mut().zip(&mut self.high).enumerate() {
+            let Some(scales) = self.block.sub_scales.get(index / length) else { return };
             // A sub-scale is the lower half of a lane.
             let scales = scales.map(|scale| _mm512_mask_mov_epi16(scale, 0xaaaa_aaaa, _mm512_slli_epi32::<16>(scale)));
-            for (codes, high) in codes.iter_mut().zip(high) {
-                for ((codes, high), scale) in codes.iter_mut().zip(high).zip(scales) {
-                    let even = _mm512_sub_epi16(_mm512_and_si512(*codes, lower), offset);
-                    let odd = _mm512_sub_epi16(_mm512_srli_epi16::<8>(*codes), offset);
-                    let (even, odd) = (_mm512_mullo_epi16(even, scale), _mm512_mullo_epi16(odd, scale));
-                    *codes = _mm512_ternarylogic_epi32::<PICK>(lower, even, _mm512_slli_epi16::<8>(odd));
-                    *high = _mm512_ternarylogic_epi32::<PICK>(lower, _mm512_srli_epi16::<8>(even), odd);
-                }
+            for ((codes, high), scale) in codes.iter_mut().zip(high).zip(scales) {
+                let even = _mm512_sub_epi16(_mm512_and_si512(*codes, lower), offset);
+                let odd = _mm512_sub_epi16(_mm512_srli_epi16::<8>(*codes), offset);
+                let (even, odd) = (_mm512_mullo_epi16(even, scale), _mm512_mullo_epi16(odd, scale));
+                *codes = _mm512_ternarylogic_epi32::<PICK>(lower, even, _mm512_slli_epi16::<8>(odd));
+                *high = _mm512_ternarylogic_epi32::<PICK>(lower, _mm512_srli_epi16::<8>(even), odd);
             }
         }
     }
