@@ -236,7 +236,11 @@ impl Blocks256 for Iq3S {
             let high = _mm256_set1_epi32(i32::from(*block.add(66 + j)));
             let high = _mm256_sllv_epi32(high, _mm256_setr_epi32(8, 7, 6, 5, 4, 3, 2, 1));
             let indices = _mm256_or_si256(low, _mm256_and_si256(high, _mm256_set1_epi32(256)));
-            let codes = _mm256_i32gather_epi32::<4>(IQ3_S.as_ptr().cast(), indices);
+            // Single loads: an emulator of the cross runs gets a gather wrong, and processors are hardly faster with it.
+            let mut places = [0_u32; 8];
+            _mm256_storeu_si256(places.as_mut_ptr().cast(), indices);
+            let codes = places.map(|index| *IQ3_S.as_ptr().add(index as usize));
+            let codes = _mm256_loadu_si256(codes.as_ptr().cast());
             let negative = is_set(block.add(74 + 4 * j));
             _mm256_sub_epi8(_mm256_xor_si256(codes, negative), negative)
         }
