@@ -228,8 +228,8 @@ impl<T> Tile<'_, T> {
         if row >= self.rows {
             return None;
         }
-        // SAFETY: `Tiles::next` made the tile from an exclusive borrow of a slice that holds
-        // `rows * stride` elements of the matrix, or `rows_mut` made it of rows of such a tile, which stays borrowed;
+        // SAFETY: `Tiles::next` or `Claims::take` made the tile from an exclusive borrow of a slice that holds the matrix
+        // up to the end of its last row, or `rows_mut` made it of rows of such a tile, which stays borrowed;
         // this row's elements lie within it, no other tile that can be used has them, and `&mut self` keeps this tile
         // from handing them out twice.
         Some(unsafe { core::slice::from_raw_parts_mut(self.data.wrapping_add(row * self.stride), self.cols) })
