@@ -7,7 +7,10 @@ use gguf_rs_lite::{Name, Value};
 use super::arch::Architecture;
 use crate::kv::{LayerGroups, MAX_GROUPS};
 use crate::nn::{Frequencies, RopePairs, Yarn};
-use crate::weights::{Files, LayerSet, ModelError, Rope};
+use crate::weights::{Files, LayerSet, Mixer, ModelError, Recurrent, Rope};
+
+/// The key of the number of keys and queries that heads share.
+pub(super) const GROUPS: &str = "ssm.group_count";
 
 /// The metadata keys of an architecture, `<architecture>.<name>`.
 #[derive(Debug)]
@@ -161,6 +164,20 @@ impl<'m> Keys<'m> {
             return Err(self.bad(name));
         }
         Ok(LayerSet::of(layers, |layer| flag(layer) == Some(true)))
+    }
+
+    /// The layers whose state is a matrix per head, behind a convolution of values, keys and queries.
+    pub(super) fn matrices(&self, mixer: Mixer, layers: LayerSet, groups: usize) -> Result<Recurrent, ModelError> {
+        const INNER: &str = "ssm.inner_size";
+        let (key_dim, heads, inner) =
+            (self.size("ssm.state_size")?, self.size("ssm.time_step_rank")?, self.size(INNER)?);
+        let value_dim = inner.checked_div(heads).filter(|_| inner.is_multiple_of(heads)).ok_or(self.bad(INNER))?;
+        if !heads.is_multiple_of(groups) {
+            return Err(self.bad(GROUPS));
+        }
+        let channels = groups.saturating_mul(key_dim).saturating_mul(2).saturating_add(inner);
+        let kernel = self.size("ssm.conv_kernel")?;
+        Ok(Recurrent { mixer, layers, channels, kernel, heads, key_dim, value_dim, groups, normed: true })
     }
 
     /// No rotary embedding.

@@ -106,6 +106,9 @@ pub(crate) const ATTENTION: &[Step] = &[
 /// The norm before the feed-forward layer.
 pub(crate) const FFN_NORM: &[Step] = &[finished(norm(Role::FfnNorm, Input::FeedForward))];
 
+/// The same in files that call it the norm after attention.
+pub(crate) const LATE_FFN_NORM: &[Step] = &[finished(norm(Role::PostAttentionNorm, Input::FeedForward))];
+
 /// A feed-forward layer, without the norm before it.
 pub(crate) const FEED_FORWARD: &[Step] =
     &[finished(GATE_UP), finished(quantize(Source::FeedForward, Input::Down)), finished(down(Target::Residual))];

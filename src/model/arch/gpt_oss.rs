@@ -4,32 +4,11 @@
 use super::{ALL_BIASES, Architecture, DECODER};
 use crate::kernels::Activation;
 use crate::kv::LayerGroups;
-use crate::ops::{Input, Source, Target};
-use crate::program::lists::{
-    ATTEND, CHOOSE_EXPERTS, EXPERT_DOWN, EXPERT_GATE_UP, GATHER, GROUP_ROWS, NORM_ROTATE, QKV, ROUTE, STORE,
-    add_experts, all, finished, norm, output, quantize, uniform,
-};
+use crate::program::lists::{ATTENTION, EXPERTS, LATE_FFN_NORM, layer, uniform};
 use crate::program::{LayerKind, Program, Step};
-use crate::weights::{Biases, Presence, Role};
+use crate::weights::{Biases, Presence};
 
-const LAYER: &[Step] = &[
-    all(norm(Role::AttentionNorm, Input::Attention)),
-    all(QKV),
-    all(NORM_ROTATE),
-    all(STORE),
-    finished(ATTEND),
-    finished(quantize(Source::Attention, Input::Output)),
-    finished(output(Target::Residual)),
-    finished(norm(Role::PostAttentionNorm, Input::FeedForward)),
-    finished(ROUTE),
-    finished(CHOOSE_EXPERTS),
-    finished(GROUP_ROWS),
-    finished(GATHER),
-    finished(EXPERT_GATE_UP),
-    finished(quantize(Source::FeedForward, Input::ExpertDown)),
-    finished(EXPERT_DOWN),
-    finished(add_experts(Target::Residual)),
-];
+const LAYER: &[Step] = layer![ATTENTION, LATE_FFN_NORM, EXPERTS];
 
 /// The layers differ in their window only.
 const ALTERNATING: Program = Program {

@@ -1,14 +1,14 @@
 //! Qwen 3.5 (and Qwen 3 Next): the gated delta rule in most layers, gated attention in the others.
 
 use super::{Architecture, DECODER, SHARED_WIDTH};
-use crate::model::keys::Keys;
+use crate::model::keys::{GROUPS, Keys};
 use crate::ops::{Input, Source, Target};
 use crate::program::lists::{
-    ATTENTION, CONVOLVE, DELTA_RULE, FEED_FORWARD, MIXER_INPUT, SHARED_EXPERTS, all, finished, layer, mixer_output,
-    norm, quantize, uniform,
+    ATTENTION, CONVOLVE, DELTA_RULE, FEED_FORWARD, LATE_FFN_NORM, MIXER_INPUT, SHARED_EXPERTS, all, finished, layer,
+    mixer_output, norm, quantize, uniform,
 };
 use crate::program::{LayerKind, Program, Step};
-use crate::weights::{Config, LayerSet, Mixer, ModelError, QkNorm, Recurrent, Role};
+use crate::weights::{Config, LayerSet, Mixer, ModelError, QkNorm, Role};
 
 /// The delta rule in place of attention.
 const DELTA: &[Step] = &[
@@ -20,15 +20,12 @@ const DELTA: &[Step] = &[
     finished(mixer_output(Role::MixerOut, Target::Residual)),
 ];
 
-/// The norm of the feed-forward layer has the name of another one.
-const FFN_NORM: &[Step] = &[finished(norm(Role::PostAttentionNorm, Input::FeedForward))];
-
 const PROGRAM: Program = Program {
     kinds: &[
-        LayerKind { name: "delta rule", steps: layer![DELTA, FFN_NORM, FEED_FORWARD] },
-        LayerKind { name: "attention", steps: layer![ATTENTION, FFN_NORM, FEED_FORWARD] },
-        LayerKind { name: "delta rule, experts", steps: layer![DELTA, FFN_NORM, SHARED_EXPERTS] },
-        LayerKind { name: "attention, experts", steps: layer![ATTENTION, FFN_NORM, SHARED_EXPERTS] },
+        LayerKind { name: "delta rule", steps: layer![DELTA, LATE_FFN_NORM, FEED_FORWARD] },
+        LayerKind { name: "attention", steps: layer![ATTENTION, LATE_FFN_NORM, FEED_FORWARD] },
+        LayerKind { name: "delta rule, experts", steps: layer![DELTA, LATE_FFN_NORM, SHARED_EXPERTS] },
+        LayerKind { name: "attention, experts", steps: layer![ATTENTION, LATE_FFN_NORM, SHARED_EXPERTS] },
     ],
     kind_of: |config, layer| {
         usize::from(config.attention_layers.contains(layer)) + 2 * usize::from(config.feed_forward.experts > 0)
@@ -46,7 +43,7 @@ pub(super) const QWEN35: Architecture = Architecture {
         config.attention.gated = true;
         // The layers with a delta rule have a matrix of this name.
         config.attention.fused = false;
-        config.recurrent = recurrent(keys, layers)?;
+        config.recurrent = keys.matrices(Mixer::DeltaRule, layers, keys.size(GROUPS)?)?;
         Ok(())
     },
     program: |_, _| Ok(PROGRAM),
@@ -66,26 +63,4 @@ fn recurrent_layers(keys: &Keys<'_>, config: &Config) -> Result<LayerSet, ModelE
     }
     let interval = keys.size(INTERVAL)?;
     Ok(LayerSet::of(config.layers, |layer| !(layer + 1).is_multiple_of(interval)))
-}
-
-fn recurrent(keys: &Keys<'_>, layers: LayerSet) -> Result<Recurrent, ModelError> {
-    let [key_dim, groups, heads, inner] =
-        ["ssm.state_size", "ssm.group_count", "ssm.time_step_rank", "ssm.inner_size"].map(|key| keys.size(key));
-    let (key_dim, groups, heads, inner) = (key_dim?, groups?, heads?, inner?);
-    let value_dim =
-        inner.checked_div(heads).filter(|_| inner.is_multiple_of(heads)).ok_or(keys.bad("ssm.inner_size"))?;
-    if !heads.is_multiple_of(groups) {
-        return Err(keys.bad("ssm.group_count"));
-    }
-    Ok(Recurrent {
-        mixer: Mixer::DeltaRule,
-        layers,
-        channels: groups.saturating_mul(key_dim).saturating_mul(2).saturating_add(inner),
-        kernel: keys.size("ssm.conv_kernel")?,
-        heads,
-        key_dim,
-        value_dim,
-        groups,
-        normed: true,
-    })
 }

@@ -2,7 +2,7 @@
 
 use super::{Architecture, DECODER, FFN_WIDTHS, SHARED_WIDTH};
 use crate::kernels::Activation;
-use crate::model::keys::Keys;
+use crate::model::keys::{GROUPS, Keys};
 use crate::nn::RopePairs;
 use crate::ops::{Input, Source, Target};
 use crate::program::lists::{
@@ -121,22 +121,5 @@ pub(super) const NEMOTRON_H: Architecture = Architecture {
 
 /// The state space of some layers.
 fn recurrent(keys: &Keys<'_>, layers: LayerSet) -> Result<Recurrent, ModelError> {
-    let [key_dim, heads, inner] = ["ssm.state_size", "ssm.time_step_rank", "ssm.inner_size"].map(|key| keys.size(key));
-    let (key_dim, heads, inner, groups) = (key_dim?, heads?, inner?, keys.size_or("ssm.group_count", 1)?);
-    let value_dim =
-        inner.checked_div(heads).filter(|_| inner.is_multiple_of(heads)).ok_or(keys.bad("ssm.inner_size"))?;
-    if !heads.is_multiple_of(groups) {
-        return Err(keys.bad("ssm.group_count"));
-    }
-    Ok(Recurrent {
-        mixer: Mixer::StateSpace,
-        layers,
-        channels: groups.saturating_mul(key_dim).saturating_mul(2).saturating_add(inner),
-        kernel: keys.size("ssm.conv_kernel")?,
-        heads,
-        key_dim,
-        value_dim,
-        groups,
-        normed: true,
-    })
+    keys.matrices(Mixer::StateSpace, layers, keys.size_or(GROUPS, 1)?)
 }
