@@ -8,7 +8,7 @@
 
 use divan::Bencher;
 use divan::counter::BytesCount;
-use gleed::cache::{KvCache, KvGeometry, LayerGroups, SeqId, SnapshotOptions, Visibility};
+use gleed::cache::{KvCache, KvGeometry, KvShape, LayerGroups, SeqId, SnapshotOptions, Visibility};
 use gleed::kernels::Level;
 use gleed::mem::{ALIGN, Arena};
 use gleed::num::Xxh64;
@@ -29,8 +29,7 @@ fn geometry() -> KvGeometry {
         level: Level::detect(),
         layers: 28,
         groups: LayerGroups::ONE,
-        kv_heads: 8,
-        head_dim: 128,
+        shapes: [KvShape { heads: 8, head_dim: 128 }; 2],
         sequences: 2,
         context: TOKENS,
         blocks: TOKENS / 16,

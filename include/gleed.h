@@ -288,7 +288,7 @@ typedef struct gleed_model_info {
     uint32_t hidden;  /* width of the residual stream, in elements */
     uint32_t ffn;     /* width of the feed-forward layer, in elements */
     uint32_t heads;   /* query heads */
-    uint32_t kv_heads;
+    uint32_t kv_heads;    /* where layers differ, of those with a window: kv_heads and head_dim */
     uint32_t head_dim;    /* elements per head */
     uint32_t reserved;    /* 0 */
     uint64_t fingerprint; /* tells models apart; snapshots contain it */
@@ -1069,7 +1069,7 @@ gleed_status gleed_snapshot_describe(const uint8_t *bytes, size_t len, gleed_sna
 
 /*
  * Copies the keys and values of one layer of a sequence to `keys` and `values`. Each buffer has `len` elements:
- * [tokens, kv_heads * head_dim].
+ * [tokens, kv_heads * head_dim] of that layer. `layer` counts the layers that have keys and values of their own.
  *   Memory   Keeps nothing.
  *   Time     Grows with len.
  *   Threads  Any, while no call changes the engine.

@@ -93,7 +93,7 @@ fn nothing_allocates() {
             let plan = without_allocation("Plan::new", || Plan::new(&model, &limits)).unwrap();
             let mut memory = Memory::new(plan.bytes());
             let mut snapshot = vec![0; 1 << 20];
-            let mut rows = vec![0.0; 64 * model.config().kv_width()];
+            let mut rows = vec![0.0; 64 * model.config().layer(0).kv.width()];
             let (k, v) = (&mut rows.clone(), &mut rows);
             let bytes = memory.bytes();
             let mut engine = without_allocation("Engine::new", || Engine::new(&model, &plan, bytes)).unwrap();
@@ -129,7 +129,7 @@ fn story(engine: &mut Engine<'_, '_>, snapshot: &mut [u8], k: &mut [f32], v: &mu
     engine.close(restored)?;
     let restored = stream(engine, seq, snapshot)?;
     engine.decode_step(restored, 3)?;
-    let width = engine.model().config().kv_width();
+    let width = engine.model().config().layer(0).kv.width();
     engine.cache().materialize(seq, 1, &mut k[..37 * width], &mut v[..37 * width])?;
     let set = engine.open()?;
     let cache = engine.cache_mut()?;

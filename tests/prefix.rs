@@ -119,7 +119,7 @@ fn what_is_not_computed_here_is_never_known() {
                 let set = engine.open().unwrap();
                 let cache = engine.cache_mut().unwrap();
                 cache.reserve(set, prompt.iter().copied()).unwrap();
-                let row = vec![0.5; model.config().kv_width()];
+                let row = vec![0.5; model.config().layer(0).kv.width()];
                 for (position, layer) in (0..40).flat_map(|position| (0..3).map(move |layer| (position, layer))) {
                     cache.write_row(set, layer, position, &row, &row).unwrap();
                 }
@@ -223,7 +223,7 @@ fn statistics_tell_own_and_shared_blocks() {
         engine.prefill(parent, &tokens(16, 40)).unwrap();
         let children = [40, 33, 16].map(|keep| engine.fork(parent, keep).unwrap());
         engine.decode_step(children[0], 1).unwrap();
-        let bytes = config.layers * config.kv_width() * 2 * 2 * 16;
+        let bytes = config.layers * config.layer(0).kv.width() * 2 * 2 * 16;
         let found = [parent, children[0], children[1], children[2]].map(|seq| {
             let stats = engine.sequence_stats(seq).unwrap();
             assert_eq!(stats.own_bytes, stats.blocks[0].own * bytes);

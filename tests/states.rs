@@ -290,7 +290,7 @@ fn rows_from_outside_are_refused() {
     let model = Model::open(&file).unwrap();
     Stage::new(limits(0, 0)).play(&model, |player| {
         let seq = player.open();
-        let width = model.config().kv_width();
+        let width = model.config().layer(0).kv.width();
         let row = vec![0.5; width];
         let cache = player.engine.cache_mut().unwrap();
         assert_eq!(cache.push_row(seq, 0, &row, &row), Err(CacheError::NotKept));

@@ -25,7 +25,7 @@ impl<'m> Check<'m> {
     fn new(model: &Model<'m>, kv_kind: KvKind, kv_type: KvType) -> Self {
         let prompt = Rng::new(1).tokens(TOKENS, model.config().vocab);
         let limits = Limits { context: 64, kv_kind, kv_type, ..Limits::default() };
-        let (layers, len) = (model.config().layers, TOKENS * model.config().kv_width());
+        let (layers, len) = (model.config().layers, TOKENS * model.config().layer(0).kv.width());
         let mut cached = vec![(vec![0.0; len], vec![0.0; len]); layers];
         Stage::new(Limits { logit_rows: 64, ..limits }).play(model, |player| {
             let seq = player.open();
@@ -77,9 +77,9 @@ fn one_corrupt_element_is_noticed() {
     with_each(|mut check| {
         let config = *check.model.config();
         for layer in 0..config.layers {
-            for head in 0..config.kv_heads {
+            for head in 0..config.layer(0).kv.heads {
                 for position in [0, 15, 16, TOKENS - 1] {
-                    let at = position * config.kv_width() + head * config.head_dim + 3;
+                    let at = position * config.layer(0).kv.width() + head * config.layer(0).kv.head_dim + 3;
                     let mut keys = check.cached.clone();
                     keys[layer].0[at] += 0.25;
                     assert!(!check.passes(&keys), "key of layer {layer}, head {head}, position {position}");
@@ -95,7 +95,7 @@ fn one_corrupt_element_is_noticed() {
 #[test]
 fn rows_one_position_too_far_are_noticed() {
     with_each(|mut check| {
-        let width = check.model.config().kv_width();
+        let width = check.model.config().layer(0).kv.width();
         for layer in 0..check.model.config().layers {
             let mut cached = check.cached.clone();
             let (k, v) = &mut cached[layer];

@@ -176,9 +176,14 @@ impl Bench<'_> {
     fn kv_bytes(&self, limits: &Limits) -> u64 {
         let config = self.model.config();
         let KvType { k, v } = limits.kv_type;
-        let tiles = k.k_tile(config.head_dim).unwrap_or(0) + v.v_tile(config.head_dim).unwrap_or(0);
-        let of_block = config.layers * config.kv_heads * tiles;
-        (self.depth..self.depth + self.r#gen).map(|position| ((position + 1) * of_block / BLOCK_TOKENS) as u64).sum()
+        let of_layer = |layer: usize| {
+            let (kv, window) = (config.layer(layer).kv, config.windows[config.layer_groups.group(layer)]);
+            let block = kv.heads * (k.k_tile(kv.head_dim).unwrap_or(0) + v.v_tile(kv.head_dim).unwrap_or(0));
+            let seen = |position: usize| if window > 0 { window.min(position + 1) } else { position + 1 };
+            let tokens: usize = (self.depth..self.depth + self.r#gen).map(seen).sum();
+            (tokens * block / BLOCK_TOKENS) as u64
+        };
+        (0..config.layers).filter(|&layer| config.attention_layers.contains(layer)).map(of_layer).sum()
     }
 }
 

@@ -201,10 +201,20 @@ fn vocabulary(out: &mut impl Write, gguf: &Gguf<'_>) -> io::Result<()> {
 }
 
 fn describe(out: &mut impl Write, config: &Config) -> io::Result<()> {
-    let Config { architecture, layers, hidden, ffn, heads, kv_heads, head_dim, vocab, context, .. } = config;
+    let Config { architecture, layers, hidden, ffn, heads, kv_shapes, vocab, context, .. } = config;
     writeln!(out, "Model")?;
     writeln!(out, "  architecture {architecture}, {layers} layers, width {hidden}, feed-forward {ffn}")?;
-    writeln!(out, "  {heads} query heads, {kv_heads} key/value heads, {head_dim} elements each")?;
+    let [local, global] = kv_shapes;
+    for (kv, layers) in
+        [(local, "layers with a window"), (global, "the others")].iter().take(if local == global { 1 } else { 2 })
+    {
+        let of = if local == global { String::new() } else { format!(" in {layers}") };
+        writeln!(out, "  {heads} query heads, {} key/value heads, {} elements each{of}", kv.heads, kv.head_dim)?;
+    }
+    let shared = config.attention_layers.before(*layers) - config.kv_layers();
+    if shared > 0 {
+        writeln!(out, "  {shared} layers read the keys and values of other layers")?;
+    }
     writeln!(out, "  trained on {context} tokens at a time, {vocab} logits\n")
 }
 

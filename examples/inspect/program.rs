@@ -20,7 +20,10 @@ pub(crate) fn print(out: &mut impl Write, model: &Model<'_>, plan: &Plan) -> Res
     let config = model.config();
     writeln!(out, "Program of {}, {} layers", config.architecture, config.layers)?;
     writeln!(out, "Units are those of one token with the whole context ({} tokens) before it.", plan.limits().context)?;
-    writeln!(out, "Rows: \"finished\" is all, but in the last layer only rows whose hidden state is wanted.\n")?;
+    writeln!(
+        out,
+        "Rows: from the last layer on that keeps something, \"finished\" are only rows whose hidden state is wanted.\n"
+    )?;
     let width = kinds.iter().flat_map(|kind| &kind.steps).map(|step| step.operation.len()).max().unwrap_or(0);
     for kind in &kinds {
         writeln!(out, "{}", heading(model, kind))?;

@@ -143,7 +143,7 @@ fn append(lab: &Lab<'_>, tokens: usize, report: &mut Report) -> Result<()> {
 
 /// Microseconds per token of each block of an otherwise empty cache, the median of several rounds.
 fn append_all(kind: KvKind, geometry: &KvGeometry, rounds: usize, bar: &ProgressBar) -> Result<Vec<f64>> {
-    let row = vec![0.5; geometry.kv_width()];
+    let row = vec![0.5; geometry.kv_width(0)];
     let blocks = geometry.blocks_per_sequence();
     let mut samples = vec![Vec::new(); blocks];
     with_cache(KvGeometry { kind, ..*geometry }, |cache| {
@@ -199,7 +199,7 @@ impl Concatenating {
 /// Microseconds to append to a concatenating cache that has `tokens` tokens then.
 fn concatenate(geometry: &KvGeometry, tokens: usize, bar: &ProgressBar) -> Result<f64> {
     const SAMPLES: usize = 5;
-    let row = vec![0.5; geometry.kv_width()];
+    let row = vec![0.5; geometry.kv_width(0)];
     let before = vec![0.5; tokens.saturating_sub(SAMPLES) * row.len()];
     let mut cache = Concatenating { layers: vec![[before.clone(), before]; geometry.layers] };
     let samples = (0..SAMPLES)

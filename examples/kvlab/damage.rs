@@ -4,8 +4,8 @@
 //! the same tokens, for the error of the logits, and each with its own, for the text.
 
 use clap::Args;
+use gleed::cache::KvShape;
 use gleed::host::AlignedBytes;
-use gleed::model::Config;
 use gleed::sample::argmax;
 use gleed::token::Tokenizer;
 use gleed::{Engine, Limits, SeqId};
@@ -60,7 +60,8 @@ const DAMAGES: [(&str, Damage); 4] = [
     ("slot + 1 for keys", shift_keys),
 ];
 
-type Damage = fn(&mut Cached, &Config, &BreakArgs);
+/// What it does to the rows, given the shape of each layer's.
+type Damage = fn(&mut Cached, &[KvShape], &BreakArgs);
 
 /// A continuation.
 struct Told {
@@ -107,8 +108,8 @@ fn check(lab: &Lab<'_>, args: &BreakArgs, prompt: usize) -> Result<()> {
         return Err(format!("the prompt has {prompt} tokens, it must be 2 to {room}").into());
     }
     let bounds = [
-        ("--layer", args.layer, config.layers),
-        ("--head", args.head, config.kv_heads),
+        ("--layer", args.layer, config.kv_layers()),
+        ("--head", args.head, config.layer(args.layer).kv.heads),
         ("--position", args.position, prompt),
     ];
     match bounds.into_iter().find(|&(_, given, count)| given >= count) {
@@ -121,8 +122,10 @@ fn tell_all(engine: &mut Engine<'_, '_>, prompt: &[u32], n: usize, args: &BreakA
     let config = *engine.model().config();
     let seq = engine.open()?;
     let first = argmax(engine.prefill(seq, prompt)?)?;
-    let len = prompt.len() * config.kv_width();
-    let mut cached: Cached = vec![[vec![0.0; len], vec![0.0; len]]; config.layers];
+    let shapes: Vec<KvShape> =
+        (0..config.layers).filter(|&layer| config.has_kv(layer)).map(|layer| config.layer(layer).kv).collect();
+    let rows = |shape: &KvShape| vec![0.0; prompt.len() * shape.width()];
+    let mut cached: Cached = shapes.iter().map(|shape| [rows(shape), rows(shape)]).collect();
     for (layer, [k, v]) in cached.iter_mut().enumerate() {
         engine.cache().materialize(seq, layer, k, v)?;
     }
@@ -133,7 +136,7 @@ fn tell_all(engine: &mut Engine<'_, '_>, prompt: &[u32], n: usize, args: &BreakA
     let mut broken = Vec::new();
     for (name, damage) in DAMAGES {
         let mut cached = cached.clone();
-        damage(&mut cached, &config, args);
+        damage(&mut cached, &shapes, args);
         let seq = engine.open()?;
         let cache = engine.cache_mut()?;
         for (layer, [k, v]) in cached.iter().enumerate() {
@@ -172,20 +175,23 @@ fn go_on(
     }
 }
 
-fn corrupt(cached: &mut Cached, config: &Config, args: &BreakArgs) {
-    let [k, _] = &mut cached[args.layer];
-    let start = args.position * config.kv_width() + args.head * config.head_dim;
-    k[start..][..config.head_dim].iter_mut().for_each(|x| *x *= args.factor);
+fn corrupt(cached: &mut Cached, shapes: &[KvShape], args: &BreakArgs) {
+    let ([k, _], shape) = (&mut cached[args.layer], shapes[args.layer]);
+    let start = args.position * shape.width() + args.head * shape.head_dim;
+    k[start..][..shape.head_dim].iter_mut().for_each(|x| *x *= args.factor);
 }
 
 /// Every row one slot too far: slot 0 stays empty, and the last row is lost.
-fn shift_all(cached: &mut Cached, config: &Config, _: &BreakArgs) {
-    cached.iter_mut().flatten().for_each(|rows| shift(rows, config.kv_width()));
+fn shift_all(cached: &mut Cached, shapes: &[KvShape], _: &BreakArgs) {
+    for ([k, v], shape) in cached.iter_mut().zip(shapes) {
+        shift(k, shape.width());
+        shift(v, shape.width());
+    }
 }
 
 /// The same for keys alone: each value belongs to the key before.
-fn shift_keys(cached: &mut Cached, config: &Config, _: &BreakArgs) {
-    cached.iter_mut().for_each(|[k, _]| shift(k, config.kv_width()));
+fn shift_keys(cached: &mut Cached, shapes: &[KvShape], _: &BreakArgs) {
+    cached.iter_mut().zip(shapes).for_each(|([k, _], shape)| shift(k, shape.width()));
 }
 
 fn shift(rows: &mut [f32], width: usize) {

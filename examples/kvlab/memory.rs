@@ -52,13 +52,17 @@ const SCALE: usize = 2;
 /// same name, and a scale per 32 of a head or less.
 fn formula(lab: &Lab<'_>, element: KvType, tokens: usize) -> Option<f64> {
     let config = lab.model.config();
-    let head = |element: KvElement| {
+    let head = |element: KvElement, head_dim: usize| {
         let dtype = Dtype::ALL.into_iter().find(|dtype| dtype.name().eq_ignore_ascii_case(element.name()))?;
         let (len, scale) = (dtype.block_len(), if dtype.block_len() > 1 { SCALE } else { 0 });
-        let codes = config.head_dim * (dtype.block_bytes() - scale);
-        Some(codes as f64 / len as f64 + (config.head_dim.div_ceil(len) * scale) as f64)
+        let codes = head_dim * (dtype.block_bytes() - scale);
+        Some(codes as f64 / len as f64 + (head_dim.div_ceil(len) * scale) as f64)
     };
-    Some((config.layers * tokens * config.kv_heads) as f64 * (head(element.k)? + head(element.v)?))
+    let of_layer = |layer: usize| {
+        let kv = config.layer(layer).kv;
+        Some((tokens * kv.heads) as f64 * (head(element.k, kv.head_dim)? + head(element.v, kv.head_dim)?))
+    };
+    (0..config.layers).filter(|&layer| config.has_kv(layer)).map(of_layer).sum()
 }
 
 /// Fills a sequence and compares.

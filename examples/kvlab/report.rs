@@ -101,10 +101,11 @@ impl Outputs {
     pub(crate) fn write(&mut self, report: &Report, file: &str, model: &Model<'_>) -> Result<()> {
         let mut out = stdout().lock();
         let config = model.config();
+        let [kv, _] = config.kv_shapes;
         writeln!(
             out,
             "{file}: {}, {} layers, {} KV heads of {}, context {}",
-            config.architecture, config.layers, config.kv_heads, config.head_dim, config.context
+            config.architecture, config.layers, kv.heads, kv.head_dim, config.context
         )?;
         for table in &report.tables {
             writeln!(out, "\n{}", table.title)?;

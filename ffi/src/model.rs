@@ -190,9 +190,9 @@ pub struct gleed_model_info {
     pub ffn: u32,
     /// Query heads.
     pub heads: u32,
-    /// Key and value heads.
+    /// Key and value heads; where layers differ, of those with a window.
     pub kv_heads: u32,
-    /// Elements per head.
+    /// Elements per head of the same layers.
     pub head_dim: u32,
     /// 0.
     pub reserved: u32,
@@ -224,6 +224,7 @@ pub unsafe extern "C" fn gleed_model_describe(
         // the rest: no other call changes `model`, and `info` has as many bytes as its struct_size says.
         let (model, info) = unsafe { (Object::get("model", model)?, out_struct("info", info)?) };
         let config = model.config();
+        let [kv, _] = config.kv_shapes;
         let name = model.gguf().get("general.name");
         info.write(gleed_model_info {
             struct_size: 0,
@@ -233,8 +234,8 @@ pub unsafe extern "C" fn gleed_model_describe(
             hidden: small(config.hidden),
             ffn: small(config.ffn),
             heads: small(config.heads),
-            kv_heads: small(config.kv_heads),
-            head_dim: small(config.head_dim),
+            kv_heads: small(kv.heads),
+            head_dim: small(kv.head_dim),
             reserved: 0,
             fingerprint: model.fingerprint(),
             file_bytes: model.file_bytes() as u64,

@@ -3,7 +3,7 @@
 use super::bytes::Side;
 use super::kind::KvKind;
 use crate::kernels::Level;
-use crate::kv::{BLOCK_TOKENS, KvType, LayerGroups, MAX_GROUPS, Visibility};
+use crate::kv::{BLOCK_TOKENS, KvShape, KvType, LayerGroups, MAX_GROUPS, Visibility};
 
 /// The sizes of a cache.
 ///
@@ -20,10 +20,8 @@ pub struct KvGeometry {
     pub layers: usize,
     /// Which of them share a pool.
     pub groups: LayerGroups,
-    /// Heads of K and V per layer.
-    pub kv_heads: usize,
-    /// Elements per head.
-    pub head_dim: usize,
+    /// Keys and values of a layer of each group.
+    pub shapes: [KvShape; MAX_GROUPS],
     /// Sequences at a time.
     pub sequences: usize,
     /// Tokens per sequence; more than memory could hold where all layers have a window.
@@ -40,9 +38,14 @@ pub struct KvGeometry {
 }
 
 impl KvGeometry {
-    /// Returns the number of elements of K (and of V) per token and layer.
-    pub fn kv_width(&self) -> usize {
-        self.kv_heads.saturating_mul(self.head_dim)
+    /// Returns the keys and values of a layer.
+    pub fn shape(&self, layer: usize) -> KvShape {
+        self.shape_in(self.groups.group(layer))
+    }
+
+    /// Returns the number of elements of K (and of V) per token of a layer.
+    pub fn kv_width(&self, layer: usize) -> usize {
+        self.shape(layer).width()
     }
 
     /// Returns the bytes of the keys and values of a block of 16 tokens, all layers.
@@ -52,13 +55,23 @@ impl KvGeometry {
 
     /// Bytes that the first `tokens` tokens of a block have in a snapshot.
     pub(super) fn token_bytes(&self, tokens: usize) -> usize {
-        let bytes = self.sides().map(|[k, v]| k.bytes(tokens).saturating_add(v.bytes(tokens))).unwrap_or(usize::MAX);
-        bytes.saturating_mul(self.kv_heads).saturating_mul(self.layers)
+        (0..self.groups.count()).fold(0, |sum: usize, group| {
+            let sides = self.sides(group);
+            let bytes = sides.map_or(usize::MAX, |[k, v]| k.bytes(tokens).saturating_add(v.bytes(tokens)));
+            let heads = self.shape_in(group).heads.saturating_mul(self.groups.layers_in(group, self.layers));
+            sum.saturating_add(bytes.saturating_mul(heads))
+        })
     }
 
-    /// How tiles are kept: K, V. `None` where memory could not hold them.
-    pub(super) fn sides(&self) -> Option<[Side; 2]> {
-        Some([Side::keys(self.element.k, self.head_dim)?, Side::values(self.element.v, self.head_dim)?])
+    /// How tiles of a group are kept: K, V. `None` where memory could not hold them.
+    pub(super) fn sides(&self, group: usize) -> Option<[Side; 2]> {
+        let KvShape { head_dim, .. } = self.shape_in(group);
+        Some([Side::keys(self.element.k, head_dim)?, Side::values(self.element.v, head_dim)?])
+    }
+
+    /// Keys and values of a layer of a group.
+    pub(super) fn shape_in(&self, group: usize) -> KvShape {
+        self.shapes.get(group).copied().unwrap_or_default()
     }
 
     /// Returns what the layers of a group see.

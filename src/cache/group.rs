@@ -67,7 +67,7 @@ impl<'a> Group<'a> {
         let entries = arena.slice(entries, geometry.sequences)?;
         tables.fill(NO_BLOCK);
         entries.fill(Entry { blocks: 0, first: sinks as u32, copy_from: NO_BLOCK, copy_index: 0, copied: 0 });
-        let pool = Pool::carve(arena, blocks, &geometry, layers)?;
+        let pool = Pool::carve(arena, blocks, &geometry, group)?;
         let allocator = if geometry.prefix_cache && geometry.kind == KvKind::Paged {
             let name = PREFIX_NAMES.get(group).ok_or(MemoryError::TooLarge)?;
             let places = PrefixTable::places(geometry.blocks).ok_or(MemoryError::TooLarge)?;

@@ -12,17 +12,18 @@
 //! A cache without an engine: rows go in, forks share them, and they come out as packed arrays.
 //!
 //! ```
-//! use gleed::cache::{CacheError, KvCache, KvGeometry, KvKind, KvType, LayerGroups, Visibility};
+//! use gleed::cache::{CacheError, KvCache, KvGeometry, KvKind, KvShape, KvType, LayerGroups, Visibility};
 //! use gleed::{host::AlignedBytes, kernels::Level, mem::Arena};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // One layer with 2 KV heads of 4 elements; 8 blocks of 16 tokens for up to 4 sequences.
-//! let (layers, kv_heads, head_dim, sequences, context, blocks, rows) = (1, 2, 4, 4, 64, 8, 16);
+//! let (layers, sequences, context, blocks, rows) = (1, 4, 64, 8, 16);
+//! let shapes = [KvShape { heads: 2, head_dim: 4 }; 2];
 //! let (kind, element, groups, visibility) = (KvKind::Paged, KvType::F16, LayerGroups::ONE, [Visibility::ALL; 2]);
 //! let (level, prefix_cache) = (Level::detect(), false);
 //! let geometry = KvGeometry {
 //!     kind, element, groups, visibility, level, prefix_cache,
-//!     layers, kv_heads, head_dim, sequences, context, blocks, rows,
+//!     layers, shapes, sequences, context, blocks, rows,
 //! };
 //! let mut measuring = Arena::measuring();
 //! KvCache::carve(&mut measuring, geometry)?;
@@ -56,13 +57,13 @@
 //!
 //! ```
 //! use gleed::cache::{KvKind, SnapshotError, SnapshotOptions, policy};
-//! # use gleed::cache::{KvCache, KvGeometry, KvType, LayerGroups, Visibility};
+//! # use gleed::cache::{KvCache, KvGeometry, KvShape, KvType, LayerGroups, Visibility};
 //! # use gleed::{host::AlignedBytes, kernels::Level, mem::Arena};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let geometry = KvGeometry {
 //! #     kind: KvKind::Paged, element: KvType::F16, level: Level::detect(), layers: 1, groups: LayerGroups::ONE,
-//! #     kv_heads: 2, head_dim: 4, sequences: 4, context: 64, blocks: 8, visibility: [Visibility::ALL; 2], rows: 16,
+//! #     shapes: [KvShape { heads: 2, head_dim: 4 }; 2], sequences: 4, context: 64, blocks: 8, visibility: [Visibility::ALL; 2], rows: 16,
 //! #     prefix_cache: false,
 //! # };
 //! # let mut measuring = Arena::measuring();
@@ -132,7 +133,9 @@ mod stats;
 mod table;
 mod writer;
 
-pub use crate::kv::{BLOCK_TOKENS, KvElement, KvType, LayerGroups, MAX_GROUPS, UnknownName, Visibility, Window};
+pub use crate::kv::{
+    BLOCK_TOKENS, KvElement, KvShape, KvType, LayerGroups, MAX_GROUPS, UnknownName, Visibility, Window,
+};
 pub use allocator::BlockAllocator;
 pub use basic::BasicKvCache;
 pub use block::{AllocError, BlockId, BlockMeta};

@@ -10,7 +10,7 @@ use super::block::{BLOCK_TOKENS, BlockId};
 use super::bytes::Side;
 use super::error::CacheError;
 use super::geometry::KvGeometry;
-use crate::kv::{Elements, KvElement, KvTile};
+use crate::kv::{Elements, KvElement, KvShape, KvTile};
 use crate::mem::{Arena, Matrix, MemoryError, Tiles};
 
 #[derive(Debug)]
@@ -30,21 +30,15 @@ impl<'a> Pool<'a> {
         arena: &mut Arena<'a>,
         name: &'static str,
         geometry: &KvGeometry,
-        layers: usize,
+        group: usize,
     ) -> Result<Self, MemoryError> {
-        let [k, v] = geometry.sides().ok_or(MemoryError::TooLarge)?;
+        let layers = geometry.groups.layers_in(group, geometry.layers);
+        let KvShape { heads: kv_heads, head_dim } = geometry.shape_in(group);
+        let [k, v] = geometry.sides(group).ok_or(MemoryError::TooLarge)?;
         let tile_words = k.len().checked_add(v.len()).ok_or(MemoryError::TooLarge)? / 4;
-        let per_block = [layers, geometry.kv_heads].iter().try_fold(tile_words, |n, &f| n.checked_mul(f));
+        let per_block = [layers, kv_heads].iter().try_fold(tile_words, |n, &f| n.checked_mul(f));
         let words = per_block.and_then(|words| words.checked_mul(geometry.blocks)).ok_or(MemoryError::TooLarge)?;
-        Ok(Self {
-            words: arena.slice(name, words)?,
-            k,
-            v,
-            layers,
-            kv_heads: geometry.kv_heads,
-            head_dim: geometry.head_dim,
-            tile_words,
-        })
+        Ok(Self { words: arena.slice(name, words)?, k, v, layers, kv_heads, head_dim, tile_words })
     }
 
     /// Bytes of a block.

@@ -42,7 +42,7 @@ impl<'a> KvCache<'a> {
     /// [`CacheError::TooMany`], [`CacheError::OutOfBlocks`], [`CacheError::NonFinite`], [`CacheError::NotKept`]. A refused
     /// layer can be given again.
     pub fn set_prefill(&mut self, seq: SeqId, layer: usize, k: &[f32], v: &[f32]) -> Result<(), CacheError> {
-        let rows = k.len().checked_div(self.geometry.kv_width()).unwrap_or(0);
+        let rows = k.len().checked_div(self.geometry.kv_width(layer)).unwrap_or(0);
         let given = self.seq_len(seq)?;
         if given != 0 {
             return Err(CacheError::Position { expected: 0, given });
@@ -74,11 +74,11 @@ impl<'a> KvCache<'a> {
         // With unfinished work, a shared block may have been replaced by a copy that is not complete.
         let len = self.idle(seq)?;
         self.check_layer(layer)?;
-        let (group, _) = self.geometry.groups.place(layer);
+        let group = self.geometry.groups.group(layer);
         self.groups.get(group).ok_or(CacheError::Internal(site!()))?.check_whole(seq.slot(), len)?;
-        self.check_rows(k_out, len)?;
-        self.check_rows(v_out, len)?;
-        let width = self.geometry.kv_width();
+        self.check_rows(k_out, len, layer)?;
+        self.check_rows(v_out, len, layer)?;
+        let width = self.geometry.kv_width(layer);
         for position in 0..len {
             let row = position * width..(position + 1) * width;
             let (k, v) = (k_out.get_mut(row.clone()), v_out.get_mut(row));
@@ -124,8 +124,8 @@ impl<'a> KvCache<'a> {
         if layer != expected || layer >= self.num_layers() {
             return Err(CacheError::Layer { expected, given: layer });
         }
-        self.check_rows(k, rows)?;
-        self.check_rows(v, rows)?;
+        self.check_rows(k, rows, layer)?;
+        self.check_rows(v, rows, layer)?;
         if layer == 0 {
             // A number of rows that is too large is not believed.
             self.can_extend(seq, rows)?;
@@ -135,8 +135,8 @@ impl<'a> KvCache<'a> {
         }
         let sequence = self.sequence(seq)?;
         let (len, reserved) = (sequence.len as usize, sequence.reserved as usize);
-        self.check_rows(k, reserved)?;
-        let width = self.geometry.kv_width();
+        self.check_rows(k, reserved, layer)?;
+        let width = self.geometry.kv_width(layer);
         let row = |index| {
             let (k, v) = (row_of(k, index, width)?, row_of(v, index, width)?);
             Some(KvRow { seq, position: len + index, k, v })
@@ -158,8 +158,9 @@ impl<'a> KvCache<'a> {
         if layer < expected { Ok(()) } else { Err(CacheError::Layer { expected, given: layer }) }
     }
 
-    pub(super) fn check_rows(&self, buffer: &[f32], rows: usize) -> Result<(), CacheError> {
-        let (expected, given) = (rows.saturating_mul(self.geometry.kv_width()), buffer.len());
+    /// Whether a buffer is as long as some rows of a layer.
+    pub(super) fn check_rows(&self, buffer: &[f32], rows: usize, layer: usize) -> Result<(), CacheError> {
+        let (expected, given) = (rows.saturating_mul(self.geometry.kv_width(layer)), buffer.len());
         if expected == given { Ok(()) } else { Err(CacheError::Shape { expected, given }) }
     }
 

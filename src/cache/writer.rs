@@ -8,6 +8,7 @@ use super::kv_cache::KvCache;
 use super::sequence::SeqId;
 use crate::error::Fault;
 use crate::kernels::{ElementsMut, KvTileMut, Level};
+use crate::kv::KvShape;
 use crate::mem::{Tile, Tiles, row_of};
 
 /// A row that is to be written: the keys and the values, `[kv_heads * head_dim]` each, of a reserved position.
@@ -64,9 +65,10 @@ impl KvCache<'_> {
             let row = self.place(layer, row.ok_or(CacheError::Internal(site!()))?)?;
             placed.push(row).map_err(|_| CacheError::Internal(site!()))?;
         }
-        let [k, v] = self.geometry().sides().ok_or(CacheError::Internal(site!()))?;
-        let (level, kv_heads, head_dim) = (self.geometry().level, self.geometry().kv_heads, self.geometry().head_dim);
         let (group, layer) = self.geometry().groups.place(layer);
+        let [k, v] = self.geometry().sides(group).ok_or(CacheError::Internal(site!()))?;
+        let KvShape { heads: kv_heads, head_dim } = self.geometry().shape_in(group);
+        let level = self.geometry().level;
         let pool = &mut self.groups.get_mut(group).ok_or(CacheError::Internal(site!()))?.pool;
         let tiles = pool.heads(layer).ok_or(CacheError::Internal(site!()))?;
         Ok(RowWriter { tiles, rows: placed, level, k, v, kv_heads, head_dim })
@@ -81,9 +83,9 @@ impl KvCache<'_> {
             return Err(CacheError::Position { expected: committed, given: position });
         }
         self.check_layer(layer)?;
-        self.check_rows(k, 1)?;
-        self.check_rows(v, 1)?;
-        let (group, _) = self.geometry().groups.place(layer);
+        self.check_rows(k, 1, layer)?;
+        self.check_rows(v, 1, layer)?;
+        let group = self.geometry().groups.group(layer);
         let table = self.groups.get(group).ok_or(CacheError::Internal(site!()))?.table(seq.slot());
         let (block, slot) = table.locate(position).ok_or(CacheError::Internal(site!()))?;
         // A committed row that is written again shares its block with other committed ones.

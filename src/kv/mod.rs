@@ -8,7 +8,7 @@
 //! [kernels](crate::kernels#example) have an example of attention over a tile.
 //!
 //! ```
-//! use gleed::kv::{Elements, ElementsMut, KvElement, KvType, LayerGroups, TILE_TOKENS, Visibility, Window};
+//! use gleed::kv::{Elements, ElementsMut, KvElement, KvShape, KvType, LayerGroups, TILE_TOKENS, Visibility, Window};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // Keys in 8.5 bits and values in 4.5: bytes per token of a head of 64 elements.
@@ -24,6 +24,8 @@
 //! // Where every sixth layer sees more than the others, it is in a group of its own.
 //! let groups = LayerGroups::alternating(6);
 //! assert_eq!((groups.count(), groups.place(4), groups.place(5)), (2, (0, 4), (1, 0)));
+//! // 4 heads of 64 elements in each of them.
+//! assert_eq!(KvShape { heads: 4, head_dim: 64 }.width(), 256);
 //!
 //! // Keys are `[head_dim][16]`: element 2 of token 3.
 //! let mut words = [0_u32; 64];
@@ -40,14 +42,17 @@ mod block;
 mod element;
 mod groups;
 mod kv_type;
+mod layers;
 mod tile;
 mod window;
 
 pub use block::{BLOCK_TOKENS, CHUNK, TILE_TOKENS};
 pub use element::KvElement;
 pub(crate) use element::SCALED;
-pub use groups::{LayerGroups, MAX_GROUPS};
+pub use groups::{KvShape, LayerGroups, MAX_GROUPS};
 pub use kv_type::{KvType, UnknownName};
+pub use layers::LayerSet;
+pub(crate) use layers::MAX_LAYERS;
 pub use tile::{Elements, ElementsMut, KvSource, KvTile, KvTileMut};
 pub(crate) use window::VisibleTiles;
 pub use window::{Positions, Visibility, Window};

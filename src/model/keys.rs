@@ -2,12 +2,12 @@
 
 use core::fmt::Write;
 
-use gguf_rs_lite::{Name, Value};
+use gguf_rs_lite::{Array, Name, Value};
 
 use super::arch::Architecture;
-use crate::kv::{LayerGroups, MAX_GROUPS};
+use crate::kv::{LayerGroups, LayerSet, MAX_GROUPS};
 use crate::nn::{Frequencies, RopePairs, Yarn};
-use crate::weights::{Files, LayerSet, Mixer, ModelError, Recurrent, Rope};
+use crate::weights::{Files, Mixer, ModelError, Recurrent, Rope};
 
 /// The key of the number of keys and queries that heads share.
 pub(super) const GROUPS: &str = "ssm.group_count";
@@ -19,8 +19,40 @@ pub(super) struct Keys<'m> {
     pub(super) architecture: &'static str,
 }
 
+/// The key of the layers that have a window.
+pub(super) const PATTERN: &str = "attention.sliding_window_pattern";
+
 /// Tokens that the model was first trained on.
 pub(super) const ORIGINAL: &str = "rope.scaling.original_context_length";
+
+/// A size of every layer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes<'m> {
+    of_all: usize,
+    /// A number for each, where they have some.
+    of_each: Option<Array<'m>>,
+}
+
+impl Sizes<'_> {
+    /// The size of a layer; 0 for none.
+    pub(super) fn of(&self, layer: usize) -> usize {
+        let own = self.of_each.map(|sizes| sizes.get(layer).and_then(|size| size.as_u64()).unwrap_or(0));
+        own.map_or(self.of_all, |size| size as usize)
+    }
+
+    /// The layers that have one.
+    pub(super) fn present(&self, layers: usize) -> LayerSet {
+        LayerSet::of(layers, |layer| self.of(layer) > 0)
+    }
+
+    /// The size of the layers that have one, of some layers, where they agree; `None` where they do not. It is 1 where there are
+    /// none, for nothing depends on it.
+    pub(super) fn common(&self, layers: impl Iterator<Item = usize>) -> Option<usize> {
+        let mut sizes = layers.map(|layer| self.of(layer)).filter(|&size| size > 0);
+        let first = sizes.next().unwrap_or(1);
+        sizes.all(|size| size == first).then_some(first)
+    }
+}
 
 impl<'m> Keys<'m> {
     /// The value of a key.
@@ -53,27 +85,26 @@ impl<'m> Keys<'m> {
         }
     }
 
-    /// A size that all layers have, or that some have and the others do not: an array with a number for each layer, in which
-    /// 0 stands for none. Returns these layers, and the size.
-    pub(super) fn some_layers(
+    /// A size that each layer can have for itself: an array with a number for each, in which 0 stands for none.
+    pub(super) fn sizes(
         &self,
-        name: &str,
+        name: &'static str,
         layers: usize,
         default: Option<usize>,
-    ) -> Result<(LayerSet, usize), ModelError> {
+    ) -> Result<Sizes<'m>, ModelError> {
         let Some(Value::Array(sizes)) = self.get(name) else {
             let size = default.map_or_else(|| self.size(name), |default| self.size_or(name, default))?;
-            return Ok((LayerSet::of(layers, |_| true), size));
+            return Ok(Sizes { of_all: size, of_each: None });
         };
-        let size_of = |layer: usize| sizes.get(layer).and_then(|size| size.as_u64());
-        let size = (0..layers).filter_map(size_of).find(|&size| size > 0);
-        // Where no layer has one, nothing depends on it.
-        let size = u32::try_from(size.unwrap_or(1)).map_err(|_| self.bad(name))?;
-        match (0..layers).map(size_of).find(|&found| found != Some(0) && found != Some(size.into())) {
-            None => Ok((LayerSet::of(layers, |layer| size_of(layer) != Some(0)), size as usize)),
-            Some(None) => Err(self.bad(name)),
-            Some(Some(_)) => Err(self.unsupported(name)),
-        }
+        let fits =
+            |layer: usize| sizes.get(layer).and_then(|size| size.as_u64()).is_some_and(|size| size <= u32::MAX.into());
+        (0..layers).all(fits).then_some(Sizes { of_all: 0, of_each: Some(sizes) }).ok_or(self.bad(name))
+    }
+
+    /// The elements of a head: keys and values have the same.
+    pub(super) fn head_dim(&self, of_keys: &str, of_values: &str, default: usize) -> Result<usize, ModelError> {
+        let size = self.size_or(of_keys, default)?;
+        if self.size_or(of_values, size)? == size { Ok(size) } else { Err(self.unsupported(of_values)) }
     }
 
     /// A size that can be 0, or be left out for 0.
@@ -126,33 +157,29 @@ impl<'m> Keys<'m> {
     }
 
     /// The layers' windows: `attention.sliding_window` positions. Where there is a pattern, every so many-th layer sees
-    /// everything; the architecture has one of its own.
+    /// everything, or those that it lists; the architecture has one of its own.
     pub(super) fn windows(
         &self,
         architecture: &Architecture,
         layers: usize,
     ) -> Result<(LayerGroups, [usize; MAX_GROUPS]), ModelError> {
         const WINDOW: &str = "attention.sliding_window";
-        const PATTERN: &str = "attention.sliding_window_pattern";
         let window = if self.get(WINDOW).is_some() { self.count(WINDOW)? } else { architecture.window };
         if window == 0 {
             return Ok((LayerGroups::ONE, [0; MAX_GROUPS]));
         }
-        let period = match self.get(PATTERN) {
-            None => architecture.window_period,
-            Some(Value::Array(flags)) => {
-                let slides = |layer: usize| flags.get(layer).and_then(|flag| flag.as_bool());
-                // The first layer that does not slide tells how often that is so.
-                let period = (0..layers).find(|&layer| slides(layer) == Some(false)).map_or(0, |layer| layer + 1);
-                let periodic = |layer: usize| slides(layer) == Some(period == 0 || !(layer + 1).is_multiple_of(period));
-                (0..layers).all(periodic).then_some(period).ok_or(self.unsupported(PATTERN))?
+        let seeing = match self.get(PATTERN) {
+            None => LayerSet::every(architecture.window_period),
+            Some(Value::Array(_)) => {
+                let sliding = self.flags(PATTERN, layers)?;
+                LayerSet::of(layers, |layer| !sliding.contains(layer))
             }
-            Some(_) => self.count(PATTERN).map_err(|_| self.unsupported(PATTERN))?,
+            Some(_) => LayerSet::every(self.count(PATTERN).map_err(|_| self.unsupported(PATTERN))?),
         };
-        Ok(match period {
-            0 => (LayerGroups::ONE, [window; MAX_GROUPS]),
-            1 => (LayerGroups::ONE, [0; MAX_GROUPS]),
-            _ => (LayerGroups::alternating(period), [window, 0]),
+        Ok(match seeing.before(layers) {
+            0 if seeing == LayerSet::EMPTY => (LayerGroups::ONE, [window; MAX_GROUPS]),
+            all if all == layers => (LayerGroups::ONE, [0; MAX_GROUPS]),
+            _ => (LayerGroups::with_second(seeing), [window, 0]),
         })
     }
 
@@ -182,7 +209,14 @@ impl<'m> Keys<'m> {
 
     /// No rotary embedding.
     pub(super) fn no_rope(&self, pairs: RopePairs) -> Rope {
-        Rope { dims: 0, pairs, original_context: 0, groups: LayerGroups::ONE, frequencies: [None; MAX_GROUPS] }
+        Rope {
+            dims: [0; MAX_GROUPS],
+            pairs,
+            original_context: 0,
+            groups: LayerGroups::ONE,
+            frequencies: [None; MAX_GROUPS],
+            divided: [true; MAX_GROUPS],
+        }
     }
 
     /// The rotary embedding: the same frequencies in all layers.
@@ -218,7 +252,7 @@ impl<'m> Keys<'m> {
         // The long divisors are for sequences that are longer than the model was first trained on.
         let long = self.has("rope_factors_long.weight");
         Ok(Rope {
-            dims: self.size_or("rope.dimension_count", head_dim)?,
+            dims: [self.size_or("rope.dimension_count", head_dim)?; MAX_GROUPS],
             original_context: if long { self.size(ORIGINAL)? } else { 0 },
             frequencies: [Some(frequencies), None],
             ..none
@@ -227,7 +261,7 @@ impl<'m> Keys<'m> {
 
     /// Refuses features that other files of the same architecture have and that would be left out silently.
     pub(super) fn refuse_unsupported(&self, architecture: &Architecture) -> Result<(), ModelError> {
-        const KEYS: [&str; 13] = [
+        const KEYS: [&str; 15] = [
             "expert_shared_count",
             "expert_shared_feed_forward_length",
             "expert_group_count",
@@ -238,6 +272,8 @@ impl<'m> Keys<'m> {
             "attention.kv_lora_rank",
             "attention.temperature_scale",
             "attention.group_norm_groups",
+            "attention.shared_kv_layers",
+            "embedding_length_per_layer_input",
             "router_logit_softcapping",
             "nextn_predict_layers",
             "swin_norm",

@@ -21,7 +21,7 @@
 //! assert_eq!((config.architecture, config.attention.qk_norm), ("llama", QkNorm::None));
 //! assert_eq!(config.biases.norm, Presence::Never);
 //! // Keys and values of a token in f16, and what the recurrent layers of a sequence remember in f32.
-//! assert_eq!(2 * 2 * config.kv_layers() * config.kv_width(), 2048);
+//! assert_eq!(2 * 2 * config.kv_layers() * config.layer(0).kv_width(), 2048);
 //! assert_eq!(4 * config.recurrent.state_elements(), 0);
 //! assert_eq!(config.recurrent, Recurrent { mixer: Mixer::None, layers: LayerSet::EMPTY, ..Recurrent::default() });
 //!
@@ -48,7 +48,7 @@ mod keys;
 mod read;
 
 pub use crate::weights::{
-    Adapter, Attention, Biases, Config, Embedding, FeedForward, Gate, Head, LayerSet, Mixer, ModelError, Presence,
+    Adapter, Attention, Biases, Config, Embedding, FeedForward, Gate, Head, LayerShape, Mixer, ModelError, Presence,
     QkNorm, Recurrent, Rope,
 };
 
@@ -56,6 +56,7 @@ use gguf_rs_lite::{Gguf, Name, TensorInfo};
 
 use crate::kernels::fpenv;
 use crate::kv::LayerGroups;
+pub use crate::kv::LayerSet;
 use crate::program::Loaded;
 use crate::weights::Files;
 use keys::Keys;
@@ -101,11 +102,12 @@ impl<'m> Model<'m> {
     }
 
     /// Returns the model with its layers in these groups, each of which has a pool of its own in the cache. The results
-    /// are the same; a model whose groups see different positions stays as it is.
+    /// are the same; a model whose groups see different positions, or differ in their keys and values, stays as it is.
     #[must_use]
     pub fn with_layer_groups(mut self, groups: LayerGroups) -> Self {
         let [first, second] = self.loaded.config.windows;
-        if first == second {
+        let [kv, other] = self.loaded.config.kv_shapes;
+        if first == second && kv == other {
             self.loaded.config.layer_groups = groups;
         }
         self

@@ -3,13 +3,14 @@
 use super::arch::{Architecture, FFN_WIDTHS};
 use super::keys::Keys;
 use crate::kernels::NormKind;
+use crate::kv::{KvShape, LayerSet, MAX_LAYERS};
 use crate::nn::{RouterScores, Routing};
 use crate::weights::{
-    Attention, Config, Embedding, FeedForward, Gate, Head, MAX_LAYERS, Mixer, ModelError, QkNorm, Recurrent, Role,
-    inverse_root,
+    Attention, Config, Embedding, FeedForward, Gate, Head, Mixer, ModelError, QkNorm, Recurrent, Role, inverse_root,
 };
 
 const EPSILON: &str = "attention.layer_norm_epsilon";
+const KV_HEADS: &str = "attention.head_count_kv";
 const RMS_EPSILON: &str = "attention.layer_norm_rms_epsilon";
 
 /// The configuration that a file and its architecture give.
@@ -20,24 +21,28 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
         return Err(ModelError::TooMany { count: layers, limit: MAX_LAYERS });
     }
     let (hidden, heads) = (keys.size("embedding_length")?, keys.size("attention.head_count")?);
-    let head_dim = keys.size_or("attention.key_length", hidden / heads.max(1))?;
+    let head_dim = keys.head_dim("attention.key_length", "attention.value_length", hidden / heads.max(1))?;
     let (layer_groups, windows) = keys.windows(architecture, layers)?;
     let (feed_forward, ffn) = feed_forward(keys, architecture, layers)?;
-    let (attention_layers, kv_heads) = keys.some_layers("attention.head_count_kv", layers, Some(heads))?;
+    let kv_heads = keys.sizes(KV_HEADS, layers, Some(heads))?;
+    let kv_shape = |group| {
+        let layers = (0..layers).filter(|&layer| layer_groups.group(layer) == group);
+        kv_heads.common(layers).map(|heads| KvShape { heads, head_dim }).ok_or(keys.unsupported(KV_HEADS))
+    };
     let mut config = Config {
         architecture: architecture.name,
         layers,
         hidden,
         ffn,
         heads,
-        kv_heads,
-        head_dim,
+        kv_shapes: [kv_shape(0)?, kv_shape(layer_groups.count() - 1)?],
         vocab: keys.rows_of(Role::Embedding.name())?,
         context: keys.size("context_length")?,
         embedding: Embedding {
             scale: keys.factor("embedding_scale", 1.0)?,
             positions: 0,
             norm: architecture.embedding_norm,
+            per_layer: 0,
         },
         norm: architecture.norm,
         norm_epsilon: match architecture.norm {
@@ -49,7 +54,8 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
             NormKind::Layer => keys.positive(EPSILON, None)?,
         },
         residual_scale: keys.factor("residual_scale", 1.0)?,
-        attention_layers,
+        attention_layers: kv_heads.present(layers),
+        shared_kv: LayerSet::EMPTY,
         recurrent: Recurrent::default(),
         attention: attention(keys, architecture.qk_norm, head_dim)?,
         rope: keys.rope(architecture, head_dim)?,
@@ -61,7 +67,7 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
     };
     (architecture.finish)(keys, &mut config)?;
     if config.attention_layers.before(layers) < layers && config.recurrent == Recurrent::default() {
-        return Err(keys.unsupported("attention.head_count_kv"));
+        return Err(keys.unsupported(KV_HEADS));
     }
     check_recurrent(&config.recurrent, keys)?;
     check(&config, keys, architecture)?;
@@ -76,6 +82,8 @@ fn attention(keys: &Keys<'_>, qk_norm: QkNorm, head_dim: usize) -> Result<Attent
         clamp: keys.not_negative("attention.clamp_kqv")?,
         qk_norm,
         norm_after_rotation: false,
+        norm_values: false,
+        keys_as_values: LayerSet::EMPTY,
         temperature: None,
         sink_scores: false,
         fused: keys.has("blk.0.attn_qkv.weight"),
@@ -93,10 +101,11 @@ fn feed_forward(
     let of_expert = if experts > 0 { keys.count("expert_feed_forward_length")? } else { 0 };
     let dense_layers = if experts > 0 { keys.count("leading_dense_block_count")? } else { 0 };
     // Files in which every layer has experts need not have the width of others.
-    let ffn = match of_expert > 0 && dense_layers == 0 {
-        true => of_expert,
-        false => width_of_most(keys, architecture, layers)?,
-    };
+    let (ffn, other_layers, other_width) =
+        match of_expert > 0 && dense_layers == 0 && !architecture.dense_beside_experts {
+            true => (of_expert, LayerSet::EMPTY, of_expert),
+            false => widths(keys, architecture, layers)?,
+        };
     let expert_width = if of_expert > 0 { of_expert } else { ffn };
     let shared_width = match keys.count("expert_shared_feed_forward_length")? {
         0 => keys.count("expert_shared_count")?.saturating_mul(expert_width),
@@ -110,11 +119,14 @@ fn feed_forward(
         Gate::Separate
     };
     let form = FeedForward {
+        other_layers,
+        other_width,
         activation: architecture.activation,
         gate,
         experts,
         experts_used: if experts > 0 { keys.size("expert_used_count")? } else { 0 },
         expert_width,
+        fused_experts: keys.has("blk.0.ffn_gate_up_exps.weight"),
         routing: routing(keys, architecture)?,
         shared_width,
         shared_gate: shared_width > 0 && architecture.shared_gate,
@@ -123,11 +135,17 @@ fn feed_forward(
     Ok((form, ffn))
 }
 
-/// The width of the feed-forward layers that have one.
-fn width_of_most(keys: &Keys<'_>, architecture: &Architecture, layers: usize) -> Result<usize, ModelError> {
-    let (wide, width) = keys.some_layers(FFN_WIDTHS, layers, None)?;
-    let all = wide.before(layers) == layers;
-    if all || architecture.reads.contains(&FFN_WIDTHS) { Ok(width) } else { Err(keys.unsupported(FFN_WIDTHS)) }
+/// The width of the feed-forward layers that have one, the layers that have another one, and that one.
+fn widths(keys: &Keys<'_>, architecture: &Architecture, layers: usize) -> Result<(usize, LayerSet, usize), ModelError> {
+    let widths = keys.sizes(FFN_WIDTHS, layers, None)?;
+    let present = widths.present(layers);
+    if present.before(layers) < layers && !architecture.reads.contains(&FFN_WIDTHS) {
+        return Err(keys.unsupported(FFN_WIDTHS));
+    }
+    let width = (0..layers).map(|layer| widths.of(layer)).find(|&width| width > 0).unwrap_or(1);
+    let other_layers = LayerSet::of(layers, |layer| present.contains(layer) && widths.of(layer) != width);
+    let other_width = widths.common((0..layers).filter(|&layer| other_layers.contains(layer)));
+    Ok((width, other_layers, other_width.ok_or(keys.unsupported(FFN_WIDTHS))?))
 }
 
 /// How experts are chosen and weighted.
@@ -167,20 +185,19 @@ fn check_recurrent(recurrent: &Recurrent, keys: &Keys<'_>) -> Result<(), ModelEr
 
 /// Checks the relations between the values.
 fn check(config: &Config, keys: &Keys<'_>, architecture: &Architecture) -> Result<(), ModelError> {
-    if !config.heads.is_multiple_of(config.kv_heads) {
-        return Err(keys.bad("attention.head_count_kv"));
+    if config.kv_shapes.iter().any(|shape| !config.heads.is_multiple_of(shape.heads)) {
+        return Err(keys.bad(KV_HEADS));
     }
     // Products of these are computed freely from here on.
-    let FeedForward { experts, experts_used, expert_width, shared_width, dense_layers, .. } = config.feed_forward;
-    let sizes = [config.hidden, config.ffn, expert_width, shared_width, config.heads, config.head_dim];
-    let bounded = sizes.iter().all(|&size| size <= 1 << 24);
-    if !bounded || config.heads.saturating_mul(config.head_dim) > 1 << 24 {
+    let FeedForward { experts, experts_used, expert_width, other_width, shared_width, dense_layers, .. } =
+        config.feed_forward;
+    let sizes = [config.hidden, config.ffn, other_width, expert_width, shared_width, config.heads];
+    let bounded = sizes.iter().chain(&config.kv_shapes.map(|shape| shape.head_dim)).all(|&size| size <= 1 << 24);
+    if !bounded || config.kv_shapes.iter().any(|shape| config.heads.saturating_mul(shape.head_dim) > 1 << 24) {
         return Err(keys.bad("attention.head_count"));
     }
-    if keys.size_or("attention.value_length", config.head_dim)? != config.head_dim {
-        return Err(keys.unsupported("attention.value_length"));
-    }
-    if !config.rope.dims.is_multiple_of(2) || config.rope.dims > config.head_dim {
+    let turned = |layer| (config.rope.place(layer).len(), config.layer(layer).kv.head_dim);
+    if (0..config.layers).map(turned).any(|(dims, of_head)| !dims.is_multiple_of(2) || dims > of_head) {
         return Err(keys.bad("rope.dimension_count"));
     }
     if config.head.scale == 1.0 && keys.factor("logit_scale", 1.0)? != 1.0 {

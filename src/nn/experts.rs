@@ -29,6 +29,8 @@ pub struct Routing {
     pub epsilon: f32,
     /// What weights are multiplied by at last.
     pub scale: f32,
+    /// What logits are multiplied by at first.
+    pub logit_scale: f32,
 }
 
 /// What becomes of the router's logits.
@@ -47,7 +49,7 @@ pub enum RouterScores {
 impl Routing {
     /// The weights are the softmax of the chosen logits. (Jiang et al., "Mixtral of Experts", 2024, section 2.1.)
     pub const SOFTMAX_OF_CHOSEN: Self =
-        Self { scores: RouterScores::SoftmaxOfChosen, normalized: false, epsilon: 0.0, scale: 1.0 };
+        Self { scores: RouterScores::SoftmaxOfChosen, normalized: false, epsilon: 0.0, scale: 1.0, logit_scale: 1.0 };
 
     /// Chooses the experts with the largest sums of score and bias, as many as there are places in `out`: in descending
     /// order, the lower number first among equals. The biases do not enter the weights.
@@ -76,7 +78,7 @@ impl Routing {
     }
 
     fn score(&self, logits: &[f32], scores: &mut [f32]) {
-        scores.iter_mut().zip(logits).for_each(|(score, &logit)| *score = logit);
+        scores.iter_mut().zip(logits).for_each(|(score, &logit)| *score = logit * self.logit_scale);
         match self.scores {
             RouterScores::SoftmaxOfChosen => {}
             RouterScores::Softmax => softmax(scores),
@@ -148,6 +150,10 @@ mod tests {
         let softmax = Routing { scores: RouterScores::Softmax, ..Routing::SOFTMAX_OF_CHOSEN };
         let sum: f64 = LOGITS.iter().map(|&logit| f64::from(logit - 3.0).exp()).sum();
         assert_weights(&choose::<2>(softmax, &[]), &[1.0 / sum, 1.0 / sum]);
+        let cooled = Routing { logit_scale: 0.5, ..Routing::SOFTMAX_OF_CHOSEN };
+        let sum = 2.0 + (-0.5f64).exp();
+        assert_weights(&choose::<3>(cooled, &[]), &[1.0 / sum, 1.0 / sum, (-0.5f64).exp() / sum]);
+        let sum: f64 = LOGITS.iter().map(|&logit| f64::from(logit - 3.0).exp()).sum();
         let normalized = Routing { normalized: true, epsilon: 0.5, scale: 3.0, ..softmax };
         assert_weights(&choose::<2>(normalized, &[]), &[3.0 / (2.0 + 0.5 * sum); 2]);
         let sigmoid = Routing { scores: RouterScores::Sigmoid, ..softmax };

@@ -19,7 +19,7 @@ impl Operation for Angles {
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
-        Grid::by_row(rows, context.config.rope.dims * context.config.rope.tables())
+        Grid::by_row(rows, context.config.rope.width())
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
@@ -27,10 +27,12 @@ impl Operation for Angles {
         let Buffers { rotations, scratch, .. } = memory.buffers;
         work.each_row(rotations, scratch, &|index, out, _| {
             let row = work.batch.rows.get(index).ok_or(Fault::Internal(site!()))?;
-            let frequencies = context.frequencies.chunks_exact((rope.dims / 2).max(1));
-            let tables = frequencies.zip(rope.frequencies.iter().flatten());
-            for (out, (frequencies, set)) in out.chunks_exact_mut(rope.dims.max(1)).zip(tables) {
-                rotation(row.position as usize, frequencies, set.magnitude, out);
+            let (mut out, mut frequencies) = (out, &*context.frequencies);
+            for (set, dims, _) in rope.sets() {
+                let of_set = (out.split_at_mut_checked(dims), frequencies.split_at_checked(dims / 2));
+                let (Some((angles, others)), Some((own, rest))) = of_set else { return Err(Fault::Internal(site!())) };
+                rotation(row.position as usize, own, set.magnitude, angles);
+                (out, frequencies) = (others, rest);
             }
             Ok(())
         })

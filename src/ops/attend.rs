@@ -26,17 +26,18 @@ impl Operation for Attend {
     /// The row that sees the most chunks sets the number of passes.
     fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, batch: Batch<'_>) -> Grid {
         let config = &context.config;
-        let group = config.group();
+        let shape = config.layer(layer);
+        let group = shape.group();
         let tile_rows = attend_rows(group).min(rows.max(1));
         let positions = batch.rows.iter().map(|row| row.position as usize + 1).max().unwrap_or(1);
-        let visibility = context.visibility.get(config.layer_groups.place(layer).0).copied().unwrap_or_default();
+        let visibility = context.visibility.get(config.layer_groups.group(layer)).copied().unwrap_or_default();
         let chunks = visibility.chunked(positions, tile_rows).div_ceil(CHUNK);
         Grid {
             rows,
-            cols: partials_width(config).unwrap_or(0),
+            cols: partials_width(&shape).unwrap_or(0),
             tile_rows,
-            tile_cols: partial(config).elements().unwrap_or(0).max(1),
-            passes: chunks.div_ceil(attend_chunks(tile_rows, group, config.head_dim)),
+            tile_cols: partial(&shape).elements().unwrap_or(0).max(1),
+            passes: chunks.div_ceil(attend_chunks(tile_rows, group, shape.kv.head_dim)),
         }
     }
 
@@ -66,7 +67,9 @@ fn attend_pass(
     pass: usize,
 ) -> Result<usize, Fault> {
     let config = &context.config;
-    let (width, group, head_dim) = (config.heads_width(), config.group(), config.head_dim);
+    let shape = config.layer(work.layer);
+    let (width, group, head_dim) = (shape.heads_width(), shape.group(), shape.kv.head_dim);
+    let stored = config.kv_layer(work.layer).ok_or(Fault::Internal(site!()))?;
     let chunks = attend_chunks(work.grid.tile_rows, group, head_dim);
     let chunks = pass * chunks..(pass + 1) * chunks;
     let Buffers { qkv, partials, scratch, .. } = buffers;
@@ -79,7 +82,7 @@ fn attend_pass(
         while let Some(row) = work.batch.rows.get(rows.start).filter(|_| !rows.is_empty()) {
             let run = run_length(work.batch.rows.get(rows.clone()).ok_or(Fault::Internal(site!()))?);
             let start = rows.start * width + head * group * head_dim;
-            let source = cache.layer_source(row.seq(), config.kv_layer(work.layer)).ok_or(Fault::Internal(site!()))?;
+            let source = cache.layer_source(row.seq(), stored).ok_or(Fault::Internal(site!()))?;
             let queries = Queries {
                 q: qkv.get(start..).ok_or(Fault::Internal(site!()))?,
                 stride: width,

@@ -8,7 +8,7 @@ use crate::error::Fault;
 use crate::kernels::OUTPUTS;
 use crate::mem::{Arena, Matrix, MemoryError, Tiles, row_of};
 use crate::nn::{Choice, Linear};
-use crate::weights::{Config, Dtypes, FeedForward, Role};
+use crate::weights::{Config, Dtypes, FeedForward, LayerShape, Role};
 
 /// Everything is `[rows, width]` unless it says otherwise.
 #[derive(Debug)]
@@ -34,8 +34,10 @@ pub(crate) struct Buffers<'a> {
     /// Inputs of experts, and their results: hidden. A row for each expert of each row, in the order of the experts.
     pub(super) gathered: &'a mut [u32],
     pub(super) results: &'a mut [f32],
-    /// Cosines and sines: rope dims, of each set of frequencies.
+    /// Cosines and sines: the rotated elements of a head, of each set of frequencies.
     pub(super) rotations: &'a mut [f32],
+    /// What every layer gets of each token: `[rows, layers, per_layer]`. Empty where it gets nothing.
+    pub(super) per_layer: &'a mut [f32],
     /// What the input matrices of a recurrent layer give: [`Recurrent::input_width`](crate::weights::Recurrent).
     pub(super) mix: &'a mut [f32],
     /// Its result before the output matrix: `Recurrent::inner`.
@@ -80,12 +82,16 @@ impl<'a> Buffers<'a> {
         let gathered = context.forms.words(Input::FeedForward, config).ok_or(MemoryError::TooLarge)?;
         let ffn = config.widest_ffn().ok_or(MemoryError::TooLarge)?;
         let len = scratch_len(config, matrices, capacity).ok_or(MemoryError::TooLarge)?;
-        let partials = partials_width(config).ok_or(MemoryError::TooLarge)?;
-        let rotated = config.rope.dims * config.rope.tables();
+        let widest = |width: fn(&LayerShape) -> Option<usize>| {
+            config.layer_shapes().try_fold(0, |max, shape| Some(width(&shape)?.max(max)))
+        };
+        let partials = widest(partials_width).ok_or(MemoryError::TooLarge)?;
+        let per_layer = config.layers.checked_mul(config.embedding.per_layer).ok_or(MemoryError::TooLarge)?;
+        let heads = widest(|shape| Some(shape.heads_width())).ok_or(MemoryError::TooLarge)?;
         Ok(Self {
             x: arena.slice("residual stream", matrix(rows, config.hidden)?)?,
             input: arena.slice("layer inputs", matrix(inputs, context.input_words)?)?,
-            qkv: arena.slice("q, k, v", matrix(rows, config.heads_width())?)?,
+            qkv: arena.slice("q, k, v", matrix(rows, heads)?)?,
             partials: arena.slice("attention output", matrix(rows, partials)?)?,
             branch: arena.slice("branch", matrix(rows, if branches { config.hidden } else { 0 })?)?,
             ffn: arena.slice("feed-forward", matrix(rows, ffn)?)?,
@@ -94,7 +100,8 @@ impl<'a> Buffers<'a> {
             groups: arena.slice("rows by expert", Groups::len(pairs, experts).ok_or(MemoryError::TooLarge)?)?,
             gathered: arena.slice("expert inputs", matrix(pairs, gathered)?)?,
             results: arena.slice("expert results", matrix(pairs, config.hidden)?)?,
-            rotations: arena.slice("rotations", matrix(rows, rotated)?)?,
+            rotations: arena.slice("rotations", matrix(rows, config.rope.width())?)?,
+            per_layer: arena.slice("per-layer inputs", matrix(rows, per_layer)?)?,
             mix: arena.slice("mixer input", matrix(rows, config.recurrent.input_width())?)?,
             mixed: arena.slice("mixer output", matrix(rows, config.recurrent.inner())?)?,
             logits: arena.slice("logits", matrix(logit_rows, config.vocab)?)?,
@@ -120,7 +127,12 @@ impl<'a> Buffers<'a> {
 /// f32 elements of scratch per worker.
 fn scratch_len(config: &Config, matrices: Dtypes, capacity: Capacity) -> Option<usize> {
     let Capacity { rows, level, .. } = capacity;
-    let attention = level.attend_scratch(rows, config.group(), config.head_dim)?;
+    let per_layer = config.layers.checked_mul(config.embedding.per_layer)?;
+    let (mut attention, mut layer) = (0, 0);
+    for shape in config.layer_shapes() {
+        attention = level.attend_scratch(rows, shape.group(), shape.kv.head_dim)?.max(attention);
+        layer = shape.q_width().max(shape.ffn).max(layer);
+    }
     let FeedForward { experts, experts_used, expert_width, shared_width, .. } = config.feed_forward;
     let tile_rows = rows.checked_mul(experts_used.max(1))?.min(Grid::MAX_TILE_ROWS);
     let linear_of = |dtype| Linear::scratch(level, dtype, tile_rows);
@@ -130,8 +142,7 @@ fn scratch_len(config: &Config, matrices: Dtypes, capacity: Capacity) -> Option<
     let mixer = config.recurrent.inner().max(super::recur::scratch_len(&config.recurrent));
     #[cfg(not(feature = "recurrent"))]
     let mixer = 0;
-    let widest =
-        config.hidden.max(config.q_width()).max(config.ffn).max(experts).max(expert_width).max(shared_width).max(mixer);
+    let widest = config.hidden.max(layer).max(per_layer).max(experts).max(expert_width).max(shared_width).max(mixer);
     let adapters = if capacity.adapters > 0 {
         // A row, also rounded, and some of its products, or the products of a tile twice.
         let floats = FLOATS.into_iter().map(|dtype| level.products_scratch(dtype)).max()?;

@@ -21,7 +21,7 @@ pub(crate) struct Context<'m, 'a> {
     /// 32-bit words of an input row: the largest forms, then the adapters' products.
     pub(super) input_words: usize,
     pub(crate) adapters: Adapters<'m, 'a>,
-    /// `[sets of frequencies, rope dims / 2]`.
+    /// Of all sets: one for every two elements that are rotated.
     pub(super) frequencies: &'a mut [f64],
     /// Slopes of ALiBi: `[heads]`, or none.
     pub(super) slopes: &'a mut [f32],
@@ -38,7 +38,7 @@ impl<'m, 'a> Context<'m, 'a> {
         capacity: Capacity,
     ) -> Result<Self, MemoryError> {
         let weights = Weights::carve(arena, files, config, uses)?;
-        let frequencies = arena.slice("rotary frequencies", config.rope.tables() * (config.rope.dims / 2))?;
+        let frequencies = arena.slice("rotary frequencies", config.rope.width() / 2)?;
         fill_frequencies(config, &weights, capacity.context, frequencies);
         let slopes = arena.slice("slopes", if config.attention.alibi > 0.0 { config.heads } else { 0 })?;
         fill_slopes(config.attention.alibi, slopes);
@@ -67,8 +67,10 @@ fn fill_frequencies(config: &Config, weights: &Weights<'_, '_>, context: usize, 
     };
     let divisors = weights.tensor(0, divisors).and_then(|view| view.row(0)).unwrap_or_default();
     let divisors = divisors.as_chunks::<4>().0.iter().map(|&bytes| f32::from_le_bytes(bytes));
-    let tables = frequencies.chunks_exact_mut((config.rope.dims / 2).max(1));
-    for (table, set) in tables.zip(config.rope.frequencies.iter().flatten()) {
-        set.fill(divisors.clone(), table);
+    let mut rest = frequencies;
+    for (set, dims, divided) in config.rope.sets() {
+        let Some((own, others)) = rest.split_at_mut_checked(dims / 2) else { return };
+        set.fill(divisors.clone().take(if divided { own.len() } else { 0 }), own);
+        rest = others;
     }
 }

@@ -33,7 +33,7 @@ impl Operation for Route {
         let router = linear(Role::Router).ok_or(Fault::Internal(site!()))?;
         let parts = [(0, Some(router)), (context.config.feed_forward.experts, linear(Role::SharedGate))];
         let Buffers { input, router: logits, scratch, .. } = memory.buffers;
-        let inputs = context.input_rows(Input::FeedForward, input, work.workers(scratch));
+        let inputs = context.input_rows((work.layer, Input::FeedForward), input, work.workers(scratch));
         work.each_tile(logits, scratch, &|tile, scratch| {
             let from = (&inputs, tile.rows().start);
             parts.iter().try_for_each(|(first, linear)| {
@@ -55,7 +55,7 @@ impl Operation for ChooseExperts {
     }
 
     fn tensors(&self) -> &[Role] {
-        &[Role::SelectionBias]
+        &[Role::SelectionBias, Role::ExpertScales]
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
@@ -66,12 +66,20 @@ impl Operation for ChooseExperts {
         let form = &context.config.feed_forward;
         let biases = context.weights.tensor(work.layer, Role::SelectionBias);
         let biases = biases.map_or(&[][..], |biases| biases.bytes().as_chunks().0);
+        let scales = context.weights.tensor(work.layer, Role::ExpertScales);
+        let scales = scales.map_or(&[][..], |scales| scales.bytes().as_chunks().0);
         let Buffers { router, choices, scratch, .. } = memory.buffers;
         work.each_row(choices, scratch, &|index, out, scratch| {
             let logits = row_of(router, index, form.router_width()).and_then(|logits| logits.get(..form.experts));
             let logits = logits.ok_or(Fault::Internal(site!()))?;
             let scores = scratch.get_mut(..form.experts).ok_or(Fault::Internal(site!()))?;
-            form.routing.choose(logits, biases, scores, out).ok_or(Fault::NonFinite)
+            form.routing.choose(logits, biases, scores, out).ok_or(Fault::NonFinite)?;
+            for choice in out {
+                if let Some(&scale) = scales.get(choice.expert as usize) {
+                    choice.weight *= f32::from_le_bytes(scale);
+                }
+            }
+            Ok(())
         })
     }
 }
@@ -145,7 +153,7 @@ impl Operation for ExpertGateUp {
     }
 
     fn tensors(&self) -> &[Role] {
-        &[Role::GateExperts, Role::UpExperts]
+        &[Role::GateUpExperts, Role::GateExperts, Role::UpExperts]
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
@@ -154,7 +162,7 @@ impl Operation for ExpertGateUp {
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let FeedForward { activation, expert_width: width, .. } = context.config.feed_forward;
+        let FeedForward { activation, expert_width: width, fused_experts: fused, .. } = context.config.feed_forward;
         let (layer, level, weights) = (work.layer, context.level, &context.weights);
         let Buffers { ffn, choices, groups, gathered, scratch, .. } = memory.buffers;
         let chosen = Chosen::new(choices, groups, work.grid.rows).ok_or(Fault::Internal(site!()))?;
@@ -163,10 +171,16 @@ impl Operation for ExpertGateUp {
         let inputs = InputRows::new(gathered, words, hidden, forms, work.workers(scratch));
         work.each_tile(ffn, scratch, &|tile, scratch| {
             let done = chosen.each_expert(tile, &mut |expert, tile| {
-                let linear = |role| weights.expert(layer, role, expert, width);
                 let from = (&inputs, tile.rows().start);
-                linear(Role::GateExperts)?.run(level, from, 0, tile, Combine::Set, scratch)?;
-                linear(Role::UpExperts)?.run(level, from, 0, tile, Combine::Gate(activation), scratch)
+                let [gate, up] = if fused {
+                    let both = weights.expert(layer, Role::GateUpExperts, expert, 2 * width)?;
+                    [both.slice(0, width)?, both.slice(width, width)?]
+                } else {
+                    let linear = |role| weights.expert(layer, role, expert, width);
+                    [linear(Role::GateExperts)?, linear(Role::UpExperts)?]
+                };
+                gate.run(level, from, 0, tile, Combine::Set, scratch)?;
+                up.run(level, from, 0, tile, Combine::Gate(activation), scratch)
             });
             done.ok_or(Fault::Internal(site!()))
         })
@@ -195,7 +209,7 @@ impl Operation for ExpertDown {
         let (layer, hidden, level) = (work.layer, context.config.hidden, context.level);
         let Buffers { input, choices, groups, results, scratch, .. } = memory.buffers;
         let chosen = Chosen::new(choices, groups, work.grid.rows).ok_or(Fault::Internal(site!()))?;
-        let inputs = context.input_rows(Input::ExpertDown, input, work.workers(scratch));
+        let inputs = context.input_rows((work.layer, Input::ExpertDown), input, work.workers(scratch));
         work.each_tile(results, scratch, &|tile, scratch| {
             let done = chosen.each_expert(tile, &mut |expert, tile| {
                 let down = context.weights.expert(layer, Role::DownExperts, expert, hidden)?;
@@ -206,10 +220,12 @@ impl Operation for ExpertDown {
     }
 }
 
-/// The weighted sum of the experts' results, in the order in which they were chosen.
+/// The weighted sum of the experts' results, in the order in which they were chosen, or its norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddExperts {
     pub(crate) to: Target,
+    /// The norm of the sum; then it is added to what is there.
+    pub(crate) norm: Option<Role>,
 }
 
 impl Operation for AddExperts {
@@ -221,7 +237,7 @@ impl Operation for AddExperts {
     }
 
     fn tensors(&self) -> &[Role] {
-        &[]
+        self.norm.as_slice()
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
@@ -236,16 +252,29 @@ impl Operation for AddExperts {
             Target::Residual => (x, context.config.residual_scale),
             Target::Branch => (branch, 1.0),
         };
-        work.each_row(out, scratch, &|row, out, _| {
-            if self.to == Target::Branch {
-                out.fill(0.0);
-            }
+        let norm = self.norm.map(|norm| context.weights.norm(work.layer, norm).ok_or(Fault::Internal(site!())));
+        let norm = norm.transpose()?;
+        let add_all = |row: usize, sum: &mut [f32]| {
             for pair in row * used..(row + 1) * used {
                 let choice = choices.get(pair).ok_or(Fault::Internal(site!()))?;
                 let result = groups.place(pair).and_then(|place| row_of(results, place, hidden));
                 let result = result.ok_or(Fault::Internal(site!()))?;
-                context.level.combine(Combine::AddScaled(choice.weight * scale), out, result);
+                context.level.combine(Combine::AddScaled(choice.weight * scale), sum, result);
             }
+            Ok(())
+        };
+        work.each_row(out, scratch, &|row, out, scratch| {
+            let Some(norm) = norm else {
+                if self.to == Target::Branch {
+                    out.fill(0.0);
+                }
+                return add_all(row, out);
+            };
+            let sum = scratch.get_mut(..hidden).ok_or(Fault::Internal(site!()))?;
+            sum.fill(0.0);
+            add_all(row, sum)?;
+            context.level.norm_in_place(&norm, sum);
+            context.level.combine(Combine::Add, out, sum);
             Ok(())
         })
     }

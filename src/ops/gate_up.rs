@@ -8,21 +8,28 @@ use crate::weights::{Config, Gate, Role};
 /// `activation(gate) * up`, or `activation(up)`, of every row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GateUp {
-    /// The gate and up matrices.
+    /// The gate and up matrices; the second alone where it is all there is.
     pub(crate) matrices: [Role; 2],
+    pub(crate) from: Input,
     /// What becomes of the result.
     pub(crate) to: Input,
 }
 
 impl GateUp {
     /// Of the feed-forward layer.
-    pub(crate) const DENSE: Self = Self { matrices: [Role::Gate, Role::Up], to: Input::Down };
+    pub(crate) const DENSE: Self = Self { matrices: [Role::Gate, Role::Up], from: Input::FeedForward, to: Input::Down };
     /// Of what every row goes through beside its experts.
-    pub(crate) const SHARED: Self = Self { matrices: [Role::GateShared, Role::UpShared], to: Input::SharedDown };
+    pub(crate) const SHARED: Self =
+        Self { matrices: [Role::GateShared, Role::UpShared], from: Input::FeedForward, to: Input::SharedDown };
+    /// Of what a layer gets of each token: a gate without an up matrix.
+    #[cfg(feature = "layer-inputs")]
+    pub(crate) const LAYER_INPUT: Self =
+        Self { matrices: [Role::LayerInputGate; 2], from: Input::PerLayer, to: Input::LayerInput };
 
     fn gate(&self, config: &Config) -> Gate {
         match self.to {
             Input::Down => config.feed_forward.gate,
+            Input::LayerInput => Gate::None,
             _ => Gate::Separate,
         }
     }
@@ -32,6 +39,7 @@ impl Operation for GateUp {
     fn name(&self) -> &'static str {
         match self.to {
             Input::Down => "gate and up",
+            Input::LayerInput => "gate of the layer's input",
             _ => "shared gate and up",
         }
     }
@@ -40,13 +48,15 @@ impl Operation for GateUp {
         &self.matrices
     }
 
-    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
-        Grid::linear(rows, self.to.width(&context.config), 2 * context.config.hidden)
+    fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, _: Batch<'_>) -> Grid {
+        let width = self.to.width(&context.config, &context.config.layer(layer));
+        Grid::linear(rows, width, 2 * context.config.hidden)
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let (width, activation) = (self.to.width(&context.config), context.config.feed_forward.activation);
-        let deltas = context.deltas(work.layer, Input::FeedForward);
+        let width = self.to.width(&context.config, &context.config.layer(work.layer));
+        let activation = context.config.feed_forward.activation;
+        let deltas = context.deltas(work.layer, self.from);
         let linear = |role| deltas.add_to(context.weights.linear(work.layer, role), role);
         let [gate, up] = self.matrices;
         let up = linear(up).ok_or(Fault::Internal(site!()))?;
@@ -58,7 +68,7 @@ impl Operation for GateUp {
         let up = up.ok_or(Fault::Internal(site!()))?;
         let how = gate.map_or(Combine::Activate(activation), |_| Combine::Gate(activation));
         let Buffers { input, ffn, scratch, .. } = memory.buffers;
-        let inputs = context.input_rows(Input::FeedForward, input, work.workers(scratch));
+        let inputs = context.input_rows((work.layer, self.from), input, work.workers(scratch));
         work.each_tile(ffn, scratch, &|tile, scratch| {
             let from = (&inputs, tile.rows().start);
             if let Some(gate) = gate {

@@ -27,7 +27,7 @@ impl Operation for Head {
         let (level, head) = (context.level, context.config.head);
         let output = context.weights.output().ok_or(Fault::Internal(site!()))?;
         let Buffers { input, logits, scratch, .. } = memory.buffers;
-        let inputs = context.input_rows(Input::Head, input, work.workers(scratch));
+        let inputs = context.input_rows((work.layer, Input::Head), input, work.workers(scratch));
         work.each_tile(logits, scratch, &|tile, scratch| {
             let mut rows = tile.rows();
             output.run(level, (&inputs, rows.start), 0, tile, Combine::Set, scratch).ok_or(Fault::Internal(site!()))?;

@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use crate::nn::{InputForms, InputRows};
-use crate::weights::{Config, Role, Survey};
+use crate::weights::{Config, LayerShape, Role, Survey};
 
 /// An input that several matrices share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +21,16 @@ pub(crate) enum Input {
     SharedDown,
     /// Of the output matrix of a recurrent layer.
     Mixer,
+    /// Of the matrix that gives every layer something of the embedding, and of a layer's gate of that.
+    PerLayer,
+    /// Of the matrix that adds what a layer got of a token.
+    LayerInput,
     /// Of the output matrix of the model.
     Head,
 }
 
 impl Input {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 10] = [
         Self::Attention,
         Self::Output,
         Self::FeedForward,
@@ -34,6 +38,8 @@ impl Input {
         Self::ExpertDown,
         Self::SharedDown,
         Self::Mixer,
+        Self::PerLayer,
+        Self::LayerInput,
         Self::Head,
     ];
 
@@ -57,6 +63,7 @@ impl Input {
                 Role::Gate,
                 Role::Up,
                 Role::Router,
+                Role::GateUpExperts,
                 Role::GateExperts,
                 Role::UpExperts,
                 Role::SharedGate,
@@ -67,16 +74,19 @@ impl Input {
             Self::ExpertDown => &[Role::DownExperts],
             Self::SharedDown => &[Role::DownShared],
             Self::Mixer => &[Role::ShortConvOut, Role::MixerOut],
+            Self::PerLayer => &[Role::PerLayerProjection, Role::LayerInputGate],
+            Self::LayerInput => &[Role::LayerInputOut],
             Self::Head => &[Role::Output],
         }
     }
 
-    /// Elements per row.
-    pub(super) fn width(self, config: &Config) -> usize {
+    /// Elements per row, in a layer.
+    pub(super) fn width(self, config: &Config, layer: &LayerShape) -> usize {
         match self {
-            Self::Attention | Self::FeedForward | Self::Head => config.hidden,
-            Self::Output => config.q_width(),
-            Self::Down => config.ffn,
+            Self::Attention | Self::FeedForward | Self::PerLayer | Self::Head => config.hidden,
+            Self::LayerInput => config.embedding.per_layer,
+            Self::Output => layer.q_width(),
+            Self::Down => layer.ffn,
             Self::ExpertDown => config.feed_forward.expert_width,
             Self::SharedDown => config.feed_forward.shared_width,
             Self::Mixer => config.recurrent.inner(),
@@ -104,9 +114,10 @@ impl Forms {
         self.0.get(input as usize).copied().unwrap_or_default()
     }
 
-    /// 32-bit words of a row of an input in all its forms; `None` where memory could not hold it.
+    /// 32-bit words of a row of an input in all its forms, where it is widest; `None` where memory could not hold it.
     pub(super) fn words(&self, input: Input, config: &Config) -> Option<usize> {
-        self.get(input).words(input.width(config))
+        let words = |shape| self.get(input).words(input.width(config, &shape));
+        config.layer_shapes().try_fold(0, |max, shape| Some(words(shape)?.max(max)))
     }
 
     /// 32-bit words of a row of the largest input in all its forms; `None` where memory could not hold it.
@@ -116,9 +127,15 @@ impl Forms {
 }
 
 impl Context<'_, '_> {
-    /// The rows of an input that were prepared in `words`, multiplied by `workers` workers at the same time.
-    pub(super) fn input_rows<'w>(&self, input: Input, words: &'w [u32], workers: usize) -> InputRows<'w> {
-        InputRows::new(words, self.input_words, input.width(&self.config), self.forms.get(input), workers)
+    /// The rows of a layer's input that were prepared in `words`, multiplied by `workers` workers at the same time.
+    pub(super) fn input_rows<'w>(
+        &self,
+        (layer, input): (usize, Input),
+        words: &'w [u32],
+        workers: usize,
+    ) -> InputRows<'w> {
+        let width = input.width(&self.config, &self.config.layer(layer));
+        InputRows::new(words, self.input_words, width, self.forms.get(input), workers)
     }
 }
 

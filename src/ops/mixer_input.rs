@@ -27,7 +27,7 @@ impl Operation for MixerInput {
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let parts = parts(context, work.layer);
         let Buffers { input, mix, scratch, .. } = memory.buffers;
-        let inputs = context.input_rows(Input::Attention, input, work.workers(scratch));
+        let inputs = context.input_rows((work.layer, Input::Attention), input, work.workers(scratch));
         work.each_tile(mix, scratch, &|tile, scratch| {
             let row = tile.rows().start;
             parts.iter().try_for_each(|(first, linear)| {

@@ -28,11 +28,14 @@ mod norm;
 mod norm_rotate;
 mod operation;
 mod partials;
+#[cfg(feature = "layer-inputs")]
+mod per_layer;
 mod project;
 mod qkv;
 mod quantize;
 #[cfg(feature = "recurrent")]
 mod recur;
+mod scale;
 #[cfg(feature = "recurrent")]
 mod scan;
 mod slopes;
@@ -40,7 +43,7 @@ mod store;
 mod work;
 
 pub(crate) use adapters::MAX_ADAPTERS;
-pub(crate) use add_normed::AddNormed;
+pub(crate) use add_normed::{AddNormed, NormBranch};
 pub(crate) use angles::Angles;
 pub(crate) use attend::Attend;
 pub(crate) use batch::{Batch, Capacity, Row, Run};
@@ -61,9 +64,12 @@ pub(crate) use mixer_input::MixerInput;
 pub(crate) use norm::Norm;
 pub(crate) use norm_rotate::NormRotate;
 pub(crate) use operation::{Memory, Operation, Target};
+#[cfg(feature = "layer-inputs")]
+pub(crate) use per_layer::{AddPerLayer, ProjectPerLayer};
 pub(crate) use project::Project;
 pub(crate) use qkv::Qkv;
 pub(crate) use quantize::{Quantize, Source};
+pub(crate) use scale::Scale;
 #[cfg(feature = "recurrent")]
 pub(crate) use scan::Scan;
 pub(crate) use store::Store;
@@ -110,6 +116,16 @@ operations! {
     Project
     /// The norm of a branch, added to the residual stream.
     AddNormed
+    /// The norm of a branch, in its place.
+    NormBranch
+    /// A layer's number times the residual stream.
+    Scale
+    #[cfg(feature = "layer-inputs")]
+    /// A projection of the embedding for all layers.
+    ProjectPerLayer
+    #[cfg(feature = "layer-inputs")]
+    /// What all layers get of each token.
+    AddPerLayer
     /// The gate and up matrices and the activation function.
     GateUp
     /// The logits of experts.

@@ -6,9 +6,9 @@ use crate::kernels::Norm;
 use crate::mem::row_of;
 use crate::nn::rotate;
 use crate::tensor::TensorView;
-use crate::weights::{QkNorm, Role};
+use crate::weights::{LayerShape, QkNorm, Role};
 
-/// Clamps queries, keys and values, and norms and rotates queries and keys, as far as the model does so.
+/// Clamps queries, keys and values, norms them, and rotates queries and keys, as far as the model does so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NormRotate;
 
@@ -21,37 +21,44 @@ impl Operation for NormRotate {
         &[Role::QNorm, Role::KNorm]
     }
 
-    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
-        Grid::by_row(rows, context.config.heads_width())
+    fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, _: Batch<'_>) -> Grid {
+        Grid::by_row(rows, context.config.layer(layer).heads_width())
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let (config, weights, layer) = (&context.config, &context.weights, work.layer);
         let norms = [Role::QNorm, Role::KNorm]
             .map(|role| weights.tensor(layer, role).map(|norm| (norm, weights.bias(layer, role))));
-        let table = config.rope.table_of(layer);
+        let (shape, turns) = (config.layer(layer), config.rope.place(layer));
         let Buffers { qkv, rotations, scratch, .. } = memory.buffers;
         work.each_row(qkv, scratch, &|index, qkv, _| {
             if config.attention.clamp > 0.0 {
                 clamp(qkv, config.attention.clamp);
             }
-            let (q, kv) = qkv.split_at_mut_checked(config.q_width()).ok_or(Fault::Internal(site!()))?;
-            let k = kv.get_mut(..config.kv_width()).ok_or(Fault::Internal(site!()))?;
-            let rotation = match table {
-                Some(table) => {
-                    let index = index * config.rope.tables() + table;
-                    row_of(rotations, index, config.rope.dims).ok_or(Fault::Internal(site!()))?
-                }
-                None => &[],
-            };
+            let (q, kv) = qkv.split_at_mut_checked(shape.q_width()).ok_or(Fault::Internal(site!()))?;
+            let (k, v) = kv.split_at_mut_checked(shape.kv_width()).ok_or(Fault::Internal(site!()))?;
+            if shape.keys_as_values {
+                v.iter_mut().zip(&*k).for_each(|(v, &k)| *v = k);
+            }
+            if config.attention.norm_values {
+                let heads = v.get_mut(..shape.kv_width()).ok_or(Fault::Internal(site!()))?;
+                let plain = weights.norm_with(&[], &[]);
+                heads
+                    .chunks_exact_mut(shape.kv.head_dim.max(1))
+                    .for_each(|head| context.level.norm_in_place(&plain, head));
+            }
+            let rotation = row_of(rotations, index, config.rope.width()).and_then(|row| row.get(turns.clone()));
+            let rotation = rotation.ok_or(Fault::Internal(site!()))?;
             let after = config.attention.norm_after_rotation;
             for (heads, norm) in [&mut *q, k].into_iter().zip(norms) {
                 let norm_now = |heads: &mut [f32], now: bool| match norm.filter(|_| now) {
-                    Some((norm, bias)) => norm_heads(context, norm, bias, heads).ok_or(Fault::Internal(site!())),
+                    Some((norm, bias)) => {
+                        norm_heads(context, &shape, norm, bias, heads).ok_or(Fault::Internal(site!()))
+                    }
                     None => Ok(()),
                 };
                 norm_now(heads, !after)?;
-                let turned = heads.chunks_exact_mut(config.head_dim.max(1));
+                let turned = heads.chunks_exact_mut(shape.kv.head_dim.max(1));
                 turned.for_each(|head| rotate(head, rotation, config.rope.pairs));
                 norm_now(heads, after)?;
             }
@@ -74,14 +81,20 @@ fn clamp(x: &mut [f32], limit: f32) {
 }
 
 /// Norms the heads of a row of Q or of K.
-fn norm_heads(context: &Context<'_, '_>, weights: TensorView<'_>, bias: &[u8], heads: &mut [f32]) -> Option<()> {
+fn norm_heads(
+    context: &Context<'_, '_>,
+    shape: &LayerShape,
+    weights: TensorView<'_>,
+    bias: &[u8],
+    heads: &mut [f32],
+) -> Option<()> {
     let with = |weight| -> Norm<'_> { context.weights.norm_with(weight, bias) };
     if context.config.attention.qk_norm == QkNorm::Row {
         context.level.norm_in_place(&with(weights.row(0)?), heads);
         return Some(());
     }
     let last = weights.rows().checked_sub(1)?;
-    for (index, head) in heads.chunks_exact_mut(context.config.head_dim.max(1)).enumerate() {
+    for (index, head) in heads.chunks_exact_mut(shape.kv.head_dim.max(1)).enumerate() {
         // One row of weights for all heads, or one for each.
         context.level.norm_in_place(&with(weights.row(index.min(last))?), head);
     }

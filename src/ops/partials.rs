@@ -2,30 +2,30 @@
 
 use crate::kernels::Partial;
 use crate::mem::row_of;
-use crate::weights::Config;
+use crate::weights::LayerShape;
 
 /// What attention keeps of a row and a KV head.
-pub(super) fn partial(config: &Config) -> Partial {
-    Partial { group: config.group(), head_dim: config.head_dim }
+pub(super) fn partial(layer: &LayerShape) -> Partial {
+    Partial { group: layer.group(), head_dim: layer.kv.head_dim }
 }
 
 /// Elements of what it keeps of a row.
-pub(super) fn partials_width(config: &Config) -> Option<usize> {
-    partial(config).elements()?.checked_mul(config.kv_heads)
+pub(super) fn partials_width(layer: &LayerShape) -> Option<usize> {
+    partial(layer).elements()?.checked_mul(layer.kv.heads)
 }
 
 /// Attention's result for row `index`, `[heads, head_dim]`, from what it kept of the rows. `sinks` are the heads' sink scores,
 /// f32, if they have any.
 pub(super) fn finish_heads(
-    config: &Config,
+    layer: &LayerShape,
     partials: &[f32],
     index: usize,
     sinks: &[u8],
     out: &mut [f32],
 ) -> Option<()> {
-    let partial = partial(config);
+    let partial = partial(layer);
     let mut sinks = sinks.as_chunks().0.chunks_exact(partial.group.max(1));
-    let mut partials = row_of(partials, index, partials_width(config)?)?.chunks_exact(partial.elements()?.max(1));
+    let mut partials = row_of(partials, index, partials_width(layer)?)?.chunks_exact(partial.elements()?.max(1));
     // A zip of these would divide by their length, and that this is not 0 is not always seen.
     out.chunks_exact_mut((partial.group * partial.head_dim).max(1))
         .try_for_each(|out| partial.finish(partials.next()?, sinks.next().unwrap_or_default(), out))

@@ -27,8 +27,9 @@ impl Operation for Project {
         from_ref(&self.matrix)
     }
 
-    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
-        Grid::linear(rows, context.config.hidden, self.from.width(&context.config))
+    fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, _: Batch<'_>) -> Grid {
+        let width = self.from.width(&context.config, &context.config.layer(layer));
+        Grid::linear(rows, context.config.hidden, width)
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
@@ -36,7 +37,7 @@ impl Operation for Project {
         let linear = deltas.add_to(context.weights.linear(work.layer, self.matrix), self.matrix);
         let linear = linear.ok_or(Fault::Internal(site!()))?;
         let Buffers { x, branch, input, scratch, .. } = memory.buffers;
-        let inputs = context.input_rows(self.from, input, work.workers(scratch));
+        let inputs = context.input_rows((work.layer, self.from), input, work.workers(scratch));
         let (out, how) = match self.to {
             Target::Residual => (x, context.add_scaled()),
             Target::Branch => (branch, Combine::Set),

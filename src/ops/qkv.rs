@@ -18,20 +18,22 @@ impl Operation for Qkv {
         &[Role::Q, Role::K, Role::V, Role::Qkv]
     }
 
-    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
-        Grid::linear(rows, context.config.heads_width(), context.config.hidden)
+    fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, _: Batch<'_>) -> Grid {
+        Grid::linear(rows, context.config.layer(layer).heads_width(), context.config.hidden)
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let (q_width, kv_width) = (context.config.q_width(), context.config.kv_width());
-        let (head_dim, gated) = (context.config.head_dim, context.config.attention.gated);
+        let shape = context.config.layer(work.layer);
+        let (q_width, kv_width, head_dim, gated) = (shape.q_width(), shape.kv_width(), shape.kv.head_dim, shape.gated);
         let deltas = context.deltas(work.layer, Input::Attention);
         let linear = |role| deltas.add_to(context.weights.linear(work.layer, role), role);
+        // A layer that reads the keys and values of another one may have matrices that nobody reads.
+        let own = |role| linear(role).filter(|_| shape.has_kv);
         let q = linear(Role::Q);
         let parts = if context.config.attention.fused {
             [(0, linear(Role::Qkv)), (0, None), (0, None)]
         } else {
-            [(0, q.filter(|_| !gated)), (q_width, linear(Role::K)), (q_width + kv_width, linear(Role::V))]
+            [(0, q.filter(|_| !gated)), (q_width, own(Role::K)), (q_width + kv_width, own(Role::V))]
         };
         // The rows of each head's queries, then those of its gate.
         let heads = 0..if gated { context.config.heads } else { 0 };
@@ -40,7 +42,7 @@ impl Operation for Qkv {
             [(head * head_dim, half(0)), (q_width + 2 * kv_width + head * head_dim, half(1))]
         });
         let Buffers { input, qkv, scratch, .. } = memory.buffers;
-        let inputs = context.input_rows(Input::Attention, input, work.workers(scratch));
+        let inputs = context.input_rows((work.layer, Input::Attention), input, work.workers(scratch));
         work.each_tile(qkv, scratch, &|tile, scratch| {
             let row = tile.rows().start;
             parts.into_iter().chain(gates.clone()).try_for_each(|(first, linear)| {

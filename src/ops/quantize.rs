@@ -5,7 +5,7 @@ use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Row, Work};
 use crate::error::Fault;
 use crate::mem::row_of;
 use crate::num::sigmoid;
-use crate::weights::{Config, Mixer, Role};
+use crate::weights::{LayerShape, Mixer, Role};
 
 /// Activations in the forms that an input's matrices want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,9 @@ pub(crate) enum Source {
     Attention,
     /// What the gate and up matrices gave, of as many rows as the input has.
     FeedForward,
+    /// The gate of what the layer gets of each token, times that.
+    #[cfg(feature = "layer-inputs")]
+    LayerInput,
     /// What a recurrent layer gave, each group normalized where the model does so.
     Mixer,
 }
@@ -36,7 +39,7 @@ impl Operation for Quantize {
         match self.from {
             Source::Attention => &[Role::SinkScores],
             Source::Mixer => &[Role::MixerNorm],
-            Source::Residual | Source::FeedForward => &[],
+            _ => &[],
         }
     }
 
@@ -46,11 +49,12 @@ impl Operation for Quantize {
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let width = self.to.width(&context.config);
+        let shape = context.config.layer(work.layer);
+        let width = self.to.width(&context.config, &shape);
         let sinks = context.weights.tensor(work.layer, Role::SinkScores).map_or(&[][..], |sinks| sinks.bytes());
         let form = &context.config.feed_forward;
         let gated = self.to == Input::SharedDown && form.shared_gate;
-        let Buffers { x, input, qkv, partials, ffn, router, mixed, scratch, .. } = memory.buffers;
+        let Buffers { x, input, qkv, partials, ffn, router, per_layer, mixed, scratch, .. } = memory.buffers;
         work.each_row(input, scratch, &|index, out, scratch| {
             let (finished, scratch) = scratch.split_at_mut_checked(width).ok_or(Fault::Internal(site!()))?;
             let source = match self.from {
@@ -62,10 +66,18 @@ impl Operation for Quantize {
                     finished.iter_mut().zip(row).for_each(|(finished, x)| *finished = x * gate);
                     finished
                 }
+                #[cfg(feature = "layer-inputs")]
+                Source::LayerInput => {
+                    let gate = row_of(ffn, index, width).ok_or(Fault::Internal(site!()))?;
+                    let inputs = row_of(per_layer, index * context.config.layers + work.layer, width);
+                    let inputs = inputs.ok_or(Fault::Internal(site!()))?;
+                    finished.iter_mut().zip(gate.iter().zip(inputs)).for_each(|(x, (&gate, &own))| *x = gate * own);
+                    finished
+                }
                 Source::FeedForward => row_of(ffn, index, width).ok_or(Fault::Internal(site!()))?,
                 Source::Attention => {
-                    finish_heads(&context.config, partials, index, sinks, finished).ok_or(Fault::Internal(site!()))?;
-                    gate_heads(&context.config, qkv, index, finished).ok_or(Fault::Internal(site!()))?;
+                    finish_heads(&shape, partials, index, sinks, finished).ok_or(Fault::Internal(site!()))?;
+                    gate_heads(&shape, qkv, index, finished).ok_or(Fault::Internal(site!()))?;
                     finished
                 }
                 Source::Mixer => {
@@ -79,9 +91,9 @@ impl Operation for Quantize {
 }
 
 /// Multiplies attention's result for row `index` by its gates, where the model has these.
-fn gate_heads(config: &Config, qkv: &[f32], index: usize, heads: &mut [f32]) -> Option<()> {
-    if config.attention.gated {
-        let gates = row_of(qkv, index, config.heads_width())?.get(config.qkv_width()..)?;
+fn gate_heads(layer: &LayerShape, qkv: &[f32], index: usize, heads: &mut [f32]) -> Option<()> {
+    if layer.gated {
+        let gates = row_of(qkv, index, layer.heads_width())?.get(layer.qkv_width()..)?;
         heads.iter_mut().zip(gates).for_each(|(x, &gate)| *x *= sigmoid(gate));
     }
     Some(())

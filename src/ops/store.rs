@@ -25,15 +25,16 @@ impl Operation for Store {
         &[]
     }
 
-    fn grid(&self, _: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
+    fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, _: Batch<'_>) -> Grid {
+        let rows = if context.config.has_kv(layer) { rows } else { 0 };
         Grid { tile_rows: 1, ..Grid::by_row(rows, 1) }
     }
 
     /// Rows of one block share its tiles, so several workers can only take a KV head each, of many rows, and nothing can
     /// end the step between these.
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let config = &context.config;
-        let (q_width, kv_width, width) = (config.q_width(), config.kv_width(), config.heads_width());
+        let shape = context.config.layer(work.layer);
+        let (q_width, kv_width, width) = (shape.q_width(), shape.kv_width(), shape.heads_width());
         let Batch { rows, finished, .. } = work.batch;
         let Buffers { qkv, scratch, .. } = memory.buffers;
         let row = |unit: usize| {
@@ -44,7 +45,7 @@ impl Operation for Store {
             let (k, v) = qkv.get(q_width..q_width + 2 * kv_width)?.split_at_checked(kv_width)?;
             Some(KvRow { seq: row.seq(), position: row.position as usize, k, v })
         };
-        let layer = config.kv_layer(work.layer);
+        let layer = context.config.kv_layer(work.layer).ok_or(Fault::Internal(site!()))?;
         let Range { mut start, end } = work.take.clone();
         let together = work.watch.is_unlimited() && end - start >= SHARED_ROWS;
         while start < end && work.watch.allows_unit() {

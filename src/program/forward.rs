@@ -15,6 +15,8 @@ pub(crate) struct Forward<'m, 'a> {
     pub(super) program: Program,
     pub(crate) context: Context<'m, 'a>,
     buffers: Buffers<'a>,
+    /// The last layer that keeps something of each row.
+    last_keeping: usize,
 }
 
 /// Where a batch stands in a program.
@@ -36,7 +38,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         let context = Context::carve(arena, &files, &config, forms, &uses, capacity)?;
         let branches = program.has(|op| matches!(op, Op::AddNormed(_)));
         let buffers = Buffers::carve(arena, &context, matrices, branches, capacity)?;
-        Ok(Self { program, context, buffers })
+        Ok(Self { program, context, buffers, last_keeping: config.last_keeping() })
     }
 
     /// The step at `cursor`.
@@ -63,7 +65,8 @@ impl<'m, 'a> Forward<'m, 'a> {
         let Some(step) = self.step(cursor) else { return Grid::by_row(0, 0) };
         let layer = self.layer(cursor);
         let rows = match step.rows {
-            Rows::Finished if layer + 1 >= self.context.config.layers => batch.finished,
+            Rows::Finished if layer >= self.last_keeping => batch.finished,
+            Rows::All if layer > self.last_keeping => batch.finished,
             Rows::All | Rows::Finished => batch.rows.len(),
             Rows::Logits => batch.logits,
         };

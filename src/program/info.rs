@@ -42,13 +42,13 @@ impl Forward<'_, '_> {
     /// The step at `cursor`.
     pub(crate) fn info(&self, cursor: Cursor, batch: Batch<'_>) -> Option<StepInfo> {
         let (step, config) = (self.step(cursor)?, &self.context.config);
-        let operation = step.op.operation();
+        let (operation, layer) = (step.op.operation(), self.layer(cursor));
         let kind = match cursor.part {
             Part::Layer(layer) => self.program.kind(config, layer)?.name,
             Part::Begin | Part::End => "",
         };
         let mut tensors = TensorNames::new();
-        for role in operation.tensors().iter().filter(|role| role.is_in(config)) {
+        for role in operation.tensors().iter().filter(|role| role.is_in(config, layer)) {
             tensors.push(role.name()).ok()?;
         }
         Some(StepInfo {

@@ -157,8 +157,8 @@ pub(crate) const STATE_SPACE: &[Step] = &[
     finished(mixer_output(Role::MixerOut, Target::Residual)),
 ];
 
-/// A norm at both ends of each branch: Gemma 2 and 3, GLM 4.
-pub(crate) const BOTH_NORMS_LAYER: &[Step] = &[
+/// Attention with a norm at both ends.
+pub(crate) const ATTENTION_BOTH_NORMS: &[Step] = &[
     all(norm(Role::AttentionNorm, Input::Attention)),
     all(QKV),
     all(NORM_ROTATE),
@@ -167,12 +167,19 @@ pub(crate) const BOTH_NORMS_LAYER: &[Step] = &[
     finished(quantize(Source::Attention, Input::Output)),
     finished(output(Target::Branch)),
     finished(add_normed(Role::PostAttentionNorm)),
+];
+
+/// A feed-forward layer with a norm at both ends.
+pub(crate) const FEED_FORWARD_BOTH_NORMS: &[Step] = &[
     finished(norm(Role::FfnNorm, Input::FeedForward)),
     finished(GATE_UP),
     finished(quantize(Source::FeedForward, Input::Down)),
     finished(down(Target::Branch)),
     finished(add_normed(Role::PostFfnNorm)),
 ];
+
+/// A norm at both ends of each branch: Gemma 2 and 3, GLM 4.
+pub(crate) const BOTH_NORMS_LAYER: &[Step] = layer![ATTENTION_BOTH_NORMS, FEED_FORWARD_BOTH_NORMS];
 
 /// A norm at the end of each branch only: OLMo 2 and 3, EXAONE 4.
 pub(crate) const POST_NORM_LAYER: &[Step] = &[
@@ -227,30 +234,35 @@ pub(crate) const fn quantize(from: Source, to: Input) -> Op {
     Op::Quantize(Quantize { from, to })
 }
 
+/// A matrix that ends a branch.
+pub(crate) const fn project(matrix: Role, from: Input, to: Target) -> Op {
+    Op::Project(Project { matrix, from, to })
+}
+
 /// The output matrix of attention.
 pub(crate) const fn output(to: Target) -> Op {
-    Op::Project(Project { matrix: Role::AttentionOutput, from: Input::Output, to })
+    project(Role::AttentionOutput, Input::Output, to)
 }
 
 /// The down matrix of the feed-forward layer.
 pub(crate) const fn down(to: Target) -> Op {
-    Op::Project(Project { matrix: Role::Down, from: Input::Down, to })
+    project(Role::Down, Input::Down, to)
 }
 
 /// The output matrix of a recurrent layer.
 #[cfg(feature = "recurrent")]
 pub(crate) const fn mixer_output(matrix: Role, to: Target) -> Op {
-    Op::Project(Project { matrix, from: Input::Mixer, to })
+    project(matrix, Input::Mixer, to)
 }
 
 /// The experts' results.
 pub(crate) const fn add_experts(to: Target) -> Op {
-    Op::AddExperts(AddExperts { to })
+    Op::AddExperts(AddExperts { to, norm: None })
 }
 
 /// The down matrix that every row goes through beside its experts.
 pub(crate) const fn shared_down(to: Target) -> Op {
-    Op::Project(Project { matrix: Role::DownShared, from: Input::SharedDown, to })
+    project(Role::DownShared, Input::SharedDown, to)
 }
 
 /// The norm of the branch, added to the residual stream.
@@ -263,7 +275,7 @@ pub(crate) const fn all(op: Op) -> Step {
     Step { rows: Rows::All, op }
 }
 
-/// In the last layer only on the rows that are finished.
+/// In the last layer that keeps something only on the rows that are finished.
 pub(crate) const fn finished(op: Op) -> Step {
     Step { rows: Rows::Finished, op }
 }

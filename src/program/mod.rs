@@ -79,10 +79,10 @@ pub(crate) struct Step {
 /// [Example](crate::program#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// All.
+    /// All, up to the last layer that keeps something of each row: keys and values, or a state. After it only the rows
+    /// whose hidden states are wanted.
     All,
-    /// All but in the last layer, where only the rows go on whose hidden states are wanted: of the others only keys and
-    /// values are.
+    /// The same, but in that layer only the rows whose hidden states are wanted: of the others only what is kept is.
     Finished,
     /// Those that have logits.
     Logits,

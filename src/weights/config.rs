@@ -1,9 +1,10 @@
 //! The numbers and choices of a model that its operations read.
 
-use super::layers::LayerSet;
+use core::ops::Range;
+
 use super::recurrent::Recurrent;
 use crate::kernels::{Activation, NormKind};
-use crate::kv::{LayerGroups, MAX_GROUPS};
+use crate::kv::{KvShape, LayerGroups, LayerSet, MAX_GROUPS};
 use crate::nn::{Frequencies, RopePairs, Routing, Temperature};
 
 /// The numbers and choices of a model that its operations read. The order of the operations is its program.
@@ -18,14 +19,12 @@ pub struct Config {
     pub layers: usize,
     /// Width of the residual stream.
     pub hidden: usize,
-    /// Width of the feed-forward layer; where every layer has experts, of one of them.
+    /// Width of the feed-forward layer in most layers; where every layer has experts, of one of them.
     pub ffn: usize,
     /// Query heads.
     pub heads: usize,
-    /// Key and value heads; divides `heads`.
-    pub kv_heads: usize,
-    /// Elements per head.
-    pub head_dim: usize,
+    /// Keys and values of a layer of each group; the number of their heads divides `heads`.
+    pub kv_shapes: [KvShape; MAX_GROUPS],
     /// Token ids are below this.
     pub vocab: usize,
     /// Tokens that the model was trained on at a time.
@@ -38,8 +37,11 @@ pub struct Config {
     pub norm_epsilon: f32,
     /// What branches are multiplied by before they are added to the residual stream.
     pub residual_scale: f32,
-    /// The layers that have attention, and with it keys and values.
+    /// The layers that have attention.
     pub attention_layers: LayerSet,
+    /// Those of them that have no keys and values of their own: they read those of the last layer before them, in the
+    /// same group, that has some.
+    pub shared_kv: LayerSet,
     /// Queries, keys, values and scores.
     pub attention: Attention,
     /// The layers that have a state, and what it is.
@@ -69,6 +71,8 @@ pub struct Embedding {
     pub positions: usize,
     /// Whether there is a norm after that.
     pub norm: bool,
+    /// Elements of what every layer gets of each token beside the residual stream; 0 if it gets nothing.
+    pub per_layer: usize,
 }
 
 /// Queries, keys, values and scores.
@@ -88,6 +92,10 @@ pub struct Attention {
     pub qk_norm: QkNorm,
     /// Whether they are normalized after the rotation.
     pub norm_after_rotation: bool,
+    /// Whether each head of the values is normalized, without weights.
+    pub norm_values: bool,
+    /// The layers whose values are their keys, as they are before the keys' norm.
+    pub keys_as_values: LayerSet,
     /// What queries are multiplied by after it, by position.
     pub temperature: Option<Temperature>,
     /// Whether each head has a score of its own that takes part in every softmax, without a value.
@@ -119,8 +127,8 @@ pub enum QkNorm {
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rope {
-    /// Elements of each head that are rotated; even.
-    pub dims: usize,
+    /// Elements of each head that are rotated, in the layers of each group; even.
+    pub dims: [usize; MAX_GROUPS],
     /// Which elements form a pair.
     pub pairs: RopePairs,
     /// Sequences planned longer than this take the long divisors of the frequencies; 0 if the file has none.
@@ -129,6 +137,8 @@ pub struct Rope {
     pub groups: LayerGroups,
     /// The frequencies of the layers of each group; `None` where nothing is rotated.
     pub frequencies: [Option<Frequencies>; MAX_GROUPS],
+    /// Whether they are divided by the divisors that a file may have.
+    pub divided: [bool; MAX_GROUPS],
 }
 
 /// The feed-forward layer.
@@ -136,6 +146,10 @@ pub struct Rope {
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FeedForward {
+    /// The layers of another width than [`Config::ffn`].
+    pub other_layers: LayerSet,
+    /// That width.
+    pub other_width: usize,
     /// The non-linear function.
     pub activation: Activation,
     /// What it is applied to.
@@ -146,6 +160,8 @@ pub struct FeedForward {
     pub experts_used: usize,
     /// Width of an expert.
     pub expert_width: usize,
+    /// Whether the rows of an expert's gate matrix lie before those of its up matrix, in one tensor.
+    pub fused_experts: bool,
     /// How they are chosen and weighted.
     pub routing: Routing,
     /// Width of what every token goes through beside its experts; 0 for none.
@@ -218,16 +234,31 @@ pub struct Biases {
 }
 
 impl Rope {
-    /// Sets of frequencies.
-    pub(crate) fn tables(&self) -> usize {
-        self.frequencies.iter().flatten().count()
+    /// The sets of frequencies, with the elements of a head that each rotates, and whether it is divided.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = (Frequencies, usize, bool)> {
+        let sets = self.frequencies.into_iter().zip(self.dims).zip(self.divided);
+        sets.filter_map(|((set, dims), divided)| Some((set?, dims, divided)))
     }
 
-    /// The set of a layer; `None` where nothing is rotated.
-    pub(crate) fn table_of(&self, layer: usize) -> Option<usize> {
-        let (group, _) = self.groups.place(layer);
-        (*self.frequencies.get(group)?)?;
-        Some(self.frequencies.iter().take(group).flatten().count())
+    /// Elements of the cosines and sines of a position, all sets.
+    pub(crate) fn width(&self) -> usize {
+        self.sets().map(|(_, dims, _)| dims).sum()
+    }
+
+    /// Where those of a layer are among these; empty where nothing is rotated.
+    pub(crate) fn place(&self, layer: usize) -> Range<usize> {
+        let group = self.groups.group(layer);
+        let dims = |group: usize| match (self.frequencies.get(group), self.dims.get(group)) {
+            (Some(Some(_)), Some(&dims)) => dims,
+            _ => 0,
+        };
+        let start = (0..group).map(dims).sum();
+        start..start + dims(group)
+    }
+
+    /// Elements of a head that the file's divisors are for.
+    pub(crate) fn divided_dims(&self) -> usize {
+        self.sets().filter(|&(_, _, divided)| divided).map(|(_, dims, _)| dims).max().unwrap_or(0)
     }
 
     /// Whether sequences of `context` tokens take the long divisors, or the short ones; `None` where the file has
@@ -238,44 +269,62 @@ impl Rope {
 }
 
 impl Config {
-    /// Returns the number of elements of Q per row.
-    pub fn q_width(&self) -> usize {
-        self.heads * self.head_dim
+    /// Returns the sizes of a layer.
+    pub fn layer(&self, layer: usize) -> LayerShape {
+        let other = self.feed_forward.other_layers.contains(layer);
+        LayerShape {
+            heads: self.heads,
+            kv: self.kv_shapes.get(self.layer_groups.group(layer)).copied().unwrap_or_default(),
+            has_kv: self.has_kv(layer),
+            keys_as_values: self.attention.keys_as_values.contains(layer),
+            gated: self.attention.gated,
+            ffn: if other { self.feed_forward.other_width } else { self.ffn },
+        }
     }
 
-    /// Returns the number of elements of K (and of V) per row.
-    pub fn kv_width(&self) -> usize {
-        self.kv_heads * self.head_dim
-    }
-
-    /// Returns the number of elements of Q, K and V per row.
-    pub fn qkv_width(&self) -> usize {
-        self.q_width() + 2 * self.kv_width()
-    }
-
-    /// Elements of Q, K, V and the gates per row.
-    pub(crate) fn heads_width(&self) -> usize {
-        self.qkv_width() + self.gates_width()
-    }
-
-    /// Elements of the gates of attention's results per row.
-    pub(crate) fn gates_width(&self) -> usize {
-        if self.attention.gated { self.q_width() } else { 0 }
+    /// The sizes of a layer of each kind. A model may have no layer of some.
+    pub(crate) fn layer_shapes(&self) -> impl Iterator<Item = LayerShape> {
+        let of = |kv| LayerShape { kv, has_kv: true, ..self.layer(0) };
+        let widest = self.ffn.max(self.feed_forward.other_width);
+        self.kv_shapes.map(of).into_iter().map(move |shape| LayerShape { ffn: widest, ..shape })
     }
 
     /// Returns the number of layers that have keys and values.
     pub fn kv_layers(&self) -> usize {
-        self.attention_layers.before(self.layers)
+        self.kv_before(self.layers)
     }
 
-    /// The number of a layer among those that have keys and values.
-    pub(crate) fn kv_layer(&self, layer: usize) -> usize {
-        self.attention_layers.before(layer)
+    /// Returns whether a layer has keys and values of its own.
+    pub fn has_kv(&self, layer: usize) -> bool {
+        self.attention_layers.contains(layer) && !self.shared_kv.contains(layer)
     }
 
-    /// Query heads per KV head.
-    pub fn group(&self) -> usize {
-        self.heads / self.kv_heads.max(1)
+    /// The layer whose keys and values a layer reads, as its number among those that have some; `None` where there is
+    /// none.
+    pub(crate) fn kv_layer(&self, layer: usize) -> Option<usize> {
+        let group = self.layer_groups.group(layer);
+        let readable = |&layer: &usize| self.has_kv(layer) && self.layer_groups.group(layer) == group;
+        Some(self.kv_before((0..=layer).rev().find(readable)?))
+    }
+
+    /// The groups of the layers that have keys and values, which are numbered by themselves.
+    pub(crate) fn kv_groups(&self) -> LayerGroups {
+        if self.kv_layers() == self.layers {
+            return self.layer_groups;
+        }
+        let mut layers = (0..self.layers).filter(|&layer| self.has_kv(layer));
+        let in_second = |_| layers.next().is_some_and(|layer| self.layer_groups.group(layer) == 1);
+        LayerGroups::with_second(LayerSet::of(self.kv_layers(), in_second))
+    }
+
+    /// The last layer that keeps something of each row; what comes after it is needed of some rows only.
+    pub(crate) fn last_keeping(&self) -> usize {
+        let keeps = |&layer: &usize| self.has_kv(layer) || self.recurrent.layers.contains(layer);
+        (0..self.layers).rev().find(keeps).unwrap_or(0)
+    }
+
+    fn kv_before(&self, layer: usize) -> usize {
+        self.attention_layers.before(layer).saturating_sub(self.shared_kv.before(layer))
     }
 
     /// Returns the number of tokens that a sequence can have at most: learned positions end somewhere.
@@ -285,8 +334,61 @@ impl Config {
 
     /// Elements per row of what the gate and up matrices give: of the feed-forward layer, or of all experts of a token.
     pub(crate) fn widest_ffn(&self) -> Option<usize> {
-        let FeedForward { experts_used, expert_width, shared_width, .. } = self.feed_forward;
-        Some(experts_used.checked_mul(expert_width)?.max(shared_width).max(self.ffn))
+        let FeedForward { experts_used, expert_width, shared_width, other_width, .. } = self.feed_forward;
+        let dense = self.ffn.max(other_width).max(self.embedding.per_layer);
+        Some(experts_used.checked_mul(expert_width)?.max(shared_width).max(dense))
+    }
+}
+
+/// The sizes of a layer.
+///
+/// [Example](crate::model#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LayerShape {
+    /// Query heads.
+    pub heads: usize,
+    /// The keys and values that it reads.
+    pub kv: KvShape,
+    /// Whether these are its own.
+    pub has_kv: bool,
+    /// Whether the values are the keys.
+    pub keys_as_values: bool,
+    /// Whether attention's results are gated.
+    pub gated: bool,
+    /// Width of the feed-forward layer.
+    pub ffn: usize,
+}
+
+impl LayerShape {
+    /// Returns the number of elements of Q per row.
+    pub fn q_width(&self) -> usize {
+        self.heads * self.kv.head_dim
+    }
+
+    /// Returns the number of elements of K (and of V) per row; 0 where the layer reads those of another one.
+    pub fn kv_width(&self) -> usize {
+        if self.has_kv { self.kv.width() } else { 0 }
+    }
+
+    /// Returns the number of elements of Q, K and V per row.
+    pub fn qkv_width(&self) -> usize {
+        self.q_width() + 2 * self.kv_width()
+    }
+
+    /// Returns the number of query heads per KV head.
+    pub fn group(&self) -> usize {
+        self.heads / self.kv.heads.max(1)
+    }
+
+    /// Elements of Q, K, V and the gates per row.
+    pub(crate) fn heads_width(&self) -> usize {
+        self.qkv_width() + self.gates_width()
+    }
+
+    /// Elements of the gates of attention's results per row.
+    pub(crate) fn gates_width(&self) -> usize {
+        if self.gated { self.q_width() } else { 0 }
     }
 }
 

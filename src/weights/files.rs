@@ -3,6 +3,8 @@
 use gguf_rs_lite::{Gguf, Name, TensorInfo};
 
 use super::error::ModelError;
+use super::table::layer_and_suffix;
+use crate::kv::LayerSet;
 use crate::num::Xxh64;
 
 /// The key that says how many parts there are.
@@ -71,6 +73,13 @@ impl<'m> Files<'m> {
     /// The tensor with this name.
     pub(crate) fn tensor(&self, name: &str) -> Option<TensorInfo<'m>> {
         self.parts().find_map(|gguf| gguf.tensor(name))
+    }
+
+    /// The layers that have a tensor of the name `blk.N.` and this.
+    pub(crate) fn layers_with(&self, suffix: &str) -> LayerSet {
+        let layer_of =
+            |name: &str| layer_and_suffix(name).filter(|&(_, found)| found == suffix).map(|(layer, _)| layer);
+        self.tensors().filter_map(|(_, info)| layer_of(info.name())).collect()
     }
 
     pub(crate) fn tensor_count(&self) -> usize {

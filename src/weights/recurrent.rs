@@ -1,6 +1,6 @@
 //! Layers that keep a state in place of keys and values.
 
-use super::layers::LayerSet;
+use crate::kv::LayerSet;
 
 /// How a recurrent layer mixes a row with the rows before it.
 ///

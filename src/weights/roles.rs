@@ -1,6 +1,6 @@
 //! The tensors that a model can have: one table of their roles, names and shapes.
 
-use super::config::{Config, Gate, Presence, QkNorm};
+use super::config::{Config, Gate, LayerShape, Presence, QkNorm};
 use super::recurrent::{Mixer, Recurrent};
 use crate::kernels::NormKind;
 use crate::nn::RouterScores;
@@ -35,8 +35,8 @@ pub(super) struct Spec {
     pub(super) role: Role,
     /// What follows `blk.N.`, or the whole name.
     pub(super) name: &'static str,
-    /// The shape in a model; `None` where its configuration excludes the tensor.
-    pub(super) shape: fn(&Config) -> Option<Shape>,
+    /// The shape in a layer of a model; `None` where its configuration excludes the tensor.
+    pub(super) shape: fn(&Config, &LayerShape) -> Option<Shape>,
 }
 
 /// Makes the enum [`Role`] and the table [`SPECS`] of the same rows, so that they are in the same order.
@@ -86,79 +86,99 @@ macro_rules! tensors {
 
 tensors! {
     model {
-        Embedding "token_embd.weight" |c| Some(Shape::Matrix(c.vocab, c.hidden));
-        Positions "position_embd.weight" |c| (c.embedding.positions > 0).then_some(Shape::Matrix(c.embedding.positions, c.hidden));
-        EmbeddingNorm "token_embd_norm.weight" |c| (c.embedding.norm || c.head.embedding_norm).then_some(Shape::Vector(c.hidden)),
-            bias EmbeddingNormBias "token_embd_norm.bias" |c| if c.embedding.norm { bias(c.biases.norm, c.hidden) } else { None };
-        OutputNorm "output_norm.weight" |c| Some(Shape::Vector(c.hidden)),
-            bias OutputNormBias "output_norm.bias" |c| bias(c.biases.norm, c.hidden);
+        Embedding "token_embd.weight" |c, _| Some(Shape::Matrix(c.vocab, c.hidden));
+        Positions "position_embd.weight" |c, _| (c.embedding.positions > 0).then_some(Shape::Matrix(c.embedding.positions, c.hidden));
+        EmbeddingNorm "token_embd_norm.weight" |c, _| (c.embedding.norm || c.head.embedding_norm).then_some(Shape::Vector(c.hidden)),
+            bias EmbeddingNormBias "token_embd_norm.bias" |c, _| if c.embedding.norm { bias(c.biases.norm, c.hidden) } else { None };
+        OutputNorm "output_norm.weight" |c, _| Some(Shape::Vector(c.hidden)),
+            bias OutputNormBias "output_norm.bias" |c, _| bias(c.biases.norm, c.hidden);
         // Left out where the embedding serves as the output matrix (tied).
-        Output "output.weight" |c| Some(Shape::OptionalMatrix(c.vocab, c.hidden));
-        RopeDivisors "rope_freqs.weight" |c| (c.rope.dims > 0).then_some(Shape::OptionalVector(c.rope.dims / 2));
-        LongRopeDivisors "rope_factors_long.weight" |c| long_rope(c).then_some(Shape::Vector(c.rope.dims / 2));
-        ShortRopeDivisors "rope_factors_short.weight" |c| long_rope(c).then_some(Shape::Vector(c.rope.dims / 2));
+        Output "output.weight" |c, _| Some(Shape::OptionalMatrix(c.vocab, c.hidden));
+        RopeDivisors "rope_freqs.weight" |c, _| divisors(c, true).map(Shape::OptionalVector);
+        LongRopeDivisors "rope_factors_long.weight" |c, _| divisors(c, long_rope(c)).map(Shape::Vector);
+        ShortRopeDivisors "rope_factors_short.weight" |c, _| divisors(c, long_rope(c)).map(Shape::Vector);
+        // What every layer gets of each token, and what it gets of the residual stream.
+        PerLayerEmbedding "per_layer_token_embd.weight" |c, _| per_layer(c).map(|n| Shape::Matrix(c.vocab, c.layers * n));
+        PerLayerProjection "per_layer_model_proj.weight" |c, _| per_layer(c).map(|n| Shape::Matrix(c.layers * n, c.hidden));
+        PerLayerNorm "per_layer_proj_norm.weight" |c, _| per_layer(c).map(Shape::Vector);
     }
     layer {
-        AttentionNorm "attn_norm.weight" |c| Some(Shape::Vector(c.hidden)),
-            bias AttentionNormBias "attn_norm.bias" |c| bias(c.biases.norm, c.hidden);
-        Q "attn_q.weight" |c| separate(c).then_some(Shape::Matrix(c.q_width() + c.gates_width(), c.hidden)),
-            bias QBias "attn_q.bias" |c| if separate(c) { bias(c.biases.qkv, c.q_width() + c.gates_width()) } else { None };
-        K "attn_k.weight" |c| separate(c).then_some(Shape::Matrix(c.kv_width(), c.hidden)),
-            bias KBias "attn_k.bias" |c| if separate(c) { bias(c.biases.qkv, c.kv_width()) } else { None };
-        V "attn_v.weight" |c| separate(c).then_some(Shape::Matrix(c.kv_width(), c.hidden)),
-            bias VBias "attn_v.bias" |c| if separate(c) { bias(c.biases.qkv, c.kv_width()) } else { None };
-        Qkv "attn_qkv.weight" |c| (!separate(c)).then_some(Shape::Matrix(c.qkv_width(), c.hidden)),
-            bias QkvBias "attn_qkv.bias" |c| if separate(c) { None } else { bias(c.biases.qkv, c.qkv_width()) };
-        QNorm "attn_q_norm.weight" |c| qk_norm(c, c.heads),
-            bias QNormBias "attn_q_norm.bias" |c| qk_norm_bias(c, c.q_width());
-        KNorm "attn_k_norm.weight" |c| qk_norm(c, c.kv_heads),
-            bias KNormBias "attn_k_norm.bias" |c| qk_norm_bias(c, c.kv_width());
-        SinkScores "attn_sinks.weight" |c| c.attention.sink_scores.then_some(Shape::Vector(c.heads));
-        AttentionOutput "attn_output.weight" |c| Some(Shape::Matrix(c.hidden, c.q_width())),
-            bias AttentionOutputBias "attn_output.bias" |c| bias(c.biases.output, c.hidden);
-        PostAttentionNorm "post_attention_norm.weight" |c| Some(Shape::Vector(c.hidden));
-        FfnNorm "ffn_norm.weight" |c| Some(Shape::Vector(c.hidden)),
-            bias FfnNormBias "ffn_norm.bias" |c| bias(c.biases.norm, c.hidden);
-        Router "ffn_gate_inp.weight" |c| Some(Shape::Matrix(c.feed_forward.experts, c.hidden)),
-            bias RouterBias "ffn_gate_inp.bias" |c| bias(c.biases.ffn, c.feed_forward.experts);
+        AttentionNorm "attn_norm.weight" |c, _| Some(Shape::Vector(c.hidden)),
+            bias AttentionNormBias "attn_norm.bias" |c, _| bias(c.biases.norm, c.hidden);
+        Q "attn_q.weight" |c, l| separate(c).then_some(Shape::Matrix(l.q_width() + l.gates_width(), c.hidden)),
+            bias QBias "attn_q.bias" |c, l| if separate(c) { bias(c.biases.qkv, l.q_width() + l.gates_width()) } else { None };
+        K "attn_k.weight" |c, l| separate(c).then_some(kv_matrix(c, l)),
+            bias KBias "attn_k.bias" |c, l| if separate(c) { bias(c.biases.qkv, l.kv_width()) } else { None };
+        V "attn_v.weight" |c, l| (separate(c) && !l.keys_as_values).then_some(kv_matrix(c, l)),
+            bias VBias "attn_v.bias" |c, l| if separate(c) { bias(c.biases.qkv, l.kv_width()) } else { None };
+        Qkv "attn_qkv.weight" |c, l| (!separate(c)).then_some(Shape::Matrix(l.qkv_width(), c.hidden)),
+            bias QkvBias "attn_qkv.bias" |c, l| if separate(c) { None } else { bias(c.biases.qkv, l.qkv_width()) };
+        QNorm "attn_q_norm.weight" |c, l| qk_norm(c, l, l.heads),
+            bias QNormBias "attn_q_norm.bias" |c, l| qk_norm_bias(c, l.q_width());
+        KNorm "attn_k_norm.weight" |c, l| k_norm(c, l),
+            bias KNormBias "attn_k_norm.bias" |c, l| qk_norm_bias(c, l.kv_width());
+        SinkScores "attn_sinks.weight" |c, _| c.attention.sink_scores.then_some(Shape::Vector(c.heads));
+        AttentionOutput "attn_output.weight" |c, l| Some(Shape::Matrix(c.hidden, l.q_width())),
+            bias AttentionOutputBias "attn_output.bias" |c, _| bias(c.biases.output, c.hidden);
+        PostAttentionNorm "post_attention_norm.weight" |c, _| Some(Shape::Vector(c.hidden));
+        FfnNorm "ffn_norm.weight" |c, _| Some(Shape::Vector(c.hidden)),
+            bias FfnNormBias "ffn_norm.bias" |c, _| bias(c.biases.norm, c.hidden);
+        Router "ffn_gate_inp.weight" |c, _| Some(Shape::Matrix(c.feed_forward.experts, c.hidden)),
+            bias RouterBias "ffn_gate_inp.bias" |c, _| bias(c.biases.ffn, c.feed_forward.experts);
+        // Of the router's input, where that is not the experts'.
+        RouterNorm "ffn_gate_inp.scale" |c, _| Some(Shape::Vector(c.hidden));
         // Added to scores where experts are chosen.
-        SelectionBias "exp_probs_b.bias" |c| selects(c).then_some(Shape::OptionalVector(c.feed_forward.experts));
-        Gate "ffn_gate.weight" |c| gate(c).then_some(Shape::Matrix(c.ffn, c.hidden)),
-            bias GateBias "ffn_gate.bias" |c| if gate(c) { bias(c.biases.ffn, c.ffn) } else { None };
-        Up "ffn_up.weight" |c| Some(Shape::Matrix(up_width(c), c.hidden)),
-            bias UpBias "ffn_up.bias" |c| bias(c.biases.ffn, up_width(c));
-        Down "ffn_down.weight" |c| Some(Shape::Matrix(c.hidden, c.ffn)),
-            bias DownBias "ffn_down.bias" |c| bias(c.biases.ffn, c.hidden);
-        GateExperts "ffn_gate_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.feed_forward.expert_width, c.hidden)),
-            bias GateExpertsBias "ffn_gate_exps.bias" |c| biases(c, c.feed_forward.expert_width);
-        UpExperts "ffn_up_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.feed_forward.expert_width, c.hidden)),
-            bias UpExpertsBias "ffn_up_exps.bias" |c| biases(c, c.feed_forward.expert_width);
-        DownExperts "ffn_down_exps.weight" |c| Some(Shape::Matrices(c.feed_forward.experts, c.hidden, c.feed_forward.expert_width)),
-            bias DownExpertsBias "ffn_down_exps.bias" |c| biases(c, c.hidden);
-        SharedGate "ffn_gate_inp_shexp.weight" |c| c.feed_forward.shared_gate.then_some(Shape::Matrix(1, c.hidden));
-        GateShared "ffn_gate_shexp.weight" |c| shared(c).then_some(Shape::Matrix(c.feed_forward.shared_width, c.hidden));
-        UpShared "ffn_up_shexp.weight" |c| shared(c).then_some(Shape::Matrix(c.feed_forward.shared_width, c.hidden));
-        DownShared "ffn_down_shexp.weight" |c| shared(c).then_some(Shape::Matrix(c.hidden, c.feed_forward.shared_width));
-        PostFfnNorm "post_ffw_norm.weight" |c| Some(Shape::Vector(c.hidden));
+        SelectionBias "exp_probs_b.bias" |c, _| selects(c).then_some(Shape::OptionalVector(c.feed_forward.experts));
+        Gate "ffn_gate.weight" |c, l| gate(c).then_some(Shape::Matrix(l.ffn, c.hidden)),
+            bias GateBias "ffn_gate.bias" |c, l| if gate(c) { bias(c.biases.ffn, l.ffn) } else { None };
+        Up "ffn_up.weight" |c, l| Some(Shape::Matrix(up_width(c, l), c.hidden)),
+            bias UpBias "ffn_up.bias" |c, l| bias(c.biases.ffn, up_width(c, l));
+        Down "ffn_down.weight" |c, l| Some(Shape::Matrix(c.hidden, l.ffn)),
+            bias DownBias "ffn_down.bias" |c, _| bias(c.biases.ffn, c.hidden);
+        GateUpExperts "ffn_gate_up_exps.weight" |c, _| fused_experts(c).then_some(Shape::Matrices(c.feed_forward.experts, 2 * c.feed_forward.expert_width, c.hidden));
+        GateExperts "ffn_gate_exps.weight" |c, _| (!fused_experts(c)).then_some(Shape::Matrices(c.feed_forward.experts, c.feed_forward.expert_width, c.hidden)),
+            bias GateExpertsBias "ffn_gate_exps.bias" |c, _| biases(c, c.feed_forward.expert_width);
+        UpExperts "ffn_up_exps.weight" |c, _| (!fused_experts(c)).then_some(Shape::Matrices(c.feed_forward.experts, c.feed_forward.expert_width, c.hidden)),
+            bias UpExpertsBias "ffn_up_exps.bias" |c, _| biases(c, c.feed_forward.expert_width);
+        DownExperts "ffn_down_exps.weight" |c, _| Some(Shape::Matrices(c.feed_forward.experts, c.hidden, c.feed_forward.expert_width)),
+            bias DownExpertsBias "ffn_down_exps.bias" |c, _| biases(c, c.hidden);
+        // The weights of experts are multiplied by it.
+        ExpertScales "ffn_down_exps.scale" |c, _| (c.biases.ffn == Presence::Never).then_some(Shape::OptionalVector(c.feed_forward.experts));
+        SharedGate "ffn_gate_inp_shexp.weight" |c, _| c.feed_forward.shared_gate.then_some(Shape::Matrix(1, c.hidden));
+        GateShared "ffn_gate_shexp.weight" |c, _| shared(c).then_some(Shape::Matrix(c.feed_forward.shared_width, c.hidden));
+        UpShared "ffn_up_shexp.weight" |c, _| shared(c).then_some(Shape::Matrix(c.feed_forward.shared_width, c.hidden));
+        DownShared "ffn_down_shexp.weight" |c, _| shared(c).then_some(Shape::Matrix(c.hidden, c.feed_forward.shared_width));
+        PostFfnNorm "post_ffw_norm.weight" |c, _| Some(Shape::Vector(c.hidden));
+        // Of the branches that are added before the norm above: the feed-forward layer's, and its experts'.
+        PostDenseNorm "post_ffw_norm_1.weight" |c, _| Some(Shape::Vector(c.hidden));
+        PostExpertsNorm "post_ffw_norm_2.weight" |c, _| Some(Shape::Vector(c.hidden));
+        // Of the experts' input, where that is not the feed-forward layer's.
+        ExpertsNorm "pre_ffw_norm_2.weight" |c, _| Some(Shape::Vector(c.hidden));
+        // What a layer gets of each token.
+        LayerInputGate "inp_gate.weight" |c, _| per_layer(c).map(|n| Shape::Matrix(n, c.hidden));
+        LayerInputOut "proj.weight" |c, _| per_layer(c).map(|n| Shape::Matrix(c.hidden, n));
+        PostInputNorm "post_norm.weight" |c, _| Some(Shape::Vector(c.hidden));
+        // The residual stream is multiplied by it at the end of a layer.
+        LayerScale "layer_output_scale.weight" |_, _| Some(Shape::OptionalVector(1));
         // Falcon-H1's files call it so.
-        PlainFfnNorm "ffn_norm" |c| Some(Shape::Vector(c.hidden));
+        PlainFfnNorm "ffn_norm" |c, _| Some(Shape::Vector(c.hidden));
         // Of recurrent layers.
         // The name is also that of attention's matrix, which these models do not have.
-        DeltaQkv "attn_qkv.weight" |c| of(c, Mixer::DeltaRule, Shape::Matrix(c.recurrent.channels, c.hidden));
-        MixerGate "attn_gate.weight" |c| of(c, Mixer::DeltaRule, Shape::Matrix(c.recurrent.inner(), c.hidden));
-        Alpha "ssm_alpha.weight" |c| of(c, Mixer::DeltaRule, Shape::Matrix(c.recurrent.heads, c.hidden));
-        Beta "ssm_beta.weight" |c| of(c, Mixer::DeltaRule, Shape::Matrix(c.recurrent.heads, c.hidden));
-        ShortConvIn "shortconv.in_proj.weight" |c| of(c, Mixer::ShortConvolution, Shape::Matrix(c.recurrent.input_width(), c.hidden));
-        ShortConv "shortconv.conv.weight" |c| of(c, Mixer::ShortConvolution, kernel(c));
-        ShortConvOut "shortconv.out_proj.weight" |c| of(c, Mixer::ShortConvolution, Shape::Matrix(c.hidden, c.recurrent.inner()));
-        ScanIn "ssm_in.weight" |c| of(c, Mixer::StateSpace, Shape::Matrix(c.recurrent.input_width(), c.hidden));
-        Conv "ssm_conv1d.weight" |c| c.recurrent.heads.gt(&0).then_some(kernel(c)),
-            bias ConvBias "ssm_conv1d.bias" |c| of(c, Mixer::StateSpace, Shape::OptionalVector(c.recurrent.channels));
-        StepBias "ssm_dt.bias" |c| c.recurrent.heads.gt(&0).then_some(Shape::Vector(c.recurrent.heads));
-        Decay "ssm_a" |c| per_head(c);
-        Skip "ssm_d" |c| of(c, Mixer::StateSpace, Shape::Vectors(c.recurrent.heads, 1));
-        MixerNorm "ssm_norm.weight" |c| mixer_norm(c);
-        MixerOut "ssm_out.weight" |c| c.recurrent.heads.gt(&0).then_some(Shape::Matrix(c.hidden, c.recurrent.inner()));
+        DeltaQkv "attn_qkv.weight" |c, _| of(c, Mixer::DeltaRule, Shape::Matrix(c.recurrent.channels, c.hidden));
+        MixerGate "attn_gate.weight" |c, _| of(c, Mixer::DeltaRule, Shape::Matrix(c.recurrent.inner(), c.hidden));
+        Alpha "ssm_alpha.weight" |c, _| of(c, Mixer::DeltaRule, Shape::Matrix(c.recurrent.heads, c.hidden));
+        Beta "ssm_beta.weight" |c, _| of(c, Mixer::DeltaRule, Shape::Matrix(c.recurrent.heads, c.hidden));
+        ShortConvIn "shortconv.in_proj.weight" |c, _| of(c, Mixer::ShortConvolution, Shape::Matrix(c.recurrent.input_width(), c.hidden));
+        ShortConv "shortconv.conv.weight" |c, _| of(c, Mixer::ShortConvolution, kernel(c));
+        ShortConvOut "shortconv.out_proj.weight" |c, _| of(c, Mixer::ShortConvolution, Shape::Matrix(c.hidden, c.recurrent.inner()));
+        ScanIn "ssm_in.weight" |c, _| of(c, Mixer::StateSpace, Shape::Matrix(c.recurrent.input_width(), c.hidden));
+        Conv "ssm_conv1d.weight" |c, _| c.recurrent.heads.gt(&0).then_some(kernel(c)),
+            bias ConvBias "ssm_conv1d.bias" |c, _| of(c, Mixer::StateSpace, Shape::OptionalVector(c.recurrent.channels));
+        StepBias "ssm_dt.bias" |c, _| c.recurrent.heads.gt(&0).then_some(Shape::Vector(c.recurrent.heads));
+        Decay "ssm_a" |c, _| per_head(c);
+        Skip "ssm_d" |c, _| of(c, Mixer::StateSpace, Shape::Vectors(c.recurrent.heads, 1));
+        MixerNorm "ssm_norm.weight" |c, _| mixer_norm(c);
+        MixerOut "ssm_out.weight" |c, _| c.recurrent.heads.gt(&0).then_some(Shape::Matrix(c.hidden, c.recurrent.inner()));
     }
 }
 
@@ -182,14 +202,15 @@ impl Role {
         self.spec().map_or("", |spec| spec.name)
     }
 
-    /// Whether a model of this configuration can have the tensor.
-    pub(crate) fn is_in(self, config: &Config) -> bool {
-        self.shape(config).is_some()
+    /// Whether a layer of a model of this configuration can have the tensor.
+    pub(crate) fn is_in(self, config: &Config, layer: usize) -> bool {
+        self.shape(config, layer).is_some()
     }
 
-    /// The shape of the tensor in a model; `None` where its configuration excludes the tensor.
-    pub(super) fn shape(self, config: &Config) -> Option<Shape> {
-        (self.spec()?.shape)(config)
+    /// The shape of the tensor in a layer of a model; `None` where its configuration excludes the tensor. (The layer says
+    /// nothing for roles outside of layers.)
+    pub(super) fn shape(self, config: &Config, layer: usize) -> Option<Shape> {
+        (self.spec()?.shape)(config, &config.layer(layer))
     }
 
     fn spec(self) -> Option<&'static Spec> {
@@ -271,12 +292,28 @@ fn mixer_norm(config: &Config) -> Option<Shape> {
     }
 }
 
-fn qk_norm(config: &Config, heads: usize) -> Option<Shape> {
+/// The matrix of keys or of values. Layers that read those of another one may have some that nobody reads.
+fn kv_matrix(config: &Config, layer: &LayerShape) -> Shape {
+    let (rows, cols) = (layer.kv.width(), config.hidden);
+    if layer.has_kv { Shape::Matrix(rows, cols) } else { Shape::OptionalMatrix(rows, cols) }
+}
+
+fn k_norm(config: &Config, layer: &LayerShape) -> Option<Shape> {
+    let shape = qk_norm(config, layer, layer.kv.heads)?;
+    Some(match shape {
+        Shape::Vector(n) if !layer.has_kv => Shape::OptionalVector(n),
+        Shape::Vectors(rows, n) if !layer.has_kv => Shape::OptionalVectors(rows, n),
+        shape => shape,
+    })
+}
+
+fn qk_norm(config: &Config, layer: &LayerShape, heads: usize) -> Option<Shape> {
+    let head_dim = layer.kv.head_dim;
     match config.attention.qk_norm {
         QkNorm::None => None,
-        QkNorm::Heads => Some(Shape::Vector(config.head_dim)),
-        QkNorm::EachHead => Some(Shape::Vectors(heads, config.head_dim)),
-        QkNorm::Row => Some(Shape::Vector(heads * config.head_dim)),
+        QkNorm::Heads => Some(Shape::Vector(head_dim)),
+        QkNorm::EachHead => Some(Shape::Vectors(heads, head_dim)),
+        QkNorm::Row => Some(Shape::Vector(heads * head_dim)),
     }
 }
 
@@ -290,8 +327,22 @@ fn gate(config: &Config) -> bool {
 }
 
 /// Rows of the up matrix.
-fn up_width(config: &Config) -> usize {
-    if config.feed_forward.gate == Gate::Fused { 2 * config.ffn } else { config.ffn }
+fn up_width(config: &Config, layer: &LayerShape) -> usize {
+    if config.feed_forward.gate == Gate::Fused { 2 * layer.ffn } else { layer.ffn }
+}
+
+fn fused_experts(config: &Config) -> bool {
+    config.feed_forward.fused_experts
+}
+
+/// Elements of what every layer gets of each token.
+fn per_layer(config: &Config) -> Option<usize> {
+    Some(config.embedding.per_layer).filter(|&n| n > 0)
+}
+
+/// How many divisors of frequencies there are.
+fn divisors(config: &Config, wanted: bool) -> Option<usize> {
+    Some(config.rope.divided_dims() / 2).filter(|&n| n > 0 && wanted)
 }
 
 fn long_rope(config: &Config) -> bool {

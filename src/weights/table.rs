@@ -7,9 +7,9 @@ use super::config::Config;
 use super::dtypes::Dtypes;
 use super::error::ModelError;
 use super::files::Files;
-use super::layers::MAX_LAYERS;
 use super::roles::{Role, Shape, role_in_model, roles_in_layer, specs};
 use crate::kernels::{Norm, NormKind};
+use crate::kv::MAX_LAYERS;
 use crate::mem::{Arena, MemoryError};
 use crate::nn::Linear;
 use crate::tensor::{Dtype, TensorView};
@@ -165,7 +165,7 @@ pub(crate) fn survey(files: &Files<'_>, config: &Config, uses: &Uses<'_>) -> Res
         }
     }
     let is_missing = |layer: usize, role: Role| {
-        let required = role.shape(config).is_some_and(|shape| !shape.is_optional()) && uses(layer, role.owner());
+        let required = role.shape(config, layer).is_some_and(|shape| !shape.is_optional()) && uses(layer, role.owner());
         required && !found.contains(place(layer, role))
     };
     for spec in specs().filter(|spec| !spec.role.is_of_layer()) {
@@ -209,7 +209,7 @@ fn place(layer: usize, role: Role) -> usize {
 
 /// The layer (0 outside of layers) and role of the tensor with this name; `None` where the model has none of this name.
 fn find(name: &str, config: &Config, uses: &Uses<'_>) -> Option<(usize, Role)> {
-    let wanted = |layer, role: Role| role.shape(config).is_some() && uses(layer, role.owner());
+    let wanted = |layer, role: Role| role.shape(config, layer).is_some() && uses(layer, role.owner());
     if let Some(role) = role_in_model(name) {
         return wanted(0, role).then_some((0, role));
     }
@@ -221,14 +221,14 @@ fn find(name: &str, config: &Config, uses: &Uses<'_>) -> Option<(usize, Role)> {
 pub(super) fn matrix_of_layer(name: &str, roles: &[Role], config: &Config) -> Option<(usize, Role, [usize; 2])> {
     let (layer, suffix) = layer_and_suffix(name)?;
     let role = roles_in_layer(suffix).find(|role| roles.contains(role))?;
-    match role.shape(config)? {
+    match role.shape(config, layer)? {
         Shape::Matrix(rows, cols) if layer < config.layers => Some((layer, role, [rows, cols])),
         _ => None,
     }
 }
 
 /// "blk.N.suffix" taken apart.
-fn layer_and_suffix(name: &str) -> Option<(usize, &str)> {
+pub(super) fn layer_and_suffix(name: &str) -> Option<(usize, &str)> {
     let (layer, suffix) = name.strip_prefix("blk.")?.split_once('.')?;
     // Only the form that a writer uses: no sign, no leading zeros.
     let plain = layer == "0" || layer.bytes().next().is_some_and(|digit| digit.is_ascii_digit() && digit != b'0');
@@ -252,7 +252,7 @@ fn check(
 ) -> Result<(usize, Role, TensorRef), ModelError> {
     let tensor = Name::new(info.name().as_bytes());
     let (layer, role) = find(info.name(), config, uses).ok_or(ModelError::UnknownTensor { tensor })?;
-    let shape = role.shape(config).ok_or(ModelError::UnknownTensor { tensor })?;
+    let shape = role.shape(config, layer).ok_or(ModelError::UnknownTensor { tensor })?;
     let (experts, rows, cols, vector) = match shape {
         Shape::Matrix(rows, cols) | Shape::OptionalMatrix(rows, cols) => (1, rows, cols, false),
         Shape::Matrices(experts, rows, cols) => (experts, rows, cols, false),

@@ -10,7 +10,7 @@ mod room;
 
 use common::random::Rng;
 use common::{Memory, elements};
-use gleed::cache::{CacheError, KvCache, KvGeometry, LayerGroups, SeqId, Visibility};
+use gleed::cache::{CacheError, KvCache, KvGeometry, KvShape, LayerGroups, SeqId, Visibility};
 use gleed::kernels::Level;
 use gleed::mem::Arena;
 use gleed::{KvElement, KvKind, KvType};
@@ -27,8 +27,7 @@ fn geometry(kind: KvKind, element: KvType, groups: LayerGroups) -> KvGeometry {
         level,
         layers: LAYERS,
         groups,
-        kv_heads,
-        head_dim,
+        shapes: [KvShape { heads: kv_heads, head_dim }; 2],
         sequences,
         context,
         blocks,

@@ -1,6 +1,6 @@
 //! Full pools, and sizes that no pool has.
 
-use gleed::cache::{CacheError, KvCache, KvGeometry, LayerGroups, SeqId};
+use gleed::cache::{CacheError, KvCache, KvGeometry, KvShape, LayerGroups, SeqId};
 use gleed::mem::{Arena, MemoryError};
 use gleed::{KvKind, KvType};
 
@@ -62,7 +62,7 @@ fn sizes_that_can_not_be() {
     let carve = |geometry| KvCache::carve(&mut Arena::measuring(), geometry).map(drop);
     for kind in KvKind::ALL {
         for geometry in [
-            KvGeometry { head_dim: usize::MAX / 2, ..paged },
+            KvGeometry { shapes: [KvShape { heads: 2, head_dim: usize::MAX / 2 }; 2], ..paged },
             KvGeometry { sequences: usize::MAX / 2, ..paged },
             KvGeometry { sequences: SeqId::MAX + 1, ..paged },
             KvGeometry { blocks: usize::MAX / 100, ..paged },

@@ -8,7 +8,7 @@ mod common;
 
 use common::Memory;
 use common::random::Rng;
-use gleed::cache::{CacheError, KvCache, KvGeometry, LayerGroups, SeqId, Visibility};
+use gleed::cache::{CacheError, KvCache, KvGeometry, KvShape, LayerGroups, SeqId, Visibility};
 use gleed::kernels::Level;
 use gleed::mem::Arena;
 use gleed::{KvKind, KvType};
@@ -29,8 +29,7 @@ fn geometry(kind: KvKind, groups: LayerGroups, blocks: usize, prefix_cache: bool
         level,
         layers,
         groups,
-        kv_heads,
-        head_dim,
+        shapes: [KvShape { heads: kv_heads, head_dim }; 2],
         sequences,
         context,
         blocks,

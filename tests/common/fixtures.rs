@@ -127,7 +127,7 @@ pub struct Case {
 
 impl Parity2026 {
     /// Those that decode.
-    pub const DECODERS: [&str; 16] = [
+    pub const DECODERS: [&str; 18] = [
         "mixtral",
         "qwen3moe",
         "ernie4_5",
@@ -144,6 +144,8 @@ impl Parity2026 {
         "lfm2moe",
         "qwen35moe",
         "granitehybrid-moe",
+        "gemma4",
+        "gemma4-moe",
     ];
 
     /// More that decode, which the f64 reference knows.

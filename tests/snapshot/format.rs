@@ -1,6 +1,6 @@
 //! The format of `docs/snapshot.md`, byte by byte.
 
-use gleed::cache::{KvCache, KvGeometry, LayerGroups, SnapshotHeader, SnapshotOptions, Visibility};
+use gleed::cache::{KvCache, KvGeometry, KvShape, LayerGroups, SnapshotHeader, SnapshotOptions, Visibility};
 use gleed::kernels::Level;
 use gleed::mem::Arena;
 use gleed::num::ARITHMETIC_VERSION;
@@ -20,8 +20,7 @@ fn the_format_is_the_documented_one() {
                 level: Level::detect(),
                 layers: 3,
                 groups,
-                kv_heads: 2,
-                head_dim: 3,
+                shapes: [KvShape { heads: 2, head_dim: 3 }; 2],
                 sequences: 2,
                 context: 40,
                 blocks: 6,

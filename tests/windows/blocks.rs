@@ -1,6 +1,6 @@
 //! The cache alone against a model that knows for each sequence its tokens and which blocks it lost.
 
-use gleed::cache::{CacheError, KvCache, KvGeometry, LayerGroups, SeqId, Visibility};
+use gleed::cache::{CacheError, KvCache, KvGeometry, KvShape, LayerGroups, SeqId, Visibility};
 use gleed::kernels::{Elements, KvSource, Level};
 use gleed::mem::Arena;
 use gleed::{KvKind, KvType, Window};
@@ -128,8 +128,7 @@ fn play(calls: &[Call], kind: KvKind, rules: Rules) {
         level: Level::detect(),
         layers: 3,
         groups: rules.groups,
-        kv_heads: 2,
-        head_dim: 3,
+        shapes: [KvShape { heads: 2, head_dim: 3 }; 2],
         sequences: 4,
         context: u32::MAX as usize,
         blocks: 4 * 12,

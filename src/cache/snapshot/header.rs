@@ -5,7 +5,7 @@ use heapless::Vec;
 use super::error::SnapshotError;
 use crate::cache::block::BLOCK_TOKENS;
 use crate::cache::geometry::KvGeometry;
-use crate::kv::KvType;
+use crate::kv::{KvShape, KvType, MAX_GROUPS};
 use crate::num::{ARITHMETIC_VERSION, Xxh64};
 
 pub(super) const MAGIC: [u8; 8] = *b"GLEEDKV\0";
@@ -276,14 +276,21 @@ impl SnapshotHeader {
     }
 }
 
-/// Element types of keys and of values (ggml's numbers), layers, kv_heads, head_dim, and what is visible.
+/// Element types of keys and of values (ggml's numbers), layers, heads, elements per head, and what is visible.
 fn shape(geometry: &KvGeometry) -> [u32; SHAPE.len()] {
     let KvType { k, v } = geometry.element;
     let [first, second] = [0, 1].map(|group| geometry.visible(group));
-    let (layers, kv_heads, head_dim) = (geometry.layers as u32, geometry.kv_heads as u32, geometry.head_dim as u32);
+    let of_groups = |size: fn(KvShape) -> usize| both(geometry.shapes.map(size));
+    let (layers, kv_heads, head_dim) =
+        (geometry.layers as u32, of_groups(|shape| shape.heads), of_groups(|shape| shape.head_dim));
     let seen = [first.sinks(), first.last(), second.sinks(), second.last()].map(|tokens| tokens as u32);
     let [sinks, window, second_sinks, second_window] = seen;
     [k.number(), v.number(), layers, kv_heads, head_dim, sinks, window, second_sinks, second_window]
+}
+
+/// A size of the layers of the first group; and where those of the second have another one, 65536 times that besides.
+fn both([first, second]: [usize; MAX_GROUPS]) -> u32 {
+    if first == second { first as u32 } else { first as u32 | (second as u32) << 16 }
 }
 
 fn shape_at(bytes: &[u8], offset: usize) -> Option<[u32; SHAPE.len()]> {

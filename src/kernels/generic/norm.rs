@@ -37,6 +37,9 @@ pub(in crate::kernels) fn norm(norm: &Norm<'_>, x: &[f32], out: &mut [f32]) {
     for ((out, &x), &weight) in out.iter_mut().zip(x).zip(weight) {
         *out = ((x - mean) * r) * f32::from_le_bytes(weight);
     }
+    if weight.is_empty() {
+        out.iter_mut().zip(x).for_each(|(out, &x)| *out = (x - mean) * r);
+    }
     add_bias(norm.bias, out);
 }
 
@@ -47,6 +50,9 @@ pub(in crate::kernels) fn norm_in_place(norm: &Norm<'_>, x: &mut [f32]) {
     let (weight, _) = norm.weight.as_chunks::<4>();
     for (x, &weight) in x.iter_mut().zip(weight) {
         *x = ((*x - mean) * r) * f32::from_le_bytes(weight);
+    }
+    if weight.is_empty() {
+        x.iter_mut().for_each(|x| *x = (*x - mean) * r);
     }
     add_bias(norm.bias, x);
 }

@@ -19,6 +19,8 @@ pub(in crate::model) struct Architecture {
     pub(in crate::model) gated: bool,
     /// Whether it may be one of several experts.
     pub(in crate::model) experts: bool,
+    /// Whether layers with experts have a feed-forward layer beside them.
+    pub(in crate::model) dense_beside_experts: bool,
     /// How experts are chosen and weighted, where a file does not say.
     pub(in crate::model) routing: Routing,
     /// Whether the router has an output for what every token goes through beside its experts.
@@ -48,6 +50,7 @@ pub(super) const DECODER: Architecture = Architecture {
     activation: Activation::Silu,
     gated: true,
     experts: false,
+    dense_beside_experts: false,
     routing: Routing::SOFTMAX_OF_CHOSEN,
     shared_gate: false,
     rotary: true,

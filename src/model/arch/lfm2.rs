@@ -1,6 +1,7 @@
 //! LFM2 and LFM2.5: gated short convolutions, and attention in some layers. (Liquid AI, "LFM2 Technical Report", 2025.)
 
 use super::{Architecture, DECODER, DENSE_LAYERS};
+use crate::kv::LayerSet;
 use crate::nn::{RouterScores, Routing};
 use crate::ops::{Input, Source, Target};
 use crate::program::lists::{
@@ -8,7 +9,7 @@ use crate::program::lists::{
     finished, layer, logits, mixer_output, norm, quantize,
 };
 use crate::program::{LayerKind, Program, Step};
-use crate::weights::{Config, LayerSet, Mixer, QkNorm, Recurrent, Role};
+use crate::weights::{Config, Mixer, QkNorm, Recurrent, Role};
 
 /// A convolution in place of attention.
 const CONVOLUTION: &[Step] = &[
@@ -51,7 +52,7 @@ pub(super) const LFM2: Architecture = Architecture {
 pub(super) const LFM2MOE: Architecture = Architecture {
     name: "lfm2moe",
     experts: true,
-    routing: Routing { scores: RouterScores::Sigmoid, normalized: true, epsilon: 1e-6, scale: 1.0 },
+    routing: Routing { scores: RouterScores::Sigmoid, normalized: true, epsilon: 1e-6, ..Routing::SOFTMAX_OF_CHOSEN },
     reads: &[DENSE_LAYERS, "expert_weights_scale"],
     ..LFM2
 };

@@ -4,6 +4,8 @@ mod alibi;
 mod architecture;
 mod exaone4;
 mod gemma;
+#[cfg(feature = "layer-inputs")]
+mod gemma4;
 mod glm4;
 mod gpt2;
 mod gpt_oss;
@@ -85,6 +87,8 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     llama::ERNIE4_5_MOE,
     #[cfg(feature = "arch-olmoe")]
     olmo2::OLMOE,
+    #[cfg(feature = "arch-gemma4")]
+    gemma4::GEMMA4,
     #[cfg(feature = "arch-lfm2")]
     lfm2::LFM2,
     #[cfg(feature = "arch-qwen35")]

@@ -1,6 +1,7 @@
 //! Qwen 3.5 (and Qwen 3 Next): the gated delta rule in most layers, gated attention in the others.
 
 use super::{Architecture, DECODER, SHARED_WIDTH};
+use crate::kv::LayerSet;
 use crate::model::keys::{GROUPS, Keys};
 use crate::ops::{Input, Source, Target};
 use crate::program::lists::{
@@ -8,7 +9,7 @@ use crate::program::lists::{
     mixer_output, norm, quantize, uniform,
 };
 use crate::program::{LayerKind, Program, Step};
-use crate::weights::{Config, LayerSet, Mixer, ModelError, QkNorm, Role};
+use crate::weights::{Config, Mixer, ModelError, QkNorm, Role};
 
 /// The delta rule in place of attention.
 const DELTA: &[Step] = &[

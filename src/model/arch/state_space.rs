@@ -2,6 +2,7 @@
 
 use super::{Architecture, DECODER, FFN_WIDTHS, SHARED_WIDTH};
 use crate::kernels::Activation;
+use crate::kv::LayerSet;
 use crate::model::keys::{GROUPS, Keys};
 use crate::nn::RopePairs;
 use crate::ops::{Input, Source, Target};
@@ -10,7 +11,7 @@ use crate::program::lists::{
     SCAN, SHARED_EXPERTS, STATE_SPACE, STORE, all, finished, layer, mixer_output, norm, output, quantize, uniform,
 };
 use crate::program::{LayerKind, Program, Step};
-use crate::weights::{LayerSet, Mixer, ModelError, Recurrent, Role};
+use crate::weights::{Mixer, ModelError, Recurrent, Role};
 
 const GRANITE: Program = Program {
     kinds: &[
@@ -46,7 +47,7 @@ pub(super) const GRANITE_HYBRID: Architecture = Architecture {
         Ok(())
     },
     program: |_, config| {
-        let begin = if config.rope.dims > 0 { GRANITE.begin } else { NOT_ROTARY };
+        let begin = if config.rope.width() > 0 { GRANITE.begin } else { NOT_ROTARY };
         Ok(Program { begin, ..GRANITE })
     },
     ..DECODER
@@ -106,7 +107,7 @@ pub(super) const NEMOTRON_H: Architecture = Architecture {
     rotary: false,
     reads: &[FFN_WIDTHS],
     finish: |keys, config| {
-        let (wide, _) = keys.some_layers(FFN_WIDTHS, config.layers, None)?;
+        let wide = keys.sizes(FFN_WIDTHS, config.layers, None)?.present(config.layers);
         let attention = config.attention_layers;
         let neither = |layer| !attention.contains(layer) && !wide.contains(layer);
         config.recurrent = recurrent(keys, LayerSet::of(config.layers, neither))?;

@@ -17,12 +17,21 @@ impl LayerSet {
     pub const ALL: Self = Self([u64::MAX; MAX_LAYERS / 64]);
 
     /// Returns those of the first `layers` layers for which `holds` is true.
-    pub fn of(layers: usize, holds: impl Fn(usize) -> bool) -> Self {
-        let mut set = Self::EMPTY;
-        for layer in (0..layers).filter(|&layer| holds(layer)) {
-            if let Some(word) = set.0.get_mut(layer / 64) {
-                *word |= 1 << (layer % 64);
+    pub fn of(layers: usize, mut holds: impl FnMut(usize) -> bool) -> Self {
+        (0..layers).filter(|&layer| holds(layer)).collect()
+    }
+
+    /// Returns every `period`-th layer, counted from 1; none for a period of 0.
+    pub const fn every(period: usize) -> Self {
+        let (mut set, mut next) = (Self::EMPTY, period);
+        let mut rest = set.0.as_mut_slice();
+        let mut first = 0;
+        while let [word, others @ ..] = rest {
+            while period > 0 && next > first && next <= first + 64 {
+                *word |= 1 << (next - first - 1);
+                next += period;
             }
+            (rest, first) = (others, first + 64);
         }
         set
     }
@@ -43,6 +52,19 @@ impl LayerSet {
     }
 }
 
+impl FromIterator<usize> for LayerSet {
+    /// A set of these layers. What is no layer of any model is left out.
+    fn from_iter<I: IntoIterator<Item = usize>>(layers: I) -> Self {
+        let mut set = Self::EMPTY;
+        for layer in layers {
+            if let Some(word) = set.0.get_mut(layer / 64) {
+                *word |= 1 << (layer % 64);
+            }
+        }
+        set
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,5 +79,9 @@ mod tests {
             before += usize::from(set.contains(layer));
         }
         assert_eq!((LayerSet::EMPTY.before(MAX_LAYERS), LayerSet::ALL.before(77)), (0, 77));
+        for period in 0..70 {
+            let periodic = |layer: usize| period > 0 && (layer + 1).is_multiple_of(period);
+            assert_eq!(LayerSet::every(period), LayerSet::of(MAX_LAYERS, periodic), "{period}");
+        }
     }
 }

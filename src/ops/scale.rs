@@ -1,0 +1,34 @@
+//! The scale of the residual stream at the end of a layer.
+
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
+use crate::error::Fault;
+use crate::weights::Role;
+
+/// Multiplies the residual stream by the layer's own number, where the file has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scale;
+
+impl Operation for Scale {
+    fn name(&self) -> &'static str {
+        "scale"
+    }
+
+    fn tensors(&self) -> &[Role] {
+        &[Role::LayerScale]
+    }
+
+    fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, _: Batch<'_>) -> Grid {
+        let scaled = context.weights.tensor(layer, Role::LayerScale).is_some();
+        Grid::by_row(if scaled { rows } else { 0 }, context.config.hidden)
+    }
+
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
+        let scale = context.weights.tensor(work.layer, Role::LayerScale).ok_or(Fault::Internal(site!()))?;
+        let scale = scale.bytes().first_chunk().copied().map(f32::from_le_bytes).ok_or(Fault::Internal(site!()))?;
+        let Buffers { x, scratch, .. } = memory.buffers;
+        work.each_row(x, scratch, &|_, out, _| {
+            out.iter_mut().for_each(|x| *x *= scale);
+            Ok(())
+        })
+    }
+}
