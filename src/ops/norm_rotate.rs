@@ -37,16 +37,8 @@ impl Operation for NormRotate {
             }
             let (q, kv) = qkv.split_at_mut_checked(shape.q_width()).ok_or(Fault::Internal(site!()))?;
             let (k, v) = kv.split_at_mut_checked(shape.kv_width()).ok_or(Fault::Internal(site!()))?;
-            if shape.keys_as_values {
-                v.iter_mut().zip(&*k).for_each(|(v, &k)| *v = k);
-            }
-            if config.attention.norm_values {
-                let heads = v.get_mut(..shape.kv_width()).ok_or(Fault::Internal(site!()))?;
-                let plain = weights.norm_with(&[], &[]);
-                heads
-                    .chunks_exact_mut(shape.kv.head_dim.max(1))
-                    .for_each(|head| context.level.norm_in_place(&plain, head));
-            }
+            let v = v.get_mut(..shape.kv_width()).ok_or(Fault::Internal(site!()))?;
+            finish_values(context, &shape, k, v);
             let rotation = row_of(rotations, index, config.rope.width()).and_then(|row| row.get(turns.clone()));
             let rotation = rotation.ok_or(Fault::Internal(site!()))?;
             let after = config.attention.norm_after_rotation;
@@ -69,6 +61,17 @@ impl Operation for NormRotate {
             }
             Ok(())
         })
+    }
+}
+
+/// What becomes of a row of values: `k` are the keys, as they are before their norm.
+fn finish_values(context: &Context<'_, '_>, shape: &LayerShape, k: &[f32], v: &mut [f32]) {
+    if shape.keys_as_values {
+        v.iter_mut().zip(k).for_each(|(v, &k)| *v = k);
+    }
+    if context.config.attention.norm_values {
+        let norm = context.weights.norm_with(&[], &[]);
+        v.chunks_exact_mut(shape.kv.head_dim.max(1)).for_each(|head| context.level.norm_in_place(&norm, head));
     }
 }
 
