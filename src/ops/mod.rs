@@ -28,11 +28,14 @@ mod norm;
 mod norm_rotate;
 mod operation;
 mod partials;
+mod pool;
 mod project;
 mod qkv;
 mod quantize;
 #[cfg(feature = "recurrent")]
 mod recur;
+#[cfg(feature = "encoder")]
+mod renorm;
 #[cfg(feature = "recurrent")]
 mod scan;
 mod slopes;
@@ -61,9 +64,12 @@ pub(crate) use mixer_input::MixerInput;
 pub(crate) use norm::Norm;
 pub(crate) use norm_rotate::NormRotate;
 pub(crate) use operation::{Memory, Operation, Target};
+pub(crate) use pool::Pooled;
 pub(crate) use project::Project;
 pub(crate) use qkv::Qkv;
 pub(crate) use quantize::{Quantize, Source};
+#[cfg(feature = "encoder")]
+pub(crate) use renorm::Renorm;
 #[cfg(feature = "recurrent")]
 pub(crate) use scan::Scan;
 pub(crate) use store::Store;
@@ -126,6 +132,9 @@ operations! {
     ExpertDown
     /// The sum of what the chosen experts gave.
     AddExperts
+    #[cfg(feature = "encoder")]
+    /// The norm of the residual stream in place of it.
+    Renorm
     #[cfg(feature = "recurrent")]
     /// The input matrices of a recurrent layer.
     MixerInput

@@ -13,7 +13,9 @@ mod table;
 pub use adapter::Adapter;
 pub(crate) use adapter::TARGETS;
 pub(crate) use config::inverse_root;
-pub use config::{Attention, Biases, Config, Embedding, FeedForward, Gate, Head, Presence, QkNorm, Rope};
+pub use config::{
+    Attention, Biases, Config, Embedding, FeedForward, Gate, Head, Pooler, Pooling, Presence, QkNorm, Rope,
+};
 pub(crate) use dtypes::Dtypes;
 pub use error::ModelError;
 pub(crate) use files::Files;

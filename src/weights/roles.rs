@@ -88,6 +88,7 @@ tensors! {
     model {
         Embedding "token_embd.weight" |c| Some(Shape::Matrix(c.vocab, c.hidden));
         Positions "position_embd.weight" |c| (c.embedding.positions > 0).then_some(Shape::Matrix(c.embedding.positions, c.hidden));
+        TokenTypes "token_types.weight" |c| (c.embedding.types > 0).then_some(Shape::Matrix(c.embedding.types, c.hidden));
         EmbeddingNorm "token_embd_norm.weight" |c| (c.embedding.norm || c.head.embedding_norm).then_some(Shape::Vector(c.hidden)),
             bias EmbeddingNormBias "token_embd_norm.bias" |c| if c.embedding.norm { bias(c.biases.norm, c.hidden) } else { None };
         OutputNorm "output_norm.weight" |c| Some(Shape::Vector(c.hidden)),
@@ -95,6 +96,15 @@ tensors! {
         // Left out where the embedding serves as the output matrix (tied).
         Output "output.weight" |c| Some(Shape::OptionalMatrix(c.vocab, c.hidden));
         RopeDivisors "rope_freqs.weight" |c| (c.rope.dims > 0).then_some(Shape::OptionalVector(c.rope.dims / 2));
+        // Behind the pooling.
+        Dense2 "dense_2.weight" |c| rows(c.pooler.dense[0], c.hidden),
+            bias Dense2Bias "dense_2.bias" |c| optional(c.pooler.dense[0]);
+        Dense3 "dense_3.weight" |c| rows(c.pooler.dense[1], if c.pooler.dense[0] > 0 { c.pooler.dense[0] } else { c.hidden }),
+            bias Dense3Bias "dense_3.bias" |c| optional(c.pooler.dense[1]);
+        Classifier "cls.weight" |c| rows(c.pooler.classifier, c.hidden),
+            bias ClassifierBias "cls.bias" |c| optional(c.pooler.classifier);
+        Classes "cls.output.weight" |c| rows(c.pooler.classes, if c.pooler.classifier > 0 { c.pooler.classifier } else { c.hidden }),
+            bias ClassesBias "cls.output.bias" |c| optional(c.pooler.classes);
         LongRopeDivisors "rope_factors_long.weight" |c| long_rope(c).then_some(Shape::Vector(c.rope.dims / 2));
         ShortRopeDivisors "rope_factors_short.weight" |c| long_rope(c).then_some(Shape::Vector(c.rope.dims / 2));
     }
@@ -140,6 +150,11 @@ tensors! {
         UpShared "ffn_up_shexp.weight" |c| shared(c).then_some(Shape::Matrix(c.feed_forward.shared_width, c.hidden));
         DownShared "ffn_down_shexp.weight" |c| shared(c).then_some(Shape::Matrix(c.hidden, c.feed_forward.shared_width));
         PostFfnNorm "post_ffw_norm.weight" |c| Some(Shape::Vector(c.hidden));
+        // Of the residual stream, after a branch was added.
+        AttentionOutputNorm "attn_output_norm.weight" |c| Some(Shape::Vector(c.hidden)),
+            bias AttentionOutputNormBias "attn_output_norm.bias" |c| bias(c.biases.norm, c.hidden);
+        LayerOutputNorm "layer_output_norm.weight" |c| Some(Shape::Vector(c.hidden)),
+            bias LayerOutputNormBias "layer_output_norm.bias" |c| bias(c.biases.norm, c.hidden);
         // Falcon-H1's files call it so.
         PlainFfnNorm "ffn_norm" |c| Some(Shape::Vector(c.hidden));
         // Of recurrent layers.
@@ -171,6 +186,9 @@ impl Role {
 
     /// All roles.
     pub(crate) const COUNT: usize = SPECS.len();
+
+    /// What pooled vectors go through, outside of programs.
+    pub(crate) const OF_POOLER: [Self; 4] = [Self::Dense2, Self::Dense3, Self::Classifier, Self::Classes];
 
     /// Whether there is one tensor of this role in each layer.
     pub(crate) fn is_of_layer(self) -> bool {
@@ -218,6 +236,16 @@ fn bias(presence: Presence, width: usize) -> Option<Shape> {
         Presence::Optional => Some(Shape::OptionalVector(width)),
         Presence::Always => Some(Shape::Vector(width)),
     }
+}
+
+/// A matrix, if it has rows.
+fn rows(rows: usize, cols: usize) -> Option<Shape> {
+    (rows > 0).then_some(Shape::Matrix(rows, cols))
+}
+
+/// A vector that the file may leave out, if it has elements.
+fn optional(width: usize) -> Option<Shape> {
+    (width > 0).then_some(Shape::OptionalVector(width))
 }
 
 /// Whether experts are chosen by other numbers than their logits.

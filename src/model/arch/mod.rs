@@ -2,6 +2,8 @@
 
 mod alibi;
 mod architecture;
+#[cfg(feature = "encoder")]
+mod bert;
 mod exaone4;
 mod gemma;
 mod glm4;
@@ -85,6 +87,12 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     llama::ERNIE4_5_MOE,
     #[cfg(feature = "arch-olmoe")]
     olmo2::OLMOE,
+    #[cfg(feature = "arch-bert")]
+    bert::BERT,
+    #[cfg(feature = "arch-nomic-bert")]
+    bert::NOMIC_BERT,
+    #[cfg(feature = "arch-gemma-embedding")]
+    gemma::GEMMA_EMBEDDING,
     #[cfg(feature = "arch-lfm2")]
     lfm2::LFM2,
     #[cfg(feature = "arch-qwen35")]
