@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! printf 'a dog\na puppy\nthe tax office\n' | cargo run --release --example embed
-//! cargo run --release --example embed -- --model model.gguf --pooling last --text lines.txt --json vectors.json
+//! cargo run --release --example embed -- --model model.gguf --text lines.txt --json vectors.json
+//! cargo run --release --example embed -- --model model.gguf --ids 2,17,3 --ids 2,99,18,3
+//! printf 'what is a panda?\ta bear\n' | cargo run --release --example embed -- --model reranker.gguf
 //! ```
 //!
-//! The table holds cosines. Models that were trained to predict the next token are not made for this; those that were made
-//! for it say which pooling they want.
+//! The table holds cosines. Models that were made for this say in their file which pooling they want. A reranker gives each
+//! line a number: how well the text after the tabulator answers the one before it.
 
 mod common;
 
@@ -16,15 +18,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use common::args::{EngineArgs, ModelArgs};
-use common::{ModelFile, Result, text};
-use gleed::host::{AlignedBytes, ThreadPool};
-use gleed::token::Tokenizer;
-use gleed::{Engine, Plan, Pooling};
+use common::args::{EngineArgs, ModelArgs, parse_ids};
+use common::embed::{cosine, encode, pooling, pooling_of, unit, vectors};
+use common::{ModelFile, Result};
+use gleed::Pooling;
 
 const EXAMPLES: &str = r#"Examples:
   printf 'a dog\na puppy\nthe tax office\n' | cargo run --release --example embed
-  printf 'a dog\na puppy\n' | cargo run --release --example embed -- --pooling last --json vectors.json"#;
+  printf 'a dog\na puppy\n' | cargo run --release --example embed -- --pooling last --json vectors.json
+  cargo run --release --example embed -- --ids 1,414,435 --ids 1,261"#;
 
 /// Computes an embedding of each line of a text, and prints how similar the lines are.
 ///
@@ -37,25 +39,27 @@ struct Args {
     #[command(flatten)]
     engine: EngineArgs,
 
-    /// File with one text per line [default: standard input]
+    /// File with one text per line [default: standard input, unless there are --ids]
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
 
-    /// How the hidden states of a line become one vector: `mean`, or `last` for that of the last token
-    #[arg(long, value_name = "NAME", default_value = "mean", value_parser = pooling)]
-    pooling: Pooling,
+    /// Token ids of a text, separated by commas or white space; nothing is added. Repeat the option for several texts:
+    /// they come before those of the file
+    #[arg(long, value_name = "1,2,3")]
+    ids: Vec<String>,
+
+    /// How the hidden states of a line become one vector: `mean`, `last` or `cls` for that of the last or the first token,
+    /// `rank` for the numbers of a reranker's classes [default: what the file says, or mean]
+    #[arg(long, value_name = "NAME", value_parser = pooling)]
+    pooling: Option<Pooling>,
 
     /// Write the vectors to this file as JSON, scaled to length 1 [default: write no file]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-}
 
-fn pooling(name: &str) -> std::result::Result<Pooling, String> {
-    match name {
-        "mean" => Ok(Pooling::Mean),
-        "last" => Ok(Pooling::Last),
-        _ => Err("one of mean, last".into()),
-    }
+    /// Do not scale the vectors of --json
+    #[arg(long, requires = "json")]
+    raw: bool,
 }
 
 fn main() -> ExitCode {
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
 fn embed(args: &Args) -> Result<ExitCode> {
     let input = match &args.text {
         Some(path) => common::score::read_text(path)?,
+        None if !args.ids.is_empty() => String::new(),
         None => {
             let mut input = String::new();
             std::io::stdin().read_to_string(&mut input)?;
@@ -72,51 +77,54 @@ fn embed(args: &Args) -> Result<ExitCode> {
         }
     };
     let lines: Vec<&str> = input.lines().filter(|line| !line.trim().is_empty()).collect();
-    if lines.is_empty() {
+    let mut ids = args.ids.iter().map(|ids| parse_ids(ids)).collect::<std::result::Result<Vec<_>, _>>()?;
+    if lines.is_empty() && ids.is_empty() {
         return Err("there is no text".into());
     }
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = file.model()?;
-    let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
-    let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
-    let plan = Plan::new(&model, &args.engine.limits(model.config().context.min(4096)))?;
-    let pool = ThreadPool::new(args.engine.threads)?;
-    let mut memory = AlignedBytes::new(plan.bytes());
-    let mut engine = Engine::new(&model, &plan, memory.bytes())?;
-    engine.set_parallel(&pool);
-
-    let seq = engine.open()?;
-    let mut vectors = Vec::new();
-    for line in &lines {
-        let mut vector = vec![0.0; model.config().hidden];
-        engine.embed(seq, &text::encode_prompt(&tokenizer, line)?, args.pooling, &mut vector)?;
-        engine.reset(seq)?;
-        vectors.push(unit(&vector));
+    let pooling = pooling_of(&model, args.pooling);
+    if !lines.is_empty() {
+        ids.extend(encode(&file, &model, &lines, pooling)?);
     }
+    let vectors = vectors(&model, &args.engine, &ids, pooling)?;
+    let units: Vec<_> = vectors.iter().map(|vector| unit(vector)).collect();
+    let names: Vec<&str> = args.ids.iter().map(String::as_str).chain(lines).collect();
     if let Some(path) = &args.json {
         let json = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let texts = lines.iter().zip(&vectors).map(|(text, v)| serde_json::json!({"text": text, "vector": v}));
+        let written = if args.raw || pooling == Pooling::Rank { &vectors } else { &units };
+        let texts = names.iter().zip(written).map(|(text, v)| serde_json::json!({"text": text, "vector": v}));
         serde_json::to_writer(json, &texts.collect::<Vec<_>>())?;
     }
-    print(&lines, &vectors)?;
+    if pooling == Pooling::Rank {
+        print_numbers(&names, &vectors)?
+    } else {
+        print_cosines(&names, &units)?
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The vector scaled to length 1.
-fn unit(vector: &[f32]) -> Vec<f32> {
-    let length = vector.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
-    vector.iter().map(|&x| if length > 0.0 { (f64::from(x) / length) as f32 } else { 0.0 }).collect()
+/// The numbers of each text's classes.
+fn print_numbers(names: &[&str], vectors: &[Vec<f32>]) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    for (index, (name, vector)) in names.iter().zip(vectors).enumerate() {
+        write!(out, "{:>3}", index + 1)?;
+        for number in vector {
+            write!(out, " {number:>8.4}")?;
+        }
+        writeln!(out, "  {name}")?;
+    }
+    Ok(())
 }
 
-fn print(lines: &[&str], vectors: &[Vec<f32>]) -> Result<()> {
+fn print_cosines(names: &[&str], units: &[Vec<f32>]) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    for (index, (line, a)) in lines.iter().zip(vectors).enumerate() {
+    for (index, (name, a)) in names.iter().zip(units).enumerate() {
         write!(out, "{:>3}", index + 1)?;
-        for b in vectors {
-            let cosine: f64 = a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
-            write!(out, " {cosine:>6.3}")?;
+        for b in units {
+            write!(out, " {:>6.3}", cosine(a, b))?;
         }
-        writeln!(out, "  {line}")?;
+        writeln!(out, "  {name}")?;
     }
     Ok(())
 }

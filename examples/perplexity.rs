@@ -115,7 +115,7 @@ fn perplexity(args: &Args) -> Result<ExitCode> {
         return Err(format!("{name}: there is nothing to score").into());
     }
     println!("{}, {name}: {bytes} bytes, {count} tokens in chunks of {ctx}", file.name());
-    println!("visible: {}, keys and values {} in {}", describe(window), args.engine.kv, args.engine.kv_type);
+    println!("visible: {}, keys and values {} in {}", describe(window), args.engine.kv, args.engine.kv_type());
     println!("{:.5} nats/token, perplexity {:.4}, {:.5} bits/byte", score.nats(), score.nats().exp(), score.bits());
     println!("{:.0} tokens/s", count as f64 / seconds);
     if let Some(json) = json {

@@ -2,14 +2,17 @@
 
 mod common;
 
-use common::fixtures::{Case, Parity2026};
+use common::fixtures::{Case, Embedder, Parity2026};
 use common::{Memory, argmax, fixture, rel_l2};
-use gleed::{Engine, KvKind, KvType, Limits, Model, Plan};
+use gleed::{Engine, KvKind, KvType, Limits, Logits, Model, Plan, Pooling, Step};
 
 /// The largest difference of a logit, F32 weights and an F32 cache.
 const LOGIT_ERROR: f64 = 5e-4;
 /// The same in the long case.
 const LONG_ERROR: f64 = 2e-3;
+
+/// The largest difference of an element of a text's vector, or of a token's.
+const VECTOR_ERROR: f64 = 5e-4;
 
 /// llama.cpp's relative error with experts in MXFP4, the median over positions, and how much worse ours may be.
 const MXFP4_MEDIAN: f64 = 0.011;
@@ -71,5 +74,50 @@ fn decoders() {
         let main = compare(name, &fixture.gguf, &fixture.main, LOGIT_ERROR);
         let long = compare(name, &fixture.gguf, &fixture.long, LONG_ERROR);
         println!("{name}: largest difference of a logit {main:.1e}, long {long:.1e}");
+    }
+}
+
+/// The largest difference of two rows.
+fn difference(ours: &[f32], theirs: &[f64]) -> f64 {
+    assert_eq!(ours.len(), theirs.len());
+    ours.iter().zip(theirs).map(|(ours, theirs)| (f64::from(*ours) - theirs).abs()).fold(0.0, f64::max)
+}
+
+/// Vectors of texts, each alone and all together, in all kinds of caches; and the hidden states of a text's tokens.
+#[test]
+fn embedders() {
+    for name in Embedder::ALL {
+        let Some(fixture) = Embedder::load(name) else { continue };
+        let model = Model::open(&fixture.gguf).unwrap();
+        let pooling = model.pooling().unwrap();
+        assert_eq!(format!("{pooling:?}").to_lowercase(), fixture.pooling, "{name}");
+        let hidden = model.config().embedding_len(pooling).unwrap();
+        let mut worst = 0.0_f64;
+        for kv_kind in [KvKind::Off, KvKind::Basic, KvKind::Paged] {
+            let kv_type = KvType::F32;
+            let limits = Limits { sequences: 3, context: 160, rows: 160, kv_kind, kv_type, ..Limits::default() };
+            let plan = Plan::new(&model, &limits).unwrap();
+            let mut memory = Memory::new(plan.bytes());
+            let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+            let mut together = vec![f32::NAN; hidden * fixture.inputs.len()];
+            engine.embed_all(fixture.inputs.iter().map(Vec::as_slice), pooling, &mut together).unwrap();
+            let seq = engine.open().unwrap();
+            for (index, input) in fixture.inputs.iter().enumerate() {
+                let mut alone = vec![f32::NAN; hidden];
+                engine.embed(seq, input, pooling, &mut alone).unwrap();
+                engine.reset(seq).unwrap();
+                assert_eq!(alone, together[index * hidden..][..hidden], "{name}, input {index}");
+                worst = worst.max(difference(&alone, fixture.embeddings.row(index)));
+            }
+            engine.queue(seq, 0, &fixture.inputs[fixture.token_input], Logits::Hidden).unwrap();
+            assert_eq!(engine.step(usize::MAX), Ok(Step::Ready));
+            assert_eq!(engine.hidden_rows(), fixture.token_embeddings.len());
+            engine.hidden(|_, position, row| {
+                worst = worst.max(difference(row, fixture.token_embeddings.row(position)));
+            });
+        }
+        println!("{name}: largest difference of an element {worst:.1e}");
+        assert!(worst <= VECTOR_ERROR, "{name}: {worst:e}");
+        assert_eq!(model.has_logits(), pooling == Pooling::Last, "{name}");
     }
 }

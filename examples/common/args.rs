@@ -26,9 +26,10 @@ pub(crate) struct EngineArgs {
           value_parser = KvKind::from_name)]
     pub(crate) kv: KvKind,
 
-    /// Element type of keys and values: f32, f16, q8_0 or q4_0; or two types, as in q8_0/q4_0
-    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = KvType::from_name)]
-    pub(crate) kv_type: KvType,
+    /// Element type of keys and values: f32, f16, q8_0 or q4_0; or two types, as in q8_0/q4_0 [default: f16; f32
+    /// where texts become vectors, which needs them for a short time only]
+    #[arg(long, value_name = "TYPE", value_parser = KvType::from_name)]
+    kv_type: Option<KvType>,
 
     /// Number of threads that compute; the results do not depend on it
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -40,11 +41,21 @@ pub(crate) struct EngineArgs {
 }
 
 impl EngineArgs {
+    /// The element type of keys and values.
+    pub(crate) fn kv_type(&self) -> KvType {
+        self.kv_type.unwrap_or(KvType::F16)
+    }
+
+    /// The same where texts become vectors.
+    pub(crate) fn kv_type_of_texts(&self) -> KvType {
+        self.kv_type.unwrap_or(KvType::F32)
+    }
+
     /// Limits for one sequence.
     pub(crate) fn limits(&self, context: usize) -> Limits {
         let level = self.level.unwrap_or_else(best_level);
         let (workers, rows) = (self.threads, 256 * self.threads.clamp(1, 16));
-        Limits { context, rows, kv_kind: self.kv, kv_type: self.kv_type, workers, level, ..Limits::default() }
+        Limits { context, rows, kv_kind: self.kv, kv_type: self.kv_type(), workers, level, ..Limits::default() }
     }
 }
 

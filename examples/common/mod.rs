@@ -5,6 +5,7 @@
 
 pub(crate) mod args;
 pub(crate) mod blocks;
+pub(crate) mod embed;
 pub(crate) mod gguf;
 pub(crate) mod interrupt;
 pub(crate) mod made;

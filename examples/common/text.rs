@@ -46,6 +46,22 @@ pub(crate) fn encode_prompt(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result
     Ok(ids)
 }
 
+/// The ids of a text of which a vector is made: with all that the vocabulary puts around a text, names of special tokens in
+/// it parsed.
+pub(crate) fn encode_whole(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result<Vec<u32>, TokenError> {
+    encode(tokenizer, text, EncodeOptions { add_special: true, parse_special: true })
+}
+
+/// The same of texts with a tabulator between each and the next: what begins a text is there once, what ends one after each.
+pub(crate) fn encode_pair(tokenizer: &Tokenizer<'_, '_>, texts: &str) -> Result<Vec<u32>, TokenError> {
+    let mut ids = Vec::new();
+    for (index, text) in texts.split('\t').enumerate() {
+        let begins = usize::from(index > 0 && tokenizer.vocab().adds_bos());
+        ids.extend(encode_whole(tokenizer, text)?.into_iter().skip(begins));
+    }
+    Ok(ids)
+}
+
 /// The text of one token by itself, for tables.
 pub(crate) fn piece(tokenizer: &Tokenizer<'_, '_>, id: u32) -> String {
     let mut out = vec![0; tokenizer.max_push()];

@@ -79,9 +79,11 @@ impl KvGeometry {
         self.visibility.get(group).copied().unwrap_or_default()
     }
 
-    /// Whether blocks of a group are given back once nobody sees them. The kind `off` needs all tokens in every step.
+    /// Whether blocks of a group are given back once nobody sees them. The kind `off` needs all tokens in every step, and
+    /// so does a text whose tokens see those after them.
     pub fn forgets(&self, group: usize) -> bool {
-        self.kind != KvKind::Off && !self.visible(group).is_all()
+        let visible = self.visible(group);
+        self.kind != KvKind::Off && !visible.is_all() && visible.is_causal()
     }
 
     /// Whether blocks of any group are.

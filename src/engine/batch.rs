@@ -29,7 +29,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         let Parts { cache, queues, rows, logit_rows, checkpoint_every, .. } = &mut self.parts;
         let (mut free, mut free_logits) = (rows.len() as u32, *logit_rows as u32);
         let every = if cache.has_states() { *checkpoint_every as u32 } else { 0 };
-        let slots = queues.len();
+        let (slots, whole) = (queues.len(), !self.model.config().attention.causal);
         for slot in (self.next_slot..slots).chain(0..self.next_slot.min(slots)) {
             let Some(queue) = queues.get_mut(slot) else { continue };
             let without = queue.wanted_from.min(queue.end).saturating_sub(queue.next);
@@ -41,6 +41,10 @@ impl<'m, 'a> Engine<'m, 'a> {
                 left => left,
             });
             queue.taken = free.min(without.saturating_add(most)).min(until);
+            // All of it, or nothing: its tokens see each other.
+            if whole && queue.taken < queue.end.saturating_sub(queue.next) {
+                queue.taken = 0;
+            }
             free -= queue.taken;
             if queue.logits == 1 {
                 free_logits -= queue.taken.saturating_sub(without);

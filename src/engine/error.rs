@@ -37,6 +37,22 @@ pub enum EngineError {
         /// Elements given.
         given: usize,
     },
+    /// The model has no output matrix: it makes vectors of texts and predicts no tokens.
+    NoLogits,
+    /// The model has no classifier for `Pooling::Rank`.
+    NoClasses,
+    /// Each token of the model sees those after it, so a sequence takes all its tokens at once, and cannot keep a part.
+    Whole {
+        /// Tokens that the sequence has.
+        length: usize,
+    },
+    /// Each token of the model sees those after it, and a text does not fit one batch: see `Limits::rows`.
+    TextRows {
+        /// Tokens of the text.
+        tokens: usize,
+        /// Rows of a batch.
+        rows: usize,
+    },
     /// An adapter that is not loaded.
     Adapter {
         /// The number given.
@@ -111,6 +127,20 @@ impl fmt::Display for EngineError {
             Self::Empty => f.write_str("no tokens were given"),
             Self::OutputLength { needed, given } => {
                 write!(f, "the result has {needed} elements, there is room for {given}")
+            }
+            Self::NoLogits => f.write_str("the model is an encoder: it makes vectors of texts and predicts no tokens"),
+            Self::NoClasses => f.write_str("the model has no classifier to rank texts with"),
+            Self::Whole { length } => {
+                write!(
+                    f,
+                    "tokens of this model see those after them: nothing continues or cuts the {length} that are there"
+                )
+            }
+            Self::TextRows { tokens, rows } => {
+                write!(
+                    f,
+                    "tokens of this model see those after them: a text of {tokens} needs as many rows, not {rows}"
+                )
             }
             Self::Adapter { given, loaded } => write!(f, "adapter {given} is not among the {loaded} that are loaded"),
             Self::AdapterRoom { adapters, rank, given } => {

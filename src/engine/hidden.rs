@@ -1,53 +1,165 @@
-//! What a model makes of a text besides the next token: its hidden states, and how probable a text is.
+//! What a model makes of a text besides the next token: how probable it is, and its vector.
 
 use super::{Engine, EngineError, Logits};
 use crate::cache::SeqId;
-use crate::num::is_finite;
+use crate::kernels::fpenv;
+use crate::ops::{Pooled, Row};
 use crate::sample::log_prob;
+use crate::weights::Pooling;
 
-/// How the hidden states of several tokens become one.
-///
-/// ```
-/// use gleed::{Engine, EngineError, Pooling, SeqId};
-///
-/// /// Returns the embedding of a text.
-/// fn embedding(engine: &mut Engine<'_, '_>, seq: SeqId, tokens: &[u32]) -> Result<Vec<f32>, EngineError> {
-///     let mut out = vec![0.0; engine.model().config().hidden];
-///     engine.embed(seq, tokens, Pooling::Mean, &mut out)?;
-///     Ok(out)
-/// }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pooling {
-    /// Their mean.
-    Mean,
-    /// The last one.
-    Last,
-}
+/// Texts that are embedded at a time.
+const TOGETHER: usize = 64;
 
 impl Engine<'_, '_> {
     /// Appends tokens to a sequence, usually an empty one, and pools their final hidden states, after the last norm, to
-    /// `out`, `[hidden]`: an embedding of the text, not scaled to length 1. The sums of a mean are in the order of the
-    /// tokens, so the bits do not depend on the size of batches. A mean never overflows: where a sum is beyond f32, all
-    /// sums are kept in units of 2^32 from there on.
+    /// `out`: an embedding of the text, not scaled to length 1. [`Model::pooling`](crate::Model::pooling) says which pooling
+    /// the model wants, `Config::embedding_len` how long the result is: `[hidden]`, unless the model has matrices behind
+    /// the pooling. With [`Pooling::Rank`] it is the numbers of the model's classes, usually one.
+    ///
+    /// The sums of a mean are in the order of the tokens, so the bits do not depend on the size of batches. A mean never
+    /// overflows: where a sum is beyond f32, all sums are kept in units of 2^32 from there on.
     ///
     /// After an error the sequence is as long as before, as with [`Engine::prefill`], and `out` is unspecified.
     ///
     /// # Errors
-    /// [`EngineError::OutputLength`]; as [`Engine::prefill`].
+    /// [`EngineError::OutputLength`]; [`EngineError::NoClasses`]; as [`Engine::prefill`].
     pub fn embed(&mut self, seq: SeqId, tokens: &[u32], pooling: Pooling, out: &mut [f32]) -> Result<(), EngineError> {
-        let (needed, given) = (self.model().config().hidden, out.len());
-        if given != needed {
-            return Err(EngineError::OutputLength { needed, given });
+        self.check_pooled(pooling, 1, out.len())?;
+        let (first, wanted) = (self.seq_len(seq)?, self.rows_wanted(pooling));
+        let mut pooled = Pooled::EMPTY;
+        self.run_alone(seq, tokens, wanted, &mut |engine| engine.pool(seq, first, pooling, &mut pooled, out))?;
+        let finished = fpenv::with_default(|| self.parts.forward.finish_pooled(&pooled, pooling, out));
+        finished.map_err(|fault| {
+            let layers = self.model.config().layers;
+            match self.parts.cache.rewind(seq, first) {
+                Ok(()) | Err(_) => EngineError::from_fault(fault, layers),
+            }
+        })
+    }
+
+    /// Makes embeddings of several texts, as many at a time as fit a batch: `out` is `[texts, embedding_len]`, in their
+    /// order, with the bits that [`Engine::embed`] gives. Each text has a sequence of its own for as long as that takes:
+    /// `Limits::sequences` bounds how many run together. Adapters do not count.
+    ///
+    /// After an error no sequence is left, and `out` is unspecified.
+    ///
+    /// # Errors
+    /// As [`Engine::embed`]; [`EngineError::Cache`] where no sequence is free.
+    pub fn embed_all<'t, I>(&mut self, texts: I, pooling: Pooling, out: &mut [f32]) -> Result<(), EngineError>
+    where
+        I: IntoIterator<Item = &'t [u32]>,
+        I::IntoIter: Clone + ExactSizeIterator,
+    {
+        let mut texts = texts.into_iter();
+        let width = self.check_pooled(pooling, texts.len(), out.len())?;
+        self.check_idle()?;
+        texts.clone().try_for_each(|text| self.check_tokens(text))?;
+        let mut left = out;
+        while texts.len() > 0 {
+            let mut seqs = heapless::Vec::<SeqId, TOGETHER>::new();
+            let done = self.embed_some(&mut seqs, &mut texts.clone(), pooling, left);
+            for &seq in &seqs {
+                self.cancel(seq)?;
+                self.close(seq)?;
+            }
+            self.drop_batch();
+            let done = done?;
+            texts.nth(done.saturating_sub(1));
+            left = left.get_mut(done * width..).ok_or(EngineError::Internal(site!()))?;
         }
-        let mut sums = Sums::new(out);
-        let (wanted, count) = match pooling {
-            Pooling::Mean => (Logits::Hidden, tokens.len()),
-            Pooling::Last => (Logits::LastHidden, 1),
-        };
-        self.run_alone(seq, tokens, wanted, &mut |engine| engine.hidden(|_, _, row| sums.add(row)))?;
-        sums.divide(count);
         Ok(())
+    }
+
+    /// Embeds the first texts: as many as fit a batch, at least one. Returns how many. `seqs` receives what it opens.
+    fn embed_some(
+        &mut self,
+        seqs: &mut heapless::Vec<SeqId, TOGETHER>,
+        texts: &mut dyn Iterator<Item = &[u32]>,
+        pooling: Pooling,
+        out: &mut [f32],
+    ) -> Result<usize, EngineError> {
+        let (wanted, width) = (self.rows_wanted(pooling), self.embedding_len(pooling)?);
+        let mut free = self.parts.rows.len();
+        for text in texts {
+            // A text of several batches goes alone; so does one whose batches end at checkpoints.
+            if seqs.is_empty() && (text.len() > free || self.parts.cache.has_states()) {
+                let seq = self.open()?;
+                seqs.push(seq).map_err(|_| EngineError::Internal(site!()))?;
+                let out = out.get_mut(..width).ok_or(EngineError::Internal(site!()))?;
+                return self.embed(seq, text, pooling, out).map(|()| 1);
+            }
+            if text.len() > free || seqs.is_full() {
+                break;
+            }
+            match self.open_with(text, wanted) {
+                Ok(seq) => seqs.push(seq).map_err(|_| EngineError::Internal(site!()))?,
+                // It is the first of the next ones.
+                Err(EngineError::Cache(_)) if !seqs.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+            free -= text.len();
+        }
+        while self.is_busy() {
+            let _ = self.step(usize::MAX)?;
+        }
+        for (&seq, out) in seqs.iter().zip(out.chunks_exact_mut(width.max(1))) {
+            let mut pooled = Pooled::EMPTY;
+            self.pool(seq, 0, pooling, &mut pooled, out);
+            let finished = fpenv::with_default(|| self.parts.forward.finish_pooled(&pooled, pooling, out));
+            finished.map_err(|fault| EngineError::from_fault(fault, self.model.config().layers))?;
+        }
+        Ok(seqs.len())
+    }
+
+    /// Opens a sequence and queues a text for it.
+    fn open_with(&mut self, text: &[u32], wanted: Logits) -> Result<SeqId, EngineError> {
+        let seq = self.open()?;
+        match self.queue(seq, 0, text, wanted) {
+            Ok(()) => Ok(seq),
+            Err(error) => {
+                self.close(seq)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Adds the rows of the last batch that a sequence's vector is made of, where its text begins at position `first`.
+    fn pool(&mut self, seq: SeqId, first: usize, pooling: Pooling, pooled: &mut Pooled, out: &mut [f32]) {
+        let only_first = self.takes_first(pooling);
+        for place in self.batch_logits..self.batch_finished {
+            let row: Option<Row> = self.parts.rows.get(place).copied();
+            let is_first = |row: &Row| row.position as usize == first;
+            if row.is_some_and(|row| row.seq() == seq && (!only_first || is_first(&row))) {
+                // The row is there: the batch has just ended.
+                let _ = fpenv::with_default(|| self.parts.forward.pool(pooled, place, out));
+            }
+        }
+    }
+
+    /// The rows whose hidden states a pooling needs.
+    fn rows_wanted(&self, pooling: Pooling) -> Logits {
+        match pooling {
+            Pooling::Last => Logits::LastHidden,
+            Pooling::Rank if !self.takes_first(pooling) => Logits::LastHidden,
+            Pooling::Mean | Pooling::Cls | Pooling::Rank => Logits::Hidden,
+        }
+    }
+
+    /// Whether the vector is made of the first row alone. A classifier reads the row that has seen all others: where
+    /// attention is causal that is the last one.
+    fn takes_first(&self, pooling: Pooling) -> bool {
+        pooling == Pooling::Cls || pooling == Pooling::Rank && !self.model.config().attention.causal
+    }
+
+    fn embedding_len(&self, pooling: Pooling) -> Result<usize, EngineError> {
+        self.model.config().embedding_len(pooling).ok_or(EngineError::NoClasses)
+    }
+
+    /// Checks the place for the vectors of so many texts. Returns the elements of each.
+    fn check_pooled(&self, pooling: Pooling, texts: usize, given: usize) -> Result<usize, EngineError> {
+        let width = self.embedding_len(pooling)?;
+        let needed = width.saturating_mul(texts);
+        if given == needed { Ok(width) } else { Err(EngineError::OutputLength { needed, given }) }
     }
 
     /// Appends tokens to a sequence and says how probable each was after those before it: `out[i]` is the natural
@@ -70,37 +182,5 @@ impl Engine<'_, '_> {
                 *out = log_prob(logits, next).unwrap_or(f32::NEG_INFINITY);
             }
         })
-    }
-}
-
-/// Sums of finite rows, fewer than 2^32.
-struct Sums<'o> {
-    sums: &'o mut [f32],
-    /// What rows are multiplied by: 1, or [`Self::SMALL`] once a sum was beyond f32.
-    factor: f32,
-}
-
-impl<'o> Sums<'o> {
-    /// 2^-32: as many rows, multiplied by it, have finite sums.
-    const SMALL: f32 = 1.0 / 4_294_967_296.0;
-
-    fn new(sums: &'o mut [f32]) -> Self {
-        sums.fill(0.0);
-        Self { sums, factor: 1.0 }
-    }
-
-    fn add(&mut self, row: &[f32]) {
-        if !self.sums.iter().zip(row).all(|(sum, x)| is_finite(sum + x * self.factor)) {
-            self.sums.iter_mut().for_each(|sum| *sum *= Self::SMALL);
-            self.factor = Self::SMALL;
-        }
-        self.sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x * self.factor);
-    }
-
-    /// Makes means of them.
-    fn divide(self, count: usize) {
-        let count = count as f32;
-        // Rounded up, the mean of numbers near the largest one could be beyond it.
-        self.sums.iter_mut().for_each(|sum| *sum = (*sum / count / self.factor).clamp(f32::MIN, f32::MAX));
     }
 }

@@ -60,12 +60,14 @@ mod progress;
 mod sharing;
 mod snapshot;
 mod step;
+mod whole;
 
 pub use error::{EngineError, StreamError};
-pub use hidden::Pooling;
 pub use plan::{Limits, Plan, PlanError};
 pub use progress::Progress;
 pub use step::{Logits, Step};
+
+pub use crate::weights::Pooling;
 
 use crate::cache::{CacheError, KvCache, SeqId};
 use crate::kernels::fpenv;
@@ -121,9 +123,10 @@ struct Parts<'m, 'a> {
 impl<'m, 'a> Parts<'m, 'a> {
     fn carve(arena: &mut Arena<'a>, model: &Model<'m>, limits: &Limits) -> Result<Self, MemoryError> {
         let geometry = limits.geometry(model);
+        let logit_rows = if model.has_logits() { limits.logit_rows } else { 0 };
         let capacity = Capacity {
             rows: limits.rows,
-            logit_rows: limits.logit_rows,
+            logit_rows,
             context: geometry.context,
             visibility: geometry.visibility,
             sequences: limits.sequences,
@@ -140,7 +143,7 @@ impl<'m, 'a> Parts<'m, 'a> {
             runs: arena.slice("batch runs", limits.sequences)?,
             forward: Forward::carve(arena, model.loaded(), capacity)?,
             cache: KvCache::carve_with_states(arena, geometry, limits.states(model))?,
-            logit_rows: limits.logit_rows,
+            logit_rows,
             checkpoint_every: limits.checkpoint_every,
         })
     }
@@ -148,13 +151,18 @@ impl<'m, 'a> Parts<'m, 'a> {
     /// Units of one token at the end of a sequence of `context` tokens.
     fn units_per_token(&self, context: usize) -> usize {
         let row = Row::at(context.saturating_sub(1));
-        self.forward.units_from(Cursor::START, Batch { rows: &[row], finished: 1, logits: 1, runs: &[Run::ONE] })
+        self.forward.units_from(Cursor::START, self.one(&[row]))
     }
 
     /// The steps of such a token, in order.
     fn for_each_step(&self, context: usize, found: &mut dyn FnMut(&StepInfo)) {
         let row = Row::at(context.saturating_sub(1));
-        self.forward.for_each_step(Batch { rows: &[row], finished: 1, logits: 1, runs: &[Run::ONE] }, found);
+        self.forward.for_each_step(self.one(&[row]), found);
+    }
+
+    /// A batch of one row, to count units by.
+    fn one<'b>(&self, rows: &'b [Row; 1]) -> Batch<'b> {
+        Batch { rows, finished: 1, logits: self.logit_rows.min(1), runs: &[Run::ONE] }
     }
 }
 
@@ -234,6 +242,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// [`EngineError::Cache`].
     pub fn fork(&mut self, seq: SeqId, keep: usize) -> Result<SeqId, EngineError> {
         self.check_quiet(seq)?;
+        self.check_part(seq, keep)?;
         let fork = fpenv::with_default(|| self.parts.cache.fork(seq, keep))?;
         self.parts.forward.context.adapters.begin(fork, Some(seq));
         Ok(fork)
@@ -249,6 +258,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// [`EngineError::Cache`].
     pub fn rewind(&mut self, seq: SeqId, keep: usize) -> Result<(), EngineError> {
         self.check_quiet(seq)?;
+        self.check_part(seq, keep)?;
         Ok(self.parts.cache.rewind(seq, keep)?)
     }
 
@@ -297,7 +307,8 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// # Errors
     /// [`EngineError::Cache`]: what [`Engine::queue`] would answer.
     pub fn can_extend(&self, seq: SeqId, tokens: usize) -> Result<(), EngineError> {
-        Ok(self.parts.cache.can_extend(seq, tokens)?)
+        self.parts.cache.can_extend(seq, tokens)?;
+        if tokens > 0 { self.check_whole(self.seq_len(seq)?, tokens) } else { Ok(()) }
     }
 
     /// Whether so many tokens can be appended by [`Engine::prefill`], [`Engine::embed`] and [`Engine::log_probs`]: what
@@ -311,6 +322,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         if tokens == 0 {
             return Err(EngineError::Empty);
         }
+        self.check_whole(self.seq_len(seq)?, tokens)?;
         Ok(self.parts.cache.can_extend_in_steps(seq, tokens, self.chunk())?)
     }
 

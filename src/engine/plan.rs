@@ -224,8 +224,10 @@ impl Limits {
         }
         if !limits.window.is_all() || limits.window.sinks > 0 {
             let (given, max) = (limits.window.last, limits.context.saturating_sub(limits.window.sinks));
-            if given == 0 || given > max {
-                return Err(PlanError::Limit { name: "window", given, min: 1, max });
+            // What a token sees after itself is not the host's to choose.
+            let (min, max) = if model.config().attention.causal { (1, max) } else { (0, 0) };
+            if given < min || given > max {
+                return Err(PlanError::Limit { name: "window", given, min, max });
             }
         }
         let full = limits.geometry(model).blocks_per_sequence().saturating_mul(limits.sequences);
@@ -237,6 +239,7 @@ impl Limits {
             _ => 0,
         };
         limits.prefix_cache &= limits.kv_kind == KvKind::Paged && !limits.geometry(model).any_forgets();
+        limits.prefix_cache &= model.config().attention.causal;
         let checks = [
             ("sequences", limits.sequences, SeqId::MAX),
             ("context", limits.context, i32::MAX as usize),
@@ -281,7 +284,10 @@ impl Limits {
             sequences: self.sequences,
             context: if endless { u32::MAX as usize } else { self.context }.min(config.longest()),
             blocks: self.kv_blocks,
-            visibility: config.windows.map(|own| Visibility::new(self.window, own)),
+            visibility: config.windows.map(|own| match config.attention.causal {
+                true => Visibility::new(self.window, own),
+                false => Visibility::both_sides((own > 0).then_some(own / 2)),
+            }),
             rows: self.rows,
             prefix_cache: self.prefix_cache,
         }

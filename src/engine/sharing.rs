@@ -1,6 +1,6 @@
 //! What sequences have in common, seen from the engine: cached prefixes, room in the pool, statistics.
 
-use super::{Engine, EngineError};
+use super::{Engine, EngineError, Logits};
 use crate::cache::{CacheError, CacheStats, SeqId, SequenceStats};
 
 impl Engine<'_, '_> {
@@ -26,6 +26,7 @@ impl Engine<'_, '_> {
     /// As [`Engine::reuse`] and [`Engine::prefill`].
     pub fn prefill_prompt(&mut self, seq: SeqId, prompt: &[u32]) -> Result<&[f32], EngineError> {
         self.can_prefill_prompt(seq, prompt.len())?;
+        self.check_logits(Logits::Last)?;
         self.check_tokens(prompt)?;
         let reused = self.reuse(seq, prompt)?;
         let rest = prompt.get(reused..).unwrap_or_default();

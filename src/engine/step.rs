@@ -126,7 +126,8 @@ impl<'m, 'a> Engine<'m, 'a> {
     ///
     /// # Errors
     /// [`EngineError::Empty`], [`EngineError::Token`], [`EngineError::Cache`]: unknown, busy, wrong
-    /// position, context full, too many for the window, out of blocks.
+    /// position, context full, too many for the window, out of blocks. In an encoder [`EngineError::NoLogits`],
+    /// [`EngineError::Whole`] and [`EngineError::TextRows`].
     pub fn queue(&mut self, seq: SeqId, position: usize, tokens: &[u32], logits: Logits) -> Result<(), EngineError> {
         self.check_tokens(tokens)?;
         self.check_quiet(seq)?;
@@ -134,6 +135,8 @@ impl<'m, 'a> Engine<'m, 'a> {
         if position != expected {
             return Err(CacheError::Position { expected, given: position }.into());
         }
+        self.check_logits(logits)?;
+        self.check_whole(expected, tokens.len())?;
         self.parts.cache.reserve(seq, tokens.iter().copied())?;
         let end = expected + tokens.len();
         let queue = self.parts.queues.get_mut(seq.slot()).ok_or(EngineError::Internal(site!()))?;

@@ -32,18 +32,43 @@ pub struct Visibility {
     window: Window,
     /// The model's window where it is longer than the host's: it hides the sinks in the end.
     reach: usize,
+    /// How many of the positions after its own a query sees; `None` where it is causal: none, however long the text is.
+    ahead: Option<usize>,
+    /// Where the text ends that queries look ahead in.
+    end: usize,
 }
 
 impl Visibility {
     /// Everything is visible.
-    pub const ALL: Self = Self { window: Window::ALL, reach: 0 };
+    pub const ALL: Self = Self { window: Window::ALL, reach: 0, ahead: None, end: 0 };
+
+    /// Returns all positions of a text, before and after a query's own, that are at most `distance` from it, if there is such
+    /// a limit. Where the text ends says [`Visibility::of_text`].
+    pub const fn both_sides(distance: Option<usize>) -> Self {
+        let (last, ahead) = match distance {
+            Some(distance) => (distance.saturating_add(1), distance),
+            None => (0, usize::MAX),
+        };
+        Self { window: Window { sinks: 0, last }, ahead: Some(ahead), ..Self::ALL }
+    }
+
+    /// Returns the same in a text of `len` positions.
+    #[must_use]
+    pub const fn of_text(self, len: usize) -> Self {
+        Self { end: len, ..self }
+    }
+
+    /// Returns whether a query sees no position after its own.
+    pub const fn is_causal(self) -> bool {
+        self.ahead.is_none()
+    }
 
     /// Returns the positions in `window` and among the last `own`; 0 stands for all.
     pub const fn new(window: Window, own: usize) -> Self {
         if own > 0 && (window.last == 0 || own <= window.last) {
-            Self { window: Window { sinks: 0, last: own }, reach: 0 }
+            Self { window: Window { sinks: 0, last: own }, ..Self::ALL }
         } else {
-            Self { window, reach: own }
+            Self { window, reach: own, ..Self::ALL }
         }
     }
 
@@ -70,7 +95,11 @@ impl Visibility {
     /// Returns what the queries at positions `first..=last` see together.
     pub fn between(self, first: usize, last: usize) -> Positions {
         let back = |count: usize| if count == 0 { 0 } else { first.saturating_add(1).saturating_sub(count) };
-        let (reach, recent, end) = (back(self.reach), back(self.window.last), last.saturating_add(1));
+        let (reach, recent, next) = (back(self.reach), back(self.window.last), last.saturating_add(1));
+        let end = match self.ahead {
+            Some(ahead) if cfg!(feature = "encoder") => next.saturating_add(ahead).min(self.end.max(next)),
+            _ => next,
+        };
         let sinks = self.sinks().min(end);
         if sinks >= recent {
             Positions { first: [0, 0], second: [reach.min(recent), end] }
@@ -85,7 +114,8 @@ impl Visibility {
         if self.is_all() {
             return context;
         }
-        let chunks = self.last().saturating_add(rows).div_ceil(CHUNK).saturating_add(1);
+        let reach = self.last().saturating_add(self.ahead.unwrap_or(0));
+        let chunks = reach.saturating_add(rows).div_ceil(CHUNK).saturating_add(1);
         chunks.saturating_add(self.sinks().div_ceil(CHUNK)).saturating_mul(CHUNK).min(context)
     }
 }

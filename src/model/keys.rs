@@ -156,6 +156,15 @@ impl<'m> Keys<'m> {
         })
     }
 
+    /// The same of a tensor that the file may leave out: 0 then. A vector is one row.
+    pub(super) fn rows_or_none(&self, name: &str) -> Result<usize, ModelError> {
+        match self.files.tensor(name).map(|info| info.dims().len()) {
+            None => Ok(0),
+            Some(1) => Ok(1),
+            Some(_) => self.rows_of(name),
+        }
+    }
+
     /// The layers' windows: `attention.sliding_window` positions. Where there is a pattern, every so many-th layer sees
     /// everything, or those that it lists; the architecture has one of its own.
     pub(super) fn windows(
@@ -282,9 +291,6 @@ impl<'m> Keys<'m> {
         let mut refused = KEYS.into_iter().filter(|key| !architecture.reads.contains(key));
         if let Some(key) = refused.find(|key| self.get(key).is_some_and(|value| !neutral(value))) {
             return Err(self.unsupported(key));
-        }
-        if !self.flag("attention.causal", true)? {
-            return Err(self.unsupported("attention.causal"));
         }
         Ok(())
     }

@@ -48,8 +48,8 @@ mod keys;
 mod read;
 
 pub use crate::weights::{
-    Adapter, Attention, Biases, Config, Embedding, FeedForward, Gate, Head, LayerShape, Mixer, ModelError, Presence,
-    QkNorm, Recurrent, Rope,
+    Adapter, Attention, Biases, Config, Embedding, FeedForward, Gate, Head, LayerShape, Mixer, ModelError, Pooler,
+    Pooling, Presence, QkNorm, Recurrent, Rope,
 };
 
 use gguf_rs_lite::{Gguf, Name, TensorInfo};
@@ -116,6 +116,17 @@ impl<'m> Model<'m> {
     /// Returns what the model computes.
     pub fn config(&self) -> &Config {
         &self.loaded.config
+    }
+
+    /// Returns whether the model says how probable each next token is, so that it can generate. Encoders do not.
+    pub fn has_logits(&self) -> bool {
+        self.loaded.has_logits()
+    }
+
+    /// Returns how the file wants the hidden states of a text to become one vector, if it says so: see
+    /// [`Engine::embed`](crate::Engine::embed).
+    pub fn pooling(&self) -> Option<Pooling> {
+        self.config().pooler.pooling
     }
 
     /// Returns the file, or the first part of it, which has the metadata.

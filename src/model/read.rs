@@ -3,15 +3,17 @@
 use super::arch::{Architecture, FFN_WIDTHS};
 use super::keys::Keys;
 use crate::kernels::NormKind;
-use crate::kv::{KvShape, LayerSet, MAX_LAYERS};
+use crate::kv::{KvShape, LayerSet, MAX_GROUPS, MAX_LAYERS};
 use crate::nn::{RouterScores, Routing};
 use crate::weights::{
-    Attention, Config, Embedding, FeedForward, Gate, Head, Mixer, ModelError, QkNorm, Recurrent, Role, inverse_root,
+    Attention, Config, Embedding, FeedForward, Gate, Head, Mixer, ModelError, Pooler, Pooling, Recurrent, Role,
+    inverse_root,
 };
 
 const EPSILON: &str = "attention.layer_norm_epsilon";
 const KV_HEADS: &str = "attention.head_count_kv";
 const RMS_EPSILON: &str = "attention.layer_norm_rms_epsilon";
+const CAUSAL: &str = "attention.causal";
 
 /// The configuration that a file and its architecture give.
 pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Config, ModelError> {
@@ -41,6 +43,7 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
         embedding: Embedding {
             scale: keys.factor("embedding_scale", 1.0)?,
             positions: 0,
+            types: 0,
             norm: architecture.embedding_norm,
             per_layer: 0,
         },
@@ -57,13 +60,14 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
         attention_layers: kv_heads.present(layers),
         shared_kv: LayerSet::EMPTY,
         recurrent: Recurrent::default(),
-        attention: attention(keys, architecture.qk_norm, head_dim)?,
+        attention: attention(keys, architecture, head_dim)?,
         rope: keys.rope(architecture, head_dim)?,
         feed_forward,
         head: Head { embedding_norm: false, scale: 1.0, soft_cap: keys.not_negative("final_logit_softcapping")? },
         biases: architecture.biases,
         layer_groups,
         windows,
+        pooler: pooler(keys)?,
     };
     (architecture.finish)(keys, &mut config)?;
     if config.attention_layers.before(layers) < layers && config.recurrent == Recurrent::default() {
@@ -74,13 +78,14 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
     Ok(config)
 }
 
-fn attention(keys: &Keys<'_>, qk_norm: QkNorm, head_dim: usize) -> Result<Attention, ModelError> {
+fn attention(keys: &Keys<'_>, architecture: &Architecture, head_dim: usize) -> Result<Attention, ModelError> {
     Ok(Attention {
+        causal: keys.flag(CAUSAL, architecture.causal)?,
         scale: keys.factor("attention.scale", inverse_root(head_dim))?,
         soft_cap: keys.not_negative("attn_logit_softcapping")?,
         alibi: keys.not_negative("attention.max_alibi_bias")?,
         clamp: keys.not_negative("attention.clamp_kqv")?,
-        qk_norm,
+        qk_norm: architecture.qk_norm,
         norm_after_rotation: false,
         norm_values: false,
         keys_as_values: LayerSet::EMPTY,
@@ -88,6 +93,30 @@ fn attention(keys: &Keys<'_>, qk_norm: QkNorm, head_dim: usize) -> Result<Attent
         sink_scores: false,
         fused: keys.has("blk.0.attn_qkv.weight"),
         gated: false,
+    })
+}
+
+/// What becomes of the hidden states of a text.
+fn pooler(keys: &Keys<'_>) -> Result<Pooler, ModelError> {
+    const TYPE: &str = "pooling_type";
+    let pooling = match keys.get(TYPE).map(|value| value.as_i64()) {
+        None | Some(Some(-1 | 0)) => None,
+        Some(Some(1)) => Some(Pooling::Mean),
+        Some(Some(2)) => Some(Pooling::Cls),
+        Some(Some(3)) => Some(Pooling::Last),
+        Some(Some(4)) => Some(Pooling::Rank),
+        Some(_) => return Err(keys.bad(TYPE)),
+    };
+    if !cfg!(feature = "encoder") {
+        return Ok(Pooler { pooling, ..Pooler::default() });
+    }
+    let rows = |role: Role| keys.rows_or_none(role.name());
+    Ok(Pooler {
+        pooling,
+        dense: [rows(Role::Dense2)?, rows(Role::Dense3)?],
+        classifier: rows(Role::Classifier)?,
+        classes: rows(Role::Classes)?,
+        probabilities: false,
     })
 }
 
@@ -188,11 +217,20 @@ fn check(config: &Config, keys: &Keys<'_>, architecture: &Architecture) -> Resul
     if config.kv_shapes.iter().any(|shape| !config.heads.is_multiple_of(shape.heads)) {
         return Err(keys.bad(KV_HEADS));
     }
+    // Without a mask, windows are those of encoders, and neither a state nor the distance has a direction.
+    let directed = architecture.causal && config.windows != [0; MAX_GROUPS]
+        || config.attention.alibi > 0.0
+        || config.recurrent.mixer != Mixer::None;
+    if !config.attention.causal && (directed || !cfg!(feature = "encoder")) {
+        return Err(keys.unsupported(CAUSAL));
+    }
     // Products of these are computed freely from here on.
     let FeedForward { experts, experts_used, expert_width, other_width, shared_width, dense_layers, .. } =
         config.feed_forward;
+    let Pooler { dense: [dense_2, dense_3], classifier, classes, .. } = config.pooler;
     let sizes = [config.hidden, config.ffn, other_width, expert_width, shared_width, config.heads];
-    let bounded = sizes.iter().chain(&config.kv_shapes.map(|shape| shape.head_dim)).all(|&size| size <= 1 << 24);
+    let others = [dense_2, dense_3, classifier, classes].into_iter().chain(config.kv_shapes.map(|shape| shape.head_dim));
+    let bounded = sizes.into_iter().chain(others).all(|size| size <= 1 << 24);
     if !bounded || config.kv_shapes.iter().any(|shape| config.heads.saturating_mul(shape.head_dim) > 1 << 24) {
         return Err(keys.bad("attention.head_count"));
     }

@@ -92,7 +92,7 @@ fn attend_pass(
                 head_dim,
                 head,
                 position: row.position as usize,
-                visibility: source.visibility(),
+                visibility: source.visibility().of_text(work.batch.text_len(row.seq())),
                 scores,
             };
             context.level.attend(&queries, chunks.clone(), &source, tile, scratch).ok_or(Fault::Internal(site!()))?;

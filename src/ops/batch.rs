@@ -109,6 +109,11 @@ impl Piece {
 }
 
 impl<'b> Batch<'b> {
+    /// Rows of a sequence: where a token sees those after it, all that the sequence has.
+    pub(super) fn text_len(&self, seq: SeqId) -> usize {
+        self.runs.get(seq.slot()).map_or(0, Run::len)
+    }
+
     /// Rows `part` of the batch, counted sequence by sequence in the order of positions.
     pub(super) fn pieces(&self, part: Range<usize>) -> impl Iterator<Item = Piece> + use<'b> {
         let mut before = 0;

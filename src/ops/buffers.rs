@@ -3,6 +3,7 @@
 use super::adapters::FLOATS;
 use super::groups::Groups;
 use super::partials::partials_width;
+use super::pool::{pooled_len, pooled_words};
 use super::{Capacity, Context, Grid, Input};
 use crate::error::Fault;
 use crate::kernels::OUTPUTS;
@@ -44,6 +45,9 @@ pub(crate) struct Buffers<'a> {
     pub(super) mixed: &'a mut [f32],
     /// `[logit_rows, vocab]`.
     pub(super) logits: &'a mut [f32],
+    /// Not a matrix: what [`Pooled`] needs.
+    pub(super) pooled: &'a mut [f32],
+    pub(super) pooled_words: &'a mut [u32],
     pub(super) scratch: Scratch<'a>,
 }
 
@@ -65,12 +69,12 @@ impl Scratch<'_> {
 
 impl<'a> Buffers<'a> {
     /// Takes the memory from the arena. `matrices` are the types of the model's matrices; `branches` says whether any
-    /// operation writes to [`Buffers::branch`].
+    /// operation writes to [`Buffers::branch`], `has_logits` whether any writes to [`Buffers::logits`].
     pub(crate) fn carve(
         arena: &mut Arena<'a>,
         context: &Context<'_, '_>,
         matrices: Dtypes,
-        branches: bool,
+        [branches, has_logits]: [bool; 2],
         capacity: Capacity,
     ) -> Result<Self, MemoryError> {
         let config = &context.config;
@@ -104,7 +108,9 @@ impl<'a> Buffers<'a> {
             per_layer: arena.slice("per-layer inputs", matrix(rows, per_layer)?)?,
             mix: arena.slice("mixer input", matrix(rows, config.recurrent.input_width())?)?,
             mixed: arena.slice("mixer output", matrix(rows, config.recurrent.inner())?)?,
-            logits: arena.slice("logits", matrix(logit_rows, config.vocab)?)?,
+            logits: arena.slice("logits", matrix(logit_rows, if has_logits { config.vocab } else { 0 })?)?,
+            pooled: arena.slice("pooled", pooled_len(config))?,
+            pooled_words: arena.slice("pooled input", pooled_words(config, matrices).ok_or(MemoryError::TooLarge)?)?,
             scratch: Scratch { data: arena.slice("worker scratch", matrix(workers, len)?)?, workers, len },
         })
     }
@@ -116,12 +122,26 @@ impl<'a> Buffers<'a> {
 
     /// The final norm of the `index`-th finished row of the last batch: `[hidden]`. `None` where there is no such row.
     pub(crate) fn hidden(&mut self, context: &Context<'_, '_>, index: usize) -> Option<&[f32]> {
-        let hidden = context.config.hidden;
-        let out = self.scratch.data.get_mut(..hidden)?;
-        let role = if context.config.head.embedding_norm { Role::EmbeddingNorm } else { Role::OutputNorm };
-        context.level.norm(&context.weights.norm(0, role)?, row_of(self.x, index, hidden)?, out);
-        Some(out)
+        hidden_of(context, self.x, index, self.scratch.data)
     }
+}
+
+/// The final norm of row `index` of the residual stream: `[hidden]`.
+pub(super) fn hidden_of<'s>(
+    context: &Context<'_, '_>,
+    x: &[f32],
+    index: usize,
+    scratch: &'s mut [f32],
+) -> Option<&'s [f32]> {
+    let hidden = context.config.hidden;
+    let (x, out) = (row_of(x, index, hidden)?, scratch.get_mut(..hidden)?);
+    let role = if context.config.head.embedding_norm { Role::EmbeddingNorm } else { Role::OutputNorm };
+    match context.weights.norm(0, role) {
+        Some(norm) => context.level.norm(&norm, x, out),
+        // The last layer of some encoders ends with a norm.
+        None => out.copy_from_slice(x),
+    }
+    Some(out)
 }
 
 /// f32 elements of scratch per worker.

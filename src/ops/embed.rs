@@ -6,7 +6,8 @@ use crate::kernels::Combine;
 use crate::quant::dequantize;
 use crate::weights::Role;
 
-/// The embedding of every row's token, scaled, with its learned position added and normalized where the model has these.
+/// The embedding of every row's token, scaled, with its learned type and position added and normalized where the model has
+/// these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Embed;
 
@@ -16,7 +17,7 @@ impl Operation for Embed {
     }
 
     fn tensors(&self) -> &[Role] {
-        &[Role::Embedding, Role::Positions, Role::EmbeddingNorm]
+        &[Role::Embedding, Role::TokenTypes, Role::Positions, Role::EmbeddingNorm]
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
@@ -26,7 +27,7 @@ impl Operation for Embed {
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let (level, scale, weights) = (context.level, context.config.embedding.scale, &context.weights);
         let embedding = weights.tensor(0, Role::Embedding).ok_or(Fault::Internal(site!()))?;
-        let positions = weights.tensor(0, Role::Positions);
+        let (types, positions) = (weights.tensor(0, Role::TokenTypes), weights.tensor(0, Role::Positions));
         let norm = weights.norm(0, Role::EmbeddingNorm).filter(|_| context.config.embedding.norm);
         let Buffers { x, scratch, .. } = memory.buffers;
         work.each_row(x, scratch, &|index, out, scratch| {
@@ -36,10 +37,12 @@ impl Operation for Embed {
             if scale != 1.0 {
                 out.iter_mut().for_each(|x| *x *= scale);
             }
-            if let Some(positions) = positions {
-                let position = positions.row(row.position as usize).ok_or(Fault::Internal(site!()))?;
-                let learned = scratch.get_mut(..out.len()).ok_or(Fault::Internal(site!()))?;
-                dequantize(positions.dtype(), position, learned).ok_or(Fault::Internal(site!()))?;
+            // All tokens are of the first type.
+            for (table, row) in [(types, 0), (positions, row.position as usize)] {
+                let Some(table) = table else { continue };
+                let (row, learned) = (table.row(row), scratch.get_mut(..out.len()));
+                let (row, learned) = row.zip(learned).ok_or(Fault::Internal(site!()))?;
+                dequantize(table.dtype(), row, learned).ok_or(Fault::Internal(site!()))?;
                 level.combine(Combine::Add, out, learned);
             }
             if let Some(norm) = norm {

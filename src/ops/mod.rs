@@ -30,11 +30,14 @@ mod operation;
 mod partials;
 #[cfg(feature = "layer-inputs")]
 mod per_layer;
+mod pool;
 mod project;
 mod qkv;
 mod quantize;
 #[cfg(feature = "recurrent")]
 mod recur;
+#[cfg(feature = "encoder")]
+mod renorm;
 mod scale;
 #[cfg(feature = "recurrent")]
 mod scan;
@@ -66,9 +69,12 @@ pub(crate) use norm_rotate::NormRotate;
 pub(crate) use operation::{Memory, Operation, Target};
 #[cfg(feature = "layer-inputs")]
 pub(crate) use per_layer::{AddPerLayer, ProjectPerLayer};
+pub(crate) use pool::Pooled;
 pub(crate) use project::Project;
 pub(crate) use qkv::Qkv;
 pub(crate) use quantize::{Quantize, Source};
+#[cfg(feature = "encoder")]
+pub(crate) use renorm::Renorm;
 pub(crate) use scale::Scale;
 #[cfg(feature = "recurrent")]
 pub(crate) use scan::Scan;
@@ -142,6 +148,9 @@ operations! {
     ExpertDown
     /// The sum of what the chosen experts gave.
     AddExperts
+    #[cfg(feature = "encoder")]
+    /// The norm of the residual stream in place of it.
+    Renorm
     #[cfg(feature = "recurrent")]
     /// The input matrices of a recurrent layer.
     MixerInput

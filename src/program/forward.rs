@@ -6,8 +6,9 @@ use super::{Loaded, Part, Program, Rows, Step};
 use crate::cache::KvCache;
 use crate::error::Fault;
 use crate::mem::{Arena, MemoryError};
-use crate::ops::{Batch, Buffers, Capacity, Context, Grid, Memory, Op, Work};
+use crate::ops::{Batch, Buffers, Capacity, Context, Grid, Memory, Op, Pooled, Work};
 use crate::par::{Parallel, Watch};
+use crate::weights::Pooling;
 
 /// A model's program, what it reads, and the buffers of one batch.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         let uses = |layer, role| model.uses(layer, role);
         let context = Context::carve(arena, &files, &config, forms, &uses, capacity)?;
         let branches = program.has(|op| matches!(op, Op::AddNormed(_)));
-        let buffers = Buffers::carve(arena, &context, matrices, branches, capacity)?;
+        let buffers = Buffers::carve(arena, &context, matrices, [branches, model.has_logits()], capacity)?;
         Ok(Self { program, context, buffers, last_keeping: config.last_keeping() })
     }
 
@@ -117,5 +118,16 @@ impl<'m, 'a> Forward<'m, 'a> {
     /// The final norm of the `index`-th finished row of the last batch: `[hidden]`. `None` where there is no such row.
     pub(crate) fn hidden(&mut self, index: usize) -> Option<&[f32]> {
         self.buffers.hidden(&self.context, index)
+    }
+
+    /// Adds the final norm of the `index`-th finished row of the last batch to a text's vector. `None` where there is no
+    /// such row.
+    pub(crate) fn pool(&mut self, pooled: &mut Pooled, index: usize, out: &mut [f32]) -> Option<()> {
+        self.buffers.pool(&self.context, pooled, index, out)
+    }
+
+    /// Makes `out` the vector of the text whose rows were added to it.
+    pub(crate) fn finish_pooled(&mut self, pooled: &Pooled, pooling: Pooling, out: &mut [f32]) -> Result<(), Fault> {
+        self.buffers.finish_pooled(&self.context, pooled, pooling, out)
     }
 }

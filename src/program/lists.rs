@@ -4,6 +4,8 @@
 //! the same rounded values.
 
 use super::{LayerKind, Program, Rows, Step};
+#[cfg(feature = "encoder")]
+use crate::ops::Renorm;
 use crate::ops::{
     AddExperts, AddNormed, Angles, Attend, ChooseExperts, Embed, ExpertDown, ExpertGateUp, GateUp, Gather, GroupRows,
     Head, Input, Norm, NormRotate, Op, Project, Qkv, Quantize, Route, Source, Store, Target,
@@ -268,6 +270,12 @@ pub(crate) const fn shared_down(to: Target) -> Op {
 /// The norm of the branch, added to the residual stream.
 pub(crate) const fn add_normed(weight: Role) -> Op {
     Op::AddNormed(AddNormed { weight })
+}
+
+/// The norm of the residual stream in place of it.
+#[cfg(feature = "encoder")]
+pub(crate) const fn renorm(weight: Role) -> Op {
+    Op::Renorm(Renorm { weight })
 }
 
 /// On all rows.

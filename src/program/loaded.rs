@@ -1,7 +1,7 @@
 //! A model whose file has been checked against its program.
 
-use super::Program;
-use crate::ops::Forms;
+use super::{Program, Step};
+use crate::ops::{Forms, Op};
 use crate::weights::{Config, Dtypes, Files, ModelError, Role, survey};
 
 /// A model's files, and what has been found in them.
@@ -24,6 +24,12 @@ impl<'m> Loaded<'m> {
     pub(crate) fn new(files: Files<'m>, config: Config, program: Program) -> Result<Self, ModelError> {
         let survey = survey(&files, &config, &|layer, role| program.uses(&config, layer, role))?;
         Ok(Self { files, config, program, forms: Forms::of(&survey), matrices: survey.matrices })
+    }
+
+    /// Whether rows can have logits. Where a token sees those after it, they would say what it knows.
+    pub(crate) fn has_logits(&self) -> bool {
+        let is_head = |step: &Step| matches!(step.op, Op::Head(_));
+        self.config.attention.causal && self.program.end.iter().any(is_head)
     }
 
     /// Whether the program reads the tensor of a role in a layer. (The layer says nothing for roles outside of layers.)

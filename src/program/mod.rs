@@ -122,7 +122,7 @@ impl Program {
         if role.is_of_layer() {
             names(self.steps(config, Part::Layer(layer)))
         } else {
-            names(self.begin) || names(self.end)
+            names(self.begin) || names(self.end) || Role::OF_POOLER.contains(&role)
         }
     }
 

@@ -13,6 +13,8 @@ use super::table::{NONE, Tokens};
 use super::text::Piece;
 use super::tokenizer::{BLANK, Tokenizer};
 use super::vocab::Algorithm;
+#[cfg(feature = "encoder")]
+use super::word::{Fold, words};
 use gguf_rs_lite::Array;
 
 /// How to encode a text.
@@ -161,8 +163,40 @@ impl Tokenizer<'_, '_> {
                 }
                 Ok(())
             }
+            #[cfg(feature = "encoder")]
+            (Algorithm::WordPiece { lowercase, strip_accents }, _) => {
+                let fold = Fold { lowercase, strip_accents };
+                words(part, fold, scratch, &mut |bytes, word| {
+                    output.need_scratch(bytes.div_ceil(size_of::<u32>()), self.specials.search_len());
+                    word.map_or(Ok(()), |word| self.word_pieces(word, output))
+                })
+            }
             _ => Ok(()),
         }
+    }
+
+    /// The longest token that begins a word, then the longest that goes on, and so on; the unknown token where there is
+    /// none. The word begins with a blank, as the tokens do that begin words.
+    #[cfg(feature = "encoder")]
+    fn word_pieces(&self, word: &[u8], output: &mut Output<'_>) -> Result<(), TokenError> {
+        let (before, mut rest) = (output.len, word);
+        while !rest.is_empty() {
+            let most = rest.len().min(self.tokens.longest());
+            let found = (1..=most).rev().find_map(|len| {
+                let (piece, after) = rest.split_at_checked(len)?;
+                let id = self.tokens.find(piece).filter(|&id| self.kinds.get(id).is_text())?;
+                Some((id, after))
+            });
+            let Some((id, after)) = found else {
+                output.len = before;
+                let byte = rest.first().copied().unwrap_or_default();
+                output.push(self.vocab.unknown().ok_or(TokenError::NoToken { byte })?);
+                return Ok(());
+            };
+            output.push(id);
+            rest = after;
+        }
+        Ok(())
     }
 
     fn byte_level_word(

@@ -52,6 +52,10 @@ mod class;
 mod class_table;
 mod decode;
 mod encode;
+#[cfg(feature = "encoder")]
+mod fold;
+#[cfg(feature = "encoder")]
+mod fold_table;
 mod kind;
 mod kinds;
 mod merge;
@@ -66,6 +70,8 @@ mod table;
 mod text;
 mod tokenizer;
 mod vocab;
+#[cfg(feature = "encoder")]
+mod word;
 
 pub use decode::{DecodeOptions, Detokenizer};
 pub use encode::{EncodeOptions, TokenError};

@@ -63,6 +63,8 @@ impl<'m, 'a> Tokenizer<'m, 'a> {
             Algorithm::ByteLevel { merges, .. } => {
                 Some(Merges::new(merges, &tokens, &kinds, tables.best_merges, tables.other_merges)?)
             }
+            #[cfg(feature = "encoder")]
+            Algorithm::WordPiece { .. } => None,
         };
         for (byte, id) in (0..=255).zip(&mut *tables.bytes) {
             *id = byte_token(&vocab, &tokens, byte).unwrap_or(NONE);
@@ -117,6 +119,8 @@ impl<'a> Tables<'a> {
         let (made, merges) = match vocab.algorithm {
             Algorithm::SentencePiece { .. } => (0, 0),
             Algorithm::ByteLevel { merges, .. } => (tokens, merges.len()),
+            #[cfg(feature = "encoder")]
+            Algorithm::WordPiece { .. } => (0, 0),
         };
         Ok(Self {
             offsets: arena.slice("token offsets", tokens.saturating_add(1))?,
@@ -160,6 +164,8 @@ fn byte_token(vocab: &Vocab<'_>, tokens: &Tokens<'_, '_>, byte: u8) -> Option<u3
             tokens.find(&name).or_else(|| tokens.find(&[byte]))
         }
         Algorithm::ByteLevel { .. } => tokens.find_bytes(&[byte]),
+        #[cfg(feature = "encoder")]
+        Algorithm::WordPiece { .. } => None,
     }
 }
 

@@ -22,6 +22,17 @@ const UNKNOWN: &str = "tokenizer.ggml.unknown_token_id";
 const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
 const ADD_EOS: &str = "tokenizer.ggml.add_eos_token";
 const ADD_SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";
+#[cfg(feature = "encoder")]
+const CLS: &str = "tokenizer.ggml.cls_token_id";
+// Files spell it so.
+#[cfg(feature = "encoder")]
+const SEP: &str = "tokenizer.ggml.seperator_token_id";
+#[cfg(feature = "encoder")]
+const ADD_SEP: &str = "tokenizer.ggml.add_sep_token";
+#[cfg(feature = "encoder")]
+const LOWERCASE: &str = "tokenizer.ggml.normalizer.lowercase";
+#[cfg(feature = "encoder")]
+const STRIP_ACCENTS: &str = "tokenizer.ggml.normalizer.strip_accents";
 const ARCHITECTURE: &str = "general.architecture";
 const NAME: &str = "general.name";
 
@@ -35,6 +46,9 @@ pub(super) enum Algorithm<'m> {
     SentencePiece { scores: Array<'m> },
     /// Byte-level BPE (`gpt2`): the pair that comes first in the list is merged first.
     ByteLevel { merges: Array<'m>, pre: &'static PreTokenizer },
+    /// WordPiece (`bert`): the longest token that begins a word, then the longest that goes on.
+    #[cfg(feature = "encoder")]
+    WordPiece { lowercase: bool, strip_accents: bool },
 }
 
 /// The keys `tokenizer.ggml.*` of a file, checked. Absent keys have llama.cpp's defaults.
@@ -85,8 +99,15 @@ impl<'m> Vocab<'m> {
         let (ids, add_bos) = match algorithm {
             Algorithm::SentencePiece { .. } => ([Some(1), Some(2), Some(0)], true),
             Algorithm::ByteLevel { pre, .. } => ([None; 3], pre.add_bos),
+            #[cfg(feature = "encoder")]
+            Algorithm::WordPiece { .. } => (keys.frame(tokens.len())?, true),
         };
         let [bos, eos, unknown] = ids;
+        let add_eos = match algorithm {
+            #[cfg(feature = "encoder")]
+            Algorithm::WordPiece { .. } => keys.flag(ADD_SEP)?.unwrap_or(true),
+            _ => false,
+        };
         let vocab = Self {
             algorithm,
             tokens,
@@ -97,10 +118,12 @@ impl<'m> Vocab<'m> {
             eom: keys.id(EOM, tokens.len(), None)?,
             unknown: keys.id(UNKNOWN, tokens.len(), unknown)?,
             add_bos: keys.flag(ADD_BOS)?.unwrap_or(add_bos),
-            add_eos: keys.flag(ADD_EOS)?.unwrap_or(false),
+            add_eos: keys.flag(ADD_EOS)?.unwrap_or(add_eos),
             add_space_prefix: match algorithm {
                 Algorithm::SentencePiece { .. } => keys.flag(ADD_SPACE_PREFIX)?.unwrap_or(true),
                 Algorithm::ByteLevel { .. } => false,
+                #[cfg(feature = "encoder")]
+                Algorithm::WordPiece { .. } => true,
             },
             swallows_space: matches!(algorithm, Algorithm::SentencePiece { .. }) && is_phi_3(gguf),
         };
@@ -198,6 +221,11 @@ impl<'m> Algorithm<'m> {
                     pre: pre::find(name).ok_or(VocabError::UnknownPreTokenizer(Name::new(name)))?,
                 })
             }
+            #[cfg(feature = "encoder")]
+            b"bert" => {
+                let lowercase = keys.flag(LOWERCASE)?.unwrap_or(true);
+                Ok(Self::WordPiece { lowercase, strip_accents: keys.flag(STRIP_ACCENTS)?.unwrap_or(lowercase) })
+            }
             other => Err(VocabError::UnknownModel(Name::new(other))),
         }
     }
@@ -219,6 +247,13 @@ impl<'m> Keys<'_, 'm> {
             .map(|value| value.as_array().filter(|array| element(array.element_type())))
             .map(|array| array.ok_or(VocabError::WrongType(key)))
             .transpose()
+    }
+
+    /// What begins and ends a text of an encoder where `bos_token_id` and `eos_token_id` do not say so, and the unknown
+    /// token: BERT's numbers where no key names them.
+    #[cfg(feature = "encoder")]
+    fn frame(&self, tokens: usize) -> Result<[Option<u32>; 3], VocabError> {
+        Ok([self.id(CLS, tokens, Some(101))?, self.id(SEP, tokens, Some(102))?, Some(100)])
     }
 
     fn flag(&self, key: &'static str) -> Result<Option<bool>, VocabError> {
@@ -275,7 +310,7 @@ pub enum VocabError {
     Missing(&'static str),
     /// The value of this key has a type that is not allowed.
     WrongType(&'static str),
-    /// `tokenizer.ggml.model` is neither `llama` nor `gpt2`.
+    /// `tokenizer.ggml.model` is neither `llama`, `gpt2` nor `bert` (which is in builds with encoders).
     UnknownModel(Name),
     /// `tokenizer.ggml.pre` names a pre-tokenizer that is not supported.
     UnknownPreTokenizer(Name),
@@ -338,7 +373,10 @@ impl fmt::Display for VocabError {
         match *self {
             Self::Missing(key) => write!(f, "the file has no {key}"),
             Self::WrongType(key) => write!(f, "{key} has a type that it cannot have"),
-            Self::UnknownModel(name) => write!(f, "tokenizer model {name} is not supported (llama, gpt2)"),
+            Self::UnknownModel(name) => {
+                let known = if cfg!(feature = "encoder") { "llama, gpt2, bert" } else { "llama, gpt2" };
+                write!(f, "tokenizer model {name} is not supported ({known})")
+            }
             Self::UnknownPreTokenizer(name) => write!(f, "pre-tokenizer {name} is not supported"),
             Self::TokenCount { tokens } => write!(f, "a vocabulary of {tokens} tokens"),
             Self::WrongLength { key, needed, found } => {

@@ -56,8 +56,11 @@ pub struct Config {
     pub biases: Biases,
     /// Which layers share a KV pool.
     pub layer_groups: LayerGroups,
-    /// How many of the last positions the layers of each group see; 0 stands for all.
+    /// How many of the last positions the layers of each group see; 0 stands for all. Where attention is not causal, a
+    /// window of W reaches W / 2 positions to both sides.
     pub windows: [usize; MAX_GROUPS],
+    /// How the hidden states of a text become one vector.
+    pub pooler: Pooler,
 }
 
 /// How a token becomes the first residual row.
@@ -69,6 +72,8 @@ pub struct Embedding {
     pub scale: f32,
     /// Rows of learned positions, which are added; 0 if there are none. Sequences are not longer.
     pub positions: usize,
+    /// Rows of learned types of tokens, of which the first is added; 0 if there are none.
+    pub types: usize,
     /// Whether there is a norm after that.
     pub norm: bool,
     /// Elements of what every layer gets of each token beside the residual stream; 0 if it gets nothing.
@@ -80,6 +85,8 @@ pub struct Embedding {
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attention {
+    /// Whether a token sees no token after it. Elsewhere all tokens of a text run in one batch.
+    pub causal: bool,
     /// What products of queries and keys are multiplied by.
     pub scale: f32,
     /// Scores s become `cap * tanh(s / cap)`; 0 for none.
@@ -190,6 +197,47 @@ pub enum Gate {
     Separate,
     /// The first half of the rows of `up`.
     Fused,
+}
+
+/// How the hidden states of several tokens become one vector.
+///
+/// ```
+/// use gleed::{Engine, EngineError, Pooling, SeqId};
+///
+/// /// Returns the embedding of a text.
+/// fn embedding(engine: &mut Engine<'_, '_>, seq: SeqId, tokens: &[u32]) -> Result<Vec<f32>, EngineError> {
+///     let mut out = vec![0.0; engine.model().config().hidden];
+///     engine.embed(seq, tokens, Pooling::Mean, &mut out)?;
+///     Ok(out)
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooling {
+    /// Their mean.
+    Mean,
+    /// The last one.
+    Last,
+    /// The first one.
+    Cls,
+    /// What the head of a reranker or classifier makes of one of them: a number for each of its classes.
+    Rank,
+}
+
+/// How the hidden states of a text become one vector.
+///
+/// [Example](crate::model#example).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pooler {
+    /// What the file asks for, if anything.
+    pub pooling: Option<Pooling>,
+    /// Rows of the two matrices that a pooled vector goes through; 0 where there is none.
+    pub dense: [usize; 2],
+    /// Rows of the classifier's first matrix; 0 where there is none.
+    pub classifier: usize,
+    /// Classes of its last one; 0 where there is none.
+    pub classes: usize,
+    /// Whether the numbers of the classes become probabilities.
+    pub probabilities: bool,
 }
 
 /// What becomes of the output matrix's results.
@@ -326,6 +374,17 @@ impl Config {
     fn kv_before(&self, layer: usize) -> usize {
         self.attention_layers.before(layer).saturating_sub(self.shared_kv.before(layer))
     }
+
+    /// Returns the number of elements of a text's vector: the model's width, that of the matrices behind the pooling, or
+    /// the number of classes. `None` where the model has no head for [`Pooling::Rank`].
+    pub fn embedding_len(&self, pooling: Pooling) -> Option<usize> {
+        let Pooler { dense, classifier, classes, .. } = self.pooler;
+        let last = |sizes: [usize; 2]| sizes.into_iter().rev().find(|&size| size > 0);
+        match pooling {
+            Pooling::Rank => last([classifier, classes]),
+            Pooling::Mean | Pooling::Last | Pooling::Cls => Some(last(dense).unwrap_or(self.hidden)),
+        }
+        }
 
     /// Returns the number of tokens that a sequence can have at most: learned positions end somewhere.
     pub fn longest(&self) -> usize {

@@ -12,7 +12,9 @@ mod table;
 pub use adapter::Adapter;
 pub(crate) use adapter::TARGETS;
 pub(crate) use config::inverse_root;
-pub use config::{Attention, Biases, Config, Embedding, FeedForward, Gate, Head, LayerShape, Presence, QkNorm, Rope};
+pub use config::{
+    Attention, Biases, Config, Embedding, FeedForward, Gate, Head, LayerShape, Pooler, Pooling, Presence, QkNorm, Rope,
+};
 pub(crate) use dtypes::Dtypes;
 pub use error::ModelError;
 pub(crate) use files::Files;

@@ -88,6 +88,7 @@ tensors! {
     model {
         Embedding "token_embd.weight" |c, _| Some(Shape::Matrix(c.vocab, c.hidden));
         Positions "position_embd.weight" |c, _| (c.embedding.positions > 0).then_some(Shape::Matrix(c.embedding.positions, c.hidden));
+        TokenTypes "token_types.weight" |c, _| (c.embedding.types > 0).then_some(Shape::Matrix(c.embedding.types, c.hidden));
         EmbeddingNorm "token_embd_norm.weight" |c, _| (c.embedding.norm || c.head.embedding_norm).then_some(Shape::Vector(c.hidden)),
             bias EmbeddingNormBias "token_embd_norm.bias" |c, _| if c.embedding.norm { bias(c.biases.norm, c.hidden) } else { None };
         OutputNorm "output_norm.weight" |c, _| Some(Shape::Vector(c.hidden)),
@@ -101,6 +102,15 @@ tensors! {
         PerLayerEmbedding "per_layer_token_embd.weight" |c, _| per_layer(c).map(|n| Shape::Matrix(c.vocab, c.layers * n));
         PerLayerProjection "per_layer_model_proj.weight" |c, _| per_layer(c).map(|n| Shape::Matrix(c.layers * n, c.hidden));
         PerLayerNorm "per_layer_proj_norm.weight" |c, _| per_layer(c).map(Shape::Vector);
+        // Behind the pooling.
+        Dense2 "dense_2.weight" |c, _| rows(c.pooler.dense[0], c.hidden),
+            bias Dense2Bias "dense_2.bias" |c, _| optional(c.pooler.dense[0]);
+        Dense3 "dense_3.weight" |c, _| rows(c.pooler.dense[1], if c.pooler.dense[0] > 0 { c.pooler.dense[0] } else { c.hidden }),
+            bias Dense3Bias "dense_3.bias" |c, _| optional(c.pooler.dense[1]);
+        Classifier "cls.weight" |c, _| rows(c.pooler.classifier, c.hidden),
+            bias ClassifierBias "cls.bias" |c, _| optional(c.pooler.classifier);
+        Classes "cls.output.weight" |c, _| rows(c.pooler.classes, if c.pooler.classifier > 0 { c.pooler.classifier } else { c.hidden }),
+            bias ClassesBias "cls.output.bias" |c, _| optional(c.pooler.classes);
     }
     layer {
         AttentionNorm "attn_norm.weight" |c, _| Some(Shape::Vector(c.hidden)),
@@ -160,6 +170,11 @@ tensors! {
         PostInputNorm "post_norm.weight" |c, _| Some(Shape::Vector(c.hidden));
         // The residual stream is multiplied by it at the end of a layer.
         LayerScale "layer_output_scale.weight" |_, _| Some(Shape::OptionalVector(1));
+        // Of the residual stream, after a branch was added.
+        AttentionOutputNorm "attn_output_norm.weight" |c, _| Some(Shape::Vector(c.hidden)),
+            bias AttentionOutputNormBias "attn_output_norm.bias" |c, _| bias(c.biases.norm, c.hidden);
+        LayerOutputNorm "layer_output_norm.weight" |c, _| Some(Shape::Vector(c.hidden)),
+            bias LayerOutputNormBias "layer_output_norm.bias" |c, _| bias(c.biases.norm, c.hidden);
         // Falcon-H1's files call it so.
         PlainFfnNorm "ffn_norm" |c, _| Some(Shape::Vector(c.hidden));
         // Of recurrent layers.
@@ -191,6 +206,9 @@ impl Role {
 
     /// All roles.
     pub(crate) const COUNT: usize = SPECS.len();
+
+    /// What pooled vectors go through, outside of programs.
+    pub(crate) const OF_POOLER: [Self; 4] = [Self::Dense2, Self::Dense3, Self::Classifier, Self::Classes];
 
     /// Whether there is one tensor of this role in each layer.
     pub(crate) fn is_of_layer(self) -> bool {
@@ -239,6 +257,16 @@ fn bias(presence: Presence, width: usize) -> Option<Shape> {
         Presence::Optional => Some(Shape::OptionalVector(width)),
         Presence::Always => Some(Shape::Vector(width)),
     }
+}
+
+/// A matrix, if it has rows.
+fn rows(rows: usize, cols: usize) -> Option<Shape> {
+    (rows > 0).then_some(Shape::Matrix(rows, cols))
+}
+
+/// A vector that the file may leave out, if it has elements.
+fn optional(width: usize) -> Option<Shape> {
+    (width > 0).then_some(Shape::OptionalVector(width))
 }
 
 /// Whether experts are chosen by other numbers than their logits.

@@ -160,6 +160,36 @@ impl Parity2026 {
     }
 }
 
+/// A model that makes vectors of texts, F32.
+pub struct Embedder {
+    pub gguf: Vec<u8>,
+    pub pooling: String,
+    pub inputs: Vec<Vec<u32>>,
+    /// The pooled vector of each input, not scaled to length 1.
+    pub embeddings: Rows,
+    /// The input of which all hidden states are there: a row for each token.
+    pub token_input: usize,
+    pub token_embeddings: Rows,
+}
+
+impl Embedder {
+    /// All families.
+    pub const ALL: [&str; 4] = ["bert", "nomic-bert", "gemma-embedding", "qwen3-embedding"];
+
+    /// The fixture `parity2026/NAME`; `None` where it is nowhere.
+    pub fn load(name: &str) -> Option<Self> {
+        let json = json(&format!("parity2026/{name}.json"))?;
+        Some(Self {
+            gguf: fixture(&format!("parity2026/{name}.gguf"))?,
+            pooling: json["pooling"].as_str().unwrap().into(),
+            inputs: json["inputs"].as_array().unwrap().iter().map(ids).collect(),
+            embeddings: rows(&json["embeddings"]),
+            token_input: index(&json["token_input"]),
+            token_embeddings: rows(&json["token_embeddings"]),
+        })
+    }
+}
+
 impl StateReset {
     fn read(json: &Value) -> Self {
         let change = json["change"].as_object().unwrap().iter();

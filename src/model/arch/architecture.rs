@@ -25,6 +25,8 @@ pub(in crate::model) struct Architecture {
     pub(in crate::model) routing: Routing,
     /// Whether the router has an output for what every token goes through beside its experts.
     pub(in crate::model) shared_gate: bool,
+    /// Whether a token sees no token after it, where a file does not say.
+    pub(in crate::model) causal: bool,
     /// Whether queries and keys are rotated.
     pub(in crate::model) rotary: bool,
     pub(in crate::model) pairs: RopePairs,
@@ -53,6 +55,7 @@ pub(super) const DECODER: Architecture = Architecture {
     dense_beside_experts: false,
     routing: Routing::SOFTMAX_OF_CHOSEN,
     shared_gate: false,
+    causal: true,
     rotary: true,
     pairs: RopePairs::Halves,
     window: 0,

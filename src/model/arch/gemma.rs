@@ -78,6 +78,9 @@ pub(super) const GEMMA3: Architecture = Architecture {
     ..FAMILY
 };
 
+/// Gemma 3 in which every token sees those after it, too; windows reach to both sides.
+pub(super) const GEMMA_EMBEDDING: Architecture = Architecture { name: "gemma-embedding", causal: false, ..GEMMA3 };
+
 const GEMMA3_PERIOD: usize = 6;
 
 const FAMILY: Architecture = Architecture { activation: Activation::GeluTanh, ..DECODER };

@@ -2,6 +2,8 @@
 
 mod alibi;
 mod architecture;
+#[cfg(feature = "encoder")]
+mod bert;
 mod exaone4;
 mod gemma;
 #[cfg(feature = "layer-inputs")]
@@ -89,6 +91,12 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     olmo2::OLMOE,
     #[cfg(feature = "arch-gemma4")]
     gemma4::GEMMA4,
+    #[cfg(feature = "arch-bert")]
+    bert::BERT,
+    #[cfg(feature = "arch-nomic-bert")]
+    bert::NOMIC_BERT,
+    #[cfg(feature = "arch-gemma-embedding")]
+    gemma::GEMMA_EMBEDDING,
     #[cfg(feature = "arch-lfm2")]
     lfm2::LFM2,
     #[cfg(feature = "arch-qwen35")]

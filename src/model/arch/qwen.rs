@@ -19,7 +19,16 @@ pub(super) const QWEN2MOE: Architecture = Architecture {
 };
 
 /// Each head of Q and K is normalized; the heads' width is independent of the hidden size.
-pub(super) const QWEN3: Architecture = Architecture { name: "qwen3", qk_norm: QkNorm::Heads, ..DECODER };
+pub(super) const QWEN3: Architecture = Architecture {
+    name: "qwen3",
+    qk_norm: QkNorm::Heads,
+    finish: |_, config| {
+        // What its rerankers are trained to say is yes or no.
+        config.pooler.probabilities = true;
+        Ok(())
+    },
+    ..DECODER
+};
 
 /// The same with experts.
 pub(super) const QWEN3MOE: Architecture =

@@ -1,0 +1,149 @@
+//! Hidden states of a text become one vector: their sum or one of them, then the heads behind that.
+//!
+//! No program has it: the rows of a text can be those of several batches.
+
+use super::buffers::{Buffers, hidden_of};
+use super::context::Context;
+use crate::error::Fault;
+use crate::kernels::Combine;
+use crate::mem::Matrix;
+use crate::nn::{InputForms, InputRows};
+use crate::num::{exp, is_finite, tanh};
+use crate::weights::{Config, Dtypes, Pooler, Pooling, Role};
+
+/// The vector of a text while rows are added: finite ones, fewer than 2^32. The sums lie in memory of the engine where a
+/// head follows, which may have another width, otherwise in the place of the result.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pooled {
+    /// What rows are multiplied by: 1, or [`Self::SMALL`] once a sum was beyond f32.
+    factor: f32,
+    rows: u32,
+}
+
+impl Pooled {
+    pub(crate) const EMPTY: Self = Self { factor: 1.0, rows: 0 };
+
+    /// 2^-32: as many rows, multiplied by it, have finite sums.
+    const SMALL: f32 = 1.0 / 4_294_967_296.0;
+
+    fn add(&mut self, row: &[f32], sums: &mut [f32]) {
+        if self.rows == 0 {
+            sums.fill(0.0);
+        }
+        if !sums.iter().zip(row).all(|(sum, x)| is_finite(sum + x * self.factor)) {
+            sums.iter_mut().for_each(|sum| *sum *= Self::SMALL);
+            self.factor = Self::SMALL;
+        }
+        sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x * self.factor);
+        self.rows = self.rows.saturating_add(1);
+    }
+
+    /// Makes means of the sums.
+    fn divide(&self, sums: &mut [f32]) {
+        let count = self.rows as f32;
+        // Rounded up, the mean of numbers near the largest one could be beyond it.
+        sums.iter_mut().for_each(|sum| *sum = (*sum / count / self.factor).clamp(f32::MIN, f32::MAX));
+    }
+}
+
+impl Buffers<'_> {
+    /// Adds the final norm of the `index`-th finished row of the last batch to a text's vector.
+    pub(crate) fn pool(
+        &mut self,
+        context: &Context<'_, '_>,
+        pooled: &mut Pooled,
+        index: usize,
+        out: &mut [f32],
+    ) -> Option<()> {
+        let row = hidden_of(context, self.x, index, self.scratch.data)?;
+        let sums = if self.pooled.is_empty() { out } else { self.pooled.get_mut(..context.config.hidden)? };
+        pooled.add(row, sums);
+        Some(())
+    }
+
+    /// Makes `out` the vector of the text whose rows were added to it.
+    pub(crate) fn finish_pooled(
+        &mut self,
+        context: &Context<'_, '_>,
+        pooled: &Pooled,
+        pooling: Pooling,
+        out: &mut [f32],
+    ) -> Result<(), Fault> {
+        if self.pooled.is_empty() {
+            pooled.divide(out);
+            return Ok(());
+        }
+        let hidden = context.config.hidden;
+        let (sums, between) = self.pooled.split_at_mut_checked(hidden).ok_or(Fault::Internal(site!()))?;
+        pooled.divide(sums);
+        let mut head =
+            |role, x: &[f32], y: &mut [f32]| multiply(context, role, x, y, self.pooled_words, self.scratch.data);
+        let Pooler { dense, classifier, classes, probabilities, .. } = context.config.pooler;
+        let (sizes, [first, second]) = match pooling {
+            Pooling::Rank => ([classifier, classes], [Role::Classifier, Role::Classes]),
+            _ => (dense, [Role::Dense2, Role::Dense3]),
+        };
+        let bend = |x: &mut [f32]| x.iter_mut().filter(|_| pooling == Pooling::Rank).for_each(|x| *x = tanh(*x));
+        match sizes {
+            [0, 0] => out.copy_from_slice(sums.get(..out.len()).ok_or(Fault::Internal(site!()))?),
+            [_, 0] => {
+                head(first, sums, out)?;
+                bend(out);
+            }
+            [0, _] => head(second, sums, out)?,
+            [width, _] => {
+                let between = between.get_mut(..width).ok_or(Fault::Internal(site!()))?;
+                head(first, sums, between)?;
+                bend(between);
+                head(second, between, out)?;
+            }
+        }
+        if pooling == Pooling::Rank && probabilities {
+            softmax(out);
+        }
+        if out.iter().all(|&x| is_finite(x)) { Ok(()) } else { Err(Fault::NonFinite) }
+    }
+}
+
+/// The product of a matrix and `x`, and its bias.
+fn multiply(
+    context: &Context<'_, '_>,
+    role: Role,
+    x: &[f32],
+    out: &mut [f32],
+    words: &mut [u32],
+    scratch: &mut [f32],
+) -> Result<(), Fault> {
+    let linear = context.weights.linear(0, role).ok_or(Fault::Internal(site!()))?;
+    let forms = InputForms::of([linear.weights.dtype()]);
+    forms.prepare(context.level, x, words)?;
+    let inputs = InputRows::new(words, words.len(), x.len(), forms, 1);
+    let cols = out.len();
+    let tiles = Matrix::new(out, 1, cols).and_then(|matrix| matrix.tiles(1, cols, 0..1));
+    let mut tile = tiles.and_then(|tiles| tiles.next()).ok_or(Fault::Internal(site!()))?;
+    linear.run(context.level, (&inputs, 0), 0, &mut tile, Combine::Set, scratch).ok_or(Fault::Internal(site!()))
+}
+
+/// Exponentials below the largest number, divided by their sum in order.
+fn softmax(x: &mut [f32]) {
+    let max = x.iter().copied().fold(f32::NEG_INFINITY, |max, x| if x > max { x } else { max });
+    x.iter_mut().for_each(|x| *x = exp(*x - max));
+    let sum = x.iter().fold(0.0, |sum, x| sum + x);
+    x.iter_mut().for_each(|x| *x /= sum);
+}
+
+/// f32 elements of [`Buffers::pooled`]: the sums, and what the first of two matrices gives.
+pub(super) fn pooled_len(config: &Config) -> usize {
+    let Pooler { dense, classifier, classes, .. } = config.pooler;
+    let [first, second] = dense;
+    if [first, second, classifier, classes] == [0; 4] { 0 } else { config.hidden + first.max(classifier) }
+}
+
+/// 32-bit words of the largest input of a head.
+pub(super) fn pooled_words(config: &Config, matrices: Dtypes) -> Option<usize> {
+    let widest = match pooled_len(config) {
+        0 => return Some(0),
+        _ => config.hidden.max(config.pooler.dense[0]).max(config.pooler.classifier),
+    };
+    matrices.iter().try_fold(0, |max, dtype| Some(InputForms::of([dtype]).words(widest)?.max(max)))
+}
