@@ -229,7 +229,8 @@ fn check(config: &Config, keys: &Keys<'_>, architecture: &Architecture) -> Resul
         config.feed_forward;
     let Pooler { dense: [dense_2, dense_3], classifier, classes, .. } = config.pooler;
     let sizes = [config.hidden, config.ffn, other_width, expert_width, shared_width, config.heads];
-    let others = [dense_2, dense_3, classifier, classes].into_iter().chain(config.kv_shapes.map(|shape| shape.head_dim));
+    let others =
+        [dense_2, dense_3, classifier, classes].into_iter().chain(config.kv_shapes.map(|shape| shape.head_dim));
     let bounded = sizes.into_iter().chain(others).all(|size| size <= 1 << 24);
     if !bounded || config.kv_shapes.iter().any(|shape| config.heads.saturating_mul(shape.head_dim) > 1 << 24) {
         return Err(keys.bad("attention.head_count"));

@@ -3,7 +3,7 @@
 use gguf_rs_lite::{Gguf, Name, TensorInfo};
 
 use super::error::ModelError;
-use super::table::layer_and_suffix;
+use super::names::layer_and_suffix;
 use crate::kv::LayerSet;
 use crate::num::Xxh64;
 

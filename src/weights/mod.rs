@@ -5,19 +5,23 @@ mod config;
 mod dtypes;
 mod error;
 mod files;
+mod layer;
+mod names;
 mod recurrent;
 mod roles;
+mod shapes;
 mod table;
 
 pub use adapter::Adapter;
 pub(crate) use adapter::TARGETS;
 pub(crate) use config::inverse_root;
 pub use config::{
-    Attention, Biases, Config, Embedding, FeedForward, Gate, Head, LayerShape, Pooler, Pooling, Presence, QkNorm, Rope,
+    Attention, Biases, Config, Embedding, FeedForward, Gate, Head, Pooler, Pooling, Presence, QkNorm, Rope,
 };
 pub(crate) use dtypes::Dtypes;
 pub use error::ModelError;
 pub(crate) use files::Files;
+pub use layer::LayerShape;
 pub use recurrent::{Mixer, Recurrent};
 pub(crate) use roles::Role;
 pub(crate) use table::{Survey, TensorRef, Uses, Weights, survey};

@@ -7,7 +7,9 @@ use super::config::Config;
 use super::dtypes::Dtypes;
 use super::error::ModelError;
 use super::files::Files;
-use super::roles::{Role, Shape, role_in_model, roles_in_layer, specs};
+use super::names::{layer_and_suffix, layer_name};
+use super::roles::{Role, role_in_model, roles_in_layer, specs};
+use super::shapes::Shape;
 use crate::kernels::{Norm, NormKind};
 use crate::kv::MAX_LAYERS;
 use crate::mem::{Arena, MemoryError};
@@ -227,22 +229,6 @@ pub(super) fn matrix_of_layer(name: &str, roles: &[Role], config: &Config) -> Op
     }
 }
 
-/// "blk.N.suffix" taken apart.
-pub(super) fn layer_and_suffix(name: &str) -> Option<(usize, &str)> {
-    let (layer, suffix) = name.strip_prefix("blk.")?.split_once('.')?;
-    // Only the form that a writer uses: no sign, no leading zeros.
-    let plain = layer == "0" || layer.bytes().next().is_some_and(|digit| digit.is_ascii_digit() && digit != b'0');
-    Some((layer.parse().ok().filter(|_| plain)?, suffix))
-}
-
-fn layer_name(layer: usize, suffix: &str) -> heapless::String<64> {
-    use core::fmt::Write;
-    let mut name = heapless::String::new();
-    // Layers have at most four digits and the suffixes are those of the table.
-    let _ = write!(name, "blk.{layer}.{suffix}");
-    name
-}
-
 /// The layer and role of a tensor of the file, and its place, if it has the shape and type that the model wants.
 fn check(
     part: usize,
@@ -273,18 +259,4 @@ fn check(
         return Err(wrong_type);
     };
     Ok((layer, role, TensorRef::new(part, info, dtype, all_rows, cols as u32)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_layers_are_taken_apart() {
-        assert_eq!(layer_and_suffix("blk.12.attn_q.weight"), Some((12, "attn_q.weight")));
-        assert_eq!(layer_and_suffix(&layer_name(0, "ffn_up.weight")), Some((0, "ffn_up.weight")));
-        for name in ["blk.01.x", "blk.+1.x", "blk..x", "blk.1", "blk.99999999999999999999.x", "output.weight"] {
-            assert_eq!(layer_and_suffix(name), None, "{name}");
-        }
-    }
 }

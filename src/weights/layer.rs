@@ -1,0 +1,116 @@
+//! The sizes of a layer, and which layers have keys and values.
+
+use super::config::Config;
+use crate::kv::{KvShape, LayerGroups, LayerSet};
+
+/// The sizes of a layer.
+///
+/// [Example](crate::model#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LayerShape {
+    /// Query heads.
+    pub heads: usize,
+    /// The keys and values that it reads.
+    pub kv: KvShape,
+    /// Whether these are its own.
+    pub has_kv: bool,
+    /// Whether the values are the keys.
+    pub keys_as_values: bool,
+    /// Whether attention's results are gated.
+    pub gated: bool,
+    /// Width of the feed-forward layer.
+    pub ffn: usize,
+}
+
+impl LayerShape {
+    /// Returns the number of elements of Q per row.
+    pub fn q_width(&self) -> usize {
+        self.heads * self.kv.head_dim
+    }
+
+    /// Returns the number of elements of K (and of V) per row; 0 where the layer reads those of another one.
+    pub fn kv_width(&self) -> usize {
+        if self.has_kv { self.kv.width() } else { 0 }
+    }
+
+    /// Returns the number of elements of Q, K and V per row.
+    pub fn qkv_width(&self) -> usize {
+        self.q_width() + 2 * self.kv_width()
+    }
+
+    /// Returns the number of query heads per KV head.
+    pub fn group(&self) -> usize {
+        self.heads / self.kv.heads.max(1)
+    }
+
+    /// Elements of Q, K, V and the gates per row.
+    pub(crate) fn heads_width(&self) -> usize {
+        self.qkv_width() + self.gates_width()
+    }
+
+    /// Elements of the gates of attention's results per row.
+    pub(crate) fn gates_width(&self) -> usize {
+        if self.gated { self.q_width() } else { 0 }
+    }
+}
+
+impl Config {
+    /// Returns the sizes of a layer.
+    pub fn layer(&self, layer: usize) -> LayerShape {
+        let other = self.feed_forward.other_layers.contains(layer);
+        LayerShape {
+            heads: self.heads,
+            kv: self.kv_shapes.get(self.layer_groups.group(layer)).copied().unwrap_or_default(),
+            has_kv: self.has_kv(layer),
+            keys_as_values: self.attention.keys_as_values.contains(layer),
+            gated: self.attention.gated,
+            ffn: if other { self.feed_forward.other_width } else { self.ffn },
+        }
+    }
+
+    /// The sizes of a layer of each kind. A model may have no layer of some.
+    pub(crate) fn layer_shapes(&self) -> impl Iterator<Item = LayerShape> {
+        let of = |kv| LayerShape { kv, has_kv: true, ..self.layer(0) };
+        let widest = self.ffn.max(self.feed_forward.other_width);
+        self.kv_shapes.map(of).into_iter().map(move |shape| LayerShape { ffn: widest, ..shape })
+    }
+
+    /// Returns the number of layers that have keys and values.
+    pub fn kv_layers(&self) -> usize {
+        self.kv_before(self.layers)
+    }
+
+    /// Returns whether a layer has keys and values of its own.
+    pub fn has_kv(&self, layer: usize) -> bool {
+        self.attention_layers.contains(layer) && !self.shared_kv.contains(layer)
+    }
+
+    /// The layer whose keys and values a layer reads, as its number among those that have some; `None` where there is
+    /// none.
+    pub(crate) fn kv_layer(&self, layer: usize) -> Option<usize> {
+        let group = self.layer_groups.group(layer);
+        let readable = |&layer: &usize| self.has_kv(layer) && self.layer_groups.group(layer) == group;
+        Some(self.kv_before((0..=layer).rev().find(readable)?))
+    }
+
+    /// The groups of the layers that have keys and values, which are numbered by themselves.
+    pub(crate) fn kv_groups(&self) -> LayerGroups {
+        if self.kv_layers() == self.layers {
+            return self.layer_groups;
+        }
+        let mut layers = (0..self.layers).filter(|&layer| self.has_kv(layer));
+        let in_second = |_| layers.next().is_some_and(|layer| self.layer_groups.group(layer) == 1);
+        LayerGroups::with_second(LayerSet::of(self.kv_layers(), in_second))
+    }
+
+    /// The last layer that keeps something of each row; what comes after it is needed of some rows only.
+    pub(crate) fn last_keeping(&self) -> usize {
+        let keeps = |&layer: &usize| self.has_kv(layer) || self.recurrent.layers.contains(layer);
+        (0..self.layers).rev().find(keeps).unwrap_or(0)
+    }
+
+    fn kv_before(&self, layer: usize) -> usize {
+        self.attention_layers.before(layer).saturating_sub(self.shared_kv.before(layer))
+    }
+}

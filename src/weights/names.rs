@@ -1,0 +1,33 @@
+//! Names of the tensors of layers.
+
+use core::fmt::Write;
+
+/// "blk.N.suffix" taken apart.
+pub(super) fn layer_and_suffix(name: &str) -> Option<(usize, &str)> {
+    let (layer, suffix) = name.strip_prefix("blk.")?.split_once('.')?;
+    // Only the form that a writer uses: no sign, no leading zeros.
+    let plain = layer == "0" || layer.bytes().next().is_some_and(|digit| digit.is_ascii_digit() && digit != b'0');
+    Some((layer.parse().ok().filter(|_| plain)?, suffix))
+}
+
+/// The name of a tensor of a layer.
+pub(super) fn layer_name(layer: usize, suffix: &str) -> heapless::String<64> {
+    let mut name = heapless::String::new();
+    // Layers have at most four digits and the suffixes are those of the table.
+    let _ = write!(name, "blk.{layer}.{suffix}");
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_layers_are_taken_apart() {
+        assert_eq!(layer_and_suffix("blk.12.attn_q.weight"), Some((12, "attn_q.weight")));
+        assert_eq!(layer_and_suffix(&layer_name(0, "ffn_up.weight")), Some((0, "ffn_up.weight")));
+        for name in ["blk.01.x", "blk.+1.x", "blk..x", "blk.1", "blk.99999999999999999999.x", "output.weight"] {
+            assert_eq!(layer_and_suffix(name), None, "{name}");
+        }
+    }
+}
