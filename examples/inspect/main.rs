@@ -11,6 +11,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod describe;
 mod program;
 mod site;
 
@@ -23,7 +24,6 @@ use clap::Parser;
 use common::args::{EngineArgs, ModelArgs};
 use common::{ModelFile, Result};
 use gguf_rs_lite::{Array, Gguf, Value};
-use gleed::model::Config;
 use gleed::token::{Tokenizer, Vocab};
 use gleed::{Limits, Model, Plan};
 
@@ -108,7 +108,7 @@ fn inspect(args: &Args) -> Result<ExitCode> {
     vocabulary(&mut out, &gguf)?;
     match file.model() {
         Ok(model) => {
-            describe(&mut out, model.config())?;
+            describe::describe(&mut out, model.config())?;
             writeln!(out, "Memory of an engine\n{}", indented(&args.plan(&model)?.to_string()))?;
         }
         Err(error) => writeln!(out, "Model\n  {error}: no memory plan")?,
@@ -198,24 +198,6 @@ fn vocabulary(out: &mut impl Write, gguf: &Gguf<'_>) -> io::Result<()> {
         Ok(bytes) => writeln!(out, "  the tokenizer's tables need {bytes} bytes\n"),
         Err(error) => writeln!(out, "  {error}\n"),
     }
-}
-
-fn describe(out: &mut impl Write, config: &Config) -> io::Result<()> {
-    let Config { architecture, layers, hidden, ffn, heads, kv_shapes, vocab, context, .. } = config;
-    writeln!(out, "Model")?;
-    writeln!(out, "  architecture {architecture}, {layers} layers, width {hidden}, feed-forward {ffn}")?;
-    let [local, global] = kv_shapes;
-    for (kv, layers) in
-        [(local, "layers with a window"), (global, "the others")].iter().take(if local == global { 1 } else { 2 })
-    {
-        let of = if local == global { String::new() } else { format!(" in {layers}") };
-        writeln!(out, "  {heads} query heads, {} key/value heads, {} elements each{of}", kv.heads, kv.head_dim)?;
-    }
-    let shared = config.attention_layers.before(*layers) - config.kv_layers();
-    if shared > 0 {
-        writeln!(out, "  {shared} layers read the keys and values of other layers")?;
-    }
-    writeln!(out, "  trained on {context} tokens at a time, {vocab} logits\n")
 }
 
 fn indented(text: &str) -> String {
