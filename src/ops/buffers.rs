@@ -3,7 +3,7 @@
 use super::adapters::FLOATS;
 use super::groups::Groups;
 use super::partials::partials_width;
-use super::pool::{pooled_len, pooled_words};
+use super::pool::pooled_len;
 use super::{Capacity, Context, Grid, Input};
 use crate::error::Fault;
 use crate::kernels::OUTPUTS;
@@ -45,7 +45,6 @@ pub(crate) struct Buffers<'a> {
     pub(super) logits: &'a mut [f32],
     /// Not a matrix: what [`Pooled`] needs.
     pub(super) pooled: &'a mut [f32],
-    pub(super) pooled_words: &'a mut [u32],
     pub(super) scratch: Scratch<'a>,
 }
 
@@ -102,8 +101,7 @@ impl<'a> Buffers<'a> {
             mix: arena.slice("mixer input", matrix(rows, config.recurrent.input_width())?)?,
             mixed: arena.slice("mixer output", matrix(rows, config.recurrent.inner())?)?,
             logits: arena.slice("logits", matrix(logit_rows, if has_logits { config.vocab } else { 0 })?)?,
-            pooled: arena.slice("pooled", pooled_len(config))?,
-            pooled_words: arena.slice("pooled input", pooled_words(config, matrices).ok_or(MemoryError::TooLarge)?)?,
+            pooled: arena.slice("pooled", pooled_len(config, matrices).ok_or(MemoryError::TooLarge)?)?,
             scratch: Scratch { data: arena.slice("worker scratch", matrix(workers, len)?)?, workers, len },
         })
     }

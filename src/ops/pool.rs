@@ -74,10 +74,12 @@ impl Buffers<'_> {
             return Ok(());
         }
         let hidden = context.config.hidden;
-        let (sums, between) = self.pooled.split_at_mut_checked(hidden).ok_or(Fault::Internal(site!()))?;
+        let (sums, rest) = self.pooled.split_at_mut_checked(hidden).ok_or(Fault::Internal(site!()))?;
+        let between = between(&context.config);
+        let (between, words) = rest.split_at_mut_checked(between).ok_or(Fault::Internal(site!()))?;
+        let words = bytemuck::must_cast_slice_mut(words);
         pooled.divide(sums);
-        let mut head =
-            |role, x: &[f32], y: &mut [f32]| multiply(context, role, x, y, self.pooled_words, self.scratch.data);
+        let mut head = |role, x: &[f32], y: &mut [f32]| multiply(context, role, x, y, &mut *words, self.scratch.data);
         let Pooler { dense, classifier, classes, probabilities, .. } = context.config.pooler;
         let (sizes, [first, second]) = match pooling {
             Pooling::Rank => ([classifier, classes], [Role::Classifier, Role::Classes]),
@@ -132,18 +134,20 @@ fn softmax(x: &mut [f32]) {
     x.iter_mut().for_each(|x| *x /= sum);
 }
 
-/// f32 elements of [`Buffers::pooled`]: the sums, and what the first of two matrices gives.
-pub(super) fn pooled_len(config: &Config) -> usize {
-    let Pooler { dense, classifier, classes, .. } = config.pooler;
-    let [first, second] = dense;
-    if [first, second, classifier, classes] == [0; 4] { 0 } else { config.hidden + first.max(classifier) }
+/// 32-bit elements of [`Buffers::pooled`]: the sums, what the first of two matrices gives, and the input of a matrix; none
+/// where there is no matrix.
+pub(super) fn pooled_len(config: &Config, matrices: Dtypes) -> Option<usize> {
+    let Pooler { dense: [first, second], classifier, classes, .. } = config.pooler;
+    if [first, second, classifier, classes] == [0; 4] {
+        return Some(0);
+    }
+    let widest = config.hidden.max(between(config));
+    let words = |dtype| InputForms::of([dtype]).words(widest);
+    let words = matrices.iter().try_fold(0, |max, dtype| Some(words(dtype)?.max(max)))?;
+    config.hidden.checked_add(between(config))?.checked_add(words)
 }
 
-/// 32-bit words of the largest input of a head.
-pub(super) fn pooled_words(config: &Config, matrices: Dtypes) -> Option<usize> {
-    let widest = match pooled_len(config) {
-        0 => return Some(0),
-        _ => config.hidden.max(config.pooler.dense[0]).max(config.pooler.classifier),
-    };
-    matrices.iter().try_fold(0, |max, dtype| Some(InputForms::of([dtype]).words(widest)?.max(max)))
+/// Elements between two matrices.
+fn between(config: &Config) -> usize {
+    config.pooler.dense[0].max(config.pooler.classifier)
 }
