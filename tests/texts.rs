@@ -5,6 +5,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::fixtures::{numbers, parse_json};
 use common::gguf_writer::GgufWriter;
@@ -15,7 +16,10 @@ fn run(example: &str, args: &[&str], input: &str) -> Output {
     // This test is `target/PROFILE/deps/texts-HASH`.
     let folder = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples");
     let program = folder.join(format!("{example}{}", std::env::consts::EXE_SUFFIX));
-    let file = scratch(&format!("{example}-input.txt"), input.as_bytes());
+    // Tests run at the same time.
+    static INPUTS: AtomicUsize = AtomicUsize::new(0);
+    let number = INPUTS.fetch_add(1, Ordering::Relaxed);
+    let file = scratch(&format!("input-{number}.txt"), input.as_bytes());
     let input = Stdio::from(std::fs::File::open(file).unwrap());
     let output = Command::new(&program).args(args).stdin(input).output();
     output.unwrap_or_else(|error| panic!("{}: {error}; `cargo build --examples` makes it", program.display()))

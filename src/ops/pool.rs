@@ -2,14 +2,14 @@
 //!
 //! No program has it: the rows of a text can be those of several batches.
 
-use super::buffers::{Buffers, hidden_of};
+use super::buffers::{Buffers, between, hidden_of};
 use super::context::Context;
 use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::mem::Matrix;
 use crate::nn::{InputForms, InputRows};
 use crate::num::{exp, is_finite, tanh};
-use crate::weights::{Config, Dtypes, Pooler, Pooling, Role};
+use crate::weights::{Pooler, Pooling, Role};
 
 /// The vector of a text while rows are added: finite ones, fewer than 2^32. The sums lie in memory of the engine where a
 /// head follows, which may have another width, otherwise in the place of the result.
@@ -25,6 +25,11 @@ impl Pooled {
 
     /// 2^-32: as many rows, multiplied by it, have finite sums.
     const SMALL: f32 = 1.0 / 4_294_967_296.0;
+
+    /// How many were added.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows as usize
+    }
 
     fn add(&mut self, row: &[f32], sums: &mut [f32]) {
         if self.rows == 0 {
@@ -132,22 +137,4 @@ fn softmax(x: &mut [f32]) {
     x.iter_mut().for_each(|x| *x = exp(*x - max));
     let sum = x.iter().fold(0.0, |sum, x| sum + x);
     x.iter_mut().for_each(|x| *x /= sum);
-}
-
-/// 32-bit elements of [`Buffers::pooled`]: the sums, what the first of two matrices gives, and the input of a matrix; none
-/// where there is no matrix.
-pub(super) fn pooled_len(config: &Config, matrices: Dtypes) -> Option<usize> {
-    let Pooler { dense: [first, second], classifier, classes, .. } = config.pooler;
-    if [first, second, classifier, classes] == [0; 4] {
-        return Some(0);
-    }
-    let widest = config.hidden.max(between(config));
-    let words = |dtype| InputForms::of([dtype]).words(widest);
-    let words = matrices.iter().try_fold(0, |max, dtype| Some(words(dtype)?.max(max)))?;
-    config.hidden.checked_add(between(config))?.checked_add(words)
-}
-
-/// Elements between two matrices.
-fn between(config: &Config) -> usize {
-    config.pooler.dense[0].max(config.pooler.classifier)
 }
