@@ -115,8 +115,8 @@ fn search(args: &Args) -> Result<ExitCode> {
     let texts: Vec<String> = lines.iter().map(|(_, line)| format!("{}{line}", args.line_prefix)).collect();
     let key = key(&model, pooling, args, &texts);
     let width = model.config().embedding_len(pooling).unwrap_or(0);
-    let known = args.index.as_deref().and_then(|path| read_index(path, key, width));
-    let index = match known.filter(|index| index.len() == texts.len()) {
+    let known = args.index.as_deref().and_then(|path| read_index(path, key, [texts.len(), width]));
+    let index = match known {
         Some(index) => index,
         None => {
             let start = Instant::now();
@@ -173,10 +173,14 @@ fn key(model: &Model<'_>, pooling: Pooling, args: &Args, texts: &[String]) -> u6
 }
 
 /// The vectors in a file, if they belong to this key.
-fn read_index(path: &Path, key: u64, width: usize) -> Option<Vec<Vec<f32>>> {
+fn read_index(path: &Path, key: u64, [lines, width]: [usize; 2]) -> Option<Vec<Vec<f32>>> {
     let bytes = std::fs::read(path).ok()?;
     let floats = bytes.strip_prefix(MAGIC)?.strip_prefix(&key.to_le_bytes())?;
-    let floats: Vec<f32> = floats.as_chunks::<4>().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+    let (floats, []) = floats.as_chunks::<4>() else { return None };
+    let floats: Vec<f32> = floats.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+    if floats.len() != lines * width {
+        return None;
+    }
     Some(floats.chunks(width.max(1)).map(<[f32]>::to_vec).collect())
 }
 

@@ -162,6 +162,8 @@ enum {
     GLEED_E_NO_LOGITS = -512, /* no such row of results; needed: rows that have results, given: the row */
     GLEED_E_ADAPTER = -513,   /* no adapter with this number is loaded; needed: numbers are below this, given: it */
     GLEED_E_ADAPTER_ROOM = -514, /* no room for it; at: planned adapters, needed: its rank, given: the planned rank */
+    GLEED_E_WHOLE = -515, /* tokens of an encoder see those after them; at: tokens that the sequence has */
+    GLEED_E_ROWS = -516,  /* a text does not fit a batch of an encoder; needed: its tokens, given: `rows` */
 
     /* Results. */
     GLEED_E_NON_FINITE = -600, /* infinity or NaN; at: the layer (the number of layers for the logits), or the token */
@@ -785,21 +787,54 @@ gleed_status gleed_hidden(gleed_engine *engine, size_t index, gleed_seq *seq, ui
 /* How the hidden states of several tokens become one vector. */
 enum {
     GLEED_POOLING_MEAN = 0, /* the mean of all */
-    GLEED_POOLING_LAST = 1  /* that of the last token */
+    GLEED_POOLING_LAST = 1, /* that of the last token */
+    GLEED_POOLING_CLS = 2,  /* that of the first token */
+    GLEED_POOLING_RANK = 3, /* no vector: what a reranker's classifier says, a number for each of its classes */
+    GLEED_POOLING_MODEL = 4 /* what the model's file asks for, or the mean if it asks for nothing */
 };
+
+/*
+ * Writes to *used which of the first four poolings `pooling` stands for, which may be GLEED_POOLING_MODEL, and to
+ * *values_len how many elements an embedding has then: `hidden` of gleed_model_info, unless the model has matrices
+ * behind the pooling, or the number of classes.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_VALUE (no such pooling, or GLEED_POOLING_RANK
+ *            without a classifier).
+ *   After    Nothing is written.
+ */
+gleed_status gleed_model_embedding(const gleed_model *model, uint32_t pooling, uint32_t *used, size_t *values_len,
+                                   gleed_error *error);
 
 /*
  * Appends `count` tokens to a sequence, which is usually empty, and writes an embedding of them to `values`. The
  * embedding is the pooled hidden states of the tokens. It is not scaled to length 1. `pooling` is GLEED_POOLING_MEAN,
- * ... `values_len` must be `hidden` of gleed_model_info.
+ * ... `values_len` must be what gleed_model_embedding says.
  *   Memory   Keeps nothing. Invalidates earlier logits.
  *   Time     As gleed_prefill.
  *   Threads  One at a time per engine.
- *   Errors   As gleed_prefill; GLEED_E_VALUE (no such pooling), GLEED_E_SHAPE (values_len).
+ *   Errors   As gleed_prefill; GLEED_E_VALUE (no such pooling), GLEED_E_SHAPE (values_len). In an encoder, whose tokens
+ *            see those after them: GLEED_E_WHOLE (the sequence is not empty), GLEED_E_ROWS (more tokens than `rows`).
  *   After    The sequence is as after the same error of gleed_prefill. `values` may be overwritten.
  */
 gleed_status gleed_embed(gleed_engine *engine, gleed_seq seq, const uint32_t *tokens, size_t count, uint32_t pooling,
                          float *values, size_t values_len, gleed_error *error);
+
+/*
+ * Writes embeddings of several texts to `values`, one after the other, with the bits of gleed_embed. The tokens of the
+ * texts lie one after the other in `tokens`; `lengths` says how many each of the `texts` texts has. As many texts as fit
+ * a batch run together, each in a sequence that the call opens and closes, without adapters.
+ *   Memory   Keeps nothing. Invalidates earlier logits.
+ *   Time     As gleed_prefill of all texts, but for the weights, which are read once per batch.
+ *   Threads  One at a time per engine.
+ *   Errors   As gleed_embed; GLEED_E_VALUE (the lengths are not `count` tokens), GLEED_E_SHAPE (values_len is not
+ *            `texts` times what gleed_model_embedding says), GLEED_E_EMPTY (a text without tokens), GLEED_FULL (no
+ *            sequence is free).
+ *   After    No sequence has changed. `values` may be overwritten.
+ */
+gleed_status gleed_embed_texts(gleed_engine *engine, const uint32_t *tokens, size_t count, const size_t *lengths,
+                               size_t texts, uint32_t pooling, float *values, size_t values_len, gleed_error *error);
 
 /*
  * Appends `count` tokens to a sequence and writes their log probabilities to `values`. values[i] is the natural

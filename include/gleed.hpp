@@ -203,6 +203,14 @@ public:
         status = gleed_plan_describe(model_, &config, &info, status.details());
         return Result<gleed_plan_info>(status, info);
     }
+    // Returns the elements of an embedding. `pooling` is GLEED_POOLING_MODEL, ...
+    Result<std::size_t> embedding_len(std::uint32_t pooling = GLEED_POOLING_MODEL) const noexcept {
+        std::uint32_t used = 0;
+        std::size_t len = 0;
+        Status status;
+        status = gleed_model_embedding(model_, pooling, &used, &len, status.details());
+        return Result<std::size_t>(status, len);
+    }
     // Returns a text from the metadata, "tokenizer.chat_template" for example. It lies in the bytes of the file.
     Result<Span<const char>> string(Span<const char> key) const noexcept {
         Status status;
@@ -321,7 +329,7 @@ public:
         status = gleed_cancel(engine_, seq_, status.details());
         return status;
     }
-    // Appends tokens and writes an embedding of them to `out`, which has as many elements as `hidden` of the model.
+    // Appends tokens and writes an embedding of them to `out`, which has as many elements as Model::embedding_len says.
     Status embed(Tokens tokens, std::uint32_t pooling, Span<float> out) noexcept {
         Status status;
         status = gleed_embed(engine_, seq_, tokens.data(), tokens.size(), pooling, out.data(), out.size(),
@@ -479,6 +487,14 @@ public:
         gleed_seq seq = 0;
         status = gleed_seq_open(engine_, &seq, status.details());
         return status ? Result<Sequence>(status, Sequence(engine_, seq)) : Result<Sequence>(status);
+    }
+    // Writes embeddings of several texts to `out`, one after the other. The tokens of the texts lie one after the other;
+    // `lengths` says how many each has.
+    Status embed_texts(Tokens tokens, Span<const std::size_t> lengths, std::uint32_t pooling, Span<float> out) noexcept {
+        Status status;
+        status = gleed_embed_texts(engine_, tokens.data(), tokens.size(), lengths.data(), lengths.size(), pooling,
+                                   out.data(), out.size(), status.details());
+        return status;
     }
     // Opens a sequence with the contents of a snapshot. A delta needs the sequence `base` that it continues.
     Result<Sequence> restore(Bytes snapshot, const Sequence *base = nullptr) noexcept {

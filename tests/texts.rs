@@ -1,12 +1,13 @@
-//! The examples `score` and `embed`, and `generate` with an adapter and with a model in several files. `cargo test` builds
+//! The examples `score`, `embed` and `search`, and `generate` with an adapter and with a model in several files. `cargo test` builds
 //! them; before `cargo test --test texts`, `cargo build --examples` does.
 
 mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::fixtures::parse_json;
+use common::fixtures::{numbers, parse_json};
 use common::gguf_writer::GgufWriter;
 use common::random::Rng;
 use common::synthetic::{SyntheticModel, encode_f32};
@@ -15,7 +16,10 @@ fn run(example: &str, args: &[&str], input: &str) -> Output {
     // This test is `target/PROFILE/deps/texts-HASH`.
     let folder = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples");
     let program = folder.join(format!("{example}{}", std::env::consts::EXE_SUFFIX));
-    let file = scratch(&format!("{example}-input.txt"), input.as_bytes());
+    // Tests run at the same time.
+    static INPUTS: AtomicUsize = AtomicUsize::new(0);
+    let number = INPUTS.fetch_add(1, Ordering::Relaxed);
+    let file = scratch(&format!("input-{number}.txt"), input.as_bytes());
     let input = Stdio::from(std::fs::File::open(file).unwrap());
     let output = Command::new(&program).args(args).stdin(input).output();
     output.unwrap_or_else(|error| panic!("{}: {error}; `cargo build --examples` makes it", program.display()))
@@ -83,7 +87,7 @@ fn embed_compares_lines() {
         let length: f64 = vector.iter().map(|x| x.as_f64().unwrap().powi(2)).sum();
         assert!((length - 1.0).abs() < 1e-5 && vectors[2]["text"] == "the tax office");
     }
-    assert!(refused("embed", &["--pooling", "max"], lines).contains("one of mean, last"));
+    assert!(refused("embed", &["--pooling", "max"], lines).contains("one of mean, last, cls, rank"));
     assert!(refused("embed", &[], "\n").contains("there is no text"));
     assert!(refused("embed", &["--text", "nowhere.txt"], "").contains("nowhere.txt"));
 }
@@ -128,4 +132,99 @@ fn generate_takes_adapters_and_parts() {
     assert_eq!(scaled("=0"), plain);
     let error = refused("generate", &["--model", text(&whole), "--ids", "1", "--lora", text(&whole)], "");
     assert!(error.contains("whole.gguf") && error.contains("general.type"), "{error}");
+}
+
+/// The cosines that `embed` prints.
+fn table(out: &str, count: usize) -> Vec<Vec<f64>> {
+    let numbers = |line: &str| line.split_whitespace().skip(1).take(count).map(|x| x.parse().unwrap()).collect();
+    out.lines().map(numbers).collect()
+}
+
+/// The vectors of a JSON file.
+fn vectors(path: &Path) -> Vec<Vec<f64>> {
+    let json = parse_json(&std::fs::read(path).unwrap());
+    json.as_array().unwrap().iter().map(|item| numbers(&item["vector"])).collect()
+}
+
+#[test]
+fn embed_takes_ids_and_many_texts() {
+    let lines = "Once upon a time\nthe dog\n";
+    let (alone, json, raw) = (scratch("alone.json", b""), scratch("ids.json", b""), scratch("raw.json", b""));
+    let of_lines = ok("embed", &["--json", text(&alone)], lines);
+    // The ids of the lines, with BOS.
+    let ids = lines.lines().map(|line| ok("tokenize", &["--add-special"], line).trim().replace(' ', ","));
+    let ids: Vec<String> = ids.collect();
+    let of_ids = ok("embed", &["--ids", &ids[0], "--ids", &ids[1], "--json", text(&json)], "not read");
+    assert_eq!(table(&of_lines, 2), table(&of_ids, 2));
+    assert_eq!(vectors(&alone), vectors(&json));
+    let item = &parse_json(&std::fs::read(&json).unwrap())[1];
+    assert_eq!(item["text"], ids[1]);
+    // Ids come before the lines of a file; many more than run together give the same vectors, on any number of threads.
+    let many: String = (0..70).map(|i| format!("the dog{}\n", " and the cat".repeat(i % 7))).collect();
+    let file = scratch("many.txt", many.as_bytes());
+    let out =
+        ok("embed", &["--ids", &ids[1], "--text", text(&file), "--threads", "2", "--json", text(&raw), "--raw"], "");
+    let cosines = table(&out, 71);
+    assert!(cosines[0][1] == 1.0 && cosines[0][2] < 1.0 && cosines[1][8] == 1.0, "{out}");
+    let raw = vectors(&raw);
+    assert!(raw[0] == raw[1] && raw[1] == raw[8] && raw[1] != raw[2]);
+    let length = raw[0].iter().map(|x| x * x).sum::<f64>().sqrt();
+    let unit = &vectors(&json)[1];
+    assert!(
+        raw[0].iter().zip(unit).all(|(raw, unit)| (raw / length - unit).abs() < 1e-6) && (length - 1.0).abs() > 0.1
+    );
+
+    assert!(refused("embed", &["--ids", "1,x"], "").contains("no token id"));
+    assert!(refused("embed", &["--ids", ","], "").contains("no tokens were given"));
+    assert!(refused("embed", &["--ids", "9999"], "").contains("token 9999"));
+    assert!(refused("embed", &["--pooling", "rank"], "a\n").contains("no classifier"));
+    let long = "1,".repeat(2000);
+    assert!(refused("embed", &["--ids", "1", "--ids", &long], "").contains("text 2 has 2000 tokens, the model takes"));
+}
+
+#[test]
+fn search_finds_lines() {
+    let lines = "The cat sat on the mat.\n\nOnce upon a time there was a girl.\nThe big red ball was lost.\n";
+    let (file, index) =
+        (scratch("lines.txt", lines.as_bytes()), Path::new(env!("CARGO_TARGET_TMPDIR")).join("lines.index"));
+    let _ = std::fs::remove_file(&index);
+    let args =
+        ["--text", text(&file), "--index", text(&index), "-k", "2", "Once upon a time there was a girl.", "The cat"];
+    let output = run("search", &args, "");
+    let out = String::from_utf8(output.stdout).unwrap();
+    let found: Vec<&str> = out.lines().collect();
+    assert_eq!(found.len(), 6, "{out}");
+    assert!(found[0].starts_with("Once upon") && found[1].starts_with("  1.000      3  Once upon"), "{out}");
+    assert!(found[3] == "The cat" && found[4].contains("      1  The cat sat"), "{out}");
+    assert!(String::from_utf8(output.stderr).unwrap().contains("3 lines became vectors"));
+    // The second time the vectors are there; queries can be lines of standard input.
+    let again = run("search", &args, "");
+    assert!(again.stdout == out.as_bytes() && again.stderr.is_empty());
+    let piped = ok("search", &args[..6], "Once upon a time there was a girl.\n\nThe cat\n");
+    assert_eq!(piped, out);
+    // Other lines, or a damaged index, and they are computed again.
+    let bytes = std::fs::read(&index).unwrap();
+    std::fs::write(&index, &bytes[..bytes.len() - 4]).unwrap();
+    assert!(String::from_utf8(run("search", &args, "").stderr).unwrap().contains("became vectors"));
+    let other = scratch("other.txt", format!("{lines}A dog.\n").as_bytes());
+    let out = ok("search", &["--text", text(&other), "--index", text(&index), "-k", "1", "A dog."], "");
+    assert!(out.contains("1.000      5  A dog."), "{out}");
+    assert!(refused("search", &["--text", "nowhere.txt", "x"], "").contains("nowhere.txt"));
+    assert!(refused("search", &["--pooling", "rank", "x"], "").contains("reranker"));
+    assert!(refused("search", &["--text", text(&scratch("empty.txt", b"\n")), "x"], "").contains("no lines"));
+}
+
+/// Programs that need logits say what an encoder is for; `embed` and `search` take it as it is.
+#[test]
+fn encoders_generate_nothing() {
+    let model = SyntheticModel::llama().with("attention.causal", false);
+    let file = scratch("encoder.gguf", &model.bytes());
+    for (example, args) in
+        [("generate", &["--ids", "1,2,3"][..]), ("score", &["--prompt", "a", "--choice", "b", "--choice", "c"])]
+    {
+        let error = refused(example, &[&["--model", text(&file)], args].concat(), "");
+        assert!(error.contains("makes vectors of texts and predicts no tokens"), "{example}: {error}");
+    }
+    let out = ok("embed", &["--model", text(&file), "--ids", "1,2,3", "--ids", &"4,".repeat(300)], "");
+    assert_eq!(table(&out, 2)[0][0], 1.0);
 }

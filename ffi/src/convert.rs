@@ -169,6 +169,10 @@ impl From<EngineError> for Failure {
             EngineError::Token { index, token, vocab } => new(status::E_TOKEN).at(index).numbers(vocab, token),
             EngineError::Empty => new(status::E_EMPTY),
             EngineError::OutputLength { needed, given } => new(status::E_SHAPE).numbers(needed, given),
+            EngineError::NoLogits => new(status::E_NO_LOGITS),
+            EngineError::NoClasses => new(status::E_VALUE),
+            EngineError::Whole { length } => new(status::E_WHOLE).at(length),
+            EngineError::TextRows { tokens, rows } => new(status::E_ROWS).numbers(tokens, rows),
             EngineError::Adapter { given, loaded } => new(status::E_ADAPTER).numbers(loaded, given),
             EngineError::AdapterRoom { adapters, rank, given } => {
                 new(status::E_ADAPTER_ROOM).at(adapters).numbers(given, rank)
@@ -286,6 +290,10 @@ mod tests {
         assert_eq!(numbers(EngineError::OutputLength { needed: 256, given: 9 }), (-508, 0, 256, 9));
         assert_eq!(numbers(EngineError::Adapter { given: 3, loaded: 2 }), (-513, 0, 2, 3));
         assert_eq!(numbers(EngineError::AdapterRoom { adapters: 2, rank: 64, given: 99 }), (-514, 2, 99, 64));
+        assert_eq!(numbers(EngineError::NoLogits), (-512, 0, 0, 0));
+        assert_eq!(numbers(EngineError::NoClasses), (-5, 0, 0, 0));
+        assert_eq!(numbers(EngineError::Whole { length: 7 }), (-515, 7, 0, 0));
+        assert_eq!(numbers(EngineError::TextRows { tokens: 300, rows: 256 }), (-516, 0, 300, 256));
         assert_eq!(numbers(EngineError::AdapterModel), (-5, 0, 0, 0));
         assert_eq!(numbers(EngineError::AdapterScale), (-5, 0, 0, 0));
         assert_eq!(numbers(EngineError::from(CacheError::ContextFull { needed: 33, context: 32 })), (-505, 0, 32, 33));

@@ -132,6 +132,11 @@ statuses! {
     /// More adapters than planned, or one of a larger rank.
     E_ADAPTER_ROOM = -514, c"no room for another adapter, or for one of this rank";
 
+    /// Each token of the model sees those after it: a sequence takes all its tokens at once, and keeps all or none.
+    E_WHOLE = -515, c"tokens of this model see those after them: a sequence takes all at once";
+    /// Each token of the model sees those after it, and a text has more tokens than a batch has rows.
+    E_ROWS = -516, c"a text has more tokens than a batch has rows";
+
     /// An infinity or a NaN where numbers must be finite.
     E_NON_FINITE = -600, c"an infinity or a NaN was computed";
     /// Biases ban every token.

@@ -1,7 +1,7 @@
 //! What a model makes of a text besides the next token: how probable it is, and its vector.
 
 use super::{Engine, EngineError, Logits};
-use crate::cache::SeqId;
+use crate::cache::{CacheError, SeqId};
 use crate::kernels::fpenv;
 use crate::ops::{Pooled, Row};
 use crate::sample::log_prob;
@@ -29,12 +29,14 @@ impl Engine<'_, '_> {
         let mut pooled = Pooled::EMPTY;
         self.run_alone(seq, tokens, wanted, &mut |engine| engine.pool(seq, first, pooling, &mut pooled, out))?;
         let finished = fpenv::with_default(|| self.parts.forward.finish_pooled(&pooled, pooling, out));
-        finished.map_err(|fault| {
-            let layers = self.model.config().layers;
-            match self.parts.cache.rewind(seq, first) {
-                Ok(()) | Err(_) => EngineError::from_fault(fault, layers),
+        let Err(fault) = finished else { return Ok(()) };
+        match self.parts.cache.rewind(seq, first) {
+            // A window may have given back what came before.
+            Ok(()) | Err(CacheError::WindowGone { .. }) => {
+                Err(EngineError::from_fault(fault, self.model.config().layers))
             }
-        })
+            Err(other) => Err(other.into()),
+        }
     }
 
     /// Makes embeddings of several texts, as many at a time as fit a batch: `out` is `[texts, embedding_len]`, in their
@@ -105,6 +107,10 @@ impl Engine<'_, '_> {
         for (&seq, out) in seqs.iter().zip(out.chunks_exact_mut(width.max(1))) {
             let mut pooled = Pooled::EMPTY;
             self.pool(seq, 0, pooling, &mut pooled, out);
+            let rows = if pooling == Pooling::Mean { self.seq_len(seq)? } else { 1 };
+            if pooled.rows() != rows {
+                return Err(EngineError::Internal(site!()));
+            }
             let finished = fpenv::with_default(|| self.parts.forward.finish_pooled(&pooled, pooling, out));
             finished.map_err(|fault| EngineError::from_fault(fault, self.model.config().layers))?;
         }
@@ -127,9 +133,8 @@ impl Engine<'_, '_> {
     fn pool(&mut self, seq: SeqId, first: usize, pooling: Pooling, pooled: &mut Pooled, out: &mut [f32]) {
         let only_first = self.takes_first(pooling);
         for place in self.batch_logits..self.batch_finished {
-            let row: Option<Row> = self.parts.rows.get(place).copied();
-            let is_first = |row: &Row| row.position as usize == first;
-            if row.is_some_and(|row| row.seq() == seq && (!only_first || is_first(&row))) {
+            let is_wanted = |row: &Row| row.seq() == seq && (!only_first || row.position as usize == first);
+            if self.parts.rows.get(place).is_some_and(is_wanted) {
                 // The row is there: the batch has just ended.
                 let _ = fpenv::with_default(|| self.parts.forward.pool(pooled, place, out));
             }

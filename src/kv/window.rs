@@ -32,35 +32,42 @@ pub struct Visibility {
     window: Window,
     /// The model's window where it is longer than the host's: it hides the sinks in the end.
     reach: usize,
-    /// How many of the positions after its own a query sees; `None` where it is causal: none, however long the text is.
-    ahead: Option<usize>,
-    /// Where the text ends that queries look ahead in.
+    /// Where the text ends in which queries look ahead, as far as they look back; 0 where they do not.
     end: usize,
 }
 
 impl Visibility {
     /// Everything is visible.
-    pub const ALL: Self = Self { window: Window::ALL, reach: 0, ahead: None, end: 0 };
+    pub const ALL: Self = Self { window: Window::ALL, reach: 0, end: 0 };
 
     /// Returns all positions of a text, before and after a query's own, that are at most `distance` from it, if there is such
     /// a limit. Where the text ends says [`Visibility::of_text`].
     pub const fn both_sides(distance: Option<usize>) -> Self {
-        let (last, ahead) = match distance {
-            Some(distance) => (distance.saturating_add(1), distance),
-            None => (0, usize::MAX),
+        let last = match distance {
+            Some(distance) => distance.saturating_add(1),
+            None => 0,
         };
-        Self { window: Window { sinks: 0, last }, ahead: Some(ahead), ..Self::ALL }
+        Self { window: Window { sinks: 0, last }, end: usize::MAX, ..Self::ALL }
     }
 
-    /// Returns the same in a text of `len` positions.
+    /// Returns the same in a text of `len` positions, at least one.
     #[must_use]
     pub const fn of_text(self, len: usize) -> Self {
-        Self { end: len, ..self }
+        if self.is_causal() { self } else { Self { end: len, ..self } }
     }
 
     /// Returns whether a query sees no position after its own.
     pub const fn is_causal(self) -> bool {
-        self.ahead.is_none()
+        self.end == 0
+    }
+
+    /// How many of the positions after its own a query sees at most.
+    fn ahead(self) -> usize {
+        match self.window.last {
+            _ if self.is_causal() || !cfg!(feature = "encoder") => 0,
+            0 => usize::MAX,
+            last => last - 1,
+        }
     }
 
     /// Returns the positions in `window` and among the last `own`; 0 stands for all.
@@ -96,10 +103,7 @@ impl Visibility {
     pub fn between(self, first: usize, last: usize) -> Positions {
         let back = |count: usize| if count == 0 { 0 } else { first.saturating_add(1).saturating_sub(count) };
         let (reach, recent, next) = (back(self.reach), back(self.window.last), last.saturating_add(1));
-        let end = match self.ahead {
-            Some(ahead) if cfg!(feature = "encoder") => next.saturating_add(ahead).min(self.end.max(next)),
-            _ => next,
-        };
+        let end = next.saturating_add(self.ahead()).min(self.end.max(next));
         let sinks = self.sinks().min(end);
         if sinks >= recent {
             Positions { first: [0, 0], second: [reach.min(recent), end] }
@@ -114,7 +118,7 @@ impl Visibility {
         if self.is_all() {
             return context;
         }
-        let reach = self.last().saturating_add(self.ahead.unwrap_or(0));
+        let reach = self.last().saturating_add(self.ahead());
         let chunks = reach.saturating_add(rows).div_ceil(CHUNK).saturating_add(1);
         chunks.saturating_add(self.sinks().div_ceil(CHUNK)).saturating_mul(CHUNK).min(context)
     }
@@ -278,6 +282,29 @@ mod tests {
                 assert_eq!(chunks, (0..9).filter(touched).collect::<Vec<_>>());
                 assert!(chunks.len() <= visibility.chunked(usize::MAX, 8).div_ceil(CHUNK));
                 assert!(chunks.len() <= visibility.chunked(p + 8, 8).div_ceil(CHUNK));
+            }
+        }
+    }
+
+    #[cfg(feature = "encoder")]
+    #[test]
+    fn ranges_to_both_sides_are_what_the_definition_says() {
+        for distance in [None, Some(0), Some(1), Some(6), Some(15), Some(16), Some(40), Some(300)] {
+            for len in [1, 2, 17, 255, 256, 257, 700] {
+                let visibility = Visibility::both_sides(distance).of_text(len);
+                assert_eq!((visibility.is_causal(), visibility.is_all()), (false, distance.is_none()));
+                for p in (0..len).filter(|p| p % 7 == 0 || p + 3 > len) {
+                    let (seen, last) = (visibility.at(p), (p + 7).min(len - 1));
+                    let together = visibility.between(p, last);
+                    let sees =
+                        |p: usize, j: usize| j < len && distance.is_none_or(|distance| p.abs_diff(j) <= distance);
+                    for j in 0..len + 20 {
+                        assert_eq!(seen.touch(j, j + 1), sees(p, j), "{visibility:?} {p} {j}");
+                        assert_eq!(together.touch(j, j + 1), (p..=last).any(|p| sees(p, j)), "{visibility:?} {p} {j}");
+                    }
+                    let chunks = together.chunks().count();
+                    assert!(chunks <= visibility.chunked(len, 8).div_ceil(CHUNK));
+                }
             }
         }
     }

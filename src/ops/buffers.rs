@@ -3,13 +3,12 @@
 use super::adapters::FLOATS;
 use super::groups::Groups;
 use super::partials::partials_width;
-use super::pool::{pooled_len, pooled_words};
 use super::{Capacity, Context, Grid, Input};
 use crate::error::Fault;
 use crate::kernels::OUTPUTS;
 use crate::mem::{Arena, Matrix, MemoryError, Tiles, row_of};
-use crate::nn::{Choice, Linear};
-use crate::weights::{Config, Dtypes, FeedForward, LayerShape, Role};
+use crate::nn::{Choice, InputForms, Linear};
+use crate::weights::{Config, Dtypes, FeedForward, LayerShape, Pooler, Role};
 
 /// Everything is `[rows, width]` unless it says otherwise.
 #[derive(Debug)]
@@ -45,9 +44,8 @@ pub(crate) struct Buffers<'a> {
     pub(super) mixed: &'a mut [f32],
     /// `[logit_rows, vocab]`.
     pub(super) logits: &'a mut [f32],
-    /// Not a matrix: what [`Pooled`] needs.
+    /// Not a matrix: what [`Pooled`](super::Pooled) needs.
     pub(super) pooled: &'a mut [f32],
-    pub(super) pooled_words: &'a mut [u32],
     pub(super) scratch: Scratch<'a>,
 }
 
@@ -109,8 +107,7 @@ impl<'a> Buffers<'a> {
             mix: arena.slice("mixer input", matrix(rows, config.recurrent.input_width())?)?,
             mixed: arena.slice("mixer output", matrix(rows, config.recurrent.inner())?)?,
             logits: arena.slice("logits", matrix(logit_rows, if has_logits { config.vocab } else { 0 })?)?,
-            pooled: arena.slice("pooled", pooled_len(config))?,
-            pooled_words: arena.slice("pooled input", pooled_words(config, matrices).ok_or(MemoryError::TooLarge)?)?,
+            pooled: arena.slice("pooled", pooled_len(config, matrices).ok_or(MemoryError::TooLarge)?)?,
             scratch: Scratch { data: arena.slice("worker scratch", matrix(workers, len)?)?, workers, len },
         })
     }
@@ -142,6 +139,24 @@ pub(super) fn hidden_of<'s>(
         None => out.copy_from_slice(x),
     }
     Some(out)
+}
+
+/// 32-bit elements of [`Buffers::pooled`]: the sums, what the first of two matrices gives, and the input of a matrix; none
+/// where there is no matrix.
+fn pooled_len(config: &Config, matrices: Dtypes) -> Option<usize> {
+    let Pooler { dense: [first, second], classifier, classes, .. } = config.pooler;
+    if [first, second, classifier, classes] == [0; 4] {
+        return Some(0);
+    }
+    let widest = config.hidden.max(between(config));
+    let words = |dtype| InputForms::of([dtype]).words(widest);
+    let words = matrices.iter().try_fold(0, |max, dtype| Some(words(dtype)?.max(max)))?;
+    config.hidden.checked_add(between(config))?.checked_add(words)
+}
+
+/// Elements between two matrices behind the pooling.
+pub(super) fn between(config: &Config) -> usize {
+    config.pooler.dense[0].max(config.pooler.classifier)
 }
 
 /// f32 elements of scratch per worker.

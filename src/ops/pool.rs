@@ -2,14 +2,14 @@
 //!
 //! No program has it: the rows of a text can be those of several batches.
 
-use super::buffers::{Buffers, hidden_of};
+use super::buffers::{Buffers, between, hidden_of};
 use super::context::Context;
 use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::mem::Matrix;
 use crate::nn::{InputForms, InputRows};
 use crate::num::{exp, is_finite, tanh};
-use crate::weights::{Config, Dtypes, Pooler, Pooling, Role};
+use crate::weights::{Pooler, Pooling, Role};
 
 /// The vector of a text while rows are added: finite ones, fewer than 2^32. The sums lie in memory of the engine where a
 /// head follows, which may have another width, otherwise in the place of the result.
@@ -25,6 +25,11 @@ impl Pooled {
 
     /// 2^-32: as many rows, multiplied by it, have finite sums.
     const SMALL: f32 = 1.0 / 4_294_967_296.0;
+
+    /// How many were added.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows as usize
+    }
 
     fn add(&mut self, row: &[f32], sums: &mut [f32]) {
         if self.rows == 0 {
@@ -74,10 +79,12 @@ impl Buffers<'_> {
             return Ok(());
         }
         let hidden = context.config.hidden;
-        let (sums, between) = self.pooled.split_at_mut_checked(hidden).ok_or(Fault::Internal(site!()))?;
+        let (sums, rest) = self.pooled.split_at_mut_checked(hidden).ok_or(Fault::Internal(site!()))?;
+        let between = between(&context.config);
+        let (between, words) = rest.split_at_mut_checked(between).ok_or(Fault::Internal(site!()))?;
+        let words = bytemuck::must_cast_slice_mut(words);
         pooled.divide(sums);
-        let mut head =
-            |role, x: &[f32], y: &mut [f32]| multiply(context, role, x, y, self.pooled_words, self.scratch.data);
+        let mut head = |role, x: &[f32], y: &mut [f32]| multiply(context, role, x, y, &mut *words, self.scratch.data);
         let Pooler { dense, classifier, classes, probabilities, .. } = context.config.pooler;
         let (sizes, [first, second]) = match pooling {
             Pooling::Rank => ([classifier, classes], [Role::Classifier, Role::Classes]),
@@ -130,20 +137,4 @@ fn softmax(x: &mut [f32]) {
     x.iter_mut().for_each(|x| *x = exp(*x - max));
     let sum = x.iter().fold(0.0, |sum, x| sum + x);
     x.iter_mut().for_each(|x| *x /= sum);
-}
-
-/// f32 elements of [`Buffers::pooled`]: the sums, and what the first of two matrices gives.
-pub(super) fn pooled_len(config: &Config) -> usize {
-    let Pooler { dense, classifier, classes, .. } = config.pooler;
-    let [first, second] = dense;
-    if [first, second, classifier, classes] == [0; 4] { 0 } else { config.hidden + first.max(classifier) }
-}
-
-/// 32-bit words of the largest input of a head.
-pub(super) fn pooled_words(config: &Config, matrices: Dtypes) -> Option<usize> {
-    let widest = match pooled_len(config) {
-        0 => return Some(0),
-        _ => config.hidden.max(config.pooler.dense[0]).max(config.pooler.classifier),
-    };
-    matrices.iter().try_fold(0, |max, dtype| Some(InputForms::of([dtype]).words(widest)?.max(max)))
 }

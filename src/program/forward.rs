@@ -34,12 +34,12 @@ impl Cursor {
 impl<'m, 'a> Forward<'m, 'a> {
     /// Takes the memory from the arena and prepares what all batches share.
     pub(crate) fn carve(arena: &mut Arena<'a>, model: &Loaded<'m>, capacity: Capacity) -> Result<Self, MemoryError> {
-        let Loaded { files, config, program, forms, matrices } = *model;
+        let Loaded { files, config, program, forms, matrices } = model;
         let uses = |layer, role| model.uses(layer, role);
-        let context = Context::carve(arena, &files, &config, forms, &uses, capacity)?;
+        let context = Context::carve(arena, files, config, *forms, &uses, capacity)?;
         let branches = program.has(|op| matches!(op, Op::AddNormed(_)));
-        let buffers = Buffers::carve(arena, &context, matrices, [branches, model.has_logits()], capacity)?;
-        Ok(Self { program, context, buffers, last_keeping: config.last_keeping() })
+        let buffers = Buffers::carve(arena, &context, *matrices, [branches, model.has_logits()], capacity)?;
+        Ok(Self { program: *program, context, buffers, last_keeping: config.last_keeping() })
     }
 
     /// The step at `cursor`.

@@ -86,7 +86,18 @@ impl Word<'_> {
 /// Whether a character counts at all.
 fn is_text(c: char) -> bool {
     let is_blank = matches!(c, '\t' | '\n' | '\r');
-    is_blank || !c.is_control() && c != char::REPLACEMENT_CHARACTER && Class::of(c) != Class::Other
+    is_blank || !c.is_control() && c != char::REPLACEMENT_CHARACTER && !is_invisible(c)
+}
+
+/// Whether a character is one of format (`\p{Cf}`), or of private use (`\p{Co}`).
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{AD}' | '\u{600}'..='\u{605}' | '\u{61C}' | '\u{6DD}' | '\u{70F}' | '\u{890}'..='\u{891}' | '\u{8E2}'
+        | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2064}'
+        | '\u{2066}'..='\u{206F}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{110BD}' | '\u{110CD}'
+        | '\u{13430}'..='\u{1343F}' | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}' | '\u{E0001}'
+        | '\u{E0020}'..='\u{E007F}' | '\u{E000}'..='\u{F8FF}' | '\u{F0000}'..='\u{FFFFD}'
+        | '\u{100000}'..='\u{10FFFD}')
 }
 
 fn is_punctuation(c: char) -> bool {
@@ -98,4 +109,22 @@ fn is_ideograph(c: char) -> bool {
     matches!(c,
         '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{2A6DF}'
         | '\u{2A700}'..='\u{2B73F}' | '\u{2B740}'..='\u{2B81F}' | '\u{2B920}'..='\u{2CEAF}' | '\u{2F800}'..='\u{2FA1F}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
+
+    #[test]
+    fn invisible_characters_are_those_of_unicode() {
+        for c in '\0'..=char::MAX {
+            let category = c.general_category();
+            assert_eq!(
+                is_invisible(c),
+                matches!(category, GeneralCategory::Format | GeneralCategory::PrivateUse),
+                "{c:?}"
+            );
+        }
+    }
 }

@@ -353,7 +353,7 @@ static void adapters_and_results(void)
     /* Results of the wrong length, and none. */
     MISTAKE(GLEED_E_SHAPE, gleed_embed(engine, seqs[1], PROMPT, 3, GLEED_POOLING_MEAN, values, 255, &error));
     CHECK(error.needed == 256 && error.given == 255);
-    MISTAKE(GLEED_E_VALUE, gleed_embed(engine, seqs[1], PROMPT, 3, 2, values, 256, &error));
+    MISTAKE(GLEED_E_VALUE, gleed_embed(engine, seqs[1], PROMPT, 3, 5, values, 256, &error));
     MISTAKE(GLEED_E_EMPTY, gleed_embed(engine, seqs[1], NULL, 0, GLEED_POOLING_LAST, values, 256, &error));
     MISTAKE(GLEED_E_CONTEXT, gleed_embed(engine, seqs[0], PROMPT, 25, GLEED_POOLING_LAST, values, 256, &error));
     MISTAKE(GLEED_E_SHAPE, gleed_log_probs(engine, seqs[1], PROMPT, 3, values, 3, &error));

@@ -58,6 +58,26 @@ impl Keys {
         ]))
     }
 
+    /// WordPiece: ids 0 to 4 are `[PAD]`, `[UNK]`, `[CLS]`, `[SEP]` and `[MASK]`, then `tokens` as BERT writes them:
+    /// those that go on with a word begin with `##`.
+    #[cfg(feature = "encoder")]
+    pub(crate) fn word_piece(tokens: &[&str]) -> Self {
+        let mut texts = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].map(|text| text.as_bytes().to_vec()).to_vec();
+        texts.extend(tokens.iter().map(|text| match text.strip_prefix("##") {
+            Some(rest) => rest.as_bytes().to_vec(),
+            None => format!("\u{2581}{text}").into_bytes(),
+        }));
+        let kinds = [3, 2, 3, 3, 3].into_iter().chain(std::iter::repeat_n(1, tokens.len()));
+        Self(BTreeMap::from([
+            ("model", Value::Text("bert")),
+            ("tokens", Value::Texts(texts)),
+            ("token_type", Value::Numbers(kinds.collect())),
+            ("unknown_token_id", Value::Number(1)),
+            ("cls_token_id", Value::Number(2)),
+            ("seperator_token_id", Value::Number(3)),
+        ]))
+    }
+
     pub(crate) fn with(mut self, key: &'static str, value: Value) -> Self {
         self.0.insert(key, value);
         self

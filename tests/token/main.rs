@@ -5,6 +5,8 @@ mod keys;
 mod random;
 mod reference;
 mod small;
+#[cfg(feature = "encoder")]
+mod word_piece;
 
 use gguf_rs_lite::Gguf;
 use gleed::mem::ALIGN;

@@ -183,6 +183,7 @@ static void wrong_arguments(void)
     gleed_seq a_gleed_seq = seqs[0];
     gleed_seq *a_gleed_seq_p = &outputs.id;
     size_t *a_size_t_p = &outputs.size;
+    const size_t one = 1, *a_const_size_t_p = &one;
     uint32_t *a_uint32_t_p = &outputs.id;
     uint64_t *a_uint64_t_p = &outputs.number;
     float *a_float_p = outputs.keys;

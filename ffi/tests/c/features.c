@@ -492,6 +492,42 @@ static void adapters(void)
     CHECK(logits_hash(engine, fork, PROMPT, 20) == alone);
 }
 
+/* The prompt and its first half, at a time. */
+static void many_texts(gleed_engine *engine, const float *mean, const float *last)
+{
+    uint32_t ids[30], used = 9;
+    size_t lengths[2] = {20, 10}, len = 0;
+    float values[2 * 256];
+    gleed_seq seq;
+    memcpy(ids, PROMPT, 20 * sizeof ids[0]);
+    memcpy(ids + 20, PROMPT, 10 * sizeof ids[0]);
+    DO(gleed_model_embedding(model, GLEED_POOLING_MODEL, &used, &len, &error));
+    CHECK(used == GLEED_POOLING_MEAN && len == 256);
+    EXPECT(GLEED_E_VALUE, gleed_model_embedding(model, GLEED_POOLING_RANK, &used, &len, &error));
+    DO(gleed_embed_texts(engine, ids, 30, lengths, 2, GLEED_POOLING_MODEL, values, 512, &error));
+    CHECK(memcmp(values, mean, 256 * sizeof values[0]) == 0);
+    DO(gleed_embed_texts(engine, ids, 30, lengths, 2, GLEED_POOLING_LAST, values, 512, &error));
+    CHECK(memcmp(values, last, 256 * sizeof values[0]) == 0);
+    EXPECT(GLEED_E_SHAPE, gleed_embed_texts(engine, ids, 30, lengths, 2, GLEED_POOLING_LAST, values, 511, &error));
+    CHECK(error.needed == 512 && error.given == 511);
+    EXPECT(GLEED_E_SHAPE, gleed_embed_texts(engine, ids, 30, lengths, SIZE_MAX / 99, GLEED_POOLING_LAST, values, 512, &error));
+    EXPECT(GLEED_E_VALUE, gleed_embed_texts(engine, ids, 29, lengths, 2, GLEED_POOLING_LAST, values, 512, &error));
+    CHECK(error.needed == 30 && error.given == 29);
+    EXPECT(GLEED_E_VALUE, gleed_embed_texts(engine, ids, 30, lengths, 2, GLEED_POOLING_RANK, values, 512, &error));
+    EXPECT(GLEED_E_VALUE, gleed_embed_texts(engine, ids, 30, lengths, 2, 5, values, 512, &error));
+    lengths[1] = 65;
+    EXPECT(GLEED_E_CONTEXT, gleed_embed_texts(engine, ids, 85, lengths, 2, GLEED_POOLING_LAST, values, 512, &error));
+    lengths[1] = 0;
+    EXPECT(GLEED_E_EMPTY, gleed_embed_texts(engine, ids, 20, lengths, 2, GLEED_POOLING_LAST, values, 512, &error));
+    lengths[1] = 10;
+    ids[25] = 5000;
+    EXPECT(GLEED_E_TOKEN, gleed_embed_texts(engine, ids, 30, lengths, 2, GLEED_POOLING_LAST, values, 512, &error));
+    ids[25] = 1;
+    DO(gleed_seq_open(engine, &seq, &error));
+    EXPECT(GLEED_FULL, gleed_embed_texts(engine, ids, 30, lengths, 2, GLEED_POOLING_LAST, values, 512, &error));
+    DO(gleed_seq_close(engine, seq, &error));
+}
+
 static void texts_in_numbers(void)
 {
     const gleed_config config = {
@@ -523,6 +559,7 @@ static void texts_in_numbers(void)
     for (k = 0; k < 256; k++)
         CHECK(sum[k] / 20 == mean[k] && hidden[k] == last[k]);
     CHECK(rows == 20);
+    many_texts(engine, mean, last);
     EXPECT(GLEED_E_NO_LOGITS, gleed_logits(engine, seq, &logits, &len, &error));
     DO(gleed_queue(engine, seq, PROMPT + 20, 3, GLEED_LOGITS_LAST_HIDDEN, &error));
     EXPECT(GLEED_READY, gleed_step(engine, NULL, &error));

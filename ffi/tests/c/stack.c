@@ -62,6 +62,11 @@ static void do_prefill(void) { status = gleed_prefill(engine, seq, PROMPT, 40, &
 static void do_decode(void) { status = gleed_decode_step(engine, seq, 5, &logits, &logits_len, NULL); }
 static void do_snapshot(void) { status = gleed_snapshot(engine, seq, NULL, bytes, sizeof bytes, &count, NULL); }
 static void do_embed(void) { status = gleed_embed(engine, seq, PROMPT, 40, GLEED_POOLING_MEAN, values, 256, NULL); }
+static void do_embed_texts(void)
+{
+    static const size_t length = 40;
+    status = gleed_embed_texts(engine, PROMPT, 40, &length, 1, GLEED_POOLING_MEAN, values, 256, NULL);
+}
 static void do_log_probs(void) { status = gleed_log_probs(engine, seq, PROMPT, 40, values, 39, NULL); }
 static void do_tokens(void) { status = gleed_seq_tokens(engine, seq, 0, ids, 40, NULL); }
 static void do_adapter(void)
@@ -158,6 +163,7 @@ int main(int argc, char **argv)
     measure("gleed_engine_load_adapter", do_load);
     measure("gleed_snapshot", do_snapshot);
     measure("gleed_seq_close", do_close);
+    measure("gleed_embed_texts", do_embed_texts);
     measure("gleed_restore", do_restore);
     measure("gleed_tokenizer_size", do_tokenizer_size);
     memory = aligned(size, align);

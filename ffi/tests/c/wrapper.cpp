@@ -139,6 +139,11 @@ int main(int argc, char **argv) {
     CHECK(seq.value().reset());
     std::vector<float> embedding(shape.hidden), probable(count.value() - 1);
     CHECK(seq.value().embed(gleed::Tokens(ids, count.value()), GLEED_POOLING_LAST, embedding));
+    const std::size_t lengths[] = {count.value()};
+    std::vector<float> texts(shape.hidden);
+    CHECK(engine.embed_texts(gleed::Tokens(ids, count.value()), gleed::Span<const std::size_t>(lengths, 1),
+                             GLEED_POOLING_LAST, texts));
+    CHECK(texts == embedding && model.value().embedding_len().value() == shape.hidden);
     std::vector<std::uint32_t> again(count.value());
     CHECK(seq.value().tokens(0, again) && again[0] == ids[0] && again.back() == ids[count.value() - 1]);
     CHECK(seq.value().reset() && seq.value().log_probs(gleed::Tokens(ids, count.value()), probable) && probable[0] < 0);
