@@ -35,6 +35,8 @@ pub(super) enum Algorithm<'m> {
     SentencePiece { scores: Array<'m> },
     /// Byte-level BPE (`gpt2`): the pair that comes first in the list is merged first.
     ByteLevel { merges: Array<'m>, pre: &'static PreTokenizer },
+    /// BPE by characters (`gemma4`): as byte-level BPE, but tokens are spelled as in SentencePiece.
+    Characters { merges: Array<'m>, pre: &'static PreTokenizer },
 }
 
 /// The keys `tokenizer.ggml.*` of a file, checked. Absent keys have llama.cpp's defaults.
@@ -84,8 +86,10 @@ impl<'m> Vocab<'m> {
         let algorithm = Algorithm::new(&keys, tokens)?;
         let (ids, add_bos) = match algorithm {
             Algorithm::SentencePiece { .. } => ([Some(1), Some(2), Some(0)], true),
-            Algorithm::ByteLevel { pre, .. } => ([None; 3], pre.add_bos),
+            Algorithm::ByteLevel { pre, .. } | Algorithm::Characters { pre, .. } => ([None; 3], pre.add_bos),
         };
+        // As in llama.cpp: early files of Gemma 4 say that it has none.
+        let forces_bos = matches!(algorithm, Algorithm::Characters { .. }) && add_bos;
         let [bos, eos, unknown] = ids;
         let vocab = Self {
             algorithm,
@@ -96,11 +100,11 @@ impl<'m> Vocab<'m> {
             eot: keys.id(EOT, tokens.len(), None)?,
             eom: keys.id(EOM, tokens.len(), None)?,
             unknown: keys.id(UNKNOWN, tokens.len(), unknown)?,
-            add_bos: keys.flag(ADD_BOS)?.unwrap_or(add_bos),
+            add_bos: keys.flag(ADD_BOS)?.unwrap_or(add_bos) || forces_bos,
             add_eos: keys.flag(ADD_EOS)?.unwrap_or(false),
             add_space_prefix: match algorithm {
                 Algorithm::SentencePiece { .. } => keys.flag(ADD_SPACE_PREFIX)?.unwrap_or(true),
-                Algorithm::ByteLevel { .. } => false,
+                Algorithm::ByteLevel { .. } | Algorithm::Characters { .. } => false,
             },
             swallows_space: matches!(algorithm, Algorithm::SentencePiece { .. }) && is_phi_3(gguf),
         };
@@ -190,16 +194,18 @@ impl<'m> Algorithm<'m> {
                 check_len(SCORES, scores, tokens)?;
                 Ok(Self::SentencePiece { scores: scores.ok_or(VocabError::Missing(SCORES))? })
             }
-            b"gpt2" => {
-                let merges = keys.array(MERGES, |element| element == ValueType::String)?;
-                let name = keys.bytes(PRE)?;
-                Ok(Self::ByteLevel {
-                    merges: merges.ok_or(VocabError::Missing(MERGES))?,
-                    pre: pre::find(name).ok_or(VocabError::UnknownPreTokenizer(Name::new(name)))?,
-                })
-            }
+            b"gpt2" => Self::bpe(keys, keys.bytes(PRE)?),
+            b"gemma4" => Self::bpe(keys, b"gemma4"),
             other => Err(VocabError::UnknownModel(Name::new(other))),
         }
+    }
+
+    /// BPE with the pre-tokenizer of this name.
+    fn bpe(keys: &Keys<'_, 'm>, name: &[u8]) -> Result<Self, VocabError> {
+        let merges = keys.array(MERGES, |element| element == ValueType::String)?;
+        let merges = merges.ok_or(VocabError::Missing(MERGES))?;
+        let pre = pre::find(name).ok_or(VocabError::UnknownPreTokenizer(Name::new(name)))?;
+        Ok(if pre.is_spelled_plainly { Self::Characters { merges, pre } } else { Self::ByteLevel { merges, pre } })
     }
 }
 
@@ -275,7 +281,7 @@ pub enum VocabError {
     Missing(&'static str),
     /// The value of this key has a type that is not allowed.
     WrongType(&'static str),
-    /// `tokenizer.ggml.model` is neither `llama` nor `gpt2`.
+    /// `tokenizer.ggml.model` is neither `llama`, `gpt2` nor `gemma4`.
     UnknownModel(Name),
     /// `tokenizer.ggml.pre` names a pre-tokenizer that is not supported.
     UnknownPreTokenizer(Name),
@@ -338,7 +344,7 @@ impl fmt::Display for VocabError {
         match *self {
             Self::Missing(key) => write!(f, "the file has no {key}"),
             Self::WrongType(key) => write!(f, "{key} has a type that it cannot have"),
-            Self::UnknownModel(name) => write!(f, "tokenizer model {name} is not supported (llama, gpt2)"),
+            Self::UnknownModel(name) => write!(f, "tokenizer model {name} is not supported (llama, gpt2, gemma4)"),
             Self::UnknownPreTokenizer(name) => write!(f, "pre-tokenizer {name} is not supported"),
             Self::TokenCount { tokens } => write!(f, "a vocabulary of {tokens} tokens"),
             Self::WrongLength { key, needed, found } => {
