@@ -38,8 +38,10 @@ impl Tokenizer<'_, '_> {
             symbols.push(u32::from_le_bytes([first, second, 0, 0]), 1 + u32::from(second != 0), id);
         }
         symbols.merge(&ByRank { tokens: &self.tokens, merges });
-        let lens = text.iter().map(|&byte| (1 + usize::from(bytes::encode(byte)[1] != 0), 1));
-        let mut places = Places::new(lens);
+        let mut places = Places::new(text.iter().map(|&byte| {
+            let [_, second] = bytes::encode(byte);
+            (1 + usize::from(second != 0), 1)
+        }));
         let mut spelled = 0;
         for (id, symbol) in symbols.symbols() {
             match id {

@@ -18,7 +18,7 @@ const BPE: u64 = 2;
 /// of thousands of bytes.
 pub(super) fn begins(bytes: &[u8]) -> bool {
     const BYTES_OF_FIELD_1: u8 = 1 << 3 | 2;
-    matches!(bytes, [BYTES_OF_FIELD_1, 1.., BYTES_OF_FIELD_1, ..])
+    matches!(bytes, [BYTES_OF_FIELD_1, len, BYTES_OF_FIELD_1, ..] if *len > 0)
 }
 
 /// Reads the pieces, and how texts are changed before they are cut.

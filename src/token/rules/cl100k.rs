@@ -103,8 +103,8 @@ pub(in crate::token) fn jais_blanks(text: &str) -> usize {
         return text.len();
     }
     let blanks = text.chars().take(512).count();
-    let taken = if blanks == 0 { 0 } else { 1 << blanks.ilog2() };
-    text.chars().take(taken).map(char::len_utf8).sum()
+    let taken = [512, 256, 128, 64, 32, 16, 8, 4, 2].into_iter().find(|&count| count <= blanks);
+    text.chars().take(taken.unwrap_or(1)).map(char::len_utf8).sum()
 }
 
 /// `[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`,

@@ -1,6 +1,6 @@
 //! ChatML, `<|im_start|>user\n...<|im_end|>\n`, and what is like it.
 
-use super::{Bos, F, PLAIN, plain, signs, system, system_or, turn};
+use super::{Bos, F, PLAIN, plain, signs, system, system_or};
 use crate::turns::pieces::Trim;
 use crate::turns::{Signs, System, Turn, TurnFormat};
 

@@ -2,7 +2,7 @@
 
 use super::{Bos, Eos, F, PLAIN, plain, signs, system, system_or};
 use crate::turns::pieces::Trim;
-use crate::turns::{Signs, System, Turn, TurnFormat};
+use crate::turns::{Signs, Turn, TurnFormat};
 
 // DeepSeek
 
