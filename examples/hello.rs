@@ -20,8 +20,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The text becomes tokens: at most one per byte, and a few around them.
     let text = "Once upon a time";
     let (mut scratch, mut prompt) = (vec![0; tokenizer.scratch_len(text.len())], vec![0; text.len() + 3]);
-    let options = EncodeOptions { add_special: true, parse_special: false };
-    let count = tokenizer.encode(text, options, &mut scratch, &mut prompt)?;
+    let options = EncodeOptions { add_special: true, ..EncodeOptions::default() };
+    let count = tokenizer.encode(text, options, &mut scratch, &mut prompt)?.ids;
     // The prompt goes into a sequence: the logits say how likely each token is to come next.
     let sequence = engine.open()?;
     let mut token = sample::argmax(engine.prefill(sequence, &prompt[..count])?)?;

@@ -51,8 +51,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Text becomes tokens, BOS in front, in a buffer of ours.
     let text = "Once upon a time";
     let mut tokens = [0; 32];
-    let options = EncodeOptions { add_special: true, parse_special: false };
-    let count = tokenizer.encode(text, options, &mut *encoding, &mut tokens)?;
+    let options = EncodeOptions { add_special: true, ..EncodeOptions::default() };
+    let count = tokenizer.encode(text, options, &mut *encoding, &mut tokens)?.ids;
     let prompt = tokens.get(..count).unwrap_or_default();
 
     // The prompt goes into a sequence, and its last row gives the logits of the next token.

@@ -43,6 +43,10 @@ struct Args {
     #[arg(long)]
     add_special: bool,
 
+    /// Refuse a text with bytes that the vocabulary cannot spell. Otherwise they are left out, and counted
+    #[arg(long)]
+    exact: bool,
+
     /// Decode: read ids, separated by blanks or commas, and write text
     #[arg(long)]
     decode: bool,
@@ -91,7 +95,7 @@ fn batch_line(tokenizer: &Tokenizer<'_, '_>, args: &Args, line: &str) -> Result<
 }
 
 fn encode(tokenizer: &Tokenizer<'_, '_>, args: &Args, text: &str) -> Result<Vec<u32>> {
-    let options = EncodeOptions { add_special: args.add_special, parse_special: args.parse_special };
+    let options = EncodeOptions { add_special: args.add_special, parse_special: args.parse_special, exact: args.exact };
     Ok(text::encode(tokenizer, text, options)?)
 }
 

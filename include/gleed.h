@@ -176,7 +176,7 @@ enum {
     GLEED_E_VOCAB_UNSUPPORTED = -702, /* this kind of tokenizer is not supported */
     GLEED_E_TEXT = -710,              /* the text is not UTF-8; at: the first wrong byte */
     GLEED_E_TEXT_TOO_LONG = -711,     /* needed: the most bytes, given: bytes */
-    GLEED_E_TEXT_SPELLING = -712,     /* there is no token for a byte, and no unknown token; given: the byte */
+    GLEED_E_TEXT_SPELLING = -712,     /* there is no token for a byte; at: its place in the text, given: the byte */
 
     /* Snapshots. */
     GLEED_E_SNAPSHOT = -800,            /* the snapshot is damaged; at: first token of the damaged block, if known */
@@ -1287,8 +1287,9 @@ enum {
 
 /* Flags of gleed_encode. They may be combined with |. */
 enum {
-    GLEED_ENCODE_ADD_SPECIAL = 1,  /* adds the tokens that begin and end a text, if the vocabulary says so */
-    GLEED_ENCODE_PARSE_SPECIAL = 2 /* turns names of control tokens into these tokens; not for untrusted text */
+    GLEED_ENCODE_ADD_SPECIAL = 1,   /* adds the tokens that begin and end a text, if the vocabulary says so */
+    GLEED_ENCODE_PARSE_SPECIAL = 2, /* turns names of control tokens into these tokens; not for untrusted text */
+    GLEED_ENCODE_EXACT = 4          /* refuses a text with bytes that the vocabulary cannot spell */
 };
 
 /* Flags of gleed_detokenizer_init. They may be combined with |. */
@@ -1357,6 +1358,9 @@ gleed_status gleed_vocab_find(const gleed_tokenizer *tokenizer, const char *text
  * Encodes a text as tokens. `text` has text_len bytes of UTF-8, which need no 0 at the end. `flags` are
  * GLEED_ENCODE_ADD_SPECIAL, ... *count receives the number of tokens. 2,000 elements of scratch suffice for most texts
  * of any length. If they do not, or if `tokens` is too short, `needed` of the error says how many elements are needed.
+ *
+ * Bytes that the vocabulary cannot spell are left out; gleed_unspelled counts them. In a SentencePiece vocabulary, a
+ * character with such a byte becomes the unknown token. With GLEED_ENCODE_EXACT the call returns GLEED_E_TEXT_SPELLING.
  *   Memory   Keeps nothing. The contents of `scratch` are overwritten, also after an error.
  *   Time     Grows with n log n, where n is text_len.
  *   Threads  Any, each with scratch of its own.
@@ -1367,6 +1371,19 @@ gleed_status gleed_vocab_find(const gleed_tokenizer *tokenizer, const char *text
 gleed_status gleed_encode(const gleed_tokenizer *tokenizer, const char *text, size_t text_len, uint32_t flags,
                           uint32_t *scratch, size_t scratch_len, uint32_t *tokens, size_t tokens_len, size_t *count,
                           gleed_error *error);
+
+/*
+ * Writes to *bytes how many bytes of a text the vocabulary cannot spell: those that gleed_encode with these arguments
+ * leaves out, or writes as the unknown token. GLEED_ENCODE_EXACT makes no difference.
+ *   Memory   Keeps nothing. The contents of `scratch` are overwritten, also after an error.
+ *   Time     Grows with n log n, where n is text_len.
+ *   Threads  Any, each with scratch of its own.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_VALUE, GLEED_E_TEXT,
+ *            GLEED_E_TEXT_TOO_LONG, GLEED_E_SCRATCH_TOO_SMALL.
+ *   After    Nothing else is written.
+ */
+gleed_status gleed_unspelled(const gleed_tokenizer *tokenizer, const char *text, size_t text_len, uint32_t flags,
+                             uint32_t *scratch, size_t scratch_len, size_t *bytes, gleed_error *error);
 
 /*
  * Returns the size and alignment of the memory of a detokenizer, in bytes. The size is a few dozen bytes, always the

@@ -730,6 +730,14 @@ public:
                               out.size(), &count, status.details());
         return Result<std::size_t>(status, count);
     }
+    // Returns how many bytes of a text the vocabulary cannot spell.
+    Result<std::size_t> unspelled(Span<const char> text, std::uint32_t flags, Span<std::uint32_t> scratch) const noexcept {
+        Status status;
+        std::size_t bytes = 0;
+        status = gleed_unspelled(tokenizer_, text.data(), text.size(), flags, scratch.data(), scratch.size(), &bytes,
+                                 status.details());
+        return Result<std::size_t>(status, bytes);
+    }
     Result<gleed_vocab_info> info() const noexcept {
         Status status;
         auto info = make<gleed_vocab_info>();

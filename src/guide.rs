@@ -39,8 +39,8 @@
 //! // Text becomes tokens, BOS in front.
 //! let text = "Once upon a time";
 //! let (mut scratch, mut prompt) = (vec![0; tokenizer.scratch_len(text.len())], [0; 32]);
-//! let options = EncodeOptions { add_special: true, parse_special: false };
-//! let count = tokenizer.encode(text, options, &mut scratch, &mut prompt)?;
+//! let options = EncodeOptions { add_special: true, ..EncodeOptions::default() };
+//! let count = tokenizer.encode(text, options, &mut scratch, &mut prompt)?.ids;
 //! assert_eq!(tokenizer.kind(prompt[0]), TokenKind::Control);
 //!
 //! // The prompt goes into a sequence. Its last row gives the logits of the next token.
@@ -103,7 +103,7 @@
 //!     }
 //!     let length = turn.as_str().len();
 //!     let (mut scratch, mut tokens) = (vec![0; tokenizer.scratch_len(length)], vec![0; length + 1]);
-//!     let count = turn.encode(tokenizer, &mut scratch, &mut tokens)?;
+//!     let count = turn.encode(tokenizer, &mut scratch, &mut tokens)?.ids;
 //!
 //!     let mut token = argmax(engine.prefill(seq, &tokens[..count])?)?;
 //!     let mut reply = Vec::new();

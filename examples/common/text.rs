@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, TokenError, Tokenizer};
+use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, Encoded, TokenError, Tokenizer};
 
 /// The ids of `text` and nothing else.
 pub(crate) fn encode(
@@ -24,7 +24,11 @@ pub(crate) fn encode_framed(
     grow(text.len(), |ids| tokenizer.encode_framed(text, plain, &mut scratch, ids))
 }
 
-fn grow(bytes: usize, mut encode: impl FnMut(&mut [u32]) -> Result<usize, TokenError>) -> Result<Vec<u32>, TokenError> {
+/// The ids that `encode` writes. Says on standard error how many bytes the vocabulary cannot spell.
+fn grow(
+    bytes: usize,
+    mut encode: impl FnMut(&mut [u32]) -> Result<Encoded, TokenError>,
+) -> Result<Vec<u32>, TokenError> {
     // Enough for ordinary text; otherwise the error says how much it needs.
     let mut ids = vec![0; bytes + 3];
     let mut encoded = encode(&mut ids);
@@ -32,13 +36,20 @@ fn grow(bytes: usize, mut encode: impl FnMut(&mut [u32]) -> Result<usize, TokenE
         ids.resize(needed, 0);
         encoded = encode(&mut ids);
     }
-    ids.truncate(encoded?);
+    let encoded = encoded?;
+    if encoded.unspelled > 0 {
+        eprintln!(
+            "the vocabulary cannot spell {} bytes of the text, and the model does not see them",
+            encoded.unspelled
+        );
+    }
+    ids.truncate(encoded.ids);
     Ok(ids)
 }
 
 /// The ids of a prompt: BOS in front where the model wants it, names of special tokens in the text parsed.
 pub(crate) fn encode_prompt(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result<Vec<u32>, TokenError> {
-    let mut ids = encode(tokenizer, text, EncodeOptions { add_special: false, parse_special: true })?;
+    let mut ids = encode(tokenizer, text, EncodeOptions { parse_special: true, ..EncodeOptions::default() })?;
     let bos = tokenizer.vocab().bos().filter(|_| tokenizer.vocab().adds_bos());
     if let Some(bos) = bos.filter(|bos| ids.first() != Some(bos)) {
         ids.insert(0, bos);
@@ -49,7 +60,7 @@ pub(crate) fn encode_prompt(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result
 /// The ids of a text of which a vector is made: with all that the vocabulary puts around a text, names of special tokens in
 /// it parsed.
 pub(crate) fn encode_whole(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result<Vec<u32>, TokenError> {
-    encode(tokenizer, text, EncodeOptions { add_special: true, parse_special: true })
+    encode(tokenizer, text, EncodeOptions { add_special: true, parse_special: true, exact: false })
 }
 
 /// The same of texts with a tabulator between each and the next: what begins a text is there once, what ends one after each.

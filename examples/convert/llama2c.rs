@@ -25,7 +25,7 @@ struct Sizes {
 /// The model, with the vocabulary of the file `tokenizer`.
 pub(crate) fn read<'a>(file: &'a [u8], tokenizer: Option<&[u8]>) -> Result<Output<'a>> {
     let (sizes, mut rest) = Sizes::read(file)?;
-    let tokenizer = tokenizer.ok_or("a llama2.c model needs --tokenizer FILE, its tokenizer.bin")?;
+    let tokenizer = tokenizer.ok_or("a llama2.c model needs --tokenizer FILE, its tokenizer.bin or tokenizer.model")?;
     let mut output = Output::default();
     sizes.describe(&mut output);
     let vocab = vocab::of_llama2c(tokenizer, sizes.vocab).map_err(|error| format!("the tokenizer: {error}"))?;

@@ -52,7 +52,7 @@ struct Args {
     #[arg(long = "type", value_name = "TYPE", value_parser = FileType::from_name)]
     file_type: Option<FileType>,
 
-    /// Vocabulary file of a llama2.c model; only such a model needs it
+    /// Vocabulary of a llama2.c model, its tokenizer.bin or tokenizer.model; only such a model needs it
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
 

@@ -207,7 +207,7 @@ impl From<TokenError> for Failure {
             TokenError::TextTooLong { bytes, limit } => new(status::E_TEXT_TOO_LONG).numbers(limit, bytes),
             TokenError::ScratchTooSmall { needed, given } => new(status::E_SCRATCH_TOO_SMALL).numbers(needed, given),
             TokenError::OutputTooSmall { needed, given } => new(status::E_OUTPUT_TOO_SMALL).numbers(needed, given),
-            TokenError::NoToken { byte } => new(status::E_TEXT_SPELLING).numbers(0_u32, byte),
+            TokenError::NoToken { byte, at } => new(status::E_TEXT_SPELLING).at(at).numbers(0_u32, byte),
             TokenError::UnknownId { id, tokens } => new(status::E_TOKEN).numbers(tokens, id),
             _ => new(status::E_INTERNAL),
         }
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(numbers(TokenError::TextTooLong { bytes: 9, limit: 8 }), (-711, 0, 8, 9));
         assert_eq!(numbers(TokenError::ScratchTooSmall { needed: 9, given: 8 }), (-103, 0, 9, 8));
         assert_eq!(numbers(TokenError::OutputTooSmall { needed: 9, given: 8 }), (-104, 0, 9, 8));
-        assert_eq!(numbers(TokenError::NoToken { byte: 200 }), (-712, 0, 0, 200));
+        assert_eq!(numbers(TokenError::NoToken { byte: 200, at: 7 }), (-712, 7, 0, 200));
         assert_eq!(numbers(TokenError::UnknownId { id: 70, tokens: 60 }), (-503, 0, 60, 70));
         let parameter = SampleError::Parameter { name: "top_p", value: 2.0, allowed: "from 0 to 1" };
         assert_eq!(numbers(parameter), (-5, 0, 0, 0));

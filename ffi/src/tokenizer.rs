@@ -5,7 +5,7 @@ use core::ffi::{c_char, c_void};
 use gleed::mem::{ALIGN, MemoryError};
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, TokenError, TokenKind, Tokenizer};
 
-use crate::error::{boundary, gleed_error};
+use crate::error::{Failure, boundary, gleed_error};
 use crate::model::gleed_model;
 use crate::object::{Object, Opaque};
 use crate::ptr::{memory, out, out_layout, slice, slice_mut, small, unread};
@@ -20,6 +20,8 @@ pub const GLEED_NO_TOKEN: u32 = u32::MAX;
 pub const GLEED_ENCODE_ADD_SPECIAL: u32 = 1;
 /// Turn the names of control tokens in the text into these tokens.
 pub const GLEED_ENCODE_PARSE_SPECIAL: u32 = 2;
+/// Refuses a text with bytes that the vocabulary cannot spell.
+pub const GLEED_ENCODE_EXACT: u32 = 4;
 
 /// Write the names of control tokens.
 pub const GLEED_DECODE_RENDER_SPECIAL: u32 = 1;
@@ -255,16 +257,56 @@ pub unsafe extern "C" fn gleed_encode(
                 out("count", count)?,
             )
         };
-        let flags = known_flags(flags, GLEED_ENCODE_ADD_SPECIAL | GLEED_ENCODE_PARSE_SPECIAL)?;
+        let options = encode_options(flags)?;
         let text = utf8(text.read_if(check_text_len)?)?;
-        let options = EncodeOptions {
-            add_special: flags & GLEED_ENCODE_ADD_SPECIAL != 0,
-            parse_special: flags & GLEED_ENCODE_PARSE_SPECIAL != 0,
-        };
         // The caller's buffer is not touched before it is known that all goes well.
         check_fits(tokenizer.encode(text, options, scratch, &mut []).map(drop), tokens_len)?;
-        count.write(tokenizer.encode(text, options, scratch, tokens)?);
+        count.write(tokenizer.encode(text, options, scratch, tokens)?.ids);
         Ok(status::OK)
+    })
+}
+
+/// The bytes of a text that the vocabulary cannot spell.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_unspelled(
+    tokenizer: *const gleed_tokenizer,
+    text: *const c_char,
+    text_len: usize,
+    flags: u32,
+    scratch: *mut u32,
+    scratch_len: usize,
+    bytes: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `tokenizer` are checked here. gleed.h demands
+        // the rest: no other call changes `tokenizer`, `text_len` bytes are at `text` if so many can be taken,
+        // `scratch_len` elements at `scratch` are used by nothing else, and `bytes` is a place for a result that
+        // nothing else uses.
+        let (tokenizer, text, scratch, bytes) = unsafe {
+            (
+                Object::get("tokenizer", tokenizer)?,
+                unread("text", text.cast::<u8>(), text_len)?,
+                slice_mut("scratch", scratch, scratch_len)?,
+                out("bytes", bytes)?,
+            )
+        };
+        let options = encode_options(flags)?;
+        let text = utf8(text.read_if(check_text_len)?)?;
+        bytes.write(tokenizer.unspelled(text, options, scratch)?);
+        Ok(status::OK)
+    })
+}
+
+fn encode_options(flags: u32) -> Result<EncodeOptions, Failure> {
+    let flags = known_flags(flags, GLEED_ENCODE_ADD_SPECIAL | GLEED_ENCODE_PARSE_SPECIAL | GLEED_ENCODE_EXACT)?;
+    Ok(EncodeOptions {
+        add_special: flags & GLEED_ENCODE_ADD_SPECIAL != 0,
+        parse_special: flags & GLEED_ENCODE_PARSE_SPECIAL != 0,
+        exact: flags & GLEED_ENCODE_EXACT != 0,
     })
 }
 

@@ -318,7 +318,7 @@ impl Talk<'_> {
             pushed.map_err(|error| Failure::new(status::E_INTERNAL, format_args!("{error}")))
         })?;
         check_fits(text.encode(tokenizer, scratch, &mut []).map(drop).map_err(whole), out.len())?;
-        Ok(text.encode(tokenizer, scratch, out).map_err(whole)?)
+        Ok(text.encode(tokenizer, scratch, out).map_err(whole)?.ids)
     }
 
     /// How many bytes its text has, and how many texts of messages are in it.

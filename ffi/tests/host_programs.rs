@@ -69,8 +69,8 @@ fn continuation(count: usize) -> String {
     let start = tables.as_ptr().align_offset(ALIGN);
     let tokenizer = Tokenizer::new(model.gguf(), &mut tables[start..]).unwrap();
     let (mut scratch, mut ids) = (vec![0; tokenizer.scratch_len(PROMPT.len())], [0; 32]);
-    let options = EncodeOptions { add_special: true, parse_special: false };
-    let prompt = tokenizer.encode(PROMPT, options, &mut scratch, &mut ids).unwrap();
+    let options = EncodeOptions { add_special: true, ..EncodeOptions::default() };
+    let prompt = tokenizer.encode(PROMPT, options, &mut scratch, &mut ids).unwrap().ids;
 
     let plan = Plan::new(&model, &Limits::default()).unwrap();
     let mut memory = vec![0; plan.bytes() + ALIGN];
@@ -186,7 +186,7 @@ fn replies(file: &Path, format: &str, system: Option<&str>, users: &[&str], most
         let mut text = TurnText::new(&mut text, &mut plain);
         pieces.iter().for_each(|&piece| text.push(&tokenizer, piece).unwrap());
         let (mut scratch, mut new) = (vec![0; tokenizer.scratch_len(10_000)], vec![0; 2000]);
-        let count = text.encode(&tokenizer, &mut scratch, &mut new).unwrap();
+        let count = text.encode(&tokenizer, &mut scratch, &mut new).unwrap().ids;
         ids.extend(&new[..count]);
         let options = DecodeOptions { render_special: false, starts_text: false };
         let (mut stream, mut buffer) = (Detokenizer::new(&tokenizer, options), vec![0; tokenizer.max_push()]);

@@ -143,7 +143,7 @@ fn tokens_are_those_of_the_rust_api() {
         let mut text = TurnText::new(&mut text, &mut plain);
         pieces.iter().for_each(|&piece| text.push(&tokenizer, piece).unwrap());
         let (mut scratch, mut ids) = (vec![0; tokenizer.scratch_len(10_000)], vec![0; 5000]);
-        let count = text.encode(&tokenizer, &mut scratch, &mut ids).unwrap();
+        let count = text.encode(&tokenizer, &mut scratch, &mut ids).unwrap().ids;
         ids[..count].to_vec()
     };
     let opened = open(std::slice::from_ref(&file));

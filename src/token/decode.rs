@@ -1,7 +1,7 @@
 //! Token ids to text.
 
 use super::bytes;
-use super::encode::TokenError;
+use super::error::TokenError;
 use super::kind::TokenKind;
 use super::tokenizer::{BLANK, Tokenizer};
 use super::vocab::Algorithm;
@@ -66,7 +66,9 @@ impl Tokenizer<'_, '_> {
                 Some(byte) => f(byte),
                 None => text.iter().copied().for_each(f),
             },
-            (TokenKind::Normal, Algorithm::SentencePiece { .. }) => each_byte_of_blanks(text, f),
+            (TokenKind::Normal, Algorithm::SentencePiece { .. } | Algorithm::Characters { .. }) => {
+                each_byte_of_blanks(text, f)
+            }
             (TokenKind::Normal, Algorithm::ByteLevel { .. }) => each_byte_of_alphabet(text, f),
             #[cfg(feature = "encoder")]
             (TokenKind::Normal, Algorithm::WordPiece { .. }) => each_byte_of_blanks(text, f),

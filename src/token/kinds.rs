@@ -4,7 +4,8 @@ use super::kind::TokenKind;
 use super::table::Tokens;
 use super::vocab::Vocab;
 
-/// Names of tokens that end a generation, whatever the file says of them: llama.cpp's list.
+/// Names of tokens that end a generation, whatever the file says of them: llama.cpp's list, with its exceptions `</s>` of
+/// Gemma 4, which is a tag of HTML there, and `<|end|>` of gpt-oss.
 const END_NAMES: [&str; 31] = [
     "</s>",
     "<EOT>",
@@ -61,6 +62,13 @@ const CONTROL_NAMES: [&str; 18] = [
     "<\u{ff5c}fim\u{2581}hole\u{ff5c}>",
 ];
 
+/// Returns whether `<|end|>` ends a message and not a generation, which goes on with another message: in harmony, the
+/// format of gpt-oss, other tokens end a generation.
+fn ends_messages(tokens: &Tokens<'_, '_>) -> bool {
+    let has = |name: &str| tokens.find(name.as_bytes()).is_some();
+    (has("<|call|>") || has("<|calls|>")) && (has("<|return|>") || has("<|flush|>"))
+}
+
 const KIND: u8 = 0x07;
 const END: u8 = 0x80;
 
@@ -84,8 +92,13 @@ impl<'a> Kinds<'a> {
                 *byte = change(*byte);
             }
         };
-        for id in END_NAMES.iter().filter_map(|name| tokens.find(name.as_bytes())) {
-            set(id, |_| END | TokenKind::Control as u8);
+        for name in END_NAMES {
+            let Some(id) = tokens.find(name.as_bytes()) else { continue };
+            match name {
+                "<|end|>" if ends_messages(tokens) => set(id, |_| TokenKind::Control as u8),
+                "</s>" if tokens.find(b"<|tool_response>").is_some() => {}
+                _ => set(id, |_| END | TokenKind::Control as u8),
+            }
         }
         for id in CONTROL_NAMES.iter().filter_map(|name| tokens.find(name.as_bytes())) {
             set(id, |_| TokenKind::Control as u8);

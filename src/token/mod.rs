@@ -15,7 +15,7 @@
 //!
 //! /// Returns the ids of a text.
 //! fn ids(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result<Vec<u32>, TokenError> {
-//!     let options = EncodeOptions { add_special: true, parse_special: false };
+//!     let options = EncodeOptions { add_special: true, ..EncodeOptions::default() };
 //!     let mut scratch = vec![0; tokenizer.scratch_len(text.len())];
 //!     // Without room, the error says how much it takes.
 //!     let needed = match tokenizer.encode(text, options, &mut scratch, &mut []) {
@@ -52,6 +52,7 @@ mod class;
 mod class_table;
 mod decode;
 mod encode;
+mod error;
 #[cfg(feature = "encoder")]
 mod fold;
 #[cfg(feature = "encoder")]
@@ -66,6 +67,7 @@ mod pre_test;
 mod rules;
 mod slots;
 mod special;
+mod spell;
 mod table;
 mod text;
 mod tokenizer;
@@ -74,7 +76,8 @@ mod vocab;
 mod word;
 
 pub use decode::{DecodeOptions, Detokenizer};
-pub use encode::{EncodeOptions, TokenError};
+pub use encode::{EncodeOptions, Encoded};
+pub use error::TokenError;
 pub use kind::TokenKind;
 pub use tokenizer::Tokenizer;
 pub use vocab::{Vocab, VocabError};

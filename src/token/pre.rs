@@ -13,6 +13,10 @@ pub(super) struct PreTokenizer {
     pub(super) names: &'static [&'static str],
     /// The rules, at most [`MAX_RULES`].
     rules: &'static [Rule],
+    /// Whether the tokens are spelled with characters, where U+2581 is a blank, and not with the alphabet of bytes.
+    pub(super) is_spelled_plainly: bool,
+    /// Whether a run of line ends that is in the vocabulary becomes that token.
+    pub(super) has_whole_newlines: bool,
     /// Whether a word that is in the vocabulary becomes that token, without regard to the merges.
     pub(super) ignore_merges: bool,
     /// Default of `tokenizer.ggml.add_bos_token`.
@@ -29,12 +33,27 @@ impl fmt::Debug for PreTokenizer {
 const MAX_RULES: usize = 6;
 
 const fn row(names: &'static [&'static str], rules: &'static [Rule]) -> PreTokenizer {
-    PreTokenizer { names, rules, ignore_merges: false, add_bos: false }
+    PreTokenizer {
+        names,
+        rules,
+        is_spelled_plainly: false,
+        has_whole_newlines: false,
+        ignore_merges: false,
+        add_bos: false,
+    }
 }
 
 impl PreTokenizer {
     const fn ignoring_merges(self) -> Self {
         Self { ignore_merges: true, ..self }
+    }
+
+    const fn spelled_plainly(self) -> Self {
+        Self { is_spelled_plainly: true, ..self }
+    }
+
+    const fn keeping_newlines(self) -> Self {
+        Self { has_whole_newlines: true, ..self }
     }
 
     const fn adding_bos(self) -> Self {
@@ -48,7 +67,7 @@ impl PreTokenizer {
 }
 
 /// All pre-tokenizers that are known.
-pub(super) static TABLE: [PreTokenizer; 19] = [
+pub(super) static TABLE: [PreTokenizer; 31] = [
     row(&["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"], &[rules::llama3])
         .ignoring_merges()
         .adding_bos(),
@@ -107,6 +126,24 @@ pub(super) static TABLE: [PreTokenizer; 19] = [
         &["deepseek-v3", "hunyuan-dense", "hy_v4", "joyai-llm"],
         &[rules::three_digits, rules::deepseek3_scripts, rules::deepseek3],
     ),
+    row(&["spark2_5"], &[rules::three_digits, rules::deepseek3_scripts, rules::spark, rules::each_digit]),
+    row(
+        &["afmoe"],
+        &[rules::numbers, rules::uneven_group, rules::groups_of_three, rules::afmoe_scripts, rules::deepseek3],
+    ),
+    row(&["kimi-k2"], &[rules::kimi]),
+    row(&["youtu"], &[rules::youtu_scripts, rules::youtu]).ignoring_merges(),
+    row(
+        &["tiny_aya", "cohere2moe"],
+        &[rules::bounded_decimals, rules::uneven_decimals, rules::groups_of_three, rules::o200k],
+    ),
+    row(&["superbpe"], &[rules::numbers, rules::thousands, rules::thousands_after]),
+    row(&["exaone-moe"], &[rules::exaone_moe]),
+    row(&["jais-2"], &[rules::llama3, rules::jais_blanks]),
+    row(&["ufakzeka"], &[rules::ufakzeka]),
+    row(&["laguna"], &[rules::lines, rules::qwen2]),
+    row(&["gemma4"], &[rules::lines]).spelled_plainly().keeping_newlines().adding_bos(),
+    row(&["sarvam-moe"], &[rules::lines]).spelled_plainly(),
 ];
 
 /// The pre-tokenizer called `name`.

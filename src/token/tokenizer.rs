@@ -25,9 +25,9 @@ pub struct Tokenizer<'m, 'a> {
     pub(super) specials: Specials<'a>,
     /// The token of each byte, or [`NONE`].
     pub(super) bytes: &'a [u32],
-    /// Of byte-level BPE only.
+    /// Of BPE by rank only.
     pub(super) merges: Option<Merges<'a>>,
-    /// Of SentencePiece: whether no token has a blank after another character. Then no token reaches over the start of
+    /// Of SentencePiece and BPE by characters: whether no token has a blank after another character. Then no token reaches over the start of
     /// a word.
     pub(super) words_are_apart: bool,
 }
@@ -60,7 +60,7 @@ impl<'m, 'a> Tokenizer<'m, 'a> {
         let specials = Specials::new(&tokens, &kinds, special, lengths);
         let merges = match vocab.algorithm {
             Algorithm::SentencePiece { .. } => None,
-            Algorithm::ByteLevel { merges, .. } => {
+            Algorithm::ByteLevel { merges, .. } | Algorithm::Characters { merges, .. } => {
                 Some(Merges::new(merges, &tokens, &kinds, tables.best_merges, tables.other_merges)?)
             }
             #[cfg(feature = "encoder")]
@@ -69,7 +69,7 @@ impl<'m, 'a> Tokenizer<'m, 'a> {
         for (byte, id) in (0..=255).zip(&mut *tables.bytes) {
             *id = byte_token(&vocab, &tokens, byte).unwrap_or(NONE);
         }
-        let words_are_apart = matches!(vocab.algorithm, Algorithm::SentencePiece { .. })
+        let words_are_apart = !matches!(vocab.algorithm, Algorithm::ByteLevel { .. })
             && (0..vocab.len() as u32).filter_map(|id| tokens.text(id)).all(begins_with_its_blanks);
         Ok(Self { vocab, tokens, kinds, specials, bytes: tables.bytes, merges, words_are_apart })
     }
@@ -118,7 +118,7 @@ impl<'a> Tables<'a> {
         let special = vocab.kinds().filter(|kind| kind.is_special()).count().saturating_add(Kinds::NAMED).min(tokens);
         let (made, merges) = match vocab.algorithm {
             Algorithm::SentencePiece { .. } => (0, 0),
-            Algorithm::ByteLevel { merges, .. } => (tokens, merges.len()),
+            Algorithm::ByteLevel { merges, .. } | Algorithm::Characters { merges, .. } => (tokens, merges.len()),
             #[cfg(feature = "encoder")]
             Algorithm::WordPiece { .. } => (0, 0),
         };
@@ -158,7 +158,7 @@ fn select_special(tokens: &Tokens<'_, '_>, kinds: &Kinds<'_>, ids: &mut [u32]) -
 
 fn byte_token(vocab: &Vocab<'_>, tokens: &Tokens<'_, '_>, byte: u8) -> Option<u32> {
     match vocab.algorithm {
-        Algorithm::SentencePiece { .. } => {
+        Algorithm::SentencePiece { .. } | Algorithm::Characters { .. } => {
             let digit = |digit: u8| if digit < 10 { b'0' + digit } else { b'A' - 10 + digit };
             let name = [b'<', b'0', b'x', digit(byte >> 4), digit(byte & 15), b'>'];
             tokens.find(&name).or_else(|| tokens.find(&[byte]))

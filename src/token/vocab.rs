@@ -46,6 +46,8 @@ pub(super) enum Algorithm<'m> {
     SentencePiece { scores: Array<'m> },
     /// Byte-level BPE (`gpt2`): the pair that comes first in the list is merged first.
     ByteLevel { merges: Array<'m>, pre: &'static PreTokenizer },
+    /// BPE by characters (`gemma4`): as byte-level BPE, but tokens are spelled as in SentencePiece.
+    Characters { merges: Array<'m>, pre: &'static PreTokenizer },
     /// WordPiece (`bert`): the longest token that begins a word, then the longest that goes on.
     #[cfg(feature = "encoder")]
     WordPiece { lowercase: bool, strip_accents: bool },
@@ -98,10 +100,12 @@ impl<'m> Vocab<'m> {
         let algorithm = Algorithm::new(&keys, tokens)?;
         let (ids, add_bos) = match algorithm {
             Algorithm::SentencePiece { .. } => ([Some(1), Some(2), Some(0)], true),
-            Algorithm::ByteLevel { pre, .. } => ([None; 3], pre.add_bos),
+            Algorithm::ByteLevel { pre, .. } | Algorithm::Characters { pre, .. } => ([None; 3], pre.add_bos),
             #[cfg(feature = "encoder")]
             Algorithm::WordPiece { .. } => (keys.frame(tokens.len())?, true),
         };
+        // As in llama.cpp: early files of Gemma 4 say that it has none.
+        let forces_bos = matches!(algorithm, Algorithm::Characters { .. }) && add_bos;
         let [bos, eos, unknown] = ids;
         let add_eos = match algorithm {
             #[cfg(feature = "encoder")]
@@ -117,11 +121,11 @@ impl<'m> Vocab<'m> {
             eot: keys.id(EOT, tokens.len(), None)?,
             eom: keys.id(EOM, tokens.len(), None)?,
             unknown: keys.id(UNKNOWN, tokens.len(), unknown)?,
-            add_bos: keys.flag(ADD_BOS)?.unwrap_or(add_bos),
+            add_bos: keys.flag(ADD_BOS)?.unwrap_or(add_bos) || forces_bos,
             add_eos: keys.flag(ADD_EOS)?.unwrap_or(add_eos),
             add_space_prefix: match algorithm {
                 Algorithm::SentencePiece { .. } => keys.flag(ADD_SPACE_PREFIX)?.unwrap_or(true),
-                Algorithm::ByteLevel { .. } => false,
+                Algorithm::ByteLevel { .. } | Algorithm::Characters { .. } => false,
                 #[cfg(feature = "encoder")]
                 Algorithm::WordPiece { .. } => true,
             },
@@ -213,14 +217,8 @@ impl<'m> Algorithm<'m> {
                 check_len(SCORES, scores, tokens)?;
                 Ok(Self::SentencePiece { scores: scores.ok_or(VocabError::Missing(SCORES))? })
             }
-            b"gpt2" => {
-                let merges = keys.array(MERGES, |element| element == ValueType::String)?;
-                let name = keys.bytes(PRE)?;
-                Ok(Self::ByteLevel {
-                    merges: merges.ok_or(VocabError::Missing(MERGES))?,
-                    pre: pre::find(name).ok_or(VocabError::UnknownPreTokenizer(Name::new(name)))?,
-                })
-            }
+            b"gpt2" => Self::bpe(keys, keys.bytes(PRE)?),
+            b"gemma4" => Self::bpe(keys, b"gemma4"),
             #[cfg(feature = "encoder")]
             b"bert" => {
                 let lowercase = keys.flag(LOWERCASE)?.unwrap_or(true);
@@ -228,6 +226,14 @@ impl<'m> Algorithm<'m> {
             }
             other => Err(VocabError::UnknownModel(Name::new(other))),
         }
+    }
+
+    /// BPE with the pre-tokenizer of this name.
+    fn bpe(keys: &Keys<'_, 'm>, name: &[u8]) -> Result<Self, VocabError> {
+        let merges = keys.array(MERGES, |element| element == ValueType::String)?;
+        let merges = merges.ok_or(VocabError::Missing(MERGES))?;
+        let pre = pre::find(name).ok_or(VocabError::UnknownPreTokenizer(Name::new(name)))?;
+        Ok(if pre.is_spelled_plainly { Self::Characters { merges, pre } } else { Self::ByteLevel { merges, pre } })
     }
 }
 
@@ -310,7 +316,7 @@ pub enum VocabError {
     Missing(&'static str),
     /// The value of this key has a type that is not allowed.
     WrongType(&'static str),
-    /// `tokenizer.ggml.model` is neither `llama`, `gpt2` nor `bert` (which is in builds with encoders).
+    /// `tokenizer.ggml.model` is neither `llama`, `gpt2`, `gemma4` nor `bert` (which is in builds with encoders).
     UnknownModel(Name),
     /// `tokenizer.ggml.pre` names a pre-tokenizer that is not supported.
     UnknownPreTokenizer(Name),
@@ -374,8 +380,8 @@ impl fmt::Display for VocabError {
             Self::Missing(key) => write!(f, "the file has no {key}"),
             Self::WrongType(key) => write!(f, "{key} has a type that it cannot have"),
             Self::UnknownModel(name) => {
-                let known = if cfg!(feature = "encoder") { "llama, gpt2, bert" } else { "llama, gpt2" };
-                write!(f, "tokenizer model {name} is not supported ({known})")
+                let more = if cfg!(feature = "encoder") { ", bert" } else { "" };
+                write!(f, "tokenizer model {name} is not supported (llama, gpt2, gemma4{more})")
             }
             Self::UnknownPreTokenizer(name) => write!(f, "pre-tokenizer {name} is not supported"),
             Self::TokenCount { tokens } => write!(f, "a vocabulary of {tokens} tokens"),

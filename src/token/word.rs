@@ -2,6 +2,8 @@
 //! without accents where the file wants that; punctuation and ideographs are words of their own. (Devlin et al., "BERT",
 //! 2018.)
 
+use core::ops::Range;
+
 use super::class::{Class, Set};
 use super::fold::unaccented;
 use super::tokenizer::BLANK;
@@ -13,45 +15,47 @@ pub(super) struct Fold {
     pub(super) strip_accents: bool,
 }
 
-/// Calls `found` with the length in bytes of each word, a blank in front of it included, and with these bytes, unless they
-/// are more than `scratch` holds. The first error ends it.
-pub(super) fn words<E>(
-    text: &str,
-    fold: Fold,
-    scratch: &mut [u32],
-    found: &mut impl FnMut(usize, Option<&[u8]>) -> Result<(), E>,
-) -> Result<(), E> {
-    let mut word = Word { bytes: bytemuck::must_cast_slice_mut(scratch), len: 0 };
-    for c in text.chars().filter(|&c| is_text(c)) {
+/// A word as it is looked up: with a blank in front of it.
+#[derive(Debug)]
+pub(super) struct Found<'w> {
+    /// Where it is in the text.
+    pub(super) at: Range<usize>,
+    /// Its length in bytes, the blank included.
+    pub(super) len: usize,
+    /// These bytes, unless they are more than the scratch holds.
+    pub(super) bytes: Option<&'w [u8]>,
+}
+
+/// Calls `found` with each word.
+pub(super) fn words(text: &str, fold: Fold, scratch: &mut [u32], found: &mut impl FnMut(Found<'_>)) {
+    let mut word = Word { bytes: bytemuck::must_cast_slice_mut(scratch), len: 0, at: 0..0 };
+    for (at, c) in text.char_indices().filter(|&(_, c)| is_text(c)) {
+        let at = at..at + c.len_utf8();
         if Class::of(c) == Class::Space {
-            word.end(found)?;
+            word.end(found);
         } else if is_ideograph(c) {
-            word.end(found)?;
-            fold.each(c, &mut |c| {
-                word.push(c);
-                Ok(())
-            })?;
-            word.end(found)?;
+            word.end(found);
+            fold.each(c, &mut |c| word.push(c, &at));
+            word.end(found);
         } else {
             fold.each(c, &mut |c| {
                 if !is_punctuation(c) {
-                    word.push(c);
-                    return Ok(());
+                    return word.push(c, &at);
                 }
-                word.end(found)?;
-                word.push(c);
-                word.end(found)
-            })?;
+                word.end(found);
+                word.push(c, &at);
+                word.end(found);
+            });
         }
     }
-    word.end(found)
+    word.end(found);
 }
 
 impl Fold {
     /// Calls `f` with the characters that a character becomes.
-    fn each<E>(self, c: char, f: &mut impl FnMut(char) -> Result<(), E>) -> Result<(), E> {
-        let mut lower = |c: char| if self.lowercase { c.to_lowercase().try_for_each(&mut *f) } else { f(c) };
-        if self.strip_accents { unaccented(c).try_for_each(lower) } else { lower(c) }
+    fn each(self, c: char, f: &mut impl FnMut(char)) {
+        let mut lower = |c: char| if self.lowercase { c.to_lowercase().for_each(&mut *f) } else { f(c) };
+        if self.strip_accents { unaccented(c).for_each(lower) } else { lower(c) }
     }
 }
 
@@ -59,13 +63,18 @@ impl Fold {
 struct Word<'s> {
     bytes: &'s mut [u8],
     len: usize,
+    /// Where it is in the text.
+    at: Range<usize>,
 }
 
 impl Word<'_> {
-    fn push(&mut self, c: char) {
+    /// Adds a character that the one at `at` of the text became.
+    fn push(&mut self, c: char, at: &Range<usize>) {
         if self.len == 0 {
             self.put(BLANK);
+            self.at.start = at.start;
         }
+        self.at.end = at.end;
         self.put(c.encode_utf8(&mut [0; 4]));
     }
 
@@ -77,9 +86,11 @@ impl Word<'_> {
         self.len = end;
     }
 
-    fn end<E>(&mut self, found: &mut impl FnMut(usize, Option<&[u8]>) -> Result<(), E>) -> Result<(), E> {
+    fn end(&mut self, found: &mut impl FnMut(Found<'_>)) {
         let len = core::mem::take(&mut self.len);
-        if len == 0 { Ok(()) } else { found(len, self.bytes.get(..len)) }
+        if len > 0 {
+            found(Found { at: self.at.clone(), len, bytes: self.bytes.get(..len) });
+        }
     }
 }
 

@@ -43,17 +43,24 @@ pub(super) enum Trim {
     Thought,
     /// Leaves out what a model thought, up to `</think>`, and the line ends after it.
     ThoughtAndLines,
+    /// Leaves out what a model thought, up to `</think>`, and white space at both ends.
+    ThoughtAndEnds,
+    /// Leaves out what a model wrote into other channels, up to `<channel|>`, and white space at both ends.
+    ChannelAndEnds,
 }
 
 impl Trim {
     fn apply(self, text: &str) -> &str {
-        let answer = || text.get(find_last(text, END_OF_THOUGHT)? + END_OF_THOUGHT.len()..);
+        let after = |end: &str| text.get(find_last(text, end)? + end.len()..);
+        let answer = || after(END_OF_THOUGHT);
         match self {
             Self::Nothing => text,
             Self::Ends => text.trim_matches(is_space),
             Self::End => text.trim_end_matches(is_space),
             Self::Thought => answer().unwrap_or(text),
             Self::ThoughtAndLines => answer().map_or(text, |text| text.trim_start_matches('\n')),
+            Self::ThoughtAndEnds => Self::Ends.apply(answer().unwrap_or(text)),
+            Self::ChannelAndEnds => Self::Ends.apply(after("<channel|>").unwrap_or(text)),
         }
     }
 }
@@ -257,6 +264,9 @@ mod tests {
         assert_eq!(Trim::Thought.apply(text), "\n\n1\n");
         assert_eq!(Trim::ThoughtAndLines.apply(text), "1\n");
         assert_eq!(Trim::ThoughtAndLines.apply("\n1"), "\n1");
+        assert_eq!((Trim::ThoughtAndEnds.apply(text), Trim::ThoughtAndEnds.apply(" 1\n")), ("1", "1"));
+        let text = "<|channel>thought\nno<channel|>\nyes ";
+        assert_eq!((Trim::ChannelAndEnds.apply(text), Trim::ChannelAndEnds.apply(" 1\n")), ("yes", "1"));
         assert_eq!(Trim::Ends.apply("  "), "");
     }
 

@@ -4,7 +4,7 @@ use core::fmt;
 use core::ops::Range;
 
 use super::Piece;
-use crate::token::{TokenError, Tokenizer};
+use crate::token::{Encoded, TokenError, Tokenizer};
 
 /// The text of pieces in the caller's memory, and which parts of it are text of messages.
 ///
@@ -72,8 +72,8 @@ impl<'b> TurnText<'b> {
         self.plain.get(..self.parts).unwrap_or_default()
     }
 
-    /// Writes the ids of the text to `out` and returns their number. Names of control tokens become these tokens only
-    /// in the format's own parts. All text between two special tokens is encoded as one text, so the ids are those of
+    /// Writes the ids of the text to `out`. Returns how many there are, and how many bytes the vocabulary cannot spell.
+    /// Names of control tokens become these tokens only in the format's own parts. All text between two special tokens is encoded as one text, so the ids are those of
     /// the whole text if no message names a special token. See [`Tokenizer::encode_framed`].
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl<'b> TurnText<'b> {
         tokenizer: &Tokenizer<'_, '_>,
         scratch: &mut [u32],
         out: &mut [u32],
-    ) -> Result<usize, TokenError> {
+    ) -> Result<Encoded, TokenError> {
         tokenizer.encode_framed(self.as_str(), self.plain(), scratch, out)
     }
 }

@@ -8,15 +8,15 @@ use serde_json::{Value as Json, json};
 
 use crate::common::fixtures::ids;
 use crate::common::{Memory, shared_file};
-use crate::{converted, folder, greedy, scratch};
+use crate::{convert, converted, folder, greedy, scratch};
 
 fn encode(file: &[u8], text: &str, add_special: bool) -> Vec<u32> {
     let gguf = Gguf::parse(file).unwrap();
     let mut tables = Memory::new(Tokenizer::plan(&gguf).unwrap());
     let tokenizer = Tokenizer::new(&gguf, tables.bytes()).unwrap();
     let (mut scratch, mut ids) = (vec![0; tokenizer.scratch_len(text.len())], vec![0; 4 * text.len() + 3]);
-    let options = EncodeOptions { add_special, parse_special: true };
-    let count = tokenizer.encode(text, options, &mut scratch, &mut ids).unwrap();
+    let options = EncodeOptions { add_special, parse_special: true, exact: false };
+    let count = tokenizer.encode(text, options, &mut scratch, &mut ids).unwrap().ids;
     ids.truncate(count);
     ids
 }
@@ -208,6 +208,39 @@ fn llama2c_models() {
     assert_eq!(kinds(&gguf), vocab.iter().map(|(.., kind)| i64::from(*kind)).collect::<Vec<_>>());
     assert_eq!(encode(&file, "abc", true)[0], 1);
     assert_eq!(greedy(&file, &[1, 260, 261], 4).len(), 4);
+}
+
+/// The SentencePiece model of the vocabulary does as well as `tokenizer.bin`; it says itself that no blank is put in front.
+#[test]
+fn llama2c_models_with_a_sentence_piece_vocabulary() {
+    let (model, tokenizer) = llama2c(&pieces());
+    let paths = ["pieces.bin", "pieces-tokenizer.bin", "pieces-tokenizer.model", "pieces-wrong.model"].map(scratch);
+    let [path, words, pieces, wrong] = &paths;
+    let write = |path: &std::path::Path, bytes: &[u8]| std::fs::write(path, bytes).unwrap();
+    let file = sentence_piece(2);
+    write(path, &model);
+    write(words, &tokenizer);
+    write(pieces, &file);
+    let from_words = converted(path, &["--tokenizer", words.to_str().unwrap()]);
+    let from_pieces = converted(path, &["--tokenizer", pieces.to_str().unwrap()]);
+    let (one, other) = (Gguf::parse(&from_words).unwrap(), Gguf::parse(&from_pieces).unwrap());
+    for key in ["tokens", "scores", "token_type", "add_bos_token", "add_eos_token", "bos_token_id", "eos_token_id"] {
+        let key = format!("tokenizer.ggml.{key}");
+        assert!(one.get(&key).is_some());
+        assert_eq!(one.get(&key), other.get(&key), "{key}");
+    }
+    assert_eq!((flag(&one, "add_space_prefix"), flag(&other, "add_space_prefix")), (Some(true), Some(false)));
+    assert_eq!(encode(&from_words, "ab abc", true), encode(&from_pieces, " ab abc", true));
+
+    let out = scratch("pieces-wrong.gguf");
+    let refused = |bytes: &[u8], message: &str| {
+        write(wrong, bytes);
+        let error = convert(path, &out, &["--tokenizer", wrong.to_str().unwrap()]).unwrap_err();
+        assert!(error.contains(message), "{error}");
+    };
+    refused(&file[..file.len() - 1], "the tokenizer: it is no SentencePiece model, or cut off");
+    refused(&sentence_piece(1), "the tokenizer: a model of type 1 is not supported");
+    refused(&[&file[..], &file[..file.len() / 2]].concat(), "the tokenizer");
 }
 
 /// The vocabularies of released models, taken apart as Hugging Face has them, give the ids that they should.

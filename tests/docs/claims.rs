@@ -40,7 +40,7 @@ pub(crate) fn claims() -> Vec<Claim> {
     let (version, oldest_rust) = (env!("CARGO_PKG_VERSION").to_owned(), env!("CARGO_PKG_RUST_VERSION").to_owned());
     let abi = between(&read("include/gleed.h"), "#define GLEED_ABI_VERSION ", "\n").to_owned();
     let functions = read("ffi/symbols.txt").split_whitespace().count().to_string();
-    let formats = between(&read("src/turns/formats.rs"), "ALL: &[TurnFormat] = &[", "];").to_owned();
+    let formats = between(&read("src/turns/formats/mod.rs"), "ALL: &[TurnFormat] = &[", "];").to_owned();
     let formats = formats.split(',').filter(|name| !name.trim().is_empty()).count().to_string();
     let pre = read("src/token/pre.rs");
     let families = between(&pre, "TABLE: [PreTokenizer; ", "]").to_owned();

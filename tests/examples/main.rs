@@ -90,8 +90,8 @@ fn unknown_architecture() -> Vec<u8> {
 
 fn encode(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Vec<u32> {
     let (mut scratch, mut ids) = (vec![0; tokenizer.scratch_len(text.len())], vec![0; text.len() + 3]);
-    let options = EncodeOptions { add_special: true, parse_special: false };
-    let count = tokenizer.encode(text, options, &mut scratch, &mut ids).unwrap();
+    let options = EncodeOptions { add_special: true, ..EncodeOptions::default() };
+    let count = tokenizer.encode(text, options, &mut scratch, &mut ids).unwrap().ids;
     ids.truncate(count);
     ids
 }

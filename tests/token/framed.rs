@@ -18,7 +18,7 @@ fn framed(tokenizer: &Tokenizer<'_, '_>, text: &str, plain: &[(usize, usize)]) -
     let plain: Vec<Range<usize>> = plain.iter().map(|&(start, end)| start..end).collect();
     let mut scratch = vec![0; tokenizer.scratch_len(text.len())];
     let mut out = vec![0; text.len() + 9];
-    let count = tokenizer.encode_framed(text, &plain, &mut scratch, &mut out).unwrap();
+    let count = tokenizer.encode_framed(text, &plain, &mut scratch, &mut out).unwrap().ids;
     out.truncate(count);
     out
 }
@@ -61,7 +61,7 @@ fn conversations_become_tokens() {
         assert_eq!(text.as_str(), "<|im_start|>user\nab<|im_end|><|im_end|>\n<|im_start|>assistant\n");
         assert_eq!((text.plain().len(), text.plain()[0].clone()), (1, 17..29));
         let (mut scratch, mut ids) = (vec![0; 9999], vec![0; 99]);
-        let count = text.encode(tokenizer, &mut scratch, &mut ids).unwrap();
+        let count = text.encode(tokenizer, &mut scratch, &mut ids).unwrap().ids;
         let (start, end) = (id("<|im_start|>"), id("<|im_end|>"));
         assert_eq!(ids[..count].iter().filter(|&&id| id == start || id == end).count(), 3);
         assert_eq!(ids[..count], framed(tokenizer, text.as_str(), &[(17, 29)]));

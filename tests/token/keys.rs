@@ -78,9 +78,28 @@ impl Keys {
         ]))
     }
 
+    /// BPE by characters: ids 0 to 3 are padding, EOS, BOS and unknown, then the bytes, then `tokens`.
+    pub(crate) fn characters(tokens: &[&str], merges: &[&str]) -> Self {
+        let bytes = (0..=255).map(|byte: u8| format!("<0x{byte:02X}>"));
+        let special = ["<pad>", "<eos>", "<bos>", "<unk>"].map(String::from);
+        let texts = special.into_iter().chain(bytes).chain(tokens.iter().map(|text| text.to_string()));
+        let kinds = [vec![3, 3, 3, 2], vec![6; 256], vec![1; tokens.len()]].concat();
+        Self(BTreeMap::from([
+            ("model", Value::Text("gemma4")),
+            ("tokens", Value::Texts(texts.map(String::into_bytes).collect())),
+            ("token_type", Value::Numbers(kinds)),
+            ("merges", Value::Texts(merges.iter().map(|text| text.as_bytes().to_vec()).collect())),
+            ("bos_token_id", Value::Number(2)),
+        ]))
+    }
+
     pub(crate) fn with(mut self, key: &'static str, value: Value) -> Self {
         self.0.insert(key, value);
         self
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<Value> {
+        self.0.get(key).cloned()
     }
 
     pub(crate) fn without(mut self, key: &'static str) -> Self {

@@ -2,7 +2,7 @@
 
 use gguf_rs_lite::Gguf;
 use gleed::mem::MemoryError;
-use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, TokenError, TokenKind, Tokenizer, VocabError};
+use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, Encoded, TokenError, TokenKind, Tokenizer, VocabError};
 
 use crate::keys::{Keys, Value};
 use crate::{Memory, encode, with_tokenizer};
@@ -52,12 +52,12 @@ fn text_does_not_become_control_tokens_by_itself() {
 
 #[test]
 fn bos_eos_and_the_space_prefix_follow_the_keys() {
-    let special = EncodeOptions { add_special: true, parse_special: false };
+    let special = EncodeOptions { add_special: true, ..EncodeOptions::default() };
     let ids = |keys: Keys, text: &str, options| {
         let mut out = [0; 16];
         let mut count = 0;
         with_tokenizer(&keys.file(), |tokenizer| {
-            count = tokenizer.encode(text, options, &mut [0; 999], &mut out).unwrap();
+            count = tokenizer.encode(text, options, &mut [0; 999], &mut out).unwrap().ids;
         });
         out[..count].to_vec()
     };
@@ -88,7 +88,7 @@ fn words_of_the_vocabulary_ignore_the_merges_where_the_pre_tokenizer_says_so() {
 /// The texts of the tokens of `text`, with vocabulary `tokens` after the letters, and `merges`.
 fn pieces(tokens: &[&str], merges: &[&str], text: &str) -> String {
     let mut texts = Vec::new();
-    let keys = Keys::byte_level("gpt-2", tokens, merges).with("unknown_token_id", Value::Number(25));
+    let keys = Keys::byte_level("gpt-2", tokens, merges);
     with_tokenizer(&keys.file(), |tokenizer| {
         let ids = encode(tokenizer, text, false);
         texts = ids.iter().map(|&id| String::from_utf8(tokenizer.text(id).unwrap().to_vec()).unwrap()).collect();
@@ -108,7 +108,7 @@ fn merges_by_the_rules() {
     assert_eq!(pieces(&tokens, &["a b", "a bc", "ab c", "b c"], "abc"), "abc");
     // What is not a token is neither made nor a part.
     assert_eq!(pieces(&["bc"], &["a b", "b c"], "abc"), "a bc");
-    assert_eq!(pieces(&["\u{120}a"], &["\u{120} a"], " a"), "z a");
+    assert_eq!(pieces(&["\u{120}a"], &["\u{120} a"], " a"), "a");
     // Merges that are none.
     assert_eq!(pieces(&tokens, &["", " ", "ab", "ab ", " ab", "a  b", "b c"], "abc"), "a bc");
 }
@@ -132,7 +132,7 @@ fn merges_do_not_make_control_tokens() {
 
 #[test]
 fn defaults_of_the_pre_tokenizers() {
-    let special = EncodeOptions { add_special: true, parse_special: false };
+    let special = EncodeOptions { add_special: true, ..EncodeOptions::default() };
     let whole: [(_, &[u32]); 8] = [
         ("llama-bpe", &[0, 27]),
         ("tekken", &[0, 27]),
@@ -147,7 +147,7 @@ fn defaults_of_the_pre_tokenizers() {
         let keys = Keys::byte_level(pre, &["ab", "abc"], &["a b"]).with("bos_token_id", Value::Number(0));
         with_tokenizer(&keys.file(), |tokenizer| {
             let mut out = [0; 9];
-            let count = tokenizer.encode("abc", special, &mut [0; 999], &mut out).unwrap();
+            let count = tokenizer.encode("abc", special, &mut [0; 999], &mut out).unwrap().ids;
             assert_eq!(&out[..count], expected, "{pre}");
         });
     }
@@ -189,7 +189,7 @@ fn vocabularies_with_faults_are_refused() {
     assert_eq!(small_byte_level().with("add_bos_token", Value::Flag(true)).error().to_string(), key("bos_token_id"));
     assert_eq!(small_byte_level().with("add_eos_token", Value::Flag(true)).error().to_string(), key("eos_token_id"));
     let error = |name, value| small_sentence_piece().with(name, value).error().to_string();
-    let known = if cfg!(feature = "encoder") { "llama, gpt2, bert" } else { "llama, gpt2" };
+    let known = if cfg!(feature = "encoder") { "llama, gpt2, gemma4, bert" } else { "llama, gpt2, gemma4" };
     assert_eq!(error("model", Value::Text("t5")), format!("tokenizer model \"t5\" is not supported ({known})"));
     assert_eq!(error("scores", Value::Floats(vec![0.0; 3])), "tokenizer.ggml.scores has 3 elements for 265 tokens");
     assert_eq!(error("token_type", Value::Numbers(vec![1])), "tokenizer.ggml.token_type has 1 elements for 265 tokens");
@@ -263,30 +263,51 @@ fn scratch_and_output_errors_say_what_is_needed() {
                 tokenizer.encode("hello hellooo o b", EncodeOptions::default(), scratch, out)
             };
             let (mut scratch, mut out) = ([0; 999], [0; 99]);
-            let count = encode(&mut scratch, &mut out).unwrap();
+            let encoded = encode(&mut scratch, &mut out).unwrap();
+            let count = encoded.ids;
             let Err(TokenError::ScratchTooSmall { needed, given: 0 }) = encode(&mut [], &mut out) else { panic!() };
             assert!(needed <= tokenizer.scratch_len(17));
-            assert_eq!(encode(&mut scratch[..needed], &mut out), Ok(count));
+            assert_eq!(encode(&mut scratch[..needed], &mut out), Ok(encoded));
             let Err(TokenError::ScratchTooSmall { needed, given: 9 }) = encode(&mut [0; 9], &mut out) else { panic!() };
-            assert_eq!(encode(&mut scratch[..needed], &mut out), Ok(count));
+            assert_eq!(encode(&mut scratch[..needed], &mut out), Ok(encoded));
             let error = TokenError::ScratchTooSmall { needed, given: needed - 1 };
             assert_eq!(encode(&mut scratch[..needed - 1], &mut out), Err(error));
             let error = TokenError::OutputTooSmall { needed: count, given: count - 1 };
             assert_eq!(encode(&mut scratch, &mut out[..count - 1]), Err(error));
-            assert_eq!(encode(&mut scratch, &mut out[..count]), Ok(count));
+            assert_eq!(encode(&mut scratch, &mut out[..count]), Ok(encoded));
         });
     }
 }
 
 #[test]
-fn what_can_not_be_spelled_is_unknown_or_an_error() {
-    let keys = Keys::sentence_piece(false, &[("a", 0.0)]).with("add_space_prefix", Value::Flag(false));
-    with_tokenizer(&keys.file(), |tokenizer| assert_eq!(encode(tokenizer, "a\u{e9}a", false), [3, 0, 3]));
+fn what_can_not_be_spelled_is_counted_or_refused() {
+    let check = |keys: &Keys, text: &str, ids: &[u32], unspelled: usize, first: Option<(u8, usize)>| {
+        with_tokenizer(&keys.file(), |tokenizer| {
+            let encode = |exact, out: &mut [u32]| {
+                tokenizer.encode(text, EncodeOptions { exact, ..EncodeOptions::default() }, &mut [0; 999], out)
+            };
+            let mut out = [9; 20];
+            let encoded = Encoded { ids: ids.len(), unspelled };
+            assert_eq!(encode(false, &mut out), Ok(encoded), "{text:?}");
+            assert_eq!(&out[..ids.len()], ids, "{text:?}");
+            let exact = first.map_or(Ok(encoded), |(byte, at)| Err(TokenError::NoToken { byte, at }));
+            assert_eq!(encode(true, &mut out), exact, "{text:?}");
+        });
+    };
+    // SentencePiece: the unknown token, or nothing. A merge may make a token of characters that are none.
+    let keys = Keys::sentence_piece(false, &[("a", 0.0), ("bc", 0.0)]).with("add_space_prefix", Value::Flag(false));
+    check(&keys, "a\u{e9}a", &[3, 0, 3], 2, Some((0xC3, 1)));
+    check(&keys, "bca a\u{e9}", &[4, 3, 0, 3, 0], 3, Some((b' ', 3)));
+    check(&keys, "bcb", &[4, 0], 1, Some((b'b', 2)));
     let keys = keys.with("unknown_token_id", Value::Number(u32::MAX));
-    with_tokenizer(&keys.file(), |tokenizer| {
-        let result = tokenizer.encode("a\u{e9}", EncodeOptions::default(), &mut [0; 99], &mut [0; 9]);
-        assert_eq!(result, Err(TokenError::NoToken { byte: 0xC3 }));
-    });
+    check(&keys, "a\u{e9}a", &[3, 3], 2, Some((0xC3, 1)));
+    check(&keys, "aaa", &[3, 3, 3], 0, None);
+    // The blank before a text is not part of it.
+    check(&keys.with("add_space_prefix", Value::Flag(true)), "a", &[3], 0, None);
+    // Byte-level: always nothing, as in llama.cpp.
+    let keys = Keys::byte_level("gpt-2", &["ab", "\u{c3}"], &["a b"]).with("unknown_token_id", Value::Number(25));
+    check(&keys, "ab\u{e9}b ab", &[26, 27, 1, 26], 2, Some((0xA9, 3)));
+    check(&keys.token("<x>", 4), "ab<x>\u{e9} a", &[26, 28, 27, 0], 2, Some((0xA9, 6)));
 }
 
 /// Neither the name of the model nor its architecture alone makes other vocabularies behave like that of Phi-3.

@@ -4,7 +4,7 @@ use super::{Kind, Token, Vocab, is_byte};
 use crate::common::Result;
 
 /// Reads `size` tokens.
-pub(crate) fn read(file: &[u8], size: usize) -> Result<Vocab> {
+pub(super) fn read(file: &[u8], size: usize) -> Result<Vocab> {
     let mut rest = file.get(4..).ok_or("it is too short")?;
     let mut vocab = Vocab { model: "llama", space_prefix: Some(true), add_bos: Some(true), ..Vocab::default() };
     for id in 0..size {

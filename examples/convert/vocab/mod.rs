@@ -8,7 +8,6 @@ mod tokenizer_json;
 
 use std::path::Path;
 
-pub(crate) use llama2c::read as of_llama2c;
 use serde_json::Value as Json;
 
 use crate::common::Result;
@@ -82,6 +81,17 @@ pub(crate) fn of_folder(folder: &Path, size: usize, config: &Json) -> Result<Voc
         template_file: std::fs::read_to_string(folder.join("chat_template.jinja")).ok(),
     };
     settings.apply(&mut vocab)?;
+    vocab.pad(size)?;
+    Ok(vocab)
+}
+
+/// The tokenizer of a llama2.c model, with `size` tokens: its own format, or the SentencePiece model that it was made of.
+pub(crate) fn of_llama2c(file: &[u8], size: usize) -> Result<Vocab> {
+    if !sentencepiece::begins(file) {
+        return llama2c::read(file, size);
+    }
+    let mut vocab = sentencepiece::read(file)?;
+    (vocab.add_bos, vocab.add_eos) = (Some(true), Some(false));
     vocab.pad(size)?;
     Ok(vocab)
 }

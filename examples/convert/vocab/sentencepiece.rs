@@ -14,6 +14,13 @@ enum Field<'a> {
 /// How a model cuts texts.
 const BPE: u64 = 2;
 
+/// Whether a file begins as a model does: with a piece, and its text. A `tokenizer.bin` that began so would have tokens
+/// of thousands of bytes.
+pub(super) fn begins(bytes: &[u8]) -> bool {
+    const BYTES_OF_FIELD_1: u8 = 1 << 3 | 2;
+    matches!(bytes, [BYTES_OF_FIELD_1, len, BYTES_OF_FIELD_1, ..] if *len > 0)
+}
+
 /// Reads the pieces, and how texts are changed before they are cut.
 pub(super) fn read(bytes: &[u8]) -> Result<Vocab> {
     let mut vocab = Vocab { model: "llama", space_prefix: Some(true), ..Vocab::default() };

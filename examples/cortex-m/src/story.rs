@@ -59,9 +59,9 @@ pub fn tell(host: &mut impl Host, memory: &mut Memory) -> Result<Figures, Error>
     let tokenizer = Tokenizer::new(model.gguf(), &mut memory.tokenizer)?;
 
     let mut prompt = [0; 16];
-    let count = tokenizer.encode(
+    let encoded = tokenizer.encode(
         PROMPT,
-        EncodeOptions { add_special: true, parse_special: false },
+        EncodeOptions { add_special: true, ..EncodeOptions::default() },
         &mut memory.encoding,
         &mut prompt,
     )?;
@@ -71,7 +71,7 @@ pub fn tell(host: &mut impl Host, memory: &mut Memory) -> Result<Figures, Error>
     let mut bytes = [0; 64];
 
     host.print(PROMPT);
-    let mut logits = engine.prefill(sequence, prompt.get(..count).unwrap_or_default())?;
+    let mut logits = engine.prefill(sequence, prompt.get(..encoded.ids).unwrap_or_default())?;
     for _ in 0..TOKENS {
         logits.iter().for_each(|logit| hash.update(&logit.to_le_bytes()));
         let token = most_likely(logits);

@@ -662,6 +662,10 @@ static void text(void)
     CHECK(info.bos == 1 && info.eos == 2 && info.tokens > 950 && info.max_text > 0 && info.max_text < 200);
     DO(gleed_encode(tokenizer, story, strlen(story), GLEED_ENCODE_ADD_SPECIAL, scratch, 2000, ids, 64, &count, &error));
     CHECK(count > 5 && ids[0] == info.bos && ids[1] == PROMPT[1]);
+    DO(gleed_encode(tokenizer, story, strlen(story), GLEED_ENCODE_EXACT, scratch, 2000, ids + 1, 63, &written, &error));
+    CHECK(written == count - 1);
+    DO(gleed_unspelled(tokenizer, story, strlen(story), GLEED_ENCODE_EXACT, scratch, 2000, &written, &error));
+    CHECK(written == 0);
     DO(gleed_token_kind(tokenizer, info.eos, &kind, &is_end, &error));
     CHECK(kind == GLEED_TOKEN_CONTROL && is_end == 1);
     DO(gleed_token_kind(tokenizer, 414, &kind, &is_end, &error));

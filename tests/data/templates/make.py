@@ -483,6 +483,243 @@ CONSTRUCTS = """{%- macro show(value, depth=0) -%}
 {{- bos_token ~ eos_token -}}
 """
 
+# Families of 2025 and 2026.
+
+LFM2 = """{{- bos_token -}}
+{%- set ns = namespace(system_prompt="") -%}
+{%- set rest = messages -%}
+{%- if messages[0]["role"] == "system" -%}
+    {%- set ns.system_prompt = messages[0]["content"] -%}
+    {%- set rest = messages[1:] -%}
+{%- endif -%}
+{%- if tools -%}
+    {%- set ns.system_prompt = ns.system_prompt + ("\\n" if ns.system_prompt else "") + "List of tools: <|tool_list_start|>[" -%}
+    {%- for tool in tools -%}
+        {%- set ns.system_prompt = ns.system_prompt + tool|tojson + (", " if not loop.last else "") -%}
+    {%- endfor -%}
+    {%- set ns.system_prompt = ns.system_prompt + "]<|tool_list_end|>" -%}
+{%- endif -%}
+{%- if ns.system_prompt -%}
+    {{- "<|im_start|>system\\n" + ns.system_prompt + "<|im_end|>\\n" -}}
+{%- endif -%}
+{%- for message in rest -%}
+    {%- set content = message["content"] if message["role"] != "tool" else "<|tool_response_start|>" + message["content"] + "<|tool_response_end|>" -%}
+    {{- "<|im_start|>" + message["role"] + "\\n" + content + "<|im_end|>\\n" -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{- "<|im_start|>assistant\\n" -}}
+{%- endif -%}
+"""
+
+QWEN3_5 = """{%- macro render_content(content) -%}
+    {%- if content is string -%}{{- content -}}{%- else -%}{{- raise_exception('Unexpected content type.') -}}{%- endif -%}
+{%- endmacro -%}
+{%- if messages[0].role == 'system' %}
+    {{- '<|im_start|>system\\n' + render_content(messages[0].content)|trim + '<|im_end|>\\n' }}
+{%- endif %}
+{%- set ns = namespace(last_query_index=-1) %}
+{%- for message in messages %}
+    {%- if message.role == 'user' %}{%- set ns.last_query_index = loop.index0 %}{%- endif %}
+{%- endfor %}
+{%- if ns.last_query_index < 0 %}{{- raise_exception('No user query found in messages.') }}{%- endif %}
+{%- for message in messages %}
+    {%- set content = render_content(message.content)|trim %}
+    {%- if message.role == 'user' %}
+        {{- '<|im_start|>user\\n' + content + '<|im_end|>\\n' }}
+    {%- elif message.role == 'assistant' %}
+        {%- set reasoning_content = '' %}
+        {%- if '</think>' in content %}
+            {%- set reasoning_content = content.split('</think>')[0].split('<think>')[-1]|trim %}
+            {%- set content = content.split('</think>')[-1]|trim %}
+        {%- endif %}
+        {%- if loop.index0 > ns.last_query_index %}
+            {{- '<|im_start|>assistant\\n<think>\\n' + reasoning_content + '\\n</think>\\n\\n' + content }}
+        {%- else %}
+            {{- '<|im_start|>assistant\\n' + content }}
+        {%- endif %}
+        {%- for call in message.tool_calls or [] %}
+            {{- '\\n<tool_call>\\n<function=' + call.function.name + '>\\n' }}
+            {%- for name, value in call.function.arguments|items %}
+                {{- '<parameter=' + name + '>\\n' ~ value ~ '\\n</parameter>\\n' }}
+            {%- endfor %}
+            {{- '</function>\\n</tool_call>' }}
+        {%- endfor %}
+        {{- '<|im_end|>\\n' }}
+    {%- elif message.role == 'tool' %}
+        {{- '<|im_start|>user\\n<tool_response>\\n' + content + '\\n</tool_response><|im_end|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}
+        {{- '<think>\\n\\n</think>\\n\\n' }}
+    {%- else %}
+        {{- '<think>\\n' }}
+    {%- endif %}
+{%- endif %}
+"""
+
+KIMI_K2 = """{%- for message in messages -%}
+    {%- if loop.first and messages[0]['role'] != 'system' -%}
+        {{'<|im_system|>system<|im_middle|>You are Kimi, an AI assistant created by Moonshot AI.<|im_end|>'}}
+    {%- endif -%}
+    {%- if message['role'] == 'system' -%}
+        {{'<|im_system|>system<|im_middle|>'}}
+    {%- elif message['role'] == 'user' -%}
+        {{'<|im_user|>user<|im_middle|>'}}
+    {%- elif message['role'] == 'assistant' -%}
+        {{'<|im_assistant|>assistant<|im_middle|>'}}
+    {%- elif message['role'] == 'tool' -%}
+        {{'<|im_system|>tool<|im_middle|>## Return of ' + message.tool_call_id + '\\n'}}
+    {%- endif -%}
+    {{- message['content'] + '<|im_end|>' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{'<|im_assistant|>assistant<|im_middle|>'}}
+{%- endif -%}
+"""
+
+GEMMA4 = """{%- macro strip_thinking(text) -%}
+    {%- set ns = namespace(result='') -%}
+    {%- for part in text.split('<channel|>') -%}
+        {%- set ns.result = ns.result + (part.split('<|channel>')[0] if '<|channel>' in part else part) -%}
+    {%- endfor -%}
+    {{- ns.result | trim -}}
+{%- endmacro -%}
+{%- set rest = messages -%}
+{{ bos_token }}
+{%- if (enable_thinking is defined and enable_thinking) or messages[0]['role'] in ['system', 'developer'] -%}
+    {{- '<|turn>system\\n' -}}
+    {%- if enable_thinking is defined and enable_thinking -%}
+        {{- '<|think|>\\n' -}}
+    {%- endif -%}
+    {%- if messages[0]['role'] in ['system', 'developer'] -%}
+        {{- messages[0]['content'] | trim -}}
+        {%- set rest = messages[1:] -%}
+    {%- endif -%}
+    {{- '<turn|>\\n' -}}
+{%- endif %}
+{%- for message in rest -%}
+    {%- set role = 'model' if message['role'] == 'assistant' else message['role'] -%}
+    {{- '<|turn>' + role + '\\n' }}
+    {%- if role == 'model' -%}{{- strip_thinking(message['content']) -}}{%- else -%}{{- message['content'] | trim -}}{%- endif -%}
+    {{- '<turn|>\\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{- '<|turn>model\\n' -}}CLOSED
+{%- endif -%}
+"""
+
+HARMONY = """{{- "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\\n" }}
+{{- "Knowledge cutoff: 2024-06\\n" }}
+{{- "Current date: " + strftime_now("%Y-%m-%d") + "\\n\\n" }}
+{{- "Reasoning: medium\\n\\n# Valid channels: analysis, commentary, final. Channel must be included for every message." }}
+{{- "<|end|>" }}
+{%- if messages[0].role == "developer" or messages[0].role == "system" %}
+    {%- set developer_message = messages[0].content %}
+    {%- set rest = messages[1:] %}
+{%- else %}
+    {%- set developer_message = "" %}
+    {%- set rest = messages %}
+{%- endif %}
+{%- if developer_message %}
+    {{- "<|start|>developer<|message|># Instructions\\n\\n" + developer_message + "\\n\\n<|end|>" }}
+{%- endif %}
+{%- for message in rest %}
+    {%- if message.role == 'assistant' %}
+        {%- if "<|channel|>" in message.content %}
+            {{- raise_exception("The channels belong into other fields.") }}
+        {%- endif %}
+        {%- if message.tool_calls %}
+            {{- "<|start|>assistant to=functions." + message.tool_calls[0].function.name + "<|channel|>commentary json<|message|>" }}
+            {{- message.tool_calls[0].function.arguments|tojson + "<|call|>" }}
+        {%- elif loop.last and not add_generation_prompt %}
+            {{- "<|start|>assistant<|channel|>final<|message|>" + message.content + "<|return|>" }}
+        {%- else %}
+            {{- "<|start|>assistant<|channel|>final<|message|>" + message.content + "<|end|>" }}
+        {%- endif %}
+    {%- elif message.role == 'tool' %}
+        {{- "<|start|>functions.weather to=assistant<|channel|>commentary<|message|>" + message.content|tojson + "<|end|>" }}
+    {%- elif message.role == 'user' %}
+        {{- "<|start|>user<|message|>" + message.content + "<|end|>" }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+{{- "<|start|>assistant" }}
+{%- endif %}
+"""
+
+SEED_OSS = """{%- set bos_token = '<seed:bos>' -%}
+{%- set eos_token = '<seed:eos>' -%}
+{%- if messages[0]["role"] == "system" %}
+{%- set system_message = messages[0]["content"] %}
+{%- set rest = messages[1:] %}
+{%- else %}
+{%- set rest = messages %}
+{%- endif %}
+{%- if system_message is defined %}
+{{ bos_token + "system\\n" + system_message }}
+{%- endif %}
+{%- if system_message is defined %}
+{{ eos_token }}
+{%- endif %}
+{%- for message in rest %}
+{%- if message.role == "assistant" %}
+{{ bos_token + message.role }}
+{%- if message.content is string and message.content | trim | length > 0 %}
+{{ "\\n" + message.content | trim + eos_token }}
+{%- endif %}
+{%- else %}
+{{ bos_token + message.role + "\\n" + message.content + eos_token }}
+{%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+{{ bos_token+"assistant\\n" }}
+{%- endif %}"""
+
+ERNIE4_5 = """{%- if not cls_token is defined -%}
+    {%- set cls_token = "<|begin_of_sentence|>" -%}
+{%- endif -%}
+{%- if not sep_token is defined -%}
+    {%- set sep_token = "<|end_of_sentence|>" -%}
+{%- endif -%}
+{{- cls_token -}}
+{%- for message in messages -%}
+    {%- if message["role"] == "user" -%}
+        {{- "User: " + message["content"] + "\\n" -}}
+    {%- elif message["role"] == "assistant" -%}
+        {{- "Assistant: " + message["content"] + sep_token -}}
+    {%- elif message["role"] == "system" -%}
+        {{- message["content"] + "\\n" -}}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{- "Assistant: " -}}
+{%- endif -%}
+"""
+
+HUNYUAN = """{%- for message in messages -%}
+    {%- if loop.first -%}{{- '<｜hy_begin▁of▁sentence｜>' -}}{%- endif -%}
+    {%- if message.role == 'system' -%}
+        {{- message.content + '<｜hy_place▁holder▁no▁3｜>' -}}
+    {%- elif message.role == 'user' -%}
+        {{- '<｜hy_User｜>' + message.content -}}
+    {%- elif message.role == 'assistant' -%}
+        {{- '<｜hy_Assistant｜>' + message.content + '<｜hy_place▁holder▁no▁2｜>' -}}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<｜hy_Assistant｜>' -}}{%- else -%}{{- '<｜hy_place▁holder▁no▁8｜>' -}}{%- endif -%}
+"""
+
+LLAMA4 = """{{- bos_token }}
+{%- for message in messages %}
+    {{- '<|header_start|>' + message['role'] + '<|header_end|>\\n\\n' + message['content'] | trim + '<|eot|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|header_start|>assistant<|header_end|>\\n\\n' }}
+{%- endif %}
+"""
+
 TEMPLATES = {
     "chatml": IM.replace("{DEFAULT}", ""),
     "qwen2": with_default("You are a helpful assistant."),
@@ -522,6 +759,16 @@ TEMPLATES = {
     "zephyr": ZEPHYR,
     "openchat": "{{ bos_token }}{% for message in messages %}{{ 'GPT4 Correct ' + message['role'].title() + ': ' + message['content'] + '<|end_of_turn|>'}}{% endfor %}{% if add_generation_prompt %}{{ 'GPT4 Correct Assistant:' }}{% endif %}",
     "vicuna": "{%- for message in messages %}{%- if message['role'] == 'system' -%}{{- '' + message['content'] + '\n\n' -}}{%- elif message['role'] == 'user' -%}{{-'USER: ' + message['content'] + '\n'-}}{%- else -%}{{-'ASSISTANT: ' + message['content'] + '</s>\n' -}}{%- endif -%}{%- endfor -%}{%- if add_generation_prompt -%}{{-'ASSISTANT:'-}}{%- endif -%}",
+    "lfm2": LFM2,
+    "qwen3.5": QWEN3_5,
+    "kimi-k2": KIMI_K2,
+    "gemma4": GEMMA4.replace("CLOSED", "\n    {%- if not enable_thinking | default(false) -%}\n        {{- '<|channel>thought\\n<channel|>' -}}\n    {%- endif -%}"),
+    "gemma4-e": GEMMA4.replace("CLOSED", ""),
+    "harmony": HARMONY,
+    "llama4": LLAMA4,
+    "seed-oss": SEED_OSS,
+    "ernie4.5": ERNIE4_5,
+    "hunyuan": HUNYUAN,
     "constructs": CONSTRUCTS,
 }
 

@@ -1,0 +1,26 @@
+//! The regular expressions of the pre-tokenizers, written out by hand.
+//!
+//! A [`Rule`] cuts a text into pieces: the matches of its expression, and what is between two of them. As a function it
+//! tells the length of the first piece of a text, match or not: at least one character and never more than the text.
+//! To cut a text up, a rule reads each character a bounded number of times.
+
+mod alphabets;
+mod cased;
+mod cl100k;
+mod cut;
+mod groups;
+mod scan;
+
+#[cfg(test)]
+pub(super) use alphabets::is_decimal;
+pub(super) use cased::{kimi, o200k, tekken, youtu};
+pub(super) use cl100k::{deepseek3, exaone_moe, gpt2, jais_blanks, llama3, qwen2, qwen35, seed_coder, spark, ufakzeka};
+pub(super) use cut::{
+    afmoe_scripts, bloom, deepseek_letters, deepseek_scripts, deepseek_signs, deepseek3_scripts, default_signs,
+    each_digit, each_newline, exactly_three_digits, falcon_signs, final_spaces, letters, lines, numbers, punctuation,
+    three_digits, youtu_scripts,
+};
+pub(super) use groups::{bounded_decimals, groups_of_three, thousands, thousands_after, uneven_decimals, uneven_group};
+
+/// From a text that is not empty to the length of its first piece in bytes.
+pub(super) type Rule = fn(&str) -> usize;

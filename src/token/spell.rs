@@ -1,0 +1,297 @@
+//! Words to token ids, by the algorithm of the vocabulary; and what no token spells.
+
+use gguf_rs_lite::Array;
+
+use super::bytes;
+use super::kinds::Kinds;
+use super::merge::{Pairs, Word, scratch_len};
+use super::pairs::{ByRank, Merges};
+use super::pre::PreTokenizer;
+use super::table::{NONE, Tokens};
+use super::text::Piece;
+use super::tokenizer::{BLANK, Tokenizer};
+#[cfg(feature = "encoder")]
+use super::word::{Fold, words};
+
+impl Tokenizer<'_, '_> {
+    /// Byte-level BPE: a byte without a token is left out.
+    pub(super) fn byte_level_word(
+        &self,
+        word: &str,
+        pre: &PreTokenizer,
+        merges: &Merges<'_>,
+        scratch: &mut [u32],
+        output: &mut Output<'_>,
+    ) {
+        let text = word.as_bytes();
+        if pre.ignore_merges
+            && text.len() <= self.tokens.longest()
+            && let Some(id) = self.tokens.find_bytes(text)
+            && self.kinds.get(id).is_text()
+        {
+            return output.push(id);
+        }
+        let spelled = text.len().saturating_mul(2);
+        output.need_scratch(scratch_len(text.len(), spelled), self.specials.search_len());
+        let Some(mut symbols) = Word::new(text.len(), spelled, scratch) else { return };
+        for &byte in text {
+            let [first, second] = bytes::encode(byte);
+            let id = self.bytes.get(usize::from(byte)).map_or(NONE, |&id| id);
+            symbols.push(u32::from_le_bytes([first, second, 0, 0]), 1 + u32::from(second != 0), id);
+        }
+        symbols.merge(&ByRank { tokens: &self.tokens, merges });
+        let mut places = Places::new(text.iter().map(|&byte| {
+            let [_, second] = bytes::encode(byte);
+            (1 + usize::from(second != 0), 1)
+        }));
+        let mut spelled = 0;
+        for (id, symbol) in symbols.symbols() {
+            match id {
+                NONE => {
+                    let at = places.source(spelled);
+                    output.lose(at, text.get(at..at + 1).unwrap_or_default());
+                }
+                _ => output.push(id),
+            }
+            spelled += symbol.len();
+        }
+    }
+
+    /// BPE by characters: a character that is no token is spelled by its bytes, and a byte without a token is left out.
+    pub(super) fn character_word(
+        &self,
+        word: &str,
+        pre: &PreTokenizer,
+        merges: &Merges<'_>,
+        scratch: &mut [u32],
+        output: &mut Output<'_>,
+    ) {
+        let id_of = |text: &str| self.tokens.find(text.as_bytes()).filter(|&id| self.kinds.get(id).is_text());
+        if pre.has_whole_newlines
+            && word.starts_with('\n')
+            && let Some(id) = id_of(word)
+        {
+            return output.push(id);
+        }
+        let symbols = self.characters(word, false, |text| id_of(text).unwrap_or(NONE), scratch, output);
+        let Some(mut symbols) = symbols else { return };
+        symbols.merge(&ByRank { tokens: &self.tokens, merges });
+        let mut places = Places::new(character_lens(word, false));
+        let mut spelled = 0;
+        for (id, symbol) in symbols.symbols() {
+            if id == NONE {
+                let source = places.character(word, spelled);
+                // A blank is one byte of the text, and three of its spelling.
+                let is_blank = source.1 == " ";
+                for (at, byte) in symbol.iter().enumerate() {
+                    match self.byte(*byte) {
+                        Some(id) => output.push(id),
+                        None if is_blank => output.lose(source.0, b" "),
+                        None => output.lose(source.0 + at, &[*byte]),
+                    }
+                }
+            } else {
+                output.push(id);
+            }
+            spelled += symbol.len();
+        }
+    }
+
+    /// SentencePiece: a character that is no token is spelled by its bytes or, where one has no token, becomes the unknown
+    /// token. It is left out if there is none.
+    pub(super) fn sentence_piece_word(
+        &self,
+        word: &str,
+        prefix: bool,
+        scores: Array<'_>,
+        scratch: &mut [u32],
+        output: &mut Output<'_>,
+    ) {
+        let Some(mut symbols) = self.characters(word, prefix, |_| NONE, scratch, output) else { return };
+        symbols.merge(&ByScore { tokens: &self.tokens, kinds: &self.kinds, scores });
+        let mut places = Places::new(character_lens(word, prefix));
+        let mut spelled = 0;
+        for (id, symbol) in symbols.symbols() {
+            let id_of = |text| self.tokens.find(text).filter(|&id| self.kinds.get(id).is_text());
+            if let Some(id) = if id == NONE { id_of(symbol) } else { Some(id) } {
+                output.push(id);
+            } else if symbol.iter().all(|&byte| self.byte(byte).is_some()) {
+                symbol.iter().filter_map(|&byte| self.byte(byte)).for_each(|id| output.push(id));
+            } else {
+                self.vocab.unknown().into_iter().for_each(|id| output.push(id));
+                let (at, character) = places.character(word, spelled);
+                output.lose(at, character.as_bytes());
+            }
+            spelled += symbol.len();
+        }
+    }
+
+    /// WordPiece: the longest token that begins a word, then the longest that goes on, and so on. A word for which there is
+    /// none becomes the unknown token. It is left out if there is none of that either.
+    #[cfg(feature = "encoder")]
+    pub(super) fn word_pieces(&self, text: &str, fold: Fold, scratch: &mut [u32], output: &mut Output<'_>) {
+        words(text, fold, scratch, &mut |word| {
+            output.need_scratch(word.len.div_ceil(size_of::<u32>()), self.specials.search_len());
+            let before = output.len;
+            if word.bytes.is_some_and(|bytes| self.pieces_of_word(bytes, output).is_none()) {
+                output.len = before;
+                self.vocab.unknown().into_iter().for_each(|id| output.push(id));
+                output.lose(word.at.start, text.as_bytes().get(word.at).unwrap_or_default());
+            }
+        });
+    }
+
+    /// The pieces of a word, which begins with a blank as the tokens do that begin words. `None` where there are none.
+    #[cfg(feature = "encoder")]
+    fn pieces_of_word(&self, word: &[u8], output: &mut Output<'_>) -> Option<()> {
+        let mut rest = word;
+        while !rest.is_empty() {
+            let most = rest.len().min(self.tokens.longest());
+            let (id, after) = (1..=most).rev().find_map(|len| {
+                let (piece, after) = rest.split_at_checked(len)?;
+                let id = self.tokens.find(piece).filter(|&id| self.kinds.get(id).is_text())?;
+                Some((id, after))
+            })?;
+            output.push(id);
+            rest = after;
+        }
+        Some(())
+    }
+
+    /// The characters of a word with their tokens, which `id_of` knows. A blank is U+2581, and one more is before the word if `prefix`. `None`
+    /// where `scratch` is too short.
+    fn characters<'s>(
+        &self,
+        word: &str,
+        prefix: bool,
+        id_of: impl Fn(&str) -> u32,
+        scratch: &'s mut [u32],
+        output: &mut Output<'_>,
+    ) -> Option<Word<'s>> {
+        let count = word.chars().count() + usize::from(prefix);
+        let bytes: usize = spelled(word, prefix).map(str::len).sum();
+        output.need_scratch(scratch_len(count, bytes), self.specials.search_len());
+        let mut symbols = Word::new(count, bytes, scratch)?;
+        for character in spelled(word, prefix) {
+            let bytes = character.bytes().rev().fold(0, |bytes, byte| bytes << 8 | u32::from(byte));
+            symbols.push(bytes, character.len() as u32, id_of(character));
+        }
+        Some(symbols)
+    }
+
+    /// The token of a byte.
+    fn byte(&self, byte: u8) -> Option<u32> {
+        self.bytes.get(usize::from(byte)).copied().filter(|&id| id != NONE)
+    }
+}
+
+/// Pairs that make a token; the highest score merges first.
+///
+/// As in SentencePiece, and unlike in llama.cpp, control tokens and the like are not made of pairs: text never becomes
+/// one unless it is asked for.
+struct ByScore<'t> {
+    tokens: &'t Tokens<'t, 't>,
+    kinds: &'t Kinds<'t>,
+    scores: Array<'t>,
+}
+
+impl Pairs for ByScore<'_> {
+    fn pair(&self, _left: u32, _right: u32, _left_len: u32, piece: &Piece<'_>) -> Option<(u32, u32)> {
+        let id = self.tokens.find_piece(piece).filter(|&id| self.kinds.get(id).is_text())?;
+        let score = self.scores.get(id as usize)?.as_f32()?;
+        // The bits of a float, turned so that they sort as the floats do, and then the other way round. Adding
+        // +0.0 makes -0.0 equal to it.
+        let bits = (score + 0.0).to_bits();
+        let increasing = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
+        Some((!increasing, id))
+    }
+}
+
+/// The characters of a SentencePiece word: a blank if `prefix`, then those of `word` with its blanks.
+fn spelled(word: &str, prefix: bool) -> impl Iterator<Item = &str> {
+    let mut rest = word;
+    let characters = core::iter::from_fn(move || {
+        let (first, after) = rest.split_at_checked(rest.chars().next()?.len_utf8())?;
+        rest = after;
+        Some(if first == " " { BLANK } else { first })
+    });
+    prefix.then_some(BLANK).into_iter().chain(characters)
+}
+
+/// Of each character of a spelled word its bytes there, and in the text.
+fn character_lens(word: &str, prefix: bool) -> impl Iterator<Item = (usize, usize)> {
+    let sources = prefix.then_some(0).into_iter().chain(word.chars().map(char::len_utf8));
+    spelled(word, prefix).map(str::len).zip(sources)
+}
+
+/// Where the characters of a spelled word are in the text, from left to right.
+struct Places<I> {
+    lens: I,
+    spelled: usize,
+    source: usize,
+}
+
+impl<I: Iterator<Item = (usize, usize)>> Places<I> {
+    fn new(lens: I) -> Self {
+        Self { lens, spelled: 0, source: 0 }
+    }
+
+    /// Where in the word the character is that begins at `spelled` of its spelling.
+    fn source(&mut self, spelled: usize) -> usize {
+        while self.spelled < spelled
+            && let Some((spelled, source)) = self.lens.next()
+        {
+            self.spelled += spelled;
+            self.source += source;
+        }
+        self.source
+    }
+
+    /// The character that begins at `spelled` of the spelling, and where it is. It is empty if it is not in the word.
+    fn character<'w>(&mut self, word: &'w str, spelled: usize) -> (usize, &'w str) {
+        let start = self.source(spelled);
+        let len = self.lens.next().map_or(0, |(spelled, source)| {
+            self.spelled += spelled;
+            self.source += source;
+            source
+        });
+        (start, word.get(start..start + len).unwrap_or_default())
+    }
+}
+
+/// Counts what is needed, and keeps what fits.
+pub(super) struct Output<'o> {
+    pub(super) out: &'o mut [u32],
+    pub(super) len: usize,
+    pub(super) scratch_needed: usize,
+    /// Where in the text the current word begins.
+    pub(super) word: usize,
+    /// Bytes of the text that the vocabulary cannot spell, and the first of them with its place.
+    pub(super) unspelled: usize,
+    pub(super) first_unspelled: Option<(u8, usize)>,
+}
+
+impl<'o> Output<'o> {
+    pub(super) fn new(out: &'o mut [u32]) -> Self {
+        Self { out, len: 0, scratch_needed: 0, word: 0, unspelled: 0, first_unspelled: None }
+    }
+
+    pub(super) fn push(&mut self, id: u32) {
+        if let Some(place) = self.out.get_mut(self.len) {
+            *place = id;
+        }
+        self.len += 1;
+    }
+
+    /// Notes bytes of the text that no token spells: those at `at` of the current word.
+    fn lose(&mut self, at: usize, bytes: &[u8]) {
+        if let (None, Some(&byte)) = (self.first_unspelled, bytes.first()) {
+            self.first_unspelled = Some((byte, self.word.saturating_add(at)));
+        }
+        self.unspelled = self.unspelled.saturating_add(bytes.len());
+    }
+
+    fn need_scratch(&mut self, word: usize, search: usize) {
+        self.scratch_needed = self.scratch_needed.max(word.saturating_add(search));
+    }
+}

@@ -1,0 +1,160 @@
+//! Formats with a header before each message, and a token after it.
+
+use super::{Bos, F, PLAIN, joined, plain, signs, system, system_or, turn};
+use crate::turns::pieces::Trim;
+use crate::turns::{Signs, System, TurnFormat};
+
+// `<|start_header_id|>user<|end_header_id|>\n\n...<|eot_id|>`
+
+pub(super) const LLAMA3: TurnFormat = TurnFormat {
+    name: "llama3",
+    signs: Signs {
+        tokens: &["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
+        ..signs(&["<|start_header_id|>", "<|end_header_id|>"])
+    },
+    start: &[Bos],
+    system: system(turn(&[F("<|start_header_id|>system<|end_header_id|>\n\n")], Trim::Ends, &[F("<|eot_id|>")])),
+    user: turn(&[F("<|start_header_id|>user<|end_header_id|>\n\n")], Trim::Ends, &[F("<|eot_id|>")]),
+    assistant: turn(&[F("<|start_header_id|>assistant<|end_header_id|>\n\n")], Trim::Ends, &[F("<|eot_id|>")]),
+    reply: &[F("<|start_header_id|>assistant<|end_header_id|>\n\n")],
+    stops: &["<|eot_id|>", "<|eom_id|>"],
+    ..PLAIN
+};
+
+/// Llama 3.1 to 3.3. There is no clock here: the date is the one that the templates write without a clock.
+pub(super) const LLAMA3_1: TurnFormat = TurnFormat {
+    name: "llama3.1",
+    signs: signs(&["<|start_header_id|>", "Cutting Knowledge Date: December 2023", "26 Jul 2024"]),
+    system: system_or(
+        turn(
+            &[
+                F("<|start_header_id|>system<|end_header_id|>\n\n"),
+                F("Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"),
+            ],
+            Trim::Ends,
+            &[F("<|eot_id|>")],
+        ),
+        "",
+    ),
+    ..LLAMA3
+};
+
+/// Llama 4.
+pub(super) const LLAMA4: TurnFormat = TurnFormat {
+    name: "llama4",
+    signs: Signs {
+        tokens: &["<|header_start|>", "<|header_end|>", "<|eot|>"],
+        ..signs(&["<|header_start|>", "<|header_end|>"])
+    },
+    start: &[Bos],
+    system: system(turn(&[F("<|header_start|>system<|header_end|>\n\n")], Trim::Ends, &[F("<|eot|>")])),
+    user: turn(&[F("<|header_start|>user<|header_end|>\n\n")], Trim::Ends, &[F("<|eot|>")]),
+    assistant: turn(&[F("<|header_start|>assistant<|header_end|>\n\n")], Trim::Ends, &[F("<|eot|>")]),
+    reply: &[F("<|header_start|>assistant<|header_end|>\n\n")],
+    stops: &["<|eot|>", "<|eom|>"],
+    ..PLAIN
+};
+
+// `<start_of_turn>user\n...<end_of_turn>\n`
+
+/// Gemma 1 to 3. The templates of 1 and 2 refuse system messages; that of 3 puts them where they are put here.
+pub(super) const GEMMA: TurnFormat = TurnFormat {
+    name: "gemma",
+    signs: Signs { tokens: &["<start_of_turn>", "<end_of_turn>"], ..signs(&["<start_of_turn>"]) },
+    start: &[Bos],
+    system: joined(plain(&[F("<start_of_turn>user\n")], &[F("\n\n")]), turn(&[], Trim::Ends, &[F("<end_of_turn>\n")])),
+    user: turn(&[F("<start_of_turn>user\n")], Trim::Ends, &[F("<end_of_turn>\n")]),
+    assistant: turn(&[F("<start_of_turn>model\n")], Trim::Ends, &[F("<end_of_turn>\n")]),
+    reply: &[F("<start_of_turn>model\n")],
+    stops: &["<end_of_turn>"],
+    ..PLAIN
+};
+
+// `<|turn>user\n...<turn|>\n`
+
+/// Gemma 4, the large ones, not thinking: an empty thought is written for the model. What a model thought in earlier
+/// replies is left out.
+pub(super) const GEMMA4: TurnFormat = TurnFormat {
+    name: "gemma4",
+    signs: signs(&["<|turn>", "<|channel>thought\\n<channel|>"]),
+    reply: &[F("<|turn>model\n<|channel>thought\n<channel|>")],
+    ..GEMMA4_E
+};
+
+/// Gemma 4 E2B and E4B, not thinking.
+pub(super) const GEMMA4_E: TurnFormat = TurnFormat {
+    name: "gemma4-e",
+    signs: Signs { tokens: &["<|turn>", "<turn|>"], ..signs(&["<|turn>"]) },
+    start: &[Bos],
+    system: system(turn(&[F("<|turn>system\n")], Trim::Ends, &[F("<turn|>\n")])),
+    user: turn(&[F("<|turn>user\n")], Trim::Ends, &[F("<turn|>\n")]),
+    assistant: turn(&[F("<|turn>model\n")], Trim::ChannelAndEnds, &[F("<turn|>\n")]),
+    reply: &[F("<|turn>model\n")],
+    stops: &["<turn|>"],
+    ..PLAIN
+};
+
+// `<|start|>user<|message|>...<|end|>`
+
+/// Harmony, the format of gpt-oss. There is no clock here: the first message is without its line about today's date. What
+/// the model writes begins with the name of a channel: `analysis` for thoughts, `commentary` for calls of tools, `final`
+/// for the answer. `<|end|>` ends a message, after which the model begins another one.
+pub(super) const HARMONY: TurnFormat = TurnFormat {
+    name: "harmony",
+    signs: Signs {
+        tokens: &["<|start|>", "<|channel|>", "<|message|>"],
+        ..signs(&["<|start|>", "<|channel|>", "<|message|>"])
+    },
+    start: &[
+        F("<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n"),
+        F("Knowledge cutoff: 2024-06\n\nReasoning: medium\n\n"),
+        F("# Valid channels: analysis, commentary, final. Channel must be included for every message.<|end|>"),
+    ],
+    system: System {
+        skips_empty: true,
+        ..system(plain(&[F("<|start|>developer<|message|># Instructions\n\n")], &[F("\n\n<|end|>")]))
+    },
+    user: plain(&[F("<|start|>user<|message|>")], &[F("<|end|>")]),
+    assistant: plain(&[F("<|start|>assistant<|channel|>final<|message|>")], &[F("<|end|>")]),
+    reply: &[F("<|start|>assistant")],
+    stops: &["<|return|>", "<|call|>"],
+    ..PLAIN
+};
+
+// `<seed:bos>user\n...<seed:eos>`
+
+/// Seed-OSS. These are its names of BOS and EOS.
+pub(super) const SEED_OSS: TurnFormat = TurnFormat {
+    name: "seed-oss",
+    signs: Signs { tokens: &["<seed:bos>", "<seed:eos>"], ..signs(&["<seed:bos>", "<seed:eos>"]) },
+    system: system(plain(&[F("<seed:bos>system\n")], &[F("<seed:eos>")])),
+    user: plain(&[F("<seed:bos>user\n")], &[F("<seed:eos>")]),
+    assistant: turn(&[F("<seed:bos>assistant\n")], Trim::Ends, &[F("<seed:eos>")]),
+    reply: &[F("<seed:bos>assistant\n")],
+    stops: &["<seed:eos>"],
+    ..PLAIN
+};
+
+// `<|start_of_role|>user<|end_of_role|>...<|end_of_text|>\n`
+
+pub(super) const GRANITE: TurnFormat = TurnFormat {
+    name: "granite",
+    signs: Signs { tokens: &["<|start_of_role|>", "<|end_of_role|>"], ..signs(&["<|start_of_role|>"]) },
+    system: system(plain(&[F("<|start_of_role|>system<|end_of_role|>")], &[F("<|end_of_text|>\n")])),
+    user: plain(&[F("<|start_of_role|>user<|end_of_role|>")], &[F("<|end_of_text|>\n")]),
+    assistant: plain(&[F("<|start_of_role|>assistant<|end_of_role|>")], &[F("<|end_of_text|>\n")]),
+    reply: &[F("<|start_of_role|>assistant<|end_of_role|>")],
+    stops: &["<|end_of_text|>"],
+    ..PLAIN
+};
+
+/// Granite 3.1 to 3.3. There is no clock here: the default message is without its line about today's date.
+pub(super) const GRANITE_3_1: TurnFormat = TurnFormat {
+    name: "granite3.1",
+    signs: signs(&["<|start_of_role|>", "Knowledge Cutoff Date: April 2024."]),
+    system: system_or(
+        GRANITE.system.turn,
+        "Knowledge Cutoff Date: April 2024.\nYou are Granite, developed by IBM. You are a helpful AI assistant.",
+    ),
+    ..GRANITE
+};

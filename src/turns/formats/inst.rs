@@ -1,0 +1,79 @@
+//! `[INST] ... [/INST] ...`
+
+use super::{Bos, Eos, F, PLAIN, joined, plain, signs, system, turn};
+use crate::turns::pieces::Trim;
+use crate::turns::{Signs, TurnFormat};
+
+pub(super) const LLAMA2: TurnFormat = TurnFormat {
+    name: "llama2",
+    signs: signs(&["[INST]", "<<SYS>>"]),
+    system: joined(
+        plain(&[Bos, F("[INST] <<SYS>>\n")], &[F("\n<</SYS>>\n\n")]),
+        turn(&[], Trim::End, &[F(" [/INST]")]),
+    ),
+    user: turn(&[Bos, F("[INST] ")], Trim::Ends, &[F(" [/INST]")]),
+    assistant: turn(&[F(" ")], Trim::Ends, &[F(" "), Eos]),
+    ..PLAIN
+};
+
+/// Mistral 7B Instruct v0.1 and v0.2 as first published. The template refuses system messages.
+pub(super) const MISTRAL_V0: TurnFormat = TurnFormat {
+    name: "mistral-v0",
+    signs: signs(&["[INST]"]),
+    start: &[Bos],
+    system: joined(plain(&[F("[INST] ")], &[F("\n\n")]), plain(&[], &[F(" [/INST]")])),
+    user: plain(&[F("[INST] ")], &[F(" [/INST]")]),
+    assistant: plain(&[], &[Eos]),
+    ..PLAIN
+};
+
+pub(super) const MISTRAL_V1: TurnFormat = TurnFormat {
+    name: "mistral-v1",
+    signs: signs(&["' [INST] ' + system_message"]),
+    start: &[Bos],
+    system: joined(plain(&[F(" [INST] ")], &[F("\n\n")]), plain(&[], &[F(" [/INST]")])),
+    user: plain(&[F(" [INST] ")], &[F(" [/INST]")]),
+    assistant: plain(&[F(" ")], &[Eos]),
+    ..PLAIN
+};
+
+/// The templates put the system's message into the last turn of the user; here it stays in the first one, so that turns
+/// can be appended.
+pub(super) const MISTRAL_V3: TurnFormat = TurnFormat {
+    name: "mistral-v3",
+    signs: signs(&["[AVAILABLE_TOOLS]", "\"[INST] \""]),
+    start: &[Bos],
+    system: joined(plain(&[F("[INST] ")], &[F("\n\n")]), plain(&[], &[F("[/INST]")])),
+    user: plain(&[F("[INST] ")], &[F("[/INST]")]),
+    assistant: turn(&[F(" ")], Trim::Ends, &[Eos]),
+    ..PLAIN
+};
+
+pub(super) const MISTRAL_V3_TEKKEN: TurnFormat = TurnFormat {
+    name: "mistral-v3-tekken",
+    signs: signs(&["[AVAILABLE_TOOLS]", "\"[INST]\""]),
+    system: joined(plain(&[F("[INST]")], &[F("\n\n")]), plain(&[], &[F("[/INST]")])),
+    user: plain(&[F("[INST]")], &[F("[/INST]")]),
+    assistant: plain(&[], &[Eos]),
+    ..MISTRAL_V3
+};
+
+pub(super) const MISTRAL_V7: TurnFormat = TurnFormat {
+    name: "mistral-v7",
+    signs: signs(&["'[SYSTEM_PROMPT] '"]),
+    start: &[Bos],
+    system: system(plain(&[F("[SYSTEM_PROMPT] ")], &[F("[/SYSTEM_PROMPT]")])),
+    user: plain(&[F("[INST] ")], &[F("[/INST]")]),
+    assistant: plain(&[F(" ")], &[Eos]),
+    ..PLAIN
+};
+
+/// Without the default system message, which has the date in it.
+pub(super) const MISTRAL_V7_TEKKEN: TurnFormat = TurnFormat {
+    name: "mistral-v7-tekken",
+    signs: Signs { tokens: &["[SYSTEM_PROMPT]", "[INST]"], ..signs(&["[SYSTEM_PROMPT]"]) },
+    system: system(plain(&[F("[SYSTEM_PROMPT]")], &[F("[/SYSTEM_PROMPT]")])),
+    user: plain(&[F("[INST]")], &[F("[/INST]")]),
+    assistant: plain(&[], &[Eos]),
+    ..MISTRAL_V7
+};

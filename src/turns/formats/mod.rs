@@ -1,0 +1,104 @@
+//! The formats.
+//!
+//! The more special ones come first: a template is taken for the first format whose signs it has. Texts are those of the
+//! templates that the models were published with.
+
+mod chatml;
+mod headers;
+mod inst;
+mod roles;
+mod words;
+
+use super::pieces::{Frame, Trim};
+use super::{Piece, Signs, System, Turn, TurnFormat};
+use chatml::{CHATML, KIMI_K2, LFM2, PHI4, QWEN2, QWEN2_5, QWEN3, QWEN3_5, SMOLLM2};
+use headers::{GEMMA, GEMMA4, GEMMA4_E, GRANITE, GRANITE_3_1, HARMONY, LLAMA3, LLAMA3_1, LLAMA4, SEED_OSS};
+use inst::{LLAMA2, MISTRAL_V0, MISTRAL_V1, MISTRAL_V3, MISTRAL_V3_TEKKEN, MISTRAL_V7, MISTRAL_V7_TEKKEN};
+use roles::{OLMO2, PHI3, PHI4_MINI, TULU, ZEPHYR};
+use words::{DEEPSEEK_CODER, DEEPSEEK_R1, DEEPSEEK_V2, DEEPSEEK_V3, ERNIE4_5, HUNYUAN, OPENCHAT, VICUNA};
+
+use Piece::{Bos, Eos, Frame as F};
+
+pub(super) const ALL: &[TurnFormat] = &[
+    PHI4,
+    QWEN3_5,
+    QWEN3,
+    QWEN2_5,
+    SMOLLM2,
+    LFM2,
+    QWEN2,
+    CHATML,
+    KIMI_K2,
+    MISTRAL_V7,
+    MISTRAL_V7_TEKKEN,
+    MISTRAL_V1,
+    MISTRAL_V3,
+    MISTRAL_V3_TEKKEN,
+    LLAMA2,
+    MISTRAL_V0,
+    LLAMA3_1,
+    LLAMA3,
+    LLAMA4,
+    GEMMA,
+    GEMMA4,
+    GEMMA4_E,
+    HARMONY,
+    SEED_OSS,
+    PHI4_MINI,
+    PHI3,
+    GRANITE_3_1,
+    GRANITE,
+    DEEPSEEK_R1,
+    DEEPSEEK_V3,
+    DEEPSEEK_V2,
+    DEEPSEEK_CODER,
+    HUNYUAN,
+    ERNIE4_5,
+    OLMO2,
+    TULU,
+    ZEPHYR,
+    OPENCHAT,
+    VICUNA,
+];
+
+/// What most formats have in common.
+const PLAIN: TurnFormat = TurnFormat {
+    name: "",
+    signs: Signs { all: &[], none: &[], tokens: &[] },
+    start: &[],
+    system: system(turn(&[], Trim::Nothing, &[])),
+    user: turn(&[], Trim::Nothing, &[]),
+    assistant: turn(&[], Trim::Nothing, &[]),
+    between: &[],
+    reply: &[],
+    end: &[],
+    stops: &[],
+};
+
+const fn signs(all: &'static [&'static str]) -> Signs {
+    Signs { all, none: &[], tokens: &[] }
+}
+
+const fn turn(before: Frame, trim: Trim, after: Frame) -> Turn {
+    Turn { before, trim, after }
+}
+
+/// A text as it is.
+const fn plain(before: Frame, after: Frame) -> Turn {
+    turn(before, Trim::Nothing, after)
+}
+
+/// A turn of its own.
+const fn system(turn: Turn) -> System {
+    System { turn, user: None, default: None, skips_empty: false }
+}
+
+/// A turn of its own, with a message of the template's.
+const fn system_or(turn: Turn, default: &'static str) -> System {
+    System { default: Some(default), ..system(turn) }
+}
+
+/// The beginning of the user's turn that follows.
+const fn joined(turn: Turn, user: Turn) -> System {
+    System { user: Some(user), ..system(turn) }
+}

@@ -1,0 +1,114 @@
+//! DeepSeek, Hunyuan, and formats that name the roles in words.
+
+use super::{Bos, Eos, F, PLAIN, plain, signs, system, system_or};
+use crate::turns::pieces::Trim;
+use crate::turns::{Signs, Turn, TurnFormat};
+
+// DeepSeek
+
+/// DeepSeek V2, DeepSeek LLM.
+pub(super) const DEEPSEEK_V2: TurnFormat = TurnFormat {
+    name: "deepseek-v2",
+    signs: signs(&["'User: '", "'Assistant: ' + message['content'] + eos_token"]),
+    start: &[Bos],
+    system: system(plain(&[], &[F("\n\n")])),
+    user: plain(&[F("User: ")], &[F("\n\n")]),
+    assistant: plain(&[F("Assistant: ")], &[Eos]),
+    reply: &[F("Assistant:")],
+    ..PLAIN
+};
+
+pub(super) const DEEPSEEK_V3: TurnFormat = TurnFormat {
+    name: "deepseek-v3",
+    signs: Signs { tokens: &["<｜User｜>", "<｜Assistant｜>"], ..signs(&["<｜User｜>", "<｜Assistant｜>"]) },
+    start: &[Bos],
+    user: plain(&[F("<｜User｜>")], &[]),
+    assistant: plain(&[F("<｜Assistant｜>")], &[F("<｜end▁of▁sentence｜>")]),
+    reply: &[F("<｜Assistant｜>")],
+    stops: &["<｜end▁of▁sentence｜>"],
+    ..PLAIN
+};
+
+/// DeepSeek R1 and what was distilled from it. Thoughts of earlier replies are left out.
+pub(super) const DEEPSEEK_R1: TurnFormat = TurnFormat {
+    name: "deepseek-r1",
+    signs: signs(&["<｜User｜>", "<｜Assistant｜><think>\\n"]),
+    assistant: Turn { trim: Trim::Thought, ..DEEPSEEK_V3.assistant },
+    reply: &[F("<｜Assistant｜><think>\n")],
+    ..DEEPSEEK_V3
+};
+
+pub(super) const DEEPSEEK_CODER: TurnFormat = TurnFormat {
+    name: "deepseek-coder",
+    signs: Signs { tokens: &["<|EOT|>"], ..signs(&["### Instruction:", "<|EOT|>"]) },
+    start: &[Bos],
+    system: system_or(
+        plain(&[], &[]),
+        "You are an AI programming assistant, utilizing the Deepseek Coder model, developed by Deepseek Company, and \
+         you only answer questions related to computer science. For politically sensitive questions, security and \
+         privacy issues, and other non-computer science questions, you will refuse to answer\n",
+    ),
+    user: plain(&[F("### Instruction:\n")], &[F("\n")]),
+    assistant: plain(&[F("### Response:\n")], &[F("\n<|EOT|>\n")]),
+    reply: &[F("### Response:\n")],
+    stops: &["<|EOT|>"],
+    ..PLAIN
+};
+
+// Words
+
+/// OpenChat 3.5, Starling.
+pub(super) const OPENCHAT: TurnFormat = TurnFormat {
+    name: "openchat",
+    signs: signs(&["GPT4 Correct "]),
+    start: &[Bos],
+    system: system(plain(&[F("GPT4 Correct System: ")], &[F("<|end_of_turn|>")])),
+    user: plain(&[F("GPT4 Correct User: ")], &[F("<|end_of_turn|>")]),
+    assistant: plain(&[F("GPT4 Correct Assistant: ")], &[F("<|end_of_turn|>")]),
+    reply: &[F("GPT4 Correct Assistant:")],
+    stops: &["<|end_of_turn|>"],
+    ..PLAIN
+};
+
+pub(super) const VICUNA: TurnFormat = TurnFormat {
+    name: "vicuna",
+    signs: signs(&["USER: ", "ASSISTANT: "]),
+    system: system(plain(&[], &[F("\n\n")])),
+    user: plain(&[F("USER: ")], &[F("\n")]),
+    assistant: plain(&[F("ASSISTANT: ")], &[F("</s>\n")]),
+    reply: &[F("ASSISTANT:")],
+    stops: &["</s>"],
+    ..PLAIN
+};
+
+/// ERNIE 4.5.
+pub(super) const ERNIE4_5: TurnFormat = TurnFormat {
+    name: "ernie4.5",
+    signs: signs(&["cls_token", "\"User: \" + message[\"content\"]"]),
+    start: &[F("<|begin_of_sentence|>")],
+    system: system(plain(&[], &[F("\n")])),
+    user: plain(&[F("User: ")], &[F("\n")]),
+    assistant: plain(&[F("Assistant: ")], &[F("<|end_of_sentence|>")]),
+    reply: &[F("Assistant: ")],
+    stops: &["<|end_of_sentence|>"],
+    ..PLAIN
+};
+
+// Hunyuan
+
+/// Hunyuan, the dense models.
+pub(super) const HUNYUAN: TurnFormat = TurnFormat {
+    name: "hunyuan",
+    signs: Signs {
+        tokens: &["<｜hy_User｜>", "<｜hy_Assistant｜>"],
+        ..signs(&["<｜hy_User｜>", "<｜hy_Assistant｜>"])
+    },
+    start: &[F("<｜hy_begin▁of▁sentence｜>")],
+    system: system(plain(&[], &[F("<｜hy_place▁holder▁no▁3｜>")])),
+    user: plain(&[F("<｜hy_User｜>")], &[]),
+    assistant: plain(&[F("<｜hy_Assistant｜>")], &[F("<｜hy_place▁holder▁no▁2｜>")]),
+    reply: &[F("<｜hy_Assistant｜>")],
+    end: &[F("<｜hy_place▁holder▁no▁8｜>")],
+    stops: &["<｜hy_place▁holder▁no▁2｜>"],
+    ..PLAIN
+};

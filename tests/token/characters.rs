@@ -1,0 +1,91 @@
+//! BPE by characters, as Gemma 4 has it.
+
+use gleed::token::{EncodeOptions, Encoded, TokenKind};
+
+use crate::keys::{Keys, Value};
+use crate::{decode, encode, with_tokenizer};
+
+/// The ids of the library `tokenizers`, whose tokenizers of this kind Gemma 4 was published with.
+#[test]
+fn ids_are_those_of_the_original() {
+    let file = include_str!("../data/characters/vocabulary.json");
+    let file: serde_json::Value = serde_json::from_str(file).unwrap();
+    let texts =
+        |key: &str| -> Vec<&str> { file[key].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect() };
+    with_tokenizer(&Keys::characters(&texts("tokens"), &texts("merges")).file(), |tokenizer| {
+        let cases = file["cases"].as_array().unwrap();
+        assert!(cases.len() > 100);
+        for case in cases {
+            let text = case["text"].as_str().unwrap();
+            let ids: Vec<u32> = serde_json::from_value(case["ids"].clone()).unwrap();
+            assert_eq!(encode(tokenizer, text, false), ids, "{text:?}");
+            assert_eq!(decode(tokenizer, &ids), text.replace('\u{2581}', " "));
+        }
+    });
+}
+
+#[test]
+fn a_small_vocabulary() {
+    let tokens =
+        ["a", "b", "\u{2581}", "\n", "ab", "\u{2581}a", "\n\n\n", "\u{2581}\u{2581}", "</s>", "<|tool_response>"];
+    let merges = ["a b", "\u{2581} a", "\u{2581} \u{2581}"];
+    let keys = Keys::characters(&tokens, &merges).with("add_bos_token", Value::Flag(false));
+    with_tokenizer(&keys.file(), |tokenizer| {
+        let names = |text: &str| {
+            let ids = encode(tokenizer, text, true);
+            let names = ids.iter().map(|&id| String::from_utf8(tokenizer.text(id).unwrap().to_vec()).unwrap());
+            names.collect::<Vec<_>>().join(" ")
+        };
+        // The first merge of the list comes first, and nothing is put before a text.
+        assert_eq!(names("ab ab"), "ab \u{2581} ab");
+        assert_eq!(names("b   a"), "b \u{2581}\u{2581} \u{2581}a");
+        // A run of line ends that is a token is that token, without merges; others are not.
+        assert_eq!(names("a\n\n\nb\n\n"), "a \n\n\n b \n \n");
+        assert_eq!(names("c\u{e9}<bos>"), "<0x63> <0xC3> <0xA9> <bos>");
+        // A tag of HTML, not the end of a generation; and BOS is put in front whatever the file says.
+        let (tag, turn) = (tokenizer.find(b"</s>").unwrap(), tokenizer.find(b"<|tool_response>").unwrap());
+        assert_eq!((tokenizer.is_end(tag), tokenizer.kind(tag)), (false, TokenKind::Normal));
+        assert!(tokenizer.is_end(turn) && tokenizer.vocab().adds_bos());
+    });
+}
+
+/// Tokens that reach over blanks within a line.
+#[test]
+fn words_need_not_be_apart() {
+    let keys = Keys::characters(&["a", "b", "\u{2581}", "a\u{2581}", "a\u{2581}b"], &["a \u{2581}", "a\u{2581} b"]);
+    with_tokenizer(&keys.file(), |tokenizer| {
+        assert_eq!(encode(tokenizer, "a b", false), [264]);
+        assert_eq!(decode(tokenizer, &[264]), "a b");
+    });
+}
+
+#[test]
+fn the_name_of_the_pre_tokenizer_will_do() {
+    for (pre, adds_bos, newlines) in [("gemma4", true, vec![260]), ("sarvam-moe", false, vec![14, 14])] {
+        let keys = Keys::characters(&["\n\n"], &[]).with("model", Value::Text("gpt2")).with("pre", Value::Text(pre));
+        with_tokenizer(&keys.file(), |tokenizer| {
+            assert_eq!(tokenizer.vocab().adds_bos(), adds_bos);
+            assert_eq!(encode(tokenizer, "\n\n", false), newlines);
+        });
+    }
+}
+
+#[test]
+fn bytes_without_a_token_are_left_out() {
+    let keys = Keys::characters(&["a"], &[]);
+    let Some(Value::Texts(mut texts)) = keys.get("tokens") else { panic!() };
+    for byte in [0xA9, 0x96] {
+        texts[4 + byte] = format!("gone {byte}").into_bytes();
+    }
+    with_tokenizer(&keys.with("tokens", Value::Texts(texts)).file(), |tokenizer| {
+        let encode = |exact, out: &mut [u32]| {
+            tokenizer.encode("a\u{e9} a", EncodeOptions { exact, ..EncodeOptions::default() }, &mut [0; 999], out)
+        };
+        let mut out = [0; 9];
+        assert_eq!(encode(false, &mut out), Ok(Encoded { ids: 5, unspelled: 2 }));
+        assert_eq!(out[..5], [260, 4 + 0xC3, 4 + 0xE2, 4 + 0x81, 260]);
+        let error = encode(true, &mut out).unwrap_err();
+        assert_eq!(error.to_string(), "the vocabulary has no token for byte 0xa9 at 2");
+        assert_eq!(tokenizer.unspelled("a a", EncodeOptions::default(), &mut [0; 999]), Ok(1));
+    });
+}
