@@ -38,7 +38,6 @@ pub(super) enum Signs {
 }
 
 /// What is written of a super-block.
-#[derive(Clone)]
 pub(super) struct Block {
     pub(super) scale: f32,
     pub(super) subs: [u8; 16],
@@ -144,9 +143,8 @@ impl Lattice {
         let gain = |sub: &Sub| sub.products.max(0.0) * sub.fit();
         let unit = extreme / self.book.largest();
         let tried = self.format.ends.iter().map(|end| self.nearest(sub, unit / end));
-        let mut best = tried.reduce(|best, other| if gain(&other) > gain(&best) { other } else { best });
-        best = best.map(|best| self.nearest(sub, best.fit()));
-        best.map_or(0.0, |sub| sub.fit())
+        let best = tried.reduce(|best, other| if gain(&other) > gain(&best) { other } else { best });
+        best.map_or(0.0, |best| self.nearest(sub, best.fit()).fit())
     }
 
     /// The sub-scale with the least error, of those around the one that is wanted.
