@@ -4,6 +4,7 @@
 //! cargo run --release --example convert -- Qwen3-0.6B qwen3-0.6b-q4_k.gguf --type q4_k
 //! cargo run --release --example convert -- stories15M.bin stories15M.gguf --tokenizer tokenizer.bin
 //! cargo run --release --example convert -- model-f16.gguf model-q8_0.gguf --type q8_0
+//! cargo run --release --example convert -- model-f16.gguf model-iq2_xs.gguf --type iq2_xs --imatrix imatrix.gguf
 //! ```
 //!
 //! Without `--type` matrices keep their type. `docs/models.md` says which models it knows.
@@ -11,6 +12,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod hf;
+mod imatrix;
 mod llama2c;
 mod output;
 mod quantize;
@@ -27,8 +29,10 @@ use clap::Parser;
 use common::Result;
 use common::gguf::Value;
 use gleed::host::MappedFile;
+use imatrix::Imatrix;
 use output::Output;
 use types::FileType;
+use write::How;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,6 +56,10 @@ struct Args {
     #[arg(long = "type", value_name = "TYPE", value_parser = FileType::from_name)]
     file_type: Option<FileType>,
 
+    /// Importance matrix that llama-imatrix made of the model, .gguf or .dat; the types iq1_s to iq3_xxs need it
+    #[arg(long, value_name = "FILE", requires = "file_type")]
+    imatrix: Option<PathBuf>,
+
     /// Vocabulary of a llama2.c model, its tokenizer.bin or tokenizer.model; only such a model needs it
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
@@ -74,7 +82,7 @@ fn convert(args: &Args) -> Result<ExitCode> {
     }
     let file = open(&args.input)?;
     if file.bytes().starts_with(b"GGUF") {
-        return written(args, requantize::read(file.bytes()).map_err(named)?);
+        return written(args, requantize::read(file.bytes(), args.file_type.is_some()).map_err(named)?);
     }
     let tokenizer = args.tokenizer.as_deref().map(open).transpose()?;
     let tokenizer = tokenizer.as_ref().map(MappedFile::bytes);
@@ -84,10 +92,22 @@ fn convert(args: &Args) -> Result<ExitCode> {
 fn written(args: &Args, output: Output<'_>) -> Result<ExitCode> {
     let threads =
         args.threads.map(|n| n as usize).or_else(|| std::thread::available_parallelism().ok().map(usize::from));
-    let output = described(output, args.file_type);
-    let bytes = write::write(output, args.file_type, &args.out, threads.unwrap_or(1))?;
+    let mut output = described(output, args.file_type);
+    let imatrix = args.imatrix.as_deref().map(|path| importance(path, &mut output)).transpose()?;
+    let how = How { file_type: args.file_type, imatrix, threads: threads.unwrap_or(1) };
+    let bytes = write::write(output, &how, &args.out)?;
     writeln!(stdout(), "{}: {bytes} bytes", args.out.display())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The importance matrix in a file, if it is one of this model.
+fn importance(path: &Path, output: &mut Output<'_>) -> Result<Imatrix> {
+    let named = |error| format!("{}: {error}", path.display());
+    let imatrix = Imatrix::read(open(path)?.bytes()).map_err(named)?;
+    imatrix.check(&output.tensors).map_err(named)?;
+    let file = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    imatrix.describe(&file, &mut output.header);
+    Ok(imatrix)
 }
 
 /// With what says how the file is quantized.

@@ -32,6 +32,11 @@ impl Tensor<'_> {
         const EXACT: [&str; 3] = ["_norm.weight", "ffn_gate_inp.weight", "position_embd.weight"];
         self.dims.len() > 1 && !EXACT.iter().any(|end| self.name.ends_with(end))
     }
+
+    /// How many matrices of one shape follow each other.
+    pub(crate) fn experts(&self) -> usize {
+        self.dims.iter().skip(2).product()
+    }
 }
 
 /// The rows of some matrices, one matrix after the other, in an order.

@@ -6,12 +6,14 @@ use gleed::tensor::Dtype;
 use crate::common::Result;
 use crate::output::{Contents, Matrix, Output, Tensor};
 
-/// All metadata but what says how the file is quantized, and all tensors.
-pub(crate) fn read(file: &[u8]) -> Result<Output<'_>> {
+/// All metadata but what says how the file is quantized, and all tensors. Where matrices get `other_types`, the importance
+/// matrix that the file was made with is none of the new file's.
+pub(crate) fn read(file: &[u8], other_types: bool) -> Result<Output<'_>> {
     const OWN: [&str; 3] = ["general.file_type", "general.quantization_version", "general.alignment"];
     let gguf = Gguf::parse(file)?;
     let mut output = Output::default();
-    for (key, value) in gguf.metadata().filter(|(key, _)| !OWN.contains(key)) {
+    let own = |key: &str| OWN.contains(&key) || other_types && key.starts_with("quantize.imatrix.");
+    for (key, value) in gguf.metadata().filter(|(key, _)| !own(key)) {
         output.header.copy(key, value);
     }
     output.file_type = gguf.get(OWN[0]).and_then(|value| value.as_u64()).and_then(|number| u32::try_from(number).ok());

@@ -3,6 +3,7 @@
 use gleed::tensor::Dtype;
 
 use crate::output::Tensor;
+use crate::quantize::needs_importance;
 
 /// What the matrices of a file are.
 #[derive(Clone, Copy)]
@@ -16,7 +17,7 @@ pub(crate) struct FileType {
     mixed: bool,
 }
 
-const ALL: [FileType; 23] = [
+const ALL: [FileType; 30] = [
     plain("f32", 0, Dtype::F32),
     plain("f16", 1, Dtype::F16),
     plain("bf16", 32, Dtype::BF16),
@@ -30,6 +31,13 @@ const ALL: [FileType; 23] = [
     plain("q4_k", 15, Dtype::Q4_K),
     plain("q5_k", 17, Dtype::Q5_K),
     plain("q6_k", 18, Dtype::Q6_K),
+    plain("iq1_s", 24, Dtype::IQ1_S),
+    plain("iq1_m", 31, Dtype::IQ1_M),
+    plain("iq2_xxs", 19, Dtype::IQ2_XXS),
+    plain("iq2_xs", 20, Dtype::IQ2_XS),
+    plain("iq2_s", 28, Dtype::IQ2_S),
+    plain("iq3_xxs", 23, Dtype::IQ3_XXS),
+    plain("iq3_s", 26, Dtype::IQ3_S),
     plain("iq4_nl", 25, Dtype::IQ4_NL),
     plain("iq4_xs", 30, Dtype::IQ4_XS),
     plain("q1_0", 40, Dtype::Q1_0),
@@ -59,11 +67,20 @@ impl FileType {
 
     /// The type that a matrix would get if its rows allowed it.
     pub(crate) fn wanted(self, name: &str, model: Model) -> Dtype {
+        let is_output = name == "output.weight" || name == "token_embd.weight" && model.tied;
+        if needs_importance(self.dtype) {
+            // Importance matrices have none of the embedding, and seldom one of the output matrix.
+            return match name {
+                _ if is_output => Dtype::Q5_K,
+                "token_embd.weight" if matches!(self.dtype, Dtype::IQ2_S | Dtype::IQ3_XXS) => Dtype::IQ3_S,
+                "token_embd.weight" => Dtype::Q2_K,
+                _ => self.dtype,
+            };
+        }
         if !self.mixed {
             return self.dtype;
         }
         let Some((layer, name)) = layer(name) else {
-            let is_output = name == "output.weight" || name == "token_embd.weight" && model.tied;
             return if is_output { Dtype::Q6_K } else { self.dtype };
         };
         match name {
@@ -130,7 +147,7 @@ fn possible(dtype: Dtype, cols: usize) -> Dtype {
         Dtype::Q4_K => Dtype::Q5_0,
         Dtype::Q5_K => Dtype::Q5_1,
         Dtype::Q6_K => Dtype::Q8_0,
-        Dtype::IQ4_XS => Dtype::IQ4_NL,
+        dtype if dtype.name().starts_with("IQ") => Dtype::IQ4_NL,
         other => other,
     };
     let fits = |dtype: &Dtype| dtype.row_bytes(cols).is_some();

@@ -12,19 +12,28 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::common::Result;
 use crate::common::gguf;
+use crate::imatrix::Imatrix;
 use crate::output::{Output, Tensor};
-use crate::quantize::quantize;
+use crate::quantize::{needs_importance, quantize};
 use crate::types::{self, FileType};
 
 /// Elements that a thread has in memory at a time.
 const CHUNK: usize = 1 << 18;
 
-/// Writes `output` to `path`: the bytes of the file. `wanted` is the type of the matrices; without one they keep theirs.
-pub(crate) fn write(output: Output<'_>, wanted: Option<FileType>, path: &Path, threads: usize) -> Result<u64> {
+/// How a file is written.
+pub(crate) struct How {
+    /// The type of the matrices; without one they keep theirs.
+    pub(crate) file_type: Option<FileType>,
+    pub(crate) imatrix: Option<Imatrix>,
+    pub(crate) threads: usize,
+}
+
+/// Writes `output` to `path`: the bytes of the file.
+pub(crate) fn write(output: Output<'_>, how: &How, path: &Path) -> Result<u64> {
     let mut tmp = path.to_path_buf().into_os_string();
     tmp.push(".tmp");
     let tmp = PathBuf::from(tmp);
-    let written = write_all(output, wanted, &tmp, threads).and_then(|bytes| {
+    let written = write_all(output, how, &tmp).and_then(|bytes| {
         std::fs::rename(&tmp, path)?;
         Ok(bytes)
     });
@@ -34,12 +43,13 @@ pub(crate) fn write(output: Output<'_>, wanted: Option<FileType>, path: &Path, t
     })
 }
 
-fn write_all(output: Output<'_>, wanted: Option<FileType>, path: &Path, threads: usize) -> Result<u64> {
+fn write_all(output: Output<'_>, how: &How, path: &Path) -> Result<u64> {
     let Output { mut header, tensors, .. } = output;
     let model = types::Model::of(&tensors);
-    let with_type = |tensor| (types::of(&tensor, wanted, model), tensor);
+    let with_type = |tensor| (types::of(&tensor, how.file_type, model), tensor);
     let tensors: Vec<_> = tensors.into_iter().map(with_type).collect();
-    tell_exceptions(&tensors, wanted, model);
+    tell_exceptions(&tensors, how.file_type, model);
+    check_importance(&tensors, how.imatrix.as_ref())?;
     for (dtype, tensor) in &tensors {
         header.tensor(&tensor.name, &tensor.dims, *dtype);
     }
@@ -54,7 +64,8 @@ fn write_all(output: Output<'_>, wanted: Option<FileType>, path: &Path, threads:
     let bar = bar(total - header.len() as u64);
     for (dtype, tensor) in &tensors {
         bar.set_message(tensor.name.clone());
-        write_tensor(&mut file, tensor, *dtype, threads, &bar).map_err(|error| format!("{}: {error}", tensor.name))?;
+        let written = write_tensor(&mut file, tensor, *dtype, how, &bar);
+        written.map_err(|error| format!("{}: {error}", tensor.name))?;
     }
     bar.finish_and_clear();
     file.into_inner()?.sync_all()?;
@@ -76,6 +87,33 @@ fn tell_exceptions(tensors: &[(Dtype, Tensor<'_>)], file_type: Option<FileType>,
     }
 }
 
+/// Refuses a matrix that needs an importance matrix and is not in it. Says which others are not.
+fn check_importance(tensors: &[(Dtype, Tensor<'_>)], imatrix: Option<&Imatrix>) -> Result<()> {
+    let mut without = Vec::new();
+    for (dtype, tensor) in tensors.iter().filter(|(dtype, tensor)| changes(tensor, *dtype)) {
+        if imatrix.map_or(Ok(None), |imatrix| imatrix.of(tensor))?.is_some() {
+            continue;
+        }
+        if needs_importance(*dtype) {
+            let missing = match imatrix {
+                Some(_) => "which has no entry for it",
+                None => "which --imatrix gives",
+            };
+            return Err(format!("{}: {dtype} needs an importance matrix, {missing}", tensor.name).into());
+        }
+        without.push(tensor.name.as_str());
+    }
+    if imatrix.is_some() && !without.is_empty() {
+        eprintln!("{} matrices are not in the importance matrix: {}", without.len(), without.join(", "));
+    }
+    Ok(())
+}
+
+/// Whether blocks of a tensor are made anew.
+fn changes(tensor: &Tensor<'_>, dtype: Dtype) -> bool {
+    dtype.block_len() > 1 && tensor.contents.same_row(0, dtype).is_none()
+}
+
 /// Lets Gleed look at metadata and shapes, before the work begins.
 fn check(path: &Path) -> Result<()> {
     let file = MappedFile::open(path)?;
@@ -84,25 +122,21 @@ fn check(path: &Path) -> Result<()> {
 }
 
 /// A tensor and the bytes up to the next one.
-fn write_tensor(
-    file: &mut impl Write,
-    tensor: &Tensor<'_>,
-    dtype: Dtype,
-    threads: usize,
-    bar: &ProgressBar,
-) -> Result<()> {
+fn write_tensor(file: &mut impl Write, tensor: &Tensor<'_>, dtype: Dtype, how: &How, bar: &ProgressBar) -> Result<()> {
     let contents = &tensor.contents;
     let (rows, cols) = (contents.rows(), contents.cols());
     let row_bytes = dtype.row_bytes(cols).ok_or("a row is no whole number of blocks")?;
     let chunk = (CHUNK / cols.max(1)).max(1);
+    let threads = how.threads;
+    let importance = how.imatrix.as_ref().map_or(Ok(None), |imatrix| imatrix.of(tensor))?;
     let mut bytes = vec![0; row_bytes * (chunk * threads).min(rows)];
     for first in (0..rows).step_by(chunk * threads) {
         let bytes = &mut bytes[..row_bytes * (chunk * threads).min(rows - first)];
         let results: Vec<_> = std::thread::scope(|scope| {
             let firsts = (first..).step_by(chunk);
             let parts = bytes.chunks_mut(row_bytes * chunk).zip(firsts);
-            let workers: Vec<_> =
-                parts.map(|(part, first)| scope.spawn(move || fill(tensor, dtype, first, part))).collect();
+            let fill = move |(part, first)| scope.spawn(move || fill(tensor, dtype, importance, first, part));
+            let workers: Vec<_> = parts.map(fill).collect();
             workers.into_iter().map(|worker| worker.join().unwrap_or(Err("a thread panicked".into()))).collect()
         });
         results.into_iter().collect::<std::result::Result<(), String>>()?;
@@ -113,16 +147,25 @@ fn write_tensor(
 }
 
 /// Makes rows from `first` on, as many as `out` has place for.
-fn fill(tensor: &Tensor<'_>, dtype: Dtype, first: usize, out: &mut [u8]) -> std::result::Result<(), String> {
+fn fill(
+    tensor: &Tensor<'_>,
+    dtype: Dtype,
+    importance: Option<&[f32]>,
+    first: usize,
+    out: &mut [u8],
+) -> std::result::Result<(), String> {
     let contents = &tensor.contents;
-    let row_bytes = dtype.row_bytes(contents.cols()).unwrap_or(0).max(1);
-    let mut x = vec![0.0; contents.cols()];
+    let cols = contents.cols();
+    let row_bytes = dtype.row_bytes(cols).unwrap_or(0).max(1);
+    let per_expert = (contents.rows() / tensor.experts().max(1)).max(1);
+    let mut x = vec![0.0; cols];
     for (row, out) in (first..).zip(out.chunks_mut(row_bytes)) {
         if let Some(same) = contents.same_row(row, dtype) {
             out.copy_from_slice(same);
         } else {
             contents.row(row, &mut x).ok_or("this build does not know its type")?;
-            quantize(dtype, &x, out)?;
+            let importance = importance.and_then(|all| all.chunks(cols).nth(row / per_expert));
+            quantize(dtype, &x, importance, out)?;
         }
     }
     Ok(())

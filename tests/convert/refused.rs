@@ -8,7 +8,7 @@ use crate::vocab::sentence_piece;
 use crate::{convert, folder, safetensors, scratch, tensors, write_json};
 
 /// The error; the file that would be written is not there, and an old one of its name is as before.
-fn refused(input: &Path, flags: &[&str], words: &str) {
+pub(crate) fn refused(input: &Path, flags: &[&str], words: &str) {
     let out = scratch("refused.gguf");
     std::fs::write(&out, b"old").unwrap();
     let error = convert(input, &out, flags).expect_err(words);

@@ -1,34 +1,35 @@
 //! MXFP4 and NVFP4: floats of 4 bits with scales of 8.
 
-use super::grid;
+use super::grid::{self, Elements};
 use super::legacy::put_nibbles;
 
 /// Twice the magnitudes of the floats.
 const VALUES: [f32; 8] = [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0];
 
 /// Writes the block of 32 elements.
-pub(super) fn mxfp4(x: &[f32; 32], out: &mut [u8]) {
-    let largest = x.iter().fold(0.0_f32, |max, x| max.max(x.abs()));
+pub(super) fn mxfp4(x: Elements<'_>, out: &mut [u8]) {
+    let largest = x.extreme().abs();
     // Where the largest element is 8 to 16 times the scale, or twice or half of that.
     let exponent = (largest.to_bits() >> 23) as i32 - 2;
     let near = (exponent - 1..=exponent + 1).map(|exponent| exponent.clamp(0, 254));
     let scale = |exponent: i32| (f64::from(exponent) - 128.0).exp2() as f32;
     let exponent = grid::least(near, |&exponent| error(x, scale(exponent))).unwrap_or(0);
     out[0] = exponent as u8;
-    put_nibbles(&mut out[1..], &x.map(|x| code(x, scale(exponent))));
+    let codes = std::array::from_fn(|i| code(x.x[i], scale(exponent)));
+    put_nibbles(&mut out[1..], &codes);
 }
 
 /// Writes the block of 64 elements.
-pub(super) fn nvfp4(x: &[f32; 64], out: &mut [u8]) {
+pub(super) fn nvfp4(x: Elements<'_>, out: &mut [u8]) {
     let (scales, codes) = out.split_at_mut(4);
-    for ((x, scale), codes) in x.as_chunks::<16>().0.iter().zip(scales).zip(codes.chunks_mut(8)) {
-        let largest = x.iter().fold(0.0_f32, |max, x| max.max(x.abs()));
+    for ((x, scale), codes) in x.parts(16).zip(scales).zip(codes.chunks_mut(8)) {
+        let largest = x.extreme().abs();
         // The numbers increase with their bits: the first that the largest element fits, and some around it.
         let fits = (0..0x7f).find(|&bits| 12.0 * half_e4m3(bits) >= largest).unwrap_or(0x7e);
         let near = fits.saturating_sub(8)..=(fits + 8).min(0x7e);
         *scale = grid::least(near, |&bits| error(x, half_e4m3(bits))).unwrap_or(0);
         for (i, byte) in codes.iter_mut().enumerate() {
-            *byte = code(x[i], half_e4m3(*scale)) | code(x[i + 8], half_e4m3(*scale)) << 4;
+            *byte = code(x.x[i], half_e4m3(*scale)) | code(x.x[i + 8], half_e4m3(*scale)) << 4;
         }
     }
 }
@@ -46,7 +47,7 @@ fn code(x: f32, scale: f32) -> u8 {
     if x < 0.0 && code > 0 { code | 8 } else { code }
 }
 
-/// The squared error.
-fn error(x: &[f32], scale: f32) -> f32 {
-    x.iter().map(|x| (x.abs() - VALUES[usize::from(code(*x, scale) & 7)] * scale).powi(2)).sum()
+/// The weighted squared error.
+fn error(x: Elements<'_>, scale: f32) -> f32 {
+    x.each().map(|(x, w)| w * (x.abs() - VALUES[usize::from(code(x, scale) & 7)] * scale).powi(2)).sum()
 }

@@ -1,9 +1,44 @@
 //! The codes of a format, and the best scale for some elements: x ≈ scale * code, or scale * code + min.
 //!
-//! What is best is what gives the least squared error. The search tries scales around the one that maps the extreme
+//! What is best is what gives the least weighted squared error. The search tries scales around the one that maps the extreme
 //! element to the end of the codes; the codes that follow from each have a best scale of their own (least squares).
 
 use half::f16;
+
+/// Elements, and the weights of their squared errors: what importance they have, or 1.
+#[derive(Clone, Copy)]
+pub(super) struct Elements<'a> {
+    pub(super) x: &'a [f32],
+    pub(super) w: &'a [f32],
+}
+
+impl<'a> Elements<'a> {
+    /// The elements in parts of `len`.
+    pub(super) fn parts(self, len: usize) -> impl Iterator<Item = Self> {
+        self.x.chunks_exact(len).zip(self.w.chunks_exact(len)).map(|(x, w)| Self { x, w })
+    }
+
+    /// Each element with its weight.
+    pub(super) fn each(self) -> impl Iterator<Item = (f32, f32)> {
+        self.x.iter().copied().zip(self.w.iter().copied())
+    }
+
+    /// Eight elements at a time.
+    #[inline(always)]
+    pub(super) fn lanes(self) -> impl Iterator<Item = (&'a [f32; LANES], &'a [f32; LANES])> {
+        self.x.as_chunks::<LANES>().0.iter().zip(self.w.as_chunks::<LANES>().0)
+    }
+
+    /// The element that is farthest from 0.
+    pub(super) fn extreme(self) -> f32 {
+        extreme(self.x)
+    }
+}
+
+/// The number that is farthest from 0.
+pub(super) fn extreme(x: &[f32]) -> f32 {
+    x.iter().copied().fold(0.0_f32, |max, x| if x.abs() > max.abs() { x } else { max })
+}
 
 /// The codes that elements can have.
 pub(super) trait Grid {
@@ -41,36 +76,36 @@ pub(super) fn rounded(x: f32) -> f32 {
     f16::from_f32(x).to_f32()
 }
 
-/// `[sum of x * code, sum of code * code]` for the codes next to `x * inverse`.
+/// `[sum of w * x * code, sum of w * code * code]` for the codes next to `x * inverse`.
 #[inline]
-fn moments<G: Grid>(x: &[f32], inverse: f32) -> [f32; 2] {
+fn moments<G: Grid>(elements: Elements<'_>, inverse: f32) -> [f32; 2] {
     let mut sums = [[0.0_f32; LANES]; 2];
-    for x in x.as_chunks::<LANES>().0 {
+    for (x, w) in elements.lanes() {
         let codes = G::nearest(x.map(|x| x * inverse));
-        for (lane, (x, code)) in x.iter().zip(codes).enumerate() {
-            sums[0][lane] += x * code;
-            sums[1][lane] += code * code;
+        for (lane, ((x, w), code)) in x.iter().zip(w).zip(codes).enumerate() {
+            sums[0][lane] += x * (w * code);
+            sums[1][lane] += code * (w * code);
         }
     }
     sums.map(|sums| sums.iter().sum())
 }
 
-/// The squared error of `scale * code` with the best codes.
+/// The weighted squared error of `scale * code` with the best codes.
 #[inline]
-pub(super) fn error<G: Grid>(x: &[f32], scale: f32) -> f32 {
-    error_with_min::<G>(x, scale, 0.0)
+pub(super) fn error<G: Grid>(elements: Elements<'_>, scale: f32) -> f32 {
+    error_with_min::<G>(elements, scale, 0.0)
 }
 
-/// The squared error of `scale * code + min` with the best codes.
+/// The weighted squared error of `scale * code + min` with the best codes.
 #[inline]
-pub(super) fn error_with_min<G: Grid>(x: &[f32], scale: f32, min: f32) -> f32 {
+pub(super) fn error_with_min<G: Grid>(elements: Elements<'_>, scale: f32, min: f32) -> f32 {
     let inverse = inverse(scale);
     let mut sums = [0.0_f32; LANES];
-    for x in x.as_chunks::<LANES>().0 {
+    for (x, w) in elements.lanes() {
         let codes = G::nearest(x.map(|x| (x - min) * inverse));
-        for (lane, (x, code)) in x.iter().zip(codes).enumerate() {
+        for (lane, ((x, w), code)) in x.iter().zip(w).zip(codes).enumerate() {
             let difference = x - (scale * code + min);
-            sums[lane] += difference * difference;
+            sums[lane] += w * (difference * difference);
         }
     }
     sums.iter().sum()
@@ -90,16 +125,16 @@ fn inverse(scale: f32) -> f32 {
 }
 
 /// The scale with the least error.
-pub(super) fn best_scale<G: Grid>(x: &[f32]) -> f32 {
+pub(super) fn best_scale<G: Grid>(elements: Elements<'_>) -> f32 {
     const STEPS: i32 = 9;
-    let extreme = x.iter().copied().fold(0.0_f32, |max, x| if x.abs() > max.abs() { x } else { max });
+    let extreme = elements.extreme();
     if extreme.abs() < SMALLEST {
         return 0.0;
     }
-    // The error is sum of x * x less the gain.
+    // The error is sum of w * x * x less the gain.
     let (mut best, mut best_gain) = (0.0, 0.0);
     let mut attempt = |inverse: f32| {
-        let [products, squares] = moments::<G>(x, inverse);
+        let [products, squares] = moments::<G>(elements, inverse);
         if squares > 0.0 && products * products > best_gain * squares {
             best_gain = products * products / squares;
             best = products / squares;
@@ -110,13 +145,13 @@ pub(super) fn best_scale<G: Grid>(x: &[f32]) -> f32 {
             attempt((end + G::SLACK * step as f32 / STEPS as f32) / extreme);
         }
     }
-    refined::<G>(x, best)
+    refined::<G>(elements, best)
 }
 
 /// A better scale for the codes that follow from this one, and so on.
-fn refined<G: Grid>(x: &[f32], mut scale: f32) -> f32 {
+fn refined<G: Grid>(elements: Elements<'_>, mut scale: f32) -> f32 {
     for _ in 0..2 {
-        let [products, squares] = moments::<G>(x, inverse(scale));
+        let [products, squares] = moments::<G>(elements, inverse(scale));
         if squares > 0.0 {
             scale = products / squares;
         }
@@ -125,11 +160,11 @@ fn refined<G: Grid>(x: &[f32], mut scale: f32) -> f32 {
 }
 
 /// Of the f16 numbers around `scale`, the one with the least error.
-pub(super) fn best_f16<G: Grid>(x: &[f32], scale: f32, around: u16) -> f32 {
+pub(super) fn best_f16<G: Grid>(elements: Elements<'_>, scale: f32, around: u16) -> f32 {
     let middle = f16::from_f32(scale).to_bits();
     let bits = middle.saturating_sub(around)..=middle.saturating_add(around);
     let near = bits.map(|bits| f16::from_bits(bits).to_f32()).filter(|near| near.is_finite());
-    least(near, |&near| error::<G>(x, near)).unwrap_or(0.0)
+    least(near, |&near| error::<G>(elements, near)).unwrap_or(0.0)
 }
 
 /// What has the least error; the first one of several.
@@ -139,9 +174,9 @@ pub(super) fn least<T>(candidates: impl Iterator<Item = T>, error: impl Fn(&T) -
 }
 
 /// Scale and minimum with the least error, for codes from 0 to `HIGH`. With `below_zero` the minimum is not positive.
-pub(super) fn best_scale_and_min<const HIGH: i32>(x: &[f32], below_zero: bool) -> [f32; 2] {
+pub(super) fn best_scale_and_min<const HIGH: i32>(elements: Elements<'_>, below_zero: bool) -> [f32; 2] {
     const STEPS: i32 = 13;
-    let fold = |f: fn(f32, f32) -> f32, from| x.iter().copied().fold(from, f);
+    let fold = |f: fn(f32, f32) -> f32, from| elements.x.iter().copied().fold(from, f);
     let (mut low, high) = (fold(f32::min, f32::INFINITY), fold(f32::max, f32::NEG_INFINITY));
     if below_zero {
         low = low.min(0.0);
@@ -152,7 +187,7 @@ pub(super) fn best_scale_and_min<const HIGH: i32>(x: &[f32], below_zero: bool) -
     }
     // Sums of differences from the lowest element lose nothing where all are far from zero.
     let origin = if below_zero { 0.0 } else { low };
-    let mut search = Search::<HIGH> { x, origin, below_zero, best: [0.0, low], error: f32::INFINITY };
+    let mut search = Search::<HIGH> { elements, origin, below_zero, best: [0.0, low], error: f32::INFINITY };
     for step in 0..=STEPS {
         // About a code more or less than there are: some are left unused, or some elements cut off.
         let codes = HIGH as f32 - 0.9 + 1.9 * step as f32 / STEPS as f32;
@@ -171,7 +206,7 @@ pub(super) fn best_scale_and_min<const HIGH: i32>(x: &[f32], below_zero: bool) -
 
 /// A search for scale and minimum.
 struct Search<'x, const HIGH: i32> {
-    x: &'x [f32],
+    elements: Elements<'x>,
     origin: f32,
     below_zero: bool,
     best: [f32; 2],
@@ -182,8 +217,8 @@ impl<const HIGH: i32> Search<'_, HIGH> {
     /// The best scale and minimum for the codes that follow from these.
     #[inline]
     fn attempt(&mut self, [scale, min]: [f32; 2]) -> [f32; 2] {
-        let fit = least_squares::<HIGH>(self.x, inverse(scale), min, self.origin, self.below_zero);
-        let error = error_with_min::<Codes<HIGH>>(self.x, fit[0], fit[1]);
+        let fit = least_squares::<HIGH>(self.elements, inverse(scale), min, self.origin, self.below_zero);
+        let error = error_with_min::<Codes<HIGH>>(self.elements, fit[0], fit[1]);
         if error < self.error {
             (self.best, self.error) = (fit, error);
         }
@@ -196,20 +231,26 @@ pub(super) type Codes<const HIGH: i32> = Integers<0, HIGH>;
 
 /// Scale and minimum that are the best ones for the codes next to `(x - min) * inverse`.
 #[inline]
-fn least_squares<const HIGH: i32>(x: &[f32], inverse: f32, min: f32, origin: f32, below_zero: bool) -> [f32; 2] {
-    let mut sums = [[0.0_f32; LANES]; 4];
-    for x in x.as_chunks::<LANES>().0 {
+fn least_squares<const HIGH: i32>(
+    elements: Elements<'_>,
+    inverse: f32,
+    min: f32,
+    origin: f32,
+    below_zero: bool,
+) -> [f32; 2] {
+    let mut sums = [[0.0_f32; LANES]; 5];
+    for (x, w) in elements.lanes() {
         let codes = Codes::<HIGH>::nearest(x.map(|x| (x - min) * inverse));
-        for (lane, (x, code)) in x.iter().zip(codes).enumerate() {
-            let y = x - origin;
-            sums[0][lane] += code;
-            sums[1][lane] += code * code;
+        for (lane, ((x, w), code)) in x.iter().zip(w).zip(codes).enumerate() {
+            let y = w * (x - origin);
+            sums[0][lane] += w * code;
+            sums[1][lane] += code * (w * code);
             sums[2][lane] += y;
             sums[3][lane] += y * code;
+            sums[4][lane] += w;
         }
     }
-    let [q, qq, y, yq] = sums.map(|sums| sums.iter().sum::<f32>());
-    let n = x.len() as f32;
+    let [q, qq, y, yq, n] = sums.map(|sums| sums.iter().sum::<f32>());
     let determinant = n * qq - q * q;
     let [scale, min] = if determinant > 0.0 {
         [(n * yq - q * y) / determinant, origin + (qq * y - q * yq) / determinant]

@@ -1,6 +1,6 @@
 //! IQ4_NL and IQ4_XS: 4-bit indices into a table of values that lie closer to each other around zero.
 
-use super::grid::{Grid, LANES};
+use super::grid::{Elements, Grid, LANES};
 use super::legacy::{put, put_nibbles, scaled as scaled_32};
 use super::sub_scales::scaled;
 
@@ -38,14 +38,14 @@ const STEPS: [[f32; 2]; 15] = {
 };
 
 /// Writes the block of 32 elements.
-pub(super) fn iq4_nl(x: &[f32; 32], out: &mut [u8]) {
+pub(super) fn iq4_nl(x: Elements<'_>, out: &mut [u8]) {
     let (scale, values) = scaled_32::<Table>(x);
     put(out, 0, scale);
     put_nibbles(&mut out[2..], &values.map(index));
 }
 
 /// Writes the super-block of 256 elements.
-pub(super) fn iq4_xs(x: &[f32; 256], out: &mut [u8]) {
+pub(super) fn iq4_xs(x: Elements<'_>, out: &mut [u8]) {
     let block = scaled::<Table, 8, -32>(x);
     let subs = block.subs.map(|sub| (sub + 32) as u8);
     put(out, 0, block.scale);

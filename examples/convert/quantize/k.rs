@@ -1,11 +1,11 @@
 //! Q2_K, Q3_K, Q4_K, Q5_K and Q6_K: super-blocks of 256 elements. `src/quant` describes the bytes.
 
-use super::grid::Integers;
+use super::grid::{Elements, Integers};
 use super::legacy::put;
 use super::sub_scales::{scaled, with_mins};
 
 /// Writes the super-block of 256 elements.
-pub(super) fn q2_k(x: &[f32; 256], out: &mut [u8]) {
+pub(super) fn q2_k(x: Elements<'_>, out: &mut [u8]) {
     let block = with_mins::<3, 16, 15>(x);
     for (out, (sub, min)) in out.iter_mut().zip(block.subs.iter().zip(block.sub_mins)) {
         *out = sub | min << 4;
@@ -16,7 +16,7 @@ pub(super) fn q2_k(x: &[f32; 256], out: &mut [u8]) {
 }
 
 /// As above.
-pub(super) fn q3_k(x: &[f32; 256], out: &mut [u8]) {
+pub(super) fn q3_k(x: Elements<'_>, out: &mut [u8]) {
     let block = scaled::<Integers<-4, 3>, 16, -32>(x);
     let code = |element: usize| (block.codes[element] + 4) as u8;
     put_bits(&mut out[..32], 32, 1, |element| code(element) >> 2);
@@ -32,7 +32,7 @@ pub(super) fn q3_k(x: &[f32; 256], out: &mut [u8]) {
 }
 
 /// As above.
-pub(super) fn q4_k(x: &[f32; 256], out: &mut [u8]) {
+pub(super) fn q4_k(x: Elements<'_>, out: &mut [u8]) {
     let block = with_mins::<15, 8, 63>(x);
     put(out, 0, block.scale);
     put(out, 2, block.min);
@@ -41,7 +41,7 @@ pub(super) fn q4_k(x: &[f32; 256], out: &mut [u8]) {
 }
 
 /// As above.
-pub(super) fn q5_k(x: &[f32; 256], out: &mut [u8]) {
+pub(super) fn q5_k(x: Elements<'_>, out: &mut [u8]) {
     let block = with_mins::<31, 8, 63>(x);
     put(out, 0, block.scale);
     put(out, 2, block.min);
@@ -51,7 +51,7 @@ pub(super) fn q5_k(x: &[f32; 256], out: &mut [u8]) {
 }
 
 /// As above.
-pub(super) fn q6_k(x: &[f32; 256], out: &mut [u8]) {
+pub(super) fn q6_k(x: Elements<'_>, out: &mut [u8]) {
     let block = scaled::<Integers<-32, 31>, 16, -128>(x);
     let code = |element: usize| (block.codes[element] + 32) as u8;
     put_bits(&mut out[..128], 64, 4, |element| code(element) & 15);

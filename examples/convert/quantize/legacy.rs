@@ -2,17 +2,17 @@
 
 use half::f16;
 
-use super::grid::{self, Codes, Grid, Integers};
+use super::grid::{self, Codes, Elements, Grid, Integers};
 
 /// Writes the block of 32 elements.
-pub(super) fn q4_0(x: &[f32; 32], out: &mut [u8]) {
+pub(super) fn q4_0(x: Elements<'_>, out: &mut [u8]) {
     let (scale, codes) = scaled::<Integers<-8, 7>>(x);
     put(out, 0, scale);
     put_nibbles(&mut out[2..], &codes.map(|code| (code + 8) as u8));
 }
 
 /// As above.
-pub(super) fn q4_1(x: &[f32; 32], out: &mut [u8]) {
+pub(super) fn q4_1(x: Elements<'_>, out: &mut [u8]) {
     let (scale, min, codes) = with_min::<15>(x);
     put(out, 0, scale);
     put(out, 2, min);
@@ -20,14 +20,14 @@ pub(super) fn q4_1(x: &[f32; 32], out: &mut [u8]) {
 }
 
 /// As above.
-pub(super) fn q5_0(x: &[f32; 32], out: &mut [u8]) {
+pub(super) fn q5_0(x: Elements<'_>, out: &mut [u8]) {
     let (scale, codes) = scaled::<Integers<-16, 15>>(x);
     put(out, 0, scale);
     put_five_bits(&mut out[2..], &codes.map(|code| (code + 16) as u8));
 }
 
 /// As above.
-pub(super) fn q5_1(x: &[f32; 32], out: &mut [u8]) {
+pub(super) fn q5_1(x: Elements<'_>, out: &mut [u8]) {
     let (scale, min, codes) = with_min::<31>(x);
     put(out, 0, scale);
     put(out, 2, min);
@@ -35,13 +35,13 @@ pub(super) fn q5_1(x: &[f32; 32], out: &mut [u8]) {
 }
 
 /// As above.
-pub(super) fn q8_0(x: &[f32; 32], out: &mut [u8]) {
+pub(super) fn q8_0(x: Elements<'_>, out: &mut [u8]) {
     type G = Integers<-127, 127>;
-    let largest = x.iter().fold(0.0_f32, |max, x| max.max(x.abs()));
+    let largest = x.extreme().abs();
     // So many codes that the sums of a search are not exact enough: the errors themselves are compared.
     let scale = grid::best_f16::<G>(x, largest / 127.0, 8);
     let mut codes = [0; 32];
-    grid::codes::<G>(x, scale, 0.0, &mut codes);
+    grid::codes::<G>(x.x, scale, 0.0, &mut codes);
     put(out, 0, scale);
     out[2..].copy_from_slice(&codes.map(|code| code as u8));
 }
@@ -65,21 +65,21 @@ fn put_five_bits(out: &mut [u8], codes: &[u8; 32]) {
 }
 
 /// Scale and codes.
-pub(super) fn scaled<G: Grid>(x: &[f32; 32]) -> (f32, [i8; 32]) {
+pub(super) fn scaled<G: Grid>(x: Elements<'_>) -> (f32, [i8; 32]) {
     let scale = grid::best_f16::<G>(x, grid::best_scale::<G>(x), 1);
     let mut codes = [0; 32];
-    grid::codes::<G>(x, scale, 0.0, &mut codes);
+    grid::codes::<G>(x.x, scale, 0.0, &mut codes);
     (scale, codes)
 }
 
 /// Scale, minimum and codes.
-fn with_min<const HIGH: i32>(x: &[f32; 32]) -> (f32, f32, [u8; 32]) {
+fn with_min<const HIGH: i32>(x: Elements<'_>) -> (f32, f32, [u8; 32]) {
     let [scale, min] = grid::best_scale_and_min::<HIGH>(x, false).map(grid::rounded);
     // Where the minimum was rounded much, the scale makes up for it.
     let near = [-2, -1, 0, 1, 2].map(|step| f16::from_bits(f16::from_f32(scale).to_bits().saturating_add_signed(step)));
     let near = near.map(f16::to_f32).into_iter().filter(|near| near.is_finite());
     let scale = grid::least(near, |&near| grid::error_with_min::<Codes<HIGH>>(x, near, min)).unwrap_or(0.0);
     let mut codes = [0; 32];
-    grid::codes::<Codes<HIGH>>(x, scale, min, &mut codes);
+    grid::codes::<Codes<HIGH>>(x.x, scale, min, &mut codes);
     (scale, min, codes.map(|code| code as u8))
 }

@@ -1,6 +1,6 @@
 //! Q1_0, Q2_0, TQ1_0 and TQ2_0: codes of 1 and 2 bits, and ternary ones.
 
-use super::grid::{self, Grid, Integers, LANES};
+use super::grid::{self, Elements, Grid, Integers, LANES};
 use super::legacy::put;
 
 /// The integers from `LOW` to `HIGH`, which are so few that the extreme elements are best cut off: they are mapped to codes
@@ -18,17 +18,18 @@ impl<const LOW: i32, const HIGH: i32, const END: i32> Grid for Few<LOW, HIGH, EN
 }
 
 /// Writes the block of 128 elements.
-pub(super) fn q1_0(x: &[f32; 128], out: &mut [u8]) {
+pub(super) fn q1_0(x: Elements<'_>, out: &mut [u8]) {
     // The best number with the signs of the elements is the mean of what they are without.
-    let sum: f64 = x.iter().map(|x| f64::from(x.abs())).sum();
-    put(out, 0, (sum / 128.0) as f32);
-    for (out, x) in out[2..].iter_mut().zip(x.as_chunks::<8>().0) {
+    let sum: f64 = x.each().map(|(x, w)| f64::from(x.abs()) * f64::from(w)).sum();
+    let weights: f64 = x.w.iter().copied().map(f64::from).sum();
+    put(out, 0, (sum / weights) as f32);
+    for (out, x) in out[2..].iter_mut().zip(x.x.as_chunks::<8>().0) {
         *out = x.iter().enumerate().fold(0, |bits, (i, x)| bits | u8::from(*x >= 0.0) << i);
     }
 }
 
 /// Writes the block of 64 elements.
-pub(super) fn q2_0(x: &[f32; 64], out: &mut [u8]) {
+pub(super) fn q2_0(x: Elements<'_>, out: &mut [u8]) {
     let (scale, codes) = scaled::<Few<-1, 2, 30>, 64>(x);
     put(out, 0, scale);
     for (out, codes) in out[2..].iter_mut().zip(codes.as_chunks::<4>().0) {
@@ -37,7 +38,7 @@ pub(super) fn q2_0(x: &[f32; 64], out: &mut [u8]) {
 }
 
 /// Writes the block of 256 elements.
-pub(super) fn tq1_0(x: &[f32; 256], out: &mut [u8]) {
+pub(super) fn tq1_0(x: Elements<'_>, out: &mut [u8]) {
     let (scale, digits) = scaled::<Few<-1, 1, 25>, 256>(x);
     // Bytes, the elements from one digit to the next, and the first element.
     for (bytes, step, first) in [(0..32, 32, 0), (32..48, 16, 160), (48..52, 4, 240)] {
@@ -52,7 +53,7 @@ pub(super) fn tq1_0(x: &[f32; 256], out: &mut [u8]) {
 }
 
 /// Writes the block of 256 elements.
-pub(super) fn tq2_0(x: &[f32; 256], out: &mut [u8]) {
+pub(super) fn tq2_0(x: Elements<'_>, out: &mut [u8]) {
     let (scale, codes) = scaled::<Few<-1, 1, 25>, 256>(x);
     for (out, codes) in out.chunks_mut(32).zip(codes.as_chunks::<128>().0) {
         for (i, out) in out.iter_mut().enumerate() {
@@ -63,9 +64,9 @@ pub(super) fn tq2_0(x: &[f32; 256], out: &mut [u8]) {
 }
 
 /// Scale, and codes plus 1.
-fn scaled<G: Grid, const LEN: usize>(x: &[f32; LEN]) -> (f32, [u8; LEN]) {
+fn scaled<G: Grid, const LEN: usize>(x: Elements<'_>) -> (f32, [u8; LEN]) {
     let scale = grid::best_f16::<G>(x, grid::best_scale::<G>(x), 1);
     let mut codes = [0; LEN];
-    grid::codes::<G>(x, scale, 0.0, &mut codes);
+    grid::codes::<G>(x.x, scale, 0.0, &mut codes);
     (scale, codes.map(|code| (code + 1) as u8))
 }

@@ -1,6 +1,6 @@
 //! Super-blocks of 256 elements with a scale, and sub-scales that are small integers.
 
-use super::grid::{self, Codes, Grid};
+use super::grid::{self, Codes, Elements, Grid};
 
 /// A super-block whose elements are `scale * sub-scale * code`.
 pub(super) struct Scaled<const SUBS: usize> {
@@ -10,22 +10,22 @@ pub(super) struct Scaled<const SUBS: usize> {
 }
 
 /// The best one with sub-scales from `LOW` to `-LOW - 1`.
-pub(super) fn scaled<G: Grid, const SUBS: usize, const LOW: i32>(x: &[f32; 256]) -> Scaled<SUBS> {
-    let len = 256 / SUBS;
-    let wanted: [f32; SUBS] = std::array::from_fn(|j| grid::best_scale::<G>(&x[j * len..][..len]));
-    let extreme = wanted.iter().copied().fold(0.0_f32, |max, x| if x.abs() > max.abs() { x } else { max });
+pub(super) fn scaled<G: Grid, const SUBS: usize, const LOW: i32>(elements: Elements<'_>) -> Scaled<SUBS> {
+    let subs: [Elements<'_>; SUBS] = split(elements);
+    let wanted = subs.map(grid::best_scale::<G>);
+    let extreme = grid::extreme(&wanted);
     // The sub-scale at the end where there is one more.
     let mut best = Scaled { scale: 0.0, subs: [0; SUBS], codes: [0; 256] };
-    let mut best_error = x.iter().map(|x| x * x).sum::<f32>();
+    let mut best_error = elements.each().map(|(x, w)| w * (x * x)).sum::<f32>();
     if extreme.abs() < grid::SMALLEST {
         return best;
     }
     for end in [LOW as f32, LOW as f32 + 1.0, -1.0 - LOW as f32] {
         let mut scale = grid::rounded(extreme / end);
         for _ in 0..3 {
-            let subs = std::array::from_fn(|j| best_sub::<G, LOW>(&x[j * len..][..len], scale, wanted[j]));
-            let codes = codes_with::<G, SUBS>(x, scale, &subs);
-            let (fit, error) = fitted(x, scale, &subs, &codes);
+            let subs = std::array::from_fn(|j| best_sub::<G, LOW>(subs[j], scale, wanted[j]));
+            let codes = codes_with::<G, SUBS>(elements.x, scale, &subs);
+            let (fit, error) = fitted(elements, scale, &subs, &codes);
             if error < best_error {
                 best_error = error;
                 best = Scaled { scale, subs, codes };
@@ -36,17 +36,23 @@ pub(super) fn scaled<G: Grid, const SUBS: usize, const LOW: i32>(x: &[f32; 256])
     best
 }
 
+/// The sub-blocks of a super-block.
+fn split<const SUBS: usize>(elements: Elements<'_>) -> [Elements<'_>; SUBS] {
+    let len = 256 / SUBS;
+    std::array::from_fn(|j| Elements { x: &elements.x[j * len..][..len], w: &elements.w[j * len..][..len] })
+}
+
 /// The sub-scale with the least error, of those around the one that is wanted.
-fn best_sub<G: Grid, const LOW: i32>(x: &[f32], scale: f32, wanted: f32) -> i8 {
+fn best_sub<G: Grid, const LOW: i32>(elements: Elements<'_>, scale: f32, wanted: f32) -> i8 {
     if scale.abs() < grid::SMALLEST {
         return 0;
     }
     let middle = (wanted / scale).round().clamp(LOW as f32, -1.0 - LOW as f32) as i32;
     let near = (middle - 1..=middle + 1).filter(|sub| (LOW..-LOW).contains(sub));
-    grid::least(near, |&sub| grid::error::<G>(x, scale * sub as f32)).unwrap_or(middle) as i8
+    grid::least(near, |&sub| grid::error::<G>(elements, scale * sub as f32)).unwrap_or(middle) as i8
 }
 
-fn codes_with<G: Grid, const SUBS: usize>(x: &[f32; 256], scale: f32, subs: &[i8; SUBS]) -> [i8; 256] {
+fn codes_with<G: Grid, const SUBS: usize>(x: &[f32], scale: f32, subs: &[i8; SUBS]) -> [i8; 256] {
     let mut codes = [0; 256];
     let len = 256 / SUBS;
     for ((x, codes), &sub) in x.chunks(len).zip(codes.chunks_mut(len)).zip(subs) {
@@ -56,15 +62,15 @@ fn codes_with<G: Grid, const SUBS: usize>(x: &[f32; 256], scale: f32, subs: &[i8
 }
 
 /// The scale that is the best one for these codes, and the error with the one that there is.
-fn fitted<const SUBS: usize>(x: &[f32; 256], scale: f32, subs: &[i8; SUBS], codes: &[i8; 256]) -> (f32, f32) {
+fn fitted<const SUBS: usize>(elements: Elements<'_>, scale: f32, subs: &[i8; SUBS], codes: &[i8; 256]) -> (f32, f32) {
     let (mut products, mut squares, mut error) = (0.0_f32, 0.0_f32, 0.0_f32);
     let len = 256 / SUBS;
-    for ((x, codes), &sub) in x.chunks(len).zip(codes.chunks(len)).zip(subs) {
-        for (x, &code) in x.iter().zip(codes) {
+    for ((elements, codes), &sub) in elements.parts(len).zip(codes.chunks(len)).zip(subs) {
+        for ((x, w), &code) in elements.each().zip(codes) {
             let unit = f32::from(sub) * f32::from(code);
-            products += x * unit;
-            squares += unit * unit;
-            error += (x - scale * unit).powi(2);
+            products += x * (w * unit);
+            squares += unit * (w * unit);
+            error += w * (x - scale * unit).powi(2);
         }
     }
     (if squares > 0.0 { products / squares } else { scale }, error)
@@ -80,10 +86,9 @@ pub(super) struct WithMins<const SUBS: usize> {
 }
 
 /// The best one with codes up to `HIGH`, and sub-scales and sub-minima up to `TOP`.
-pub(super) fn with_mins<const HIGH: i32, const SUBS: usize, const TOP: i32>(x: &[f32; 256]) -> WithMins<SUBS> {
-    let len = 256 / SUBS;
-    let wanted: [[f32; 2]; SUBS] = std::array::from_fn(|j| {
-        let [scale, min] = grid::best_scale_and_min::<HIGH>(&x[j * len..][..len], true);
+pub(super) fn with_mins<const HIGH: i32, const SUBS: usize, const TOP: i32>(elements: Elements<'_>) -> WithMins<SUBS> {
+    let wanted = split::<SUBS>(elements).map(|sub| {
+        let [scale, min] = grid::best_scale_and_min::<HIGH>(sub, true);
         [scale.max(0.0), -min]
     });
     let largest = |which: usize| wanted.iter().fold(0.0_f32, |max, pair| max.max(pair[which]));
@@ -94,8 +99,8 @@ pub(super) fn with_mins<const HIGH: i32, const SUBS: usize, const TOP: i32>(x: &
         let unit = |which: usize| grid::rounded(largest(which) / (TOP as f32 - tops[which]));
         let mut units = [unit(0), unit(1)];
         for _ in 0..2 {
-            let attempt = WithMins::with_units::<HIGH, TOP>(x, units, &wanted);
-            let (fit, error) = attempt.fitted(x);
+            let attempt = WithMins::with_units::<HIGH, TOP>(elements, units, &wanted);
+            let (fit, error) = attempt.fitted(elements);
             if error < best_error {
                 (best, best_error) = (attempt, error);
             }
@@ -106,7 +111,7 @@ pub(super) fn with_mins<const HIGH: i32, const SUBS: usize, const TOP: i32>(x: &
 }
 
 /// Sub-scale and sub-minimum with the least error, of those around the ones that are wanted.
-fn best_pair<const HIGH: i32, const TOP: i32>(x: &[f32], unit: [f32; 2], wanted: [f32; 2]) -> [u8; 2] {
+fn best_pair<const HIGH: i32, const TOP: i32>(elements: Elements<'_>, unit: [f32; 2], wanted: [f32; 2]) -> [u8; 2] {
     let near = |unit: f32, wanted: f32| {
         let middle = if unit < grid::SMALLEST { 0 } else { (wanted / unit).round().clamp(0.0, TOP as f32) as i32 };
         (middle - 1).max(0)..=(middle + 1).min(TOP)
@@ -114,41 +119,46 @@ fn best_pair<const HIGH: i32, const TOP: i32>(x: &[f32], unit: [f32; 2], wanted:
     let (subs, mins) = (near(unit[0], wanted[0]), near(unit[1], wanted[1]));
     let pairs = subs.flat_map(|sub| mins.clone().map(move |min| [sub as u8, min as u8]));
     let error = |&[sub, min]: &[u8; 2]| {
-        grid::error_with_min::<Codes<HIGH>>(x, unit[0] * f32::from(sub), -unit[1] * f32::from(min))
+        grid::error_with_min::<Codes<HIGH>>(elements, unit[0] * f32::from(sub), -unit[1] * f32::from(min))
     };
     grid::least(pairs, error).unwrap_or([0, 0])
 }
 
 impl<const SUBS: usize> WithMins<SUBS> {
     /// With this scale and minimum.
-    fn with_units<const HIGH: i32, const TOP: i32>(x: &[f32; 256], units: [f32; 2], wanted: &[[f32; 2]; SUBS]) -> Self {
+    fn with_units<const HIGH: i32, const TOP: i32>(
+        elements: Elements<'_>,
+        units: [f32; 2],
+        wanted: &[[f32; 2]; SUBS],
+    ) -> Self {
         let [scale, min] = units;
         let mut block = Self { scale, min, subs: [0; SUBS], sub_mins: [0; SUBS], codes: [0; 256] };
         let mut codes = [0; 256];
-        for (j, (x, codes)) in x.chunks(256 / SUBS).zip(codes.chunks_mut(256 / SUBS)).enumerate() {
-            let [sub, sub_min] = best_pair::<HIGH, TOP>(x, units, wanted[j]);
+        let subs = split::<SUBS>(elements).into_iter();
+        for (j, (elements, codes)) in subs.zip(codes.chunks_mut(256 / SUBS)).enumerate() {
+            let [sub, sub_min] = best_pair::<HIGH, TOP>(elements, units, wanted[j]);
             (block.subs[j], block.sub_mins[j]) = (sub, sub_min);
-            grid::codes::<Codes<HIGH>>(x, scale * f32::from(sub), -min * f32::from(sub_min), codes);
+            grid::codes::<Codes<HIGH>>(elements.x, scale * f32::from(sub), -min * f32::from(sub_min), codes);
         }
         block.codes = codes.map(|code| code as u8);
         block
     }
 
     /// Scale and minimum that are the best ones for these codes, and the error with those that there are.
-    fn fitted(&self, x: &[f32; 256]) -> ([f32; 2], f32) {
+    fn fitted(&self, elements: Elements<'_>) -> ([f32; 2], f32) {
         let len = 256 / SUBS;
         let (mut aa, mut ab, mut bb, mut ax, mut bx, mut error) =
             (0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32);
-        for (j, (x, codes)) in x.chunks(len).zip(self.codes.chunks(len)).enumerate() {
+        for (j, (elements, codes)) in elements.parts(len).zip(self.codes.chunks(len)).enumerate() {
             let b = -f32::from(self.sub_mins[j]);
-            for (x, &code) in x.iter().zip(codes) {
+            for ((x, w), &code) in elements.each().zip(codes) {
                 let a = f32::from(self.subs[j]) * f32::from(code);
-                aa += a * a;
-                ab += a * b;
-                bb += b * b;
-                ax += a * x;
-                bx += b * x;
-                error += (x - (self.scale * a + self.min * b)).powi(2);
+                aa += a * (w * a);
+                ab += a * (w * b);
+                bb += b * (w * b);
+                ax += a * (w * x);
+                bx += b * (w * x);
+                error += w * (x - (self.scale * a + self.min * b)).powi(2);
             }
         }
         let determinant = aa * bb - ab * ab;
