@@ -6,6 +6,7 @@ use super::buffers::Scratch;
 use super::{Context, Grid, Work};
 use crate::cache::{KvCache, StateTile, StateTiles};
 use crate::error::Fault;
+use crate::kernels::Level;
 use crate::mem::{Matrix, Tile};
 use crate::weights::{Recurrent, Role};
 
@@ -23,6 +24,15 @@ pub(super) fn scratch_len(recurrent: &Recurrent) -> usize {
 pub(super) fn number(context: &Context<'_, '_>, layer: usize, role: Role, head: usize) -> Option<f32> {
     let (numbers, _) = context.weights.tensor(layer, role)?.bytes().as_chunks::<4>();
     numbers.get(head).map(|&number| f32::from_le_bytes(number))
+}
+
+/// Fetches parts of a row of the mixer's input, of `len` elements each, while the row before it is computed: rows lie far
+/// apart, so the processor does not foresee them.
+pub(super) fn fetch(level: Level, row: Option<&[f32]>, parts: &[(usize, usize)]) {
+    let Some(row) = row else { return };
+    for &(start, len) in parts {
+        level.fetch(row.get(start..).and_then(|row| row.get(..len)).unwrap_or_default());
+    }
 }
 
 /// What a unit does: `(columns of the result, their states, the rows that are due, scratch)`. The rows are numbers as
