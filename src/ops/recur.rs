@@ -107,7 +107,7 @@ impl Work<'_> {
             let work = Work { take: start - pass * tiles..next - pass * tiles, ..*self };
             let states = part.states(recurrent, cache, layer).ok_or(Fault::Internal(site!()))?;
             let out = Matrix::with_stride(out, self.grid.rows, self.grid.cols, width);
-            let left = work.each_tile_of(out.ok_or(Fault::Internal(site!()))?, scratch, &|tile, scratch| {
+            let left = work.each_column(out.ok_or(Fault::Internal(site!()))?, scratch, &|tile, scratch| {
                 let mut state = states.take(tile.index()).ok_or(Fault::Internal(site!()))?;
                 body(tile, &mut state, due.clone(), scratch)
             })?;
