@@ -18,6 +18,7 @@ impl GateUp {
     /// Of the feed-forward layer.
     pub(crate) const DENSE: Self = Self { matrices: [Role::Gate, Role::Up], to: Input::Down };
     /// Of what every row goes through beside its experts.
+    #[cfg(feature = "experts")]
     pub(crate) const SHARED: Self = Self { matrices: [Role::GateShared, Role::UpShared], to: Input::SharedDown };
 
     fn gate(&self, config: &Config) -> Gate {

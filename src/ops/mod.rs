@@ -16,9 +16,11 @@ mod convolve;
 #[cfg(feature = "recurrent")]
 mod delta_rule;
 mod embed;
+#[cfg(feature = "experts")]
 mod experts;
 mod gate_up;
 mod grid;
+#[cfg(feature = "experts")]
 mod groups;
 mod head;
 mod input;
@@ -51,6 +53,7 @@ pub(crate) use convolve::{Convolve, ShortConvolution};
 #[cfg(feature = "recurrent")]
 pub(crate) use delta_rule::DeltaRule;
 pub(crate) use embed::Embed;
+#[cfg(feature = "experts")]
 pub(crate) use experts::{AddExperts, ChooseExperts, ExpertDown, ExpertGateUp, Gather, GroupRows, Route};
 pub(crate) use gate_up::GateUp;
 pub(crate) use grid::Grid;
@@ -112,18 +115,25 @@ operations! {
     AddNormed
     /// The gate and up matrices and the activation function.
     GateUp
+    #[cfg(feature = "experts")]
     /// The logits of experts.
     Route
+    #[cfg(feature = "experts")]
     /// Which experts each row goes through.
     ChooseExperts
+    #[cfg(feature = "experts")]
     /// The order of rows by their experts.
     GroupRows
+    #[cfg(feature = "experts")]
     /// The inputs of the experts.
     Gather
+    #[cfg(feature = "experts")]
     /// Gate, up and activation of the chosen experts.
     ExpertGateUp
+    #[cfg(feature = "experts")]
     /// The chosen experts' down matrices.
     ExpertDown
+    #[cfg(feature = "experts")]
     /// The sum of what the chosen experts gave.
     AddExperts
     #[cfg(feature = "recurrent")]
