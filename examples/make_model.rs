@@ -90,7 +90,7 @@ fn list() -> Result<ExitCode> {
     writeln!(out, "{:14} {:>7} {:>7} {:>7} {:>7} {:>9}", "shape", "layers", "width", "ffn", "vocab", "weights")?;
     for shape in Shape::ALL {
         let Shape { name, layers, hidden, ffn, vocab, .. } = shape;
-        let weights: usize = shape.tensors().iter().map(|tensor| tensor.rows * tensor.cols).sum();
+        let weights: usize = shape.tensors().iter().map(|tensor| tensor.rows() * tensor.cols()).sum();
         writeln!(out, "{name:14} {layers:>7} {hidden:>7} {ffn:>7} {vocab:>7} {:>7} M", weights / 1_000_000)?;
     }
     writeln!(out, "\ntypes: {}", FileType::names())?;

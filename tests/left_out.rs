@@ -13,6 +13,9 @@ use gleed::{Engine, KvType, Limits, Model, Plan};
 /// Q8_0, of the architecture llama.
 static FILE: &[u8] = include_bytes!("../examples/assets/gleed-tales-q8_0.gguf");
 
+/// F32, of the architecture llama, with experts.
+static EXPERTS: &[u8] = include_bytes!("data/more/mixtral.gguf");
+
 /// What every build computes that has what the file needs.
 const HASH: u64 = 15_659_269_250_498_827_461;
 
@@ -34,6 +37,18 @@ fn what_is_in_computes_the_same_bits_and_the_rest_is_refused_by_name() {
         }
     };
     assert_eq!(Model::open(FILE).unwrap_err().to_string(), refused);
+}
+
+#[test]
+fn experts_that_are_left_out_are_refused_by_name() {
+    match left_out().as_deref() {
+        Some("others") => {
+            let refused = "the metadata key \"llama.expert_count\" asks for a feature that is not supported";
+            assert_eq!(Model::open(EXPERTS).unwrap_err().to_string(), refused);
+        }
+        Some(_) => assert!(Model::open(EXPERTS).is_err(), "its architecture or its type is not there"),
+        None => assert!(Model::open(EXPERTS).is_ok()),
+    }
 }
 
 /// The hash of the logits of some tokens.

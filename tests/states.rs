@@ -6,6 +6,7 @@ use common::playback::{Plain, Player, Stage};
 use common::random::Rng;
 use common::synthetic::{Architecture, SyntheticModel};
 use gleed::cache::{CacheError, SnapshotError, SnapshotHeader};
+use gleed::host::ThreadPool;
 use gleed::{EngineError, KvKind, KvType, Limits, Model, Plan, SeqId, Window};
 
 const RECURRENT: [Architecture; 4] =
@@ -48,6 +49,23 @@ fn tokens(seed: u64, len: usize) -> Vec<u32> {
 /// Rows that the next batches compute of a sequence: what is queued, and what has to be computed again.
 fn rows(player: &Player<'_, '_>, seq: SeqId, queued: usize) -> usize {
     player.engine.seq_len(seq).unwrap() - player.engine.cache().computed(seq).unwrap() + queued
+}
+
+/// So many rows that workers share them in other operations.
+#[test]
+fn threads_with_many_rows() {
+    let pool = ThreadPool::new(2).unwrap();
+    for architecture in RECURRENT {
+        let file = file(architecture);
+        let model = Model::open(&file).unwrap();
+        let mut plain = Plain::new(&model, KvType::F32);
+        let limits = Limits { rows: 256, logit_rows: 256, workers: 2, ..limits(0, 0) };
+        let recorded = Stage { limits, budget: usize::MAX, parallel: &pool }.play(&model, |player| {
+            let seq = player.open();
+            player.append(seq, &tokens(1, 230));
+        });
+        plain.assert_same(&recorded, &architecture.name());
+    }
 }
 
 #[test]

@@ -83,9 +83,9 @@ impl Filler {
         Self::Blocks { layout, table: layout.table(scale, random) }
     }
 
-    /// For the weights of a norm: f32 around 1.
-    pub(crate) fn norm(random: &mut Random) -> Self {
-        Self::elements(Dtype::F32, 1.0, 0.1, random)
+    /// Numbers of f32 with this mean and standard deviation, as the weights of a norm.
+    pub(crate) fn numbers(mean: f32, deviation: f32, random: &mut Random) -> Self {
+        Self::elements(Dtype::F32, mean, deviation, random)
     }
 
     /// Uniform with this mean and standard deviation.

@@ -251,6 +251,27 @@ impl Level {
         dispatch!(self, update_state(update, state, out))
     }
 
+    /// What enters a state: `out = x`, and +0 where the magnitude is below 2^-50.
+    pub fn settle(self, x: &[f32], out: &mut [f32]) {
+        dispatch!(self, settle_row(x, out))
+    }
+
+    /// A key or query of the delta rule: `out = (x / sqrt(sum of x^2 + 10^-6)) * scale`, as [`Level::settle`] has it.
+    pub fn normalize(self, x: &[f32], scale: f32, out: &mut [f32]) {
+        dispatch!(self, normalize(x, scale, out))
+    }
+
+    /// `x *= gate / (1 + e^-gate)`.
+    pub fn gate(self, gate: &[f32], x: &mut [f32]) {
+        dispatch!(self, gate(gate, x))
+    }
+
+    /// Asks the processor, where it can be asked, for numbers that are read soon.
+    pub fn fetch(self, _soon: &[f32]) {
+        #[cfg(target_arch = "x86_64")]
+        x86_64::fetch(_soon);
+    }
+
     /// As [`quantize_row`](crate::quant::quantize_row).
     ///
     /// # Errors

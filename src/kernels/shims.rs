@@ -67,6 +67,21 @@ macro_rules! shims {
         }
 
         $(#[target_feature(enable = $features)])?
+        pub(in crate::kernels) fn settle_row(x: &[f32], out: &mut [f32]) {
+            generic::settle_row(x, out);
+        }
+
+        $(#[target_feature(enable = $features)])?
+        pub(in crate::kernels) fn normalize(x: &[f32], scale: f32, out: &mut [f32]) {
+            generic::normalize(x, scale, out);
+        }
+
+        $(#[target_feature(enable = $features)])?
+        pub(in crate::kernels) fn gate(gate: &[f32], x: &mut [f32]) {
+            generic::gate(gate, x);
+        }
+
+        $(#[target_feature(enable = $features)])?
         pub(in crate::kernels) fn soft_cap(cap: f32, x: &mut [f32]) {
             generic::soft_cap(cap, x);
         }

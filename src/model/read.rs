@@ -245,7 +245,7 @@ fn check(config: &Config, keys: &Keys<'_>, architecture: &Architecture) -> Resul
     if dense_layers > config.layers {
         return Err(keys.bad("leading_dense_block_count"));
     }
-    if experts > 0 && !architecture.experts {
+    if experts > 0 && !(architecture.experts && cfg!(feature = "experts")) {
         return Err(keys.unsupported("expert_count"));
     }
     if experts_used > experts || experts > 1 << 10 {

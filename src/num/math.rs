@@ -202,7 +202,8 @@ pub fn tree16(lanes: [f32; 16]) -> f32 {
 
 /// Returns the canonical float sum: `value(a, b)` of each pair is added to lane `index mod 16` in increasing order,
 /// starting from +0, and the lanes are summed by [`tree16`]. The slices are equally long.
-#[inline]
+// Kernels have it with their own instructions.
+#[inline(always)]
 pub fn sum_lanes<A: Copy, B: Copy>(a: &[A], b: &[B], value: impl Fn(A, B) -> f32) -> f32 {
     let mut lanes = [0.0_f32; 16];
     let ((a, a_tail), (b, b_tail)) = (a.as_chunks::<16>(), b.as_chunks::<16>());

@@ -41,11 +41,13 @@ impl Operation for AddNormed {
 }
 
 /// Puts the norm of the branch in its place: another branch is going to be added.
+#[cfg(feature = "layer-inputs")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NormBranch {
     pub(crate) weight: Role,
 }
 
+#[cfg(feature = "layer-inputs")]
 impl Operation for NormBranch {
     fn name(&self) -> &'static str {
         "norm branch"

@@ -1,7 +1,6 @@
 //! The memory of a batch.
 
 use super::adapters::FLOATS;
-use super::groups::Groups;
 use super::partials::partials_width;
 use super::{Capacity, Context, Grid, Input};
 use crate::error::Fault;
@@ -12,6 +11,7 @@ use crate::weights::{Config, Dtypes, FeedForward, LayerShape, Pooler, Role};
 
 /// Everything is `[rows, width]` unless it says otherwise.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "experts"), allow(dead_code))]
 pub(crate) struct Buffers<'a> {
     /// Residual stream: hidden.
     pub(super) x: &'a mut [f32],
@@ -29,7 +29,7 @@ pub(crate) struct Buffers<'a> {
     pub(super) router: &'a mut [f32],
     /// The experts that a row goes through.
     pub(super) choices: &'a mut [Choice],
-    /// The rows in the order of their experts: see [`Groups`]. Not a matrix.
+    /// The rows in the order of their experts: `Groups`. Not a matrix.
     pub(super) groups: &'a mut [u32],
     /// Inputs of experts, and their results: hidden. A row for each expert of each row, in the order of the experts.
     pub(super) gathered: &'a mut [u32],
@@ -99,7 +99,7 @@ impl<'a> Buffers<'a> {
             ffn: arena.slice("feed-forward", matrix(rows, ffn)?)?,
             router: arena.slice("expert logits", matrix(rows, config.feed_forward.router_width())?)?,
             choices: arena.slice("experts", pairs)?,
-            groups: arena.slice("rows by expert", Groups::len(pairs, experts).ok_or(MemoryError::TooLarge)?)?,
+            groups: arena.slice("rows by expert", group_words(pairs, experts).ok_or(MemoryError::TooLarge)?)?,
             gathered: arena.slice("expert inputs", matrix(pairs, gathered)?)?,
             results: arena.slice("expert results", matrix(pairs, config.hidden)?)?,
             rotations: arena.slice("rotations", matrix(rows, config.rope.width())?)?,
@@ -157,6 +157,11 @@ fn pooled_len(config: &Config, matrices: Dtypes) -> Option<usize> {
 /// Elements between two matrices behind the pooling.
 pub(super) fn between(config: &Config) -> usize {
     config.pooler.dense[0].max(config.pooler.classifier)
+}
+
+/// Words of [`Buffers::groups`]: the rows by their experts, where there are any.
+pub(super) fn group_words(pairs: usize, experts: usize) -> Option<usize> {
+    pairs.checked_mul(2)?.checked_add(if pairs > 0 { experts } else { 0 })
 }
 
 /// f32 elements of scratch per worker.

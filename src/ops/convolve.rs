@@ -10,6 +10,10 @@ use crate::mem::row_of;
 use crate::num::is_finite;
 use crate::weights::Role;
 
+/// Rows between the one that is convolved and the one that is fetched: they lie far apart, so the processor does not foresee
+/// them.
+const AHEAD: usize = 4;
+
 /// The convolution of the mixer's input and SiLU, in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Convolve;
@@ -39,6 +43,7 @@ impl Operation for Convolve {
                 let seq = piece.seq(work.batch).ok_or(Fault::Internal(site!()))?;
                 let tail = state.of(seq, piece.begins()).ok_or(Fault::Internal(site!()))?;
                 for row in piece.rows() {
+                    level.fetch(tile.row_mut(row + AHEAD).unwrap_or_default());
                     let x = tile.row_mut(row).ok_or(Fault::Internal(site!()))?;
                     level.convolve(&how, tail, x).ok_or(Fault::Internal(site!()))?;
                     check_finite(x)?;
@@ -83,6 +88,9 @@ impl Operation for ShortConvolution {
                 let seq = piece.seq(work.batch).ok_or(Fault::Internal(site!()))?;
                 let tail = state.of(seq, piece.begins()).ok_or(Fault::Internal(site!()))?;
                 for row in piece.rows() {
+                    for part in 0..3 {
+                        level.fetch(input(row + AHEAD, part).unwrap_or_default());
+                    }
                     let out = tile.row_mut(row).ok_or(Fault::Internal(site!()))?;
                     let [Some(b), Some(c), Some(x)] = [0, 1, 2].map(|part| input(row, part)) else {
                         return Err(Fault::Internal(site!()));

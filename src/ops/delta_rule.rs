@@ -1,12 +1,12 @@
 //! The gated delta rule. (Yang, Kautz and Hatamizadeh, "Gated Delta Networks", 2024.)
 
 use super::convolve::check_finite;
-use super::recur::{Part, number};
+use super::recur::{Part, fetch, number};
 use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
 use crate::error::Fault;
 use crate::kernels::Update;
 use crate::mem::row_of;
-use crate::num::{exp, settle, sigmoid, silu, softplus, sqrt, sum_lanes};
+use crate::num::{exp, settle, sigmoid, softplus};
 use crate::weights::{Recurrent, Role, inverse_root};
 
 /// For each head: the state forgets, what it has for the key is corrected, and the query reads it. The result is normalized
@@ -47,13 +47,14 @@ impl Operation for DeltaRule {
                     let seq = piece.seq(work.batch).ok_or(Fault::Internal(site!()))?;
                     let state = state.of(seq, piece.begins()).ok_or(Fault::Internal(site!()))?;
                     for row in piece.rows() {
+                        fetch(level, row_of(mix, row + 1, width), &parts(recurrent, head));
                         let row_of_mix = row_of(mix, row, width).ok_or(Fault::Internal(site!()))?;
-                        let token = Token::new(recurrent, row_of_mix, head, scratch).ok_or(Fault::Internal(site!()))?;
+                        let token = Token::new(context, row_of_mix, head, scratch).ok_or(Fault::Internal(site!()))?;
                         let update = token.update(decay, bias);
                         let out = tile.row_mut(row).ok_or(Fault::Internal(site!()))?;
                         level.update_state(&update, state, out).ok_or(Fault::Internal(site!()))?;
                         level.norm_in_place(&norm, out);
-                        out.iter_mut().zip(token.gate).for_each(|(out, &gate)| *out *= silu(gate));
+                        level.gate(token.gate, out);
                         check_finite(out)?;
                     }
                 }
@@ -61,6 +62,19 @@ impl Operation for DeltaRule {
             },
         )
     }
+}
+
+/// Where the input of a head is in a row: query, key, value and gate.
+fn parts(recurrent: &Recurrent, head: usize) -> [(usize, usize); 4] {
+    let Recurrent { channels, key_dim, value_dim, groups, .. } = *recurrent;
+    // Heads take the keys and queries in turn.
+    let (group, value) = (head.checked_rem(groups).unwrap_or(0), head * value_dim);
+    [
+        (group * key_dim, key_dim),
+        ((groups + group) * key_dim, key_dim),
+        (2 * groups * key_dim + value, value_dim),
+        (channels + value, value_dim),
+    ]
 }
 
 /// What a row's input is for a head.
@@ -75,24 +89,23 @@ struct Token<'t> {
 
 impl<'t> Token<'t> {
     /// The input of head `head`; keys, queries and values in scratch.
-    fn new(recurrent: &Recurrent, input: &'t [f32], head: usize, scratch: &'t mut [f32]) -> Option<Self> {
-        let Recurrent { channels, heads, key_dim, value_dim, groups, .. } = *recurrent;
-        let part = |start: usize, len: usize| input.get(start..start.checked_add(len)?);
-        // Heads take the keys and queries in turn.
-        let group = head.checked_rem(groups)?;
+    fn new(context: &Context<'_, '_>, input: &'t [f32], head: usize, scratch: &'t mut [f32]) -> Option<Self> {
+        let (level, recurrent) = (context.level, context.config.recurrent);
+        let Recurrent { channels, heads, key_dim, value_dim, .. } = recurrent;
+        let part = |(start, len): (usize, usize)| input.get(start..start.checked_add(len)?);
+        let [query_at, key_at, value_at, gate_at] = parts(&recurrent, head);
         let (key, rest) = scratch.split_at_mut_checked(key_dim)?;
         let (query, rest) = rest.split_at_mut_checked(key_dim)?;
         let value = rest.get_mut(..value_dim)?;
-        normalize(part((groups + group) * key_dim, key_dim)?, 1.0, key);
-        normalize(part(group * key_dim, key_dim)?, inverse_root(key_dim), query);
-        let values = part(2 * groups * key_dim + head * value_dim, value_dim)?;
-        value.iter_mut().zip(values).for_each(|(to, &value)| *to = settle(value));
+        level.normalize(part(key_at)?, 1.0, key);
+        level.normalize(part(query_at)?, inverse_root(key_dim), query);
+        level.settle(part(value_at)?, value);
         let numbers = channels + recurrent.inner();
         Some(Self {
             key,
             query,
             value,
-            gate: part(channels + head * value_dim, value_dim)?,
+            gate: part(gate_at)?,
             alpha: *input.get(numbers + head)?,
             beta: *input.get(numbers + heads + head)?,
         })
@@ -103,11 +116,4 @@ impl<'t> Token<'t> {
         let (key, query, value) = (self.key, self.query, self.value);
         Update { decay, key, query, value, strength: sigmoid(self.beta), corrects: true }
     }
-}
-
-/// `(x / sqrt(sum of x^2 + 10^-6)) * scale`, settled.
-fn normalize(x: &[f32], scale: f32, out: &mut [f32]) {
-    const EPSILON: f32 = 1e-6;
-    let r = 1.0 / sqrt(sum_lanes(x, x, |a, b| a * b) + EPSILON);
-    out.iter_mut().zip(x).for_each(|(out, &x)| *out = settle((x * r) * scale));
 }

@@ -3,6 +3,7 @@
 //! Rows are put in the order of their experts, so that one reading of an expert's weights serves all of its rows. The results
 //! of a row are added in the order in which its experts were chosen, whatever other rows there are.
 
+use super::buffers::group_words;
 use super::groups::Groups;
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Target, Work};
 use crate::error::Fault;
@@ -100,7 +101,7 @@ impl Operation for GroupRows {
     /// One unit, of a few operations for each row.
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
         let FeedForward { experts, experts_used, .. } = context.config.feed_forward;
-        Grid::by_row(rows.min(1), Groups::len(rows * experts_used, experts).unwrap_or(0))
+        Grid::by_row(rows.min(1), group_words(rows * experts_used, experts).unwrap_or(0))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {

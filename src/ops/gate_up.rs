@@ -19,6 +19,7 @@ impl GateUp {
     /// Of the feed-forward layer.
     pub(crate) const DENSE: Self = Self { matrices: [Role::Gate, Role::Up], from: Input::FeedForward, to: Input::Down };
     /// Of what every row goes through beside its experts.
+    #[cfg(feature = "experts")]
     pub(crate) const SHARED: Self =
         Self { matrices: [Role::GateShared, Role::UpShared], from: Input::FeedForward, to: Input::SharedDown };
     /// Of what a layer gets of each token: a gate without an up matrix.

@@ -33,6 +33,7 @@ impl Grid {
         Self { rows, cols: outputs, tile_rows, tile_cols, passes: 1 }
     }
 
+    #[cfg(feature = "experts")]
     /// Units for the experts of some rows: `pairs` of a row and an expert, in the order of the experts. Tiles are as high as
     /// it takes for most rows of an expert to be in one.
     pub(crate) fn experts(pairs: usize, experts: usize, outputs: usize, inputs: usize) -> Self {

@@ -13,12 +13,7 @@ pub(super) struct Groups<'g> {
 }
 
 impl<'g> Groups<'g> {
-    /// Words that [`Groups::sort`] fills; `None` where memory could not hold them.
-    pub(super) fn len(pairs: usize, experts: usize) -> Option<usize> {
-        pairs.checked_mul(2)?.checked_add(if pairs > 0 { experts } else { 0 })
-    }
-
-    /// Orders pairs by their experts, and those of an expert by their numbers (a counting sort). `None` on a mismatch of
+    /// Fills [`group_words`](super::buffers::group_words): orders pairs by their experts, and those of an expert by their numbers (a counting sort). `None` on a mismatch of
     /// sizes.
     pub(super) fn sort(choices: &[Choice], words: &mut [u32]) -> Option<()> {
         let (pairs, words) = words.split_at_mut_checked(choices.len())?;
@@ -61,11 +56,12 @@ impl<'g> Groups<'g> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::buffers::group_words;
 
     #[test]
     fn pairs_are_sorted_by_expert() {
         let choices: Vec<_> = [3, 0, 1, 3, 0, 3].map(|expert| Choice { expert, weight: 0.0 }).into();
-        let mut words = vec![9; Groups::len(6, 5).unwrap()];
+        let mut words = vec![9; group_words(6, 5).unwrap()];
         Groups::sort(&choices, &mut words).unwrap();
         let groups = Groups::new(&words, 6).unwrap();
         let pairs: Vec<_> = (0..6).filter_map(|place| groups.pair(place)).collect();
@@ -76,6 +72,6 @@ mod tests {
         assert_eq!(Groups::sort(&choices, &mut words[..15]), None);
         assert_eq!(Groups::sort(&choices, &mut words[..11]), None);
         assert!(Groups::new(&words[..11], 6).is_none());
-        assert_eq!(Groups::len(0, 5), Some(0));
+        assert_eq!(group_words(0, 5), Some(0));
     }
 }

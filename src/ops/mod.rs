@@ -16,9 +16,11 @@ mod convolve;
 #[cfg(feature = "recurrent")]
 mod delta_rule;
 mod embed;
+#[cfg(feature = "experts")]
 mod experts;
 mod gate_up;
 mod grid;
+#[cfg(feature = "experts")]
 mod groups;
 mod head;
 mod input;
@@ -38,6 +40,7 @@ mod quantize;
 mod recur;
 #[cfg(feature = "encoder")]
 mod renorm;
+#[cfg(feature = "layer-inputs")]
 mod scale;
 #[cfg(feature = "recurrent")]
 mod scan;
@@ -46,7 +49,9 @@ mod store;
 mod work;
 
 pub(crate) use adapters::MAX_ADAPTERS;
-pub(crate) use add_normed::{AddNormed, NormBranch};
+pub(crate) use add_normed::AddNormed;
+#[cfg(feature = "layer-inputs")]
+pub(crate) use add_normed::NormBranch;
 pub(crate) use angles::Angles;
 pub(crate) use attend::Attend;
 pub(crate) use batch::{Batch, Capacity, Row, Run};
@@ -57,6 +62,7 @@ pub(crate) use convolve::{Convolve, ShortConvolution};
 #[cfg(feature = "recurrent")]
 pub(crate) use delta_rule::DeltaRule;
 pub(crate) use embed::Embed;
+#[cfg(feature = "experts")]
 pub(crate) use experts::{AddExperts, ChooseExperts, ExpertDown, ExpertGateUp, Gather, GroupRows, Route};
 pub(crate) use gate_up::GateUp;
 pub(crate) use grid::Grid;
@@ -75,6 +81,7 @@ pub(crate) use qkv::Qkv;
 pub(crate) use quantize::{Quantize, Source};
 #[cfg(feature = "encoder")]
 pub(crate) use renorm::Renorm;
+#[cfg(feature = "layer-inputs")]
 pub(crate) use scale::Scale;
 #[cfg(feature = "recurrent")]
 pub(crate) use scan::Scan;
@@ -122,8 +129,10 @@ operations! {
     Project
     /// The norm of a branch, added to the residual stream.
     AddNormed
+    #[cfg(feature = "layer-inputs")]
     /// The norm of a branch, in its place.
     NormBranch
+    #[cfg(feature = "layer-inputs")]
     /// A layer's number times the residual stream.
     Scale
     #[cfg(feature = "layer-inputs")]
@@ -134,18 +143,25 @@ operations! {
     AddPerLayer
     /// The gate and up matrices and the activation function.
     GateUp
+    #[cfg(feature = "experts")]
     /// The logits of experts.
     Route
+    #[cfg(feature = "experts")]
     /// Which experts each row goes through.
     ChooseExperts
+    #[cfg(feature = "experts")]
     /// The order of rows by their experts.
     GroupRows
+    #[cfg(feature = "experts")]
     /// The inputs of the experts.
     Gather
+    #[cfg(feature = "experts")]
     /// Gate, up and activation of the chosen experts.
     ExpertGateUp
+    #[cfg(feature = "experts")]
     /// The chosen experts' down matrices.
     ExpertDown
+    #[cfg(feature = "experts")]
     /// The sum of what the chosen experts gave.
     AddExperts
     #[cfg(feature = "encoder")]

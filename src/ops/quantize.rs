@@ -54,7 +54,9 @@ impl Operation for Quantize {
         let sinks = context.weights.tensor(work.layer, Role::SinkScores).map_or(&[][..], |sinks| sinks.bytes());
         let form = &context.config.feed_forward;
         let gated = self.to == Input::SharedDown && form.shared_gate;
-        let Buffers { x, input, qkv, partials, ffn, router, per_layer, mixed, scratch, .. } = memory.buffers;
+        #[cfg(feature = "layer-inputs")]
+        let per_layer = &*memory.buffers.per_layer;
+        let Buffers { x, input, qkv, partials, ffn, router, mixed, scratch, .. } = memory.buffers;
         work.each_row(input, scratch, &|index, out, scratch| {
             let (finished, scratch) = scratch.split_at_mut_checked(width).ok_or(Fault::Internal(site!()))?;
             let source = match self.from {

@@ -6,6 +6,7 @@ use super::buffers::Scratch;
 use super::{Context, Grid, Work};
 use crate::cache::{KvCache, StateTile, StateTiles};
 use crate::error::Fault;
+use crate::kernels::Level;
 use crate::mem::{Matrix, Tile};
 use crate::weights::{Recurrent, Role};
 
@@ -23,6 +24,15 @@ pub(super) fn scratch_len(recurrent: &Recurrent) -> usize {
 pub(super) fn number(context: &Context<'_, '_>, layer: usize, role: Role, head: usize) -> Option<f32> {
     let (numbers, _) = context.weights.tensor(layer, role)?.bytes().as_chunks::<4>();
     numbers.get(head).map(|&number| f32::from_le_bytes(number))
+}
+
+/// Fetches parts of a row of the mixer's input, of `len` elements each, while the row before it is computed: rows lie far
+/// apart, so the processor does not foresee them.
+pub(super) fn fetch(level: Level, row: Option<&[f32]>, parts: &[(usize, usize)]) {
+    let Some(row) = row else { return };
+    for &(start, len) in parts {
+        level.fetch(row.get(start..).and_then(|row| row.get(..len)).unwrap_or_default());
+    }
 }
 
 /// What a unit does: `(columns of the result, their states, the rows that are due, scratch)`. The rows are numbers as
@@ -97,7 +107,7 @@ impl Work<'_> {
             let work = Work { take: start - pass * tiles..next - pass * tiles, ..*self };
             let states = part.states(recurrent, cache, layer).ok_or(Fault::Internal(site!()))?;
             let out = Matrix::with_stride(out, self.grid.rows, self.grid.cols, width);
-            let left = work.each_tile_of(out.ok_or(Fault::Internal(site!()))?, scratch, &|tile, scratch| {
+            let left = work.each_column(out.ok_or(Fault::Internal(site!()))?, scratch, &|tile, scratch| {
                 let mut state = states.take(tile.index()).ok_or(Fault::Internal(site!()))?;
                 body(tile, &mut state, due.clone(), scratch)
             })?;

@@ -1,12 +1,12 @@
 //! The scan of a state space. (Dao and Gu, "Transformers are SSMs", 2024: Mamba-2.)
 
 use super::convolve::check_finite;
-use super::recur::{Part, number};
+use super::recur::{Part, fetch, number};
 use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
 use crate::error::Fault;
-use crate::kernels::Update;
+use crate::kernels::{Combine, Update};
 use crate::mem::row_of;
-use crate::num::{exp, settle, silu, softplus};
+use crate::num::{exp, settle, softplus};
 use crate::weights::{Recurrent, Role};
 
 /// For each head: the state forgets, what the step writes is added, and the query reads it. The result is gated.
@@ -45,13 +45,13 @@ impl Operation for Scan {
                     let seq = piece.seq(work.batch).ok_or(Fault::Internal(site!()))?;
                     let state = state.of(seq, piece.begins()).ok_or(Fault::Internal(site!()))?;
                     for row in piece.rows() {
+                        fetch(level, row_of(mix, row + 1, width), &parts(recurrent, head));
                         let row_of_mix = row_of(mix, row, width).ok_or(Fault::Internal(site!()))?;
-                        let token = Token::new(recurrent, row_of_mix, head, scratch).ok_or(Fault::Internal(site!()))?;
+                        let token = Token::new(context, row_of_mix, head, scratch).ok_or(Fault::Internal(site!()))?;
                         let out = tile.row_mut(row).ok_or(Fault::Internal(site!()))?;
                         level.update_state(&token.update(decay, bias), state, out).ok_or(Fault::Internal(site!()))?;
-                        for ((out, &x), &gate) in out.iter_mut().zip(token.x).zip(token.gate) {
-                            *out = (*out + skip * x) * silu(gate);
-                        }
+                        level.combine(Combine::AddScaled(skip), out, token.x);
+                        level.gate(token.gate, out);
                         check_finite(out)?;
                     }
                 }
@@ -59,6 +59,20 @@ impl Operation for Scan {
             },
         )
     }
+}
+
+/// Where the input of a head is in a row: key, query, value and gate.
+fn parts(recurrent: &Recurrent, head: usize) -> [(usize, usize); 4] {
+    let Recurrent { channels, heads, key_dim, value_dim, groups, .. } = *recurrent;
+    // Heads that follow each other share keys and queries.
+    let group = heads.checked_div(groups).and_then(|heads| head.checked_div(heads)).unwrap_or(0);
+    let (inner, value) = (recurrent.inner(), head * value_dim);
+    [
+        (inner + group * key_dim, key_dim),
+        (inner + (groups + group) * key_dim, key_dim),
+        (value, value_dim),
+        (channels + value, value_dim),
+    ]
 }
 
 /// What a row's input is for a head.
@@ -73,22 +87,19 @@ struct Token<'t> {
 
 impl<'t> Token<'t> {
     /// The input of head `head`; keys, queries and values in scratch.
-    fn new(recurrent: &Recurrent, input: &'t [f32], head: usize, scratch: &'t mut [f32]) -> Option<Self> {
-        let Recurrent { channels, heads, key_dim, value_dim, groups, .. } = *recurrent;
-        let inner = recurrent.inner();
-        let part = |start: usize, len: usize| input.get(start..start.checked_add(len)?);
-        // Heads that follow each other share keys and queries.
-        let group = head.checked_div(heads.checked_div(groups)?)?;
+    fn new(context: &Context<'_, '_>, input: &'t [f32], head: usize, scratch: &'t mut [f32]) -> Option<Self> {
+        let recurrent @ Recurrent { channels, key_dim, value_dim, .. } = context.config.recurrent;
+        let [key_at, query_at, value_at, gate_at] = parts(&recurrent, head);
+        let part = |(start, len): (usize, usize)| input.get(start..start.checked_add(len)?);
         let (key, rest) = scratch.split_at_mut_checked(key_dim)?;
         let (query, rest) = rest.split_at_mut_checked(key_dim)?;
         let value = rest.get_mut(..value_dim)?;
-        let x = part(head * value_dim, value_dim)?;
-        let sources = [part(inner + group * key_dim, key_dim)?, part(inner + (groups + group) * key_dim, key_dim)?, x];
-        for (to, from) in [&mut *key, &mut *query, &mut *value].into_iter().zip(sources) {
-            to.iter_mut().zip(from).for_each(|(to, &x)| *to = settle(x));
+        let x = part(value_at)?;
+        for (to, from) in [&mut *key, &mut *query, &mut *value].into_iter().zip([part(key_at)?, part(query_at)?, x]) {
+            context.level.settle(from, to);
         }
-        let gate = part(channels + head * value_dim, value_dim)?;
-        Some(Self { key, query, value, x, gate, step: *input.get(channels + inner + head)? })
+        let step = *input.get(channels + recurrent.inner() + head)?;
+        Some(Self { key, query, value, x, gate: part(gate_at)?, step })
     }
 
     fn update(&self, decay: f32, bias: f32) -> Update<'t> {

@@ -88,17 +88,30 @@ impl Work<'_> {
         body: &TileBody<'_, T>,
     ) -> Result<usize, Fault> {
         let out = Matrix::new(out, self.grid.rows, self.grid.cols).ok_or(Fault::Internal(site!()))?;
-        self.each_tile_of(out, scratch, body)
+        self.each_tile_in(self.lanes(scratch), out, scratch, body)
     }
 
-    /// The same where `out` is a part of the columns of a matrix.
-    pub(super) fn each_tile_of<T: Send>(
+    /// The same where `out` is a part of the columns of a matrix, and each tile has all rows.
+    pub(super) fn each_column<T: Send>(
         &self,
         out: Matrix<'_, T>,
         scratch: &mut Scratch<'_>,
         body: &TileBody<'_, T>,
     ) -> Result<usize, Fault> {
-        let lanes = self.lanes(scratch);
+        let lanes = match self.lanes(scratch) {
+            Lanes::Rows(count) => Lanes::Tiles(count),
+            other => other,
+        };
+        self.each_tile_in(lanes, out, scratch, body)
+    }
+
+    fn each_tile_in<T: Send>(
+        &self,
+        lanes: Lanes,
+        out: Matrix<'_, T>,
+        scratch: &mut Scratch<'_>,
+        body: &TileBody<'_, T>,
+    ) -> Result<usize, Fault> {
         let scratch = scratch.by_worker()?;
         let mut cut = heapless::Vec::new();
         self.cut(out, lanes, &mut cut).ok_or(Fault::Internal(site!()))?;

@@ -3,12 +3,16 @@
 //! In all of them keys and values are written to the cache first, and attention reads them there: so prefill and decode see
 //! the same rounded values.
 
+#[cfg(feature = "experts")]
+pub(crate) use super::experts::{
+    CHOOSE_EXPERTS, EXPERT_DOWN, EXPERT_GATE_UP, EXPERTS, GATHER, GROUP_ROWS, ROUTE, SHARED_EXPERTS,
+};
 use super::{LayerKind, Program, Rows, Step};
 #[cfg(feature = "encoder")]
 use crate::ops::Renorm;
 use crate::ops::{
-    AddExperts, AddNormed, Angles, Attend, ChooseExperts, Embed, ExpertDown, ExpertGateUp, GateUp, Gather, GroupRows,
-    Head, Input, Norm, NormRotate, Op, Project, Qkv, Quantize, Route, Source, Store, Target,
+    AddNormed, Angles, Attend, Embed, GateUp, Head, Input, Norm, NormRotate, Op, Project, Qkv, Quantize, Source, Store,
+    Target,
 };
 #[cfg(feature = "recurrent")]
 use crate::ops::{Convolve, DeltaRule, MixerInput, Scan, ShortConvolution};
@@ -115,29 +119,11 @@ pub(crate) const LATE_FFN_NORM: &[Step] = &[finished(norm(Role::PostAttentionNor
 pub(crate) const FEED_FORWARD: &[Step] =
     &[finished(GATE_UP), finished(quantize(Source::FeedForward, Input::Down)), finished(down(Target::Residual))];
 
-/// Which experts a row goes through, and the inputs of these.
-const CHOOSE: &[Step] = &[finished(ROUTE), finished(CHOOSE_EXPERTS), finished(GROUP_ROWS), finished(GATHER)];
-
-/// What the chosen experts give.
-const CHOSEN: &[Step] = &[
-    finished(EXPERT_GATE_UP),
-    finished(quantize(Source::FeedForward, Input::ExpertDown)),
-    finished(EXPERT_DOWN),
-    finished(add_experts(Target::Residual)),
-];
-
-/// An expert that every row goes through. It is done while the input is there, of which the other experts have a copy.
-const SHARED: &[Step] = &[
-    finished(SHARED_GATE_UP),
-    finished(quantize(Source::FeedForward, Input::SharedDown)),
-    finished(shared_down(Target::Residual)),
-];
-
-/// Experts in place of a feed-forward layer.
-pub(crate) const EXPERTS: &[Step] = layer![CHOOSE, CHOSEN];
-
-/// Experts, and one more that every row goes through.
-pub(crate) const SHARED_EXPERTS: &[Step] = layer![CHOOSE, SHARED, CHOSEN];
+// A model that has them is refused.
+#[cfg(not(feature = "experts"))]
+pub(crate) const EXPERTS: &[Step] = &[];
+#[cfg(not(feature = "experts"))]
+pub(crate) const SHARED_EXPERTS: &[Step] = &[];
 
 /// A norm before each branch: Llama and most others.
 pub(crate) const PRE_NORM_LAYER: &[Step] = layer![ATTENTION, FFN_NORM, FEED_FORWARD];
@@ -207,13 +193,6 @@ pub(crate) const NORM_ROTATE: Op = Op::NormRotate(NormRotate);
 pub(crate) const STORE: Op = Op::Store(Store);
 pub(crate) const ATTEND: Op = Op::Attend(Attend);
 pub(crate) const GATE_UP: Op = Op::GateUp(GateUp::DENSE);
-pub(crate) const ROUTE: Op = Op::Route(Route);
-pub(crate) const CHOOSE_EXPERTS: Op = Op::ChooseExperts(ChooseExperts);
-pub(crate) const EXPERT_GATE_UP: Op = Op::ExpertGateUp(ExpertGateUp);
-pub(crate) const GROUP_ROWS: Op = Op::GroupRows(GroupRows);
-pub(crate) const GATHER: Op = Op::Gather(Gather);
-pub(crate) const EXPERT_DOWN: Op = Op::ExpertDown(ExpertDown);
-pub(crate) const SHARED_GATE_UP: Op = Op::GateUp(GateUp::SHARED);
 #[cfg(feature = "recurrent")]
 pub(crate) const MIXER_INPUT: Op = Op::MixerInput(MixerInput);
 #[cfg(feature = "recurrent")]
@@ -255,16 +234,6 @@ pub(crate) const fn down(to: Target) -> Op {
 #[cfg(feature = "recurrent")]
 pub(crate) const fn mixer_output(matrix: Role, to: Target) -> Op {
     project(matrix, Input::Mixer, to)
-}
-
-/// The experts' results.
-pub(crate) const fn add_experts(to: Target) -> Op {
-    Op::AddExperts(AddExperts { to, norm: None })
-}
-
-/// The down matrix that every row goes through beside its experts.
-pub(crate) const fn shared_down(to: Target) -> Op {
-    project(Role::DownShared, Input::SharedDown, to)
 }
 
 /// The norm of the branch, added to the residual stream.

@@ -35,6 +35,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "experts")]
+mod experts;
 mod forward;
 mod info;
 pub(crate) mod lists;

@@ -3,7 +3,9 @@
 use gguf_rs_lite::{Gguf, Name, TensorInfo};
 
 use super::error::ModelError;
+#[cfg(feature = "layer-inputs")]
 use super::names::layer_and_suffix;
+#[cfg(feature = "layer-inputs")]
 use crate::kv::LayerSet;
 use crate::num::Xxh64;
 
@@ -76,6 +78,7 @@ impl<'m> Files<'m> {
     }
 
     /// The layers that have a tensor of the name `blk.N.` and this.
+    #[cfg(feature = "layer-inputs")]
     pub(crate) fn layers_with(&self, suffix: &str) -> LayerSet {
         let layer_of =
             |name: &str| layer_and_suffix(name).filter(|&(_, found)| found == suffix).map(|(layer, _)| layer);

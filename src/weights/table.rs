@@ -102,6 +102,7 @@ impl<'m, 'a> Weights<'m, 'a> {
     }
 
     /// The matrix of one of a layer's experts, with its bias.
+    #[cfg(feature = "experts")]
     pub(crate) fn expert(&self, layer: usize, role: Role, expert: u32, rows: usize) -> Option<Linear<'m>> {
         self.linear(layer, role)?.slice((expert as usize).checked_mul(rows)?, rows)
     }

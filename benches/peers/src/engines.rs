@@ -10,6 +10,7 @@ use gleed::token::Tokenizer;
 use gleed::{KvType, Limits, Logits, SeqId};
 use llama_cpp_2::context::LlamaContext;
 use llama_cpp_2::context::params::LlamaContextParams;
+use llama_cpp_2::context::session::{LlamaStateSeqFlags, SeqState};
 use llama_cpp_2::llama_backend::LlamaBackend;
 use llama_cpp_2::llama_batch::LlamaBatch;
 use llama_cpp_2::model::LlamaModel;
@@ -50,7 +51,17 @@ pub(crate) trait Peer {
 
     /// The logits of the last token.
     fn logits(&mut self) -> Vec<f32>;
+
+    /// Keeps the state of recurrent layers, for a later [`Peer::go_back`].
+    fn keep_state(&mut self) -> Result<()>;
+
+    /// Keeps only the first tokens of those in the sequence, `ids`. What cannot go back computes again: from where a state
+    /// was kept, or from the start.
+    fn go_back(&mut self, tokens: usize, ids: &[u32]) -> Result<()>;
 }
+
+/// States of recurrent layers that Gleed keeps.
+const CHECKPOINTS: usize = 2;
 
 pub(crate) struct Gleed {
     engine: OwnedEngine,
@@ -60,7 +71,16 @@ pub(crate) struct Gleed {
 impl Gleed {
     pub(crate) fn open(path: &Path, threads: usize, context: usize, level: Level) -> Result<Self> {
         let rows = 256 * threads.clamp(1, 16);
-        let limits = Limits { context, rows, workers: threads, level, kv_type: KvType::F16, ..Limits::default() };
+        // Checkpoints where a prompt ends, and one that is asked for.
+        let limits = Limits {
+            context,
+            rows,
+            checkpoints: CHECKPOINTS,
+            workers: threads,
+            level,
+            kv_type: KvType::F16,
+            ..Limits::default()
+        };
         let mut engine = OwnedEngine::open(path, &limits).map_err(|error| format!("{}: {error}", path.display()))?;
         let sequence = engine.with(|engine| engine.open())?;
         Ok(Self { engine, sequence })
@@ -102,6 +122,18 @@ impl Peer for Gleed {
         let sequence = self.sequence;
         self.engine.with(|engine| engine.logits(sequence).unwrap_or_default().to_vec())
     }
+
+    fn keep_state(&mut self) -> Result<()> {
+        let sequence = self.sequence;
+        match self.engine.with(|engine| engine.checkpoint(sequence))? {
+            true => Ok(()),
+            false => Err("there is no room for a checkpoint".into()),
+        }
+    }
+
+    fn go_back(&mut self, tokens: usize, _: &[u32]) -> Result<()> {
+        self.keep(tokens)
+    }
 }
 
 /// llama.cpp without its messages.
@@ -130,6 +162,8 @@ pub(crate) struct Llama<'m> {
     context: LlamaContext<'m>,
     batch: LlamaBatch<'static>,
     len: usize,
+    /// The state of recurrent layers after so many tokens.
+    kept: Option<(usize, SeqState)>,
 }
 
 impl<'m> Llama<'m> {
@@ -150,7 +184,7 @@ impl<'m> Llama<'m> {
             .with_n_threads(threads as i32)
             .with_n_threads_batch(threads as i32)
             .with_flash_attention_policy(policy);
-        Ok(Self { context: model.new_context(backend, params)?, batch: LlamaBatch::new(BATCH, 1), len: 0 })
+        Ok(Self { context: model.new_context(backend, params)?, batch: LlamaBatch::new(BATCH, 1), len: 0, kept: None })
     }
 }
 
@@ -180,5 +214,28 @@ impl Peer for Llama<'_> {
 
     fn logits(&mut self) -> Vec<f32> {
         self.context.get_logits_ith(self.batch.n_tokens() - 1).to_vec()
+    }
+
+    fn keep_state(&mut self) -> Result<()> {
+        self.kept = Some((self.len, self.context.state_seq_get(0, LlamaStateSeqFlags::PARTIAL_ONLY)?));
+        Ok(())
+    }
+
+    /// As llama-server does it, which keeps such states, too.
+    fn go_back(&mut self, tokens: usize, ids: &[u32]) -> Result<()> {
+        if self.keep(tokens).is_ok() {
+            return Ok(());
+        }
+        let mut from = 0;
+        match self.kept.take().filter(|(len, _)| *len <= tokens) {
+            None => self.keep(0)?,
+            Some((len, state)) => {
+                self.context.state_seq_set(&state, 0)?;
+                self.keep(len)?;
+                from = len;
+                self.kept = Some((len, state));
+            }
+        }
+        if from < tokens { self.append(&ids[from..tokens]) } else { Ok(()) }
     }
 }

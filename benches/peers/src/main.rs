@@ -8,12 +8,13 @@ mod plot;
 mod random;
 mod report;
 mod sweep;
+mod turns;
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use gleed::kernels::Level;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -42,6 +43,14 @@ struct Args {
     #[arg(long, value_name = "0,4096", value_delimiter = ',', default_value = "0,4096")]
     depth: Vec<usize>,
 
+    /// What is measured
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', default_value = "speed,start,turns")]
+    what: Vec<What>,
+
+    /// The turn of a conversation that is measured
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..))]
+    turn: u32,
+
     /// How often everything is measured
     #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
@@ -65,6 +74,17 @@ struct Args {
     /// The engine of such a process
     #[arg(long, hide = true, default_value = "gleed")]
     engine: engines::Kind,
+}
+
+/// A part of what is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Prefill and decode.
+    Speed,
+    /// The first token of a process, and its memory.
+    Start,
+    /// A turn of a conversation.
+    Turns,
 }
 
 impl Args {
@@ -94,8 +114,13 @@ fn peers(args: &Args) -> Result<()> {
     let mut rows = Vec::new();
     for model in &args.models {
         for &threads in &args.threads {
-            sweep::speed(args, model, threads, &mut rows)?;
-            sweep::start_and_memory(args, model, threads, &mut rows)?;
+            for what in &args.what {
+                match what {
+                    What::Speed => sweep::speed(args, model, threads, &mut rows)?,
+                    What::Start => sweep::start_and_memory(args, model, threads, &mut rows)?,
+                    What::Turns => turns::turns(args, model, threads, &mut rows)?,
+                }
+            }
             // All so far, so that what is interrupted is not lost.
             save(args, &rows)?;
         }

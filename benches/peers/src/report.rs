@@ -17,13 +17,30 @@ pub(crate) enum Metric {
     Decode(usize, usize),
     FirstToken,
     PeakMemory,
+    /// The first token of an answer in a conversation.
+    Turn(usize, Turn),
+}
+
+/// What a turn of a conversation begins with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// The sequence is as the last answer left it.
+    Appended,
+    /// The last answer was changed.
+    Edited,
+    /// The same, and the program kept a state before that answer.
+    EditedWithState,
+}
+
+impl Turn {
+    pub(crate) const ALL: [Self; 3] = [Self::Appended, Self::Edited, Self::EditedWithState];
 }
 
 impl Metric {
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Prefill(_) | Self::Decode(..) => "tokens/s",
-            Self::FirstToken => "ms",
+            Self::FirstToken | Self::Turn(..) => "ms",
             Self::PeakMemory => "MB",
         }
     }
@@ -41,6 +58,9 @@ impl fmt::Display for Metric {
             Self::Decode(tokens, depth) => write!(f, "decode {tokens} at {depth}"),
             Self::FirstToken => f.write_str("first token"),
             Self::PeakMemory => f.write_str("peak memory"),
+            Self::Turn(turn, Turn::Appended) => write!(f, "turn {turn}"),
+            Self::Turn(turn, Turn::Edited) => write!(f, "turn {turn}, answer changed"),
+            Self::Turn(turn, Turn::EditedWithState) => write!(f, "turn {turn}, answer changed, state kept"),
         }
     }
 }

@@ -89,14 +89,14 @@ pub(crate) fn start_and_memory(args: &Args, path: &Path, threads: usize, rows: &
 }
 
 /// Seconds. Before it, whatever threads the engine before has left spinning come to rest.
-fn timed(work: impl FnOnce() -> Result<()>) -> Result<f64> {
+pub(crate) fn timed(work: impl FnOnce() -> Result<()>) -> Result<f64> {
     std::thread::sleep(Duration::from_millis(30));
     let start = Instant::now();
     work()?;
     Ok(start.elapsed().as_secs_f64())
 }
 
-fn progress(path: &Path, threads: usize, what: &str) {
+pub(crate) fn progress(path: &Path, threads: usize, what: &str) {
     eprintln!("{}, threads {threads}: {what}", path.display());
 }
 

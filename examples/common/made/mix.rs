@@ -1,5 +1,5 @@
 //! File types: which tensor has which element type. The rules are those of `llama-quantize` without an importance
-//! matrix, for models whose embedding is the output matrix, too.
+//! matrix.
 
 use gleed::tensor::Dtype;
 
@@ -80,22 +80,25 @@ impl FileType {
 
     /// The type of a tensor.
     pub(crate) fn dtype(self, shape: &Shape, tensor: &TensorShape) -> Dtype {
-        if tensor.is_vector() {
+        if tensor.is_f32() {
             return Dtype::F32;
         }
         let wanted = self.wanted(shape, tensor);
-        if tensor.cols.is_multiple_of(wanted.block_len()) { wanted } else { narrower(wanted) }
+        if tensor.cols().is_multiple_of(wanted.block_len()) { wanted } else { narrower(wanted) }
     }
 
     /// The type where rows are whole blocks of it.
     fn wanted(self, shape: &Shape, tensor: &TensorShape) -> Dtype {
-        let (layer, layers) = (tensor.layer, shape.layers);
+        let (layer, layers) = tensor.place;
         // The first and the last eighth, and every third layer between.
         let many_queries = shape.heads >= 4 * shape.kv_heads;
         let more_bits = layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
         match (self.mix, tensor.role) {
             (Mix::Float, _) => self.dtype,
-            (_, Role::Embedding) if !matches!(self.dtype, Dtype::Q8_0 | Dtype::Q1_0 | Dtype::Q2_0) => Dtype::Q6_K,
+            (_, Role::Embedding) if !shape.tied => self.dtype,
+            (_, Role::Embedding | Role::Output) if !matches!(self.dtype, Dtype::Q8_0 | Dtype::Q1_0 | Dtype::Q2_0) => {
+                Dtype::Q6_K
+            }
             (Mix::Q2, Role::Value) if many_queries => Dtype::Q4_K,
             (Mix::Q2, Role::Value | Role::AttentionOutput | Role::Down) => Dtype::Q3_K,
             (Mix::Medium, Role::Value | Role::Down) if more_bits => Dtype::Q6_K,

@@ -1,7 +1,10 @@
 //! Models with random weights: the shape, the types and the size of real ones.
 
+mod describe;
 mod mix;
 mod shape;
+mod shapes;
+mod vocabulary;
 mod weights;
 
 use std::io::Write;
@@ -32,9 +35,7 @@ impl Made {
         let tensors: Vec<_> =
             shape.tensors().into_iter().map(|tensor| (file_type.dtype(&shape, &tensor), tensor)).collect();
         for (dtype, tensor) in &tensors {
-            // A vector has no number of rows.
-            let dims = [tensor.cols, tensor.rows];
-            header.tensor(&tensor.name, if tensor.is_vector() { &dims[..1] } else { &dims }, *dtype);
+            header.tensor(&tensor.name, &tensor.dims, *dtype);
         }
         let (header, bytes) = header.finish();
         Self { header, tensors, bytes, seed }
@@ -67,14 +68,14 @@ fn write_tensor(
 ) -> Result<()> {
     const CHUNK: usize = 1 << 20;
     let contents = Contents::new(tensor, dtype, random);
-    let row = dtype.row_bytes(tensor.cols).ok_or("a row is no whole number of blocks")?;
+    let row = dtype.row_bytes(tensor.cols()).ok_or("a row is no whole number of blocks")?;
     let rows = (CHUNK / row).max(1);
     let mut chunk = vec![0; row * rows];
-    for first in (0..tensor.rows).step_by(rows) {
-        let bytes = &mut chunk[..row * rows.min(tensor.rows - first)];
+    for first in (0..tensor.rows()).step_by(rows) {
+        let bytes = &mut chunk[..row * rows.min(tensor.rows() - first)];
         contents.fill(bytes, random);
         file.write_all(bytes)?;
         wrote(&tensor.name, bytes.len());
     }
-    Ok(file.write_all(&vec![0; gguf::padding(row * tensor.rows)])?)
+    Ok(file.write_all(&vec![0; gguf::padding(row * tensor.rows())])?)
 }

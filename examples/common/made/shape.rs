@@ -1,42 +1,105 @@
-//! Shapes of real models: sizes, metadata and tensors.
-
-use crate::common::gguf::{Header, Value};
+//! The shape of a model: its sizes and its tensors.
 
 /// A model without its weights.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
-    architecture: &'static str,
+    pub(super) architecture: &'static str,
     pub(crate) layers: usize,
     pub(crate) hidden: usize,
     pub(crate) ffn: usize,
     pub(crate) heads: usize,
     pub(crate) kv_heads: usize,
-    head_dim: usize,
+    pub(super) head_dim: usize,
+    /// Elements of a head that are rotated.
+    pub(super) rotary: usize,
     pub(crate) vocab: usize,
-    context: u32,
-    rope_base: f32,
-    norm_epsilon: f32,
+    pub(super) context: u32,
+    pub(super) rope_base: f32,
+    pub(super) norm_epsilon: f32,
+    /// The embedding is the output matrix, too.
+    pub(super) tied: bool,
     /// Heads of Q and K are normalized.
-    qk_norm: bool,
+    pub(super) qk_norm: bool,
     /// A tensor of divisors of the rotary frequencies, as Llama 3.1 and later have.
-    rope_freqs: bool,
-    pre_tokenizer: &'static str,
-    bos: bool,
+    pub(super) rope_freqs: bool,
+    /// Whether a layer has attention. The others are recurrent.
+    pub(super) attends: fn(usize) -> bool,
+    pub(super) recurrent: Recurrent,
+    pub(super) experts: Option<Experts>,
+    pub(super) pre_tokenizer: &'static str,
+    pub(super) bos: bool,
+}
+
+/// The recurrent layers.
+#[derive(Clone, Copy)]
+pub(super) struct Recurrent {
+    pub(super) mixer: Mixer,
+    /// Rows that the convolution sees.
+    pub(super) kernel: usize,
+    pub(super) heads: usize,
+    pub(super) key_dim: usize,
+    pub(super) value_dim: usize,
+    /// Keys and queries that the heads share.
+    pub(super) groups: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mixer {
+    None,
+    ShortConvolution,
+    DeltaRule,
+    StateSpace,
+}
+
+impl Recurrent {
+    /// Elements of all values.
+    pub(super) fn inner(self) -> usize {
+        self.heads * self.value_dim
+    }
+
+    /// What is convolved: values, keys and queries.
+    fn channels(self) -> usize {
+        self.inner() + 2 * self.groups * self.key_dim
+    }
+}
+
+/// The feed-forward layers with experts.
+#[derive(Clone, Copy)]
+pub(super) struct Experts {
+    pub(super) count: usize,
+    /// Experts of a token.
+    pub(super) used: usize,
+    pub(super) width: usize,
+    /// Layers at the start that have none.
+    pub(super) dense_layers: usize,
+    /// They are chosen with biases.
+    pub(super) biased: bool,
 }
 
 /// What a tensor is for: the types in a file depend on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The token embedding, which is the output matrix, too.
+    /// The token embedding.
     Embedding,
+    /// The output matrix, where it is not the embedding.
+    Output,
+    /// Values, or what has values in it.
     Value,
     AttentionOutput,
     Down,
     /// Any other matrix.
     Matrix,
-    /// The weights of a norm, around 1.
+    /// The scores of experts, and the weights of convolutions: always f32.
+    Small,
+    /// The weights of a norm, and others around 1.
     Norm,
+    /// Around 0.
+    Bias,
+    /// What the logarithm of a state is multiplied by: -16 to -1.
+    Decay,
+    /// Added to the length of a step, before softplus.
+    StepBias,
     RopeDivisors,
 }
 
@@ -44,200 +107,151 @@ pub(crate) enum Role {
 pub(crate) struct TensorShape {
     pub(crate) name: String,
     pub(crate) role: Role,
-    pub(crate) rows: usize,
-    pub(crate) cols: usize,
-    /// 0 outside of layers.
-    pub(crate) layer: usize,
+    /// The first is the number of columns.
+    pub(crate) dims: Vec<usize>,
+    /// Which one it is of those with this role, and how many there are: 0 and 1 outside of layers.
+    pub(crate) place: (usize, usize),
 }
 
 impl TensorShape {
-    pub(crate) fn is_vector(&self) -> bool {
-        matches!(self.role, Role::Norm | Role::RopeDivisors)
+    /// Whether its elements are f32 in every type of file.
+    pub(crate) fn is_f32(&self) -> bool {
+        use Role::{Bias, Decay, Norm, RopeDivisors, Small, StepBias};
+        matches!(self.role, Small | Norm | Bias | Decay | StepBias | RopeDivisors)
+    }
+
+    pub(crate) fn cols(&self) -> usize {
+        self.dims[0]
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.dims[1..].iter().product()
+    }
+}
+
+/// Collects tensors.
+struct Tensors {
+    list: Vec<TensorShape>,
+    layer: Option<usize>,
+}
+
+impl Tensors {
+    fn add(&mut self, name: &str, role: Role, dims: &[usize]) {
+        let name = match self.layer {
+            Some(layer) => format!("blk.{layer}.{name}"),
+            None => name.to_owned(),
+        };
+        self.list.push(TensorShape { name, role, dims: dims.to_vec(), place: (0, 1) });
+    }
+
+    fn norm(&mut self, name: &str, len: usize) {
+        self.add(name, Role::Norm, &[len]);
+    }
+
+    fn matrix(&mut self, name: &str, rows: usize, cols: usize) {
+        self.add(name, Role::Matrix, &[cols, rows]);
     }
 }
 
 impl Shape {
-    pub(crate) const ALL: [Self; 4] = [
-        Self {
-            name: "smollm2-135m",
-            architecture: "llama",
-            layers: 30,
-            hidden: 576,
-            ffn: 1536,
-            heads: 9,
-            kv_heads: 3,
-            head_dim: 64,
-            vocab: 49152,
-            context: 8192,
-            rope_base: 100_000.0,
-            norm_epsilon: 1e-5,
-            qk_norm: false,
-            rope_freqs: false,
-            pre_tokenizer: "smollm",
-            bos: false,
-        },
-        Self {
-            name: "qwen3-0.6b",
-            architecture: "qwen3",
-            layers: 28,
-            hidden: 1024,
-            ffn: 3072,
-            heads: 16,
-            kv_heads: 8,
-            head_dim: 128,
-            vocab: 151_936,
-            context: 40_960,
-            rope_base: 1_000_000.0,
-            norm_epsilon: 1e-6,
-            qk_norm: true,
-            rope_freqs: false,
-            pre_tokenizer: "qwen2",
-            bos: false,
-        },
-        Self {
-            name: "llama-3.2-1b",
-            architecture: "llama",
-            layers: 16,
-            hidden: 2048,
-            ffn: 8192,
-            heads: 32,
-            kv_heads: 8,
-            head_dim: 64,
-            vocab: 128_256,
-            context: 131_072,
-            rope_base: 500_000.0,
-            norm_epsilon: 1e-5,
-            qk_norm: false,
-            rope_freqs: true,
-            pre_tokenizer: "llama-bpe",
-            bos: true,
-        },
-        // No real one: for tests.
-        Self {
-            name: "tiny",
-            architecture: "llama",
-            layers: 2,
-            hidden: 256,
-            ffn: 512,
-            heads: 4,
-            kv_heads: 2,
-            head_dim: 64,
-            vocab: 512,
-            context: 8192,
-            rope_base: 10_000.0,
-            norm_epsilon: 1e-5,
-            qk_norm: false,
-            rope_freqs: true,
-            pre_tokenizer: "smollm",
-            bos: false,
-        },
-    ];
-
-    pub(crate) fn from_name(name: &str) -> Result<Self, String> {
-        let names: Vec<_> = Self::ALL.iter().map(|shape| shape.name).collect();
-        let found = Self::ALL.into_iter().find(|shape| shape.name == name);
-        found.ok_or(format!("the shapes are {}", names.join(", ")))
-    }
-
     /// All tensors, in the order of the file.
     pub(crate) fn tensors(&self) -> Vec<TensorShape> {
-        let (hidden, ffn, vocab) = (self.hidden, self.ffn, self.vocab);
-        let (q, kv) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
-        let mut tensors = Vec::new();
-        let mut add = |layer: Option<usize>, name: &str, role, rows, cols| {
-            let name = match layer {
-                Some(layer) => format!("blk.{layer}.{name}.weight"),
-                None => format!("{name}.weight"),
-            };
-            tensors.push(TensorShape { name, role, rows, cols, layer: layer.unwrap_or(0) });
-        };
-        add(None, "token_embd", Role::Embedding, vocab, hidden);
-        add(None, "output_norm", Role::Norm, 1, hidden);
+        let mut tensors = Tensors { list: Vec::new(), layer: None };
+        let hidden = self.hidden;
+        tensors.add("token_embd.weight", Role::Embedding, &[hidden, self.vocab]);
+        // LFM2 has another name for it.
+        let short = self.recurrent.mixer == Mixer::ShortConvolution;
+        tensors.norm(if short { "token_embd_norm.weight" } else { "output_norm.weight" }, hidden);
+        if !self.tied {
+            tensors.add("output.weight", Role::Output, &[hidden, self.vocab]);
+        }
         if self.rope_freqs {
-            add(None, "rope_freqs", Role::RopeDivisors, 1, self.head_dim / 2);
+            tensors.add("rope_freqs.weight", Role::RopeDivisors, &[self.head_dim / 2]);
         }
-        for layer in (0..self.layers).map(Some) {
-            add(layer, "attn_norm", Role::Norm, 1, hidden);
-            add(layer, "attn_q", Role::Matrix, q, hidden);
-            add(layer, "attn_k", Role::Matrix, kv, hidden);
-            add(layer, "attn_v", Role::Value, kv, hidden);
-            if self.qk_norm {
-                add(layer, "attn_q_norm", Role::Norm, 1, self.head_dim);
-                add(layer, "attn_k_norm", Role::Norm, 1, self.head_dim);
+        for layer in 0..self.layers {
+            tensors.layer = Some(layer);
+            tensors.norm("attn_norm.weight", hidden);
+            match (self.attends)(layer) {
+                true => self.attention(&mut tensors),
+                false => self.mixer(&mut tensors),
             }
-            add(layer, "attn_output", Role::AttentionOutput, hidden, q);
-            add(layer, "ffn_norm", Role::Norm, 1, hidden);
-            add(layer, "ffn_gate", Role::Matrix, ffn, hidden);
-            add(layer, "ffn_up", Role::Matrix, ffn, hidden);
-            add(layer, "ffn_down", Role::Down, hidden, ffn);
+            let late = self.recurrent.mixer == Mixer::DeltaRule;
+            tensors.norm(if late { "post_attention_norm.weight" } else { "ffn_norm.weight" }, hidden);
+            self.feed_forward(layer, &mut tensors);
         }
-        tensors
+        number(&mut tensors.list);
+        tensors.list
     }
 
-    /// Sets the metadata.
-    pub(crate) fn describe(&self, header: &mut Header, file_type: u32) {
-        let text = |text: &str| Value::Text(text.into());
-        header.set("general.architecture", text(self.architecture));
-        header.set("general.name", Value::Text(format!("{}, random weights", self.name)));
-        header.set("general.file_type", Value::U32(file_type));
-        header.set("general.quantization_version", Value::U32(2));
-        let mut set = |name: &str, value| header.set(&format!("{}.{name}", self.architecture), value);
-        let sizes = [
-            ("block_count", self.layers),
-            ("embedding_length", self.hidden),
-            ("feed_forward_length", self.ffn),
-            ("attention.head_count", self.heads),
-            ("attention.head_count_kv", self.kv_heads),
-            ("attention.key_length", self.head_dim),
-            ("attention.value_length", self.head_dim),
-            ("rope.dimension_count", self.head_dim),
-            ("vocab_size", self.vocab),
-        ];
-        sizes.into_iter().for_each(|(name, size)| set(name, Value::U32(size as u32)));
-        set("context_length", Value::U32(self.context));
-        set("attention.layer_norm_rms_epsilon", Value::F32(self.norm_epsilon));
-        set("rope.freq_base", Value::F32(self.rope_base));
-        self.describe_vocabulary(header);
+    fn attention(&self, tensors: &mut Tensors) {
+        let (q, kv, hidden) = (self.heads * self.head_dim, self.kv_heads * self.head_dim, self.hidden);
+        // Qwen 3.5's matrix has gates, too.
+        let gated = self.recurrent.mixer == Mixer::DeltaRule;
+        tensors.matrix("attn_q.weight", if gated { 2 * q } else { q }, hidden);
+        tensors.matrix("attn_k.weight", kv, hidden);
+        tensors.add("attn_v.weight", Role::Value, &[hidden, kv]);
+        if self.qk_norm {
+            tensors.norm("attn_q_norm.weight", self.head_dim);
+            tensors.norm("attn_k_norm.weight", self.head_dim);
+        }
+        tensors.add("attn_output.weight", Role::AttentionOutput, &[q, hidden]);
     }
 
-    /// Byte-level BPE: the bytes, then words of the letters a to z in order of their length, each made of the word
-    /// without its last letter and that letter, then special tokens.
-    fn describe_vocabulary(&self, header: &mut Header) {
-        const SPECIAL: [&str; 3] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
-        let mut tokens: Vec<String> = byte_characters().map(String::from).collect();
-        let mut merges = Vec::new();
-        let mut words = vec![String::new()];
-        while tokens.len() + SPECIAL.len() < self.vocab {
-            let longer = words.iter().flat_map(|word| ('a'..='z').map(move |letter| (word.clone(), letter)));
-            let longer: Vec<_> = longer.take(self.vocab).collect();
-            let room = self.vocab - SPECIAL.len() - tokens.len();
-            for (word, letter) in longer.iter().filter(|(word, _)| !word.is_empty()).take(room) {
-                merges.push(format!("{word} {letter}"));
-                tokens.push(format!("{word}{letter}"));
+    fn mixer(&self, tensors: &mut Tensors) {
+        let recurrent @ Recurrent { mixer, kernel, heads, value_dim, groups, .. } = self.recurrent;
+        let (hidden, inner, channels) = (self.hidden, recurrent.inner(), recurrent.channels());
+        match mixer {
+            Mixer::None => return,
+            Mixer::ShortConvolution => {
+                tensors.matrix("shortconv.in_proj.weight", 3 * hidden, hidden);
+                tensors.add("shortconv.conv.weight", Role::Small, &[kernel, hidden]);
+                tensors.matrix("shortconv.out_proj.weight", hidden, hidden);
+                return;
             }
-            words = longer.into_iter().map(|(word, letter)| format!("{word}{letter}")).collect();
+            Mixer::DeltaRule => {
+                tensors.add("attn_qkv.weight", Role::Value, &[hidden, channels]);
+                tensors.matrix("attn_gate.weight", inner, hidden);
+                tensors.matrix("ssm_alpha.weight", heads, hidden);
+                tensors.matrix("ssm_beta.weight", heads, hidden);
+                tensors.add("ssm_a", Role::Decay, &[heads]);
+                tensors.norm("ssm_norm.weight", value_dim);
+            }
+            Mixer::StateSpace => {
+                tensors.matrix("ssm_in.weight", inner + channels + heads, hidden);
+                tensors.add("ssm_conv1d.bias", Role::Bias, &[channels]);
+                tensors.add("ssm_a", Role::Decay, &[1, heads]);
+                tensors.add("ssm_d", Role::Norm, &[1, heads]);
+                tensors.add("ssm_norm.weight", Role::Norm, &[inner / groups, groups]);
+            }
         }
-        const NORMAL: i32 = 1;
-        const CONTROL: i32 = 3;
-        let end = tokens.len() as u32;
-        let mut types = vec![NORMAL; tokens.len()];
-        types.resize(self.vocab, CONTROL);
-        tokens.extend(SPECIAL.map(String::from));
-        header.set("tokenizer.ggml.model", Value::Text("gpt2".into()));
-        header.set("tokenizer.ggml.pre", Value::Text(self.pre_tokenizer.into()));
-        header.set("tokenizer.ggml.tokens", Value::Texts(tokens));
-        header.set("tokenizer.ggml.token_type", Value::I32s(types));
-        header.set("tokenizer.ggml.merges", Value::Texts(merges));
-        header.set("tokenizer.ggml.bos_token_id", Value::U32(end));
-        header.set("tokenizer.ggml.eos_token_id", Value::U32(end));
-        header.set("tokenizer.ggml.add_bos_token", Value::Bool(self.bos));
+        tensors.add("ssm_conv1d.weight", Role::Small, &[kernel, channels]);
+        tensors.add("ssm_dt.bias", Role::StepBias, &[heads]);
+        tensors.matrix("ssm_out.weight", hidden, inner);
+    }
+
+    fn feed_forward(&self, layer: usize, tensors: &mut Tensors) {
+        let (hidden, ffn) = (self.hidden, self.ffn);
+        let Some(Experts { count, width, biased, .. }) = self.experts.filter(|experts| layer >= experts.dense_layers)
+        else {
+            tensors.matrix("ffn_gate.weight", ffn, hidden);
+            tensors.matrix("ffn_up.weight", ffn, hidden);
+            return tensors.add("ffn_down.weight", Role::Down, &[ffn, hidden]);
+        };
+        tensors.add("ffn_gate_inp.weight", Role::Small, &[hidden, count]);
+        tensors.add("ffn_gate_exps.weight", Role::Matrix, &[hidden, width, count]);
+        tensors.add("ffn_up_exps.weight", Role::Matrix, &[hidden, width, count]);
+        tensors.add("ffn_down_exps.weight", Role::Down, &[width, hidden, count]);
+        if biased {
+            tensors.add("exp_probs_b.bias", Role::Bias, &[count]);
+        }
     }
 }
 
-/// The characters that stand for the 256 bytes in GPT-2's vocabulary.
-fn byte_characters() -> impl Iterator<Item = char> {
-    let visible = |byte: &u32| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
-    let shown = (0..256).filter(visible);
-    let hidden = (0..256).filter(move |byte| !visible(byte)).enumerate().map(|(index, _)| 256 + index as u32);
-    shown.chain(hidden).filter_map(char::from_u32)
+/// Tells each tensor which one it is of those with its role.
+fn number(tensors: &mut [TensorShape]) {
+    for index in 0..tensors.len() {
+        let role = tensors[index].role;
+        let same = |tensors: &[TensorShape]| tensors.iter().filter(|tensor| tensor.role == role).count();
+        tensors[index].place = (same(&tensors[..index]), same(tensors));
+    }
 }

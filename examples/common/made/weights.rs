@@ -15,9 +15,13 @@ pub(crate) enum Contents {
 impl Contents {
     pub(crate) fn new(tensor: &TensorShape, dtype: Dtype, random: &mut Random) -> Self {
         match tensor.role {
-            Role::RopeDivisors => Self::Fixed(rope_divisors(tensor.cols)),
-            Role::Norm => Self::Random(Filler::norm(random)),
-            _ => Self::Random(Filler::matrix(dtype, tensor.cols, random)),
+            Role::RopeDivisors => Self::Fixed(rope_divisors(tensor.cols())),
+            Role::Norm => Self::Random(Filler::numbers(1.0, 0.1, random)),
+            Role::Bias => Self::Random(Filler::numbers(0.0, 0.1, random)),
+            Role::Decay => Self::Random(Filler::numbers(-8.5, 4.3, random)),
+            // Steps of 0.001 to 0.1.
+            Role::StepBias => Self::Random(Filler::numbers(-4.5, 1.3, random)),
+            _ => Self::Random(Filler::matrix(dtype, tensor.cols(), random)),
         }
     }
 

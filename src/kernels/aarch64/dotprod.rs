@@ -12,7 +12,8 @@ use crate::tensor::TensorView;
 pub(in crate::kernels) use super::dotprod_row::products_scratch;
 // Nothing else has a use for it.
 pub(in crate::kernels) use super::neon::{
-    attend, attend_scratch, combine_tile, convolve, norm, norm_in_place, quantize_row, soft_cap, store, update_state,
+    attend, attend_scratch, combine_tile, convolve, gate, norm, norm_in_place, normalize, quantize_row, settle_row,
+    soft_cap, store, update_state,
 };
 
 /// Each register has the outputs of one row of inputs.

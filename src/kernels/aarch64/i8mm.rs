@@ -11,8 +11,8 @@ use crate::tensor::TensorView;
 
 // Products of several rows are all that it has a use for.
 pub(in crate::kernels) use super::dotprod::{
-    attend, attend_scratch, combine_tile, convolve, norm, norm_in_place, products_scratch, quantize_row, soft_cap,
-    store, update_state,
+    attend, attend_scratch, combine_tile, convolve, gate, norm, norm_in_place, normalize, products_scratch,
+    quantize_row, settle_row, soft_cap, store, update_state,
 };
 
 /// Two rows of inputs share a register.

@@ -79,7 +79,7 @@ pub(super) use products::{Refused, products};
 ))]
 pub(super) use quads::{Floats, Of256, OfParts, Quad};
 pub use recur::{Convolution, Update};
-pub(super) use recur::{convolve, update_state};
+pub(super) use recur::{convolve, gate, normalize, settle_row, update_state};
 pub use store::is_storable;
 pub(super) use store::store;
 

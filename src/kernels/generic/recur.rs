@@ -1,9 +1,10 @@
-//! Recurrent layers, a token at a time: the causal convolution, and the update of a head's matrix.
+//! Recurrent layers, a token at a time: the causal convolution, the update of a head's matrix, and what goes into it and
+//! comes out of it.
 //!
 //! Lanes are channels, or columns of the matrix, so no sum crosses lanes. Numbers that enter a state are settled
 //! ([`settle`]).
 
-use crate::num::{settle, silu};
+use crate::num::{settle, silu, sqrt, sum_lanes};
 
 /// What a token does to a head's state, `[key_dim, value_dim]`.
 ///
@@ -147,6 +148,26 @@ fn convolve_channels<const W: usize>(
         newer = core::mem::replace(row, newer);
     }
     Some(W)
+}
+
+/// See [`Level::settle`](crate::kernels::Level::settle).
+#[inline(always)]
+pub(in crate::kernels) fn settle_row(x: &[f32], out: &mut [f32]) {
+    out.iter_mut().zip(x).for_each(|(out, &x)| *out = settle(x));
+}
+
+/// See [`Level::normalize`](crate::kernels::Level::normalize).
+#[inline(always)]
+pub(in crate::kernels) fn normalize(x: &[f32], scale: f32, out: &mut [f32]) {
+    const EPSILON: f32 = 1e-6;
+    let r = 1.0 / sqrt(sum_lanes(x, x, |a, b| a * b) + EPSILON);
+    out.iter_mut().zip(x).for_each(|(out, &x)| *out = settle((x * r) * scale));
+}
+
+/// See [`Level::gate`](crate::kernels::Level::gate).
+#[inline(always)]
+pub(in crate::kernels) fn gate(gate: &[f32], x: &mut [f32]) {
+    x.iter_mut().zip(gate).for_each(|(x, &gate)| *x *= silu(gate));
 }
 
 #[cfg(test)]

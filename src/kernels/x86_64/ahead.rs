@@ -50,6 +50,17 @@ impl Ahead {
     }
 }
 
+/// Fetches numbers to the first-level cache.
+pub(in crate::kernels) fn fetch(numbers: &[f32]) {
+    for line in numbers.chunks(LINE / size_of::<f32>()) {
+        #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
+        // SAFETY: SSE is part of every x86-64, and a prefetch may point anywhere.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast())
+        };
+    }
+}
+
 /// Fetches to the second-level cache where the products with rows of activations go.
 pub(super) fn fetch_rows([address, stride]: [usize; 2], rows: Range<usize>) {
     if stride == 0 {

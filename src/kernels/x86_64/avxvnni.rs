@@ -10,8 +10,8 @@ use crate::tensor::TensorView;
 
 // The instruction is of use to products alone.
 pub(in crate::kernels) use super::avx2::{
-    attend, attend_scratch, combine_tile, convolve, norm, norm_in_place, products_scratch, quantize_row, soft_cap,
-    store, update_state,
+    attend, attend_scratch, combine_tile, convolve, gate, norm, norm_in_place, normalize, products_scratch,
+    quantize_row, settle_row, soft_cap, store, update_state,
 };
 
 super::avx2::level_products!("avx2,fma,f16c,avxvnni", AvxVnni);

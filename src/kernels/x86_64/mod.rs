@@ -9,4 +9,5 @@ pub(super) mod avxvnni;
 mod counted;
 mod detect;
 
+pub(super) use ahead::fetch;
 pub(super) use detect::{allow_amx, has_amx, has_avx2, has_avx512, has_avxvnni, is_amd};

@@ -6,7 +6,7 @@ mod architecture;
 mod bert;
 mod exaone4;
 mod gemma;
-#[cfg(feature = "layer-inputs")]
+#[cfg(feature = "arch-gemma4")]
 mod gemma4;
 mod glm4;
 mod gpt2;

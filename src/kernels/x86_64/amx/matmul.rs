@@ -3,7 +3,7 @@
 //! row of weights in a lane, which is how tiles want the second factor; the first one is the activations as they lie.
 
 use super::format::{Format, Group, ROWS, Work};
-use super::tiles;
+use super::tiles::Shapes;
 use super::tiles_32::Blocks;
 use super::tiles_256::SuperBlocks;
 use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
@@ -98,9 +98,10 @@ unsafe fn by_panels<F: Format>(
         let ahead = |part: usize, units: usize| Ahead::part(from, bytes, part, parts, units);
         // SAFETY: the caller promises AMX. `first + panel.len()` is at most the number of blocks in the rows of weights and
         // inputs, whose types, sizes and number are those of `F` as checked above; the panel has at most `F::BLOCKS`, `out` a
-        // place for every row, and `row` is below their number. Tiles have shapes from here to `release`.
+        // place for every row, and `row` is below their number. Tiles have shapes from `set` to `restore`.
         unsafe {
             F::unpack(weights, first, panel, |units| ahead(0, units));
+            let before = Shapes::current();
             let mut shaped = 0;
             for (part, row) in (0..rows).step_by(ROWS).enumerate() {
                 let count = (rows - row).min(ROWS);
@@ -121,7 +122,7 @@ unsafe fn by_panels<F: Format>(
                     fetch_rows(inputs.destination(), row..row + count);
                 }
             }
-            tiles::release();
+            before.restore();
         }
         first += panel.len();
     }

@@ -14,7 +14,8 @@ use super::avx512;
 
 // Tiles are of use to products alone.
 pub(in crate::kernels) use super::avx512::{
-    attend, attend_scratch, combine_tile, convolve, norm, norm_in_place, quantize_row, soft_cap, store, update_state,
+    attend, attend_scratch, combine_tile, convolve, gate, norm, norm_in_place, normalize, quantize_row, settle_row,
+    soft_cap, store, update_state,
 };
 
 /// Rows of activations for which tiles are faster than AVX-512 with weights of every type.

@@ -4,6 +4,7 @@
 use core::arch::asm;
 
 /// The shape of the tiles, as the processor reads it.
+#[derive(Debug, PartialEq)]
 #[repr(C, align(64))]
 pub(super) struct Shapes {
     palette: u8,
@@ -23,6 +24,40 @@ impl Shapes {
         Self { palette: 1, start_row: 0, reserved: [0; 14], row_bytes, rows }
     }
 
+    /// The shapes that the tiles have on this thread.
+    ///
+    /// # Safety
+    /// The processor has AMX and the process may use it.
+    #[inline]
+    pub(super) unsafe fn current() -> Self {
+        let mut shapes = Self { palette: 0, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
+        // SAFETY: the caller promises the instruction; it writes the 64 bytes of `shapes`.
+        unsafe { asm!("sttilecfg [{}]", in(reg) &raw mut shapes, options(nostack, preserves_flags)) };
+        shapes
+    }
+
+    /// Gives the tiles back the shapes that they had before. A call may change them, but llama.cpp, in the same process, sets
+    /// its shapes once on each thread.
+    ///
+    /// # Safety
+    /// `self` is of [`Shapes::current`].
+    #[inline]
+    pub(super) unsafe fn restore(&self) {
+        if self.palette != 0 {
+            // SAFETY: the processor had these shapes, so it has the instruction, and they are valid.
+            return unsafe { self.set() };
+        }
+        // SAFETY: `Shapes::current` needs AMX, too.
+        unsafe {
+            asm!(
+                "tilerelease",
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nomem, nostack, preserves_flags),
+            );
+        }
+    }
+
     /// Gives the tiles these shapes; they hold zeros then.
     ///
     /// # Safety
@@ -39,23 +74,6 @@ impl Shapes {
                 options(nostack, preserves_flags, readonly),
             );
         }
-    }
-}
-
-/// Leaves the tiles as a program that never used them has them.
-///
-/// # Safety
-/// The processor has AMX and the process may use it.
-#[inline]
-pub(super) unsafe fn release() {
-    // SAFETY: the caller promises the instruction.
-    unsafe {
-        asm!(
-            "tilerelease",
-            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-            options(nomem, nostack, preserves_flags),
-        );
     }
 }
 
@@ -140,3 +158,28 @@ pub(super) unsafe fn dot_unsigned<const C: usize, const A: usize, const B: usize
 /// Integer sums: 16 rows of activations, times 16 rows of weights each.
 #[repr(C, align(64))]
 pub(super) struct Sums(pub(super) [[i32; 16]; 16]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::Level;
+
+    #[test]
+    fn shapes_of_others_come_back() {
+        if !Level::allow_amx() {
+            return;
+        }
+        let [others, ours] = [7, 16].map(|rows| Shapes::new([(rows, 64); 8]));
+        // SAFETY: the machine has AMX and allows it; all rows are 1 to 16 and all bytes 4 to 64.
+        unsafe {
+            let none = Shapes::current();
+            others.set();
+            let before = Shapes::current();
+            ours.set();
+            before.restore();
+            assert_eq!(Shapes::current(), others);
+            none.restore();
+            assert_eq!(Shapes::current(), none);
+        }
+    }
+}
