@@ -5,7 +5,7 @@ mod common;
 
 use common::playback::{Plain, Stage};
 use common::random::Rng;
-use common::synthetic::SyntheticModel;
+use common::synthetic::{Architecture, SyntheticModel};
 use gleed::{KvKind, KvType, Limits, Model};
 
 /// K and V of each layer, packed `[tokens, kv_width]`.
@@ -25,13 +25,16 @@ impl<'m> Check<'m> {
     fn new(model: &Model<'m>, kv_kind: KvKind, kv_type: KvType) -> Self {
         let prompt = Rng::new(1).tokens(TOKENS, model.config().vocab);
         let limits = Limits { context: 64, kv_kind, kv_type, ..Limits::default() };
-        let (layers, len) = (model.config().layers, TOKENS * model.config().layer(0).kv.width());
-        let mut cached = vec![(vec![0.0; len], vec![0.0; len]); layers];
+        let mut cached = Vec::new();
         Stage::new(Limits { logit_rows: 64, ..limits }).play(model, |player| {
             let seq = player.open();
             player.append(seq, &prompt);
-            for (layer, (k, v)) in cached.iter_mut().enumerate() {
-                player.engine.cache().materialize(seq, layer, k, v).unwrap();
+            let cache = player.engine.cache();
+            for layer in 0..cache.num_layers() {
+                let len = TOKENS * cache.geometry().kv_width(layer);
+                let (mut k, mut v) = (vec![0.0; len], vec![0.0; len]);
+                cache.materialize(seq, layer, &mut k, &mut v).unwrap();
+                cached.push((k, v));
             }
         });
         Self { model: *model, limits, prompt, cached, plain: Plain::new(model, kv_type) }
@@ -53,7 +56,9 @@ impl<'m> Check<'m> {
 }
 
 fn with_each(mut test: impl FnMut(Check<'_>)) {
-    for model in [SyntheticModel::llama(), SyntheticModel::qwen3()] {
+    // Layers of two shapes, some without keys and values of their own.
+    let gemma4 = SyntheticModel::of(Architecture::Gemma4).with("attention.sliding_window", 200u32);
+    for model in [SyntheticModel::llama(), SyntheticModel::qwen3(), gemma4] {
         let file = SyntheticModel { hidden: 32, ffn: 32, vocab: 40, head_dim: 8, ..model }.bytes();
         let model = Model::open(&file).unwrap();
         for kv_type in KvType::ALL {
@@ -76,10 +81,11 @@ fn what_was_materialized_and_set_back_is_the_same() {
 fn one_corrupt_element_is_noticed() {
     with_each(|mut check| {
         let config = *check.model.config();
-        for layer in 0..config.layers {
-            for head in 0..config.layer(0).kv.heads {
+        for layer in 0..check.cached.len() {
+            let shape = config.layer(layer).kv;
+            for head in 0..shape.heads {
                 for position in [0, 15, 16, TOKENS - 1] {
-                    let at = position * config.layer(0).kv.width() + head * config.layer(0).kv.head_dim + 3;
+                    let at = position * shape.width() + head * shape.head_dim + 3;
                     let mut keys = check.cached.clone();
                     keys[layer].0[at] += 0.25;
                     assert!(!check.passes(&keys), "key of layer {layer}, head {head}, position {position}");
@@ -95,8 +101,8 @@ fn one_corrupt_element_is_noticed() {
 #[test]
 fn rows_one_position_too_far_are_noticed() {
     with_each(|mut check| {
-        let width = check.model.config().layer(0).kv.width();
-        for layer in 0..check.model.config().layers {
+        for layer in 0..check.cached.len() {
+            let width = check.model.config().layer(layer).kv.width();
             let mut cached = check.cached.clone();
             let (k, v) = &mut cached[layer];
             for rows in [k, v] {

@@ -17,14 +17,18 @@ impl Operation for Scale {
         &[Role::LayerScale]
     }
 
-    fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, _: Batch<'_>) -> Grid {
-        let scaled = context.weights.tensor(layer, Role::LayerScale).is_some();
-        Grid::by_row(if scaled { rows } else { 0 }, context.config.hidden)
+    /// The same with and without a number: a plan has no weights.
+    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
+        Grid::by_row(rows, context.config.hidden)
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let scale = context.weights.tensor(work.layer, Role::LayerScale).ok_or(Fault::Internal(site!()))?;
-        let scale = scale.bytes().first_chunk().copied().map(f32::from_le_bytes).ok_or(Fault::Internal(site!()))?;
+        let scale = match context.weights.tensor(work.layer, Role::LayerScale) {
+            Some(scale) => {
+                scale.bytes().first_chunk().copied().map(f32::from_le_bytes).ok_or(Fault::Internal(site!()))?
+            }
+            None => 1.0,
+        };
         let Buffers { x, scratch, .. } = memory.buffers;
         work.each_row(x, scratch, &|_, out, _| {
             out.iter_mut().for_each(|x| *x *= scale);

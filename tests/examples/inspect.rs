@@ -4,6 +4,7 @@ use gleed::par::Parallel;
 use gleed::{Engine, EngineError, KvType, Limits, Model, Plan};
 
 use crate::common::Memory;
+use crate::common::synthetic::{Architecture, SyntheticModel};
 use crate::{DEMO, refused, run, scratch, scratch_with, unknown_architecture};
 
 #[test]
@@ -33,6 +34,36 @@ fn inspect_prints_the_program() {
     let both = run("inspect", &["--program", "--emit-header"]);
     assert_eq!(both.code, Some(2), "{}", both.out);
     assert!(both.err.contains("cannot be used with"), "{}", both.err);
+}
+
+#[test]
+fn inspect_tells_layers_of_several_shapes_apart() {
+    let model = SyntheticModel::of(Architecture::Gemma4);
+    let file = scratch_with("gemma4.gguf", &model.bytes());
+    let report = run("inspect", &["--model", &file, "--context", "64"]).ok();
+    for part in [
+        "4 query heads, 2 key/value heads, 16 elements each in layers with a window",
+        "4 query heads, 2 key/value heads, 24 elements each in the others",
+        "3 layers read the keys and values of other layers",
+    ] {
+        assert!(report.contains(part), "{part} is missing:\n{report}");
+    }
+    let table = run("inspect", &["--model", &file, "--context", "64", "--program"]).ok();
+    let kinds: Vec<&str> = table.split("\n\n").filter(|part| part.starts_with("Kind ")).collect();
+    let heading = |kind: &str| kind.lines().next().unwrap().to_owned();
+    let expected = [
+        "Kind \"local\": 2 of 6 layers (0, 2), window 16, rotary base 10000",
+        "Kind \"global\": 1 of 6 layers (1), rotary base 1000000",
+        "Kind \"local, shared\": 2 of 6 layers (3, 5), window 16, rotary base 10000",
+        "Kind \"global, shared\": 1 of 6 layers (4), rotary base 1000000",
+    ];
+    assert_eq!(kinds.iter().map(|kind| heading(kind)).collect::<Vec<_>>(), expected, "{table}");
+    for kind in kinds {
+        let shared = heading(kind).contains("shared");
+        assert_eq!(kind.contains("  store "), !shared, "{table}");
+        assert_eq!(kind.contains("attn_k F32["), !shared, "{table}");
+        assert!(kind.contains("attn_q F32[") && kind.contains("inp_gate F32[32, 64]"), "{table}");
+    }
 }
 
 #[test]

@@ -7,14 +7,15 @@ use gleed::{EngineError, KvKind, KvType, Limits, Model, Window};
 
 use crate::common::playback::{Plain, Player, Stage};
 use crate::common::random::Rng;
-use crate::common::synthetic::SyntheticModel;
+use crate::common::synthetic::{Architecture, SyntheticModel};
 use crate::{WINDOWS, limits, small, tokens};
 
 /// All kinds of cache, chunks, instruction sets, threads and layer groups.
 #[test]
 fn the_same_bits() {
     let pool = ThreadPool::new(2).unwrap();
-    for synthetic in [small(SyntheticModel::llama()), small(SyntheticModel::qwen3())] {
+    let gemma4 = SyntheticModel::of(Architecture::Gemma4);
+    for synthetic in [SyntheticModel::llama(), SyntheticModel::qwen3(), gemma4].map(small) {
         let file = synthetic.bytes();
         let model = Model::open(&file).unwrap();
         for (index, window) in WINDOWS.into_iter().enumerate() {

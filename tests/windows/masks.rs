@@ -5,13 +5,16 @@ use gleed::{KvKind, KvType, Limits, Model, Plan, Window};
 
 use crate::common::reference::Reference;
 use crate::common::rel_l2;
-use crate::common::synthetic::SyntheticModel;
+use crate::common::synthetic::{Architecture, SyntheticModel};
 use crate::{WINDOWS, limits, sees, small, tokens, with_engine};
 
 #[test]
 fn a_window_is_a_mask() {
     for window in WINDOWS {
         let file = small(SyntheticModel::llama()).bytes();
+        assert_masked(&file, window, move |_, position, j| sees(window, position, j));
+        // With a window of its own in layers of one shape.
+        let file = small(SyntheticModel::of(Architecture::Gemma4)).bytes();
         assert_masked(&file, window, move |_, position, j| sees(window, position, j));
     }
 }

@@ -55,35 +55,31 @@ const EXPERTS: &[Step] = &[
 
 const SCALE: &[Step] = &[finished(Op::Scale(Scale))];
 
-const DENSE: Program = kinds(&[
-    LayerKind { name: "local", steps: layer![ATTENTION_BOTH_NORMS, FEED_FORWARD_BOTH_NORMS, SCALE] },
-    LayerKind { name: "global", steps: layer![ATTENTION_BOTH_NORMS, FEED_FORWARD_BOTH_NORMS, SCALE] },
-]);
+type Kinds = [LayerKind; 4];
 
-const DENSE_WITH_INPUTS: Program = Program {
-    begin: BEGIN,
-    ..kinds(&[
-        LayerKind { name: "local", steps: layer![ATTENTION_BOTH_NORMS, FEED_FORWARD_BOTH_NORMS, LAYER_INPUT, SCALE] },
-        LayerKind { name: "global", steps: layer![ATTENTION_BOTH_NORMS, FEED_FORWARD_BOTH_NORMS, LAYER_INPUT, SCALE] },
-    ])
-};
+const DENSE: &Kinds = &kinds(layer![ATTENTION_BOTH_NORMS, FEED_FORWARD_BOTH_NORMS, SCALE]);
 
-const OF_EXPERTS: Program = kinds(&[
-    LayerKind { name: "local", steps: layer![ATTENTION_BOTH_NORMS, EXPERTS, SCALE] },
-    LayerKind { name: "global", steps: layer![ATTENTION_BOTH_NORMS, EXPERTS, SCALE] },
-]);
+const DENSE_WITH_INPUTS: &Kinds = &kinds(layer![ATTENTION_BOTH_NORMS, FEED_FORWARD_BOTH_NORMS, LAYER_INPUT, SCALE]);
 
-const OF_EXPERTS_WITH_INPUTS: Program = Program {
-    begin: BEGIN,
-    ..kinds(&[
-        LayerKind { name: "local", steps: layer![ATTENTION_BOTH_NORMS, EXPERTS, LAYER_INPUT, SCALE] },
-        LayerKind { name: "global", steps: layer![ATTENTION_BOTH_NORMS, EXPERTS, LAYER_INPUT, SCALE] },
-    ])
-};
+const OF_EXPERTS: &Kinds = &kinds(layer![ATTENTION_BOTH_NORMS, EXPERTS, SCALE]);
 
-/// Layers with a window, and layers that see everything.
-const fn kinds(kinds: &'static [LayerKind; 2]) -> Program {
-    Program { kind_of: |config, layer| config.rope.groups.group(layer), ..uniform(kinds) }
+const OF_EXPERTS_WITH_INPUTS: &Kinds = &kinds(layer![ATTENTION_BOTH_NORMS, EXPERTS, LAYER_INPUT, SCALE]);
+
+/// Layers with a window, and layers that see everything; the same that read keys and values of earlier ones. The operations
+/// are the same: those of keys and values have nothing to do in the latter.
+const fn kinds(steps: &'static [Step]) -> Kinds {
+    [
+        LayerKind { name: "local", steps },
+        LayerKind { name: "global", steps },
+        LayerKind { name: "local, shared", steps },
+        LayerKind { name: "global, shared", steps },
+    ]
+}
+
+const fn program(kinds: &'static Kinds) -> Program {
+    let kind_of =
+        |config: &Config, layer| config.rope.groups.group(layer) + if config.shared_kv.contains(layer) { 2 } else { 0 };
+    Program { kind_of, ..uniform(kinds) }
 }
 
 const SHARED: &str = "attention.shared_kv_layers";
@@ -99,10 +95,10 @@ pub(super) const GEMMA4: Architecture = Architecture {
     finish,
     program: |_, config| {
         Ok(match (config.feed_forward.experts, config.embedding.per_layer) {
-            (0, 0) => DENSE,
-            (0, _) => DENSE_WITH_INPUTS,
-            (_, 0) => OF_EXPERTS,
-            _ => OF_EXPERTS_WITH_INPUTS,
+            (0, 0) => program(DENSE),
+            (0, _) => Program { begin: BEGIN, ..program(DENSE_WITH_INPUTS) },
+            (_, 0) => program(OF_EXPERTS),
+            _ => Program { begin: BEGIN, ..program(OF_EXPERTS_WITH_INPUTS) },
         })
     },
     ..DECODER

@@ -112,6 +112,8 @@ pub struct Architecture {
     pub qk_norm: Part,
     /// After the rotation.
     pub qk_norm_last: bool,
+    /// Each head of the values has a norm without weights.
+    pub value_norm: bool,
     /// `attn_sinks`: each head has one more score, without a value.
     pub sinks: bool,
     /// The name of the norm before the feed-forward part. `=` after it: there is no `.weight` after it in the file.
@@ -130,6 +132,8 @@ pub struct Architecture {
     pub scores_eps: f64,
     /// Whether the shared expert has a gate, `ffn_gate_inp_shexp`.
     pub shared_gate: bool,
+    /// Where there are experts: an ordinary feed-forward part beside them, and norms of both and of the router's input.
+    pub dense_beside_experts: bool,
     /// `position_embd`.
     pub positions: Part,
     /// `token_embd_norm`.
@@ -138,6 +142,8 @@ pub struct Architecture {
     pub gated: bool,
     /// Embeddings are multiplied by sqrt(hidden).
     pub scaled_embedding: bool,
+    /// Scores are scaled by 1, not by 1 / sqrt(head_dim).
+    pub unscaled_scores: bool,
     /// Where there is a window: the last of every so many layers sees all. 0: none does. The key
     /// `attention.sliding_window_pattern` is stronger.
     pub window_period: usize,
@@ -145,6 +151,8 @@ pub struct Architecture {
     pub local_base: Option<f64>,
     /// `rope.scaling` is for layers with a window, too.
     pub scaled_locally: bool,
+    /// `rope_freqs` are for layers with a window, too.
+    pub divided_locally: bool,
     /// The last of every so many layers does not rotate.
     pub unrotated_period: usize,
     /// Only layers with a window rotate, if any has one.
@@ -167,6 +175,7 @@ const LLAMA: Architecture = Architecture {
     post_norms: false,
     qk_norm: Part::No,
     qk_norm_last: false,
+    value_norm: false,
     sinks: false,
     ffn_norm: "ffn_norm",
     output_norm: "output_norm",
@@ -177,13 +186,16 @@ const LLAMA: Architecture = Architecture {
     scores: Scores::OfChosen,
     scores_eps: 0.0,
     shared_gate: false,
+    dense_beside_experts: false,
     positions: Part::No,
     embedding_norm: false,
     gated: true,
     scaled_embedding: false,
+    unscaled_scores: false,
     window_period: 0,
     local_base: None,
     scaled_locally: true,
+    divided_locally: true,
     unrotated_period: 0,
     rotated_locally: false,
     rotated_by_key: false,
@@ -271,6 +283,19 @@ pub const ARCHITECTURES: &[Architecture] = &[
     GEMMA,
     GEMMA2,
     GEMMA3,
+    Architecture {
+        name: "gemma4",
+        qk_norm: Part::Needed,
+        value_norm: true,
+        // The softmax of all, divided by the sum of those of the chosen ones, is the softmax of these.
+        scores: Scores::OfChosen,
+        dense_beside_experts: true,
+        unscaled_scores: true,
+        window_period: 0,
+        local_base: Some(10000.0),
+        divided_locally: false,
+        ..GEMMA2
+    },
     Architecture { name: "phi3", ..QWEN2 },
     GPT2,
     Architecture { name: "bloom", embedding_norm: true, alibi: 8.0, positions: Part::No, ..GPT2 },

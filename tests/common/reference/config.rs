@@ -51,16 +51,24 @@ pub struct Config {
     pub states: StateSizes,
     pub hidden: usize,
     pub heads: usize,
-    /// Of layers with attention.
-    pub kv_heads: usize,
+    /// Of each layer. 0: it has no attention.
+    pub kv_heads: Vec<usize>,
     pub head_dim: usize,
+    /// The same in the layers that [`sliding`](Self::sliding) lists.
+    pub local_head_dim: usize,
+    /// The last so many layers read keys and values of earlier ones.
+    pub shared_kv: usize,
     pub vocab: usize,
     /// Positions that a query of a layer with a window sees, itself among them. 0: all.
     pub window: usize,
     /// The last of every so many layers has no window. 0: each has one.
     pub window_period: usize,
+    /// Which layers have a window, where the file lists them.
+    pub sliding: Option<Vec<bool>>,
     /// Elements of a head that rotate.
     pub rope_dims: usize,
+    /// The same in the layers that [`sliding`](Self::sliding) lists.
+    pub local_rope_dims: usize,
     pub rope_base: f64,
     /// The same in layers with a window.
     pub local_rope_base: f64,
@@ -75,6 +83,8 @@ pub struct Config {
     pub alibi: f64,
     pub norm_eps: f64,
     pub embedding_scale: f64,
+    /// Elements of what every layer gets of each token. 0: nothing.
+    pub per_layer: usize,
     pub residual_scale: f64,
     pub attention_scale: f64,
     /// Logits are divided by it.
@@ -109,14 +119,18 @@ impl Config {
         let real = |key: &str| get(key).map(|value| value.as_f64().unwrap_or_else(|| panic!("{key}")));
         let needed = |key: &str| number(key).unwrap_or_else(|| panic!("no {name}.{key}"));
         let (layers, hidden) = (needed("block_count"), needed("embedding_length"));
-        let of_layers = |key: &str| get(key).map(|value| of_layers(value, layers));
+        let sizes = |key: &str| get(key).map(|value| of_layers(value, layers));
         let heads = needed("attention.head_count");
-        let kv_heads = of_layers("attention.head_count_kv").unwrap_or_else(|| vec![heads as u64; layers]);
-        let parts = read_parts(architecture.layout, &kv_heads, of_layers);
-        let kv_heads = kv_heads.into_iter().filter(|heads| *heads > 0).max().map_or(0, |heads| heads as usize);
+        let kv_heads = sizes("attention.head_count_kv").unwrap_or_else(|| vec![heads as u64; layers]);
+        let parts = read_parts(architecture.layout, &kv_heads, sizes);
         let head_dim = number("attention.key_length").unwrap_or(hidden / heads);
         assert_eq!(number("attention.value_length").unwrap_or(head_dim), head_dim, "values longer than keys");
+        let local_head_dim = number("attention.key_length_swa").unwrap_or(head_dim);
+        assert_eq!(number("attention.value_length_swa").unwrap_or(local_head_dim), local_head_dim, "longer values");
+        let sliding = get("attention.sliding_window_pattern").filter(|value| value.as_array().is_some());
+        let sliding = sliding.map(|list| of_layers(list, layers).into_iter().map(|flag| flag != 0).collect::<Vec<_>>());
         let usual_scale = match architecture.layers_scaled_by_width == layers {
+            _ if architecture.unscaled_scores => 1.0,
             true => (hidden as f64 / heads as f64).sqrt().recip(),
             false => (head_dim as f64).sqrt().recip(),
         };
@@ -144,12 +158,21 @@ impl Config {
             },
             hidden,
             heads,
-            kv_heads,
+            kv_heads: kv_heads.into_iter().map(|heads| heads as usize).collect(),
             head_dim,
+            local_head_dim,
+            shared_kv: number("attention.shared_kv_layers").unwrap_or(0),
             vocab,
             window: number("attention.sliding_window").unwrap_or(0),
-            window_period: number("attention.sliding_window_pattern").unwrap_or(architecture.window_period),
+            window_period: match &sliding {
+                Some(_) => 0,
+                None => number("attention.sliding_window_pattern").unwrap_or(architecture.window_period),
+            },
+            sliding,
             rope_dims: number("rope.dimension_count").unwrap_or(head_dim),
+            local_rope_dims: number("rope.dimension_count_swa")
+                .or(number("rope.dimension_count"))
+                .unwrap_or(local_head_dim),
             rope_base,
             local_rope_base: real("rope.freq_base_swa").or(architecture.local_base).unwrap_or(rope_base),
             rope_scaling,
@@ -161,6 +184,7 @@ impl Config {
                 || get("rope.scaling.finetuned").and_then(|value| value.as_bool()).unwrap_or(true),
             norm_eps: eps.iter().find_map(|key| real(key)).unwrap_or_else(|| panic!("no {name}.{eps:?}")),
             embedding_scale: real("embedding_scale").unwrap_or(embedding_scale),
+            per_layer: number("embedding_length_per_layer_input").unwrap_or(0),
             residual_scale: real("residual_scale").unwrap_or(1.0),
             attention_scale: real("attention.scale").filter(|scale| *scale != 0.0).unwrap_or(usual_scale),
             logit_divisor: real("logit_scale").unwrap_or(1.0),
@@ -180,7 +204,41 @@ impl Config {
 
     /// Whether queries of a layer see the window only.
     pub fn is_local(&self, layer: usize) -> bool {
-        self.window > 0 && !is_last_of(self.window_period, layer)
+        self.window > 0 && self.slides(layer)
+    }
+
+    /// Whether a layer is one of those that have a window, if there is one.
+    fn slides(&self, layer: usize) -> bool {
+        self.sliding.as_ref().map_or_else(|| !is_last_of(self.window_period, layer), |sliding| sliding[layer])
+    }
+
+    /// Whether a layer is one of those that the file lists.
+    fn is_listed(&self, layer: usize) -> bool {
+        self.sliding.is_some() && self.slides(layer)
+    }
+
+    /// Elements of a head of a layer.
+    pub fn head_dim(&self, layer: usize) -> usize {
+        if self.is_listed(layer) { self.local_head_dim } else { self.head_dim }
+    }
+
+    /// Elements of a head of a layer that rotate.
+    pub fn rope_dims(&self, layer: usize) -> usize {
+        if self.is_listed(layer) { self.local_rope_dims } else { self.rope_dims }
+    }
+
+    /// Whether the file's factors are for a layer.
+    pub fn divides(&self, layer: usize) -> bool {
+        self.architecture.divided_locally || !self.slides(layer)
+    }
+
+    /// Whose keys and values a layer reads: its own, or those of the last layer of its kind that has some.
+    pub fn kv_layer(&self, layer: usize) -> usize {
+        let own = self.layers - self.shared_kv;
+        match layer < own {
+            true => layer,
+            false => (0..own).rev().find(|&other| self.slides(other) == self.slides(layer)).expect("one of its kind"),
+        }
     }
 
     pub fn rotates(&self, layer: usize) -> bool {
@@ -193,10 +251,10 @@ impl Config {
 
     /// How far pair i of a head turns per position in a layer, and what sines and cosines are multiplied by.
     pub fn frequencies(&self, layer: usize) -> (Vec<f64>, f64) {
-        let local = self.is_local(layer);
+        let local = self.is_local(layer) || self.is_listed(layer);
         let base = if local { self.local_rope_base } else { self.rope_base };
-        let dims = self.rope_dims as f64;
-        let plain = (0..self.rope_dims / 2).map(|i| base.powf(-2.0 * i as f64 / dims));
+        let dims = self.rope_dims(layer) as f64;
+        let plain = (0..self.rope_dims(layer) / 2).map(|i| base.powf(-2.0 * i as f64 / dims));
         if local && !self.architecture.scaled_locally {
             return (plain.collect(), 1.0);
         }

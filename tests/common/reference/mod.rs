@@ -5,13 +5,16 @@
 
 mod architecture;
 pub mod config;
+mod feed_forward;
+mod per_layer;
 mod recurrent;
 mod weights;
 
 use gguf_rs_lite::{GgmlType, Gguf};
 
-use config::{Config, NormKind, Part, Rotary, Scores};
-use weights::{Attention, FeedForward, Layer, Matrix, Norm, Weights, needed_if};
+use config::{Config, NormKind, Part, Rotary};
+use per_layer::PerLayer;
+use weights::{Attention, KeysValues, Layer, Matrix, Norm, Weights, needed_if};
 
 /// Turns the raw data of a tensor into numbers, for types that the reference does not know itself.
 pub type Dequantize = fn(GgmlType, &[u8], &mut [f32]);
@@ -42,6 +45,11 @@ impl Rows {
 
     pub fn iter(&self) -> impl Iterator<Item = &[f64]> {
         self.data.chunks_exact(self.cols)
+    }
+
+    /// `cols` of its columns, from `start` on.
+    fn part(&self, start: usize, cols: usize) -> Self {
+        Self { cols, data: self.iter().flat_map(|row| &row[start..start + cols]).copied().collect() }
     }
 }
 
@@ -76,6 +84,7 @@ pub struct Reference {
     embedding: Matrix,
     embedding_norm: Option<Norm>,
     positions: Option<Matrix>,
+    per_layer: Option<PerLayer>,
     layers: Vec<Layer>,
     output_norm: Norm,
     output: Option<Matrix>,
@@ -108,6 +117,7 @@ impl Reference {
             long_rope_factors,
             embedding_norm: weights.norm("token_embd_norm", needed_if(architecture.embedding_norm)),
             positions: weights.part("position_embd", architecture.positions),
+            per_layer: (config.per_layer > 0).then(|| PerLayer::read(&mut weights)),
             layers: (0..config.layers).map(|index| Layer::read(&mut weights, &config, index)).collect(),
             output_norm: weights.norm(architecture.output_norm, Part::Needed).expect("needed"),
             output: weights.optional("output"),
@@ -126,9 +136,12 @@ impl Reference {
     /// The same with everything on the way.
     pub fn trace(&self, tokens: &[u32]) -> Trace {
         let mut x = self.embed(tokens);
+        let inputs = self.inputs_of_layers(tokens, &x);
         let mut residual = vec![x.clone()];
+        let mut kv = Vec::new();
         for index in 0..self.layers.len() {
-            self.layer(index, &mut x);
+            self.layer(index, &mut x, &mut kv);
+            self.end_of_layer(index, &mut x, inputs.get(index));
             residual.push(x.clone());
         }
         let normed = self.norm(&x, Some(&self.output_norm));
@@ -153,12 +166,16 @@ impl Reference {
         self.norm(&x, self.embedding_norm.as_ref())
     }
 
-    fn layer(&self, index: usize, x: &mut Rows) {
+    /// `kv`: keys and values of the layers before; those of this layer are added, if it has some.
+    fn layer(&self, index: usize, x: &mut Rows, kv: &mut Vec<Option<[Rows; 2]>>) {
         let layer = &self.layers[index];
         let input = x.clone();
         let normed = self.norm(x, layer.attn_norm.as_ref());
+        let own = layer.attention.as_ref().and_then(|attention| attention.kv.as_ref());
+        kv.push(own.map(|own| self.keys_values(index, own, &normed)));
         if let Some(attention) = &layer.attention {
-            self.add(x, &self.attention(index, attention, &normed), layer.post_attention_norm.as_ref());
+            let kv = kv[self.config.kv_layer(index)].as_ref().expect("keys and values");
+            self.add(x, &self.attention(index, attention, &normed, kv), layer.post_attention_norm.as_ref());
         }
         if let Some(recurrent) = &layer.recurrent {
             self.add(x, &self.recurrent(recurrent, &normed), layer.post_attention_norm.as_ref());
@@ -171,7 +188,8 @@ impl Reference {
             (true, Some(norm)) => self.norm(&input, Some(norm)),
             (true, None) => normed,
         };
-        self.add(x, &self.feed_forward(layer, &normed), layer.post_ffw_norm.as_ref());
+        let branch = self.feed_forward(layer, x, &normed);
+        self.add(x, &branch, layer.post_ffw_norm.as_ref());
     }
 
     /// Adds what a part of a layer gives to the residual stream.
@@ -180,19 +198,34 @@ impl Reference {
         x.data.iter_mut().zip(&branch.data).for_each(|(x, y)| *x += self.config.residual_scale * y);
     }
 
-    fn attention(&self, index: usize, attention: &Attention, x: &Rows) -> Rows {
-        let Config { heads, kv_heads, head_dim, clamp, architecture, .. } = self.config;
-        let [mut q, mut k, mut v] = [&attention.q, &attention.k, &attention.v].map(|weight| self.multiply(weight, x));
-        if clamp > 0.0 {
-            let all = q.data.iter_mut().chain(&mut k.data).chain(&mut v.data);
-            all.for_each(|x| *x = x.clamp(-clamp, clamp));
+    /// The keys and values of all rows, as they are read.
+    fn keys_values(&self, index: usize, weights: &KeysValues, x: &Rows) -> [Rows; 2] {
+        let k = self.clamped(&weights.k, x);
+        let mut v = weights.v.as_ref().map_or_else(|| k.clone(), |v| self.clamped(v, x));
+        if self.config.architecture.value_norm {
+            v = self.norm(&v, Some(&Norm::without_weights(self.config.head_dim(index))));
         }
-        for (x, norm) in [(&mut q, &attention.q_norm), (&mut k, &attention.k_norm)] {
-            let (first, last) = if architecture.qk_norm_last { (None, norm.as_ref()) } else { (norm.as_ref(), None) };
-            *x = self.norm(x, first);
-            self.rotate(index, x);
-            *x = self.norm(x, last);
-        }
+        [self.normed_and_rotated(index, k, weights.k_norm.as_ref()), v]
+    }
+
+    fn clamped(&self, weight: &Matrix, x: &Rows) -> Rows {
+        let (mut out, clamp) = (self.multiply(weight, x), self.config.clamp);
+        out.data.iter_mut().filter(|_| clamp > 0.0).for_each(|x| *x = x.clamp(-clamp, clamp));
+        out
+    }
+
+    /// Queries or keys of a layer.
+    fn normed_and_rotated(&self, index: usize, x: Rows, norm: Option<&Norm>) -> Rows {
+        let (first, last) = if self.config.architecture.qk_norm_last { (None, norm) } else { (norm, None) };
+        let mut x = self.norm(&x, first);
+        self.rotate(index, &mut x);
+        self.norm(&x, last)
+    }
+
+    fn attention(&self, index: usize, attention: &Attention, x: &Rows, [k, v]: &[Rows; 2]) -> Rows {
+        let Config { heads, architecture, .. } = self.config;
+        let (head_dim, kv_heads) = (self.config.head_dim(index), self.config.kv_heads[index]);
+        let mut q = self.normed_and_rotated(index, self.clamped(&attention.q, x), attention.q_norm.as_ref());
         for position in 0..q.len() {
             let times = position / self.config.original_context;
             let factor = 1.0 + self.config.temperature * (1.0 + times as f64).ln();
@@ -232,64 +265,6 @@ impl Reference {
     /// Whether a query sees a position that is not after it: in its window, if it has one, and not hidden by the test.
     fn shows(&self, layer: usize, row: usize, seen: usize) -> bool {
         (!self.config.is_local(layer) || row - seen < self.config.window) && (self.sees)(layer, row, seen)
-    }
-
-    /// One feed-forward part for all, or the sum of the likeliest experts of each row, weighted by their probabilities
-    /// among themselves.
-    fn feed_forward(&self, layer: &Layer, x: &Rows) -> Rows {
-        let Some(router) = &layer.router else { return self.expert(&layer.experts[0], x) };
-        let mut out = self.shared(layer, x);
-        let scores = self.config.architecture.scores;
-        for (row, logits) in self.multiply(router, x).iter().enumerate() {
-            let rated = match scores {
-                Scores::OfChosen => logits.to_vec(),
-                Scores::Softmax | Scores::Normalized => softmax(logits),
-                Scores::Sigmoid => logits.iter().map(|logit| sigmoid(*logit)).collect(),
-            };
-            let bias = |expert: usize| layer.selection.as_ref().map_or(0.0, |bias| bias[expert]);
-            let mut ranked: Vec<usize> = (0..logits.len()).collect();
-            ranked.sort_by(|&a, &b| (rated[b] + bias(b)).total_cmp(&(rated[a] + bias(a))));
-            ranked.truncate(self.config.experts_used);
-            let mut weights: Vec<f64> = ranked.iter().map(|expert| rated[*expert]).collect();
-            let sum = weights.iter().sum::<f64>() + self.config.architecture.scores_eps;
-            match scores {
-                Scores::OfChosen => weights = softmax(&weights),
-                Scores::Normalized | Scores::Sigmoid => weights.iter_mut().for_each(|weight| *weight /= sum),
-                Scores::Softmax => {}
-            }
-            let input = Rows { cols: x.cols, data: x.row(row).to_vec() };
-            for (expert, weight) in ranked.into_iter().zip(weights) {
-                let part = self.expert(&layer.experts[expert], &input);
-                out.row_mut(row).iter_mut().zip(part.row(0)).for_each(|(out, part)| *out += weight * part);
-            }
-        }
-        out
-    }
-
-    /// What every row goes through beside its experts, or nothing.
-    fn shared(&self, layer: &Layer, x: &Rows) -> Rows {
-        let Some(shared) = &layer.shared else { return Rows::zeros(x.len(), x.cols) };
-        let mut out = self.expert(shared, x);
-        if let Some(gate) = &layer.shared_gate {
-            for (row, gate) in self.multiply(gate, x).data.into_iter().enumerate() {
-                out.row_mut(row).iter_mut().for_each(|out| *out *= sigmoid(gate));
-            }
-        }
-        out
-    }
-
-    fn expert(&self, expert: &FeedForward, x: &Rows) -> Rows {
-        let up = self.multiply(&expert.up, x);
-        let activation = self.config.architecture.activation;
-        let inner = match &expert.gate {
-            None => up.data.iter().map(|up| activation.of(*up)).collect(),
-            Some(gate) => {
-                let gate = self.multiply(gate, x);
-                let values = gate.data.iter().zip(&up.data);
-                values.map(|(gate, up)| activation.of(*gate) * activation.factor(*up)).collect()
-            }
-        };
-        self.multiply(&expert.down, &Rows { cols: up.cols, data: inner })
     }
 
     /// `x * weight^T + bias`.
@@ -335,10 +310,15 @@ impl Reference {
         if !self.config.rotates(layer) {
             return;
         }
-        let Config { head_dim, rope_dims, original_context, architecture, .. } = self.config;
+        let Config { original_context, architecture, .. } = self.config;
+        let (head_dim, rope_dims) = (self.config.head_dim(layer), self.config.rope_dims(layer));
         let (frequencies, magnitude) = self.config.frequencies(layer);
         let long = self.planned_context.unwrap_or(x.len()) > original_context;
-        let factors = self.long_rope_factors.as_ref().filter(|_| long).unwrap_or(&self.rope_factors);
+        let ones = vec![1.0; frequencies.len()];
+        let factors = match self.config.divides(layer) {
+            true => self.long_rope_factors.as_ref().filter(|_| long).unwrap_or(&self.rope_factors),
+            false => &ones,
+        };
         assert_eq!(factors.len(), frequencies.len(), "a factor for each pair");
         for position in 0..x.len() {
             for head in x.row_mut(position).chunks_exact_mut(head_dim) {

@@ -189,9 +189,9 @@ impl Rows {
         assert_eq!(parts.iter().sum::<usize>(), self.cols, "columns of several things");
         let mut start = 0;
         parts.map(|cols| {
-            let data = self.iter().flat_map(|row| &row[start..start + cols]).copied().collect();
+            let part = self.part(start, cols);
             start += cols;
-            Self { cols, data }
+            part
         })
     }
 

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use gguf_rs_lite::{Gguf, TensorInfo};
 
 use super::config::{Architecture, Config, Parallel, Part};
+use super::feed_forward::DenseBeside;
+use super::per_layer::LayerInput;
 use super::recurrent::Recurrent;
 use super::{Dequantize, Rows};
 
@@ -38,6 +40,12 @@ impl Matrix {
         parts.iter().map(part).collect()
     }
 
+    /// The first rows and the second ones, so many each.
+    fn halves(&self, rows: usize) -> (Self, Self) {
+        let [first, second] = self.split(&[rows, rows]).try_into().ok().expect("two");
+        (first, second)
+    }
+
     /// Its rows in groups of `len`: the groups 0, 2, 4 and so on, and the others.
     fn alternate(&self, len: usize) -> [Self; 2] {
         let groups = self.split(&vec![len; self.rows.len() / len]);
@@ -57,6 +65,13 @@ impl Matrix {
 pub struct Norm {
     pub weight: Rows,
     pub bias: Option<Vec<f64>>,
+}
+
+impl Norm {
+    /// Of groups of so many elements.
+    pub fn without_weights(cols: usize) -> Self {
+        Self { weight: Rows { cols, data: vec![1.0; cols] }, bias: None }
+    }
 }
 
 pub struct FeedForward {
@@ -81,14 +96,21 @@ pub struct Layer {
     /// What every token goes through beside its experts.
     pub shared: Option<FeedForward>,
     pub shared_gate: Option<Matrix>,
+    /// What it has beside its experts and after them.
+    pub dense: Option<DenseBeside>,
+    /// Of each expert: its result is multiplied by it.
+    pub expert_scales: Option<Vec<f64>>,
     pub post_ffw_norm: Option<Norm>,
+    pub input: Option<LayerInput>,
+    /// What the residual stream is multiplied by at the end.
+    pub scale: Option<f64>,
     /// The feed-forward part has the input of the attention.
     pub parallel: bool,
 }
 
 impl Layer {
     pub fn read(weights: &mut Weights, config: &Config, index: usize) -> Self {
-        let Architecture { pre_norms, post_norms, parallel, .. } = config.architecture;
+        let Architecture { pre_norms, post_norms, parallel, dense_beside_experts, .. } = config.architecture;
         let name = &|what: &str| format!("blk.{index}.{what}");
         let parts = config.parts[index];
         let ffn_norm = match parallel {
@@ -104,7 +126,7 @@ impl Layer {
         };
         Self {
             attn_norm: weights.norm(&name("attn_norm"), needed_if(pre_norms && (parts.attention || parts.state))),
-            attention: parts.attention.then(|| Attention::read(weights, config, name)),
+            attention: parts.attention.then(|| Attention::read(weights, config, index)),
             recurrent: parts.state.then(|| Recurrent::read(weights, config, name)),
             post_attention_norm: weights.norm(&name("post_attention_norm"), needed_if(post_norms)),
             parallel: config.parallel_residual || pre_norms && ffn_norm.is_none(),
@@ -115,17 +137,28 @@ impl Layer {
             shared: (has_experts && config.shared > 0).then(|| FeedForward::read_shared(weights, name)),
             shared_gate: (has_experts && config.architecture.shared_gate)
                 .then(|| weights.matrix(&name("ffn_gate_inp_shexp"))),
+            dense: (has_experts && dense_beside_experts).then(|| DenseBeside::read(weights, config, name)),
+            expert_scales: weights.vector(&name("ffn_down_exps.scale")),
+            input: (config.per_layer > 0).then(|| LayerInput::read(weights, name)),
+            scale: weights.optional(&name("layer_output_scale")).map(|scale| scale.rows.data[0]),
             post_ffw_norm: weights.norm(&name("post_ffw_norm"), needed_if(post_norms)),
         }
     }
 }
 
+/// Keys and values of a layer.
+pub struct KeysValues {
+    pub k: Matrix,
+    /// Without it the values are the keys, before their norm.
+    pub v: Option<Matrix>,
+    pub k_norm: Option<Norm>,
+}
+
 pub struct Attention {
     pub q: Matrix,
-    pub k: Matrix,
-    pub v: Matrix,
+    /// None: the layer reads those of another one.
+    pub kv: Option<KeysValues>,
     pub q_norm: Option<Norm>,
-    pub k_norm: Option<Norm>,
     /// Of each head: a score without a value.
     pub sinks: Option<Vec<f64>>,
     /// As long as the queries.
@@ -134,22 +167,21 @@ pub struct Attention {
 }
 
 impl Attention {
-    fn read(weights: &mut Weights, config: &Config, name: Name<'_>) -> Self {
+    fn read(weights: &mut Weights, config: &Config, layer: usize) -> Self {
         let Architecture { qk_norm, sinks, gated_attention, .. } = config.architecture;
-        let [q, k, v] = read_qkv(weights, config, name);
+        let name = &|what: &str| format!("blk.{layer}.{what}");
+        let (q, kv) = read_qkv(weights, config, layer, name);
         let (q, gate) = match gated_attention {
             false => (q, None),
             true => {
-                let [q, gate] = q.alternate(config.head_dim);
+                let [q, gate] = q.alternate(config.head_dim(layer));
                 (q, Some(gate))
             }
         };
         Self {
             q,
-            k,
-            v,
+            kv: kv.map(|(k, v)| KeysValues { k, v, k_norm: weights.norm(&name("attn_k_norm"), qk_norm) }),
             q_norm: weights.norm(&name("attn_q_norm"), qk_norm),
-            k_norm: weights.norm(&name("attn_k_norm"), qk_norm),
             sinks: sinks.then(|| weights.matrix(&name("attn_sinks")).rows.data),
             gate,
             output: weights.matrix(&name("attn_output")),
@@ -157,27 +189,44 @@ impl Attention {
     }
 }
 
-/// One tensor of q, k and v, or three.
-fn read_qkv(weights: &mut Weights, config: &Config, name: Name<'_>) -> [Matrix; 3] {
-    let (q, kv) = (config.heads * config.head_dim, config.kv_heads * config.head_dim);
-    let q = if config.architecture.gated_attention { 2 * q } else { q };
-    let qkv = match weights.optional(&name("attn_qkv")) {
-        Some(fused) => fused.split(&[q, kv, kv]),
-        None => ["attn_q", "attn_k", "attn_v"].map(|what| weights.matrix(&name(what))).to_vec(),
+/// One tensor of q, k and v, or three, or two where the values are the keys, or that of q where the layer has no others.
+fn read_qkv(
+    weights: &mut Weights,
+    config: &Config,
+    layer: usize,
+    name: Name<'_>,
+) -> (Matrix, Option<(Matrix, Option<Matrix>)>) {
+    let head_dim = config.head_dim(layer);
+    let (q_rows, kv_rows) = (config.heads * head_dim, config.kv_heads[layer] * head_dim);
+    let q_rows = if config.architecture.gated_attention { 2 * q_rows } else { q_rows };
+    let (q, kv) = match weights.optional(&name("attn_qkv")) {
+        Some(fused) => {
+            let [q, k, v] = fused.split(&[q_rows, kv_rows, kv_rows]).try_into().ok().expect("three");
+            (q, Some((k, Some(v))))
+        }
+        None if config.kv_layer(layer) != layer => (weights.matrix(&name("attn_q")), None),
+        None => {
+            let v = match config.architecture.value_norm {
+                true => weights.optional(&name("attn_v")),
+                false => Some(weights.matrix(&name("attn_v"))),
+            };
+            (weights.matrix(&name("attn_q")), Some((weights.matrix(&name("attn_k")), v)))
+        }
     };
-    assert_eq!([0, 1, 2].map(|i| qkv[i].rows.len()), [q, kv, kv], "rows of q, k and v");
-    qkv.try_into().ok().expect("three")
+    let of_kv = kv.iter().flat_map(|(k, v)| [Some(k), v.as_ref()]).flatten();
+    assert!(q.rows.len() == q_rows && of_kv.into_iter().all(|kv| kv.rows.len() == kv_rows), "rows of q, k and v");
+    (q, kv)
 }
 
 impl FeedForward {
     /// `ffn_up` may have the rows of the gate before its own.
-    fn read(weights: &mut Weights, config: &Config, name: Name<'_>) -> Self {
+    pub fn read(weights: &mut Weights, config: &Config, name: Name<'_>) -> Self {
         let (gate, up) = (weights.optional(&name("ffn_gate")), weights.matrix(&name("ffn_up")));
         let down = weights.matrix(&name("ffn_down"));
         let width = down.rows.cols;
         let (gate, up) = match gate {
             None if config.architecture.gated => {
-                let [gate, up] = up.split(&[width, width]).try_into().ok().expect("two");
+                let (gate, up) = up.halves(width);
                 (Some(gate), up)
             }
             gate => (gate, up),
@@ -193,11 +242,17 @@ impl FeedForward {
     }
 
     fn read_experts(weights: &mut Weights, config: &Config, name: Name<'_>) -> Vec<Self> {
+        let fused = weights.has(&name("ffn_gate_up_exps"));
         let mut experts = |what: &str| {
             let all = weights.matrix(&name(what));
             all.split(&vec![all.rows.len() / config.experts; config.experts])
         };
-        let (gate, up, down) = (experts("ffn_gate_exps"), experts("ffn_up_exps"), experts("ffn_down_exps"));
+        let down = experts("ffn_down_exps");
+        let width = down[0].rows.cols;
+        let (gate, up) = match fused {
+            false => (experts("ffn_gate_exps"), experts("ffn_up_exps")),
+            true => experts("ffn_gate_up_exps").iter().map(|both| both.halves(width)).unzip(),
+        };
         let parts = gate.into_iter().zip(up).zip(down);
         parts.map(|((gate, up), down)| Self { gate: Some(gate), up, down }).collect()
     }
@@ -218,6 +273,10 @@ impl Weights {
     /// The names of those that nobody took.
     pub fn names(&self) -> Vec<&String> {
         self.0.keys().collect()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.contains_key(&format!("{name}.weight"))
     }
 
     pub fn part(&mut self, name: &str, part: Part) -> Option<Matrix> {

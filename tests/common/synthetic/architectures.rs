@@ -22,6 +22,8 @@ pub enum Architecture {
     Gemma2,
     /// A window in five layers of six.
     Gemma3,
+    /// Other heads in every third layer, keys and values that later layers read, inputs of every layer.
+    Gemma4,
     /// One tensor of q, k and v, one of gate and up.
     Phi3,
     /// Learned positions.
@@ -79,7 +81,8 @@ pub enum Fixed {
 pub struct Form {
     pub architecture: Architecture,
     pub name: &'static str,
-    /// The tensors of a layer. `+`: and a bias. `=`: the name is whole, without "weight". After a colon: which of several shapes.
+    /// The tensors of a layer. `+`: and a bias. `=`: the name is whole, without "weight". After a colon: which of several shapes,
+    /// or which layers have it: `local`, those with a window; `own`, those with keys and values of their own.
     pub layer: &'static str,
     /// Those of the first layer, where they are others.
     pub first: Option<&'static str>,

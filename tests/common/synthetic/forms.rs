@@ -13,6 +13,17 @@ pub const STABLELM_PARALLEL: &str = "attn_norm+ attn_q attn_k attn_v attn_output
      ffn_gate ffn_up ffn_down";
 pub const MPT_QK_NORM: &str =
     "attn_norm attn_qkv attn_q_norm:whole+ attn_k_norm:whole+ attn_output ffn_norm ffn_up ffn_down";
+/// Gemma 4's without inputs of layers: layers that see everything have no values.
+pub const GEMMA4_DENSE: &str = "attn_norm attn_q attn_k attn_v:local attn_output attn_q_norm attn_k_norm post_attention_norm \
+     ffn_norm ffn_gate ffn_up ffn_down post_ffw_norm layer_output_scale";
+/// The same with experts, whose gates and ups are one tensor.
+pub const GEMMA4_EXPERTS: &str = "attn_norm attn_q attn_k attn_v:local attn_output attn_q_norm attn_k_norm \
+     post_attention_norm ffn_norm ffn_gate ffn_up ffn_down post_ffw_norm_1 ffn_gate_inp ffn_gate_inp.scale= pre_ffw_norm_2 \
+     ffn_gate_up_exps ffn_down_exps ffn_down_exps.scale= post_ffw_norm_2 post_ffw_norm layer_output_scale";
+/// Everything that Gemma 4 can have, but for scales that a file may leave out.
+pub const GEMMA4_ALL: &str = "attn_norm attn_q attn_k:own attn_v:own attn_output attn_q_norm attn_k_norm:own \
+     post_attention_norm ffn_norm ffn_gate ffn_up ffn_down post_ffw_norm_1 ffn_gate_inp ffn_gate_inp.scale= pre_ffw_norm_2 \
+     ffn_gate_exps ffn_up_exps ffn_down_exps post_ffw_norm_2 post_ffw_norm inp_gate proj post_norm";
 
 const LLAMA: Form = Form {
     architecture: Architecture::Llama,
@@ -70,7 +81,7 @@ const GPT2: Form = Form {
     ..LLAMA
 };
 
-pub const FORMS: [Form; 32] = [
+pub const FORMS: [Form; 33] = [
     LLAMA,
     Form { architecture: Architecture::SmolLm3, name: "smollm3", layers: 4, tied: true, seed: 3, ..LLAMA },
     Form {
@@ -128,6 +139,23 @@ pub const FORMS: [Form; 32] = [
         layers: 7,
         rope_base: 1e6,
         seed: 9,
+        ..GEMMA
+    },
+    Form {
+        architecture: Architecture::Gemma4,
+        name: "gemma4",
+        layer: "attn_norm attn_q attn_k:own attn_v:own attn_output attn_q_norm attn_k_norm:own post_attention_norm ffn_norm \
+                ffn_gate ffn_up ffn_down post_ffw_norm inp_gate proj post_norm layer_output_scale",
+        before: "rope_freqs token_embd per_layer_token_embd per_layer_model_proj per_layer_proj_norm",
+        keys: &[
+            ("final_logit_softcapping", Fixed::F32(2.0)),
+            ("attention.sliding_window", Fixed::U32(16)),
+            ("rope.freq_base_swa", Fixed::F32(10000.0)),
+        ],
+        layers: 6,
+        kv_heads: 2,
+        rope_base: 1e6,
+        seed: 44,
         ..GEMMA
     },
     Form {

@@ -2,13 +2,17 @@
 
 mod architectures;
 mod forms;
+mod layers;
 mod weights;
 
 use gleed::tensor::Dtype;
 
 pub use architectures::Architecture;
 use architectures::Fixed;
-use forms::{LLAMA_BIASES, LLAMA_EXPERTS, MPT_QK_NORM, QWEN3_BIASED, STABLELM_PARALLEL};
+use forms::{
+    GEMMA4_ALL, GEMMA4_DENSE, GEMMA4_EXPERTS, LLAMA_BIASES, LLAMA_EXPERTS, MPT_QK_NORM, QWEN3_BIASED, STABLELM_PARALLEL,
+};
+use layers::LayerShape;
 pub use weights::{encode_f32, random_weights};
 
 use super::gguf_writer::{GgufWriter, Meta};
@@ -110,6 +114,9 @@ impl SyntheticModel {
             ("llama, linear", scaled(of(Llama), "linear")),
             ("llama, yarn", scaled(of(Llama), "yarn")),
             ("gemma3, linear", scaled(of(Gemma3), "linear")),
+            ("gemma4, dense", Self { layer: Some(GEMMA4_DENSE), ..of(Gemma4) }),
+            ("gemma4, experts", Self { layers: 5, experts: 6, layer: Some(GEMMA4_EXPERTS), ..of(Gemma4) }),
+            ("gemma4, all", Self { experts: 5, layer: Some(GEMMA4_ALL), ..of(Gemma4) }),
             ("phi3, window", windowed(of(Phi3))),
             // Short factors for up to so many tokens, long ones for more.
             ("phi3, long", Self { long_rope: Some(30), ..of(Phi3) }),
@@ -196,6 +203,9 @@ impl SyntheticModel {
             let heads = (0..self.layers).map(|layer| Meta::U32(if layer % 2 == 0 { 0 } else { self.kv_heads as u32 }));
             set("attention.head_count_kv", Meta::Array(4, heads.collect()));
         }
+        if self.architecture == Architecture::Gemma4 {
+            self.sizes_of_layers(&mut set);
+        }
         for (key, value) in form.keys {
             set(key, value.meta());
         }
@@ -216,16 +226,16 @@ impl SyntheticModel {
     fn tensors(&self, writer: &mut GgufWriter) {
         let form = self.architecture.form();
         self.rope_factors(writer);
-        self.tensor_list(writer, "", form.before);
+        self.tensor_list(writer, "", form.before, 0);
         for layer in 0..self.layers {
             let first = form.first.filter(|_| layer == 0);
             let even = form.even_layer.filter(|_| layer % 2 == 0);
             let list = self.layer.or(first).or(even).unwrap_or(form.layer);
-            self.tensor_list(writer, &format!("blk.{layer}."), list);
+            self.tensor_list(writer, &format!("blk.{layer}."), list, layer);
         }
-        self.tensor_list(writer, "", form.after);
+        self.tensor_list(writer, "", form.after, 0);
         if !self.tied {
-            self.tensor(writer, "", "output");
+            self.tensor(writer, "", "output", 0);
         }
     }
 
@@ -245,15 +255,16 @@ impl SyntheticModel {
         }
     }
 
-    fn tensor_list(&self, writer: &mut GgufWriter, prefix: &str, list: &str) {
-        list.split_whitespace().for_each(|item| self.tensor(writer, prefix, item));
+    fn tensor_list(&self, writer: &mut GgufWriter, prefix: &str, list: &str, layer: usize) {
+        let items = list.split_whitespace().filter_map(|item| self.item_in(layer, item));
+        items.for_each(|item| self.tensor(writer, prefix, item, layer));
     }
 
-    /// A tensor of the table, and its bias.
-    fn tensor(&self, writer: &mut GgufWriter, prefix: &str, item: &str) {
+    /// A tensor of the table, and its bias. The layer says nothing for those outside of layers.
+    fn tensor(&self, writer: &mut GgufWriter, prefix: &str, item: &str, layer: usize) {
         let shape = item.trim_end_matches(['+', '=']);
         let name = shape.split(':').next().unwrap_or(shape);
-        let dims = self.dims(shape);
+        let dims = self.dims(shape, self.layer_shape(layer));
         let mut rng = self.rng(writer);
         let full_name = match item.ends_with('=') {
             // The one such tensor that is called a bias.
@@ -265,7 +276,11 @@ impl SyntheticModel {
             add_vector(writer, &full_name, &dims, || -0.1 - rng.uniform().abs());
         } else if matches!(name, "ssm_dt" | "ssm_d" | "ssm_conv1d" | "shortconv.conv") {
             add_vector(writer, &full_name, &dims, || rng.normal() * 0.5);
-        } else if name.contains("norm") {
+        } else if name == "rope_freqs" {
+            // As in files of Gemma 4: some pairs rotate, the others do not.
+            let mut pairs = 0..dims[0];
+            add_vector(writer, &full_name, &dims, || if pairs.next() <= Some(dims[0] / 4) { 1.0 } else { 1e30 });
+        } else if name.contains("norm") || name.contains("scale") {
             add_vector(writer, &full_name, &dims, || 1.0 + 0.25 * rng.uniform());
         } else if name == "attn_sinks" {
             add_vector(writer, &full_name, &dims, || rng.normal());
@@ -280,6 +295,7 @@ impl SyntheticModel {
             let gain = match name {
                 "token_embd" | "position_embd" => 0.5,
                 "output" => 1.5,
+                "per_layer_token_embd" => 2.0,
                 _ => 1.0,
             };
             add_matrix(writer, &full_name, &dims, dtype, gain, &mut rng);
@@ -292,8 +308,9 @@ impl SyntheticModel {
     }
 
     /// Of a tensor of the table, in the order of the file.
-    fn dims(&self, shape: &str) -> Vec<usize> {
-        let Self { hidden, ffn, heads, kv_heads, head_dim, experts, .. } = *self;
+    fn dims(&self, shape: &str, layer: LayerShape) -> Vec<usize> {
+        let Self { hidden, heads, experts, ffn: of_expert, .. } = *self;
+        let LayerShape { kv_heads, head_dim, ffn } = layer;
         let (q, kv) = (heads * head_dim, kv_heads * head_dim);
         match shape {
             "token_embd" | "output" => vec![hidden, self.vocab],
@@ -330,8 +347,18 @@ impl SyntheticModel {
             "ffn_up:double" => vec![hidden, 2 * ffn],
             "ffn_down" => vec![ffn, hidden],
             "ffn_gate_inp" => vec![hidden, experts],
-            "ffn_gate_exps" | "ffn_up_exps" => vec![hidden, ffn, experts],
-            "ffn_down_exps" => vec![ffn, hidden, experts],
+            "ffn_gate_exps" | "ffn_up_exps" => vec![hidden, of_expert, experts],
+            "ffn_gate_up_exps" => vec![hidden, 2 * of_expert, experts],
+            "ffn_down_exps" => vec![of_expert, hidden, experts],
+            "ffn_gate_inp.scale" => vec![hidden],
+            "ffn_down_exps.scale" => vec![experts],
+            "layer_output_scale" => vec![1],
+            "rope_freqs" => vec![self.full_shape().head_dim / 2],
+            "per_layer_token_embd" => vec![self.layers * self.per_layer(), self.vocab],
+            "per_layer_model_proj" => vec![hidden, self.layers * self.per_layer()],
+            "per_layer_proj_norm" => vec![self.per_layer()],
+            "inp_gate" => vec![hidden, self.per_layer()],
+            "proj" => vec![self.per_layer(), hidden],
             "ffn_gate_inp_shexp" => vec![hidden],
             "ffn_gate_shexp" | "ffn_up_shexp" => vec![hidden, self.shared()],
             "ffn_down_shexp" => vec![self.shared(), hidden],

@@ -13,8 +13,9 @@ pub const ARENA: usize = 2 << 20;
 
 static DEMO: &[u8] = include_bytes!("../../../examples/assets/gleed-tales-q8_0.gguf");
 
-/// Both norms, all activations, soft caps or ALiBi, factors, windows, experts, parallel branches, recurrent layers.
-static OTHERS: [&[u8]; 11] = [
+/// Both norms, all activations, soft caps or ALiBi, factors, windows, experts, parallel branches, recurrent layers, layers of two
+/// shapes.
+static OTHERS: [&[u8]; 12] = [
     include_bytes!("../../data/more/gemma3-linear.gguf"),
     include_bytes!("../../data/more/gptneox-sequential.gguf"),
     include_bytes!("../../data/more/granite.gguf"),
@@ -26,6 +27,7 @@ static OTHERS: [&[u8]; 11] = [
     include_bytes!("../../data/recurrent/granitehybrid.gguf"),
     include_bytes!("../../data/recurrent/lfm2.gguf"),
     include_bytes!("../../data/recurrent/qwen35.gguf"),
+    include_bytes!("../../data/shapes/gemma4.gguf"),
 ];
 
 /// The hash of everything on a level; `None` where something is refused.
