@@ -25,12 +25,12 @@ impl GateUp {
     /// Of what a layer gets of each token: a gate without an up matrix.
     #[cfg(feature = "layer-inputs")]
     pub(crate) const LAYER_INPUT: Self =
-        Self { matrices: [Role::LayerInputGate; 2], from: Input::PerLayer, to: Input::LayerInput };
+        Self { matrices: [Role::LayerInputGate; 2], from: Input::PerLayer, to: Input::PerLayerOut };
 
     fn gate(&self, config: &Config) -> Gate {
         match self.to {
             Input::Down => config.feed_forward.gate,
-            Input::LayerInput => Gate::None,
+            Input::PerLayerOut => Gate::None,
             _ => Gate::Separate,
         }
     }
@@ -40,7 +40,7 @@ impl Operation for GateUp {
     fn name(&self) -> &'static str {
         match self.to {
             Input::Down => "gate and up",
-            Input::LayerInput => "gate of the layer's input",
+            Input::PerLayerOut => "gate of the layer's input",
             _ => "shared gate and up",
         }
     }

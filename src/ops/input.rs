@@ -24,7 +24,7 @@ pub(crate) enum Input {
     /// Of the matrix that gives every layer something of the embedding, and of a layer's gate of that.
     PerLayer,
     /// Of the matrix that adds what a layer got of a token.
-    LayerInput,
+    PerLayerOut,
     /// Of the output matrix of the model.
     Head,
 }
@@ -39,7 +39,7 @@ impl Input {
         Self::SharedDown,
         Self::Mixer,
         Self::PerLayer,
-        Self::LayerInput,
+        Self::PerLayerOut,
         Self::Head,
     ];
 
@@ -75,7 +75,7 @@ impl Input {
             Self::SharedDown => &[Role::DownShared],
             Self::Mixer => &[Role::ShortConvOut, Role::MixerOut],
             Self::PerLayer => &[Role::PerLayerProjection, Role::LayerInputGate],
-            Self::LayerInput => &[Role::LayerInputOut],
+            Self::PerLayerOut => &[Role::LayerInputOut],
             Self::Head => &[Role::Output],
         }
     }
@@ -84,7 +84,7 @@ impl Input {
     pub(super) fn width(self, config: &Config, layer: &LayerShape) -> usize {
         match self {
             Self::Attention | Self::FeedForward | Self::PerLayer | Self::Head => config.hidden,
-            Self::LayerInput => config.embedding.per_layer,
+            Self::PerLayerOut => config.embedding.per_layer,
             Self::Output => layer.q_width(),
             Self::Down => layer.ffn,
             Self::ExpertDown => config.feed_forward.expert_width,

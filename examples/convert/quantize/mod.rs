@@ -93,7 +93,9 @@ fn blocks(dtype: Dtype, elements: Elements<'_>, out: &mut [u8]) -> Result<(), St
 }
 
 /// What writes a block.
-fn writer(dtype: Dtype) -> Option<Box<dyn Fn(Elements<'_>, &mut [u8])>> {
+type Writer = Box<dyn Fn(Elements<'_>, &mut [u8])>;
+
+fn writer(dtype: Dtype) -> Option<Writer> {
     Some(match dtype {
         Dtype::Q4_0 => Box::new(legacy::q4_0),
         Dtype::Q4_1 => Box::new(legacy::q4_1),

@@ -27,8 +27,8 @@ const BEGIN: &[Step] = &[
 const LAYER_INPUT: &[Step] = &[
     finished(quantize(Source::Residual, Input::PerLayer)),
     finished(Op::GateUp(GateUp::LAYER_INPUT)),
-    finished(quantize(Source::LayerInput, Input::LayerInput)),
-    finished(project(Role::LayerInputOut, Input::LayerInput, Target::Branch)),
+    finished(quantize(Source::LayerInput, Input::PerLayerOut)),
+    finished(project(Role::LayerInputOut, Input::PerLayerOut, Target::Branch)),
     finished(add_normed(Role::PostInputNorm)),
 ];
 
