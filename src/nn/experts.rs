@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::num::{exp, sigmoid};
+use crate::num::{sigmoid, softmax};
 
 /// An expert that a token goes through, and the weight of its result.
 ///
@@ -104,17 +104,6 @@ impl Routing {
         }
         Some(())
     }
-}
-
-/// Logits become their softmax.
-fn softmax(logits: &mut [f32]) {
-    let max = logits.iter().fold(f32::NEG_INFINITY, |max, &logit| if logit > max { logit } else { max });
-    let mut sum = 0.0;
-    for logit in logits.iter_mut() {
-        *logit = exp(*logit - max);
-        sum += *logit;
-    }
-    logits.iter_mut().for_each(|logit| *logit /= sum);
 }
 
 #[cfg(test)]

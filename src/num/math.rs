@@ -218,6 +218,17 @@ pub fn sum_lanes<A: Copy, B: Copy>(a: &[A], b: &[B], value: impl Fn(A, B) -> f32
     tree16(lanes)
 }
 
+/// Logits become their softmax: exponentials of what they are below the largest, divided by their sum, which goes in order.
+pub(crate) fn softmax(logits: &mut [f32]) {
+    let max = logits.iter().fold(f32::NEG_INFINITY, |max, &logit| if logit > max { logit } else { max });
+    let mut sum = 0.0;
+    for logit in logits.iter_mut() {
+        *logit = exp(*logit - max);
+        sum += *logit;
+    }
+    logits.iter_mut().for_each(|logit| *logit /= sum);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,7 +41,7 @@ mod math;
 
 pub use half::{f16_to_f32, f32_to_f16};
 pub use hash::Xxh64;
-pub(crate) use math::{SHORT_MIN, SHORT_SPLIT};
+pub(crate) use math::{SHORT_MIN, SHORT_SPLIT, softmax};
 pub use math::{
     exp, gelu_erf, gelu_tanh, is_finite, limited, limited_silu, round_half_even, round_to_i8, settle, short, sigmoid,
     silu, softplus, sqrt, squared_relu, sum_lanes, tanh, tree16,

@@ -8,7 +8,7 @@ use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::mem::Matrix;
 use crate::nn::{InputForms, InputRows};
-use crate::num::{exp, is_finite, tanh};
+use crate::num::{is_finite, softmax, tanh};
 use crate::weights::{Pooler, Pooling, Role};
 
 /// The vector of a text while rows are added: finite ones, fewer than 2^32. The sums lie in memory of the engine where a
@@ -129,12 +129,4 @@ fn multiply(
     let tiles = Matrix::new(out, 1, cols).and_then(|matrix| matrix.tiles(1, cols, 0..1));
     let mut tile = tiles.and_then(|tiles| tiles.next()).ok_or(Fault::Internal(site!()))?;
     linear.run(context.level, (&inputs, 0), 0, &mut tile, Combine::Set, scratch).ok_or(Fault::Internal(site!()))
-}
-
-/// Exponentials below the largest number, divided by their sum in order.
-fn softmax(x: &mut [f32]) {
-    let max = x.iter().copied().fold(f32::NEG_INFINITY, |max, x| if x > max { x } else { max });
-    x.iter_mut().for_each(|x| *x = exp(*x - max));
-    let sum = x.iter().fold(0.0, |sum, x| sum + x);
-    x.iter_mut().for_each(|x| *x /= sum);
 }
