@@ -281,7 +281,10 @@ impl SyntheticModel {
             let mut pairs = 0..dims[0];
             add_vector(writer, &full_name, &dims, || if pairs.next() <= Some(dims[0] / 4) { 1.0 } else { 1e30 });
         } else if name.contains("norm") || name.contains("scale") {
-            add_vector(writer, &full_name, &dims, || 1.0 + 0.25 * rng.uniform());
+            // Where scores are not scaled, the norm of the queries does it.
+            let scales = self.architecture == Architecture::Gemma4 && name == "attn_q_norm";
+            let size = if scales { (dims[0] as f32).sqrt().recip() } else { 1.0 };
+            add_vector(writer, &full_name, &dims, || size * (1.0 + 0.25 * rng.uniform()));
         } else if name == "attn_sinks" {
             add_vector(writer, &full_name, &dims, || rng.normal());
         } else if name == "exp_probs_b" {
