@@ -235,6 +235,11 @@ fn check(config: &Config, keys: &Keys<'_>, architecture: &Architecture) -> Resul
     if !bounded || config.kv_shapes.iter().any(|shape| config.heads.saturating_mul(shape.head_dim) > 1 << 24) {
         return Err(keys.bad("attention.head_count"));
     }
+    // Snapshots tell two shapes apart in 16 bits for each size.
+    let [kv, other] = config.kv_shapes;
+    if kv != other && [kv.heads, kv.head_dim, other.heads, other.head_dim].into_iter().any(|size| size >= 1 << 16) {
+        return Err(keys.bad(KV_HEADS));
+    }
     let turned = |layer| (config.rope.place(layer).len(), config.layer(layer).kv.head_dim);
     if (0..config.layers).map(turned).any(|(dims, of_head)| !dims.is_multiple_of(2) || dims > of_head) {
         return Err(keys.bad("rope.dimension_count"));
