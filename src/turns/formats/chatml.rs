@@ -73,7 +73,7 @@ pub(super) const LFM2: TurnFormat = TurnFormat {
     ..CHATML
 };
 
-/// LFM2.5. Thoughts of earlier replies stay.
+/// LFM2.5. Thoughts stay; the template leaves out those of all replies but the last one.
 pub(super) const LFM2_5: TurnFormat =
     TurnFormat { name: "lfm2.5", signs: signs(&["<|im_start|>", "bos_token", "keep_past_thinking"]), ..LFM2 };
 
