@@ -138,6 +138,8 @@ struct System {
     user: Option<Turn>,
     /// The template's own message, for conversations without one.
     default: Option<&'static str>,
+    /// What comes after the template's own message.
+    default_after: Frame,
     /// Whether an empty message is no message.
     skips_empty: bool,
 }

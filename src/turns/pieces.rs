@@ -45,6 +45,11 @@ pub(super) enum Trim {
     ThoughtAndLines,
     /// Leaves out what a model thought, up to `</think>`, and white space at both ends.
     ThoughtAndEnds,
+    /// Leaves out what a model thought, up to `</think>`, and white space at the end.
+    ThoughtAndEnd,
+    /// Leaves out what a model thought, up to `</think>`, and white space at both ends of what follows it. A text
+    /// without a thought stays as it is.
+    ThoughtAndEndsAfter,
     /// Leaves out what a model wrote into other channels, up to `<channel|>`, and white space at both ends.
     ChannelAndEnds,
 }
@@ -60,6 +65,8 @@ impl Trim {
             Self::Thought => answer().unwrap_or(text),
             Self::ThoughtAndLines => answer().map_or(text, |text| text.trim_start_matches('\n')),
             Self::ThoughtAndEnds => Self::Ends.apply(answer().unwrap_or(text)),
+            Self::ThoughtAndEnd => Self::End.apply(answer().unwrap_or(text)),
+            Self::ThoughtAndEndsAfter => answer().map_or(text, |text| Self::Ends.apply(text)),
             Self::ChannelAndEnds => Self::Ends.apply(after("<channel|>").unwrap_or(text)),
         }
     }
@@ -130,17 +137,18 @@ impl Turns {
     /// assistant *is* such a reply.
     pub fn add<'t>(&mut self, message: Message<'t>) -> Pieces<'t> {
         let (format, mut pieces) = (self.format, Pieces::new());
+        let is_system = message.role == Role::System;
+        let is_left_out = is_system && message.text.is_empty() && format.system.skips_empty;
         let turn = match (self.at, message.role) {
             (At::Reply, Role::Assistant) => Turn { before: &[], ..format.assistant },
             (At::System, Role::User) => format.system.user.unwrap_or(format.user),
             (_, role) => {
-                self.open(message.role == Role::System, &mut pieces);
+                self.open(is_system && !is_left_out, &mut pieces);
                 format.turn(role)
             }
         };
-        let is_system = message.role == Role::System;
         *self = Self::after_message(format, message.role);
-        if !(is_system && message.text.is_empty() && format.system.skips_empty) {
+        if !is_left_out {
             pieces.turn(&turn, message.text);
         }
         pieces
@@ -172,7 +180,9 @@ impl Turns {
             At::Start => {
                 pieces.frame(format.start);
                 if let Some(default) = format.system.default.filter(|_| !has_system) {
-                    pieces.turn(&format.system.turn, default);
+                    pieces.frame(format.system.turn.before);
+                    pieces.push(Part::Default(default));
+                    pieces.frame(format.system.default_after);
                 }
             }
             At::System => pieces.frame(format.system.user.map_or(&[], |user| user.after)),
@@ -203,6 +213,8 @@ const MOST_PARTS: usize = 7;
 #[derive(Clone, Copy, Debug)]
 enum Part<'t> {
     Frame(Frame),
+    /// The template's own message. It is the format's own: names of special tokens in it become these tokens.
+    Default(&'static str),
     Text(&'t str),
 }
 
@@ -236,6 +248,7 @@ impl<'t> Iterator for Pieces<'t> {
         loop {
             let (part, piece) = self.next;
             let found = match *self.parts.get(..self.len)?.get(part)? {
+                Part::Default(text) => (piece == 0).then_some(Piece::Frame(text)),
                 Part::Text(text) => (piece == 0).then_some(Piece::Text(text)),
                 Part::Frame(frame) => frame.get(piece).copied(),
             };
@@ -265,6 +278,8 @@ mod tests {
         assert_eq!(Trim::ThoughtAndLines.apply(text), "1\n");
         assert_eq!(Trim::ThoughtAndLines.apply("\n1"), "\n1");
         assert_eq!((Trim::ThoughtAndEnds.apply(text), Trim::ThoughtAndEnds.apply(" 1\n")), ("1", "1"));
+        assert_eq!((Trim::ThoughtAndEnd.apply(text), Trim::ThoughtAndEnd.apply(" 1\n")), ("\n\n1", " 1"));
+        assert_eq!((Trim::ThoughtAndEndsAfter.apply(text), Trim::ThoughtAndEndsAfter.apply(" 1\n")), ("1", " 1\n"));
         let text = "<|channel>thought\nno<channel|>\nyes ";
         assert_eq!((Trim::ChannelAndEnds.apply(text), Trim::ChannelAndEnds.apply(" 1\n")), ("yes", "1"));
         assert_eq!(Trim::Ends.apply("  "), "");

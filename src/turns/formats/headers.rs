@@ -48,8 +48,8 @@ pub(super) const LLAMA4: TurnFormat = TurnFormat {
     },
     start: &[Bos],
     system: system(turn(&[F("<|header_start|>system<|header_end|>\n\n")], Trim::Ends, &[F("<|eot|>")])),
-    user: turn(&[F("<|header_start|>user<|header_end|>\n\n")], Trim::Ends, &[F("<|eot|>")]),
-    assistant: turn(&[F("<|header_start|>assistant<|header_end|>\n\n")], Trim::Ends, &[F("<|eot|>")]),
+    user: plain(&[F("<|header_start|>user<|header_end|>\n\n")], &[F("<|eot|>")]),
+    assistant: plain(&[F("<|header_start|>assistant<|header_end|>\n\n")], &[F("<|eot|>")]),
     reply: &[F("<|header_start|>assistant<|header_end|>\n\n")],
     stops: &["<|eot|>", "<|eom|>"],
     ..PLAIN
@@ -135,6 +135,34 @@ pub(super) const SEED_OSS: TurnFormat = TurnFormat {
     ..PLAIN
 };
 
+// `[|user|]\n...[|endofturn|]\n`
+
+/// EXAONE 4, not thinking: an empty thought is written for the model. Thoughts of earlier replies are left out.
+pub(super) const EXAONE4: TurnFormat = TurnFormat {
+    name: "exaone4",
+    signs: signs(&["[|assistant|]\\n", "[|endofturn|]\\n"]),
+    system: system(plain(&[F("[|system|]\n")], &[F("[|endofturn|]\n")])),
+    user: plain(&[F("[|user|]\n")], &[F("[|endofturn|]\n")]),
+    assistant: turn(&[F("[|assistant|]\n<think>\n\n</think>\n\n")], Trim::ThoughtAndEndsAfter, &[F("[|endofturn|]\n")]),
+    reply: &[F("[|assistant|]\n<think>\n\n</think>\n\n")],
+    stops: &["[|endofturn|]"],
+    ..PLAIN
+};
+
+// `<SPECIAL_11>User\n...\n`
+
+/// Nemotron Nano v2, thinking. The thought is opened for the model; thoughts of earlier replies are left out.
+pub(super) const NEMOTRON_NANO_V2: TurnFormat = TurnFormat {
+    name: "nemotron-nano-v2",
+    signs: signs(&["<SPECIAL_10>System", "<SPECIAL_11>Assistant", "<SPECIAL_12>", "</think>"]),
+    system: system_or(turn(&[F("<SPECIAL_10>System\n")], Trim::Ends, &[F("\n\n")]), ""),
+    user: turn(&[F("<SPECIAL_11>User\n")], Trim::Ends, &[F("\n")]),
+    assistant: turn(&[F("<SPECIAL_11>Assistant\n")], Trim::ThoughtAndEnds, &[F("\n<SPECIAL_12>\n")]),
+    reply: &[F("<SPECIAL_11>Assistant\n<think>\n")],
+    stops: &["<SPECIAL_12>"],
+    ..PLAIN
+};
+
 // `<|start_of_role|>user<|end_of_role|>...<|end_of_text|>\n`
 
 pub(super) const GRANITE: TurnFormat = TurnFormat {
@@ -156,5 +184,19 @@ pub(super) const GRANITE_3_1: TurnFormat = TurnFormat {
         GRANITE.system.turn,
         "Knowledge Cutoff Date: April 2024.\nYou are Granite, developed by IBM. You are a helpful AI assistant.",
     ),
+    ..GRANITE
+};
+
+/// Granite 4.0.
+pub(super) const GRANITE_4: TurnFormat = TurnFormat {
+    name: "granite4",
+    signs: signs(&["<|start_of_role|>", "Please ensure responses are professional, accurate, and safe."]),
+    system: System {
+        skips_empty: true,
+        ..system_or(
+            GRANITE.system.turn,
+            "You are a helpful assistant. Please ensure responses are professional, accurate, and safe.",
+        )
+    },
     ..GRANITE
 };

@@ -1,6 +1,6 @@
 //! `[INST] ... [/INST] ...`
 
-use super::{Bos, Eos, F, PLAIN, joined, plain, signs, system, turn};
+use super::{Bos, Eos, F, PLAIN, joined, plain, signs, system, system_or, turn};
 use crate::turns::pieces::Trim;
 use crate::turns::{Signs, TurnFormat};
 
@@ -68,7 +68,7 @@ pub(super) const MISTRAL_V7: TurnFormat = TurnFormat {
     ..PLAIN
 };
 
-/// Without the default system message, which has the date in it.
+/// Mistral Small 3, Ministral 3. Without the default system message, which has the date in it.
 pub(super) const MISTRAL_V7_TEKKEN: TurnFormat = TurnFormat {
     name: "mistral-v7-tekken",
     signs: Signs { tokens: &["[SYSTEM_PROMPT]", "[INST]"], ..signs(&["[SYSTEM_PROMPT]"]) },
@@ -76,4 +76,20 @@ pub(super) const MISTRAL_V7_TEKKEN: TurnFormat = TurnFormat {
     user: plain(&[F("[INST]")], &[F("[/INST]")]),
     assistant: plain(&[], &[Eos]),
     ..MISTRAL_V7
+};
+
+/// Ministral 3, the models that think.
+pub(super) const MINISTRAL3_REASONING: TurnFormat = TurnFormat {
+    name: "ministral3-reasoning",
+    signs: signs(&["[SYSTEM_PROMPT]", "# HOW YOU SHOULD THINK AND ANSWER", "[/THINK]Here, provide a self-contained"]),
+    system: system_or(
+        MISTRAL_V7_TEKKEN.system.turn,
+        "# HOW YOU SHOULD THINK AND ANSWER\n\nFirst draft your thinking process (inner monologue) until you arrive at a \
+         response. Format your response using Markdown, and use LaTeX for any mathematical equations. Write both your \
+         thoughts and the response in the same language as the input.\n\nYour thinking process must follow the template \
+         below:[THINK]Your thoughts or/and draft, like working through an exercise on scratch paper. Be as casual and \
+         as long as you want until you are confident to generate the response to the user.[/THINK]Here, provide a \
+         self-contained response.",
+    ),
+    ..MISTRAL_V7_TEKKEN
 };

@@ -11,24 +11,38 @@ mod words;
 
 use super::pieces::{Frame, Trim};
 use super::{Piece, Signs, System, Turn, TurnFormat};
-use chatml::{CHATML, KIMI_K2, LFM2, PHI4, QWEN2, QWEN2_5, QWEN3, QWEN3_5, SMOLLM2};
-use headers::{GEMMA, GEMMA4, GEMMA4_E, GRANITE, GRANITE_3_1, HARMONY, LLAMA3, LLAMA3_1, LLAMA4, SEED_OSS};
-use inst::{LLAMA2, MISTRAL_V0, MISTRAL_V1, MISTRAL_V3, MISTRAL_V3_TEKKEN, MISTRAL_V7, MISTRAL_V7_TEKKEN};
-use roles::{OLMO2, PHI3, PHI4_MINI, TULU, ZEPHYR};
+use chatml::{
+    CHATML, KIMI_K2, KIMI_K2_THINKING, LFM2, LFM2_5, LFM2_5_A1B, NEMOTRON3, PHI4, QWEN2, QWEN2_5, QWEN3, QWEN3_5,
+    QWEN3_5_SMALL, SMOLLM2,
+};
+use headers::{
+    EXAONE4, GEMMA, GEMMA4, GEMMA4_E, GRANITE, GRANITE_3_1, GRANITE_4, HARMONY, LLAMA3, LLAMA3_1, LLAMA4,
+    NEMOTRON_NANO_V2, SEED_OSS,
+};
+use inst::{
+    LLAMA2, MINISTRAL3_REASONING, MISTRAL_V0, MISTRAL_V1, MISTRAL_V3, MISTRAL_V3_TEKKEN, MISTRAL_V7, MISTRAL_V7_TEKKEN,
+};
+use roles::{GLM_Z1, GLM4, GLM4_5, GLM4_7, OLMO2, PHI3, PHI4_MINI, TULU, ZEPHYR};
 use words::{DEEPSEEK_CODER, DEEPSEEK_R1, DEEPSEEK_V2, DEEPSEEK_V3, ERNIE4_5, HUNYUAN, OPENCHAT, VICUNA};
 
 use Piece::{Bos, Eos, Frame as F};
 
 pub(super) const ALL: &[TurnFormat] = &[
     PHI4,
+    NEMOTRON3,
     QWEN3_5,
+    QWEN3_5_SMALL,
     QWEN3,
     QWEN2_5,
     SMOLLM2,
+    LFM2_5,
+    LFM2_5_A1B,
     LFM2,
     QWEN2,
     CHATML,
+    KIMI_K2_THINKING,
     KIMI_K2,
+    MINISTRAL3_REASONING,
     MISTRAL_V7,
     MISTRAL_V7_TEKKEN,
     MISTRAL_V1,
@@ -44,8 +58,15 @@ pub(super) const ALL: &[TurnFormat] = &[
     GEMMA4_E,
     HARMONY,
     SEED_OSS,
+    EXAONE4,
+    NEMOTRON_NANO_V2,
+    GLM4_7,
+    GLM4_5,
+    GLM_Z1,
+    GLM4,
     PHI4_MINI,
     PHI3,
+    GRANITE_4,
     GRANITE_3_1,
     GRANITE,
     DEEPSEEK_R1,
@@ -90,7 +111,7 @@ const fn plain(before: Frame, after: Frame) -> Turn {
 
 /// A turn of its own.
 const fn system(turn: Turn) -> System {
-    System { turn, user: None, default: None, skips_empty: false }
+    System { turn, user: None, default: None, default_after: turn.after, skips_empty: false }
 }
 
 /// A turn of its own, with a message of the template's.

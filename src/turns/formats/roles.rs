@@ -1,6 +1,7 @@
 //! `<|user|>\n...`, with several ways to end it.
 
-use super::{Bos, Eos, F, PLAIN, plain, signs, system};
+use super::{Bos, Eos, F, PLAIN, plain, signs, system, turn};
+use crate::turns::pieces::Trim;
 use crate::turns::{Signs, System, TurnFormat};
 
 /// Phi-3 and Phi-3.5.
@@ -54,4 +55,48 @@ pub(super) const OLMO2: TurnFormat = TurnFormat {
     signs: signs(&["'<|user|>\\n' + message['content'] + '\\n'", "eos_token", "bos_token"]),
     start: &[Bos],
     ..TULU
+};
+
+// GLM. A turn ends where the next one begins.
+
+/// GLM 4 (0414), glm-4-9b-chat.
+pub(super) const GLM4: TurnFormat = TurnFormat {
+    name: "glm4",
+    signs: Signs { none: &["</think>"], ..signs(&["[gMASK]<sop>", "<|assistant|>{% endif %}"]) },
+    start: &[F("[gMASK]<sop>")],
+    system: system(plain(&[F("<|system|>\n")], &[])),
+    user: plain(&[F("<|user|>\n")], &[]),
+    assistant: plain(&[F("<|assistant|>\n")], &[]),
+    reply: &[F("<|assistant|>")],
+    stops: &["<|user|>", "<|observation|>"],
+    ..PLAIN
+};
+
+/// GLM-Z1. The thought is opened for the model; thoughts of earlier replies are left out.
+pub(super) const GLM_Z1: TurnFormat = TurnFormat {
+    name: "glm-z1",
+    signs: signs(&["[gMASK]<sop>", "set visible", "<think>{% endif %}"]),
+    user: turn(GLM4.user.before, Trim::ThoughtAndEnds, &[]),
+    assistant: turn(GLM4.assistant.before, Trim::ThoughtAndEnds, &[]),
+    reply: &[F("<|assistant|>\n<think>")],
+    ..GLM4
+};
+
+/// GLM 4.5 and 4.6, thinking. Thoughts of earlier replies are left out, which then begin with an empty one.
+pub(super) const GLM4_5: TurnFormat = TurnFormat {
+    name: "glm4.5",
+    signs: signs(&["[gMASK]<sop>", "visible_text", "'\\n<think></think>'"]),
+    assistant: turn(&[F("<|assistant|>\n<think></think>\n")], Trim::ThoughtAndEnds, &[]),
+    ..GLM4
+};
+
+/// GLM 4.7, thinking. The thought is opened for the model; of the thoughts of earlier replies only the end is left.
+pub(super) const GLM4_7: TurnFormat = TurnFormat {
+    name: "glm4.7",
+    signs: signs(&["[gMASK]<sop>", "visible_text", "{{ '</think>' }}"]),
+    system: system(plain(&[F("<|system|>")], &[])),
+    user: plain(&[F("<|user|>")], &[]),
+    assistant: turn(&[F("<|assistant|></think>")], Trim::ThoughtAndEnds, &[]),
+    reply: &[F("<|assistant|><think>")],
+    ..GLM4
 };

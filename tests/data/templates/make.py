@@ -561,7 +561,7 @@ QWEN3_5 = """{%- macro render_content(content) -%}
 
 KIMI_K2 = """{%- for message in messages -%}
     {%- if loop.first and messages[0]['role'] != 'system' -%}
-        {{'<|im_system|>system<|im_middle|>You are Kimi, an AI assistant created by Moonshot AI.<|im_end|>'}}
+        {{'<|im_system|>system<|im_middle|>You are Kimi, an AI assistant created by Moonshot AI.<|im_end|>\\n'}}
     {%- endif -%}
     {%- if message['role'] == 'system' -%}
         {{'<|im_system|>system<|im_middle|>'}}
@@ -712,12 +712,231 @@ HUNYUAN = """{%- for message in messages -%}
 """
 
 LLAMA4 = """{{- bos_token }}
+{%- if messages[0]['role'] == 'system' %}
+    {{- '<|header_start|>system<|header_end|>\\n\\n' + messages[0]['content'] | trim + '<|eot|>' }}
+    {%- set messages = messages[1:] %}
+{%- endif %}
 {%- for message in messages %}
-    {{- '<|header_start|>' + message['role'] + '<|header_end|>\\n\\n' + message['content'] | trim + '<|eot|>' }}
+    {{- '<|header_start|>' + message['role'] + '<|header_end|>\\n\\n' + message['content'] + '<|eot|>' }}
 {%- endfor %}
 {%- if add_generation_prompt %}
     {{- '<|header_start|>assistant<|header_end|>\\n\\n' }}
 {%- endif %}
+"""
+
+KIMI_K2_THINKING = """{%- if messages[0]['role'] != 'system' -%}
+    <|im_system|>system<|im_middle|>You are Kimi, an AI assistant created by Moonshot AI.<|im_end|>
+{%- endif -%}
+{%- for message in messages -%}
+    {%- if message['role'] == 'assistant' -%}
+        <|im_assistant|>assistant<|im_middle|><think></think>
+    {%- elif message['role'] == 'user' -%}
+        <|im_user|>user<|im_middle|>
+    {%- else -%}
+        <|im_system|>{{ message['role'] }}<|im_middle|>
+    {%- endif -%}
+    {{ message['content'] }}<|im_end|>
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    <|im_assistant|>assistant<|im_middle|>
+{%- endif -%}
+"""
+
+LFM2_5 = """{{- bos_token -}}
+{%- set keep_past_thinking = keep_past_thinking | default(false) -%}
+{%- set ns = namespace(last=-1) -%}
+{%- for message in messages -%}
+    {%- if message.role == "assistant" -%}
+        {%- set ns.last = loop.index0 -%}
+    {%- endif -%}
+{%- endfor -%}
+{%- for message in messages -%}
+    {%- set content = message.content -%}
+    {%- if message.role == "assistant" and loop.index0 != ns.last and not keep_past_thinking and "</think>" in content -%}
+        {%- set content = content.split("</think>")[-1] | trim -%}
+    {%- endif -%}
+    {%- if content or not loop.first or message.role != "system" -%}
+        {{- "<|im_start|>" + message.role + "\\n" + content + "<|im_end|>\\n" -}}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{- "<|im_start|>assistant\\n" -}}
+{%- endif -%}
+"""
+
+LFM2_5_A1B = """{{- bos_token -}}
+{%- set preserve_thinking = preserve_thinking | default(false) -%}
+{%- set ns = namespace(last=-1) -%}
+{%- for message in messages -%}
+    {%- if message.role == "user" -%}
+        {%- set ns.last = loop.index0 -%}
+    {%- endif -%}
+{%- endfor -%}
+{%- for message in messages -%}
+    {%- set content = message.content -%}
+    {%- if message.role == "assistant" -%}
+        {%- if message.thinking is defined and (preserve_thinking or loop.index0 > ns.last) -%}
+            {%- set content = "<think>" + message.thinking + "</think>" + content -%}
+        {%- elif "</think>" in content and not (preserve_thinking or loop.index0 > ns.last) -%}
+            {%- set content = content.split("</think>")[-1] | trim -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- if content or not loop.first or message.role != "system" -%}
+        {{- "<|im_start|>" + message.role + "\\n" + content + "<|im_end|>\\n" -}}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{- "<|im_start|>assistant\\n" -}}
+{%- endif -%}
+"""
+
+NEMOTRON3 = """{%- set truncate_history_thinking = truncate_history_thinking if truncate_history_thinking is defined else true %}
+{{- '<|im_start|>system\\n' }}
+{%- if messages[0].role == 'system' %}
+    {{- messages[0].content }}
+    {%- set messages = messages[1:] %}
+{%- endif %}
+{{- '<|im_end|>\\n' }}
+{%- for message in messages %}
+    {%- set content = message.content %}
+    {%- if message.role == 'assistant' %}
+        {%- if '</think>' in content %}
+            {%- set content = content.split('</think>')[-1] %}
+        {%- endif %}
+        {%- set content = ('<think></think>' ~ content) | trim %}
+    {%- endif %}
+    {{- '<|im_start|>' ~ message.role ~ '\\n' ~ content ~ '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' ~ ('<think></think>' if enable_thinking is defined and not enable_thinking else '<think>\\n') }}
+{%- endif %}
+"""
+
+NEMOTRON_NANO_V2 = """{{- '<SPECIAL_10>System\\n' -}}
+{%- if messages[0]['role'] == 'system' -%}
+    {{- messages[0]['content'].strip() -}}
+    {%- set messages = messages[1:] -%}
+{%- endif -%}
+{{- '\\n\\n' -}}
+{%- set last = messages[-1]['role'] -%}
+{%- for message in messages -%}
+    {%- if message['role'] == 'user' -%}
+        {{- '<SPECIAL_11>User\\n' + message['content'].strip() + '\\n' -}}
+    {%- elif message['role'] == 'assistant' -%}
+        {{- '<SPECIAL_11>Assistant\\n' + ('<think>\\n' if loop.last else '') -}}
+        {{- message['content'].split('</think>')[-1].strip() + '\\n<SPECIAL_12>\\n' -}}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{- '<SPECIAL_11>Assistant\\n<think>\\n' -}}
+{%- endif -%}
+"""
+
+EXAONE4 = """{%- set heads = {'user': '[|user|]\\n', 'assistant': '[|assistant|]\\n', 'system': '[|system|]\\n', 'tool': '[|tool|]\\n'} %}
+{%- set end = '[|endofturn|]\\n' %}
+{%- for message in messages %}
+    {{- heads[message.role] }}
+    {%- if message.role == 'assistant' and message.content %}
+        {{- '<think>\\n\\n</think>\\n\\n' }}
+        {%- if '</think>' in message.content %}
+            {{- message.content.split('</think>')[-1].strip() }}
+        {%- else %}
+            {{- message.content }}
+        {%- endif %}
+    {%- else %}
+        {{- message.content }}
+    {%- endif %}
+    {{- end }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- heads['assistant'] + ('<think>\\n' if enable_thinking is defined and enable_thinking else '<think>\\n\\n</think>\\n\\n') }}
+{%- endif %}
+"""
+
+GLM4 = """[gMASK]<sop>
+{%- for message in messages %}
+    {%- if message.role == 'system' %}
+<|system|>
+{{ message.content }}
+    {%- endif %}
+{%- endfor %}
+{%- for message in messages if message.role != 'system' %}
+    {%- set VISIBLE %}
+    {%- set meta = message.get("metadata", "") %}
+<|{{ message.role }}|>{{ meta }}
+{{ visible }}
+{%- endfor %}
+{% if add_generation_prompt %}<|assistant|>OPEN{% endif %}"""
+
+GLM4_5 = """[gMASK]<sop>
+{%- macro visible_text(content) -%}
+    {{- content }}
+{%- endmacro -%}
+{%- for message in messages -%}
+<|{{ message.role }}|>
+    {%- if message.role == 'assistant' -%}
+        {%- set content = visible_text(message.content).split('</think>')[-1].strip() -%}
+        {{- '\\n<think></think>' }}
+        {%- if content -%}
+            {{- '\\n' + content }}
+        {%- endif -%}
+    {%- else -%}
+        {{- '\\n' + visible_text(message.content) }}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    <|assistant|>{{- '\\n<think></think>' if (enable_thinking is defined and not enable_thinking) else '' -}}
+{%- endif -%}
+"""
+
+GLM4_7 = """[gMASK]<sop>
+{%- macro visible_text(content) -%}
+    {{- content }}
+{%- endmacro -%}
+{%- for message in messages -%}
+<|{{ message.role }}|>
+    {%- if message.role == 'assistant' -%}
+        {{ '</think>' }}{{- visible_text(message.content).split('</think>')[-1].strip() }}
+    {%- else -%}
+        {{- visible_text(message.content) }}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    <|assistant|>{{- '</think>' if (enable_thinking is defined and not enable_thinking) else '<think>' -}}
+{%- endif -%}
+"""
+
+GRANITE4 = """{%- set default = 'You are a helpful assistant. Please ensure responses are professional, accurate, and safe.' %}
+{%- if messages[0].role == 'system' %}
+    {%- set default = messages[0].content or default %}
+    {%- set messages = messages[1:] %}
+{%- endif %}
+{{- '<|start_of_role|>system<|end_of_role|>' + default + '<|end_of_text|>\\n' }}
+{%- for message in messages %}
+    {{- '<|start_of_role|>' + message.role + '<|end_of_role|>' + message.content + '<|end_of_text|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|start_of_role|>assistant<|end_of_role|>' }}
+{%- endif %}
+"""
+
+MINISTRAL3_REASONING = """{%- set default = '# HOW YOU SHOULD THINK AND ANSWER\\n\\nFirst draft your thinking process (inner monologue) until you arrive at a response. Format your response using Markdown, and use LaTeX for any mathematical equations. Write both your thoughts and the response in the same language as the input.\\n\\nYour thinking process must follow the template below:[THINK]Your thoughts or/and draft, like working through an exercise on scratch paper. Be as casual and as long as you want until you are confident to generate the response to the user.[/THINK]Here, provide a self-contained response.' %}
+{{- bos_token }}
+{%- if messages[0]['role'] == 'system' %}
+    {%- set default = messages[0]['content'] %}
+    {%- set messages = messages[1:] %}
+{%- endif %}
+{{- '[SYSTEM_PROMPT]' + default + '[/SYSTEM_PROMPT]' }}
+{%- for message in messages %}
+    {%- if message['role'] == 'user' %}
+        {{- '[INST]' + message['content'] + '[/INST]' }}
+    {%- elif message['role'] == 'assistant' %}
+        {%- if not message['content'] %}
+            {{- raise_exception('Assistant messages must have a content.') }}
+        {%- endif %}
+        {{- message['content'] + eos_token }}
+    {%- endif %}
+{%- endfor %}
 """
 
 TEMPLATES = {
@@ -769,6 +988,19 @@ TEMPLATES = {
     "seed-oss": SEED_OSS,
     "ernie4.5": ERNIE4_5,
     "hunyuan": HUNYUAN,
+    "kimi-k2-thinking": KIMI_K2_THINKING,
+    "lfm2.5": LFM2_5,
+    "lfm2.5-a1b": LFM2_5_A1B,
+    "qwen3.5-small": QWEN3_5.replace("enable_thinking is false", "enable_thinking is true").replace("'<think>\\n\\n</think>\\n\\n'", "A").replace("'<think>\\n' }}", "'<think>\\n\\n</think>\\n\\n' }}").replace("A }}", "'<think>\\n' }}"),
+    "nemotron3": NEMOTRON3,
+    "nemotron-nano-v2": NEMOTRON_NANO_V2,
+    "exaone4": EXAONE4,
+    "glm4": GLM4.replace("VISIBLE", "visible = message.content").replace("OPEN", ""),
+    "glm-z1": GLM4.replace("VISIBLE", "visible = message.content.split('</think>')[-1].strip()").replace("OPEN", "\n<think>"),
+    "glm4.5": GLM4_5,
+    "glm4.7": GLM4_7,
+    "granite4": GRANITE4,
+    "ministral3-reasoning": MINISTRAL3_REASONING,
     "constructs": CONSTRUCTS,
 }
 
