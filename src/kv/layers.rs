@@ -1,7 +1,7 @@
 //! Sets of layers.
 
 /// More layers than any model has: keeps hostile files from choosing how long a loop runs.
-pub(crate) const MAX_LAYERS: usize = 512;
+pub(crate) const MAX_LAYERS: usize = 256;
 
 /// A set of layers.
 ///

@@ -58,7 +58,7 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
         },
         residual_scale: keys.factor("residual_scale", 1.0)?,
         attention_layers: kv_heads.present(layers),
-        shared_kv: LayerSet::EMPTY,
+        shared_kv: 0,
         recurrent: Recurrent::default(),
         attention: attention(keys, architecture, head_dim)?,
         rope: keys.rope(architecture, head_dim)?,

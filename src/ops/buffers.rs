@@ -136,7 +136,7 @@ pub(super) fn hidden_of<'s>(
     match context.weights.norm(0, role) {
         Some(norm) => context.level.norm(&norm, x, out),
         // The last layer of some encoders ends with a norm.
-        None => out.copy_from_slice(x),
+        None => out.iter_mut().zip(x).for_each(|(out, &x)| *out = x),
     }
     Some(out)
 }

@@ -20,7 +20,7 @@
 //!     // Without room, the error says how much it takes.
 //!     let needed = match tokenizer.encode(text, options, &mut scratch, &mut []) {
 //!         Err(TokenError::OutputTooSmall { needed, .. }) => needed,
-//!         other => other?,
+//!         other => other?.ids,
 //!     };
 //!     let mut ids = vec![0; needed];
 //!     tokenizer.encode(text, options, &mut scratch, &mut ids)?;

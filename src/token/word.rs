@@ -81,7 +81,7 @@ impl Word<'_> {
     fn put(&mut self, text: &str) {
         let end = self.len.saturating_add(text.len());
         if let Some(place) = self.bytes.get_mut(self.len..end) {
-            place.copy_from_slice(text.as_bytes());
+            place.iter_mut().zip(text.bytes()).for_each(|(place, byte)| *place = byte);
         }
         self.len = end;
     }

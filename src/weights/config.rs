@@ -39,9 +39,9 @@ pub struct Config {
     pub residual_scale: f32,
     /// The layers that have attention.
     pub attention_layers: LayerSet,
-    /// Those of them that have no keys and values of their own: they read those of the last layer before them, in the
+    /// The last so many layers have no keys and values of their own: they read those of the last layer before them, in the
     /// same group, that has some.
-    pub shared_kv: LayerSet,
+    pub shared_kv: usize,
     /// Queries, keys, values and scores.
     pub attention: Attention,
     /// The layers that have a state, and what it is.

@@ -83,7 +83,7 @@ impl Config {
 
     /// Returns whether a layer has keys and values of its own.
     pub fn has_kv(&self, layer: usize) -> bool {
-        self.attention_layers.contains(layer) && !self.shared_kv.contains(layer)
+        self.attention_layers.contains(layer) && layer < self.layers.saturating_sub(self.shared_kv)
     }
 
     /// The layer whose keys and values a layer reads, as its number among those that have some; `None` where there is
@@ -111,6 +111,6 @@ impl Config {
     }
 
     fn kv_before(&self, layer: usize) -> usize {
-        self.attention_layers.before(layer).saturating_sub(self.shared_kv.before(layer))
+        self.attention_layers.before(layer.min(self.layers.saturating_sub(self.shared_kv)))
     }
 }

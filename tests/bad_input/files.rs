@@ -38,11 +38,11 @@ fn truncated() {
 /// Files that are made to be slow: many tensors, many of them twice.
 #[test]
 fn the_largest_models_open_in_linear_time() {
-    let large = SyntheticModel { layers: 512, hidden: 2, ffn: 2, heads: 1, head_dim: 2, ..tiny() };
+    let large = SyntheticModel { layers: 256, hidden: 2, ffn: 2, heads: 1, head_dim: 2, ..tiny() };
     let mut writer = large.writer();
     let start = Instant::now();
     assert!(Model::open(&writer.finish()).is_ok());
-    let limit = 22 + 70 * 512;
+    let limit = 22 + 70 * 256;
     writer.tensors.resize(limit, writer.tensors[0].clone());
     assert!(matches!(refused(&writer.finish()), ModelError::DuplicateTensor { .. }));
     writer.tensors.resize(limit + 1, writer.tensors[0].clone());

@@ -42,8 +42,8 @@ fn inspect_tells_layers_of_several_shapes_apart() {
     let file = scratch_with("gemma4.gguf", &model.bytes());
     let report = run("inspect", &["--model", &file, "--context", "64"]).ok();
     for part in [
-        "4 query heads, 2 key/value heads, 16 elements each in layers with a window",
-        "4 query heads, 2 key/value heads, 24 elements each in the others",
+        "4 query heads, 2 key/value heads, 16 elements each with a window",
+        "4 query heads, 2 key/value heads, 24 elements each without",
         "3 layers read the keys and values of other layers",
     ] {
         assert!(report.contains(part), "{part} is missing:\n{report}");

@@ -77,8 +77,7 @@ const fn kinds(steps: &'static [Step]) -> Kinds {
 }
 
 const fn program(kinds: &'static Kinds) -> Program {
-    let kind_of =
-        |config: &Config, layer| config.rope.groups.group(layer) + if config.shared_kv.contains(layer) { 2 } else { 0 };
+    let kind_of = |config: &Config, layer| config.rope.groups.group(layer) + if config.has_kv(layer) { 0 } else { 2 };
     Program { kind_of, ..uniform(kinds) }
 }
 
@@ -144,9 +143,7 @@ fn heads(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
 
 /// The last layers have no keys and values of their own.
 fn share(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
-    let count = keys.count(SHARED)?;
-    let first = config.layers.checked_sub(count).ok_or(keys.bad(SHARED))?;
-    config.shared_kv = LayerSet::of(config.layers, |layer| layer >= first);
+    config.shared_kv = keys.count(SHARED)?;
     let all = (0..config.layers).all(|layer| config.kv_layer(layer).is_some());
     if all { Ok(()) } else { Err(keys.bad(SHARED)) }
 }
