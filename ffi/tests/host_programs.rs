@@ -241,7 +241,7 @@ fn chat_writes_turns_as_the_models_file_says() {
     assert!(none.err.contains("turn format: none, the model continues your text;"), "{}", none.err);
     none.ok();
     start(&program, &[&greedy[..], &["--format", "zebra"]].concat(), "")
-        .refused(2, "zebra; known are none, phi4, qwen3");
+        .refused(2, "zebra; known are none, phi4, nemotron3");
 }
 
 #[test]

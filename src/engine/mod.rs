@@ -178,11 +178,15 @@ impl<'m, 'a> Engine<'m, 'a> {
         if given < needed {
             return Err(MemoryError::TooSmall { needed, given }.into());
         }
-        let parts = fpenv::with_default(|| Parts::carve(&mut arena, model, plan.limits()))?;
+        fpenv::with_default(|| Self::carve(&mut arena, model, plan.limits()))
+    }
+
+    /// Takes the memory from the arena. What is made here is large, so it is made in its place.
+    fn carve(arena: &mut Arena<'a>, model: &Model<'m>, limits: &Limits) -> Result<Self, EngineError> {
         Ok(Self {
+            parts: Parts::carve(arena, model, limits)?,
             model: *model,
             fingerprint: Fingerprint::default(),
-            parts,
             parallel: &Serial,
             phase: Phase::Idle,
             batch: 0,

@@ -333,7 +333,7 @@ static void turns(void)
     DO(gleed_turns_named("zebra", 5, &format, &error));
     CHECK(format == GLEED_NO_TURNS);
     EXPECT(GLEED_E_VALUE, gleed_turns_describe(format, &info, &error));
-    CHECK(error.given == GLEED_NO_TURNS && error.needed == 38);
+    CHECK(error.given == GLEED_NO_TURNS && error.needed == 51);
     for (i = 0; gleed_turns_describe((uint32_t)i, &info, &error) == GLEED_OK; i++) {
         DO(gleed_turns_named(info.name, strlen(info.name), &format, &error));
         CHECK(format == i);
