@@ -77,9 +77,9 @@ fn counts_that_are_too_large() {
         }
     }
     let mut writer = tiny().writer();
-    writer.set("llama.block_count", 513_u32);
-    assert_eq!(refused(&writer.finish()), ModelError::TooMany { count: 513, limit: 512 });
-    writer.set("llama.block_count", 512_u32);
+    writer.set("llama.block_count", 257_u32);
+    assert_eq!(refused(&writer.finish()), ModelError::TooMany { count: 257, limit: 256 });
+    writer.set("llama.block_count", 256_u32);
     assert_eq!(refused(&writer.finish()), ModelError::MissingTensor { tensor: name("blk.2.attn_norm.weight") });
 }
 
