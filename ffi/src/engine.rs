@@ -131,10 +131,17 @@ pub unsafe extern "C" fn gleed_engine_init(
         // `memory_len` bytes at `memory`, as long as the engine is used. So they are lent for as long as anyone may
         // look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, bytes, ALIGN) }?;
-        let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
-        engine.write(Object::place(head, Engine::new(model, &plan, rest)?)?);
+        engine.write(place(model, &plan, memory)?);
         Ok(status::OK)
     })
+}
+
+/// Puts an engine at the start of the memory. An engine is large, so its copies are on the stack here only, and not while
+/// the plan is made.
+#[inline(never)]
+fn place(model: &Model<'static>, plan: &Plan, memory: &'static mut [u8]) -> Result<*mut gleed_engine, Failure> {
+    let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
+    Ok(Object::place(head, Engine::new(model, plan, rest)?)?)
 }
 
 /// The plan, and the bytes of head and plan together.
