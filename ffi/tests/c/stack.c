@@ -28,7 +28,7 @@ static gleed_seq seq, other;
 static const float *logits;
 static size_t logits_len;
 static uint8_t bytes[1 << 20];
-static uint32_t scratch[4096], ids[64];
+static uint32_t scratch[4096], ids[256];
 static uint64_t pad[4096];
 static char text[256];
 static float values[256];
@@ -90,7 +90,7 @@ static void do_encode(void)
 static void do_turns(void)
 {
     const gleed_message message = {GLEED_ROLE_USER, 0, "Once upon a time", 16};
-    status = gleed_turns_encode(tokenizer, 1, 0, &message, 1, GLEED_TURNS_REPLY, scratch, 4096, ids, 64, &count, NULL);
+    status = gleed_turns_encode(tokenizer, 1, 0, &message, 1, GLEED_TURNS_REPLY, scratch, 4096, ids, 256, &count, NULL);
 }
 static void do_detokenizer(void) { status = gleed_detokenizer_init(tokenizer, 0, pad, 256, &detokenizer, NULL); }
 static void do_detokenize(void) { status = gleed_detokenize(detokenizer, tokenizer, 414, text, 256, &count, NULL); }
