@@ -51,7 +51,7 @@ fn chat_in_a_turn_format() {
     assert!(tokens(&system) > tokens(&plain) + 8, "{system}{plain}");
 
     let unknown = say(&["--template", "zebra"], b"");
-    assert!(unknown.err.contains("zebra is neither a file nor one of: none, phi4, qwen3"), "{}", unknown.err);
+    assert!(unknown.err.contains("zebra is neither a file nor one of: none, phi4, "), "{}", unknown.err);
     assert!(say(&["--jinja"], b"").err.contains("--jinja"));
 }
 
