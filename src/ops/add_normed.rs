@@ -1,4 +1,4 @@
-//! The norm of a branch: added to the residual stream, or in the branch's place.
+//! The norm of a branch, added to the residual stream.
 
 use core::slice::from_ref;
 
@@ -35,37 +35,6 @@ impl Operation for AddNormed {
             let normed = scratch.get_mut(..hidden).ok_or(Fault::Internal(site!()))?;
             level.norm(&norm, row_of(branch, index, hidden).ok_or(Fault::Internal(site!()))?, normed);
             level.combine(how, out, normed);
-            Ok(())
-        })
-    }
-}
-
-/// Puts the norm of the branch in its place: another branch is going to be added.
-#[cfg(feature = "layer-inputs")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NormBranch {
-    pub(crate) weight: Role,
-}
-
-#[cfg(feature = "layer-inputs")]
-impl Operation for NormBranch {
-    fn name(&self) -> &'static str {
-        "norm branch"
-    }
-
-    fn tensors(&self) -> &[Role] {
-        from_ref(&self.weight)
-    }
-
-    fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
-        Grid::by_row(rows, context.config.hidden)
-    }
-
-    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let norm = context.weights.norm(work.layer, self.weight).ok_or(Fault::Internal(site!()))?;
-        let Buffers { branch, scratch, .. } = memory.buffers;
-        work.each_row(branch, scratch, &|_, out, _| {
-            context.level.norm_in_place(&norm, out);
             Ok(())
         })
     }

@@ -38,7 +38,7 @@ mod qkv;
 mod quantize;
 #[cfg(feature = "recurrent")]
 mod recur;
-#[cfg(feature = "encoder")]
+#[cfg(any(feature = "encoder", feature = "layer-inputs"))]
 mod renorm;
 #[cfg(feature = "layer-inputs")]
 mod scale;
@@ -50,8 +50,6 @@ mod work;
 
 pub(crate) use adapters::MAX_ADAPTERS;
 pub(crate) use add_normed::AddNormed;
-#[cfg(feature = "layer-inputs")]
-pub(crate) use add_normed::NormBranch;
 pub(crate) use angles::Angles;
 pub(crate) use attend::Attend;
 pub(crate) use batch::{Batch, Capacity, Row, Run};
@@ -79,7 +77,7 @@ pub(crate) use pool::Pooled;
 pub(crate) use project::Project;
 pub(crate) use qkv::Qkv;
 pub(crate) use quantize::{Quantize, Source};
-#[cfg(feature = "encoder")]
+#[cfg(any(feature = "encoder", feature = "layer-inputs"))]
 pub(crate) use renorm::Renorm;
 #[cfg(feature = "layer-inputs")]
 pub(crate) use scale::Scale;
@@ -129,9 +127,9 @@ operations! {
     Project
     /// The norm of a branch, added to the residual stream.
     AddNormed
-    #[cfg(feature = "layer-inputs")]
-    /// The norm of a branch, in its place.
-    NormBranch
+    #[cfg(any(feature = "encoder", feature = "layer-inputs"))]
+    /// The norm of the residual stream or of a branch, in its place.
+    Renorm
     #[cfg(feature = "layer-inputs")]
     /// A layer's number times the residual stream.
     Scale
@@ -164,9 +162,6 @@ operations! {
     #[cfg(feature = "experts")]
     /// The sum of what the chosen experts gave.
     AddExperts
-    #[cfg(feature = "encoder")]
-    /// The norm of the residual stream in place of it.
-    Renorm
     #[cfg(feature = "recurrent")]
     /// The input matrices of a recurrent layer.
     MixerInput

@@ -1,14 +1,16 @@
-//! The norm of the residual stream in place of it.
+//! The norm of a buffer in its place.
 
 use core::slice::from_ref;
 
-use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Target, Work};
 use crate::error::Fault;
 use crate::weights::Role;
 
-/// Normalizes the residual stream itself, as models do whose norms follow the additions.
+/// Normalizes the residual stream itself, as models do whose norms follow the additions, or a branch to which another one is
+/// going to be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Renorm {
+    pub(crate) of: Target,
     pub(crate) weight: Role,
 }
 
@@ -27,8 +29,12 @@ impl Operation for Renorm {
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let norm = context.weights.norm(work.layer, self.weight).ok_or(Fault::Internal(site!()))?;
-        let Buffers { x, scratch, .. } = memory.buffers;
-        work.each_row(x, scratch, &|_, row, _| {
+        let Buffers { x, branch, scratch, .. } = memory.buffers;
+        let rows = match self.of {
+            Target::Residual => x,
+            Target::Branch => branch,
+        };
+        work.each_row(rows, scratch, &|_, row, _| {
             context.level.norm_in_place(&norm, row);
             Ok(())
         })

@@ -8,7 +8,7 @@ pub(crate) use super::experts::{
     CHOOSE_EXPERTS, EXPERT_DOWN, EXPERT_GATE_UP, EXPERTS, GATHER, GROUP_ROWS, ROUTE, SHARED_EXPERTS,
 };
 use super::{LayerKind, Program, Rows, Step};
-#[cfg(feature = "encoder")]
+#[cfg(any(feature = "encoder", feature = "layer-inputs"))]
 use crate::ops::Renorm;
 use crate::ops::{
     AddNormed, Angles, Attend, Embed, GateUp, Head, Input, Norm, NormRotate, Op, Project, Qkv, Quantize, Source, Store,
@@ -98,16 +98,13 @@ fn has_experts(config: &Config, layer: usize) -> usize {
     usize::from(layer >= config.feed_forward.dense_layers)
 }
 
+/// Attention from the inputs of its matrices to the input of its last one.
+pub(crate) const HEADS: &[Step] =
+    &[all(QKV), all(NORM_ROTATE), all(STORE), finished(ATTEND), finished(quantize(Source::Attention, Input::Output))];
+
 /// Attention with a norm before it.
-pub(crate) const ATTENTION: &[Step] = &[
-    all(norm(Role::AttentionNorm, Input::Attention)),
-    all(QKV),
-    all(NORM_ROTATE),
-    all(STORE),
-    finished(ATTEND),
-    finished(quantize(Source::Attention, Input::Output)),
-    finished(output(Target::Residual)),
-];
+pub(crate) const ATTENTION: &[Step] =
+    layer![&[all(norm(Role::AttentionNorm, Input::Attention))], HEADS, &[finished(output(Target::Residual))]];
 
 /// The norm before the feed-forward layer.
 pub(crate) const FFN_NORM: &[Step] = &[finished(norm(Role::FfnNorm, Input::FeedForward))];
@@ -146,15 +143,10 @@ pub(crate) const STATE_SPACE: &[Step] = &[
 ];
 
 /// Attention with a norm at both ends.
-pub(crate) const ATTENTION_BOTH_NORMS: &[Step] = &[
-    all(norm(Role::AttentionNorm, Input::Attention)),
-    all(QKV),
-    all(NORM_ROTATE),
-    all(STORE),
-    finished(ATTEND),
-    finished(quantize(Source::Attention, Input::Output)),
-    finished(output(Target::Branch)),
-    finished(add_normed(Role::PostAttentionNorm)),
+pub(crate) const ATTENTION_BOTH_NORMS: &[Step] = layer![
+    &[all(norm(Role::AttentionNorm, Input::Attention))],
+    HEADS,
+    &[finished(output(Target::Branch)), finished(add_normed(Role::PostAttentionNorm))],
 ];
 
 /// A feed-forward layer with a norm at both ends.
@@ -170,20 +162,18 @@ pub(crate) const FEED_FORWARD_BOTH_NORMS: &[Step] = &[
 pub(crate) const BOTH_NORMS_LAYER: &[Step] = layer![ATTENTION_BOTH_NORMS, FEED_FORWARD_BOTH_NORMS];
 
 /// A norm at the end of each branch only: OLMo 2 and 3, EXAONE 4.
-pub(crate) const POST_NORM_LAYER: &[Step] = &[
-    all(quantize(Source::Residual, Input::Attention)),
-    all(QKV),
-    all(NORM_ROTATE),
-    all(STORE),
-    finished(ATTEND),
-    finished(quantize(Source::Attention, Input::Output)),
-    finished(output(Target::Branch)),
-    finished(add_normed(Role::PostAttentionNorm)),
-    finished(quantize(Source::Residual, Input::FeedForward)),
-    finished(GATE_UP),
-    finished(quantize(Source::FeedForward, Input::Down)),
-    finished(down(Target::Branch)),
-    finished(add_normed(Role::PostFfnNorm)),
+pub(crate) const POST_NORM_LAYER: &[Step] = layer![
+    &[all(quantize(Source::Residual, Input::Attention))],
+    HEADS,
+    &[
+        finished(output(Target::Branch)),
+        finished(add_normed(Role::PostAttentionNorm)),
+        finished(quantize(Source::Residual, Input::FeedForward)),
+        finished(GATE_UP),
+        finished(quantize(Source::FeedForward, Input::Down)),
+        finished(down(Target::Branch)),
+        finished(add_normed(Role::PostFfnNorm)),
+    ],
 ];
 
 pub(crate) const EMBED: Op = Op::Embed(Embed);
@@ -241,10 +231,10 @@ pub(crate) const fn add_normed(weight: Role) -> Op {
     Op::AddNormed(AddNormed { weight })
 }
 
-/// The norm of the residual stream in place of it.
-#[cfg(feature = "encoder")]
-pub(crate) const fn renorm(weight: Role) -> Op {
-    Op::Renorm(Renorm { weight })
+/// The norm of the residual stream or of the branch, in its place.
+#[cfg(any(feature = "encoder", feature = "layer-inputs"))]
+pub(crate) const fn renorm(of: Target, weight: Role) -> Op {
+    Op::Renorm(Renorm { of, weight })
 }
 
 /// On all rows.

@@ -4,29 +4,25 @@
 use super::{Architecture, DECODER, OPTIONAL_BIASES};
 use crate::kernels::{Activation, NormKind};
 use crate::ops::{Input, Source, Target};
-use crate::program::lists::{
-    self, ATTEND, FEED_FORWARD, NORM_ROTATE, QKV, STORE, all, finished, layer, output, quantize, renorm,
-};
-use crate::program::{LayerKind, Program, Step};
+use crate::program::lists::{self, FEED_FORWARD, HEADS, all, finished, layer, output, quantize, renorm};
+use crate::program::{LayerKind, Program};
 use crate::weights::{Biases, Presence, Role};
-
-const ATTENTION: &[Step] = &[
-    all(quantize(Source::Residual, Input::Attention)),
-    all(QKV),
-    all(NORM_ROTATE),
-    all(STORE),
-    finished(ATTEND),
-    finished(quantize(Source::Attention, Input::Output)),
-    finished(output(Target::Residual)),
-    finished(renorm(Role::AttentionOutputNorm)),
-    finished(quantize(Source::Residual, Input::FeedForward)),
-];
 
 const PROGRAM: Program = Program {
     begin: lists::ROTARY,
     kinds: &[LayerKind {
         name: "layer",
-        steps: layer![ATTENTION, FEED_FORWARD, &[finished(renorm(Role::LayerOutputNorm))]],
+        steps: layer![
+            &[all(quantize(Source::Residual, Input::Attention))],
+            HEADS,
+            &[
+                finished(output(Target::Residual)),
+                finished(renorm(Target::Residual, Role::AttentionOutputNorm)),
+                finished(quantize(Source::Residual, Input::FeedForward)),
+            ],
+            FEED_FORWARD,
+            &[finished(renorm(Target::Residual, Role::LayerOutputNorm))],
+        ],
     }],
     kind_of: |_, _| 0,
     end: &[],

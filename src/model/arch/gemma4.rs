@@ -6,10 +6,10 @@ use crate::kernels::Activation;
 use crate::kv::{LayerGroups, LayerSet};
 use crate::model::keys::{Keys, PATTERN};
 use crate::nn::{Frequencies, Routing};
-use crate::ops::{AddExperts, AddPerLayer, GateUp, Input, NormBranch, Op, ProjectPerLayer, Scale, Source, Target};
+use crate::ops::{AddExperts, AddPerLayer, GateUp, Input, Op, ProjectPerLayer, Scale, Source, Target};
 use crate::program::lists::{
     ANGLES, ATTENTION_BOTH_NORMS, CHOOSE_EXPERTS, EMBED, EXPERT_DOWN, EXPERT_GATE_UP, FEED_FORWARD_BOTH_NORMS, GATE_UP,
-    GATHER, GROUP_ROWS, ROUTE, add_normed, all, down, finished, layer, norm, project, quantize, uniform,
+    GATHER, GROUP_ROWS, ROUTE, add_normed, all, down, finished, layer, norm, project, quantize, renorm, uniform,
 };
 use crate::program::{LayerKind, Program, Step};
 use crate::weights::{Config, ModelError, QkNorm, Role, inverse_root};
@@ -45,7 +45,7 @@ const EXPERTS: &[Step] = &[
     finished(GATE_UP),
     finished(quantize(Source::FeedForward, Input::Down)),
     finished(down(Target::Branch)),
-    finished(Op::NormBranch(NormBranch { weight: Role::PostDenseNorm })),
+    finished(renorm(Target::Branch, Role::PostDenseNorm)),
     finished(EXPERT_GATE_UP),
     finished(quantize(Source::FeedForward, Input::ExpertDown)),
     finished(EXPERT_DOWN),
