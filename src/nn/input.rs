@@ -32,9 +32,9 @@ impl InputForms {
         Self { wanted }
     }
 
-    /// 32-bit words of a row of `cols` in all the forms; `None` where a form cannot hold it.
+    /// 32-bit words of a row of `cols` in all the forms, each in whole cache lines; `None` where a form cannot hold it.
     pub fn words(self, cols: usize) -> Option<usize> {
-        self.forms().try_fold(0_usize, |sum, form| sum.checked_add(row_words(form, cols)?))
+        self.forms().try_fold(0_usize, |sum, form| sum.checked_add(lines(form, cols)?))
     }
 
     /// Stores `x` in all the forms; `words` has at least [`InputForms::words`] words.
@@ -44,8 +44,10 @@ impl InputForms {
     pub fn prepare(self, level: Level, x: &[f32], words: &mut [u32]) -> Result<(), Fault> {
         let mut rest = words;
         for form in self.forms() {
-            let len = row_words(form, x.len()).ok_or(Fault::Internal(site!()))?;
-            let (row, after) = rest.split_at_mut_checked(len).ok_or(Fault::Internal(site!()))?;
+            let [len, room] = [row_words, lines].map(|of| of(form, x.len()));
+            let (row, after) =
+                rest.split_at_mut_checked(room.ok_or(Fault::Internal(site!()))?).ok_or(Fault::Internal(site!()))?;
+            let row = len.and_then(|len| row.get_mut(..len)).ok_or(Fault::Internal(site!()))?;
             level.quantize_row(form, x, row).map_err(|error| match error {
                 QuantizeError::NonFinite { .. } => Fault::NonFinite,
                 QuantizeError::Length { .. } => Fault::Internal(site!()),
@@ -103,8 +105,14 @@ impl<'a> InputRows<'a> {
             if other == form {
                 return Inputs::new(form, rows.len(), self.cols, self.words.get(start..)?, self.stride);
             }
-            start = start.checked_add(row_words(other, self.cols)?)?;
+            start = start.checked_add(lines(other, self.cols)?)?;
         }
         None
     }
+}
+
+/// Words of a row in whole cache lines. Vectors and tiles that are read across the border of two lines take longer.
+fn lines(form: Form, cols: usize) -> Option<usize> {
+    const LINE: usize = 64 / size_of::<u32>();
+    row_words(form, cols)?.checked_next_multiple_of(LINE)
 }

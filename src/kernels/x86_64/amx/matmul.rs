@@ -101,8 +101,8 @@ unsafe fn by_panels<F: Format>(
         // place for every row, and `row` is below their number. Tiles have shapes from `set` to `restore`.
         unsafe {
             F::unpack(weights, first, panel, |units| ahead(0, units));
-            let before = Shapes::current();
-            let mut shaped = 0;
+            let shapes = Shapes::current();
+            let (mut shaped, mut before) = (0, None);
             for (part, row) in (0..rows).step_by(ROWS).enumerate() {
                 let count = (rows - row).min(ROWS);
                 if count != shaped {
@@ -111,18 +111,24 @@ unsafe fn by_panels<F: Format>(
                 }
                 #[cfg(test)]
                 crate::kernels::x86_64::counted::multiplied(count * OUTPUTS * panel.len());
-                let group = Group { first: batch.row(row, first, F::COLS), stride: batch.stride, rows: count };
+                let input = batch.row(row, first, F::COLS);
+                let group = Group { first: input, stride: batch.stride, rows: count, turn: part % 2 };
                 let out = out.as_mut_ptr().add(row * OUTPUTS);
                 if first == 0 {
                     // Now, and not for all rows before: so they are in the first-level cache.
                     out.write_bytes(0, count * OUTPUTS);
                 }
-                F::add_products(panel, &group, work, ahead(1 + part, Ahead::UNITS * panel.len()), out);
+                let ahead = ahead(1 + part, Ahead::UNITS * panel.len());
+                F::add_products(panel, &group, before.as_ref(), work, ahead, out);
                 if is_last {
                     fetch_rows(inputs.destination(), row..row + count);
                 }
+                if row + count == rows {
+                    F::finish(panel, &group, work, out);
+                }
+                before = Some(group);
             }
-            before.restore();
+            shapes.restore();
         }
         first += panel.len();
     }

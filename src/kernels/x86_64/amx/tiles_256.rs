@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
-use super::format::{Format, Group, Work};
+use super::format::{Format, Group, ROWS, Work};
 use super::tiles::{self, Shapes, Sums};
 use crate::kernels::x86_64::ahead::Ahead;
 use crate::kernels::x86_64::avx512::matmul;
@@ -43,7 +43,7 @@ unsafe impl<L: Layout256> Format for SuperBlocks<L> {
         }
     }
 
-    /// Tiles 0 to 3 have sums, 4 activations, 5 and 6 weights.
+    /// Tiles 0 to 3 have sums, 4 activations, 5 to 7 weights.
     fn shapes(rows: usize) -> Shapes {
         let (sums, inputs, weights) = ((rows as u8, 64), (rows as u8, 64), (16, 64));
         Shapes::new([sums, sums, sums, sums, inputs, weights, weights, weights])
@@ -51,15 +51,44 @@ unsafe impl<L: Layout256> Format for SuperBlocks<L> {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn add_products(panel: &[Scaled], group: &Group, work: &mut Work, ahead: Ahead, out: *mut f32) {
-        for (b, scaled) in panel.iter().enumerate() {
-            ahead.fetch(Ahead::UNITS * b, Ahead::UNITS);
-            // SAFETY: the caller promises the super-block in all rows, room in `out` and the shapes.
+    unsafe fn add_products(
+        panel: &[Scaled],
+        group: &Group,
+        before: Option<&Group>,
+        work: &mut Work,
+        ahead: Ahead,
+        out: *mut f32,
+    ) {
+        // More than one has no room beside the inputs.
+        const { assert!(Self::BLOCKS == 1) };
+        let Some(scaled) = panel.first() else { return };
+        ahead.fetch(0, Ahead::UNITS);
+        let [even, odd] = &mut work.sums;
+        let (sums, left) = if group.turn == 0 { (even, odd) } else { (odd, even) };
+        // SAFETY: the caller promises the super-block in all rows, the shapes, and the output of the rows before.
+        unsafe {
+            match (before, L::MIN, L::SUBS) {
+                (None, ..) => scaled.multiply(group, sums, &|_| {}),
+                (Some(before), false, _) => scaled.multiply_and_add::<false, 0>(group, sums, (before, left), out),
+                (Some(before), true, 16) => scaled.multiply_and_add::<true, 16>(group, sums, (before, left), out),
+                (Some(before), true, _) => scaled.multiply_and_add::<true, 8>(group, sums, (before, left), out),
+            }
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn finish(panel: &[Scaled], group: &Group, work: &mut Work, out: *mut f32) {
+        let Some(scaled) = panel.first() else { return };
+        let [even, odd] = &work.sums;
+        let sums = if group.turn == 0 { even } else { odd };
+        for row in 0..group.rows {
+            // SAFETY: the caller promises the super-block in all rows, and room for them in `out`.
             unsafe {
                 match (L::MIN, L::SUBS) {
-                    (false, _) => scaled.add_products::<false, 0>(b, group, work, out),
-                    (true, 16) => scaled.add_products::<true, 16>(b, group, work, out),
-                    (true, _) => scaled.add_products::<true, 8>(b, group, work, out),
+                    (false, _) => scaled.add_row::<false, 0>(row, group, sums, out),
+                    (true, 16) => scaled.add_row::<true, 16>(row, group, sums, out),
+                    (true, _) => scaled.add_row::<true, 8>(row, group, sums, out),
                 }
             }
         }
@@ -90,84 +119,99 @@ impl Scaled {
         }
     }
 
-    /// Adds the products with super-block `b` of the rows of activations to `out`.
+    /// Multiplies the rows of a group. Meanwhile adds what was multiplied before to its part of the output, which ends at
+    /// `out`: tiles and vectors take about as long, and the processor does not look so far ahead that it would do so itself.
     ///
     /// # Safety
-    /// As for [`Format::add_products`].
+    /// As for [`Format::add_products`]; `left` has the sums of the group before.
     #[inline(never)]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn add_products<const MIN: bool, const SUBS: usize>(
+    unsafe fn multiply_and_add<const MIN: bool, const SUBS: usize>(
         &self,
-        b: usize,
         group: &Group,
-        work: &mut Work,
+        sums: &mut [Sums; 4],
+        (before, left): (&Group, &[Sums; 4]),
         out: *mut f32,
     ) {
-        let [low0, high0, low1, high1] = &mut work.sums;
-        // SAFETY: the caller promises the super-block in all rows, room in `out` and the shapes; sums are stored after they
-        // are computed, and g is 0 and 1.
+        // SAFETY: the caller promises the super-block in all rows, the shapes, and the output of the sixteen rows before.
         unsafe {
-            self.multiply::<0, 1>(0, b, group);
-            self.multiply::<2, 3>(1, b, group);
+            let out = out.sub(32 * ROWS);
+            self.multiply(group, sums, &|row| {
+                self.add_row::<MIN, SUBS>(row, before, left, out);
+                group.fetch_next(row);
+            });
+        }
+    }
+
+    /// Multiplies the rows of a group: sums of lower and of upper bytes of the two halves of the weights. Calls `beside` with
+    /// 0 to 15 meanwhile.
+    ///
+    /// # Safety
+    /// The rows of the group have the super-block, and tiles have the shapes for it.
+    #[inline(always)]
+    unsafe fn multiply(&self, group: &Group, sums: &mut [Sums; 4], beside: &impl Fn(usize)) {
+        let apart = 2 * size_of::<__m512i>();
+        let [low, high] = [&self.block.codes, &self.high].map(|codes| codes.as_flattened().as_ptr());
+        // SAFETY: the caller promises 256 codes of the rows, of which each round takes 64; there are 64 rows of two times 64
+        // bytes of weights, of which each round takes 16.
+        unsafe {
+            tiles::zero::<0>();
+            tiles::zero::<1>();
+            tiles::zero::<2>();
+            tiles::zero::<3>();
+            for i in 0..4 {
+                tiles::load::<4, _>(group.first.codes.add(64 * i), group.stride);
+                tiles::load::<5, _>(low.add(32 * i), apart);
+                tiles::dot_unsigned::<0, 4, 5>();
+                beside(4 * i);
+                tiles::load::<6, _>(high.add(32 * i), apart);
+                tiles::dot_signed::<1, 4, 6>();
+                beside(4 * i + 1);
+                tiles::load::<7, _>(low.add(32 * i + 1), apart);
+                tiles::dot_unsigned::<2, 4, 7>();
+                beside(4 * i + 2);
+                tiles::load::<5, _>(high.add(32 * i + 1), apart);
+                tiles::dot_signed::<3, 4, 5>();
+                beside(4 * i + 3);
+            }
+            let [low0, high0, low1, high1] = sums;
             tiles::store::<0>(low0);
             tiles::store::<1>(high0);
-            self.finish::<MIN, SUBS>(0, b, group, [low0, high0], out);
             tiles::store::<2>(low1);
             tiles::store::<3>(high1);
-            self.finish::<MIN, SUBS>(1, b, group, [low1, high1], out.add(16));
         }
     }
 
-    /// Multiplies super-block `b` with a half of the weights: sums of lower bytes in tile `C`, of upper ones in tile `D`.
+    /// Adds the sums of a row of activations to its chains.
     ///
     /// # Safety
-    /// The rows of the group have the super-block, and tiles have the shapes for it; `g` is below 2.
-    #[inline(always)]
-    unsafe fn multiply<const C: usize, const D: usize>(&self, g: usize, b: usize, group: &Group) {
-        let apart = 2 * size_of::<__m512i>();
-        // SAFETY: the caller promises 256 codes of the rows, of which each round takes 64, and g < 2: there are 64 rows of 64
-        // bytes of weights, each two registers after the one before, of which each round takes 16.
-        unsafe {
-            tiles::zero::<C>();
-            tiles::zero::<D>();
-            for i in 0..4 {
-                tiles::load::<4, _>(group.first.codes.add(256 * b + 64 * i), group.stride);
-                tiles::load::<5, _>(self.block.codes.as_flattened().as_ptr().add(32 * i + g), apart);
-                tiles::dot_unsigned::<C, 4, 5>();
-                tiles::load::<6, _>(self.high.as_flattened().as_ptr().add(32 * i + g), apart);
-                tiles::dot_signed::<D, 4, 6>();
-            }
-        }
-    }
-
-    /// Adds the sums of super-block `b` to the chains of `out`.
-    ///
-    /// # Safety
-    /// The rows of the group have the super-block, `out` has room for them; `g` is below 2.
+    /// The row is one of the group and has the super-block, `out` has room for the group.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn finish<const MIN: bool, const SUBS: usize>(
+    unsafe fn add_row<const MIN: bool, const SUBS: usize>(
         &self,
-        g: usize,
-        b: usize,
+        row: usize,
         group: &Group,
-        [low, high]: [&Sums; 2],
+        sums: &[Sums; 4],
         out: *mut f32,
     ) {
-        // SAFETY: the caller promises g < 2, the length of the arrays.
-        let (scale, min) = unsafe { (*self.block.scale.get_unchecked(g), *self.block.min.get_unchecked(g)) };
-        for (row, (low, high)) in low.0.iter().zip(&high.0).enumerate().take(group.rows) {
-            let start = row * group.stride;
-            // SAFETY: the caller promises the scale and the sums of super-block b, and 32 elements of `out` per row.
-            unsafe {
-                let out = out.add(32 * row);
-                let dx = _mm512_set1_ps(*group.first.scales.byte_add(start).add(b));
-                let [low, high] = [low, high].map(|sums| _mm512_loadu_si512(sums.as_ptr().cast()));
+        let start = row * group.stride;
+        // SAFETY: the caller promises the scale and the sums of the row, and 32 elements of `out` per row, of which each half
+        // has 16; rows are below 16 and halves below 2, the lengths of the arrays.
+        unsafe {
+            let dx = _mm512_set1_ps(*group.first.scales.byte_add(start));
+            for (g, sums) in sums.as_chunks::<2>().0.iter().enumerate() {
+                let out = out.add(32 * row + 16 * g);
+                let [low, high] = [0, 1].map(|i| {
+                    let sums: &Sums = sums.get_unchecked(i);
+                    _mm512_loadu_si512(sums.0.get_unchecked(row).as_ptr().cast())
+                });
                 let isum = _mm512_cvtepi32_ps(_mm512_add_epi32(low, _mm512_slli_epi32::<8>(high)));
+                let scale = *self.block.scale.get_unchecked(g);
                 let mut acc = _mm512_add_ps(_mm512_loadu_ps(out), _mm512_mul_ps(isum, _mm512_mul_ps(scale, dx)));
                 if MIN {
-                    let sums = group.first.sums.byte_add(start).add(16 * b);
-                    let msum = _mm512_cvtepi32_ps(self.minima::<SUBS>(g, sums));
+                    let msum = _mm512_cvtepi32_ps(self.minima::<SUBS>(g, group.first.sums.byte_add(start)));
+                    let min = *self.block.min.get_unchecked(g);
                     acc = _mm512_sub_ps(acc, _mm512_mul_ps(msum, _mm512_mul_ps(min, dx)));
                 }
                 _mm512_storeu_ps(out, acc);

@@ -51,7 +51,14 @@ unsafe impl<L: Layout32<1>> Format for Blocks<L> {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn add_products(panel: &[Panel32], group: &Group, work: &mut Work, ahead: Ahead, out: *mut f32) {
+    unsafe fn add_products(
+        panel: &[Panel32],
+        group: &Group,
+        _: Option<&Group>,
+        work: &mut Work,
+        ahead: Ahead,
+        out: *mut f32,
+    ) {
         if L::MIN {
             // SAFETY: the caller promises the sums of the rows and at most `BLOCKS` blocks.
             unsafe { prepare(panel.len(), group, &mut work.totals) };
@@ -71,6 +78,9 @@ unsafe impl<L: Layout32<1>> Format for Blocks<L> {
             }
         }
     }
+
+    /// Nothing is left.
+    unsafe fn finish(_: &[Panel32], _: &Group, _: &mut Work, _: *mut f32) {}
 }
 
 impl Half<'_> {
@@ -82,7 +92,7 @@ impl Half<'_> {
     #[inline(never)]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn sixteen<const MIN: bool>(&self, work: &mut Work, ahead: Ahead, out: *mut f32) {
-        let Work { sums: [even, odd, ..], totals } = work;
+        let Work { sums: [[even, odd, ..], _], totals } = work;
         let mut acc = [_mm512_setzero_ps(); ROWS];
         // SAFETY: the caller promises room for sixteen rows in `out`, and the shapes of the tiles for as many; blocks are
         // those of the panel, and each is multiplied before its sums are stored and added.
@@ -115,7 +125,7 @@ impl Half<'_> {
     #[inline(never)]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn few<const MIN: bool>(&self, work: &mut Work, out: *mut f32) {
-        let Work { sums: [sums, ..], totals } = work;
+        let Work { sums: [[sums, ..], _], totals } = work;
         for (b, block) in self.panel.iter().enumerate() {
             // SAFETY: the caller promises the shapes of the tiles, the scales of the rows, at most sixteen, and room for
             // them in `out`; g is below 2, and blocks are below 32, the number of totals.
