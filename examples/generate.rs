@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Standard output gets the text, as it is generated (on a terminal with the prompt before it), standard error the
-//! statistics. It stops at a token that ends a text, after `-n` tokens, where the context is full, or on Ctrl-C; then
+//! statistics. It stops at a token that ends a text, at a `--stop` string, after `-n` tokens, where the context is full, or on Ctrl-C; then
 //! the exit code is 130, and the statistics are those up to there. With `--window` the context never fills up:
 //!
 //! ```text
@@ -77,9 +77,11 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
 
     // Tell the story in a sequence, and say how it went.
     let echo = args.prompt.text().filter(|_| stdout().is_terminal()).unwrap_or_default();
-    let mut output = Output { echo, text: String::new(), stream: tokenizer.as_ref().map(text::Stream::new) };
+    let stream = tokenizer.as_ref().map(text::Stream::new);
+    let mut output = Output { echo, text: String::new(), stream, stops: args.stops(tokenizer.is_some())? };
     let ends = Ends {
         tokenizer: tokenizer.as_ref().filter(|_| !args.ignore_end),
+        strings: &args.stop,
         n: args.n,
         context: if endless { usize::MAX } else { context },
     };
@@ -101,6 +103,8 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
 struct Ends<'t, 'm, 'a> {
     /// Knows the tokens with which the model ends a text.
     tokenizer: Option<&'t Tokenizer<'m, 'a>>,
+    /// Those that end the text.
+    strings: &'t [String],
     /// Generated tokens.
     n: usize,
     /// Tokens with the prompt.
@@ -140,7 +144,10 @@ fn tell(
             story.stop = Stop::End;
             break;
         }
-        output.token(choice.token)?;
+        if let Some(index) = output.token(choice.token)? {
+            story.stop = Stop::Text(ends.strings.get(index).cloned().unwrap_or_default());
+            break;
+        }
         next = vec![choice.token];
     }
     Ok(story)

@@ -7,6 +7,7 @@ use gleed::host::MappedFile;
 use gleed::kernels::{Level, UnknownLevel};
 use gleed::model::Adapter;
 use gleed::sample::SamplerParams;
+use gleed::token::StopStrings;
 use gleed::{Engine, KvKind, KvType, Limits, Model, SeqId, Window};
 
 use super::Result;
@@ -228,6 +229,10 @@ pub(crate) struct GenerateArgs {
     #[arg(long)]
     pub(crate) ignore_end: bool,
 
+    /// End the text before this string, wherever tokens end; may be given several times
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) stop: Vec<String>,
+
     /// Write ids, text and times to this file as JSON [default: write no file]
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -235,6 +240,17 @@ pub(crate) struct GenerateArgs {
     /// Print one line per token: phase, id, text, probability, milliseconds
     #[arg(long)]
     pub(crate) verbose: bool,
+}
+
+impl GenerateArgs {
+    /// What ends the text. Without a vocabulary there is no text.
+    pub(crate) fn stops(&self, has_text: bool) -> Result<StopStrings<'_>> {
+        if !has_text && !self.stop.is_empty() {
+            return Err("--stop needs text, and the vocabulary of this file cannot be used".into());
+        }
+        let strings: Vec<&str> = self.stop.iter().map(String::as_str).collect();
+        StopStrings::new(&strings).map_err(|error| format!("--stop: {error}").into())
+    }
 }
 
 #[derive(Args)]

@@ -3,7 +3,7 @@
 use std::io::{Write, stderr, stdout};
 
 use gleed::sample::Choice;
-use gleed::token::Tokenizer;
+use gleed::token::{StopStrings, Tokenizer};
 
 use super::Result;
 use super::text::{self, Stream};
@@ -15,16 +15,21 @@ pub(crate) struct Output<'t, 'm, 'a> {
     pub(crate) text: String,
     /// None where the vocabulary cannot be used: then the ids are written.
     pub(crate) stream: Option<Stream<'t, 'm, 'a>>,
+    pub(crate) stops: StopStrings<'t>,
 }
 
 impl Output<'_, '_, '_> {
-    pub(crate) fn token(&mut self, id: u32) -> Result<()> {
+    /// Returns which stop string the text ends at, if it does.
+    pub(crate) fn token(&mut self, id: u32) -> Result<Option<usize>> {
         stdout().write_all(std::mem::take(&mut self.echo).as_bytes())?;
-        let text = match &mut self.stream {
-            Some(stream) => stream.push(id).to_owned(),
-            None => format!("{id} "),
+        let Some(stream) = &mut self.stream else {
+            self.write(&format!("{id} "))?;
+            return Ok(None);
         };
-        self.write(&text)
+        let shown = self.stops.push(stream.push(id));
+        let (text, stop) = ([shown.held, shown.text].concat(), shown.stop);
+        self.write(&text)?;
+        Ok(stop)
     }
 
     fn write(&mut self, text: &str) -> Result<()> {
@@ -34,17 +39,20 @@ impl Output<'_, '_, '_> {
     }
 
     pub(crate) fn end(&mut self) -> Result<()> {
-        let rest = self.stream.as_mut().map_or("", Stream::finish);
-        self.write(rest)?;
+        let rest = self.stops.push(self.stream.as_mut().map_or("", Stream::finish));
+        let rest = [rest.held, rest.text, self.stops.finish()].concat();
+        self.write(&rest)?;
         Ok(stdout().write_all(b"\n")?)
     }
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(crate) enum Stop {
     End,
     Length,
     Context(usize),
+    /// At this string.
+    Text(String),
     Interrupted,
 }
 
@@ -102,10 +110,11 @@ impl Story {
 
     pub(crate) fn print_statistics(&self, prompt: usize) -> Result<()> {
         let mut err = stderr().lock();
-        let end = match self.stop {
+        let end = match &self.stop {
             Stop::End => "the model ended the text".into(),
             Stop::Length => "-n tokens generated".into(),
             Stop::Context(context) => format!("the context of {context} tokens is full"),
+            Stop::Text(text) => format!("the text came to {text:?}"),
             Stop::Interrupted => "interrupted".into(),
         };
         writeln!(err, "\nstopped: {end}")?;

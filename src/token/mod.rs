@@ -1,7 +1,7 @@
 //! Text to token ids and back, straight from the vocabulary in the file.
 //!
 //! [`Vocab`] reads and checks the keys, [`Tokenizer`] holds the tables in the caller's memory and encodes,
-//! [`Detokenizer`] turns a stream of ids into text. Nothing is allocated: tables, scratch and results
+//! [`Detokenizer`] turns a stream of ids into text, in which [`StopStrings`] finds an end. Nothing is allocated: tables, scratch and results
 //! are the caller's. The ids are those of llama.cpp.
 //!
 //! # Example
@@ -68,6 +68,7 @@ mod rules;
 mod slots;
 mod special;
 mod spell;
+mod stop;
 mod table;
 mod text;
 mod tokenizer;
@@ -79,5 +80,6 @@ pub use decode::{DecodeOptions, Detokenizer};
 pub use encode::{EncodeOptions, Encoded};
 pub use error::TokenError;
 pub use kind::TokenKind;
+pub use stop::{MAX_STOP_LEN, MAX_STOPS, Shown, StopError, StopStrings};
 pub use tokenizer::Tokenizer;
 pub use vocab::{Vocab, VocabError};

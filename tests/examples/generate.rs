@@ -48,6 +48,25 @@ fn generate_says_why_it_stopped() {
 }
 
 #[test]
+fn generate_ends_at_a_string() {
+    let (_, _, text) = greedy_story("Once upon a time", 70);
+    let tell = |stop: &[&str]| run("generate", &[&["-n", "70", "--temp", "0", "Once upon a time"], stop].concat());
+    // From the middle of a word to the middle of another one.
+    let (before, rest) = text.split_at(text.len() / 2);
+    let stop = &rest[..9];
+    let ended = tell(&["--stop", "zebra", "--stop", stop]);
+    assert!(ended.err.contains(&format!("stopped: the text came to {stop:?}")), "{}", ended.err);
+    let first = text.find(stop).unwrap();
+    assert!(first <= before.len());
+    assert_eq!(ended.ok(), format!("{}\n", &text[..first]));
+    // What is held back at the end is text.
+    let last = format!("{}zebra", &text[text.len() - 4..]);
+    assert_eq!(tell(&["--stop", &last]).ok(), format!("{text}\n"));
+    let wrong = tell(&["--stop", ""]);
+    assert_eq!(wrong.err, "error: --stop: stop string 0 has 0 bytes, it must have from 1 to 256\n");
+}
+
+#[test]
 fn generate_goes_on_without_end() {
     let file = scratch("endless.json");
     let story = |flags: &str, n: &str| {
