@@ -260,3 +260,60 @@ fn wrong_parameters_are_named() {
     }
     assert!(Sampler::new(SamplerParams { top_p: 0.0, min_p: 1.0, top_k: usize::MAX, ..DRAWN }).is_ok());
 }
+
+/// The mask comes first: what is left is sampled as if there were no other tokens.
+#[test]
+fn masks_leave_some_tokens() {
+    let logits = logits(75);
+    let allowed = [3, 31, 32, 40, 63, 64, 74];
+    let mut mask = [0_u32; 3];
+    allowed.iter().for_each(|id| mask[id / 32] |= 1 << (id % 32));
+    let others = |id: &u32| !allowed.contains(&(*id as usize));
+    let bans: Vec<(u32, f32)> = (0..75).filter(others).map(|id| (id, f32::NEG_INFINITY)).collect();
+    assert!(bans.len() > MAX_BIASES);
+    let (first, second) = bans.split_at(MAX_BIASES);
+    for params in [
+        SamplerParams::default(),
+        DRAWN,
+        SamplerParams { top_k: 3, ..DRAWN },
+        SamplerParams { top_p: 0.6, min_p: 0.1, temperature: 1.3, repetition_penalty: 1.5, ..DRAWN },
+    ] {
+        let mut masked = Sampler::new(params).unwrap();
+        let mut banned = masked.clone();
+        masked.set_biases(first).unwrap();
+        banned.set_biases(first).unwrap();
+        let mut left = [u32::MAX; 3];
+        second.iter().for_each(|&(id, _)| left[id as usize / 32] &= !(1 << (id % 32)));
+        // Banned by biases and the mask alike, and by the mask alone.
+        let mut alone = Sampler::new(params).unwrap();
+        for _ in 0..50 {
+            let mut scratch = vec![u64::MAX; 75];
+            let choice = banned.sample_masked(&logits, &left, &mut scratch).unwrap();
+            assert!(allowed.contains(&(choice.token as usize)));
+            assert_eq!(masked.sample_masked(&logits, &mask, &mut scratch), Ok(choice));
+            assert_eq!(alone.sample_masked(&logits, &mask, &mut scratch), Ok(choice));
+            [&mut masked, &mut banned, &mut alone].into_iter().for_each(|sampler| sampler.accept(choice.token));
+        }
+        assert!(masked.state() == alone.state() && masked.state() == banned.state());
+    }
+    // A greedy choice that is allowed does not depend on the mask.
+    let best = argmax(&logits).unwrap();
+    let mut sampler = Sampler::new(SamplerParams::default()).unwrap();
+    let mut scratch = vec![0; 75];
+    mask[best as usize / 32] |= 1 << (best % 32);
+    assert_eq!(sampler.sample_masked(&logits, &mask, &mut scratch).unwrap().token, best);
+    let mut drawn = Sampler::new(DRAWN).unwrap();
+    let state = drawn.state();
+    assert_eq!(drawn.sample_masked(&logits, &[0; 3], &mut scratch), Err(SampleError::AllMasked));
+    for given in [0, 2, 4] {
+        let wrong = drawn.sample_masked(&logits, &mask_of(given), &mut scratch);
+        assert_eq!(wrong, Err(SampleError::Mask { needed: 3, given }));
+    }
+    drawn.set_biases(&[(40, f32::NEG_INFINITY)]).unwrap();
+    assert_eq!(drawn.sample_masked(&logits, &[0, 1 << 8, 0], &mut scratch), Err(SampleError::AllBanned));
+    assert_eq!(drawn.state(), state);
+}
+
+fn mask_of(len: usize) -> Vec<u32> {
+    vec![u32::MAX; len]
+}

@@ -52,6 +52,17 @@ impl<'a> Candidates<'a> {
         }
     }
 
+    /// Bans the tokens whose bits in `mask` are 0, before any step has removed tokens.
+    pub(super) fn ban_others(&mut self, mask: &[u32]) {
+        for (keys, word) in self.keys.chunks_mut(32).zip(mask) {
+            for (key, bit) in keys.iter_mut().zip(0..32) {
+                if word >> bit & 1 == 0 {
+                    *key = pack(f32::NEG_INFINITY, id(*key));
+                }
+            }
+        }
+    }
+
     fn key_mut(&mut self, token: u32) -> Option<&mut u64> {
         self.keys.get_mut(usize::try_from(token).ok()?)
     }

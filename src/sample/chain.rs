@@ -4,7 +4,7 @@ use super::bias::{self, Biases};
 use super::candidates::Candidates;
 use super::penalty::{self, History, MAX_WINDOW};
 use super::rng::SplitMix64;
-use super::{SampleError, draw, greedy, min_p, temperature, top_k, top_p};
+use super::{SampleError, draw, greedy, mask, min_p, temperature, top_k, top_p};
 use crate::kernels::fpenv;
 
 /// How to choose a token. The default is greedy.
@@ -75,9 +75,9 @@ impl SamplerParams {
 pub struct Choice {
     /// The id of the token.
     pub token: u32,
-    /// The probability of the token, penalties and biases included. For a drawn token, the probability is among the
+    /// The probability of the token, mask, penalties and biases included. For a drawn token, the probability is among the
     /// tokens that top-k, top-p and min-p kept, at the temperature of the draw. For a greedy choice, it is among all
-    /// tokens, at temperature 1.
+    /// that are not banned, at temperature 1.
     pub probability: f32,
 }
 
@@ -145,11 +145,27 @@ impl Sampler {
     /// [`SampleError::AllBanned`]; [`SampleError::ScratchTooSmall`] if `scratch` is shorter than
     /// [`scratch_len`]. After an error the state of the generator has not changed.
     pub fn sample(&mut self, logits: &[f32], scratch: &mut [u64]) -> Result<Choice, SampleError> {
-        fpenv::with_default(|| self.choose(logits, scratch))
+        fpenv::with_default(|| self.choose(logits, None, scratch))
     }
 
-    fn choose(&mut self, logits: &[f32], scratch: &mut [u64]) -> Result<Choice, SampleError> {
+    /// Returns a token that is chosen by `logits` among those that `mask` allows: token i is allowed where bit i mod 32 of
+    /// element i / 32 is 1. The mask comes before all other steps.
+    ///
+    /// With temperature 0 the token is that of [`Sampler::sample`] if the mask allows that one. So a host may sample
+    /// first, and make a mask only where the choice is not allowed.
+    ///
+    /// # Errors
+    /// As [`Sampler::sample`]; [`SampleError::Mask`] if the mask has another length; [`SampleError::AllMasked`] if it
+    /// allows nothing.
+    pub fn sample_masked(&mut self, logits: &[f32], mask: &[u32], scratch: &mut [u64]) -> Result<Choice, SampleError> {
+        fpenv::with_default(|| self.choose(logits, Some(mask), scratch))
+    }
+
+    fn choose(&mut self, logits: &[f32], mask: Option<&[u32]>, scratch: &mut [u64]) -> Result<Choice, SampleError> {
         let mut candidates = Candidates::new(logits, scratch)?;
+        if let Some(mask) = mask {
+            mask::apply(&mut candidates, mask)?;
+        }
         penalty::apply(&mut candidates, &self.history, &self.params)?;
         bias::apply(&mut candidates, &self.biases)?;
         if candidates.best().1 == f32::NEG_INFINITY {

@@ -53,8 +53,17 @@ pub enum SampleError {
         /// The first such token.
         token: u32,
     },
-    /// Biases of −infinity have banned every token.
+    /// Biases of −infinity have banned every token that is allowed.
     AllBanned,
+    /// The mask allows no token.
+    AllMasked,
+    /// The mask does not have one bit for each token.
+    Mask {
+        /// The number of logits / 32, rounded up.
+        needed: usize,
+        /// Elements that were given.
+        given: usize,
+    },
     /// The scratch memory is too small.
     ScratchTooSmall {
         /// Elements that are needed: [`scratch_len`](super::scratch_len).
@@ -78,7 +87,9 @@ impl fmt::Display for SampleError {
             }
             Self::Vocab { given } => write!(f, "there must be from 1 to {} logits, not {given}", u32::MAX),
             Self::NonFinite { token } => write!(f, "the logit of token {token} is not finite"),
-            Self::AllBanned => f.write_str("the logit biases ban every token"),
+            Self::AllBanned => f.write_str("the logit biases ban every token that is allowed"),
+            Self::AllMasked => f.write_str("the mask allows no token"),
+            Self::Mask { needed, given } => write!(f, "the mask must have {needed} elements, it has {given}"),
             Self::ScratchTooSmall { needed, given } => {
                 write!(f, "sampling needs {needed} elements of scratch, {given} given")
             }

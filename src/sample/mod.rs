@@ -1,11 +1,12 @@
 //! From logits to a token: greedy, or drawn by a seeded generator. The same parameters, seed, history
 //! and logits give the same token on every machine.
 //!
-//! The steps, in this order; each is off at its default, and with temperature 0 only the first two and
+//! The steps, in this order; each is off at its default, and with temperature 0 only the first three and
 //! the choice of the largest take place:
 //!
 //! | step | what it does |
 //! |---|---|
+//! | mask | leaves only the tokens that a caller's mask allows |
 //! | penalties | lowers the logits of tokens among the last ones accepted |
 //! | bias | adds a number to the logits of some tokens, or bans them |
 //! | top-k | keeps the first k tokens of the sort order |
@@ -66,6 +67,7 @@ mod draw;
 mod error;
 mod greedy;
 mod log_prob;
+mod mask;
 mod min_p;
 mod penalty;
 mod rng;
