@@ -148,6 +148,14 @@ pub(crate) fn llama_model(backend: &LlamaBackend, path: &Path) -> Result<LlamaMo
     Ok(LlamaModel::load_from_file(backend, path, &LlamaModelParams::default().with_n_gpu_layers(0))?)
 }
 
+/// Flash attention on or off.
+pub(crate) fn flash_policy(on: bool) -> llama_cpp_sys_2::llama_flash_attn_type {
+    match on {
+        true => llama_cpp_sys_2::LLAMA_FLASH_ATTN_TYPE_ENABLED,
+        false => llama_cpp_sys_2::LLAMA_FLASH_ATTN_TYPE_DISABLED,
+    }
+}
+
 /// What llama.cpp was compiled with.
 pub(crate) fn llama_features() -> String {
     // SAFETY: a string that lives as long as the program.
@@ -174,16 +182,12 @@ impl<'m> Llama<'m> {
         threads: usize,
         context: usize,
     ) -> Result<Self> {
-        let policy = match flash {
-            true => llama_cpp_sys_2::LLAMA_FLASH_ATTN_TYPE_ENABLED,
-            false => llama_cpp_sys_2::LLAMA_FLASH_ATTN_TYPE_DISABLED,
-        };
         let params = LlamaContextParams::default()
             .with_n_ctx(NonZeroU32::new(context as u32))
             .with_n_batch(BATCH as u32)
             .with_n_threads(threads as i32)
             .with_n_threads_batch(threads as i32)
-            .with_flash_attention_policy(policy);
+            .with_flash_attention_policy(flash_policy(flash));
         Ok(Self { context: model.new_context(backend, params)?, batch: LlamaBatch::new(BATCH, 1), len: 0, kept: None })
     }
 }

@@ -8,6 +8,7 @@ mod plot;
 mod random;
 mod report;
 mod sweep;
+mod texts;
 mod turns;
 
 use std::error::Error;
@@ -51,6 +52,14 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..))]
     turn: u32,
 
+    /// Texts whose vectors an encoder makes
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    texts: usize,
+
+    /// Texts in a batch, of both engines
+    #[arg(long, value_name = "N", default_value = "4", value_parser = parse_together)]
+    together: usize,
+
     /// How often everything is measured
     #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
@@ -85,6 +94,14 @@ enum What {
     Start,
     /// A turn of a conversation.
     Turns,
+    /// Vectors of texts, by an encoder.
+    Texts,
+}
+
+/// A batch is 1 to 64 texts.
+fn parse_together(text: &str) -> std::result::Result<usize, String> {
+    let number = text.parse::<usize>().map_err(|error| error.to_string())?;
+    if (1..=64).contains(&number) { Ok(number) } else { Err("1 to 64".into()) }
 }
 
 impl Args {
@@ -119,6 +136,7 @@ fn peers(args: &Args) -> Result<()> {
                     What::Speed => sweep::speed(args, model, threads, &mut rows)?,
                     What::Start => sweep::start_and_memory(args, model, threads, &mut rows)?,
                     What::Turns => turns::turns(args, model, threads, &mut rows)?,
+                    What::Texts => texts::texts(args, model, threads, &mut rows)?,
                 }
             }
             // All so far, so that what is interrupted is not lost.

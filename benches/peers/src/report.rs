@@ -19,6 +19,8 @@ pub(crate) enum Metric {
     PeakMemory,
     /// The first token of an answer in a conversation.
     Turn(usize, Turn),
+    /// Vectors of so many texts of so many tokens, so many together.
+    Texts(usize, usize, usize),
 }
 
 /// What a turn of a conversation begins with.
@@ -39,7 +41,7 @@ impl Turn {
 impl Metric {
     pub(crate) fn unit(self) -> &'static str {
         match self {
-            Self::Prefill(_) | Self::Decode(..) => "tokens/s",
+            Self::Prefill(_) | Self::Decode(..) | Self::Texts(..) => "tokens/s",
             Self::FirstToken | Self::Turn(..) => "ms",
             Self::PeakMemory => "MB",
         }
@@ -47,7 +49,7 @@ impl Metric {
 
     /// Whether more is better.
     fn is_speed(self) -> bool {
-        matches!(self, Self::Prefill(_) | Self::Decode(..))
+        matches!(self, Self::Prefill(_) | Self::Decode(..) | Self::Texts(..))
     }
 }
 
@@ -58,6 +60,7 @@ impl fmt::Display for Metric {
             Self::Decode(tokens, depth) => write!(f, "decode {tokens} at {depth}"),
             Self::FirstToken => f.write_str("first token"),
             Self::PeakMemory => f.write_str("peak memory"),
+            Self::Texts(count, tokens, together) => write!(f, "{count} texts of {tokens}, {together} together"),
             Self::Turn(turn, Turn::Appended) => write!(f, "turn {turn}"),
             Self::Turn(turn, Turn::Edited) => write!(f, "turn {turn}, answer changed"),
             Self::Turn(turn, Turn::EditedWithState) => write!(f, "turn {turn}, answer changed, state kept"),
@@ -72,14 +75,14 @@ pub(crate) struct Row {
     pub(crate) threads: usize,
     /// One sample per repeat, by [`Kind::ALL`].
     samples: [Vec<f64>; 3],
-    /// Of Gleed's logits from llama.cpp's.
-    pub(crate) logits_distance: Option<f64>,
+    /// Of Gleed's logits or vectors from llama.cpp's.
+    pub(crate) distance: Option<f64>,
 }
 
 impl Row {
     pub(crate) fn new(path: &Path, metric: Metric, threads: usize) -> Self {
         let file = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        Self { file, metric, threads, samples: Default::default(), logits_distance: None }
+        Self { file, metric, threads, samples: Default::default(), distance: None }
     }
 
     pub(crate) fn add(&mut self, kind: Kind, sample: f64) {
@@ -123,11 +126,11 @@ pub(crate) fn table(args: &Args, rows: &[Row]) -> io::Result<()> {
     writeln!(out, "Gleed at level {}; llama.cpp: {}", args.level(), llama_features())?;
     writeln!(out, "{} repeats, {} other busy processes\n", args.repeat, args.busy)?;
     let [plain, flash, gleed] = Kind::ALL.map(Kind::name);
-    writeln!(out, "| file | threads | what | | {plain} | {flash} | {gleed} | min - max | ratio | logits |")?;
+    writeln!(out, "| file | threads | what | | {plain} | {flash} | {gleed} | min - max | ratio | distance |")?;
     writeln!(out, "|---|---|---|---|---|---|---|---|---|---|")?;
     for row in rows {
         let [plain, flash, gleed] = Kind::ALL.map(|kind| spread(row.samples(kind)));
-        let distance = row.logits_distance.map(|distance| format!("{distance:.4}")).unwrap_or_default();
+        let distance = row.distance.map(|distance| format!("{distance:.4}")).unwrap_or_default();
         writeln!(
             out,
             "| {} | {} | {} | {} | {:.1} | {:.1} | {:.1} | {:.1} - {:.1} | {:.2} | {distance} |",
@@ -157,7 +160,7 @@ pub(crate) fn json(args: &Args, rows: &[Row]) -> Value {
                 "unit": row.metric.unit(),
                 "best_llama": row.best_llama().name(),
                 "ratio": row.ratio(),
-                "logits_distance": row.logits_distance,
+                "distance": row.distance,
             });
             for kind in Kind::ALL {
                 let (median, min, max) = spread(row.samples(kind));

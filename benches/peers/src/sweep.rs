@@ -43,7 +43,7 @@ pub(crate) fn speed(args: &Args, path: &Path, threads: usize, rows: &mut Vec<Row
     for (_, peer) in &mut peers {
         logits.push(peer.logits());
     }
-    row.logits_distance = Some(distance(&logits[0], &logits[2]));
+    row.distance = Some(distance(&logits[0], &logits[2]));
     rows.push(row);
 
     for &depth in &args.depth {
@@ -101,7 +101,7 @@ pub(crate) fn progress(path: &Path, threads: usize, what: &str) {
 }
 
 /// The L2 norm of the difference over that of `a`.
-fn distance(a: &[f32], b: &[f32]) -> f64 {
+pub(crate) fn distance(a: &[f32], b: &[f32]) -> f64 {
     let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>().sqrt();
     let difference = norm(&mut a.iter().zip(b).map(|(a, b)| f64::from(a - b)));
     difference / norm(&mut a.iter().map(|a| f64::from(*a)))

@@ -3,6 +3,9 @@
 use super::shape::{Experts, Mixer, Recurrent, Shape};
 use crate::common::gguf::{Header, Value};
 
+/// The vector of a text is the mean of those of its tokens.
+const MEAN: u32 = 1;
+
 impl Shape {
     /// Sets the metadata.
     pub(crate) fn describe(&self, header: &mut Header, file_type: u32) {
@@ -25,6 +28,12 @@ impl Shape {
         sizes.into_iter().for_each(|(name, size)| set(name, Value::U32(size as u32)));
         set("attention.head_count_kv", self.kv_head_count());
         set("context_length", Value::U32(self.context));
+        if self.encoder {
+            set("attention.layer_norm_epsilon", Value::F32(self.norm_epsilon));
+            set("attention.causal", Value::Bool(false));
+            set("pooling_type", Value::U32(MEAN));
+            return self.describe_words(header);
+        }
         set("attention.layer_norm_rms_epsilon", Value::F32(self.norm_epsilon));
         set("rope.freq_base", Value::F32(self.rope_base));
         self.describe_recurrent(&mut set);

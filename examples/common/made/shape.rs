@@ -1,5 +1,8 @@
 //! The shape of a model: its sizes and its tensors.
 
+/// Kinds of tokens that an encoder tells apart: those of a text, and of another text behind it.
+pub(super) const TOKEN_TYPES: usize = 2;
+
 /// A model without its weights.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
@@ -27,6 +30,8 @@ pub(crate) struct Shape {
     pub(super) attends: fn(usize) -> bool,
     pub(super) recurrent: Recurrent,
     pub(super) experts: Option<Experts>,
+    /// BERT's layers: norms after both parts, biases everywhere, no gate, learned positions.
+    pub(super) encoder: bool,
     pub(super) pre_tokenizer: &'static str,
     pub(super) bos: bool,
 }
@@ -90,7 +95,7 @@ pub(crate) enum Role {
     Down,
     /// Any other matrix.
     Matrix,
-    /// The scores of experts, and the weights of convolutions: always f32.
+    /// The scores of experts, the weights of convolutions, positions and types of tokens: always f32.
     Small,
     /// The weights of a norm, and others around 1.
     Norm,
@@ -144,6 +149,12 @@ impl Tensors {
         self.list.push(TensorShape { name, role, dims: dims.to_vec(), place: (0, 1) });
     }
 
+    /// A tensor and its bias.
+    fn biased(&mut self, name: &str, role: Role, dims: &[usize]) {
+        self.add(&format!("{name}.weight"), role, dims);
+        self.add(&format!("{name}.bias"), Role::Bias, &dims[dims.len() - 1..]);
+    }
+
     fn norm(&mut self, name: &str, len: usize) {
         self.add(name, Role::Norm, &[len]);
     }
@@ -159,6 +170,11 @@ impl Shape {
         let mut tensors = Tensors { list: Vec::new(), layer: None };
         let hidden = self.hidden;
         tensors.add("token_embd.weight", Role::Embedding, &[hidden, self.vocab]);
+        if self.encoder {
+            self.encoder(&mut tensors);
+            number(&mut tensors.list);
+            return tensors.list;
+        }
         // LFM2 has another name for it.
         let short = self.recurrent.mixer == Mixer::ShortConvolution;
         tensors.norm(if short { "token_embd_norm.weight" } else { "output_norm.weight" }, hidden);
@@ -181,6 +197,25 @@ impl Shape {
         }
         number(&mut tensors.list);
         tensors.list
+    }
+
+    /// All but the token embedding.
+    fn encoder(&self, tensors: &mut Tensors) {
+        let (hidden, ffn) = (self.hidden, self.ffn);
+        tensors.add("position_embd.weight", Role::Small, &[hidden, self.context as usize]);
+        tensors.add("token_types.weight", Role::Small, &[hidden, TOKEN_TYPES]);
+        tensors.biased("token_embd_norm", Role::Norm, &[hidden]);
+        for layer in 0..self.layers {
+            tensors.layer = Some(layer);
+            tensors.biased("attn_q", Role::Matrix, &[hidden, hidden]);
+            tensors.biased("attn_k", Role::Matrix, &[hidden, hidden]);
+            tensors.biased("attn_v", Role::Value, &[hidden, hidden]);
+            tensors.biased("attn_output", Role::AttentionOutput, &[hidden, hidden]);
+            tensors.biased("attn_output_norm", Role::Norm, &[hidden]);
+            tensors.biased("ffn_up", Role::Matrix, &[hidden, ffn]);
+            tensors.biased("ffn_down", Role::Down, &[ffn, hidden]);
+            tensors.biased("layer_output_norm", Role::Norm, &[hidden]);
+        }
     }
 
     fn attention(&self, tensors: &mut Tensors) {

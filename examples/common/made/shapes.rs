@@ -23,6 +23,7 @@ const DENSE: Shape = Shape {
     attends: |_| true,
     recurrent: Recurrent { mixer: Mixer::None, kernel: 0, heads: 0, key_dim: 0, value_dim: 0, groups: 0 },
     experts: None,
+    encoder: false,
     pre_tokenizer: "smollm",
     bos: false,
 };
@@ -59,7 +60,7 @@ const LFM2: Shape = Shape {
 };
 
 impl Shape {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self {
             name: "smollm2-135m",
             layers: 30,
@@ -164,6 +165,20 @@ impl Shape {
                 groups: 1,
             },
             pre_tokenizer: "dbrx",
+            ..DENSE
+        },
+        Self {
+            name: "bert-base",
+            architecture: "bert",
+            layers: 12,
+            hidden: 768,
+            ffn: 3072,
+            heads: 12,
+            kv_heads: 12,
+            vocab: 30_522,
+            context: 512,
+            norm_epsilon: 1e-12,
+            encoder: true,
             ..DENSE
         },
         // No real one: for tests.

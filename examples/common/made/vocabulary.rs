@@ -1,7 +1,10 @@
 //! The vocabulary of a made model.
 
-use super::shape::Shape;
+use super::shape::{Shape, TOKEN_TYPES};
 use crate::common::gguf::{Header, Value};
+
+const NORMAL: i32 = 1;
+const CONTROL: i32 = 3;
 
 impl Shape {
     /// Byte-level BPE: the bytes, then words of the letters a to z in order of their length, each made of the word
@@ -9,20 +12,14 @@ impl Shape {
     pub(super) fn describe_vocabulary(&self, header: &mut Header) {
         const SPECIAL: [&str; 3] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
         let mut tokens: Vec<String> = byte_characters().map(String::from).collect();
+        let room = self.vocab - SPECIAL.len() - tokens.len();
+        let words = (1..).map(word).filter(|word| word.len() > 1).take(room);
         let mut merges = Vec::new();
-        let mut words = vec![String::new()];
-        while tokens.len() + SPECIAL.len() < self.vocab {
-            let longer = words.iter().flat_map(|word| ('a'..='z').map(move |letter| (word.clone(), letter)));
-            let longer: Vec<_> = longer.take(self.vocab).collect();
-            let room = self.vocab - SPECIAL.len() - tokens.len();
-            for (word, letter) in longer.iter().filter(|(word, _)| !word.is_empty()).take(room) {
-                merges.push(format!("{word} {letter}"));
-                tokens.push(format!("{word}{letter}"));
-            }
-            words = longer.into_iter().map(|(word, letter)| format!("{word}{letter}")).collect();
+        for word in words {
+            let (start, letter) = word.split_at(word.len() - 1);
+            merges.push(format!("{start} {letter}"));
+            tokens.push(word);
         }
-        const NORMAL: i32 = 1;
-        const CONTROL: i32 = 3;
         let end = tokens.len() as u32;
         let mut types = vec![NORMAL; tokens.len()];
         types.resize(self.vocab, CONTROL);
@@ -36,6 +33,35 @@ impl Shape {
         header.set("tokenizer.ggml.eos_token_id", Value::U32(end));
         header.set("tokenizer.ggml.add_bos_token", Value::Bool(self.bos));
     }
+
+    /// WordPiece: special tokens, then words and ends of words in turn.
+    pub(super) fn describe_words(&self, header: &mut Header) {
+        const SPECIAL: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
+        const BLANK: char = '\u{2581}';
+        let pieces = (1..).map(word).flat_map(|word| [format!("{BLANK}{word}"), word]);
+        let tokens: Vec<_> = SPECIAL.into_iter().map(String::from).chain(pieces).take(self.vocab).collect();
+        let mut types = vec![CONTROL; SPECIAL.len()];
+        types.resize(self.vocab, NORMAL);
+        header.set("tokenizer.ggml.model", Value::Text("bert".into()));
+        header.set("tokenizer.ggml.pre", Value::Text("jina-v2-en".into()));
+        header.set("tokenizer.ggml.tokens", Value::Texts(tokens));
+        header.set("tokenizer.ggml.token_type", Value::I32s(types));
+        header.set("tokenizer.ggml.token_type_count", Value::U32(TOKEN_TYPES as u32));
+        let ids = [("padding", 0), ("unknown", 1), ("cls", 2), ("bos", 2), ("seperator", 3), ("mask", 4)];
+        ids.into_iter().for_each(|(name, id)| header.set(&format!("tokenizer.ggml.{name}_token_id"), Value::U32(id)));
+    }
+}
+
+/// The words of the letters a to z in order of their length, then of the alphabet. The first is number 1.
+fn word(mut number: usize) -> String {
+    const LETTERS: usize = 26;
+    let mut letters = Vec::new();
+    while number > 0 {
+        number -= 1;
+        letters.push(char::from(b'a' + (number % LETTERS) as u8));
+        number /= LETTERS;
+    }
+    letters.into_iter().rev().collect()
 }
 
 /// The characters that stand for the 256 bytes in GPT-2's vocabulary.
