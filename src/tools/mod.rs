@@ -45,6 +45,7 @@ mod list;
 mod literal;
 mod reader;
 pub(crate) mod scan;
+mod string;
 
 pub use arguments::Arguments;
 pub use error::{CallError, CallErrorKind};
