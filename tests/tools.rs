@@ -1,5 +1,15 @@
 //! Calls of tools are read out of what models write, as `tests/data/tools` lists them, whatever the text is.
 
+/// The tools of `chat`.
+#[path = "../examples/common"]
+mod common {
+    pub(crate) mod calculator;
+    #[allow(dead_code)]
+    pub(crate) mod random;
+    #[allow(dead_code)]
+    pub(crate) mod toolbox;
+}
+
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -231,6 +241,56 @@ fn lists_of_tools_are_checked() {
         assert_eq!(fault(bad), Some(ToolsError::NoTool { at: 2 }), "{bad}");
     }
     assert_eq!(fault(r#"[{"name": "f"}, {"function": {"name": "f"}}]"#), Some(ToolsError::Twice { at: 16 }));
+}
+
+#[test]
+fn the_tools_of_chat_are_run() {
+    use common::calculator::calculate;
+    use common::random::Random;
+    use common::toolbox::{self, Outcome};
+    for (expression, value) in [
+        ("1 + 2 * 3", 7.0),
+        ("-2 ^ 2", -4.0),
+        ("2 ** 3 ^ 2", 512.0),
+        ("(1.5e2 - 50) / 4 % 7", 4.0),
+        ("sqrt(16) + abs(-1) - round(0.5 + pi)", 1.0),
+    ] {
+        assert_eq!(calculate(expression), Ok(value), "{expression}");
+    }
+    for (expression, error) in [
+        ("", "the expression ends too early"),
+        ("1 +", "the expression ends too early"),
+        ("1 2", "this is not understood at byte 2 of the expression"),
+        ("1..2", "this is not understood at byte 0 of the expression"),
+        ("(1", "the expression ends too early"),
+        ("1 / (2 - 2)", "this divides by zero"),
+        ("exit(1)", "exit is not known"),
+        ("9 ^ 9 ^ 9", "the result is no finite number"),
+        (&"(".repeat(900), "the expression is nested more than 32 deep"),
+        (&"-".repeat(1_000), "the expression is nested more than 32 deep"),
+        (&"sqrt(".repeat(190), "the expression is nested more than 32 deep"),
+        (&"1".repeat(2_000), "the expression has 2000 bytes, the most are 1000"),
+    ] {
+        assert_eq!(calculate(expression), Err(error.to_owned()), "{expression}");
+    }
+
+    let tools = Tools::new(toolbox::BUILTIN).unwrap();
+    let told = |text: &str| {
+        let mut reader = Reader::new(Some(CallFormat::Hermes), None, false);
+        let Some(Ok(Part::Call(call))) = reader.next(text, true, Some(&tools)) else { panic!("{text}") };
+        match toolbox::check(&call, &tools) {
+            Outcome::Run(json) => toolbox::run(call.name, &json, &mut Random::new(1)).unwrap(),
+            Outcome::Result(text) => text,
+        }
+    };
+    let call = |name: &str, arguments: &str| format!("<tool_call>{{\"name\": \"{name}\", \"arguments\": {arguments}}}");
+    assert_eq!(told(&call("calculator", r#"{"expression": "6 * 7"}"#)), "42");
+    assert_eq!(told(&call("calculator", r#"{"expression": "x"}"#)), "error: x is not known");
+    assert_eq!(told(&call("calculator", "{}")), "error: the argument expression is missing, at byte 0");
+    assert_eq!(told(&call("dice", r#"{"count": 0, "sides": 6}"#)), "error: count is 0, it must be 1 to 100");
+    let shown = told(&call("dice", r#"{"count": 50, "sides": 6}"#));
+    let shown: Vec<u32> = shown.split(", ").map(|number| number.parse().unwrap()).collect();
+    assert!(shown.len() == 50 && (1..=6).all(|side| shown.contains(&side)) && shown.iter().all(|side| *side <= 6));
 }
 
 /// Pieces that models write.

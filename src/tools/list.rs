@@ -124,6 +124,8 @@ impl<'t> Tool<'t> {
 }
 
 /// Why a text is no list of tools.
+///
+/// [Example](crate::tools#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ToolsError {

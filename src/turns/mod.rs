@@ -39,7 +39,7 @@
 //! # Ok(())
 //! # }
 //! ```
-
+//!
 //! # Tools
 //!
 //! [`ToolTurns`] writes conversations in which a model may call tools, [`crate::tools`] reads its calls. [`Thinking`] says how
