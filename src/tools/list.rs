@@ -45,10 +45,10 @@ impl<'t> Tools<'t> {
         if !json.trim_ascii_start().starts_with('[') {
             return Err(ToolsError::NoList);
         }
-        let list = Self { json };
+        let (list, mut names) = (Self { json }, Names { bits: [0; 64] });
         for (index, (element, at)) in json::elements(json).enumerate() {
             let tool = Tool::new(element).ok_or(ToolsError::NoTool { at })?;
-            if list.iter().take(index).any(|earlier| earlier.name == tool.name) {
+            if names.may_have(tool.name) && list.iter().take(index).any(|earlier| earlier.name == tool.name) {
                 return Err(ToolsError::Twice { at });
             }
         }
@@ -73,6 +73,22 @@ impl<'t> Tools<'t> {
     /// Returns the list as it was given.
     pub fn json(&self) -> &'t str {
         self.json
+    }
+}
+
+/// Which names there may have been: one of 4,096 bits for each, so that few of them are looked up in the list.
+struct Names {
+    bits: [u64; 64],
+}
+
+impl Names {
+    /// Returns whether the name may have been there, and puts it there.
+    fn may_have(&mut self, name: &str) -> bool {
+        // FNV-1a.
+        let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        let bit = 1 << (hash & 63);
+        let word = usize::try_from(hash >> 26).ok().and_then(|index| self.bits.get_mut(index));
+        word.is_none_or(|word| core::mem::replace(word, *word | bit) & bit != 0)
     }
 }
 
