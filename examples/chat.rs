@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use clap::Parser;
-use common::args::{EngineArgs, ModelArgs, SampleArgs};
+use common::args::{EngineArgs, ModelArgs, SampleArgs, ToolArgs};
 use common::reply::{Asked, Reply};
 use common::turns::{History, Style};
-use common::{ModelFile, Result, interrupt, random, run, toolbox};
+use common::{ModelFile, Result, interrupt, random, run};
 use gleed::cache::{BLOCK_TOKENS, SnapshotOptions};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
@@ -77,18 +77,8 @@ struct Args {
     #[arg(long)]
     jinja: bool,
 
-    /// Tools that the model may call: a file with a list of functions in JSON, or `builtin`, a calculator and dice. The result
-    /// of a tool that this program does not have is the next line of input
-    #[arg(long, value_name = "FILE|builtin")]
-    tools: Option<String>,
-
-    /// The most times that a reply goes on after calls of tools
-    #[arg(long, value_name = "N", default_value_t = 8)]
-    rounds: usize,
-
-    /// Whether the model is to think before it answers, where its turn format knows that
-    #[arg(long, value_name = "on|off|auto", default_value = "auto", value_parser = ["on", "off", "auto"])]
-    think: String,
+    #[command(flatten)]
+    tools: ToolArgs,
 
     /// The most tokens of a reply
     #[arg(short, value_name = "N", default_value_t = 512)]
@@ -114,12 +104,7 @@ fn chat(args: &Args) -> Result<ExitCode> {
 
     let params = args.sample.params(file.is_demo());
     let mut style = Style::choose(model.gguf(), &tokenizer, args.template.as_deref(), args.jinja)?;
-    if let Some(tools) = &args.tools {
-        style.offer(toolbox::list(tools)?)?;
-    }
-    if args.think != "auto" {
-        style.think(args.think == "on")?;
-    }
+    args.tools.apply(&mut style)?;
     let history = History::new(args.system.as_deref());
     let first = Branch { sequence: engine.open()?, sampler: Sampler::new(params)?, history, speed: None };
     let mut chat = Chat {
@@ -250,7 +235,7 @@ impl Chat<'_, '_, '_> {
             let (end, calls) = self.speak(&turn)?;
             if calls.is_empty() || !end.is_empty() {
                 return Ok(end);
-            } else if round == self.args.rounds {
+            } else if round == self.args.tools.rounds {
                 return Ok(" [more calls than --rounds]");
             }
             let results =

@@ -151,6 +151,66 @@ fn conversation(turns: &'static TurnFormat, tools: &'static ToolFormat, has_thou
     text
 }
 
+/// Ends of the same conversation in formats whose templates are not among the rows, or write no calls.
+#[test]
+fn calls_and_results_have_the_marks_of_their_format() {
+    let ends = [
+        (
+            "mistral-v3",
+            "mistral-v3",
+            "[TOOL_CALLS] [{\"name\": \"roll\", \"arguments\": {\"sides\": 6}, \"id\": \"a1b2c3d4e\"}, \
+          {\"name\": \"roll\", \"arguments\": {\"sides\": 20}, \"id\": \"f5g6h7i8j\"}]</s>[TOOL_RESULTS] {\"content\": 4, \
+          \"call_id\": \"a1b2c3d4e\"}[/TOOL_RESULTS][TOOL_RESULTS] {\"content\": 17, \"call_id\": \"f5g6h7i8j\"}[/TOOL_RESULTS]",
+        ),
+        (
+            "mistral-v7-tekken",
+            "mistral-v11",
+            "[/INST][TOOL_CALLS]roll[CALL_ID]a1b2c3d4e[ARGS]{\"sides\": 6}[TOOL_CALLS]roll\
+          [CALL_ID]f5g6h7i8j[ARGS]{\"sides\": 20}</s>[TOOL_RESULTS]a1b2c3d4e[TOOL_CONTENT]4[/TOOL_RESULTS]\
+          [TOOL_RESULTS]f5g6h7i8j[TOOL_CONTENT]17[/TOOL_RESULTS]",
+        ),
+        (
+            "llama3.1",
+            "llama3.1",
+            "<|start_header_id|>assistant<|end_header_id|>\n\n{\"name\": \"roll\", \"parameters\": \
+          {\"sides\": 6}}<|eot_id|><|start_header_id|>ipython<|end_header_id|>\n\n\"4\"<|eot_id|>\
+          <|start_header_id|>assistant<|end_header_id|>\n\n",
+        ),
+        (
+            "harmony",
+            "harmony",
+            "<|start|>assistant<|channel|>analysis<|message|>Dice.<|end|><|start|>assistant to=functions.roll\
+          <|channel|>commentary json<|message|>{\"sides\": 6}<|call|><|start|>functions.roll to=assistant<|channel|>commentary\
+          <|message|>\"4\"<|end|><|start|>assistant",
+        ),
+        (
+            "gemma4-e",
+            "gemma4",
+            "<|turn>model\n<|tool_call>call:roll{sides:6}<tool_call|><|tool_call>call:roll{sides:20}\
+          <tool_call|><|tool_response>response:roll{value:<|\"|>4<|\"|>}<tool_response|>\
+          <|tool_response>response:roll{value:<|\"|>17<|\"|>}<tool_response|>",
+        ),
+        (
+            "lfm2",
+            "lfm2",
+            "<|im_start|>assistant\n<|tool_call_start|>[roll(sides=6), roll(sides=20)]<|tool_call_end|><|im_end|>\n\
+          <|im_start|>tool\n<|tool_response_start|>4<|tool_response_end|><|im_end|>\n<|im_start|>tool\n\
+          <|tool_response_start|>17<|tool_response_end|><|im_end|>\n<|im_start|>assistant\n",
+        ),
+        (
+            "nemotron-nano-v2",
+            "nemotron-nano-v2",
+            "<SPECIAL_11>Assistant\n<TOOLCALL>[{\"name\": \"roll\", \"arguments\": \
+          {\"sides\": 6}}, {\"name\": \"roll\", \"arguments\": {\"sides\": 20}}]</TOOLCALL>\n<SPECIAL_12>\n<SPECIAL_11>User\n\
+          <TOOL_RESPONSE>[4, 17]</TOOL_RESPONSE>\n<SPECIAL_11>Assistant\n<think>\n",
+        ),
+    ];
+    for (turns, tools, end) in ends {
+        let text = conversation(TurnFormat::named(turns).unwrap(), ToolFormat::named(tools).unwrap(), true);
+        assert!(text.ends_with(end), "{turns}:\n{text}");
+    }
+}
+
 #[test]
 fn every_format_of_tools_goes_on_after_results() {
     for tools in ToolFormat::ALL {

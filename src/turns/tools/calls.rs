@@ -88,7 +88,7 @@ impl ToolTurns<'_> {
         }
         frame(if has_text { self.format.joint } else { &[] }, put)?;
         let (open, between, close) = around(self.format.calls);
-        put(Piece::Frame(open))?;
+        put(Piece::Frame(self.format.open_calls.unwrap_or(open)))?;
         for (index, call) in calls.iter().enumerate() {
             put(Piece::Frame(if index == 0 { "" } else { between }))?;
             write_call(self.format.calls, call, self.calls, put)?;

@@ -54,6 +54,7 @@ const PLAIN: ToolFormat = ToolFormat {
     list: List::Array,
     after: &[],
     joint: &[],
+    open_calls: None,
     results: Results {
         close_call: None,
         open: &[],

@@ -66,16 +66,18 @@ pub(super) const MISTRAL_V3_TEKKEN: ToolFormat = ToolFormat {
     ..PLAIN
 };
 
+/// With a blank after each mark, as vocabularies of SentencePiece have it.
 pub(super) const MISTRAL_V3: ToolFormat = ToolFormat {
     name: "mistral-v3",
-    turns: &["mistral-v3"],
+    turns: &["mistral-v3", "mistral-v7"],
+    open_calls: Some("[TOOL_CALLS] ["),
     before: &[F("[AVAILABLE_TOOLS] ")],
     results: Results { body: Body::WithId(&[F("[TOOL_RESULTS] ")], &[F("[/TOOL_RESULTS]")]), ..PLAIN.results },
     ..MISTRAL_V3_TEKKEN
 };
 
 pub(super) const MISTRAL_V7: ToolFormat =
-    ToolFormat { name: "mistral-v7", turns: &["mistral-v7", "mistral-v7-tekken"], ..MISTRAL_V3_TEKKEN };
+    ToolFormat { name: "mistral-v7-tekken", turns: &["mistral-v7-tekken"], ..MISTRAL_V3_TEKKEN };
 
 pub(super) const MISTRAL_V11: ToolFormat = ToolFormat {
     name: "mistral-v11",
