@@ -11,16 +11,17 @@ mod common;
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, BufRead, IsTerminal, Read, Write, stdin, stdout};
+use std::io::{self, BufRead, IsTerminal, Read, StdinLock, Write, stdin, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use clap::Parser;
-use common::args::{EngineArgs, ModelArgs, SampleArgs};
+use common::args::{EngineArgs, ModelArgs, SampleArgs, ToolArgs};
+use common::reply::{Asked, Reply};
 use common::turns::{History, Style};
-use common::{ModelFile, Result, interrupt, run, text};
+use common::{ModelFile, Result, interrupt, random, run};
 use gleed::cache::{BLOCK_TOKENS, SnapshotOptions};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
@@ -76,6 +77,9 @@ struct Args {
     #[arg(long)]
     jinja: bool,
 
+    #[command(flatten)]
+    tools: ToolArgs,
+
     /// The most tokens of a reply
     #[arg(short, value_name = "N", default_value_t = 512)]
     n: usize,
@@ -99,7 +103,8 @@ fn chat(args: &Args) -> Result<ExitCode> {
     engine.set_parallel(&pool);
 
     let params = args.sample.params(file.is_demo());
-    let style = Style::choose(model.gguf(), &tokenizer, args.template.as_deref(), args.jinja)?;
+    let mut style = Style::choose(model.gguf(), &tokenizer, args.template.as_deref(), args.jinja)?;
+    args.tools.apply(&mut style)?;
     let history = History::new(args.system.as_deref());
     let first = Branch { sequence: engine.open()?, sampler: Sampler::new(params)?, history, speed: None };
     let mut chat = Chat {
@@ -114,6 +119,7 @@ fn chat(args: &Args) -> Result<ExitCode> {
         branches: vec![first],
         current: 0,
         forks: 0,
+        random: random::Random::new(params.seed),
     };
     if stdin().is_terminal() {
         println!("{}, context {}, turn format: {}", file.name(), plan.limits().context, chat.style.name());
@@ -152,6 +158,8 @@ struct Chat<'t, 'm, 'a> {
     branches: Vec<Branch>,
     current: usize,
     forks: u64,
+    /// For the dice.
+    random: random::Random,
 }
 
 impl Chat<'_, '_, '_> {
@@ -185,7 +193,7 @@ impl Chat<'_, '_, '_> {
                 ("/close", _) => self.close(),
                 ("/stats", _) => self.stats(),
                 (command, _) if command.starts_with('/') => Err(format!("{command} is no command, see /help").into()),
-                _ => self.reply(line.trim()),
+                _ => self.reply(line.trim(), &mut input),
             };
             match done {
                 // Nobody reads what this writes.
@@ -200,7 +208,7 @@ impl Chat<'_, '_, '_> {
         &mut self.branches[self.current]
     }
 
-    fn reply(&mut self, user: &str) -> Result<()> {
+    fn reply(&mut self, user: &str, input: &mut StdinLock<'_>) -> Result<()> {
         let branch = &mut self.branches[self.current];
         let sequence = branch.sequence;
         let cached: Vec<u32> =
@@ -216,13 +224,33 @@ impl Chat<'_, '_, '_> {
         let turn = turn.inspect_err(|_| branch.history.take_back())?;
         interrupt::take();
         REPLYING.store(true, Ordering::Relaxed);
-        let end = self.speak(&turn);
+        let end = self.answer(turn, input);
         REPLYING.store(false, Ordering::Relaxed);
         say(end?)
     }
 
-    /// Runs the user's turn and writes the reply; what is to be said at its end.
-    fn speak(&mut self, turn: &[u32]) -> Result<&'static str> {
+    /// Writes the reply to a turn. While the model calls tools, it is told their results and goes on.
+    fn answer(&mut self, mut turn: Vec<u32>, input: &mut StdinLock<'_>) -> Result<&'static str> {
+        for round in 0.. {
+            let (end, calls) = self.speak(&turn)?;
+            if calls.is_empty() || !end.is_empty() {
+                return Ok(end);
+            } else if round == self.args.tools.rounds {
+                return Ok(" [more calls than --rounds]");
+            }
+            let results =
+                calls.into_iter().map(|call| call.run(&mut self.random, input)).collect::<Result<Vec<_>>>()?;
+            turn = self.style.encode_results(self.tokenizer, &results)?;
+            let sequence = self.branch().sequence;
+            if self.engine.can_extend(sequence, turn.len() + 1).is_err() {
+                return Ok(" [the context is full: /reset starts over]");
+            }
+        }
+        Ok("")
+    }
+
+    /// Runs a turn and writes what the model says; what is to be said at its end, and the calls in it.
+    fn speak(&mut self, turn: &[u32]) -> Result<(&'static str, Vec<Asked>)> {
         let branch = &mut self.branches[self.current];
         let (sequence, engine) = (branch.sequence, &mut self.engine);
         let before = engine.seq_len(sequence)?;
@@ -230,10 +258,10 @@ impl Chat<'_, '_, '_> {
             // The model has not heard all of the turn.
             branch.history.take_back();
             engine.rewind(sequence, before)?;
-            return Ok("[stopped]");
+            return Ok(("[stopped]", Vec::new()));
         }
         turn.iter().for_each(|&token| branch.sampler.accept(token));
-        let (mut stream, mut reply) = (text::Stream::new(self.tokenizer), String::new());
+        let mut reply = Reply::new(self.tokenizer, &self.style);
         let (start, mut tokens) = (Instant::now(), 0);
         let end = loop {
             let logits = engine.logits(sequence).unwrap_or_default();
@@ -245,10 +273,7 @@ impl Chat<'_, '_, '_> {
             } else if engine.can_extend(sequence, 1).is_err() {
                 break " [the context is full: /reset starts over]";
             }
-            let text = stream.push(token);
-            reply.push_str(text);
-            stdout().write_all(text.as_bytes())?;
-            stdout().flush()?;
+            reply.push(token)?;
             if !run::advance(engine, self.plan, sequence, &[token])? {
                 break " [stopped]";
             }
@@ -256,9 +281,9 @@ impl Chat<'_, '_, '_> {
             tokens += 1;
         };
         branch.speed = Some((tokens, tokens as f64 / start.elapsed().as_secs_f64()));
-        branch.history.reply(reply);
-        write!(stdout(), "{}", stream.finish())?;
-        Ok(end)
+        let (text, calls) = reply.finish()?;
+        branch.history.reply(text);
+        Ok((end, calls))
     }
 
     fn reset(&mut self) -> Result<()> {

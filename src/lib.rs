@@ -5,8 +5,8 @@
 //! work.
 //!
 //! **Begin with the [`guide`]**: it generates a text, chats, runs a crowd of characters, saves and loads, and does
-//! without a heap. [`Model`], [`Plan`], [`Engine`] and [`Limits`] are what a program uses first; [`token`], [`sample`]
-//! and [`turns`] are about text.
+//! without a heap. [`Model`], [`Plan`], [`Engine`] and [`Limits`] are what a program uses first; [`token`], [`sample`],
+//! [`turns`] and [`tools`] are about text.
 //!
 //! # Features
 //!
@@ -32,6 +32,7 @@
 //! | [`program`] | the lists of operations, and the interpreter that runs them |
 //! | [`model`] | architectures: from the keys of a file to a configuration and a program |
 //! | [`token`], [`sample`] | text to tokens and back; from logits to a token |
+//! | [`tools`] | calls of tools in what a model writes |
 //! | [`turns`] | how a conversation is written for a model |
 //! | [`engine`] | plan, sequences, batches, steps of bounded work |
 //! | `host` | feature `std`: a thread pool, mapped files, an owned engine |
@@ -68,6 +69,7 @@ pub mod quant;
 pub mod sample;
 pub mod tensor;
 pub mod token;
+pub mod tools;
 pub mod turns;
 mod weights;
 

@@ -10,13 +10,40 @@ use gleed::sample::SamplerParams;
 use gleed::token::StopStrings;
 use gleed::{Engine, KvKind, KvType, Limits, Model, SeqId, Window};
 
-use super::Result;
+use super::turns::Style;
+use super::{Result, toolbox};
 
 #[derive(Args)]
 pub(crate) struct ModelArgs {
     /// Model, a GGUF file [default: the demo model, which is part of this program]
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,
+}
+
+/// Whether a model thinks and which tools it may call.
+#[derive(Args)]
+pub(crate) struct ToolArgs {
+    /// Tools that the model may call: a file with a list of functions in JSON, or `builtin`, a calculator and dice. The result
+    /// of a tool that this program does not have is the next line of input
+    #[arg(long, value_name = "FILE|builtin")]
+    tools: Option<String>,
+
+    /// The most times that a reply goes on after calls of tools
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub(crate) rounds: usize,
+
+    /// Whether the model is to think before it answers, where its turn format knows that
+    #[arg(long, value_name = "on|off|auto", default_value = "auto", value_parser = ["on", "off", "auto"])]
+    think: String,
+}
+
+impl ToolArgs {
+    pub(crate) fn apply(&self, style: &mut Style) -> Result<()> {
+        if let Some(tools) = &self.tools {
+            style.offer(toolbox::list(tools)?)?;
+        }
+        if self.think == "auto" { Ok(()) } else { style.think(self.think == "on") }
+    }
 }
 
 /// How keys and values are kept, and who computes.

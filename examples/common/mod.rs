@@ -5,15 +5,18 @@
 
 pub(crate) mod args;
 pub(crate) mod blocks;
+pub(crate) mod calculator;
 pub(crate) mod embed;
 pub(crate) mod gguf;
 pub(crate) mod interrupt;
 pub(crate) mod made;
 pub(crate) mod random;
+pub(crate) mod reply;
 pub(crate) mod run;
 pub(crate) mod score;
 pub(crate) mod story;
 pub(crate) mod text;
+pub(crate) mod toolbox;
 pub(crate) mod turns;
 
 use std::error::Error;

@@ -90,7 +90,12 @@ pub(crate) struct Stream<'t, 'm, 'a> {
 impl<'t, 'm, 'a> Stream<'t, 'm, 'a> {
     /// At the start of a text that continues another one.
     pub(crate) fn new(tokenizer: &'t Tokenizer<'m, 'a>) -> Self {
-        let options = DecodeOptions { render_special: false, starts_text: false };
+        Self::rendering(tokenizer, false)
+    }
+
+    /// The same; whether the names of control tokens are written.
+    pub(crate) fn rendering(tokenizer: &'t Tokenizer<'m, 'a>, render_special: bool) -> Self {
+        let options = DecodeOptions { render_special, starts_text: false };
         Self { tokenizer, state: Detokenizer::new(tokenizer, options), buffer: vec![0; tokenizer.max_push()] }
     }
 

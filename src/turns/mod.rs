@@ -39,10 +39,52 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Tools
+//!
+//! [`ToolTurns`] writes conversations in which a model may call tools, [`crate::tools`] reads its calls. [`Thinking`] says how
+//! a model that thinks is told to, or not.
+//!
+//! ```
+//! use gleed::tools::{Part, Reader, Tools};
+//! use gleed::turns::{Message, Piece, Role, Thinking, ToolFormat, ToolResult, ToolTurns, TurnFormat};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let tools = Tools::new(r#"[{"name": "roll", "description": "Rolls a die", "parameters": {"type": "object"}}]"#)?;
+//! let turns = TurnFormat::named("qwen3").ok_or("no such format")?;
+//! let format = ToolFormat::of(turns, None).ok_or("how it offers tools is not known")?;
+//!
+//! // The pieces go to a `TurnText`; here they are shown as text.
+//! let mut text = String::new();
+//! let mut put = |piece: Piece<'_>| Ok::<(), std::fmt::Error>(text.push_str(piece.text("", "")));
+//! let mut talk = ToolTurns::new(turns, format, tools);
+//! talk.add(Message { role: Role::User, text: "Roll a die." }, &mut put)?;
+//! talk.reply(Some(false), &mut put)?;
+//! assert!(text.starts_with("<|im_start|>system\n# Tools\n\nYou may call one or more functions"));
+//! assert!(text.ends_with("Roll a die.<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"));
+//!
+//! // What the model writes then, up to the token that ends its turn.
+//! let reply = "<tool_call>\n{\"name\": \"roll\", \"arguments\": {}}\n</tool_call>";
+//! let mut reader = Reader::new(Some(format.calls()), Thinking::of(turns).map(Thinking::marks), false);
+//! let Some(Ok(Part::Call(call))) = reader.next(reply, true, Some(&tools)) else { return Err("no call".into()) };
+//!
+//! let mut text = String::new();
+//! let mut put = |piece: Piece<'_>| Ok::<(), std::fmt::Error>(text.push_str(piece.text("", "")));
+//! talk.result(ToolResult { name: call.name, id: call.id, text: "4" }, &mut put)?;
+//! talk.reply(None, &mut put)?;
+//! assert_eq!(
+//!     text,
+//!     "<|im_end|>\n<|im_start|>user\n<tool_response>\n4\n</tool_response><|im_end|>\n<|im_start|>assistant\n",
+//! );
+//! # Ok(())
+//! # }
+//! ```
 
 mod formats;
 mod pieces;
 mod text;
+mod thinking;
+mod tools;
 
 use core::fmt;
 
@@ -52,6 +94,8 @@ use crate::token::Tokenizer;
 
 pub use pieces::{Piece, Pieces, Turns};
 pub use text::{TurnText, TurnTextError};
+pub use thinking::Thinking;
+pub use tools::{Answer, ToolCall, ToolFormat, ToolResult, ToolTurns};
 
 use pieces::{Frame, Trim, find_last};
 

@@ -55,7 +55,7 @@ pub(super) enum Trim {
 }
 
 impl Trim {
-    fn apply(self, text: &str) -> &str {
+    pub(super) fn apply(self, text: &str) -> &str {
         let after = |end: &str| text.get(find_last(text, end)? + end.len()..);
         let answer = || after(END_OF_THOUGHT);
         match self {
@@ -95,7 +95,7 @@ pub struct Turns {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+pub(super) enum At {
     Start,
     /// After a system message, in a turn that the user's message belongs to.
     System,
@@ -105,6 +105,8 @@ enum At {
     Reply,
     /// After a turn of the assistant.
     Assistant,
+    /// After results of tools, whose turn this closes.
+    Results(Frame),
 }
 
 impl Turns {
@@ -157,10 +159,15 @@ impl Turns {
     /// Returns the pieces that open the model's turn. The text that the model then writes, up to the token that ends
     /// it, is its message.
     pub fn reply(&mut self) -> Pieces<'static> {
+        self.reply_with(None)
+    }
+
+    /// The same with another frame than the format's.
+    pub(super) fn reply_with(&mut self, frame: Option<Frame>) -> Pieces<'static> {
         let mut pieces = Pieces::new();
         if self.at != At::Reply {
             self.open(false, &mut pieces);
-            pieces.frame(self.format.reply);
+            pieces.frame(frame.unwrap_or(self.format.reply));
             self.at = At::Reply;
         }
         pieces
@@ -171,6 +178,21 @@ impl Turns {
         let mut pieces = Pieces::new();
         pieces.frame(self.format.end);
         pieces
+    }
+
+    /// Returns the pieces that close what is open before another turn. The caller then says where the conversation stands.
+    pub(super) fn close(&self) -> Pieces<'static> {
+        let mut pieces = Pieces::new();
+        self.open(false, &mut pieces);
+        pieces
+    }
+
+    pub(super) fn at(&self) -> At {
+        self.at
+    }
+
+    pub(super) fn stands(&mut self, at: At) {
+        self.at = at;
     }
 
     /// Closes what is open before another turn, or begins the conversation.
@@ -192,6 +214,7 @@ impl Turns {
                 pieces.frame(format.between);
             }
             At::Assistant => pieces.frame(format.between),
+            At::Results(close) => pieces.frame(close),
         }
     }
 }

@@ -19,7 +19,7 @@ pub struct TurnText<'b> {
 
 impl<'b> TurnText<'b> {
     /// Returns an empty text. `text` is the memory for its bytes. `plain` has one range for each text of a message that
-    /// is not empty.
+    /// is not empty; texts without anything of the format between them need one together.
     pub fn new(text: &'b mut [u8], plain: &'b mut [Range<usize>]) -> Self {
         Self { text, len: 0, plain, parts: 0 }
     }
@@ -39,7 +39,10 @@ impl<'b> TurnText<'b> {
         // A name that is no UTF-8 would make all of the text none.
         let bytes = core::str::from_utf8(bytes).unwrap_or_default().as_bytes();
         let is_plain = matches!(piece, Piece::Text(_)) && !bytes.is_empty();
-        if is_plain && self.parts >= self.plain.len() {
+        let last = self.parts.checked_sub(1).and_then(|last| self.plain.get(last)).map(|range| range.end);
+        // A text that comes in pieces has one range.
+        let goes_on = is_plain && last == Some(self.len);
+        if is_plain && !goes_on && self.parts >= self.plain.len() {
             return Err(TurnTextError::TooManyTexts { limit: self.plain.len() });
         }
         let (start, end) = (self.len, self.len.saturating_add(bytes.len()));
@@ -50,9 +53,9 @@ impl<'b> TurnText<'b> {
             *to = *from;
         }
         self.len = end;
-        if is_plain && let Some(range) = self.plain.get_mut(self.parts) {
-            *range = start..end;
-            self.parts += 1;
+        self.parts += usize::from(is_plain && !goes_on);
+        if is_plain && let Some(range) = self.parts.checked_sub(1).and_then(|last| self.plain.get_mut(last)) {
+            *range = if goes_on { range.start..end } else { start..end };
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! `chat`: conversations in a pipe.
 
+use crate::common::gguf_writer::{GgufWriter, Meta};
 use crate::{greedy_story, refused, run_with_input, scratch, scratch_with};
 
 #[test]
@@ -91,4 +92,103 @@ fn chat_with_a_full_context() {
     assert_eq!(out.matches(full).count(), 2, "{out}");
     let (before, after) = out.split_once("[a new conversation]\n").unwrap();
     assert_eq!(before, after);
+}
+
+#[test]
+fn chat_with_tools() {
+    // A model that answers each turn with one call, and does so again after its result.
+    let call = r#"{"name": "dice", "arguments": {"count": 2, "sides": 6}}"#;
+    let model = chain(&["<0x0A>", "Hm. ", "<tool_call>", call, "</tool_call>", "<|im_end|>"]);
+    let model = scratch_with("calls.gguf", &model);
+    let flags = ["--model", &model, "--template", "qwen3", "--temp", "0", "--context", "4096"];
+    let chat = |more: &[&str], input: &[u8]| run_with_input("chat", &[&flags, more].concat(), input);
+    let rolled = |out: &str| out.matches(r#"[dice {"count": 2, "sides": 6} -> "#).count();
+    let out = chat(&["--tools", "builtin", "--rounds", "2"], b"Roll.\nAgain.\n").ok();
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines[0] == "Hm. " && lines[1].starts_with("[dice ") && lines.len() == 12, "{out}");
+    assert_eq!((rolled(&out), lines[6], lines[11]), (4, "Hm. ", " [more calls than --rounds]"), "{out}");
+    assert_eq!(rolled(&chat(&["--tools", "builtin", "--rounds", "0"], b"Roll.\n").ok()), 0);
+
+    // The result of a tool that the program does not have is read; a call of one that nobody has is an error.
+    let list = |json: &str| scratch_with("tools.json", json.as_bytes());
+    let other = list(r#"[{"name": "calculator"}]"#);
+    let out = chat(&["--tools", &other, "--rounds", "1"], b"Roll.\n").ok();
+    assert!(out.contains("[a call that is none -> error: no tool has the name dice, at byte 4]"), "{out}");
+    let model = scratch_with("asks.gguf", &chain(&["<0x0A>", "<tool_call>", r#"{"name": "ask"}"#, "<|im_end|>"]));
+    let own = list(r#"[{"name": "ask", "parameters": {"type": "object"}}]"#);
+    let flags = ["--model", &model, "--template", "qwen3", "--temp", "0", "--tools", &own, "--rounds", "1"];
+    let out = run_with_input("chat", &flags, b"Ask.\nthe result\n").ok();
+    assert!(out.starts_with("[ask {}: its result, in a line?]\n[ask {} -> the result]\n"), "{out}");
+}
+
+#[test]
+fn chat_with_thoughts() {
+    let model = chain(&["<0x0A>", "<think>", "Why?", "</think>", " Because.", "<|im_end|>"]);
+    let model = scratch_with("thinks.gguf", &model);
+    let chat = |flags: &[&str]| {
+        run_with_input(
+            "chat",
+            &[&["--model", &model, "--template", "qwen3", "--temp", "0"], flags].concat(),
+            b"Well?\n",
+        )
+    };
+    assert_eq!(chat(&[]).ok(), "[thinks: Why?]\nBecause.\n");
+    let flags = |name: &str, flag: &str| refused("chat", &["--template", name, "--think", flag], "does not know that");
+    flags("chatml", "on");
+    flags("deepseek-r1", "off");
+    refused(
+        "chat",
+        &["--template", "gemma", "--tools", "builtin"],
+        "how the turn format gemma offers tools is not known",
+    );
+    refused("chat", &["--tools", "builtin"], "--tools needs a turn format that has tools");
+    refused("chat", &["--template", "qwen3", "--tools", "nowhere.json"], "--tools nowhere.json: ");
+    let broken = scratch_with("broken.json", b"[{\"name\": 3}]");
+    refused("chat", &["--template", "qwen3", "--tools", &broken], "at byte 1 of the list of tools is no function");
+}
+
+/// A model that follows each of these tokens with the next one: one layer that adds nothing, between embeddings of which each
+/// has a direction of its own.
+fn chain(tokens: &[&str]) -> Vec<u8> {
+    const WIDTH: usize = 288;
+    let bytes = (0..256).map(|byte| (format!("<0x{byte:02X}>"), 6));
+    let names = ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"].map(|name| (name.to_owned(), 3));
+    let own = tokens.iter().filter(|name| !name.starts_with("<0x") && **name != "<|im_end|>");
+    let vocab: Vec<(String, i32)> =
+        names.into_iter().chain(bytes).chain(own.map(|name| (name.to_string(), 4))).collect();
+    let id = |name: &str| vocab.iter().position(|(other, _)| other == name).unwrap();
+    let matrix = |rows: usize, columns: usize, ones: &[(usize, usize)]| {
+        let mut values = vec![0.0_f32; rows * columns];
+        ones.iter().for_each(|(row, column)| values[row * columns + column] = 1.0);
+        values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>()
+    };
+    let mut writer = GgufWriter::default();
+    writer.set("general.architecture", "llama").set("llama.block_count", 1_u32).set("llama.context_length", 4096_u32);
+    writer.set("llama.embedding_length", WIDTH as u32).set("llama.feed_forward_length", 32_u32);
+    writer.set("llama.attention.head_count", 9_u32).set("llama.rope.dimension_count", 32_u32);
+    writer.set("llama.attention.layer_norm_rms_epsilon", 1e-5_f32).set("tokenizer.ggml.model", "llama");
+    let (names, types): (Vec<String>, Vec<i32>) = vocab.iter().cloned().unzip();
+    writer.set("tokenizer.ggml.tokens", names).set("tokenizer.ggml.token_type", types);
+    writer
+        .set("tokenizer.ggml.scores", vec![0.0_f32; vocab.len()])
+        .set("tokenizer.ggml.add_bos_token", Meta::Bool(false));
+    writer.set("tokenizer.ggml.add_space_prefix", false).set("tokenizer.ggml.bos_token_id", 1_u32);
+    writer.set("tokenizer.ggml.eos_token_id", 2_u32);
+    let width = WIDTH as u64;
+    let own: Vec<(usize, usize)> = (0..vocab.len()).map(|id| (id, id)).collect();
+    let next: Vec<(usize, usize)> = tokens.windows(2).map(|pair| (id(pair[1]), id(pair[0]))).collect();
+    let wide = [width, vocab.len() as u64];
+    writer.add_tensor("token_embd.weight", &wide, 0, matrix(vocab.len(), WIDTH, &own));
+    writer.add_tensor("output.weight", &wide, 0, matrix(vocab.len(), WIDTH, &next));
+    let ones: Vec<(usize, usize)> = (0..WIDTH).map(|column| (0, column)).collect();
+    for name in ["output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"] {
+        writer.add_tensor(&format!("{name}.weight"), &[width], 0, matrix(1, WIDTH, &ones));
+    }
+    for name in ["attn_q", "attn_k", "attn_v", "attn_output"] {
+        writer.add_tensor(&format!("blk.0.{name}.weight"), &[width, width], 0, matrix(WIDTH, WIDTH, &[]));
+    }
+    for (name, from, to) in [("ffn_gate", WIDTH, 32), ("ffn_up", WIDTH, 32), ("ffn_down", 32, WIDTH)] {
+        writer.add_tensor(&format!("blk.0.{name}.weight"), &[from as u64, to as u64], 0, matrix(to, from, &[]));
+    }
+    writer.finish()
 }

@@ -73,12 +73,15 @@ fn conversations_become_tokens() {
 
         // BOS and EOS by the names that they have here, and no more than fits.
         text.clear();
-        for piece in [Piece::Bos, Piece::Text("a"), Piece::Eos, Piece::Text("b")] {
+        let pieces =
+            [Piece::Text("a"), Piece::Text(""), Piece::Text("b"), Piece::Eos, Piece::Text("c"), Piece::Frame("-")];
+        for piece in [Piece::Bos].into_iter().chain(pieces) {
             text.push(tokenizer, piece).unwrap();
         }
-        assert_eq!((text.as_str(), text.plain()), ("<s>a</s>b", &[3..4, 8..9][..]));
-        assert_eq!(text.push(tokenizer, Piece::Text("c")), Err(TurnTextError::TooManyTexts { limit: 2 }));
-        let long = "x".repeat(91);
+        // Texts that follow each other have one range.
+        assert_eq!((text.as_str(), text.plain()), ("<s>ab</s>c-", &[3..5, 9..10][..]));
+        assert_eq!(text.push(tokenizer, Piece::Text("d")), Err(TurnTextError::TooManyTexts { limit: 2 }));
+        let long = "x".repeat(89);
         let error = TurnTextError::TooLong { needed: 100, given: 99 };
         assert_eq!(text.push(tokenizer, Piece::Frame(&long)), Err(error));
         text.push(tokenizer, Piece::Frame(&long[1..])).unwrap();

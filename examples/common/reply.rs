@@ -1,0 +1,140 @@
+//! A model's reply while it is written: text, thoughts, calls of tools.
+
+use std::io::{BufRead, IsTerminal, Write, stdout};
+
+use gleed::token::Tokenizer;
+use gleed::tools::{Part, Reader};
+
+use super::Result;
+use super::random::Random;
+use super::text::Stream;
+use super::toolbox::{self, Outcome};
+use super::turns::{Style, Told};
+
+/// A call that the model has made.
+pub(crate) struct Asked {
+    pub(crate) name: String,
+    pub(crate) id: Option<String>,
+    /// What is shown of it.
+    pub(crate) shown: String,
+    pub(crate) outcome: Outcome,
+}
+
+impl Asked {
+    /// Runs the call, shows it and returns what the model is told. The result of a tool that is not here is the next line of
+    /// input.
+    pub(crate) fn run(self, random: &mut Random, input: &mut impl BufRead) -> Result<Told> {
+        let text = match self.outcome {
+            Outcome::Result(text) => text,
+            Outcome::Run(json) => match toolbox::run(&self.name, &json, random) {
+                Some(text) => text,
+                None => {
+                    writeln!(stdout(), "[{} {json}: its result, in a line?]", self.name)?;
+                    let mut line = String::new();
+                    input.read_line(&mut line)?;
+                    line.trim_end().to_owned()
+                }
+            },
+        };
+        writeln!(stdout(), "[{} -> {text}]", self.shown)?;
+        Ok((self.name, self.id, text))
+    }
+}
+
+/// Shows a reply. Thoughts are dim in a terminal, and between `[thinks:` and `]` elsewhere.
+pub(crate) struct Reply<'s, 't, 'm, 'a> {
+    style: &'s Style,
+    stream: Stream<'t, 'm, 'a>,
+    /// All of it.
+    text: String,
+    /// Takes it apart, where the model thinks or has tools.
+    reader: Option<Reader>,
+    is_thinking: bool,
+    /// What was shown last ends in the middle of a line.
+    is_in_line: bool,
+    calls: Vec<Asked>,
+}
+
+impl<'s, 't, 'm, 'a> Reply<'s, 't, 'm, 'a> {
+    pub(crate) fn new(tokenizer: &'t Tokenizer<'m, 'a>, style: &'s Style) -> Self {
+        let calls = style.offered().map(|offer| offer.format.calls());
+        let marks = style.thoughts();
+        let is_read = calls.is_some() || marks.is_some();
+        let reader =
+            is_read.then(|| Reader::new(calls, marks.map(|(marks, _)| marks), marks.is_some_and(|(_, open)| open)));
+        let stream = Stream::rendering(tokenizer, is_read);
+        Self { style, stream, text: String::new(), reader, is_thinking: false, is_in_line: false, calls: Vec::new() }
+    }
+
+    /// The next token of the reply.
+    pub(crate) fn push(&mut self, token: u32) -> Result<()> {
+        let new = self.stream.push(token);
+        self.text.push_str(new);
+        if self.reader.is_none() {
+            stdout().write_all(new.as_bytes())?;
+        } else {
+            self.read(false)?;
+        }
+        Ok(stdout().flush()?)
+    }
+
+    /// The end of the reply: its text, and the calls in it.
+    pub(crate) fn finish(mut self) -> Result<(String, Vec<Asked>)> {
+        let rest = self.stream.finish();
+        if self.reader.is_none() {
+            write!(stdout(), "{rest}")?;
+        } else {
+            self.text.push_str(rest);
+            self.read(true)?;
+            self.thinks(false)?;
+            if self.is_in_line && !self.calls.is_empty() {
+                writeln!(stdout())?;
+            }
+        }
+        Ok((self.text, self.calls))
+    }
+
+    fn read(&mut self, is_whole: bool) -> Result<()> {
+        let Some(mut reader) = self.reader else { return Ok(()) };
+        let tools = self.style.offered().map(|offer| offer.tools());
+        let text = std::mem::take(&mut self.text);
+        while let Some(part) = reader.next(&text, is_whole, tools.as_ref()) {
+            match part {
+                Ok(Part::Text(part)) => self.show(part, false)?,
+                Ok(Part::Thought(part)) => self.show(part, true)?,
+                Ok(Part::Call(call)) => {
+                    let outcome = tools.as_ref().map(|tools| toolbox::check(&call, tools));
+                    let shown = format!("{} {}", call.name, call.arguments.text());
+                    let (name, id) = (call.name.to_owned(), call.id.map(str::to_owned));
+                    self.calls.extend(outcome.map(|outcome| Asked { name, id, shown, outcome }));
+                }
+                // The model is told, so that it can call again.
+                Err(error) => {
+                    let outcome = Outcome::Result(format!("error: {error}"));
+                    let shown = "a call that is none".to_owned();
+                    self.calls.push(Asked { name: "unknown".to_owned(), id: None, shown, outcome });
+                }
+            }
+        }
+        (self.text, self.reader) = (text, Some(reader));
+        Ok(())
+    }
+
+    fn show(&mut self, part: &str, is_thought: bool) -> Result<()> {
+        self.thinks(is_thought)?;
+        self.is_in_line = !is_thought && !part.ends_with('\n');
+        Ok(stdout().write_all(part.as_bytes())?)
+    }
+
+    /// Begins or ends a thought.
+    fn thinks(&mut self, is_thinking: bool) -> Result<()> {
+        let is_terminal = stdout().is_terminal();
+        match (self.is_thinking, is_thinking) {
+            (false, true) => write!(stdout(), "{}", if is_terminal { "\x1b[2m" } else { "[thinks: " })?,
+            (true, false) => writeln!(stdout(), "{}", if is_terminal { "\x1b[0m" } else { "]" })?,
+            _ => {}
+        }
+        self.is_thinking = is_thinking;
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! Tools for a model in a conversation: the list, and two of them that can be run.
+
+use gleed::tools::{Call, Tools};
+use serde_json::Value;
+
+use super::calculator::calculate;
+use super::random::Random;
+
+/// The list for `--tools builtin`.
+pub(crate) const BUILTIN: &str = r#"[
+  {"type": "function", "function": {"name": "calculator", "description": "Calculates the value of an arithmetic expression",
+    "parameters": {"type": "object", "properties": {"expression": {"type": "string",
+      "description": "Numbers, + - * / % ^, parentheses, pi, e, sqrt, abs, round, floor, ceil, sin, cos, tan, ln, exp"}},
+      "required": ["expression"]}}},
+  {"type": "function", "function": {"name": "dice", "description": "Rolls dice and returns what each of them shows",
+    "parameters": {"type": "object", "properties": {
+      "count": {"type": "integer", "description": "How many dice, 1 to 100"},
+      "sides": {"type": "integer", "description": "Sides of each, 2 to 1000"}}, "required": ["count", "sides"]}}}
+]"#;
+
+/// The list of tools that a flag names.
+pub(crate) fn list(flag: &str) -> Result<String, String> {
+    match flag {
+        "builtin" => Ok(BUILTIN.to_owned()),
+        file => std::fs::read_to_string(file).map_err(|error| format!("--tools {file}: {error}")),
+    }
+}
+
+/// What is to be done with a call.
+pub(crate) enum Outcome {
+    /// It is to be run with these arguments, which are those of the tool.
+    Run(String),
+    /// It cannot be: what the model is told.
+    Result(String),
+}
+
+/// Whether a call can be run.
+pub(crate) fn check(call: &Call<'_>, tools: &Tools<'_>) -> Outcome {
+    let (tool, mut json) = (tools.find(call.name), String::new());
+    if call.arguments.write_json(tool.as_ref(), &mut json).is_err() {
+        return Outcome::Result("error: the arguments cannot be written".to_owned());
+    }
+    match tool.map_or(Ok(()), |tool| tool.check(&json).map_err(|error| format!("error: {error}"))) {
+        Ok(()) => Outcome::Run(json),
+        Err(error) => Outcome::Result(error),
+    }
+}
+
+/// The result of a tool, if it is one that is here.
+pub(crate) fn run(name: &str, json: &str, random: &mut Random) -> Option<String> {
+    let arguments: Value = serde_json::from_str(json).unwrap_or_default();
+    let result = match name {
+        "calculator" => calculate(arguments["expression"].as_str().unwrap_or_default()).map(|value| value.to_string()),
+        "dice" => roll(&arguments, random),
+        _ => return None,
+    };
+    Some(result.unwrap_or_else(|error| format!("error: {error}")))
+}
+
+fn roll(arguments: &Value, random: &mut Random) -> Result<String, String> {
+    let number = |name: &str, range: std::ops::RangeInclusive<u64>| {
+        let given = arguments[name].as_f64().map(|value| value as u64);
+        given
+            .filter(|value| range.contains(value))
+            .ok_or_else(|| format!("{name} is {}, it must be {} to {}", arguments[name], range.start(), range.end()))
+    };
+    let (count, sides) = (number("count", 1..=100)?, number("sides", 2..=1000)?);
+    let shown: Vec<String> = (0..count).map(|_| (random.next() % sides + 1).to_string()).collect();
+    Ok(shown.join(", "))
+}

@@ -1,0 +1,195 @@
+//! One call in the writing of each format.
+
+use super::arguments::{Arguments, KEY, KEY_END, PARAMETER, PARAMETER_END, VALUE, VALUE_END, Writing, python};
+use super::error::{CallError, CallErrorKind};
+use super::json::{self, Fault};
+use super::literal::{self, Nowhere, Output};
+use super::scan::Scan;
+
+/// How the calls of a format are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// JSON objects, alone or in an array; also functions and arguments in tags.
+    Json,
+    /// JSON objects in an array, or `NAME[CALL_ID]ID[ARGS]{...}`.
+    Mistral,
+    /// `[NAME(k=v), ...]`, or JSON objects in an array.
+    Python,
+    /// `call:NAME{...}`, with this mark around strings.
+    Gemma(&'static str),
+    /// `functions.NAME:INDEX<|tool_call_argument_begin|>{...}`.
+    Kimi,
+}
+
+/// A call that the reader has found; what comes after it begins at the scan's place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found<'t> {
+    pub(super) name: &'t str,
+    pub(super) id: Option<&'t str>,
+    pub(super) arguments: Arguments<'t>,
+    /// More calls of the same list may follow.
+    pub(super) is_listed: bool,
+}
+
+impl Style {
+    /// Reads the call after the mark that begins calls. `None`: the list has no more.
+    pub(super) fn first<'t>(self, scan: &mut Scan<'t>) -> Result<Option<Found<'t>>, CallError<'t>> {
+        scan.space();
+        match self {
+            Self::Json | Self::Python | Self::Mistral if scan.takes("[")? => self.listed(scan),
+            Self::Json if scan.takes("<function=")? => function(scan).map(Some),
+            Self::Json if scan.rest().starts_with('{') => object(scan).map(Some),
+            Self::Json => keys_and_values(scan).map(Some),
+            Self::Python => Err(Fault { kind: json::FaultKind::Invalid, at: scan.at }.into()),
+            Self::Mistral => mistral(scan).map(Some),
+            Self::Gemma(quote) => gemma(scan, quote).map(Some),
+            Self::Kimi => kimi(scan).map(Some),
+        }
+    }
+
+    /// Reads the next call of a list. `None`: the list has no more.
+    pub(super) fn listed<'t>(self, scan: &mut Scan<'t>) -> Result<Option<Found<'t>>, CallError<'t>> {
+        scan.space();
+        while scan.takes(",")? {
+            scan.space();
+        }
+        if scan.takes("]")? {
+            return Ok(None);
+        }
+        let found = if scan.rest().starts_with('{') || !matches!(self, Self::Python) {
+            object(scan)?
+        } else {
+            let name = scan.name()?;
+            scan.expect("(")?;
+            let start = scan.at;
+            python(scan, ")", &mut Output::new(&mut Nowhere))?;
+            let text = scan.text.get(start..scan.at.saturating_sub(1)).unwrap_or_default();
+            Found { name, id: None, arguments: Arguments { writing: Writing::Python, text }, is_listed: false }
+        };
+        Ok(Some(Found { is_listed: true, ..found }))
+    }
+}
+
+/// `{"name": N, "arguments": {...}, "id": "..."}`, with `parameters` for `arguments`, too.
+pub(super) fn object<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
+    let object = scan.object()?;
+    let start = scan.at.saturating_sub(object.len());
+    let text = |name| json::member(object, name).and_then(json::string);
+    let invalid = |at| CallError::new(CallErrorKind::Invalid, at);
+    let name = text("name").ok_or(invalid(start))?;
+    let given = json::members(object).find(|(name, ..)| matches!(*name, "arguments" | "parameters"));
+    let arguments = match given {
+        // Some models leave them out where there are none.
+        None => Arguments { writing: Writing::Json, text: "{}" },
+        Some((_, "null", _)) => Arguments { writing: Writing::Json, text: "{}" },
+        Some((_, value, _)) if value.starts_with('{') => Arguments { writing: Writing::Json, text: value },
+        Some((_, value, at)) => {
+            let at = start.saturating_add(at);
+            let inside = json::string(value).ok_or(CallError::new(CallErrorKind::NoObject, at))?;
+            let mut chars = json::chars(inside).skip_while(char::is_ascii_whitespace);
+            if chars.next() != Some('{') {
+                return Err(CallError::new(CallErrorKind::NoObject, at));
+            }
+            Arguments { writing: Writing::JsonInString, text: inside }
+        }
+    };
+    Ok(Found { name, id: text("id"), arguments, is_listed: false })
+}
+
+/// `NAME>`, parameters in tags, `</function>`.
+fn function<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
+    let name = scan.name()?;
+    scan.expect(">")?;
+    let start = scan.at;
+    let end = loop {
+        scan.space();
+        let end = scan.at;
+        if scan.takes("</function>")? {
+            break end;
+        }
+        scan.expect(PARAMETER)?;
+        scan.until(">")?;
+        scan.until(PARAMETER_END)?;
+    };
+    let text = scan.text.get(start..end).unwrap_or_default();
+    Ok(Found { name, id: None, arguments: Arguments { writing: Writing::Parameters, text }, is_listed: false })
+}
+
+/// `NAME` and keys with values in tags.
+fn keys_and_values<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
+    let name = scan.name()?;
+    let start = scan.at;
+    let end = loop {
+        scan.space();
+        let end = scan.at;
+        if scan.rest().is_empty() {
+            return Err(CallError::new(CallErrorKind::Incomplete, end));
+        }
+        if scan.rest().starts_with("</tool_call") {
+            break end;
+        }
+        scan.expect(KEY)?;
+        scan.until(KEY_END)?;
+        scan.space();
+        scan.expect(VALUE)?;
+        scan.until(VALUE_END)?;
+    };
+    let text = scan.text.get(start..end).unwrap_or_default();
+    Ok(Found { name, id: None, arguments: Arguments { writing: Writing::KeysAndValues, text }, is_listed: false })
+}
+
+/// `NAME[CALL_ID]ID[ARGS]{...}`, without the identifier, too.
+fn mistral<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
+    let name = scan.name()?;
+    let id = if scan.takes("[CALL_ID]")? { Some(scan.until("[ARGS]")?) } else { None };
+    if id.is_none() && !scan.rest().starts_with('{') {
+        scan.expect("[ARGS]")?;
+    }
+    let text = scan.object()?;
+    Ok(Found { name, id, arguments: Arguments { writing: Writing::Json, text }, is_listed: false })
+}
+
+fn gemma<'t>(scan: &mut Scan<'t>, quote: &'static str) -> Result<Found<'t>, CallError<'t>> {
+    scan.expect("call:")?;
+    let name = scan.name()?;
+    let start = scan.at;
+    if !scan.rest().starts_with('{') {
+        return Err(CallError::new(CallErrorKind::Invalid, start));
+    }
+    scan.at = literal::gemma(scan.text, start, quote, 0, &mut Output::new(&mut Nowhere))?;
+    let text = scan.text.get(start..scan.at).unwrap_or_default();
+    Ok(Found { name, id: None, arguments: Arguments { writing: Writing::Gemma(quote), text }, is_listed: false })
+}
+
+fn kimi<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
+    let id = scan.until("<|tool_call_argument_begin|>")?.trim_ascii();
+    let bare = id.strip_prefix("functions.").unwrap_or(id);
+    let name = bare.rsplit_once(':').map_or(bare, |(name, _)| name);
+    let text = scan.object()?;
+    Ok(Found { name, id: Some(id), arguments: Arguments { writing: Writing::Json, text }, is_listed: false })
+}
+
+/// A header of harmony: who is called, and whether what follows is a thought.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header<'t> {
+    pub(super) recipient: Option<&'t str>,
+    pub(super) is_thought: bool,
+}
+
+/// Reads `... to=functions.NAME<|channel|>CHANNEL ...<|message|>`, in which most parts may be missing.
+pub(super) fn header<'t>(scan: &mut Scan<'t>) -> Result<Header<'t>, Fault> {
+    let text = scan.until("<|message|>")?;
+    let after = |part| {
+        let at = super::scan::find(text, 0, part)?.checked_add(part.len())?;
+        let mut word = Scan { text, at };
+        Some(word.take_while(|byte| !byte.is_ascii_whitespace() && byte != b'<'))
+    };
+    let recipient = after("to=").map(|to| to.strip_prefix("functions.").unwrap_or(to));
+    Ok(Header { recipient, is_thought: after("<|channel|>") == Some("analysis") })
+}
+
+/// Reads the JSON of a call of harmony.
+pub(super) fn harmony<'t>(name: &'t str, scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
+    let text = scan.object()?;
+    Ok(Found { name, id: None, arguments: Arguments { writing: Writing::Json, text }, is_listed: false })
+}

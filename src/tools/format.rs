@@ -1,0 +1,181 @@
+//! The formats in which models write calls.
+
+use core::fmt;
+
+use super::call::Style;
+
+/// A format in which models call tools.
+///
+/// [Example](crate::tools#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallFormat {
+    /// `<tool_call>\n{"name": N, "arguments": {...}}\n</tool_call>`: Qwen 2.5 and 3, Hermes, Granite 4, SmolLM3.
+    Hermes,
+    /// `{"name": N, "parameters": {...}}`, also after `<|python_tag|>`: Llama 3.1 to 3.3.
+    Llama3,
+    /// `[TOOL_CALLS][{"name": N, "arguments": {...}, "id": "..."}, ...]`: Mistral 7B v0.3, Nemo, Small 3.
+    MistralV3,
+    /// `[TOOL_CALLS]N[CALL_ID]id[ARGS]{...}`, once for each call: Mistral Small 3.2.
+    MistralV11,
+    /// `[TOOL_CALLS]N[ARGS]{...}`, once for each call: Ministral 3.
+    MistralV13,
+    /// `<|tool_call_start|>[N(k="v", b=True), ...]<|tool_call_end|>`: LFM2 and LFM2.5.
+    Lfm2,
+    /// `<|tool_call|>[{"name": N, "arguments": {...}}, ...]`: Granite 3.
+    Granite3,
+    /// `<|tool_call>call:N{k:<|"|>v<|"|>,n:3}<tool_call|>`, once for each call: Gemma 4.
+    Gemma4,
+    /// `<start_function_call>call:N{k:<escape>v<escape>}<end_function_call>`, once for each call: FunctionGemma.
+    FunctionGemma,
+    /// `<|tool_call|>[{"name": N, "arguments": {...}}]<|/tool_call|>`, also after `functools`: Phi-4-mini.
+    Phi4Mini,
+    /// ` to=functions.N<|channel|>commentary json<|message|>{...}`: gpt-oss.
+    Harmony,
+    /// `<tool_call>\n<function=N>\n<parameter=k>\nv\n</parameter>\n</function>\n</tool_call>`: Qwen3.5, Qwen3-Coder,
+    /// Nemotron 3.
+    Qwen3_5,
+    /// `<tool_call>N\n<arg_key>k</arg_key>\n<arg_value>v</arg_value>\n</tool_call>`: GLM 4.5 to 4.7.
+    Glm4_5,
+    /// `<|tool_call_begin|>functions.N:0<|tool_call_argument_begin|>{...}<|tool_call_end|>` in a section: Kimi K2.
+    KimiK2,
+    /// `<TOOLCALL>[{"name": N, "arguments": {...}}, ...]</TOOLCALL>`: Nemotron Nano v2.
+    Nemotron,
+}
+
+/// What a model writes around its thoughts.
+///
+/// [Example](crate::tools#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThoughtMarks {
+    /// Before a thought.
+    pub open: &'static str,
+    /// After it.
+    pub close: &'static str,
+}
+
+impl ThoughtMarks {
+    /// `<think>` and `</think>`, which most models write.
+    pub const THINK: Self = Self { open: "<think>", close: "</think>" };
+    /// `<|channel>thought` and `<channel|>`, which Gemma 4 writes.
+    pub const CHANNEL: Self = Self { open: "<|channel>thought", close: "<channel|>" };
+    /// `[THINK]` and `[/THINK]`, which Ministral 3 writes.
+    pub const BRACKETS: Self = Self { open: "[THINK]", close: "[/THINK]" };
+}
+
+impl CallFormat {
+    /// All formats.
+    pub const ALL: &'static [Self] = &[
+        Self::Hermes,
+        Self::Llama3,
+        Self::MistralV3,
+        Self::MistralV11,
+        Self::MistralV13,
+        Self::Lfm2,
+        Self::Granite3,
+        Self::Gemma4,
+        Self::FunctionGemma,
+        Self::Phi4Mini,
+        Self::Harmony,
+        Self::Qwen3_5,
+        Self::Glm4_5,
+        Self::KimiK2,
+        Self::Nemotron,
+    ];
+
+    /// Returns the name of the format, in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hermes => "hermes",
+            Self::Llama3 => "llama3",
+            Self::MistralV3 => "mistral-v3",
+            Self::MistralV11 => "mistral-v11",
+            Self::MistralV13 => "mistral-v13",
+            Self::Lfm2 => "lfm2",
+            Self::Granite3 => "granite3",
+            Self::Gemma4 => "gemma4",
+            Self::FunctionGemma => "functiongemma",
+            Self::Phi4Mini => "phi4-mini",
+            Self::Harmony => "harmony",
+            Self::Qwen3_5 => "qwen3.5",
+            Self::Glm4_5 => "glm4.5",
+            Self::KimiK2 => "kimi-k2",
+            Self::Nemotron => "nemotron",
+        }
+    }
+
+    /// Returns the format with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|format| format.name() == name)
+    }
+
+    /// The marks that begin a call or a list of calls.
+    pub(super) fn opens(self) -> &'static [&'static str] {
+        match self {
+            Self::Hermes | Self::Qwen3_5 | Self::Glm4_5 => &["<tool_call>"],
+            Self::Llama3 => &["<|python_tag|>"],
+            Self::MistralV3 | Self::MistralV11 | Self::MistralV13 => &["[TOOL_CALLS]"],
+            Self::Lfm2 => &["<|tool_call_start|>"],
+            Self::Granite3 => &["<|tool_call|>", "<tool_call>"],
+            Self::Gemma4 => &["<|tool_call>"],
+            Self::FunctionGemma => &["<start_function_call>"],
+            Self::Phi4Mini => &["<|tool_call|>", "functools"],
+            Self::Harmony => &[],
+            Self::KimiK2 => &["<|tool_call_begin|>"],
+            Self::Nemotron => &["<TOOLCALL>"],
+        }
+    }
+
+    /// The mark that ends a call or a list of calls.
+    pub(super) fn close(self) -> Option<&'static str> {
+        match self {
+            Self::Hermes | Self::Qwen3_5 | Self::Glm4_5 => Some("</tool_call>"),
+            Self::Llama3 | Self::MistralV3 | Self::MistralV11 | Self::MistralV13 | Self::Granite3 => None,
+            Self::Lfm2 => Some("<|tool_call_end|>"),
+            Self::Gemma4 => Some("<tool_call|>"),
+            Self::FunctionGemma => Some("<end_function_call>"),
+            Self::Phi4Mini => Some("<|/tool_call|>"),
+            Self::Harmony => Some("<|end|>"),
+            Self::KimiK2 => Some("<|tool_call_end|>"),
+            Self::Nemotron => Some("</TOOLCALL>"),
+        }
+    }
+
+    /// More marks around calls that say nothing.
+    pub(super) fn fillers(self) -> &'static [&'static str] {
+        match self {
+            Self::KimiK2 => &["<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"],
+            // A model that goes on after a call begins its answer to itself.
+            Self::Gemma4 => &["<|tool_response>"],
+            Self::FunctionGemma => &["<start_function_response>"],
+            _ => &[],
+        }
+    }
+
+    /// The marks that end a message, after which another one of the same turn may follow.
+    pub(super) fn message_ends(self) -> &'static [&'static str] {
+        match self {
+            Self::Harmony => &["<|end|>", "<|call|>", "<|return|>", "<|start|>"],
+            _ => &[],
+        }
+    }
+
+    /// How calls are written after the mark.
+    pub(super) fn style(self) -> Option<Style> {
+        Some(match self {
+            Self::MistralV3 | Self::MistralV11 | Self::MistralV13 => Style::Mistral,
+            Self::Lfm2 => Style::Python,
+            Self::Gemma4 => Style::Gemma("<|\"|>"),
+            Self::FunctionGemma => Style::Gemma("<escape>"),
+            Self::KimiK2 => Style::Kimi,
+            Self::Harmony => return None,
+            _ => Style::Json,
+        })
+    }
+}
+
+impl fmt::Display for CallFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,348 @@
+//! Calls and results, in the turns of the assistant and after them.
+
+use super::super::pieces::At;
+use super::super::{Piece, Thinking};
+use super::list::frame;
+use super::{Answer, Body, Put, ToolCall, ToolResult, ToolTurns, gemma, spaced};
+use crate::tools::CallFormat;
+use crate::tools::json;
+
+impl ToolTurns<'_> {
+    pub(super) fn write_answer<E>(&mut self, answer: Answer<'_>, put: Put<'_, E>) -> Result<(), E> {
+        if !self.is_offered {
+            self.offer_without_system(put)?;
+        }
+        let goes_on = self.in_results && self.format.results.is_inside;
+        self.in_results = false;
+        let is_harmony = self.format.calls == CallFormat::Harmony;
+        if is_harmony && !(answer.calls.is_empty() && answer.thought.is_empty()) {
+            return self.harmony(answer, put);
+        }
+        let format = self.turns.format();
+        let text = format.assistant.trim.apply(answer.text);
+        let is_open = goes_on || self.turns.at() == At::Reply;
+        if !is_open {
+            self.turns.close().try_for_each(&mut *put)?;
+        }
+        let thinking = Thinking::of(format).filter(|_| !answer.thought.is_empty());
+        match thinking.and_then(|thinking| Some((thinking, thinking.around?))) {
+            Some((thinking, (open, before, after))) => {
+                frame(if is_open { &[] } else { open }, put)?;
+                frame(if is_open && thinking.opens_thought(None) { &[] } else { before }, put)?;
+                put(Piece::Text(answer.thought))?;
+                frame(after, put)?;
+            }
+            // A blank is for text.
+            None if text.is_empty() && format.assistant.before == [Piece::Frame(" ")] => {}
+            None => frame(if is_open { &[] } else { format.assistant.before }, put)?,
+        }
+        put(Piece::Text(text))?;
+        self.calls(answer.calls, !text.is_empty(), put)?;
+        if self.format.results.is_inside && !answer.calls.is_empty() {
+            self.turns.stands(At::Reply);
+        } else {
+            frame(format.assistant.after, put)?;
+            self.turns.stands(At::Assistant);
+        }
+        Ok(())
+    }
+
+    /// Thoughts and calls are messages of their own.
+    fn harmony<E>(&mut self, answer: Answer<'_>, put: Put<'_, E>) -> Result<(), E> {
+        let mut head = if self.turns.at() == At::Reply { "" } else { "<|start|>assistant" };
+        if !answer.thought.is_empty() {
+            put(Piece::Frame(head))?;
+            put(Piece::Frame("<|channel|>analysis<|message|>"))?;
+            put(Piece::Text(answer.thought))?;
+            put(Piece::Frame("<|end|>"))?;
+            head = "<|start|>assistant";
+        }
+        if !answer.text.is_empty() || answer.calls.is_empty() {
+            put(Piece::Frame(head))?;
+            let is_final = answer.calls.is_empty();
+            put(Piece::Frame(if is_final {
+                "<|channel|>final<|message|>"
+            } else {
+                "<|channel|>commentary<|message|>"
+            }))?;
+            put(Piece::Text(answer.text))?;
+            put(Piece::Frame("<|end|>"))?;
+            head = "<|start|>assistant";
+        }
+        for call in answer.calls {
+            put(Piece::Frame(head))?;
+            put(Piece::Text(" to=functions."))?;
+            put(Piece::Text(call.name))?;
+            put(Piece::Frame("<|channel|>commentary json<|message|>"))?;
+            spaced::json(call.arguments, put)?;
+            put(Piece::Frame("<|call|>"))?;
+            head = "<|start|>assistant";
+        }
+        self.turns.stands(At::User);
+        Ok(())
+    }
+
+    fn calls<E>(&mut self, calls: &[ToolCall<'_>], has_text: bool, put: Put<'_, E>) -> Result<(), E> {
+        if calls.is_empty() {
+            return Ok(());
+        }
+        frame(if has_text { self.format.joint } else { &[] }, put)?;
+        let (open, between, close) = around(self.format.calls);
+        put(Piece::Frame(self.format.open_calls.unwrap_or(open)))?;
+        for (index, call) in calls.iter().enumerate() {
+            put(Piece::Frame(if index == 0 { "" } else { between }))?;
+            write_call(self.format.calls, call, self.calls, put)?;
+            self.calls = self.calls.saturating_add(1);
+        }
+        put(Piece::Frame(close))
+    }
+
+    pub(super) fn write_result<E>(&mut self, result: ToolResult<'_>, put: Put<'_, E>) -> Result<(), E> {
+        let results = &self.format.results;
+        if self.in_results {
+            // The turn of the results was closed by a frame that is written when it ends.
+            frame(results.between, put)?;
+        } else {
+            match (results.close_call, self.turns.at()) {
+                (Some(close), At::Reply) => frame(close, put)?,
+                _ if results.is_inside => {}
+                _ => self.turns.close().try_for_each(&mut *put)?,
+            }
+            frame(results.open, put)?;
+        }
+        body(results.body, &result, put)?;
+        self.in_results = true;
+        if !results.is_inside {
+            self.turns.stands(At::Results(results.close));
+        }
+        Ok(())
+    }
+}
+
+/// What is before the first call, between two, and after the last one.
+fn around(calls: CallFormat) -> (&'static str, &'static str, &'static str) {
+    match calls {
+        CallFormat::Hermes | CallFormat::Qwen3_5 | CallFormat::Glm4_5 => ("", "\n", ""),
+        CallFormat::MistralV3 => ("[TOOL_CALLS][", ", ", "]"),
+        CallFormat::Lfm2 => ("<|tool_call_start|>[", ", ", "]<|tool_call_end|>"),
+        CallFormat::Granite3 => ("<|tool_call|>[", ", ", "]"),
+        CallFormat::Phi4Mini => ("<|tool_call|>[", ", ", "]<|/tool_call|>"),
+        CallFormat::KimiK2 => ("<|tool_calls_section_begin|>", "", "<|tool_calls_section_end|>"),
+        CallFormat::Nemotron => ("<TOOLCALL>[", ", ", "]</TOOLCALL>"),
+        CallFormat::Llama3 => ("", "; ", ""),
+        _ => ("", "", ""),
+    }
+}
+
+/// Writes one call; `number` of them came before.
+fn write_call<E>(format: CallFormat, call: &ToolCall<'_>, number: usize, put: Put<'_, E>) -> Result<(), E> {
+    let id = Id { call, number };
+    match format {
+        CallFormat::Hermes => {
+            put(Piece::Frame("<tool_call>"))?;
+            put(Piece::Text("\n"))?;
+            object(call, "arguments", put)?;
+            put(Piece::Text("}\n"))?;
+            put(Piece::Frame("</tool_call>"))
+        }
+        CallFormat::Llama3 => {
+            object(call, "parameters", put)?;
+            put(Piece::Text("}"))
+        }
+        CallFormat::MistralV3 => {
+            object(call, "arguments", put)?;
+            put(Piece::Text(", \"id\": \""))?;
+            id.nine(put)?;
+            put(Piece::Text("\"}"))
+        }
+        CallFormat::MistralV11 | CallFormat::MistralV13 => {
+            put(Piece::Frame("[TOOL_CALLS]"))?;
+            put(Piece::Text(call.name))?;
+            if format == CallFormat::MistralV11 {
+                put(Piece::Frame("[CALL_ID]"))?;
+                id.nine(put)?;
+            }
+            put(Piece::Frame("[ARGS]"))?;
+            spaced::json(call.arguments, put)
+        }
+        CallFormat::Lfm2 => python(call, put),
+        CallFormat::Gemma4 | CallFormat::FunctionGemma => {
+            put(Piece::Frame("<|tool_call>"))?;
+            put(Piece::Text("call:"))?;
+            put(Piece::Text(call.name))?;
+            gemma::value(call.arguments.trim_ascii(), put)?;
+            put(Piece::Frame("<tool_call|>"))
+        }
+        CallFormat::Qwen3_5 => parameters(call, put),
+        CallFormat::Glm4_5 => keys_and_values(call, put),
+        CallFormat::KimiK2 => {
+            put(Piece::Frame("<|tool_call_begin|>"))?;
+            id.kimi(put)?;
+            put(Piece::Frame("<|tool_call_argument_begin|>"))?;
+            spaced::json(call.arguments, put)?;
+            put(Piece::Frame("<|tool_call_end|>"))
+        }
+        _ => {
+            object(call, "arguments", put)?;
+            put(Piece::Text("}"))
+        }
+    }
+}
+
+/// `{"name": N, "arguments": {...}` without the end of the object.
+fn object<E>(call: &ToolCall<'_>, arguments: &'static str, put: Put<'_, E>) -> Result<(), E> {
+    for part in ["{\"name\": \"", call.name, "\", \"", arguments, "\": "] {
+        put(Piece::Text(part))?;
+    }
+    spaced::json(call.arguments, put)
+}
+
+/// `N(k="v", b=True)`.
+fn python<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
+    put(Piece::Text(call.name))?;
+    put(Piece::Text("("))?;
+    for (index, (name, value, _)) in json::members(call.arguments).enumerate() {
+        put(Piece::Text(if index == 0 { "" } else { ", " }))?;
+        spaced::plain(name, put)?;
+        put(Piece::Text("="))?;
+        spaced::python(value, put)?;
+    }
+    put(Piece::Text(")"))
+}
+
+/// `<tool_call>\n<function=N>\n<parameter=k>\nv\n</parameter>\n</function>\n</tool_call>`.
+fn parameters<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
+    put(Piece::Frame("<tool_call>"))?;
+    for part in ["\n<function=", call.name, ">\n"] {
+        put(Piece::Text(part))?;
+    }
+    for (name, value, _) in json::members(call.arguments) {
+        put(Piece::Text("<parameter="))?;
+        spaced::plain(name, put)?;
+        put(Piece::Text(">\n"))?;
+        text_or_json(value, put)?;
+        put(Piece::Text("\n</parameter>\n"))?;
+    }
+    put(Piece::Text("</function>\n"))?;
+    put(Piece::Frame("</tool_call>"))
+}
+
+/// `<tool_call>N\n<arg_key>k</arg_key>\n<arg_value>v</arg_value>\n</tool_call>`.
+fn keys_and_values<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
+    put(Piece::Frame("<tool_call>"))?;
+    put(Piece::Text(call.name))?;
+    put(Piece::Text("\n"))?;
+    for (name, value, _) in json::members(call.arguments) {
+        put(Piece::Frame("<arg_key>"))?;
+        spaced::plain(name, put)?;
+        put(Piece::Frame("</arg_key>"))?;
+        put(Piece::Text("\n"))?;
+        put(Piece::Frame("<arg_value>"))?;
+        text_or_json(value, put)?;
+        put(Piece::Frame("</arg_value>"))?;
+        put(Piece::Text("\n"))?;
+    }
+    put(Piece::Frame("</tool_call>"))
+}
+
+fn text_or_json<E>(value: &str, put: Put<'_, E>) -> Result<(), E> {
+    match json::string(value) {
+        Some(inside) => spaced::plain(inside, put),
+        None => spaced::json(value, put),
+    }
+}
+
+/// The identifier of a call: its own, or one that says which call it is.
+struct Id<'c> {
+    call: &'c ToolCall<'c>,
+    number: usize,
+}
+
+impl Id<'_> {
+    /// Nine letters and digits.
+    fn nine<E>(&self, put: Put<'_, E>) -> Result<(), E> {
+        match self.call.id {
+            Some(id) => put(Piece::Text(id)),
+            None => put(Piece::Text(digits(self.number, &mut [b'0'; 9]))),
+        }
+    }
+
+    /// `functions.NAME:NUMBER`.
+    fn kimi<E>(&self, put: Put<'_, E>) -> Result<(), E> {
+        if let Some(id) = self.call.id {
+            return put(Piece::Text(id));
+        }
+        put(Piece::Text("functions."))?;
+        put(Piece::Text(self.call.name))?;
+        put(Piece::Text(":"))?;
+        let mut buffer = [b'0'; 9];
+        let number = digits(self.number, &mut buffer).trim_start_matches('0');
+        put(Piece::Text(if number.is_empty() { "0" } else { number }))
+    }
+}
+
+/// A number with leading zeros.
+fn digits(number: usize, buffer: &mut [u8; 9]) -> &str {
+    let mut rest = number;
+    for place in buffer.iter_mut().rev() {
+        *place = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        rest /= 10;
+    }
+    core::str::from_utf8(buffer).unwrap_or_default()
+}
+
+fn body<E>(body: Body, result: &ToolResult<'_>, put: Put<'_, E>) -> Result<(), E> {
+    let id = result.id.unwrap_or(result.name);
+    match body {
+        Body::Plain(before, after) => {
+            frame(before, put)?;
+            put(Piece::Text(result.text))?;
+            frame(after, put)
+        }
+        Body::Quoted(before, after) => {
+            frame(before, put)?;
+            spaced::quoted(result.text, put)?;
+            frame(after, put)
+        }
+        Body::WithId(before, after) => {
+            frame(before, put)?;
+            put(Piece::Text("{\"content\": "))?;
+            put(Piece::Text(result.text))?;
+            put(Piece::Text(", \"call_id\": \""))?;
+            put(Piece::Text(id))?;
+            put(Piece::Text("\"}"))?;
+            frame(after, put)
+        }
+        Body::AfterId(before, between, after) => {
+            frame(before, put)?;
+            put(Piece::Text(id))?;
+            frame(between, put)?;
+            put(Piece::Text(result.text))?;
+            frame(after, put)
+        }
+        Body::Recipient => {
+            put(Piece::Frame("<|start|>"))?;
+            put(Piece::Text("functions."))?;
+            put(Piece::Text(result.name))?;
+            put(Piece::Text(" to=assistant"))?;
+            put(Piece::Frame("<|channel|>commentary<|message|>"))?;
+            spaced::quoted(result.text, put)?;
+            put(Piece::Frame("<|end|>"))
+        }
+        Body::Gemma => {
+            put(Piece::Frame("<|tool_response>"))?;
+            put(Piece::Text("response:"))?;
+            put(Piece::Text(result.name))?;
+            let is_object = json::object_end(result.text, 0)
+                .is_ok_and(|end| json::skip_space(result.text, end) == result.text.len());
+            if is_object {
+                gemma::value(result.text.trim_ascii(), put)?;
+            } else {
+                put(Piece::Text("{value:"))?;
+                gemma::text(result.text, put)?;
+                put(Piece::Text("}"))?;
+            }
+            put(Piece::Frame("<tool_response|>"))
+        }
+    }
+}

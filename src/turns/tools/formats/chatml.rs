@@ -1,0 +1,158 @@
+//! ChatML, and formats whose tools are listed as Qwen's are.
+
+use super::PLAIN;
+use crate::tools::CallFormat;
+use crate::turns::Piece::Frame as F;
+use crate::turns::tools::list::List;
+use crate::turns::tools::{Body, Offer, Results, ToolFormat};
+
+/// Results between tags in a turn of the user.
+pub(super) const IM_RESULTS: Results = Results {
+    open: &[F("<|im_start|>user")],
+    body: Body::Plain(&[F("\n<tool_response>\n")], &[F("\n</tool_response>")]),
+    close: &[F("<|im_end|>\n")],
+    ..PLAIN.results
+};
+
+pub(super) const QWEN3: ToolFormat = ToolFormat {
+    name: "qwen3",
+    turns: &["qwen3"],
+    offer: Offer::InSystem(&[], &[F("\n\n")]),
+    before: &[
+        F("# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"),
+        F("You are provided with function signatures within <tools></tools> XML tags:\n<tools>"),
+    ],
+    list: List::Lines,
+    after: &[
+        F("\n</tools>\n\nFor each function call, return a json object with function name and arguments within "),
+        F("<tool_call></tool_call>"),
+        F(" XML tags:\n"),
+        F("<tool_call>"),
+        F("\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n"),
+        F("</tool_call>"),
+    ],
+    joint: &[F("\n")],
+    results: IM_RESULTS,
+    ..PLAIN
+};
+
+pub(super) const QWEN2_5: ToolFormat = ToolFormat { name: "qwen2.5", turns: &["qwen2.5"], ..QWEN3 };
+
+pub(super) const QWEN3_5: ToolFormat = ToolFormat {
+    name: "qwen3.5",
+    turns: &["qwen3.5", "qwen3.5-small"],
+    calls: CallFormat::Qwen3_5,
+    offer: Offer::BeforeText(&[F("\n\n")]),
+    before: &[F("# Tools\n\nYou have access to the following functions:\n\n<tools>")],
+    after: &[
+        F("\n</tools>\n\nIf you choose to call a function ONLY reply in the following format with NO suffix:\n\n"),
+        F("<tool_call>"),
+        F("\n<function=example_function_name>\n<parameter=example_parameter_1>\nvalue_1\n</parameter>\n"),
+        F(
+            "<parameter=example_parameter_2>\nThis is the value for the second parameter\nthat can span\nmultiple lines\n",
+        ),
+        F("</parameter>\n</function>\n"),
+        F("</tool_call>"),
+        F("\n\n<IMPORTANT>\nReminder:\n- Function calls MUST follow the specified format: an inner "),
+        F("<function=...></function> block must be nested within "),
+        F("<tool_call></tool_call>"),
+        F(" XML tags\n- Required parameters MUST be specified\n"),
+        F(
+            "- You may provide optional reasoning for your function call in natural language BEFORE the function call, but ",
+        ),
+        F("NOT after\n- If there is no function call available, answer the question like normal with your current "),
+        F("knowledge and do not tell the user about function calls\n</IMPORTANT>"),
+    ],
+    joint: &[F("\n\n")],
+    ..QWEN3
+};
+
+pub(super) const GRANITE_4: ToolFormat = ToolFormat {
+    name: "granite4",
+    turns: &["granite4"],
+    offer: Offer::InSystem(&[], &[F("\n\n")]),
+    default: Some(""),
+    before: &[
+        F(
+            "You are a helpful assistant with access to the following tools. You may call one or more tools to assist with ",
+        ),
+        F("the user query.\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>"),
+    ],
+    after: &[
+        F("\n</tools>\n\nFor each tool call, return a json object with function name and arguments within "),
+        F("<tool_call></tool_call>"),
+        F(" XML tags:\n"),
+        F("<tool_call>"),
+        F("\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n"),
+        F("</tool_call>"),
+        F(
+            ". If a tool does not exist in the provided list of tools, notify the user that you do not have the ability to ",
+        ),
+        F("fulfill the request."),
+    ],
+    results: Results {
+        open: &[F("<|start_of_role|>user<|end_of_role|>")],
+        close: &[F("<|end_of_text|>\n")],
+        ..IM_RESULTS
+    },
+    ..QWEN3
+};
+
+/// LFM2. The template writes no calls; here they are what the model was trained to write.
+pub(super) const LFM2: ToolFormat = ToolFormat {
+    name: "lfm2",
+    turns: &["lfm2"],
+    calls: CallFormat::Lfm2,
+    offer: Offer::InSystem(&[], &[F("\n")]),
+    before: &[F("List of tools: <|tool_list_start|>")],
+    after: &[F("<|tool_list_end|>")],
+    results: Results {
+        body: Body::Plain(&[F("<|im_start|>tool\n<|tool_response_start|>")], &[F("<|tool_response_end|><|im_end|>\n")]),
+        ..PLAIN.results
+    },
+    ..PLAIN
+};
+
+pub(super) const LFM2_5: ToolFormat = ToolFormat {
+    name: "lfm2.5",
+    turns: &["lfm2.5"],
+    before: &[F("List of tools: ")],
+    after: &[],
+    results: Results { body: Body::Plain(&[F("<|im_start|>tool\n")], &[F("<|im_end|>\n")]), ..PLAIN.results },
+    ..LFM2
+};
+
+pub(super) const LFM2_5_A1B: ToolFormat =
+    ToolFormat { name: "lfm2.5-a1b", turns: &["lfm2.5-a1b"], offer: Offer::InSystem(&[], &[F("\n\n")]), ..LFM2_5 };
+
+/// Hermes 2 Pro and 3, and what else is trained on their calls.
+pub(super) const HERMES: ToolFormat = ToolFormat {
+    name: "hermes",
+    turns: &["chatml"],
+    offer: Offer::BeforeSystem,
+    before: &[
+        F("<|im_start|>system\nYou are a function calling AI model. You are provided with function signatures within "),
+        F("<tools></tools> XML tags. You may call one or more functions to assist with the user query. Don't make "),
+        F("assumptions about what values to plug into functions. Here are the available tools: <tools> "),
+    ],
+    list: List::Signatures,
+    after: &[
+        F(" </tools>Use the following pydantic model json schema for each tool call you will make: {\"properties\": "),
+        F(
+            "{\"name\": {\"title\": \"Name\", \"type\": \"string\"}, \"arguments\": {\"title\": \"Arguments\", \"type\": ",
+        ),
+        F(
+            "\"object\"}}, \"required\": [\"name\", \"arguments\"], \"title\": \"FunctionCall\", \"type\": \"object\"}}\n",
+        ),
+        F("For each function call return a json object with function name and arguments within "),
+        F("<tool_call></tool_call>"),
+        F(" XML tags as follows:\n"),
+        F("<tool_call>"),
+        F("\n{\"name\": <function-name>, \"arguments\": <args-dict>}\n"),
+        F("</tool_call>"),
+        F("<|im_end|>\n"),
+    ],
+    joint: &[F("\n")],
+    results: Results { open: &[F("<|im_start|>tool")], ..IM_RESULTS },
+    ..PLAIN
+};

@@ -1,0 +1,66 @@
+//! The formats.
+//!
+//! Texts are those of the templates that the models were published with. The more special formats come first. There is no
+//! clock here: default messages are without today's date.
+
+mod chatml;
+mod others;
+
+use super::list::List;
+use super::{Body, Offer, Results, ToolFormat};
+use crate::tools::CallFormat;
+use chatml::{GRANITE_4, HERMES, LFM2, LFM2_5, LFM2_5_A1B, QWEN2_5, QWEN3, QWEN3_5};
+use others::{
+    GEMMA4, GLM4_5, GRANITE_3, HARMONY, KIMI_K2, LLAMA3_1, MISTRAL_V3, MISTRAL_V3_TEKKEN, MISTRAL_V7, MISTRAL_V11,
+    MISTRAL_V13, NEMOTRON_NANO_V2, PHI4_MINI,
+};
+
+pub(super) const ALL: &[ToolFormat] = &[
+    QWEN2_5,
+    QWEN3,
+    QWEN3_5,
+    GRANITE_4,
+    GRANITE_3,
+    LLAMA3_1,
+    MISTRAL_V3,
+    MISTRAL_V3_TEKKEN,
+    MISTRAL_V11,
+    MISTRAL_V13,
+    MISTRAL_V7,
+    LFM2,
+    LFM2_5,
+    LFM2_5_A1B,
+    GEMMA4,
+    HARMONY,
+    KIMI_K2,
+    GLM4_5,
+    NEMOTRON_NANO_V2,
+    PHI4_MINI,
+    HERMES,
+];
+
+/// What most formats have in common.
+const PLAIN: ToolFormat = ToolFormat {
+    name: "",
+    turns: &[],
+    signs: &[],
+    calls: CallFormat::Hermes,
+    offer: Offer::AfterSystem,
+    start: None,
+    before_system: None,
+    after_system: None,
+    default: None,
+    before: &[],
+    list: List::Array,
+    after: &[],
+    joint: &[],
+    open_calls: None,
+    results: Results {
+        close_call: None,
+        open: &[],
+        between: &[],
+        body: Body::Plain(&[], &[]),
+        close: &[],
+        is_inside: false,
+    },
+};

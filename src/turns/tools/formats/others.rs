@@ -1,0 +1,224 @@
+//! The other formats.
+
+use super::PLAIN;
+use crate::tools::CallFormat;
+use crate::turns::Piece::Frame as F;
+use crate::turns::tools::list::List;
+use crate::turns::tools::{Body, Offer, Results, ToolFormat};
+
+/// Granite 3.3. The template writes no calls; here they are what the model was told to write.
+pub(super) const GRANITE_3: ToolFormat = ToolFormat {
+    name: "granite3",
+    turns: &["granite3.1"],
+    calls: CallFormat::Granite3,
+    default: Some(
+        "Knowledge Cutoff Date: April 2024.\nYou are Granite, developed by IBM. You are a helpful assistant with access \
+         to the following tools. When a tool is required to answer the user's query, respond only with <|tool_call|> \
+         followed by a JSON list of tools used. If a tool does not exist in the provided list of tools, notify the user \
+         that you do not have the ability to fulfill the request.",
+    ),
+    before: &[F("<|start_of_role|>available_tools<|end_of_role|>")],
+    list: List::Indented,
+    after: &[F("<|end_of_text|>\n")],
+    results: Results {
+        open: &[],
+        body: Body::Plain(&[F("<|start_of_role|>tool<|end_of_role|>")], &[F("<|end_of_text|>\n")]),
+        ..PLAIN.results
+    },
+    ..PLAIN
+};
+
+pub(super) const LLAMA3_1: ToolFormat = ToolFormat {
+    name: "llama3.1",
+    turns: &["llama3.1"],
+    calls: CallFormat::Llama3,
+    offer: Offer::InUser,
+    before_system: Some(&[
+        F("<|start_header_id|>system<|end_header_id|>\n\nEnvironment: ipython\n"),
+        F("Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"),
+    ]),
+    before: &[
+        F(
+            "Given the following functions, please respond with a JSON for a function call with its proper arguments that ",
+        ),
+        F(
+            "best answers the given prompt.\n\nRespond in the format {\"name\": function name, \"parameters\": dictionary of ",
+        ),
+        F("argument name and its value}.Do not use variables.\n\n"),
+    ],
+    list: List::IndentedEach,
+    results: Results {
+        body: Body::Quoted(&[F("<|start_header_id|>ipython<|end_header_id|>\n\n")], &[F("<|eot_id|>")]),
+        ..PLAIN.results
+    },
+    ..PLAIN
+};
+
+/// The template lists the tools before the last message of the user; here they stay before the first one, so that turns can
+/// be appended.
+pub(super) const MISTRAL_V3_TEKKEN: ToolFormat = ToolFormat {
+    name: "mistral-v3-tekken",
+    turns: &["mistral-v3-tekken"],
+    calls: CallFormat::MistralV3,
+    before: &[F("[AVAILABLE_TOOLS]")],
+    after: &[F("[/AVAILABLE_TOOLS]")],
+    results: Results { body: Body::WithId(&[F("[TOOL_RESULTS]")], &[F("[/TOOL_RESULTS]")]), ..PLAIN.results },
+    ..PLAIN
+};
+
+/// With a blank after each mark, as vocabularies of SentencePiece have it.
+pub(super) const MISTRAL_V3: ToolFormat = ToolFormat {
+    name: "mistral-v3",
+    turns: &["mistral-v3", "mistral-v7"],
+    open_calls: Some("[TOOL_CALLS] ["),
+    before: &[F("[AVAILABLE_TOOLS] ")],
+    results: Results { body: Body::WithId(&[F("[TOOL_RESULTS] ")], &[F("[/TOOL_RESULTS]")]), ..PLAIN.results },
+    ..MISTRAL_V3_TEKKEN
+};
+
+pub(super) const MISTRAL_V7: ToolFormat =
+    ToolFormat { name: "mistral-v7-tekken", turns: &["mistral-v7-tekken"], ..MISTRAL_V3_TEKKEN };
+
+pub(super) const MISTRAL_V11: ToolFormat = ToolFormat {
+    name: "mistral-v11",
+    turns: &["mistral-v7-tekken"],
+    signs: &["[CALL_ID]"],
+    calls: CallFormat::MistralV11,
+    results: Results {
+        body: Body::AfterId(&[F("[TOOL_RESULTS]")], &[F("[TOOL_CONTENT]")], &[F("[/TOOL_RESULTS]")]),
+        ..PLAIN.results
+    },
+    ..MISTRAL_V7
+};
+
+pub(super) const MISTRAL_V13: ToolFormat = ToolFormat {
+    name: "mistral-v13",
+    turns: &["mistral-v7-tekken", "ministral3-reasoning"],
+    signs: &["[ARGS]"],
+    calls: CallFormat::MistralV13,
+    results: Results { body: Body::Plain(&[F("[TOOL_RESULTS]")], &[F("[/TOOL_RESULTS]")]), ..PLAIN.results },
+    ..MISTRAL_V7
+};
+
+pub(super) const GEMMA4: ToolFormat = ToolFormat {
+    name: "gemma4",
+    turns: &["gemma4", "gemma4-e"],
+    calls: CallFormat::Gemma4,
+    offer: Offer::InSystem(&[], &[]),
+    list: List::Gemma,
+    results: Results { body: Body::Gemma, is_inside: true, ..PLAIN.results },
+    ..PLAIN
+};
+
+pub(super) const HARMONY: ToolFormat = ToolFormat {
+    name: "harmony",
+    turns: &["harmony"],
+    calls: CallFormat::Harmony,
+    offer: Offer::InSystem(&[F("# Instructions\n\n")], &[F("\n\n")]),
+    start: Some(&[
+        F("<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n"),
+        F("Knowledge cutoff: 2024-06\n\nReasoning: medium\n\n"),
+        F("# Valid channels: analysis, commentary, final. Channel must be included for every message.\n"),
+        F("Calls to these tools must go to the commentary channel: 'functions'.<|end|>"),
+    ]),
+    before_system: Some(&[F("<|start|>developer<|message|>")]),
+    after_system: Some(&[F("<|end|>")]),
+    before: &[F("# Tools\n\n## functions\n\nnamespace functions {\n\n")],
+    list: List::Namespace,
+    after: &[F("} // namespace functions")],
+    results: Results { close_call: Some(&[F("<|call|>")]), body: Body::Recipient, ..PLAIN.results },
+    ..PLAIN
+};
+
+pub(super) const KIMI_K2: ToolFormat = ToolFormat {
+    name: "kimi-k2",
+    turns: &["kimi-k2", "kimi-k2-thinking"],
+    calls: CallFormat::KimiK2,
+    offer: Offer::BeforeSystem,
+    before: &[F("<|im_system|>tool_declare<|im_middle|>")],
+    after: &[F("<|im_end|>")],
+    results: Results {
+        body: Body::AfterId(&[F("<|im_system|>tool<|im_middle|>## Return of ")], &[F("\n")], &[F("<|im_end|>")]),
+        ..PLAIN.results
+    },
+    ..PLAIN
+};
+
+/// GLM 4.5 and 4.6.
+pub(super) const GLM4_5: ToolFormat = ToolFormat {
+    name: "glm4.5",
+    turns: &["glm4.5"],
+    calls: CallFormat::Glm4_5,
+    offer: Offer::BeforeSystem,
+    before: &[
+        F("<|system|>\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"),
+        F("You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n"),
+    ],
+    list: List::LinesAfter,
+    after: &[
+        F(
+            "</tools>\n\nFor each function call, output the function name and arguments within the following XML format:\n",
+        ),
+        F("<tool_call>"),
+        F("{function-name}\n"),
+        F("<arg_key>"),
+        F("{arg-key-1}"),
+        F("</arg_key>\n<arg_value>"),
+        F("{arg-value-1}"),
+        F("</arg_value>\n<arg_key>"),
+        F("{arg-key-2}"),
+        F("</arg_key>\n<arg_value>"),
+        F("{arg-value-2}"),
+        F("</arg_value>\n"),
+        F("...\n"),
+        F("</tool_call>"),
+    ],
+    joint: &[F("\n")],
+    results: Results {
+        open: &[F("<|observation|>")],
+        body: Body::Plain(&[F("\n<tool_response>\n")], &[F("\n</tool_response>")]),
+        ..PLAIN.results
+    },
+    ..PLAIN
+};
+
+pub(super) const NEMOTRON_NANO_V2: ToolFormat = ToolFormat {
+    name: "nemotron-nano-v2",
+    turns: &["nemotron-nano-v2"],
+    calls: CallFormat::Nemotron,
+    offer: Offer::InSystem(&[], &[F("\n\n")]),
+    default: Some(""),
+    before: &[F("You can use the following tools to assist the user if required:\n<AVAILABLE_TOOLS>")],
+    list: List::Functions,
+    after: &[
+        F("</AVAILABLE_TOOLS>\n\nIf you decide to call any tool(s), use the following format:\n"),
+        F("<TOOLCALL>[{{\"name\": \"tool_name1\", \"arguments\": \"tool_args1\"}}, "),
+        F("{{\"name\": \"tool_name2\", \"arguments\": \"tool_args2\"}}]</TOOLCALL>\n\n"),
+        F("The user will execute tool-calls and return responses from tool(s) in this format:\n"),
+        F("<TOOL_RESPONSE>[{{\"tool_response1\"}}, {{\"tool_response2\"}}]</TOOL_RESPONSE>\n\n"),
+        F(
+            "Based on the tool responses, you can call additional tools if needed, correct tool calls if any errors are ",
+        ),
+        F("found, or just respond to the user."),
+    ],
+    joint: &[F("\n\n")],
+    results: Results {
+        open: &[F("<SPECIAL_11>User\n<TOOL_RESPONSE>[")],
+        between: &[F(", ")],
+        close: &[F("]</TOOL_RESPONSE>\n")],
+        ..PLAIN.results
+    },
+    ..PLAIN
+};
+
+pub(super) const PHI4_MINI: ToolFormat = ToolFormat {
+    name: "phi4-mini",
+    turns: &["phi4-mini"],
+    calls: CallFormat::Phi4Mini,
+    offer: Offer::InSystem(&[], &[]),
+    before: &[F("<|tool|>")],
+    list: List::Functions,
+    after: &[F("<|/tool|>")],
+    results: Results { body: Body::Plain(&[F("<|tool_response|>")], &[F("<|end|>")]), ..PLAIN.results },
+    ..PLAIN
+};

@@ -1,0 +1,227 @@
+//! The writing of Gemma 4: keys in order without quotes, strings between marks.
+
+use super::super::Piece;
+use super::Put;
+use super::spaced::plain;
+use crate::tools::Tool;
+use crate::tools::json;
+
+/// The mark around strings.
+const QUOTE: &str = "<|\"|>";
+
+/// Names of members that say something about a schema; others are not declared.
+const OWN: [&str; 5] = ["description", "type", "properties", "required", "nullable"];
+
+/// A value. It recurses into lists and objects, which are not nested more than 64 deep.
+pub(super) fn value<E>(value: &str, put: Put<'_, E>) -> Result<(), E> {
+    if let Some(inside) = json::string(value) {
+        string(inside, put)
+    } else if value.starts_with('[') {
+        put(Piece::Text("["))?;
+        for (index, (element, _)) in json::elements(value).enumerate() {
+            put(Piece::Text(if index == 0 { "" } else { "," }))?;
+            self::value(element, put)?;
+        }
+        put(Piece::Text("]"))
+    } else if value.starts_with('{') {
+        put(Piece::Text("{"))?;
+        members(value, put)?;
+        put(Piece::Text("}"))
+    } else {
+        put(Piece::Text(value.trim_ascii()))
+    }
+}
+
+/// The members of an object, in the order of their names.
+pub(super) fn members<E>(object: &str, put: Put<'_, E>) -> Result<(), E> {
+    for (index, (name, value)) in sorted(object).enumerate() {
+        put(Piece::Text(if index == 0 { "" } else { "," }))?;
+        plain(name, put)?;
+        put(Piece::Text(":"))?;
+        self::value(value, put)?;
+    }
+    Ok(())
+}
+
+/// The members of an object in the order of their names. Nothing is remembered: each is the smallest that is larger than the
+/// last one. Of members with the same name only the last one counts, as in Python.
+fn sorted(object: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut last: Option<&str> = None;
+    core::iter::from_fn(move || {
+        let is_new = |name: &str| last.is_none_or(|last| order(name, last).is_gt());
+        let rest = json::members(object).filter(|(name, ..)| is_new(name));
+        // The first of several smallest ones would be the first of several with the same name.
+        let (name, value, _) = rest.min_by(|(a, ..), (b, ..)| order(a, b).then(core::cmp::Ordering::Greater))?;
+        last = Some(name);
+        Some((name, value))
+    })
+}
+
+/// Names in the order of Jinja's `dictsort`, which does not tell cases apart; then by their characters.
+fn order(a: &str, b: &str) -> core::cmp::Ordering {
+    let lower = |text| json::chars(text).flat_map(char::to_lowercase);
+    lower(a).cmp(lower(b)).then_with(|| json::chars(a).cmp(json::chars(b)))
+}
+
+/// The inside of a JSON string between the marks.
+fn string<E>(inside: &str, put: Put<'_, E>) -> Result<(), E> {
+    put(Piece::Frame(QUOTE))?;
+    plain(inside, put)?;
+    put(Piece::Frame(QUOTE))
+}
+
+/// A text that is no JSON between the marks.
+pub(super) fn text<E>(text: &str, put: Put<'_, E>) -> Result<(), E> {
+    put(Piece::Frame(QUOTE))?;
+    put(Piece::Text(text))?;
+    put(Piece::Frame(QUOTE))
+}
+
+/// The declaration of a tool.
+pub(super) fn declaration<E>(tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
+    put(Piece::Frame("<|tool>"))?;
+    put(Piece::Text("declaration:"))?;
+    put(Piece::Text(tool.name()))?;
+    put(Piece::Text("{description:"))?;
+    string(json::member(tool.function(), "description").and_then(json::string).unwrap_or_default(), put)?;
+    if let Some(schema) = tool.parameters().filter(|schema| json::members(schema).next().is_some()) {
+        parameters(schema, put)?;
+    }
+    put(Piece::Text("}"))?;
+    put(Piece::Frame("<tool|>"))
+}
+
+fn parameters<E>(schema: &str, put: Put<'_, E>) -> Result<(), E> {
+    put(Piece::Text(",parameters:{"))?;
+    if let Some(list) = json::member(schema, "properties").filter(|list| json::members(list).next().is_some()) {
+        put(Piece::Text("properties:{"))?;
+        properties(list, put)?;
+        put(Piece::Text("},"))?;
+    }
+    if let Some(names) = json::member(schema, "required").filter(|names| json::elements(names).next().is_some()) {
+        put(Piece::Text("required:"))?;
+        value(names, put)?;
+        put(Piece::Text(","))?;
+    }
+    if let Some(types) = json::member(schema, "type") {
+        put(Piece::Text("type:"))?;
+        types_of(types, put)?;
+        put(Piece::Text("}"))?;
+    }
+    Ok(())
+}
+
+/// The properties of an object, in the order of their names.
+fn properties<E>(list: &str, put: Put<'_, E>) -> Result<(), E> {
+    let mut is_first = true;
+    for (name, schema) in sorted(list).filter(|(name, _)| !OWN.contains(name)) {
+        put(Piece::Text(if is_first { "" } else { "," }))?;
+        is_first = false;
+        plain(name, put)?;
+        put(Piece::Text(":{"))?;
+        property(schema, put)?;
+    }
+    Ok(())
+}
+
+fn property<E>(schema: &str, put: Put<'_, E>) -> Result<(), E> {
+    let mut parts = Parts { is_first: true };
+    if let Some(text) = json::member(schema, "description").and_then(json::string).filter(|text| !text.is_empty()) {
+        parts.begin("description:", put)?;
+        string(text, put)?;
+    }
+    if json::member(schema, "nullable") == Some("true") {
+        parts.begin("nullable:true", put)?;
+    }
+    let types = json::member(schema, "type").unwrap_or("\"\"");
+    match json::string(types) {
+        Some("string") => {
+            if let Some(list) = json::member(schema, "enum") {
+                parts.begin("enum:", put)?;
+                value(list, put)?;
+            }
+        }
+        Some("object") => {
+            put(Piece::Text(",properties:{"))?;
+            properties(json::member(schema, "properties").unwrap_or(schema), put)?;
+            put(Piece::Text("}"))?;
+            parts.is_first = false;
+            required(schema, put)?;
+        }
+        Some("array") => items(schema, &mut parts, put)?,
+        _ => {}
+    }
+    parts.begin("type:", put)?;
+    types_of(types, put)?;
+    put(Piece::Text("}"))
+}
+
+fn required<E>(schema: &str, put: Put<'_, E>) -> Result<(), E> {
+    match json::member(schema, "required").filter(|names| json::elements(names).next().is_some()) {
+        Some(names) => {
+            put(Piece::Text(",required:"))?;
+            value(names, put)
+        }
+        None => Ok(()),
+    }
+}
+
+fn items<E>(schema: &str, parts: &mut Parts, put: Put<'_, E>) -> Result<(), E> {
+    let Some(items) = json::member(schema, "items").filter(|items| json::members(items).next().is_some()) else {
+        return Ok(());
+    };
+    put(Piece::Text(",items:{"))?;
+    parts.is_first = false;
+    let mut is_first = true;
+    for (name, item) in sorted(items).filter(|(_, item)| *item != "null") {
+        put(Piece::Text(if is_first { "" } else { "," }))?;
+        is_first = false;
+        plain(name, put)?;
+        put(Piece::Text(":"))?;
+        match name {
+            "properties" => {
+                put(Piece::Text("{"))?;
+                properties(item, put)?;
+                put(Piece::Text("}"))?;
+            }
+            "type" => types_of(item, put)?,
+            _ => value(item, put)?,
+        }
+    }
+    put(Piece::Text("}"))
+}
+
+/// Parts with commas between them.
+struct Parts {
+    is_first: bool,
+}
+
+impl Parts {
+    fn begin<E>(&mut self, name: &'static str, put: Put<'_, E>) -> Result<(), E> {
+        put(Piece::Text(if self.is_first { "" } else { "," }))?;
+        self.is_first = false;
+        put(Piece::Text(name))
+    }
+}
+
+/// A type in capitals. The template writes a list of types as Python does, and so it was read by the model.
+fn types_of<E>(types: &str, put: Put<'_, E>) -> Result<(), E> {
+    put(Piece::Frame(QUOTE))?;
+    match json::string(types) {
+        Some(name) => upper(name, put)?,
+        None => {
+            put(Piece::Text("["))?;
+            for (index, (name, _)) in json::elements(types).enumerate() {
+                put(Piece::Text(if index == 0 { "'" } else { ", '" }))?;
+                upper(json::string(name).unwrap_or_default(), put)?;
+                put(Piece::Text("'"))?;
+            }
+            put(Piece::Text("]"))?;
+        }
+    }
+    put(Piece::Frame(QUOTE))
+}
+
+fn upper<E>(name: &str, put: Put<'_, E>) -> Result<(), E> {
+    json::chars(name).flat_map(char::to_uppercase).try_for_each(|c| put(Piece::Text(c.encode_utf8(&mut [0; 4]))))
+}

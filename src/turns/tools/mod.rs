@@ -1,0 +1,274 @@
+//! Turns that offer tools, call them and report their results.
+
+mod calls;
+mod formats;
+mod gemma;
+mod list;
+mod namespace;
+mod spaced;
+
+use super::pieces::Frame;
+use super::{Message, Piece, Role, Thinking, TurnFormat, Turns, find_last};
+use crate::tools::{CallFormat, Tools};
+use list::List;
+
+/// How a family of models is offered tools, calls them and is told their results.
+///
+/// [Example](crate::turns#tools).
+#[derive(Debug, PartialEq, Eq)]
+pub struct ToolFormat {
+    name: &'static str,
+    /// The turn formats that it belongs to, and parts that the template has besides.
+    turns: &'static [&'static str],
+    signs: &'static [&'static str],
+    calls: CallFormat,
+    offer: Offer,
+    /// In place of the format's own, where tools are offered: the start, what is before and after a system message, the
+    /// system message of a conversation without one.
+    start: Option<Frame>,
+    before_system: Option<Frame>,
+    after_system: Option<Frame>,
+    default: Option<&'static str>,
+    /// Around the list.
+    before: Frame,
+    list: List,
+    after: Frame,
+    /// Between text of the assistant and its first call.
+    joint: Frame,
+    /// Before the first call, where it is not what all formats with these calls have.
+    open_calls: Option<&'static str>,
+    results: Results,
+}
+
+/// Where tools are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Offer {
+    /// In the system turn, after a system message that is between these.
+    InSystem(Frame, Frame),
+    /// In the system turn, before this and a system message.
+    BeforeText(Frame),
+    /// After the system turn.
+    AfterSystem,
+    /// Before the system turn.
+    BeforeSystem,
+    /// In the first turn of the user, before its text.
+    InUser,
+}
+
+/// How results are written: a run of them makes one turn.
+#[derive(Debug, PartialEq, Eq)]
+struct Results {
+    /// Closes a call that the model has written, in place of the end of its turn.
+    close_call: Option<Frame>,
+    open: Frame,
+    between: Frame,
+    body: Body,
+    close: Frame,
+    /// The model goes on in the turn in which it has called.
+    is_inside: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Body {
+    /// The text between two frames.
+    Plain(Frame, Frame),
+    /// The text as a JSON string between two frames.
+    Quoted(Frame, Frame),
+    /// `{"content": TEXT, "call_id": "ID"}` between two frames.
+    WithId(Frame, Frame),
+    /// The identifier, this, and the text, between two frames.
+    AfterId(Frame, Frame, Frame),
+    /// `functions.NAME to=assistant...`, the text as a JSON string.
+    Recipient,
+    /// `response:NAME{value:TEXT}`.
+    Gemma,
+}
+
+/// A call of a tool that the model has made.
+///
+/// [Example](crate::turns#tools).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolCall<'t> {
+    /// The name of the tool.
+    pub name: &'t str,
+    /// The identifier of the call. Formats that have one and are given none write the call's name and number.
+    pub id: Option<&'t str>,
+    /// The arguments: a JSON object.
+    pub arguments: &'t str,
+}
+
+/// The result of a call.
+///
+/// [Example](crate::turns#tools).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolResult<'t> {
+    /// The name of the tool.
+    pub name: &'t str,
+    /// The identifier of the call.
+    pub id: Option<&'t str>,
+    /// What the tool has given. Names of special tokens in it are ordinary text.
+    pub text: &'t str,
+}
+
+/// A turn of the assistant.
+///
+/// [Example](crate::turns#tools).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answer<'t> {
+    /// What the model has thought; empty: nothing that is to be written. It is written where the model's template does so
+    /// between the calls of one turn.
+    pub thought: &'t str,
+    /// What it has said.
+    pub text: &'t str,
+    /// The calls that it has made.
+    pub calls: &'t [ToolCall<'t>],
+}
+
+/// Writes a conversation with tools, turn by turn.
+///
+/// What is written for a message is appended to what was written for those before. A template that leaves out the thoughts of
+/// earlier turns would write less of them once the user says something new: see [`ToolTurns::drops_thoughts`]. Text is handed
+/// over in pieces; an error of `put` ends the message in its middle, and the writer is as if nothing had been written.
+///
+/// [Example](crate::turns#tools).
+#[derive(Clone, Copy, Debug)]
+pub struct ToolTurns<'t> {
+    turns: Turns,
+    format: &'static ToolFormat,
+    tools: Tools<'t>,
+    /// The tools have been listed.
+    is_offered: bool,
+    /// A run of results is open, and how many calls there were.
+    in_results: bool,
+    calls: usize,
+}
+
+/// Takes pieces one after the other.
+type Put<'p, E> = &'p mut dyn FnMut(Piece<'_>) -> Result<(), E>;
+
+impl ToolFormat {
+    /// All formats.
+    pub const ALL: &'static [Self] = formats::ALL;
+
+    /// Returns how tools are offered to a model with this turn format, or `None` if that is not known. `template` is its chat
+    /// template: it tells families apart that write plain turns in the same way.
+    pub fn of(format: &TurnFormat, template: Option<&str>) -> Option<&'static Self> {
+        let has = |sign: &&str| template.is_some_and(|template| find_last(template, sign).is_some());
+        Self::ALL.iter().find(|tools| tools.turns.contains(&format.name()) && tools.signs.iter().all(has))
+    }
+
+    /// Returns the format with this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        Self::ALL.iter().find(|format| format.name == name)
+    }
+
+    /// Returns the name of the format, in lower case.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the format in which the model calls tools.
+    pub fn calls(&self) -> CallFormat {
+        self.calls
+    }
+
+    /// Returns the names of the tokens that end a reply with calls, besides those of [`TurnFormat::stops`]. What comes after
+    /// them is for the results.
+    pub fn stops(&self) -> &'static [&'static str] {
+        if self.results.is_inside { &["<|tool_response>"] } else { &[] }
+    }
+}
+
+impl<'t> ToolTurns<'t> {
+    /// Returns a writer at the start of a conversation.
+    pub fn new(turns: &'static TurnFormat, format: &'static ToolFormat, tools: Tools<'t>) -> Self {
+        let is_offered = tools.is_empty();
+        Self { turns: Turns::new(turns), format, tools, is_offered, in_results: false, calls: 0 }
+    }
+
+    /// Returns a writer in the middle of a conversation: the tools were offered, the model has replied, and its turn is still
+    /// open.
+    pub fn after_reply(turns: &'static TurnFormat, format: &'static ToolFormat, tools: Tools<'t>) -> Self {
+        Self { turns: Turns::after_reply(turns), is_offered: true, ..Self::new(turns, format, tools) }
+    }
+
+    /// Returns whether the model's template leaves out the thoughts of a turn once the user has said something new. The text
+    /// of such a conversation is no longer appended to: a program that wants what the template writes renders it again,
+    /// without these thoughts, or leaves them in the cache.
+    pub fn drops_thoughts(&self) -> bool {
+        self.format.calls == CallFormat::Harmony || Thinking::of(self.turns.format()).is_some()
+    }
+
+    /// Writes a message of the system or the user. The first message lists the tools. An assistant's message is an
+    /// [`Answer`] without calls.
+    ///
+    /// # Errors
+    /// Those of `put`.
+    pub fn add<E>(&mut self, message: Message<'_>, mut put: impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
+        let mut next = *self;
+        next.message(message, &mut put)?;
+        *self = next;
+        Ok(())
+    }
+
+    /// Writes a turn of the assistant. If a reply of the model is open, it is this one.
+    ///
+    /// # Errors
+    /// Those of `put`.
+    pub fn answer<E>(&mut self, answer: Answer<'_>, mut put: impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
+        let mut next = *self;
+        next.write_answer(answer, &mut put)?;
+        *self = next;
+        Ok(())
+    }
+
+    /// Writes the result of a call. Results that follow each other belong to one turn. If a reply of the model is open, they
+    /// close it first.
+    ///
+    /// # Errors
+    /// Those of `put`.
+    pub fn result<E>(
+        &mut self,
+        result: ToolResult<'_>,
+        mut put: impl FnMut(Piece<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut next = *self;
+        next.write_result(result, &mut put)?;
+        *self = next;
+        Ok(())
+    }
+
+    /// Opens the model's turn. `think` tells a model to think or not to, where [`Thinking::can`] says that this is possible.
+    ///
+    /// # Errors
+    /// Those of `put`.
+    pub fn reply<E>(&mut self, think: Option<bool>, put: impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
+        let mut turns = self.turns;
+        let is_inside = self.in_results && self.format.results.is_inside;
+        let thinking = Thinking::of(turns.format()).zip(think).filter(|_| !is_inside);
+        let pieces = match thinking {
+            Some((thinking, think)) => turns.reply_thinking(thinking, think),
+            None => turns.reply(),
+        };
+        let mut pieces = pieces;
+        pieces.try_for_each(put)?;
+        (self.turns, self.in_results) = (turns, false);
+        Ok(())
+    }
+
+    fn message<E>(&mut self, message: Message<'_>, put: Put<'_, E>) -> Result<(), E> {
+        self.in_results = false;
+        match (self.is_offered, message.role) {
+            (true, _) => self.turns.add(message).try_for_each(put),
+            (false, Role::System) => self.offer(Some(message.text), put),
+            (false, Role::User) => {
+                self.offer_without_system(put)?;
+                self.user(message, put)
+            }
+            (false, Role::Assistant) => {
+                self.offer_without_system(put)?;
+                self.turns.add(message).try_for_each(put)
+            }
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Conversations with tools are written as the templates of the models write them (`tests/data/tools`).
+
+use std::convert::Infallible;
+use std::path::Path;
+
+use gleed::tools::{CallFormat, Part, Reader, Tools};
+use gleed::turns::{Answer, Message, Piece, Role, Thinking, ToolCall, ToolFormat, ToolResult, ToolTurns, TurnFormat};
+use serde_json::Value;
+
+fn lines(name: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tools").join(name);
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The turn format and the tool format of a family of the rows.
+fn formats(family: &str) -> (&'static TurnFormat, &'static ToolFormat) {
+    let (turns, tools) = match family {
+        "hermes3" => ("chatml", "hermes"),
+        "llama3.2" => ("llama3.1", "llama3.1"),
+        "mistral-nemo" => ("mistral-v3-tekken", "mistral-v3-tekken"),
+        "mistral-small3.2" => ("mistral-v7-tekken", "mistral-v11"),
+        "granite3.3" => ("granite3.1", "granite3"),
+        "gpt-oss" => ("harmony", "harmony"),
+        "kimi-k2-thinking" => ("kimi-k2-thinking", "kimi-k2"),
+        other => (other, other),
+    };
+    (TurnFormat::named(turns).unwrap(), ToolFormat::named(tools).unwrap())
+}
+
+/// Takes the text of pieces. BOS and EOS have the names that most vocabularies give them.
+fn taker(text: &mut String) -> impl FnMut(Piece<'_>) -> Result<(), Infallible> + '_ {
+    |piece| {
+        text.push_str(piece.text("<s>", "</s>"));
+        Ok(())
+    }
+}
+
+/// What templates write and formats leave out, as there is no clock; and names of BOS.
+fn without_dates(prompt: &str) -> String {
+    let mut text = prompt.to_owned();
+    for bos in ["<|begin_of_text|>", "<|startoftext|>", "<bos>"] {
+        if let Some(rest) = text.strip_prefix(bos) {
+            text = format!("<s>{rest}");
+        }
+    }
+    let text = text.replace("Today Date: 22 Nov 2026\n", "Today Date: 26 Jul 2024\n");
+    text.replace("Current date: 2026-11-22\n", "")
+}
+
+#[test]
+fn prompts_are_those_of_the_templates() {
+    let (rows, mut count) = (lines("calls.jsonl"), 0);
+    for row in rows.iter().filter(|row| row["prompt"].is_string()) {
+        let (family, list) = (row["family"].as_str().unwrap(), row["tools"].as_str().unwrap());
+        let (turns, tools) = formats(family);
+        assert_eq!(tools.calls().name(), row["format"].as_str().unwrap());
+        let (mut talk, mut text) = (ToolTurns::new(turns, tools, Tools::new(list).unwrap()), String::new());
+        for message in row["messages"].as_array().unwrap() {
+            let role = if message["role"] == "system" { Role::System } else { Role::User };
+            let message = Message { role, text: message["content"].as_str().unwrap() };
+            talk.add(message, taker(&mut text)).unwrap();
+        }
+        talk.reply(None, taker(&mut text)).unwrap();
+        let bos = if family == "hermes3" { "<s>" } else { "" };
+        assert_eq!(format!("{bos}{text}"), without_dates(row["prompt"].as_str().unwrap()), "{} {family}", row["case"]);
+        count += 1;
+    }
+    assert_eq!(count, 56);
+}
+
+#[test]
+fn calls_are_written_as_models_write_them() {
+    let (rows, mut count) = (lines("calls.jsonl"), 0);
+    for row in rows.iter().filter(|row| row["prompt"].is_string()) {
+        let (turns, tools) = formats(row["family"].as_str().unwrap());
+        // A call of harmony has another order in a written turn than in a reply.
+        if tools.calls() == CallFormat::Harmony {
+            continue;
+        }
+        let given = row["calls"].as_array().unwrap();
+        let json = |call: &Value| call["arguments"].to_string();
+        let arguments: Vec<String> = given.iter().map(json).collect();
+        let calls: Vec<ToolCall<'_>> = given
+            .iter()
+            .zip(&arguments)
+            .map(|(call, arguments)| ToolCall {
+                name: call["name"].as_str().unwrap(),
+                id: call["id"].as_str(),
+                arguments,
+            })
+            .collect();
+        let (mut talk, mut text) = (ToolTurns::after_reply(turns, tools, Tools::NONE), String::new());
+        talk.answer(Answer { calls: &calls, ..Answer::default() }, taker(&mut text)).unwrap();
+        // What is written is read as these calls; where the order of arguments is free, it is the same text.
+        let mut reader = Reader::new(Some(tools.calls()), None, false);
+        let mut read = Vec::new();
+        while let Some(part) = reader.next(&text, true, None) {
+            if let Part::Call(call) = part.unwrap() {
+                let mut json = String::new();
+                call.arguments.write_json(None, &mut json).unwrap();
+                read.push((call.name.to_owned(), serde_json::from_str::<Value>(&json).unwrap()));
+            }
+        }
+        let expected: Vec<_> =
+            given.iter().map(|call| (call["name"].as_str().unwrap().to_owned(), call["arguments"].clone())).collect();
+        assert_eq!(read, expected, "{row}");
+        if given.iter().all(|call| call["arguments"].as_object().unwrap().len() < 2) {
+            assert!(text.starts_with(row["text"].as_str().unwrap()), "{text}\n{row}");
+        }
+        count += 1;
+    }
+    assert_eq!(count, 52);
+}
+
+const TOOLS: &str = r#"[{"type": "function", "function": {"name": "roll", "description": "Rolls dice.", "parameters": {"type":
+    "object", "properties": {"sides": {"type": "integer", "description": "Sides"}}, "required": ["sides"]}}}]"#;
+
+/// A conversation with calls and results, and what `tests/data/tools/turns.jsonl` has of it: all, or its end.
+#[test]
+fn whole_conversations_are_those_of_the_templates() {
+    let rows = lines("turns.jsonl");
+    assert!(rows.len() >= 7);
+    for row in rows {
+        let family = row["family"].as_str().unwrap();
+        let (turns, tools) = formats(family);
+        let text = conversation(turns, tools, row["thought"].as_bool().unwrap());
+        let expected = row["text"].as_str().unwrap();
+        let end = text.get(text.len().saturating_sub(expected.len())..).unwrap_or(&text);
+        assert_eq!(end, expected, "{family}");
+    }
+}
+
+fn conversation(turns: &'static TurnFormat, tools: &'static ToolFormat, has_thought: bool) -> String {
+    let (mut talk, mut text) = (ToolTurns::new(turns, tools, Tools::new(TOOLS).unwrap()), String::new());
+    let mut put = taker(&mut text);
+    let thought = if has_thought { "Dice." } else { "" };
+    let call = |id, arguments| ToolCall { name: "roll", id: Some(id), arguments };
+    let result = |id, text| ToolResult { name: "roll", id: Some(id), text };
+    talk.add(Message { role: Role::System, text: "Play." }, &mut put).unwrap();
+    talk.add(Message { role: Role::User, text: "Roll two." }, &mut put).unwrap();
+    let calls = [call("a1b2c3d4e", r#"{"sides":6}"#), call("f5g6h7i8j", r#"{"sides":20}"#)];
+    let calls =
+        if tools.calls() == CallFormat::Llama3 || tools.calls() == CallFormat::Harmony { &calls[..1] } else { &calls };
+    talk.answer(Answer { thought, text: "", calls }, &mut put).unwrap();
+    talk.result(result("a1b2c3d4e", "4"), &mut put).unwrap();
+    if calls.len() == 2 {
+        talk.result(result("f5g6h7i8j", "17"), &mut put).unwrap();
+    }
+    talk.reply(None, put).unwrap();
+    text
+}
+
+/// Ends of the same conversation in formats whose templates are not among the rows, or write no calls.
+#[test]
+fn calls_and_results_have_the_marks_of_their_format() {
+    let ends = [
+        (
+            "mistral-v3",
+            "mistral-v3",
+            "[TOOL_CALLS] [{\"name\": \"roll\", \"arguments\": {\"sides\": 6}, \"id\": \"a1b2c3d4e\"}, \
+          {\"name\": \"roll\", \"arguments\": {\"sides\": 20}, \"id\": \"f5g6h7i8j\"}]</s>[TOOL_RESULTS] {\"content\": 4, \
+          \"call_id\": \"a1b2c3d4e\"}[/TOOL_RESULTS][TOOL_RESULTS] {\"content\": 17, \"call_id\": \"f5g6h7i8j\"}[/TOOL_RESULTS]",
+        ),
+        (
+            "mistral-v7-tekken",
+            "mistral-v11",
+            "[/INST][TOOL_CALLS]roll[CALL_ID]a1b2c3d4e[ARGS]{\"sides\": 6}[TOOL_CALLS]roll\
+          [CALL_ID]f5g6h7i8j[ARGS]{\"sides\": 20}</s>[TOOL_RESULTS]a1b2c3d4e[TOOL_CONTENT]4[/TOOL_RESULTS]\
+          [TOOL_RESULTS]f5g6h7i8j[TOOL_CONTENT]17[/TOOL_RESULTS]",
+        ),
+        (
+            "llama3.1",
+            "llama3.1",
+            "<|start_header_id|>assistant<|end_header_id|>\n\n{\"name\": \"roll\", \"parameters\": \
+          {\"sides\": 6}}<|eot_id|><|start_header_id|>ipython<|end_header_id|>\n\n\"4\"<|eot_id|>\
+          <|start_header_id|>assistant<|end_header_id|>\n\n",
+        ),
+        (
+            "harmony",
+            "harmony",
+            "<|start|>assistant<|channel|>analysis<|message|>Dice.<|end|><|start|>assistant to=functions.roll\
+          <|channel|>commentary json<|message|>{\"sides\": 6}<|call|><|start|>functions.roll to=assistant<|channel|>commentary\
+          <|message|>\"4\"<|end|><|start|>assistant",
+        ),
+        (
+            "gemma4-e",
+            "gemma4",
+            "<|turn>model\n<|tool_call>call:roll{sides:6}<tool_call|><|tool_call>call:roll{sides:20}\
+          <tool_call|><|tool_response>response:roll{value:<|\"|>4<|\"|>}<tool_response|>\
+          <|tool_response>response:roll{value:<|\"|>17<|\"|>}<tool_response|>",
+        ),
+        (
+            "lfm2",
+            "lfm2",
+            "<|im_start|>assistant\n<|tool_call_start|>[roll(sides=6), roll(sides=20)]<|tool_call_end|><|im_end|>\n\
+          <|im_start|>tool\n<|tool_response_start|>4<|tool_response_end|><|im_end|>\n<|im_start|>tool\n\
+          <|tool_response_start|>17<|tool_response_end|><|im_end|>\n<|im_start|>assistant\n",
+        ),
+        (
+            "nemotron-nano-v2",
+            "nemotron-nano-v2",
+            "<SPECIAL_11>Assistant\n<TOOLCALL>[{\"name\": \"roll\", \"arguments\": \
+          {\"sides\": 6}}, {\"name\": \"roll\", \"arguments\": {\"sides\": 20}}]</TOOLCALL>\n<SPECIAL_12>\n<SPECIAL_11>User\n\
+          <TOOL_RESPONSE>[4, 17]</TOOL_RESPONSE>\n<SPECIAL_11>Assistant\n<think>\n",
+        ),
+    ];
+    for (turns, tools, end) in ends {
+        let text = conversation(TurnFormat::named(turns).unwrap(), ToolFormat::named(tools).unwrap(), true);
+        assert!(text.ends_with(end), "{turns}:\n{text}");
+    }
+}
+
+#[test]
+fn every_format_of_tools_goes_on_after_results() {
+    for tools in ToolFormat::ALL {
+        assert_eq!(ToolFormat::named(tools.name()), Some(tools));
+        let named: Vec<_> = TurnFormat::ALL
+            .iter()
+            .filter(|turns| {
+                // A template that has all signs.
+                ToolFormat::of(turns, Some("[CALL_ID] [ARGS]")) == Some(tools)
+                    || ToolFormat::of(turns, Some("[ARGS]")) == Some(tools)
+                    || ToolFormat::of(turns, None) == Some(tools)
+            })
+            .collect();
+        assert!(!named.is_empty(), "{}", tools.name());
+        for turns in named {
+            let text = conversation(turns, tools, true);
+            // The list, the calls, the results and the user are there, each once.
+            let count = |part: &str| text.matches(part).count();
+            assert_eq!((count("Rolls dice."), count("Roll two."), count("Play.")), (1, 1, 1), "{text}");
+            assert!(count("roll") >= 1 && count("4") >= 1, "{text}");
+            // The same in pieces that fail is the same conversation.
+            let mut talk = ToolTurns::new(turns, tools, Tools::new(TOOLS).unwrap());
+            for fail_at in [0, 3, 17, 40] {
+                let mut left = fail_at;
+                let failed = talk.add(Message { role: Role::User, text: "Roll two." }, |_| {
+                    left -= 1;
+                    if left < 0 { Err(()) } else { Ok(()) }
+                });
+                if failed.is_err() {
+                    let mut retry = String::new();
+                    let mut whole = String::new();
+                    let message = Message { role: Role::User, text: "Roll two." };
+                    talk.clone().add(message, taker(&mut retry)).unwrap();
+                    ToolTurns::new(turns, tools, Tools::new(TOOLS).unwrap()).add(message, taker(&mut whole)).unwrap();
+                    assert_eq!(retry, whole);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn models_are_told_to_think_or_not() {
+    let reply = |name: &str, think| {
+        let format = TurnFormat::named(name).unwrap();
+        let mut text = String::new();
+        let mut talk = ToolTurns::new(format, ToolFormat::named("hermes").unwrap(), Tools::NONE);
+        talk.add(Message { role: Role::User, text: "?" }, |_| Ok::<(), ()>(())).unwrap();
+        talk.reply(think, taker(&mut text)).unwrap();
+        text
+    };
+    assert_eq!(reply("qwen3", Some(true)), "<|im_start|>assistant\n");
+    assert_eq!(reply("qwen3", Some(false)), "<|im_start|>assistant\n<think>\n\n</think>\n\n");
+    assert_eq!(reply("qwen3.5-small", Some(true)), "<|im_start|>assistant\n<think>\n");
+    assert_eq!(reply("qwen3.5-small", None), "<|im_start|>assistant\n<think>\n\n</think>\n\n");
+    assert_eq!(reply("exaone4", Some(true)), "[|assistant|]\n<think>\n");
+    for format in TurnFormat::ALL {
+        let Some(thinking) = Thinking::of(format) else {
+            assert_eq!(reply(format.name(), None), reply(format.name(), Some(true)), "{format}");
+            continue;
+        };
+        // What the format does by itself is one of the two, and the thought is open where the reply ends with its mark.
+        assert_eq!(reply(format.name(), None), reply(format.name(), Some(thinking.is_on())), "{format}");
+        assert!(thinking.can(thinking.is_on()), "{format}");
+        for think in [None, Some(true), Some(false)] {
+            let ends = reply(format.name(), think).trim_end().ends_with(thinking.marks().open);
+            assert_eq!(thinking.opens_thought(think), ends, "{format} {think:?}");
+        }
+    }
+}
