@@ -13,12 +13,9 @@ use gleed::kernels::{
     Visibility, Window, attend_chunks, attend_rows,
 };
 use gleed::mem::Matrix;
-use gleed::num::{exp, short, tanh, tree16};
+use gleed::num::{exp, settle, short, tanh, tree16};
 use gleed::{KvElement, KvType};
 use random::Rng;
-
-/// The least weight of a value in f16.
-const TINY: f32 = 1.0 / (1_u128 << 100) as f32;
 
 /// Keys and values `[positions][head_dim]` as they are read back, and the tiles that hold them.
 struct Cache {
@@ -73,12 +70,12 @@ impl Cache {
     ) -> Vec<f32> {
         let row = |data: &'_ [f32], j: usize| data[j * self.head_dim..][..self.head_dim].to_vec();
         let Scores { scale, soft_cap, slopes } = scores;
-        let capped = |score: f32| if soft_cap > 0.0 { soft_cap * tanh(score / soft_cap) } else { score };
+        let capped = |score: f32| if soft_cap > 0.0 { settle(soft_cap * tanh(score / soft_cap)) } else { score };
         let biased = |score: f32, j: usize| match slopes.get(head) {
             Some(slope) => score + slope * (j as f32 - position as f32),
             None => score,
         };
-        let factor = |element: KvElement, x: f32| if element == KvElement::F16 { short(x) } else { x };
+        let factor = |element: KvElement, x: f32| if element == KvElement::F16 { short(x) } else { settle(x) };
         let q: Vec<f32> = q.iter().map(|&q| factor(self.kv_type.k, q)).collect();
         let score = |j| {
             let product = q.iter().zip(row(&self.keys, j)).fold(0.0, |sum, (&q, k)| sum + q * k);
@@ -94,8 +91,8 @@ impl Cache {
             let max = scores.iter().fold(f32::NEG_INFINITY, |max, &(_, score)| if score > max { score } else { max });
             let (mut lanes, mut sums) = ([0.0; 16], vec![0.0; self.head_dim]);
             for (j, score) in scores {
-                let weight = exp(score - max);
-                let weight = if self.kv_type.v == KvElement::F16 { short(weight.max(TINY)) } else { weight };
+                let weight = if score - max < -27.5 { 0.0 } else { exp(score - max) };
+                let weight = if self.kv_type.v == KvElement::F16 { short(weight) } else { weight };
                 lanes[j % 16] += weight;
                 for (sum, v) in sums.iter_mut().zip(row(&self.values, j)) {
                     *sum += weight * v;
@@ -108,7 +105,7 @@ impl Cache {
             let larger = if m > max { m } else { max };
             let (before, here) = (exp(max - larger), exp(m - larger));
             (max, sum) = (larger, sum * before + l * here);
-            out.iter_mut().zip(values).for_each(|(out, value)| *out = *out * before + value * here);
+            out.iter_mut().zip(values).for_each(|(out, value)| *out = settle(*out * before) + settle(value * here));
         }
         let inverse = 1.0 / sum;
         out.iter().map(|out| out * inverse).collect()

@@ -60,7 +60,7 @@ impl Tile {
 /// Heads of all sizes of numbers, with ties, zeros and blocks of nothing else.
 fn heads(rng: &mut Rng, head_dim: usize) -> Vec<Vec<f32>> {
     let mut heads = vec![vec![0.0; head_dim], vec![-0.0; head_dim]];
-    for exponent in [-149, -140, -30, -25, -24, -20, -17, -15, -12, -10, -7, -3, 0, 1, 5, 9] {
+    for exponent in [-149, -140, -52, -51, -50, -49, -30, -25, -24, -20, -17, -15, -12, -10, -7, -3, 0, 1, 5, 9] {
         let size = 2.0_f64.powi(exponent) as f32;
         heads.push((0..head_dim).map(|_| rng.normal() * size).collect());
         heads.push((0..head_dim).map(|_| rng.uniform().signum() * size).collect());

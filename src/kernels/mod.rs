@@ -233,7 +233,7 @@ impl Level {
         dispatch!(self, combine_tile(how, tile, cols, outputs))
     }
 
-    /// `x = cap * tanh(x / cap)`.
+    /// `x = cap * tanh(x / cap)`, and +0 where that is below 2^-50 in magnitude.
     pub fn soft_cap(self, cap: f32, x: &mut [f32]) {
         dispatch!(self, soft_cap(cap, x))
     }

@@ -115,17 +115,19 @@ impl<'m> Keys<'m> {
         }
     }
 
-    /// A finite number above 0.
+    /// A number from 2^-64 to 2^64, which no model leaves: beyond, results could be subnormal (`docs/arithmetic.md`).
     pub(super) fn positive(&self, name: &str, default: Option<f32>) -> Result<f32, ModelError> {
+        const LARGEST: f32 = 18_446_744_073_709_551_616.0;
+        const LEAST: f32 = 1.0 / LARGEST;
         let value = match (self.get(name), default) {
             (Some(value), _) => value.as_f32().ok_or(self.bad(name))?,
             (None, Some(default)) => default,
             (None, None) => return Err(ModelError::MissingKey { key: self.name(name) }),
         };
-        if value.is_finite() && value > 0.0 { Ok(value) } else { Err(self.bad(name)) }
+        if (LEAST..=LARGEST).contains(&value) { Ok(value) } else { Err(self.bad(name)) }
     }
 
-    /// A finite number above 0, or 0, which it also is where it is left out.
+    /// As [`Keys::positive`], or 0, which it also is where it is left out.
     pub(super) fn not_negative(&self, name: &str) -> Result<f32, ModelError> {
         match self.get(name).map(|value| value.as_f32()) {
             None | Some(Some(0.0)) => Ok(0.0),
@@ -133,7 +135,7 @@ impl<'m> Keys<'m> {
         }
     }
 
-    /// A factor: a finite number above 0, or `default` where it is 0 or left out.
+    /// A factor: as [`Keys::positive`], or `default` where it is 0 or left out.
     pub(super) fn factor(&self, name: &str, default: f32) -> Result<f32, ModelError> {
         let factor = self.not_negative(name)?;
         Ok(if factor > 0.0 { factor } else { default })

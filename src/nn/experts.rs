@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::num::{sigmoid, softmax};
+use crate::num::{settle, settled_of, sigmoid, softmax};
 
 /// An expert that a token goes through, and the weight of its result.
 ///
@@ -12,7 +12,7 @@ use crate::num::{sigmoid, softmax};
 pub struct Choice {
     /// Its number.
     pub expert: u32,
-    /// The weight.
+    /// The weight, settled.
     pub weight: f32,
 }
 
@@ -62,7 +62,7 @@ impl Routing {
             return None;
         }
         self.score(logits, scores);
-        let biases = biases.iter().map(|&bias| f32::from_le_bytes(bias)).chain(core::iter::repeat(0.0));
+        let biases = biases.iter().map(|&bias| settled_of(bias)).chain(core::iter::repeat(0.0));
         let ranks = || scores.iter().zip(biases.clone()).zip(0..).map(|((score, bias), expert)| (score + bias, expert));
         for place in 0..out.len() {
             let (chosen, _) = out.split_at_mut_checked(place)?;
@@ -78,7 +78,7 @@ impl Routing {
     }
 
     fn score(&self, logits: &[f32], scores: &mut [f32]) {
-        scores.iter_mut().zip(logits).for_each(|(score, &logit)| *score = logit * self.logit_scale);
+        scores.iter_mut().zip(logits).for_each(|(score, &logit)| *score = settle(logit * self.logit_scale));
         match self.scores {
             RouterScores::SoftmaxOfChosen => {}
             RouterScores::Softmax => softmax(scores),
@@ -99,9 +99,7 @@ impl Routing {
             let sum = chosen.iter().fold(0.0, |sum, choice| sum + choice.weight) + self.epsilon;
             chosen.iter_mut().for_each(|choice| choice.weight /= sum);
         }
-        if self.scale != 1.0 {
-            chosen.iter_mut().for_each(|choice| choice.weight *= self.scale);
-        }
+        chosen.iter_mut().for_each(|choice| choice.weight = settle(choice.weight * self.scale));
         Some(())
     }
 }

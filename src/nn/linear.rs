@@ -3,6 +3,7 @@
 use super::input::InputRows;
 use crate::kernels::{Combine, Level, OUTPUTS};
 use crate::mem::Tile;
+use crate::num::settled_of;
 use crate::quant::form;
 use crate::tensor::{Dtype, TensorView};
 
@@ -131,7 +132,7 @@ impl Delta<'_> {
 fn add_biases(biases: &[[u8; size_of::<f32>()]], outputs: &mut [f32]) {
     for outputs in outputs.chunks_exact_mut(OUTPUTS) {
         for (output, bias) in outputs.iter_mut().zip(biases) {
-            *output += f32::from_le_bytes(*bias);
+            *output += settled_of(*bias);
         }
     }
 }

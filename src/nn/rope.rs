@@ -1,5 +1,7 @@
 //! Rotary position embedding. (Su et al., "RoFormer", 2021.)
 
+use crate::num::settle;
+
 /// Which elements of a head form a pair.
 ///
 /// [Example](crate::nn#example).
@@ -85,14 +87,14 @@ impl Yarn {
 }
 
 /// Cosines, then sines, of the angles of one position, times `magnitude`: `out` is `[dims]`, each rounded once from
-/// f64.
+/// f64, and settled ([`settle`]).
 pub fn rotation(position: usize, frequencies: &[f64], magnitude: f32, out: &mut [f32]) {
     let Some((cosines, sines)) = out.split_at_mut_checked(frequencies.len()) else { return };
     let magnitude = f64::from(magnitude);
     for ((cosine, sine), &frequency) in cosines.iter_mut().zip(sines).zip(frequencies) {
         let angle = position as f64 * frequency;
-        *cosine = (libm::cos(angle) * magnitude) as f32;
-        *sine = (libm::sin(angle) * magnitude) as f32;
+        *cosine = settle((libm::cos(angle) * magnitude) as f32);
+        *sine = settle((libm::sin(angle) * magnitude) as f32);
     }
 }
 

@@ -19,9 +19,24 @@ pub fn round_to_i8(x: f32) -> i8 {
 /// Returns e^x by range reduction to |r| <= ln(2)/2 and a polynomial of degree 6 (Cephes `expf` coefficients).
 ///
 /// Below -87 the result is +0, above +88 it is +infinity, and for NaN it is NaN. In between the relative error is at
-/// most 2e-7. Multiplications and additions are rounded one by one.
+/// most 2e-7, and no result is subnormal. Multiplications and additions are rounded one by one.
 #[inline]
 pub fn exp(x: f32) -> f32 {
+    exp_from(x, -87.0)
+}
+
+/// Returns the weight of a score in attention that is `x` above the largest one: [`exp`], and +0 below [`WEIGHT_MIN`].
+#[inline]
+pub(crate) fn weight(x: f32) -> f32 {
+    exp_from(x, WEIGHT_MIN)
+}
+
+/// Where weights of attention begin: e^-27.5 is more than 2^-40.
+pub(crate) const WEIGHT_MIN: f32 = -27.5;
+
+/// e^x, and +0 below `least`.
+#[inline]
+fn exp_from(x: f32, least: f32) -> f32 {
     const LOG2_E: f32 = core::f32::consts::LOG2_E;
     // ln 2 in two parts; the first has 9 significant bits, so n * LN2_HI is exact.
     const LN2_HI: f32 = 0.693_359_4;
@@ -41,17 +56,18 @@ pub fn exp(x: f32) -> f32 {
     let result = y * f32::from_bits(exponent << 23);
     // Selections at the end, so that loops over this have no branches.
     let result = if x > 88.0 { f32::INFINITY } else { result };
-    if x < -87.0 { 0.0 } else { result }
+    if x < least { 0.0 } else { result }
 }
 
-/// Returns 1 / (1 + e^-x).
+/// Returns 1 / (1 + e^-x), and +0 below -80: no result is subnormal.
 #[inline]
 pub fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + exp(-x))
+    let result = 1.0 / (1.0 + exp(-x));
+    if x < -80.0 { 0.0 } else { result }
 }
 
 /// Returns ln(1 + e^x), as `max(x, 0) + ln(1 + t)` with `t = e^-|x|`. The logarithm is 2 artanh(t / (2 + t)), by its
-/// series up to the power 15: the argument is at most 1/3.
+/// series up to the power 15: the argument is at most 1/3. The result is settled ([`settle`]).
 #[inline]
 pub fn softplus(x: f32) -> f32 {
     let t = exp(-abs(x));
@@ -67,18 +83,24 @@ pub fn softplus(x: f32) -> f32 {
     p = p * square + 1.0;
     let positive = if x > 0.0 { x } else { 0.0 };
     // NaN stays: it is in t.
-    positive + (2.0 * s) * p
+    settle(positive + (2.0 * s) * p)
 }
 
-/// Returns `x`, or +0 where its magnitude is below 2^-50. Sums of products of such numbers are never subnormal: each
-/// product is 0 or a multiple of 2^-124.
+/// Returns `x`, or +0 where its magnitude is below 2^-50. Sums of products of two such numbers are never subnormal: each
+/// product is 0 or a multiple of 2^-123.
 #[inline]
 pub fn settle(x: f32) -> f32 {
     if abs(x) < SETTLED_MIN { 0.0 } else { x }
 }
 
-/// 2^-50.
-const SETTLED_MIN: f32 = f32::from_bits(0x2680_0000);
+/// 2^-50: smaller numbers are not settled.
+pub(crate) const SETTLED_MIN: f32 = f32::from_bits(0x2680_0000);
+
+/// Returns a number of a file, little-endian, settled ([`settle`]).
+#[inline]
+pub(crate) fn settled_of(bytes: [u8; 4]) -> f32 {
+    settle(f32::from_le_bytes(bytes))
+}
 
 /// Returns x / (1 + e^-x), with one IEEE division.
 #[inline]
@@ -100,12 +122,12 @@ pub fn limited_silu(x: f32) -> f32 {
     x / (1.0 + exp(-1.702 * x))
 }
 
-/// Returns x^2 where x is above 0, and 0 where it is below.
+/// Returns x^2 where x is above 0, and 0 where it is below, settled ([`settle`]).
 #[inline]
 pub fn squared_relu(x: f32) -> f32 {
     // What is not a number stays that.
     let above = if x < 0.0 { 0.0 } else { x };
-    above * above
+    settle(above * above)
 }
 
 /// Returns x / (1 + e^(x (a + b x^2))): the tanh form of GELU, `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`,
@@ -116,8 +138,8 @@ pub fn gelu_tanh(x: f32) -> f32 {
 }
 
 /// Returns GELU, `x / 2 (1 + erf(x / sqrt(2)))`. For x < 0 the result is x times half the complementary error function
-/// of |x| / sqrt(2). For other x it is x less |x| times that half. (The function's relative error is 1.2e-7 before
-/// rounding: Press et al., "Numerical Recipes in C", 2nd edition, 6.2, `erfcc`.)
+/// of |x| / sqrt(2). For other x it is x less |x| times that half. It is settled ([`settle`]). (The function's relative
+/// error is 1.2e-7 before rounding: Press et al., "Numerical Recipes in C", 2nd edition, 6.2, `erfcc`.)
 #[inline]
 pub fn gelu_erf(x: f32) -> f32 {
     const COEFFICIENTS: [f32; 9] = [
@@ -137,7 +159,7 @@ pub fn gelu_erf(x: f32) -> f32 {
     let tail = (0.5 * abs(x)) * (t * exp(p - z * z));
     // 0.5 * infinity * 0 is not a number.
     let tail = if z > 20.0 { 0.0 } else { tail };
-    if x < 0.0 { -tail } else { x - tail }
+    settle(if x < 0.0 { -tail } else { x - tail })
 }
 
 /// Returns the hyperbolic tangent: a polynomial below 0.625 (Cephes `tanhf`), `1 - 2 / (e^2|x| + 1)` above.
@@ -156,23 +178,20 @@ pub fn tanh(x: f32) -> f32 {
 }
 
 /// Returns `x` rounded to 13 significant bits (Veltkamp's splitting: Dekker, "A floating-point technique for extending
-/// the available precision", 1971). Its product with any f16 is exact in f32. The result is +0 below 2^-100 in
-/// magnitude and NaN from 2^100 on.
+/// the available precision", 1971). Its product with any f16 is exact in f32. The result is +0 below 2^-50 in
+/// magnitude, as for [`settle`], and NaN from 2^100 on.
 #[inline]
 pub fn short(x: f32) -> f32 {
     const HUGE: f32 = f32::from_bits(0x7180_0000);
     let magnitude = x.to_bits() & 0x7fff_ffff;
     let split = x * SHORT_SPLIT;
     let rounded = split - (split - x);
-    let rounded = if magnitude < SHORT_MIN.to_bits() { 0.0 } else { rounded };
+    let rounded = if magnitude < SETTLED_MIN.to_bits() { 0.0 } else { rounded };
     if magnitude >= HUGE.to_bits() { f32::NAN } else { rounded }
 }
 
 /// 2^11 + 1: splits off 11 of 24 bits.
 pub(crate) const SHORT_SPLIT: f32 = 2049.0;
-
-/// 2^-100, from which on numbers are rounded to 13 bits.
-pub(crate) const SHORT_MIN: f32 = f32::from_bits(0x0d80_0000);
 
 /// The magnitude, by its bits.
 #[inline]
@@ -218,7 +237,8 @@ pub fn sum_lanes<A: Copy, B: Copy>(a: &[A], b: &[B], value: impl Fn(A, B) -> f32
     tree16(lanes)
 }
 
-/// Logits become their softmax: exponentials of what they are below the largest, divided by their sum, which goes in order.
+/// Logits become their softmax: exponentials of what they are below the largest, divided by their sum, which goes in
+/// order; settled ([`settle`]).
 pub(crate) fn softmax(logits: &mut [f32]) {
     let max = logits.iter().fold(f32::NEG_INFINITY, |max, &logit| if logit > max { logit } else { max });
     let mut sum = 0.0;
@@ -226,7 +246,7 @@ pub(crate) fn softmax(logits: &mut [f32]) {
         *logit = exp(*logit - max);
         sum += *logit;
     }
-    logits.iter_mut().for_each(|logit| *logit /= sum);
+    logits.iter_mut().for_each(|logit| *logit = settle(*logit / sum));
 }
 
 #[cfg(test)]
@@ -259,11 +279,13 @@ mod tests {
             let x = i as f32 * 1e-4;
             let want = f64::from(x).exp().ln_1p();
             let error = (f64::from(softplus(x)) - want).abs();
-            assert!(x < -87.0 || error <= 3e-7 * want, "{x}: {}, not {want}", softplus(x));
+            let settled = want < f64::from(SETTLED_MIN) && softplus(x).to_bits() == 0;
+            assert!(settled || error <= 3e-7 * want, "{x}: {}, not {want}", softplus(x));
         }
         assert_eq!([-1e9, 1e9, f32::INFINITY].map(softplus), [0.0, 1e9, f32::INFINITY]);
         assert!(softplus(f32::NAN).is_nan() && sigmoid(f32::NAN).is_nan());
-        assert_eq!([-1e9, 0.0, 1e9].map(sigmoid), [0.0, 0.5, 1.0]);
+        assert_eq!([-1e9, -80.1, 0.0, 1e9].map(sigmoid), [0.0, 0.0, 0.5, 1.0]);
+        assert!((sigmoid(-80.0) - 1.804_851_4e-35).abs() < 1e-41);
     }
 
     #[test]
@@ -273,6 +295,13 @@ mod tests {
         assert_eq!([most, -most, -0.0, 1e-40].map(|x| settle(x).to_bits()), [0; 4]);
         assert_eq!([SETTLED_MIN, -SETTLED_MIN, 3.0].map(settle), [SETTLED_MIN, -SETTLED_MIN, 3.0]);
         assert!(settle(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn weights_begin_above_two_to_minus_40() {
+        assert_eq!([0.0, -1.0, -20.5, WEIGHT_MIN].map(weight), [0.0, -1.0, -20.5, WEIGHT_MIN].map(exp));
+        assert!(weight(WEIGHT_MIN) > 2.0_f32.powi(-40) && weight(f32::NAN).is_nan());
+        assert_eq!([-27.500_002, -87.0, f32::NEG_INFINITY].map(|x| weight(x).to_bits()), [0; 3]);
     }
 
     #[test]
@@ -311,7 +340,7 @@ mod tests {
     fn short_numbers_have_exact_products() {
         let bits = |exponent: i32, mantissa: u32| f32::from_bits(((exponent + 127) as u32) << 23 | mantissa);
         for mantissa in 0..1 << 23 {
-            for exponent in [-100, -1, 0, 99] {
+            for exponent in [-50, -1, 0, 99] {
                 let x = bits(exponent, mantissa);
                 let rounded = short(x);
                 let reach = (1 << 23) - (1 << 10);
@@ -323,12 +352,12 @@ mod tests {
         }
         // The extremes of f16: 2^-24, which is subnormal, 2^-14 with all bits, and the largest.
         for half in [f32::from_bits(0x3380_0000), f32::from_bits(0x38ff_e000), 65_504.0] {
-            for x in [SHORT_MIN, short(1.999_9 * SHORT_MIN), short(1.234_567), f32::from_bits(0x717f_f800)] {
+            for x in [SETTLED_MIN, short(1.999_9 * SETTLED_MIN), short(1.234_567), f32::from_bits(0x717f_f800)] {
                 assert_eq!(f64::from(half * x), f64::from(half) * f64::from(x), "{half} {x}");
             }
         }
         let huge = f32::from_bits(0x7180_0000);
-        assert_eq!([0.0, -0.0, SHORT_MIN * 0.999, -1e-40].map(|x| short(x).to_bits()), [0; 4]);
+        assert_eq!([0.0, -0.0, SETTLED_MIN * 0.999, -1e-40].map(|x| short(x).to_bits()), [0; 4]);
         assert!([huge, -huge, f32::MAX, f32::INFINITY, f32::NAN].into_iter().all(|x| short(x).is_nan()));
     }
 

@@ -33,7 +33,7 @@
 
 /// The version of the arithmetic that `docs/arithmetic.md` specifies. It is raised whenever a rule changes bits.
 /// Results are comparable, and snapshots exchangeable, only within one version.
-pub const ARITHMETIC_VERSION: u32 = 3;
+pub const ARITHMETIC_VERSION: u32 = 4;
 
 mod half;
 mod hash;
@@ -41,7 +41,13 @@ mod math;
 
 pub use half::{f16_to_f32, f32_to_f16};
 pub use hash::Xxh64;
-pub(crate) use math::{SHORT_MIN, SHORT_SPLIT, softmax};
+#[cfg(any(
+    target_arch = "x86_64",
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
+pub(crate) use math::WEIGHT_MIN;
+pub(crate) use math::{SETTLED_MIN, SHORT_SPLIT, settled_of, softmax, weight};
 pub use math::{
     exp, gelu_erf, gelu_tanh, is_finite, limited, limited_silu, round_half_even, round_to_i8, settle, short, sigmoid,
     silu, softplus, sqrt, squared_relu, sum_lanes, tanh, tree16,

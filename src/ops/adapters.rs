@@ -10,6 +10,7 @@ use crate::cache::SeqId;
 use crate::kernels::{Inputs, Level, OUTPUTS};
 use crate::mem::{Arena, MemoryError};
 use crate::nn::{Delta, Linear};
+use crate::num::settle;
 use crate::quant::form;
 use crate::tensor::Dtype;
 use crate::weights::{Adapter, Config, Role, TARGETS, TensorRef};
@@ -200,7 +201,7 @@ impl<'m, 'a> Adapters<'m, 'a> {
             for &tensor in input.readers() {
                 let Some(pair) = self.pair(adapter, layer, tensor) else { continue };
                 let (Some(a), Some(b)) = (pair.a.view(file), pair.b.view(file)) else { continue };
-                let factor = scale * alpha / a.rows() as f32;
+                let factor = settle(scale * alpha / a.rows() as f32);
                 level.quantize_row(form(a.dtype()), x, row).ok()?;
                 let inputs = Inputs::new(form(a.dtype()), 1, x.len(), row, x.len())?;
                 let low = low.get_mut(place(tensor).checked_mul(self.rank)?..)?;

@@ -7,6 +7,7 @@ use super::slopes::fill_slopes;
 use crate::kernels::Level;
 use crate::kv::{MAX_GROUPS, Visibility};
 use crate::mem::{Arena, MemoryError};
+use crate::num::settled_of;
 use crate::weights::{Config, Files, Role, Uses, Weights};
 
 /// A model's numbers and weights, and what is computed from them once.
@@ -66,7 +67,7 @@ fn fill_frequencies(config: &Config, weights: &Weights<'_, '_>, context: usize, 
         Some(true) => Role::LongRopeDivisors,
     };
     let divisors = weights.tensor(0, divisors).and_then(|view| view.row(0)).unwrap_or_default();
-    let divisors = divisors.as_chunks::<4>().0.iter().map(|&bytes| f32::from_le_bytes(bytes));
+    let divisors = divisors.as_chunks::<4>().0.iter().map(|&bytes| settled_of(bytes));
     let mut rest = frequencies;
     for (set, dims, divided) in config.rope.sets() {
         let Some((own, others)) = rest.split_at_mut_checked(dims / 2) else { return };

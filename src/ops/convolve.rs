@@ -7,7 +7,7 @@ use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
 use crate::error::Fault;
 use crate::kernels::Convolution;
 use crate::mem::row_of;
-use crate::num::is_finite;
+use crate::num::{is_finite, settled_of};
 use crate::weights::Role;
 
 /// Rows between the one that is convolved and the one that is fetched: they lie far apart, so the processor does not foresee
@@ -121,13 +121,13 @@ fn kernel<'s>(
     for (index, channel) in channels.clone().enumerate() {
         let (row, _) = weights.row(channel)?.as_chunks::<4>();
         for (transposed, &weight) in transposed.get_mut(index..)?.iter_mut().step_by(count.max(1)).zip(row) {
-            *transposed = f32::from_le_bytes(weight);
+            *transposed = settled_of(weight);
         }
     }
     let (biases, _) = context.weights.bias(layer, role).as_chunks::<4>();
     let biases = if biases.is_empty() { biases } else { biases.get(channels)? };
     let bias = scratch.get_mut(..biases.len())?;
-    bias.iter_mut().zip(biases).for_each(|(to, &bias)| *to = f32::from_le_bytes(bias));
+    bias.iter_mut().zip(biases).for_each(|(to, &bias)| *to = settled_of(bias));
     Some(Convolution { weights: transposed, bias, activates })
 }
 

@@ -114,6 +114,6 @@ impl<'t> Token<'t> {
     fn update(&self, decay: f32, bias: f32) -> Update<'t> {
         let decay = settle(exp(decay * softplus(self.alpha + bias)));
         let (key, query, value) = (self.key, self.query, self.value);
-        Update { decay, key, query, value, strength: sigmoid(self.beta), corrects: true }
+        Update { decay, key, query, value, strength: settle(sigmoid(self.beta)), corrects: true }
     }
 }

@@ -3,6 +3,7 @@
 use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
 use crate::error::Fault;
 use crate::kernels::Combine;
+use crate::num::settle;
 use crate::quant::dequantize;
 use crate::weights::Role;
 
@@ -35,7 +36,7 @@ impl Operation for Embed {
             let token = embedding.row(row.token as usize).ok_or(Fault::Internal(site!()))?;
             dequantize(embedding.dtype(), token, out).ok_or(Fault::Internal(site!()))?;
             if scale != 1.0 {
-                out.iter_mut().for_each(|x| *x *= scale);
+                out.iter_mut().for_each(|x| *x = settle(*x * scale));
             }
             // All tokens are of the first type.
             for (table, row) in [(types, 0), (positions, row.position as usize)] {

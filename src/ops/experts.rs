@@ -10,6 +10,7 @@ use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::mem::{Tile, row_of};
 use crate::nn::{Choice, InputRows};
+use crate::num::{settle, settled_of};
 use crate::weights::{FeedForward, Role};
 
 /// The logits of experts, and of what the result of the shared one is multiplied by.
@@ -77,7 +78,7 @@ impl Operation for ChooseExperts {
             form.routing.choose(logits, biases, scores, out).ok_or(Fault::NonFinite)?;
             for choice in out {
                 if let Some(&scale) = scales.get(choice.expert as usize) {
-                    choice.weight *= f32::from_le_bytes(scale);
+                    choice.weight = settle(choice.weight * settled_of(scale));
                 }
             }
             Ok(())
@@ -260,7 +261,7 @@ impl Operation for AddExperts {
                 let choice = choices.get(pair).ok_or(Fault::Internal(site!()))?;
                 let result = groups.place(pair).and_then(|place| row_of(results, place, hidden));
                 let result = result.ok_or(Fault::Internal(site!()))?;
-                context.level.combine(Combine::AddScaled(choice.weight * scale), sum, result);
+                context.level.combine(Combine::AddScaled(settle(choice.weight * scale)), sum, result);
             }
             Ok(())
         };

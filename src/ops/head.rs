@@ -3,7 +3,7 @@
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Work};
 use crate::error::Fault;
 use crate::kernels::Combine;
-use crate::num::is_finite;
+use crate::num::{is_finite, settle};
 use crate::weights::Role;
 
 /// The output matrix, or the embedding where it serves as such; scaled and capped as the model does so.
@@ -34,7 +34,7 @@ impl Operation for Head {
             rows.try_for_each(|row| {
                 let logits = tile.row_mut(row).ok_or(Fault::Internal(site!()))?;
                 if head.scale != 1.0 {
-                    logits.iter_mut().for_each(|logit| *logit *= head.scale);
+                    logits.iter_mut().for_each(|logit| *logit = settle(*logit * head.scale));
                 }
                 if head.soft_cap > 0.0 {
                     level.soft_cap(head.soft_cap, logits);

@@ -8,7 +8,7 @@ use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::mem::Matrix;
 use crate::nn::{InputForms, InputRows};
-use crate::num::{is_finite, softmax, tanh};
+use crate::num::{is_finite, settle, softmax, tanh};
 use crate::weights::{Pooler, Pooling, Role};
 
 /// The vector of a text while rows are added: finite ones, fewer than 2^32. The sums lie in memory of the engine where a
@@ -43,11 +43,11 @@ impl Pooled {
         self.rows = self.rows.saturating_add(1);
     }
 
-    /// Makes means of the sums.
+    /// Makes means of the sums, settled.
     fn divide(&self, sums: &mut [f32]) {
         let count = self.rows as f32;
         // Rounded up, the mean of numbers near the largest one could be beyond it.
-        sums.iter_mut().for_each(|sum| *sum = (*sum / count / self.factor).clamp(f32::MIN, f32::MAX));
+        sums.iter_mut().for_each(|sum| *sum = settle((*sum / count / self.factor).clamp(f32::MIN, f32::MAX)));
     }
 }
 

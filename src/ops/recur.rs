@@ -8,6 +8,7 @@ use crate::cache::{KvCache, StateTile, StateTiles};
 use crate::error::Fault;
 use crate::kernels::Level;
 use crate::mem::{Matrix, Tile};
+use crate::num::settled_of;
 use crate::weights::{Recurrent, Role};
 
 /// Channels of a convolution in a unit.
@@ -20,10 +21,10 @@ pub(super) fn scratch_len(recurrent: &Recurrent) -> usize {
     kernel.max(recurrent.key_dim.saturating_mul(2).saturating_add(recurrent.value_dim))
 }
 
-/// The number of a head in a tensor that has one for each.
+/// The number of a head in a tensor that has one for each, settled.
 pub(super) fn number(context: &Context<'_, '_>, layer: usize, role: Role, head: usize) -> Option<f32> {
     let (numbers, _) = context.weights.tensor(layer, role)?.bytes().as_chunks::<4>();
-    numbers.get(head).map(|&number| f32::from_le_bytes(number))
+    numbers.get(head).map(|&number| settled_of(number))
 }
 
 /// Fetches parts of a row of the mixer's input, of `len` elements each, while the row before it is computed: rows lie far

@@ -2,9 +2,10 @@
 
 use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
 use crate::error::Fault;
+use crate::num::{settle, settled_of};
 use crate::weights::Role;
 
-/// Multiplies the residual stream by the layer's own number, where the file has one.
+/// Multiplies the residual stream by the layer's own number, where the file has one, and settles it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale;
 
@@ -24,14 +25,14 @@ impl Operation for Scale {
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let scale = match context.weights.tensor(work.layer, Role::LayerScale) {
-            Some(scale) => {
-                scale.bytes().first_chunk().copied().map(f32::from_le_bytes).ok_or(Fault::Internal(site!()))?
-            }
-            None => 1.0,
+            Some(scale) => Some(scale.bytes().first_chunk().copied().map(settled_of).ok_or(Fault::Internal(site!()))?),
+            None => None,
         };
         let Buffers { x, scratch, .. } = memory.buffers;
         work.each_row(x, scratch, &|_, out, _| {
-            out.iter_mut().for_each(|x| *x *= scale);
+            if let Some(scale) = scale {
+                out.iter_mut().for_each(|x| *x = settle(*x * scale));
+            }
             Ok(())
         })
     }

@@ -1,10 +1,11 @@
-//! F32, F16, BF16: IEEE numbers, little-endian, one after the other. They are converted to f32 exactly.
+//! F32, F16, BF16: IEEE numbers, little-endian, one after the other. They are converted to f32 exactly,
+//! those of F32 and BF16 settled ([`settle`]).
 
 use bytemuck::AnyBitPattern;
 
 use super::activation::{ActivationRow, Form};
 use super::block::f16;
-use crate::num::sum_lanes;
+use crate::num::{settle, settled_of, sum_lanes};
 
 /// The bytes of one element; alignment 1.
 pub(super) trait Element: AnyBitPattern {
@@ -33,7 +34,7 @@ impl Element for F32 {
     const FORM: Form = Form::F32;
 
     fn value(self) -> f32 {
-        f32::from_le_bytes(self.0)
+        settled_of(self.0)
     }
 }
 
@@ -49,7 +50,7 @@ impl Element for BF16 {
     const FORM: Form = Form::F32;
 
     fn value(self) -> f32 {
-        half::bf16::from_le_bytes(self.0).to_f32()
+        settle(half::bf16::from_le_bytes(self.0).to_f32())
     }
 }
 

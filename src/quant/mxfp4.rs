@@ -2,10 +2,10 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0 | exponent e: the scale is 2^(e - 128) |
+//! | 0 | exponent e: the scale is 2^(e - 128), 0 for e below 88 |
 //! | 1..17 | 4-bit floats (E2M1) q: element i in the low nibble of byte i, element i + 16 in the high one |
 //!
-//! Element: 2^(e - 128) * VALUES\[q\], twice the value of the float and half its scale.
+//! Element: scale * VALUES\[q\], twice the value of the float and half its scale.
 
 use bytemuck::AnyBitPattern;
 
@@ -25,13 +25,15 @@ impl Layout32 for Block {
     }
 }
 
-/// 2^(e - 128); it is subnormal for e below 2.
+/// The least exponent of a scale that is not 0: 2^-40, where the least one of other
+/// formats is 2^-27. So no product with the
+/// scale of activations is subnormal.
+pub(crate) const LEAST_EXPONENT: u8 = 88;
+
+/// 2^(e - 128), and 0 for e below [`LEAST_EXPONENT`].
 #[inline(always)]
 fn scale(exponent: u8) -> f32 {
-    f32::from_bits(match exponent {
-        0 | 1 => 1 << (21 + exponent),
-        _ => (u32::from(exponent) - 1) << 23,
-    })
+    f32::from_bits(if exponent < LEAST_EXPONENT { 0 } else { (u32::from(exponent) - 1) << 23 })
 }
 
 /// Twice the 4-bit float in an index below 16. There is no negative zero.

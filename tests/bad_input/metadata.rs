@@ -152,17 +152,19 @@ fn wrong_sizes(writer: &GgufWriter) {
     }
 }
 
-/// Real numbers that are not positive and finite.
+/// Real numbers that are not from 2^-64 to 2^64.
 fn wrong_floats(writer: &GgufWriter) {
     let floats = ["attention.layer_norm_rms_epsilon", "rope.freq_base"];
     for key in floats {
         let key = format!("llama.{key}");
-        for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, -1e-5] {
+        let (least, largest) = (2.0_f32.powi(-64), 2.0_f32.powi(64));
+        let beyond = [f32::MAX, f32::MIN_POSITIVE, 1e-45, least.next_down(), largest.next_up()];
+        for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, -1e-5].into_iter().chain(beyond) {
             let mut changed = writer.clone();
             changed.set(&key, value);
             assert_eq!(refused(&changed.finish()), ModelError::BadValue { key: name(&key) }, "{value}");
         }
-        for value in [f32::MAX, f32::MIN_POSITIVE, 1e-45] {
+        for value in [least, 1e-12, largest] {
             let mut changed = writer.clone();
             changed.set(&key, value);
             assert!(try_all(&changed.finish()));

@@ -7,8 +7,9 @@ use half::f16;
 
 /// A head of a key or a value as it is read back.
 pub fn rounded(element: KvElement, head: &[f32]) -> Vec<f32> {
+    let head: Vec<f32> = head.iter().map(|&x| if x.abs() < 2.0_f32.powi(-50) { 0.0 } else { x }).collect();
     match element {
-        KvElement::F32 => head.to_vec(),
+        KvElement::F32 => head,
         KvElement::F16 => head.iter().map(|&x| f16::from_f32(x).to_f32()).collect(),
         KvElement::Q8_0 => head.chunks(32).flat_map(q8_0).collect(),
         KvElement::Q4_0 => head.chunks(32).flat_map(q4_0).collect(),

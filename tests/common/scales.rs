@@ -15,7 +15,7 @@ pub fn set_scales(dtype: Dtype, block: &mut [u8], mut f16: impl FnMut() -> u16) 
         Dtype::TQ1_0 => &[52],
         Dtype::TQ2_0 => &[64],
         Dtype::MXFP4 => {
-            // An exponent: of a subnormal number 0 or 1, which are subnormal here, too.
+            // An exponent: of a subnormal number 0 or 1, with which the scale is 0.
             let bits = f16() & 0x7fff;
             block[0] = if bits < 0x400 { u8::from(bits != 0) } else { (bits >> 10) as u8 + 113 };
             return;

@@ -6,6 +6,7 @@ use core::arch::asm;
 use half::f16;
 
 use crate::kernels::generic::{LANES, Lanes};
+use crate::num::{SETTLED_MIN, WEIGHT_MIN};
 
 /// NEON is part of the target: this is compiled only where every function may use it, so there is nothing to prove.
 #[derive(Clone, Copy)]
@@ -116,6 +117,15 @@ impl Lanes for Neon {
     }
 
     #[inline(always)]
+    fn settle(self, (): ()) -> Self {
+        // SAFETY: NEON is part of the target, see `Neon`.
+        Self(self.0.map(|x| unsafe {
+            let small = vcagtq_f32(vdupq_n_f32(SETTLED_MIN), x);
+            vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(x), small))
+        }))
+    }
+
+    #[inline(always)]
     fn max(self, other: Self) -> Self {
         // Not the instruction, which gives NaN where one of them is.
         // SAFETY: NEON is part of the target, see `Neon`.
@@ -135,9 +145,9 @@ impl Lanes for Neon {
     }
 
     #[inline(always)]
-    fn exp(self) -> Self {
+    fn weight(self) -> Self {
         // SAFETY: NEON is part of the target, see `Neon`.
-        Self(self.0.map(|x| unsafe { exp(x) }))
+        Self(self.0.map(|x| unsafe { weight(x) }))
     }
 
     #[inline(always)]
@@ -178,10 +188,10 @@ fn value(bits: uint16x4_t) -> float32x4_t {
     values
 }
 
-/// [`crate::num::exp`], operation by operation.
+/// [`crate::num::weight`], operation by operation.
 #[inline]
 #[target_feature(enable = "neon")]
-fn exp(x: float32x4_t) -> float32x4_t {
+fn weight(x: float32x4_t) -> float32x4_t {
     let constant = |x| vdupq_n_f32(x);
     let magic = constant(12_582_912.0);
     let shifted = vaddq_f32(vmulq_f32(x, constant(core::f32::consts::LOG2_E)), magic);
@@ -198,5 +208,5 @@ fn exp(x: float32x4_t) -> float32x4_t {
     let exponent = vaddq_s32(vreinterpretq_s32_f32(shifted), vdupq_n_s32(127));
     let result = vmulq_f32(y, vreinterpretq_f32_s32(vshlq_n_s32::<23>(exponent)));
     let result = vbslq_f32(vcgtq_f32(x, constant(88.0)), constant(f32::INFINITY), result);
-    vbslq_f32(vcltq_f32(x, constant(-87.0)), constant(0.0), result)
+    vbslq_f32(vcltq_f32(x, constant(WEIGHT_MIN)), constant(0.0), result)
 }

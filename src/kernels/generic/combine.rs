@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use super::products::OUTPUTS;
 use crate::mem::Tile;
-use crate::num::{gelu_erf, gelu_tanh, limited, limited_silu, silu, squared_relu, tanh};
+use crate::num::{gelu_erf, gelu_tanh, limited, limited_silu, settle, silu, squared_relu, tanh};
 
 /// The non-linear function of a feed-forward layer.
 ///
@@ -38,7 +38,7 @@ pub enum Combine {
     Set,
     /// `y = y + output`
     Add,
-    /// `y = y + output * factor`
+    /// `y = y + output * factor`, where the product is +0 below 2^-50 in magnitude.
     AddScaled(f32),
     /// `y = activation(output)`
     Activate(Activation),
@@ -57,7 +57,7 @@ pub(in crate::kernels) fn combine_tile(
     match how {
         Combine::Set => each(tile, cols, outputs, |_, output| output),
         Combine::Add => each(tile, cols, outputs, |y, output| y + output),
-        Combine::AddScaled(factor) => each(tile, cols, outputs, |y, output| y + output * factor),
+        Combine::AddScaled(factor) => each(tile, cols, outputs, |y, output| y + settle(output * factor)),
         Combine::Activate(Activation::Silu) => each(tile, cols, outputs, |_, output| silu(output)),
         Combine::Activate(Activation::GeluTanh) => each(tile, cols, outputs, |_, output| gelu_tanh(output)),
         Combine::Activate(Activation::GeluErf) => each(tile, cols, outputs, |_, output| gelu_erf(output)),
@@ -104,6 +104,6 @@ fn each(
 #[inline(always)]
 pub(in crate::kernels) fn soft_cap(cap: f32, x: &mut [f32]) {
     for x in x {
-        *x = cap * tanh(*x / cap);
+        *x = settle(cap * tanh(*x / cap));
     }
 }

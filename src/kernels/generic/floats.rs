@@ -18,6 +18,8 @@ pub(super) trait Weight {
     /// Whether products with inputs of 13 bits are exact: [`Form::Short`](crate::quant::Form::Short).
     const EXACT: bool = false;
 
+    /// 16 elements, settled where they can be below 2^-50 in magnitude.
+    ///
     /// # Safety
     /// 16 elements can be read at `from`, which needs no alignment.
     unsafe fn load<V: Lanes>(proof: V::Proof, from: *const u8) -> V;
@@ -33,7 +35,7 @@ impl Weight for F32 {
     #[inline(always)]
     unsafe fn load<V: Lanes>(proof: V::Proof, from: *const u8) -> V {
         // SAFETY: the caller promises 16 elements of this type, of any alignment.
-        unsafe { V::load(proof, from.cast()) }
+        unsafe { V::load(proof, from.cast()) }.settle(proof)
     }
 }
 
@@ -54,7 +56,7 @@ impl Weight for Bf16 {
     #[inline(always)]
     unsafe fn load<V: Lanes>(proof: V::Proof, from: *const u8) -> V {
         // SAFETY: the caller promises 16 elements of this type, of any alignment.
-        unsafe { V::load_bf16(proof, from.cast()) }
+        unsafe { V::load_bf16(proof, from.cast()) }.settle(proof)
     }
 }
 

@@ -19,7 +19,7 @@
 
 use half::f16;
 
-use crate::num::{SHORT_SPLIT, exp, f16_to_f32, tree16};
+use crate::num::{SHORT_SPLIT, f16_to_f32, tree16, weight};
 
 /// The number of lanes.
 pub(in crate::kernels) const LANES: usize = 16;
@@ -89,7 +89,15 @@ pub(in crate::kernels) trait Lanes: Copy {
         self.add(a.mul(b))
     }
 
-    /// [`crate::num::short`] of each lane, for lanes from 2^-100 to 2^100.
+    /// [`crate::num::settle`] of each lane.
+    #[cfg(any(
+        target_arch = "x86_64",
+        all(target_arch = "aarch64", target_feature = "neon"),
+        target_feature = "simd128"
+    ))]
+    fn settle(self, proof: Self::Proof) -> Self;
+
+    /// [`crate::num::short`] of each lane, for lanes that are 0 or from 2^-50 to 2^100.
     #[inline(always)]
     fn short(self, proof: Self::Proof) -> Self {
         let split = self.mul(Self::splat(proof, SHORT_SPLIT));
@@ -111,15 +119,15 @@ pub(in crate::kernels) trait Lanes: Copy {
     /// The first `count` lanes, and `others` in the rest.
     fn first(self, count: usize, others: Self) -> Self;
 
-    /// [`crate::num::exp`] of each lane.
-    fn exp(self) -> Self;
+    /// [`crate::num::weight`] of each lane.
+    fn weight(self) -> Self;
 
-    /// [`Lanes::exp`] of several.
+    /// [`Lanes::weight`] of several.
     #[inline(always)]
     #[allow(clippy::indexing_slicing, clippy::needless_range_loop)] // Fixed lengths; see `attend::pack`.
-    fn exps<const M: usize>(_proof: Self::Proof, mut x: [Self; M]) -> [Self; M] {
+    fn weights<const M: usize>(_proof: Self::Proof, mut x: [Self; M]) -> [Self; M] {
         for m in 0..M {
-            x[m] = x[m].exp();
+            x[m] = x[m].weight();
         }
         x
     }
@@ -224,6 +232,16 @@ impl Lanes for [f32; LANES] {
         self
     }
 
+    #[cfg(any(
+        target_arch = "x86_64",
+        all(target_arch = "aarch64", target_feature = "neon"),
+        target_feature = "simd128"
+    ))]
+    #[inline(always)]
+    fn settle(self, (): ()) -> Self {
+        self.map(crate::num::settle)
+    }
+
     #[inline(always)]
     fn max(mut self, other: Self) -> Self {
         self.iter_mut().zip(other).for_each(|(a, b)| *a = if *a > b { *a } else { b });
@@ -237,8 +255,8 @@ impl Lanes for [f32; LANES] {
     }
 
     #[inline(always)]
-    fn exp(self) -> Self {
-        self.map(exp)
+    fn weight(self) -> Self {
+        self.map(weight)
     }
 
     #[inline(always)]

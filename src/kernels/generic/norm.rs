@@ -1,6 +1,6 @@
 //! Normalization of rows.
 
-use crate::num::{is_finite, sqrt, sum_lanes};
+use crate::num::{is_finite, settle, settled_of, sqrt, sum_lanes};
 
 /// How a row is normalized.
 ///
@@ -14,7 +14,8 @@ pub enum NormKind {
 }
 
 /// A normalization of rows of n elements: `y = ((x - mean) * r) * weight + bias`, with
-/// `r = 1 / sqrt(mean of (x - mean)^2 + epsilon)`, where the mean of [`NormKind::Rms`] is 0.
+/// `r = 1 / sqrt(mean of (x - mean)^2 + epsilon)`, where the mean of [`NormKind::Rms`] is 0. Elements, the mean, what they are
+/// less the mean, weights, biases and the products with weights are +0 below 2^-50 in magnitude.
 ///
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
@@ -32,13 +33,9 @@ pub struct Norm<'w> {
 /// See [`Level::norm`](crate::kernels::Level::norm).
 #[inline(always)]
 pub(in crate::kernels) fn norm(norm: &Norm<'_>, x: &[f32], out: &mut [f32]) {
-    let (mean, r) = moments(norm, x);
-    let (weight, _) = norm.weight.as_chunks::<4>();
-    for ((out, &x), &weight) in out.iter_mut().zip(x).zip(weight) {
-        *out = ((x - mean) * r) * f32::from_le_bytes(weight);
-    }
-    if weight.is_empty() {
-        out.iter_mut().zip(x).for_each(|(out, &x)| *out = (x - mean) * r);
+    match norm.kind {
+        NormKind::Rms => norm_of::<false>(norm, x, out),
+        NormKind::Layer => norm_of::<true>(norm, x, out),
     }
     add_bias(norm.bias, out);
 }
@@ -46,39 +43,62 @@ pub(in crate::kernels) fn norm(norm: &Norm<'_>, x: &[f32], out: &mut [f32]) {
 /// See [`Level::norm_in_place`](crate::kernels::Level::norm_in_place).
 #[inline(always)]
 pub(in crate::kernels) fn norm_in_place(norm: &Norm<'_>, x: &mut [f32]) {
-    let (mean, r) = moments(norm, x);
-    let (weight, _) = norm.weight.as_chunks::<4>();
-    for (x, &weight) in x.iter_mut().zip(weight) {
-        *x = ((*x - mean) * r) * f32::from_le_bytes(weight);
-    }
-    if weight.is_empty() {
-        x.iter_mut().for_each(|x| *x = (*x - mean) * r);
+    match norm.kind {
+        NormKind::Rms => norm_in_place_of::<false>(norm, x),
+        NormKind::Layer => norm_in_place_of::<true>(norm, x),
     }
     add_bias(norm.bias, x);
 }
 
-/// The mean and the inverse of the root of the mean square around it.
 #[inline(always)]
-fn moments(norm: &Norm<'_>, x: &[f32]) -> (f32, f32) {
+fn norm_of<const CENTERS: bool>(norm: &Norm<'_>, x: &[f32], out: &mut [f32]) {
+    let (mean, r) = moments::<CENTERS>(norm.epsilon, x);
+    let (weight, _) = norm.weight.as_chunks::<4>();
+    for ((out, &x), &weight) in out.iter_mut().zip(x).zip(weight) {
+        *out = settle((centered::<CENTERS>(x, mean) * r) * settled_of(weight));
+    }
+    if weight.is_empty() {
+        out.iter_mut().zip(x).for_each(|(out, &x)| *out = settle(centered::<CENTERS>(x, mean) * r));
+    }
+}
+
+#[inline(always)]
+fn norm_in_place_of<const CENTERS: bool>(norm: &Norm<'_>, x: &mut [f32]) {
+    let (mean, r) = moments::<CENTERS>(norm.epsilon, x);
+    let (weight, _) = norm.weight.as_chunks::<4>();
+    for (x, &weight) in x.iter_mut().zip(weight) {
+        *x = settle((centered::<CENTERS>(*x, mean) * r) * settled_of(weight));
+    }
+    if weight.is_empty() {
+        x.iter_mut().for_each(|x| *x = settle(centered::<CENTERS>(*x, mean) * r));
+    }
+}
+
+/// The mean, 0 unless it `CENTERS`, and the inverse of the root of the mean square around it.
+#[inline(always)]
+fn moments<const CENTERS: bool>(epsilon: f32, x: &[f32]) -> (f32, f32) {
     let count = x.len() as f32;
-    let (mean, squares) = match norm.kind {
-        // Nothing changes where 0 is subtracted.
-        NormKind::Rms => (0.0, sum_lanes(x, x, |a, b| a * b)),
-        NormKind::Layer => {
-            let mean = sum_lanes(x, x, |x, _| x) / count;
-            (mean, sum_lanes(x, x, |a, b| (a - mean) * (b - mean)))
-        }
-    };
+    let mean = if CENTERS { settle(sum_lanes(x, x, |x, _| settle(x)) / count) } else { 0.0 };
+    let squares = sum_lanes(x, x, |x, _| {
+        let x = centered::<CENTERS>(x, mean);
+        x * x
+    });
     let square = squares / count;
     // Squares of finite numbers can overflow; 1 / infinity would hide it.
-    (mean, if is_finite(square) { 1.0 / sqrt(square + norm.epsilon) } else { f32::NAN })
+    (mean, if is_finite(square) { 1.0 / sqrt(square + epsilon) } else { f32::NAN })
+}
+
+/// `x`, less the mean where it `CENTERS`, settled.
+#[inline(always)]
+fn centered<const CENTERS: bool>(x: f32, mean: f32) -> f32 {
+    if CENTERS { settle(settle(x) - mean) } else { settle(x) }
 }
 
 #[inline(always)]
 fn add_bias(bias: &[u8], y: &mut [f32]) {
     let (bias, _) = bias.as_chunks::<4>();
     for (y, &bias) in y.iter_mut().zip(bias) {
-        *y += f32::from_le_bytes(bias);
+        *y += settled_of(bias);
     }
 }
 

@@ -19,7 +19,7 @@ pub struct Update<'u> {
     pub query: &'u [f32],
     /// `[value_dim]`, settled.
     pub value: &'u [f32],
-    /// How strongly the value is written.
+    /// How strongly the value is written, settled.
     pub strength: f32,
     /// Whether what the state has for the key is taken away from the value before: the delta rule.
     pub corrects: bool,
@@ -30,9 +30,9 @@ pub struct Update<'u> {
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
 pub struct Convolution<'c> {
-    /// `[kernel, channels]`: the last row is for the current row.
+    /// `[kernel, channels]`, settled: the last row is for the current row.
     pub weights: &'c [f32],
-    /// `[channels]`, or empty.
+    /// `[channels]`, settled, or empty.
     pub bias: &'c [f32],
     /// Whether SiLU is applied to the result.
     pub activates: bool,
@@ -74,7 +74,7 @@ fn update_columns<const W: usize>(update: &Update<'_>, state: &mut [f32], at: us
         for (index, &key) in update.key.iter().enumerate() {
             let row: &[f32; W] = state.get(index * stride + at..)?.first_chunk()?;
             for (found, &s) in found.iter_mut().zip(row) {
-                *found += (s * decay) * key;
+                *found += settle(s * decay) * key;
             }
         }
         written.iter_mut().zip(found).for_each(|(written, found)| *written -= found);
@@ -160,8 +160,9 @@ pub(in crate::kernels) fn settle_row(x: &[f32], out: &mut [f32]) {
 #[inline(always)]
 pub(in crate::kernels) fn normalize(x: &[f32], scale: f32, out: &mut [f32]) {
     const EPSILON: f32 = 1e-6;
-    let r = 1.0 / sqrt(sum_lanes(x, x, |a, b| a * b) + EPSILON);
-    out.iter_mut().zip(x).for_each(|(out, &x)| *out = settle((x * r) * scale));
+    let squares = sum_lanes(x, x, |x, _| settle(x) * settle(x));
+    let r = 1.0 / sqrt(squares + EPSILON);
+    out.iter_mut().zip(x).for_each(|(out, &x)| *out = settle((settle(x) * r) * scale));
 }
 
 /// See [`Level::gate`](crate::kernels::Level::gate).

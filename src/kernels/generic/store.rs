@@ -5,7 +5,7 @@ use half::f16;
 
 use crate::error::Fault;
 use crate::kv::{ElementsMut, KvElement, KvTileMut, SCALED, TILE_TOKENS};
-use crate::num::{f16_to_f32, f32_to_f16, is_finite, round_to_i8};
+use crate::num::{f16_to_f32, f32_to_f16, is_finite, round_to_i8, settle};
 
 /// See [`Level::store`](crate::kernels::Level::store).
 #[inline(always)]
@@ -71,12 +71,12 @@ fn each<'k>(
 
 #[inline(always)]
 fn exact(x: f32) -> (f32, bool) {
-    (x, is_finite(x))
+    (settle(x), is_finite(x))
 }
 
 #[inline(always)]
 fn half(x: f32) -> (f16, bool) {
-    let rounded = f32_to_f16(x);
+    let rounded = f32_to_f16(settle(x));
     (rounded, f16_is_finite(rounded))
 }
 
@@ -168,7 +168,7 @@ fn store_codes(
         let from_here = x.get(block * SCALED..)?;
         let x_block = from_here.get(..SCALED).unwrap_or(from_here);
         let mut padded = [0.0; SCALED];
-        padded.iter_mut().zip(x_block).for_each(|(place, &x)| *place = x);
+        padded.iter_mut().zip(x_block).for_each(|(place, &x)| *place = settle(x));
         let (quantized, scale) = quantize(&padded);
         finite &= f16_is_finite(scale);
         *scales.as_chunks_mut().0.get_mut(slot)? = scale.to_ne_bytes();

@@ -5,6 +5,7 @@ use core::arch::wasm32::*;
 use half::f16;
 
 use crate::kernels::generic::{LANES, Lanes};
+use crate::num::{SETTLED_MIN, WEIGHT_MIN};
 
 /// The instructions are part of the target, so there is nothing to prove.
 #[derive(Clone, Copy)]
@@ -92,6 +93,11 @@ impl Lanes for Simd128 {
     }
 
     #[inline(always)]
+    fn settle(self, (): ()) -> Self {
+        Self(self.0.map(|x| v128_andnot(x, f32x4_lt(f32x4_abs(x), f32x4_splat(SETTLED_MIN)))))
+    }
+
+    #[inline(always)]
     fn max(self, other: Self) -> Self {
         // pmax(b, a) is `if b < a { a } else { b }`.
         self.zip(other, |a, b| f32x4_pmax(b, a))
@@ -111,8 +117,8 @@ impl Lanes for Simd128 {
     }
 
     #[inline(always)]
-    fn exp(self) -> Self {
-        Self(self.0.map(exp))
+    fn weight(self) -> Self {
+        Self(self.0.map(weight))
     }
 
     #[inline(always)]
@@ -162,13 +168,15 @@ unsafe fn load_u16(from: *const u16) -> [v128; 4] {
 fn halves(bits: v128) -> v128 {
     let magnitude = u32x4_shl(v128_and(bits, u32x4_splat(0x7fff)), 13);
     let special = v128_and(u32x4_ge(magnitude, u32x4_splat(0x0f80_0000)), u32x4_splat(0x7f80_0000));
-    let value = f32x4_mul(magnitude, u32x4_splat(0x7780_0000));
-    v128_or(v128_or(value, special), u32x4_shl(v128_and(bits, u32x4_splat(0x8000)), 16))
+    let normal = v128_or(u32x4_add(magnitude, u32x4_splat(112 << 23)), special);
+    let subnormal = f32x4_sub(u32x4_add(magnitude, u32x4_splat(113 << 23)), u32x4_splat(113 << 23));
+    let value = v128_bitselect(subnormal, normal, u32x4_lt(magnitude, u32x4_splat(1 << 23)));
+    v128_or(value, u32x4_shl(v128_and(bits, u32x4_splat(0x8000)), 16))
 }
 
-/// [`crate::num::exp`], operation by operation.
+/// [`crate::num::weight`], operation by operation.
 #[inline(always)]
-fn exp(x: v128) -> v128 {
+fn weight(x: v128) -> v128 {
     let magic = f32x4_splat(12_582_912.0);
     let shifted = f32x4_add(f32x4_mul(x, f32x4_splat(core::f32::consts::LOG2_E)), magic);
     let n = f32x4_sub(shifted, magic);
@@ -184,5 +192,5 @@ fn exp(x: v128) -> v128 {
     let exponent = i32x4_add(shifted, i32x4_splat(127));
     let result = f32x4_mul(y, i32x4_shl(exponent, 23));
     let result = v128_bitselect(f32x4_splat(f32::INFINITY), result, f32x4_gt(x, f32x4_splat(88.0)));
-    v128_andnot(result, f32x4_lt(x, f32x4_splat(-87.0)))
+    v128_andnot(result, f32x4_lt(x, f32x4_splat(WEIGHT_MIN)))
 }

@@ -12,7 +12,7 @@ use core::ops::Range;
 use super::stored::Stored;
 use crate::kernels::generic::lanes::{LANES, Lanes};
 use crate::kv::{CHUNK, KvElement, Positions};
-use crate::num::{SHORT_MIN, short};
+use crate::num::{settle, short};
 
 /// Times 16 exponentials that are computed side by side: one after the other they wait for themselves.
 const EXPS: usize = 4;
@@ -136,7 +136,7 @@ impl<'s, V: Lanes> Pack<'s, V> {
                 // SAFETY: 16 * (group + EXPS) <= whole <= CHUNK, the length of the scores of a query.
                 weights[e] = unsafe { V::load(proof, scores.add((group + e) * LANES)) }.sub(max);
             }
-            let mut weights = V::exps(proof, weights);
+            let mut weights = V::weights(proof, weights);
             for e in 0..EXPS {
                 weights[e] = factor(proof, weights[e], values);
                 // SAFETY: 16 * (group + EXPS) <= whole <= CHUNK, as for the load from this place.
@@ -149,7 +149,7 @@ impl<'s, V: Lanes> Pack<'s, V> {
             // SAFETY: 16 * group < CHUNK, the length of the scores of a query.
             let place = unsafe { scores.add(group * LANES) };
             // SAFETY: CHUNK is a multiple of 16, so 16 scores follow `place`.
-            let [weights] = V::exps(proof, [unsafe { V::load(proof, place) }.sub(max)]);
+            let [weights] = V::weights(proof, [unsafe { V::load(proof, place) }.sub(max)]);
             let weights = select(factor(proof, weights, values), visible, group * LANES, V::splat(proof, 0.0));
             // SAFETY: CHUNK is a multiple of 16, so 16 scores follow `place`.
             unsafe { weights.store(place) };
@@ -164,7 +164,7 @@ impl<'s, V: Lanes> Pack<'s, V> {
 /// that its code is there once.
 #[inline(always)]
 fn set_query(queries: &mut [f32], len: usize, index: usize, q: &[f32], keys: KvElement) -> Option<()> {
-    let factor = |q: f32| if keys == KvElement::F16 { short(q) } else { q };
+    let factor = |q: f32| if keys == KvElement::F16 { short(q) } else { settle(q) };
     let blocks = queries.as_chunks_mut::<LANES>().0;
     let mut places = blocks.iter_mut().skip(index).step_by(len.max(1));
     let (blocks, rest) = q.as_chunks::<LANES>();
@@ -181,8 +181,7 @@ fn set_query(queries: &mut [f32], len: usize, index: usize, q: &[f32], keys: KvE
 #[inline(always)]
 fn factor<V: Lanes>(proof: V::Proof, weight: V, values: KvElement) -> V {
     match values {
-        // In this order NaN stays.
-        KvElement::F16 => V::splat(proof, SHORT_MIN).max(weight).short(proof),
+        KvElement::F16 => weight.short(proof),
         _ => weight,
     }
 }

@@ -1,7 +1,7 @@
 //! What attention keeps of a row while it goes through the chunks.
 
 use crate::kernels::generic::lanes::LANES;
-use crate::num::exp;
+use crate::num::{exp, settle, settled_of};
 
 /// The heads of a row that share a KV head, after some of their chunks: values times their weights, `[group, head_dim]`, then the
 /// largest score and the sum of the weights of each head, `[group, 2]`, then padding.
@@ -31,7 +31,7 @@ impl Partial {
     }
 
     /// Adds the next chunk of a head: its largest score and the sum of its weights, and its values times their weights. What has
-    /// the smaller of the two largest scores is scaled to the larger. (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.)
+    /// the smaller of the two largest scores is scaled to the larger, and what is added is settled. (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.)
     #[inline(always)]
     pub(super) fn add(self, row: &mut [f32], head: usize, (peak, chunk): (&[f32; 2], &[f32])) -> Option<()> {
         let (values, peaks) = self.split_mut(row)?;
@@ -47,7 +47,7 @@ impl Partial {
             if chunk_max > *max { (chunk_max, exp(*max - chunk_max), 1.0) } else { (*max, 1.0, exp(chunk_max - *max)) };
         *sum = *sum * factor + chunk_sum * chunk_factor;
         for (value, chunk) in values.iter_mut().zip(chunk) {
-            *value = *value * factor + chunk * chunk_factor;
+            *value = settle(*value * factor) + settle(chunk * chunk_factor);
         }
         Some(())
     }
@@ -60,7 +60,7 @@ impl Partial {
         if !fits || !(sinks.is_empty() || sinks.len() == self.group) {
             return None;
         }
-        let mut sinks = sinks.iter().map(|&sink| f32::from_le_bytes(sink));
+        let mut sinks = sinks.iter().map(|&sink| settled_of(sink));
         for (head, &[max, sum]) in peaks.as_chunks::<2>().0.iter().enumerate().take(self.group) {
             let part = head * self.head_dim..(head + 1) * self.head_dim;
             let (values, out) = (values.get(part.clone())?, out.get_mut(part)?);

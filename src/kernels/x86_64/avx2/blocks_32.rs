@@ -6,6 +6,7 @@ use super::codes::{
     both, fifth_bits, fifth_bits_of_two, fp4_values, is_set, is_set_in_two, nibbles, nibbles_of_two, pairs_of_bits,
     values,
 };
+use crate::quant::mxfp4::LEAST_EXPONENT;
 
 /// A format with blocks of 32, or of `PARTS` times 32, that begin with their scale.
 pub(in crate::kernels::x86_64) trait Blocks32 {
@@ -207,16 +208,15 @@ impl Blocks32 for Mxfp4 {
         }
     }
 
-    /// 2^(e - 128) of the lower byte e of each; subnormal for e below 2.
+    /// 2^(e - 128) of the lower byte e of each, 0 for e below [`LEAST_EXPONENT`].
     #[inline(always)]
     unsafe fn scales(bits: __m128i) -> __m256 {
         // SAFETY: the caller promises AVX2, and these only compute on registers.
         unsafe {
             let exponents = _mm256_and_si256(_mm256_cvtepu16_epi32(bits), _mm256_set1_epi32(0xff));
-            let normal = _mm256_slli_epi32::<23>(_mm256_sub_epi32(exponents, _mm256_set1_epi32(1)));
-            let tiny = _mm256_sllv_epi32(_mm256_set1_epi32(1 << 21), exponents);
-            let is_tiny = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), exponents);
-            _mm256_castsi256_ps(_mm256_blendv_epi8(normal, tiny, is_tiny))
+            let powers = _mm256_slli_epi32::<23>(_mm256_sub_epi32(exponents, _mm256_set1_epi32(1)));
+            let is_tiny = _mm256_cmpgt_epi32(_mm256_set1_epi32(LEAST_EXPONENT.into()), exponents);
+            _mm256_castsi256_ps(_mm256_andnot_si256(is_tiny, powers))
         }
     }
 }

@@ -6,6 +6,7 @@ use half::f16;
 
 use super::isa::Avx2;
 use crate::kernels::generic::Lanes;
+use crate::num::{SETTLED_MIN, WEIGHT_MIN};
 
 /// There is none without an [`Avx2`], so where there is one the machine has AVX2, FMA and F16C.
 #[derive(Clone, Copy)]
@@ -102,6 +103,12 @@ impl Lanes for Ymm2 {
     }
 
     #[inline(always)]
+    fn settle(self, _: Avx2) -> Self {
+        // SAFETY: the argument proves AVX and AVX2.
+        unsafe { Self(settle(self.0), settle(self.1)) }
+    }
+
+    #[inline(always)]
     fn max(self, other: Self) -> Self {
         // The instruction gives its second operand where one of them is NaN.
         // SAFETY: `self` proves AVX, see `Ymm2`.
@@ -121,9 +128,9 @@ impl Lanes for Ymm2 {
     }
 
     #[inline(always)]
-    fn exp(self) -> Self {
+    fn weight(self) -> Self {
         // SAFETY: `self` proves AVX2, see `Ymm2`.
-        unsafe { Self(exp(self.0), exp(self.1)) }
+        unsafe { Self(weight(self.0), weight(self.1)) }
     }
 
     #[inline(always)]
@@ -172,10 +179,18 @@ fn half_codes(bytes: __m128i, upper: bool) -> __m256 {
     })
 }
 
-/// [`crate::num::exp`], operation by operation.
+/// [`crate::num::settle`] of each lane.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn exp(x: __m256) -> __m256 {
+fn settle(x: __m256) -> __m256 {
+    let magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0), x);
+    _mm256_andnot_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(magnitude, _mm256_set1_ps(SETTLED_MIN)), x)
+}
+
+/// [`crate::num::weight`], operation by operation.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn weight(x: __m256) -> __m256 {
     let magic = _mm256_set1_ps(12_582_912.0);
     let shifted = _mm256_add_ps(_mm256_mul_ps(x, _mm256_set1_ps(core::f32::consts::LOG2_E)), magic);
     let n = _mm256_sub_ps(shifted, magic);
@@ -192,5 +207,5 @@ fn exp(x: __m256) -> __m256 {
     let result = _mm256_mul_ps(y, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent)));
     let large = _mm256_cmp_ps::<_CMP_GT_OQ>(x, _mm256_set1_ps(88.0));
     let result = _mm256_blendv_ps(result, _mm256_set1_ps(f32::INFINITY), large);
-    _mm256_andnot_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(x, _mm256_set1_ps(-87.0)), result)
+    _mm256_andnot_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(x, _mm256_set1_ps(WEIGHT_MIN)), result)
 }

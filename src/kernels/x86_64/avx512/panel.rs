@@ -3,6 +3,7 @@
 use core::arch::x86_64::*;
 
 use crate::kernels::x86_64::ahead::Ahead;
+use crate::quant::mxfp4::LEAST_EXPONENT;
 
 /// The same block of sixteen rows of weights.
 #[derive(Clone, Copy)]
@@ -123,12 +124,12 @@ pub(super) fn fp4_values(indices: __m512i) -> __m512i {
     _mm512_shuffle_epi8(_mm512_set4_epi32(d, c, b, a), indices)
 }
 
-/// 2^(e - 128) of the lowest byte e of each lane; subnormal for e below 2.
+/// 2^(e - 128) of the lowest byte e of each lane, 0 for e below [`LEAST_EXPONENT`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn powers_of_two(exponents: __m512i) -> __m512 {
     let exponents = _mm512_and_si512(exponents, _mm512_set1_epi32(0xff));
-    let normal = _mm512_slli_epi32::<23>(_mm512_sub_epi32(exponents, _mm512_set1_epi32(1)));
-    let is_tiny = _mm512_cmplt_epu32_mask(exponents, _mm512_set1_epi32(2));
-    _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, is_tiny, _mm512_set1_epi32(1 << 21), exponents))
+    let least = _mm512_set1_epi32(LEAST_EXPONENT.into());
+    let powers = _mm512_slli_epi32::<23>(_mm512_sub_epi32(exponents, _mm512_set1_epi32(1)));
+    _mm512_castsi512_ps(_mm512_maskz_mov_epi32(_mm512_cmpge_epu32_mask(exponents, least), powers))
 }

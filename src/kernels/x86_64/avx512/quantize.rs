@@ -3,6 +3,7 @@
 use core::arch::x86_64::*;
 
 use crate::kernels::generic;
+use crate::num::SETTLED_MIN;
 use crate::quant::{Form, QuantizeError, row_words};
 
 /// Blocks that are done together.
@@ -60,8 +61,8 @@ fn block_of_256(x: &[f32; 256], codes: &mut [u32; 64]) -> Option<f32> {
     if amax >= 0x7f80_0000 {
         return None;
     }
-    // Where everything is below 2^-100, scale and codes are 0.
-    if amax < 0x0d80_0000 {
+    // Where everything is below 2^-50, scale and codes are 0.
+    if amax < SETTLED_MIN.to_bits() {
         codes.fill(0);
         return Some(0.0);
     }
@@ -138,8 +139,8 @@ fn four_blocks(
     if infinite != 0 {
         return Err(infinite.trailing_zeros() as usize);
     }
-    // Where everything is below 2^-100, scale and codes are 0.
-    let tiny = _mm_cmplt_epi32(amax, _mm_set1_epi32(0x0d80_0000));
+    // Where everything is below 2^-50, scale and codes are 0.
+    let tiny = _mm_cmplt_epi32(amax, _mm_set1_epi32(SETTLED_MIN.to_bits() as i32));
     let amax = _mm_castsi128_ps(amax);
     let scale = _mm_mul_ps(amax, _mm_set1_ps(1.0 / 127.0));
     let inverse = _mm_div_ps(_mm_set1_ps(127.0), amax);

@@ -5,6 +5,7 @@ use core::arch::x86_64::*;
 use half::f16;
 
 use crate::kernels::generic::Lanes;
+use crate::num::{SETTLED_MIN, WEIGHT_MIN};
 
 /// The machine has AVX-512 F, BW, VL and VNNI, with AVX2, FMA and F16C.
 #[derive(Clone, Copy)]
@@ -105,6 +106,15 @@ impl Lanes for Zmm {
     }
 
     #[inline(always)]
+    fn settle(self, _: Avx512) -> Self {
+        // SAFETY: `self` proves AVX-512 F, see `Zmm`.
+        unsafe {
+            let least = _mm512_set1_ps(SETTLED_MIN);
+            Self(_mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLT_UQ>(_mm512_abs_ps(self.0), least), self.0))
+        }
+    }
+
+    #[inline(always)]
     fn max(self, other: Self) -> Self {
         // The instruction gives its second operand where one of them is NaN.
         // SAFETY: `self` proves AVX-512 F, see `Zmm`.
@@ -130,21 +140,21 @@ impl Lanes for Zmm {
     }
 
     #[inline(always)]
-    fn exp(self) -> Self {
+    fn weight(self) -> Self {
         // SAFETY: `self` proves AVX-512 F, see `Zmm`.
-        let [result] = unsafe { exp([self.0]) };
+        let [result] = unsafe { weights([self.0]) };
         Self(result)
     }
 
     #[inline(always)]
-    #[allow(clippy::indexing_slicing, clippy::needless_range_loop)] // As for `exp`.
-    fn exps<const M: usize>(proof: Avx512, mut x: [Self; M]) -> [Self; M] {
+    #[allow(clippy::indexing_slicing, clippy::needless_range_loop)] // As for `weights`.
+    fn weights<const M: usize>(proof: Avx512, mut x: [Self; M]) -> [Self; M] {
         let mut registers = [Self::splat(proof, 0.0).0; M];
         for m in 0..M {
             registers[m] = x[m].0;
         }
         // SAFETY: the argument proves AVX-512 F.
-        let results = unsafe { exp(registers) };
+        let results = unsafe { weights(registers) };
         for m in 0..M {
             x[m] = Self(results[m]);
         }
@@ -220,11 +230,11 @@ fn halve_256(a: __m512, b: __m512) -> __m512 {
     _mm512_add_ps(_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b))
 }
 
-/// [`crate::num::exp`], operation by operation, `M` times side by side.
+/// [`crate::num::weight`], operation by operation, `M` times side by side.
 #[inline]
 #[target_feature(enable = "avx512f")]
 #[allow(clippy::indexing_slicing, clippy::needless_range_loop)] // Fixed lengths; iterators are not always inlined.
-fn exp<const M: usize>(x: [__m512; M]) -> [__m512; M] {
+fn weights<const M: usize>(x: [__m512; M]) -> [__m512; M] {
     let zero = [_mm512_setzero_ps(); M];
     let (mut shifted, mut r, mut p, mut y) = (zero, zero, zero, zero);
     let magic = _mm512_set1_ps(12_582_912.0);
@@ -252,7 +262,7 @@ fn exp<const M: usize>(x: [__m512; M]) -> [__m512; M] {
         let result = _mm512_mul_ps(y[m], _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent)));
         let large = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(x[m], _mm512_set1_ps(88.0));
         let result = _mm512_mask_blend_ps(large, result, _mm512_set1_ps(f32::INFINITY));
-        let not_small = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x[m], _mm512_set1_ps(-87.0));
+        let not_small = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x[m], _mm512_set1_ps(WEIGHT_MIN));
         y[m] = _mm512_maskz_mov_ps(not_small, result);
     }
     y
