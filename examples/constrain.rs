@@ -22,7 +22,16 @@ use serde_json::{Value, json};
 const MOST_SCRATCH: usize = 1 << 26;
 
 fn main() -> std::io::Result<()> {
-    let time = std::env::args().any(|argument| argument == "--time");
+    let time = match std::env::args().nth(1).as_deref() {
+        None => false,
+        Some("--time") => true,
+        Some("--help") => {
+            println!("Checks texts against grammars: JSON lines in, JSON lines out (docs/structured.md).\n");
+            println!("Usage: constrain [--time]\n\n  --time  Adds the microseconds of each compilation and text");
+            return Ok(());
+        }
+        Some(other) => return Err(std::io::Error::other(format!("unknown argument {other}"))),
+    };
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
         let line = line?;

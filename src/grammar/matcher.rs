@@ -5,10 +5,10 @@
 //! called it there. So ambiguous texts share what comes after.
 
 use super::code::{COUNTED, NAME, TEXT, TOKEN};
+use super::compile::Grammar;
 use super::compiled::{Compiled, Move};
 use super::dfa::QUOTE;
 use super::error::MatchError;
-use super::grammar::Grammar;
 use super::lengths::ENDLESS;
 use super::step::Step;
 use super::tables::{Frontier, Item, Limits, Node, Tables};

@@ -26,6 +26,9 @@ const END: u32 = 4;
 /// The most nodes for each state that is allowed.
 const NODES: u32 = 16;
 
+/// Characters from here to there, and a list of nodes: where it is and how long.
+type Segment = (u32, u32, (u32, u32));
+
 /// What is made of an expression.
 struct Maker<'p, 's> {
     scratch: &'p mut Scratch<'s>,
@@ -150,7 +153,7 @@ impl Maker<'_, '_> {
     }
 
     /// Returns the next characters from `low` on that lead to the same nodes, and a list of these.
-    fn segment(&mut self, set: u32, count: u32, low: u32) -> Result<Option<(u32, u32, (u32, u32))>> {
+    fn segment(&mut self, set: u32, count: u32, low: u32) -> Result<Option<Segment>> {
         let (mut from, mut to) = (u32::MAX, u32::MAX);
         for index in 0..count {
             let mut range = self.first_range(self.scratch.get(set, index));

@@ -18,10 +18,10 @@ use heapless::Vec;
 use self::keyword::{KNOWN, REFUSED};
 use super::check::alive;
 use super::code::{Code, Codec, FOUND, Program, Rule, rule, set_start, start};
+use super::compile::{Options, Whitespace};
 use super::dfa::{self, Dfa};
 use super::dom::{self, Dom, Kind, Node};
 use super::error::{ErrorKind, GrammarError};
-use super::grammar::{Options, Whitespace};
 use super::scratch::{Result, Scratch, mix};
 
 /// The most schemas that a value has to satisfy at once.
@@ -162,7 +162,10 @@ impl Schemas<'_, '_, '_, '_> {
         let mut waiting = self.first;
         while waiting != 0 {
             let (list, count) = (self.scratch.get(waiting, LIST), self.scratch.get(waiting, COUNT));
-            let set: Set = self.scratch.slice(list, count).iter().map(|word| Member(*word)).collect();
+            let mut set = Set::new();
+            let words = self.scratch.slice(list, count).iter();
+            // As long as it was when it was noted, so that it fits.
+            words.for_each(|word| drop(set.push(Member(*word))));
             self.rule = self.scratch.get(waiting, RULE);
             self.probe = self.scratch.get(waiting, PROBE) != 0;
             let code = match self.code(&set) {
