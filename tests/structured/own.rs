@@ -142,6 +142,8 @@ fn what_is_not_understood_is_refused_by_name() {
         (r#"{"oneOf":[{"minimum":1},{"maximum":2}]}"#, ErrorKind::Unsupported("oneOf"), 1),
         (r##"{"$ref":"#"}"##, ErrorKind::Unsupported("$ref"), 0),
         (r##"{"anyOf":[{"$ref":"#"},{"type":"null"}]}"##, ErrorKind::Unsupported("$ref"), 0),
+        (r##"{"type":["null","integer"],"anyOf":[{"$ref":"#"},{"type":"null"}]}"##, ErrorKind::Unsupported("$ref"), 0),
+        (r##"{"anyOf":[{"$ref":"#/a"}],"a":{"type":"integer","anyOf":[{"$ref":"#"}]}}"##, ErrorKind::Empty, 0),
         (r#"{"$ref":"other.json"}"#, ErrorKind::Unsupported("$ref"), 1),
         (r#"{"pattern":"(?=a)"}"#, ErrorKind::Unsupported("look-around"), 12),
         (r#"{"type":"text"}"#, ErrorKind::Value("type"), 9),

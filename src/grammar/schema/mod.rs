@@ -165,7 +165,9 @@ impl Schemas<'_, '_, '_, '_> {
             let mut set = Set::new();
             let words = self.scratch.slice(list, count).iter();
             // As long as it was when it was noted, so that it fits.
-            words.for_each(|word| drop(set.push(Member(*word))));
+            for word in words {
+                let _fits = set.push(Member(*word));
+            }
             self.rule = self.scratch.get(waiting, RULE);
             self.probe = self.scratch.get(waiting, PROBE) != 0;
             let code = match self.code(&set) {
@@ -221,7 +223,8 @@ impl Schemas<'_, '_, '_, '_> {
         if path.contains(&node) {
             return self.refused("$ref", self.dom.at(self.scratch, node));
         }
-        if set.iter().any(|member| member.node() == node && !member.has(Member::VALUE)) {
+        // One of which a choice was made is added again: in a circle of choices nothing was chosen yet.
+        if set.contains(&Member::new(node, 0)) {
             return Ok(());
         }
         path.push(node).map_err(|_| self.too_many(node))?;
