@@ -1,8 +1,10 @@
 //! `anyOf` and `oneOf`.
 
+use heapless::Vec;
+
 use super::{Member, Schemas, Set};
 use crate::grammar::code::Code;
-use crate::grammar::dom::Node;
+use crate::grammar::dom::{Kind, Node};
 use crate::grammar::scratch::Result;
 
 impl Schemas<'_, '_, '_, '_> {
@@ -28,7 +30,7 @@ impl Schemas<'_, '_, '_, '_> {
             let mut other = self.dom.next(self.scratch, one);
             while other != 0 {
                 let mut both = with_one.clone();
-                self.expand(&mut both, other, &mut heapless::Vec::new())?;
+                self.expand(&mut both, other, &mut Vec::new())?;
                 // The same schema twice is one member of the list, which does not make it disjoint with itself.
                 if self.types(&both)? != 0 {
                     let both = self.rule_of(&both)?;
@@ -53,5 +55,72 @@ impl Schemas<'_, '_, '_, '_> {
             branch = self.dom.next(self.scratch, branch);
         }
         Ok(code)
+    }
+
+    /// Returns a list in which a schema's choice was made, with the branch that was chosen. It stands before the schema
+    /// if the choice stands before `properties` there: the order of names comes from it.
+    pub(super) fn chosen(&mut self, set: &Set, of: Member, flag: u32, branch: Member) -> Result<Set> {
+        let mut result = Set::new();
+        for member in set {
+            if *member != of {
+                self.include(&mut result, *member)?;
+                continue;
+            }
+            let first = self.is_choice_first(*member);
+            if first {
+                self.choose(&mut result, branch)?;
+            }
+            let decided = Member(member.0 | flag);
+            if self.is_active(decided) {
+                self.include(&mut result, decided)?;
+            }
+            if !first {
+                self.choose(&mut result, branch)?;
+            }
+        }
+        Ok(result)
+    }
+
+    fn choose(&mut self, set: &mut Set, branch: Member) -> Result<()> {
+        if branch.has(Member::VALUE) {
+            return self.include(set, branch);
+        }
+        self.expand(set, branch.node(), &mut Vec::new())
+    }
+
+    /// Returns whether `anyOf` or `oneOf` stands before `properties`.
+    fn is_choice_first(&self, member: Member) -> bool {
+        let mut child = self.dom.child(self.scratch, member.node());
+        while child != 0 {
+            match self.keyword(child) {
+                Some("anyOf" | "oneOf") => return true,
+                Some("properties") => return false,
+                _ => {}
+            }
+            child = self.dom.next(self.scratch, child);
+        }
+        false
+    }
+
+    /// Returns whether a schema still says something by itself.
+    fn is_active(&self, member: Member) -> bool {
+        if member.has(Member::VALUE) || self.dom.kind(self.scratch, member.node()) == Kind::False {
+            return true;
+        }
+        let mut child = self.dom.child(self.scratch, member.node());
+        while child != 0 {
+            let decided = match self.keyword(child) {
+                None | Some("$ref" | "allOf") => true,
+                Some("anyOf") => member.has(Member::ANY_OF),
+                Some("oneOf") => member.has(Member::ONE_OF),
+                Some("enum" | "const") => member.has(Member::ENUM),
+                Some(_) => false,
+            };
+            if !decided {
+                return true;
+            }
+            child = self.dom.next(self.scratch, child);
+        }
+        false
     }
 }
