@@ -11,7 +11,7 @@
 //! # Features
 //!
 //! `std` (on by default) adds `host`: mapped files, a thread pool, an owned engine. `jinja` adds chat templates in
-//! Jinja. `arch-*`, `quant-*`, `kv-*` and `level-*` (all on by default) leave families out of small programs.
+//! Jinja. `grammar` (on by default) adds [`grammar`]. `arch-*`, `quant-*`, `kv-*` and `level-*` (all on by default) leave families out of small programs.
 //!
 //! # Layers
 //!
@@ -33,6 +33,7 @@
 //! | [`model`] | architectures: from the keys of a file to a configuration and a program |
 //! | [`token`], [`sample`] | text to tokens and back; from logits to a token |
 //! | [`tools`] | calls of tools in what a model writes |
+//! | [`grammar`] | feature `grammar`: JSON Schema, GBNF and regular expressions; which text follows them |
 //! | [`turns`] | how a conversation is written for a model |
 //! | [`engine`] | plan, sequences, batches, steps of bounded work |
 //! | `host` | feature `std`: a thread pool, mapped files, an owned engine |
@@ -51,6 +52,8 @@ pub mod error;
 
 pub mod cache;
 pub mod engine;
+#[cfg(feature = "grammar")]
+pub mod grammar;
 pub mod guide;
 #[cfg(feature = "std")]
 pub mod host;

@@ -18,7 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["weights"],
     &["ops"],
     &["program"],
-    &["model", "token", "sample", "tools"],
+    &["model", "token", "sample", "grammar", "tools"],
     &["turns"],
     &["engine"],
     &["host"],
@@ -28,6 +28,7 @@ const LAYERS: &[&[&str]] = &[
 const ONLY: &[(&str, &[&str])] = &[
     ("token", &["error", "num", "mem"]),
     ("sample", &["error", "num", "mem", "kernels"]),
+    ("grammar", &["mem"]),
     ("tools", &[]),
     ("turns", &["token", "tools"]),
 ];

@@ -23,10 +23,12 @@ fn halves() {
     }
 }
 
+type Function = fn(f32) -> f32;
+
 /// What the result is for any number.
 #[test]
 fn of_any_number() {
-    const FUNCTIONS: [(&str, fn(f32) -> f32); 9] = [
+    const FUNCTIONS: [(&str, Function); 9] = [
         ("exp", exp),
         ("sigmoid", sigmoid),
         ("softplus", softplus),
@@ -51,7 +53,7 @@ fn of_any_number() {
 /// What the result is for numbers that are not subnormal, as dots are.
 #[test]
 fn of_dots() {
-    const FUNCTIONS: [(&str, fn(f32) -> f32); 4] =
+    const FUNCTIONS: [(&str, Function); 4] =
         [("silu", silu), ("gelu_tanh", gelu_tanh), ("limited_silu", limited_silu), ("tanh", tanh)];
     let mut rng = Rng::new(3);
     for (name, function) in FUNCTIONS {

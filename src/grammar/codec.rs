@@ -1,0 +1,186 @@
+//! From bytes to characters, one byte at a time, as plain UTF-8 or as it is written in a string of JSON.
+//!
+//! What was read of a character is one word. Whether a character that an automaton wants can still come of it is known
+//! after each byte: the characters that can come are a range.
+
+use super::class::LAST;
+use super::dfa::QUOTE;
+
+/// What was read of a character: 0 for nothing. Bits 28 to 31 say what it is.
+pub(super) type Partial = u32;
+
+// Kinds of partial characters.
+/// UTF-8: bits 24 to 25 are the bytes to come, 26 to 27 those of the whole, less 1; below is the value.
+const UTF8: u32 = 1;
+/// A backslash.
+const ESCAPE: u32 = 2;
+/// `\u` and digits: bits 16 to 18 are how many, below is the value.
+const UNIT: u32 = 3;
+/// A high surrogate, whose 10 bits are bits 16 to 25; then a backslash, if bit 26 is set.
+const HIGH: u32 = 4;
+/// Behind it, `\u` and digits: bits 12 to 14 are how many, below is the value.
+const LOW: u32 = 5;
+
+/// The codec of plain text.
+pub(super) const RAW: u32 = 0;
+/// Strings without `\u`.
+const SHORT: u32 = 1;
+/// Strings with `\u00xx` of control characters only.
+const CONTROL: u32 = 2;
+
+/// What a byte makes of what was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// No character has these bytes.
+    Wrong,
+    /// The characters from here to there can come of it.
+    Range(Partial, u32, u32),
+    /// One of a few characters can come of it, or any of those from here to there.
+    Escape(Partial, &'static [u32], u32, u32),
+    /// As [`Read::Range`], or any character above U+FFFF.
+    RangeOrHigh(Partial, u32, u32),
+    /// A character.
+    Char(u32),
+}
+
+/// The characters with short escapes.
+const ESCAPED: &[u32] = &[0x22, 0x5C, 8, 12, 10, 13, 9];
+
+/// Reads one more byte.
+#[inline]
+pub(super) fn read(codec: u32, partial: Partial, byte: u8) -> Read {
+    if partial != 0 {
+        return proceed(codec, partial, byte);
+    }
+    match byte {
+        0x80.. => lead(byte),
+        _ if codec == RAW => Read::Char(u32::from(byte)),
+        b'"' => Read::Char(QUOTE),
+        b'\\' => match codec {
+            SHORT => Read::Escape(ESCAPE << 28, ESCAPED, 1, 0),
+            CONTROL => Read::Escape(ESCAPE << 28, &[0x22, 0x5C, 0x7F], 0, 0x1F),
+            _ => Read::Range(ESCAPE << 28, 0, LAST),
+        },
+        0..0x20 | 0x7F => Read::Wrong,
+        _ => Read::Char(u32::from(byte)),
+    }
+}
+
+fn lead(byte: u8) -> Read {
+    let (length, value) = match byte {
+        0xC2..0xE0 => (1, byte & 0x1F),
+        0xE0..0xF0 => (2, byte & 0x0F),
+        0xF0..0xF5 => (3, byte & 0x07),
+        _ => return Read::Wrong,
+    };
+    utf8(length, length, u32::from(value))
+}
+
+/// `value` was read of a character of `length` + 1 bytes, and `left` are to come.
+fn utf8(length: u32, left: u32, value: u32) -> Read {
+    let least = match length {
+        1 => 0x80,
+        2 => 0x800,
+        _ => 0x1_0000,
+    };
+    let bits = 6 * left;
+    let (low, high) = (value << bits, (value << bits) | ((1 << bits) - 1));
+    let (low, high) = (low.max(least), high.min(LAST));
+    if low > high || (low >= 0xD800 && high < 0xE000) {
+        return Read::Wrong;
+    }
+    if left == 0 {
+        return Read::Char(value);
+    }
+    Read::Range(UTF8 << 28 | length << 26 | left << 24 | value, low, high)
+}
+
+fn proceed(codec: u32, partial: Partial, byte: u8) -> Read {
+    match partial >> 28 {
+        UTF8 if byte & 0xC0 != 0x80 => Read::Wrong,
+        UTF8 => {
+            let (length, left) = (partial >> 26 & 3, partial >> 24 & 3);
+            utf8(length, left.saturating_sub(1), (partial & 0xFF_FFFF) << 6 | u32::from(byte & 0x3F))
+        }
+        ESCAPE => escape(codec, byte),
+        UNIT => digit(byte)
+            .map_or(Read::Wrong, |digit| unit(codec, (partial >> 16 & 7) + 1, (partial & 0xFFFF) << 4 | digit)),
+        HIGH if partial & 1 << 26 == 0 => {
+            if byte == b'\\' {
+                pair(partial | 1 << 26, partial >> 16 & 0x3FF, 0, 0)
+            } else {
+                Read::Wrong
+            }
+        }
+        HIGH if byte == b'u' => pair(LOW << 28 | partial & 0x3FF_0000, partial >> 16 & 0x3FF, 0, 0),
+        LOW => digit(byte).map_or(Read::Wrong, |digit| {
+            let (count, value) = ((partial >> 12 & 7) + 1, (partial & 0xFFF) << 4 | digit);
+            let high = partial >> 16 & 0x3FF;
+            pair(LOW << 28 | high << 16 | count << 12 | value & 0xFFF, high, count, value)
+        }),
+        _ => Read::Wrong,
+    }
+}
+
+fn escape(codec: u32, byte: u8) -> Read {
+    let char = match byte {
+        b'"' | b'\\' => u32::from(byte),
+        b'b' => 8,
+        b'f' => 12,
+        b'n' => 10,
+        b'r' => 13,
+        b't' => 9,
+        b'u' if codec != SHORT => return unit(codec, 0, 0),
+        _ => return Read::Wrong,
+    };
+    Read::Char(char)
+}
+
+fn digit(byte: u8) -> Option<u32> {
+    char::from(byte).to_digit(16)
+}
+
+/// `count` digits behind `\u` were read.
+fn unit(codec: u32, count: u32, value: u32) -> Read {
+    let bits = 16_u32.saturating_sub(4 * count);
+    let (low, high) = (value << bits, (value << bits) | ((1 << bits) - 1));
+    let partial = UNIT << 28 | count << 16 | value;
+    if codec == CONTROL {
+        let delete: &[u32] = if (low..=high).contains(&0x7F) { &[0x7F] } else { &[] };
+        if low > 0x1F && delete.is_empty() {
+            return Read::Wrong;
+        }
+        return match count {
+            4 => Read::Char(value),
+            _ => Read::Escape(partial, delete, low, high.min(0x1F)),
+        };
+    }
+    match (low, high) {
+        (0xDC00..0xE000, 0xDC00..0xE000) => Read::Wrong,
+        (0xD800..0xDC00, 0xD800..0xDC00) if count == 4 => {
+            let high = value - 0xD800;
+            pair(HIGH << 28 | high << 16, high, 0, 0)
+        }
+        (0xD800..0xDC00, 0xD800..0xDC00) => {
+            Read::Range(partial, 0x1_0000 + ((low - 0xD800) << 10), 0x1_0000 + ((high - 0xD800) << 10 | 0x3FF))
+        }
+        _ if count == 4 => Read::Char(value),
+        // High surrogates are in the range, with which characters above U+FFFF begin.
+        (0xD000, 0xDFFF) => Read::RangeOrHigh(partial, low, 0xD7FF),
+        (0, 0xFFFF) => Read::Range(partial, 0, LAST),
+        _ => Read::Range(partial, low, high),
+    }
+}
+
+/// A high surrogate and `count` digits of the low one were read.
+fn pair(partial: Partial, high: u32, count: u32, value: u32) -> Read {
+    let first = 0x1_0000 + (high << 10);
+    let bits = 16_u32.saturating_sub(4 * count);
+    let (low, last) = (value << bits, (value << bits) | ((1 << bits) - 1));
+    let (low, last) = (low.max(0xDC00), last.min(0xDFFF));
+    if low > last {
+        return Read::Wrong;
+    }
+    let (low, last) = (first + (low - 0xDC00), first + (last - 0xDC00));
+    if count == 4 { Read::Char(low) } else { Read::Range(partial, low, last) }
+}

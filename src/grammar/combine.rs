@@ -1,0 +1,69 @@
+//! Automata of what two automata accept both, or of what only one accepts.
+
+use super::dfa::{Builder, Dfa, accept, append, chained, edge, edges, key, next, trimmed};
+use super::scratch::{Result, Scratch, mix};
+
+/// How two automata are combined.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Combine {
+    /// What both accept.
+    Both,
+    /// What the first accepts and the second does not.
+    Without,
+}
+
+/// Returns a combination of two automata, trimmed. Its states accept what those of the first do.
+pub(super) fn combine(
+    scratch: &mut Scratch<'_>,
+    (one, other): (Dfa, Dfa),
+    how: Combine,
+    limit: u32,
+    at: usize,
+) -> Result<Dfa> {
+    if one == 0 {
+        return Ok(0);
+    }
+    let mut builder = Builder::new(scratch, limit, at)?;
+    pair(scratch, &mut builder, (one, other), how)?;
+    let mut state = builder.first;
+    while state != 0 {
+        let (a, b) = key(scratch, state);
+        let (mut last, mut left, mut right) = (0, edges(scratch, a), edges(scratch, b));
+        let mut low = 0;
+        while let Some(edge_a) = edge(scratch, left) {
+            low = low.max(edge_a.low);
+            while edge(scratch, right).is_some_and(|edge| edge.high < low) {
+                right = edge(scratch, right).map_or(0, |edge| edge.next);
+            }
+            let (target, high) = match edge(scratch, right) {
+                Some(edge_b) if edge_b.low <= low => (edge_b.target, edge_a.high.min(edge_b.high)),
+                Some(edge_b) => (0, edge_a.high.min(edge_b.low.saturating_sub(1))),
+                None => (0, edge_a.high),
+            };
+            if target != 0 || how == Combine::Without {
+                let target = pair(scratch, &mut builder, (edge_a.target, target), how)?;
+                last = append(scratch, state, last, low, high, target)?;
+            }
+            low = high.saturating_add(1);
+            if high == edge_a.high {
+                left = edge_a.next;
+            }
+        }
+        state = next(scratch, state);
+    }
+    Ok(trimmed(scratch, builder.first))
+}
+
+fn pair(scratch: &mut Scratch<'_>, builder: &mut Builder, pair: (u32, u32), how: Combine) -> Result<u32> {
+    let hash = mix(mix(0, pair.0), pair.1);
+    let mut state = builder.bucket(scratch, hash);
+    while state != 0 {
+        if key(scratch, state) == pair {
+            return Ok(state);
+        }
+        state = chained(scratch, state);
+    }
+    let second = pair.1 != 0 && accept(scratch, pair.1) != 0;
+    let accepted = if second == (how == Combine::Both) { accept(scratch, pair.0) } else { 0 };
+    builder.push(scratch, pair, hash, accepted)
+}

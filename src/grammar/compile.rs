@@ -1,0 +1,177 @@
+//! The public face of a compilation: source, options, plan, grammar.
+
+use super::check;
+use super::code::{Program, Rule, rule, set_start};
+use super::compiled::Compiled;
+use super::error::{ErrorKind, GrammarError};
+use super::gbnf;
+use super::json::{first_char, syntax};
+use super::pack::Packer;
+use super::regex::Parser;
+use super::schema;
+use super::scratch::{Result, Scratch};
+use crate::mem::Arena;
+
+/// The text of a grammar, and what it is.
+///
+/// [Example](crate::grammar#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source<'t> {
+    /// A JSON Schema. The texts are values in JSON.
+    Schema(&'t [u8]),
+    /// A grammar in the notation of llama.cpp. The texts are those of its rule `root`.
+    Gbnf(&'t [u8]),
+    /// A regular expression that the whole text follows.
+    Regex(&'t [u8]),
+}
+
+/// What stands between the lexemes of a text in JSON. Nothing stands before the first or behind the last.
+///
+/// [Example](crate::grammar#example).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Whitespace {
+    /// Nothing, a blank, or a line feed and up to 40 blanks or tabs.
+    #[default]
+    Bounded,
+    /// Nothing.
+    Compact,
+    /// One blank behind each comma and colon, and nothing else.
+    Spaced,
+    /// Any blanks, tabs and line ends, for ever.
+    Any,
+}
+
+/// Which escapes strings may have.
+///
+/// [Example](crate::grammar#example).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Escapes {
+    /// `\"`, `\\`, `\b`, `\f`, `\n`, `\r` and `\t`.
+    #[default]
+    Short,
+    /// Also `\uXXXX`: of any character in free strings, of control characters in those with a pattern, format or value.
+    All,
+}
+
+/// How a grammar is compiled.
+///
+/// [Example](crate::grammar#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options<'o> {
+    /// White space of texts in JSON.
+    pub whitespace: Whitespace,
+    /// Escapes of strings in JSON.
+    pub escapes: Escapes,
+    /// Whether an object has no other members than those that it declares, if its schema does not say.
+    pub closed: bool,
+    /// Whether `oneOf` means `anyOf` where its branches are not known to be disjoint, instead of being refused.
+    pub one_of_as_any_of: bool,
+    /// Keywords of schemas that are taken as if they were not there. `format` drops only formats that are unknown.
+    pub ignore: &'o [&'o str],
+    /// The most states of an automaton while it is made.
+    pub states: u32,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self {
+            whitespace: Whitespace::default(),
+            escapes: Escapes::default(),
+            closed: false,
+            one_of_as_any_of: false,
+            ignore: &[],
+            states: 4096,
+        }
+    }
+}
+
+/// A compiled grammar in the caller's memory. It never changes, so any number of matchers and threads may use it.
+///
+/// [Example](crate::grammar#example).
+#[derive(Clone, Copy, Debug)]
+pub struct Grammar<'m> {
+    words: &'m [u32],
+}
+
+impl<'m> Grammar<'m> {
+    /// Returns the bytes of memory that [`Grammar::new`] needs. It compiles the grammar in `scratch`, of any contents;
+    /// [`Grammar::scratch_len`] words are enough for most.
+    ///
+    /// # Errors
+    /// The grammar is refused, or the scratch is too small.
+    pub fn plan(source: Source<'_>, options: &Options<'_>, scratch: &mut [u32]) -> Result<usize> {
+        let mut scratch = Scratch::new(scratch);
+        let root = compile(source, options, &mut scratch)?;
+        let words = Packer::new(&mut scratch, root)?.words();
+        let mut arena = Arena::measuring();
+        arena.slice::<u32>("grammar", words as usize).map_err(memory)?;
+        Ok(arena.used())
+    }
+
+    /// Compiles a grammar into `memory`, which starts at a multiple of [`crate::mem::ALIGN`].
+    ///
+    /// # Errors
+    /// As [`Grammar::plan`], or `memory` does not suit it.
+    pub fn new(source: Source<'_>, options: &Options<'_>, scratch: &mut [u32], memory: &'m mut [u8]) -> Result<Self> {
+        let mut scratch = Scratch::new(scratch);
+        let root = compile(source, options, &mut scratch)?;
+        let packer = Packer::new(&mut scratch, root)?;
+        let mut arena = Arena::new(memory).map_err(self::memory)?;
+        let words = arena.slice::<u32>("grammar", packer.words() as usize).map_err(self::memory)?;
+        packer.write(root, words);
+        Ok(Self { words })
+    }
+
+    /// Returns 32-bit words of scratch that suffice for most grammars of this length. One with large patterns can need
+    /// more; then the error is [`ErrorKind::ScratchTooSmall`].
+    pub fn scratch_len(bytes: usize) -> usize {
+        bytes.saturating_mul(64).saturating_add(1 << 18)
+    }
+
+    pub(super) fn compiled(&self) -> Compiled<'m> {
+        Compiled::new(self.words)
+    }
+}
+
+fn memory(error: crate::mem::MemoryError) -> GrammarError {
+    GrammarError { kind: ErrorKind::Memory(error), at: 0 }
+}
+
+/// Compiles a source and returns its first rule.
+fn compile(source: Source<'_>, options: &Options<'_>, scratch: &mut Scratch<'_>) -> Result<Rule> {
+    let mut program = Program::default();
+    let root = match source {
+        Source::Schema(text) => return schema::compile(scratch, &mut program, text, options),
+        Source::Gbnf(text) => gbnf::compile(scratch, &mut program, text)?,
+        Source::Regex(text) => expression(scratch, &mut program, text)?,
+    };
+    check::mark(scratch, &program);
+    check::check(scratch, root)?;
+    Ok(root)
+}
+
+fn expression(scratch: &mut Scratch<'_>, program: &mut Program, text: &[u8]) -> Result<Rule> {
+    if let Err(error) = core::str::from_utf8(text) {
+        return syntax("not UTF-8", error.valid_up_to());
+    }
+    let ast = Parser::new(scratch, Utf8(text), 0, true).parse()?;
+    let root = rule(scratch, 0)?;
+    let end = program.end(scratch)?;
+    let start = program.expression(scratch, ast, end)?;
+    set_start(scratch, root, start);
+    Ok(root)
+}
+
+/// The characters of UTF-8 that was checked.
+#[derive(Clone)]
+struct Utf8<'t>(&'t [u8]);
+
+impl Iterator for Utf8<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let (char, length) = first_char(self.0)?;
+        self.0 = self.0.get(length..)?;
+        Some(char)
+    }
+}

@@ -1,0 +1,95 @@
+//! A finished grammar: words that never change.
+
+use super::class::LAST;
+use super::codec::{Read, read};
+
+/// Reads the words of a grammar. A place that is not there reads as 0, which is no instruction that goes on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Compiled<'m> {
+    words: &'m [u32],
+}
+
+/// Where a byte leads in an automaton.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Move {
+    Dead,
+    /// Within a character.
+    Within(u32),
+    /// By this character to this state.
+    To(u32, u32),
+}
+
+impl<'m> Compiled<'m> {
+    pub(super) fn new(words: &'m [u32]) -> Self {
+        Self { words }
+    }
+
+    /// Returns the instruction with which the root begins.
+    pub(super) fn root(&self) -> u32 {
+        self.word(1)
+    }
+
+    #[inline]
+    pub(super) fn word(&self, at: u32) -> u32 {
+        self.words.get(at as usize).copied().unwrap_or(0)
+    }
+
+    /// Returns what a state accepts, plus 1, or 0.
+    pub(super) fn accept(&self, state: u32) -> u32 {
+        self.word(state)
+    }
+
+    /// Returns the highest number of a name that a state leads to, plus 1. Of counted texts: in the low half the fewest
+    /// characters to the end, in the high half the most, or 65,535 if there is no bound.
+    pub(super) fn highest(&self, state: u32) -> u32 {
+        self.word(state.wrapping_add(1))
+    }
+
+    /// Returns whether a state has edges.
+    pub(super) fn goes_on(&self, state: u32) -> bool {
+        self.word(state.wrapping_add(2)) != 0
+    }
+
+    /// Returns where a byte leads from a state in which a part of a character was read. `admits` says of an edge, by its
+    /// first character and its target, whether it is open.
+    #[inline]
+    pub(super) fn step(
+        &self,
+        codec: u32,
+        state: u32,
+        partial: u32,
+        byte: u8,
+        admits: impl Fn(u32, u32) -> bool,
+    ) -> Move {
+        let has = |low: u32, high: u32| low <= high && self.edge(state, low, high, &admits).is_some();
+        let (partial, alive) = match read(codec, partial, byte) {
+            Read::Char(char) => {
+                return self.edge(state, char, char, &admits).map_or(Move::Dead, |to| Move::To(char, to));
+            }
+            Read::Wrong => return Move::Dead,
+            Read::Range(partial, low, high) => (partial, has(low, high)),
+            Read::RangeOrHigh(partial, low, high) => (partial, has(low, high) || has(0x1_0000, LAST)),
+            Read::Escape(partial, few, low, high) => {
+                (partial, few.iter().any(|char| has(*char, *char)) || has(low, high))
+            }
+        };
+        if alive { Move::Within(partial) } else { Move::Dead }
+    }
+
+    /// Returns the target of the first open edge with any of these characters.
+    #[inline]
+    fn edge(&self, state: u32, low: u32, high: u32, admits: &impl Fn(u32, u32) -> bool) -> Option<u32> {
+        let rest = self.words.get(state as usize..)?;
+        let count = *rest.get(2)? as usize;
+        let (edges, _) = rest.get(3..)?.as_chunks::<3>();
+        for [first, last, target] in edges.get(..count)? {
+            if *first > high {
+                return None;
+            }
+            if *last >= low && admits(*first, *target) {
+                return Some(*target);
+            }
+        }
+        None
+    }
+}

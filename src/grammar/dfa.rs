@@ -1,0 +1,373 @@
+//! Deterministic automata over characters, while a grammar is compiled.
+
+use super::class::ANY;
+use super::error::{ErrorKind, GrammarError};
+use super::scratch::{Result, Scratch};
+
+// The fields of a state.
+const EDGES: u32 = 0;
+/// What is accepted here, plus 1; 0 if nothing is.
+const ACCEPT: u32 = 1;
+const NEXT: u32 = 2;
+const PREVIOUS: u32 = 3;
+/// What the state was made from.
+const KEY: u32 = 4;
+const KEY2: u32 = 5;
+const CHAIN: u32 = 6;
+/// Of names: the highest number that is accepted from here on, plus 1. While states are trimmed: whether it is alive.
+const HIGHEST: u32 = 7;
+/// Where the state lies in the finished grammar.
+const PLACE: u32 = 8;
+
+// The fields of an edge.
+const LOW: u32 = 0;
+const HIGH: u32 = 1;
+const TARGET: u32 = 2;
+const LINK: u32 = 3;
+
+/// The code that stands for the quotes around a string, which is no character.
+pub(super) const QUOTE: u32 = super::class::LAST + 1;
+
+/// An automaton: its start. 0 accepts nothing.
+pub(super) type Dfa = u32;
+
+/// An edge: from, to, target, and the edge behind it.
+#[derive(Clone, Copy)]
+pub(super) struct Edge {
+    pub(super) low: u32,
+    pub(super) high: u32,
+    pub(super) target: Dfa,
+    pub(super) next: u32,
+}
+
+const BUCKETS: u32 = 1024;
+
+/// States that are made, and found again by what they were made from.
+pub(super) struct Builder {
+    pub(super) first: Dfa,
+    last: u32,
+    count: u32,
+    table: u32,
+    limit: u32,
+    at: usize,
+}
+
+impl Builder {
+    pub(super) fn new(scratch: &mut Scratch<'_>, limit: u32, at: usize) -> Result<Self> {
+        Ok(Self { first: 0, last: 0, count: 0, table: scratch.zeroed(BUCKETS as usize)?, limit, at })
+    }
+
+    /// Returns the first state with this hash, to be followed by [`chained`].
+    pub(super) fn bucket(&self, scratch: &Scratch<'_>, hash: u32) -> u32 {
+        scratch.get(self.table, hash & (BUCKETS - 1))
+    }
+
+    /// Adds a state that is not there yet.
+    pub(super) fn push(&mut self, scratch: &mut Scratch<'_>, key: (u32, u32), hash: u32, accept: u32) -> Result<u32> {
+        self.count += 1;
+        if self.count > self.limit {
+            return Err(GrammarError { kind: ErrorKind::TooManyStates { limit: self.limit }, at: self.at });
+        }
+        let chain = self.bucket(scratch, hash);
+        let state = scratch.record([0, accept, 0, self.last, key.0, key.1, chain, 0, 0])?;
+        scratch.set(self.table, hash & (BUCKETS - 1), state);
+        match self.last {
+            0 => self.first = state,
+            last => scratch.set(last, NEXT, state),
+        }
+        self.last = state;
+        Ok(state)
+    }
+}
+
+/// Returns what a state was made from.
+pub(super) fn key(scratch: &Scratch<'_>, state: u32) -> (u32, u32) {
+    (scratch.get(state, KEY), scratch.get(state, KEY2))
+}
+
+/// Returns the next state with the same hash, or 0.
+pub(super) fn chained(scratch: &Scratch<'_>, state: u32) -> u32 {
+    scratch.get(state, CHAIN)
+}
+
+/// Returns the state made after this one, or 0.
+pub(super) fn next(scratch: &Scratch<'_>, state: u32) -> u32 {
+    scratch.get(state, NEXT)
+}
+
+/// Returns what a state accepts, plus 1, or 0.
+pub(super) fn accept(scratch: &Scratch<'_>, state: u32) -> u32 {
+    scratch.get(state, ACCEPT)
+}
+
+pub(super) fn highest(scratch: &Scratch<'_>, state: u32) -> u32 {
+    scratch.get(state, HIGHEST)
+}
+
+pub(super) fn set_highest(scratch: &mut Scratch<'_>, state: u32, value: u32) {
+    scratch.set(state, HIGHEST, value);
+}
+
+pub(super) fn place(scratch: &Scratch<'_>, state: u32) -> u32 {
+    scratch.get(state, PLACE)
+}
+
+pub(super) fn set_place(scratch: &mut Scratch<'_>, state: u32, value: u32) {
+    scratch.set(state, PLACE, value);
+}
+
+/// Returns the last state of an automaton, from which [`previous`] leads to the first.
+pub(super) fn last(scratch: &Scratch<'_>, first: Dfa) -> u32 {
+    let mut state = first;
+    while next(scratch, state) != 0 {
+        state = next(scratch, state);
+    }
+    state
+}
+
+/// Returns the state made before this one, or 0.
+pub(super) fn previous(scratch: &Scratch<'_>, state: u32) -> u32 {
+    scratch.get(state, PREVIOUS)
+}
+
+/// Returns the first edge of a state, or 0.
+pub(super) fn edges(scratch: &Scratch<'_>, state: u32) -> u32 {
+    scratch.get(state, EDGES)
+}
+
+/// Returns an edge by its number.
+pub(super) fn edge(scratch: &Scratch<'_>, edge: u32) -> Option<Edge> {
+    let field = |field| scratch.get(edge, field);
+    (edge != 0).then(|| Edge { low: field(LOW), high: field(HIGH), target: field(TARGET), next: field(LINK) })
+}
+
+/// Adds an edge behind all others of a state. `last` is the edge before it, or 0.
+pub(super) fn append(
+    scratch: &mut Scratch<'_>,
+    state: u32,
+    last: u32,
+    low: u32,
+    high: u32,
+    target: u32,
+) -> Result<u32> {
+    if last != 0 && scratch.get(last, TARGET) == target && scratch.get(last, HIGH).wrapping_add(1) == low {
+        scratch.set(last, HIGH, high);
+        return Ok(last);
+    }
+    let edge = scratch.record([low, high, target, 0])?;
+    match last {
+        0 => scratch.set(state, EDGES, edge),
+        last => scratch.set(last, LINK, edge),
+    }
+    Ok(edge)
+}
+
+/// Texts that are all accepted, each with a number: a trie.
+pub(super) struct Trie {
+    builder: Builder,
+}
+
+impl Trie {
+    pub(super) fn new(scratch: &mut Scratch<'_>) -> Result<Self> {
+        let mut builder = Builder { first: 0, last: 0, count: 0, table: 0, limit: u32::MAX, at: 0 };
+        builder.table = scratch.zeroed(BUCKETS as usize)?;
+        builder.push(scratch, (0, 0), 0, 0)?;
+        Ok(Self { builder })
+    }
+
+    /// Adds a text. One that is there keeps its number.
+    pub(super) fn add(
+        &mut self,
+        scratch: &mut Scratch<'_>,
+        text: impl Iterator<Item = u32>,
+        number: u32,
+    ) -> Result<()> {
+        let mut state = self.builder.first;
+        for char in text {
+            state = self.child(scratch, state, char)?;
+        }
+        if scratch.get(state, ACCEPT) == 0 {
+            scratch.set(state, ACCEPT, number.saturating_add(1));
+        }
+        Ok(())
+    }
+
+    /// Returns the automaton. Its states stand behind those that lead to them.
+    pub(super) fn dfa(&self) -> Dfa {
+        self.builder.first
+    }
+
+    fn child(&mut self, scratch: &mut Scratch<'_>, state: u32, char: u32) -> Result<u32> {
+        let (mut before, mut after) = (0, edges(scratch, state));
+        while let Some(found) = edge(scratch, after).filter(|found| found.low <= char) {
+            if found.low == char {
+                return Ok(found.target);
+            }
+            (before, after) = (after, found.next);
+        }
+        let child = self.builder.push(scratch, (0, 0), 0, 0)?;
+        let new = scratch.record([char, char, child, after])?;
+        match before {
+            0 => scratch.set(state, EDGES, new),
+            before => scratch.set(before, LINK, new),
+        }
+        Ok(child)
+    }
+}
+
+/// Returns a state without edges, in front of the states of `following`.
+pub(super) fn state(scratch: &mut Scratch<'_>, accept: u32, following: Dfa) -> Result<Dfa> {
+    let state = scratch.record([0, accept, following, 0, 0, 0, 0, 0, 0])?;
+    if following != 0 {
+        scratch.set(following, PREVIOUS, state);
+    }
+    Ok(state)
+}
+
+/// Returns the automaton of one text.
+pub(super) fn literal(scratch: &mut Scratch<'_>, text: impl Iterator<Item = u32>) -> Result<Dfa> {
+    let mut builder = Builder { first: 0, last: 0, count: 0, table: scratch.zeroed(1)?, limit: u32::MAX, at: 0 };
+    let mut state = builder.push(scratch, (0, 0), 0, 0)?;
+    for char in text {
+        let target = builder.push(scratch, (0, 0), 0, 0)?;
+        append(scratch, state, 0, char, char, target)?;
+        state = target;
+    }
+    scratch.set(state, ACCEPT, 1);
+    Ok(builder.first)
+}
+
+/// Returns the automaton of all texts of these characters.
+pub(super) fn star(scratch: &mut Scratch<'_>, ranges: &[(u32, u32)]) -> Result<Dfa> {
+    let state = state(scratch, 1, 0)?;
+    let mut last = 0;
+    for &(low, high) in ranges {
+        last = append(scratch, state, last, low, high, state)?;
+    }
+    Ok(state)
+}
+
+/// Returns the automaton of one of these characters.
+pub(super) fn one(scratch: &mut Scratch<'_>, ranges: &[(u32, u32)]) -> Result<Dfa> {
+    let end = state(scratch, 1, 0)?;
+    let start = state(scratch, 0, end)?;
+    let mut last = 0;
+    for &(low, high) in ranges {
+        last = append(scratch, start, last, low, high, end)?;
+    }
+    Ok(start)
+}
+
+/// Returns the automaton of the texts of `min` to `max` characters between quotes.
+pub(super) fn lengths(scratch: &mut Scratch<'_>, min: u32, max: Option<u32>, limit: u32, at: usize) -> Result<Dfa> {
+    let mut builder = Builder::new(scratch, limit, at)?;
+    let mut state = builder.push(scratch, (0, 0), 0, u32::from(min == 0))?;
+    for length in 1..=max.unwrap_or(min) {
+        let target = builder.push(scratch, (0, 0), 0, u32::from(length >= min))?;
+        any_edges(scratch, state, target)?;
+        state = target;
+    }
+    if max.is_none() {
+        any_edges(scratch, state, state)?;
+    }
+    quoted(scratch, builder.first)
+}
+
+fn any_edges(scratch: &mut Scratch<'_>, state: u32, target: u32) -> Result<()> {
+    let mut last = 0;
+    for &(low, high) in ANY {
+        last = append(scratch, state, last, low, high, target)?;
+    }
+    Ok(())
+}
+
+/// Puts quotes around an automaton.
+pub(super) fn quoted(scratch: &mut Scratch<'_>, inner: Dfa) -> Result<Dfa> {
+    if inner == 0 {
+        return Ok(0);
+    }
+    let end = state(scratch, 1, 0)?;
+    let start = state(scratch, 0, inner)?;
+    append(scratch, start, 0, QUOTE, QUOTE, inner)?;
+    let mut state = inner;
+    loop {
+        if scratch.get(state, ACCEPT) != 0 {
+            let mut before = edges(scratch, state);
+            while let Some(Edge { next: next @ 1.., .. }) = edge(scratch, before) {
+                before = next;
+            }
+            append(scratch, state, before, QUOTE, QUOTE, end)?;
+            scratch.set(state, ACCEPT, 0);
+        }
+        if next(scratch, state) == 0 {
+            break;
+        }
+        state = next(scratch, state);
+    }
+    scratch.set(state, NEXT, end);
+    scratch.set(end, PREVIOUS, state);
+    Ok(start)
+}
+
+/// Removes states from which nothing is accepted, and edges to them. Returns 0 if nothing is left.
+pub(super) fn trimmed(scratch: &mut Scratch<'_>, first: Dfa) -> Dfa {
+    if first == 0 {
+        return 0;
+    }
+    let last = last(scratch, first);
+    let mut changed = true;
+    while changed {
+        changed = false;
+        let mut state = last;
+        while state != 0 {
+            if highest(scratch, state) == 0 && is_alive(scratch, state) {
+                set_highest(scratch, state, 1);
+                changed = true;
+            }
+            state = previous(scratch, state);
+        }
+    }
+    unlink(scratch, first);
+    if highest(scratch, first) == 0 { 0 } else { first }
+}
+
+fn is_alive(scratch: &Scratch<'_>, state: u32) -> bool {
+    let mut number = edges(scratch, state);
+    while let Some(edge) = edge(scratch, number) {
+        if highest(scratch, edge.target) != 0 {
+            return true;
+        }
+        number = edge.next;
+    }
+    accept(scratch, state) != 0
+}
+
+/// Takes dead states and edges out of their lists.
+fn unlink(scratch: &mut Scratch<'_>, first: Dfa) {
+    let (mut state, mut alive) = (first, 0);
+    while state != 0 {
+        let following = next(scratch, state);
+        if highest(scratch, state) != 0 || state == first {
+            if alive != 0 {
+                scratch.set(alive, NEXT, state);
+            }
+            scratch.set(state, PREVIOUS, alive);
+            scratch.set(state, NEXT, 0);
+            alive = state;
+            let (mut number, mut kept) = (edges(scratch, state), 0);
+            scratch.set(state, EDGES, 0);
+            while let Some(edge) = edge(scratch, number) {
+                if highest(scratch, edge.target) != 0 {
+                    match kept {
+                        0 => scratch.set(state, EDGES, number),
+                        kept => scratch.set(kept, LINK, number),
+                    }
+                    scratch.set(number, LINK, 0);
+                    kept = number;
+                }
+                number = edge.next;
+            }
+        }
+        state = following;
+    }
+}

@@ -1,0 +1,220 @@
+//! The text of a schema as a tree of records.
+
+use super::error::{ErrorKind, GrammarError};
+use super::json::{Chars, Event, Pull, syntax};
+use super::scratch::{Result, Scratch, mix};
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Null,
+    False,
+    True,
+    Number,
+    String,
+    Array,
+    Object,
+}
+
+// The fields of a node.
+const KIND: u32 = 0;
+const START: u32 = 1;
+const END: u32 = 2;
+const CHILD: u32 = 3;
+const NEXT: u32 = 4;
+/// Where the member's name begins and ends, and its hash.
+const NAME: u32 = 5;
+const NAME_END: u32 = 6;
+const HASH: u32 = 7;
+const COUNT: u32 = 8;
+const LAST: u32 = 9;
+
+/// A value of the text, by the number of its record.
+pub(super) type Node = u32;
+
+/// Reads a text into records and returns the root.
+pub(super) fn read(text: &[u8], scratch: &mut Scratch<'_>) -> Result<Node> {
+    let mut pull = Pull::new(text);
+    // A node above the root, so that it has a parent, too. A container's parent is in `END` until it is closed.
+    let top = scratch.zeroed(10)?;
+    let mut parent = top;
+    let mut name = (0, 0);
+    loop {
+        let (kind, start, end) = match pull.next()? {
+            Event::End => return Ok(scratch.get(top, CHILD)),
+            Event::Name(start, end) => {
+                name = (start, end);
+                continue;
+            }
+            Event::EndArray | Event::EndObject => {
+                check_names(text, scratch, parent)?;
+                let above = scratch.get(parent, END);
+                scratch.set(parent, END, pull.at() as u32);
+                parent = above;
+                continue;
+            }
+            Event::Null => (Kind::Null, pull.at().saturating_sub(4), pull.at()),
+            Event::False => (Kind::False, pull.at().saturating_sub(5), pull.at()),
+            Event::True => (Kind::True, pull.at().saturating_sub(4), pull.at()),
+            Event::Number(start, end) => (Kind::Number, start, end),
+            Event::String(start, end) => (Kind::String, start, end),
+            Event::BeginArray => (Kind::Array, pull.at().saturating_sub(1), parent as usize),
+            Event::BeginObject => (Kind::Object, pull.at().saturating_sub(1), parent as usize),
+        };
+        let hash = hash(text.get(name.0..name.1).unwrap_or(&[]));
+        let node =
+            scratch.record([kind as u32, start as u32, end as u32, 0, 0, name.0 as u32, name.1 as u32, hash, 0, 0])?;
+        append(scratch, parent, node);
+        name = (0, 0);
+        if matches!(kind, Kind::Array | Kind::Object) {
+            parent = node;
+        }
+    }
+}
+
+fn append(scratch: &mut Scratch<'_>, parent: Node, node: Node) {
+    match scratch.get(parent, LAST) {
+        0 => scratch.set(parent, CHILD, node),
+        last => scratch.set(last, NEXT, node),
+    }
+    scratch.set(parent, LAST, node);
+    scratch.set(parent, COUNT, scratch.get(parent, COUNT).saturating_add(1));
+}
+
+fn hash(name: &[u8]) -> u32 {
+    Chars(name).fold(0, mix)
+}
+
+/// Refuses an object that has a name twice.
+fn check_names(text: &[u8], scratch: &mut Scratch<'_>, object: Node) -> Result<()> {
+    let count = scratch.get(object, COUNT);
+    if scratch.get(object, KIND) != Kind::Object as u32 || count < 2 {
+        return Ok(());
+    }
+    let mark = scratch.mark();
+    let slots = count.saturating_mul(2).next_power_of_two();
+    let table = scratch.zeroed(slots as usize)?;
+    let mut node = scratch.get(object, CHILD);
+    while node != 0 {
+        let mut slot = scratch.get(node, HASH) & (slots - 1);
+        while let other @ 1.. = scratch.get(table, slot) {
+            let same = scratch.get(other, HASH) == scratch.get(node, HASH);
+            if same && name(text, scratch, other).eq(name(text, scratch, node)) {
+                return syntax("a name that is there already", scratch.get(node, NAME) as usize);
+            }
+            slot = slot.wrapping_add(1) & (slots - 1);
+        }
+        scratch.set(table, slot, node);
+        node = scratch.get(node, NEXT);
+    }
+    scratch.release(mark);
+    Ok(())
+}
+
+/// Returns the characters of the name of a member.
+pub(super) fn name<'t>(text: &'t [u8], scratch: &Scratch<'_>, node: Node) -> Chars<'t> {
+    let (start, end) = (scratch.get(node, NAME) as usize, scratch.get(node, NAME_END) as usize);
+    Chars(text.get(start..end).unwrap_or(&[]))
+}
+
+/// A tree with its text.
+#[derive(Clone, Copy)]
+pub(super) struct Dom<'t> {
+    pub(super) text: &'t [u8],
+}
+
+impl<'t> Dom<'t> {
+    pub(super) fn kind(self, scratch: &Scratch<'_>, node: Node) -> Kind {
+        match scratch.get(node, KIND) {
+            0 => Kind::Null,
+            1 => Kind::False,
+            2 => Kind::True,
+            3 => Kind::Number,
+            4 => Kind::String,
+            5 => Kind::Array,
+            _ => Kind::Object,
+        }
+    }
+
+    /// Returns where a value begins in the text.
+    pub(super) fn at(self, scratch: &Scratch<'_>, node: Node) -> usize {
+        scratch.get(node, START) as usize
+    }
+
+    /// Returns where the name of a member begins in the text, with its quote.
+    pub(super) fn name_at(self, scratch: &Scratch<'_>, node: Node) -> usize {
+        (scratch.get(node, NAME) as usize).saturating_sub(1)
+    }
+
+    /// Returns where a value begins and ends in the text; of a string without its quotes.
+    pub(super) fn range(self, scratch: &Scratch<'_>, node: Node) -> (u32, u32) {
+        (scratch.get(node, START), scratch.get(node, END))
+    }
+
+    /// Returns where the name of a member begins and ends in the text, without its quotes.
+    pub(super) fn name_range(self, scratch: &Scratch<'_>, node: Node) -> (u32, u32) {
+        (scratch.get(node, NAME), scratch.get(node, NAME_END))
+    }
+
+    /// Returns the bytes of a number, or of a string without its quotes.
+    pub(super) fn bytes(self, scratch: &Scratch<'_>, node: Node) -> &'t [u8] {
+        let (start, end) = (scratch.get(node, START) as usize, scratch.get(node, END) as usize);
+        self.text.get(start..end).unwrap_or(&[])
+    }
+
+    /// Returns the characters of a string.
+    pub(super) fn chars(self, scratch: &Scratch<'_>, node: Node) -> Chars<'t> {
+        Chars(self.bytes(scratch, node))
+    }
+
+    pub(super) fn name(self, scratch: &Scratch<'_>, node: Node) -> Chars<'t> {
+        name(self.text, scratch, node)
+    }
+
+    pub(super) fn child(self, scratch: &Scratch<'_>, node: Node) -> Node {
+        match self.kind(scratch, node) {
+            Kind::Array | Kind::Object => scratch.get(node, CHILD),
+            _ => 0,
+        }
+    }
+
+    pub(super) fn next(self, scratch: &Scratch<'_>, node: Node) -> Node {
+        scratch.get(node, NEXT)
+    }
+
+    /// Returns the number of elements or members.
+    pub(super) fn count(self, scratch: &Scratch<'_>, node: Node) -> u32 {
+        scratch.get(node, COUNT)
+    }
+
+    /// Returns the member of an object with this name, or 0.
+    pub(super) fn member(self, scratch: &Scratch<'_>, object: Node, wanted: &str) -> Node {
+        self.find(scratch, object, Chars(wanted.as_bytes()))
+    }
+
+    /// Returns the member of an object with this name, or 0.
+    pub(super) fn find(self, scratch: &Scratch<'_>, object: Node, wanted: Chars<'_>) -> Node {
+        if self.kind(scratch, object) != Kind::Object {
+            return 0;
+        }
+        let hash = wanted.clone().fold(0, mix);
+        let mut node = self.child(scratch, object);
+        while node != 0 {
+            if scratch.get(node, HASH) == hash && self.name(scratch, node).eq(wanted.clone()) {
+                return node;
+            }
+            node = self.next(scratch, node);
+        }
+        0
+    }
+
+    /// Returns the number of elements that an integer such as `minItems` says.
+    pub(super) fn size(self, scratch: &Scratch<'_>, node: Node, keyword: &'static str) -> Result<u32> {
+        let error = GrammarError { kind: ErrorKind::Value(keyword), at: self.at(scratch, node) };
+        if self.kind(scratch, node) != Kind::Number {
+            return Err(error);
+        }
+        let decimal = super::decimal::Decimal::read(self.bytes(scratch, node)).ok_or(error)?;
+        decimal.size().ok_or(error)
+    }
+}

@@ -1,0 +1,106 @@
+//! Why a grammar is refused, or a step of a matcher.
+
+use core::fmt;
+
+use crate::mem::MemoryError;
+
+/// Why a grammar was refused, and where.
+///
+/// [Example](crate::grammar#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrammarError {
+    /// What is wrong.
+    pub kind: ErrorKind,
+    /// The byte of the source at which it is wrong.
+    pub at: usize,
+}
+
+/// What is wrong with the source of a grammar.
+///
+/// [Example](crate::grammar#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The source does not follow its syntax. The text says what was expected or is wrong.
+    Syntax(&'static str),
+    /// A keyword of a schema, or a part of an expression, that is not supported.
+    Unsupported(&'static str),
+    /// The value of a keyword is not what the keyword takes.
+    Value(&'static str),
+    /// No text satisfies the grammar.
+    Empty,
+    /// A rule begins with itself.
+    LeftRecursion,
+    /// An automaton has more states than [`Options::states`](super::Options::states).
+    TooManyStates {
+        /// The most states.
+        limit: u32,
+    },
+    /// The scratch is too small.
+    ScratchTooSmall {
+        /// 32-bit words given.
+        given: usize,
+    },
+    /// The memory does not suit what the grammar was planned for.
+    Memory(MemoryError),
+}
+
+impl GrammarError {
+    /// Returns the keyword that the error names.
+    pub fn keyword(&self) -> Option<&'static str> {
+        match self.kind {
+            ErrorKind::Unsupported(keyword) | ErrorKind::Value(keyword) => Some(keyword),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for GrammarError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.at;
+        match self.kind {
+            ErrorKind::Syntax(what) => write!(f, "{what} at byte {at}"),
+            ErrorKind::Unsupported(what) => write!(f, "{what} at byte {at} is not supported"),
+            ErrorKind::Value(what) => write!(f, "{what} at byte {at} has a value that it does not take"),
+            ErrorKind::Empty => write!(f, "no text satisfies the grammar: no end at byte {at}"),
+            ErrorKind::LeftRecursion => write!(f, "left recursion at byte {at}"),
+            ErrorKind::TooManyStates { limit } => write!(f, "more than {limit} states at byte {at}"),
+            ErrorKind::ScratchTooSmall { given } => write!(f, "the scratch of {given} 32-bit words is too small"),
+            ErrorKind::Memory(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for GrammarError {}
+
+/// Why a matcher refuses to continue. The state is as before the call.
+///
+/// [Example](crate::grammar#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MatchError {
+    /// The text can be read in more ways at once than [`Limits::items`](super::Limits::items).
+    TooAmbiguous {
+        /// The most items.
+        limit: usize,
+    },
+    /// Calls of rules are nested deeper than [`Limits::depth`](super::Limits::depth), or take more than its nodes.
+    TooDeep {
+        /// The most calls or nodes.
+        limit: usize,
+    },
+    /// The memory does not suit [`Matcher::plan`](super::Matcher::plan).
+    Memory(MemoryError),
+}
+
+impl fmt::Display for MatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooAmbiguous { limit } => write!(f, "the text can be read in more than {limit} ways at once"),
+            Self::TooDeep { limit } => write!(f, "calls are nested deeper than the limit of {limit}"),
+            Self::Memory(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for MatchError {}

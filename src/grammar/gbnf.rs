@@ -1,0 +1,371 @@
+//! Grammars in the notation of llama.cpp.
+
+use super::ast::{Ast, DEPTH, Expr, List, OPEN, make, rounds};
+use super::class::{self, Class};
+use super::code::{Program, Rule, rule, set_start};
+use super::json::{first_char, hex, syntax};
+use super::regex::MOST;
+use super::scratch::{Result, Scratch, mix};
+
+// The fields of a name: its rule, where it stands in the text, where it is used first, its expression, the next name.
+const RULE: u32 = 0;
+const START: u32 = 1;
+const END: u32 = 2;
+const USED: u32 = 3;
+const BODY: u32 = 4;
+const DEFINED: u32 = 5;
+const NEXT: u32 = 6;
+const CHAIN: u32 = 7;
+
+const BUCKETS: u32 = 256;
+/// The most repetitions that a text can be made to have, as in llama.cpp.
+const MOST_AT_LEAST: u32 = 2000;
+
+/// Compiles a text and returns the rule `root`.
+pub(super) fn compile(scratch: &mut Scratch<'_>, program: &mut Program, text: &[u8]) -> Result<Rule> {
+    if let Err(error) = core::str::from_utf8(text) {
+        return syntax("not UTF-8", error.valid_up_to());
+    }
+    let table = scratch.zeroed(BUCKETS as usize)?;
+    let mut parser = Parser { scratch, text, at: 0, table, first: 0, last: 0 };
+    parser.rules()?;
+    let (first, root) = (parser.first, parser.root()?);
+    let mut name = first;
+    while name != 0 {
+        if scratch.get(name, DEFINED) == 0 {
+            return syntax("undefined rule", scratch.get(name, USED) as usize);
+        }
+        let end = program.end(scratch)?;
+        let code = program.expression(scratch, scratch.get(name, BODY), end)?;
+        set_start(scratch, scratch.get(name, RULE), code);
+        name = scratch.get(name, NEXT);
+    }
+    Ok(root)
+}
+
+struct Parser<'p, 's, 't> {
+    scratch: &'p mut Scratch<'s>,
+    text: &'t [u8],
+    at: usize,
+    table: u32,
+    first: u32,
+    last: u32,
+}
+
+impl Parser<'_, '_, '_> {
+    fn rules(&mut self) -> Result<()> {
+        self.blanks(true);
+        while self.peek().is_some() {
+            let begin = self.at;
+            let name = self.name()?;
+            self.blanks(false);
+            if !self.text.get(self.at..).is_some_and(|rest| rest.starts_with(b"::=")) {
+                return self.wrong("expected ::=");
+            }
+            self.at += 3;
+            self.blanks(true);
+            if self.scratch.get(name, DEFINED) != 0 {
+                return syntax("a rule that is defined already", begin);
+            }
+            let rule = self.scratch.get(name, RULE);
+            self.scratch.set(name, DEFINED, 1);
+            self.scratch.set(rule, 1, begin as u32);
+            let body = self.choice(0)?;
+            self.scratch.set(name, BODY, body);
+            match self.peek() {
+                None | Some(b'\n' | b'\r') => self.blanks(true),
+                Some(_) => return self.wrong("expected the end of the rule"),
+            }
+        }
+        Ok(())
+    }
+
+    fn root(&mut self) -> Result<Rule> {
+        let mut name = self.first;
+        while name != 0 {
+            if self.word(name) == b"root" {
+                return Ok(self.scratch.get(name, RULE));
+            }
+            name = self.scratch.get(name, NEXT);
+        }
+        syntax("no rule root", self.text.len())
+    }
+
+    fn word(&self, name: u32) -> &[u8] {
+        let (start, end) = (self.scratch.get(name, START) as usize, self.scratch.get(name, END) as usize);
+        self.text.get(start..end).unwrap_or(&[])
+    }
+
+    /// Reads a name and returns its record.
+    fn name(&mut self) -> Result<u32> {
+        let begin = self.at;
+        while self.peek().is_some_and(is_name) {
+            self.at += 1;
+        }
+        let word = self.text.get(begin..self.at).unwrap_or(&[]);
+        if word.is_empty() {
+            return self.wrong("expected a name");
+        }
+        let bucket = word.iter().fold(0, |hash, byte| mix(hash, u32::from(*byte))) & (BUCKETS - 1);
+        let chain = self.scratch.get(self.table, bucket);
+        let mut name = chain;
+        while name != 0 {
+            if self.word(name) == word {
+                return Ok(name);
+            }
+            name = self.scratch.get(name, CHAIN);
+        }
+        let rule = rule(self.scratch, begin)?;
+        let name = self.scratch.record([rule, begin as u32, self.at as u32, begin as u32, 0, 0, 0, chain])?;
+        self.scratch.set(self.table, bucket, name);
+        match self.last {
+            0 => self.first = name,
+            last => self.scratch.set(last, NEXT, name),
+        }
+        self.last = name;
+        Ok(name)
+    }
+
+    fn choice(&mut self, depth: usize) -> Result<Ast> {
+        if depth > DEPTH {
+            return self.wrong("groups nested too deeply");
+        }
+        let mut choices = List::default();
+        loop {
+            let sequence = self.sequence(depth)?;
+            choices.push(self.scratch, sequence);
+            if self.peek() != Some(b'|') {
+                break;
+            }
+            self.at += 1;
+            self.blanks(true);
+        }
+        make(self.scratch, Expr::Choice(choices.first))
+    }
+
+    fn sequence(&mut self, depth: usize) -> Result<Ast> {
+        let mut items = List::default();
+        while let Some(byte) = self.peek() {
+            let item = match byte {
+                b'"' => self.literal()?,
+                b'[' => {
+                    let class = self.brackets()?;
+                    make(self.scratch, Expr::Class(class))?
+                }
+                b'.' => {
+                    self.at += 1;
+                    let class = class::of(self.scratch, class::ANY)?;
+                    make(self.scratch, Expr::Class(class))?
+                }
+                b'(' => self.group(depth)?,
+                b'<' | b'!' => self.token()?,
+                _ if is_name(byte) => {
+                    let name = self.name()?;
+                    make(self.scratch, Expr::Rule(self.scratch.get(name, RULE)))?
+                }
+                _ => break,
+            };
+            self.blanks(depth > 0);
+            let item = self.repeats(item, depth)?;
+            items.push(self.scratch, item);
+        }
+        make(self.scratch, Expr::Sequence(items.first))
+    }
+
+    fn group(&mut self, depth: usize) -> Result<Ast> {
+        self.at += 1;
+        self.blanks(true);
+        let inner = self.choice(depth + 1)?;
+        if self.peek() != Some(b')') {
+            return self.wrong("expected )");
+        }
+        self.at += 1;
+        make(self.scratch, Expr::Repeat(inner, 1, 1))
+    }
+
+    fn literal(&mut self) -> Result<Ast> {
+        self.at += 1;
+        let mut chars = List::default();
+        loop {
+            match self.peek() {
+                None => return self.wrong("string without end"),
+                Some(b'"') => break,
+                Some(_) => {
+                    let char = self.char()?;
+                    let class = class::of(self.scratch, &[(char, char)])?;
+                    let char = make(self.scratch, Expr::Class(class))?;
+                    chars.push(self.scratch, char);
+                }
+            }
+        }
+        self.at += 1;
+        make(self.scratch, Expr::Sequence(chars.first))
+    }
+
+    fn brackets(&mut self) -> Result<Class> {
+        let begin = self.at;
+        self.at += 1;
+        let negated = self.peek() == Some(b'^');
+        self.at += usize::from(negated);
+        let mut set = 0;
+        loop {
+            match self.peek() {
+                None => return self.wrong("class without end"),
+                Some(b']') => break,
+                Some(_) => {}
+            }
+            let place = self.at;
+            let low = self.char()?;
+            let mut high = low;
+            if self.peek() == Some(b'-') && self.text.get(self.at.saturating_add(1)).is_some_and(|byte| *byte != b']') {
+                self.at += 1;
+                high = self.char()?;
+            }
+            if high < low {
+                return syntax("a reversed range", place);
+            }
+            set = class::add(self.scratch, set, low, high)?;
+        }
+        self.at += 1;
+        match (set, negated) {
+            (0, false) => syntax("empty class", begin),
+            (set, false) => Ok(set),
+            (set, true) => class::negated(self.scratch, set),
+        }
+    }
+
+    /// Reads a character or an escape.
+    fn char(&mut self) -> Result<u32> {
+        let rest = self.text.get(self.at..).unwrap_or(&[]);
+        let begin = self.at;
+        if rest.first() != Some(&b'\\') {
+            let (char, length) = first_char(rest).unwrap_or((0, 1));
+            self.at += length;
+            return Ok(char);
+        }
+        let (value, length) = match rest.get(1) {
+            Some(b'x') => (rest.get(2..4).and_then(hex), 4),
+            Some(b'u') => (rest.get(2..6).and_then(hex), 6),
+            Some(b'U') => (rest.get(2..10).and_then(hex), 10),
+            Some(b't') => (Some(9), 2),
+            Some(b'r') => (Some(13), 2),
+            Some(b'n') => (Some(10), 2),
+            Some(b'\\') => (Some(0x5C), 2),
+            Some(b'"') => (Some(0x22), 2),
+            Some(b'[') => (Some(0x5B), 2),
+            Some(b']') => (Some(0x5D), 2),
+            Some(b'-') => (Some(0x2D), 2),
+            _ => return syntax("unknown escape", begin),
+        };
+        let Some(value) = value else { return syntax("expected hexadecimal digits", begin) };
+        if char::from_u32(value).is_none() {
+            return syntax("no code point", begin);
+        }
+        self.at += length;
+        Ok(value)
+    }
+
+    /// Reads `<[id]>` or `!<[id]>`.
+    fn token(&mut self) -> Result<Ast> {
+        let negated = self.peek() == Some(b'!');
+        self.at += usize::from(negated);
+        for byte in *b"<[" {
+            if self.peek() != Some(byte) {
+                return self.wrong("expected <[ and the id of a token");
+            }
+            self.at += 1;
+        }
+        let id = self.number(u32::MAX - 1)?;
+        for byte in *b"]>" {
+            if self.peek() != Some(byte) {
+                return self.wrong("expected ]>");
+            }
+            self.at += 1;
+        }
+        make(self.scratch, Expr::Token(id, negated))
+    }
+
+    fn repeats(&mut self, item: Ast, depth: usize) -> Result<Ast> {
+        let mut item = item;
+        while let Some(byte) = self.peek() {
+            let begin = self.at;
+            let (min, max) = match byte {
+                b'*' => (0, OPEN),
+                b'+' => (1, OPEN),
+                b'?' => (0, 1),
+                b'{' => self.count()?,
+                _ => break,
+            };
+            if byte != b'{' {
+                self.at += 1;
+            }
+            self.blanks(depth > 0);
+            item = make(self.scratch, Expr::Repeat(item, min, max))?;
+            if min > MOST_AT_LEAST || rounds(self.scratch, item) > MOST {
+                return syntax("number too large", begin);
+            }
+        }
+        Ok(item)
+    }
+
+    fn count(&mut self) -> Result<(u32, u32)> {
+        let begin = self.at;
+        self.at += 1;
+        self.blanks(true);
+        let min = if self.peek() == Some(b',') { 0 } else { self.number(MOST)? };
+        self.blanks(true);
+        let mut max = min;
+        if self.peek() == Some(b',') {
+            self.at += 1;
+            self.blanks(true);
+            max = if self.peek() == Some(b'}') { OPEN } else { self.number(MOST)? };
+            self.blanks(true);
+        }
+        if self.peek() != Some(b'}') {
+            return self.wrong("expected }");
+        }
+        self.at += 1;
+        if max < min { syntax("a reversed count", begin) } else { Ok((min, max)) }
+    }
+
+    fn number(&mut self, most: u32) -> Result<u32> {
+        let begin = self.at;
+        let mut value = 0_u32;
+        while let Some(digit) = self.peek().filter(u8::is_ascii_digit) {
+            value = value.saturating_mul(10).saturating_add(u32::from(digit & 15));
+            self.at += 1;
+        }
+        if self.at == begin {
+            return self.wrong("expected a number");
+        }
+        if value > most { syntax("number too large", begin) } else { Ok(value) }
+    }
+
+    /// Skips blanks and comments; line ends only where a rule goes on behind them.
+    fn blanks(&mut self, lines: bool) {
+        while let Some(byte) = self.peek() {
+            match byte {
+                b' ' | b'\t' => self.at += 1,
+                b'\r' | b'\n' if lines => self.at += 1,
+                b'#' => {
+                    while self.peek().is_some_and(|byte| !matches!(byte, b'\r' | b'\n')) {
+                        self.at += 1;
+                    }
+                }
+                _ => break,
+            }
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn wrong<T>(&self, what: &'static str) -> Result<T> {
+        syntax(what, self.at)
+    }
+}
+
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
+}

@@ -1,0 +1,231 @@
+//! The state of one text under a grammar.
+//!
+//! A *frontier* is the set of all ways in which the text so far can be read: its *items*. An item is in an automaton,
+//! and knows the *node* to return from. A node is a call of a rule at one place of the text, with all the places that
+//! called it there. So ambiguous texts share what comes after.
+
+use super::code::{COUNTED, NAME, TEXT, TOKEN};
+use super::compile::Grammar;
+use super::compiled::{Compiled, Move};
+use super::dfa::QUOTE;
+use super::error::MatchError;
+use super::lengths::ENDLESS;
+use super::step::Step;
+use super::tables::{Frontier, Item, Limits, Node, Tables};
+use crate::mem::Arena;
+
+/// The state of one text under a [`Grammar`]: which bytes may follow, and whether it may end.
+///
+/// [Example](crate::grammar#example).
+#[derive(Debug)]
+pub struct Matcher<'g, 'm> {
+    pub(super) grammar: Compiled<'g>,
+    pub(super) limits: Limits,
+    pub(super) tables: Tables<'m>,
+    now: Frontier,
+}
+
+impl<'g, 'm> Matcher<'g, 'm> {
+    /// Returns the bytes of memory that [`Matcher::new`] needs.
+    ///
+    /// # Errors
+    /// [`MatchError::Memory`] if the limits are too large for this machine.
+    pub fn plan(limits: Limits) -> Result<usize, MatchError> {
+        let mut arena = Arena::measuring();
+        Tables::carve(&mut arena, limits)?;
+        Ok(arena.used())
+    }
+
+    /// Returns a matcher of an empty text. `memory` starts at a multiple of [`crate::mem::ALIGN`].
+    ///
+    /// # Errors
+    /// `memory` does not suit [`Matcher::plan`], or the grammar's begin exceeds the limits.
+    pub fn new(grammar: &Grammar<'g>, limits: Limits, memory: &'m mut [u8]) -> Result<Self, MatchError> {
+        let mut arena = Arena::new(memory).map_err(MatchError::Memory)?;
+        let tables = Tables::carve(&mut arena, limits)?;
+        let mut matcher = Self { grammar: grammar.compiled(), limits, tables, now: Frontier::default() };
+        matcher.reset()?;
+        Ok(matcher)
+    }
+
+    /// Goes back to the empty text.
+    ///
+    /// # Errors
+    /// The grammar's begin exceeds the limits.
+    pub fn reset(&mut self) -> Result<(), MatchError> {
+        // Node 0 is the text itself, and place 0 is none.
+        self.tables.nodes.iter_mut().take(1).for_each(|text| *text = Node::default());
+        let mut step = Step::new(self, Frontier { nodes: 1, returns: 1, ..Frontier::default() });
+        let root = step.matcher.grammar.root();
+        step.reach(root, 0, 0, 0)?;
+        step.close()?;
+        let next = step.next;
+        self.commit(next);
+        Ok(())
+    }
+
+    /// Returns whether the text may end here.
+    pub fn may_end(&self) -> bool {
+        self.now.accepting
+    }
+
+    /// Takes one byte. Returns whether the grammar allows it; if not, nothing changes.
+    ///
+    /// # Errors
+    /// A limit is exceeded.
+    pub fn take(&mut self, byte: u8) -> Result<bool, MatchError> {
+        let next = self.step(self.now, byte)?;
+        let taken = next.count > 0 || next.accepting;
+        if taken {
+            self.commit(next);
+        }
+        Ok(taken)
+    }
+
+    /// Takes the longest begin of `text` that the grammar allows, and returns its bytes.
+    ///
+    /// # Errors
+    /// A limit is exceeded. What comes before has been taken.
+    pub fn take_all(&mut self, text: &[u8]) -> Result<usize, MatchError> {
+        for (taken, byte) in text.iter().enumerate() {
+            if !self.take(*byte)? {
+                return Ok(taken);
+            }
+        }
+        Ok(text.len())
+    }
+
+    /// Takes a token that the grammar names by its id. Returns whether the grammar allows it; if not, nothing changes.
+    ///
+    /// # Errors
+    /// A limit is exceeded.
+    pub fn take_token(&mut self, id: u32) -> Result<bool, MatchError> {
+        let mut step = Step::new(self, self.now);
+        for index in 0..step.from.count {
+            let item = step.matcher.item(step.from, index);
+            let word = step.matcher.grammar.word(item.code);
+            let named = step.matcher.grammar.word(item.code.wrapping_add(1));
+            if word & 0xFF == TOKEN && (named == id) == (word >> 8 == 0) {
+                let then = step.matcher.grammar.word(item.code.wrapping_add(2));
+                step.reach(then, item.count, item.node, 0)?;
+                step.close()?;
+            }
+        }
+        let next = step.next;
+        let taken = next.count > 0 || next.accepting;
+        if taken {
+            self.commit(next);
+        }
+        Ok(taken)
+    }
+
+    /// Returns which bytes may follow: bit `b % 64` of word `b / 64` for byte `b`.
+    pub fn next_bytes(&self) -> [u64; 4] {
+        let mut set = [0; 4];
+        (0..=255).filter(|byte| self.allows(self.now, *byte)).for_each(|byte: u8| {
+            if let Some(word) = set.get_mut(usize::from(byte / 64)) {
+                *word |= 1 << (byte % 64);
+            }
+        });
+        set
+    }
+
+    /// Writes the bytes that have to follow into `out`: as long as there is one choice and the text may not end.
+    /// Returns how many there are. The state does not change.
+    ///
+    /// # Errors
+    /// A limit is exceeded.
+    pub fn forced(&mut self, out: &mut [u8]) -> Result<usize, MatchError> {
+        let mut now = self.now;
+        for (index, place) in out.iter_mut().enumerate() {
+            let mut bytes = (0..=255).filter(|byte| self.allows(now, *byte));
+            let only = bytes.next().filter(|_| bytes.next().is_none() && !now.accepting && !self.wants_token(now));
+            let Some(byte) = only else { return Ok(index) };
+            *place = byte;
+            let next = self.step(now, byte)?;
+            // The frontier between is not needed: this one takes its place.
+            now = if now == self.now { next } else { self.moved(next, now.start) };
+        }
+        Ok(out.len())
+    }
+
+    fn wants_token(&self, from: Frontier) -> bool {
+        (0..from.count).any(|index| self.grammar.word(self.item(from, index).code) & 0xFF == TOKEN)
+    }
+
+    fn allows(&self, from: Frontier, byte: u8) -> bool {
+        (0..from.count).any(|index| match self.advanced(self.item(from, index), byte) {
+            Move::Dead => false,
+            Move::Within(_) => true,
+            Move::To(..) => true,
+        })
+    }
+
+    #[inline]
+    pub(super) fn item(&self, from: Frontier, index: usize) -> Item {
+        self.tables.items.get(from.start.wrapping_add(index)).copied().unwrap_or_default()
+    }
+
+    #[inline]
+    fn advanced(&self, item: Item, byte: u8) -> Move {
+        let word = self.grammar.word(item.code);
+        let step =
+            |admits: &dyn Fn(u32, u32) -> bool| self.grammar.step(word >> 8, item.state, item.partial, byte, admits);
+        match word & 0xFF {
+            TEXT => self.grammar.step(word >> 8, item.state, item.partial, byte, |_, _| true),
+            // Where a name with a number that is allowed can be completed.
+            NAME => {
+                let least = self.grammar.word(item.code.wrapping_add(3));
+                step(&|_, target| self.grammar.highest(target) > least)
+            }
+            COUNTED => step(&|char, target| self.fits(item, char, target)),
+            _ => Move::Dead,
+        }
+    }
+
+    /// Returns whether a counted text can end within its bounds behind a character that leads to `target`.
+    fn fits(&self, item: Item, char: u32, target: u32) -> bool {
+        let count = item.count.saturating_add(u32::from(char != QUOTE));
+        let (min, max) = (self.grammar.word(item.code.wrapping_add(3)), self.grammar.word(item.code.wrapping_add(4)));
+        let left = self.grammar.highest(target);
+        let most = if left >> 16 == ENDLESS { u32::MAX } else { count.saturating_add(left >> 16) };
+        count.saturating_add(left & 0xFFFF) <= max && most >= min
+    }
+
+    /// Returns the frontier behind a byte. It lies behind `from` in the table.
+    fn step(&mut self, from: Frontier, byte: u8) -> Result<Frontier, MatchError> {
+        let mut step = Step::new(self, from);
+        for index in 0..from.count {
+            let item = step.matcher.item(from, index);
+            match step.matcher.advanced(item, byte) {
+                Move::Dead => {}
+                Move::Within(partial) => step.keep(Item { partial, ..item })?,
+                Move::To(char, state) => {
+                    let is_counted = char != QUOTE && step.matcher.grammar.word(item.code) & 0xFF == COUNTED;
+                    let count = item.count.saturating_add(u32::from(is_counted));
+                    step.enter(Item { state, partial: 0, count, ..item })?;
+                }
+            }
+        }
+        Ok(step.next)
+    }
+
+    /// Makes a frontier that lies behind the present one the present one.
+    fn commit(&mut self, next: Frontier) {
+        self.now = self.moved(next, 0);
+        let most = self.limits.nodes / 4 * 3;
+        if self.now.nodes > most || self.now.returns > most {
+            self.tables.drop_nodes(&mut self.now);
+        }
+    }
+
+    fn moved(&mut self, from: Frontier, start: usize) -> Frontier {
+        for index in 0..from.count {
+            let item = self.item(from, index);
+            if let Some(place) = self.tables.items.get_mut(start.wrapping_add(index)) {
+                *place = item;
+            }
+        }
+        Frontier { start, ..from }
+    }
+}

@@ -1,0 +1,71 @@
+//! Which texts follow a JSON Schema, a grammar or a regular expression, byte by byte.
+//!
+//! [`Grammar`] compiles a [`Source`] into the caller's memory; [`Grammar::plan`] says how much that is. A [`Matcher`] is
+//! the state of one text: which bytes may follow, whether it may end, which bytes have to follow. A byte is allowed
+//! exactly when the text with it can be continued to one of the language. A schema that is not understood is refused,
+//! with the keyword and its place. What each keyword means is in `docs/structured.md`.
+//!
+//! # Example
+//!
+//! ```
+//! use gleed::grammar::{ErrorKind, Escapes, Grammar, GrammarError, Limits, MatchError, Matcher, Options, Source, Whitespace};
+//!
+//! /// Memory that is aligned as Gleed wants it.
+//! #[repr(align(64))]
+//! struct Aligned([u8; 16384]);
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let schema = br#"{"type":"object","properties":{"mood":{"enum":["calm","angry"]}},"required":["mood"]}"#;
+//! let options = Options { whitespace: Whitespace::Compact, escapes: Escapes::Short, closed: true, ..Options::default() };
+//! let mut scratch = vec![0; Grammar::scratch_len(schema.len())];
+//! let bytes = Grammar::plan(Source::Schema(schema), &options, &mut scratch)?;
+//! let mut memory = Aligned([0; 16384]);
+//! let grammar = Grammar::new(Source::Schema(schema), &options, &mut scratch, &mut memory.0[..bytes])?;
+//!
+//! let limits = Limits { items: 64, nodes: 64, depth: 16 };
+//! let mut state = Aligned([0; 16384]);
+//! let needed = Matcher::plan(limits)?;
+//! let mut matcher = Matcher::new(&grammar, limits, &mut state.0[..needed])?;
+//! let mut forced = [0; 64];
+//! let count = matcher.forced(&mut forced)?;
+//! assert_eq!(&forced[..count], b"{\"mood\":\"");
+//! assert_eq!(matcher.take_all(b"{\"mood\":\"calm\"")?, 14);
+//! assert!(!matcher.may_end() && !matcher.take(b',')? && matcher.take(b'}')? && matcher.may_end());
+//!
+//! // What a program tells its user of a schema that is refused.
+//! let refused = Grammar::plan(Source::Schema(br#"{"not":{}}"#), &options, &mut scratch);
+//! assert_eq!(refused, Err(GrammarError { kind: ErrorKind::Unsupported("not"), at: 1 }));
+//! assert_eq!(MatchError::TooDeep { limit: 16 }.to_string(), "calls are nested deeper than the limit of 16");
+//! # Ok(())
+//! # }
+//! ```
+
+mod ast;
+mod check;
+mod class;
+mod code;
+mod codec;
+mod combine;
+mod compile;
+mod compiled;
+mod decimal;
+mod dfa;
+mod dom;
+mod error;
+mod gbnf;
+mod json;
+mod lengths;
+mod matcher;
+mod nfa;
+mod number;
+mod pack;
+mod regex;
+mod schema;
+mod scratch;
+mod step;
+mod tables;
+
+pub use compile::{Escapes, Grammar, Options, Source, Whitespace};
+pub use error::{ErrorKind, GrammarError, MatchError};
+pub use matcher::Matcher;
+pub use tables::Limits;

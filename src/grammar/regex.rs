@@ -1,0 +1,384 @@
+//! Regular expressions: from text to an expression.
+
+use super::ast::{Ast, DEPTH, Expr, List, OPEN, make};
+use super::class::{self, Class};
+use super::error::{ErrorKind, GrammarError};
+use super::json::{hex, syntax};
+use super::scratch::{Result, Scratch};
+
+/// The most repetitions that a count may say.
+pub(super) const MOST: u32 = 65_535;
+
+/// Parses a regular expression, given as characters with where each is in the source.
+pub(super) struct Parser<'p, 's, I: Iterator<Item = u32> + Clone> {
+    scratch: &'p mut Scratch<'s>,
+    rest: I,
+    /// Characters that are read.
+    read: usize,
+    /// Where the source is, for errors. In the text of a string of JSON, all errors are at its begin.
+    at: usize,
+    spread: bool,
+    any_case: bool,
+    dot_is_all: bool,
+}
+
+impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
+    /// A parser of the pattern of a schema, whose text is at `at`.
+    pub(super) fn new(scratch: &'p mut Scratch<'s>, chars: I, at: usize, spread: bool) -> Self {
+        Self { scratch, rest: chars, read: 0, at, spread, any_case: false, dot_is_all: false }
+    }
+
+    /// Reads the whole text.
+    pub(super) fn parse(mut self) -> Result<Ast> {
+        let ast = self.choice(0)?;
+        match self.peek() {
+            None => Ok(ast),
+            Some(_) => self.wrong("a ) without ("),
+        }
+    }
+
+    fn choice(&mut self, depth: usize) -> Result<Ast> {
+        if depth > DEPTH {
+            return self.wrong("groups nested too deeply");
+        }
+        let mut choices = List::default();
+        loop {
+            let sequence = self.sequence(depth)?;
+            choices.push(self.scratch, sequence);
+            if !self.take('|') {
+                break;
+            }
+        }
+        if choices.first == choices.last {
+            return Ok(choices.first);
+        }
+        make(self.scratch, Expr::Choice(choices.first))
+    }
+
+    fn sequence(&mut self, depth: usize) -> Result<Ast> {
+        let flags = (self.any_case, self.dot_is_all);
+        let mut items = List::default();
+        while let Some(char) = self.peek().filter(|char| !matches!(char, '|' | ')')) {
+            if let Some(atom) = self.atom(char, depth)? {
+                let atom = self.repeats(atom)?;
+                items.push(self.scratch, atom);
+            }
+        }
+        if depth > 0 {
+            (self.any_case, self.dot_is_all) = flags;
+        }
+        make(self.scratch, Expr::Sequence(items.first))
+    }
+
+    fn atom(&mut self, char: char, depth: usize) -> Result<Option<Ast>> {
+        let begin = self.clone_place();
+        self.bump();
+        let expr = match char {
+            '(' => return self.group(depth),
+            '[' => Expr::Class(self.brackets()?),
+            '.' if self.dot_is_all => Expr::Class(class::of(self.scratch, class::ANY)?),
+            '.' => {
+                let line_feed = class::of(self.scratch, &[(10, 10)])?;
+                Expr::Class(class::negated(self.scratch, line_feed)?)
+            }
+            '^' => Expr::Begin,
+            '$' => Expr::End,
+            '\\' => Expr::Class(self.escape(false)?),
+            '*' | '+' | '?' => return self.wrong_at("nothing to repeat", begin),
+            '{' if self.is_count() => return self.wrong_at("nothing to repeat", begin),
+            other => self.literal(u32::from(other))?,
+        };
+        make(self.scratch, expr).map(Some)
+    }
+
+    fn literal(&mut self, char: u32) -> Result<Expr> {
+        let class = class::of(self.scratch, &[(char, char)])?;
+        Ok(Expr::Class(if self.any_case { class::both_cases(self.scratch, class)? } else { class }))
+    }
+
+    /// Reads what stands behind a parenthesis. `None` for flags that hold from here on.
+    fn group(&mut self, depth: usize) -> Result<Option<Ast>> {
+        let flags = (self.any_case, self.dot_is_all);
+        let begin = self.clone_place();
+        if self.take('?') {
+            match self.peek() {
+                Some('=' | '!') => return self.unsupported("look-around", begin),
+                Some('<' | 'P') => self.group_name(begin)?,
+                Some(':') => self.bump(),
+                _ if self.flags()? => return Ok(None),
+                _ => {}
+            }
+        }
+        let inner = self.choice(depth + 1)?;
+        if !self.take(')') {
+            return self.wrong("expected )");
+        }
+        (self.any_case, self.dot_is_all) = flags;
+        make(self.scratch, Expr::Repeat(inner, 1, 1)).map(Some)
+    }
+
+    fn group_name(&mut self, begin: usize) -> Result<()> {
+        self.take('P');
+        if !self.take('<') {
+            return self.unsupported("back reference", begin);
+        }
+        if matches!(self.peek(), Some('=' | '!')) {
+            return self.unsupported("look-around", begin);
+        }
+        let mut letters = 0;
+        while let Some(char) = self.peek().filter(|char| char.is_ascii_alphanumeric() || *char == '_') {
+            letters += usize::from(!char.is_ascii_digit() || letters > 0);
+            self.bump();
+        }
+        if letters == 0 || !self.take('>') { self.wrong("expected the name of a group") } else { Ok(()) }
+    }
+
+    /// Reads flags. Returns whether they hold from here on, instead of for a group.
+    fn flags(&mut self) -> Result<bool> {
+        let mut on = true;
+        loop {
+            let Some(char) = self.peek() else { return self.wrong("expected )") };
+            let place = self.clone_place();
+            self.bump();
+            match char {
+                'i' => self.any_case = on,
+                's' => self.dot_is_all = on,
+                '-' => on = false,
+                ':' => return Ok(false),
+                ')' => return Ok(true),
+                _ => return self.unsupported("this flag", place),
+            }
+        }
+    }
+
+    fn repeats(&mut self, atom: Ast) -> Result<Ast> {
+        let mut atom = atom;
+        let mut count = 0;
+        while let Some(char) = self.peek() {
+            let begin = self.clone_place();
+            let (min, max) = match char {
+                '*' => (0, OPEN),
+                '+' => (1, OPEN),
+                '?' => (0, 1),
+                '{' if self.is_count() => (0, 0),
+                _ => break,
+            };
+            self.bump();
+            if count > 0 {
+                return self.wrong_at("nothing to repeat", begin);
+            }
+            count += 1;
+            let (min, max) = if char == '{' { self.count(begin)? } else { (min, max) };
+            // The lazy form has the same language.
+            self.take('?');
+            if self.peek() == Some('+') {
+                let place = self.clone_place();
+                return self.unsupported("possessive repetition", place);
+            }
+            atom = make(self.scratch, Expr::Repeat(atom, min, max))?;
+        }
+        Ok(atom)
+    }
+
+    /// Returns whether a count such as `{2,3}` stands here; otherwise the brace is a character.
+    fn is_count(&self) -> bool {
+        let mut rest = self.rest.clone();
+        if rest.next() != Some(u32::from('{')) {
+            return false;
+        }
+        let mut digits = false;
+        let mut comma = false;
+        for char in rest {
+            match char::from_u32(char) {
+                Some('0'..='9') => digits = true,
+                Some(',') if !comma && digits => comma = true,
+                Some('}') => return digits,
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    fn count(&mut self, begin: usize) -> Result<(u32, u32)> {
+        let min = self.number()?;
+        let max = match self.take(',') {
+            false => min,
+            true if self.peek() == Some('}') => OPEN,
+            true => self.number()?,
+        };
+        self.bump();
+        if max < min { self.wrong_at("a reversed count", begin) } else { Ok((min, max)) }
+    }
+
+    fn number(&mut self) -> Result<u32> {
+        let place = self.clone_place();
+        let mut value = 0_u32;
+        while let Some(digit) = self.peek().and_then(|char| char.to_digit(10)) {
+            value = value.saturating_mul(10).saturating_add(digit);
+            self.bump();
+        }
+        if value > MOST { self.wrong_at("number too large", place) } else { Ok(value) }
+    }
+
+    /// Reads a class behind its bracket.
+    fn brackets(&mut self) -> Result<Class> {
+        let begin = self.clone_place();
+        let negated = self.take('^');
+        let mut set = 0;
+        loop {
+            let Some(char) = self.peek() else { return self.wrong_at("class without end", begin) };
+            if char == ']' {
+                break;
+            }
+            let place = self.clone_place();
+            self.bump();
+            let first = self.bracket_item(char)?;
+            let (low, high, more) = class::range_of(self.scratch, first).unwrap_or((1, 0, 1));
+            let is_range = self.peek() == Some('-') && !self.closes_behind() && more == 0 && low == high;
+            if !is_range {
+                set = self.join(set, first)?;
+                continue;
+            }
+            self.bump();
+            let Some(last) = self.peek() else { return self.wrong_at("class without end", begin) };
+            self.bump();
+            let last = self.bracket_item(last)?;
+            match class::range_of(self.scratch, last) {
+                Some((end, same, 0)) if end == same && end >= low => set = class::add(self.scratch, set, low, end)?,
+                _ => return self.wrong_at("a reversed range", place),
+            }
+        }
+        self.bump();
+        if self.any_case {
+            set = class::both_cases(self.scratch, set)?;
+        }
+        if negated { class::negated(self.scratch, set) } else { Ok(set) }
+    }
+
+    fn closes_behind(&self) -> bool {
+        self.rest.clone().nth(1) == Some(u32::from(']'))
+    }
+
+    fn bracket_item(&mut self, char: char) -> Result<Class> {
+        if char == '\\' {
+            return self.escape(true);
+        }
+        class::of(self.scratch, &[(u32::from(char), u32::from(char))])
+    }
+
+    fn join(&mut self, set: Class, other: Class) -> Result<Class> {
+        let (mut set, mut range) = (set, other);
+        while let Some((low, high, next)) = class::range_of(self.scratch, range) {
+            set = class::add(self.scratch, set, low, high)?;
+            range = next;
+        }
+        Ok(set)
+    }
+
+    /// Reads an escape behind its backslash.
+    fn escape(&mut self, in_class: bool) -> Result<Class> {
+        let place = self.clone_place();
+        let Some(char) = self.peek() else { return self.wrong("unknown escape") };
+        self.bump();
+        let ranges = match char {
+            'd' | 'D' => class::DIGIT,
+            'w' | 'W' => class::WORD,
+            's' | 'S' => class::SPACE,
+            'b' if in_class => &[(8, 8)],
+            'b' | 'B' => return self.unsupported("word boundary", place),
+            '1'..='9' => return self.unsupported("back reference", place),
+            'k' => return self.unsupported("back reference", place),
+            'p' | 'P' => return self.unsupported("Unicode property", place),
+            _ => {
+                let value = self.escaped_char(char, place)?;
+                let class = class::of(self.scratch, &[(value, value)])?;
+                return if self.any_case { class::both_cases(self.scratch, class) } else { Ok(class) };
+            }
+        };
+        let class = class::of(self.scratch, ranges)?;
+        if char.is_ascii_uppercase() { class::negated(self.scratch, class) } else { Ok(class) }
+    }
+
+    fn escaped_char(&mut self, char: char, place: usize) -> Result<u32> {
+        let value = match char {
+            't' => 9,
+            'n' => 10,
+            'v' => 11,
+            'f' => 12,
+            'r' => 13,
+            '0' => 0,
+            'x' => self.hex(2)?,
+            'u' if self.take('{') => self.braced()?,
+            'u' => self.pair()?,
+            'a'..='z' | 'A'..='Z' => return self.wrong_at("unknown escape", place),
+            other => u32::from(other),
+        };
+        if char::from_u32(value).is_none() { self.wrong_at("no code point", place) } else { Ok(value) }
+    }
+
+    /// Reads four digits, and those of a low surrogate behind a high one.
+    fn pair(&mut self) -> Result<u32> {
+        let high = self.hex(4)?;
+        if !(0xD800..0xDC00).contains(&high) || !self.take('\\') || !self.take('u') {
+            return Ok(high);
+        }
+        let low = self.hex(4)?;
+        Ok(if (0xDC00..0xE000).contains(&low) { 0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00) } else { high })
+    }
+
+    fn hex(&mut self, digits: usize) -> Result<u32> {
+        let mut text = [0; 4];
+        let places = text.get_mut(..digits).unwrap_or(&mut []);
+        for place in &mut *places {
+            *place = self.peek().and_then(|char| u8::try_from(char).ok()).unwrap_or(0);
+            self.bump();
+        }
+        match hex(places) {
+            Some(value) => Ok(value),
+            None => self.wrong("expected hexadecimal digits"),
+        }
+    }
+
+    fn braced(&mut self) -> Result<u32> {
+        let mut value = 0_u32;
+        while let Some(digit) = self.peek().and_then(|char| char.to_digit(16)) {
+            value = value.saturating_mul(16).saturating_add(digit);
+            self.bump();
+        }
+        if self.take('}') { Ok(value) } else { self.wrong("expected }") }
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest.clone().next().and_then(char::from_u32)
+    }
+
+    fn bump(&mut self) {
+        if let Some(char) = self.rest.next() {
+            self.read += char::from_u32(char).map_or(1, char::len_utf8);
+        }
+    }
+
+    fn take(&mut self, char: char) -> bool {
+        let found = self.peek() == Some(char);
+        if found {
+            self.bump();
+        }
+        found
+    }
+
+    fn clone_place(&self) -> usize {
+        if self.spread { self.at.saturating_add(self.read) } else { self.at }
+    }
+
+    fn wrong<T>(&self, what: &'static str) -> Result<T> {
+        syntax(what, self.clone_place())
+    }
+
+    fn wrong_at<T>(&self, what: &'static str, place: usize) -> Result<T> {
+        syntax(what, place)
+    }
+
+    fn unsupported<T>(&self, what: &'static str, place: usize) -> Result<T> {
+        Err(GrammarError { kind: ErrorKind::Unsupported(what), at: place })
+    }
+}

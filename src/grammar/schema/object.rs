@@ -1,0 +1,301 @@
+//! Objects: which members there are, and their values.
+
+use heapless::Vec;
+
+use super::array::less;
+use super::{Member, Schemas, Set};
+use crate::grammar::ast::OPEN;
+use crate::grammar::code::{Code, Codec, Rule};
+use crate::grammar::combine::{Combine, combine};
+use crate::grammar::dfa::{self, Dfa, Trie};
+use crate::grammar::dom::{Kind, Node};
+use crate::grammar::json::Chars;
+use crate::grammar::scratch::{Result, mix};
+
+// The fields of a declared member: where its name is in the text, the name's hash, whether it is required, the next.
+const FROM: u32 = 0;
+const TO: u32 = 1;
+const HASH: u32 = 2;
+pub(super) const REQUIRED: u32 = 3;
+pub(super) const NEXT: u32 = 4;
+
+/// The most patterns of names that an object may have.
+const PATTERNS: usize = 8;
+
+/// A pattern of names: the automaton of the names, and the place in the list of schemas of the one that has it.
+#[derive(Clone, Copy)]
+pub(super) struct Pattern {
+    pub(super) names: Dfa,
+    pub(super) owner: usize,
+    pub(super) schema: Node,
+}
+
+/// Declared members, in order.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Declared {
+    pub(super) first: u32,
+    pub(super) last: u32,
+    pub(super) count: u32,
+    pub(super) required: u32,
+}
+
+/// Other members: for each kind of name, the automaton of the names and the rule of the values.
+#[derive(Clone, Copy)]
+pub(super) struct Other {
+    pub(super) names: Dfa,
+    pub(super) codec: Codec,
+    pub(super) rule: Rule,
+}
+
+pub(super) type Others = Vec<Other, 32>;
+
+/// How many members are written besides those that have to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Count {
+    /// Others, from so many to so many.
+    Others(u32, u32),
+    /// At least one of all.
+    Some,
+    /// None or one, or exactly one.
+    AtMostOne(bool),
+}
+
+impl Schemas<'_, '_, '_, '_> {
+    /// Returns the code of the objects of a list of schemas, or 0.
+    pub(super) fn object(&mut self, set: &Set) -> Result<Code> {
+        let declared = self.declared(set)?;
+        let patterns = self.patterns(set)?;
+        let others = self.others(set, &declared, &patterns)?;
+        let Some((min, max)) = self.sizes(set, "minProperties", "maxProperties")? else { return Ok(0) };
+        let Some(count) = self.count(set, &declared, others.is_empty(), (min, max))? else { return Ok(0) };
+        let close = self.closing(b'}')?;
+        let code = self.members(set, &declared, &patterns, &others, count, close)?;
+        if code == 0 { Ok(0) } else { self.mark(b'{', code) }
+    }
+
+    /// Returns the declared members, or those that the value itself has.
+    fn declared(&mut self, set: &Set) -> Result<Declared> {
+        let mut declared = Declared::default();
+        for member in set {
+            let object = if member.has(Member::VALUE) { member.node() } else { self.value(*member, "properties") };
+            if object != 0 && self.dom.kind(self.scratch, object) != Kind::Object {
+                return self.wrong("properties", object);
+            }
+            let mut child = self.dom.child(self.scratch, object);
+            while child != 0 {
+                let name = self.dom.name_range(self.scratch, child);
+                self.declare(&mut declared, name, member.has(Member::VALUE))?;
+                child = self.dom.next(self.scratch, child);
+            }
+        }
+        for member in set {
+            let required = self.value(*member, "required");
+            if required == 0 {
+                continue;
+            }
+            let mut name = self.list(required, "required")?;
+            while name != 0 {
+                if self.dom.kind(self.scratch, name) != Kind::String {
+                    return self.wrong("required", name);
+                }
+                let range = self.dom.range(self.scratch, name);
+                self.declare(&mut declared, range, true)?;
+                name = self.dom.next(self.scratch, name);
+            }
+        }
+        Ok(declared)
+    }
+
+    fn declare(&mut self, declared: &mut Declared, name: (u32, u32), required: bool) -> Result<()> {
+        let hash = self.chars(name).fold(0, mix);
+        let mut known = declared.first;
+        while known != 0 {
+            let same = self.scratch.get(known, HASH) == hash;
+            if same && self.chars(self.name(known)).eq(self.chars(name)) {
+                let newly = required && self.scratch.get(known, REQUIRED) == 0;
+                declared.required += u32::from(newly);
+                self.scratch.set(known, REQUIRED, u32::from(required) | self.scratch.get(known, REQUIRED));
+                return Ok(());
+            }
+            known = self.scratch.get(known, NEXT);
+        }
+        let new = self.scratch.record([name.0, name.1, hash, u32::from(required), 0])?;
+        match declared.last {
+            0 => declared.first = new,
+            last => self.scratch.set(last, NEXT, new),
+        }
+        declared.last = new;
+        declared.count += 1;
+        declared.required += u32::from(required);
+        Ok(())
+    }
+
+    pub(super) fn name(&self, declared: u32) -> (u32, u32) {
+        (self.scratch.get(declared, FROM), self.scratch.get(declared, TO))
+    }
+
+    fn text(&self, (from, to): (u32, u32)) -> &[u8] {
+        self.dom.text.get(from as usize..to as usize).unwrap_or(&[])
+    }
+
+    fn chars(&self, range: (u32, u32)) -> Chars<'_> {
+        Chars(self.text(range))
+    }
+
+    fn patterns(&mut self, set: &Set) -> Result<Vec<Pattern, PATTERNS>> {
+        let mut patterns = Vec::new();
+        for (owner, member) in set.iter().enumerate() {
+            let object = self.value(*member, "patternProperties");
+            if object != 0 && self.dom.kind(self.scratch, object) != Kind::Object {
+                return self.wrong("patternProperties", object);
+            }
+            let mut schema = self.dom.child(self.scratch, object);
+            while schema != 0 {
+                let at = self.dom.name_at(self.scratch, schema);
+                let names = self.search(self.dom.name(self.scratch, schema), at, false)?;
+                let pattern = Pattern { names, owner, schema };
+                if patterns.push(pattern).is_err() {
+                    return self.refused("patternProperties", at);
+                }
+                schema = self.dom.next(self.scratch, schema);
+            }
+        }
+        Ok(patterns)
+    }
+
+    /// Returns the rule of the values of a member: `found` says for each pattern whether the name follows it.
+    fn member_rule(&mut self, set: &Set, name: Option<(u32, u32)>, patterns: &[Pattern], found: u32) -> Result<Rule> {
+        let mut result = Set::new();
+        for (owner, member) in set.iter().enumerate() {
+            if member.has(Member::VALUE) {
+                let value = name.map_or(0, |name| self.dom.find(self.scratch, member.node(), self.chars(name)));
+                let value = if value == 0 { Member::new(self.never, 0) } else { Member::new(value, Member::VALUE) };
+                self.include(&mut result, value)?;
+                continue;
+            }
+            let properties = self.value(*member, "properties");
+            let schema = match (name, properties) {
+                (Some(name), 1..) => self.dom.find(self.scratch, properties, self.chars(name)),
+                _ => 0,
+            };
+            let mut is_known = schema != 0;
+            if is_known {
+                self.expand(&mut result, schema, &mut Vec::new())?;
+            }
+            for (index, pattern) in patterns.iter().enumerate() {
+                if pattern.owner == owner && found >> index & 1 != 0 {
+                    is_known = true;
+                    self.expand(&mut result, pattern.schema, &mut Vec::new())?;
+                }
+            }
+            let additional = self.value(*member, "additionalProperties");
+            if !is_known && additional != 0 {
+                self.expand(&mut result, additional, &mut Vec::new())?;
+            }
+        }
+        self.rule_of(&result)
+    }
+
+    /// Returns the rule of the values of a declared member.
+    pub(super) fn declared_rule(&mut self, set: &Set, declared: u32, patterns: &[Pattern]) -> Result<Rule> {
+        let name = self.name(declared);
+        let found =
+            |(index, pattern): (usize, &Pattern)| u32::from(self.accepts(pattern.names, self.text(name))) << index;
+        let found = patterns.iter().enumerate().map(found).sum();
+        self.member_rule(set, Some(name), patterns, found)
+    }
+
+    /// Returns the kinds of members that are not declared.
+    fn others(&mut self, set: &Set, declared: &Declared, patterns: &[Pattern]) -> Result<Others> {
+        let mut others = Others::new();
+        let declares = set.iter().any(|member| self.value(*member, "properties") != 0);
+        let is_said = set.iter().any(|member| self.value(*member, "additionalProperties") != 0);
+        let closed = self.options.closed && declares && !is_said;
+        // Where names are taken, none can be spelled in another way.
+        let codec = match (declared.count, patterns.is_empty()) {
+            (1.., _) => Codec::Short,
+            (_, restricted) => self.codec(!restricted),
+        };
+        let mut names = self.all_strings(codec)?;
+        let at = set.first().map_or(0, |member| self.dom.at(self.scratch, member.node()));
+        if declared.count > 0 {
+            let mut taken = Trie::new(self.scratch)?;
+            let mut known = declared.first;
+            while known != 0 {
+                let (from, to) = self.name(known);
+                let text = self.dom.text.get(from as usize..to as usize).unwrap_or(&[]);
+                taken.add(self.scratch, Chars(text), 0)?;
+                known = self.scratch.get(known, NEXT);
+            }
+            let limit = self.limit();
+            names = combine(self.scratch, (names, taken.dfa()), Combine::Without, limit, at)?;
+        }
+        if set.iter().any(|member| member.has(Member::VALUE)) {
+            return Ok(others);
+        }
+        // Each part of the names that follows the same patterns.
+        let mut parts: Vec<(Dfa, u32), 32> = Vec::new();
+        let _first = parts.push((names, 0));
+        for (index, pattern) in patterns.iter().enumerate() {
+            for part in 0..parts.len() {
+                let Some(&(names, found)) = parts.get(part) else { continue };
+                let limit = self.limit();
+                let with = combine(self.scratch, (names, pattern.names), Combine::Both, limit, at)?;
+                let without = combine(self.scratch, (names, pattern.names), Combine::Without, limit, at)?;
+                parts.get_mut(part).into_iter().for_each(|part| *part = (without, found));
+                if with != 0 && parts.push((with, found | 1 << index)).is_err() {
+                    return self.refused("patternProperties", at);
+                }
+            }
+        }
+        for (names, found) in parts {
+            if names == 0 || (closed && found == 0) || self.is_excluded(set, patterns, found) {
+                continue;
+            }
+            let names = dfa::quoted(self.scratch, names)?;
+            let rule = self.member_rule(set, None, patterns, found)?;
+            if others.push(Other { names, codec, rule }).is_err() {
+                return self.refused("patternProperties", at);
+            }
+        }
+        Ok(others)
+    }
+
+    /// Returns whether a schema has no room for names that follow these patterns and are not declared.
+    fn is_excluded(&self, set: &Set, patterns: &[Pattern], found: u32) -> bool {
+        set.iter().enumerate().any(|(owner, member)| {
+            let mut followed = patterns.iter().enumerate().filter(|(index, _)| found >> index & 1 != 0);
+            let additional = self.value(*member, "additionalProperties");
+            let closed = additional != 0 && self.dom.kind(self.scratch, additional) == Kind::False;
+            closed && !followed.any(|(_, pattern)| pattern.owner == owner)
+        })
+    }
+
+    fn limit(&self) -> u32 {
+        self.options.states.saturating_mul(4).max(self.dom.text.len() as u32)
+    }
+
+    /// Returns what `minProperties` and `maxProperties` ask for, or `None` if there is no such object.
+    fn count(&self, set: &Set, declared: &Declared, closed: bool, (min, max): (u32, u32)) -> Result<Option<Count>> {
+        let Declared { count, required, .. } = *declared;
+        if max < required || (closed && min > count) {
+            return Ok(None);
+        }
+        if required == count {
+            return Ok(Some(Count::Others(min.saturating_sub(count), less(max, count))));
+        }
+        let unbounded = max == OPEN || (closed && max >= count);
+        if unbounded && min <= required {
+            return Ok(Some(Count::Others(0, OPEN)));
+        }
+        if unbounded && min == 1 {
+            return Ok(Some(Count::Some));
+        }
+        if closed && max == 1 && min <= 1 {
+            return Ok(Some(Count::AtMostOne(min == 0)));
+        }
+        let keyword = if unbounded { "minProperties" } else { "maxProperties" };
+        let place = set.iter().map(|member| self.value(*member, keyword)).find(|value| *value != 0).unwrap_or(0);
+        self.refused(keyword, self.dom.name_at(self.scratch, place))
+    }
+}

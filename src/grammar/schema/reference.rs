@@ -1,0 +1,172 @@
+//! `$ref`: which schema of the document is meant.
+
+use heapless::Vec;
+
+use super::Schemas;
+use crate::grammar::dom::{Kind, Node};
+use crate::grammar::scratch::Result;
+
+/// The most bytes of a reference.
+const LENGTH: usize = 512;
+type Text = Vec<u8, LENGTH>;
+
+impl Schemas<'_, '_, '_, '_> {
+    /// Returns the schema to which the value of a `$ref` refers.
+    pub(super) fn reference(&self, node: Node) -> Result<Node> {
+        let target = self.text_of(node).and_then(|text| {
+            let split = text.iter().position(|byte| *byte == b'#').unwrap_or(text.len());
+            let (base, fragment) = text.split_at_checked(split)?;
+            let resource = if base.is_empty() { self.resource_of(node) } else { self.resource(base)? };
+            self.fragment(resource, fragment.get(1..).unwrap_or(&[]))
+        });
+        match target {
+            Some(target) => Ok(target),
+            None => self.refused("$ref", self.dom.name_at(self.scratch, node)),
+        }
+    }
+
+    /// Returns the bytes of a string, if they are few.
+    fn text_of(&self, node: Node) -> Option<Text> {
+        if self.dom.kind(self.scratch, node) != Kind::String {
+            return None;
+        }
+        let mut text = Text::new();
+        for char in self.dom.chars(self.scratch, node) {
+            let mut bytes = [0; 4];
+            text.extend_from_slice(char::from_u32(char)?.encode_utf8(&mut bytes).as_bytes()).ok()?;
+        }
+        Some(text)
+    }
+
+    /// Returns the schema with an `$id` that is the innermost around a node.
+    fn resource_of(&self, node: Node) -> Node {
+        let place = self.dom.range(self.scratch, node).0;
+        let mut found = self.root;
+        self.visit(self.root, &mut |schemas, node| {
+            let (from, to) = schemas.dom.range(schemas.scratch, node);
+            let id = schemas.dom.member(schemas.scratch, node, "$id");
+            let is_resource = schemas.text_of(id).is_some_and(|id| !id.starts_with(b"#"));
+            if id != 0 && is_resource && (from..to).contains(&place) {
+                found = node;
+            }
+        });
+        found
+    }
+
+    /// Returns the schema whose `$id` is the base of a reference.
+    fn resource(&self, base: &[u8]) -> Option<Node> {
+        let root = self.text_of(self.dom.member(self.scratch, self.root, "$id")).unwrap_or_default();
+        let folder = root.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+        let folder = root.get(..folder)?;
+        let mut found = None;
+        self.visit(self.root, &mut |schemas, node| {
+            let id = schemas.dom.member(schemas.scratch, node, "$id");
+            let Some(id) = schemas.text_of(id).filter(|_| id != 0) else { return };
+            let id = id.strip_suffix(b"#").unwrap_or(&id);
+            // Relative to the document, both can have its folder in front.
+            let short = |text: &[u8]| text.strip_prefix(folder).map_or(text.len(), <[u8]>::len);
+            let (a, b) = (id.len() - short(id).min(id.len()), base.len() - short(base).min(base.len()));
+            if id.get(a..) == base.get(b..) {
+                found = found.or(Some(node));
+            }
+        });
+        found
+    }
+
+    /// Returns the schema that a pointer or an anchor names within a resource.
+    fn fragment(&self, resource: Node, fragment: &[u8]) -> Option<Node> {
+        if fragment.is_empty() {
+            return Some(resource);
+        }
+        let Some(pointer) = fragment.strip_prefix(b"/") else { return self.anchor(resource, fragment) };
+        let mut node = resource;
+        for token in pointer.split(|byte| *byte == b'/') {
+            let token = unescaped(token)?;
+            node = match self.dom.kind(self.scratch, node) {
+                Kind::Object => self.member_named(node, &token),
+                Kind::Array => self.element_at(node, &token),
+                _ => 0,
+            };
+            if node == 0 {
+                return None;
+            }
+        }
+        Some(node)
+    }
+
+    fn member_named(&self, object: Node, name: &[u8]) -> Node {
+        let mut child = self.dom.child(self.scratch, object);
+        while child != 0 {
+            let mut rest = name;
+            let same = self.dom.name(self.scratch, child).all(|char| {
+                let mut bytes = [0; 4];
+                let bytes = char::from_u32(char).map_or(&b"\0"[..], |char| char.encode_utf8(&mut bytes).as_bytes());
+                let stripped = rest.strip_prefix(bytes);
+                rest = stripped.unwrap_or(&[]);
+                stripped.is_some()
+            });
+            if same && rest.is_empty() {
+                return child;
+            }
+            child = self.dom.next(self.scratch, child);
+        }
+        0
+    }
+
+    fn element_at(&self, array: Node, index: &[u8]) -> Node {
+        let digits = !index.is_empty() && index.iter().all(u8::is_ascii_digit);
+        let value = |value: u32, digit: &u8| value.saturating_mul(10).saturating_add(u32::from(digit & 15));
+        let index = if digits { index.iter().fold(0, value) } else { u32::MAX };
+        let mut child = self.dom.child(self.scratch, array);
+        for _ in 0..index {
+            if child == 0 {
+                break;
+            }
+            child = self.dom.next(self.scratch, child);
+        }
+        child
+    }
+
+    fn anchor(&self, resource: Node, name: &[u8]) -> Option<Node> {
+        let mut found = None;
+        self.visit(resource, &mut |schemas, node| {
+            let anchor = schemas.text_of(schemas.dom.member(schemas.scratch, node, "$anchor"));
+            let id = schemas.text_of(schemas.dom.member(schemas.scratch, node, "$id"));
+            let id = id.as_ref().and_then(|id| id.strip_prefix(b"#"));
+            if anchor.is_some_and(|anchor| anchor == name) || id == Some(name) {
+                found = found.or(Some(node));
+            }
+        });
+        found
+    }
+
+    /// Calls a function with each object below a node, those outside first. The text is at most
+    /// [`crate::grammar::json::DEPTH`] deep, so this is the depth of the calls.
+    fn visit(&self, node: Node, found: &mut dyn FnMut(&Self, Node)) {
+        if self.dom.kind(self.scratch, node) == Kind::Object {
+            found(self, node);
+        }
+        let mut child = self.dom.child(self.scratch, node);
+        while child != 0 {
+            self.visit(child, found);
+            child = self.dom.next(self.scratch, child);
+        }
+    }
+}
+
+/// Undoes the escapes of a pointer in a URI.
+fn unescaped(token: &[u8]) -> Option<Text> {
+    let mut result = Text::new();
+    let mut rest = token;
+    while let [byte, after @ ..] = rest {
+        let (value, after) = match (byte, after) {
+            (b'%', [high, low, after @ ..]) => (crate::grammar::json::hex(&[*high, *low])? as u8, after),
+            (b'~', [b'0', after @ ..]) => (b'~', after),
+            (b'~', [b'1', after @ ..]) => (b'/', after),
+            _ => (*byte, after),
+        };
+        result.push(value).ok()?;
+        rest = after;
+    }
+    Some(result)
+}

@@ -1,0 +1,243 @@
+//! Strings.
+
+use super::keyword::FORMATS;
+use super::{Member, Schemas, Set};
+use crate::grammar::ast::OPEN;
+use crate::grammar::class::{ANY, LAST};
+use crate::grammar::code::{Code, Codec};
+use crate::grammar::combine::{Combine, combine};
+use crate::grammar::compile::Escapes;
+use crate::grammar::dfa::{self, Dfa, QUOTE, Trie};
+use crate::grammar::dom::{Kind, Node};
+use crate::grammar::error::{ErrorKind, GrammarError};
+use crate::grammar::json::Chars;
+use crate::grammar::lengths;
+use crate::grammar::nfa::search;
+use crate::grammar::regex::Parser;
+use crate::grammar::scratch::Result;
+
+/// The characters that have a spelling without `\u`.
+const SHORT: &[(u32, u32)] = &[(8, 10), (12, 13), (0x20, 0x7E), (0x80, 0xD7FF), (0xE000, LAST)];
+
+impl Schemas<'_, '_, '_, '_> {
+    /// Returns the code of the strings of a list of schemas, or 0.
+    pub(super) fn string(&mut self, set: &Set) -> Result<Code> {
+        let Some((min, max)) = self.sizes(set, "minLength", "maxLength")? else { return Ok(0) };
+        let is_free = !set.iter().any(|member| self.restricts(*member));
+        let codec = self.codec(!is_free);
+        let at = set.first().map_or(0, |member| self.dom.at(self.scratch, member.node()));
+        let end = self.program.end(self.scratch)?;
+        if is_free {
+            return self.free_string((min, max), codec, end);
+        }
+        let mut strings = self.all_strings(codec)?;
+        for member in set {
+            strings = self.restricted(strings, *member, at)?;
+        }
+        let strings = dfa::quoted(self.scratch, strings)?;
+        if strings == 0 {
+            return Ok(0);
+        }
+        if (min, max) == (0, OPEN) {
+            return self.program.text(self.scratch, strings, codec, end);
+        }
+        self.counted_string((strings, codec), (min, max), at, end)
+    }
+
+    /// Returns the code of the strings of an automaton with so many characters.
+    fn counted_string(
+        &mut self,
+        (strings, codec): (Dfa, Codec),
+        (min, max): (u32, u32),
+        at: usize,
+        end: Code,
+    ) -> Result<Code> {
+        if lengths::note(self.scratch, strings) {
+            let (fewest, most) =
+                (dfa::highest(self.scratch, strings) & 0xFFFF, dfa::highest(self.scratch, strings) >> 16);
+            let is_met = fewest <= max && (most == lengths::ENDLESS || most >= min);
+            let code = self.program.counted_text(self.scratch, (strings, codec), (min, max), end)?;
+            return Ok(if is_met { code } else { 0 });
+        }
+        // Not every number of characters is possible: then they are states.
+        let limit = self.options.states.saturating_mul(4);
+        let lengths = dfa::lengths(self.scratch, min, (max != OPEN).then_some(max), limit, at)?;
+        let strings = self.both(strings, lengths, at)?;
+        if strings == 0 { Ok(0) } else { self.program.text(self.scratch, strings, codec, end) }
+    }
+
+    /// Returns the least and the greatest of sizes such as `minLength`, or `None` if there is no size between them.
+    pub(super) fn sizes(&self, set: &Set, least: &'static str, most: &'static str) -> Result<Option<(u32, u32)>> {
+        let (mut min, mut max) = (0, OPEN);
+        for member in set {
+            let (low, high) = (self.value(*member, least), self.value(*member, most));
+            if low != 0 {
+                min = min.max(self.dom.size(self.scratch, low, least)?);
+            }
+            if high != 0 {
+                max = max.min(self.dom.size(self.scratch, high, most)?);
+            }
+        }
+        Ok((min <= max).then_some((min, max)))
+    }
+
+    /// Returns how strings are written.
+    pub(super) fn codec(&self, restricted: bool) -> Codec {
+        match self.options.escapes {
+            Escapes::Short => Codec::Short,
+            Escapes::All if restricted => Codec::Control,
+            Escapes::All => Codec::All,
+        }
+    }
+
+    /// Returns the automaton of all strings that can be written, without quotes.
+    pub(super) fn all_strings(&mut self, codec: Codec) -> Result<Dfa> {
+        dfa::star(self.scratch, if codec == Codec::Short { SHORT } else { ANY })
+    }
+
+    fn restricts(&self, member: Member) -> bool {
+        let known = |value: Node| value != 0 && self.format(value).is_some();
+        self.constants(member).0 != 0 && !member.has(Member::ENUM)
+            || self.value(member, "pattern") != 0
+            || known(self.value(member, "format"))
+            || self.value(member, "format") != 0 && !self.options.ignore.contains(&"format")
+    }
+
+    /// Returns the code of any string of a length.
+    fn free_string(&mut self, (min, max): (u32, u32), codec: Codec, end: Code) -> Result<Code> {
+        if (min, max) == (0, OPEN) {
+            if self.shared.string == 0 {
+                let strings = self.all_strings(codec)?;
+                self.shared.string = dfa::quoted(self.scratch, strings)?;
+            }
+            return self.program.text(self.scratch, self.shared.string, codec, end);
+        }
+        let quote = dfa::literal(self.scratch, [QUOTE].into_iter())?;
+        let close = self.program.text(self.scratch, quote, codec, end)?;
+        let ranges = if codec == Codec::Short { SHORT } else { ANY };
+        let char = dfa::one(self.scratch, ranges)?;
+        let chars = if max == 0 {
+            close
+        } else {
+            let (code, end) = self.program.open_loop(self.scratch, (min, max), close)?;
+            let body = self.program.text(self.scratch, char, codec, end)?;
+            self.program.close_loop(self.scratch, code, body);
+            code
+        };
+        self.program.text(self.scratch, quote, codec, chars)
+    }
+
+    /// Returns the strings that a schema allows of those given.
+    fn restricted(&mut self, strings: Dfa, member: Member, at: usize) -> Result<Dfa> {
+        let mut strings = strings;
+        if self.constants(member).0 != 0 && !member.has(Member::ENUM) {
+            let constants = self.constant_strings(member)?;
+            strings = self.both(strings, constants, at)?;
+        }
+        let pattern = self.value(member, "pattern");
+        if pattern != 0 {
+            let found = self.pattern(pattern)?;
+            strings = self.both(strings, found, at)?;
+        }
+        let format = self.value(member, "format");
+        if format != 0 {
+            match self.format(format) {
+                Some(expression) => {
+                    let found = self.expression(expression, self.dom.at(self.scratch, format), true)?;
+                    strings = self.both(strings, found, at)?;
+                }
+                None if self.options.ignore.contains(&"format") => {}
+                None => return self.refused("format", self.dom.name_at(self.scratch, format)),
+            }
+        }
+        Ok(strings)
+    }
+
+    fn format(&self, format: Node) -> Option<&'static [u8]> {
+        let name = self.dom.chars(self.scratch, format);
+        let (_, expression) = FORMATS.iter().find(|(known, _)| name.clone().eq(known.bytes().map(u32::from)))?;
+        Some(expression.as_bytes())
+    }
+
+    /// Returns the strings in which a pattern is found.
+    pub(super) fn pattern(&mut self, pattern: Node) -> Result<Dfa> {
+        if self.dom.kind(self.scratch, pattern) != Kind::String {
+            return self.wrong("pattern", pattern);
+        }
+        let (at, chars) = (self.dom.at(self.scratch, pattern), self.dom.chars(self.scratch, pattern));
+        self.search(chars, at, false)
+    }
+
+    /// Returns the automaton of an expression of ours.
+    pub(super) fn expression(&mut self, text: &'static [u8], at: usize, whole: bool) -> Result<Dfa> {
+        self.search(text.iter().map(|byte| u32::from(*byte)), at, whole)
+    }
+
+    pub(super) fn search(&mut self, chars: impl Iterator<Item = u32> + Clone, at: usize, whole: bool) -> Result<Dfa> {
+        let ast = Parser::new(self.scratch, chars, at, false).parse()?;
+        search(self.scratch, ast, whole, self.options.states, at)
+    }
+
+    fn constant_strings(&mut self, member: Member) -> Result<Dfa> {
+        let mut trie = Trie::new(self.scratch)?;
+        let (mut constant, only) = self.constants(member);
+        while constant != 0 {
+            if self.dom.kind(self.scratch, constant) == Kind::String {
+                let chars = self.dom.chars(self.scratch, constant);
+                let is_short = |char: u32| SHORT.iter().any(|(low, high)| (*low..=*high).contains(&char));
+                if self.options.escapes == Escapes::Short && !chars.clone().all(is_short) {
+                    let kind = ErrorKind::Value(if only { "const" } else { "enum" });
+                    return Err(GrammarError { kind, at: self.dom.at(self.scratch, constant) });
+                }
+                trie.add(self.scratch, chars, 0)?;
+            }
+            constant = self.next_constant(constant, only);
+        }
+        Ok(dfa::trimmed(self.scratch, trie.dfa()))
+    }
+
+    /// Returns what two automata accept both.
+    pub(super) fn both(&mut self, one: Dfa, other: Dfa, at: usize) -> Result<Dfa> {
+        // A trie has a state for each character of the schema, which the limit is not about.
+        let limit = self.options.states.saturating_mul(4).max(self.dom.text.len() as u32);
+        if other == 0 { Ok(0) } else { combine(self.scratch, (one, other), Combine::Both, limit, at) }
+    }
+
+    /// Returns the code of a name as the schema's text has it, with its quotes: the way in which names are written.
+    pub(super) fn spelled(text: &[u8]) -> impl Iterator<Item = u32> + '_ {
+        let chars = Chars(text);
+        let inner = chars.flat_map(|char| {
+            let (escape, rest): (&[u8], _) = match char {
+                0x22 => (b"\\\"", None),
+                0x5C => (b"\\\\", None),
+                8 => (b"\\b", None),
+                9 => (b"\\t", None),
+                10 => (b"\\n", None),
+                12 => (b"\\f", None),
+                13 => (b"\\r", None),
+                0..0x10 => (b"\\u000", char::from_digit(char, 16)),
+                0x10..0x20 => (b"\\u001", char::from_digit(char - 0x10, 16)),
+                _ => (b"", char::from_u32(char)),
+            };
+            escape.iter().map(|byte| u32::from(*byte)).chain(rest.map(u32::from))
+        });
+        [0x22].into_iter().chain(inner).chain([0x22])
+    }
+
+    /// Returns whether a text is accepted.
+    pub(super) fn accepts(&self, dfa: Dfa, text: &[u8]) -> bool {
+        let mut state = dfa;
+        for char in Chars(text) {
+            let mut edge = dfa::edges(self.scratch, state);
+            loop {
+                let Some(found) = dfa::edge(self.scratch, edge) else { return false };
+                if (found.low..=found.high).contains(&char) {
+                    state = found.target;
+                    break;
+                }
+                edge = found.next;
+            }
+        }
+        state != 0 && dfa::accept(self.scratch, state) != 0
+    }
+}

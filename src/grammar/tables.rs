@@ -1,0 +1,170 @@
+//! The tables of a matcher: flat, without pointers.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::error::MatchError;
+use crate::mem::Arena;
+
+/// How much a [`Matcher`] has room for.
+///
+/// [Example](crate::grammar#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most ways in which a text can be read at once.
+    pub items: usize,
+    /// The most calls of rules that are kept, and the most places that called them.
+    pub nodes: usize,
+    /// The most calls within each other.
+    pub depth: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { items: 256, nodes: 1024, depth: 128 }
+    }
+}
+
+/// One way to read the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Item {
+    /// The instruction.
+    pub(super) code: u32,
+    /// The state of its automaton.
+    pub(super) state: u32,
+    /// What was read of a character.
+    pub(super) partial: u32,
+    /// The rounds of the loop that it is in.
+    pub(super) count: u32,
+    pub(super) node: u32,
+}
+
+/// A call of a rule.
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Node {
+    /// The first instruction of the rule.
+    pub(super) rule: u32,
+    /// The last place that called it.
+    pub(super) returns: u32,
+    pub(super) depth: u32,
+    /// While nodes are dropped: whether this is needed, then its new number. 0 for what is dropped.
+    pub(super) new: u32,
+}
+
+/// A place to which a rule returns.
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Return {
+    pub(super) code: u32,
+    pub(super) count: u32,
+    pub(super) node: u32,
+    /// The place noted before this one, or 0.
+    pub(super) next: u32,
+    /// As in [`Node`].
+    pub(super) new: u32,
+}
+
+/// An instruction that is reached without a further byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Reached {
+    pub(super) code: u32,
+    pub(super) count: u32,
+    pub(super) node: u32,
+    /// Whether the round of the loop has no byte yet.
+    pub(super) fresh: u32,
+}
+
+/// A frontier in the table of items, and how much of the other tables belongs to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Frontier {
+    pub(super) start: usize,
+    pub(super) count: usize,
+    pub(super) nodes: usize,
+    pub(super) returns: usize,
+    pub(super) accepting: bool,
+}
+
+/// The tables, in the caller's memory.
+#[derive(Debug)]
+pub(super) struct Tables<'m> {
+    pub(super) items: &'m mut [Item],
+    pub(super) nodes: &'m mut [Node],
+    pub(super) returns: &'m mut [Return],
+    /// What is reached in the present step.
+    pub(super) queue: &'m mut [Reached],
+}
+
+impl<'m> Tables<'m> {
+    pub(super) fn carve(arena: &mut Arena<'m>, limits: Limits) -> Result<Self, MatchError> {
+        // Items of the present frontier, the one in the making, and one between.
+        let items = limits.items.saturating_mul(3);
+        Ok(Self {
+            items: arena.slice("items", items).map_err(MatchError::Memory)?,
+            nodes: arena.slice("nodes", limits.nodes).map_err(MatchError::Memory)?,
+            returns: arena.slice("returns", limits.nodes).map_err(MatchError::Memory)?,
+            queue: arena.slice("queue", limits.items.saturating_mul(4)).map_err(MatchError::Memory)?,
+        })
+    }
+
+    /// Drops the nodes that no item of a frontier reaches. The others keep their order.
+    pub(super) fn drop_nodes(&mut self, now: &mut Frontier) {
+        let nodes = self.nodes.get_mut(..now.nodes).unwrap_or(&mut []);
+        let returns = self.returns.get_mut(..now.returns).unwrap_or(&mut []);
+        let items = self.items.get_mut(..now.count).unwrap_or(&mut []);
+        nodes.iter_mut().for_each(|node| node.new = 0);
+        returns.iter_mut().for_each(|place| place.new = 0);
+        nodes.iter_mut().take(1).for_each(|text| text.new = 1);
+        for item in &*items {
+            nodes.get_mut(item.node as usize).into_iter().for_each(|node| node.new = 1);
+        }
+        while spread(nodes, returns) {}
+        // New numbers: node 0 is the text itself, and place 0 is none.
+        let (mut kept_nodes, mut kept_returns) = (0, 1);
+        for node in nodes.iter_mut().filter(|node| node.new != 0) {
+            node.new = kept_nodes;
+            kept_nodes = kept_nodes.saturating_add(1);
+        }
+        for place in returns.iter_mut().skip(1).filter(|place| place.new != 0) {
+            place.new = kept_returns;
+            kept_returns = kept_returns.saturating_add(1);
+        }
+        let node_of = |nodes: &[Node], node: u32| nodes.get(node as usize).map_or(0, |node| node.new);
+        items.iter_mut().for_each(|item| item.node = node_of(nodes, item.node));
+        returns.iter_mut().for_each(|place| place.node = node_of(nodes, place.node));
+        let place_of = |returns: &[Return], place: u32| returns.get(place as usize).map_or(0, |place| place.new);
+        nodes.iter_mut().for_each(|node| node.returns = place_of(returns, node.returns));
+        for index in 0..returns.len() {
+            let next = returns.get(index).map_or(0, |place| place_of(returns, place.next));
+            returns.get_mut(index).into_iter().for_each(|place| place.next = next);
+        }
+        for index in 1..nodes.len() {
+            let Some(node) = nodes.get(index).copied().filter(|node| node.new != 0) else { continue };
+            nodes.get_mut(node.new as usize).into_iter().for_each(|place| *place = node);
+        }
+        for index in 1..returns.len() {
+            let Some(found) = returns.get(index).copied().filter(|found| found.new != 0) else { continue };
+            returns.get_mut(found.new as usize).into_iter().for_each(|place| *place = found);
+        }
+        (now.nodes, now.returns) = (kept_nodes as usize, kept_returns as usize);
+    }
+}
+
+/// Marks the places to which marked nodes return, and the nodes of these. Returns whether anything was new.
+fn spread(nodes: &mut [Node], returns: &mut [Return]) -> bool {
+    let mut changed = false;
+    for index in (0..nodes.len()).rev() {
+        let Some(node) = nodes.get(index).filter(|node| node.new != 0) else { continue };
+        let mut number = node.returns;
+        while let Some(place) = returns.get_mut(number as usize).filter(|place| number != 0 && place.new == 0) {
+            place.new = 1;
+            if let Some(caller) = nodes.get_mut(place.node as usize).filter(|caller| caller.new == 0) {
+                caller.new = 1;
+                changed = true;
+            }
+            number = place.next;
+        }
+    }
+    changed
+}

@@ -1,0 +1,180 @@
+//! What goes wrong in practice: blanks without end, counters at their bounds, ambiguity, depth, hostile texts.
+
+use std::time::{Duration, Instant};
+
+use gleed::grammar::{ErrorKind, Grammar, Limits, MatchError, Options, Source, Whitespace};
+
+use super::{Compiled, check, read};
+
+const COMPACT: Options<'static> = Options {
+    whitespace: Whitespace::Compact,
+    escapes: gleed::grammar::Escapes::Short,
+    closed: false,
+    one_of_as_any_of: false,
+    ignore: &[],
+    states: 4096,
+};
+
+fn with<T>(source: Source<'_>, run: impl FnOnce(&Grammar<'_>) -> T) -> T {
+    Compiled::new(source, &COMPACT).unwrap().with(source, &COMPACT, run)
+}
+
+#[test]
+fn blanks_end() {
+    let source = Source::Schema(br#"{"type":"array"}"#);
+    let text = format!("[\n{}]", " ".repeat(41));
+    assert_eq!(check(source, &Options::default(), &[&text]).unwrap(), [(42, false)]);
+}
+
+#[test]
+fn counters_are_exact_at_their_bounds() {
+    let texts = |letter: &str| [10_000, 10_001].map(|count| letter.repeat(count));
+    assert_eq!(
+        check(Source::Gbnf(br#"root ::= "a"{0,10000}"#), &COMPACT, &texts("a")).unwrap(),
+        [(10_000, true), (10_000, false)]
+    );
+    assert_eq!(check(Source::Regex(b"[^x]{0,9999}y"), &COMPACT, &texts("a")).unwrap(), [(9999, false), (9999, false)]);
+    let strings = texts("é").map(|text| format!("\"{text}\""));
+    let found =
+        check(Source::Schema(br#"{"type":"string","minLength":10000,"maxLength":10000}"#), &COMPACT, &strings).unwrap();
+    assert_eq!(found, [(20_002, true), (20_001, false)]);
+    let arrays = [1000, 1001].map(|count| format!("[{}]", vec!["1"; count].join(",")));
+    let found =
+        check(Source::Schema(br#"{"type":"array","items":{"const":1},"maxItems":1000}"#), &COMPACT, &arrays).unwrap();
+    assert_eq!(found, [(2001, true), (2000, false)]);
+}
+
+#[test]
+fn ambiguous_texts_stay_small_or_are_refused() {
+    let catalan = Source::Gbnf(br#"root ::= "a" root root | """#);
+    assert_eq!(check(catalan, &COMPACT, &["a".repeat(40)]).unwrap(), [(40, true)]);
+    // Each place of the text returns to all before it.
+    let limits = Limits::default();
+    let error = with(catalan, |grammar| read(grammar, limits, "a".repeat(400).as_bytes()).unwrap_err());
+    assert_eq!(error, MatchError::TooDeep { limit: limits.nodes });
+    let stacks = Source::Gbnf(br#"root ::= "a" root "b" | "a" root "c" | """#);
+    assert_eq!(check(stacks, &COMPACT, &[format!("{}{}", "a".repeat(100), "bc".repeat(50))]).unwrap(), [(200, true)]);
+    let loops = Source::Gbnf(br#"root ::= ("a" | "a" "a" | "aaa")+ "b""#);
+    assert_eq!(check(loops, &COMPACT, &[format!("{}b", "a".repeat(1000))]).unwrap(), [(1001, true)]);
+    for pattern in ["(a|aa)+$", "(.*){20}"] {
+        assert_eq!(check(Source::Regex(pattern.as_bytes()), &COMPACT, &["a".repeat(500)]).unwrap(), [(500, true)]);
+    }
+    // Each count of rounds is a way of its own.
+    let counted = Source::Regex(b"(a|aa){0,9999}");
+    let error = with(counted, |grammar| read(grammar, limits, "a".repeat(2000).as_bytes()).unwrap_err());
+    assert_eq!(error, MatchError::TooAmbiguous { limit: limits.items });
+}
+
+#[test]
+fn depth_is_bounded_and_length_is_not() {
+    let nested = Source::Gbnf(br#"root ::= "(" root ")" | """#);
+    let limits = Limits::default();
+    let text = |depth: usize| format!("{}{}", "(".repeat(depth), ")".repeat(depth));
+    with(nested, |grammar| {
+        assert_eq!(read(grammar, limits, text(limits.depth).as_bytes()), Ok((2 * limits.depth, true)));
+        let error = read(grammar, limits, text(limits.depth + 1).as_bytes());
+        assert_eq!(error, Err(MatchError::TooDeep { limit: limits.depth }));
+    });
+    // Calls at the end of a rule do not nest, and calls that have ended are dropped.
+    let list = Source::Gbnf(
+        br#"root ::= item | item "," root
+item ::= "[" word "]"
+word ::= [a-z]+ pair?
+pair ::= "(" word ")""#,
+    );
+    let text = vec!["[ab(c(d))]"; 5000].join(",");
+    assert_eq!(check(list, &COMPACT, &[&text]).unwrap(), [(text.len(), true)]);
+    let objects = vec![r#"{"a":[1,{"b":2}]}"#; 3000].join(",");
+    assert_eq!(
+        check(Source::Schema(b"{}"), &COMPACT, &[format!("[{objects}]")]).unwrap()[0],
+        (objects.len() + 2, true)
+    );
+}
+
+#[test]
+fn large_schemas_take_time_and_memory_in_proportion() {
+    let enumeration = |count: usize| {
+        let values: Vec<String> = (0..count).map(|value| format!("\"value {}\"", value * 7919 % 100_003)).collect();
+        format!(r#"{{"enum":[{}]}}"#, values.join(","))
+    };
+    let optional = |count: usize| {
+        let members: Vec<String> = (0..count).map(|index| format!(r#""field {index}":{{"type":"integer"}}"#)).collect();
+        format!(r#"{{"type":"object","properties":{{{}}},"additionalProperties":false}}"#, members.join(","))
+    };
+    for (name, small, large) in [
+        ("enum", enumeration(1000), enumeration(10_000)),
+        ("optional members", optional(100), optional(1000)),
+        ("1 MB", enumeration(7_000), enumeration(70_000)),
+    ] {
+        let (few, _) = measured(&small);
+        let (many, time) = measured(&large);
+        println!("{name}: {} bytes of schema, {many} bytes, {time:?}", large.len());
+        assert!(many < 12 * few && time < Duration::from_secs(20), "{name}: {few} to {many} bytes, {time:?}");
+    }
+    let last = with(Source::Schema(optional(1000).as_bytes()), |grammar| {
+        read(grammar, Limits::default(), br#"{"field 3":1,"field 998":2,"field 999":3}"#).unwrap()
+    });
+    assert_eq!(last, (41, true));
+}
+
+fn measured(schema: &str) -> (usize, Duration) {
+    let begin = Instant::now();
+    let compiled = Compiled::new(Source::Schema(schema.as_bytes()), &COMPACT).unwrap();
+    (compiled.bytes, begin.elapsed())
+}
+
+#[test]
+fn hostile_sources_are_refused() {
+    let deep = "{\"a\":".repeat(10_000);
+    let error = |source| Compiled::new(source, &COMPACT).err().map(|error| error.kind);
+    assert_eq!(error(Source::Schema(deep.as_bytes())), Some(ErrorKind::Syntax("nested too deeply")));
+    let deep = "(".repeat(10_000);
+    assert_eq!(error(Source::Regex(deep.as_bytes())), Some(ErrorKind::Syntax("groups nested too deeply")));
+    let deep = format!("root ::= {deep}");
+    assert_eq!(error(Source::Gbnf(deep.as_bytes())), Some(ErrorKind::Syntax("groups nested too deeply")));
+    let states = Some(ErrorKind::TooManyStates { limit: 4096 });
+    assert_eq!(error(Source::Schema(br#"{"pattern":"((((x{0,99}){0,99}){0,99}){0,99}){0,99}$"}"#)), states);
+    assert_eq!(error(Source::Schema(br#"{"pattern":"(a|b)*a(a|b){20}$"}"#)), states);
+    assert_eq!(error(Source::Schema(br#"{"multipleOf":1234567}"#)), states);
+    assert_eq!(error(Source::Gbnf(b"root ::= e root \"a\" | \"b\"\ne ::= \"x\"?")), Some(ErrorKind::LeftRecursion));
+    assert_eq!(error(Source::Gbnf(b"root ::= \"a\" root")), Some(ErrorKind::Empty));
+}
+
+/// Bytes of all kinds as sources and as texts: an answer, never a panic.
+#[test]
+fn any_bytes_have_an_answer() {
+    let seeds: &[&[u8]] = &[
+        br##"{"type":"object","properties":{"a":{"$ref":"#/$defs/b"},"c\n":{"enum":[1,"x",[true]]}},"required":["a"],"$defs":{"b":{"oneOf":[{"type":"string","pattern":"^[a-c]{2,3}$"},{"multipleOf":0.5,"minimum":-2}]}}}"##,
+        br#"root ::= ("a" | [b-d]{2,3} x)* # end
+x ::= "\u0041" <[7]> | """#,
+        br"(?i)([^a-z]\d{2,4}|x+?)*\u{1f600}[\w-]?",
+    ];
+    let mut random = crate::common::random::Rng::new(7);
+    let (mut compiled, mut refused) = (0, 0);
+    for round in 0..6000_u32 {
+        let mut text = seeds[round as usize % seeds.len()].to_vec();
+        for _ in 0..1 + random.u64() % 4 {
+            let at = random.below(text.len());
+            match random.u64() % 3 {
+                0 => text[at] = random.u64() as u8,
+                1 => drop(text.remove(at)),
+                _ => text.insert(at, b"{}[]()\"\\,:*?|$^0aZ\xff"[random.below(19)]),
+            }
+        }
+        let source = match round as usize % seeds.len() {
+            0 => Source::Schema(&text),
+            1 => Source::Gbnf(&text),
+            _ => Source::Regex(&text),
+        };
+        match Compiled::new(source, &COMPACT) {
+            Err(_) => refused += 1,
+            Ok(mut grammar) => {
+                compiled += 1;
+                let noise: Vec<u8> = (0..50).map(|_| random.u64() as u8).collect();
+                let _answer = grammar.with(source, &COMPACT, |grammar| read(grammar, Limits::default(), &noise));
+            }
+        }
+    }
+    println!("{compiled} compiled, {refused} refused");
+    assert!(compiled > 500 && refused > 500);
+}

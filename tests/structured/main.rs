@@ -1,0 +1,97 @@
+//! Grammars and matchers: the language that a schema, a GBNF text or a regular expression has.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[allow(dead_code)]
+#[path = "../../examples/common/raw_member.rs"]
+mod raw_member;
+
+mod gbnf;
+mod language;
+mod limits;
+mod maskbench;
+mod numbers;
+mod own;
+mod suite;
+
+use gleed::grammar::{
+    ErrorKind, Escapes, Grammar, GrammarError, Limits, MatchError, Matcher, Options, Source, Whitespace,
+};
+
+/// A grammar with its memory.
+struct Compiled {
+    memory: common::Memory,
+    scratch: Vec<u32>,
+    bytes: usize,
+}
+
+impl Compiled {
+    /// Compiles a grammar with as much scratch as it takes.
+    fn new(source: Source<'_>, options: &Options<'_>) -> Result<Self, GrammarError> {
+        let length = match source {
+            Source::Schema(text) | Source::Gbnf(text) | Source::Regex(text) => text.len(),
+        };
+        let mut scratch = vec![0; Grammar::scratch_len(length)];
+        let bytes = loop {
+            match Grammar::plan(source, options, &mut scratch) {
+                Err(GrammarError { kind: ErrorKind::ScratchTooSmall { given }, .. }) if given < 1 << 26 => {
+                    scratch = vec![0; given * 4];
+                }
+                planned => break planned?,
+            }
+        };
+        let mut memory = common::Memory::new(bytes);
+        Grammar::new(source, options, &mut scratch, memory.bytes())?;
+        Ok(Self { memory, scratch, bytes })
+    }
+
+    /// Calls a function with the grammar, which is made once more.
+    fn with<T>(&mut self, source: Source<'_>, options: &Options<'_>, run: impl FnOnce(&Grammar<'_>) -> T) -> T {
+        let grammar = Grammar::new(source, options, &mut self.scratch, self.memory.bytes()).expect("compiled before");
+        run(&grammar)
+    }
+}
+
+/// Returns for each text how many bytes of it can be continued, and whether it is accepted.
+fn check<T: AsRef<[u8]>>(
+    source: Source<'_>,
+    options: &Options<'_>,
+    texts: &[T],
+) -> Result<Vec<(usize, bool)>, GrammarError> {
+    let mut compiled = Compiled::new(source, options)?;
+    Ok(compiled.with(source, options, |grammar| {
+        texts.iter().map(|text| read(grammar, Limits::default(), text.as_ref()).expect("within the limits")).collect()
+    }))
+}
+
+/// Returns how many bytes of a text can be continued, and whether it is accepted.
+fn read(grammar: &Grammar<'_>, limits: Limits, text: &[u8]) -> Result<(usize, bool), MatchError> {
+    let mut memory = common::Memory::new(Matcher::plan(limits)?);
+    let mut matcher = Matcher::new(grammar, limits, memory.bytes())?;
+    let prefix = matcher.take_all(text)?;
+    Ok((prefix, prefix == text.len() && matcher.may_end()))
+}
+
+fn whitespace(name: &str) -> Whitespace {
+    match name {
+        "bounded" | "-" => Whitespace::Bounded,
+        "compact" => Whitespace::Compact,
+        "spaced" => Whitespace::Spaced,
+        "any" => Whitespace::Any,
+        other => panic!("white space {other}"),
+    }
+}
+
+fn escapes(name: &str) -> Escapes {
+    match name {
+        "short" | "-" => Escapes::Short,
+        "all" => Escapes::All,
+        other => panic!("escapes {other}"),
+    }
+}
+
+/// The lines of a file of the reference data.
+fn lines(path: &str) -> Option<Vec<String>> {
+    let bytes = common::shared_file(&format!("fixtures/structured/{path}"))?;
+    Some(String::from_utf8(bytes).expect("UTF-8").lines().map(str::to_owned).collect())
+}
