@@ -84,7 +84,8 @@ impl Gleed {
 impl Embedder for Gleed {
     fn embed(&mut self, texts: &[Vec<u32>]) -> Result<Vec<f32>> {
         self.engine.with(|engine| {
-            let len = engine.model().config().embedding_len(Pooling::Mean).ok_or("the model has no vectors of texts")?;
+            let len =
+                engine.model().config().embedding_len(Pooling::Mean).ok_or("the model has no vectors of texts")?;
             let mut out = vec![0.0; texts.len() * len];
             engine.embed_all(texts.iter().map(Vec::as_slice), Pooling::Mean, &mut out)?;
             Ok(out)
