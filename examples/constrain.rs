@@ -3,49 +3,92 @@
 //! `{"kind":"schema","grammar":{"type":"integer"},"texts":["12","1x"]}` gives
 //! `{"ok":true,"results":[{"accepted":true,"prefix":2},{"accepted":false,"prefix":1}]}`, where `prefix` is the bytes of
 //! the longest begin that can still be continued. A grammar that is refused gives
-//! `{"ok":false,"error":"…","at":9,"keyword":"not"}`. `docs/structured.md` has the other members.
+//! `{"ok":false,"error":"…","at":9,"keyword":"not"}`. With `--model FILE` a line may have `"walks":[[ids]]` instead of texts:
+//! of each state on the way it tells whether the text may end, how many tokens may follow, and the hash of their ids.
+//! `docs/structured.md` has the other members.
 
 #[allow(dead_code)]
 #[path = "common/raw_member.rs"]
 mod raw_member;
 
+use std::error::Error;
 use std::io::{BufRead, Write};
+use std::process::ExitCode;
 use std::time::Instant;
 
+use gguf_rs_lite::Gguf;
 use gleed::grammar::{
-    ErrorKind, Escapes, Grammar, GrammarError, Limits, MatchError, Matcher, Options, Source, Whitespace,
+    ErrorKind, Escapes, Grammar, GrammarError, Limits, MatchError, Matcher, Options, Source, TokenTrie, Vocabulary,
+    Whitespace,
 };
 use gleed::mem::ALIGN;
+use gleed::token::Tokenizer;
 use serde_json::{Value, json};
 
 /// The most 32-bit words of scratch that are tried.
 const MOST_SCRATCH: usize = 1 << 26;
 
-fn main() -> std::io::Result<()> {
-    let time = match std::env::args().nth(1).as_deref() {
-        None => false,
-        Some("--time") => true,
-        Some("--help") => {
-            println!("Checks texts against grammars: JSON lines in, JSON lines out (docs/structured.md).\n");
-            println!("Usage: constrain [--time]\n\n  --time  Adds the microseconds of each compilation and text");
-            return Ok(());
+const USAGE: &str = "Checks texts against grammars: JSON lines in, JSON lines out (docs/structured.md).
+
+Usage: constrain [--time] [--model FILE]
+
+  --time        Adds the microseconds of each compilation, text and mask
+  --model FILE  Reads the vocabulary of this GGUF file, for lines with walks";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
         }
-        Some(other) => return Err(std::io::Error::other(format!("unknown argument {other}"))),
-    };
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let (mut time, mut model) = (false, None);
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--time" => time = true,
+            "--model" => model = Some(args.next().ok_or("--model needs a file")?),
+            "--help" | "-h" => {
+                println!("{USAGE}");
+                return Ok(());
+            }
+            other => return Err(format!("unknown argument {other}; --help lists them").into()),
+        }
+    }
+    let Some(path) = model else { return answers(time, None) };
+    let file = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
+    let gguf = Gguf::parse(&file).map_err(|error| format!("{path}: {error}"))?;
+    let (mut tables, mut nodes) = (Memory::default(), Memory::default());
+    let bytes = Tokenizer::plan(&gguf).map_err(|error| format!("{path}: {error}"))?;
+    let tokenizer = Tokenizer::new(&gguf, tables.of(bytes)).map_err(|error| format!("{path}: {error}"))?;
+    let mut scratch = vec![0; TokenTrie::scratch_len(&tokenizer)];
+    let bytes = TokenTrie::plan(&tokenizer, &mut scratch)?;
+    let trie = TokenTrie::new(&tokenizer, &mut scratch, nodes.of(bytes))?;
+    answers(time, Some((&tokenizer, &trie)))
+}
+
+/// The tokens of a model.
+type Tokens<'t> = Option<(&'t Tokenizer<'t, 't>, &'t TokenTrie<'t>)>;
+
+fn answers(time: bool, tokens: Tokens<'_>) -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         if line.trim().is_empty() {
             continue;
         }
-        let answer = answer(&line, time).unwrap_or_else(|error| json!({"ok": false, "error": error}));
+        let answer = answer(&line, time, tokens).unwrap_or_else(|error| json!({"ok": false, "error": error}));
         writeln!(out, "{answer}")?;
     }
     Ok(())
 }
 
 /// Returns the answer to one line.
-fn answer(line: &str, time: bool) -> Result<Value, String> {
+fn answer(line: &str, time: bool, tokens: Tokens<'_>) -> Result<Value, String> {
     let request: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let text = grammar_text(line, &request)?;
     let source = match request["kind"].as_str() {
@@ -70,12 +113,68 @@ fn answer(line: &str, time: bool) -> Result<Value, String> {
     for text in request["texts"].as_array().into_iter().flatten() {
         results.push(result(&grammar, limits(&request), text, time)?);
     }
+    for ids in request["walks"].as_array().into_iter().flatten() {
+        let tokens = tokens.ok_or("walks need --model FILE")?;
+        results.push(walk(&grammar, limits(&request), ids, time, tokens)?);
+    }
     let mut answer = json!({"ok": true, "results": results});
     if time {
         answer["compile_us"] = json!(compiled.as_secs_f64() * 1e6);
         answer["bytes"] = json!(memory.bytes);
     }
     Ok(answer)
+}
+
+/// Returns what is allowed in each state of a walk: before each of the tokens, and after the last one.
+fn walk(
+    grammar: &Grammar<'_>,
+    limits: Limits,
+    ids: &Value,
+    time: bool,
+    (tokenizer, trie): (&Tokenizer<'_, '_>, &TokenTrie<'_>),
+) -> Result<Value, String> {
+    let told = |error: MatchError| error.to_string();
+    let ids: Option<Vec<u32>> =
+        ids.as_array().map(|ids| ids.iter().map(|id| id.as_u64().map_or(u32::MAX, |id| id as u32)).collect());
+    let ids = ids.ok_or("a walk is a list of ids")?;
+    let mut memory = Memory::default();
+    let bytes = Matcher::plan(limits).map_err(told)?;
+    let mut matcher = Matcher::new(grammar, limits, memory.of(bytes)).map_err(told)?;
+    let (mut mask, mut states) = (vec![0; trie.mask_len()], Vec::new());
+    for id in ids.iter().map(Some).chain([None]) {
+        let begin = Instant::now();
+        matcher.mask(trie, usize::MAX, &mut mask).map_err(told)?;
+        let us = begin.elapsed().as_secs_f64() * 1e6;
+        let allowed = |id: u32| mask.get(id as usize / 32).is_some_and(|word| word >> (id % 32) & 1 == 1);
+        let hash = (0..tokenizer.tokens()).filter(|&id| allowed(id)).map(finalized).fold(0_u64, u64::wrapping_add);
+        let count: u32 = mask.iter().map(|word| word.count_ones()).sum();
+        states.push(json!({"accept": matcher.may_end(), "count": count, "hash": format!("{hash:016x}")}));
+        if time {
+            states.last_mut().into_iter().for_each(|state| state["us"] = json!(us));
+        }
+        let Some(&id) = id else { break };
+        if !allowed(id) {
+            states.push(json!({"error": format!("token {id} is not allowed")}));
+            break;
+        }
+        let mut bytes = Vec::new();
+        tokenizer.each_byte(id, &mut |byte| bytes.push(byte));
+        let taken = bytes.is_empty() && matcher.take_token(id).map_err(told)?
+            || !bytes.is_empty() && matcher.take_all(&bytes).map_err(told)? == bytes.len();
+        if !taken {
+            states.push(json!({"error": format!("token {id} was not taken")}));
+            break;
+        }
+    }
+    Ok(json!(states))
+}
+
+/// The finalizer of SplitMix64 on an id.
+fn finalized(id: u32) -> u64 {
+    let mut z = (u64::from(id) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ z >> 31
 }
 
 /// Returns the grammar as bytes: the content of a string, or the text of a schema that stands in the line itself.

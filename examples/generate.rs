@@ -13,6 +13,12 @@
 //! cargo run --release --example generate -- --window 128 --ignore-end -n 5000 "Once upon a time"
 //! ```
 //!
+//! `--json-schema`, `--grammar` and `--regex` hold the text to what a program can read (`docs/structured.md`):
+//!
+//! ```text
+//! cargo run --release --example generate -- --regex "The (dog|cat) (ran|sat|slept)[.!]" "Once upon a time"
+//! ```
+//!
 //! The same without flags, in 40 lines, is `hello.rs`.
 
 mod common;
@@ -24,6 +30,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use common::args::GenerateArgs;
+use common::constraint::Constraint;
 use common::story::{Output, Stop, Story};
 use common::{ModelFile, Result, interrupt, run, text};
 use gleed::host::{AlignedBytes, ThreadPool};
@@ -87,7 +94,9 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
     };
     let sequence = engine.open()?;
     args.lora.apply(&mut engine, sequence, &adapters)?;
-    let story = tell((&mut engine, sequence), &plan, sampler, &prompt, &ends, &mut output)?;
+    let story = args.constraint.with(args.whitespace.whitespace, tokenizer.as_ref(), |constraint| {
+        tell((&mut engine, sequence), &plan, (sampler, constraint), &prompt, &ends, &mut output)
+    })?;
     output.end()?;
     if args.verbose {
         story.print_tokens(tokenizer.as_ref(), &prompt)?;
@@ -114,7 +123,7 @@ struct Ends<'t, 'm, 'a> {
 fn tell(
     (engine, sequence): (&mut Engine<'_, '_>, SeqId),
     plan: &Plan,
-    mut sampler: Sampler,
+    (mut sampler, mut constraint): (Sampler, Option<&mut Constraint<'_>>),
     prompt: &[u32],
     ends: &Ends<'_, '_, '_>,
     output: &mut Output<'_, '_, '_>,
@@ -137,7 +146,15 @@ fn tell(
             break;
         }
         let forward = ms() - before;
-        let choice = sampler.sample(engine.logits(sequence).unwrap_or_default(), &mut scratch)?;
+        let logits = engine.logits(sequence).unwrap_or_default();
+        let choice = match &mut constraint {
+            Some(constraint) => constraint.choose(&mut sampler, logits, &mut scratch)?,
+            None => Some(sampler.sample(logits, &mut scratch)?),
+        };
+        let Some(choice) = choice else {
+            story.stop = Stop::Complete;
+            break;
+        };
         sampler.accept(choice.token);
         story.add(choice, ms(), forward);
         if ends.tokenizer.is_some_and(|tokenizer| tokenizer.is_end(choice.token)) {

@@ -18,7 +18,8 @@ const LAYERS: &[&[&str]] = &[
     &["weights"],
     &["ops"],
     &["program"],
-    &["model", "token", "sample", "grammar", "tools"],
+    &["model", "token", "sample", "tools"],
+    &["grammar"],
     &["turns"],
     &["engine"],
     &["host"],
@@ -28,7 +29,7 @@ const LAYERS: &[&[&str]] = &[
 const ONLY: &[(&str, &[&str])] = &[
     ("token", &["error", "num", "mem"]),
     ("sample", &["error", "num", "mem", "kernels"]),
-    ("grammar", &["mem"]),
+    ("grammar", &["mem", "token"]),
     ("tools", &[]),
     ("turns", &["token", "tools"]),
 ];

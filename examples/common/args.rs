@@ -10,6 +10,8 @@ use gleed::sample::SamplerParams;
 use gleed::token::StopStrings;
 use gleed::{Engine, KvKind, KvType, Limits, Model, SeqId, Window};
 
+#[cfg(feature = "grammar")]
+use super::constraint::{ConstraintArgs, WhitespaceArgs};
 use super::turns::Style;
 use super::{Result, toolbox};
 
@@ -259,6 +261,13 @@ pub(crate) struct GenerateArgs {
     /// End the text before this string, wherever tokens end; may be given several times
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) stop: Vec<String>,
+
+    #[cfg(feature = "grammar")]
+    #[command(flatten)]
+    pub(crate) constraint: ConstraintArgs,
+    #[cfg(feature = "grammar")]
+    #[command(flatten)]
+    pub(crate) whitespace: WhitespaceArgs,
 
     /// Write ids, text and times to this file as JSON [default: write no file]
     #[arg(long, value_name = "FILE")]

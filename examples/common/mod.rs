@@ -6,6 +6,8 @@
 pub(crate) mod args;
 pub(crate) mod blocks;
 pub(crate) mod calculator;
+#[cfg(feature = "grammar")]
+pub(crate) mod constraint;
 pub(crate) mod embed;
 pub(crate) mod gguf;
 pub(crate) mod interrupt;

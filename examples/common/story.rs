@@ -53,6 +53,8 @@ pub(crate) enum Stop {
     Context(usize),
     /// At this string.
     Text(String),
+    /// The text is complete, and its grammar lets nothing follow.
+    Complete,
     Interrupted,
 }
 
@@ -115,6 +117,7 @@ impl Story {
             Stop::Length => "-n tokens generated".into(),
             Stop::Context(context) => format!("the context of {context} tokens is full"),
             Stop::Text(text) => format!("the text came to {text:?}"),
+            Stop::Complete => "nothing may follow the text".into(),
             Stop::Interrupted => "interrupted".into(),
         };
         writeln!(err, "\nstopped: {end}")?;

@@ -50,6 +50,32 @@ impl<'m> Compiled<'m> {
         self.word(state.wrapping_add(2)) != 0
     }
 
+    /// Returns whether all characters that strings have as they are lead from a state to it again, or to one from which they do.
+    pub(super) fn is_plain(&self, state: u32) -> bool {
+        let stays = |target: u32| target == state || self.takes_plain(target, |next| next == target);
+        self.takes_plain(state, stays)
+    }
+
+    /// Whether each character that strings have as they are has an edge, and all these targets are `right`.
+    fn takes_plain(&self, state: u32, right: impl Fn(u32) -> bool) -> bool {
+        const PLAIN: [(u32, u32); 5] = [(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, LAST)];
+        let edges = self.words.get(state as usize..).unwrap_or_default();
+        let count = edges.get(2).copied().unwrap_or(0) as usize;
+        let (edges, _) = edges.get(3..).unwrap_or_default().as_chunks::<3>();
+        PLAIN.into_iter().all(|(low, high)| {
+            let mut next = low;
+            for &[first, last, target] in edges.iter().take(count) {
+                if next <= high && first <= next && last >= next {
+                    if !right(target) {
+                        return false;
+                    }
+                    next = last.saturating_add(1);
+                }
+            }
+            next > high
+        })
+    }
+
     /// Returns where a byte leads from a state in which a part of a character was read. `admits` says of an edge, by its
     /// first character and its target, whether it is open.
     #[inline]

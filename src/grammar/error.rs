@@ -91,6 +91,13 @@ pub enum MatchError {
     },
     /// The memory does not suit [`Matcher::plan`](super::Matcher::plan).
     Memory(MemoryError),
+    /// The mask does not have one bit for each token.
+    Mask {
+        /// [`TokenTrie::mask_len`](super::TokenTrie::mask_len).
+        needed: usize,
+        /// Elements that were given.
+        given: usize,
+    },
 }
 
 impl fmt::Display for MatchError {
@@ -98,6 +105,7 @@ impl fmt::Display for MatchError {
         match self {
             Self::TooAmbiguous { limit } => write!(f, "the text can be read in more than {limit} ways at once"),
             Self::TooDeep { limit } => write!(f, "calls are nested deeper than the limit of {limit}"),
+            Self::Mask { needed, given } => write!(f, "the mask must have {needed} elements, it has {given}"),
             Self::Memory(error) => error.fmt(f),
         }
     }

@@ -10,6 +10,7 @@ use super::compiled::{Compiled, Move};
 use super::dfa::QUOTE;
 use super::error::MatchError;
 use super::lengths::ENDLESS;
+use super::mask::Walk;
 use super::step::Step;
 use super::tables::{Frontier, Item, Limits, Node, Tables};
 use crate::mem::Arena;
@@ -22,7 +23,9 @@ pub struct Matcher<'g, 'm> {
     pub(super) grammar: Compiled<'g>,
     pub(super) limits: Limits,
     pub(super) tables: Tables<'m>,
-    now: Frontier,
+    pub(super) now: Frontier,
+    /// Where a mask in the making is.
+    pub(super) walk: Walk,
 }
 
 impl<'g, 'm> Matcher<'g, 'm> {
@@ -43,7 +46,8 @@ impl<'g, 'm> Matcher<'g, 'm> {
     pub fn new(grammar: &Grammar<'g>, limits: Limits, memory: &'m mut [u8]) -> Result<Self, MatchError> {
         let mut arena = Arena::new(memory).map_err(MatchError::Memory)?;
         let tables = Tables::carve(&mut arena, limits)?;
-        let mut matcher = Self { grammar: grammar.compiled(), limits, tables, now: Frontier::default() };
+        let mut matcher =
+            Self { grammar: grammar.compiled(), limits, tables, now: Frontier::default(), walk: Walk::default() };
         matcher.reset()?;
         Ok(matcher)
     }
@@ -167,7 +171,7 @@ impl<'g, 'm> Matcher<'g, 'm> {
     }
 
     #[inline]
-    fn advanced(&self, item: Item, byte: u8) -> Move {
+    pub(super) fn advanced(&self, item: Item, byte: u8) -> Move {
         let word = self.grammar.word(item.code);
         let step =
             |admits: &dyn Fn(u32, u32) -> bool| self.grammar.step(word >> 8, item.state, item.partial, byte, admits);
@@ -193,7 +197,7 @@ impl<'g, 'm> Matcher<'g, 'm> {
     }
 
     /// Returns the frontier behind a byte. It lies behind `from` in the table.
-    fn step(&mut self, from: Frontier, byte: u8) -> Result<Frontier, MatchError> {
+    pub(super) fn step(&mut self, from: Frontier, byte: u8) -> Result<Frontier, MatchError> {
         let mut step = Step::new(self, from);
         for index in 0..from.count {
             let item = step.matcher.item(from, index);
@@ -212,6 +216,7 @@ impl<'g, 'm> Matcher<'g, 'm> {
 
     /// Makes a frontier that lies behind the present one the present one.
     fn commit(&mut self, next: Frontier) {
+        self.walk = Walk::default();
         self.now = self.moved(next, 0);
         let most = self.limits.nodes / 4 * 3;
         if self.now.nodes > most || self.now.returns > most {

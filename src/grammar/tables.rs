@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::error::MatchError;
+use super::trie::MAX_BYTES;
 use crate::mem::Arena;
 
 /// How much a [`Matcher`] has room for.
@@ -86,6 +87,30 @@ pub(super) struct Frontier {
     pub(super) accepting: bool,
 }
 
+/// A frontier of a walk over tokens.
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Saved {
+    start: u32,
+    count: u32,
+    nodes: u32,
+    returns: u32,
+}
+
+impl Saved {
+    pub(super) fn new(from: Frontier) -> Self {
+        let Frontier { start, count, nodes, returns, .. } = from;
+        let [start, count, nodes, returns] = [start, count, nodes, returns].map(|number| number as u32);
+        Self { start, count, nodes, returns }
+    }
+
+    pub(super) fn frontier(self) -> Frontier {
+        let Self { start, count, nodes, returns } = self;
+        let [start, count, nodes, returns] = [start, count, nodes, returns].map(|number| number as usize);
+        Frontier { start, count, nodes, returns, accepting: false }
+    }
+}
+
 /// The tables, in the caller's memory.
 #[derive(Debug)]
 pub(super) struct Tables<'m> {
@@ -94,17 +119,20 @@ pub(super) struct Tables<'m> {
     pub(super) returns: &'m mut [Return],
     /// What is reached in the present step.
     pub(super) queue: &'m mut [Reached],
+    /// In a walk over tokens: the frontiers behind each byte of the present one.
+    pub(super) walk: &'m mut [Saved],
 }
 
 impl<'m> Tables<'m> {
     pub(super) fn carve(arena: &mut Arena<'m>, limits: Limits) -> Result<Self, MatchError> {
-        // Items of the present frontier, the one in the making, and one between.
-        let items = limits.items.saturating_mul(3);
+        // Items of the present frontier, the one in the making, and one between; or one for each byte of a token.
+        let items = limits.items.saturating_mul(3).saturating_add(MAX_BYTES);
         Ok(Self {
             items: arena.slice("items", items).map_err(MatchError::Memory)?,
             nodes: arena.slice("nodes", limits.nodes).map_err(MatchError::Memory)?,
             returns: arena.slice("returns", limits.nodes).map_err(MatchError::Memory)?,
             queue: arena.slice("queue", limits.items.saturating_mul(4)).map_err(MatchError::Memory)?,
+            walk: arena.slice("walk", MAX_BYTES + 1).map_err(MatchError::Memory)?,
         })
     }
 

@@ -56,6 +56,15 @@ impl Tokenizer<'_, '_> {
         self.tokens.longest().saturating_add(1).saturating_mul(char::REPLACEMENT_CHARACTER.len_utf8())
     }
 
+    /// Calls `f` for each byte of a token that the file calls text: a normal, user-defined or byte token.
+    #[cfg(feature = "grammar")]
+    pub(crate) fn each_byte_of_text(&self, id: u32, f: &mut dyn FnMut(u8)) {
+        if self.kinds.is_text(id) {
+            // An id that is not there has no bytes.
+            let _ = self.each_byte(id, true, &mut |byte| f(byte));
+        }
+    }
+
     /// Calls `f` for each byte that a token stands for.
     fn each_byte(&self, id: u32, render_special: bool, f: &mut impl FnMut(u8)) -> Result<(), TokenError> {
         let text = self.tokens.text(id).ok_or(TokenError::UnknownId { id, tokens: self.vocab.len() })?;

@@ -70,9 +70,11 @@ fn ends_messages(tokens: &Tokens<'_, '_>) -> bool {
 }
 
 const KIND: u8 = 0x07;
+/// Bits of the kind that the file says.
+const OF_FILE: u32 = 3;
 const END: u8 = 0x80;
 
-/// A byte per token: its kind, and whether it ends a generation.
+/// A byte per token: its kind, the kind that the file says, and whether it ends a generation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kinds<'a>(&'a [u8]);
 
@@ -84,7 +86,7 @@ impl<'a> Kinds<'a> {
         let mut places = bytes.iter_mut();
         vocab.kinds().for_each(|kind| {
             if let Some(place) = places.next() {
-                *place = kind as u8;
+                *place = kind as u8 | (kind as u8) << OF_FILE;
             }
         });
         let mut set = |id: u32, change: fn(u8) -> u8| {
@@ -95,13 +97,13 @@ impl<'a> Kinds<'a> {
         for name in END_NAMES {
             let Some(id) = tokens.find(name.as_bytes()) else { continue };
             match name {
-                "<|end|>" if ends_messages(tokens) => set(id, |_| TokenKind::Control as u8),
+                "<|end|>" if ends_messages(tokens) => set(id, |byte| byte & !KIND | TokenKind::Control as u8),
                 "</s>" if tokens.find(b"<|tool_response>").is_some() => {}
-                _ => set(id, |_| END | TokenKind::Control as u8),
+                _ => set(id, |byte| END | byte & !KIND | TokenKind::Control as u8),
             }
         }
         for id in CONTROL_NAMES.iter().filter_map(|name| tokens.find(name.as_bytes())) {
-            set(id, |_| TokenKind::Control as u8);
+            set(id, |byte| byte & !KIND | TokenKind::Control as u8);
         }
         for id in [vocab.eos(), vocab.eot(), vocab.eom()].into_iter().flatten() {
             set(id, |byte| END | byte);
@@ -112,6 +114,13 @@ impl<'a> Kinds<'a> {
     /// Returns the kind of a token; `Undefined` if there is no token with this id.
     pub(super) fn get(&self, id: u32) -> TokenKind {
         TokenKind::from_number(self.0.get(id as usize).map_or(0, |&byte| i64::from(byte & KIND)))
+    }
+
+    /// Whether the file says that a token is text, whatever its name is.
+    #[cfg(feature = "grammar")]
+    pub(super) fn is_text(&self, id: u32) -> bool {
+        let kind = self.0.get(id as usize).map_or(0, |&byte| i64::from(byte >> OF_FILE & KIND));
+        matches!(TokenKind::from_number(kind), TokenKind::Normal | TokenKind::UserDefined | TokenKind::Byte)
     }
 
     pub(super) fn is_end(&self, id: u32) -> bool {

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::common::fixtures::{ids, parse_json};
 use crate::common::shared_file;
-use crate::{greedy_story, run, scratch, shared_path, start};
+use crate::{greedy_story, run, scratch, scratch_with, shared_path, start};
 
 #[test]
 fn generate_gives_what_the_library_gives() {
@@ -64,6 +64,40 @@ fn generate_ends_at_a_string() {
     assert_eq!(tell(&["--stop", &last]).ok(), format!("{text}\n"));
     let wrong = tell(&["--stop", ""]);
     assert_eq!(wrong.err, "error: --stop: stop string 0 has 0 bytes, it must have from 1 to 256\n");
+}
+
+#[test]
+fn generate_follows_a_grammar() {
+    let tell = |flags: &[&str]| run("generate", &[&["-n", "200", "Once upon a time"], flags].concat());
+    for seed in ["1", "2", "3"] {
+        let out = tell(&["--seed", seed, "--regex", " (the|a) (dog|cat|[a-z]{2,9}) (ran|sat)\\."]).ok();
+        let words: Vec<&str> = out.trim().split(' ').collect();
+        assert!(words.len() == 3 && ["the", "a"].contains(&words[0]) && ["ran.", "sat."].contains(&words[2]), "{out}");
+    }
+    let schema =
+        br#"{"type":"object","properties":{"name":{"type":"string","maxLength":12},"age":{"type":"integer","minimum":0,"maximum":150}},
+        "required":["name","age"],"additionalProperties":false}"#;
+    let schema = scratch_with("schema.json", schema);
+    for whitespace in ["compact", "bounded"] {
+        let text = tell(&["--json-schema", &schema, "--whitespace", whitespace, "--temp", "1"]).ok();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        assert!(value["name"].as_str().is_some_and(|name| name.chars().count() <= 12), "{text}");
+        assert!(value["age"].as_u64().is_some_and(|age| age <= 150), "{text}");
+    }
+    let grammar = scratch_with("lists.gbnf", b"root ::= \"- \" [a-z]{2,8} \"\\n- \" [a-z]{2,8} \"!\"");
+    let list = tell(&["--grammar", &grammar]);
+    assert!(
+        list.err.contains("stopped: nothing may follow the text") || list.err.contains("ended the text"),
+        "{}",
+        list.err
+    );
+    assert_eq!(list.ok().lines().filter(|line| line.starts_with("- ")).count(), 2);
+
+    let refused = tell(&["--regex", "a(b"]);
+    assert!(refused.err.starts_with("error: --regex: "), "{}", refused.err);
+    let unsupported = scratch_with("not.json", br#"{"not":{}}"#);
+    assert!(tell(&["--json-schema", &unsupported]).err.ends_with("not.json: not at byte 1 is not supported\n"));
+    assert!(tell(&["--grammar", "nowhere.gbnf"]).err.starts_with("error: nowhere.gbnf: "));
 }
 
 #[test]

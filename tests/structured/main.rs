@@ -10,6 +10,7 @@ mod gbnf;
 mod language;
 mod limits;
 mod maskbench;
+mod masks;
 mod numbers;
 mod own;
 mod suite;

@@ -1,0 +1,192 @@
+//! Masks of tokens: against the reference data, and against one token after the other.
+
+use gguf_rs_lite::Gguf;
+use gleed::grammar::{Limits, Matcher, Options, Source, TokenTrie, TrieError, Vocabulary};
+use gleed::token::Tokenizer;
+
+use super::common::{Memory, shared_file};
+use super::{Compiled, escapes, whitespace};
+
+/// A vocabulary and its trie.
+fn with_tokens<T>(file: &[u8], run: impl FnOnce(&Tokenizer<'_, '_>, &TokenTrie<'_>) -> T) -> T {
+    let gguf = Gguf::parse(file).unwrap();
+    let mut tables = Memory::new(Tokenizer::plan(&gguf).unwrap());
+    let tokenizer = Tokenizer::new(&gguf, tables.bytes()).unwrap();
+    let mut scratch = vec![0; TokenTrie::scratch_len(&tokenizer)];
+    let mut memory = Memory::new(TokenTrie::plan(&tokenizer, &mut scratch).unwrap());
+    let trie = TokenTrie::new(&tokenizer, &mut scratch, memory.bytes()).unwrap();
+    run(&tokenizer, &trie)
+}
+
+fn text_of(vocabulary: &dyn Vocabulary, id: u32) -> Vec<u8> {
+    let mut text = Vec::new();
+    vocabulary.each_byte(id, &mut |byte| text.push(byte));
+    text
+}
+
+fn allows(mask: &[u32], id: u32) -> bool {
+    mask[id as usize / 32] >> (id % 32) & 1 == 1
+}
+
+/// A mask that is made in steps of so many units.
+fn mask_of(matcher: &mut Matcher<'_, '_>, trie: &TokenTrie<'_>, units: usize) -> Vec<u32> {
+    let mut mask = vec![u32::MAX; trie.mask_len()];
+    while !matcher.mask(trie, units, &mut mask).unwrap() {}
+    mask
+}
+
+/// The state of a mask file: may end, how many tokens, hash.
+fn state_of(matcher: &Matcher<'_, '_>, mask: &[u32], tokens: u32) -> String {
+    let finalized = |id: u32| {
+        let mut z = (u64::from(id) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    };
+    let allowed = || (0..tokens).filter(|&id| allows(mask, id));
+    let hash = allowed().map(finalized).fold(0_u64, u64::wrapping_add);
+    format!("{} {} {hash:016x}", u8::from(matcher.may_end()), allowed().count())
+}
+
+/// One walk: the grammar and its lines.
+#[derive(Clone, Default)]
+struct Walk {
+    case: String,
+    kind: String,
+    whitespace: String,
+    escapes: String,
+    grammar: String,
+    steps: Vec<String>,
+}
+
+fn walks(text: &str) -> Vec<Walk> {
+    let (mut walks, mut next) = (Vec::new(), Walk::default());
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (key, value) = line.split_once(' ').unwrap_or((line, ""));
+        match key {
+            "case" => next = Walk { case: value.into(), ..Walk::default() },
+            "kind" => next.kind = value.into(),
+            "ws" => next.whitespace = value.into(),
+            "escapes" => next.escapes = value.into(),
+            "text" if next.kind == "gbnf" => next.grammar = serde_json::from_str(value).unwrap(),
+            "text" => next.grammar = value.into(),
+            "walk" => walks.push(next.clone()),
+            _ => walks.last_mut().expect("a walk comes first").steps.push(line.into()),
+        }
+    }
+    walks
+}
+
+/// Compares the states of a walk: their number. Masks are made at once and in small steps in turn.
+fn compare(walk: &Walk, tokenizer: &Tokenizer<'_, '_>, trie: &TokenTrie<'_>) -> usize {
+    let text = walk.grammar.as_bytes();
+    let source = match walk.kind.as_str() {
+        "schema" => Source::Schema(text),
+        "gbnf" => Source::Gbnf(text),
+        _ => Source::Regex(text),
+    };
+    let options =
+        Options { whitespace: whitespace(&walk.whitespace), escapes: escapes(&walk.escapes), ..Options::default() };
+    let mut compiled = Compiled::new(source, &options).unwrap_or_else(|error| panic!("{}: {error}", walk.case));
+    compiled.with(source, &options, |grammar| {
+        let mut memory = Memory::new(Matcher::plan(Limits::default()).unwrap());
+        let mut matcher = Matcher::new(grammar, Limits::default(), memory.bytes()).unwrap();
+        for (index, step) in walk.steps.iter().enumerate() {
+            let mask = mask_of(&mut matcher, trie, if index % 2 == 0 { usize::MAX } else { 1 });
+            let fields: Vec<&str> = step.split(' ').collect();
+            let state = state_of(&matcher, &mask, tokenizer.tokens());
+            assert_eq!(state, fields[..3].join(" "), "{}, state {index}", walk.case);
+            let Ok(id) = fields[fields.len() - 1].parse() else { continue };
+            let text = text_of(tokenizer, id);
+            assert_eq!(matcher.take_all(&text), Ok(text.len()), "{}, state {index}", walk.case);
+        }
+    });
+    walk.steps.len()
+}
+
+/// Some of the walks; all of them take minutes. None where the reference reads an escaped quote as a character of a class
+/// without one, as in `language.rs`.
+#[test]
+fn masks_equal_the_reference() {
+    const EVERY: usize = 16;
+    let files = ["gpt-2", "llama-bpe", "llama-spm", "phi-3", "qwen2"].map(|name| (name, format!("masks-{name}.txt")));
+    let gbnf = ["gpt-2", "llama-bpe"].map(|name| (name, format!("masks-gbnf-{name}.txt")));
+    for (name, file) in files.into_iter().chain(gbnf) {
+        let Some(vocabulary) = shared_file(&format!("fixtures/tokenizers/vocab/ggml-vocab-{name}.gguf")) else {
+            return;
+        };
+        let text = shared_file(&format!("fixtures/structured/masks/{file}")).expect("beside the others");
+        let walks = walks(std::str::from_utf8(&text).unwrap());
+        let states: usize = with_tokens(&vocabulary, |tokenizer, trie| {
+            let exact = walks.iter().filter(|walk| !walk.case.starts_with("pattern-escape"));
+            exact.skip(5).step_by(EVERY).map(|walk| compare(walk, tokenizer, trie)).sum()
+        });
+        println!("{file}: {states} states of {} walks equal", walks.len().div_ceil(EVERY));
+        assert!(states > 0);
+    }
+}
+
+/// Each token alone, in each state of some texts, with the vocabulary of the demo model.
+#[test]
+fn masks_equal_single_tokens() {
+    let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf").unwrap();
+    let cases: [(Source<'_>, &str); 5] = [
+        (Source::Schema(br#"{"properties":{"s":{"type":"string"},"n":{"type":"integer"}}}"#), r#"{"s":"a b","n":12}"#),
+        (Source::Schema(br#"{"type":"string","maxLength":5}"#), r#""abc"#),
+        (Source::Schema(br#"{"enum":["the dog","the cat","th"]}"#), r#""the ca"#),
+        (Source::Regex(b"(Once|One) [a-z ]{3,9}(\\.|!)+"), "Once upon a."),
+        (Source::Gbnf(b"root ::= \"a\" root \"b\" | \"a\" root \"c\" | \" the\"+"), "aaa the theb"),
+    ];
+    with_tokens(&file, |tokenizer, trie| {
+        for (source, text) in cases {
+            let options = Options::default();
+            Compiled::new(source, &options).unwrap().with(source, &options, |grammar| {
+                let limits = Limits { items: 64, nodes: 64, depth: 16 };
+                let bytes = Matcher::plan(limits).unwrap();
+                let mut memories = [Memory::new(bytes), Memory::new(bytes)];
+                let [one, other] = &mut memories;
+                let mut matcher = Matcher::new(grammar, limits, one.bytes()).unwrap();
+                let mut alone = Matcher::new(grammar, limits, other.bytes()).unwrap();
+                for at in 0..=text.len() {
+                    let mask = mask_of(&mut matcher, trie, 1);
+                    assert_eq!(mask, mask_of(&mut matcher, trie, usize::MAX), "made again");
+                    for id in 0..tokenizer.tokens() {
+                        let bytes = text_of(tokenizer, id);
+                        alone.reset().unwrap();
+                        assert_eq!(alone.take_all(&text.as_bytes()[..at]), Ok(at));
+                        let allowed = !bytes.is_empty() && alone.take_all(&bytes) == Ok(bytes.len());
+                        assert_eq!(allows(&mask, id), allowed, "{:?} after {:?}", bytes, &text[..at]);
+                    }
+                    if at < text.len() {
+                        assert_eq!(matcher.take(text.as_bytes()[at]), Ok(true));
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn tries_that_cannot_be_made() {
+    struct Same(u32);
+    impl Vocabulary for Same {
+        fn tokens(&self) -> u32 {
+            self.0
+        }
+        fn each_byte(&self, id: u32, f: &mut dyn FnMut(u8)) {
+            (0..id % 3).for_each(|_| f(b'a'));
+        }
+    }
+    // Many tokens with few texts.
+    let vocabulary = Same(50_000);
+    let mut scratch = vec![0; TokenTrie::scratch_len(&vocabulary)];
+    let bytes = TokenTrie::plan(&vocabulary, &mut scratch).unwrap();
+    assert!(bytes < 400_000, "{bytes}");
+    let needed = scratch.len();
+    let small = TokenTrie::plan(&vocabulary, &mut scratch[1..]);
+    assert_eq!(small, Err(TrieError::ScratchTooSmall { needed, given: needed - 1 }));
+    let mut memory = Memory::new(bytes);
+    let short = TokenTrie::new(&vocabulary, &mut scratch, &mut memory.bytes()[64..]).map(drop);
+    assert!(matches!(short, Err(TrieError::Memory(_))), "{short:?}");
+    assert!(matches!(TokenTrie::plan(&Same(1 << 22), &mut []), Err(TrieError::TooLarge { .. })));
+}
