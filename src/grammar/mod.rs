@@ -12,18 +12,18 @@
 //!
 //! /// Memory that is aligned as Gleed wants it.
 //! #[repr(align(64))]
-//! struct Aligned([u8; 16384]);
+//! struct Aligned([u8; 65536]);
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let schema = br#"{"type":"object","properties":{"mood":{"enum":["calm","angry"]}},"required":["mood"]}"#;
 //! let options = Options { whitespace: Whitespace::Compact, escapes: Escapes::Short, closed: true, ..Options::default() };
 //! let mut scratch = vec![0; Grammar::scratch_len(schema.len())];
 //! let bytes = Grammar::plan(Source::Schema(schema), &options, &mut scratch)?;
-//! let mut memory = Aligned([0; 16384]);
+//! let mut memory = Aligned([0; 65536]);
 //! let grammar = Grammar::new(Source::Schema(schema), &options, &mut scratch, &mut memory.0[..bytes])?;
 //!
 //! let limits = Limits { items: 64, nodes: 64, depth: 16 };
-//! let mut state = Aligned([0; 16384]);
+//! let mut state = Aligned([0; 65536]);
 //! let needed = Matcher::plan(limits)?;
 //! let mut matcher = Matcher::new(&grammar, limits, &mut state.0[..needed])?;
 //! let mut forced = [0; 64];
@@ -36,6 +36,54 @@
 //! let refused = Grammar::plan(Source::Schema(br#"{"not":{}}"#), &options, &mut scratch);
 //! assert_eq!(refused, Err(GrammarError { kind: ErrorKind::Unsupported("not"), at: 1 }));
 //! assert_eq!(MatchError::TooDeep { limit: 16 }.to_string(), "calls are nested deeper than the limit of 16");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Tokens
+//!
+//! Which tokens of a vocabulary may follow, as a mask:
+//!
+//! ```
+//! use gleed::grammar::{Grammar, Limits, Matcher, Options, Source, TokenTrie, Vocabulary};
+//!
+//! struct Words(&'static [&'static str]);
+//!
+//! impl Vocabulary for Words {
+//!     fn tokens(&self) -> u32 {
+//!         self.0.len() as u32
+//!     }
+//!
+//!     fn each_byte(&self, id: u32, f: &mut dyn FnMut(u8)) {
+//!         self.0.get(id as usize).into_iter().flat_map(|text| text.bytes()).for_each(f);
+//!     }
+//! }
+//!
+//! /// Memory that is aligned as Gleed wants it.
+//! #[repr(align(64))]
+//! struct Aligned([u8; 65536]);
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let words = Words(&["yes", "no", "y", "es", "maybe", "yes!"]);
+//! let mut sorted = vec![0; TokenTrie::scratch_len(&words)];
+//! let mut memory = Aligned([0; 65536]);
+//! let bytes = TokenTrie::plan(&words, &mut sorted)?;
+//! let trie = TokenTrie::new(&words, &mut sorted, &mut memory.0[..bytes])?;
+//!
+//! let (mut scratch, mut compiled, mut state) = (vec![0; 10_000], Aligned([0; 65536]), Aligned([0; 65536]));
+//! let source = Source::Regex(b"yes|no");
+//! let bytes = Grammar::plan(source, &Options::default(), &mut scratch)?;
+//! let grammar = Grammar::new(source, &Options::default(), &mut scratch, &mut compiled.0[..bytes])?;
+//! let limits = Limits { items: 64, nodes: 64, depth: 16 };
+//! let bytes = Matcher::plan(limits)?;
+//! let mut matcher = Matcher::new(&grammar, limits, &mut state.0[..bytes])?;
+//!
+//! let mut mask = vec![0; trie.mask_len()];
+//! assert!(matcher.mask(&trie, usize::MAX, &mut mask)?);
+//! assert_eq!(mask, [0b000111]);
+//! matcher.take_all(b"y")?;
+//! assert!(matcher.mask(&trie, usize::MAX, &mut mask)?);
+//! assert_eq!(mask, [0b001000]);
 //! # Ok(())
 //! # }
 //! ```

@@ -6,7 +6,7 @@ use super::error::MatchError;
 use super::trie::MAX_BYTES;
 use crate::mem::Arena;
 
-/// How much a [`Matcher`] has room for.
+/// How much a [`Matcher`](super::Matcher) has room for.
 ///
 /// [Example](crate::grammar#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

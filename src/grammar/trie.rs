@@ -13,7 +13,7 @@ pub(super) const MAX_BYTES: usize = 512;
 
 /// The texts of tokens.
 ///
-/// [Example](TokenTrie#example).
+/// [Example](crate::grammar#tokens).
 pub trait Vocabulary {
     /// Returns the number of ids.
     fn tokens(&self) -> u32;
@@ -36,50 +36,7 @@ impl Vocabulary for Tokenizer<'_, '_> {
 
 /// The tokens of a vocabulary by their bytes, in the caller's memory. It is made once and serves all grammars.
 ///
-/// # Example
-/// ```
-/// use gleed::grammar::{Grammar, Limits, Matcher, Options, Source, TokenTrie, Vocabulary};
-///
-/// struct Words(&'static [&'static str]);
-///
-/// impl Vocabulary for Words {
-///     fn tokens(&self) -> u32 {
-///         self.0.len() as u32
-///     }
-///
-///     fn each_byte(&self, id: u32, f: &mut dyn FnMut(u8)) {
-///         self.0.get(id as usize).into_iter().flat_map(|text| text.bytes()).for_each(f);
-///     }
-/// }
-///
-/// /// Memory that is aligned as Gleed wants it.
-/// #[repr(align(64))]
-/// struct Aligned([u8; 65536]);
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let words = Words(&["yes", "no", "y", "es", "maybe", "yes!"]);
-/// let mut sorted = vec![0; TokenTrie::scratch_len(&words)];
-/// let mut memory = Aligned([0; 65536]);
-/// let bytes = TokenTrie::plan(&words, &mut sorted)?;
-/// let trie = TokenTrie::new(&words, &mut sorted, &mut memory.0[..bytes])?;
-///
-/// let (mut scratch, mut compiled, mut state) = (vec![0; 10_000], Aligned([0; 65536]), Aligned([0; 65536]));
-/// let source = Source::Regex(b"yes|no");
-/// let bytes = Grammar::plan(source, &Options::default(), &mut scratch)?;
-/// let grammar = Grammar::new(source, &Options::default(), &mut scratch, &mut compiled.0[..bytes])?;
-/// let limits = Limits { items: 64, nodes: 64, depth: 16 };
-/// let bytes = Matcher::plan(limits)?;
-/// let mut matcher = Matcher::new(&grammar, limits, &mut state.0[..bytes])?;
-///
-/// let mut mask = vec![0; trie.mask_len()];
-/// assert!(matcher.mask(&trie, usize::MAX, &mut mask)?);
-/// assert_eq!(mask, [0b000111]);
-/// matcher.take_all(b"y")?;
-/// assert!(matcher.mask(&trie, usize::MAX, &mut mask)?);
-/// assert_eq!(mask, [0b001000]);
-/// # Ok(())
-/// # }
-/// ```
+/// [Example](crate::grammar#tokens).
 #[derive(Debug)]
 pub struct TokenTrie<'m> {
     /// Of all tokens, in the order of their bytes.
@@ -227,7 +184,7 @@ fn is_plain(text: &[u8]) -> bool {
 
 /// Why a trie cannot be made.
 ///
-/// [Example](TokenTrie#example).
+/// [Example](crate::grammar#tokens).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TrieError {

@@ -21,10 +21,11 @@
 //! let forms = InputForms::of([Dtype::F32]);
 //! let mut words = vec![0; forms.words(3)?];
 //! forms.prepare(level, &[5.0, 6.0, 7.0], &mut words).ok()?;
+//! let flag = words.len();
 //! words.extend([1, 3_f32.to_bits()]);
 //! let inputs = InputRows::new(&words, words.len(), 3, forms, 1);
 //!
-//! let delta = Delta { weights: TensorView::new(Dtype::F32, 2, 1, &up)?, flag: 3, low: 4 };
+//! let delta = Delta { weights: TensorView::new(Dtype::F32, 2, 1, &up)?, flag, low: flag + 1 };
 //! let plain = Linear::plain(TensorView::new(Dtype::F32, 2, 3, &weights)?);
 //! let adapted = Linear { deltas: &[delta], ..plain };
 //! let mut outputs = [[0.0; 2]; 2];

@@ -46,6 +46,27 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Where a text ends
+//!
+//! Stop strings are found wherever tokens end:
+//!
+//! ```
+//! use gleed::token::StopStrings;
+//!
+//! # fn main() -> Result<(), gleed::token::StopError> {
+//! let mut stops = StopStrings::new(&["\nUser:", "###"])?;
+//! let (mut reply, mut found) = (String::new(), None);
+//! for piece in ["Hello", " there.\n", "Us", "e it #", "\nUser", ": "] {
+//!     let shown = stops.push(piece);
+//!     reply.extend([shown.held, shown.text]);
+//!     found = found.or(shown.stop);
+//! }
+//! reply.push_str(stops.finish());
+//! assert_eq!((reply.as_str(), found), ("Hello there.\nUse it #", Some(0)));
+//! # Ok(())
+//! # }
+//! ```
 
 mod bytes;
 mod class;

@@ -11,23 +11,7 @@ pub const MAX_STOP_LEN: usize = 256;
 /// Finds the first of some strings in a text that arrives in pieces, wherever the pieces end. What could be the
 /// beginning of such a string is held back until it is known.
 ///
-/// # Example
-/// ```
-/// use gleed::token::StopStrings;
-///
-/// # fn main() -> Result<(), gleed::token::StopError> {
-/// let mut stops = StopStrings::new(&["\nUser:", "###"])?;
-/// let (mut reply, mut found) = (String::new(), None);
-/// for piece in ["Hello", " there.\n", "Us", "e it #", "\nUser", ": "] {
-///     let shown = stops.push(piece);
-///     reply.extend([shown.held, shown.text]);
-///     found = found.or(shown.stop);
-/// }
-/// reply.push_str(stops.finish());
-/// assert_eq!((reply.as_str(), found), ("Hello there.\nUse it #", Some(0)));
-/// # Ok(())
-/// # }
-/// ```
+/// [Example](crate::token#where-a-text-ends).
 #[derive(Clone, Debug)]
 pub struct StopStrings<'s> {
     strings: heapless::Vec<Partial<'s>, MAX_STOPS>,
@@ -36,7 +20,7 @@ pub struct StopStrings<'s> {
 
 /// What a piece shows.
 ///
-/// [Example](StopStrings#example).
+/// [Example](crate::token#where-a-text-ends).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown<'s, 't> {
     /// What was held back, and is text.
@@ -137,7 +121,7 @@ impl Partial<'_> {
 
 /// Why strings cannot be looked for.
 ///
-/// [Example](StopStrings#example).
+/// [Example](crate::token#where-a-text-ends).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopError {
