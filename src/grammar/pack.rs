@@ -65,12 +65,10 @@ impl<'p, 's> Packer<'p, 's> {
     fn resolved(&self, code: Code) -> Code {
         let mut code = code;
         loop {
+            code = self.resolved_end(code);
             let field = |field| self.scratch.get(code, field);
-            code = match op(self.scratch, code) {
-                SPLIT if !alive(self.scratch, field(A)) => field(B),
-                SPLIT if !alive(self.scratch, field(B)) => field(A),
-                LOOP if !alive(self.scratch, field(C)) => field(D),
-                CALL if op(self.scratch, self.resolved_end(field(B))) == RETURN => start(self.scratch, field(A)),
+            match op(self.scratch, code) {
+                CALL if op(self.scratch, self.resolved_end(field(B))) == RETURN => code = start(self.scratch, field(A)),
                 _ => return code,
             }
         }
