@@ -54,6 +54,8 @@ pub struct Reader {
     trims: bool,
     /// A call without a mark may begin here.
     is_bare: bool,
+    /// A `;` that comes next separates two calls without marks.
+    separates: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +90,7 @@ impl Reader {
             (_, Some(_)) if is_thinking => Place::Thought,
             _ => Place::Text,
         };
-        Self { calls, marks, place, at: 0, trims: false, is_bare: true }
+        Self { calls, marks, place, at: 0, trims: false, is_bare: true, separates: false }
     }
 
     /// Returns how many bytes of the text have been read. What comes after them is not known to be complete.
@@ -147,10 +149,19 @@ impl Reader {
             self.trims = self.at >= text.len();
         }
         let rest = text.get(self.at..).filter(|rest| !rest.is_empty())?;
-        if self.is_bare && self.calls == Some(CallFormat::Llama3) && rest.trim_ascii_start().starts_with('{') {
-            match self.bare(text, is_whole) {
-                Some(found) => return found,
-                None => self.is_bare = false,
+        if core::mem::take(&mut self.separates) && rest.starts_with(';') {
+            (self.at, self.trims) = (self.at.saturating_add(1), true);
+            return None;
+        }
+        if self.is_bare && self.calls == Some(CallFormat::Llama3) {
+            match rest.trim_ascii_start() {
+                // A call may follow. White space before one is left out.
+                "" if !is_whole => return None,
+                start if start.starts_with('{') => match self.bare(text, is_whole) {
+                    Some(found) => return found,
+                    None => self.is_bare = false,
+                },
+                _ => {}
             }
         }
         match self.next_mark(text, is_whole) {
@@ -243,11 +254,7 @@ impl Reader {
         }
         match call::object(&mut scan) {
             Ok(found) => {
-                (self.at, self.trims) = (scan.at, true);
-                // More of them are separated by `;`.
-                let rest = scan.rest();
-                self.at += usize::from(rest.trim_ascii_start().starts_with(';'))
-                    * (1 + rest.len() - rest.trim_ascii_start().len());
+                (self.at, self.trims, self.separates) = (scan.at, true, true);
                 let Found { name, id, arguments, .. } = found;
                 Some(Some(Ok(Part::Call(Call { name, id, arguments, range: start..scan.at }))))
             }
