@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::Memory;
 use common::gguf_writer::{GgufWriter, Meta};
 use common::random::Rng;
+use common::reference::Reference;
 use common::synthetic::{SyntheticModel, encode_f32};
+use common::{Memory, rel_l2};
 use gleed::engine::PlanError;
 use gleed::host::ThreadPool;
 use gleed::kernels::Level;
@@ -36,8 +37,19 @@ fn gemma() -> GgufWriter {
 
 /// A BERT of odd sizes: 27 wide, 3 heads of 9, 2 layers, 300 positions. `fused`: one matrix of Q, K and V.
 fn bert(fused: bool) -> GgufWriter {
-    let (hidden, ffn, mut rng, mut writer) = (27, 50, Rng::new(9), GgufWriter::default());
-    writer.set("general.architecture", "bert").set("bert.attention.layer_norm_epsilon", 1e-12_f32);
+    encoder("bert", 9, fused)
+}
+
+/// A Nomic BERT, 24 wide: rotary heads of 8, a gate, no positions.
+fn nomic() -> GgufWriter {
+    encoder("nomic-bert", 8, true)
+}
+
+fn encoder(architecture: &str, head_dim: usize, fused: bool) -> GgufWriter {
+    let (hidden, ffn, mut rng, mut writer) = (3 * head_dim, 50, Rng::new(9), GgufWriter::default());
+    let gated = architecture == "nomic-bert";
+    writer.set("general.architecture", architecture);
+    writer.set(&format!("{architecture}.attention.layer_norm_epsilon"), 1e-12_f32);
     for (key, value) in [
         ("block_count", 2),
         ("context_length", 300),
@@ -46,7 +58,7 @@ fn bert(fused: bool) -> GgufWriter {
         ("attention.head_count", 3),
         ("pooling_type", 2),
     ] {
-        writer.set(&format!("bert.{key}"), value);
+        writer.set(&format!("{architecture}.{key}"), value);
     }
     let mut add = |name: String, dims: &[usize]| {
         let is_norm = name.contains("norm.weight");
@@ -56,6 +68,9 @@ fn bert(fused: bool) -> GgufWriter {
         writer.add_tensor(&name, &dims, 0, encode_f32(&values));
     };
     for (name, rows) in [("token_embd", VOCAB), ("position_embd", 300), ("token_types", 2)] {
+        if gated && name == "position_embd" {
+            continue;
+        }
         add(format!("{name}.weight"), &[hidden, rows]);
     }
     let mut norm = |name: &str| ["weight", "bias"].map(|end| add(format!("{name}.{end}"), &[hidden]));
@@ -66,12 +81,13 @@ fn bert(fused: bool) -> GgufWriter {
     }
     for layer in 0..2 {
         let qkv: &[(&str, usize, usize)] = if fused {
-            &[("attn_qkv", hidden, 81)]
+            &[("attn_qkv", hidden, 3 * hidden)]
         } else {
             &[("attn_q", hidden, hidden), ("attn_k", hidden, hidden), ("attn_v", hidden, hidden)]
         };
         let others = [("attn_output", hidden, hidden), ("ffn_up", hidden, ffn), ("ffn_down", ffn, hidden)];
-        for &(name, cols, rows) in qkv.iter().chain(&others) {
+        let gate: &[_] = if gated { &[("ffn_gate", hidden, ffn)] } else { &[] };
+        for &(name, cols, rows) in qkv.iter().chain(&others).chain(gate) {
             add(format!("blk.{layer}.{name}.weight"), &[cols, rows]);
             add(format!("blk.{layer}.{name}.bias"), &[rows]);
         }
@@ -102,13 +118,40 @@ fn hidden(engine: &mut Engine<'_, '_>, seq: SeqId, text: &[u32], budget: usize) 
     rows
 }
 
+/// The outside oracle: hidden states of every token, over a chunk of attention and beyond windows.
+#[test]
+fn agree_with_the_reference() {
+    let models = [
+        ("llama", llama()),
+        ("gemma-embedding", gemma()),
+        ("bert", bert(false)),
+        ("bert, one matrix", bert(true)),
+        ("nomic-bert", nomic()),
+    ];
+    for (name, writer) in models {
+        let file = writer.finish();
+        let (reference, mut worst) = (Reference::open(&file), 0.0_f64);
+        for text in texts() {
+            let expected = reference.trace(&text).normed;
+            let found = with_engine(&file, limits(300), |engine| {
+                let seq = engine.open().unwrap();
+                hidden(engine, seq, &text, usize::MAX)
+            });
+            assert_eq!(found.len(), expected.len());
+            worst = found.iter().zip(expected.iter()).fold(worst, |worst, (found, row)| worst.max(rel_l2(found, row)));
+        }
+        println!("{name}: relative error of the worst row {worst:.1e}");
+        assert!(worst <= 1e-5, "{name}: {worst:e}");
+    }
+}
+
 fn texts() -> Vec<Vec<u32>> {
     [1, 2, 15, 16, 17, 40, 270].iter().map(|&len| Rng::new(len as u64).tokens(len, VOCAB)).collect()
 }
 
 #[test]
 fn threads_levels_budgets_and_batches_do_not_matter() {
-    for file in [llama(), gemma(), bert(false)].map(|writer| writer.finish()) {
+    for file in [llama(), gemma(), bert(false), nomic()].map(|writer| writer.finish()) {
         let texts = texts();
         let width = Model::open(&file).unwrap().config().hidden;
         let plain: Vec<Vec<Vec<f32>>> = with_engine(&file, limits(300), |engine| {

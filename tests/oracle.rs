@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::fixtures::{self, Parity, Parity2026, Quant};
+use common::fixtures::{self, Embedder, Parity, Parity2026, Quant};
 use common::random::Rng;
 use common::reference::config::{Activation, Scores};
 use common::reference::config::{Config, Scaling};
@@ -54,6 +54,18 @@ fn parity_fixtures() {
             let worst = worst_row(limit, &logits, &variant.positions, &variant.logits);
             println!("{name}, {}: largest relative error of a row of logits {worst:.1e}", variant.name);
         }
+    }
+}
+
+/// Models of vectors: what every token of a text has become. The heads behind the pooling are not the reference's.
+#[test]
+fn embedders() {
+    for name in Embedder::ALL {
+        let Some(fixture) = Embedder::load(name) else { continue };
+        let normed = Reference::open(&fixture.gguf).trace(&fixture.inputs[fixture.token_input]).normed;
+        let positions: Vec<usize> = (0..normed.len()).collect();
+        let worst = worst_row(ROUNDED_ERROR, &normed, &positions, &fixture.token_embeddings);
+        println!("{name}: largest relative error of a token's row {worst:.1e}");
     }
 }
 

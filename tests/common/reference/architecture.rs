@@ -108,6 +108,10 @@ pub struct Architecture {
     pub pre_norms: bool,
     /// `post_attention_norm` and `post_ffw_norm`, after them.
     pub post_norms: bool,
+    /// `attn_output_norm` and `layer_output_norm`: norms of the residual stream after attention and feed-forward part.
+    pub sum_norms: bool,
+    /// Tokens see those before them and themselves only, where the key `attention.causal` says nothing.
+    pub causal: bool,
     /// `attn_q_norm` and `attn_k_norm`, over as many elements as they are long.
     pub qk_norm: Part,
     /// After the rotation.
@@ -118,7 +122,7 @@ pub struct Architecture {
     pub sinks: bool,
     /// The name of the norm before the feed-forward part. `=` after it: there is no `.weight` after it in the file.
     pub ffn_norm: &'static str,
-    /// The name of the norm after the last layer.
+    /// The name of the norm after the last layer. Empty: there is none.
     pub output_norm: &'static str,
     pub mixer: Mixer,
     pub layout: Layout,
@@ -136,6 +140,8 @@ pub struct Architecture {
     pub dense_beside_experts: bool,
     /// `position_embd`.
     pub positions: Part,
+    /// `token_types`: the first of its rows is added to every embedding.
+    pub types: Part,
     /// `token_embd_norm`.
     pub embedding_norm: bool,
     /// `ffn_gate`, or twice as many rows in `ffn_up`.
@@ -173,6 +179,8 @@ const LLAMA: Architecture = Architecture {
     parallel: Parallel::Never,
     pre_norms: true,
     post_norms: false,
+    sum_norms: false,
+    causal: true,
     qk_norm: Part::No,
     qk_norm_last: false,
     value_norm: false,
@@ -188,6 +196,7 @@ const LLAMA: Architecture = Architecture {
     shared_gate: false,
     dense_beside_experts: false,
     positions: Part::No,
+    types: Part::No,
     embedding_norm: false,
     gated: true,
     scaled_embedding: false,
@@ -257,6 +266,18 @@ const MPT: Architecture = Architecture {
     qk_norm: Part::Optional,
     ..GPT2
 };
+/// Not one that predicts tokens.
+const NOMIC_BERT: Architecture = Architecture {
+    name: "nomic-bert",
+    norm: NormKind::Layer,
+    pre_norms: false,
+    sum_norms: true,
+    causal: false,
+    output_norm: "",
+    types: Part::Optional,
+    embedding_norm: true,
+    ..QWEN2
+};
 const LFM2: Architecture = Architecture {
     name: "lfm2",
     output_norm: "token_embd_norm",
@@ -295,6 +316,16 @@ pub const ARCHITECTURES: &[Architecture] = &[
         local_base: Some(10000.0),
         divided_locally: false,
         ..GEMMA2
+    },
+    Architecture { name: "gemma-embedding", causal: false, ..GEMMA3 },
+    NOMIC_BERT,
+    Architecture {
+        name: "bert",
+        rotary: Rotary::Off,
+        activation: Activation::GeluErf,
+        gated: false,
+        positions: Part::Needed,
+        ..NOMIC_BERT
     },
     Architecture { name: "phi3", ..QWEN2 },
     GPT2,

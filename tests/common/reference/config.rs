@@ -59,7 +59,10 @@ pub struct Config {
     /// The last so many layers read keys and values of earlier ones.
     pub shared_kv: usize,
     pub vocab: usize,
-    /// Positions that a query of a layer with a window sees, itself among them. 0: all.
+    /// Whether a query sees the positions up to its own only.
+    pub causal: bool,
+    /// Positions that a query of a layer with a window sees, itself among them; where it sees those after it, too, half as
+    /// many to each side. 0: all.
     pub window: usize,
     /// The last of every so many layers has no window. 0: each has one.
     pub window_period: usize,
@@ -163,6 +166,7 @@ impl Config {
             local_head_dim,
             shared_kv: number("attention.shared_kv_layers").unwrap_or(0),
             vocab,
+            causal: get("attention.causal").map_or(architecture.causal, |value| value.as_bool().expect("a bool")),
             window: number("attention.sliding_window").unwrap_or(0),
             window_period: match &sliding {
                 Some(_) => 0,

@@ -12,7 +12,7 @@ mod weights;
 
 use gguf_rs_lite::{GgmlType, Gguf};
 
-use config::{Config, NormKind, Part, Rotary};
+use config::{Config, NormKind, Rotary};
 use per_layer::PerLayer;
 use weights::{Attention, KeysValues, Layer, Matrix, Norm, Weights, needed_if};
 
@@ -59,7 +59,7 @@ pub struct Trace {
     pub residual: Vec<Rows>,
     /// `[rows, hidden]`: after the final norm.
     pub normed: Rows,
-    /// `[rows, vocab]`.
+    /// `[rows, vocab]`. Of a model that predicts no tokens they mean nothing.
     pub logits: Rows,
 }
 
@@ -84,9 +84,10 @@ pub struct Reference {
     embedding: Matrix,
     embedding_norm: Option<Norm>,
     positions: Option<Matrix>,
+    types: Option<Matrix>,
     per_layer: Option<PerLayer>,
     layers: Vec<Layer>,
-    output_norm: Norm,
+    output_norm: Option<Norm>,
     output: Option<Matrix>,
 }
 
@@ -117,9 +118,10 @@ impl Reference {
             long_rope_factors,
             embedding_norm: weights.norm("token_embd_norm", needed_if(architecture.embedding_norm)),
             positions: weights.part("position_embd", architecture.positions),
+            types: weights.part("token_types", architecture.types),
             per_layer: (config.per_layer > 0).then(|| PerLayer::read(&mut weights)),
             layers: (0..config.layers).map(|index| Layer::read(&mut weights, &config, index)).collect(),
-            output_norm: weights.norm(architecture.output_norm, Part::Needed).expect("needed"),
+            output_norm: weights.norm(architecture.output_norm, needed_if(!architecture.output_norm.is_empty())),
             output: weights.optional("output"),
             embedding,
             config,
@@ -144,7 +146,7 @@ impl Reference {
             self.end_of_layer(index, &mut x, inputs.get(index));
             residual.push(x.clone());
         }
-        let normed = self.norm(&x, Some(&self.output_norm));
+        let normed = self.norm(&x, self.output_norm.as_ref());
         let mut logits = self.multiply(self.output.as_ref().unwrap_or(&self.embedding), &normed);
         for logit in &mut logits.data {
             *logit = capped(*logit / self.config.logit_divisor, self.config.logit_cap);
@@ -161,6 +163,9 @@ impl Reference {
             row.iter_mut().for_each(|x| *x *= self.config.embedding_scale);
             if let Some(positions) = &self.positions {
                 row.iter_mut().zip(positions.rows.row(position)).for_each(|(x, p)| *x += p);
+            }
+            if let Some(types) = &self.types {
+                row.iter_mut().zip(types.rows.row(0)).for_each(|(x, t)| *x += t);
             }
         }
         self.norm(&x, self.embedding_norm.as_ref())
@@ -180,6 +185,7 @@ impl Reference {
         if let Some(recurrent) = &layer.recurrent {
             self.add(x, &self.recurrent(recurrent, &normed), layer.post_attention_norm.as_ref());
         }
+        *x = self.norm(x, layer.sum_norms[0].as_ref());
         if layer.experts.is_empty() {
             return;
         }
@@ -190,6 +196,7 @@ impl Reference {
         };
         let branch = self.feed_forward(layer, x, &normed);
         self.add(x, &branch, layer.post_ffw_norm.as_ref());
+        *x = self.norm(x, layer.sum_norms[1].as_ref());
     }
 
     /// Adds what a part of a layer gives to the residual stream.
@@ -233,22 +240,23 @@ impl Reference {
         }
         let mut out = Rows::zeros(x.len(), q.cols);
         for row in 0..x.len() {
+            let end = if self.config.causal { row + 1 } else { x.len() };
             for head in 0..heads {
                 let at = head * head_dim;
                 let kv_at = head / (heads / kv_heads) * head_dim;
                 let query = &q.row(row)[at..at + head_dim];
                 let slope = self.config.alibi_slope(head);
-                let mut scores: Vec<f64> = (0..=row)
+                let mut scores: Vec<f64> = (0..end)
                     .map(|seen| match self.shows(index, row, seen) {
                         true => {
                             let score = dot(query, &k.row(seen)[kv_at..kv_at + head_dim]) * self.config.attention_scale;
-                            capped(score, self.config.attention_cap) - slope * (row - seen) as f64
+                            capped(score, self.config.attention_cap) - slope * row.abs_diff(seen) as f64
                         }
                         false => f64::NEG_INFINITY,
                     })
                     .collect();
                 scores.extend(attention.sinks.as_ref().map(|sinks| sinks[head]));
-                for (seen, p) in softmax(&scores).into_iter().take(row + 1).enumerate() {
+                for (seen, p) in softmax(&scores).into_iter().take(end).enumerate() {
                     let value = &v.row(seen)[kv_at..kv_at + head_dim];
                     let out = &mut out.row_mut(row)[at..at + head_dim];
                     out.iter_mut().zip(value).for_each(|(out, value)| *out += p * value);
@@ -262,9 +270,12 @@ impl Reference {
         self.multiply(&attention.output, &out)
     }
 
-    /// Whether a query sees a position that is not after it: in its window, if it has one, and not hidden by the test.
+    /// Whether a query sees a position, which is after it only in a model that sees those: in its window, if it has one, and
+    /// not hidden by the test.
     fn shows(&self, layer: usize, row: usize, seen: usize) -> bool {
-        (!self.config.is_local(layer) || row - seen < self.config.window) && (self.sees)(layer, row, seen)
+        let Config { causal, window, .. } = self.config;
+        let reach = if causal { window } else { window / 2 + 1 };
+        (!self.config.is_local(layer) || row.abs_diff(seen) < reach) && (self.sees)(layer, row, seen)
     }
 
     /// `x * weight^T + bias`.

@@ -86,6 +86,8 @@ pub struct Layer {
     pub attention: Option<Attention>,
     pub recurrent: Option<Recurrent>,
     pub post_attention_norm: Option<Norm>,
+    /// Of the residual stream, after attention and after the feed-forward part.
+    pub sum_norms: [Option<Norm>; 2],
     pub ffn_norm: Option<Norm>,
     /// Which expert a token goes to; without it there is one for all.
     pub router: Option<Matrix>,
@@ -110,7 +112,7 @@ pub struct Layer {
 
 impl Layer {
     pub fn read(weights: &mut Weights, config: &Config, index: usize) -> Self {
-        let Architecture { pre_norms, post_norms, parallel, dense_beside_experts, .. } = config.architecture;
+        let Architecture { pre_norms, post_norms, sum_norms, parallel, dense_beside_experts, .. } = config.architecture;
         let name = &|what: &str| format!("blk.{index}.{what}");
         let parts = config.parts[index];
         let ffn_norm = match parallel {
@@ -129,6 +131,8 @@ impl Layer {
             attention: parts.attention.then(|| Attention::read(weights, config, index)),
             recurrent: parts.state.then(|| Recurrent::read(weights, config, name)),
             post_attention_norm: weights.norm(&name("post_attention_norm"), needed_if(post_norms)),
+            sum_norms: ["attn_output_norm", "layer_output_norm"]
+                .map(|what| weights.norm(&name(what), needed_if(sum_norms))),
             parallel: config.parallel_residual || pre_norms && ffn_norm.is_none(),
             ffn_norm,
             router,
