@@ -30,6 +30,8 @@ pub(super) const SPACE: &[(u32, u32)] = &[
     (0x205F, 0x205F),
     (0x3000, 0x3000),
 ];
+/// The characters that a string of JSON can have without `\u`.
+pub(super) const ESCAPABLE: &[(u32, u32)] = &[(8, 10), (12, 13), (0x20, 0x7E), (0x80, 0xD7FF), (0xE000, LAST)];
 /// Every character.
 pub(super) const ANY: &[(u32, u32)] = &[(0, 0xD7FF), (0xE000, LAST)];
 

@@ -24,7 +24,7 @@ const LOW: u32 = 5;
 /// The codec of plain text.
 pub(super) const RAW: u32 = 0;
 /// Strings without `\u`.
-const SHORT: u32 = 1;
+pub(super) const SHORT: u32 = 1;
 /// Strings with `\u00xx` of control characters only.
 const CONTROL: u32 = 2;
 

@@ -1,7 +1,11 @@
 //! A finished grammar: words that never change.
 
-use super::class::LAST;
-use super::codec::{Read, read};
+use super::class::{ANY, ESCAPABLE, LAST};
+use super::codec::{Read, SHORT, read};
+use super::dfa::QUOTE;
+
+/// The bit of the number of a state's edges that says whether the state is plain.
+pub(super) const PLAIN_BIT: u32 = 31;
 
 /// Reads the words of a grammar. A place that is not there reads as 0, which is no instruction that goes on.
 #[derive(Clone, Copy, Debug)]
@@ -47,33 +51,34 @@ impl<'m> Compiled<'m> {
 
     /// Returns whether a state has edges.
     pub(super) fn goes_on(&self, state: u32) -> bool {
-        self.word(state.wrapping_add(2)) != 0
+        self.word(state.wrapping_add(2)) & !(1 << PLAIN_BIT) != 0
     }
 
-    /// Returns whether all characters that strings have as they are lead from a state to it again, or to one from which they do.
+    /// Returns the edges of a state, in order: the first character, the last one, the target.
+    #[inline]
+    fn edges(&self, state: u32) -> &'m [[u32; 3]] {
+        let rest = self.words.get(state as usize..).unwrap_or_default();
+        let count = rest.get(2).map_or(0, |count| count & !(1 << PLAIN_BIT)) as usize;
+        rest.get(3..).unwrap_or_default().as_chunks::<3>().0.get(..count).unwrap_or_default()
+    }
+
+    /// Returns whether no text of characters that strings have as they are dies from a state.
     pub(super) fn is_plain(&self, state: u32) -> bool {
-        let stays = |target: u32| target == state || self.takes_plain(target, |next| next == target);
-        self.takes_plain(state, stays)
+        self.word(state.wrapping_add(2)) >> PLAIN_BIT != 0
     }
 
-    /// Whether each character that strings have as they are has an edge, and all these targets are `right`.
-    fn takes_plain(&self, state: u32, right: impl Fn(u32) -> bool) -> bool {
-        const PLAIN: [(u32, u32); 5] = [(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, LAST)];
-        let edges = self.words.get(state as usize..).unwrap_or_default();
-        let count = edges.get(2).copied().unwrap_or(0) as usize;
-        let (edges, _) = edges.get(3..).unwrap_or_default().as_chunks::<3>();
-        PLAIN.into_iter().all(|(low, high)| {
-            let mut next = low;
-            for &[first, last, target] in edges.iter().take(count) {
-                if next <= high && first <= next && last >= next {
-                    if !right(target) {
-                        return false;
-                    }
-                    next = last.saturating_add(1);
-                }
-            }
-            next > high
-        })
+    /// Returns whether all of these characters, and all others that lead anywhere, lead from a state to it again.
+    pub(super) fn stays(&self, state: u32) -> bool {
+        self.is_plain(state) && self.edges(state).iter().all(|[first, _, target]| *target == state || *first == QUOTE)
+    }
+
+    /// Returns whether all characters that strings of a codec can have lead from a state to it again.
+    pub(super) fn takes_all(&self, codec: u32, state: u32) -> bool {
+        let chars = if codec == SHORT { ESCAPABLE } else { ANY };
+        self.stays(state)
+            && chars.iter().all(|&(low, high)| {
+                self.edges(state).iter().any(|[first, last, _]| *first <= low && high <= *last && *first != QUOTE)
+            })
     }
 
     /// Returns where a byte leads from a state in which a part of a character was read. `admits` says of an edge, by its
@@ -105,10 +110,7 @@ impl<'m> Compiled<'m> {
     /// Returns the target of the first open edge with any of these characters.
     #[inline]
     fn edge(&self, state: u32, low: u32, high: u32, admits: &impl Fn(u32, u32) -> bool) -> Option<u32> {
-        let rest = self.words.get(state as usize..)?;
-        let count = *rest.get(2)? as usize;
-        let (edges, _) = rest.get(3..)?.as_chunks::<3>();
-        for [first, last, target] in edges.get(..count)? {
+        for [first, last, target] in self.edges(state) {
             if *first > high {
                 return None;
             }

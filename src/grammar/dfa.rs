@@ -1,6 +1,6 @@
 //! Deterministic automata over characters, while a grammar is compiled.
 
-use super::class::ANY;
+use super::class::{ANY, LAST};
 use super::error::{ErrorKind, GrammarError};
 use super::scratch::{Result, Scratch};
 
@@ -14,10 +14,12 @@ const PREVIOUS: u32 = 3;
 const KEY: u32 = 4;
 const KEY2: u32 = 5;
 const CHAIN: u32 = 6;
-/// Of names: the highest number that is accepted from here on, plus 1. While states are trimmed: whether it is alive.
+/// Of names: the highest number that is accepted from here on, plus 1. Of counted texts: what [`super::lengths`] notes.
 const HIGHEST: u32 = 7;
 /// Where the state lies in the finished grammar.
 const PLACE: u32 = 8;
+/// While states are trimmed: whether it is alive. In the end: whether no plain text dies from here.
+const MARK: u32 = 9;
 
 // The fields of an edge.
 const LOW: u32 = 0;
@@ -69,7 +71,7 @@ impl Builder {
             return Err(GrammarError { kind: ErrorKind::TooManyStates { limit: self.limit }, at: self.at });
         }
         let chain = self.bucket(scratch, hash);
-        let state = scratch.record([0, accept, 0, self.last, key.0, key.1, chain, 0, 0])?;
+        let state = scratch.record([0, accept, 0, self.last, key.0, key.1, chain, 0, 0, 0])?;
         scratch.set(self.table, hash & (BUCKETS - 1), state);
         match self.last {
             0 => self.first = state,
@@ -114,6 +116,58 @@ pub(super) fn place(scratch: &Scratch<'_>, state: u32) -> u32 {
 
 pub(super) fn set_place(scratch: &mut Scratch<'_>, state: u32, value: u32) {
     scratch.set(state, PLACE, value);
+}
+
+/// Returns whether no text of characters that strings of JSON have as they are dies from a state.
+pub(super) fn is_plain(scratch: &Scratch<'_>, state: u32) -> bool {
+    is_marked(scratch, state)
+}
+
+fn is_marked(scratch: &Scratch<'_>, state: u32) -> bool {
+    scratch.get(state, MARK) != 0
+}
+
+/// Notes of each state whether it is plain: whether such characters lead to states that are plain, too.
+pub(super) fn mark_plain(scratch: &mut Scratch<'_>, first: Dfa) {
+    let last = last(scratch, first);
+    let mut state = last;
+    while state != 0 {
+        scratch.set(state, MARK, 1);
+        state = previous(scratch, state);
+    }
+    let mut changed = true;
+    while changed {
+        changed = false;
+        state = last;
+        while state != 0 {
+            if is_plain(scratch, state) && !stays_plain(scratch, state) {
+                scratch.set(state, MARK, 0);
+                changed = true;
+            }
+            state = previous(scratch, state);
+        }
+    }
+}
+
+fn stays_plain(scratch: &Scratch<'_>, state: u32) -> bool {
+    const PLAIN: [(u32, u32); 5] = [(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, LAST)];
+    let mut number = edges(scratch, state);
+    PLAIN.into_iter().all(|(low, high)| {
+        let mut next = low;
+        while let Some(found) = edge(scratch, number).filter(|found| next <= high && found.low <= next) {
+            if found.high >= next {
+                if !is_plain(scratch, found.target) {
+                    return false;
+                }
+                next = found.high.saturating_add(1);
+            }
+            // The edge may reach into the next range.
+            if next <= high {
+                number = found.next;
+            }
+        }
+        next > high
+    })
 }
 
 /// Returns the last state of an automaton, from which [`previous`] leads to the first.
@@ -217,7 +271,7 @@ impl Trie {
 
 /// Returns a state without edges, in front of the states of `following`.
 pub(super) fn state(scratch: &mut Scratch<'_>, accept: u32, following: Dfa) -> Result<Dfa> {
-    let state = scratch.record([0, accept, following, 0, 0, 0, 0, 0, 0])?;
+    let state = scratch.record([0, accept, following, 0, 0, 0, 0, 0, 0, 0])?;
     if following != 0 {
         scratch.set(following, PREVIOUS, state);
     }
@@ -245,17 +299,6 @@ pub(super) fn star(scratch: &mut Scratch<'_>, ranges: &[(u32, u32)]) -> Result<D
         last = append(scratch, state, last, low, high, state)?;
     }
     Ok(state)
-}
-
-/// Returns the automaton of one of these characters.
-pub(super) fn one(scratch: &mut Scratch<'_>, ranges: &[(u32, u32)]) -> Result<Dfa> {
-    let end = state(scratch, 1, 0)?;
-    let start = state(scratch, 0, end)?;
-    let mut last = 0;
-    for &(low, high) in ranges {
-        last = append(scratch, start, last, low, high, end)?;
-    }
-    Ok(start)
 }
 
 /// Returns the automaton of the texts of `min` to `max` characters between quotes.
@@ -320,21 +363,21 @@ pub(super) fn trimmed(scratch: &mut Scratch<'_>, first: Dfa) -> Dfa {
         changed = false;
         let mut state = last;
         while state != 0 {
-            if highest(scratch, state) == 0 && is_alive(scratch, state) {
-                set_highest(scratch, state, 1);
+            if !is_marked(scratch, state) && is_alive(scratch, state) {
+                scratch.set(state, MARK, 1);
                 changed = true;
             }
             state = previous(scratch, state);
         }
     }
     unlink(scratch, first);
-    if highest(scratch, first) == 0 { 0 } else { first }
+    if is_marked(scratch, first) { first } else { 0 }
 }
 
 fn is_alive(scratch: &Scratch<'_>, state: u32) -> bool {
     let mut number = edges(scratch, state);
     while let Some(edge) = edge(scratch, number) {
-        if highest(scratch, edge.target) != 0 {
+        if is_marked(scratch, edge.target) {
             return true;
         }
         number = edge.next;
@@ -347,7 +390,7 @@ fn unlink(scratch: &mut Scratch<'_>, first: Dfa) {
     let (mut state, mut alive) = (first, 0);
     while state != 0 {
         let following = next(scratch, state);
-        if highest(scratch, state) != 0 || state == first {
+        if is_marked(scratch, state) || state == first {
             if alive != 0 {
                 scratch.set(alive, NEXT, state);
             }
@@ -357,7 +400,7 @@ fn unlink(scratch: &mut Scratch<'_>, first: Dfa) {
             let (mut number, mut kept) = (edges(scratch, state), 0);
             scratch.set(state, EDGES, 0);
             while let Some(edge) = edge(scratch, number) {
-                if highest(scratch, edge.target) != 0 {
+                if is_marked(scratch, edge.target) {
                     match kept {
                         0 => scratch.set(state, EDGES, number),
                         kept => scratch.set(kept, LINK, number),

@@ -1,11 +1,14 @@
 //! Which tokens may follow a text: a walk over the tokens by their bytes.
 
-use super::code::{TEXT, TOKEN};
+use super::code::{COUNTED, TEXT, TOKEN};
+use super::codec::RAW;
 use super::compiled::Move;
+use super::dfa::QUOTE;
 use super::error::MatchError;
 use super::matcher::Matcher;
-use super::tables::{Frontier, Item, Saved};
-use super::trie::TokenTrie;
+use super::memo::{Known, Memos};
+use super::tables::{Item, Saved};
+use super::trie::{Part, TokenTrie, set};
 
 /// Nodes of a unit.
 const UNIT: usize = 4096;
@@ -17,8 +20,10 @@ pub(super) struct Walk {
     node: usize,
     /// Whether the mask was begun.
     begun: bool,
-    /// Whether plain tokens are allowed and left out of the walk.
-    plain: bool,
+    /// Plain tokens are left out where it is known which of them are allowed.
+    part: Part,
+    /// The number of the last memo.
+    memo: u32,
 }
 
 impl Matcher<'_, '_> {
@@ -40,18 +45,27 @@ impl Matcher<'_, '_> {
         let walk = core::mem::take(&mut self.walk);
         let mut walk = if walk.begun { walk } else { self.begin(trie, mask) };
         let end = walk.node.saturating_add(units.max(1).saturating_mul(UNIT));
-        let nodes = trie.nodes(walk.plain);
+        let nodes = trie.nodes(walk.part);
+        let mut memos = Memos::new(walk.memo);
         while let Some(node) = nodes.get(walk.node).filter(|_| walk.node < end) {
-            let Some(&from) = self.tables.walk.get(node.depth().wrapping_sub(1)) else { break };
-            match self.behind(from.frontier(), node.byte())? {
+            let depth = node.depth();
+            let Some(&from) = self.tables.walk.get(depth.wrapping_sub(1)) else { break };
+            let next = match memos.known(from.memo, node.byte()) {
+                Known::Loops => Some(from),
+                Known::Dead => None,
+                Known::Counts(most) => self.counted(from, most),
+                Known::Nothing => self.behind(depth, node.byte(), &mut memos)?,
+            };
+            match next {
                 None => walk.node += node.nodes().max(1) as usize,
                 Some(next) => {
-                    self.tables.walk.get_mut(node.depth()).into_iter().for_each(|place| *place = Saved::new(next));
-                    node.token().into_iter().for_each(|id| allow(mask, id));
+                    self.tables.walk.get_mut(depth).into_iter().for_each(|place| *place = next);
+                    trie.allow(walk.part, *node, mask);
                     walk.node += 1;
                 }
             }
         }
+        walk.memo = memos.last();
         if walk.node < nodes.len() {
             self.walk = walk;
             return Ok(false);
@@ -59,7 +73,7 @@ impl Matcher<'_, '_> {
         for &[token, other] in trie.alike() {
             let is_allowed = mask.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 == 1);
             if is_allowed {
-                allow(mask, other);
+                set(mask, other);
             }
         }
         self.allow_named(trie.tokens(), mask);
@@ -68,42 +82,131 @@ impl Matcher<'_, '_> {
 
     fn begin(&mut self, trie: &TokenTrie<'_>, mask: &mut [u32]) -> Walk {
         self.tables.walk.iter_mut().take(1).for_each(|place| *place = Saved::new(self.now));
-        let plain = (0..self.now.count).any(|index| self.takes_plain(self.item(self.now, index)));
-        for (word, &bits) in mask.iter_mut().zip(trie.plain()) {
-            *word = if plain { bits } else { 0 };
+        let of_items = || (0..self.now.count).map(|index| self.plain_chars(self.item(self.now, index)));
+        // Where one item does not know, longer tokens can be allowed by it.
+        let known = of_items().all(|chars| chars > 0);
+        let chars = of_items().max().filter(|&chars| known || chars == u32::MAX).unwrap_or(0);
+        let only = if self.now.count == 1 { self.string(self.item(self.now, 0), trie) } else { None };
+        let part = match (only, chars) {
+            (Some(codec), _) => Part::Closing(codec),
+            (None, 0) => Part::All,
+            (None, _) => Part::Rest,
+        };
+        match part {
+            Part::Closing(codec) => trie.allow_within(codec, mask),
+            Part::All | Part::Rest => trie.allow_plain(chars, mask),
         }
-        Walk { node: 0, begun: true, plain }
+        Walk { begun: true, part, ..Walk::default() }
     }
 
-    /// Whether no plain token can end the text that an item is in.
-    fn takes_plain(&self, item: Item) -> bool {
-        self.grammar.word(item.code) & 0xFF == TEXT && item.partial == 0 && self.grammar.is_plain(item.state)
+    /// Returns the codec of the string that an item is in, if any characters lead to where it is and no token can bring it to
+    /// one of its bounds.
+    fn string(&self, item: Item, trie: &TokenTrie<'_>) -> Option<u32> {
+        let word = self.grammar.word(item.code);
+        let is_far = match word & 0xFF {
+            TEXT => true,
+            COUNTED => {
+                let min = self.grammar.word(item.code.wrapping_add(3));
+                item.count >= min && self.most(item).saturating_sub(item.count) >= trie.longest()
+            }
+            _ => false,
+        };
+        let codec = word >> 8;
+        let is_free = || codec != RAW && item.partial == 0 && self.grammar.takes_all(codec, item.state);
+        (is_far && is_free()).then_some(codec)
     }
 
-    /// The frontier behind a byte, if it is allowed.
+    /// Returns up to how many characters a plain token can always have in the text that an item is in. 0: that is not known,
+    /// and others may be allowed, too.
+    fn plain_chars(&self, item: Item) -> u32 {
+        match self.grammar.word(item.code) & 0xFF {
+            TEXT if item.partial == 0 && self.grammar.is_plain(item.state) => u32::MAX,
+            COUNTED if item.partial == 0 && self.grammar.stays(item.state) => {
+                self.most(item).saturating_sub(item.count)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Returns how many characters a counted text can have so that it can end from this state.
+    fn most(&self, item: Item) -> u32 {
+        let max = self.grammar.word(item.code.wrapping_add(4));
+        max.saturating_sub(self.grammar.highest(item.state) & 0xFFFF)
+    }
+
+    /// Returns the frontier behind a character of a counted text that leads to the same state.
+    fn counted(&mut self, from: Saved, most: u32) -> Option<Saved> {
+        let item = self.item(from.frontier(), 0);
+        let next = Item { count: item.count.saturating_add(1), ..item };
+        (item.count < most).then(|| Saved { memo: from.memo, ..self.put(from, next) })
+    }
+
+    /// Returns the frontier of one item that lies behind another one.
     #[inline]
-    fn behind(&mut self, from: Frontier, byte: u8) -> Result<Option<Frontier>, MatchError> {
+    fn put(&mut self, from: Saved, item: Item) -> Saved {
+        let start = from.start.wrapping_add(from.count);
+        self.tables.items.get_mut(start as usize).into_iter().for_each(|place| *place = item);
+        Saved { start, memo: 0, ..from }
+    }
+
+    /// Returns the frontier behind the byte with which a token goes on at this depth, if it is allowed.
+    fn behind(&mut self, depth: usize, byte: u8, memos: &mut Memos) -> Result<Option<Saved>, MatchError> {
+        let Some(&from) = self.tables.walk.get(depth.wrapping_sub(1)) else { return Ok(None) };
         // Most bytes are in one text and do not end it.
         if from.count == 1 {
-            let item = self.item(from, 0);
-            let next = match self.advanced(item, byte) {
-                Move::Dead => return Ok(None),
-                Move::Within(partial) => Some(Item { partial, ..item }),
-                Move::To(_, state) => {
-                    let goes_on = self.grammar.word(item.code) & 0xFF == TEXT
-                        && self.grammar.accept(state) == 0
-                        && self.grammar.goes_on(state);
-                    goes_on.then_some(Item { state, partial: 0, ..item })
+            let item = self.item(from.frontier(), 0);
+            match self.advanced(item, byte) {
+                Move::Dead => {
+                    // In a counted text that depends on the count, too.
+                    if self.grammar.word(item.code) & 0xFF != COUNTED {
+                        memos.add_dead(from.memo, byte);
+                    }
+                    return Ok(None);
                 }
-            };
-            let start = from.start + 1;
-            if let (Some(next), Some(place)) = (next, self.tables.items.get_mut(start)) {
-                *place = next;
-                return Ok(Some(Frontier { start, ..from }));
+                Move::Within(partial) => return Ok(Some(self.put(from, Item { partial, ..item }))),
+                Move::To(char, state) if self.grammar.accept(state) == 0 && self.grammar.goes_on(state) => {
+                    let is_counted = self.grammar.word(item.code) & 0xFF == COUNTED && char != QUOTE;
+                    let count = item.count.saturating_add(u32::from(is_counted));
+                    if state != item.state || item.partial != 0 {
+                        return Ok(Some(self.put(from, Item { state, partial: 0, count, ..item })));
+                    }
+                    let memo = memos.add_loop(from.memo, byte, is_counted.then(|| self.most(item)));
+                    let from = self.remember(depth, memo).unwrap_or(from);
+                    return Ok(Some(if is_counted {
+                        Saved { memo, ..self.put(from, Item { count, ..item }) }
+                    } else {
+                        from
+                    }));
+                }
+                Move::To(..) => {}
             }
         }
-        let next = self.step(from, byte)?;
-        Ok((next.count > 0 || next.accepting).then_some(next))
+        let next = self.step(from.frontier(), byte)?;
+        if next.count == 0 && !next.accepting {
+            memos.add_dead(from.memo, byte);
+            return Ok(None);
+        }
+        if self.is_same(from, Saved::new(next)) {
+            let memo = memos.add_loop(from.memo, byte, None);
+            return Ok(self.remember(depth, memo));
+        }
+        Ok(Some(Saved::new(next)))
+    }
+
+    /// Gives the frontier before this depth a memo.
+    fn remember(&mut self, depth: usize, memo: u32) -> Option<Saved> {
+        let from = self.tables.walk.get_mut(depth.wrapping_sub(1))?;
+        from.memo = memo;
+        Some(*from)
+    }
+
+    /// Whether two frontiers are the same in all but their places.
+    fn is_same(&self, one: Saved, other: Saved) -> bool {
+        let items = |from: Saved| {
+            let start = from.start as usize;
+            self.tables.items.get(start..start.saturating_add(from.count as usize))
+        };
+        Saved { start: 0, memo: 0, ..one } == Saved { start: 0, memo: 0, ..other } && items(one) == items(other)
     }
 
     /// Allows the tokens that the grammar names by their ids.
@@ -112,16 +215,10 @@ impl Matcher<'_, '_> {
             let code = self.item(self.now, index).code;
             let (word, named) = (self.grammar.word(code), self.grammar.word(code.wrapping_add(1)));
             match (word & 0xFF, word >> 8) {
-                (TOKEN, 0) if named < tokens => allow(mask, named),
-                (TOKEN, 1..) => (0..tokens).filter(|&id| id != named).for_each(|id| allow(mask, id)),
+                (TOKEN, 0) if named < tokens => set(mask, named),
+                (TOKEN, 1..) => (0..tokens).filter(|&id| id != named).for_each(|id| set(mask, id)),
                 _ => {}
             }
         }
-    }
-}
-
-fn allow(mask: &mut [u32], id: u32) {
-    if let Some(word) = mask.get_mut(id as usize / 32) {
-        *word |= 1 << (id % 32);
     }
 }

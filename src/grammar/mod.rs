@@ -105,6 +105,7 @@ mod json;
 mod lengths;
 mod mask;
 mod matcher;
+mod memo;
 mod nfa;
 mod number;
 mod pack;

@@ -5,6 +5,7 @@ use super::code::{
     A, B, C, CALL, COUNT, COUNTED, Code, D, EMPTY, EXTRA, LOOP, NAME, RETURN, Rule, SPLIT, TEXT, op, place, set_place,
     start,
 };
+use super::compiled::PLAIN_BIT;
 use super::dfa::{self, Dfa};
 use super::scratch::{Result, Scratch};
 
@@ -146,6 +147,7 @@ impl<'p, 's> Packer<'p, 's> {
         if dfa::place(self.scratch, dfa) == 0 {
             // A number for now, so that it is in the list once.
             dfa::set_place(self.scratch, dfa, 1);
+            dfa::mark_plain(self.scratch, dfa);
             self.dfas.push(self.scratch, dfa)?;
         }
         Ok(())
@@ -239,7 +241,8 @@ impl<'p, 's> Packer<'p, 's> {
                 count += 1;
                 number = edge.next;
             }
-            out.push([dfa::accept(self.scratch, state), dfa::highest(self.scratch, state), count]);
+            let plain = u32::from(dfa::is_plain(self.scratch, state)) << PLAIN_BIT;
+            out.push([dfa::accept(self.scratch, state), dfa::highest(self.scratch, state), count | plain]);
             number = dfa::edges(self.scratch, state);
             while let Some(edge) = dfa::edge(self.scratch, number) {
                 out.push([edge.low, edge.high, dfa::place(self.scratch, edge.target)]);

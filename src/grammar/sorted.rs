@@ -2,11 +2,21 @@
 
 use core::cmp::Ordering;
 
+use super::codec::{Read, read};
+use super::dfa::QUOTE;
 use super::trie::{MAX_BYTES, MOST, Node, TokenTrie, TrieError, Vocabulary};
 
 /// All ids in the order of their bytes.
 pub(super) struct Sorted<'s> {
     pub(super) ids: &'s [u32],
+    texts: Texts<'s>,
+    /// Room for as many ids.
+    free: &'s mut [u32],
+}
+
+/// Tokens in which a string of JSON ends, in the order of their bytes from that quote on.
+pub(super) struct Closing<'s> {
+    ids: &'s [u32],
     texts: Texts<'s>,
 }
 
@@ -16,13 +26,20 @@ struct Texts<'s> {
     /// By id: where its bytes end.
     ends: &'s [u32],
     bytes: &'s [u8],
+    /// From the quote on that ends a string in this codec.
+    closing: Option<u32>,
 }
 
-impl Texts<'_> {
-    fn of(&self, id: u32) -> &[u8] {
+impl<'s> Texts<'s> {
+    fn of(&self, id: u32) -> &'s [u8] {
         let end = |index: Option<usize>| index.and_then(|index| self.ends.get(index)).copied().unwrap_or(0) as usize;
         let text = self.bytes.get(end((id as usize).checked_sub(1))..end(Some(id as usize))).unwrap_or_default();
-        if text.len() > MAX_BYTES { &[] } else { text }
+        let text = if text.len() > MAX_BYTES { &[] } else { text };
+        match self.closing.map(|codec| in_string(codec, text)) {
+            None => text,
+            Some(InString::Ends(at)) => text.get(at..).unwrap_or_default(),
+            Some(_) => &[],
+        }
     }
 
     /// Byte `at` of a token, plus 1; 0 at its end.
@@ -43,6 +60,7 @@ impl<'s> Sorted<'s> {
         }
         let (ids, rest) = scratch.split_at_mut_checked(tokens as usize).ok_or(small)?;
         let (ends, rest) = rest.split_at_mut_checked(tokens as usize).ok_or(small)?;
+        let (free, rest) = rest.split_at_mut_checked(tokens as usize).ok_or(small)?;
         let bytes: &mut [u8] = bytemuck::must_cast_slice_mut(rest);
         let mut len = 0;
         for (id, (place, end)) in (0..).zip(ids.iter_mut().zip(ends.iter_mut())) {
@@ -53,9 +71,14 @@ impl<'s> Sorted<'s> {
             });
             *end = u32::try_from(len).map_err(|_| TrieError::TooLarge { given: len, limit: u32::MAX })?;
         }
-        let texts = Texts { ends, bytes };
+        let texts = Texts { ends, bytes, closing: None };
         sort(ids, texts);
-        Ok(Self { ids, texts })
+        Ok(Self { ids, texts, free })
+    }
+
+    /// The elements of a mask with a bit for each id.
+    pub(super) fn mask_len(&self) -> usize {
+        self.ids.len().div_ceil(32)
     }
 
     fn needed(vocabulary: &dyn Vocabulary) -> usize {
@@ -80,31 +103,34 @@ impl<'s> Sorted<'s> {
         }
     }
 
-    /// Calls `f` with each node: its byte, its number of bytes, and the token that ends there.
-    fn nodes(&self, keeps: impl Fn(&[u8]) -> bool, mut f: impl FnMut(u8, usize, Option<u32>)) {
-        let mut before: &[u8] = &[];
-        for (id, text) in self.texts().filter(|(_, text)| keeps(text)) {
-            let shared = before.iter().zip(text).take_while(|(a, b)| a == b).count();
-            for (&byte, depth) in text.iter().zip(1..).skip(shared) {
-                f(byte, depth, (depth == text.len()).then_some(id));
-            }
-            before = text;
+    /// Tokens in which a string of this codec ends.
+    pub(super) fn closing(&mut self, codec: u32) -> Closing<'_> {
+        let texts = Texts { closing: Some(codec), ..self.texts };
+        let mut count = 0;
+        for &id in self.ids.iter().filter(|&&id| !texts.of(id).is_empty()) {
+            self.free.get_mut(count).into_iter().for_each(|place| *place = id);
+            count += 1;
         }
+        let ids = self.free.get_mut(..count).unwrap_or_default();
+        sort(ids, texts);
+        Closing { ids, texts }
     }
 
-    pub(super) fn count(&self, keeps: impl Fn(&[u8]) -> bool) -> usize {
+    pub(super) fn count<'t>(texts: impl Iterator<Item = (u32, &'t [u8])>) -> usize {
         let mut count = 0;
-        self.nodes(keeps, |_, _, _| count += 1);
+        nodes(texts, |_, _, _| count += 1);
         count
     }
 
-    pub(super) fn fill(&self, keeps: impl Fn(&[u8]) -> bool, nodes: &mut [Node]) {
-        let mut places = nodes.iter_mut();
-        self.nodes(keeps, |byte, depth, token| {
-            if let Some(place) = places.next() {
+    /// Makes the nodes of some texts. What ends at a node is the number given with the first text there.
+    pub(super) fn fill<'t>(texts: impl Iterator<Item = (u32, &'t [u8])>, places: &mut [Node]) {
+        let mut free = places.iter_mut();
+        nodes(texts, |byte, depth, token| {
+            if let Some(place) = free.next() {
                 *place = Node::new(byte, depth, token);
             }
         });
+        let nodes = places;
         // From the end: over the trees of the children, which are known.
         for index in (0..nodes.len()).rev() {
             let Some(node) = nodes.get(index).copied() else { continue };
@@ -115,6 +141,58 @@ impl<'s> Sorted<'s> {
             nodes.get_mut(index).into_iter().for_each(|node| node.set_nodes(next - index));
         }
     }
+}
+
+impl Closing<'_> {
+    /// Each with its bytes from the quote on.
+    pub(super) fn texts(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.ids.iter().map(|&id| (id, self.texts.of(id)))
+    }
+}
+
+/// What a token does at the place of a character in a string of JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InString {
+    Wrong,
+    /// It stands in the string and may end within a character.
+    Within,
+    /// The string ends with the quote at this byte.
+    Ends(usize),
+}
+
+pub(super) fn in_string(codec: u32, text: &[u8]) -> InString {
+    let (plain, mut partial) = (plain_len(text), 0);
+    for (at, &byte) in text.iter().enumerate().skip(plain) {
+        partial = match read(codec, partial, byte) {
+            Read::Wrong => return InString::Wrong,
+            Read::Char(QUOTE) => return InString::Ends(at),
+            Read::Char(_) => 0,
+            Read::Range(partial, ..) | Read::RangeOrHigh(partial, ..) | Read::Escape(partial, ..) => partial,
+        };
+    }
+    InString::Within
+}
+
+/// Calls `f` with each node of sorted texts: its byte, its number of bytes, and what ends there.
+fn nodes<'t>(texts: impl Iterator<Item = (u32, &'t [u8])>, mut f: impl FnMut(u8, usize, Option<u32>)) {
+    let mut before: &[u8] = &[];
+    for (number, text) in texts {
+        let shared = before.iter().zip(text).take_while(|(a, b)| a == b).count();
+        for (&byte, depth) in text.iter().zip(1..).skip(shared) {
+            f(byte, depth, (depth == text.len()).then_some(number));
+        }
+        before = text;
+    }
+}
+
+/// Returns the bytes of the characters at the begin of a text that a string of JSON has as they are.
+pub(super) fn plain_len(text: &[u8]) -> usize {
+    let whole = match core::str::from_utf8(text) {
+        Ok(_) => text.len(),
+        Err(error) => error.valid_up_to(),
+    };
+    let plain = |&&byte: &&u8| byte >= 0x20 && !matches!(byte, b'"' | b'\\' | 0x7F);
+    text.iter().take(whole).take_while(plain).count()
 }
 
 /// Sorts ids by the bytes of their tokens. (Bentley and Sedgewick, "Fast algorithms for sorting and searching strings",

@@ -88,24 +88,26 @@ pub(super) struct Frontier {
 }
 
 /// A frontier of a walk over tokens.
-#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Saved {
-    start: u32,
-    count: u32,
-    nodes: u32,
-    returns: u32,
+    pub(super) start: u32,
+    pub(super) count: u32,
+    pub(super) nodes: u32,
+    pub(super) returns: u32,
+    /// The memo of bytes that lead to it again, or 0.
+    pub(super) memo: u32,
 }
 
 impl Saved {
     pub(super) fn new(from: Frontier) -> Self {
         let Frontier { start, count, nodes, returns, .. } = from;
         let [start, count, nodes, returns] = [start, count, nodes, returns].map(|number| number as u32);
-        Self { start, count, nodes, returns }
+        Self { start, count, nodes, returns, memo: 0 }
     }
 
     pub(super) fn frontier(self) -> Frontier {
-        let Self { start, count, nodes, returns } = self;
+        let Self { start, count, nodes, returns, .. } = self;
         let [start, count, nodes, returns] = [start, count, nodes, returns].map(|number| number as usize);
         Frontier { start, count, nodes, returns, accepting: false }
     }

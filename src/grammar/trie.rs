@@ -4,7 +4,7 @@ use core::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::sorted::Sorted;
+use super::sorted::{InString, Sorted, in_string, plain_len};
 use crate::mem::{Arena, MemoryError};
 use crate::token::Tokenizer;
 
@@ -34,6 +34,9 @@ impl Vocabulary for Tokenizer<'_, '_> {
     }
 }
 
+/// Plain tokens of at most so many characters have a mask for each number.
+const SHORT: u32 = 16;
+
 /// The tokens of a vocabulary by their bytes, in the caller's memory. It is made once and serves all grammars.
 ///
 /// [Example](crate::grammar#tokens).
@@ -43,12 +46,33 @@ pub struct TokenTrie<'m> {
     all: &'m [Node],
     /// Of those that are not plain.
     rest: &'m [Node],
-    /// Plain tokens: whole characters that a string of JSON has as they are.
+    /// For strings of each codec.
+    strings: [Strings<'m>; CODECS],
+    /// Plain tokens: whole characters that a string of JSON has as they are. A mask of all, then one for each number of
+    /// characters up to [`SHORT`], of those that have no more.
     plain: &'m [u32],
+    /// Plain tokens of more characters: how many, and the token.
+    long: &'m [[u32; 2]],
     /// A token of the trie, and another one with the same bytes.
     alike: &'m [[u32; 2]],
     tokens: u32,
+    /// The most bytes of a token.
+    longest: u32,
 }
+
+/// The tokens of strings that have any characters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Strings<'m> {
+    /// The bits of those that stand in a string.
+    within: &'m [u32],
+    /// The bytes of the others from the quote on that ends the string; what ends at a node is a place in `tokens`.
+    ends: &'m [Node],
+    /// Those, in this order; bit 31: the next one ends in the same way.
+    tokens: &'m [u32],
+}
+
+/// The codecs of strings: 1 and the following numbers.
+const CODECS: usize = 3;
 
 /// A byte of tokens.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
@@ -87,6 +111,17 @@ impl Node {
     }
 }
 
+/// Which tokens a walk is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Part {
+    #[default]
+    All,
+    /// Those that are not plain.
+    Rest,
+    /// Those in which a string of this codec ends, from its quote on.
+    Closing(u32),
+}
+
 /// The most ids and nodes that the fields of a node hold.
 pub(super) const MOST: u32 = (1 << 22) - 1;
 
@@ -96,7 +131,7 @@ impl<'m> TokenTrie<'m> {
         let mut bytes = 0_usize;
         let tokens = vocabulary.tokens();
         (0..tokens).for_each(|id| vocabulary.each_byte(id, &mut |_| bytes = bytes.saturating_add(1)));
-        (2 * tokens as usize).saturating_add(1).saturating_add(bytes.div_ceil(4))
+        (3 * tokens as usize).saturating_add(1).saturating_add(bytes.div_ceil(4))
     }
 
     /// Returns the bytes of memory that [`TokenTrie::new`] needs.
@@ -104,9 +139,9 @@ impl<'m> TokenTrie<'m> {
     /// # Errors
     /// [`TrieError`]: the vocabulary is too large, or the scratch is too small.
     pub fn plan(vocabulary: &dyn Vocabulary, scratch: &mut [u32]) -> Result<usize, TrieError> {
-        let sorted = Sorted::new(vocabulary, scratch)?;
+        let mut sorted = Sorted::new(vocabulary, scratch)?;
         let mut arena = Arena::measuring();
-        Self::carve(&mut arena, &sorted)?;
+        Self::carve(&mut arena, &mut sorted)?;
         Ok(arena.used())
     }
 
@@ -115,19 +150,28 @@ impl<'m> TokenTrie<'m> {
     /// # Errors
     /// As [`TokenTrie::plan`]; [`TrieError::Memory`] if `memory` does not suit it.
     pub fn new(vocabulary: &dyn Vocabulary, scratch: &mut [u32], memory: &'m mut [u8]) -> Result<Self, TrieError> {
-        let sorted = Sorted::new(vocabulary, scratch)?;
+        let mut sorted = Sorted::new(vocabulary, scratch)?;
         let mut arena = Arena::new(memory).map_err(TrieError::Memory)?;
-        let (all, rest, plain, alike) = Self::carve(&mut arena, &sorted)?;
-        sorted.fill(|_| true, all);
-        sorted.fill(|text| !is_plain(text), rest);
+        let Tables { all, rest, strings, plain, long, alike } = Self::carve(&mut arena, &mut sorted)?;
+        Sorted::fill(sorted.texts(), all);
+        Sorted::fill(sorted.texts().filter(|(_, text)| !is_plain(text)), rest);
+        let mut codecs = 1..;
+        let strings = strings.map(|tables| tables.fill(&mut sorted, codecs.next().unwrap_or(0)));
+        let longest = all.iter().fold(0, |most, node| most.max(node.depth() as u32));
         plain.fill(0);
-        for (id, _) in sorted.texts().filter(|(_, text)| is_plain(text)) {
-            if let Some(word) = plain.get_mut(id as usize / 32) {
-                *word |= 1 << (id % 32);
+        let (mask_len, mut places) = (sorted.mask_len(), long.iter_mut());
+        for (id, text) in sorted.texts().filter(|(_, text)| is_plain(text)) {
+            let chars = chars(text);
+            for slice in core::iter::once(0).chain(chars..=SHORT) {
+                let mask = plain.get_mut((slice as usize).saturating_mul(mask_len)..).unwrap_or_default();
+                set(mask, id);
+            }
+            if chars > SHORT {
+                places.next().into_iter().for_each(|place| *place = [chars, id]);
             }
         }
         sorted.pairs(&mut |index, pair| alike.get_mut(index).into_iter().for_each(|place| *place = pair));
-        Ok(Self { all, rest, plain, alike, tokens: vocabulary.tokens() })
+        Ok(Self { all, rest, strings, plain, long, alike, tokens: vocabulary.tokens(), longest })
     }
 
     /// Returns the elements of a mask: one bit for each id.
@@ -135,14 +179,51 @@ impl<'m> TokenTrie<'m> {
         self.tokens.div_ceil(32) as usize
     }
 
-    /// The nodes of all tokens, or of those that are not plain.
-    pub(super) fn nodes(&self, rest: bool) -> &'m [Node] {
-        if rest { self.rest } else { self.all }
+    /// The nodes of some tokens.
+    pub(super) fn nodes(&self, part: Part) -> &'m [Node] {
+        match part {
+            Part::All => self.all,
+            Part::Rest => self.rest,
+            Part::Closing(codec) => self.strings(codec).ends,
+        }
     }
 
-    /// The bits of the plain tokens.
-    pub(super) fn plain(&self) -> &'m [u32] {
-        self.plain
+    /// Allows the token that ends at a node, or those that end as it says.
+    #[inline]
+    pub(super) fn allow(&self, part: Part, node: Node, mask: &mut [u32]) {
+        let Some(number) = node.token() else { return };
+        let Part::Closing(codec) = part else { return set(mask, number) };
+        for &token in self.strings(codec).tokens.get(number as usize..).unwrap_or_default() {
+            set(mask, token & !(1 << 31));
+            if token >> 31 == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Sets the bits of the tokens that stand in a string, and clears the others.
+    pub(super) fn allow_within(&self, codec: u32, mask: &mut [u32]) {
+        mask.iter_mut().zip(self.strings(codec).within).for_each(|(word, bits)| *word = *bits);
+    }
+
+    #[inline]
+    fn strings(&self, codec: u32) -> Strings<'m> {
+        self.strings.get((codec as usize).wrapping_sub(1)).copied().unwrap_or_default()
+    }
+
+    /// Returns the most bytes of a token.
+    pub(super) fn longest(&self) -> u32 {
+        self.longest
+    }
+
+    /// Sets the bits of the plain tokens of at most so many characters, and clears the others.
+    pub(super) fn allow_plain(&self, chars: u32, mask: &mut [u32]) {
+        let slice = if chars >= self.longest { 0 } else { chars.min(SHORT) } as usize;
+        let bits = self.plain.get(slice.saturating_mul(self.mask_len())..).unwrap_or_default();
+        mask.iter_mut().zip(bits).for_each(|(word, bits)| *word = if chars == 0 { 0 } else { *bits });
+        if slice > 0 {
+            self.long.iter().filter(|[len, _]| *len <= chars).for_each(|[_, id]| set(mask, *id));
+        }
     }
 
     /// Tokens of the trie, each with another one with the same bytes.
@@ -155,31 +236,91 @@ impl<'m> TokenTrie<'m> {
         self.tokens
     }
 
-    #[allow(clippy::type_complexity)] // The tables, once.
-    fn carve(
-        arena: &mut Arena<'m>,
-        sorted: &Sorted<'_>,
-    ) -> Result<(&'m mut [Node], &'m mut [Node], &'m mut [u32], &'m mut [[u32; 2]]), TrieError> {
-        let (mut pairs, [all, rest]) = (0, [sorted.count(|_| true), sorted.count(|text| !is_plain(text))]);
+    fn carve(arena: &mut Arena<'m>, sorted: &mut Sorted<'_>) -> Result<Tables<'m>, TrieError> {
+        let all = Sorted::count(sorted.texts());
+        let rest = Sorted::count(sorted.texts().filter(|(_, text)| !is_plain(text)));
+        let mut pairs = 0;
         sorted.pairs(&mut |_, _| pairs += 1);
         if all > MOST as usize {
             return Err(TrieError::TooLarge { given: all, limit: MOST });
         }
-        let words = (sorted.ids.len()).div_ceil(32);
+        let words = sorted.mask_len().saturating_mul(SHORT as usize + 1);
+        let long = sorted.texts().filter(|(_, text)| is_plain(text) && chars(text) > SHORT).count();
         let carve = |error| TrieError::Memory(error);
-        Ok((
-            arena.slice("tokens", all).map_err(carve)?,
-            arena.slice("other tokens", rest).map_err(carve)?,
-            arena.slice("plain tokens", words).map_err(carve)?,
-            arena.slice("tokens alike", pairs).map_err(carve)?,
-        ))
+        let mut strings = [const { None }; CODECS];
+        for (place, codec) in strings.iter_mut().zip(1..) {
+            *place = Some(StringTables::carve(arena, sorted, codec).map_err(carve)?);
+        }
+        Ok(Tables {
+            all: arena.slice("tokens", all).map_err(carve)?,
+            rest: arena.slice("other tokens", rest).map_err(carve)?,
+            strings: strings.map(Option::unwrap_or_default),
+            plain: arena.slice("plain tokens", words).map_err(carve)?,
+            long: arena.slice("long tokens", long).map_err(carve)?,
+            alike: arena.slice("tokens alike", pairs).map_err(carve)?,
+        })
+    }
+}
+
+/// The tables of a [`TokenTrie`] before they are filled.
+struct Tables<'m> {
+    all: &'m mut [Node],
+    rest: &'m mut [Node],
+    strings: [StringTables<'m>; CODECS],
+    plain: &'m mut [u32],
+    long: &'m mut [[u32; 2]],
+    alike: &'m mut [[u32; 2]],
+}
+
+/// The same of [`Strings`].
+#[derive(Default)]
+struct StringTables<'m> {
+    within: &'m mut [u32],
+    ends: &'m mut [Node],
+    tokens: &'m mut [u32],
+}
+
+impl<'m> StringTables<'m> {
+    fn carve(arena: &mut Arena<'m>, sorted: &mut Sorted<'_>, codec: u32) -> Result<Self, MemoryError> {
+        let words = sorted.mask_len();
+        let closing = sorted.closing(codec);
+        Ok(Self {
+            within: arena.slice("tokens in strings", words)?,
+            ends: arena.slice("ends of strings", Sorted::count(closing.texts()))?,
+            tokens: arena.slice("tokens that end strings", closing.texts().count())?,
+        })
+    }
+
+    fn fill(self, sorted: &mut Sorted<'_>, codec: u32) -> Strings<'m> {
+        self.within.fill(0);
+        let within = sorted.texts().filter(|(_, text)| in_string(codec, text) == InString::Within);
+        within.for_each(|(id, _)| set(self.within, id));
+        let closing = sorted.closing(codec);
+        let texts = || closing.texts().map(|(_, text)| text);
+        Sorted::fill((0..).zip(texts()), self.ends);
+        let following = texts().skip(1).chain([&[][..]]);
+        for (place, ((id, text), next)) in self.tokens.iter_mut().zip(closing.texts().zip(following)) {
+            *place = id | u32::from(text == next) << 31;
+        }
+        Strings { within: self.within, ends: self.ends, tokens: self.tokens }
     }
 }
 
 /// Whether a token is whole characters that a string of JSON has as they are.
 fn is_plain(text: &[u8]) -> bool {
-    let plain = |&byte: &u8| byte >= 0x20 && !matches!(byte, b'"' | b'\\' | 0x7F);
-    text.iter().all(plain) && core::str::from_utf8(text).is_ok()
+    plain_len(text) == text.len()
+}
+
+/// The characters of a plain token.
+fn chars(text: &[u8]) -> u32 {
+    text.iter().filter(|&&byte| byte & 0xC0 != 0x80).count() as u32
+}
+
+/// Sets the bit of a token.
+pub(super) fn set(mask: &mut [u32], id: u32) {
+    if let Some(word) = mask.get_mut(id as usize / 32) {
+        *word |= 1 << (id % 32);
+    }
 }
 
 /// Why a trie cannot be made.

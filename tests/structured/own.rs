@@ -39,6 +39,12 @@ fn values_of_each_type() {
                 &["\"é\"", "\"\\n😀\""],
                 &["\"\"", "\"abc\"", "\"\u{7f}\""],
             ),
+            // Counted and not, side by side.
+            (
+                r#"{"type":"object","properties":{"a":{"type":"string","maxLength":2},"b":{"type":"string"}}}"#,
+                &["{\"a\":\"xy\"}", "{\"b\":\"xyz\"}"],
+                &["{\"a\":\"xyz\"}"],
+            ),
             (r#"{"type":"string","pattern":"^a+$"}"#, &["\"aa\""], &["\"\"", "\"ab\""]),
             (r#"{"type":"string","pattern":"a^b|x"}"#, &["\"axb\""], &["\"ab\"", "\"a^b\""]),
             (

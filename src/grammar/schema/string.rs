@@ -3,11 +3,11 @@
 use super::keyword::FORMATS;
 use super::{Member, Schemas, Set};
 use crate::grammar::ast::OPEN;
-use crate::grammar::class::{ANY, LAST};
+use crate::grammar::class::{ANY, ESCAPABLE};
 use crate::grammar::code::{Code, Codec};
 use crate::grammar::combine::{Combine, combine};
 use crate::grammar::compile::Escapes;
-use crate::grammar::dfa::{self, Dfa, QUOTE, Trie};
+use crate::grammar::dfa::{self, Dfa, Trie};
 use crate::grammar::dom::{Kind, Node};
 use crate::grammar::error::{ErrorKind, GrammarError};
 use crate::grammar::json::Chars;
@@ -15,9 +15,6 @@ use crate::grammar::lengths;
 use crate::grammar::nfa::search;
 use crate::grammar::regex::Parser;
 use crate::grammar::scratch::Result;
-
-/// The characters that have a spelling without `\u`.
-const SHORT: &[(u32, u32)] = &[(8, 10), (12, 13), (0x20, 0x7E), (0x80, 0xD7FF), (0xE000, LAST)];
 
 impl Schemas<'_, '_, '_, '_> {
     /// Returns the code of the strings of a list of schemas, or 0.
@@ -27,14 +24,7 @@ impl Schemas<'_, '_, '_, '_> {
         let codec = self.codec(!is_free);
         let at = set.first().map_or(0, |member| self.dom.at(self.scratch, member.node()));
         let end = self.program.end(self.scratch)?;
-        if is_free {
-            return self.free_string((min, max), codec, end);
-        }
-        let mut strings = self.all_strings(codec)?;
-        for member in set {
-            strings = self.restricted(strings, *member, at)?;
-        }
-        let strings = dfa::quoted(self.scratch, strings)?;
+        let strings = if is_free { self.free_string(codec)? } else { self.restricted_string(set, codec, at)? };
         if strings == 0 {
             return Ok(0);
         }
@@ -42,6 +32,15 @@ impl Schemas<'_, '_, '_, '_> {
             return self.program.text(self.scratch, strings, codec, end);
         }
         self.counted_string((strings, codec), (min, max), at, end)
+    }
+
+    /// Returns the automaton of the strings of a list of schemas, with their quotes, or 0.
+    fn restricted_string(&mut self, set: &Set, codec: Codec, at: usize) -> Result<Dfa> {
+        let mut strings = self.all_strings(codec)?;
+        for member in set {
+            strings = self.restricted(strings, *member, at)?;
+        }
+        dfa::quoted(self.scratch, strings)
     }
 
     /// Returns the code of the strings of an automaton with so many characters.
@@ -92,7 +91,7 @@ impl Schemas<'_, '_, '_, '_> {
 
     /// Returns the automaton of all strings that can be written, without quotes.
     pub(super) fn all_strings(&mut self, codec: Codec) -> Result<Dfa> {
-        dfa::star(self.scratch, if codec == Codec::Short { SHORT } else { ANY })
+        dfa::star(self.scratch, if codec == Codec::Short { ESCAPABLE } else { ANY })
     }
 
     fn restricts(&self, member: Member) -> bool {
@@ -103,28 +102,13 @@ impl Schemas<'_, '_, '_, '_> {
             || self.value(member, "format") != 0 && !self.options.ignore.contains(&"format")
     }
 
-    /// Returns the code of any string of a length.
-    fn free_string(&mut self, (min, max): (u32, u32), codec: Codec, end: Code) -> Result<Code> {
-        if (min, max) == (0, OPEN) {
-            if self.shared.string == 0 {
-                let strings = self.all_strings(codec)?;
-                self.shared.string = dfa::quoted(self.scratch, strings)?;
-            }
-            return self.program.text(self.scratch, self.shared.string, codec, end);
+    /// Returns the automaton of any string, with its quotes.
+    fn free_string(&mut self, codec: Codec) -> Result<Dfa> {
+        if self.shared.string == 0 {
+            let strings = self.all_strings(codec)?;
+            self.shared.string = dfa::quoted(self.scratch, strings)?;
         }
-        let quote = dfa::literal(self.scratch, [QUOTE].into_iter())?;
-        let close = self.program.text(self.scratch, quote, codec, end)?;
-        let ranges = if codec == Codec::Short { SHORT } else { ANY };
-        let char = dfa::one(self.scratch, ranges)?;
-        let chars = if max == 0 {
-            close
-        } else {
-            let (code, end) = self.program.open_loop(self.scratch, (min, max), close)?;
-            let body = self.program.text(self.scratch, char, codec, end)?;
-            self.program.close_loop(self.scratch, code, body);
-            code
-        };
-        self.program.text(self.scratch, quote, codec, chars)
+        Ok(self.shared.string)
     }
 
     /// Returns the strings that a schema allows of those given.
@@ -184,7 +168,7 @@ impl Schemas<'_, '_, '_, '_> {
         while constant != 0 {
             if self.dom.kind(self.scratch, constant) == Kind::String {
                 let chars = self.dom.chars(self.scratch, constant);
-                let is_short = |char: u32| SHORT.iter().any(|(low, high)| (*low..=*high).contains(&char));
+                let is_short = |char: u32| ESCAPABLE.iter().any(|(low, high)| (*low..=*high).contains(&char));
                 if self.options.escapes == Escapes::Short && !chars.clone().all(is_short) {
                     let kind = ErrorKind::Value(if only { "const" } else { "enum" });
                     return Err(GrammarError { kind, at: self.dom.at(self.scratch, constant) });
