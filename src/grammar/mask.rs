@@ -6,7 +6,7 @@ use super::compiled::Move;
 use super::dfa::QUOTE;
 use super::error::MatchError;
 use super::matcher::Matcher;
-use super::memo::{Known, Memos};
+use super::seen::Known;
 use super::tables::{Item, Saved};
 use super::trie::{Part, TokenTrie, set};
 
@@ -22,8 +22,6 @@ pub(super) struct Walk {
     begun: bool,
     /// Plain tokens are left out where it is known which of them are allowed.
     part: Part,
-    /// The number of the last memo.
-    memo: u32,
 }
 
 impl Matcher<'_, '_> {
@@ -46,15 +44,17 @@ impl Matcher<'_, '_> {
         let mut walk = if walk.begun { walk } else { self.begin(trie, mask) };
         let end = walk.node.saturating_add(units.max(1).saturating_mul(UNIT));
         let nodes = trie.nodes(walk.part);
-        let mut memos = Memos::new(walk.memo);
         while let Some(node) = nodes.get(walk.node).filter(|_| walk.node < end) {
             let depth = node.depth();
             let Some(&from) = self.tables.walk.get(depth.wrapping_sub(1)) else { break };
-            let next = match memos.known(from.memo, node.byte()) {
-                Known::Loops => Some(from),
+            let next = match self.tables.seen.known(from.number, node.byte()) {
+                Known::To(number) if number == from.number => Some(from),
+                Known::To(number) => Some(self.seen_again(from, number)),
                 Known::Dead => None,
-                Known::Counts(most) => self.counted(from, most),
-                Known::Nothing => self.behind(depth, node.byte(), &mut memos)?,
+                Known::Counts => self.counted(from),
+                // Few frontiers are met twice behind the end of a string.
+                Known::Nothing if matches!(walk.part, Part::Closing(_)) => self.next(from, node.byte())?,
+                Known::Nothing => self.behind(depth, node.byte())?,
             };
             match next {
                 None => walk.node += node.nodes().max(1) as usize,
@@ -65,7 +65,6 @@ impl Matcher<'_, '_> {
                 }
             }
         }
-        walk.memo = memos.last();
         if walk.node < nodes.len() {
             self.walk = walk;
             return Ok(false);
@@ -82,6 +81,7 @@ impl Matcher<'_, '_> {
 
     fn begin(&mut self, trie: &TokenTrie<'_>, mask: &mut [u32]) -> Walk {
         self.tables.walk.iter_mut().take(1).for_each(|place| *place = Saved::new(self.now));
+        self.tables.seen.reset();
         let of_items = || (0..self.now.count).map(|index| self.plain_chars(self.item(self.now, index)));
         // Where one item does not know, longer tokens can be allowed by it.
         let known = of_items().all(|chars| chars > 0);
@@ -135,10 +135,10 @@ impl Matcher<'_, '_> {
     }
 
     /// Returns the frontier behind a character of a counted text that leads to the same state.
-    fn counted(&mut self, from: Saved, most: u32) -> Option<Saved> {
+    fn counted(&mut self, from: Saved) -> Option<Saved> {
         let item = self.item(from.frontier(), 0);
         let next = Item { count: item.count.saturating_add(1), ..item };
-        (item.count < most).then(|| Saved { memo: from.memo, ..self.put(from, next) })
+        (item.count < self.most(item)).then(|| Saved { number: from.number, ..self.put(from, next) })
     }
 
     /// Returns the frontier of one item that lies behind another one.
@@ -146,67 +146,86 @@ impl Matcher<'_, '_> {
     fn put(&mut self, from: Saved, item: Item) -> Saved {
         let start = from.start.wrapping_add(from.count);
         self.tables.items.get_mut(start as usize).into_iter().for_each(|place| *place = item);
-        Saved { start, memo: 0, ..from }
+        Saved { start, count: 1, number: 0, ..from }
     }
 
-    /// Returns the frontier behind the byte with which a token goes on at this depth, if it is allowed.
-    fn behind(&mut self, depth: usize, byte: u8, memos: &mut Memos) -> Result<Option<Saved>, MatchError> {
+    /// Returns a frontier that was seen before, behind another one.
+    #[inline]
+    fn seen_again(&mut self, from: Saved, number: u32) -> Saved {
+        let start = from.start.wrapping_add(from.count);
+        let items = self.tables.seen.items(number);
+        let places = self.tables.items.get_mut(start as usize..).unwrap_or_default();
+        places.iter_mut().zip(items).for_each(|(place, item)| *place = *item);
+        Saved { start, count: items.len() as u32, number, ..from }
+    }
+
+    /// Returns the frontier behind the byte with which a token goes on at this depth, if it is allowed, and notes it.
+    fn behind(&mut self, depth: usize, byte: u8) -> Result<Option<Saved>, MatchError> {
         let Some(&from) = self.tables.walk.get(depth.wrapping_sub(1)) else { return Ok(None) };
+        let next = self.next(from, byte)?;
+        let number = if self.tables.seen.is_noted(from.number) { from.number } else { self.number(from) };
+        self.tables.walk.get_mut(depth.wrapping_sub(1)).into_iter().for_each(|from| from.number = number);
+        let Some(next) = next else {
+            // In a counted text that depends on the count, too.
+            if !self.is_counted(from) {
+                self.tables.seen.note(number, byte, Known::Dead);
+            }
+            return Ok(None);
+        };
+        let to = self.number(next);
+        let known = match to {
+            0 => Known::Nothing,
+            _ if !self.is_counted(from) => Known::To(to),
+            _ if to == number && self.item(from.frontier(), 0).count != self.item(next.frontier(), 0).count => {
+                Known::Counts
+            }
+            _ => Known::Nothing,
+        };
+        self.tables.seen.note(number, byte, known);
+        Ok(Some(Saved { number: to, ..next }))
+    }
+
+    /// Returns the frontier behind a byte, if it is allowed.
+    fn next(&mut self, from: Saved, byte: u8) -> Result<Option<Saved>, MatchError> {
         // Most bytes are in one text and do not end it.
         if from.count == 1 {
             let item = self.item(from.frontier(), 0);
             match self.advanced(item, byte) {
-                Move::Dead => {
-                    // In a counted text that depends on the count, too.
-                    if self.grammar.word(item.code) & 0xFF != COUNTED {
-                        memos.add_dead(from.memo, byte);
-                    }
-                    return Ok(None);
-                }
+                Move::Dead => return Ok(None),
                 Move::Within(partial) => return Ok(Some(self.put(from, Item { partial, ..item }))),
                 Move::To(char, state) if self.grammar.accept(state) == 0 && self.grammar.goes_on(state) => {
-                    let is_counted = self.grammar.word(item.code) & 0xFF == COUNTED && char != QUOTE;
+                    let is_counted = self.is_counted(from) && char != QUOTE;
                     let count = item.count.saturating_add(u32::from(is_counted));
-                    if state != item.state || item.partial != 0 {
-                        return Ok(Some(self.put(from, Item { state, partial: 0, count, ..item })));
-                    }
-                    let memo = memos.add_loop(from.memo, byte, is_counted.then(|| self.most(item)));
-                    let from = self.remember(depth, memo).unwrap_or(from);
-                    return Ok(Some(if is_counted {
-                        Saved { memo, ..self.put(from, Item { count, ..item }) }
-                    } else {
-                        from
-                    }));
+                    return Ok(Some(self.put(from, Item { state, partial: 0, count, ..item })));
                 }
                 Move::To(..) => {}
             }
         }
         let next = self.step(from.frontier(), byte)?;
-        if next.count == 0 && !next.accepting {
-            memos.add_dead(from.memo, byte);
-            return Ok(None);
-        }
-        if self.is_same(from, Saved::new(next)) {
-            let memo = memos.add_loop(from.memo, byte, None);
-            return Ok(self.remember(depth, memo));
-        }
-        Ok(Some(Saved::new(next)))
+        Ok((next.count > 0 || next.accepting).then(|| Saved::new(next)))
     }
 
-    /// Gives the frontier before this depth a memo.
-    fn remember(&mut self, depth: usize, memo: u32) -> Option<Saved> {
-        let from = self.tables.walk.get_mut(depth.wrapping_sub(1))?;
-        from.memo = memo;
-        Some(*from)
+    /// Whether a frontier is one counted text.
+    fn is_counted(&self, from: Saved) -> bool {
+        from.count == 1 && self.grammar.word(self.item(from.frontier(), 0).code) & 0xFF == COUNTED
     }
 
-    /// Whether two frontiers are the same in all but their places.
-    fn is_same(&self, one: Saved, other: Saved) -> bool {
-        let items = |from: Saved| {
-            let start = from.start as usize;
-            self.tables.items.get(start..start.saturating_add(from.count as usize))
-        };
-        Saved { start: 0, memo: 0, ..one } == Saved { start: 0, memo: 0, ..other } && items(one) == items(other)
+    /// Returns the number of a frontier among those seen, or 0: those within a character and those with calls that were made in
+    /// this walk are not noted. A counted text has one number for all counts.
+    fn number(&mut self, from: Saved) -> u32 {
+        let start = from.start as usize;
+        let items = self.tables.items.get(start..start.saturating_add(from.count as usize)).unwrap_or_default();
+        let has_calls = from.nodes as usize != self.now.nodes || from.returns as usize != self.now.returns;
+        if has_calls || items.iter().any(|item| item.partial != 0) {
+            return 0;
+        }
+        match items {
+            [item] if self.grammar.word(item.code) & 0xFF == COUNTED => {
+                self.tables.seen.number(&[Item { count: 0, ..*item }])
+            }
+            _ if items.iter().any(|item| self.grammar.word(item.code) & 0xFF == COUNTED) => 0,
+            _ => self.tables.seen.number(items),
+        }
     }
 
     /// Allows the tokens that the grammar names by their ids.

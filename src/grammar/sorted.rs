@@ -9,6 +9,8 @@ use super::trie::{MAX_BYTES, MOST, Node, TokenTrie, TrieError, Vocabulary};
 /// All ids in the order of their bytes.
 pub(super) struct Sorted<'s> {
     pub(super) ids: &'s [u32],
+    /// Those whose tokens are not plain.
+    rest: &'s [u32],
     texts: Texts<'s>,
     /// Room for as many ids.
     free: &'s mut [u32],
@@ -60,6 +62,7 @@ impl<'s> Sorted<'s> {
         }
         let (ids, rest) = scratch.split_at_mut_checked(tokens as usize).ok_or(small)?;
         let (ends, rest) = rest.split_at_mut_checked(tokens as usize).ok_or(small)?;
+        let (others, rest) = rest.split_at_mut_checked(tokens as usize).ok_or(small)?;
         let (free, rest) = rest.split_at_mut_checked(tokens as usize).ok_or(small)?;
         let bytes: &mut [u8] = bytemuck::must_cast_slice_mut(rest);
         let mut len = 0;
@@ -73,7 +76,12 @@ impl<'s> Sorted<'s> {
         }
         let texts = Texts { ends, bytes, closing: None };
         sort(ids, texts);
-        Ok(Self { ids, texts, free })
+        let mut count = 0;
+        for &id in ids.iter().filter(|&&id| !is_plain(texts.of(id))) {
+            others.get_mut(count).into_iter().for_each(|place| *place = id);
+            count += 1;
+        }
+        Ok(Self { ids, rest: others.get(..count).unwrap_or_default(), texts, free })
     }
 
     /// The elements of a mask with a bit for each id.
@@ -88,6 +96,11 @@ impl<'s> Sorted<'s> {
     /// Tokens that have bytes, in their order.
     pub(super) fn texts(&self) -> impl Iterator<Item = (u32, &[u8])> {
         self.ids.iter().map(|&id| (id, self.texts.of(id))).filter(|(_, text)| !text.is_empty())
+    }
+
+    /// Tokens that are not plain, in their order.
+    pub(super) fn rest(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.rest.iter().map(|&id| (id, self.texts.of(id)))
     }
 
     /// Calls `f` with each token that has the bytes of the one before, and the first of these.
@@ -107,7 +120,7 @@ impl<'s> Sorted<'s> {
     pub(super) fn closing(&mut self, codec: u32) -> Closing<'_> {
         let texts = Texts { closing: Some(codec), ..self.texts };
         let mut count = 0;
-        for &id in self.ids.iter().filter(|&&id| !texts.of(id).is_empty()) {
+        for &id in self.rest.iter().filter(|&&id| !texts.of(id).is_empty()) {
             self.free.get_mut(count).into_iter().for_each(|place| *place = id);
             count += 1;
         }
@@ -185,8 +198,13 @@ fn nodes<'t>(texts: impl Iterator<Item = (u32, &'t [u8])>, mut f: impl FnMut(u8,
     }
 }
 
+/// Whether a token is whole characters that a string of JSON has as they are, or nothing.
+pub(super) fn is_plain(text: &[u8]) -> bool {
+    plain_len(text) == text.len()
+}
+
 /// Returns the bytes of the characters at the begin of a text that a string of JSON has as they are.
-pub(super) fn plain_len(text: &[u8]) -> usize {
+fn plain_len(text: &[u8]) -> usize {
     let whole = match core::str::from_utf8(text) {
         Ok(_) => text.len(),
         Err(error) => error.valid_up_to(),

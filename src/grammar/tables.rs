@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::error::MatchError;
+use super::seen::{FRONTIERS, Seen};
 use super::trie::MAX_BYTES;
 use crate::mem::Arena;
 
@@ -95,15 +96,15 @@ pub(super) struct Saved {
     pub(super) count: u32,
     pub(super) nodes: u32,
     pub(super) returns: u32,
-    /// The memo of bytes that lead to it again, or 0.
-    pub(super) memo: u32,
+    /// Its number among the frontiers seen, or 0.
+    pub(super) number: u32,
 }
 
 impl Saved {
     pub(super) fn new(from: Frontier) -> Self {
         let Frontier { start, count, nodes, returns, .. } = from;
         let [start, count, nodes, returns] = [start, count, nodes, returns].map(|number| number as u32);
-        Self { start, count, nodes, returns, memo: 0 }
+        Self { start, count, nodes, returns, number: 0 }
     }
 
     pub(super) fn frontier(self) -> Frontier {
@@ -123,6 +124,8 @@ pub(super) struct Tables<'m> {
     pub(super) queue: &'m mut [Reached],
     /// In a walk over tokens: the frontiers behind each byte of the present one.
     pub(super) walk: &'m mut [Saved],
+    /// In such a walk: frontiers that were met.
+    pub(super) seen: Seen<'m>,
 }
 
 impl<'m> Tables<'m> {
@@ -135,6 +138,7 @@ impl<'m> Tables<'m> {
             returns: arena.slice("returns", limits.nodes).map_err(MatchError::Memory)?,
             queue: arena.slice("queue", limits.items.saturating_mul(4)).map_err(MatchError::Memory)?,
             walk: arena.slice("walk", MAX_BYTES + 1).map_err(MatchError::Memory)?,
+            seen: Seen::new(arena.slice("frontiers seen", FRONTIERS).map_err(MatchError::Memory)?),
         })
     }
 

@@ -4,7 +4,7 @@ use core::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::sorted::{InString, Sorted, in_string, plain_len};
+use super::sorted::{InString, Sorted, in_string, is_plain};
 use crate::mem::{Arena, MemoryError};
 use crate::token::Tokenizer;
 
@@ -131,7 +131,7 @@ impl<'m> TokenTrie<'m> {
         let mut bytes = 0_usize;
         let tokens = vocabulary.tokens();
         (0..tokens).for_each(|id| vocabulary.each_byte(id, &mut |_| bytes = bytes.saturating_add(1)));
-        (3 * tokens as usize).saturating_add(1).saturating_add(bytes.div_ceil(4))
+        (4 * tokens as usize).saturating_add(1).saturating_add(bytes.div_ceil(4))
     }
 
     /// Returns the bytes of memory that [`TokenTrie::new`] needs.
@@ -154,9 +154,7 @@ impl<'m> TokenTrie<'m> {
         let mut arena = Arena::new(memory).map_err(TrieError::Memory)?;
         let Tables { all, rest, strings, plain, long, alike } = Self::carve(&mut arena, &mut sorted)?;
         Sorted::fill(sorted.texts(), all);
-        Sorted::fill(sorted.texts().filter(|(_, text)| !is_plain(text)), rest);
-        let mut codecs = 1..;
-        let strings = strings.map(|tables| tables.fill(&mut sorted, codecs.next().unwrap_or(0)));
+        Sorted::fill(sorted.rest(), rest);
         let longest = all.iter().fold(0, |most, node| most.max(node.depth() as u32));
         plain.fill(0);
         let (mask_len, mut places) = (sorted.mask_len(), long.iter_mut());
@@ -170,6 +168,8 @@ impl<'m> TokenTrie<'m> {
                 places.next().into_iter().for_each(|place| *place = [chars, id]);
             }
         }
+        let (plain, mut codecs) = (&*plain, 1..);
+        let strings = strings.map(|tables| tables.fill(&mut sorted, plain, codecs.next().unwrap_or(0)));
         sorted.pairs(&mut |index, pair| alike.get_mut(index).into_iter().for_each(|place| *place = pair));
         Ok(Self { all, rest, strings, plain, long, alike, tokens: vocabulary.tokens(), longest })
     }
@@ -238,7 +238,7 @@ impl<'m> TokenTrie<'m> {
 
     fn carve(arena: &mut Arena<'m>, sorted: &mut Sorted<'_>) -> Result<Tables<'m>, TrieError> {
         let all = Sorted::count(sorted.texts());
-        let rest = Sorted::count(sorted.texts().filter(|(_, text)| !is_plain(text)));
+        let rest = Sorted::count(sorted.rest());
         let mut pairs = 0;
         sorted.pairs(&mut |_, _| pairs += 1);
         if all > MOST as usize {
@@ -291,9 +291,10 @@ impl<'m> StringTables<'m> {
         })
     }
 
-    fn fill(self, sorted: &mut Sorted<'_>, codec: u32) -> Strings<'m> {
-        self.within.fill(0);
-        let within = sorted.texts().filter(|(_, text)| in_string(codec, text) == InString::Within);
+    /// Plain tokens stand in all strings.
+    fn fill(self, sorted: &mut Sorted<'_>, plain: &[u32], codec: u32) -> Strings<'m> {
+        self.within.iter_mut().zip(plain).for_each(|(word, bits)| *word = *bits);
+        let within = sorted.rest().filter(|(_, text)| in_string(codec, text) == InString::Within);
         within.for_each(|(id, _)| set(self.within, id));
         let closing = sorted.closing(codec);
         let texts = || closing.texts().map(|(_, text)| text);
@@ -304,11 +305,6 @@ impl<'m> StringTables<'m> {
         }
         Strings { within: self.within, ends: self.ends, tokens: self.tokens }
     }
-}
-
-/// Whether a token is whole characters that a string of JSON has as they are.
-fn is_plain(text: &[u8]) -> bool {
-    plain_len(text) == text.len()
 }
 
 /// The characters of a plain token.

@@ -1,0 +1,144 @@
+//! Frontiers that a walk over tokens has seen, and where bytes lead from them: few frontiers are met at most nodes.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::tables::Item;
+
+/// The frontiers seen. Where there is no room, all are forgotten.
+#[derive(Debug)]
+pub(super) struct Seen<'m> {
+    frontiers: &'m mut [Content],
+    used: usize,
+    /// How often all were forgotten: numbers from before mean nothing.
+    generation: u32,
+    /// How often in this walk.
+    forgotten: u32,
+}
+
+/// How many frontiers are kept.
+pub(super) const FRONTIERS: usize = 32;
+/// The most items of one.
+const ITEMS: usize = 4;
+/// A walk that has forgotten all so often meets too many frontiers: then no more are noted.
+const MOST_FORGOTTEN: u32 = 16;
+
+/// A frontier: its items, and what is known of each byte.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Content {
+    items: [Item; ITEMS],
+    count: u32,
+    next: [u8; 256],
+}
+
+// What is known of a byte: nothing, or one of these, or the place of a frontier, plus 1.
+const NOTHING: u8 = 0;
+const DEAD: u8 = 255;
+const COUNTS: u8 = 254;
+
+/// Where a byte leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    Nothing,
+    /// Nowhere.
+    Dead,
+    /// To the frontier of this number.
+    To(u32),
+    /// To the same place in a counted text, if one more character may be counted.
+    Counts,
+}
+
+impl<'m> Seen<'m> {
+    pub(super) fn new(frontiers: &'m mut [Content]) -> Self {
+        Self { frontiers, used: 0, generation: 1, forgotten: 0 }
+    }
+
+    /// Forgets all, for a new walk.
+    pub(super) fn reset(&mut self) {
+        self.forget();
+        self.forgotten = 0;
+    }
+
+    fn forget(&mut self) {
+        self.used = 0;
+        // 0 is the number of no frontier.
+        self.generation = (self.generation.wrapping_add(1) & MASK).max(1);
+        self.forgotten = self.forgotten.saturating_add(1);
+    }
+
+    /// Returns where a byte leads from a frontier.
+    #[inline]
+    pub(super) fn known(&self, number: u32, byte: u8) -> Known {
+        let next = self.get(number).and_then(|content| content.next.get(usize::from(byte)));
+        match next.copied().unwrap_or(NOTHING) {
+            NOTHING => Known::Nothing,
+            DEAD => Known::Dead,
+            COUNTS => Known::Counts,
+            place => Known::To(self.generation << SHIFT | u32::from(place)),
+        }
+    }
+
+    /// Whether a number is that of a frontier that is noted.
+    pub(super) fn is_noted(&self, number: u32) -> bool {
+        self.get(number).is_some()
+    }
+
+    /// Returns the items of a frontier.
+    #[inline]
+    pub(super) fn items(&self, number: u32) -> &[Item] {
+        self.get(number).and_then(|content| content.items.get(..content.count as usize)).unwrap_or_default()
+    }
+
+    /// Returns the number of the frontier of these items. 0: it is not noted.
+    pub(super) fn number(&mut self, items: &[Item]) -> u32 {
+        let known = self
+            .frontiers
+            .iter()
+            .take(self.used)
+            .position(|content| content.items.get(..content.count as usize) == Some(items));
+        let place = match known {
+            Some(place) => place,
+            None if items.len() > ITEMS || self.forgotten > MOST_FORGOTTEN => return 0,
+            None => {
+                if self.used == self.frontiers.len() {
+                    self.forget();
+                }
+                let place = self.used;
+                let Some(content) = self.frontiers.get_mut(place) else { return 0 };
+                *content = Content { items: Default::default(), count: items.len() as u32, next: [NOTHING; 256] };
+                content.items.iter_mut().zip(items).for_each(|(place, item)| *place = *item);
+                self.used += 1;
+                place
+            }
+        };
+        self.generation << SHIFT | (place as u32 + 1)
+    }
+
+    /// Notes where a byte leads from a frontier, if both are known.
+    pub(super) fn note(&mut self, number: u32, byte: u8, known: Known) {
+        let next = match known {
+            Known::Nothing => return,
+            Known::Dead => DEAD,
+            Known::Counts => COUNTS,
+            Known::To(to) if to >> SHIFT == self.generation => (to & !(MASK << SHIFT)) as u8,
+            Known::To(_) => return,
+        };
+        let Some(place) = self.place(number) else { return };
+        let content = self.frontiers.get_mut(place);
+        content.and_then(|content| content.next.get_mut(usize::from(byte))).into_iter().for_each(|known| *known = next);
+    }
+
+    #[inline]
+    fn get(&self, number: u32) -> Option<&Content> {
+        self.frontiers.get(self.place(number)?)
+    }
+
+    #[inline]
+    fn place(&self, number: u32) -> Option<usize> {
+        if number >> SHIFT == self.generation { ((number & !(MASK << SHIFT)) as usize).checked_sub(1) } else { None }
+    }
+}
+
+/// The bits of a number below its generation.
+const SHIFT: u32 = 8;
+const MASK: u32 = (1 << 24) - 1;
