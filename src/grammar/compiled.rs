@@ -1,7 +1,12 @@
 //! A finished grammar: words that never change.
 
 use super::class::LAST;
+use super::code::{CALL, COUNT, COUNTED, LOOP, NAME, RETURN, SPLIT, TEXT, TOKEN};
 use super::codec::{Read, read};
+use super::pack::{HEADER, length};
+
+/// All operations.
+pub(super) const OPS: [u32; 9] = [RETURN, TEXT, NAME, SPLIT, LOOP, COUNT, CALL, TOKEN, COUNTED];
 
 /// Reads the words of a grammar. A place that is not there reads as 0, which is no instruction that goes on.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +32,29 @@ impl<'m> Compiled<'m> {
     /// Returns the instruction with which the root begins.
     pub(super) fn root(&self) -> u32 {
         self.word(1)
+    }
+
+    /// Returns what the grammar is known by: a hash of its source, its options and its words.
+    pub(super) fn identity(&self) -> u64 {
+        u64::from(self.word(4)) | u64::from(self.word(5)) << 32
+    }
+
+    /// Returns whether an instruction with one of these operations begins at a place.
+    pub(super) fn is_code(&self, place: u32, ops: &[u32]) -> bool {
+        let (mut at, end) = (HEADER, self.word(2));
+        while at < end.min(place) {
+            at = at.saturating_add(length(self.word(at) & 0xFF));
+        }
+        at == place && at < end && ops.contains(&(self.word(at) & 0xFF))
+    }
+
+    /// Returns whether a state begins at a place, at or behind the first one of an automaton.
+    pub(super) fn is_state(&self, first: u32, place: u32) -> bool {
+        let (mut at, end) = (first, self.word(0));
+        while at < end.min(place) {
+            at = at.saturating_add(3).saturating_add(self.word(at.wrapping_add(2)).saturating_mul(3));
+        }
+        first >= self.word(3) && at == place && at < end
     }
 
     #[inline]

@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::error::MatchError;
+use super::past::Past;
 use super::trie::MAX_BYTES;
 use crate::mem::Arena;
 
@@ -17,11 +18,14 @@ pub struct Limits {
     pub nodes: usize,
     /// The most calls within each other.
     pub depth: usize,
+    /// 32-bit words for the states before the last tokens, to which [`Matcher::rewind`](super::Matcher::rewind) goes back. A state in JSON
+    /// takes 30 to 100 words.
+    pub past: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { items: 256, nodes: 1024, depth: 128 }
+        Self { items: 256, nodes: 1024, depth: 128, past: 1024 }
     }
 }
 
@@ -121,6 +125,8 @@ pub(super) struct Tables<'m> {
     pub(super) queue: &'m mut [Reached],
     /// In a walk over tokens: the frontiers behind each byte of the present one.
     pub(super) walk: &'m mut [Saved],
+    /// The states before the last tokens.
+    pub(super) past: Past<'m>,
 }
 
 impl<'m> Tables<'m> {
@@ -133,6 +139,7 @@ impl<'m> Tables<'m> {
             returns: arena.slice("returns", limits.nodes).map_err(MatchError::Memory)?,
             queue: arena.slice("queue", limits.items.saturating_mul(4)).map_err(MatchError::Memory)?,
             walk: arena.slice("walk", MAX_BYTES + 1).map_err(MatchError::Memory)?,
+            past: Past::new(arena.slice("past", limits.past).map_err(MatchError::Memory)?),
         })
     }
 
