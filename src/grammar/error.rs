@@ -98,6 +98,12 @@ pub enum MatchError {
         /// Elements that were given.
         given: usize,
     },
+    /// The text may not end here, and no token of the vocabulary begins with what has to follow.
+    NoToken {
+        /// The least byte that may follow; [`Matcher::next_bytes`](super::Matcher::next_bytes) says which others may. `None` where
+        /// the grammar names a token that the vocabulary does not have.
+        byte: Option<u8>,
+    },
     /// The states before so many tokens are not kept any more.
     NotKept {
         /// Tokens that were to be taken back.
@@ -136,6 +142,8 @@ impl fmt::Display for MatchError {
             Self::TooAmbiguous { limit } => write!(f, "the text can be read in more than {limit} ways at once"),
             Self::TooDeep { limit } => write!(f, "calls are nested deeper than the limit of {limit}"),
             Self::Mask { needed, given } => write!(f, "the mask must have {needed} elements, it has {given}"),
+            Self::NoToken { byte: Some(byte) } => write!(f, "no token of the vocabulary may follow; byte {byte} may"),
+            Self::NoToken { byte: None } => f.write_str("no token of the vocabulary may follow"),
             Self::NotKept { given, kept } => write!(f, "{given} tokens cannot be taken back, {kept} can"),
             Self::Buffer { needed, given } => write!(f, "the snapshot has {needed} bytes, the buffer {given}"),
             Self::NoSnapshot => f.write_str("not a snapshot of a matcher"),

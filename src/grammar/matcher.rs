@@ -52,6 +52,11 @@ impl<'g, 'm> Matcher<'g, 'm> {
         Ok(matcher)
     }
 
+    /// Returns the limits that it was made with.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// Goes back to the empty text, for which no tokens are kept.
     ///
     /// # Errors
