@@ -1555,6 +1555,7 @@ gleed_status gleed_turns_is_stop(const gleed_tokenizer *tokenizer, uint32_t form
                                  gleed_error *error);
 
 /* ---- Grammars, stop strings and calls of tools ---------------------------------------------------------- */
+#ifndef GLEED_NO_GRAMMAR
 
 /*
  * A library that was built without the feature `grammar` does not have this section. GLEED_NO_GRAMMAR hides it.
@@ -1567,8 +1568,6 @@ gleed_status gleed_turns_is_stop(const gleed_tokenizer *tokenizer, uint32_t form
  *     if the token ends the text (gleed_token_kind), stop; else
  *     gleed_matcher_accept(matcher, tokenizer, token, &accepted, &error);
  */
-#ifndef GLEED_NO_GRAMMAR
-
 /* A compiled grammar. It never changes. */
 typedef struct gleed_grammar gleed_grammar;
 

@@ -214,7 +214,9 @@ fn wrong_calls(header: &Header, function: &Function) -> Vec<(&'static str, Strin
             call("GLEED_E_STRUCT_SIZE", "(gleed_error *)sized(127)".to_owned());
         }
         let follows_pointer = index > 0 && function.parameters[index - 1].0.ends_with('*');
-        if kind == "size_t" && follows_pointer && name != "index" {
+        // Numbers that are no lengths.
+        let is_number = name == "index" || function.name == "gleed_matcher_rewind";
+        if kind == "size_t" && follows_pointer && !is_number {
             call("GLEED_E_LENGTH", "SIZE_MAX".to_owned());
         }
     }

@@ -7,6 +7,7 @@ mod common;
 mod raw_member;
 
 mod gbnf;
+mod generated;
 mod language;
 mod limits;
 mod maskbench;
