@@ -37,8 +37,9 @@ const SCHEMA: &str = r#"{
 }"#;
 
 const NAMES: [&str; 32] = [
-    "Lily", "Tom", "Sara", "Ben", "Mia", "Max", "Anna", "Sam", "Lucy", "Jack", "Amy", "Tim", "Emma", "Bob", "Sue", "Dan",
-    "Kate", "Leo", "Ella", "Joe", "Nina", "Roy", "Rose", "Bill", "Zoe", "Fred", "Jane", "Mark", "Ruby", "Pete", "Molly", "Gus",
+    "Lily", "Tom", "Sara", "Ben", "Mia", "Max", "Anna", "Sam", "Lucy", "Jack", "Amy", "Tim", "Emma", "Bob", "Sue",
+    "Dan", "Kate", "Leo", "Ella", "Joe", "Nina", "Roy", "Rose", "Bill", "Zoe", "Fred", "Jane", "Mark", "Ruby", "Pete",
+    "Molly", "Gus",
 ];
 
 /// The most tokens of an answer: each character of the longest one.

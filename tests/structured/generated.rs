@@ -63,26 +63,19 @@ impl Writer<'_> {
         matcher.may_end().then(|| String::from_utf8(text).expect("UTF-8"))
     }
 
-    /// Texts of a schema in three modes of white space, each valid: how many bytes they have.
-    fn check(&mut self, schema: &str, seed: u64) -> usize {
+    /// A text of a schema, which is valid: how many bytes it has.
+    fn check(&mut self, schema: &str, whitespace: Whitespace, seed: u64) -> usize {
         let value: serde_json::Value = serde_json::from_str(schema).unwrap();
         let validator = jsonschema::options().should_validate_formats(true).build(&value).unwrap();
-        let mut bytes = 0;
-        for whitespace in [Whitespace::Compact, Whitespace::Spaced, Whitespace::Bounded] {
-            let (source, options) = (Source::Schema(schema.as_bytes()), Options { whitespace, ..Options::default() });
-            let text = Compiled::new(source, &options).unwrap_or_else(|error| panic!("{schema}: {error}")).with(
-                source,
-                &options,
-                |grammar| self.write(grammar, seed),
-            );
-            let text = text.unwrap_or_else(|| panic!("{schema}: no end"));
-            let instance = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{schema}: {text}: {error}"));
-            if let Err(error) = validator.validate(&instance) {
-                panic!("{schema}: {text}: {error}");
-            }
-            bytes += text.len();
+        let (source, options) = (Source::Schema(schema.as_bytes()), Options { whitespace, ..Options::default() });
+        let mut compiled = Compiled::new(source, &options).unwrap_or_else(|error| panic!("{schema}: {error}"));
+        let text = compiled.with(source, &options, |grammar| self.write(grammar, seed));
+        let text = text.unwrap_or_else(|| panic!("{schema}: no end"));
+        let instance = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{schema}: {text}: {error}"));
+        if let Err(error) = validator.validate(&instance) {
+            panic!("{schema}: {text}: {error}");
         }
-        bytes
+        text.len()
     }
 }
 
@@ -91,8 +84,10 @@ fn texts_of_a_hundred_schemas_are_valid() {
     let schemas = std::fs::read_to_string("tests/data/structured/schemas.jsonl").unwrap();
     assert_eq!(schemas.lines().count(), 100);
     with_writer(|writer| {
-        let bytes: usize = schemas.lines().zip(1..).map(|(schema, seed)| writer.check(schema, seed)).sum();
-        println!("300 texts, {bytes} bytes");
+        let modes = [Whitespace::Compact, Whitespace::Spaced, Whitespace::Bounded].into_iter().cycle();
+        let schemas = schemas.lines().zip(modes).zip(1..);
+        let bytes: usize = schemas.map(|((schema, mode), seed)| writer.check(schema, mode, seed)).sum();
+        println!("100 texts, {bytes} bytes");
     });
 }
 
@@ -102,7 +97,7 @@ fn texts_of_real_schemas_are_valid() {
     let Some(bytes) = shared_file("fixtures/structured/maskbench.jsonl") else { return };
     let (mut valid, mut open, mut refused) = (0, 0, 0);
     with_writer(|writer| {
-        for (seed, line) in String::from_utf8(bytes).unwrap().lines().enumerate().step_by(11) {
+        for (seed, line) in String::from_utf8(bytes).unwrap().lines().enumerate().step_by(23) {
             let row: serde_json::Value = serde_json::from_str(line).unwrap();
             let Some(schema) = super::raw_member::member(line, "schema") else { panic!("no schema in {row}") };
             let (source, options) =
@@ -122,5 +117,5 @@ fn texts_of_real_schemas_are_valid() {
         }
     });
     println!("{valid} texts are valid, {open} have no end, {refused} schemas are refused");
-    assert!(valid > 20);
+    assert!(valid > 10);
 }
