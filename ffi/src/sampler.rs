@@ -265,13 +265,13 @@ pub unsafe extern "C" fn gleed_sample_masked(
 ) -> i32 {
     boundary!(error, || {
         // SAFETY: NULL, alignment, lengths and the tag and address of `sampler` are checked here. gleed.h demands the
-        // rest: nothing but this call uses `sampler`, `logits_len` numbers are at `logits` and `mask_len` at `mask`,
-        // `scratch_len` elements at `scratch` are used by nothing else, and `token` and, where it is not NULL,
-        // `probability` are places for results that nothing else uses.
+        // rest: nothing but this call uses `sampler`, and `logits_len` numbers are at `logits` and `mask_len` at `mask`.
         let (mut sampler, logits, mask) = unsafe {
             (Object::get_mut("sampler", sampler)?, slice("logits", logits, logits_len)?, slice("mask", mask, mask_len)?)
         };
-        // SAFETY: as above.
+        // SAFETY: NULL, alignment and the length are checked here. gleed.h demands the rest: `scratch_len` elements at
+        // `scratch` are used by nothing else, and `token` and, where it is not NULL, `probability` are places for
+        // results that nothing else uses.
         let (scratch, token, probability) = unsafe {
             (
                 slice_mut("scratch", scratch, scratch_len)?,
