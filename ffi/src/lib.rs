@@ -37,6 +37,8 @@ mod hidden;
 mod kv;
 #[cfg(feature = "grammar")]
 mod matcher;
+#[cfg(feature = "grammar")]
+mod matcher_state;
 mod model;
 pub mod object;
 mod plan;
@@ -71,6 +73,8 @@ pub use hidden::*;
 pub use kv::*;
 #[cfg(feature = "grammar")]
 pub use matcher::*;
+#[cfg(feature = "grammar")]
+pub use matcher_state::*;
 pub use model::*;
 pub use plan::*;
 pub use prefix::*;

@@ -93,7 +93,13 @@ unsafe fn limits(limits: *const gleed_matcher_limits) -> Result<Limits, Failure>
     })
 }
 
-fn planned(limits: Limits) -> Result<usize, Failure> {
+/// The place of a matcher's head, and that of its tables.
+pub(crate) fn halves(memory: &mut [u8]) -> (&mut [u8], &mut [u8]) {
+    memory.split_at_mut_checked(HEAD).unwrap_or_default()
+}
+
+/// The bytes of a matcher with its head.
+pub(crate) fn planned(limits: Limits) -> Result<usize, Failure> {
     Ok(Matcher::plan(limits)?.checked_add(HEAD).ok_or(MemoryError::TooLarge)?)
 }
 
@@ -140,7 +146,7 @@ pub unsafe extern "C" fn gleed_matcher_init(
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the matcher is used. So they are lent for as long as anyone may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
-        let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
+        let (head, rest) = halves(memory);
         place.write(Object::place(head, Matcher::new(grammar, limits, rest)?)?);
         Ok(status::OK)
     })
@@ -290,132 +296,6 @@ pub unsafe extern "C" fn gleed_matcher_forced(
             )
         };
         written.write(matcher.forced(text)?);
-        Ok(status::OK)
-    })
-}
-
-/// A copy of a matcher.
-///
-/// # Safety
-/// As `include/gleed.h` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleed_matcher_fork(
-    matcher: *const gleed_matcher,
-    memory: *mut c_void,
-    memory_len: usize,
-    fork: *mut *mut gleed_matcher,
-    error: *mut gleed_error,
-) -> i32 {
-    boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest: no other
-        // call changes `matcher`, and `fork` is a place for a result that nothing else uses.
-        let (matcher, place) = unsafe { (Object::get("matcher", matcher)?, out("fork", fork)?) };
-        let needed = planned(matcher.limits())?;
-        // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the copy is used. So they are lent for as long as anyone may look.
-        let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
-        let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
-        place.write(Object::place(head, matcher.fork(rest)?)?);
-        Ok(status::OK)
-    })
-}
-
-/// How many tokens can be taken back.
-///
-/// # Safety
-/// As `include/gleed.h` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleed_matcher_rewindable(
-    matcher: *const gleed_matcher,
-    tokens: *mut usize,
-    error: *mut gleed_error,
-) -> i32 {
-    boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest: no other
-        // call changes `matcher`, and `tokens` is a place for a result that nothing else uses.
-        let (matcher, tokens) = unsafe { (Object::get("matcher", matcher)?, out("tokens", tokens)?) };
-        tokens.write(matcher.rewindable());
-        Ok(status::OK)
-    })
-}
-
-/// Takes tokens back.
-///
-/// # Safety
-/// As `include/gleed.h` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleed_matcher_rewind(
-    matcher: *mut gleed_matcher,
-    tokens: usize,
-    error: *mut gleed_error,
-) -> i32 {
-    boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest:
-        // nothing but this call uses `matcher`.
-        let mut matcher = unsafe { Object::get_mut("matcher", matcher) }?;
-        matcher.rewind(tokens)?;
-        Ok(status::OK)
-    })
-}
-
-/// The bytes of a snapshot.
-///
-/// # Safety
-/// As `include/gleed.h` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleed_matcher_snapshot_size(
-    matcher: *const gleed_matcher,
-    size: *mut usize,
-    error: *mut gleed_error,
-) -> i32 {
-    boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest: no other
-        // call changes `matcher`, and `size` is a place for a result that nothing else uses.
-        let (matcher, size) = unsafe { (Object::get("matcher", matcher)?, out("size", size)?) };
-        size.write(matcher.snapshot_len());
-        Ok(status::OK)
-    })
-}
-
-/// Writes a snapshot.
-///
-/// # Safety
-/// As `include/gleed.h` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleed_matcher_snapshot(
-    matcher: *const gleed_matcher,
-    bytes: *mut u8,
-    len: usize,
-    written: *mut usize,
-    error: *mut gleed_error,
-) -> i32 {
-    boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` are checked here. gleed.h demands the rest:
-        // no other call changes `matcher`, `len` elements at `bytes` are used by nothing else, and `written` is a place for
-        // a result that nothing else uses.
-        let (matcher, bytes, written) =
-            unsafe { (Object::get("matcher", matcher)?, slice_mut("bytes", bytes, len)?, out("written", written)?) };
-        written.write(matcher.snapshot(bytes)?);
-        Ok(status::OK)
-    })
-}
-
-/// Takes the state of a snapshot.
-///
-/// # Safety
-/// As `include/gleed.h` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleed_matcher_restore(
-    matcher: *mut gleed_matcher,
-    bytes: *const u8,
-    len: usize,
-    error: *mut gleed_error,
-) -> i32 {
-    boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` are checked here. gleed.h demands the rest:
-        // nothing but this call uses `matcher`, and `len` bytes are at `bytes`.
-        let (mut matcher, bytes) = unsafe { (Object::get_mut("matcher", matcher)?, slice("bytes", bytes, len)?) };
-        matcher.restore(bytes)?;
         Ok(status::OK)
     })
 }
