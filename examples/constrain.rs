@@ -7,6 +7,8 @@
 //! of each state on the way it tells whether the text may end, how many tokens may follow, and the hash of their ids.
 //! `docs/structured.md` has the other members.
 
+#[path = "common/compile.rs"]
+mod compile;
 #[allow(dead_code)]
 #[path = "common/raw_member.rs"]
 mod raw_member;
@@ -16,17 +18,14 @@ use std::io::{BufRead, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
+use compile::compile;
 use gguf_rs_lite::Gguf;
 use gleed::grammar::{
-    ErrorKind, Escapes, Grammar, GrammarError, Limits, MatchError, Matcher, Options, Source, TokenTrie, Vocabulary,
-    Whitespace,
+    Escapes, Grammar, Limits, MatchError, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace,
 };
-use gleed::mem::ALIGN;
+use gleed::host::AlignedBytes;
 use gleed::token::Tokenizer;
 use serde_json::{Value, json};
-
-/// The most 32-bit words of scratch that are tried.
-const MOST_SCRATCH: usize = 1 << 26;
 
 const USAGE: &str = "Checks texts against grammars: JSON lines in, JSON lines out (docs/structured.md).
 
@@ -62,12 +61,11 @@ fn run() -> Result<(), Box<dyn Error>> {
     let Some(path) = model else { return answers(time, None) };
     let file = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
     let gguf = Gguf::parse(&file).map_err(|error| format!("{path}: {error}"))?;
-    let (mut tables, mut nodes) = (Memory::default(), Memory::default());
-    let bytes = Tokenizer::plan(&gguf).map_err(|error| format!("{path}: {error}"))?;
-    let tokenizer = Tokenizer::new(&gguf, tables.of(bytes)).map_err(|error| format!("{path}: {error}"))?;
+    let mut tables = AlignedBytes::new(Tokenizer::plan(&gguf).map_err(|error| format!("{path}: {error}"))?);
+    let tokenizer = Tokenizer::new(&gguf, tables.bytes()).map_err(|error| format!("{path}: {error}"))?;
     let mut scratch = vec![0; TokenTrie::scratch_len(&tokenizer)];
-    let bytes = TokenTrie::plan(&tokenizer, &mut scratch)?;
-    let trie = TokenTrie::new(&tokenizer, &mut scratch, nodes.of(bytes))?;
+    let mut nodes = AlignedBytes::new(TokenTrie::plan(&tokenizer, &mut scratch)?);
+    let trie = TokenTrie::new(&tokenizer, &mut scratch, nodes.bytes())?;
     answers(time, Some((&tokenizer, &trie)))
 }
 
@@ -101,8 +99,8 @@ fn answer(line: &str, time: bool, tokens: Tokens<'_>) -> Result<Value, String> {
         request["options"]["ignore"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let options = options(&request, &ignore)?;
     let begin = Instant::now();
-    let mut memory = Memory::default();
-    let grammar = match compile(source, &options, text.len(), &mut memory) {
+    let mut memory = AlignedBytes::new(0);
+    let grammar = match compile(source, &options, &mut memory) {
         Ok(grammar) => grammar,
         Err(error) => {
             return Ok(json!({"ok": false, "error": error.to_string(), "at": error.at, "keyword": error.keyword()}));
@@ -120,7 +118,7 @@ fn answer(line: &str, time: bool, tokens: Tokens<'_>) -> Result<Value, String> {
     let mut answer = json!({"ok": true, "results": results});
     if time {
         answer["compile_us"] = json!(compiled.as_secs_f64() * 1e6);
-        answer["bytes"] = json!(memory.bytes);
+        answer["bytes"] = json!(memory.bytes().len());
     }
     Ok(answer)
 }
@@ -137,9 +135,8 @@ fn walk(
     let ids: Option<Vec<u32>> =
         ids.as_array().map(|ids| ids.iter().map(|id| id.as_u64().map_or(u32::MAX, |id| id as u32)).collect());
     let ids = ids.ok_or("a walk is a list of ids")?;
-    let mut memory = Memory::default();
-    let bytes = Matcher::plan(limits).map_err(told)?;
-    let mut matcher = Matcher::new(grammar, limits, memory.of(bytes)).map_err(told)?;
+    let mut memory = AlignedBytes::new(Matcher::plan(limits).map_err(told)?);
+    let mut matcher = Matcher::new(grammar, limits, memory.bytes()).map_err(told)?;
     let (mut mask, mut states) = (vec![0; trie.mask_len()], Vec::new());
     for id in ids.iter().map(Some).chain([None]) {
         let begin = Instant::now();
@@ -157,11 +154,7 @@ fn walk(
             states.push(json!({"error": format!("token {id} is not allowed")}));
             break;
         }
-        let mut bytes = Vec::new();
-        tokenizer.each_byte(id, &mut |byte| bytes.push(byte));
-        let taken = bytes.is_empty() && matcher.take_token(id).map_err(told)?
-            || !bytes.is_empty() && matcher.take_all(&bytes).map_err(told)? == bytes.len();
-        if !taken {
+        if !matcher.accept(tokenizer, id).map_err(told)? {
             states.push(json!({"error": format!("token {id} was not taken")}));
             break;
         }
@@ -228,50 +221,15 @@ fn limits(request: &Value) -> Limits {
         items: number("items", limits.items),
         nodes: number("nodes", limits.nodes),
         depth: number("depth", limits.depth),
+        ..limits
     }
-}
-
-/// Memory of a grammar or matcher, aligned.
-#[derive(Default)]
-struct Memory {
-    memory: Vec<u8>,
-    bytes: usize,
-}
-
-impl Memory {
-    fn of(&mut self, bytes: usize) -> &mut [u8] {
-        self.memory = vec![0; bytes + ALIGN];
-        self.bytes = bytes;
-        let start = self.memory.as_ptr().align_offset(ALIGN);
-        &mut self.memory[start..start + bytes]
-    }
-}
-
-/// Compiles a grammar with as much scratch as it takes.
-fn compile<'m>(
-    source: Source<'_>,
-    options: &Options<'_>,
-    length: usize,
-    memory: &'m mut Memory,
-) -> Result<Grammar<'m>, GrammarError> {
-    let mut scratch = vec![0; Grammar::scratch_len(length)];
-    let bytes = loop {
-        match Grammar::plan(source, options, &mut scratch) {
-            Err(GrammarError { kind: ErrorKind::ScratchTooSmall { given }, .. }) if given < MOST_SCRATCH => {
-                scratch = vec![0; given * 4];
-            }
-            planned => break planned?,
-        }
-    };
-    Grammar::new(source, options, &mut scratch, memory.of(bytes))
 }
 
 /// Returns what a matcher says of a text: a string, or a list of strings and ids of tokens.
 fn result(grammar: &Grammar<'_>, limits: Limits, text: &Value, time: bool) -> Result<Value, String> {
-    let mut memory = Memory::default();
-    let run = |memory: &mut Memory| -> Result<(bool, usize, f64), MatchError> {
-        let bytes = Matcher::plan(limits)?;
-        let mut matcher = Matcher::new(grammar, limits, memory.of(bytes))?;
+    let run = || -> Result<(bool, usize, f64), MatchError> {
+        let mut memory = AlignedBytes::new(Matcher::plan(limits)?);
+        let mut matcher = Matcher::new(grammar, limits, memory.bytes())?;
         let begin = Instant::now();
         let mut prefix = 0;
         let parts = text.as_array().map_or(std::slice::from_ref(text), Vec::as_slice);
@@ -292,7 +250,7 @@ fn result(grammar: &Grammar<'_>, limits: Limits, text: &Value, time: bool) -> Re
         }
         Ok((whole && matcher.may_end(), prefix, begin.elapsed().as_secs_f64() * 1e6))
     };
-    Ok(match run(&mut memory) {
+    Ok(match run() {
         Ok((accepted, prefix, _)) if !time => json!({"accepted": accepted, "prefix": prefix}),
         Ok((accepted, prefix, us)) => json!({"accepted": accepted, "prefix": prefix, "us": us}),
         Err(error) => json!({"accepted": false, "error": error.to_string()}),

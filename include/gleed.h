@@ -28,7 +28,8 @@
  *              4. Structs: GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_STRUCT_SIZE.
  *              5. Values, and fields of structs: GLEED_E_VALUE, GLEED_E_LIMIT; for pointer fields GLEED_E_NULL, ...
  *              6. Memory that an init or open function fills, whose size follows from the values: GLEED_E_MEMORY_*,
- *                 GLEED_E_NULL, GLEED_E_LENGTH. (gleed_model_open and gleed_adapter_open check the file before this.)
+ *                 GLEED_E_NULL, GLEED_E_LENGTH. (gleed_model_open, gleed_adapter_open, gleed_grammar_init and
+ *                 gleed_calls_init check the file, the grammar and the tools before this.)
  *              7. All else: the sequence (GLEED_E_SEQUENCE, GLEED_E_BUSY, ...), then the number of elements of an
  *                 array, then the elements.
  *            Within 1 to 4 the order is that of the arguments.
@@ -39,7 +40,8 @@
  *            objects) must neither move nor be freed.
  *   Structs  start with struct_size, which the caller sets to sizeof the struct. Later versions add fields at the end.
  *            In a struct that the caller fills, 0 means the default. A field that the library does not know must be 0.
- *   Objects  Models, adapters, engines, tokenizers, detokenizers and samplers live in memory of the caller. They need
+ *   Objects  Models, adapters, engines, tokenizers, detokenizers, samplers, grammars, tries, matchers, finders of stop
+ *            strings and readers of calls live in memory of the caller. They need
  *            not be closed. The library detects a pointer to something else of 8 bytes or more; it cannot detect a
  *            pointer to memory that is gone. An object must not be moved or copied: it knows the address where it was
  *            made, and at another address calls return GLEED_E_OBJECT. (Its bytes may be saved and later put back at
@@ -49,7 +51,9 @@
  *            calls a function on the object of the call that it runs in gets GLEED_E_REENTRANT, and the function does
  *            nothing. There is one exception: while a call takes the object as const (gleed_snapshot_write), other
  *            functions that take it as const work.
- *   Stack    No function needs more than 32 KiB of stack, without that of callbacks. (docs/abi.md has numbers.)
+ *   Stack    No function needs more than 32 KiB of stack, without that of callbacks. (docs/abi.md has numbers.) There is one
+ *            exception: gleed_grammar_plan and gleed_grammar_init take up to 256 KiB for patterns and rules with groups that
+ *            are nested 100 deep, the most that they take; an ordinary grammar takes 12 KiB.
  *
  * The comment of each function says what the function does and what its arguments are. Then the same lines follow:
  *   Memory   what memory of the caller the library keeps, and how long results are valid;
@@ -189,7 +193,21 @@ enum {
     GLEED_E_SNAPSHOT_SHAPE = -807,      /* another type or shape; needed: the engine's number, given: the snapshot's */
     GLEED_E_SNAPSHOT_BASE = -808,       /* the delta does not continue the sequence; at: tokens that it needs there */
     GLEED_E_SNAPSHOT_BUFFER = -809,     /* the buffer is too small; needed, given: bytes */
-    GLEED_E_SNAPSHOT_HOST = -810        /* a callback did not take or give bytes; at: the bytes before */
+    GLEED_E_SNAPSHOT_HOST = -810,       /* a callback did not take or give bytes; at: the bytes before */
+    GLEED_E_SNAPSHOT_GRAMMAR = -811,    /* the snapshot of a matcher is of another grammar, or of other options */
+
+    /* Grammars and tools. */
+    GLEED_E_GRAMMAR = -900,             /* the grammar does not follow its syntax; at: the byte */
+    GLEED_E_GRAMMAR_UNSUPPORTED = -901, /* a keyword or a part of an expression is not supported; at: the byte */
+    GLEED_E_GRAMMAR_VALUE = -902,       /* a keyword has a value that it does not take; at: the byte */
+    GLEED_E_GRAMMAR_EMPTY = -903,       /* no text satisfies the grammar; at: the byte */
+    GLEED_E_GRAMMAR_RECURSION = -904,   /* a rule begins with itself; at: the byte */
+    GLEED_E_GRAMMAR_STATES = -905,      /* an automaton has too many states; at: the byte, needed: the most states */
+    GLEED_E_AMBIGUOUS = -910,           /* the text can be read in too many ways at once; needed: the most */
+    GLEED_E_NESTED = -911,              /* calls of rules are nested too deeply; needed: the most */
+    GLEED_E_NOT_REWINDABLE = -912,      /* needed: tokens that can be taken back, given: tokens */
+    GLEED_E_NO_TOKEN = -913,            /* no token may follow; needed: a byte that may, 256 if there is none */
+    GLEED_E_TOOLS = -920                /* the list of tools is wrong; at: the byte */
 };
 
 /*
@@ -1537,6 +1555,457 @@ gleed_status gleed_turns_encode(const gleed_tokenizer *tokenizer, uint32_t forma
  */
 gleed_status gleed_turns_is_stop(const gleed_tokenizer *tokenizer, uint32_t format, uint32_t token, uint32_t *is_stop,
                                  gleed_error *error);
+
+/* ---- Grammars, stop strings and calls of tools ---------------------------------------------------------- */
+#ifndef GLEED_NO_GRAMMAR
+
+/*
+ * A library that was built without the feature `grammar` does not have this section. GLEED_NO_GRAMMAR hides it.
+ *
+ * How a text follows a grammar: compile a grammar (any number of texts and threads may use it), make a trie of the
+ * tokenizer's tokens (one serves all grammars), and start a matcher for each text. Then for each token:
+ *
+ *     gleed_matcher_mask(matcher, trie, 0, GLEED_MASK_ENDS, mask, mask_len, &error);
+ *     gleed_sample_masked(sampler, logits, logits_len, mask, mask_len, scratch, logits_len, &token, NULL, &error);
+ *     if the token ends the text (gleed_token_kind), stop; else
+ *     gleed_matcher_accept(matcher, tokenizer, token, &accepted, &error);
+ */
+/* A compiled grammar. It never changes. */
+typedef struct gleed_grammar gleed_grammar;
+
+/* What the text of a grammar is. */
+#define GLEED_GRAMMAR_SCHEMA 0u /* a JSON Schema; the texts are values in JSON */
+#define GLEED_GRAMMAR_GBNF 1u   /* a grammar in the notation of llama.cpp; the texts are those of its rule `root` */
+#define GLEED_GRAMMAR_REGEX 2u  /* a regular expression that the whole text follows */
+
+/* What stands between the parts of a text in JSON. */
+#define GLEED_WHITESPACE_BOUNDED 0u /* nothing, a blank, or a line feed and up to 40 blanks or tabs */
+#define GLEED_WHITESPACE_COMPACT 1u /* nothing */
+#define GLEED_WHITESPACE_SPACED 2u  /* one blank behind each comma and colon */
+#define GLEED_WHITESPACE_ANY 3u     /* any blanks, tabs and line ends, for ever */
+
+/* Flags of a grammar. */
+#define GLEED_GRAMMAR_CLOSED 1u           /* objects have no members but those that they declare, if the schema does not say */
+#define GLEED_GRAMMAR_ONE_OF_AS_ANY_OF 2u /* oneOf means anyOf where its branches are not known to be disjoint */
+#define GLEED_GRAMMAR_ALL_ESCAPES 4u      /* strings may have escapes of any character, by number */
+
+/* What a grammar is, and how it is compiled. 0 means the default. */
+typedef struct gleed_grammar_options {
+    uint32_t struct_size; /* sizeof(gleed_grammar_options), set by the caller */
+    uint32_t kind;        /* GLEED_GRAMMAR_SCHEMA, ... */
+    uint32_t whitespace;  /* GLEED_WHITESPACE_BOUNDED, ... */
+    uint32_t flags;       /* GLEED_GRAMMAR_CLOSED, ... */
+    uint32_t states;      /* the most states of an automaton while it is made; default 4,096 */
+    uint32_t reserved;    /* 0 */
+    const char *ignore;   /* keywords of schemas that are ignored, with blanks between them: at most 32 */
+    size_t ignore_len;    /* bytes at `ignore` */
+} gleed_grammar_options;
+
+/*
+ * Compiles a grammar in `scratch` and returns the size and alignment of the memory that it needs, in bytes. `options` may
+ * be NULL: a JSON Schema, all defaults. If the scratch is too small, `needed` of the error says how many elements to try
+ * next; begin with a scratch_len of 0. One more try suffices for most grammars.
+ *   Memory   Keeps nothing. The contents of `scratch` are overwritten, also after an error.
+ *   Time     Grows with the text; for patterns and numbers with their automata, which `states` bounds.
+ *   Threads  Any, each with scratch of its own.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_STRUCT_SIZE, GLEED_E_VALUE, GLEED_E_TEXT (`ignore`),
+ *            GLEED_E_TEXT_TOO_LONG, GLEED_E_SCRATCH_TOO_SMALL, GLEED_E_GRAMMAR, GLEED_E_GRAMMAR_UNSUPPORTED and so on:
+ *            `text` of the error names the keyword.
+ *   After    Nothing else is written.
+ */
+gleed_status gleed_grammar_plan(const char *text, size_t text_len, uint32_t *scratch, size_t scratch_len, size_t *size,
+                                size_t *align, const gleed_grammar_options *options, gleed_error *error);
+
+/*
+ * Compiles a grammar into `memory`, with the text, options and scratch of gleed_grammar_plan. *grammar receives a pointer
+ * to it. The grammar is looked at before the memory.
+ *   Memory   Keeps `memory`. Does not keep the text, the options and the scratch, whose contents are overwritten.
+ *   Time     Twice that of gleed_grammar_plan.
+ *   Threads  Any, each with memory of its own.
+ *   Errors   As gleed_grammar_plan, GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED.
+ *   After    Nothing else is written, not even to `memory`.
+ */
+gleed_status gleed_grammar_init(const char *text, size_t text_len, uint32_t *scratch, size_t scratch_len,
+                                const gleed_grammar_options *options, void *memory, size_t memory_len,
+                                const gleed_grammar **grammar, gleed_error *error);
+
+/* The tokens of a vocabulary by their bytes. It never changes. */
+typedef struct gleed_trie gleed_trie;
+
+/*
+ * Returns the size and alignment of the memory of a trie, in bytes: about 20 bytes for each token. If the scratch is too
+ * small, `needed` of the error says how many elements it must have.
+ *   Memory   Keeps nothing. The contents of `scratch` are overwritten, also after an error.
+ *   Time     Grows with the vocabulary.
+ *   Threads  Any, while no call changes the tokenizer, each with scratch of its own.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_SCRATCH_TOO_SMALL,
+ *            GLEED_E_VOCAB_UNSUPPORTED (more than 2^22 tokens or nodes).
+ *   After    Nothing else is written.
+ */
+gleed_status gleed_trie_plan(const gleed_tokenizer *tokenizer, uint32_t *scratch, size_t scratch_len, size_t *size,
+                             size_t *align, gleed_error *error);
+
+/*
+ * Makes a trie in `memory`. *trie receives a pointer to it.
+ *   Memory   Keeps `memory`. Does not keep the tokenizer and the scratch, whose contents are overwritten.
+ *   Time     Grows with the vocabulary.
+ *   Threads  Any, while no call changes the tokenizer, each with memory of its own.
+ *   Errors   As gleed_trie_plan, GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED.
+ *   After    Nothing else is written, not even to `memory`.
+ */
+gleed_status gleed_trie_init(const gleed_tokenizer *tokenizer, uint32_t *scratch, size_t scratch_len, void *memory,
+                             size_t memory_len, const gleed_trie **trie, gleed_error *error);
+
+/*
+ * Returns the elements of a mask in *mask_len: one bit for each token.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_trie_mask_len(const gleed_trie *trie, size_t *mask_len, gleed_error *error);
+
+/* A matcher: the state of one text under a grammar. */
+typedef struct gleed_matcher gleed_matcher;
+
+/* How much a matcher has room for. 0 means the default. */
+typedef struct gleed_matcher_limits {
+    uint32_t struct_size; /* sizeof(gleed_matcher_limits), set by the caller */
+    uint32_t items;       /* the most ways in which a text can be read at once; default 256 */
+    uint32_t nodes;       /* the most calls of rules that are kept; default 1,024 */
+    uint32_t depth;       /* the most calls within each other; default 128 */
+    uint32_t past;        /* words of 4 bytes for the states before the last tokens; default 1,024 */
+    uint32_t reserved;    /* 0 */
+} gleed_matcher_limits;
+
+/*
+ * Returns the size and alignment of the memory of a matcher, in bytes. `limits` may be NULL: all defaults.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_STRUCT_SIZE, GLEED_E_VALUE, GLEED_E_MEMORY_TOO_LARGE.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_matcher_plan(size_t *size, size_t *align, const gleed_matcher_limits *limits, gleed_error *error);
+
+/*
+ * Starts a matcher of an empty text in `memory`. *matcher receives a pointer to it.
+ *   Memory   Keeps `memory` and the memory of the grammar. Does not keep the limits.
+ *   Time     Constant.
+ *   Threads  Any, each with memory of its own.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_STRUCT_SIZE, GLEED_E_VALUE,
+ *            GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED, GLEED_E_MEMORY_TOO_LARGE, GLEED_E_AMBIGUOUS,
+ *            GLEED_E_NESTED.
+ *   After    Nothing is written, not even to `memory`, but with the last two.
+ */
+gleed_status gleed_matcher_init(const gleed_grammar *grammar, const gleed_matcher_limits *limits, void *memory,
+                                size_t memory_len, gleed_matcher **matcher, gleed_error *error);
+
+/*
+ * Goes back to the empty text. No tokens can be taken back then.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  One at a time per matcher.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_matcher_reset(gleed_matcher *matcher, gleed_error *error);
+
+/*
+ * Takes a token, its bytes or the token itself where the grammar names it. *accepted receives 1, or 0 where the grammar
+ * does not allow it: then nothing has changed. The state before it is kept for gleed_matcher_rewind. Tokens that end a text
+ * are not accepted: gleed_matcher_is_end says whether the text may end.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with the bytes of the token and the ways in which the text can be read, which the limits bound.
+ *   Threads  One at a time per matcher.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_AMBIGUOUS, GLEED_E_NESTED.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_matcher_accept(gleed_matcher *matcher, const gleed_tokenizer *tokenizer, uint32_t token,
+                                  uint32_t *accepted, gleed_error *error);
+
+/*
+ * Takes the longest begin of a text that the grammar allows. *taken receives its bytes. The state before is not kept.
+ *   Memory   Keeps nothing.
+ *   Time     As gleed_matcher_accept.
+ *   Threads  One at a time per matcher.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_AMBIGUOUS, GLEED_E_NESTED.
+ *   After    With the last two, what comes before the place has been taken.
+ */
+gleed_status gleed_matcher_accept_text(gleed_matcher *matcher, const char *text, size_t text_len, size_t *taken,
+                                       gleed_error *error);
+
+/* Tokens that end a text are in the mask where the text may end. */
+#define GLEED_MASK_ENDS 1u
+
+/*
+ * Goes on with the mask of the tokens that may follow, for at most `units` units of 4,096 nodes of the trie (0: no bound).
+ * GLEED_OK: bit id % 32 of element id / 32 of `mask` says whether token id may follow. GLEED_YIELDED: call again with the
+ * same mask; its contents mean nothing yet. A call that changes the matcher in between begins a new mask, and so does the
+ * call after GLEED_OK. mask_len is that of gleed_trie_mask_len.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with `units`, and with the ways in which the text can be read, which the limits bound.
+ *   Threads  One at a time per matcher.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_VALUE, GLEED_E_SHAPE (mask_len),
+ *            GLEED_E_NO_TOKEN, GLEED_E_AMBIGUOUS, GLEED_E_NESTED.
+ *   After    The contents of `mask` mean nothing with the last three, and the next call begins a new mask.
+ */
+gleed_status gleed_matcher_mask(gleed_matcher *matcher, const gleed_trie *trie, uint64_t units, uint32_t flags,
+                                uint32_t *mask, size_t mask_len, gleed_error *error);
+
+/*
+ * *is_end receives 1 if the text may end here, else 0.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any, while no call changes the matcher.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_matcher_is_end(const gleed_matcher *matcher, uint32_t *is_end, gleed_error *error);
+
+/*
+ * Writes the bytes that have to follow to `text`, at most text_len: as long as there is one choice and the text may not
+ * end. *written receives how many. The last of them may be part of a character. The state does not change, but a mask in
+ * the making begins anew.
+ *   Memory   Keeps nothing.
+ *   Time     As gleed_matcher_accept, 256 times for each byte.
+ *   Threads  One at a time per matcher.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_AMBIGUOUS, GLEED_E_NESTED.
+ *   After    `text` may have been written to with the last two. The state has not changed.
+ */
+gleed_status gleed_matcher_forced(gleed_matcher *matcher, char *text, size_t text_len, size_t *written,
+                                  gleed_error *error);
+
+/*
+ * Copies a matcher to `memory`, with the states before its last tokens. *fork receives a pointer to the copy, which does
+ * not depend on the matcher. The size is that of gleed_matcher_plan with the matcher's limits.
+ *   Memory   Keeps `memory` and the memory of the grammar.
+ *   Time     Grows with the used part of the tables.
+ *   Threads  Any, while no call changes the matcher, each with memory of its own.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_MEMORY_TOO_SMALL,
+ *            GLEED_E_MEMORY_MISALIGNED.
+ *   After    Nothing is written, not even to `memory`.
+ */
+gleed_status gleed_matcher_fork(const gleed_matcher *matcher, void *memory, size_t memory_len, gleed_matcher **fork,
+                                gleed_error *error);
+
+/*
+ * *tokens receives how many of the last accepted tokens can be taken back.
+ *   Memory, Time, Threads, Errors, After   As gleed_matcher_is_end.
+ */
+gleed_status gleed_matcher_rewindable(const gleed_matcher *matcher, size_t *tokens, gleed_error *error);
+
+/*
+ * Takes the last `tokens` accepted tokens back, with all bytes that were taken since.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with the used part of the tables.
+ *   Threads  One at a time per matcher.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_NOT_REWINDABLE.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_matcher_rewind(gleed_matcher *matcher, size_t tokens, gleed_error *error);
+
+/*
+ * *size receives the bytes of a snapshot of the matcher's state, which are a few hundred.
+ *   Memory, Time, Threads, Errors, After   As gleed_matcher_is_end.
+ */
+gleed_status gleed_matcher_snapshot_size(const gleed_matcher *matcher, size_t *size, gleed_error *error);
+
+/*
+ * Writes a snapshot of the matcher's state to `bytes`. *written receives its length. The states before the last tokens are
+ * not in it.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with the used part of the tables.
+ *   Threads  Any, while no call changes the matcher.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_SNAPSHOT_BUFFER.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_matcher_snapshot(const gleed_matcher *matcher, uint8_t *bytes, size_t len, size_t *written,
+                                    gleed_error *error);
+
+/*
+ * Gives a matcher the state of a snapshot, which must be of the same grammar, compiled with the same options. Its limits may
+ * be others. No tokens can be taken back then.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with the snapshot, and with the grammar for each of its numbers.
+ *   Threads  One at a time per matcher.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_SNAPSHOT (at: a byte),
+ *            GLEED_E_SNAPSHOT_MAGIC, GLEED_E_SNAPSHOT_VERSION, GLEED_E_SNAPSHOT_GRAMMAR, GLEED_E_AMBIGUOUS, GLEED_E_NESTED.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_matcher_restore(gleed_matcher *matcher, const uint8_t *bytes, size_t len, gleed_error *error);
+
+/*
+ * Chooses a token as gleed_sample does, but among those that `mask` allows. The mask comes before all other steps. It has
+ * one bit for each of the logits_len logits.
+ *   Memory   Keeps nothing. The contents of `scratch` are overwritten, also after an error.
+ *   Time     Grows with logits_len.
+ *   Threads  One at a time per sampler.
+ *   Errors   As gleed_sample, GLEED_E_SHAPE (mask_len), GLEED_E_NO_TOKEN (the mask allows nothing).
+ *   After    Nothing else is written, and the state of the generator has not changed.
+ */
+gleed_status gleed_sample_masked(gleed_sampler *sampler, const float *logits, size_t logits_len, const uint32_t *mask,
+                                 size_t mask_len, uint64_t *scratch, size_t scratch_len, uint32_t *token,
+                                 float *probability, gleed_error *error);
+
+/* A finder of strings that end a text, wherever tokens end. */
+typedef struct gleed_stops gleed_stops;
+
+/* A text in memory of the caller: UTF-8, not terminated by 0. */
+typedef struct gleed_string {
+    const char *text;
+    size_t text_len;
+} gleed_string;
+
+/* No stop string was found. */
+#define GLEED_NO_STOP UINT32_MAX
+
+/* What a piece of a text shows: first `held`, then the first text_len bytes of the piece. */
+typedef struct gleed_shown {
+    uint32_t struct_size; /* sizeof(gleed_shown), set by the caller */
+    uint32_t stop;        /* the index of the string that ends the text here, or GLEED_NO_STOP */
+    const char *held;     /* what was held back before, and is text; it lies in a stop string */
+    size_t held_len;      /* bytes at `held` */
+    size_t text_len;      /* how many bytes of the piece are text */
+} gleed_shown;
+
+/*
+ * Returns the size and alignment of the memory of a finder, in bytes. The size is always the same.
+ *   Memory, Time, Threads, Errors, After   As gleed_sampler_size.
+ */
+gleed_status gleed_stops_size(size_t *size, size_t *align, gleed_error *error);
+
+/*
+ * Starts to look for the first of at most 16 strings of 1 to 256 bytes. *stops receives a pointer to the finder.
+ *   Memory   Keeps `memory` and the texts of the strings. Does not keep the array.
+ *   Time     Constant.
+ *   Threads  Any, each with memory of its own.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_VALUE (at: the index of a string), GLEED_E_TEXT,
+ *            GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED.
+ *   After    Nothing is written, not even to `memory`.
+ */
+gleed_status gleed_stops_init(const gleed_string *strings, size_t count, void *memory, size_t memory_len,
+                              gleed_stops **stops, gleed_error *error);
+
+/*
+ * Takes the next piece of the text. *shown receives what can be shown now. What could begin a stop string is held back.
+ *   Memory   Keeps nothing. `held` is valid as long as the texts of the strings.
+ *   Time     Grows with text_len.
+ *   Threads  One at a time per finder.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_STRUCT_SIZE, GLEED_E_TEXT.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_stops_push(gleed_stops *stops, const char *text, size_t text_len, gleed_shown *shown,
+                              gleed_error *error);
+
+/*
+ * Ends the text. *held and *held_len receive what was held back. The finder then begins again.
+ *   Memory   Keeps nothing. `held` is valid as long as the texts of the strings.
+ *   Time     Constant.
+ *   Threads  One at a time per finder.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_stops_finish(gleed_stops *stops, const char **held, size_t *held_len, gleed_error *error);
+
+/* A reader of what a model has written: text, thoughts and calls of tools. */
+typedef struct gleed_calls gleed_calls;
+
+/* No format: the model calls no tools. */
+#define GLEED_NO_CALLS UINT32_MAX
+
+/* What is around thoughts, at most one of the first three. */
+#define GLEED_THOUGHTS_THINK 1u    /* <think> and </think> */
+#define GLEED_THOUGHTS_CHANNEL 2u  /* <|channel>thought and <channel|> */
+#define GLEED_THOUGHTS_BRACKETS 4u /* [THINK] and [/THINK] */
+#define GLEED_THOUGHTS_OPEN 8u     /* the prompt has opened a thought */
+
+/* What a part is. */
+#define GLEED_PART_NONE 0u    /* nothing can be told yet, or the text has been read */
+#define GLEED_PART_TEXT 1u    /* text for the reader */
+#define GLEED_PART_THOUGHT 2u /* what the model thinks */
+#define GLEED_PART_CALL 3u    /* a call of a tool */
+#define GLEED_PART_WRONG 4u   /* no call that can be carried out */
+
+/* What is wrong with a call. */
+#define GLEED_CALL_RIGHT 0u
+#define GLEED_CALL_INCOMPLETE 1u       /* the text ends inside the call */
+#define GLEED_CALL_INVALID 2u          /* what stands here belongs to no call of the format */
+#define GLEED_CALL_TOO_DEEP 3u         /* more than 64 lists and objects are inside each other */
+#define GLEED_CALL_POSITIONAL 4u       /* an argument has no name */
+#define GLEED_CALL_UNKNOWN_TOOL 5u     /* no tool has this name */
+#define GLEED_CALL_NO_OBJECT 6u        /* the arguments are no JSON object */
+#define GLEED_CALL_MISSING 7u          /* an argument is missing that the tool requires */
+#define GLEED_CALL_UNKNOWN_ARGUMENT 8u /* the tool knows no argument of this name */
+#define GLEED_CALL_TYPE 9u             /* a value is of another type than the tool's parameters say */
+#define GLEED_CALL_VALUE 10u           /* a value is none of those that the tool's parameters list */
+
+/* A part of what a model has written. Places are bytes of the text of gleed_calls_next. */
+typedef struct gleed_calls_part {
+    uint32_t struct_size; /* sizeof(gleed_calls_part), set by the caller */
+    uint32_t kind;        /* GLEED_PART_TEXT, ... */
+    uint32_t wrong;       /* GLEED_CALL_RIGHT, ...: of a call what is wrong with its arguments, or why it is none */
+    uint32_t reserved;    /* 0 */
+    size_t at;            /* where the part begins */
+    size_t len;           /* its bytes */
+    size_t name_at;       /* where the name of a call's tool begins */
+    size_t name_len;      /* its bytes */
+    size_t id_at;         /* where the identifier that the model gave the call begins */
+    size_t id_len;        /* its bytes; 0: none */
+    size_t arguments_at;  /* where the arguments begin, as the model has written them */
+    size_t arguments_len; /* their bytes */
+    size_t json_len;      /* bytes of the arguments as a JSON object */
+    size_t wrong_at;      /* the byte that is wrong: of a call in its JSON, else in the text */
+} gleed_calls_part;
+
+/*
+ * Returns the number of the format of calls with this name in *format, or GLEED_NO_CALLS: "hermes", "llama3", "mistral-v3",
+ * "lfm2" and the others of docs/tools.md. Keep the name in files, not the number.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_calls_named(const char *name, size_t name_len, uint32_t *format, gleed_error *error);
+
+/*
+ * Returns the size and alignment of the memory of a reader, in bytes. The size is always the same.
+ *   Memory, Time, Threads, Errors, After   As gleed_sampler_size.
+ */
+gleed_status gleed_calls_size(size_t *size, size_t *align, gleed_error *error);
+
+/*
+ * Starts to read a reply. `format` is a number of gleed_calls_named or GLEED_NO_CALLS, `flags` are GLEED_THOUGHTS_THINK, ...
+ * `tools` is a JSON array of tools as docs/tools.md has it; without any (tools_len 0) no names and arguments are checked.
+ * *calls receives a pointer to the reader.
+ *   Memory   Keeps `memory` and the text at `tools`.
+ *   Time     Grows with tools_len, and with the square of the number of tools.
+ *   Threads  Any, each with memory of its own.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_VALUE, GLEED_E_TEXT, GLEED_E_TOOLS,
+ *            GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED.
+ *   After    Nothing is written, not even to `memory`.
+ */
+gleed_status gleed_calls_init(uint32_t format, uint32_t flags, const char *tools, size_t tools_len, void *memory,
+                              size_t memory_len, gleed_calls **calls, gleed_error *error);
+
+/*
+ * Reads the next part of a reply. `text` is all that the model has written so far, with the names of control tokens
+ * (GLEED_DECODE_RENDER_SPECIAL), but without the token that ends its turn. Between two calls it may become longer and may
+ * move. If is_whole is not 0, it will not become longer. Of a call the arguments are written to `json` as a JSON object.
+ * What is wrong with a call is no error of this function: it is in *part.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with text_len, and with the length of `tools`.
+ *   Threads  One at a time per reader.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_STRUCT_SIZE, GLEED_E_TEXT,
+ *            GLEED_E_OUTPUT_TOO_SMALL (json_len).
+ *   After    `json` may have been written to with the last one. Nothing else has changed.
+ */
+gleed_status gleed_calls_next(gleed_calls *calls, const char *text, size_t text_len, uint32_t is_whole, char *json,
+                              size_t json_len, gleed_calls_part *part, gleed_error *error);
+
+#endif /* GLEED_NO_GRAMMAR */
 
 /* ---- Versions ---------------------------------------------------------------------------------------- */
 

@@ -4,8 +4,8 @@
 //
 // The wrapper throws nothing and compiles with -fno-exceptions and -fno-rtti. At run time it needs only the C
 // functions. A function that can fail returns a Status, or a Result: a status, and a value that counts only if the
-// status is GLEED_OK. Model, Adapter, Engine, Sampler, Tokenizer and Detokenizer own their memory, which comes from
-// operator new, or borrow memory of the host. They can be moved, but not copied; a move leaves the C object where it
+// status is GLEED_OK. Model, Adapter, Engine, Sampler, Tokenizer, Detokenizer and Matcher own their memory, which comes
+// from operator new, or borrow memory of the host. Grammar, TokenTrie, Stops and Calls own theirs. They can be moved, but not copied; a move leaves the C object where it
 // is. The rules of gleed.h hold: const functions may run on several threads at the same time, and a callback that uses
 // its engine gets GLEED_E_REENTRANT.
 #ifndef GLEED_HPP
@@ -863,6 +863,270 @@ public:
 private:
     std::uint32_t format_ = GLEED_NO_TURNS;
 };
+
+#ifndef GLEED_NO_GRAMMAR
+
+// A compiled grammar: a JSON Schema, GBNF or a regular expression. It must outlive its matchers.
+class Grammar {
+public:
+    Grammar() noexcept = default;
+
+    // Compiles a grammar. The scratch is allocated with operator new, as much as it takes.
+    static Result<Grammar> compile(Span<const char> text, const gleed_grammar_options &options) noexcept {
+        std::size_t size = 0, align = 1;
+        Memory scratch;
+        Status status;
+        for (;;) {
+            const auto words = static_cast<std::uint32_t *>(scratch.data());
+            const auto count = scratch.size() / sizeof(std::uint32_t);
+            status = gleed_grammar_plan(text.data(), text.size(), words, count, &size, &align, &options, status.details());
+            if (status.code() != GLEED_E_SCRATCH_TOO_SMALL) break;
+            const auto needed = static_cast<std::size_t>(status.error().needed);
+            scratch = Memory::allocate(needed * sizeof(std::uint32_t), alignof(std::uint32_t));
+            if (scratch.data() == nullptr) break;
+        }
+        if (!status) return Result<Grammar>(status);
+        Grammar grammar;
+        grammar.memory_ = Memory::allocate(size, align);
+        status = gleed_grammar_init(text.data(), text.size(), static_cast<std::uint32_t *>(scratch.data()),
+                                    scratch.size() / sizeof(std::uint32_t), &options, grammar.memory_.data(),
+                                    grammar.memory_.size(), &grammar.grammar_, status.details());
+        return Result<Grammar>(status, std::move(grammar));
+    }
+    const gleed_grammar *get() const noexcept { return grammar_; }
+
+private:
+    Memory memory_;
+    const gleed_grammar *grammar_ = nullptr;
+};
+
+// The tokens of a vocabulary by their bytes. One serves all grammars.
+class TokenTrie {
+public:
+    TokenTrie() noexcept = default;
+
+    static Result<TokenTrie> make(const Tokenizer &tokenizer) noexcept {
+        std::size_t size = 0, align = 1;
+        Status status;
+        status = gleed_trie_plan(tokenizer.get(), nullptr, 0, &size, &align, status.details());
+        if (status.code() != GLEED_E_SCRATCH_TOO_SMALL) return Result<TokenTrie>(status);
+        const auto words = static_cast<std::size_t>(status.error().needed);
+        const Memory scratch = Memory::allocate(words * sizeof(std::uint32_t), alignof(std::uint32_t));
+        const auto count = scratch.size() / sizeof(std::uint32_t);
+        const auto room = static_cast<std::uint32_t *>(scratch.data());
+        status = gleed_trie_plan(tokenizer.get(), room, count, &size, &align, status.details());
+        if (!status) return Result<TokenTrie>(status);
+        TokenTrie trie;
+        trie.memory_ = Memory::allocate(size, align);
+        status = gleed_trie_init(tokenizer.get(), room, count, trie.memory_.data(), trie.memory_.size(), &trie.trie_,
+                                 status.details());
+        return Result<TokenTrie>(status, std::move(trie));
+    }
+    // Returns the elements of a mask.
+    Result<std::size_t> mask_len() const noexcept {
+        Status status;
+        std::size_t len = 0;
+        status = gleed_trie_mask_len(trie_, &len, status.details());
+        return Result<std::size_t>(status, len);
+    }
+    const gleed_trie *get() const noexcept { return trie_; }
+
+private:
+    Memory memory_;
+    const gleed_trie *trie_ = nullptr;
+};
+
+// The state of one text under a grammar.
+class Matcher {
+public:
+    Matcher() noexcept = default;
+
+    static Result<Matcher> start(const Grammar &grammar, const gleed_matcher_limits *limits = nullptr) noexcept {
+        std::size_t size = 0, align = 1;
+        Status status;
+        status = gleed_matcher_plan(&size, &align, limits, status.details());
+        if (!status) return Result<Matcher>(status);
+        return start(grammar, Memory::allocate(size, align), limits);
+    }
+    static Result<Matcher> start(const Grammar &grammar, Memory memory,
+                                 const gleed_matcher_limits *limits = nullptr) noexcept {
+        Status status;
+        Matcher matcher;
+        status = gleed_matcher_init(grammar.get(), limits, memory.data(), memory.size(), &matcher.matcher_,
+                                    status.details());
+        matcher.memory_ = std::move(memory);
+        return Result<Matcher>(status, std::move(matcher));
+    }
+
+    // Copies the matcher.
+    Result<Matcher> fork() const noexcept { return fork(Memory::allocate(memory_.size(), 64)); }
+    Result<Matcher> fork(Memory memory) const noexcept {
+        Status status;
+        Matcher copy;
+        status = gleed_matcher_fork(matcher_, memory.data(), memory.size(), &copy.matcher_, status.details());
+        copy.memory_ = std::move(memory);
+        return Result<Matcher>(status, std::move(copy));
+    }
+    // Goes back to the empty text.
+    Status reset() noexcept {
+        Status status;
+        status = gleed_matcher_reset(matcher_, status.details());
+        return status;
+    }
+    // Takes a token. Returns whether the grammar allows it; if not, nothing changes.
+    Result<bool> accept(const Tokenizer &tokenizer, std::uint32_t token) noexcept {
+        Status status;
+        std::uint32_t accepted = 0;
+        status = gleed_matcher_accept(matcher_, tokenizer.get(), token, &accepted, status.details());
+        return Result<bool>(status, accepted != 0);
+    }
+    // Takes the longest begin of a text that the grammar allows. Returns its bytes.
+    Result<std::size_t> accept(Span<const char> text) noexcept {
+        Status status;
+        std::size_t taken = 0;
+        status = gleed_matcher_accept_text(matcher_, text.data(), text.size(), &taken, status.details());
+        return Result<std::size_t>(status, taken);
+    }
+    // Goes on with the mask of the tokens that may follow, and of those that end the text where it may end: GLEED_OK or
+    // GLEED_YIELDED. 0 units: until it is finished.
+    Status mask(const TokenTrie &trie, Span<std::uint32_t> mask, std::uint64_t units = 0,
+                std::uint32_t flags = GLEED_MASK_ENDS) noexcept {
+        Status status;
+        status = gleed_matcher_mask(matcher_, trie.get(), units, flags, mask.data(), mask.size(), status.details());
+        return status;
+    }
+    Result<bool> is_end() const noexcept {
+        Status status;
+        std::uint32_t end = 0;
+        status = gleed_matcher_is_end(matcher_, &end, status.details());
+        return Result<bool>(status, end != 0);
+    }
+    // Writes the bytes that have to follow. Returns how many.
+    Result<std::size_t> forced(Span<char> text) noexcept {
+        Status status;
+        std::size_t written = 0;
+        status = gleed_matcher_forced(matcher_, text.data(), text.size(), &written, status.details());
+        return Result<std::size_t>(status, written);
+    }
+    // Returns how many of the last accepted tokens can be taken back.
+    Result<std::size_t> rewindable() const noexcept {
+        Status status;
+        std::size_t tokens = 0;
+        status = gleed_matcher_rewindable(matcher_, &tokens, status.details());
+        return Result<std::size_t>(status, tokens);
+    }
+    Status rewind(std::size_t tokens) noexcept {
+        Status status;
+        status = gleed_matcher_rewind(matcher_, tokens, status.details());
+        return status;
+    }
+    Result<std::size_t> snapshot_size() const noexcept {
+        Status status;
+        std::size_t size = 0;
+        status = gleed_matcher_snapshot_size(matcher_, &size, status.details());
+        return Result<std::size_t>(status, size);
+    }
+    Result<std::size_t> snapshot(Span<std::uint8_t> bytes) const noexcept {
+        Status status;
+        std::size_t written = 0;
+        status = gleed_matcher_snapshot(matcher_, bytes.data(), bytes.size(), &written, status.details());
+        return Result<std::size_t>(status, written);
+    }
+    Status restore(Bytes bytes) noexcept {
+        Status status;
+        status = gleed_matcher_restore(matcher_, bytes.data(), bytes.size(), status.details());
+        return status;
+    }
+    gleed_matcher *get() noexcept { return matcher_; }
+
+private:
+    Memory memory_;
+    gleed_matcher *matcher_ = nullptr;
+};
+
+// Chooses a token among those that a mask allows.
+inline Result<std::uint32_t> sample_masked(Sampler &sampler, Logits logits, Span<const std::uint32_t> mask,
+                                           Span<std::uint64_t> scratch) noexcept {
+    Status status;
+    std::uint32_t token = 0;
+    status = gleed_sample_masked(sampler.get(), logits.data(), logits.size(), mask.data(), mask.size(), scratch.data(),
+                                 scratch.size(), &token, nullptr, status.details());
+    return Result<std::uint32_t>(status, token);
+}
+
+// Finds strings that end a text. Their texts must outlive it.
+class Stops {
+public:
+    Stops() noexcept = default;
+
+    static Result<Stops> start(Span<const gleed_string> strings) noexcept {
+        std::size_t size = 0, align = 1;
+        Status status;
+        status = gleed_stops_size(&size, &align, status.details());
+        if (!status) return Result<Stops>(status);
+        Stops stops;
+        stops.memory_ = Memory::allocate(size, align);
+        status = gleed_stops_init(strings.data(), strings.size(), stops.memory_.data(), stops.memory_.size(),
+                                  &stops.stops_, status.details());
+        return Result<Stops>(status, std::move(stops));
+    }
+    // Takes the next piece of the text. Returns what can be shown.
+    Result<gleed_shown> push(Span<const char> text) noexcept {
+        Status status;
+        auto shown = make<gleed_shown>();
+        status = gleed_stops_push(stops_, text.data(), text.size(), &shown, status.details());
+        return Result<gleed_shown>(status, shown);
+    }
+    // Ends the text. Returns what was held back.
+    Result<Span<const char>> finish() noexcept {
+        Status status;
+        const char *held = nullptr;
+        std::size_t len = 0;
+        status = gleed_stops_finish(stops_, &held, &len, status.details());
+        return Result<Span<const char>>(status, Span<const char>(held, len));
+    }
+    gleed_stops *get() noexcept { return stops_; }
+
+private:
+    Memory memory_;
+    gleed_stops *stops_ = nullptr;
+};
+
+// Reads what a model has written: text, thoughts and calls of tools. The text of the tools must outlive it.
+class Calls {
+public:
+    Calls() noexcept = default;
+
+    // `format` is the name of a format of calls, or empty for none.
+    static Result<Calls> start(Span<const char> format, std::uint32_t flags, Span<const char> tools) noexcept {
+        std::size_t size = 0, align = 1;
+        std::uint32_t number = GLEED_NO_CALLS;
+        Status status;
+        status = gleed_calls_named(format.data(), format.size(), &number, status.details());
+        if (status) status = gleed_calls_size(&size, &align, status.details());
+        if (!status) return Result<Calls>(status);
+        Calls calls;
+        calls.memory_ = Memory::allocate(size, align);
+        status = gleed_calls_init(number, flags, tools.data(), tools.size(), calls.memory_.data(), calls.memory_.size(),
+                                  &calls.calls_, status.details());
+        return Result<Calls>(status, std::move(calls));
+    }
+    // Reads the next part. The arguments of a call are written to `json`.
+    Result<gleed_calls_part> next(Span<const char> text, bool is_whole, Span<char> json) noexcept {
+        Status status;
+        auto part = make<gleed_calls_part>();
+        status = gleed_calls_next(calls_, text.data(), text.size(), is_whole ? 1 : 0, json.data(), json.size(), &part,
+                                  status.details());
+        return Result<gleed_calls_part>(status, part);
+    }
+    gleed_calls *get() noexcept { return calls_; }
+
+private:
+    Memory memory_;
+    gleed_calls *calls_ = nullptr;
+};
+
+#endif  // GLEED_NO_GRAMMAR
 
 } // namespace gleed
 

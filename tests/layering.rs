@@ -29,7 +29,7 @@ const LAYERS: &[&[&str]] = &[
 const ONLY: &[(&str, &[&str])] = &[
     ("token", &["error", "num", "mem"]),
     ("sample", &["error", "num", "mem", "kernels"]),
-    ("grammar", &["mem", "token"]),
+    ("grammar", &["mem", "num", "token"]),
     ("tools", &[]),
     ("turns", &["token", "tools"]),
 ];

@@ -4,14 +4,13 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use clap::Args;
-use gleed::grammar::{
-    ErrorKind, Grammar, GrammarError, Limits, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace,
-};
+use gleed::grammar::{GrammarError, Limits, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace};
 use gleed::host::AlignedBytes;
 use gleed::sample::{Choice, Sampler};
 use gleed::token::Tokenizer;
 
 use super::Result;
+use super::compile::compile;
 
 /// What the text has to follow.
 #[derive(Args)]
@@ -72,32 +71,13 @@ impl ConstraintArgs {
         let trie = TokenTrie::new(tokenizer, &mut scratch, nodes.bytes())?;
         let options = Options { whitespace, ..Options::default() };
         let wrong = |error: GrammarError| format!("{name}: {error}");
-        let (bytes, mut scratch) = plan(kind(&text), &options, text.len()).map_err(wrong)?;
-        let mut compiled = AlignedBytes::new(bytes);
-        let grammar = Grammar::new(kind(&text), &options, &mut scratch, compiled.bytes()).map_err(wrong)?;
+        let mut compiled = AlignedBytes::new(0);
+        let grammar = compile(kind(&text), &options, &mut compiled).map_err(wrong)?;
         let mut state = AlignedBytes::new(Matcher::plan(Limits::default())?);
         let matcher = Matcher::new(&grammar, Limits::default(), state.bytes())?;
         let ends = (0..tokenizer.tokens()).filter(|&id| tokenizer.is_end(id)).collect();
         let mask = vec![0; trie.mask_len()];
         run(Some(&mut Constraint { matcher, trie: &trie, tokenizer, ends, mask }))
-    }
-}
-
-/// The bytes of a grammar, and scratch that is large enough to compile it.
-fn plan(
-    source: Source<'_>,
-    options: &Options<'_>,
-    length: usize,
-) -> std::result::Result<(usize, Vec<u32>), GrammarError> {
-    const MOST: usize = 1 << 26;
-    let mut scratch = vec![0; Grammar::scratch_len(length)];
-    loop {
-        match Grammar::plan(source, options, &mut scratch) {
-            Err(GrammarError { kind: ErrorKind::ScratchTooSmall { given }, .. }) if given < MOST => {
-                scratch = vec![0; given * 4];
-            }
-            planned => return Ok((planned?, scratch)),
-        }
     }
 }
 
@@ -133,13 +113,7 @@ impl Constraint<'_> {
         if self.ends.contains(&choice.token) && self.matcher.may_end() {
             return Ok(Some(choice));
         }
-        let mut text = Vec::new();
-        self.tokenizer.each_byte(choice.token, &mut |byte| text.push(byte));
-        if text.is_empty() {
-            self.matcher.take_token(choice.token)?;
-        } else {
-            self.matcher.take_all(&text)?;
-        }
+        self.matcher.accept(self.tokenizer, choice.token)?;
         Ok(Some(choice))
     }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Links the C library for WebAssembly, with the functions of include/gleed.h as exports, no imports and no allocator.
 # RUSTFLAGS="-C target-feature=+simd128" makes one that uses SIMD; OPT_LEVEL=s a small one; with USED_BY=FILE it has only the
-# functions that are named in that file. Where binaryen's wasm-opt is installed, a small one becomes 6 % smaller;
+# functions that are named in that file. Without the default features it has no grammars, unless they are asked for. Where binaryen's wasm-opt is installed, a small one becomes 6 % smaller;
 # WASM_OPT= leaves that out.
 #
 # usage: examples/wasm/build.sh OUT.wasm [CARGO ARGUMENT...]
@@ -16,7 +16,10 @@ lld=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bi
 
 CARGO_PROFILE_RELEASE_OPT_LEVEL=${OPT_LEVEL:-3} cargo build --locked --quiet --release --target $target \
     --manifest-path "$root/ffi/bare/Cargo.toml" --target-dir "$target_dir" "$@"
-exports=$(grep -oE '\bgleed_[a-z0-9_]+\(' "${USED_BY:-$root/include/gleed.h}" | tr -d '(' | sort -u | sed 's/^/--export=/')
+# The functions of the feature `grammar` stand between these two lines of the header.
+left_out=
+case " $* " in *grammar*) ;; *" --no-default-features "*) left_out='/^#ifndef GLEED_NO_GRAMMAR/,/^#endif .* GLEED_NO_GRAMMAR/d' ;; esac
+exports=$(sed "$left_out" "${USED_BY:-$root/include/gleed.h}" | grep -oE '\bgleed_[a-z0-9_]+\(' | tr -d '(' | sort -u | sed 's/^/--export=/')
 # shellcheck disable=SC2086
 "$lld" -flavor wasm --gc-sections --no-entry --strip-all --compress-relocations $exports "$target_dir/$target/release/libgleed.a" -o "$out"
 

@@ -238,6 +238,11 @@ impl From<SampleError> for Failure {
                 Self::new(status::E_NON_FINITE, format_args!("the logit of token {token} is not finite")).at(token)
             }
             SampleError::AllBanned => Self::new(status::E_ALL_BANNED, format_args!("the biases ban every token")),
+            SampleError::AllMasked => Self::new(status::E_NO_TOKEN, format_args!("the mask allows no token")),
+            SampleError::Mask { needed, given } => {
+                Self::new(status::E_SHAPE, format_args!("mask: {needed} elements needed, {given} given"))
+                    .numbers(needed, given)
+            }
             SampleError::ScratchTooSmall { needed, given } => {
                 Self::new(status::E_SCRATCH_TOO_SMALL, format_args!("scratch: {needed} elements needed, {given} given"))
                     .numbers(needed, given)

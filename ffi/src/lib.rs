@@ -24,13 +24,21 @@
 extern crate std;
 
 mod adapter;
+#[cfg(feature = "grammar")]
+mod calls;
 mod config;
 mod convert;
 mod engine;
 pub mod error;
 mod executor;
+#[cfg(feature = "grammar")]
+mod grammar;
 mod hidden;
 mod kv;
+#[cfg(feature = "grammar")]
+mod matcher;
+#[cfg(feature = "grammar")]
+mod matcher_state;
 mod model;
 pub mod object;
 mod plan;
@@ -42,19 +50,31 @@ mod sequence;
 mod snapshot;
 pub mod status;
 mod step;
+#[cfg(feature = "grammar")]
+mod stops;
 mod text;
 mod tokenizer;
+#[cfg(feature = "grammar")]
+mod trie;
 mod turns;
 mod version;
 pub mod versioned;
 
 // What is public in these modules is what the header declares.
 pub use adapter::*;
+#[cfg(feature = "grammar")]
+pub use calls::*;
 pub use config::*;
 pub use engine::*;
 pub use executor::*;
+#[cfg(feature = "grammar")]
+pub use grammar::*;
 pub use hidden::*;
 pub use kv::*;
+#[cfg(feature = "grammar")]
+pub use matcher::*;
+#[cfg(feature = "grammar")]
+pub use matcher_state::*;
 pub use model::*;
 pub use plan::*;
 pub use prefix::*;
@@ -63,6 +83,10 @@ pub use selftest::*;
 pub use sequence::*;
 pub use snapshot::*;
 pub use step::*;
+#[cfg(feature = "grammar")]
+pub use stops::*;
 pub use tokenizer::*;
+#[cfg(feature = "grammar")]
+pub use trie::*;
 pub use turns::*;
 pub use version::*;

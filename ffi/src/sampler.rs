@@ -245,6 +245,49 @@ pub unsafe extern "C" fn gleed_sample(
     })
 }
 
+/// Chooses a token among those that a mask allows.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[cfg(feature = "grammar")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_sample_masked(
+    sampler: *mut gleed_sampler,
+    logits: *const f32,
+    logits_len: usize,
+    mask: *const u32,
+    mask_len: usize,
+    scratch: *mut u64,
+    scratch_len: usize,
+    token: *mut u32,
+    probability: *mut f32,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `sampler` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `sampler`, and `logits_len` numbers are at `logits` and `mask_len` at `mask`.
+        let (mut sampler, logits, mask) = unsafe {
+            (Object::get_mut("sampler", sampler)?, slice("logits", logits, logits_len)?, slice("mask", mask, mask_len)?)
+        };
+        // SAFETY: NULL, alignment and the length are checked here. gleed.h demands the rest: `scratch_len` elements at
+        // `scratch` are used by nothing else, and `token` and, where it is not NULL, `probability` are places for
+        // results that nothing else uses.
+        let (scratch, token, probability) = unsafe {
+            (
+                slice_mut("scratch", scratch, scratch_len)?,
+                out("token", token)?,
+                out_or_null("probability", probability)?,
+            )
+        };
+        let choice = sampler.sample_masked(logits, mask, scratch)?;
+        token.write(choice.token);
+        if let Some(probability) = probability {
+            probability.write(choice.probability);
+        }
+        Ok(status::OK)
+    })
+}
+
 /// The token with the largest logit.
 ///
 /// # Safety

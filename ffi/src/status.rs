@@ -2,7 +2,7 @@
 //!
 //! 0 is done; > 0 are ordinary outcomes, after which the caller goes on; < 0 are errors, in blocks of 100
 //! by what was wrong: -1 the call, -100 memory, -200 the file, -300 the model, -400 limits,
-//! -500 sequences and rows, -600 results, -700 text, -800 snapshots.
+//! -500 sequences and rows, -600 results, -700 text, -800 snapshots, -900 grammars and tools.
 
 use core::ffi::CStr;
 
@@ -179,6 +179,31 @@ statuses! {
     E_SNAPSHOT_BUFFER = -809, c"the buffer is too small for the snapshot";
     /// The host's callback did not take or give bytes.
     E_SNAPSHOT_HOST = -810, c"the host did not take or give the snapshot";
+    /// The snapshot of a matcher is of another grammar.
+    E_SNAPSHOT_GRAMMAR = -811, c"the snapshot is of another grammar";
+
+    /// A grammar does not follow its syntax.
+    E_GRAMMAR = -900, c"the grammar does not follow its syntax";
+    /// A keyword of a schema, or a part of an expression, that is not supported.
+    E_GRAMMAR_UNSUPPORTED = -901, c"a part of the grammar is not supported";
+    /// A keyword of a schema with a value that it does not take.
+    E_GRAMMAR_VALUE = -902, c"a keyword has a value that it does not take";
+    /// A grammar without a text.
+    E_GRAMMAR_EMPTY = -903, c"no text satisfies the grammar";
+    /// A rule begins with itself.
+    E_GRAMMAR_RECURSION = -904, c"a rule of the grammar begins with itself";
+    /// An automaton has too many states.
+    E_GRAMMAR_STATES = -905, c"an automaton has too many states";
+    /// A text that can be read in too many ways at once.
+    E_AMBIGUOUS = -910, c"the text can be read in too many ways at once";
+    /// Calls of rules are nested too deeply.
+    E_NESTED = -911, c"calls of rules are nested too deeply";
+    /// The states before so many tokens are not kept.
+    E_NOT_REWINDABLE = -912, c"so many tokens cannot be taken back";
+    /// The text must go on, and no token does.
+    E_NO_TOKEN = -913, c"no token of the vocabulary may follow";
+    /// A list of tools that is none.
+    E_TOOLS = -920, c"the list of tools is wrong";
 }
 
 #[cfg(test)]

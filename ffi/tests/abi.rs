@@ -8,9 +8,10 @@ use std::process::Command;
 
 use gleed_ffi::error::gleed_error;
 use gleed_ffi::{
-    gleed_adapter_info, gleed_bias, gleed_budget, gleed_config, gleed_engine_info, gleed_executor, gleed_message,
-    gleed_model_info, gleed_part, gleed_plan_info, gleed_sampler_params, gleed_section, gleed_seq_info,
-    gleed_snapshot_info, gleed_snapshot_options, gleed_turns_info, gleed_vocab_info, status,
+    gleed_adapter_info, gleed_bias, gleed_budget, gleed_calls_part, gleed_config, gleed_engine_info, gleed_executor,
+    gleed_grammar_options, gleed_matcher_limits, gleed_message, gleed_model_info, gleed_part, gleed_plan_info,
+    gleed_sampler_params, gleed_section, gleed_seq_info, gleed_shown, gleed_snapshot_info, gleed_snapshot_options,
+    gleed_string, gleed_turns_info, gleed_vocab_info, status,
 };
 
 fn manifest(path: &str) -> PathBuf {
@@ -107,7 +108,7 @@ fn functions_are_declared_as_they_are_defined() {
         .map(|(name, declaration)| (name, declaration.replace("gleed_status ", "int32_t ")))
         .collect();
     let exported = exported(&ffi_source());
-    assert!(exported.len() >= 81);
+    assert!(exported.len() >= 112);
     assert_eq!(declared, exported);
 }
 
@@ -223,6 +224,14 @@ fn assertions() -> String {
         gleed_part { bytes, len }
         gleed_message { role, reserved, text, text_len }
         gleed_turns_info { struct_size, writes_bos, name }
+        gleed_grammar_options { struct_size, kind, whitespace, flags, states, reserved, ignore, ignore_len }
+        gleed_matcher_limits { struct_size, items, nodes, depth, past, reserved }
+        gleed_string { text, text_len }
+        gleed_shown { struct_size, stop, held, held_len, text_len }
+        gleed_calls_part {
+            struct_size, kind, wrong, reserved, at, len, name_at, name_len, id_at, id_len, arguments_at, arguments_len,
+            json_len, wrong_at,
+        }
         gleed_vocab_info { struct_size, tokens, bos, eos, eot, eom, unknown, max_text, adds_bos, adds_eos }
     }
     for &(name, number) in status::ALL {
@@ -239,6 +248,13 @@ fn assertions() -> String {
         GLEED_TOKEN_UNDEFINED GLEED_TOKEN_NORMAL GLEED_TOKEN_UNKNOWN GLEED_TOKEN_CONTROL GLEED_TOKEN_USER_DEFINED
         GLEED_TOKEN_UNUSED GLEED_TOKEN_BYTE GLEED_NO_TURNS GLEED_AFTER_NOTHING GLEED_ROLE_SYSTEM GLEED_ROLE_USER
         GLEED_ROLE_ASSISTANT GLEED_AFTER_REPLY GLEED_TURNS_ADD_BOS GLEED_TURNS_REPLY
+        GLEED_GRAMMAR_SCHEMA GLEED_GRAMMAR_GBNF GLEED_GRAMMAR_REGEX GLEED_WHITESPACE_BOUNDED GLEED_WHITESPACE_COMPACT
+        GLEED_WHITESPACE_SPACED GLEED_WHITESPACE_ANY GLEED_GRAMMAR_CLOSED GLEED_GRAMMAR_ONE_OF_AS_ANY_OF
+        GLEED_GRAMMAR_ALL_ESCAPES GLEED_MASK_ENDS GLEED_NO_STOP GLEED_NO_CALLS GLEED_THOUGHTS_THINK GLEED_THOUGHTS_CHANNEL
+        GLEED_THOUGHTS_BRACKETS GLEED_THOUGHTS_OPEN GLEED_PART_NONE GLEED_PART_TEXT GLEED_PART_THOUGHT GLEED_PART_CALL
+        GLEED_PART_WRONG GLEED_CALL_RIGHT GLEED_CALL_INCOMPLETE GLEED_CALL_INVALID GLEED_CALL_TOO_DEEP
+        GLEED_CALL_POSITIONAL GLEED_CALL_UNKNOWN_TOOL GLEED_CALL_NO_OBJECT GLEED_CALL_MISSING
+        GLEED_CALL_UNKNOWN_ARGUMENT GLEED_CALL_TYPE GLEED_CALL_VALUE
     }
     let types = gleed_ffi::GLEED_KV_TYPES(gleed_ffi::GLEED_KV_Q8_0, gleed_ffi::GLEED_KV_F16);
     equal("GLEED_KV_TYPES(GLEED_KV_Q8_0, GLEED_KV_F16)".to_owned(), i128::from(types));
@@ -273,6 +289,11 @@ fn the_header_compiles_as_c_and_cpp() {
     for (file, standard) in [("a99.c", "-std=c99"), ("a11.c", "-std=c11"), ("a17.cpp", "-std=c++17")] {
         compile(source, file, &[standard]).unwrap_or(Ok(())).unwrap();
     }
+    // For a library without grammars.
+    let without = "#define GLEED_NO_GRAMMAR\n#include \"gleed.h\"\nint x = (int)sizeof(gleed_sampler_params);\n";
+    compile(without, "without.c", &["-std=c99"]).unwrap_or(Ok(())).unwrap();
+    let hidden = format!("{without}int y = (int)sizeof(gleed_shown);\n");
+    assert!(compile(&hidden, "hidden.c", &["-std=c99"]).is_none_or(|result| result.is_err()));
     let refused = compile("#include \"gleed.h\"\nint x = GLEED_E_NO_SUCH;\n", "wrong.c", &["-std=c99"]);
     assert!(refused.is_none_or(|result| result.is_err()));
 }

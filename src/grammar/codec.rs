@@ -66,6 +66,41 @@ pub(super) fn read(codec: u32, partial: Partial, byte: u8) -> Read {
     }
 }
 
+/// Returns whether this can have been read of a character.
+pub(super) fn is_partial(codec: u32, partial: Partial) -> bool {
+    let again = match partial >> 28 {
+        0 => return partial == 0,
+        UTF8 => {
+            let (length, left) = (partial >> 26 & 3, partial >> 24 & 3);
+            // The first byte has fewer bits of the value where more follow.
+            if left == 0 || left > length || (partial & 0xFF_FFFF) >> (6 - length + 6 * (length - left)) != 0 {
+                return false;
+            }
+            utf8(length, left, partial & 0xFF_FFFF)
+        }
+        _ if codec == RAW => return false,
+        ESCAPE => return partial == ESCAPE << 28,
+        _ if codec == SHORT => return false,
+        UNIT => {
+            let (count, value) = (partial >> 16 & 7, partial & 0xFFFF);
+            if count > 3 || value >> (4 * count) != 0 {
+                return false;
+            }
+            unit(codec, count, value)
+        }
+        HIGH | LOW if codec == CONTROL => return false,
+        HIGH => return partial & 0xF800_FFFF == HIGH << 28,
+        LOW if partial >> 12 & 7 < 4 && partial & 0x0C00_8000 == 0 => {
+            pair(partial, partial >> 16 & 0x3FF, partial >> 12 & 7, partial & 0xFFF)
+        }
+        _ => return false,
+    };
+    match again {
+        Read::Range(same, ..) | Read::RangeOrHigh(same, ..) | Read::Escape(same, ..) => same == partial,
+        Read::Wrong | Read::Char(_) => false,
+    }
+}
+
 fn lead(byte: u8) -> Read {
     let (length, value) = match byte {
         0xC2..0xE0 => (1, byte & 0x1F),

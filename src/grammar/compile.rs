@@ -11,6 +11,7 @@ use super::regex::Parser;
 use super::schema;
 use super::scratch::{Result, Scratch};
 use crate::mem::Arena;
+use crate::num::Xxh64;
 
 /// The text of a grammar, and what it is.
 ///
@@ -23,6 +24,15 @@ pub enum Source<'t> {
     Gbnf(&'t [u8]),
     /// A regular expression that the whole text follows.
     Regex(&'t [u8]),
+}
+
+impl<'t> Source<'t> {
+    /// Returns the text.
+    pub fn text(self) -> &'t [u8] {
+        match self {
+            Self::Schema(text) | Self::Gbnf(text) | Self::Regex(text) => text,
+        }
+    }
 }
 
 /// What stands between the lexemes of a text in JSON. Nothing stands before the first or behind the last.
@@ -94,18 +104,20 @@ pub struct Grammar<'m> {
 }
 
 impl<'m> Grammar<'m> {
-    /// Returns the bytes of memory that [`Grammar::new`] needs. It compiles the grammar in `scratch`, of any contents;
-    /// [`Grammar::scratch_len`] words are enough for most.
+    /// Returns what [`Grammar::new`] needs. It compiles the grammar in `scratch`, of any contents; without any it says with how
+    /// much to begin.
     ///
     /// # Errors
-    /// The grammar is refused, or the scratch is too small.
-    pub fn plan(source: Source<'_>, options: &Options<'_>, scratch: &mut [u32]) -> Result<usize> {
-        let mut scratch = Scratch::new(scratch);
-        let root = compile(source, options, &mut scratch)?;
-        let words = Packer::new(&mut scratch, root)?.words();
-        let mut arena = Arena::measuring();
-        arena.slice::<u32>("grammar", words as usize).map_err(memory)?;
-        Ok(arena.used())
+    /// The grammar is refused, or takes more than 2^28 words of scratch.
+    pub fn plan(source: Source<'_>, options: &Options<'_>, scratch: &mut [u32]) -> Result<Planned> {
+        let given = scratch.len();
+        match measure(source, options, scratch) {
+            Err(GrammarError { kind: ErrorKind::ScratchTooSmall { .. }, .. }) if given < MOST_SCRATCH => {
+                let first = source.text().len().saturating_mul(64).saturating_add(1 << 18);
+                Ok(Planned::Scratch(given.saturating_mul(4).max(first).min(MOST_SCRATCH)))
+            }
+            measured => measured.map(Planned::Memory),
+        }
     }
 
     /// Compiles a grammar into `memory`, which starts at a multiple of [`crate::mem::ALIGN`].
@@ -119,18 +131,63 @@ impl<'m> Grammar<'m> {
         let mut arena = Arena::new(memory).map_err(self::memory)?;
         let words = arena.slice::<u32>("grammar", packer.words() as usize).map_err(self::memory)?;
         packer.write(root, words);
+        let identity = identity(source, options, words);
+        words
+            .iter_mut()
+            .skip(4)
+            .zip([identity as u32, (identity >> 32) as u32])
+            .for_each(|(place, half)| *place = half);
         Ok(Self { words })
-    }
-
-    /// Returns 32-bit words of scratch that suffice for most grammars of this length. One with large patterns can need
-    /// more; then the error is [`ErrorKind::ScratchTooSmall`].
-    pub fn scratch_len(bytes: usize) -> usize {
-        bytes.saturating_mul(64).saturating_add(1 << 18)
     }
 
     pub(super) fn compiled(&self) -> Compiled<'m> {
         Compiled::new(self.words)
     }
+}
+
+/// What [`Grammar::plan`] has found.
+///
+/// [Example](crate::grammar#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planned {
+    /// The scratch is too small to tell. The next call needs so many 32-bit words; it is the last one for most grammars.
+    Scratch(usize),
+    /// The grammar takes so many bytes of memory, and this scratch is enough.
+    Memory(usize),
+}
+
+/// The most 32-bit words of scratch that records can be numbered in.
+const MOST_SCRATCH: usize = 1 << 28;
+
+fn measure(source: Source<'_>, options: &Options<'_>, scratch: &mut [u32]) -> Result<usize> {
+    let mut scratch = Scratch::new(scratch);
+    let root = compile(source, options, &mut scratch)?;
+    let words = Packer::new(&mut scratch, root)?.words();
+    let mut arena = Arena::measuring();
+    arena.slice::<u32>("grammar", words as usize).map_err(memory)?;
+    Ok(arena.used())
+}
+
+/// A hash of a source, its options, and what it was compiled to.
+fn identity(source: Source<'_>, options: &Options<'_>, words: &[u32]) -> u64 {
+    let mut hash = Xxh64::new();
+    let kind = match source {
+        Source::Schema(_) => 0,
+        Source::Gbnf(_) => 1,
+        Source::Regex(_) => 2,
+    };
+    let &Options { whitespace, escapes, closed, one_of_as_any_of, ignore, states } = options;
+    hash.update(&[kind, whitespace as u8, escapes as u8, closed.into(), one_of_as_any_of.into()]);
+    hash.update(&states.to_le_bytes());
+    let texts = ignore.iter().map(|keyword| keyword.as_bytes()).chain([source.text()]);
+    texts.for_each(|text| {
+        hash.update(&(text.len() as u64).to_le_bytes());
+        hash.update(text);
+    });
+    let (blocks, rest) = words.as_chunks::<16>();
+    blocks.iter().for_each(|block| hash.update(block.map(u32::to_le_bytes).as_flattened()));
+    rest.iter().for_each(|word| hash.update(&word.to_le_bytes()));
+    hash.finish()
 }
 
 fn memory(error: crate::mem::MemoryError) -> GrammarError {

@@ -1,11 +1,16 @@
 //! A finished grammar: words that never change.
 
 use super::class::{ANY, ESCAPABLE, LAST};
+use super::code::{CALL, COUNT, COUNTED, LOOP, NAME, RETURN, SPLIT, TEXT, TOKEN};
 use super::codec::{Read, SHORT, read};
 use super::dfa::QUOTE;
+use super::pack::{HEADER, length};
 
 /// The bit of the number of a state's edges that says whether the state is plain.
 pub(super) const PLAIN_BIT: u32 = 31;
+
+/// All operations.
+pub(super) const OPS: [u32; 9] = [RETURN, TEXT, NAME, SPLIT, LOOP, COUNT, CALL, TOKEN, COUNTED];
 
 /// Reads the words of a grammar. A place that is not there reads as 0, which is no instruction that goes on.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +38,29 @@ impl<'m> Compiled<'m> {
         self.word(1)
     }
 
+    /// Returns what the grammar is known by: a hash of its source, its options and its words.
+    pub(super) fn identity(&self) -> u64 {
+        u64::from(self.word(4)) | u64::from(self.word(5)) << 32
+    }
+
+    /// Returns whether an instruction with one of these operations begins at a place.
+    pub(super) fn is_code(&self, place: u32, ops: &[u32]) -> bool {
+        let (mut at, end) = (HEADER, self.word(2));
+        while at < end.min(place) {
+            at = at.saturating_add(length(self.word(at) & 0xFF));
+        }
+        at == place && at < end && ops.contains(&(self.word(at) & 0xFF))
+    }
+
+    /// Returns whether a state begins at a place, at or behind the first one of an automaton.
+    pub(super) fn is_state(&self, first: u32, place: u32) -> bool {
+        let (mut at, end) = (first, self.word(0));
+        while at < end.min(place) {
+            at = at.saturating_add(3).saturating_add(self.edge_count(at).saturating_mul(3));
+        }
+        first >= self.word(3) && at == place && at < end
+    }
+
     #[inline]
     pub(super) fn word(&self, at: u32) -> u32 {
         self.words.get(at as usize).copied().unwrap_or(0)
@@ -51,14 +79,19 @@ impl<'m> Compiled<'m> {
 
     /// Returns whether a state has edges.
     pub(super) fn goes_on(&self, state: u32) -> bool {
-        self.word(state.wrapping_add(2)) & !(1 << PLAIN_BIT) != 0
+        self.edge_count(state) != 0
+    }
+
+    #[inline]
+    fn edge_count(&self, state: u32) -> u32 {
+        self.word(state.wrapping_add(2)) & !(1 << PLAIN_BIT)
     }
 
     /// Returns the edges of a state, in order: the first character, the last one, the target.
     #[inline]
     fn edges(&self, state: u32) -> &'m [[u32; 3]] {
         let rest = self.words.get(state as usize..).unwrap_or_default();
-        let count = rest.get(2).map_or(0, |count| count & !(1 << PLAIN_BIT)) as usize;
+        let count = self.edge_count(state) as usize;
         rest.get(3..).unwrap_or_default().as_chunks::<3>().0.get(..count).unwrap_or_default()
     }
 

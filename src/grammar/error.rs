@@ -98,6 +98,42 @@ pub enum MatchError {
         /// Elements that were given.
         given: usize,
     },
+    /// The text may not end here, and no token of the vocabulary begins with what has to follow.
+    NoToken {
+        /// The least byte that may follow; [`Matcher::next_bytes`](super::Matcher::next_bytes) says which others may. `None` where
+        /// the grammar names a token that the vocabulary does not have.
+        byte: Option<u8>,
+    },
+    /// The states before so many tokens are not kept any more.
+    NotKept {
+        /// Tokens that were to be taken back.
+        given: usize,
+        /// Tokens that can be: [`Matcher::rewindable`](super::Matcher::rewindable).
+        kept: usize,
+    },
+    /// The buffer is smaller than the snapshot.
+    Buffer {
+        /// Bytes that are needed.
+        needed: usize,
+        /// Bytes that were given.
+        given: usize,
+    },
+    /// These bytes are no snapshot of a matcher.
+    NoSnapshot,
+    /// The snapshot has a version of the format that is not read.
+    Version {
+        /// Its version.
+        given: u32,
+        /// The version that is read.
+        known: u32,
+    },
+    /// The snapshot is of another grammar, of other options, or of another version of the compiler.
+    OtherGrammar,
+    /// The snapshot is damaged, or was never right.
+    Damaged {
+        /// The byte up to which it is right.
+        at: usize,
+    },
 }
 
 impl fmt::Display for MatchError {
@@ -106,6 +142,14 @@ impl fmt::Display for MatchError {
             Self::TooAmbiguous { limit } => write!(f, "the text can be read in more than {limit} ways at once"),
             Self::TooDeep { limit } => write!(f, "calls are nested deeper than the limit of {limit}"),
             Self::Mask { needed, given } => write!(f, "the mask must have {needed} elements, it has {given}"),
+            Self::NoToken { byte: Some(byte) } => write!(f, "no token of the vocabulary may follow; byte {byte} may"),
+            Self::NoToken { byte: None } => f.write_str("no token of the vocabulary may follow"),
+            Self::NotKept { given, kept } => write!(f, "{given} tokens cannot be taken back, {kept} can"),
+            Self::Buffer { needed, given } => write!(f, "the snapshot has {needed} bytes, the buffer {given}"),
+            Self::NoSnapshot => f.write_str("not a snapshot of a matcher"),
+            Self::Version { given, known } => write!(f, "version {given} of snapshots is not read, but {known}"),
+            Self::OtherGrammar => f.write_str("the snapshot is of another grammar"),
+            Self::Damaged { at } => write!(f, "the snapshot is damaged at byte {at}"),
             Self::Memory(error) => error.fmt(f),
         }
     }

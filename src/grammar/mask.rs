@@ -33,8 +33,8 @@ impl Matcher<'_, '_> {
     /// until it is finished.
     ///
     /// # Errors
-    /// [`MatchError::Mask`] if the mask has another length than [`TokenTrie::mask_len`]; a limit is exceeded. Then the next
-    /// call begins anew.
+    /// [`MatchError::Mask`] if the mask has another length than [`TokenTrie::mask_len`]; [`MatchError::NoToken`] if the text must
+    /// go on, and no token does; a limit is exceeded. Then the next call begins anew.
     pub fn mask(&mut self, trie: &TokenTrie<'_>, units: usize, mask: &mut [u32]) -> Result<bool, MatchError> {
         let needed = trie.mask_len();
         if mask.len() != needed {
@@ -76,7 +76,13 @@ impl Matcher<'_, '_> {
             }
         }
         self.allow_named(trie.tokens(), mask);
-        Ok(true)
+        if self.may_end() || mask.iter().any(|word| *word != 0) {
+            return Ok(true);
+        }
+        let next = self.next_bytes();
+        let byte =
+            (0..=255_u8).find(|byte| next.get(usize::from(byte / 64)).is_some_and(|word| word >> (byte % 64) & 1 == 1));
+        Err(MatchError::NoToken { byte })
     }
 
     fn begin(&mut self, trie: &TokenTrie<'_>, mask: &mut [u32]) -> Walk {

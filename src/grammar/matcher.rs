@@ -52,7 +52,12 @@ impl<'g, 'm> Matcher<'g, 'm> {
         Ok(matcher)
     }
 
-    /// Goes back to the empty text.
+    /// Returns the limits that it was made with.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Goes back to the empty text, for which no tokens are kept.
     ///
     /// # Errors
     /// The grammar's begin exceeds the limits.
@@ -65,6 +70,7 @@ impl<'g, 'm> Matcher<'g, 'm> {
         step.close()?;
         let next = step.next;
         self.commit(next);
+        self.tables.past.clear();
         Ok(())
     }
 
@@ -99,30 +105,6 @@ impl<'g, 'm> Matcher<'g, 'm> {
         Ok(text.len())
     }
 
-    /// Takes a token that the grammar names by its id. Returns whether the grammar allows it; if not, nothing changes.
-    ///
-    /// # Errors
-    /// A limit is exceeded.
-    pub fn take_token(&mut self, id: u32) -> Result<bool, MatchError> {
-        let mut step = Step::new(self, self.now);
-        for index in 0..step.from.count {
-            let item = step.matcher.item(step.from, index);
-            let word = step.matcher.grammar.word(item.code);
-            let named = step.matcher.grammar.word(item.code.wrapping_add(1));
-            if word & 0xFF == TOKEN && (named == id) == (word >> 8 == 0) {
-                let then = step.matcher.grammar.word(item.code.wrapping_add(2));
-                step.reach(then, item.count, item.node, 0)?;
-                step.close()?;
-            }
-        }
-        let next = step.next;
-        let taken = next.count > 0 || next.accepting;
-        if taken {
-            self.commit(next);
-        }
-        Ok(taken)
-    }
-
     /// Returns which bytes may follow: bit `b % 64` of word `b / 64` for byte `b`.
     pub fn next_bytes(&self) -> [u64; 4] {
         let mut set = [0; 4];
@@ -146,11 +128,15 @@ impl<'g, 'm> Matcher<'g, 'm> {
             let only = bytes.next().filter(|_| bytes.next().is_none() && !now.accepting && !self.wants_token(now));
             let Some(byte) = only else { return Ok(index) };
             *place = byte;
-            let next = self.step(now, byte)?;
-            // The frontier between is not needed: this one takes its place.
-            now = if now == self.now { next } else { self.moved(next, now.start) };
+            now = self.behind_byte(now, byte)?;
         }
         Ok(out.len())
+    }
+
+    /// Returns the frontier behind a byte. It takes the place of `from`, unless that is the present one.
+    pub(super) fn behind_byte(&mut self, from: Frontier, byte: u8) -> Result<Frontier, MatchError> {
+        let next = self.step(from, byte)?;
+        Ok(if from == self.now { next } else { self.moved(next, from.start) })
     }
 
     fn wants_token(&self, from: Frontier) -> bool {
@@ -215,7 +201,7 @@ impl<'g, 'm> Matcher<'g, 'm> {
     }
 
     /// Makes a frontier that lies behind the present one the present one.
-    fn commit(&mut self, next: Frontier) {
+    pub(super) fn commit(&mut self, next: Frontier) {
         self.walk = Walk::default();
         self.now = self.moved(next, 0);
         let most = self.limits.nodes / 4 * 3;

@@ -8,7 +8,9 @@
 //! # Example
 //!
 //! ```
-//! use gleed::grammar::{ErrorKind, Escapes, Grammar, GrammarError, Limits, MatchError, Matcher, Options, Source, Whitespace};
+//! use gleed::grammar::{
+//!     ErrorKind, Escapes, Grammar, GrammarError, Limits, MatchError, Matcher, Options, Planned, Source, Whitespace,
+//! };
 //!
 //! /// Memory that is aligned as Gleed wants it.
 //! #[repr(align(64))]
@@ -17,12 +19,17 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let schema = br#"{"type":"object","properties":{"mood":{"enum":["calm","angry"]}},"required":["mood"]}"#;
 //! let options = Options { whitespace: Whitespace::Compact, escapes: Escapes::Short, closed: true, ..Options::default() };
-//! let mut scratch = vec![0; Grammar::scratch_len(schema.len())];
-//! let bytes = Grammar::plan(Source::Schema(schema), &options, &mut scratch)?;
+//! let mut scratch = Vec::new();
+//! let bytes = loop {
+//!     match Grammar::plan(Source::Schema(schema), &options, &mut scratch)? {
+//!         Planned::Scratch(words) => scratch.resize(words, 0),
+//!         Planned::Memory(bytes) => break bytes,
+//!     }
+//! };
 //! let mut memory = Aligned([0; 65536]);
 //! let grammar = Grammar::new(Source::Schema(schema), &options, &mut scratch, &mut memory.0[..bytes])?;
 //!
-//! let limits = Limits { items: 64, nodes: 64, depth: 16 };
+//! let limits = Limits { items: 64, nodes: 64, depth: 16, past: 256 };
 //! let mut state = Aligned([0; 65536]);
 //! let needed = Matcher::plan(limits)?;
 //! let mut matcher = Matcher::new(&grammar, limits, &mut state.0[..needed])?;
@@ -45,7 +52,7 @@
 //! Which tokens of a vocabulary may follow, as a mask:
 //!
 //! ```
-//! use gleed::grammar::{Grammar, Limits, Matcher, Options, Source, TokenTrie, Vocabulary};
+//! use gleed::grammar::{Grammar, Limits, Matcher, Options, Planned, Source, TokenTrie, Vocabulary};
 //!
 //! struct Words(&'static [&'static str]);
 //!
@@ -72,18 +79,26 @@
 //!
 //! let (mut scratch, mut compiled, mut state) = (vec![0; 10_000], Aligned([0; 65536]), Aligned([0; 65536]));
 //! let source = Source::Regex(b"yes|no");
-//! let bytes = Grammar::plan(source, &Options::default(), &mut scratch)?;
+//! let Planned::Memory(bytes) = Grammar::plan(source, &Options::default(), &mut scratch)? else { return Err("scratch".into()) };
 //! let grammar = Grammar::new(source, &Options::default(), &mut scratch, &mut compiled.0[..bytes])?;
-//! let limits = Limits { items: 64, nodes: 64, depth: 16 };
+//! let limits = Limits { items: 64, nodes: 64, depth: 16, past: 256 };
 //! let bytes = Matcher::plan(limits)?;
 //! let mut matcher = Matcher::new(&grammar, limits, &mut state.0[..bytes])?;
 //!
 //! let mut mask = vec![0; trie.mask_len()];
 //! assert!(matcher.mask(&trie, usize::MAX, &mut mask)?);
 //! assert_eq!(mask, [0b000111]);
-//! matcher.take_all(b"y")?;
+//! assert!(matcher.accept(&words, 2)?);
 //! assert!(matcher.mask(&trie, usize::MAX, &mut mask)?);
 //! assert_eq!(mask, [0b001000]);
+//!
+//! // A state can be kept as bytes, and the last tokens can be taken back.
+//! let mut saved = [0; 256];
+//! let bytes = matcher.snapshot(&mut saved)?;
+//! matcher.rewind(1)?;
+//! assert!(matcher.accept(&words, 1)? && matcher.may_end());
+//! matcher.restore(&saved[..bytes])?;
+//! assert!(matcher.accept(&words, 3)? && matcher.may_end());
 //! # Ok(())
 //! # }
 //! ```
@@ -108,16 +123,20 @@ mod matcher;
 mod nfa;
 mod number;
 mod pack;
+mod past;
 mod regex;
 mod schema;
 mod scratch;
 mod seen;
+mod snapshot;
 mod sorted;
 mod step;
 mod tables;
+mod tokens;
 mod trie;
+mod words;
 
-pub use compile::{Escapes, Grammar, Options, Source, Whitespace};
+pub use compile::{Escapes, Grammar, Options, Planned, Source, Whitespace};
 pub use error::{ErrorKind, GrammarError, MatchError};
 pub use matcher::Matcher;
 pub use tables::Limits;

@@ -8,9 +8,11 @@ use super::code::{
 use super::compiled::PLAIN_BIT;
 use super::dfa::{self, Dfa};
 use super::scratch::{Result, Scratch};
+use super::words::Out;
 
-/// The words in front of the instructions: how many words there are, and where the root begins.
-pub(super) const HEADER: u32 = 2;
+/// The words in front of the instructions: how many words there are, where the root begins, where the instructions end,
+/// where the automata begin, and a place for the identity of the grammar.
+pub(super) const HEADER: u32 = 6;
 
 /// What is placed, in order: lists of instructions, tables and automata.
 pub(super) struct Packer<'p, 's> {
@@ -18,6 +20,8 @@ pub(super) struct Packer<'p, 's> {
     codes: List,
     tables: List,
     dfas: List,
+    codes_end: u32,
+    states: u32,
     used: u32,
 }
 
@@ -43,7 +47,7 @@ impl<'p, 's> Packer<'p, 's> {
     /// Gives everything that is reached from a rule its place.
     pub(super) fn new(scratch: &'p mut Scratch<'s>, root: Rule) -> Result<Self> {
         let (codes, tables, dfas) = <(List, List, List)>::default();
-        let mut packer = Self { scratch, codes, tables, dfas, used: HEADER };
+        let mut packer = Self { scratch, codes, tables, dfas, codes_end: 0, states: 0, used: HEADER };
         let first = start(packer.scratch, root);
         packer.code(first)?;
         let mut record = packer.codes.first;
@@ -51,7 +55,9 @@ impl<'p, 's> Packer<'p, 's> {
             packer.reach(packer.scratch.get(record, 0))?;
             record = packer.scratch.get(record, 1);
         }
+        packer.codes_end = packer.used;
         packer.place_tables();
+        packer.states = packer.used;
         packer.place_states();
         Ok(packer)
     }
@@ -184,8 +190,8 @@ impl<'p, 's> Packer<'p, 's> {
 
     /// Writes the grammar.
     pub(super) fn write(&self, root: Rule, words: &mut [u32]) {
-        let mut out = Out { words, used: 0 };
-        out.push([self.used, self.at(start(self.scratch, root))]);
+        let mut out = Out::new(words);
+        out.push([self.used, self.at(start(self.scratch, root)), self.codes_end, self.states, 0, 0]);
         let mut record = self.codes.first;
         while record != 0 {
             self.write_code(self.scratch.get(record, 0), &mut out);
@@ -253,7 +259,8 @@ impl<'p, 's> Packer<'p, 's> {
     }
 }
 
-fn length(op: u32) -> u32 {
+/// Returns the words of an instruction.
+pub(super) fn length(op: u32) -> u32 {
     match op {
         RETURN => 1,
         COUNT => 2,
@@ -278,19 +285,5 @@ fn mark_names(scratch: &mut Scratch<'_>, names: Dfa, table: u32) {
         }
         dfa::set_highest(scratch, state, highest);
         state = dfa::previous(scratch, state);
-    }
-}
-
-/// Words that are written one after the other.
-struct Out<'o> {
-    words: &'o mut [u32],
-    used: usize,
-}
-
-impl Out<'_> {
-    fn push<const N: usize>(&mut self, words: [u32; N]) {
-        let places = self.words.get_mut(self.used..).unwrap_or(&mut []);
-        places.iter_mut().zip(words).for_each(|(place, word)| *place = word);
-        self.used = self.used.saturating_add(N);
     }
 }

@@ -23,6 +23,13 @@ impl<'p, 'g, 'm> Step<'p, 'g, 'm> {
         Self { matcher, from, next, reached: 0, followed: 0 }
     }
 
+    /// Adds the items behind `from` to a frontier that was made of it by other steps.
+    pub(super) fn beside(matcher: &'p mut Matcher<'g, 'm>, from: Frontier, next: Frontier) -> Self {
+        // Nodes that the other steps have made are calls at other places of the text.
+        let from = Frontier { nodes: next.nodes, ..from };
+        Self { matcher, from, next, reached: 0, followed: 0 }
+    }
+
     /// Adds an item, unless it is there.
     pub(super) fn keep(&mut self, item: Item) -> Result<(), MatchError> {
         let Frontier { start, count, .. } = self.next;

@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::error::MatchError;
+use super::past::Past;
 use super::seen::{FRONTIERS, Seen};
 use super::trie::MAX_BYTES;
 use crate::mem::Arena;
@@ -18,11 +19,14 @@ pub struct Limits {
     pub nodes: usize,
     /// The most calls within each other.
     pub depth: usize,
+    /// 32-bit words for the states before the last tokens, to which [`Matcher::rewind`](super::Matcher::rewind) goes back. A state in JSON
+    /// takes 30 to 100 words.
+    pub past: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { items: 256, nodes: 1024, depth: 128 }
+        Self { items: 256, nodes: 1024, depth: 128, past: 1024 }
     }
 }
 
@@ -126,6 +130,8 @@ pub(super) struct Tables<'m> {
     pub(super) walk: &'m mut [Saved],
     /// In such a walk: frontiers that were met.
     pub(super) seen: Seen<'m>,
+    /// The states before the last tokens.
+    pub(super) past: Past<'m>,
 }
 
 impl<'m> Tables<'m> {
@@ -139,6 +145,7 @@ impl<'m> Tables<'m> {
             queue: arena.slice("queue", limits.items.saturating_mul(4)).map_err(MatchError::Memory)?,
             walk: arena.slice("walk", MAX_BYTES + 1).map_err(MatchError::Memory)?,
             seen: Seen::new(arena.slice("frontiers seen", FRONTIERS).map_err(MatchError::Memory)?),
+            past: Past::new(arena.slice("past", limits.past).map_err(MatchError::Memory)?),
         })
     }
 

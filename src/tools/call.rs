@@ -164,7 +164,9 @@ fn gemma<'t>(scan: &mut Scan<'t>, quote: &'static str) -> Result<Found<'t>, Call
 fn kimi<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
     let id = scan.until("<|tool_call_argument_begin|>")?.trim_ascii();
     let bare = id.strip_prefix("functions.").unwrap_or(id);
-    let name = bare.rsplit_once(':').map_or(bare, |(name, _)| name);
+    // (The search from the end in the standard library has code that panics.)
+    let colon = bare.bytes().rposition(|byte| byte == b':');
+    let name = colon.and_then(|colon| bare.get(..colon)).unwrap_or(bare);
     let text = scan.object()?;
     Ok(Found { name, id: Some(id), arguments: Arguments { writing: Writing::Json, text }, is_listed: false })
 }

@@ -171,3 +171,28 @@ fn frame_budget_gives_the_text_in_pieces() {
     assert!(std::fs::read_to_string(&svg).unwrap().contains("microseconds"));
     assert_eq!(run("frame_budget", &["--units", "0"]).code, Some(1));
 }
+
+/// All characters answer in the schema, whatever the share of a frame is.
+#[test]
+#[cfg(feature = "grammar")]
+fn npc_dialogue_answers_in_its_schema() {
+    let out = run("npc_dialogue", &["--ms", "1"]).ok();
+    let answers = |out: &str| out.split_once("\n\n").unwrap().1.to_owned();
+    let mut names = std::collections::BTreeSet::new();
+    for line in answers(&out).lines() {
+        let (name, answer) = line.split_once(": ").unwrap();
+        names.insert(name.to_owned());
+        let value: serde_json::Value = serde_json::from_str(answer).unwrap_or_else(|error| panic!("{answer}: {error}"));
+        let members: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(members, ["action", "emotion", "line"], "{answer}");
+        assert!(["calm", "happy", "angry", "afraid", "sad"].contains(&value["emotion"].as_str().unwrap()), "{answer}");
+        assert!(["wait", "walk", "wave", "run", "hide"].contains(&value["action"].as_str().unwrap()), "{answer}");
+        assert!((1..=60).contains(&value["line"].as_str().unwrap().chars().count()), "{answer}");
+    }
+    assert_eq!(names.len(), 32);
+    let frames: usize = out.lines().nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!(frames > 10 && out.contains("overshoot: p50 "), "{out}");
+    // The answers do not depend on the frames.
+    assert_eq!(answers(&run("npc_dialogue", &["--ms", "20"]).ok()), answers(&out));
+    assert_eq!(run("npc_dialogue", &["--characters", "33"]).code, Some(1));
+}

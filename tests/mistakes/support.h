@@ -102,6 +102,69 @@ static inline gleed_sampler *start_sampler(const gleed_sampler_params *params)
     return sampler;
 }
 
+/* A grammar, with as much scratch as it takes. */
+static inline const gleed_grammar *start_grammar(const char *text, const gleed_grammar_options *options)
+{
+    const gleed_grammar *grammar = NULL;
+    uint32_t *scratch = NULL;
+    size_t size = 0, align = 1, words = 0;
+    gleed_status status;
+    while ((status = gleed_grammar_plan(text, strlen(text), scratch, words, &size, &align, options, &error)) ==
+           GLEED_E_SCRATCH_TOO_SMALL) {
+        CHECK(error.needed > words && error.given == words);
+        words = (size_t)error.needed;
+        free(scratch);
+        CHECK((scratch = malloc(words * sizeof *scratch)) != NULL);
+    }
+    CHECK(status == GLEED_OK);
+    DO(gleed_grammar_init(text, strlen(text), scratch, words, options, aligned(size, align), size, &grammar, &error));
+    free(scratch);
+    return grammar;
+}
+
+static inline const gleed_trie *start_trie(const gleed_tokenizer *tokenizer)
+{
+    const gleed_trie *trie = NULL;
+    uint32_t *scratch;
+    size_t size = 0, align = 1, words;
+    EXPECT(GLEED_E_SCRATCH_TOO_SMALL, gleed_trie_plan(tokenizer, NULL, 0, &size, &align, &error));
+    words = (size_t)error.needed;
+    CHECK((scratch = malloc(words * sizeof *scratch)) != NULL);
+    DO(gleed_trie_plan(tokenizer, scratch, words, &size, &align, &error));
+    DO(gleed_trie_init(tokenizer, scratch, words, aligned(size, align), size, &trie, &error));
+    free(scratch);
+    return trie;
+}
+
+static inline gleed_matcher *start_matcher(const gleed_grammar *grammar, const gleed_matcher_limits *limits)
+{
+    gleed_matcher *matcher = NULL;
+    size_t size, align;
+    DO(gleed_matcher_plan(&size, &align, limits, &error));
+    DO(gleed_matcher_init(grammar, limits, aligned(size, align), size, &matcher, &error));
+    return matcher;
+}
+
+static inline gleed_stops *start_stops(const gleed_string *strings, size_t count)
+{
+    gleed_stops *stops = NULL;
+    size_t size, align;
+    DO(gleed_stops_size(&size, &align, &error));
+    DO(gleed_stops_init(strings, count, aligned(size, align), size, &stops, &error));
+    return stops;
+}
+
+static inline gleed_calls *start_calls(const char *format, uint32_t flags, const char *tools)
+{
+    gleed_calls *calls = NULL;
+    size_t size, align;
+    uint32_t number;
+    DO(gleed_calls_named(format, strlen(format), &number, &error));
+    DO(gleed_calls_size(&size, &align, &error));
+    DO(gleed_calls_init(number, flags, tools, strlen(tools), aligned(size, align), size, &calls, &error));
+    return calls;
+}
+
 /* Bytes that grow, of a GGUF file. */
 struct writer {
     uint8_t bytes[1 << 15];

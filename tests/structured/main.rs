@@ -7,16 +7,18 @@ mod common;
 mod raw_member;
 
 mod gbnf;
+mod generated;
 mod language;
 mod limits;
 mod maskbench;
 mod masks;
 mod numbers;
 mod own;
+mod states;
 mod suite;
 
 use gleed::grammar::{
-    ErrorKind, Escapes, Grammar, GrammarError, Limits, MatchError, Matcher, Options, Source, Whitespace,
+    Escapes, Grammar, GrammarError, Limits, MatchError, Matcher, Options, Planned, Source, Whitespace,
 };
 
 /// A grammar with its memory.
@@ -29,16 +31,11 @@ struct Compiled {
 impl Compiled {
     /// Compiles a grammar with as much scratch as it takes.
     fn new(source: Source<'_>, options: &Options<'_>) -> Result<Self, GrammarError> {
-        let length = match source {
-            Source::Schema(text) | Source::Gbnf(text) | Source::Regex(text) => text.len(),
-        };
-        let mut scratch = vec![0; Grammar::scratch_len(length)];
+        let mut scratch = Vec::new();
         let bytes = loop {
-            match Grammar::plan(source, options, &mut scratch) {
-                Err(GrammarError { kind: ErrorKind::ScratchTooSmall { given }, .. }) if given < 1 << 26 => {
-                    scratch = vec![0; given * 4];
-                }
-                planned => break planned?,
+            match Grammar::plan(source, options, &mut scratch)? {
+                Planned::Scratch(words) => scratch.resize(words, 0),
+                Planned::Memory(bytes) => break bytes,
             }
         };
         let mut memory = common::Memory::new(bytes);

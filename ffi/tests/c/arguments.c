@@ -22,6 +22,11 @@ static gleed_engine *some_gleed_engine;
 static const gleed_tokenizer *some_gleed_tokenizer;
 static gleed_detokenizer *some_gleed_detokenizer;
 static gleed_sampler *some_gleed_sampler;
+static const gleed_grammar *some_gleed_grammar;
+static const gleed_trie *some_gleed_trie;
+static gleed_matcher *some_gleed_matcher;
+static gleed_stops *some_gleed_stops;
+static gleed_calls *some_gleed_calls;
 static gleed_seq seqs[1];
 static uint64_t before;
 
@@ -32,6 +37,14 @@ static const void *moved_gleed_engine;
 static const void *moved_gleed_tokenizer;
 static const void *moved_gleed_detokenizer;
 static const void *moved_gleed_sampler;
+static const void *moved_gleed_grammar;
+static const void *moved_gleed_trie;
+static const void *moved_gleed_matcher;
+static const void *moved_gleed_stops;
+static const void *moved_gleed_calls;
+
+/* Scratch that is large enough, whose contents mean nothing. */
+static uint32_t large[1 << 19];
 
 /* What the calls write to: it must stay as it is. */
 static struct outputs {
@@ -47,6 +60,11 @@ static struct outputs {
     const gleed_tokenizer *tokenizer;
     gleed_detokenizer *detokenizer;
     gleed_sampler *sampler;
+    const gleed_grammar *grammar;
+    const gleed_trie *trie;
+    gleed_matcher *matcher;
+    gleed_stops *stops;
+    gleed_calls *calls;
     uint32_t ids[8];
     uint8_t bytes[8];
     char text[8];
@@ -151,6 +169,11 @@ static void wrong_arguments(void)
     gleed_message message = {GLEED_ROLE_USER, 0, "a", 1};
     gleed_part part = {file, file_len};
     gleed_bias bias = {5, 1.0f};
+    gleed_grammar_options grammar_options = {sizeof grammar_options, 0, 0, 0, 0, 0, NULL, 0};
+    gleed_matcher_limits limits = {sizeof limits, 0, 0, 0, 0, 0};
+    gleed_shown shown = {sizeof shown, 0, NULL, 0, 0};
+    gleed_calls_part calls_part = {sizeof calls_part, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    gleed_string string = {"a", 1};
     float in_logits[4] = {1, 2, 3, 4};
     gleed_seq const_seq = seqs[0];
 
@@ -162,6 +185,23 @@ static void wrong_arguments(void)
     gleed_detokenizer *a_gleed_detokenizer_p = some_gleed_detokenizer;
     gleed_sampler *a_gleed_sampler_p = some_gleed_sampler;
     const gleed_sampler *a_const_gleed_sampler_p = some_gleed_sampler;
+    gleed_matcher *a_gleed_matcher_p = some_gleed_matcher;
+    const gleed_matcher *a_const_gleed_matcher_p = some_gleed_matcher;
+    const gleed_grammar *a_const_gleed_grammar_p = some_gleed_grammar;
+    const gleed_trie *a_const_gleed_trie_p = some_gleed_trie;
+    gleed_stops *a_gleed_stops_p = some_gleed_stops;
+    gleed_calls *a_gleed_calls_p = some_gleed_calls;
+    const gleed_grammar_options *a_const_gleed_grammar_options_p = &grammar_options;
+    const gleed_matcher_limits *a_const_gleed_matcher_limits_p = &limits;
+    gleed_shown *a_gleed_shown_p = &shown;
+    gleed_calls_part *a_gleed_calls_part_p = &calls_part;
+    const gleed_string *a_const_gleed_string_p = &string;
+    const gleed_grammar **a_const_gleed_grammar_pp = &outputs.grammar;
+    const gleed_trie **a_const_gleed_trie_pp = &outputs.trie;
+    gleed_matcher **a_gleed_matcher_pp = &outputs.matcher;
+    gleed_stops **a_gleed_stops_pp = &outputs.stops;
+    gleed_calls **a_gleed_calls_pp = &outputs.calls;
+    char *a_char_p = outputs.text;
     const gleed_config *a_const_gleed_config_p = &config;
     gleed_plan_info *a_gleed_plan_info_p = &plan_info;
     gleed_section *a_gleed_section_p = &section;
@@ -259,6 +299,7 @@ static void threads(void)
 int main(int argc, char **argv)
 {
     const float *logits = NULL;
+    const gleed_string stop = {"stop", 4};
     size_t size, align, len = 0;
     CHECK(argc == 2);
     file = read_file(argv[1], &file_len);
@@ -279,6 +320,17 @@ int main(int argc, char **argv)
     DO(gleed_detokenizer_size(&size, &align, &error));
     DO(gleed_detokenizer_init(some_gleed_tokenizer, 0, aligned(size, align), size, &some_gleed_detokenizer, &error));
     moved_gleed_detokenizer = moved(some_gleed_detokenizer, size, align);
+    some_gleed_grammar = start_grammar("{}", NULL);
+    some_gleed_trie = start_trie(some_gleed_tokenizer);
+    some_gleed_matcher = start_matcher(some_gleed_grammar, NULL);
+    some_gleed_stops = start_stops(&stop, 1);
+    some_gleed_calls = start_calls("hermes", 0, "[]");
+    /* The heads of the objects are all that is looked at. */
+    moved_gleed_grammar = moved(some_gleed_grammar, 64, 64);
+    moved_gleed_trie = moved(some_gleed_trie, 64, 64);
+    moved_gleed_matcher = moved(some_gleed_matcher, 64, 64);
+    moved_gleed_stops = moved(some_gleed_stops, 64, 64);
+    moved_gleed_calls = moved(some_gleed_calls, 32, 64);
     DO(gleed_seq_open(some_gleed_engine, &seqs[0], &error));
     DO(gleed_prefill(some_gleed_engine, seqs[0], PROMPT, 5, &logits, &len, &error));
     DO(gleed_plan(some_gleed_model, NULL, &size, &align, &error));

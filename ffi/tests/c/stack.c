@@ -11,6 +11,8 @@
 
 #define STACK (1u << 20)
 #define PROMISED (32u << 10)
+/* For a grammar that is nested as deeply as any. */
+#define NESTED (256u << 10)
 
 static const uint32_t PROMPT[40] = {1,   414, 435, 261, 385, 952, 384, 281, 261, 378, 428, 509, 387, 945,
                                     320, 511, 270, 414, 435, 261, 385, 952, 384, 281, 261, 378, 428, 509,
@@ -102,6 +104,48 @@ static void do_sampler(void)
 static void do_sample(void) { status = gleed_sample(sampler, logits, logits_len, pad, 4096, ids, NULL, NULL); }
 static void do_selftest(void) { status = gleed_selftest(0, memory, GLEED_SELFTEST_BYTES, NULL); }
 
+static const gleed_grammar_options *options;
+static char grammar_text[8192];
+static uint32_t room[1 << 20];
+static const gleed_grammar *grammar;
+static const gleed_trie *trie;
+static gleed_matcher *matcher;
+static uint32_t mask[64];
+static void do_grammar_plan(void)
+{
+    status = gleed_grammar_plan(grammar_text, strlen(grammar_text), room, 1 << 20, &size, &align, options, NULL);
+}
+static void do_grammar(void)
+{
+    status = gleed_grammar_init(grammar_text, strlen(grammar_text), room, 1 << 20, options, memory, 1 << 20, &grammar, NULL);
+}
+static void do_trie(void) { status = gleed_trie_init(tokenizer, room, 1 << 20, memory, 1 << 20, &trie, NULL); }
+static void do_matcher(void) { status = gleed_matcher_init(grammar, NULL, memory, 1 << 20, &matcher, NULL); }
+static void do_mask(void) { status = gleed_matcher_mask(matcher, trie, 0, 0, mask, (count + 31) / 32, NULL); }
+static void do_accept(void) { status = gleed_matcher_accept(matcher, tokenizer, 414, ids, NULL); }
+static void do_rewind(void) { status = gleed_matcher_rewind(matcher, 0, NULL); }
+static void do_matcher_snapshot(void) { status = gleed_matcher_snapshot(matcher, bytes, sizeof bytes, &count, NULL); }
+static void do_matcher_restore(void) { status = gleed_matcher_restore(matcher, bytes, count, NULL); }
+static void do_calls(void)
+{
+    static gleed_calls_part part = {.struct_size = sizeof part};
+    static const char *reply = "{\"name\": \"f\", \"parameters\": {\"a\": [1, {\"b\": null}]}}";
+    gleed_calls *calls = start_calls("llama3", 0, "");
+    status = gleed_calls_next(calls, reply, strlen(reply), 1, text, sizeof text, &part, NULL);
+}
+
+/* `count` times `open`, then `inner`, then as often `close`. */
+static void nest(int times, const char *open, const char *inner, const char *close)
+{
+    int i;
+    grammar_text[0] = 0;
+    for (i = 0; i < times; i++)
+        strcat(grammar_text, open);
+    strcat(grammar_text, inner);
+    for (i = 0; i < times; i++)
+        strcat(grammar_text, close);
+}
+
 static void *run(void *arg)
 {
     void (*call)(void);
@@ -129,11 +173,48 @@ static size_t depth(void (*call)(void))
 
 static size_t base;
 
-static void measure(const char *name, void (*call)(void))
+static void measure_up_to(const char *name, void (*call)(void), size_t promised)
 {
     size_t used = depth(call) - base;
     printf("%-24s %6lu\n", name, (unsigned long)used);
-    CHECK(used <= PROMISED);
+    CHECK(used <= promised);
+}
+
+static void measure(const char *name, void (*call)(void)) { measure_up_to(name, call, PROMISED); }
+
+/* Grammars: an ordinary one, and those that are nested as deeply as any. */
+static void grammars(void)
+{
+    static const gleed_grammar_options regex = {.struct_size = sizeof regex, .kind = GLEED_GRAMMAR_REGEX};
+    static const gleed_grammar_options gbnf = {.struct_size = sizeof gbnf, .kind = GLEED_GRAMMAR_GBNF};
+    memory = aligned(1 << 20, 64);
+    options = &regex;
+    nest(99, "(", "a", ")");
+    measure_up_to("gleed_grammar_plan, (((", do_grammar_plan, NESTED);
+    options = &gbnf;
+    nest(0, "", "root ::= ", "");
+    nest(90, "(", "\"a\"", ")");
+    memmove(grammar_text + 9, grammar_text, strlen(grammar_text) + 1);
+    memcpy(grammar_text, "root ::= ", 9);
+    measure_up_to("  GBNF", do_grammar_plan, NESTED);
+    options = NULL;
+    nest(126, "{\"properties\":{\"a\":", "true", "}}");
+    measure_up_to("  nested schema", do_grammar_plan, NESTED);
+    nest(0, "", "{\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^a+$\"},\"b\":{\"enum\":[1,2]}},\"required\":[\"a\"]}", "");
+    measure("gleed_grammar_plan", do_grammar_plan);
+    measure("gleed_grammar_init", do_grammar);
+    memory = aligned(1 << 20, 64);
+    measure("gleed_trie_init", do_trie);
+    memory = aligned(1 << 20, 64);
+    measure("gleed_matcher_init", do_matcher);
+    DO(gleed_trie_mask_len(trie, &count, &error));
+    count *= 32;
+    measure("gleed_matcher_mask", do_mask);
+    measure("gleed_matcher_accept", do_accept);
+    measure("gleed_matcher_rewind", do_rewind);
+    measure("gleed_matcher_snapshot", do_matcher_snapshot);
+    measure("gleed_matcher_restore", do_matcher_restore);
+    measure("gleed_calls_next", do_calls);
 }
 
 int main(int argc, char **argv)
@@ -179,5 +260,6 @@ int main(int argc, char **argv)
     measure("gleed_sample", do_sample);
     memory = aligned(GLEED_SELFTEST_BYTES, 64);
     measure("gleed_selftest", do_selftest);
+    grammars();
     return 0;
 }

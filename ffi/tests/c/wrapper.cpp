@@ -168,9 +168,49 @@ int main(int argc, char **argv) {
     CHECK(turns.is_stop(tokenizer.value(), tokenizer.value().info().value().eos).value());
     CHECK(!turns.is_stop(tokenizer.value(), 5).value());
 
+    // A text under a grammar, in steps, with a copy, a token taken back, and a snapshot.
+    auto regex = gleed::make<gleed_grammar_options>();
+    regex.kind = GLEED_GRAMMAR_REGEX;
+    const auto grammar = gleed::Grammar::compile(std::string_view("(Lily|Tom) (ran|sat)\\."), regex);
+    CHECK(grammar && !gleed::Grammar::compile(std::string_view("("), regex));
+    const auto trie = gleed::TokenTrie::make(tokenizer.value());
+    CHECK(trie);
+    auto matcher = gleed::Matcher::start(grammar.value());
+    CHECK(matcher && !matcher.value().is_end().value());
+    std::vector<std::uint32_t> mask(trie.value().mask_len().value());
+    auto chooser = gleed::Sampler::start(gleed::make<gleed_sampler_params>());
+    logits = seq.value().reset() ? seq.value().prefill(gleed::Tokens(ids, count.value())) : logits;
+    CHECK(logits);
+    std::size_t steps = 0;
+    for (; !matcher.value().is_end().value(); steps++) {
+        while (matcher.value().mask(trie.value(), mask, 1).code() == GLEED_YIELDED) {}
+        const auto token = gleed::sample_masked(chooser.value(), logits.value(), mask, pad);
+        CHECK(token && matcher.value().accept(tokenizer.value(), token.value()).value());
+        CHECK(matcher.value().rewindable().value() > 0 && matcher.value().rewind(1));
+        std::vector<std::uint8_t> state(matcher.value().snapshot_size().value());
+        CHECK(matcher.value().snapshot(state));
+        auto copy = matcher.value().fork();
+        CHECK(copy && copy.value().accept(tokenizer.value(), token.value()).value() && matcher.value().restore(state));
+        matcher = std::move(copy);
+        logits = seq.value().decode(token.value());
+        CHECK(logits);
+    }
+    CHECK(steps > 2 && matcher.value().reset() && matcher.value().accept(std::string_view("Lily r")).value() == 6);
+    char forced[8];
+    CHECK(matcher.value().forced(forced).value() == 3 && std::memcmp(forced, "an.", 3) == 0);
+
+    const gleed_string strings[] = {{"END", 3}};
+    auto stops = gleed::Stops::start(strings);
+    CHECK(stops && stops.value().push(std::string_view("the EN")).value().text_len == 4);
+    CHECK(stops.value().finish().value().size() == 2);
+    auto calls = gleed::Calls::start(std::string_view("llama3"), 0, std::string_view());
+    const std::string_view reply = "{\"name\": \"f\", \"parameters\": {}}";
+    CHECK(calls && calls.value().next(reply, true, forced).value().kind == GLEED_PART_CALL);
+
     // The model is no adapter, and none is planned.
     CHECK(gleed::Adapter::open(model.value(), file).status().code() == GLEED_E_MODEL_KEY_UNSUPPORTED);
     CHECK(engine.load_adapter(gleed::Adapter()).status().code() == GLEED_E_NULL);
+    CHECK(seq.value().reset());
     CHECK(seq.value().set_adapter(0, 1).code() == GLEED_E_ADAPTER && !seq.value().adapter(0));
     CHECK(seq.value().reset());
     logits = seq.value().prefill(gleed::Tokens(ids, count.value()));

@@ -1,0 +1,21 @@
+//! A grammar is compiled with as much scratch as it takes.
+
+use gleed::grammar::{Grammar, GrammarError, Options, Planned, Source};
+use gleed::host::AlignedBytes;
+
+/// Compiles a grammar into `memory`, which becomes as large as it has to be.
+pub(crate) fn compile<'m>(
+    source: Source<'_>,
+    options: &Options<'_>,
+    memory: &'m mut AlignedBytes,
+) -> Result<Grammar<'m>, GrammarError> {
+    let mut scratch = Vec::new();
+    let bytes = loop {
+        match Grammar::plan(source, options, &mut scratch)? {
+            Planned::Scratch(words) => scratch.resize(words, 0),
+            Planned::Memory(bytes) => break bytes,
+        }
+    };
+    *memory = AlignedBytes::new(bytes);
+    Grammar::new(source, options, &mut scratch, memory.bytes())
+}

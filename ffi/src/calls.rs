@@ -1,0 +1,347 @@
+//! Calls of tools in what a model has written.
+
+use core::ffi::{c_char, c_void};
+use core::fmt::{self, Write};
+
+use gleed::tools::{Call, CallError, CallErrorKind, CallFormat, Part, Reader, ThoughtMarks, Tools, ToolsError};
+
+use crate::error::{Failure, boundary, gleed_error};
+use crate::object::{Object, Opaque};
+use crate::ptr::{out, out_layout, slice, slice_mut, small};
+use crate::status;
+use crate::text::{known_flags, utf8};
+use crate::versioned::{Versioned, out_struct};
+
+/// No format of calls: the model calls no tools.
+pub const GLEED_NO_CALLS: u32 = u32::MAX;
+
+/// Thoughts are between `<think>` and `</think>`.
+pub const GLEED_THOUGHTS_THINK: u32 = 1;
+/// Thoughts are between `<|channel>thought` and `<channel|>`.
+pub const GLEED_THOUGHTS_CHANNEL: u32 = 2;
+/// Thoughts are between `[THINK]` and `[/THINK]`.
+pub const GLEED_THOUGHTS_BRACKETS: u32 = 4;
+/// The prompt has opened a thought.
+pub const GLEED_THOUGHTS_OPEN: u32 = 8;
+
+/// Nothing can be told yet, or the text has been read.
+pub const GLEED_PART_NONE: u32 = 0;
+/// Text for the reader.
+pub const GLEED_PART_TEXT: u32 = 1;
+/// What the model thinks.
+pub const GLEED_PART_THOUGHT: u32 = 2;
+/// A call of a tool.
+pub const GLEED_PART_CALL: u32 = 3;
+/// No call that can be carried out.
+pub const GLEED_PART_WRONG: u32 = 4;
+
+/// Nothing is wrong with the call.
+pub const GLEED_CALL_RIGHT: u32 = 0;
+/// The text ends inside the call.
+pub const GLEED_CALL_INCOMPLETE: u32 = 1;
+/// What stands here belongs to no call of the format.
+pub const GLEED_CALL_INVALID: u32 = 2;
+/// More than 64 lists and objects are inside each other.
+pub const GLEED_CALL_TOO_DEEP: u32 = 3;
+/// An argument has no name.
+pub const GLEED_CALL_POSITIONAL: u32 = 4;
+/// No tool has this name.
+pub const GLEED_CALL_UNKNOWN_TOOL: u32 = 5;
+/// The arguments are no JSON object.
+pub const GLEED_CALL_NO_OBJECT: u32 = 6;
+/// An argument is missing.
+pub const GLEED_CALL_MISSING: u32 = 7;
+/// The tool knows no argument of this name.
+pub const GLEED_CALL_UNKNOWN_ARGUMENT: u32 = 8;
+/// A value is of another type than the tool's parameters say.
+pub const GLEED_CALL_TYPE: u32 = 9;
+/// A value is none of those that the tool's parameters list.
+pub const GLEED_CALL_VALUE: u32 = 10;
+
+/// A reader, and the tools that there are.
+#[derive(Debug)]
+pub struct Reading {
+    reader: Reader,
+    tools: Option<Tools<'static>>,
+}
+
+impl Opaque for Reading {
+    const MAGIC: u64 = u64::from_le_bytes(*b"gleedC01");
+}
+
+/// A reader of calls.
+pub type gleed_calls = Object<Reading>;
+
+/// A part of what a model has written; see `include/gleed.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gleed_calls_part {
+    /// `sizeof(gleed_calls_part)`, set by the caller.
+    pub struct_size: u32,
+    /// `GLEED_PART_TEXT` and so on.
+    pub kind: u32,
+    /// `GLEED_CALL_INCOMPLETE` and so on.
+    pub wrong: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Where the part begins in the text.
+    pub at: usize,
+    /// Its bytes.
+    pub len: usize,
+    /// Where the name of the tool begins.
+    pub name_at: usize,
+    /// Its bytes.
+    pub name_len: usize,
+    /// Where the identifier of the call begins.
+    pub id_at: usize,
+    /// Its bytes; 0: it has none.
+    pub id_len: usize,
+    /// Where the arguments begin, as the model has written them.
+    pub arguments_at: usize,
+    /// Their bytes.
+    pub arguments_len: usize,
+    /// Bytes of the arguments as JSON.
+    pub json_len: usize,
+    /// The byte that is wrong.
+    pub wrong_at: usize,
+}
+
+// SAFETY: four integers of 4 bytes, the first the size, and integers of 4 or 8 bytes: no gaps, and every bit pattern is one.
+unsafe impl Versioned for gleed_calls_part {}
+
+impl From<ToolsError> for Failure {
+    fn from(error: ToolsError) -> Self {
+        let at = match error {
+            ToolsError::NotJson { at } | ToolsError::TooDeep { at } => at,
+            ToolsError::NoTool { at } | ToolsError::Twice { at } => at,
+            _ => 0,
+        };
+        Self::new(status::E_TOOLS, format_args!("{error}")).at(at)
+    }
+}
+
+/// The format with this name.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_calls_named(
+    name: *const c_char,
+    name_len: usize,
+    format: *mut u32,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `name_len` bytes are at `name`,
+        // and `format` is a place for a result that nothing else uses.
+        let (name, format) = unsafe { (slice("name", name.cast::<u8>(), name_len)?, out("format", format)?) };
+        let found = CallFormat::ALL.iter().position(|format| format.name().as_bytes() == name);
+        format.write(found.map_or(GLEED_NO_CALLS, small));
+        Ok(status::OK)
+    })
+}
+
+/// Bytes and alignment of the memory that a reader wants.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_calls_size(size: *mut usize, align: *mut usize, error: *mut gleed_error) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `size` and `align` are places for
+        // results that nothing else uses.
+        let layout = unsafe { out_layout(size, align) }?;
+        layout.write(size_of::<gleed_calls>(), align_of::<gleed_calls>());
+        Ok(status::OK)
+    })
+}
+
+/// The format with a number, and the marks of thoughts.
+fn formats(format: u32, flags: u32) -> Result<(Option<CallFormat>, Option<ThoughtMarks>), Failure> {
+    let marks = match flags & (GLEED_THOUGHTS_THINK | GLEED_THOUGHTS_CHANNEL | GLEED_THOUGHTS_BRACKETS) {
+        0 => None,
+        GLEED_THOUGHTS_THINK => Some(ThoughtMarks::THINK),
+        GLEED_THOUGHTS_CHANNEL => Some(ThoughtMarks::CHANNEL),
+        GLEED_THOUGHTS_BRACKETS => Some(ThoughtMarks::BRACKETS),
+        _ => return Err(Failure::new(status::E_VALUE, format_args!("thoughts have one kind of marks"))),
+    };
+    if format == GLEED_NO_CALLS {
+        return Ok((None, marks));
+    }
+    let formats = CallFormat::ALL;
+    let found = formats.get(usize::try_from(format).unwrap_or(usize::MAX)).ok_or_else(|| {
+        Failure::new(status::E_VALUE, format_args!("no format of calls has number {format}"))
+            .numbers(formats.len().saturating_sub(1), format)
+    })?;
+    Ok((Some(*found), marks))
+}
+
+/// Starts to read a reply.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_calls_init(
+    format: u32,
+    flags: u32,
+    tools: *const c_char,
+    tools_len: usize,
+    memory: *mut c_void,
+    memory_len: usize,
+    calls: *mut *mut gleed_calls,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `tools_len` bytes are at `tools`,
+        // to which nobody writes as long as the reader is used, and `calls` is a place for a result that nothing else uses.
+        let (tools, place) = unsafe { (slice("tools", tools.cast::<u8>(), tools_len)?, out("calls", calls)?) };
+        let (format, marks) = formats(format, flags)?;
+        let known = GLEED_THOUGHTS_THINK | GLEED_THOUGHTS_CHANNEL | GLEED_THOUGHTS_BRACKETS | GLEED_THOUGHTS_OPEN;
+        let is_thinking = known_flags(flags, known)? & GLEED_THOUGHTS_OPEN != 0;
+        let tools = if tools.is_empty() { None } else { Some(Tools::new(utf8(tools)?)?) };
+        let reading = Reading { reader: Reader::new(format, marks, is_thinking), tools };
+        // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
+        // `memory_len` bytes at `memory`, as long as the reader is used.
+        place.write(unsafe { Object::place_at(memory, memory_len, reading) }?);
+        Ok(status::OK)
+    })
+}
+
+/// Reads the next part.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_calls_next(
+    calls: *mut gleed_calls,
+    text: *const c_char,
+    text_len: usize,
+    is_whole: u32,
+    json: *mut c_char,
+    json_len: usize,
+    part: *mut gleed_calls_part,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths, struct_size and the tag and address of `calls` are checked here. gleed.h demands
+        // the rest: nothing but this call uses `calls`, `text_len` bytes are at `text`, `json_len` elements at `json` are
+        // used by nothing else, and `part` has as many bytes as its struct_size says.
+        let (mut calls, text, json, part) = unsafe {
+            (
+                Object::get_mut("calls", calls)?,
+                slice("text", text.cast::<u8>(), text_len)?,
+                slice_mut("json", json.cast::<u8>(), json_len)?,
+                out_struct("part", part)?,
+            )
+        };
+        let text = utf8(text)?;
+        let (mut reader, tools) = (calls.reader, calls.tools);
+        let found = match reader.next(text, is_whole != 0, tools.as_ref()) {
+            None => gleed_calls_part { at: reader.at(), ..NOTHING },
+            Some(Ok(Part::Text(part))) => piece(GLEED_PART_TEXT, text, part),
+            Some(Ok(Part::Thought(part))) => piece(GLEED_PART_THOUGHT, text, part),
+            Some(Ok(Part::Call(call))) => self::call(&call, text, tools.as_ref(), json)?,
+            Some(Err(error)) => wrong(error),
+        };
+        calls.reader = reader;
+        part.write(found);
+        Ok(status::OK)
+    })
+}
+
+const NOTHING: gleed_calls_part = gleed_calls_part {
+    struct_size: 0,
+    kind: GLEED_PART_NONE,
+    wrong: GLEED_CALL_RIGHT,
+    reserved: 0,
+    at: 0,
+    len: 0,
+    name_at: 0,
+    name_len: 0,
+    id_at: 0,
+    id_len: 0,
+    arguments_at: 0,
+    arguments_len: 0,
+    json_len: 0,
+    wrong_at: 0,
+};
+
+/// Where a part of a text is, and its bytes.
+fn place(text: &str, part: &str) -> (usize, usize) {
+    (part.as_ptr().addr().wrapping_sub(text.as_ptr().addr()), part.len())
+}
+
+fn piece(kind: u32, text: &str, part: &str) -> gleed_calls_part {
+    let (at, len) = place(text, part);
+    gleed_calls_part { kind, at, len, ..NOTHING }
+}
+
+fn wrong(error: CallError<'_>) -> gleed_calls_part {
+    gleed_calls_part { kind: GLEED_PART_WRONG, wrong: number(error.kind), at: error.at, wrong_at: error.at, ..NOTHING }
+}
+
+/// A call: its arguments are written as JSON, and compared with what the tool takes.
+fn call(call: &Call<'_>, text: &str, tools: Option<&Tools<'_>>, json: &mut [u8]) -> Result<gleed_calls_part, Failure> {
+    let tool = tools.and_then(|tools| tools.find(call.name));
+    let given = json.len();
+    let mut out = Buffer { bytes: &mut *json, used: 0 };
+    // What does not fit is counted.
+    let _ = call.arguments.write_json(tool.as_ref(), &mut out);
+    let needed = out.used;
+    let too_small = || {
+        let text = format_args!("the arguments have {needed} bytes as JSON, the buffer {given}");
+        Failure::new(status::E_OUTPUT_TOO_SMALL, text).numbers(needed, given)
+    };
+    let json = utf8(json.get(..needed).ok_or_else(too_small)?)?;
+    let (name_at, name_len) = place(text, call.name);
+    let (id_at, id_len) = call.id.map_or((0, 0), |id| place(text, id));
+    let (arguments_at, arguments_len) = place(text, call.arguments.text());
+    let checked = tool.map_or(Ok(()), |tool| tool.check(json).map_err(|error| (number(error.kind), error.at)));
+    let (wrong, wrong_at) = checked.err().unwrap_or((GLEED_CALL_RIGHT, 0));
+    Ok(gleed_calls_part {
+        struct_size: 0,
+        kind: GLEED_PART_CALL,
+        wrong,
+        reserved: 0,
+        at: call.range.start,
+        len: call.range.end.saturating_sub(call.range.start),
+        name_at,
+        name_len,
+        id_at,
+        id_len,
+        arguments_at,
+        arguments_len,
+        json_len: needed,
+        wrong_at,
+    })
+}
+
+fn number(kind: CallErrorKind<'_>) -> u32 {
+    match kind {
+        CallErrorKind::Incomplete => GLEED_CALL_INCOMPLETE,
+        CallErrorKind::TooDeep => GLEED_CALL_TOO_DEEP,
+        CallErrorKind::Positional => GLEED_CALL_POSITIONAL,
+        CallErrorKind::UnknownTool(_) => GLEED_CALL_UNKNOWN_TOOL,
+        CallErrorKind::NoObject => GLEED_CALL_NO_OBJECT,
+        CallErrorKind::Missing(_) => GLEED_CALL_MISSING,
+        CallErrorKind::UnknownArgument(_) => GLEED_CALL_UNKNOWN_ARGUMENT,
+        CallErrorKind::Type => GLEED_CALL_TYPE,
+        CallErrorKind::Value => GLEED_CALL_VALUE,
+        _ => GLEED_CALL_INVALID,
+    }
+}
+
+/// Bytes that are written as far as there is room, and counted.
+struct Buffer<'b> {
+    bytes: &'b mut [u8],
+    used: usize,
+}
+
+impl Write for Buffer<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let places = self.bytes.get_mut(self.used..).unwrap_or_default();
+        places.iter_mut().zip(text.as_bytes()).for_each(|(place, byte)| *place = *byte);
+        self.used = self.used.saturating_add(text.len());
+        Ok(())
+    }
+}
