@@ -140,6 +140,20 @@ fn a_token_is_taken_by_name_and_by_bytes() {
     });
 }
 
+/// A rule that is called behind the token and was called within its bytes returns to each place for itself.
+#[test]
+fn a_rule_within_the_bytes_is_another_call() {
+    let source = Source::Gbnf(b"root ::= \"a\" x \"1\" | <[25186]> x \"2\"\nx ::= \"bc\" | \"d\"");
+    with(source, |grammar| {
+        let mut memory = Memory::new(Matcher::plan(LIMITS).unwrap());
+        for (text, taken) in [("c1", 2), ("c2", 1), ("d2", 2), ("d1", 1), ("bc2", 3), ("bc1", 2)] {
+            let mut matcher = Matcher::new(grammar, LIMITS, memory.bytes()).unwrap();
+            assert_eq!(matcher.accept(&Letters, 256 + u32::from_be_bytes([0, 0, b'a', b'b'])), Ok(true));
+            assert_eq!(matcher.take_all(text.as_bytes()), Ok(taken), "{text}");
+        }
+    });
+}
+
 #[test]
 fn snapshots_of_others_are_refused() {
     let schema = Source::Schema(br#"{"type":"integer"}"#);
