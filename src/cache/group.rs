@@ -11,6 +11,7 @@ use super::pool::Pool;
 use super::prefix::PrefixTable;
 use super::stats::SequenceBlocks;
 use super::table::{BlockTable, Gone, Layout};
+use crate::device::KvLayout;
 use crate::kv::{MAX_GROUPS, Visibility};
 use crate::mem::{Arena, MemoryError};
 
@@ -59,8 +60,7 @@ impl<'a> Group<'a> {
         let [metadata, tables, entries, blocks] = *NAMES.get(group).ok_or(MemoryError::TooLarge)?;
         let run = geometry.table_len(group);
         let layers = geometry.groups.layers_in(group, geometry.layers);
-        let (sinks, ring) = geometry.windowed_table(group);
-        let ring = if ring == run.wrapping_sub(sinks) { ring } else { 0 };
+        let KvLayout { sinks, ring, .. } = geometry.layout(group).ok_or(MemoryError::TooLarge)?;
         let geometry = KvGeometry { blocks: geometry.blocks_in(group).ok_or(MemoryError::TooLarge)?, ..*geometry };
         let meta = arena.slice::<BlockMeta>(metadata, geometry.blocks)?;
         let tables = arena.slice(tables, geometry.sequences.checked_mul(run).ok_or(MemoryError::TooLarge)?)?;

@@ -4,11 +4,12 @@ use core::fmt;
 
 use super::Parts;
 use crate::cache::{BLOCK_TOKENS, KvGeometry, KvKind, KvType, SeqId, StateGeometry, Visibility, Window};
+use crate::device::KvLayout;
 use crate::kernels::{KvElement, Level};
 use crate::mem::{ALIGN, Arena, MemoryError, Section};
 use crate::model::Model;
 use crate::ops::MAX_ADAPTERS;
-use crate::program::StepInfo;
+use crate::program::{StepInfo, StepView};
 
 /// What an engine must be able to hold.
 ///
@@ -182,6 +183,27 @@ impl Plan {
         let parts = Parts::carve(&mut Arena::measuring(), model, &self.limits)?;
         parts.for_each_step(self.limits.geometry(model).context, found);
         Ok(())
+    }
+
+    /// Calls `found` with every step of the model's program as a device sees it, in order: operations with their numbers and
+    /// their tensors in the file. `model` is the one that was planned for. Tensors are looked up by their names, which takes
+    /// a while.
+    ///
+    /// # Errors
+    /// [`PlanError`], as [`Plan::for_each_step`].
+    pub fn for_each_operation<'m>(
+        &self,
+        model: &Model<'m>,
+        found: &mut dyn FnMut(&StepView<'m>),
+    ) -> Result<(), PlanError> {
+        let parts = Parts::carve(&mut Arena::measuring(), model, &self.limits)?;
+        parts.forward.for_each_operation(found);
+        Ok(())
+    }
+
+    /// Returns how the pool of a layer group lies in memory; `None` where the model has no such group.
+    pub fn kv_layout(&self, model: &Model<'_>, group: usize) -> Option<KvLayout> {
+        self.limits.geometry(model).layout(group)
     }
 
     /// Returns the number of bytes of keys and values of a block of 16 tokens, in all layers.

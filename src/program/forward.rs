@@ -17,7 +17,7 @@ pub(crate) struct Forward<'m, 'a> {
     pub(crate) context: Context<'m, 'a>,
     buffers: Buffers<'a>,
     /// The last layer that keeps something of each row.
-    last_keeping: usize,
+    pub(super) last_keeping: usize,
 }
 
 /// Where a batch stands in a program.
@@ -51,24 +51,29 @@ impl<'m, 'a> Forward<'m, 'a> {
     pub(crate) fn next(&self, cursor: Cursor, batch: Batch<'_>) -> Option<Cursor> {
         let mut cursor = cursor;
         loop {
-            cursor.step += 1;
-            while self.step(cursor).is_none() {
-                cursor = Cursor { part: cursor.part.next(self.context.config.layers)?, step: 0 };
-            }
+            cursor = self.after(cursor)?;
             if self.units(cursor, batch) > 0 {
                 return Some(cursor);
             }
         }
     }
 
+    /// The next step; `None` at the end.
+    pub(super) fn after(&self, cursor: Cursor) -> Option<Cursor> {
+        let mut next = Cursor { step: cursor.step + 1, ..cursor };
+        while self.step(next).is_none() {
+            next = Cursor { part: next.part.next(self.context.config.layers)?, step: 0 };
+        }
+        Some(next)
+    }
+
     /// The shape and units of a step.
     fn grid(&self, cursor: Cursor, batch: Batch<'_>) -> Grid {
         let Some(step) = self.step(cursor) else { return Grid::by_row(0, 0) };
         let layer = self.layer(cursor);
-        let rows = match step.rows {
-            Rows::Finished if layer >= self.last_keeping => batch.finished,
-            Rows::All if layer > self.last_keeping => batch.finished,
-            Rows::All | Rows::Finished => batch.rows.len(),
+        let rows = match self.rows(step.rows, layer) {
+            Rows::All => batch.rows.len(),
+            Rows::Finished => batch.finished,
             Rows::Logits => batch.logits,
         };
         step.op.operation().grid(&self.context, layer, rows, batch)
