@@ -1,6 +1,6 @@
 //! How keys and values lie in memory.
 
-use crate::kv::{KvType, Visibility};
+use crate::kv::{KvType, Visibility, table_entry};
 
 /// The pool of a layer group: `[blocks, layers, heads]` of a tile of keys and a tile of values, and the tables of its
 /// blocks. A block holds 16 tokens. What a tile is, in each element type, is said in `docs/kv.md`: keys are
@@ -39,10 +39,7 @@ pub struct KvLayout {
 impl KvLayout {
     /// Returns the table's entry for block `index` of a sequence, which holds positions `16 * index ..`.
     pub fn entry(&self, index: usize) -> usize {
-        match index.checked_sub(self.sinks) {
-            Some(later) => self.sinks + later.checked_rem(self.ring).unwrap_or(later),
-            None => index,
-        }
+        table_entry(index, self.sinks, self.ring)
     }
 
     /// Returns the first 32-bit word of the tiles of a head of a layer of a block, counted from the start of the block.

@@ -216,7 +216,8 @@ pub struct KvLayer {
     pub layer: usize,
 }
 
-/// Keys and values into the cache.
+/// Keys and values into the cache, settled and rounded to its element types. What a tile holds in slots without a token is
+/// nobody's business: the CPU sets a tile to zero before the first slot is written, so that no number there is ever wild.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]

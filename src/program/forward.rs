@@ -27,6 +27,15 @@ pub(crate) struct Cursor {
     step: usize,
 }
 
+/// Whole steps of a program that follow each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fitting {
+    pub(crate) steps: usize,
+    pub(crate) units: usize,
+    /// What comes after them; `None` at the end.
+    pub(crate) next: Option<Cursor>,
+}
+
 impl Cursor {
     pub(crate) const START: Self = Self { part: Part::Begin, step: 0 };
 }
@@ -100,6 +109,31 @@ impl<'m, 'a> Forward<'m, 'a> {
         self.grid(cursor, batch).units()
     }
 
+    /// The number of a step among all of the program, as [`Forward::for_each_operation`] gives them.
+    pub(crate) fn number(&self, cursor: Cursor) -> usize {
+        let steps = |part| self.program.steps(&self.context.config, part).len();
+        let layers = match cursor.part {
+            Part::Begin => return cursor.step,
+            Part::Layer(layer) => layer,
+            Part::End => self.context.config.layers,
+        };
+        steps(Part::Begin) + (0..layers).map(|layer| steps(Part::Layer(layer))).sum::<usize>() + cursor.step
+    }
+
+    /// The steps from `cursor` on, those with nothing to do included, that are at most `steps` and have at most `units` units
+    /// together.
+    pub(crate) fn fitting(&self, cursor: Cursor, batch: Batch<'_>, steps: usize, units: usize) -> Fitting {
+        let mut fitting = Fitting { steps: 0, units: 0, next: Some(cursor) };
+        while let Some(at) = fitting.next.filter(|_| fitting.steps < steps) {
+            let all = fitting.units.saturating_add(self.units(at, batch));
+            if all > units {
+                break;
+            }
+            fitting = Fitting { steps: fitting.steps + 1, units: all, next: self.after(at) };
+        }
+        fitting
+    }
+
     /// Units of a step and of all that come after it.
     pub(crate) fn units_from(&self, cursor: Cursor, batch: Batch<'_>) -> usize {
         let next = |cursor: &Cursor| self.next(*cursor, batch);
@@ -118,6 +152,11 @@ impl<'m, 'a> Forward<'m, 'a> {
     /// The logits of the `index`-th row that wanted them: `[vocab]`.
     pub(crate) fn logits(&self, index: usize) -> Option<&[f32]> {
         self.buffers.logits(index, self.context.config.vocab)
+    }
+
+    /// Where a device's go.
+    pub(crate) fn logits_mut(&mut self, index: usize) -> Option<&mut [f32]> {
+        self.buffers.logits_mut(index, self.context.config.vocab)
     }
 
     /// The final norm of the `index`-th finished row of the last batch: `[hidden]`. `None` where there is no such row.

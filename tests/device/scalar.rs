@@ -1,0 +1,474 @@
+//! A device in plain Rust: what a program's views and the trait of a device say, done row by row. It shares no operation, no
+//! buffer and no cache with the engine.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::task::Poll;
+
+use gleed::cache::{BLOCK_TOKENS, KvElement};
+use gleed::device::{
+    ActivationSource, AttendView, BatchView, BlockPart, BranchEnd, Device, DeviceFault, KvLayout, MatrixView,
+    NormRotateView, OpView, RotaryView, Row, StoreView,
+};
+use gleed::kernels::{CHUNK, Combine, ElementsMut, KvTileMut, Level};
+use gleed::nn::rotate;
+use gleed::num::{exp, settle, short, tree16};
+use gleed::program::{Part, Rows, StepView};
+use gleed::quant::{ActivationRow, dequantize, dot, form, quantize_row, row_words};
+use gleed::{Model, Plan};
+
+const LEVEL: Level = Level::SCALAR;
+
+/// The buffers of a row.
+#[derive(Clone, Debug, Default)]
+struct Buffers {
+    residual: Vec<f32>,
+    /// As it is before it is rounded: every matrix rounds it to its own form.
+    input: Vec<f32>,
+    heads: Vec<f32>,
+    /// Sums of values, then the largest score and the sum of weights, of each head.
+    attention: Vec<(Vec<f32>, f32, f32)>,
+    ffn: Vec<f32>,
+    branch: Vec<f32>,
+    angles: Vec<f32>,
+    logits: Vec<f32>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ScalarDevice<'m> {
+    steps: Vec<StepView<'m>>,
+    frequencies: Vec<f64>,
+    layouts: Vec<KvLayout>,
+    pools: Vec<Vec<u32>>,
+    rows: Vec<Row>,
+    wanted: [usize; 2],
+    tables: HashMap<(usize, usize), Vec<u32>>,
+    buffers: Vec<Buffers>,
+    /// Submitted and not done yet.
+    waiting: Option<Range<usize>>,
+    fault: Option<DeviceFault>,
+    layers: usize,
+    /// Steps that it takes at a time.
+    pub(crate) most: usize,
+    /// How often it says that it is not done.
+    pub(crate) laziness: usize,
+    asked: usize,
+    /// It is lost after so many submits.
+    pub(crate) life: usize,
+    pub(crate) submits: usize,
+    pub(crate) copies: usize,
+}
+
+impl<'m> ScalarDevice<'m> {
+    /// The device of a plan; the name of an operation that it does not know.
+    pub(crate) fn new(model: &Model<'m>, plan: &Plan) -> Result<Self, &'static str> {
+        let (mut steps, mut rotary) = (Vec::new(), None);
+        plan.for_each_operation(model, &mut |step| {
+            if let OpView::Angles(view) = &step.operation {
+                rotary = Some(*view);
+            }
+            steps.push(step.clone());
+        })
+        .unwrap();
+        for step in &steps {
+            if let OpView::Other(name) = step.operation {
+                return Err(name);
+            }
+        }
+        let layouts: Vec<_> = (0..2).map_while(|group| plan.kv_layout(model, group)).collect();
+        // What a device's memory holds at first is nobody's business.
+        let pools = layouts.iter().map(|layout| vec![0xA5A5_A5A5; layout.blocks * layout.block_bytes / 4]).collect();
+        let mut frequencies = vec![0.0; rotary.map_or(0, |rotary: RotaryView<'_>| rotary.width() / 2)];
+        if let Some(rotary) = rotary {
+            rotary.frequencies(&mut frequencies);
+        }
+        Ok(Self {
+            steps,
+            frequencies,
+            layouts,
+            pools,
+            rows: Vec::new(),
+            wanted: [0; 2],
+            tables: HashMap::new(),
+            buffers: Vec::new(),
+            waiting: None,
+            fault: None,
+            layers: model.config().layers,
+            most: usize::MAX,
+            laziness: 0,
+            asked: 0,
+            life: usize::MAX,
+            submits: 0,
+            copies: 0,
+        })
+    }
+
+    fn is_lost(&self) -> bool {
+        self.submits > self.life
+    }
+
+    fn check(&self) -> Result<(), DeviceFault> {
+        if self.is_lost() { Err(DeviceFault::Lost) } else { Ok(()) }
+    }
+
+    /// Does what was submitted.
+    fn work(&mut self) {
+        for number in self.waiting.take().into_iter().flatten() {
+            let step = self.steps[number].clone();
+            let rows = match step.rows {
+                Rows::All => self.rows.len(),
+                Rows::Finished => self.wanted[0],
+                Rows::Logits => self.wanted[1],
+            };
+            let layer = match step.part {
+                Part::Begin => 0,
+                Part::Layer(layer) => layer,
+                Part::End => self.layers,
+            };
+            // All keys and values are stored before any row reads them, in the order of the positions.
+            let mut order: Vec<_> = (0..rows).collect();
+            order.sort_by_key(|&row| self.rows[row].position);
+            for row in order {
+                if self.run(&step.operation, row).is_none() {
+                    // What comes after it computes something, which nobody gets.
+                    self.fault.get_or_insert(DeviceFault::NonFinite { layer });
+                }
+            }
+        }
+    }
+
+    /// Runs an operation on a row; `None` where a value is not finite.
+    fn run(&mut self, operation: &OpView<'m>, index: usize) -> Option<()> {
+        let row = self.rows[index];
+        if let OpView::Store(view) = operation {
+            return self.store(view, row, index);
+        }
+        if let OpView::Attend(view) = operation {
+            self.buffers[index].attention = self.attend(view, row, &self.buffers[index].heads);
+            return Some(());
+        }
+        let own = &mut self.buffers[index];
+        match operation {
+            OpView::Embed(view) => {
+                let hidden = view.table.cols();
+                own.residual = vec![0.0; hidden];
+                dequantize(view.table.dtype(), view.table.row(row.token as usize).unwrap(), &mut own.residual).unwrap();
+                if view.scale != 1.0 {
+                    own.residual.iter_mut().for_each(|x| *x = settle(*x * view.scale));
+                }
+                for (table, place) in [(view.types, 0), (view.positions, row.position as usize)] {
+                    let Some(table) = table else { continue };
+                    let mut learned = vec![0.0; hidden];
+                    dequantize(table.dtype(), table.row(place).unwrap(), &mut learned).unwrap();
+                    own.residual.iter_mut().zip(learned).for_each(|(x, y)| *x += y);
+                }
+                if let Some(norm) = view.norm {
+                    LEVEL.norm_in_place(&norm, &mut own.residual);
+                }
+            }
+            OpView::Angles(view) => {
+                own.angles = vec![0.0; view.width()];
+                view.angles(row.position as usize, &self.frequencies, &mut own.angles).unwrap();
+            }
+            OpView::Norm(view) => {
+                own.input = vec![0.0; view.input.width];
+                LEVEL.norm(&view.norm, &own.residual, &mut own.input);
+                return is_quantizable(&own.input, view.input.forms);
+            }
+            OpView::Quantize(view) => {
+                own.input = match view.from {
+                    ActivationSource::Residual => own.residual.clone(),
+                    ActivationSource::Attention { sinks } => finish_heads(&own.attention, sinks),
+                    ActivationSource::FeedForward => own.ffn.clone(),
+                    _ => unreachable!(),
+                };
+                assert_eq!(own.input.len(), view.input.width);
+                return is_quantizable(&own.input, view.input.forms);
+            }
+            OpView::Qkv(view) => {
+                own.heads = vec![0.0; view.width];
+                for (first, matrix) in view.parts.iter().flatten() {
+                    let outputs = multiply(matrix, &own.input);
+                    own.heads[*first..*first + outputs.len()].copy_from_slice(&outputs);
+                }
+            }
+            OpView::NormRotate(view) => norm_rotate(view, row, &own.angles, &mut own.heads),
+            OpView::Project(view) => {
+                let outputs = multiply(&view.matrix, &own.input);
+                match view.to {
+                    BranchEnd::Residual { scale } => add_scaled(&mut own.residual, &outputs, scale),
+                    BranchEnd::Branch => own.branch = outputs,
+                }
+            }
+            OpView::AddNormed(view) => {
+                let mut normed = vec![0.0; own.branch.len()];
+                LEVEL.norm(&view.norm, &own.branch, &mut normed);
+                add_scaled(&mut own.residual, &normed, view.scale);
+            }
+            OpView::GateUp(view) => {
+                let up = multiply(&view.up, &own.input);
+                let gate = view.gate.map(|gate| multiply(&gate, &own.input));
+                let how =
+                    if gate.is_some() { Combine::Gate(view.activation) } else { Combine::Activate(view.activation) };
+                own.ffn = gate.unwrap_or_else(|| vec![0.0; up.len()]);
+                LEVEL.combine(how, &mut own.ffn, &up);
+            }
+            OpView::Head(view) => {
+                own.logits = multiply(&view.matrix, &own.input);
+                if view.scale != 1.0 {
+                    own.logits.iter_mut().for_each(|x| *x = settle(*x * view.scale));
+                }
+                if view.soft_cap > 0.0 {
+                    LEVEL.soft_cap(view.soft_cap, &mut own.logits);
+                }
+                return own.logits.iter().all(|x| x.is_finite()).then_some(());
+            }
+            _ => unreachable!("it was refused"),
+        }
+        Some(())
+    }
+
+    /// The words of the K and V tiles of a head of a layer of the block that holds a position.
+    fn tile(&self, group: usize, layer: usize, head: usize, row: Row, position: usize) -> Range<usize> {
+        let layout = &self.layouts[group];
+        let block = self.tables[&(group, row.slot())][layout.entry(position / BLOCK_TOKENS)] as usize;
+        assert!(block < layout.blocks);
+        let start = block * layout.block_bytes / 4 + layout.tile(layer, head);
+        start..start + (layout.k_bytes + layout.v_bytes) / 4
+    }
+
+    fn store(&mut self, view: &StoreView, row: Row, index: usize) -> Option<()> {
+        let Some(to) = view.to else { return Some(()) };
+        let (layout, slot) = (self.layouts[to.group], row.position as usize % BLOCK_TOKENS);
+        let (mut stored, width) = (Some(()), view.heads * view.head_dim);
+        for head in 0..view.heads {
+            let words = self.tile(to.group, to.layer, head, row, row.position as usize);
+            let words = &mut self.pools[to.group][words];
+            if slot == 0 {
+                words.fill(0);
+            }
+            let (k, v) = words.split_at_mut(layout.k_bytes / 4);
+            let k = ElementsMut::new(layout.element.k, k).unwrap();
+            let v = ElementsMut::new(layout.element.v, v).unwrap();
+            let start = view.first + head * view.head_dim;
+            let part = |start: usize| &self.buffers[index].heads[start..start + view.head_dim];
+            let tokens = [[part(start), part(start + width)]];
+            stored = stored.and(LEVEL.store(KvTileMut { k, v }, slot, &tokens).ok());
+        }
+        stored
+    }
+
+    fn attend(&self, view: &AttendView, row: Row, heads: &[f32]) -> Vec<(Vec<f32>, f32, f32)> {
+        let (group, position) = (view.from.group, row.position as usize);
+        let layout = &self.layouts[group];
+        assert_eq!(heads.len(), view.stride);
+        let seen = view.visibility.at(position);
+        (0..view.heads)
+            .map(|head| {
+                let kv_head = head / (view.heads / view.kv_heads);
+                let half = |element: KvElement| element == KvElement::F16;
+                let q = &heads[head * view.head_dim..][..view.head_dim];
+                let round = if half(layout.element.k) { short } else { settle };
+                let q: Vec<_> = q.iter().map(|&x| round(x)).collect();
+                let (mut values, mut max, mut sum) = (vec![0.0; view.head_dim], f32::NEG_INFINITY, 0.0);
+                for chunk in 0..=position / CHUNK {
+                    let positions = chunk * CHUNK..((chunk + 1) * CHUNK).min(position + 1);
+                    let positions: Vec<_> = positions.filter(|&j| seen.touch(j, j + 1)).collect();
+                    if positions.is_empty() {
+                        continue;
+                    }
+                    let tile = |j| {
+                        bytemuck::cast_slice::<u32, u8>(
+                            &self.pools[group][self.tile(group, view.from.layer, kv_head, row, j)],
+                        )
+                    };
+                    let mut scores: Vec<_> = positions
+                        .iter()
+                        .map(|&j| {
+                            let (tile, element) = (tile(j), layout.element.k);
+                            let key =
+                                |i| element.key(&tile[..layout.k_bytes], view.head_dim, i, j % BLOCK_TOKENS).unwrap();
+                            q.iter().enumerate().fold(0.0, |sum, (i, q)| sum + q * key(i)) * view.scale
+                        })
+                        .collect();
+                    if view.soft_cap > 0.0 {
+                        LEVEL.soft_cap(view.soft_cap, &mut scores);
+                    }
+                    if let Some(slopes) = view.slopes {
+                        let slope = slopes.get(head);
+                        for (score, &j) in scores.iter_mut().zip(&positions) {
+                            *score += slope * (j as f32 - position as f32);
+                        }
+                    }
+                    let peak = scores.iter().fold(f32::NEG_INFINITY, |max, &x| if x > max { x } else { max });
+                    let (mut lanes, mut sums) = ([0.0; 16], vec![0.0; view.head_dim]);
+                    for (score, &j) in scores.iter().zip(&positions) {
+                        let mut p = if score - peak < -27.5 { 0.0 } else { exp(score - peak) };
+                        if half(layout.element.v) {
+                            p = short(p);
+                        }
+                        lanes[j % 16] += p;
+                        let (tile, element) = (tile(j), layout.element.v);
+                        for (i, sum) in sums.iter_mut().enumerate() {
+                            *sum +=
+                                p * element.value(&tile[layout.k_bytes..], view.head_dim, i, j % BLOCK_TOKENS).unwrap();
+                        }
+                    }
+                    let next = if peak > max { peak } else { max };
+                    let (old, new) = (exp(max - next), exp(peak - next));
+                    sum = sum * old + tree16(lanes) * new;
+                    for (value, sum) in values.iter_mut().zip(sums) {
+                        *value = settle(*value * old) + settle(sum * new);
+                    }
+                    max = next;
+                }
+                (values, max, sum)
+            })
+            .collect()
+    }
+}
+
+/// Whether the integer forms of an input can hold it.
+fn is_quantizable(x: &[f32], forms: gleed::nn::InputForms) -> Option<()> {
+    forms.forms().all(|form| form.is_float() || x.iter().all(|x| x.is_finite())).then_some(())
+}
+
+/// A matrix times an input.
+fn multiply(matrix: &MatrixView<'_>, input: &[f32]) -> Vec<f32> {
+    let (weights, form) = (matrix.weights, form(matrix.weights.dtype()));
+    let mut words = vec![0; row_words(form, input.len()).unwrap()];
+    // Where it is not finite, the batch has failed already.
+    let _ = quantize_row(form, input, &mut words);
+    let row = |index| {
+        let x = ActivationRow::from_words(form, input.len(), &words).unwrap();
+        dot(weights.dtype(), weights.row(index).unwrap(), x).unwrap()
+    };
+    let biases = matrix.bias.chunks(4).map(float).chain(std::iter::repeat(0.0));
+    let has_bias = !matrix.bias.is_empty();
+    (0..weights.rows()).map(row).zip(biases).map(|(x, bias)| if has_bias { x + bias } else { x }).collect()
+}
+
+/// A settled number of a file.
+fn float(bytes: &[u8]) -> f32 {
+    settle(f32::from_le_bytes(bytes.try_into().unwrap()))
+}
+
+fn add_scaled(to: &mut [f32], outputs: &[f32], scale: f32) {
+    let scaled = |x: f32| if scale == 1.0 { x } else { settle(x * scale) };
+    to.iter_mut().zip(outputs).for_each(|(to, &x)| *to += scaled(x));
+}
+
+fn norm_rotate(view: &NormRotateView<'_>, row: Row, angles: &[f32], heads: &mut [f32]) {
+    if view.clamp > 0.0 {
+        heads.iter_mut().for_each(|x| *x = x.clamp(-view.clamp, view.clamp));
+    }
+    let (q, kv) = heads.split_at_mut(view.heads * view.head_dim);
+    let (k, v) = kv.split_at_mut(view.kv_heads * view.head_dim);
+    let v = &mut v[..view.kv_heads * view.head_dim];
+    if view.keys_as_values {
+        v.copy_from_slice(k);
+    }
+    if let Some(norm) = view.v_norm {
+        v.chunks_mut(view.head_dim).for_each(|head| LEVEL.norm_in_place(&norm, head));
+    }
+    let rotation = &angles[view.rotation.clone()];
+    for (heads, norm) in [(&mut *q, view.q_norm), (k, view.k_norm)] {
+        let normalize = |heads: &mut [f32], now: bool| {
+            let Some(norm) = norm.filter(|_| now) else { return };
+            if norm.whole_row {
+                return LEVEL.norm_in_place(&norm.norm, heads);
+            }
+            for (index, head) in heads.chunks_mut(view.head_dim).enumerate() {
+                LEVEL.norm_in_place(&norm.of_head(index).unwrap(), head);
+            }
+        };
+        normalize(heads, !view.norm_after_rotation);
+        heads.chunks_mut(view.head_dim).for_each(|head| rotate(head, rotation, view.pairs));
+        normalize(heads, view.norm_after_rotation);
+    }
+    if let Some(temperature) = view.temperature {
+        let factor = temperature.factor(row.position as usize);
+        q.iter_mut().for_each(|q| *q *= factor);
+    }
+}
+
+/// The sums of attention, divided.
+fn finish_heads(heads: &[(Vec<f32>, f32, f32)], sinks: &[u8]) -> Vec<f32> {
+    let mut out = Vec::new();
+    for (head, (values, max, sum)) in heads.iter().enumerate() {
+        let inverse = match sinks.chunks(4).nth(head).map(float) {
+            None => 1.0 / sum,
+            Some(sink) => {
+                let most = if sink > *max { sink } else { *max };
+                exp(max - most) / (sum * exp(max - most) + exp(sink - most))
+            }
+        };
+        out.extend(values.iter().map(|value| value * inverse));
+    }
+    out
+}
+
+impl Device for ScalarDevice<'_> {
+    fn begin(&mut self, batch: &BatchView<'_>) -> Result<(), DeviceFault> {
+        self.check()?;
+        (self.waiting, self.fault, self.asked) = (None, None, 0);
+        self.rows = batch.rows.to_vec();
+        self.wanted = [batch.finished, batch.logits];
+        self.buffers = vec![Buffers::default(); batch.rows.len()];
+        self.tables.clear();
+        for row in batch.rows {
+            for group in 0..self.layouts.len() {
+                self.tables.insert((group, row.slot()), batch.table(group, row.slot()).to_vec());
+            }
+        }
+        batch.for_each_copy(&mut |copy| {
+            let words = self.layouts[copy.group].block_bytes / 4;
+            let [from, to] = [copy.from, copy.to].map(|block| block as usize * words);
+            self.pools[copy.group].copy_within(from..from + words, to);
+            self.copies += 1;
+        });
+        Ok(())
+    }
+
+    fn submit(&mut self, steps: Range<usize>) -> Result<usize, DeviceFault> {
+        assert!(self.waiting.is_none() && !steps.is_empty());
+        self.submits += 1;
+        self.check()?;
+        let taken = steps.len().min(self.most);
+        self.waiting = Some(steps.start..steps.start + taken);
+        self.asked = 0;
+        Ok(taken)
+    }
+
+    fn poll(&mut self) -> Poll<Result<(), DeviceFault>> {
+        if self.is_lost() {
+            return Poll::Ready(Err(DeviceFault::Lost));
+        }
+        self.asked += 1;
+        if self.asked <= self.laziness { Poll::Pending } else { self.wait() }
+    }
+
+    fn wait(&mut self) -> Poll<Result<(), DeviceFault>> {
+        self.work();
+        Poll::Ready(self.fault.map_or(Ok(()), Err))
+    }
+
+    fn logits(&mut self, row: usize, out: &mut [f32]) -> Result<(), DeviceFault> {
+        out.copy_from_slice(&self.buffers[row].logits);
+        self.check()
+    }
+
+    fn read_block(&self, part: BlockPart, out: &mut [u32]) -> Result<(), DeviceFault> {
+        self.check()?;
+        let start = part.block as usize * self.layouts[part.group].block_bytes / 4 + part.word;
+        out.copy_from_slice(&self.pools[part.group][start..start + out.len()]);
+        Ok(())
+    }
+
+    fn write_block(&mut self, part: BlockPart, words: &[u32]) -> Result<(), DeviceFault> {
+        self.check()?;
+        let start = part.block as usize * self.layouts[part.group].block_bytes / 4 + part.word;
+        self.pools[part.group][start..start + words.len()].copy_from_slice(words);
+        Ok(())
+    }
+}
