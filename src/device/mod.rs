@@ -139,12 +139,14 @@
 //! ```
 
 mod boundary;
+mod experts;
 mod layout;
 mod rotary;
 mod view;
 
 pub(crate) use boundary::{Attached, Tables};
 pub use boundary::{BatchView, BlockCopy, BlockPart, Device, DeviceFault, Row};
+pub use experts::{AddExpertsView, ChooseView, ExpertGateUpView, ExpertsView, RouteView};
 pub use layout::KvLayout;
 pub use rotary::{RotarySet, RotaryView};
 pub use view::{

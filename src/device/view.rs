@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use super::experts::{AddExpertsView, ChooseView, ExpertGateUpView, ExpertsView, RouteView};
 use super::rotary::RotaryView;
 use crate::kernels::{Activation, Norm, Visibility};
 use crate::nn::{InputForms, Linear, RopePairs, Temperature};
@@ -40,6 +41,20 @@ pub enum OpView<'m> {
     AddNormed(AddNormedView<'m>),
     /// The gate and up matrices and the activation function: from the input to the feed-forward result.
     GateUp(GateUpView<'m>),
+    /// The logits of experts.
+    Route(RouteView<'m>),
+    /// Which experts each row goes through.
+    Choose(ChooseView<'m>),
+    /// The rows in the order of their experts, for devices that read the weights of an expert for several rows.
+    GroupRows,
+    /// The input is kept for the experts: another one takes its place before they read it.
+    Gather,
+    /// Gate, up and activation of the chosen experts: a feed-forward result for each expert of each row.
+    ExpertGateUp(ExpertGateUpView<'m>),
+    /// The chosen experts' down matrices: from an input for each expert of each row to a result for each.
+    ExpertDown(ExpertsView<'m>),
+    /// The sum of what the chosen experts gave.
+    AddExperts(AddExpertsView<'m>),
     /// The logits: from the input.
     Head(HeadView<'m>),
     /// An operation that has no view yet, by its name. A device refuses the model.
@@ -61,6 +76,14 @@ pub struct MatrixView<'m> {
 impl<'m> From<Linear<'m>> for MatrixView<'m> {
     fn from(linear: Linear<'m>) -> Self {
         Self { weights: linear.weights, bias: linear.bias }
+    }
+}
+
+impl MatrixView<'_> {
+    /// Returns `count` of its rows from the `first` on, with their biases; `None` where it has fewer.
+    pub fn slice(&self, first: usize, count: usize) -> Option<Self> {
+        let linear = Linear { bias: self.bias, ..Linear::plain(self.weights) };
+        Some(linear.slice(first, count)?.into())
     }
 }
 
@@ -134,6 +157,10 @@ pub enum ActivationSource<'m> {
     },
     /// The feed-forward result.
     FeedForward,
+    /// The feed-forward result times the sigmoid of the last logit of the router.
+    SharedExpert,
+    /// The feed-forward result of each expert of each row.
+    Experts,
 }
 
 /// Queries, keys and values side by side, `[q | k | v]`.

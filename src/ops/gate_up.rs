@@ -73,7 +73,7 @@ impl Operation for GateUp {
     }
 
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        if self.to != Input::Down {
+        if self.to == Input::PerLayerOut {
             return Some(OpView::Other(self.name()));
         }
         let width = self.to.width(&context.config, &context.config.layer(layer));

@@ -55,7 +55,11 @@ impl Operation for Quantize {
         let from = match (self.from, self.to) {
             (Source::Residual, _) => ActivationSource::Residual,
             (Source::Attention, _) if !shape.gated => ActivationSource::Attention { sinks },
-            (Source::FeedForward, Input::Down) => ActivationSource::FeedForward,
+            (Source::FeedForward, Input::SharedDown) if context.config.feed_forward.shared_gate => {
+                ActivationSource::SharedExpert
+            }
+            (Source::FeedForward, Input::ExpertDown) => ActivationSource::Experts,
+            (Source::FeedForward, Input::Down | Input::SharedDown) => ActivationSource::FeedForward,
             _ => return Some(OpView::Other(self.name())),
         };
         Some(OpView::Quantize(QuantizeView { from, input: context.input_view(layer, self.to) }))

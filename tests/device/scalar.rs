@@ -10,9 +10,9 @@ use gleed::device::{
     ActivationSource, AttendView, BatchView, BlockPart, BranchEnd, Device, DeviceFault, KvLayout, MatrixView,
     NormRotateView, OpView, RotaryView, Row, StoreView,
 };
-use gleed::kernels::{CHUNK, Combine, ElementsMut, KvTileMut, Level};
-use gleed::nn::rotate;
-use gleed::num::{exp, settle, short, tree16};
+use gleed::kernels::{Activation, CHUNK, Combine, ElementsMut, KvTileMut, Level};
+use gleed::nn::{Choice, rotate};
+use gleed::num::{exp, settle, short, sigmoid, tree16};
 use gleed::program::{Part, Rows, StepView};
 use gleed::quant::{ActivationRow, dequantize, dot, form, quantize_row, row_words};
 use gleed::{Model, Plan};
@@ -32,12 +32,18 @@ struct Buffers {
     branch: Vec<f32>,
     angles: Vec<f32>,
     logits: Vec<f32>,
+    router: Vec<f32>,
+    choices: Vec<Choice>,
+    gathered: Vec<f32>,
+    /// Of each expert: what gate and up give, the input of the down matrix, and its result.
+    experts: Vec<Vec<f32>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct ScalarDevice<'m> {
     steps: Vec<StepView<'m>>,
     frequencies: Vec<f64>,
+    has_shared_gate: bool,
     layouts: Vec<KvLayout>,
     pools: Vec<Vec<u32>>,
     rows: Vec<Row>,
@@ -85,6 +91,7 @@ impl<'m> ScalarDevice<'m> {
         Ok(Self {
             steps,
             frequencies,
+            has_shared_gate: model.config().feed_forward.shared_gate,
             layouts,
             pools,
             rows: Vec::new(),
@@ -180,6 +187,14 @@ impl<'m> ScalarDevice<'m> {
                     ActivationSource::Residual => own.residual.clone(),
                     ActivationSource::Attention { sinks } => finish_heads(&own.attention, sinks),
                     ActivationSource::FeedForward => own.ffn.clone(),
+                    ActivationSource::SharedExpert => {
+                        let gate = sigmoid(*own.router.last().unwrap());
+                        own.ffn.iter().map(|x| x * gate).collect()
+                    }
+                    ActivationSource::Experts => {
+                        assert!(own.experts.iter().all(|x| x.len() == view.input.width));
+                        return own.experts.iter().all(|x| is_quantizable(x, view.input.forms).is_some()).then_some(());
+                    }
                     _ => unreachable!(),
                 };
                 assert_eq!(own.input.len(), view.input.width);
@@ -205,13 +220,54 @@ impl<'m> ScalarDevice<'m> {
                 LEVEL.norm(&view.norm, &own.branch, &mut normed);
                 add_scaled(&mut own.residual, &normed, view.scale);
             }
-            OpView::GateUp(view) => {
-                let up = multiply(&view.up, &own.input);
-                let gate = view.gate.map(|gate| multiply(&gate, &own.input));
-                let how =
-                    if gate.is_some() { Combine::Gate(view.activation) } else { Combine::Activate(view.activation) };
-                own.ffn = gate.unwrap_or_else(|| vec![0.0; up.len()]);
-                LEVEL.combine(how, &mut own.ffn, &up);
+            OpView::GateUp(view) => own.ffn = gate_up(view.gate, &view.up, view.activation, &own.input),
+            OpView::Route(view) => {
+                own.router = multiply(&view.router, &own.input);
+                own.router.extend(view.shared_gate.iter().flat_map(|gate| multiply(gate, &own.input)));
+            }
+            OpView::Choose(view) => {
+                let experts = own.router.len() - usize::from(self.has_shared_gate);
+                let mut scores = vec![0.0; experts];
+                own.choices = vec![Choice::default(); view.used];
+                let biases: Vec<[u8; 4]> = view.biases.chunks(4).map(|bias| bias.try_into().unwrap()).collect();
+                view.routing.choose(&own.router[..experts], &biases, &mut scores, &mut own.choices)?;
+                for choice in &mut own.choices {
+                    if let Some(scale) = view.scales.chunks(4).nth(choice.expert as usize) {
+                        choice.weight = settle(choice.weight * float(scale));
+                    }
+                }
+            }
+            OpView::GroupRows => {}
+            OpView::Gather => own.gathered = own.input.clone(),
+            OpView::ExpertGateUp(view) => {
+                let of = |choice: &Choice| {
+                    let [gate, up] = [view.gate, view.up].map(|all| all.get(choice.expert as usize).unwrap());
+                    gate_up(Some(gate), &up, view.activation, &own.gathered)
+                };
+                own.experts = own.choices.iter().map(of).collect();
+            }
+            OpView::ExpertDown(view) => {
+                let of = |(choice, x): (&Choice, &Vec<f32>)| multiply(&view.get(choice.expert as usize).unwrap(), x);
+                own.experts = own.choices.iter().zip(&own.experts).map(of).collect();
+            }
+            OpView::AddExperts(view) => {
+                let hidden = own.residual.len();
+                let (to, scale) = match view.to {
+                    BranchEnd::Residual { scale } => (&mut own.residual, scale),
+                    BranchEnd::Branch => {
+                        own.branch = vec![0.0; hidden];
+                        (&mut own.branch, 1.0)
+                    }
+                };
+                let mut sum = vec![0.0; hidden];
+                let place = if view.norm.is_some() { &mut sum } else { &mut *to };
+                for (choice, result) in own.choices.iter().zip(&own.experts) {
+                    LEVEL.combine(Combine::AddScaled(settle(choice.weight * scale)), place, result);
+                }
+                if let Some(norm) = view.norm {
+                    LEVEL.norm_in_place(&norm, &mut sum);
+                    LEVEL.combine(Combine::Add, to, &sum);
+                }
             }
             OpView::Head(view) => {
                 own.logits = multiply(&view.matrix, &own.input);
@@ -346,6 +402,15 @@ fn multiply(matrix: &MatrixView<'_>, input: &[f32]) -> Vec<f32> {
     let biases = matrix.bias.chunks(4).map(float).chain(std::iter::repeat(0.0));
     let has_bias = !matrix.bias.is_empty();
     (0..weights.rows()).map(row).zip(biases).map(|(x, bias)| if has_bias { x + bias } else { x }).collect()
+}
+
+/// `activation(gate) * up`, or `activation(up)`.
+fn gate_up(gate: Option<MatrixView<'_>>, up: &MatrixView<'_>, activation: Activation, input: &[f32]) -> Vec<f32> {
+    let up = multiply(up, input);
+    let how = if gate.is_some() { Combine::Gate(activation) } else { Combine::Activate(activation) };
+    let mut out = gate.map_or_else(|| vec![0.0; up.len()], |gate| multiply(&gate, input));
+    LEVEL.combine(how, &mut out, &up);
+    out
 }
 
 /// A settled number of a file.
