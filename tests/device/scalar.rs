@@ -1,23 +1,23 @@
 //! A device in plain Rust: what a program's views and the trait of a device say, done row by row. It shares no operation, no
 //! buffer and no cache with the engine.
 
+mod attend;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::task::Poll;
 
-use gleed::cache::{BLOCK_TOKENS, KvElement};
 use gleed::device::{
-    ActivationSource, AttendView, BatchView, BlockPart, BranchEnd, Device, DeviceFault, KvLayout, MatrixView,
-    NormRotateView, OpView, RotaryView, Row, StoreView,
+    ActivationSource, BatchView, BlockPart, BranchEnd, Device, DeviceFault, KvLayout, OpView, RotaryView, Row,
 };
-use gleed::kernels::{Activation, CHUNK, Combine, ElementsMut, KvTileMut, Level};
-use gleed::nn::{Choice, rotate};
-use gleed::num::{exp, settle, short, sigmoid, tree16};
+use gleed::kernels::Combine;
+use gleed::nn::Choice;
+use gleed::num::{settle, sigmoid};
 use gleed::program::{Part, Rows, StepView};
-use gleed::quant::{ActivationRow, dequantize, dot, form, quantize_row, row_words};
+use gleed::quant::dequantize;
 use gleed::{Model, Plan};
 
-const LEVEL: Level = Level::SCALAR;
+use crate::math::{LEVEL, add_scaled, finish_heads, float, gate_up, is_quantizable, multiply, norm_rotate};
 
 /// The buffers of a row.
 #[derive(Clone, Debug, Default)]
@@ -154,6 +154,9 @@ impl<'m> ScalarDevice<'m> {
             self.buffers[index].attention = self.attend(view, row, &self.buffers[index].heads);
             return Some(());
         }
+        if let Some(done) = self.run_experts(operation, index) {
+            return done.then_some(());
+        }
         let own = &mut self.buffers[index];
         match operation {
             OpView::Embed(view) => {
@@ -221,6 +224,25 @@ impl<'m> ScalarDevice<'m> {
                 add_scaled(&mut own.residual, &normed, view.scale);
             }
             OpView::GateUp(view) => own.ffn = gate_up(view.gate, &view.up, view.activation, &own.input),
+            OpView::Head(view) => {
+                own.logits = multiply(&view.matrix, &own.input);
+                if view.scale != 1.0 {
+                    own.logits.iter_mut().for_each(|x| *x = settle(*x * view.scale));
+                }
+                if view.soft_cap > 0.0 {
+                    LEVEL.soft_cap(view.soft_cap, &mut own.logits);
+                }
+                return own.logits.iter().all(|x| x.is_finite()).then_some(());
+            }
+            _ => unreachable!("it was refused"),
+        }
+        Some(())
+    }
+
+    /// Runs an operation of experts on a row: whether its values were finite. `None` for other operations.
+    fn run_experts(&mut self, operation: &OpView<'m>, index: usize) -> Option<bool> {
+        let own = &mut self.buffers[index];
+        match operation {
             OpView::Route(view) => {
                 own.router = multiply(&view.router, &own.input);
                 own.router.extend(view.shared_gate.iter().flat_map(|gate| multiply(gate, &own.input)));
@@ -230,7 +252,9 @@ impl<'m> ScalarDevice<'m> {
                 let mut scores = vec![0.0; experts];
                 own.choices = vec![Choice::default(); view.used];
                 let biases: Vec<[u8; 4]> = view.biases.chunks(4).map(|bias| bias.try_into().unwrap()).collect();
-                view.routing.choose(&own.router[..experts], &biases, &mut scores, &mut own.choices)?;
+                if view.routing.choose(&own.router[..experts], &biases, &mut scores, &mut own.choices).is_none() {
+                    return Some(false);
+                }
                 for choice in &mut own.choices {
                     if let Some(scale) = view.scales.chunks(4).nth(choice.expert as usize) {
                         choice.weight = settle(choice.weight * float(scale));
@@ -269,208 +293,10 @@ impl<'m> ScalarDevice<'m> {
                     LEVEL.combine(Combine::Add, to, &sum);
                 }
             }
-            OpView::Head(view) => {
-                own.logits = multiply(&view.matrix, &own.input);
-                if view.scale != 1.0 {
-                    own.logits.iter_mut().for_each(|x| *x = settle(*x * view.scale));
-                }
-                if view.soft_cap > 0.0 {
-                    LEVEL.soft_cap(view.soft_cap, &mut own.logits);
-                }
-                return own.logits.iter().all(|x| x.is_finite()).then_some(());
-            }
-            _ => unreachable!("it was refused"),
+            _ => return None,
         }
-        Some(())
+        Some(true)
     }
-
-    /// The words of the K and V tiles of a head of a layer of the block that holds a position.
-    fn tile(&self, group: usize, layer: usize, head: usize, row: Row, position: usize) -> Range<usize> {
-        let layout = &self.layouts[group];
-        let block = self.tables[&(group, row.slot())][layout.entry(position / BLOCK_TOKENS)] as usize;
-        assert!(block < layout.blocks);
-        let start = block * layout.block_bytes / 4 + layout.tile(layer, head);
-        start..start + (layout.k_bytes + layout.v_bytes) / 4
-    }
-
-    fn store(&mut self, view: &StoreView, row: Row, index: usize) -> Option<()> {
-        let Some(to) = view.to else { return Some(()) };
-        let (layout, slot) = (self.layouts[to.group], row.position as usize % BLOCK_TOKENS);
-        let (mut stored, width) = (Some(()), view.heads * view.head_dim);
-        for head in 0..view.heads {
-            let words = self.tile(to.group, to.layer, head, row, row.position as usize);
-            let words = &mut self.pools[to.group][words];
-            if slot == 0 {
-                words.fill(0);
-            }
-            let (k, v) = words.split_at_mut(layout.k_bytes / 4);
-            let k = ElementsMut::new(layout.element.k, k).unwrap();
-            let v = ElementsMut::new(layout.element.v, v).unwrap();
-            let start = view.first + head * view.head_dim;
-            let part = |start: usize| &self.buffers[index].heads[start..start + view.head_dim];
-            let tokens = [[part(start), part(start + width)]];
-            stored = stored.and(LEVEL.store(KvTileMut { k, v }, slot, &tokens).ok());
-        }
-        stored
-    }
-
-    fn attend(&self, view: &AttendView, row: Row, heads: &[f32]) -> Vec<(Vec<f32>, f32, f32)> {
-        let (group, position) = (view.from.group, row.position as usize);
-        let layout = &self.layouts[group];
-        assert_eq!(heads.len(), view.stride);
-        let seen = view.visibility.at(position);
-        (0..view.heads)
-            .map(|head| {
-                let kv_head = head / (view.heads / view.kv_heads);
-                let half = |element: KvElement| element == KvElement::F16;
-                let q = &heads[head * view.head_dim..][..view.head_dim];
-                let round = if half(layout.element.k) { short } else { settle };
-                let q: Vec<_> = q.iter().map(|&x| round(x)).collect();
-                let (mut values, mut max, mut sum) = (vec![0.0; view.head_dim], f32::NEG_INFINITY, 0.0);
-                for chunk in 0..=position / CHUNK {
-                    let positions = chunk * CHUNK..((chunk + 1) * CHUNK).min(position + 1);
-                    let positions: Vec<_> = positions.filter(|&j| seen.touch(j, j + 1)).collect();
-                    if positions.is_empty() {
-                        continue;
-                    }
-                    let tile = |j| {
-                        bytemuck::cast_slice::<u32, u8>(
-                            &self.pools[group][self.tile(group, view.from.layer, kv_head, row, j)],
-                        )
-                    };
-                    let mut scores: Vec<_> = positions
-                        .iter()
-                        .map(|&j| {
-                            let (tile, element) = (tile(j), layout.element.k);
-                            let key =
-                                |i| element.key(&tile[..layout.k_bytes], view.head_dim, i, j % BLOCK_TOKENS).unwrap();
-                            q.iter().enumerate().fold(0.0, |sum, (i, q)| sum + q * key(i)) * view.scale
-                        })
-                        .collect();
-                    if view.soft_cap > 0.0 {
-                        LEVEL.soft_cap(view.soft_cap, &mut scores);
-                    }
-                    if let Some(slopes) = view.slopes {
-                        let slope = slopes.get(head);
-                        for (score, &j) in scores.iter_mut().zip(&positions) {
-                            *score += slope * (j as f32 - position as f32);
-                        }
-                    }
-                    let peak = scores.iter().fold(f32::NEG_INFINITY, |max, &x| if x > max { x } else { max });
-                    let (mut lanes, mut sums) = ([0.0; 16], vec![0.0; view.head_dim]);
-                    for (score, &j) in scores.iter().zip(&positions) {
-                        let mut p = if score - peak < -27.5 { 0.0 } else { exp(score - peak) };
-                        if half(layout.element.v) {
-                            p = short(p);
-                        }
-                        lanes[j % 16] += p;
-                        let (tile, element) = (tile(j), layout.element.v);
-                        for (i, sum) in sums.iter_mut().enumerate() {
-                            *sum +=
-                                p * element.value(&tile[layout.k_bytes..], view.head_dim, i, j % BLOCK_TOKENS).unwrap();
-                        }
-                    }
-                    let next = if peak > max { peak } else { max };
-                    let (old, new) = (exp(max - next), exp(peak - next));
-                    sum = sum * old + tree16(lanes) * new;
-                    for (value, sum) in values.iter_mut().zip(sums) {
-                        *value = settle(*value * old) + settle(sum * new);
-                    }
-                    max = next;
-                }
-                (values, max, sum)
-            })
-            .collect()
-    }
-}
-
-/// Whether the integer forms of an input can hold it.
-fn is_quantizable(x: &[f32], forms: gleed::nn::InputForms) -> Option<()> {
-    forms.forms().all(|form| form.is_float() || x.iter().all(|x| x.is_finite())).then_some(())
-}
-
-/// A matrix times an input.
-fn multiply(matrix: &MatrixView<'_>, input: &[f32]) -> Vec<f32> {
-    let (weights, form) = (matrix.weights, form(matrix.weights.dtype()));
-    let mut words = vec![0; row_words(form, input.len()).unwrap()];
-    // Where it is not finite, the batch has failed already.
-    let _ = quantize_row(form, input, &mut words);
-    let row = |index| {
-        let x = ActivationRow::from_words(form, input.len(), &words).unwrap();
-        dot(weights.dtype(), weights.row(index).unwrap(), x).unwrap()
-    };
-    let biases = matrix.bias.chunks(4).map(float).chain(std::iter::repeat(0.0));
-    let has_bias = !matrix.bias.is_empty();
-    (0..weights.rows()).map(row).zip(biases).map(|(x, bias)| if has_bias { x + bias } else { x }).collect()
-}
-
-/// `activation(gate) * up`, or `activation(up)`.
-fn gate_up(gate: Option<MatrixView<'_>>, up: &MatrixView<'_>, activation: Activation, input: &[f32]) -> Vec<f32> {
-    let up = multiply(up, input);
-    let how = if gate.is_some() { Combine::Gate(activation) } else { Combine::Activate(activation) };
-    let mut out = gate.map_or_else(|| vec![0.0; up.len()], |gate| multiply(&gate, input));
-    LEVEL.combine(how, &mut out, &up);
-    out
-}
-
-/// A settled number of a file.
-fn float(bytes: &[u8]) -> f32 {
-    settle(f32::from_le_bytes(bytes.try_into().unwrap()))
-}
-
-fn add_scaled(to: &mut [f32], outputs: &[f32], scale: f32) {
-    let scaled = |x: f32| if scale == 1.0 { x } else { settle(x * scale) };
-    to.iter_mut().zip(outputs).for_each(|(to, &x)| *to += scaled(x));
-}
-
-fn norm_rotate(view: &NormRotateView<'_>, row: Row, angles: &[f32], heads: &mut [f32]) {
-    if view.clamp > 0.0 {
-        heads.iter_mut().for_each(|x| *x = x.clamp(-view.clamp, view.clamp));
-    }
-    let (q, kv) = heads.split_at_mut(view.heads * view.head_dim);
-    let (k, v) = kv.split_at_mut(view.kv_heads * view.head_dim);
-    let v = &mut v[..view.kv_heads * view.head_dim];
-    if view.keys_as_values {
-        v.copy_from_slice(k);
-    }
-    if let Some(norm) = view.v_norm {
-        v.chunks_mut(view.head_dim).for_each(|head| LEVEL.norm_in_place(&norm, head));
-    }
-    let rotation = &angles[view.rotation.clone()];
-    for (heads, norm) in [(&mut *q, view.q_norm), (k, view.k_norm)] {
-        let normalize = |heads: &mut [f32], now: bool| {
-            let Some(norm) = norm.filter(|_| now) else { return };
-            if norm.whole_row {
-                return LEVEL.norm_in_place(&norm.norm, heads);
-            }
-            for (index, head) in heads.chunks_mut(view.head_dim).enumerate() {
-                LEVEL.norm_in_place(&norm.of_head(index).unwrap(), head);
-            }
-        };
-        normalize(heads, !view.norm_after_rotation);
-        heads.chunks_mut(view.head_dim).for_each(|head| rotate(head, rotation, view.pairs));
-        normalize(heads, view.norm_after_rotation);
-    }
-    if let Some(temperature) = view.temperature {
-        let factor = temperature.factor(row.position as usize);
-        q.iter_mut().for_each(|q| *q *= factor);
-    }
-}
-
-/// The sums of attention, divided.
-fn finish_heads(heads: &[(Vec<f32>, f32, f32)], sinks: &[u8]) -> Vec<f32> {
-    let mut out = Vec::new();
-    for (head, (values, max, sum)) in heads.iter().enumerate() {
-        let inverse = match sinks.chunks(4).nth(head).map(float) {
-            None => 1.0 / sum,
-            Some(sink) => {
-                let most = if sink > *max { sink } else { *max };
-                exp(max - most) / (sum * exp(max - most) + exp(sink - most))
-            }
-        };
-        out.extend(values.iter().map(|value| value * inverse));
-    }
-    out
 }
 
 impl Device for ScalarDevice<'_> {
