@@ -26,6 +26,7 @@
 //! | [`kernels`] | which instruction set; the floating-point environment |
 //! | [`par`] | who executes: a trait that the host implements |
 //! | [`nn`] | parts of a network as functions on views: linear layer, rotary embedding, choice of experts |
+//! | [`device`] | what another machine than the CPU needs to know, and the trait that it implements |
 //! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write, prefix cache, snapshots |
 //! | `weights` | the data of a model: configuration, tensors by role, where they are in the file |
 //! | `ops` | the operations of a program, one file each: attention is `src/ops/attend.rs` |
@@ -51,6 +52,7 @@ extern crate std;
 pub mod error;
 
 pub mod cache;
+pub mod device;
 pub mod engine;
 #[cfg(feature = "grammar")]
 pub mod grammar;

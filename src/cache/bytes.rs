@@ -1,6 +1,8 @@
 //! Keys and values of a tile as the bytes of a snapshot: little-endian, in the order in which they are in memory, without
 //! those of tokens that are not there.
 
+use core::ops::Range;
+
 use bytemuck::{must_cast_slice, must_cast_slice_mut};
 
 use crate::kv::{BLOCK_TOKENS, KvElement};
@@ -53,20 +55,51 @@ impl Side {
         put: &mut impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let (codes, scales) = self.split(must_cast_slice(tile));
+        self.put_piece(codes, 0, tokens, put)?;
+        self.put_piece(scales, self.codes, tokens, put)
+    }
+
+    /// The bytes of a tile in pieces of at most `most`: first of the codes, then of the scales.
+    pub(super) fn pieces(&self, most: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+        let cut = move |part: Range<usize>| {
+            let end = part.end;
+            part.step_by(most.max(1)).map(move |start| start..end.min(start.saturating_add(most)))
+        };
+        cut(0..self.codes).chain(cut(self.codes..self.len()))
+    }
+
+    /// Hands over the part of the first `tokens` tokens that is in a piece of a tile, which begins at byte `at` of it.
+    pub(super) fn put_piece<E>(
+        &self,
+        piece: &[u8],
+        at: usize,
+        tokens: usize,
+        put: &mut impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let width = self.element.code_bytes();
-        if self.keys {
-            put_columns(codes, width, tokens, put)?;
-        } else {
-            let (whole, half) = self.rows(tokens);
-            put_units(codes.get(..whole).unwrap_or_default(), width, put)?;
-            for bytes in codes.get(whole..).unwrap_or_default().get(..half).unwrap_or_default().chunks(32) {
-                // The upper halves are of a token that is not there.
-                let mut lower = [0; 32];
-                lower.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte & 0xf);
-                put(lower.get(..bytes.len()).unwrap_or_default())?;
-            }
+        if at >= self.codes {
+            return put_columns(piece, SCALE, tokens, put);
         }
-        put_columns(scales, SCALE, tokens, put)
+        if self.keys {
+            return put_columns(piece, width, tokens, put);
+        }
+        let [whole, half] = self.rows_in(piece.len(), at, tokens);
+        put_units(piece.get(..whole).unwrap_or_default(), width, put)?;
+        for bytes in piece.get(whole..).unwrap_or_default().get(..half).unwrap_or_default().chunks(32) {
+            // The upper halves are of a token that is not there.
+            let mut lower = [0; 32];
+            lower.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte & 0xf);
+            put(lower.get(..bytes.len()).unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of a piece of values, which begins at byte `at` of a tile, that are of `tokens` tokens: rows, and of the row of
+    /// two tokens that has the last one alone.
+    fn rows_in(&self, len: usize, at: usize, tokens: usize) -> [usize; 2] {
+        let (whole, half) = self.rows(tokens);
+        let inside = |end: usize| end.saturating_sub(at).min(len);
+        [inside(whole), inside(whole + half) - inside(whole)]
     }
 
     /// Fills a tile with what [`Side::put`] handed over, and the rest of it with zeros.
@@ -79,26 +112,46 @@ impl Side {
         tile.fill(0);
         let bytes: &mut [u8] = must_cast_slice_mut(tile);
         let (codes, scales) = bytes.split_at_mut_checked(self.codes).unwrap_or_default();
+        self.get_piece(codes, 0, tokens, get)?;
+        self.get_piece(scales, self.codes, tokens, get)
+    }
+
+    /// Fills a piece of a tile, which is all zeros and begins at byte `at`, with what [`Side::put_piece`] handed over.
+    pub(super) fn get_piece<E>(
+        &self,
+        piece: &mut [u8],
+        at: usize,
+        tokens: usize,
+        get: &mut impl FnMut(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let width = self.element.code_bytes();
-        if self.keys {
-            get_columns(codes, width, tokens, get)?;
-        } else {
-            let (whole, half) = self.rows(tokens);
-            get_units(codes.get_mut(..whole + half).unwrap_or_default(), width, get)?;
+        if at >= self.codes {
+            return get_columns(piece, SCALE, tokens, get);
         }
-        get_columns(scales, SCALE, tokens, get)
+        if self.keys {
+            return get_columns(piece, width, tokens, get);
+        }
+        let [whole, half] = self.rows_in(piece.len(), at, tokens);
+        get_units(piece.get_mut(..whole + half).unwrap_or_default(), width, get)
     }
 
     /// Whether all elements of a tile are finite: whether none of them, or of their scales, has an exponent of all ones.
     pub(super) fn is_finite(&self, tile: &[u32]) -> bool {
+        let from = if self.scales == 0 { 0 } else { self.codes };
+        self.is_finite_piece(tile.get(from / 4..).unwrap_or_default(), from)
+    }
+
+    /// The same of a piece of a tile, which begins at byte `at` of it.
+    pub(super) fn is_finite_piece(&self, piece: &[u32], at: usize) -> bool {
+        if at < self.codes && self.scales > 0 {
+            return true;
+        }
         let (exponent, lowest): (u32, u32) = match self.element {
             KvElement::F32 => (0x7f80_0000, 0x0080_0000),
             _ => (0x7c00_7c00, 0x0400_0400),
         };
-        let from = if self.scales == 0 { 0 } else { self.codes / 4 };
         // Added to by one at its lowest bit, such an exponent would carry.
-        let words = tile.get(from..).unwrap_or_default();
-        let carries = words.iter().fold(0, |carries, word| carries | (word & exponent).wrapping_add(lowest));
+        let carries = piece.iter().fold(0, |carries, word| carries | (word & exponent).wrapping_add(lowest));
         carries & exponent.wrapping_add(lowest) == 0
     }
 

@@ -88,6 +88,10 @@ pub enum CacheError {
     /// Keys and values cannot be set from outside: the kind `off` computes them anew in every step, and a model with
     /// recurrent layers has a state beside them.
     NotKept,
+    /// Keys and values lie on a device: they cannot be set or copied from here. Snapshots can.
+    OnDevice,
+    /// The device is gone, and the keys and values of all sequences with it.
+    DeviceLost,
     /// The cache contradicts itself: a defect of this library.
     Internal(Site),
 }
@@ -140,6 +144,8 @@ impl fmt::Display for CacheError {
             Self::Layer { expected, given } => write!(f, "layer {given} given where {expected} was expected"),
             Self::NonFinite => f.write_str("a key or value is not finite in the cache's element type"),
             Self::NotKept => f.write_str("the cache of kind off keeps no keys and values"),
+            Self::OnDevice => f.write_str("keys and values lie on a device"),
+            Self::DeviceLost => f.write_str("the device is gone, and keys and values with it"),
             Self::Internal(site) => write!(f, "internal error of the cache at site {site}"),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::bytes::Side;
 use super::kind::KvKind;
+use crate::device::KvLayout;
 use crate::kernels::Level;
 use crate::kv::{BLOCK_TOKENS, KvShape, KvType, LayerGroups, MAX_GROUPS, Visibility};
 
@@ -51,6 +52,32 @@ impl KvGeometry {
     /// Returns the bytes of the keys and values of a block of 16 tokens, all layers.
     pub fn block_bytes(&self) -> usize {
         self.token_bytes(BLOCK_TOKENS)
+    }
+
+    /// Returns how the pool of a layer group lies in memory; `None` where there is no such group.
+    pub fn layout(&self, group: usize) -> Option<KvLayout> {
+        let layers = self.groups.layers_in(group, self.layers);
+        let KvShape { heads, head_dim } = self.shape_in(group);
+        let [k, v] = self.sides(group).filter(|_| group < self.groups.count())?.map(|side| side.len());
+        let block_bytes =
+            [layers, heads].iter().try_fold(k.checked_add(v)?, |bytes, &count| bytes.checked_mul(count))?;
+        let (sinks, ring) = self.windowed_table(group);
+        let entries = self.table_len(group);
+        Some(KvLayout {
+            element: self.element,
+            blocks: self.blocks_in(group)?,
+            layers,
+            heads,
+            head_dim,
+            k_bytes: k,
+            v_bytes: v,
+            block_bytes,
+            entries,
+            sinks,
+            // A sequence that is not longer than the table needs no ring.
+            ring: if ring == entries.wrapping_sub(sinks) { ring } else { 0 },
+            visibility: self.visible(group),
+        })
     }
 
     /// Bytes that the first `tokens` tokens of a block have in a snapshot.

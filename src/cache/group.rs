@@ -11,6 +11,7 @@ use super::pool::Pool;
 use super::prefix::PrefixTable;
 use super::stats::SequenceBlocks;
 use super::table::{BlockTable, Gone, Layout};
+use crate::device::KvLayout;
 use crate::kv::{MAX_GROUPS, Visibility};
 use crate::mem::{Arena, MemoryError};
 
@@ -55,19 +56,23 @@ pub(super) struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    pub(super) fn carve(arena: &mut Arena<'a>, geometry: &KvGeometry, group: usize) -> Result<Self, MemoryError> {
+    pub(super) fn carve(
+        arena: &mut Arena<'a>,
+        geometry: &KvGeometry,
+        group: usize,
+        on_device: bool,
+    ) -> Result<Self, MemoryError> {
         let [metadata, tables, entries, blocks] = *NAMES.get(group).ok_or(MemoryError::TooLarge)?;
         let run = geometry.table_len(group);
         let layers = geometry.groups.layers_in(group, geometry.layers);
-        let (sinks, ring) = geometry.windowed_table(group);
-        let ring = if ring == run.wrapping_sub(sinks) { ring } else { 0 };
+        let KvLayout { sinks, ring, .. } = geometry.layout(group).ok_or(MemoryError::TooLarge)?;
         let geometry = KvGeometry { blocks: geometry.blocks_in(group).ok_or(MemoryError::TooLarge)?, ..*geometry };
         let meta = arena.slice::<BlockMeta>(metadata, geometry.blocks)?;
         let tables = arena.slice(tables, geometry.sequences.checked_mul(run).ok_or(MemoryError::TooLarge)?)?;
         let entries = arena.slice(entries, geometry.sequences)?;
         tables.fill(NO_BLOCK);
         entries.fill(Entry { blocks: 0, first: sinks as u32, copy_from: NO_BLOCK, copy_index: 0, copied: 0 });
-        let pool = Pool::carve(arena, blocks, &geometry, group)?;
+        let pool = Pool::carve(arena, blocks, &geometry, group, on_device)?;
         let allocator = if geometry.prefix_cache && geometry.kind == KvKind::Paged {
             let name = PREFIX_NAMES.get(group).ok_or(MemoryError::TooLarge)?;
             let places = PrefixTable::places(geometry.blocks).ok_or(MemoryError::TooLarge)?;
@@ -322,6 +327,12 @@ impl<'a> Group<'a> {
         self.pool.copy_layer(copy_from, copy, copied as usize).ok_or(invalid)?;
         self.entry(slot)?.copied += 1;
         Ok(true)
+    }
+
+    /// The partial block of a sequence that is being copied, and its copy.
+    pub(super) fn copy(&self, slot: usize) -> Option<[BlockId; 2]> {
+        let entry = self.entries.get(slot).filter(|entry| entry.copy_from != NO_BLOCK)?;
+        Some([entry.copy_from, self.table(slot).block(entry.copy_index as usize)?])
     }
 
     /// Gives back the original of a copy: the sequence is about to have tokens of its own in the copy.

@@ -13,6 +13,7 @@ use super::sequence::{SeqId, Sequence};
 use super::state::{StateGeometry, States};
 use super::stats::{CacheStats, PoolStats, PrefixStats, SequenceStats};
 use super::table::BlockTable;
+use crate::device::Attached;
 use crate::kv::MAX_GROUPS;
 use crate::mem::{Arena, MemoryError};
 
@@ -32,6 +33,9 @@ pub struct KvCache<'a> {
     pub(super) recency: List,
     pub(super) prefix: PrefixStats,
     pub(super) states: States<'a>,
+    /// Whether keys and values lie on a device.
+    pub(super) on_device: bool,
+    pub(super) device: Attached<'a>,
 }
 
 impl<'a> KvCache<'a> {
@@ -42,14 +46,15 @@ impl<'a> KvCache<'a> {
     /// As [`Arena::slice`]; [`MemoryError::TooLarge`] for more sequences than [`SeqId::MAX`] or more tokens than 2^32 -
     /// 1.
     pub fn carve(arena: &mut Arena<'a>, geometry: KvGeometry) -> Result<Self, MemoryError> {
-        Self::carve_with_states(arena, geometry, StateGeometry::default())
+        Self::carve_with_states(arena, geometry, StateGeometry::default(), false)
     }
 
-    /// [`KvCache::carve`] for a model that has recurrent layers.
+    /// [`KvCache::carve`] for a model that has recurrent layers, or for keys and values on a device.
     pub(crate) fn carve_with_states(
         arena: &mut Arena<'a>,
         mut geometry: KvGeometry,
         states: StateGeometry,
+        on_device: bool,
     ) -> Result<Self, MemoryError> {
         // Positions and lengths are kept in 32 bits.
         if geometry.sequences > SeqId::MAX || geometry.context > u32::MAX as usize {
@@ -65,11 +70,12 @@ impl<'a> KvCache<'a> {
         sequences.fill(Sequence::zeroed());
         let mut groups = heapless::Vec::new();
         for group in 0..geometry.groups.count() {
-            groups.push(Group::carve(arena, &geometry, group)?).map_err(|_| MemoryError::TooLarge)?;
+            groups.push(Group::carve(arena, &geometry, group, on_device)?).map_err(|_| MemoryError::TooLarge)?;
         }
         let policy = super::policy(geometry.kind);
         let states = States::carve(arena, states, geometry.sequences)?;
-        Ok(Self { geometry, policy, sequences, groups, recency: List::EMPTY, prefix: PrefixStats::default(), states })
+        let (recency, prefix, device) = (List::EMPTY, PrefixStats::default(), Attached(None));
+        Ok(Self { geometry, policy, sequences, groups, recency, prefix, states, on_device, device })
     }
 
     /// Returns the sizes of the cache.

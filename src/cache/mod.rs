@@ -118,6 +118,7 @@ mod paged;
 mod policy;
 mod pool;
 mod prefix;
+mod remote;
 mod reserve;
 mod reuse;
 mod room;

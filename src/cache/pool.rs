@@ -31,6 +31,7 @@ impl<'a> Pool<'a> {
         name: &'static str,
         geometry: &KvGeometry,
         group: usize,
+        on_device: bool,
     ) -> Result<Self, MemoryError> {
         let layers = geometry.groups.layers_in(group, geometry.layers);
         let KvShape { heads: kv_heads, head_dim } = geometry.shape_in(group);
@@ -38,6 +39,7 @@ impl<'a> Pool<'a> {
         let tile_words = k.len().checked_add(v.len()).ok_or(MemoryError::TooLarge)? / 4;
         let per_block = [layers, kv_heads].iter().try_fold(tile_words, |n, &f| n.checked_mul(f));
         let words = per_block.and_then(|words| words.checked_mul(geometry.blocks)).ok_or(MemoryError::TooLarge)?;
+        let words = if on_device { 0 } else { words };
         Ok(Self { words: arena.slice(name, words)?, k, v, layers, kv_heads, head_dim, tile_words })
     }
 

@@ -97,6 +97,7 @@ impl KvCache<'_> {
     /// [`CacheError::UnknownSequence`].
     pub fn copy_unit(&mut self, seq: SeqId) -> Result<bool, CacheError> {
         self.sequence(seq)?;
+        self.check_here()?;
         for group in &mut self.groups {
             if group.copy_unit(seq.slot())? {
                 return Ok(true);

@@ -74,6 +74,7 @@ impl<'a> KvCache<'a> {
         // With unfinished work, a shared block may have been replaced by a copy that is not complete.
         let len = self.idle(seq)?;
         self.check_layer(layer)?;
+        self.check_here()?;
         let group = self.geometry.groups.group(layer);
         self.groups.get(group).ok_or(CacheError::Internal(site!()))?.check_whole(seq.slot(), len)?;
         self.check_rows(k_out, len, layer)?;
@@ -120,6 +121,7 @@ impl<'a> KvCache<'a> {
         if self.kind() == KvKind::Off || self.has_states() {
             return Err(CacheError::NotKept);
         }
+        self.check_here()?;
         let expected = self.sequence(seq)?.next_layer as usize;
         if layer != expected || layer >= self.num_layers() {
             return Err(CacheError::Layer { expected, given: layer });

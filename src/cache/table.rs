@@ -1,6 +1,7 @@
 //! The block table of a sequence.
 
 use super::block::{BLOCK_TOKENS, BlockId, NO_BLOCK};
+use crate::kv::table_entry;
 
 /// The blocks of a sequence in a layer group: block `i` holds positions `16 i ..`.
 ///
@@ -52,10 +53,7 @@ pub(super) struct Layout {
 impl Layout {
     #[inline]
     pub(super) fn entry(self, index: usize) -> usize {
-        match index.checked_sub(self.sinks).and_then(|past| past.checked_rem(self.ring)) {
-            Some(place) => self.sinks + place,
-            None => index,
-        }
+        table_entry(index, self.sinks, self.ring)
     }
 }
 

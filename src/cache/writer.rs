@@ -60,6 +60,7 @@ impl KvCache<'_> {
         layer: usize,
         rows: impl Iterator<Item = Option<KvRow<'r>>>,
     ) -> Result<RowWriter<'_, 'r>, CacheError> {
+        self.check_here()?;
         let mut placed = heapless::Vec::new();
         for row in rows {
             let row = self.place(layer, row.ok_or(CacheError::Internal(site!()))?)?;

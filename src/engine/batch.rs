@@ -154,7 +154,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     }
 
     /// The rows become part of their sequences.
-    fn finish_batch(&mut self) -> Result<(), EngineError> {
+    pub(super) fn finish_batch(&mut self) -> Result<(), EngineError> {
         for queue in self.parts.queues.iter_mut().filter(|queue| queue.is_in_batch()) {
             let (seq, end) = (queue.seq(), queue.next + queue.taken);
             // Rows that were computed again, without a cache, are part of it already.

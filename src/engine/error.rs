@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::cache::{CacheError, SnapshotError};
+use crate::device::DeviceFault;
 use crate::error::{Fault, Site};
 use crate::mem::MemoryError;
 
@@ -81,6 +82,16 @@ pub enum EngineError {
         /// The layer in which it was found; the number of layers for the logits.
         layer: usize,
     },
+    /// The plan is for an engine with a device, and there is none, or the other way round.
+    DevicePlan,
+    /// The device is gone, and the keys and values of all sequences with it. The sequences of the batch keep their committed
+    /// tokens, of which another engine can compute keys and values again: [`Engine::replay`](crate::Engine::replay).
+    DeviceLost,
+    /// No device can do it yet.
+    OnDevice {
+        /// What.
+        what: &'static str,
+    },
     /// The engine contradicts itself: a defect of this library.
     Internal(Site),
 }
@@ -96,14 +107,26 @@ impl EngineError {
 
 impl From<CacheError> for EngineError {
     fn from(error: CacheError) -> Self {
-        Self::Cache(error)
+        match error {
+            CacheError::DeviceLost => Self::DeviceLost,
+            error => Self::Cache(error),
+        }
+    }
+}
+
+impl From<DeviceFault> for EngineError {
+    fn from(fault: DeviceFault) -> Self {
+        match fault {
+            DeviceFault::NonFinite { layer } => Self::NonFinite { layer },
+            DeviceFault::Lost => Self::DeviceLost,
+        }
     }
 }
 
 impl From<SnapshotError> for EngineError {
     fn from(error: SnapshotError) -> Self {
         match error {
-            SnapshotError::Cache(error) => Self::Cache(error),
+            SnapshotError::Cache(error) => error.into(),
             error => Self::Snapshot(error),
         }
     }
@@ -150,6 +173,9 @@ impl fmt::Display for EngineError {
             Self::AdapterScale => f.write_str("the scale of an adapter must be finite"),
             Self::Busy => f.write_str("other sequences have unfinished work"),
             Self::NonFinite { layer } => write!(f, "the model computed an infinity or a NaN in layer {layer}"),
+            Self::DevicePlan => f.write_str("a plan for a device needs one, and other plans have no use for it"),
+            Self::DeviceLost => f.write_str("the device is gone, and all keys and values with it"),
+            Self::OnDevice { what } => write!(f, "no device gives {what} yet"),
             Self::Internal(site) => write!(f, "internal error of the engine at site {site}"),
         }
     }

@@ -52,6 +52,7 @@
 
 mod adapters;
 mod batch;
+mod device;
 mod error;
 mod fingerprint;
 mod hidden;
@@ -121,18 +122,19 @@ struct Parts<'m, 'a> {
 }
 
 impl<'m, 'a> Parts<'m, 'a> {
-    fn carve(arena: &mut Arena<'a>, model: &Model<'m>, limits: &Limits) -> Result<Self, MemoryError> {
+    fn carve(arena: &mut Arena<'a>, model: &Model<'m>, limits: &Limits, on_device: bool) -> Result<Self, MemoryError> {
         let geometry = limits.geometry(model);
         let logit_rows = if model.has_logits() { limits.logit_rows } else { 0 };
         let capacity = Capacity {
-            rows: limits.rows,
+            // A device has buffers of its own.
+            rows: if on_device { 0 } else { limits.rows },
             logit_rows,
             context: geometry.context,
             visibility: geometry.visibility,
             sequences: limits.sequences,
             adapters: limits.adapters,
             adapter_rank: limits.adapter_rank,
-            workers: limits.workers,
+            workers: if on_device { 0 } else { limits.workers },
             level: limits.level,
         };
         let queues = arena.slice("queues", limits.sequences)?;
@@ -142,7 +144,7 @@ impl<'m, 'a> Parts<'m, 'a> {
             rows: arena.slice("batch rows", limits.rows)?,
             runs: arena.slice("batch runs", limits.sequences)?,
             forward: Forward::carve(arena, model.loaded(), capacity)?,
-            cache: KvCache::carve_with_states(arena, geometry, limits.states(model))?,
+            cache: KvCache::carve_with_states(arena, geometry, limits.states(model), on_device)?,
             logit_rows,
             checkpoint_every: limits.checkpoint_every,
         })
@@ -171,20 +173,24 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// [`Plan::bytes`] bytes; the pages of keys and values are not touched.
     ///
     /// # Errors
-    /// [`EngineError::Memory`], with what is needed.
+    /// [`EngineError::Memory`], with what is needed; [`EngineError::DevicePlan`] for a plan of [`Plan::for_device`].
     pub fn new(model: &Model<'m>, plan: &Plan, memory: &'a mut [u8]) -> Result<Self, EngineError> {
+        if plan.is_for_device() { Err(EngineError::DevicePlan) } else { Self::in_memory(model, plan, memory) }
+    }
+
+    fn in_memory(model: &Model<'m>, plan: &Plan, memory: &'a mut [u8]) -> Result<Self, EngineError> {
         let (needed, given) = (plan.bytes(), memory.len());
         let mut arena = Arena::new(memory)?;
         if given < needed {
             return Err(MemoryError::TooSmall { needed, given }.into());
         }
-        fpenv::with_default(|| Self::carve(&mut arena, model, plan.limits()))
+        fpenv::with_default(|| Self::carve(&mut arena, model, plan))
     }
 
     /// Takes the memory from the arena. What is made here is large, so it is made in its place.
-    fn carve(arena: &mut Arena<'a>, model: &Model<'m>, limits: &Limits) -> Result<Self, EngineError> {
+    fn carve(arena: &mut Arena<'a>, model: &Model<'m>, plan: &Plan) -> Result<Self, EngineError> {
         Ok(Self {
-            parts: Parts::carve(arena, model, limits)?,
+            parts: Parts::carve(arena, model, plan.limits(), plan.is_for_device())?,
             model: *model,
             fingerprint: Fingerprint::default(),
             parallel: &Serial,

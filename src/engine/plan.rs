@@ -4,11 +4,12 @@ use core::fmt;
 
 use super::Parts;
 use crate::cache::{BLOCK_TOKENS, KvGeometry, KvKind, KvType, SeqId, StateGeometry, Visibility, Window};
+use crate::device::KvLayout;
 use crate::kernels::{KvElement, Level};
 use crate::mem::{ALIGN, Arena, MemoryError, Section};
 use crate::model::Model;
 use crate::ops::MAX_ADAPTERS;
-use crate::program::StepInfo;
+use crate::program::{StepInfo, StepView};
 
 /// What an engine must be able to hold.
 ///
@@ -98,6 +99,11 @@ pub enum PlanError {
         /// It.
         element: KvElement,
     },
+    /// No device can do it yet.
+    Device {
+        /// What.
+        what: &'static str,
+    },
     /// The memory cannot be addressed.
     Memory(MemoryError),
 }
@@ -113,6 +119,7 @@ impl fmt::Display for PlanError {
         match self {
             Self::Limit { name, given, min, max } => write!(f, "limit {name} is {given}, it must be {min} to {max}"),
             Self::NotBuilt { element } => write!(f, "keys and values of type {} are not in this build", element.name()),
+            Self::Device { what } => write!(f, "no device runs {what} yet"),
             Self::Memory(error) => error.fmt(f),
         }
     }
@@ -129,6 +136,7 @@ pub struct Plan {
     arena: Arena<'static>,
     units_per_token: usize,
     kv_block_bytes: usize,
+    on_device: bool,
 }
 
 impl Plan {
@@ -137,12 +145,40 @@ impl Plan {
     /// # Errors
     /// [`PlanError`], with the limit that is out of range.
     pub fn new(model: &Model<'_>, limits: &Limits) -> Result<Self, PlanError> {
-        let limits = limits.resolve(model)?;
+        Self::measure(model, limits.resolve(model)?, false)
+    }
+
+    /// Computes the plan of an engine whose keys and values, and whose work, are on a device: see
+    /// [`Engine::with_device`](crate::Engine::with_device). The memory of the host has tables and logits, and neither keys and
+    /// values nor the buffers of a batch.
+    ///
+    /// # Errors
+    /// As [`Plan::new`]; [`PlanError::Device`] for what no device can do yet.
+    pub fn for_device(model: &Model<'_>, limits: &Limits) -> Result<Self, PlanError> {
+        let (limits, config) = (limits.resolve(model)?, model.config());
+        let refused = [
+            (limits.kv_kind != KvKind::Paged, "a cache of another kind than paged"),
+            (limits.adapters > 0, "adapters"),
+            (!config.attention.causal, "an encoder"),
+            (config.recurrent.layers.before(usize::MAX) > 0, "recurrent layers"),
+        ];
+        match refused.into_iter().find(|(is, _)| *is) {
+            Some((_, what)) => Err(PlanError::Device { what }),
+            None => Self::measure(model, limits, true),
+        }
+    }
+
+    fn measure(model: &Model<'_>, limits: Limits, on_device: bool) -> Result<Self, PlanError> {
         let mut arena = Arena::measuring();
-        let parts = Parts::carve(&mut arena, model, &limits)?;
+        let parts = Parts::carve(&mut arena, model, &limits, on_device)?;
         let units_per_token = parts.units_per_token(limits.geometry(model).context);
         let kv_block_bytes = limits.geometry(model).block_bytes();
-        Ok(Self { limits, arena, units_per_token, kv_block_bytes })
+        Ok(Self { limits, arena, units_per_token, kv_block_bytes, on_device })
+    }
+
+    /// Returns whether it is of [`Plan::for_device`].
+    pub fn is_for_device(&self) -> bool {
+        self.on_device
     }
 
     /// Returns the number of bytes that the engine needs: exactly this many are used.
@@ -179,9 +215,30 @@ impl Plan {
     /// # Errors
     /// [`PlanError`], as [`Plan::new`], where it is another one that these limits do not fit.
     pub fn for_each_step(&self, model: &Model<'_>, found: &mut dyn FnMut(&StepInfo)) -> Result<(), PlanError> {
-        let parts = Parts::carve(&mut Arena::measuring(), model, &self.limits)?;
+        let parts = Parts::carve(&mut Arena::measuring(), model, &self.limits, self.on_device)?;
         parts.for_each_step(self.limits.geometry(model).context, found);
         Ok(())
+    }
+
+    /// Calls `found` with every step of the model's program as a device sees it, in order: operations with their numbers and
+    /// their tensors in the file. `model` is the one that was planned for. Tensors are looked up by their names, which takes
+    /// a while.
+    ///
+    /// # Errors
+    /// [`PlanError`], as [`Plan::for_each_step`].
+    pub fn for_each_operation<'m>(
+        &self,
+        model: &Model<'m>,
+        found: &mut dyn FnMut(&StepView<'m>),
+    ) -> Result<(), PlanError> {
+        let parts = Parts::carve(&mut Arena::measuring(), model, &self.limits, self.on_device)?;
+        parts.forward.for_each_operation(found);
+        Ok(())
+    }
+
+    /// Returns how the pool of a layer group lies in memory; `None` where the model has no such group.
+    pub fn kv_layout(&self, model: &Model<'_>, group: usize) -> Option<KvLayout> {
+        self.limits.geometry(model).layout(group)
     }
 
     /// Returns the number of bytes of keys and values of a block of 16 tokens, in all layers.

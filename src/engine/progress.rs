@@ -14,7 +14,7 @@ pub struct Progress {
     pub committed: usize,
     /// Tokens that are queued and not committed. Those of the batch in progress are committed together.
     pub queued: usize,
-    /// Units of the batch in progress that are done, copies of shared blocks not counted; 0 where the sequence is not
+    /// Units of the batch in progress that are done, or given to a device, copies of shared blocks not counted; 0 where the sequence is not
     /// part of it.
     pub units_done: usize,
     /// Units of that batch that are left, exactly.
@@ -42,6 +42,7 @@ impl Engine<'_, '_> {
     pub fn next_step(&self) -> Option<StepInfo> {
         match self.phase {
             Phase::Forward { cursor, .. } => self.parts.forward.info(cursor, self.batch_in_progress()),
+            Phase::Submitted { next } => self.parts.forward.info(next?, self.batch_in_progress()),
             Phase::Copy { .. } | Phase::Idle | Phase::Torn => None,
         }
     }
@@ -54,6 +55,10 @@ impl Engine<'_, '_> {
             Phase::Copy { .. } => (0, units.saturating_add(self.copies_left())),
             Phase::Forward { cursor, unit } => {
                 let left = units_from(cursor).saturating_sub(unit);
+                (units.saturating_sub(left), left)
+            }
+            Phase::Submitted { next } => {
+                let left = next.map_or(0, units_from);
                 (units.saturating_sub(left), left)
             }
             Phase::Idle | Phase::Torn => (0, 0),

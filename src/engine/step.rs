@@ -111,8 +111,10 @@ pub(super) enum Phase {
     Idle,
     /// Shared blocks that the batch writes to are being copied, up to this row's.
     Copy { row: usize },
-    /// The forward pass, at this unit of this operation.
+    /// The forward pass, at this unit of this operation. With a device: the units that budgets have allowed for it so far.
     Forward { cursor: Cursor, unit: usize },
+    /// A device computes the steps before this one; `None` stands for the end of the program.
+    Submitted { next: Option<Cursor> },
     /// Units are running. Seen only after a panic in the host's executor or clock.
     Torn,
 }
@@ -137,8 +139,19 @@ impl<'m, 'a> Engine<'m, 'a> {
         }
         self.check_logits(logits)?;
         self.check_whole(expected, tokens.len())?;
-        self.parts.cache.reserve(seq, tokens.iter().copied())?;
+        self.take_tokens(seq, expected, tokens.iter().copied(), logits)
+    }
+
+    /// Queues tokens of a sequence of `expected` tokens.
+    pub(super) fn take_tokens(
+        &mut self,
+        seq: SeqId,
+        expected: usize,
+        tokens: impl ExactSizeIterator<Item = u32>,
+        logits: Logits,
+    ) -> Result<(), EngineError> {
         let end = expected + tokens.len();
+        self.parts.cache.reserve(seq, tokens)?;
         let queue = self.parts.queues.get_mut(seq.slot()).ok_or(EngineError::Internal(site!()))?;
         *queue = Queue {
             sequence: seq.to_bits(),
@@ -249,6 +262,9 @@ impl<'m, 'a> Engine<'m, 'a> {
     }
 
     fn step_in_default_environment(&mut self, budget: Budget<'_>) -> Result<Step, EngineError> {
+        if self.parts.cache.is_on_device() {
+            return self.step_on_device(&budget);
+        }
         let (watch, mut units) = (Watch::new(&budget), budget.units);
         loop {
             match self.phase {
@@ -264,7 +280,7 @@ impl<'m, 'a> Engine<'m, 'a> {
                         return Err(error);
                     }
                 },
-                Phase::Torn => {
+                Phase::Submitted { .. } | Phase::Torn => {
                     self.fail_batch()?;
                     return Err(EngineError::Internal(site!()));
                 }

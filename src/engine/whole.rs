@@ -25,6 +25,11 @@ impl Engine<'_, '_> {
     /// Whether rows can have the results that are wanted.
     pub(super) fn check_logits(&self, wanted: Logits) -> Result<(), EngineError> {
         let refused = matches!(wanted, Logits::Last | Logits::All) && !self.model.has_logits();
-        if refused { Err(EngineError::NoLogits) } else { Ok(()) }
+        let hidden = matches!(wanted, Logits::LastHidden | Logits::Hidden);
+        match self.parts.cache.is_on_device() && hidden {
+            true => Err(EngineError::OnDevice { what: "hidden states" }),
+            false if refused => Err(EngineError::NoLogits),
+            false => Ok(()),
+        }
     }
 }

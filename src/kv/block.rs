@@ -9,3 +9,13 @@ pub const TILE_TOKENS: usize = BLOCK_TOKENS;
 /// Absolute positions per chunk. Each chunk has its own maximum and sums, so the result does not depend on
 /// who computes which chunk.
 pub const CHUNK: usize = 256;
+
+/// The entry of a block table for block `index` of a sequence: those behind the first `sinks` take turns in a ring of `ring`
+/// entries, unless that is 0.
+#[inline]
+pub(crate) fn table_entry(index: usize, sinks: usize, ring: usize) -> usize {
+    match index.checked_sub(sinks).and_then(|past| past.checked_rem(ring)) {
+        Some(place) => sinks + place,
+        None => index,
+    }
+}

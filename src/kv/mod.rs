@@ -46,6 +46,7 @@ mod layers;
 mod tile;
 mod window;
 
+pub(crate) use block::table_entry;
 pub use block::{BLOCK_TOKENS, CHUNK, TILE_TOKENS};
 pub use element::KvElement;
 pub(crate) use element::SCALED;

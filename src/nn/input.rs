@@ -57,7 +57,8 @@ impl InputForms {
         Ok(())
     }
 
-    fn forms(self) -> impl Iterator<Item = Form> {
+    /// Returns the forms, in the order in which they lie.
+    pub fn forms(self) -> impl Iterator<Item = Form> {
         FORMS.into_iter().zip(self.wanted).filter_map(|(form, wanted)| wanted.then_some(form))
     }
 }

@@ -3,6 +3,7 @@
 use core::slice::from_ref;
 
 use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
+use crate::device::{AddNormedView, OpView};
 use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::mem::row_of;
@@ -25,6 +26,11 @@ impl Operation for AddNormed {
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
         Grid::by_row(rows, context.config.hidden)
+    }
+
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let norm = context.weights.norm(layer, self.weight)?;
+        Some(OpView::AddNormed(AddNormedView { norm, scale: context.config.residual_scale }))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {

@@ -1,8 +1,8 @@
 //! Cosines and sines of the positions, for the rotations of all layers.
 
 use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
+use crate::device::OpView;
 use crate::error::Fault;
-use crate::nn::rotation;
 use crate::weights::Role;
 
 /// Cosines and sines of every row's position, for each set of rotary frequencies.
@@ -22,19 +22,16 @@ impl Operation for Angles {
         Grid::by_row(rows, context.config.rope.width())
     }
 
+    fn view<'m>(&self, context: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
+        Some(OpView::Angles(context.rotary()))
+    }
+
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let rope = context.config.rope;
+        let rotary = context.rotary();
         let Buffers { rotations, scratch, .. } = memory.buffers;
         work.each_row(rotations, scratch, &|index, out, _| {
             let row = work.batch.rows.get(index).ok_or(Fault::Internal(site!()))?;
-            let (mut out, mut frequencies) = (out, &*context.frequencies);
-            for (set, dims, _) in rope.sets() {
-                let of_set = (out.split_at_mut_checked(dims), frequencies.split_at_checked(dims / 2));
-                let (Some((angles, others)), Some((own, rest))) = of_set else { return Err(Fault::Internal(site!())) };
-                rotation(row.position as usize, own, set.magnitude, angles);
-                (out, frequencies) = (others, rest);
-            }
-            Ok(())
+            rotary.angles(row.position as usize, context.frequencies, out).ok_or(Fault::Internal(site!()))
         })
     }
 }

@@ -5,9 +5,10 @@ use core::ops::Range;
 use super::partials::{partial, partials_width};
 use super::{Batch, Buffers, Context, Grid, Memory, Operation, Row, Work};
 use crate::cache::KvCache;
+use crate::device::{AttendView, OpView, Slopes};
 use crate::error::Fault;
 use crate::kernels::{CHUNK, Queries, Scores, attend_chunks, attend_rows};
-use crate::weights::{Config, Role};
+use crate::weights::{Attention, Config, Role};
 
 /// Attention of every row over the keys and values of its sequence. A unit is the query heads of some rows that share
 /// a KV head, in some chunks of positions.
@@ -39,6 +40,25 @@ impl Operation for Attend {
             tile_cols: partial(&shape).elements().unwrap_or(0).max(1),
             passes: chunks.div_ceil(attend_chunks(tile_rows, group, shape.kv.head_dim)),
         }
+    }
+
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let (config, shape) = (&context.config, context.config.layer(layer));
+        let Attention { scale, soft_cap, alibi, causal, .. } = config.attention;
+        if !causal {
+            return Some(OpView::Other("attention to both sides"));
+        }
+        Some(OpView::Attend(AttendView {
+            from: config.kv_place(layer)?,
+            heads: shape.heads,
+            kv_heads: shape.kv.heads,
+            head_dim: shape.kv.head_dim,
+            stride: shape.heads_width(),
+            visibility: context.visibility.get(config.layer_groups.group(layer)).copied().unwrap_or_default(),
+            scale,
+            soft_cap,
+            slopes: (alibi > 0.0).then_some(Slopes { exponent: alibi, heads: config.heads }),
+        }))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {

@@ -5,18 +5,9 @@ use core::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use crate::cache::SeqId;
+pub(crate) use crate::device::Row;
 use crate::kernels::Level;
 use crate::kv::{MAX_GROUPS, Visibility};
-
-/// A row of a batch: a token at a position of a sequence.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct Row {
-    /// Bits of the sequence's handle.
-    sequence: u32,
-    pub(crate) position: u32,
-    pub(crate) token: u32,
-}
 
 impl Row {
     /// A token at this position of any sequence, to count units by.

@@ -80,7 +80,8 @@ impl<'a> Buffers<'a> {
         let FeedForward { experts, experts_used, .. } = config.feed_forward;
         let matrix = |rows: usize, cols: usize| rows.checked_mul(cols).ok_or(MemoryError::TooLarge);
         let pairs = matrix(rows, experts_used)?;
-        let inputs = pairs.max(rows).max(logit_rows);
+        // Without rows these are on a device: only logits come back.
+        let inputs = if rows == 0 { 0 } else { pairs.max(rows).max(logit_rows) };
         let gathered = context.forms.words(Input::FeedForward, config).ok_or(MemoryError::TooLarge)?;
         let ffn = config.widest_ffn().ok_or(MemoryError::TooLarge)?;
         let len = scratch_len(config, matrices, capacity).ok_or(MemoryError::TooLarge)?;
@@ -110,6 +111,11 @@ impl<'a> Buffers<'a> {
             pooled: arena.slice("pooled", pooled_len(config, matrices).ok_or(MemoryError::TooLarge)?)?,
             scratch: Scratch { data: arena.slice("worker scratch", matrix(workers, len)?)?, workers, len },
         })
+    }
+
+    /// Where the logits of the `index`-th row that wants them go: `[vocab]`.
+    pub(crate) fn logits_mut(&mut self, index: usize, vocab: usize) -> Option<&mut [f32]> {
+        self.logits.get_mut(index.checked_mul(vocab)?..)?.get_mut(..vocab)
     }
 
     /// The logits of the `index`-th row that wanted them: `[vocab]`.

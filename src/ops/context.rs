@@ -4,10 +4,10 @@ use super::adapters::{Adapters, adapter_words};
 use super::batch::Capacity;
 use super::input::Forms;
 use super::slopes::fill_slopes;
+use crate::device::{RotarySet, RotaryView};
 use crate::kernels::Level;
 use crate::kv::{MAX_GROUPS, Visibility};
 use crate::mem::{Arena, MemoryError};
-use crate::num::settled_of;
 use crate::weights::{Config, Files, Role, Uses, Weights};
 
 /// A model's numbers and weights, and what is computed from them once.
@@ -22,6 +22,8 @@ pub(crate) struct Context<'m, 'a> {
     /// 32-bit words of an input row: the largest forms, then the adapters' products.
     pub(super) input_words: usize,
     pub(crate) adapters: Adapters<'m, 'a>,
+    /// What divides the rotary frequencies.
+    divisors: Role,
     /// Of all sets: one for every two elements that are rotated.
     pub(super) frequencies: &'a mut [f64],
     /// Slopes of ALiBi: `[heads]`, or none.
@@ -40,7 +42,12 @@ impl<'m, 'a> Context<'m, 'a> {
     ) -> Result<Self, MemoryError> {
         let weights = Weights::carve(arena, files, config, uses)?;
         let frequencies = arena.slice("rotary frequencies", config.rope.width() / 2)?;
-        fill_frequencies(config, &weights, capacity.context, frequencies);
+        let divisors = match config.rope.is_long(capacity.context) {
+            None => Role::RopeDivisors,
+            Some(false) => Role::ShortRopeDivisors,
+            Some(true) => Role::LongRopeDivisors,
+        };
+        rotary(config, &weights, divisors).frequencies(frequencies);
         let slopes = arena.slice("slopes", if config.attention.alibi > 0.0 { config.heads } else { 0 })?;
         fill_slopes(config.attention.alibi, slopes);
         let adapters = Adapters::carve(arena, config, capacity)?;
@@ -53,25 +60,25 @@ impl<'m, 'a> Context<'m, 'a> {
             forms,
             input_words: input_words.ok_or(MemoryError::TooLarge)?,
             adapters,
+            divisors,
             frequencies,
             slopes,
         })
     }
 }
 
-/// Fills the sets of rotary frequencies for sequences of at most `context` tokens.
-fn fill_frequencies(config: &Config, weights: &Weights<'_, '_>, context: usize, frequencies: &mut [f64]) {
-    let divisors = match config.rope.is_long(context) {
-        None => Role::RopeDivisors,
-        Some(false) => Role::ShortRopeDivisors,
-        Some(true) => Role::LongRopeDivisors,
-    };
-    let divisors = weights.tensor(0, divisors).and_then(|view| view.row(0)).unwrap_or_default();
-    let divisors = divisors.as_chunks::<4>().0.iter().map(|&bytes| settled_of(bytes));
-    let mut rest = frequencies;
-    for (set, dims, divided) in config.rope.sets() {
-        let Some((own, others)) = rest.split_at_mut_checked(dims / 2) else { return };
-        set.fill(divisors.clone().take(if divided { own.len() } else { 0 }), own);
-        rest = others;
+impl<'m> Context<'m, '_> {
+    /// Cosines and sines, for sequences as long as was planned.
+    pub(super) fn rotary(&self) -> RotaryView<'m> {
+        rotary(&self.config, &self.weights, self.divisors)
     }
+}
+
+fn rotary<'m>(config: &Config, weights: &Weights<'m, '_>, divisors: Role) -> RotaryView<'m> {
+    let divisors = weights.tensor(0, divisors).and_then(|view| view.row(0)).unwrap_or_default();
+    let mut sets = [None; MAX_GROUPS];
+    for (place, (frequencies, dims, divided)) in sets.iter_mut().zip(config.rope.sets()) {
+        *place = Some(RotarySet { frequencies, dims, divisors: if divided { divisors } else { &[] } });
+    }
+    RotaryView { sets }
 }

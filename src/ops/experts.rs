@@ -6,6 +6,7 @@
 use super::buffers::group_words;
 use super::groups::Groups;
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Target, Work};
+use crate::device::{AddExpertsView, BranchEnd, ChooseView, ExpertGateUpView, ExpertsView, OpView, RouteView};
 use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::mem::{Tile, row_of};
@@ -28,6 +29,12 @@ impl Operation for Route {
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
         Grid::linear(rows, context.config.feed_forward.router_width(), context.config.hidden)
+    }
+
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let linear = |role| context.weights.linear(layer, role);
+        let shared_gate = linear(Role::SharedGate).map(Into::into);
+        Some(OpView::Route(RouteView { router: linear(Role::Router)?.into(), shared_gate }))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
@@ -62,6 +69,13 @@ impl Operation for ChooseExperts {
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
         Grid::by_row(rows, context.config.feed_forward.experts_used)
+    }
+
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let form = &context.config.feed_forward;
+        let bytes = |role| context.weights.tensor(layer, role).map_or(&[][..], |tensor| tensor.bytes());
+        let [biases, scales] = [Role::SelectionBias, Role::ExpertScales].map(bytes);
+        Some(OpView::Choose(ChooseView { routing: form.routing, used: form.experts_used, biases, scales }))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
@@ -105,6 +119,10 @@ impl Operation for GroupRows {
         Grid::by_row(rows.min(1), group_words(rows * experts_used, experts).unwrap_or(0))
     }
 
+    fn view<'m>(&self, _: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
+        Some(OpView::GroupRows)
+    }
+
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let Buffers { choices, groups, scratch, .. } = memory.buffers;
         let pairs = work.grid.cols.saturating_sub(context.config.feed_forward.experts) / 2;
@@ -129,6 +147,10 @@ impl Operation for Gather {
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
         let words = context.forms.words(Input::FeedForward, &context.config).unwrap_or(0);
         Grid::by_row(rows * context.config.feed_forward.experts_used, words)
+    }
+
+    fn view<'m>(&self, _: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
+        Some(OpView::Gather)
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
@@ -161,6 +183,19 @@ impl Operation for ExpertGateUp {
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
         let FeedForward { experts, experts_used, expert_width, .. } = context.config.feed_forward;
         Grid::experts(rows * experts_used, experts, expert_width, 2 * context.config.hidden)
+    }
+
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let FeedForward { activation, expert_width: width, fused_experts: fused, .. } = context.config.feed_forward;
+        let all = |role, rows, first| {
+            let all = context.weights.linear(layer, role)?.into();
+            Some(ExpertsView { all, rows, first, count: width })
+        };
+        let [gate, up] = match fused {
+            true => [all(Role::GateUpExperts, 2 * width, 0)?, all(Role::GateUpExperts, 2 * width, width)?],
+            false => [all(Role::GateExperts, width, 0)?, all(Role::UpExperts, width, 0)?],
+        };
+        Some(OpView::ExpertGateUp(ExpertGateUpView { gate, up, activation }))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
@@ -207,6 +242,12 @@ impl Operation for ExpertDown {
         Grid::experts(rows * experts_used, experts, context.config.hidden, expert_width)
     }
 
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let all = context.weights.linear(layer, Role::DownExperts)?.into();
+        let rows = context.config.hidden;
+        Some(OpView::ExpertDown(ExpertsView { all, rows, first: 0, count: rows }))
+    }
+
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let (layer, hidden, level) = (work.layer, context.config.hidden, context.level);
         let Buffers { input, choices, groups, results, scratch, .. } = memory.buffers;
@@ -244,6 +285,18 @@ impl Operation for AddExperts {
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
         Grid::by_row(rows, context.config.hidden)
+    }
+
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let norm = match self.norm {
+            Some(norm) => Some(context.weights.norm(layer, norm)?),
+            None => None,
+        };
+        let to = match self.to {
+            Target::Residual => BranchEnd::Residual { scale: context.config.residual_scale },
+            Target::Branch => BranchEnd::Branch,
+        };
+        Some(OpView::AddExperts(AddExpertsView { to, norm }))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {

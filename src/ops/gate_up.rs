@@ -1,8 +1,10 @@
 //! The gate and up matrices of the feed-forward layer, and its activation function.
 
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Work};
+use crate::device::{GateUpView, OpView};
 use crate::error::Fault;
 use crate::kernels::Combine;
+use crate::nn::Linear;
 use crate::weights::{Config, Gate, Role};
 
 /// `activation(gate) * up`, or `activation(up)`, of every row.
@@ -34,6 +36,22 @@ impl GateUp {
             _ => Gate::Separate,
         }
     }
+
+    /// The gate's matrix, if there is one, and the up matrix, of those that `linear` gives; each has `width` rows.
+    fn linears<'w>(
+        &self,
+        config: &Config,
+        width: usize,
+        linear: &dyn Fn(Role) -> Option<Linear<'w>>,
+    ) -> Option<(Option<Linear<'w>>, Linear<'w>)> {
+        let [gate, up] = self.matrices;
+        let up = linear(up)?;
+        match self.gate(config) {
+            Gate::None => Some((None, up)),
+            Gate::Separate => Some((linear(gate), up)),
+            Gate::Fused => Some((up.slice(0, width), up.slice(width, width)?)),
+        }
+    }
 }
 
 impl Operation for GateUp {
@@ -54,19 +72,22 @@ impl Operation for GateUp {
         Grid::linear(rows, width, 2 * context.config.hidden)
     }
 
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        if self.to == Input::PerLayerOut {
+            return Some(OpView::Other(self.name()));
+        }
+        let width = self.to.width(&context.config, &context.config.layer(layer));
+        let (gate, up) = self.linears(&context.config, width, &|role| context.weights.linear(layer, role))?;
+        let activation = context.config.feed_forward.activation;
+        Some(OpView::GateUp(GateUpView { gate: gate.map(Into::into), up: up.into(), activation }))
+    }
+
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let width = self.to.width(&context.config, &context.config.layer(work.layer));
         let activation = context.config.feed_forward.activation;
         let deltas = context.deltas(work.layer, self.from);
         let linear = |role| deltas.add_to(context.weights.linear(work.layer, role), role);
-        let [gate, up] = self.matrices;
-        let up = linear(up).ok_or(Fault::Internal(site!()))?;
-        let (gate, up) = match self.gate(&context.config) {
-            Gate::None => (None, Some(up)),
-            Gate::Separate => (linear(gate), Some(up)),
-            Gate::Fused => (up.slice(0, width), up.slice(width, width)),
-        };
-        let up = up.ok_or(Fault::Internal(site!()))?;
+        let (gate, up) = self.linears(&context.config, width, &linear).ok_or(Fault::Internal(site!()))?;
         let how = gate.map_or(Combine::Activate(activation), |_| Combine::Gate(activation));
         let Buffers { input, ffn, scratch, .. } = memory.buffers;
         let inputs = context.input_rows((work.layer, self.from), input, work.workers(scratch));

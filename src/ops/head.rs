@@ -1,6 +1,7 @@
 //! The logits.
 
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Work};
+use crate::device::{HeadView, OpView};
 use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::num::{is_finite, settle};
@@ -21,6 +22,11 @@ impl Operation for Head {
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
         Grid::linear(rows, context.config.vocab, context.config.hidden)
+    }
+
+    fn view<'m>(&self, context: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
+        let crate::weights::Head { scale, soft_cap, .. } = context.config.head;
+        Some(OpView::Head(HeadView { matrix: context.weights.output()?.into(), scale, soft_cap }))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {

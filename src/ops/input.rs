@@ -1,6 +1,7 @@
 //! The inputs of linear layers: activations, rounded and quantized once for all matrices that read them.
 
 use super::context::Context;
+use crate::device::InputView;
 use crate::nn::{InputForms, InputRows};
 use crate::weights::{Config, LayerShape, Role, Survey};
 
@@ -127,6 +128,11 @@ impl Forms {
 }
 
 impl Context<'_, '_> {
+    /// An input of a layer, as a device sees it.
+    pub(super) fn input_view(&self, layer: usize, input: Input) -> InputView {
+        InputView { width: input.width(&self.config, &self.config.layer(layer)), forms: self.forms.get(input) }
+    }
+
     /// The rows of a layer's input that were prepared in `words`, multiplied by `workers` workers at the same time.
     pub(super) fn input_rows<'w>(
         &self,

@@ -4,6 +4,7 @@ use core::slice::from_ref;
 
 use super::quantize::prepare;
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Work};
+use crate::device::{NormView, OpView};
 use crate::error::Fault;
 use crate::mem::row_of;
 use crate::weights::Role;
@@ -26,6 +27,11 @@ impl Operation for Norm {
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
         Grid::by_row(rows, context.input_words)
+    }
+
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let norm = context.weights.norm(layer, self.weight)?;
+        Some(OpView::Norm(NormView { norm, input: context.input_view(layer, self.to) }))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {

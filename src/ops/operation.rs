@@ -2,6 +2,7 @@
 
 use super::{Batch, Buffers, Context, Grid, Work};
 use crate::cache::KvCache;
+use crate::device::OpView;
 use crate::error::Fault;
 use crate::weights::Role;
 
@@ -30,6 +31,11 @@ pub(crate) trait Operation {
 
     /// The shape of its result for `rows` rows of a batch, and the tiles that it is cut into.
     fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, batch: Batch<'_>) -> Grid;
+
+    /// What a device needs to know of it in a layer; `None` where a tensor is missing.
+    fn view<'m>(&self, _: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
+        Some(OpView::Other(self.name()))
+    }
 
     /// Runs the units that are due, as long as the watch allows it. Returns how many of these units are left: the last
     /// ones.

@@ -3,6 +3,7 @@
 use core::slice::from_ref;
 
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Target, Work};
+use crate::device::{BranchEnd, OpView, ProjectView};
 use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::weights::Role;
@@ -30,6 +31,15 @@ impl Operation for Project {
     fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, _: Batch<'_>) -> Grid {
         let width = self.from.width(&context.config, &context.config.layer(layer));
         Grid::linear(rows, context.config.hidden, width)
+    }
+
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let scale = context.config.residual_scale;
+        let to = match self.to {
+            Target::Residual => BranchEnd::Residual { scale },
+            Target::Branch => BranchEnd::Branch,
+        };
+        Some(OpView::Project(ProjectView { matrix: context.weights.linear(layer, self.matrix)?.into(), to }))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {

@@ -2,6 +2,7 @@
 
 use super::partials::finish_heads;
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Row, Work};
+use crate::device::{ActivationSource, OpView, QuantizeView};
 use crate::error::Fault;
 use crate::mem::row_of;
 use crate::num::sigmoid;
@@ -46,6 +47,22 @@ impl Operation for Quantize {
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
         let per_row = if self.to == Input::ExpertDown { context.config.feed_forward.experts_used } else { 1 };
         Grid::by_row(rows * per_row, context.input_words)
+    }
+
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let shape = context.config.layer(layer);
+        let sinks = context.weights.tensor(layer, Role::SinkScores).map_or(&[][..], |sinks| sinks.bytes());
+        let from = match (self.from, self.to) {
+            (Source::Residual, _) => ActivationSource::Residual,
+            (Source::Attention, _) if !shape.gated => ActivationSource::Attention { sinks },
+            (Source::FeedForward, Input::SharedDown) if context.config.feed_forward.shared_gate => {
+                ActivationSource::SharedExpert
+            }
+            (Source::FeedForward, Input::ExpertDown) => ActivationSource::Experts,
+            (Source::FeedForward, Input::Down | Input::SharedDown) => ActivationSource::FeedForward,
+            _ => return Some(OpView::Other(self.name())),
+        };
+        Some(OpView::Quantize(QuantizeView { from, input: context.input_view(layer, self.to) }))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {

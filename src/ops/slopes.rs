@@ -1,15 +1,11 @@
 //! Attention with linear biases: a slope for each head.
 
-/// The slopes of ALiBi, one per head, where `2^-exponent` is the last of a power of two of heads; other numbers of
-/// heads take every second slope of twice as many after that. (Press et al., "Train Short, Test Long", 2021; the
-/// authors' code for other numbers.)
+use crate::device::Slopes;
+
+/// The slopes of ALiBi, one per head.
 pub(super) fn fill_slopes(exponent: f32, slopes: &mut [f32]) {
-    let heads = slopes.len();
-    let power = if heads.is_power_of_two() { heads } else { heads.next_power_of_two() / 2 };
-    for (head, slope) in slopes.iter_mut().enumerate() {
-        let steps = if head < power { (head + 1) as f64 } else { (head - power) as f64 + 0.5 };
-        *slope = libm::exp2(-f64::from(exponent) * steps / power as f64) as f32;
-    }
+    let all = Slopes { exponent, heads: slopes.len() };
+    slopes.iter_mut().enumerate().for_each(|(head, slope)| *slope = all.get(head));
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(crate) struct Forward<'m, 'a> {
     pub(crate) context: Context<'m, 'a>,
     buffers: Buffers<'a>,
     /// The last layer that keeps something of each row.
-    last_keeping: usize,
+    pub(super) last_keeping: usize,
 }
 
 /// Where a batch stands in a program.
@@ -25,6 +25,15 @@ pub(crate) struct Forward<'m, 'a> {
 pub(crate) struct Cursor {
     pub(crate) part: Part,
     step: usize,
+}
+
+/// Whole steps of a program that follow each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fitting {
+    pub(crate) steps: usize,
+    pub(crate) units: usize,
+    /// What comes after them; `None` at the end.
+    pub(crate) next: Option<Cursor>,
 }
 
 impl Cursor {
@@ -51,24 +60,29 @@ impl<'m, 'a> Forward<'m, 'a> {
     pub(crate) fn next(&self, cursor: Cursor, batch: Batch<'_>) -> Option<Cursor> {
         let mut cursor = cursor;
         loop {
-            cursor.step += 1;
-            while self.step(cursor).is_none() {
-                cursor = Cursor { part: cursor.part.next(self.context.config.layers)?, step: 0 };
-            }
+            cursor = self.after(cursor)?;
             if self.units(cursor, batch) > 0 {
                 return Some(cursor);
             }
         }
     }
 
+    /// The next step; `None` at the end.
+    pub(super) fn after(&self, cursor: Cursor) -> Option<Cursor> {
+        let mut next = Cursor { step: cursor.step + 1, ..cursor };
+        while self.step(next).is_none() {
+            next = Cursor { part: next.part.next(self.context.config.layers)?, step: 0 };
+        }
+        Some(next)
+    }
+
     /// The shape and units of a step.
     fn grid(&self, cursor: Cursor, batch: Batch<'_>) -> Grid {
         let Some(step) = self.step(cursor) else { return Grid::by_row(0, 0) };
         let layer = self.layer(cursor);
-        let rows = match step.rows {
-            Rows::Finished if layer >= self.last_keeping => batch.finished,
-            Rows::All if layer > self.last_keeping => batch.finished,
-            Rows::All | Rows::Finished => batch.rows.len(),
+        let rows = match self.rows(step.rows, layer) {
+            Rows::All => batch.rows.len(),
+            Rows::Finished => batch.finished,
             Rows::Logits => batch.logits,
         };
         step.op.operation().grid(&self.context, layer, rows, batch)
@@ -95,6 +109,31 @@ impl<'m, 'a> Forward<'m, 'a> {
         self.grid(cursor, batch).units()
     }
 
+    /// The number of a step among all of the program, as [`Forward::for_each_operation`] gives them.
+    pub(crate) fn number(&self, cursor: Cursor) -> usize {
+        let steps = |part| self.program.steps(&self.context.config, part).len();
+        let layers = match cursor.part {
+            Part::Begin => return cursor.step,
+            Part::Layer(layer) => layer,
+            Part::End => self.context.config.layers,
+        };
+        steps(Part::Begin) + (0..layers).map(|layer| steps(Part::Layer(layer))).sum::<usize>() + cursor.step
+    }
+
+    /// The steps from `cursor` on, those with nothing to do included, that are at most `steps` and have at most `units` units
+    /// together.
+    pub(crate) fn fitting(&self, cursor: Cursor, batch: Batch<'_>, steps: usize, units: usize) -> Fitting {
+        let mut fitting = Fitting { steps: 0, units: 0, next: Some(cursor) };
+        while let Some(at) = fitting.next.filter(|_| fitting.steps < steps) {
+            let all = fitting.units.saturating_add(self.units(at, batch));
+            if all > units {
+                break;
+            }
+            fitting = Fitting { steps: fitting.steps + 1, units: all, next: self.after(at) };
+        }
+        fitting
+    }
+
     /// Units of a step and of all that come after it.
     pub(crate) fn units_from(&self, cursor: Cursor, batch: Batch<'_>) -> usize {
         let next = |cursor: &Cursor| self.next(*cursor, batch);
@@ -113,6 +152,11 @@ impl<'m, 'a> Forward<'m, 'a> {
     /// The logits of the `index`-th row that wanted them: `[vocab]`.
     pub(crate) fn logits(&self, index: usize) -> Option<&[f32]> {
         self.buffers.logits(index, self.context.config.vocab)
+    }
+
+    /// Where a device's go.
+    pub(crate) fn logits_mut(&mut self, index: usize) -> Option<&mut [f32]> {
+        self.buffers.logits_mut(index, self.context.config.vocab)
     }
 
     /// The final norm of the `index`-th finished row of the last batch: `[hidden]`. `None` where there is no such row.

@@ -41,10 +41,12 @@ mod forward;
 mod info;
 pub(crate) mod lists;
 mod loaded;
+mod view;
 
 pub(crate) use forward::{Cursor, Forward};
 pub use info::{StepInfo, TensorNames};
 pub(crate) use loaded::Loaded;
+pub use view::StepView;
 
 use crate::ops::Op;
 use crate::weights::{Config, Role};

@@ -1,6 +1,7 @@
 //! The sizes of a layer, and which layers have keys and values.
 
 use super::config::Config;
+use crate::device::KvLayer;
 use crate::kv::{KvShape, LayerGroups, LayerSet};
 
 /// The sizes of a layer.
@@ -92,6 +93,12 @@ impl Config {
         let group = self.layer_groups.group(layer);
         let readable = |&layer: &usize| self.has_kv(layer) && self.layer_groups.group(layer) == group;
         Some(self.kv_before((0..=layer).rev().find(readable)?))
+    }
+
+    /// The same as its place in the pools.
+    pub(crate) fn kv_place(&self, layer: usize) -> Option<KvLayer> {
+        let (group, layer) = self.kv_groups().place(self.kv_layer(layer)?);
+        Some(KvLayer { group, layer })
     }
 
     /// The groups of the layers that have keys and values, which are numbered by themselves.

@@ -92,8 +92,20 @@ impl<'m, 'a> Weights<'m, 'a> {
     /// follow one another.
     #[inline]
     pub(crate) fn tensor(&self, layer: usize, role: Role) -> Option<TensorView<'m>> {
-        let tensor = self.table.get(place(layer, role))?;
+        let Some(tensor) = self.table.get(place(layer, role)) else { return self.named(layer, role) };
         tensor.view(self.files.bytes(tensor.part as usize)?)
+    }
+
+    /// The same by its name in the file: while memory is measured there is no table.
+    #[cold]
+    fn named(&self, layer: usize, role: Role) -> Option<TensorView<'m>> {
+        let info = match role.is_of_layer() {
+            true => self.files.tensor(&layer_name(layer, role.name()))?,
+            false => self.files.tensor(role.name())?,
+        };
+        let dim = |index: usize| info.dims().get(index).map_or(Some(1), |&dim| usize::try_from(dim).ok());
+        let rows = dim(1)?.checked_mul(dim(2)?)?;
+        TensorView::new(Dtype::from_ggml(info.ggml_type().number())?, rows, dim(0)?, info.data())
     }
 
     /// A matrix with its bias.

@@ -167,8 +167,7 @@ impl Restoring<'_, '_> {
         }
         let mut finite = true;
         for layer in 0..self.cache.num_layers() {
-            let (pool, block, layer) = self.cache.stored_mut(self.seq, layer, block)?;
-            finite &= pool.import(block, layer, tokens, |bytes| {
+            finite &= self.cache.import((self.seq, layer, block), tokens, |bytes| {
                 reader.get(bytes)?;
                 hash.update(bytes);
                 Ok::<(), SnapshotError>(())

@@ -115,8 +115,7 @@ impl KvCache<'_> {
             put(&self.token(seq, position).ok_or(CacheError::Internal(site!()))?.to_le_bytes())?;
         }
         for layer in 0..self.num_layers() {
-            let (pool, block, layer) = self.stored(seq, layer, index)?;
-            pool.export(block, layer, tokens, &mut put)?;
+            self.export((seq, layer, index), tokens, &mut put)?;
         }
         Ok(hash.finish())
     }

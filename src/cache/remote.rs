@@ -1,0 +1,153 @@
+//! Keys and values that lie on a device: what a cache does with them.
+
+use bytemuck::{must_cast_slice, must_cast_slice_mut};
+
+use super::block::{BlockId, NO_BLOCK};
+use super::bytes::Side;
+use super::error::CacheError;
+use super::group::Group;
+use super::kv_cache::KvCache;
+use super::sequence::SeqId;
+use crate::device::{BatchView, BlockCopy, BlockPart, Device, DeviceFault, Row, Tables};
+
+/// 32-bit words that are copied at a time, a multiple of those of a column of 16 elements.
+const PIECE: usize = 256;
+
+impl From<DeviceFault> for CacheError {
+    fn from(fault: DeviceFault) -> Self {
+        match fault {
+            DeviceFault::NonFinite { .. } => Self::NonFinite,
+            DeviceFault::Lost => Self::DeviceLost,
+        }
+    }
+}
+
+impl<'a> KvCache<'a> {
+    /// Whether keys and values lie on a device.
+    pub(crate) fn is_on_device(&self) -> bool {
+        self.on_device
+    }
+
+    /// Gives the keys and values to a device.
+    pub(crate) fn attach(&mut self, device: &'a mut dyn Device) {
+        self.device.0 = Some(device);
+    }
+
+    /// The device.
+    ///
+    /// # Errors
+    /// [`CacheError::Internal`] where there is none.
+    pub(crate) fn device(&mut self) -> Result<&mut (dyn Device + 'a), CacheError> {
+        self.device.0.as_deref_mut().ok_or(CacheError::Internal(site!()))
+    }
+
+    /// Begins a batch on the device; `in_batch` says whether the sequence of a slot has rows in it.
+    pub(crate) fn begin_batch(
+        &mut self,
+        [finished, logits]: [usize; 2],
+        rows: &[Row],
+        in_batch: &dyn Fn(usize) -> bool,
+    ) -> Result<(), CacheError> {
+        let slots = self.sequences.len();
+        let tables = RemoteTables { groups: &self.groups, in_batch, slots };
+        let device = self.device.0.as_deref_mut().ok_or(CacheError::Internal(site!()))?;
+        Ok(device.begin(&BatchView { rows, finished, logits, tables: &tables })?)
+    }
+
+    /// Whether keys and values are in this machine's memory.
+    pub(super) fn check_here(&self) -> Result<(), CacheError> {
+        if self.on_device { Err(CacheError::OnDevice) } else { Ok(()) }
+    }
+
+    /// Hands over the keys and values of the first `tokens` tokens of a layer of block `index`: as
+    /// [`Pool::export`](super::pool::Pool::export), wherever they are.
+    pub(super) fn export<E: From<CacheError>>(
+        &self,
+        (seq, layer, index): (SeqId, usize, usize),
+        tokens: usize,
+        mut put: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (pool, block, of_group) = self.stored(seq, layer, index)?;
+        if !self.on_device {
+            return pool.export(block, of_group, tokens, put);
+        }
+        let device = self.device.0.as_deref().ok_or(CacheError::Internal(site!()))?;
+        for (side, part) in self.sides_of(layer, block)? {
+            let mut words = [0; PIECE];
+            for piece in side.pieces(PIECE * 4) {
+                let words = words.get_mut(..piece.len() / 4).ok_or(CacheError::Internal(site!()))?;
+                let part = BlockPart { word: part.word + piece.start / 4, ..part };
+                device.read_block(part, words).map_err(CacheError::from)?;
+                side.put_piece(must_cast_slice(words), piece.start, tokens, &mut put)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills a layer of block `index` with what [`KvCache::export`] hands over, and the rest of it with zeros. Returns whether
+    /// all elements are finite.
+    pub(super) fn import<E: From<CacheError>>(
+        &mut self,
+        (seq, layer, index): (SeqId, usize, usize),
+        tokens: usize,
+        mut get: impl FnMut(&mut [u8]) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        if !self.on_device {
+            let (pool, block, of_group) = self.stored_mut(seq, layer, index)?;
+            return pool.import(block, of_group, tokens, get);
+        }
+        let (_, block, _) = self.stored(seq, layer, index)?;
+        let sides = self.sides_of(layer, block)?;
+        let device = self.device()?;
+        let mut finite = true;
+        for (side, part) in sides {
+            for piece in side.pieces(PIECE * 4) {
+                let mut words = [0; PIECE];
+                let words = words.get_mut(..piece.len() / 4).ok_or(CacheError::Internal(site!()))?;
+                side.get_piece(must_cast_slice_mut(words), piece.start, tokens, &mut get)?;
+                finite &= side.is_finite_piece(words, piece.start);
+                let part = BlockPart { word: part.word + piece.start / 4, ..part };
+                device.write_block(part, words).map_err(CacheError::from)?;
+            }
+        }
+        Ok(finite)
+    }
+
+    /// The tiles of a layer of a block: of each head the keys, then the values.
+    fn sides_of(
+        &self,
+        layer: usize,
+        block: BlockId,
+    ) -> Result<impl Iterator<Item = (Side, BlockPart)> + use<>, CacheError> {
+        let (group, of_group) = self.geometry.groups.place(layer);
+        let layout = self.geometry.layout(group).ok_or(CacheError::Internal(site!()))?;
+        let [k, v] = self.geometry.sides(group).ok_or(CacheError::Internal(site!()))?;
+        Ok((0..layout.heads).flat_map(move |head| {
+            let word = layout.tile(of_group, head);
+            [(k, word), (v, word + k.len() / 4)].map(|(side, word)| (side, BlockPart { group, block, word }))
+        }))
+    }
+}
+
+/// The block tables of all groups, for the sequences of a batch.
+struct RemoteTables<'t, 'a> {
+    groups: &'t [Group<'a>],
+    in_batch: &'t dyn Fn(usize) -> bool,
+    slots: usize,
+}
+
+impl Tables for RemoteTables<'_, '_> {
+    fn table(&self, group: usize, slot: usize) -> Option<&[u32]> {
+        Some(self.groups.get(group)?.table(slot).blocks())
+    }
+
+    fn for_each_copy(&self, found: &mut dyn FnMut(BlockCopy)) {
+        for slot in (0..self.slots).filter(|&slot| (self.in_batch)(slot)) {
+            for (group, of_group) in self.groups.iter().enumerate() {
+                if let Some([from, to]) = of_group.copy(slot).filter(|copy| !copy.contains(&NO_BLOCK)) {
+                    found(BlockCopy { group, from, to });
+                }
+            }
+        }
+    }
+}

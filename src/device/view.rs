@@ -1,0 +1,374 @@
+//! The operations of a program as values: all that a device needs to know to run them.
+
+use core::ops::Range;
+
+use super::experts::{AddExpertsView, ChooseView, ExpertGateUpView, ExpertsView, RouteView};
+use super::rotary::RotaryView;
+use crate::kernels::{Activation, Norm, Visibility};
+use crate::nn::{InputForms, Linear, RopePairs, Temperature};
+use crate::tensor::TensorView;
+
+/// An operation, with its numbers and with its tensors in the file.
+///
+/// Operations hand results to each other in buffers of a row each: the *residual stream* `[hidden]`; the *input* of the
+/// matrices that come next, in the forms that these want; the *heads*, queries, keys and values side by side; the
+/// *attention* result `[heads, head_dim]`; the *feed-forward* result; and the *branch* `[hidden]`. The specification of
+/// what they compute is `docs/arithmetic.md`.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum OpView<'m> {
+    /// Tokens to the residual stream.
+    Embed(EmbedView<'m>),
+    /// Cosines and sines of the positions.
+    Angles(RotaryView<'m>),
+    /// The norm of the residual stream, as an input.
+    Norm(NormView<'m>),
+    /// Other activations, as an input.
+    Quantize(QuantizeView<'m>),
+    /// The matrices of queries, keys and values: from the input to the heads.
+    Qkv(QkvView<'m>),
+    /// Norms and rotation of queries and keys, in place.
+    NormRotate(NormRotateView<'m>),
+    /// Keys and values into the cache. It has nothing to do in layers that have none of their own.
+    Store(StoreView),
+    /// Attention over the cache: from the heads to the attention result.
+    Attend(AttendView),
+    /// A matrix that ends a branch: from the input to the residual stream or to the branch.
+    Project(ProjectView<'m>),
+    /// The norm of the branch, added to the residual stream.
+    AddNormed(AddNormedView<'m>),
+    /// The gate and up matrices and the activation function: from the input to the feed-forward result.
+    GateUp(GateUpView<'m>),
+    /// The logits of experts.
+    Route(RouteView<'m>),
+    /// Which experts each row goes through.
+    Choose(ChooseView<'m>),
+    /// The rows in the order of their experts, for devices that read the weights of an expert for several rows.
+    GroupRows,
+    /// The input is kept for the experts: another one takes its place before they read it.
+    Gather,
+    /// Gate, up and activation of the chosen experts: a feed-forward result for each expert of each row.
+    ExpertGateUp(ExpertGateUpView<'m>),
+    /// The chosen experts' down matrices: from an input for each expert of each row to a result for each.
+    ExpertDown(ExpertsView<'m>),
+    /// The sum of what the chosen experts gave.
+    AddExperts(AddExpertsView<'m>),
+    /// The logits: from the input.
+    Head(HeadView<'m>),
+    /// An operation that has no view yet, by its name. A device refuses the model.
+    Other(&'static str),
+}
+
+/// A matrix and its bias.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct MatrixView<'m> {
+    /// `[outputs, inputs]`.
+    pub weights: TensorView<'m>,
+    /// `[outputs]`, little-endian f32 of any alignment; empty where there is none.
+    pub bias: &'m [u8],
+}
+
+impl<'m> From<Linear<'m>> for MatrixView<'m> {
+    fn from(linear: Linear<'m>) -> Self {
+        Self { weights: linear.weights, bias: linear.bias }
+    }
+}
+
+impl MatrixView<'_> {
+    /// Returns `count` of its rows from the `first` on, with their biases; `None` where it has fewer.
+    pub fn slice(&self, first: usize, count: usize) -> Option<Self> {
+        let linear = Linear { bias: self.bias, ..Linear::plain(self.weights) };
+        Some(linear.slice(first, count)?.into())
+    }
+}
+
+/// The input of the matrices that come next.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct InputView {
+    /// Elements of a row.
+    pub width: usize,
+    /// The forms that these matrices want it in.
+    pub forms: InputForms,
+}
+
+/// How a token becomes the first residual row: `row(token) * scale`, settled; then `+ types.row(0)`,
+/// `+ positions.row(position)`, and the norm, as far as these are there.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct EmbedView<'m> {
+    /// `[vocab, hidden]`.
+    pub table: TensorView<'m>,
+    /// What rows of it are multiplied by; with 1 they are not even settled.
+    pub scale: f32,
+    /// `[types, hidden]`: the first row is added.
+    pub types: Option<TensorView<'m>>,
+    /// `[positions, hidden]`.
+    pub positions: Option<TensorView<'m>>,
+    /// The norm after that.
+    pub norm: Option<Norm<'m>>,
+}
+
+/// The norm of the residual stream.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct NormView<'m> {
+    /// It.
+    pub norm: Norm<'m>,
+    /// What it becomes.
+    pub input: InputView,
+}
+
+/// Activations that become an input.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct QuantizeView<'m> {
+    /// Where they are.
+    pub from: ActivationSource<'m>,
+    /// What they become.
+    pub input: InputView,
+}
+
+/// Where activations are that become an input.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum ActivationSource<'m> {
+    /// The residual stream.
+    Residual,
+    /// The attention result, its sums divided.
+    Attention {
+        /// The heads' sink scores, `[heads]`, little-endian f32 of any alignment; empty where there are none.
+        sinks: &'m [u8],
+    },
+    /// The feed-forward result.
+    FeedForward,
+    /// The feed-forward result times the sigmoid of the last logit of the router.
+    SharedExpert,
+    /// The feed-forward result of each expert of each row.
+    Experts,
+}
+
+/// Queries, keys and values side by side, `[q | k | v]`.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct QkvView<'m> {
+    /// The matrices, and the column of the heads at which the outputs of each begin: one for all, or one each.
+    pub parts: [Option<(usize, MatrixView<'m>)>; 3],
+    /// Elements of the heads of a row.
+    pub width: usize,
+}
+
+/// What becomes of queries, keys and values, in this order: the clamp; values from keys and the norm of values; the
+/// norms, and the rotation before or after them; the temperature of queries.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NormRotateView<'m> {
+    /// Query heads.
+    pub heads: usize,
+    /// Heads of keys, and of values; 0 where the layer has none of its own.
+    pub kv_heads: usize,
+    /// Elements of a head.
+    pub head_dim: usize,
+    /// Magnitudes are at most this; 0 for any.
+    pub clamp: f32,
+    /// The norm of queries.
+    pub q_norm: Option<HeadNormView<'m>>,
+    /// The norm of keys.
+    pub k_norm: Option<HeadNormView<'m>>,
+    /// The norm of each head of the values: without weights.
+    pub v_norm: Option<Norm<'m>>,
+    /// Whether values are the keys, as they are before their norm.
+    pub keys_as_values: bool,
+    /// Whether queries and keys are normalized after the rotation.
+    pub norm_after_rotation: bool,
+    /// Where the cosines, then the sines, of this layer are among the angles of a row: as many elements of each head are
+    /// rotated.
+    pub rotation: Range<usize>,
+    /// Which of these form a pair.
+    pub pairs: RopePairs,
+    /// What queries are multiplied by at last, by position.
+    pub temperature: Option<Temperature>,
+}
+
+/// The norm of the heads of queries or keys.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct HeadNormView<'m> {
+    /// Its kind and epsilon, with the weights and biases of the first head.
+    pub norm: Norm<'m>,
+    /// Weights of a head each, or one row for all heads.
+    pub weights: TensorView<'m>,
+    /// Whether all heads are one row.
+    pub whole_row: bool,
+}
+
+impl<'m> HeadNormView<'m> {
+    /// Returns the norm of head `index`, from 0, or of the whole row; `None` where there are no weights.
+    pub fn of_head(&self, index: usize) -> Option<Norm<'m>> {
+        let last = self.weights.rows().checked_sub(1)?;
+        Some(Norm { weight: self.weights.row(index.min(last))?, ..self.norm })
+    }
+}
+
+/// A layer in a pool of keys and values.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KvLayer {
+    /// The layer group.
+    pub group: usize,
+    /// The layer's number in it.
+    pub layer: usize,
+}
+
+/// Keys and values into the cache, settled and rounded to its element types. What a tile holds in slots without a token is
+/// nobody's business: the CPU sets a tile to zero before the first slot is written, so that no number there is ever wild.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct StoreView {
+    /// Where they go; `None` where the layer has none of its own.
+    pub to: Option<KvLayer>,
+    /// The column of the heads at which the keys begin; behind them are the values.
+    pub first: usize,
+    /// Heads of keys, and of values.
+    pub heads: usize,
+    /// Elements of a head.
+    pub head_dim: usize,
+}
+
+/// Attention over the cache.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct AttendView {
+    /// The keys and values that are read.
+    pub from: KvLayer,
+    /// Query heads. As many of them as this is times `kv_heads` share a KV head.
+    pub heads: usize,
+    /// KV heads.
+    pub kv_heads: usize,
+    /// Elements of a head.
+    pub head_dim: usize,
+    /// Elements of the heads of a row: the queries come first.
+    pub stride: usize,
+    /// The positions that a query sees: its own and earlier ones, as far as this says.
+    pub visibility: Visibility,
+    /// What products are multiplied by.
+    pub scale: f32,
+    /// Scores s become `cap * tanh(s / cap)`; 0 for none.
+    pub soft_cap: f32,
+    /// Slopes of linear biases.
+    pub slopes: Option<Slopes>,
+}
+
+/// The slopes of linear biases (ALiBi).
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slopes {
+    /// `2^-exponent` is the last slope of a power of two of heads.
+    pub exponent: f32,
+    /// Query heads.
+    pub heads: usize,
+}
+
+impl Slopes {
+    /// Returns the slope of query head `head`. Heads past a power of two take every second slope of twice as many. (Press
+    /// et al., "Train Short, Test Long", 2021; the authors' code for other numbers.)
+    pub fn get(&self, head: usize) -> f32 {
+        let power = if self.heads.is_power_of_two() { self.heads } else { self.heads.next_power_of_two() / 2 };
+        let steps = if head < power { (head + 1) as f64 } else { (head - power) as f64 + 0.5 };
+        libm::exp2(-f64::from(self.exponent) * steps / power as f64) as f32
+    }
+}
+
+/// A matrix that ends a branch.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ProjectView<'m> {
+    /// It.
+    pub matrix: MatrixView<'m>,
+    /// Where its results go.
+    pub to: BranchEnd,
+}
+
+/// Where the results of a branch go.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum BranchEnd {
+    /// They are added to the residual stream, multiplied by this before (and settled) unless it is 1.
+    Residual {
+        /// The factor.
+        scale: f32,
+    },
+    /// They become the branch.
+    Branch,
+}
+
+/// The norm of the branch, added to the residual stream.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct AddNormedView<'m> {
+    /// The norm.
+    pub norm: Norm<'m>,
+    /// What its result is multiplied by, and settled, unless it is 1.
+    pub scale: f32,
+}
+
+/// `activation(gate) * up`, or `activation(up)`.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct GateUpView<'m> {
+    /// The gate's matrix, if there is one.
+    pub gate: Option<MatrixView<'m>>,
+    /// The up matrix.
+    pub up: MatrixView<'m>,
+    /// The activation function.
+    pub activation: Activation,
+}
+
+/// The logits.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct HeadView<'m> {
+    /// `[vocab, hidden]`.
+    pub matrix: MatrixView<'m>,
+    /// Logits are multiplied by it, and settled, unless it is 1.
+    pub scale: f32,
+    /// Then logits l become `cap * tanh(l / cap)`; 0 for none.
+    pub soft_cap: f32,
+}

@@ -1,0 +1,43 @@
+//! Programs as a device sees them: operations with their tensors.
+
+use super::{Cursor, Forward, Part, Rows};
+use crate::device::OpView;
+
+/// A step of a program as a device sees it.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StepView<'m> {
+    /// Where it runs.
+    pub part: Part,
+    /// The rows of a batch that it runs on: [`Rows::All`] is all of them here.
+    pub rows: Rows,
+    /// What it does.
+    pub operation: OpView<'m>,
+}
+
+impl<'m> Forward<'m, '_> {
+    /// Calls `found` with every step, in order, also with those that have nothing to do.
+    pub(crate) fn for_each_operation(&self, found: &mut dyn FnMut(&StepView<'m>)) {
+        let mut cursor = Some(Cursor::START);
+        while let Some(at) = cursor {
+            if let Some(step) = self.step(at) {
+                let operation = step.op.operation();
+                let view = operation.view(&self.context, self.layer(at)).unwrap_or(OpView::Other(operation.name()));
+                found(&StepView { part: at.part, rows: self.rows(step.rows, self.layer(at)), operation: view });
+            }
+            cursor = self.after(at);
+        }
+    }
+
+    /// The rows of a batch that a step runs on in a layer.
+    pub(super) fn rows(&self, rows: Rows, layer: usize) -> Rows {
+        match rows {
+            Rows::Finished if layer >= self.last_keeping => Rows::Finished,
+            Rows::All if layer > self.last_keeping => Rows::Finished,
+            Rows::All | Rows::Finished => Rows::All,
+            Rows::Logits => Rows::Logits,
+        }
+    }
+}
