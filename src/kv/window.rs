@@ -94,6 +94,11 @@ impl Visibility {
         self.window.last
     }
 
+    /// Of the first positions a query sees those among the last so many; 0 stands for all.
+    pub fn reach(self) -> usize {
+        self.reach
+    }
+
     /// Returns what a query at `position` sees.
     pub fn at(self, position: usize) -> Positions {
         self.between(position, position)

@@ -1,0 +1,67 @@
+//! Which adapter, what it says of itself, and what it allows.
+
+use std::time::Duration;
+
+/// An interface to GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// Vulkan.
+    Vulkan,
+    /// Metal.
+    Metal,
+    /// DirectX 12.
+    Dx12,
+}
+
+impl Backend {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Vulkan, Self::Metal, Self::Dx12];
+
+    /// Returns "vulkan", "metal" or "dx12".
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vulkan => "vulkan",
+            Self::Metal => "metal",
+            Self::Dx12 => "dx12",
+        }
+    }
+}
+
+/// Which adapter, and how long the host waits for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// The interface; `None` for any.
+    pub backend: Option<Backend>,
+    /// Whether a driver that computes on the CPU will do.
+    pub software: bool,
+    /// How long a call waits for the device.
+    pub patience: Duration,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self { backend: None, software: false, patience: Duration::from_secs(30) }
+    }
+}
+
+/// What a driver says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdapterInfo {
+    /// The adapter's name.
+    pub name: String,
+    /// The interface.
+    pub backend: String,
+    /// The driver, and its version.
+    pub driver: String,
+    /// Whether it computes on the CPU.
+    pub software: bool,
+}
+
+/// What a device allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a buffer that a kernel sees.
+    pub binding: u64,
+    /// Workgroups in a direction of a dispatch.
+    pub workgroups: u32,
+}

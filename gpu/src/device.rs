@@ -1,0 +1,365 @@
+//! The engine's device: batches, keys and values on a GPU.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+use std::task::Poll;
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use gleed::device::{BatchView, BlockPart, Device, DeviceFault, KvLayout, RotaryView};
+
+use crate::catalog::Kernel;
+use crate::error::GpuError;
+use crate::gpu::Gpu;
+use crate::grid::{self, TILE_ROWS};
+use crate::hardware::{Buffer, Run};
+
+use crate::params::{BATCH_HEAD, BATCH_ROW, SLOT};
+use crate::place::{Dispatch, Place, Shaped, rows_number};
+use crate::plan::DevicePlan;
+
+/// Dispatches of a submit, if the batch has few rows; a share of that for more. So none keeps the device for long.
+const DISPATCHES: usize = 1024;
+
+/// A model on a GPU.
+pub struct GpuDevice<'g, 'm> {
+    gpu: &'g Gpu,
+    buffers: BTreeMap<Place, Buffer>,
+    runs: Vec<Bound>,
+    rotary: Option<RotaryView<'m>>,
+    frequencies: Vec<f64>,
+    layouts: Vec<KvLayout>,
+    steps: usize,
+    layers: usize,
+    rows: usize,
+    vocab: usize,
+    /// Rows of the batch: all, finished, with logits.
+    counts: [usize; 3],
+    /// Whether the last step was submitted.
+    is_whole: bool,
+    /// Words that go to the device with a batch.
+    words: Vec<u32>,
+    angles: Vec<f32>,
+    /// The block that was read last.
+    block: Mutex<Option<(usize, u32, Vec<u32>)>>,
+    failure: Mutex<Option<GpuError>>,
+    submits: u64,
+}
+
+/// A dispatch with its buffers.
+#[derive(Debug)]
+struct Bound {
+    step: usize,
+    rows: usize,
+    few: (Kernel, Run),
+    /// For many rows.
+    many: Option<(Kernel, Run)>,
+    shaped: Shaped,
+}
+
+impl fmt::Debug for GpuDevice<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GpuDevice").field("gpu", &self.gpu).field("failure", &self.failure).finish_non_exhaustive()
+    }
+}
+
+impl<'g, 'm> GpuDevice<'g, 'm> {
+    /// Creates all buffers of a plan, and uploads the weights in pieces of at most 4 MiB.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`], [`GpuError::TooLarge`], [`GpuError::Timeout`], [`GpuError::Lost`], [`GpuError::Refused`].
+    pub fn new(gpu: &'g Gpu, plan: DevicePlan<'m>) -> Result<Self, GpuError> {
+        let mut buffers = BTreeMap::new();
+        for &(place, bytes) in &plan.places {
+            buffers.insert(place, gpu.hardware.buffer(place.name(), bytes)?);
+        }
+        upload(gpu, &plan, &buffers)?;
+        let bound = plan.dispatches.iter().enumerate().map(|(index, dispatch)| bind(gpu, &buffers, index, dispatch));
+        let runs = bound.collect::<Result<_, _>>()?;
+        let mut frequencies = vec![0.0; plan.rotary.map_or(0, |rotary| rotary.width() / 2)];
+        if let Some(rotary) = &plan.rotary {
+            rotary.frequencies(&mut frequencies);
+        }
+        gpu.hardware.wait()?;
+        Ok(Self {
+            gpu,
+            buffers,
+            runs,
+            rotary: plan.rotary,
+            frequencies,
+            layouts: plan.layouts,
+            steps: plan.steps,
+            layers: plan.layers,
+            rows: plan.rows,
+            vocab: plan.vocab,
+            counts: [0; 3],
+            is_whole: false,
+            words: Vec::new(),
+            angles: Vec::new(),
+            block: Mutex::new(None),
+            failure: Mutex::new(None),
+            submits: 0,
+        })
+    }
+
+    /// Returns why the device is lost.
+    pub fn failure(&self) -> Option<GpuError> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns how many submits of dispatches there were.
+    pub fn submits(&self) -> u64 {
+        self.submits
+    }
+
+    fn buffer(&self, place: Place) -> Result<&Buffer, GpuError> {
+        self.buffers.get(&place).ok_or(GpuError::Mismatch(place.name()))
+    }
+
+    /// For the engine every failure is a loss.
+    fn lost<T>(&self, result: Result<T, GpuError>) -> Result<T, DeviceFault> {
+        result.map_err(|error| {
+            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            DeviceFault::Lost
+        })
+    }
+
+    fn forget_block(&self) {
+        *self.block.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn set_batch(&mut self, batch: &BatchView<'_>) -> Result<(), GpuError> {
+        self.counts = [batch.rows.len(), batch.finished, batch.logits];
+        if batch.rows.len() > self.rows {
+            return Err(GpuError::Mismatch("rows of a batch"));
+        }
+        self.forget_block();
+        self.is_whole = false;
+        self.copy_blocks(batch)?;
+        self.write_tables(batch)?;
+        self.write_rows(batch)?;
+        self.write_angles(batch)?;
+        let flags = vec![0; 4 * (self.layers + 1)];
+        self.gpu.hardware.write(self.buffer(Place::Flags)?, 0, &flags)
+    }
+
+    /// Copies blocks by way of another buffer: a device does not copy within one.
+    fn copy_blocks(&self, batch: &BatchView<'_>) -> Result<(), GpuError> {
+        let mut result = Ok(());
+        batch.for_each_copy(&mut |copy| {
+            if result.is_ok() {
+                result = self.copy_block(copy.group, copy.from, copy.to);
+            }
+        });
+        result
+    }
+
+    fn copy_block(&self, group: usize, from: u32, to: u32) -> Result<(), GpuError> {
+        let (pool, block) = (self.buffer(Place::Pool(group))?, self.buffer(Place::Block)?);
+        let layout = self.layouts.get(group).ok_or(GpuError::Mismatch("layer groups"))?;
+        let bytes = layout.block_bytes as u64;
+        let [from, to] = [from, to].map(|block| u64::from(block) * bytes);
+        self.gpu.hardware.copy(&[(pool, from, block, 0, bytes), (block, 0, pool, to, bytes)])
+    }
+
+    /// The tables of the sequences of the batch.
+    fn write_tables(&self, batch: &BatchView<'_>) -> Result<(), GpuError> {
+        let mut slots: Vec<_> = batch.rows.iter().map(|row| row.slot()).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        for (group, layout) in self.layouts.iter().enumerate() {
+            for &slot in &slots {
+                let table = batch.table(group, slot);
+                let at = (4 * slot * layout.entries) as u64;
+                self.gpu.hardware.write(self.buffer(Place::Table(group))?, at, cast_slice(table))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_rows(&mut self, batch: &BatchView<'_>) -> Result<(), GpuError> {
+        let mut words = std::mem::take(&mut self.words);
+        words.clear();
+        words.resize(BATCH_HEAD, 0);
+        for (word, count) in words.iter_mut().zip(self.counts) {
+            *word = count as u32;
+        }
+        words[3] = batch.rows.iter().map(|row| row.position).max().unwrap_or(0);
+        for row in batch.rows {
+            let entries = |group: usize| self.layouts.get(group).map_or(0, |layout| row.slot() * layout.entries) as u32;
+            words.extend([row.position, row.token, entries(0), entries(1)]);
+        }
+        debug_assert_eq!(words.len(), BATCH_HEAD + BATCH_ROW * batch.rows.len());
+        let written = self.gpu.hardware.write(self.buffer(Place::Batch)?, 0, cast_slice(&words));
+        self.words = words;
+        written
+    }
+
+    /// Cosines and sines of the rows, which are computed in f64 here.
+    fn write_angles(&mut self, batch: &BatchView<'_>) -> Result<(), GpuError> {
+        let Some(rotary) = &self.rotary else { return Ok(()) };
+        let width = rotary.width();
+        self.angles.clear();
+        self.angles.resize(batch.rows.len() * width, 0.0);
+        for (row, out) in batch.rows.iter().zip(self.angles.chunks_exact_mut(width.max(1))) {
+            let filled = rotary.angles(row.position as usize, &self.frequencies, out);
+            filled.ok_or(GpuError::Mismatch("cosines and sines"))?;
+        }
+        self.gpu.hardware.write(self.buffer(Place::Angles)?, 0, cast_slice(&self.angles))
+    }
+
+    /// How many of these steps one submit takes.
+    fn taken(&self, steps: &Range<usize>) -> usize {
+        let most = (DISPATCHES * 8 / self.counts[0].max(8)).max(16);
+        let after = self.runs.iter().filter(|run| run.step >= steps.start).nth(most).map_or(steps.end, |run| run.step);
+        after.min(steps.end).saturating_sub(steps.start).max(1)
+    }
+
+    fn submit_steps(&mut self, steps: Range<usize>) -> Result<usize, GpuError> {
+        let taken = self.taken(&steps);
+        let steps = steps.start..steps.start + taken;
+        let counts = self.counts;
+        let runs = self.runs.iter().filter(|run| steps.contains(&run.step)).filter_map(|run| run.of(counts[run.rows]));
+        self.gpu.hardware.submit(runs)?;
+        self.submits += 1;
+        self.is_whole = steps.end >= self.steps;
+        self.forget_block();
+        Ok(taken)
+    }
+
+    /// The first layer in which a value was not finite.
+    fn fault(&self) -> Result<Option<usize>, GpuError> {
+        let mut flags = vec![0_u32; self.layers + 1];
+        self.gpu.hardware.read(self.buffer(Place::Flags)?, 0, cast_slice_mut(&mut flags))?;
+        Ok(flags.iter().position(|&flag| flag != 0))
+    }
+
+    /// What became of the batch, of which nothing is at work any more.
+    fn result(&self) -> Result<(), DeviceFault> {
+        if !self.is_whole {
+            return Ok(());
+        }
+        match self.lost(self.fault())? {
+            Some(layer) => Err(DeviceFault::NonFinite { layer }),
+            None => Ok(()),
+        }
+    }
+
+    fn read_words(&self, part: BlockPart, out: &mut [u32]) -> Result<(), GpuError> {
+        let mut known = self.block.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref().is_none_or(|(group, block, _)| (*group, *block) != (part.group, part.block)) {
+            let layout = self.layouts.get(part.group).ok_or(GpuError::Mismatch("layer groups"))?;
+            let mut words = vec![0; layout.block_bytes / 4];
+            let at = u64::from(part.block) * layout.block_bytes as u64;
+            self.gpu.hardware.read(self.buffer(Place::Pool(part.group))?, at, cast_slice_mut(&mut words))?;
+            *known = Some((part.group, part.block, words));
+        }
+        let words = known.as_ref().and_then(|(.., words)| words.get(part.word..part.word + out.len()));
+        out.copy_from_slice(words.ok_or(GpuError::Mismatch("words of a block"))?);
+        Ok(())
+    }
+
+    fn write_words(&self, part: BlockPart, words: &[u32]) -> Result<(), GpuError> {
+        self.forget_block();
+        let layout = self.layouts.get(part.group).ok_or(GpuError::Mismatch("layer groups"))?;
+        let at = u64::from(part.block) * layout.block_bytes as u64 + part.word as u64 * 4;
+        self.gpu.hardware.write(self.buffer(Place::Pool(part.group))?, at, cast_slice(words))
+    }
+}
+
+impl Device for GpuDevice<'_, '_> {
+    fn begin(&mut self, batch: &BatchView<'_>) -> Result<(), DeviceFault> {
+        let begun = self.set_batch(batch);
+        self.lost(begun)
+    }
+
+    fn submit(&mut self, steps: Range<usize>) -> Result<usize, DeviceFault> {
+        let submitted = self.submit_steps(steps);
+        self.lost(submitted)
+    }
+
+    fn poll(&mut self) -> Poll<Result<(), DeviceFault>> {
+        match self.lost(self.gpu.hardware.is_idle()) {
+            Ok(false) => Poll::Pending,
+            Ok(true) => Poll::Ready(self.result()),
+            Err(fault) => Poll::Ready(Err(fault)),
+        }
+    }
+
+    fn wait(&mut self) -> Poll<Result<(), DeviceFault>> {
+        let waited = self.lost(self.gpu.hardware.wait());
+        Poll::Ready(waited.and_then(|()| self.result()))
+    }
+
+    fn logits(&mut self, row: usize, out: &mut [f32]) -> Result<(), DeviceFault> {
+        if out.len() != self.vocab {
+            return self.lost(Err(GpuError::Mismatch("logits")));
+        }
+        let at = (row * self.vocab * 4) as u64;
+        self.lost(self.buffer(Place::Logits).and_then(|from| self.gpu.hardware.read(from, at, cast_slice_mut(out))))
+    }
+
+    fn read_block(&self, part: BlockPart, out: &mut [u32]) -> Result<(), DeviceFault> {
+        self.lost(self.read_words(part, out))
+    }
+
+    fn write_block(&mut self, part: BlockPart, words: &[u32]) -> Result<(), DeviceFault> {
+        self.lost(self.write_words(part, words))
+    }
+}
+
+impl Bound {
+    /// What to run on so many rows; nothing for none.
+    fn of(&self, rows: usize) -> Option<(&Run, [u32; 3])> {
+        if rows == 0 {
+            return None;
+        }
+        let (kernel, run) = self.many.as_ref().filter(|_| rows >= TILE_ROWS).unwrap_or(&self.few);
+        let grid = match &self.shaped {
+            Shaped::ByRow => grid::by_row(rows),
+            Shaped::ByHead(heads) => grid::by_head(rows, *heads),
+            Shaped::Matrix(params) => grid::linear(*kernel, params, rows),
+        };
+        Some((run, grid))
+    }
+}
+
+fn upload(gpu: &Gpu, plan: &DevicePlan<'_>, buffers: &BTreeMap<Place, Buffer>) -> Result<(), GpuError> {
+    let of = |place: Place| buffers.get(&place).ok_or(GpuError::Mismatch(place.name()));
+    for upload in &plan.uploads {
+        let to = of(Place::Weights(upload.buffer))?;
+        let (words, rest) = upload.bytes.split_at(upload.bytes.len() / 4 * 4);
+        gpu.hardware.write(to, upload.at, words)?;
+        if !rest.is_empty() {
+            let mut last = [0; 4];
+            last[..rest.len()].copy_from_slice(rest);
+            gpu.hardware.write(to, upload.at + words.len() as u64, &last)?;
+        }
+    }
+    gpu.hardware.write(of(Place::Vectors)?, 0, cast_slice(&plan.vectors))?;
+    let params = of(Place::Params)?;
+    for (index, dispatch) in plan.dispatches.iter().enumerate() {
+        gpu.hardware.write(params, (index * SLOT) as u64, &dispatch.params)?;
+    }
+    Ok(())
+}
+
+/// Binds a dispatch, and for many rows the kernel that computes tiles.
+fn bind(gpu: &Gpu, buffers: &BTreeMap<Place, Buffer>, index: usize, dispatch: &Dispatch) -> Result<Bound, GpuError> {
+    let of = |place: Place| buffers.get(&place).ok_or(GpuError::Mismatch(place.name()));
+    let own = dispatch.buffers.iter().map(|&place| of(place)).collect::<Result<Vec<_>, _>>()?;
+    let params = (of(Place::Params)?, (index * SLOT) as u64, SLOT as u64);
+    let bound = |kernel| Ok((kernel, gpu.hardware.bind(gpu.catalog.get(kernel)?, params, &own)?));
+    let many = match dispatch.kernel {
+        Kernel::Vector(weights) if !weights.is_float() => Some(bound(Kernel::Tile(weights))?),
+        _ => None,
+    };
+    Ok(Bound {
+        step: dispatch.step,
+        rows: rows_number(dispatch.rows) as usize,
+        few: bound(dispatch.kernel)?,
+        many,
+        shaped: dispatch.shaped,
+    })
+}

@@ -1,0 +1,43 @@
+//! A device that has been tested.
+
+use crate::adapter::Choice;
+use crate::catalog::{Catalog, Kernel};
+use crate::error::GpuError;
+use crate::hardware::Hardware;
+use crate::selftest;
+
+/// A device whose kernels compute what the scalar code computes.
+#[derive(Debug)]
+pub struct Gpu {
+    pub(crate) hardware: Hardware,
+    pub(crate) catalog: Catalog,
+}
+
+/// That a device passed the self-test. A host can keep the number, and give it back at the next start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tested(pub u64);
+
+impl Gpu {
+    /// Opens a device and tests it: all kernels, or a sentinel where `known` says that this adapter with this driver passed
+    /// the whole test of these kernels before.
+    ///
+    /// # Errors
+    /// [`GpuError::Unfit`] with the operation whose bits differ; [`GpuError::NoAdapter`], [`GpuError::NoDevice`],
+    /// [`GpuError::Refused`], [`GpuError::OutOfMemory`], [`GpuError::Timeout`], [`GpuError::Lost`].
+    pub fn open(choice: &Choice, known: Option<Tested>) -> Result<(Self, Tested), GpuError> {
+        let hardware = Hardware::open(choice)?;
+        let catalog = Catalog::new(&hardware, Kernel::all())?;
+        let tested = Tested(selftest::key(&hardware));
+        if known == Some(tested) {
+            selftest::sentinel(&hardware, &catalog)?;
+        } else {
+            selftest::run(&hardware, &catalog)?;
+        }
+        Ok((Self { hardware, catalog }, tested))
+    }
+
+    /// Returns the device.
+    pub fn hardware(&self) -> &Hardware {
+        &self.hardware
+    }
+}

@@ -1,0 +1,28 @@
+//! How many workgroups a dispatch has: the same in the self-test and in a model's program.
+
+use crate::catalog::Kernel;
+use crate::params::{Linear, mode};
+
+/// The rows from which a matrix is multiplied by tiles.
+pub(crate) const TILE_ROWS: usize = 9;
+
+/// One workgroup per row.
+pub(crate) fn by_row(rows: usize) -> [u32; 3] {
+    [rows as u32, 1, 1]
+}
+
+/// One workgroup per row and head.
+pub(crate) fn by_head(rows: usize, heads: usize) -> [u32; 3] {
+    [rows as u32, heads as u32, 1]
+}
+
+/// Outputs by rows.
+pub(crate) fn linear(kernel: Kernel, params: &Linear, rows: usize) -> [u32; 3] {
+    let outputs = if params.mode == mode::GATE {
+        params.segments[0].outputs.div_ceil(kernel.slots() / 2)
+    } else {
+        params.segments.iter().map(|segment| segment.outputs).sum::<u32>().div_ceil(kernel.slots())
+    };
+    let rows = if matches!(kernel, Kernel::Tile(_)) { rows.div_ceil(16) } else { rows };
+    [outputs, rows as u32, 1]
+}

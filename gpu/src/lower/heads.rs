@@ -1,0 +1,113 @@
+//! Norms and rotation of heads, keys and values, attention.
+
+use gleed::device::{AttendView, HeadNormView, NormRotateView, StoreView};
+use gleed::nn::RopePairs;
+
+use super::{Lowering, refused};
+use crate::catalog::Kernel;
+use crate::error::GpuError;
+use crate::params::{Attend, NONE, Shape, Store};
+use crate::place::{Place, Shaped};
+use crate::selftest::{ELEMENTS, attend_params};
+
+impl<'m> Lowering<'m> {
+    pub(super) fn store(&mut self, view: &StoreView) -> Result<(), GpuError> {
+        let Some(heads) = self.heads.take() else { return refused("keys without norms and rotation") };
+        let Some(to) = view.to else { return refused("keys and values of another layer") };
+        check_heads(&heads)?;
+        let (q_norm, k_norm) = (self.head_norm(heads.q_norm.as_ref())?, self.head_norm(heads.k_norm.as_ref())?);
+        let epsilon = heads.q_norm.as_ref().or(heads.k_norm.as_ref()).map_or(0.0, |norm| norm.norm.epsilon);
+        let shape = self.shape(to.group, to.layer, heads.heads, heads.kv_heads, heads.head_dim)?;
+        let params = Store {
+            zero: 0,
+            q_norm: q_norm.unwrap_or(NONE),
+            k_norm: k_norm.unwrap_or(NONE),
+            turned: heads.rotation.len() as u32,
+            halves: u32::from(heads.pairs == RopePairs::Halves),
+            rotation_stride: self.angles as u32,
+            rotation_at: heads.rotation.start as u32,
+            epsilon,
+            norms: u32::from(q_norm.is_some()) + 2 * u32::from(k_norm.is_some()),
+            flag: self.flag,
+            unused: [0; 2],
+            shape,
+        };
+        let buffers = [
+            Place::Heads,
+            Place::Angles,
+            Place::Vectors,
+            Place::Batch,
+            Place::Table(to.group),
+            Place::Pool(to.group),
+            Place::Flags,
+        ];
+        self.emit(Kernel::Store, &params, &buffers, Shaped::ByHead(heads.heads + 2 * heads.kv_heads));
+        Ok(())
+    }
+
+    pub(super) fn attend(&mut self, view: &AttendView) -> Result<(), GpuError> {
+        if self.heads.is_some() || view.slopes.is_some() || !view.visibility.is_causal() {
+            return refused("linear biases, or attention that looks ahead");
+        }
+        let width = view.heads * view.head_dim;
+        self.widen(Place::Attention, width);
+        let shape = self.shape(view.from.group, view.from.layer, view.heads, view.kv_heads, view.head_dim)?;
+        let params =
+            Attend { out_stride: width as u32, ..attend_params(shape, view.visibility, view.scale, view.soft_cap) };
+        let group = view.from.group;
+        let buffers = [Place::Heads, Place::Pool(group), Place::Batch, Place::Table(group), Place::Attention];
+        self.emit(Kernel::Attend, &params, &buffers, Shaped::ByHead(view.heads));
+        Ok(())
+    }
+
+    fn shape(&self, group: usize, layer: usize, heads: usize, kv_heads: usize, dim: usize) -> Result<Shape, GpuError> {
+        let Some(layout) = self.layouts.get(group) else { return Err(GpuError::Mismatch("layer groups")) };
+        let number = |element| ELEMENTS.iter().position(|&other| other == element);
+        let [Some(k_type), Some(v_type)] = [layout.element.k, layout.element.v].map(number) else {
+            return refused("keys and values in f32 or q4_0");
+        };
+        if dim > 256 || kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
+            return refused("heads of more than 256 elements");
+        }
+        Ok(Shape {
+            heads: heads as u32,
+            kv_heads: kv_heads as u32,
+            dim: dim as u32,
+            qkv_stride: self.widths.get(&Place::Heads).copied().unwrap_or(0) as u32,
+            layer: layer as u32,
+            layers: layout.layers as u32,
+            group: group as u32,
+            k_type: k_type as u32,
+            v_type: v_type as u32,
+            k_words: layout.k_bytes as u32 / 4,
+            v_words: layout.v_bytes as u32 / 4,
+            sinks: layout.sinks as u32,
+            ring: layout.ring as u32,
+            unused: [0; 3],
+        })
+    }
+
+    /// Where the weights of the norm of heads begin; none without a norm.
+    fn head_norm(&mut self, norm: Option<&HeadNormView<'m>>) -> Result<Option<u32>, GpuError> {
+        let Some(norm) = norm else { return Ok(None) };
+        if norm.whole_row || norm.weights.rows() > 1 {
+            return refused("norms of heads with weights of their own");
+        }
+        self.norm_weight(&norm.norm).map(Some)
+    }
+}
+
+/// What a kernel does with heads, it does with all of them alike.
+fn check_heads(heads: &NormRotateView<'_>) -> Result<(), GpuError> {
+    let what = [
+        (heads.clamp > 0.0, "clamped heads"),
+        (heads.v_norm.is_some(), "norms of values"),
+        (heads.keys_as_values, "values that are the keys"),
+        (heads.norm_after_rotation, "norms after the rotation"),
+        (heads.temperature.is_some(), "temperatures of queries"),
+    ];
+    match what.into_iter().find(|(is, _)| *is) {
+        Some((_, what)) => refused(what),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,336 @@
+//! A model's program as dispatches.
+
+mod heads;
+
+use std::collections::BTreeMap;
+
+use bytemuck::{Pod, Zeroable, bytes_of};
+use gleed::device::{
+    ActivationSource, BranchEnd, EmbedView, GateUpView, HeadView, InputView, KvLayout, MatrixView, NormRotateView,
+    OpView, QkvView,
+};
+use gleed::kernels::{Norm, NormKind};
+use gleed::program::{Part, Rows, StepView};
+use gleed::quant::{Form, row_words};
+use gleed::tensor::{Dtype, TensorView};
+
+use crate::catalog::{Kernel, Weights};
+use crate::error::GpuError;
+use crate::memory::{Arena, Id, Vectors};
+use crate::params::{AddNormed, Embed, Input, Linear, NONE, SLOT, Segment, mode};
+use crate::place::{Dispatch, Place, Shaped, rows_number};
+use crate::selftest::{ACTIVATIONS, form_number};
+
+/// What is known of a program so far.
+#[derive(Debug)]
+pub(crate) struct Lowering<'m> {
+    pub(crate) dispatches: Vec<Dispatch>,
+    pub(crate) arena: Arena<'m>,
+    pub(crate) vectors: Vectors,
+    /// f32 elements, or words, of a row of each buffer.
+    pub(crate) widths: BTreeMap<Place, usize>,
+    layouts: Vec<KvLayout>,
+    layers: usize,
+    hidden: usize,
+    angles: usize,
+    heads: Option<NormRotateView<'m>>,
+    step: usize,
+    rows: Rows,
+    flag: u32,
+}
+
+fn refused<T>(what: &'static str) -> Result<T, GpuError> {
+    Err(GpuError::Unsupported { what })
+}
+
+impl<'m> Lowering<'m> {
+    pub(crate) fn new(arena: Arena<'m>, layouts: Vec<KvLayout>, layers: usize) -> Self {
+        Self {
+            dispatches: Vec::new(),
+            arena,
+            vectors: Vectors::default(),
+            widths: BTreeMap::new(),
+            layouts,
+            layers,
+            hidden: 0,
+            angles: 0,
+            heads: None,
+            step: 0,
+            rows: Rows::All,
+            flag: 0,
+        }
+    }
+
+    /// Appends step `number` of the program.
+    pub(crate) fn step(&mut self, number: usize, step: &StepView<'m>) -> Result<(), GpuError> {
+        (self.step, self.rows) = (number, step.rows);
+        self.flag = match step.part {
+            Part::Begin => 0,
+            Part::Layer(layer) => layer as u32,
+            Part::End => self.layers as u32,
+        };
+        match &step.operation {
+            OpView::Embed(view) => self.embed(view),
+            OpView::Angles(view) => {
+                self.angles = view.width();
+                self.widen(Place::Angles, self.angles);
+                Ok(())
+            }
+            OpView::Norm(view) => {
+                let input = view.input;
+                self.input(Place::Residual, input, Some(&view.norm))
+            }
+            OpView::Quantize(view) => self.quantize(&view.from, view.input),
+            OpView::Qkv(view) => self.qkv(view),
+            OpView::NormRotate(view) => {
+                self.heads = Some(view.clone());
+                Ok(())
+            }
+            OpView::Store(view) => self.store(view),
+            OpView::Attend(view) => self.attend(view),
+            OpView::Project(view) => self.project(&view.matrix, view.to),
+            OpView::AddNormed(view) => {
+                let weight = self.norm_weight(&view.norm)?;
+                let params = AddNormed {
+                    zero: 0,
+                    n: self.hidden as u32,
+                    weight,
+                    epsilon: view.norm.epsilon,
+                    factor: factor(view.scale),
+                };
+                self.emit(Kernel::AddNormed, &params, &[Place::Branch, Place::Vectors, Place::Residual], Shaped::ByRow);
+                Ok(())
+            }
+            OpView::GateUp(view) => self.gate_up(view),
+            OpView::Head(view) => self.head(view),
+            OpView::Route(_) => refused("experts"),
+            OpView::Other(name) => refused(name),
+            _ => refused("an operation"),
+        }
+    }
+
+    fn embed(&mut self, view: &EmbedView<'m>) -> Result<(), GpuError> {
+        if view.types.is_some() || view.positions.is_some() || view.norm.is_some() {
+            return refused("learned positions");
+        }
+        let weights = known(view.table.dtype())?;
+        self.hidden = view.table.cols();
+        self.widen(Place::Residual, self.hidden);
+        self.widen(Place::Branch, self.hidden);
+        let row_bytes = row_bytes(weights, self.hidden)?;
+        for piece in self.arena.pieces(view.table)? {
+            let params = Embed {
+                zero: 0,
+                cols: self.hidden as u32,
+                row_bytes,
+                at: piece.at as u32,
+                first: piece.first as u32,
+                count: piece.rows as u32,
+                factor: factor(view.scale),
+                y_stride: self.hidden as u32,
+            };
+            let buffers = [Place::Weights(piece.buffer), Place::Batch, Place::Residual];
+            self.emit(Kernel::Embed(weights), &params, &buffers, Shaped::ByRow);
+        }
+        Ok(())
+    }
+
+    /// An input in all forms that are wanted.
+    fn input(&mut self, from: Place, input: InputView, norm: Option<&Norm<'m>>) -> Result<(), GpuError> {
+        let weight = norm.map_or(Ok(NONE), |norm| self.norm_weight(norm))?;
+        for form in input.forms.forms() {
+            let place = Place::Input(form_number(form));
+            let stride = words_of(form, input.width)?;
+            self.widen(place, stride);
+            let params = Input {
+                zero: 0,
+                n: input.width as u32,
+                x_stride: input.width as u32,
+                out_stride: stride as u32,
+                norms: u32::from(norm.is_some()),
+                weight,
+                form: form_number(form),
+                epsilon: norm.map_or(0.0, |norm| norm.epsilon),
+                flag: self.flag,
+            };
+            self.emit(Kernel::Input, &params, &[from, Place::Vectors, place, Place::Flags], Shaped::ByRow);
+        }
+        Ok(())
+    }
+
+    fn quantize(&mut self, from: &ActivationSource<'m>, input: InputView) -> Result<(), GpuError> {
+        match from {
+            ActivationSource::Residual => self.input(Place::Residual, input, None),
+            ActivationSource::FeedForward => self.input(Place::FeedForward, input, None),
+            ActivationSource::Attention { sinks: [] } => self.input(Place::Attention, input, None),
+            _ => refused("sink scores"),
+        }
+    }
+
+    fn qkv(&mut self, view: &QkvView<'m>) -> Result<(), GpuError> {
+        self.widen(Place::Heads, view.width);
+        let parts: Vec<_> = view.parts.iter().flatten().copied().collect();
+        let matrices: Vec<_> = parts.iter().map(|(_, matrix)| matrix.weights).collect();
+        let alike = matrices.windows(2).all(|pair| pair[0].dtype() == pair[1].dtype());
+        let placed = if alike { self.arena.together(&matrices) } else { None };
+        let Some((buffer, starts)) = placed else {
+            for (column, matrix) in parts {
+                self.matrix(&matrix, Place::Heads, view.width, column, Linear { mode: mode::SET, ..Linear::zeroed() })?;
+            }
+            return Ok(());
+        };
+        let mut params = Linear { mode: mode::SET, ..Linear::zeroed() };
+        for ((segment, (column, matrix)), at) in params.segments.iter_mut().zip(&parts).zip(starts) {
+            *segment = Segment {
+                at: at as u32,
+                outputs: matrix.weights.rows() as u32,
+                y_at: *column as u32,
+                bias: self.vectors.add(matrix.bias).unwrap_or(NONE),
+            };
+        }
+        self.linear(matrices[0], buffer, Place::Heads, view.width, params)
+    }
+
+    fn project(&mut self, matrix: &MatrixView<'m>, to: BranchEnd) -> Result<(), GpuError> {
+        let (place, mode, scale) = match to {
+            BranchEnd::Residual { scale } => (Place::Residual, mode::ADD, scale),
+            BranchEnd::Branch => (Place::Branch, mode::SET, 1.0),
+        };
+        self.matrix(matrix, place, self.hidden, 0, Linear { mode, factor: factor(scale), ..Linear::zeroed() })
+    }
+
+    fn gate_up(&mut self, view: &GateUpView<'m>) -> Result<(), GpuError> {
+        let Some(activation) = ACTIVATIONS.iter().position(|&other| other == view.activation) else {
+            return refused("limited SiLU");
+        };
+        let (width, activation) = (view.up.weights.rows(), activation as u32);
+        self.widen(Place::FeedForward, width);
+        let Some(gate) = view.gate else {
+            let params = Linear { mode: mode::ACTIVATE, activation, ..Linear::zeroed() };
+            return self.matrix(&view.up, Place::FeedForward, width, 0, params);
+        };
+        if gate.weights.dtype() != view.up.weights.dtype() {
+            return refused("gates of another element type");
+        }
+        let biases = [gate, view.up].map(|matrix| self.vectors.add(matrix.bias));
+        let most = self.arena.rows_of_pair(gate.weights);
+        if most == 0 {
+            return Err(GpuError::Mismatch("a row of weights and a buffer"));
+        }
+        for first in (0..width).step_by(most) {
+            let rows = most.min(width - first);
+            let parts = [gate, view.up].map(|matrix| matrix.weights.slice_rows(first, rows));
+            let [Some(gate), Some(up)] = parts else { return Err(GpuError::Mismatch("rows of a matrix")) };
+            let Some((buffer, starts)) = self.arena.together(&[gate, up]) else {
+                return Err(GpuError::Mismatch("a pair of matrices"));
+            };
+            let mut params = Linear { mode: mode::GATE, activation, ..Linear::zeroed() };
+            for ((segment, bias), at) in params.segments.iter_mut().zip(biases).zip(starts) {
+                let bias = bias.map_or(NONE, |bias| bias + first as u32);
+                *segment = Segment { at: at as u32, outputs: rows as u32, y_at: first as u32, bias };
+            }
+            self.linear(gate, buffer, Place::FeedForward, width, params)?;
+        }
+        Ok(())
+    }
+
+    fn head(&mut self, view: &HeadView<'m>) -> Result<(), GpuError> {
+        let width = view.matrix.weights.rows();
+        self.widen(Place::Logits, width);
+        let cap = if view.soft_cap > 0.0 { view.soft_cap.to_bits() } else { 0 };
+        let params = Linear { mode: mode::LOGITS, factor: factor(view.scale), cap, ..Linear::zeroed() };
+        self.matrix(&view.matrix, Place::Logits, width, 0, params)
+    }
+
+    /// A matrix, piece by piece.
+    fn matrix(
+        &mut self,
+        matrix: &MatrixView<'m>,
+        to: Place,
+        stride: usize,
+        column: usize,
+        how: Linear,
+    ) -> Result<(), GpuError> {
+        let bias = self.vectors.add(matrix.bias);
+        for piece in self.arena.pieces(matrix.weights)? {
+            let mut params = how;
+            params.segments[0] = Segment {
+                at: piece.at as u32,
+                outputs: piece.rows as u32,
+                y_at: (column + piece.first) as u32,
+                bias: bias.map_or(NONE, |bias| bias + piece.first as u32),
+            };
+            self.linear(matrix.weights, piece.buffer, to, stride, params)?;
+        }
+        Ok(())
+    }
+
+    fn linear(
+        &mut self,
+        weights: TensorView<'m>,
+        buffer: Id,
+        to: Place,
+        stride: usize,
+        params: Linear,
+    ) -> Result<(), GpuError> {
+        let (weights, cols) = (known(weights.dtype())?, weights.cols());
+        let params = Linear {
+            cols: cols as u32,
+            x_stride: words_of(weights.form(), cols)? as u32,
+            y_stride: stride as u32,
+            count: rows_number(self.rows),
+            row_bytes: row_bytes(weights, cols)?,
+            flag: self.flag,
+            ..params
+        };
+        let from = Place::Input(form_number(weights.form()));
+        let buffers = [Place::Weights(buffer), from, to, Place::Vectors, Place::Flags, Place::Batch];
+        self.emit(Kernel::Vector(weights), &params, &buffers, Shaped::Matrix(params));
+        Ok(())
+    }
+
+    fn norm_weight(&mut self, norm: &Norm<'m>) -> Result<u32, GpuError> {
+        if norm.kind != NormKind::Rms || !norm.bias.is_empty() {
+            return refused("LayerNorm");
+        }
+        Ok(self.vectors.add(norm.weight).unwrap_or(NONE))
+    }
+
+    fn widen(&mut self, place: Place, width: usize) {
+        let widest = self.widths.entry(place).or_default();
+        *widest = width.max(*widest);
+    }
+
+    fn emit(&mut self, kernel: Kernel, params: &impl Pod, buffers: &[Place], shaped: Shaped) {
+        let mut slot = [0; SLOT];
+        let bytes = bytes_of(params);
+        slot[..bytes.len()].copy_from_slice(bytes);
+        let (step, rows, buffers) = (self.step, self.rows, buffers.to_vec());
+        self.dispatches.push(Dispatch { step, kernel, params: slot, buffers, rows, shaped });
+    }
+}
+
+/// A factor's bits; 0 where there is nothing to be multiplied.
+fn factor(scale: f32) -> u32 {
+    if scale == 1.0 { 0 } else { scale.to_bits() }
+}
+
+fn known(dtype: Dtype) -> Result<Weights, GpuError> {
+    Weights::of(dtype).ok_or(GpuError::Unsupported { what: dtype.name() })
+}
+
+fn row_bytes(weights: Weights, cols: usize) -> Result<u32, GpuError> {
+    let bytes = weights.dtype().row_bytes(cols).and_then(|bytes| u32::try_from(bytes).ok());
+    bytes.ok_or(GpuError::Mismatch("columns of a matrix"))
+}
+
+/// Words of a row of activations on a device: codes and scales, or floats.
+pub(crate) fn words_of(form: Form, cols: usize) -> Result<usize, GpuError> {
+    // Behind them the CPU keeps sums.
+    row_words(form, cols).ok_or(GpuError::Mismatch("columns of a matrix"))?;
+    Ok(match form {
+        Form::Q8x32 => cols / 4 + cols / 32,
+        Form::Q8x256 => cols / 4 + cols / 256,
+        Form::F32 | Form::Short => cols,
+    })
+}

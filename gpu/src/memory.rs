@@ -1,0 +1,128 @@
+//! Where weights and vectors go in the device's memory.
+
+use gleed::tensor::TensorView;
+
+use crate::adapter::Limits;
+use crate::error::GpuError;
+
+/// A buffer of a plan, by its number.
+pub(crate) type Id = usize;
+
+/// Bytes after the last weight: kernels read a word that begins inside of a block and ends behind it.
+const MARGIN: u64 = 16;
+/// Rows of a matrix in a piece: a dispatch has at most 65,535 workgroups in a direction, of two outputs at least.
+const PIECE_ROWS: usize = 1 << 16;
+
+/// Bytes of the file that go to a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Upload<'m> {
+    pub(crate) buffer: Id,
+    pub(crate) at: u64,
+    pub(crate) bytes: &'m [u8],
+}
+
+/// Rows of a matrix that lie in one buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) buffer: Id,
+    pub(crate) at: u64,
+    pub(crate) first: usize,
+    pub(crate) rows: usize,
+}
+
+/// Buffers of weights, each at most as large as a kernel can see.
+#[derive(Debug)]
+pub(crate) struct Arena<'m> {
+    most: u64,
+    /// Bytes of each.
+    pub(crate) buffers: Vec<u64>,
+    pub(crate) uploads: Vec<Upload<'m>>,
+    /// Where matrices are that are there already: their bytes in the file, and their pieces.
+    known: Vec<(usize, usize, Vec<Piece>)>,
+}
+
+impl<'m> Arena<'m> {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { most: limits.binding - MARGIN, buffers: Vec::new(), uploads: Vec::new(), known: Vec::new() }
+    }
+
+    /// Places matrices side by side in one buffer, if they fit in one: where each of them begins.
+    pub(crate) fn together(&mut self, matrices: &[TensorView<'m>]) -> Option<(Id, Vec<u64>)> {
+        let rows = matrices.iter().map(|matrix| matrix.rows()).sum::<usize>();
+        let bytes = matrices.iter().map(|matrix| padded(matrix.bytes())).sum::<u64>();
+        if bytes > self.most || rows > PIECE_ROWS {
+            return None;
+        }
+        let buffer = self.room(bytes);
+        Some((buffer, matrices.iter().map(|matrix| self.append(buffer, matrix.bytes())).collect()))
+    }
+
+    /// Rows of two such matrices that fit in a buffer together.
+    pub(crate) fn rows_of_pair(&self, matrix: TensorView<'m>) -> usize {
+        let row = matrix.bytes().len().checked_div(matrix.rows()).unwrap_or(0).max(1);
+        (self.most as usize / 2 - 4).checked_div(row).unwrap_or(0).min(PIECE_ROWS / 2).min(matrix.rows())
+    }
+
+    /// Places a matrix, in pieces of whole rows where it is too large for one buffer.
+    pub(crate) fn pieces(&mut self, matrix: TensorView<'m>) -> Result<Vec<Piece>, GpuError> {
+        let key = (matrix.bytes().as_ptr() as usize, matrix.bytes().len());
+        if let Some((.., pieces)) = self.known.iter().find(|(start, len, _)| (*start, *len) == key) {
+            return Ok(pieces.clone());
+        }
+        let row = matrix.bytes().len().checked_div(matrix.rows()).unwrap_or(0).max(1);
+        let most = (self.most as usize / row).min(PIECE_ROWS);
+        if most == 0 {
+            return Err(GpuError::TooLarge { what: "a row of weights", bytes: row as u64, most: self.most });
+        }
+        let mut pieces = Vec::new();
+        for first in (0..matrix.rows()).step_by(most) {
+            let rows = most.min(matrix.rows() - first);
+            let part = matrix.slice_rows(first, rows).ok_or(GpuError::Mismatch("rows of a matrix"))?;
+            let buffer = self.room(padded(part.bytes()));
+            pieces.push(Piece { buffer, at: self.append(buffer, part.bytes()), first, rows });
+        }
+        self.known.push((key.0, key.1, pieces.clone()));
+        Ok(pieces)
+    }
+
+    /// A buffer with room for so many bytes: the last one, or a new one.
+    fn room(&mut self, bytes: u64) -> Id {
+        match self.buffers.last() {
+            Some(used) if used + bytes <= self.most => {}
+            _ => self.buffers.push(0),
+        }
+        self.buffers.len() - 1
+    }
+
+    fn append(&mut self, buffer: Id, bytes: &'m [u8]) -> u64 {
+        let at = self.buffers[buffer];
+        self.buffers[buffer] += padded(bytes);
+        self.uploads.push(Upload { buffer, at, bytes });
+        at
+    }
+
+    /// Bytes of a buffer, as it is made.
+    pub(crate) fn bytes(&self, buffer: Id) -> u64 {
+        self.buffers[buffer] + MARGIN
+    }
+}
+
+fn padded(bytes: &[u8]) -> u64 {
+    bytes.len().next_multiple_of(4) as u64
+}
+
+/// Norms' weights and biases, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Vectors(pub(crate) Vec<u32>);
+
+impl Vectors {
+    /// Where these numbers of the file begin, little-endian f32; none for no bytes.
+    pub(crate) fn add(&mut self, bytes: &[u8]) -> Option<u32> {
+        if bytes.is_empty() {
+            return None;
+        }
+        let at = self.0.len() as u32;
+        self.0.extend(bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)));
+        Some(at)
+    }
+}

@@ -1,0 +1,154 @@
+//! Parameters of kernels, as they lie in the device's memory. The first word is the zero of the barrier.
+
+use bytemuck::{Pod, Zeroable};
+
+/// No offset: there is no such vector.
+pub(crate) const NONE: u32 = u32::MAX;
+/// Bytes between the parameters of dispatches.
+pub(crate) const SLOT: usize = 256;
+/// Words of a batch before its rows.
+pub(crate) const BATCH_HEAD: usize = 16;
+/// Words of a row of a batch: its position, its token, and where the tables of its sequence begin.
+pub(crate) const BATCH_ROW: usize = 4;
+
+/// `embed.wgsl`
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Embed {
+    pub(crate) zero: u32,
+    pub(crate) cols: u32,
+    pub(crate) row_bytes: u32,
+    pub(crate) at: u32,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    pub(crate) factor: u32,
+    pub(crate) y_stride: u32,
+}
+
+/// `input.wgsl`
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Input {
+    pub(crate) zero: u32,
+    pub(crate) n: u32,
+    pub(crate) x_stride: u32,
+    pub(crate) out_stride: u32,
+    pub(crate) norms: u32,
+    pub(crate) weight: u32,
+    pub(crate) form: u32,
+    pub(crate) epsilon: f32,
+    /// The word that says that a value is not finite.
+    pub(crate) flag: u32,
+}
+
+/// A matrix of `linear.wgsl`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Segment {
+    pub(crate) at: u32,
+    pub(crate) outputs: u32,
+    pub(crate) y_at: u32,
+    pub(crate) bias: u32,
+}
+
+/// `linear.wgsl`
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Linear {
+    pub(crate) zero: u32,
+    pub(crate) cols: u32,
+    pub(crate) x_stride: u32,
+    pub(crate) y_stride: u32,
+    pub(crate) mode: u32,
+    pub(crate) activation: u32,
+    pub(crate) count: u32,
+    pub(crate) row_bytes: u32,
+    pub(crate) factor: u32,
+    pub(crate) cap: u32,
+    pub(crate) flag: u32,
+    pub(crate) unused: u32,
+    pub(crate) segments: [Segment; 3],
+}
+
+/// What becomes of the outputs of a matrix.
+pub(crate) mod mode {
+    pub(crate) const SET: u32 = 0;
+    pub(crate) const ADD: u32 = 1;
+    pub(crate) const GATE: u32 = 2;
+    pub(crate) const LOGITS: u32 = 3;
+    pub(crate) const ACTIVATE: u32 = 4;
+}
+
+/// `kv.wgsl`
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Shape {
+    pub(crate) heads: u32,
+    pub(crate) kv_heads: u32,
+    pub(crate) dim: u32,
+    pub(crate) qkv_stride: u32,
+    pub(crate) layer: u32,
+    pub(crate) layers: u32,
+    pub(crate) group: u32,
+    pub(crate) k_type: u32,
+    pub(crate) v_type: u32,
+    pub(crate) k_words: u32,
+    pub(crate) v_words: u32,
+    pub(crate) sinks: u32,
+    pub(crate) ring: u32,
+    pub(crate) unused: [u32; 3],
+}
+
+/// `store.wgsl`
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Store {
+    pub(crate) zero: u32,
+    pub(crate) q_norm: u32,
+    pub(crate) k_norm: u32,
+    pub(crate) turned: u32,
+    pub(crate) halves: u32,
+    pub(crate) rotation_stride: u32,
+    pub(crate) rotation_at: u32,
+    pub(crate) epsilon: f32,
+    pub(crate) norms: u32,
+    pub(crate) flag: u32,
+    pub(crate) unused: [u32; 2],
+    pub(crate) shape: Shape,
+}
+
+/// `attend.wgsl`
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Attend {
+    pub(crate) zero: u32,
+    pub(crate) scale: u32,
+    pub(crate) cap: u32,
+    pub(crate) window: u32,
+    pub(crate) sinks: u32,
+    pub(crate) reach: u32,
+    pub(crate) out_stride: u32,
+    pub(crate) unused: u32,
+    pub(crate) shape: Shape,
+}
+
+/// `add_normed.wgsl`
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct AddNormed {
+    pub(crate) zero: u32,
+    pub(crate) n: u32,
+    pub(crate) weight: u32,
+    pub(crate) epsilon: f32,
+    pub(crate) factor: u32,
+}
+
+/// `choose.wgsl`
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Choose {
+    pub(crate) zero: u32,
+    pub(crate) n: u32,
+    pub(crate) stride: u32,
+    pub(crate) unused: u32,
+}

@@ -1,0 +1,83 @@
+//! Dispatches: which buffers and which rows.
+
+use gleed::program::Rows;
+
+use crate::catalog::Kernel;
+use crate::memory::Id;
+use crate::params::{Linear, SLOT};
+
+/// What a buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    Residual,
+    Input(u32),
+    Heads,
+    Attention,
+    FeedForward,
+    Branch,
+    Angles,
+    Logits,
+    Batch,
+    Flags,
+    Vectors,
+    Table(usize),
+    Pool(usize),
+    Weights(Id),
+    Block,
+    Params,
+}
+
+impl Place {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Residual => "residual stream",
+            Self::Input(_) => "inputs of matrices",
+            Self::Heads => "queries, keys and values",
+            Self::Attention => "results of attention",
+            Self::FeedForward => "feed-forward activations",
+            Self::Branch => "branch",
+            Self::Angles => "cosines and sines",
+            Self::Logits => "logits",
+            Self::Batch => "rows of a batch",
+            Self::Flags => "flags",
+            Self::Vectors => "weights of norms, and biases",
+            Self::Table(_) => "block tables",
+            Self::Pool(_) => "pool of keys and values",
+            Self::Weights(_) => "matrices",
+            Self::Block => "a block that is copied",
+            Self::Params => "parameters of dispatches",
+        }
+    }
+}
+
+/// How a dispatch's grid follows from the rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shaped {
+    /// A workgroup each.
+    ByRow,
+    /// A workgroup for each of so many heads.
+    ByHead(usize),
+    /// A matrix.
+    Matrix(Linear),
+}
+
+/// A dispatch of a program: parameters, buffers, rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Dispatch {
+    /// The number of its step in the program.
+    pub(crate) step: usize,
+    pub(crate) kernel: Kernel,
+    pub(crate) params: [u8; SLOT],
+    pub(crate) buffers: Vec<Place>,
+    pub(crate) rows: Rows,
+    pub(crate) shaped: Shaped,
+}
+
+/// The number of a set of rows in a batch.
+pub(crate) fn rows_number(rows: Rows) -> u32 {
+    match rows {
+        Rows::All => 0,
+        Rows::Finished => 1,
+        Rows::Logits => 2,
+    }
+}

@@ -1,0 +1,120 @@
+//! What a model needs of a device, before anything is created there.
+
+use gleed::device::{KvLayout, OpView, RotaryView};
+use gleed::{Model, Plan};
+
+use crate::adapter::Limits;
+use crate::error::GpuError;
+use crate::hardware::STAGING;
+use crate::lower::Lowering;
+use crate::memory::{Arena, Upload};
+use crate::params::{BATCH_HEAD, BATCH_ROW, SLOT};
+use crate::place::{Dispatch, Place};
+
+/// A buffer of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedBuffer {
+    /// What it holds.
+    pub what: &'static str,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// All buffers and dispatches of a model on a device. Nothing is created after them.
+#[derive(Debug)]
+pub struct DevicePlan<'m> {
+    pub(crate) places: Vec<(Place, u64)>,
+    pub(crate) dispatches: Vec<Dispatch>,
+    pub(crate) uploads: Vec<Upload<'m>>,
+    pub(crate) vectors: Vec<u32>,
+    pub(crate) rotary: Option<RotaryView<'m>>,
+    pub(crate) layouts: Vec<KvLayout>,
+    /// Steps of the program, layers, rows of a batch, logits of a row.
+    pub(crate) steps: usize,
+    pub(crate) layers: usize,
+    pub(crate) rows: usize,
+    pub(crate) vocab: usize,
+}
+
+impl<'m> DevicePlan<'m> {
+    /// Returns what a model needs. `plan` is one of [`Plan::for_device`] for this model.
+    ///
+    /// # Errors
+    /// [`GpuError::Unsupported`] with what does not run on a GPU; [`GpuError::TooLarge`].
+    pub fn new(model: &Model<'m>, plan: &Plan, limits: Limits) -> Result<Self, GpuError> {
+        let layouts: Vec<_> = (0..gleed::kv::MAX_GROUPS).map_while(|group| plan.kv_layout(model, group)).collect();
+        let layers = model.config().layers;
+        let mut lowering = Lowering::new(Arena::new(limits), layouts.clone(), layers);
+        let (mut steps, mut rotary, mut failure) = (0, None, None);
+        let walked = plan.for_each_operation(model, &mut |step| {
+            if let OpView::Angles(view) = &step.operation {
+                rotary = Some(*view);
+            }
+            if failure.is_none() {
+                failure = lowering.step(steps, step).err();
+            }
+            steps += 1;
+        });
+        walked.map_err(|_| GpuError::Mismatch("the plan of another model"))?;
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let Lowering { dispatches, arena, vectors, widths, .. } = lowering;
+        let (rows, limit) = (plan.limits().rows, plan.limits());
+        let vocab = widths.get(&Place::Logits).copied().unwrap_or(0);
+        let mut places = Vec::new();
+        for (&place, &width) in &widths {
+            let rows = if place == Place::Logits { limit.logit_rows } else { rows };
+            places.push((place, (rows * width * 4) as u64));
+        }
+        places.push((Place::Batch, (4 * (BATCH_HEAD + BATCH_ROW * rows)) as u64));
+        places.push((Place::Flags, 4 * (layers as u64 + 1)));
+        places.push((Place::Vectors, 4 * vectors.0.len() as u64));
+        for (group, layout) in layouts.iter().enumerate() {
+            places.push((Place::Table(group), (4 * limit.sequences * layout.entries) as u64));
+            places.push((Place::Pool(group), (layout.blocks * layout.block_bytes) as u64));
+        }
+        places.push((Place::Block, layouts.iter().map(|layout| layout.block_bytes).max().unwrap_or(0) as u64));
+        places.push((Place::Params, (dispatches.len() * SLOT) as u64));
+        places.extend((0..arena.buffers.len()).map(|id| (Place::Weights(id), arena.bytes(id))));
+        places.iter_mut().for_each(|(_, bytes)| *bytes = (*bytes).max(16));
+        let planned = Self {
+            places,
+            dispatches,
+            uploads: arena.uploads,
+            vectors: vectors.0,
+            rotary,
+            layouts,
+            steps,
+            layers,
+            rows,
+            vocab,
+        };
+        planned.check(limits)?;
+        Ok(planned)
+    }
+
+    fn check(&self, limits: Limits) -> Result<(), GpuError> {
+        let most = limits.binding;
+        match self.places.iter().find(|(_, bytes)| *bytes > most) {
+            Some(&(place, bytes)) => Err(GpuError::TooLarge { what: place.name(), bytes, most }),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns all buffers.
+    pub fn buffers(&self) -> impl Iterator<Item = PlannedBuffer> {
+        let staging = PlannedBuffer { what: "what is read back", bytes: STAGING };
+        self.places.iter().map(|&(place, bytes)| PlannedBuffer { what: place.name(), bytes }).chain([staging])
+    }
+
+    /// Returns the bytes of all buffers together.
+    pub fn bytes(&self) -> u64 {
+        self.buffers().map(|buffer| buffer.bytes).sum()
+    }
+
+    /// Returns the dispatches of a batch.
+    pub fn dispatches(&self) -> usize {
+        self.dispatches.len()
+    }
+}

@@ -1,0 +1,217 @@
+//! Matrices.
+
+use bytemuck::Zeroable;
+use gleed::kernels::{Activation, Combine, Level};
+use gleed::num::settle;
+use gleed::quant::{ActivationRow, dequantize, dot, quantize_row};
+
+use super::random::{Random, row_words};
+use super::{Bench, Data, bits, same};
+use crate::catalog::{Kernel, Weights};
+use crate::error::GpuError;
+use crate::grid;
+use crate::params::{BATCH_HEAD, BATCH_ROW, Embed, Linear, NONE, Segment, mode};
+
+/// The numbers of activations in `num.wgsl`.
+pub(crate) const ACTIVATIONS: [Activation; 4] =
+    [Activation::Silu, Activation::GeluTanh, Activation::GeluErf, Activation::SquaredRelu];
+
+pub(super) fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
+    let (vocab, cols, at) = (11, 512, 4 * 37);
+    let row_bytes = weights.dtype().row_bytes(cols).unwrap_or(0);
+    let matrix = random.weights(weights, vocab, cols);
+    let tokens = [3, 10, 0, 7];
+    for factor in [0.0, 22.627_417] {
+        let mut batch = vec![0; BATCH_HEAD + BATCH_ROW * tokens.len()];
+        for (row, token) in batch[BATCH_HEAD..].chunks_mut(BATCH_ROW).zip(tokens) {
+            row[1] = token;
+        }
+        // A piece of the matrix, which lacks the last two rows.
+        let params = Embed {
+            zero: 0,
+            cols: cols as u32,
+            row_bytes: row_bytes as u32,
+            at,
+            first: 0,
+            count: vocab as u32 - 2,
+            factor: f32::to_bits(factor),
+            y_stride: cols as u32,
+        };
+        let words = words_of(at as usize, &matrix);
+        let out = vec![5; cols * tokens.len()];
+        let buffers = [Data::read(words), Data::read(batch), Data::back(out)];
+        let got = bench.run(Kernel::Embed(weights), &params, &buffers, grid::by_row(tokens.len()))?;
+        let mut want = Vec::new();
+        for token in tokens {
+            let mut row = vec![f32::from_bits(5); cols];
+            if token < vocab as u32 - 2 {
+                let _ = dequantize(weights.dtype(), &matrix[token as usize * row_bytes..][..row_bytes], &mut row);
+                let scaled = |x: f32| if factor == 0.0 { x } else { settle(x * factor) };
+                row.iter_mut().for_each(|x| *x = scaled(*x));
+            }
+            want.extend(bits(&row));
+        }
+        same("rows of the embedding", &got[0], &want)?;
+    }
+    Ok(())
+}
+
+/// Bytes behind `at` others, with a word more, which funnel shifts read.
+fn words_of(at: usize, bytes: &[u8]) -> Vec<u32> {
+    let mut all = vec![0xa5; at];
+    all.extend(bytes);
+    all.resize((all.len() + 4).next_multiple_of(4), 0);
+    bytemuck::pod_collect_to_vec(&all)
+}
+
+/// A matrix of three in a row, and its rows of activations.
+struct Case {
+    weights: Weights,
+    cols: usize,
+    outputs: [usize; 3],
+    at: usize,
+    matrix: Vec<u8>,
+    vector: Vec<f32>,
+    rows: usize,
+    inputs: Vec<u32>,
+    /// Of each row, all outputs.
+    dots: Vec<Vec<f32>>,
+}
+
+impl Case {
+    fn new(random: &mut Random, weights: Weights, cols: usize, outputs: [usize; 3], rows: usize) -> Self {
+        let all = outputs.iter().sum();
+        let matrix = random.weights(weights, all, cols);
+        let (form, bytes) = (weights.form(), weights.dtype().row_bytes(cols).unwrap_or(1));
+        let (mut inputs, mut dots) = (Vec::new(), Vec::new());
+        for _ in 0..rows {
+            let row = random.row(cols);
+            let mut words = vec![0; gleed::quant::row_words(form, cols).unwrap_or(0)];
+            let _ = quantize_row(form, &row, &mut words);
+            let outputs = matrix
+                .chunks(bytes)
+                .filter_map(|weight| dot(weights.dtype(), weight, ActivationRow::from_words(form, cols, &words)?));
+            dots.push(outputs.collect());
+            inputs.extend(words.into_iter().take(row_words(form, cols)));
+        }
+        let at = 4 * random.below(5) + if weights == Weights::F32 { 0 } else { 2 };
+        Self { weights, cols, outputs, at, matrix, vector: random.moderate(all), rows, inputs, dots }
+    }
+
+    fn params(&self, mode: u32) -> Linear {
+        let mut segments = [Segment::zeroed(); 3];
+        let (mut before, bytes) = (0, self.weights.dtype().row_bytes(self.cols).unwrap_or(0));
+        for (segment, outputs) in segments.iter_mut().zip(self.outputs) {
+            *segment = Segment {
+                at: (self.at + before * bytes) as u32,
+                outputs: outputs as u32,
+                y_at: before as u32,
+                bias: before as u32,
+            };
+            before += outputs;
+        }
+        Linear {
+            cols: self.cols as u32,
+            x_stride: row_words(self.weights.form(), self.cols) as u32,
+            y_stride: before as u32,
+            mode,
+            row_bytes: bytes as u32,
+            segments,
+            ..Linear::zeroed()
+        }
+    }
+
+    fn run(&self, bench: &Bench<'_>, kernel: Kernel, params: &Linear, y: &[f32]) -> Result<[Vec<u32>; 2], GpuError> {
+        let buffers = [
+            Data::read(words_of(self.at, &self.matrix)),
+            Data::read(self.inputs.clone()),
+            Data::back(bits(y)),
+            Data::floats(&self.vector),
+            Data::back([0; 4]),
+            Data::read([self.rows as u32; 16]),
+        ];
+        let got = bench.run(kernel, params, &buffers, grid::linear(kernel, params, self.rows))?;
+        <[Vec<u32>; 2]>::try_from(got).map_err(|_| GpuError::Mismatch("the results of a kernel"))
+    }
+}
+
+pub(super) fn products(
+    bench: &Bench<'_>,
+    kernel: Kernel,
+    weights: Weights,
+    random: &mut Random,
+    rows: &[usize],
+) -> Result<(), GpuError> {
+    // More than 64 blocks of 32 are added in parts.
+    for (&rows, cols) in bench.some(rows).iter().zip([768, 2304, 256].into_iter().cycle()) {
+        let case = Case::new(random, weights, cols, [21, 5, 3], rows);
+        plain(bench, kernel, &case)?;
+        added(bench, kernel, &case, random)?;
+        logits(bench, kernel, &case)?;
+        for (number, &activation) in bench.some(&ACTIVATIONS).iter().enumerate() {
+            let case = Case::new(random, weights, 512, [19, 19, 0], rows);
+            gated(bench, kernel, &case, number as u32, activation)?;
+        }
+    }
+    Ok(())
+}
+
+fn plain(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
+    let mut params = case.params(mode::SET);
+    params.segments.iter_mut().for_each(|segment| segment.bias = NONE);
+    let dots = case.dots.concat();
+    let [y, _] = case.run(bench, kernel, &params, &vec![0.5; dots.len()])?;
+    same(name(case.weights), &y, &bits(&dots))
+}
+
+/// With biases, and a factor, added to what is there.
+fn added(bench: &Bench<'_>, kernel: Kernel, case: &Case, random: &mut Random) -> Result<(), GpuError> {
+    let y = random.moderate(case.dots.concat().len());
+    for factor in [0.0, 0.22] {
+        let params = Linear { factor: f32::to_bits(factor), ..case.params(mode::ADD) };
+        let outputs = case.dots.iter().flat_map(|row| row.iter().zip(&case.vector).map(|(dot, &b)| dot + settle(b)));
+        let scaled = outputs.map(|x| if factor == 0.0 { x } else { settle(x * factor) });
+        let want: Vec<f32> = y.iter().zip(scaled).map(|(y, x)| y + x).collect();
+        let [got, _] = case.run(bench, kernel, &params, &y)?;
+        same("outputs that are added", &got, &bits(&want))?;
+    }
+    Ok(())
+}
+
+fn logits(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
+    let mut params = Linear { cap: 30_f32.to_bits(), factor: 0.5_f32.to_bits(), flag: 3, ..case.params(mode::LOGITS) };
+    params.segments.iter_mut().for_each(|segment| segment.bias = NONE);
+    let mut want: Vec<f32> = case.dots.concat().iter().map(|&x| settle(x * 0.5)).collect();
+    Level::SCALAR.soft_cap(30.0, &mut want);
+    let [got, flag] = case.run(bench, kernel, &params, &vec![0.0; want.len()])?;
+    same("soft caps", &got, &bits(&want))?;
+    let bad = want.iter().any(|x| !x.is_finite());
+    same("the check for numbers that are not finite", &flag, &[0, 0, 0, u32::from(bad)])
+}
+
+fn gated(bench: &Bench<'_>, kernel: Kernel, case: &Case, number: u32, activation: Activation) -> Result<(), GpuError> {
+    let outputs = case.outputs[0];
+    let mut params = Linear { activation: number, y_stride: outputs as u32, ..case.params(mode::GATE) };
+    params.segments[1].bias = NONE;
+    let mut want = Vec::new();
+    for row in &case.dots {
+        let (gate, up) = row.split_at(outputs);
+        let mut y: Vec<f32> = gate.iter().zip(&case.vector).map(|(gate, &bias)| gate + settle(bias)).collect();
+        Level::SCALAR.combine(Combine::Gate(activation), &mut y, up);
+        want.extend(bits(&y));
+    }
+    let [got, _] = case.run(bench, kernel, &params, &vec![0.0; want.len()])?;
+    same("activations", &got, &want)
+}
+
+fn name(weights: Weights) -> &'static str {
+    match weights {
+        Weights::F32 => "products of F32",
+        Weights::F16 => "products of F16",
+        Weights::Bf16 => "products of BF16",
+        Weights::Q8_0 => "products of Q8_0",
+        Weights::Q4_0 => "products of Q4_0",
+        Weights::Q4K => "products of Q4_K",
+        Weights::Q6K => "products of Q6_K",
+    }
+}

@@ -1,0 +1,148 @@
+//! Whether a device computes what the scalar code computes: the kernels themselves, with their grids, on random and on
+//! extreme numbers, bit for bit.
+
+mod attention;
+mod linear;
+mod random;
+mod rows;
+
+use bytemuck::{Pod, bytes_of, cast_slice};
+use gleed::num::{ARITHMETIC_VERSION, Xxh64};
+
+use crate::catalog::{Catalog, Kernel};
+use crate::error::GpuError;
+use crate::hardware::Hardware;
+use crate::params::SLOT;
+use random::Random;
+
+pub(crate) use attention::{ELEMENTS, attend_params};
+pub(crate) use linear::ACTIVATIONS;
+pub(crate) use rows::form_number;
+
+/// Runs the kernels of a catalog and compares what they give with the scalar code.
+///
+/// # Errors
+/// [`GpuError::Unfit`] with the name of the first operation that differs; otherwise as [`Hardware::read`].
+pub fn run(hardware: &Hardware, catalog: &Catalog) -> Result<(), GpuError> {
+    catalog.kernels().try_for_each(|kernel| kernel_alone(hardware, catalog, kernel, 0))
+}
+
+/// The same of one kernel. `seed` chooses the numbers.
+///
+/// # Errors
+/// As [`run`].
+pub fn kernel_alone(hardware: &Hardware, catalog: &Catalog, kernel: Kernel, seed: u64) -> Result<(), GpuError> {
+    check(&Bench { hardware, catalog, is_short: false }, kernel, seed)
+}
+
+/// A short test for every start: each kernel on fewer shapes.
+///
+/// # Errors
+/// As [`run`].
+pub fn sentinel(hardware: &Hardware, catalog: &Catalog) -> Result<(), GpuError> {
+    let bench = Bench { hardware, catalog, is_short: true };
+    catalog.kernels().try_for_each(|kernel| check(&bench, kernel, 0))
+}
+
+/// What a result of the self-test counts for: the adapter, its driver, the kernels and the arithmetic. A host can keep it, and
+/// run [`sentinel`] alone as long as it is the same.
+pub fn key(hardware: &Hardware) -> u64 {
+    let info = hardware.info();
+    let mut hash = Xxh64::new();
+    for part in [&info.name, &info.backend, &info.driver] {
+        hash.update(part.as_bytes());
+        hash.update(&[0]);
+    }
+    hash.update(&crate::shader::hash().to_le_bytes());
+    hash.update(&ARITHMETIC_VERSION.to_le_bytes());
+    hash.finish()
+}
+
+fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuError> {
+    let random = &mut Random::new(seed ^ Xxh64::hash(format!("{kernel:?}").as_bytes()));
+    match kernel {
+        Kernel::Input => rows::input(bench, random),
+        Kernel::AddNormed => rows::add_normed(bench, random),
+        Kernel::Choose => rows::choose(bench, random),
+        Kernel::Embed(weights) => linear::embed(bench, weights, random),
+        Kernel::Vector(weights) => linear::products(bench, kernel, weights, random, &[1, 2, 8]),
+        Kernel::Tile(weights) => linear::products(bench, kernel, weights, random, &[9, 35]),
+        Kernel::Store => attention::store(bench, random),
+        Kernel::Attend => attention::attend(bench, random),
+    }
+}
+
+/// Runs single kernels.
+struct Bench<'h> {
+    hardware: &'h Hardware,
+    catalog: &'h Catalog,
+    /// Whether the first of several shapes is enough.
+    is_short: bool,
+}
+
+/// A buffer of a kernel: what it holds before, and whether it is read back.
+struct Data(Vec<u32>, bool);
+
+impl Data {
+    fn read(words: impl Into<Vec<u32>>) -> Self {
+        Self(words.into(), false)
+    }
+
+    fn floats(floats: &[f32]) -> Self {
+        Self(cast_slice(floats).to_vec(), false)
+    }
+
+    fn back(words: impl Into<Vec<u32>>) -> Self {
+        Self(words.into(), true)
+    }
+}
+
+impl Bench<'_> {
+    /// The cases that are tried of all.
+    fn some<'c, T>(&self, cases: &'c [T]) -> &'c [T] {
+        if self.is_short { &cases[..1] } else { cases }
+    }
+
+    /// Runs a kernel, and returns what is in the buffers that are read back.
+    fn run(
+        &self,
+        kernel: Kernel,
+        params: &impl Pod,
+        buffers: &[Data],
+        grid: [u32; 3],
+    ) -> Result<Vec<Vec<u32>>, GpuError> {
+        let mut made = Vec::new();
+        for Data(words, _) in buffers {
+            let buffer = self.hardware.buffer("self-test", words.len() as u64 * 4)?;
+            self.hardware.write(&buffer, 0, cast_slice(words))?;
+            made.push(buffer);
+        }
+        let slot = self.hardware.buffer("self-test", SLOT as u64)?;
+        self.hardware.write(&slot, 0, bytes_of(params))?;
+        let all: Vec<_> = made.iter().collect();
+        let run = self.hardware.bind(self.catalog.get(kernel)?, (&slot, 0, SLOT as u64), &all)?;
+        self.hardware.submit([(&run, grid)])?;
+        let mut out = Vec::new();
+        for (buffer, Data(words, _)) in made.iter().zip(buffers).filter(|(_, data)| data.1) {
+            let mut words = vec![0_u32; words.len()];
+            self.hardware.read(buffer, 0, bytemuck::cast_slice_mut(&mut words))?;
+            out.push(words);
+        }
+        Ok(out)
+    }
+}
+
+/// Fails where words differ. Two that are both not a number are alike.
+fn same(operation: &'static str, got: &[u32], want: &[u32]) -> Result<(), GpuError> {
+    let alike = |(got, want): (&u32, &u32)| got == want || (is_nan(*got) && is_nan(*want));
+    if got.len() == want.len() && got.iter().zip(want).all(alike) { Ok(()) } else { Err(GpuError::Unfit { operation }) }
+}
+
+fn is_nan(bits: u32) -> bool {
+    bits & 0x7fff_ffff > 0x7f80_0000
+}
+
+/// The bits of floats.
+fn bits(floats: &[f32]) -> Vec<u32> {
+    cast_slice(floats).to_vec()
+}

@@ -1,0 +1,119 @@
+//! The sources of the kernels: WGSL files that include others.
+
+use gleed::num::Xxh64;
+
+/// The files that may compute with floats. All others call them.
+pub const LIBRARY: &[&str] = &["num.wgsl"];
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        /// All files, by name.
+        const FILES: &[(&str, &str)] = &[$(($name, include_str!(concat!("wgsl/", $name)))),*];
+    };
+}
+
+files!(
+    "add_normed.wgsl",
+    "attend.wgsl",
+    "bf16.wgsl",
+    "blocks.wgsl",
+    "bytes.wgsl",
+    "choose.wgsl",
+    "embed.wgsl",
+    "f16.wgsl",
+    "f32.wgsl",
+    "floats.wgsl",
+    "input.wgsl",
+    "kv.wgsl",
+    "linear.wgsl",
+    "num.wgsl",
+    "q4_0.wgsl",
+    "q4_k.wgsl",
+    "q6_k.wgsl",
+    "q8_0.wgsl",
+    "store.wgsl",
+    "sums.wgsl",
+    "tile.wgsl",
+    "vector.wgsl",
+);
+
+/// Returns the source of a kernel with all that it includes, each file once. A line `//!include NAME` includes a file; the names
+/// in `given`, as in `//!include FORMAT`, stand for others, and one that is given nothing is left out. `None` where a file is missing.
+pub fn composed(name: &str, given: &[(&str, &str)]) -> Option<String> {
+    let (mut out, mut seen) = (String::new(), Vec::new());
+    append(name, given, &mut seen, &mut out)?;
+    Some(out)
+}
+
+fn append(name: &str, given: &[(&str, &str)], seen: &mut Vec<String>, out: &mut String) -> Option<()> {
+    if seen.iter().any(|seen| seen == name) {
+        return Some(());
+    }
+    seen.push(name.to_owned());
+    let (_, text) = FILES.iter().find(|(file, _)| *file == name)?;
+    for line in text.lines() {
+        match line.strip_prefix("//!include ") {
+            Some(included) => {
+                let file = given.iter().find(|(from, _)| *from == included).map_or(included, |(_, to)| to);
+                if !file.is_empty() {
+                    append(file, given, seen, out)?;
+                }
+            }
+            None => {
+                out.push_str(line);
+                out.push('\n');
+            }
+        }
+    }
+    Some(())
+}
+
+/// Returns the hash of all sources: a result of the self-test counts for these only.
+pub fn hash() -> u64 {
+    let mut hash = Xxh64::new();
+    for (name, text) in FILES {
+        hash.update(name.as_bytes());
+        hash.update(text.as_bytes());
+    }
+    hash.finish()
+}
+
+/// How a kernel sees a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binding {
+    /// It reads it.
+    Read,
+    /// It writes it, too.
+    Write,
+}
+
+/// Returns how a kernel sees its buffers, in the order of their numbers.
+pub(crate) fn bindings(source: &str) -> Vec<Binding> {
+    let mut found: Vec<(usize, Binding)> = source
+        .lines()
+        .filter_map(|line| line.strip_prefix("@group(0) @binding(")?.split_once(')'))
+        .filter_map(|(number, rest)| Some((number.parse().ok()?, binding(rest))))
+        .collect();
+    found.sort_unstable_by_key(|(number, _)| *number);
+    found.into_iter().map(|(_, binding)| binding).collect()
+}
+
+fn binding(declaration: &str) -> Binding {
+    if declaration.contains("read_write") { Binding::Write } else { Binding::Read }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_included_once() {
+        let source = composed("vector.wgsl", &[("FORMAT", "q8_0.wgsl")]).unwrap();
+        assert_eq!(source.matches("fn keep(").count(), 1);
+        assert_eq!(source.matches("const BLOCK = 34u;").count(), 1);
+        assert!(!source.contains("//!include"));
+        assert_eq!(composed("vector.wgsl", &[("FORMAT", "q9.wgsl")]), None);
+        use Binding::{Read, Write};
+        assert_eq!(bindings(&source), [Read, Read, Read, Write, Read, Write, Read]);
+    }
+}

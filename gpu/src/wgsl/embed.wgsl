@@ -1,0 +1,25 @@
+//!include num.wgsl
+//!include bytes.wgsl
+//!include FORMAT
+//!include ELEMENTS
+// Rows of the embedding, times a factor. One workgroup per row of the batch; rows of other pieces of the matrix are left alone.
+
+struct Params { zero: u32, cols: u32, row_bytes: u32, at: u32, first: u32, count: u32, factor: u32, y_stride: u32 }
+@group(0) @binding(0) var<storage, read> P: Params;
+@group(0) @binding(1) var<storage, read> W: array<u32>;
+@group(0) @binding(2) var<storage, read> B: array<u32>;
+@group(0) @binding(3) var<storage, read_write> Y: array<f32>;
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
+    let token = B[ROWS + 4u * group.x + 1u];
+    if (token < P.first || token - P.first >= P.count) { return; }
+    let row = P.at + (token - P.first) * P.row_bytes;
+    for (var i = invocation; i < P.cols; i += 64u) {
+        var x = weight(row, i);
+        if (P.factor != 0u) { x = settle(mul(x, number(P.factor))); }
+        Y[group.x * P.y_stride + i] = x;
+    }
+}
+
+const ROWS = 16u; // words of a batch before its rows: position, token, first entries of the sequence's tables

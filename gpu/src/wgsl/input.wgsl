@@ -1,0 +1,76 @@
+//!include num.wgsl
+//!include sums.wgsl
+// A row of activations, normed or not, in the format that matrices read. One workgroup per row.
+
+struct Params { zero: u32, n: u32, x_stride: u32, out_stride: u32, norms: u32, weight: u32, form: u32, epsilon: f32, flag: u32 }
+@group(0) @binding(0) var<storage, read> P: Params;
+@group(0) @binding(1) var<storage, read> X: array<f32>;
+@group(0) @binding(2) var<storage, read> V: array<f32>;
+@group(0) @binding(3) var<storage, read_write> Q: array<u32>;
+@group(0) @binding(4) var<storage, read_write> FLAG: array<atomic<u32>>;
+
+const F32 = 0u;
+const SHORT = 1u;
+const Q8X32 = 2u;
+const Q8X256 = 3u;
+
+var<private> ROW: u32;
+var<workgroup> LARGEST: array<u32, 64>;
+
+fn element(i: u32) -> f32 { return X[ROW * P.x_stride + i]; }
+
+fn value(i: u32) -> f32 {
+    if (P.norms == 0u) { return element(i); }
+    return normed(i, P.weight);
+}
+
+fn floats(invocation: u32) {
+    for (var i = invocation; i < P.n; i += 64u) {
+        let x = value(i);
+        if (P.form == SHORT) { Q[ROW * P.out_stride + i] = bitcast<u32>(short(x)); }
+        else { Q[ROW * P.out_stride + i] = bitcast<u32>(settle(x)); }
+    }
+}
+
+// 32 codes of a block whose largest magnitude has the bits `largest`; `scale` is where its scale goes, NONE for other parts.
+fn codes(first: u32, largest: u32, scale: u32) {
+    let words = ROW * P.out_stride + first / 4u;
+    let zero = largest < 0x26800000u;
+    if (largest >= 0x7f800000u) { atomicMax(&FLAG[P.flag], 1u); }
+    let inverse = div(number(0x42fe0000u), number(largest));
+    for (var w = 0u; w < 8u; w++) {
+        var word = 0u;
+        for (var k = 0u; k < 4u; k++) {
+            word |= (rounded_bits(mul(value(first + 4u * w + k), inverse)) & 0xffu) << (8u * k);
+        }
+        Q[words + w] = select(word, 0u, zero);
+    }
+    if (scale != NONE) {
+        let d = bitcast<u32>(mul(number(largest), number(0x3c010204u)));
+        Q[ROW * P.out_stride + P.n / 4u + scale] = select(d, 0u, zero);
+    }
+}
+
+fn quantized(invocation: u32) {
+    let parts = select(1u, 8u, P.form == Q8X256);
+    // As often for each invocation: there are barriers inside.
+    for (var base = 0u; base < P.n / 32u; base += 64u) {
+        let part = base + invocation;
+        let inside = part < P.n / 32u;
+        var largest = 0u;
+        if (inside) { for (var i = 0u; i < 32u; i++) { largest = max(largest, magnitude(value(part * 32u + i))); } }
+        LARGEST[invocation] = largest;
+        workgroupBarrier();
+        let first = invocation / parts * parts;
+        for (var i = 0u; i < parts; i++) { largest = max(largest, LARGEST[first + i]); }
+        if (inside) { codes(part * 32u, largest, select(NONE, part / parts, part % parts == 0u)); }
+        workgroupBarrier();
+    }
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
+    ROW = group.x;
+    if (P.norms != 0u) { norm(P.n, P.epsilon, invocation); }
+    if (P.form >= Q8X32) { quantized(invocation); } else { floats(invocation); }
+}

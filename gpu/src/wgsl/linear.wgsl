@@ -1,0 +1,69 @@
+// A matrix of several in one buffer, and what becomes of its outputs.
+
+struct Segment { at: u32, outputs: u32, y_at: u32, bias: u32 }
+struct Params {
+    zero: u32, cols: u32, x_stride: u32, y_stride: u32,
+    mode: u32, activation: u32, count: u32, row_bytes: u32,
+    factor: u32, cap: u32, flag: u32, unused: u32,
+    segments: array<Segment, 3>,
+}
+@group(0) @binding(0) var<storage, read> P: Params;
+@group(0) @binding(1) var<storage, read> W: array<u32>;
+@group(0) @binding(2) var<storage, read> X: array<u32>;
+@group(0) @binding(3) var<storage, read_write> Y: array<f32>;
+@group(0) @binding(4) var<storage, read> V: array<f32>;
+@group(0) @binding(5) var<storage, read_write> FLAG: array<atomic<u32>>;
+@group(0) @binding(6) var<storage, read> B: array<u32>;
+
+const SET = 0u;
+const ADD = 1u;
+const GATE = 2u; // the first segment is the gate, the second what it is multiplied with
+const LOGITS = 3u;
+const ACTIVATE = 4u;
+const NO_BIAS = 0xffffffffu;
+
+struct Place { segment: u32, output: u32, inside: bool }
+
+// Of `slots` outputs of a workgroup the one at `slot`. With gates the first half of them are gates.
+fn place(workgroup: u32, slot: u32, slots: u32) -> Place {
+    if (P.mode == GATE) {
+        let half = slots / 2u;
+        let output = workgroup * half + slot % half;
+        return Place(slot / half, output, output < P.segments[0].outputs);
+    }
+    var output = workgroup * slots + slot;
+    var segment = 0u;
+    while (segment < 2u && output >= P.segments[segment].outputs) {
+        output -= P.segments[segment].outputs;
+        segment++;
+    }
+    return Place(segment, output, output < P.segments[segment].outputs);
+}
+
+fn biased(at: Place, acc: f32) -> f32 {
+    let bias = P.segments[at.segment].bias;
+    if (bias == NO_BIAS) { return acc; }
+    return add(acc, settle(V[bias + at.output]));
+}
+
+// An output of modes without gates.
+fn finish(at: Place, row: u32, acc: f32) {
+    let y = row * P.y_stride + P.segments[at.segment].y_at + at.output;
+    var output = biased(at, acc);
+    if (P.mode == ADD) {
+        if (P.factor != 0u) { output = settle(mul(output, number(P.factor))); }
+        output = add(Y[y], output);
+    }
+    if (P.mode == ACTIVATE) { output = activate(P.activation, output); }
+    if (P.mode == LOGITS) {
+        if (P.factor != 0u) { output = settle(mul(output, number(P.factor))); }
+        if (P.cap != 0u) { output = soft_cap(number(P.cap), output); }
+        if (!is_finite(output)) { atomicMax(&FLAG[P.flag], 1u); }
+    }
+    Y[y] = output;
+}
+
+fn finish_gate(gate_at: Place, row: u32, gate: f32, other: f32) {
+    let y = row * P.y_stride + P.segments[0].y_at + gate_at.output;
+    Y[y] = mul(activate(P.activation, gate), other);
+}

@@ -1,0 +1,216 @@
+// Numbers as docs/arithmetic.md defines them. Only this file has operations on floats.
+//
+// A compiler may fuse, reorder and simplify what it sees. So every float result passes through `keep`: an integer xor with
+// P.zero, which is 0 but only the run time knows it. P lies in a storage buffer: in a uniform one some drivers compile its
+// value into the shader, and the barrier is gone.
+
+fn keep(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) ^ P.zero); }
+
+// The number with these bits. The compiler does not know it.
+fn number(bits: u32) -> f32 { return bitcast<f32>(bits ^ P.zero); }
+
+fn add(a: f32, b: f32) -> f32 { return keep(a + b); }
+fn sub(a: f32, b: f32) -> f32 { return keep(a - b); }
+fn mul(a: f32, b: f32) -> f32 { return keep(a * b); }
+fn neg(a: f32) -> f32 { return bitcast<f32>(bitcast<u32>(a) ^ 0x80000000u); }
+fn of_i32(i: i32) -> f32 { return keep(f32(i)); }
+fn of_u32(i: u32) -> f32 { return keep(f32(i)); }
+
+fn magnitude(x: f32) -> u32 { return bitcast<u32>(x) & 0x7fffffffu; }
+fn is_finite(x: f32) -> bool { return magnitude(x) < 0x7f800000u; }
+fn is_nan(x: f32) -> bool { return magnitude(x) > 0x7f800000u; }
+
+// Integers in the order of the numbers; both zeros are 0.
+fn order(x: f32) -> i32 {
+    let m = bitcast<i32>(magnitude(x));
+    return select(m, -m, bitcast<u32>(x) >= 0x80000000u);
+}
+
+fn greater(a: f32, b: f32) -> bool { return !is_nan(a) && !is_nan(b) && order(a) > order(b); }
+fn less(a: f32, b: f32) -> bool { return greater(b, a); }
+
+// Below 2^-50 it is +0.
+fn settle(x: f32) -> f32 { return number(select(bitcast<u32>(x), 0u, magnitude(x) < 0x26800000u)); }
+
+// 13 significant bits: a product with an f16 is exact.
+fn short(x: f32) -> f32 {
+    let split = mul(x, number(0x45001000u));
+    let rounded = bitcast<u32>(sub(split, sub(split, x)));
+    let m = magnitude(x);
+    return number(select(select(rounded, 0u, m < 0x26800000u), 0x7fc00000u, m >= 0x71800000u));
+}
+
+const MAGIC = 0x4b400000u; // 1.5 * 2^23
+
+// |x| < 2^22, rounded to an integer, ties to even; the low bits of the result are that integer.
+fn rounded_bits(x: f32) -> u32 { return bitcast<u32>(add(x, number(MAGIC))); }
+
+fn f16_to_f32(half: u32) -> f32 {
+    let m = half & 0x7fffu;
+    let sign = (half & 0x8000u) << 16u;
+    let normal = (m << 13u) + 0x38000000u;
+    let special = (m << 13u) | 0x7f800000u;
+    // A subnormal half is an integer times 2^-24: no subnormal f32 is made.
+    let small = bitcast<u32>(mul(of_u32(m), number(0x33800000u)));
+    return number(sign | select(select(normal, special, m >= 0x7c00u), small, m < 0x400u));
+}
+
+fn f32_to_f16(x: f32) -> u32 {
+    let sign = (bitcast<u32>(x) >> 16u) & 0x8000u;
+    let m = magnitude(x);
+    if (m > 0x7f800000u) { return sign | 0x7e00u; }
+    if (m >= 0x47800000u) { return sign | 0x7c00u; }
+    if (m >= 0x38800000u) { return sign | ((m - 0x38000000u + 0xfffu + ((m >> 13u) & 1u)) >> 13u); }
+    if (m < 0x33000000u) { return sign; } // 2^-25
+    let shift = 126u - (m >> 23u);
+    let whole = (m & 0x7fffffu) | 0x800000u;
+    let half = (1u << (shift - 1u)) - 1u;
+    return sign | ((whole + half + ((whole >> shift) & 1u)) >> shift);
+}
+
+// Exponent, and 24 bits of a number that is not 0.
+struct Parts { exponent: i32, bits: u32 }
+fn parts(m: u32) -> Parts {
+    if (m >= 0x800000u) { return Parts(i32(m >> 23u), (m & 0x7fffffu) | 0x800000u); }
+    let places = countLeadingZeros(m) - 8u;
+    return Parts(1 - i32(places), m << places);
+}
+
+// a / b, correctly rounded: integers correct an estimate that is a few units off.
+fn div(a: f32, b: f32) -> f32 {
+    let sign = (bitcast<u32>(a) ^ bitcast<u32>(b)) & 0x80000000u;
+    let ma = magnitude(a);
+    let mb = magnitude(b);
+    if (ma > 0x7f800000u || mb > 0x7f800000u || ((ma | mb) == 0u) || (ma == 0x7f800000u && mb == 0x7f800000u)) {
+        return number(0x7fc00000u);
+    }
+    if (ma == 0x7f800000u || mb == 0u) { return number(sign | 0x7f800000u); }
+    if (ma == 0u || mb == 0x7f800000u) { return number(sign); }
+    let x = parts(ma);
+    let y = parts(mb);
+    // The quotient of the bits, shifted, has 24 bits.
+    let wide = x.bits < y.bits;
+    let shift = select(23u, 24u, wide);
+    let exponent = x.exponent - y.exponent + select(127, 126, wide);
+    let scale = number(select(0x4b000000u, 0x4b800000u, wide));
+    var q = clamp(u32(keep(keep(f32(x.bits) / f32(y.bits)) * scale)), 0x800000u, 0xffffffu);
+    var rest = bitcast<i32>((x.bits << shift) - q * y.bits);
+    let divisor = bitcast<i32>(y.bits);
+    for (var i = 0; i < 16 && rest < 0; i++) { q -= 1u; rest += divisor; }
+    for (var i = 0; i < 16 && rest >= divisor; i++) { q += 1u; rest -= divisor; }
+    if (exponent > 0) {
+        let up = u32(2 * rest > divisor || (2 * rest == divisor && (q & 1u) == 1u));
+        let bits = (u32(exponent) << 23u) + (q - 0x800000u) + up;
+        return number(sign | select(bits, 0x7f800000u, exponent > 254 || bits > 0x7f800000u));
+    }
+    let places = u32(1 - exponent);
+    if (places > 25u) { return number(sign); }
+    let lost = q & ((1u << places) - 1u);
+    let half = 1u << (places - 1u);
+    let kept = q >> places;
+    let up = u32(lost > half || (lost == half && (rest != 0 || (kept & 1u) == 1u)));
+    return number(sign | (kept + up));
+}
+
+// The square root, correctly rounded, in the same way.
+fn root(a: f32) -> f32 {
+    let bits = bitcast<u32>(a);
+    if (magnitude(a) == 0u || bits == 0x7f800000u) { return a; }
+    if (is_nan(a) || bits >= 0x80000000u) { return number(0x7fc00000u); }
+    let x = parts(bits);
+    let exponent = x.exponent - 127;
+    let odd = (exponent & 1) != 0;
+    let shift = select(23u, 24u, odd);
+    let scale = number(select(0x453504f3u, 0x45800000u, odd)); // sqrt(2^23), sqrt(2^24)
+    var s = clamp(u32(keep(keep(sqrt(f32(x.bits))) * scale)), 0x800000u, 0xffffffu);
+    var rest = bitcast<i32>((x.bits << shift) - s * s);
+    for (var i = 0; i < 64 && rest < 0; i++) { s -= 1u; rest += i32(2u * s + 1u); }
+    for (var i = 0; i < 64 && rest > i32(2u * s); i++) { rest -= i32(2u * s + 1u); s += 1u; }
+    let up = u32(rest > i32(s)); // there are no ties
+    return number((u32((exponent >> 1u) + 127) << 23u) + (s - 0x800000u) + up);
+}
+
+// e^x, +0 below the number whose magnitude has the bits `least`.
+fn exp_from(x: f32, least: u32) -> f32 {
+    let shifted = add(mul(x, number(0x3fb8aa3bu)), number(MAGIC));
+    let n = sub(shifted, number(MAGIC));
+    let r = sub(sub(x, mul(n, number(0x3f318000u))), mul(n, number(0xb95e8083u)));
+    var p = number(0x39506967u);
+    p = add(mul(p, r), number(0x3ab743ceu));
+    p = add(mul(p, r), number(0x3c088908u));
+    p = add(mul(p, r), number(0x3d2aa9c1u));
+    p = add(mul(p, r), number(0x3e2aaaaau));
+    p = add(mul(p, r), number(0x3f000000u));
+    let y = add(add(mul(p, mul(r, r)), r), number(0x3f800000u));
+    let power = (bitcast<u32>(shifted) - MAGIC + 127u) << 23u;
+    var bits = bitcast<u32>(mul(y, number(power)));
+    let negative = bitcast<u32>(x) >= 0x80000000u;
+    if (!negative && magnitude(x) > 0x42b00000u) { bits = 0x7f800000u; }
+    if (negative && magnitude(x) > least) { bits = 0u; }
+    return number(select(bits, 0x7fc00000u, is_nan(x)));
+}
+
+fn exp_of(x: f32) -> f32 { return exp_from(x, 0x42ae0000u); } // -87
+fn weight_of(x: f32) -> f32 { return exp_from(x, 0x41dc0000u); } // -27.5
+
+fn silu(x: f32) -> f32 { return div(x, add(number(0x3f800000u), exp_of(neg(x)))); }
+
+fn gelu_tanh(x: f32) -> f32 {
+    let inner = add(number(0xbfcc422au), mul(number(0xbd922279u), mul(x, x)));
+    return div(x, add(number(0x3f800000u), exp_of(mul(x, inner))));
+}
+
+fn gelu_erf(x: f32) -> f32 {
+    let m = number(magnitude(x));
+    let z = mul(m, number(0x3f3504f3u));
+    let t = div(number(0x3f800000u), add(number(0x3f800000u), mul(number(0x3f000000u), z)));
+    var p = number(0x3e2ef945u);
+    p = add(mul(p, t), number(0xbf527891u));
+    p = add(mul(p, t), number(0x3fbe87b0u));
+    p = add(mul(p, t), number(0xbf914e5du));
+    p = add(mul(p, t), number(0x3e8ec7ccu));
+    p = add(mul(p, t), number(0xbe3ec24cu));
+    p = add(mul(p, t), number(0x3dc636c9u));
+    p = add(mul(p, t), number(0x3ebf88fbu));
+    p = add(mul(p, t), number(0x3f8000c7u));
+    p = add(mul(p, t), number(0xbfa1fc4eu));
+    let far = mul(mul(number(0x3f000000u), m), mul(t, exp_of(sub(p, mul(z, z)))));
+    let tail = number(select(bitcast<u32>(far), 0u, greater(z, number(0x41a00000u)))); // z > 20
+    if (less(x, number(0u))) { return settle(neg(tail)); }
+    return settle(sub(x, tail));
+}
+
+fn squared_relu(x: f32) -> f32 {
+    let above = number(select(bitcast<u32>(x), 0u, less(x, number(0u))));
+    return settle(mul(above, above));
+}
+
+fn tanh_of(x: f32) -> f32 {
+    let s = mul(x, x);
+    let one = number(0x3f800000u);
+    if (magnitude(x) < 0x3f200000u) { // 0.625
+        var p = number(0xbbbaf0eau);
+        p = add(mul(p, s), number(0x3ca9134fu));
+        p = add(mul(p, s), number(0xbd5c1e2du));
+        p = add(mul(p, s), number(0x3e088393u));
+        p = add(mul(p, s), number(0xbeaaaa99u));
+        return add(mul(mul(p, s), x), x);
+    }
+    let large = sub(one, div(number(0x40000000u), add(exp_of(mul(number(0x40000000u), number(magnitude(x)))), one)));
+    return number(bitcast<u32>(large) ^ select(0u, 0x80000000u, less(x, number(0u))));
+}
+
+fn soft_cap(cap: f32, x: f32) -> f32 { return settle(mul(cap, tanh_of(div(x, cap)))); }
+
+const SILU = 0u;
+const GELU_TANH = 1u;
+const GELU_ERF = 2u;
+const SQUARED_RELU = 3u;
+fn activate(kind: u32, x: f32) -> f32 {
+    switch kind {
+        case GELU_TANH: { return gelu_tanh(x); }
+        case GELU_ERF: { return gelu_erf(x); }
+        case SQUARED_RELU: { return squared_relu(x); }
+        default: { return silu(x); }
+    }
+}

@@ -1,0 +1,17 @@
+// Q6_K: 256 codes in 210 bytes: 128 bytes of lower halves, 64 of upper pairs of bits, 16 scales of int8, a scale in f16; less 32.
+const BLOCK = 210u;
+const SUBS = 8u;
+const MINS = false;
+fn codes(block: u32, sub: u32, i: u32) -> u32 {
+    let half = sub >> 2u;
+    let part = sub & 3u;
+    let low = (word_at(block + 64u * half + 32u * (part & 1u) + 4u * i) >> (2u * (part & 2u))) & 0x0f0f0f0fu;
+    let high = (word_at(block + 128u + 32u * half + 4u * i) >> (2u * part)) & 0x03030303u;
+    return ((low | (high << 4u)) + 0x60606060u) ^ 0x80808080u;
+}
+fn factors(block: u32, sub: u32) -> vec3<i32> {
+    let pair = bitcast<i32>(half_at(block + 192u + 2u * sub));
+    return vec3<i32>(extractBits(pair, 0u, 8u), extractBits(pair, 8u, 8u), 0);
+}
+fn scale(block: u32) -> f32 { return f16_to_f32(half_at(block + 208u)); }
+fn min_scale(block: u32) -> f32 { return number(0u); }

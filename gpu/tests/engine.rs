@@ -1,0 +1,304 @@
+//! Whole models: what an engine with a GPU gives has the bits of the CPU.
+
+mod common;
+
+use common::makers::Memory;
+use common::makers::random::Rng;
+use common::makers::synthetic::{Architecture, SyntheticModel};
+use gleed::kernels::Level;
+use gleed::num::Xxh64;
+use gleed::sample::argmax;
+use gleed::tensor::Dtype;
+use gleed::{Engine, EngineError, KvType, Limits, Logits, Model, Plan, SeqId, Step, Window};
+use gleed_gpu::{DevicePlan, Gpu, GpuDevice, Tested, selftest};
+
+/// Everything that a host sees of a run.
+type Log = Vec<(usize, u64)>;
+
+fn limits() -> Limits {
+    let (sequences, context, rows) = (4, 320, 24);
+    Limits { sequences, context, rows, logit_rows: 4, level: Level::SCALAR, ..Limits::default() }
+}
+
+fn hash(x: &[f32]) -> u64 {
+    Xxh64::hash(bytemuck::cast_slice(x))
+}
+
+/// What `host` sees of an engine on the CPU.
+fn on_cpu<T>(model: &Model<'_>, limits: &Limits, host: impl FnOnce(&mut Engine<'_, '_>) -> T) -> T {
+    let plan = Plan::new(model, limits).unwrap();
+    let mut memory = Memory::new(plan.bytes());
+    host(&mut Engine::new(model, &plan, memory.bytes()).unwrap())
+}
+
+/// The same with a GPU.
+fn on_gpu<T>(gpu: &Gpu, model: &Model<'_>, limits: &Limits, host: impl FnOnce(&mut Engine<'_, '_>) -> T) -> T {
+    with_buffers(gpu, gpu.hardware().limits(), model, limits, host)
+}
+
+/// The same where buffers are as large as this says.
+fn with_buffers<T>(
+    gpu: &Gpu,
+    most: gleed_gpu::Limits,
+    model: &Model<'_>,
+    limits: &Limits,
+    host: impl FnOnce(&mut Engine<'_, '_>) -> T,
+) -> T {
+    let plan = Plan::for_device(model, limits).unwrap();
+    let planned = DevicePlan::new(model, &plan, most).unwrap();
+    let mut device = GpuDevice::new(gpu, planned).unwrap();
+    let mut memory = Memory::new(plan.bytes());
+    host(&mut Engine::with_device(model, &plan, memory.bytes(), &mut device).unwrap())
+}
+
+/// Steps with this budget until nothing is left to do.
+fn run(engine: &mut Engine<'_, '_>, units: usize, log: &mut Log) {
+    loop {
+        match engine.step(units).unwrap() {
+            Step::Idle => return,
+            Step::Ready => log.extend(engine.results().map(|(_, position, logits)| (position, hash(logits)))),
+            _ => std::thread::yield_now(),
+        }
+    }
+}
+
+/// A prompt in pieces, a fork in the middle of a block, tokens of both alternating and together, a rewind.
+fn story(engine: &mut Engine<'_, '_>, vocab: usize, prompt: usize, units: usize) -> Log {
+    let (mut log, mut rng) = (Log::new(), Rng::new(7));
+    let a = engine.open().unwrap();
+    let tokens = rng.tokens(prompt, vocab);
+    for piece in tokens.chunks(prompt.div_ceil(2)) {
+        engine.queue(a, engine.seq_len(a).unwrap(), piece, Logits::Last).unwrap();
+        run(engine, units, &mut log);
+    }
+    let b = engine.fork(a, prompt).unwrap();
+    for token in rng.tokens(6, vocab) {
+        engine.queue(a, engine.seq_len(a).unwrap(), &[token], Logits::Last).unwrap();
+        engine.queue(b, engine.seq_len(b).unwrap(), &[(token + 1) % vocab as u32, token], Logits::Last).unwrap();
+        run(engine, units, &mut log);
+    }
+    engine.rewind(a, prompt - 3).unwrap();
+    let next = decode(engine, a, 5, &mut log);
+    log.push((0, u64::from(next)));
+    log
+}
+
+/// Tokens that are the largest logit each, from token 5 on; the last one.
+fn decode(engine: &mut Engine<'_, '_>, seq: SeqId, tokens: usize, log: &mut Log) -> u32 {
+    let mut next = 5;
+    for _ in 0..tokens {
+        let logits = engine.decode_step(seq, next).unwrap();
+        log.push((0, hash(logits)));
+        next = argmax(logits).unwrap();
+    }
+    next
+}
+
+/// Models by architecture, with matrices of a type.
+fn model(architecture: Architecture, weights: Dtype) -> Vec<u8> {
+    let wide = SyntheticModel {
+        hidden: 256,
+        ffn: 512,
+        heads: 4,
+        kv_heads: 2,
+        head_dim: 64,
+        ..SyntheticModel::of(architecture)
+    };
+    let made = SyntheticModel { weights, ..wide };
+    let made = if architecture == Architecture::Gemma2 { made.with("attention.sliding_window", 64u32) } else { made };
+    made.bytes()
+}
+
+#[test]
+fn architectures_and_types_have_one_hash() {
+    let Some(gpu) = common::gpu() else { return };
+    let q8_q4 = KvType { k: gleed::KvElement::Q8_0, v: gleed::KvElement::F16 };
+    for (architecture, weights, kv_type) in [
+        (Architecture::Llama, Dtype::Q8_0, KvType::F16),
+        (Architecture::Llama, Dtype::Q4_0, KvType::Q8_0),
+        (Architecture::Llama, Dtype::F16, q8_q4),
+        (Architecture::Qwen3, Dtype::Q4_K, KvType::F16),
+        (Architecture::Qwen3, Dtype::BF16, KvType::F16),
+        (Architecture::Gemma2, Dtype::Q6_K, KvType::F16),
+        (Architecture::Gemma2, Dtype::F32, KvType::Q8_0),
+        (Architecture::Qwen2, Dtype::Q8_0, KvType::F16),
+    ] {
+        let bytes = model(architecture, weights);
+        let (model, limits) = (Model::open(&bytes).unwrap(), Limits { kv_type, ..limits() });
+        let vocab = model.config().vocab;
+        let host = |units| move |engine: &mut Engine<'_, '_>| story(engine, vocab, 45, units);
+        let expected = on_cpu(&model, &limits, host(usize::MAX));
+        assert!(expected.len() > 15);
+        assert_eq!(on_gpu(gpu, &model, &limits, host(usize::MAX)), expected, "{architecture:?} {weights} {kv_type:?}");
+    }
+}
+
+/// The chunks of attention end at 256 positions; a window of the host's hides what is between sinks and the last ones.
+#[test]
+fn long_contexts_and_windows_have_one_hash() {
+    let Some(gpu) = common::gpu() else { return };
+    let bytes = SyntheticModel { weights: Dtype::Q8_0, layers: 1, ..SyntheticModel::llama() }.bytes();
+    let model = Model::open(&bytes).unwrap();
+    let vocab = model.config().vocab;
+    for window in [Window::ALL, Window { sinks: 5, last: 40 }] {
+        let limits = Limits { window, ..limits() };
+        let host = |engine: &mut Engine<'_, '_>| {
+            let (mut log, seq) = (Log::new(), engine.open().unwrap());
+            log.push((0, hash(engine.prefill(seq, &Rng::new(3).tokens(270, vocab)).unwrap())));
+            decode(engine, seq, 4, &mut log);
+            log
+        };
+        assert_eq!(on_gpu(gpu, &model, &limits, host), on_cpu(&model, &limits, host), "{window:?}");
+    }
+}
+
+/// What one side computed goes to the other, which goes on.
+#[test]
+fn snapshots_move_between_the_sides() {
+    let Some(gpu) = common::gpu() else { return };
+    for kv_type in [KvType::F16, KvType::Q8_0] {
+        let bytes = model(Architecture::Qwen3, Dtype::Q8_0);
+        let (model, limits) = (Model::open(&bytes).unwrap(), Limits { kv_type, ..limits() });
+        let vocab = model.config().vocab;
+        let save = |engine: &mut Engine<'_, '_>| {
+            let seq = engine.open().unwrap();
+            engine.prefill(seq, &Rng::new(3).tokens(37, vocab)).unwrap();
+            let mut saved = vec![0; engine.snapshot_len(seq).unwrap()];
+            engine.snapshot(seq, &mut saved).unwrap();
+            saved
+        };
+        let (cpu, device) = (on_cpu(&model, &limits, save), on_gpu(gpu, &model, &limits, save));
+        assert!(cpu == device, "snapshots differ");
+        let go_on = |engine: &mut Engine<'_, '_>| {
+            let seq = engine.restore(&cpu).unwrap();
+            let mut log = Log::new();
+            decode(engine, seq, 4, &mut log);
+            log
+        };
+        assert_eq!(on_gpu(gpu, &model, &limits, go_on), on_cpu(&model, &limits, go_on));
+    }
+}
+
+#[test]
+fn the_committed_model_has_one_hash() {
+    let Some(gpu) = common::gpu() else { return };
+    let bytes =
+        std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/assets/gleed-tales-q8_0.gguf")).unwrap();
+    let model = Model::open(&bytes).unwrap();
+    let vocab = model.config().vocab;
+    let host = |engine: &mut Engine<'_, '_>| {
+        let (mut log, seq) = (Log::new(), engine.open().unwrap());
+        log.push((0, hash(engine.prefill(seq, &Rng::new(1).tokens(70, vocab)).unwrap())));
+        decode(engine, seq, 30, &mut log);
+        log
+    };
+    let expected = on_cpu(&model, &limits(), host);
+    println!("{:016x}", expected.last().unwrap().1);
+    assert_eq!(on_gpu(gpu, &model, &limits(), host), expected);
+}
+
+/// The engine says so, and its tokens go to an engine on the CPU, which goes on with the same bits.
+#[test]
+fn a_lost_device_is_an_error() {
+    let Some(hardware) = common::hardware() else { return };
+    let (gpu, _) = Gpu::open(&common::ANY, Some(Tested(selftest::key(&hardware)))).unwrap();
+    let bytes = SyntheticModel { weights: Dtype::Q8_0, ..SyntheticModel::llama() }.bytes();
+    let model = Model::open(&bytes).unwrap();
+    let tokens = Rng::new(3).tokens(20, 320);
+    let last = |engine: &mut Engine<'_, '_>, seq| hash(engine.decode_step(seq, 5).unwrap());
+    let expected = on_cpu(&model, &limits(), |engine| {
+        let seq = engine.open().unwrap();
+        engine.prefill(seq, &tokens).unwrap();
+        last(engine, seq)
+    });
+    let got = on_gpu(&gpu, &model, &limits(), |there| {
+        let seq = there.open().unwrap();
+        there.prefill(seq, &tokens).unwrap();
+        gpu.hardware().close();
+        assert_eq!(there.decode_step(seq, 5).unwrap_err(), EngineError::DeviceLost);
+        on_cpu(&model, &limits(), |here| {
+            let copy = here.replay(there, seq).unwrap();
+            run(here, usize::MAX, &mut Log::new());
+            last(here, copy)
+        })
+    });
+    assert_eq!(got, expected);
+}
+
+/// Small budgets cut a batch into many submits.
+#[test]
+fn budgets_change_nothing() {
+    let Some(gpu) = common::gpu() else { return };
+    let bytes = SyntheticModel { weights: Dtype::Q4_0, ..SyntheticModel::llama() }.bytes();
+    let model = Model::open(&bytes).unwrap();
+    let host = |units| move |engine: &mut Engine<'_, '_>| story(engine, 320, 30, units);
+    let expected = on_cpu(&model, &limits(), host(usize::MAX));
+    assert_eq!(on_gpu(gpu, &model, &limits(), host(40)), expected);
+}
+
+/// Matrices that are larger than a buffer are cut by rows.
+#[test]
+fn pieces_of_matrices_have_one_hash() {
+    let Some(gpu) = common::gpu() else { return };
+    let bytes = SyntheticModel { weights: Dtype::F16, layers: 1, ..SyntheticModel::of(Architecture::Qwen2) }.bytes();
+    let model = Model::open(&bytes).unwrap();
+    let limits = Limits { rows: 9, logit_rows: 1, context: 32, sequences: 1, ..limits() };
+    let host = |engine: &mut Engine<'_, '_>| {
+        let seq = engine.open().unwrap();
+        hash(engine.prefill(seq, &[5, 310, 200, 319, 0, 17, 160, 3, 99, 140]).unwrap())
+    };
+    let most = gleed_gpu::Limits { binding: 14 << 10, ..gpu.hardware().limits() };
+    assert_eq!(with_buffers(gpu, most, &model, &limits, host), on_cpu(&model, &limits, host));
+}
+
+/// What is planned is what a device can hold, and what does not run is refused by name.
+#[test]
+fn plans_list_everything() {
+    let limits_of = gleed_gpu::Limits { binding: 128 << 20, workgroups: 65_535 };
+    let planned = |synthetic: SyntheticModel, limits: &Limits, most: gleed_gpu::Limits| {
+        let bytes = synthetic.bytes();
+        let model = Model::open(&bytes).unwrap();
+        let plan = Plan::for_device(&model, limits).unwrap();
+        let planned = DevicePlan::new(&model, &plan, most)?;
+        let weights: u64 =
+            planned.buffers().filter(|buffer| buffer.what == "matrices").map(|buffer| buffer.bytes).sum();
+        assert!(weights > 0 && planned.bytes() > weights);
+        Ok::<_, gleed_gpu::GpuError>((planned.dispatches(), planned.buffers().count()))
+    };
+    let llama = || SyntheticModel { weights: Dtype::Q8_0, ..SyntheticModel::llama() };
+    let (dispatches, buffers) = planned(llama(), &limits(), limits_of).unwrap();
+    assert_eq!(dispatches, 1 + 2 * 10 + 2);
+    // Less memory of a buffer: more of them, and pieces of matrices.
+    let small = gleed_gpu::Limits { binding: 16 << 10, ..limits_of };
+    let few = Limits { rows: 1, logit_rows: 1, context: 16, sequences: 1, ..limits() };
+    let (pieces, more) = planned(llama(), &few, small).unwrap();
+    assert!(pieces > dispatches && more > buffers, "{pieces} {more}");
+    let tiny = gleed_gpu::Limits { binding: 4 << 10, ..limits_of };
+    assert!(matches!(planned(llama(), &limits(), tiny), Err(gleed_gpu::GpuError::TooLarge { .. })));
+    let f32s = Limits { kv_type: KvType::F32, ..limits() };
+    let refused = planned(llama(), &f32s, limits_of).unwrap_err();
+    assert_eq!(refused.to_string(), "this does not run on a GPU: keys and values in f32 or q4_0");
+    let gpt2 = planned(SyntheticModel::of(Architecture::Gpt2), &limits(), limits_of).unwrap_err();
+    assert!(matches!(gpt2, gleed_gpu::GpuError::Unsupported { .. }), "{gpt2}");
+}
+
+#[test]
+fn a_value_that_is_not_finite_is_the_same_error() {
+    let Some(gpu) = common::gpu() else { return };
+    let mut bytes = SyntheticModel { weights: Dtype::F32, ..SyntheticModel::llama() }.bytes();
+    // An infinity in the second layer.
+    let offset = {
+        let model = Model::open(&bytes).unwrap();
+        let tensor = model.tensor("blk.1.ffn_norm.weight").unwrap();
+        tensor.data().as_ptr() as usize - bytes.as_ptr() as usize
+    };
+    bytes[offset..offset + 4].copy_from_slice(&f32::INFINITY.to_le_bytes());
+    let model = Model::open(&bytes).unwrap();
+    let host = |engine: &mut Engine<'_, '_>| {
+        let seq = engine.open().unwrap();
+        format!("{:?}", engine.prefill(seq, &[1, 2, 3]).unwrap_err())
+    };
+    let expected = on_cpu(&model, &limits(), host);
+    assert!(expected.contains("NonFinite"), "{expected}");
+    assert_eq!(on_gpu(gpu, &model, &limits(), host), expected);
+}

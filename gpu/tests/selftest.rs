@@ -1,0 +1,88 @@
+//! The self-test finds what is wrong with a device.
+
+mod common;
+
+use gleed_gpu::{Catalog, Gpu, GpuError, Kernel, Tested, Weights, selftest};
+
+/// What the self-test says of a kernel, some text of which is replaced.
+fn with(hardware: &gleed_gpu::Hardware, kernel: Kernel, from: &str, to: &str) -> Result<(), GpuError> {
+    let source = kernel.source().unwrap();
+    assert!(source.contains(from), "{kernel:?} has no {from}");
+    let mut catalog = Catalog::default();
+    catalog.replace(hardware, kernel, &source.replace(from, to)).unwrap();
+    selftest::run(hardware, &catalog)
+}
+
+#[test]
+fn broken_kernels_are_found() {
+    let Some(hardware) = common::hardware() else { return };
+    let (q8, q4k, q6k) = (Weights::Q8_0, Weights::Q4K, Weights::Q6K);
+    for (kernel, from, to, name) in [
+        (Kernel::Input, "0x3c010204u", "0x3c010205u", "the input of matrices"),
+        (Kernel::Input, "atomicMax(&FLAG[P.flag], 1u);", "", "the check for numbers that are not finite"),
+        (
+            Kernel::Vector(q8),
+            "mul(of_i32(got.sum), mul(scale(block), dx))",
+            "mul(mul(of_i32(got.sum), scale(block)), dx)",
+            "products of Q8_0",
+        ),
+        (Kernel::Vector(Weights::F16), "i += 16u", "i += 17u", "products of F16"),
+        (Kernel::Tile(q4k), "sums[r] += f.x * a + f.y * b;", "sums[r] += f.x * a + f.x * b + 1;", "products of Q4_K"),
+        (Kernel::Vector(q6k), "half_at(block + 208u)", "half_at(block + 206u)", "products of Q6_K"),
+        (
+            Kernel::Tile(q8),
+            "add(number(0x3f800000u), exp_of(neg(x)))",
+            "add(exp_of(neg(x)), number(0x3f800001u))",
+            "activations",
+        ),
+        (Kernel::Embed(q8), "P.factor != 0u", "P.factor == 1u", "rows of the embedding"),
+        (
+            Kernel::Store,
+            "add(mul(x, sine), mul(y, cosine))",
+            "sub(mul(x, sine), mul(y, cosine))",
+            "norms and rotation of heads",
+        ),
+        (Kernel::Store, "select(code, 0u, largest == 0u)", "code + 1u", "keys and values"),
+        (Kernel::Attend, "weight = short(weight);", "", "attention"),
+        (
+            Kernel::AddNormed,
+            "return settle(mul(y, settle(V[weight + i])));",
+            "return mul(y, settle(V[weight + i]));",
+            "the norm of a branch",
+        ),
+        (Kernel::Choose, "TOKEN[other] < TOKEN[invocation]", "TOKEN[other] > TOKEN[invocation]", "the largest logit"),
+    ] {
+        assert_eq!(with(&hardware, kernel, from, to), Err(GpuError::Unfit { operation: name }), "{kernel:?}: {to}");
+    }
+}
+
+/// What Mesa makes of a zero in a uniform buffer, whose value it compiles into the shader: a barrier that keeps nothing.
+#[test]
+fn a_zero_that_the_compiler_knows_is_found() {
+    let Some(hardware) = common::hardware() else { return };
+    // In others Mesa sees no sums to simplify.
+    for kernel in [Kernel::Attend, Kernel::Vector(Weights::Q8_0)] {
+        let found = with(&hardware, kernel, "P.zero", "0u");
+        assert!(matches!(found, Err(GpuError::Unfit { .. })), "{kernel:?}: {found:?}");
+    }
+}
+
+#[test]
+fn a_result_counts_for_a_device_and_its_kernels() {
+    let Some(hardware) = common::hardware() else { return };
+    let (gpu, tested) = Gpu::open(&common::ANY, None).unwrap();
+    assert_eq!(tested, Tested(selftest::key(&hardware)));
+    assert_eq!(gpu.hardware().info(), hardware.info());
+    let started = std::time::Instant::now();
+    let (_, again) = Gpu::open(&common::ANY, Some(tested)).unwrap();
+    println!("the sentinel, with the compiler: {:?}", started.elapsed());
+    assert_eq!(again, tested);
+}
+
+#[test]
+fn an_absent_adapter_is_refused_with_those_that_there_are() {
+    let choice = gleed_gpu::Choice { backend: Some(gleed_gpu::Backend::Metal), ..common::ANY };
+    if cfg!(not(target_vendor = "apple")) {
+        assert_eq!(Gpu::open(&choice, None).unwrap_err(), GpuError::NoAdapter { found: Vec::new() });
+    }
+}
