@@ -1,7 +1,7 @@
 //! Gleed's side.
 
 use gleed::grammar::{
-    ErrorKind, Escapes, Grammar, GrammarError, Limits, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace,
+    Escapes, Grammar, GrammarError, Limits, Matcher, Options, Planned, Source, TokenTrie, Vocabulary, Whitespace,
 };
 use gleed::host::AlignedBytes;
 use gleed::token::Tokenizer;
@@ -67,17 +67,13 @@ fn compile<'m>(
     options: &Options<'_>,
     memory: &'m mut AlignedBytes,
 ) -> std::result::Result<(Grammar<'m>, usize), GrammarError> {
-    let mut scratch = vec![0; Grammar::scratch_len(text.len())];
-    loop {
-        match Grammar::plan(Source::Schema(text), options, &mut scratch) {
-            Err(GrammarError { kind: ErrorKind::ScratchTooSmall { given }, .. }) if given < 1 << 26 => {
-                scratch = vec![0; given * 4];
-            }
-            planned => {
-                let bytes = planned?;
-                *memory = AlignedBytes::new(bytes);
-                return Ok((Grammar::new(Source::Schema(text), options, &mut scratch, memory.bytes())?, bytes));
-            }
+    let mut scratch = Vec::new();
+    let bytes = loop {
+        match Grammar::plan(Source::Schema(text), options, &mut scratch)? {
+            Planned::Scratch(words) => scratch = vec![0; words],
+            Planned::Memory(bytes) => break bytes,
         }
-    }
+    };
+    *memory = AlignedBytes::new(bytes);
+    Ok((Grammar::new(Source::Schema(text), options, &mut scratch, memory.bytes())?, bytes))
 }
