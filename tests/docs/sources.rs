@@ -151,9 +151,10 @@ fn has_member(text: &str, owner: &str, item: &str) -> bool {
 /// Whether there is an example, a benchmark or a test of this name.
 fn is_program(kind: &str, name: &str) -> bool {
     let folder = if kind == "bench" { "benches".to_owned() } else { format!("{kind}s") };
-    let files = [format!("{folder}/{name}.rs"), format!("{folder}/{name}/main.rs"), format!("ffi/{folder}/{name}.rs")];
-    files.iter().any(|file| root().join(file).is_file())
-        || read("ffi/Cargo.toml").contains(&format!("name = \"{name}\""))
+    let files = [format!("{folder}/{name}.rs"), format!("{folder}/{name}/main.rs")];
+    let is_file =
+        |file: &String| ["", "ffi/", "gpu/"].iter().any(|member| root().join(format!("{member}{file}")).is_file());
+    files.iter().any(is_file) || read("ffi/Cargo.toml").contains(&format!("name = \"{name}\""))
 }
 
 /// Whether a path from the root of the repository exists, if it is one. `*` and `<name>` stand for anything.
