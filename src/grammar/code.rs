@@ -66,6 +66,8 @@ pub(super) const BEGINS: u32 = 3;
 /// Whether it was found, and whether it is known that it does not begin with itself.
 pub(super) const FOUND: u32 = 4;
 pub(super) const SOUND: u32 = 5;
+/// The rule of white space and this one.
+const SPACED: u32 = 6;
 
 /// The instructions of all rules, in the order in which they were made.
 #[derive(Default)]
@@ -252,7 +254,7 @@ fn one_of(scratch: &mut Scratch<'_>, set: u32, following: Dfa) -> Result<Dfa> {
 
 /// Returns a rule without code.
 pub(super) fn rule(scratch: &mut Scratch<'_>, at: usize) -> Result<Rule> {
-    scratch.record([0, at as u32, 0, 0, 0, 0])
+    scratch.record([0, at as u32, 0, 0, 0, 0, 0])
 }
 
 pub(super) fn set_start(scratch: &mut Scratch<'_>, rule: Rule, start: Code) {
@@ -261,6 +263,15 @@ pub(super) fn set_start(scratch: &mut Scratch<'_>, rule: Rule, start: Code) {
 
 pub(super) fn start(scratch: &Scratch<'_>, rule: Rule) -> Code {
     scratch.get(rule, START)
+}
+
+/// Returns the rule of white space and this one, or 0.
+pub(super) fn spaced(scratch: &Scratch<'_>, rule: Rule) -> Rule {
+    scratch.get(rule, SPACED)
+}
+
+pub(super) fn set_spaced(scratch: &mut Scratch<'_>, rule: Rule, spaced: Rule) {
+    scratch.set(rule, SPACED, spaced);
 }
 
 /// Returns where a rule is defined.

@@ -101,6 +101,15 @@ pub(super) fn is_partial(codec: u32, partial: Partial) -> bool {
     }
 }
 
+/// Returns the characters that can come of what was read of one in UTF-8, from the first to the last.
+pub(super) fn chars(partial: Partial) -> Option<(u32, u32)> {
+    let (length, left) = (partial >> 26 & 3, partial >> 24 & 3);
+    match utf8(length, left, partial & 0xFF_FFFF) {
+        Read::Range(_, low, high) if partial >> 28 == UTF8 => Some((low, high)),
+        _ => None,
+    }
+}
+
 fn lead(byte: u8) -> Read {
     let (length, value) = match byte {
         0xC2..0xE0 => (1, byte & 0x1F),

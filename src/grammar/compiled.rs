@@ -100,6 +100,16 @@ impl<'m> Compiled<'m> {
         self.word(state.wrapping_add(2)) >> PLAIN_BIT != 0
     }
 
+    /// Returns whether all characters of a range lead from a state to another one.
+    pub(super) fn leads(&self, state: u32, (low, high): (u32, u32), to: u32) -> bool {
+        self.edges(state).iter().any(|[first, last, target]| *target == to && *first <= low && *last >= high)
+    }
+
+    /// Returns where the characters lead from a state that have an edge.
+    pub(super) fn targets(&self, state: u32) -> impl Iterator<Item = u32> {
+        self.edges(state).iter().filter(|[first, _, _]| *first != QUOTE).map(|[_, _, target]| *target)
+    }
+
     /// Returns whether all of these characters, and all others that lead anywhere, lead from a state to it again.
     pub(super) fn stays(&self, state: u32) -> bool {
         self.is_plain(state) && self.edges(state).iter().all(|[first, _, target]| *target == state || *first == QUOTE)

@@ -1,14 +1,14 @@
 //! Which tokens may follow a text: a walk over the tokens by their bytes.
 
 use super::code::{COUNTED, TEXT, TOKEN};
-use super::codec::RAW;
+use super::codec::{RAW, chars};
 use super::compiled::Move;
 use super::dfa::QUOTE;
 use super::error::MatchError;
 use super::matcher::Matcher;
 use super::seen::Known;
-use super::tables::{Item, Saved};
-use super::trie::{Part, TokenTrie, set};
+use super::tables::{Frontier, Item, Saved};
+use super::trie::{Part, TokenTrie, clear, set};
 
 /// Nodes of a unit.
 const UNIT: usize = 4096;
@@ -22,6 +22,16 @@ pub(super) struct Walk {
     begun: bool,
     /// Plain tokens are left out where it is known which of them are allowed.
     part: Part,
+    /// The text can come to be this string of any characters. Tokens are allowed as there, where they bring it there. The second
+    /// part of the walk, over these tokens, is about the others.
+    free: Option<(Item, Part)>,
+}
+
+impl Walk {
+    /// Returns the string, in the second part.
+    fn free(&self) -> Option<Item> {
+        self.free.filter(|(_, part)| self.part == *part).map(|(item, _)| item)
+    }
 }
 
 impl Matcher<'_, '_> {
@@ -42,8 +52,51 @@ impl Matcher<'_, '_> {
         }
         let walk = core::mem::take(&mut self.walk);
         let mut walk = if walk.begun { walk } else { self.begin(trie, mask) };
-        let end = walk.node.saturating_add(units.max(1).saturating_mul(UNIT));
-        let nodes = trie.nodes(walk.part);
+        let mut left = units.max(1).saturating_mul(UNIT);
+        loop {
+            match self.finish(trie, &mut walk, &mut left, mask) {
+                Ok(true) => break,
+                Ok(false) => {}
+                // There is room for each token alone, maybe, but not for the nodes of all frontiers that were met.
+                Err(MatchError::TooDeep { .. }) if !self.tables.seen.is_stopped() => {
+                    walk = self.begin(trie, mask);
+                    self.tables.seen.stop();
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            let Some((_, part)) = walk.free.filter(|_| left > 0) else {
+                self.walk = walk;
+                return Ok(false);
+            };
+            self.tables.walk.iter_mut().take(1).for_each(|place| *place = Saved::new(self.now));
+            walk = Walk { node: 0, part, ..walk };
+        }
+        for &[token, other] in trie.alike() {
+            let is_allowed = mask.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 == 1);
+            if is_allowed { set(mask, other) } else { clear(mask, other) }
+        }
+        self.allow_named(trie.tokens(), mask);
+        if self.may_end() || mask.iter().any(|word| *word != 0) {
+            return Ok(true);
+        }
+        let next = self.next_bytes();
+        let byte =
+            (0..=255_u8).find(|byte| next.get(usize::from(byte / 64)).is_some_and(|word| word >> (byte % 64) & 1 == 1));
+        Err(MatchError::NoToken { byte })
+    }
+
+    /// Walks over the present part of the tokens, as long as nodes are left of the budget. Returns whether it was the last part
+    /// and is finished.
+    fn finish(
+        &mut self,
+        trie: &TokenTrie<'_>,
+        walk: &mut Walk,
+        left: &mut usize,
+        mask: &mut [u32],
+    ) -> Result<bool, MatchError> {
+        let (nodes, begin) = (trie.nodes(walk.part), walk.node);
+        let end = begin.saturating_add(*left);
         while let Some(node) = nodes.get(walk.node).filter(|_| walk.node < end) {
             let depth = node.depth();
             let Some(&from) = self.tables.walk.get(depth.wrapping_sub(1)) else { break };
@@ -56,53 +109,85 @@ impl Matcher<'_, '_> {
                 Known::Nothing if matches!(walk.part, Part::Closing(_)) => self.next(from, node.byte())?,
                 Known::Nothing => self.behind(depth, node.byte())?,
             };
+            let tree = walk.node..walk.node.saturating_add(node.nodes().max(1) as usize);
             match next {
-                None => walk.node += node.nodes().max(1) as usize,
+                // What is known of the tokens that begin so is right.
+                Some(next) if walk.free().is_some_and(|free| self.leads_to(next, free)) => walk.node = tree.end,
                 Some(next) => {
                     self.tables.walk.get_mut(depth).into_iter().for_each(|place| *place = next);
                     trie.allow(walk.part, *node, mask);
                     walk.node += 1;
                 }
+                None => {
+                    if walk.free().is_some() {
+                        let tokens = nodes.get(tree.clone()).unwrap_or_default().iter().filter_map(|node| node.token());
+                        tokens.for_each(|id| clear(mask, id));
+                    }
+                    walk.node = tree.end;
+                }
             }
         }
-        if walk.node < nodes.len() {
-            self.walk = walk;
-            return Ok(false);
+        *left = left.saturating_sub(walk.node.saturating_sub(begin));
+        let is_whole = walk.node >= nodes.len();
+        if !is_whole {
+            *left = 0;
         }
-        for &[token, other] in trie.alike() {
-            let is_allowed = mask.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 == 1);
-            if is_allowed {
-                set(mask, other);
-            }
-        }
-        self.allow_named(trie.tokens(), mask);
-        if self.may_end() || mask.iter().any(|word| *word != 0) {
-            return Ok(true);
-        }
-        let next = self.next_bytes();
-        let byte =
-            (0..=255_u8).find(|byte| next.get(usize::from(byte / 64)).is_some_and(|word| word >> (byte % 64) & 1 == 1));
-        Err(MatchError::NoToken { byte })
+        Ok(is_whole && (walk.free.is_none() || walk.free().is_some()))
+    }
+
+    /// Whether a frontier is a string of any characters, or leads to it with every character that can still come.
+    fn leads_to(&self, from: Saved, free: Item) -> bool {
+        self.only(from).is_some_and(|item| {
+            let is_same = (item.code, item.node, item.count) == (free.code, free.node, free.count);
+            is_same
+                && match item.partial {
+                    0 => item.state == free.state,
+                    partial => chars(partial).is_some_and(|range| self.grammar.leads(item.state, range, free.state)),
+                }
+        })
+    }
+
+    /// Returns the item of a frontier that has no others.
+    fn only(&self, from: Saved) -> Option<Item> {
+        (from.count == 1).then(|| self.item(from.frontier(), 0))
     }
 
     fn begin(&mut self, trie: &TokenTrie<'_>, mask: &mut [u32]) -> Walk {
-        self.tables.walk.iter_mut().take(1).for_each(|place| *place = Saved::new(self.now));
-        self.tables.seen.reset();
+        let now = Saved::new(self.now);
+        self.tables.walk.iter_mut().take(1).for_each(|place| *place = now);
+        self.tables.seen.reset([now.nodes, now.returns]);
+        let walk = Walk { begun: true, ..Walk::default() };
+        if let Some(codec) = self.only(now).and_then(|item| self.string(item, trie)) {
+            trie.allow_within(codec, mask);
+            return Walk { part: Part::Closing(codec), ..walk };
+        }
+        if let Some((codec, free)) = (0..self.now.count).find_map(|index| self.free(self.item(self.now, index))) {
+            trie.allow_within(codec, mask);
+            let from = self.put(now, free);
+            self.tables.walk.iter_mut().take(1).for_each(|place| *place = from);
+            // Plain tokens are all allowed, where no plain character leads out before.
+            let plain = (0..self.now.count).any(|index| self.plain_chars(self.item(self.now, index)) == u32::MAX);
+            let others = if plain { Part::Rest } else { Part::All };
+            return Walk { part: Part::Closing(codec), free: Some((free, others)), ..walk };
+        }
         let of_items = || (0..self.now.count).map(|index| self.plain_chars(self.item(self.now, index)));
         // Where one item does not know, longer tokens can be allowed by it.
         let known = of_items().all(|chars| chars > 0);
         let chars = of_items().max().filter(|&chars| known || chars == u32::MAX).unwrap_or(0);
-        let only = if self.now.count == 1 { self.string(self.item(self.now, 0), trie) } else { None };
-        let part = match (only, chars) {
-            (Some(codec), _) => Part::Closing(codec),
-            (None, 0) => Part::All,
-            (None, _) => Part::Rest,
-        };
-        match part {
-            Part::Closing(codec) => trie.allow_within(codec, mask),
-            Part::All | Part::Rest => trie.allow_plain(chars, mask),
+        trie.allow_plain(chars, mask);
+        Walk { part: if chars == 0 { Part::All } else { Part::Rest }, ..walk }
+    }
+
+    /// Returns the codec and the item of a string that takes any characters once it differs from some, as a name does that is
+    /// none of those declared.
+    fn free(&self, item: Item) -> Option<(u32, Item)> {
+        let word = self.grammar.word(item.code);
+        let codec = word >> 8;
+        if word & 0xFF != TEXT || codec == RAW || item.partial != 0 {
+            return None;
         }
-        Walk { begun: true, part, ..Walk::default() }
+        let state = self.grammar.targets(item.state).find(|&state| self.grammar.takes_all(codec, state))?;
+        Some((codec, Item { state, ..item }))
     }
 
     /// Returns the codec of the string that an item is in, if any characters lead to where it is and no token can bring it to
@@ -162,7 +247,8 @@ impl Matcher<'_, '_> {
         let items = self.tables.seen.items(number);
         let places = self.tables.items.get_mut(start as usize..).unwrap_or_default();
         places.iter_mut().zip(items).for_each(|(place, item)| *place = *item);
-        Saved { start, count: items.len() as u32, number, ..from }
+        let [nodes, returns] = self.tables.seen.made();
+        Saved { start, count: items.len() as u32, number, nodes, returns }
     }
 
     /// Returns the frontier behind the byte with which a token goes on at this depth, if it is allowed, and notes it.
@@ -207,8 +293,20 @@ impl Matcher<'_, '_> {
                 Move::To(..) => {}
             }
         }
-        let next = self.step(from.frontier(), byte)?;
-        Ok((next.count > 0 || next.accepting).then(|| Saved::new(next)))
+        let stopped = self.tables.seen.is_stopped();
+        let next = self.step(if stopped { from.frontier() } else { self.with_all_nodes(from) }, byte)?;
+        let is_alive = next.count > 0 || next.accepting;
+        let next = Saved::new(next);
+        if !stopped {
+            self.tables.seen.make([next.nodes, next.returns]);
+        }
+        Ok(is_alive.then_some(next))
+    }
+
+    /// Returns a frontier behind which no node is made that the walk has made already.
+    fn with_all_nodes(&self, from: Saved) -> Frontier {
+        let [nodes, returns] = self.tables.seen.made();
+        Frontier { nodes: nodes as usize, returns: returns as usize, ..from.frontier() }
     }
 
     /// Whether a frontier is one counted text.
@@ -216,13 +314,12 @@ impl Matcher<'_, '_> {
         from.count == 1 && self.grammar.word(self.item(from.frontier(), 0).code) & 0xFF == COUNTED
     }
 
-    /// Returns the number of a frontier among those seen, or 0: those within a character and those with calls that were made in
-    /// this walk are not noted. A counted text has one number for all counts.
+    /// Returns the number of a frontier among those seen, or 0: those within a character are not noted. A counted text has one
+    /// number for all counts.
     fn number(&mut self, from: Saved) -> u32 {
         let start = from.start as usize;
         let items = self.tables.items.get(start..start.saturating_add(from.count as usize)).unwrap_or_default();
-        let has_calls = from.nodes as usize != self.now.nodes || from.returns as usize != self.now.returns;
-        if has_calls || items.iter().any(|item| item.partial != 0) {
+        if items.iter().any(|item| item.partial != 0) {
             return 0;
         }
         match items {

@@ -13,12 +13,14 @@ pub(super) struct Seen<'m> {
     generation: u32,
     /// How often in this walk.
     forgotten: u32,
+    /// The nodes and returns that the walk has made: as long as frontiers are noted, none of them is made again.
+    made: [u32; 2],
 }
 
 /// How many frontiers are kept.
 pub(super) const FRONTIERS: usize = 32;
 /// The most items of one.
-const ITEMS: usize = 4;
+const ITEMS: usize = 10;
 /// A walk that has forgotten all so often meets too many frontiers: then no more are noted.
 const MOST_FORGOTTEN: u32 = 16;
 
@@ -50,16 +52,36 @@ pub(super) enum Known {
 
 impl<'m> Seen<'m> {
     pub(super) fn new(frontiers: &'m mut [Content]) -> Self {
-        Self { frontiers, used: 0, generation: 1, forgotten: 0 }
+        Self { frontiers, used: 0, generation: 1, forgotten: 0, made: [0; 2] }
     }
 
-    /// Forgets all, for a new walk.
-    pub(super) fn reset(&mut self) {
-        self.forget();
+    /// Forgets all, for a new walk from a frontier with so many nodes and returns.
+    pub(super) fn reset(&mut self, made: [u32; 2]) {
+        self.forget(made);
         self.forgotten = 0;
     }
 
-    fn forget(&mut self) {
+    /// Notes nothing more in this walk.
+    pub(super) fn stop(&mut self) {
+        self.forgotten = MOST_FORGOTTEN + 1;
+    }
+
+    /// Whether nothing is noted any more.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.forgotten > MOST_FORGOTTEN
+    }
+
+    /// Returns how many nodes and returns the walk has made, with those before it.
+    pub(super) fn made(&self) -> [u32; 2] {
+        self.made
+    }
+
+    pub(super) fn make(&mut self, made: [u32; 2]) {
+        self.made = made;
+    }
+
+    fn forget(&mut self, made: [u32; 2]) {
+        self.made = made;
         self.used = 0;
         // 0 is the number of no frontier.
         self.generation = (self.generation.wrapping_add(1) & MASK).max(1);
@@ -98,10 +120,14 @@ impl<'m> Seen<'m> {
             .position(|content| content.items.get(..content.count as usize) == Some(items));
         let place = match known {
             Some(place) => place,
-            None if items.len() > ITEMS || self.forgotten > MOST_FORGOTTEN => return 0,
+            None if items.len() > ITEMS || self.is_stopped() => return 0,
             None => {
                 if self.used == self.frontiers.len() {
-                    self.forget();
+                    self.forget(self.made);
+                    // From here on nodes can be made again.
+                    if self.is_stopped() {
+                        return 0;
+                    }
                 }
                 let place = self.used;
                 let Some(content) = self.frontiers.get_mut(place) else { return 0 };

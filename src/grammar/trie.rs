@@ -319,6 +319,13 @@ pub(super) fn set(mask: &mut [u32], id: u32) {
     }
 }
 
+/// Clears the bit of a token.
+pub(super) fn clear(mask: &mut [u32], id: u32) {
+    if let Some(word) = mask.get_mut(id as usize / 32) {
+        *word &= !(1 << (id % 32));
+    }
+}
+
 /// Why a trie cannot be made.
 ///
 /// [Example](crate::grammar#tokens).

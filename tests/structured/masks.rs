@@ -129,11 +129,11 @@ fn compare(walk: &Walk, tokenizer: &Tokenizer<'_, '_>, trie: &TokenTrie<'_>) -> 
     walk.steps.len()
 }
 
-/// Some of the walks; all of them take minutes. None where the reference reads an escaped quote as a character of a class
+/// A quarter of the walks; all of them take half a minute. None where the reference reads an escaped quote as a character of a class
 /// without one, as in `language.rs`.
 #[test]
 fn masks_equal_the_reference() {
-    const EVERY: usize = 16;
+    const EVERY: usize = 4;
     let files = ["gpt-2", "llama-bpe", "llama-spm", "phi-3", "qwen2"].map(|name| (name, format!("masks-{name}.txt")));
     let gbnf = ["gpt-2", "llama-bpe"].map(|name| (name, format!("masks-gbnf-{name}.txt")));
     for (name, file) in files.into_iter().chain(gbnf) {

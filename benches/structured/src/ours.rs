@@ -48,7 +48,10 @@ pub(crate) fn run(
         for (step, &id) in ids.iter().enumerate() {
             let mut us = 0.0;
             while !timed(&mut us, || matcher.mask(trie, usize::MAX, &mut mask))? {}
-            times.masks.push((us, format!("{} walk {walk} step {step}", case.name)));
+            times.masks.push((
+                us,
+                format!("{} walk {walk} step {step} after {:?}", case.name, String::from_utf8_lossy(&bytes)),
+            ));
             bytes.clear();
             tokenizer.each_byte(id, &mut |byte| bytes.push(byte));
             let mut us = 0.0;

@@ -35,32 +35,35 @@ impl Schemas<'_, '_, '_, '_> {
         };
         for index in (0..prefix).rev() {
             let rule = self.element(set, index)?;
-            let call = self.program.call(self.scratch, rule, behind)?;
+            let call = self.spaced_call(rule, behind)?;
             if index == 0 {
                 return self.opened(call, if min == 0 { close } else { 0 });
             }
-            let more = self.separated(call)?;
+            let more = self.comma(call)?;
             behind = if index >= min { self.program.either(self.scratch, more, close)? } else { more };
         }
         if max == 0 {
             return self.opened(0, close);
         }
         let rule = self.element(set, 0)?;
-        let call = self.program.call(self.scratch, rule, behind)?;
+        let call = self.spaced_call(rule, behind)?;
         self.opened(call, if min == 0 { close } else { 0 })
     }
 
-    /// Returns the code of `[`, then an element or the end. 0 is none.
+    /// Returns the code of `[`, then an element or the end, each with white space before it. 0 is none.
     fn opened(&mut self, element: Code, close: Code) -> Result<Code> {
-        // What closes begins with its own white space.
-        let element = if element == 0 { 0 } else { self.space(element)? };
         let code = self.program.either(self.scratch, element, close)?;
         self.mark(b'[', code)
     }
 
-    /// Returns the code of a comma, then `then`.
+    /// Returns the code of a comma with white space around it, then `then`.
     pub(super) fn separated(&mut self, then: Code) -> Result<Code> {
         let then = self.space(then)?;
+        self.comma(then)
+    }
+
+    /// Returns the code of a comma with white space before it, then `then`.
+    fn comma(&mut self, then: Code) -> Result<Code> {
         let comma = self.mark(b',', then)?;
         self.space(comma)
     }
@@ -71,8 +74,8 @@ impl Schemas<'_, '_, '_, '_> {
             return Ok(close);
         }
         let (code, end) = self.program.open_loop(self.scratch, bounds, close)?;
-        let call = self.program.call(self.scratch, rule, end)?;
-        let body = self.separated(call)?;
+        let call = self.spaced_call(rule, end)?;
+        let body = self.comma(call)?;
         self.program.close_loop(self.scratch, code, body);
         Ok(code)
     }

@@ -44,7 +44,7 @@ impl Schemas<'_, '_, '_, '_> {
             }
             let rule = self.declared_rule(set, known, patterns)?;
             let then = if single { close } else { behind };
-            let value = self.program.call(self.scratch, rule, then)?;
+            let value = self.spaced_call(rule, then)?;
             let entry = self.colon(value)?;
             // With one member at most, none but the required one can be it.
             let entry = if single && !required && declared.required > 0 { 0 } else { entry };
@@ -91,9 +91,8 @@ impl Schemas<'_, '_, '_, '_> {
         Ok(Segment { first, names: trie.dfa(), table })
     }
 
-    /// Returns the code of a colon and white space around it.
+    /// Returns the code of a colon with white space before it, then `value`.
     fn colon(&mut self, value: Code) -> Result<Code> {
-        let value = self.space(value)?;
         let colon = self.mark(b':', value)?;
         self.space(colon)
     }
@@ -102,7 +101,7 @@ impl Schemas<'_, '_, '_, '_> {
     fn other(&mut self, others: &Others, then: Code) -> Result<Code> {
         let mut code = 0;
         for other in others {
-            let value = self.program.call(self.scratch, other.rule, then)?;
+            let value = self.spaced_call(other.rule, then)?;
             let colon = self.colon(value)?;
             let name = self.program.text(self.scratch, other.names, other.codec, colon)?;
             code = self.program.either(self.scratch, code, name)?;

@@ -17,7 +17,7 @@ use heapless::Vec;
 
 use self::keyword::{KNOWN, REFUSED};
 use super::check::alive;
-use super::code::{Code, Codec, FOUND, Program, Rule, rule, set_start, start};
+use super::code::{self, Code, Codec, FOUND, Program, Rule, rule, set_start, start};
 use super::compile::{Options, Whitespace};
 use super::dfa::{self, Dfa};
 use super::dom::{self, Dom, Kind, Node};
@@ -324,6 +324,24 @@ impl Schemas<'_, '_, '_, '_> {
             self.shared.space = self.expression(expression, 0, true)?;
         }
         self.program.text(self.scratch, self.shared.space, Codec::Raw, then)
+    }
+
+    /// Returns the code of white space, then a rule. The space is in a rule of its own with it: so the rule is called once, and
+    /// not again behind each blank.
+    fn spaced_call(&mut self, rule: Rule, then: Code) -> Result<Code> {
+        if matches!(self.options.whitespace, Whitespace::Compact | Whitespace::Spaced) {
+            return self.program.call(self.scratch, rule, then);
+        }
+        let mut spaced = code::spaced(self.scratch, rule);
+        if spaced == 0 {
+            let end = self.program.end(self.scratch)?;
+            let call = self.program.call(self.scratch, rule, end)?;
+            let start = self.space(call)?;
+            spaced = code::rule(self.scratch, code::rule_at(self.scratch, rule))?;
+            code::set_start(self.scratch, spaced, start);
+            code::set_spaced(self.scratch, rule, spaced);
+        }
+        self.program.call(self.scratch, spaced, then)
     }
 
     /// Returns the code of a punctuation mark.
