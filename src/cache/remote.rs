@@ -25,10 +25,11 @@ impl From<DeviceFault> for CacheError {
 impl<'a> KvCache<'a> {
     /// Whether keys and values lie on a device.
     pub(crate) fn is_on_device(&self) -> bool {
-        self.on_device
+        cfg!(feature = "device") && self.on_device
     }
 
     /// Gives the keys and values to a device.
+    #[cfg(feature = "device")]
     pub(crate) fn attach(&mut self, device: &'a mut dyn Device) {
         self.device.0 = Some(device);
     }
@@ -56,7 +57,7 @@ impl<'a> KvCache<'a> {
 
     /// Whether keys and values are in this machine's memory.
     pub(super) fn check_here(&self) -> Result<(), CacheError> {
-        if self.on_device { Err(CacheError::OnDevice) } else { Ok(()) }
+        if self.is_on_device() { Err(CacheError::OnDevice) } else { Ok(()) }
     }
 
     /// Hands over the keys and values of the first `tokens` tokens of a layer of block `index`: as
@@ -68,7 +69,7 @@ impl<'a> KvCache<'a> {
         mut put: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let (pool, block, of_group) = self.stored(seq, layer, index)?;
-        if !self.on_device {
+        if !self.is_on_device() {
             return pool.export(block, of_group, tokens, put);
         }
         let device = self.device.0.as_deref().ok_or(CacheError::Internal(site!()))?;
@@ -92,7 +93,7 @@ impl<'a> KvCache<'a> {
         tokens: usize,
         mut get: impl FnMut(&mut [u8]) -> Result<(), E>,
     ) -> Result<bool, E> {
-        if !self.on_device {
+        if !self.is_on_device() {
             let (pool, block, of_group) = self.stored_mut(seq, layer, index)?;
             return pool.import(block, of_group, tokens, get);
         }

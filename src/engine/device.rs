@@ -1,5 +1,8 @@
 //! An engine whose keys and values, and whose work, are on a device.
 
+// Without the feature no engine has one.
+#![cfg_attr(not(feature = "device"), allow(dead_code, unused_imports))]
+
 use core::task::Poll;
 
 use super::step::Phase;
@@ -22,6 +25,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     ///
     /// # Errors
     /// [`EngineError::Memory`], [`EngineError::DevicePlan`].
+    #[cfg(feature = "device")]
     pub fn with_device(
         model: &Model<'m>,
         plan: &Plan,
@@ -42,6 +46,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// # Errors
     /// [`EngineError::Cache`]: unknown there; [`CacheError::WindowGone`] where a window has passed over a token, so that only
     /// the host can know it; and as [`Engine::open`] and [`Engine::queue`] here. Nothing has changed then.
+    #[cfg(feature = "device")]
     pub fn replay(&mut self, lost: &Engine<'_, '_>, seq: SeqId) -> Result<SeqId, EngineError> {
         let (theirs, vocab) = (&lost.parts.cache, self.model.config().vocab);
         let length = theirs.seq_len(seq)?;

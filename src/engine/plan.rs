@@ -154,6 +154,7 @@ impl Plan {
     ///
     /// # Errors
     /// As [`Plan::new`]; [`PlanError::Device`] for what no device can do yet.
+    #[cfg(feature = "device")]
     pub fn for_device(model: &Model<'_>, limits: &Limits) -> Result<Self, PlanError> {
         let (limits, config) = (limits.resolve(model)?, model.config());
         let refused = [
