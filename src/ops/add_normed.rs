@@ -2,7 +2,7 @@
 
 use core::slice::from_ref;
 
-use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Viewed, Work};
 use crate::device::{AddNormedView, OpView};
 use crate::error::Fault;
 use crate::kernels::Combine;
@@ -28,11 +28,6 @@ impl Operation for AddNormed {
         Grid::by_row(rows, context.config.hidden)
     }
 
-    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let norm = context.weights.norm(layer, self.weight)?;
-        Some(OpView::AddNormed(AddNormedView { norm, scale: context.config.residual_scale }))
-    }
-
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let (level, hidden, how) = (context.level, context.config.hidden, context.add_scaled());
         let norm = context.weights.norm(work.layer, self.weight).ok_or(Fault::Internal(site!()))?;
@@ -43,6 +38,13 @@ impl Operation for AddNormed {
             level.combine(how, out, normed);
             Ok(())
         })
+    }
+}
+
+impl Viewed for AddNormed {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let norm = context.weights.norm(layer, self.weight)?;
+        Some(OpView::AddNormed(AddNormedView { norm, scale: context.config.residual_scale }))
     }
 }
 

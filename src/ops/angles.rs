@@ -1,6 +1,6 @@
 //! Cosines and sines of the positions, for the rotations of all layers.
 
-use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Viewed, Work};
 use crate::device::OpView;
 use crate::error::Fault;
 use crate::weights::Role;
@@ -22,10 +22,6 @@ impl Operation for Angles {
         Grid::by_row(rows, context.config.rope.width())
     }
 
-    fn view<'m>(&self, context: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
-        Some(OpView::Angles(context.rotary()))
-    }
-
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let rotary = context.rotary();
         let Buffers { rotations, scratch, .. } = memory.buffers;
@@ -33,5 +29,11 @@ impl Operation for Angles {
             let row = work.batch.rows.get(index).ok_or(Fault::Internal(site!()))?;
             rotary.angles(row.position as usize, context.frequencies, out).ok_or(Fault::Internal(site!()))
         })
+    }
+}
+
+impl Viewed for Angles {
+    fn view<'m>(&self, context: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
+        Some(OpView::Angles(context.rotary()))
     }
 }

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use super::partials::{partial, partials_width};
-use super::{Batch, Buffers, Context, Grid, Memory, Operation, Row, Work};
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Row, Viewed, Work};
 use crate::cache::KvCache;
 use crate::device::{AttendView, OpView, Slopes};
 use crate::error::Fault;
@@ -42,6 +42,24 @@ impl Operation for Attend {
         }
     }
 
+    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
+        let Memory { buffers, cache } = memory;
+        let (tiles, Range { mut start, end }) = (work.grid.tiles(), work.take.clone());
+        while start < end {
+            let pass = start.checked_div(tiles).ok_or(Fault::Internal(site!()))?;
+            let next = end.min((pass + 1) * tiles);
+            let take = start - pass * tiles..next - pass * tiles;
+            let left = attend_pass(context, buffers, cache, &Work { take, ..work }, pass)?;
+            if left > 0 {
+                return Ok(end - next + left);
+            }
+            start = next;
+        }
+        Ok(0)
+    }
+}
+
+impl Viewed for Attend {
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
         let (config, shape) = (&context.config, context.config.layer(layer));
         let Attention { scale, soft_cap, alibi, causal, .. } = config.attention;
@@ -59,22 +77,6 @@ impl Operation for Attend {
             soft_cap,
             slopes: (alibi > 0.0).then_some(Slopes { exponent: alibi, heads: config.heads }),
         }))
-    }
-
-    fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let Memory { buffers, cache } = memory;
-        let (tiles, Range { mut start, end }) = (work.grid.tiles(), work.take.clone());
-        while start < end {
-            let pass = start.checked_div(tiles).ok_or(Fault::Internal(site!()))?;
-            let next = end.min((pass + 1) * tiles);
-            let take = start - pass * tiles..next - pass * tiles;
-            let left = attend_pass(context, buffers, cache, &Work { take, ..work }, pass)?;
-            if left > 0 {
-                return Ok(end - next + left);
-            }
-            start = next;
-        }
-        Ok(0)
     }
 }
 

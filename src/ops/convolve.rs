@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use super::recur::{CHANNELS, Part};
-use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Viewed, Work};
 use crate::error::Fault;
 use crate::kernels::Convolution;
 use crate::mem::row_of;
@@ -53,6 +53,8 @@ impl Operation for Convolve {
         })
     }
 }
+
+impl Viewed for Convolve {}
 
 /// The convolution of LFM2: `y = c * convolution(b * x)`, where b, c and x are the mixer's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +107,8 @@ impl Operation for ShortConvolution {
         })
     }
 }
+
+impl Viewed for ShortConvolution {}
 
 /// The weights of some channels, at most [`CHANNELS`], in scratch.
 fn kernel<'s>(

@@ -2,7 +2,7 @@
 
 use super::convolve::check_finite;
 use super::recur::{Part, fetch, number};
-use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Viewed, Work};
 use crate::error::Fault;
 use crate::kernels::Update;
 use crate::mem::row_of;
@@ -63,6 +63,8 @@ impl Operation for DeltaRule {
         )
     }
 }
+
+impl Viewed for DeltaRule {}
 
 /// Where the input of a head is in a row: query, key, value and gate.
 fn parts(recurrent: &Recurrent, head: usize) -> [(usize, usize); 4] {

@@ -1,6 +1,6 @@
 //! Tokens to the residual stream.
 
-use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Viewed, Work};
 use crate::device::{EmbedView, OpView};
 use crate::error::Fault;
 use crate::kernels::Combine;
@@ -24,17 +24,6 @@ impl Operation for Embed {
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
         Grid::by_row(rows, context.config.hidden)
-    }
-
-    fn view<'m>(&self, context: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
-        let (weights, embedding) = (&context.weights, context.config.embedding);
-        Some(OpView::Embed(EmbedView {
-            table: weights.tensor(0, Role::Embedding)?,
-            scale: embedding.scale,
-            types: weights.tensor(0, Role::TokenTypes),
-            positions: weights.tensor(0, Role::Positions),
-            norm: weights.norm(0, Role::EmbeddingNorm).filter(|_| embedding.norm),
-        }))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
@@ -63,5 +52,18 @@ impl Operation for Embed {
             }
             Ok(())
         })
+    }
+}
+
+impl Viewed for Embed {
+    fn view<'m>(&self, context: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
+        let (weights, embedding) = (&context.weights, context.config.embedding);
+        Some(OpView::Embed(EmbedView {
+            table: weights.tensor(0, Role::Embedding)?,
+            scale: embedding.scale,
+            types: weights.tensor(0, Role::TokenTypes),
+            positions: weights.tensor(0, Role::Positions),
+            norm: weights.norm(0, Role::EmbeddingNorm).filter(|_| embedding.norm),
+        }))
     }
 }

@@ -5,7 +5,7 @@
 
 use super::buffers::group_words;
 use super::groups::Groups;
-use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Target, Work};
+use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Target, Viewed, Work};
 use crate::device::{AddExpertsView, BranchEnd, ChooseView, ExpertGateUpView, ExpertsView, OpView, RouteView};
 use crate::error::Fault;
 use crate::kernels::Combine;
@@ -31,12 +31,6 @@ impl Operation for Route {
         Grid::linear(rows, context.config.feed_forward.router_width(), context.config.hidden)
     }
 
-    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let linear = |role| context.weights.linear(layer, role);
-        let shared_gate = linear(Role::SharedGate).map(Into::into);
-        Some(OpView::Route(RouteView { router: linear(Role::Router)?.into(), shared_gate }))
-    }
-
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let linear = |role| context.weights.linear(work.layer, role);
         let router = linear(Role::Router).ok_or(Fault::Internal(site!()))?;
@@ -51,6 +45,14 @@ impl Operation for Route {
                 done.ok_or(Fault::Internal(site!()))
             })
         })
+    }
+}
+
+impl Viewed for Route {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let linear = |role| context.weights.linear(layer, role);
+        let shared_gate = linear(Role::SharedGate).map(Into::into);
+        Some(OpView::Route(RouteView { router: linear(Role::Router)?.into(), shared_gate }))
     }
 }
 
@@ -69,13 +71,6 @@ impl Operation for ChooseExperts {
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
         Grid::by_row(rows, context.config.feed_forward.experts_used)
-    }
-
-    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let form = &context.config.feed_forward;
-        let bytes = |role| context.weights.tensor(layer, role).map_or(&[][..], |tensor| tensor.bytes());
-        let [biases, scales] = [Role::SelectionBias, Role::ExpertScales].map(bytes);
-        Some(OpView::Choose(ChooseView { routing: form.routing, used: form.experts_used, biases, scales }))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
@@ -100,6 +95,15 @@ impl Operation for ChooseExperts {
     }
 }
 
+impl Viewed for ChooseExperts {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let form = &context.config.feed_forward;
+        let bytes = |role| context.weights.tensor(layer, role).map_or(&[][..], |tensor| tensor.bytes());
+        let [biases, scales] = [Role::SelectionBias, Role::ExpertScales].map(bytes);
+        Some(OpView::Choose(ChooseView { routing: form.routing, used: form.experts_used, biases, scales }))
+    }
+}
+
 /// Puts rows in the order of their experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupRows;
@@ -119,15 +123,17 @@ impl Operation for GroupRows {
         Grid::by_row(rows.min(1), group_words(rows * experts_used, experts).unwrap_or(0))
     }
 
-    fn view<'m>(&self, _: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
-        Some(OpView::GroupRows)
-    }
-
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let Buffers { choices, groups, scratch, .. } = memory.buffers;
         let pairs = work.grid.cols.saturating_sub(context.config.feed_forward.experts) / 2;
         let choices = choices.get(..pairs).ok_or(Fault::Internal(site!()))?;
         work.each_row(groups, scratch, &|_, out, _| Groups::sort(choices, out).ok_or(Fault::Internal(site!())))
+    }
+}
+
+impl Viewed for GroupRows {
+    fn view<'m>(&self, _: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
+        Some(OpView::GroupRows)
     }
 }
 
@@ -149,10 +155,6 @@ impl Operation for Gather {
         Grid::by_row(rows * context.config.feed_forward.experts_used, words)
     }
 
-    fn view<'m>(&self, _: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
-        Some(OpView::Gather)
-    }
-
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let used = context.config.feed_forward.experts_used;
         let Buffers { input, groups, gathered, scratch, .. } = memory.buffers;
@@ -163,6 +165,12 @@ impl Operation for Gather {
             out.iter_mut().zip(words).for_each(|(out, &word)| *out = word);
             Ok(())
         })
+    }
+}
+
+impl Viewed for Gather {
+    fn view<'m>(&self, _: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
+        Some(OpView::Gather)
     }
 }
 
@@ -183,19 +191,6 @@ impl Operation for ExpertGateUp {
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
         let FeedForward { experts, experts_used, expert_width, .. } = context.config.feed_forward;
         Grid::experts(rows * experts_used, experts, expert_width, 2 * context.config.hidden)
-    }
-
-    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let FeedForward { activation, expert_width: width, fused_experts: fused, .. } = context.config.feed_forward;
-        let all = |role, rows, first| {
-            let all = context.weights.linear(layer, role)?.into();
-            Some(ExpertsView { all, rows, first, count: width })
-        };
-        let [gate, up] = match fused {
-            true => [all(Role::GateUpExperts, 2 * width, 0)?, all(Role::GateUpExperts, 2 * width, width)?],
-            false => [all(Role::GateExperts, width, 0)?, all(Role::UpExperts, width, 0)?],
-        };
-        Some(OpView::ExpertGateUp(ExpertGateUpView { gate, up, activation }))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
@@ -224,6 +219,21 @@ impl Operation for ExpertGateUp {
     }
 }
 
+impl Viewed for ExpertGateUp {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let FeedForward { activation, expert_width: width, fused_experts: fused, .. } = context.config.feed_forward;
+        let all = |role, rows, first| {
+            let all = context.weights.linear(layer, role)?.into();
+            Some(ExpertsView { all, rows, first, count: width })
+        };
+        let [gate, up] = match fused {
+            true => [all(Role::GateUpExperts, 2 * width, 0)?, all(Role::GateUpExperts, 2 * width, width)?],
+            false => [all(Role::GateExperts, width, 0)?, all(Role::UpExperts, width, 0)?],
+        };
+        Some(OpView::ExpertGateUp(ExpertGateUpView { gate, up, activation }))
+    }
+}
+
 /// The down matrices of the chosen experts, in the order of the experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExpertDown;
@@ -242,12 +252,6 @@ impl Operation for ExpertDown {
         Grid::experts(rows * experts_used, experts, context.config.hidden, expert_width)
     }
 
-    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let all = context.weights.linear(layer, Role::DownExperts)?.into();
-        let rows = context.config.hidden;
-        Some(OpView::ExpertDown(ExpertsView { all, rows, first: 0, count: rows }))
-    }
-
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let (layer, hidden, level) = (work.layer, context.config.hidden, context.level);
         let Buffers { input, choices, groups, results, scratch, .. } = memory.buffers;
@@ -260,6 +264,14 @@ impl Operation for ExpertDown {
             });
             done.ok_or(Fault::Internal(site!()))
         })
+    }
+}
+
+impl Viewed for ExpertDown {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let all = context.weights.linear(layer, Role::DownExperts)?.into();
+        let rows = context.config.hidden;
+        Some(OpView::ExpertDown(ExpertsView { all, rows, first: 0, count: rows }))
     }
 }
 
@@ -285,18 +297,6 @@ impl Operation for AddExperts {
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
         Grid::by_row(rows, context.config.hidden)
-    }
-
-    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let norm = match self.norm {
-            Some(norm) => Some(context.weights.norm(layer, norm)?),
-            None => None,
-        };
-        let to = match self.to {
-            Target::Residual => BranchEnd::Residual { scale: context.config.residual_scale },
-            Target::Branch => BranchEnd::Branch,
-        };
-        Some(OpView::AddExperts(AddExpertsView { to, norm }))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
@@ -332,6 +332,20 @@ impl Operation for AddExperts {
             context.level.combine(Combine::Add, out, sum);
             Ok(())
         })
+    }
+}
+
+impl Viewed for AddExperts {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let norm = match self.norm {
+            Some(norm) => Some(context.weights.norm(layer, norm)?),
+            None => None,
+        };
+        let to = match self.to {
+            Target::Residual => BranchEnd::Residual { scale: context.config.residual_scale },
+            Target::Branch => BranchEnd::Branch,
+        };
+        Some(OpView::AddExperts(AddExpertsView { to, norm }))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The gate and up matrices of the feed-forward layer, and its activation function.
 
-use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Work};
+use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Viewed, Work};
 use crate::device::{GateUpView, OpView};
 use crate::error::Fault;
 use crate::kernels::Combine;
@@ -72,16 +72,6 @@ impl Operation for GateUp {
         Grid::linear(rows, width, 2 * context.config.hidden)
     }
 
-    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        if self.to == Input::PerLayerOut {
-            return Some(OpView::Other(self.name()));
-        }
-        let width = self.to.width(&context.config, &context.config.layer(layer));
-        let (gate, up) = self.linears(&context.config, width, &|role| context.weights.linear(layer, role))?;
-        let activation = context.config.feed_forward.activation;
-        Some(OpView::GateUp(GateUpView { gate: gate.map(Into::into), up: up.into(), activation }))
-    }
-
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let width = self.to.width(&context.config, &context.config.layer(work.layer));
         let activation = context.config.feed_forward.activation;
@@ -98,5 +88,17 @@ impl Operation for GateUp {
             }
             up.run(context.level, from, 0, tile, how, scratch).ok_or(Fault::Internal(site!()))
         })
+    }
+}
+
+impl Viewed for GateUp {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        if self.to == Input::PerLayerOut {
+            return Some(OpView::Other(self.name()));
+        }
+        let width = self.to.width(&context.config, &context.config.layer(layer));
+        let (gate, up) = self.linears(&context.config, width, &|role| context.weights.linear(layer, role))?;
+        let activation = context.config.feed_forward.activation;
+        Some(OpView::GateUp(GateUpView { gate: gate.map(Into::into), up: up.into(), activation }))
     }
 }

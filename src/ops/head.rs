@@ -1,6 +1,6 @@
 //! The logits.
 
-use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Work};
+use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Viewed, Work};
 use crate::device::{HeadView, OpView};
 use crate::error::Fault;
 use crate::kernels::Combine;
@@ -24,11 +24,6 @@ impl Operation for Head {
         Grid::linear(rows, context.config.vocab, context.config.hidden)
     }
 
-    fn view<'m>(&self, context: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
-        let crate::weights::Head { scale, soft_cap, .. } = context.config.head;
-        Some(OpView::Head(HeadView { matrix: context.weights.output()?.into(), scale, soft_cap }))
-    }
-
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let (level, head) = (context.level, context.config.head);
         let output = context.weights.output().ok_or(Fault::Internal(site!()))?;
@@ -48,5 +43,12 @@ impl Operation for Head {
                 if logits.iter().all(|&logit| is_finite(logit)) { Ok(()) } else { Err(Fault::NonFinite) }
             })
         })
+    }
+}
+
+impl Viewed for Head {
+    fn view<'m>(&self, context: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
+        let crate::weights::Head { scale, soft_cap, .. } = context.config.head;
+        Some(OpView::Head(HeadView { matrix: context.weights.output()?.into(), scale, soft_cap }))
     }
 }

@@ -1,6 +1,6 @@
 //! The input matrices of a recurrent layer.
 
-use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Work};
+use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Viewed, Work};
 use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::nn::Linear;
@@ -39,6 +39,8 @@ impl Operation for MixerInput {
         })
     }
 }
+
+impl Viewed for MixerInput {}
 
 /// The matrices, each with its first column.
 fn parts<'m>(context: &Context<'m, '_>, layer: usize) -> heapless::Vec<(usize, Option<Linear<'m>>), 4> {

@@ -70,7 +70,7 @@ pub(crate) use input::{Forms, Input};
 pub(crate) use mixer_input::MixerInput;
 pub(crate) use norm::Norm;
 pub(crate) use norm_rotate::NormRotate;
-pub(crate) use operation::{Memory, Operation, Target};
+pub(crate) use operation::{Memory, Operation, Target, Viewed};
 #[cfg(feature = "layer-inputs")]
 pub(crate) use per_layer::{AddPerLayer, ProjectPerLayer};
 pub(crate) use pool::Pooled;
@@ -85,6 +85,8 @@ pub(crate) use scale::Scale;
 pub(crate) use scan::Scan;
 pub(crate) use store::Store;
 pub(crate) use work::Work;
+
+use crate::device::OpView;
 
 /// Makes the enum [`Op`] of all operations.
 macro_rules! operations {
@@ -101,6 +103,14 @@ macro_rules! operations {
                 match self {
                     $($(#[cfg($($condition)*)])? Self::$name(operation) => operation,)*
                 }
+            }
+
+            /// What a device needs to know of it in a layer.
+            pub(crate) fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> OpView<'m> {
+                let view = match self {
+                    $($(#[cfg($($condition)*)])? Self::$name(operation) => operation.view(context, layer),)*
+                };
+                view.unwrap_or(OpView::Other(self.operation().name()))
             }
         }
     };

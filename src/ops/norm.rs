@@ -3,7 +3,7 @@
 use core::slice::from_ref;
 
 use super::quantize::prepare;
-use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Work};
+use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Viewed, Work};
 use crate::device::{NormView, OpView};
 use crate::error::Fault;
 use crate::mem::row_of;
@@ -29,11 +29,6 @@ impl Operation for Norm {
         Grid::by_row(rows, context.input_words)
     }
 
-    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let norm = context.weights.norm(layer, self.weight)?;
-        Some(OpView::Norm(NormView { norm, input: context.input_view(layer, self.to) }))
-    }
-
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let hidden = context.config.hidden;
         let norm = context.weights.norm(work.layer, self.weight).ok_or(Fault::Internal(site!()))?;
@@ -43,5 +38,12 @@ impl Operation for Norm {
             context.level.norm(&norm, row_of(x, index, hidden).ok_or(Fault::Internal(site!()))?, normed);
             prepare(context, self.to, &work, index, normed, out, scratch)
         })
+    }
+}
+
+impl Viewed for Norm {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let norm = context.weights.norm(layer, self.weight)?;
+        Some(OpView::Norm(NormView { norm, input: context.input_view(layer, self.to) }))
     }
 }

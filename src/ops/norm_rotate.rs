@@ -1,6 +1,6 @@
 //! What becomes of the heads of queries and keys before attention.
 
-use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Viewed, Work};
 use crate::device::{HeadNormView, NormRotateView, OpView};
 use crate::error::Fault;
 use crate::kernels::Norm;
@@ -24,33 +24,6 @@ impl Operation for NormRotate {
 
     fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, _: Batch<'_>) -> Grid {
         Grid::by_row(rows, context.config.layer(layer).heads_width())
-    }
-
-    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let (config, weights, shape) = (&context.config, &context.weights, context.config.layer(layer));
-        let whole_row = config.attention.qk_norm == QkNorm::Row;
-        let head_norm = |role| {
-            let norm = weights.tensor(layer, role)?;
-            Some(HeadNormView {
-                norm: weights.norm_with(norm.row(0)?, weights.bias(layer, role)),
-                weights: norm,
-                whole_row,
-            })
-        };
-        Some(OpView::NormRotate(NormRotateView {
-            heads: shape.heads,
-            kv_heads: if shape.has_kv { shape.kv.heads } else { 0 },
-            head_dim: shape.kv.head_dim,
-            clamp: config.attention.clamp,
-            q_norm: head_norm(Role::QNorm),
-            k_norm: head_norm(Role::KNorm),
-            v_norm: config.attention.norm_values.then(|| weights.norm_with(&[], &[])),
-            keys_as_values: shape.keys_as_values,
-            norm_after_rotation: config.attention.norm_after_rotation,
-            rotation: config.rope.place(layer),
-            pairs: config.rope.pairs,
-            temperature: config.attention.temperature,
-        }))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
@@ -89,6 +62,35 @@ impl Operation for NormRotate {
             }
             Ok(())
         })
+    }
+}
+
+impl Viewed for NormRotate {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let (config, weights, shape) = (&context.config, &context.weights, context.config.layer(layer));
+        let whole_row = config.attention.qk_norm == QkNorm::Row;
+        let head_norm = |role| {
+            let norm = weights.tensor(layer, role)?;
+            Some(HeadNormView {
+                norm: weights.norm_with(norm.row(0)?, weights.bias(layer, role)),
+                weights: norm,
+                whole_row,
+            })
+        };
+        Some(OpView::NormRotate(NormRotateView {
+            heads: shape.heads,
+            kv_heads: if shape.has_kv { shape.kv.heads } else { 0 },
+            head_dim: shape.kv.head_dim,
+            clamp: config.attention.clamp,
+            q_norm: head_norm(Role::QNorm),
+            k_norm: head_norm(Role::KNorm),
+            v_norm: config.attention.norm_values.then(|| weights.norm_with(&[], &[])),
+            keys_as_values: shape.keys_as_values,
+            norm_after_rotation: config.attention.norm_after_rotation,
+            rotation: config.rope.place(layer),
+            pairs: config.rope.pairs,
+            temperature: config.attention.temperature,
+        }))
     }
 }
 

@@ -32,15 +32,18 @@ pub(crate) trait Operation {
     /// The shape of its result for `rows` rows of a batch, and the tiles that it is cut into.
     fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, batch: Batch<'_>) -> Grid;
 
-    /// What a device needs to know of it in a layer; `None` where a tensor is missing.
-    fn view<'m>(&self, _: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
-        Some(OpView::Other(self.name()))
-    }
-
     /// Runs the units that are due, as long as the watch allows it. Returns how many of these units are left: the last
     /// ones.
     ///
     /// # Errors
     /// [`Fault`]: a value is not finite, or sizes do not fit.
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault>;
+}
+
+/// What a device needs to know of an operation. It is a trait of its own so that programs without a device do not carry it.
+pub(crate) trait Viewed: Operation {
+    /// The view of the operation in a layer; `None` where a tensor is missing.
+    fn view<'m>(&self, _: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
+        Some(OpView::Other(self.name()))
+    }
 }

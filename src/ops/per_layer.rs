@@ -1,7 +1,7 @@
 //! What every layer gets of each token beside the residual stream: a row of an embedding of its own, which is read from the
 //! file for the tokens of the batch only, and a part of a projection of the residual stream.
 
-use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Work};
+use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Viewed, Work};
 use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::quant::dequantize;
@@ -34,6 +34,8 @@ impl Operation for ProjectPerLayer {
         })
     }
 }
+
+impl Viewed for ProjectPerLayer {}
 
 /// Adds the embedding to the projection: `(norm(p / sqrt(hidden)) + e * sqrt(per_layer)) / sqrt(2)` of each layer's part. (Gemma
 /// Team, "Gemma 3n", 2025.)
@@ -75,6 +77,8 @@ impl Operation for AddPerLayer {
         })
     }
 }
+
+impl Viewed for AddPerLayer {}
 
 impl Context<'_, '_> {
     /// Elements of what all layers get of a token.

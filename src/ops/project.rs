@@ -2,7 +2,7 @@
 
 use core::slice::from_ref;
 
-use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Target, Work};
+use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Target, Viewed, Work};
 use crate::device::{BranchEnd, OpView, ProjectView};
 use crate::error::Fault;
 use crate::kernels::Combine;
@@ -33,15 +33,6 @@ impl Operation for Project {
         Grid::linear(rows, context.config.hidden, width)
     }
 
-    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let scale = context.config.residual_scale;
-        let to = match self.to {
-            Target::Residual => BranchEnd::Residual { scale },
-            Target::Branch => BranchEnd::Branch,
-        };
-        Some(OpView::Project(ProjectView { matrix: context.weights.linear(layer, self.matrix)?.into(), to }))
-    }
-
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let deltas = context.deltas(work.layer, self.from);
         let linear = deltas.add_to(context.weights.linear(work.layer, self.matrix), self.matrix);
@@ -57,5 +48,16 @@ impl Operation for Project {
                 .run(context.level, (&inputs, tile.rows().start), 0, tile, how, scratch)
                 .ok_or(Fault::Internal(site!()))
         })
+    }
+}
+
+impl Viewed for Project {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let scale = context.config.residual_scale;
+        let to = match self.to {
+            Target::Residual => BranchEnd::Residual { scale },
+            Target::Branch => BranchEnd::Branch,
+        };
+        Some(OpView::Project(ProjectView { matrix: context.weights.linear(layer, self.matrix)?.into(), to }))
     }
 }

@@ -1,6 +1,6 @@
 //! The matrices of queries, keys and values.
 
-use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Work};
+use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Viewed, Work};
 use crate::device::{MatrixView, OpView, QkvView};
 use crate::error::Fault;
 use crate::kernels::Combine;
@@ -21,21 +21,6 @@ impl Operation for Qkv {
 
     fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, _: Batch<'_>) -> Grid {
         Grid::linear(rows, context.config.layer(layer).heads_width(), context.config.hidden)
-    }
-
-    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let shape = context.config.layer(layer);
-        let (q_width, kv_width) = (shape.q_width(), shape.kv_width());
-        if shape.gated {
-            return Some(OpView::Other(self.name()));
-        }
-        let part = |first: usize, role| Some((first, MatrixView::from(context.weights.linear(layer, role)?)));
-        let own = |first: usize, role| if shape.has_kv { part(first, role) } else { None };
-        let parts = match context.config.attention.fused {
-            true => [part(0, Role::Qkv), None, None],
-            false => [part(0, Role::Q), own(q_width, Role::K), own(q_width + kv_width, Role::V)],
-        };
-        Some(OpView::Qkv(QkvView { parts, width: shape.heads_width() }))
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
@@ -68,5 +53,22 @@ impl Operation for Qkv {
                     .ok_or(Fault::Internal(site!()))
             })
         })
+    }
+}
+
+impl Viewed for Qkv {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let shape = context.config.layer(layer);
+        let (q_width, kv_width) = (shape.q_width(), shape.kv_width());
+        if shape.gated {
+            return Some(OpView::Other(self.name()));
+        }
+        let part = |first: usize, role| Some((first, MatrixView::from(context.weights.linear(layer, role)?)));
+        let own = |first: usize, role| if shape.has_kv { part(first, role) } else { None };
+        let parts = match context.config.attention.fused {
+            true => [part(0, Role::Qkv), None, None],
+            false => [part(0, Role::Q), own(q_width, Role::K), own(q_width + kv_width, Role::V)],
+        };
+        Some(OpView::Qkv(QkvView { parts, width: shape.heads_width() }))
     }
 }

@@ -1,7 +1,7 @@
 //! Activations, quantized for the matrices that read them.
 
 use super::partials::finish_heads;
-use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Row, Work};
+use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Row, Viewed, Work};
 use crate::device::{ActivationSource, OpView, QuantizeView};
 use crate::error::Fault;
 use crate::mem::row_of;
@@ -49,22 +49,6 @@ impl Operation for Quantize {
         Grid::by_row(rows * per_row, context.input_words)
     }
 
-    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let shape = context.config.layer(layer);
-        let sinks = context.weights.tensor(layer, Role::SinkScores).map_or(&[][..], |sinks| sinks.bytes());
-        let from = match (self.from, self.to) {
-            (Source::Residual, _) => ActivationSource::Residual,
-            (Source::Attention, _) if !shape.gated => ActivationSource::Attention { sinks },
-            (Source::FeedForward, Input::SharedDown) if context.config.feed_forward.shared_gate => {
-                ActivationSource::SharedExpert
-            }
-            (Source::FeedForward, Input::ExpertDown) => ActivationSource::Experts,
-            (Source::FeedForward, Input::Down | Input::SharedDown) => ActivationSource::FeedForward,
-            _ => return Some(OpView::Other(self.name())),
-        };
-        Some(OpView::Quantize(QuantizeView { from, input: context.input_view(layer, self.to) }))
-    }
-
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let shape = context.config.layer(work.layer);
         let width = self.to.width(&context.config, &shape);
@@ -106,6 +90,24 @@ impl Operation for Quantize {
             };
             prepare(context, self.to, &work, index, source, out, scratch)
         })
+    }
+}
+
+impl Viewed for Quantize {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let shape = context.config.layer(layer);
+        let sinks = context.weights.tensor(layer, Role::SinkScores).map_or(&[][..], |sinks| sinks.bytes());
+        let from = match (self.from, self.to) {
+            (Source::Residual, _) => ActivationSource::Residual,
+            (Source::Attention, _) if !shape.gated => ActivationSource::Attention { sinks },
+            (Source::FeedForward, Input::SharedDown) if context.config.feed_forward.shared_gate => {
+                ActivationSource::SharedExpert
+            }
+            (Source::FeedForward, Input::ExpertDown) => ActivationSource::Experts,
+            (Source::FeedForward, Input::Down | Input::SharedDown) => ActivationSource::FeedForward,
+            _ => return Some(OpView::Other(self.name())),
+        };
+        Some(OpView::Quantize(QuantizeView { from, input: context.input_view(layer, self.to) }))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::slice::from_ref;
 
-use super::{Batch, Buffers, Context, Grid, Memory, Operation, Target, Work};
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Target, Viewed, Work};
 use crate::error::Fault;
 use crate::weights::Role;
 
@@ -40,3 +40,5 @@ impl Operation for Renorm {
         })
     }
 }
+
+impl Viewed for Renorm {}

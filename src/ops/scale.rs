@@ -1,6 +1,6 @@
 //! The scale of the residual stream at the end of a layer.
 
-use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Viewed, Work};
 use crate::error::Fault;
 use crate::num::{settle, settled_of};
 use crate::weights::Role;
@@ -37,3 +37,5 @@ impl Operation for Scale {
         })
     }
 }
+
+impl Viewed for Scale {}

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::{Batch, Buffers, Context, Grid, Memory, Operation, Work};
+use super::{Batch, Buffers, Context, Grid, Memory, Operation, Viewed, Work};
 use crate::cache::{KvRow, WRITTEN_ROWS};
 use crate::device::{OpView, StoreView};
 use crate::error::Fault;
@@ -33,15 +33,6 @@ impl Operation for Store {
 
     /// Rows of one block share its tiles, so several workers can only take a KV head each, of many rows, and nothing can
     /// end the step between these.
-    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let (config, shape) = (&context.config, context.config.layer(layer));
-        Some(OpView::Store(StoreView {
-            to: if config.has_kv(layer) { config.kv_place(layer) } else { None },
-            first: shape.q_width(),
-            heads: shape.kv.heads,
-            head_dim: shape.kv.head_dim,
-        }))
-    }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let shape = context.config.layer(work.layer);
@@ -73,5 +64,17 @@ impl Operation for Store {
             start = next;
         }
         Ok(end - start)
+    }
+}
+
+impl Viewed for Store {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let (config, shape) = (&context.config, context.config.layer(layer));
+        Some(OpView::Store(StoreView {
+            to: if config.has_kv(layer) { config.kv_place(layer) } else { None },
+            first: shape.q_width(),
+            heads: shape.kv.heads,
+            head_dim: shape.kv.head_dim,
+        }))
     }
 }

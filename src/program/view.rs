@@ -23,9 +23,9 @@ impl<'m> Forward<'m, '_> {
         let mut cursor = Some(Cursor::START);
         while let Some(at) = cursor {
             if let Some(step) = self.step(at) {
-                let operation = step.op.operation();
-                let view = operation.view(&self.context, self.layer(at)).unwrap_or(OpView::Other(operation.name()));
-                found(&StepView { part: at.part, rows: self.rows(step.rows, self.layer(at)), operation: view });
+                let layer = self.layer(at);
+                let operation = step.op.view(&self.context, layer);
+                found(&StepView { part: at.part, rows: self.rows(step.rows, layer), operation });
             }
             cursor = self.after(at);
         }
