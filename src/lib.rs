@@ -37,6 +37,7 @@
 //! | [`grammar`] | feature `grammar`: JSON Schema, GBNF and regular expressions; which text follows them |
 //! | [`turns`] | how a conversation is written for a model |
 //! | [`engine`] | plan, sequences, batches, steps of bounded work |
+//! | [`conversation`] | which tokens of a list of messages a model has not read yet |
 //! | `host` | feature `std`: a thread pool, mapped files, an owned engine |
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
@@ -52,6 +53,7 @@ extern crate std;
 pub mod error;
 
 pub mod cache;
+pub mod conversation;
 pub mod device;
 pub mod engine;
 #[cfg(feature = "grammar")]

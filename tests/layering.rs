@@ -23,6 +23,7 @@ const LAYERS: &[&[&str]] = &[
     &["grammar"],
     &["turns"],
     &["engine"],
+    &["conversation"],
     &["host"],
 ];
 
@@ -38,6 +39,7 @@ const ONLY: &[(&str, &[&str])] = &[
 /// Folders in which no circle of imports has more than [`CIRCLE`] files.
 const FOLDERS: &[&str] = &[
     "src/cache",
+    "src/conversation",
     "src/device",
     "src/kernels",
     "src/kv",

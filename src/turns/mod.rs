@@ -239,6 +239,11 @@ impl TurnFormat {
         bos(self.start) || bos(self.user.before)
     }
 
+    /// Returns whether the format leaves more than white space out of the text of an earlier turn of the assistant: a thought.
+    pub(crate) fn drops_thought(&self, text: &str) -> bool {
+        Trim::Ends.apply(self.assistant.trim.apply(text)) != Trim::Ends.apply(text)
+    }
+
     /// Returns the system message that the format writes if a conversation has none.
     pub fn default_system(&self) -> Option<&'static str> {
         self.system.default

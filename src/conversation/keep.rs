@@ -1,0 +1,73 @@
+//! Which turns stay when the context is full.
+
+use core::fmt;
+use core::ops::Range;
+
+use super::Entry;
+use crate::turns::Message;
+
+/// What becomes of a conversation that does not fit the context. Turns are left out whole: a turn is a message of the user and
+/// all that follows it up to the next one. Entries before the first message of the user always stay.
+///
+/// [Example](crate::conversation#example).
+#[derive(Clone, Copy)]
+pub struct Keep<'p> {
+    /// Tokens that stay free for the reply; at least 1.
+    pub room: usize,
+    /// Turns at the beginning that stay.
+    pub first: usize,
+    /// Turns at the end that stay; at least 1.
+    pub last: usize,
+    /// Turns are left out until the conversation has at most so many tokens, or no more may be left out; 0 stands for half of
+    /// the context. So it happens seldom: what comes after them is read again each time.
+    pub target: usize,
+    /// Is told the entries that are left out, whenever the conversation is written, and may return a message to be written in
+    /// their place. For the same entries it should return the same message, or else that is read again.
+    pub summary: Option<&'p dyn Fn(&[Entry<'_>]) -> Option<Message<'p>>>,
+}
+
+impl Keep<'_> {
+    /// Leaves nothing out: a conversation that is too long is refused.
+    pub const ALL: Self = Self { room: 1, first: 0, last: usize::MAX, target: 0, summary: None };
+}
+
+impl fmt::Debug for Keep<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { room, first, last, target, summary } = self;
+        write!(f, "Keep {{ room: {room}, first: {first}, last: {last}, target: {target}, ")?;
+        write!(f, "summary: {} }}", if summary.is_some() { "some" } else { "none" })
+    }
+}
+
+/// The turns of a conversation that may be left out.
+#[derive(Clone, Copy)]
+pub(super) struct Turns<'e, 't> {
+    entries: &'e [Entry<'t>],
+    first: usize,
+    /// How many may be left out.
+    most: usize,
+}
+
+impl<'e, 't> Turns<'e, 't> {
+    pub(super) fn new(entries: &'e [Entry<'t>], keep: &Keep<'_>) -> Self {
+        let count = entries.iter().filter(|entry| entry.begins_turn()).count();
+        let stay = keep.first.saturating_add(keep.last.max(1));
+        Self { entries, first: keep.first, most: count.saturating_sub(stay) }
+    }
+
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// The entries of the first `count` turns that may be left out.
+    pub(super) fn left_out(&self, count: usize) -> Range<usize> {
+        if count == 0 {
+            return 0..0;
+        }
+        let start = |turn: usize| {
+            let mut begins = (0..self.entries.len()).filter(|&at| self.entries.get(at).is_some_and(Entry::begins_turn));
+            begins.nth(turn).unwrap_or(self.entries.len())
+        };
+        start(self.first)..start(self.first.saturating_add(count))
+    }
+}

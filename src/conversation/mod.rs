@@ -1,0 +1,300 @@
+//! Conversations that never read a token twice: messages in, the tokens out that the model has not read yet.
+//!
+//! The host keeps the messages. A [`Conversation`] keeps what they cannot say: which tokens the model wrote, for a text can be
+//! spelled in several ways. [`Conversation::update`] writes the messages in the model's [`Script`] and compares the tokens with
+//! those in the sequence. It rewinds to the first one that differs and returns the rest, which the host gives to the engine. So
+//! there is one call for everything that a host does with its list: append, edit, remove, regenerate.
+//!
+//! # Example
+//!
+//! ```
+//! use gleed::conversation::{Conversation, Desk, DeskLimits, Entry, Keep, Script};
+//! use gleed::sample::argmax;
+//! use gleed::token::{DecodeOptions, Tokenizer};
+//! use gleed::turns::{Message, Role, TurnFormat};
+//! use gleed::{Engine, Limits, Model, Plan, mem::ALIGN};
+//!
+//! # fn aligned(memory: &mut [u8]) -> &mut [u8] {
+//! #     let start = memory.as_ptr().align_offset(ALIGN);
+//! #     &mut memory[start..]
+//! # }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
+//! # let model = Model::open(&file)?;
+//! # let plan = Plan::new(&model, &Limits { context: 256, ..Limits::default() })?;
+//! # let mut memory = vec![0; plan.bytes() + ALIGN];
+//! # let mut engine = Engine::new(&model, &plan, aligned(&mut memory))?;
+//! # let mut tables = vec![0; Tokenizer::plan(model.gguf())? + ALIGN];
+//! # let tokenizer = Tokenizer::new(model.gguf(), aligned(&mut tables))?;
+//! let limits = DeskLimits { context: 256, text: 2000, word: 200, replies: 32 };
+//! let mut memory = vec![0; Desk::plan(&tokenizer, &limits)? + ALIGN];
+//! let mut desk = Desk::new(&tokenizer, &limits, aligned(&mut memory))?;
+//! let mut memory = vec![0; Conversation::plan(limits.replies)? + ALIGN];
+//! let mut talk = Conversation::new(engine.open()?, limits.replies, aligned(&mut memory))?;
+//!
+//! // The demo model tells stories: its file has no format, so this program names one.
+//! let script = Script::new(TurnFormat::named("vicuna"), &tokenizer);
+//! let mut messages = vec![(Role::User, "Tell me of a dog.".to_owned())];
+//! let mut rows = Vec::new();
+//! for question in ["And then?", "Who was it?", ""] {
+//!     let entry = |(role, text)| Entry::Message(Message { role, text });
+//!     let entries: Vec<Entry> = messages.iter().map(|(role, text)| entry((*role, text.as_str()))).collect();
+//!     let new = talk.update(&mut engine, &script, &Keep::ALL, &entries, &mut desk)?;
+//!     rows.push(new.tokens.len());
+//!
+//!     // Whatever the host does to generate a text. What it feeds to the sequence is the reply.
+//!     let (mut token, mut reply) = (argmax(engine.prefill(talk.seq(), new.tokens)?)?, Vec::new());
+//!     while reply.len() < 12 {
+//!         reply.push(token);
+//!         token = argmax(engine.decode_step(talk.seq(), token)?)?;
+//!     }
+//!     let options = DecodeOptions { starts_text: false, ..DecodeOptions::default() };
+//!     let text = tokenizer.decode(&reply, options, &mut [0; 400])?.to_owned();
+//!     messages.extend([(Role::Assistant, text), (Role::User, question.to_owned())]);
+//! }
+//! // The second turn and the third one read their question, not what came before.
+//! assert!(rows[0] > 30 && rows[1] < 20 && rows[2] < 20, "{rows:?}");
+//! # Ok(())
+//! # }
+//! ```
+
+mod desk;
+mod error;
+mod keep;
+mod reply;
+mod script;
+mod write;
+
+use core::ops::Range;
+
+pub use desk::{Desk, DeskLimits};
+pub use error::ConversationError;
+pub use keep::Keep;
+pub use script::{Entry, Script};
+
+use crate::cache::{CacheError, SeqId};
+use crate::engine::{Engine, EngineError};
+use crate::mem::{Arena, MemoryError};
+use crate::turns::Role;
+use desk::{Kept, LEFT_OUT, MOST_TEXTS, Tokens};
+use keep::Turns;
+use reply::Reply;
+use write::{Open, Source, Text};
+
+/// A conversation in a sequence of an engine.
+///
+/// [Example](crate::conversation#example).
+#[derive(Debug)]
+pub struct Conversation<'a> {
+    seq: SeqId,
+    /// The replies that the sequence has, in order: the first `len`.
+    replies: &'a mut [Reply],
+    len: usize,
+    /// Where the last reply begins, which the model may still be writing. It has no end yet.
+    open: Option<Reply>,
+    /// How many turns are left out.
+    left_out: usize,
+}
+
+/// What the model has not read yet.
+///
+/// [Example](crate::conversation#example).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct New<'d> {
+    /// The position of the first token: the length of the sequence.
+    pub position: usize,
+    /// The tokens, at least one. The logits of the last one are those of the reply's first token.
+    pub tokens: &'d [u32],
+    /// The entries that are left out, because the context is full.
+    pub left_out: Range<usize>,
+}
+
+impl<'a> Conversation<'a> {
+    /// Returns the size of the memory of a conversation in bytes: 12 for each reply whose tokens are kept, rounded up to
+    /// [`ALIGN`](crate::mem::ALIGN).
+    ///
+    /// # Errors
+    /// [`MemoryError::TooLarge`].
+    pub fn plan(replies: usize) -> Result<usize, MemoryError> {
+        let mut arena = Arena::measuring();
+        arena.slice::<Reply>("replies", replies)?;
+        Ok(arena.used())
+    }
+
+    /// Returns a conversation that continues an empty sequence. It keeps the tokens of the last `replies` replies: those of
+    /// earlier ones are read again if the text is spelled in other tokens.
+    ///
+    /// # Errors
+    /// [`MemoryError`]: too small, or not aligned to [`ALIGN`](crate::mem::ALIGN).
+    pub fn new(seq: SeqId, replies: usize, memory: &'a mut [u8]) -> Result<Self, MemoryError> {
+        let replies = Arena::new(memory)?.slice("replies", replies)?;
+        Ok(Self { seq, replies, len: 0, open: None, left_out: 0 })
+    }
+
+    /// Returns the sequence.
+    pub fn seq(&self) -> SeqId {
+        self.seq
+    }
+
+    /// Makes the sequence a beginning of this conversation, the longest that it can be, and returns the tokens that are missing,
+    /// up to where the model goes on. They are given to [`Engine::prefill`] or [`Engine::queue`]; what is then appended to the
+    /// sequence is the reply. It becomes an entry of the next call. A reply has its text in the entry as it was written. A host may
+    /// cut it at the end, and white space at both ends.
+    ///
+    /// If the last entry is a message of the assistant, the model continues it. Otherwise it begins a reply.
+    ///
+    /// Replies that follow what differs are read again, with their tokens. Until that is done the sequence does not have them: if it
+    /// is given up in between, they are spelled as the tokenizer does.
+    ///
+    /// The last token is always among those that are missing, because its logits are not kept. In a sequence whose windows have
+    /// given back the blocks of a position that differs, everything is read again. So it is where all layers have a window and
+    /// the conversation is longer: the sequence no longer knows its tokens.
+    ///
+    /// # Errors
+    /// [`ConversationError`]. The sequence and the conversation are as before, except where an [`EngineError::Cache`] says that
+    /// blocks are missing: then the sequence may be shorter.
+    pub fn update<'d>(
+        &mut self,
+        engine: &mut Engine<'_, '_>,
+        script: &Script<'_>,
+        keep: &Keep<'_>,
+        entries: &[Entry<'_>],
+        desk: &'d mut Desk<'_>,
+    ) -> Result<New<'d>, ConversationError> {
+        let source = Source { cache: engine.cache(), seq: self.seq };
+        let old = engine.seq_len(self.seq)?;
+        let context = desk.ids.len().min(source.cache.geometry().context);
+        let kept = self.find_replies(source, old, script, entries, desk);
+        let kept = desk.kept.get_mut(..kept).unwrap_or_default();
+
+        let turns = Turns::new(entries, keep);
+        let mut written = |left_out: usize, most: usize| {
+            let mut plain = [const { 0..0 }; MOST_TEXTS];
+            let mut tokens = Tokens::new(script.tokenizer, (desk.text, &mut plain), desk.scratch, desk.ids);
+            let text = Text { entries, left_out: turns.left_out(left_out) };
+            let open = write::write(script, keep, &text, source, kept, &mut tokens)?;
+            let needed = tokens.len().saturating_add(keep.room.max(1));
+            if needed > most {
+                Err(ConversationError::ContextFull { needed, context })
+            } else {
+                Ok((tokens.len(), open))
+            }
+        };
+        let (left_out, (len, open)) = shorten(&mut written, self.left_out, turns.most(), (context, keep.target))?;
+
+        let ids = desk.ids.get(..len).unwrap_or_default();
+        let same = (0..len.min(old)).take_while(|&at| source.cache.token(self.seq, at) == ids.get(at).copied()).count();
+        let position = self.rewind(engine, same.min(len.checked_sub(1).ok_or(ConversationError::Empty)?), old, len)?;
+        self.take(kept, &open);
+        self.left_out = left_out;
+        let tokens = ids.get(position..).unwrap_or_default();
+        Ok(New { position, tokens, left_out: turns.left_out(left_out) })
+    }
+
+    /// Opens a second conversation that begins like this one, in `memory` for as many replies. Nothing is copied but 12 bytes a
+    /// reply. The host cuts its copy of the messages as it likes.
+    ///
+    /// # Errors
+    /// [`ConversationError::Engine`], [`ConversationError::Memory`].
+    pub fn fork<'b>(
+        &self,
+        engine: &mut Engine<'_, '_>,
+        memory: &'b mut [u8],
+    ) -> Result<Conversation<'b>, ConversationError> {
+        let mut fork = Conversation::new(self.seq, self.replies.len(), memory)?;
+        fork.seq = engine.fork(self.seq, engine.seq_len(self.seq)?)?;
+        fork.replies.iter_mut().zip(&*self.replies).for_each(|(to, from)| *to = *from);
+        (fork.len, fork.open, fork.left_out) = (self.len, self.open, self.left_out);
+        Ok(fork)
+    }
+
+    /// Finds the replies that are entries, in order. Returns how many there are; the desk has them.
+    fn find_replies(
+        &self,
+        source: Source<'_, '_>,
+        len: usize,
+        script: &Script<'_>,
+        entries: &[Entry<'_>],
+        desk: &mut Desk<'_>,
+    ) -> usize {
+        let last_user = entries.iter().rposition(Entry::begins_turn).unwrap_or(0);
+        let open = self.open.filter(|open| (open.start as usize) < len).map(|open| Reply { end: len as u32, ..open });
+        let mut replies = self.replies.iter().take(self.len).copied().chain(open);
+        let mut found = 0;
+        for (index, entry) in entries.iter().enumerate() {
+            let Entry::Message(message) = entry else { continue };
+            if message.role != Role::Assistant || (index < last_user && script.shortens(message.text)) {
+                continue;
+            }
+            let mut rest = replies.clone();
+            let text = &mut *desk.text;
+            let reply =
+                rest.find_map(|reply| reply.with_text(message.text, source.cache, source.seq, script.tokenizer, text));
+            if let Some((reply, place)) = reply.zip(desk.kept.get_mut(found)) {
+                *place = Kept { entry: index as u32, reply, placed: LEFT_OUT };
+                (found, replies) = (found + 1, rest);
+            }
+        }
+        found
+    }
+
+    /// Rewinds the sequence of `old` tokens to `keep`, so that it can grow to `len`. Returns what it keeps.
+    fn rewind(&self, engine: &mut Engine<'_, '_>, keep: usize, old: usize, len: usize) -> Result<usize, EngineError> {
+        engine.can_extend(self.seq, len.saturating_sub(old))?;
+        match engine.rewind(self.seq, keep) {
+            Err(EngineError::Cache(CacheError::WindowGone { .. })) => engine.reset(self.seq).map(|()| 0),
+            other => other.map(|()| keep),
+        }
+    }
+
+    /// The replies are where they were placed. There may be more than there is room for: the last ones stay.
+    fn take(&mut self, kept: &[Kept], open: &Open) {
+        let placed = || kept.iter().filter(|kept| kept.placed != LEFT_OUT && kept.placed as usize != open.start);
+        let skipped = placed().count().saturating_sub(self.replies.len());
+        self.len = 0;
+        for (place, kept) in self.replies.iter_mut().zip(placed().skip(skipped)) {
+            let len = kept.reply.end.saturating_sub(kept.reply.start);
+            *place = Reply { start: kept.placed, end: kept.placed.saturating_add(len), ..kept.reply };
+            self.len += 1;
+        }
+        self.open = Some(Reply::new(open.start as u32, open.start as u32, open.think));
+    }
+}
+
+/// Finds how many turns are left out: as many as before, or none where all of it fits again; or else the fewest that leave
+/// `target` tokens. `written(count, most)` writes the conversation without `count` turns, in at most `most` tokens.
+fn shorten<T>(
+    written: &mut dyn FnMut(usize, usize) -> Result<T, ConversationError>,
+    before: usize,
+    most: usize,
+    (context, target): (usize, usize),
+) -> Result<(usize, T), ConversationError> {
+    let target = if target == 0 { context / 2 } else { target.min(context) };
+    let before = before.min(most);
+    if before > 0
+        && let Ok(all) = written(0, target)
+    {
+        return Ok((0, all));
+    }
+    let refused = match written(before, context) {
+        Ok(some) => return Ok((before, some)),
+        Err(refused) if before < most && is_too_long(&refused) => refused,
+        Err(refused) => return Err(refused),
+    };
+    // The fewest that suffice lie in `low..=high`.
+    let (mut low, mut high) = (before + 1, most);
+    while low < high {
+        let middle = low.midpoint(high);
+        match written(middle, target) {
+            Ok(_) => high = middle,
+            Err(error) if is_too_long(&error) => low = middle + 1,
+            Err(error) => return Err(error),
+        }
+    }
+    written(high, context).map(|some| (high, some)).map_err(|error| if is_too_long(&error) { refused } else { error })
+}
+
+/// Whether a shorter conversation would not be refused.
+fn is_too_long(error: &ConversationError) -> bool {
+    matches!(error, ConversationError::ContextFull { .. } | ConversationError::Text(_))
+}

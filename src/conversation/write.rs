@@ -1,0 +1,111 @@
+//! A conversation as tokens: what its format writes, and replies as they were sampled.
+
+use core::ops::Range;
+
+use super::desk::{Kept, LEFT_OUT, Tokens};
+use super::script::{Entry, Script, Writer};
+use super::{ConversationError, Keep};
+use crate::cache::{KvCache, SeqId};
+use crate::turns::{Message, Piece, Role};
+
+/// The entries of a conversation, and those of them that are left out.
+pub(super) struct Text<'e, 't> {
+    pub(super) entries: &'e [Entry<'t>],
+    pub(super) left_out: Range<usize>,
+}
+
+/// The tokens of a sequence.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'c, 'a> {
+    pub(super) cache: &'c KvCache<'a>,
+    pub(super) seq: SeqId,
+}
+
+/// Where the reply begins that is to be written next, and what the model was told of thinking.
+pub(super) struct Open {
+    pub(super) start: usize,
+    pub(super) think: Option<bool>,
+}
+
+/// As the message of a reply that is open, it closes it and adds nothing.
+const END_OF_REPLY: Entry<'static> = Entry::Message(Message { role: Role::Assistant, text: "" });
+
+/// Writes a conversation up to where the model goes on. A conversation that ends with a message of the assistant goes on in
+/// it.
+pub(super) fn write(
+    script: &Script<'_>,
+    keep: &Keep<'_>,
+    text: &Text<'_, '_>,
+    source: Source<'_, '_>,
+    kept: &mut [Kept],
+    tokens: &mut Tokens<'_>,
+) -> Result<Open, ConversationError> {
+    if script.bos {
+        tokens.put(Piece::Bos)?;
+    }
+    let mut writer = script.writer();
+    let mut kept = kept.iter_mut().peekable();
+    let mut is_open = false;
+    for (index, entry) in text.entries.iter().enumerate() {
+        let reply = kept.next_if(|kept| kept.entry as usize == index);
+        if text.left_out.contains(&index) {
+            reply.into_iter().for_each(|kept| kept.placed = LEFT_OUT);
+            if index == text.left_out.start {
+                summarize(&mut writer, keep, text, tokens)?;
+            }
+            continue;
+        }
+        let is_last = index + 1 == text.entries.len();
+        let is_reply = entry.role() == Some(Role::Assistant);
+        if is_reply && is_open {
+            writer.add(index, &END_OF_REPLY, &mut |piece| tokens.put(piece))?;
+        }
+        is_open = reply.is_some();
+        begin(script, tokens)?;
+        match (entry, reply) {
+            (_, Some(kept)) => {
+                let open = open(&mut writer, kept.reply.told(), tokens)?;
+                kept.placed = open.start as u32;
+                tokens.extend(kept.reply.tokens(source.cache, source.seq))?;
+                if is_last {
+                    return Ok(open);
+                }
+            }
+            (Entry::Message(message), None) if is_last && is_reply => {
+                let open = open(&mut writer, script.think, tokens)?;
+                tokens.put(Piece::Text(message.text))?;
+                tokens.encode()?;
+                return Ok(open);
+            }
+            _ => writer.add(index, entry, &mut |piece| tokens.put(piece))?,
+        }
+    }
+    begin(script, tokens)?;
+    open(&mut writer, script.think, tokens)
+}
+
+/// Opens the model's turn.
+fn open(writer: &mut Writer<'_>, think: Option<bool>, tokens: &mut Tokens<'_>) -> Result<Open, ConversationError> {
+    writer.reply(think, &mut |piece| tokens.put(piece))?;
+    tokens.encode()?;
+    Ok(Open { start: tokens.len(), think })
+}
+
+/// Without a format each text is encoded by itself.
+fn begin(script: &Script<'_>, tokens: &mut Tokens<'_>) -> Result<(), ConversationError> {
+    if script.format.is_none() { tokens.encode() } else { tokens.begin_entry() }
+}
+
+/// What stands in the place of entries that are left out.
+fn summarize(
+    writer: &mut Writer<'_>,
+    keep: &Keep<'_>,
+    text: &Text<'_, '_>,
+    tokens: &mut Tokens<'_>,
+) -> Result<(), ConversationError> {
+    let left_out = text.entries.get(text.left_out.clone()).unwrap_or_default();
+    match keep.summary.and_then(|summary| summary(left_out)) {
+        None => Ok(()),
+        Some(message) => writer.add(text.left_out.start, &Entry::Message(message), &mut |piece| tokens.put(piece)),
+    }
+}

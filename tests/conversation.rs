@@ -1,0 +1,311 @@
+//! Conversations: what the sequence has after every change of the list of messages, and what was read for it.
+
+mod common;
+
+use std::ops::Range;
+
+use common::random::Rng;
+use gleed::conversation::{Conversation, ConversationError, Desk, DeskLimits, Entry, Keep, Script};
+use gleed::host::AlignedBytes;
+use gleed::token::{DecodeOptions, TokenKind, Tokenizer};
+use gleed::turns::{Message, Piece, Role, ToolResult, TurnFormat, TurnText, Turns};
+use gleed::{Engine, EngineError, Limits, Model, Plan, SeqId};
+
+const FILE: &[u8] = include_bytes!("../examples/assets/gleed-tales-q8_0.gguf");
+const CONTEXT: usize = 300;
+const REPLIES: usize = 40;
+const DESK: DeskLimits = DeskLimits { context: CONTEXT, text: 8000, word: 200, replies: REPLIES };
+
+type Said = (Role, String);
+
+/// An engine with four sequences.
+struct Host<'m, 'a> {
+    engine: Engine<'m, 'a>,
+    /// Another one, to read everything again.
+    other: Engine<'m, 'a>,
+    tokenizer: &'a Tokenizer<'m, 'a>,
+    desk: Desk<'a>,
+}
+
+/// Calls `test` with an engine of the demo model.
+fn with_host(test: impl FnOnce(&mut Host<'_, '_>)) {
+    let model = Model::open(FILE).unwrap();
+    let plan = Plan::new(&model, &Limits { context: CONTEXT, sequences: 4, rows: 64, ..Limits::default() }).unwrap();
+    let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap());
+    let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).unwrap();
+    let mut desk = AlignedBytes::new(Desk::plan(&tokenizer, &DESK).unwrap());
+    let desk = Desk::new(&tokenizer, &DESK, desk.bytes()).unwrap();
+    let mut memory = [plan.bytes(), plan.bytes()].map(AlignedBytes::new);
+    let [first, second] = memory.each_mut().map(|memory| Engine::new(&model, &plan, memory.bytes()).unwrap());
+    test(&mut Host { engine: first, other: second, tokenizer: &tokenizer, desk });
+}
+
+fn entries(messages: &[Said]) -> Vec<Entry<'_>> {
+    messages.iter().map(|(role, text)| Entry::Message(Message { role: *role, text })).collect()
+}
+
+impl Host<'_, '_> {
+    fn talk<'t>(&mut self, memory: &'t mut AlignedBytes) -> Conversation<'t> {
+        Conversation::new(self.engine.open().unwrap(), REPLIES, memory.bytes()).unwrap()
+    }
+
+    fn ids(&self, seq: SeqId) -> Vec<u32> {
+        (0..self.engine.seq_len(seq).unwrap()).map(|at| self.engine.cache().token(seq, at).unwrap()).collect()
+    }
+
+    /// Brings the conversation up to date, reads what is new, and compares the logits with those of an engine that reads
+    /// everything. Returns how many tokens were read, and the entries
+    /// that were left out.
+    fn read(
+        &mut self,
+        talk: &mut Conversation<'_>,
+        script: &Script<'_>,
+        keep: &Keep<'_>,
+        messages: &[Said],
+    ) -> (usize, Range<usize>) {
+        let new = talk.update(&mut self.engine, script, keep, &entries(messages), &mut self.desk).unwrap();
+        assert_eq!(new.position, self.engine.seq_len(talk.seq()).unwrap());
+        let logits = self.engine.prefill(talk.seq(), new.tokens).unwrap().to_vec();
+        let (read, left_out) = (new.tokens.len(), new.left_out);
+        let seq = self.other.open().unwrap();
+        assert!(self.other.prefill(seq, &self.ids(talk.seq())).unwrap() == logits);
+        self.other.close(seq).unwrap();
+        (read, left_out)
+    }
+
+    /// A reply of `len` tokens, which need not be those that its text is encoded to.
+    fn reply(&mut self, talk: &Conversation<'_>, rng: &mut Rng, len: usize) -> String {
+        let mut ids = Vec::new();
+        while ids.len() < len {
+            let id = rng.below(1024) as u32;
+            if self.tokenizer.kind(id) == TokenKind::Normal {
+                ids.push(id);
+                self.engine.decode_step(talk.seq(), id).unwrap();
+            }
+        }
+        self.decode(&ids, false)
+    }
+
+    fn decode(&self, ids: &[u32], starts_text: bool) -> String {
+        let options = DecodeOptions { render_special: true, starts_text };
+        self.tokenizer.decode(ids, options, &mut [0; 20_000]).unwrap().to_owned()
+    }
+}
+
+/// The text of a conversation, as its format writes it.
+fn rendered(script: &Script<'_>, messages: &[Said]) -> String {
+    let (mut bytes, mut plain) = ([0; 20_000], [const { 0..0 }; 400]);
+    let mut text = TurnText::new(&mut bytes, &mut plain);
+    if script.bos {
+        text.push(script.tokenizer, Piece::Bos).unwrap();
+    }
+    match script.format {
+        None => messages.iter().for_each(|(_, said)| text.push(script.tokenizer, Piece::Text(said)).unwrap()),
+        Some(format) => {
+            let mut turns = Turns::new(format);
+            for (role, said) in messages {
+                turns
+                    .add(Message { role: *role, text: said })
+                    .for_each(|piece| text.push(script.tokenizer, piece).unwrap());
+            }
+            turns.reply().for_each(|piece| text.push(script.tokenizer, piece).unwrap());
+        }
+    }
+    text.as_str().to_owned()
+}
+
+fn without_space(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+fn words(rng: &mut Rng) -> String {
+    const WORDS: [&str; 9] = ["Once", "a", "dog", "was", "happy.", "Why?", "said", "the\n\n", "bird's"];
+    (0..1 + rng.below(9)).map(|_| WORDS[rng.below(9)]).collect::<Vec<_>>().join(" ")
+}
+
+/// A conversation of a user who appends, edits, removes, regenerates, cuts, continues, branches and switches.
+#[test]
+fn two_hundred_turns_at_random() {
+    with_host(|host| {
+        for (seed, format) in
+            [None, Some("vicuna"), Some("chatml"), Some("llama2"), Some("gemma")].into_iter().enumerate()
+        {
+            wander(host, format.map(|name| TurnFormat::named(name).unwrap()), seed as u64);
+        }
+    });
+}
+
+/// What a user does, by a number from 0 to 9: 0 to 3 append, 8 closes a branch and 9 makes one, which append, too.
+fn change(messages: &mut Vec<Said>, choice: usize, rng: &mut Rng) {
+    let at = rng.below(messages.len().max(1));
+    let has_reply = messages.last().is_some_and(|(role, _)| *role == Role::Assistant);
+    match choice {
+        4 if !messages.is_empty() => messages[at].1 = words(rng),
+        5 if messages.len() > 1 => drop(messages.remove(at)),
+        // Again.
+        6 if has_reply && messages.len() > 1 => drop(messages.pop()),
+        // Cut, and continued from there.
+        7 if has_reply => {
+            let text = &mut messages.last_mut().unwrap().1;
+            text.truncate((0..=text.len() / 2).rev().find(|&at| text.is_char_boundary(at)).unwrap());
+        }
+        _ => messages.push((Role::User, words(rng))),
+    }
+}
+
+fn wander(host: &mut Host<'_, '_>, format: Option<&'static TurnFormat>, seed: u64) {
+    let mut rng = Rng::new(seed);
+    let script = Script { keeps_thoughts: true, ..Script::new(format, host.tokenizer) };
+    let summary: &dyn Fn(&[Entry<'_>]) -> Option<Message<'static>> = &|left_out| {
+        assert!(!left_out.is_empty());
+        Some(Message { role: Role::User, text: "Some time passed." })
+    };
+    let summary = (seed == 2).then_some(summary);
+    let keep = Keep { room: 40, first: seed as usize % 2, last: 1, target: 140, summary };
+    let mut memory: [_; 40] = std::array::from_fn(|_| AlignedBytes::new(Conversation::plan(REPLIES).unwrap()));
+    let mut memory = memory.iter_mut();
+    let mut branches: Vec<(Conversation<'_>, Vec<Said>)> = vec![(host.talk(memory.next().unwrap()), Vec::new())];
+    let mut current = 0;
+    for _ in 0..40 {
+        let choice = rng.below(10);
+        if choice == 9 && branches.len() < 4 {
+            let (talk, messages) = &branches[current];
+            let fork = talk.fork(&mut host.engine, memory.next().unwrap().bytes()).unwrap();
+            branches.push((fork, messages.clone()));
+            current = branches.len() - 1;
+        } else if choice == 8 && branches.len() > 1 {
+            host.engine.close(branches.remove(current).0.seq()).unwrap();
+            current = rng.below(branches.len());
+        }
+        let (talk, messages) = &mut branches[current];
+        change(messages, choice, &mut rng);
+
+        let before = host.ids(talk.seq());
+        let (read, left_out) = host.read(talk, &script, &keep, messages);
+        let ids = host.ids(talk.seq());
+        assert!(ids.len() + keep.room <= CONTEXT);
+        let same = ids.iter().zip(&before).take_while(|(new, old)| new == old).count();
+        assert_eq!(read, ids.len() - same.min(ids.len() - 1));
+        let continues = messages.last().is_some_and(|(role, _)| *role == Role::Assistant);
+        if left_out.is_empty() && !continues {
+            assert_eq!(without_space(&host.decode(&ids, true)), without_space(&rendered(&script, messages)));
+        }
+        let reply = host.reply(talk, &mut rng, 1 + choice * 2);
+        match messages.last_mut() {
+            Some((Role::Assistant, text)) => text.push_str(&reply),
+            _ => messages.push((Role::Assistant, reply)),
+        }
+    }
+    branches.iter().for_each(|(talk, _)| host.engine.close(talk.seq()).unwrap());
+}
+
+fn said(messages: &[(Role, &str)]) -> Vec<Said> {
+    messages.iter().map(|(role, text)| (*role, (*text).to_owned())).collect()
+}
+
+/// Feeds the tokens of a text to the sequence, as if the model had written it.
+fn write(host: &mut Host<'_, '_>, talk: &Conversation<'_>, text: &str) {
+    let (mut scratch, mut ids) = (vec![0; host.tokenizer.scratch_len(text.len())], [0; 200]);
+    let count = host.tokenizer.encode(text, Default::default(), &mut scratch, &mut ids).unwrap().ids;
+    for &id in &ids[..count] {
+        host.engine.decode_step(talk.seq(), id).unwrap();
+    }
+}
+
+#[test]
+fn thoughts_of_earlier_turns_are_left_out_where_the_template_does_so() {
+    with_host(|host| {
+        let thought = "<think>\nA dog, maybe.\n</think>\n\nIt was a dog.";
+        for keeps_thoughts in [false, true] {
+            let format = TurnFormat::named("qwen3");
+            let script = Script { keeps_thoughts, ..Script::new(format, host.tokenizer) };
+            let mut memory = AlignedBytes::new(Conversation::plan(REPLIES).unwrap());
+            let mut talk = host.talk(&mut memory);
+            let mut messages = said(&[(Role::User, "Who?")]);
+            host.read(&mut talk, &script, &Keep::ALL, &messages).0;
+            let start = host.ids(talk.seq()).len();
+            write(host, &talk, thought);
+            let end = host.ids(talk.seq()).len();
+            messages.extend(said(&[(Role::Assistant, thought), (Role::User, "Why?")]));
+            let read = host.read(&mut talk, &script, &Keep::ALL, &messages).0;
+            let ids = host.ids(talk.seq());
+            assert_eq!(ids.len() - read, if keeps_thoughts { end } else { start });
+            assert_eq!(host.decode(&ids, true).contains("maybe"), keeps_thoughts);
+            assert!(host.decode(&ids, true).contains("It was a dog."));
+            host.engine.close(talk.seq()).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_turn_reads_its_own_tokens_only() {
+    with_host(|host| {
+        let script = Script::new(TurnFormat::named("llama2"), host.tokenizer);
+        let mut memory = AlignedBytes::new(Conversation::plan(REPLIES).unwrap());
+        let (mut talk, mut rng) = (host.talk(&mut memory), Rng::new(7));
+        let mut messages = Vec::new();
+        for turn in 0..8 {
+            messages.push((Role::User, format!("Why, {turn}?")));
+            let before = host.ids(talk.seq()).len();
+            let read = host.read(&mut talk, &script, &Keep::ALL, &messages).0;
+            assert_eq!(before + read, host.ids(talk.seq()).len());
+            let reply = host.reply(&talk, &mut rng, 9);
+            // White space at both ends is the host's to cut.
+            messages.push((Role::Assistant, reply.trim().to_owned()));
+        }
+    });
+}
+
+#[test]
+fn what_is_refused_changes_nothing() {
+    with_host(|host| {
+        let script = Script::new(TurnFormat::named("vicuna"), host.tokenizer);
+        let mut memory = AlignedBytes::new(Conversation::plan(REPLIES).unwrap());
+        let mut talk = host.talk(&mut memory);
+        let good = said(&[(Role::User, "Who?")]);
+        host.read(&mut talk, &script, &Keep::ALL, &good);
+        write(host, &talk, "It was a dog.");
+        let before = host.ids(talk.seq());
+        let mut refused = |entries: &[Entry<'_>], keep: &Keep<'_>, script: &Script<'_>| {
+            let error = talk.update(&mut host.engine, script, keep, entries, &mut host.desk).unwrap_err();
+            let after: Vec<u32> =
+                (0..before.len()).map(|at| host.engine.cache().token(talk.seq(), at).unwrap()).collect();
+            assert_eq!((after, host.engine.seq_len(talk.seq())), (before.clone(), Ok(before.len())));
+            error
+        };
+        let long = said(&[(Role::User, &"A dog. ".repeat(200))]);
+        let error = refused(&entries(&long), &Keep::ALL, &script);
+        assert!(matches!(error, ConversationError::ContextFull { needed: 301.., context: CONTEXT }), "{error}");
+        let keep = Keep { room: CONTEXT, ..Keep::ALL };
+        let error = refused(&entries(&good), &keep, &script);
+        assert!(matches!(error, ConversationError::ContextFull { needed: 301.., context: CONTEXT }), "{error}");
+        let longer = said(&[(Role::User, &"A dog. ".repeat(2000))]);
+        assert!(matches!(refused(&entries(&longer), &Keep::ALL, &script), ConversationError::Text(_)));
+        let result = [Entry::Result(ToolResult { name: "roll", id: None, text: "4" })];
+        assert_eq!(refused(&result, &Keep::ALL, &script), ConversationError::NoTools { entry: 0 });
+        let nothing = Script { format: None, bos: false, ..script };
+        assert_eq!(refused(&[], &Keep::ALL, &nothing), ConversationError::Empty);
+
+        // It goes on as if nothing had been asked.
+        let more = said(&[(Role::User, "Who?"), (Role::Assistant, "It was a dog."), (Role::User, "Why?")]);
+        let read = host.read(&mut talk, &script, &Keep::ALL, &more).0;
+        assert_eq!(host.ids(talk.seq()).len(), before.len() + read);
+
+        host.engine.close(talk.seq()).unwrap();
+        let closed = talk.update(&mut host.engine, &script, &Keep::ALL, &entries(&more), &mut host.desk);
+        assert!(matches!(closed, Err(ConversationError::Engine(EngineError::Cache(_)))));
+    });
+}
+
+#[test]
+fn memory_is_small_and_checked() {
+    assert_eq!(Conversation::plan(64), Ok(768));
+    assert!(Conversation::plan(usize::MAX).is_err());
+    with_host(|host| {
+        let seq = host.engine.open().unwrap();
+        let mut memory = AlignedBytes::new(768);
+        assert!(Conversation::new(seq, 65, memory.bytes()).is_err());
+        assert!(Conversation::new(seq, 60, &mut memory.bytes()[1..]).is_err());
+        assert!(Desk::plan(host.tokenizer, &DeskLimits { context: usize::MAX, ..DESK }).is_err());
+    });
+}
