@@ -64,7 +64,7 @@ impl Operation for ChooseExperts {
     }
 
     fn tensors(&self) -> &[Role] {
-        &[Role::SelectionBias, Role::ExpertScales]
+        &[Role::SelectionBias, Role::DownExpertsScales]
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
@@ -73,8 +73,8 @@ impl Operation for ChooseExperts {
 
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
         let form = &context.config.feed_forward;
-        let bytes = |role| context.weights.tensor(layer, role).map_or(&[][..], |tensor| tensor.bytes());
-        let [biases, scales] = [Role::SelectionBias, Role::ExpertScales].map(bytes);
+        let biases = context.weights.tensor(layer, Role::SelectionBias).map_or(&[][..], |biases| biases.bytes());
+        let scales = context.weights.expert_scales(layer);
         Some(OpView::Choose(ChooseView { routing: form.routing, used: form.experts_used, biases, scales }))
     }
 
@@ -82,8 +82,7 @@ impl Operation for ChooseExperts {
         let form = &context.config.feed_forward;
         let biases = context.weights.tensor(work.layer, Role::SelectionBias);
         let biases = biases.map_or(&[][..], |biases| biases.bytes().as_chunks().0);
-        let scales = context.weights.tensor(work.layer, Role::ExpertScales);
-        let scales = scales.map_or(&[][..], |scales| scales.bytes().as_chunks().0);
+        let (scales, _) = context.weights.expert_scales(work.layer).as_chunks();
         let Buffers { router, choices, scratch, .. } = memory.buffers;
         work.each_row(choices, scratch, &|index, out, scratch| {
             let logits = row_of(router, index, form.router_width()).and_then(|logits| logits.get(..form.experts));
@@ -177,7 +176,14 @@ impl Operation for ExpertGateUp {
     }
 
     fn tensors(&self) -> &[Role] {
-        &[Role::GateUpExperts, Role::GateExperts, Role::UpExperts]
+        &[
+            Role::GateUpExperts,
+            Role::GateExperts,
+            Role::UpExperts,
+            Role::GateUpExpertsScales,
+            Role::GateExpertsScales,
+            Role::UpExpertsScales,
+        ]
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {

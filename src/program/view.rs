@@ -24,8 +24,12 @@ impl<'m> Forward<'m, '_> {
         while let Some(at) = cursor {
             if let Some(step) = self.step(at) {
                 let operation = step.op.operation();
-                let view = operation.view(&self.context, self.layer(at)).unwrap_or(OpView::Other(operation.name()));
-                found(&StepView { part: at.part, rows: self.rows(step.rows, self.layer(at)), operation: view });
+                let layer = self.layer(at);
+                // No view of a matrix has its scale.
+                let is_scaled = self.context.is_scaled(layer, operation.tensors());
+                let view = if is_scaled { None } else { operation.view(&self.context, layer) };
+                let operation = view.unwrap_or(OpView::Other(operation.name()));
+                found(&StepView { part: at.part, rows: self.rows(step.rows, layer), operation });
             }
             cursor = self.after(at);
         }

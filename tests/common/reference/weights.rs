@@ -23,6 +23,15 @@ pub struct Matrix {
 }
 
 impl Matrix {
+    /// Each of so many equal parts of its rows times a number.
+    fn scaled(mut self, scales: &[f64]) -> Self {
+        let of_part = self.rows.data.len() / scales.len();
+        for (part, scale) in self.rows.data.chunks_exact_mut(of_part.max(1)).zip(scales) {
+            part.iter_mut().for_each(|x| *x *= scale);
+        }
+        self
+    }
+
     /// Its rows in parts of so many.
     fn split(&self, parts: &[usize]) -> Vec<Self> {
         assert_eq!(parts.iter().sum::<usize>(), self.rows.len(), "rows of a tensor of several matrices");
@@ -100,8 +109,6 @@ pub struct Layer {
     pub shared_gate: Option<Matrix>,
     /// What it has beside its experts and after them.
     pub dense: Option<DenseBeside>,
-    /// Of each expert: its result is multiplied by it.
-    pub expert_scales: Option<Vec<f64>>,
     pub post_ffw_norm: Option<Norm>,
     pub input: Option<LayerInput>,
     /// What the residual stream is multiplied by at the end.
@@ -142,7 +149,6 @@ impl Layer {
             shared_gate: (has_experts && config.architecture.shared_gate)
                 .then(|| weights.matrix(&name("ffn_gate_inp_shexp"))),
             dense: (has_experts && dense_beside_experts).then(|| DenseBeside::read(weights, config, name)),
-            expert_scales: weights.vector(&name("ffn_down_exps.scale")),
             input: (config.per_layer > 0).then(|| LayerInput::read(weights, name)),
             scale: weights.optional(&name("layer_output_scale")).map(|scale| scale.rows.data[0]),
             post_ffw_norm: weights.norm(&name("post_ffw_norm"), needed_if(post_norms)),
@@ -298,7 +304,11 @@ impl Weights {
             None => self.0.remove(&format!("{name}.weight"))?,
         };
         let bias = self.vector(&format!("{name}.bias"));
-        Some(Matrix { bias, ..matrix })
+        // What inputs are divided by before they are rounded to 4 bits, which they are not here.
+        self.vector(&format!("{name}.input_scale"));
+        // That of Gemma 4's router belongs to its norm.
+        let scales = if name.ends_with("ffn_gate_inp") { None } else { self.vector(&format!("{name}.scale")) };
+        Some(Matrix { bias, ..matrix }.scaled(&scales.unwrap_or_else(|| vec![1.0])))
     }
 
     pub fn matrix(&mut self, name: &str) -> Matrix {
