@@ -12,7 +12,7 @@ use crate::kernels::Combine;
 use crate::mem::{Tile, row_of};
 use crate::nn::{Choice, InputRows};
 use crate::num::{settle, settled_of};
-use crate::weights::{FeedForward, Role};
+use crate::weights::{FeedForward, Gate, Role};
 
 /// The logits of experts, and of what the result of the shared one is multiplied by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,8 +165,8 @@ impl Operation for Gather {
     }
 }
 
-/// `activation(gate) * up` of the chosen experts: every row gives as many rows of the result as it has experts, in the order of
-/// the experts.
+/// `activation(gate) * up`, or `activation(up)`, of the chosen experts: every row gives as many rows of the result as it has
+/// experts, in the order of the experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExpertGateUp;
 
@@ -192,7 +192,11 @@ impl Operation for ExpertGateUp {
     }
 
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let FeedForward { activation, expert_width: width, fused_experts: fused, .. } = context.config.feed_forward;
+        let FeedForward { activation, gate, expert_width: width, fused_experts: fused, .. } =
+            context.config.feed_forward;
+        if gate == Gate::None {
+            return Some(OpView::Other(self.name()));
+        }
         let all = |role, rows, first| {
             let all = context.weights.linear(layer, role)?.into();
             Some(ExpertsView { all, rows, first, count: width })
@@ -205,7 +209,8 @@ impl Operation for ExpertGateUp {
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let FeedForward { activation, expert_width: width, fused_experts: fused, .. } = context.config.feed_forward;
+        let form = context.config.feed_forward;
+        let FeedForward { activation, expert_width: width, fused_experts: fused, .. } = form;
         let (layer, level, weights) = (work.layer, context.level, &context.weights);
         let Buffers { ffn, choices, groups, gathered, scratch, .. } = memory.buffers;
         let chosen = Chosen::new(choices, groups, work.grid.rows).ok_or(Fault::Internal(site!()))?;
@@ -215,11 +220,14 @@ impl Operation for ExpertGateUp {
         work.each_tile(ffn, scratch, &|tile, scratch| {
             let done = chosen.each_expert(tile, &mut |expert, tile| {
                 let from = (&inputs, tile.rows().start);
+                let linear = |role| weights.expert(layer, role, expert, width);
                 let [gate, up] = if fused {
                     let both = weights.expert(layer, Role::GateUpExperts, expert, 2 * width)?;
                     [both.slice(0, width)?, both.slice(width, width)?]
+                } else if form.gate == Gate::None {
+                    let up = linear(Role::UpExperts)?;
+                    return up.run(level, from, 0, tile, Combine::Activate(activation), scratch);
                 } else {
-                    let linear = |role| weights.expert(layer, role, expert, width);
                     [linear(Role::GateExperts)?, linear(Role::UpExperts)?]
                 };
                 gate.run(level, from, 0, tile, Combine::Set, scratch)?;

@@ -4,8 +4,8 @@ use super::config::Config;
 use super::layer::LayerShape;
 use super::recurrent::Mixer;
 use super::shapes::{
-    Shape, bias, biases, divisors, fused_experts, gate, k_norm, kernel, kv_matrix, long_rope, mixer_norm, of, optional,
-    per_head, per_layer, qk_norm, qk_norm_bias, rows, selects, separate, shared, up_width,
+    Shape, bias, biases, divisors, fused_experts, gate, gated_experts, k_norm, kernel, kv_matrix, long_rope,
+    mixer_norm, of, optional, per_head, per_layer, qk_norm, qk_norm_bias, rows, selects, separate, shared, up_width,
 };
 
 /// A row of the table.
@@ -124,15 +124,15 @@ tensors! {
         Down "ffn_down.weight" |c, l| Some(Shape::Matrix(c.hidden, l.ffn)),
             bias DownBias "ffn_down.bias" |c, _| bias(c.biases.ffn, c.hidden);
         GateUpExperts "ffn_gate_up_exps.weight" |c, _| fused_experts(c).then_some(Shape::Matrices(c.feed_forward.experts, 2 * c.feed_forward.expert_width, c.hidden));
-        GateExperts "ffn_gate_exps.weight" |c, _| (!fused_experts(c)).then_some(Shape::Matrices(c.feed_forward.experts, c.feed_forward.expert_width, c.hidden)),
-            bias GateExpertsBias "ffn_gate_exps.bias" |c, _| biases(c, c.feed_forward.expert_width);
+        GateExperts "ffn_gate_exps.weight" |c, _| gated_experts(c).then_some(Shape::Matrices(c.feed_forward.experts, c.feed_forward.expert_width, c.hidden)),
+            bias GateExpertsBias "ffn_gate_exps.bias" |c, _| if gated_experts(c) { biases(c, c.feed_forward.expert_width) } else { None };
         UpExperts "ffn_up_exps.weight" |c, _| (!fused_experts(c)).then_some(Shape::Matrices(c.feed_forward.experts, c.feed_forward.expert_width, c.hidden)),
             bias UpExpertsBias "ffn_up_exps.bias" |c, _| biases(c, c.feed_forward.expert_width);
         DownExperts "ffn_down_exps.weight" |c, _| Some(Shape::Matrices(c.feed_forward.experts, c.hidden, c.feed_forward.expert_width)),
             bias DownExpertsBias "ffn_down_exps.bias" |c, _| biases(c, c.hidden);
         // One for each expert.
         GateUpExpertsScales "ffn_gate_up_exps.scale" |c, _| fused_experts(c).then_some(Shape::OptionalVector(c.feed_forward.experts));
-        GateExpertsScales "ffn_gate_exps.scale" |c, _| (!fused_experts(c)).then_some(Shape::OptionalVector(c.feed_forward.experts));
+        GateExpertsScales "ffn_gate_exps.scale" |c, _| gated_experts(c).then_some(Shape::OptionalVector(c.feed_forward.experts));
         UpExpertsScales "ffn_up_exps.scale" |c, _| (!fused_experts(c)).then_some(Shape::OptionalVector(c.feed_forward.experts));
         DownExpertsScales "ffn_down_exps.scale" |c, _| Some(Shape::OptionalVector(c.feed_forward.experts));
         SharedGate "ffn_gate_inp_shexp.weight" |c, _| c.feed_forward.shared_gate.then_some(Shape::Matrix(1, c.hidden));

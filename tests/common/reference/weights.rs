@@ -119,7 +119,8 @@ pub struct Layer {
 
 impl Layer {
     pub fn read(weights: &mut Weights, config: &Config, index: usize) -> Self {
-        let Architecture { pre_norms, post_norms, sum_norms, parallel, dense_beside_experts, .. } = config.architecture;
+        let Architecture { pre_norms, first_norm, post_norms, sum_norms, parallel, dense_beside_experts, .. } =
+            config.architecture;
         let name = &|what: &str| format!("blk.{index}.{what}");
         let parts = config.parts[index];
         let ffn_norm = match parallel {
@@ -127,14 +128,15 @@ impl Layer {
             _ => needed_if(pre_norms && parts.feed_forward),
         };
         let ffn_norm = weights.norm(&name(config.architecture.ffn_norm), ffn_norm);
-        let has_experts = config.experts > 0 && index >= config.dense_layers && parts.feed_forward;
+        let has_experts = config.has_experts(index);
+        let has_norm = pre_norms && (parts.attention || parts.state) && (first_norm || index > 0);
         let (router, experts) = match has_experts {
             _ if !parts.feed_forward => (None, Vec::new()),
             false => (None, vec![FeedForward::read(weights, config, name)]),
             true => (Some(weights.matrix(&name("ffn_gate_inp"))), FeedForward::read_experts(weights, config, name)),
         };
         Self {
-            attn_norm: weights.norm(&name("attn_norm"), needed_if(pre_norms && (parts.attention || parts.state))),
+            attn_norm: weights.norm(&name("attn_norm"), needed_if(has_norm)),
             attention: parts.attention.then(|| Attention::read(weights, config, index)),
             recurrent: parts.state.then(|| Recurrent::read(weights, config, name)),
             post_attention_norm: weights.norm(&name("post_attention_norm"), needed_if(post_norms)),
@@ -259,12 +261,16 @@ impl FeedForward {
         };
         let down = experts("ffn_down_exps");
         let width = down[0].rows.cols;
-        let (gate, up) = match fused {
-            false => (experts("ffn_gate_exps"), experts("ffn_up_exps")),
-            true => experts("ffn_gate_up_exps").iter().map(|both| both.halves(width)).unzip(),
+        let (gate, up): (Vec<_>, Vec<_>) = match fused {
+            _ if !config.architecture.gated => (vec![None; config.experts], experts("ffn_up_exps")),
+            false => (experts("ffn_gate_exps").into_iter().map(Some).collect(), experts("ffn_up_exps")),
+            true => {
+                let halves = experts("ffn_gate_up_exps").into_iter().map(|both| both.halves(width));
+                halves.map(|(gate, up)| (Some(gate), up)).unzip()
+            }
         };
         let parts = gate.into_iter().zip(up).zip(down);
-        parts.map(|((gate, up), down)| Self { gate: Some(gate), up, down }).collect()
+        parts.map(|((gate, up), down)| Self { gate, up, down }).collect()
     }
 }
 
