@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::encoder::{VOCAB, encoder};
 use common::gguf_writer::{GgufWriter, Meta};
 use common::random::Rng;
 use common::reference::Reference;
@@ -12,8 +13,6 @@ use gleed::host::ThreadPool;
 use gleed::kernels::Level;
 use gleed::model::ModelError;
 use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, Pooling, SeqId, Step, Window};
-
-const VOCAB: usize = 40;
 
 /// A llama without a mask.
 fn llama() -> GgufWriter {
@@ -40,59 +39,20 @@ fn bert(fused: bool) -> GgufWriter {
     encoder("bert", 9, fused)
 }
 
-/// A Nomic BERT, 24 wide: rotary heads of 8, a gate, no positions.
-fn nomic() -> GgufWriter {
-    encoder("nomic-bert", 8, true)
-}
-
-fn encoder(architecture: &str, head_dim: usize, fused: bool) -> GgufWriter {
-    let (hidden, ffn, mut rng, mut writer) = (3 * head_dim, 50, Rng::new(9), GgufWriter::default());
-    let gated = architecture == "nomic-bert";
-    writer.set("general.architecture", architecture);
-    writer.set(&format!("{architecture}.attention.layer_norm_epsilon"), 1e-12_f32);
-    for (key, value) in [
-        ("block_count", 2),
-        ("context_length", 300),
-        ("embedding_length", hidden as u32),
-        ("feed_forward_length", ffn as u32),
-        ("attention.head_count", 3),
-        ("pooling_type", 2),
-    ] {
-        writer.set(&format!("{architecture}.{key}"), value);
-    }
-    let mut add = |name: String, dims: &[usize]| {
-        let is_norm = name.contains("norm.weight");
-        let len = dims.iter().product();
-        let values: Vec<f32> = (0..len).map(|_| f32::from(u8::from(is_norm)) + 0.2 * rng.normal()).collect();
-        let dims: Vec<u64> = dims.iter().map(|&dim| dim as u64).collect();
-        writer.add_tensor(&name, &dims, 0, encode_f32(&values));
-    };
-    for (name, rows) in [("token_embd", VOCAB), ("position_embd", 300), ("token_types", 2)] {
-        if gated && name == "position_embd" {
-            continue;
-        }
-        add(format!("{name}.weight"), &[hidden, rows]);
-    }
-    let mut norm = |name: &str| ["weight", "bias"].map(|end| add(format!("{name}.{end}"), &[hidden]));
-    norm("token_embd_norm");
-    for layer in 0..2 {
-        norm(&format!("blk.{layer}.attn_output_norm"));
-        norm(&format!("blk.{layer}.layer_output_norm"));
-    }
-    for layer in 0..2 {
-        let qkv: &[(&str, usize, usize)] = if fused {
-            &[("attn_qkv", hidden, 3 * hidden)]
-        } else {
-            &[("attn_q", hidden, hidden), ("attn_k", hidden, hidden), ("attn_v", hidden, hidden)]
-        };
-        let others = [("attn_output", hidden, hidden), ("ffn_up", hidden, ffn), ("ffn_down", ffn, hidden)];
-        let gate: &[_] = if gated { &[("ffn_gate", hidden, ffn)] } else { &[] };
-        for &(name, cols, rows) in qkv.iter().chain(&others).chain(gate) {
-            add(format!("blk.{layer}.{name}.weight"), &[cols, rows]);
-            add(format!("blk.{layer}.{name}.bias"), &[rows]);
-        }
-    }
-    writer
+/// Models of all kinds, with names.
+fn models() -> [(&'static str, GgufWriter); 10] {
+    [
+        ("llama", llama()),
+        ("gemma-embedding", gemma()),
+        ("bert", bert(false)),
+        ("bert, one matrix", bert(true)),
+        ("nomic-bert", encoder("nomic-bert", 8, true)),
+        ("nomic-bert-moe", encoder("nomic-bert-moe", 8, true)),
+        ("jina-bert-v2", encoder("jina-bert-v2", 9, false)),
+        ("jina-bert-v2, one matrix", encoder("jina-bert-v2", 9, true)),
+        ("jina-bert-v3", encoder("jina-bert-v3", 8, true)),
+        ("modern-bert", encoder("modern-bert", 8, true)),
+    ]
 }
 
 fn with_engine<R>(file: &[u8], limits: Limits, play: impl FnOnce(&mut Engine<'_, '_>) -> R) -> R {
@@ -121,14 +81,7 @@ fn hidden(engine: &mut Engine<'_, '_>, seq: SeqId, text: &[u32], budget: usize) 
 /// The outside oracle: hidden states of every token, over a chunk of attention and beyond windows.
 #[test]
 fn agree_with_the_reference() {
-    let models = [
-        ("llama", llama()),
-        ("gemma-embedding", gemma()),
-        ("bert", bert(false)),
-        ("bert, one matrix", bert(true)),
-        ("nomic-bert", nomic()),
-    ];
-    for (name, writer) in models {
+    for (name, writer) in models() {
         let file = writer.finish();
         let (reference, mut worst) = (Reference::open(&file), 0.0_f64);
         for text in texts() {
@@ -151,7 +104,7 @@ fn texts() -> Vec<Vec<u32>> {
 
 #[test]
 fn threads_levels_budgets_and_batches_do_not_matter() {
-    for file in [llama(), gemma(), bert(false), nomic()].map(|writer| writer.finish()) {
+    for file in models().map(|(_, writer)| writer.finish()) {
         let texts = texts();
         let width = Model::open(&file).unwrap().config().hidden;
         let plain: Vec<Vec<Vec<f32>>> = with_engine(&file, limits(300), |engine| {
@@ -482,8 +435,8 @@ fn files_that_ask_for_more_are_refused_by_name() {
     assert!(refused(&writer).contains("bert.pooling_type"), "{}", refused(&writer));
     writer.set("bert.pooling_type", 0u32);
     assert_eq!(Model::open(&writer.finish()).unwrap().pooling(), None);
-    writer.set("general.architecture", "nomic-bert-moe");
-    assert!(refused(&writer).contains("nomic-bert-moe"), "{}", refused(&writer));
+    writer.set("general.architecture", "neo-bert");
+    assert!(refused(&writer).contains("neo-bert"), "{}", refused(&writer));
     for name in ["blk.0.attn_norm_2.weight", "cls.norm.weight", "blk.0.attn_q_norm.weight", "output.weight"] {
         let mut writer = bert(false);
         let _ = matrix(&mut writer, name, [27, 1]);

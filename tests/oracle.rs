@@ -60,7 +60,7 @@ fn parity_fixtures() {
 /// Models of vectors: what every token of a text has become. The heads behind the pooling are not the reference's.
 #[test]
 fn embedders() {
-    for name in Embedder::ALL {
+    for name in Embedder::ALL.into_iter().chain(Embedder::MORE) {
         let Some(fixture) = Embedder::load(name) else { continue };
         let normed = Reference::open(&fixture.gguf).trace(&fixture.inputs[fixture.token_input]).normed;
         let positions: Vec<usize> = (0..normed.len()).collect();

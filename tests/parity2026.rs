@@ -86,7 +86,7 @@ fn difference(ours: &[f32], theirs: &[f64]) -> f64 {
 /// Vectors of texts, each alone and all together, in all kinds of caches; and the hidden states of a text's tokens.
 #[test]
 fn embedders() {
-    for name in Embedder::ALL {
+    for name in Embedder::ALL.into_iter().chain(Embedder::MORE) {
         let Some(fixture) = Embedder::load(name) else { continue };
         let model = Model::open(&fixture.gguf).unwrap();
         let pooling = model.pooling().unwrap();

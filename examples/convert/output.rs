@@ -29,7 +29,16 @@ pub(crate) struct Tensor<'a> {
 impl Tensor<'_> {
     /// Whether its elements may have a type that is not F32: it is something that rows are multiplied with.
     pub(crate) fn is_matrix(&self) -> bool {
-        const EXACT: [&str; 3] = ["_norm.weight", "ffn_gate_inp.weight", "position_embd.weight"];
+        const EXACT: [&str; 7] = [
+            "_norm.weight",
+            "ffn_gate_inp.weight",
+            "position_embd.weight",
+            // Of recurrent layers: kernels, and numbers of heads.
+            "shortconv.conv.weight",
+            "ssm_conv1d.weight",
+            "ssm_a",
+            "ssm_d",
+        ];
         self.dims.len() > 1 && !EXACT.iter().any(|end| self.name.ends_with(end))
     }
 

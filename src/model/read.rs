@@ -1,6 +1,6 @@
 //! The configuration of a model, from the metadata of its file.
 
-use super::arch::{Architecture, FFN_WIDTHS};
+use super::arch::{Architecture, DENSE_LAYERS, FFN_WIDTHS};
 use super::keys::Keys;
 use crate::kernels::NormKind;
 use crate::kv::{KvShape, LayerSet, MAX_GROUPS, MAX_LAYERS};
@@ -128,7 +128,7 @@ fn feed_forward(
 ) -> Result<(FeedForward, usize), ModelError> {
     let experts = keys.count("expert_count")?;
     let of_expert = if experts > 0 { keys.count("expert_feed_forward_length")? } else { 0 };
-    let dense_layers = if experts > 0 { keys.count("leading_dense_block_count")? } else { 0 };
+    let dense_layers = if experts > 0 { keys.count(DENSE_LAYERS)? } else { 0 };
     // Files in which every layer has experts need not have the width of others.
     let (ffn, other_layers, other_width) =
         match of_expert > 0 && dense_layers == 0 && !architecture.dense_beside_experts {
@@ -159,8 +159,12 @@ fn feed_forward(
         routing: routing(keys, architecture)?,
         shared_width,
         shared_gate: shared_width > 0 && architecture.shared_gate,
-        dense_layers,
+        dense_layers: dense_layers as u32,
+        expert_period: 1,
     };
+    if dense_layers > layers {
+        return Err(keys.bad(DENSE_LAYERS));
+    }
     Ok((form, ffn))
 }
 
@@ -217,16 +221,14 @@ fn check(config: &Config, keys: &Keys<'_>, architecture: &Architecture) -> Resul
     if config.kv_shapes.iter().any(|shape| !config.heads.is_multiple_of(shape.heads)) {
         return Err(keys.bad(KV_HEADS));
     }
-    // Without a mask, windows are those of encoders, and neither a state nor the distance has a direction.
-    let directed = architecture.causal && config.windows != [0; MAX_GROUPS]
-        || config.attention.alibi > 0.0
+    // Without a mask, windows and distances are those of encoders, and a state has a direction.
+    let directed = architecture.causal && (config.windows != [0; MAX_GROUPS] || config.attention.alibi > 0.0)
         || config.recurrent.mixer != Mixer::None;
     if !config.attention.causal && (directed || !cfg!(feature = "encoder")) {
         return Err(keys.unsupported(CAUSAL));
     }
     // Products of these are computed freely from here on.
-    let FeedForward { experts, experts_used, expert_width, other_width, shared_width, dense_layers, .. } =
-        config.feed_forward;
+    let FeedForward { experts, experts_used, expert_width, other_width, shared_width, .. } = config.feed_forward;
     let Pooler { dense: [dense_2, dense_3], classifier, classes, .. } = config.pooler;
     let sizes = [config.hidden, config.ffn, other_width, expert_width, shared_width, config.heads];
     let others =
@@ -246,9 +248,6 @@ fn check(config: &Config, keys: &Keys<'_>, architecture: &Architecture) -> Resul
     }
     if config.head.scale == 1.0 && keys.factor("logit_scale", 1.0)? != 1.0 {
         return Err(keys.unsupported("logit_scale"));
-    }
-    if dense_layers > config.layers {
-        return Err(keys.bad("leading_dense_block_count"));
     }
     if experts > 0 && !(architecture.experts && cfg!(feature = "experts")) {
         return Err(keys.unsupported("expert_count"));

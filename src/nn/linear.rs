@@ -3,7 +3,7 @@
 use super::input::InputRows;
 use crate::kernels::{Combine, Level, OUTPUTS};
 use crate::mem::Tile;
-use crate::num::settled_of;
+use crate::num::{settle, settled_of};
 use crate::quant::form;
 use crate::tensor::{Dtype, TensorView};
 
@@ -16,6 +16,8 @@ pub struct Linear<'w> {
     pub weights: TensorView<'w>,
     /// `[outputs]`, little-endian f32 of any alignment; empty where there is none.
     pub bias: &'w [u8],
+    /// What products with the weights are multiplied by, before anything is added.
+    pub scale: f32,
     /// What adapters add.
     pub deltas: &'w [Delta<'w>],
     /// The row of the deltas' weights that belongs to row 0 of `weights`.
@@ -37,9 +39,9 @@ pub struct Delta<'w> {
 }
 
 impl<'w> Linear<'w> {
-    /// Without a bias and deltas.
+    /// Without a bias, a scale and deltas.
     pub fn plain(weights: TensorView<'w>) -> Self {
-        Self { weights, bias: &[], deltas: &[], delta_row: 0 }
+        Self { weights, bias: &[], scale: 1.0, deltas: &[], delta_row: 0 }
     }
 
     /// f32 elements of scratch that [`Linear::run`] needs for tiles of at most `rows` rows, without deltas.
@@ -85,6 +87,9 @@ impl<'w> Linear<'w> {
             let (address, stride) = tile.address(col - cols.start);
             let selected = selected.then_rows_at(distance).then_stored_at(address, stride);
             level.products(weights, &selected, outputs, scratch)?;
+            if self.scale != 1.0 {
+                outputs.iter_mut().for_each(|output| *output = settle(*output * self.scale));
+            }
             if let Some(biases) = biases.get(col - first..).filter(|biases| !biases.is_empty()) {
                 add_biases(biases, outputs);
             }

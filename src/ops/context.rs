@@ -68,6 +68,11 @@ impl<'m, 'a> Context<'m, 'a> {
 }
 
 impl<'m> Context<'m, '_> {
+    /// Whether products with one of a layer's matrices are multiplied by a scale.
+    pub(crate) fn is_scaled(&self, layer: usize, matrices: &[Role]) -> bool {
+        matrices.iter().any(|&role| self.weights.is_scaled(layer, role))
+    }
+
     /// Cosines and sines, for sequences as long as was planned.
     pub(super) fn rotary(&self) -> RotaryView<'m> {
         rotary(&self.config, &self.weights, self.divisors)

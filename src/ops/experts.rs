@@ -12,7 +12,7 @@ use crate::kernels::Combine;
 use crate::mem::{Tile, row_of};
 use crate::nn::{Choice, InputRows};
 use crate::num::{settle, settled_of};
-use crate::weights::{FeedForward, Role};
+use crate::weights::{FeedForward, Gate, Role};
 
 /// The logits of experts, and of what the result of the shared one is multiplied by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Operation for ChooseExperts {
     }
 
     fn tensors(&self) -> &[Role] {
-        &[Role::SelectionBias, Role::ExpertScales]
+        &[Role::SelectionBias, Role::DownExpertsScales]
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
@@ -77,8 +77,7 @@ impl Operation for ChooseExperts {
         let form = &context.config.feed_forward;
         let biases = context.weights.tensor(work.layer, Role::SelectionBias);
         let biases = biases.map_or(&[][..], |biases| biases.bytes().as_chunks().0);
-        let scales = context.weights.tensor(work.layer, Role::ExpertScales);
-        let scales = scales.map_or(&[][..], |scales| scales.bytes().as_chunks().0);
+        let (scales, _) = context.weights.expert_scales(work.layer).as_chunks();
         let Buffers { router, choices, scratch, .. } = memory.buffers;
         work.each_row(choices, scratch, &|index, out, scratch| {
             let logits = row_of(router, index, form.router_width()).and_then(|logits| logits.get(..form.experts));
@@ -98,8 +97,8 @@ impl Operation for ChooseExperts {
 impl Viewed for ChooseExperts {
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
         let form = &context.config.feed_forward;
-        let bytes = |role| context.weights.tensor(layer, role).map_or(&[][..], |tensor| tensor.bytes());
-        let [biases, scales] = [Role::SelectionBias, Role::ExpertScales].map(bytes);
+        let biases = context.weights.tensor(layer, Role::SelectionBias).map_or(&[][..], |biases| biases.bytes());
+        let scales = context.weights.expert_scales(layer);
         Some(OpView::Choose(ChooseView { routing: form.routing, used: form.experts_used, biases, scales }))
     }
 }
@@ -174,8 +173,8 @@ impl Viewed for Gather {
     }
 }
 
-/// `activation(gate) * up` of the chosen experts: every row gives as many rows of the result as it has experts, in the order of
-/// the experts.
+/// `activation(gate) * up`, or `activation(up)`, of the chosen experts: every row gives as many rows of the result as it has
+/// experts, in the order of the experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExpertGateUp;
 
@@ -185,7 +184,14 @@ impl Operation for ExpertGateUp {
     }
 
     fn tensors(&self) -> &[Role] {
-        &[Role::GateUpExperts, Role::GateExperts, Role::UpExperts]
+        &[
+            Role::GateUpExperts,
+            Role::GateExperts,
+            Role::UpExperts,
+            Role::GateUpExpertsScales,
+            Role::GateExpertsScales,
+            Role::UpExpertsScales,
+        ]
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
@@ -194,7 +200,8 @@ impl Operation for ExpertGateUp {
     }
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
-        let FeedForward { activation, expert_width: width, fused_experts: fused, .. } = context.config.feed_forward;
+        let form = context.config.feed_forward;
+        let FeedForward { activation, expert_width: width, fused_experts: fused, .. } = form;
         let (layer, level, weights) = (work.layer, context.level, &context.weights);
         let Buffers { ffn, choices, groups, gathered, scratch, .. } = memory.buffers;
         let chosen = Chosen::new(choices, groups, work.grid.rows).ok_or(Fault::Internal(site!()))?;
@@ -204,11 +211,14 @@ impl Operation for ExpertGateUp {
         work.each_tile(ffn, scratch, &|tile, scratch| {
             let done = chosen.each_expert(tile, &mut |expert, tile| {
                 let from = (&inputs, tile.rows().start);
+                let linear = |role| weights.expert(layer, role, expert, width);
                 let [gate, up] = if fused {
                     let both = weights.expert(layer, Role::GateUpExperts, expert, 2 * width)?;
                     [both.slice(0, width)?, both.slice(width, width)?]
+                } else if form.gate == Gate::None {
+                    let up = linear(Role::UpExperts)?;
+                    return up.run(level, from, 0, tile, Combine::Activate(activation), scratch);
                 } else {
-                    let linear = |role| weights.expert(layer, role, expert, width);
                     [linear(Role::GateExperts)?, linear(Role::UpExperts)?]
                 };
                 gate.run(level, from, 0, tile, Combine::Set, scratch)?;
@@ -221,7 +231,11 @@ impl Operation for ExpertGateUp {
 
 impl Viewed for ExpertGateUp {
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let FeedForward { activation, expert_width: width, fused_experts: fused, .. } = context.config.feed_forward;
+        let FeedForward { activation, gate, expert_width: width, fused_experts: fused, .. } =
+            context.config.feed_forward;
+        if gate == Gate::None {
+            return Some(OpView::Other(self.name()));
+        }
         let all = |role, rows, first| {
             let all = context.weights.linear(layer, role)?.into();
             Some(ExpertsView { all, rows, first, count: width })

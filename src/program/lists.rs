@@ -95,7 +95,7 @@ const PRE_NORM_SHARED_EXPERTS: &[LayerKind] = &[
 
 /// 0 for layers without experts, 1 for the others.
 fn has_experts(config: &Config, layer: usize) -> usize {
-    usize::from(layer >= config.feed_forward.dense_layers)
+    usize::from(config.feed_forward.has_experts(layer))
 }
 
 /// Attention from the inputs of its matrices to the input of its last one.

@@ -23,8 +23,11 @@ impl<'m> Forward<'m, '_> {
         let mut cursor = Some(Cursor::START);
         while let Some(at) = cursor {
             if let Some(step) = self.step(at) {
-                let layer = self.layer(at);
-                let operation = step.op.view(&self.context, layer);
+                let (op, layer) = (step.op, self.layer(at));
+                // No view of a matrix has its scale.
+                let is_scaled = self.context.is_scaled(layer, op.operation().tensors());
+                let operation =
+                    if is_scaled { OpView::Other(op.operation().name()) } else { op.view(&self.context, layer) };
                 found(&StepView { part: at.part, rows: self.rows(step.rows, layer), operation });
             }
             cursor = self.after(at);

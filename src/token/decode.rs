@@ -80,7 +80,7 @@ impl Tokenizer<'_, '_> {
             }
             (TokenKind::Normal, Algorithm::ByteLevel { .. }) => each_byte_of_alphabet(text, f),
             #[cfg(feature = "encoder")]
-            (TokenKind::Normal, Algorithm::WordPiece { .. }) => each_byte_of_blanks(text, f),
+            (TokenKind::Normal, Algorithm::WordPiece { .. } | Algorithm::Unigram(_)) => each_byte_of_blanks(text, f),
             (TokenKind::Unused | TokenKind::Undefined, _) => {}
         }
         Ok(())

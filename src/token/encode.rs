@@ -43,14 +43,20 @@ impl Tokenizer<'_, '_> {
     /// Returns the number of 32-bit words of scratch with which [`Tokenizer::encode`] encodes any text of `text_bytes`
     /// bytes.
     ///
-    /// The worst case is one long word, which needs about 51 bytes per byte of text. Other texts need less, because the
+    /// The worst case is one long word, which needs about 51 bytes per byte of text (with unigram, 25 for each byte that a
+    /// byte can become by the vocabulary's rules). Other texts need less, because the
     /// scratch is used for one word at a time (unless tokens of a SentencePiece vocabulary have blanks in their
     /// middle). 2,000 words of scratch suffice for most texts of any length. If they do not, the error of `encode` says
     /// how many do.
     pub fn scratch_len(&self, text_bytes: usize) -> usize {
         let characters = text_bytes.saturating_add(1);
         let bytes = characters.saturating_mul(BLANK.len());
-        scratch_len(characters, bytes).saturating_add(self.specials.search_len())
+        let of_word = match self.vocab.algorithm {
+            #[cfg(feature = "encoder")]
+            Algorithm::Unigram(unigram) => unigram.scratch_len(text_bytes),
+            _ => scratch_len(characters, bytes),
+        };
+        of_word.saturating_add(self.specials.search_len())
     }
 
     /// Writes the ids of `text` to `out`. Returns how many there are, and how many bytes the vocabulary cannot spell.
@@ -206,6 +212,8 @@ impl Tokenizer<'_, '_> {
             (Algorithm::WordPiece { lowercase, strip_accents }, _) => {
                 self.word_pieces(part, Fold { lowercase, strip_accents }, scratch, output);
             }
+            #[cfg(feature = "encoder")]
+            (Algorithm::Unigram(unigram), _) => self.unigram_text(part, &unigram, scratch, output),
             _ => {}
         }
     }

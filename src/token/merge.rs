@@ -4,7 +4,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::table::NONE;
-use super::text::{Beginning, PADDING, Piece};
+use super::text::{Beginning, Piece, halves, text_len, whole};
 
 /// Which neighbours merge.
 pub(super) trait Pairs {
@@ -48,11 +48,6 @@ const SCRATCH_PER_SYMBOL: usize = (size_of::<Symbol>() + 2 * size_of::<Candidate
 /// 32-bit words of scratch for a word of `symbols` symbols and `bytes` bytes.
 pub(super) fn scratch_len(symbols: usize, bytes: usize) -> usize {
     symbols.saturating_mul(SCRATCH_PER_SYMBOL).saturating_add(text_len(bytes))
-}
-
-/// 32-bit words for a text of `bytes` bytes, and for what is read after it.
-fn text_len(bytes: usize) -> usize {
-    bytes.saturating_add(PADDING).div_ceil(4)
 }
 
 /// A word on its way to tokens.
@@ -193,14 +188,8 @@ impl Symbol {
     /// The number of the text before it.
     #[inline]
     fn before(&self) -> u64 {
-        let [lower, upper] = self.before;
-        u64::from(lower) | u64::from(upper) << 32
+        whole(self.before)
     }
-}
-
-/// The lower half of a number, and the upper one.
-fn halves(number: u64) -> [u32; 2] {
-    [number as u32, (number >> 32) as u32]
 }
 
 /// A binary heap with the smallest item on top.

@@ -69,6 +69,8 @@
 //! ```
 
 mod bytes;
+#[cfg(feature = "encoder")]
+mod charsmap;
 mod class;
 mod class_table;
 mod decode;
@@ -93,14 +95,16 @@ mod stop;
 mod table;
 mod text;
 mod tokenizer;
+#[cfg(feature = "encoder")]
+mod unigram;
 mod vocab;
 #[cfg(feature = "encoder")]
 mod word;
 
 pub use decode::{DecodeOptions, Detokenizer};
 pub use encode::{EncodeOptions, Encoded};
-pub use error::TokenError;
+pub use error::{TokenError, VocabError};
 pub use kind::TokenKind;
 pub use stop::{MAX_STOP_LEN, MAX_STOPS, Shown, StopError, StopStrings};
 pub use tokenizer::Tokenizer;
-pub use vocab::{Vocab, VocabError};
+pub use vocab::Vocab;

@@ -7,11 +7,12 @@
 use bytemuck::{Pod, Zeroable};
 use gguf_rs_lite::{Array, ValueType};
 
+use super::error::VocabError;
 use super::kinds::Kinds;
 use super::merge::Pairs;
 use super::table::{NONE, Tokens};
 use super::text::{Counted, Piece};
-use super::vocab::{MERGES, VocabError};
+use super::vocab::MERGES;
 
 /// Set in the length of a left part: the same token is made in another way, too.
 const MORE: u32 = 1 << 31;

@@ -180,7 +180,7 @@ impl Tokenizer<'_, '_> {
     }
 
     /// The token of a byte.
-    fn byte(&self, byte: u8) -> Option<u32> {
+    pub(super) fn byte(&self, byte: u8) -> Option<u32> {
         self.bytes.get(usize::from(byte)).copied().filter(|&id| id != NONE)
     }
 }
@@ -284,14 +284,14 @@ impl<'o> Output<'o> {
     }
 
     /// Notes bytes of the text that no token spells: those at `at` of the current word.
-    fn lose(&mut self, at: usize, bytes: &[u8]) {
+    pub(super) fn lose(&mut self, at: usize, bytes: &[u8]) {
         if let (None, Some(&byte)) = (self.first_unspelled, bytes.first()) {
             self.first_unspelled = Some((byte, self.word.saturating_add(at)));
         }
         self.unspelled = self.unspelled.saturating_add(bytes.len());
     }
 
-    fn need_scratch(&mut self, word: usize, search: usize) {
+    pub(super) fn need_scratch(&mut self, word: usize, search: usize) {
         self.scratch_needed = self.scratch_needed.max(word.saturating_add(search));
     }
 }

@@ -3,9 +3,10 @@
 use gguf_rs_lite::{Array, ValueType};
 
 use super::bytes;
+use super::error::VocabError;
 use super::slots::Slots;
 use super::text::{Beginning, Counted, Piece, Short, equal, finish, joined, number};
-use super::vocab::{TOKENS, VocabError};
+use super::vocab::TOKENS;
 
 /// Stands for "no token" in the tables.
 pub(super) const NONE: u32 = u32::MAX;

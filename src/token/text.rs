@@ -13,7 +13,23 @@ const PRIME: u64 = (1 << BITS) - 1;
 const SHORT: usize = 16;
 
 /// Bytes after a text that let [`equal`] read it at once.
-pub(super) const PADDING: usize = SHORT;
+const PADDING: usize = SHORT;
+
+/// 32-bit words for a text of `bytes` bytes, and for what is read after it.
+pub(super) fn text_len(bytes: usize) -> usize {
+    bytes.saturating_add(PADDING).div_ceil(4)
+}
+
+/// The lower half of a number, and the upper one.
+pub(super) fn halves(number: u64) -> [u32; 2] {
+    [number as u32, (number >> 32) as u32]
+}
+
+/// The number of these halves.
+#[inline]
+pub(super) fn whole([lower, upper]: [u32; 2]) -> u64 {
+    u64::from(lower) | u64::from(upper) << 32
+}
 
 /// A text that grows, and its number.
 #[derive(Clone, Copy, Debug, Default)]

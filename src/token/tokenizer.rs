@@ -2,13 +2,14 @@
 
 use gguf_rs_lite::Gguf;
 
+use super::error::VocabError;
 use super::kind::TokenKind;
 use super::kinds::Kinds;
 use super::pairs::{Best, Merges, Other};
 use super::slots::slot_count;
 use super::special::{MAX_LEN, Specials};
 use super::table::{NONE, Tokens};
-use super::vocab::{Algorithm, Vocab, VocabError};
+use super::vocab::{Algorithm, Vocab};
 use crate::mem::Arena;
 
 /// The blank of SentencePiece, U+2581.
@@ -30,6 +31,9 @@ pub struct Tokenizer<'m, 'a> {
     /// Of SentencePiece and BPE by characters: whether no token has a blank after another character. Then no token reaches over the start of
     /// a word.
     pub(super) words_are_apart: bool,
+    /// Of unigram vocabularies: the score of a character without a token.
+    #[cfg(feature = "encoder")]
+    pub(super) unknown_score: f32,
 }
 
 impl<'m, 'a> Tokenizer<'m, 'a> {
@@ -64,14 +68,29 @@ impl<'m, 'a> Tokenizer<'m, 'a> {
                 Some(Merges::new(merges, &tokens, &kinds, tables.best_merges, tables.other_merges)?)
             }
             #[cfg(feature = "encoder")]
-            Algorithm::WordPiece { .. } => None,
+            Algorithm::WordPiece { .. } | Algorithm::Unigram(_) => None,
+        };
+        #[cfg(feature = "encoder")]
+        let unknown_score = match vocab.algorithm {
+            Algorithm::Unigram(unigram) => unigram.unknown_score(vocab.kinds()),
+            _ => 0.0,
         };
         for (byte, id) in (0..=255).zip(&mut *tables.bytes) {
             *id = byte_token(&vocab, &tokens, byte).unwrap_or(NONE);
         }
         let words_are_apart = !matches!(vocab.algorithm, Algorithm::ByteLevel { .. })
             && (0..vocab.len() as u32).filter_map(|id| tokens.text(id)).all(begins_with_its_blanks);
-        Ok(Self { vocab, tokens, kinds, specials, bytes: tables.bytes, merges, words_are_apart })
+        Ok(Self {
+            vocab,
+            tokens,
+            kinds,
+            specials,
+            bytes: tables.bytes,
+            merges,
+            words_are_apart,
+            #[cfg(feature = "encoder")]
+            unknown_score,
+        })
     }
 
     /// Returns the keys of the vocabulary.
@@ -120,7 +139,7 @@ impl<'a> Tables<'a> {
             Algorithm::SentencePiece { .. } => (0, 0),
             Algorithm::ByteLevel { merges, .. } | Algorithm::Characters { merges, .. } => (tokens, merges.len()),
             #[cfg(feature = "encoder")]
-            Algorithm::WordPiece { .. } => (0, 0),
+            Algorithm::WordPiece { .. } | Algorithm::Unigram(_) => (0, 0),
         };
         Ok(Self {
             offsets: arena.slice("token offsets", tokens.saturating_add(1))?,
@@ -157,12 +176,14 @@ fn select_special(tokens: &Tokens<'_, '_>, kinds: &Kinds<'_>, ids: &mut [u32]) -
 }
 
 fn byte_token(vocab: &Vocab<'_>, tokens: &Tokens<'_, '_>, byte: u8) -> Option<u32> {
+    let digit = |digit: u8| if digit < 10 { b'0' + digit } else { b'A' - 10 + digit };
+    let name = [b'<', b'0', b'x', digit(byte >> 4), digit(byte & 15), b'>'];
     match vocab.algorithm {
         Algorithm::SentencePiece { .. } | Algorithm::Characters { .. } => {
-            let digit = |digit: u8| if digit < 10 { b'0' + digit } else { b'A' - 10 + digit };
-            let name = [b'<', b'0', b'x', digit(byte >> 4), digit(byte & 15), b'>'];
             tokens.find(&name).or_else(|| tokens.find(&[byte]))
         }
+        #[cfg(feature = "encoder")]
+        Algorithm::Unigram(_) => tokens.find(&name),
         Algorithm::ByteLevel { .. } => tokens.find_bytes(&[byte]),
         #[cfg(feature = "encoder")]
         Algorithm::WordPiece { .. } => None,

@@ -1,12 +1,14 @@
 //! The vocabulary as the file describes it.
 
-use core::fmt;
-
 use gguf_rs_lite::{Array, Gguf, Name, Value, ValueType};
 
+#[cfg(feature = "encoder")]
+use super::charsmap::Rules;
+use super::error::VocabError;
 use super::kind::TokenKind;
 use super::pre::{self, PreTokenizer};
-use crate::mem::MemoryError;
+#[cfg(feature = "encoder")]
+use super::unigram::Unigram;
 
 const MODEL: &str = "tokenizer.ggml.model";
 const PRE: &str = "tokenizer.ggml.pre";
@@ -22,6 +24,10 @@ const UNKNOWN: &str = "tokenizer.ggml.unknown_token_id";
 const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
 const ADD_EOS: &str = "tokenizer.ggml.add_eos_token";
 const ADD_SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";
+#[cfg(feature = "encoder")]
+const CHARSMAP: &str = "tokenizer.ggml.precompiled_charsmap";
+#[cfg(feature = "encoder")]
+const MERGE_BLANKS: &str = "tokenizer.ggml.remove_extra_whitespaces";
 #[cfg(feature = "encoder")]
 const CLS: &str = "tokenizer.ggml.cls_token_id";
 // Files spell it so.
@@ -51,6 +57,9 @@ pub(super) enum Algorithm<'m> {
     /// WordPiece (`bert`): the longest token that begins a word, then the longest that goes on.
     #[cfg(feature = "encoder")]
     WordPiece { lowercase: bool, strip_accents: bool },
+    /// SentencePiece unigram (`t5`): the tokens of the highest sum of scores.
+    #[cfg(feature = "encoder")]
+    Unigram(Unigram<'m>),
 }
 
 /// The keys `tokenizer.ggml.*` of a file, checked. Absent keys have llama.cpp's defaults.
@@ -103,6 +112,8 @@ impl<'m> Vocab<'m> {
             Algorithm::ByteLevel { pre, .. } | Algorithm::Characters { pre, .. } => ([None; 3], pre.add_bos),
             #[cfg(feature = "encoder")]
             Algorithm::WordPiece { .. } => (keys.frame(tokens.len())?, true),
+            #[cfg(feature = "encoder")]
+            Algorithm::Unigram(_) => ([None, Some(1), Some(2)], false),
         };
         // As in llama.cpp: early files of Gemma 4 say that it has none.
         let forces_bos = matches!(algorithm, Algorithm::Characters { .. }) && add_bos;
@@ -110,6 +121,8 @@ impl<'m> Vocab<'m> {
         let add_eos = match algorithm {
             #[cfg(feature = "encoder")]
             Algorithm::WordPiece { .. } => keys.flag(ADD_SEP)?.unwrap_or(true),
+            #[cfg(feature = "encoder")]
+            Algorithm::Unigram(_) => true,
             _ => false,
         };
         let vocab = Self {
@@ -128,6 +141,8 @@ impl<'m> Vocab<'m> {
                 Algorithm::ByteLevel { .. } | Algorithm::Characters { .. } => false,
                 #[cfg(feature = "encoder")]
                 Algorithm::WordPiece { .. } => true,
+                #[cfg(feature = "encoder")]
+                Algorithm::Unigram(_) => keys.flag(ADD_SPACE_PREFIX)?.unwrap_or(true),
             },
             swallows_space: matches!(algorithm, Algorithm::SentencePiece { .. }) && is_phi_3(gguf),
         };
@@ -212,10 +227,16 @@ impl<'m> Vocab<'m> {
 impl<'m> Algorithm<'m> {
     fn new(keys: &Keys<'_, 'm>, tokens: Array<'m>) -> Result<Self, VocabError> {
         match keys.bytes(MODEL)? {
-            b"llama" => {
-                let scores = keys.array(SCORES, is_number)?;
-                check_len(SCORES, scores, tokens)?;
-                Ok(Self::SentencePiece { scores: scores.ok_or(VocabError::Missing(SCORES))? })
+            b"llama" => Ok(Self::SentencePiece { scores: keys.scores(tokens)? }),
+            #[cfg(feature = "encoder")]
+            b"t5" => {
+                let is_byte = |element| matches!(element, ValueType::U8 | ValueType::I8);
+                let rules = keys.array(CHARSMAP, is_byte)?.map_or(&[][..], |rules| rules.bytes());
+                Ok(Self::Unigram(Unigram {
+                    scores: keys.scores(tokens)?,
+                    rules: Rules::new(rules).ok_or(VocabError::Damaged(CHARSMAP))?,
+                    merges_blanks: keys.flag(MERGE_BLANKS)?.unwrap_or(true),
+                }))
             }
             b"gpt2" => Self::bpe(keys, keys.bytes(PRE)?),
             b"gemma4" => Self::bpe(keys, b"gemma4"),
@@ -253,6 +274,13 @@ impl<'m> Keys<'_, 'm> {
             .map(|value| value.as_array().filter(|array| element(array.element_type())))
             .map(|array| array.ok_or(VocabError::WrongType(key)))
             .transpose()
+    }
+
+    /// A score for each token.
+    fn scores(&self, tokens: Array<'m>) -> Result<Array<'m>, VocabError> {
+        let scores = self.array(SCORES, is_number)?;
+        check_len(SCORES, scores, tokens)?;
+        scores.ok_or(VocabError::Missing(SCORES))
     }
 
     /// What begins and ends a text of an encoder where `bos_token_id` and `eos_token_id` do not say so, and the unknown
@@ -305,98 +333,3 @@ fn check_len(key: &'static str, array: Option<Array<'_>>, tokens: Array<'_>) -> 
         _ => Ok(()),
     }
 }
-
-/// Why a file's vocabulary cannot be used.
-///
-/// [Example](crate::token#example).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum VocabError {
-    /// The file lacks this key.
-    Missing(&'static str),
-    /// The value of this key has a type that is not allowed.
-    WrongType(&'static str),
-    /// `tokenizer.ggml.model` is neither `llama`, `gpt2`, `gemma4` nor `bert` (which is in builds with encoders).
-    UnknownModel(Name),
-    /// `tokenizer.ggml.pre` names a pre-tokenizer that is not supported.
-    UnknownPreTokenizer(Name),
-    /// There are no tokens, or more than 2^28.
-    TokenCount {
-        /// The number of tokens.
-        tokens: usize,
-    },
-    /// An array has not one element per token.
-    WrongLength {
-        /// The array's key.
-        key: &'static str,
-        /// Number of tokens.
-        needed: usize,
-        /// Number of elements.
-        found: usize,
-    },
-    /// A token id is not in the vocabulary.
-    IdOutOfRange {
-        /// The id's key.
-        key: &'static str,
-        /// The id.
-        id: i64,
-        /// Number of tokens.
-        tokens: usize,
-    },
-    /// The texts of the tokens are too large for 32-bit numbers.
-    TooLarge {
-        /// The key of the array.
-        key: &'static str,
-        /// The size of the array in the file, in bytes.
-        bytes: usize,
-    },
-    /// So many tokens have the same hash that the file must have been made for it.
-    Collisions {
-        /// The key of the array.
-        key: &'static str,
-    },
-    /// A special token is longer than any sensible one.
-    SpecialTooLong {
-        /// The token.
-        id: u32,
-        /// The length of the token, in bytes.
-        bytes: usize,
-        /// The most bytes that such a token may have.
-        limit: usize,
-    },
-    /// The caller's memory is too small or misaligned.
-    Memory(MemoryError),
-}
-
-impl From<MemoryError> for VocabError {
-    fn from(error: MemoryError) -> Self {
-        Self::Memory(error)
-    }
-}
-
-impl fmt::Display for VocabError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Missing(key) => write!(f, "the file has no {key}"),
-            Self::WrongType(key) => write!(f, "{key} has a type that it cannot have"),
-            Self::UnknownModel(name) => {
-                let more = if cfg!(feature = "encoder") { ", bert" } else { "" };
-                write!(f, "tokenizer model {name} is not supported (llama, gpt2, gemma4{more})")
-            }
-            Self::UnknownPreTokenizer(name) => write!(f, "pre-tokenizer {name} is not supported"),
-            Self::TokenCount { tokens } => write!(f, "a vocabulary of {tokens} tokens"),
-            Self::WrongLength { key, needed, found } => {
-                write!(f, "{key} has {found} elements for {needed} tokens")
-            }
-            Self::IdOutOfRange { key, id, tokens } => write!(f, "{key} is {id}, but there are {tokens} tokens"),
-            Self::TooLarge { key, bytes } => write!(f, "{key} takes {bytes} bytes, more than 4 GiB"),
-            Self::Collisions { key } => write!(f, "too many entries of {key} have the same hash"),
-            Self::SpecialTooLong { id, bytes, limit } => {
-                write!(f, "special token {id} has {bytes} bytes, the limit is {limit}")
-            }
-            Self::Memory(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for VocabError {}

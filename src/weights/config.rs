@@ -176,10 +176,18 @@ pub struct FeedForward {
     /// Whether its result is multiplied by the sigmoid of one more output of the router.
     pub shared_gate: bool,
     /// The first so many layers have a feed-forward layer in place of experts.
-    pub dense_layers: usize,
+    pub dense_layers: u32,
+    /// Of the layers after these, the first of every so many has experts; 1 where all have some.
+    pub expert_period: u32,
 }
 
 impl FeedForward {
+    /// Returns whether a layer has experts in place of a feed-forward layer.
+    pub fn has_experts(&self, layer: usize) -> bool {
+        let after = layer.checked_sub(self.dense_layers as usize);
+        self.experts > 0 && after.and_then(|after| after.checked_rem(self.expert_period as usize)) == Some(0)
+    }
+
     /// Outputs of the router.
     pub(crate) fn router_width(&self) -> usize {
         self.experts + usize::from(self.shared_gate)

@@ -1,11 +1,11 @@
 //! The tensors that a model can have: one table of their roles, names and shapes.
 
-use super::config::{Config, Presence};
+use super::config::Config;
 use super::layer::LayerShape;
 use super::recurrent::Mixer;
 use super::shapes::{
-    Shape, bias, biases, divisors, fused_experts, gate, k_norm, kernel, kv_matrix, long_rope, mixer_norm, of, optional,
-    per_head, per_layer, qk_norm, qk_norm_bias, rows, selects, separate, shared, up_width,
+    Shape, bias, biases, divisors, fused_experts, gate, gated_experts, k_norm, kernel, kv_matrix, long_rope,
+    mixer_norm, of, optional, per_head, per_layer, qk_norm, qk_norm_bias, rows, selects, separate, shared, up_width,
 };
 
 /// A row of the table.
@@ -124,14 +124,17 @@ tensors! {
         Down "ffn_down.weight" |c, l| Some(Shape::Matrix(c.hidden, l.ffn)),
             bias DownBias "ffn_down.bias" |c, _| bias(c.biases.ffn, c.hidden);
         GateUpExperts "ffn_gate_up_exps.weight" |c, _| fused_experts(c).then_some(Shape::Matrices(c.feed_forward.experts, 2 * c.feed_forward.expert_width, c.hidden));
-        GateExperts "ffn_gate_exps.weight" |c, _| (!fused_experts(c)).then_some(Shape::Matrices(c.feed_forward.experts, c.feed_forward.expert_width, c.hidden)),
-            bias GateExpertsBias "ffn_gate_exps.bias" |c, _| biases(c, c.feed_forward.expert_width);
+        GateExperts "ffn_gate_exps.weight" |c, _| gated_experts(c).then_some(Shape::Matrices(c.feed_forward.experts, c.feed_forward.expert_width, c.hidden)),
+            bias GateExpertsBias "ffn_gate_exps.bias" |c, _| if gated_experts(c) { biases(c, c.feed_forward.expert_width) } else { None };
         UpExperts "ffn_up_exps.weight" |c, _| (!fused_experts(c)).then_some(Shape::Matrices(c.feed_forward.experts, c.feed_forward.expert_width, c.hidden)),
             bias UpExpertsBias "ffn_up_exps.bias" |c, _| biases(c, c.feed_forward.expert_width);
         DownExperts "ffn_down_exps.weight" |c, _| Some(Shape::Matrices(c.feed_forward.experts, c.hidden, c.feed_forward.expert_width)),
             bias DownExpertsBias "ffn_down_exps.bias" |c, _| biases(c, c.hidden);
-        // The weights of experts are multiplied by it.
-        ExpertScales "ffn_down_exps.scale" |c, _| (c.biases.ffn == Presence::Never).then_some(Shape::OptionalVector(c.feed_forward.experts));
+        // One for each expert.
+        GateUpExpertsScales "ffn_gate_up_exps.scale" |c, _| fused_experts(c).then_some(Shape::OptionalVector(c.feed_forward.experts));
+        GateExpertsScales "ffn_gate_exps.scale" |c, _| gated_experts(c).then_some(Shape::OptionalVector(c.feed_forward.experts));
+        UpExpertsScales "ffn_up_exps.scale" |c, _| (!fused_experts(c)).then_some(Shape::OptionalVector(c.feed_forward.experts));
+        DownExpertsScales "ffn_down_exps.scale" |c, _| Some(Shape::OptionalVector(c.feed_forward.experts));
         SharedGate "ffn_gate_inp_shexp.weight" |c, _| c.feed_forward.shared_gate.then_some(Shape::Matrix(1, c.hidden));
         GateShared "ffn_gate_shexp.weight" |c, _| shared(c).then_some(Shape::Matrix(c.feed_forward.shared_width, c.hidden));
         UpShared "ffn_up_shexp.weight" |c, _| shared(c).then_some(Shape::Matrix(c.feed_forward.shared_width, c.hidden));
@@ -184,6 +187,23 @@ impl Role {
 
     /// All roles.
     pub(crate) const COUNT: usize = SPECS.len();
+
+    /// The scales of the matrices of experts of this role.
+    #[cfg(feature = "experts")]
+    pub(super) fn scales(self) -> Option<Self> {
+        match self {
+            Self::GateUpExperts => Some(Self::GateUpExpertsScales),
+            Self::GateExperts => Some(Self::GateExpertsScales),
+            Self::UpExperts => Some(Self::UpExpertsScales),
+            Self::DownExperts => Some(Self::DownExpertsScales),
+            _ => None,
+        }
+    }
+
+    /// Whether rows of the matrix are looked up, instead of multiplied.
+    pub(super) fn is_table(self) -> bool {
+        matches!(self, Self::Embedding | Self::Positions | Self::TokenTypes | Self::PerLayerEmbedding)
+    }
 
     /// What pooled vectors go through, outside of programs.
     pub(crate) const OF_POOLER: [Self; 4] = [Self::Dense2, Self::Dense3, Self::Classifier, Self::Classes];
@@ -252,8 +272,9 @@ mod tests {
         for spec in specs() {
             let owner = spec.role.owner();
             if owner == spec.role {
-                let others = ["ffn_norm", "ssm_a", "ssm_d", "ssm_dt.bias", "ffn_gate_inp.scale", "ffn_down_exps.scale"];
+                let others = ["ffn_norm", "ssm_a", "ssm_d", "ssm_dt.bias", "ffn_gate_inp.scale"];
                 let other = spec.role == Role::SelectionBias || others.contains(&spec.name);
+                let other = other || spec.name.ends_with("_exps.scale");
                 assert!(other || spec.name.ends_with(".weight"), "{}", spec.name);
             } else {
                 assert_eq!(owner.bias(), Some(spec.role));

@@ -143,6 +143,11 @@ pub(super) fn fused_experts(config: &Config) -> bool {
     config.feed_forward.fused_experts
 }
 
+/// Whether experts have a gate that is a matrix of its own.
+pub(super) fn gated_experts(config: &Config) -> bool {
+    config.feed_forward.gate != Gate::None && !fused_experts(config)
+}
+
 /// Elements of what every layer gets of each token.
 pub(super) fn per_layer(config: &Config) -> Option<usize> {
     Some(config.embedding.per_layer).filter(|&n| n > 0)

@@ -1,5 +1,7 @@
 //! Where the tensors of a model lie in its files.
 
+use core::fmt::Write;
+
 use bytemuck::{Pod, Zeroable};
 use gguf_rs_lite::{Name, TensorInfo};
 
@@ -14,6 +16,7 @@ use crate::kernels::{Norm, NormKind};
 use crate::kv::MAX_LAYERS;
 use crate::mem::{Arena, MemoryError};
 use crate::nn::Linear;
+use crate::num::settled_of;
 use crate::tensor::{Dtype, TensorView};
 
 /// Places in the table of the largest model.
@@ -31,15 +34,18 @@ pub(crate) struct TensorRef {
     rows: u32,
     cols: u32,
     /// ggml's number, and 1.
-    dtype: u32,
+    dtype: u16,
     /// The file that it is in.
-    part: u32,
+    part: u16,
+    /// The bits of what its products are multiplied by, other than those of 1: zero where there is nothing.
+    scale: u32,
 }
 
 impl TensorRef {
     /// The place of rows of a tensor.
     pub(super) fn new(part: usize, info: &TensorInfo<'_>, dtype: Dtype, rows: u32, cols: u32) -> Self {
-        Self { offset: info.offset() as u64, rows, cols, dtype: dtype.ggml_number() + 1, part: part as u32 }
+        let dtype = dtype.ggml_number() as u16 + 1;
+        Self { offset: info.offset() as u64, rows, cols, dtype, part: part as u16, scale: 0 }
     }
 
     /// The tensor in the bytes of its file; `None` where there is none.
@@ -52,7 +58,12 @@ impl TensorRef {
     }
 
     fn dtype(&self) -> Option<Dtype> {
-        Dtype::from_ggml(self.dtype.checked_sub(1)?)
+        Dtype::from_ggml(self.dtype.checked_sub(1)?.into())
+    }
+
+    /// What products with the matrix are multiplied by.
+    fn scale(&self) -> f32 {
+        f32::from_bits(self.scale ^ 1_f32.to_bits())
     }
 }
 
@@ -80,9 +91,12 @@ impl<'m, 'a> Weights<'m, 'a> {
         table.fill(TensorRef::zeroed());
         for (part, info) in files.tensors() {
             // `survey` has refused the model where this is an error.
-            let Ok((layer, role, tensor)) = check(part, &info, config, uses) else { continue };
-            if let Some(place) = table.get_mut(place(layer, role)) {
-                *place = tensor;
+            let Ok(found) = check(part, &info, config, uses) else { continue };
+            let Some(place) = table.get_mut(place(found.layer, found.role)) else { continue };
+            match found.what {
+                What::Tensor(tensor) => *place = TensorRef { scale: place.scale, ..tensor },
+                What::Scale(scale) => place.scale = scale.to_bits() ^ 1_f32.to_bits(),
+                What::InputScale => {}
             }
         }
         Ok(Self { files: *files, norm: config.norm, epsilon: config.norm_epsilon, table })
@@ -108,15 +122,49 @@ impl<'m, 'a> Weights<'m, 'a> {
         TensorView::new(Dtype::from_ggml(info.ggml_type().number())?, rows, dim(0)?, info.data())
     }
 
-    /// A matrix with its bias.
+    /// A matrix with its bias and its scale.
     pub(crate) fn linear(&self, layer: usize, role: Role) -> Option<Linear<'m>> {
-        Some(Linear { bias: self.bias(layer, role), ..Linear::plain(self.tensor(layer, role)?) })
+        let bias = self.bias(layer, role);
+        Some(Linear { bias, scale: self.scale(layer, role), ..Linear::plain(self.tensor(layer, role)?) })
     }
 
-    /// The matrix of one of a layer's experts, with its bias.
+    /// The matrix of one of a layer's experts, with its bias and its scale.
     #[cfg(feature = "experts")]
     pub(crate) fn expert(&self, layer: usize, role: Role, expert: u32, rows: usize) -> Option<Linear<'m>> {
-        self.linear(layer, role)?.slice((expert as usize).checked_mul(rows)?, rows)
+        let linear = self.linear(layer, role)?.slice((expert as usize).checked_mul(rows)?, rows)?;
+        let scales = self.scales(layer, role).unwrap_or_default();
+        let scale = scales.get(expert as usize).map_or(1.0, |&scale| settled_of(scale));
+        Some(Linear { scale, ..linear })
+    }
+
+    /// The scales of a layer's experts that their matrices of this role are multiplied by. Those of the down matrices belong
+    /// to the weights of the experts instead ([`Weights::expert_scales`]), but where biases are added between.
+    #[cfg(feature = "experts")]
+    fn scales(&self, layer: usize, role: Role) -> Option<&'m [[u8; size_of::<f32>()]]> {
+        let moved = role == Role::DownExperts && self.bias(layer, role).is_empty();
+        let scales = role.scales().filter(|_| !moved).and_then(|scales| self.tensor(layer, scales))?;
+        Some(scales.bytes().as_chunks().0)
+    }
+
+    /// What the weights of a layer's experts are multiplied by: little-endian f32, or nothing.
+    #[cfg(feature = "experts")]
+    pub(crate) fn expert_scales(&self, layer: usize) -> &'m [u8] {
+        let scales = self.tensor(layer, Role::DownExpertsScales);
+        scales.filter(|_| self.bias(layer, Role::DownExperts).is_empty()).map_or(&[], |scales| scales.bytes())
+    }
+
+    /// Whether products with a matrix, or with one of the experts', are multiplied by a scale.
+    pub(crate) fn is_scaled(&self, layer: usize, role: Role) -> bool {
+        #[cfg(feature = "experts")]
+        if self.scales(layer, role).is_some() {
+            return true;
+        }
+        self.scale(layer, role) != 1.0
+    }
+
+    /// While memory is measured there is none.
+    fn scale(&self, layer: usize, role: Role) -> f32 {
+        self.table.get(place(layer, role)).map_or(1.0, TensorRef::scale)
     }
 
     /// The norm of a role: a vector of weights, and of biases if it has any.
@@ -126,7 +174,7 @@ impl<'m, 'a> Weights<'m, 'a> {
 
     /// The output matrix: the embedding's where the file has none of its own.
     pub(crate) fn output(&self) -> Option<Linear<'m>> {
-        self.tensor(0, Role::Output).or_else(|| self.tensor(0, Role::Embedding)).map(Linear::plain)
+        self.linear(0, Role::Output).or_else(|| self.tensor(0, Role::Embedding).map(Linear::plain))
     }
 
     /// A norm with these weights.
@@ -165,12 +213,18 @@ pub(crate) fn survey(files: &Files<'_>, config: &Config, uses: &Uses<'_>) -> Res
         return Err(ModelError::TooMany { count, limit: MAX_PLACES });
     }
     let mut survey = Survey { of: [Dtypes::default(); Role::COUNT], matrices: Dtypes::default() };
-    let mut found = Places([0; MAX_PLACES.div_ceil(64)]);
+    let [mut found, mut scaled] = [const { Places([0; MAX_PLACES.div_ceil(64)]) }; 2];
     for (part, info) in files.tensors() {
-        let (layer, role, tensor) = check(part, &info, config, uses)?;
-        if !found.insert(place(layer, role)) {
+        let Found { layer, role, what } = check(part, &info, config, uses)?;
+        let is_new = match what {
+            What::Tensor(_) => found.insert(place(layer, role)),
+            What::Scale(_) => scaled.insert(place(layer, role)),
+            What::InputScale => true,
+        };
+        if !is_new {
             return Err(ModelError::DuplicateTensor { tensor: Name::new(info.name().as_bytes()) });
         }
+        let What::Tensor(tensor) = what else { continue };
         let Some(dtype) = tensor.dtype() else { continue };
         if let Some(types) = survey.of.get_mut(role as usize) {
             types.insert(dtype);
@@ -181,7 +235,8 @@ pub(crate) fn survey(files: &Files<'_>, config: &Config, uses: &Uses<'_>) -> Res
     }
     let is_missing = |layer: usize, role: Role| {
         let required = role.shape(config, layer).is_some_and(|shape| !shape.is_optional()) && uses(layer, role.owner());
-        required && !found.contains(place(layer, role))
+        let place = place(layer, role);
+        (required || scaled.contains(place)) && !found.contains(place)
     };
     for spec in specs().filter(|spec| !spec.role.is_of_layer()) {
         if is_missing(0, spec.role) {
@@ -232,6 +287,22 @@ fn find(name: &str, config: &Config, uses: &Uses<'_>) -> Option<(usize, Role)> {
     Some((layer, roles_in_layer(suffix).find(|&role| wanted(layer, role))?))
 }
 
+/// What a tensor of the file is to the model.
+struct Found {
+    layer: usize,
+    role: Role,
+    what: What,
+}
+
+enum What {
+    /// It has the role itself.
+    Tensor(TensorRef),
+    /// Products with the matrix of that role are multiplied by it.
+    Scale(f32),
+    /// The scale that the matrix's inputs had where they were rounded to 4 bits, which they are not here.
+    InputScale,
+}
+
 /// The layer and role of a matrix of this name, and its shape, `[rows, cols]`, if its role is one of `roles`.
 pub(super) fn matrix_of_layer(name: &str, roles: &[Role], config: &Config) -> Option<(usize, Role, [usize; 2])> {
     let (layer, suffix) = layer_and_suffix(name)?;
@@ -242,15 +313,12 @@ pub(super) fn matrix_of_layer(name: &str, roles: &[Role], config: &Config) -> Op
     }
 }
 
-/// The layer and role of a tensor of the file, and its place, if it has the shape and type that the model wants.
-fn check(
-    part: usize,
-    info: &TensorInfo<'_>,
-    config: &Config,
-    uses: &Uses<'_>,
-) -> Result<(usize, Role, TensorRef), ModelError> {
+/// What a tensor of the file is, if it has the shape and type that the model wants.
+fn check(part: usize, info: &TensorInfo<'_>, config: &Config, uses: &Uses<'_>) -> Result<Found, ModelError> {
     let tensor = Name::new(info.name().as_bytes());
-    let (layer, role) = find(info.name(), config, uses).ok_or(ModelError::UnknownTensor { tensor })?;
+    let Some((layer, role)) = find(info.name(), config, uses) else {
+        return scale(info, config, uses)?.ok_or(ModelError::UnknownTensor { tensor });
+    };
     let shape = role.shape(config, layer).ok_or(ModelError::UnknownTensor { tensor })?;
     let (experts, rows, cols, vector) = match shape {
         Shape::Matrix(rows, cols) | Shape::OptionalMatrix(rows, cols) => (1, rows, cols, false),
@@ -258,11 +326,7 @@ fn check(
         Shape::Vectors(rows, n) | Shape::OptionalVectors(rows, n) => (1, rows, n, true),
         Shape::Vector(n) | Shape::OptionalVector(n) => (1, 1, n, true),
     };
-    let dims = info.dims();
-    let dim = |index: usize| dims.get(index).copied().unwrap_or(1);
-    if [dim(0), dim(1), dim(2), dim(3)] != [cols as u64, rows as u64, experts as u64, 1] {
-        return Err(ModelError::TensorShape { tensor, expected: [rows, cols], found: [dim(1), dim(0)] });
-    }
+    check_dims(info, [experts, rows, cols])?;
     let wrong_type = ModelError::TensorType { tensor, found: info.ggml_type() };
     let dtype = Dtype::from_ggml(info.ggml_type().number()).ok_or(wrong_type)?;
     let computed = if vector { dtype == Dtype::F32 } else { dtype.is_built() };
@@ -271,5 +335,40 @@ fn check(
     let (Some(all_rows), true) = (all_rows, computed && len == Some(info.data().len())) else {
         return Err(wrong_type);
     };
-    Ok((layer, role, TensorRef::new(part, info, dtype, all_rows, cols as u32)))
+    let what = What::Tensor(TensorRef::new(part, info, dtype, all_rows, cols as u32));
+    Ok(Found { layer, role, what })
+}
+
+/// The scale of a matrix, of its products (`NAME.scale`) or of its inputs (`NAME.input_scale`); `None` where the name is
+/// another one, or that of no matrix of the model.
+fn scale(info: &TensorInfo<'_>, config: &Config, uses: &Uses<'_>) -> Result<Option<Found>, ModelError> {
+    let (name, tensor) = (info.name(), Name::new(info.name().as_bytes()));
+    let of_input = name.strip_suffix(".input_scale");
+    let Some(base) = of_input.or_else(|| name.strip_suffix(".scale")) else { return Ok(None) };
+    let mut owner = heapless::String::<64>::new();
+    if write!(owner, "{base}.weight").is_err() {
+        return Ok(None);
+    }
+    let Some((layer, role)) = find(&owner, config, uses).filter(|&(_, role)| !role.is_table()) else { return Ok(None) };
+    let count = match role.shape(config, layer) {
+        Some(Shape::Matrix(..) | Shape::OptionalMatrix(..)) => 1,
+        // Those of their products have roles.
+        Some(Shape::Matrices(experts, ..)) if of_input.is_some() => experts,
+        _ => return Ok(None),
+    };
+    check_dims(info, [1, 1, count])?;
+    let number = info.data().first_chunk().filter(|_| info.ggml_type().number() == Dtype::F32.ggml_number());
+    let number = number.ok_or(ModelError::TensorType { tensor, found: info.ggml_type() })?;
+    let what = if of_input.is_some() { What::InputScale } else { What::Scale(settled_of(*number)) };
+    Ok(Some(Found { layer, role, what }))
+}
+
+/// Checks that a tensor has the dimensions `[experts, rows, cols]`.
+fn check_dims(info: &TensorInfo<'_>, [experts, rows, cols]: [usize; 3]) -> Result<(), ModelError> {
+    let dim = |index: usize| info.dims().get(index).copied().unwrap_or(1);
+    if [dim(0), dim(1), dim(2), dim(3)] == [cols as u64, rows as u64, experts as u64, 1] {
+        return Ok(());
+    }
+    let tensor = Name::new(info.name().as_bytes());
+    Err(ModelError::TensorShape { tensor, expected: [rows, cols], found: [dim(1), dim(0)] })
 }

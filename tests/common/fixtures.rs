@@ -176,11 +176,15 @@ impl Embedder {
     /// All families.
     pub const ALL: [&str; 4] = ["bert", "nomic-bert", "gemma-embedding", "qwen3-embedding"];
 
-    /// The fixture `parity2026/NAME`; `None` where it is nowhere.
+    /// Those of `tests/data/encoders`.
+    pub const MORE: [&str; 3] = ["modern-bert", "jina-bert-v3", "xlm-roberta"];
+
+    /// The fixture `parity2026/NAME`, or `encoders/NAME`; `None` where it is nowhere.
     pub fn load(name: &str) -> Option<Self> {
-        let json = json(&format!("parity2026/{name}.json"))?;
+        let folder = if Self::MORE.contains(&name) { "encoders" } else { "parity2026" };
+        let json = json(&format!("{folder}/{name}.json"))?;
         Some(Self {
-            gguf: fixture(&format!("parity2026/{name}.gguf"))?,
+            gguf: fixture(&format!("{folder}/{name}.gguf"))?,
             pooling: json["pooling"].as_str().unwrap().into(),
             inputs: json["inputs"].as_array().unwrap().iter().map(ids).collect(),
             embeddings: rows(&json["embeddings"]),

@@ -5,6 +5,7 @@
 #![allow(dead_code, unreachable_pub, missing_debug_implementations)]
 
 pub mod elements;
+pub mod encoder;
 pub mod fixtures;
 pub mod gguf_writer;
 pub mod playback;
@@ -31,10 +32,11 @@ pub fn shared_file(path: &str) -> Option<Vec<u8>> {
 }
 
 /// The bytes of a fixture such as `parity/qwen3.gguf`: from `../shared/fixtures`, else from
-/// `tests/data`, else `None` as [`shared_file`] does. What is in `more` is in `tests/data` only.
+/// `tests/data`, else `None` as [`shared_file`] does. What is in `more` and `encoders` is in `tests/data` only.
 pub fn fixture(path: &str) -> Option<Vec<u8>> {
     let committed = committed(path);
-    if (shared().is_none() || path.starts_with("more/")) && committed.is_file() {
+    let only_here = path.starts_with("more/") || path.starts_with("encoders/");
+    if (shared().is_none() || only_here) && committed.is_file() {
         return Some(read(&committed));
     }
     shared_file(&format!("fixtures/{path}"))

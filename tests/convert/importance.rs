@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gguf_rs_lite::{Gguf, TensorInfo};
+use gleed::Model;
 use gleed::tensor::Dtype;
 
 use crate::common::gguf_writer::GgufWriter;
@@ -10,7 +11,7 @@ use crate::common::random::Rng;
 use crate::common::synthetic::SyntheticModel;
 use crate::quantize::quantize;
 use crate::refused::refused;
-use crate::{convert, scratch};
+use crate::{convert, converted, scratch};
 
 /// Of a matrix: its name, the number of its experts, and the importance of the columns of all of them.
 type Entry = (String, usize, Vec<f32>);
@@ -220,12 +221,15 @@ fn types_that_need_one() {
     std::fs::remove_file(out).unwrap();
 }
 
-/// Files whose matrices have a scale of their own, as files of NVFP4 made from some checkpoints do, are refused: without
-/// the scale all results would be wrong.
+/// Scales beside matrices, as files of NVFP4 made from some checkpoints have them, stay beside them.
 #[test]
-fn scales_beside_matrices_are_refused() {
+fn scales_beside_matrices_are_kept() {
     let mut writer = SyntheticModel { layers: 1, ..SyntheticModel::llama() }.writer();
-    writer.add_tensor("blk.0.ffn_down.scale", &[1], 0, 0.5_f32.to_le_bytes().to_vec());
-    let words = "tensor \"blk.0.ffn_down.scale\" is not part of this architecture";
-    refused(&file("scaled.gguf", &writer.finish()), &[], words);
+    let scale = 0.5_f32.to_le_bytes().to_vec();
+    writer.add_tensor("blk.0.ffn_down.scale", &[1], 0, scale.clone());
+    let file = converted(&file("scaled.gguf", &writer.finish()), &["--type", "q8_0"]);
+    let gguf = Gguf::parse(&file).unwrap();
+    assert_eq!(gguf.tensor("blk.0.ffn_down.weight").unwrap().ggml_type().name(), "Q8_0");
+    assert_eq!(gguf.tensor("blk.0.ffn_down.scale").unwrap().data(), scale);
+    assert!(Model::open(&file).is_ok());
 }

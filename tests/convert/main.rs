@@ -4,6 +4,7 @@
 mod common;
 mod errors;
 mod importance;
+mod newer;
 #[path = "../../examples/convert/quantize/mod.rs"]
 mod quantize;
 mod refused;

@@ -16,6 +16,7 @@ pub(crate) enum Value {
     Texts(Vec<Vec<u8>>),
     Numbers(Vec<i32>),
     Floats(Vec<f32>),
+    Bytes(Vec<u8>),
 }
 
 /// The keys of a vocabulary, to be changed and written as a file.
@@ -75,6 +76,21 @@ impl Keys {
             ("unknown_token_id", Value::Number(1)),
             ("cls_token_id", Value::Number(2)),
             ("seperator_token_id", Value::Number(3)),
+        ]))
+    }
+
+    /// SentencePiece unigram: tokens with their scores and kinds, and rules as the file has them. The ids of the unknown token and
+    /// of EOS are 0 and 1.
+    #[cfg(feature = "encoder")]
+    pub(crate) fn unigram(tokens: &[(&str, f32, i32)], charsmap: &[u8]) -> Self {
+        Self(BTreeMap::from([
+            ("model", Value::Text("t5")),
+            ("tokens", Value::Texts(tokens.iter().map(|token| token.0.as_bytes().to_vec()).collect())),
+            ("scores", Value::Floats(tokens.iter().map(|token| token.1).collect())),
+            ("token_type", Value::Numbers(tokens.iter().map(|token| token.2).collect())),
+            ("precompiled_charsmap", Value::Bytes(charsmap.to_vec())),
+            ("unknown_token_id", Value::Number(0)),
+            ("eos_token_id", Value::Number(1)),
         ]))
     }
 
@@ -158,6 +174,10 @@ impl Keys {
                 Value::Numbers(numbers) => {
                     array(&mut file, 5, numbers.len());
                     file.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+                }
+                Value::Bytes(bytes) => {
+                    array(&mut file, 0, bytes.len());
+                    file.extend(bytes);
                 }
                 Value::Floats(numbers) => {
                     array(&mut file, 6, numbers.len());

@@ -1,4 +1,4 @@
-//! The architectures as a table: metadata keys and tensors of each.
+//! The architectures as a table: metadata keys and tensors of each. More of them are in `newer.rs`.
 
 use serde_json::json;
 
@@ -30,7 +30,7 @@ pub(crate) struct Architecture {
 /// A metadata key without the architecture in front, and its value.
 pub(crate) struct Key(pub(crate) &'static str, pub(crate) fn(&Config) -> Setting);
 
-const DECODER: Architecture = Architecture {
+pub(super) const DECODER: Architecture = Architecture {
     classes: &[],
     name: "",
     keys: &[SIZES, RMS],
@@ -42,13 +42,12 @@ const DECODER: Architecture = Architecture {
     check: |_| Ok(()),
 };
 
-const LLAMA: Architecture =
+pub(super) const LLAMA: Architecture =
     Architecture { rules: &[EMBEDDING, NORMS, PAIRS, FFN], keys: &[SIZES, RMS, HEAD], ..DECODER };
 
 const GELU_TANH: &[&str] = &["gelu_new", "gelu_pytorch_tanh", "gelu_fast"];
 
-/// All that are known.
-pub(crate) const ARCHITECTURES: [Architecture; 18] = [
+pub(crate) const ARCHITECTURES: &[Architecture] = &[
     Architecture { classes: &["LlamaForCausalLM", "MistralForCausalLM"], name: "llama", ..LLAMA },
     Architecture {
         classes: &["MixtralForCausalLM"],
@@ -178,7 +177,7 @@ const GEMMA: Architecture = Architecture {
     ..DECODER
 };
 
-const SIZES: &[Key] = &[
+pub(super) const SIZES: &[Key] = &[
     Key("block_count", |c| size(c.layers())),
     Key("context_length", |c| size(c.context())),
     Key("embedding_length", |c| size(c.hidden())),
@@ -188,20 +187,21 @@ const SIZES: &[Key] = &[
     Key("vocab_size", |c| size(c.vocab())),
 ];
 
-const RMS: &[Key] = &[Key("attention.layer_norm_rms_epsilon", |c| number(c.number(&["rms_norm_eps"])))];
+pub(super) const RMS: &[Key] = &[Key("attention.layer_norm_rms_epsilon", |c| number(c.number(&["rms_norm_eps"])))];
 
 const LAYER_NORM: &[Key] = &[Key("attention.layer_norm_epsilon", |c| {
     let names = ["layer_norm_epsilon", "layer_norm_eps", "norm_epsilon"];
     Ok(Some(Value::F32(c.number(&names)?.unwrap_or(1e-5) as f32)))
 })];
 
-const HEAD: &[Key] =
+pub(super) const HEAD: &[Key] =
     &[Key("attention.key_length", |c| size(c.head_dim())), Key("attention.value_length", |c| size(c.head_dim()))];
 
-const EXPERTS: &[Key] =
+pub(super) const EXPERTS: &[Key] =
     &[Key("expert_count", |c| size(c.experts())), Key("expert_used_count", |c| size(c.size(&["num_experts_per_tok"])))];
 
-const EXPERT_WIDTH: &[Key] = &[Key("expert_feed_forward_length", |c| size(c.size(&["moe_intermediate_size"])))];
+pub(super) const EXPERT_WIDTH: &[Key] =
+    &[Key("expert_feed_forward_length", |c| size(c.size(&["moe_intermediate_size"])))];
 
 const GRANITE: &[Key] = &[
     Key("embedding_scale", |c| number(c.number(&["embedding_multiplier"]))),
@@ -247,18 +247,18 @@ fn attention<'c>(config: &'c Config, name: &str) -> &'c serde_json::Value {
     &config.0["attn_config"][name]
 }
 
-const EMBEDDING: &[Rule] = &[
+pub(super) const EMBEDDING: &[Rule] = &[
     rule("embed_tokens", "token_embd", How::Same),
     rule("norm", "output_norm", How::Same),
     optional("lm_head", "output", How::Same),
 ];
 
-const NORMS: &[Rule] = &[
+pub(super) const NORMS: &[Rule] = &[
     rule("layers.{}.input_layernorm", "blk.{}.attn_norm", How::Same),
     rule("layers.{}.post_attention_layernorm", "blk.{}.ffn_norm", How::Same),
 ];
 
-const ATTENTION: &[Rule] = &[
+pub(super) const ATTENTION: &[Rule] = &[
     rule("layers.{}.self_attn.q_proj", "blk.{}.attn_q", How::Same),
     rule("layers.{}.self_attn.k_proj", "blk.{}.attn_k", How::Same),
     rule("layers.{}.self_attn.v_proj", "blk.{}.attn_v", How::Same),
@@ -266,19 +266,19 @@ const ATTENTION: &[Rule] = &[
 ];
 
 /// The same, for rotations of adjacent pairs.
-const PAIRS: &[Rule] = &[
+pub(super) const PAIRS: &[Rule] = &[
     rule("layers.{}.self_attn.q_proj", "blk.{}.attn_q", How::PairsOfQ),
     rule("layers.{}.self_attn.k_proj", "blk.{}.attn_k", How::PairsOfK),
     rule("layers.{}.self_attn.v_proj", "blk.{}.attn_v", How::Same),
     rule("layers.{}.self_attn.o_proj", "blk.{}.attn_output", How::Same),
 ];
 
-const QK_NORM: &[Rule] = &[
+pub(super) const QK_NORM: &[Rule] = &[
     rule("layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm", How::Same),
     rule("layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm", How::Same),
 ];
 
-const FFN: &[Rule] = &[
+pub(super) const FFN: &[Rule] = &[
     rule("layers.{}.mlp.gate_proj", "blk.{}.ffn_gate", How::Same),
     rule("layers.{}.mlp.up_proj", "blk.{}.ffn_up", How::Same),
     rule("layers.{}.mlp.down_proj", "blk.{}.ffn_down", How::Same),
@@ -291,7 +291,7 @@ const MIXTRAL: &[Rule] = &[
     rule("layers.{}.block_sparse_moe.experts.{e}.w2", "blk.{}.ffn_down_exps", How::Experts),
 ];
 
-const QWEN_EXPERTS: &[Rule] = &[
+pub(super) const QWEN_EXPERTS: &[Rule] = &[
     rule("layers.{}.mlp.gate", "blk.{}.ffn_gate_inp", How::Same),
     rule("layers.{}.mlp.experts.{e}.gate_proj", "blk.{}.ffn_gate_exps", How::Experts),
     rule("layers.{}.mlp.experts.{e}.up_proj", "blk.{}.ffn_up_exps", How::Experts),
@@ -387,7 +387,7 @@ const STABLELM: &[Rule] = &[
     optional("layers.{}.post_attention_layernorm", "blk.{}.ffn_norm", How::Same),
 ];
 
-const OLMO2: &[Rule] = &[
+pub(super) const OLMO2: &[Rule] = &[
     rule("layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm", How::Same),
     rule("layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm", How::Same),
     rule("layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm", How::Same),

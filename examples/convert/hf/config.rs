@@ -145,7 +145,9 @@ impl Config {
         }
         let types = self.field(&["layer_types"]).and_then(Json::as_array);
         let first = self.number(&["max_window_layers"])?.unwrap_or(0.0);
-        let period = self.optional_size(&["sliding_window_pattern", "_sliding_window_pattern"])?;
+        // Where it is no number, `layer_types` says the same.
+        let names = ["sliding_window_pattern", "_sliding_window_pattern"];
+        let period = if types.is_some() { None } else { self.optional_size(&names)? };
         let slides = |layer: usize| match (types, period) {
             (Some(types), _) => types.get(layer).is_some_and(|kind| kind == "sliding_attention"),
             (None, Some(period)) => !(layer + 1).is_multiple_of(period),

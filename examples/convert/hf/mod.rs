@@ -2,6 +2,7 @@
 
 mod architectures;
 mod config;
+mod newer;
 mod rope;
 mod safetensors;
 mod tensors;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use architectures::{ARCHITECTURES, Architecture};
 use config::Config;
 use gleed::host::MappedFile;
+use newer::NEWER;
 use serde_json::Value as Json;
 use tensors::Store;
 
@@ -99,10 +101,9 @@ impl Folder {
 }
 
 fn architecture(config: &Config) -> Result<&'static Architecture> {
-    const TABLE: &[Architecture] = &ARCHITECTURES;
     let names = config.field(&["architectures"]).and_then(Json::as_array).ok_or("config.json has no architectures")?;
     let name = names.first().and_then(Json::as_str).ok_or("config.json: architectures is empty")?;
-    let found = TABLE.iter().find(|architecture| architecture.classes.contains(&name));
+    let found = ARCHITECTURES.iter().chain(NEWER).find(|architecture| architecture.classes.contains(&name));
     found.ok_or_else(|| format!("config.json: the architecture {name:?} is not supported").into())
 }
 

@@ -27,6 +27,10 @@ pub(crate) fn read(config: &Config, partial: f64) -> Result<Rope> {
         return Err(format!("config.json: the rotated part of each head is {part}, it must be from 0 to 1").into());
     }
     let dims = (part * head_dim as f64) as usize;
+    let kind = json["rope_type"].as_str().or(json["type"].as_str()).unwrap_or("default");
+    // Hunyuan: another base, and no scaling.
+    let alpha = field("alpha").filter(|alpha| kind == "dynamic" && *alpha > 0.0);
+    let base = alpha.map_or(base, |alpha| base * alpha.powf(head_dim as f64 / (head_dim as f64 - 2.0)));
     let mut rope = Rope::default();
     rope.keys.push(("rope.dimension_count", Value::U32(dims as u32)));
     rope.keys.push(("rope.freq_base", Value::F32(base as f32)));
@@ -38,8 +42,8 @@ pub(crate) fn read(config: &Config, partial: f64) -> Result<Rope> {
         None => config.number(&["original_max_position_embeddings"])?,
     };
     let original_key = |original: f64| ("rope.scaling.original_context_length", Value::U32(original as u32));
-    let kind = json["rope_type"].as_str().or(json["type"].as_str()).unwrap_or("default");
     match kind {
+        "dynamic" if alpha.is_some() => {}
         "default" => rope.keys.extend(original.map(original_key)),
         "linear" => {
             rope.keys.push(("rope.scaling.type", Value::Text("linear".into())));
@@ -58,7 +62,14 @@ pub(crate) fn read(config: &Config, partial: f64) -> Result<Rope> {
             // What there is without it, is always multiplied.
             let magnitude = field("attention_factor").map(|factor_wanted| factor_wanted / (0.1 * factor.ln() + 1.0));
             rope.keys.extend(magnitude.map(|magnitude| ("rope.scaling.attn_factor", Value::F32(magnitude as f32))));
-            refuse(json, &["mscale", "mscale_all_dim", "truncate"])?;
+            // Of two equal factors one takes back the other, and what there is without them.
+            match [field("mscale"), field("mscale_all_dim")] {
+                [Some(first), Some(second)] if first == second => {
+                    rope.keys.push(("rope.scaling.yarn_log_multiplier", Value::F32(1.0)));
+                }
+                _ => refuse(json, &["mscale", "mscale_all_dim"])?,
+            }
+            refuse(json, &["truncate"])?;
         }
         "llama3" => {
             let original = original.ok_or("config.json: rotary scaling without original_max_position_embeddings")?;

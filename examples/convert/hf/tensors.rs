@@ -177,7 +177,8 @@ fn matrix<'a>(stored: &Stored<'a>, order: Order, transposed: bool) -> Result<Mat
         [n] if order != Order::Same => (n, 1),
         [n] => (1, n),
         [rows, cols] if transposed => (cols, rows),
-        [rows, cols] => (rows, cols),
+        // A kernel for each channel.
+        [rows, cols] | [rows, 1, cols] => (rows, cols),
         _ => return Err(format!("its shape is {:?}, no matrix", stored.shape).into()),
     };
     Ok(Matrix { dtype: stored.dtype()?, rows, cols, transposed, bytes: Cow::Borrowed(stored.bytes) })

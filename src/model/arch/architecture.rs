@@ -75,7 +75,7 @@ pub(super) const DECODER: Architecture = Architecture {
 /// Keys of experts that not all architectures read.
 pub(super) const SHARED_COUNT: &str = "expert_shared_count";
 pub(super) const SHARED_WIDTH: &str = "expert_shared_feed_forward_length";
-pub(super) const DENSE_LAYERS: &str = "leading_dense_block_count";
+pub(in crate::model) const DENSE_LAYERS: &str = "leading_dense_block_count";
 
 /// The key of the width of feed-forward layers: who reads it lets it be 0 in some.
 pub(in crate::model) const FFN_WIDTHS: &str = "feed_forward_length";

@@ -1,32 +1,41 @@
-//! BERT and Nomic BERT: encoders, in which a norm follows each addition to the residual stream, and none the last layer.
-//! (Devlin et al., "BERT", 2018; Nussbaum et al., "Nomic Embed", 2024.)
+//! BERT, Nomic BERT and Jina BERT: encoders, in which a norm follows each addition to the residual stream, and none the last
+//! layer. (Devlin et al., "BERT", 2018; Nussbaum et al., "Nomic Embed", 2024; Günther et al., "Jina Embeddings 2", 2023;
+//! Sturua et al., "jina-embeddings-v3", 2024; Nussbaum and Duderstadt, "Training Sparse Mixture Of Experts Text
+//! Embedding Models", 2025.)
 
 use super::{Architecture, DECODER, OPTIONAL_BIASES};
 use crate::kernels::{Activation, NormKind};
+use crate::model::keys::Keys;
+use crate::nn::{RouterScores, Routing};
 use crate::ops::{Input, Source, Target};
-use crate::program::lists::{self, FEED_FORWARD, HEADS, all, finished, layer, output, quantize, renorm};
-use crate::program::{LayerKind, Program};
-use crate::weights::{Biases, Presence, Role};
+use crate::program::lists::{self, EXPERTS, FEED_FORWARD, HEADS, all, finished, layer, output, quantize, renorm};
+use crate::program::{LayerKind, Program, Step};
+use crate::weights::{Biases, Config, ModelError, Presence, Role};
+
+const ATTENTION: &[Step] = layer![
+    &[all(quantize(Source::Residual, Input::Attention))],
+    HEADS,
+    &[
+        finished(output(Target::Residual)),
+        finished(renorm(Target::Residual, Role::AttentionOutputNorm)),
+        finished(quantize(Source::Residual, Input::FeedForward)),
+    ],
+];
+
+const NORM: &[Step] = &[finished(renorm(Target::Residual, Role::LayerOutputNorm))];
 
 const PROGRAM: Program = Program {
     begin: lists::ROTARY,
-    kinds: &[LayerKind {
-        name: "layer",
-        steps: layer![
-            &[all(quantize(Source::Residual, Input::Attention))],
-            HEADS,
-            &[
-                finished(output(Target::Residual)),
-                finished(renorm(Target::Residual, Role::AttentionOutputNorm)),
-                finished(quantize(Source::Residual, Input::FeedForward)),
-            ],
-            FEED_FORWARD,
-            &[finished(renorm(Target::Residual, Role::LayerOutputNorm))],
-        ],
-    }],
-    kind_of: |_, _| 0,
+    kinds: &[
+        LayerKind { name: "layer", steps: layer![ATTENTION, FEED_FORWARD, NORM] },
+        LayerKind { name: "experts", steps: layer![ATTENTION, EXPERTS, NORM] },
+    ],
+    kind_of: |config, layer| usize::from(config.feed_forward.has_experts(layer)),
     end: &[],
 };
+
+/// Without rotations.
+const NOT_ROTARY: Program = Program { begin: lists::NOT_ROTARY, ..PROGRAM };
 
 /// Learned positions.
 pub(super) const BERT: Architecture = Architecture {
@@ -36,28 +45,66 @@ pub(super) const BERT: Architecture = Architecture {
     rotary: false,
     finish: |keys, config| {
         config.embedding.positions = keys.rows_of(Role::Positions.name())?;
-        config.embedding.types = keys.rows_or_none(Role::TokenTypes.name())?;
-        Ok(())
+        types(keys, config)
     },
-    program: |_, _| Ok(Program { begin: lists::NOT_ROTARY, ..PROGRAM }),
+    program: |_, _| Ok(NOT_ROTARY),
     ..FAMILY
 };
 
 /// Rotary positions, a gate with SiLU.
-pub(super) const NOMIC_BERT: Architecture = Architecture {
-    name: "nomic-bert",
+pub(super) const NOMIC_BERT: Architecture = Architecture { name: "nomic-bert", ..FAMILY };
+
+/// Rotary positions, no gate; every so many-th layer has experts.
+pub(super) const NOMIC_BERT_MOE: Architecture = Architecture {
+    name: "nomic-bert-moe",
+    activation: Activation::GeluErf,
+    gated: false,
+    experts: true,
+    routing: Routing { scores: RouterScores::Softmax, ..Routing::SOFTMAX_OF_CHOSEN },
     finish: |keys, config| {
-        config.embedding.types = keys.rows_or_none(Role::TokenTypes.name())?;
-        Ok(())
+        const PERIOD: &str = "moe_every_n_layers";
+        if config.feed_forward.experts > 0 {
+            let period = keys.size(PERIOD)?;
+            // With 1 no layer would have any.
+            config.feed_forward.expert_period =
+                u32::try_from(period).ok().filter(|&period| period > 1).ok_or(keys.bad(PERIOD))?;
+            config.feed_forward.dense_layers = 1;
+        }
+        types(keys, config)
     },
-    program: |_, _| Ok(PROGRAM),
     ..FAMILY
 };
+
+/// Scores fall with the distance on both sides; a gate with GELU, which may be the first half of the up matrix.
+pub(super) const JINA_BERT_V2: Architecture = Architecture {
+    name: "jina-bert-v2",
+    activation: Activation::GeluErf,
+    rotary: false,
+    finish: |keys, config| {
+        // As all these models have it; their files do not say so.
+        config.attention.alibi = 8.0;
+        types(keys, config)
+    },
+    program: |_, _| Ok(NOT_ROTARY),
+    ..FAMILY
+};
+
+/// Rotary positions, no gate.
+pub(super) const JINA_BERT_V3: Architecture =
+    Architecture { name: "jina-bert-v3", activation: Activation::GeluErf, gated: false, ..FAMILY };
 
 const FAMILY: Architecture = Architecture {
     norm: NormKind::Layer,
     embedding_norm: true,
     causal: false,
     biases: Biases { norm: Presence::Always, ..OPTIONAL_BIASES },
+    finish: types,
+    program: |_, _| Ok(PROGRAM),
     ..DECODER
 };
+
+/// Types of tokens, where there are any.
+fn types(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
+    config.embedding.types = keys.rows_or_none(Role::TokenTypes.name())?;
+    Ok(())
+}

@@ -29,7 +29,7 @@ const PROGRAM: Program = Program {
         LayerKind { name: "attention, experts", steps: PRE_NORM_EXPERTS_LAYER },
     ],
     kind_of: |config, layer| {
-        let experts = config.feed_forward.experts > 0 && layer >= config.feed_forward.dense_layers;
+        let experts = config.feed_forward.has_experts(layer);
         usize::from(config.attention_layers.contains(layer)) + 2 * usize::from(experts)
     },
     // The final norm has the name of the embedding's.

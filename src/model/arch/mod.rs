@@ -16,6 +16,8 @@ mod hunyuan;
 #[cfg(feature = "recurrent")]
 mod lfm2;
 mod llama;
+#[cfg(feature = "encoder")]
+mod modern_bert;
 mod olmo2;
 mod phi3;
 mod qwen;
@@ -27,9 +29,8 @@ mod starcoder2;
 #[cfg(feature = "recurrent")]
 mod state_space;
 
-pub(super) use architecture::Architecture;
-pub(super) use architecture::FFN_WIDTHS;
-use architecture::{ALL_BIASES, DECODER, DENSE_LAYERS, NO_BIASES, OPTIONAL_BIASES, SHARED_COUNT, SHARED_WIDTH};
+use architecture::{ALL_BIASES, DECODER, NO_BIASES, OPTIONAL_BIASES, SHARED_COUNT, SHARED_WIDTH};
+pub(super) use architecture::{Architecture, DENSE_LAYERS, FFN_WIDTHS};
 
 /// Those of this build.
 pub(super) const ARCHITECTURES: &[Architecture] = &[
@@ -95,6 +96,14 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     bert::BERT,
     #[cfg(feature = "arch-nomic-bert")]
     bert::NOMIC_BERT,
+    #[cfg(feature = "arch-nomic-bert-moe")]
+    bert::NOMIC_BERT_MOE,
+    #[cfg(feature = "arch-jina-bert-v2")]
+    bert::JINA_BERT_V2,
+    #[cfg(feature = "arch-jina-bert-v3")]
+    bert::JINA_BERT_V3,
+    #[cfg(feature = "arch-modern-bert")]
+    modern_bert::MODERN_BERT,
     #[cfg(feature = "arch-gemma-embedding")]
     gemma::GEMMA_EMBEDDING,
     #[cfg(feature = "arch-lfm2")]

@@ -106,6 +106,8 @@ pub struct Architecture {
     pub parallel: Parallel,
     /// `attn_norm` and `ffn_norm`, before attention and feed-forward part.
     pub pre_norms: bool,
+    /// But the first layer has no `attn_norm`.
+    pub first_norm: bool,
     /// `post_attention_norm` and `post_ffw_norm`, after them.
     pub post_norms: bool,
     /// `attn_output_norm` and `layer_output_norm`: norms of the residual stream after attention and feed-forward part.
@@ -153,6 +155,8 @@ pub struct Architecture {
     /// Where there is a window: the last of every so many layers sees all. 0: none does. The key
     /// `attention.sliding_window_pattern` is stronger.
     pub window_period: usize,
+    /// The first of so many sees all, not the last.
+    pub window_begins: bool,
     /// The rotary base of layers with a window, without the key `rope.freq_base_swa`. `None`: that of the others.
     pub local_base: Option<f64>,
     /// `rope.scaling` is for layers with a window, too.
@@ -178,6 +182,7 @@ const LLAMA: Architecture = Architecture {
     activation: Activation::Silu,
     parallel: Parallel::Never,
     pre_norms: true,
+    first_norm: true,
     post_norms: false,
     sum_norms: false,
     causal: true,
@@ -202,6 +207,7 @@ const LLAMA: Architecture = Architecture {
     scaled_embedding: false,
     unscaled_scores: false,
     window_period: 0,
+    window_begins: false,
     local_base: None,
     scaled_locally: true,
     divided_locally: true,
@@ -326,6 +332,33 @@ pub const ARCHITECTURES: &[Architecture] = &[
         gated: false,
         positions: Part::Needed,
         ..NOMIC_BERT
+    },
+    Architecture {
+        name: "nomic-bert-moe",
+        activation: Activation::GeluErf,
+        gated: false,
+        scores: Scores::Softmax,
+        ..NOMIC_BERT
+    },
+    Architecture {
+        name: "jina-bert-v2",
+        rotary: Rotary::Off,
+        activation: Activation::GeluErf,
+        alibi: 8.0,
+        ..NOMIC_BERT
+    },
+    Architecture { name: "jina-bert-v3", activation: Activation::GeluErf, gated: false, ..NOMIC_BERT },
+    Architecture {
+        name: "modern-bert",
+        norm: NormKind::Layer,
+        activation: Activation::GeluErf,
+        first_norm: false,
+        causal: false,
+        embedding_norm: true,
+        window_period: 3,
+        window_begins: true,
+        local_base: Some(10000.0),
+        ..QWEN2
     },
     Architecture { name: "phi3", ..QWEN2 },
     GPT2,

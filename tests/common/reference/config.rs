@@ -105,6 +105,8 @@ pub struct Config {
     pub experts_used: usize,
     /// The first so many layers have no experts.
     pub dense_layers: usize,
+    /// The second of every so many layers has some. 0: all after those.
+    pub expert_period: usize,
     /// The width of what every token goes through beside its experts. 0: nothing.
     pub shared: usize,
 }
@@ -201,6 +203,7 @@ impl Config {
             experts: number("expert_count").unwrap_or(0),
             experts_used: number("expert_used_count").unwrap_or(0),
             dense_layers: number("leading_dense_block_count").unwrap_or(0),
+            expert_period: number("moe_every_n_layers").unwrap_or(0),
             shared: number("expert_shared_feed_forward_length").unwrap_or(0),
             architecture,
         }
@@ -213,7 +216,17 @@ impl Config {
 
     /// Whether a layer is one of those that have a window, if there is one.
     fn slides(&self, layer: usize) -> bool {
-        self.sliding.as_ref().map_or_else(|| !is_last_of(self.window_period, layer), |sliding| sliding[layer])
+        let seeing = match self.architecture.window_begins {
+            true => layer.is_multiple_of(self.window_period),
+            false => is_last_of(self.window_period, layer),
+        };
+        self.sliding.as_ref().map_or(!seeing, |sliding| sliding[layer])
+    }
+
+    /// Whether a layer has experts, if any has.
+    pub fn has_experts(&self, layer: usize) -> bool {
+        let has = if self.expert_period > 0 { layer % self.expert_period == 1 } else { layer >= self.dense_layers };
+        self.experts > 0 && has && self.parts[layer].feed_forward
     }
 
     /// Whether a layer is one of those that the file lists.

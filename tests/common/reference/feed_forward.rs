@@ -66,7 +66,6 @@ impl Reference {
             let input = Rows { cols: x.cols, data: x.row(row).to_vec() };
             for (expert, weight) in ranked.into_iter().zip(weights) {
                 let part = self.expert(&layer.experts[expert], &input);
-                let weight = weight * layer.expert_scales.as_ref().map_or(1.0, |scales| scales[expert]);
                 out.row_mut(row).iter_mut().zip(part.row(0)).for_each(|(out, part)| *out += weight * part);
             }
         }

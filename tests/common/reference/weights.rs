@@ -23,6 +23,15 @@ pub struct Matrix {
 }
 
 impl Matrix {
+    /// Each of so many equal parts of its rows times a number.
+    fn scaled(mut self, scales: &[f64]) -> Self {
+        let of_part = self.rows.data.len() / scales.len();
+        for (part, scale) in self.rows.data.chunks_exact_mut(of_part.max(1)).zip(scales) {
+            part.iter_mut().for_each(|x| *x *= scale);
+        }
+        self
+    }
+
     /// Its rows in parts of so many.
     fn split(&self, parts: &[usize]) -> Vec<Self> {
         assert_eq!(parts.iter().sum::<usize>(), self.rows.len(), "rows of a tensor of several matrices");
@@ -100,8 +109,6 @@ pub struct Layer {
     pub shared_gate: Option<Matrix>,
     /// What it has beside its experts and after them.
     pub dense: Option<DenseBeside>,
-    /// Of each expert: its result is multiplied by it.
-    pub expert_scales: Option<Vec<f64>>,
     pub post_ffw_norm: Option<Norm>,
     pub input: Option<LayerInput>,
     /// What the residual stream is multiplied by at the end.
@@ -112,7 +119,8 @@ pub struct Layer {
 
 impl Layer {
     pub fn read(weights: &mut Weights, config: &Config, index: usize) -> Self {
-        let Architecture { pre_norms, post_norms, sum_norms, parallel, dense_beside_experts, .. } = config.architecture;
+        let Architecture { pre_norms, first_norm, post_norms, sum_norms, parallel, dense_beside_experts, .. } =
+            config.architecture;
         let name = &|what: &str| format!("blk.{index}.{what}");
         let parts = config.parts[index];
         let ffn_norm = match parallel {
@@ -120,14 +128,15 @@ impl Layer {
             _ => needed_if(pre_norms && parts.feed_forward),
         };
         let ffn_norm = weights.norm(&name(config.architecture.ffn_norm), ffn_norm);
-        let has_experts = config.experts > 0 && index >= config.dense_layers && parts.feed_forward;
+        let has_experts = config.has_experts(index);
+        let has_norm = pre_norms && (parts.attention || parts.state) && (first_norm || index > 0);
         let (router, experts) = match has_experts {
             _ if !parts.feed_forward => (None, Vec::new()),
             false => (None, vec![FeedForward::read(weights, config, name)]),
             true => (Some(weights.matrix(&name("ffn_gate_inp"))), FeedForward::read_experts(weights, config, name)),
         };
         Self {
-            attn_norm: weights.norm(&name("attn_norm"), needed_if(pre_norms && (parts.attention || parts.state))),
+            attn_norm: weights.norm(&name("attn_norm"), needed_if(has_norm)),
             attention: parts.attention.then(|| Attention::read(weights, config, index)),
             recurrent: parts.state.then(|| Recurrent::read(weights, config, name)),
             post_attention_norm: weights.norm(&name("post_attention_norm"), needed_if(post_norms)),
@@ -142,7 +151,6 @@ impl Layer {
             shared_gate: (has_experts && config.architecture.shared_gate)
                 .then(|| weights.matrix(&name("ffn_gate_inp_shexp"))),
             dense: (has_experts && dense_beside_experts).then(|| DenseBeside::read(weights, config, name)),
-            expert_scales: weights.vector(&name("ffn_down_exps.scale")),
             input: (config.per_layer > 0).then(|| LayerInput::read(weights, name)),
             scale: weights.optional(&name("layer_output_scale")).map(|scale| scale.rows.data[0]),
             post_ffw_norm: weights.norm(&name("post_ffw_norm"), needed_if(post_norms)),
@@ -253,12 +261,16 @@ impl FeedForward {
         };
         let down = experts("ffn_down_exps");
         let width = down[0].rows.cols;
-        let (gate, up) = match fused {
-            false => (experts("ffn_gate_exps"), experts("ffn_up_exps")),
-            true => experts("ffn_gate_up_exps").iter().map(|both| both.halves(width)).unzip(),
+        let (gate, up): (Vec<_>, Vec<_>) = match fused {
+            _ if !config.architecture.gated => (vec![None; config.experts], experts("ffn_up_exps")),
+            false => (experts("ffn_gate_exps").into_iter().map(Some).collect(), experts("ffn_up_exps")),
+            true => {
+                let halves = experts("ffn_gate_up_exps").into_iter().map(|both| both.halves(width));
+                halves.map(|(gate, up)| (Some(gate), up)).unzip()
+            }
         };
         let parts = gate.into_iter().zip(up).zip(down);
-        parts.map(|((gate, up), down)| Self { gate: Some(gate), up, down }).collect()
+        parts.map(|((gate, up), down)| Self { gate, up, down }).collect()
     }
 }
 
@@ -298,7 +310,11 @@ impl Weights {
             None => self.0.remove(&format!("{name}.weight"))?,
         };
         let bias = self.vector(&format!("{name}.bias"));
-        Some(Matrix { bias, ..matrix })
+        // What inputs are divided by before they are rounded to 4 bits, which they are not here.
+        self.vector(&format!("{name}.input_scale"));
+        // That of Gemma 4's router belongs to its norm.
+        let scales = if name.ends_with("ffn_gate_inp") { None } else { self.vector(&format!("{name}.scale")) };
+        Some(Matrix { bias, ..matrix }.scaled(&scales.unwrap_or_else(|| vec![1.0])))
     }
 
     pub fn matrix(&mut self, name: &str) -> Matrix {

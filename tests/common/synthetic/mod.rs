@@ -219,7 +219,7 @@ impl SyntheticModel {
     }
 
     /// The width of the expert that every token goes through.
-    fn shared(&self) -> usize {
+    pub fn shared(&self) -> usize {
         2 * self.ffn
     }
 

@@ -255,7 +255,8 @@ fn adjust_scores<V: Lanes>(
                 }
                 let start = (block(tile) * TILE_TOKENS).wrapping_sub(position) as i32;
                 for (slot, score) in scores.iter_mut().enumerate() {
-                    *score += slope * start.wrapping_add(slot as i32) as f32;
+                    let distance = start.wrapping_add(slot as i32);
+                    *score += slope * distance.min(distance.wrapping_neg()) as f32;
                 }
             }
         }

@@ -1,0 +1,64 @@
+//! ModernBERT: an encoder with norms before its branches, and windows in most layers. (Warner et al., "Smarter, Better, Faster,
+//! Longer", 2024.)
+
+use gguf_rs_lite::Value;
+
+use super::{Architecture, DECODER};
+use crate::kernels::{Activation, NormKind};
+use crate::kv::{LayerGroups, LayerSet, MAX_GROUPS};
+use crate::model::keys::{Keys, PATTERN};
+use crate::nn::Frequencies;
+use crate::ops::{Input, Source, Target};
+use crate::program::lists::{
+    self, FEED_FORWARD, FFN_NORM, HEADS, PRE_NORM_LAYER, all, finished, layer, output, quantize,
+};
+use crate::program::{LayerKind, Program, Step};
+use crate::weights::{Config, ModelError};
+
+/// The norm of the embedding stands for that of the first layer.
+const FIRST_ATTENTION: &[Step] =
+    layer![&[all(quantize(Source::Residual, Input::Attention))], HEADS, &[finished(output(Target::Residual))],];
+
+const PROGRAM: Program = Program {
+    begin: lists::ROTARY,
+    kinds: &[
+        LayerKind { name: "first", steps: layer![FIRST_ATTENTION, FFN_NORM, FEED_FORWARD] },
+        LayerKind { name: "local", steps: PRE_NORM_LAYER },
+        LayerKind { name: "global", steps: PRE_NORM_LAYER },
+    ],
+    kind_of: |config, layer| if layer == 0 { 0 } else { 1 + config.rope.groups.group(layer) },
+    end: lists::LOGITS,
+};
+
+pub(super) const MODERN_BERT: Architecture = Architecture {
+    name: "modern-bert",
+    norm: NormKind::Layer,
+    embedding_norm: true,
+    activation: Activation::GeluErf,
+    causal: false,
+    finish: windows,
+    program: |_, _| Ok(PROGRAM),
+    ..DECODER
+};
+
+/// The first of every so many layers sees everything, the others have a window, and frequencies of their own.
+fn windows(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
+    let seeing = if let Some(Value::Array(_)) = keys.get(PATTERN) {
+        let sliding = keys.flags(PATTERN, config.layers)?;
+        LayerSet::of(config.layers, |layer| !sliding.contains(layer))
+    } else {
+        let period = keys.size_or(PATTERN, 3)?;
+        LayerSet::of(config.layers, |layer| layer.checked_rem(period) == Some(0))
+    };
+    let window = keys.size("attention.sliding_window")?;
+    (config.layer_groups, config.windows) = match seeing.before(config.layers) {
+        0 => (LayerGroups::ONE, [window; MAX_GROUPS]),
+        all if all == config.layers => (LayerGroups::ONE, [0; MAX_GROUPS]),
+        _ => (LayerGroups::with_second(seeing), [window, 0]),
+    };
+    config.rope.groups = LayerGroups::with_second(seeing);
+    let [global, _] = config.rope.frequencies;
+    let local = keys.positive("rope.freq_base_swa", Some(10_000.0))?;
+    config.rope.frequencies = [Some(Frequencies::plain(local)), global];
+    Ok(())
+}
