@@ -72,10 +72,10 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
     let context = if window.is_all() { room.min(prompt.len().saturating_add(args.n)) } else { room };
     let adapters = args.lora.open(&model)?;
     let limits = Limits { window, ..args.engine.limits(context) };
-    let plan = Plan::new(&model, &args.lora.limits(limits, &adapters))?;
+    let (plan, mut machine) = args.device.prepare(&model, &args.lora.limits(limits, &adapters))?;
     let pool = ThreadPool::new(args.engine.threads)?;
     let mut memory = AlignedBytes::new(plan.bytes());
-    let mut engine = Engine::new(&model, &plan, memory.bytes())?;
+    let mut engine = machine.engine(&model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
     let sampler = Sampler::new(args.sample.params(file.is_demo()))?;
     let json = args.json.as_ref().map(File::create).transpose();

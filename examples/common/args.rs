@@ -12,6 +12,7 @@ use gleed::{Engine, KvKind, KvType, Limits, Model, SeqId, Window};
 
 #[cfg(feature = "grammar")]
 use super::constraint::{ConstraintArgs, WhitespaceArgs};
+use super::device::DeviceArgs;
 use super::turns::Style;
 use super::{Result, toolbox};
 
@@ -229,6 +230,7 @@ impl LoraArgs {
 const EXAMPLES: &str = r#"Examples:
   cargo run --release --example generate -- "Once upon a time"
   cargo run --release --example generate -- --temp 0 -n 100 --json story.json "The little dog"
+  cargo run --release --example generate -- --device gpu "Once upon a time"
   cargo run --release --example generate -- --window 128 --ignore-end -n 2000 "Once upon a time""#;
 
 /// Continues a text with a language model.
@@ -241,6 +243,8 @@ pub(crate) struct GenerateArgs {
     pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
     #[command(flatten)]
     pub(crate) window: WindowArgs,
     #[command(flatten)]

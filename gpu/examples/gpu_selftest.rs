@@ -9,7 +9,7 @@ use gleed::mem::ALIGN;
 use gleed::num::Xxh64;
 use gleed::sample::argmax;
 use gleed::{Engine, Limits, Model, Plan};
-use gleed_gpu::{Backend, Choice, DevicePlan, Gpu, GpuDevice};
+use gleed_gpu::{Choice, DevicePlan, Gpu, GpuDevice};
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/assets/gleed-tales-q8_0.gguf");
 const TOKENS: usize = 48;
@@ -17,13 +17,13 @@ const TOKENS: usize = 48;
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let path = args.next().unwrap_or_else(|| MODEL.to_owned());
-    let backend = args.next().map(|name| backend(&name)).transpose()?;
+    let backend = args.next().map(|name| name.parse()).transpose()?;
     let choice = Choice { backend, software: true, patience: Duration::from_secs(120) };
 
     let started = Instant::now();
     let (gpu, tested) = Gpu::open(&choice, None)?;
     let (info, limits) = (gpu.hardware().info(), gpu.hardware().limits());
-    println!("adapter     {} ({}{})", info.name, info.backend, if info.software { ", on the CPU" } else { "" });
+    println!("adapter     {info}");
     println!("driver      {}", info.driver);
     println!("limits      {} MiB of a buffer, {} workgroups", limits.binding >> 20, limits.workgroups);
     println!(
@@ -88,12 +88,6 @@ fn run(engine: &mut Engine<'_, '_>) -> Result<Run, Box<dyn Error>> {
     }
     let decode = TOKENS as f64 / started.elapsed().as_secs_f64();
     Ok(Run { hash: hash.finish(), prefill, decode })
-}
-
-fn backend(name: &str) -> Result<Backend, String> {
-    let names = || Backend::ALL.map(Backend::name).join(", ");
-    let found = Backend::ALL.into_iter().find(|backend| backend.name() == name);
-    found.ok_or_else(|| format!("{name} is none of {}", names()))
 }
 
 /// The part of some memory that an engine can have.
