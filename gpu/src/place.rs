@@ -14,6 +14,7 @@ pub(crate) enum Place {
     Heads,
     Attention,
     FeedForward,
+    Largest(Activations),
     Branch,
     Angles,
     Logits,
@@ -35,6 +36,7 @@ impl Place {
             Self::Heads => "queries, keys and values",
             Self::Attention => "results of attention",
             Self::FeedForward => "feed-forward activations",
+            Self::Largest(_) => "largest activations",
             Self::Branch => "branch",
             Self::Angles => "cosines and sines",
             Self::Logits => "logits",
@@ -46,6 +48,23 @@ impl Place {
             Self::Weights(_) => "matrices",
             Self::Block => "a block that is copied",
             Self::Params => "parameters of dispatches",
+        }
+    }
+}
+
+/// Activations that a kernel leaves as floats, with the largest magnitude of 32 each: the next matrix quantizes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Activations {
+    Attention,
+    FeedForward,
+}
+
+impl Activations {
+    /// Where they are.
+    pub(crate) fn place(self) -> Place {
+        match self {
+            Self::Attention => Place::Attention,
+            Self::FeedForward => Place::FeedForward,
         }
     }
 }

@@ -6,7 +6,7 @@ use gleed::{Model, Plan};
 use crate::adapter::Limits;
 use crate::error::GpuError;
 use crate::hardware::STAGING;
-use crate::lower::Lowering;
+use crate::lower::{Lowering, Widest};
 use crate::memory::{Arena, Upload};
 use crate::params::{BATCH_HEAD, BATCH_ROW, SLOT};
 use crate::place::{Dispatch, Place};
@@ -44,7 +44,10 @@ impl<'m> DevicePlan<'m> {
     pub fn new(model: &Model<'m>, plan: &Plan, limits: Limits) -> Result<Self, GpuError> {
         let layouts: Vec<_> = (0..gleed::kv::MAX_GROUPS).map_while(|group| plan.kv_layout(model, group)).collect();
         let layers = model.config().layers;
-        let mut lowering = Lowering::new(Arena::new(limits), layouts.clone(), layers);
+        let foreign = |_| GpuError::Mismatch("the plan of another model");
+        let mut widest = Widest::default();
+        plan.for_each_operation(model, &mut |step| widest.see(&step.operation)).map_err(foreign)?;
+        let mut lowering = Lowering::new(Arena::new(limits), layouts.clone(), layers, widest);
         let (mut steps, mut rotary, mut failure) = (0, None, None);
         let walked = plan.for_each_operation(model, &mut |step| {
             if let OpView::Angles(view) = &step.operation {
@@ -55,7 +58,7 @@ impl<'m> DevicePlan<'m> {
             }
             steps += 1;
         });
-        walked.map_err(|_| GpuError::Mismatch("the plan of another model"))?;
+        walked.map_err(foreign)?;
         if let Some(failure) = failure {
             return Err(failure);
         }

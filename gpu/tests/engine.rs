@@ -267,7 +267,21 @@ fn plans_list_everything() {
     };
     let llama = || SyntheticModel { weights: Dtype::Q8_0, ..SyntheticModel::llama() };
     let (dispatches, buffers) = planned(llama(), &limits(), limits_of).unwrap();
-    assert_eq!(dispatches, 1 + 2 * 10 + 2);
+    assert_eq!(dispatches, 1 + 2 * 8 + 2);
+    // A layer has as many for every program, also with norms after branches, and however matrices are quantized.
+    for (architecture, weights) in [
+        (Architecture::Llama, Dtype::Q4_K),
+        (Architecture::Qwen3, Dtype::F16),
+        (Architecture::Gemma2, Dtype::Q8_0),
+        (Architecture::Gemma2, Dtype::Q6_K),
+    ] {
+        let of = |layers| {
+            let wide =
+                SyntheticModel { hidden: 256, ffn: 512, heads: 4, head_dim: 64, ..SyntheticModel::of(architecture) };
+            planned(SyntheticModel { weights, layers, ..wide }, &limits(), limits_of).unwrap().0
+        };
+        assert_eq!(of(4) - of(2), 2 * 8, "{architecture:?} {weights}");
+    }
     // Less memory of a buffer: more of them, and pieces of matrices.
     let small = gleed_gpu::Limits { binding: 16 << 10, ..limits_of };
     let few = Limits { rows: 1, logit_rows: 1, context: 16, sequences: 1, ..limits() };

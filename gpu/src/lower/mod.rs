@@ -17,8 +17,8 @@ use gleed::tensor::{Dtype, TensorView};
 use crate::catalog::{Kernel, Weights};
 use crate::error::GpuError;
 use crate::memory::{Arena, Id, Vectors};
-use crate::params::{AddNormed, Embed, Input, Linear, NONE, SLOT, Segment, mode};
-use crate::place::{Dispatch, Place, Shaped, rows_number};
+use crate::params::{Branch, Embed, Input, Linear, NO_INPUT, NONE, SLOT, Segment, mode};
+use crate::place::{Activations, Dispatch, Place, Shaped, rows_number};
 use crate::selftest::{ACTIVATIONS, form_number};
 
 /// What is known of a program so far.
@@ -34,9 +34,41 @@ pub(crate) struct Lowering<'m> {
     hidden: usize,
     angles: usize,
     heads: Option<NormRotateView<'m>>,
+    /// Words of a row of the largest magnitudes.
+    largest: Widest,
+    /// The activations that the next matrices read; none where these were quantized.
+    raw: Option<Activations>,
+    /// A branch whose norm is still to be added to the residual stream of these rows.
+    branch: Option<(Branch, Rows)>,
     step: usize,
     rows: Rows,
     flag: u32,
+}
+
+/// The most elements of a row of activations that are quantized where they are read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Widest {
+    attention: usize,
+    feed_forward: usize,
+}
+
+impl Widest {
+    /// Notes those of an operation.
+    pub(crate) fn see(&mut self, operation: &OpView<'_>) {
+        match operation {
+            OpView::Attend(view) => self.attention = self.attention.max(view.heads * view.head_dim),
+            OpView::GateUp(view) => self.feed_forward = self.feed_forward.max(view.up.weights.rows()),
+            _ => {}
+        }
+    }
+
+    /// Words of a row of largest magnitudes, of 32 elements each.
+    fn words(&self, activations: Activations) -> usize {
+        match activations {
+            Activations::Attention => self.attention.div_ceil(32),
+            Activations::FeedForward => self.feed_forward.div_ceil(32),
+        }
+    }
 }
 
 fn refused<T>(what: &'static str) -> Result<T, GpuError> {
@@ -44,7 +76,7 @@ fn refused<T>(what: &'static str) -> Result<T, GpuError> {
 }
 
 impl<'m> Lowering<'m> {
-    pub(crate) fn new(arena: Arena<'m>, layouts: Vec<KvLayout>, layers: usize) -> Self {
+    pub(crate) fn new(arena: Arena<'m>, layouts: Vec<KvLayout>, layers: usize, largest: Widest) -> Self {
         Self {
             dispatches: Vec::new(),
             arena,
@@ -55,6 +87,9 @@ impl<'m> Lowering<'m> {
             hidden: 0,
             angles: 0,
             heads: None,
+            largest,
+            raw: None,
+            branch: None,
             step: 0,
             rows: Rows::All,
             flag: 0,
@@ -69,6 +104,10 @@ impl<'m> Lowering<'m> {
             Part::Layer(layer) => layer as u32,
             Part::End => self.layers as u32,
         };
+        // Only an input takes a branch with it.
+        if !matches!(&step.operation, OpView::Norm(_) | OpView::Quantize(_)) {
+            self.add_branch();
+        }
         match &step.operation {
             OpView::Embed(view) => self.embed(view),
             OpView::Angles(view) => {
@@ -76,10 +115,7 @@ impl<'m> Lowering<'m> {
                 self.widen(Place::Angles, self.angles);
                 Ok(())
             }
-            OpView::Norm(view) => {
-                let input = view.input;
-                self.input(Place::Residual, input, Some(&view.norm))
-            }
+            OpView::Norm(view) => self.input(view.input, Some(&view.norm)),
             OpView::Quantize(view) => self.quantize(&view.from, view.input),
             OpView::Qkv(view) => self.qkv(view),
             OpView::NormRotate(view) => {
@@ -90,15 +126,9 @@ impl<'m> Lowering<'m> {
             OpView::Attend(view) => self.attend(view),
             OpView::Project(view) => self.project(&view.matrix, view.to),
             OpView::AddNormed(view) => {
-                let weight = self.norm_weight(&view.norm)?;
-                let params = AddNormed {
-                    zero: 0,
-                    n: self.hidden as u32,
-                    weight,
-                    epsilon: view.norm.epsilon,
-                    factor: factor(view.scale),
-                };
-                self.emit(Kernel::AddNormed, &params, &[Place::Branch, Place::Vectors, Place::Residual], Shaped::ByRow);
+                let (weight, epsilon) = (self.norm_weight(&view.norm)?, view.norm.epsilon);
+                let branch = Branch { adds: 1, weight, epsilon, factor: factor(view.scale) };
+                self.branch = Some((branch, self.rows));
                 Ok(())
             }
             OpView::GateUp(view) => self.gate_up(view),
@@ -117,6 +147,9 @@ impl<'m> Lowering<'m> {
         self.hidden = view.table.cols();
         self.widen(Place::Residual, self.hidden);
         self.widen(Place::Branch, self.hidden);
+        for kind in [Activations::Attention, Activations::FeedForward] {
+            self.widen(Place::Largest(kind), self.largest.words(kind));
+        }
         let row_bytes = row_bytes(weights, self.hidden)?;
         for piece in self.arena.pieces(view.table)? {
             let params = Embed {
@@ -135,36 +168,60 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// An input in all forms that are wanted.
-    fn input(&mut self, from: Place, input: InputView, norm: Option<&Norm<'m>>) -> Result<(), GpuError> {
+    /// The residual stream as an input, in all forms that are wanted.
+    fn input(&mut self, input: InputView, norm: Option<&Norm<'m>>) -> Result<(), GpuError> {
         let weight = norm.map_or(Ok(NONE), |norm| self.norm_weight(norm))?;
+        self.raw = None;
+        if self.branch.is_some_and(|(_, rows)| rows != self.rows) {
+            self.add_branch();
+        }
         for form in input.forms.forms() {
             let place = Place::Input(form_number(form));
             let stride = words_of(form, input.width)?;
             self.widen(place, stride);
             let params = Input {
-                zero: 0,
-                n: input.width as u32,
-                x_stride: input.width as u32,
                 out_stride: stride as u32,
                 norms: u32::from(norm.is_some()),
                 weight,
                 form: form_number(form),
                 epsilon: norm.map_or(0.0, |norm| norm.epsilon),
-                flag: self.flag,
+                ..Input::zeroed()
             };
-            self.emit(Kernel::Input, &params, &[from, Place::Vectors, place, Place::Flags], Shaped::ByRow);
+            self.emit_input(params, place);
         }
         Ok(())
     }
 
-    fn quantize(&mut self, from: &ActivationSource<'m>, input: InputView) -> Result<(), GpuError> {
-        match from {
-            ActivationSource::Residual => self.input(Place::Residual, input, None),
-            ActivationSource::FeedForward => self.input(Place::FeedForward, input, None),
-            ActivationSource::Attention { sinks: [] } => self.input(Place::Attention, input, None),
-            _ => refused("sink scores"),
+    /// Adds a branch that waits for the next input, if there is one.
+    fn add_branch(&mut self) {
+        if let Some((_, rows)) = self.branch {
+            let now = std::mem::replace(&mut self.rows, rows);
+            // Nothing is written to the last buffer.
+            self.emit_input(Input { form: NO_INPUT, ..Input::zeroed() }, Place::Batch);
+            self.rows = now;
         }
+    }
+
+    fn emit_input(&mut self, params: Input, to: Place) {
+        let branch = self.branch.take().map_or(Branch::zeroed(), |(branch, _)| branch);
+        let kinds = [Activations::Attention, Activations::FeedForward];
+        let largest = kinds.map(|kind| self.largest.words(kind) as u32);
+        let params = Input { n: self.hidden as u32, flag: self.flag, branch, largest, ..params };
+        let [attention, feed_forward] = kinds.map(Place::Largest);
+        let buffers = [Place::Residual, Place::Branch, Place::Vectors, to, Place::Flags, attention, feed_forward];
+        self.emit(Kernel::Input, &params, &buffers, Shaped::ByRow);
+    }
+
+    /// Other activations stay floats: the matrices that read them quantize them.
+    fn quantize(&mut self, from: &ActivationSource<'m>, input: InputView) -> Result<(), GpuError> {
+        self.raw = match from {
+            ActivationSource::Residual => return self.input(input, None),
+            ActivationSource::FeedForward => Some(Activations::FeedForward),
+            ActivationSource::Attention { sinks: [] } => Some(Activations::Attention),
+            _ => return refused("sink scores"),
+        };
+        self.add_branch();
+        Ok(())
     }
 
     fn qkv(&mut self, view: &QkvView<'m>) -> Result<(), GpuError> {
@@ -274,17 +331,29 @@ impl<'m> Lowering<'m> {
         params: Linear,
     ) -> Result<(), GpuError> {
         let (weights, cols) = (known(weights.dtype())?, weights.cols());
+        // A gate writes activations, and reads none that are not quantized.
+        let activations = match params.mode {
+            mode::GATE | mode::ACTIVATE if self.raw.is_some() => return refused("activations of activations"),
+            mode::GATE | mode::ACTIVATE => Activations::FeedForward,
+            _ => self.raw.unwrap_or(Activations::Attention),
+        };
+        let (from, x_stride) = match self.raw {
+            Some(raw) => (raw.place(), cols),
+            None => (Place::Input(form_number(weights.form())), words_of(weights.form(), cols)?),
+        };
         let params = Linear {
             cols: cols as u32,
-            x_stride: words_of(weights.form(), cols)? as u32,
+            x_stride: x_stride as u32,
             y_stride: stride as u32,
             count: rows_number(self.rows),
             row_bytes: row_bytes(weights, cols)?,
             flag: self.flag,
+            raw: u32::from(self.raw.is_some()),
+            largest: self.largest.words(activations) as u32,
             ..params
         };
-        let from = Place::Input(form_number(weights.form()));
-        let buffers = [Place::Weights(buffer), from, to, Place::Vectors, Place::Flags, Place::Batch];
+        let largest = Place::Largest(activations);
+        let buffers = [Place::Weights(buffer), from, to, Place::Vectors, Place::Flags, Place::Batch, largest];
         self.emit(Kernel::Vector(weights), &params, &buffers, Shaped::Matrix(params));
         Ok(())
     }
