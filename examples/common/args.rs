@@ -164,6 +164,13 @@ pub(crate) struct SampleArgs {
 }
 
 impl SampleArgs {
+    /// Whether the most probable token is taken each time, whatever came before.
+    pub(crate) fn is_greedy(&self, demo: bool) -> bool {
+        let SamplerParams { temperature, repetition_penalty, frequency_penalty, presence_penalty, .. } =
+            self.params(demo);
+        [temperature, repetition_penalty, frequency_penalty, presence_penalty] == [0.0, 1.0, 0.0, 0.0]
+    }
+
     pub(crate) fn params(&self, demo: bool) -> SamplerParams {
         SamplerParams {
             temperature: self.temp.unwrap_or(if demo { 0.6 } else { 0.7 }),
@@ -283,6 +290,11 @@ pub(crate) struct GenerateArgs {
 }
 
 impl GenerateArgs {
+    /// Whether tokens are those with the largest logits, and nobody wants to know more: then a GPU can choose them.
+    pub(crate) fn chooses_nothing(&self, demo: bool) -> bool {
+        !self.verbose && self.sample.is_greedy(demo)
+    }
+
     /// What ends the text. Without a vocabulary there is no text.
     pub(crate) fn stops(&self, has_text: bool) -> Result<StopStrings<'_>> {
         if !has_text && !self.stop.is_empty() {

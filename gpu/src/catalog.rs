@@ -25,7 +25,7 @@ pub enum Kernel {
     Store,
     /// Attention.
     Attend,
-    /// The largest logit.
+    /// The largest logit, whose token is that of the next row.
     Choose,
 }
 

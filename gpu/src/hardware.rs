@@ -200,11 +200,13 @@ impl Hardware {
         self.check()
     }
 
-    /// Submits dispatches, which run one after the other. It does not wait for them.
+    /// Submits dispatches, which run one after the other. It does not wait for them. Returns how long the host took to encode
+    /// them: what the driver does then is not counted, as some run them there and then.
     ///
     /// # Errors
     /// [`GpuError::Lost`], [`GpuError::Refused`].
-    pub fn submit<'r>(&self, runs: impl IntoIterator<Item = (&'r Run, [u32; 3])>) -> Result<(), GpuError> {
+    pub fn submit<'r>(&self, runs: impl IntoIterator<Item = (&'r Run, [u32; 3])>) -> Result<Duration, GpuError> {
+        let started = Instant::now();
         let mut encoder = self.device.create_command_encoder(&Default::default());
         {
             let mut pass = encoder.begin_compute_pass(&Default::default());
@@ -214,8 +216,11 @@ impl Hardware {
                 pass.dispatch_workgroups(x, y, z);
             }
         }
-        self.queue.submit([encoder.finish()]);
-        self.check()
+        let commands = encoder.finish();
+        let took = started.elapsed();
+        self.queue.submit([commands]);
+        self.check()?;
+        Ok(took)
     }
 
     /// Copies within the device's memory: of each `(from, at, to, at, bytes)`, in this order.

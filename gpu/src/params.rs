@@ -159,6 +159,6 @@ pub(crate) struct Attend {
 pub(crate) struct Choose {
     pub(crate) zero: u32,
     pub(crate) n: u32,
-    pub(crate) stride: u32,
+    pub(crate) angles: u32,
     pub(crate) unused: u32,
 }

@@ -25,6 +25,8 @@ pub struct PlannedBuffer {
 pub struct DevicePlan<'m> {
     pub(crate) places: Vec<(Place, u64)>,
     pub(crate) dispatches: Vec<Dispatch>,
+    /// The choice of a token, after all the others.
+    pub(crate) choice: Dispatch,
     pub(crate) uploads: Vec<Upload<'m>>,
     pub(crate) vectors: Vec<u32>,
     pub(crate) rotary: Option<RotaryView<'m>>,
@@ -62,6 +64,7 @@ impl<'m> DevicePlan<'m> {
         if let Some(failure) = failure {
             return Err(failure);
         }
+        let choice = lowering.choice();
         let Lowering { dispatches, arena, vectors, widths, .. } = lowering;
         let (rows, limit) = (plan.limits().rows, plan.limits());
         let vocab = widths.get(&Place::Logits).copied().unwrap_or(0);
@@ -70,6 +73,7 @@ impl<'m> DevicePlan<'m> {
             let rows = if place == Place::Logits { limit.logit_rows } else { rows };
             places.push((place, (rows * width * 4) as u64));
         }
+        places.push((Place::Chosen, 4 * rows as u64));
         places.push((Place::Batch, (4 * (BATCH_HEAD + BATCH_ROW * rows)) as u64));
         places.push((Place::Flags, 4 * (layers as u64 + 1)));
         places.push((Place::Vectors, 4 * vectors.0.len() as u64));
@@ -78,12 +82,13 @@ impl<'m> DevicePlan<'m> {
             places.push((Place::Pool(group), (layout.blocks * layout.block_bytes) as u64));
         }
         places.push((Place::Block, layouts.iter().map(|layout| layout.block_bytes).max().unwrap_or(0) as u64));
-        places.push((Place::Params, (dispatches.len() * SLOT) as u64));
+        places.push((Place::Params, ((dispatches.len() + 1) * SLOT) as u64));
         places.extend((0..arena.buffers.len()).map(|id| (Place::Weights(id), arena.bytes(id))));
         places.iter_mut().for_each(|(_, bytes)| *bytes = (*bytes).max(16));
         let planned = Self {
             places,
             dispatches,
+            choice,
             uploads: arena.uploads,
             vectors: vectors.0,
             rotary,

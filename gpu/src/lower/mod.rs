@@ -1,13 +1,13 @@
 //! A model's program as dispatches.
 
 mod heads;
+mod input;
 
 use std::collections::BTreeMap;
 
 use bytemuck::{Pod, Zeroable, bytes_of};
 use gleed::device::{
-    ActivationSource, BranchEnd, EmbedView, GateUpView, HeadView, InputView, KvLayout, MatrixView, NormRotateView,
-    OpView, QkvView,
+    BranchEnd, EmbedView, GateUpView, HeadView, KvLayout, MatrixView, NormRotateView, OpView, QkvView,
 };
 use gleed::kernels::{Norm, NormKind};
 use gleed::program::{Part, Rows, StepView};
@@ -17,9 +17,10 @@ use gleed::tensor::{Dtype, TensorView};
 use crate::catalog::{Kernel, Weights};
 use crate::error::GpuError;
 use crate::memory::{Arena, Id, Vectors};
-use crate::params::{Branch, Embed, Input, Linear, NO_INPUT, NONE, SLOT, Segment, mode};
+use crate::params::{Branch, Choose, Embed, Linear, NONE, SLOT, Segment, mode};
 use crate::place::{Activations, Dispatch, Place, Shaped, rows_number};
 use crate::selftest::{ACTIVATIONS, form_number};
+pub(crate) use input::Widest;
 
 /// What is known of a program so far.
 #[derive(Debug)]
@@ -43,32 +44,6 @@ pub(crate) struct Lowering<'m> {
     step: usize,
     rows: Rows,
     flag: u32,
-}
-
-/// The most elements of a row of activations that are quantized where they are read.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Widest {
-    attention: usize,
-    feed_forward: usize,
-}
-
-impl Widest {
-    /// Notes those of an operation.
-    pub(crate) fn see(&mut self, operation: &OpView<'_>) {
-        match operation {
-            OpView::Attend(view) => self.attention = self.attention.max(view.heads * view.head_dim),
-            OpView::GateUp(view) => self.feed_forward = self.feed_forward.max(view.up.weights.rows()),
-            _ => {}
-        }
-    }
-
-    /// Words of a row of largest magnitudes, of 32 elements each.
-    fn words(&self, activations: Activations) -> usize {
-        match activations {
-            Activations::Attention => self.attention.div_ceil(32),
-            Activations::FeedForward => self.feed_forward.div_ceil(32),
-        }
-    }
 }
 
 fn refused<T>(what: &'static str) -> Result<T, GpuError> {
@@ -168,62 +143,6 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// The residual stream as an input, in all forms that are wanted.
-    fn input(&mut self, input: InputView, norm: Option<&Norm<'m>>) -> Result<(), GpuError> {
-        let weight = norm.map_or(Ok(NONE), |norm| self.norm_weight(norm))?;
-        self.raw = None;
-        if self.branch.is_some_and(|(_, rows)| rows != self.rows) {
-            self.add_branch();
-        }
-        for form in input.forms.forms() {
-            let place = Place::Input(form_number(form));
-            let stride = words_of(form, input.width)?;
-            self.widen(place, stride);
-            let params = Input {
-                out_stride: stride as u32,
-                norms: u32::from(norm.is_some()),
-                weight,
-                form: form_number(form),
-                epsilon: norm.map_or(0.0, |norm| norm.epsilon),
-                ..Input::zeroed()
-            };
-            self.emit_input(params, place);
-        }
-        Ok(())
-    }
-
-    /// Adds a branch that waits for the next input, if there is one.
-    fn add_branch(&mut self) {
-        if let Some((_, rows)) = self.branch {
-            let now = std::mem::replace(&mut self.rows, rows);
-            // Nothing is written to the last buffer.
-            self.emit_input(Input { form: NO_INPUT, ..Input::zeroed() }, Place::Batch);
-            self.rows = now;
-        }
-    }
-
-    fn emit_input(&mut self, params: Input, to: Place) {
-        let branch = self.branch.take().map_or(Branch::zeroed(), |(branch, _)| branch);
-        let kinds = [Activations::Attention, Activations::FeedForward];
-        let largest = kinds.map(|kind| self.largest.words(kind) as u32);
-        let params = Input { n: self.hidden as u32, flag: self.flag, branch, largest, ..params };
-        let [attention, feed_forward] = kinds.map(Place::Largest);
-        let buffers = [Place::Residual, Place::Branch, Place::Vectors, to, Place::Flags, attention, feed_forward];
-        self.emit(Kernel::Input, &params, &buffers, Shaped::ByRow);
-    }
-
-    /// Other activations stay floats: the matrices that read them quantize them.
-    fn quantize(&mut self, from: &ActivationSource<'m>, input: InputView) -> Result<(), GpuError> {
-        self.raw = match from {
-            ActivationSource::Residual => return self.input(input, None),
-            ActivationSource::FeedForward => Some(Activations::FeedForward),
-            ActivationSource::Attention { sinks: [] } => Some(Activations::Attention),
-            _ => return refused("sink scores"),
-        };
-        self.add_branch();
-        Ok(())
-    }
-
     fn qkv(&mut self, view: &QkvView<'m>) -> Result<(), GpuError> {
         self.widen(Place::Heads, view.width);
         let parts: Vec<_> = view.parts.iter().flatten().copied().collect();
@@ -299,6 +218,15 @@ impl<'m> Lowering<'m> {
         self.matrix(&view.matrix, Place::Logits, width, 0, params)
     }
 
+    /// The choice of the token with the largest logit, which is no step of the program.
+    pub(crate) fn choice(&mut self) -> Dispatch {
+        self.widen(Place::Angles, 0);
+        let logits = self.widths.get(&Place::Logits).copied().unwrap_or(0);
+        let params = Choose { zero: 0, n: logits as u32, angles: self.angles as u32, unused: 0 };
+        let buffers = [Place::Logits, Place::Chosen, Place::Batch, Place::Angles];
+        self.dispatch(Kernel::Choose, &params, &buffers, Shaped::ByRow)
+    }
+
     /// A matrix, piece by piece.
     fn matrix(
         &mut self,
@@ -371,11 +299,16 @@ impl<'m> Lowering<'m> {
     }
 
     fn emit(&mut self, kernel: Kernel, params: &impl Pod, buffers: &[Place], shaped: Shaped) {
+        let dispatch = self.dispatch(kernel, params, buffers, shaped);
+        self.dispatches.push(dispatch);
+    }
+
+    fn dispatch(&self, kernel: Kernel, params: &impl Pod, buffers: &[Place], shaped: Shaped) -> Dispatch {
         let mut slot = [0; SLOT];
         let bytes = bytes_of(params);
         slot[..bytes.len()].copy_from_slice(bytes);
         let (step, rows, buffers) = (self.step, self.rows, buffers.to_vec());
-        self.dispatches.push(Dispatch { step, kernel, params: slot, buffers, rows, shaped });
+        Dispatch { step, kernel, params: slot, buffers, rows, shaped }
     }
 }
 
