@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use common::args::{EngineArgs, ModelArgs, SampleArgs, ToolArgs};
+use common::device::DeviceArgs;
 use common::reply::{Asked, Reply};
 use common::turns::{History, Style};
 use common::{ModelFile, Result, interrupt, random, run};
@@ -54,6 +55,8 @@ struct Args {
     model: ModelArgs,
     #[command(flatten)]
     engine: EngineArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
     #[command(flatten)]
     sample: SampleArgs,
 
@@ -96,10 +99,11 @@ fn chat(args: &Args) -> Result<ExitCode> {
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
     // One more than branches: /load lets go of the old conversation when the new one is there.
     let sequences = args.branches.saturating_add(1);
-    let plan = Plan::new(&model, &Limits { sequences, ..args.engine.limits(args.context) })?;
+    let limits = Limits { sequences, ..args.engine.limits(args.context) };
+    let (plan, mut machine) = args.device.prepare(&model, &limits)?;
     let pool = ThreadPool::new(args.engine.threads)?;
     let mut memory = AlignedBytes::new(plan.bytes());
-    let mut engine = Engine::new(&model, &plan, memory.bytes())?;
+    let mut engine = machine.engine(&model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
 
     let params = args.sample.params(file.is_demo());

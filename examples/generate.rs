@@ -34,7 +34,7 @@ use common::constraint::Constraint;
 use common::story::{Output, Stop, Story};
 use common::{ModelFile, Result, interrupt, run, text};
 use gleed::host::{AlignedBytes, ThreadPool};
-use gleed::sample::{Sampler, scratch_len};
+use gleed::sample::{Choice, Sampler, scratch_len};
 use gleed::token::Tokenizer;
 use gleed::{Engine, KvKind, Limits, Plan, SeqId};
 
@@ -72,10 +72,10 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
     let context = if window.is_all() { room.min(prompt.len().saturating_add(args.n)) } else { room };
     let adapters = args.lora.open(&model)?;
     let limits = Limits { window, ..args.engine.limits(context) };
-    let plan = Plan::new(&model, &args.lora.limits(limits, &adapters))?;
+    let (plan, mut machine) = args.device.prepare(&model, &args.lora.limits(limits, &adapters))?;
     let pool = ThreadPool::new(args.engine.threads)?;
     let mut memory = AlignedBytes::new(plan.bytes());
-    let mut engine = Engine::new(&model, &plan, memory.bytes())?;
+    let mut engine = machine.engine(&model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
     let sampler = Sampler::new(args.sample.params(file.is_demo()))?;
     let json = args.json.as_ref().map(File::create).transpose();
@@ -91,6 +91,7 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
         strings: &args.stop,
         n: args.n,
         context: if endless { usize::MAX } else { context },
+        together: if plan.is_for_device() && args.chooses_nothing(file.is_demo()) { TOGETHER } else { 0 },
     };
     let sequence = engine.open()?;
     args.lora.apply(&mut engine, sequence, &adapters)?;
@@ -108,6 +109,9 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
     Ok(if story.stop == Stop::Interrupted { ExitCode::from(130) } else { ExitCode::SUCCESS })
 }
 
+/// Tokens that a GPU chooses at a time: the text comes in such pieces, and Ctrl-C waits for one.
+const TOGETHER: usize = 8;
+
 /// Where a story ends.
 struct Ends<'t, 'm, 'a> {
     /// Knows the tokens with which the model ends a text.
@@ -118,6 +122,8 @@ struct Ends<'t, 'm, 'a> {
     n: usize,
     /// Tokens with the prompt.
     context: usize,
+    /// Tokens that a GPU chooses at a time; 0 where they are chosen from the logits.
+    together: usize,
 }
 
 fn tell(
@@ -132,6 +138,7 @@ fn tell(
     let mut story = Story::new();
     prompt.iter().for_each(|&id| sampler.accept(id));
     let start = Instant::now();
+    let together = if constraint.is_none() { ends.together } else { 0 };
     let ms = || start.elapsed().as_secs_f64() * 1000.0;
     // First all of the prompt goes in, then each token that was chosen.
     let mut next = prompt.to_vec();
@@ -141,6 +148,25 @@ fn tell(
             break;
         }
         let before = ms();
+        if together > 0 && !story.ids.is_empty() {
+            let room = (ends.n - story.ids.len()).min(ends.context - engine.seq_len(sequence)?);
+            let mut ids = vec![0; room.min(together)];
+            engine.decode_greedy(sequence, next[0], &mut ids)?;
+            let each = (ms() - before) / ids.len() as f64;
+            for (token, count) in ids.into_iter().zip(1..) {
+                // Without the logits nothing is known of probabilities: --verbose does not come here.
+                story.add(Choice { token, probability: f32::NAN }, before + each * f64::from(count), each);
+                if ends.are_here(token, &mut story, output)? {
+                    return Ok(story);
+                }
+                next = vec![token];
+            }
+            if interrupt::take() {
+                story.stop = Stop::Interrupted;
+                break;
+            }
+            continue;
+        }
         if !run::advance(engine, plan, sequence, &next)? {
             story.stop = Stop::Interrupted;
             break;
@@ -157,15 +183,23 @@ fn tell(
         };
         sampler.accept(choice.token);
         story.add(choice, ms(), forward);
-        if ends.tokenizer.is_some_and(|tokenizer| tokenizer.is_end(choice.token)) {
-            story.stop = Stop::End;
-            break;
-        }
-        if let Some(index) = output.token(choice.token)? {
-            story.stop = Stop::Text(ends.strings.get(index).cloned().unwrap_or_default());
+        if ends.are_here(choice.token, &mut story, output)? {
             break;
         }
         next = vec![choice.token];
     }
     Ok(story)
+}
+
+impl Ends<'_, '_, '_> {
+    /// Tells a token. Returns whether the text ends there.
+    fn are_here(&self, token: u32, story: &mut Story, output: &mut Output<'_, '_, '_>) -> Result<bool> {
+        if self.tokenizer.is_some_and(|tokenizer| tokenizer.is_end(token)) {
+            story.stop = Stop::End;
+            return Ok(true);
+        }
+        let Some(index) = output.token(token)? else { return Ok(false) };
+        story.stop = Stop::Text(self.strings.get(index).cloned().unwrap_or_default());
+        Ok(true)
+    }
 }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The file is raw little-endian f32, `[rows, vocab]`; the hash is XXH64 of these bytes. It depends on the model, the
-//! ids and `--kv-type`, and on nothing else: not on `--kv`, `--chunk`, `--threads` or `--level`.
+//! ids and `--kv-type`, and on nothing else: not on `--kv`, `--chunk`, `--threads`, `--level` or `--device`.
 
 mod common;
 
@@ -16,15 +16,17 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::args::{EngineArgs, ModelArgs, parse_ids};
+use common::device::DeviceArgs;
 use common::{ModelFile, Result};
+use gleed::Limits;
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::num::Xxh64;
-use gleed::{Engine, Limits, Plan};
 
 const EXAMPLES: &str = "\
 Examples:
   cargo run --release --example logits -- --ids 1,414,435,261,385 --out logits.bin
-  cargo run --release --example logits -- --ids 1,414,435,261,385 --out logits.bin --chunk 1 --kv off";
+  cargo run --release --example logits -- --ids 1,414,435,261,385 --out logits.bin --chunk 1 --kv off
+  cargo run --release --example logits -- --ids 1,414,435,261,385 --out logits.bin --device gpu";
 
 /// Writes the logits of every token to a file and prints their hash.
 ///
@@ -36,6 +38,8 @@ struct Args {
     model: ModelArgs,
     #[command(flatten)]
     engine: EngineArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
 
     /// Token ids, separated by commas or white space; no BOS is added
     #[arg(long, value_name = "1,2,3", value_parser = parse_ids)]
@@ -64,10 +68,11 @@ fn logits(args: &Args) -> Result<ExitCode> {
         return Err("--ids and --chunk must have at least 1 token".into());
     }
     let rows = args.chunk.min(tokens);
-    let plan = Plan::new(&model, &Limits { rows, logit_rows: rows, ..args.engine.limits(tokens) })?;
+    let limits = Limits { rows, logit_rows: rows, ..args.engine.limits(tokens) };
+    let (plan, mut machine) = args.device.prepare(&model, &limits)?;
     let pool = ThreadPool::new(args.engine.threads)?;
     let mut memory = AlignedBytes::new(plan.bytes());
-    let mut engine = Engine::new(&model, &plan, memory.bytes())?;
+    let mut engine = machine.engine(&model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
 
     let out_error = |error: io::Error| format!("{}: {error}", args.out.display());

@@ -4,13 +4,15 @@
 //! cargo run --release --example bench -- --model model.gguf --threads 1,2
 //! cargo run --release --example bench -- --model model.gguf --prompt 0 --gen 64 --depth 4096 --json bench.json
 //! cargo run --release --example bench -- --model model.gguf --units 1,16,256 --depth 3840
+//! cargo run --release --example bench -- --device gpu
 //! cargo run --release --example bench -- --report report.json
 //! ```
 //!
 //! Prefill is set beside the rate of the level's integer dot instruction, decode beside a plain read of the same file by
 //! the same number of threads; both are measured in the same run, in turn with the model. The tokens are random, the
 //! same for the same seed, and no token is chosen from the logits. Times are those of the clock on the wall: the column
-//! "waited" tells how much of them the threads stood in line for a core.
+//! "waited" tells how much of them the threads stood in line for a core. With a GPU there is no such ratio: what it can do at
+//! best is not measured.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -27,6 +29,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::args::ModelArgs;
+use common::device::DeviceArgs;
 use common::{ModelFile, Result};
 use gleed::kernels::{FetchOrder, Level};
 use gleed::{KvType, Limits};
@@ -50,6 +53,8 @@ Examples:
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
 
     /// Numbers of threads that compute, separated by commas; each number is measured [default: 1; with --report 1, 2, 4
     /// and so on, up to all processors]
@@ -77,7 +82,7 @@ struct Args {
     rows: Option<usize>,
 
     /// Measure the time of single units of work instead, on one thread: batches of 1,256 rows per sequence at --depth
-    #[arg(long, value_name = "1,256", value_delimiter = ',')]
+    #[arg(long, value_name = "1,256", value_delimiter = ',', conflicts_with_all = ["device", "backend"])]
     units: Vec<usize>,
 
     /// Instruction set of the kernels [default: the best that this machine has]
@@ -107,7 +112,7 @@ struct Args {
     /// Measure the machine, the kernels of all levels, and models, and write everything to this file as JSON; it names
     /// neither user nor host
     #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "depth", "sequences", "rows", "units", "level", "fetch",
-          "kv_type", "json"])]
+          "kv_type", "json", "device", "backend"])]
     report: Option<PathBuf>,
 
     /// Models of --report, GGUF files [default: models with random weights, made in memory]
@@ -192,6 +197,7 @@ fn bench(args: &Args) -> Result<ExitCode> {
         model: &model,
         file: file.bytes(),
         work: Work::of(&model),
+        device: &args.device,
         prompt: args.prompt,
         r#gen: args.r#gen,
         depth: args.depth,

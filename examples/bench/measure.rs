@@ -10,6 +10,7 @@ use gleed::{Engine, KvType, Limits, Logits, Model, Plan, SeqId, Step};
 use indicatif::ProgressBar;
 
 use crate::common::Result;
+use crate::common::device::DeviceArgs;
 use crate::common::random::Random;
 use crate::machine;
 
@@ -46,6 +47,7 @@ pub(crate) struct Bench<'m> {
     pub(crate) model: &'m Model<'m>,
     pub(crate) file: &'m [u8],
     pub(crate) work: Work,
+    pub(crate) device: &'m DeviceArgs,
     pub(crate) prompt: usize,
     pub(crate) r#gen: usize,
     pub(crate) depth: usize,
@@ -57,6 +59,9 @@ pub(crate) struct Bench<'m> {
 /// What was measured with some limits.
 pub(crate) struct Run {
     pub(crate) limits: Limits,
+    /// Who computed.
+    pub(crate) device: String,
+    pub(crate) device_bytes: u64,
     pub(crate) plan_bytes: usize,
     pub(crate) units_per_token: usize,
     pub(crate) peak_resident: Option<u64>,
@@ -72,7 +77,7 @@ pub(crate) struct Phase {
     pub(crate) rate: Vec<f64>,
     /// Of weights alone.
     pub(crate) weights_rate: Vec<f64>,
-    /// What the machine can do at best, measured just before.
+    /// What the processor can do at best, measured just before; nothing is known of other devices.
     pub(crate) best: Vec<f64>,
     /// The part of the time that the threads waited for a core.
     pub(crate) waited: Vec<f64>,
@@ -82,33 +87,29 @@ pub(crate) struct Phase {
 
 impl Bench<'_> {
     pub(crate) fn run(&self, limits: &Limits) -> Result<Run> {
-        let plan = Plan::new(self.model, limits)?;
+        let (plan, mut machine) = self.device.prepare(self.model, limits)?;
+        let (device, device_bytes) = (machine.name().to_owned(), machine.device_bytes());
         let pool = ThreadPool::new(limits.workers)?;
         let mut memory = AlignedBytes::new(plan.bytes());
         machine::reset_peak_resident();
-        let mut engine = Engine::new(self.model, &plan, memory.bytes())?;
+        let mut engine = machine.engine(self.model, &plan, memory.bytes())?;
         engine.set_parallel(&pool);
         let mut ids = Random::new(self.seed);
         let sequences = (0..limits.sequences).map(|_| engine.open()).collect::<std::result::Result<Vec<_>, _>>()?;
         Ok(Run {
-            prefill: (self.prompt > 0)
-                .then(|| self.prefill(&mut engine, limits, sequences[0], &mut ids))
-                .transpose()?,
-            decode: (self.r#gen > 0).then(|| self.decode(&mut engine, limits, &sequences, &mut ids)).transpose()?,
+            prefill: (self.prompt > 0).then(|| self.prefill(&mut engine, &plan, sequences[0], &mut ids)).transpose()?,
+            decode: (self.r#gen > 0).then(|| self.decode(&mut engine, &plan, &sequences, &mut ids)).transpose()?,
             limits: *plan.limits(),
+            device,
+            device_bytes,
             plan_bytes: plan.bytes(),
             units_per_token: plan.units_per_token(),
             peak_resident: machine::peak_resident(),
         })
     }
 
-    fn prefill(
-        &self,
-        engine: &mut Engine<'_, '_>,
-        limits: &Limits,
-        sequence: SeqId,
-        ids: &mut Random,
-    ) -> Result<Phase> {
+    fn prefill(&self, engine: &mut Engine<'_, '_>, plan: &Plan, sequence: SeqId, ids: &mut Random) -> Result<Phase> {
+        let limits = plan.limits();
         let prompt = ids.ids(self.prompt, self.model.config().vocab);
         let macs = self.work.layer_weights * self.prompt as u64 + self.work.output_weights;
         let mut phase = Phase::default();
@@ -117,7 +118,7 @@ impl Bench<'_> {
         engine.prefill(sequence, &prompt[..self.prompt.min(limits.rows)])?;
         for _ in 0..self.repeat {
             engine.reset(sequence)?;
-            let best = machine::integer_peak(limits.level, limits.workers);
+            let best = if plan.is_for_device() { None } else { machine::integer_peak(limits.level, limits.workers) };
             let (took, waited) = timed(|| {
                 engine.queue(sequence, 0, &prompt, Logits::Last)?;
                 finish(engine)
@@ -130,13 +131,8 @@ impl Bench<'_> {
         Ok(phase)
     }
 
-    fn decode(
-        &self,
-        engine: &mut Engine<'_, '_>,
-        limits: &Limits,
-        sequences: &[SeqId],
-        ids: &mut Random,
-    ) -> Result<Phase> {
+    fn decode(&self, engine: &mut Engine<'_, '_>, plan: &Plan, sequences: &[SeqId], ids: &mut Random) -> Result<Phase> {
+        let limits = plan.limits();
         let (threads, vocab) = (limits.workers, self.model.config().vocab);
         for &sequence in sequences.iter().filter(|_| self.depth > 0) {
             self.bar.set_message(format!("threads {threads}: {} tokens before decode", self.depth));
@@ -149,7 +145,7 @@ impl Bench<'_> {
         self.bar.set_message(format!("threads {threads}: decode"));
         for repeat in 0..=self.repeat {
             sequences.iter().try_for_each(|&sequence| engine.rewind(sequence, self.depth))?;
-            let best = machine::streaming_read(self.file, threads);
+            let best = (!plan.is_for_device()).then(|| machine::streaming_read(self.file, threads));
             // The first one warms up.
             let steps = if repeat == 0 { &steps[..1] } else { &steps[..] };
             let (took, waited) = timed(|| {
@@ -163,7 +159,7 @@ impl Bench<'_> {
             })?;
             if repeat > 0 {
                 let tokens = self.r#gen * sequences.len();
-                phase.add(took, waited, threads, tokens, (bytes + kv_bytes) as f64, Some(best));
+                phase.add(took, waited, threads, tokens, (bytes + kv_bytes) as f64, best);
                 phase.weights_rate.push(bytes as f64 / took.as_secs_f64());
                 self.bar.inc(1);
             }

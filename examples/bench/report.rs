@@ -34,10 +34,11 @@ pub(crate) fn table(bench: &Bench<'_>, file: &str, runs: &[Run]) -> io::Result<(
     let types: Vec<_> = types(bench).into_iter().map(|(name, bytes)| format!("{name} {}", mb(bytes))).collect();
     writeln!(out, "{} read per token: {}", mb(bench.work.bytes), types.join(", "))?;
     writeln!(out, "{}", machine::processor())?;
-    if let Some(Run { limits, units_per_token, .. }) = runs.first() {
+    if let Some(Run { limits, units_per_token, device, .. }) = runs.first() {
         writeln!(
             out,
-            "level {} ({}), kv {} {}, rows {}, sequences {}, {units_per_token} units per token, {} repeats\n",
+            "device {}, level {} ({}), kv {} {}, rows {}, sequences {}, {units_per_token} units per token, {} repeats\n",
+            device,
             limits.level,
             fetch_name(limits.level.fetch_order()),
             limits.kv_kind,
@@ -78,6 +79,9 @@ pub(crate) fn table(bench: &Bench<'_>, file: &str, runs: &[Run]) -> io::Result<(
         let peak = run.peak_resident.map_or_else(|| "-".into(), mb);
         let ratio = memory_ratio(bench, run).map_or_else(|| "-".into(), |ratio| format!("{ratio:.3}"));
         writeln!(out, "{:>7}  {peak:>14} {:>14} {:>14}  {ratio}", run.limits.workers, mb(file), mb(plan))?;
+    }
+    for run in runs.iter().filter(|run| run.device_bytes > 0) {
+        writeln!(out, "in the memory of the device: {}", mb(run.device_bytes))?;
     }
     Ok(())
 }
@@ -122,6 +126,8 @@ pub(crate) fn run_json(bench: &Bench<'_>, run: &Run) -> Value {
     };
     json!({
         "threads": run.limits.workers,
+        "device": run.device,
+        "device_bytes": run.device_bytes,
         "level": run.limits.level.name(),
         "fetch": fetch_name(run.limits.level.fetch_order()),
         "kv_type": run.limits.kv_type.to_string(),

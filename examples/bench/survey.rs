@@ -14,6 +14,7 @@ use gleed::{Limits, Model};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
+use crate::common::device::DeviceArgs;
 use crate::common::made::{FileType, Made, Shape};
 use crate::common::{ModelFile, Result};
 use crate::measure::{Bench, Run, Work};
@@ -141,7 +142,8 @@ impl Survey<'_> {
         for case in self.cases() {
             let Case { set, prompt, r#gen, repeat, limits } = case;
             let (work, seed, bar) = (Work::of(model), self.seed, ProgressBar::hidden());
-            let bench = Bench { model, file, work, prompt, r#gen, depth: 0, repeat, seed, bar };
+            let device = &DeviceArgs::default();
+            let bench = Bench { model, file, work, device, prompt, r#gen, depth: 0, repeat, seed, bar };
             let run = bench.run(&limits)?;
             say(&format!("{name}, {}", line(set, &run)))?;
             if set == "levels" {

@@ -12,6 +12,7 @@ use gleed::{Engine, KvKind, KvType, Limits, Model, SeqId, Window};
 
 #[cfg(feature = "grammar")]
 use super::constraint::{ConstraintArgs, WhitespaceArgs};
+use super::device::DeviceArgs;
 use super::turns::Style;
 use super::{Result, toolbox};
 
@@ -163,6 +164,13 @@ pub(crate) struct SampleArgs {
 }
 
 impl SampleArgs {
+    /// Whether the most probable token is taken each time, whatever came before.
+    pub(crate) fn is_greedy(&self, demo: bool) -> bool {
+        let SamplerParams { temperature, repetition_penalty, frequency_penalty, presence_penalty, .. } =
+            self.params(demo);
+        [temperature, repetition_penalty, frequency_penalty, presence_penalty] == [0.0, 1.0, 0.0, 0.0]
+    }
+
     pub(crate) fn params(&self, demo: bool) -> SamplerParams {
         SamplerParams {
             temperature: self.temp.unwrap_or(if demo { 0.6 } else { 0.7 }),
@@ -229,6 +237,7 @@ impl LoraArgs {
 const EXAMPLES: &str = r#"Examples:
   cargo run --release --example generate -- "Once upon a time"
   cargo run --release --example generate -- --temp 0 -n 100 --json story.json "The little dog"
+  cargo run --release --example generate -- --device gpu "Once upon a time"
   cargo run --release --example generate -- --window 128 --ignore-end -n 2000 "Once upon a time""#;
 
 /// Continues a text with a language model.
@@ -241,6 +250,8 @@ pub(crate) struct GenerateArgs {
     pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
     #[command(flatten)]
     pub(crate) window: WindowArgs,
     #[command(flatten)]
@@ -279,6 +290,11 @@ pub(crate) struct GenerateArgs {
 }
 
 impl GenerateArgs {
+    /// Whether tokens are those with the largest logits, and nobody wants to know more: then a GPU can choose them.
+    pub(crate) fn chooses_nothing(&self, demo: bool) -> bool {
+        !self.verbose && self.sample.is_greedy(demo)
+    }
+
     /// What ends the text. Without a vocabulary there is no text.
     pub(crate) fn stops(&self, has_text: bool) -> Result<StopStrings<'_>> {
         if !has_text && !self.stop.is_empty() {

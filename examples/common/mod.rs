@@ -10,6 +10,7 @@ pub(crate) mod calculator;
 pub(crate) mod compile;
 #[cfg(feature = "grammar")]
 pub(crate) mod constraint;
+pub(crate) mod device;
 pub(crate) mod embed;
 pub(crate) mod gguf;
 pub(crate) mod interrupt;

@@ -12,6 +12,8 @@ use super::{Result, interrupt};
 pub(crate) fn advance(engine: &mut Engine<'_, '_>, plan: &Plan, seq: SeqId, tokens: &[u32]) -> Result<bool> {
     let start = engine.seq_len(seq)?;
     let mut bar = LazyBar::new(tokens.len());
+    // A GPU bounds its submits by itself, and after each of them Ctrl-C is seen; the CPU has nothing else to do meanwhile.
+    let units = if plan.is_for_device() { usize::MAX } else { plan.units_per_token() };
     // With a window no more can be queued at a time.
     let whole = plan.limits().window.is_all();
     for chunk in tokens.chunks(if whole { tokens.len().max(1) } else { plan.limits().rows }) {
@@ -24,7 +26,7 @@ pub(crate) fn advance(engine: &mut Engine<'_, '_>, plan: &Plan, seq: SeqId, toke
                 }
                 return Ok(false);
             }
-            match engine.step(plan.units_per_token())? {
+            match engine.step(units)? {
                 Step::Yielded | Step::Cancelled => bar.set(engine.seq_len(seq)? - start),
                 Step::Ready | Step::Idle => break,
             }

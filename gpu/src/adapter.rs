@@ -1,5 +1,7 @@
 //! Which adapter, what it says of itself, and what it allows.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// An interface to GPUs.
@@ -24,6 +26,15 @@ impl Backend {
             Self::Metal => "metal",
             Self::Dx12 => "dx12",
         }
+    }
+}
+
+impl FromStr for Backend {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|backend| backend.name() == name);
+        found.ok_or_else(|| format!("{name:?} is none of {}", Self::ALL.map(Self::name).join(", ")))
     }
 }
 
@@ -55,6 +66,12 @@ pub struct AdapterInfo {
     pub driver: String,
     /// Whether it computes on the CPU.
     pub software: bool,
+}
+
+impl fmt::Display for AdapterInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}{})", self.name, self.backend, if self.software { ", on the CPU" } else { "" })
+    }
 }
 
 /// What a device allows.

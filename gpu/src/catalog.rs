@@ -15,7 +15,7 @@ use crate::shader::composed;
 pub enum Kernel {
     /// Rows of the embedding.
     Embed(Weights),
-    /// Activations, normed or not, in the format that matrices read.
+    /// The norm of a branch is added to the residual stream; this, normed or not, in the format that matrices read.
     Input,
     /// Few rows times a matrix.
     Vector(Weights),
@@ -25,9 +25,7 @@ pub enum Kernel {
     Store,
     /// Attention.
     Attend,
-    /// The norm of a branch, added to the residual stream.
-    AddNormed,
-    /// The largest logit.
+    /// The largest logit, whose token is that of the next row.
     Choose,
 }
 
@@ -98,7 +96,7 @@ impl Weights {
 impl Kernel {
     /// All kernels.
     pub fn all() -> Vec<Self> {
-        let mut all = vec![Self::Input, Self::Store, Self::Attend, Self::AddNormed, Self::Choose];
+        let mut all = vec![Self::Input, Self::Store, Self::Attend, Self::Choose];
         for weights in Weights::ALL {
             all.extend([Self::Embed(weights), Self::Vector(weights)]);
             if !weights.is_float() {
@@ -122,7 +120,6 @@ impl Kernel {
             Self::Input => composed("input.wgsl", &[]),
             Self::Store => composed("store.wgsl", &[]),
             Self::Attend => composed("attend.wgsl", &[]),
-            Self::AddNormed => composed("add_normed.wgsl", &[]),
             Self::Choose => composed("choose.wgsl", &[]),
         }
     }

@@ -1,10 +1,13 @@
 //! The engine's device: batches, keys and values on a GPU.
 
+mod decode;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use gleed::device::{BatchView, BlockPart, Device, DeviceFault, KvLayout, RotaryView};
@@ -14,7 +17,6 @@ use crate::error::GpuError;
 use crate::gpu::Gpu;
 use crate::grid::{self, TILE_ROWS};
 use crate::hardware::{Buffer, Run};
-
 use crate::params::{BATCH_HEAD, BATCH_ROW, SLOT};
 use crate::place::{Dispatch, Place, Shaped, rows_number};
 use crate::plan::DevicePlan;
@@ -27,6 +29,7 @@ pub struct GpuDevice<'g, 'm> {
     gpu: &'g Gpu,
     buffers: BTreeMap<Place, Buffer>,
     runs: Vec<Bound>,
+    choice: Bound,
     rotary: Option<RotaryView<'m>>,
     frequencies: Vec<f64>,
     layouts: Vec<KvLayout>,
@@ -45,6 +48,7 @@ pub struct GpuDevice<'g, 'm> {
     block: Mutex<Option<(usize, u32, Vec<u32>)>>,
     failure: Mutex<Option<GpuError>>,
     submits: u64,
+    encoding: Duration,
 }
 
 /// A dispatch with its buffers.
@@ -77,6 +81,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         upload(gpu, &plan, &buffers)?;
         let bound = plan.dispatches.iter().enumerate().map(|(index, dispatch)| bind(gpu, &buffers, index, dispatch));
         let runs = bound.collect::<Result<_, _>>()?;
+        let choice = bind(gpu, &buffers, plan.dispatches.len(), &plan.choice)?;
         let mut frequencies = vec![0.0; plan.rotary.map_or(0, |rotary| rotary.width() / 2)];
         if let Some(rotary) = &plan.rotary {
             rotary.frequencies(&mut frequencies);
@@ -86,6 +91,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
             gpu,
             buffers,
             runs,
+            choice,
             rotary: plan.rotary,
             frequencies,
             layouts: plan.layouts,
@@ -100,6 +106,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
             block: Mutex::new(None),
             failure: Mutex::new(None),
             submits: 0,
+            encoding: Duration::ZERO,
         })
     }
 
@@ -111,6 +118,11 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
     /// Returns how many submits of dispatches there were.
     pub fn submits(&self) -> u64 {
         self.submits
+    }
+
+    /// Returns the time that the host took to encode dispatches.
+    pub fn encoding(&self) -> Duration {
+        self.encoding
     }
 
     fn buffer(&self, place: Place) -> Result<&Buffer, GpuError> {
@@ -221,7 +233,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         let steps = steps.start..steps.start + taken;
         let counts = self.counts;
         let runs = self.runs.iter().filter(|run| steps.contains(&run.step)).filter_map(|run| run.of(counts[run.rows]));
-        self.gpu.hardware.submit(runs)?;
+        self.encoding += self.gpu.hardware.submit(runs)?;
         self.submits += 1;
         self.is_whole = steps.end >= self.steps;
         self.forget_block();
@@ -292,6 +304,17 @@ impl Device for GpuDevice<'_, '_> {
         Poll::Ready(waited.and_then(|()| self.result()))
     }
 
+    fn decode(&mut self, batch: &BatchView<'_>, ids: &mut [u32]) -> Result<bool, DeviceFault> {
+        if ids.len() != batch.rows.len() || ids.is_empty() {
+            return self.lost(Err(GpuError::Mismatch("chosen tokens")));
+        }
+        let decoded = self.decode_rows(batch, ids.len());
+        self.lost(decoded)?;
+        self.result()?;
+        self.lost(self.chosen(ids))?;
+        Ok(true)
+    }
+
     fn logits(&mut self, row: usize, out: &mut [f32]) -> Result<(), DeviceFault> {
         if out.len() != self.vocab {
             return self.lost(Err(GpuError::Mismatch("logits")));
@@ -339,7 +362,7 @@ fn upload(gpu: &Gpu, plan: &DevicePlan<'_>, buffers: &BTreeMap<Place, Buffer>) -
     }
     gpu.hardware.write(of(Place::Vectors)?, 0, cast_slice(&plan.vectors))?;
     let params = of(Place::Params)?;
-    for (index, dispatch) in plan.dispatches.iter().enumerate() {
+    for (index, dispatch) in plan.dispatches.iter().chain([&plan.choice]).enumerate() {
         gpu.hardware.write(params, (index * SLOT) as u64, &dispatch.params)?;
     }
     Ok(())

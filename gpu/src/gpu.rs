@@ -25,7 +25,14 @@ impl Gpu {
     /// [`GpuError::Unfit`] with the operation whose bits differ; [`GpuError::NoAdapter`], [`GpuError::NoDevice`],
     /// [`GpuError::Refused`], [`GpuError::OutOfMemory`], [`GpuError::Timeout`], [`GpuError::Lost`].
     pub fn open(choice: &Choice, known: Option<Tested>) -> Result<(Self, Tested), GpuError> {
-        let hardware = Hardware::open(choice)?;
+        Self::tested(Hardware::open(choice)?, known)
+    }
+
+    /// Tests a device that is open: a host that first asks for its limits, or its number ([`selftest::key`]), has one.
+    ///
+    /// # Errors
+    /// As [`Gpu::open`].
+    pub fn tested(hardware: Hardware, known: Option<Tested>) -> Result<(Self, Tested), GpuError> {
         let catalog = Catalog::new(&hardware, Kernel::all())?;
         let tested = Tested(selftest::key(&hardware));
         if known == Some(tested) {

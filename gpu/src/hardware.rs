@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use crate::adapter::{AdapterInfo, Backend, Choice, Limits};
+use crate::adapter::{AdapterInfo, Choice, Limits};
 use crate::error::GpuError;
 use crate::shader::{Binding, bindings};
 
@@ -200,11 +200,13 @@ impl Hardware {
         self.check()
     }
 
-    /// Submits dispatches, which run one after the other. It does not wait for them.
+    /// Submits dispatches, which run one after the other. It does not wait for them. Returns how long the host took to encode
+    /// them: what the driver does then is not counted, as some run them there and then.
     ///
     /// # Errors
     /// [`GpuError::Lost`], [`GpuError::Refused`].
-    pub fn submit<'r>(&self, runs: impl IntoIterator<Item = (&'r Run, [u32; 3])>) -> Result<(), GpuError> {
+    pub fn submit<'r>(&self, runs: impl IntoIterator<Item = (&'r Run, [u32; 3])>) -> Result<Duration, GpuError> {
+        let started = Instant::now();
         let mut encoder = self.device.create_command_encoder(&Default::default());
         {
             let mut pass = encoder.begin_compute_pass(&Default::default());
@@ -214,8 +216,11 @@ impl Hardware {
                 pass.dispatch_workgroups(x, y, z);
             }
         }
-        self.queue.submit([encoder.finish()]);
-        self.check()
+        let commands = encoder.finish();
+        let took = started.elapsed();
+        self.queue.submit([commands]);
+        self.check()?;
+        Ok(took)
     }
 
     /// Copies within the device's memory: of each `(from, at, to, at, bytes)`, in this order.
@@ -295,27 +300,23 @@ fn layout_entry(number: u32, binding: Binding) -> wgpu::BindGroupLayoutEntry {
     wgpu::BindGroupLayoutEntry { binding: number, visibility: wgpu::ShaderStages::COMPUTE, ty, count: None }
 }
 
-const fn bits(backend: Backend) -> wgpu::Backends {
-    match backend {
-        Backend::Vulkan => wgpu::Backends::VULKAN,
-        Backend::Metal => wgpu::Backends::METAL,
-        Backend::Dx12 => wgpu::Backends::DX12,
-    }
-}
-
 /// The first adapter that is wanted, hardware before software.
 fn adapter(choice: &Choice) -> Result<wgpu::Adapter, GpuError> {
-    let backends = choice.backend.map_or(wgpu::Backends::PRIMARY, bits);
-    let wanted = wgpu::InstanceDescriptor { backends, ..wgpu::InstanceDescriptor::new_without_display_handle() };
-    let mut adapters = soon(wgpu::Instance::new(wanted).enumerate_adapters(backends), choice.patience)?;
-    let found = adapters.iter().map(|adapter| info(adapter).name).collect();
+    let all = wgpu::Backends::PRIMARY;
+    let wanted = wgpu::InstanceDescriptor { backends: all, ..wgpu::InstanceDescriptor::new_without_display_handle() };
+    let mut adapters = soon(wgpu::Instance::new(wanted).enumerate_adapters(all), choice.patience)?;
+    let found = adapters.iter().map(|adapter| info(adapter).to_string()).collect();
     adapters.sort_by_key(|adapter| match adapter.get_info().device_type {
         wgpu::DeviceType::DiscreteGpu => 0,
         wgpu::DeviceType::IntegratedGpu => 1,
         wgpu::DeviceType::Cpu => 3,
         _ => 2,
     });
-    adapters.retain(|adapter| choice.software || !info(adapter).software);
+    adapters.retain(|adapter| {
+        let info = info(adapter);
+        let is_wanted = choice.backend.is_none_or(|backend| info.backend == backend.name());
+        is_wanted && (choice.software || !info.software)
+    });
     adapters.into_iter().next().ok_or(GpuError::NoAdapter { found })
 }
 

@@ -31,7 +31,6 @@ pub(crate) struct Embed {
 pub(crate) struct Input {
     pub(crate) zero: u32,
     pub(crate) n: u32,
-    pub(crate) x_stride: u32,
     pub(crate) out_stride: u32,
     pub(crate) norms: u32,
     pub(crate) weight: u32,
@@ -39,7 +38,25 @@ pub(crate) struct Input {
     pub(crate) epsilon: f32,
     /// The word that says that a value is not finite.
     pub(crate) flag: u32,
+    /// The norm of a branch, which is added before.
+    pub(crate) branch: Branch,
+    /// Words of a row of the largest magnitudes of attention's results and of feed-forward activations.
+    pub(crate) largest: [u32; 2],
+    pub(crate) unused: [u32; 2],
 }
+
+/// The norm of a branch, if there is one.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Branch {
+    pub(crate) adds: u32,
+    pub(crate) weight: u32,
+    pub(crate) epsilon: f32,
+    pub(crate) factor: u32,
+}
+
+/// The form of an input that is only the sum of a branch and the residual stream.
+pub(crate) const NO_INPUT: u32 = 4;
 
 /// A matrix of `linear.wgsl`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -66,7 +83,11 @@ pub(crate) struct Linear {
     pub(crate) factor: u32,
     pub(crate) cap: u32,
     pub(crate) flag: u32,
-    pub(crate) unused: u32,
+    /// 1 where the input is floats.
+    pub(crate) raw: u32,
+    /// Words of a row of the largest magnitudes.
+    pub(crate) largest: u32,
+    pub(crate) unused: [u32; 3],
     pub(crate) segments: [Segment; 3],
 }
 
@@ -128,19 +149,8 @@ pub(crate) struct Attend {
     pub(crate) sinks: u32,
     pub(crate) reach: u32,
     pub(crate) out_stride: u32,
-    pub(crate) unused: u32,
+    pub(crate) largest: u32,
     pub(crate) shape: Shape,
-}
-
-/// `add_normed.wgsl`
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct AddNormed {
-    pub(crate) zero: u32,
-    pub(crate) n: u32,
-    pub(crate) weight: u32,
-    pub(crate) epsilon: f32,
-    pub(crate) factor: u32,
 }
 
 /// `choose.wgsl`
@@ -149,6 +159,6 @@ pub(crate) struct AddNormed {
 pub(crate) struct Choose {
     pub(crate) zero: u32,
     pub(crate) n: u32,
-    pub(crate) stride: u32,
+    pub(crate) angles: u32,
     pub(crate) unused: u32,
 }

@@ -14,9 +14,11 @@ pub(crate) enum Place {
     Heads,
     Attention,
     FeedForward,
+    Largest(Activations),
     Branch,
     Angles,
     Logits,
+    Chosen,
     Batch,
     Flags,
     Vectors,
@@ -35,9 +37,11 @@ impl Place {
             Self::Heads => "queries, keys and values",
             Self::Attention => "results of attention",
             Self::FeedForward => "feed-forward activations",
+            Self::Largest(_) => "largest activations",
             Self::Branch => "branch",
             Self::Angles => "cosines and sines",
             Self::Logits => "logits",
+            Self::Chosen => "chosen tokens",
             Self::Batch => "rows of a batch",
             Self::Flags => "flags",
             Self::Vectors => "weights of norms, and biases",
@@ -46,6 +50,23 @@ impl Place {
             Self::Weights(_) => "matrices",
             Self::Block => "a block that is copied",
             Self::Params => "parameters of dispatches",
+        }
+    }
+}
+
+/// Activations that a kernel leaves as floats, with the largest magnitude of 32 each: the next matrix quantizes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Activations {
+    Attention,
+    FeedForward,
+}
+
+impl Activations {
+    /// Where they are.
+    pub(crate) fn place(self) -> Place {
+        match self {
+            Self::Attention => Place::Attention,
+            Self::FeedForward => Place::FeedForward,
         }
     }
 }

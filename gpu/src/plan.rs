@@ -6,7 +6,7 @@ use gleed::{Model, Plan};
 use crate::adapter::Limits;
 use crate::error::GpuError;
 use crate::hardware::STAGING;
-use crate::lower::Lowering;
+use crate::lower::{Lowering, Widest};
 use crate::memory::{Arena, Upload};
 use crate::params::{BATCH_HEAD, BATCH_ROW, SLOT};
 use crate::place::{Dispatch, Place};
@@ -25,6 +25,8 @@ pub struct PlannedBuffer {
 pub struct DevicePlan<'m> {
     pub(crate) places: Vec<(Place, u64)>,
     pub(crate) dispatches: Vec<Dispatch>,
+    /// The choice of a token, after all the others.
+    pub(crate) choice: Dispatch,
     pub(crate) uploads: Vec<Upload<'m>>,
     pub(crate) vectors: Vec<u32>,
     pub(crate) rotary: Option<RotaryView<'m>>,
@@ -44,7 +46,10 @@ impl<'m> DevicePlan<'m> {
     pub fn new(model: &Model<'m>, plan: &Plan, limits: Limits) -> Result<Self, GpuError> {
         let layouts: Vec<_> = (0..gleed::kv::MAX_GROUPS).map_while(|group| plan.kv_layout(model, group)).collect();
         let layers = model.config().layers;
-        let mut lowering = Lowering::new(Arena::new(limits), layouts.clone(), layers);
+        let foreign = |_| GpuError::Mismatch("the plan of another model");
+        let mut widest = Widest::default();
+        plan.for_each_operation(model, &mut |step| widest.see(&step.operation)).map_err(foreign)?;
+        let mut lowering = Lowering::new(Arena::new(limits), layouts.clone(), layers, widest);
         let (mut steps, mut rotary, mut failure) = (0, None, None);
         let walked = plan.for_each_operation(model, &mut |step| {
             if let OpView::Angles(view) = &step.operation {
@@ -55,10 +60,11 @@ impl<'m> DevicePlan<'m> {
             }
             steps += 1;
         });
-        walked.map_err(|_| GpuError::Mismatch("the plan of another model"))?;
+        walked.map_err(foreign)?;
         if let Some(failure) = failure {
             return Err(failure);
         }
+        let choice = lowering.choice();
         let Lowering { dispatches, arena, vectors, widths, .. } = lowering;
         let (rows, limit) = (plan.limits().rows, plan.limits());
         let vocab = widths.get(&Place::Logits).copied().unwrap_or(0);
@@ -67,6 +73,7 @@ impl<'m> DevicePlan<'m> {
             let rows = if place == Place::Logits { limit.logit_rows } else { rows };
             places.push((place, (rows * width * 4) as u64));
         }
+        places.push((Place::Chosen, 4 * rows as u64));
         places.push((Place::Batch, (4 * (BATCH_HEAD + BATCH_ROW * rows)) as u64));
         places.push((Place::Flags, 4 * (layers as u64 + 1)));
         places.push((Place::Vectors, 4 * vectors.0.len() as u64));
@@ -75,12 +82,13 @@ impl<'m> DevicePlan<'m> {
             places.push((Place::Pool(group), (layout.blocks * layout.block_bytes) as u64));
         }
         places.push((Place::Block, layouts.iter().map(|layout| layout.block_bytes).max().unwrap_or(0) as u64));
-        places.push((Place::Params, (dispatches.len() * SLOT) as u64));
+        places.push((Place::Params, ((dispatches.len() + 1) * SLOT) as u64));
         places.extend((0..arena.buffers.len()).map(|id| (Place::Weights(id), arena.bytes(id))));
         places.iter_mut().for_each(|(_, bytes)| *bytes = (*bytes).max(16));
         let planned = Self {
             places,
             dispatches,
+            choice,
             uploads: arena.uploads,
             vectors: vectors.0,
             rotary,

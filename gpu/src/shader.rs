@@ -13,7 +13,7 @@ macro_rules! files {
 }
 
 files!(
-    "add_normed.wgsl",
+    "activations.wgsl",
     "attend.wgsl",
     "bf16.wgsl",
     "blocks.wgsl",
@@ -27,13 +27,16 @@ files!(
     "kv.wgsl",
     "linear.wgsl",
     "num.wgsl",
+    "outputs.wgsl",
     "q4_0.wgsl",
     "q4_k.wgsl",
     "q6_k.wgsl",
+    "q8.wgsl",
     "q8_0.wgsl",
     "store.wgsl",
     "sums.wgsl",
     "tile.wgsl",
+    "tree.wgsl",
     "vector.wgsl",
 );
 
@@ -114,6 +117,6 @@ mod tests {
         assert!(!source.contains("//!include"));
         assert_eq!(composed("vector.wgsl", &[("FORMAT", "q9.wgsl")]), None);
         use Binding::{Read, Write};
-        assert_eq!(bindings(&source), [Read, Read, Read, Write, Read, Write, Read]);
+        assert_eq!(bindings(&source), [Read, Read, Read, Write, Read, Write, Read, Write]);
     }
 }

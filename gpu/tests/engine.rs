@@ -197,6 +197,34 @@ fn the_committed_model_has_one_hash() {
     assert_eq!(on_gpu(gpu, &model, &limits(), host), expected);
 }
 
+/// Tokens that the device chooses, in one call and without the host, are those of the CPU, and so are keys and values.
+#[test]
+fn chosen_tokens_are_those_of_the_cpu() {
+    let Some(gpu) = common::gpu() else { return };
+    for (architecture, weights) in [(Architecture::Llama, Dtype::Q8_0), (Architecture::Gemma2, Dtype::Q4_K)] {
+        let bytes = model(architecture, weights);
+        let model = Model::open(&bytes).unwrap();
+        let vocab = model.config().vocab;
+        let host = |engine: &mut Engine<'_, '_>| {
+            let seq = engine.open().unwrap();
+            engine.prefill(seq, &Rng::new(3).tokens(29, vocab)).unwrap();
+            // The last block is shared, and more tokens follow than a batch has rows.
+            let fork = engine.fork(seq, 29).unwrap();
+            let (mut log, mut ids) = (Vec::new(), [5; 30]);
+            for (seq, count) in [(seq, 30), (fork, 1), (fork, 7)] {
+                let first = ids[29];
+                engine.decode_greedy(seq, first, &mut ids[..count]).unwrap();
+                let mut saved = vec![0; engine.snapshot_len(seq).unwrap()];
+                engine.snapshot(seq, &mut saved).unwrap();
+                log.push((ids, engine.seq_len(seq).unwrap(), saved));
+            }
+            (log, hash(engine.decode_step(seq, 7).unwrap()))
+        };
+        let expected = on_cpu(&model, &limits(), host);
+        assert!(on_gpu(gpu, &model, &limits(), host) == expected, "{architecture:?}");
+    }
+}
+
 /// The engine says so, and its tokens go to an engine on the CPU, which goes on with the same bits.
 #[test]
 fn a_lost_device_is_an_error() {
@@ -267,7 +295,21 @@ fn plans_list_everything() {
     };
     let llama = || SyntheticModel { weights: Dtype::Q8_0, ..SyntheticModel::llama() };
     let (dispatches, buffers) = planned(llama(), &limits(), limits_of).unwrap();
-    assert_eq!(dispatches, 1 + 2 * 10 + 2);
+    assert_eq!(dispatches, 1 + 2 * 8 + 2);
+    // A layer has as many for every program, also with norms after branches, and however matrices are quantized.
+    for (architecture, weights) in [
+        (Architecture::Llama, Dtype::Q4_K),
+        (Architecture::Qwen3, Dtype::F16),
+        (Architecture::Gemma2, Dtype::Q8_0),
+        (Architecture::Gemma2, Dtype::Q6_K),
+    ] {
+        let of = |layers| {
+            let wide =
+                SyntheticModel { hidden: 256, ffn: 512, heads: 4, head_dim: 64, ..SyntheticModel::of(architecture) };
+            planned(SyntheticModel { weights, layers, ..wide }, &limits(), limits_of).unwrap().0
+        };
+        assert_eq!(of(4) - of(2), 2 * 8, "{architecture:?} {weights}");
+    }
     // Less memory of a buffer: more of them, and pieces of matrices.
     let small = gleed_gpu::Limits { binding: 16 << 10, ..limits_of };
     let few = Limits { rows: 1, logit_rows: 1, context: 16, sequences: 1, ..limits() };
@@ -296,7 +338,9 @@ fn a_value_that_is_not_finite_is_the_same_error() {
     let model = Model::open(&bytes).unwrap();
     let host = |engine: &mut Engine<'_, '_>| {
         let seq = engine.open().unwrap();
-        format!("{:?}", engine.prefill(seq, &[1, 2, 3]).unwrap_err())
+        let chosen = engine.decode_greedy(seq, 1, &mut [0; 5]).unwrap_err();
+        assert_eq!(engine.seq_len(seq), Ok(0));
+        format!("{:?} {chosen:?}", engine.prefill(seq, &[1, 2, 3]).unwrap_err())
     };
     let expected = on_cpu(&model, &limits(), host);
     assert!(expected.contains("NonFinite"), "{expected}");

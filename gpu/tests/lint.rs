@@ -96,12 +96,12 @@ fn the_library_keeps_its_results() {
 
 #[test]
 fn the_lint_sees_what_is_wrong() {
-    let good = Kernel::AddNormed.source().unwrap();
+    let good = Kernel::Input.source().unwrap();
     for (from, to) in [
-        ("Y[ROW * P.n + i] = add(Y[ROW * P.n + i], y);", "Y[ROW * P.n + i] = Y[ROW * P.n + i] + y;"),
-        ("Y[ROW * P.n + i] = add(Y[ROW * P.n + i], y);", "Y[ROW * P.n + i] = fma(y, y, y);"),
-        ("Y[ROW * P.n + i] = add(Y[ROW * P.n + i], y);", "Y[ROW * P.n + i] = f32(i);"),
-        ("Y[ROW * P.n + i] = add(Y[ROW * P.n + i], y);", "Y[ROW * P.n + i] = unpack2x16float(i).x;"),
+        ("X[ROW * P.n + i] = add(X[ROW * P.n + i], y);", "X[ROW * P.n + i] = X[ROW * P.n + i] + y;"),
+        ("X[ROW * P.n + i] = add(X[ROW * P.n + i], y);", "X[ROW * P.n + i] = fma(y, y, y);"),
+        ("X[ROW * P.n + i] = add(X[ROW * P.n + i], y);", "X[ROW * P.n + i] = f32(i);"),
+        ("X[ROW * P.n + i] = add(X[ROW * P.n + i], y);", "X[ROW * P.n + i] = unpack2x16float(i).x;"),
         ("if (P.factor != 0u)", "if (y > number(0u))"),
         ("var<storage, read> P:", "var<uniform> P:"),
     ] {

@@ -22,8 +22,8 @@ fn broken_kernels_are_found() {
         (Kernel::Input, "atomicMax(&FLAG[P.flag], 1u);", "", "the check for numbers that are not finite"),
         (
             Kernel::Vector(q8),
-            "mul(of_i32(got.sum), mul(scale(block), dx))",
-            "mul(mul(of_i32(got.sum), scale(block)), dx)",
+            "mul(of_i32(got.sum), mul(scale(block), STEPS[b]))",
+            "mul(mul(of_i32(got.sum), scale(block)), STEPS[b])",
             "products of Q8_0",
         ),
         (Kernel::Vector(Weights::F16), "i += 16u", "i += 17u", "products of F16"),
@@ -45,11 +45,27 @@ fn broken_kernels_are_found() {
         (Kernel::Store, "select(code, 0u, largest == 0u)", "code + 1u", "keys and values"),
         (Kernel::Attend, "weight = short(weight);", "", "attention"),
         (
-            Kernel::AddNormed,
+            Kernel::Input,
             "return settle(mul(y, settle(V[weight + i])));",
             "return mul(y, settle(V[weight + i]));",
+            "the input of matrices",
+        ),
+        (
+            Kernel::Input,
+            "X[ROW * P.n + i] = add(X[ROW * P.n + i], y);",
+            "X[ROW * P.n + i] = y;",
             "the norm of a branch",
         ),
+        (Kernel::Input, "ATTENTION[ROW * P.attention + i] = 0u;", "", "the largest activations"),
+        (Kernel::Attend, "LARGEST[row * P.largest + column / 32u]", "LARGEST[column / 32u]", "the largest activations"),
+        (
+            Kernel::Vector(q4k),
+            "LARGEST[row * P.largest + column / 32u]",
+            "LARGEST[column / 32u]",
+            "the largest activations",
+        ),
+        (Kernel::Tile(q8), "<< (8u * k); }", "<< (8u * (3u - k)); }", "activations as floats"),
+        (Kernel::Vector(Weights::F16), "return activation(x);", "return x;", "activations as floats"),
         (Kernel::Choose, "TOKEN[other] < TOKEN[invocation]", "TOKEN[other] > TOKEN[invocation]", "the largest logit"),
     ] {
         assert_eq!(with(&hardware, kernel, from, to), Err(GpuError::Unfit { operation: name }), "{kernel:?}: {to}");
@@ -81,8 +97,11 @@ fn a_result_counts_for_a_device_and_its_kernels() {
 
 #[test]
 fn an_absent_adapter_is_refused_with_those_that_there_are() {
-    let choice = gleed_gpu::Choice { backend: Some(gleed_gpu::Backend::Metal), ..common::ANY };
-    if cfg!(not(target_vendor = "apple")) {
-        assert_eq!(Gpu::open(&choice, None).unwrap_err(), GpuError::NoAdapter { found: Vec::new() });
-    }
+    let Some(hardware) = common::hardware() else { return };
+    let absent = if cfg!(target_vendor = "apple") { gleed_gpu::Backend::Vulkan } else { gleed_gpu::Backend::Metal };
+    let choice = gleed_gpu::Choice { backend: Some(absent), ..common::ANY };
+    let refused = Gpu::open(&choice, None).unwrap_err();
+    assert!(matches!(refused, GpuError::NoAdapter { .. }));
+    assert!(refused.to_string().contains(&hardware.info().to_string()), "{refused}");
+    assert_eq!("glide".parse::<gleed_gpu::Backend>(), Err("\"glide\" is none of vulkan, metal, dx12".to_owned()));
 }

@@ -55,6 +55,20 @@ impl<'a> KvCache<'a> {
         Ok(device.begin(&BatchView { rows, finished, logits, tables: &tables })?)
     }
 
+    /// Lets the device decode: the rows are reserved ones of a sequence, one after the other, and all tokens but the first are
+    /// still to be chosen, as `ids`. Returns whether it can do that.
+    pub(crate) fn decode_on_device<E: From<CacheError> + From<DeviceFault>>(
+        &mut self,
+        seq: SeqId,
+        rows: &[Row],
+        ids: &mut [u32],
+    ) -> Result<bool, E> {
+        let (slots, in_batch) = (self.sequences.len(), |slot| slot == seq.slot());
+        let tables = RemoteTables { groups: &self.groups, in_batch: &in_batch, slots };
+        let device = self.device.0.as_deref_mut().ok_or(CacheError::Internal(site!()))?;
+        Ok(device.decode(&BatchView { rows, finished: 1, logits: 1, tables: &tables }, ids)?)
+    }
+
     /// Whether keys and values are in this machine's memory.
     pub(super) fn check_here(&self) -> Result<(), CacheError> {
         if self.is_on_device() { Err(CacheError::OnDevice) } else { Ok(()) }

@@ -67,7 +67,7 @@ impl KvCache<'_> {
     }
 
     /// Notes the id of the token at a reserved position.
-    pub(super) fn queue_token(&mut self, seq: SeqId, position: usize, token: u32) -> Result<(), CacheError> {
+    pub(crate) fn queue_token(&mut self, seq: SeqId, position: usize, token: u32) -> Result<(), CacheError> {
         for group in &mut self.groups {
             let (block, place) = group.table(seq.slot()).locate(position).ok_or(CacheError::Internal(site!()))?;
             group.allocator.queue_token(block, place, token)?;

@@ -150,6 +150,19 @@ pub trait Device: Send + Sync {
         self.poll()
     }
 
+    /// Decodes tokens without the host, and waits for them: a batch of one row after the other, each with all steps of the
+    /// program. The rows are of one sequence, at successive positions; the token of the first one is known, and each of the
+    /// others has the token with the largest logit of the row before it, of equal ones the lowest. `ids` are these tokens, and
+    /// behind them that of the last row: as many as rows. Returns false where the device cannot do that: then nothing has
+    /// happened, and the engine begins batches of a row each.
+    ///
+    /// # Errors
+    /// [`DeviceFault`], of any of the rows: then none of them counts.
+    fn decode(&mut self, batch: &BatchView<'_>, ids: &mut [u32]) -> Result<bool, DeviceFault> {
+        let _ = (batch, ids);
+        Ok(false)
+    }
+
     /// Copies the logits of a row of the finished batch, which is one of the first `logits`: `[vocab]`. It is called once
     /// [`Device::poll`] has said that the last step is done: a machine that cannot wait has fetched them before it says so.
     ///

@@ -55,6 +55,7 @@ mod batch;
 mod device;
 mod error;
 mod fingerprint;
+mod greedy;
 mod hidden;
 mod plan;
 mod progress;

@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod greedy;
 mod math;
 mod scalar;
 mod steps;

@@ -15,6 +15,7 @@ use gleed::nn::Choice;
 use gleed::num::{settle, sigmoid};
 use gleed::program::{Part, Rows, StepView};
 use gleed::quant::dequantize;
+use gleed::sample::argmax;
 use gleed::{Model, Plan};
 
 use crate::math::{LEVEL, add_scaled, finish_heads, float, gate_up, is_quantizable, multiply, norm_rotate};
@@ -59,6 +60,8 @@ pub(crate) struct ScalarDevice<'m> {
     /// How often it says that it is not done.
     pub(crate) laziness: usize,
     asked: usize,
+    /// Whether it chooses tokens itself.
+    pub(crate) chooses: bool,
     /// It is lost after so many submits.
     pub(crate) life: usize,
     pub(crate) submits: usize,
@@ -104,6 +107,7 @@ impl<'m> ScalarDevice<'m> {
             most: usize::MAX,
             laziness: 0,
             asked: 0,
+            chooses: false,
             life: usize::MAX,
             submits: 0,
             copies: 0,
@@ -342,6 +346,29 @@ impl Device for ScalarDevice<'_> {
     fn wait(&mut self) -> Poll<Result<(), DeviceFault>> {
         self.work();
         Poll::Ready(self.fault.map_or(Ok(()), Err))
+    }
+
+    fn decode(&mut self, batch: &BatchView<'_>, ids: &mut [u32]) -> Result<bool, DeviceFault> {
+        assert_eq!((batch.rows.len(), batch.finished, batch.logits), (ids.len(), 1, 1));
+        if !self.chooses {
+            return Ok(false);
+        }
+        self.begin(batch)?;
+        let mut token = batch.rows[0].token;
+        for (row, id) in batch.rows.iter().zip(ids) {
+            let mut row = *row;
+            row.token = token;
+            (self.rows, self.buffers) = (vec![row], vec![Buffers::default()]);
+            let mut done = 0;
+            while done < self.steps.len() {
+                done += self.submit(done..self.steps.len())?;
+                self.work();
+            }
+            self.fault.map_or(Ok(()), Err)?;
+            token = argmax(&self.buffers[0].logits).unwrap();
+            *id = token;
+        }
+        Ok(true)
     }
 
     fn logits(&mut self, row: usize, out: &mut [f32]) -> Result<(), DeviceFault> {

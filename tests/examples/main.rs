@@ -4,6 +4,7 @@
 mod chat;
 #[path = "../common/mod.rs"]
 mod common;
+mod device;
 mod first_steps;
 mod generate;
 mod inspect;
@@ -44,6 +45,8 @@ fn start(example: &str, args: &[&str]) -> Child {
     let [stdin, stdout, stderr] = pipes;
     Command::new(&program)
         .args(args)
+        // What they keep about a GPU belongs to the tests.
+        .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
         .stdin(stdin)
         .stdout(stdout)
         .stderr(stderr)

@@ -7,7 +7,7 @@ use super::{Lowering, refused};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::params::{Attend, NONE, Shape, Store};
-use crate::place::{Place, Shaped};
+use crate::place::{Activations, Place, Shaped};
 use crate::selftest::{ELEMENTS, attend_params};
 
 impl<'m> Lowering<'m> {
@@ -33,11 +33,11 @@ impl<'m> Lowering<'m> {
             shape,
         };
         let buffers = [
+            Place::Batch,
+            Place::Table(to.group),
             Place::Heads,
             Place::Angles,
             Place::Vectors,
-            Place::Batch,
-            Place::Table(to.group),
             Place::Pool(to.group),
             Place::Flags,
         ];
@@ -52,10 +52,20 @@ impl<'m> Lowering<'m> {
         let width = view.heads * view.head_dim;
         self.widen(Place::Attention, width);
         let shape = self.shape(view.from.group, view.from.layer, view.heads, view.kv_heads, view.head_dim)?;
-        let params =
-            Attend { out_stride: width as u32, ..attend_params(shape, view.visibility, view.scale, view.soft_cap) };
-        let group = view.from.group;
-        let buffers = [Place::Heads, Place::Pool(group), Place::Batch, Place::Table(group), Place::Attention];
+        let (group, activations) = (view.from.group, Activations::Attention);
+        let params = Attend {
+            out_stride: width as u32,
+            largest: self.largest.words(activations) as u32,
+            ..attend_params(shape, view.visibility, view.scale, view.soft_cap)
+        };
+        let buffers = [
+            Place::Batch,
+            Place::Table(group),
+            Place::Heads,
+            Place::Pool(group),
+            activations.place(),
+            Place::Largest(activations),
+        ];
         self.emit(Kernel::Attend, &params, &buffers, Shaped::ByHead(view.heads));
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! A model's program as dispatches.
 
 mod heads;
+mod input;
 
 use std::collections::BTreeMap;
 
 use bytemuck::{Pod, Zeroable, bytes_of};
 use gleed::device::{
-    ActivationSource, BranchEnd, EmbedView, GateUpView, HeadView, InputView, KvLayout, MatrixView, NormRotateView,
-    OpView, QkvView,
+    BranchEnd, EmbedView, GateUpView, HeadView, KvLayout, MatrixView, NormRotateView, OpView, QkvView,
 };
 use gleed::kernels::{Norm, NormKind};
 use gleed::program::{Part, Rows, StepView};
@@ -17,9 +17,10 @@ use gleed::tensor::{Dtype, TensorView};
 use crate::catalog::{Kernel, Weights};
 use crate::error::GpuError;
 use crate::memory::{Arena, Id, Vectors};
-use crate::params::{AddNormed, Embed, Input, Linear, NONE, SLOT, Segment, mode};
-use crate::place::{Dispatch, Place, Shaped, rows_number};
+use crate::params::{Branch, Choose, Embed, Linear, NONE, SLOT, Segment, mode};
+use crate::place::{Activations, Dispatch, Place, Shaped, rows_number};
 use crate::selftest::{ACTIVATIONS, form_number};
+pub(crate) use input::Widest;
 
 /// What is known of a program so far.
 #[derive(Debug)]
@@ -34,6 +35,12 @@ pub(crate) struct Lowering<'m> {
     hidden: usize,
     angles: usize,
     heads: Option<NormRotateView<'m>>,
+    /// Words of a row of the largest magnitudes.
+    largest: Widest,
+    /// The activations that the next matrices read; none where these were quantized.
+    raw: Option<Activations>,
+    /// A branch whose norm is still to be added to the residual stream of these rows.
+    branch: Option<(Branch, Rows)>,
     step: usize,
     rows: Rows,
     flag: u32,
@@ -44,7 +51,7 @@ fn refused<T>(what: &'static str) -> Result<T, GpuError> {
 }
 
 impl<'m> Lowering<'m> {
-    pub(crate) fn new(arena: Arena<'m>, layouts: Vec<KvLayout>, layers: usize) -> Self {
+    pub(crate) fn new(arena: Arena<'m>, layouts: Vec<KvLayout>, layers: usize, largest: Widest) -> Self {
         Self {
             dispatches: Vec::new(),
             arena,
@@ -55,6 +62,9 @@ impl<'m> Lowering<'m> {
             hidden: 0,
             angles: 0,
             heads: None,
+            largest,
+            raw: None,
+            branch: None,
             step: 0,
             rows: Rows::All,
             flag: 0,
@@ -69,6 +79,10 @@ impl<'m> Lowering<'m> {
             Part::Layer(layer) => layer as u32,
             Part::End => self.layers as u32,
         };
+        // Only an input takes a branch with it.
+        if !matches!(&step.operation, OpView::Norm(_) | OpView::Quantize(_)) {
+            self.add_branch();
+        }
         match &step.operation {
             OpView::Embed(view) => self.embed(view),
             OpView::Angles(view) => {
@@ -76,10 +90,7 @@ impl<'m> Lowering<'m> {
                 self.widen(Place::Angles, self.angles);
                 Ok(())
             }
-            OpView::Norm(view) => {
-                let input = view.input;
-                self.input(Place::Residual, input, Some(&view.norm))
-            }
+            OpView::Norm(view) => self.input(view.input, Some(&view.norm)),
             OpView::Quantize(view) => self.quantize(&view.from, view.input),
             OpView::Qkv(view) => self.qkv(view),
             OpView::NormRotate(view) => {
@@ -90,15 +101,9 @@ impl<'m> Lowering<'m> {
             OpView::Attend(view) => self.attend(view),
             OpView::Project(view) => self.project(&view.matrix, view.to),
             OpView::AddNormed(view) => {
-                let weight = self.norm_weight(&view.norm)?;
-                let params = AddNormed {
-                    zero: 0,
-                    n: self.hidden as u32,
-                    weight,
-                    epsilon: view.norm.epsilon,
-                    factor: factor(view.scale),
-                };
-                self.emit(Kernel::AddNormed, &params, &[Place::Branch, Place::Vectors, Place::Residual], Shaped::ByRow);
+                let (weight, epsilon) = (self.norm_weight(&view.norm)?, view.norm.epsilon);
+                let branch = Branch { adds: 1, weight, epsilon, factor: factor(view.scale) };
+                self.branch = Some((branch, self.rows));
                 Ok(())
             }
             OpView::GateUp(view) => self.gate_up(view),
@@ -117,6 +122,9 @@ impl<'m> Lowering<'m> {
         self.hidden = view.table.cols();
         self.widen(Place::Residual, self.hidden);
         self.widen(Place::Branch, self.hidden);
+        for kind in [Activations::Attention, Activations::FeedForward] {
+            self.widen(Place::Largest(kind), self.largest.words(kind));
+        }
         let row_bytes = row_bytes(weights, self.hidden)?;
         for piece in self.arena.pieces(view.table)? {
             let params = Embed {
@@ -133,38 +141,6 @@ impl<'m> Lowering<'m> {
             self.emit(Kernel::Embed(weights), &params, &buffers, Shaped::ByRow);
         }
         Ok(())
-    }
-
-    /// An input in all forms that are wanted.
-    fn input(&mut self, from: Place, input: InputView, norm: Option<&Norm<'m>>) -> Result<(), GpuError> {
-        let weight = norm.map_or(Ok(NONE), |norm| self.norm_weight(norm))?;
-        for form in input.forms.forms() {
-            let place = Place::Input(form_number(form));
-            let stride = words_of(form, input.width)?;
-            self.widen(place, stride);
-            let params = Input {
-                zero: 0,
-                n: input.width as u32,
-                x_stride: input.width as u32,
-                out_stride: stride as u32,
-                norms: u32::from(norm.is_some()),
-                weight,
-                form: form_number(form),
-                epsilon: norm.map_or(0.0, |norm| norm.epsilon),
-                flag: self.flag,
-            };
-            self.emit(Kernel::Input, &params, &[from, Place::Vectors, place, Place::Flags], Shaped::ByRow);
-        }
-        Ok(())
-    }
-
-    fn quantize(&mut self, from: &ActivationSource<'m>, input: InputView) -> Result<(), GpuError> {
-        match from {
-            ActivationSource::Residual => self.input(Place::Residual, input, None),
-            ActivationSource::FeedForward => self.input(Place::FeedForward, input, None),
-            ActivationSource::Attention { sinks: [] } => self.input(Place::Attention, input, None),
-            _ => refused("sink scores"),
-        }
     }
 
     fn qkv(&mut self, view: &QkvView<'m>) -> Result<(), GpuError> {
@@ -242,6 +218,15 @@ impl<'m> Lowering<'m> {
         self.matrix(&view.matrix, Place::Logits, width, 0, params)
     }
 
+    /// The choice of the token with the largest logit, which is no step of the program.
+    pub(crate) fn choice(&mut self) -> Dispatch {
+        self.widen(Place::Angles, 0);
+        let logits = self.widths.get(&Place::Logits).copied().unwrap_or(0);
+        let params = Choose { zero: 0, n: logits as u32, angles: self.angles as u32, unused: 0 };
+        let buffers = [Place::Logits, Place::Chosen, Place::Batch, Place::Angles];
+        self.dispatch(Kernel::Choose, &params, &buffers, Shaped::ByRow)
+    }
+
     /// A matrix, piece by piece.
     fn matrix(
         &mut self,
@@ -274,17 +259,29 @@ impl<'m> Lowering<'m> {
         params: Linear,
     ) -> Result<(), GpuError> {
         let (weights, cols) = (known(weights.dtype())?, weights.cols());
+        // A gate writes activations, and reads none that are not quantized.
+        let activations = match params.mode {
+            mode::GATE | mode::ACTIVATE if self.raw.is_some() => return refused("activations of activations"),
+            mode::GATE | mode::ACTIVATE => Activations::FeedForward,
+            _ => self.raw.unwrap_or(Activations::Attention),
+        };
+        let (from, x_stride) = match self.raw {
+            Some(raw) => (raw.place(), cols),
+            None => (Place::Input(form_number(weights.form())), words_of(weights.form(), cols)?),
+        };
         let params = Linear {
             cols: cols as u32,
-            x_stride: words_of(weights.form(), cols)? as u32,
+            x_stride: x_stride as u32,
             y_stride: stride as u32,
             count: rows_number(self.rows),
             row_bytes: row_bytes(weights, cols)?,
             flag: self.flag,
+            raw: u32::from(self.raw.is_some()),
+            largest: self.largest.words(activations) as u32,
             ..params
         };
-        let from = Place::Input(form_number(weights.form()));
-        let buffers = [Place::Weights(buffer), from, to, Place::Vectors, Place::Flags, Place::Batch];
+        let largest = Place::Largest(activations);
+        let buffers = [Place::Weights(buffer), from, to, Place::Vectors, Place::Flags, Place::Batch, largest];
         self.emit(Kernel::Vector(weights), &params, &buffers, Shaped::Matrix(params));
         Ok(())
     }
@@ -302,11 +299,16 @@ impl<'m> Lowering<'m> {
     }
 
     fn emit(&mut self, kernel: Kernel, params: &impl Pod, buffers: &[Place], shaped: Shaped) {
+        let dispatch = self.dispatch(kernel, params, buffers, shaped);
+        self.dispatches.push(dispatch);
+    }
+
+    fn dispatch(&self, kernel: Kernel, params: &impl Pod, buffers: &[Place], shaped: Shaped) -> Dispatch {
         let mut slot = [0; SLOT];
         let bytes = bytes_of(params);
         slot[..bytes.len()].copy_from_slice(bytes);
         let (step, rows, buffers) = (self.step, self.rows, buffers.to_vec());
-        self.dispatches.push(Dispatch { step, kernel, params: slot, buffers, rows, shaped });
+        Dispatch { step, kernel, params: slot, buffers, rows, shaped }
     }
 }
 

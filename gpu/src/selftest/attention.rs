@@ -9,7 +9,7 @@ use gleed::mem::Matrix;
 use gleed::nn::{RopePairs, rotate};
 
 use super::random::Random;
-use super::{Bench, Data, bits, same};
+use super::{Bench, Data, bits, largest, same};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid;
@@ -132,11 +132,11 @@ fn store_case(
         shape: heads.shape(),
     };
     let buffers = [
+        Data::read(batch(first, rows, 2)),
+        Data::read(table),
         Data::back(bits(&qkv)),
         Data::floats(&rotations),
         Data::floats(&vector),
-        Data::read(batch(first, rows, 2)),
-        Data::read(table),
         Data::back(pool.clone()),
         Data::back([0; 4]),
     ];
@@ -234,14 +234,19 @@ fn attend_case(
     }
     let qkv = random.moderate(rows * heads.width());
     let scale = 1.0 / (dim as f32).sqrt();
-    let params =
-        Attend { out_stride: (heads.heads * dim) as u32, ..attend_params(heads.shape(), visibility, scale, cap) };
+    let (width, words) = (heads.heads * dim, heads.heads * dim / 32);
+    let params = Attend {
+        out_stride: width as u32,
+        largest: words as u32,
+        ..attend_params(heads.shape(), visibility, scale, cap)
+    };
     let buffers = [
-        Data::floats(&qkv),
-        Data::read(pool.clone()),
         Data::read(batch(first, rows, 0)),
         Data::read(table.clone()),
-        Data::back(vec![0; rows * heads.heads * dim]),
+        Data::floats(&qkv),
+        Data::read(pool.clone()),
+        Data::back(vec![0; rows * width]),
+        Data::back(vec![0; rows * words]),
     ];
     let got = bench.run(Kernel::Attend, &params, &buffers, grid::by_head(rows, heads.heads))?;
     let source = Source { heads, pool: &pool, table: &table };
@@ -265,7 +270,8 @@ fn attend_case(
             want[(row * heads.heads + head * group) * dim..][..group * dim].copy_from_slice(out);
         }
     }
-    same("attention", &got[0], &bits(&want))
+    same("attention", &got[0], &bits(&want))?;
+    same("the largest activations", &got[1], &largest(&bits(&want)))
 }
 
 /// The results of the heads of a KV head.
@@ -295,7 +301,7 @@ pub(crate) fn attend_params(shape: Shape, visibility: Visibility, scale: f32, ca
         sinks: visibility.sinks() as u32,
         reach: all(visibility.reach()),
         out_stride: 0,
-        unused: 0,
+        largest: 0,
         shape,
     }
 }

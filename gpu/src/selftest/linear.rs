@@ -6,7 +6,7 @@ use gleed::num::settle;
 use gleed::quant::{ActivationRow, dequantize, dot, quantize_row};
 
 use super::random::{Random, row_words};
-use super::{Bench, Data, bits, same};
+use super::{Bench, Data, bits, largest, same};
 use crate::catalog::{Kernel, Weights};
 use crate::error::GpuError;
 use crate::grid;
@@ -65,6 +65,7 @@ fn words_of(at: usize, bytes: &[u8]) -> Vec<u32> {
 }
 
 /// A matrix of three in a row, and its rows of activations.
+#[derive(Clone)]
 struct Case {
     weights: Weights,
     cols: usize,
@@ -73,6 +74,8 @@ struct Case {
     matrix: Vec<u8>,
     vector: Vec<f32>,
     rows: usize,
+    /// Activations as floats, and as the matrix reads them.
+    floats: Vec<f32>,
     inputs: Vec<u32>,
     /// Of each row, all outputs.
     dots: Vec<Vec<f32>>,
@@ -83,9 +86,10 @@ impl Case {
         let all = outputs.iter().sum();
         let matrix = random.weights(weights, all, cols);
         let (form, bytes) = (weights.form(), weights.dtype().row_bytes(cols).unwrap_or(1));
-        let (mut inputs, mut dots) = (Vec::new(), Vec::new());
+        let (mut floats, mut inputs, mut dots) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..rows {
             let row = random.row(cols);
+            floats.extend(&row);
             let mut words = vec![0; gleed::quant::row_words(form, cols).unwrap_or(0)];
             let _ = quantize_row(form, &row, &mut words);
             let outputs = matrix
@@ -95,7 +99,7 @@ impl Case {
             inputs.extend(words.into_iter().take(row_words(form, cols)));
         }
         let at = 4 * random.below(5) + if weights == Weights::F32 { 0 } else { 2 };
-        Self { weights, cols, outputs, at, matrix, vector: random.moderate(all), rows, inputs, dots }
+        Self { weights, cols, outputs, at, matrix, vector: random.moderate(all), rows, floats, inputs, dots }
     }
 
     fn params(&self, mode: u32) -> Linear {
@@ -121,17 +125,22 @@ impl Case {
         }
     }
 
-    fn run(&self, bench: &Bench<'_>, kernel: Kernel, params: &Linear, y: &[f32]) -> Result<[Vec<u32>; 2], GpuError> {
+    fn run(&self, bench: &Bench<'_>, kernel: Kernel, params: &Linear, y: &[f32]) -> Result<[Vec<u32>; 3], GpuError> {
+        let (inputs, magnitudes) = match params.raw {
+            0 => (self.inputs.clone(), vec![0; self.rows * params.largest as usize]),
+            _ => (bits(&self.floats), largest(&bits(&self.floats))),
+        };
         let buffers = [
             Data::read(words_of(self.at, &self.matrix)),
-            Data::read(self.inputs.clone()),
+            Data::read(inputs),
             Data::back(bits(y)),
             Data::floats(&self.vector),
             Data::back([0; 4]),
             Data::read([self.rows as u32; 16]),
+            Data::back(magnitudes),
         ];
         let got = bench.run(kernel, params, &buffers, grid::linear(kernel, params, self.rows))?;
-        <[Vec<u32>; 2]>::try_from(got).map_err(|_| GpuError::Mismatch("the results of a kernel"))
+        <[Vec<u32>; 3]>::try_from(got).map_err(|_| GpuError::Mismatch("the results of a kernel"))
     }
 }
 
@@ -146,11 +155,13 @@ pub(super) fn products(
     for (&rows, cols) in bench.some(rows).iter().zip([768, 2304, 256].into_iter().cycle()) {
         let case = Case::new(random, weights, cols, [21, 5, 3], rows);
         plain(bench, kernel, &case)?;
+        raw(bench, kernel, &case)?;
         added(bench, kernel, &case, random)?;
         logits(bench, kernel, &case)?;
         for (number, &activation) in bench.some(&ACTIVATIONS).iter().enumerate() {
             let case = Case::new(random, weights, 512, [19, 19, 0], rows);
             gated(bench, kernel, &case, number as u32, activation)?;
+            activated(bench, kernel, &case, number as u32, activation)?;
         }
     }
     Ok(())
@@ -160,8 +171,30 @@ fn plain(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError>
     let mut params = case.params(mode::SET);
     params.segments.iter_mut().for_each(|segment| segment.bias = NONE);
     let dots = case.dots.concat();
-    let [y, _] = case.run(bench, kernel, &params, &vec![0.5; dots.len()])?;
+    let [y, ..] = case.run(bench, kernel, &params, &vec![0.5; dots.len()])?;
     same(name(case.weights), &y, &bits(&dots))
+}
+
+/// With activations that the kernel quantizes.
+fn raw(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
+    let cols = case.cols as u32;
+    let mut params = Linear { raw: 1, x_stride: cols, largest: cols / 32, flag: 1, ..case.params(mode::SET) };
+    params.segments.iter_mut().for_each(|segment| segment.bias = NONE);
+    let dots = case.dots.concat();
+    let [y, flag, _] = case.run(bench, kernel, &params, &vec![0.5; dots.len()])?;
+    same("activations as floats", &y, &bits(&dots))?;
+    same("the check for numbers that are not finite", &flag, &[0; 4])?;
+    if case.weights.is_float() {
+        return Ok(());
+    }
+    for bad in [f32::INFINITY, f32::NAN] {
+        let mut floats = case.floats.clone();
+        floats[0] = bad;
+        let case = Case { floats, ..case.clone() };
+        let [_, flag, _] = case.run(bench, kernel, &params, &vec![0.5; dots.len()])?;
+        same("the check for numbers that are not finite", &flag, &[0, 1, 0, 0])?;
+    }
+    Ok(())
 }
 
 /// With biases, and a factor, added to what is there.
@@ -172,7 +205,7 @@ fn added(bench: &Bench<'_>, kernel: Kernel, case: &Case, random: &mut Random) ->
         let outputs = case.dots.iter().flat_map(|row| row.iter().zip(&case.vector).map(|(dot, &b)| dot + settle(b)));
         let scaled = outputs.map(|x| if factor == 0.0 { x } else { settle(x * factor) });
         let want: Vec<f32> = y.iter().zip(scaled).map(|(y, x)| y + x).collect();
-        let [got, _] = case.run(bench, kernel, &params, &y)?;
+        let [got, ..] = case.run(bench, kernel, &params, &y)?;
         same("outputs that are added", &got, &bits(&want))?;
     }
     Ok(())
@@ -183,25 +216,56 @@ fn logits(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError
     params.segments.iter_mut().for_each(|segment| segment.bias = NONE);
     let mut want: Vec<f32> = case.dots.concat().iter().map(|&x| settle(x * 0.5)).collect();
     Level::SCALAR.soft_cap(30.0, &mut want);
-    let [got, flag] = case.run(bench, kernel, &params, &vec![0.0; want.len()])?;
+    let [got, flag, _] = case.run(bench, kernel, &params, &vec![0.0; want.len()])?;
     same("soft caps", &got, &bits(&want))?;
     let bad = want.iter().any(|x| !x.is_finite());
     same("the check for numbers that are not finite", &flag, &[0, 0, 0, u32::from(bad)])
 }
 
+/// A gate times what it gates.
 fn gated(bench: &Bench<'_>, kernel: Kernel, case: &Case, number: u32, activation: Activation) -> Result<(), GpuError> {
     let outputs = case.outputs[0];
     let mut params = Linear { activation: number, y_stride: outputs as u32, ..case.params(mode::GATE) };
     params.segments[1].bias = NONE;
-    let mut want = Vec::new();
-    for row in &case.dots {
+    let want = case.dots.iter().map(|row| {
         let (gate, up) = row.split_at(outputs);
         let mut y: Vec<f32> = gate.iter().zip(&case.vector).map(|(gate, &bias)| gate + settle(bias)).collect();
         Level::SCALAR.combine(Combine::Gate(activation), &mut y, up);
-        want.extend(bits(&y));
-    }
-    let [got, _] = case.run(bench, kernel, &params, &vec![0.0; want.len()])?;
-    same("activations", &got, &want)
+        bits(&y)
+    });
+    activations(bench, kernel, case, params, want.collect())
+}
+
+/// Without gates.
+fn activated(
+    bench: &Bench<'_>,
+    kernel: Kernel,
+    case: &Case,
+    number: u32,
+    activation: Activation,
+) -> Result<(), GpuError> {
+    let params = Linear { activation: number, ..case.params(mode::ACTIVATE) };
+    let want = case.dots.iter().map(|row| {
+        let outputs: Vec<f32> = row.iter().zip(&case.vector).map(|(dot, &bias)| dot + settle(bias)).collect();
+        let mut y = vec![0.0; outputs.len()];
+        Level::SCALAR.combine(Combine::Activate(activation), &mut y, &outputs);
+        bits(&y)
+    });
+    activations(bench, kernel, case, params, want.collect())
+}
+
+/// Rows of activations, and their largest magnitudes.
+fn activations(
+    bench: &Bench<'_>,
+    kernel: Kernel,
+    case: &Case,
+    params: Linear,
+    want: Vec<Vec<u32>>,
+) -> Result<(), GpuError> {
+    let params = Linear { largest: params.y_stride.div_ceil(32), ..params };
+    let [got, _, magnitudes] = case.run(bench, kernel, &params, &vec![0.0; want.concat().len()])?;
+    same("activations", &got, &want.concat())?;
+    same("the largest activations", &magnitudes, &want.iter().map(|row| largest(row)).collect::<Vec<_>>().concat())
 }
 
 fn name(weights: Weights) -> &'static str {

@@ -62,7 +62,6 @@ fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuError> {
     let random = &mut Random::new(seed ^ Xxh64::hash(format!("{kernel:?}").as_bytes()));
     match kernel {
         Kernel::Input => rows::input(bench, random),
-        Kernel::AddNormed => rows::add_normed(bench, random),
         Kernel::Choose => rows::choose(bench, random),
         Kernel::Embed(weights) => linear::embed(bench, weights, random),
         Kernel::Vector(weights) => linear::products(bench, kernel, weights, random, &[1, 2, 8]),
@@ -140,6 +139,11 @@ fn same(operation: &'static str, got: &[u32], want: &[u32]) -> Result<(), GpuErr
 
 fn is_nan(bits: u32) -> bool {
     bits & 0x7fff_ffff > 0x7f80_0000
+}
+
+/// The largest magnitudes of 32 floats each.
+fn largest(floats: &[u32]) -> Vec<u32> {
+    floats.chunks(32).map(|block| block.iter().map(|bits| bits & 0x7fff_ffff).max().unwrap_or(0)).collect()
 }
 
 /// The bits of floats.

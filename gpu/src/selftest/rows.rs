@@ -1,5 +1,6 @@
 //! Norms, quantized activations, choices.
 
+use bytemuck::Zeroable;
 use gleed::kernels::{Level, Norm, NormKind};
 use gleed::num::settle;
 use gleed::quant::{Form, quantize_row};
@@ -9,7 +10,7 @@ use super::{Bench, Data, bits, same};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid;
-use crate::params::{AddNormed, Choose, Input, NONE};
+use crate::params::{BATCH_HEAD, BATCH_ROW, Branch, Choose, Input, NO_INPUT, NONE};
 
 const FORMS: [Form; 4] = [Form::F32, Form::Short, Form::Q8x32, Form::Q8x256];
 
@@ -19,38 +20,56 @@ pub(crate) fn form_number(form: Form) -> u32 {
 }
 
 pub(super) fn input(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+    let branches = [None, Some(0.0), Some(0.37)];
     for (n, form) in [256, 2560].into_iter().flat_map(|n| FORMS.map(|form| (n, form))) {
-        for weight in [None, Some(NONE), Some(16)] {
-            input_case(bench, random, n, form, weight)?;
+        for (weight, branch) in [None, Some(NONE), Some(16)].into_iter().zip(branches) {
+            input_case(bench, random, n, form, weight, branch)?;
         }
     }
+    add_normed(bench, random)?;
     not_finite(bench, random)
 }
 
-/// Three rows; `weight` says whether they are normed, and where the weights begin.
+/// Three rows; `weight` says whether they are normed, and where the weights begin; `branch` is the factor of a branch that is
+/// added before, 0 for none.
 fn input_case(
     bench: &Bench<'_>,
     random: &mut Random,
     n: usize,
     form: Form,
     weight: Option<u32>,
+    branch: Option<f32>,
 ) -> Result<(), GpuError> {
     let (vector, stride) = (random.row(n + 16), row_words(form, n));
-    let rows: Vec<_> = (0..3).map(|row| if row == 0 { random.moderate(n) } else { random.row(n) }).collect();
+    let mut rows: Vec<_> = (0..3).map(|row| if row == 0 { random.moderate(n) } else { random.row(n) }).collect();
+    let added: Vec<_> = (0..3).map(|_| random.moderate(n)).collect();
     let params = Input {
         zero: 0,
         n: n as u32,
-        x_stride: n as u32,
         out_stride: stride as u32,
         norms: u32::from(weight.is_some()),
         weight: weight.unwrap_or(NONE),
         form: form_number(form),
         epsilon: 1e-5,
         flag: 2,
+        branch: branch.map_or(Branch::zeroed(), |factor| params_of(factor, NONE)),
+        largest: [2, 3],
+        unused: [0; 2],
     };
-    let buffers =
-        [Data::floats(&rows.concat()), Data::floats(&vector), Data::back(vec![7; 3 * stride]), Data::back(vec![0; 4])];
+    let buffers = [
+        Data::back(bits(&rows.concat())),
+        Data::floats(&added.concat()),
+        Data::floats(&vector),
+        Data::back(vec![7; 3 * stride]),
+        Data::back(vec![0; 4]),
+        Data::back(vec![9; 7]),
+        Data::back(vec![9; 10]),
+    ];
     let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(3))?;
+    if let Some(factor) = branch {
+        rows.iter_mut().zip(&added).for_each(|(row, branch)| add_branch(row, branch, &[], factor));
+    }
+    same("the norm of a branch", &got[0], &bits(&rows.concat()))?;
     let (mut want, mut flag) = (Vec::new(), 0);
     for row in rows {
         let row = match weight {
@@ -62,8 +81,15 @@ fn input_case(
         flag |= u32::from(quantize_row(form, &row, &mut words).is_err());
         want.extend(words.into_iter().take(stride));
     }
-    same("the input of matrices", &got[0], &want)?;
-    same("the check for numbers that are not finite", &got[1], &[0, 0, flag, 0])
+    same("the input of matrices", &got[1], &want)?;
+    same("the check for numbers that are not finite", &got[2], &[0, 0, flag, 0])?;
+    same("the largest activations", &got[3], &[0, 0, 0, 0, 0, 0, 9])?;
+    same("the largest activations", &got[4], &[0, 0, 0, 0, 0, 0, 0, 0, 0, 9])
+}
+
+/// A branch that is added times a factor; 0 stands for none.
+fn params_of(factor: f32, weight: u32) -> Branch {
+    Branch { adds: 1, weight, epsilon: 1e-5, factor: factor.to_bits() }
 }
 
 fn normed(row: &[f32], weight: &[f32]) -> Vec<f32> {
@@ -73,62 +99,88 @@ fn normed(row: &[f32], weight: &[f32]) -> Vec<f32> {
     out
 }
 
+/// Adds the norm of a branch to a row.
+fn add_branch(row: &mut [f32], branch: &[f32], weight: &[f32], factor: f32) {
+    for (x, y) in row.iter_mut().zip(normed(branch, weight)) {
+        *x += if factor == 0.0 { y } else { settle(y * factor) };
+    }
+}
+
 /// An infinity among the activations is found.
 fn not_finite(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     for bad in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
         let mut row = random.moderate(256);
         row[random.below(256)] = bad;
-        let params = Input {
-            zero: 0,
-            n: 256,
-            x_stride: 256,
-            out_stride: 72,
-            norms: 0,
-            weight: NONE,
-            form: 2,
-            epsilon: 0.0,
-            flag: 0,
-        };
-        let buffers = [Data::floats(&row), Data::read([0; 4]), Data::read([0; 72]), Data::back([0; 4])];
+        let params = Input { n: 256, out_stride: 72, weight: NONE, form: 2, ..Input::zeroed() };
+        let unused = || Data::read([0; 4]);
+        let buffers =
+            [Data::floats(&row), unused(), unused(), Data::read([0; 72]), Data::back([0; 4]), unused(), unused()];
         let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(1))?;
         same("the check for numbers that are not finite", &got[0][..1], &[1])?;
     }
     Ok(())
 }
 
-pub(super) fn add_normed(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+/// A branch that becomes no input.
+fn add_normed(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     for factor in [0.0, 0.37] {
         let n = 288;
-        let (x, y, mut vector) = (random.row(2 * n), random.row(2 * n), random.moderate(n));
+        let (x, mut y, mut vector) = (random.row(2 * n), random.row(2 * n), random.moderate(n));
         // Products that are cut, beside nothing that hides them.
         vector.iter_mut().step_by(3).for_each(|weight| *weight *= f32::from_bits(0x2900_0000));
-        let params = AddNormed { zero: 0, n: n as u32, weight: 0, epsilon: 1e-5, factor: f32::to_bits(factor) };
-        let buffers = [Data::floats(&x), Data::floats(&vector), Data::back(bits(&y))];
-        let got = bench.run(Kernel::AddNormed, &params, &buffers, grid::by_row(2))?;
-        let normed = x.chunks(n).flat_map(|row| normed(row, &vector));
-        let scaled = normed.map(|x| if factor == 0.0 { x } else { settle(x * factor) });
-        let want: Vec<f32> = y.iter().zip(scaled).map(|(y, x)| y + x).collect();
-        same("the norm of a branch", &got[0], &bits(&want))?;
+        let params = Input { n: n as u32, form: NO_INPUT, branch: params_of(factor, 0), ..Input::zeroed() };
+        let unused = || Data::read([0; 4]);
+        let buffers = [
+            Data::back(bits(&y)),
+            Data::floats(&x),
+            Data::floats(&vector),
+            Data::back([7; 4]),
+            unused(),
+            unused(),
+            unused(),
+        ];
+        let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(2))?;
+        y.chunks_mut(n).zip(x.chunks(n)).for_each(|(row, branch)| add_branch(row, branch, &vector, factor));
+        same("the norm of a branch", &got[0], &bits(&y))?;
+        same("the norm of a branch", &got[1], &[7; 4])?;
     }
     Ok(())
 }
 
 pub(super) fn choose(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     let n = 1000;
-    let rows = 6;
-    let mut logits = random.moderate(rows * n);
+    let mut logits: Vec<_> = (0..6).map(|_| random.moderate(n)).collect();
     // The largest twice; zeros of both signs; the first; the last; all alike.
-    logits[n + 700] = 5.0;
-    logits[n + 300] = 5.0;
-    logits[2 * n..3 * n].fill(-1.0);
-    logits[2 * n + 256] = -0.0;
-    logits[2 * n + 257] = 0.0;
-    logits[3 * n] = 9.0;
-    logits[5 * n - 1] = 9.0;
-    logits[5 * n..].fill(-3.5);
-    let params = Choose { zero: 0, n: n as u32, stride: n as u32, unused: 0 };
-    let got =
-        bench.run(Kernel::Choose, &params, &[Data::floats(&logits), Data::back(vec![0; rows])], grid::by_row(rows))?;
-    let best = |row: &[f32]| (0..n).fold(0, |best, i| if row[i] > row[best] { i } else { best }) as u32;
-    same("the largest logit", &got[0], &logits.chunks(n).map(best).collect::<Vec<_>>())
+    logits[1][700] = 5.0;
+    logits[1][300] = 5.0;
+    logits[2].fill(-1.0);
+    logits[2][256] = -0.0;
+    logits[2][257] = 0.0;
+    logits[3][0] = 9.0;
+    logits[4][n - 1] = 9.0;
+    logits[5].fill(-3.5);
+    logits.iter().enumerate().try_for_each(|(case, logits)| choose_case(bench, random, logits, case % 3))
+}
+
+/// A choice after `done` of three rows.
+fn choose_case(bench: &Bench<'_>, random: &mut Random, logits: &[f32], done: usize) -> Result<(), GpuError> {
+    const WIDTH: usize = 300;
+    let token = (0..logits.len()).fold(0, |best, i| if logits[i] > logits[best] { i } else { best }) as u32;
+    let mut angles = bits(&random.moderate(3 * WIDTH));
+    let mut batch: Vec<u32> = (0..BATCH_HEAD + 3 * BATCH_ROW).map(|_| random.below(1000) as u32).collect();
+    (batch[4], batch[5]) = (done as u32, 3);
+    let params = Choose { zero: 0, n: logits.len() as u32, angles: WIDTH as u32, unused: 0 };
+    let buffers = [Data::floats(logits), Data::back([7; 3]), Data::back(batch.clone()), Data::back(angles.clone())];
+    let got = bench.run(Kernel::Choose, &params, &buffers, grid::by_row(1))?;
+    let mut chosen = [7; 3];
+    chosen[done] = token;
+    same("the largest logit", &got[0], &chosen)?;
+    batch[4] += 1;
+    if done < 2 {
+        let position = batch[BATCH_HEAD + BATCH_ROW * (done + 1)];
+        (batch[3], batch[BATCH_HEAD], batch[BATCH_HEAD + 1]) = (position, position, token);
+        angles.copy_within((done + 1) * WIDTH..(done + 2) * WIDTH, 0);
+    }
+    same("the row after a choice", &got[1], &batch)?;
+    same("the row after a choice", &got[2], &angles)
 }

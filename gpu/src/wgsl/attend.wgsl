@@ -1,18 +1,18 @@
 //!include num.wgsl
+//!include tree.wgsl
 //!include kv.wgsl
 // Attention of a head of a row, chunk by chunk. An invocation has a position of the chunk, then an element of the head.
 
 struct Params {
     zero: u32, scale: u32, cap: u32, window: u32,
-    sinks: u32, reach: u32, out_stride: u32, unused: u32,
+    sinks: u32, reach: u32, out_stride: u32, largest: u32,
     shape: Shape,
 }
-@group(0) @binding(0) var<storage, read> P: Params;
-@group(0) @binding(1) var<storage, read> QKV: array<f32>;
-@group(0) @binding(2) var<storage, read> POOL: array<u32>;
-@group(0) @binding(3) var<storage, read> B: array<u32>;
-@group(0) @binding(4) var<storage, read> TABLE: array<u32>;
+@group(0) @binding(3) var<storage, read> QKV: array<f32>;
+@group(0) @binding(4) var<storage, read> POOL: array<u32>;
 @group(0) @binding(5) var<storage, read_write> OUT: array<f32>;
+// The largest magnitudes of 32 elements of OUT each.
+@group(0) @binding(6) var<storage, read_write> LARGEST: array<atomic<u32>>;
 
 const CHUNK = 256u;
 const LEAST = -2147483647;
@@ -20,7 +20,6 @@ const LEAST = -2147483647;
 var<workgroup> QUERY: array<f32, 256>;
 var<workgroup> WEIGHTS: array<f32, 256>;
 var<workgroup> ORDER: array<i32, 256>;
-var<workgroup> LANES: array<f32, 16>;
 
 fn sees(query: u32, position: u32) -> bool {
     if (position > query) { return false; }
@@ -115,11 +114,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         var part = number(0u);
         if (invocation < P.shape.dim) { part = values_of(row, query, first, count, kv_head, invocation); }
         workgroupBarrier();
-        if (invocation == 0u) {
-            for (var half = 8u; half > 0u; half >>= 1u) {
-                for (var i = 0u; i < half; i++) { LANES[i] = add(LANES[i], LANES[i + half]); }
-            }
-        }
+        if (invocation == 0u) { tree16(); }
         workgroupBarrier();
         let chunk_total = LANES[0];
         if (magnitude(chunk_total) == 0u) { continue; }
@@ -131,7 +126,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         value = add(settle(mul(value, factor)), settle(mul(part, chunk_factor)));
     }
     if (invocation < P.shape.dim) {
-        OUT[row * P.out_stride + head * P.shape.dim + invocation] = mul(value, div(number(0x3f800000u), total));
+        let column = head * P.shape.dim + invocation;
+        let result = mul(value, div(number(0x3f800000u), total));
+        OUT[row * P.out_stride + column] = result;
+        atomicMax(&LARGEST[row * P.largest + column / 32u], magnitude(result));
     }
 }
 

@@ -1,23 +1,50 @@
 //!include num.wgsl
 //!include sums.wgsl
-// A row of activations, normed or not, in the format that matrices read. One workgroup per row.
+//!include q8.wgsl
+// A row of the residual stream, to which the norm of a branch is added before, in the format that matrices read, normed or not.
+// One workgroup per row. It also clears the row's largest magnitudes of the two kinds of activations that come later.
 
-struct Params { zero: u32, n: u32, x_stride: u32, out_stride: u32, norms: u32, weight: u32, form: u32, epsilon: f32, flag: u32 }
+struct Params {
+    zero: u32, n: u32, out_stride: u32, norms: u32,
+    weight: u32, form: u32, epsilon: f32, flag: u32,
+    adds: u32, branch_weight: u32, branch_epsilon: f32, factor: u32,
+    attention: u32, feed_forward: u32, unused_0: u32, unused_1: u32,
+}
 @group(0) @binding(0) var<storage, read> P: Params;
-@group(0) @binding(1) var<storage, read> X: array<f32>;
-@group(0) @binding(2) var<storage, read> V: array<f32>;
-@group(0) @binding(3) var<storage, read_write> Q: array<u32>;
-@group(0) @binding(4) var<storage, read_write> FLAG: array<atomic<u32>>;
+@group(0) @binding(1) var<storage, read_write> X: array<f32>;
+@group(0) @binding(2) var<storage, read> BRANCH: array<f32>;
+@group(0) @binding(3) var<storage, read> V: array<f32>;
+@group(0) @binding(4) var<storage, read_write> Q: array<u32>;
+@group(0) @binding(5) var<storage, read_write> FLAG: array<atomic<u32>>;
+@group(0) @binding(6) var<storage, read_write> ATTENTION: array<u32>;
+@group(0) @binding(7) var<storage, read_write> FEED_FORWARD: array<u32>;
 
 const F32 = 0u;
 const SHORT = 1u;
 const Q8X32 = 2u;
 const Q8X256 = 3u;
+const NOTHING = 4u;
 
 var<private> ROW: u32;
+var<private> IN_BRANCH: bool;
 var<workgroup> LARGEST: array<u32, 64>;
 
-fn element(i: u32) -> f32 { return X[ROW * P.x_stride + i]; }
+fn element(i: u32) -> f32 {
+    if (IN_BRANCH) { return BRANCH[ROW * P.n + i]; }
+    return X[ROW * P.n + i];
+}
+
+fn add_branch(invocation: u32) {
+    IN_BRANCH = true;
+    norm(P.n, P.branch_epsilon, invocation);
+    for (var i = invocation; i < P.n; i += 64u) {
+        var y = normed(i, P.branch_weight);
+        if (P.factor != 0u) { y = settle(mul(y, number(P.factor))); }
+        X[ROW * P.n + i] = add(X[ROW * P.n + i], y);
+    }
+    IN_BRANCH = false;
+    storageBarrier();
+}
 
 fn value(i: u32) -> f32 {
     if (P.norms == 0u) { return element(i); }
@@ -35,20 +62,14 @@ fn floats(invocation: u32) {
 // 32 codes of a block whose largest magnitude has the bits `largest`; `scale` is where its scale goes, NONE for other parts.
 fn codes(first: u32, largest: u32, scale: u32) {
     let words = ROW * P.out_stride + first / 4u;
-    let zero = largest < 0x26800000u;
     if (largest >= 0x7f800000u) { atomicMax(&FLAG[P.flag], 1u); }
-    let inverse = div(number(0x42fe0000u), number(largest));
+    let inverse = inverse_of(largest);
     for (var w = 0u; w < 8u; w++) {
         var word = 0u;
-        for (var k = 0u; k < 4u; k++) {
-            word |= (rounded_bits(mul(value(first + 4u * w + k), inverse)) & 0xffu) << (8u * k);
-        }
-        Q[words + w] = select(word, 0u, zero);
+        for (var k = 0u; k < 4u; k++) { word |= code_of(value(first + 4u * w + k), inverse) << (8u * k); }
+        Q[words + w] = word;
     }
-    if (scale != NONE) {
-        let d = bitcast<u32>(mul(number(largest), number(0x3c010204u)));
-        Q[ROW * P.out_stride + P.n / 4u + scale] = select(d, 0u, zero);
-    }
+    if (scale != NONE) { Q[ROW * P.out_stride + P.n / 4u + scale] = step_of(largest); }
 }
 
 fn quantized(invocation: u32) {
@@ -71,6 +92,10 @@ fn quantized(invocation: u32) {
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
     ROW = group.x;
+    for (var i = invocation; i < P.attention; i += 64u) { ATTENTION[ROW * P.attention + i] = 0u; }
+    for (var i = invocation; i < P.feed_forward; i += 64u) { FEED_FORWARD[ROW * P.feed_forward + i] = 0u; }
+    if (P.adds != 0u) { add_branch(invocation); }
+    if (P.form == NOTHING) { return; }
     if (P.norms != 0u) { norm(P.n, P.epsilon, invocation); }
     if (P.form >= Q8X32) { quantized(invocation); } else { floats(invocation); }
 }

@@ -6,6 +6,11 @@ struct Shape {
     v_type: u32, k_words: u32, v_words: u32, sinks: u32,
     ring: u32, unused_0: u32, unused_1: u32, unused_2: u32,
 }
+// The kernel says what its Params are; `shape` is one of them.
+@group(0) @binding(0) var<storage, read> P: Params;
+@group(0) @binding(1) var<storage, read> B: array<u32>;
+@group(0) @binding(2) var<storage, read> TABLE: array<u32>;
+
 const F16 = 0u;
 const Q8_0 = 1u;
 const ROWS = 16u;

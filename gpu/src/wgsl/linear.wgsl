@@ -4,7 +4,8 @@ struct Segment { at: u32, outputs: u32, y_at: u32, bias: u32 }
 struct Params {
     zero: u32, cols: u32, x_stride: u32, y_stride: u32,
     mode: u32, activation: u32, count: u32, row_bytes: u32,
-    factor: u32, cap: u32, flag: u32, unused: u32,
+    factor: u32, cap: u32, flag: u32, raw: u32,
+    largest: u32, unused_0: u32, unused_1: u32, unused_2: u32,
     segments: array<Segment, 3>,
 }
 @group(0) @binding(0) var<storage, read> P: Params;
@@ -14,6 +15,9 @@ struct Params {
 @group(0) @binding(4) var<storage, read> V: array<f32>;
 @group(0) @binding(5) var<storage, read_write> FLAG: array<atomic<u32>>;
 @group(0) @binding(6) var<storage, read> B: array<u32>;
+// The largest magnitudes of 32 activations each, P.largest words of a row: of what is written where there are activation functions,
+// of the floats in X where P.raw is 1.
+@group(0) @binding(7) var<storage, read_write> LARGEST: array<atomic<u32>>;
 
 const SET = 0u;
 const ADD = 1u;
@@ -46,15 +50,25 @@ fn biased(at: Place, acc: f32) -> f32 {
     return add(acc, settle(V[bias + at.output]));
 }
 
+// An activation, which the next matrix reads.
+fn put(row: u32, at: Place, x: f32) {
+    let column = P.segments[at.segment].y_at + at.output;
+    Y[row * P.y_stride + column] = x;
+    atomicMax(&LARGEST[row * P.largest + column / 32u], magnitude(x));
+}
+
 // An output of modes without gates.
 fn finish(at: Place, row: u32, acc: f32) {
     let y = row * P.y_stride + P.segments[at.segment].y_at + at.output;
     var output = biased(at, acc);
+    if (P.mode == ACTIVATE) {
+        put(row, at, activate(P.activation, output));
+        return;
+    }
     if (P.mode == ADD) {
         if (P.factor != 0u) { output = settle(mul(output, number(P.factor))); }
         output = add(Y[y], output);
     }
-    if (P.mode == ACTIVATE) { output = activate(P.activation, output); }
     if (P.mode == LOGITS) {
         if (P.factor != 0u) { output = settle(mul(output, number(P.factor))); }
         if (P.cap != 0u) { output = soft_cap(number(P.cap), output); }
@@ -63,7 +77,6 @@ fn finish(at: Place, row: u32, acc: f32) {
     Y[y] = output;
 }
 
-fn finish_gate(gate_at: Place, row: u32, gate: f32, other: f32) {
-    let y = row * P.y_stride + P.segments[0].y_at + gate_at.output;
-    Y[y] = mul(activate(P.activation, gate), other);
+fn finish_gate(at: Place, row: u32, gate: f32, other: f32) {
+    put(row, at, mul(activate(P.activation, gate), other));
 }

@@ -9,12 +9,9 @@ struct Params {
     norms: u32, flag: u32, unused_0: u32, unused_1: u32,
     shape: Shape,
 }
-@group(0) @binding(0) var<storage, read> P: Params;
-@group(0) @binding(1) var<storage, read_write> QKV: array<f32>;
-@group(0) @binding(2) var<storage, read> ROTATIONS: array<f32>;
-@group(0) @binding(3) var<storage, read> V: array<f32>;
-@group(0) @binding(4) var<storage, read> B: array<u32>;
-@group(0) @binding(5) var<storage, read> TABLE: array<u32>;
+@group(0) @binding(3) var<storage, read_write> QKV: array<f32>;
+@group(0) @binding(4) var<storage, read> ROTATIONS: array<f32>;
+@group(0) @binding(5) var<storage, read> V: array<f32>;
 @group(0) @binding(6) var<storage, read_write> POOL: array<atomic<u32>>;
 @group(0) @binding(7) var<storage, read_write> FLAG: array<atomic<u32>>;
 

@@ -1,14 +1,7 @@
-// Sums of 16 lanes, and norms of rows. The kernel has `fn element(i: u32) -> f32`, what is normed.
+//!include tree.wgsl
+// Norms of rows. The kernel has `fn element(i: u32) -> f32`, what is normed.
 
-var<workgroup> LANES: array<f32, 16>;
 var<workgroup> INVERSE: f32;
-
-// Lane 0 has the sum afterwards.
-fn tree16() {
-    for (var half = 8u; half > 0u; half >>= 1u) {
-        for (var i = 0u; i < half; i++) { LANES[i] = add(LANES[i], LANES[i + half]); }
-    }
-}
 
 // INVERSE is 1 / sqrt(mean square + epsilon) of `n` elements afterwards. All invocations call it.
 fn norm(n: u32, epsilon: f32, invocation: u32) {

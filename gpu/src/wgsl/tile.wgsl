@@ -1,6 +1,8 @@
 //!include num.wgsl
 //!include linear.wgsl
 //!include bytes.wgsl
+//!include q8.wgsl
+//!include activations.wgsl
 //!include FORMAT
 // Many rows of activations times quantized weights: 16 outputs of 16 rows by a workgroup, 4 rows of an output by an invocation.
 
@@ -11,6 +13,7 @@ var<workgroup> SCALES: array<f32, 16>;
 var<workgroup> MINIMA: array<f32, 16>;
 var<workgroup> INPUTS: array<u32, 128>;
 var<workgroup> STEPS: array<f32, 16>;
+var<workgroup> INVERSES: array<f32, 16>;
 var<workgroup> SUMS: array<f32, 256>;
 
 fn last_row() -> u32 { return max(B[P.count], 1u) - 1u; }
@@ -23,12 +26,22 @@ fn block_at(workgroup: u32, slot: u32, block: u32) -> u32 {
     return P.segments[segment].at + output * P.row_bytes + block * BLOCK;
 }
 
+fn row_at(workgroup: u32, i: u32) -> u32 { return min(workgroup * 16u + i, last_row()); }
+
+// Scales of a block of all rows.
+fn load_steps(group: vec3<u32>, invocation: u32, block: u32) {
+    if (invocation >= 16u) { return; }
+    let step = step_at(row_at(group.y, invocation), block);
+    STEPS[invocation] = step.step;
+    INVERSES[invocation] = step.inverse;
+}
+
 // Loads 32 columns of all outputs and rows.
 fn load(group: vec3<u32>, invocation: u32, block: u32, sub: u32) {
     let word = (block * SUBS + sub) * 8u;
     for (var k = invocation; k < 128u; k += 64u) {
         WEIGHTS[k] = codes(block_at(group.x, k / 8u, block), sub, k % 8u);
-        INPUTS[k] = X[min(group.y * 16u + k / 8u, last_row()) * P.x_stride + word + k % 8u];
+        INPUTS[k] = codes_at(row_at(group.y, k / 8u), word + k % 8u, INVERSES[k / 8u]);
     }
     if (invocation < 16u) {
         let at = block_at(group.x, invocation, block);
@@ -37,9 +50,6 @@ fn load(group: vec3<u32>, invocation: u32, block: u32, sub: u32) {
             SCALES[invocation] = scale(at);
             MINIMA[invocation] = min_scale(at);
         }
-    } else if (invocation < 32u && sub == 0u) {
-        let row = min(group.y * 16u + invocation - 16u, last_row());
-        STEPS[invocation - 16u] = number(X[row * P.x_stride + P.cols / 4u + block]);
     }
 }
 
@@ -54,6 +64,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         var minima = array<i32, 4>(0, 0, 0, 0);
         for (var sub = 0u; sub < SUBS; sub++) {
             workgroupBarrier();
+            if (sub == 0u) {
+                load_steps(group, invocation, block);
+                workgroupBarrier();
+            }
             load(group, invocation, block, sub);
             workgroupBarrier();
             let f = FACTORS[slot];

@@ -1,0 +1,33 @@
+//! Tokens that the device chooses itself.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use gleed::device::BatchView;
+
+use super::{DISPATCHES, GpuDevice};
+use crate::error::GpuError;
+use crate::place::Place;
+
+impl GpuDevice<'_, '_> {
+    /// Rows of a sequence one after the other, each with the token that is chosen after the one before. The submits follow each
+    /// other without the host, each with as many rows as its dispatches allow.
+    pub(super) fn decode_rows(&mut self, batch: &BatchView<'_>, rows: usize) -> Result<(), GpuError> {
+        self.set_batch(batch)?;
+        self.counts = [1; 3];
+        let first = batch.rows.first().map_or(0, |row| row.position);
+        self.gpu.hardware.write(self.buffer(Place::Batch)?, 0, cast_slice(&[1, 1, 1, first, 0, rows as u32]))?;
+        let one = || self.runs.iter().chain([&self.choice]).filter_map(|run| run.of(1));
+        let most = (DISPATCHES / (self.runs.len() + 1)).max(1);
+        for first in (0..rows).step_by(most) {
+            let took = self.gpu.hardware.submit((first..rows.min(first + most)).flat_map(|_| one()))?;
+            self.encoding += took;
+            self.submits += 1;
+        }
+        self.is_whole = true;
+        self.gpu.hardware.wait()
+    }
+
+    /// The tokens that were chosen.
+    pub(super) fn chosen(&self, ids: &mut [u32]) -> Result<(), GpuError> {
+        self.gpu.hardware.read(self.buffer(Place::Chosen)?, 0, cast_slice_mut(ids))
+    }
+}

@@ -1,0 +1,96 @@
+//! Inputs of matrices: the residual stream, and activations that stay floats.
+
+use bytemuck::Zeroable;
+use gleed::device::{ActivationSource, InputView, OpView};
+use gleed::kernels::Norm;
+
+use super::{Lowering, refused, words_of};
+use crate::catalog::Kernel;
+use crate::error::GpuError;
+use crate::params::{Branch, Input, NO_INPUT, NONE};
+use crate::place::{Activations, Place, Shaped};
+use crate::selftest::form_number;
+
+/// The most elements of a row of activations that are quantized where they are read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Widest {
+    attention: usize,
+    feed_forward: usize,
+}
+
+impl Widest {
+    /// Notes those of an operation.
+    pub(crate) fn see(&mut self, operation: &OpView<'_>) {
+        match operation {
+            OpView::Attend(view) => self.attention = self.attention.max(view.heads * view.head_dim),
+            OpView::GateUp(view) => self.feed_forward = self.feed_forward.max(view.up.weights.rows()),
+            _ => {}
+        }
+    }
+
+    /// Words of a row of largest magnitudes, of 32 elements each.
+    pub(super) fn words(&self, activations: Activations) -> usize {
+        match activations {
+            Activations::Attention => self.attention.div_ceil(32),
+            Activations::FeedForward => self.feed_forward.div_ceil(32),
+        }
+    }
+}
+
+impl<'m> Lowering<'m> {
+    /// The residual stream as an input, in all forms that are wanted.
+    pub(super) fn input(&mut self, input: InputView, norm: Option<&Norm<'m>>) -> Result<(), GpuError> {
+        let weight = norm.map_or(Ok(NONE), |norm| self.norm_weight(norm))?;
+        self.raw = None;
+        if self.branch.is_some_and(|(_, rows)| rows != self.rows) {
+            self.add_branch();
+        }
+        for form in input.forms.forms() {
+            let place = Place::Input(form_number(form));
+            let stride = words_of(form, input.width)?;
+            self.widen(place, stride);
+            let params = Input {
+                out_stride: stride as u32,
+                norms: u32::from(norm.is_some()),
+                weight,
+                form: form_number(form),
+                epsilon: norm.map_or(0.0, |norm| norm.epsilon),
+                ..Input::zeroed()
+            };
+            self.emit_input(params, place);
+        }
+        Ok(())
+    }
+
+    /// Adds a branch that waits for the next input, if there is one.
+    pub(super) fn add_branch(&mut self) {
+        if let Some((_, rows)) = self.branch {
+            let now = std::mem::replace(&mut self.rows, rows);
+            // Nothing is written to the last buffer.
+            self.emit_input(Input { form: NO_INPUT, ..Input::zeroed() }, Place::Batch);
+            self.rows = now;
+        }
+    }
+
+    fn emit_input(&mut self, params: Input, to: Place) {
+        let branch = self.branch.take().map_or(Branch::zeroed(), |(branch, _)| branch);
+        let kinds = [Activations::Attention, Activations::FeedForward];
+        let largest = kinds.map(|kind| self.largest.words(kind) as u32);
+        let params = Input { n: self.hidden as u32, flag: self.flag, branch, largest, ..params };
+        let [attention, feed_forward] = kinds.map(Place::Largest);
+        let buffers = [Place::Residual, Place::Branch, Place::Vectors, to, Place::Flags, attention, feed_forward];
+        self.emit(Kernel::Input, &params, &buffers, Shaped::ByRow);
+    }
+
+    /// Other activations stay floats: the matrices that read them quantize them.
+    pub(super) fn quantize(&mut self, from: &ActivationSource<'m>, input: InputView) -> Result<(), GpuError> {
+        self.raw = match from {
+            ActivationSource::Residual => return self.input(input, None),
+            ActivationSource::FeedForward => Some(Activations::FeedForward),
+            ActivationSource::Attention { sinks: [] } => Some(Activations::Attention),
+            _ => return refused("sink scores"),
+        };
+        self.add_branch();
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! Tokens that are chosen one after the other, by the host or by a device that can do that.
+
+use gleed::num::Xxh64;
+use gleed::sample::argmax;
+use gleed::{Engine, EngineError, Limits, Model, Plan, SeqId, Window};
+
+use crate::common::Memory;
+use crate::common::random::Rng;
+use crate::common::synthetic::SyntheticModel;
+use crate::scalar::ScalarDevice;
+use crate::{DEVICES, Log, hash, limits, models, same, snapshot};
+
+/// A device that leaves the choice to the host, and one that chooses.
+const CHOOSERS: [fn(&mut ScalarDevice<'_>); 3] =
+    [|_| {}, |device| device.chooses = true, |device| (device.chooses, device.most) = (true, 3)];
+
+/// The tokens and the logits after them, all at once or each alone.
+fn decode(engine: &mut Engine<'_, '_>, seq: SeqId, token: u32, count: usize, together: bool) -> Vec<u32> {
+    let mut ids = vec![7; count];
+    if together {
+        engine.decode_greedy(seq, token, &mut ids).unwrap();
+        assert_eq!(engine.results().count(), 0);
+        return ids;
+    }
+    let mut next = token;
+    for id in &mut ids {
+        next = argmax(engine.decode_step(seq, next).unwrap()).unwrap();
+        *id = next;
+    }
+    ids
+}
+
+/// A fork in the middle of a block, more tokens than a batch has rows, full blocks that become prefixes.
+fn play(engine: &mut Engine<'_, '_>, together: bool) -> Log {
+    let (mut log, vocab) = (Log::new(), engine.model().config().vocab);
+    let first = engine.open().unwrap();
+    engine.prefill(first, &Rng::new(7).tokens(21, vocab)).unwrap();
+    let fork = engine.fork(first, 21).unwrap();
+    for (seq, counts) in [(first, [1, 23, 9]), (fork, [2, 1, 5])] {
+        let mut next = 5;
+        for count in counts {
+            let ids = decode(engine, seq, next, count, together);
+            next = ids[count - 1];
+            log.push((seq, engine.seq_len(seq).unwrap(), Xxh64::hash(bytemuck::cast_slice(&ids))));
+        }
+        log.push((seq, 0, hash(engine.decode_step(seq, next).unwrap())));
+        // A window takes what a snapshot needs.
+        if (0..engine.seq_len(seq).unwrap()).all(|at| engine.cache().token(seq, at).is_some()) {
+            log.push((seq, 1, Xxh64::hash(&snapshot(engine, seq))));
+        }
+    }
+    // What was decoded is a prefix that others find.
+    let tokens: Vec<_> = (0..32).filter_map(|at| engine.cache().token(first, at)).collect();
+    let again = engine.open().unwrap();
+    let logits = if tokens.len() == 32 { hash(engine.prefill_prompt(again, &tokens).unwrap()) } else { 0 };
+    log.push((again, engine.stats().prefix.hits as usize, logits));
+    log
+}
+
+#[test]
+fn together_is_the_same_as_one_by_one() {
+    for (name, synthetic) in models() {
+        let file = synthetic.bytes();
+        let model = Model::open(&file).unwrap();
+        for limits in
+            [limits(), Limits { window: Window { sinks: 3, last: 24 }, prefix_cache: false, kv_blocks: 0, ..limits() }]
+        {
+            let alone = same(&model, &limits, &DEVICES[..1], &|engine| play(engine, false));
+            let together = same(&model, &limits, &CHOOSERS, &|engine| play(engine, true));
+            assert_eq!(alone, together, "{name}");
+        }
+    }
+}
+
+/// What fails changes nothing.
+#[test]
+fn failures_change_nothing() {
+    let synthetic = SyntheticModel::llama();
+    let file = synthetic.bytes();
+    let model = Model::open(&file).unwrap();
+    let plan = Plan::for_device(&model, &limits()).unwrap();
+    let mut device = ScalarDevice::new(&model, &plan).unwrap();
+    device.chooses = true;
+    device.life = 8;
+    let mut memory = Memory::new(plan.bytes());
+    let mut engine = Engine::with_device(&model, &plan, memory.bytes(), &mut device).unwrap();
+    let seq = engine.open().unwrap();
+    engine.prefill(seq, &[1, 2, 3]).unwrap();
+    let mut ids = [0; 9];
+    assert_eq!(engine.decode_greedy(seq, 5, &mut []), Err(EngineError::Empty));
+    assert!(matches!(engine.decode_greedy(seq, 320, &mut ids), Err(EngineError::Token { token: 320, .. })));
+    let mut many = [0; 94];
+    assert!(matches!(engine.decode_greedy(seq, 5, &mut many), Err(EngineError::Cache(_))));
+    let used = engine.stats();
+    assert_eq!(engine.decode_greedy(seq, 5, &mut ids), Err(EngineError::DeviceLost));
+    assert_eq!((engine.seq_len(seq), engine.stats()), (Ok(3), used));
+    engine.cache().check().unwrap();
+}

@@ -1,0 +1,76 @@
+//! `--device gpu`: the same text, the same logits. With Mesa's driver that computes on the CPU it is slow, and as right.
+
+use crate::common::fixtures::parse_json;
+use crate::{Run, run, run_with_input, scratch};
+
+/// A run with a GPU; `None`, said aloud, on machines without one. With `GLEED_REQUIRE_GPU=1` there has to be one.
+fn on_gpu(example: &str, args: &[&str], input: &str) -> Option<Run> {
+    let result = run_with_input(example, &[args, &["--device", "gpu"]].concat(), input.as_bytes());
+    if !result.err.contains("there is no GPU") {
+        return Some(result);
+    }
+    assert!(std::env::var("GLEED_REQUIRE_GPU").as_deref() != Ok("1"), "{}", result.err);
+    println!("skipped: {}", result.err);
+    None
+}
+
+#[test]
+fn a_gpu_tells_the_same_story() {
+    let args = ["-n", "24", "--temp", "0.8", "--seed", "3", "Once upon a time"];
+    let Some(there) = on_gpu("generate", &args, "") else { return };
+    assert!(there.err.lines().any(|line| line.starts_with("device: ")), "{}", there.err);
+    assert_eq!(there.ok(), run("generate", &args).ok());
+    let talk = "Once upon a time\n/stats\nThe end\n";
+    let args = ["--template", "none", "-n", "6", "--temp", "0"];
+    let there = on_gpu("chat", &args, talk).unwrap().ok();
+    let replies =
+        |out: &str| out.lines().filter(|line| !line.contains("tokens/s")).map(str::to_owned).collect::<Vec<_>>();
+    let here = run_with_input("chat", &args, talk.as_bytes()).ok();
+    let without_memory =
+        |out: String| replies(&out).into_iter().filter(|line| !line.starts_with("memory:")).collect::<Vec<_>>();
+    assert_eq!(without_memory(there), without_memory(here));
+}
+
+#[test]
+fn a_gpu_has_the_same_logits() {
+    let (file, json) = (scratch("device.bin"), scratch("device.json"));
+    let args = ["--ids", "1,414,435,261,385,300,301,302,303,304", "--out", file.to_str().unwrap()];
+    let Some(there) = on_gpu("logits", &args, "") else { return };
+    assert_eq!(there.ok(), run("logits", &args).ok());
+    let args = "--prompt 12 --gen 3 --repeat 1 --sequences 2 --json".split(' ').chain(json.to_str());
+    let args: Vec<_> = args.collect();
+    let mut hashes = Vec::new();
+    for result in [on_gpu("bench", &args, "").unwrap(), run("bench", &args)] {
+        result.ok();
+        let value = parse_json(&std::fs::read(&json).unwrap());
+        let run = &value["runs"][0];
+        hashes.push(["prefill", "decode"].map(|phase| run[phase]["logits_hash"].to_string()));
+        assert_eq!(run["device"] == "CPU", run["device_bytes"] == 0);
+        assert_eq!(run["device"] == "CPU", run["decode"]["ratio"].is_number());
+    }
+    assert_eq!(hashes[0], hashes[1]);
+}
+
+#[test]
+fn what_a_gpu_does_not_have_is_refused() {
+    let text = ["-n", "2", "--temp", "0", "Once upon a time"];
+    let with = |flags: &[&str]| run("generate", &[&text[..], flags].concat());
+    let refused = |flags: &[&str], words: &str| {
+        let result = with(flags);
+        assert!(result.code != Some(0) && result.err.contains(words), "{flags:?}: {}", result.err);
+    };
+    refused(&["--device", "gpu", "--backend", "glide"], "\"glide\" is none of vulkan, metal, dx12");
+    refused(&["--device", "tpu"], "[possible values: cpu, gpu, auto]");
+    refused(&["--backend", "vulkan"], "--backend needs --device gpu or auto");
+    refused(&["--device", "gpu", "--kv", "basic"], "a cache of another kind than paged");
+    // Apple has no Vulkan of its own, the others no Metal: with `auto` the CPU does it.
+    let absent = if cfg!(target_vendor = "apple") { "vulkan" } else { "metal" };
+    refused(&["--device", "gpu", "--backend", absent], "there is no");
+    let auto = with(&["--device", "auto", "--backend", absent]);
+    assert!(auto.err.contains("device: the CPU (there is no"), "{}", auto.err);
+    assert_eq!(auto.ok(), with(&[]).ok());
+    if let Some(result) = on_gpu("generate", &[&text[..], &["--kv-type", "f32"]].concat(), "") {
+        assert!(result.err.contains("this does not run on a GPU: keys and values in f32 or q4_0"), "{}", result.err);
+        assert_eq!(result.code, Some(1));
+    }
+}
