@@ -120,6 +120,13 @@ struct Ends<'t, 'm, 'a> {
     context: usize,
 }
 
+impl Ends<'_, '_, '_> {
+    /// The end at a string, by its index.
+    fn at_string(&self, index: Option<usize>) -> Option<Stop> {
+        Some(Stop::Text(self.strings.get(index?).cloned().unwrap_or_default()))
+    }
+}
+
 fn tell(
     (engine, sequence): (&mut Engine<'_, '_>, SeqId),
     plan: &Plan,
@@ -133,39 +140,58 @@ fn tell(
     prompt.iter().for_each(|&id| sampler.accept(id));
     let start = Instant::now();
     let ms = || start.elapsed().as_secs_f64() * 1000.0;
-    // First all of the prompt goes in, then each token that was chosen.
+    // First all of the prompt goes in, then each token that was chosen, with those that have to follow it.
     let mut next = prompt.to_vec();
     while story.ids.len() < ends.n {
-        if engine.seq_len(sequence)? >= ends.context {
+        let room = ends.context.saturating_sub(engine.seq_len(sequence)?);
+        if next.len() > room {
             story.stop = Stop::Context(ends.context);
             break;
         }
-        let before = ms();
-        if !run::advance(engine, plan, sequence, &next)? {
-            story.stop = Stop::Interrupted;
-            break;
+        let mut left = (ends.n - story.ids.len()).min(room - next.len());
+        let forced = constraint.as_mut().map_or(Ok(Vec::new()), |constraint| constraint.forced(left))?;
+        let is_complete = constraint.as_ref().is_some_and(|constraint| constraint.is_complete());
+        if !is_complete {
+            next.extend(&forced);
+            let before = ms();
+            if !run::advance(engine, plan, sequence, &next)? {
+                story.stop = Stop::Interrupted;
+                break;
+            }
+            story.forward(ms() - before);
         }
-        let forward = ms() - before;
-        let logits = engine.logits(sequence).unwrap_or_default();
-        let choice = match &mut constraint {
-            Some(constraint) => constraint.choose(&mut sampler, logits, &mut scratch)?,
-            None => Some(sampler.sample(logits, &mut scratch)?),
-        };
-        let Some(choice) = choice else {
+        for &token in &forced {
+            sampler.accept(token);
+            story.add_forced(token, ms());
+            if let Some(stop) = ends.at_string(output.token(token)?) {
+                story.stop = stop;
+                return Ok(story);
+            }
+        }
+        if is_complete {
             story.stop = Stop::Complete;
             break;
+        } else if story.ids.len() == ends.n {
+            break;
+        }
+        left -= forced.len();
+        let logits = engine.logits(sequence).unwrap_or_default();
+        let choice = match &mut constraint {
+            Some(constraint) => constraint.choose(&mut sampler, left.max(1), logits, &mut scratch)?,
+            None => sampler.sample(logits, &mut scratch)?,
         };
         sampler.accept(choice.token);
-        story.add(choice, ms(), forward);
+        story.add(choice, ms());
         if ends.tokenizer.is_some_and(|tokenizer| tokenizer.is_end(choice.token)) {
             story.stop = Stop::End;
             break;
         }
-        if let Some(index) = output.token(choice.token)? {
-            story.stop = Stop::Text(ends.strings.get(index).cloned().unwrap_or_default());
+        if let Some(stop) = ends.at_string(output.token(choice.token)?) {
+            story.stop = stop;
             break;
         }
         next = vec![choice.token];
     }
+    story.complete = constraint.map(|constraint| constraint.may_end());
     Ok(story)
 }

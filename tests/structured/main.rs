@@ -6,8 +6,10 @@ mod common;
 #[path = "../../examples/common/raw_member.rs"]
 mod raw_member;
 
+mod close;
 mod gbnf;
 mod generated;
+mod jump;
 mod language;
 mod limits;
 mod maskbench;
