@@ -37,6 +37,7 @@
 //! | [`grammar`] | feature `grammar`: JSON Schema, GBNF and regular expressions; which text follows them |
 //! | [`turns`] | how a conversation is written for a model |
 //! | [`engine`] | plan, sequences, batches, steps of bounded work |
+//! | [`writing`] | feature `grammar`: a sequence that writes a text under a grammar |
 //! | `host` | feature `std`: a thread pool, mapped files, an owned engine |
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
@@ -77,6 +78,8 @@ pub mod token;
 pub mod tools;
 pub mod turns;
 mod weights;
+#[cfg(feature = "grammar")]
+pub mod writing;
 
 pub use cache::{KvElement, KvKind, KvType, SeqId, Window};
 pub use engine::{Budget, Deadline, Engine, EngineError, Limits, Logits, Plan, Pooling, Progress, Step, StreamError};

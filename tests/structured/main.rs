@@ -18,6 +18,7 @@ mod numbers;
 mod own;
 mod states;
 mod suite;
+mod writing;
 
 use gleed::grammar::{
     Escapes, Grammar, GrammarError, Limits, MatchError, Matcher, Options, Planned, Source, Whitespace,
