@@ -211,6 +211,7 @@ fn options<'o>(request: &Value, ignore: &'o [&'o str]) -> Result<Options<'o>, St
         one_of_as_any_of: flag("one_of_as_any_of"),
         ignore,
         states,
+        ..Options::default()
     })
 }
 

@@ -140,55 +140,91 @@ fn tell(
     let start = Instant::now();
     let together = if constraint.is_none() { ends.together } else { 0 };
     let ms = || start.elapsed().as_secs_f64() * 1000.0;
-    // First all of the prompt goes in, then each token that was chosen.
+    // First all of the prompt goes in, then each token that was chosen, with those that have to follow it.
     let mut next = prompt.to_vec();
     while story.ids.len() < ends.n {
-        if engine.seq_len(sequence)? >= ends.context {
+        let room = ends.context.saturating_sub(engine.seq_len(sequence)?);
+        if next.len() > room {
             story.stop = Stop::Context(ends.context);
             break;
         }
-        let before = ms();
         if together > 0 && !story.ids.is_empty() {
-            let room = (ends.n - story.ids.len()).min(ends.context - engine.seq_len(sequence)?);
-            let mut ids = vec![0; room.min(together)];
-            engine.decode_greedy(sequence, next[0], &mut ids)?;
-            let each = (ms() - before) / ids.len() as f64;
-            for (token, count) in ids.into_iter().zip(1..) {
-                // Without the logits nothing is known of probabilities: --verbose does not come here.
-                story.add(Choice { token, probability: f32::NAN }, before + each * f64::from(count), each);
-                if ends.are_here(token, &mut story, output)? {
-                    return Ok(story);
-                }
-                next = vec![token];
-            }
-            if interrupt::take() {
-                story.stop = Stop::Interrupted;
-                break;
+            let most = together.min(room).min(ends.n - story.ids.len());
+            match tell_together((engine, sequence), next[0], most, ends, (&mut story, &start), output)? {
+                Some(last) => next = vec![last],
+                None => break,
             }
             continue;
         }
-        if !run::advance(engine, plan, sequence, &next)? {
-            story.stop = Stop::Interrupted;
-            break;
+        let mut left = (ends.n - story.ids.len()).min(room - next.len());
+        let forced = constraint.as_mut().map_or(Ok(Vec::new()), |constraint| constraint.forced(left))?;
+        let is_complete = constraint.as_ref().is_some_and(|constraint| constraint.is_complete());
+        if !is_complete {
+            next.extend(&forced);
+            let before = ms();
+            if !run::advance(engine, plan, sequence, &next)? {
+                story.stop = Stop::Interrupted;
+                break;
+            }
+            story.forward(ms() - before);
         }
-        let forward = ms() - before;
-        let logits = engine.logits(sequence).unwrap_or_default();
-        let choice = match &mut constraint {
-            Some(constraint) => constraint.choose(&mut sampler, logits, &mut scratch)?,
-            None => Some(sampler.sample(logits, &mut scratch)?),
-        };
-        let Some(choice) = choice else {
+        for &token in &forced {
+            sampler.accept(token);
+            story.add_forced(token, ms());
+            // A forced token ends no text by itself, but a stop string may end with it.
+            if ends.are_here(token, &mut story, output)? {
+                return Ok(story);
+            }
+        }
+        if is_complete {
             story.stop = Stop::Complete;
             break;
+        } else if story.ids.len() == ends.n {
+            break;
+        }
+        left -= forced.len();
+        let logits = engine.logits(sequence).unwrap_or_default();
+        let choice = match &mut constraint {
+            Some(constraint) => constraint.choose(&mut sampler, left.max(1), logits, &mut scratch)?,
+            None => sampler.sample(logits, &mut scratch)?,
         };
         sampler.accept(choice.token);
-        story.add(choice, ms(), forward);
+        story.add(choice, ms());
         if ends.are_here(choice.token, &mut story, output)? {
             break;
         }
         next = vec![choice.token];
     }
+    story.complete = constraint.map(|constraint| constraint.may_end());
     Ok(story)
+}
+
+/// Adds at most `most` tokens that a device chooses after `token`. Returns the last one; `None`: the story has ended.
+fn tell_together(
+    (engine, sequence): (&mut Engine<'_, '_>, SeqId),
+    token: u32,
+    most: usize,
+    ends: &Ends<'_, '_, '_>,
+    (story, start): (&mut Story, &Instant),
+    output: &mut Output<'_, '_, '_>,
+) -> Result<Option<u32>> {
+    let before = start.elapsed().as_secs_f64() * 1000.0;
+    let mut ids = vec![0; most];
+    engine.decode_greedy(sequence, token, &mut ids)?;
+    let each = (start.elapsed().as_secs_f64() * 1000.0 - before) / most as f64;
+    for (&token, count) in ids.iter().zip(1..) {
+        story.forward(each);
+        // Without the logits nothing is known of probabilities: --verbose does not come here.
+        story.add(Choice { token, probability: f32::NAN }, before + each * f64::from(count));
+        if ends.are_here(token, story, output)? {
+            return Ok(None);
+        }
+    }
+    if interrupt::take() {
+        story.stop = Stop::Interrupted;
+        return Ok(None);
+    }
+    Ok(ids.last().copied())
 }
 
 impl Ends<'_, '_, '_> {

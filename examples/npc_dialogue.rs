@@ -6,8 +6,9 @@
 //! ```
 //!
 //! All characters share one grammar and one trie of tokens; each has a matcher, a sampler and a sequence. In a frame the engine
-//! computes and masks are made until the deadline; what is not finished goes on in the next frame. Standard output gets the
-//! number of frames, how far they were past their deadlines, and the answers, each a value of the schema.
+//! computes and masks are made until the deadline; what is not finished goes on in the next frame. Tokens that have to follow
+//! are not chosen: they run with the one before. Standard output gets the number of frames, how far they were past their
+//! deadlines, how many tokens were forced, and the answers, each a value of the schema.
 
 mod common;
 
@@ -108,16 +109,20 @@ fn play(args: &Args) -> Result<ExitCode> {
     let bytes = Matcher::plan(matcher_limits)?;
     let mut states: Vec<AlignedBytes> = prompts.iter().map(|_| AlignedBytes::new(bytes)).collect();
     let mut cast = Vec::new();
-    for ((state, prompt), seed) in states.iter_mut().zip(&prompts).zip(args.seed..) {
+    for (state, seed) in states.iter_mut().zip(args.seed..) {
         let seq = engine.open()?;
-        engine.queue(seq, 0, prompt, Logits::Last)?;
         let sampler = Sampler::new(SamplerParams { temperature: 0.8, seed, ..SamplerParams::default() })?;
         let matcher = Matcher::new(&grammar, matcher_limits, state.bytes())?;
         cast.push(Character { seq, sampler, matcher, stream: text::Stream::new(&tokenizer), answer: String::new() });
     }
     let mask = vec![0; trie.mask_len()];
     let room = vec![0; scratch_len(model.config().vocab)];
-    let mut scene = Scene { tokenizer: &tokenizer, trie: &trie, cast, ready: Vec::new(), mask, room };
+    let scratch = vec![0; Matcher::forced_scratch_len(&tokenizer)];
+    let (tokenizer, ready, tokens) = (&tokenizer, Vec::new(), Tokens::default());
+    let mut scene = Scene { tokenizer, trie: &trie, cast, ready, mask, room, scratch, tokens };
+    for (index, prompt) in prompts.into_iter().enumerate() {
+        scene.go_on(index, prompt, &mut engine)?;
+    }
     let past = run_frames(&mut engine, &mut scene, Duration::from_secs_f64(args.ms / 1e3))?;
     report(&scene, past, bytes)?;
     Ok(ExitCode::SUCCESS)
@@ -144,6 +149,8 @@ fn report(scene: &Scene<'_>, mut past: Vec<Duration>, bytes: usize) -> Result<()
     let at = |part: usize| past[(past.len() - 1) * part / 100].as_secs_f64() * 1e6;
     writeln!(out, "{} characters, {bytes} bytes for the state of each answer", scene.cast.len())?;
     writeln!(out, "{} frames", past.len())?;
+    let Tokens { all, forced } = scene.tokens;
+    writeln!(out, "{all} tokens, {forced} of them forced")?;
     writeln!(out, "overshoot: p50 {:.1} us, p99 {:.1} us, max {:.1} us\n", at(50), at(99), at(100))?;
     for (name, character) in NAMES.iter().zip(&scene.cast) {
         writeln!(out, "{name}: {}", character.answer)?;
@@ -170,6 +177,16 @@ struct Scene<'c> {
     /// The mask in the making, of the last of them.
     mask: Vec<u32>,
     room: Vec<u64>,
+    /// For forced tokens.
+    scratch: Vec<u32>,
+    tokens: Tokens,
+}
+
+/// Tokens of answers.
+#[derive(Clone, Copy, Default)]
+struct Tokens {
+    all: usize,
+    forced: usize,
 }
 
 impl Scene<'_> {
@@ -203,13 +220,33 @@ impl Scene<'_> {
         }
         let logits = engine.logits(character.seq).ok_or("no logits")?;
         let token = character.sampler.sample_masked(logits, &self.mask, &mut self.room)?.token;
+        self.take(index, token)?;
+        self.go_on(index, vec![token], engine)?;
+        Ok(true)
+    }
+
+    /// Queues tokens of a character, with those that have to follow them. Nothing follows the end of an object.
+    fn go_on(&mut self, index: usize, mut tokens: Vec<u32>, engine: &mut Engine<'_, '_>) -> Result<()> {
+        let mut ids = [0; 64];
+        let count = self.cast[index].matcher.forced_tokens(self.tokenizer, self.trie, &mut self.scratch, &mut ids)?;
+        for &token in &ids[..count] {
+            self.take(index, token)?;
+            tokens.push(token);
+        }
+        self.tokens.forced += count;
+        let Character { seq, matcher, .. } = &self.cast[index];
+        if !matcher.is_complete() {
+            engine.queue(*seq, engine.seq_len(*seq)?, &tokens, Logits::Last)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a token to an answer.
+    fn take(&mut self, index: usize, token: u32) -> Result<()> {
+        let character = &mut self.cast[index];
         character.matcher.accept(self.tokenizer, token)?;
         character.answer.push_str(character.stream.push(token));
-        // Nothing follows the end of an object.
-        if !character.matcher.may_end() {
-            let position = engine.seq_len(character.seq)?;
-            engine.queue(character.seq, position, &[token], Logits::Last)?;
-        }
-        Ok(true)
+        self.tokens.all += 1;
+        Ok(())
     }
 }

@@ -95,7 +95,12 @@ fn batch_line(tokenizer: &Tokenizer<'_, '_>, args: &Args, line: &str) -> Result<
 }
 
 fn encode(tokenizer: &Tokenizer<'_, '_>, args: &Args, text: &str) -> Result<Vec<u32>> {
-    let options = EncodeOptions { add_special: args.add_special, parse_special: args.parse_special, exact: args.exact };
+    let options = EncodeOptions {
+        add_special: args.add_special,
+        parse_special: args.parse_special,
+        exact: args.exact,
+        ..EncodeOptions::default()
+    };
     Ok(text::encode(tokenizer, text, options)?)
 }
 

@@ -1307,7 +1307,8 @@ enum {
 enum {
     GLEED_ENCODE_ADD_SPECIAL = 1,   /* adds the tokens that begin and end a text, if the vocabulary says so */
     GLEED_ENCODE_PARSE_SPECIAL = 2, /* turns names of control tokens into these tokens; not for untrusted text */
-    GLEED_ENCODE_EXACT = 4          /* refuses a text with bytes that the vocabulary cannot spell */
+    GLEED_ENCODE_EXACT = 4,         /* refuses a text with bytes that the vocabulary cannot spell */
+    GLEED_ENCODE_CONTINUES = 8      /* the text continues another one: no blank is put before it */
 };
 
 /* Flags of gleed_detokenizer_init. They may be combined with |. */
@@ -1588,6 +1589,7 @@ typedef struct gleed_grammar gleed_grammar;
 #define GLEED_GRAMMAR_CLOSED 1u           /* objects have no members but those that they declare, if the schema does not say */
 #define GLEED_GRAMMAR_ONE_OF_AS_ANY_OF 2u /* oneOf means anyOf where its branches are not known to be disjoint */
 #define GLEED_GRAMMAR_ALL_ESCAPES 4u      /* strings may have escapes of any character, by number */
+#define GLEED_GRAMMAR_CLOSE 8u            /* for gleed_matcher_mask_within; the grammar takes twice the memory */
 
 /* What a grammar is, and how it is compiled. 0 means the default. */
 typedef struct gleed_grammar_options {
@@ -1755,6 +1757,18 @@ gleed_status gleed_matcher_mask(gleed_matcher *matcher, const gleed_trie *trie, 
                                 uint32_t *mask, size_t mask_len, gleed_error *error);
 
 /*
+ * Does what gleed_matcher_mask does, but for a text that is to end within `within` more tokens, the next one included (tokens
+ * that end a text do not count). A token is allowed if the shortest end behind it has no more bytes than tokens are left. So the
+ * text ends in time if the vocabulary has each byte. Where it is too late for that, tokens are allowed that bring the text nearer
+ * to its end; if there are none, all that the grammar allows. The grammar was compiled with GLEED_GRAMMAR_CLOSE.
+ *   Memory, Threads, After   As gleed_matcher_mask.
+ *   Time     As gleed_matcher_mask. Where the end is near, all tokens are looked at.
+ *   Errors   As gleed_matcher_mask, GLEED_E_VALUE (the grammar was compiled without GLEED_GRAMMAR_CLOSE).
+ */
+gleed_status gleed_matcher_mask_within(gleed_matcher *matcher, const gleed_trie *trie, uint64_t within, uint64_t units,
+                                       uint32_t flags, uint32_t *mask, size_t mask_len, gleed_error *error);
+
+/*
  * *is_end receives 1 if the text may end here, else 0.
  *   Memory   Keeps nothing.
  *   Time     Constant.
@@ -1776,6 +1790,24 @@ gleed_status gleed_matcher_is_end(const gleed_matcher *matcher, uint32_t *is_end
  */
 gleed_status gleed_matcher_forced(gleed_matcher *matcher, char *text, size_t text_len, size_t *written,
                                   gleed_error *error);
+
+/*
+ * Writes the tokens that have to follow to `tokens`, at most tokens_len. *count receives how many. They spell the bytes of
+ * gleed_matcher_forced, up to 256, or the first of them: a token is written only if the tokenizer puts it there whatever
+ * follows. The program gives each of them to gleed_matcher_accept, and all of them to the engine in one call. The state does
+ * not change, but a mask in the making begins anew. The trie is one of the tokenizer. How much scratch it takes depends on the
+ * tokenizer alone; `needed` of `error` says how much.
+ *   Memory   Keeps nothing. The contents of `scratch` are overwritten, also after an error.
+ *   Time     As gleed_matcher_forced, and what encoding these bytes takes, once for each place near their end at which a token
+ *            begins that reaches over it.
+ *   Threads  One at a time per matcher.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_SCRATCH_TOO_SMALL, GLEED_E_AMBIGUOUS,
+ *            GLEED_E_NESTED.
+ *   After    Nothing else is written. The state has not changed.
+ */
+gleed_status gleed_matcher_forced_tokens(gleed_matcher *matcher, const gleed_tokenizer *tokenizer, const gleed_trie *trie,
+                                         uint32_t *scratch, size_t scratch_len, uint32_t *tokens, size_t tokens_len,
+                                         size_t *count, gleed_error *error);
 
 /*
  * Copies a matcher to `memory`, with the states before its last tokens. *fork receives a pointer to the copy, which does

@@ -995,6 +995,14 @@ public:
         status = gleed_matcher_mask(matcher_, trie.get(), units, flags, mask.data(), mask.size(), status.details());
         return status;
     }
+    // The same for a text that is to end within so many tokens. Its grammar was compiled with GLEED_GRAMMAR_CLOSE.
+    Status mask_within(const TokenTrie &trie, std::uint64_t within, Span<std::uint32_t> mask, std::uint64_t units = 0,
+                       std::uint32_t flags = GLEED_MASK_ENDS) noexcept {
+        Status status;
+        status = gleed_matcher_mask_within(matcher_, trie.get(), within, units, flags, mask.data(), mask.size(),
+                                           status.details());
+        return status;
+    }
     Result<bool> is_end() const noexcept {
         Status status;
         std::uint32_t end = 0;
@@ -1007,6 +1015,15 @@ public:
         std::size_t written = 0;
         status = gleed_matcher_forced(matcher_, text.data(), text.size(), &written, status.details());
         return Result<std::size_t>(status, written);
+    }
+    // Writes the tokens that have to follow. Returns how many.
+    Result<std::size_t> forced(const Tokenizer &tokenizer, const TokenTrie &trie, Span<std::uint32_t> scratch,
+                               Span<std::uint32_t> tokens) noexcept {
+        Status status;
+        std::size_t count = 0;
+        status = gleed_matcher_forced_tokens(matcher_, tokenizer.get(), trie.get(), scratch.data(), scratch.size(),
+                                             tokens.data(), tokens.size(), &count, status.details());
+        return Result<std::size_t>(status, count);
     }
     // Returns how many of the last accepted tokens can be taken back.
     Result<std::size_t> rewindable() const noexcept {

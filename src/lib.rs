@@ -38,6 +38,7 @@
 //! | [`turns`] | how a conversation is written for a model |
 //! | [`engine`] | plan, sequences, batches, steps of bounded work |
 //! | [`conversation`] | which tokens of a list of messages a model has not read yet |
+//! | [`writing`] | feature `grammar`: a sequence that writes a text under a grammar |
 //! | `host` | feature `std`: a thread pool, mapped files, an owned engine |
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
@@ -79,6 +80,8 @@ pub mod token;
 pub mod tools;
 pub mod turns;
 mod weights;
+#[cfg(feature = "grammar")]
+pub mod writing;
 
 pub use cache::{KvElement, KvKind, KvType, SeqId, Window};
 pub use engine::{Budget, Deadline, Engine, EngineError, Limits, Logits, Plan, Pooling, Progress, Step, StreamError};

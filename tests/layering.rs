@@ -24,6 +24,7 @@ const LAYERS: &[&[&str]] = &[
     &["turns"],
     &["engine"],
     &["conversation"],
+    &["writing"],
     &["host"],
 ];
 
@@ -34,6 +35,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ("grammar", &["mem", "num", "token"]),
     ("tools", &[]),
     ("turns", &["token", "tools"]),
+    ("writing", &["cache", "engine", "grammar"]),
 ];
 
 /// Folders in which no circle of imports has more than [`CIRCLE`] files.

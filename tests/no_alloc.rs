@@ -219,7 +219,7 @@ fn text_and_sampling_allocate_nothing() {
     let (mut ids, mut out) = (vec![0; 200], vec![0; 1000]);
     without_allocation("text", || {
         for parse_special in [false, true] {
-            let options = EncodeOptions { parse_special, add_special: true, exact: false };
+            let options = EncodeOptions { parse_special, add_special: true, ..EncodeOptions::default() };
             let count = tokenizer.encode(text, options, &mut scratch, &mut ids).unwrap().ids;
             tokenizer.decode(&ids[..count], DecodeOptions::default(), &mut out).unwrap();
             let mut stream = Detokenizer::new(&tokenizer, DecodeOptions::default());

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use clap::Args;
-use gleed::grammar::{GrammarError, Limits, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace};
+use gleed::grammar::{GrammarError, Limits, MatchError, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace};
 use gleed::host::AlignedBytes;
 use gleed::sample::{Choice, Sampler};
 use gleed::token::Tokenizer;
@@ -14,19 +14,26 @@ use super::compile::compile;
 
 /// What the text has to follow.
 #[derive(Args)]
-#[group(multiple = false)]
 pub(crate) struct ConstraintArgs {
     /// JSON Schema that the text has to satisfy
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "constraint")]
     json_schema: Option<PathBuf>,
 
     /// Grammar in GBNF that the text has to follow
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "constraint")]
     grammar: Option<PathBuf>,
 
     /// Regular expression that the text has to match
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, group = "constraint")]
     regex: Option<String>,
+
+    /// Let the model choose each token, also those that have to follow
+    #[arg(long)]
+    no_jump: bool,
+
+    /// Bring the text to its end within -n tokens, where it would be cut
+    #[arg(long, requires = "constraint")]
+    close: bool,
 }
 
 /// White space in texts that follow a schema.
@@ -69,7 +76,7 @@ impl ConstraintArgs {
         let mut scratch = vec![0; TokenTrie::scratch_len(tokenizer)];
         let mut nodes = AlignedBytes::new(TokenTrie::plan(tokenizer, &mut scratch)?);
         let trie = TokenTrie::new(tokenizer, &mut scratch, nodes.bytes())?;
-        let options = Options { whitespace, ..Options::default() };
+        let options = Options { whitespace, close: self.close, ..Options::default() };
         let wrong = |error: GrammarError| format!("{name}: {error}");
         let mut compiled = AlignedBytes::new(0);
         let grammar = compile(kind(&text), &options, &mut compiled).map_err(wrong)?;
@@ -77,7 +84,8 @@ impl ConstraintArgs {
         let matcher = Matcher::new(&grammar, Limits::default(), state.bytes())?;
         let ends = (0..tokenizer.tokens()).filter(|&id| tokenizer.is_end(id)).collect();
         let mask = vec![0; trie.mask_len()];
-        run(Some(&mut Constraint { matcher, trie: &trie, tokenizer, ends, mask }))
+        let scratch = vec![0; if self.no_jump { 0 } else { Matcher::forced_scratch_len(tokenizer) }];
+        run(Some(&mut Constraint { matcher, trie: &trie, tokenizer, ends, mask, scratch, closes: self.close }))
     }
 }
 
@@ -89,32 +97,66 @@ pub(crate) struct Constraint<'c> {
     /// The tokens that end a text.
     ends: Vec<u32>,
     mask: Vec<u32>,
+    /// For forced tokens; empty if the model chooses all.
+    scratch: Vec<u32>,
+    closes: bool,
 }
 
 impl Constraint<'_> {
-    /// Chooses among the tokens that may follow, and takes the choice. `None` where the text is complete and nothing may
-    /// follow it.
+    /// The tokens that have to follow, at most so many. They are taken.
+    pub(crate) fn forced(&mut self, most: usize) -> Result<Vec<u32>> {
+        let mut forced = Vec::new();
+        while !self.scratch.is_empty() && forced.len() < most {
+            let mut ids = [0; 64];
+            let room = &mut ids[..(most - forced.len()).min(64)];
+            let count = self.matcher.forced_tokens(self.tokenizer, self.trie, &mut self.scratch, room)?;
+            if count == 0 {
+                break;
+            }
+            for &id in &ids[..count] {
+                self.matcher.accept(self.tokenizer, id)?;
+            }
+            forced.extend(&ids[..count]);
+        }
+        Ok(forced)
+    }
+
+    /// Whether the text is complete, and nothing may follow it.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.matcher.is_complete()
+    }
+
+    /// Whether the text may end.
+    pub(crate) fn may_end(&self) -> bool {
+        self.matcher.may_end()
+    }
+
+    /// Chooses among the tokens that may follow, and takes the choice. Something may follow. `left`: the most tokens to come.
     pub(crate) fn choose(
         &mut self,
         sampler: &mut Sampler,
+        left: usize,
         logits: &[f32],
         scratch: &mut [u64],
-    ) -> Result<Option<Choice>> {
-        while !self.matcher.mask(self.trie, usize::MAX, &mut self.mask)? {}
+    ) -> Result<Choice> {
+        let made = match self.closes {
+            true => self.matcher.mask_within(self.trie, left, usize::MAX, &mut self.mask),
+            false => self.matcher.mask(self.trie, usize::MAX, &mut self.mask),
+        };
+        match made {
+            Err(MatchError::NoToken { .. }) => return Err(self.stuck()),
+            made => made?,
+        };
         if self.matcher.may_end() {
             for &id in &self.ends {
                 self.mask[id as usize / 32] |= 1 << (id % 32);
             }
         }
-        if self.mask.iter().all(|word| *word == 0) {
-            return if self.matcher.may_end() { Ok(None) } else { Err(self.stuck()) };
-        }
         let choice = sampler.sample_masked(logits, &self.mask, scratch)?;
-        if self.ends.contains(&choice.token) && self.matcher.may_end() {
-            return Ok(Some(choice));
+        if !(self.ends.contains(&choice.token) && self.matcher.may_end()) {
+            self.matcher.accept(self.tokenizer, choice.token)?;
         }
-        self.matcher.accept(self.tokenizer, choice.token)?;
-        Ok(Some(choice))
+        Ok(choice)
     }
 
     /// The vocabulary has no token for what has to follow.

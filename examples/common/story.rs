@@ -64,8 +64,12 @@ pub(crate) struct Story {
     probabilities: Vec<f32>,
     /// When each token was there, in milliseconds from the start.
     at_ms: Vec<f64>,
-    /// The first one is that of the prompt; each of the others fed the token before.
+    /// The first one is that of the prompt; each of the others fed the token before, and those that were forced behind it.
     forward_ms: Vec<f64>,
+    /// How many tokens had to follow, so that none was chosen.
+    forced: usize,
+    /// Whether the text may end here, where a grammar says that.
+    pub(crate) complete: Option<bool>,
     pub(crate) stop: Stop,
 }
 
@@ -76,16 +80,28 @@ impl Story {
             probabilities: Vec::new(),
             at_ms: Vec::new(),
             forward_ms: Vec::new(),
+            forced: 0,
+            complete: None,
             stop: Stop::Length,
         }
     }
 
-    /// A token that was chosen `at_ms` after the start; its logits took `forward_ms`.
-    pub(crate) fn add(&mut self, choice: Choice, at_ms: f64, forward_ms: f64) {
+    /// A forward pass that took so long.
+    pub(crate) fn forward(&mut self, ms: f64) {
+        self.forward_ms.push(ms);
+    }
+
+    /// A token that was there `at_ms` after the start.
+    pub(crate) fn add(&mut self, choice: Choice, at_ms: f64) {
         self.ids.push(choice.token);
         self.probabilities.push(choice.probability);
         self.at_ms.push(at_ms);
-        self.forward_ms.push(forward_ms);
+    }
+
+    /// One that had to follow.
+    pub(crate) fn add_forced(&mut self, token: u32, at_ms: f64) {
+        self.forced += 1;
+        self.add(Choice { token, probability: 1.0 }, at_ms);
     }
 
     fn decode_tok_s(&self) -> Option<f64> {
@@ -120,12 +136,16 @@ impl Story {
             Stop::Complete => "nothing may follow the text".into(),
             Stop::Interrupted => "interrupted".into(),
         };
-        writeln!(err, "\nstopped: {end}")?;
+        let incomplete = if self.complete == Some(false) { ", the text is not complete" } else { "" };
+        writeln!(err, "\nstopped: {end}{incomplete}")?;
         let count = |tokens| if tokens == 1 { "1 token".into() } else { format!("{tokens} tokens") };
         if let Some(ttft) = self.at_ms.first() {
             writeln!(err, "prompt: {}, time to first token {ttft:.1} ms", count(prompt))?;
         }
         write!(err, "generated: {}", count(self.ids.len()))?;
+        if self.forced > 0 {
+            write!(err, ", {} of them forced", self.forced)?;
+        }
         match self.decode_tok_s() {
             Some(speed) => writeln!(err, ", {speed:.1} tokens/s after the first")?,
             None => writeln!(err)?,
@@ -141,6 +161,8 @@ impl Story {
             "ttft_ms": self.at_ms.first(),
             "decode_tok_s": self.decode_tok_s(),
             "forward_ms": self.forward_ms,
+            "forced": self.forced,
+            "complete": self.complete,
         })
     }
 }

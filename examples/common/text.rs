@@ -60,7 +60,7 @@ pub(crate) fn encode_prompt(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result
 /// The ids of a text of which a vector is made: with all that the vocabulary puts around a text, names of special tokens in
 /// it parsed.
 pub(crate) fn encode_whole(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result<Vec<u32>, TokenError> {
-    encode(tokenizer, text, EncodeOptions { add_special: true, parse_special: true, exact: false })
+    encode(tokenizer, text, EncodeOptions { add_special: true, parse_special: true, ..EncodeOptions::default() })
 }
 
 /// The same of texts with a tabulator between each and the next: what begins a text is there once, what ends one after each.

@@ -34,6 +34,8 @@ pub const GLEED_GRAMMAR_CLOSED: u32 = 1;
 pub const GLEED_GRAMMAR_ONE_OF_AS_ANY_OF: u32 = 2;
 /// Strings may have `\uXXXX`.
 pub const GLEED_GRAMMAR_ALL_ESCAPES: u32 = 4;
+/// The grammar knows how far the end of a text is.
+pub const GLEED_GRAMMAR_CLOSE: u32 = 8;
 
 /// The most keywords that are ignored.
 const MAX_IGNORED: usize = 32;
@@ -161,8 +163,9 @@ fn converted<'a>(options: &gleed_grammar_options, ignored: &'a Ignored<'_>) -> R
     if options.kind > GLEED_GRAMMAR_REGEX {
         return Err(wrong("kind", GLEED_GRAMMAR_REGEX, options.kind));
     }
-    let known = GLEED_GRAMMAR_CLOSED | GLEED_GRAMMAR_ONE_OF_AS_ANY_OF | GLEED_GRAMMAR_ALL_ESCAPES;
-    let flags = known_flags(options.flags, known)?;
+    const KNOWN: u32 =
+        GLEED_GRAMMAR_CLOSED | GLEED_GRAMMAR_ONE_OF_AS_ANY_OF | GLEED_GRAMMAR_ALL_ESCAPES | GLEED_GRAMMAR_CLOSE;
+    let flags = known_flags(options.flags, KNOWN)?;
     let default = Options::default();
     Ok(Options {
         whitespace,
@@ -171,6 +174,7 @@ fn converted<'a>(options: &gleed_grammar_options, ignored: &'a Ignored<'_>) -> R
         one_of_as_any_of: flags & GLEED_GRAMMAR_ONE_OF_AS_ANY_OF != 0,
         ignore: ignored.keywords(),
         states: if options.states == 0 { default.states } else { options.states },
+        close: flags & GLEED_GRAMMAR_CLOSE != 0,
     })
 }
 

@@ -28,6 +28,8 @@ mod adapter;
 mod calls;
 mod config;
 mod convert;
+mod detokenizer;
+mod encode;
 mod engine;
 pub mod error;
 mod executor;
@@ -37,6 +39,8 @@ mod hidden;
 mod kv;
 #[cfg(feature = "grammar")]
 mod matcher;
+#[cfg(feature = "grammar")]
+mod matcher_next;
 #[cfg(feature = "grammar")]
 mod matcher_state;
 mod model;
@@ -65,6 +69,8 @@ pub use adapter::*;
 #[cfg(feature = "grammar")]
 pub use calls::*;
 pub use config::*;
+pub use detokenizer::*;
+pub use encode::*;
 pub use engine::*;
 pub use executor::*;
 #[cfg(feature = "grammar")]
@@ -73,6 +79,8 @@ pub use hidden::*;
 pub use kv::*;
 #[cfg(feature = "grammar")]
 pub use matcher::*;
+#[cfg(feature = "grammar")]
+pub use matcher_next::*;
 #[cfg(feature = "grammar")]
 pub use matcher_state::*;
 pub use model::*;

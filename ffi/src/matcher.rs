@@ -8,15 +8,10 @@ use gleed::mem::{ALIGN, MemoryError};
 use crate::error::{Failure, boundary, gleed_error};
 use crate::grammar::gleed_grammar;
 use crate::object::{Object, Opaque};
-use crate::ptr::{memory, out, out_layout, slice, slice_mut};
+use crate::ptr::{memory, out, out_layout, slice};
 use crate::status;
-use crate::text::known_flags;
 use crate::tokenizer::gleed_tokenizer;
-use crate::trie::gleed_trie;
 use crate::versioned::{Versioned, versioned_or_null};
-
-/// Tokens that end a text are in the mask where it may end.
-pub const GLEED_MASK_ENDS: u32 = 1;
 
 impl Opaque for Matcher<'static, 'static> {
     const MAGIC: u64 = u64::from_le_bytes(*b"gleedX01");
@@ -58,6 +53,8 @@ impl From<MatchError> for Failure {
             MatchError::TooDeep { limit } => new(status::E_NESTED).numbers(limit, 0_u32),
             MatchError::Memory(error) => error.into(),
             MatchError::Mask { needed, given } => new(status::E_SHAPE).numbers(needed, given),
+            MatchError::ScratchTooSmall { needed, given } => new(status::E_SCRATCH_TOO_SMALL).numbers(needed, given),
+            MatchError::NoEnds => new(status::E_VALUE),
             MatchError::NoToken { byte } => new(status::E_NO_TOKEN).numbers(byte.map_or(256, u32::from), 0_u32),
             MatchError::NotKept { given, kept } => new(status::E_NOT_REWINDABLE).numbers(kept, given),
             MatchError::Buffer { needed, given } => new(status::E_SNAPSHOT_BUFFER).numbers(needed, given),
@@ -215,44 +212,6 @@ pub unsafe extern "C" fn gleed_matcher_accept_text(
     })
 }
 
-/// Which tokens may follow.
-///
-/// # Safety
-/// As `include/gleed.h` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleed_matcher_mask(
-    matcher: *mut gleed_matcher,
-    trie: *const gleed_trie,
-    units: u64,
-    flags: u32,
-    mask: *mut u32,
-    mask_len: usize,
-    error: *mut gleed_error,
-) -> i32 {
-    boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` and `trie` are checked here. gleed.h demands
-        // the rest: nothing but this call uses `matcher`, no other call changes `trie`, and `mask_len` elements at `mask`
-        // are used by nothing else.
-        let (mut matcher, trie, mask) = unsafe {
-            (Object::get_mut("matcher", matcher)?, Object::get("trie", trie)?, slice_mut("mask", mask, mask_len)?)
-        };
-        let flags = known_flags(flags, GLEED_MASK_ENDS)?;
-        let units = match units {
-            0 => usize::MAX,
-            units => usize::try_from(units).unwrap_or(usize::MAX),
-        };
-        if !matcher.mask(&trie.trie, units, mask)? {
-            return Ok(status::YIELDED);
-        }
-        if flags & GLEED_MASK_ENDS != 0 && matcher.may_end() {
-            for &id in trie.ends() {
-                mask.get_mut(id as usize / 32).into_iter().for_each(|word| *word |= 1 << (id % 32));
-            }
-        }
-        Ok(status::OK)
-    })
-}
-
 /// Whether the text may end.
 ///
 /// # Safety
@@ -268,34 +227,6 @@ pub unsafe extern "C" fn gleed_matcher_is_end(
         // call changes `matcher`, and `is_end` is a place for a result that nothing else uses.
         let (matcher, is_end) = unsafe { (Object::get("matcher", matcher)?, out("is_end", is_end)?) };
         is_end.write(matcher.may_end().into());
-        Ok(status::OK)
-    })
-}
-
-/// The bytes that have to follow.
-///
-/// # Safety
-/// As `include/gleed.h` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleed_matcher_forced(
-    matcher: *mut gleed_matcher,
-    text: *mut c_char,
-    text_len: usize,
-    written: *mut usize,
-    error: *mut gleed_error,
-) -> i32 {
-    boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` are checked here. gleed.h demands the rest:
-        // nothing but this call uses `matcher`, `text_len` elements at `text` are used by nothing else, and `written` is a
-        // place for a result that nothing else uses.
-        let (mut matcher, text, written) = unsafe {
-            (
-                Object::get_mut("matcher", matcher)?,
-                slice_mut("text", text.cast::<u8>(), text_len)?,
-                out("written", written)?,
-            )
-        };
-        written.write(matcher.forced(text)?);
         Ok(status::OK)
     })
 }

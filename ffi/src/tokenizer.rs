@@ -1,32 +1,19 @@
-//! Text to tokens and back.
+//! Vocabularies: their tables, and what their tokens are.
 
 use core::ffi::{c_char, c_void};
 
 use gleed::mem::{ALIGN, MemoryError};
-use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, TokenError, TokenKind, Tokenizer};
+use gleed::token::{TokenError, TokenKind, Tokenizer};
 
-use crate::error::{Failure, boundary, gleed_error};
+use crate::error::{boundary, gleed_error};
 use crate::model::gleed_model;
 use crate::object::{Object, Opaque};
-use crate::ptr::{memory, out, out_layout, slice, slice_mut, small, unread};
+use crate::ptr::{memory, out, out_layout, slice, small};
 use crate::status;
-use crate::text::{check_fits, check_text_len, known_flags, utf8};
 use crate::versioned::{Versioned, out_struct};
 
 /// No token: of a vocabulary that does not have one for the purpose.
 pub const GLEED_NO_TOKEN: u32 = u32::MAX;
-
-/// Put the tokens that begin and end a text where the vocabulary says so.
-pub const GLEED_ENCODE_ADD_SPECIAL: u32 = 1;
-/// Turn the names of control tokens in the text into these tokens.
-pub const GLEED_ENCODE_PARSE_SPECIAL: u32 = 2;
-/// Refuses a text with bytes that the vocabulary cannot spell.
-pub const GLEED_ENCODE_EXACT: u32 = 4;
-
-/// Write the names of control tokens.
-pub const GLEED_DECODE_RENDER_SPECIAL: u32 = 1;
-/// The text goes on where another one ended.
-pub const GLEED_DECODE_CONTINUES: u32 = 2;
 
 /// Any other type of a token.
 pub const GLEED_TOKEN_UNDEFINED: u32 = 0;
@@ -47,15 +34,8 @@ impl Opaque for Tokenizer<'static, 'static> {
     const MAGIC: u64 = u64::from_le_bytes(*b"gleedT01");
 }
 
-impl Opaque for Detokenizer {
-    const MAGIC: u64 = u64::from_le_bytes(*b"gleedD01");
-}
-
 /// A vocabulary with its tables, at the head of its memory.
 pub type gleed_tokenizer = Object<Tokenizer<'static, 'static>>;
-
-/// A stream of tokens that becomes text.
-pub type gleed_detokenizer = Object<Detokenizer>;
 
 const HEAD: usize = size_of::<gleed_tokenizer>().next_multiple_of(ALIGN);
 
@@ -222,205 +202,6 @@ pub unsafe extern "C" fn gleed_vocab_find(
             (Object::get("tokenizer", tokenizer)?, slice("text", text.cast::<u8>(), text_len)?, out("token", token)?)
         };
         token.write(tokenizer.find(text).unwrap_or(GLEED_NO_TOKEN));
-        Ok(status::OK)
-    })
-}
-
-/// Turns text into tokens.
-///
-/// # Safety
-/// As `include/gleed.h` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleed_encode(
-    tokenizer: *const gleed_tokenizer,
-    text: *const c_char,
-    text_len: usize,
-    flags: u32,
-    scratch: *mut u32,
-    scratch_len: usize,
-    tokens: *mut u32,
-    tokens_len: usize,
-    count: *mut usize,
-    error: *mut gleed_error,
-) -> i32 {
-    boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `tokenizer` are checked here. gleed.h demands
-        // the rest: no other call changes `tokenizer`, `text_len` bytes are at `text` if so many can be taken,
-        // `scratch_len` elements at `scratch` are used by nothing else, `tokens_len` elements at `tokens` are used by
-        // nothing else, and `count` is a place for a result that nothing else uses.
-        let (tokenizer, text, scratch, tokens, count) = unsafe {
-            (
-                Object::get("tokenizer", tokenizer)?,
-                unread("text", text.cast::<u8>(), text_len)?,
-                slice_mut("scratch", scratch, scratch_len)?,
-                slice_mut("tokens", tokens, tokens_len)?,
-                out("count", count)?,
-            )
-        };
-        let options = encode_options(flags)?;
-        let text = utf8(text.read_if(check_text_len)?)?;
-        // The caller's buffer is not touched before it is known that all goes well.
-        check_fits(tokenizer.encode(text, options, scratch, &mut []).map(drop), tokens_len)?;
-        count.write(tokenizer.encode(text, options, scratch, tokens)?.ids);
-        Ok(status::OK)
-    })
-}
-
-/// The bytes of a text that the vocabulary cannot spell.
-///
-/// # Safety
-/// As `include/gleed.h` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleed_unspelled(
-    tokenizer: *const gleed_tokenizer,
-    text: *const c_char,
-    text_len: usize,
-    flags: u32,
-    scratch: *mut u32,
-    scratch_len: usize,
-    bytes: *mut usize,
-    error: *mut gleed_error,
-) -> i32 {
-    boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `tokenizer` are checked here. gleed.h demands
-        // the rest: no other call changes `tokenizer`, `text_len` bytes are at `text` if so many can be taken,
-        // `scratch_len` elements at `scratch` are used by nothing else, and `bytes` is a place for a result that
-        // nothing else uses.
-        let (tokenizer, text, scratch, bytes) = unsafe {
-            (
-                Object::get("tokenizer", tokenizer)?,
-                unread("text", text.cast::<u8>(), text_len)?,
-                slice_mut("scratch", scratch, scratch_len)?,
-                out("bytes", bytes)?,
-            )
-        };
-        let options = encode_options(flags)?;
-        let text = utf8(text.read_if(check_text_len)?)?;
-        bytes.write(tokenizer.unspelled(text, options, scratch)?);
-        Ok(status::OK)
-    })
-}
-
-fn encode_options(flags: u32) -> Result<EncodeOptions, Failure> {
-    let flags = known_flags(flags, GLEED_ENCODE_ADD_SPECIAL | GLEED_ENCODE_PARSE_SPECIAL | GLEED_ENCODE_EXACT)?;
-    Ok(EncodeOptions {
-        add_special: flags & GLEED_ENCODE_ADD_SPECIAL != 0,
-        parse_special: flags & GLEED_ENCODE_PARSE_SPECIAL != 0,
-        exact: flags & GLEED_ENCODE_EXACT != 0,
-    })
-}
-
-/// Bytes and alignment of the memory that a detokenizer wants.
-///
-/// # Safety
-/// As `include/gleed.h` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleed_detokenizer_size(size: *mut usize, align: *mut usize, error: *mut gleed_error) -> i32 {
-    boundary!(error, || {
-        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `size` and `align` are places for
-        // results that nothing else uses.
-        let layout = unsafe { out_layout(size, align) }?;
-        layout.write(size_of::<gleed_detokenizer>(), align_of::<gleed_detokenizer>());
-        Ok(status::OK)
-    })
-}
-
-/// Starts a stream of tokens.
-///
-/// # Safety
-/// As `include/gleed.h` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleed_detokenizer_init(
-    tokenizer: *const gleed_tokenizer,
-    flags: u32,
-    memory: *mut c_void,
-    memory_len: usize,
-    detokenizer: *mut *mut gleed_detokenizer,
-    error: *mut gleed_error,
-) -> i32 {
-    boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `tokenizer` are checked here. gleed.h demands the rest:
-        // no other call changes `tokenizer`, and `detokenizer` is a place for a result that nothing else uses.
-        let (tokenizer, place) = unsafe { (Object::get("tokenizer", tokenizer)?, out("detokenizer", detokenizer)?) };
-        let flags = known_flags(flags, GLEED_DECODE_RENDER_SPECIAL | GLEED_DECODE_CONTINUES)?;
-        let options = DecodeOptions {
-            render_special: flags & GLEED_DECODE_RENDER_SPECIAL != 0,
-            starts_text: flags & GLEED_DECODE_CONTINUES == 0,
-        };
-        let detokenizer = Detokenizer::new(tokenizer, options);
-        // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the detokenizer is used.
-        place.write(unsafe { Object::place_at(memory, memory_len, detokenizer) }?);
-        Ok(status::OK)
-    })
-}
-
-/// The text that a token completes.
-///
-/// # Safety
-/// As `include/gleed.h` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleed_detokenize(
-    detokenizer: *mut gleed_detokenizer,
-    tokenizer: *const gleed_tokenizer,
-    token: u32,
-    text: *mut c_char,
-    text_len: usize,
-    written: *mut usize,
-    error: *mut gleed_error,
-) -> i32 {
-    boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `detokenizer` and `tokenizer` are checked here.
-        // gleed.h demands the rest: nothing but this call uses `detokenizer`, no other call changes `tokenizer`,
-        // `text_len` elements at `text` are used by nothing else, and `written` is a place for a result that nothing
-        // else uses.
-        let (mut detokenizer, tokenizer, text, written) = unsafe {
-            (
-                Object::get_mut("detokenizer", detokenizer)?,
-                Object::get("tokenizer", tokenizer)?,
-                slice_mut("text", text.cast::<u8>(), text_len)?,
-                out("written", written)?,
-            )
-        };
-        let mut trial = *detokenizer;
-        check_fits(trial.push(tokenizer, token, &mut []).map(drop), text_len)?;
-        written.write(detokenizer.push(tokenizer, token, text)?.len());
-        Ok(status::OK)
-    })
-}
-
-/// Ends a stream of tokens.
-///
-/// # Safety
-/// As `include/gleed.h` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleed_detokenizer_finish(
-    detokenizer: *mut gleed_detokenizer,
-    text: *mut c_char,
-    text_len: usize,
-    written: *mut usize,
-    error: *mut gleed_error,
-) -> i32 {
-    boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `detokenizer` are checked here. gleed.h demands
-        // the rest: nothing but this call uses `detokenizer`, `text_len` elements at `text` are used by nothing else,
-        // and `written` is a place for a result that nothing else uses.
-        let (mut detokenizer, text, written) = unsafe {
-            (
-                Object::get_mut("detokenizer", detokenizer)?,
-                slice_mut("text", text.cast::<u8>(), text_len)?,
-                out("written", written)?,
-            )
-        };
-        let mut trial = *detokenizer;
-        let rest = trial.finish();
-        let (needed, given) = (rest.len(), text.len());
-        let place = text.get_mut(..needed).ok_or(TokenError::OutputTooSmall { needed, given })?;
-        for (to, from) in place.iter_mut().zip(rest.bytes()) {
-            *to = from;
-        }
-        *detokenizer = trial;
-        written.write(needed);
         Ok(status::OK)
     })
 }

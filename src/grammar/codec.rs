@@ -110,6 +110,39 @@ pub(super) fn chars(partial: Partial) -> Option<(u32, u32)> {
     }
 }
 
+/// Returns the fewest bytes that make one of the characters from here to there of what was read of one, if any bytes do.
+pub(super) fn least_bytes(codec: u32, partial: Partial, low: u32, high: u32) -> Option<u32> {
+    let meets = |(first, last): (u32, u32)| first.max(low) <= last.min(high);
+    let within =
+        |ranges: &[((u32, u32), u32)]| ranges.iter().filter(|(range, _)| meets(*range)).map(|(_, bytes)| *bytes).min();
+    // What `\u` and digits write: characters, and pairs of surrogates.
+    let units = |range: (u32, u32), bytes: u32| within(&[(range, bytes), ((0x1_0000, LAST), bytes + 6)]);
+    match partial >> 28 {
+        UTF8 => chars(partial).filter(|range| meets(*range)).map(|_| partial >> 24 & 3),
+        ESCAPE => {
+            let short = ESCAPED.iter().any(|char| meets((*char, *char))).then_some(1);
+            short.or_else(|| if codec == SHORT { None } else { units((0, 0xFFFF), 5) })
+        }
+        UNIT => units((0, 0xFFFF), 4_u32.saturating_sub(partial >> 16 & 7)),
+        HIGH => Some(if partial & 1 << 26 == 0 { 6 } else { 5 }),
+        LOW => Some(4_u32.saturating_sub(partial >> 12 & 7)),
+        _ if codec == RAW => within(&[((0, 0x7F), 1), ((0x80, 0x7FF), 2), ((0x800, 0xFFFF), 3), ((0x1_0000, LAST), 4)]),
+        _ => {
+            let plain = [
+                ((QUOTE, QUOTE), 1),
+                ((0x20, 0x21), 1),
+                ((0x23, 0x5B), 1),
+                ((0x5D, 0x7E), 1),
+                ((0x80, 0x7FF), 2),
+                ((0x800, 0xFFFF), 3),
+                ((0x1_0000, LAST), 4),
+            ];
+            let short = ESCAPED.iter().any(|char| meets((*char, *char))).then_some(2);
+            within(&plain).into_iter().chain(short).min().or(if codec == SHORT { None } else { Some(6) })
+        }
+    }
+}
+
 fn lead(byte: u8) -> Read {
     let (length, value) = match byte {
         0xC2..0xE0 => (1, byte & 0x1F),

@@ -8,6 +8,7 @@ use super::gbnf;
 use super::json::{first_char, syntax};
 use super::pack::Packer;
 use super::regex::Parser;
+use super::rest;
 use super::schema;
 use super::scratch::{Result, Scratch};
 use crate::mem::Arena;
@@ -80,6 +81,9 @@ pub struct Options<'o> {
     pub ignore: &'o [&'o str],
     /// The most states of an automaton while it is made.
     pub states: u32,
+    /// Whether the grammar knows how far the end of a text is, for [`Matcher::mask_within`](super::Matcher::mask_within). It takes twice
+    /// the memory then.
+    pub close: bool,
 }
 
 impl Default for Options<'_> {
@@ -91,6 +95,7 @@ impl Default for Options<'_> {
             one_of_as_any_of: false,
             ignore: &[],
             states: 4096,
+            close: false,
         }
     }
 }
@@ -129,7 +134,8 @@ impl<'m> Grammar<'m> {
         let root = compile(source, options, &mut scratch)?;
         let packer = Packer::new(&mut scratch, root)?;
         let mut arena = Arena::new(memory).map_err(self::memory)?;
-        let words = arena.slice::<u32>("grammar", packer.words() as usize).map_err(self::memory)?;
+        let whole = arena.slice::<u32>("grammar", words(&packer, options)).map_err(self::memory)?;
+        let (words, rests) = whole.split_at_mut_checked(packer.words() as usize).unwrap_or_default();
         packer.write(root, words);
         let identity = identity(source, options, words);
         words
@@ -137,7 +143,10 @@ impl<'m> Grammar<'m> {
             .skip(4)
             .zip([identity as u32, (identity >> 32) as u32])
             .for_each(|(place, half)| *place = half);
-        Ok(Self { words })
+        if !rests.is_empty() {
+            rest::fill(words, rests);
+        }
+        Ok(Self { words: whole })
     }
 
     pub(super) fn compiled(&self) -> Compiled<'m> {
@@ -162,10 +171,15 @@ const MOST_SCRATCH: usize = 1 << 28;
 fn measure(source: Source<'_>, options: &Options<'_>, scratch: &mut [u32]) -> Result<usize> {
     let mut scratch = Scratch::new(scratch);
     let root = compile(source, options, &mut scratch)?;
-    let words = Packer::new(&mut scratch, root)?.words();
+    let packer = Packer::new(&mut scratch, root)?;
     let mut arena = Arena::measuring();
-    arena.slice::<u32>("grammar", words as usize).map_err(memory)?;
+    arena.slice::<u32>("grammar", words(&packer, options)).map_err(memory)?;
     Ok(arena.used())
+}
+
+/// The words of a grammar, and those of the table behind them.
+fn words(packer: &Packer<'_, '_>, options: &Options<'_>) -> usize {
+    (packer.words() as usize).saturating_mul(if options.close { 2 } else { 1 })
 }
 
 /// A hash of a source, its options, and what it was compiled to.
@@ -176,7 +190,7 @@ fn identity(source: Source<'_>, options: &Options<'_>, words: &[u32]) -> u64 {
         Source::Gbnf(_) => 1,
         Source::Regex(_) => 2,
     };
-    let &Options { whitespace, escapes, closed, one_of_as_any_of, ignore, states } = options;
+    let &Options { whitespace, escapes, closed, one_of_as_any_of, ignore, states, close: _ } = options;
     hash.update(&[kind, whitespace as u8, escapes as u8, closed.into(), one_of_as_any_of.into()]);
     hash.update(&states.to_le_bytes());
     let texts = ignore.iter().map(|keyword| keyword.as_bytes()).chain([source.text()]);

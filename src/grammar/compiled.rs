@@ -33,6 +33,16 @@ impl<'m> Compiled<'m> {
         Self { words }
     }
 
+    /// Returns whether the grammar knows how far ends are.
+    pub(super) fn has_rests(&self) -> bool {
+        self.words.len() > self.word(0) as usize
+    }
+
+    /// Returns what the table of [`super::rest`] has for a place.
+    pub(super) fn rest(&self, place: u32) -> u32 {
+        self.words.get((self.word(0) as usize).saturating_add(place as usize)).copied().unwrap_or(0)
+    }
+
     /// Returns the instruction with which the root begins.
     pub(super) fn root(&self) -> u32 {
         self.word(1)
@@ -56,7 +66,7 @@ impl<'m> Compiled<'m> {
     pub(super) fn is_state(&self, first: u32, place: u32) -> bool {
         let (mut at, end) = (first, self.word(0));
         while at < end.min(place) {
-            at = at.saturating_add(3).saturating_add(self.edge_count(at).saturating_mul(3));
+            at = at.saturating_add(self.state_len(at));
         }
         first >= self.word(3) && at == place && at < end
     }
@@ -82,6 +92,11 @@ impl<'m> Compiled<'m> {
         self.edge_count(state) != 0
     }
 
+    /// Returns the words of a state.
+    pub(super) fn state_len(&self, state: u32) -> u32 {
+        self.edge_count(state).saturating_mul(3).saturating_add(3)
+    }
+
     #[inline]
     fn edge_count(&self, state: u32) -> u32 {
         self.word(state.wrapping_add(2)) & !(1 << PLAIN_BIT)
@@ -89,7 +104,7 @@ impl<'m> Compiled<'m> {
 
     /// Returns the edges of a state, in order: the first character, the last one, the target.
     #[inline]
-    fn edges(&self, state: u32) -> &'m [[u32; 3]] {
+    pub(super) fn edges(&self, state: u32) -> &'m [[u32; 3]] {
         let rest = self.words.get(state as usize..).unwrap_or_default();
         let count = self.edge_count(state) as usize;
         rest.get(3..).unwrap_or_default().as_chunks::<3>().0.get(..count).unwrap_or_default()

@@ -104,6 +104,15 @@ pub enum MatchError {
         /// the grammar names a token that the vocabulary does not have.
         byte: Option<u8>,
     },
+    /// The scratch is smaller than [`Matcher::forced_scratch_len`](super::Matcher::forced_scratch_len).
+    ScratchTooSmall {
+        /// 32-bit words that are needed.
+        needed: usize,
+        /// 32-bit words that were given.
+        given: usize,
+    },
+    /// The grammar was compiled without [`Options::close`](super::Options::close).
+    NoEnds,
     /// The states before so many tokens are not kept any more.
     NotKept {
         /// Tokens that were to be taken back.
@@ -144,6 +153,10 @@ impl fmt::Display for MatchError {
             Self::Mask { needed, given } => write!(f, "the mask must have {needed} elements, it has {given}"),
             Self::NoToken { byte: Some(byte) } => write!(f, "no token of the vocabulary may follow; byte {byte} may"),
             Self::NoToken { byte: None } => f.write_str("no token of the vocabulary may follow"),
+            Self::ScratchTooSmall { needed, given } => {
+                write!(f, "forced tokens need {needed} 32-bit words of scratch, {given} given")
+            }
+            Self::NoEnds => f.write_str("the grammar was compiled without the option close"),
             Self::NotKept { given, kept } => write!(f, "{given} tokens cannot be taken back, {kept} can"),
             Self::Buffer { needed, given } => write!(f, "the snapshot has {needed} bytes, the buffer {given}"),
             Self::NoSnapshot => f.write_str("not a snapshot of a matcher"),

@@ -5,7 +5,7 @@ use super::codec::{RAW, chars};
 use super::compiled::Move;
 use super::dfa::QUOTE;
 use super::error::MatchError;
-use super::matcher::Matcher;
+use super::matcher::{Matcher, contains};
 use super::seen::Known;
 use super::tables::{Frontier, Item, Saved};
 use super::trie::{Part, TokenTrie, clear, set};
@@ -20,6 +20,9 @@ pub(super) struct Walk {
     node: usize,
     /// Whether the mask was begun.
     begun: bool,
+    /// The tokens within which the text is to end, and the most bytes to the end that may be left behind a token.
+    within: Option<usize>,
+    most: Option<u32>,
     /// Plain tokens are left out where it is known which of them are allowed.
     part: Part,
     /// The text can come to be this string of any characters. Tokens are allowed as there, where they bring it there. The second
@@ -46,20 +49,65 @@ impl Matcher<'_, '_> {
     /// [`MatchError::Mask`] if the mask has another length than [`TokenTrie::mask_len`]; [`MatchError::NoToken`] if the text must
     /// go on, and no token does; a limit is exceeded. Then the next call begins anew.
     pub fn mask(&mut self, trie: &TokenTrie<'_>, units: usize, mask: &mut [u32]) -> Result<bool, MatchError> {
+        self.make_mask(trie, None, units, mask)
+    }
+
+    /// Does what [`Matcher::mask`] does, but for a text that is to end within so many more tokens, the next one included (tokens that
+    /// end a text do not count). A token is allowed if the shortest end behind it has no more bytes than tokens are left. So the
+    /// text ends in time if there is a token for each byte. Where it is too late for that, tokens are allowed that bring the text
+    /// nearer to its end; if there are none, all that the grammar allows.
+    ///
+    /// As long as the end is far the mask is that of [`Matcher::mask`]. Then the walk is over all tokens, so it takes longer.
+    ///
+    /// # Errors
+    /// As [`Matcher::mask`]; [`MatchError::NoEnds`] if the grammar was compiled without
+    /// [`Options::close`](super::Options::close).
+    pub fn mask_within(
+        &mut self,
+        trie: &TokenTrie<'_>,
+        tokens: usize,
+        units: usize,
+        mask: &mut [u32],
+    ) -> Result<bool, MatchError> {
+        self.make_mask(trie, Some(tokens), units, mask)
+    }
+
+    fn make_mask(
+        &mut self,
+        trie: &TokenTrie<'_>,
+        within: Option<usize>,
+        units: usize,
+        mask: &mut [u32],
+    ) -> Result<bool, MatchError> {
         let needed = trie.mask_len();
         if mask.len() != needed {
             return Err(MatchError::Mask { needed, given: mask.len() });
         }
-        let walk = core::mem::take(&mut self.walk);
-        let mut walk = if walk.begun { walk } else { self.begin(trie, mask) };
+        let mut walk = core::mem::take(&mut self.walk);
+        if !walk.begun || walk.within != within {
+            let most = within.map_or(Ok(None), |tokens| self.bytes_within(tokens))?;
+            walk = Walk { within, ..self.begin(trie, most, mask) };
+        }
         let mut left = units.max(1).saturating_mul(UNIT);
         loop {
             match self.finish(trie, &mut walk, &mut left, mask) {
-                Ok(true) => break,
+                Ok(true) => {
+                    self.complete(trie, walk.most, mask);
+                    if self.may_end() || mask.iter().any(|word| *word != 0) {
+                        return Ok(true);
+                    }
+                    // Nothing brings the text nearer to its end.
+                    if walk.most.is_none() {
+                        let next = self.next_bytes();
+                        return Err(MatchError::NoToken { byte: (0..=255).find(|byte| contains(&next, *byte)) });
+                    }
+                    walk = Walk { within, ..self.begin(trie, None, mask) };
+                    continue;
+                }
                 Ok(false) => {}
                 // There is room for each token alone, maybe, but not for the nodes of all frontiers that were met.
                 Err(MatchError::TooDeep { .. }) if !self.tables.seen.is_stopped() => {
-                    walk = self.begin(trie, mask);
+                    walk = Walk { within, ..self.begin(trie, walk.most, mask) };
                     self.tables.seen.stop();
                     continue;
                 }
@@ -72,18 +120,15 @@ impl Matcher<'_, '_> {
             self.tables.walk.iter_mut().take(1).for_each(|place| *place = Saved::new(self.now));
             walk = Walk { node: 0, part, ..walk };
         }
+    }
+
+    /// Adds to a mask what no walk finds.
+    fn complete(&self, trie: &TokenTrie<'_>, most: Option<u32>, mask: &mut [u32]) {
         for &[token, other] in trie.alike() {
             let is_allowed = mask.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 == 1);
             if is_allowed { set(mask, other) } else { clear(mask, other) }
         }
-        self.allow_named(trie.tokens(), mask);
-        if self.may_end() || mask.iter().any(|word| *word != 0) {
-            return Ok(true);
-        }
-        let next = self.next_bytes();
-        let byte =
-            (0..=255_u8).find(|byte| next.get(usize::from(byte / 64)).is_some_and(|word| word >> (byte % 64) & 1 == 1));
-        Err(MatchError::NoToken { byte })
+        self.allow_named(trie.tokens(), most, mask);
     }
 
     /// Walks over the present part of the tokens, as long as nodes are left of the budget. Returns whether it was the last part
@@ -115,7 +160,9 @@ impl Matcher<'_, '_> {
                 Some(next) if walk.free().is_some_and(|free| self.leads_to(next, free)) => walk.node = tree.end,
                 Some(next) => {
                     self.tables.walk.get_mut(depth).into_iter().for_each(|place| *place = next);
-                    trie.allow(walk.part, *node, mask);
+                    if walk.most.is_none_or(|most| node.token().is_some() && self.bytes_left(next) <= most) {
+                        trie.allow(walk.part, *node, mask);
+                    }
                     walk.node += 1;
                 }
                 None => {
@@ -152,11 +199,16 @@ impl Matcher<'_, '_> {
         (from.count == 1).then(|| self.item(from.frontier(), 0))
     }
 
-    fn begin(&mut self, trie: &TokenTrie<'_>, mask: &mut [u32]) -> Walk {
+    /// Begins a mask. Where it matters how many bytes are left, each token is looked at.
+    fn begin(&mut self, trie: &TokenTrie<'_>, most: Option<u32>, mask: &mut [u32]) -> Walk {
         let now = Saved::new(self.now);
         self.tables.walk.iter_mut().take(1).for_each(|place| *place = now);
         self.tables.seen.reset([now.nodes, now.returns]);
-        let walk = Walk { begun: true, ..Walk::default() };
+        let walk = Walk { begun: true, most, ..Walk::default() };
+        if most.is_some() {
+            trie.allow_plain(0, mask);
+            return walk;
+        }
         if let Some(codec) = self.only(now).and_then(|item| self.string(item, trie)) {
             trie.allow_within(codec, mask);
             return Walk { part: Part::Closing(codec), ..walk };
@@ -237,7 +289,7 @@ impl Matcher<'_, '_> {
     fn put(&mut self, from: Saved, item: Item) -> Saved {
         let start = from.start.wrapping_add(from.count);
         self.tables.items.get_mut(start as usize).into_iter().for_each(|place| *place = item);
-        Saved { start, count: 1, number: 0, ..from }
+        Saved { start, count: 1, number: 0, accepting: 0, ..from }
     }
 
     /// Returns a frontier that was seen before, behind another one.
@@ -248,7 +300,8 @@ impl Matcher<'_, '_> {
         let places = self.tables.items.get_mut(start as usize..).unwrap_or_default();
         places.iter_mut().zip(items).for_each(|(place, item)| *place = *item);
         let [nodes, returns] = self.tables.seen.made();
-        Saved { start, count: items.len() as u32, number, nodes, returns }
+        let accepting = self.tables.seen.accepting(number);
+        Saved { start, count: items.len() as u32, number, nodes, returns, accepting }
     }
 
     /// Returns the frontier behind the byte with which a token goes on at this depth, if it is allowed, and notes it.
@@ -324,17 +377,18 @@ impl Matcher<'_, '_> {
         }
         match items {
             [item] if self.grammar.word(item.code) & 0xFF == COUNTED => {
-                self.tables.seen.number(&[Item { count: 0, ..*item }])
+                self.tables.seen.number(&[Item { count: 0, ..*item }], from.accepting)
             }
             _ if items.iter().any(|item| self.grammar.word(item.code) & 0xFF == COUNTED) => 0,
-            _ => self.tables.seen.number(items),
+            _ => self.tables.seen.number(items, from.accepting),
         }
     }
 
     /// Allows the tokens that the grammar names by their ids.
-    fn allow_named(&self, tokens: u32, mask: &mut [u32]) {
-        for index in 0..self.now.count {
-            let code = self.item(self.now, index).code;
+    fn allow_named(&self, tokens: u32, most: Option<u32>, mask: &mut [u32]) {
+        let is_in_time = |item| most.is_none_or(|most| self.rest_behind_token(item) <= most);
+        for item in (0..self.now.count).map(|index| self.item(self.now, index)).filter(|item| is_in_time(*item)) {
+            let code = item.code;
             let (word, named) = (self.grammar.word(code), self.grammar.word(code.wrapping_add(1)));
             match (word & 0xFF, word >> 8) {
                 (TOKEN, 0) if named < tokens => set(mask, named),

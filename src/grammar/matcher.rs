@@ -57,6 +57,11 @@ impl<'g, 'm> Matcher<'g, 'm> {
         self.limits
     }
 
+    /// Returns what the grammar is known by: a hash of its source, its options and what they were compiled to.
+    pub fn identity(&self) -> u64 {
+        self.grammar.identity()
+    }
+
     /// Goes back to the empty text, for which no tokens are kept.
     ///
     /// # Errors
@@ -79,11 +84,18 @@ impl<'g, 'm> Matcher<'g, 'm> {
         self.now.accepting
     }
 
+    /// Returns whether the text may end here and nothing may follow it.
+    pub fn is_complete(&self) -> bool {
+        self.now.count == 0
+    }
+
     /// Takes one byte. Returns whether the grammar allows it; if not, nothing changes.
     ///
     /// # Errors
     /// A limit is exceeded.
     pub fn take(&mut self, byte: u8) -> Result<bool, MatchError> {
+        // A mask in the making has frontiers where this one will lie.
+        self.walk = Walk::default();
         let next = self.step(self.now, byte)?;
         let taken = next.count > 0 || next.accepting;
         if taken {
@@ -107,34 +119,42 @@ impl<'g, 'm> Matcher<'g, 'm> {
 
     /// Returns which bytes may follow: bit `b % 64` of word `b / 64` for byte `b`.
     pub fn next_bytes(&self) -> [u64; 4] {
-        let mut set = [0; 4];
-        (0..=255).filter(|byte| self.allows(self.now, *byte)).for_each(|byte: u8| {
-            if let Some(word) = set.get_mut(usize::from(byte / 64)) {
-                *word |= 1 << (byte % 64);
-            }
-        });
-        set
+        self.bytes_behind(self.now)
     }
 
     /// Writes the bytes that have to follow into `out`: as long as there is one choice and the text may not end.
-    /// Returns how many there are. The state does not change.
+    /// Returns how many there are. The state does not change, but a mask in the making begins anew.
     ///
     /// # Errors
     /// A limit is exceeded.
     pub fn forced(&mut self, out: &mut [u8]) -> Result<usize, MatchError> {
+        self.forced_behind(out).map(|(count, _)| count)
+    }
+
+    /// Does what [`Matcher::forced`] does, and returns the frontier behind these bytes, too.
+    pub(super) fn forced_behind(&mut self, out: &mut [u8]) -> Result<(usize, Frontier), MatchError> {
         let mut now = self.now;
         for (index, place) in out.iter_mut().enumerate() {
             let mut bytes = (0..=255).filter(|byte| self.allows(now, *byte));
             let only = bytes.next().filter(|_| bytes.next().is_none() && !now.accepting && !self.wants_token(now));
-            let Some(byte) = only else { return Ok(index) };
+            let Some(byte) = only else { return Ok((index, now)) };
             *place = byte;
             now = self.behind_byte(now, byte)?;
         }
-        Ok(out.len())
+        Ok((out.len(), now))
+    }
+
+    /// Returns which bytes may follow a frontier.
+    pub(super) fn bytes_behind(&self, from: Frontier) -> [u64; 4] {
+        let mut set = [0; 4];
+        (0..=255).filter(|byte| self.allows(from, *byte)).for_each(|byte| insert(&mut set, byte));
+        set
     }
 
     /// Returns the frontier behind a byte. It takes the place of `from`, unless that is the present one.
     pub(super) fn behind_byte(&mut self, from: Frontier, byte: u8) -> Result<Frontier, MatchError> {
+        // A mask in the making has frontiers where this one will lie.
+        self.walk = Walk::default();
         let next = self.step(from, byte)?;
         Ok(if from == self.now { next } else { self.moved(next, from.start) })
     }
@@ -174,7 +194,7 @@ impl<'g, 'm> Matcher<'g, 'm> {
     }
 
     /// Returns whether a counted text can end within its bounds behind a character that leads to `target`.
-    fn fits(&self, item: Item, char: u32, target: u32) -> bool {
+    pub(super) fn fits(&self, item: Item, char: u32, target: u32) -> bool {
         let count = item.count.saturating_add(u32::from(char != QUOTE));
         let (min, max) = (self.grammar.word(item.code.wrapping_add(3)), self.grammar.word(item.code.wrapping_add(4)));
         let left = self.grammar.highest(target);
@@ -219,4 +239,14 @@ impl<'g, 'm> Matcher<'g, 'm> {
         }
         Frontier { start, ..from }
     }
+}
+
+/// Puts a byte into a set: bit `b % 64` of word `b / 64` for byte `b`.
+pub(super) fn insert(set: &mut [u64; 4], byte: u8) {
+    set.get_mut(usize::from(byte / 64)).into_iter().for_each(|word| *word |= 1 << (byte % 64));
+}
+
+/// Returns whether a byte is in such a set.
+pub(super) fn contains(set: &[u64; 4], byte: u8) -> bool {
+    set.get(usize::from(byte / 64)).is_some_and(|word| word >> (byte % 64) & 1 == 1)
 }

@@ -155,11 +155,11 @@ fn read(items: &mut [Item], nodes: &mut [Node], returns: &mut [Return], get: imp
     }
     for place in nodes.iter_mut().take(node_count).skip(1) {
         let [rule, returns, depth] = words.next();
-        *place = Node { rule, returns, depth, new: 0 };
+        *place = Node { rule, returns, depth, note: 0 };
     }
     for place in returns.iter_mut().take(return_count).skip(1) {
         let [code, count, node, next] = words.next();
-        *place = Return { code, count, node, next, new: 0 };
+        *place = Return { code, count, node, next, note: 0 };
     }
     Frontier { start: 0, count, nodes: node_count, returns: return_count, accepting: accepting != 0 }
 }

@@ -30,6 +30,8 @@ const MOST_FORGOTTEN: u32 = 16;
 pub(super) struct Content {
     items: [Item; ITEMS],
     count: u32,
+    /// 1: the text may end.
+    accepting: u32,
     next: [u8; 256],
 }
 
@@ -111,13 +113,16 @@ impl<'m> Seen<'m> {
         self.get(number).and_then(|content| content.items.get(..content.count as usize)).unwrap_or_default()
     }
 
-    /// Returns the number of the frontier of these items. 0: it is not noted.
-    pub(super) fn number(&mut self, items: &[Item]) -> u32 {
-        let known = self
-            .frontiers
-            .iter()
-            .take(self.used)
-            .position(|content| content.items.get(..content.count as usize) == Some(items));
+    /// Whether the text may end at a frontier, as 1 or 0.
+    pub(super) fn accepting(&self, number: u32) -> u32 {
+        self.get(number).map_or(0, |content| content.accepting)
+    }
+
+    /// Returns the number of the frontier of these items, at which the text may end or not. 0: it is not noted.
+    pub(super) fn number(&mut self, items: &[Item], accepting: u32) -> u32 {
+        let known = self.frontiers.iter().take(self.used).position(|content| {
+            content.items.get(..content.count as usize) == Some(items) && content.accepting == accepting
+        });
         let place = match known {
             Some(place) => place,
             None if items.len() > ITEMS || self.is_stopped() => return 0,
@@ -131,7 +136,8 @@ impl<'m> Seen<'m> {
                 }
                 let place = self.used;
                 let Some(content) = self.frontiers.get_mut(place) else { return 0 };
-                *content = Content { items: Default::default(), count: items.len() as u32, next: [NOTHING; 256] };
+                let (count, next) = (items.len() as u32, [NOTHING; 256]);
+                *content = Content { items: Default::default(), count, accepting, next };
                 content.items.iter_mut().zip(items).for_each(|(place, item)| *place = *item);
                 self.used += 1;
                 place

@@ -121,11 +121,11 @@ impl<G: Fn(usize) -> u32> State<'_, '_, G> {
         }
         for _ in 1..nodes {
             let [rule, first, depth] = self.words.next();
-            self.node(Node { rule, returns: first, depth, new: 0 }, returns)?;
+            self.node(Node { rule, returns: first, depth, note: 0 }, returns)?;
         }
         for number in 1..returns {
             let [code, count, node, next] = self.words.next();
-            let place = Return { code, count, node, next, new: 0 };
+            let place = Return { code, count, node, next, note: 0 };
             let is_place = place.node < nodes && place.next < number && self.grammar.is_code(place.code, &OPS);
             self.expect(is_place)?;
         }

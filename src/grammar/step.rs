@@ -1,8 +1,10 @@
 //! One step of a matcher: from the items that a byte leads to, all that is reached without a further byte.
 
+use super::close::place_rest;
 use super::code::{CALL, COUNT, COUNTED, LOOP, NAME, RETURN, SPLIT, TEXT, TOKEN};
 use super::error::MatchError;
 use super::matcher::Matcher;
+use super::rest::NEVER;
 use super::tables::{Frontier, Item, Node, Reached, Return};
 
 /// A frontier in the making.
@@ -150,7 +152,7 @@ impl<'p, 'g, 'm> Step<'p, 'g, 'm> {
             return Err(MatchError::TooDeep { limit: limits.depth });
         }
         let place = nodes.get_mut(self.next.nodes).ok_or(MatchError::TooDeep { limit: limits.nodes })?;
-        *place = Node { rule, depth, ..Node::default() };
+        *place = Node { rule, depth, note: NEVER, ..Node::default() };
         self.next.nodes += 1;
         Ok(())
     }
@@ -169,6 +171,12 @@ impl<'p, 'g, 'm> Step<'p, 'g, 'm> {
         *tables.returns.get_mut(self.next.returns).ok_or(too_deep)? = Return { next: node.returns, ..place };
         node.returns = self.next.returns as u32;
         self.next.returns += 1;
+        let grammar = &self.matcher.grammar;
+        if grammar.has_rests() {
+            let beyond = tables.nodes.get(place.node as usize).map_or(NEVER, |caller| caller.note);
+            let rest = place_rest(grammar, &place, beyond);
+            tables.nodes.get_mut(number).into_iter().for_each(|node| node.note = node.note.min(rest));
+        }
         Ok(())
     }
 

@@ -54,8 +54,9 @@ pub(super) struct Node {
     /// The last place that called it.
     pub(super) returns: u32,
     pub(super) depth: u32,
-    /// While nodes are dropped: whether this is needed, then its new number. 0 for what is dropped.
-    pub(super) new: u32,
+    /// While nodes are dropped: whether this is needed, then its new number; 0 for what is dropped. While a text is closed: the
+    /// bytes from the end of the rule to that of the text.
+    pub(super) note: u32,
 }
 
 /// A place to which a rule returns.
@@ -67,8 +68,8 @@ pub(super) struct Return {
     pub(super) node: u32,
     /// The place noted before this one, or 0.
     pub(super) next: u32,
-    /// As in [`Node`].
-    pub(super) new: u32,
+    /// While nodes are dropped: as in [`Node`].
+    pub(super) note: u32,
 }
 
 /// An instruction that is reached without a further byte.
@@ -102,19 +103,21 @@ pub(super) struct Saved {
     pub(super) returns: u32,
     /// Its number among the frontiers seen, or 0.
     pub(super) number: u32,
+    /// 1: the text may end.
+    pub(super) accepting: u32,
 }
 
 impl Saved {
     pub(super) fn new(from: Frontier) -> Self {
-        let Frontier { start, count, nodes, returns, .. } = from;
+        let Frontier { start, count, nodes, returns, accepting } = from;
         let [start, count, nodes, returns] = [start, count, nodes, returns].map(|number| number as u32);
-        Self { start, count, nodes, returns, number: 0 }
+        Self { start, count, nodes, returns, number: 0, accepting: accepting.into() }
     }
 
     pub(super) fn frontier(self) -> Frontier {
-        let Self { start, count, nodes, returns, .. } = self;
+        let Self { start, count, nodes, returns, accepting, .. } = self;
         let [start, count, nodes, returns] = [start, count, nodes, returns].map(|number| number as usize);
-        Frontier { start, count, nodes, returns, accepting: false }
+        Frontier { start, count, nodes, returns, accepting: accepting != 0 }
     }
 }
 
@@ -154,39 +157,39 @@ impl<'m> Tables<'m> {
         let nodes = self.nodes.get_mut(..now.nodes).unwrap_or(&mut []);
         let returns = self.returns.get_mut(..now.returns).unwrap_or(&mut []);
         let items = self.items.get_mut(..now.count).unwrap_or(&mut []);
-        nodes.iter_mut().for_each(|node| node.new = 0);
-        returns.iter_mut().for_each(|place| place.new = 0);
-        nodes.iter_mut().take(1).for_each(|text| text.new = 1);
+        nodes.iter_mut().for_each(|node| node.note = 0);
+        returns.iter_mut().for_each(|place| place.note = 0);
+        nodes.iter_mut().take(1).for_each(|text| text.note = 1);
         for item in &*items {
-            nodes.get_mut(item.node as usize).into_iter().for_each(|node| node.new = 1);
+            nodes.get_mut(item.node as usize).into_iter().for_each(|node| node.note = 1);
         }
         while spread(nodes, returns) {}
         // New numbers: node 0 is the text itself, and place 0 is none.
         let (mut kept_nodes, mut kept_returns) = (0, 1);
-        for node in nodes.iter_mut().filter(|node| node.new != 0) {
-            node.new = kept_nodes;
+        for node in nodes.iter_mut().filter(|node| node.note != 0) {
+            node.note = kept_nodes;
             kept_nodes = kept_nodes.saturating_add(1);
         }
-        for place in returns.iter_mut().skip(1).filter(|place| place.new != 0) {
-            place.new = kept_returns;
+        for place in returns.iter_mut().skip(1).filter(|place| place.note != 0) {
+            place.note = kept_returns;
             kept_returns = kept_returns.saturating_add(1);
         }
-        let node_of = |nodes: &[Node], node: u32| nodes.get(node as usize).map_or(0, |node| node.new);
+        let node_of = |nodes: &[Node], node: u32| nodes.get(node as usize).map_or(0, |node| node.note);
         items.iter_mut().for_each(|item| item.node = node_of(nodes, item.node));
         returns.iter_mut().for_each(|place| place.node = node_of(nodes, place.node));
-        let place_of = |returns: &[Return], place: u32| returns.get(place as usize).map_or(0, |place| place.new);
+        let place_of = |returns: &[Return], place: u32| returns.get(place as usize).map_or(0, |place| place.note);
         nodes.iter_mut().for_each(|node| node.returns = place_of(returns, node.returns));
         for index in 0..returns.len() {
             let next = returns.get(index).map_or(0, |place| place_of(returns, place.next));
             returns.get_mut(index).into_iter().for_each(|place| place.next = next);
         }
         for index in 1..nodes.len() {
-            let Some(node) = nodes.get(index).copied().filter(|node| node.new != 0) else { continue };
-            nodes.get_mut(node.new as usize).into_iter().for_each(|place| *place = node);
+            let Some(node) = nodes.get(index).copied().filter(|node| node.note != 0) else { continue };
+            nodes.get_mut(node.note as usize).into_iter().for_each(|place| *place = node);
         }
         for index in 1..returns.len() {
-            let Some(found) = returns.get(index).copied().filter(|found| found.new != 0) else { continue };
-            returns.get_mut(found.new as usize).into_iter().for_each(|place| *place = found);
+            let Some(found) = returns.get(index).copied().filter(|found| found.note != 0) else { continue };
+            returns.get_mut(found.note as usize).into_iter().for_each(|place| *place = found);
         }
         (now.nodes, now.returns) = (kept_nodes as usize, kept_returns as usize);
     }
@@ -196,12 +199,12 @@ impl<'m> Tables<'m> {
 fn spread(nodes: &mut [Node], returns: &mut [Return]) -> bool {
     let mut changed = false;
     for index in (0..nodes.len()).rev() {
-        let Some(node) = nodes.get(index).filter(|node| node.new != 0) else { continue };
+        let Some(node) = nodes.get(index).filter(|node| node.note != 0) else { continue };
         let mut number = node.returns;
-        while let Some(place) = returns.get_mut(number as usize).filter(|place| number != 0 && place.new == 0) {
-            place.new = 1;
-            if let Some(caller) = nodes.get_mut(place.node as usize).filter(|caller| caller.new == 0) {
-                caller.new = 1;
+        while let Some(place) = returns.get_mut(number as usize).filter(|place| number != 0 && place.note == 0) {
+            place.note = 1;
+            if let Some(caller) = nodes.get_mut(place.node as usize).filter(|caller| caller.note == 0) {
+                caller.note = 1;
                 changed = true;
             }
             number = place.next;

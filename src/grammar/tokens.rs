@@ -84,6 +84,7 @@ impl<'g> Matcher<'g, '_> {
 
     /// Adds what is behind a token that the grammar names to what is behind its bytes.
     fn named(&mut self, id: u32, beside: Frontier) -> Result<Frontier, MatchError> {
+        self.walk = Walk::default();
         let mut step = Step::beside(self, self.now, beside);
         for index in 0..step.matcher.now.count {
             let item = step.matcher.item(step.matcher.now, index);

@@ -4,6 +4,7 @@ use core::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
+use super::matcher::contains;
 use super::sorted::{InString, Sorted, in_string, is_plain};
 use crate::mem::{Arena, MemoryError};
 use crate::token::Tokenizer;
@@ -224,6 +225,25 @@ impl<'m> TokenTrie<'m> {
         if slice > 0 {
             self.long.iter().filter(|[len, _]| *len <= chars).for_each(|[_, id]| set(mask, *id));
         }
+    }
+
+    /// Returns whether a token begins with a text and goes on with one of these bytes.
+    pub(super) fn goes_on(&self, text: &[u8], next: &[u64; 4]) -> bool {
+        let (mut at, mut end) = (0, self.all.len());
+        let mut bytes = text.iter();
+        let mut wanted = bytes.next();
+        // The nodes that begin with what was found of the text lie from here to there.
+        while let Some(node) = self.all.get(at).filter(|_| at < end) {
+            let behind = at.saturating_add(node.nodes().max(1) as usize);
+            match wanted {
+                Some(byte) if *byte == node.byte() => {
+                    (at, end, wanted) = (at + 1, behind, bytes.next());
+                }
+                None if contains(next, node.byte()) => return true,
+                _ => at = behind,
+            }
+        }
+        false
     }
 
     /// Tokens of the trie, each with another one with the same bytes.

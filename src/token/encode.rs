@@ -22,6 +22,9 @@ pub struct EncodeOptions {
     pub parse_special: bool,
     /// Refuse a text with bytes that the vocabulary cannot spell, see [`Encoded::unspelled`].
     pub exact: bool,
+    /// The text continues another one, so no blank is put before it. (SentencePiece vocabularies put one before a text that
+    /// begins.)
+    pub continues: bool,
 }
 
 /// What [`Tokenizer::encode`] made of a text.
@@ -161,11 +164,13 @@ impl Tokenizer<'_, '_> {
             output.push(bos);
         }
         let mut from = 0;
+        let mut begins = !options.continues;
         loop {
             let found = search.next(from);
             let part = text.get(from..found.map_or(text.len(), |found| found.start)).unwrap_or_default();
             output.word = from;
-            self.encode_part(part, scratch, output);
+            self.encode_part(part, begins, scratch, output);
+            begins = true;
             let Some(found) = found else { break };
             output.push(found.id);
             from = found.end;
@@ -185,8 +190,8 @@ impl Tokenizer<'_, '_> {
         self.vocab.swallows_space() && self.text(id).is_some_and(|name| !keeps.contains(&name))
     }
 
-    /// Encodes text without special tokens. What is before it is the start of the text, or a special token.
-    fn encode_part(&self, part: &str, scratch: &mut [u32], output: &mut Output<'_>) {
+    /// Encodes text without special tokens. `begins`: what is before it is the start of the text, or a special token.
+    fn encode_part(&self, part: &str, begins: bool, scratch: &mut [u32], output: &mut Output<'_>) {
         match (self.vocab.algorithm, &self.merges) {
             (Algorithm::ByteLevel { pre, .. }, Some(merges)) => {
                 for word in pre.words(part) {
@@ -201,7 +206,7 @@ impl Tokenizer<'_, '_> {
                 }
             }
             (Algorithm::SentencePiece { scores }, _) => {
-                let mut prefix = self.vocab.adds_space_prefix();
+                let mut prefix = begins && self.vocab.adds_space_prefix();
                 for word in self.blank_words(part) {
                     self.sentence_piece_word(word, prefix, scores, scratch, output);
                     prefix = false;

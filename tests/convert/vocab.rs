@@ -15,7 +15,7 @@ fn encode(file: &[u8], text: &str, add_special: bool) -> Vec<u32> {
     let mut tables = Memory::new(Tokenizer::plan(&gguf).unwrap());
     let tokenizer = Tokenizer::new(&gguf, tables.bytes()).unwrap();
     let (mut scratch, mut ids) = (vec![0; tokenizer.scratch_len(text.len())], vec![0; 4 * text.len() + 3]);
-    let options = EncodeOptions { add_special, parse_special: true, exact: false };
+    let options = EncodeOptions { add_special, parse_special: true, ..EncodeOptions::default() };
     let count = tokenizer.encode(text, options, &mut scratch, &mut ids).unwrap().ids;
     ids.truncate(count);
     ids

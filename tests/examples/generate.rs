@@ -68,7 +68,10 @@ fn generate_ends_at_a_string() {
 
 #[test]
 fn generate_follows_a_grammar() {
-    let tell = |flags: &[&str]| run("generate", &[&["-n", "200", "Once upon a time"], flags].concat());
+    let tell = |flags: &[&str]| {
+        let most: &[&str] = if flags.contains(&"-n") { &[] } else { &["-n", "200"] };
+        run("generate", &[&["Once upon a time"], flags, most].concat())
+    };
     for seed in ["1", "2", "3"] {
         let out = tell(&["--seed", seed, "--regex", " (the|a) (dog|cat|[a-z]{2,9}) (ran|sat)\\."]).ok();
         let words: Vec<&str> = out.trim().split(' ').collect();
@@ -84,6 +87,26 @@ fn generate_follows_a_grammar() {
         assert!(value["name"].as_str().is_some_and(|name| name.chars().count() <= 12), "{text}");
         assert!(value["age"].as_u64().is_some_and(|age| age <= 150), "{text}");
     }
+    // Tokens that have to follow are not chosen; near the limit the text is brought to its end.
+    let file = scratch("forced.json");
+    let told = |flags: &[&str]| {
+        let flags = [&["--json-schema", &schema, "--whitespace", "compact", "--json", file.to_str().unwrap()], flags];
+        let out = tell(&flags.concat());
+        (out.err.clone(), parse_json(&std::fs::read(&file).unwrap()))
+    };
+    let (err, json) = told(&[]);
+    let forced = json["forced"].as_u64().unwrap();
+    assert!(forced > 4 && err.contains(&format!("{forced} of them forced")), "{err}");
+    assert_eq!(json["complete"], true);
+    assert_eq!(told(&["--no-jump"]).1["forced"], 0);
+    for n in ["20", "24", "30"] {
+        let (_, json) = told(&["-n", n, "--close", "--temp", "1.5"]);
+        assert_eq!(json["complete"], true, "{json}");
+        serde_json::from_str::<serde_json::Value>(json["text"].as_str().unwrap()).unwrap();
+    }
+    let (err, json) = told(&["-n", "6"]);
+    assert!(err.contains("-n tokens generated, the text is not complete") && json["complete"] == false, "{err}");
+
     let grammar = scratch_with("lists.gbnf", b"root ::= \"- \" [a-z]{2,8} \"\\n- \" [a-z]{2,8} \"!\"");
     let list = tell(&["--grammar", &grammar]);
     assert!(

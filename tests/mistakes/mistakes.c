@@ -177,7 +177,7 @@ static void bad_enums_and_strings(void)
     MISTAKE(GLEED_E_LIMIT, gleed_plan(model, &config, &size, &align, &error));
     MISTAKE(GLEED_E_VALUE, gleed_selftest(1000, memory, sizeof memory, &error));
     MISTAKE(GLEED_E_VALUE, gleed_queue(engine, seqs[0], PROMPT, 1, 4, &error));
-    MISTAKE(GLEED_E_VALUE, gleed_encode(tokenizer, "a", 1, 8, scratch, 2000, ids, 16, &count, &error));
+    MISTAKE(GLEED_E_VALUE, gleed_encode(tokenizer, "a", 1, 16, scratch, 2000, ids, 16, &count, &error));
     MISTAKE(GLEED_E_TEXT, gleed_encode(tokenizer, "ab\xff", 3, 0, scratch, 2000, ids, 16, &count, &error));
     CHECK(error.at == 2);
     MISTAKE(GLEED_E_TEXT, gleed_encode(tokenizer, "\xe2\x82", 2, 0, scratch, 2000, ids, 16, &count, &error));

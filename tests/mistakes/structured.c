@@ -101,16 +101,17 @@ static void grammars(void)
 {
     const gleed_grammar_options regex = {sizeof regex, GLEED_GRAMMAR_REGEX, 0, 0, 0, 0, NULL, 0};
     const gleed_grammar_options gbnf = {sizeof gbnf, GLEED_GRAMMAR_GBNF, 0, 0, 0, 0, NULL, 0};
+    const gleed_grammar_options closing = {sizeof closing, GLEED_GRAMMAR_REGEX, 0, GLEED_GRAMMAR_CLOSE, 0, 0, NULL, 0};
     const gleed_grammar_options ignoring = {sizeof ignoring, 0, 0, 0, 0, 0, " not  if ", 9};
     const gleed_grammar_options wrong[] = {{sizeof wrong[0], 3, 0, 0, 0, 0, NULL, 0}, {sizeof wrong[0], 0, 4, 0, 0, 0, NULL, 0},
-                                           {sizeof wrong[0], 0, 0, 8, 0, 0, NULL, 0}, {sizeof wrong[0], 0, 0, 0, 0, 1, NULL, 0}};
+                                           {sizeof wrong[0], 0, 0, 16, 0, 0, NULL, 0}, {sizeof wrong[0], 0, 0, 0, 0, 1, NULL, 0}};
     const gleed_matcher_limits small = {sizeof small, 8, 16, 4, 10, 0}, odd = {sizeof odd, 0, 0, 0, 0, 1};
     static uint32_t scratch[1 << 19];
     gleed_matcher *matcher, *other, *deep;
     uint8_t bytes[1024], again[1024];
     char forced[16];
     size_t size = 0, align = 1, taken = 9, written = 0, other_len = 0, i;
-    uint32_t accepted = 9;
+    uint32_t accepted = 9, is_end = 0, ids[4];
     uint64_t before;
 
     EXPECT(GLEED_E_GRAMMAR_UNSUPPORTED, gleed_grammar_plan("{\"not\":{}}", 10, scratch, 1 << 19, &size, &align, NULL, &error));
@@ -134,6 +135,11 @@ static void grammars(void)
     CHECK(written == 1 && forced[0] == '!' && hash_of(matcher) == before);
     DO(gleed_matcher_accept(matcher, tokenizer, 414, &accepted, &error));
     CHECK(accepted == 0 && hash_of(matcher) == before);
+    EXPECT(GLEED_E_SCRATCH_TOO_SMALL, gleed_matcher_forced_tokens(matcher, tokenizer, trie, scratch, 9, ids, 4, &taken, &error));
+    i = error.needed;
+    CHECK(error.given == 9 && i < 1 << 19 && taken == 3 && hash_of(matcher) == before);
+    DO(gleed_matcher_forced_tokens(matcher, tokenizer, trie, scratch, i, ids, 4, &taken, &error));
+    CHECK(taken == 1 && hash_of(matcher) == before);
     EXPECT(GLEED_E_NOT_REWINDABLE, gleed_matcher_rewind(matcher, 1, &error));
     CHECK(error.needed == 0 && error.given == 1);
     EXPECT(GLEED_E_SHAPE, gleed_matcher_mask(matcher, trie, 0, 0, mask, mask_len - 1, &error));
@@ -160,6 +166,20 @@ static void grammars(void)
     EXPECT(GLEED_E_NESTED, gleed_matcher_restore(deep, again, other_len, &error));
     EXPECT(GLEED_E_NESTED, gleed_matcher_accept_text(deep, "(((((((", 7, &taken, &error));
     CHECK(error.needed == 4);
+
+    /* A text that ends in time. */
+    EXPECT(GLEED_E_VALUE, gleed_matcher_mask_within(matcher, trie, 9, 0, 0, mask, mask_len, &error));
+    matcher = start_matcher(start_grammar("[a-z]{3,99}!", &closing), NULL);
+    for (i = 9; i > 0; i--) {
+        DO(gleed_matcher_mask_within(matcher, trie, i, 0, 0, mask, mask_len, &error));
+        for (ids[0] = 0; !(mask[ids[0] / 32] >> (ids[0] % 32) & 1);)
+            ids[0]++;
+        DO(gleed_matcher_accept(matcher, tokenizer, ids[0], &accepted, &error));
+        DO(gleed_matcher_is_end(matcher, &is_end, &error));
+        if (is_end)
+            break;
+    }
+    CHECK(is_end == 1);
 
     /* The vocabulary has no token for a byte that must follow. */
     matcher = start_matcher(start_grammar("root ::= <[9999]>", &gbnf), NULL);

@@ -13,6 +13,7 @@ const COMPACT: Options<'static> = Options {
     one_of_as_any_of: false,
     ignore: &[],
     states: 4096,
+    close: false,
 };
 
 fn with<T>(source: Source<'_>, run: impl FnOnce(&Grammar<'_>) -> T) -> T {

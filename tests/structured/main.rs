@@ -6,8 +6,10 @@ mod common;
 #[path = "../../examples/common/raw_member.rs"]
 mod raw_member;
 
+mod close;
 mod gbnf;
 mod generated;
+mod jump;
 mod language;
 mod limits;
 mod maskbench;
@@ -16,6 +18,7 @@ mod numbers;
 mod own;
 mod states;
 mod suite;
+mod writing;
 
 use gleed::grammar::{
     Escapes, Grammar, GrammarError, Limits, MatchError, Matcher, Options, Planned, Source, Whitespace,

@@ -9,7 +9,7 @@ use super::common::{Memory, shared_file};
 use super::{Compiled, escapes, whitespace};
 
 /// A vocabulary and its trie.
-fn with_tokens<T>(file: &[u8], run: impl FnOnce(&Tokenizer<'_, '_>, &TokenTrie<'_>) -> T) -> T {
+pub(super) fn with_tokens<T>(file: &[u8], run: impl FnOnce(&Tokenizer<'_, '_>, &TokenTrie<'_>) -> T) -> T {
     let gguf = Gguf::parse(file).unwrap();
     let mut tables = Memory::new(Tokenizer::plan(&gguf).unwrap());
     let tokenizer = Tokenizer::new(&gguf, tables.bytes()).unwrap();
@@ -19,18 +19,18 @@ fn with_tokens<T>(file: &[u8], run: impl FnOnce(&Tokenizer<'_, '_>, &TokenTrie<'
     run(&tokenizer, &trie)
 }
 
-fn text_of(vocabulary: &dyn Vocabulary, id: u32) -> Vec<u8> {
+pub(super) fn text_of(vocabulary: &dyn Vocabulary, id: u32) -> Vec<u8> {
     let mut text = Vec::new();
     vocabulary.each_byte(id, &mut |byte| text.push(byte));
     text
 }
 
-fn allows(mask: &[u32], id: u32) -> bool {
+pub(super) fn allows(mask: &[u32], id: u32) -> bool {
     mask[id as usize / 32] >> (id % 32) & 1 == 1
 }
 
 /// A mask that is made in steps of so many units.
-fn mask_of(matcher: &mut Matcher<'_, '_>, trie: &TokenTrie<'_>, units: usize) -> Vec<u32> {
+pub(super) fn mask_of(matcher: &mut Matcher<'_, '_>, trie: &TokenTrie<'_>, units: usize) -> Vec<u32> {
     let mut mask = vec![u32::MAX; trie.mask_len()];
     while !matcher.mask(trie, units, &mut mask).unwrap() {}
     mask

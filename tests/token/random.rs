@@ -173,7 +173,7 @@ proptest! {
         let Ok(bytes) = Tokenizer::plan(&gguf) else { return Ok(()) };
         let mut memory = Memory::new(bytes);
         let tokenizer = Tokenizer::new(&gguf, memory.get()).unwrap();
-        let options = EncodeOptions { add_special: true, parse_special, exact: false };
+        let options = EncodeOptions { add_special: true, parse_special, ..EncodeOptions::default() };
         let mut out = [0; 999];
         let mut scratch = vec![0; tokenizer.scratch_len(text.len())];
         let result = tokenizer.encode(&text, options, &mut scratch, &mut out);

@@ -90,7 +90,7 @@ fn keys_say_what_becomes_of_letters() {
 fn texts_are_framed() {
     let framed = |keys: &Keys, text: &str| {
         let (mut out, mut count) = ([0; 16], 0);
-        let options = EncodeOptions { add_special: true, parse_special: true, exact: false };
+        let options = EncodeOptions { add_special: true, parse_special: true, ..EncodeOptions::default() };
         with_tokenizer(&keys.file(), |tokenizer| {
             count = tokenizer.encode(text, options, &mut [0; 999], &mut out).unwrap().ids;
         });

@@ -122,6 +122,10 @@ static void do_grammar(void)
 static void do_trie(void) { status = gleed_trie_init(tokenizer, room, 1 << 20, memory, 1 << 20, &trie, NULL); }
 static void do_matcher(void) { status = gleed_matcher_init(grammar, NULL, memory, 1 << 20, &matcher, NULL); }
 static void do_mask(void) { status = gleed_matcher_mask(matcher, trie, 0, 0, mask, (count + 31) / 32, NULL); }
+static void do_forced_tokens(void)
+{
+    status = gleed_matcher_forced_tokens(matcher, tokenizer, trie, room, 1 << 20, ids, 8, &size, NULL);
+}
 static void do_accept(void) { status = gleed_matcher_accept(matcher, tokenizer, 414, ids, NULL); }
 static void do_rewind(void) { status = gleed_matcher_rewind(matcher, 0, NULL); }
 static void do_matcher_snapshot(void) { status = gleed_matcher_snapshot(matcher, bytes, sizeof bytes, &count, NULL); }
@@ -210,6 +214,7 @@ static void grammars(void)
     DO(gleed_trie_mask_len(trie, &count, &error));
     count *= 32;
     measure("gleed_matcher_mask", do_mask);
+    measure("gleed_matcher_forced_tokens", do_forced_tokens);
     measure("gleed_matcher_accept", do_accept);
     measure("gleed_matcher_rewind", do_rewind);
     measure("gleed_matcher_snapshot", do_matcher_snapshot);

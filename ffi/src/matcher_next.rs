@@ -1,0 +1,162 @@
+//! What may follow and what has to.
+
+use core::ffi::c_char;
+
+use crate::error::{Failure, boundary, gleed_error};
+use crate::matcher::gleed_matcher;
+use crate::object::Object;
+use crate::ptr::{out, slice_mut};
+use crate::status;
+use crate::text::known_flags;
+use crate::tokenizer::gleed_tokenizer;
+use crate::trie::gleed_trie;
+
+/// Tokens that end a text are in the mask where it may end.
+pub const GLEED_MASK_ENDS: u32 = 1;
+
+/// Which tokens may follow.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_matcher_mask(
+    matcher: *mut gleed_matcher,
+    trie: *const gleed_trie,
+    units: u64,
+    flags: u32,
+    mask: *mut u32,
+    mask_len: usize,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: `make` asks for what gleed.h demands: nothing but this call uses `matcher`, no other call changes `trie`, and
+        // `mask_len` elements at `mask` are used by nothing else.
+        unsafe { make(matcher, trie, None, units, flags, (mask, mask_len)) }
+    })
+}
+
+/// Which tokens may follow so that the text ends in time.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_matcher_mask_within(
+    matcher: *mut gleed_matcher,
+    trie: *const gleed_trie,
+    within: u64,
+    units: u64,
+    flags: u32,
+    mask: *mut u32,
+    mask_len: usize,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        let within = usize::try_from(within).unwrap_or(usize::MAX);
+        // SAFETY: `make` asks for what gleed.h demands: nothing but this call uses `matcher`, no other call changes `trie`, and
+        // `mask_len` elements at `mask` are used by nothing else.
+        unsafe { make(matcher, trie, Some(within), units, flags, (mask, mask_len)) }
+    })
+}
+
+/// Goes on with a mask, of a text that is to end within so many tokens if that is given.
+///
+/// # Safety
+/// Pointers that pass the checks lead to a matcher that nothing else uses, to a trie that nobody changes, and to as many elements
+/// as are said, which nothing else uses.
+unsafe fn make(
+    matcher: *mut gleed_matcher,
+    trie: *const gleed_trie,
+    within: Option<usize>,
+    units: u64,
+    flags: u32,
+    (mask, mask_len): (*mut u32, usize),
+) -> Result<i32, Failure> {
+    // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` and `trie` are checked here; the caller promises the
+    // rest.
+    let (mut matcher, trie, mask) = unsafe {
+        (Object::get_mut("matcher", matcher)?, Object::get("trie", trie)?, slice_mut("mask", mask, mask_len)?)
+    };
+    let flags = known_flags(flags, GLEED_MASK_ENDS)?;
+    let units = match units {
+        0 => usize::MAX,
+        units => usize::try_from(units).unwrap_or(usize::MAX),
+    };
+    let is_made = match within {
+        None => matcher.mask(&trie.trie, units, mask)?,
+        Some(tokens) => matcher.mask_within(&trie.trie, tokens, units, mask)?,
+    };
+    if !is_made {
+        return Ok(status::YIELDED);
+    }
+    if flags & GLEED_MASK_ENDS != 0 && matcher.may_end() {
+        for &id in trie.ends() {
+            mask.get_mut(id as usize / 32).into_iter().for_each(|word| *word |= 1 << (id % 32));
+        }
+    }
+    Ok(status::OK)
+}
+
+/// The bytes that have to follow.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_matcher_forced(
+    matcher: *mut gleed_matcher,
+    text: *mut c_char,
+    text_len: usize,
+    written: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `matcher`, `text_len` elements at `text` are used by nothing else, and `written` is a
+        // place for a result that nothing else uses.
+        let (mut matcher, text, written) = unsafe {
+            (
+                Object::get_mut("matcher", matcher)?,
+                slice_mut("text", text.cast::<u8>(), text_len)?,
+                out("written", written)?,
+            )
+        };
+        written.write(matcher.forced(text)?);
+        Ok(status::OK)
+    })
+}
+
+/// The tokens that have to follow.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_matcher_forced_tokens(
+    matcher: *mut gleed_matcher,
+    tokenizer: *const gleed_tokenizer,
+    trie: *const gleed_trie,
+    scratch: *mut u32,
+    scratch_len: usize,
+    tokens: *mut u32,
+    tokens_len: usize,
+    count: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of the three objects are checked here. gleed.h demands the rest:
+        // nothing but this call uses `matcher`, and no other call changes `tokenizer` and `trie`.
+        let (mut matcher, tokenizer, trie) = unsafe {
+            (Object::get_mut("matcher", matcher)?, Object::get("tokenizer", tokenizer)?, Object::get("trie", trie)?)
+        };
+        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `scratch_len` elements at `scratch`
+        // and `tokens_len` elements at `tokens` are used by nothing else, and `count` is a place for a result that nothing
+        // else uses.
+        let (scratch, tokens, count) = unsafe {
+            (
+                slice_mut("scratch", scratch, scratch_len)?,
+                slice_mut("tokens", tokens, tokens_len)?,
+                out("count", count)?,
+            )
+        };
+        count.write(matcher.forced_tokens(tokenizer, &trie.trie, scratch, tokens)?);
+        Ok(status::OK)
+    })
+}
