@@ -6,6 +6,11 @@ use core::ops::Range;
 use super::Entry;
 use crate::turns::Message;
 
+/// Writes a message that stands for entries.
+///
+/// [Example](crate::conversation#example).
+pub type Summary<'p> = dyn Fn(&[Entry<'_>]) -> Option<Message<'p>> + 'p;
+
 /// What becomes of a conversation that does not fit the context. Turns are left out whole: a turn is a message of the user and
 /// all that follows it up to the next one. Entries before the first message of the user always stay.
 ///
@@ -23,7 +28,7 @@ pub struct Keep<'p> {
     pub target: usize,
     /// Is told the entries that are left out, whenever the conversation is written, and may return a message to be written in
     /// their place. For the same entries it should return the same message, or else that is read again.
-    pub summary: Option<&'p dyn Fn(&[Entry<'_>]) -> Option<Message<'p>>>,
+    pub summary: Option<&'p Summary<'p>>,
 }
 
 impl Keep<'_> {

@@ -69,7 +69,7 @@ use core::ops::Range;
 
 pub use desk::{Desk, DeskLimits};
 pub use error::ConversationError;
-pub use keep::Keep;
+pub use keep::{Keep, Summary};
 pub use script::{Entry, Script};
 
 use crate::cache::{CacheError, SeqId};

@@ -33,7 +33,6 @@ impl Operation for Store {
 
     /// Rows of one block share its tiles, so several workers can only take a KV head each, of many rows, and nothing can
     /// end the step between these.
-
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let shape = context.config.layer(work.layer);
         let (q_width, kv_width, width) = (shape.q_width(), shape.kv_width(), shape.heads_width());

@@ -82,7 +82,7 @@ fn the_highest_sum_counts() {
             assert_eq!(names(text), expected, "{text:?}");
         }
         assert_eq!(decode(tokenizer, &encode(tokenizer, " a  bab", false)), "a bab");
-        let options = EncodeOptions { add_special: true, parse_special: true, exact: false };
+        let options = EncodeOptions { add_special: true, parse_special: true, ..EncodeOptions::default() };
         let mut out = [9; 8];
         let encoded = tokenizer.encode("a</s>a", options, &mut [0; 999], &mut out);
         assert_eq!((encoded, out[..4].to_vec()), (Ok(Encoded { ids: 4, unspelled: 0 }), vec![6, 1, 6, 1]));
