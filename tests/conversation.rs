@@ -222,7 +222,7 @@ fn thoughts_of_earlier_turns_are_left_out_where_the_template_does_so() {
             let mut memory = AlignedBytes::new(Conversation::plan(REPLIES).unwrap());
             let mut talk = host.talk(&mut memory);
             let mut messages = said(&[(Role::User, "Who?")]);
-            host.read(&mut talk, &script, &Keep::ALL, &messages).0;
+            host.read(&mut talk, &script, &Keep::ALL, &messages);
             let start = host.ids(talk.seq()).len();
             write(host, &talk, thought);
             let end = host.ids(talk.seq()).len();
