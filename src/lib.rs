@@ -40,6 +40,7 @@
 //! | [`conversation`] | which tokens of a list of messages a model has not read yet |
 //! | [`writing`] | feature `grammar`: a sequence that writes a text under a grammar |
 //! | `host` | feature `std`: a thread pool, mapped files, an owned engine |
+//! | `session` | feature `std`: text in, text out, in ten lines |
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -75,6 +76,8 @@ pub mod par;
 pub mod program;
 pub mod quant;
 pub mod sample;
+#[cfg(feature = "std")]
+pub mod session;
 pub mod tensor;
 pub mod token;
 pub mod tools;
@@ -86,6 +89,8 @@ pub mod writing;
 pub use cache::{KvElement, KvKind, KvType, SeqId, Window};
 pub use engine::{Budget, Deadline, Engine, EngineError, Limits, Logits, Plan, Pooling, Progress, Step, StreamError};
 pub use model::Model;
+#[cfg(feature = "std")]
+pub use session::Session;
 
 /// The README's example, as a test.
 #[cfg(doctest)]

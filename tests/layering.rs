@@ -26,6 +26,7 @@ const LAYERS: &[&[&str]] = &[
     &["conversation"],
     &["writing"],
     &["host"],
+    &["session"],
 ];
 
 /// Modules that may use less than their row says.

@@ -60,7 +60,7 @@ mod template;
 mod turn;
 
 pub use mmap::MappedFile;
-pub use owned::{AlignedBytes, OpenError, OwnedEngine};
+pub use owned::{AlignedBytes, OpenError, OwnedConversation, OwnedEngine, OwnedTokenizer};
 pub use pool::{MAX_THREADS, ThreadPool};
 #[cfg(feature = "jinja")]
 pub use template::{ChatTemplate, RenderOptions, TemplateError, bounds as template_bounds};

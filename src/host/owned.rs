@@ -1,4 +1,4 @@
-//! An engine that owns its file, its memory and its threads.
+//! What owns the memory that it borrows: an engine with its file and its threads, a tokenizer, a conversation.
 #![allow(unsafe_code)]
 
 use std::boxed::Box;
@@ -10,9 +10,12 @@ use std::sync::Arc;
 use std::vec;
 
 use super::{MappedFile, ThreadPool};
+use crate::cache::SeqId;
+use crate::conversation::Conversation;
 use crate::engine::{Engine, EngineError, Limits, Plan, PlanError};
-use crate::mem::ALIGN;
+use crate::mem::{ALIGN, MemoryError};
 use crate::model::{Model, ModelError};
+use crate::token::{Tokenizer, VocabError};
 
 /// Why no engine was made for a model file.
 ///
@@ -28,6 +31,8 @@ pub enum OpenError {
     Plan(PlanError),
     /// The engine refused its memory.
     Engine(EngineError),
+    /// The vocabulary of the file cannot be used.
+    Vocab(VocabError),
 }
 
 /// Zeroed bytes that start at a multiple of [`ALIGN`], for the memory of engines and tokenizers.
@@ -130,9 +135,92 @@ impl OwnedEngine {
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
+
+    /// Returns the tokenizer of the model's file.
+    ///
+    /// # Errors
+    /// [`OpenError::Vocab`].
+    pub fn tokenizer(&self) -> Result<OwnedTokenizer, OpenError> {
+        let gguf = self.engine.model().gguf();
+        let len = Tokenizer::plan(gguf)?;
+        let tables = Pinned::new(AlignedBytes::new(len).bytes);
+        // SAFETY: the tables stay where they are until `_tables` is dropped, after the tokenizer that borrows them, and are
+        // used through this reference alone. The lifetime cannot leak: `get` hands out a shorter one.
+        let bytes: &'static mut [u8] = unsafe { &mut *tables.0.as_ptr() };
+        let tokenizer = Tokenizer::new(gguf, aligned(bytes, len))?;
+        Ok(OwnedTokenizer { tokenizer, _tables: tables, _file: Arc::clone(&self._file) })
+    }
+}
+
+/// A tokenizer with its tables and the mapped file.
+///
+/// ```
+/// use gleed::{Limits, host::OwnedEngine};
+///
+/// # fn main() -> Result<(), gleed::host::OpenError> {
+/// let tokenizer = OwnedEngine::open("examples/assets/gleed-tales-q8_0.gguf", &Limits::default())?.tokenizer()?;
+/// assert_eq!(tokenizer.get().vocab().len(), 1024);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct OwnedTokenizer {
+    // Fields are dropped in this order: the tokenizer before what it borrows.
+    tokenizer: Tokenizer<'static, 'static>,
+    _tables: Pinned<[u8]>,
+    _file: Arc<MappedFile>,
+}
+
+impl OwnedTokenizer {
+    /// Returns the tokenizer.
+    pub fn get(&self) -> &Tokenizer<'_, '_> {
+        &self.tokenizer
+    }
+}
+
+/// A conversation with its memory.
+///
+/// ```
+/// use gleed::{Limits, host::{OwnedConversation, OwnedEngine}};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut engine = OwnedEngine::open("examples/assets/gleed-tales-q8_0.gguf", &Limits::default())?;
+/// let seq = engine.with(|engine| engine.open())?;
+/// let mut conversation = OwnedConversation::new(seq, 32)?;
+/// assert_eq!(conversation.with(|conversation| conversation.seq()), seq);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct OwnedConversation {
+    // Fields are dropped in this order: the conversation before what it borrows.
+    conversation: Conversation<'static>,
+    _memory: Pinned<[u8]>,
+}
+
+impl OwnedConversation {
+    /// Returns a conversation that continues an empty sequence; see [`Conversation::new`].
+    ///
+    /// # Errors
+    /// [`MemoryError::TooLarge`].
+    pub fn new(seq: SeqId, replies: usize) -> Result<Self, MemoryError> {
+        let len = Conversation::plan(replies)?;
+        let memory = Pinned::new(AlignedBytes::new(len).bytes);
+        // SAFETY: the memory stays where it is until `_memory` is dropped, after the conversation that borrows it, and is
+        // used through this reference alone. The lifetime cannot leak: `with` hands the conversation out for a lifetime that
+        // its caller cannot name.
+        let bytes: &'static mut [u8] = unsafe { &mut *memory.0.as_ptr() };
+        Ok(Self { conversation: Conversation::new(seq, replies, aligned(bytes, len))?, _memory: memory })
+    }
+
+    /// Calls `f` with the conversation and returns its result.
+    pub fn with<R>(&mut self, f: impl for<'a> FnOnce(&mut Conversation<'a>) -> R) -> R {
+        f(&mut self.conversation)
+    }
 }
 
 /// A box that claims nothing about who else points into it, so it may move while it is borrowed.
+#[derive(Debug)]
 struct Pinned<T: ?Sized>(NonNull<T>);
 
 impl<T: ?Sized> Pinned<T> {
@@ -143,8 +231,8 @@ impl<T: ?Sized> Pinned<T> {
 
 impl<T: ?Sized> Drop for Pinned<T> {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from a box in `new`, and this is the only place that takes it back. In
-        // `OwnedEngine` the engine, which borrows the content, is dropped before.
+        // SAFETY: the pointer came from a box in `new`, and this is the only place that takes it back. What
+        // borrows the content is in the same value, in a field before this one, and so was dropped before.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
@@ -165,6 +253,7 @@ impl fmt::Display for OpenError {
             Self::Model(error) => error.fmt(f),
             Self::Plan(error) => error.fmt(f),
             Self::Engine(error) => error.fmt(f),
+            Self::Vocab(error) => error.fmt(f),
         }
     }
 }
@@ -186,6 +275,12 @@ impl From<ModelError> for OpenError {
 impl From<PlanError> for OpenError {
     fn from(error: PlanError) -> Self {
         Self::Plan(error)
+    }
+}
+
+impl From<VocabError> for OpenError {
+    fn from(error: VocabError) -> Self {
+        Self::Vocab(error)
     }
 }
 

@@ -1,0 +1,321 @@
+//! Text in, text out (feature `std`): a model's file and all that it takes to write and to talk with it.
+//!
+//! A [`Session`] owns what the other layers leave to the host: the mapped file, the memory, the threads, the tokenizer, the
+//! sampler and the messages. It is for programs that have an operating system and one text at a time. A program with a frame
+//! to draw, with many characters or without a heap uses an [`Engine`](crate::Engine); the [`guide`](crate::guide) shows how.
+//!
+//! # Example
+//!
+//! ```
+//! use gleed::Session;
+//! use gleed::session::SessionError;
+//!
+//! # fn main() -> Result<(), SessionError> {
+//! let mut session = Session::open("examples/assets/gleed-tales-q8_0.gguf")?;
+//! for piece in session.tell("Once upon a time")?.take(20) {
+//!     print!("{}", piece?);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A conversation, with a model that was trained on conversations. What was said before is not read again:
+//!
+//! ```
+//! use gleed::Session;
+//! use gleed::session::{End, SessionOptions};
+//! use gleed::turns::Role;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let file = "examples/assets/gleed-tales-q8_0.gguf";
+//! let options = SessionOptions { system: Some("You tell stories.".into()), tokens: 30, ..SessionOptions::default() };
+//! let mut session = Session::with(file, options)?;
+//! let first = session.ask("Tell me of a dog.")?.collect::<Result<String, _>>()?;
+//! let second = session.ask("And then?")?.collect::<Result<String, _>>()?;
+//! assert_eq!(session.end(), Some(End::Tokens));
+//! assert_eq!(session.messages().nth(2), Some((Role::Assistant, first.as_str())));
+//! # assert!(!second.is_empty());
+//!
+//! // A wrong call says why, and changes nothing.
+//! let error = Session::open("nowhere.gguf").unwrap_err();
+//! assert!(error.to_string().contains("nowhere.gguf"));
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod pieces;
+
+use std::path::Path;
+use std::string::String;
+use std::vec;
+use std::vec::Vec;
+
+pub use error::SessionError;
+pub use pieces::{End, Pieces};
+
+use crate::cache::SeqId;
+use crate::conversation::{Conversation, Desk, DeskLimits, Entry, Keep, Script};
+use crate::engine::Limits;
+use crate::host::{AlignedBytes, OwnedConversation, OwnedEngine, OwnedTokenizer};
+use crate::sample::{Sampler, SamplerParams, scratch_len};
+use crate::token::{EncodeOptions, TokenError};
+use crate::turns::{Message, Role};
+
+/// How a [`Session`] works.
+///
+/// [Example](crate::session#example).
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// What the model is told before the conversation.
+    pub system: Option<String>,
+    /// The most tokens of a text or of an answer; at least 1.
+    pub tokens: usize,
+    /// How tokens are chosen. The same seed gives the same text on every machine.
+    pub sampling: SamplerParams,
+    /// Whether the model is to think before it answers, where its turn format knows that; `None`: as the format does by
+    /// itself. Thoughts are no part of the pieces.
+    pub think: Option<bool>,
+    /// The engine's limits, for one sequence. `context` 0 stands for what the model was trained on, at most 4096 tokens.
+    pub limits: Limits,
+}
+
+impl Default for SessionOptions {
+    /// One thread per processor, at most 8; 512 tokens; temperature 0.7 and `min_p` 0.05.
+    fn default() -> Self {
+        let workers = std::thread::available_parallelism().map_or(1, |count| count.get().min(8));
+        Self {
+            system: None,
+            tokens: 512,
+            sampling: SamplerParams { temperature: 0.7, min_p: 0.05, ..SamplerParams::default() },
+            think: None,
+            limits: Limits { workers, rows: 256 * workers, checkpoints: 2, ..Limits::default() },
+        }
+    }
+}
+
+/// A model that writes texts and talks.
+///
+/// [Example](crate::session#example).
+#[derive(Debug)]
+pub struct Session {
+    engine: OwnedEngine,
+    tokenizer: OwnedTokenizer,
+    conversation: OwnedConversation,
+    seq: SeqId,
+    options: SessionOptions,
+    sampler: Sampler,
+    /// For the sampler.
+    masses: Vec<u64>,
+    messages: Vec<(Role, String)>,
+    end: Option<End>,
+}
+
+/// Replies whose tokens are kept, so that they need not be read again.
+const REPLIES: usize = 256;
+
+impl Session {
+    /// Opens the model file at `path`.
+    ///
+    /// # Errors
+    /// [`SessionError`], with what was wrong.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, SessionError> {
+        Self::with(path, SessionOptions::default())
+    }
+
+    /// Opens the model file at `path`, with options.
+    ///
+    /// # Errors
+    /// [`SessionError`], with what was wrong.
+    pub fn with(path: impl AsRef<Path>, options: SessionOptions) -> Result<Self, SessionError> {
+        let limits = Limits { sequences: 1, ..options.limits };
+        let mut engine = OwnedEngine::open(&path, &limits).map_err(|error| SessionError::open(path.as_ref(), error))?;
+        let tokenizer = engine.tokenizer().map_err(|error| SessionError::open(path.as_ref(), error))?;
+        let (seq, vocab) =
+            engine.with(|engine| Ok::<_, SessionError>((engine.open()?, engine.model().config().vocab)))?;
+        Ok(Self {
+            conversation: OwnedConversation::new(seq, REPLIES)?,
+            sampler: Sampler::new(options.sampling)?,
+            masses: vec![0; scratch_len(vocab)],
+            messages: system_message(&options),
+            end: None,
+            engine,
+            tokenizer,
+            seq,
+            options,
+        })
+    }
+
+    /// Begins a text with `text` and returns the pieces that the model adds. The session forgets what it wrote or heard before.
+    ///
+    /// # Errors
+    /// [`SessionError`], such as a text that is empty or longer than the context. The session is empty then.
+    pub fn tell(&mut self, text: &str) -> Result<Pieces<'_>, SessionError> {
+        self.clear()?;
+        let tokens = self.encode(text)?;
+        self.read(&tokens)?;
+        Ok(Pieces::of_text(self))
+    }
+
+    /// Says `text` to the model and returns the pieces of its answer. What was said before is part of the conversation. Where
+    /// the context becomes full, the oldest turns are left out of what the model sees.
+    ///
+    /// If the pieces are dropped early, the answer is what was read of it.
+    ///
+    /// # Errors
+    /// [`SessionError`], such as a message longer than the context. The messages are as before.
+    pub fn ask(&mut self, text: &str) -> Result<Pieces<'_>, SessionError> {
+        self.messages.push((Role::User, text.into()));
+        let read = self.unread().and_then(|tokens| self.read(&tokens));
+        if let Err(error) = read {
+            self.messages.pop();
+            return Err(error);
+        }
+        Ok(Pieces::of_answer(self))
+    }
+
+    /// Forgets the text or the conversation. What the system says stays.
+    ///
+    /// # Errors
+    /// [`SessionError`], where the sampling options are wrong.
+    pub fn clear(&mut self) -> Result<(), SessionError> {
+        self.sampler = Sampler::new(self.options.sampling)?;
+        self.messages = system_message(&self.options);
+        self.end = None;
+        Ok(self.engine.with(|engine| engine.reset(self.seq))?)
+    }
+
+    /// Returns what was said, in order.
+    pub fn messages(&self) -> impl Iterator<Item = (Role, &str)> {
+        self.messages.iter().map(|(role, text)| (*role, text.as_str()))
+    }
+
+    /// Returns why the last text or answer ended; `None`: it was dropped before its end, or there was none.
+    pub fn end(&self) -> Option<End> {
+        self.end
+    }
+
+    /// Returns how many tokens the model has read and written: the length of its sequence.
+    pub fn tokens(&mut self) -> usize {
+        self.engine.with(|engine| engine.seq_len(self.seq)).unwrap_or(0)
+    }
+
+    /// Returns the tokenizer.
+    pub fn tokenizer(&self) -> &OwnedTokenizer {
+        &self.tokenizer
+    }
+
+    /// The tokens of a text, with what begins a text in front. Names of special tokens in it are plain text.
+    fn encode(&self, text: &str) -> Result<Vec<u32>, SessionError> {
+        let tokenizer = self.tokenizer.get();
+        let options = EncodeOptions { add_special: true, ..EncodeOptions::default() };
+        let mut scratch = vec![0; tokenizer.scratch_len(text.len())];
+        let mut ids = vec![0; text.len() + 3];
+        let count = match tokenizer.encode(text, options, &mut scratch, &mut ids) {
+            Err(TokenError::OutputTooSmall { needed, .. }) => {
+                ids.resize(needed, 0);
+                tokenizer.encode(text, options, &mut scratch, &mut ids)?
+            }
+            other => other?,
+        }
+        .ids;
+        ids.truncate(count);
+        // The model goes on: nothing ends the text.
+        let vocab = tokenizer.vocab();
+        if vocab.adds_eos() && ids.last().copied() == vocab.eos() {
+            ids.pop();
+        }
+        Ok(ids)
+    }
+
+    /// The tokens of the conversation that the model has not read.
+    fn unread(&mut self) -> Result<Vec<u32>, SessionError> {
+        let tokenizer = self.tokenizer.get();
+        let text: usize = self.messages.iter().map(|(_, text)| text.len() + FRAME).sum();
+        let context = self.engine.plan().limits().context;
+        let limits = DeskLimits { context, text, word: text, replies: REPLIES };
+        let mut memory = AlignedBytes::new(Desk::plan(tokenizer, &limits)?);
+        let mut desk = Desk::new(tokenizer, &limits, memory.bytes())?;
+        let room = self.options.tokens.min(context / 2).max(1);
+        let keep = Keep { room, first: 0, last: 1, target: 0, summary: None };
+        let entries = self.messages.iter().map(|(role, text)| Entry::Message(Message { role: *role, text }));
+        let entries: Vec<Entry<'_>> = entries.collect();
+        self.engine.with(|engine| {
+            let script = Script { think: self.options.think, ..Script::of(engine.model().gguf(), tokenizer) };
+            self.conversation.with(|conversation: &mut Conversation<'_>| {
+                Ok(conversation.update(engine, &script, &keep, &entries, &mut desk)?.tokens.to_vec())
+            })
+        })
+    }
+
+    fn read(&mut self, tokens: &[u32]) -> Result<(), SessionError> {
+        self.engine.with(|engine| engine.prefill(self.seq, tokens).map(|_logits| ()))?;
+        tokens.iter().for_each(|&token| self.sampler.accept(token));
+        Ok(())
+    }
+}
+
+/// Bytes that a format writes around a message, at most.
+const FRAME: usize = 1024;
+
+/// What a conversation begins with.
+fn system_message(options: &SessionOptions) -> Vec<(Role, String)> {
+    options.system.iter().map(|text| (Role::System, text.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/assets/gleed-tales-q8_0.gguf");
+
+    fn session(tokens: usize, context: usize) -> Session {
+        let limits = Limits { context, ..SessionOptions::default().limits };
+        Session::with(DEMO, SessionOptions { tokens, limits, ..SessionOptions::default() }).unwrap()
+    }
+
+    fn whole(pieces: Pieces<'_>) -> String {
+        pieces.collect::<Result<String, _>>().unwrap()
+    }
+
+    #[test]
+    fn a_text_is_the_same_each_time_and_ends_for_a_reason() {
+        let mut session = session(30, 128);
+        let story = whole(session.tell("Once upon a time").unwrap());
+        assert_eq!(session.end(), Some(End::Tokens));
+        session.ask("Who?").unwrap().next();
+        assert_eq!(whole(session.tell("Once upon a time").unwrap()), story);
+        session.options.tokens = 1000;
+        assert!(whole(session.tell("Once upon a time").unwrap()).starts_with(&story));
+        assert!(matches!(session.end(), Some(End::Context | End::Model)));
+    }
+
+    #[test]
+    fn an_answer_is_not_read_again() {
+        let mut session = session(12, 512);
+        let answer = whole(session.ask("Tell me of a dog.").unwrap());
+        let before = session.tokens();
+        session.ask("And then?").unwrap().take(2).for_each(drop);
+        let question = session.tokens() - before;
+        assert!(question < 12, "{question} tokens for a short question and two of an answer");
+        let said: Vec<_> = session.messages().map(|(role, text)| (role, text.to_owned())).collect();
+        assert_eq!((said.len(), &said[1]), (4, &(Role::Assistant, answer)));
+        // Two turns dropped early are in the messages as far as they were read.
+        assert!(!said[3].1.is_empty());
+    }
+
+    #[test]
+    fn the_oldest_turns_give_way_and_what_cannot_fit_is_refused() {
+        let mut session = session(20, 96);
+        for _ in 0..8 {
+            whole(session.ask("Tell me of a dog and of a cat.").unwrap());
+            assert!(session.tokens() <= 96);
+        }
+        let before: Vec<_> = session.messages().map(|(_, text)| text.to_owned()).collect();
+        let error = session.ask(&"a dog ".repeat(200)).unwrap_err();
+        assert!(matches!(error, SessionError::Conversation(_)), "{error}");
+        assert_eq!(before, session.messages().map(|(_, text)| text.to_owned()).collect::<Vec<_>>());
+        assert!(session.tell(&"a dog ".repeat(200)).is_err());
+        assert_eq!((before.len(), session.tokens()), (16, 0));
+    }
+}
