@@ -372,8 +372,7 @@ impl<'a> Group<'a> {
         self.end_at(to, len.div_ceil(BLOCK_TOKENS), first)
     }
 
-    /// Truncates a sequence to `blocks` blocks. Those before `first` are gone, except the sinks; later ones will be allocated
-    /// anew.
+    /// Truncates a sequence to `blocks` blocks. Those before `first` are gone, except the sinks.
     fn end_at(&mut self, slot: usize, blocks: usize, first: u32) -> Result<(), AllocError> {
         let sinks = self.layout.sinks as u32;
         let entry = self.entry(slot)?;

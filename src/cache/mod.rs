@@ -129,6 +129,8 @@ mod snapshot;
 #[cfg_attr(not(feature = "recurrent"), allow(dead_code))]
 mod state;
 #[cfg_attr(not(feature = "recurrent"), allow(dead_code))]
+mod state_tiles;
+#[cfg_attr(not(feature = "recurrent"), allow(dead_code))]
 mod states;
 mod stats;
 mod table;
@@ -153,7 +155,7 @@ pub use snapshot::{Sink, SnapshotError, SnapshotHeader, SnapshotOptions, Source}
 pub(crate) use snapshot::{from_slice, into_slice};
 pub(crate) use state::StateGeometry;
 #[cfg(feature = "recurrent")]
-pub(crate) use state::{StateTile, StateTiles};
+pub(crate) use state_tiles::{StateTile, StateTiles};
 pub use stats::{CacheStats, PoolStats, PrefixStats, SequenceBlocks, SequenceStats};
 pub use table::BlockTable;
 pub(crate) use writer::{KvRow, WRITTEN_ROWS};

@@ -6,8 +6,8 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::error::CacheError;
-use super::sequence::SeqId;
-use crate::mem::{Arena, Claims, Matrix, MemoryError, Tile, row_of};
+use super::state_tiles::{StateTiles, tiles};
+use crate::mem::{Arena, MemoryError, row_of};
 
 /// The sizes of the states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl StateGeometry {
 }
 
 /// No slot: a state of zeros, or none that is being written.
-const NO_SLOT: u32 = u32::MAX;
+pub(super) const NO_SLOT: u32 = u32::MAX;
 
 /// The owner of checkpoints whose sequence was closed.
 const NOBODY: u32 = u32::MAX;
@@ -50,10 +50,10 @@ const NOBODY: u32 = u32::MAX;
 /// What a sequence has.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
-struct Held {
-    current: u32,
+pub(super) struct Held {
+    pub(super) current: u32,
     /// Reserved for the batch to come.
-    next: u32,
+    pub(super) next: u32,
     /// The tokens that `current` is the state after.
     position: u32,
 }
@@ -253,14 +253,14 @@ impl<'a> States<'a> {
     pub(super) fn tails(&mut self, layer: usize, width: usize, kernel: usize) -> Option<StateTiles<'_>> {
         let [stride, _] = self.geometry.elements()?;
         let tail = self.geometry.tail;
-        self::tiles(self.tails, [layer, stride, tail, width.checked_mul(kernel.checked_sub(1)?)?], self.held)
+        tiles(self.tails, [layer, stride, tail, width.checked_mul(kernel.checked_sub(1)?)?], self.held)
     }
 
     /// The matrices of a layer, a tile for each head.
     pub(super) fn matrices(&mut self, layer: usize) -> Option<StateTiles<'_>> {
         let [_, stride] = self.geometry.elements()?;
         let StateGeometry { heads, matrix, .. } = self.geometry;
-        self::tiles(self.matrices, [layer, stride, heads.checked_mul(matrix)?, matrix], self.held)
+        tiles(self.matrices, [layer, stride, heads.checked_mul(matrix)?, matrix], self.held)
     }
 
     /// The current state of a sequence, its tails and its matrices; `None` where it is zeros.
@@ -339,66 +339,5 @@ impl<'a> States<'a> {
             *count = count.checked_sub(1).ok_or(CacheError::Internal(site!()))?;
         }
         Ok(())
-    }
-}
-
-/// The tiles of a layer: `[slots, layers * per_layer]`, of which those of `layer` are cut into tiles of `width` columns.
-fn tiles<'s>(
-    data: &'s mut [f32],
-    [layer, stride, per_layer, width]: [usize; 4],
-    held: &'s [Held],
-) -> Option<StateTiles<'s>> {
-    let (slots, start) = (data.len().checked_div(stride)?, layer.checked_mul(per_layer)?);
-    let layer = Matrix::with_stride(data.get_mut(start..)?, slots, per_layer, stride)?;
-    let claims = Claims::new(layer.tiles(slots, width, 0..usize::MAX)?);
-    Some(StateTiles { claims, held })
-}
-
-/// The states of one layer, to be written by several workers: each takes tiles, which hold some columns of all slots.
-#[derive(Debug)]
-pub(crate) struct StateTiles<'s> {
-    claims: Claims<'s, f32>,
-    held: &'s [Held],
-}
-
-impl<'s> StateTiles<'s> {
-    /// Tile `index`, once.
-    pub(crate) fn take(&self, index: usize) -> Option<StateTile<'_>> {
-        Some(StateTile { tile: self.claims.take(index)?, held: self.held })
-    }
-}
-
-/// A part of the state of all sequences.
-#[derive(Debug)]
-pub(crate) struct StateTile<'s> {
-    tile: Tile<'s, f32>,
-    held: &'s [Held],
-}
-
-impl StateTile<'_> {
-    /// The part of the state that a sequence's batch writes. `begins` says that no row of the batch has been computed yet: then
-    /// it becomes a copy of the current state, or zeros.
-    pub(crate) fn of(&mut self, seq: SeqId, begins: bool) -> Option<&mut [f32]> {
-        let held = self.held.get(seq.slot())?;
-        let next = held.next as usize;
-        if begins && held.current == NO_SLOT {
-            self.tile.row_mut(next)?.fill(0.0);
-        } else if begins {
-            self.copy(held.current as usize, next)?;
-        }
-        self.tile.row_mut(next)
-    }
-
-    fn copy(&mut self, from: usize, to: usize) -> Option<()> {
-        const PIECE: usize = 64;
-        let len = self.tile.cols().len();
-        for start in (0..len).step_by(PIECE) {
-            let count = PIECE.min(len - start);
-            let mut piece = [0.0; PIECE];
-            let piece = piece.get_mut(..count)?;
-            piece.copy_from_slice(self.tile.row_mut(from)?.get(start..)?.get(..count)?);
-            self.tile.row_mut(to)?.get_mut(start..)?.get_mut(..count)?.copy_from_slice(piece);
-        }
-        Some(())
     }
 }

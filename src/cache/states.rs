@@ -6,7 +6,7 @@ use super::kind::KvKind;
 use super::kv_cache::KvCache;
 use super::prefix::Chain;
 use super::sequence::SeqId;
-use super::state::StateTiles;
+use super::state_tiles::StateTiles;
 
 impl KvCache<'_> {
     /// Whether the model has recurrent layers.

@@ -58,6 +58,7 @@ mod fingerprint;
 mod greedy;
 mod hidden;
 mod plan;
+mod prefill;
 mod progress;
 mod sharing;
 mod snapshot;
@@ -71,7 +72,7 @@ pub use step::{Logits, Step};
 
 pub use crate::weights::Pooling;
 
-use crate::cache::{CacheError, KvCache, SeqId};
+use crate::cache::{KvCache, SeqId};
 use crate::kernels::fpenv;
 use crate::mem::{Arena, MemoryError};
 use crate::model::Model;
@@ -335,92 +336,5 @@ impl<'m, 'a> Engine<'m, 'a> {
         }
         self.check_whole(self.seq_len(seq)?, tokens)?;
         Ok(self.parts.cache.can_extend_in_steps(seq, tokens, self.chunk())?)
-    }
-
-    /// Appends tokens to a sequence, in chunks of at most `Limits::rows`, and returns the logits of the
-    /// last one: `[vocab]`, valid until the next call that changes the engine.
-    ///
-    /// After an error the sequence is as long as before, unless a window has already given back old blocks: then it
-    /// keeps the chunks that were committed.
-    ///
-    /// # Errors
-    /// As [`Engine::queue`] and [`Engine::step`]; [`EngineError::Busy`] while any sequence has unfinished
-    /// work.
-    pub fn prefill(&mut self, seq: SeqId, tokens: &[u32]) -> Result<&[f32], EngineError> {
-        self.run_alone(seq, tokens, Logits::Last, &mut |_| {})?;
-        self.logits(seq).ok_or(EngineError::Internal(site!()))
-    }
-
-    /// [`Engine::prefill`] with the logits of every token: `on_row(position, logits)` in order.
-    ///
-    /// # Errors
-    /// As [`Engine::prefill`].
-    pub fn prefill_rows(
-        &mut self,
-        seq: SeqId,
-        tokens: &[u32],
-        mut on_row: impl FnMut(usize, &[f32]),
-    ) -> Result<(), EngineError> {
-        self.run_alone(seq, tokens, Logits::All, &mut |engine| {
-            engine.results().for_each(|(_, position, logits)| on_row(position, logits));
-        })
-    }
-
-    /// Appends one token to a sequence and returns its logits: `[vocab]`, valid until the next call that
-    /// changes the engine.
-    ///
-    /// # Errors
-    /// As [`Engine::prefill`].
-    pub fn decode_step(&mut self, seq: SeqId, token: u32) -> Result<&[f32], EngineError> {
-        self.prefill(seq, &[token])
-    }
-
-    fn run_alone(
-        &mut self,
-        seq: SeqId,
-        tokens: &[u32],
-        logits: Logits,
-        on_batch: &mut dyn FnMut(&mut Self),
-    ) -> Result<(), EngineError> {
-        self.can_prefill(seq, tokens.len())?;
-        self.check_tokens(tokens)?;
-        let length = self.seq_len(seq)?;
-        tokens.chunks(self.chunk()).try_for_each(|chunk| self.run_queued(seq, length, chunk, logits, on_batch))
-    }
-
-    /// How many tokens are queued at a time by what runs them at once.
-    fn chunk(&self) -> usize {
-        // What a window passes over makes room for what follows.
-        if self.parts.cache.geometry().any_forgets() { self.parts.rows.len().max(1) } else { usize::MAX }
-    }
-
-    /// Queues tokens and runs them. After an error the sequence has `length` tokens, if it still can.
-    fn run_queued(
-        &mut self,
-        seq: SeqId,
-        length: usize,
-        tokens: &[u32],
-        logits: Logits,
-        on_batch: &mut dyn FnMut(&mut Self),
-    ) -> Result<(), EngineError> {
-        self.queue(seq, self.seq_len(seq)?, tokens, logits)?;
-        loop {
-            match self.step(usize::MAX) {
-                Ok(Step::Idle) => return Ok(()),
-                Ok(_) => {
-                    on_batch(self);
-                    if !self.is_busy() {
-                        return Ok(());
-                    }
-                }
-                Err(error) => {
-                    // The batch was dropped. The chunks before it were committed; they go, too.
-                    match self.parts.cache.rewind(seq, length) {
-                        Ok(()) | Err(CacheError::WindowGone { .. }) => return Err(error),
-                        Err(other) => return Err(other.into()),
-                    }
-                }
-            }
-        }
     }
 }

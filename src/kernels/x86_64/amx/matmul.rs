@@ -10,7 +10,7 @@ use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
 use crate::kernels::x86_64::ahead::{Ahead, fetch_rows};
 use crate::kernels::x86_64::avx512;
 use crate::kernels::x86_64::avx512::matmul::{Batch, Line};
-use crate::kernels::x86_64::avx512::{panel_32, panel_256};
+use crate::kernels::x86_64::avx512::{layouts_256, panel_32};
 use crate::quant::by_dtype;
 use crate::tensor::TensorView;
 
@@ -38,12 +38,12 @@ pub(super) unsafe fn matmul(
             Q5_1 => by_panels::<Blocks<panel_32::Q5_1>>(weights, inputs, out, scratch),
             Q8_0 => by_panels::<Blocks<panel_32::Q8_0>>(weights, inputs, out, scratch),
             IQ4_NL => by_panels::<Blocks<panel_32::Iq4Nl>>(weights, inputs, out, scratch),
-            Q2_K => by_panels::<SuperBlocks<panel_256::Q2K>>(weights, inputs, out, scratch),
-            Q3_K => by_panels::<SuperBlocks<panel_256::Q3K>>(weights, inputs, out, scratch),
-            Q4_K => by_panels::<SuperBlocks<panel_256::Q4K>>(weights, inputs, out, scratch),
-            Q5_K => by_panels::<SuperBlocks<panel_256::Q5K>>(weights, inputs, out, scratch),
-            Q6_K => by_panels::<SuperBlocks<panel_256::Q6K>>(weights, inputs, out, scratch),
-            IQ4_XS => by_panels::<SuperBlocks<panel_256::Iq4Xs>>(weights, inputs, out, scratch),
+            Q2_K => by_panels::<SuperBlocks<layouts_256::Q2K>>(weights, inputs, out, scratch),
+            Q3_K => by_panels::<SuperBlocks<layouts_256::Q3K>>(weights, inputs, out, scratch),
+            Q4_K => by_panels::<SuperBlocks<layouts_256::Q4K>>(weights, inputs, out, scratch),
+            Q5_K => by_panels::<SuperBlocks<layouts_256::Q5K>>(weights, inputs, out, scratch),
+            Q6_K => by_panels::<SuperBlocks<layouts_256::Q6K>>(weights, inputs, out, scratch),
+            IQ4_XS => by_panels::<SuperBlocks<layouts_256::Iq4Xs>>(weights, inputs, out, scratch),
             // Formats that are rare in files.
             _ => return avx512::products(weights, inputs, out, scratch),
         })

@@ -2,9 +2,10 @@
 //! the cache, to a panel with a row per lane, and all rows of activations are multiplied with it, eight at a
 //! time. Between the chunks the accumulators lie in `out`, so the chain of additions is not cut.
 
+use super::layouts_256;
 use super::panel::Rows;
 use super::panel_32::{self, Layout32, Panel32};
-use super::panel_256::{self, Layout256, Panel256};
+use super::panel_256::{Layout256, Panel256};
 use super::{matmul_32, matmul_256, unpacked};
 use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
 use crate::kernels::x86_64::ahead::{Ahead, fetch_rows};
@@ -224,12 +225,12 @@ pub(in crate::kernels::x86_64) fn matmul(
         Q5_1 => by_panels::<Blocks<panel_32::Q5_1, 1>>(weights, inputs, out, scratch),
         Q8_0 => by_panels::<Blocks<panel_32::Q8_0, 1>>(weights, inputs, out, scratch),
         IQ4_NL => by_panels::<Blocks<panel_32::Iq4Nl, 1>>(weights, inputs, out, scratch),
-        Q2_K => by_panels::<SuperBlocks<panel_256::Q2K>>(weights, inputs, out, scratch),
-        Q3_K => by_panels::<SuperBlocks<panel_256::Q3K>>(weights, inputs, out, scratch),
-        Q4_K => by_panels::<SuperBlocks<panel_256::Q4K>>(weights, inputs, out, scratch),
-        Q5_K => by_panels::<SuperBlocks<panel_256::Q5K>>(weights, inputs, out, scratch),
-        Q6_K => by_panels::<SuperBlocks<panel_256::Q6K>>(weights, inputs, out, scratch),
-        IQ4_XS => by_panels::<SuperBlocks<panel_256::Iq4Xs>>(weights, inputs, out, scratch),
+        Q2_K => by_panels::<SuperBlocks<layouts_256::Q2K>>(weights, inputs, out, scratch),
+        Q3_K => by_panels::<SuperBlocks<layouts_256::Q3K>>(weights, inputs, out, scratch),
+        Q4_K => by_panels::<SuperBlocks<layouts_256::Q4K>>(weights, inputs, out, scratch),
+        Q5_K => by_panels::<SuperBlocks<layouts_256::Q5K>>(weights, inputs, out, scratch),
+        Q6_K => by_panels::<SuperBlocks<layouts_256::Q6K>>(weights, inputs, out, scratch),
+        IQ4_XS => by_panels::<SuperBlocks<layouts_256::Iq4Xs>>(weights, inputs, out, scratch),
         IQ2_XXS => by_panels::<SuperBlocks<unpacked::Iq2Xxs>>(weights, inputs, out, scratch),
         IQ2_XS => by_panels::<SuperBlocks<unpacked::Iq2Xs>>(weights, inputs, out, scratch),
         IQ2_S => by_panels::<SuperBlocks<unpacked::Iq2S>>(weights, inputs, out, scratch),
@@ -238,7 +239,7 @@ pub(in crate::kernels::x86_64) fn matmul(
         IQ1_S => by_panels::<SuperBlocks<unpacked::Iq1S>>(weights, inputs, out, scratch),
         IQ1_M => by_panels::<SuperBlocks<unpacked::Iq1M>>(weights, inputs, out, scratch),
         TQ1_0 => by_panels::<SuperBlocks<unpacked::Tq1_0>>(weights, inputs, out, scratch),
-        TQ2_0 => by_panels::<SuperBlocks<panel_256::Tq2_0>>(weights, inputs, out, scratch),
+        TQ2_0 => by_panels::<SuperBlocks<layouts_256::Tq2_0>>(weights, inputs, out, scratch),
         MXFP4 => by_panels::<Blocks<panel_32::Mxfp4, 1>>(weights, inputs, out, scratch),
         Q1_0 => by_panels::<Blocks<panel_32::Q1_0, 4>>(weights, inputs, out, scratch),
         Q2_0 => by_panels::<Blocks<panel_32::Q2_0, 2>>(weights, inputs, out, scratch),

@@ -1,6 +1,7 @@
 //! AVX-512 F, BW, VL and VNNI: 512-bit registers and the dot product of bytes.
 
 mod float;
+pub(super) mod layouts_256;
 pub(super) mod matmul;
 mod matmul_256;
 mod matmul_32;
