@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// A file that is mapped into memory, read-only. An empty file has no bytes.
@@ -11,7 +11,7 @@ use std::path::Path;
 /// is while it is mapped: a page that can no longer be read, because the file shrank or its disk went
 /// away, ends the process with a signal, and bytes that somebody writes to it change under the reader.
 /// That is the host's fault, and nothing here can turn it into an error. Replace a model file by
-/// renaming a new one over it, which leaves the mapped one alone.
+/// renaming a new one over it, which leaves the mapped one alone, or use [`MappedFile::copy`].
 ///
 /// ```
 /// use gleed::{Model, host::MappedFile};
@@ -39,6 +39,19 @@ impl MappedFile {
         // meanwhile is what the host is told to guarantee, in the documentation of this type.
         let map = unsafe { memmap2::Mmap::map(&file) }?;
         Ok(Self { map })
+    }
+
+    /// Reads the file at `path` into memory of its own, which takes as much memory as the file is long. Then nothing that
+    /// becomes of the file matters.
+    ///
+    /// # Errors
+    /// Those of the system; [`io::ErrorKind::UnexpectedEof`] where the file shrank meanwhile.
+    pub fn copy(path: impl AsRef<Path>) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let len = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let mut map = memmap2::MmapMut::map_anon(len)?;
+        file.read_exact(&mut map)?;
+        Ok(Self { map: map.make_read_only()? })
     }
 
     /// Returns the bytes of the file.
@@ -84,7 +97,20 @@ mod tests {
         let map = MappedFile::open(&path).unwrap();
         map.populate();
         assert!(map.bytes().is_empty());
+        assert!(MappedFile::copy(&path).unwrap().bytes().is_empty());
         std::fs::remove_file(&path).unwrap();
         assert_eq!(MappedFile::open(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(MappedFile::copy(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_copy_outlives_its_file() {
+        let path = std::env::temp_dir().join(format!("gleed-copy-{}", std::process::id()));
+        std::fs::write(&path, [7; 10_000]).unwrap();
+        let copy = MappedFile::copy(&path).unwrap();
+        // What would end the process if it was mapped.
+        File::create(&path).unwrap();
+        assert_eq!(copy.bytes(), [7; 10_000]);
+        std::fs::remove_file(&path).unwrap();
     }
 }
