@@ -128,6 +128,7 @@ mod snapshot;
 // Read by the operations of recurrent layers alone.
 #[cfg_attr(not(feature = "recurrent"), allow(dead_code))]
 mod state;
+mod state_geometry;
 #[cfg_attr(not(feature = "recurrent"), allow(dead_code))]
 mod state_tiles;
 #[cfg_attr(not(feature = "recurrent"), allow(dead_code))]
@@ -153,7 +154,7 @@ pub use policy::CachePolicy;
 pub use sequence::{IMPORTED_TOKEN, SeqId};
 pub use snapshot::{Sink, SnapshotError, SnapshotHeader, SnapshotOptions, Source};
 pub(crate) use snapshot::{from_slice, into_slice};
-pub(crate) use state::StateGeometry;
+pub(crate) use state_geometry::StateGeometry;
 #[cfg(feature = "recurrent")]
 pub(crate) use state_tiles::{StateTile, StateTiles};
 pub use stats::{CacheStats, PoolStats, PrefixStats, SequenceBlocks, SequenceStats};

@@ -6,40 +6,9 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::error::CacheError;
+use super::state_geometry::StateGeometry;
 use super::state_tiles::{StateTiles, tiles};
 use crate::mem::{Arena, MemoryError, row_of};
-
-/// The sizes of the states.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct StateGeometry {
-    /// Layers that have a state; 0 where the model has none.
-    pub(crate) layers: usize,
-    /// f32 elements per layer: rows that the causal convolution will see again.
-    pub(crate) tail: usize,
-    /// Matrices per layer.
-    pub(crate) heads: usize,
-    /// f32 elements of each.
-    pub(crate) matrix: usize,
-    /// Checkpoints at a time, of all sequences.
-    pub(crate) checkpoints: usize,
-}
-
-impl StateGeometry {
-    /// f32 elements of a slot: the tails of all layers, and their matrices.
-    fn elements(&self) -> Option<[usize; 2]> {
-        let matrices = self.heads.checked_mul(self.matrix)?.checked_mul(self.layers)?;
-        Some([self.tail.checked_mul(self.layers)?, matrices])
-    }
-
-    /// Slots that are enough whatever happens: two for each sequence, those that several sequences share before they go
-    /// on, and the checkpoints.
-    fn slots(&self, sequences: usize) -> Option<usize> {
-        if self.layers == 0 {
-            return Some(0);
-        }
-        sequences.checked_mul(2)?.checked_add(sequences / 2)?.checked_add(self.checkpoints)
-    }
-}
 
 /// No slot: a state of zeros, or none that is being written.
 pub(super) const NO_SLOT: u32 = u32::MAX;
@@ -56,10 +25,12 @@ pub(super) struct Held {
     pub(super) next: u32,
     /// The tokens that `current` is the state after.
     position: u32,
+    /// Where a checkpoint is wanted; 0 where none is.
+    wanted: u32,
 }
 
 impl Held {
-    const NOTHING: Self = Self { current: NO_SLOT, next: NO_SLOT, position: 0 };
+    const NOTHING: Self = Self { current: NO_SLOT, next: NO_SLOT, position: 0, wanted: 0 };
 }
 
 /// A state that is kept at a position.
@@ -162,7 +133,7 @@ impl<'a> States<'a> {
         }
         let held = self.held_mut(sequence)?;
         let before = held.current;
-        *held = Held { current: held.next, next: NO_SLOT, position: position as u32 };
+        *held = Held { current: held.next, next: NO_SLOT, position: position as u32, ..*held };
         self.drop_reference(before)?;
         if goes_on { self.reserve(sequence) } else { Ok(()) }
     }
@@ -192,6 +163,16 @@ impl<'a> States<'a> {
         Ok(true)
     }
 
+    /// Notes where a checkpoint is wanted.
+    pub(super) fn want(&mut self, sequence: usize, position: usize) {
+        self.held.get_mut(sequence).into_iter().for_each(|held| held.wanted = position as u32);
+    }
+
+    /// Where a checkpoint is wanted; 0 where none is.
+    pub(super) fn wanted(&self, sequence: usize) -> u32 {
+        self.held.get(sequence).map_or(0, |held| held.wanted)
+    }
+
     /// The position at which [`States::rewind`] to `keep` tokens finds a state.
     pub(super) fn found(&self, sequence: usize, keep: usize) -> usize {
         self.before(sequence, keep).1
@@ -204,6 +185,7 @@ impl<'a> States<'a> {
         }
         let (slot, position) = self.before(sequence, keep);
         self.point_to(sequence, slot, position)?;
+        self.want(sequence, 0);
         for index in 0..self.checkpoints.len() {
             let Some(point) = self.checkpoints.get_mut(index) else { break };
             if point.is_of(sequence) && point.position as usize > keep {

@@ -57,6 +57,18 @@ impl KvCache<'_> {
         self.states.keep(seq.slot(), asked, serial)
     }
 
+    /// Keeps the state of a sequence as a checkpoint that gives way, now or when the sequence has `position` tokens.
+    pub(crate) fn want_state(&mut self, seq: SeqId, position: usize) -> Result<(), CacheError> {
+        let is_here = self.computed(seq)? == position;
+        self.states.want(seq.slot(), if is_here { 0 } else { position });
+        if is_here { self.keep_state(seq, false).map(drop) } else { Ok(()) }
+    }
+
+    /// The position at which a checkpoint is wanted; 0 where none is.
+    pub(crate) fn wanted_state(&self, seq: SeqId) -> u32 {
+        self.states.wanted(seq.slot())
+    }
+
     /// The convolution's states of a layer, cut into tiles of `width` channels. (`layer` counts those that have a state.)
     pub(crate) fn tails(&mut self, layer: usize, width: usize, kernel: usize) -> Option<StateTiles<'_>> {
         self.states.tails(layer, width, kernel)

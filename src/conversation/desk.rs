@@ -116,6 +116,14 @@ impl<'d> Tokens<'d> {
         Ok(self.text.push(self.tokenizer, piece)?)
     }
 
+    /// The same where the number of texts is not known.
+    pub(super) fn put_whole(&mut self, piece: Piece<'_>) -> Result<(), ConversationError> {
+        if self.text.plain().len() == MOST_TEXTS {
+            self.encode()?;
+        }
+        self.put(piece)
+    }
+
     /// Begins an entry. Where there could be no room for its text among the texts, those before are encoded without it.
     pub(super) fn begin_entry(&mut self) -> Result<(), ConversationError> {
         // An entry may write the system's own message, tools and its text.

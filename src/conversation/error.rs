@@ -2,12 +2,13 @@
 
 use core::fmt;
 
+use crate::cache::SnapshotError;
 use crate::engine::EngineError;
 use crate::mem::MemoryError;
 use crate::token::TokenError;
 use crate::turns::TurnTextError;
 
-/// Why a conversation was not brought up to date. Nothing has changed then.
+/// Why a conversation was not brought up to date, saved or loaded. Nothing has changed then.
 ///
 /// [Example](crate::conversation#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +29,31 @@ pub enum ConversationError {
         /// Tokens that a sequence can have.
         context: usize,
     },
+    /// The bytes are no saved conversation.
+    NoConversation,
+    /// A saved conversation in a version of the format that is not known here.
+    Version {
+        /// The version.
+        given: u32,
+        /// The one that is known.
+        known: u32,
+    },
+    /// A saved conversation is damaged.
+    Damaged {
+        /// The first byte that is wrong, or behind a part whose checksum is.
+        at: usize,
+    },
+    /// A buffer is too small for a saved conversation.
+    Buffer {
+        /// Bytes that are needed.
+        needed: usize,
+        /// Bytes that there are.
+        given: usize,
+    },
     /// There is no entry, and the format has nothing to write either.
     Empty,
+    /// The host's template cannot write the conversation.
+    Template,
     /// A result of a tool, in a script without tools.
     NoTools {
         /// The index of the entry.
@@ -47,7 +71,16 @@ impl fmt::Display for ConversationError {
             Self::ContextFull { needed, context } => {
                 write!(f, "the conversation and its reply take {needed} tokens or more, the context has {context}")
             }
+            Self::NoConversation => f.write_str("the bytes are no saved conversation"),
+            Self::Version { given, known } => {
+                write!(f, "the conversation was saved in version {given}, known is {known}")
+            }
+            Self::Damaged { at } => write!(f, "the saved conversation is damaged at byte {at}"),
+            Self::Buffer { needed, given } => {
+                write!(f, "the saved conversation has {needed} bytes, the buffer has {given}")
+            }
             Self::Empty => f.write_str("the conversation has no entry"),
+            Self::Template => f.write_str("the template cannot write the conversation"),
             Self::NoTools { entry } => write!(f, "entry {entry} is a tool's result, and no tools are offered"),
         }
     }
@@ -63,6 +96,12 @@ macro_rules! from {
             }
         })*
     };
+}
+
+impl From<SnapshotError> for ConversationError {
+    fn from(error: SnapshotError) -> Self {
+        Self::Engine(error.into())
+    }
 }
 
 from! { EngineError => Engine  TokenError => Token  TurnTextError => Text  MemoryError => Memory }

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use super::Entry;
+use super::{ConversationError, Entry};
 use crate::turns::Message;
 
 /// Writes a message that stands for entries.
@@ -75,4 +75,42 @@ impl<'e, 't> Turns<'e, 't> {
         };
         start(self.first)..start(self.first.saturating_add(count))
     }
+}
+
+/// Finds how many turns are left out: as many as before, or none where all of it fits again; or else the fewest that leave
+/// `target` tokens. `written(count, most)` writes the conversation without `count` turns, in at most `most` tokens.
+pub(super) fn shorten<T>(
+    written: &mut dyn FnMut(usize, usize) -> Result<T, ConversationError>,
+    before: usize,
+    most: usize,
+    (context, target): (usize, usize),
+) -> Result<(usize, T), ConversationError> {
+    let target = if target == 0 { context / 2 } else { target.min(context) };
+    let before = before.min(most);
+    if before > 0
+        && let Ok(all) = written(0, target)
+    {
+        return Ok((0, all));
+    }
+    let refused = match written(before, context) {
+        Ok(some) => return Ok((before, some)),
+        Err(refused) if before < most && is_too_long(&refused) => refused,
+        Err(refused) => return Err(refused),
+    };
+    // The fewest that suffice lie in `low..=high`.
+    let (mut low, mut high) = (before + 1, most);
+    while low < high {
+        let middle = low.midpoint(high);
+        match written(middle, target) {
+            Ok(_) => high = middle,
+            Err(error) if is_too_long(&error) => low = middle + 1,
+            Err(error) => return Err(error),
+        }
+    }
+    written(high, context).map(|some| (high, some)).map_err(|error| if is_too_long(&error) { refused } else { error })
+}
+
+/// Whether a shorter conversation would not be refused.
+fn is_too_long(error: &ConversationError) -> bool {
+    matches!(error, ConversationError::ContextFull { .. } | ConversationError::Text(_))
 }

@@ -8,7 +8,7 @@
 //! # Example
 //!
 //! ```
-//! use gleed::conversation::{Conversation, Desk, DeskLimits, Entry, Keep, Script};
+//! use gleed::conversation::{Conversation, ConversationLimits, Desk, DeskLimits, Entry, Keep, Script};
 //! use gleed::sample::argmax;
 //! use gleed::token::{DecodeOptions, Tokenizer};
 //! use gleed::turns::{Message, Role, TurnFormat};
@@ -29,8 +29,9 @@
 //! let limits = DeskLimits { context: 256, text: 2000, word: 200, replies: 32 };
 //! let mut memory = vec![0; Desk::plan(&tokenizer, &limits)? + ALIGN];
 //! let mut desk = Desk::new(&tokenizer, &limits, aligned(&mut memory))?;
-//! let mut memory = vec![0; Conversation::plan(limits.replies)? + ALIGN];
-//! let mut talk = Conversation::new(engine.open()?, limits.replies, aligned(&mut memory))?;
+//! let sizes = ConversationLimits::of(engine.cache().geometry(), &limits);
+//! let mut memory = vec![0; Conversation::plan(&sizes)? + ALIGN];
+//! let mut talk = Conversation::new(engine.open()?, &sizes, aligned(&mut memory))?;
 //!
 //! // The demo model tells stories: its file has no format, so this program names one.
 //! let script = Script::new(TurnFormat::named("vicuna"), &tokenizer);
@@ -52,6 +53,16 @@
 //!     let text = tokenizer.decode(&reply, options, &mut [0; 400])?.to_owned();
 //!     messages.extend([(Role::Assistant, text), (Role::User, question.to_owned())]);
 //! }
+//! // It is saved with its messages, and goes on elsewhere as if nothing had happened.
+//! let entry = |(role, text)| Entry::Message(Message { role, text });
+//! let entries: Vec<Entry> = messages.iter().map(|(role, text)| entry((*role, text.as_str()))).collect();
+//! let mut file = vec![0; talk.saved_len(&engine, &entries)?];
+//! talk.save(&engine, &entries, &mut file)?;
+//! engine.close(talk.seq())?;
+//! let mut memory = vec![0; Conversation::plan(&sizes)? + ALIGN];
+//! let (talk, saved) = Conversation::load(&mut engine, &file, &sizes, aligned(&mut memory))?;
+//! assert!(saved.entries().eq(entries.iter().copied()));
+//!
 //! // Each turn has read its question, and nothing twice: the sequence has these tokens and three replies of 12.
 //! assert_eq!(engine.seq_len(talk.seq())?, rows.iter().sum::<usize>() + 3 * 12);
 //! # Ok(())
@@ -62,7 +73,9 @@ mod desk;
 mod error;
 mod keep;
 mod reply;
+mod save;
 mod script;
+mod template;
 mod write;
 
 use core::ops::Range;
@@ -70,16 +83,38 @@ use core::ops::Range;
 pub use desk::{Desk, DeskLimits};
 pub use error::ConversationError;
 pub use keep::{Keep, Summary};
-pub use script::{Entry, Script};
+pub use save::Saved;
+pub use script::{Entry, Put, Script, Template};
 
-use crate::cache::{CacheError, SeqId};
+use crate::cache::{CacheError, KvGeometry, SeqId};
 use crate::engine::{Engine, EngineError};
 use crate::mem::{Arena, MemoryError};
 use crate::turns::Role;
 use desk::{Kept, LEFT_OUT, MOST_TEXTS, Tokens};
-use keep::Turns;
-use reply::Reply;
-use write::{Open, Source, Text};
+use keep::{Turns, shorten};
+use reply::{Reply, Source};
+use write::{Open, Text};
+
+/// Sizes of a [`Conversation`].
+///
+/// [Example](crate::conversation#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConversationLimits {
+    /// The most replies whose tokens are kept; 12 bytes each. Those of earlier ones are read again if the text is spelled in
+    /// other tokens.
+    pub replies: usize,
+    /// The most tokens that are kept beside the sequence, 4 bytes each: as many as the longest conversation has, where no layer
+    /// of the model keeps all of them, and 0 elsewhere. With fewer, what was forgotten is read again.
+    pub tokens: usize,
+}
+
+impl ConversationLimits {
+    /// Returns the limits of a conversation in a cache, in the sizes of a desk.
+    pub fn of(cache: &KvGeometry, desk: &DeskLimits) -> Self {
+        let forgets = (0..cache.groups.count()).all(|group| cache.forgets(group));
+        Self { replies: desk.replies, tokens: if forgets { desk.context } else { 0 } }
+    }
+}
 
 /// A conversation in a sequence of an engine.
 ///
@@ -92,6 +127,9 @@ pub struct Conversation<'a> {
     len: usize,
     /// Where the last reply begins, which the model may still be writing. It has no end yet.
     open: Option<Reply>,
+    /// What the sequence was last asked to begin with: the first `known` tokens. Empty where the sequence forgets none.
+    ids: &'a mut [u32],
+    known: usize,
     /// How many turns are left out.
     left_out: usize,
 }
@@ -110,25 +148,28 @@ pub struct New<'d> {
 }
 
 impl<'a> Conversation<'a> {
-    /// Returns the size of the memory of a conversation in bytes: 12 for each reply whose tokens are kept, rounded up to
-    /// [`ALIGN`](crate::mem::ALIGN).
+    /// Returns the size of the memory of a conversation in bytes.
     ///
     /// # Errors
     /// [`MemoryError::TooLarge`].
-    pub fn plan(replies: usize) -> Result<usize, MemoryError> {
+    pub fn plan(limits: &ConversationLimits) -> Result<usize, MemoryError> {
         let mut arena = Arena::measuring();
-        arena.slice::<Reply>("replies", replies)?;
+        Self::carve(SeqId::from_bits(0), &mut arena, limits)?;
         Ok(arena.used())
     }
 
-    /// Returns a conversation that continues an empty sequence. It keeps the tokens of the last `replies` replies: those of
-    /// earlier ones are read again if the text is spelled in other tokens.
+    /// Returns a conversation that continues an empty sequence.
     ///
     /// # Errors
     /// [`MemoryError`]: too small, or not aligned to [`ALIGN`](crate::mem::ALIGN).
-    pub fn new(seq: SeqId, replies: usize, memory: &'a mut [u8]) -> Result<Self, MemoryError> {
-        let replies = Arena::new(memory)?.slice("replies", replies)?;
-        Ok(Self { seq, replies, len: 0, open: None, left_out: 0 })
+    pub fn new(seq: SeqId, limits: &ConversationLimits, memory: &'a mut [u8]) -> Result<Self, MemoryError> {
+        Self::carve(seq, &mut Arena::new(memory)?, limits)
+    }
+
+    fn carve(seq: SeqId, arena: &mut Arena<'a>, limits: &ConversationLimits) -> Result<Self, MemoryError> {
+        let replies = arena.slice("replies", limits.replies)?;
+        let ids = arena.slice("ids", limits.tokens)?;
+        Ok(Self { seq, replies, len: 0, open: None, ids, known: 0, left_out: 0 })
     }
 
     /// Returns the sequence.
@@ -137,9 +178,9 @@ impl<'a> Conversation<'a> {
     }
 
     /// Makes the sequence a beginning of this conversation, the longest that it can be, and returns the tokens that are missing,
-    /// up to where the model goes on. They are given to [`Engine::prefill`] or [`Engine::queue`]; what is then appended to the
-    /// sequence is the reply. It becomes an entry of the next call. A reply has its text in the entry as it was written. A host may
-    /// cut it at the end, and white space at both ends.
+    /// up to where the model goes on. They are given to [`Engine::prefill`] or [`Engine::queue`] (where layers have a window, in
+    /// pieces of at most `Limits::rows`); what is then appended to the sequence is the reply. It becomes an entry of the next
+    /// call. A reply has its text in the entry as it was written. A host may cut it at the end, and white space at both ends.
     ///
     /// If the last entry is a message of the assistant, the model continues it. Otherwise it begins a reply.
     ///
@@ -147,8 +188,11 @@ impl<'a> Conversation<'a> {
     /// is given up in between, they are spelled as the tokenizer does.
     ///
     /// The last token is always among those that are missing, because its logits are not kept. In a sequence whose windows have
-    /// given back the blocks of a position that differs, everything is read again. So it is where all layers have a window and
-    /// the conversation is longer: the sequence no longer knows its tokens.
+    /// given back the blocks of a position that differs, everything is read again.
+    ///
+    /// In a model with recurrent layers this asks for checkpoints ([`Engine::checkpoint_at`]) where the last turn ends and before
+    /// the last token. With two of them (`Limits::checkpoints`) for each conversation, writing the last turn or reply again
+    /// computes nothing of earlier turns. A conversation that was forked or loaded has none yet.
     ///
     /// # Errors
     /// [`ConversationError`]. The sequence and the conversation are as before, except where an [`EngineError::Cache`] says that
@@ -161,8 +205,8 @@ impl<'a> Conversation<'a> {
         entries: &[Entry<'_>],
         desk: &'d mut Desk<'_>,
     ) -> Result<New<'d>, ConversationError> {
-        let source = Source { cache: engine.cache(), seq: self.seq };
         let old = engine.seq_len(self.seq)?;
+        let source = self.source(engine);
         let context = desk.ids.len().min(source.cache.geometry().context);
         let kept = self.find_replies(source, old, script, entries, desk);
         let kept = desk.kept.get_mut(..kept).unwrap_or_default();
@@ -170,7 +214,8 @@ impl<'a> Conversation<'a> {
         let turns = Turns::new(entries, keep);
         let mut written = |left_out: usize, most: usize| {
             let mut plain = [const { 0..0 }; MOST_TEXTS];
-            let mut tokens = Tokens::new(script.tokenizer, (desk.text, &mut plain), desk.scratch, desk.ids);
+            let ids = desk.ids.get_mut(..context).unwrap_or_default();
+            let mut tokens = Tokens::new(script.tokenizer, (desk.text, &mut plain), desk.scratch, ids);
             let text = Text { entries, left_out: turns.left_out(left_out) };
             let open = write::write(script, keep, &text, source, kept, &mut tokens)?;
             let needed = tokens.len().saturating_add(keep.room.max(1));
@@ -183,16 +228,21 @@ impl<'a> Conversation<'a> {
         let (left_out, (len, open)) = shorten(&mut written, self.left_out, turns.most(), (context, keep.target))?;
 
         let ids = desk.ids.get(..len).unwrap_or_default();
-        let same = (0..len.min(old)).take_while(|&at| source.cache.token(self.seq, at) == ids.get(at).copied()).count();
-        let position = self.rewind(engine, same.min(len.checked_sub(1).ok_or(ConversationError::Empty)?), old, len)?;
-        self.take(kept, &open);
+        let same = (0..len.min(old)).take_while(|&at| source.token(at) == ids.get(at).copied()).count();
+        let last = len.checked_sub(1).ok_or(ConversationError::Empty)?;
+        let position = self.rewind(engine, same.min(last), old, len)?;
+        if position == old {
+            engine.checkpoint_at(self.seq, position)?;
+        }
+        engine.checkpoint_at(self.seq, last)?;
+        self.take(kept, &open, ids);
         self.left_out = left_out;
         let tokens = ids.get(position..).unwrap_or_default();
         Ok(New { position, tokens, left_out: turns.left_out(left_out) })
     }
 
-    /// Opens a second conversation that begins like this one, in `memory` for as many replies. Nothing is copied but 12 bytes a
-    /// reply. The host cuts its copy of the messages as it likes.
+    /// Opens a second conversation that begins like this one, in `memory` for as much as this one has. Nothing is copied but
+    /// that. The host cuts its copy of the messages as it likes.
     ///
     /// # Errors
     /// [`ConversationError::Engine`], [`ConversationError::Memory`].
@@ -201,11 +251,18 @@ impl<'a> Conversation<'a> {
         engine: &mut Engine<'_, '_>,
         memory: &'b mut [u8],
     ) -> Result<Conversation<'b>, ConversationError> {
-        let mut fork = Conversation::new(self.seq, self.replies.len(), memory)?;
+        let limits = ConversationLimits { replies: self.replies.len(), tokens: self.ids.len() };
+        let mut fork = Conversation::new(self.seq, &limits, memory)?;
         fork.seq = engine.fork(self.seq, engine.seq_len(self.seq)?)?;
         fork.replies.iter_mut().zip(&*self.replies).for_each(|(to, from)| *to = *from);
-        (fork.len, fork.open, fork.left_out) = (self.len, self.open, self.left_out);
+        fork.ids.iter_mut().zip(&*self.ids).for_each(|(to, from)| *to = *from);
+        (fork.len, fork.open, fork.known, fork.left_out) = (self.len, self.open, self.known, self.left_out);
         Ok(fork)
+    }
+
+    /// The tokens of the sequence.
+    fn source<'c, 'e>(&'c self, engine: &'c Engine<'_, 'e>) -> Source<'c, 'e> {
+        Source { cache: engine.cache(), seq: self.seq, known: self.ids.get(..self.known).unwrap_or_default() }
     }
 
     /// Finds the replies that are entries, in order. Returns how many there are; the desk has them.
@@ -218,6 +275,8 @@ impl<'a> Conversation<'a> {
         desk: &mut Desk<'_>,
     ) -> usize {
         let last_user = entries.iter().rposition(Entry::begins_turn).unwrap_or(0);
+        // All that was written is known where the sequence does not have it.
+        let len = len.max(self.known);
         let open = self.open.filter(|open| (open.start as usize) < len).map(|open| Reply { end: len as u32, ..open });
         let mut replies = self.replies.iter().take(self.len).copied().chain(open);
         let mut found = 0;
@@ -228,8 +287,7 @@ impl<'a> Conversation<'a> {
             }
             let mut rest = replies.clone();
             let text = &mut *desk.text;
-            let reply =
-                rest.find_map(|reply| reply.with_text(message.text, source.cache, source.seq, script.tokenizer, text));
+            let reply = rest.find_map(|reply| reply.with_text(message.text, source, script.tokenizer, text));
             if let Some((reply, place)) = reply.zip(desk.kept.get_mut(found)) {
                 *place = Kept { entry: index as u32, reply, placed: LEFT_OUT };
                 (found, replies) = (found + 1, rest);
@@ -240,15 +298,21 @@ impl<'a> Conversation<'a> {
 
     /// Rewinds the sequence of `old` tokens to `keep`, so that it can grow to `len`. Returns what it keeps.
     fn rewind(&self, engine: &mut Engine<'_, '_>, keep: usize, old: usize, len: usize) -> Result<usize, EngineError> {
-        engine.can_extend(self.seq, len.saturating_sub(old))?;
+        match engine.can_extend(self.seq, len.saturating_sub(old)) {
+            // They are queued in pieces.
+            Ok(()) | Err(EngineError::Cache(CacheError::TooMany { .. })) => {}
+            Err(error) => return Err(error),
+        }
         match engine.rewind(self.seq, keep) {
             Err(EngineError::Cache(CacheError::WindowGone { .. })) => engine.reset(self.seq).map(|()| 0),
             other => other.map(|()| keep),
         }
     }
 
-    /// The replies are where they were placed. There may be more than there is room for: the last ones stay.
-    fn take(&mut self, kept: &[Kept], open: &Open) {
+    /// The replies are where they were placed in `ids`. There may be more than there is room for: the last ones stay.
+    fn take(&mut self, kept: &[Kept], open: &Open, ids: &[u32]) {
+        self.ids.iter_mut().zip(ids).for_each(|(to, from)| *to = *from);
+        self.known = ids.len().min(self.ids.len());
         let placed = || kept.iter().filter(|kept| kept.placed != LEFT_OUT && kept.placed as usize != open.start);
         let skipped = placed().count().saturating_sub(self.replies.len());
         self.len = 0;
@@ -259,42 +323,4 @@ impl<'a> Conversation<'a> {
         }
         self.open = Some(Reply::new(open.start as u32, open.start as u32, open.think));
     }
-}
-
-/// Finds how many turns are left out: as many as before, or none where all of it fits again; or else the fewest that leave
-/// `target` tokens. `written(count, most)` writes the conversation without `count` turns, in at most `most` tokens.
-fn shorten<T>(
-    written: &mut dyn FnMut(usize, usize) -> Result<T, ConversationError>,
-    before: usize,
-    most: usize,
-    (context, target): (usize, usize),
-) -> Result<(usize, T), ConversationError> {
-    let target = if target == 0 { context / 2 } else { target.min(context) };
-    let before = before.min(most);
-    if before > 0
-        && let Ok(all) = written(0, target)
-    {
-        return Ok((0, all));
-    }
-    let refused = match written(before, context) {
-        Ok(some) => return Ok((before, some)),
-        Err(refused) if before < most && is_too_long(&refused) => refused,
-        Err(refused) => return Err(refused),
-    };
-    // The fewest that suffice lie in `low..=high`.
-    let (mut low, mut high) = (before + 1, most);
-    while low < high {
-        let middle = low.midpoint(high);
-        match written(middle, target) {
-            Ok(_) => high = middle,
-            Err(error) if is_too_long(&error) => low = middle + 1,
-            Err(error) => return Err(error),
-        }
-    }
-    written(high, context).map(|some| (high, some)).map_err(|error| if is_too_long(&error) { refused } else { error })
-}
-
-/// Whether a shorter conversation would not be refused.
-fn is_too_long(error: &ConversationError) -> bool {
-    matches!(error, ConversationError::ContextFull { .. } | ConversationError::Text(_))
 }

@@ -5,6 +5,20 @@ use bytemuck::{Pod, Zeroable};
 use crate::cache::{KvCache, SeqId};
 use crate::token::{DecodeOptions, Detokenizer, Tokenizer};
 
+/// The tokens of a sequence, and those that it has forgotten.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'c, 'a> {
+    pub(super) cache: &'c KvCache<'a>,
+    pub(super) seq: SeqId,
+    pub(super) known: &'c [u32],
+}
+
+impl Source<'_, '_> {
+    pub(super) fn token(&self, at: usize) -> Option<u32> {
+        self.cache.token(self.seq, at).or_else(|| self.known.get(at).copied())
+    }
+}
+
 /// A reply in a sequence: the tokens that the model wrote, which need not be those that its text is encoded to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -25,9 +39,9 @@ impl Reply {
         self.think.checked_sub(1).map(|think| think > 0)
     }
 
-    /// The tokens of the reply; fewer where the sequence has forgotten some.
-    pub(super) fn tokens(&self, cache: &KvCache<'_>, seq: SeqId) -> impl Iterator<Item = u32> {
-        (self.start..self.end).map_while(move |at| cache.token(seq, at as usize))
+    /// The tokens of the reply; fewer where nobody knows some.
+    pub(super) fn tokens(&self, source: Source<'_, '_>) -> impl Iterator<Item = u32> {
+        (self.start..self.end).map_while(move |at| source.token(at as usize))
     }
 
     /// Returns the reply if this is its text. Where the host has cut the text between two tokens, only those before; `None` for
@@ -35,8 +49,7 @@ impl Reply {
     pub(super) fn with_text(
         &self,
         text: &str,
-        cache: &KvCache<'_>,
-        seq: SeqId,
+        source: Source<'_, '_>,
         tokenizer: &Tokenizer<'_, '_>,
         buffer: &mut [u8],
     ) -> Option<Self> {
@@ -45,7 +58,7 @@ impl Reply {
             let mut state = Detokenizer::new(tokenizer, DecodeOptions { render_special, starts_text: false });
             let (mut rest, mut end, mut cut) = (text.trim_start(), self.start, None);
             let mut begins = true;
-            for token in self.tokens(cache, seq) {
+            for token in self.tokens(source) {
                 // A model may have more ids than its vocabulary; those have no text.
                 let piece = state.push(tokenizer, token, buffer).unwrap_or_default();
                 let piece = if begins { piece.trim_start() } else { piece };

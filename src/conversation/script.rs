@@ -1,5 +1,7 @@
 //! How a conversation is written for a model, and what it consists of.
 
+use core::fmt::Debug;
+
 use gguf_rs_lite::Gguf;
 
 use super::ConversationError;
@@ -39,6 +41,8 @@ impl Entry<'_> {
 pub struct Script<'t> {
     /// The tokenizer of the model.
     pub tokenizer: &'t Tokenizer<'t, 't>,
+    /// What writes the conversation in place of a format; then nothing below matters.
+    pub template: Option<&'t dyn Template>,
     /// The turn format; `None`: all texts follow each other, and the model continues them.
     pub format: Option<&'static TurnFormat>,
     /// How tools are offered, and which ones.
@@ -62,12 +66,13 @@ impl<'t> Script<'t> {
     pub fn new(format: Option<&'static TurnFormat>, tokenizer: &'t Tokenizer<'t, 't>) -> Self {
         let writes_bos = format.is_some_and(|format| format.writes_bos());
         let bos = tokenizer.vocab().adds_bos() && !writes_bos;
-        Self { tokenizer, format, tools: None, think: None, bos, keeps_thoughts: false }
+        Self { tokenizer, template: None, format, tools: None, think: None, bos, keeps_thoughts: false }
     }
 
     /// Returns whether the template leaves something out of the text of an earlier turn.
     pub(super) fn shortens(&self, text: &str) -> bool {
-        !self.keeps_thoughts && self.format.is_some_and(|format| format.drops_thought(text))
+        // A template that does so does not hand over the text.
+        !self.keeps_thoughts && self.template.is_none() && self.format.is_some_and(|format| format.drops_thought(text))
     }
 
     /// Returns a writer at the start of a conversation.
@@ -79,6 +84,23 @@ impl<'t> Script<'t> {
         }
     }
 }
+
+/// A template of the host's, which writes a whole conversation at once.
+///
+/// [Example](crate::conversation#example).
+pub trait Template: Debug {
+    /// Writes entries, up to where the model begins a reply. `put` takes pieces and, with a [`Piece::Text`] that is all of the text of
+    /// an entry but for white space at both ends, the number of this entry, from 0: a reply keeps its tokens there.
+    ///
+    /// # Errors
+    /// [`ConversationError::Template`], and those of `put`.
+    fn write(&self, entries: &mut dyn Iterator<Item = Entry<'_>>, put: &mut Put<'_>) -> Result<(), ConversationError>;
+}
+
+/// Takes a piece, and the number of the entry whose text it is.
+///
+/// [Example](crate::conversation#example).
+pub type Put<'p> = dyn FnMut(Piece<'_>, Option<usize>) -> Result<(), ConversationError> + 'p;
 
 /// Writes entries, each after those before.
 pub(super) enum Writer<'t> {

@@ -3,9 +3,9 @@
 use core::ops::Range;
 
 use super::desk::{Kept, LEFT_OUT, Tokens};
+use super::reply::Source;
 use super::script::{Entry, Script, Writer};
-use super::{ConversationError, Keep};
-use crate::cache::{KvCache, SeqId};
+use super::{ConversationError, Keep, template};
 use crate::turns::{Message, Piece, Role};
 
 /// The entries of a conversation, and those of them that are left out.
@@ -14,11 +14,28 @@ pub(super) struct Text<'e, 't> {
     pub(super) left_out: Range<usize>,
 }
 
-/// The tokens of a sequence.
-#[derive(Clone, Copy)]
-pub(super) struct Source<'c, 'a> {
-    pub(super) cache: &'c KvCache<'a>,
-    pub(super) seq: SeqId,
+impl<'t> Text<'_, 't> {
+    /// The first `count` entries but for those that are left out, in whose place there may be a summary.
+    pub(super) fn shown<'s>(&'s self, count: usize, summary: Option<Message<'s>>) -> impl Iterator<Item = Entry<'s>>
+    where
+        't: 's,
+    {
+        self.entries.iter().take(count).enumerate().filter_map(move |(index, entry)| {
+            if index == self.left_out.start && !self.left_out.is_empty() {
+                return summary.map(Entry::Message);
+            }
+            (!self.left_out.contains(&index)).then_some(*entry)
+        })
+    }
+
+    /// What stands in the place of entries that are left out.
+    pub(super) fn summary<'k>(&self, keep: &Keep<'k>) -> Option<Message<'k>> {
+        if self.left_out.is_empty() {
+            return None;
+        }
+        let left_out = self.entries.get(self.left_out.clone()).unwrap_or_default();
+        keep.summary.and_then(|summary| summary(left_out))
+    }
 }
 
 /// Where the reply begins that is to be written next, and what the model was told of thinking.
@@ -40,6 +57,9 @@ pub(super) fn write(
     kept: &mut [Kept],
     tokens: &mut Tokens<'_>,
 ) -> Result<Open, ConversationError> {
+    if let Some(template) = script.template {
+        return template::write(template, keep, text, source, kept, tokens);
+    }
     if script.bos {
         tokens.put(Piece::Bos)?;
     }
@@ -50,8 +70,10 @@ pub(super) fn write(
         let reply = kept.next_if(|kept| kept.entry as usize == index);
         if text.left_out.contains(&index) {
             reply.into_iter().for_each(|kept| kept.placed = LEFT_OUT);
-            if index == text.left_out.start {
-                summarize(&mut writer, keep, text, tokens)?;
+            if index == text.left_out.start
+                && let Some(message) = text.summary(keep)
+            {
+                writer.add(index, &Entry::Message(message), &mut |piece| tokens.put(piece))?;
             }
             continue;
         }
@@ -66,7 +88,7 @@ pub(super) fn write(
             (_, Some(kept)) => {
                 let open = open(&mut writer, kept.reply.told(), tokens)?;
                 kept.placed = open.start as u32;
-                tokens.extend(kept.reply.tokens(source.cache, source.seq))?;
+                tokens.extend(kept.reply.tokens(source))?;
                 if is_last {
                     return Ok(open);
                 }
@@ -94,18 +116,4 @@ fn open(writer: &mut Writer<'_>, think: Option<bool>, tokens: &mut Tokens<'_>) -
 /// Without a format each text is encoded by itself.
 fn begin(script: &Script<'_>, tokens: &mut Tokens<'_>) -> Result<(), ConversationError> {
     if script.format.is_none() { tokens.encode() } else { tokens.begin_entry() }
-}
-
-/// What stands in the place of entries that are left out.
-fn summarize(
-    writer: &mut Writer<'_>,
-    keep: &Keep<'_>,
-    text: &Text<'_, '_>,
-    tokens: &mut Tokens<'_>,
-) -> Result<(), ConversationError> {
-    let left_out = text.entries.get(text.left_out.clone()).unwrap_or_default();
-    match keep.summary.and_then(|summary| summary(left_out)) {
-        None => Ok(()),
-        Some(message) => writer.add(text.left_out.start, &Entry::Message(message), &mut |piece| tokens.put(piece)),
-    }
 }

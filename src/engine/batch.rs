@@ -36,11 +36,12 @@ impl<'m, 'a> Engine<'m, 'a> {
             let with = queue.end.saturating_sub(queue.next) - without;
             let most = if queue.logits == 1 { with.min(free_logits) } else { with };
             // A checkpoint is where a batch ends.
+            let wanted = cache.wanted_state(queue.seq()).checked_sub(queue.next).filter(|&rows| rows > 0);
             let until = queue.next.checked_next_multiple_of(every).map_or(u32::MAX, |at| match at - queue.next {
                 0 => every,
                 left => left,
             });
-            queue.taken = free.min(without.saturating_add(most)).min(until);
+            queue.taken = free.min(without.saturating_add(most)).min(until).min(wanted.unwrap_or(u32::MAX));
             // All of it, or nothing: its tokens see each other.
             if whole && queue.taken < queue.end.saturating_sub(queue.next) {
                 queue.taken = 0;
@@ -168,9 +169,13 @@ impl<'m, 'a> Engine<'m, 'a> {
             self.parts.cache.commit_state(seq, end as usize, goes_on)?;
             let every = self.parts.checkpoint_every;
             let due = every > 0 && (end as usize).is_multiple_of(every);
-            let is_prompt = !goes_on && queue.end - queue.start > 1;
-            if self.parts.cache.has_states() && (due || is_prompt) {
-                self.parts.cache.keep_state(seq, false)?;
+            let cache = &mut self.parts.cache;
+            let is_wanted = cache.wanted_state(seq) == end;
+            // One that is a token away is as good.
+            let is_prompt =
+                !goes_on && queue.end - queue.start > 1 && cache.computed_at(seq, end as usize - 1)? as u32 + 1 < end;
+            if cache.has_states() && (due || is_prompt || is_wanted) {
+                cache.keep_state(seq, false)?;
             }
             (queue.next, queue.taken) = (end, 0);
         }

@@ -52,6 +52,7 @@
 
 mod adapters;
 mod batch;
+mod checkpoint;
 mod device;
 mod error;
 mod fingerprint;
@@ -280,30 +281,6 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// [`EngineError::Cache`].
     pub fn reset(&mut self, seq: SeqId) -> Result<(), EngineError> {
         self.rewind(seq, 0)
-    }
-
-    /// Keeps the state of a sequence's recurrent layers, so that a later [`Engine::rewind`] to its length of today
-    /// computes nothing again. Checkpoints that the host asks for stay until the sequence is closed or rewound past them.
-    /// Returns whether there was room, see `Limits::checkpoints`; true where the model has no such layers.
-    ///
-    /// # Errors
-    /// [`EngineError::Cache`]: unknown, or busy.
-    pub fn checkpoint(&mut self, seq: SeqId) -> Result<bool, EngineError> {
-        self.check_quiet(seq)?;
-        if !self.parts.cache.has_states() {
-            self.seq_len(seq)?;
-            return Ok(true);
-        }
-        Ok(self.parts.cache.keep_state(seq, true)?)
-    }
-
-    /// Returns how many tokens need not be computed again if the sequence is rewound to `keep` tokens: `keep`, or the last
-    /// checkpoint before it in a model with recurrent layers.
-    ///
-    /// # Errors
-    /// [`EngineError::Cache`].
-    pub fn computed_at(&self, seq: SeqId, keep: usize) -> Result<usize, EngineError> {
-        Ok(self.parts.cache.computed_at(seq, keep)?)
     }
 
     /// Returns the number of tokens in a sequence.

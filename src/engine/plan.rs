@@ -41,7 +41,7 @@ pub struct Limits {
     pub prefix_cache: bool,
     /// Checkpoints of recurrent layers' states at a time, of all sequences; each takes the memory of a state. One is made
     /// where several tokens that were queued together end, such as a prompt; the one that was made first gives way to it.
-    /// See also `Engine::checkpoint`.
+    /// See also `Engine::checkpoint` and `Engine::checkpoint_at`. A conversation needs two.
     pub checkpoints: usize,
     /// One is also made every so many tokens, which is rounded up to a multiple of 16. 0: nowhere else.
     pub checkpoint_every: usize,

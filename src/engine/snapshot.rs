@@ -109,7 +109,7 @@ impl Engine<'_, '_> {
     }
 
     /// That of the model; another one where sequences are planned so long that the model computes something else.
-    fn fingerprint(&self) -> u64 {
+    pub(crate) fn fingerprint(&self) -> u64 {
         let fingerprint = self.fingerprint.get_or(|| self.model.fingerprint());
         let context = self.parts.cache.geometry().context;
         if self.model.config().rope.is_long(context) == Some(true) { !fingerprint } else { fingerprint }

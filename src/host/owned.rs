@@ -11,7 +11,7 @@ use std::vec;
 
 use super::{MappedFile, ThreadPool};
 use crate::cache::SeqId;
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, ConversationLimits};
 use crate::engine::{Engine, EngineError, Limits, Plan, PlanError};
 use crate::mem::{ALIGN, MemoryError};
 use crate::model::{Model, ModelError};
@@ -181,12 +181,13 @@ impl OwnedTokenizer {
 /// A conversation with its memory.
 ///
 /// ```
+/// use gleed::conversation::ConversationLimits;
 /// use gleed::{Limits, host::{OwnedConversation, OwnedEngine}};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut engine = OwnedEngine::open("examples/assets/gleed-tales-q8_0.gguf", &Limits::default())?;
 /// let seq = engine.with(|engine| engine.open())?;
-/// let mut conversation = OwnedConversation::new(seq, 32)?;
+/// let mut conversation = OwnedConversation::new(seq, &ConversationLimits { replies: 32, tokens: 0 })?;
 /// assert_eq!(conversation.with(|conversation| conversation.seq()), seq);
 /// # Ok(())
 /// # }
@@ -203,14 +204,14 @@ impl OwnedConversation {
     ///
     /// # Errors
     /// [`MemoryError::TooLarge`].
-    pub fn new(seq: SeqId, replies: usize) -> Result<Self, MemoryError> {
-        let len = Conversation::plan(replies)?;
+    pub fn new(seq: SeqId, limits: &ConversationLimits) -> Result<Self, MemoryError> {
+        let len = Conversation::plan(limits)?;
         let memory = Pinned::new(AlignedBytes::new(len).bytes);
         // SAFETY: the memory stays where it is until `_memory` is dropped, after the conversation that borrows it, and is
         // used through this reference alone. The lifetime cannot leak: `with` hands the conversation out for a lifetime that
         // its caller cannot name.
         let bytes: &'static mut [u8] = unsafe { &mut *memory.0.as_ptr() };
-        Ok(Self { conversation: Conversation::new(seq, replies, aligned(bytes, len))?, _memory: memory })
+        Ok(Self { conversation: Conversation::new(seq, limits, aligned(bytes, len))?, _memory: memory })
     }
 
     /// Calls `f` with the conversation and returns its result.

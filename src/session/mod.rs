@@ -55,7 +55,7 @@ pub use error::SessionError;
 pub use pieces::{End, Pieces};
 
 use crate::cache::SeqId;
-use crate::conversation::{Conversation, Desk, DeskLimits, Entry, Keep, Script};
+use crate::conversation::{Conversation, ConversationLimits, Desk, DeskLimits, Entry, Keep, Script};
 use crate::engine::Limits;
 use crate::host::{AlignedBytes, OwnedConversation, OwnedEngine, OwnedTokenizer};
 use crate::sample::{Sampler, SamplerParams, scratch_len};
@@ -133,8 +133,10 @@ impl Session {
         let tokenizer = engine.tokenizer().map_err(|error| SessionError::open(path.as_ref(), error))?;
         let (seq, vocab) =
             engine.with(|engine| Ok::<_, SessionError>((engine.open()?, engine.model().config().vocab)))?;
+        let desk = DeskLimits { context: engine.plan().limits().context, text: 0, word: 0, replies: REPLIES };
+        let sizes = engine.with(|engine| ConversationLimits::of(engine.cache().geometry(), &desk));
         Ok(Self {
-            conversation: OwnedConversation::new(seq, REPLIES)?,
+            conversation: OwnedConversation::new(seq, &sizes)?,
             sampler: Sampler::new(options.sampling)?,
             masses: vec![0; scratch_len(vocab)],
             messages: system_message(&options),

@@ -1,20 +1,28 @@
 //! Conversations: what the sequence has after every change of the list of messages, and what was read for it.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod models;
+mod saved;
 
 use std::ops::Range;
 
 use common::random::Rng;
-use gleed::conversation::{Conversation, ConversationError, Desk, DeskLimits, Entry, Keep, Script};
+use gleed::conversation::{
+    Conversation, ConversationError, ConversationLimits, Desk, DeskLimits, Entry, Keep, Put, Script, Template,
+};
 use gleed::host::AlignedBytes;
 use gleed::token::{DecodeOptions, TokenKind, Tokenizer};
 use gleed::turns::{Message, Piece, Role, ToolResult, TurnFormat, TurnText, Turns};
 use gleed::{Engine, EngineError, Limits, Model, Plan, SeqId};
 
-const FILE: &[u8] = include_bytes!("../examples/assets/gleed-tales-q8_0.gguf");
+const FILE: &[u8] = include_bytes!("../../examples/assets/gleed-tales-q8_0.gguf");
 const CONTEXT: usize = 300;
+/// For models that forget.
+const LONGEST: usize = 1000;
 const REPLIES: usize = 40;
-const DESK: DeskLimits = DeskLimits { context: CONTEXT, text: 8000, word: 200, replies: REPLIES };
+const SMALL: ConversationLimits = ConversationLimits { replies: REPLIES, tokens: 0 };
+const DESK: DeskLimits = DeskLimits { context: LONGEST, text: 8000, word: 200, replies: REPLIES };
 
 type Said = (Role, String);
 
@@ -23,21 +31,29 @@ struct Host<'m, 'a> {
     engine: Engine<'m, 'a>,
     /// Another one, to read everything again.
     other: Engine<'m, 'a>,
-    tokenizer: &'a Tokenizer<'m, 'a>,
+    tokenizer: &'a Tokenizer<'a, 'a>,
     desk: Desk<'a>,
+    limits: ConversationLimits,
 }
 
 /// Calls `test` with an engine of the demo model.
 fn with_host(test: impl FnOnce(&mut Host<'_, '_>)) {
-    let model = Model::open(FILE).unwrap();
-    let plan = Plan::new(&model, &Limits { context: CONTEXT, sequences: 4, rows: 64, ..Limits::default() }).unwrap();
-    let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap());
-    let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).unwrap();
+    with_model(FILE, Limits { context: CONTEXT, sequences: 4, rows: 64, ..Limits::default() }, test);
+}
+
+/// Calls `test` with an engine of a model, which takes the tokens of the demo model.
+fn with_model(file: &[u8], limits: Limits, test: impl FnOnce(&mut Host<'_, '_>)) {
+    let demo = Model::open(FILE).unwrap();
+    let mut tables = AlignedBytes::new(Tokenizer::plan(demo.gguf()).unwrap());
+    let tokenizer = Tokenizer::new(demo.gguf(), tables.bytes()).unwrap();
+    let model = Model::open(file).unwrap();
+    let plan = Plan::new(&model, &limits).unwrap();
     let mut desk = AlignedBytes::new(Desk::plan(&tokenizer, &DESK).unwrap());
     let desk = Desk::new(&tokenizer, &DESK, desk.bytes()).unwrap();
     let mut memory = [plan.bytes(), plan.bytes()].map(AlignedBytes::new);
-    let [first, second] = memory.each_mut().map(|memory| Engine::new(&model, &plan, memory.bytes()).unwrap());
-    test(&mut Host { engine: first, other: second, tokenizer: &tokenizer, desk });
+    let [engine, other] = memory.each_mut().map(|memory| Engine::new(&model, &plan, memory.bytes()).unwrap());
+    let limits = ConversationLimits::of(engine.cache().geometry(), &DESK);
+    test(&mut Host { engine, other, tokenizer: &tokenizer, desk, limits });
 }
 
 fn entries(messages: &[Said]) -> Vec<Entry<'_>> {
@@ -46,7 +62,30 @@ fn entries(messages: &[Said]) -> Vec<Entry<'_>> {
 
 impl Host<'_, '_> {
     fn talk<'t>(&mut self, memory: &'t mut AlignedBytes) -> Conversation<'t> {
-        Conversation::new(self.engine.open().unwrap(), REPLIES, memory.bytes()).unwrap()
+        Conversation::new(self.engine.open().unwrap(), &self.limits, memory.bytes()).unwrap()
+    }
+
+    /// Writes a conversation down and lets go of it. Returns what goes on with it.
+    fn reload<'t>(
+        &mut self,
+        talk: &Conversation<'_>,
+        messages: &[Said],
+        memory: &'t mut AlignedBytes,
+    ) -> Conversation<'t> {
+        let entries = entries(messages);
+        let mut file = vec![0; talk.saved_len(&self.engine, &entries).unwrap()];
+        assert_eq!(talk.save(&self.engine, &entries, &mut file), Ok(file.len()));
+        self.engine.close(talk.seq()).unwrap();
+        let (loaded, saved) = Conversation::load(&mut self.engine, &file, &self.limits, memory.bytes()).unwrap();
+        assert!(saved.entries().eq(entries));
+        // What there is no room for is gone.
+        if self.limits.tokens > 0 || self.engine.seq_len(loaded.seq()).unwrap() > 0 {
+            let mut again = vec![0; file.len()];
+            let entries: Vec<Entry<'_>> = saved.entries().collect();
+            assert_eq!(loaded.save(&self.engine, &entries, &mut again), Ok(file.len()));
+            assert!(file == again);
+        }
+        loaded
     }
 
     fn ids(&self, seq: SeqId) -> Vec<u32> {
@@ -92,6 +131,23 @@ impl Host<'_, '_> {
     }
 }
 
+/// Writes who says what, in lines.
+#[derive(Debug)]
+struct Lines;
+
+impl Template for Lines {
+    fn write(&self, entries: &mut dyn Iterator<Item = Entry<'_>>, put: &mut Put<'_>) -> Result<(), ConversationError> {
+        for (number, entry) in entries.enumerate() {
+            let Entry::Message(message) = entry else { return Err(ConversationError::Template) };
+            put(Piece::Frame(message.role.name()), None)?;
+            put(Piece::Frame(": "), None)?;
+            put(Piece::Text(message.text.trim()), Some(number))?;
+            put(Piece::Frame("\n"), None)?;
+        }
+        put(Piece::Frame("assistant: "), None)
+    }
+}
+
 /// The text of a conversation, as its format writes it.
 fn rendered(script: &Script<'_>, messages: &[Said]) -> String {
     let (mut bytes, mut plain) = ([0; 20_000], [const { 0..0 }; 400]);
@@ -99,9 +155,13 @@ fn rendered(script: &Script<'_>, messages: &[Said]) -> String {
     if script.bos {
         text.push(script.tokenizer, Piece::Bos).unwrap();
     }
-    match script.format {
-        None => messages.iter().for_each(|(_, said)| text.push(script.tokenizer, Piece::Text(said)).unwrap()),
-        Some(format) => {
+    match (script.template, script.format) {
+        (Some(template), _) => {
+            let put = &mut |piece: Piece<'_>, _| Ok(text.push(script.tokenizer, piece)?);
+            template.write(&mut entries(messages).into_iter(), put).unwrap();
+        }
+        (None, None) => messages.iter().for_each(|(_, said)| text.push(script.tokenizer, Piece::Text(said)).unwrap()),
+        (None, Some(format)) => {
             let mut turns = Turns::new(format);
             for (role, said) in messages {
                 turns
@@ -123,19 +183,24 @@ fn words(rng: &mut Rng) -> String {
     (0..1 + rng.below(9)).map(|_| WORDS[rng.below(9)]).collect::<Vec<_>>().join(" ")
 }
 
-/// A conversation of a user who appends, edits, removes, regenerates, cuts, continues, branches and switches.
+/// A conversation of a user who appends, edits, removes, regenerates, cuts, continues, branches, switches, saves and loads.
 #[test]
 fn two_hundred_turns_at_random() {
     with_host(|host| {
-        for (seed, format) in
+        for (seed, name) in
             [None, Some("vicuna"), Some("chatml"), Some("llama2"), Some("gemma")].into_iter().enumerate()
         {
-            wander(host, format.map(|name| TurnFormat::named(name).unwrap()), seed as u64);
+            let format = name.map(|name| TurnFormat::named(name).unwrap());
+            let script = Script { keeps_thoughts: true, ..Script::new(format, host.tokenizer) };
+            wander(host, &script, seed as u64);
         }
+        let script = Script { template: Some(&Lines), bos: false, ..Script::new(None, host.tokenizer) };
+        wander(host, &script, 2);
     });
 }
 
-/// What a user does, by a number from 0 to 9: 0 to 3 append, 8 closes a branch and 9 makes one, which append, too.
+/// What a user does, by a number from 0 to 10: 0 to 3 append, 8 closes a branch, 9 makes one and 10 saves and loads it, which append,
+/// too.
 fn change(messages: &mut Vec<Said>, choice: usize, rng: &mut Rng) {
     let at = rng.below(messages.len().max(1));
     let has_reply = messages.last().is_some_and(|(role, _)| *role == Role::Assistant);
@@ -153,21 +218,20 @@ fn change(messages: &mut Vec<Said>, choice: usize, rng: &mut Rng) {
     }
 }
 
-fn wander(host: &mut Host<'_, '_>, format: Option<&'static TurnFormat>, seed: u64) {
+fn wander(host: &mut Host<'_, '_>, script: &Script<'_>, seed: u64) {
     let mut rng = Rng::new(seed);
-    let script = Script { keeps_thoughts: true, ..Script::new(format, host.tokenizer) };
     let summary: &dyn Fn(&[Entry<'_>]) -> Option<Message<'static>> = &|left_out| {
         assert!(!left_out.is_empty());
         Some(Message { role: Role::User, text: "Some time passed." })
     };
     let summary = (seed == 2).then_some(summary);
     let keep = Keep { room: 40, first: seed as usize % 2, last: 1, target: 140, summary };
-    let mut memory: [_; 40] = std::array::from_fn(|_| AlignedBytes::new(Conversation::plan(REPLIES).unwrap()));
+    let mut memory: [_; 41] = std::array::from_fn(|_| AlignedBytes::new(Conversation::plan(&SMALL).unwrap()));
     let mut memory = memory.iter_mut();
     let mut branches: Vec<(Conversation<'_>, Vec<Said>)> = vec![(host.talk(memory.next().unwrap()), Vec::new())];
     let mut current = 0;
     for _ in 0..40 {
-        let choice = rng.below(10);
+        let choice = rng.below(11);
         if choice == 9 && branches.len() < 4 {
             let (talk, messages) = &branches[current];
             let fork = talk.fork(&mut host.engine, memory.next().unwrap().bytes()).unwrap();
@@ -176,19 +240,24 @@ fn wander(host: &mut Host<'_, '_>, format: Option<&'static TurnFormat>, seed: u6
         } else if choice == 8 && branches.len() > 1 {
             host.engine.close(branches.remove(current).0.seq()).unwrap();
             current = rng.below(branches.len());
+        } else if choice == 10 {
+            let (talk, messages) = &mut branches[current];
+            let before = host.ids(talk.seq());
+            *talk = host.reload(talk, messages, memory.next().unwrap());
+            assert_eq!(host.ids(talk.seq()), before);
         }
         let (talk, messages) = &mut branches[current];
         change(messages, choice, &mut rng);
 
         let before = host.ids(talk.seq());
-        let (read, left_out) = host.read(talk, &script, &keep, messages);
+        let (read, left_out) = host.read(talk, script, &keep, messages);
         let ids = host.ids(talk.seq());
         assert!(ids.len() + keep.room <= CONTEXT);
         let same = ids.iter().zip(&before).take_while(|(new, old)| new == old).count();
         assert_eq!(read, ids.len() - same.min(ids.len() - 1));
         let continues = messages.last().is_some_and(|(role, _)| *role == Role::Assistant);
         if left_out.is_empty() && !continues {
-            assert_eq!(without_space(&host.decode(&ids, true)), without_space(&rendered(&script, messages)));
+            assert_eq!(without_space(&host.decode(&ids, true)), without_space(&rendered(script, messages)));
         }
         let reply = host.reply(talk, &mut rng, 1 + choice * 2);
         match messages.last_mut() {
@@ -219,7 +288,7 @@ fn thoughts_of_earlier_turns_are_left_out_where_the_template_does_so() {
         for keeps_thoughts in [false, true] {
             let format = TurnFormat::named("qwen3");
             let script = Script { keeps_thoughts, ..Script::new(format, host.tokenizer) };
-            let mut memory = AlignedBytes::new(Conversation::plan(REPLIES).unwrap());
+            let mut memory = AlignedBytes::new(Conversation::plan(&SMALL).unwrap());
             let mut talk = host.talk(&mut memory);
             let mut messages = said(&[(Role::User, "Who?")]);
             host.read(&mut talk, &script, &Keep::ALL, &messages);
@@ -241,7 +310,7 @@ fn thoughts_of_earlier_turns_are_left_out_where_the_template_does_so() {
 fn a_turn_reads_its_own_tokens_only() {
     with_host(|host| {
         let script = Script::new(TurnFormat::named("llama2"), host.tokenizer);
-        let mut memory = AlignedBytes::new(Conversation::plan(REPLIES).unwrap());
+        let mut memory = AlignedBytes::new(Conversation::plan(&SMALL).unwrap());
         let (mut talk, mut rng) = (host.talk(&mut memory), Rng::new(7));
         let mut messages = Vec::new();
         for turn in 0..8 {
@@ -260,7 +329,7 @@ fn a_turn_reads_its_own_tokens_only() {
 fn what_is_refused_changes_nothing() {
     with_host(|host| {
         let script = Script::new(TurnFormat::named("vicuna"), host.tokenizer);
-        let mut memory = AlignedBytes::new(Conversation::plan(REPLIES).unwrap());
+        let mut memory = AlignedBytes::new(Conversation::plan(&SMALL).unwrap());
         let mut talk = host.talk(&mut memory);
         let good = said(&[(Role::User, "Who?")]);
         host.read(&mut talk, &script, &Keep::ALL, &good);
@@ -299,13 +368,16 @@ fn what_is_refused_changes_nothing() {
 
 #[test]
 fn memory_is_small_and_checked() {
-    assert_eq!(Conversation::plan(64), Ok(768));
-    assert!(Conversation::plan(usize::MAX).is_err());
+    let limits = ConversationLimits { replies: 64, tokens: 0 };
+    assert_eq!(Conversation::plan(&limits), Ok(768));
+    assert!(Conversation::plan(&ConversationLimits { replies: usize::MAX, ..limits }).is_err());
+    assert!(Conversation::plan(&ConversationLimits { tokens: usize::MAX, ..limits }).is_err());
     with_host(|host| {
+        assert_eq!(host.limits, SMALL);
         let seq = host.engine.open().unwrap();
         let mut memory = AlignedBytes::new(768);
-        assert!(Conversation::new(seq, 65, memory.bytes()).is_err());
-        assert!(Conversation::new(seq, 60, &mut memory.bytes()[1..]).is_err());
+        assert!(Conversation::new(seq, &ConversationLimits { replies: 65, ..limits }, memory.bytes()).is_err());
+        assert!(Conversation::new(seq, &SMALL, &mut memory.bytes()[1..]).is_err());
         assert!(Desk::plan(host.tokenizer, &DeskLimits { context: usize::MAX, ..DESK }).is_err());
     });
 }

@@ -1,0 +1,138 @@
+//! Conversations with models that keep a state, and with those that forget.
+
+use super::*;
+use common::synthetic::{Architecture, SyntheticModel};
+use gleed::{KvType, Window};
+
+/// Rows that the next prefill computes: those of new tokens, and those of a state.
+fn rows(host: &Host<'_, '_>, talk: &Conversation<'_>, tokens: usize) -> usize {
+    let seq = talk.seq();
+    host.engine.seq_len(seq).unwrap() - host.engine.cache().computed(seq).unwrap() + tokens
+}
+
+/// Brings a conversation up to date and reads what is new. Returns the rows that were computed.
+fn computed(host: &mut Host<'_, '_>, talk: &mut Conversation<'_>, script: &Script<'_>, messages: &[Said]) -> usize {
+    let new = talk.update(&mut host.engine, script, &Keep::ALL, &entries(messages), &mut host.desk).unwrap();
+    let tokens = new.tokens.to_vec();
+    let rows = rows(host, talk, tokens.len());
+    let logits = host.engine.prefill(talk.seq(), &tokens).unwrap().to_vec();
+    let seq = host.other.open().unwrap();
+    assert!(host.other.prefill(seq, &host.ids(talk.seq())).unwrap() == logits);
+    host.other.close(seq).unwrap();
+    rows
+}
+
+#[test]
+fn recurrent_models_compute_the_last_turn_again_and_nothing_before() {
+    let kinds = [Architecture::Lfm2, Architecture::Qwen35, Architecture::GraniteHybrid, Architecture::FalconH1];
+    for architecture in kinds {
+        let model =
+            SyntheticModel { hidden: 32, ffn: 64, vocab: 1024, head_dim: 10, ..SyntheticModel::of(architecture) };
+        let limits = Limits {
+            context: LONGEST,
+            sequences: 2,
+            rows: 24,
+            kv_type: KvType::F32,
+            checkpoints: 2,
+            ..Limits::default()
+        };
+        with_model(&model.bytes(), limits, |host| {
+            let script = Script::new(TurnFormat::named("llama2"), host.tokenizer);
+            let mut memory = AlignedBytes::new(Conversation::plan(&host.limits).unwrap());
+            let (mut talk, mut rng) = (host.talk(&mut memory), Rng::new(7));
+            let mut messages: Vec<Said> = Vec::new();
+            for turn in 0..20 {
+                let end = host.engine.seq_len(talk.seq()).unwrap();
+                messages.push((Role::User, format!("{turn}?")));
+                let read = computed(host, &mut talk, &script, &messages);
+                assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
+                host.reply(&talk, &mut rng, 5);
+
+                // Again: the token that the reply follows.
+                assert_eq!(computed(host, &mut talk, &script, &messages), 1);
+                host.reply(&talk, &mut rng, 3);
+
+                // In other words: the turn.
+                messages.last_mut().unwrap().1 = format!("{turn}!");
+                let read = computed(host, &mut talk, &script, &messages);
+                assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
+                let reply = host.reply(&talk, &mut rng, 4);
+                messages.push((Role::Assistant, reply));
+            }
+            // What was loaded goes on from its end.
+            let mut memory = AlignedBytes::new(Conversation::plan(&host.limits).unwrap());
+            let mut talk = host.reload(&talk, &messages, &mut memory);
+            let end = host.engine.seq_len(talk.seq()).unwrap();
+            messages.push((Role::User, "Why?".to_owned()));
+            let read = computed(host, &mut talk, &script, &messages);
+            assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
+        });
+    }
+}
+
+/// A conversation in a window that has forgotten most of it. `keeps` says whether the tokens are kept beside.
+fn through_a_window(keeps: bool) {
+    let window = Window { sinks: 4, last: 40 };
+    with_model(FILE, Limits { context: 64, sequences: 2, rows: 16, window, ..Limits::default() }, |host| {
+        assert_eq!(host.limits.tokens, LONGEST);
+        host.limits.tokens = if keeps { LONGEST } else { 0 };
+        let script = Script::new(TurnFormat::named("llama2"), host.tokenizer);
+        let mut memory = [(); 2].map(|()| AlignedBytes::new(Conversation::plan(&host.limits).unwrap()));
+        let [first, second] = &mut memory;
+        let (mut talk, mut rng) = (host.talk(first), Rng::new(7));
+        // All tokens, of which the sequence has forgotten most.
+        let (mut messages, mut all): (Vec<Said>, Vec<u32>) = (Vec::new(), Vec::new());
+        let read = |host: &mut Host<'_, '_>, talk: &mut Conversation<'_>, messages: &[Said], all: &mut Vec<u32>| {
+            let before = host.engine.seq_len(talk.seq()).unwrap();
+            all.extend((all.len()..before).map(|at| host.engine.cache().token(talk.seq(), at).unwrap()));
+            let new = talk.update(&mut host.engine, &script, &Keep::ALL, &entries(messages), &mut host.desk).unwrap();
+            all.truncate(new.position);
+            all.extend(new.tokens);
+            let logits = host.engine.prefill(talk.seq(), new.tokens).unwrap().to_vec();
+            let seq = host.other.open().unwrap();
+            assert!(host.other.prefill(seq, all).unwrap() == logits);
+            host.other.close(seq).unwrap();
+            (before, new.position)
+        };
+        let mut again = 0;
+        for turn in 0..9 {
+            messages.push((Role::User, format!("Why, {turn}?")));
+            let (before, position) = read(host, &mut talk, &messages, &mut all);
+            // Otherwise all behind the first tokens, which stay visible.
+            assert!(position == before || position <= 16);
+            again += usize::from(position != before);
+            let reply = host.reply(&talk, &mut rng, 7);
+            messages.push((Role::Assistant, reply));
+        }
+        assert!(all.len() > 150 && if keeps { again == 0 } else { again > 3 }, "{again}");
+
+        // An early message in other words: all of it is read again, the replies in their own tokens.
+        let before = all.clone();
+        messages[2].1.push('!');
+        messages.push((Role::User, "So?".to_owned()));
+        assert!(read(host, &mut talk, &messages, &mut all).1 <= 16);
+        let middle = &before[100..150];
+        assert!(all.windows(50).any(|ids| ids == middle) || !keeps);
+
+        // It is saved without its keys and values.
+        let reply = host.reply(&talk, &mut rng, 7);
+        messages.push((Role::Assistant, reply));
+        let mut talk = host.reload(&talk, &messages, second);
+        assert_eq!(host.engine.seq_len(talk.seq()), Ok(0));
+        let before = all.clone();
+        all.clear();
+        messages.push((Role::User, "And?".to_owned()));
+        assert_eq!(read(host, &mut talk, &messages, &mut all), (0, 0));
+        assert!(all.starts_with(&before) || !keeps);
+    });
+}
+
+#[test]
+fn what_a_window_has_forgotten_is_known() {
+    through_a_window(true);
+}
+
+#[test]
+fn what_nobody_knows_is_read_again() {
+    through_a_window(false);
+}
