@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser};
+use gleed::conversation::Keep;
 use gleed::host::MappedFile;
 use gleed::kernels::{Level, UnknownLevel};
 use gleed::model::Adapter;
@@ -41,7 +42,7 @@ pub(crate) struct ToolArgs {
 }
 
 impl ToolArgs {
-    pub(crate) fn apply(&self, style: &mut Style) -> Result<()> {
+    pub(crate) fn apply(&self, style: &mut Style<'_>) -> Result<()> {
         if let Some(tools) = &self.tools {
             style.offer(toolbox::list(tools)?)?;
         }
@@ -120,6 +121,29 @@ impl WindowArgs {
             Some(0) => Err("--window is 0, it must be at least 1".into()),
             last => Ok(Window { sinks: self.sinks, last: last.unwrap_or(0) }),
         }
+    }
+}
+
+/// Which turns of a conversation stay when the context is full.
+#[derive(Args)]
+pub(crate) struct KeepArgs {
+    /// When the context is full, keep the first N turns, besides the system message
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    keep_first: usize,
+
+    /// When the context is full, keep the last N turns, at least one
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    keep_last: usize,
+
+    /// When the context is full, leave turns out until so many tokens are left [default: half of the context]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    keep_tokens: usize,
+}
+
+impl KeepArgs {
+    /// The policy, with room for a reply of `room` tokens.
+    pub(crate) fn keep(&self, room: usize) -> Keep<'static> {
+        Keep { room, first: self.keep_first, last: self.keep_last, target: self.keep_tokens, summary: None }
     }
 }
 

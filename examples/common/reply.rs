@@ -43,7 +43,7 @@ impl Asked {
 
 /// Shows a reply. Thoughts are dim in a terminal, and between `[thinks:` and `]` elsewhere.
 pub(crate) struct Reply<'s, 't, 'm, 'a> {
-    style: &'s Style,
+    style: &'s Style<'s>,
     stream: Stream<'t, 'm, 'a>,
     /// All of it.
     text: String,
@@ -56,8 +56,8 @@ pub(crate) struct Reply<'s, 't, 'm, 'a> {
 }
 
 impl<'s, 't, 'm, 'a> Reply<'s, 't, 'm, 'a> {
-    pub(crate) fn new(tokenizer: &'t Tokenizer<'m, 'a>, style: &'s Style) -> Self {
-        let calls = style.offered().map(|offer| offer.format.calls());
+    pub(crate) fn new(tokenizer: &'t Tokenizer<'m, 'a>, style: &'s Style<'s>) -> Self {
+        let calls = style.script.tools.map(|(format, _)| format.calls());
         let marks = style.thoughts();
         let is_read = calls.is_some() || marks.is_some();
         let reader =
@@ -96,7 +96,7 @@ impl<'s, 't, 'm, 'a> Reply<'s, 't, 'm, 'a> {
 
     fn read(&mut self, is_whole: bool) -> Result<()> {
         let Some(mut reader) = self.reader else { return Ok(()) };
-        let tools = self.style.offered().map(|offer| offer.tools());
+        let tools = self.style.script.tools.map(|(_, tools)| tools);
         let text = std::mem::take(&mut self.text);
         while let Some(part) = reader.next(&text, is_whole, tools.as_ref()) {
             match part {

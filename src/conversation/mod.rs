@@ -172,7 +172,7 @@ impl<'a> Conversation<'a> {
         Ok(Self { seq, replies, len: 0, open: None, ids, known: 0, left_out: 0 })
     }
 
-    /// Returns the sequence.
+    /// Returns the sequence. The host appends tokens to it and closes it; nobody but the conversation rewinds it.
     pub fn seq(&self) -> SeqId {
         self.seq
     }

@@ -24,7 +24,8 @@ fn chat_in_a_pipe() {
     assert!(loaded.contains("1 own, 1 shared"), "{loaded}");
     assert_eq!(loaded.lines().last(), Some(second), "{loaded}");
 
-    assert_eq!(chat("/load\n/fork\n/fork\n/x\n/switch 7\n/close\n/close\n").err.lines().count(), 5);
+    let wrong = "/load\n/fork\n/fork\n/x\n/switch 7\n/close\n/close\n/edit 1 a\n/edit x\n/regenerate\n/save\n";
+    assert_eq!(chat(wrong).err.lines().count(), 9);
     assert!(chat("/help\n/quit\nnever said\n").ok().ends_with("Ctrl-C stops a reply.\n"));
     let damaged = scratch_with("damaged.gleed", &std::fs::read(path).unwrap()[..1000]);
     let after = chat(&format!("/load {damaged}\nOnce upon a time\n"));
@@ -69,12 +70,13 @@ fn chat_by_a_template() {
         assert!(out.ok().starts_with(&text));
         return;
     }
-    let out = chat(b"Once upon a time\nThe end.\n/fork\nOnce</s>\n/switch 1\nOnce</s>\n/load x\n");
-    assert_eq!(out.err, "error: a template in Jinja needs the messages, which the file does not have\n");
-    let out = out.ok();
+    let file = scratch("chat_by_a_template.gleed");
+    let file = file.to_str().unwrap();
+    let input = format!("Once upon a time\nThe end.\n/save {file}\n/fork\nOnce</s>\n/load {file}\nOnce</s>\n");
+    let out = chat(input.as_bytes()).ok();
     let replies: Vec<&str> = out.lines().filter(|line| line.ends_with("[cut after -n tokens]")).collect();
     assert_eq!(replies[0], format!("{text} [cut after -n tokens]"));
-    // The same conversation in the branch and in the one that it was branched from.
+    // The same conversation in a branch and in what was saved.
     assert_eq!((replies.len(), replies[2]), (4, replies[3]), "{out}");
 
     let broken = scratch_with("broken.jinja", b"\n{% for %}");
@@ -83,15 +85,42 @@ fn chat_by_a_template() {
 
 #[test]
 fn chat_with_a_full_context() {
-    let input = b"Once upon a time\nmore\n/reset\nOnce upon a time\n";
-    let full = run_with_input("chat", &["--temp", "0", "--context", "40"], input);
-    assert_eq!(full.err.lines().count(), 1);
-    assert!(full.err.contains("would have 42 tokens, the limit is 40 (/reset starts over)"), "{}", full.err);
-    let out = full.ok();
-    let full = "[the context is full: /reset starts over]";
-    assert_eq!(out.matches(full).count(), 2, "{out}");
+    let input = b"Once upon a time\nmore\n/list\n/reset\nOnce upon a time\nmore\n/list\n";
+    let out = run_with_input("chat", &["--temp", "0", "--context", "40"], input).ok();
     let (before, after) = out.split_once("[a new conversation]\n").unwrap();
     assert_eq!(before, after);
+    assert!(out.contains(" [the context is full]\n[the context is full: 2 messages are left out]\n"), "{out}");
+    assert!(out.contains("\n1: Once upon a time\nassistant: ") && out.contains("\n2: more\nassistant: "), "{out}");
+
+    let keep = |flags: &[&str]| run_with_input("chat", &[&["--temp", "0", "--context", "40"], flags].concat(), input);
+    let full = keep(&["--keep-last", "2"]);
+    assert!(full.err.contains(" tokens or more, the context has 40 (/reset starts over)"), "{}", full.err);
+    assert_eq!(keep(&["--keep-first", "1"]).err.lines().count(), 2);
+
+    // A window goes on.
+    let flags = ["--temp", "0", "--context", "40", "--window", "32", "--sinks", "4", "-n", "60"];
+    let out = run_with_input("chat", &flags, b"Once upon a time\nmore\n/stats\n").ok();
+    assert_eq!(out.matches("[cut after -n tokens]").count(), 2, "{out}");
+    assert!(out.contains("branch 1 of 1: 12") && !out.contains("left out"), "{out}");
+}
+
+#[test]
+fn chat_says_it_again() {
+    let (_, _, text) = greedy_story("Once upon a time", 12);
+    let chat = |flags: &[&str], input: &[u8]| {
+        run_with_input("chat", &[&["--temp", "0", "-n", "12"], flags].concat(), input).ok()
+    };
+    let begun = format!("{text} [cut after -n tokens]\n");
+    assert_eq!(chat(&["-m", "Once upon a time"], b"never said\n"), begun);
+    let out = chat(&[], b"Once upon a time\n/regenerate\nmore\n/edit 1 Once upon a time\n/list\n");
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!([lines[0], lines[1], lines[3]], [begun.trim_end(); 3], "{out}");
+    assert_eq!(lines[4..], ["1: Once upon a time".to_owned(), format!("assistant: {text}")], "{out}");
+    assert!(chat(&[], b"//a\n/list\n").contains("\n1: /a\n"));
+    // Thanks to the random numbers it is another text.
+    let out = run_with_input("chat", &["--temp", "1", "-n", "12"], b"Once upon a time\n/regenerate\n").ok();
+    assert_ne!(out.lines().next(), out.lines().nth(1));
+    refused("chat", &["--window", "0"], "--window is 0");
 }
 
 #[test]
