@@ -24,11 +24,25 @@ fn llama() -> GgufWriter {
 fn gemma() -> GgufWriter {
     use common::synthetic::Architecture::Gemma3;
     let model = SyntheticModel { hidden: 32, ffn: 64, vocab: VOCAB, head_dim: 10, ..SyntheticModel::of(Gemma3) };
-    let mut writer = model.with("attention.sliding_window", 7u32).writer();
+    renamed(model.with("attention.sliding_window", 7u32).writer(), "gemma3", "gemma-embedding")
+}
+
+/// A NeoBERT or EuroBERT: what a llama has.
+fn like_llama(name: &str) -> GgufWriter {
+    let mut writer = renamed(llama(), "llama", name);
+    writer.metadata.retain(|(key, _)| !key.ends_with("attention.causal"));
+    if name == "neo-bert" {
+        writer.tensor_mut("output_norm.weight").name = "enc.output_norm.weight".into();
+    }
+    writer
+}
+
+/// The same file of another architecture.
+fn renamed(mut writer: GgufWriter, from: &str, to: &str) -> GgufWriter {
     for (key, value) in &mut writer.metadata {
-        *key = key.replace("gemma3.", "gemma-embedding.");
+        *key = key.replace(&format!("{from}."), &format!("{to}."));
         if key == "general.architecture" {
-            *value = Meta::String(b"gemma-embedding".to_vec());
+            *value = Meta::String(to.as_bytes().to_vec());
         }
     }
     writer
@@ -40,7 +54,7 @@ fn bert(fused: bool) -> GgufWriter {
 }
 
 /// Models of all kinds, with names.
-fn models() -> [(&'static str, GgufWriter); 10] {
+fn models() -> [(&'static str, GgufWriter); 12] {
     [
         ("llama", llama()),
         ("gemma-embedding", gemma()),
@@ -52,6 +66,8 @@ fn models() -> [(&'static str, GgufWriter); 10] {
         ("jina-bert-v2, one matrix", encoder("jina-bert-v2", 9, true)),
         ("jina-bert-v3", encoder("jina-bert-v3", 8, true)),
         ("modern-bert", encoder("modern-bert", 8, true)),
+        ("neo-bert", like_llama("neo-bert")),
+        ("eurobert", like_llama("eurobert")),
     ]
 }
 
@@ -411,6 +427,24 @@ fn classifiers_rank_texts() {
     let (out, rows) = embed(&writer.finish(), Pooling::Mean);
     close(&out, &mean(&rows));
 
+    // ModernBERT: the mean, GELU, and a norm where there is one.
+    let mut writer = encoder("modern-bert", 8, true);
+    let first = matrix(&mut writer, "cls.weight", [24, 24]);
+    let last = matrix(&mut writer, "cls.output.weight", [2, 24]);
+    let bent = |rows: &[Vec<f64>]| -> Vec<f64> {
+        first(&mean(rows)).iter().map(|&x| x / 2.0 * (1.0 + libm::erf(x / 2.0_f64.sqrt()))).collect()
+    };
+    let (out, rows) = embed(&writer.finish(), Pooling::Rank);
+    close(&out, &last(&bent(&rows)));
+    let norm = matrix(&mut writer, "cls.norm.weight", [24, 1])(&[1.0]);
+    writer.tensor_mut("cls.norm.weight").dims = vec![24];
+    let (out, rows) = embed(&writer.finish(), Pooling::Rank);
+    let bent = bent(&rows);
+    let center = bent.iter().sum::<f64>() / 24.0;
+    let variance = bent.iter().map(|x| (x - center).powi(2)).sum::<f64>() / 24.0;
+    let normed: Vec<f64> = bent.iter().zip(&norm).map(|(x, w)| (x - center) / (variance + 1e-12).sqrt() * w).collect();
+    close(&out, &last(&normed));
+
     // A causal model reads its last row, and says how probable yes and no are.
     let model = SyntheticModel { hidden: 32, ffn: 64, vocab: VOCAB, head_dim: 10, ..SyntheticModel::qwen3() };
     let mut writer = model.with("pooling_type", 4u32).writer();
@@ -435,8 +469,8 @@ fn files_that_ask_for_more_are_refused_by_name() {
     assert!(refused(&writer).contains("bert.pooling_type"), "{}", refused(&writer));
     writer.set("bert.pooling_type", 0u32);
     assert_eq!(Model::open(&writer.finish()).unwrap().pooling(), None);
-    writer.set("general.architecture", "neo-bert");
-    assert!(refused(&writer).contains("neo-bert"), "{}", refused(&writer));
+    writer.set("general.architecture", "t5encoder");
+    assert!(refused(&writer).contains("t5encoder"), "{}", refused(&writer));
     for name in ["blk.0.attn_norm_2.weight", "cls.norm.weight", "blk.0.attn_q_norm.weight", "output.weight"] {
         let mut writer = bert(false);
         let _ = matrix(&mut writer, name, [27, 1]);

@@ -5,7 +5,7 @@ use crate::cache::{CacheError, SeqId};
 use crate::kernels::fpenv;
 use crate::ops::{Pooled, Row};
 use crate::sample::log_prob;
-use crate::weights::Pooling;
+use crate::weights::{ClassifierForm, Pooling};
 
 /// Texts that are embedded at a time.
 const TOGETHER: usize = 64;
@@ -107,7 +107,11 @@ impl Engine<'_, '_> {
         for (&seq, out) in seqs.iter().zip(out.chunks_exact_mut(width.max(1))) {
             let mut pooled = Pooled::EMPTY;
             self.pool(seq, 0, pooling, &mut pooled, out);
-            let rows = if pooling == Pooling::Mean { self.seq_len(seq)? } else { 1 };
+            let rows = if self.rows_wanted(pooling) == Logits::Hidden && !self.takes_first(pooling) {
+                self.seq_len(seq)?
+            } else {
+                1
+            };
             if pooled.rows() != rows {
                 return Err(EngineError::Internal(site!()));
             }
@@ -145,15 +149,17 @@ impl Engine<'_, '_> {
     fn rows_wanted(&self, pooling: Pooling) -> Logits {
         match pooling {
             Pooling::Last => Logits::LastHidden,
-            Pooling::Rank if !self.takes_first(pooling) => Logits::LastHidden,
+            Pooling::Rank if self.model.config().attention.causal => Logits::LastHidden,
             Pooling::Mean | Pooling::Cls | Pooling::Rank => Logits::Hidden,
         }
     }
 
-    /// Whether the vector is made of the first row alone. A classifier reads the row that has seen all others: where
+    /// Whether the vector is made of the first row alone. Most classifiers read the row that has seen all others: where
     /// attention is causal that is the last one.
     fn takes_first(&self, pooling: Pooling) -> bool {
-        pooling == Pooling::Cls || pooling == Pooling::Rank && !self.model.config().attention.causal
+        let config = self.model.config();
+        let ranks_first = !config.attention.causal && config.pooler.classifier_form == ClassifierForm::Tanh;
+        pooling == Pooling::Cls || pooling == Pooling::Rank && ranks_first
     }
 
     fn embedding_len(&self, pooling: Pooling) -> Result<usize, EngineError> {

@@ -6,8 +6,8 @@ use crate::kernels::NormKind;
 use crate::kv::{KvShape, LayerSet, MAX_GROUPS, MAX_LAYERS};
 use crate::nn::{RouterScores, Routing};
 use crate::weights::{
-    Attention, Config, Embedding, FeedForward, Gate, Head, Mixer, ModelError, Pooler, Pooling, Recurrent, Role,
-    inverse_root,
+    Attention, Config, Embedding, FeedForward, FinalNorm, Gate, Head, Mixer, ModelError, Pooler, Pooling, Recurrent,
+    Role, inverse_root,
 };
 
 const EPSILON: &str = "attention.layer_norm_epsilon";
@@ -63,7 +63,7 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
         attention: attention(keys, architecture, head_dim)?,
         rope: keys.rope(architecture, head_dim)?,
         feed_forward,
-        head: Head { embedding_norm: false, scale: 1.0, soft_cap: keys.not_negative("final_logit_softcapping")? },
+        head: Head { norm: FinalNorm::Output, scale: 1.0, soft_cap: keys.not_negative("final_logit_softcapping")? },
         biases: architecture.biases,
         layer_groups,
         windows,
@@ -116,7 +116,7 @@ fn pooler(keys: &Keys<'_>) -> Result<Pooler, ModelError> {
         dense: [rows(Role::Dense2)?, rows(Role::Dense3)?],
         classifier: rows(Role::Classifier)?,
         classes: rows(Role::Classes)?,
-        probabilities: false,
+        ..Pooler::default()
     })
 }
 

@@ -7,7 +7,7 @@ use crate::error::Fault;
 use crate::kernels::OUTPUTS;
 use crate::mem::{Arena, Matrix, MemoryError, Tiles, row_of};
 use crate::nn::{Choice, InputForms, Linear};
-use crate::weights::{Config, Dtypes, FeedForward, LayerShape, Pooler, Role};
+use crate::weights::{Config, Dtypes, FeedForward, FinalNorm, LayerShape, Pooler, Role};
 
 /// Everything is `[rows, width]` unless it says otherwise.
 #[derive(Debug)]
@@ -138,7 +138,11 @@ pub(super) fn hidden_of<'s>(
 ) -> Option<&'s [f32]> {
     let hidden = context.config.hidden;
     let (x, out) = (row_of(x, index, hidden)?, scratch.get_mut(..hidden)?);
-    let role = if context.config.head.embedding_norm { Role::EmbeddingNorm } else { Role::OutputNorm };
+    let role = match context.config.head.norm {
+        FinalNorm::Output => Role::OutputNorm,
+        FinalNorm::Embedding => Role::EmbeddingNorm,
+        FinalNorm::Encoder => Role::EncoderNorm,
+    };
     match context.weights.norm(0, role) {
         Some(norm) => context.level.norm(&norm, x, out),
         // The last layer of some encoders ends with a norm.

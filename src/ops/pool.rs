@@ -8,8 +8,8 @@ use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::mem::Matrix;
 use crate::nn::{InputForms, InputRows};
-use crate::num::{is_finite, settle, softmax, tanh};
-use crate::weights::{Pooler, Pooling, Role};
+use crate::num::{gelu_erf, is_finite, settle, softmax, tanh};
+use crate::weights::{ClassifierForm, Pooler, Pooling, Role};
 
 /// The vector of a text while rows are added: finite ones, fewer than 2^32. The sums lie in memory of the engine where a
 /// head follows, which may have another width, otherwise in the place of the result.
@@ -85,12 +85,21 @@ impl Buffers<'_> {
         let words = bytemuck::must_cast_slice_mut(words);
         pooled.divide(sums);
         let mut head = |role, x: &[f32], y: &mut [f32]| multiply(context, role, x, y, &mut *words, self.scratch.data);
-        let Pooler { dense, classifier, classes, probabilities, .. } = context.config.pooler;
+        let Pooler { dense, classifier, classes, probabilities, classifier_form, .. } = context.config.pooler;
         let (sizes, [first, second]) = match pooling {
             Pooling::Rank => ([classifier, classes], [Role::Classifier, Role::Classes]),
             _ => (dense, [Role::Dense2, Role::Dense3]),
         };
-        let bend = |x: &mut [f32]| x.iter_mut().filter(|_| pooling == Pooling::Rank).for_each(|x| *x = tanh(*x));
+        let bend = |x: &mut [f32]| match classifier_form {
+            _ if pooling != Pooling::Rank => {}
+            ClassifierForm::Tanh => x.iter_mut().for_each(|x| *x = tanh(*x)),
+            ClassifierForm::Gelu => {
+                x.iter_mut().for_each(|x| *x = gelu_erf(*x));
+                if let Some(norm) = context.weights.norm(0, Role::ClassifierNorm) {
+                    context.level.norm_in_place(&norm, x);
+                }
+            }
+        };
         match sizes {
             [0, 0] => out.iter_mut().zip(&*sums).for_each(|(out, &sum)| *out = sum),
             [_, 0] => {

@@ -126,7 +126,8 @@ impl Program {
         if role.is_of_layer() {
             names(self.steps(config, Part::Layer(layer)))
         } else {
-            names(self.begin) || names(self.end) || Role::OF_POOLER.contains(&role)
+            let of_pooler = Role::OF_POOLER.contains(&role) || role == Role::ClassifierNorm;
+            names(self.begin) || names(self.end) || of_pooler
         }
     }
 

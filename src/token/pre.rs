@@ -67,10 +67,13 @@ impl PreTokenizer {
 }
 
 /// All pre-tokenizers that are known.
-pub(super) static TABLE: [PreTokenizer; 31] = [
-    row(&["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"], &[rules::llama3])
-        .ignoring_merges()
-        .adding_bos(),
+pub(super) static TABLE: [PreTokenizer; 33] = [
+    row(
+        &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"],
+        &[rules::llama3],
+    )
+    .ignoring_merges()
+    .adding_bos(),
     row(&["dbrx", "smaug-bpe", "chatglm-bpe"], &[rules::llama3]),
     row(&["glm4", "glm5"], &[rules::llama3]).ignoring_merges(),
     row(&["minicpm5"], &[rules::three_digits, rules::llama3]).ignoring_merges(),
@@ -82,6 +85,7 @@ pub(super) static TABLE: [PreTokenizer; 31] = [
     row(&["qwen35"], &[rules::qwen35]),
     row(&["seed-coder"], &[rules::seed_coder]),
     row(&["gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"], &[rules::o200k]),
+    row(&["granite-embed-multi-97m"], &[rules::o200k]).ignoring_merges(),
     row(&["tekken"], &[rules::tekken]).ignoring_merges().adding_bos(),
     row(
         &[
@@ -96,6 +100,14 @@ pub(super) static TABLE: [PreTokenizer; 31] = [
             "mellum",
             "exaone4",
             "granite-docling",
+            "modern-bert",
+            "roberta-bpe",
+            "jina-v1-en",
+            "jina-v2-code",
+            "jina-v2-de",
+            "jina-v2-es",
+            "jina-de",
+            "jina-es",
         ],
         &[rules::gpt2],
     ),
@@ -143,6 +155,7 @@ pub(super) static TABLE: [PreTokenizer; 31] = [
     row(&["ufakzeka"], &[rules::ufakzeka]),
     row(&["laguna"], &[rules::lines, rules::qwen2]),
     row(&["gemma4"], &[rules::lines]).spelled_plainly().keeping_newlines().adding_bos(),
+    row(&["granite-embed-multi-311m"], &[rules::lines]).spelled_plainly().keeping_newlines(),
     row(&["sarvam-moe"], &[rules::lines]).spelled_plainly(),
 ];
 

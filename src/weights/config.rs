@@ -246,6 +246,20 @@ pub struct Pooler {
     pub classes: usize,
     /// Whether the numbers of the classes become probabilities.
     pub probabilities: bool,
+    /// What the classifier's first matrix is applied to, and what becomes of its results.
+    pub classifier_form: ClassifierForm,
+}
+
+/// How a classifier's first matrix is used.
+///
+/// [Example](crate::model#example).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClassifierForm {
+    /// Its input is the first hidden state, of a causal model the last one; its results go through tanh.
+    #[default]
+    Tanh,
+    /// Its input is the mean of the hidden states; its results go through GELU with the error function, and a norm.
+    Gelu,
 }
 
 /// What becomes of the output matrix's results.
@@ -253,12 +267,26 @@ pub struct Pooler {
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Head {
-    /// Whether the final norm has the name of the embedding's.
-    pub embedding_norm: bool,
+    /// What the final norm is called.
+    pub norm: FinalNorm,
     /// The logits are multiplied by it.
     pub scale: f32,
     /// Then logits l become `cap * tanh(l / cap)`; 0 for none.
     pub soft_cap: f32,
+}
+
+/// The name of the final norm.
+///
+/// [Example](crate::model#example).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FinalNorm {
+    /// `output_norm`.
+    #[default]
+    Output,
+    /// `token_embd_norm`, as if it were the embedding's.
+    Embedding,
+    /// `enc.output_norm`.
+    Encoder,
 }
 
 /// Whether a file has a tensor.

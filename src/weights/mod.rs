@@ -16,7 +16,8 @@ pub use adapter::Adapter;
 pub(crate) use adapter::TARGETS;
 pub(crate) use config::inverse_root;
 pub use config::{
-    Attention, Biases, Config, Embedding, FeedForward, Gate, Head, Pooler, Pooling, Presence, QkNorm, Rope,
+    Attention, Biases, ClassifierForm, Config, Embedding, FeedForward, FinalNorm, Gate, Head, Pooler, Pooling,
+    Presence, QkNorm, Rope,
 };
 pub(crate) use dtypes::Dtypes;
 pub use error::ModelError;

@@ -1,11 +1,12 @@
 //! The tensors that a model can have: one table of their roles, names and shapes.
 
-use super::config::Config;
+use super::config::{Config, FinalNorm};
 use super::layer::LayerShape;
 use super::recurrent::Mixer;
 use super::shapes::{
-    Shape, bias, biases, divisors, fused_experts, gate, gated_experts, k_norm, kernel, kv_matrix, long_rope,
-    mixer_norm, of, optional, per_head, per_layer, qk_norm, qk_norm_bias, rows, selects, separate, shared, up_width,
+    Shape, bias, biases, classifier_norm, divisors, fused_experts, gate, gated_experts, k_norm, kernel, kv_matrix,
+    long_rope, mixer_norm, of, optional, per_head, per_layer, qk_norm, qk_norm_bias, rows, selects, separate, shared,
+    up_width,
 };
 
 /// A row of the table.
@@ -67,10 +68,11 @@ tensors! {
         Embedding "token_embd.weight" |c, _| Some(Shape::Matrix(c.vocab, c.hidden));
         Positions "position_embd.weight" |c, _| (c.embedding.positions > 0).then_some(Shape::Matrix(c.embedding.positions, c.hidden));
         TokenTypes "token_types.weight" |c, _| (c.embedding.types > 0).then_some(Shape::Matrix(c.embedding.types, c.hidden));
-        EmbeddingNorm "token_embd_norm.weight" |c, _| (c.embedding.norm || c.head.embedding_norm).then_some(Shape::Vector(c.hidden)),
+        EmbeddingNorm "token_embd_norm.weight" |c, _| (c.embedding.norm || c.head.norm == FinalNorm::Embedding).then_some(Shape::Vector(c.hidden)),
             bias EmbeddingNormBias "token_embd_norm.bias" |c, _| if c.embedding.norm { bias(c.biases.norm, c.hidden) } else { None };
         OutputNorm "output_norm.weight" |c, _| Some(Shape::Vector(c.hidden)),
             bias OutputNormBias "output_norm.bias" |c, _| bias(c.biases.norm, c.hidden);
+        EncoderNorm "enc.output_norm.weight" |c, _| Some(Shape::Vector(c.hidden));
         // Left out where the embedding serves as the output matrix (tied).
         Output "output.weight" |c, _| Some(Shape::OptionalMatrix(c.vocab, c.hidden));
         RopeDivisors "rope_freqs.weight" |c, _| divisors(c, true).map(Shape::OptionalVector);
@@ -87,6 +89,7 @@ tensors! {
             bias Dense3Bias "dense_3.bias" |c, _| optional(c.pooler.dense[1]);
         Classifier "cls.weight" |c, _| rows(c.pooler.classifier, c.hidden),
             bias ClassifierBias "cls.bias" |c, _| optional(c.pooler.classifier);
+        ClassifierNorm "cls.norm.weight" |c, _| classifier_norm(c);
         Classes "cls.output.weight" |c, _| rows(c.pooler.classes, if c.pooler.classifier > 0 { c.pooler.classifier } else { c.hidden }),
             bias ClassesBias "cls.output.bias" |c, _| optional(c.pooler.classes);
     }

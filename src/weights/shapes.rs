@@ -1,6 +1,6 @@
 //! The shapes that tensors have in a model.
 
-use super::config::{Config, Gate, Presence, QkNorm};
+use super::config::{ClassifierForm, Config, Gate, Presence, QkNorm};
 use super::layer::LayerShape;
 use super::recurrent::{Mixer, Recurrent};
 use crate::kernels::NormKind;
@@ -47,6 +47,14 @@ pub(super) fn rows(rows: usize, cols: usize) -> Option<Shape> {
 /// A vector that the file may leave out, if it has elements.
 pub(super) fn optional(width: usize) -> Option<Shape> {
     (width > 0).then_some(Shape::OptionalVector(width))
+}
+
+/// Elements of the norm behind the classifier's first matrix.
+pub(super) fn classifier_norm(config: &Config) -> Option<Shape> {
+    match config.pooler.classifier_form {
+        ClassifierForm::Tanh => None,
+        ClassifierForm::Gelu => optional(config.pooler.classifier),
+    }
 }
 
 /// Whether experts are chosen by other numbers than their logits.

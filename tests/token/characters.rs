@@ -61,7 +61,12 @@ fn words_need_not_be_apart() {
 
 #[test]
 fn the_name_of_the_pre_tokenizer_will_do() {
-    for (pre, adds_bos, newlines) in [("gemma4", true, vec![260]), ("sarvam-moe", false, vec![14, 14])] {
+    let rows = [
+        ("gemma4", true, vec![260]),
+        ("granite-embed-multi-311m", false, vec![260]),
+        ("sarvam-moe", false, vec![14, 14]),
+    ];
+    for (pre, adds_bos, newlines) in rows {
         let keys = Keys::characters(&["\n\n"], &[]).with("model", Value::Text("gpt2")).with("pre", Value::Text(pre));
         with_tokenizer(&keys.file(), |tokenizer| {
             assert_eq!(tokenizer.vocab().adds_bos(), adds_bos);

@@ -74,6 +74,10 @@ fn bos_eos_and_the_space_prefix_follow_the_keys() {
     assert_eq!(ids(small_byte_level(), "hello o", special), [29, 14, 30]);
     let keys = small_byte_level().with("bos_token_id", Value::Number(0)).with("add_bos_token", Value::Flag(true));
     assert_eq!(ids(keys, "h", special), [0, 7]);
+    // As the files of ModernBERT have it.
+    let keys = small_byte_level().with("pre", Value::Text("modern-bert")).with("bos_token_id", Value::Number(25));
+    let keys = keys.with("eos_token_id", Value::Number(26)).with("add_bos_token", Value::Flag(true));
+    assert_eq!(ids(keys.with("add_eos_token", Value::Flag(true)), "hello o", special), [25, 29, 14, 30, 26]);
     let keys = small_byte_level().with("pre", Value::Text("llama-bpe")).with("bos_token_id", Value::Number(25));
     assert_eq!(ids(keys, "hell", special), [25, 29]);
 }

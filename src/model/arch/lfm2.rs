@@ -9,7 +9,7 @@ use crate::program::lists::{
     finished, layer, logits, mixer_output, norm, quantize,
 };
 use crate::program::{LayerKind, Program, Step};
-use crate::weights::{Config, Mixer, QkNorm, Recurrent, Role};
+use crate::weights::{Config, FinalNorm, Mixer, QkNorm, Recurrent, Role};
 
 /// A convolution in place of attention.
 const CONVOLUTION: &[Step] = &[
@@ -41,7 +41,7 @@ pub(super) const LFM2: Architecture = Architecture {
     qk_norm: QkNorm::Heads,
     finish: |keys, config| {
         config.recurrent = recurrent(config, keys.size("shortconv.l_cache")?);
-        config.head.embedding_norm = true;
+        config.head.norm = FinalNorm::Embedding;
         Ok(())
     },
     program: |_, _| Ok(PROGRAM),

@@ -43,6 +43,10 @@ pub(super) const GRANITE: Architecture = Architecture {
     ..FAMILY
 };
 
+/// EuroBERT: a Llama without a mask, whose rows of Q and K are not interleaved. (Boizard et al., "EuroBERT", 2025.)
+pub(super) const EUROBERT: Architecture =
+    Architecture { name: "eurobert", causal: false, pairs: RopePairs::Halves, ..FAMILY };
+
 /// ERNIE 4.5, dense.
 pub(super) const ERNIE4_5: Architecture = Architecture { name: "ernie4_5", ..FAMILY };
 

@@ -104,6 +104,10 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     bert::JINA_BERT_V3,
     #[cfg(feature = "arch-modern-bert")]
     modern_bert::MODERN_BERT,
+    #[cfg(feature = "arch-neo-bert")]
+    modern_bert::NEO_BERT,
+    #[cfg(feature = "arch-eurobert")]
+    llama::EUROBERT,
     #[cfg(feature = "arch-gemma-embedding")]
     gemma::GEMMA_EMBEDDING,
     #[cfg(feature = "arch-lfm2")]

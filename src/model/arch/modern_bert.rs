@@ -1,5 +1,5 @@
-//! ModernBERT: an encoder with norms before its branches, and windows in most layers. (Warner et al., "Smarter, Better, Faster,
-//! Longer", 2024.)
+//! ModernBERT and NeoBERT: encoders with norms before their branches. ModernBERT has windows in most layers. (Warner et al.,
+//! "Smarter, Better, Faster, Longer", 2024; Le Breton et al., "NeoBERT", 2025.)
 
 use gguf_rs_lite::Value;
 
@@ -7,13 +7,13 @@ use super::{Architecture, DECODER};
 use crate::kernels::{Activation, NormKind};
 use crate::kv::{LayerGroups, LayerSet, MAX_GROUPS};
 use crate::model::keys::{Keys, PATTERN};
-use crate::nn::Frequencies;
+use crate::nn::{Frequencies, RopePairs};
 use crate::ops::{Input, Source, Target};
 use crate::program::lists::{
-    self, FEED_FORWARD, FFN_NORM, HEADS, PRE_NORM_LAYER, all, finished, layer, output, quantize,
+    self, FEED_FORWARD, FFN_NORM, HEADS, PRE_NORM_LAYER, all, finished, layer, logits, norm, output, quantize,
 };
 use crate::program::{LayerKind, Program, Step};
-use crate::weights::{Config, ModelError};
+use crate::weights::{ClassifierForm, Config, FinalNorm, ModelError, Role};
 
 /// The norm of the embedding stands for that of the first layer.
 const FIRST_ATTENTION: &[Step] =
@@ -36,8 +36,27 @@ pub(super) const MODERN_BERT: Architecture = Architecture {
     embedding_norm: true,
     activation: Activation::GeluErf,
     causal: false,
-    finish: windows,
+    finish: |keys, config| {
+        config.pooler.classifier_form = ClassifierForm::Gelu;
+        windows(keys, config)
+    },
     program: |_, _| Ok(PROGRAM),
+    ..DECODER
+};
+
+/// A Llama without a mask, whose final norm has another name.
+pub(super) const NEO_BERT: Architecture = Architecture {
+    name: "neo-bert",
+    pairs: RopePairs::Adjacent,
+    causal: false,
+    finish: |_, config| {
+        config.head.norm = FinalNorm::Encoder;
+        Ok(())
+    },
+    program: |_, _| {
+        const END: &[Step] = &[logits(norm(Role::EncoderNorm, Input::Head)), logits(lists::HEAD)];
+        Ok(Program { end: END, ..lists::DECODER })
+    },
     ..DECODER
 };
 

@@ -360,6 +360,8 @@ pub const ARCHITECTURES: &[Architecture] = &[
         local_base: Some(10000.0),
         ..QWEN2
     },
+    Architecture { name: "neo-bert", causal: false, output_norm: "enc.output_norm", ..LLAMA },
+    Architecture { name: "eurobert", causal: false, ..QWEN2 },
     Architecture { name: "phi3", ..QWEN2 },
     GPT2,
     Architecture { name: "bloom", embedding_norm: true, alibi: 8.0, positions: Part::No, ..GPT2 },
