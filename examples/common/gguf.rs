@@ -21,6 +21,7 @@ pub(crate) enum Value {
     I32s(Vec<i32>),
     F32s(Vec<f32>),
     Bools(Vec<bool>),
+    Bytes(Vec<u8>),
 }
 
 /// Collects metadata and tensors.
@@ -64,6 +65,10 @@ impl Header {
             Value::Bools(values) => {
                 array(out, 7, values.len());
                 out.extend(values.into_iter().map(u8::from));
+            }
+            Value::Bytes(values) => {
+                array(out, 0, values.len());
+                out.extend(values);
             }
         }
         self.keys += 1;

@@ -59,7 +59,7 @@ fn take<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8]> {
 
 fn tensor(name: String, rows: usize, cols: usize, bytes: &[u8]) -> Tensor<'_> {
     let dims = if rows == 1 { vec![cols] } else { vec![cols, rows] };
-    let matrix = Matrix { dtype: Dtype::F32, rows, cols, transposed: false, bytes: Cow::Borrowed(bytes) };
+    let matrix = Matrix { dtype: Dtype::F32, rows, cols, transposed: false, bytes: Cow::Borrowed(bytes), scales: None };
     Tensor { name, dims, contents: Contents::same(matrix) }
 }
 

@@ -29,7 +29,8 @@ fn tensor<'a>(info: &TensorInfo<'a>) -> Result<Tensor<'a>> {
     let dims: Vec<usize> = info.dims().iter().map(|&dim| dim as usize).collect();
     let cols = dims.first().copied().unwrap_or(1);
     let rows = dims.iter().skip(1).product();
-    let contents = Contents::same(Matrix { dtype, rows, cols, transposed: false, bytes: info.data().into() });
+    let contents =
+        Contents::same(Matrix { dtype, rows, cols, transposed: false, bytes: info.data().into(), scales: None });
     contents.check().map_err(|error| format!("{name}: {error}"))?;
     Ok(Tensor { name, dims, contents })
 }

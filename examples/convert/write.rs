@@ -111,7 +111,7 @@ fn check_importance(tensors: &[(Dtype, Tensor<'_>)], imatrix: Option<&Imatrix>) 
 
 /// Whether blocks of a tensor are made anew.
 fn changes(tensor: &Tensor<'_>, dtype: Dtype) -> bool {
-    dtype.block_len() > 1 && tensor.contents.same_row(0, dtype).is_none()
+    dtype.block_len() > 1 && !tensor.contents.is_same(dtype)
 }
 
 /// Lets Gleed look at metadata and shapes, before the work begins.
@@ -160,8 +160,8 @@ fn fill(
     let per_expert = (contents.rows() / tensor.experts().max(1)).max(1);
     let mut x = vec![0.0; cols];
     for (row, out) in (first..).zip(out.chunks_mut(row_bytes)) {
-        if let Some(same) = contents.same_row(row, dtype) {
-            out.copy_from_slice(same);
+        if contents.is_same(dtype) {
+            contents.copy_row(row, out).ok_or("a row is not there")?;
         } else {
             contents.row(row, &mut x).ok_or("this build does not know its type")?;
             let importance = importance.and_then(|all| all.chunks(cols).nth(row / per_expert));

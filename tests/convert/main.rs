@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod errors;
+mod families;
 mod importance;
 mod newer;
 #[path = "../../examples/convert/quantize/mod.rs"]

@@ -100,7 +100,7 @@ fn tensors(model: &SyntheticModel, file: &GgufWriter) -> BTreeMap<String, (Vec<u
 }
 
 /// Rows of Q or K as they are before they are put in the order of adjacent pairs.
-fn halves(data: &[u8], dims: &[u64], heads: usize) -> Vec<u8> {
+pub(crate) fn halves(data: &[u8], dims: &[u64], heads: usize) -> Vec<u8> {
     let rows: Vec<&[u8]> = data.chunks(dims[0] as usize * 4).collect();
     let head = rows.len() / heads;
     let row = |row: usize| {

@@ -127,7 +127,7 @@ fn wrong_vocabularies() {
         with(json!({"pre_tokenizer": pre_tokenizer, "model": {"type": "BPE", "vocab": vocab, "merges": merges}}))
     };
     let plain = json!({"type": "ByteLevel"});
-    refused(&with(json!({"model": {"type": "WordPiece", "vocab": {}}})), &[], "type WordPiece is not supported");
+    refused(&with(json!({"model": {"type": "WordLevel", "vocab": {}}})), &[], "type WordLevel is not supported");
     let split = json!({"type": "Split", "pattern": {"Regex": "[zebra]+"}});
     refused(&bpe(split, json!({}), json!([])), &[], "[zebra]+");
     refused(&bpe(plain.clone(), json!({"a": 0}), json!(["ab"])), &[], "\"ab\" is no pair");

@@ -3,7 +3,10 @@
 use serde_json::json;
 
 use super::config::{Config, Setting, number, size};
-use super::tensors::{How, Rule, optional, rule};
+use super::how::How;
+use super::mpt::{MPT, MPT_KEYS};
+use super::rope::{self, Rope};
+use super::tensors::{Rule, optional, rule};
 use crate::common::Result;
 use crate::common::gguf::Value;
 
@@ -19,12 +22,18 @@ pub(crate) struct Architecture {
     pub(crate) rotary: f64,
     /// Whether the embedding is the output matrix where the file does not say it.
     pub(crate) tied: bool,
+    /// Whether there is no output matrix: it makes vectors.
+    pub(crate) headless: bool,
     /// Where there is a window, every so many-th layer has none; 0 if all have it.
     pub(crate) window_period: usize,
     /// The names of the activation functions.
     pub(crate) activations: &'static [&'static str],
     /// Refuses what is not computed.
     pub(crate) check: fn(&Config) -> Result<()>,
+    /// Whether it is this one, of several with the same class.
+    pub(crate) when: fn(&Config) -> bool,
+    /// Reads how positions are rotated, with the default of the rotated part.
+    pub(crate) rope: fn(&Config, f64) -> Result<Rope>,
 }
 
 /// A metadata key without the architecture in front, and its value.
@@ -37,9 +46,12 @@ pub(super) const DECODER: Architecture = Architecture {
     rules: &[EMBEDDING, NORMS, ATTENTION, FFN],
     rotary: 1.0,
     tied: false,
+    headless: false,
     window_period: 0,
     activations: &["silu", "swish"],
     check: |_| Ok(()),
+    when: |_| true,
+    rope: rope::read,
 };
 
 pub(super) const LLAMA: Architecture =
@@ -189,7 +201,7 @@ pub(super) const SIZES: &[Key] = &[
 
 pub(super) const RMS: &[Key] = &[Key("attention.layer_norm_rms_epsilon", |c| number(c.number(&["rms_norm_eps"])))];
 
-const LAYER_NORM: &[Key] = &[Key("attention.layer_norm_epsilon", |c| {
+pub(super) const LAYER_NORM: &[Key] = &[Key("attention.layer_norm_epsilon", |c| {
     let names = ["layer_norm_epsilon", "layer_norm_eps", "norm_epsilon"];
     Ok(Some(Value::F32(c.number(&names)?.unwrap_or(1e-5) as f32)))
 })];
@@ -203,14 +215,14 @@ pub(super) const EXPERTS: &[Key] =
 pub(super) const EXPERT_WIDTH: &[Key] =
     &[Key("expert_feed_forward_length", |c| size(c.size(&["moe_intermediate_size"])))];
 
-const GRANITE: &[Key] = &[
+pub(super) const GRANITE: &[Key] = &[
     Key("embedding_scale", |c| number(c.number(&["embedding_multiplier"]))),
     Key("residual_scale", |c| number(c.number(&["residual_multiplier"]))),
     Key("attention.scale", |c| number(c.number(&["attention_multiplier"]))),
     Key("logit_scale", |c| number(c.number(&["logits_scaling"]))),
 ];
 
-const CAPS: &[Key] = &[
+pub(super) const CAPS: &[Key] = &[
     Key("attn_logit_softcapping", |c| number(c.number(&["attn_logit_softcapping"]))),
     Key("final_logit_softcapping", |c| number(c.number(&["final_logit_softcapping"]))),
     Key("attention.scale", |c| {
@@ -226,26 +238,6 @@ const PARALLEL: &[Key] =
 
 const PARALLEL_OFF: &[Key] =
     &[Key("use_parallel_residual", |c| Ok(Some(Value::Bool(c.flag("use_parallel_residual", false)))))];
-
-const MPT_KEYS: &[Key] = &[
-    Key("attention.clamp_kqv", |c| Ok(attention(c, "clip_qkv").as_f64().map(|clip| Value::F32(clip as f32)))),
-    Key("attention.max_alibi_bias", |c| {
-        let simple = attention(c, "attn_type").as_str().is_none_or(|kind| kind == "multihead_attention")
-            && attention(c, "alibi").as_bool().unwrap_or(true)
-            && !attention(c, "qk_ln").as_bool().unwrap_or(false)
-            && attention(c, "softmax_scale").is_null();
-        let bias = attention(c, "alibi_bias_max").as_f64().unwrap_or(8.0);
-        if simple {
-            Ok(Some(Value::F32(bias as f32)))
-        } else {
-            Err("config.json: its attn_config is not supported".into())
-        }
-    }),
-];
-
-fn attention<'c>(config: &'c Config, name: &str) -> &'c serde_json::Value {
-    &config.0["attn_config"][name]
-}
 
 pub(super) const EMBEDDING: &[Rule] = &[
     rule("embed_tokens", "token_embd", How::Same),
@@ -353,18 +345,6 @@ const BLOOM: &[Rule] = &[
     rule("h.{}.post_attention_layernorm", "blk.{}.ffn_norm", How::Same),
     rule("h.{}.mlp.dense_h_to_4h", "blk.{}.ffn_up", How::Same),
     rule("h.{}.mlp.dense_4h_to_h", "blk.{}.ffn_down", How::Same),
-];
-
-const MPT: &[Rule] = &[
-    rule("wte", "token_embd", How::Same),
-    rule("norm_f", "output_norm", How::Same),
-    optional("lm_head", "output", How::Same),
-    rule("blocks.{}.norm_1", "blk.{}.attn_norm", How::Same),
-    rule("blocks.{}.attn.Wqkv", "blk.{}.attn_qkv", How::Same),
-    rule("blocks.{}.attn.out_proj", "blk.{}.attn_output", How::Same),
-    rule("blocks.{}.norm_2", "blk.{}.ffn_norm", How::Same),
-    rule("blocks.{}.ffn.up_proj", "blk.{}.ffn_up", How::Same),
-    rule("blocks.{}.ffn.down_proj", "blk.{}.ffn_down", How::Same),
 ];
 
 const GPTNEOX: &[Rule] = &[

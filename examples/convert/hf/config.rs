@@ -19,6 +19,23 @@ pub(crate) struct Config(pub(crate) Json);
 pub(crate) type Setting = Result<Option<Value>>;
 
 impl Config {
+    /// The settings of a file; of the model of texts, where the file has several models.
+    pub(crate) fn of_text(file: Json) -> Self {
+        let Some(text) = file["text_config"].as_object() else { return Self(file) };
+        let mut text = Json::Object(text.clone());
+        for (name, value) in file.as_object().into_iter().flatten() {
+            if ["architectures", "tie_word_embeddings"].contains(&name.as_str()) || text[name].is_null() {
+                text[name] = value.clone();
+            }
+        }
+        // These have models of texts of two kinds.
+        if text["architectures"][0] == "Mistral3ForConditionalGeneration" {
+            let class = if text["model_type"] == "ministral3" { "Ministral3ForCausalLM" } else { "MistralForCausalLM" };
+            text["architectures"] = serde_json::json!([class]);
+        }
+        Self(text)
+    }
+
     /// The first of these fields that is there and not null.
     pub(crate) fn field(&self, names: &[&str]) -> Option<&Json> {
         names.iter().map(|name| &self.0[*name]).find(|value| !value.is_null())
@@ -73,6 +90,9 @@ impl Config {
 
     /// Layers.
     pub(crate) fn layers(&self) -> Result<usize> {
+        if let Some(types) = self.field(&["layers_block_type"]).and_then(Json::as_array) {
+            return Ok(types.len());
+        }
         self.required(&["num_hidden_layers", "n_layer", "n_layers"], MAX_LAYERS)
     }
 
@@ -106,6 +126,20 @@ impl Config {
     /// Experts per layer.
     pub(crate) fn experts(&self) -> Result<usize> {
         self.required(&["num_local_experts", "num_experts"], MAX_EXPERTS)
+    }
+
+    /// Groups of a state space.
+    pub(crate) fn state_groups(&self) -> Result<usize> {
+        self.size(&["mamba_n_groups", "n_groups"])
+    }
+
+    /// The row of the first position among learned ones.
+    pub(crate) fn first_position(&self) -> Result<usize> {
+        let padding = &self.0["pad_token_id"];
+        padding
+            .as_u64()
+            .map(|id| id as usize + 1)
+            .ok_or_else(|| format!("config.json: pad_token_id is {padding}").into())
     }
 
     /// Tokens that the model was trained on at a time.

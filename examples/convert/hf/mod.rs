@@ -2,9 +2,16 @@
 
 mod architectures;
 mod config;
+mod delta_rule;
+mod encoders;
+mod gemma4;
+mod gpt_oss;
+mod how;
+mod mpt;
 mod newer;
 mod rope;
 mod safetensors;
+mod state_space;
 mod tensors;
 
 use std::collections::BTreeMap;
@@ -12,9 +19,14 @@ use std::path::{Path, PathBuf};
 
 use architectures::{ARCHITECTURES, Architecture};
 use config::Config;
+use delta_rule::DELTA_RULE;
+use encoders::ENCODERS;
+use gemma4::GEMMA4;
 use gleed::host::MappedFile;
+use gpt_oss::GPT_OSS;
 use newer::NEWER;
 use serde_json::Value as Json;
+use state_space::STATE_SPACE;
 use tensors::Store;
 
 use crate::common::Result;
@@ -31,7 +43,7 @@ pub(crate) struct Folder {
 
 impl Folder {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let config = Config(read_json(&path.join("config.json"))?);
+        let config = Config::of_text(read_json(&path.join("config.json"))?);
         let files = safetensors::files(path)?;
         Ok(Self { path: path.to_path_buf(), config, files })
     }
@@ -47,8 +59,11 @@ impl Folder {
         {
             return Err(format!("config.json: the activation function {name:?} is not supported").into());
         }
-        let rope =
-            if architecture.rotary > 0.0 { rope::read(config, architecture.rotary)? } else { Default::default() };
+        let rope = if architecture.rotary > 0.0 {
+            (architecture.rope)(config, architecture.rotary)?
+        } else {
+            Default::default()
+        };
         let mut output = Output::default();
         output.header.set("general.architecture", Value::Text(architecture.name.into()));
         output.header.set("general.name", Value::Text(self.name()));
@@ -57,6 +72,9 @@ impl Folder {
             if let Some(value) = (key.1)(config)? {
                 set(key.0, value);
             }
+        }
+        if let Some(pooling) = self.pooling()? {
+            set("pooling_type", Value::U32(pooling));
         }
         rope.keys.into_iter().for_each(|(name, value)| set(name, value));
         windows(config, architecture)?.into_iter().for_each(|(name, value)| set(name, value));
@@ -85,12 +103,27 @@ impl Folder {
             }
         }
         let head = store.has("lm_head.weight") || store.has("embed_out.weight");
-        if tied == Some(false) && !head {
+        if tied == Some(false) && !head && !architecture.headless {
             return Err("the output matrix, lm_head.weight, is missing".into());
         }
         let tensors = store.take(architecture.rules, &self.config)?;
         store.finish()?;
         Ok(tensors)
+    }
+
+    /// What becomes of the hidden states of a text, as the library of sentence transformers says it.
+    fn pooling(&self) -> Result<Option<u32>> {
+        let path = self.path.join("1_Pooling/config.json");
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let json = read_json(&path)?;
+        let modes = [("pooling_mode_mean_tokens", 1), ("pooling_mode_cls_token", 2), ("pooling_mode_lasttoken", 3)];
+        let is_on = |name: &str| json[name].as_bool().unwrap_or(false);
+        match modes.iter().find(|(name, _)| is_on(name)) {
+            Some(&(_, number)) => Ok(Some(number)),
+            None => Err(format!("{}: this pooling is not supported", path.display()).into()),
+        }
     }
 
     /// The name of the folder.
@@ -103,7 +136,9 @@ impl Folder {
 fn architecture(config: &Config) -> Result<&'static Architecture> {
     let names = config.field(&["architectures"]).and_then(Json::as_array).ok_or("config.json has no architectures")?;
     let name = names.first().and_then(Json::as_str).ok_or("config.json: architectures is empty")?;
-    let found = ARCHITECTURES.iter().chain(NEWER).find(|architecture| architecture.classes.contains(&name));
+    let all = [ARCHITECTURES, NEWER, DELTA_RULE, STATE_SPACE, GEMMA4, GPT_OSS, ENCODERS].into_iter().flatten();
+    let mut all = all.filter(|architecture| architecture.classes.contains(&name));
+    let found = all.find(|architecture| (architecture.when)(config));
     found.ok_or_else(|| format!("config.json: the architecture {name:?} is not supported").into())
 }
 

@@ -7,7 +7,8 @@ use super::architectures::{
     QK_NORM, QWEN_EXPERTS, RMS, SIZES,
 };
 use super::config::{Config, number, size};
-use super::tensors::{How, Rule, optional, rule};
+use super::how::How;
+use super::tensors::{Rule, optional, rule};
 use crate::common::Result;
 use crate::common::gguf::Value;
 
@@ -96,7 +97,7 @@ const TEMPERATURE: &[Key] = &[Key("attention.temperature_scale", |c| {
     Ok(scale.map(|scale| Value::F32(scale as f32)))
 })];
 
-const SHARED_WIDTH: &[Key] =
+pub(super) const SHARED_WIDTH: &[Key] =
     &[Key("expert_shared_feed_forward_length", |c| size(c.size(&["shared_expert_intermediate_size"])))];
 
 const LFM2_KEYS: &[Key] = &[
@@ -115,7 +116,7 @@ const LFM2_KEYS: &[Key] = &[
 ];
 
 /// What each layer has.
-fn layer_types(config: &Config) -> Result<&[Json]> {
+pub(super) fn layer_types(config: &Config) -> Result<&[Json]> {
     let types = config.field(&["layer_types"]).and_then(Json::as_array).ok_or("config.json has no layer_types")?;
     if types.len() != config.layers()? {
         return Err(format!("config.json: layer_types has {} elements", types.len()).into());
@@ -160,7 +161,7 @@ const UP_DOWN: &[Rule] = &[
     rule("layers.{}.mlp.down_proj", "blk.{}.ffn_down", How::Same),
 ];
 
-const SHARED_EXPERT: &[Rule] = &[
+pub(super) const SHARED_EXPERT: &[Rule] = &[
     rule("layers.{}.mlp.shared_expert_gate", "blk.{}.ffn_gate_inp_shexp", How::Same),
     rule("layers.{}.mlp.shared_expert.gate_proj", "blk.{}.ffn_gate_shexp", How::Same),
     rule("layers.{}.mlp.shared_expert.up_proj", "blk.{}.ffn_up_shexp", How::Same),

@@ -19,7 +19,17 @@ pub(crate) struct Stored<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-impl Stored<'_> {
+impl<'a> Stored<'a> {
+    /// The matrices of a tensor with three dimensions.
+    pub(crate) fn parts(&self) -> Result<Vec<Self>> {
+        let [count, ref shape @ ..] = self.shape[..] else { return Err("it has no dimension".into()) };
+        if count == 0 || !self.bytes.len().is_multiple_of(count) || self.bytes.is_empty() {
+            return Err(format!("its shape is {:?}, but it has {} bytes", self.shape, self.bytes.len()).into());
+        }
+        let part = |bytes: &'a [u8]| Self { dtype: self.dtype.clone(), shape: shape.to_vec(), bytes };
+        Ok(self.bytes.chunks(self.bytes.len() / count).map(part).collect())
+    }
+
     /// The type, if elements of it can be read.
     pub(crate) fn dtype(&self) -> Result<Dtype> {
         match &*self.dtype {

@@ -6,52 +6,67 @@ use std::collections::{BTreeMap, BTreeSet};
 use gleed::tensor::Dtype;
 
 use super::config::Config;
+use super::how::How;
 use super::safetensors::Stored;
 use crate::common::Result;
-use crate::output::{Contents, Matrix, Order, Tensor};
+use crate::output::{Contents, Matrix, Tensor};
 
 /// A row of an architecture's table: a weight, and its bias where there is one.
 pub(crate) struct Rule {
-    /// The name without `model.` or the like in front and `.weight` behind; `{}` is the layer, `{e}` the expert or the
-    /// head.
+    /// The name without `model.` or the like in front; `{}` is the layer, `{e}` the expert or the head.
     pub(crate) from: &'static str,
     pub(crate) to: &'static str,
     pub(crate) how: How,
     pub(crate) required: bool,
-}
-
-/// How a tensor is written.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum How {
-    Same,
-    /// Rows of Q and of K, for rotations of adjacent pairs.
-    PairsOfQ,
-    PairsOfK,
-    /// The weight is stored by columns.
-    Transposed,
-    /// The model adds 1 to the weight.
-    PlusOne,
-    /// Q, K and V of each head, one head after the other.
-    Fused,
-    /// One matrix per expert.
-    Experts,
-    /// One vector per head of Q, of K.
-    HeadsOfQ,
-    HeadsOfK,
+    /// Whether these are the whole names. Otherwise `.weight` and `.bias` follow.
+    pub(crate) whole: bool,
 }
 
 /// A required tensor.
 pub(crate) const fn rule(from: &'static str, to: &'static str, how: How) -> Rule {
-    Rule { from, to, how, required: true }
+    Rule { from, to, how, required: true, whole: false }
 }
 
 /// One that a model may not have.
 pub(crate) const fn optional(from: &'static str, to: &'static str, how: How) -> Rule {
-    Rule { from, to, how, required: false }
+    Rule { required: false, ..rule(from, to, how) }
+}
+
+/// One that a model may not have, and whose name ends in another way.
+pub(crate) const fn whole(from: &'static str, to: &'static str, how: How) -> Rule {
+    Rule { whole: true, ..optional(from, to, how) }
 }
 
 /// What stands before the names.
-const PREFIXES: [&str; 3] = ["model.", "transformer.", "gpt_neox."];
+const PREFIXES: [&str; 9] = [
+    "model.language_model.",
+    "language_model.model.",
+    "language_model.",
+    "model.",
+    "transformer.",
+    "gpt_neox.",
+    "backbone.",
+    "bert.",
+    "roberta.",
+];
+
+/// Of images and sounds, and of the prediction of several tokens: what the names of tensors that are left out begin with.
+const OTHERS: [&str; 14] = [
+    "model.visual.",
+    "visual.",
+    "model.vision_tower.",
+    "vision_tower.",
+    "model.multi_modal_projector.",
+    "multi_modal_projector.",
+    "model.vision_embedder.",
+    "model.embed_vision.",
+    "embed_vision.",
+    "model.audio_tower.",
+    "audio_tower.",
+    "model.embed_audio.",
+    "embed_audio.",
+    "mtp.",
+];
 
 /// Constants that old files have among the weights.
 const IGNORED: [&str; 6] = [
@@ -70,7 +85,12 @@ pub(crate) struct Store<'a> {
 }
 
 impl<'a> Store<'a> {
-    pub(crate) fn new(tensors: BTreeMap<String, Stored<'a>>) -> Self {
+    pub(crate) fn new(mut tensors: BTreeMap<String, Stored<'a>>) -> Self {
+        let all = tensors.len();
+        tensors.retain(|name, _| !OTHERS.iter().any(|other| name.starts_with(other)));
+        if tensors.len() < all {
+            eprintln!("{} tensors that no text goes through are left out", all - tensors.len());
+        }
         let short = |name: String| match PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)) {
             Some(rest) => rest.to_owned(),
             None => name,
@@ -107,12 +127,14 @@ impl<'a> Store<'a> {
 
     /// Adds a weight, and its bias where there is one.
     fn add(&mut self, rule: &Rule, from: &str, to: &str, config: &Config, tensors: &mut Vec<Tensor<'a>>) -> Result<()> {
-        let weight = self.tensor(from, to, "weight", rule.how, config)?;
-        if weight.is_none() && rule.required {
-            return Err(format!("the tensor {from}.weight is missing").into());
+        let ends: &[&str] = if rule.whole { &[""] } else { &[".weight", ".bias"] };
+        for (index, end) in ends.iter().enumerate() {
+            let tensor = self.tensor(&format!("{from}{end}"), format!("{to}{end}"), rule.how, index == 0, config)?;
+            if tensor.is_none() && rule.required && index == 0 {
+                return Err(format!("the tensor {from}{end} is missing").into());
+            }
+            tensors.extend(tensor);
         }
-        tensors.extend(weight);
-        tensors.extend(self.tensor(from, to, "bias", rule.how, config)?);
         Ok(())
     }
 
@@ -125,69 +147,114 @@ impl<'a> Store<'a> {
         }
     }
 
-    fn tensor(&mut self, from: &str, to: &str, end: &str, how: How, config: &Config) -> Result<Option<Tensor<'a>>> {
+    fn tensor(
+        &mut self,
+        from: &str,
+        to: String,
+        how: How,
+        is_weight: bool,
+        config: &Config,
+    ) -> Result<Option<Tensor<'a>>> {
         let count = match how {
             How::Experts => config.experts()?,
             How::HeadsOfQ => config.heads()?,
             How::HeadsOfK => config.kv_heads()?,
             _ => 1,
         };
-        let names: Vec<_> = (0..count).map(|e| format!("{}.{end}", from.replace("{e}", &e.to_string()))).collect();
+        let names: Vec<_> = (0..count).map(|e| from.replace("{e}", &e.to_string())).collect();
         let found: Vec<_> = names.iter().map_while(|name| self.tensors.get(name)).cloned().collect();
         if found.is_empty() {
             return Ok(None);
         }
         let missing = names.get(found.len()).map(|name| format!("the tensor {name} is missing"));
         missing.map_or(Ok(()), Err)?;
-        let is_weight = end == "weight";
-        let tensor = made(&found, format!("{to}.{end}"), how, is_weight, config);
+        if matches!(how, How::LeftOut) {
+            self.used.extend(names);
+            return Ok(None);
+        }
+        let beside = from.strip_suffix("_blocks").map(|name| format!("{name}_scales"));
+        let scales = beside.as_ref().and_then(|name| self.tensors.get(name)).map(|stored| stored.bytes);
+        let tensor = made(&found, scales, to, how, is_weight, config);
         let tensor = tensor.map_err(|error| format!("{}: {error}", names.first().map_or("", |name| name)))?;
         self.used.extend(names);
+        self.used.extend(beside);
         Ok(Some(tensor))
     }
 }
 
 /// The tensor that is written.
-fn made<'a>(found: &[Stored<'a>], name: String, how: How, is_weight: bool, config: &Config) -> Result<Tensor<'a>> {
-    let order = match how {
-        How::PairsOfQ => Order::Pairs { heads: config.heads()? },
-        How::PairsOfK => Order::Pairs { heads: config.kv_heads()? },
-        How::Fused => Order::Fused { heads: config.heads()? },
-        _ => Order::Same,
+fn made<'a>(
+    found: &[Stored<'a>],
+    scales: Option<&'a [u8]>,
+    name: String,
+    how: How,
+    is_weight: bool,
+    config: &Config,
+) -> Result<Tensor<'a>> {
+    let stacked = |shape: &[usize]| shape.len() == 3 && name.contains("_exps.");
+    let (found, stack) = match found {
+        [one] if scales.is_none() && stacked(&one.shape) => (one.parts()?, one.shape[0]),
+        _ => (found.to_vec(), if matches!(how, How::Experts) { found.len() } else { 1 }),
     };
-    let transposed = how == How::Transposed && is_weight;
-    let parts = found.iter().map(|stored| matrix(stored, order, transposed)).collect::<Result<Vec<_>>>()?;
-    let add = if how == How::PlusOne && is_weight { 1.0 } else { 0.0 };
-    let contents = Contents { parts, order, add };
+    let shape = found.first().map_or(&[][..], |stored| &stored.shape[..]);
+    let (vector, stack) = (shape.len() == 1, if scales.is_some() { shape[0] } else { stack });
+    let transposed = is_weight && matches!(how, How::Transposed | How::TransposedEvery(_));
+    let rows = |part: &Matrix<'_>| part.rows;
+    let singles = vector && how.orders_rows();
+    let mut parts = match scales {
+        Some(scales) => vec![blocks(&found, scales)?],
+        None => found.iter().map(|stored| matrix(stored, singles, transposed)).collect::<Result<Vec<_>>>()?,
+    };
+    if let (How::Positions, [part]) = (how, &mut parts[..]) {
+        part.drop_rows(config.first_position()?)?;
+    }
+    let (all, cols) = (parts.iter().map(rows).sum(), parts.first().map_or(0, |part| part.cols));
+    let plan = how.plan(config, [all, cols], stack, is_weight)?;
+    let contents = Contents { parts, order: plan.order, columns: plan.columns, change: plan.change };
     contents.check()?;
-    let (rows, cols, parts) = (contents.rows(), contents.cols(), found.len());
-    let vector = found.first().is_some_and(|stored| stored.shape.len() == 1);
+    let (rows, cols) = (contents.rows(), contents.cols());
     let dims = match how {
-        How::Experts => vec![cols, rows / parts, parts],
         How::HeadsOfQ | How::HeadsOfK => vec![cols, rows],
+        How::PerHead | How::DecayPerHead => vec![1, rows * cols],
+        How::Groups => {
+            let groups = config.state_groups()?;
+            vec![rows * cols / groups, groups]
+        }
+        _ if stack > 1 || matches!(how, How::Experts) => vec![cols, rows / stack.max(1), stack],
         _ if vector => vec![rows * cols],
         _ => vec![cols, rows],
     };
     Ok(Tensor { name, dims, contents })
 }
 
-fn matrix<'a>(stored: &Stored<'a>, order: Order, transposed: bool) -> Result<Matrix<'a>> {
+/// `singles`: what is put in order are the elements of a vector.
+fn matrix<'a>(stored: &Stored<'a>, singles: bool, transposed: bool) -> Result<Matrix<'a>> {
     let (rows, cols) = match stored.shape[..] {
-        // What is put in order are single elements then.
-        [n] if order != Order::Same => (n, 1),
+        [n] if singles => (n, 1),
         [n] => (1, n),
         [rows, cols] if transposed => (cols, rows),
         // A kernel for each channel.
         [rows, cols] | [rows, 1, cols] => (rows, cols),
         _ => return Err(format!("its shape is {:?}, no matrix", stored.shape).into()),
     };
-    Ok(Matrix { dtype: stored.dtype()?, rows, cols, transposed, bytes: Cow::Borrowed(stored.bytes) })
+    Ok(Matrix { dtype: stored.dtype()?, rows, cols, transposed, bytes: Cow::Borrowed(stored.bytes), scales: None })
+}
+
+/// Matrices of MXFP4 blocks: `[matrices, rows, blocks, bytes]`.
+fn blocks<'a>(found: &[Stored<'a>], scales: &'a [u8]) -> Result<Matrix<'a>> {
+    let [Stored { shape, bytes, .. }] = found else { return Err("there are several".into()) };
+    let &[matrices, rows, count, 16] = &shape[..] else {
+        return Err(format!("its shape is {shape:?}, not that of blocks").into());
+    };
+    let sizes = matrices.checked_mul(rows).zip(count.checked_mul(Dtype::MXFP4.block_len()));
+    let (rows, cols) = sizes.ok_or("it is too large")?;
+    Ok(Matrix { dtype: Dtype::MXFP4, rows, cols, transposed: false, bytes: Cow::Borrowed(bytes), scales: Some(scales) })
 }
 
 /// A vector that is in no file.
 pub(crate) fn vector(name: &str, elements: &[f32]) -> Tensor<'static> {
     let bytes: Vec<u8> = elements.iter().flat_map(|x| x.to_le_bytes()).collect();
     let (cols, bytes) = (elements.len(), Cow::Owned(bytes));
-    let matrix = Matrix { dtype: Dtype::F32, rows: 1, cols, transposed: false, bytes };
+    let matrix = Matrix { dtype: Dtype::F32, rows: 1, cols, transposed: false, bytes, scales: None };
     Tensor { name: name.into(), dims: vec![cols], contents: Contents::same(matrix) }
 }

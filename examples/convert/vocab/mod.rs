@@ -34,6 +34,12 @@ pub(crate) struct Vocab {
     add_bos: Option<bool>,
     add_eos: Option<bool>,
     chat_template: Option<String>,
+    /// Of unigram: the rules of normalization, and whether runs of blanks become one.
+    charsmap: Vec<u8>,
+    merge_blanks: Option<bool>,
+    /// Of WordPiece: whether letters become small ones, and lose their accents.
+    lowercase: Option<bool>,
+    strip_accents: Option<bool>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -129,20 +135,33 @@ impl Vocab {
             return;
         }
         let mut set = |name: &str, value| header.set(&format!("tokenizer.ggml.{name}"), value);
+        let mut tokens = self.tokens;
+        if self.model == "bert" {
+            tokens.iter_mut().filter(|token| token.kind == Kind::Normal).for_each(tokenizer_json::respell);
+        }
         set("model", Value::Text(self.model.into()));
         set("pre", Value::Text(self.pre.unwrap_or("default").into()));
-        set("token_type", Value::I32s(self.tokens.iter().map(|token| token.kind as i32).collect()));
+        set("token_type", Value::I32s(tokens.iter().map(|token| token.kind as i32).collect()));
         if self.pre.is_some() {
             set("merges", Value::Texts(self.merges));
         } else {
-            set("scores", Value::F32s(self.tokens.iter().map(|token| token.score).collect()));
+            set("scores", Value::F32s(tokens.iter().map(|token| token.score).collect()));
         }
-        set("tokens", Value::Texts(self.tokens.into_iter().map(|token| token.text).collect()));
+        set("tokens", Value::Texts(tokens.into_iter().map(|token| token.text).collect()));
         for (name, id) in self.special {
             set(&format!("{name}_token_id"), Value::U32(id as u32));
         }
-        let flags =
-            [("add_bos_token", self.add_bos), ("add_eos_token", self.add_eos), ("add_space_prefix", self.space_prefix)];
+        if !self.charsmap.is_empty() {
+            set("precompiled_charsmap", Value::Bytes(self.charsmap));
+        }
+        let flags = [
+            ("add_bos_token", self.add_bos),
+            ("add_eos_token", self.add_eos),
+            ("add_space_prefix", self.space_prefix),
+            ("remove_extra_whitespaces", self.merge_blanks),
+            ("normalizer.lowercase", self.lowercase),
+            ("normalizer.strip_accents", self.strip_accents),
+        ];
         for (name, flag) in flags {
             flag.into_iter().for_each(|flag| set(name, Value::Bool(flag)));
         }

@@ -35,13 +35,27 @@ impl Settings<'_> {
                 vocab.special.push((name, id));
             }
         }
+        // Encoders have other names for what begins and ends a text.
+        for (name, key) in [("bos", "cls_token"), ("eos", "sep_token")] {
+            if vocab.special.iter().all(|(known, _)| *known != name) && !self.is_decoder() {
+                vocab.special.extend(self.special(vocab, key).map(|id| (name, id)));
+            }
+        }
         self.add_end_of_turn(vocab);
         let [first, last] = self.processor(vocab);
         let flag = |name: &str| self.tokenizer_config[name].as_bool();
-        vocab.add_bos = first.or(flag("add_bos_token")).or(Some(vocab.model == "llama"));
-        vocab.add_eos = last.or(flag("add_eos_token")).or(Some(false));
+        let frames = vocab.model == "bert";
+        vocab.add_bos = first.or(flag("add_bos_token")).or(Some(vocab.model == "llama" || frames));
+        vocab.add_eos = last.or(flag("add_eos_token")).or(Some(frames));
         vocab.chat_template = self.template_file.clone().or_else(|| self.chat_template());
         Ok(())
+    }
+
+    /// Whether the model predicts tokens.
+    fn is_decoder(&self) -> bool {
+        self.config["architectures"][0]
+            .as_str()
+            .is_some_and(|class| class.contains("CausalLM") || class.contains("Generation"))
     }
 
     fn added(&self) -> Vec<Added<'_>> {
@@ -91,6 +105,10 @@ impl Settings<'_> {
         let Some(json) = &self.tokenizer else { return [None; 2] };
         let processor = &json["post_processor"];
         let list = processor["processors"].as_array().map_or(std::slice::from_ref(processor), Vec::as_slice);
+        // Those of RoBERTa and BERT put one before and one after each text.
+        if list.iter().any(|step| step["type"] == "RobertaProcessing" || step["type"] == "BertProcessing") {
+            return [Some(true); 2];
+        }
         let Some(template) = list.iter().find(|step| step["type"] == "TemplateProcessing") else {
             return [None; 2];
         };

@@ -1,0 +1,220 @@
+//! Encoders: BERT and XLM-RoBERTa, Nomic Embed, ModernBERT, EuroBERT, and what ranks texts with them.
+
+use serde_json::json;
+
+use super::architectures::{
+    ATTENTION, Architecture, DECODER, EMBEDDING, FFN, HEAD, Key, LAYER_NORM, NORMS, RMS, SIZES,
+};
+use super::config::{Config, Setting, number, size};
+use super::how::How;
+use super::rope::Rope;
+use super::tensors::{Rule, optional, rule};
+use crate::common::Result;
+use crate::common::gguf::Value;
+
+pub(super) const ENCODERS: &[Architecture] = &[
+    Architecture { classes: &["BertModel", "BertForMaskedLM"], ..BERT },
+    Architecture {
+        classes: &["BertForSequenceClassification"],
+        keys: &[WIDTHS, LAYER_NORM, BIDIRECTIONAL, RANKS],
+        rules: &[BERT_RULES, BERT_RANKS],
+        ..BERT
+    },
+    Architecture { classes: &["XLMRobertaModel", "RobertaModel"], ..ROBERTA },
+    Architecture {
+        classes: &["XLMRobertaForSequenceClassification", "RobertaForSequenceClassification"],
+        keys: &[ROBERTA_CONTEXT, WIDTHS_ONLY, LAYER_NORM, BIDIRECTIONAL, RANKS],
+        rules: &[ROBERTA_RULES, ROBERTA_RANKS],
+        ..ROBERTA
+    },
+    Architecture {
+        classes: &["NomicBertModel"],
+        name: "nomic-bert",
+        keys: &[WIDTHS, LAYER_NORM, BIDIRECTIONAL],
+        rules: &[NOMIC],
+        activations: &["silu", "swiglu"],
+        check: |config| {
+            config.want("moe_every_n_layers", &[json!(0)])?;
+            config.want("prenorm", &[json!(false)])?;
+            config.want("rotary_emb_fraction", &[json!(1.0)])?;
+            config.want("rotary_emb_interleaved", &[json!(false)])
+        },
+        ..ENCODER
+    },
+    Architecture { classes: &["ModernBertModel", "ModernBertForMaskedLM"], ..MODERN },
+    Architecture {
+        classes: &["ModernBertForSequenceClassification"],
+        keys: &[WIDTHS, MODERN_NORM, BIDIRECTIONAL, MODERN_KEYS, RANKS],
+        rules: &[MODERN_RULES, MODERN_RANKS],
+        // A file cannot say which hidden state is taken: it is the mean.
+        check: |config| config.want("classifier_pooling", &[json!("mean")]),
+        ..MODERN
+    },
+    Architecture {
+        classes: &["EuroBertModel"],
+        name: "eurobert",
+        keys: &[SIZES, RMS, HEAD, BIDIRECTIONAL],
+        rules: &[EMBEDDING, NORMS, ATTENTION, FFN],
+        ..ENCODER
+    },
+];
+
+const ENCODER: Architecture = Architecture { headless: true, ..DECODER };
+
+const BERT: Architecture = Architecture {
+    name: "bert",
+    keys: &[WIDTHS, LAYER_NORM, BIDIRECTIONAL],
+    rules: &[BERT_RULES, LEFT_OUT],
+    rotary: 0.0,
+    tied: true,
+    activations: &["gelu"],
+    check: |config| config.want("position_embedding_type", &[json!("absolute")]),
+    ..ENCODER
+};
+
+/// The first positions are those of padding.
+const ROBERTA: Architecture = Architecture {
+    keys: &[ROBERTA_CONTEXT, WIDTHS_ONLY, LAYER_NORM, BIDIRECTIONAL],
+    rules: &[ROBERTA_RULES, LEFT_OUT],
+    ..BERT
+};
+
+const MODERN: Architecture = Architecture {
+    name: "modern-bert",
+    keys: &[WIDTHS, MODERN_NORM, BIDIRECTIONAL, MODERN_KEYS],
+    rules: &[MODERN_RULES, LEFT_OUT],
+    tied: true,
+    activations: &["gelu"],
+    rope: modern_rope,
+    ..ENCODER
+};
+
+const WIDTHS: &[Key] = &[
+    Key("context_length", |c| size(c.context())),
+    Key("block_count", |c| size(c.layers())),
+    Key("embedding_length", |c| size(c.hidden())),
+    Key("feed_forward_length", |c| size(c.ffn())),
+    Key("attention.head_count", |c| size(c.heads())),
+];
+
+const WIDTHS_ONLY: &[Key] = &[
+    Key("block_count", |c| size(c.layers())),
+    Key("embedding_length", |c| size(c.hidden())),
+    Key("feed_forward_length", |c| size(c.ffn())),
+    Key("attention.head_count", |c| size(c.heads())),
+];
+
+const ROBERTA_CONTEXT: &[Key] = &[Key("context_length", |c| {
+    let context = c.context()?.checked_sub(c.first_position()?).filter(|&context| context > 0);
+    size(context.ok_or_else(|| "config.json: there are no positions but those of padding".into()))
+})];
+
+const BIDIRECTIONAL: &[Key] = &[Key("attention.causal", |_| Ok(Some(Value::Bool(false))))];
+
+/// A classifier makes what comes out.
+const RANKS: &[Key] = &[Key("pooling_type", |_| Ok(Some(Value::U32(4))))];
+
+const MODERN_NORM: &[Key] = &[Key("attention.layer_norm_epsilon", |c| number(c.number(&["norm_eps"])))];
+
+const MODERN_KEYS: &[Key] = &[
+    Key("attention.sliding_window", |c| size(c.size(&["local_attention"]))),
+    Key("attention.sliding_window_pattern", seeing),
+];
+
+/// Every so many-th layer sees everything, the first one first.
+fn seeing(config: &Config) -> Setting {
+    let Some(types) = config.field(&["layer_types"]).and_then(|types| types.as_array()) else {
+        return size(Ok(config.optional_size(&["global_attn_every_n_layers"])?.unwrap_or(3)));
+    };
+    let sliding: Vec<bool> = types.iter().map(|kind| kind == "sliding_attention").collect();
+    let usual = sliding.iter().enumerate().all(|(layer, &slides)| slides != layer.is_multiple_of(3));
+    Ok(Some(if usual { Value::U32(3) } else { Value::Bools(sliding) }))
+}
+
+/// One base for layers that see everything, one for the others.
+fn modern_rope(config: &Config, _: f64) -> Result<Rope> {
+    let base = |kind: &str, older: &str, default: f64| -> Result<Value> {
+        let json = &config.0["rope_parameters"][kind];
+        let found = json["rope_type"].as_str().unwrap_or("default");
+        if found != "default" {
+            return Err(format!("config.json: rotary scaling of type {found:?} is not supported").into());
+        }
+        let older = config.number(&[older])?.unwrap_or(default);
+        Ok(Value::F32(json["rope_theta"].as_f64().unwrap_or(older) as f32))
+    };
+    let keys = vec![
+        ("rope.freq_base", base("full_attention", "global_rope_theta", 160_000.0)?),
+        ("rope.freq_base_swa", base("sliding_attention", "local_rope_theta", 10_000.0)?),
+    ];
+    Ok(Rope { keys, tensors: Vec::new() })
+}
+
+const BERT_RULES: &[Rule] = &bert(How::Same);
+const ROBERTA_RULES: &[Rule] = &bert(How::Positions);
+
+const fn bert(positions: How) -> [Rule; 12] {
+    [
+        rule("embeddings.word_embeddings", "token_embd", How::Same),
+        rule("embeddings.position_embeddings", "position_embd", positions),
+        optional("embeddings.token_type_embeddings", "token_types", How::Same),
+        rule("embeddings.LayerNorm", "token_embd_norm", How::Same),
+        rule("encoder.layer.{}.attention.self.query", "blk.{}.attn_q", How::Same),
+        rule("encoder.layer.{}.attention.self.key", "blk.{}.attn_k", How::Same),
+        rule("encoder.layer.{}.attention.self.value", "blk.{}.attn_v", How::Same),
+        rule("encoder.layer.{}.attention.output.dense", "blk.{}.attn_output", How::Same),
+        rule("encoder.layer.{}.attention.output.LayerNorm", "blk.{}.attn_output_norm", How::Same),
+        rule("encoder.layer.{}.intermediate.dense", "blk.{}.ffn_up", How::Same),
+        rule("encoder.layer.{}.output.dense", "blk.{}.ffn_down", How::Same),
+        rule("encoder.layer.{}.output.LayerNorm", "blk.{}.layer_output_norm", How::Same),
+    ]
+}
+
+const BERT_RANKS: &[Rule] = &[rule("pooler.dense", "cls", How::Same), rule("classifier", "cls.output", How::Same)];
+
+const ROBERTA_RANKS: &[Rule] =
+    &[rule("classifier.dense", "cls", How::Same), rule("classifier.out_proj", "cls.output", How::Same)];
+
+/// What guesses masked tokens, and what no vector of a text is made of.
+const LEFT_OUT: &[Rule] = &[
+    optional("pooler.dense", "", How::LeftOut),
+    optional("cls.predictions.transform.dense", "", How::LeftOut),
+    optional("cls.predictions.transform.LayerNorm", "", How::LeftOut),
+    optional("cls.predictions.decoder", "", How::LeftOut),
+    optional("cls.predictions", "", How::LeftOut),
+    optional("head.dense", "", How::LeftOut),
+    optional("head.norm", "", How::LeftOut),
+    optional("decoder", "", How::LeftOut),
+];
+
+/// The second matrix is the gate.
+const NOMIC: &[Rule] = &[
+    rule("embeddings.word_embeddings", "token_embd", How::Same),
+    optional("embeddings.token_type_embeddings", "token_types", How::Same),
+    rule("emb_ln", "token_embd_norm", How::Same),
+    rule("encoder.layers.{}.attn.Wqkv", "blk.{}.attn_qkv", How::Same),
+    rule("encoder.layers.{}.attn.out_proj", "blk.{}.attn_output", How::Same),
+    rule("encoder.layers.{}.norm1", "blk.{}.attn_output_norm", How::Same),
+    rule("encoder.layers.{}.mlp.fc11", "blk.{}.ffn_up", How::Same),
+    rule("encoder.layers.{}.mlp.fc12", "blk.{}.ffn_gate", How::Same),
+    rule("encoder.layers.{}.mlp.fc2", "blk.{}.ffn_down", How::Same),
+    rule("encoder.layers.{}.norm2", "blk.{}.layer_output_norm", How::Same),
+];
+
+/// The first layer has no norm before attention.
+const MODERN_RULES: &[Rule] = &[
+    rule("embeddings.tok_embeddings", "token_embd", How::Same),
+    rule("embeddings.norm", "token_embd_norm", How::Same),
+    rule("final_norm", "output_norm", How::Same),
+    optional("layers.{}.attn_norm", "blk.{}.attn_norm", How::Same),
+    rule("layers.{}.attn.Wqkv", "blk.{}.attn_qkv", How::Same),
+    rule("layers.{}.attn.Wo", "blk.{}.attn_output", How::Same),
+    rule("layers.{}.mlp_norm", "blk.{}.ffn_norm", How::Same),
+    rule("layers.{}.mlp.Wi", "blk.{}.ffn_up", How::Same),
+    rule("layers.{}.mlp.Wo", "blk.{}.ffn_down", How::Same),
+];
+
+const MODERN_RANKS: &[Rule] = &[
+    rule("head.dense", "cls", How::Same),
+    optional("head.norm", "cls.norm", How::Same),
+    rule("classifier", "cls.output", How::Same),
+];
