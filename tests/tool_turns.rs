@@ -205,9 +205,65 @@ fn calls_and_results_have_the_marks_of_their_format() {
           <TOOL_RESPONSE>[4, 17]</TOOL_RESPONSE>\n<SPECIAL_11>Assistant\n<think>\n",
         ),
     ];
+    let ends = ends.into_iter().chain([
+        (
+            "exaone4",
+            "exaone4",
+            "<tool_call>{\"name\": \"roll\", \"arguments\": {\"sides\": 6}}</tool_call>\n<tool_call>{\"name\": \"roll\", \
+          \"arguments\": {\"sides\": 20}}</tool_call>[|endofturn|]\n[|tool|]\n<tool_result>{\"result\": \"4\"}</tool_result>\n\
+          <tool_result>{\"result\": \"17\"}</tool_result>[|endofturn|]\n[|assistant|]\n<think>\n\n</think>\n\n",
+        ),
+        (
+            "glm4.7",
+            "glm4.7",
+            "<tool_call>roll<arg_key>sides</arg_key><arg_value>6</arg_value></tool_call><tool_call>roll<arg_key>sides\
+          </arg_key><arg_value>20</arg_value></tool_call><|observation|><tool_response>4</tool_response><tool_response>17\
+          </tool_response><|assistant|><think>",
+        ),
+    ]);
     for (turns, tools, end) in ends {
         let text = conversation(TurnFormat::named(turns).unwrap(), ToolFormat::named(tools).unwrap(), true);
         assert!(text.ends_with(end), "{turns}:\n{text}");
+    }
+}
+
+/// Lists of formats whose templates are not among the rows, as programs that were compared with these write them.
+#[test]
+fn lists_are_those_of_the_templates() {
+    let json = "{\"type\": \"function\", \"function\": {\"name\": \"roll\", \"description\": \"Rolls dice.\", \"parameters\": \
+        {\"type\": \"object\", \"properties\": {\"sides\": {\"type\": \"integer\", \"description\": \"Sides\"}}, \"required\": [\"sides\"]}}}";
+    let exaone = format!(
+        "# Available Tools\nYou can use none, one, or multiple of the following tools by calling them as functions to help \
+        with the user’s query.\nHere are the tools available to you in JSON format within <tool> and </tool> tags:\n<tool>{json}\
+        </tool>\n\nFor each function call you want to make, return a JSON object with function name and arguments within \
+        <tool_call> and </tool_call> tags, like:\n<tool_call>{{\"name\": function_1_name, \"arguments\": {{argument_1_name: \
+        argument_1_value, argument_2_name: argument_2_value}}}}</tool_call>\n<tool_call>{{\"name\": function_2_name, \
+        \"arguments\": {{...}}}}</tool_call>\n...\nNote that if no argument name is specified for a tool, you can just print \
+        the argument value directly, without the argument name or JSON formatting.[|endofturn|]\n[|user|]\nRoll.\
+        [|endofturn|]\n[|assistant|]\n<think>\n\n</think>\n\n"
+    );
+    let glm = format!(
+        "[gMASK]<sop><|system|>\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are \
+        provided with function signatures within <tools></tools> XML tags:\n<tools>\n{json}\n</tools>\n\nFor each function \
+        call, output the function name and arguments within the following XML format:\n<tool_call>{{function-name}}<arg_key>\
+        {{arg-key-1}}</arg_key><arg_value>{{arg-value-1}}</arg_value><arg_key>{{arg-key-2}}</arg_key><arg_value>\
+        {{arg-value-2}}</arg_value>...</tool_call>"
+    );
+    let cases = [
+        ("exaone4", None, format!("[|system|]\n{exaone}")),
+        ("exaone4", Some("Play."), format!("[|system|]\nPlay.\n\n{exaone}")),
+        ("glm4.7", None, format!("{glm}<|user|>Roll.<|assistant|><think>")),
+        ("glm4.7", Some("Play."), format!("{glm}<|system|>Play.<|user|>Roll.<|assistant|><think>")),
+    ];
+    for (name, system, expected) in cases {
+        let (turns, tools) = (TurnFormat::named(name).unwrap(), ToolFormat::named(name).unwrap());
+        let (mut talk, mut text) = (ToolTurns::new(turns, tools, Tools::new(TOOLS).unwrap()), String::new());
+        for (role, said) in [(Role::System, system), (Role::User, Some("Roll."))] {
+            let message = said.map(|text| Message { role, text });
+            message.map_or(Ok(()), |message| talk.add(message, taker(&mut text))).unwrap();
+        }
+        talk.reply(None, taker(&mut text)).unwrap();
+        assert_eq!(text, expected, "{name}");
     }
 }
 

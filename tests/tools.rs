@@ -191,6 +191,17 @@ fn every_format_reads_its_calls() {
         <|tool_call_end|><|tool_call_begin|>functions.g.h-2:1<|tool_call_argument_begin|>{}<|tool_call_end|>\
         <|tool_calls_section_end|>";
     expect(KimiK2, section, &[("f", json!({"n": 1})), ("g.h-2", json!({}))], &[]);
+    let blocks = "Hm.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"n\": 1}\n```\
+        <｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g.h-2\n```json\n{}\n```<｜tool▁call▁end｜>\
+        <｜tool▁calls▁end｜>";
+    expect(DeepSeek, blocks, &[("f", json!({"n": 1})), ("g.h-2", json!({}))], &[]);
+    let bare =
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"n\": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>";
+    expect(DeepSeek, bare, &[("f", json!({"n": 1}))], &[]);
+    let begun = "<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{}";
+    expect(DeepSeek, begun, &[], &[(CallErrorKind::Incomplete, begun.len())]);
+    let wrong = "<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n{}";
+    expect(DeepSeek, wrong, &[], &[(CallErrorKind::Invalid, wrong.len() - 2)]);
     let named = "[TOOL_CALLS]f[ARGS]{\"n\": 1}[TOOL_CALLS]g.h-2{}";
     expect(MistralV13, named, &[("f", json!({"n": 1})), ("g.h-2", json!({}))], &[]);
     let list = "<TOOLCALL>[{\"name\": \"f\", \"arguments\": {\"n\": 1}}, {\"name\": \"g.h-2\"}]</TOOLCALL>";
@@ -317,6 +328,12 @@ fn the_tools_of_chat_are_run() {
 
 /// Pieces that models write.
 const PIECES: &[&str] = &[
+    "<｜tool▁calls▁begin｜>",
+    "<｜tool▁call▁begin｜>",
+    "<｜tool▁sep｜>",
+    "\n```json\n",
+    "\n```",
+    "<｜tool▁call▁end｜>",
     "<tool_call>",
     "</tool_call>",
     "<|python_tag|>",

@@ -19,6 +19,8 @@ pub(super) enum Style {
     Gemma(&'static str),
     /// `functions.NAME:INDEX<|tool_call_argument_begin|>{...}`.
     Kimi,
+    /// `function<｜tool▁sep｜>NAME` and a block of JSON in Markdown, or `NAME<｜tool▁sep｜>{...}`.
+    DeepSeek,
 }
 
 /// A call that the reader has found; what comes after it begins at the scan's place.
@@ -44,6 +46,7 @@ impl Style {
             Self::Mistral => mistral(scan).map(Some),
             Self::Gemma(quote) => gemma(scan, quote).map(Some),
             Self::Kimi => kimi(scan).map(Some),
+            Self::DeepSeek => deep_seek(scan).map(Some),
         }
     }
 
@@ -169,6 +172,29 @@ fn kimi<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
     let name = colon.and_then(|colon| bare.get(..colon)).unwrap_or(bare);
     let text = scan.object()?;
     Ok(Found { name, id: Some(id), arguments: Arguments { writing: Writing::Json, text }, is_listed: false })
+}
+
+fn deep_seek<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
+    const BLOCK: &str = "```";
+    let name = scan.until("<｜tool▁sep｜>")?.trim_ascii();
+    scan.space();
+    if scan.rest().is_empty() {
+        return Err(CallError::new(CallErrorKind::Incomplete, scan.at));
+    }
+    // Of the other form this is what kind of tool it is.
+    let is_bare = scan.rest().starts_with('{');
+    let name = if is_bare { name } else { scan.name()? };
+    if !is_bare {
+        scan.space();
+        scan.expect(BLOCK)?;
+        scan.expect("json")?;
+    }
+    let text = scan.object()?;
+    if !is_bare {
+        scan.space();
+        scan.expect(BLOCK)?;
+    }
+    Ok(Found { name, id: None, arguments: Arguments { writing: Writing::Json, text }, is_listed: false })
 }
 
 /// A header of harmony: who is called, and whether what follows is a thought.

@@ -10,7 +10,7 @@ use super::call::Style;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallFormat {
-    /// `<tool_call>\n{"name": N, "arguments": {...}}\n</tool_call>`: Qwen 2.5 and 3, Hermes, Granite 4, SmolLM3.
+    /// `<tool_call>\n{"name": N, "arguments": {...}}\n</tool_call>`: Qwen 2.5 and 3, Hermes, Granite 4, SmolLM3, EXAONE 4.
     Hermes,
     /// `{"name": N, "parameters": {...}}`, also after `<|python_tag|>`: Llama 3.1 to 3.3.
     Llama3,
@@ -41,6 +41,9 @@ pub enum CallFormat {
     KimiK2,
     /// `<TOOLCALL>[{"name": N, "arguments": {...}}, ...]</TOOLCALL>`: Nemotron Nano v2.
     Nemotron,
+    /// A call between `<｜tool▁call▁begin｜>` and `<｜tool▁call▁end｜>`: `function<｜tool▁sep｜>N`, and the arguments as a block
+    /// of JSON in Markdown (DeepSeek V3 and R1), or `N<｜tool▁sep｜>{...}` (V3.1).
+    DeepSeek,
 }
 
 /// What a model writes around its thoughts.
@@ -81,6 +84,7 @@ impl CallFormat {
         Self::Glm4_5,
         Self::KimiK2,
         Self::Nemotron,
+        Self::DeepSeek,
     ];
 
     /// Returns the name of the format, in lower case.
@@ -101,6 +105,7 @@ impl CallFormat {
             Self::Glm4_5 => "glm4.5",
             Self::KimiK2 => "kimi-k2",
             Self::Nemotron => "nemotron",
+            Self::DeepSeek => "deepseek",
         }
     }
 
@@ -123,6 +128,7 @@ impl CallFormat {
             Self::Harmony => &[],
             Self::KimiK2 => &["<|tool_call_begin|>"],
             Self::Nemotron => &["<TOOLCALL>"],
+            Self::DeepSeek => &["<｜tool▁call▁begin｜>"],
         }
     }
 
@@ -138,6 +144,7 @@ impl CallFormat {
             Self::Harmony => Some("<|end|>"),
             Self::KimiK2 => Some("<|tool_call_end|>"),
             Self::Nemotron => Some("</TOOLCALL>"),
+            Self::DeepSeek => Some("<｜tool▁call▁end｜>"),
         }
     }
 
@@ -145,6 +152,7 @@ impl CallFormat {
     pub(super) fn fillers(self) -> &'static [&'static str] {
         match self {
             Self::KimiK2 => &["<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"],
+            Self::DeepSeek => &["<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"],
             // A model that goes on after a call begins its answer to itself.
             Self::Gemma4 => &["<|tool_response>"],
             Self::FunctionGemma => &["<start_function_response>"],
@@ -168,6 +176,7 @@ impl CallFormat {
             Self::Gemma4 => Style::Gemma("<|\"|>"),
             Self::FunctionGemma => Style::Gemma("<escape>"),
             Self::KimiK2 => Style::Kimi,
+            Self::DeepSeek => Style::DeepSeek,
             Self::Harmony => return None,
             _ => Style::Json,
         })

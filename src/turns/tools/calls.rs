@@ -3,7 +3,7 @@
 use super::super::pieces::At;
 use super::super::{Piece, Thinking};
 use super::list::frame;
-use super::{Answer, Body, Put, ToolCall, ToolResult, ToolTurns, gemma, spaced};
+use super::{Answer, Body, Put, ToolCall, ToolFormat, ToolResult, ToolTurns, gemma, spaced};
 use crate::tools::CallFormat;
 use crate::tools::json;
 
@@ -87,11 +87,11 @@ impl ToolTurns<'_> {
             return Ok(());
         }
         frame(if has_text { self.format.joint } else { &[] }, put)?;
-        let (open, between, close) = around(self.format.calls);
+        let (open, between, close) = around(self.format.calls, self.format.is_tight);
         put(Piece::Frame(self.format.open_calls.unwrap_or(open)))?;
         for (index, call) in calls.iter().enumerate() {
             put(Piece::Frame(if index == 0 { "" } else { between }))?;
-            write_call(self.format.calls, call, self.calls, put)?;
+            write_call(self.format, call, self.calls, put)?;
             self.calls = self.calls.saturating_add(1);
         }
         put(Piece::Frame(close))
@@ -120,8 +120,9 @@ impl ToolTurns<'_> {
 }
 
 /// What is before the first call, between two, and after the last one.
-fn around(calls: CallFormat) -> (&'static str, &'static str, &'static str) {
+fn around(calls: CallFormat, is_tight: bool) -> (&'static str, &'static str, &'static str) {
     match calls {
+        CallFormat::Glm4_5 if is_tight => ("", "", ""),
         CallFormat::Hermes | CallFormat::Qwen3_5 | CallFormat::Glm4_5 => ("", "\n", ""),
         CallFormat::MistralV3 => ("[TOOL_CALLS][", ", ", "]"),
         CallFormat::Lfm2 => ("<|tool_call_start|>[", ", ", "]<|tool_call_end|>"),
@@ -135,14 +136,15 @@ fn around(calls: CallFormat) -> (&'static str, &'static str, &'static str) {
 }
 
 /// Writes one call; `number` of them came before.
-fn write_call<E>(format: CallFormat, call: &ToolCall<'_>, number: usize, put: Put<'_, E>) -> Result<(), E> {
-    let id = Id { call, number };
-    match format {
+fn write_call<E>(format: &ToolFormat, call: &ToolCall<'_>, number: usize, put: Put<'_, E>) -> Result<(), E> {
+    let (id, line) = (Id { call, number }, Piece::Text(if format.is_tight { "" } else { "\n" }));
+    match format.calls {
         CallFormat::Hermes => {
             put(Piece::Frame("<tool_call>"))?;
-            put(Piece::Text("\n"))?;
+            put(line)?;
             object(call, "arguments", put)?;
-            put(Piece::Text("}\n"))?;
+            put(Piece::Text("}"))?;
+            put(line)?;
             put(Piece::Frame("</tool_call>"))
         }
         CallFormat::Llama3 => {
@@ -158,7 +160,7 @@ fn write_call<E>(format: CallFormat, call: &ToolCall<'_>, number: usize, put: Pu
         CallFormat::MistralV11 | CallFormat::MistralV13 => {
             put(Piece::Frame("[TOOL_CALLS]"))?;
             put(Piece::Text(call.name))?;
-            if format == CallFormat::MistralV11 {
+            if format.calls == CallFormat::MistralV11 {
                 put(Piece::Frame("[CALL_ID]"))?;
                 id.nine(put)?;
             }
@@ -174,7 +176,7 @@ fn write_call<E>(format: CallFormat, call: &ToolCall<'_>, number: usize, put: Pu
             put(Piece::Frame("<tool_call|>"))
         }
         CallFormat::Qwen3_5 => parameters(call, put),
-        CallFormat::Glm4_5 => keys_and_values(call, put),
+        CallFormat::Glm4_5 => keys_and_values(call, line, put),
         CallFormat::KimiK2 => {
             put(Piece::Frame("<|tool_call_begin|>"))?;
             id.kimi(put)?;
@@ -227,20 +229,20 @@ fn parameters<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Frame("</tool_call>"))
 }
 
-/// `<tool_call>N\n<arg_key>k</arg_key>\n<arg_value>v</arg_value>\n</tool_call>`.
-fn keys_and_values<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
+/// `<tool_call>N\n<arg_key>k</arg_key>\n<arg_value>v</arg_value>\n</tool_call>`, with this for the line ends.
+fn keys_and_values<E>(call: &ToolCall<'_>, line: Piece<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Frame("<tool_call>"))?;
     put(Piece::Text(call.name))?;
-    put(Piece::Text("\n"))?;
+    put(line)?;
     for (name, value, _) in json::members(call.arguments) {
         put(Piece::Frame("<arg_key>"))?;
         spaced::plain(name, put)?;
         put(Piece::Frame("</arg_key>"))?;
-        put(Piece::Text("\n"))?;
+        put(line)?;
         put(Piece::Frame("<arg_value>"))?;
         text_or_json(value, put)?;
         put(Piece::Frame("</arg_value>"))?;
-        put(Piece::Text("\n"))?;
+        put(line)?;
     }
     put(Piece::Frame("</tool_call>"))
 }

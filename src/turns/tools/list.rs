@@ -12,6 +12,8 @@ pub(super) enum List {
     Lines,
     /// Each in a line of its own, with a line end.
     LinesAfter,
+    /// Each in a line of its own, between tags.
+    Tagged,
     /// In an array.
     Array,
     /// In an array, without `type` and `function` around.
@@ -139,6 +141,11 @@ impl List {
             Self::LinesAfter => {
                 wrapped(tool, put)?;
                 put(Piece::Text("\n"))
+            }
+            Self::Tagged => {
+                put(Piece::Text("<tool>"))?;
+                wrapped(tool, put)?;
+                put(Piece::Text("</tool>\n"))
             }
             Self::Array => wrapped(tool, put),
             Self::Functions => spaced::json(tool.function(), put),

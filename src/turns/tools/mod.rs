@@ -35,6 +35,8 @@ pub struct ToolFormat {
     after: Frame,
     /// Between text of the assistant and its first call.
     joint: Frame,
+    /// Calls are written without line ends.
+    is_tight: bool,
     /// Before the first call, where it is not what all formats with these calls have.
     open_calls: Option<&'static str>,
     results: Results,

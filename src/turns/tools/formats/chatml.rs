@@ -67,6 +67,45 @@ pub(super) const QWEN3_5: ToolFormat = ToolFormat {
     ..QWEN3
 };
 
+pub(super) const EXAONE4: ToolFormat = ToolFormat {
+    name: "exaone4",
+    turns: &["exaone4"],
+    before: &[
+        F(
+            "# Available Tools\nYou can use none, one, or multiple of the following tools by calling them as functions to help ",
+        ),
+        F(
+            "with the user’s query.\nHere are the tools available to you in JSON format within <tool> and </tool> tags:\n",
+        ),
+    ],
+    list: List::Tagged,
+    after: &[
+        F("\nFor each function call you want to make, return a JSON object with function name and arguments within "),
+        F("<tool_call> and </tool_call>"),
+        F(" tags, like:\n"),
+        F("<tool_call>"),
+        F(
+            "{\"name\": function_1_name, \"arguments\": {argument_1_name: argument_1_value, argument_2_name: argument_2_value}}",
+        ),
+        F("</tool_call>\n<tool_call>"),
+        F("{\"name\": function_2_name, \"arguments\": {...}}"),
+        F("</tool_call>"),
+        F(
+            "\n...\nNote that if no argument name is specified for a tool, you can just print the argument value directly, ",
+        ),
+        F("without the argument name or JSON formatting."),
+    ],
+    is_tight: true,
+    results: Results {
+        open: &[F("[|tool|]\n")],
+        between: &[F("\n")],
+        body: Body::Quoted(&[F("<tool_result>{\"result\": ")], &[F("}</tool_result>")]),
+        close: &[F("[|endofturn|]\n")],
+        ..PLAIN.results
+    },
+    ..QWEN3
+};
+
 pub(super) const GRANITE_4: ToolFormat = ToolFormat {
     name: "granite4",
     turns: &["granite4"],

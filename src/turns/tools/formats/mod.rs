@@ -9,10 +9,10 @@ mod others;
 use super::list::List;
 use super::{Body, Offer, Results, ToolFormat};
 use crate::tools::CallFormat;
-use chatml::{GRANITE_4, HERMES, LFM2, LFM2_5, LFM2_5_A1B, QWEN2_5, QWEN3, QWEN3_5};
+use chatml::{EXAONE4, GRANITE_4, HERMES, LFM2, LFM2_5, LFM2_5_A1B, QWEN2_5, QWEN3, QWEN3_5};
 use others::{
-    GEMMA4, GLM4_5, GRANITE_3, HARMONY, KIMI_K2, LLAMA3_1, MISTRAL_V3, MISTRAL_V3_TEKKEN, MISTRAL_V7, MISTRAL_V11,
-    MISTRAL_V13, NEMOTRON_NANO_V2, PHI4_MINI,
+    GEMMA4, GLM4_5, GLM4_7, GRANITE_3, HARMONY, KIMI_K2, LLAMA3_1, MISTRAL_V3, MISTRAL_V3_TEKKEN, MISTRAL_V7,
+    MISTRAL_V11, MISTRAL_V13, NEMOTRON_NANO_V2, PHI4_MINI,
 };
 
 pub(super) const ALL: &[ToolFormat] = &[
@@ -34,6 +34,8 @@ pub(super) const ALL: &[ToolFormat] = &[
     HARMONY,
     KIMI_K2,
     GLM4_5,
+    GLM4_7,
+    EXAONE4,
     NEMOTRON_NANO_V2,
     PHI4_MINI,
     HERMES,
@@ -54,6 +56,7 @@ const PLAIN: ToolFormat = ToolFormat {
     list: List::Array,
     after: &[],
     joint: &[],
+    is_tight: false,
     open_calls: None,
     results: Results {
         close_call: None,

@@ -182,6 +182,38 @@ pub(super) const GLM4_5: ToolFormat = ToolFormat {
     ..PLAIN
 };
 
+/// The same without line ends.
+pub(super) const GLM4_7: ToolFormat = ToolFormat {
+    name: "glm4.7",
+    turns: &["glm4.7"],
+    after: &[
+        F(
+            "</tools>\n\nFor each function call, output the function name and arguments within the following XML format:\n",
+        ),
+        F("<tool_call>"),
+        F("{function-name}"),
+        F("<arg_key>"),
+        F("{arg-key-1}"),
+        F("</arg_key><arg_value>"),
+        F("{arg-value-1}"),
+        F("</arg_value><arg_key>"),
+        F("{arg-key-2}"),
+        F("</arg_key><arg_value>"),
+        F("{arg-value-2}"),
+        F("</arg_value>"),
+        F("..."),
+        F("</tool_call>"),
+    ],
+    joint: &[],
+    is_tight: true,
+    results: Results {
+        open: &[F("<|observation|>")],
+        body: Body::Plain(&[F("<tool_response>")], &[F("</tool_response>")]),
+        ..PLAIN.results
+    },
+    ..GLM4_5
+};
+
 pub(super) const NEMOTRON_NANO_V2: ToolFormat = ToolFormat {
     name: "nemotron-nano-v2",
     turns: &["nemotron-nano-v2"],
