@@ -39,6 +39,7 @@
 //! | [`engine`] | plan, sequences, batches, steps of bounded work |
 //! | [`conversation`] | which tokens of a list of messages a model has not read yet |
 //! | [`writing`] | feature `grammar`: a sequence that writes a text under a grammar |
+//! | [`guess`] | tokens that are guessed and checked together |
 //! | `host` | feature `std`: a thread pool, mapped files, an owned engine |
 //! | `session` | feature `std`: text in, text out, in ten lines |
 #![cfg_attr(not(test), no_std)]
@@ -60,6 +61,7 @@ pub mod device;
 pub mod engine;
 #[cfg(feature = "grammar")]
 pub mod grammar;
+pub mod guess;
 pub mod guide;
 #[cfg(feature = "std")]
 pub mod host;

@@ -25,6 +25,7 @@ const LAYERS: &[&[&str]] = &[
     &["engine"],
     &["conversation"],
     &["writing"],
+    &["guess"],
     &["host"],
     &["session"],
 ];
@@ -37,6 +38,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ("tools", &[]),
     ("turns", &["token", "tools"]),
     ("writing", &["cache", "engine", "grammar"]),
+    ("guess", &["cache", "engine", "grammar", "mem", "par", "sample", "token", "error"]),
 ];
 
 /// Folders in which no circle of imports has more than [`CIRCLE`] files.

@@ -113,6 +113,23 @@ impl KvGeometry {
         self.kind != KvKind::Off && !visible.is_all() && visible.is_causal()
     }
 
+    /// Returns how many tokens a sequence of `len` tokens can be extended by so that a rewind to `len` still finds all that it needs:
+    /// until a window gives back the next block.
+    pub fn kept_behind(&self, len: usize) -> usize {
+        let kept = |group: usize| {
+            let visible = self.visible(group);
+            let back = |count: usize| {
+                let first = len.saturating_add(1).saturating_sub(count);
+                // The last position that can be the first visible one, in the same block.
+                let last = first / BLOCK_TOKENS * BLOCK_TOKENS + (BLOCK_TOKENS - 1);
+                let until = last.saturating_add(count).saturating_sub(len.saturating_add(1));
+                if count == 0 { usize::MAX } else { until }
+            };
+            back(visible.last()).min(back(visible.reach()))
+        };
+        (0..self.groups.count()).filter(|&group| self.forgets(group)).map(kept).min().unwrap_or(usize::MAX)
+    }
+
     /// Whether blocks of any group are.
     pub fn any_forgets(&self) -> bool {
         (0..self.groups.count()).any(|group| self.forgets(group))

@@ -215,6 +215,11 @@ impl<'m, 'a> Engine<'m, 'a> {
         &self.model
     }
 
+    /// Returns how many rows of a batch can have logits, see `Limits::logit_rows`; 0 in an encoder without them.
+    pub fn logit_rows(&self) -> usize {
+        self.parts.logit_rows
+    }
+
     /// Returns the cache, to look at.
     pub fn cache(&self) -> &KvCache<'a> {
         &self.parts.cache

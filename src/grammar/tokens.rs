@@ -33,6 +33,23 @@ impl<'g> Matcher<'g, '_> {
         Ok(true)
     }
 
+    /// Returns how many of these tokens may follow, one after the other, as their bytes. A token at which a limit would be
+    /// exceeded is not among them, nor is one that the grammar names. The state does not change, but a mask in the making begins
+    /// anew.
+    pub fn allowed(&mut self, vocabulary: &dyn Vocabulary, ids: &[u32]) -> usize {
+        let mut now = self.now;
+        let is_allowed = |id: &&u32| {
+            let (mut read, mut bytes) = (Ok(now), 0_usize);
+            vocabulary.each_byte(**id, &mut |byte| {
+                bytes = bytes.saturating_add(1);
+                read = read.and_then(|from| if is_dead(from) { Ok(from) } else { self.behind_byte(from, byte) });
+            });
+            now = read.unwrap_or(Frontier { count: 0, accepting: false, ..now });
+            bytes > 0 && !is_dead(now)
+        };
+        ids.iter().take_while(is_allowed).count()
+    }
+
     /// Takes a token that the grammar names by its id. Returns whether the grammar allows it; if not, nothing changes.
     ///
     /// # Errors

@@ -1,0 +1,61 @@
+//! Why nothing could be guessed.
+
+use core::fmt;
+
+use crate::engine::EngineError;
+#[cfg(feature = "grammar")]
+use crate::grammar::MatchError;
+
+/// Why tokens could not be guessed, or guesses not be checked.
+///
+/// [Example](crate::guess#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GuessError {
+    /// The engine that checks refused.
+    Engine(EngineError),
+    /// The engine of the second model refused.
+    Draft(EngineError),
+    /// The matcher refused.
+    #[cfg(feature = "grammar")]
+    Match(MatchError),
+    /// The tokens that were queued before have not been taken: [`Guessing::end`](super::Guessing::end) comes first.
+    Open,
+    /// There are no such guesses.
+    Most {
+        /// How many were asked for.
+        given: usize,
+        /// The most that are possible.
+        limit: usize,
+    },
+    /// The memory does not suit.
+    Memory(crate::mem::MemoryError),
+}
+
+impl From<EngineError> for GuessError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<crate::mem::MemoryError> for GuessError {
+    fn from(error: crate::mem::MemoryError) -> Self {
+        Self::Memory(error)
+    }
+}
+
+impl fmt::Display for GuessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Engine(error) => error.fmt(f),
+            Self::Draft(error) => write!(f, "the second model: {error}"),
+            #[cfg(feature = "grammar")]
+            Self::Match(error) => error.fmt(f),
+            Self::Open => f.write_str("the tokens queued before have not been taken"),
+            Self::Most { given, limit } => write!(f, "at most {limit} tokens can be guessed at a time, not {given}"),
+            Self::Memory(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for GuessError {}

@@ -1,0 +1,251 @@
+//! Guesses in one sequence: queued, checked, and taken back where they are wrong.
+
+use super::pace::{MAX_GUESSES, Pace};
+use super::{Guess, GuessError, Text};
+use crate::cache::SeqId;
+use crate::engine::{Engine, EngineError, Logits};
+use crate::mem::{Arena, MemoryError};
+use crate::par::Budget;
+
+/// Guesses the next tokens of one sequence, and has them checked in one batch.
+///
+/// Its calls take the place of [`Engine::queue`] for the token that was chosen last: [`Guessing::queue`], then steps of the
+/// engine, then [`Guessing::logits`] and [`Guessing::take`] for one token after the other, then [`Guessing::end`]. In all other
+/// calls the sequence is as after decoding token by token.
+///
+/// [Example](crate::guess#example).
+#[derive(Debug)]
+pub struct Guessing<'a> {
+    seq: SeqId,
+    /// The last token that was chosen, and the guesses behind it.
+    tokens: &'a mut [u32],
+    pace: Pace,
+    /// How many tokens to guess for the batch to come, once that is known.
+    length: Option<usize>,
+    /// Whether the next batch has no guesses, because one with guesses has failed.
+    plain: bool,
+    open: Option<Open>,
+    counts: Counts,
+}
+
+/// A batch with guesses.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    /// The position of the first token.
+    position: usize,
+    guessed: usize,
+    /// Tokens that were chosen from its rows.
+    taken: usize,
+    /// How many of them were as guessed.
+    right: usize,
+}
+
+impl Open {
+    /// Whether a row follows of which the logits are worth something.
+    fn goes_on(&self) -> bool {
+        self.taken == self.right && self.taken <= self.guessed
+    }
+}
+
+/// What came of the guesses.
+///
+/// [Example](crate::guess#example).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tokens that were guessed and computed.
+    pub proposed: u64,
+    /// Those of them that were right.
+    pub accepted: u64,
+}
+
+/// Why nothing is guessed.
+///
+/// [Example](crate::guess#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Off {
+    /// The model has recurrent layers. Their state cannot go back by a few tokens, but to a checkpoint: a wrong guess would cost
+    /// as much as the tokens between.
+    Recurrent,
+    /// `Limits::logit_rows` is 1, so no row of a guess can have logits.
+    LogitRows,
+    /// Guesses have not paid. They are tried again from time to time.
+    DoesNotPay,
+}
+
+impl core::fmt::Display for Off {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Recurrent => "the model has recurrent layers, whose state cannot go back by a few tokens",
+            Self::LogitRows => "the limit logit_rows is 1, so no guess can be checked",
+            Self::DoesNotPay => "guesses have not paid",
+        })
+    }
+}
+
+impl<'a> Guessing<'a> {
+    /// Returns the bytes of memory for at most `most` guesses at a time: 4 for each and for a token, rounded up to
+    /// [`ALIGN`](crate::mem::ALIGN).
+    ///
+    /// # Errors
+    /// [`MemoryError::TooLarge`].
+    pub fn plan(most: usize) -> Result<usize, MemoryError> {
+        let mut arena = Arena::measuring();
+        carve(&mut arena, most)?;
+        Ok(arena.used())
+    }
+
+    /// Returns the guesses of a sequence, at most `most` at a time, from 1 to [`MAX_GUESSES`]. So many and one more rows have logits
+    /// where `Limits::logit_rows` allows them. `memory` starts at a multiple of [`ALIGN`](crate::mem::ALIGN).
+    ///
+    /// # Errors
+    /// [`GuessError::Most`]; [`GuessError::Memory`]: too small, or not aligned.
+    pub fn new(seq: SeqId, most: usize, memory: &'a mut [u8]) -> Result<Self, GuessError> {
+        if !(1..=MAX_GUESSES).contains(&most) {
+            return Err(GuessError::Most { given: most, limit: MAX_GUESSES });
+        }
+        let tokens = carve(&mut Arena::new(memory)?, most)?;
+        Ok(Self { seq, tokens, pace: Pace::NEW, length: None, plain: false, open: None, counts: Counts::default() })
+    }
+
+    /// Returns the handle of the sequence.
+    pub fn seq(&self) -> SeqId {
+        self.seq
+    }
+
+    /// Returns what came of the guesses so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Returns why nothing is guessed at present, if that is so.
+    pub fn off(&self, engine: &Engine<'_, '_>) -> Option<Off> {
+        if engine.cache().has_states() {
+            Some(Off::Recurrent)
+        } else if engine.logit_rows() < 2 {
+            Some(Off::LogitRows)
+        } else {
+            self.pace.rests().then_some(Off::DoesNotPay)
+        }
+    }
+
+    /// Queues `token`, which was chosen last, and behind it what `source` guesses. Returns the number of guesses; `None` if the
+    /// source has used up the budget: the same call goes on with its work. Only sources that compute use any.
+    ///
+    /// There are fewer guesses, or none, where that does not pay, where the context or the pool is nearly full, and where a
+    /// window would give back what a rewind needs.
+    ///
+    /// # Errors
+    /// As [`Engine::queue`]; what the source answers; [`GuessError::Open`]. Nothing has changed then.
+    pub fn queue<'b>(
+        &mut self,
+        engine: &mut Engine<'_, '_>,
+        source: &mut dyn Guess,
+        token: u32,
+        budget: impl Into<Budget<'b>>,
+    ) -> Result<Option<usize>, GuessError> {
+        if self.open.is_some() {
+            return Err(GuessError::Open);
+        }
+        let position = engine.seq_len(self.seq)?;
+        engine.can_extend(self.seq, 1)?;
+        let Some(guessed) = self.guess(engine, source, position, token, &mut budget.into())? else { return Ok(None) };
+        let tokens = self.tokens.get(..=guessed).ok_or(EngineError::Internal(site!()))?;
+        engine.queue(self.seq, position, tokens, Logits::All)?;
+        self.open = Some(Open { position, guessed, taken: 0, right: 0 });
+        self.length = None;
+        Ok(Some(guessed))
+    }
+
+    /// Returns the logits from which the next token is to be chosen: `[vocab]`. `None` while they are not computed, and
+    /// where none follow before [`Guessing::end`].
+    pub fn logits<'e>(&self, engine: &'e Engine<'_, '_>) -> Option<&'e [f32]> {
+        let open = self.open.filter(Open::goes_on)?;
+        let at = open.position.saturating_add(open.taken);
+        // Until the batch is done, there are results of the one before, and among them wrong guesses for this position.
+        engine.seq_len(self.seq).ok().filter(|len| *len > at)?;
+        engine.results().find(|&(seq, position, _)| seq == self.seq && position == at).map(|(_, _, logits)| logits)
+    }
+
+    /// Takes the token that was chosen from these logits. Returns whether another one is to be chosen from the same batch.
+    /// (Where a batch has too few rows with logits for all sequences, its logits come with a later step.)
+    pub fn take(&mut self, token: u32) -> bool {
+        let Some(open) = self.open.as_mut().filter(|open| open.goes_on()) else { return false };
+        let guess = self.tokens.get(open.taken.saturating_add(1)).filter(|_| open.taken < open.guessed);
+        open.taken = open.taken.saturating_add(1);
+        open.right = open.right.saturating_add(usize::from(guess == Some(&token)));
+        open.goes_on()
+    }
+
+    /// Tells what this batch took: ticks of the host's clock from [`Guessing::queue`] to the logits, for which batches of all lengths
+    /// have the same other work. So the length of guesses follows the machine; without it, a row more is taken to cost a
+    /// fifth of the first one. To be called before [`Guessing::end`].
+    pub fn took(&mut self, ticks: u64) {
+        if let Some(open) = self.open {
+            self.pace.took(open.guessed.saturating_add(1), u32::try_from(ticks).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Takes back what was guessed and not chosen: the sequence is as after decoding token by token, with all tokens that were
+    /// taken but the last one. What is still queued for it is dropped. It may be called at any time, also after an error of
+    /// a step: then the next [`Guessing::queue`] guesses nothing, so that an error which comes again is the text's own.
+    ///
+    /// # Errors
+    /// The sequence is unknown. Nothing has changed then.
+    pub fn end(&mut self, engine: &mut Engine<'_, '_>) -> Result<(), GuessError> {
+        let Some(open) = self.open else { return Ok(()) };
+        if engine.progress(self.seq)?.queued > 0 {
+            engine.cancel(self.seq)?;
+        }
+        let (len, keep) = (engine.seq_len(self.seq)?, open.position.saturating_add(open.taken.max(1)));
+        if keep < len {
+            engine.rewind(self.seq, keep)?;
+        }
+        self.plain = len == open.position && open.guessed > 0;
+        if open.taken > 0 {
+            // Where the host has stopped, nothing is known of the guesses behind.
+            self.pace.checked(if open.goes_on() { open.right } else { open.guessed }, open.right);
+            self.counts.proposed = self.counts.proposed.saturating_add(open.guessed as u64);
+            self.counts.accepted = self.counts.accepted.saturating_add(open.right as u64);
+        }
+        self.open = None;
+        Ok(())
+    }
+
+    /// Writes the token and what is guessed behind it. Returns how many guesses there are.
+    fn guess(
+        &mut self,
+        engine: &Engine<'_, '_>,
+        source: &mut dyn Guess,
+        position: usize,
+        token: u32,
+        budget: &mut Budget<'_>,
+    ) -> Result<Option<usize>, GuessError> {
+        let (place, guesses) = self.tokens.split_first_mut().ok_or(EngineError::Internal(site!()))?;
+        *place = token;
+        let room = if self.plain { 0 } else { room(engine, self.seq, position, guesses.len()) };
+        let pace = &mut self.pace;
+        let length = if room == 0 { 0 } else { (*self.length.get_or_insert_with(|| pace.next(room))).min(room) };
+        let Some(guesses) = guesses.get_mut(..length).filter(|guesses| !guesses.is_empty()) else { return Ok(Some(0)) };
+        let (cache, seq, vocab) = (engine.cache(), self.seq, engine.model().config().vocab);
+        let known = |at| if at == position { Some(token) } else { cache.token(seq, at) };
+        let text = Text::new(position.saturating_add(1), &known);
+        let Some(count) = source.guess(&text, budget, guesses)? else { return Ok(None) };
+        // A source of another vocabulary can have tokens that this one does not.
+        Ok(Some(guesses.iter().take(count).take_while(|&&guess| (guess as usize) < vocab).count()))
+    }
+}
+
+/// How many tokens can be guessed behind the one at a position.
+fn room(engine: &Engine<'_, '_>, seq: SeqId, position: usize, most: usize) -> usize {
+    if engine.cache().has_states() {
+        return 0;
+    }
+    let kept = engine.cache().geometry().kept_behind(position.saturating_add(1));
+    let most = most.min(engine.logit_rows().saturating_sub(1)).min(kept);
+    (1..=most).rev().find(|guesses| engine.can_extend(seq, guesses + 1).is_ok()).unwrap_or(0)
+}
+
+fn carve<'a>(arena: &mut Arena<'a>, most: usize) -> Result<&'a mut [u32], MemoryError> {
+    arena.slice("guesses", most.checked_add(1).ok_or(MemoryError::TooLarge)?)
+}

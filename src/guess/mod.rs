@@ -1,0 +1,160 @@
+//! Tokens that are guessed and checked together, so that several come from one batch: speculative decoding that changes no bit of
+//! the text.
+//!
+//! A row's logits do not depend on its batch. So the tokens that follow can be guessed ([`Guess`]) and computed together, each
+//! with its logits. The host chooses from these as always: with its sampler, its masks, its generator. As long as the choice
+//! is what was guessed, the next row is right, too. The first other one ends it, and [`Guessing`] takes back the
+//! rest. The text, the logits and the state of the sampler are those of decoding token by token, greedy or drawn.
+//!
+//! How much it gains depends on how many guesses are right and on what rows of a batch cost (`docs/performance.md`). Guesses
+//! that do not pay stop by themselves and are tried again from time to time.
+//!
+//! # Example
+//!
+//! ```
+//! use gleed::guess::{Guessing, NGrams};
+//! use gleed::sample::argmax;
+//! use gleed::{Engine, Limits, Model, Plan, Step, mem::ALIGN};
+//!
+//! # fn aligned(memory: &mut [u8]) -> &mut [u8] {
+//! #     let start = memory.as_ptr().align_offset(ALIGN);
+//! #     &mut memory[start..]
+//! # }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
+//! # let model = Model::open(&file)?;
+//! // A batch has as many rows with logits as there are guesses, and one more.
+//! let plan = Plan::new(&model, &Limits { sequences: 2, context: 128, logit_rows: 8, ..Limits::default() })?;
+//! # let mut memory = vec![0; plan.bytes() + ALIGN];
+//! # let mut engine = Engine::new(&model, &plan, aligned(&mut memory))?;
+//! let mut memory = vec![0; NGrams::plan(128)? + ALIGN];
+//! let mut ngrams = NGrams::new(128, aligned(&mut memory))?;
+//! let seq = engine.open()?;
+//! let mut memory = vec![0; Guessing::plan(7)? + ALIGN];
+//! let mut guessing = Guessing::new(seq, 7, aligned(&mut memory))?;
+//!
+//! let prompt = [1, 414, 435, 261, 385, 414, 435, 261];
+//! let mut text = vec![argmax(engine.prefill(seq, &prompt)?)?];
+//! while text.len() < 40 {
+//!     // A host with a frame to draw gives a budget here and in each step.
+//!     guessing.queue(&mut engine, &mut ngrams, *text.last().unwrap(), usize::MAX)?;
+//!     while engine.step(usize::MAX)? != Step::Idle {
+//!         while let Some(logits) = guessing.logits(&engine) {
+//!             let token = argmax(logits)?;
+//!             text.push(token);
+//!             guessing.take(token);
+//!         }
+//!     }
+//!     guessing.end(&mut engine)?;
+//! }
+//! let counts = guessing.counts();
+//! assert!(counts.accepted <= counts.proposed);
+//!
+//! // The same, token by token.
+//! let plain = engine.open()?;
+//! let mut next = argmax(engine.prefill(plain, &prompt)?)?;
+//! for token in text {
+//!     assert_eq!(token, next);
+//!     next = argmax(engine.decode_step(plain, token)?)?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # A second model
+//!
+//! ```
+//! use gleed::guess::{Draft, Guess, Text};
+//! use gleed::{Engine, Limits, Model, Plan, mem::ALIGN};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
+//! # let model = Model::open(&file)?;
+//! # let plan = Plan::new(&model, &Limits { context: 64, ..Limits::default() })?;
+//! # let mut memory = vec![0; plan.bytes() + ALIGN];
+//! # let start = memory.as_ptr().align_offset(ALIGN);
+//! # let mut engine = Engine::new(&model, &plan, &mut memory[start..])?;
+//! // `engine` is that of the small model. Guessing::queue calls this with the text of the large one.
+//! let mut draft = Draft::new(&mut engine)?;
+//! let (tokens, mut guesses) = ([1, 414, 435, 261, 385], [0; 4]);
+//! let token = |position: usize| tokens.get(position).copied();
+//! assert_eq!(draft.guess(&Text::new(5, &token), &mut usize::MAX.into(), &mut guesses)?, Some(4));
+//! draft.close()?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod draft;
+mod error;
+#[cfg(feature = "grammar")]
+mod forced;
+mod guessing;
+mod ngrams;
+mod pace;
+
+pub use draft::Draft;
+pub use error::GuessError;
+#[cfg(feature = "grammar")]
+pub use forced::Forced;
+pub use guessing::{Counts, Guessing, Off};
+pub use ngrams::NGrams;
+pub use pace::MAX_GUESSES;
+
+use crate::par::Budget;
+
+/// A source of guesses.
+///
+/// It may answer anything: guesses decide about time only, never about the text. What came of them it sees in the next text.
+///
+/// [Example](crate::guess#example).
+pub trait Guess {
+    /// Writes the tokens that may follow `text` into `out`, as many as fit or fewer, one after the other. Returns how many
+    /// there are; `None` if the budget is used up: the next call, with the same text, goes on. Whoever computes in units
+    /// takes them off the budget.
+    ///
+    /// # Errors
+    /// The source is used wrongly.
+    fn guess(
+        &mut self,
+        text: &Text<'_>,
+        budget: &mut Budget<'_>,
+        out: &mut [u32],
+    ) -> Result<Option<usize>, GuessError>;
+}
+
+/// The tokens of a sequence, and the one that was chosen to follow them.
+///
+/// [Example](crate::guess#a-second-model).
+#[derive(Clone, Copy)]
+pub struct Text<'t> {
+    len: usize,
+    token: &'t dyn Fn(usize) -> Option<u32>,
+}
+
+impl<'t> Text<'t> {
+    /// Returns a text of `len` tokens. `token` says which one is at a position, where that is known.
+    pub fn new(len: usize, token: &'t dyn Fn(usize) -> Option<u32>) -> Self {
+        Self { len, token }
+    }
+
+    /// Returns the number of tokens.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns the token at a position; `None` behind the end, and where a window has passed it.
+    pub fn token(&self, position: usize) -> Option<u32> {
+        if position < self.len { (self.token)(position) } else { None }
+    }
+}
+
+impl core::fmt::Debug for Text<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Text").field("len", &self.len).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,176 @@
+//! How many tokens are guessed at a time: as many as pay, by how many were right and what a batch costs.
+
+/// The most guesses at a time.
+pub const MAX_GUESSES: usize = 31;
+
+/// One, in probabilities and costs.
+const ONE: u32 = 1 << 16;
+
+/// A measured value moves by one part in so many towards a new one.
+const INERTIA: u32 = 8;
+
+/// The cost of a row more in a batch, as long as nothing is measured: a fifth of the cost of a batch of one.
+const ROW: u32 = ONE / 5;
+
+/// Batches without guesses before they are tried again, at first.
+const FIRST_REST: u32 = 8;
+
+/// The same at most.
+const LONGEST_REST: u32 = 256;
+
+/// Guesses of a batch that tries whether they pay again.
+const TRIED: usize = 2;
+
+/// How guesses have done so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// How probable it is that a guess is right, if those before it are, in parts of [`ONE`].
+    right: u32,
+    /// Batches without guesses that are to come.
+    rest: u32,
+    /// The length of the next rest.
+    next_rest: u32,
+    /// What batches of 1, 2, ... rows took, in ticks of the host's clock; 0 where nothing is measured.
+    ticks: [u32; MAX_GUESSES + 1],
+}
+
+impl Pace {
+    pub(super) const NEW: Self =
+        Self { right: ONE / 10 * 7, rest: 0, next_rest: FIRST_REST, ticks: [0; MAX_GUESSES + 1] };
+
+    /// Returns how many tokens to guess for the next batch, and counts it.
+    pub(super) fn next(&mut self, most: usize) -> usize {
+        if self.rest > 0 {
+            self.rest -= 1;
+            return 0;
+        }
+        match self.best(most) {
+            0 => TRIED.min(most),
+            best => best,
+        }
+    }
+
+    /// Returns whether guesses rest because they did not pay.
+    pub(super) fn rests(&self) -> bool {
+        self.rest > 0
+    }
+
+    /// Notes that the first `right` of so many guesses were right.
+    pub(super) fn checked(&mut self, guessed: usize, right: usize) {
+        if guessed == 0 {
+            return;
+        }
+        let paid = self.best(MAX_GUESSES) > 0;
+        for index in 0..guessed.min(right.saturating_add(1)) {
+            let target = if index < right { ONE } else { 0 };
+            self.right = moved(self.right, target);
+        }
+        if self.best(MAX_GUESSES) > 0 {
+            self.next_rest = if right > 0 { FIRST_REST } else { self.next_rest };
+        } else if !paid && right == guessed {
+            // The text has changed: as at the beginning.
+            (self.right, self.next_rest) = (Self::NEW.right, FIRST_REST);
+        } else {
+            (self.rest, self.next_rest) = (self.next_rest, self.next_rest.saturating_mul(2).min(LONGEST_REST));
+        }
+    }
+
+    /// Notes what a batch of so many rows took.
+    pub(super) fn took(&mut self, rows: usize, ticks: u32) {
+        let place = rows.checked_sub(1).and_then(|index| self.ticks.get_mut(index));
+        for place in place.into_iter().filter(|_| ticks > 0) {
+            // What took much longer was interrupted.
+            *place = if *place == 0 { ticks } else { moved(*place, ticks.min(place.saturating_mul(2))).max(1) };
+        }
+    }
+
+    /// Returns how many guesses bring the most tokens for their cost, 0 to `most`.
+    fn best(&self, most: usize) -> usize {
+        let (mut tokens, mut probability) = (u64::from(ONE), u64::from(ONE));
+        let (mut best, mut best_tokens, mut best_cost) = (0, tokens, self.cost(1));
+        for guesses in 1..=most.min(MAX_GUESSES) {
+            probability = (probability * u64::from(self.right)) >> 16;
+            tokens += probability;
+            let cost = self.cost(guesses + 1);
+            if tokens.saturating_mul(best_cost) > best_tokens.saturating_mul(cost) {
+                (best, best_tokens, best_cost) = (guesses, tokens, cost);
+            }
+        }
+        best
+    }
+
+    /// Returns the cost of a batch of so many rows, at least one, in parts of [`ONE`] of that of one row.
+    fn cost(&self, rows: usize) -> u64 {
+        let one = self.ticks.first().copied().unwrap_or(0);
+        let cost = |index: usize| {
+            let ticks = self.ticks.get(index).copied().filter(|ticks| *ticks > 0)?;
+            (u64::from(ticks) << 16).checked_div(one.into()).map(|cost| (index, cost))
+        };
+        // Beyond what is measured it goes on in the same way.
+        let (index, known) = (0..rows).rev().find_map(cost).unwrap_or((0, ONE.into()));
+        let slope = known.saturating_sub(ONE.into()).checked_div(index as u64).unwrap_or(ROW.into());
+        known.saturating_add(slope.saturating_mul(rows.saturating_sub(index + 1) as u64)).min(1 << 40)
+    }
+}
+
+/// A value that has moved towards a new one.
+fn moved(value: u32, new: u32) -> u32 {
+    if new >= value { value + (new - value).div_ceil(INERTIA) } else { value - (value - new).div_ceil(INERTIA) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Batches of a pace, with guesses of which `right` says how many are right.
+    fn guesses(pace: &mut Pace, batches: usize, right: impl Fn(usize) -> usize) -> usize {
+        let count = |_| {
+            let guessed = pace.next(MAX_GUESSES);
+            pace.checked(guessed, right(guessed));
+            guessed
+        };
+        (0..batches).map(count).sum()
+    }
+
+    #[test]
+    fn right_guesses_become_longer_and_wrong_ones_rest() {
+        let mut pace = Pace::NEW;
+        guesses(&mut pace, 50, |guessed| guessed);
+        assert_eq!(pace.next(MAX_GUESSES), MAX_GUESSES);
+        assert_eq!(pace.next(5), 5);
+        // Nothing is right any more: two guesses in 256 batches in the end.
+        guesses(&mut pace, 2000, |_| 0);
+        assert!(guesses(&mut pace, 2560, |_| 0) <= 22);
+        // They are right again, which is noticed with the next two.
+        assert!(guesses(&mut pace, 600, |guessed| guessed) > 1000);
+    }
+
+    #[test]
+    fn a_machine_that_gains_nothing_by_batches_guesses_nothing() {
+        let mut pace = Pace::NEW;
+        (1..=MAX_GUESSES + 1).for_each(|rows| pace.took(rows, 1000 * rows as u32));
+        assert_eq!(pace.best(MAX_GUESSES), 0);
+        let mut pace = Pace::NEW;
+        pace.took(1, 1000);
+        pace.took(4, 1000);
+        // What is not measured goes on as what is.
+        assert_eq!(pace.cost(9), ONE.into());
+        assert_eq!(pace.best(MAX_GUESSES), MAX_GUESSES);
+        // Where only steps of four rows gain anything.
+        pace.took(3, 9000);
+        assert_eq!(pace.best(3), 3);
+        assert_eq!(pace.best(2), 0);
+    }
+
+    #[test]
+    fn no_number_is_too_large() {
+        let mut pace = Pace { right: ONE, ..Pace::NEW };
+        pace.took(1, 1);
+        (2..=MAX_GUESSES + 1).for_each(|rows| pace.took(rows, u32::MAX));
+        assert_eq!(pace.best(MAX_GUESSES), 0);
+        (0..100).for_each(|_| pace.took(1, u32::MAX));
+        pace.took(0, 5);
+        pace.took(MAX_GUESSES + 2, 5);
+        assert!(pace.best(usize::MAX) <= MAX_GUESSES);
+    }
+}

@@ -1,0 +1,222 @@
+//! Guesses: whatever is guessed, the text, the logits and the generator are those of decoding token by token.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod cases;
+mod play;
+mod sources;
+
+use gguf_rs_lite::Gguf;
+use gleed::guess::{Counts, Draft, Guess, GuessError, Guessing, MAX_GUESSES, NGrams, Off, Text};
+use gleed::sample::argmax;
+use gleed::{Engine, EngineError, Limits, Model, Plan, SeqId, Step};
+
+use common::Memory;
+use common::synthetic::{Architecture, SyntheticModel};
+use sources::Known;
+
+/// Runs something with an engine and its only sequence.
+fn with_engine<T>(file: &[u8], limits: &Limits, run: impl FnOnce(&mut Engine<'_, '_>, SeqId) -> T) -> T {
+    let model = Model::open(file).unwrap();
+    let plan = Plan::new(&model, limits).unwrap();
+    let mut memory = Memory::new(plan.bytes());
+    let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+    let seq = engine.open().unwrap();
+    run(&mut engine, seq)
+}
+
+/// The most probable tokens behind a prompt.
+fn plain(file: &[u8], prompt: &[u32], count: usize) -> Vec<u32> {
+    with_engine(file, &Limits::default(), |engine, seq| {
+        let mut text = vec![argmax(engine.prefill(seq, prompt).unwrap()).unwrap()];
+        while text.len() < count {
+            text.push(argmax(engine.decode_step(seq, *text.last().unwrap()).unwrap()).unwrap());
+        }
+        text
+    })
+}
+
+/// The same with guesses. Returns the batches and what came of the guesses, too.
+fn guessed(
+    engine: &mut Engine<'_, '_>,
+    seq: SeqId,
+    source: &mut dyn Guess,
+    most: usize,
+    (prompt, count): (&[u32], usize),
+) -> (Vec<u32>, usize, Counts) {
+    let mut memory = Memory::new(Guessing::plan(most).unwrap());
+    let mut guessing = Guessing::new(seq, most, memory.bytes()).unwrap();
+    let mut text = vec![argmax(engine.prefill(seq, prompt).unwrap()).unwrap()];
+    let mut batches = 0;
+    while text.len() < count {
+        guessing.queue(engine, source, *text.last().unwrap(), usize::MAX).unwrap();
+        while let Ok(step) = engine.step(usize::MAX) {
+            while let Some(logits) = guessing.logits(engine) {
+                let token = argmax(logits).unwrap();
+                text.push(token);
+                if !guessing.take(token) || text.len() == count {
+                    break;
+                }
+            }
+            if step == Step::Idle || text.len() == count {
+                break;
+            }
+        }
+        batches += 1;
+        guessing.end(engine).unwrap();
+    }
+    assert_eq!(engine.seq_len(seq), Ok(prompt.len() + count - 1));
+    (text, batches, guessing.counts())
+}
+
+#[test]
+fn right_guesses_save_batches() {
+    let file = SyntheticModel::llama().bytes();
+    let (prompt, count) = ([5, 6, 7], 200);
+    let text = plain(&file, &prompt, count);
+    let limits = Limits { logit_rows: 32, ..Limits::default() };
+    let all = [&prompt[..], &text].concat();
+    for (rate, batches) in [(100, 7..25), (80, 20..120), (0, 195..200)] {
+        with_engine(&file, &limits, |engine, seq| {
+            let mut source = Known { text: all.clone(), right: rate, vocab: 320, random: common::random::Rng::new(1) };
+            let (found, took, counts) = guessed(engine, seq, &mut source, MAX_GUESSES, (&prompt, count));
+            assert_eq!(found, text);
+            assert!(batches.contains(&took), "{rate} {took} {counts:?}");
+            assert!(counts.accepted as usize + took + 1 >= count, "{counts:?}");
+        });
+    }
+}
+
+#[test]
+fn text_that_repeats_itself_is_found() {
+    let file = SyntheticModel { vocab: 40, ..SyntheticModel::llama() }.bytes();
+    let (prompt, count) = ([5, 6, 7, 5, 6, 7, 5, 6], 300);
+    let limits = Limits { logit_rows: 16, ..Limits::default() };
+    let text = plain(&file, &prompt, count);
+    with_engine(&file, &limits, |engine, seq| {
+        let mut memory = Memory::new(NGrams::plan(512).unwrap());
+        assert_eq!(NGrams::plan(512), Ok(2 * 4 * 512));
+        let mut ngrams = NGrams::new(512, memory.bytes()).unwrap();
+        let (found, batches, counts) = guessed(engine, seq, &mut ngrams, 15, (&prompt, count));
+        assert_eq!(found, text);
+        // A model of random weights comes to repeat itself.
+        assert!(batches < 150 && counts.accepted > 150, "{batches} {counts:?}");
+    });
+}
+
+#[test]
+fn a_table_guesses_what_followed() {
+    let mut memory = Memory::new(NGrams::plan(64).unwrap());
+    let mut ngrams = NGrams::new(64, memory.bytes()).unwrap();
+    let mut guess = |text: &[u32], most: usize| {
+        let mut out = vec![0; most];
+        let token = |at: usize| text.get(at).copied();
+        let count = ngrams.guess(&Text::new(text.len(), &token), &mut usize::MAX.into(), &mut out).unwrap().unwrap();
+        out.truncate(count);
+        out
+    };
+    assert!(guess(&[], 3).is_empty());
+    assert!(guess(&[1, 2, 3, 4, 5, 6], 3).is_empty());
+    assert_eq!(guess(&[1, 2, 3, 4, 5, 6, 9, 2, 3], 2), [4, 5]);
+    // The longer match comes before the newer one; and what repeats itself goes on.
+    assert_eq!(guess(&[1, 2, 3, 4, 5, 6, 9, 2, 3, 8, 1, 2, 3, 4], 2), [5, 6]);
+    assert_eq!(guess(&[7, 8, 7, 8], 5), [7, 8, 7, 8, 7]);
+    // A host that went back and wrote something else.
+    assert_eq!(guess(&[1, 2, 3, 4, 5, 6, 9, 1, 2], 9)[..4], [3, 4, 5, 6]);
+    assert!(guess(&[1, 2, 4, 4, 5, 6, 9, 3, 4], 9).is_empty());
+}
+
+#[test]
+fn a_second_model_follows_the_text() {
+    let file = SyntheticModel::llama().bytes();
+    let (prompt, count) = ([5, 6, 7], 120);
+    let text = plain(&file, &prompt, count);
+    let limits = Limits { logit_rows: 8, ..Limits::default() };
+    // The same model is always right; another one is not, and one with a small context stops.
+    let other = SyntheticModel { seed: 77, layers: 1, ..SyntheticModel::llama() }.bytes();
+    for (draft, context, least) in [(&file, 256, 100), (&other, 256, 0), (&file, 40, 25)] {
+        let small = Limits { context, ..Limits::default() };
+        let counts = with_engine(draft, &small, |small, first| {
+            small.close(first).unwrap();
+            let mut source = Draft::new(small).unwrap();
+            let counts = with_engine(&file, &limits, |engine, seq| {
+                let (found, _, counts) = guessed(engine, seq, &mut source, 7, (&prompt, count));
+                assert_eq!(found, text);
+                counts
+            });
+            source.close().unwrap();
+            counts
+        });
+        assert!(counts.accepted >= least, "{counts:?}");
+        assert!(draft != &file || counts.accepted == counts.proposed || context == 256, "{counts:?}");
+    }
+}
+
+/// A token whose logits are not finite can be guessed. Only the text's own tokens may fail.
+#[test]
+fn a_guess_that_fails_does_not_fail_the_text() {
+    let mut file = SyntheticModel::llama().bytes();
+    let (prompt, count) = ([5, 6, 7], 60);
+    let text = plain(&file, &prompt, count);
+    let poison = (0..320).find(|token| !text.contains(token) && !prompt.contains(token)).unwrap();
+    let gguf = Gguf::parse(&file).unwrap();
+    let data = gguf.tensor("token_embd.weight").unwrap().data().as_ptr().addr() - file.as_ptr().addr();
+    let row = data + poison as usize * 64 * 4;
+    file[row..row + 4].copy_from_slice(&f32::INFINITY.to_le_bytes());
+    let mut source = Known { text: vec![poison; 100], right: 100, vocab: 320, random: common::random::Rng::new(1) };
+    with_engine(&file, &Limits { logit_rows: 4, ..Limits::default() }, |engine, seq| {
+        let (found, batches, counts) = guessed(engine, seq, &mut source, 3, (&prompt, count));
+        assert_eq!((found, counts.accepted), (text.clone(), 0));
+        assert!(batches > count, "nothing has failed");
+        // And where it is the text's own, the error comes back.
+        let mut memory = Memory::new(Guessing::plan(3).unwrap());
+        let mut guessing = Guessing::new(seq, 3, memory.bytes()).unwrap();
+        for _ in 0..2 {
+            guessing.queue(engine, &mut source, poison, usize::MAX).unwrap();
+            assert!(matches!(engine.step(usize::MAX), Err(EngineError::NonFinite { .. })));
+            guessing.end(engine).unwrap();
+            assert_eq!(engine.seq_len(seq), Ok(prompt.len() + count - 1));
+        }
+    });
+}
+
+#[test]
+fn what_cannot_guess_says_why() {
+    let file = SyntheticModel::of(Architecture::Lfm2).bytes();
+    let mut memory = Memory::new(Guessing::plan(4).unwrap());
+    let mut source = Known { text: vec![3; 100], right: 100, vocab: 320, random: common::random::Rng::new(1) };
+    with_engine(&file, &Limits { logit_rows: 8, ..Limits::default() }, |engine, seq| {
+        let mut guessing = Guessing::new(seq, 4, memory.bytes()).unwrap();
+        assert_eq!(guessing.off(engine), Some(Off::Recurrent));
+        assert_eq!(guessing.queue(engine, &mut source, 3, usize::MAX), Ok(Some(0)));
+        assert_eq!(guessing.queue(engine, &mut source, 3, usize::MAX), Err(GuessError::Open));
+        assert!(guessing.logits(engine).is_none());
+    });
+    let file = SyntheticModel::llama().bytes();
+    with_engine(&file, &Limits::default(), |engine, seq| {
+        let mut guessing = Guessing::new(seq, 4, memory.bytes()).unwrap();
+        assert_eq!(guessing.off(engine), Some(Off::LogitRows));
+        let wrong = guessing.queue(engine, &mut source, 999, usize::MAX);
+        assert_eq!(wrong, Err(GuessError::Engine(EngineError::Token { index: 0, token: 999, vocab: 320 })));
+        engine.close(seq).unwrap();
+        assert!(matches!(guessing.queue(engine, &mut source, 3, usize::MAX), Err(GuessError::Engine(_))));
+    });
+    with_engine(&file, &Limits { logit_rows: 8, ..Limits::default() }, |engine, seq| {
+        let mut guessing = Guessing::new(seq, 4, memory.bytes()).unwrap();
+        assert_eq!(guessing.off(engine), None);
+        assert!(!guessing.take(3));
+        // Guesses that are wrong all the time rest.
+        let mut token = argmax(engine.prefill(seq, &[1]).unwrap()).unwrap();
+        for _ in 0..100 {
+            guessing.queue(engine, &mut source, token, usize::MAX).unwrap();
+            assert_eq!(engine.step(usize::MAX), Ok(Step::Ready));
+            token = argmax(guessing.logits(engine).unwrap()).unwrap();
+            guessing.take(token);
+            guessing.end(engine).unwrap();
+        }
+        assert_eq!(guessing.off(engine), Some(Off::DoesNotPay));
+        assert!(guessing.counts().proposed < 60, "{:?}", guessing.counts());
+    });
+    assert_eq!(Guessing::new(SeqId::from_bits(1), 0, &mut []).err(), Some(GuessError::Most { given: 0, limit: 31 }));
+    assert_eq!(Guessing::plan(15), Ok(64));
+}
