@@ -289,6 +289,11 @@ pub(crate) struct GenerateArgs {
     #[arg(short, value_name = "N", default_value_t = 512)]
     pub(crate) n: usize,
 
+    /// Guess tokens and check several at a time; the text is the same. ngram: what followed the last tokens before; auto: that, and
+    /// what a grammar forces, as many as pay by the clock
+    #[arg(long, value_name = "off|ngram|auto", default_value = "off", value_parser = ["off", "ngram", "auto"])]
+    pub(crate) guess: String,
+
     /// Go on when the model ends the text
     #[arg(long)]
     pub(crate) ignore_end: bool,

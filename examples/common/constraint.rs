@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gleed::grammar::{GrammarError, Limits, MatchError, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace};
+use gleed::guess::{Forced, Guess};
 use gleed::host::AlignedBytes;
 use gleed::sample::{Choice, Sampler};
 use gleed::token::Tokenizer;
@@ -84,8 +85,9 @@ impl ConstraintArgs {
         let matcher = Matcher::new(&grammar, Limits::default(), state.bytes())?;
         let ends = (0..tokenizer.tokens()).filter(|&id| tokenizer.is_end(id)).collect();
         let mask = vec![0; trie.mask_len()];
-        let scratch = vec![0; if self.no_jump { 0 } else { Matcher::forced_scratch_len(tokenizer) }];
-        run(Some(&mut Constraint { matcher, trie: &trie, tokenizer, ends, mask, scratch, closes: self.close }))
+        let scratch = vec![0; Matcher::forced_scratch_len(tokenizer)];
+        let (jumps, closes) = (!self.no_jump, self.close);
+        run(Some(&mut Constraint { matcher, trie: &trie, tokenizer, ends, mask, scratch, jumps, closes }))
     }
 }
 
@@ -97,16 +99,18 @@ pub(crate) struct Constraint<'c> {
     /// The tokens that end a text.
     ends: Vec<u32>,
     mask: Vec<u32>,
-    /// For forced tokens; empty if the model chooses all.
+    /// For forced tokens.
     scratch: Vec<u32>,
+    /// Whether these are taken, and the model chooses the others only.
+    jumps: bool,
     closes: bool,
 }
 
-impl Constraint<'_> {
+impl<'c> Constraint<'c> {
     /// The tokens that have to follow, at most so many. They are taken.
     pub(crate) fn forced(&mut self, most: usize) -> Result<Vec<u32>> {
         let mut forced = Vec::new();
-        while !self.scratch.is_empty() && forced.len() < most {
+        while self.jumps && forced.len() < most {
             let mut ids = [0; 64];
             let room = &mut ids[..(most - forced.len()).min(64)];
             let count = self.matcher.forced_tokens(self.tokenizer, self.trie, &mut self.scratch, room)?;
@@ -119,6 +123,12 @@ impl Constraint<'_> {
             forced.extend(&ids[..count]);
         }
         Ok(forced)
+    }
+
+    /// Guesses what has to follow, and then what another source guesses and may follow.
+    pub(crate) fn guess<'s>(&'s mut self, others: &'s mut dyn Guess) -> Forced<'s, 'c, 'c> {
+        let Self { matcher, tokenizer, trie, scratch, .. } = self;
+        Forced { matcher, tokenizer, trie, scratch, others }
     }
 
     /// Whether the text is complete, and nothing may follow it.

@@ -13,6 +13,8 @@ pub(crate) mod constraint;
 pub(crate) mod device;
 pub(crate) mod embed;
 pub(crate) mod gguf;
+#[cfg(feature = "grammar")]
+pub(crate) mod guesses;
 pub(crate) mod interrupt;
 pub(crate) mod made;
 pub(crate) mod random;

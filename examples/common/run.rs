@@ -12,8 +12,7 @@ use super::{Result, interrupt};
 pub(crate) fn advance(engine: &mut Engine<'_, '_>, plan: &Plan, seq: SeqId, tokens: &[u32]) -> Result<bool> {
     let start = engine.seq_len(seq)?;
     let mut bar = LazyBar::new(tokens.len());
-    // A GPU bounds its submits by itself, and after each of them Ctrl-C is seen; the CPU has nothing else to do meanwhile.
-    let units = if plan.is_for_device() { usize::MAX } else { plan.units_per_token() };
+    let units = units(plan);
     // With a window no more can be queued at a time.
     let whole = plan.limits().window.is_all();
     for chunk in tokens.chunks(if whole { tokens.len().max(1) } else { plan.limits().rows }) {
@@ -33,6 +32,11 @@ pub(crate) fn advance(engine: &mut Engine<'_, '_>, plan: &Plan, seq: SeqId, toke
         }
     }
     Ok(true)
+}
+
+/// How much is computed before Ctrl-C is looked for. A GPU bounds its submits by itself; the CPU has nothing else to do meanwhile.
+pub(crate) fn units(plan: &Plan) -> usize {
+    if plan.is_for_device() { usize::MAX } else { plan.units_per_token() }
 }
 
 /// A bar on standard error that is not there for short work.

@@ -2,6 +2,7 @@
 
 use std::io::{Write, stderr, stdout};
 
+use gleed::guess::Counts;
 use gleed::sample::Choice;
 use gleed::token::{StopStrings, Tokenizer};
 
@@ -68,6 +69,8 @@ pub(crate) struct Story {
     forward_ms: Vec<f64>,
     /// How many tokens had to follow, so that none was chosen.
     forced: usize,
+    /// What came of guesses.
+    pub(crate) guesses: Counts,
     /// Whether the text may end here, where a grammar says that.
     pub(crate) complete: Option<bool>,
     pub(crate) stop: Stop,
@@ -81,6 +84,7 @@ impl Story {
             at_ms: Vec::new(),
             forward_ms: Vec::new(),
             forced: 0,
+            guesses: Counts::default(),
             complete: None,
             stop: Stop::Length,
         }
@@ -146,6 +150,9 @@ impl Story {
         if self.forced > 0 {
             write!(err, ", {} of them forced", self.forced)?;
         }
+        if self.guesses.proposed > 0 {
+            write!(err, ", {} of {} guesses right", self.guesses.accepted, self.guesses.proposed)?;
+        }
         match self.decode_tok_s() {
             Some(speed) => writeln!(err, ", {speed:.1} tokens/s after the first")?,
             None => writeln!(err)?,
@@ -162,6 +169,8 @@ impl Story {
             "decode_tok_s": self.decode_tok_s(),
             "forward_ms": self.forward_ms,
             "forced": self.forced,
+            "proposed": self.guesses.proposed,
+            "accepted": self.guesses.accepted,
             "complete": self.complete,
         })
     }

@@ -76,12 +76,7 @@ impl<'e, 'm, 'a> Draft<'e, 'm, 'a> {
     }
 
     /// Goes on until there are as many guesses as fit. Returns how many there are; `None`: the budget is used up.
-    fn advance(
-        &mut self,
-        text: &Text<'_>,
-        budget: &mut Budget<'_>,
-        most: usize,
-    ) -> Result<Option<usize>, EngineError> {
+    fn advance(&mut self, text: &Text<'_>, budget: &mut Budget<'_>, most: usize) -> Result<Option<usize>, EngineError> {
         loop {
             while self.engine.progress(self.seq)?.queued > 0 {
                 match self.engine.step(*budget)? {
@@ -160,6 +155,8 @@ fn is_end(error: &EngineError) -> bool {
     use CacheError::{ContextFull, OutOfBlocks, TooMany};
     matches!(
         error,
-        EngineError::Cache(ContextFull { .. } | OutOfBlocks { .. } | TooMany { .. }) | EngineError::Token { .. } | EngineError::Empty
+        EngineError::Cache(ContextFull { .. } | OutOfBlocks { .. } | TooMany { .. })
+            | EngineError::Token { .. }
+            | EngineError::Empty
     )
 }

@@ -114,12 +114,8 @@ pub trait Guess {
     ///
     /// # Errors
     /// The source is used wrongly.
-    fn guess(
-        &mut self,
-        text: &Text<'_>,
-        budget: &mut Budget<'_>,
-        out: &mut [u32],
-    ) -> Result<Option<usize>, GuessError>;
+    fn guess(&mut self, text: &Text<'_>, budget: &mut Budget<'_>, out: &mut [u32])
+    -> Result<Option<usize>, GuessError>;
 }
 
 /// The tokens of a sequence, and the one that was chosen to follow them.

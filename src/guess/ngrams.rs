@@ -81,12 +81,7 @@ impl<'a> NGrams<'a> {
 }
 
 impl Guess for NGrams<'_> {
-    fn guess(
-        &mut self,
-        text: &Text<'_>,
-        _: &mut Budget<'_>,
-        out: &mut [u32],
-    ) -> Result<Option<usize>, GuessError> {
+    fn guess(&mut self, text: &Text<'_>, _: &mut Budget<'_>, out: &mut [u32]) -> Result<Option<usize>, GuessError> {
         // The last tokens themselves are noted when others follow them.
         self.note(text, text.len().saturating_sub(1));
         let Some(behind) = self.found(text) else { return Ok(Some(0)) };

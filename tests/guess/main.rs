@@ -1,8 +1,8 @@
 //! Guesses: whatever is guessed, the text, the logits and the generator are those of decoding token by token.
 
+mod cases;
 #[path = "../common/mod.rs"]
 mod common;
-mod cases;
 mod play;
 mod sources;
 
@@ -108,7 +108,7 @@ fn text_that_repeats_itself_is_found() {
 fn a_table_guesses_what_followed() {
     let mut memory = Memory::new(NGrams::plan(64).unwrap());
     let mut ngrams = NGrams::new(64, memory.bytes()).unwrap();
-    let mut guess = |text: &[u32], most: usize| {
+    let mut guess = |text: &[u32], most: usize| -> Vec<u32> {
         let mut out = vec![0; most];
         let token = |at: usize| text.get(at).copied();
         let count = ngrams.guess(&Text::new(text.len(), &token), &mut usize::MAX.into(), &mut out).unwrap().unwrap();
@@ -122,8 +122,8 @@ fn a_table_guesses_what_followed() {
     assert_eq!(guess(&[1, 2, 3, 4, 5, 6, 9, 2, 3, 8, 1, 2, 3, 4], 2), [5, 6]);
     assert_eq!(guess(&[7, 8, 7, 8], 5), [7, 8, 7, 8, 7]);
     // A host that went back and wrote something else.
-    assert_eq!(guess(&[1, 2, 3, 4, 5, 6, 9, 1, 2], 9)[..4], [3, 4, 5, 6]);
-    assert!(guess(&[1, 2, 4, 4, 5, 6, 9, 3, 4], 9).is_empty());
+    assert!(guess(&[7, 8, 9], 2).is_empty());
+    assert_eq!(guess(&[7, 8, 9, 4, 7, 8], 2), [9, 4]);
 }
 
 #[test]

@@ -15,12 +15,7 @@ pub(crate) struct Known {
 }
 
 impl Guess for Known {
-    fn guess(
-        &mut self,
-        text: &Text<'_>,
-        _: &mut Budget<'_>,
-        out: &mut [u32],
-    ) -> Result<Option<usize>, GuessError> {
+    fn guess(&mut self, text: &Text<'_>, _: &mut Budget<'_>, out: &mut [u32]) -> Result<Option<usize>, GuessError> {
         assert!(!out.is_empty() && text.token(text.len()).is_none());
         let known = self.text.iter().skip(text.len());
         let mut count = 0;
