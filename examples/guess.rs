@@ -23,7 +23,7 @@ use common::random::Random;
 use common::{ModelFile, Result, guesses, text};
 use gleed::grammar::{Limits as MatcherLimits, Matcher, Options, Source, TokenTrie, Whitespace};
 use gleed::guess::{Counts, Forced, Guessing, NGrams};
-use gleed::host::AlignedBytes;
+use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
 use gleed::token::Tokenizer;
 use gleed::{Engine, Limits, Plan, Step};
@@ -53,6 +53,10 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = 3)]
     repeat: usize,
 
+    /// Only the tasks with this in their names
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+
     /// Batches of 1, 2, 4, 8 and 16 rows instead
     #[arg(long)]
     rows: bool,
@@ -80,9 +84,9 @@ fn measure(args: &Args) -> Result<ExitCode> {
     let context = (2 * count).max(schema.prompt.len() + schema.answer.len()) + 32;
     let limits = Limits { logit_rows: guesses::MOST + 1, ..args.engine.limits(context) };
     let plan = Plan::new(&model, &limits)?;
+    let pool = ThreadPool::new(args.engine.threads)?;
     let mut memory = AlignedBytes::new(plan.bytes());
     let mut engine = Engine::new(&model, &plan, memory.bytes())?;
-    let pool = gleed::host::ThreadPool::new(args.engine.threads)?;
     engine.set_parallel(&pool);
     if args.rows {
         return rows(&mut engine);
@@ -96,8 +100,8 @@ fn measure(args: &Args) -> Result<ExitCode> {
     let grammar = compile(Source::Schema(SCHEMA.as_bytes()), &options, &mut compiled)?;
     let limits = MatcherLimits::default();
     let scratch = vec![0; Matcher::forced_scratch_len(&tokenizer)];
-    let [rewrite, plain] = texts(count);
-    for (task, is_ruled) in [(rewrite, false), (plain, false), (schema, true)] {
+    let tasks = texts(count).map(|task| (task, false)).into_iter().chain([(schema, true)]);
+    for (task, is_ruled) in tasks.filter(|(task, _)| args.only.as_ref().is_none_or(|only| task.name.contains(only))) {
         let mut memory = AlignedBytes::new(Matcher::plan(limits)?);
         let matcher = Matcher::new(&grammar, limits, memory.bytes())?;
         let rules = Rules {
@@ -112,27 +116,30 @@ fn measure(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A prompt of words and its rewriting, in which runs of 8 to 24 words stay and 2 to 6 words between are new: 80 %; and words of
-/// the text that follow each other, as they are.
-fn texts(count: usize) -> [Task; 2] {
+/// A prompt of words and two rewritings of which 80 % are words of the prompt: runs of 8 to 24 stay and 2 to 6 between are new, or 30
+/// to 50 and 8 to 12; and words of the text that follow each other, as they are.
+fn texts(count: usize) -> [Task; 3] {
     let words: Vec<&str> = TEXT.split_whitespace().collect();
     let number = |word: &&str| words.iter().position(|other| other == word).unwrap_or(0) as u32;
     let ids: Vec<u32> = words.iter().take(2 * count).map(number).collect();
     let (prompt, follows) = ids.split_at(count);
     let mut random = Random::new(1);
     let mut below = |end: u64| (random.next() % end) as usize;
-    let (mut answer, mut at, mut new) = (Vec::new(), 0, words.len() as u32);
-    while at < count {
-        let (kept, changed) = (8 + below(17), 2 + below(5));
-        answer.extend(prompt.iter().skip(at).take(kept));
-        answer.extend(new..new + changed as u32);
-        (at, new) = (at + kept + changed, new + changed as u32);
-    }
-    answer.truncate(count);
-    let (prompt, follows) = (prompt.to_vec(), follows.to_vec());
+    let mut rewritten = |name, [kept, kept_more, new, new_more]: [usize; 4]| {
+        let (mut answer, mut at, mut next) = (Vec::new(), 0, words.len() as u32);
+        while at < count {
+            let (kept, new) = (kept + below(kept_more as u64), new + below(new_more as u64));
+            answer.extend(prompt.iter().skip(at).take(kept));
+            answer.extend((next..).take(new));
+            (at, next) = (at + kept + new, next + new as u32);
+        }
+        answer.truncate(count);
+        Task { name, prompt: prompt.to_vec(), answer }
+    };
     [
-        Task { name: "rewriting", prompt: prompt.clone(), answer },
-        Task { name: "without repetition", prompt, answer: follows },
+        rewritten("rewriting, runs of 16", [8, 17, 2, 5]),
+        rewritten("rewriting, runs of 40", [30, 21, 8, 5]),
+        Task { name: "without repetition", prompt: prompt.to_vec(), answer: follows.to_vec() },
     ]
 }
 
@@ -195,7 +202,7 @@ fn report(engine: &mut Engine<'_, '_>, task: &Task, rules: Option<Rules<'_>>, re
     let count = task.answer.len();
     writeln!(
         stdout(),
-        "{:20} {ratio:5.2} times as fast: {:.1} ms a token, {:.1} with guesses; {count} tokens, {accepted} of {proposed} guesses right; ratios {}",
+        "{:21} {ratio:5.2} times as fast: {:.1} ms a token, {:.1} with guesses; {count} tokens, {accepted} of {proposed} guesses right; ratios {}",
         task.name,
         1e3 * plain / count as f64,
         1e3 * guessed / count as f64,

@@ -6,7 +6,7 @@ use crate::mem::{Arena, MemoryError};
 use crate::par::Budget;
 
 /// The tokens that are looked for, the longer first: it is the better sign.
-const LENGTHS: [usize; 2] = [4, 2];
+const LENGTHS: [usize; 2] = [5, 3];
 
 /// Tokens of a text that a call notes at most, so that its time is bounded.
 const NOTED: usize = 1024;
@@ -22,7 +22,7 @@ const BACK: usize = 64;
 /// [Example](crate::guess#example).
 #[derive(Debug)]
 pub struct NGrams<'a> {
-    /// By hash: the position behind the last four, or two, tokens with it; 0 where there are none.
+    /// By hash: the position behind the last five, or three, tokens with it; 0 where there are none.
     behind: [&'a mut [u32]; 2],
     /// The tokens that end before this position are noted.
     noted: usize,
@@ -101,7 +101,7 @@ impl Guess for NGrams<'_> {
 }
 
 fn carve<'a>(arena: &mut Arena<'a>, places: usize) -> Result<[&'a mut [u32]; 2], MemoryError> {
-    Ok([arena.slice("four tokens", places)?, arena.slice("two tokens", places)?])
+    Ok([arena.slice("five tokens", places)?, arena.slice("three tokens", places)?])
 }
 
 /// A hash of the tokens that end at a position: FNV-1a of whole tokens. `None` where there are fewer.

@@ -34,6 +34,41 @@ fn sampling_is_reproducible_and_seeded() {
     assert_ne!(tell("1"), tell("2"));
 }
 
+/// Guesses change batches, and neither tokens nor what a grammar forces.
+#[test]
+#[cfg(feature = "grammar")]
+fn guesses_change_no_text() {
+    let file = scratch("guesses.json");
+    let told = |guess: &str, flags: &[&str]| {
+        let all = [&["-n", "60", "--guess", guess, "--json", file.to_str().unwrap()], flags].concat();
+        run("generate", &all).ok();
+        parse_json(&std::fs::read(&file).unwrap())
+    };
+    let regex = r"((The|the) (dog|cat) (ran|sat)[.!] [a-z]{2,6} and ){5}";
+    for flags in [
+        &["--temp", "0", "The dog ran. The cat ran. The dog ran. The cat"][..],
+        &["--temp", "0.7", "--seed", "3", "--window", "40", "The dog ran. The dog ran."],
+        &["--temp", "0.7", "--regex", regex, "The dog"],
+        &["--temp", "0.7", "--regex", regex, "--no-jump", "The dog"],
+    ] {
+        let plain = told("off", flags);
+        assert_eq!((plain["proposed"].as_u64(), plain["accepted"].as_u64()), (Some(0), Some(0)));
+        for guess in ["ngram", "auto"] {
+            let guessed = told(guess, flags);
+            for key in ["ids", "text", "forced", "complete"] {
+                assert_eq!(guessed[key], plain[key], "{guess} {flags:?}");
+            }
+            let [proposed, accepted] = ["proposed", "accepted"].map(|key| guessed[key].as_u64().unwrap());
+            assert!(accepted <= proposed, "{proposed} {accepted}");
+            let batches = |json: &serde_json::Value| json["forward_ms"].as_array().unwrap().len() as u64;
+            assert_eq!(batches(&guessed) + accepted, batches(&plain), "{guess} {flags:?}");
+        }
+    }
+    let refused = run("generate", &["--guess", "maybe", "The dog"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.err.contains("off, ngram, auto"), "{}", refused.err);
+}
+
 #[test]
 fn generate_says_why_it_stopped() {
     let ended = run("generate", &["--temp", "0.6", "Once upon a time"]);
