@@ -100,14 +100,14 @@ fn text_that_repeats_itself_is_found() {
         let (found, batches, counts) = guessed(engine, seq, &mut ngrams, 15, (&prompt, count));
         assert_eq!(found, text);
         // A model of random weights comes to repeat itself.
-        assert!(batches < 150 && counts.accepted > 150, "{batches} {counts:?}");
+        assert!(batches < 200 && counts.accepted > 100, "{batches} {counts:?}");
     });
 }
 
 #[test]
 fn a_table_guesses_what_followed() {
-    let mut memory = Memory::new(NGrams::plan(64).unwrap());
-    let mut ngrams = NGrams::new(64, memory.bytes()).unwrap();
+    let mut memory = Memory::new(NGrams::plan(512).unwrap());
+    let mut ngrams = NGrams::new(512, memory.bytes()).unwrap();
     let mut guess = |text: &[u32], most: usize| -> Vec<u32> {
         let mut out = vec![0; most];
         let token = |at: usize| text.get(at).copied();
