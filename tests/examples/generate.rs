@@ -61,7 +61,9 @@ fn guesses_change_no_text() {
             let [proposed, accepted] = ["proposed", "accepted"].map(|key| guessed[key].as_u64().unwrap());
             assert!(accepted <= proposed, "{proposed} {accepted}");
             let batches = |json: &serde_json::Value| json["forward_ms"].as_array().unwrap().len() as u64;
-            assert_eq!(batches(&guessed) + accepted, batches(&plain), "{guess} {flags:?}");
+            // A text can end, or be forced to go on, at a guess that was right.
+            let [took, most] = [batches(&guessed), batches(&plain)];
+            assert!(took <= most && took + accepted >= most, "{guess} {flags:?}: {took} of {most}, {accepted}");
         }
     }
     let refused = run("generate", &["--guess", "maybe", "The dog"]);
