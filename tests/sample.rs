@@ -1,7 +1,9 @@
 //! The sampler through its public interface, against a naive one that sorts.
 
 use gleed::num;
-use gleed::sample::{Choice, MAX_BIASES, MAX_WINDOW, SampleError, Sampler, SamplerParams, argmax, scratch_len};
+use gleed::sample::{
+    Choice, MAX_BIAS_TOKENS, MAX_BIASES, MAX_WINDOW, SampleError, Sampler, SamplerParams, argmax, scratch_len,
+};
 use proptest::prelude::*;
 
 const DRAWN: SamplerParams = SamplerParams {
@@ -196,6 +198,41 @@ fn biases_add_and_ban() {
     let many = [(1, 1.0); MAX_BIASES + 1];
     assert_eq!(drawn.set_biases(&many), Err(SampleError::TooManyBiases { given: 65, limit: 64 }));
     assert_eq!(sample(&mut drawn, &[1.0, 2.0]), Err(SampleError::AllBanned), "the refused lists changed nothing");
+}
+
+#[test]
+fn a_bias_for_several_tokens_is_for_the_last_one_behind_the_others() {
+    let logits = [0.0, 1.0, 2.0, 3.0];
+    let mut sampler = Sampler::new(SamplerParams::default()).unwrap();
+    sampler.add_bias(&[1, 2, 3], f32::NEG_INFINITY).unwrap();
+    sampler.add_bias(&[0], 2.5).unwrap();
+    sampler.add_bias(&[3, 3, 0], -9.0).unwrap();
+    let mut choose = |accepted: u32| {
+        sampler.accept(accepted);
+        sample(&mut sampler, &logits).unwrap().token
+    };
+    // Nothing but 1 and then 2 forbids 3; 3 and 3 make 0 the smallest again.
+    assert_eq!([1, 2, 1, 1, 2, 0, 3, 3, 3, 2].map(&mut choose), [3, 0, 3, 3, 0, 3, 3, 3, 3, 3]);
+    sampler.set_biases(&[]).unwrap();
+    sampler.accept(1);
+    sampler.accept(2);
+    assert_eq!(sample(&mut sampler, &logits).unwrap().token, 3);
+
+    // What is refused changes nothing.
+    let no_room = |given, limit| Err(SampleError::BiasTokens { given, limit });
+    assert_eq!(sampler.add_bias(&[], 1.0), no_room(0, MAX_BIAS_TOKENS + 1));
+    assert_eq!(sampler.add_bias(&[3; MAX_BIAS_TOKENS + 2], 1.0), no_room(MAX_BIAS_TOKENS + 2, MAX_BIAS_TOKENS + 1));
+    assert_eq!(sampler.add_bias(&[1, 7], f32::NAN), Err(SampleError::Bias { token: 7 }));
+    sampler.add_bias(&[3; MAX_BIAS_TOKENS], f32::NEG_INFINITY).unwrap();
+    assert_eq!(sampler.add_bias(&[1, 2, 3], 1.0), no_room(3, 2));
+    (1..MAX_BIASES).for_each(|_| sampler.add_bias(&[1], 0.0).unwrap());
+    let full = SampleError::TooManyBiases { given: MAX_BIASES + 1, limit: MAX_BIASES };
+    assert_eq!(sampler.add_bias(&[1], 0.0), Err(full));
+    assert_eq!(sample(&mut sampler, &logits).unwrap().token, 3);
+    (1..MAX_BIAS_TOKENS).for_each(|_| sampler.accept(3));
+    assert_eq!(sample(&mut sampler, &logits).unwrap().token, 2, "127 times 3, and the next one is banned");
+    sampler.accept(0);
+    assert_eq!(sample(&mut sampler, &logits).unwrap().token, 3);
 }
 
 #[test]

@@ -107,18 +107,31 @@ impl Sampler {
         Ok(Self { params, biases: Biases::new(), history: History::new(), rng: SplitMix64(params.seed) })
     }
 
-    /// Replaces the logit biases. A bias is a token and the number that is added to its logit. −infinity bans the
+    /// Replaces all logit biases. A bias is a token and the number that is added to its logit. −infinity bans the
     /// token. If a token is listed twice, both biases are added.
     ///
     /// # Errors
     /// [`SampleError::Bias`] for NaN and +infinity; [`SampleError::TooManyBiases`] above
     /// [`MAX_BIASES`](super::MAX_BIASES).
     pub fn set_biases(&mut self, biases: &[(u32, f32)]) -> Result<(), SampleError> {
-        self.biases = bias::check(biases)?;
+        self.biases = Biases::of(biases)?;
         Ok(())
     }
 
-    /// Adds `token` to the text that the penalties count. [`Sampler::sample`] does not do this, because the host may
+    /// Adds a logit bias for what several tokens spell: for the last of them, wherever the others are the last accepted tokens. So a
+    /// ban means that these tokens are never written one after the other, and other texts of their pieces stay as they are. One token
+    /// is a bias as in [`Sampler::set_biases`], which removes all.
+    ///
+    /// [`Tokenizer::each_spelling`](crate::token::Tokenizer::each_spelling) gives the tokens of a text.
+    ///
+    /// # Errors
+    /// [`SampleError::BiasTokens`] for no tokens, and if the tokens before the last ones are more than
+    /// [`MAX_BIAS_TOKENS`](super::MAX_BIAS_TOKENS) in all biases together; [`SampleError::Bias`]; [`SampleError::TooManyBiases`].
+    pub fn add_bias(&mut self, tokens: &[u32], bias: f32) -> Result<(), SampleError> {
+        self.biases.add(tokens, bias)
+    }
+
+    /// Adds `token` to the text that the penalties count, and that [`Sampler::add_bias`] looks at. [`Sampler::sample`] does not do this, because the host may
     /// discard the choice. The host also decides whether the prompt counts.
     pub fn accept(&mut self, token: u32) {
         self.history.push(token);
@@ -167,7 +180,7 @@ impl Sampler {
             mask::apply(&mut candidates, mask)?;
         }
         penalty::apply(&mut candidates, &self.history, &self.params)?;
-        bias::apply(&mut candidates, &self.biases)?;
+        bias::apply(&mut candidates, &self.biases, &self.history)?;
         if candidates.best().1 == f32::NEG_INFINITY {
             return Err(SampleError::AllBanned);
         }

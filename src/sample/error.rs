@@ -36,6 +36,13 @@ pub enum SampleError {
         /// The token that it is for.
         token: u32,
     },
+    /// A logit bias is for no token, or for more than there is room for.
+    BiasTokens {
+        /// The tokens of the bias.
+        given: usize,
+        /// The most that it can have beside those of the other biases.
+        limit: usize,
+    },
     /// A logit bias is for a token that the vocabulary does not have.
     UnknownToken {
         /// The token.
@@ -82,6 +89,9 @@ impl fmt::Display for SampleError {
             }
             Self::TooManyBiases { given, limit } => write!(f, "at most {limit} logit biases, {given} given"),
             Self::Bias { token } => write!(f, "the logit bias of token {token} must be finite, or -infinity as a ban"),
+            Self::BiasTokens { given, limit } => {
+                write!(f, "this logit bias must be for 1 to {limit} tokens, {given} given")
+            }
             Self::UnknownToken { token, vocab } => {
                 write!(f, "a logit bias is for token {token}, the vocabulary has {vocab}")
             }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | mask | leaves only the tokens that a caller's mask allows |
 //! | penalties | lowers the logits of tokens among the last ones accepted |
-//! | bias | adds a number to the logits of some tokens, or bans them |
+//! | bias | adds a number to the logits of some tokens, or bans them; also only behind others |
 //! | top-k | keeps the first k tokens of the sort order |
 //! | top-p | keeps the shortest prefix of the sort order that has this part of the mass |
 //! | min-p | keeps the tokens with at least this part of the first one's mass |
@@ -53,6 +53,11 @@
 //! sampler.set_state(start);
 //! assert_eq!(sampler.sample(&logits, &mut scratch)?.token, first[0]);
 //!
+//! // A bias for what two tokens spell is for the second one, and only behind the first.
+//! sampler.add_bias(&[3, 2], f32::NEG_INFINITY)?;
+//! sampler.accept(3);
+//! assert!((0..20).all(|_| sampler.sample(&logits, &mut scratch).is_ok_and(|choice| choice.token != 2)));
+//!
 //! // A number out of its range is refused, with what is allowed.
 //! let refused = Sampler::new(SamplerParams { top_p: 1.5, ..params }).unwrap_err();
 //! assert_eq!(refused.to_string(), "top_p must be from 0 to 1, it is 1.5");
@@ -75,7 +80,7 @@ mod temperature;
 mod top_k;
 mod top_p;
 
-pub use bias::MAX_BIASES;
+pub use bias::{MAX_BIAS_TOKENS, MAX_BIASES};
 pub use chain::{Choice, Sampler, SamplerParams, scratch_len};
 pub use error::SampleError;
 pub use greedy::argmax;

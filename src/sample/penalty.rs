@@ -29,7 +29,7 @@ impl History {
     }
 
     /// The last `count` tokens or all there are, the newest first.
-    fn newest(&self, count: usize) -> impl Iterator<Item = u32> {
+    pub(super) fn newest(&self, count: usize) -> impl Iterator<Item = u32> {
         let (after, before) = self.ring.split_at_checked(usize::from(self.next)).unwrap_or_default();
         after.iter().rev().chain(before.iter().rev()).copied().take(count.min(self.len))
     }

@@ -57,7 +57,6 @@ impl Tokenizer<'_, '_> {
     }
 
     /// Calls `f` for each byte of a token that the file calls text: a normal, user-defined or byte token.
-    #[cfg(feature = "grammar")]
     pub(crate) fn each_byte_of_text(&self, id: u32, f: &mut dyn FnMut(u8)) {
         if self.kinds.is_text(id) {
             // An id that is not there has no bytes.

@@ -117,7 +117,6 @@ impl<'a> Kinds<'a> {
     }
 
     /// Whether the file says that a token is text, whatever its name is.
-    #[cfg(feature = "grammar")]
     pub(super) fn is_text(&self, id: u32) -> bool {
         let kind = self.0.get(id as usize).map_or(0, |&byte| i64::from(byte >> OF_FILE & KIND));
         matches!(TokenKind::from_number(kind), TokenKind::Normal | TokenKind::UserDefined | TokenKind::Byte)

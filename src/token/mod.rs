@@ -47,6 +47,33 @@
 //! # }
 //! ```
 //!
+//! # The tokens of a word
+//!
+//! A bias for a text is for the tokens that spell it. A word has other tokens behind a blank:
+//!
+//! ```
+//! use gleed::sample::{Sampler, SamplerParams};
+//! # use gleed::{Model, mem::ALIGN, token::Tokenizer};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
+//! # let model = Model::open(&file)?;
+//! # let mut tables = vec![0; Tokenizer::plan(model.gguf())? + ALIGN];
+//! # let start = tables.as_ptr().align_offset(ALIGN);
+//! # let tokenizer = Tokenizer::new(model.gguf(), &mut tables[start..])?;
+//! let mut sampler = Sampler::new(SamplerParams::default())?;
+//! let mut scratch = vec![0; tokenizer.spellings_scratch_len(" Lily".len())];
+//! for text in ["Lily", " Lily"] {
+//!     let mut added = Ok(());
+//!     tokenizer.each_spelling(text, &mut scratch, &mut |tokens| {
+//!         added = added.and_then(|()| sampler.add_bias(tokens, f32::NEG_INFINITY));
+//!     })?;
+//!     added?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Where a text ends
 //!
 //! Stop strings are found wherever tokens end:
@@ -91,6 +118,7 @@ mod rules;
 mod slots;
 mod special;
 mod spell;
+mod spellings;
 mod stop;
 mod table;
 mod text;

@@ -36,6 +36,36 @@ fn a_small_sentence_piece_vocabulary() {
 }
 
 #[test]
+fn spellings_of_a_text_are_its_tokens_and_what_the_tokenizer_writes() {
+    let spellings = |keys: &Keys, text: &str| {
+        let mut found = Vec::new();
+        with_tokenizer(&keys.file(), |tokenizer| {
+            let mut scratch = vec![0; tokenizer.spellings_scratch_len(text.len())];
+            let result = tokenizer.each_spelling(text, &mut scratch, &mut |tokens| {
+                let texts = tokens.iter().map(|&id| String::from_utf8_lossy(tokenizer.text(id).unwrap()).into_owned());
+                found.push(texts.collect::<Vec<_>>().join(" "));
+            });
+            result.unwrap();
+            let small = tokenizer.each_spelling(text, &mut [], &mut |_| panic!("there is no room"));
+            assert_eq!(small.is_err(), !scratch.is_empty());
+        });
+        found
+    };
+    // Two tokens can have the same bytes.
+    let keys = small_sentence_piece().token("\u{2581}bb", 4);
+    assert_eq!(spellings(&keys, "ab"), ["ab"]);
+    assert_eq!(spellings(&keys, " a"), ["\u{2581}a"]);
+    assert_eq!(spellings(&keys, "aba"), ["ab a"]);
+    assert_eq!(spellings(&keys, "\n"), ["<0x0A>"]);
+    assert_eq!(spellings(&keys, "</s>").len(), 1, "its characters, not the token that ends a text");
+    assert!(spellings(&keys, "</s>")[0].contains(' '));
+    let keys = small_byte_level();
+    assert_eq!(spellings(&keys, "hell"), ["hell"]);
+    assert_eq!(spellings(&keys, " o"), ["\u{120}o"]);
+    assert_eq!(spellings(&keys, "hello"), ["hell o"]);
+}
+
+#[test]
 fn text_does_not_become_control_tokens_by_itself() {
     let keys = small_sentence_piece().token("<s", 1).token("c", 3);
     let keys = keys.token("<", 1).token("s", 1).token(">", 1);
