@@ -207,6 +207,7 @@ enum {
     GLEED_E_NESTED = -911,              /* calls of rules are nested too deeply; needed: the most */
     GLEED_E_NOT_REWINDABLE = -912,      /* needed: tokens that can be taken back, given: tokens */
     GLEED_E_NO_TOKEN = -913,            /* no token may follow; needed: a byte that may, 256 if there is none */
+    GLEED_E_NOT_ALLOWED = -914,         /* the grammar does not allow a token of the sequence; at: its position, given: the token */
     GLEED_E_TOOLS = -920                /* the list of tools is wrong; at: the byte */
 };
 
@@ -1205,7 +1206,7 @@ gleed_status gleed_sampler_init(const gleed_sampler_params *params, void *memory
                                 gleed_sampler **sampler, gleed_error *error);
 
 /*
- * Replaces the biases of a sampler by `count` others, at most 64. If a token is listed twice, both biases are added.
+ * Replaces all biases of a sampler by `count` others, at most 64. If a token is listed twice, both biases are added.
  *   Memory   Keeps nothing: the biases are copied.
  *   Time     Constant.
  *   Threads  One at a time per sampler.
@@ -1372,6 +1373,24 @@ gleed_status gleed_token_kind(const gleed_tokenizer *tokenizer, uint32_t token, 
  */
 gleed_status gleed_vocab_find(const gleed_tokenizer *tokenizer, const char *text, size_t text_len, uint32_t *token,
                               gleed_error *error);
+
+/*
+ * Adds a bias for what spells a text, behind those that the sampler has: for each token that is this text, and, where the
+ * tokenizer writes it in several tokens, for the last of them wherever the others were accepted just before
+ * (gleed_sampler_accept). -INFINITY bans the text. A word in a sentence begins with its blank: " dog" and "dog" are two texts.
+ * Tokens that contain the text, as "dogs" does, stay as they are. *count receives the number of biases that were added.
+ * All of a sampler are at most 64, with 128 tokens before the last ones; gleed_sampler_set_biases removes them. `needed` of
+ * the error says how many elements of scratch are needed.
+ *   Memory   Keeps nothing. The contents of `scratch` are overwritten, also after an error.
+ *   Time     Grows with the size of the vocabulary.
+ *   Threads  One at a time per sampler.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_VALUE, GLEED_E_TEXT,
+ *            GLEED_E_TEXT_TOO_LONG, GLEED_E_TEXT_SPELLING, GLEED_E_SCRATCH_TOO_SMALL.
+ *   After    Nothing else has changed.
+ */
+gleed_status gleed_sampler_bias_text(gleed_sampler *sampler, const gleed_tokenizer *tokenizer, const char *text,
+                                     size_t text_len, float bias, uint32_t *scratch, size_t scratch_len, size_t *count,
+                                     gleed_error *error);
 
 /*
  * Encodes a text as tokens. `text` has text_len bytes of UTF-8, which need no 0 at the end. `flags` are
@@ -1779,6 +1798,18 @@ gleed_status gleed_matcher_mask_within(gleed_matcher *matcher, const gleed_trie 
 gleed_status gleed_matcher_is_end(const gleed_matcher *matcher, uint32_t *is_end, gleed_error *error);
 
 /*
+ * *bytes receives how many bytes bring the text to an end. There may be a shorter end, but from here these suffice, and a byte
+ * of them leaves at least one less. The grammar was compiled with GLEED_GRAMMAR_CLOSE.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with the ways in which the text can be read, which the limits bound.
+ *   Threads  One at a time per matcher.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_VALUE (the grammar was compiled without
+ *            GLEED_GRAMMAR_CLOSE).
+ *   After    Nothing is written.
+ */
+gleed_status gleed_matcher_bytes_to_end(gleed_matcher *matcher, size_t *bytes, gleed_error *error);
+
+/*
  * Writes the bytes that have to follow to `text`, at most text_len: as long as there is one choice and the text may not
  * end. *written receives how many. The last of them may be part of a character. The state does not change, but a mask in
  * the making begins anew.
@@ -1867,6 +1898,148 @@ gleed_status gleed_matcher_snapshot(const gleed_matcher *matcher, uint8_t *bytes
  *   After    Nothing has changed.
  */
 gleed_status gleed_matcher_restore(gleed_matcher *matcher, const uint8_t *bytes, size_t len, gleed_error *error);
+
+/*
+ * A sequence that writes a text under a grammar: its handle and its matcher, which stay together through fork, rewind,
+ * snapshots, and batches that were dropped.
+ */
+typedef struct gleed_writing gleed_writing;
+
+/* No bound of the tokens within which a text is to end; no known number of bytes to its end. */
+#define GLEED_NO_END UINT64_MAX
+
+/* A text in numbers. */
+typedef struct gleed_writing_info {
+    uint32_t struct_size;  /* sizeof(gleed_writing_info), set by the caller */
+    gleed_seq seq;         /* the sequence */
+    uint32_t begin;        /* the position of the text's first token */
+    uint32_t end;          /* the position behind its last one */
+    uint32_t is_end;       /* 1: the text may end here */
+    uint32_t reserved;     /* 0 */
+    uint64_t bytes_to_end; /* as gleed_matcher_bytes_to_end; GLEED_NO_END without GLEED_GRAMMAR_CLOSE */
+} gleed_writing_info;
+
+/*
+ * Returns the size and alignment of the memory of a writing, in bytes. `limits` are those of its matcher and may be NULL.
+ *   Memory, Time, Threads, Errors, After   As gleed_matcher_plan.
+ */
+gleed_status gleed_writing_plan(size_t *size, size_t *align, const gleed_matcher_limits *limits, gleed_error *error);
+
+/*
+ * Starts an empty text in `memory`, behind the tokens that the sequence has. *writing receives a pointer to it.
+ *   Memory   Keeps `memory` and the memory of the grammar. Keeps neither the engine nor the limits.
+ *   Time     Constant.
+ *   Threads  Any, while no call changes the engine, each with memory of its own.
+ *   Errors   As gleed_matcher_init, GLEED_E_SEQUENCE.
+ *   After    Nothing else is written than `memory`.
+ */
+gleed_status gleed_writing_init(const gleed_engine *engine, gleed_seq seq, const gleed_grammar *grammar,
+                                const gleed_matcher_limits *limits, void *memory, size_t memory_len,
+                                gleed_writing **writing, gleed_error *error);
+
+/*
+ * Goes on with the text of a sequence that was restored. `state` begins with the bytes of gleed_writing_state, which were saved
+ * with the sequence, as the state of its snapshot for example. The tokens of the text are taken again, about 1 us each. The
+ * grammar is the same; the limits may be others.
+ *   Memory   As gleed_writing_init.
+ *   Time     Grows with the tokens of the text.
+ *   Threads  Any, while no call changes the engine, each with memory of its own.
+ *   Errors   As gleed_writing_init, GLEED_E_SNAPSHOT_GRAMMAR (the state is none, or one of another grammar),
+ *            GLEED_E_NOT_REWINDABLE, GLEED_E_WINDOW, GLEED_E_NOT_ALLOWED as gleed_writing_follow.
+ *   After    Nothing else is written than `memory`.
+ */
+gleed_status gleed_writing_resume(const gleed_engine *engine, const gleed_tokenizer *tokenizer, gleed_seq seq,
+                                  const gleed_grammar *grammar, const uint8_t *state, size_t state_len,
+                                  const gleed_matcher_limits *limits, void *memory, size_t memory_len,
+                                  gleed_writing **writing, gleed_error *error);
+
+/*
+ * Opens a sequence that starts with the first `keep` tokens of the writing's, as gleed_fork does, with its text. These are
+ * counted from the beginning of the sequence. *fork receives a pointer to the new writing in `memory`, whose size is that of
+ * gleed_writing_plan with the same limits; gleed_writing_describe tells its sequence. Returns GLEED_FULL as gleed_fork.
+ *   Memory   Keeps `memory` and the memory of the grammar.
+ *   Time     As gleed_fork, and as gleed_writing_follow.
+ *   Threads  One at a time per engine and per writing.
+ *   Errors   As gleed_fork, GLEED_E_LENGTH, GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED, GLEED_E_NOT_REWINDABLE,
+ *            GLEED_E_WINDOW as gleed_writing_follow.
+ *   After    Nothing has changed but the contents of `memory`.
+ */
+gleed_status gleed_writing_fork(gleed_writing *writing, gleed_engine *engine, const gleed_tokenizer *tokenizer,
+                                size_t keep, void *memory, size_t memory_len, gleed_writing **fork, gleed_error *error);
+
+/*
+ * Keeps only the first `keep` tokens of the sequence, as gleed_rewind does, and of its text.
+ *   Memory   Keeps nothing.
+ *   Time     As gleed_rewind, and as gleed_writing_follow.
+ *   Threads  One at a time per engine and per writing.
+ *   Errors   As gleed_rewind, GLEED_E_NOT_REWINDABLE, GLEED_E_WINDOW as gleed_writing_follow.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_writing_rewind(gleed_writing *writing, gleed_engine *engine, const gleed_tokenizer *tokenizer,
+                                  size_t keep, gleed_error *error);
+
+/*
+ * Brings the text to where the sequence is: takes tokens back that the sequence does not have, because it was rewound or a
+ * batch was dropped, and takes those that it has more.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with the tokens that are taken: those that are new, or all of the text where no state is kept.
+ *   Threads  One at a time per writing, while no call changes the engine.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_NOT_REWINDABLE (needed: where the text
+ *            begins, given: where the sequence ends, before it), GLEED_E_WINDOW (at: the position of a token that has left
+ *            the window), GLEED_E_NOT_ALLOWED (at: the position of a token that the grammar does not allow),
+ *            GLEED_E_AMBIGUOUS, GLEED_E_NESTED.
+ *   After    Nothing has changed; with the last three, the tokens before the place have been taken.
+ */
+gleed_status gleed_writing_follow(gleed_writing *writing, const gleed_engine *engine, const gleed_tokenizer *tokenizer,
+                                  gleed_error *error);
+
+/*
+ * Writes to *info where a text is, and whether it may end.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with the ways in which the text can be read, which the limits bound.
+ *   Threads  One at a time per writing.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_STRUCT_SIZE.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_writing_describe(gleed_writing *writing, gleed_writing_info *info, gleed_error *error);
+
+/*
+ * Writes to `bytes` what has to be saved with the sequence, 16 bytes: where the text begins, and of which grammar it is.
+ * *written receives their number.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any, while no call changes the writing.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_SNAPSHOT_BUFFER.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_writing_state(const gleed_writing *writing, uint8_t *bytes, size_t len, size_t *written,
+                                 gleed_error *error);
+
+/*
+ * Takes a token that the program appends to the sequence. Otherwise as gleed_matcher_accept.
+ *   Memory, Time, Errors, After   As gleed_matcher_accept.
+ *   Threads  One at a time per writing.
+ */
+gleed_status gleed_writing_accept(gleed_writing *writing, const gleed_tokenizer *tokenizer, uint32_t token,
+                                  uint32_t *accepted, gleed_error *error);
+
+/*
+ * Goes on with the mask of the tokens that may follow, as gleed_matcher_mask_within does, or, where `within` is GLEED_NO_END, as
+ * gleed_matcher_mask.
+ *   Memory, Time, Errors, After   As these.
+ *   Threads  One at a time per writing.
+ */
+gleed_status gleed_writing_mask(gleed_writing *writing, const gleed_trie *trie, uint64_t within, uint64_t units,
+                                uint32_t flags, uint32_t *mask, size_t mask_len, gleed_error *error);
+
+/*
+ * Writes the tokens that have to follow, as gleed_matcher_forced_tokens does.
+ *   Memory, Time, Errors, After   As gleed_matcher_forced_tokens.
+ *   Threads  One at a time per writing.
+ */
+gleed_status gleed_writing_forced_tokens(gleed_writing *writing, const gleed_tokenizer *tokenizer, const gleed_trie *trie,
+                                         uint32_t *scratch, size_t scratch_len, uint32_t *tokens, size_t tokens_len,
+                                         size_t *count, gleed_error *error);
 
 /*
  * Chooses a token as gleed_sample does, but among those that `mask` allows. The mask comes before all other steps. It has
@@ -2001,6 +2174,19 @@ typedef struct gleed_calls_part {
  *   After    Nothing is written.
  */
 gleed_status gleed_calls_named(const char *name, size_t name_len, uint32_t *format, gleed_error *error);
+
+/*
+ * Writes to *calls in which format a model calls tools whose conversations have this turn format, or GLEED_NO_CALLS if that is
+ * not known, and to *thoughts how it marks its thoughts: GLEED_THOUGHTS_THINK, ... or 0. The chat template of the model's
+ * file tells families apart that write plain turns in the same way.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with the length of the chat template.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_VALUE (no such turn format; needed: the last one).
+ *   After    Nothing is written.
+ */
+gleed_status gleed_turns_calls(const gleed_model *model, uint32_t format, uint32_t *calls, uint32_t *thoughts,
+                               gleed_error *error);
 
 /*
  * Returns the size and alignment of the memory of a reader, in bytes. The size is always the same.

@@ -667,7 +667,7 @@ public:
         status = gleed_sampler_accept(sampler_, token, status.details());
         return status;
     }
-    // Replaces the biases, at most 64.
+    // Replaces all biases, at most 64. bias_text adds one for a text.
     Status set_biases(Span<const gleed_bias> biases) noexcept {
         Status status;
         status = gleed_sampler_set_biases(sampler_, biases.data(), biases.size(), status.details());
@@ -764,6 +764,16 @@ private:
     Memory memory_;
     const gleed_tokenizer *tokenizer_ = nullptr;
 };
+
+// Adds a bias for what spells a text to a sampler. Returns how many biases were added.
+inline Result<std::size_t> bias_text(Sampler &sampler, const Tokenizer &tokenizer, Span<const char> text, float bias,
+                                     Span<std::uint32_t> scratch) noexcept {
+    Status status;
+    std::size_t count = 0;
+    status = gleed_sampler_bias_text(sampler.get(), tokenizer.get(), text.data(), text.size(), bias, scratch.data(),
+                                     scratch.size(), &count, status.details());
+    return Result<std::size_t>(status, count);
+}
 
 // A detokenizer: turns a stream of tokens into text. The tokenizer must outlive it.
 class Detokenizer {
@@ -1009,6 +1019,13 @@ public:
         status = gleed_matcher_is_end(matcher_, &end, status.details());
         return Result<bool>(status, end != 0);
     }
+    // Returns how many bytes bring the text to an end. Its grammar was compiled with GLEED_GRAMMAR_CLOSE.
+    Result<std::size_t> bytes_to_end() noexcept {
+        Status status;
+        std::size_t bytes = 0;
+        status = gleed_matcher_bytes_to_end(matcher_, &bytes, status.details());
+        return Result<std::size_t>(status, bytes);
+    }
     // Writes the bytes that have to follow. Returns how many.
     Result<std::size_t> forced(Span<char> text) noexcept {
         Status status;
@@ -1070,6 +1087,111 @@ inline Result<std::uint32_t> sample_masked(Sampler &sampler, Logits logits, Span
                                  scratch.size(), &token, nullptr, status.details());
     return Result<std::uint32_t>(status, token);
 }
+
+// A sequence that writes a text under a grammar, and its matcher, which stay together. The sequence must outlive it, and so
+// must the grammar.
+class Writing {
+public:
+    Writing() noexcept = default;
+
+    // Starts an empty text behind the tokens of a sequence.
+    static Result<Writing> start(const Engine &engine, const Sequence &sequence, const Grammar &grammar,
+                                 const gleed_matcher_limits *limits = nullptr) noexcept {
+        Status status;
+        Writing writing;
+        writing.memory_ = room(limits, status);
+        if (!status) return Result<Writing>(status);
+        status = gleed_writing_init(engine.get(), sequence.handle(), grammar.get(), limits, writing.memory_.data(),
+                                    writing.memory_.size(), &writing.writing_, status.details());
+        return Result<Writing>(status, std::move(writing));
+    }
+    // Goes on with the text of a restored sequence, from the state that was saved with it.
+    static Result<Writing> resume(const Engine &engine, const Tokenizer &tokenizer, const Sequence &sequence,
+                                  const Grammar &grammar, Bytes state,
+                                  const gleed_matcher_limits *limits = nullptr) noexcept {
+        Status status;
+        Writing writing;
+        writing.memory_ = room(limits, status);
+        if (!status) return Result<Writing>(status);
+        status = gleed_writing_resume(engine.get(), tokenizer.get(), sequence.handle(), grammar.get(), state.data(),
+                                      state.size(), limits, writing.memory_.data(), writing.memory_.size(),
+                                      &writing.writing_, status.details());
+        return Result<Writing>(status, std::move(writing));
+    }
+    // Opens a sequence that starts with the first tokens of this one's, with its text. *sequence receives it.
+    Result<Writing> fork(Engine &engine, const Tokenizer &tokenizer, std::size_t keep, Sequence *sequence) noexcept {
+        Status status;
+        Writing copy;
+        copy.memory_ = Memory::allocate(memory_.size(), 64);
+        status = gleed_writing_fork(writing_, engine.get(), tokenizer.get(), keep, copy.memory_.data(),
+                                    copy.memory_.size(), &copy.writing_, status.details());
+        if (!status) return Result<Writing>(status);
+        auto info = make<gleed_writing_info>();
+        status = gleed_writing_describe(copy.writing_, &info, status.details());
+        *sequence = Sequence(engine.get(), info.seq);
+        return Result<Writing>(status, std::move(copy));
+    }
+    // Keeps only the first tokens of the sequence, and of its text.
+    Status rewind(Engine &engine, const Tokenizer &tokenizer, std::size_t keep) noexcept {
+        Status status;
+        status = gleed_writing_rewind(writing_, engine.get(), tokenizer.get(), keep, status.details());
+        return status;
+    }
+    // Brings the text to where the sequence is.
+    Status follow(const Engine &engine, const Tokenizer &tokenizer) noexcept {
+        Status status;
+        status = gleed_writing_follow(writing_, engine.get(), tokenizer.get(), status.details());
+        return status;
+    }
+    Result<gleed_writing_info> info() noexcept {
+        Status status;
+        auto info = make<gleed_writing_info>();
+        status = gleed_writing_describe(writing_, &info, status.details());
+        return Result<gleed_writing_info>(status, info);
+    }
+    // Writes what has to be saved with the sequence. Returns its bytes.
+    Result<std::size_t> state(Span<std::uint8_t> bytes) const noexcept {
+        Status status;
+        std::size_t written = 0;
+        status = gleed_writing_state(writing_, bytes.data(), bytes.size(), &written, status.details());
+        return Result<std::size_t>(status, written);
+    }
+    // Takes a token that is appended to the sequence. Returns whether the grammar allows it; if not, nothing changes.
+    Result<bool> accept(const Tokenizer &tokenizer, std::uint32_t token) noexcept {
+        Status status;
+        std::uint32_t accepted = 0;
+        status = gleed_writing_accept(writing_, tokenizer.get(), token, &accepted, status.details());
+        return Result<bool>(status, accepted != 0);
+    }
+    // As Matcher::mask; with a number of tokens as Matcher::mask_within.
+    Status mask(const TokenTrie &trie, Span<std::uint32_t> mask, std::uint64_t within = GLEED_NO_END,
+                std::uint64_t units = 0, std::uint32_t flags = GLEED_MASK_ENDS) noexcept {
+        Status status;
+        status = gleed_writing_mask(writing_, trie.get(), within, units, flags, mask.data(), mask.size(),
+                                    status.details());
+        return status;
+    }
+    // Writes the tokens that have to follow. Returns how many.
+    Result<std::size_t> forced(const Tokenizer &tokenizer, const TokenTrie &trie, Span<std::uint32_t> scratch,
+                               Span<std::uint32_t> tokens) noexcept {
+        Status status;
+        std::size_t count = 0;
+        status = gleed_writing_forced_tokens(writing_, tokenizer.get(), trie.get(), scratch.data(), scratch.size(),
+                                             tokens.data(), tokens.size(), &count, status.details());
+        return Result<std::size_t>(status, count);
+    }
+    gleed_writing *get() noexcept { return writing_; }
+
+private:
+    static Memory room(const gleed_matcher_limits *limits, Status &status) noexcept {
+        std::size_t size = 0, align = 1;
+        status = gleed_writing_plan(&size, &align, limits, status.details());
+        return status ? Memory::allocate(size, align) : Memory();
+    }
+
+    Memory memory_;
+    gleed_writing *writing_ = nullptr;
+};
 
 // Finds strings that end a text. Their texts must outlive it.
 class Stops {
@@ -1142,6 +1264,15 @@ private:
     Memory memory_;
     gleed_calls *calls_ = nullptr;
 };
+
+// Returns the format in which a model calls tools whose conversations have these turns, GLEED_NO_CALLS if it is not known.
+// *thoughts receives how it marks thoughts: flags of Calls::start.
+inline Result<std::uint32_t> calls_of(const Model &model, const Turns &turns, std::uint32_t *thoughts) noexcept {
+    Status status;
+    std::uint32_t calls = GLEED_NO_CALLS;
+    status = gleed_turns_calls(model.get(), turns.format(), &calls, thoughts, status.details());
+    return Result<std::uint32_t>(status, calls);
+}
 
 #endif  // GLEED_NO_GRAMMAR
 

@@ -3,26 +3,15 @@
 use core::ffi::{c_char, c_void};
 use core::fmt::{self, Write};
 
-use gleed::tools::{Call, CallError, CallErrorKind, CallFormat, Part, Reader, ThoughtMarks, Tools, ToolsError};
+use gleed::tools::{Call, CallError, CallErrorKind, Part, Reader, Tools, ToolsError};
 
+use crate::call_format::{GLEED_THOUGHTS_OPEN, formats};
 use crate::error::{Failure, boundary, gleed_error};
 use crate::object::{Object, Opaque};
-use crate::ptr::{out, out_layout, slice, slice_mut, small};
+use crate::ptr::{out, out_layout, slice, slice_mut};
 use crate::status;
-use crate::text::{known_flags, utf8};
+use crate::text::utf8;
 use crate::versioned::{Versioned, out_struct};
-
-/// No format of calls: the model calls no tools.
-pub const GLEED_NO_CALLS: u32 = u32::MAX;
-
-/// Thoughts are between `<think>` and `</think>`.
-pub const GLEED_THOUGHTS_THINK: u32 = 1;
-/// Thoughts are between `<|channel>thought` and `<channel|>`.
-pub const GLEED_THOUGHTS_CHANNEL: u32 = 2;
-/// Thoughts are between `[THINK]` and `[/THINK]`.
-pub const GLEED_THOUGHTS_BRACKETS: u32 = 4;
-/// The prompt has opened a thought.
-pub const GLEED_THOUGHTS_OPEN: u32 = 8;
 
 /// Nothing can be told yet, or the text has been read.
 pub const GLEED_PART_NONE: u32 = 0;
@@ -120,27 +109,6 @@ impl From<ToolsError> for Failure {
     }
 }
 
-/// The format with this name.
-///
-/// # Safety
-/// As `include/gleed.h` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleed_calls_named(
-    name: *const c_char,
-    name_len: usize,
-    format: *mut u32,
-    error: *mut gleed_error,
-) -> i32 {
-    boundary!(error, || {
-        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `name_len` bytes are at `name`,
-        // and `format` is a place for a result that nothing else uses.
-        let (name, format) = unsafe { (slice("name", name.cast::<u8>(), name_len)?, out("format", format)?) };
-        let found = CallFormat::ALL.iter().position(|format| format.name().as_bytes() == name);
-        format.write(found.map_or(GLEED_NO_CALLS, small));
-        Ok(status::OK)
-    })
-}
-
 /// Bytes and alignment of the memory that a reader wants.
 ///
 /// # Safety
@@ -154,26 +122,6 @@ pub unsafe extern "C" fn gleed_calls_size(size: *mut usize, align: *mut usize, e
         layout.write(size_of::<gleed_calls>(), align_of::<gleed_calls>());
         Ok(status::OK)
     })
-}
-
-/// The format with a number, and the marks of thoughts.
-fn formats(format: u32, flags: u32) -> Result<(Option<CallFormat>, Option<ThoughtMarks>), Failure> {
-    let marks = match flags & (GLEED_THOUGHTS_THINK | GLEED_THOUGHTS_CHANNEL | GLEED_THOUGHTS_BRACKETS) {
-        0 => None,
-        GLEED_THOUGHTS_THINK => Some(ThoughtMarks::THINK),
-        GLEED_THOUGHTS_CHANNEL => Some(ThoughtMarks::CHANNEL),
-        GLEED_THOUGHTS_BRACKETS => Some(ThoughtMarks::BRACKETS),
-        _ => return Err(Failure::new(status::E_VALUE, format_args!("thoughts have one kind of marks"))),
-    };
-    if format == GLEED_NO_CALLS {
-        return Ok((None, marks));
-    }
-    let formats = CallFormat::ALL;
-    let found = formats.get(usize::try_from(format).unwrap_or(usize::MAX)).ok_or_else(|| {
-        Failure::new(status::E_VALUE, format_args!("no format of calls has number {format}"))
-            .numbers(formats.len().saturating_sub(1), format)
-    })?;
-    Ok((Some(*found), marks))
 }
 
 /// Starts to read a reply.
@@ -196,8 +144,7 @@ pub unsafe extern "C" fn gleed_calls_init(
         // to which nobody writes as long as the reader is used, and `calls` is a place for a result that nothing else uses.
         let (tools, place) = unsafe { (slice("tools", tools.cast::<u8>(), tools_len)?, out("calls", calls)?) };
         let (format, marks) = formats(format, flags)?;
-        let known = GLEED_THOUGHTS_THINK | GLEED_THOUGHTS_CHANNEL | GLEED_THOUGHTS_BRACKETS | GLEED_THOUGHTS_OPEN;
-        let is_thinking = known_flags(flags, known)? & GLEED_THOUGHTS_OPEN != 0;
+        let is_thinking = flags & GLEED_THOUGHTS_OPEN != 0;
         let tools = if tools.is_empty() { None } else { Some(Tools::new(utf8(tools)?)?) };
         let reading = Reading { reader: Reader::new(format, marks, is_thinking), tools };
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses

@@ -227,6 +227,10 @@ impl From<SampleError> for Failure {
             SampleError::Bias { token } => {
                 Self::new(status::E_VALUE, format_args!("the bias of token {token} is not finite")).at(token)
             }
+            SampleError::BiasTokens { given, limit } => {
+                Self::new(status::E_VALUE, format_args!("a bias of {given} tokens, there is room for {limit}"))
+                    .numbers(limit, given)
+            }
             SampleError::UnknownToken { token, vocab } => {
                 Self::new(status::E_TOKEN, format_args!("a bias is for token {token}, there are {vocab}"))
                     .numbers(vocab, token)

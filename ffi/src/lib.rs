@@ -25,6 +25,8 @@ extern crate std;
 
 mod adapter;
 #[cfg(feature = "grammar")]
+mod call_format;
+#[cfg(feature = "grammar")]
 mod calls;
 mod config;
 mod convert;
@@ -63,9 +65,15 @@ mod trie;
 mod turns;
 mod version;
 pub mod versioned;
+#[cfg(feature = "grammar")]
+mod writing;
+#[cfg(feature = "grammar")]
+mod writing_next;
 
 // What is public in these modules is what the header declares.
 pub use adapter::*;
+#[cfg(feature = "grammar")]
+pub use call_format::*;
 #[cfg(feature = "grammar")]
 pub use calls::*;
 pub use config::*;
@@ -98,3 +106,7 @@ pub use tokenizer::*;
 pub use trie::*;
 pub use turns::*;
 pub use version::*;
+#[cfg(feature = "grammar")]
+pub use writing::*;
+#[cfg(feature = "grammar")]
+pub use writing_next::*;

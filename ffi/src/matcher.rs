@@ -71,7 +71,7 @@ impl From<MatchError> for Failure {
 ///
 /// # Safety
 /// As [`versioned_or_null`].
-unsafe fn limits(limits: *const gleed_matcher_limits) -> Result<Limits, Failure> {
+pub(crate) unsafe fn limits(limits: *const gleed_matcher_limits) -> Result<Limits, Failure> {
     // SAFETY: the caller promises as many bytes as struct_size says; NULL, alignment and struct_size are checked here.
     let Some(given) = unsafe { versioned_or_null("limits", limits) }? else { return Ok(Limits::default()) };
     if given.reserved != 0 {

@@ -2,6 +2,8 @@
 
 use core::ffi::c_char;
 
+use gleed::grammar::Matcher;
+
 use crate::error::{Failure, boundary, gleed_error};
 use crate::matcher::gleed_matcher;
 use crate::object::Object;
@@ -9,7 +11,7 @@ use crate::ptr::{out, slice_mut};
 use crate::status;
 use crate::text::known_flags;
 use crate::tokenizer::gleed_tokenizer;
-use crate::trie::gleed_trie;
+use crate::trie::{Tokens, gleed_trie};
 
 /// Tokens that end a text are in the mask where it may end.
 pub const GLEED_MASK_ENDS: u32 = 1;
@@ -29,9 +31,13 @@ pub unsafe extern "C" fn gleed_matcher_mask(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: `make` asks for what gleed.h demands: nothing but this call uses `matcher`, no other call changes `trie`, and
-        // `mask_len` elements at `mask` are used by nothing else.
-        unsafe { make(matcher, trie, None, units, flags, (mask, mask_len)) }
+        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` and `trie` are checked here. gleed.h demands
+        // the rest: nothing but this call uses `matcher`, no other call changes `trie`, and `mask_len` elements at `mask`
+        // are used by nothing else.
+        let (mut matcher, trie, mask) = unsafe {
+            (Object::get_mut("matcher", matcher)?, Object::get("trie", trie)?, slice_mut("mask", mask, mask_len)?)
+        };
+        make(&mut matcher, trie, None, units, flags, mask)
     })
 }
 
@@ -51,39 +57,31 @@ pub unsafe extern "C" fn gleed_matcher_mask_within(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        let within = usize::try_from(within).unwrap_or(usize::MAX);
-        // SAFETY: `make` asks for what gleed.h demands: nothing but this call uses `matcher`, no other call changes `trie`, and
-        // `mask_len` elements at `mask` are used by nothing else.
-        unsafe { make(matcher, trie, Some(within), units, flags, (mask, mask_len)) }
+        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` and `trie` are checked here. gleed.h demands
+        // the rest: nothing but this call uses `matcher`, no other call changes `trie`, and `mask_len` elements at `mask`
+        // are used by nothing else.
+        let (mut matcher, trie, mask) = unsafe {
+            (Object::get_mut("matcher", matcher)?, Object::get("trie", trie)?, slice_mut("mask", mask, mask_len)?)
+        };
+        make(&mut matcher, trie, Some(within), units, flags, mask)
     })
 }
 
 /// Goes on with a mask, of a text that is to end within so many tokens if that is given.
-///
-/// # Safety
-/// Pointers that pass the checks lead to a matcher that nothing else uses, to a trie that nobody changes, and to as many elements
-/// as are said, which nothing else uses.
-unsafe fn make(
-    matcher: *mut gleed_matcher,
-    trie: *const gleed_trie,
-    within: Option<usize>,
+pub(crate) fn make(
+    matcher: &mut Matcher<'_, '_>,
+    trie: &Tokens,
+    within: Option<u64>,
     units: u64,
     flags: u32,
-    (mask, mask_len): (*mut u32, usize),
+    mask: &mut [u32],
 ) -> Result<i32, Failure> {
-    // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` and `trie` are checked here; the caller promises the
-    // rest.
-    let (mut matcher, trie, mask) = unsafe {
-        (Object::get_mut("matcher", matcher)?, Object::get("trie", trie)?, slice_mut("mask", mask, mask_len)?)
-    };
+    let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let flags = known_flags(flags, GLEED_MASK_ENDS)?;
-    let units = match units {
-        0 => usize::MAX,
-        units => usize::try_from(units).unwrap_or(usize::MAX),
-    };
+    let units = if units == 0 { usize::MAX } else { count(units) };
     let is_made = match within {
         None => matcher.mask(&trie.trie, units, mask)?,
-        Some(tokens) => matcher.mask_within(&trie.trie, tokens, units, mask)?,
+        Some(tokens) => matcher.mask_within(&trie.trie, count(tokens), units, mask)?,
     };
     if !is_made {
         return Ok(status::YIELDED);
@@ -94,6 +92,25 @@ unsafe fn make(
         }
     }
     Ok(status::OK)
+}
+
+/// How many bytes bring the text to an end.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_matcher_bytes_to_end(
+    matcher: *mut gleed_matcher,
+    bytes: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest: nothing but
+        // this call uses `matcher`, and `bytes` is a place for a result that nothing else uses.
+        let (mut matcher, bytes) = unsafe { (Object::get_mut("matcher", matcher)?, out("bytes", bytes)?) };
+        bytes.write(matcher.bytes_to_end()?);
+        Ok(status::OK)
+    })
 }
 
 /// The bytes that have to follow.

@@ -1,6 +1,6 @@
 //! Samplers: from logits to a token.
 
-use core::ffi::c_void;
+use core::ffi::{c_char, c_void};
 
 use gleed::sample::{MAX_BIASES, Sampler, SamplerParams, argmax};
 
@@ -8,6 +8,8 @@ use crate::error::{Failure, boundary, gleed_error};
 use crate::object::{Object, Opaque};
 use crate::ptr::{out, out_layout, out_or_null, slice, slice_mut, unread};
 use crate::status;
+use crate::text::{check_text_len, utf8};
+use crate::tokenizer::gleed_tokenizer;
 use crate::versioned::{Versioned, versioned_or_null};
 
 impl Opaque for Sampler {
@@ -150,6 +152,51 @@ pub unsafe extern "C" fn gleed_sampler_set_biases(
             *pair = (bias.token, bias.bias);
         }
         sampler.set_biases(pairs)?;
+        Ok(status::OK)
+    })
+}
+
+/// Adds a bias for the tokens that spell a text.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_sampler_bias_text(
+    sampler: *mut gleed_sampler,
+    tokenizer: *const gleed_tokenizer,
+    text: *const c_char,
+    text_len: usize,
+    bias: f32,
+    scratch: *mut u32,
+    scratch_len: usize,
+    count: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `sampler` and `tokenizer` are checked here. gleed.h
+        // demands the rest: nothing but this call uses `sampler`, no other call changes `tokenizer`, `text_len` bytes are at
+        // `text` if so many can be taken, `scratch_len` elements at `scratch` are used by nothing else, and `count` is a
+        // place for a result that nothing else uses.
+        let (mut sampler, tokenizer, text, scratch, count) = unsafe {
+            (
+                Object::get_mut("sampler", sampler)?,
+                Object::get("tokenizer", tokenizer)?,
+                unread("text", text.cast::<u8>(), text_len)?,
+                slice_mut("scratch", scratch, scratch_len)?,
+                out("count", count)?,
+            )
+        };
+        let text = utf8(text.read_if(check_text_len)?)?;
+        let (mut biased, mut found, mut added) = (sampler.clone(), 0_usize, Ok(()));
+        tokenizer.each_spelling(text, scratch, &mut |tokens| {
+            if added.is_ok() {
+                added = biased.add_bias(tokens, bias);
+                found = found.saturating_add(1);
+            }
+        })?;
+        added?;
+        *sampler = biased;
+        count.write(found);
         Ok(status::OK)
     })
 }

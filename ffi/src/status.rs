@@ -202,6 +202,8 @@ statuses! {
     E_NOT_REWINDABLE = -912, c"so many tokens cannot be taken back";
     /// The text must go on, and no token does.
     E_NO_TOKEN = -913, c"no token of the vocabulary may follow";
+    /// A sequence has a token that the grammar does not allow.
+    E_NOT_ALLOWED = -914, c"the sequence has a token that the grammar does not allow";
     /// A list of tools that is none.
     E_TOOLS = -920, c"the list of tools is wrong";
 }

@@ -208,7 +208,7 @@ fn number_of(is_it: impl Fn(&str) -> bool) -> u32 {
     found.map_or(GLEED_NO_TURNS, small)
 }
 
-fn format(number: u32) -> Result<&'static TurnFormat, Failure> {
+pub(crate) fn format(number: u32) -> Result<&'static TurnFormat, Failure> {
     let found = usize::try_from(number).ok().and_then(|number| TurnFormat::ALL.get(number));
     found.ok_or_else(|| {
         let most = TurnFormat::ALL.len().saturating_sub(1);

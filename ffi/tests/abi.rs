@@ -11,7 +11,7 @@ use gleed_ffi::{
     gleed_adapter_info, gleed_bias, gleed_budget, gleed_calls_part, gleed_config, gleed_engine_info, gleed_executor,
     gleed_grammar_options, gleed_matcher_limits, gleed_message, gleed_model_info, gleed_part, gleed_plan_info,
     gleed_sampler_params, gleed_section, gleed_seq_info, gleed_shown, gleed_snapshot_info, gleed_snapshot_options,
-    gleed_string, gleed_turns_info, gleed_vocab_info, status,
+    gleed_string, gleed_turns_info, gleed_vocab_info, gleed_writing_info, status,
 };
 
 fn manifest(path: &str) -> PathBuf {
@@ -176,7 +176,10 @@ fn the_comparison_notices_differences() {
 /// C lines that compile only where struct layouts and numbers are those of the Rust side.
 fn assertions() -> String {
     let mut lines = vec!["#include \"gleed.h\"".to_owned()];
-    let mut equal = |c: String, rust: i128| lines.push(format!("_Static_assert({c} == {rust}, \"{c}\");"));
+    let mut equal = |c: String, rust: i128| {
+        let sign = if rust > i128::from(i64::MAX) { "u" } else { "" };
+        lines.push(format!("_Static_assert({c} == {rust}{sign}, \"{c}\");"));
+    };
     macro_rules! layout {
         ($($name:ident { $($field:ident),* $(,)? })*) => {
             $(equal(format!("sizeof({})", stringify!($name)), size_of::<$name>() as i128);
@@ -226,6 +229,7 @@ fn assertions() -> String {
         gleed_turns_info { struct_size, writes_bos, name }
         gleed_grammar_options { struct_size, kind, whitespace, flags, states, reserved, ignore, ignore_len }
         gleed_matcher_limits { struct_size, items, nodes, depth, past, reserved }
+        gleed_writing_info { struct_size, seq, begin, end, is_end, reserved, bytes_to_end }
         gleed_string { text, text_len }
         gleed_shown { struct_size, stop, held, held_len, text_len }
         gleed_calls_part {
@@ -254,7 +258,7 @@ fn assertions() -> String {
         GLEED_THOUGHTS_BRACKETS GLEED_THOUGHTS_OPEN GLEED_PART_NONE GLEED_PART_TEXT GLEED_PART_THOUGHT GLEED_PART_CALL
         GLEED_PART_WRONG GLEED_CALL_RIGHT GLEED_CALL_INCOMPLETE GLEED_CALL_INVALID GLEED_CALL_TOO_DEEP
         GLEED_CALL_POSITIONAL GLEED_CALL_UNKNOWN_TOOL GLEED_CALL_NO_OBJECT GLEED_CALL_MISSING
-        GLEED_CALL_UNKNOWN_ARGUMENT GLEED_CALL_TYPE GLEED_CALL_VALUE
+        GLEED_CALL_UNKNOWN_ARGUMENT GLEED_CALL_TYPE GLEED_CALL_VALUE GLEED_NO_END
     }
     let types = gleed_ffi::GLEED_KV_TYPES(gleed_ffi::GLEED_KV_Q8_0, gleed_ffi::GLEED_KV_F16);
     equal("GLEED_KV_TYPES(GLEED_KV_Q8_0, GLEED_KV_F16)".to_owned(), i128::from(types));

@@ -215,7 +215,7 @@ fn wrong_calls(header: &Header, function: &Function) -> Vec<(&'static str, Strin
         }
         let follows_pointer = index > 0 && function.parameters[index - 1].0.ends_with('*');
         // Numbers that are no lengths.
-        let is_number = name == "index" || function.name == "gleed_matcher_rewind";
+        let is_number = ["index", "keep"].contains(&name.as_str()) || function.name == "gleed_matcher_rewind";
         if kind == "size_t" && follows_pointer && !is_number {
             call("GLEED_E_LENGTH", "SIZE_MAX".to_owned());
         }

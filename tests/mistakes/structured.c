@@ -186,6 +186,140 @@ static void grammars(void)
     EXPECT(GLEED_E_NO_TOKEN, gleed_matcher_mask(matcher, trie, 0, 0, mask, mask_len, &error));
 }
 
+static gleed_writing_info described(gleed_writing *writing)
+{
+    gleed_writing_info info = {sizeof info, 0, 0, 0, 0, 0, 0};
+    DO(gleed_writing_describe(writing, &info, &error));
+    return info;
+}
+
+/* The mask of a writing, which must be that of a matcher that has taken the same tokens. */
+static void same_mask(gleed_writing *writing, const gleed_grammar *grammar, const uint32_t *tokens, size_t count)
+{
+    gleed_matcher *matcher = start_matcher(grammar, NULL);
+    uint32_t accepted = 0;
+    size_t i, bytes = 0;
+    for (i = 0; i < count; i++) {
+        DO(gleed_matcher_accept(matcher, tokenizer, tokens[i], &accepted, &error));
+        CHECK(accepted == 1);
+    }
+    DO(gleed_matcher_mask(matcher, trie, 0, GLEED_MASK_ENDS, mask, mask_len, &error));
+    DO(gleed_writing_mask(writing, trie, GLEED_NO_END, 0, GLEED_MASK_ENDS, mask_again, mask_len, &error));
+    CHECK(memcmp(mask, mask_again, mask_len * sizeof *mask) == 0);
+    DO(gleed_matcher_bytes_to_end(matcher, &bytes, &error));
+    CHECK(described(writing).bytes_to_end == bytes);
+    DO(gleed_matcher_mask_within(matcher, trie, 12, 0, 0, mask, mask_len, &error));
+    DO(gleed_writing_mask(writing, trie, 12, 0, 0, mask_again, mask_len, &error));
+    CHECK(memcmp(mask, mask_again, mask_len * sizeof *mask) == 0);
+}
+
+/* A sequence and its matcher go together through fork, rewind and a snapshot. */
+static void writings(void)
+{
+    const gleed_config config = {sizeof config, 3, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    const gleed_grammar_options options = {sizeof options, GLEED_GRAMMAR_REGEX, 0, GLEED_GRAMMAR_CLOSE, 0, 0, NULL, 0};
+    const gleed_grammar_options plain = {sizeof plain, GLEED_GRAMMAR_REGEX, 0, 0, 0, 0, NULL, 0};
+    const gleed_grammar *grammar = start_grammar("[a-z]{8,30}(, yes|, no)!", &options);
+    const gleed_grammar *other = start_grammar("[0-9]*", &plain);
+    const gleed_matcher_limits none_kept = {sizeof none_kept, 0, 0, 0, 1, 0};
+    const uint32_t prompt[5] = {1, 414, 435, 261, 385};
+    const char *text = "abcdefgh, ";
+    static uint32_t scratch[1 << 14], tokens[32], forced[8];
+    gleed_engine *engine = start_engine(model, &config);
+    gleed_writing *writing, *fork = NULL, *again = NULL;
+    gleed_snapshot_options saved = {sizeof saved, 0, NULL, 0};
+    gleed_snapshot_info snapshot_info;
+    const float *logits = NULL;
+    uint8_t state[16], *bytes;
+    uint32_t accepted = 9;
+    size_t count = 0, len = 0, size, align, written = 0, i;
+    gleed_seq seq;
+    void *memory;
+    DO(gleed_seq_open(engine, &seq, &error));
+    DO(gleed_prefill(engine, seq, prompt, 5, &logits, &len, &error));
+    writing = start_writing(engine, seq, grammar, &none_kept);
+    CHECK(described(writing).begin == 5 && described(writing).end == 5 && described(writing).seq == seq);
+    CHECK(described(start_writing(engine, seq, other, NULL)).bytes_to_end == GLEED_NO_END);
+    CHECK(described(start_writing(engine, seq, other, NULL)).is_end == 1 && described(writing).is_end == 0);
+    DO(gleed_encode(tokenizer, text, strlen(text), GLEED_ENCODE_CONTINUES, scratch, 1 << 14, tokens, 32, &count, &error));
+    CHECK(count > 4);
+    for (i = 0; i < count; i++) {
+        same_mask(writing, grammar, tokens, i);
+        DO(gleed_writing_accept(writing, tokenizer, tokens[i], &accepted, &error));
+        CHECK(accepted == 1);
+        DO(gleed_decode_step(engine, seq, tokens[i], &logits, &len, &error));
+    }
+    DO(gleed_writing_accept(writing, tokenizer, 414, &accepted, &error));
+    CHECK(accepted == 0 && described(writing).end == 5 + count);
+    DO(gleed_writing_forced_tokens(writing, tokenizer, trie, scratch, 1 << 14, forced, 8, &written, &error));
+    CHECK(written == 0);
+
+    /* A copy with two tokens less; then the first one goes back to where the copy is. */
+    DO(gleed_writing_plan(&size, &align, &none_kept, &error));
+    memory = aligned(size, align);
+    EXPECT(GLEED_E_MEMORY_TOO_SMALL,
+           gleed_writing_fork(writing, engine, tokenizer, 3 + count, memory, size - 1, &fork, &error));
+    EXPECT(GLEED_E_NOT_REWINDABLE, gleed_writing_fork(writing, engine, tokenizer, 4, memory, size, &fork, &error));
+    CHECK(error.needed == 5 && error.given == 4 && fork == NULL);
+    DO(gleed_writing_fork(writing, engine, tokenizer, 3 + count, memory, size, &fork, &error));
+    CHECK(described(fork).end == 3 + count && described(fork).seq != seq);
+    same_mask(fork, grammar, tokens, count - 2);
+    same_mask(writing, grammar, tokens, count);
+    EXPECT(GLEED_E_NOT_REWINDABLE, gleed_writing_rewind(writing, engine, tokenizer, 2, &error));
+    DO(gleed_writing_rewind(writing, engine, tokenizer, 3 + count, &error));
+    same_mask(writing, grammar, tokens, count - 2);
+
+    /* The sequence goes on by itself. */
+    DO(gleed_decode_step(engine, seq, tokens[count - 2], &logits, &len, &error));
+    DO(gleed_writing_follow(writing, engine, tokenizer, &error));
+    same_mask(writing, grammar, tokens, count - 1);
+    DO(gleed_decode_step(engine, seq, 414, &logits, &len, &error));
+    EXPECT(GLEED_E_NOT_ALLOWED, gleed_writing_follow(writing, engine, tokenizer, &error));
+    CHECK(error.at == 4 + count && error.given == 414);
+    DO(gleed_rewind(engine, seq, 4 + count, &error));
+    DO(gleed_writing_follow(writing, engine, tokenizer, &error));
+    same_mask(writing, grammar, tokens, count - 1);
+
+    /* Saved with the sequence, and gone on with. */
+    EXPECT(GLEED_E_SNAPSHOT_BUFFER, gleed_writing_state(writing, state, 15, &written, &error));
+    DO(gleed_writing_state(writing, state, sizeof state, &written, &error));
+    CHECK(written == 16);
+    saved.state = state;
+    saved.state_len = written;
+    DO(gleed_snapshot_size(engine, seq, &saved, &size, &error));
+    CHECK((bytes = malloc(size)) != NULL);
+    DO(gleed_snapshot(engine, seq, &saved, bytes, size, &written, &error));
+    memset(&snapshot_info, 0, sizeof snapshot_info);
+    snapshot_info.struct_size = sizeof snapshot_info;
+    DO(gleed_snapshot_describe(bytes, size, &snapshot_info, &error));
+    DO(gleed_restore(engine, NULL, bytes, size, &seq, &error));
+    DO(gleed_writing_plan(&size, &align, NULL, &error));
+    memory = aligned(size, align);
+    EXPECT(GLEED_E_SNAPSHOT_GRAMMAR, gleed_writing_resume(engine, tokenizer, seq, other, snapshot_info.state,
+                                                          snapshot_info.state_len, NULL, memory, size, &again, &error));
+    EXPECT(GLEED_E_SEQUENCE, gleed_writing_resume(engine, tokenizer, 0, grammar, snapshot_info.state, snapshot_info.state_len,
+                                                  NULL, memory, size, &again, &error));
+    CHECK(again == NULL);
+    DO(gleed_writing_resume(engine, tokenizer, seq, grammar, snapshot_info.state, snapshot_info.state_len, NULL, memory, size,
+                            &again, &error));
+    CHECK(described(again).begin == 5 && described(again).end == 4 + count);
+    same_mask(again, grammar, tokens, count - 1);
+    free(bytes);
+}
+
+/* What calls a turn format goes with. */
+static void call_formats(void)
+{
+    uint32_t format = 0, calls = 9, thoughts = 9, hermes = 9;
+    DO(gleed_turns_named("qwen3", 5, &format, &error));
+    DO(gleed_turns_calls(model, format, &calls, &thoughts, &error));
+    DO(gleed_calls_named("hermes", 6, &hermes, &error));
+    CHECK(calls == hermes && thoughts == GLEED_THOUGHTS_THINK);
+    DO(gleed_turns_named("vicuna", 6, &format, &error));
+    DO(gleed_turns_calls(model, format, &calls, &thoughts, &error));
+    CHECK(calls == GLEED_NO_CALLS && thoughts == 0);
+}
+
 static void sampling(void)
 {
     const float logits[40] = {3, 2, 1};
@@ -291,6 +425,8 @@ int main(int argc, char **argv)
     for (seed = 1; seed <= 4; seed++)
         answer(grammar, seed);
     grammars();
+    writings();
+    call_formats();
     sampling();
     stop_strings();
     tool_calls();

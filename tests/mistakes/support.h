@@ -145,6 +145,16 @@ static inline gleed_matcher *start_matcher(const gleed_grammar *grammar, const g
     return matcher;
 }
 
+static inline gleed_writing *start_writing(const gleed_engine *engine, gleed_seq seq, const gleed_grammar *grammar,
+                                           const gleed_matcher_limits *limits)
+{
+    gleed_writing *writing = NULL;
+    size_t size, align;
+    DO(gleed_writing_plan(&size, &align, limits, &error));
+    DO(gleed_writing_init(engine, seq, grammar, limits, aligned(size, align), size, &writing, &error));
+    return writing;
+}
+
 static inline gleed_stops *start_stops(const gleed_string *strings, size_t count)
 {
     gleed_stops *stops = NULL;

@@ -25,6 +25,7 @@ static gleed_sampler *some_gleed_sampler;
 static const gleed_grammar *some_gleed_grammar;
 static const gleed_trie *some_gleed_trie;
 static gleed_matcher *some_gleed_matcher;
+static gleed_writing *some_gleed_writing;
 static gleed_stops *some_gleed_stops;
 static gleed_calls *some_gleed_calls;
 static gleed_seq seqs[1];
@@ -40,6 +41,7 @@ static const void *moved_gleed_sampler;
 static const void *moved_gleed_grammar;
 static const void *moved_gleed_trie;
 static const void *moved_gleed_matcher;
+static const void *moved_gleed_writing;
 static const void *moved_gleed_stops;
 static const void *moved_gleed_calls;
 
@@ -63,6 +65,7 @@ static struct outputs {
     const gleed_grammar *grammar;
     const gleed_trie *trie;
     gleed_matcher *matcher;
+    gleed_writing *writing;
     gleed_stops *stops;
     gleed_calls *calls;
     uint32_t ids[8];
@@ -171,6 +174,7 @@ static void wrong_arguments(void)
     gleed_bias bias = {5, 1.0f};
     gleed_grammar_options grammar_options = {sizeof grammar_options, 0, 0, 0, 0, 0, NULL, 0};
     gleed_matcher_limits limits = {sizeof limits, 0, 0, 0, 0, 0};
+    gleed_writing_info writing_info = {sizeof writing_info, 0, 0, 0, 0, 0, 0};
     gleed_shown shown = {sizeof shown, 0, NULL, 0, 0};
     gleed_calls_part calls_part = {sizeof calls_part, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     gleed_string string = {"a", 1};
@@ -189,6 +193,10 @@ static void wrong_arguments(void)
     const gleed_matcher *a_const_gleed_matcher_p = some_gleed_matcher;
     const gleed_grammar *a_const_gleed_grammar_p = some_gleed_grammar;
     const gleed_trie *a_const_gleed_trie_p = some_gleed_trie;
+    gleed_writing *a_gleed_writing_p = some_gleed_writing;
+    const gleed_writing *a_const_gleed_writing_p = some_gleed_writing;
+    gleed_writing_info *a_gleed_writing_info_p = &writing_info;
+    gleed_writing **a_gleed_writing_pp = &outputs.writing;
     gleed_stops *a_gleed_stops_p = some_gleed_stops;
     gleed_calls *a_gleed_calls_p = some_gleed_calls;
     const gleed_grammar_options *a_const_gleed_grammar_options_p = &grammar_options;
@@ -335,6 +343,8 @@ int main(int argc, char **argv)
     DO(gleed_prefill(some_gleed_engine, seqs[0], PROMPT, 5, &logits, &len, &error));
     DO(gleed_plan(some_gleed_model, NULL, &size, &align, &error));
     moved_gleed_engine = moved(some_gleed_engine, size, align);
+    some_gleed_writing = start_writing(some_gleed_engine, seqs[0], some_gleed_grammar, NULL);
+    moved_gleed_writing = moved(some_gleed_writing, 64, 64);
     before = state_of(some_gleed_engine, seqs, 1);
     wrong_arguments();
     CHECK(state_of(some_gleed_engine, seqs, 1) == before);

@@ -4,6 +4,7 @@
  * usage: features MODEL
  */
 #define _DEFAULT_SOURCE /* for posix_memalign */
+#include <math.h>
 #include <pthread.h>
 
 #include "support.h"
@@ -611,6 +612,43 @@ static void tokens_again(void)
     CHECK(memcmp(ids, PROMPT + i - 80, (120 - i) * sizeof *ids) == 0);
 }
 
+/* A text is biased by its tokens: " Lily" is one, "Lilyy" several, of which the last is banned behind the others. */
+static void biases_of_texts(void)
+{
+    const gleed_tokenizer *tokenizer = start_tokenizer(model);
+    gleed_sampler *sampler = start_sampler(NULL);
+    static float logits[4096];
+    uint32_t scratch[2000], ids[8], token = 0, i;
+    uint64_t pad[4096];
+    gleed_vocab_info info = {.struct_size = sizeof info};
+    size_t count = 9, found = 0, len;
+    DO(gleed_tokenizer_describe(tokenizer, &info, &error));
+    len = info.tokens;
+    CHECK(len <= COUNT(logits));
+    EXPECT(GLEED_E_SCRATCH_TOO_SMALL,
+           gleed_sampler_bias_text(sampler, tokenizer, " Lily", 5, -INFINITY, scratch, 3, &found, &error));
+    CHECK(error.needed > 3 && error.needed <= COUNT(scratch) && found == 0);
+    DO(gleed_sampler_bias_text(sampler, tokenizer, " Lily", 5, 2, scratch, 2000, &found, &error));
+    CHECK(found == 1);
+    DO(gleed_sample(sampler, logits, len, pad, len, &token, NULL, &error));
+    CHECK(token == 387);
+    DO(gleed_encode(tokenizer, "Lilyy", 5, GLEED_ENCODE_CONTINUES, scratch, 2000, ids, 8, &count, &error));
+    CHECK(count > 1);
+    DO(gleed_sampler_set_biases(sampler, NULL, 0, &error));
+    DO(gleed_sampler_bias_text(sampler, tokenizer, "Lilyy", 5, -INFINITY, scratch, 2000, &found, &error));
+    CHECK(found == 1);
+    logits[ids[count - 1]] = 5;
+    DO(gleed_sample(sampler, logits, len, pad, len, &token, NULL, &error));
+    CHECK(token == ids[count - 1]);
+    for (i = 0; i + 1 < count; i++)
+        DO(gleed_sampler_accept(sampler, ids[i], &error));
+    DO(gleed_sample(sampler, logits, len, pad, len, &token, NULL, &error));
+    CHECK(token != ids[count - 1]);
+    EXPECT(GLEED_E_VALUE, gleed_sampler_bias_text(sampler, tokenizer, "a", 1, INFINITY, scratch, 2000, &found, &error));
+    EXPECT(GLEED_E_TEXT, gleed_sampler_bias_text(sampler, tokenizer, "\xff", 1, 1, scratch, 2000, &found, &error));
+    CHECK(found == 1);
+}
+
 static void samplers(void)
 {
     const gleed_sampler_params params = {
@@ -647,6 +685,7 @@ static void samplers(void)
     DO(gleed_sampler_set_biases(a, &bias, 1, &error));
     DO(gleed_sample(a, logits, len, scratch, len, &other, NULL, &error));
     CHECK(other != token);
+    biases_of_texts();
 }
 
 static void text(void)

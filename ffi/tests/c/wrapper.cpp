@@ -199,6 +199,30 @@ int main(int argc, char **argv) {
     char forced[8];
     CHECK(matcher.value().forced(forced).value() == 3 && std::memcmp(forced, "an.", 3) == 0);
 
+    // The same with its sequence: a copy, tokens taken back, a text that goes on after a snapshot.
+    logits = seq.value().reset() ? seq.value().prefill(gleed::Tokens(ids, count.value())) : logits;
+    auto writing = gleed::Writing::start(engine, seq.value(), grammar.value());
+    CHECK(writing && writing.value().mask(trie.value(), mask));
+    const auto first = gleed::sample_masked(chooser.value(), logits.value(), mask, pad);
+    CHECK(writing.value().accept(tokenizer.value(), first.value()).value() && seq.value().decode(first.value()));
+    gleed::Sequence forked;
+    auto copied = writing.value().fork(engine, tokenizer.value(), count.value() + 1, &forked);
+    CHECK(copied && copied.value().info().value().seq == forked.handle());
+    CHECK(writing.value().rewind(engine, tokenizer.value(), count.value()) && writing.value().follow(engine, tokenizer.value()));
+    CHECK(writing.value().info().value().end == count.value() && writing.value().info().value().bytes_to_end == GLEED_NO_END);
+    std::uint8_t kept[16];
+    CHECK(copied.value().state(kept).value() == 16);
+    auto resumed = gleed::Writing::resume(engine, tokenizer.value(), forked, grammar.value(), kept);
+    CHECK(resumed && resumed.value().info().value().end == count.value() + 1);
+    std::vector<std::uint32_t> much(1 << 16);
+    CHECK(resumed.value().forced(tokenizer.value(), trie.value(), much, gleed::Span<std::uint32_t>()).value() == 0);
+    CHECK(gleed::bias_text(chooser.value(), tokenizer.value(), std::string_view(" Lily"), -9, much).value() == 1);
+    CHECK(matcher.value().bytes_to_end().status().code() == GLEED_E_VALUE);
+    std::uint32_t thoughts = 9;
+    const auto turns_of = gleed::Turns::named(std::string_view("qwen3"));
+    CHECK(gleed::calls_of(model.value(), turns_of.value(), &thoughts).value() != GLEED_NO_CALLS);
+    CHECK(thoughts == GLEED_THOUGHTS_THINK);
+
     const gleed_string strings[] = {{"END", 3}};
     auto stops = gleed::Stops::start(strings);
     CHECK(stops && stops.value().push(std::string_view("the EN")).value().text_len == 4);
