@@ -3,7 +3,7 @@
 //! `{"kind":"schema","grammar":{"type":"integer"},"texts":["12","1x"]}` gives
 //! `{"ok":true,"results":[{"accepted":true,"prefix":2},{"accepted":false,"prefix":1}]}`, where `prefix` is the bytes of
 //! the longest begin that can still be continued. A grammar that is refused gives
-//! `{"ok":false,"error":"…","at":9,"keyword":"not"}`. With `--model FILE` a line may have `"walks":[[ids]]` instead of texts:
+//! `{"ok":false,"error":"…","at":9,"keyword":"not","pointer":"/items/not"}`. With `--model FILE` a line may have `"walks":[[ids]]` instead of texts:
 //! of each state on the way it tells whether the text may end, how many tokens may follow, and the hash of their ids.
 //! `docs/structured.md` has the other members.
 
@@ -21,7 +21,7 @@ use std::time::Instant;
 use compile::compile;
 use gguf_rs_lite::Gguf;
 use gleed::grammar::{
-    Escapes, Grammar, Limits, MatchError, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace,
+    Escapes, Grammar, JsonPointer, Limits, MatchError, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace,
 };
 use gleed::host::AlignedBytes;
 use gleed::token::Tokenizer;
@@ -103,13 +103,20 @@ fn answer(line: &str, time: bool, tokens: Tokens<'_>) -> Result<Value, String> {
     let grammar = match compile(source, &options, &mut memory) {
         Ok(grammar) => grammar,
         Err(error) => {
-            return Ok(json!({"ok": false, "error": error.to_string(), "at": error.at, "keyword": error.keyword()}));
+            let pointer = match source {
+                Source::Schema(text) => Some(JsonPointer::new(text, error.at).to_string()),
+                _ => None,
+            };
+            let keyword = error.keyword();
+            return Ok(
+                json!({"ok": false, "error": error.to_string(), "at": error.at, "keyword": keyword, "pointer": pointer}),
+            );
         }
     };
     let compiled = begin.elapsed();
     let mut results = Vec::new();
     for text in request["texts"].as_array().into_iter().flatten() {
-        results.push(result(&grammar, limits(&request), text, time)?);
+        results.push(result(&grammar, limits(&request), text, (time, options.close))?);
     }
     for ids in request["walks"].as_array().into_iter().flatten() {
         let tokens = tokens.ok_or("walks need --model FILE")?;
@@ -211,7 +218,7 @@ fn options<'o>(request: &Value, ignore: &'o [&'o str]) -> Result<Options<'o>, St
         one_of_as_any_of: flag("one_of_as_any_of"),
         ignore,
         states,
-        ..Options::default()
+        close: flag("close"),
     })
 }
 
@@ -227,8 +234,8 @@ fn limits(request: &Value) -> Limits {
 }
 
 /// Returns what a matcher says of a text: a string, or a list of strings and ids of tokens.
-fn result(grammar: &Grammar<'_>, limits: Limits, text: &Value, time: bool) -> Result<Value, String> {
-    let run = || -> Result<(bool, usize, f64), MatchError> {
+fn result(grammar: &Grammar<'_>, limits: Limits, text: &Value, (time, close): (bool, bool)) -> Result<Value, String> {
+    let run = || -> Result<Value, MatchError> {
         let mut memory = AlignedBytes::new(Matcher::plan(limits)?);
         let mut matcher = Matcher::new(grammar, limits, memory.bytes())?;
         let begin = Instant::now();
@@ -249,11 +256,15 @@ fn result(grammar: &Grammar<'_>, limits: Limits, text: &Value, time: bool) -> Re
                 break;
             }
         }
-        Ok((whole && matcher.may_end(), prefix, begin.elapsed().as_secs_f64() * 1e6))
+        let us = begin.elapsed().as_secs_f64() * 1e6;
+        let mut result = json!({"accepted": whole && matcher.may_end(), "prefix": prefix});
+        if time {
+            result["us"] = json!(us);
+        }
+        if close {
+            result["bytes_to_end"] = json!(matcher.bytes_to_end()?);
+        }
+        Ok(result)
     };
-    Ok(match run() {
-        Ok((accepted, prefix, _)) if !time => json!({"accepted": accepted, "prefix": prefix}),
-        Ok((accepted, prefix, us)) => json!({"accepted": accepted, "prefix": prefix, "us": us}),
-        Err(error) => json!({"accepted": false, "error": error.to_string()}),
-    })
+    Ok(run().unwrap_or_else(|error| json!({"accepted": false, "error": error.to_string()})))
 }

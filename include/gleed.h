@@ -1687,6 +1687,78 @@ gleed_status gleed_trie_init(const gleed_tokenizer *tokenizer, uint32_t *scratch
  */
 gleed_status gleed_trie_mask_len(const gleed_trie *trie, size_t *mask_len, gleed_error *error);
 
+/*
+ * A trie in the making. gleed_trie_init takes some frames for a large vocabulary; this makes the same tables in units of work.
+ *     gleed_trie_build_init(tokenizer, scratch, scratch_len, room, room_len, &build, &error);
+ *     while (gleed_trie_build_step(build, 8, &error) == GLEED_YIELDED) ...    (the frame ends here)
+ *     gleed_trie_build_plan(build, &size, &align, &error);
+ *     gleed_trie_build_place(build, memory, size, &error);
+ *     while (gleed_trie_build_step(build, 8, &error) == GLEED_YIELDED) ...
+ *     gleed_trie_build_finish(build, &trie, &error);
+ */
+typedef struct gleed_trie_build gleed_trie_build;
+
+/*
+ * Returns the size and alignment of the memory of a trie in the making, in bytes. The size is always the same.
+ *   Memory, Time, Threads, Errors, After   As gleed_sampler_size.
+ */
+gleed_status gleed_trie_build_size(size_t *size, size_t *align, gleed_error *error);
+
+/*
+ * Begins a trie. *build receives a pointer to what is in the making. The scratch has as many elements as gleed_trie_init needs.
+ *   Memory   Keeps `memory`, `scratch` and the tokenizer, until the trie is finished.
+ *   Time     Constant.
+ *   Threads  Any, each with scratch and memory of its own.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_VOCAB_UNSUPPORTED,
+ *            GLEED_E_SCRATCH_TOO_SMALL, GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED.
+ *   After    Nothing is written, not even to `memory`.
+ */
+gleed_status gleed_trie_build_init(const gleed_tokenizer *tokenizer, uint32_t *scratch, size_t scratch_len, void *memory,
+                                   size_t memory_len, gleed_trie_build **build, gleed_error *error);
+
+/*
+ * Goes on for at most `units` units of 4,096 tokens, comparisons or nodes (0: no bound). GLEED_OK: the memory of the trie is known,
+ * or, after gleed_trie_build_place, the trie is finished. GLEED_YIELDED: call again.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with `units`.
+ *   Threads  One at a time per build.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_VOCAB_UNSUPPORTED, GLEED_E_SCRATCH_TOO_SMALL.
+ *   After    The build is of no use with the last two.
+ */
+gleed_status gleed_trie_build_step(gleed_trie_build *build, uint64_t units, gleed_error *error);
+
+/*
+ * Returns the size and alignment of the memory of the trie, in bytes.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any, while no call changes the build.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_BUSY (gleed_trie_build_step must go on).
+ *   After    Nothing is written.
+ */
+gleed_status gleed_trie_build_plan(const gleed_trie_build *build, size_t *size, size_t *align, gleed_error *error);
+
+/*
+ * Gives the trie its memory, once.
+ *   Memory   Keeps `memory`.
+ *   Time     Constant.
+ *   Threads  One at a time per build.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_MEMORY_TOO_SMALL,
+ *            GLEED_E_MEMORY_MISALIGNED, GLEED_E_BUSY (its size is not known yet, or it has its memory).
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_trie_build_place(gleed_trie_build *build, void *memory, size_t memory_len, gleed_error *error);
+
+/*
+ * *trie receives a pointer to the finished trie, once. What it was made in is free then.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with the size of the vocabulary, by little: the tokens that end a text are looked for.
+ *   Threads  One at a time per build.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_BUSY (it is not finished),
+ *            GLEED_E_VOCAB_UNSUPPORTED (more than 32 tokens end a text).
+ *   After    Nothing is written. The build is of no use with the last.
+ */
+gleed_status gleed_trie_build_finish(gleed_trie_build *build, const gleed_trie **trie, gleed_error *error);
+
 /* A matcher: the state of one text under a grammar. */
 typedef struct gleed_matcher gleed_matcher;
 

@@ -942,6 +942,8 @@ public:
     const gleed_trie *get() const noexcept { return trie_; }
 
 private:
+    friend class TokenTrieBuild;
+
     Memory memory_;
     const gleed_trie *trie_ = nullptr;
 };
@@ -1087,6 +1089,54 @@ inline Result<std::uint32_t> sample_masked(Sampler &sampler, Logits logits, Span
                                  scratch.size(), &token, nullptr, status.details());
     return Result<std::uint32_t>(status, token);
 }
+
+// A trie in the making, in units of work. The tokenizer must stay where it is until it is finished.
+class TokenTrieBuild {
+public:
+    TokenTrieBuild() noexcept = default;
+
+    static Result<TokenTrieBuild> begin(const Tokenizer &tokenizer) noexcept {
+        std::size_t size = 0, align = 1;
+        Status status;
+        status = gleed_trie_plan(tokenizer.get(), nullptr, 0, &size, &align, status.details());
+        if (status.code() != GLEED_E_SCRATCH_TOO_SMALL) return Result<TokenTrieBuild>(status);
+        const auto words = static_cast<std::size_t>(status.error().needed);
+        TokenTrieBuild build;
+        build.scratch_ = Memory::allocate(words * sizeof(std::uint32_t), alignof(std::uint32_t));
+        status = gleed_trie_build_size(&size, &align, status.details());
+        if (!status) return Result<TokenTrieBuild>(status);
+        build.room_ = Memory::allocate(size, align);
+        status = gleed_trie_build_init(tokenizer.get(), static_cast<std::uint32_t *>(build.scratch_.data()),
+                                       build.scratch_.size() / sizeof(std::uint32_t), build.room_.data(),
+                                       build.room_.size(), &build.build_, status.details());
+        return Result<TokenTrieBuild>(status, std::move(build));
+    }
+    // Goes on for so many units: GLEED_OK when the trie is finished, GLEED_YIELDED before.
+    Status step(std::uint64_t units) noexcept {
+        Status status;
+        status = gleed_trie_build_step(build_, units, status.details());
+        if (status.code() != GLEED_OK || memory_.data() != nullptr) return status;
+        std::size_t size = 0, align = 1;
+        status = gleed_trie_build_plan(build_, &size, &align, status.details());
+        if (!status) return status;
+        memory_ = Memory::allocate(size, align);
+        status = gleed_trie_build_place(build_, memory_.data(), memory_.size(), status.details());
+        if (status) status = GLEED_YIELDED;
+        return status;
+    }
+    // Returns the finished trie, once.
+    Result<TokenTrie> finish() noexcept {
+        Status status;
+        TokenTrie trie;
+        status = gleed_trie_build_finish(build_, &trie.trie_, status.details());
+        if (status) trie.memory_ = std::move(memory_);
+        return Result<TokenTrie>(status, std::move(trie));
+    }
+
+private:
+    Memory scratch_, room_, memory_;
+    gleed_trie_build *build_ = nullptr;
+};
 
 // A sequence that writes a text under a grammar, and its matcher, which stay together. The sequence must outlive it, and so
 // must the grammar.

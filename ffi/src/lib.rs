@@ -62,6 +62,8 @@ mod text;
 mod tokenizer;
 #[cfg(feature = "grammar")]
 mod trie;
+#[cfg(feature = "grammar")]
+mod trie_build;
 mod turns;
 mod version;
 pub mod versioned;
@@ -104,6 +106,8 @@ pub use stops::*;
 pub use tokenizer::*;
 #[cfg(feature = "grammar")]
 pub use trie::*;
+#[cfg(feature = "grammar")]
+pub use trie_build::*;
 pub use turns::*;
 pub use version::*;
 #[cfg(feature = "grammar")]

@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use gleed::grammar::{TokenTrie, TrieError};
+use gleed::grammar::{TokenTrie, TrieBuild, TrieError};
 use gleed::mem::{ALIGN, MemoryError};
 use gleed::token::Tokenizer;
 
@@ -47,14 +47,31 @@ impl From<TrieError> for Failure {
         match error {
             TrieError::TooLarge { given, limit } => new(status::E_VOCAB_UNSUPPORTED).numbers(limit, given),
             TrieError::ScratchTooSmall { needed, given } => new(status::E_SCRATCH_TOO_SMALL).numbers(needed, given),
+            TrieError::Unfinished => new(status::E_BUSY),
             TrieError::Memory(error) => error.into(),
             _ => new(status::E_INTERNAL),
         }
     }
 }
 
-fn planned(tokenizer: &Tokenizer<'_, '_>, scratch: &mut [u32]) -> Result<usize, Failure> {
-    Ok(TokenTrie::plan(tokenizer, scratch)?.checked_add(HEAD).ok_or(MemoryError::TooLarge)?)
+/// The bytes of a trie with its head.
+pub(crate) fn with_head(bytes: usize) -> Result<usize, Failure> {
+    Ok(bytes.checked_add(HEAD).ok_or(MemoryError::TooLarge)?)
+}
+
+/// The place of a trie's head, and that of its tables.
+pub(crate) fn halves(memory: &mut [u8]) -> (&mut [u8], &mut [u8]) {
+    memory.split_at_mut_checked(HEAD).unwrap_or_default()
+}
+
+/// Puts a trie at its head.
+pub(crate) fn placed(
+    head: &mut [u8],
+    tokenizer: &Tokenizer<'_, '_>,
+    trie: TokenTrie<'static>,
+) -> Result<*mut gleed_trie, Failure> {
+    let (ends, count) = ends(tokenizer)?;
+    Ok(Object::place(head, Tokens { trie, ends, count })?)
 }
 
 /// The tokens that end a text, and their number.
@@ -94,7 +111,7 @@ pub unsafe extern "C" fn gleed_trie_plan(
                 out_layout(size, align)?,
             )
         };
-        layout.write(planned(tokenizer, scratch)?, ALIGN);
+        layout.write(with_head(TokenTrie::plan(tokenizer, scratch)?)?, ALIGN);
         Ok(status::OK)
     })
 }
@@ -120,14 +137,17 @@ pub unsafe extern "C" fn gleed_trie_init(
         let (tokenizer, scratch, place) = unsafe {
             (Object::get("tokenizer", tokenizer)?, slice_mut("scratch", scratch, scratch_len)?, out("trie", trie)?)
         };
-        let (ends, count) = ends(tokenizer)?;
-        let needed = planned(tokenizer, scratch)?;
+        ends(tokenizer)?;
+        let mut build = TrieBuild::new(tokenizer, scratch)?;
+        build.step(usize::MAX)?;
+        let needed = with_head(build.bytes()?)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the trie is used. So they are lent for as long as anyone may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
-        let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
-        let trie = TokenTrie::new(tokenizer, scratch, rest)?;
-        place.write(Object::place(head, Tokens { trie, ends, count })?);
+        let (head, rest) = halves(memory);
+        build.place(rest)?;
+        build.step(usize::MAX)?;
+        place.write(placed(head, tokenizer, build.finish()?)?);
         Ok(status::OK)
     })
 }

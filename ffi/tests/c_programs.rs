@@ -136,9 +136,15 @@ fn right(function: &str, kind: &str, name: &str) -> String {
         ("gleed_calls_init", _, "tools") => "\"[]\"".to_owned(),
         ("gleed_calls_init", _, "tools_len") => "2".to_owned(),
         (_, "uint32_t *", "scratch") => "large".to_owned(),
-        ("gleed_grammar_plan" | "gleed_grammar_init" | "gleed_trie_plan" | "gleed_trie_init", _, "scratch_len") => {
-            "sizeof large / sizeof *large".to_owned()
-        }
+        (
+            "gleed_grammar_plan"
+            | "gleed_grammar_init"
+            | "gleed_trie_plan"
+            | "gleed_trie_init"
+            | "gleed_trie_build_init",
+            _,
+            "scratch_len",
+        ) => "sizeof large / sizeof *large".to_owned(),
         (_, "uint32_t *", "tokens") => "ids".to_owned(),
         (_, "char *", "text") => "out_text".to_owned(),
         (_, _, "error") => "&error".to_owned(),

@@ -92,6 +92,40 @@ impl List {
     }
 }
 
+/// A parser of expressions in some notation.
+pub(super) trait Alternatives<'s> {
+    /// Where the tree is made.
+    fn scratch(&mut self) -> &mut Scratch<'s>;
+
+    /// Reads what stands between two bars, in so many groups.
+    fn sequence(&mut self, depth: usize) -> Result<Ast>;
+
+    /// Takes a bar. Returns whether there was one.
+    fn take_bar(&mut self) -> bool;
+
+    /// Refuses what stands here.
+    fn refuse(&self, text: &'static str) -> Result<Ast>;
+
+    /// Reads the alternatives of a group.
+    fn choice(&mut self, depth: usize) -> Result<Ast> {
+        if depth > DEPTH {
+            return self.refuse("groups nested too deeply");
+        }
+        let mut choices = List::default();
+        loop {
+            let sequence = self.sequence(depth)?;
+            choices.push(self.scratch(), sequence);
+            if !self.take_bar() {
+                break;
+            }
+        }
+        if choices.first == choices.last {
+            return Ok(choices.first);
+        }
+        make(self.scratch(), Expr::Choice(choices.first))
+    }
+}
+
 /// Returns whether an expression has a counted repetition in it, of which a rule has room for one at a time.
 pub(super) fn has_counter(scratch: &Scratch<'_>, ast: Ast) -> bool {
     match expr(scratch, ast) {

@@ -6,6 +6,7 @@ use super::code::{
 };
 use super::dfa;
 use super::error::{ErrorKind, GrammarError};
+use super::reach;
 use super::scratch::{Result, Scratch};
 
 /// Marks the instructions from which a text can end, and those that can be passed without a character.
@@ -13,7 +14,7 @@ pub(super) fn mark(scratch: &mut Scratch<'_>, program: &Program) {
     let mut code = program.first;
     while code != 0 {
         if op(scratch, code) == TEXT {
-            let dfa = dfa::trimmed(scratch, scratch.get(code, A));
+            let dfa = reach::trimmed(scratch, scratch.get(code, A));
             scratch.set(code, A, dfa);
         }
         code = following(scratch, code);

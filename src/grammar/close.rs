@@ -7,6 +7,7 @@ use super::error::MatchError;
 use super::matcher::Matcher;
 use super::rest::NEVER;
 use super::tables::{Frontier, Item, Return, Saved};
+use super::trie::{Part, TokenTrie};
 
 /// As long as so many times the bytes that the longest instruction needs are left beyond those to the end, no token is looked at.
 const FAR: u32 = 4;
@@ -35,6 +36,22 @@ impl Matcher<'_, '_> {
         } else {
             None
         })
+    }
+
+    /// Begins a mask of tokens behind which an end has at most so many bytes. Returns which of them are to be looked at one by one.
+    ///
+    /// In a string of any characters all plain tokens lead to where the text is now. So they are all allowed, or nothing is but what
+    /// ends the string.
+    pub(super) fn begin_within(&self, trie: &TokenTrie<'_>, most: u32, mask: &mut [u32]) -> Part {
+        let now = Saved::new(self.now);
+        let codec = self.only(now).and_then(|item| self.string(item, trie));
+        let stays = self.bytes_left(now) <= most;
+        trie.allow_plain(if codec.is_some() && stays { u32::MAX } else { 0 }, mask);
+        match codec {
+            None => Part::All,
+            Some(_) if stays => Part::Rest,
+            Some(codec) => Part::Closing(codec),
+        }
     }
 
     /// Returns the bytes from a frontier to an end.

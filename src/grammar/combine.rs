@@ -1,6 +1,7 @@
 //! Automata of what two automata accept both, or of what only one accepts.
 
-use super::dfa::{Builder, Dfa, accept, append, chained, edge, edges, key, next, trimmed};
+use super::dfa::{Builder, Dfa, accept, append, chained, edge, edges, key, next};
+use super::reach::trimmed;
 use super::scratch::{Result, Scratch, mix};
 
 /// How two automata are combined.

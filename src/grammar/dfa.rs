@@ -1,15 +1,15 @@
 //! Deterministic automata over characters, while a grammar is compiled.
 
-use super::class::{ANY, LAST};
+use super::class::ANY;
 use super::error::{ErrorKind, GrammarError};
 use super::scratch::{Result, Scratch};
 
 // The fields of a state.
-const EDGES: u32 = 0;
+pub(super) const EDGES: u32 = 0;
 /// What is accepted here, plus 1; 0 if nothing is.
 const ACCEPT: u32 = 1;
-const NEXT: u32 = 2;
-const PREVIOUS: u32 = 3;
+pub(super) const NEXT: u32 = 2;
+pub(super) const PREVIOUS: u32 = 3;
 /// What the state was made from.
 const KEY: u32 = 4;
 const KEY2: u32 = 5;
@@ -19,13 +19,13 @@ const HIGHEST: u32 = 7;
 /// Where the state lies in the finished grammar.
 const PLACE: u32 = 8;
 /// While states are trimmed: whether it is alive. In the end: whether no plain text dies from here.
-const MARK: u32 = 9;
+pub(super) const MARK: u32 = 9;
 
 // The fields of an edge.
 const LOW: u32 = 0;
 const HIGH: u32 = 1;
 const TARGET: u32 = 2;
-const LINK: u32 = 3;
+pub(super) const LINK: u32 = 3;
 
 /// The code that stands for the quotes around a string, which is no character.
 pub(super) const QUOTE: u32 = super::class::LAST + 1;
@@ -123,51 +123,8 @@ pub(super) fn is_plain(scratch: &Scratch<'_>, state: u32) -> bool {
     is_marked(scratch, state)
 }
 
-fn is_marked(scratch: &Scratch<'_>, state: u32) -> bool {
+pub(super) fn is_marked(scratch: &Scratch<'_>, state: u32) -> bool {
     scratch.get(state, MARK) != 0
-}
-
-/// Notes of each state whether it is plain: whether such characters lead to states that are plain, too.
-pub(super) fn mark_plain(scratch: &mut Scratch<'_>, first: Dfa) {
-    let last = last(scratch, first);
-    let mut state = last;
-    while state != 0 {
-        scratch.set(state, MARK, 1);
-        state = previous(scratch, state);
-    }
-    let mut changed = true;
-    while changed {
-        changed = false;
-        state = last;
-        while state != 0 {
-            if is_plain(scratch, state) && !stays_plain(scratch, state) {
-                scratch.set(state, MARK, 0);
-                changed = true;
-            }
-            state = previous(scratch, state);
-        }
-    }
-}
-
-fn stays_plain(scratch: &Scratch<'_>, state: u32) -> bool {
-    const PLAIN: [(u32, u32); 5] = [(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, LAST)];
-    let mut number = edges(scratch, state);
-    PLAIN.into_iter().all(|(low, high)| {
-        let mut next = low;
-        while let Some(found) = edge(scratch, number).filter(|found| next <= high && found.low <= next) {
-            if found.high >= next {
-                if !is_plain(scratch, found.target) {
-                    return false;
-                }
-                next = found.high.saturating_add(1);
-            }
-            // The edge may reach into the next range.
-            if next <= high {
-                number = found.next;
-            }
-        }
-        next > high
-    })
 }
 
 /// Returns the last state of an automaton, from which [`previous`] leads to the first.
@@ -350,67 +307,4 @@ pub(super) fn quoted(scratch: &mut Scratch<'_>, inner: Dfa) -> Result<Dfa> {
     scratch.set(state, NEXT, end);
     scratch.set(end, PREVIOUS, state);
     Ok(start)
-}
-
-/// Removes states from which nothing is accepted, and edges to them. Returns 0 if nothing is left.
-pub(super) fn trimmed(scratch: &mut Scratch<'_>, first: Dfa) -> Dfa {
-    if first == 0 {
-        return 0;
-    }
-    let last = last(scratch, first);
-    let mut changed = true;
-    while changed {
-        changed = false;
-        let mut state = last;
-        while state != 0 {
-            if !is_marked(scratch, state) && is_alive(scratch, state) {
-                scratch.set(state, MARK, 1);
-                changed = true;
-            }
-            state = previous(scratch, state);
-        }
-    }
-    unlink(scratch, first);
-    if is_marked(scratch, first) { first } else { 0 }
-}
-
-fn is_alive(scratch: &Scratch<'_>, state: u32) -> bool {
-    let mut number = edges(scratch, state);
-    while let Some(edge) = edge(scratch, number) {
-        if is_marked(scratch, edge.target) {
-            return true;
-        }
-        number = edge.next;
-    }
-    accept(scratch, state) != 0
-}
-
-/// Takes dead states and edges out of their lists.
-fn unlink(scratch: &mut Scratch<'_>, first: Dfa) {
-    let (mut state, mut alive) = (first, 0);
-    while state != 0 {
-        let following = next(scratch, state);
-        if is_marked(scratch, state) || state == first {
-            if alive != 0 {
-                scratch.set(alive, NEXT, state);
-            }
-            scratch.set(state, PREVIOUS, alive);
-            scratch.set(state, NEXT, 0);
-            alive = state;
-            let (mut number, mut kept) = (edges(scratch, state), 0);
-            scratch.set(state, EDGES, 0);
-            while let Some(edge) = edge(scratch, number) {
-                if is_marked(scratch, edge.target) {
-                    match kept {
-                        0 => scratch.set(state, EDGES, number),
-                        kept => scratch.set(kept, LINK, number),
-                    }
-                    scratch.set(number, LINK, 0);
-                    kept = number;
-                }
-                number = edge.next;
-            }
-        }
-        state = following;
-    }
 }

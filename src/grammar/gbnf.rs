@@ -1,6 +1,6 @@
 //! Grammars in the notation of llama.cpp.
 
-use super::ast::{Ast, DEPTH, Expr, List, OPEN, make, rounds};
+use super::ast::{Alternatives, Ast, Expr, List, OPEN, make, rounds};
 use super::class::{self, Class};
 use super::code::{Program, Rule, rule, set_start};
 use super::json::{first_char, hex, syntax};
@@ -50,6 +50,54 @@ struct Parser<'p, 's, 't> {
     table: u32,
     first: u32,
     last: u32,
+}
+
+impl<'s> Alternatives<'s> for Parser<'_, 's, '_> {
+    fn scratch(&mut self) -> &mut Scratch<'s> {
+        self.scratch
+    }
+
+    fn take_bar(&mut self) -> bool {
+        let is_bar = self.peek() == Some(b'|');
+        if is_bar {
+            self.at += 1;
+            self.blanks(true);
+        }
+        is_bar
+    }
+
+    fn refuse(&self, text: &'static str) -> Result<Ast> {
+        self.wrong(text)
+    }
+
+    fn sequence(&mut self, depth: usize) -> Result<Ast> {
+        let mut items = List::default();
+        while let Some(byte) = self.peek() {
+            let item = match byte {
+                b'"' => self.literal()?,
+                b'[' => {
+                    let class = self.brackets()?;
+                    make(self.scratch, Expr::Class(class))?
+                }
+                b'.' => {
+                    self.at += 1;
+                    let class = class::of(self.scratch, class::ANY)?;
+                    make(self.scratch, Expr::Class(class))?
+                }
+                b'(' => self.group(depth)?,
+                b'<' | b'!' => self.token()?,
+                _ if is_name(byte) => {
+                    let name = self.name()?;
+                    make(self.scratch, Expr::Rule(self.scratch.get(name, RULE)))?
+                }
+                _ => break,
+            };
+            self.blanks(depth > 0);
+            let item = self.repeats(item, depth)?;
+            items.push(self.scratch, item);
+        }
+        make(self.scratch, Expr::Sequence(items.first))
+    }
 }
 
 impl Parser<'_, '_, '_> {
@@ -124,52 +172,6 @@ impl Parser<'_, '_, '_> {
         }
         self.last = name;
         Ok(name)
-    }
-
-    fn choice(&mut self, depth: usize) -> Result<Ast> {
-        if depth > DEPTH {
-            return self.wrong("groups nested too deeply");
-        }
-        let mut choices = List::default();
-        loop {
-            let sequence = self.sequence(depth)?;
-            choices.push(self.scratch, sequence);
-            if self.peek() != Some(b'|') {
-                break;
-            }
-            self.at += 1;
-            self.blanks(true);
-        }
-        make(self.scratch, Expr::Choice(choices.first))
-    }
-
-    fn sequence(&mut self, depth: usize) -> Result<Ast> {
-        let mut items = List::default();
-        while let Some(byte) = self.peek() {
-            let item = match byte {
-                b'"' => self.literal()?,
-                b'[' => {
-                    let class = self.brackets()?;
-                    make(self.scratch, Expr::Class(class))?
-                }
-                b'.' => {
-                    self.at += 1;
-                    let class = class::of(self.scratch, class::ANY)?;
-                    make(self.scratch, Expr::Class(class))?
-                }
-                b'(' => self.group(depth)?,
-                b'<' | b'!' => self.token()?,
-                _ if is_name(byte) => {
-                    let name = self.name()?;
-                    make(self.scratch, Expr::Rule(self.scratch.get(name, RULE)))?
-                }
-                _ => break,
-            };
-            self.blanks(depth > 0);
-            let item = self.repeats(item, depth)?;
-            items.push(self.scratch, item);
-        }
-        make(self.scratch, Expr::Sequence(items.first))
     }
 
     fn group(&mut self, depth: usize) -> Result<Ast> {

@@ -195,19 +195,18 @@ impl Matcher<'_, '_> {
     }
 
     /// Returns the item of a frontier that has no others.
-    fn only(&self, from: Saved) -> Option<Item> {
+    pub(super) fn only(&self, from: Saved) -> Option<Item> {
         (from.count == 1).then(|| self.item(from.frontier(), 0))
     }
 
-    /// Begins a mask. Where it matters how many bytes are left, each token is looked at.
+    /// Begins a mask.
     fn begin(&mut self, trie: &TokenTrie<'_>, most: Option<u32>, mask: &mut [u32]) -> Walk {
         let now = Saved::new(self.now);
         self.tables.walk.iter_mut().take(1).for_each(|place| *place = now);
         self.tables.seen.reset([now.nodes, now.returns]);
         let walk = Walk { begun: true, most, ..Walk::default() };
-        if most.is_some() {
-            trie.allow_plain(0, mask);
-            return walk;
+        if let Some(most) = most {
+            return Walk { part: self.begin_within(trie, most, mask), ..walk };
         }
         if let Some(codec) = self.only(now).and_then(|item| self.string(item, trie)) {
             trie.allow_within(codec, mask);
@@ -244,7 +243,7 @@ impl Matcher<'_, '_> {
 
     /// Returns the codec of the string that an item is in, if any characters lead to where it is and no token can bring it to
     /// one of its bounds.
-    fn string(&self, item: Item, trie: &TokenTrie<'_>) -> Option<u32> {
+    pub(super) fn string(&self, item: Item, trie: &TokenTrie<'_>) -> Option<u32> {
         let word = self.grammar.word(item.code);
         let is_far = match word & 0xFF {
             TEXT => true,

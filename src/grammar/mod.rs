@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use gleed::grammar::{
-//!     ErrorKind, Escapes, Grammar, GrammarError, Limits, MatchError, Matcher, Options, Planned, Source, Whitespace,
+//!     ErrorKind, Escapes, Grammar, GrammarError, JsonPointer, Limits, MatchError, Matcher, Options, Planned, Source, Whitespace,
 //! };
 //!
 //! /// Memory that is aligned as Gleed wants it.
@@ -42,6 +42,7 @@
 //! // What a program tells its user of a schema that is refused.
 //! let refused = Grammar::plan(Source::Schema(br#"{"not":{}}"#), &options, &mut scratch);
 //! assert_eq!(refused, Err(GrammarError { kind: ErrorKind::Unsupported("not"), at: 1 }));
+//! assert_eq!(JsonPointer::new(br#"{"not":{}}"#, 1).to_string(), "/not");
 //! assert_eq!(MatchError::TooDeep { limit: 16 }.to_string(), "calls are nested deeper than the limit of 16");
 //! # Ok(())
 //! # }
@@ -102,8 +103,51 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # In pieces
+//!
+//! The tables of a large vocabulary take some frames of a game. A [`TrieBuild`] makes them in units of work, whose number is
+//! the host's:
+//!
+//! ```
+//! use gleed::grammar::{TokenTrie, TrieBuild, Vocabulary};
+//! # use gleed::mem::ALIGN;
+//!
+//! struct Numbers;
+//!
+//! impl Vocabulary for Numbers {
+//!     fn tokens(&self) -> u32 {
+//!         10_000
+//!     }
+//!
+//!     fn each_byte(&self, id: u32, f: &mut dyn FnMut(u8)) {
+//!         id.to_string().bytes().for_each(f);
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut scratch = vec![0; TokenTrie::scratch_len(&Numbers)];
+//! let mut build = TrieBuild::new(&Numbers, &mut scratch)?;
+//! let mut frames = 1;
+//! while !build.step(4)? {
+//!     frames += 1;
+//! }
+//! # let mut memory = vec![0; build.bytes()? + ALIGN];
+//! # let start = memory.as_ptr().align_offset(ALIGN);
+//! # let memory = &mut memory[start..];
+//! // `memory` has `build.bytes()` bytes.
+//! build.place(memory)?;
+//! while !build.step(4)? {
+//!     frames += 1;
+//! }
+//! let trie = build.finish()?;
+//! assert!(frames > 10 && trie.mask_len() == 313);
+//! # Ok(())
+//! # }
+//! ```
 
 mod ast;
+mod build;
 mod check;
 mod class;
 mod close;
@@ -116,6 +160,7 @@ mod decimal;
 mod dfa;
 mod dom;
 mod error;
+mod fill;
 mod gbnf;
 mod json;
 mod jump;
@@ -126,6 +171,8 @@ mod nfa;
 mod number;
 mod pack;
 mod past;
+mod pointer;
+mod reach;
 mod regex;
 mod rest;
 mod schema;
@@ -139,8 +186,10 @@ mod tokens;
 mod trie;
 mod words;
 
+pub use build::TrieBuild;
 pub use compile::{Escapes, Grammar, Options, Planned, Source, Whitespace};
 pub use error::{ErrorKind, GrammarError, MatchError};
 pub use matcher::Matcher;
+pub use pointer::JsonPointer;
 pub use tables::Limits;
 pub use trie::{TokenTrie, TrieError, Vocabulary};

@@ -4,6 +4,7 @@ use super::ast::{Ast, Expr, OPEN, expr, link};
 use super::class::{self, ANY};
 use super::dfa::{self, Builder, Dfa, append, chained, key};
 use super::error::{ErrorKind, GrammarError};
+use super::reach;
 use super::scratch::{Result, Scratch, mix, sort};
 
 // The fields of a node: what it is, two numbers, and the round that met it last.
@@ -149,7 +150,7 @@ impl Maker<'_, '_> {
             }
             state = dfa::next(self.scratch, state);
         }
-        Ok(dfa::trimmed(self.scratch, builder.first))
+        Ok(reach::trimmed(self.scratch, builder.first))
     }
 
     /// Returns the next characters from `low` on that lead to the same nodes, and a list of these.

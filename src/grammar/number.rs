@@ -4,9 +4,10 @@ use super::ast::{Ast, Expr, List, OPEN, make};
 use super::class;
 use super::combine::{Combine, combine};
 use super::decimal::Decimal;
-use super::dfa::{Builder, Dfa, append, chained, key, next, trimmed};
+use super::dfa::{Builder, Dfa, append, chained, key, next};
 use super::error::{ErrorKind, GrammarError};
 use super::nfa::search;
+use super::reach::trimmed;
 use super::scratch::{Result, Scratch, mix};
 
 /// Which decimals there are at all.

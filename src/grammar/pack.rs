@@ -7,6 +7,7 @@ use super::code::{
 };
 use super::compiled::PLAIN_BIT;
 use super::dfa::{self, Dfa};
+use super::reach;
 use super::scratch::{Result, Scratch};
 use super::words::Out;
 
@@ -153,7 +154,7 @@ impl<'p, 's> Packer<'p, 's> {
         if dfa::place(self.scratch, dfa) == 0 {
             // A number for now, so that it is in the list once.
             dfa::set_place(self.scratch, dfa, 1);
-            dfa::mark_plain(self.scratch, dfa);
+            reach::mark_plain(self.scratch, dfa);
             self.dfas.push(self.scratch, dfa)?;
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Regular expressions: from text to an expression.
 
-use super::ast::{Ast, DEPTH, Expr, List, OPEN, make};
+use super::ast::{Alternatives, Ast, Expr, List, OPEN, make};
 use super::class::{self, Class};
 use super::error::{ErrorKind, GrammarError};
 use super::json::{hex, syntax};
@@ -22,37 +22,17 @@ pub(super) struct Parser<'p, 's, I: Iterator<Item = u32> + Clone> {
     dot_is_all: bool,
 }
 
-impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
-    /// A parser of the pattern of a schema, whose text is at `at`.
-    pub(super) fn new(scratch: &'p mut Scratch<'s>, chars: I, at: usize, spread: bool) -> Self {
-        Self { scratch, rest: chars, read: 0, at, spread, any_case: false, dot_is_all: false }
+impl<'s, I: Iterator<Item = u32> + Clone> Alternatives<'s> for Parser<'_, 's, I> {
+    fn scratch(&mut self) -> &mut Scratch<'s> {
+        self.scratch
     }
 
-    /// Reads the whole text.
-    pub(super) fn parse(mut self) -> Result<Ast> {
-        let ast = self.choice(0)?;
-        match self.peek() {
-            None => Ok(ast),
-            Some(_) => self.wrong("a ) without ("),
-        }
+    fn take_bar(&mut self) -> bool {
+        self.take('|')
     }
 
-    fn choice(&mut self, depth: usize) -> Result<Ast> {
-        if depth > DEPTH {
-            return self.wrong("groups nested too deeply");
-        }
-        let mut choices = List::default();
-        loop {
-            let sequence = self.sequence(depth)?;
-            choices.push(self.scratch, sequence);
-            if !self.take('|') {
-                break;
-            }
-        }
-        if choices.first == choices.last {
-            return Ok(choices.first);
-        }
-        make(self.scratch, Expr::Choice(choices.first))
+    fn refuse(&self, text: &'static str) -> Result<Ast> {
+        self.wrong(text)
     }
 
     fn sequence(&mut self, depth: usize) -> Result<Ast> {
@@ -68,6 +48,22 @@ impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
             (self.any_case, self.dot_is_all) = flags;
         }
         make(self.scratch, Expr::Sequence(items.first))
+    }
+}
+
+impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
+    /// A parser of the pattern of a schema, whose text is at `at`.
+    pub(super) fn new(scratch: &'p mut Scratch<'s>, chars: I, at: usize, spread: bool) -> Self {
+        Self { scratch, rest: chars, read: 0, at, spread, any_case: false, dot_is_all: false }
+    }
+
+    /// Reads the whole text.
+    pub(super) fn parse(mut self) -> Result<Ast> {
+        let ast = self.choice(0)?;
+        match self.peek() {
+            None => Ok(ast),
+            Some(_) => self.wrong("a ) without ("),
+        }
     }
 
     fn atom(&mut self, char: char, depth: usize) -> Result<Option<Ast>> {

@@ -1,39 +1,27 @@
-//! The tokens of a vocabulary in the order of their bytes, in the caller's scratch.
+//! The tokens of a vocabulary in the order of their bytes.
 
 use core::cmp::Ordering;
 
 use super::codec::{Read, read};
 use super::dfa::QUOTE;
-use super::trie::{MAX_BYTES, MOST, Node, TokenTrie, TrieError, Vocabulary};
-
-/// All ids in the order of their bytes.
-pub(super) struct Sorted<'s> {
-    pub(super) ids: &'s [u32],
-    /// Those whose tokens are not plain.
-    rest: &'s [u32],
-    texts: Texts<'s>,
-    /// Room for as many ids.
-    free: &'s mut [u32],
-}
-
-/// Tokens in which a string of JSON ends, in the order of their bytes from that quote on.
-pub(super) struct Closing<'s> {
-    ids: &'s [u32],
-    texts: Texts<'s>,
-}
+use super::trie::MAX_BYTES;
 
 /// The bytes of all tokens.
 #[derive(Clone, Copy)]
-struct Texts<'s> {
+pub(super) struct Texts<'t> {
     /// By id: where its bytes end.
-    ends: &'s [u32],
-    bytes: &'s [u8],
+    ends: &'t [u32],
+    bytes: &'t [u8],
     /// From the quote on that ends a string in this codec.
     closing: Option<u32>,
 }
 
-impl<'s> Texts<'s> {
-    fn of(&self, id: u32) -> &'s [u8] {
+impl<'t> Texts<'t> {
+    pub(super) fn new(ends: &'t [u32], bytes: &'t [u8], closing: Option<u32>) -> Self {
+        Self { ends, bytes, closing }
+    }
+
+    pub(super) fn of(&self, id: u32) -> &'t [u8] {
         let end = |index: Option<usize>| index.and_then(|index| self.ends.get(index)).copied().unwrap_or(0) as usize;
         let text = self.bytes.get(end((id as usize).checked_sub(1))..end(Some(id as usize))).unwrap_or_default();
         let text = if text.len() > MAX_BYTES { &[] } else { text };
@@ -44,123 +32,21 @@ impl<'s> Texts<'s> {
         }
     }
 
+    /// The ids of a list from one on, each with the bytes of the one before.
+    pub(super) fn pairs(self, list: &[u32], from: usize) -> impl Iterator<Item = (&'t [u8], u32)> {
+        let first = from.checked_sub(1).and_then(|before| list.get(before)).map_or(&[][..], |&id| self.of(id));
+        list.iter().skip(from).scan(first, move |before, &id| Some((core::mem::replace(before, self.of(id)), id)))
+    }
+
     /// Byte `at` of a token, plus 1; 0 at its end.
     fn key(&self, id: u32, at: usize) -> u32 {
         self.of(id).get(at).map_or(0, |&byte| u32::from(byte) + 1)
     }
 }
 
-impl<'s> Sorted<'s> {
-    pub(super) fn new(vocabulary: &dyn Vocabulary, scratch: &'s mut [u32]) -> Result<Self, TrieError> {
-        let (tokens, given) = (vocabulary.tokens(), scratch.len());
-        if tokens > MOST {
-            return Err(TrieError::TooLarge { given: tokens as usize, limit: MOST });
-        }
-        let small = TrieError::ScratchTooSmall { needed: Self::needed(vocabulary), given };
-        if given < Self::needed(vocabulary) {
-            return Err(small);
-        }
-        let (ids, rest) = scratch.split_at_mut_checked(tokens as usize).ok_or(small)?;
-        let (ends, rest) = rest.split_at_mut_checked(tokens as usize).ok_or(small)?;
-        let (others, rest) = rest.split_at_mut_checked(tokens as usize).ok_or(small)?;
-        let (free, rest) = rest.split_at_mut_checked(tokens as usize).ok_or(small)?;
-        let bytes: &mut [u8] = bytemuck::must_cast_slice_mut(rest);
-        let mut len = 0;
-        for (id, (place, end)) in (0..).zip(ids.iter_mut().zip(ends.iter_mut())) {
-            *place = id;
-            vocabulary.each_byte(id, &mut |byte| {
-                bytes.get_mut(len).into_iter().for_each(|place| *place = byte);
-                len += 1;
-            });
-            *end = u32::try_from(len).map_err(|_| TrieError::TooLarge { given: len, limit: u32::MAX })?;
-        }
-        let texts = Texts { ends, bytes, closing: None };
-        sort(ids, texts);
-        let mut count = 0;
-        for &id in ids.iter().filter(|&&id| !is_plain(texts.of(id))) {
-            others.get_mut(count).into_iter().for_each(|place| *place = id);
-            count += 1;
-        }
-        Ok(Self { ids, rest: others.get(..count).unwrap_or_default(), texts, free })
-    }
-
-    /// The elements of a mask with a bit for each id.
-    pub(super) fn mask_len(&self) -> usize {
-        self.ids.len().div_ceil(32)
-    }
-
-    fn needed(vocabulary: &dyn Vocabulary) -> usize {
-        TokenTrie::scratch_len(vocabulary)
-    }
-
-    /// Tokens that have bytes, in their order.
-    pub(super) fn texts(&self) -> impl Iterator<Item = (u32, &[u8])> {
-        self.ids.iter().map(|&id| (id, self.texts.of(id))).filter(|(_, text)| !text.is_empty())
-    }
-
-    /// Tokens that are not plain, in their order.
-    pub(super) fn rest(&self) -> impl Iterator<Item = (u32, &[u8])> {
-        self.rest.iter().map(|&id| (id, self.texts.of(id)))
-    }
-
-    /// Calls `f` with each token that has the bytes of the one before, and the first of these.
-    pub(super) fn pairs(&self, f: &mut dyn FnMut(usize, [u32; 2])) {
-        let (mut first, mut count) = ((0, &[][..]), 0);
-        for (id, text) in self.texts() {
-            if text == first.1 {
-                f(count, [first.0, id]);
-                count += 1;
-            } else {
-                first = (id, text);
-            }
-        }
-    }
-
-    /// Tokens in which a string of this codec ends.
-    pub(super) fn closing(&mut self, codec: u32) -> Closing<'_> {
-        let texts = Texts { closing: Some(codec), ..self.texts };
-        let mut count = 0;
-        for &id in self.rest.iter().filter(|&&id| !texts.of(id).is_empty()) {
-            self.free.get_mut(count).into_iter().for_each(|place| *place = id);
-            count += 1;
-        }
-        let ids = self.free.get_mut(..count).unwrap_or_default();
-        sort(ids, texts);
-        Closing { ids, texts }
-    }
-
-    pub(super) fn count<'t>(texts: impl Iterator<Item = (u32, &'t [u8])>) -> usize {
-        let mut count = 0;
-        nodes(texts, |_, _, _| count += 1);
-        count
-    }
-
-    /// Makes the nodes of some texts. What ends at a node is the number given with the first text there.
-    pub(super) fn fill<'t>(texts: impl Iterator<Item = (u32, &'t [u8])>, places: &mut [Node]) {
-        let mut free = places.iter_mut();
-        nodes(texts, |byte, depth, token| {
-            if let Some(place) = free.next() {
-                *place = Node::new(byte, depth, token);
-            }
-        });
-        let nodes = places;
-        // From the end: over the trees of the children, which are known.
-        for index in (0..nodes.len()).rev() {
-            let Some(node) = nodes.get(index).copied() else { continue };
-            let mut next = index + 1;
-            while let Some(child) = nodes.get(next).filter(|child| child.depth() > node.depth()) {
-                next += child.nodes().max(1) as usize;
-            }
-            nodes.get_mut(index).into_iter().for_each(|node| node.set_nodes(next - index));
-        }
-    }
-}
-
-impl Closing<'_> {
-    /// Each with its bytes from the quote on.
-    pub(super) fn texts(&self) -> impl Iterator<Item = (u32, &[u8])> {
-        self.ids.iter().map(|&id| (id, self.texts.of(id)))
-    }
+/// Returns how many bytes two texts have in common at their begin.
+pub(super) fn shared(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 /// What a token does at the place of a character in a string of JSON.
@@ -186,18 +72,6 @@ pub(super) fn in_string(codec: u32, text: &[u8]) -> InString {
     InString::Within
 }
 
-/// Calls `f` with each node of sorted texts: its byte, its number of bytes, and what ends there.
-fn nodes<'t>(texts: impl Iterator<Item = (u32, &'t [u8])>, mut f: impl FnMut(u8, usize, Option<u32>)) {
-    let mut before: &[u8] = &[];
-    for (number, text) in texts {
-        let shared = before.iter().zip(text).take_while(|(a, b)| a == b).count();
-        for (&byte, depth) in text.iter().zip(1..).skip(shared) {
-            f(byte, depth, (depth == text.len()).then_some(number));
-        }
-        before = text;
-    }
-}
-
 /// Whether a token is whole characters that a string of JSON has as they are, or nothing.
 pub(super) fn is_plain(text: &[u8]) -> bool {
     plain_len(text) == text.len()
@@ -213,64 +87,113 @@ fn plain_len(text: &[u8]) -> usize {
     text.iter().take(whole).take_while(plain).count()
 }
 
-/// Sorts ids by the bytes of their tokens. (Bentley and Sedgewick, "Fast algorithms for sorting and searching strings",
-/// 1997.)
-fn sort(ids: &mut [u32], texts: Texts<'_>) {
-    // Smaller parts first: of the larger ones at most two wait for each halving.
-    let mut waiting = heapless::Vec::<(usize, usize, usize), 64>::new();
-    let mut part = (0, ids.len(), 0);
-    loop {
-        let (start, end, at) = part;
-        if end.saturating_sub(start) > 1 {
-            let (less, more) = partition(ids.get_mut(start..end).unwrap_or_default(), at, texts);
-            let (less, more) = (start + less, start + more);
-            // What ends here is all alike.
-            let same = if texts.key(ids.get(less).copied().unwrap_or(0), at) == 0 { less } else { more };
-            let [mut small, mut middle, mut large] = [(start, less, at), (less, same, at + 1), (more, end, at)];
-            let len = |(start, end, _): (usize, usize, usize)| end.saturating_sub(start);
-            if len(small) > len(middle) {
-                core::mem::swap(&mut small, &mut middle);
+/// Ids that are sorted by the bytes of their tokens, in as many pieces as one likes. (Bentley and Sedgewick, "Fast algorithms for
+/// sorting and searching strings", 1997.)
+#[derive(Debug, Default)]
+pub(super) struct Sort {
+    /// The part of the list that is sorted now, whose tokens have the same bytes before this one.
+    part: Part,
+    /// Those that wait. Smaller ones come first: of the larger ones at most two wait for each halving.
+    waiting: heapless::Vec<Part, 64>,
+    partition: Option<Partition>,
+    is_done: bool,
+}
+
+/// From, to, and the byte.
+type Part = (usize, usize, usize);
+
+/// A part whose ids are put into three: below a byte, equal to it, above it.
+#[derive(Clone, Copy, Debug)]
+struct Partition {
+    pivot: u32,
+    less: usize,
+    index: usize,
+    more: usize,
+}
+
+impl Sort {
+    pub(super) fn new(len: usize) -> Self {
+        Self { part: (0, len, 0), ..Self::default() }
+    }
+
+    /// Goes on for so many comparisons. Returns whether all is sorted.
+    pub(super) fn go_on(&mut self, ids: &mut [u32], texts: Texts<'_>, left: &mut usize) -> bool {
+        while *left > 0 && !self.is_done {
+            let (start, end, at) = self.part;
+            if end.saturating_sub(start) <= 1 {
+                *left -= 1;
+                match self.waiting.pop() {
+                    Some(part) => self.part = part,
+                    None => self.is_done = true,
+                }
+                continue;
             }
-            if len(middle) > len(large) {
-                core::mem::swap(&mut middle, &mut large);
+            let list = ids.get_mut(start..end).unwrap_or_default();
+            let mut partition = self.partition.take().unwrap_or_else(|| Partition::new(list, at, texts));
+            if partition.go_on(list, at, texts, left) {
+                self.split(partition, ids, texts);
+            } else {
+                self.partition = Some(partition);
             }
-            if len(small) > len(middle) {
-                core::mem::swap(&mut small, &mut middle);
-            }
-            let fits = waiting.push(large).is_ok() && waiting.push(middle).is_ok();
-            debug_assert!(fits, "two parts for each halving of 2^22 ids");
-            part = small;
-            continue;
         }
-        match waiting.pop() {
-            Some(next) => part = next,
-            None => return,
+        self.is_done
+    }
+
+    /// Goes to the smallest of three parts, and lets the others wait.
+    fn split(&mut self, partition: Partition, ids: &[u32], texts: Texts<'_>) {
+        let (start, end, at) = self.part;
+        let (less, more) = (start + partition.less, start + partition.more);
+        // What ends here is all alike.
+        let same = if texts.key(ids.get(less).copied().unwrap_or(0), at) == 0 { less } else { more };
+        let [mut small, mut middle, mut large] = [(start, less, at), (less, same, at + 1), (more, end, at)];
+        let len = |(start, end, _): Part| end.saturating_sub(start);
+        if len(small) > len(middle) {
+            core::mem::swap(&mut small, &mut middle);
         }
+        if len(middle) > len(large) {
+            core::mem::swap(&mut middle, &mut large);
+        }
+        if len(small) > len(middle) {
+            core::mem::swap(&mut small, &mut middle);
+        }
+        let fits = self.waiting.push(large).is_ok() && self.waiting.push(middle).is_ok();
+        debug_assert!(fits, "two parts for each halving of 2^22 ids");
+        self.part = small;
     }
 }
 
-/// Puts ids whose byte is below that of a middle one first and those above it last. Returns where the second part and the
-/// last one begin.
-fn partition(ids: &mut [u32], at: usize, texts: Texts<'_>) -> (usize, usize) {
-    let key_of = |ids: &[u32], index: usize| texts.key(ids.get(index).copied().unwrap_or(0), at);
-    let [a, b, c] = [0, ids.len() / 2, ids.len().saturating_sub(1)].map(|index| key_of(ids, index));
-    let pivot = a.max(b).min(c).max(a.min(b));
-    let (mut less, mut index, mut more) = (0, 0, ids.len());
-    while index < more {
-        match key_of(ids, index).cmp(&pivot) {
-            Ordering::Less => {
-                exchange(ids, less, index);
-                less += 1;
-                index += 1;
+impl Partition {
+    /// The byte is a middle one of three.
+    fn new(ids: &[u32], at: usize, texts: Texts<'_>) -> Self {
+        let [a, b, c] = [0, ids.len() / 2, ids.len().saturating_sub(1)].map(|index| key_of(ids, index, at, texts));
+        Self { pivot: a.max(b).min(c).max(a.min(b)), less: 0, index: 0, more: ids.len() }
+    }
+
+    fn go_on(&mut self, ids: &mut [u32], at: usize, texts: Texts<'_>, left: &mut usize) -> bool {
+        while self.index < self.more {
+            if *left == 0 {
+                return false;
             }
-            Ordering::Equal => index += 1,
-            Ordering::Greater => {
-                more -= 1;
-                exchange(ids, index, more);
+            *left -= 1;
+            match key_of(ids, self.index, at, texts).cmp(&self.pivot) {
+                Ordering::Less => {
+                    exchange(ids, self.less, self.index);
+                    self.less += 1;
+                    self.index += 1;
+                }
+                Ordering::Equal => self.index += 1,
+                Ordering::Greater => {
+                    self.more -= 1;
+                    exchange(ids, self.index, self.more);
+                }
             }
         }
+        true
     }
-    (less, more)
+}
+
+fn key_of(ids: &[u32], index: usize, at: usize, texts: Texts<'_>) -> u32 {
+    texts.key(ids.get(index).copied().unwrap_or(0), at)
 }
 
 /// Exchanges two ids of the list.

@@ -4,9 +4,9 @@ use core::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
+use super::build::TrieBuild;
 use super::matcher::contains;
-use super::sorted::{InString, Sorted, in_string, is_plain};
-use crate::mem::{Arena, MemoryError};
+use crate::mem::MemoryError;
 use crate::token::Tokenizer;
 
 /// The most bytes of a token; longer ones are never allowed.
@@ -36,7 +36,7 @@ impl Vocabulary for Tokenizer<'_, '_> {
 }
 
 /// Plain tokens of at most so many characters have a mask for each number.
-const SHORT: u32 = 16;
+pub(super) const SHORT: u32 = 16;
 
 /// The tokens of a vocabulary by their bytes, in the caller's memory. It is made once and serves all grammars.
 ///
@@ -44,36 +44,36 @@ const SHORT: u32 = 16;
 #[derive(Debug)]
 pub struct TokenTrie<'m> {
     /// Of all tokens, in the order of their bytes.
-    all: &'m [Node],
+    pub(super) all: &'m [Node],
     /// Of those that are not plain.
-    rest: &'m [Node],
+    pub(super) rest: &'m [Node],
     /// For strings of each codec.
-    strings: [Strings<'m>; CODECS],
+    pub(super) strings: [Strings<'m>; CODECS],
     /// Plain tokens: whole characters that a string of JSON has as they are. A mask of all, then one for each number of
     /// characters up to [`SHORT`], of those that have no more.
-    plain: &'m [u32],
+    pub(super) plain: &'m [u32],
     /// Plain tokens of more characters: how many, and the token.
-    long: &'m [[u32; 2]],
+    pub(super) long: &'m [[u32; 2]],
     /// A token of the trie, and another one with the same bytes.
-    alike: &'m [[u32; 2]],
-    tokens: u32,
+    pub(super) alike: &'m [[u32; 2]],
+    pub(super) tokens: u32,
     /// The most bytes of a token.
-    longest: u32,
+    pub(super) longest: u32,
 }
 
 /// The tokens of strings that have any characters.
 #[derive(Clone, Copy, Debug, Default)]
-struct Strings<'m> {
+pub(super) struct Strings<'m> {
     /// The bits of those that stand in a string.
-    within: &'m [u32],
+    pub(super) within: &'m [u32],
     /// The bytes of the others from the quote on that ends the string; what ends at a node is a place in `tokens`.
-    ends: &'m [Node],
+    pub(super) ends: &'m [Node],
     /// Those, in this order; bit 31: the next one ends in the same way.
-    tokens: &'m [u32],
+    pub(super) tokens: &'m [u32],
 }
 
 /// The codecs of strings: 1 and the following numbers.
-const CODECS: usize = 3;
+pub(super) const CODECS: usize = 3;
 
 /// A byte of tokens.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
@@ -132,7 +132,7 @@ impl<'m> TokenTrie<'m> {
         let mut bytes = 0_usize;
         let tokens = vocabulary.tokens();
         (0..tokens).for_each(|id| vocabulary.each_byte(id, &mut |_| bytes = bytes.saturating_add(1)));
-        (4 * tokens as usize).saturating_add(1).saturating_add(bytes.div_ceil(4))
+        (4 * tokens as usize).saturating_add(bytes.div_ceil(4))
     }
 
     /// Returns the bytes of memory that [`TokenTrie::new`] needs.
@@ -140,39 +140,22 @@ impl<'m> TokenTrie<'m> {
     /// # Errors
     /// [`TrieError`]: the vocabulary is too large, or the scratch is too small.
     pub fn plan(vocabulary: &dyn Vocabulary, scratch: &mut [u32]) -> Result<usize, TrieError> {
-        let mut sorted = Sorted::new(vocabulary, scratch)?;
-        let mut arena = Arena::measuring();
-        Self::carve(&mut arena, &mut sorted)?;
-        Ok(arena.used())
+        let mut build = TrieBuild::new(vocabulary, scratch)?;
+        build.step(usize::MAX)?;
+        build.bytes()
     }
 
-    /// Makes the tables in `memory`, which starts at a multiple of [`crate::mem::ALIGN`].
+    /// Makes the tables in `memory`, which starts at a multiple of [`crate::mem::ALIGN`]. [`TrieBuild`] does the same in pieces, and
+    /// need not measure twice.
     ///
     /// # Errors
     /// As [`TokenTrie::plan`]; [`TrieError::Memory`] if `memory` does not suit it.
     pub fn new(vocabulary: &dyn Vocabulary, scratch: &mut [u32], memory: &'m mut [u8]) -> Result<Self, TrieError> {
-        let mut sorted = Sorted::new(vocabulary, scratch)?;
-        let mut arena = Arena::new(memory).map_err(TrieError::Memory)?;
-        let Tables { all, rest, strings, plain, long, alike } = Self::carve(&mut arena, &mut sorted)?;
-        Sorted::fill(sorted.texts(), all);
-        Sorted::fill(sorted.rest(), rest);
-        let longest = all.iter().fold(0, |most, node| most.max(node.depth() as u32));
-        plain.fill(0);
-        let (mask_len, mut places) = (sorted.mask_len(), long.iter_mut());
-        for (id, text) in sorted.texts().filter(|(_, text)| is_plain(text)) {
-            let chars = chars(text);
-            for slice in core::iter::once(0).chain(chars..=SHORT) {
-                let mask = plain.get_mut((slice as usize).saturating_mul(mask_len)..).unwrap_or_default();
-                set(mask, id);
-            }
-            if chars > SHORT {
-                places.next().into_iter().for_each(|place| *place = [chars, id]);
-            }
-        }
-        let (plain, mut codecs) = (&*plain, 1..);
-        let strings = strings.map(|tables| tables.fill(&mut sorted, plain, codecs.next().unwrap_or(0)));
-        sorted.pairs(&mut |index, pair| alike.get_mut(index).into_iter().for_each(|place| *place = pair));
-        Ok(Self { all, rest, strings, plain, long, alike, tokens: vocabulary.tokens(), longest })
+        let mut build = TrieBuild::new(vocabulary, scratch)?;
+        build.step(usize::MAX)?;
+        build.place(memory)?;
+        build.step(usize::MAX)?;
+        build.finish()
     }
 
     /// Returns the elements of a mask: one bit for each id.
@@ -255,80 +238,10 @@ impl<'m> TokenTrie<'m> {
     pub(super) fn tokens(&self) -> u32 {
         self.tokens
     }
-
-    fn carve(arena: &mut Arena<'m>, sorted: &mut Sorted<'_>) -> Result<Tables<'m>, TrieError> {
-        let all = Sorted::count(sorted.texts());
-        let rest = Sorted::count(sorted.rest());
-        let mut pairs = 0;
-        sorted.pairs(&mut |_, _| pairs += 1);
-        if all > MOST as usize {
-            return Err(TrieError::TooLarge { given: all, limit: MOST });
-        }
-        let words = sorted.mask_len().saturating_mul(SHORT as usize + 1);
-        let long = sorted.texts().filter(|(_, text)| is_plain(text) && chars(text) > SHORT).count();
-        let carve = |error| TrieError::Memory(error);
-        let mut strings = [const { None }; CODECS];
-        for (place, codec) in strings.iter_mut().zip(1..) {
-            *place = Some(StringTables::carve(arena, sorted, codec).map_err(carve)?);
-        }
-        Ok(Tables {
-            all: arena.slice("tokens", all).map_err(carve)?,
-            rest: arena.slice("other tokens", rest).map_err(carve)?,
-            strings: strings.map(Option::unwrap_or_default),
-            plain: arena.slice("plain tokens", words).map_err(carve)?,
-            long: arena.slice("long tokens", long).map_err(carve)?,
-            alike: arena.slice("tokens alike", pairs).map_err(carve)?,
-        })
-    }
-}
-
-/// The tables of a [`TokenTrie`] before they are filled.
-struct Tables<'m> {
-    all: &'m mut [Node],
-    rest: &'m mut [Node],
-    strings: [StringTables<'m>; CODECS],
-    plain: &'m mut [u32],
-    long: &'m mut [[u32; 2]],
-    alike: &'m mut [[u32; 2]],
-}
-
-/// The same of [`Strings`].
-#[derive(Default)]
-struct StringTables<'m> {
-    within: &'m mut [u32],
-    ends: &'m mut [Node],
-    tokens: &'m mut [u32],
-}
-
-impl<'m> StringTables<'m> {
-    fn carve(arena: &mut Arena<'m>, sorted: &mut Sorted<'_>, codec: u32) -> Result<Self, MemoryError> {
-        let words = sorted.mask_len();
-        let closing = sorted.closing(codec);
-        Ok(Self {
-            within: arena.slice("tokens in strings", words)?,
-            ends: arena.slice("ends of strings", Sorted::count(closing.texts()))?,
-            tokens: arena.slice("tokens that end strings", closing.texts().count())?,
-        })
-    }
-
-    /// Plain tokens stand in all strings.
-    fn fill(self, sorted: &mut Sorted<'_>, plain: &[u32], codec: u32) -> Strings<'m> {
-        self.within.iter_mut().zip(plain).for_each(|(word, bits)| *word = *bits);
-        let within = sorted.rest().filter(|(_, text)| in_string(codec, text) == InString::Within);
-        within.for_each(|(id, _)| set(self.within, id));
-        let closing = sorted.closing(codec);
-        let texts = || closing.texts().map(|(_, text)| text);
-        Sorted::fill((0..).zip(texts()), self.ends);
-        let following = texts().skip(1).chain([&[][..]]);
-        for (place, ((id, text), next)) in self.tokens.iter_mut().zip(closing.texts().zip(following)) {
-            *place = id | u32::from(text == next) << 31;
-        }
-        Strings { within: self.within, ends: self.ends, tokens: self.tokens }
-    }
 }
 
 /// The characters of a plain token.
-fn chars(text: &[u8]) -> u32 {
+pub(super) fn chars(text: &[u8]) -> u32 {
     text.iter().filter(|&&byte| byte & 0xC0 != 0x80).count() as u32
 }
 
@@ -366,6 +279,8 @@ pub enum TrieError {
         /// 32-bit words given.
         given: usize,
     },
+    /// The tables are not made yet, or the bytes that they take are not known.
+    Unfinished,
     /// The memory does not suit [`TokenTrie::plan`].
     Memory(MemoryError),
 }
@@ -377,6 +292,7 @@ impl fmt::Display for TrieError {
             Self::ScratchTooSmall { needed, given } => {
                 write!(f, "the trie needs {needed} 32-bit words of scratch, {given} given")
             }
+            Self::Unfinished => f.write_str("the trie is not finished"),
             Self::Memory(error) => error.fmt(f),
         }
     }

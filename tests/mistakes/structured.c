@@ -186,6 +186,36 @@ static void grammars(void)
     EXPECT(GLEED_E_NO_TOKEN, gleed_matcher_mask(matcher, trie, 0, 0, mask, mask_len, &error));
 }
 
+/* A trie that is made in pieces gives the masks of one that is made at once. */
+static void pieces(const gleed_grammar *grammar)
+{
+    static uint32_t scratch[1 << 17];
+    gleed_trie_build *build = start_build(tokenizer, scratch, COUNT(scratch));
+    gleed_matcher *matcher = start_matcher(grammar, NULL);
+    const gleed_trie *made = NULL;
+    size_t size = 0, align = 0, steps = 0;
+    void *memory;
+    EXPECT(GLEED_E_BUSY, gleed_trie_build_plan(build, &size, &align, &error));
+    EXPECT(GLEED_E_BUSY, gleed_trie_build_finish(build, &made, &error));
+    while (gleed_trie_build_step(build, 1, &error) == GLEED_YIELDED)
+        steps++;
+    DO(gleed_trie_build_plan(build, &size, &align, &error));
+    memory = aligned(size, align);
+    EXPECT(GLEED_E_MEMORY_TOO_SMALL, gleed_trie_build_place(build, memory, size - 1, &error));
+    DO(gleed_trie_build_place(build, memory, size, &error));
+    EXPECT(GLEED_E_BUSY, gleed_trie_build_place(build, memory, size, &error));
+    EXPECT(GLEED_E_BUSY, gleed_trie_build_finish(build, &made, &error));
+    while (gleed_trie_build_step(build, 1, &error) == GLEED_YIELDED)
+        steps++;
+    CHECK(steps > 3 && made == NULL);
+    DO(gleed_trie_build_finish(build, &made, &error));
+    EXPECT(GLEED_E_BUSY, gleed_trie_build_finish(build, &made, &error));
+    DO(gleed_matcher_mask(matcher, trie, 0, GLEED_MASK_ENDS, mask, mask_len, &error));
+    DO(gleed_matcher_mask(matcher, made, 0, GLEED_MASK_ENDS, mask_again, mask_len, &error));
+    CHECK(memcmp(mask, mask_again, mask_len * sizeof *mask) == 0);
+    EXPECT(GLEED_E_SCRATCH_TOO_SMALL, gleed_trie_build_step(start_build(tokenizer, scratch, 4700), 0, &error));
+}
+
 static gleed_writing_info described(gleed_writing *writing)
 {
     gleed_writing_info info = {sizeof info, 0, 0, 0, 0, 0, 0};
@@ -425,6 +455,7 @@ int main(int argc, char **argv)
     for (seed = 1; seed <= 4; seed++)
         answer(grammar, seed);
     grammars();
+    pieces(grammar);
     writings();
     call_formats();
     sampling();

@@ -145,6 +145,15 @@ static inline gleed_matcher *start_matcher(const gleed_grammar *grammar, const g
     return matcher;
 }
 
+static inline gleed_trie_build *start_build(const gleed_tokenizer *tokenizer, uint32_t *scratch, size_t len)
+{
+    gleed_trie_build *build = NULL;
+    size_t size, align;
+    DO(gleed_trie_build_size(&size, &align, &error));
+    DO(gleed_trie_build_init(tokenizer, scratch, len, aligned(size, align), size, &build, &error));
+    return build;
+}
+
 static inline gleed_writing *start_writing(const gleed_engine *engine, gleed_seq seq, const gleed_grammar *grammar,
                                            const gleed_matcher_limits *limits)
 {

@@ -16,6 +16,7 @@ mod maskbench;
 mod masks;
 mod numbers;
 mod own;
+mod random;
 mod states;
 mod suite;
 mod writing;

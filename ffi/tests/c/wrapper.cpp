@@ -199,6 +199,13 @@ int main(int argc, char **argv) {
     char forced[8];
     CHECK(matcher.value().forced(forced).value() == 3 && std::memcmp(forced, "an.", 3) == 0);
 
+    // The tables in pieces.
+    auto build = gleed::TokenTrieBuild::begin(tokenizer.value());
+    CHECK(build && !build.value().finish());
+    while (build.value().step(2).code() == GLEED_YIELDED) {}
+    const auto made = build.value().finish();
+    CHECK(made && made.value().mask_len().value() == trie.value().mask_len().value());
+
     // The same with its sequence: a copy, tokens taken back, a text that goes on after a snapshot.
     logits = seq.value().reset() ? seq.value().prefill(gleed::Tokens(ids, count.value())) : logits;
     auto writing = gleed::Writing::start(engine, seq.value(), grammar.value());

@@ -3,9 +3,10 @@
 use super::{Member, Schemas, Set};
 use crate::grammar::code::{Code, Codec};
 use crate::grammar::decimal::Decimal;
-use crate::grammar::dfa::{self, Dfa, Trie};
+use crate::grammar::dfa::{Dfa, Trie};
 use crate::grammar::dom::{Kind, Node};
 use crate::grammar::number::{self, Bound, Form};
+use crate::grammar::reach;
 use crate::grammar::scratch::Result;
 
 /// Keywords of bounds: whether numbers lie above, and whether the bound is not among them.
@@ -89,7 +90,7 @@ impl Schemas<'_, '_, '_, '_> {
             }
             constant = self.next_constant(constant, only);
         }
-        Ok(dfa::trimmed(self.scratch, trie.dfa()))
+        Ok(reach::trimmed(self.scratch, trie.dfa()))
     }
 
     fn decimal(&self, node: Node, keyword: &'static str) -> Result<Decimal> {

@@ -13,6 +13,7 @@ use crate::grammar::error::{ErrorKind, GrammarError};
 use crate::grammar::json::Chars;
 use crate::grammar::lengths;
 use crate::grammar::nfa::search;
+use crate::grammar::reach;
 use crate::grammar::regex::Parser;
 use crate::grammar::scratch::Result;
 
@@ -177,7 +178,7 @@ impl Schemas<'_, '_, '_, '_> {
             }
             constant = self.next_constant(constant, only);
         }
-        Ok(dfa::trimmed(self.scratch, trie.dfa()))
+        Ok(reach::trimmed(self.scratch, trie.dfa()))
     }
 
     /// Returns what two automata accept both.

@@ -1,0 +1,470 @@
+//! Random grammars, schemas and expressions, damaged ones, random tokens, and damaged states. `PROPTEST_CASES` says how many.
+
+use std::time::SystemTime;
+
+use gleed::grammar::{
+    Escapes, Grammar, Limits, MatchError, Matcher, Options, Source, TokenTrie, TrieBuild, TrieError, Vocabulary,
+    Whitespace,
+};
+
+use super::Compiled;
+use super::common::Memory;
+use super::common::random::Rng;
+use super::masks::{allows, mask_of, text_of};
+
+/// Small ones, so that they are met.
+const LIMITS: Limits = Limits { items: 24, nodes: 48, depth: 12, past: 120 };
+
+/// What was tried.
+#[derive(Debug, Default)]
+struct Counts {
+    compiled: usize,
+    refused: usize,
+    states: usize,
+    tokens: usize,
+    damaged: usize,
+}
+
+/// Says what it was, if a test fails in it.
+struct Case<T: std::fmt::Debug>(T);
+
+impl<T: std::fmt::Debug> Drop for Case<T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("it was with {:?}", self.0);
+        }
+    }
+}
+
+/// Runs a test with random seeds, or with `GLEED_SEED`.
+fn cases(name: &str, most: usize, mut test: impl FnMut(&mut Rng, &mut Counts)) {
+    let number = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    let mut counts = Counts::default();
+    if let Some(seed) = number("GLEED_SEED") {
+        return test(&mut Rng::new(seed), &mut counts);
+    }
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let mut seeds = Rng::new(now);
+    for _ in 0..number("PROPTEST_CASES").map_or(most, |cases| cases as usize) {
+        let seed = Case(seeds.u64());
+        test(&mut Rng::new(seed.0), &mut counts);
+    }
+    println!("{name}: {counts:?}");
+}
+
+/// All bytes, and random texts of the letters that the grammars have.
+struct Pieces(Vec<Vec<u8>>);
+
+impl Pieces {
+    fn new(random: &mut Rng) -> Self {
+        let bytes = (0..=255).map(|byte| vec![byte]);
+        let text = |random: &mut Rng| (0..2 + random.below(6)).flat_map(|_| letter(random).bytes()).collect();
+        let texts: Vec<Vec<u8>> = (0..48).map(|_| text(random)).collect();
+        // Some end in the middle of a character.
+        let cut = |mut text: Vec<u8>| {
+            text.pop_if(|last| *last >= 0x80);
+            text
+        };
+        Self(bytes.chain(texts.iter().cloned()).chain(texts.iter().take(16).cloned().map(cut)).collect())
+    }
+}
+
+impl Vocabulary for Pieces {
+    fn tokens(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    fn each_byte(&self, id: u32, f: &mut dyn FnMut(u8)) {
+        self.0.get(id as usize).into_iter().flatten().for_each(|byte| f(*byte));
+    }
+}
+
+fn pick<'t>(random: &mut Rng, of: &[&'t str]) -> &'t str {
+    of[random.below(of.len())]
+}
+
+fn letter(random: &mut Rng) -> &'static str {
+    pick(
+        random,
+        &[
+            "a",
+            "b",
+            "c",
+            "\u{e9}",
+            "\u{20ac}",
+            "\u{1f600}",
+            "\"",
+            "\\",
+            "\n",
+            " ",
+            "1",
+            "0",
+            "-",
+            ".",
+            ",",
+            ":",
+            "{",
+            "}",
+            "[",
+            "]",
+            "true",
+            "e",
+        ],
+    )
+}
+
+fn join(random: &mut Rng, most: usize, between: &str, mut part: impl FnMut(&mut Rng) -> String) -> String {
+    let parts: Vec<String> = (0..1 + random.below(most)).map(|_| part(random)).collect();
+    parts.join(between)
+}
+
+fn repeated(random: &mut Rng) -> &'static str {
+    pick(random, &["", "", "", "*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}"])
+}
+
+fn gbnf(random: &mut Rng) -> String {
+    fn part(random: &mut Rng, depth: usize) -> String {
+        let item = match random.below(if depth == 0 { 4 } else { 6 }) {
+            0 => format!("\"{}\"", pick(random, &["a", "b", "ab", "\u{e9}", "\\n", "\\\"", "\u{20ac}c", ""])),
+            1 => pick(random, &["[a-c]", "[^a]", "[\u{e0}-\u{ff}]", "[^\\n\"]", "[0-9]", "[ab\\]]"]).to_owned(),
+            2 => pick(random, &["a", "b", "c"]).to_owned(),
+            3 => pick(random, &["\"a\"", "\"b\"", "<[97]>", "!<[98]>", "."]).to_owned(),
+            _ => {
+                format!("({})", join(random, 3, " | ", |random| join(random, 2, " ", |random| part(random, depth - 1))))
+            }
+        };
+        item + repeated(random)
+    }
+    let mut rule = |name: &str| {
+        let body = join(random, 3, " | ", |random| join(random, 3, " ", |random| part(random, 2)));
+        format!("{name} ::= {body}\n")
+    };
+    ["root", "a", "b", "c"].map(|name| rule(name)).concat()
+}
+
+fn expression(random: &mut Rng, depth: usize) -> String {
+    let parts = |random: &mut Rng| {
+        let item = match random.below(if depth == 0 { 3 } else { 5 }) {
+            0 => pick(random, &["a", "b", "ab", "\u{e9}", "\u{1f600}", "\\n", "\\u0041", "1"]).to_owned(),
+            1 => pick(random, &["[a-c]", "[^a]", ".", "\\d", "\\w", "\\s", "[\u{e0}-\u{20ac}]", "\\D"]).to_owned(),
+            2 => pick(random, &["^", "$", "x", "y", "", "(?:a|b)"]).to_owned(),
+            _ => format!("({})", expression(random, depth - 1)),
+        };
+        item + repeated(random)
+    };
+    join(random, 3, "|", |random| join(random, 4, "", parts))
+}
+
+fn schema(random: &mut Rng, depth: usize) -> String {
+    let inner = |random: &mut Rng| schema(random, depth.saturating_sub(1));
+    let number = |random: &mut Rng| format!("{}", random.below(12) as i32 - 4);
+    let mut keywords: Vec<String> = Vec::new();
+    for _ in 0..1 + random.below(3) {
+        let keyword = match random.below(if depth == 0 { 11 } else { 20 }) {
+            0 => format!(
+                "\"type\":\"{}\"",
+                pick(random, &["string", "integer", "number", "boolean", "null", "array", "object"])
+            ),
+            1 => format!("\"enum\":[{}]", join(random, 4, ",", |random| value(random).to_owned())),
+            2 => format!("\"const\":{}", value(random)),
+            3 => {
+                format!("\"{}\":{}", pick(random, &["minLength", "maxLength", "minItems", "maxItems"]), random.below(5))
+            }
+            4 => format!("\"pattern\":{}", serde_json::Value::from(expression(random, 1))),
+            5 => format!(
+                "\"{}\":{}",
+                pick(random, &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]),
+                number(random)
+            ),
+            6 => format!("\"multipleOf\":{}", pick(random, &["1", "2", "0.5", "3", "0.25"])),
+            7 => format!(
+                "\"format\":\"{}\"",
+                pick(random, &["date", "time", "uuid", "ipv4", "email", "duration", "what"])
+            ),
+            8 => format!("\"type\":[\"{}\",\"null\"]", pick(random, &["string", "integer", "array", "object"])),
+            9 => format!(
+                "\"required\":[{}]",
+                join(random, 2, ",", |random| pick(random, &["\"a\"", "\"b\"", "\"ab\"", "\"z\""]).into())
+            ),
+            10 => format!("\"{}\":{}", pick(random, &["minProperties", "maxProperties"]), random.below(3)),
+            11 => format!("\"properties\":{{{}}}", members(random, depth)),
+            12 => format!("\"items\":{}", inner(random)),
+            13 => format!("\"prefixItems\":[{}]", join(random, 2, ",", inner)),
+            14 => format!("\"additionalProperties\":{}", inner(random)),
+            15 => format!("\"patternProperties\":{{\"^{}\":{}}}", pick(random, &["a", "b", "x"]), inner(random)),
+            16 => format!("\"anyOf\":[{}]", join(random, 3, ",", inner)),
+            17 => format!("\"oneOf\":[{}]", join(random, 2, ",", inner)),
+            18 => format!("\"allOf\":[{}]", join(random, 2, ",", inner)),
+            _ => "\"$ref\":\"#\"".to_owned(),
+        };
+        let name = keyword.split_once(':').expect("a keyword").0.to_owned();
+        if !keywords.iter().any(|other| other.starts_with(&name)) {
+            keywords.push(keyword);
+        }
+    }
+    match random.below(24) {
+        0 => "true".to_owned(),
+        1 => "false".to_owned(),
+        _ => format!("{{{}}}", keywords.join(",")),
+    }
+}
+
+fn members(random: &mut Rng, depth: usize) -> String {
+    let names = ["\"a\"", "\"b\"", "\"ab\"", "\"\u{e9}\"", "\"a\\n\""];
+    let chosen: Vec<&str> = names.into_iter().filter(|_| random.below(2) == 0).collect();
+    let members: Vec<String> = chosen.iter().map(|name| format!("{name}:{}", schema(random, depth - 1))).collect();
+    members.join(",")
+}
+
+fn value(random: &mut Rng) -> &'static str {
+    pick(
+        random,
+        &["1", "-0.50", "\"a\"", "\"ab\"", "\"\u{e9}\\n\"", "null", "true", "[1,\"a\"]", "{\"a\":1}", "{}", "1e2"],
+    )
+}
+
+fn options(random: &mut Rng) -> Options<'static> {
+    let modes = [Whitespace::Bounded, Whitespace::Compact, Whitespace::Spaced, Whitespace::Any];
+    Options {
+        whitespace: modes[random.below(4)],
+        escapes: [Escapes::Short, Escapes::All][random.below(2)],
+        closed: random.below(2) == 0,
+        one_of_as_any_of: random.below(2) == 0,
+        ignore: &[],
+        states: 256,
+        close: random.below(2) == 0,
+    }
+}
+
+/// Compiles a source; what comes out is walked through.
+fn compile(source: Source<'_>, random: &mut Rng, counts: &mut Counts) {
+    let options = options(random);
+    let text = match source {
+        Source::Gbnf(text) | Source::Regex(text) | Source::Schema(text) => text,
+        _ => &[],
+    };
+    let _case = Case((String::from_utf8_lossy(text), options));
+    match Compiled::new(source, &options) {
+        Err(_) => counts.refused += 1,
+        Ok(mut compiled) => {
+            counts.compiled += 1;
+            // Where the grammar names a token, no byte need follow.
+            let names = matches!(source, Source::Gbnf(text) if text.contains(&b'<'));
+            compiled.with(source, &options, |grammar| walk(grammar, names, random, counts));
+        }
+    }
+}
+
+/// A text of random bytes that are allowed. Its states are saved and damaged, and masks are compared with single tokens.
+fn walk(grammar: &Grammar<'_>, names: bool, random: &mut Rng, counts: &mut Counts) {
+    let bytes = Matcher::plan(LIMITS).unwrap();
+    let (mut memory, mut other) = (Memory::new(bytes), Memory::new(bytes));
+    let Ok(mut matcher) = Matcher::new(grammar, LIMITS, memory.bytes()) else { return };
+    let at = random.below(10);
+    for step in 0..16 {
+        counts.states += 1;
+        if step == at {
+            tokens(&mut matcher, names, other.bytes(), random, counts);
+            damaged(&mut matcher, random, counts);
+        }
+        let next = matcher.next_bytes();
+        let is_allowed = |byte: &u8| next[usize::from(byte / 64)] >> (byte % 64) & 1 == 1;
+        let allowed: Vec<u8> = (0..=255).filter(is_allowed).collect();
+        let before = saved(&matcher);
+        let byte = random.u64() as u8;
+        if !is_allowed(&byte) {
+            assert_eq!(matcher.take(byte), Ok(false));
+            assert_eq!(saved(&matcher), before);
+        }
+        if allowed.is_empty() {
+            assert!(names || matcher.may_end(), "a text that can be continued, or ends");
+            return;
+        }
+        match matcher.take(allowed[random.below(allowed.len())]) {
+            Ok(taken) => assert!(taken),
+            Err(_) => return assert_eq!(saved(&matcher), before),
+        }
+    }
+}
+
+fn saved(matcher: &Matcher<'_, '_>) -> Vec<u8> {
+    let mut bytes = vec![0; matcher.snapshot_len()];
+    assert_eq!(matcher.snapshot(&mut bytes), Ok(bytes.len()));
+    bytes
+}
+
+/// The mask is what a copy says of each token alone.
+fn tokens(matcher: &mut Matcher<'_, '_>, names: bool, memory: &mut [u8], random: &mut Rng, counts: &mut Counts) {
+    let pieces = Pieces::new(random);
+    let mut scratch = vec![0; TokenTrie::scratch_len(&pieces)];
+    let mut build = TrieBuild::new(&pieces, &mut scratch).unwrap();
+    assert!(build.step(usize::MAX).unwrap());
+    let mut nodes = Memory::new(build.bytes().unwrap());
+    build.place(nodes.bytes()).unwrap();
+    assert!(build.step(usize::MAX).unwrap());
+    let trie = build.finish().unwrap();
+    let mut mask = vec![0; trie.mask_len()];
+    if matcher.mask(&trie, usize::MAX, &mut mask).is_err() {
+        return;
+    }
+    assert_eq!(mask_of(matcher, &trie, 1), mask);
+    let mut copy = matcher.fork(memory).unwrap();
+    let before = saved(matcher);
+    // A token that is named has another end than its bytes.
+    let left = matcher.bytes_to_end().ok().filter(|_| !names);
+    let mut ends = vec![usize::MAX; mask.len() * 32];
+    for id in 0..pieces.tokens() {
+        counts.tokens += 1;
+        let accepted = match copy.accept(&pieces, id) {
+            Ok(accepted) => accepted,
+            // Read by its name and by its bytes, it can be too much.
+            Err(error) if names => {
+                assert!(matches!(error, MatchError::TooAmbiguous { .. } | MatchError::TooDeep { .. }), "{error}");
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(accepted, allows(&mask, id), "{:?}", String::from_utf8_lossy(&text_of(&pieces, id)));
+        if accepted {
+            ends[id as usize] = copy.bytes_to_end().unwrap_or(usize::MAX);
+            match copy.rewindable() {
+                0 => copy.restore(&before).unwrap(),
+                _ => copy.rewind(1).unwrap(),
+            }
+        }
+    }
+    if let Some(left) = left {
+        for tokens in [left / 2, left, left + 1, left + 1 + random.below(9), left + 1000] {
+            within(matcher, &trie, tokens, left, (&mask, &ends));
+        }
+    }
+}
+
+/// Where a text is to end in time, tokens are allowed behind which the end is near enough: `ends` bytes; or all where none is, or where
+/// the end is far.
+fn within(
+    matcher: &mut Matcher<'_, '_>,
+    trie: &TokenTrie<'_>,
+    tokens: usize,
+    left: usize,
+    (all, ends): (&[u32], &[usize]),
+) {
+    let mut mask = vec![0; all.len()];
+    if matcher.mask_within(trie, tokens, usize::MAX, &mut mask).is_err() {
+        return;
+    }
+    let most = tokens.max(left).saturating_sub(1);
+    let near = |id: u32| allows(all, id) && ends[id as usize] <= most;
+    let is_near = (0..all.len() as u32 * 32).all(|id| allows(&mask, id) == near(id));
+    let is_none = !(0..all.len() as u32 * 32).any(near);
+    assert!(is_near || mask == all && (is_none || tokens > left), "{tokens} tokens, {left} bytes");
+}
+
+/// Damage that no checksum shows. Either it is refused and nothing changes, or the matcher goes on with what was read.
+fn damaged(matcher: &mut Matcher<'_, '_>, random: &mut Rng, counts: &mut Counts) {
+    let own = saved(matcher);
+    let body = own.len() - 8;
+    for _ in 0..8 {
+        counts.damaged += 1;
+        let mut bytes = own.clone();
+        for _ in 0..1 + random.below(3) {
+            let at = 24 + random.below(body - 24);
+            bytes[at] = if random.below(2) == 0 { bytes[at] ^ 1 << random.below(8) } else { random.u64() as u8 };
+        }
+        let sum = gleed::num::Xxh64::hash(&bytes[..body]);
+        bytes[body..].copy_from_slice(&sum.to_le_bytes());
+        match matcher.restore(&bytes) {
+            Err(_) => assert_eq!(saved(matcher), own),
+            Ok(()) => {
+                assert_eq!(saved(matcher), bytes);
+                for _ in 0..8 {
+                    let _any = matcher.take(random.u64() as u8);
+                }
+                matcher.restore(&own).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn random_grammars() {
+    cases("grammars", 150, |random, counts| compile(Source::Gbnf(gbnf(random).as_bytes()), random, counts));
+}
+
+#[test]
+fn random_expressions() {
+    cases("expressions", 150, |random, counts| {
+        compile(Source::Regex(expression(random, 2).as_bytes()), random, counts)
+    });
+}
+
+#[test]
+fn random_schemas() {
+    cases("schemas", 150, |random, counts| compile(Source::Schema(schema(random, 3).as_bytes()), random, counts));
+}
+
+/// Texts with bytes that were changed, removed, or come twice.
+#[test]
+fn damaged_sources() {
+    cases("damaged sources", 150, |random, counts| {
+        let kind = random.below(3);
+        let text = match kind {
+            0 => gbnf(random),
+            1 => expression(random, 2),
+            _ => schema(random, 3),
+        };
+        let mut text = text.into_bytes();
+        for _ in 0..1 + random.below(3) {
+            if text.is_empty() {
+                break;
+            }
+            let at = random.below(text.len());
+            match random.below(4) {
+                0 => text[at] = letter(random).as_bytes()[0],
+                1 => text[at] = random.u64() as u8,
+                2 => drop(text.remove(at)),
+                _ => text.extend_from_within(at..),
+            }
+        }
+        let source = match kind {
+            0 => Source::Gbnf(&text),
+            1 => Source::Regex(&text),
+            _ => Source::Schema(&text),
+        };
+        compile(source, random, counts);
+    });
+}
+
+/// The tables of a vocabulary are the same however their making is cut.
+#[test]
+fn tables_in_pieces_are_the_same() {
+    cases("vocabularies", 20, |random, counts| {
+        let mut pieces = Pieces::new(random);
+        for _ in 0..random.below(6000) {
+            let text = (0..random.below(30)).flat_map(|_| letter(random).bytes()).collect();
+            pieces.0.push(text);
+        }
+        let mut scratch = vec![random.u64() as u32; TokenTrie::scratch_len(&pieces)];
+        let mut nodes = Memory::new(TokenTrie::plan(&pieces, &mut scratch).unwrap());
+        TokenTrie::new(&pieces, &mut scratch, nodes.bytes()).unwrap();
+        let mut again = Memory::new(nodes.bytes().len());
+        let mut build = TrieBuild::new(&pieces, &mut scratch).unwrap();
+        let (mut steps, bytes) = (0, again.bytes().len());
+        assert_eq!(build.bytes(), Err(TrieError::Unfinished));
+        while !build.step(random.below(3)).unwrap() {
+            assert!(build.bytes().is_err() && build.finish().is_err());
+            steps += 1;
+        }
+        assert_eq!(build.bytes(), Ok(bytes));
+        build.place(again.bytes()).unwrap();
+        while !build.step(random.below(3)).unwrap() {
+            assert!(build.finish().is_err());
+            steps += 1;
+        }
+        assert!(build.finish().is_ok() && build.finish().is_err());
+        assert!(steps >= pieces.0.len() / 4096);
+        drop(build);
+        counts.tokens += pieces.0.len();
+        assert!(nodes.bytes() == again.bytes());
+    });
+}
