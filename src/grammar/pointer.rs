@@ -56,7 +56,7 @@ impl<'t> JsonPointer<'t> {
                 _ => {}
             }
             let is_behind = event.is_err() || depth == 1 && pull.at() > at;
-            let Some(first) = begin else { return None };
+            let first = begin?;
             if depth == 0 || first > at {
                 return None;
             }

@@ -22,14 +22,17 @@ struct Bias {
 /// A checked copy of the caller's biases.
 #[derive(Clone, Debug)]
 pub(super) struct Biases {
-    biases: heapless::Vec<Bias, MAX_BIASES>,
+    biases: [Bias; MAX_BIASES],
+    count: usize,
     /// The tokens before those of the biases, one bias after the other, each from its end.
-    before: heapless::Vec<u32, MAX_BIAS_TOKENS>,
+    before: [u32; MAX_BIAS_TOKENS],
+    used: usize,
 }
 
 impl Biases {
     pub(super) const fn new() -> Self {
-        Self { biases: heapless::Vec::new(), before: heapless::Vec::new() }
+        let none = Bias { token: 0, value: 0.0, before: 0 };
+        Self { biases: [none; MAX_BIASES], count: 0, before: [0; MAX_BIAS_TOKENS], used: 0 }
     }
 
     /// Biases of single tokens.
@@ -41,27 +44,35 @@ impl Biases {
         if given > limit {
             return Err(SampleError::TooManyBiases { given, limit });
         }
-        let biases = biases.iter().map(|&(token, value)| Bias { token, value, before: 0 }).collect();
-        Ok(Self { biases, before: heapless::Vec::new() })
+        let mut copy = Self { count: given, ..Self::new() };
+        for (place, &(token, value)) in copy.biases.iter_mut().zip(biases) {
+            *place = Bias { token, value, before: 0 };
+        }
+        Ok(copy)
     }
 
     /// Adds a bias for the last of some tokens behind the others.
     pub(super) fn add(&mut self, tokens: &[u32], value: f32) -> Result<(), SampleError> {
-        let (given, limit) = (tokens.len(), MAX_BIAS_TOKENS.saturating_sub(self.before.len()).saturating_add(1));
+        let free = self.before.get_mut(self.used..).unwrap_or_default();
+        let (given, limit) = (tokens.len(), free.len().saturating_add(1));
         let (&token, before) = tokens.split_last().ok_or(SampleError::BiasTokens { given, limit })?;
         if is_wrong(value) {
             return Err(SampleError::Bias { token });
         }
-        if self.biases.is_full() {
-            return Err(SampleError::TooManyBiases { given: MAX_BIASES + 1, limit: MAX_BIASES });
-        }
+        let full = SampleError::TooManyBiases { given: MAX_BIASES + 1, limit: MAX_BIASES };
+        let place = self.biases.get_mut(self.count).ok_or(full)?;
         if given > limit {
             return Err(SampleError::BiasTokens { given, limit });
         }
-        self.before.extend(before.iter().rev().copied());
-        let fits = self.biases.push(Bias { token, value, before: before.len() }).is_ok();
-        debug_assert!(fits, "it was not full");
+        free.iter_mut().zip(before.iter().rev()).for_each(|(place, token)| *place = *token);
+        *place = Bias { token, value, before: before.len() };
+        (self.count, self.used) = (self.count + 1, self.used.saturating_add(before.len()));
         Ok(())
+    }
+
+    /// The biases, and the tokens before theirs.
+    fn parts(&self) -> (&[Bias], &[u32]) {
+        (self.biases.get(..self.count).unwrap_or_default(), self.before.get(..self.used).unwrap_or_default())
     }
 }
 
@@ -72,8 +83,8 @@ fn is_wrong(value: f32) -> bool {
 /// Adds the biases in their order, each where the text ends with the tokens before its own; −infinity bans the token.
 pub(super) fn apply(candidates: &mut Candidates<'_>, biases: &Biases, history: &History) -> Result<(), SampleError> {
     let vocab = candidates.len();
-    let mut rest = biases.before.as_slice();
-    for &Bias { token, value, before } in &biases.biases {
+    let (biases, mut rest) = biases.parts();
+    for &Bias { token, value, before } in biases {
         let (before, others) = rest.split_at_checked(before).unwrap_or_default();
         rest = others;
         if usize::try_from(token).is_ok_and(|token| token >= vocab) {
