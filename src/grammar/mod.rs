@@ -141,7 +141,7 @@
 //!     frames += 1;
 //! }
 //! let trie = build.finish()?;
-//! assert!(frames > 10 && trie.mask_len() == 313);
+//! assert!(frames > 5 && trie.mask_len() == 313);
 //! # Ok(())
 //! # }
 //! ```

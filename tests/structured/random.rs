@@ -239,10 +239,7 @@ fn options(random: &mut Rng) -> Options<'static> {
 /// Compiles a source; what comes out is walked through.
 fn compile(source: Source<'_>, random: &mut Rng, counts: &mut Counts) {
     let options = options(random);
-    let text = match source {
-        Source::Gbnf(text) | Source::Regex(text) | Source::Schema(text) => text,
-        _ => &[],
-    };
+    let (Source::Gbnf(text) | Source::Regex(text) | Source::Schema(text)) = source;
     let _case = Case((String::from_utf8_lossy(text), options));
     match Compiled::new(source, &options) {
         Err(_) => counts.refused += 1,
