@@ -43,6 +43,8 @@ impl<'t> JsonPointer<'t> {
             if let Ok(Event::Name(start, end)) = event {
                 if depth == 1 {
                     (name, begin) = (text.get(start..end), Some(start.saturating_sub(1)));
+                    // None is there yet.
+                    value = text.len();
                 }
                 continue;
             }
