@@ -139,7 +139,7 @@ fn gbnf(random: &mut Rng) -> String {
         let body = join(random, 3, " | ", |random| join(random, 3, " ", |random| part(random, 2)));
         format!("{name} ::= {body}\n")
     };
-    ["root", "a", "b", "c"].map(|name| rule(name)).concat()
+    ["root", "a", "b", "c"].map(rule).concat()
 }
 
 fn expression(random: &mut Rng, depth: usize) -> String {
