@@ -17,6 +17,7 @@ mod masks;
 mod numbers;
 mod own;
 mod random;
+mod random_sources;
 mod states;
 mod suite;
 mod writing;
