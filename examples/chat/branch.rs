@@ -1,7 +1,7 @@
 //! A conversation with its messages.
 
-use gleed::conversation::{Conversation, ConversationLimits, Desk, DeskLimits, Entry, Keep};
-use gleed::host::AlignedBytes;
+use gleed::conversation::{ConversationLimits, Desk, DeskLimits, Entry, Keep};
+use gleed::host::{AlignedBytes, OwnedConversation};
 use gleed::sample::{Sampler, SamplerParams};
 use gleed::turns::Role;
 use gleed::{Engine, Plan, SeqId};
@@ -16,7 +16,7 @@ const REPLIES: usize = 256;
 const LONGEST: usize = 1 << 16;
 
 pub(super) struct Branch {
-    pub(super) talk: Conversation<'static>,
+    pub(super) talk: OwnedConversation,
     pub(super) messages: Vec<Said>,
     pub(super) sampler: Sampler,
     /// Messages that are left out.
@@ -36,11 +36,6 @@ fn longest(plan: &Plan) -> usize {
     if limits.window.is_all() { limits.context } else { limits.context.max(LONGEST) }
 }
 
-/// Memory of a conversation, for as long as the program runs.
-fn memory(limits: &ConversationLimits) -> Result<&'static mut [u8]> {
-    Ok(Box::leak(Box::new(AlignedBytes::new(Conversation::plan(limits)?))).bytes())
-}
-
 impl Branch {
     pub(super) fn new(
         sequence: SeqId,
@@ -48,7 +43,7 @@ impl Branch {
         params: SamplerParams,
         system: Option<&str>,
     ) -> Result<Self> {
-        let talk = Conversation::new(sequence, limits, memory(limits)?)?;
+        let talk = OwnedConversation::new(sequence, limits)?;
         let messages = system.into_iter().map(|text| Said::Message(Role::System, text.to_owned())).collect();
         Ok(Self { talk, messages, sampler: Sampler::new(params)?, left_out: 0..0, speed: None })
     }
@@ -59,15 +54,15 @@ impl Branch {
         limits: &ConversationLimits,
         params: SamplerParams,
     ) -> Result<Self> {
-        let (talk, saved) = Conversation::load(engine, bytes, limits, memory(limits)?)?;
+        let (talk, saved) = OwnedConversation::load(engine, bytes, limits)?;
         let messages = saved.entries().map(Said::of).collect();
         let mut branch = Self { talk, messages, sampler: Sampler::new(params)?, left_out: 0..0, speed: None };
         branch.hear(engine, params)?;
         Ok(branch)
     }
 
-    pub(super) fn fork(&self, engine: &mut Engine<'_, '_>, limits: &ConversationLimits) -> Result<Self> {
-        let talk = self.talk.fork(engine, memory(limits)?)?;
+    pub(super) fn fork(&self, engine: &mut Engine<'_, '_>) -> Result<Self> {
+        let talk = self.talk.fork(engine)?;
         let (messages, sampler) = (self.messages.clone(), self.sampler.clone());
         Ok(Self { talk, messages, sampler, left_out: self.left_out.clone(), speed: None })
     }
@@ -89,7 +84,7 @@ impl Branch {
         let mut memory = AlignedBytes::new(Desk::plan(tokenizer, &limits)?);
         let mut desk = Desk::new(tokenizer, &limits, memory.bytes())?;
         let before = engine.seq_len(self.talk.seq())?;
-        let new = self.talk.update(engine, &style.script, keep, &entries, &mut desk);
+        let new = self.talk.with(|talk| talk.update(engine, &style.script, keep, &entries, &mut desk));
         let new = new.map_err(|error| style.explain(error))?;
         if new.left_out != self.left_out {
             self.left_out = new.left_out.clone();

@@ -61,12 +61,14 @@ impl Chat<'_> {
     }
 
     pub(super) fn save(&mut self, file: &str) -> Result<()> {
-        let (path, branch) = (named(file)?, &self.branches[self.current]);
+        let (path, engine, branch) = (named(file)?, &self.engine, &mut self.branches[self.current]);
         let entries: Vec<Entry<'_>> = branch.messages.iter().map(Said::entry).collect();
-        let mut bytes = vec![0; branch.talk.saved_len(&self.engine, &entries)?];
-        branch.talk.save(&self.engine, &entries, &mut bytes)?;
+        let bytes = branch.talk.with(|talk| {
+            let mut bytes = vec![0; talk.saved_len(engine, &entries)?];
+            talk.save(engine, &entries, &mut bytes).map(|_| bytes)
+        })?;
         fs::write(path, &bytes).map_err(|error| format!("{file}: {error}"))?;
-        say(&format!("[{} tokens saved, {} bytes]", self.engine.seq_len(branch.talk.seq())?, bytes.len()))
+        say(&format!("[{} tokens saved, {} bytes]", engine.seq_len(branch.talk.seq())?, bytes.len()))
     }
 
     pub(super) fn load(&mut self, file: &str) -> Result<()> {
@@ -85,7 +87,7 @@ impl Chat<'_> {
         }
         // Other random numbers, or else the same question would get the same answer.
         self.forks += 1;
-        let mut fork = self.branches[self.current].fork(&mut self.engine, &self.sizes)?;
+        let mut fork = self.branches[self.current].fork(&mut self.engine)?;
         fork.sampler.set_state(fork.sampler.state() ^ self.forks);
         self.branches.push(fork);
         self.current = self.branches.len() - 1;

@@ -11,7 +11,7 @@ use std::vec;
 
 use super::{MappedFile, ThreadPool};
 use crate::cache::SeqId;
-use crate::conversation::{Conversation, ConversationLimits};
+use crate::conversation::{Conversation, ConversationError, ConversationLimits, Saved};
 use crate::engine::{Engine, EngineError, Limits, Plan, PlanError};
 use crate::mem::{ALIGN, MemoryError};
 use crate::model::{Model, ModelError};
@@ -187,8 +187,8 @@ impl OwnedTokenizer {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut engine = OwnedEngine::open("examples/assets/gleed-tales-q8_0.gguf", &Limits::default())?;
 /// let seq = engine.with(|engine| engine.open())?;
-/// let mut conversation = OwnedConversation::new(seq, &ConversationLimits { replies: 32, tokens: 0 })?;
-/// assert_eq!(conversation.with(|conversation| conversation.seq()), seq);
+/// let conversation = OwnedConversation::new(seq, &ConversationLimits { replies: 32, tokens: 0 })?;
+/// assert_eq!(conversation.seq(), seq);
 /// # Ok(())
 /// # }
 /// ```
@@ -197,6 +197,7 @@ pub struct OwnedConversation {
     // Fields are dropped in this order: the conversation before what it borrows.
     conversation: Conversation<'static>,
     _memory: Pinned<[u8]>,
+    limits: ConversationLimits,
 }
 
 impl OwnedConversation {
@@ -205,13 +206,48 @@ impl OwnedConversation {
     /// # Errors
     /// [`MemoryError::TooLarge`].
     pub fn new(seq: SeqId, limits: &ConversationLimits) -> Result<Self, MemoryError> {
+        let made = Self::in_memory(limits, |memory| Ok((Conversation::new(seq, limits, memory)?, ())));
+        made.map(|(conversation, ())| conversation)
+    }
+
+    /// Opens a second conversation that begins like this one; see [`Conversation::fork`].
+    ///
+    /// # Errors
+    /// [`ConversationError`].
+    pub fn fork(&self, engine: &mut Engine<'_, '_>) -> Result<Self, ConversationError> {
+        let made = Self::in_memory(&self.limits, |memory| Ok((self.conversation.fork(engine, memory)?, ())));
+        made.map(|(conversation, ())| conversation)
+    }
+
+    /// Returns a conversation that was saved, and its entries; see [`Conversation::load`].
+    ///
+    /// # Errors
+    /// [`ConversationError`]; the engine is as before.
+    pub fn load<'b>(
+        engine: &mut Engine<'_, '_>,
+        bytes: &'b [u8],
+        limits: &ConversationLimits,
+    ) -> Result<(Self, Saved<'b>), ConversationError> {
+        Self::in_memory(limits, |memory| Conversation::load(engine, bytes, limits, memory))
+    }
+
+    fn in_memory<T, E: From<MemoryError>>(
+        limits: &ConversationLimits,
+        make: impl FnOnce(&'static mut [u8]) -> Result<(Conversation<'static>, T), E>,
+    ) -> Result<(Self, T), E> {
         let len = Conversation::plan(limits)?;
         let memory = Pinned::new(AlignedBytes::new(len).bytes);
         // SAFETY: the memory stays where it is until `_memory` is dropped, after the conversation that borrows it, and is
-        // used through this reference alone. The lifetime cannot leak: `with` hands the conversation out for a lifetime that
-        // its caller cannot name.
+        // used through this reference alone. The lifetime cannot leak: all that `make` returns of it is the conversation, which
+        // `with` hands out for a lifetime that its caller cannot name.
         let bytes: &'static mut [u8] = unsafe { &mut *memory.0.as_ptr() };
-        Ok(Self { conversation: Conversation::new(seq, limits, aligned(bytes, len))?, _memory: memory })
+        let (conversation, rest) = make(aligned(bytes, len))?;
+        Ok((Self { conversation, _memory: memory, limits: *limits }, rest))
+    }
+
+    /// Returns the sequence.
+    pub fn seq(&self) -> SeqId {
+        self.conversation.seq()
     }
 
     /// Calls `f` with the conversation and returns its result.
