@@ -9,7 +9,8 @@ use super::page::Code;
 use super::{read, regex, root};
 
 /// Folders whose paths the pages cite from the root of the repository.
-const ROOTS: &[&str] = &["src", "gguf-rs-lite", "ffi", "gpu", "include", "examples", "tests", "benches", "docs", ".ci"];
+const ROOTS: &[&str] =
+    &["src", "gguf-rs-lite", "ffi", "gpu", "include", "examples", "tests", "benches", "bindings", "docs", ".ci"];
 
 /// First parts of paths of Rust that are not ours.
 const FOREIGN: &[&str] = &["array", "core", "libm", "std", "usize"];

@@ -1,0 +1,84 @@
+"""Language-model inference that embeds: GGUF files in, tokens and text out, the same bits on every machine.
+
+>>> import gleed
+>>> for piece in gleed.Session("model.gguf").tell("Once upon a time"):
+...     print(piece, end="")
+
+`Session` writes texts and talks. Below it are `Model` (a file), `Engine` and `Sequence` (tokens in, logits out), `Sampler`, `Grammar` and
+`Matcher`. Each has a ``close`` and is a context manager. What has been closed raises `ClosedError`; it never crashes. An object keeps what
+it borrows, so they may be closed in any order. Errors are exceptions below `GleedError`, with the numbers of ``gleed.h``.
+"""
+
+from ._native import ffi, lib
+from .engine import Engine, EngineInfo, Row, Step
+from .errors import (
+    CallError,
+    ClosedError,
+    ContextError,
+    FileError,
+    FullError,
+    GleedError,
+    GrammarError,
+    LimitError,
+    MemorySizeError,
+    ModelError,
+    ResultError,
+    SequenceError,
+    SnapshotError,
+    TextError,
+)
+from .grammar import Grammar, Matcher, Stops
+from .model import Model, ModelInfo
+from .sampler import Sampler, argmax
+from .sequence import Sequence, SequenceInfo, SnapshotInfo, describe_snapshot
+from .session import Session
+from .stream import Stream
+from .tokenizer import Detokenizer, Tokenizer, Vocabulary
+from .turns import AFTER_NOTHING, AFTER_REPLY, ROLES, Turns
+
+NO_TOKEN: int = lib.GLEED_NO_TOKEN
+"""No token: the vocabulary has none for a purpose."""
+
+__version__: str = ffi.string(lib.gleed_version()).decode()
+
+__all__ = [
+    "AFTER_NOTHING",
+    "AFTER_REPLY",
+    "NO_TOKEN",
+    "CallError",
+    "ClosedError",
+    "ContextError",
+    "Detokenizer",
+    "Engine",
+    "EngineInfo",
+    "FileError",
+    "FullError",
+    "GleedError",
+    "Grammar",
+    "GrammarError",
+    "LimitError",
+    "Matcher",
+    "MemorySizeError",
+    "Model",
+    "ModelError",
+    "ModelInfo",
+    "ROLES",
+    "ResultError",
+    "Row",
+    "Sampler",
+    "Sequence",
+    "SequenceError",
+    "SequenceInfo",
+    "Session",
+    "SnapshotError",
+    "SnapshotInfo",
+    "Step",
+    "Stops",
+    "Stream",
+    "TextError",
+    "Tokenizer",
+    "Turns",
+    "Vocabulary",
+    "argmax",
+    "describe_snapshot",
+]

@@ -1,0 +1,258 @@
+"""An engine: sequences of tokens over one model, and the memory that it computes in."""
+
+from __future__ import annotations
+
+import enum
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Sequence as Many
+
+import numpy as np
+import numpy.typing as npt
+
+from ._core import Held, Ids, Owner, call, choice, hold, ids_of, number, record, struct, words
+from ._native import ffi, lib
+from .errors import CallError
+from .model import Model, embedding
+
+if TYPE_CHECKING:
+    from .sequence import Sequence
+
+KINDS = {"paged": lib.GLEED_KV_PAGED, "basic": lib.GLEED_KV_BASIC, "off": lib.GLEED_KV_OFF}
+TYPES = {"f16": lib.GLEED_KV_F16, "f32": lib.GLEED_KV_F32, "q8_0": lib.GLEED_KV_Q8_0, "q4_0": lib.GLEED_KV_Q4_0}
+
+
+class Step(enum.IntEnum):
+    """Why a step has ended."""
+
+    DONE = lib.GLEED_OK
+    """Nothing is queued."""
+    YIELDED = lib.GLEED_YIELDED
+    """The units are used up. The next step goes on."""
+    STOPPED = lib.GLEED_STOPPED
+    """`Engine.stop` was called. The next step goes on."""
+    READY = lib.GLEED_READY
+    """Rows with logits or hidden states are finished. Read them, then go on."""
+
+
+class Row(NamedTuple):
+    """A row of results."""
+
+    sequence: int
+    """`Sequence.handle` of its sequence."""
+    position: int
+    """The position of its token."""
+    values: npt.NDArray[np.float32]
+    """Logits, or a hidden state."""
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """The state of an engine. Blocks have 16 tokens; used, free and reclaimable ones are all."""
+
+    sequences: int
+    """Open sequences."""
+    blocks: int
+    blocks_used: int
+    blocks_free: int
+    blocks_reclaimable: int
+    """Hold a cached prefix."""
+    blocks_pinned: int
+    blocks_high_water: int
+    is_busy: int
+    """1 while any sequence has unfinished work."""
+    results: int
+    """Rows that `Engine.result` can return."""
+    kv_bytes: int
+    kv_bytes_used: int
+    kv_bytes_high_water: int
+    prefix_lookups: int
+    prefix_hits: int
+    prefix_hit_tokens: int
+    prefix_missed_tokens: int
+
+
+class Engine(Owner):
+    """Sequences of tokens over one model. All of its memory is taken when it is made.
+
+    Calls on one engine and on its sequences wait for each other. Other threads of Python run meanwhile.
+
+    Logits and hidden states are views into the engine's memory: **their numbers change with the next call that computes or that opens,
+    closes or changes a sequence.** Copy what you keep (``copy=True``, or ``array.copy()``). A view never reads memory that is gone: it
+    keeps the memory, also when the engine has been closed.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        context: int = 0,
+        sequences: int = 1,
+        threads: int = 1,
+        rows: int = 0,
+        logit_rows: int = 0,
+        cache: str = "paged",
+        keys: str = "f16",
+        values: str | None = None,
+        blocks: int = 0,
+        window_sinks: int = 0,
+        window_last: int = 0,
+        prefix_cache: bool = False,
+        level: int = 0,
+        checkpoints: int = 0,
+        checkpoint_every: int = 0,
+    ) -> None:
+        """Plans the engine and takes its memory. 0 means the default.
+
+        ``context`` is the most tokens of a sequence; by default that of the model, at most 4096. ``sequences`` is how many can be open
+        at a time. ``threads`` compute together; results have the same bits with any number. ``rows`` tokens are computed together
+        (256), ``logit_rows`` of these can have logits (1). ``cache`` is ``"paged"``, ``"basic"`` or ``"off"``; its ``keys`` and ``values``
+        are ``"f16"``, ``"f32"``, ``"q8_0"`` or ``"q4_0"``. The rest is as in ``gleed_config`` of ``gleed.h``.
+        """
+        held = model._use()
+        types = choice(keys, TYPES, "keys"), choice(values or keys, TYPES, "values")
+        config = struct(
+            "gleed_config",
+            sequences=sequences,
+            context=context,
+            rows=rows,
+            kv_kind=choice(cache, KINDS, "cache"),
+            kv_type=types[0] | (types[1] + 1) << 8,
+            kv_blocks=blocks,
+            logit_rows=logit_rows,
+            window_sinks=window_sinks,
+            window_last=window_last,
+            prefix_cache=prefix_cache,
+            workers=threads,
+            level=level,
+            checkpoints=checkpoints,
+            checkpoint_every=checkpoint_every,
+        )
+        plan = struct("gleed_plan_info")
+        call(lib.gleed_plan_describe, held.pointer, config, plan)
+        pool = _Threads(threads) if threads > 1 else None
+        self.context, self.sequences, self.threads = int(plan.context), int(plan.sequences), int(plan.workers)
+        self.units_per_token = int(plan.units_per_token)
+        """The most units of work for one token, logits included: see `step`."""
+        self.bytes = int(plan.bytes)
+        """The engine's memory."""
+        self._model = held
+        self._held = hold(
+            "gleed_engine",
+            lambda *out: call(lib.gleed_plan, held.pointer, config, *out),
+            lambda *at: call(lib.gleed_engine_init, held.pointer, config, *at),
+            held,
+            pool,
+        )
+        if pool is not None:
+            executor = struct("gleed_executor", parallel_for=pool.run, ctx=pool.threads)
+            call(lib.gleed_set_executor, self._held.pointer, executor)
+
+    @contextmanager
+    def _changing(self) -> Iterator[Held]:
+        """Waits until no other call uses the engine, and closes the sequences that nobody has any more."""
+        held = self._use()
+        with held.lock:
+            while held.left:
+                _close(held, held.left.popleft())
+            yield held
+
+    @property
+    def info(self) -> EngineInfo:
+        """The state of the engine."""
+        with self._changing() as held:
+            info = struct("gleed_engine_info")
+            call(lib.gleed_engine_describe, held.pointer, info)
+            return record(EngineInfo, info)
+
+    def open(self) -> Sequence:
+        """Opens an empty sequence. Raises `FullError` if as many are open as the engine has."""
+        from .sequence import Sequence
+
+        with self._changing() as held:
+            return Sequence(self, held, number(lib.gleed_seq_open, held.pointer, kind="gleed_seq"))
+
+    def restore(self, snapshot: Any, base: Sequence | None = None) -> Sequence:
+        """Opens a sequence with the contents of a snapshot: bytes, or anything with a buffer.
+
+        A delta needs ``base``, the sequence that has the tokens before it. A snapshot that is damaged, or of another
+        model, is a `SnapshotError`; then nothing has changed.
+        """
+        from .sequence import Sequence
+
+        data = ffi.from_buffer("uint8_t[]", snapshot)
+        before = ffi.NULL if base is None else ffi.new("gleed_seq *", base.handle)
+        with self._changing() as held:
+            handle = number(lib.gleed_restore, held.pointer, before, data, len(data), kind="gleed_seq")
+            return Sequence(self, held, handle)
+
+    def step(self, units: int = 0) -> Step:
+        """Computes what is queued until rows are finished, nothing is queued, ``units`` are used up, or `stop` is called.
+
+        0 units are no limit. `units_per_token` units suffice for one token. Results do not depend on how work is divided.
+        """
+        with self._changing() as held:
+            budget = struct("gleed_budget", units=units, cancel=held.flag)
+            status = Step(call(lib.gleed_step, held.pointer, budget))
+            if status is Step.STOPPED:
+                held.flag[0] = 0
+            return status
+
+    def stop(self) -> None:
+        """Ends the step that runs, else the next one, after at most one unit of work. Any thread may call it; it never waits."""
+        self._use().flag[0] = 1
+
+    def result(self, index: int = 0, *, copy: bool = False) -> Row:
+        """Returns a row of logits of the last step, from 0 on. Raises `SequenceError` past the last one."""
+        return self._row(lib.gleed_result, index, copy)
+
+    def hidden(self, index: int = 0, *, copy: bool = False) -> Row:
+        """Returns a row with a hidden state of the last step, from 0 on. The next call of `hidden` overwrites it.
+
+        Raises `SequenceError` past the last one.
+        """
+        return self._row(lib.gleed_hidden, index, copy)
+
+    def _row(self, function: Any, index: int, copy: bool) -> Row:
+        sequence, position = ffi.new("gleed_seq *"), ffi.new("uint32_t *")
+        values, length = ffi.new("float **"), ffi.new("size_t *")
+        with self._changing() as held:
+            call(function, held.pointer, index, sequence, position, values, length)
+            view = held.floats(values[0], length[0])
+            return Row(int(sequence[0]), int(position[0]), view.copy() if copy else view)
+
+    def embed(self, texts: Many[Ids], *, pooling: str = "model") -> npt.NDArray[np.float32]:
+        """Returns the embeddings of texts, given as token ids: [texts, elements]. They are not scaled to length 1.
+
+        As many texts as fit a batch run together, each in a free sequence of the engine. An encoder needs ``rows`` for the longest.
+        """
+        lists = [ids_of(tokens) for tokens in texts]
+        ids = np.concatenate(lists) if lists else np.empty(0, dtype=np.uint32)
+        lengths = ffi.new("size_t[]", [len(tokens) for tokens in lists])
+        which, _, elements = embedding(self._model, pooling)
+        values = np.zeros((len(lists), elements), dtype=np.float32)
+        with self._changing() as held:
+            room = ffi.from_buffer("float[]", values)
+            texts_of = (words(ids), len(ids), lengths, len(lists))
+            call(lib.gleed_embed_texts, held.pointer, *texts_of, which, room, values.size)
+        return values
+
+
+class _Threads:
+    """Threads that an engine computes on. They end when nothing has a reference to them."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = lib.gleed_python_threads_start(threads)
+        if self.threads == ffi.NULL:
+            raise CallError(f"the system does not give {threads} threads", lib.GLEED_E_VALUE, given=threads)
+        self.run = ffi.addressof(lib, "gleed_python_threads_run")
+
+    def __del__(self, end: Any = lib.gleed_python_threads_end, null: Any = ffi.NULL) -> None:
+        if self.threads != null:
+            end(self.threads)
+
+
+def _close(held: Held, handle: int) -> None:
+    """Closes a sequence, with what it has queued."""
+    call(lib.gleed_cancel, held.pointer, handle)
+    call(lib.gleed_seq_close, held.pointer, handle)
