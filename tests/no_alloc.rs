@@ -13,10 +13,12 @@ use common::playback::hash;
 use common::random::Rng;
 use common::synthetic::SyntheticModel;
 use gleed::cache::SnapshotOptions;
+use gleed::conversation::{Conversation, ConversationLimits, Desk, DeskLimits, Entry, Keep, Script};
 use gleed::mem::{ALIGN, MemoryError};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
 use gleed::tensor::Dtype;
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, Tokenizer};
+use gleed::turns::{Message, Role, TurnFormat};
 use gleed::{Budget, Deadline, Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, SeqId, Step, Window};
 
 thread_local! {
@@ -240,6 +242,39 @@ fn text_and_sampling_allocate_nothing() {
             std::hint::black_box(choice);
             sampler.accept(7);
         }
+    });
+}
+
+#[test]
+fn conversations_allocate_nothing() {
+    let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf").unwrap();
+    let model = Model::open(&file).unwrap();
+    let plan = Plan::new(&model, &Limits { context: 200, sequences: 3, ..Limits::default() }).unwrap();
+    let mut tables = Memory::new(Tokenizer::plan(model.gguf()).unwrap());
+    let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).unwrap();
+    let limits = DeskLimits { context: 200, text: 2000, word: 100, replies: 8 };
+    let sizes = ConversationLimits { replies: 8, tokens: 200 };
+    let mut memory = [plan.bytes(), Desk::plan(&tokenizer, &limits).unwrap()].map(Memory::new);
+    let [memory, desk] = memory.each_mut();
+    let mut talks: [_; 3] = std::array::from_fn(|_| Memory::new(Conversation::plan(&sizes).unwrap()));
+    let [first, second, third] = talks.each_mut();
+    let mut file = vec![0; 1 << 22];
+    let says = |role, text| Entry::Message(Message { role, text });
+    let entries = [says(Role::User, "Hi."), says(Role::Assistant, "Once"), says(Role::User, "And then?")];
+    without_allocation("a conversation", || {
+        let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+        let mut desk = Desk::new(&tokenizer, &limits, desk.bytes()).unwrap();
+        let script = Script::new(TurnFormat::named("vicuna"), &tokenizer);
+        let mut talk = Conversation::new(engine.open().unwrap(), &sizes, first.bytes()).unwrap();
+        let new = talk.update(&mut engine, &script, &Keep::ALL, &entries[..1], &mut desk).unwrap();
+        engine.prefill(talk.seq(), new.tokens).unwrap();
+        engine.decode_step(talk.seq(), 414).unwrap();
+        let mut fork = talk.fork(&mut engine, second.bytes()).unwrap();
+        assert!(fork.update(&mut engine, &script, &Keep::ALL, &entries, &mut desk).unwrap().position > 10);
+        let len = talk.save(&engine, &entries, &mut file).unwrap();
+        let (mut talk, saved) = Conversation::load(&mut engine, &file[..len], &sizes, third.bytes()).unwrap();
+        assert!(saved.entries().eq(entries));
+        assert!(talk.update(&mut engine, &script, &Keep::ALL, &entries, &mut desk).unwrap().position > 10);
     });
 }
 

@@ -54,6 +54,8 @@ pub enum ConversationError {
     Empty,
     /// The host's template cannot write the conversation.
     Template,
+    /// The host's summary cannot be written.
+    Summary,
     /// A result of a tool, in a script without tools.
     NoTools {
         /// The index of the entry.
@@ -81,6 +83,7 @@ impl fmt::Display for ConversationError {
             }
             Self::Empty => f.write_str("the conversation has no entry"),
             Self::Template => f.write_str("the template cannot write the conversation"),
+            Self::Summary => f.write_str("the summary cannot be written"),
             Self::NoTools { entry } => write!(f, "entry {entry} is a tool's result, and no tools are offered"),
         }
     }

@@ -6,10 +6,10 @@ use core::ops::Range;
 use super::{ConversationError, Entry};
 use crate::turns::Message;
 
-/// Writes a message that stands for entries.
+/// Writes a message that stands for entries, or none. An error is that of the call: nothing changes.
 ///
 /// [Example](crate::conversation#example).
-pub type Summary<'p> = dyn Fn(&[Entry<'_>]) -> Option<Message<'p>> + 'p;
+pub type Summary<'p> = dyn Fn(&[Entry<'_>]) -> Result<Option<Message<'p>>, ConversationError> + 'p;
 
 /// What becomes of a conversation that does not fit the context. Turns are left out whole: a turn is a message of the user and
 /// all that follows it up to the next one. Entries before the first message of the user always stay.

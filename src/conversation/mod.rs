@@ -172,6 +172,11 @@ impl<'a> Conversation<'a> {
         Ok(Self { seq, replies, len: 0, open: None, ids, known: 0, left_out: 0 })
     }
 
+    /// Returns the limits that it was made with.
+    pub fn limits(&self) -> ConversationLimits {
+        ConversationLimits { replies: self.replies.len(), tokens: self.ids.len() }
+    }
+
     /// Returns the sequence. The host appends tokens to it and closes it; nobody but the conversation rewinds it.
     pub fn seq(&self) -> SeqId {
         self.seq
@@ -251,8 +256,7 @@ impl<'a> Conversation<'a> {
         engine: &mut Engine<'_, '_>,
         memory: &'b mut [u8],
     ) -> Result<Conversation<'b>, ConversationError> {
-        let limits = ConversationLimits { replies: self.replies.len(), tokens: self.ids.len() };
-        let mut fork = Conversation::new(self.seq, &limits, memory)?;
+        let mut fork = Conversation::new(self.seq, &self.limits(), memory)?;
         fork.seq = engine.fork(self.seq, engine.seq_len(self.seq)?)?;
         fork.replies.iter_mut().zip(&*self.replies).for_each(|(to, from)| *to = *from);
         fork.ids.iter_mut().zip(&*self.ids).for_each(|(to, from)| *to = *from);

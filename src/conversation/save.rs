@@ -26,6 +26,14 @@ pub struct Saved<'b> {
 }
 
 impl<'b> Saved<'b> {
+    /// Returns the messages of a saved conversation of any model. All that is before the snapshot is verified.
+    ///
+    /// # Errors
+    /// [`ConversationError::NoConversation`], [`ConversationError::Version`], [`ConversationError::Damaged`].
+    pub fn read(bytes: &'b [u8]) -> Result<Self, ConversationError> {
+        Ok(Head::read(bytes)?.saved)
+    }
+
     /// Returns the entries, in order.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'b>> + use<'b> {
         let mut reader = self.reader;
@@ -88,7 +96,11 @@ impl<'a> Conversation<'a> {
         limits: &ConversationLimits,
         memory: &'a mut [u8],
     ) -> Result<(Self, Saved<'b>), ConversationError> {
-        let head = Head::read(bytes, engine.fingerprint())?;
+        let head = Head::read(bytes)?;
+        let expected = engine.fingerprint();
+        if head.fingerprint != expected {
+            return Err(SnapshotError::Model { expected, found: head.fingerprint }.into());
+        }
         let mut talk = Self::new(SeqId::from_bits(0), limits, memory)?;
         // There may be more than there is room for: the last ones stay.
         let skipped = head.replies.clone().count().saturating_sub(talk.replies.len());
@@ -188,6 +200,7 @@ fn write_entry(entry: &Entry<'_>, put: &mut dyn FnMut(&[u8])) {
 
 /// What is before the snapshot, and the snapshot.
 struct Head<'b, R, I> {
+    fingerprint: u64,
     left_out: usize,
     open: Option<Reply>,
     replies: R,
@@ -200,7 +213,6 @@ impl<'b> Head<'b, (), ()> {
     /// Reads all of it, but for the snapshot, of which only the header is looked at.
     fn read(
         bytes: &'b [u8],
-        fingerprint: u64,
     ) -> Result<
         Head<'b, impl Iterator<Item = Reply> + Clone + use<'b>, impl Iterator<Item = u32> + use<'b>>,
         ConversationError,
@@ -216,15 +228,12 @@ impl<'b> Head<'b, (), ()> {
         }
         let count = reader.u32()?;
         let (head, snapshot) = (reader.len()?, reader.len()?);
-        let found = reader.u64()?;
+        let fingerprint = reader.u64()?;
         let (head, snapshot) =
             bytes.split_at_checked(head).filter(|(_, rest)| rest.len() == snapshot).ok_or(reader.damaged())?;
         let (content, sum) = head.split_last_chunk::<CHECKSUM>().ok_or(reader.damaged())?;
         if Xxh64::hash(content).to_le_bytes() != *sum {
             return Err(ConversationError::Damaged { at: content.len() });
-        }
-        if found != fingerprint {
-            return Err(SnapshotError::Model { expected: fingerprint, found }.into());
         }
         reader = Reader { bytes: content, rest: content.get(reader.read_len()..).unwrap_or_default() };
         let [left_out, replies, ids, start, think] =
@@ -249,7 +258,7 @@ impl<'b> Head<'b, (), ()> {
             return Err(reader.damaged());
         }
         let ids = ids.iter().map(|id| u32::from_le_bytes(*id));
-        Ok(Head { left_out: left_out as usize, open, replies: replies(), ids, saved, snapshot })
+        Ok(Head { fingerprint, left_out: left_out as usize, open, replies: replies(), ids, saved, snapshot })
     }
 }
 

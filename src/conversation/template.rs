@@ -19,7 +19,7 @@ pub(super) fn write(
     kept.iter_mut().for_each(|kept| kept.placed = LEFT_OUT);
     let goes_on = text.entries.last().filter(|entry| entry.role() == Some(Role::Assistant));
     let count = text.entries.len().saturating_sub(goes_on.iter().count());
-    let summary = text.summary(keep);
+    let summary = text.summary(keep)?;
     // What is left out moves the numbers of those behind.
     let moved = text.left_out.len().saturating_sub(summary.iter().count());
     template.write(&mut text.shown(count, summary), &mut |piece, number| {

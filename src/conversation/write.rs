@@ -29,12 +29,9 @@ impl<'t> Text<'_, 't> {
     }
 
     /// What stands in the place of entries that are left out.
-    pub(super) fn summary<'k>(&self, keep: &Keep<'k>) -> Option<Message<'k>> {
-        if self.left_out.is_empty() {
-            return None;
-        }
+    pub(super) fn summary<'k>(&self, keep: &Keep<'k>) -> Result<Option<Message<'k>>, ConversationError> {
         let left_out = self.entries.get(self.left_out.clone()).unwrap_or_default();
-        keep.summary.and_then(|summary| summary(left_out))
+        keep.summary.filter(|_| !left_out.is_empty()).map_or(Ok(None), |summary| summary(left_out))
     }
 }
 
@@ -71,7 +68,7 @@ pub(super) fn write(
         if text.left_out.contains(&index) {
             reply.into_iter().for_each(|kept| kept.placed = LEFT_OUT);
             if index == text.left_out.start
-                && let Some(message) = text.summary(keep)
+                && let Some(message) = text.summary(keep)?
             {
                 writer.add(index, &Entry::Message(message), &mut |piece| tokens.put(piece))?;
             }

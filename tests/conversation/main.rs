@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use common::random::Rng;
 use gleed::conversation::{
-    Conversation, ConversationError, ConversationLimits, Desk, DeskLimits, Entry, Keep, Put, Script, Template,
+    Conversation, ConversationError, ConversationLimits, Desk, DeskLimits, Entry, Keep, Put, Script, Summary, Template,
 };
 use gleed::host::AlignedBytes;
 use gleed::token::{DecodeOptions, TokenKind, Tokenizer};
@@ -220,9 +220,9 @@ fn change(messages: &mut Vec<Said>, choice: usize, rng: &mut Rng) {
 
 fn wander(host: &mut Host<'_, '_>, script: &Script<'_>, seed: u64) {
     let mut rng = Rng::new(seed);
-    let summary: &dyn Fn(&[Entry<'_>]) -> Option<Message<'static>> = &|left_out| {
+    let summary: &Summary<'static> = &|left_out| {
         assert!(!left_out.is_empty());
-        Some(Message { role: Role::User, text: "Some time passed." })
+        Ok(Some(Message { role: Role::User, text: "Some time passed." }))
     };
     let summary = (seed == 2).then_some(summary);
     let keep = Keep { room: 40, first: seed as usize % 2, last: 1, target: 140, summary };
