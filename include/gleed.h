@@ -40,8 +40,8 @@
  *            objects) must neither move nor be freed.
  *   Structs  start with struct_size, which the caller sets to sizeof the struct. Later versions add fields at the end.
  *            In a struct that the caller fills, 0 means the default. A field that the library does not know must be 0.
- *   Objects  Models, adapters, engines, tokenizers, detokenizers, samplers, grammars, tries, matchers, finders of stop
- *            strings and readers of calls live in memory of the caller. They need
+ *   Objects  Models, adapters, engines, tokenizers, detokenizers, samplers, desks, conversations, grammars, tries, matchers,
+ *            finders of stop strings and readers of calls live in memory of the caller. They need
  *            not be closed. The library detects a pointer to something else of 8 bytes or more; it cannot detect a
  *            pointer to memory that is gone. An object must not be moved or copied: it knows the address where it was
  *            made, and at another address calls return GLEED_E_OBJECT. (Its bytes may be saved and later put back at
@@ -1575,6 +1575,264 @@ gleed_status gleed_turns_encode(const gleed_tokenizer *tokenizer, uint32_t forma
  */
 gleed_status gleed_turns_is_stop(const gleed_tokenizer *tokenizer, uint32_t format, uint32_t token, uint32_t *is_stop,
                                  gleed_error *error);
+
+/* ---- Conversations that read nothing twice ------------------------------------------------------------ */
+
+/*
+ * The program keeps the messages. After any change of them (appended, edited, removed, a reply to be written again) one call
+ * says which tokens the model has not read yet:
+ *
+ *     gleed_conversation_update(conversation, engine, tokenizer, desk, entries, entries_len, &script, NULL, &update, &error);
+ *     gleed_prefill(engine, seq, update.tokens, update.tokens_len, &logits, &logits_len, &error);
+ *     until gleed_turns_is_stop: choose a token, show its text, gleed_decode_step
+ *
+ * What the program appends to the sequence after that is the reply. Its text becomes an entry of the next call: a conversation
+ * knows which tokens the model wrote for it. docs/conversation.md says what is read again when.
+ */
+
+/* Memory in which conversations are written. It keeps nothing from call to call: several conversations can share one. */
+typedef struct gleed_desk gleed_desk;
+
+/* A conversation in a sequence: which of its tokens are replies. */
+typedef struct gleed_conversation gleed_conversation;
+
+/* The role of an entry besides GLEED_ROLE_SYSTEM, GLEED_ROLE_USER and GLEED_ROLE_ASSISTANT. */
+#define GLEED_ROLE_TOOL 5u /* the result of a call of a tool */
+
+/* An entry of a conversation: a message, or the result of a call. Texts are UTF-8 and need no 0 at the end. */
+typedef struct gleed_entry {
+    uint32_t role;     /* GLEED_ROLE_USER, ..., GLEED_ROLE_TOOL */
+    uint32_t reserved; /* 0 */
+    const char *text;  /* of the assistant: as the model wrote it, with its thoughts and calls */
+    size_t text_len;   /* bytes of text */
+    const char *name;  /* of GLEED_ROLE_TOOL: the name of the tool */
+    size_t name_len;   /* bytes of name; 0 for messages */
+    const char *id;    /* of GLEED_ROLE_TOOL: the identifier of the call */
+    size_t id_len;     /* bytes of id; 0: the call has none; 0 for messages */
+} gleed_entry;
+
+/* How much a desk has room for. 0 means the default. */
+typedef struct gleed_desk_limits {
+    uint32_t struct_size; /* sizeof(gleed_desk_limits), set by the caller */
+    uint32_t context;     /* tokens of the longest conversation; default 4,096 */
+    uint32_t text;        /* bytes of the longest text between two replies, with what the format writes around messages. A
+                             conversation whose replies are not known is one such text; default 16,384 */
+    uint32_t word;        /* bytes of the longest word in it, about 51 bytes of memory for each; default 256 */
+    uint32_t replies;     /* the most replies whose tokens are kept; default 64 */
+    uint32_t entries;     /* the most entries; default 256 */
+} gleed_desk_limits;
+
+/* How much a conversation has room for. 0 means the default. */
+typedef struct gleed_conversation_limits {
+    uint32_t struct_size; /* sizeof(gleed_conversation_limits), set by the caller */
+    uint32_t replies;     /* the most replies whose tokens are kept, the last ones, 12 bytes for each; default 64 */
+    uint32_t tokens;      /* the most tokens that are kept beside the sequence, 4 bytes for each; default: the engine's context
+                             where no layer of the model keeps all tokens, 0 elsewhere */
+    uint32_t reserved;    /* 0 */
+} gleed_conversation_limits;
+
+/* What a script says of thinking. */
+#define GLEED_THINK_DEFAULT 0u /* nothing: as the format does by itself */
+#define GLEED_THINK_NO 1u      /* the model is told not to think */
+#define GLEED_THINK_YES 2u     /* the model is told to think */
+
+/* Flags of a script. They may be combined with |. */
+#define GLEED_SCRIPT_NO_BOS 1u        /* no bos where the vocabulary adds it and the format does not write it */
+#define GLEED_SCRIPT_KEEP_THOUGHTS 2u /* thoughts of earlier turns stay; without it they are left out where the format does so */
+
+/* How a conversation is written. */
+typedef struct gleed_script {
+    uint32_t struct_size;    /* sizeof(gleed_script), set by the caller */
+    uint32_t format;         /* a turn format; GLEED_NO_TURNS: all texts follow each other, and the model continues them */
+    uint32_t think;          /* GLEED_THINK_DEFAULT, ... */
+    uint32_t flags;          /* GLEED_SCRIPT_NO_BOS, ... */
+    const char *tools;       /* the tools that are offered: a JSON list, as for gleed_calls_init */
+    size_t tools_len;        /* bytes of tools; 0: none are offered */
+    const char *tool_format; /* the name of the format in which they are offered (docs/tools.md) */
+    size_t tool_format_len;  /* bytes of tool_format; 0: the one that goes with the turn format alone */
+} gleed_script;
+
+/*
+ * Writes a message that stands for entries that are left out: `count` of them from index `first` on. Returns 1 if it has written
+ * *message, or 0: nothing stands there. The text must be valid until gleed_conversation_update returns. It may be called
+ * several times, with other entries, in a call; for the same entries it should write the same message, or else that is read again.
+ */
+typedef int32_t (*gleed_summary)(void *ctx, size_t first, size_t count, gleed_message *message);
+
+/*
+ * What becomes of a conversation that does not fit the context. Turns are left out whole: a turn is a message of the user and
+ * all that follows it. What comes before the first message of the user always stays.
+ */
+typedef struct gleed_keep {
+    uint32_t struct_size;  /* sizeof(gleed_keep), set by the caller */
+    uint32_t room;         /* tokens that stay free for the reply; default 1 */
+    uint32_t first;        /* turns at the beginning that stay */
+    uint32_t last;         /* turns at the end that stay; default: all, a conversation that is too long is refused */
+    uint32_t target;       /* turns are left out until it has at most so many tokens; default: half of the context */
+    uint32_t reserved;     /* 0 */
+    gleed_summary summary; /* writes a message in their place, or NULL */
+    void *summary_ctx;     /* its first argument */
+} gleed_keep;
+
+/* What the model has not read yet. */
+typedef struct gleed_update {
+    uint32_t struct_size;   /* sizeof(gleed_update), set by the caller */
+    uint32_t position;      /* the position of the first token: the length of the sequence */
+    const uint32_t *tokens; /* at least one; the logits of the last one are those of the reply's first token */
+    size_t tokens_len;      /* how many */
+    size_t left_out;        /* the index of the first entry that is left out; counts only if there is one */
+    size_t left_out_len;    /* how many entries are left out */
+} gleed_update;
+
+/*
+ * Returns the size and alignment of the memory of a desk, in bytes. `limits` may be NULL: all defaults.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_STRUCT_SIZE, GLEED_E_MEMORY_TOO_LARGE.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_desk_plan(const gleed_tokenizer *tokenizer, size_t *size, size_t *align,
+                             const gleed_desk_limits *limits, gleed_error *error);
+
+/*
+ * Makes a desk in `memory`. *desk receives a pointer to it.
+ *   Memory   Keeps `memory`. Does not keep the tokenizer and the limits.
+ *   Time     Constant.
+ *   Threads  Any, each with memory of its own.
+ *   Errors   As gleed_desk_plan, GLEED_E_LENGTH, GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED.
+ *   After    Nothing is written, not even to `memory`.
+ */
+gleed_status gleed_desk_init(const gleed_tokenizer *tokenizer, const gleed_desk_limits *limits, void *memory,
+                             size_t memory_len, gleed_desk **desk, gleed_error *error);
+
+/*
+ * Returns the size and alignment of the memory of a conversation in an engine, in bytes. `limits` may be NULL: all defaults.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any, while no call changes the engine.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_STRUCT_SIZE, GLEED_E_VALUE (`reserved`),
+ *            GLEED_E_MEMORY_TOO_LARGE.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_conversation_plan(const gleed_engine *engine, size_t *size, size_t *align,
+                                     const gleed_conversation_limits *limits, gleed_error *error);
+
+/*
+ * Starts a conversation in an open sequence, in `memory`. *conversation receives a pointer to it. The program appends tokens to
+ * the sequence and closes it; nothing but the conversation rewinds it.
+ *   Memory   Keeps `memory`. Does not keep the engine and the limits.
+ *   Time     Constant.
+ *   Threads  Any, while no call changes the engine, each with memory of its own.
+ *   Errors   As gleed_conversation_plan, GLEED_E_LENGTH, GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED,
+ *            GLEED_E_SEQUENCE.
+ *   After    Nothing is written, not even to `memory`.
+ */
+gleed_status gleed_conversation_init(const gleed_engine *engine, gleed_seq seq, const gleed_conversation_limits *limits,
+                                     void *memory, size_t memory_len, gleed_conversation **conversation,
+                                     gleed_error *error);
+
+/*
+ * Returns the sequence of a conversation in *seq.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any, while no call changes the conversation.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_conversation_seq(const gleed_conversation *conversation, gleed_seq *seq, gleed_error *error);
+
+/*
+ * Makes the sequence a beginning of this conversation, the longest that it can be, and writes the tokens that are missing to
+ * *update, up to where the model goes on. They are given to gleed_prefill or gleed_queue (where layers have a window, in pieces
+ * of at most `rows`). If the last entry is a message of the assistant, the model continues it. A reply has its text in its entry
+ * as it was written; the program may cut it at its end. Replies behind a change keep their tokens, which are read again; until
+ * that is done the sequence does not have them. `keep` may be NULL: nothing is left out. `engine` is the one of the sequence,
+ * `tokenizer` that of its model.
+ *   Memory   Keeps nothing. update->tokens is valid until the next call that takes the desk.
+ *   Time     Grows with n log n, where n is the length of the text, and with the tokens of the sequence; with turns that are
+ *            left out that many times more as halving their number takes.
+ *   Threads  One at a time per conversation, engine and desk.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_STRUCT_SIZE, GLEED_E_VALUE (no such format,
+ *            role, flag, think, tool format; a result of a tool without tools; at: the index of the entry), GLEED_E_TOOLS,
+ *            GLEED_E_SCRATCH_TOO_SMALL (the desk has no room for so many entries, for a text or for a word; `text` says which),
+ *            GLEED_E_TEXT and GLEED_E_TEXT_TOO_LONG (also of the summary), GLEED_E_SEQUENCE, GLEED_E_BUSY, GLEED_E_CONTEXT,
+ *            GLEED_E_EMPTY, GLEED_FULL.
+ *   After    Nothing has changed. With GLEED_FULL the sequence may be shorter. The contents of update->tokens of an earlier
+ *            call have no meaning.
+ */
+gleed_status gleed_conversation_update(gleed_conversation *conversation, gleed_engine *engine,
+                                       const gleed_tokenizer *tokenizer, gleed_desk *desk, const gleed_entry *entries,
+                                       size_t entries_len, const gleed_script *script, const gleed_keep *keep,
+                                       gleed_update *update, gleed_error *error);
+
+/*
+ * Opens a second conversation that begins like this one, in a sequence of its own, in as much `memory` as this one has. *fork
+ * receives a pointer to it. Blocks are shared, and nothing is computed. The program copies its entries as it likes.
+ *   Memory   Keeps `memory`.
+ *   Time     As gleed_fork.
+ *   Threads  One at a time per engine; no other call changes the conversation.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_MEMORY_TOO_SMALL,
+ *            GLEED_E_MEMORY_MISALIGNED, GLEED_E_SEQUENCE, GLEED_E_BUSY, GLEED_E_WINDOW, GLEED_FULL.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_conversation_fork(const gleed_conversation *conversation, gleed_engine *engine, void *memory,
+                                     size_t memory_len, gleed_conversation **fork, gleed_error *error);
+
+/*
+ * Returns the bytes that gleed_conversation_save writes in *size.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with the length of the texts.
+ *   Threads  One at a time per desk; no other call changes the conversation and the engine.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_SCRATCH_TOO_SMALL (entries), GLEED_E_VALUE,
+ *            GLEED_E_TEXT, GLEED_E_TEXT_TOO_LONG, GLEED_E_SEQUENCE, GLEED_E_BUSY.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_conversation_saved_size(const gleed_conversation *conversation, const gleed_engine *engine,
+                                           gleed_desk *desk, const gleed_entry *entries, size_t entries_len,
+                                           size_t *size, gleed_error *error);
+
+/*
+ * Writes a conversation to `bytes`: its entries, which tokens the model wrote, and the snapshot of its sequence. *written receives
+ * the number of bytes. A sequence that has given back blocks is written without keys and values, and is read again where it is
+ * loaded. docs/conversation.md specifies the format.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with the length of the texts and of the sequence.
+ *   Threads  One at a time per desk; no other call changes the conversation and the engine.
+ *   Errors   As gleed_conversation_saved_size, GLEED_E_SNAPSHOT_BUFFER (len is too small).
+ *   After    Nothing is written.
+ */
+gleed_status gleed_conversation_save(const gleed_conversation *conversation, const gleed_engine *engine, gleed_desk *desk,
+                                     const gleed_entry *entries, size_t entries_len, uint8_t *bytes, size_t len,
+                                     size_t *written, gleed_error *error);
+
+/*
+ * Opens a sequence and a conversation that go on where a saved one was, in `memory`. *conversation receives a pointer to it. All of
+ * `bytes` is verified first. `limits` are those of gleed_conversation_plan; with fewer replies the last ones stay.
+ *   Memory   Keeps `memory`. Does not keep `bytes`.
+ *   Time     Grows with len.
+ *   Threads  One at a time per engine.
+ *   Errors   As gleed_conversation_plan, GLEED_E_LENGTH, GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED, GLEED_E_SNAPSHOT
+ *            (at: the first byte that is wrong, or behind a part whose checksum is), and those of gleed_restore: GLEED_E_SNAPSHOT_*,
+ *            GLEED_E_CONTEXT, GLEED_FULL.
+ *   After    Nothing has changed. `memory` may have been written to.
+ */
+gleed_status gleed_conversation_load(gleed_engine *engine, const uint8_t *bytes, size_t len,
+                                     const gleed_conversation_limits *limits, void *memory, size_t memory_len,
+                                     gleed_conversation **conversation, gleed_error *error);
+
+/*
+ * Writes the entries of a saved conversation to `entries`, in order. Their texts lie in `bytes`. *count receives how many there are.
+ * If there is no room for all, `needed` of the error says for how many; begin with an entries_len of 0.
+ *   Memory   Keeps nothing. The entries are valid as long as `bytes`.
+ *   Time     Grows with the length of the texts.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_SNAPSHOT_MAGIC, GLEED_E_SNAPSHOT_VERSION, GLEED_E_SNAPSHOT,
+ *            GLEED_E_OUTPUT_TOO_SMALL.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_conversation_saved_entries(const uint8_t *bytes, size_t len, gleed_entry *entries, size_t entries_len,
+                                              size_t *count, gleed_error *error);
 
 /* ---- Grammars, stop strings and calls of tools ---------------------------------------------------------- */
 #ifndef GLEED_NO_GRAMMAR

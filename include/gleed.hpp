@@ -4,8 +4,8 @@
 //
 // The wrapper throws nothing and compiles with -fno-exceptions and -fno-rtti. At run time it needs only the C
 // functions. A function that can fail returns a Status, or a Result: a status, and a value that counts only if the
-// status is GLEED_OK. Model, Adapter, Engine, Sampler, Tokenizer, Detokenizer and Matcher own their memory, which comes
-// from operator new, or borrow memory of the host. Grammar, TokenTrie, Stops and Calls own theirs. They can be moved, but not copied; a move leaves the C object where it
+// status is GLEED_OK. Model, Adapter, Engine, Sampler, Tokenizer, Detokenizer, Desk, Conversation and Matcher own their memory,
+// which comes from operator new, or borrow memory of the host. Grammar, TokenTrie, Stops and Calls own theirs. They can be moved, but not copied; a move leaves the C object where it
 // is. The rules of gleed.h hold: const functions may run on several threads at the same time, and a callback that uses
 // its engine gets GLEED_E_REENTRANT.
 #ifndef GLEED_HPP
@@ -872,6 +872,138 @@ public:
 
 private:
     std::uint32_t format_ = GLEED_NO_TURNS;
+};
+
+// Returns an entry of a conversation: a message. It does not copy the text.
+inline gleed_entry entry(std::uint32_t role, Span<const char> text) noexcept {
+    return gleed_entry{role, 0, text.data(), text.size(), nullptr, 0, nullptr, 0};
+}
+
+// Memory in which conversations are written. Several conversations can share one.
+class Desk {
+public:
+    Desk() noexcept = default;
+
+    static Result<Desk> start(const Tokenizer &tokenizer, const gleed_desk_limits *limits = nullptr) noexcept {
+        std::size_t size = 0, align = 1;
+        Status status;
+        status = gleed_desk_plan(tokenizer.get(), &size, &align, limits, status.details());
+        if (!status) return Result<Desk>(status);
+        return start(tokenizer, Memory::allocate(size, align), limits);
+    }
+    static Result<Desk> start(const Tokenizer &tokenizer, Memory memory,
+                              const gleed_desk_limits *limits = nullptr) noexcept {
+        Status status;
+        Desk desk;
+        status = gleed_desk_init(tokenizer.get(), limits, memory.data(), memory.size(), &desk.desk_, status.details());
+        desk.memory_ = std::move(memory);
+        return Result<Desk>(status, std::move(desk));
+    }
+    gleed_desk *get() noexcept { return desk_; }
+
+private:
+    Memory memory_;
+    gleed_desk *desk_ = nullptr;
+};
+
+// Which tokens of a list of messages the model has not read yet. A conversation owns its sequence. The engine must outlive it.
+class Conversation {
+public:
+    Conversation() noexcept = default;
+
+    // Starts a conversation in an empty sequence.
+    static Result<Conversation> start(Engine &engine, Sequence sequence,
+                                      const gleed_conversation_limits *limits = nullptr) noexcept {
+        std::size_t size = 0, align = 1;
+        Status status;
+        status = gleed_conversation_plan(engine.get(), &size, &align, limits, status.details());
+        if (!status) return Result<Conversation>(status);
+        return start(engine, std::move(sequence), Memory::allocate(size, align), limits);
+    }
+    static Result<Conversation> start(Engine &engine, Sequence sequence, Memory memory,
+                                      const gleed_conversation_limits *limits = nullptr) noexcept {
+        Status status;
+        Conversation talk;
+        status = gleed_conversation_init(engine.get(), sequence.handle(), limits, memory.data(), memory.size(), &talk.conversation_,
+                                         status.details());
+        talk.memory_ = std::move(memory);
+        talk.sequence_ = std::move(sequence);
+        return Result<Conversation>(status, std::move(talk));
+    }
+    // Goes on where a saved conversation was, in a new sequence.
+    static Result<Conversation> load(Engine &engine, Bytes bytes,
+                                     const gleed_conversation_limits *limits = nullptr) noexcept {
+        std::size_t size = 0, align = 1;
+        Status status;
+        Conversation talk;
+        status = gleed_conversation_plan(engine.get(), &size, &align, limits, status.details());
+        if (!status) return Result<Conversation>(status);
+        talk.memory_ = Memory::allocate(size, align);
+        status = gleed_conversation_load(engine.get(), bytes.data(), bytes.size(), limits, talk.memory_.data(),
+                                         talk.memory_.size(), &talk.conversation_, status.details());
+        if (status) talk.own(engine);
+        return Result<Conversation>(status, std::move(talk));
+    }
+    // Writes the entries of a saved conversation to `out`. Returns how many; their texts lie in `bytes`.
+    static Result<std::size_t> saved_entries(Bytes bytes, Span<gleed_entry> out) noexcept {
+        Status status;
+        std::size_t count = 0;
+        status = gleed_conversation_saved_entries(bytes.data(), bytes.size(), out.data(), out.size(), &count,
+                                                  status.details());
+        return Result<std::size_t>(status, count);
+    }
+
+    // Returns the sequence. The program appends tokens to it; nothing but the conversation rewinds it.
+    Sequence &sequence() noexcept { return sequence_; }
+    // Returns the tokens that the model has not read yet. They lie in the desk, until it is used again.
+    Result<gleed_update> update(Engine &engine, const Tokenizer &tokenizer, Desk &desk, Span<const gleed_entry> entries,
+                                const gleed_script &script, const gleed_keep *keep = nullptr) noexcept {
+        Status status;
+        auto update = make<gleed_update>();
+        status = gleed_conversation_update(conversation_, engine.get(), tokenizer.get(), desk.get(), entries.data(),
+                                           entries.size(), &script, keep, &update, status.details());
+        return Result<gleed_update>(status, update);
+    }
+    // Opens a second conversation that begins like this one, in a sequence of its own.
+    Result<Conversation> fork(Engine &engine) const noexcept {
+        return fork(engine, Memory::allocate(memory_.size(), 64));
+    }
+    Result<Conversation> fork(Engine &engine, Memory memory) const noexcept {
+        Status status;
+        Conversation copy;
+        status = gleed_conversation_fork(conversation_, engine.get(), memory.data(), memory.size(), &copy.conversation_,
+                                         status.details());
+        copy.memory_ = std::move(memory);
+        if (status) copy.own(engine);
+        return Result<Conversation>(status, std::move(copy));
+    }
+    Result<std::size_t> saved_size(Engine &engine, Desk &desk, Span<const gleed_entry> entries) const noexcept {
+        Status status;
+        std::size_t size = 0;
+        status = gleed_conversation_saved_size(conversation_, engine.get(), desk.get(), entries.data(), entries.size(),
+                                               &size, status.details());
+        return Result<std::size_t>(status, size);
+    }
+    Result<std::size_t> save(Engine &engine, Desk &desk, Span<const gleed_entry> entries,
+                             Span<std::uint8_t> bytes) const noexcept {
+        Status status;
+        std::size_t written = 0;
+        status = gleed_conversation_save(conversation_, engine.get(), desk.get(), entries.data(), entries.size(),
+                                         bytes.data(), bytes.size(), &written, status.details());
+        return Result<std::size_t>(status, written);
+    }
+    gleed_conversation *get() noexcept { return conversation_; }
+
+private:
+    void own(Engine &engine) noexcept {
+        gleed_seq seq = 0;
+        (void)gleed_conversation_seq(conversation_, &seq, nullptr);
+        sequence_ = Sequence(engine.get(), seq);
+    }
+
+    Memory memory_;
+    gleed_conversation *conversation_ = nullptr;
+    Sequence sequence_;
 };
 
 #ifndef GLEED_NO_GRAMMAR

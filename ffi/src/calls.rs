@@ -3,7 +3,7 @@
 use core::ffi::{c_char, c_void};
 use core::fmt::{self, Write};
 
-use gleed::tools::{Call, CallError, CallErrorKind, Part, Reader, Tools, ToolsError};
+use gleed::tools::{Call, CallError, CallErrorKind, Part, Reader, Tools};
 
 use crate::call_format::{GLEED_THOUGHTS_OPEN, formats};
 use crate::error::{Failure, boundary, gleed_error};
@@ -97,17 +97,6 @@ pub struct gleed_calls_part {
 
 // SAFETY: four integers of 4 bytes, the first the size, and integers of 4 or 8 bytes: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_calls_part {}
-
-impl From<ToolsError> for Failure {
-    fn from(error: ToolsError) -> Self {
-        let at = match error {
-            ToolsError::NotJson { at } | ToolsError::TooDeep { at } => at,
-            ToolsError::NoTool { at } | ToolsError::Twice { at } => at,
-            _ => 0,
-        };
-        Self::new(status::E_TOOLS, format_args!("{error}")).at(at)
-    }
-}
 
 /// Bytes and alignment of the memory that a reader wants.
 ///

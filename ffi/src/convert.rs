@@ -5,12 +5,15 @@ use core::fmt::Display;
 use gguf_rs_lite::GgufError;
 use gleed::EngineError;
 use gleed::cache::{BLOCK_TOKENS, CacheError, SnapshotError, SnapshotHeader, SnapshotOptions};
+use gleed::conversation::ConversationError;
 use gleed::engine::PlanError;
 use gleed::mem::MemoryError;
 use gleed::model::ModelError;
 use gleed::num::ARITHMETIC_VERSION;
 use gleed::sample::SampleError;
 use gleed::token::{TokenError, VocabError};
+use gleed::tools::ToolsError;
+use gleed::turns::TurnTextError;
 
 use crate::error::Failure;
 use crate::status;
@@ -209,6 +212,39 @@ impl From<TokenError> for Failure {
             TokenError::OutputTooSmall { needed, given } => new(status::E_OUTPUT_TOO_SMALL).numbers(needed, given),
             TokenError::NoToken { byte, at } => new(status::E_TEXT_SPELLING).at(at).numbers(0_u32, byte),
             TokenError::UnknownId { id, tokens } => new(status::E_TOKEN).numbers(tokens, id),
+            _ => new(status::E_INTERNAL),
+        }
+    }
+}
+
+impl From<ToolsError> for Failure {
+    fn from(error: ToolsError) -> Self {
+        let at = match error {
+            ToolsError::NotJson { at } | ToolsError::TooDeep { at } => at,
+            ToolsError::NoTool { at } | ToolsError::Twice { at } => at,
+            _ => 0,
+        };
+        Self::of(status::E_TOOLS, &error).at(at)
+    }
+}
+
+impl From<ConversationError> for Failure {
+    fn from(error: ConversationError) -> Self {
+        let new = |status| Self::of(status, &error);
+        match error {
+            ConversationError::Engine(error) => error.into(),
+            ConversationError::Token(error) => error.into(),
+            ConversationError::Memory(error) => error.into(),
+            ConversationError::Text(TurnTextError::TooLong { needed, given }) => {
+                new(status::E_SCRATCH_TOO_SMALL).numbers(needed, given)
+            }
+            ConversationError::ContextFull { needed, context } => new(status::E_CONTEXT).numbers(context, needed),
+            ConversationError::NoConversation => new(status::E_SNAPSHOT_MAGIC),
+            ConversationError::Version { given, known } => new(status::E_SNAPSHOT_VERSION).numbers(known, given),
+            ConversationError::Damaged { at } => new(status::E_SNAPSHOT).at(at),
+            ConversationError::Buffer { needed, given } => new(status::E_SNAPSHOT_BUFFER).numbers(needed, given),
+            ConversationError::Empty => new(status::E_EMPTY),
+            ConversationError::NoTools { entry } => new(status::E_VALUE).at(entry),
             _ => new(status::E_INTERNAL),
         }
     }

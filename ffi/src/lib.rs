@@ -29,10 +29,15 @@ mod call_format;
 #[cfg(feature = "grammar")]
 mod calls;
 mod config;
+mod conversation;
+mod conversation_save;
+mod conversation_update;
 mod convert;
+mod desk;
 mod detokenizer;
 mod encode;
 mod engine;
+mod entry;
 pub mod error;
 mod executor;
 #[cfg(feature = "grammar")]
@@ -79,9 +84,14 @@ pub use call_format::*;
 #[cfg(feature = "grammar")]
 pub use calls::*;
 pub use config::*;
+pub use conversation::*;
+pub use conversation_save::*;
+pub use conversation_update::*;
+pub use desk::*;
 pub use detokenizer::*;
 pub use encode::*;
 pub use engine::*;
+pub use entry::*;
 pub use executor::*;
 #[cfg(feature = "grammar")]
 pub use grammar::*;

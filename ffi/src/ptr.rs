@@ -221,6 +221,23 @@ pub unsafe fn slice_mut<'a, T>(what: &str, ptr: *mut T, len: usize) -> Result<&'
     Ok(unsafe { slice::from_raw_parts_mut(ptr, len) })
 }
 
+/// `len` copies of a value at the beginning of `memory`.
+///
+/// # Errors
+/// As [`fits`].
+pub(crate) fn filled<T: Copy>(memory: &mut [u8], len: usize, value: T) -> Result<&mut [T], MemoryError> {
+    let needed = len.checked_mul(size_of::<T>()).ok_or(MemoryError::TooLarge)?;
+    fits(memory.as_ptr(), memory.len(), needed, align_of::<T>())?;
+    let places = memory.as_mut_ptr().cast::<T>();
+    for index in 0..len {
+        // SAFETY: `fits` has found that `len` values fit the memory, which is aligned for them and borrowed exclusively.
+        unsafe { places.add(index).write(value) };
+    }
+    // SAFETY: the loop has written `len` values there. The memory is borrowed exclusively by the new slice, which takes its
+    // place.
+    Ok(unsafe { slice::from_raw_parts_mut(places, len) })
+}
+
 /// Whether two buffers that are written to have no byte in common.
 ///
 /// # Errors
@@ -282,6 +299,20 @@ mod tests {
         // SAFETY: a pointer to a local u64 that nothing else uses meanwhile.
         unsafe { out("result", &mut result) }.unwrap().write(5);
         assert_eq!(result, 5);
+    }
+
+    #[test]
+    fn memory_is_filled_where_it_is_large_enough_and_aligned() {
+        let mut words = [7u64; 4];
+        // SAFETY: the bytes of the array, which nothing else uses before the last of them is used.
+        let bytes: &mut [u8] = unsafe { slice::from_raw_parts_mut(words.as_mut_ptr().cast(), 32) };
+        assert_eq!(filled(bytes, 3, 5u64).unwrap(), [5; 3]);
+        assert!(filled(bytes, 0, 5u64).unwrap().is_empty());
+        assert_eq!(filled(bytes, 5, 5u64).unwrap_err(), MemoryError::TooSmall { needed: 40, given: 32 });
+        assert_eq!(filled(bytes, usize::MAX, 5u64).unwrap_err(), MemoryError::TooLarge);
+        let off = filled(&mut bytes[1..], 3, 5u64).unwrap_err();
+        assert_eq!(off, MemoryError::Misaligned { needed: 8, off_by: 1 });
+        assert_eq!(words, [5, 5, 5, 7]);
     }
 
     #[test]

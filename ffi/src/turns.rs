@@ -208,6 +208,7 @@ fn number_of(is_it: impl Fn(&str) -> bool) -> u32 {
     found.map_or(GLEED_NO_TURNS, small)
 }
 
+/// The turn format with this number.
 pub(crate) fn format(number: u32) -> Result<&'static TurnFormat, Failure> {
     let found = usize::try_from(number).ok().and_then(|number| TurnFormat::ALL.get(number));
     found.ok_or_else(|| {
@@ -226,7 +227,7 @@ fn turns_after(format: &'static TurnFormat, after: u32) -> Result<Turns, Failure
 }
 
 /// The role with this number; `most` is the largest that is allowed there.
-fn role(number: u32, most: u32) -> Result<Role, Failure> {
+pub(crate) fn role(number: u32, most: u32) -> Result<Role, Failure> {
     match number {
         GLEED_ROLE_SYSTEM => Ok(Role::System),
         GLEED_ROLE_USER => Ok(Role::User),
@@ -268,7 +269,7 @@ impl<'c> Messages<'c> {
 ///
 /// # Safety
 /// As [`unread`] for its text.
-unsafe fn message<'a>(given: &gleed_message) -> Result<Message<'a>, Failure> {
+pub(crate) unsafe fn message<'a>(given: &gleed_message) -> Result<Message<'a>, Failure> {
     let role = role(given.role, GLEED_ROLE_ASSISTANT)?;
     if given.reserved != 0 {
         let text = format_args!("reserved is {}, it must be 0", given.reserved);

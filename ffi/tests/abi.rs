@@ -8,10 +8,11 @@ use std::process::Command;
 
 use gleed_ffi::error::gleed_error;
 use gleed_ffi::{
-    gleed_adapter_info, gleed_bias, gleed_budget, gleed_calls_part, gleed_config, gleed_engine_info, gleed_executor,
-    gleed_grammar_options, gleed_matcher_limits, gleed_message, gleed_model_info, gleed_part, gleed_plan_info,
-    gleed_sampler_params, gleed_section, gleed_seq_info, gleed_shown, gleed_snapshot_info, gleed_snapshot_options,
-    gleed_string, gleed_turns_info, gleed_vocab_info, gleed_writing_info, status,
+    gleed_adapter_info, gleed_bias, gleed_budget, gleed_calls_part, gleed_config, gleed_conversation_limits,
+    gleed_desk_limits, gleed_engine_info, gleed_entry, gleed_executor, gleed_grammar_options, gleed_keep,
+    gleed_matcher_limits, gleed_message, gleed_model_info, gleed_part, gleed_plan_info, gleed_sampler_params,
+    gleed_script, gleed_section, gleed_seq_info, gleed_shown, gleed_snapshot_info, gleed_snapshot_options,
+    gleed_string, gleed_turns_info, gleed_update, gleed_vocab_info, gleed_writing_info, status,
 };
 
 fn manifest(path: &str) -> PathBuf {
@@ -227,6 +228,12 @@ fn assertions() -> String {
         gleed_part { bytes, len }
         gleed_message { role, reserved, text, text_len }
         gleed_turns_info { struct_size, writes_bos, name }
+        gleed_entry { role, reserved, text, text_len, name, name_len, id, id_len }
+        gleed_desk_limits { struct_size, context, text, word, replies, entries }
+        gleed_conversation_limits { struct_size, replies, tokens, reserved }
+        gleed_script { struct_size, format, think, flags, tools, tools_len, tool_format, tool_format_len }
+        gleed_keep { struct_size, room, first, last, target, reserved, summary, summary_ctx }
+        gleed_update { struct_size, position, tokens, tokens_len, left_out, left_out_len }
         gleed_grammar_options { struct_size, kind, whitespace, flags, states, reserved, ignore, ignore_len }
         gleed_matcher_limits { struct_size, items, nodes, depth, past, reserved }
         gleed_writing_info { struct_size, seq, begin, end, is_end, reserved, bytes_to_end }
@@ -252,6 +259,7 @@ fn assertions() -> String {
         GLEED_TOKEN_UNDEFINED GLEED_TOKEN_NORMAL GLEED_TOKEN_UNKNOWN GLEED_TOKEN_CONTROL GLEED_TOKEN_USER_DEFINED
         GLEED_TOKEN_UNUSED GLEED_TOKEN_BYTE GLEED_NO_TURNS GLEED_AFTER_NOTHING GLEED_ROLE_SYSTEM GLEED_ROLE_USER
         GLEED_ROLE_ASSISTANT GLEED_AFTER_REPLY GLEED_TURNS_ADD_BOS GLEED_TURNS_REPLY
+        GLEED_ROLE_TOOL GLEED_THINK_DEFAULT GLEED_THINK_NO GLEED_THINK_YES GLEED_SCRIPT_NO_BOS GLEED_SCRIPT_KEEP_THOUGHTS
         GLEED_GRAMMAR_SCHEMA GLEED_GRAMMAR_GBNF GLEED_GRAMMAR_REGEX GLEED_WHITESPACE_BOUNDED GLEED_WHITESPACE_COMPACT
         GLEED_WHITESPACE_SPACED GLEED_WHITESPACE_ANY GLEED_GRAMMAR_CLOSED GLEED_GRAMMAR_ONE_OF_AS_ANY_OF
         GLEED_GRAMMAR_ALL_ESCAPES GLEED_GRAMMAR_CLOSE GLEED_MASK_ENDS GLEED_NO_STOP GLEED_NO_CALLS GLEED_THOUGHTS_THINK GLEED_THOUGHTS_CHANNEL

@@ -2,6 +2,7 @@
 //! that was compiled with an older header.
 
 mod common;
+mod talk;
 
 use std::fmt::Write;
 
@@ -40,6 +41,15 @@ fn texts_follow_a_grammar_from_c() {
     for answer in answers.lines() {
         assert!(answer.starts_with("{\"mood\":\"") && answer.ends_with('}'), "{answer}");
     }
+}
+
+#[test]
+fn conversations_from_c_have_the_tokens_of_the_rust_api() {
+    let source = manifest("../tests/mistakes/conversation.c");
+    let Some(program) = program(&source, "conversation", &flags("-std=c99")) else { return };
+    let text = run(&program, &[model_file().as_os_str()]);
+    let lines = talk::lines(&std::fs::read(model_file()).unwrap());
+    assert_eq!(text, lines + "every mistake was answered\n");
 }
 
 #[test]
@@ -174,6 +184,7 @@ const OPTIONAL: &[(&str, &str)] = &[
     ("gleed_sample", "probability"),
     ("gleed_sample_masked", "probability"),
     ("gleed_snapshot_read", "info"),
+    ("gleed_conversation_update", "keep"),
 ];
 
 /// The calls of a function with one wrong argument each, and the status that each must have.

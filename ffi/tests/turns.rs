@@ -6,31 +6,13 @@ use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 
 use common::gguf_writer::GgufWriter;
-use common::manifest;
 use common::variants::{demo, rename, split};
-use gleed::mem::ALIGN;
+use common::{Memory, manifest};
 use gleed::token::Tokenizer;
 use gleed::turns::{Message, Piece, Role, TurnFormat, TurnText, Turns};
 use gleed::{Engine, Limits, Model, Plan};
 use gleed_ffi::error::gleed_error;
 use gleed_ffi::*;
-
-/// Memory at a multiple of `ALIGN`.
-struct Memory {
-    bytes: Vec<u8>,
-    start: usize,
-}
-
-impl Memory {
-    fn new(len: usize) -> Self {
-        let bytes = vec![0; len + ALIGN];
-        Self { start: bytes.as_ptr().align_offset(ALIGN), bytes }
-    }
-
-    fn bytes(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..]
-    }
-}
 
 /// A model and its tokenizer, opened through C.
 struct Opened {

@@ -184,6 +184,25 @@ static inline gleed_calls *start_calls(const char *format, uint32_t flags, const
     return calls;
 }
 
+static inline gleed_desk *start_desk(const gleed_tokenizer *tokenizer, const gleed_desk_limits *limits)
+{
+    gleed_desk *desk = NULL;
+    size_t size, align;
+    DO(gleed_desk_plan(tokenizer, &size, &align, limits, &error));
+    DO(gleed_desk_init(tokenizer, limits, aligned(size, align), size, &desk, &error));
+    return desk;
+}
+
+static inline gleed_conversation *start_conversation(const gleed_engine *engine, gleed_seq seq,
+                                                     const gleed_conversation_limits *limits)
+{
+    gleed_conversation *conversation = NULL;
+    size_t size, align;
+    DO(gleed_conversation_plan(engine, &size, &align, limits, &error));
+    DO(gleed_conversation_init(engine, seq, limits, aligned(size, align), size, &conversation, &error));
+    return conversation;
+}
+
 /* Bytes that grow, of a GGUF file. */
 struct writer {
     uint8_t bytes[1 << 15];

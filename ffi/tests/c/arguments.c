@@ -29,6 +29,8 @@ static gleed_trie_build *some_gleed_trie_build;
 static gleed_writing *some_gleed_writing;
 static gleed_stops *some_gleed_stops;
 static gleed_calls *some_gleed_calls;
+static gleed_desk *some_gleed_desk;
+static gleed_conversation *some_gleed_conversation;
 static gleed_seq seqs[1];
 static uint64_t before;
 
@@ -46,6 +48,8 @@ static const void *moved_gleed_trie_build;
 static const void *moved_gleed_writing;
 static const void *moved_gleed_stops;
 static const void *moved_gleed_calls;
+static const void *moved_gleed_desk;
+static const void *moved_gleed_conversation;
 
 /* Scratch that is large enough, whose contents mean nothing. */
 static uint32_t large[1 << 19];
@@ -71,6 +75,9 @@ static struct outputs {
     gleed_writing *writing;
     gleed_stops *stops;
     gleed_calls *calls;
+    gleed_desk *desk;
+    gleed_conversation *conversation;
+    gleed_entry entry;
     uint32_t ids[8];
     uint8_t bytes[8];
     char text[8];
@@ -181,6 +188,12 @@ static void wrong_arguments(void)
     gleed_shown shown = {sizeof shown, 0, NULL, 0, 0};
     gleed_calls_part calls_part = {sizeof calls_part, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     gleed_string string = {"a", 1};
+    gleed_entry entry = {GLEED_ROLE_USER, 0, "a", 1, NULL, 0, NULL, 0};
+    gleed_desk_limits desk_limits = {sizeof desk_limits, 0, 0, 0, 0, 0};
+    gleed_conversation_limits conversation_limits = {sizeof conversation_limits, 0, 0, 0};
+    gleed_script script = {sizeof script, GLEED_NO_TURNS, 0, 0, NULL, 0, NULL, 0};
+    gleed_keep keep = {sizeof keep, 0, 0, 0, 0, 0, NULL, NULL};
+    gleed_update update = {sizeof update, 0, NULL, 0, 0, 0};
     float in_logits[4] = {1, 2, 3, 4};
     gleed_seq const_seq = seqs[0];
 
@@ -205,6 +218,18 @@ static void wrong_arguments(void)
     gleed_writing **a_gleed_writing_pp = &outputs.writing;
     gleed_stops *a_gleed_stops_p = some_gleed_stops;
     gleed_calls *a_gleed_calls_p = some_gleed_calls;
+    gleed_desk *a_gleed_desk_p = some_gleed_desk;
+    gleed_conversation *a_gleed_conversation_p = some_gleed_conversation;
+    const gleed_conversation *a_const_gleed_conversation_p = some_gleed_conversation;
+    const gleed_entry *a_const_gleed_entry_p = &entry;
+    gleed_entry *a_gleed_entry_p = &outputs.entry;
+    const gleed_desk_limits *a_const_gleed_desk_limits_p = &desk_limits;
+    const gleed_conversation_limits *a_const_gleed_conversation_limits_p = &conversation_limits;
+    const gleed_script *a_const_gleed_script_p = &script;
+    const gleed_keep *a_const_gleed_keep_p = &keep;
+    gleed_update *a_gleed_update_p = &update;
+    gleed_desk **a_gleed_desk_pp = &outputs.desk;
+    gleed_conversation **a_gleed_conversation_pp = &outputs.conversation;
     const gleed_grammar_options *a_const_gleed_grammar_options_p = &grammar_options;
     const gleed_matcher_limits *a_const_gleed_matcher_limits_p = &limits;
     gleed_shown *a_gleed_shown_p = &shown;
@@ -339,14 +364,18 @@ int main(int argc, char **argv)
     some_gleed_matcher = start_matcher(some_gleed_grammar, NULL);
     some_gleed_stops = start_stops(&stop, 1);
     some_gleed_calls = start_calls("hermes", 0, "[]");
+    some_gleed_desk = start_desk(some_gleed_tokenizer, NULL);
     /* The heads of the objects are all that is looked at. */
     moved_gleed_grammar = moved(some_gleed_grammar, 64, 64);
     moved_gleed_trie = moved(some_gleed_trie, 64, 64);
     moved_gleed_matcher = moved(some_gleed_matcher, 64, 64);
     moved_gleed_stops = moved(some_gleed_stops, 64, 64);
     moved_gleed_calls = moved(some_gleed_calls, 32, 64);
+    moved_gleed_desk = moved(some_gleed_desk, 64, 64);
     DO(gleed_seq_open(some_gleed_engine, &seqs[0], &error));
     DO(gleed_prefill(some_gleed_engine, seqs[0], PROMPT, 5, &logits, &len, &error));
+    some_gleed_conversation = start_conversation(some_gleed_engine, seqs[0], NULL);
+    moved_gleed_conversation = moved(some_gleed_conversation, 64, 64);
     DO(gleed_plan(some_gleed_model, NULL, &size, &align, &error));
     moved_gleed_engine = moved(some_gleed_engine, size, align);
     some_gleed_trie_build = start_build(some_gleed_tokenizer, large, sizeof large / sizeof *large);

@@ -94,6 +94,27 @@ static void do_turns(void)
     const gleed_message message = {GLEED_ROLE_USER, 0, "Once upon a time", 16};
     status = gleed_turns_encode(tokenizer, 1, 0, &message, 1, GLEED_TURNS_REPLY, scratch, 4096, ids, 256, &count, NULL);
 }
+static gleed_desk *desk;
+static gleed_conversation *talk;
+static gleed_update update = {.struct_size = sizeof update};
+static const gleed_entry entry = {.role = GLEED_ROLE_USER, .text = "Once upon a time", .text_len = 16};
+static uint8_t saved[1 << 16];
+static void do_desk(void) { status = gleed_desk_init(tokenizer, NULL, memory, size, &desk, NULL); }
+static void do_conversation(void) { status = gleed_conversation_init(engine, seq, NULL, memory, size, &talk, NULL); }
+static void do_update(void)
+{
+    static const gleed_script script = {.struct_size = sizeof script, .format = 1};
+    static const gleed_keep keep = {.struct_size = sizeof keep, .last = 1};
+    status = gleed_conversation_update(talk, engine, tokenizer, desk, &entry, 1, &script, &keep, &update, NULL);
+}
+static void do_save(void)
+{
+    status = gleed_conversation_save(talk, engine, desk, &entry, 1, saved, sizeof saved, &count, NULL);
+}
+static void do_conversation_load(void)
+{
+    status = gleed_conversation_load(engine, saved, count, NULL, memory, size, &talk, NULL);
+}
 static void do_detokenizer(void) { status = gleed_detokenizer_init(tokenizer, 0, pad, 256, &detokenizer, NULL); }
 static void do_detokenize(void) { status = gleed_detokenize(detokenizer, tokenizer, 414, text, 256, &count, NULL); }
 static void do_sampler(void)
@@ -257,6 +278,19 @@ int main(int argc, char **argv)
     measure("gleed_encode", do_encode);
     measure("gleed_vocab_find", do_find);
     measure("gleed_turns_encode", do_turns);
+    DO(gleed_desk_plan(tokenizer, &size, &align, NULL, &error));
+    memory = aligned(size, align);
+    measure("gleed_desk_init", do_desk);
+    DO(gleed_conversation_plan(engine, &size, &align, NULL, &error));
+    memory = aligned(size, align);
+    DO(gleed_seq_close(engine, other, &error));
+    DO(gleed_seq_open(engine, &seq, &error));
+    measure("gleed_conversation_init", do_conversation);
+    measure("gleed_conversation_update", do_update);
+    measure("gleed_conversation_save", do_save);
+    DO(gleed_seq_close(engine, seq, &error));
+    memory = aligned(size, align);
+    measure("gleed_conversation_load", do_conversation_load);
     measure("gleed_detokenizer_init", do_detokenizer);
     measure("gleed_detokenize", do_detokenize);
     DO(gleed_sampler_size(&size, &align, &error));

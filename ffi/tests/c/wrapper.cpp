@@ -168,6 +168,38 @@ int main(int argc, char **argv) {
     CHECK(turns.is_stop(tokenizer.value(), tokenizer.value().info().value().eos).value());
     CHECK(!turns.is_stop(tokenizer.value(), 5).value());
 
+    // A conversation of two turns, a copy of it, and a saved one that goes on.
+    config.context = 200;
+    auto larger = gleed::Engine::start(model.value(), config);
+    auto desk = gleed::Desk::start(tokenizer.value());
+    CHECK(larger && desk);
+    gleed::Engine &host = larger.value();
+    auto talk = gleed::Conversation::start(host, host.open().value());
+    CHECK(talk);
+    auto script = gleed::make<gleed_script>();
+    script.format = turns.format();
+    std::vector<gleed_entry> entries{gleed::entry(GLEED_ROLE_USER, std::string_view("Hi"))};
+    auto fresh = talk.value().update(host, tokenizer.value(), desk.value(), entries, script);
+    CHECK(fresh && fresh.value().position == 0 && fresh.value().left_out_len == 0);
+    CHECK(talk.value().sequence().prefill(gleed::Tokens(fresh.value().tokens, fresh.value().tokens_len)));
+    CHECK(talk.value().sequence().decode(414));
+    entries.push_back(gleed::entry(GLEED_ROLE_ASSISTANT, std::string_view("Once")));
+    entries.push_back(gleed::entry(GLEED_ROLE_USER, std::string_view("And?")));
+    auto branch = talk.value().fork(host);
+    CHECK(branch && branch.value().sequence().handle() != talk.value().sequence().handle());
+    std::vector<std::uint8_t> saved(talk.value().saved_size(host, desk.value(), entries).value());
+    CHECK(talk.value().save(host, desk.value(), entries, saved).value() == saved.size());
+    auto loaded = gleed::Conversation::load(host, saved);
+    gleed_entry read[4];
+    CHECK(loaded && gleed::Conversation::saved_entries(saved, read).value() == 3 && read[1].text_len == 4);
+    CHECK(gleed::Conversation::saved_entries(saved, {}).status().code() == GLEED_E_OUTPUT_TOO_SMALL);
+    for (gleed::Conversation *one : {&talk.value(), &branch.value(), &loaded.value()}) {
+        fresh = one->update(host, tokenizer.value(), desk.value(), entries, script);
+        CHECK(fresh && fresh.value().position == one->sequence().info().value().tokens && fresh.value().position > 1);
+    }
+    { gleed::Conversation ends = std::move(branch).value(); }
+    CHECK(host.info().value().sequences == 2);
+
     // A text under a grammar, in steps, with a copy, a token taken back, and a snapshot.
     auto regex = gleed::make<gleed_grammar_options>();
     regex.kind = GLEED_GRAMMAR_REGEX;
