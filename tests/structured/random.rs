@@ -34,11 +34,11 @@ impl<T: std::fmt::Debug> Drop for Case<T> {
     }
 }
 
-/// Runs a test with random seeds, or with `GLEED_SEED`.
+/// Runs a test with random seeds, or with `RANDOM_SEED`.
 fn cases(name: &str, most: usize, mut test: impl FnMut(&mut Rng, &mut Counts)) {
     let number = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let mut counts = Counts::default();
-    if let Some(seed) = number("GLEED_SEED") {
+    if let Some(seed) = number("RANDOM_SEED") {
         return test(&mut Rng::new(seed), &mut counts);
     }
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
