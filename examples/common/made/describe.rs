@@ -1,6 +1,6 @@
 //! The metadata of a made model.
 
-use super::shape::{Experts, Mixer, Recurrent, Shape};
+use super::shape::{Experts, Family, Mixer, Recurrent, Shape};
 use crate::common::gguf::{Header, Value};
 
 /// The vector of a text is the mean of those of its tokens.
@@ -28,17 +28,25 @@ impl Shape {
         sizes.into_iter().for_each(|(name, size)| set(name, Value::U32(size as u32)));
         set("attention.head_count_kv", self.kv_head_count());
         set("context_length", Value::U32(self.context));
-        if self.encoder {
-            set("attention.layer_norm_epsilon", Value::F32(self.norm_epsilon));
-            set("attention.causal", Value::Bool(false));
-            set("pooling_type", Value::U32(MEAN));
-            return self.describe_words(header);
+        match self.family {
+            Family::Llama => {
+                set("attention.layer_norm_rms_epsilon", Value::F32(self.norm_epsilon));
+                set("rope.freq_base", Value::F32(self.rope_base));
+                self.describe_recurrent(&mut set);
+                self.describe_experts(&mut set);
+                self.describe_vocabulary(header);
+            }
+            Family::Gpt2 => {
+                set("attention.layer_norm_epsilon", Value::F32(self.norm_epsilon));
+                self.describe_vocabulary(header);
+            }
+            Family::Bert => {
+                set("attention.layer_norm_epsilon", Value::F32(self.norm_epsilon));
+                set("attention.causal", Value::Bool(false));
+                set("pooling_type", Value::U32(MEAN));
+                self.describe_words(header);
+            }
         }
-        set("attention.layer_norm_rms_epsilon", Value::F32(self.norm_epsilon));
-        set("rope.freq_base", Value::F32(self.rope_base));
-        self.describe_recurrent(&mut set);
-        self.describe_experts(&mut set);
-        self.describe_vocabulary(header);
     }
 
     /// One number, or one for each layer, where those without attention have 0.

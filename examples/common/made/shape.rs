@@ -30,10 +30,20 @@ pub(crate) struct Shape {
     pub(super) attends: fn(usize) -> bool,
     pub(super) recurrent: Recurrent,
     pub(super) experts: Option<Experts>,
-    /// BERT's layers: norms after both parts, biases everywhere, no gate, learned positions.
-    pub(super) encoder: bool,
+    pub(super) family: Family,
     pub(super) pre_tokenizer: &'static str,
     pub(super) bos: bool,
+}
+
+/// Which tensors there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    /// RMSNorm before both parts of a layer, no biases, a gate.
+    Llama,
+    /// Norms with biases before both parts, biases everywhere, no gate, learned positions.
+    Gpt2,
+    /// As GPT-2, with the norms after both parts: BERT.
+    Bert,
 }
 
 /// The recurrent layers.
@@ -168,13 +178,19 @@ impl Shape {
     /// All tensors, in the order of the file.
     pub(crate) fn tensors(&self) -> Vec<TensorShape> {
         let mut tensors = Tensors { list: Vec::new(), layer: None };
-        let hidden = self.hidden;
-        tensors.add("token_embd.weight", Role::Embedding, &[hidden, self.vocab]);
-        if self.encoder {
-            self.encoder(&mut tensors);
-            number(&mut tensors.list);
-            return tensors.list;
+        tensors.add("token_embd.weight", Role::Embedding, &[self.hidden, self.vocab]);
+        match self.family {
+            Family::Llama => self.llama(&mut tensors),
+            Family::Gpt2 => self.gpt2(&mut tensors),
+            Family::Bert => self.bert(&mut tensors),
         }
+        number(&mut tensors.list);
+        tensors.list
+    }
+
+    /// All but the token embedding, as in what follows.
+    fn llama(&self, tensors: &mut Tensors) {
+        let hidden = self.hidden;
         // LFM2 has another name for it.
         let short = self.recurrent.mixer == Mixer::ShortConvolution;
         tensors.norm(if short { "token_embd_norm.weight" } else { "output_norm.weight" }, hidden);
@@ -188,19 +204,31 @@ impl Shape {
             tensors.layer = Some(layer);
             tensors.norm("attn_norm.weight", hidden);
             match (self.attends)(layer) {
-                true => self.attention(&mut tensors),
-                false => self.mixer(&mut tensors),
+                true => self.attention(tensors),
+                false => self.mixer(tensors),
             }
             let late = self.recurrent.mixer == Mixer::DeltaRule;
             tensors.norm(if late { "post_attention_norm.weight" } else { "ffn_norm.weight" }, hidden);
-            self.feed_forward(layer, &mut tensors);
+            self.feed_forward(layer, tensors);
         }
-        number(&mut tensors.list);
-        tensors.list
     }
 
-    /// All but the token embedding.
-    fn encoder(&self, tensors: &mut Tensors) {
+    fn gpt2(&self, tensors: &mut Tensors) {
+        let (hidden, ffn) = (self.hidden, self.ffn);
+        tensors.add("position_embd.weight", Role::Small, &[hidden, self.context as usize]);
+        tensors.biased("output_norm", Role::Norm, &[hidden]);
+        for layer in 0..self.layers {
+            tensors.layer = Some(layer);
+            tensors.biased("attn_norm", Role::Norm, &[hidden]);
+            tensors.biased("attn_qkv", Role::Value, &[hidden, 3 * hidden]);
+            tensors.biased("attn_output", Role::AttentionOutput, &[hidden, hidden]);
+            tensors.biased("ffn_norm", Role::Norm, &[hidden]);
+            tensors.biased("ffn_up", Role::Matrix, &[hidden, ffn]);
+            tensors.biased("ffn_down", Role::Down, &[ffn, hidden]);
+        }
+    }
+
+    fn bert(&self, tensors: &mut Tensors) {
         let (hidden, ffn) = (self.hidden, self.ffn);
         tensors.add("position_embd.weight", Role::Small, &[hidden, self.context as usize]);
         tensors.add("token_types.weight", Role::Small, &[hidden, TOKEN_TYPES]);

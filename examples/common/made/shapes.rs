@@ -1,6 +1,6 @@
 //! The sizes of real models, from their configurations.
 
-use super::shape::{Experts, Mixer, Recurrent, Shape};
+use super::shape::{Experts, Family, Mixer, Recurrent, Shape};
 
 /// What most have: attention in all layers, rotary embeddings of whole heads, and a tied output matrix.
 const DENSE: Shape = Shape {
@@ -23,7 +23,7 @@ const DENSE: Shape = Shape {
     attends: |_| true,
     recurrent: Recurrent { mixer: Mixer::None, kernel: 0, heads: 0, key_dim: 0, value_dim: 0, groups: 0 },
     experts: None,
-    encoder: false,
+    family: Family::Llama,
     pre_tokenizer: "smollm",
     bos: false,
 };
@@ -60,7 +60,7 @@ const LFM2: Shape = Shape {
 };
 
 impl Shape {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self {
             name: "smollm2-135m",
             layers: 30,
@@ -168,6 +168,20 @@ impl Shape {
             ..DENSE
         },
         Self {
+            name: "gpt2-small",
+            architecture: "gpt2",
+            layers: 12,
+            hidden: 768,
+            ffn: 3072,
+            heads: 12,
+            kv_heads: 12,
+            vocab: 50_257,
+            context: 1024,
+            family: Family::Gpt2,
+            pre_tokenizer: "gpt-2",
+            ..DENSE
+        },
+        Self {
             name: "bert-base",
             architecture: "bert",
             layers: 12,
@@ -178,7 +192,7 @@ impl Shape {
             vocab: 30_522,
             context: 512,
             norm_epsilon: 1e-12,
-            encoder: true,
+            family: Family::Bert,
             ..DENSE
         },
         // No real one: for tests.
