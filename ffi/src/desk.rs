@@ -25,7 +25,7 @@ pub struct Room {
 }
 
 impl Opaque for Room {
-    const MAGIC: u64 = u64::from_le_bytes(*b"gleedB01");
+    const MAGIC: u64 = u64::from_le_bytes(*b"gleedR01");
 }
 
 /// Memory in which conversations are written.
