@@ -45,7 +45,7 @@ pub(in crate::kernels) fn products(
             _ => Err(Refused::NoKernel),
         });
     }
-    let done = if inputs.rows() == 1 && matvec::supports(weights.dtype(), weights.cols()) {
+    let done = if matvec::supports(weights.dtype(), weights.cols(), inputs.rows()) {
         matvec::products(weights, inputs, out)
     } else {
         matmul::matmul(weights, inputs, out, scratch)

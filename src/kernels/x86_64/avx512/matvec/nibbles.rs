@@ -6,7 +6,9 @@
 
 use core::arch::x86_64::*;
 
-use super::tile::{Tile, four_lanes, high_f16, load_16, load_64, low_f16, start, sum_in_lanes, term, transpose_lanes};
+use super::tile::{
+    Tile, four_lanes, high_f16, load_16, load_64, low_f16, part, start, sum_in_lanes, term, transpose_lanes,
+};
 use crate::quant::QuantizedRow;
 
 /// The least number of blocks in a row.
@@ -29,6 +31,27 @@ pub(super) fn q4_1(tile: &Tile<'_, 20>, x: QuantizedRow<'_>) -> __m512 {
 pub(super) fn iq4_nl(tile: &Tile<'_, 18>, x: QuantizedRow<'_>) -> __m512 {
     let values = iq4_values();
     dots::<18, 2, 128, false>(tile, x, |[first, second]| {
+        [_mm512_shuffle_epi8(values, first), _mm512_shuffle_epi8(values, second)]
+    })
+}
+
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn few_q4_0<const N: usize>(tile: &Tile<'_, 18>, x: &[QuantizedRow<'_>; N]) -> [__m512; N] {
+    few_dots::<18, 2, 8, false, N>(tile, x, |codes| codes)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn few_q4_1<const N: usize>(tile: &Tile<'_, 20>, x: &[QuantizedRow<'_>; N]) -> [__m512; N] {
+    few_dots::<20, 4, 0, true, N>(tile, x, |codes| codes)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn few_iq4_nl<const N: usize>(tile: &Tile<'_, 18>, x: &[QuantizedRow<'_>; N]) -> [__m512; N] {
+    let values = iq4_values();
+    few_dots::<18, 2, 128, false, N>(tile, x, |[first, second]| {
         [_mm512_shuffle_epi8(values, first), _mm512_shuffle_epi8(values, second)]
     })
 }
@@ -95,6 +118,80 @@ fn dots<const BYTES: usize, const AT: usize, const OFFSET: u8, const MIN: bool>(
             if MIN {
                 let [first, second] = sums.map(i32::from);
                 acc = _mm512_add_ps(acc, term(_mm512_set1_epi32(first + second), high_f16(header), dx));
+            }
+        }
+    }
+    acc
+}
+
+/// As [`dots`], with `N` rows of activations. For one row the compiler puts the fetches and loads of this one in an order in which
+/// decoding takes 1.1 to 1.2 times as long.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn few_dots<const BYTES: usize, const AT: usize, const OFFSET: u8, const MIN: bool, const N: usize>(
+    tile: &Tile<'_, BYTES>,
+    x: &[QuantizedRow<'_>; N],
+    unpack: impl Fn([__m512i; 2]) -> [__m512i; 2],
+) -> [__m512; N] {
+    let low = _mm512_set1_epi8(15);
+    let mut acc = [_mm512_setzero_ps(); N];
+    let Some(last) = tile.blocks().checked_sub(4) else { return acc };
+    for first in (0..tile.blocks()).step_by(4) {
+        let b = first.min(last);
+        let mut codes = [[_mm512_setzero_si512(); 2]; N];
+        let mut zero = [_mm512_setzero_si512(); N];
+        for ((codes, zero), x) in codes.iter_mut().zip(&mut zero).zip(x) {
+            // SAFETY: four blocks from b on, of as many as the tile has, as `tiles` has compared.
+            let (x_01, x_23) = unsafe {
+                (load_64::<0, i8, 128>(part(x.codes, 32 * b)), load_64::<64, i8, 128>(part(x.codes, 32 * b)))
+            };
+            *codes = [_mm512_shuffle_i32x4::<0x88>(x_01, x_23), _mm512_shuffle_i32x4::<0xdd>(x_01, x_23)];
+            if OFFSET != 0 {
+                *zero = _mm512_add_epi32(start(OFFSET, codes[0]), start(OFFSET, codes[1]));
+            }
+        }
+        let mut quads = [[_mm512_setzero_si512(); 4]; N];
+        for g in 0..4 {
+            let mut rows = [[_mm512_setzero_si512(); 4]; N];
+            for i in 0..4 {
+                let r = 4 * g + i;
+                // SAFETY: r = 4 g + i < 16, and b is at most tile.blocks() - 4.
+                let blocks = unsafe {
+                    [
+                        tile.block::<1>(r, b),
+                        tile.block::<0>(r, b + 1),
+                        tile.block::<0>(r, b + 2),
+                        tile.block::<0>(r, b + 3),
+                    ]
+                };
+                let bytes = four_lanes::<AT, BYTES>(blocks);
+                let nibbles = [_mm512_and_si512(bytes, low), _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), low)];
+                let [lower, upper] = unpack(nibbles);
+                for ((rows, x), zero) in rows.iter_mut().zip(&codes).zip(&zero) {
+                    rows[i] = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(*zero, lower, x[0]), upper, x[1]);
+                }
+            }
+            for (quads, rows) in quads.iter_mut().zip(&rows) {
+                quads[g] = sum_in_lanes(*rows);
+            }
+        }
+        for quads in &mut quads {
+            *quads = transpose_lanes(*quads);
+        }
+        for j in 0..4 {
+            // SAFETY: j < 4, and b is at most tile.blocks() - 4.
+            let header = unsafe { tile.gather::<0>(b + j) };
+            // A mask instead of a condition, so that the loop is unrolled.
+            let new = if j < first - b { 0 } else { u16::MAX };
+            for ((acc, dots), x) in acc.iter_mut().zip(&quads).zip(x) {
+                // SAFETY: a scale and two sums for each block of the tile, as `tiles` has compared.
+                let (dx, sums) = unsafe { (*x.scales.get_unchecked(b + j), *part::<i16, 2>(x.sums, 2 * (b + j))) };
+                *acc = _mm512_mask_add_ps(*acc, new, *acc, term(dots[j], low_f16(header), dx));
+                if MIN {
+                    let sum = i32::from(sums[0]) + i32::from(sums[1]);
+                    let min = term(_mm512_set1_epi32(sum), high_f16(header), dx);
+                    *acc = _mm512_mask_add_ps(*acc, new, *acc, min);
+                }
             }
         }
     }
