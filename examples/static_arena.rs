@@ -25,7 +25,7 @@ struct Aligned<const N: usize>([u8; N]);
 
 // `inspect --context 256 --rows 16 --emit-header` prints the engine's size, and `inspect` that of the tokenizer's
 // tables. The others follow from the model's vocabulary and from the longest prompt.
-static ENGINE: Mutex<Aligned<700_000>> = Mutex::new(Aligned([0; 700_000]));
+static ENGINE: Mutex<Aligned<704_000>> = Mutex::new(Aligned([0; 704_000]));
 static TABLES: Mutex<Aligned<16_384>> = Mutex::new(Aligned([0; 16_384]));
 static SAMPLING: Mutex<[u64; scratch_len(1024)]> = Mutex::new([0; scratch_len(1024)]);
 static ENCODING: Mutex<[u32; 2000]> = Mutex::new([0; 2000]);

@@ -252,7 +252,7 @@
 //! static MODEL: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/assets/gleed-tales-q8_0.gguf"));
 //!
 //! /// Writes the most probable tokens after a prompt.
-//! fn generate(memory: &mut Aligned<700_000>, tokens: &mut [u32]) -> Option<()> {
+//! fn generate(memory: &mut Aligned<704_000>, tokens: &mut [u32]) -> Option<()> {
 //!     let model = Model::open(MODEL).ok()?;
 //!     let plan = Plan::new(&model, &Limits { context: 128, rows: 16, ..Limits::default() }).ok()?;
 //!     let mut engine = Engine::new(&model, &plan, &mut memory.0).ok()?;
@@ -265,7 +265,7 @@
 //!     Some(())
 //! }
 //!
-//! # static MEMORY: std::sync::Mutex<Aligned<700_000>> = std::sync::Mutex::new(Aligned([0; 700_000]));
+//! # static MEMORY: std::sync::Mutex<Aligned<704_000>> = std::sync::Mutex::new(Aligned([0; 704_000]));
 //! # let mut tokens = [0; 20];
 //! # generate(&mut MEMORY.lock().unwrap(), &mut tokens).unwrap();
 //! # assert!(tokens.iter().all(|token| *token > 0));

@@ -36,6 +36,7 @@
 //! | [`tools`] | calls of tools in what a model writes |
 //! | [`grammar`] | feature `grammar`: JSON Schema, GBNF and regular expressions; which text follows them |
 //! | [`turns`] | how a conversation is written for a model |
+//! | [`metrics`] | what an engine has done, in numbers |
 //! | [`engine`] | plan, sequences, batches, steps of bounded work |
 //! | [`conversation`] | which tokens of a list of messages a model has not read yet |
 //! | [`writing`] | feature `grammar`: a sequence that writes a text under a grammar |
@@ -68,6 +69,7 @@ pub mod host;
 pub mod kernels;
 pub mod kv;
 pub mod mem;
+pub mod metrics;
 pub mod model;
 pub mod nn;
 pub mod num;
@@ -90,6 +92,7 @@ pub mod writing;
 
 pub use cache::{KvElement, KvKind, KvType, SeqId, Window};
 pub use engine::{Budget, Deadline, Engine, EngineError, Limits, Logits, Plan, Pooling, Progress, Step, StreamError};
+pub use metrics::Metrics;
 pub use model::Model;
 #[cfg(feature = "std")]
 pub use session::Session;

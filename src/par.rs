@@ -114,7 +114,8 @@ pub struct Budget<'b> {
 #[derive(Clone, Copy)]
 pub struct Deadline<'b> {
     /// The host's clock, in ticks of any length that never run backwards. All workers call it, at most once per unit,
-    /// from the second unit of a step on.
+    /// from the second unit of a step on. A step that it has ended asks it once more, for
+    /// [`Metrics::overshoot`](crate::metrics::Metrics::overshoot).
     pub clock: &'b (dyn Fn() -> u64 + Sync),
     /// No unit begins once the clock shows this or more.
     pub at: u64,
@@ -190,6 +191,13 @@ impl<'b> Watch<'b> {
             self.over.store(true, Ordering::Relaxed);
         }
         !over
+    }
+
+    /// Ticks by which it is later than the deadline, if that ended the step. It is not asked for before the workers are done.
+    pub(crate) fn late(&self) -> Option<u64> {
+        let Deadline { clock, at } = self.until.filter(|_| self.is_over())?;
+        // The end of all times is no time: a host without a flag of its own kind shows that instead.
+        Some(clock()).filter(|&now| now != u64::MAX)?.checked_sub(at)
     }
 
     fn has_passed(&self) -> bool {

@@ -104,8 +104,11 @@ fn nothing_allocates() {
     }
 }
 
+static CLOCK: fn() -> u64 = || 7;
+
 /// Every call of the engine.
 fn story(engine: &mut Engine<'_, '_>, snapshot: &mut [u8], k: &mut [f32], v: &mut [f32]) -> Result<(), EngineError> {
+    engine.set_clock(Some(&CLOCK));
     let seq = engine.open()?;
     let tokens: [u32; 37] = std::array::from_fn(|i| i as u32);
     engine.prefill(seq, &tokens)?;
@@ -155,6 +158,8 @@ fn story(engine: &mut Engine<'_, '_>, snapshot: &mut [u8], k: &mut [f32], v: &mu
     assert_eq!(engine.cache().check(), Ok(()));
     std::hint::black_box(engine.sequence_stats(fork)?);
     std::hint::black_box(engine.make_room(set, 16, |_, _| true)?);
+    assert!(engine.metrics().prefill.count > 0);
+    engine.reset_metrics();
     engine.close(set)
 }
 

@@ -140,7 +140,13 @@ impl<'a> KvCache<'a> {
         for (stats, group) in pools.iter_mut().zip(&self.groups) {
             *stats = PoolStats { block_bytes: group.pool.block_bytes(), ..group.allocator.stats() };
         }
-        CacheStats { sequences: self.recency.len, pools, prefix: self.prefix }
+        CacheStats { sequences: self.recency.len, pools, slots: self.states.stats(), prefix: self.prefix }
+    }
+
+    /// Makes what is in use now the high-water marks of blocks and states.
+    pub(crate) fn reset_high_water(&mut self) {
+        self.groups.iter_mut().for_each(|group| group.allocator.lower_high_water(0));
+        self.states.lower_high_water(0);
     }
 
     /// Returns the numbers of a sequence, in time proportional to the number of its blocks.

@@ -157,7 +157,7 @@ pub(crate) use snapshot::{from_slice, into_slice};
 pub(crate) use state_geometry::StateGeometry;
 #[cfg(feature = "recurrent")]
 pub(crate) use state_tiles::{StateTile, StateTiles};
-pub use stats::{CacheStats, PoolStats, PrefixStats, SequenceBlocks, SequenceStats};
+pub use stats::{CacheStats, PoolStats, PrefixStats, SequenceBlocks, SequenceStats, SlotStats};
 pub use table::BlockTable;
 pub(crate) use writer::{KvRow, WRITTEN_ROWS};
 

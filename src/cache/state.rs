@@ -8,6 +8,7 @@ use bytemuck::{Pod, Zeroable};
 use super::error::CacheError;
 use super::state_geometry::StateGeometry;
 use super::state_tiles::{StateTiles, tiles};
+use super::stats::SlotStats;
 use crate::mem::{Arena, MemoryError, row_of};
 
 /// No slot: a state of zeros, or none that is being written.
@@ -73,6 +74,9 @@ pub(super) struct States<'a> {
     held: &'a mut [Held],
     checkpoints: &'a mut [Checkpoint],
     made: u32,
+    /// Slots that anything refers to.
+    used: usize,
+    high_water: usize,
 }
 
 impl<'a> States<'a> {
@@ -89,6 +93,8 @@ impl<'a> States<'a> {
             tails: arena.slice("convolution states", size(tail)?)?,
             matrices: arena.slice("matrix states", size(matrices)?)?,
             made: 0,
+            used: 0,
+            high_water: 0,
         };
         states.references.fill(0);
         states.held.fill(Held::NOTHING);
@@ -104,6 +110,16 @@ impl<'a> States<'a> {
     /// The tokens that the state of a sequence is the state after; `None` where the model has none.
     pub(super) fn position(&self, sequence: usize) -> Option<usize> {
         self.held.get(sequence).map(|held| held.position as usize)
+    }
+
+    /// The numbers of the slots.
+    pub(super) fn stats(&self) -> SlotStats {
+        SlotStats { total: self.references.len(), used: self.used, high_water: self.high_water }
+    }
+
+    /// Forgets slots that were in use since the high-water mark was `mark`, and are not any more.
+    pub(super) fn lower_high_water(&mut self, mark: usize) {
+        self.high_water = mark.max(self.used);
     }
 
     /// Takes the slot that the next batch writes to.
@@ -310,7 +326,10 @@ impl<'a> States<'a> {
 
     fn add_reference(&mut self, slot: u32) -> Result<(), CacheError> {
         if slot != NO_SLOT {
-            *self.references.get_mut(slot as usize).ok_or(CacheError::Internal(site!()))? += 1;
+            let count = self.references.get_mut(slot as usize).ok_or(CacheError::Internal(site!()))?;
+            *count += 1;
+            self.used += usize::from(*count == 1);
+            self.high_water = self.high_water.max(self.used);
         }
         Ok(())
     }
@@ -319,6 +338,7 @@ impl<'a> States<'a> {
         if slot != NO_SLOT {
             let count = self.references.get_mut(slot as usize).ok_or(CacheError::Internal(site!()))?;
             *count = count.checked_sub(1).ok_or(CacheError::Internal(site!()))?;
+            self.used -= usize::from(*count == 0);
         }
         Ok(())
     }

@@ -18,10 +18,24 @@ pub struct PoolStats {
     pub free: usize,
     /// Blocks among the used ones that have a pin.
     pub pinned: usize,
-    /// The largest number of used blocks so far.
+    /// The largest number of used blocks since the cache was made, or since [`Engine::reset_metrics`](crate::Engine::reset_metrics).
     pub high_water: usize,
     /// Bytes of keys and values of a block.
     pub block_bytes: usize,
+}
+
+/// The places for states of recurrent layers; all 0 where the model has none.
+///
+/// [Example](crate::cache#example).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SlotStats {
+    /// Places that there are.
+    pub total: usize,
+    /// Places whose state is a sequence's, a checkpoint's, or that of a batch to come.
+    pub used: usize,
+    /// The largest number of used places since the cache was made, or since [`Engine::reset_metrics`](crate::Engine::reset_metrics).
+    pub high_water: usize,
 }
 
 /// How much the cached prefixes have saved.
@@ -50,6 +64,8 @@ pub struct CacheStats {
     pub sequences: usize,
     /// The pool of each layer group; those that the model does not have are all 0.
     pub pools: [PoolStats; MAX_GROUPS],
+    /// The places for states.
+    pub slots: SlotStats,
     /// The cached prefixes.
     pub prefix: PrefixStats,
 }

@@ -236,6 +236,7 @@ impl<'a> Conversation<'a> {
         let same = (0..len.min(old)).take_while(|&at| source.token(at) == ids.get(at).copied()).count();
         let last = len.checked_sub(1).ok_or(ConversationError::Empty)?;
         let position = self.rewind(engine, same.min(last), old, len)?;
+        engine.note_kept(self.seq)?;
         if position == old {
             engine.checkpoint_at(self.seq, position)?;
         }
@@ -307,7 +308,7 @@ impl<'a> Conversation<'a> {
             Ok(()) | Err(EngineError::Cache(CacheError::TooMany { .. })) => {}
             Err(error) => return Err(error),
         }
-        match engine.rewind(self.seq, keep) {
+        match engine.rewind_uncounted(self.seq, keep) {
             Err(EngineError::Cache(CacheError::WindowGone { .. })) => engine.reset(self.seq).map(|()| 0),
             other => other.map(|()| keep),
         }

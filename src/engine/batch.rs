@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use super::step::{Phase, Queue};
 use super::{Engine, EngineError, Parts};
+use crate::metrics::Pass;
 use crate::num::is_finite;
 use crate::ops::{Batch, Row, Run};
 use crate::par::Watch;
@@ -156,6 +157,7 @@ impl<'m, 'a> Engine<'m, 'a> {
 
     /// The rows become part of their sequences.
     pub(super) fn finish_batch(&mut self) -> Result<(), EngineError> {
+        let (mut pass, now) = (Pass::default(), self.parts.recorder.now());
         for queue in self.parts.queues.iter_mut().filter(|queue| queue.is_in_batch()) {
             let (seq, end) = (queue.seq(), queue.next + queue.taken);
             // Rows that were computed again, without a cache, are part of it already.
@@ -177,8 +179,13 @@ impl<'m, 'a> Engine<'m, 'a> {
             if cache.has_states() && (due || is_prompt || is_wanted) {
                 cache.keep_state(seq, false)?;
             }
+            queue.count_in(&mut pass);
+            if !goes_on && queue.prompt == 1 && queue.logits == 1 {
+                self.parts.recorder.first_token(queue.queued, now);
+            }
             (queue.next, queue.taken) = (end, 0);
         }
+        self.parts.recorder.finish(pass, now);
         self.phase = Phase::Idle;
         Ok(())
     }
@@ -196,6 +203,9 @@ impl<'m, 'a> Engine<'m, 'a> {
     }
 
     pub(super) fn drop_batch(&mut self) {
+        if self.phase != Phase::Idle {
+            self.parts.recorder.drop_pass();
+        }
         self.phase = Phase::Idle;
         (self.batch, self.batch_finished, self.batch_logits) = (0, 0, 0);
     }

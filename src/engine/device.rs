@@ -73,8 +73,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     }
 
     /// [`Engine::step`] with a device.
-    pub(super) fn step_on_device(&mut self, budget: &Budget<'_>) -> Result<Step, EngineError> {
-        let watch = Watch::new(budget);
+    pub(super) fn step_on_device(&mut self, budget: &Budget<'_>, watch: &Watch<'_>) -> Result<Step, EngineError> {
         let unlimited = watch.is_unlimited() && budget.units == usize::MAX;
         let mut submitted = false;
         loop {
@@ -94,7 +93,7 @@ impl<'m, 'a> Engine<'m, 'a> {
                 Phase::Copy { .. } => self.begin_on_device(),
                 Phase::Forward { cursor, unit } => {
                     submitted = true;
-                    self.submit(cursor, unit.saturating_add(budget.units), &watch)
+                    self.submit(cursor, unit.saturating_add(budget.units), watch)
                 }
                 Phase::Torn => Err(EngineError::Internal(site!())),
             };

@@ -59,10 +59,13 @@ impl Engine<'_, '_> {
         self.drop_batch();
         // The others are not known yet.
         let tokens = (0..ids.len()).map(|index| if index == 0 { token } else { 0 });
+        self.parts.recorder.resume();
         self.parts.cache.reserve(seq, tokens)?;
         let decoded = self.decode_reserved(seq, token, ids);
         if decoded != Ok(true) {
             self.parts.cache.release(seq)?;
+        } else {
+            self.note_decoded(ids.len());
         }
         decoded
     }

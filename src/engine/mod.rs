@@ -58,6 +58,7 @@ mod error;
 mod fingerprint;
 mod greedy;
 mod hidden;
+mod metrics;
 mod plan;
 mod prefill;
 mod progress;
@@ -76,6 +77,7 @@ pub use crate::weights::Pooling;
 use crate::cache::{KvCache, SeqId};
 use crate::kernels::fpenv;
 use crate::mem::{Arena, MemoryError};
+use crate::metrics::Recorder;
 use crate::model::Model;
 use crate::ops::{Batch, Capacity, Row, Run};
 pub use crate::par::{Budget, Deadline};
@@ -122,6 +124,7 @@ struct Parts<'m, 'a> {
     forward: Forward<'m, 'a>,
     logit_rows: usize,
     checkpoint_every: usize,
+    recorder: Recorder<'a>,
 }
 
 impl<'m, 'a> Parts<'m, 'a> {
@@ -150,6 +153,7 @@ impl<'m, 'a> Parts<'m, 'a> {
             cache: KvCache::carve_with_states(arena, geometry, limits.states(model), on_device)?,
             logit_rows,
             checkpoint_every: limits.checkpoint_every,
+            recorder: Recorder::carve(arena)?,
         })
     }
 
@@ -263,6 +267,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         self.check_part(seq, keep)?;
         let fork = fpenv::with_default(|| self.parts.cache.fork(seq, keep))?;
         self.parts.forward.context.adapters.begin(fork, Some(seq));
+        self.note_fork(fork)?;
         Ok(fork)
     }
 
@@ -275,6 +280,13 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// # Errors
     /// [`EngineError::Cache`].
     pub fn rewind(&mut self, seq: SeqId, keep: usize) -> Result<(), EngineError> {
+        let before = self.parts.cache.computed(seq)?;
+        self.rewind_uncounted(seq, keep)?;
+        self.note_rewind(seq, before)
+    }
+
+    /// [`Engine::rewind`] by who notes itself what that saves.
+    pub(crate) fn rewind_uncounted(&mut self, seq: SeqId, keep: usize) -> Result<(), EngineError> {
         self.check_quiet(seq)?;
         self.check_part(seq, keep)?;
         Ok(self.parts.cache.rewind(seq, keep)?)

@@ -16,7 +16,9 @@ impl Engine<'_, '_> {
     pub fn reuse(&mut self, seq: SeqId, prompt: &[u32]) -> Result<usize, EngineError> {
         self.check_quiet(seq)?;
         let prompt = if self.parts.forward.context.adapters.change(seq) { &[] } else { prompt };
-        Ok(self.parts.cache.reuse(seq, prompt)?)
+        let found = self.parts.cache.reuse(seq, prompt)?;
+        self.note_reuse(found);
+        Ok(found)
     }
 
     /// [`Engine::reuse`], then [`Engine::prefill`] of the rest: fills an empty sequence with a prompt and returns the

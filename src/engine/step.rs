@@ -7,6 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use super::{Engine, EngineError, Parts};
 use crate::cache::{CacheError, SeqId};
 use crate::kernels::fpenv;
+use crate::metrics::NEVER;
 use crate::par::{Budget, Watch};
 use crate::program::Cursor;
 
@@ -70,10 +71,15 @@ pub(super) struct Queue {
     pub(super) logits: u32,
     /// Rows of the batch in progress that are of this queue, from `next` on.
     pub(super) taken: u32,
+    /// 1 where it is a prompt: several tokens, none of which is guessed.
+    pub(super) prompt: u32,
+    /// When that was queued, by the host's clock.
+    pub(super) queued: u64,
 }
 
 impl Queue {
-    pub(super) const EMPTY: Self = Self { sequence: 0, next: 0, end: 0, start: 0, wanted_from: 0, logits: 0, taken: 0 };
+    pub(super) const EMPTY: Self =
+        Self { sequence: 0, next: 0, end: 0, start: 0, wanted_from: 0, logits: 0, taken: 0, prompt: 0, queued: NEVER };
 
     fn is_empty(&self) -> bool {
         self.next >= self.end
@@ -150,7 +156,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         tokens: impl ExactSizeIterator<Item = u32>,
         logits: Logits,
     ) -> Result<(), EngineError> {
-        let end = expected + tokens.len();
+        let (end, is_prompt) = (expected + tokens.len(), tokens.len() > 1);
         self.parts.cache.reserve(seq, tokens)?;
         let queue = self.parts.queues.get_mut(seq.slot()).ok_or(EngineError::Internal(site!()))?;
         *queue = Queue {
@@ -162,6 +168,8 @@ impl<'m, 'a> Engine<'m, 'a> {
             wanted_from: if logits.of_all() { expected } else { end - 1 } as u32,
             logits: logits.are_wanted().into(),
             taken: 0,
+            prompt: is_prompt.into(),
+            queued: if is_prompt { self.parts.recorder.now() } else { NEVER },
         };
         Ok(())
     }
@@ -262,18 +270,25 @@ impl<'m, 'a> Engine<'m, 'a> {
     }
 
     fn step_in_default_environment(&mut self, budget: Budget<'_>) -> Result<Step, EngineError> {
-        if self.parts.cache.is_on_device() {
-            return self.step_on_device(&budget);
-        }
-        let (watch, mut units) = (Watch::new(&budget), budget.units);
+        let watch = Watch::new(&budget);
+        self.parts.recorder.resume();
+        let step = match self.parts.cache.is_on_device() {
+            true => self.step_on_device(&budget, &watch),
+            false => self.step_here(budget.units, &watch),
+        };
+        self.note_step(&step, &watch);
+        step
+    }
+
+    fn step_here(&mut self, mut units: usize, watch: &Watch<'_>) -> Result<Step, EngineError> {
         loop {
             match self.phase {
                 Phase::Idle if !self.is_busy() => return Ok(Step::Idle),
                 _ if watch.is_cancelled() => return Ok(Step::Cancelled),
                 _ if units == 0 || watch.is_over() => return Ok(Step::Yielded),
                 Phase::Idle => self.begin_batch()?,
-                Phase::Copy { row } => units -= self.copy(row, &watch)?,
-                Phase::Forward { cursor, unit } => match self.forward(cursor, unit, units, &watch) {
+                Phase::Copy { row } => units -= self.copy(row, watch)?,
+                Phase::Forward { cursor, unit } => match self.forward(cursor, unit, units, watch) {
                     Ok(done) => units -= done,
                     Err(error) => {
                         self.fail_batch()?;

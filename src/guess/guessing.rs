@@ -152,6 +152,7 @@ impl<'a> Guessing<'a> {
         let Some(guessed) = self.guess(engine, source, position, token, &mut budget.into())? else { return Ok(None) };
         let tokens = self.tokens.get(..=guessed).ok_or(EngineError::Internal(site!()))?;
         engine.queue(self.seq, position, tokens, Logits::All)?;
+        engine.note_queued_guesses(self.seq);
         self.open = Some(Open { position, guessed, taken: 0, right: 0 });
         self.length = None;
         Ok(Some(guessed))
@@ -201,6 +202,8 @@ impl<'a> Guessing<'a> {
         if keep < len {
             engine.rewind(self.seq, keep)?;
         }
+        let (proposed, accepted) = if open.taken > 0 { (open.guessed, open.right) } else { (0, 0) };
+        engine.note_guesses(proposed, accepted, len.saturating_sub(keep));
         self.plain = len == open.position && open.guessed > 0;
         if open.taken > 0 {
             // Where the host has stopped, nothing is known of the guesses behind.

@@ -102,8 +102,12 @@ impl Host<'_, '_> {
         keep: &Keep<'_>,
         messages: &[Said],
     ) -> (usize, Range<usize>) {
+        let before = self.engine.metrics().saved;
         let new = talk.update(&mut self.engine, script, keep, &entries(messages), &mut self.desk).unwrap();
         assert_eq!(new.position, self.engine.seq_len(talk.seq()).unwrap());
+        let (saved, kept) = (self.engine.metrics().saved, self.engine.cache().computed(talk.seq()).unwrap());
+        assert_eq!(saved.conversation - before.conversation, kept as u64);
+        assert_eq!(saved.checkpoint, before.checkpoint);
         let logits = self.engine.prefill(talk.seq(), new.tokens).unwrap().to_vec();
         let (read, left_out) = (new.tokens.len(), new.left_out);
         let seq = self.other.open().unwrap();

@@ -45,8 +45,9 @@ impl<'a> KvCache<'a> {
         for group in &self.groups {
             marks.push(group.allocator.high_water()).map_err(|_| CacheError::Internal(site!()))?;
         }
+        let slots = self.states.stats().high_water;
         let seq = self.continued(base, &header)?;
-        let restoring = Restoring { cache: self, seq, marks, done: false };
+        let restoring = Restoring { cache: self, seq, marks, slots, done: false };
         restoring.run(&mut reader, &header, checksum, vocab)?;
         if let Some(base) = base {
             self.touch(base);
@@ -81,6 +82,8 @@ struct Restoring<'k, 'a> {
     seq: SeqId,
     /// The most blocks of each layer group that were in use before.
     marks: Vec<usize, MAX_GROUPS>,
+    /// The most places for states.
+    slots: usize,
     done: bool,
 }
 
@@ -193,6 +196,7 @@ impl Drop for Restoring<'_, '_> {
             for (group, &mark) in self.cache.groups.iter_mut().zip(&self.marks) {
                 group.allocator.lower_high_water(mark);
             }
+            self.cache.states.lower_high_water(self.slots);
         }
     }
 }

@@ -1,0 +1,132 @@
+//! Keeps the figures of an engine.
+
+use core::fmt;
+
+use super::histogram::{self, BUCKETS};
+use super::{Clock, Metrics, Passes};
+use crate::mem::{Arena, MemoryError};
+
+/// The time where there is no clock.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// Passes have three phases.
+const PHASES: usize = 3;
+
+/// A forward pass that came to its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pass {
+    /// Rows of prompts.
+    pub(crate) prompt: u64,
+    /// Rows of decoded tokens, and of guesses behind them.
+    pub(crate) decode: u64,
+    /// Rows of tokens that were part of their sequence before.
+    pub(crate) again: u64,
+}
+
+/// What is counted, and the clock.
+pub(crate) struct Recorder<'a> {
+    /// All but percentiles and memory, which are found when they are asked for.
+    pub(crate) metrics: Metrics,
+    /// Times of passes: `[phases, buckets]`.
+    buckets: &'a mut [u32],
+    clock: Option<&'a dyn Clock>,
+    /// When the engine's call, or the pass in it, began.
+    since: u64,
+    /// Ticks of the pass in progress in the calls before.
+    spent: u64,
+}
+
+impl fmt::Debug for Recorder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("metrics", &self.metrics).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Recorder<'a> {
+    pub(crate) fn carve(arena: &mut Arena<'a>) -> Result<Self, MemoryError> {
+        let buckets = arena.slice("metrics", PHASES * BUCKETS)?;
+        buckets.fill(0);
+        Ok(Self { metrics: Metrics::default(), buckets, clock: None, since: NEVER, spent: 0 })
+    }
+
+    pub(crate) fn set_clock(&mut self, clock: Option<&'a dyn Clock>) {
+        (self.clock, self.since, self.spent) = (clock, NEVER, 0);
+    }
+
+    /// Forgets what was counted. The pass in progress belongs to what comes.
+    pub(crate) fn reset(&mut self) {
+        self.metrics = Metrics::default();
+        self.buckets.fill(0);
+    }
+
+    /// The time; [`NEVER`] without a clock.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.map_or(NEVER, Clock::ticks)
+    }
+
+    /// A call begins that works on passes.
+    pub(crate) fn resume(&mut self) {
+        self.since = self.now();
+    }
+
+    /// The call ends, and the pass is not finished.
+    pub(crate) fn pause(&mut self) {
+        self.spent = self.spent.saturating_add(between(self.since, self.now()).unwrap_or(0));
+    }
+
+    /// A pass is finished, now.
+    pub(crate) fn finish(&mut self, pass: Pass, now: u64) {
+        let took = between(self.since, now).map(|ticks| ticks.saturating_add(self.spent));
+        (self.since, self.spent) = (now, 0);
+        let (phase, passes) = match (pass.prompt, pass.decode) {
+            (_, 0) => (0, &mut self.metrics.prefill),
+            (0, _) => (1, &mut self.metrics.decode),
+            _ => (2, &mut self.metrics.mixed),
+        };
+        passes.count = passes.count.saturating_add(1);
+        passes.rows = passes.rows.saturating_add(pass.prompt).saturating_add(pass.decode);
+        if let Some(ticks) = took {
+            passes.times.add(ticks);
+            let buckets = self.buckets.get_mut(phase * BUCKETS..(phase + 1) * BUCKETS);
+            histogram::add(buckets.unwrap_or_default(), ticks);
+        }
+        if phase == 1 {
+            let new = pass.decode.saturating_sub(pass.again);
+            self.metrics.decode_tokens = self.metrics.decode_tokens.saturating_add(new);
+        }
+        self.metrics.rows_again = self.metrics.rows_again.saturating_add(pass.again);
+    }
+
+    /// The pass in progress is dropped.
+    pub(crate) fn drop_pass(&mut self) {
+        self.spent = 0;
+        self.metrics.dropped = self.metrics.dropped.saturating_add(1);
+    }
+
+    /// The logits of a prompt that was queued at a time are there.
+    pub(crate) fn first_token(&mut self, queued: u64, now: u64) {
+        between(queued, now).into_iter().for_each(|ticks| self.metrics.first_token.add(ticks));
+    }
+
+    /// A step returns so many ticks after its deadline.
+    pub(crate) fn overshoot(&mut self, ticks: u64) {
+        self.metrics.overshoot.add(ticks);
+    }
+
+    /// What was counted, with percentiles.
+    pub(crate) fn metrics(&self) -> Metrics {
+        let mut metrics = self.metrics;
+        let phases = [&mut metrics.prefill, &mut metrics.decode, &mut metrics.mixed];
+        for (passes, buckets) in phases.into_iter().zip(self.buckets.as_chunks::<BUCKETS>().0) {
+            let Passes { times, .. } = *passes;
+            let at = |percent| histogram::percentile(buckets, percent).max(times.min).min(times.max);
+            (passes.p50, passes.p99) = (at(50), at(99));
+        }
+        metrics
+    }
+}
+
+/// The ticks between two times, if both are known.
+fn between(since: u64, now: u64) -> Option<u64> {
+    (since != NEVER && now != NEVER).then(|| now.saturating_sub(since))
+}
