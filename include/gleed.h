@@ -484,7 +484,7 @@ typedef struct gleed_engine_info {
     uint32_t blocks_free;        /* empty */
     uint32_t blocks_reclaimable; /* hold a cached prefix; allocated when no block is free */
     uint32_t blocks_pinned;      /* used blocks that have a pin */
-    uint32_t blocks_high_water;  /* the most blocks that were used at the same time */
+    uint32_t blocks_high_water;  /* the most blocks that were used at the same time, since gleed_engine_reset_metrics */
     uint32_t is_busy;            /* 1 while any sequence has unfinished work */
     uint32_t results;            /* rows that gleed_result can return */
     uint64_t kv_bytes;           /* keys and values of all blocks */
@@ -722,7 +722,7 @@ gleed_status gleed_queue(gleed_engine *engine, gleed_seq seq, const uint32_t *to
 
 /*
  * Returns the time of the host's clock, in ticks of any length. The time must never run backwards. All workers call the
- * function, at the same time.
+ * clock of a budget, at the same time.
  */
 typedef uint64_t (*gleed_clock)(void *ctx);
 
@@ -800,6 +800,84 @@ gleed_status gleed_logits(const gleed_engine *engine, gleed_seq seq, const float
  */
 gleed_status gleed_hidden(gleed_engine *engine, size_t index, gleed_seq *seq, uint32_t *position, const float **hidden,
                           size_t *hidden_len, gleed_error *error);
+
+/* ---- Figures ------------------------------------------------------------------------------------------ */
+
+/* Times in ticks of a clock of the host. All are 0 where there is none. */
+typedef struct gleed_times {
+    uint64_t count;
+    uint64_t sum; /* sum / count is the mean */
+    uint64_t min;
+    uint64_t max;
+} gleed_times;
+
+/* Forward passes of one phase. */
+typedef struct gleed_passes {
+    uint64_t count;    /* passes that came to their end */
+    uint64_t rows;     /* their rows */
+    gleed_times times; /* what each took in calls of the engine, without what the host did between two steps */
+    uint64_t p50;      /* half of them took no longer than this; the error is 1/16 of it at most */
+    uint64_t p99;      /* 99 of 100 took no longer than this; the same error */
+} gleed_passes;
+
+/* What an engine has done since its start or since gleed_engine_reset_metrics. docs/metrics.md describes each field. */
+typedef struct gleed_metrics {
+    uint32_t struct_size;        /* sizeof(gleed_metrics), set by the caller */
+    uint32_t reserved;           /* 0 */
+    gleed_passes prefill;        /* passes over prompts: several tokens that were queued together */
+    gleed_passes decode;         /* passes over single tokens */
+    gleed_passes mixed;          /* passes over both */
+    uint64_t dropped;            /* passes that a cancel or an error dropped */
+    gleed_times first_token;     /* from the call that queued a prompt to the logits of its last token */
+    uint64_t decode_tokens;      /* tokens that decode passes appended; divided by decode.times.sum: tokens per tick */
+    uint64_t rows_again;         /* rows of tokens that were part of their sequence before */
+    uint64_t saved_prefix;       /* rows that were not computed: tokens of cached prefixes */
+    uint64_t saved_fork;         /* tokens with which forks began */
+    uint64_t saved_checkpoint;   /* tokens before the checkpoints to which sequences were rewound */
+    uint64_t saved_conversation; /* tokens that conversations found in their sequences */
+    uint64_t guesses_proposed;   /* tokens that were guessed and looked at */
+    uint64_t guesses_accepted;   /* those of them that were right */
+    uint64_t steps;              /* steps; a function that computes at once takes one or more */
+    uint64_t yields;             /* steps that the budget ended: by units, deadline or flag */
+    gleed_times overshoot;       /* ticks of the budget's clock by which steps that a deadline ended were late */
+    uint64_t blocks_used;        /* blocks that sequences and pins hold now */
+    uint64_t blocks_high_water;  /* the most that were held at the same time, added up over the pools */
+    uint64_t slots_used;         /* places for states of recurrent layers that are in use now */
+    uint64_t slots_high_water;   /* the most of them that were in use at the same time */
+} gleed_metrics;
+
+/*
+ * Lends a clock to the metrics of an engine. NULL takes it back; an engine starts without one. Without a clock all times
+ * of gleed_metrics but `overshoot` are 0. The thread that calls the engine calls the clock: when a step begins, when a
+ * forward pass ends, when a step ends before its pass does, and when a prompt is queued.
+ *   Memory   Keeps `clock` and `ctx`, and calls the clock until another one is set.
+ *   Time     Constant.
+ *   Threads  One at a time per engine.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_set_clock(gleed_engine *engine, gleed_clock clock, void *ctx, gleed_error *error);
+
+/*
+ * Writes what an engine has done to *metrics. Counts do not depend on the number of threads or on the machine.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any, while no call changes the engine.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_STRUCT_SIZE.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_engine_metrics(const gleed_engine *engine, gleed_metrics *metrics, gleed_error *error);
+
+/*
+ * Sets all counts and times to 0, and the high-water marks to what is in use, those of gleed_engine_info, too. Work in
+ * progress goes on and is counted when it ends.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  One at a time per engine.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_engine_reset_metrics(gleed_engine *engine, gleed_error *error);
 
 /* ---- Embeddings and log probabilities ----------------------------------------------------------------- */
 

@@ -619,6 +619,26 @@ public:
         status = gleed_unpin(engine_, prompt.data(), prompt.size(), &count, status.details());
         return Result<std::size_t>(status, count);
     }
+    // Lends a clock to the metrics: clock() returns ticks. `clock` must live until another one is set or the engine ends.
+    template <class Clock>
+    Status measure_by(Clock &clock) noexcept {
+        Status status;
+        const auto ticks = [](void *ctx) -> std::uint64_t { return (*static_cast<Clock *>(ctx))(); };
+        status = gleed_set_clock(engine_, ticks, &clock, status.details());
+        return status;
+    }
+    // What the engine has done since its start or since reset_metrics().
+    Result<gleed_metrics> metrics() const noexcept {
+        Status status;
+        auto metrics = make<gleed_metrics>();
+        status = gleed_engine_metrics(engine_, &metrics, status.details());
+        return Result<gleed_metrics>(status, metrics);
+    }
+    Status reset_metrics() noexcept {
+        Status status;
+        status = gleed_engine_reset_metrics(engine_, status.details());
+        return status;
+    }
     Result<gleed_engine_info> info() const noexcept {
         Status status;
         auto info = make<gleed_engine_info>();

@@ -9,6 +9,7 @@ use gleed::{Engine, Model, Plan};
 use crate::config::gleed_config;
 use crate::error::{Failure, boundary, gleed_error};
 use crate::executor::Executor;
+use crate::metrics::HostClock;
 use crate::model::gleed_model;
 use crate::object::{Object, Opaque};
 use crate::ptr::{memory, out, out_layout, small};
@@ -28,6 +29,8 @@ struct Head {
     engine: gleed_engine,
     /// Not initialised before the host gives one.
     executor: Executor,
+    /// The same.
+    clock: HostClock,
 }
 
 /// Bytes at the head of an engine's memory that the handle takes; the plan's bytes follow.
@@ -38,6 +41,11 @@ const _: () = assert!(align_of::<Head>() <= ALIGN);
 /// Where an engine keeps the host's executor: beside the engine, which points to it.
 pub(crate) fn executor_place(engine: *mut gleed_engine) -> *mut Executor {
     engine.cast::<u8>().wrapping_add(core::mem::offset_of!(Head, executor)).cast()
+}
+
+/// Where it keeps the host's clock.
+pub(crate) fn clock_place(engine: *mut gleed_engine) -> *mut HostClock {
+    engine.cast::<u8>().wrapping_add(core::mem::offset_of!(Head, clock)).cast()
 }
 
 /// An engine in numbers; see `include/gleed.h`.

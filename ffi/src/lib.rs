@@ -50,6 +50,7 @@ mod matcher;
 mod matcher_next;
 #[cfg(feature = "grammar")]
 mod matcher_state;
+mod metrics;
 mod model;
 pub mod object;
 mod plan;
@@ -103,6 +104,7 @@ pub use matcher::*;
 pub use matcher_next::*;
 #[cfg(feature = "grammar")]
 pub use matcher_state::*;
+pub use metrics::*;
 pub use model::*;
 pub use plan::*;
 pub use prefix::*;

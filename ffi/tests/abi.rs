@@ -10,9 +10,10 @@ use gleed_ffi::error::gleed_error;
 use gleed_ffi::{
     gleed_adapter_info, gleed_bias, gleed_budget, gleed_calls_part, gleed_config, gleed_conversation_limits,
     gleed_desk_limits, gleed_engine_info, gleed_entry, gleed_executor, gleed_grammar_options, gleed_keep,
-    gleed_matcher_limits, gleed_message, gleed_model_info, gleed_part, gleed_plan_info, gleed_sampler_params,
-    gleed_script, gleed_section, gleed_seq_info, gleed_shown, gleed_snapshot_info, gleed_snapshot_options,
-    gleed_string, gleed_turns_info, gleed_update, gleed_vocab_info, gleed_writing_info, status,
+    gleed_matcher_limits, gleed_message, gleed_metrics, gleed_model_info, gleed_part, gleed_passes, gleed_plan_info,
+    gleed_sampler_params, gleed_script, gleed_section, gleed_seq_info, gleed_shown, gleed_snapshot_info,
+    gleed_snapshot_options, gleed_string, gleed_times, gleed_turns_info, gleed_update, gleed_vocab_info,
+    gleed_writing_info, status,
 };
 
 fn manifest(path: &str) -> PathBuf {
@@ -218,6 +219,13 @@ fn assertions() -> String {
             shared_bytes,
         }
         gleed_budget { struct_size, reserved, units, deadline, clock, clock_ctx, cancel }
+        gleed_times { count, sum, min, max }
+        gleed_passes { count, rows, times, p50, p99 }
+        gleed_metrics {
+            struct_size, reserved, prefill, decode, mixed, dropped, first_token, decode_tokens, rows_again, saved_prefix,
+            saved_fork, saved_checkpoint, saved_conversation, guesses_proposed, guesses_accepted, steps, yields, overshoot,
+            blocks_used, blocks_high_water, slots_used, slots_high_water,
+        }
         gleed_snapshot_options { struct_size, base, state, state_len }
         gleed_snapshot_info { struct_size, tokens, base, state_len, bytes, fingerprint, state }
         gleed_sampler_params {

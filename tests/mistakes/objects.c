@@ -87,6 +87,7 @@ static void moved_streams(void)
 static void moved_engine(const gleed_config *config)
 {
     gleed_engine_info info;
+    gleed_metrics metrics;
     const float *logits = NULL;
     gleed_seq seq = 7;
     gleed_engine *copied;
@@ -94,6 +95,8 @@ static void moved_engine(const gleed_config *config)
     uint64_t before = state_of(engine, seqs, 2);
     memset(&info, 0, sizeof info);
     info.struct_size = sizeof info;
+    memset(&metrics, 0, sizeof metrics);
+    metrics.struct_size = sizeof metrics;
     DO(gleed_plan(model, config, &size, &align, &error));
     copied = moved(engine, size, align);
     EXPECT(GLEED_E_OBJECT, gleed_seq_open(copied, &seq, &error));
@@ -103,6 +106,9 @@ static void moved_engine(const gleed_config *config)
     EXPECT(GLEED_E_OBJECT, gleed_step(copied, NULL, &error));
     EXPECT(GLEED_E_OBJECT, gleed_seq_close(copied, seqs[0], &error));
     EXPECT(GLEED_E_OBJECT, gleed_engine_describe(copied, &info, &error));
+    EXPECT(GLEED_E_OBJECT, gleed_engine_metrics(copied, &metrics, &error));
+    EXPECT(GLEED_E_OBJECT, gleed_engine_reset_metrics(copied, &error));
+    EXPECT(GLEED_E_OBJECT, gleed_set_clock(copied, NULL, NULL, &error));
     EXPECT(GLEED_E_OBJECT, gleed_snapshot_size(copied, seqs[0], NULL, &len, &error));
     EXPECT(GLEED_E_OBJECT, gleed_set_executor(copied, NULL, &error));
     CHECK(seq == 7 && logits == NULL && len == 7 && state_of(engine, seqs, 2) == before);
@@ -153,6 +159,8 @@ static void change(void)
     EXPECT(GLEED_E_REENTRANT, gleed_restore(engine, NULL, (const uint8_t *)"GLDS", 4, &seq, &error));
     EXPECT(GLEED_E_REENTRANT, gleed_set_executor(engine, &executor, &error));
     EXPECT(GLEED_E_REENTRANT, gleed_set_executor(engine, NULL, &error));
+    EXPECT(GLEED_E_REENTRANT, gleed_set_clock(engine, NULL, NULL, &error));
+    EXPECT(GLEED_E_REENTRANT, gleed_engine_reset_metrics(engine, &error));
     EXPECT(GLEED_E_REENTRANT, gleed_set_prefill(engine, seqs[1], 0, rows, rows, 4, &error));
     EXPECT(GLEED_E_REENTRANT, gleed_push_row(engine, seqs[1], 0, rows, rows, 4, &error));
     EXPECT(GLEED_E_REENTRANT, gleed_seq_set_adapter(engine, seqs[1], 0, 1, &error));
@@ -254,6 +262,12 @@ static void calls_from_callbacks(void)
     size_t size = 0, closed = 7;
     budget.clock_ctx = &count;
     CHECK(next_logits(&budget) == expected && asked > 0);
+
+    asked = 0;
+    count = 0;
+    DO(gleed_set_clock(engine, clock_that_asks, &count, &error));
+    CHECK(next_logits(NULL) == expected && asked > 0);
+    DO(gleed_set_clock(engine, NULL, NULL, &error));
 
     asked = 0;
     loop.ctx = &count;

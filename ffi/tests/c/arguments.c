@@ -171,6 +171,7 @@ static void wrong_arguments(void)
     gleed_model_info model_info = {sizeof model_info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", ""};
     gleed_adapter_info adapter_info = {sizeof adapter_info, 0};
     gleed_engine_info engine_info;
+    gleed_metrics metrics;
     gleed_seq_info seq_info = {sizeof seq_info, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     gleed_executor executor = {sizeof executor, 0, for_all, NULL};
     gleed_budget budget = {sizeof budget, 0, 1, 0, NULL, NULL, NULL};
@@ -247,6 +248,7 @@ static void wrong_arguments(void)
     gleed_model_info *a_gleed_model_info_p = &model_info;
     gleed_adapter_info *a_gleed_adapter_info_p = &adapter_info;
     gleed_engine_info *a_gleed_engine_info_p = &engine_info;
+    gleed_metrics *a_gleed_metrics_p = &metrics;
     gleed_seq_info *a_gleed_seq_info_p = &seq_info;
     const gleed_executor *a_const_gleed_executor_p = &executor;
     const gleed_budget *a_const_gleed_budget_p = &budget;
@@ -283,10 +285,13 @@ static void wrong_arguments(void)
     gleed_sink a_gleed_sink = sink;
     gleed_source a_gleed_source = source;
     gleed_consent a_gleed_consent = NULL;
+    gleed_clock a_gleed_clock = NULL;
     void *a_void_p = outputs.memory;
 
     memset(&engine_info, 0, sizeof engine_info);
     engine_info.struct_size = sizeof engine_info;
+    memset(&metrics, 0, sizeof metrics);
+    metrics.struct_size = sizeof metrics;
     memset(&snapshot_info, 0, sizeof snapshot_info);
     snapshot_info.struct_size = sizeof snapshot_info;
     memset(&outputs, 0xa5, sizeof outputs);

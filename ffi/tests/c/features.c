@@ -293,6 +293,69 @@ static void executors(void)
     logits_hash(engine, seq, PROMPT, 1);
 }
 
+/* Each look takes a tick. */
+static uint64_t ticking(void *ctx)
+{
+    return ++*(uint64_t *)ctx;
+}
+
+static void figures(void)
+{
+    const gleed_config config = {.struct_size = sizeof config, .sequences = 2, .context = 64, .rows = 8, .prefix_cache = 1};
+    gleed_engine *engine = start_engine(model, &config);
+    gleed_metrics metrics = {.struct_size = sizeof metrics};
+    gleed_budget budget = {.struct_size = sizeof budget, .units = 1};
+    const float *logits = NULL;
+    size_t len = 0, reused = 0;
+    uint64_t time = 0, late = 0;
+    uint32_t flag = 0, yields = 0;
+    gleed_seq seq, fork, again;
+    gleed_status status;
+    DO(gleed_engine_metrics(engine, &metrics, &error));
+    CHECK(metrics.struct_size == sizeof metrics && metrics.prefill.count == 0 && metrics.steps == 0);
+    DO(gleed_set_clock(engine, ticking, &time, &error));
+    DO(gleed_seq_open(engine, &seq, &error));
+    DO(gleed_prefill(engine, seq, PROMPT, 20, &logits, &len, &error));
+    DO(gleed_decode_step(engine, seq, 5, &logits, &len, &error));
+    DO(gleed_decode_step(engine, seq, 6, &logits, &len, &error));
+    DO(gleed_engine_metrics(engine, &metrics, &error));
+    CHECK(metrics.prefill.count == 3 && metrics.prefill.rows == 20 && metrics.decode.count == 2 && metrics.decode_tokens == 2);
+    /* A step is looked at when it begins, and each pass when it ends. */
+    CHECK(metrics.prefill.times.count == 3 && metrics.prefill.times.sum == 3 && metrics.decode.times.max == 1);
+    CHECK(metrics.decode.p50 == 1 && metrics.decode.p99 == 1 && metrics.decode.times.min == 1);
+    CHECK(metrics.first_token.count == 1 && metrics.first_token.sum == 4 && time == 1 + 4 + 4 && metrics.steps == 3);
+    DO(gleed_fork(engine, seq, 18, &fork, &error));
+    DO(gleed_seq_close(engine, fork, &error));
+    DO(gleed_seq_open(engine, &again, &error));
+    DO(gleed_reuse(engine, again, PROMPT, 20, &reused, &error));
+    DO(gleed_engine_metrics(engine, &metrics, &error));
+    CHECK(reused == 16 && metrics.saved_prefix == 16 && metrics.saved_fork == 18 && metrics.saved_checkpoint == 0);
+    CHECK(metrics.blocks_used == 2 && metrics.blocks_high_water == 2 && metrics.slots_high_water == 0);
+
+    /* Steps that the budget ends: by units, by a clock that is late, by a flag. */
+    DO(gleed_set_clock(engine, NULL, NULL, &error));
+    DO(gleed_engine_reset_metrics(engine, &error));
+    time = 0;
+    DO(gleed_queue(engine, seq, PROMPT, 8, GLEED_LOGITS_LAST, &error));
+    EXPECT(GLEED_YIELDED, gleed_step(engine, &budget, &error));
+    budget.units = 0;
+    budget.deadline = 2;
+    budget.clock = ticking;
+    budget.clock_ctx = &late;
+    EXPECT(GLEED_YIELDED, gleed_step(engine, &budget, &error));
+    DO(gleed_engine_metrics(engine, &metrics, &error));
+    CHECK(metrics.yields == 2 && metrics.overshoot.count == 1 && metrics.overshoot.sum == 1 && late == 3 && time == 0);
+    budget.clock = NULL;
+    budget.cancel = &flag;
+    budget.units = 20;
+    while ((status = gleed_step(engine, &budget, &error)) == GLEED_YIELDED)
+        yields++;
+    CHECK(status == GLEED_READY && yields > 10);
+    DO(gleed_engine_metrics(engine, &metrics, &error));
+    CHECK(metrics.yields == 2 + yields && metrics.prefill.count == 1 && metrics.prefill.times.count == 0);
+    CHECK(metrics.overshoot.count == 1 && metrics.first_token.count == 0 && metrics.dropped == 0);
+}
+
 static void windows_and_results(void)
 {
     const gleed_config config = {.struct_size = sizeof config, .context = 32, .rows = 8, .logit_rows = 8,
@@ -745,6 +808,7 @@ int main(int argc, char **argv)
     prefixes();
     snapshots();
     executors();
+    figures();
     windows_and_results();
     adapters();
     texts_in_numbers();

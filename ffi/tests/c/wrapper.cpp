@@ -50,6 +50,9 @@ int main(int argc, char **argv) {
         for (std::uint32_t i = n; i-- > 0;) call(i);
     };
     CHECK(engine.run_on(loop));
+    std::uint64_t ticks = 0;
+    auto clock = [&ticks] { return ++ticks; };
+    CHECK(engine.measure_by(clock));
 
     auto tokenizer = gleed::Tokenizer::start(model.value());
     CHECK(tokenizer);
@@ -106,6 +109,9 @@ int main(int argc, char **argv) {
         CHECK(logits);
     }
     std::printf("\n");
+    const auto metrics = engine.metrics().value();
+    CHECK(ticks > 0 && metrics.decode.count > 0 && metrics.decode.times.count == metrics.decode.count);
+    CHECK(engine.reset_metrics() && engine.metrics().value().decode.count == 0);
     gleed::Sequence moved = std::move(fork).value();
     CHECK(engine.info().value().sequences == 3);
     { gleed::Sequence ends = std::move(moved); }
