@@ -38,12 +38,14 @@ use clap::Parser;
 use common::args::GenerateArgs;
 use common::constraint::Constraint;
 use common::guesses::{self, Guesses};
+use common::run::{self, Steps};
 use common::story::{Output, Stop, Story};
-use common::{ModelFile, Result, interrupt, run, text};
+use common::trace::Watcher;
+use common::{ModelFile, Result, figures, interrupt, text};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Choice, Sampler, scratch_len};
 use gleed::token::Tokenizer;
-use gleed::{Engine, KvKind, Limits, Plan, SeqId};
+use gleed::{Engine, KvKind, Limits, SeqId};
 
 fn main() -> ExitCode {
     common::exit(generate(&GenerateArgs::parse()))
@@ -82,9 +84,12 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
     let limits = Limits { window, logit_rows, ..args.engine.limits(context) };
     let (plan, mut machine) = args.device.prepare(&model, &args.lora.limits(limits, &adapters))?;
     let pool = ThreadPool::new(args.engine.threads)?;
+    let watcher = Watcher::new(&pool);
     let mut memory = AlignedBytes::new(plan.bytes());
     let mut engine = machine.engine(&model, &plan, memory.bytes())?;
-    engine.set_parallel(&pool);
+    engine.set_parallel(args.trace.executor(&pool, &watcher));
+    engine.set_clock(Some(figures::clock()));
+    let steps = Steps { plan: &plan, trace: args.trace.create(&watcher, &model, &plan)? };
     let sampler = Sampler::new(args.sample.params(file.is_demo()))?;
     let json = args.json.as_ref().map(File::create).transpose();
     let json = json.map_err(|error| format!("{}: {error}", args.json.clone().unwrap_or_default().display()))?;
@@ -108,11 +113,13 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
         "off" => None,
         kind => Some(room.begin(sequence, kind == "auto")?),
     };
-    let story = args.constraint.with(args.whitespace.whitespace, tokenizer.as_ref(), |constraint| {
+    let mut story = args.constraint.with(args.whitespace.whitespace, tokenizer.as_ref(), |constraint| {
         let scratch = vec![0; scratch_len(model.config().vocab)];
         let chooser = Chooser { sampler, constraint, scratch };
-        tell((&mut engine, sequence), &plan, (chooser, guesses), &prompt, &ends, &mut output)
+        tell((&mut engine, sequence), &steps, (chooser, guesses), &prompt, &ends, &mut output)
     })?;
+    story.metrics = engine.metrics();
+    steps.finish()?;
     output.end()?;
     if args.verbose {
         story.print_tokens(tokenizer.as_ref(), &prompt)?;
@@ -172,7 +179,7 @@ impl Chooser<'_, '_> {
 
 fn tell(
     (engine, sequence): (&mut Engine<'_, '_>, SeqId),
-    plan: &Plan,
+    steps: &Steps<'_>,
     (mut chooser, mut guesses): (Chooser<'_, '_>, Option<Guesses<'_>>),
     prompt: &[u32],
     ends: &Ends<'_, '_, '_>,
@@ -208,7 +215,7 @@ fn tell(
         if let (Some(guesses), [token], false, true) = (&mut guesses, &next[..], is_complete, forced.is_empty())
             && !story.ids.is_empty()
         {
-            let batch = Batch { units: run::units(plan), token: *token };
+            let batch = Batch { steps, token: *token };
             match tell_guessed(engine, batch, (guesses, &mut chooser), ends, (&mut story, &start), output)? {
                 Some((last, forced)) => (next, known) = (vec![last], Some(forced)),
                 None => break,
@@ -218,7 +225,7 @@ fn tell(
         if !is_complete {
             next.extend(&forced);
             let before = ms();
-            if !run::advance(engine, plan, sequence, &next)? {
+            if !run::advance(engine, steps, sequence, &next)? {
                 story.stop = Stop::Interrupted;
                 break;
             }
@@ -252,16 +259,16 @@ fn tell(
 }
 
 /// The token that was chosen last, and in which steps it is computed.
-struct Batch {
+struct Batch<'b> {
     token: u32,
-    units: usize,
+    steps: &'b Steps<'b>,
 }
 
 /// Chooses from a batch of a token and guesses. Returns the last token that was chosen and those that have to follow it; `None`: the
 /// story has ended.
 fn tell_guessed(
     engine: &mut Engine<'_, '_>,
-    Batch { token, units }: Batch,
+    Batch { token, steps }: Batch<'_>,
     (guesses, chooser): (&mut Guesses<'_>, &mut Chooser<'_, '_>),
     ends: &Ends<'_, '_, '_>,
     (story, start): (&mut Story, &Instant),
@@ -269,7 +276,7 @@ fn tell_guessed(
 ) -> Result<Option<(u32, Vec<u32>)>> {
     let ms = || start.elapsed().as_secs_f64() * 1000.0;
     let (before, mut len) = (ms(), engine.seq_len(guesses.guessing.seq())?);
-    if !guesses.advance(engine, units, chooser.constraint.as_deref_mut(), token)? {
+    if !guesses.advance(engine, steps, chooser.constraint.as_deref_mut(), token)? {
         story.stop = Stop::Interrupted;
         return Ok(None);
     }

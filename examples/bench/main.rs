@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use common::args::ModelArgs;
+use common::args::{ModelArgs, TraceArgs};
 use common::device::DeviceArgs;
 use common::{ModelFile, Result};
 use gleed::kernels::{FetchOrder, Level};
@@ -109,10 +109,13 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
+    #[command(flatten)]
+    trace: TraceArgs,
+
     /// Measure the machine, the kernels of all levels, and models, and write everything to this file as JSON; it names
     /// neither user nor host
     #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "depth", "sequences", "rows", "units", "level", "fetch",
-          "kv_type", "json", "device", "backend"])]
+          "kv_type", "json", "device", "backend", "trace"])]
     report: Option<PathBuf>,
 
     /// Models of --report, GGUF files [default: models with random weights, made in memory]
@@ -208,6 +211,8 @@ fn bench(args: &Args) -> Result<ExitCode> {
     let runs = threads.iter().map(|&threads| bench.run(&args.limits(threads)));
     let runs = runs.collect::<Result<Vec<_>>>()?;
     bench.bar.finish_and_clear();
+    let last = threads.last().copied().unwrap_or(1);
+    bench.trace(&args.trace, &args.limits(last))?;
     report::table(&bench, &file.name(), &runs)?;
     if let Some((path, json)) = json {
         let value = report::json(&bench, &file.name(), &runs);

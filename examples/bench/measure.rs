@@ -6,12 +6,16 @@ use gguf_rs_lite::TensorInfo;
 use gleed::cache::BLOCK_TOKENS;
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::num::Xxh64;
-use gleed::{Engine, KvType, Limits, Logits, Model, Plan, SeqId, Step};
+use gleed::{Engine, KvType, Limits, Logits, Metrics, Model, Plan, SeqId, Step};
 use indicatif::ProgressBar;
 
 use crate::common::Result;
+use crate::common::args::TraceArgs;
 use crate::common::device::DeviceArgs;
+use crate::common::figures;
 use crate::common::random::Random;
+use crate::common::run::{self, Steps};
+use crate::common::trace::Watcher;
 use crate::machine;
 
 /// What a model has to do, in numbers.
@@ -41,6 +45,9 @@ impl Work {
         }
     }
 }
+
+/// Tokens that a trace decodes, at most.
+const TRACED: usize = 4;
 
 /// What is measured.
 pub(crate) struct Bench<'m> {
@@ -83,6 +90,8 @@ pub(crate) struct Phase {
     pub(crate) waited: Vec<f64>,
     /// Of the last logits: the same for every level, number of threads and repeat.
     pub(crate) logits_hash: u64,
+    /// What the engine did, in all repeats.
+    pub(crate) metrics: Metrics,
 }
 
 impl Bench<'_> {
@@ -94,6 +103,7 @@ impl Bench<'_> {
         machine::reset_peak_resident();
         let mut engine = machine.engine(self.model, &plan, memory.bytes())?;
         engine.set_parallel(&pool);
+        engine.set_clock(Some(figures::clock()));
         let mut ids = Random::new(self.seed);
         let sequences = (0..limits.sequences).map(|_| engine.open()).collect::<std::result::Result<Vec<_>, _>>()?;
         Ok(Run {
@@ -116,6 +126,7 @@ impl Bench<'_> {
         self.bar.set_message(format!("threads {}: prefill", limits.workers));
         // The first pass reads the file, starts the threads and touches the memory.
         engine.prefill(sequence, &prompt[..self.prompt.min(limits.rows)])?;
+        engine.reset_metrics();
         for _ in 0..self.repeat {
             engine.reset(sequence)?;
             let best = if plan.is_for_device() { None } else { machine::integer_peak(limits.level, limits.workers) };
@@ -126,7 +137,7 @@ impl Bench<'_> {
             phase.add(took, waited, limits.workers, self.prompt, macs as f64, best);
             self.bar.inc(1);
         }
-        phase.logits_hash = hash(engine);
+        (phase.logits_hash, phase.metrics) = (hash(engine), engine.metrics());
         engine.reset(sequence)?;
         Ok(phase)
     }
@@ -157,15 +168,42 @@ impl Bench<'_> {
                 }
                 Ok(())
             })?;
-            if repeat > 0 {
+            if repeat == 0 {
+                engine.reset_metrics();
+            } else {
                 let tokens = self.r#gen * sequences.len();
                 phase.add(took, waited, threads, tokens, (bytes + kv_bytes) as f64, best);
                 phase.weights_rate.push(bytes as f64 / took.as_secs_f64());
                 self.bar.inc(1);
             }
         }
-        phase.logits_hash = hash(engine);
+        (phase.logits_hash, phase.metrics) = (hash(engine), engine.metrics());
         Ok(phase)
+    }
+
+    /// Writes a trace of a prompt and a few tokens, if one is wanted. What it costs is not measured.
+    pub(crate) fn trace(&self, args: &TraceArgs, limits: &Limits) -> Result<()> {
+        if !args.is_wanted() {
+            return Ok(());
+        }
+        let (plan, mut machine) = self.device.prepare(self.model, limits)?;
+        let pool = ThreadPool::new(limits.workers)?;
+        let watcher = Watcher::new(&pool);
+        let Some(trace) = args.create(&watcher, self.model, &plan)? else { return Ok(()) };
+        let mut memory = AlignedBytes::new(plan.bytes());
+        let mut engine = machine.engine(self.model, &plan, memory.bytes())?;
+        engine.set_parallel(&watcher);
+        let (steps, mut ids, vocab) =
+            (Steps { plan: &plan, trace: Some(trace) }, Random::new(self.seed), self.model.config().vocab);
+        let sequence = engine.open()?;
+        if self.prompt > 0 {
+            run::advance(&mut engine, &steps, sequence, &ids.ids(self.prompt, vocab))?;
+            engine.reset(sequence)?;
+        }
+        for _ in 0..self.r#gen.min(TRACED) {
+            run::advance(&mut engine, &steps, sequence, &ids.ids(1, vocab))?;
+        }
+        steps.finish()
     }
 
     /// Bytes of keys and values that a sequence reads while it decodes.

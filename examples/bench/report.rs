@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use gleed::kernels::FetchOrder;
 
+use crate::common::figures;
 use crate::machine;
 use crate::measure::{Bench, Phase, Run};
 
@@ -118,6 +119,7 @@ pub(crate) fn run_json(bench: &Bench<'_>, run: &Run) -> Value {
             "ratio": best(phase).map(|(_, ratio)| ratio),
             "waited": spread(&phase.waited).0,
             "logits_hash": format!("{:016x}", phase.logits_hash),
+            "metrics": figures::json(&phase.metrics),
         });
         if !phase.weights_rate.is_empty() {
             value["weight_bytes_s"] = json!(spread(&phase.weights_rate).0);

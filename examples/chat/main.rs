@@ -19,11 +19,14 @@ use std::time::Instant;
 
 use branch::Branch;
 use clap::Parser;
-use common::args::{EngineArgs, KeepArgs, ModelArgs, SampleArgs, ToolArgs, WindowArgs};
+use common::args::{EngineArgs, KeepArgs, ModelArgs, SampleArgs, ToolArgs, TraceArgs, WindowArgs};
 use common::device::DeviceArgs;
+use common::figures::{self, Heard};
 use common::reply::{Asked, Reply};
+use common::run::{self, Steps};
+use common::trace::Watcher;
 use common::turns::{Said, Style};
-use common::{ModelFile, Result, interrupt, random, run};
+use common::{ModelFile, Result, interrupt, random};
 use gleed::conversation::ConversationLimits;
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{SamplerParams, scratch_len};
@@ -98,6 +101,13 @@ struct Args {
     #[command(flatten)]
     tools: ToolArgs,
 
+    /// Print the figures of each turn also where standard output is no terminal
+    #[arg(long)]
+    metrics: bool,
+
+    #[command(flatten)]
+    trace: TraceArgs,
+
     /// The most tokens of a reply
     #[arg(short, value_name = "N", default_value_t = 512)]
     n: usize,
@@ -120,9 +130,12 @@ fn chat(args: &Args) -> Result<ExitCode> {
     let limits = Limits { sequences, window, checkpoints, ..args.engine.limits(args.context) };
     let (plan, mut machine) = args.device.prepare(&model, &limits)?;
     let pool = ThreadPool::new(args.engine.threads)?;
+    let watcher = Watcher::new(&pool);
     let mut memory = AlignedBytes::new(plan.bytes());
     let mut engine = machine.engine(&model, &plan, memory.bytes())?;
-    engine.set_parallel(&pool);
+    engine.set_parallel(args.trace.executor(&pool, &watcher));
+    engine.set_clock(Some(figures::clock()));
+    let steps = Steps { plan: &plan, trace: args.trace.create(&watcher, &model, &plan)? };
 
     let params = args.sample.params(file.is_demo());
     let mut style = Style::choose(model.gguf(), &tokenizer, args.template.as_deref(), args.jinja)?;
@@ -132,6 +145,7 @@ fn chat(args: &Args) -> Result<ExitCode> {
     let mut chat = Chat {
         args,
         plan: &plan,
+        steps,
         params,
         tokenizer: &tokenizer,
         stops: style.stops(),
@@ -142,10 +156,12 @@ fn chat(args: &Args) -> Result<ExitCode> {
         branches: vec![first],
         current: 0,
         forks: 0,
+        heard: Heard::default(),
         random: random::Random::new(params.seed),
     };
     if let Some(message) = &args.message {
         chat.say(message, &mut stdin().lock())?;
+        chat.steps.finish()?;
         return Ok(ExitCode::SUCCESS);
     }
     if stdin().is_terminal() {
@@ -158,6 +174,7 @@ fn chat(args: &Args) -> Result<ExitCode> {
         }
     })?;
     chat.run()?;
+    chat.steps.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -166,6 +183,7 @@ static REPLYING: AtomicBool = AtomicBool::new(false);
 struct Chat<'t> {
     args: &'t Args,
     plan: &'t Plan,
+    steps: Steps<'t>,
     params: SamplerParams,
     tokenizer: &'t Tokenizer<'t, 't>,
     style: Style<'t>,
@@ -178,6 +196,8 @@ struct Chat<'t> {
     branches: Vec<Branch>,
     current: usize,
     forks: u64,
+    /// By the turn in progress, or the last one.
+    heard: Heard,
     /// For the dice.
     random: random::Random,
 }
@@ -245,12 +265,20 @@ impl Chat<'_> {
         let count = self.branch().messages.len();
         interrupt::take();
         REPLYING.store(true, Ordering::Relaxed);
+        self.engine.reset_metrics();
+        self.heard = Heard::default();
         let end = self.answer(input);
         REPLYING.store(false, Ordering::Relaxed);
         if self.branch().messages.len() == count {
             self.branch().messages = before;
         }
-        say(end?)
+        say(end?)?;
+        let figures = self.heard.line(&self.engine.metrics());
+        match stdout().is_terminal() {
+            true => say(&format!("\x1b[2m{figures}\x1b[0m")),
+            false if self.args.metrics => say(&format!("[{figures}]")),
+            false => Ok(()),
+        }
     }
 
     /// Writes the reply to a turn. While the model calls tools, it is told their results and goes on.
@@ -272,14 +300,16 @@ impl Chat<'_> {
 
     /// Reads what the model has not read yet and writes what it says; what is to be said at its end, and the calls in it.
     fn speak(&mut self) -> Result<(&'static str, Vec<Asked>)> {
+        let (start, before) = (Instant::now(), self.engine.metrics());
         let room = self.args.n.min(self.plan.limits().context / 4);
         let branch = &mut self.branches[self.current];
         let turn = branch.update(&mut self.engine, self.plan, &self.style, &self.args.keep.keep(room), self.params)?;
         let (sequence, engine) = (branch.talk.seq(), &mut self.engine);
-        if !run::advance(engine, self.plan, sequence, &turn)? {
+        if !run::advance(engine, &self.steps, sequence, &turn)? {
             // The model has not heard all of the turn.
             return Ok(("[stopped]", Vec::new()));
         }
+        self.heard.add(&before, &engine.metrics(), start);
         turn.iter().for_each(|&token| branch.sampler.accept(token));
         let mut reply = Reply::new(self.tokenizer, &self.style);
         let (start, mut tokens) = (Instant::now(), 0);
@@ -294,7 +324,7 @@ impl Chat<'_> {
                 break " [the context is full]";
             }
             reply.push(token)?;
-            if !run::advance(engine, self.plan, sequence, &[token])? {
+            if !run::advance(engine, &self.steps, sequence, &[token])? {
                 break " [stopped]";
             }
             branch.sampler.accept(token);

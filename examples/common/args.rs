@@ -4,16 +4,18 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser};
 use gleed::conversation::Keep;
-use gleed::host::MappedFile;
+use gleed::host::{MappedFile, ThreadPool};
 use gleed::kernels::{Level, UnknownLevel};
 use gleed::model::Adapter;
+use gleed::par::Parallel;
 use gleed::sample::SamplerParams;
 use gleed::token::StopStrings;
-use gleed::{Engine, KvKind, KvType, Limits, Model, SeqId, Window};
+use gleed::{Engine, KvKind, KvType, Limits, Model, Plan, SeqId, Window};
 
 #[cfg(feature = "grammar")]
 use super::constraint::{ConstraintArgs, WhitespaceArgs};
 use super::device::DeviceArgs;
+use super::trace::{Trace, Watcher};
 use super::turns::Style;
 use super::{Result, toolbox};
 
@@ -144,6 +146,36 @@ impl KeepArgs {
     /// The policy, with room for a reply of `room` tokens.
     pub(crate) fn keep(&self, room: usize) -> Keep<'static> {
         Keep { room, first: self.keep_first, last: self.keep_last, target: self.keep_tokens, summary: None }
+    }
+}
+
+/// Where a trace goes.
+#[derive(Args)]
+pub(crate) struct TraceArgs {
+    /// Write what the engine and each worker do to this file, for chrome://tracing and ui.perfetto.dev: some 100 bytes for each
+    /// unit of work. It takes time [default: write no file]
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+impl TraceArgs {
+    /// The trace, if it is wanted.
+    pub(crate) fn create<'w>(
+        &self,
+        watcher: &'w Watcher<'w>,
+        model: &Model<'_>,
+        plan: &Plan,
+    ) -> Result<Option<Trace<'w>>> {
+        self.trace.as_deref().map(|path| Trace::create(path, watcher, model, plan)).transpose()
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// The executor that goes with it.
+    pub(crate) fn executor<'w>(&self, pool: &'w ThreadPool, watcher: &'w Watcher<'w>) -> &'w dyn Parallel {
+        if self.trace.is_some() { watcher } else { pool }
     }
 }
 
@@ -309,9 +341,12 @@ pub(crate) struct GenerateArgs {
     #[command(flatten)]
     pub(crate) whitespace: WhitespaceArgs,
 
-    /// Write ids, text and times to this file as JSON [default: write no file]
+    /// Write ids, text, times and the engine's figures to this file as JSON [default: write no file]
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
 
     /// Print one line per token: phase, id, text, probability, milliseconds
     #[arg(long)]

@@ -7,6 +7,7 @@ use gleed::host::AlignedBytes;
 use gleed::{Engine, SeqId, Step};
 
 use super::constraint::Constraint;
+use super::run::Steps;
 use super::story::Story;
 use super::{Result, interrupt};
 
@@ -46,7 +47,7 @@ impl Guesses<'_> {
     pub(crate) fn advance(
         &mut self,
         engine: &mut Engine<'_, '_>,
-        units: usize,
+        steps: &Steps<'_>,
         constraint: Option<&mut Constraint<'_>>,
         token: u32,
     ) -> Result<bool> {
@@ -62,7 +63,7 @@ impl Guesses<'_> {
                 self.guessing.end(engine)?;
                 return Ok(false);
             }
-            if matches!(engine.step(units)?, Step::Ready | Step::Idle) {
+            if matches!(steps.step(engine)?, Step::Ready | Step::Idle) {
                 break;
             }
         }

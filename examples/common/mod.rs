@@ -12,6 +12,7 @@ pub(crate) mod compile;
 pub(crate) mod constraint;
 pub(crate) mod device;
 pub(crate) mod embed;
+pub(crate) mod figures;
 pub(crate) mod gguf;
 #[cfg(feature = "grammar")]
 pub(crate) mod guesses;
@@ -24,6 +25,7 @@ pub(crate) mod score;
 pub(crate) mod story;
 pub(crate) mod text;
 pub(crate) mod toolbox;
+pub(crate) mod trace;
 pub(crate) mod turns;
 
 use std::error::Error;

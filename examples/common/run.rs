@@ -5,17 +5,39 @@ use std::time::{Duration, Instant};
 use gleed::{Engine, Logits, Plan, SeqId, Step};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::trace::Trace;
 use super::{Result, interrupt};
+
+/// How an engine works: in steps between which Ctrl-C is looked for, and with a trace of them where one is wanted.
+pub(crate) struct Steps<'t> {
+    pub(crate) plan: &'t Plan,
+    pub(crate) trace: Option<Trace<'t>>,
+}
+
+impl Steps<'_> {
+    pub(crate) fn step(&self, engine: &mut Engine<'_, '_>) -> Result<Step> {
+        let units = units(self.plan);
+        match &self.trace {
+            Some(trace) => trace.step(engine, units),
+            None => Ok(engine.step(units)?),
+        }
+    }
+
+    /// Ends the trace.
+    pub(crate) fn finish(self) -> Result<()> {
+        self.trace.map_or(Ok(()), Trace::finish)
+    }
+}
 
 /// Appends `tokens` to a sequence: whether it came to the end. After Ctrl-C the sequence is as before, or as far as it
 /// came where it has a window. On a terminal a bar shows up where it takes long.
-pub(crate) fn advance(engine: &mut Engine<'_, '_>, plan: &Plan, seq: SeqId, tokens: &[u32]) -> Result<bool> {
+pub(crate) fn advance(engine: &mut Engine<'_, '_>, steps: &Steps<'_>, seq: SeqId, tokens: &[u32]) -> Result<bool> {
     let start = engine.seq_len(seq)?;
     let mut bar = LazyBar::new(tokens.len());
-    let units = units(plan);
+    let limits = steps.plan.limits();
     // With a window no more can be queued at a time.
-    let whole = plan.limits().window.is_all();
-    for chunk in tokens.chunks(if whole { tokens.len().max(1) } else { plan.limits().rows }) {
+    let whole = limits.window.is_all();
+    for chunk in tokens.chunks(if whole { tokens.len().max(1) } else { limits.rows }) {
         engine.queue(seq, engine.seq_len(seq)?, chunk, Logits::Last)?;
         loop {
             if interrupt::take() {
@@ -25,7 +47,7 @@ pub(crate) fn advance(engine: &mut Engine<'_, '_>, plan: &Plan, seq: SeqId, toke
                 }
                 return Ok(false);
             }
-            match engine.step(units)? {
+            match steps.step(engine)? {
                 Step::Yielded | Step::Cancelled => bar.set(engine.seq_len(seq)? - start),
                 Step::Ready | Step::Idle => break,
             }
@@ -35,7 +57,7 @@ pub(crate) fn advance(engine: &mut Engine<'_, '_>, plan: &Plan, seq: SeqId, toke
 }
 
 /// How much is computed before Ctrl-C is looked for. A GPU bounds its submits by itself; the CPU has nothing else to do meanwhile.
-pub(crate) fn units(plan: &Plan) -> usize {
+fn units(plan: &Plan) -> usize {
     if plan.is_for_device() { usize::MAX } else { plan.units_per_token() }
 }
 

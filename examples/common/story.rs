@@ -2,12 +2,13 @@
 
 use std::io::{Write, stderr, stdout};
 
+use gleed::Metrics;
 use gleed::guess::Counts;
 use gleed::sample::Choice;
 use gleed::token::{StopStrings, Tokenizer};
 
-use super::Result;
 use super::text::{self, Stream};
+use super::{Result, figures};
 
 /// Where the generated text goes: standard output, and a copy.
 pub(crate) struct Output<'t, 'm, 'a> {
@@ -74,6 +75,8 @@ pub(crate) struct Story {
     /// Whether the text may end here, where a grammar says that.
     pub(crate) complete: Option<bool>,
     pub(crate) stop: Stop,
+    /// What the engine did for it.
+    pub(crate) metrics: Metrics,
 }
 
 impl Story {
@@ -87,6 +90,7 @@ impl Story {
             guesses: Counts::default(),
             complete: None,
             stop: Stop::Length,
+            metrics: Metrics::default(),
         }
     }
 
@@ -157,7 +161,7 @@ impl Story {
             Some(speed) => writeln!(err, ", {speed:.1} tokens/s after the first")?,
             None => writeln!(err)?,
         }
-        Ok(())
+        Ok(writeln!(err, "{}", figures::text(&self.metrics))?)
     }
 
     pub(crate) fn to_json(&self, prompt: &[u32], text: &str) -> serde_json::Value {
@@ -172,6 +176,7 @@ impl Story {
             "proposed": self.guesses.proposed,
             "accepted": self.guesses.accepted,
             "complete": self.complete,
+            "metrics": figures::json(&self.metrics),
         })
     }
 }

@@ -41,7 +41,11 @@ impl Engine<'_, '_> {
     /// before a batch begins, and while shared blocks are copied for it.
     pub fn next_step(&self) -> Option<StepInfo> {
         match self.phase {
-            Phase::Forward { cursor, .. } => self.parts.forward.info(cursor, self.batch_in_progress()),
+            Phase::Forward { cursor, unit } => {
+                let info = self.parts.forward.info(cursor, self.batch_in_progress())?;
+                // With a device these are units that were saved for it.
+                Some(StepInfo { done: if self.parts.cache.is_on_device() { 0 } else { unit }, ..info })
+            }
             Phase::Submitted { next } => self.parts.forward.info(next?, self.batch_in_progress()),
             Phase::Copy { .. } | Phase::Idle | Phase::Torn => None,
         }

@@ -26,6 +26,8 @@ pub struct StepInfo {
     pub tensors: TensorNames,
     /// Units of work.
     pub units: usize,
+    /// Those of them that are done, see [`Engine::next_step`](crate::Engine::next_step).
+    pub done: usize,
 }
 
 impl Forward<'_, '_> {
@@ -58,6 +60,7 @@ impl Forward<'_, '_> {
             rows: step.rows,
             tensors,
             units: self.units(cursor, batch),
+            done: 0,
         })
     }
 }

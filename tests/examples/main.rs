@@ -5,6 +5,7 @@ mod chat;
 #[path = "../common/mod.rs"]
 mod common;
 mod device;
+mod figures;
 mod first_steps;
 mod generate;
 mod inspect;
