@@ -696,6 +696,15 @@ gleed_status gleed_prefill(gleed_engine *engine, gleed_seq seq, const uint32_t *
 gleed_status gleed_decode_step(gleed_engine *engine, gleed_seq seq, uint32_t token, const float **logits,
                                size_t *logits_len, gleed_error *error);
 
+/*
+ * gleed_prefill, if the sequence has `position` tokens. A program that keeps its own count learns from this where the
+ * two differ, before a token is appended.
+ *   Memory, Time, Threads, After   As gleed_prefill.
+ *   Errors   As gleed_prefill; GLEED_E_POSITION (needed: the tokens of the sequence, given: the position).
+ */
+gleed_status gleed_prefill_at(gleed_engine *engine, gleed_seq seq, size_t position, const uint32_t *tokens,
+                              size_t count, const float **logits, size_t *logits_len, gleed_error *error);
+
 /* ---- Tokens in, logits out, in steps ----------------------------------------------------------------- */
 
 /* Which of the queued tokens get logits, or a hidden state instead (see gleed_hidden). */
@@ -719,6 +728,14 @@ enum {
  */
 gleed_status gleed_queue(gleed_engine *engine, gleed_seq seq, const uint32_t *tokens, size_t count, uint32_t logits,
                          gleed_error *error);
+
+/*
+ * gleed_queue, if the sequence has `position` tokens: see gleed_prefill_at.
+ *   Memory, Time, Threads, After   As gleed_queue.
+ *   Errors   As gleed_queue; GLEED_E_POSITION (needed: the tokens of the sequence, given: the position).
+ */
+gleed_status gleed_queue_at(gleed_engine *engine, gleed_seq seq, size_t position, const uint32_t *tokens,
+                            size_t count, uint32_t logits, gleed_error *error);
 
 /*
  * Returns the time of the host's clock, in ticks of any length. The time must never run backwards. All workers call the
@@ -1093,6 +1110,51 @@ typedef int32_t (*gleed_consent)(void *ctx, gleed_seq seq, const gleed_seq_info 
 gleed_status gleed_make_room(gleed_engine *engine, gleed_seq seq, size_t tokens, gleed_consent consent, void *ctx,
                              size_t *closed, gleed_error *error);
 
+/* The rank of a sequence that is never closed. */
+#define GLEED_RANK_NEVER UINT64_MAX
+
+/* Ranks a sequence that gleed_make_room could close. `info` is valid until it returns. */
+typedef uint64_t (*gleed_rank_seq)(void *ctx, gleed_seq seq, const gleed_seq_info *info);
+
+/* A block that could be chosen. */
+typedef struct gleed_block_info {
+    uint32_t struct_size;   /* sizeof(gleed_block_info) */
+    uint32_t block;         /* its number in the pool */
+    uint32_t group;         /* the pool: 1 for layers of another kind than the first, otherwise 0 */
+    gleed_seq seq;          /* the sequence that gets the block */
+    uint32_t is_cached;     /* 1: it holds a cached prefix, which nobody holds */
+    uint32_t position;      /* where its tokens begin, if it does */
+    const uint32_t *tokens; /* these 16 tokens; NULL if it does not */
+} gleed_block_info;
+
+/* Ranks a block. `block` is valid until it returns. */
+typedef uint64_t (*gleed_rank_block)(void *ctx, const gleed_block_info *block);
+
+/*
+ * How a host chooses: each function ranks the candidates, and the lowest rank is taken. Of several with the same rank it
+ * is the one that the library would choose itself; if a function is NULL, it always is. No rank changes any logits.
+ */
+typedef struct gleed_cache_policy {
+    uint32_t struct_size;      /* sizeof(gleed_cache_policy), set by the caller */
+    uint32_t reserved;         /* 0 */
+    gleed_rank_seq close;      /* who is closed by gleed_make_room; default: the least recently used sequence */
+    gleed_rank_block evict;    /* which cached prefix is evicted; default: the one that was given back first */
+    gleed_rank_block hand_out; /* which free block is handed out; default: the one that was given back last */
+    void *ctx;                 /* the first argument of all three */
+} gleed_cache_policy;
+
+/*
+ * Sets the policy of an engine's cache. If `policy` is NULL, the library chooses; an engine starts like that. The
+ * functions are called by gleed_make_room (close), and by what takes blocks: gleed_prefill, gleed_queue and the like.
+ * For each block that is taken, each candidate is ranked once.
+ *   Memory   Keeps a copy of *policy and calls its functions until another one is set.
+ *   Time     Constant.
+ *   Threads  One at a time per engine.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_STRUCT_SIZE, GLEED_E_VALUE.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_set_cache_policy(gleed_engine *engine, const gleed_cache_policy *policy, gleed_error *error);
+
 /* ---- Snapshots --------------------------------------------------------------------------------------- */
 
 /* The options of a snapshot. */
@@ -1213,14 +1275,15 @@ gleed_status gleed_materialize(const gleed_engine *engine, gleed_seq seq, uint32
                                size_t len, gleed_error *error);
 
 /*
- * Imports the keys and values of one layer into an empty sequence. Call it for each layer, from 0 to the last, which
- * finishes the tokens. Each array has `len` elements: [tokens, kv_heads * head_dim]. Returns GLEED_FULL if the pool has
- * too few free blocks.
+ * Imports the keys and values of one layer into a sequence, in place of those that it has. Call it for each layer, from
+ * 0 to the last, which finishes the tokens. Each array has `len` elements: [tokens, kv_heads * head_dim]. What the
+ * sequence had is gone once layer 0 is imported. Returns GLEED_FULL if the pool has too few free blocks, those of the
+ * sequence's own included.
  *   Memory   Keeps nothing.
- *   Time     Grows with len.
+ *   Time     Grows with len; if the sequence has tokens, also with the blocks of the engine.
  *   Threads  One at a time per engine.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_BUSY,
- *            GLEED_E_POSITION (the sequence is not empty), GLEED_E_LAYER, GLEED_E_SHAPE, GLEED_E_CONTEXT,
+ *            GLEED_E_POSITION (the layers before were appended), GLEED_E_LAYER, GLEED_E_SHAPE, GLEED_E_CONTEXT,
  *            GLEED_E_TOO_MANY, GLEED_E_NON_FINITE, GLEED_E_NOT_KEPT.
  *   After    Nothing has changed: the layer can be imported again.
  */
@@ -1230,10 +1293,36 @@ gleed_status gleed_set_prefill(gleed_engine *engine, gleed_seq seq, uint32_t lay
 /*
  * Imports the keys and values of one more token, layer by layer as gleed_set_prefill does. `len` is
  * kv_heads * head_dim.
- *   Memory, Time, Threads, Errors, After   As gleed_set_prefill; the sequence need not be empty.
+ *   Memory, Time, Threads, Errors, After   As gleed_set_prefill.
  */
 gleed_status gleed_push_row(gleed_engine *engine, gleed_seq seq, uint32_t layer, const float *keys,
                             const float *values, size_t len, gleed_error *error);
+
+/*
+ * Imports the keys and values of one layer into `count` sequences, as gleed_set_prefill does, with as many tokens each.
+ * Each array has `len` elements: [count, tokens, kv_heads * head_dim]. All sequences take the layer or none.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with len and with the number of sequences and of blocks of the engine.
+ *   Threads  One at a time per engine.
+ *   Errors   As gleed_set_prefill; GLEED_E_VALUE (the engine has fewer sequences, or one is given twice).
+ *   After    Nothing has changed: the layer can be imported again.
+ */
+gleed_status gleed_set_prefill_batch(gleed_engine *engine, const gleed_seq *seqs, size_t count, uint32_t layer,
+                                     const float *keys, const float *values, size_t len, gleed_error *error);
+
+/*
+ * Imports the keys and values of one layer of more tokens, layer by layer as gleed_set_prefill does, after those of
+ * `count` sequences. positions[i] is where the tokens of seqs[i] begin: it must be the number of its tokens. Each array
+ * has `len` elements: [count, tokens, kv_heads * head_dim]. All sequences take the layer or none.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with len and with the number of sequences of the engine.
+ *   Threads  One at a time per engine.
+ *   Errors   As gleed_set_prefill_batch; GLEED_E_POSITION (needed: the tokens of the sequence, given: the position).
+ *   After    Nothing has changed: the layer can be imported again.
+ */
+gleed_status gleed_append_rows(gleed_engine *engine, const gleed_seq *seqs, const size_t *positions, size_t count,
+                               uint32_t layer, const float *keys, const float *values, size_t len,
+                               gleed_error *error);
 
 /* ---- From logits to a token --------------------------------------------------------------------------- */
 

@@ -308,6 +308,14 @@ public:
     Result<Logits> prefill_prompt(Tokens tokens) noexcept { return compute(gleed_prefill_prompt, tokens); }
     // Appends one token and returns its logits.
     Result<Logits> decode(std::uint32_t token) noexcept { return prefill(Tokens(&token, 1)); }
+    // prefill, if the sequence has `position` tokens.
+    Result<Logits> prefill_at(std::size_t position, Tokens tokens) noexcept {
+        Status status;
+        const float *data = nullptr;
+        std::size_t size = 0;
+        status = gleed_prefill_at(engine_, seq_, position, tokens.data(), tokens.size(), &data, &size, status.details());
+        return Result<Logits>(status, Logits(data, size));
+    }
     // Returns the logits of its last row in the last batch.
     Result<Logits> logits() const noexcept {
         Status status;
@@ -321,6 +329,12 @@ public:
     Status queue(Tokens tokens, std::uint32_t logits = GLEED_LOGITS_LAST) noexcept {
         Status status;
         status = gleed_queue(engine_, seq_, tokens.data(), tokens.size(), logits, status.details());
+        return status;
+    }
+    // queue, if the sequence has `position` tokens.
+    Status queue_at(std::size_t position, Tokens tokens, std::uint32_t logits = GLEED_LOGITS_LAST) noexcept {
+        Status status;
+        status = gleed_queue_at(engine_, seq_, position, tokens.data(), tokens.size(), logits, status.details());
         return status;
     }
     // Drops the queued tokens that are not finished.
@@ -585,6 +599,12 @@ public:
         return Result<std::uint32_t>(status, number);
     }
 
+    // Sets who is closed, what is evicted and which block is handed out; nullptr: the library chooses.
+    Status set_cache_policy(const gleed_cache_policy *policy) noexcept {
+        Status status;
+        status = gleed_set_cache_policy(engine_, policy, status.details());
+        return status;
+    }
     // Sets the threads that the engine computes on.
     Status set_executor(const gleed_executor &executor) noexcept {
         Status status;

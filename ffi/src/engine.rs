@@ -12,6 +12,7 @@ use crate::executor::Executor;
 use crate::metrics::HostClock;
 use crate::model::gleed_model;
 use crate::object::{Object, Opaque};
+use crate::policy::Policy;
 use crate::ptr::{memory, out, out_layout, small};
 use crate::status;
 use crate::versioned::{Versioned, out_struct};
@@ -31,6 +32,8 @@ struct Head {
     executor: Executor,
     /// The same.
     clock: HostClock,
+    /// The same.
+    policy: Policy,
 }
 
 /// Bytes at the head of an engine's memory that the handle takes; the plan's bytes follow.
@@ -46,6 +49,11 @@ pub(crate) fn executor_place(engine: *mut gleed_engine) -> *mut Executor {
 /// Where it keeps the host's clock.
 pub(crate) fn clock_place(engine: *mut gleed_engine) -> *mut HostClock {
     engine.cast::<u8>().wrapping_add(core::mem::offset_of!(Head, clock)).cast()
+}
+
+/// Where an engine keeps the host's policy.
+pub(crate) fn policy_place(engine: *mut gleed_engine) -> *mut Policy {
+    engine.cast::<u8>().wrapping_add(core::mem::offset_of!(Head, policy)).cast()
 }
 
 /// An engine in numbers; see `include/gleed.h`.

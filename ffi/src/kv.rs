@@ -1,11 +1,11 @@
 //! Keys and values, out and in.
 
-use gleed::SeqId;
+use gleed::{Engine, SeqId};
 
 use crate::engine::gleed_engine;
-use crate::error::{boundary, gleed_error};
+use crate::error::{Failure, boundary, gleed_error};
 use crate::object::Object;
-use crate::ptr::{check, disjoint, slice, slice_mut};
+use crate::ptr::{Unread, check, disjoint, slice, slice_mut, unread};
 use crate::sequence::gleed_seq;
 use crate::status;
 
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn gleed_materialize(
     })
 }
 
-/// Sets the keys and values of a layer of an empty sequence.
+/// Sets the keys and values of a layer of a sequence, in place of those that it has.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -88,5 +88,88 @@ pub unsafe extern "C" fn gleed_push_row(
         let layer = usize::try_from(layer).unwrap_or(usize::MAX);
         engine.cache_mut()?.push_row(SeqId::from_bits(seq), layer, keys, values)?;
         Ok(status::OK)
+    })
+}
+
+/// Sets the keys and values of a layer of several sequences, in place of those that they have.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_set_prefill_batch(
+    engine: *mut gleed_engine,
+    seqs: *const gleed_seq,
+    count: usize,
+    layer: u32,
+    keys: *const f32,
+    values: *const f32,
+    len: usize,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `engine`, `count` handles are at `seqs` if so many can be open, and `len`
+        // numbers are at `keys` and at `values`.
+        let (mut engine, seqs, keys, values) = unsafe {
+            (
+                Object::get_mut("engine", engine)?,
+                unread("seqs", seqs, count)?,
+                slice("keys", keys, len)?,
+                slice("values", values, len)?,
+            )
+        };
+        let seqs = of_each(&engine, seqs)?.iter().map(|&seq| SeqId::from_bits(seq));
+        let layer = usize::try_from(layer).unwrap_or(usize::MAX);
+        engine.cache_mut()?.set_prefill_batch(seqs, layer, keys, values)?;
+        Ok(status::OK)
+    })
+}
+
+/// Appends keys and values of a layer to sequences, from positions on that the caller states.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_append_rows(
+    engine: *mut gleed_engine,
+    seqs: *const gleed_seq,
+    positions: *const usize,
+    count: usize,
+    layer: u32,
+    keys: *const f32,
+    values: *const f32,
+    len: usize,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `engine`, `count` handles are at `seqs` and `count` numbers at `positions`
+        // if so many sequences can be open, and `len` numbers are at `keys` and at `values`.
+        let (mut engine, seqs, positions, keys, values) = unsafe {
+            (
+                Object::get_mut("engine", engine)?,
+                unread("seqs", seqs, count)?,
+                unread("positions", positions, count)?,
+                slice("keys", keys, len)?,
+                slice("values", values, len)?,
+            )
+        };
+        let (seqs, positions) = (of_each(&engine, seqs)?, of_each(&engine, positions)?);
+        let places = seqs.iter().zip(positions).map(|(&seq, &position)| (SeqId::from_bits(seq), position));
+        let layer = usize::try_from(layer).unwrap_or(usize::MAX);
+        engine.cache_mut()?.append_rows(places, layer, keys, values)?;
+        Ok(status::OK)
+    })
+}
+
+/// The elements of an array that has one for each of some sequences.
+fn of_each<'a, T>(engine: &Engine<'_, '_>, elements: Unread<'a, T>) -> Result<&'a [T], Failure> {
+    let sequences = engine.cache().geometry().sequences;
+    elements.read_if(|count| {
+        if count <= sequences {
+            return Ok(());
+        }
+        let text = format_args!("{count} sequences are given, the engine has {sequences}");
+        Err(Failure::new(status::E_VALUE, text).numbers(sequences, count))
     })
 }

@@ -2,7 +2,7 @@
 
 use gleed::cache::{CacheError, SequenceStats};
 use gleed::engine::Progress;
-use gleed::{EngineError, SeqId};
+use gleed::{Engine, EngineError, SeqId};
 
 use crate::engine::gleed_engine;
 use crate::error::{Failure, boundary, gleed_error};
@@ -296,6 +296,47 @@ pub unsafe extern "C" fn gleed_prefill(
         logits.write(engine.prefill(seq, tokens)?);
         Ok(status::OK)
     })
+}
+
+/// Appends tokens to a sequence that has as many tokens as the caller states, and computes the logits of the last one.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_prefill_at(
+    engine: *mut gleed_engine,
+    seq: gleed_seq,
+    position: usize,
+    tokens: *const u32,
+    count: usize,
+    logits: *mut *const f32,
+    logits_len: *mut usize,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `engine`, `count` ids are at `tokens` if so many can be taken, and
+        // `logits` and `logits_len` are places for results that nothing else uses.
+        let (mut engine, tokens, logits) = unsafe {
+            (
+                Object::get_mut("engine", engine)?,
+                unread("tokens", tokens, count)?,
+                out_row(["logits", "logits_len"], logits, logits_len)?,
+            )
+        };
+        let seq = SeqId::from_bits(seq);
+        check_position(&engine, seq, position)?;
+        let tokens = tokens.read_if(|count| engine.can_prefill(seq, count))?;
+        logits.write(engine.prefill(seq, tokens)?);
+        Ok(status::OK)
+    })
+}
+
+/// Whether a sequence, which must have no unfinished work, has as many tokens as the caller states.
+pub(crate) fn check_position(engine: &Engine<'_, '_>, seq: SeqId, given: usize) -> Result<(), EngineError> {
+    engine.can_extend(seq, 0)?;
+    let expected = engine.seq_len(seq)?;
+    if given == expected { Ok(()) } else { Err(CacheError::Position { expected, given }.into()) }
 }
 
 /// Appends one token to a sequence and computes its logits.

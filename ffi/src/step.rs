@@ -3,13 +3,13 @@
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use gleed::{Budget, Deadline, Logits, SeqId, Step};
+use gleed::{Budget, Deadline, Engine, Logits, SeqId, Step};
 
 use crate::engine::gleed_engine;
 use crate::error::{Failure, boundary, gleed_error};
 use crate::object::Object;
-use crate::ptr::{check, out, out_row, small, unread};
-use crate::sequence::gleed_seq;
+use crate::ptr::{Unread, check, out, out_row, small, unread};
+use crate::sequence::{check_position, gleed_seq};
 use crate::status;
 use crate::versioned::{Versioned, versioned_or_null};
 
@@ -93,22 +93,58 @@ pub unsafe extern "C" fn gleed_queue(
         // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
         // rest: nothing but this call uses `engine`, and `count` ids are at `tokens` if so many can be taken.
         let (mut engine, tokens) = unsafe { (Object::get_mut("engine", engine)?, unread("tokens", tokens, count)?) };
-        let logits = match logits {
-            GLEED_LOGITS_LAST => Logits::Last,
-            GLEED_LOGITS_ALL => Logits::All,
-            GLEED_LOGITS_LAST_HIDDEN => Logits::LastHidden,
-            GLEED_LOGITS_HIDDEN => Logits::Hidden,
-            given => {
-                let text = format_args!("logits is {given}, it must be 0 to {GLEED_LOGITS_HIDDEN}");
-                return Err(Failure::new(status::E_VALUE, text).numbers(GLEED_LOGITS_HIDDEN, given));
-            }
-        };
-        let seq = SeqId::from_bits(seq);
-        let position = engine.seq_len(seq)?;
-        let tokens = tokens.read_if(|count| if count == 0 { Ok(()) } else { engine.can_extend(seq, count) })?;
-        engine.queue(seq, position, tokens, logits)?;
-        Ok(status::OK)
+        queue(&mut engine, seq, None, tokens, logits)
     })
+}
+
+/// Queues tokens of a sequence that has as many tokens as the caller states.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_queue_at(
+    engine: *mut gleed_engine,
+    seq: gleed_seq,
+    position: usize,
+    tokens: *const u32,
+    count: usize,
+    logits: u32,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `engine`, and `count` ids are at `tokens` if so many can be taken.
+        let (mut engine, tokens) = unsafe { (Object::get_mut("engine", engine)?, unread("tokens", tokens, count)?) };
+        queue(&mut engine, seq, Some(position), tokens, logits)
+    })
+}
+
+/// Queues tokens of a sequence, from a position on if one is stated.
+fn queue(
+    engine: &mut Engine<'_, '_>,
+    seq: gleed_seq,
+    position: Option<usize>,
+    tokens: Unread<'_, u32>,
+    logits: u32,
+) -> Result<i32, Failure> {
+    let logits = match logits {
+        GLEED_LOGITS_LAST => Logits::Last,
+        GLEED_LOGITS_ALL => Logits::All,
+        GLEED_LOGITS_LAST_HIDDEN => Logits::LastHidden,
+        GLEED_LOGITS_HIDDEN => Logits::Hidden,
+        given => {
+            let text = format_args!("logits is {given}, it must be 0 to {GLEED_LOGITS_HIDDEN}");
+            return Err(Failure::new(status::E_VALUE, text).numbers(GLEED_LOGITS_HIDDEN, given));
+        }
+    };
+    let seq = SeqId::from_bits(seq);
+    if let Some(position) = position {
+        check_position(engine, seq, position)?;
+    }
+    let position = engine.seq_len(seq)?;
+    let tokens = tokens.read_if(|count| if count == 0 { Ok(()) } else { engine.can_extend(seq, count) })?;
+    engine.queue(seq, position, tokens, logits)?;
+    Ok(status::OK)
 }
 
 /// Works on what is queued, within a budget.

@@ -8,12 +8,12 @@ use std::process::Command;
 
 use gleed_ffi::error::gleed_error;
 use gleed_ffi::{
-    gleed_adapter_info, gleed_bias, gleed_budget, gleed_calls_part, gleed_config, gleed_conversation_limits,
-    gleed_desk_limits, gleed_engine_info, gleed_entry, gleed_executor, gleed_grammar_options, gleed_keep,
-    gleed_matcher_limits, gleed_message, gleed_metrics, gleed_model_info, gleed_part, gleed_passes, gleed_plan_info,
-    gleed_sampler_params, gleed_script, gleed_section, gleed_seq_info, gleed_shown, gleed_snapshot_info,
-    gleed_snapshot_options, gleed_string, gleed_times, gleed_turns_info, gleed_update, gleed_vocab_info,
-    gleed_writing_info, status,
+    gleed_adapter_info, gleed_bias, gleed_block_info, gleed_budget, gleed_cache_policy, gleed_calls_part, gleed_config,
+    gleed_conversation_limits, gleed_desk_limits, gleed_engine_info, gleed_entry, gleed_executor,
+    gleed_grammar_options, gleed_keep, gleed_matcher_limits, gleed_message, gleed_metrics, gleed_model_info,
+    gleed_part, gleed_passes, gleed_plan_info, gleed_sampler_params, gleed_script, gleed_section, gleed_seq_info,
+    gleed_shown, gleed_snapshot_info, gleed_snapshot_options, gleed_string, gleed_times, gleed_turns_info,
+    gleed_update, gleed_vocab_info, gleed_writing_info, status,
 };
 
 fn manifest(path: &str) -> PathBuf {
@@ -214,6 +214,8 @@ fn assertions() -> String {
             prefix_hits, prefix_hit_tokens, prefix_missed_tokens,
         }
         gleed_executor { struct_size, slots, parallel_for, ctx }
+        gleed_block_info { struct_size, block, group, seq, is_cached, position, tokens }
+        gleed_cache_policy { struct_size, reserved, close, evict, hand_out, ctx }
         gleed_seq_info {
             struct_size, tokens, queued, own_blocks, shared_blocks, is_busy, units_done, units_left, own_bytes,
             shared_bytes,
@@ -275,6 +277,7 @@ fn assertions() -> String {
         GLEED_PART_WRONG GLEED_CALL_RIGHT GLEED_CALL_INCOMPLETE GLEED_CALL_INVALID GLEED_CALL_TOO_DEEP
         GLEED_CALL_POSITIONAL GLEED_CALL_UNKNOWN_TOOL GLEED_CALL_NO_OBJECT GLEED_CALL_MISSING
         GLEED_CALL_UNKNOWN_ARGUMENT GLEED_CALL_TYPE GLEED_CALL_VALUE GLEED_NO_END
+        GLEED_RANK_NEVER
     }
     let types = gleed_ffi::GLEED_KV_TYPES(gleed_ffi::GLEED_KV_Q8_0, gleed_ffi::GLEED_KV_F16);
     equal("GLEED_KV_TYPES(GLEED_KV_Q8_0, GLEED_KV_F16)".to_owned(), i128::from(types));

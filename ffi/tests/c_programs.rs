@@ -181,6 +181,7 @@ const OPTIONAL: &[(&str, &str)] = &[
     ("gleed_sampler_init", "params"),
     ("gleed_step", "budget"),
     ("gleed_set_executor", "executor"),
+    ("gleed_set_cache_policy", "policy"),
     ("gleed_sample", "probability"),
     ("gleed_sample_masked", "probability"),
     ("gleed_snapshot_read", "info"),

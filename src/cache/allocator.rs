@@ -3,6 +3,7 @@
 use bytemuck::Zeroable;
 
 use super::block::{AllocError, BLOCK_TOKENS, BlockId, BlockMeta, NO_BLOCK};
+use super::chosen::Chosen;
 use super::list::List;
 use super::prefix::{Chain, PrefixTable};
 use super::stats::PoolStats;
@@ -17,9 +18,9 @@ use super::stats::PoolStats;
 /// [Example](crate::cache#example).
 #[derive(Debug)]
 pub struct BlockAllocator<'a> {
-    blocks: &'a mut [BlockMeta],
-    free: List,
-    reclaimable: List,
+    pub(super) blocks: &'a mut [BlockMeta],
+    pub(super) free: List,
+    pub(super) reclaimable: List,
     prefixes: PrefixTable<'a>,
     /// Blocks that ever became cached.
     serials: u64,
@@ -27,6 +28,8 @@ pub struct BlockAllocator<'a> {
     high_water: usize,
     /// Blocks that nobody but sequences that are marked for closing holds.
     marked: usize,
+    /// Blocks that [`BlockAllocator::allocate`] takes next.
+    pub(super) chosen: Chosen,
 }
 
 impl<'a> BlockAllocator<'a> {
@@ -37,8 +40,8 @@ impl<'a> BlockAllocator<'a> {
 
     /// Returns an allocator that caches prefixes: `places` are as many as [`PrefixTable::places`] says.
     pub(super) fn with_prefixes(blocks: &'a mut [BlockMeta], places: &'a mut [BlockId]) -> Self {
-        // Ids are u32 and the last one means "none".
-        let count = blocks.len().min(NO_BLOCK as usize);
+        // Ids are u32; the last one means "none", and of the blocks that are chosen one has no next.
+        let count = blocks.len().min(NO_BLOCK as usize - 1);
         let blocks = blocks.get_mut(..count).unwrap_or_default();
         blocks.fill(BlockMeta::zeroed());
         let mut free = List::EMPTY;
@@ -46,7 +49,8 @@ impl<'a> BlockAllocator<'a> {
             free.push_back(blocks, id);
         }
         let prefixes = PrefixTable::new(places);
-        Self { blocks, free, reclaimable: List::EMPTY, prefixes, serials: 0, pinned: 0, high_water: 0, marked: 0 }
+        let (reclaimable, chosen) = (List::EMPTY, Chosen::NONE);
+        Self { blocks, free, reclaimable, prefixes, serials: 0, pinned: 0, high_water: 0, marked: 0, chosen }
     }
 
     /// Returns the number of blocks in the pool.
@@ -107,7 +111,8 @@ impl<'a> BlockAllocator<'a> {
     /// # Errors
     /// [`AllocError::OutOfBlocks`].
     pub fn allocate(&mut self) -> Result<BlockId, AllocError> {
-        let block = if self.free.len > 0 { self.free.first } else { self.reclaimable.first };
+        let default = if self.free.len > 0 { self.free.first } else { self.reclaimable.first };
+        let block = self.chosen.pop(self.blocks).unwrap_or(default);
         self.allocate_at(block).map_err(|_| AllocError::OutOfBlocks { needed: 1, free: 0 })
     }
 
@@ -151,6 +156,7 @@ impl<'a> BlockAllocator<'a> {
         if meta.ref_count > 0 {
             return Ok(());
         }
+        meta.marked = 0;
         if meta.is_cached() {
             self.reclaimable.push_back(self.blocks, block);
         } else {
@@ -262,6 +268,7 @@ impl<'a> BlockAllocator<'a> {
 
     /// Forgets all marks.
     pub(super) fn clear_marks(&mut self) {
+        self.choose_none();
         self.blocks.iter_mut().for_each(|meta| meta.marked = 0);
         self.marked = 0;
     }

@@ -35,7 +35,8 @@ pub struct BlockMeta {
     pub(super) ref_count: u32,
     /// How many of these are pins.
     pub(super) pins: u32,
-    /// How many of these are sequences that [`KvCache::make_room`](super::KvCache::make_room) considers closing.
+    /// How many of these are sequences that [`KvCache::make_room`](super::KvCache::make_room) considers closing. While nobody
+    /// holds the block: what [`Chosen`](super::chosen::Chosen) keeps of it.
     pub(super) marked: u32,
     /// Committed tokens, at most [`BLOCK_TOKENS`].
     pub(super) num_tokens: u32,
@@ -67,6 +68,12 @@ impl BlockMeta {
     /// Whether its tokens are a cached prefix, which other sequences can reuse.
     pub fn is_cached(&self) -> bool {
         self.serial != 0
+    }
+
+    /// Returns which block of its sequences it is, where its tokens are a cached prefix: it begins at position 16 times
+    /// that.
+    pub fn index(&self) -> Option<usize> {
+        self.is_cached().then_some(self.index as usize)
     }
 
     /// Returns the number of committed tokens, at most [`BLOCK_TOKENS`]: their keys and values are complete.

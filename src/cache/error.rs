@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::block::AllocError;
+use super::block::{AllocError, BlockId};
 use super::table::Gone;
 use crate::error::{Fault, Site};
 
@@ -14,6 +14,11 @@ use crate::error::{Fault, Site};
 pub enum CacheError {
     /// No open sequence has this handle: it was never opened, or has been closed.
     UnknownSequence {
+        /// The handle's bits.
+        sequence: u32,
+    },
+    /// The sequence is given twice in one call.
+    Repeated {
         /// The handle's bits.
         sequence: u32,
     },
@@ -40,6 +45,16 @@ pub enum CacheError {
         needed: usize,
         /// Blocks that are available.
         free: usize,
+    },
+    /// The host's policy chose a block that is none of those that it could choose.
+    PolicyBlock {
+        /// The number that it gave.
+        block: BlockId,
+    },
+    /// The host's policy chose a sequence that is none of those that could be closed.
+    PolicySequence {
+        /// The bits of the handle that it gave.
+        sequence: u32,
     },
     /// The row is not the sequence's next one.
     Position {
@@ -124,12 +139,17 @@ impl fmt::Display for CacheError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::UnknownSequence { sequence } => write!(f, "sequence {sequence:#x} is not open"),
+            Self::Repeated { sequence } => write!(f, "sequence {sequence:#x} is given twice"),
             Self::NoFreeSequence { sequences } => write!(f, "all {sequences} sequences are open"),
             Self::Busy { sequence } => write!(f, "sequence {sequence:#x} has unfinished work"),
             Self::ContextFull { needed, context } => {
                 write!(f, "context full: the sequence would have {needed} tokens, the limit is {context}")
             }
             Self::OutOfBlocks { needed, free } => AllocError::OutOfBlocks { needed, free }.fmt(f),
+            Self::PolicyBlock { block } => write!(f, "the host's policy chose block {block}, which cannot be taken"),
+            Self::PolicySequence { sequence } => {
+                write!(f, "the host's policy chose sequence {sequence:#x}, which cannot be closed")
+            }
             Self::Position { expected, given } => {
                 write!(f, "position {given} is not the sequence's next one, which is {expected}")
             }

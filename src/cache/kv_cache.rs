@@ -6,6 +6,7 @@ use super::allocator::BlockAllocator;
 use super::error::CacheError;
 use super::geometry::KvGeometry;
 use super::group::Group;
+use super::host_policy::{Hosted, stats_of};
 use super::kind::KvKind;
 use super::list::List;
 use super::policy::CachePolicy;
@@ -37,6 +38,7 @@ pub struct KvCache<'a> {
     /// Whether keys and values lie on a device.
     pub(super) on_device: bool,
     pub(super) device: Attached<'a>,
+    pub(super) hosted: Hosted<'a>,
 }
 
 impl<'a> KvCache<'a> {
@@ -75,8 +77,8 @@ impl<'a> KvCache<'a> {
         }
         let policy = super::policy(geometry.kind);
         let states = States::carve(arena, states, geometry.sequences)?;
-        let (recency, prefix, device) = (List::EMPTY, PrefixStats::default(), Attached(None));
-        Ok(Self { geometry, policy, sequences, groups, recency, prefix, states, on_device, device })
+        let (recency, prefix, device, hosted) = (List::EMPTY, PrefixStats::default(), Attached(None), Hosted(None));
+        Ok(Self { geometry, policy, sequences, groups, recency, prefix, states, on_device, device, hosted })
     }
 
     /// Returns the sizes of the cache.
@@ -154,14 +156,7 @@ impl<'a> KvCache<'a> {
     /// # Errors
     /// [`CacheError::UnknownSequence`].
     pub fn sequence_stats(&self, seq: SeqId) -> Result<SequenceStats, CacheError> {
-        let mut stats = SequenceStats { tokens: self.seq_len(seq)?, ..SequenceStats::default() };
-        for (blocks, group) in stats.blocks.iter_mut().zip(&self.groups) {
-            *blocks = group.count(seq.slot());
-            let bytes = |blocks: usize| blocks.saturating_mul(group.pool.block_bytes());
-            stats.own_bytes = stats.own_bytes.saturating_add(bytes(blocks.own));
-            stats.shared_bytes = stats.shared_bytes.saturating_add(bytes(blocks.shared));
-        }
-        Ok(stats)
+        Ok(stats_of(&self.groups, seq.slot(), self.seq_len(seq)?))
     }
 
     /// Opens an empty sequence.
@@ -225,7 +220,8 @@ impl<'a> KvCache<'a> {
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::TooShort`],
-    /// [`CacheError::NoFreeSequence`], [`CacheError::OutOfBlocks`], [`CacheError::WindowGone`] as [`KvCache::rewind`].
+    /// [`CacheError::NoFreeSequence`], [`CacheError::OutOfBlocks`], [`CacheError::PolicyBlock`],
+    /// [`CacheError::WindowGone`] as [`KvCache::rewind`].
     pub fn fork(&mut self, seq: SeqId, keep: usize) -> Result<SeqId, CacheError> {
         let fork = self.branch(seq, keep)?;
         self.touch(seq);
@@ -242,7 +238,10 @@ impl<'a> KvCache<'a> {
         self.check_kept(seq, keep)?;
         self.free_slot()?;
         if !self.policy.shares() {
-            self.check_room(|group| group.count_held(seq.slot(), keep))?;
+            let needed = |group: &Group<'_>| group.count_held(seq.slot(), keep);
+            self.check_room(needed)?;
+            self.begin_choice();
+            self.choose_blocks(seq, needed)?;
         }
         let fork = self.open()?;
         for group in &mut self.groups {
@@ -297,7 +296,7 @@ impl<'a> KvCache<'a> {
     /// Returns the length of a sequence; an error where it has unfinished work.
     pub(super) fn idle(&self, seq: SeqId) -> Result<usize, CacheError> {
         let sequence = self.sequence(seq)?;
-        if sequence.reserved > 0 || sequence.next_layer > 0 {
+        if !sequence.is_idle() {
             return Err(CacheError::Busy { sequence: seq.to_bits() });
         }
         Ok(sequence.len as usize)

@@ -100,15 +100,40 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Policy
+//!
+//! A host can decide itself who is closed, what is evicted and which block is handed out:
+//!
+//! ```
+//! use gleed::cache::{BlockChoice, BlockId, HostPolicy, IdleSequences, SeqId};
+//!
+//! /// Closes the shortest sequence first, and keeps the beginnings of prompts longest.
+//! struct Beginnings;
+//!
+//! impl HostPolicy for Beginnings {
+//!     fn close(&mut self, idle: &IdleSequences<'_, '_>) -> Option<SeqId> {
+//!         idle.iter().min_by_key(|&seq| idle.stats(seq).map(|stats| stats.tokens))
+//!     }
+//!
+//!     fn evict(&mut self, choice: &BlockChoice<'_>) -> BlockId {
+//!         let last = choice.iter().max_by_key(|(_, meta)| meta.index());
+//!         last.map_or(choice.default(), |(block, _)| block)
+//!     }
+//! }
+//! ```
 
 mod allocator;
 mod basic;
 mod block;
 mod bytes;
 mod check;
+mod chosen;
 mod error;
 mod geometry;
 mod group;
+mod host_policy;
+mod import;
 mod kind;
 mod kv_cache;
 mod layer;
@@ -145,6 +170,7 @@ pub use basic::BasicKvCache;
 pub use block::{AllocError, BlockId, BlockMeta};
 pub use error::CacheError;
 pub use geometry::KvGeometry;
+pub use host_policy::{BlockChoice, HostPolicy, IdleSequences};
 pub use kind::KvKind;
 pub use kv_cache::KvCache;
 pub use layer::LayerSource;

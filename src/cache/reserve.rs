@@ -14,13 +14,26 @@ impl KvCache<'_> {
     /// # Errors
     /// As [`KvCache::reserve`].
     pub fn can_extend(&self, seq: SeqId, rows: usize) -> Result<(), CacheError> {
-        let len = self.idle(seq)?;
+        self.check_extent(seq, rows, false)?;
+        let len = self.seq_len(seq)?;
+        self.check_room(|group| group.needed(seq.slot(), len, len.saturating_add(rows)))
+    }
+
+    /// Whether `rows` more tokens fit the sequence, which has nothing unfinished, or as many instead of those that it has.
+    pub(super) fn check_extent(&self, seq: SeqId, rows: usize, replace: bool) -> Result<(), CacheError> {
+        let len = if replace { self.idle(seq).map(|_| 0)? } else { self.idle(seq)? };
         let (needed, context) = (len.saturating_add(rows), self.geometry.context);
         if needed > context {
             return Err(CacheError::ContextFull { needed, context });
         }
-        self.check_steps(seq, rows)?;
-        self.check_room(|group| group.needed(seq.slot(), len, needed))
+        if !replace {
+            return self.check_steps(seq, rows);
+        }
+        let tables = (0..self.groups.len()).map(|group| self.geometry.table_len(group));
+        match tables.min().map(|blocks| blocks.saturating_mul(BLOCK_TOKENS)) {
+            Some(limit) if rows > limit => Err(CacheError::TooMany { given: rows, limit }),
+            _ => Ok(()),
+        }
     }
 
     /// Whether `rows` more tokens fit if they are reserved and committed `step` at a time, so that a window passes over
@@ -43,12 +56,21 @@ impl KvCache<'_> {
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::ContextFull`], [`CacheError::TooMany`],
-    /// [`CacheError::OutOfBlocks`].
+    /// [`CacheError::OutOfBlocks`], [`CacheError::PolicyBlock`].
     pub fn reserve(&mut self, seq: SeqId, tokens: impl ExactSizeIterator<Item = u32>) -> Result<(), CacheError> {
-        self.can_extend(seq, tokens.len())?;
+        let count = tokens.len();
+        self.can_extend(seq, count)?;
+        let len = self.seq_len(seq)?;
+        self.begin_choice();
+        // A copy that begins where nothing is reserved would belong to no reservation.
+        self.choose_blocks(seq, |group| if count > 0 { group.needed(seq.slot(), len, len + count) } else { 0 })?;
+        self.take(seq, tokens)
+    }
+
+    /// [`KvCache::reserve`] where there is room and the host's policy has chosen.
+    pub(super) fn take(&mut self, seq: SeqId, tokens: impl ExactSizeIterator<Item = u32>) -> Result<(), CacheError> {
         let (slot, len, reserved) = (seq.slot(), self.seq_len(seq)?, tokens.len());
         if reserved == 0 {
-            // A copy that begins here would belong to no reservation.
             return Ok(());
         }
         self.touch(seq);

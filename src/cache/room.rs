@@ -2,20 +2,26 @@
 
 use super::error::CacheError;
 use super::group::Group;
+use super::host_policy::IdleSequences;
 use super::kv_cache::KvCache;
 use super::sequence::SeqId;
 use super::stats::SequenceStats;
 
+/// The mark of a sequence that the host does not consent to close.
+const REFUSED: u32 = 2;
+
 impl KvCache<'_> {
     /// Closes idle sequences until `rows` more tokens fit sequence `seq`. Returns how many were closed. It asks `consent`
-    /// for each, from the least recently used on, and only as long as more are needed. Of those that it may close it keeps
-    /// the ones that turn out not to be needed. If all together are not enough, it closes none.
+    /// for each, from the least recently used on (or in the order of a [`HostPolicy`](super::HostPolicy)), and only as long
+    /// as more are needed. Of those that it may close it keeps the ones that turn out not to be needed, the most recently
+    /// used first. If all together are not enough, it closes none.
     ///
     /// A sequence is used when it is opened, forked, or appended to. Takes time proportional to the blocks of the
     /// sequences considered.
     ///
     /// # Errors
-    /// As [`KvCache::can_extend`]; [`CacheError::OutOfBlocks`] where too few sequences consent.
+    /// As [`KvCache::can_extend`]; [`CacheError::OutOfBlocks`] where too few sequences consent,
+    /// [`CacheError::PolicySequence`].
     pub fn make_room(
         &mut self,
         seq: SeqId,
@@ -28,21 +34,39 @@ impl KvCache<'_> {
             Err(error) => return Err(error),
         };
         self.clear_marks();
-        let mut next = self.recency.first;
-        while let Some((candidate, _, after)) = self.neighbours(next) {
-            if candidate != seq && self.idle(candidate).is_ok() {
-                let stats = self.sequence_stats(candidate)?;
-                let blocks = stats.total();
-                if blocks.own + blocks.shared > 0 && consent(candidate, &stats) {
-                    self.mark(candidate, true)?;
-                    if self.fits_after(seq, rows)? {
-                        return self.close_needed(seq, rows);
-                    }
-                }
+        let mut first = self.recency.first;
+        while let Some(candidate) = self.next_to_close(&mut first, seq)? {
+            let stats = self.sequence_stats(candidate)?;
+            if !consent(candidate, &stats) {
+                self.sequence_mut(candidate)?.marked = REFUSED;
+                continue;
             }
-            next = after;
+            self.mark(candidate, true)?;
+            if self.fits_after(seq, rows)? {
+                return self.close_needed(seq, rows);
+            }
         }
         Err(full)
+    }
+
+    /// The sequence to be considered next, of those that are not marked: the host's choice, or the least recently used one.
+    /// None before `first` is a candidate.
+    fn next_to_close(&mut self, first: &mut u32, wanted: SeqId) -> Result<Option<SeqId>, CacheError> {
+        let (sequences, groups) = (&*self.sequences, &*self.groups);
+        let mut idle = IdleSequences { sequences, groups, first: *first, wanted };
+        while let Some(sequence) = sequences.get(idle.first as usize).filter(|_| idle.at(idle.first).is_none()) {
+            idle.first = sequence.links.next;
+        }
+        *first = idle.first;
+        if sequences.get(idle.first as usize).is_none() {
+            return Ok(None);
+        }
+        let Some(policy) = self.hosted.0.as_deref_mut() else { return Ok(idle.default()) };
+        let Some(answer) = policy.close(&idle) else { return Ok(None) };
+        match idle.at(answer.slot() as u32) {
+            Some(found) if found == answer => Ok(Some(answer)),
+            _ => Err(CacheError::PolicySequence { sequence: answer.to_bits() }),
+        }
     }
 
     /// Closes the marked sequences that are needed for the room.
@@ -90,7 +114,7 @@ impl KvCache<'_> {
         self.sequences.get(seq.slot()).is_some_and(|sequence| sequence.marked == 1)
     }
 
-    fn mark(&mut self, seq: SeqId, on: bool) -> Result<(), CacheError> {
+    pub(super) fn mark(&mut self, seq: SeqId, on: bool) -> Result<(), CacheError> {
         for group in &mut self.groups {
             group.mark(seq.slot(), on)?;
         }
@@ -99,7 +123,7 @@ impl KvCache<'_> {
     }
 
     /// Marks of a call that was left by a panic in `consent` must not count.
-    fn clear_marks(&mut self) {
+    pub(super) fn clear_marks(&mut self) {
         self.groups.iter_mut().for_each(|group| group.allocator.clear_marks());
         self.sequences.iter_mut().for_each(|sequence| sequence.marked = 0);
     }

@@ -61,10 +61,17 @@ pub(super) struct Sequence {
     pub(super) open: u32,
     /// While rows are set layer by layer from outside: the layer whose turn it is.
     pub(super) next_layer: u32,
-    /// 1 while [`KvCache::make_room`](super::KvCache::make_room) considers closing it.
+    /// 1 while [`KvCache::make_room`](super::KvCache::make_room) considers closing it, 2 where the host has refused that.
     pub(super) marked: u32,
     /// Neighbours among the open sequences.
     pub(super) links: Links,
+}
+
+impl Sequence {
+    /// Whether it has no unfinished work.
+    pub(super) fn is_idle(&self) -> bool {
+        self.reserved == 0 && self.next_layer == 0
+    }
 }
 
 impl Linked for Sequence {

@@ -74,7 +74,7 @@ pub use step::{Logits, Step};
 
 pub use crate::weights::Pooling;
 
-use crate::cache::{KvCache, SeqId};
+use crate::cache::{HostPolicy, KvCache, SeqId};
 use crate::kernels::fpenv;
 use crate::mem::{Arena, MemoryError};
 use crate::metrics::Recorder;
@@ -212,6 +212,12 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Lets a host's threads work. At most as many as `Limits::workers` are used.
     pub fn set_parallel(&mut self, parallel: &'a dyn Parallel) {
         self.parallel = parallel;
+    }
+
+    /// Lets a host choose who is closed, what is evicted and which block is handed out; `None` brings the engine's own
+    /// choices back. See [`HostPolicy`].
+    pub fn set_host_policy(&mut self, policy: Option<&'a mut dyn HostPolicy>) {
+        self.parts.cache.set_host_policy(policy);
     }
 
     /// Returns the model.

@@ -4,6 +4,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod contents;
+mod import;
+mod policy;
 mod random_calls;
 mod refused;
 mod room;
@@ -77,6 +79,15 @@ fn set_prefill(cache: &mut KvCache<'_>, seq: SeqId, tokens: &[u32]) -> Result<()
 fn push_row(cache: &mut KvCache<'_>, seq: SeqId, token: u32) -> Result<(), CacheError> {
     (0..LAYERS)
         .try_for_each(|layer| cache.push_row(seq, layer, &rows(&[token], layer, false), &rows(&[token], layer, true)))
+}
+
+/// The same tokens after those of each sequence.
+fn append_rows(cache: &mut KvCache<'_>, seqs: &[SeqId], tokens: &[u32]) -> Result<(), CacheError> {
+    let places: Vec<(SeqId, usize)> = seqs.iter().map(|&seq| (seq, cache.seq_len(seq).unwrap_or(0))).collect();
+    (0..LAYERS).try_for_each(|layer| {
+        let [k, v] = [false, true].map(|value| rows(tokens, layer, value).repeat(seqs.len()));
+        cache.append_rows(places.iter().copied(), layer, &k, &v)
+    })
 }
 
 /// What the engine does: reserve, copy, write, commit.

@@ -4,7 +4,7 @@ use gleed::cache::{CacheError, KvCache, KvGeometry, LayerGroups, SeqId, Snapshot
 use gleed::{KvKind, KvType};
 use proptest::prelude::*;
 
-use crate::{LAYERS, append, assert_holds, geometry, push_row, row, set_prefill, with_cache};
+use crate::{LAYERS, append, append_rows, assert_holds, geometry, push_row, row, set_prefill, with_cache};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
@@ -24,6 +24,7 @@ proptest! {
             for (time, call) in calls.iter().enumerate() {
                 play(cache, &mut wanted, &mut closed, call, time as u32 * 1000);
                 assert_consistent(cache, &wanted, &closed);
+                assert_eq!(cache.check(), Ok(()));
             }
             wanted.drain(..).for_each(|want| cache.close(want.seq).unwrap());
             for group in 0..groups.count() {
@@ -39,6 +40,7 @@ enum Call {
     Open,
     Append(usize, usize),
     Prefill(usize, usize),
+    Rows(usize, usize),
     Push(usize),
     Fork(usize, usize),
     Rewind(usize, usize),
@@ -56,7 +58,8 @@ fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         2 => Just(Call::Open),
         6 => (which.clone(), 1..40_usize).prop_map(|(s, n)| Call::Append(s, n)),
-        1 => (which.clone(), 0..40_usize).prop_map(|(s, n)| Call::Prefill(s, n)),
+        2 => (which.clone(), 0..40_usize).prop_map(|(s, n)| Call::Prefill(s, n)),
+        2 => (which.clone(), 0..40_usize).prop_map(|(s, n)| Call::Rows(s, n)),
         3 => which.clone().prop_map(Call::Push),
         5 => (which.clone(), 0..80_usize).prop_map(|(s, n)| Call::Fork(s, n)),
         4 => (which.clone(), 0..80_usize).prop_map(|(s, n)| Call::Rewind(s, n)),
@@ -111,6 +114,7 @@ impl Call {
             Call::Open => None,
             Call::Append(s, _)
             | Call::Prefill(s, _)
+            | Call::Rows(s, _)
             | Call::Push(s)
             | Call::Fork(s, _)
             | Call::Rewind(s, _)
@@ -136,8 +140,11 @@ fn change(cache: &mut KvCache<'_>, want: &mut Want, call: &Call, first: u32) {
             Err(error) => assert_refused(cache, error, busy, length, len),
         },
         Call::Prefill(_, len) => match set_prefill(cache, seq, &new(len)) {
+            Ok(()) => want.tokens = new(len),
+            Err(error) => assert_refused(cache, error, busy, 0, len),
+        },
+        Call::Rows(_, len) => match append_rows(cache, &[seq], &new(len)) {
             Ok(()) => want.tokens.extend(new(len)),
-            Err(CacheError::Position { expected: 0, given }) => assert_eq!(given, length),
             Err(error) => assert_refused(cache, error, busy, length, len),
         },
         Call::Push(_) => match push_row(cache, seq, first) {

@@ -2,7 +2,7 @@
 
 use gleed::cache::{CacheError, SeqId};
 
-use crate::{LAYERS, WIDTH, append, assert_holds, keeping, push_row, row, see, set_prefill, with_cache};
+use crate::{LAYERS, WIDTH, append, append_rows, assert_holds, keeping, push_row, row, see, set_prefill, with_cache};
 
 #[test]
 fn wrong_calls_change_nothing() {
@@ -16,7 +16,8 @@ fn wrong_calls_change_nothing() {
             let fork = cache.fork(a, 20).unwrap();
             let all = [a, b, fork, closed];
             let before = see(cache, &all);
-            let one = vec![0.5; WIDTH];
+            let (one, two) = (vec![0.5; WIDTH], [0.5; 2 * WIDTH]);
+            let bad = [&[1.0; 2 * WIDTH - 1][..], &[f32::NAN]].concat();
             let (mut k, mut v) = (vec![0.0; 37 * WIDTH], vec![0.0; 37 * WIDTH]);
             let unknown = CacheError::UnknownSequence { sequence: closed.to_bits() };
             let nobody = CacheError::UnknownSequence { sequence: 0xdead_beef };
@@ -26,7 +27,17 @@ fn wrong_calls_change_nothing() {
                 (cache.push_row(b, 0, &[], &[]), CacheError::Shape { expected: 6, given: 0 }),
                 (cache.set_prefill(b, 0, &[0.0; 13], &[0.0; 13]), CacheError::Shape { expected: 12, given: 13 }),
                 (cache.set_prefill(b, 0, &[0.0; 12], &[0.0; 18]), CacheError::Shape { expected: 12, given: 18 }),
-                (cache.set_prefill(a, 0, &one, &one), CacheError::Position { expected: 0, given: 37 }),
+                (cache.set_prefill(a, 0, &[f32::NAN; 6], &one), CacheError::NonFinite),
+                (set_prefill(cache, a, &[1; 71]), CacheError::ContextFull { needed: 71, context: 70 }),
+                (cache.set_prefill(a, 1, &one, &one), CacheError::Layer { expected: 0, given: 1 }),
+                (cache.set_prefill_batch([b, closed], 0, &[0.5; 12], &[0.5; 12]), unknown),
+                (cache.append_rows([(a, 36)], 0, &one, &one), CacheError::Position { expected: 37, given: 36 }),
+                (cache.append_rows([(b, 0), (a, 0)], 0, &two, &two), CacheError::Position { expected: 37, given: 0 }),
+                (cache.append_rows([(b, 0), (b, 0)], 0, &two, &two), CacheError::Repeated { sequence: b.to_bits() }),
+                (cache.set_prefill_batch([a, b, a], 0, &two, &two), CacheError::Shape { expected: 0, given: 12 }),
+                (cache.set_prefill_batch([a, a], 0, &two, &two), CacheError::Repeated { sequence: a.to_bits() }),
+                (cache.append_rows([(b, 0), (a, 37)], 0, &two, &bad), CacheError::NonFinite),
+                (append_rows(cache, &[b, a], &[1; 34]), CacheError::ContextFull { needed: 71, context: 70 }),
                 (cache.push_row(b, 1, &one, &one), CacheError::Layer { expected: 0, given: 1 }),
                 (cache.push_row(b, usize::MAX, &one, &one), CacheError::Layer { expected: 0, given: usize::MAX }),
                 (cache.push_row(b, 0, &[f32::NAN; 6], &one), CacheError::NonFinite),
@@ -115,6 +126,7 @@ fn half_a_row_makes_a_sequence_busy() {
 fn errors_say_their_numbers() {
     let texts = [
         (CacheError::UnknownSequence { sequence: 0x1_0002 }, "sequence 0x10002 is not open"),
+        (CacheError::Repeated { sequence: 7 }, "sequence 0x7 is given twice"),
         (CacheError::NoFreeSequence { sequences: 4 }, "all 4 sequences are open"),
         (CacheError::Busy { sequence: 7 }, "sequence 0x7 has unfinished work"),
         (

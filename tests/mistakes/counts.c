@@ -202,6 +202,15 @@ static void other_arrays(void)
     rows = at_an_edge(zeros, sizeof zeros);
     REFUSED(GLEED_E_CONTEXT, CONTEXT, 1 << 24, gleed_set_prefill(engine, seqs[1], 0, rows, rows, count << 24, &error));
     EXPECT(GLEED_E_SHAPE, gleed_push_row(engine, seqs[1], 0, rows, rows, count << 24, &error));
+    REFUSED(GLEED_E_CONTEXT, CONTEXT, 1 << 24,
+             gleed_set_prefill_batch(engine, &seqs[1], 1, 0, rows, rows, count << 24, &error));
+    size = 0;
+    REFUSED(GLEED_E_CONTEXT, CONTEXT, 1 << 24,
+             gleed_append_rows(engine, &seqs[1], &size, 1, 0, rows, rows, count << 24, &error));
+    /* More sequences than the engine has. */
+    EXPECT(GLEED_E_VALUE, gleed_set_prefill_batch(engine, at_an_edge(zeros, sizeof zeros), 1 << 24, 0, rows, rows, 0, &error));
+    EXPECT(GLEED_E_VALUE, gleed_append_rows(engine, at_an_edge(zeros, sizeof zeros), at_an_edge(zeros, sizeof zeros),
+                                            1 << 24, 0, rows, rows, 0, &error));
     CHECK(none == NULL && found == NULL && token == GLEED_NO_TURNS && state_of(engine, seqs, 2) == before);
 }
 

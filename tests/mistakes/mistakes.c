@@ -280,6 +280,10 @@ static void use_after_close(void)
     MISTAKE(GLEED_E_SEQUENCE, gleed_materialize(engine, gone, 0, numbers, numbers + 2, 2, &error));
     MISTAKE(GLEED_E_SEQUENCE, gleed_set_prefill(engine, gone, 0, numbers, numbers + 2, 2, &error));
     MISTAKE(GLEED_E_SEQUENCE, gleed_push_row(engine, gone, 0, numbers, numbers + 2, 2, &error));
+    MISTAKE(GLEED_E_SEQUENCE, gleed_set_prefill_batch(engine, &gone, 1, 0, numbers, numbers + 2, 2, &error));
+    MISTAKE(GLEED_E_SEQUENCE, gleed_append_rows(engine, &gone, &len, 1, 0, numbers, numbers + 2, 2, &error));
+    MISTAKE(GLEED_E_SEQUENCE, gleed_prefill_at(engine, gone, 0, &id, 1, &logits, &len, &error));
+    MISTAKE(GLEED_E_SEQUENCE, gleed_queue_at(engine, gone, 0, &id, 1, GLEED_LOGITS_LAST, &error));
     CHECK(logits == NULL && len == 0);
 }
 

@@ -161,8 +161,13 @@ static void change(void)
     EXPECT(GLEED_E_REENTRANT, gleed_set_executor(engine, NULL, &error));
     EXPECT(GLEED_E_REENTRANT, gleed_set_clock(engine, NULL, NULL, &error));
     EXPECT(GLEED_E_REENTRANT, gleed_engine_reset_metrics(engine, &error));
+    EXPECT(GLEED_E_REENTRANT, gleed_set_cache_policy(engine, NULL, &error));
     EXPECT(GLEED_E_REENTRANT, gleed_set_prefill(engine, seqs[1], 0, rows, rows, 4, &error));
     EXPECT(GLEED_E_REENTRANT, gleed_push_row(engine, seqs[1], 0, rows, rows, 4, &error));
+    EXPECT(GLEED_E_REENTRANT, gleed_set_prefill_batch(engine, &seqs[1], 1, 0, rows, rows, 4, &error));
+    EXPECT(GLEED_E_REENTRANT, gleed_append_rows(engine, &seqs[1], &len, 1, 0, rows, rows, 4, &error));
+    EXPECT(GLEED_E_REENTRANT, gleed_prefill_at(engine, seqs[1], 0, PROMPT, 3, &logits, &len, &error));
+    EXPECT(GLEED_E_REENTRANT, gleed_queue_at(engine, seqs[1], 0, PROMPT, 3, GLEED_LOGITS_LAST, &error));
     EXPECT(GLEED_E_REENTRANT, gleed_seq_set_adapter(engine, seqs[1], 0, 1, &error));
     CHECK(seq == 7 && position == 7 && len == 7 && logits == NULL);
 }

@@ -174,6 +174,7 @@ static void wrong_arguments(void)
     gleed_metrics metrics;
     gleed_seq_info seq_info = {sizeof seq_info, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     gleed_executor executor = {sizeof executor, 0, for_all, NULL};
+    gleed_cache_policy policy = {sizeof policy, 0, NULL, NULL, NULL, NULL};
     gleed_budget budget = {sizeof budget, 0, 1, 0, NULL, NULL, NULL};
     gleed_snapshot_options options = {sizeof options, 0, NULL, 0};
     gleed_snapshot_info snapshot_info;
@@ -251,6 +252,7 @@ static void wrong_arguments(void)
     gleed_metrics *a_gleed_metrics_p = &metrics;
     gleed_seq_info *a_gleed_seq_info_p = &seq_info;
     const gleed_executor *a_const_gleed_executor_p = &executor;
+    const gleed_cache_policy *a_const_gleed_cache_policy_p = &policy;
     const gleed_budget *a_const_gleed_budget_p = &budget;
     const gleed_snapshot_options *a_const_gleed_snapshot_options_p = &options;
     gleed_snapshot_info *a_gleed_snapshot_info_p = &snapshot_info;

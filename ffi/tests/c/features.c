@@ -91,14 +91,16 @@ static void selftests(void)
 
 static void keys_and_values(void)
 {
-    const gleed_config config = {.struct_size = sizeof config, .sequences = 2, .context = 64};
+    const gleed_config config = {.struct_size = sizeof config, .sequences = 3, .context = 64};
     gleed_engine *engine = start_engine(model, &config);
     gleed_model_info info = {.struct_size = sizeof info};
     gleed_seq from, to;
     uint64_t expected;
     uint32_t layer;
-    size_t width, len;
-    float *keys, *values;
+    size_t width, len, count = 0, position[2];
+    float *keys, *values, *twice;
+    const float *logits = NULL;
+    gleed_seq both[2];
     DO(gleed_model_describe(model, &info, &error));
     DO(gleed_seq_open(engine, &from, &error));
     DO(gleed_seq_open(engine, &to, &error));
@@ -114,19 +116,135 @@ static void keys_and_values(void)
         DO(gleed_materialize(engine, from, layer, keys, values, len, &error));
         DO(gleed_set_prefill(engine, to, layer, keys, values, len - width, &error));
     }
-    EXPECT(GLEED_E_POSITION, gleed_set_prefill(engine, to, 0, keys, values, len, &error));
+    /* The same tokens for two sequences: one has some already, which are replaced. */
+    CHECK((twice = malloc(2 * len * sizeof *twice)) != NULL);
+    DO(gleed_seq_open(engine, &both[1], &error));
+    both[0] = to;
+    for (layer = 0; layer < info.layers; layer++) {
+        DO(gleed_materialize(engine, from, layer, keys, values, len, &error));
+        memcpy(twice, keys, len * sizeof *keys);
+        memcpy(twice + len, keys, len * sizeof *keys);
+        EXPECT(GLEED_E_SHAPE, gleed_set_prefill_batch(engine, both, 2, layer, twice, twice, 2 * len - 1, &error));
+        DO(gleed_set_prefill_batch(engine, both, 2, layer, twice, twice, 2 * len, &error));
+    }
+    for (layer = 0; layer < info.layers; layer++) {
+        DO(gleed_materialize(engine, from, layer, keys, values, len, &error));
+        DO(gleed_set_prefill(engine, to, layer, keys, values, len - width, &error));
+        DO(gleed_set_prefill(engine, both[1], layer, keys, values, width, &error));
+    }
+    /* 18 more rows in one call, from the position where the first one ends. */
+    position[0] = 2;
+    EXPECT(GLEED_E_POSITION, gleed_append_rows(engine, &both[1], position, 1, 0, keys, values, width, &error));
+    CHECK(error.needed == 1 && error.given == 2);
+    position[0] = 19;
+    position[1] = 1;
+    EXPECT(GLEED_E_VALUE, gleed_append_rows(engine, both, position, 4, 0, keys, values, 4 * width, &error));
+    CHECK(error.needed == 3 && error.given == 4);
+    both[0] = both[1];
+    EXPECT(GLEED_E_VALUE, gleed_set_prefill_batch(engine, both, 2, 0, keys, values, 2 * width, &error));
+    for (layer = 0; layer < info.layers; layer++) {
+        DO(gleed_materialize(engine, from, layer, keys, values, len, &error));
+        DO(gleed_append_rows(engine, &both[1], &position[1], 1, layer, keys + width, values + width, 18 * width, &error));
+    }
     for (layer = 0; layer < info.layers; layer++) {
         DO(gleed_materialize(engine, from, layer, keys, values, len, &error));
         DO(gleed_push_row(engine, to, layer, keys + len - width, values + len - width, width, &error));
     }
     expected = logits_hash(engine, from, PROMPT + 20, 1);
     CHECK(logits_hash(engine, to, PROMPT + 20, 1) == expected);
+    DO(gleed_rewind(engine, to, 19, &error));
+    EXPECT(GLEED_E_POSITION, gleed_prefill_at(engine, to, 20, PROMPT + 20, 1, &logits, &count, &error));
+    CHECK(error.needed == 19 && error.given == 20 && logits == NULL);
+    EXPECT(GLEED_E_POSITION, gleed_queue_at(engine, to, 18, PROMPT + 20, 1, GLEED_LOGITS_LAST, &error));
+    CHECK(error.needed == 19 && error.given == 18);
+    /* Both have the same 19 tokens. */
+    DO(gleed_prefill_at(engine, to, 19, PROMPT + 20, 1, &logits, &count, &error));
+    expected = fnv(START, logits, count * sizeof *logits);
+    DO(gleed_queue_at(engine, both[1], 19, PROMPT + 20, 1, GLEED_LOGITS_LAST, &error));
+    EXPECT(GLEED_E_BUSY, gleed_queue_at(engine, both[1], 20, PROMPT, 1, GLEED_LOGITS_LAST, &error));
+    EXPECT(GLEED_READY, gleed_step(engine, NULL, &error));
+    DO(gleed_logits(engine, both[1], &logits, &count, &error));
+    CHECK(fnv(START, logits, count * sizeof *logits) == expected);
 }
 
 static int32_t only_this(void *ctx, gleed_seq seq, const gleed_seq_info *info)
 {
     CHECK(info->struct_size == sizeof *info && info->tokens > 0 && info->own_blocks > 0);
     return seq == *(const gleed_seq *)ctx;
+}
+
+/* Ranks that are the reverse of what the library would choose. */
+static uint64_t last_block_first(void *ctx, const gleed_block_info *block)
+{
+    CHECK(block->struct_size == sizeof *block && !block->is_cached && block->tokens == NULL && block->group == 0);
+    *(unsigned *)ctx += 1;
+    return UINT32_MAX - block->block;
+}
+
+static uint64_t last_tokens_first(void *ctx, const gleed_block_info *block)
+{
+    CHECK(block->is_cached && block->tokens[0] == PROMPT[block->position]);
+    *(unsigned *)ctx += 1;
+    return 1000 - block->position;
+}
+
+static uint64_t longest_first(void *ctx, gleed_seq seq, const gleed_seq_info *info)
+{
+    CHECK(ctx != NULL && seq != 0 && info->own_blocks + info->shared_blocks > 0);
+    return 1000 - info->tokens;
+}
+
+static uint64_t nobody_closes(void *ctx, gleed_seq seq, const gleed_seq_info *info)
+{
+    CHECK(ctx != NULL && seq != 0 && info->struct_size == sizeof *info);
+    return GLEED_RANK_NEVER;
+}
+
+static void policies(void)
+{
+    const gleed_config config = {
+        .struct_size = sizeof config, .sequences = 3, .context = 64, .kv_blocks = 5, .prefix_cache = 1};
+    unsigned asked = 0;
+    gleed_cache_policy policy = {.struct_size = sizeof policy,
+                                 .close = nobody_closes,
+                                 .evict = last_tokens_first,
+                                 .hand_out = last_block_first,
+                                 .ctx = &asked};
+    gleed_engine *engine = start_engine(model, &config);
+    gleed_seq a, b, c;
+    size_t count = 0;
+    uint64_t expected;
+    DO(gleed_seq_open(engine, &a, &error));
+    expected = logits_hash(engine, a, PROMPT, 40);
+    DO(gleed_seq_close(engine, a, &error));
+    policy.reserved = 1;
+    EXPECT(GLEED_E_VALUE, gleed_set_cache_policy(engine, &policy, &error));
+    policy.reserved = 0;
+    DO(gleed_set_cache_policy(engine, &policy, &error));
+    DO(gleed_seq_open(engine, &a, &error));
+    DO(gleed_seq_open(engine, &b, &error));
+    DO(gleed_seq_open(engine, &c, &error));
+    /* The blocks are others, the bits are the same. */
+    CHECK(logits_hash(engine, a, PROMPT, 40) == expected && asked >= 3);
+    logits_hash(engine, b, PROMPT + 1, 20);
+    EXPECT(GLEED_FULL, gleed_make_room(engine, c, 17, NULL, NULL, &count, &error));
+    policy.close = longest_first;
+    DO(gleed_set_cache_policy(engine, &policy, &error));
+    DO(gleed_make_room(engine, c, 17, NULL, NULL, &count, &error));
+    CHECK(count == 1);
+    EXPECT(GLEED_E_SEQUENCE, gleed_reset(engine, a, &error));
+    /* One block is free, and the end of the cached prompt is evicted before its beginning. */
+    asked = 0;
+    logits_hash(engine, c, PROMPT + 2, 17);
+    CHECK(asked == 3);
+    DO(gleed_seq_open(engine, &a, &error));
+    DO(gleed_reuse(engine, a, PROMPT, 40, &count, &error));
+    CHECK(count == 16);
+    DO(gleed_set_cache_policy(engine, NULL, &error));
+    DO(gleed_seq_close(engine, b, &error));
+    asked = 0;
+    logits_hash(engine, a, PROMPT + 16, 4);
+    CHECK(asked == 0);
 }
 
 static void prefixes(void)
@@ -806,6 +924,7 @@ int main(int argc, char **argv)
     selftests();
     keys_and_values();
     prefixes();
+    policies();
     snapshots();
     executors();
     figures();
