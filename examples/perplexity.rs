@@ -82,10 +82,7 @@ fn perplexity(args: &Args) -> Result<ExitCode> {
     let ctx = chunk_tokens(args.ctx, if endless { None } else { Some(context) }, context)?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
-    let texts: Vec<&str> = match args.separator.as_deref() {
-        None | Some("") => vec![&text],
-        Some(separator) => text.split(separator).map(str::trim).filter(|text| !text.is_empty()).collect(),
-    };
+    let texts = score::split(&text, args.separator.as_deref());
     let encode = |text: &&str| text::encode(&tokenizer, text, EncodeOptions::default());
     let tokens = texts.iter().map(encode).collect::<std::result::Result<Vec<_>, _>>()?;
     let count: usize = tokens.iter().map(Vec::len).sum();

@@ -9,6 +9,20 @@ use super::Result;
 /// A story that no model was trained on.
 pub(crate) const STORY: &str = include_str!("../assets/story.txt");
 
+/// Stories that no model was trained on, with [`SEPARATOR`] between them.
+pub(crate) const STORIES: &str = include_str!("../assets/stories.txt");
+
+/// What stands between the texts of a file, as in TinyStories.
+pub(crate) const SEPARATOR: &str = "<|endoftext|>";
+
+/// The texts between separators, without white space around them; one text where there is no separator.
+pub(crate) fn split<'t>(text: &'t str, separator: Option<&str>) -> Vec<&'t str> {
+    match separator {
+        None | Some("") => vec![text],
+        Some(separator) => text.split(separator).map(str::trim).filter(|text| !text.is_empty()).collect(),
+    }
+}
+
 /// The text of a file.
 pub(crate) fn read_text(path: &Path) -> Result<String> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;

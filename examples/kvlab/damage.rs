@@ -10,58 +10,77 @@ use gleed::sample::argmax;
 use gleed::token::Tokenizer;
 use gleed::{Engine, Limits, SeqId};
 
+use crate::common::random::Random;
+use crate::common::score::STORY;
 use crate::common::{Result, text};
 use crate::lab::{Lab, LabArgs, bar, median};
 use crate::plot::{Axis, Curve, Plot};
 use crate::report::{Cell, Report, Table};
+
+/// The layer of the key that is damaged, unless the caller says otherwise.
+const LAYER: usize = 3;
+
+/// Its position in the text, likewise.
+const POSITION: usize = 57;
 
 #[derive(Args)]
 pub(crate) struct BreakArgs {
     #[command(flatten)]
     pub(crate) lab: LabArgs,
 
-    /// Text whose cache is damaged
-    #[arg(
-        long,
-        value_name = "TEXT",
-        default_value = "Once upon a time, there was a little girl named Lily. She had a red ball and"
-    )]
-    prompt: String,
+    /// Text whose cache is damaged [default: the first three paragraphs of a story that is part of this program]
+    #[arg(long, value_name = "TEXT")]
+    prompt: Option<String>,
 
     /// Number of tokens to generate after the text
     #[arg(short, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
     n: u16,
 
-    /// Layer of the damaged key, from 0
-    #[arg(long, value_name = "L", default_value_t = 0)]
-    layer: usize,
+    /// Layer of the damaged key, from 0 [default: 3, or the last one]
+    #[arg(long, value_name = "L")]
+    layer: Option<usize>,
 
     /// KV head of the damaged key, from 0
     #[arg(long, value_name = "H", default_value_t = 0)]
     head: usize,
 
-    /// Position of the damaged key in the text, in tokens, from 0
-    #[arg(long, value_name = "P", default_value_t = 1)]
-    position: usize,
+    /// Position of the damaged key in the text, in tokens, from 0 [default: 57, or the last one]
+    #[arg(long, value_name = "P")]
+    position: Option<usize>,
 
-    /// Factor that the key is multiplied by
+    /// Seed of the random key
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+
+    /// Factor that the key is multiplied by, beside the random one
     #[arg(long, value_name = "X", default_value_t = -4.0, allow_negative_numbers = true)]
     factor: f32,
+}
+
+/// The key that is damaged, and how.
+#[derive(Clone, Copy)]
+struct Target {
+    layer: usize,
+    head: usize,
+    position: usize,
+    factor: f32,
+    seed: u64,
 }
 
 /// K and V of each layer, packed `[tokens, kv_width]`.
 type Cached = Vec<[Vec<f32>; 2]>;
 
 /// Ways to damage a cache.
-const DAMAGES: [(&str, Damage); 4] = [
+const DAMAGES: [(&str, Damage); 5] = [
     ("set back unchanged", |_, _, _| {}),
-    ("one key corrupt", corrupt),
+    ("one key random", randomize),
+    ("one key multiplied", multiply),
     ("slot + 1", shift_all),
     ("slot + 1 for keys", shift_keys),
 ];
 
 /// What it does to the rows, given the shape of each layer's.
-type Damage = fn(&mut Cached, &[KvShape], &BreakArgs);
+type Damage = fn(&mut Cached, &[KvShape], &Target);
 
 /// A continuation.
 struct Told {
@@ -74,15 +93,15 @@ struct Told {
 pub(crate) fn run(lab: &Lab<'_>, args: &BreakArgs) -> Result<Report> {
     let mut tables = AlignedBytes::new(Tokenizer::plan(lab.model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(lab.model.gguf(), tables.bytes()).map_err(|error| lab.file.error(error))?;
-    let prompt = text::encode_prompt(&tokenizer, &args.prompt)?;
-    check(lab, args, prompt.len())?;
+    let prompt = text::encode_prompt(&tokenizer, args.prompt.as_deref().unwrap_or(beginning()))?;
+    let target = target(lab, args, prompt.len())?;
     let n = if lab.args.quick { args.n.min(12) } else { args.n } as usize;
 
     let limits = Limits { sequences: 2, ..lab.limits(prompt.len() + n) };
-    let (intact, broken) = lab.with_engine(&limits, |engine| tell_all(engine, &prompt, n, args))?;
+    let (intact, broken) = lab.with_engine(&limits, |engine| tell_all(engine, &prompt, n, &target))?;
 
     let mut report = Report::default();
-    report.tables.push(table(&intact, &broken, args, prompt.len()));
+    report.tables.push(table(&intact, &broken, &target, prompt.len()));
     let curve = |told: &Told| Curve {
         name: told.name.into(),
         points: told.errors.iter().enumerate().map(|(step, &error)| ((step + 1) as f64, f64::from(error))).collect(),
@@ -101,24 +120,33 @@ pub(crate) fn run(lab: &Lab<'_>, args: &BreakArgs) -> Result<Report> {
     Ok(report)
 }
 
-fn check(lab: &Lab<'_>, args: &BreakArgs, prompt: usize) -> Result<()> {
+/// The first three paragraphs of the built-in story.
+fn beginning() -> &'static str {
+    STORY.match_indices("\n\n").nth(2).and_then(|(end, _)| STORY.get(..end)).unwrap_or(STORY)
+}
+
+/// The key that the flags mean: layer 3, head 0, position 57, where the model and the text have these.
+fn target(lab: &Lab<'_>, args: &BreakArgs, prompt: usize) -> Result<Target> {
     let config = lab.model.config();
     let room = config.context.saturating_sub(usize::from(args.n));
     if prompt < 2 || prompt > room {
         return Err(format!("the prompt has {prompt} tokens, it must be 2 to {room}").into());
     }
+    let layers = config.kv_layers();
+    let layer = args.layer.unwrap_or(LAYER.min(layers.saturating_sub(1)));
+    let position = args.position.unwrap_or(POSITION.min(prompt - 1));
     let bounds = [
-        ("--layer", args.layer, config.kv_layers()),
-        ("--head", args.head, config.layer(args.layer).kv.heads),
-        ("--position", args.position, prompt),
+        ("--layer", layer, layers),
+        ("--head", args.head, config.layer(layer).kv.heads),
+        ("--position", position, prompt),
     ];
     match bounds.into_iter().find(|&(_, given, count)| given >= count) {
         Some((name, given, count)) => Err(format!("{name} is {given}, it must be below {count}").into()),
-        None => Ok(()),
+        None => Ok(Target { layer, head: args.head, position, factor: args.factor, seed: args.seed }),
     }
 }
 
-fn tell_all(engine: &mut Engine<'_, '_>, prompt: &[u32], n: usize, args: &BreakArgs) -> Result<(Vec<u32>, Vec<Told>)> {
+fn tell_all(engine: &mut Engine<'_, '_>, prompt: &[u32], n: usize, target: &Target) -> Result<(Vec<u32>, Vec<Told>)> {
     let config = *engine.model().config();
     let seq = engine.open()?;
     let first = argmax(engine.prefill(seq, prompt)?)?;
@@ -136,7 +164,7 @@ fn tell_all(engine: &mut Engine<'_, '_>, prompt: &[u32], n: usize, args: &BreakA
     let mut broken = Vec::new();
     for (name, damage) in DAMAGES {
         let mut cached = cached.clone();
-        damage(&mut cached, &shapes, args);
+        damage(&mut cached, &shapes, target);
         let seq = engine.open()?;
         let cache = engine.cache_mut()?;
         for (layer, [k, v]) in cached.iter().enumerate() {
@@ -175,14 +203,29 @@ fn go_on(
     }
 }
 
-fn corrupt(cached: &mut Cached, shapes: &[KvShape], args: &BreakArgs) {
-    let ([k, _], shape) = (&mut cached[args.layer], shapes[args.layer]);
-    let start = args.position * shape.width() + args.head * shape.head_dim;
-    k[start..][..shape.head_dim].iter_mut().for_each(|x| *x *= args.factor);
+/// The elements of the damaged key.
+fn key<'c>(cached: &'c mut Cached, shapes: &[KvShape], target: &Target) -> &'c mut [f32] {
+    let ([k, _], shape) = (&mut cached[target.layer], shapes[target.layer]);
+    let start = target.position * shape.width() + target.head * shape.head_dim;
+    &mut k[start..][..shape.head_dim]
+}
+
+/// Another key of the same length, in a random direction.
+fn randomize(cached: &mut Cached, shapes: &[KvShape], target: &Target) {
+    let key = key(cached, shapes, target);
+    let length = |key: &[f32]| key.iter().map(|x| x * x).sum::<f32>().sqrt();
+    let (before, mut random) = (length(key), Random::new(target.seed));
+    key.fill_with(|| (0..6).map(|_| random.unit() - 0.5).sum());
+    let factor = before / length(key).max(f32::MIN_POSITIVE);
+    key.iter_mut().for_each(|x| *x *= factor);
+}
+
+fn multiply(cached: &mut Cached, shapes: &[KvShape], target: &Target) {
+    key(cached, shapes, target).iter_mut().for_each(|x| *x *= target.factor);
 }
 
 /// Every row one slot too far: slot 0 stays empty, and the last row is lost.
-fn shift_all(cached: &mut Cached, shapes: &[KvShape], _: &BreakArgs) {
+fn shift_all(cached: &mut Cached, shapes: &[KvShape], _: &Target) {
     for ([k, v], shape) in cached.iter_mut().zip(shapes) {
         shift(k, shape.width());
         shift(v, shape.width());
@@ -190,7 +233,7 @@ fn shift_all(cached: &mut Cached, shapes: &[KvShape], _: &BreakArgs) {
 }
 
 /// The same for keys alone: each value belongs to the key before.
-fn shift_keys(cached: &mut Cached, shapes: &[KvShape], _: &BreakArgs) {
+fn shift_keys(cached: &mut Cached, shapes: &[KvShape], _: &Target) {
     cached.iter_mut().zip(shapes).for_each(|([k, _], shape)| shift(k, shape.width()));
 }
 
@@ -199,14 +242,12 @@ fn shift(rows: &mut [f32], width: usize) {
     rows[..width].fill(0.0);
 }
 
-fn table(intact: &[u32], broken: &[Told], args: &BreakArgs, prompt: usize) -> Table {
+fn table(intact: &[u32], broken: &[Told], target: &Target, prompt: usize) -> Table {
+    let Target { layer, head, position, factor, seed } = target;
     let title = format!(
-        "{prompt} tokens of prompt, {} after it; the corrupt key: layer {}, head {}, position {}, times {}",
+        "{prompt} tokens of prompt, {} after it; the damaged key: layer {layer}, head {head}, position {position}, \
+         random with seed {seed}, or times {factor}",
         intact.len(),
-        args.layer,
-        args.head,
-        args.position,
-        args.factor
     );
     let columns = ["", "first other token", "error at step 1", "median error", "largest error", "at step"];
     let mut table = Table::new(title, &columns);

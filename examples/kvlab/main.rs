@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --release --example kvlab -- curve
-//! cargo run --release --example kvlab -- break --model model.gguf --layer 3 --head 1 --position 0
+//! cargo run --release --example kvlab -- break --model model.gguf --layer 7 --head 1 --position 0
 //! cargo run --release --example kvlab -- share --characters 128 --out plots --json share.json
 //! ```
 //!

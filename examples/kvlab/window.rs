@@ -1,4 +1,7 @@
 //! `window`: what a model loses where it sees the last tokens only, and what that saves.
+//!
+//! Every text is a sequence of its own. In one text of many, the texts before say nothing about the next one, and a window
+//! that hides them looks like a gain.
 
 use std::path::PathBuf;
 
@@ -7,7 +10,7 @@ use gleed::host::AlignedBytes;
 use gleed::token::{EncodeOptions, Tokenizer};
 use gleed::{Limits, Window};
 
-use crate::common::score::{self, STORY, Score};
+use crate::common::score::{self, SEPARATOR, STORIES, Score};
 use crate::common::{Result, text};
 use crate::lab::{Lab, LabArgs, bar};
 use crate::plot::{Axis, Curve, Plot};
@@ -18,16 +21,31 @@ pub(crate) struct WindowArgs {
     #[command(flatten)]
     pub(crate) lab: LabArgs,
 
-    /// File with the text, in UTF-8 [default: a short story that is part of this program]
+    /// File with the texts, in UTF-8 [default: short stories that are part of this program]
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
+
+    /// Cut the file at each TEXT: what is between is a sequence of its own, because what came before says nothing about it.
+    /// Neither TEXT nor white space around it is scored. An empty TEXT makes no cuts
+    #[arg(long, value_name = "TEXT", default_value = SEPARATOR)]
+    separator: String,
+
+    /// Tokens per sequence; longer texts are cut [default: the model's context, at most 2048]
+    #[arg(long, value_name = "N")]
+    ctx: Option<usize>,
 
     /// Number of first tokens that stay visible beside the window; the window is shorter by as many. 0: no such rows
     #[arg(long, value_name = "S", default_value_t = 4)]
     sinks: usize,
 }
 
-/// How well a text was predicted, and what its keys and values took at most.
+/// The most tokens of a sequence, unless the caller says otherwise.
+const DEFAULT_TOKENS: usize = 2048;
+
+/// Tokens that `--quick` takes of all texts together.
+const QUICK: usize = 200;
+
+/// How well texts were predicted, and what its keys and values took at most.
 struct Seen {
     window: Window,
     score: Score,
@@ -37,24 +55,22 @@ struct Seen {
 pub(crate) fn run(lab: &Lab<'_>, args: &WindowArgs) -> Result<Report> {
     let mut tables = AlignedBytes::new(Tokenizer::plan(lab.model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(lab.model.gguf(), tables.bytes()).map_err(|error| lab.file.error(error))?;
-    let text = args.text.as_deref().map_or(Ok(STORY.into()), score::read_text)?;
-    let mut tokens = text::encode(&tokenizer, &text, EncodeOptions::default())?;
-    if lab.args.quick {
-        tokens.truncate(200);
-    }
-    if tokens.len() < 2 {
+    let text = args.text.as_deref().map_or(Ok(STORIES.into()), score::read_text)?;
+    let ctx = chunk_tokens(args.ctx, lab.model.config().context)?;
+    let chunks = chunks(&tokenizer, &text, args, ctx)?;
+    let longest = chunks.iter().map(Vec::len).max().unwrap_or(0);
+    if longest < 2 {
         return Err("the text is too short: there is nothing to score".into());
     }
-    let ctx = lab.model.config().context.min(4096);
-    let windows = windows(ctx.min(tokens.len()), args.sinks, if lab.args.quick { 64 } else { 1024 });
-    let bar = bar(windows.len() * tokens.len().div_ceil(ctx), "window");
+    let windows = windows(longest, args.sinks, if lab.args.quick { 64 } else { 1024 });
+    let bar = bar(windows.len() * chunks.len(), "window");
     let mut seen = Vec::new();
     for window in windows {
         const ROWS: usize = 16;
         let limits = Limits { window, rows: ROWS, logit_rows: ROWS, ..lab.limits(ctx) };
         seen.push(lab.with_engine(&limits, |engine| {
             let mut score = Score::default();
-            for chunk in tokens.chunks(ctx) {
+            for chunk in &chunks {
                 score.chunk(engine, tokenizer.vocab().bos(), chunk, ROWS)?;
                 bar.inc(1);
             }
@@ -63,7 +79,28 @@ pub(crate) fn run(lab: &Lab<'_>, args: &WindowArgs) -> Result<Report> {
         })?);
     }
     bar.finish_and_clear();
-    Ok(report(&seen, tokens.len(), ctx))
+    Ok(report(&seen, &chunks, longest))
+}
+
+/// The tokens of each sequence that is scored: a text, or a piece of one that is longer than `ctx`.
+fn chunks(tokenizer: &Tokenizer<'_, '_>, text: &str, args: &WindowArgs, ctx: usize) -> Result<Vec<Vec<u32>>> {
+    let mut left = if args.lab.quick { QUICK } else { usize::MAX };
+    let mut chunks = Vec::new();
+    for text in score::split(text, Some(&args.separator)) {
+        let mut tokens = text::encode(tokenizer, text, EncodeOptions::default())?;
+        tokens.truncate(left);
+        left -= tokens.len();
+        chunks.extend(tokens.chunks(ctx).map(<[u32]>::to_vec));
+    }
+    Ok(chunks)
+}
+
+fn chunk_tokens(asked: Option<usize>, context: usize) -> Result<usize> {
+    match asked {
+        None => Ok(context.min(DEFAULT_TOKENS)),
+        Some(ctx) if (2..=context).contains(&ctx) => Ok(ctx),
+        Some(ctx) => Err(format!("--ctx is {ctx}, it must be 2 to {context}, the model's context").into()),
+    }
 }
 
 /// Everything; then the halves of what is there, with and without sinks.
@@ -76,8 +113,9 @@ fn windows(visible: usize, sinks: usize, most: usize) -> Vec<Window> {
     windows
 }
 
-fn report(seen: &[Seen], tokens: usize, ctx: usize) -> Report {
-    let title = format!("{tokens} tokens in chunks of {ctx}, what each token sees");
+fn report(seen: &[Seen], chunks: &[Vec<u32>], longest: usize) -> Report {
+    let (tokens, count) = (chunks.iter().map(Vec::len).sum::<usize>(), chunks.len());
+    let title = format!("{tokens} tokens in {count} sequences of at most {longest}, what each token sees");
     let columns = ["first", "last", "nats/token", "perplexity", "pool bytes"];
     let mut table = Table::new(title, &columns);
     for Seen { window, score, bytes } in seen {
@@ -90,10 +128,9 @@ fn report(seen: &[Seen], tokens: usize, ctx: usize) -> Report {
             Cell::Count(*bytes),
         ]);
     }
-    let everything = ctx.min(tokens);
     let curve = |name: &str, sinks: bool| {
         let shown = seen.iter().filter(|it| it.window.last == 0 || (it.window.sinks > 0) == sinks);
-        let visible = |it: &Seen| if it.window.last == 0 { everything } else { it.window.sinks + it.window.last };
+        let visible = |it: &Seen| if it.window.last == 0 { longest } else { it.window.sinks + it.window.last };
         Curve { name: name.into(), points: shown.map(|it| (visible(it) as f64, it.score.nats().exp())).collect() }
     };
     let mut curves = vec![curve("the last ones", false)];

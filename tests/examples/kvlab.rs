@@ -36,7 +36,19 @@ fn kvlab_break() {
     let report = kvlab("break", &["break.svg"], &["--layer", "1", "--head", "2", "--threads", "2"]);
     let largest = column(&report, 0, "largest error");
     assert_eq!((largest[0], column(&report, 0, "first other token")[0]), (Some(0.0), None));
-    assert!(largest.len() == 4 && largest[1..].iter().all(|error| error.unwrap() > 1e-3), "{largest:?}");
+    assert!(largest.len() == 5 && largest[1..].iter().all(|error| error.unwrap() > 1e-3), "{largest:?}");
+}
+
+/// Without flags: a text of more than 100 tokens, and the key of layer 3, head 0, position 57.
+#[test]
+fn kvlab_break_by_default() {
+    let report = kvlab_in("break", "break-default", &["break.svg"], &[]);
+    let title = report["tables"][0]["title"].as_str().unwrap();
+    assert!(title.contains("layer 3, head 0, position 57, random with seed 0, or times -4"), "{title}");
+    let prompt: usize = title.split_once(' ').unwrap().0.parse().unwrap();
+    assert!(prompt >= 100, "{title}");
+    let largest = column(&report, 0, "largest error");
+    assert!(largest[0] == Some(0.0) && largest[1..].iter().all(|error| error.unwrap() > 0.0), "{largest:?}");
 }
 
 #[test]
@@ -58,14 +70,41 @@ fn kvlab_window() {
     assert_eq!(column(&report, 0, "last"), [None, Some(64.0), Some(60.0), Some(32.0), Some(28.0)]);
     assert!(perplexity.iter().all(|value| (1.0..1000.0).contains(&value.unwrap())), "{perplexity:?}");
     assert!(perplexity[3] > perplexity[0], "{perplexity:?}");
+    // Of each text by itself.
+    let title = report["tables"][0]["title"].as_str().unwrap();
+    assert!(title.starts_with("200 tokens in 1 sequences of at most 200"), "{title}");
     let bytes = column(&report, 0, "pool bytes");
     assert!(bytes[3] < bytes[0], "{bytes:?}");
 }
 
+/// A window has its price where texts are scored by themselves.
+#[test]
+fn kvlab_window_of_each_text() {
+    let folder = scratch("kvlab-window-texts");
+    let (file, json) = (scratch("kvlab-texts.txt"), scratch("kvlab-texts.json"));
+    let text = include_str!("../../examples/assets/stories.txt");
+    std::fs::write(&file, text.replace("<|endoftext|>", "=====")).unwrap();
+    let [folder, file, json] = [&folder, &file, &json].map(|path| path.to_str().unwrap());
+    let flags = ["window", "--sinks", "0", "--out", folder, "--json", json, "--text", file, "--separator", "====="];
+    run("kvlab", &flags).ok();
+    let report = parse_json(&std::fs::read(json).unwrap());
+    let title = report["tables"][0]["title"].as_str().unwrap();
+    assert!(title.contains("tokens in 6 sequences"), "{title}");
+    // Everything, 256, which hides little, and then ever shorter windows.
+    assert_eq!(column(&report, 0, "last"), [None, Some(256.0), Some(128.0), Some(64.0), Some(32.0)]);
+    let price = column(&report, 0, "perplexity");
+    assert!(price[0] < price[2] && price[2] < price[3] && price[3] < price[4], "{price:?}");
+}
+
 /// A subcommand of `kvlab` in short: its report, after a look at its tables and plots.
 fn kvlab(command: &str, plots: &[&str], flags: &[&str]) -> serde_json::Value {
-    let folder = scratch(&format!("kvlab-{command}"));
-    let json = scratch(&format!("kvlab-{command}.json"));
+    kvlab_in(command, command, plots, flags)
+}
+
+/// The same with outputs of this name.
+fn kvlab_in(command: &str, name: &str, plots: &[&str], flags: &[&str]) -> serde_json::Value {
+    let folder = scratch(&format!("kvlab-{name}"));
+    let json = scratch(&format!("kvlab-{name}.json"));
     let _ = std::fs::remove_dir_all(&folder);
     let outputs = ["--quick", "--out", folder.to_str().unwrap(), "--json", json.to_str().unwrap()];
     let out = run("kvlab", &[&[command][..], &outputs, flags].concat()).ok();
