@@ -1,8 +1,9 @@
-//! Makes a GGUF file: of a Hugging Face folder, a llama2.c model, or another GGUF file; with matrices of any type.
+//! Makes a GGUF file: of a Hugging Face folder, a llama2.c model, weights of minGPT in JSON, or another GGUF file; with matrices of any type.
 //!
 //! ```text
 //! cargo run --release --example convert -- Qwen3-0.6B qwen3-0.6b-q4_k.gguf --type q4_k
 //! cargo run --release --example convert -- stories15M.bin stories15M.gguf --tokenizer tokenizer.bin
+//! cargo run --release --example convert -- mingpt.json mingpt.gguf
 //! cargo run --release --example convert -- model-f16.gguf model-q8_0.gguf --type q8_0
 //! cargo run --release --example convert -- model-f16.gguf model-iq2_xs.gguf --type iq2_xs --imatrix imatrix.gguf
 //! ```
@@ -44,7 +45,7 @@ Examples:
 #[derive(Parser)]
 #[command(name = "convert", after_help = EXAMPLES)]
 struct Args {
-    /// Model to read: a Hugging Face folder, a llama2.c model, or a GGUF file
+    /// Model to read: a Hugging Face folder, a llama2.c model, weights of minGPT in JSON, or a GGUF file
     #[arg(value_name = "IN")]
     input: PathBuf,
 
@@ -83,6 +84,10 @@ fn convert(args: &Args) -> Result<ExitCode> {
     let file = open(&args.input)?;
     if file.bytes().starts_with(b"GGUF") {
         return written(args, requantize::read(file.bytes(), args.file_type.is_some()).map_err(named)?);
+    }
+    if file.bytes().trim_ascii_start().starts_with(b"{") {
+        let model = hf::MinGpt::read(&args.input, file.bytes()).map_err(named)?;
+        return written(args, model.output().map_err(named)?);
     }
     let tokenizer = args.tokenizer.as_deref().map(open).transpose()?;
     let tokenizer = tokenizer.as_ref().map(MappedFile::bytes);

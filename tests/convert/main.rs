@@ -5,6 +5,7 @@ mod common;
 mod errors;
 mod families;
 mod importance;
+mod mingpt;
 mod newer;
 #[path = "../../examples/convert/quantize/mod.rs"]
 mod quantize;

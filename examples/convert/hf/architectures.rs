@@ -57,6 +57,21 @@ pub(super) const DECODER: Architecture = Architecture {
 pub(super) const LLAMA: Architecture =
     Architecture { rules: &[EMBEDDING, NORMS, PAIRS, FFN], keys: &[SIZES, RMS, HEAD], ..DECODER };
 
+pub(super) const GPT2_MODEL: Architecture = Architecture {
+    classes: &["GPT2LMHeadModel"],
+    name: "gpt2",
+    keys: &[SIZES, LAYER_NORM],
+    rules: &[GPT2],
+    rotary: 0.0,
+    tied: true,
+    activations: GELU_TANH,
+    check: |config| {
+        config.want("scale_attn_weights", &[json!(true)])?;
+        config.want("scale_attn_by_inverse_layer_idx", &[json!(false)])
+    },
+    ..DECODER
+};
+
 const GELU_TANH: &[&str] = &["gelu_new", "gelu_pytorch_tanh", "gelu_fast"];
 
 pub(crate) const ARCHITECTURES: &[Architecture] = &[
@@ -112,20 +127,7 @@ pub(crate) const ARCHITECTURES: &[Architecture] = &[
         ..GEMMA
     },
     Architecture { classes: &["Phi3ForCausalLM"], name: "phi3", rules: &[EMBEDDING, NORMS, PHI3], ..DECODER },
-    Architecture {
-        classes: &["GPT2LMHeadModel"],
-        name: "gpt2",
-        keys: &[SIZES, LAYER_NORM],
-        rules: &[GPT2],
-        rotary: 0.0,
-        tied: true,
-        activations: GELU_TANH,
-        check: |config| {
-            config.want("scale_attn_weights", &[json!(true)])?;
-            config.want("scale_attn_by_inverse_layer_idx", &[json!(false)])
-        },
-        ..DECODER
-    },
+    GPT2_MODEL,
     Architecture {
         classes: &["BloomForCausalLM"],
         name: "bloom",

@@ -7,8 +7,10 @@ mod encoders;
 mod gemma4;
 mod gpt_oss;
 mod how;
+mod mingpt;
 mod mpt;
 mod newer;
+mod numbers;
 mod rope;
 mod safetensors;
 mod state_space;
@@ -24,7 +26,9 @@ use encoders::ENCODERS;
 use gemma4::GEMMA4;
 use gleed::host::MappedFile;
 use gpt_oss::GPT_OSS;
+pub(crate) use mingpt::MinGpt;
 use newer::NEWER;
+use safetensors::Stored;
 use serde_json::Value as Json;
 use state_space::STATE_SPACE;
 use tensors::Store;
@@ -59,56 +63,11 @@ impl Folder {
         {
             return Err(format!("config.json: the activation function {name:?} is not supported").into());
         }
-        let rope = if architecture.rotary > 0.0 {
-            (architecture.rope)(config, architecture.rotary)?
-        } else {
-            Default::default()
-        };
-        let mut output = Output::default();
-        output.header.set("general.architecture", Value::Text(architecture.name.into()));
-        output.header.set("general.name", Value::Text(self.name()));
-        let mut set = |name: &str, value| output.header.set(&format!("{}.{name}", architecture.name), value);
-        for key in architecture.keys.iter().copied().flatten() {
-            if let Some(value) = (key.1)(config)? {
-                set(key.0, value);
-            }
-        }
-        if let Some(pooling) = self.pooling()? {
-            set("pooling_type", Value::U32(pooling));
-        }
-        rope.keys.into_iter().for_each(|(name, value)| set(name, value));
-        windows(config, architecture)?.into_iter().for_each(|(name, value)| set(name, value));
-        output.tensors = self.tensors(architecture)?;
-        let vocab = config.vocab()?;
-        let embedding = output.tensors.iter().find(|tensor| tensor.name == "token_embd.weight");
-        let rows = embedding.map_or(0, |tensor| tensor.contents.rows());
-        if vocab > rows {
-            return Err(format!("config.json: vocab_size is {vocab}, but the embedding has {rows} rows").into());
-        }
-        vocab::of_folder(&self.path, vocab, &config.0)?.write(&mut output.header);
-        output.tensors.extend(rope.tensors.iter().map(|(name, elements)| tensors::vector(name, elements)));
-        Ok(output)
-    }
-
-    fn tensors(&self, architecture: &Architecture) -> Result<Vec<Tensor<'_>>> {
         let mut stored = BTreeMap::new();
         for (path, file) in &self.files {
             safetensors::read(file.bytes(), &mut stored).map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        let mut store = Store::new(stored);
-        let tied = self.config.0["tie_word_embeddings"].as_bool();
-        for head in ["lm_head.weight", "embed_out.weight"] {
-            if tied.unwrap_or(architecture.tied) {
-                store.ignore(head);
-            }
-        }
-        let head = store.has("lm_head.weight") || store.has("embed_out.weight");
-        if tied == Some(false) && !head && !architecture.headless {
-            return Err("the output matrix, lm_head.weight, is missing".into());
-        }
-        let tensors = store.take(architecture.rules, &self.config)?;
-        store.finish()?;
-        Ok(tensors)
+        described(config, architecture, self.name(), &self.path, self.pooling()?, stored)
     }
 
     /// What becomes of the hidden states of a text, as the library of sentence transformers says it.
@@ -131,6 +90,64 @@ impl Folder {
         let path = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
+}
+
+/// A model of this architecture as it is written, with the tokenizer that is in `folder`.
+fn described<'a>(
+    config: &Config,
+    architecture: &Architecture,
+    name: String,
+    folder: &Path,
+    pooling: Option<u32>,
+    stored: BTreeMap<String, Stored<'a>>,
+) -> Result<Output<'a>> {
+    let rope =
+        if architecture.rotary > 0.0 { (architecture.rope)(config, architecture.rotary)? } else { Default::default() };
+    let mut output = Output::default();
+    output.header.set("general.architecture", Value::Text(architecture.name.into()));
+    output.header.set("general.name", Value::Text(name));
+    let mut set = |name: &str, value| output.header.set(&format!("{}.{name}", architecture.name), value);
+    for key in architecture.keys.iter().copied().flatten() {
+        if let Some(value) = (key.1)(config)? {
+            set(key.0, value);
+        }
+    }
+    if let Some(pooling) = pooling {
+        set("pooling_type", Value::U32(pooling));
+    }
+    rope.keys.into_iter().for_each(|(name, value)| set(name, value));
+    windows(config, architecture)?.into_iter().for_each(|(name, value)| set(name, value));
+    output.tensors = tensors(config, architecture, stored)?;
+    let vocab = config.vocab()?;
+    let embedding = output.tensors.iter().find(|tensor| tensor.name == "token_embd.weight");
+    let rows = embedding.map_or(0, |tensor| tensor.contents.rows());
+    if vocab > rows {
+        return Err(format!("config.json: vocab_size is {vocab}, but the embedding has {rows} rows").into());
+    }
+    vocab::of_folder(folder, vocab, &config.0)?.write(&mut output.header);
+    output.tensors.extend(rope.tensors.iter().map(|(name, elements)| tensors::vector(name, elements)));
+    Ok(output)
+}
+
+fn tensors<'a>(
+    config: &Config,
+    architecture: &Architecture,
+    stored: BTreeMap<String, Stored<'a>>,
+) -> Result<Vec<Tensor<'a>>> {
+    let mut store = Store::new(stored);
+    let tied = config.0["tie_word_embeddings"].as_bool();
+    for head in ["lm_head.weight", "embed_out.weight"] {
+        if tied.unwrap_or(architecture.tied) {
+            store.ignore(head);
+        }
+    }
+    let head = store.has("lm_head.weight") || store.has("embed_out.weight");
+    if tied == Some(false) && !head && !architecture.headless {
+        return Err("the output matrix, lm_head.weight, is missing".into());
+    }
+    let tensors = store.take(architecture.rules, config)?;
+    store.finish()?;
+    Ok(tensors)
 }
 
 fn architecture(config: &Config) -> Result<&'static Architecture> {

@@ -20,6 +20,11 @@ pub(crate) struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
+    /// A tensor of f32.
+    pub(crate) fn f32(shape: Vec<usize>, bytes: &'a [u8]) -> Self {
+        Self { dtype: "F32".to_owned(), shape, bytes }
+    }
+
     /// The matrices of a tensor with three dimensions.
     pub(crate) fn parts(&self) -> Result<Vec<Self>> {
         let [count, ref shape @ ..] = self.shape[..] else { return Err("it has no dimension".into()) };
