@@ -65,11 +65,12 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "TYPE", value_parser = KvType::from_name)]
     kv_type: Option<KvType>,
 
-    /// Number of threads that compute; the results do not depend on it
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Number of threads that compute, or `parallel`: one for each processor; the results do not depend on it
+    #[arg(long, value_name = "N|parallel", default_value_t = 1, value_parser = threads)]
     pub(crate) threads: usize,
 
-    /// Instruction set of the kernels; the results do not depend on it [default: the best that this machine has]
+    /// Instruction set of the kernels; `simd` is the best one; the results do not depend on it [default: the best that this
+    /// machine has]
     #[arg(long, value_name = "NAME", value_parser = level)]
     pub(crate) level: Option<Level>,
 }
@@ -91,6 +92,14 @@ impl EngineArgs {
         let (workers, rows) = (self.threads, 256 * self.threads.clamp(1, 16));
         Limits { context, rows, kv_kind: self.kv, kv_type: self.kv_type(), workers, level, ..Limits::default() }
     }
+}
+
+/// A number of threads.
+pub(crate) fn threads(text: &str) -> std::result::Result<usize, String> {
+    if text == "parallel" {
+        return Ok(std::thread::available_parallelism().map_or(1, usize::from));
+    }
+    text.parse().map_err(|_| format!("{text:?} is neither a number nor `parallel`"))
 }
 
 /// The level with this name.

@@ -11,7 +11,7 @@ use gleed::mem::Arena;
 use gleed::{Engine, KvType, Limits, Model, Plan, Step};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::common::args::ModelArgs;
+use crate::common::args::{ModelArgs, threads};
 use crate::common::random::Random;
 use crate::common::{ModelFile, Result};
 
@@ -29,11 +29,11 @@ pub(crate) struct LabArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// Number of threads that compute
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Number of threads that compute, or `parallel`: one for each processor
+    #[arg(long, value_name = "N|parallel", default_value_t = 1, value_parser = threads)]
     pub(crate) threads: usize,
 
-    /// Instruction set of the kernels [default: the best that this machine has]
+    /// Instruction set of the kernels; `simd` is the best one [default: the best that this machine has]
     #[arg(long, value_name = "NAME", value_parser = Level::from_name)]
     pub(crate) level: Option<Level>,
 

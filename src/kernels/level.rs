@@ -134,11 +134,14 @@ impl Level {
         false
     }
 
-    /// Returns the level with this name, if this machine has it.
+    /// Returns the level with this name, if this machine has it. `simd` is another name of the fastest one.
     ///
     /// # Errors
     /// [`UnknownLevel`], which lists the names.
     pub fn from_name(name: &str) -> Result<Self, UnknownLevel> {
+        if name == "simd" {
+            return Ok(Self::detect());
+        }
         Self::available().find(|level| level.name() == name).ok_or(UnknownLevel)
     }
 
@@ -229,6 +232,7 @@ mod tests {
         assert_eq!(unsafe { Level::assume("Scalar") }, Err(UnknownLevel));
         assert_eq!(Level::available().next(), Some(Level::SCALAR));
         assert_eq!(Level::available().last(), Some(Level::detect()));
+        assert_eq!(Level::from_name("simd"), Ok(Level::detect()));
         let message = Level::from_name("Scalar").unwrap_err().to_string();
         assert!(message.starts_with("unknown level; this machine has scalar"), "{message}");
     }

@@ -256,3 +256,11 @@ fn npc_dialogue_answers_in_its_schema() {
     assert_eq!(answers(&run("npc_dialogue", &["--ms", "20"]).ok()), answers(&out));
     assert_eq!(run("npc_dialogue", &["--characters", "33"]).code, Some(1));
 }
+
+/// Other names of the best level, and of as many threads as there are processors.
+#[test]
+fn simd_and_parallel_are_names() {
+    let story =
+        |flags: &[&str]| run("generate", &[&["--temp", "0", "-n", "8", "Once upon a time"], flags].concat()).ok();
+    assert_eq!(story(&["--level", "simd", "--threads", "parallel"]), story(&["--level", "scalar", "--threads", "1"]));
+}

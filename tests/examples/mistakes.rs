@@ -52,6 +52,7 @@ fn bad_requests() {
     lab(&["curve", "--steps", "512"], "--steps is 512, the model's context is 512");
     lab(&["curve", "--threads", "0"], "workers is 0");
     lab(&["share", "--system", "449"], "--system is 449, it must be 1 to 448");
+    lab(&["window", "--ctx", "513"], "--ctx is 513, it must be 2 to 512, the model's context");
     lab(&["window", "--text", "/nowhere/at/all"], "/nowhere/at/all: ");
     lab(&["memory", "--json", "/nowhere/at/all"], "/nowhere/at/all: ");
     let file = scratch_with("kvlab-file", b"") + "/plots";
@@ -77,6 +78,7 @@ fn usage() {
     usage("bench", &["model.gguf"], "--report");
     usage("make_model", &["--shape", "tiny", "--type", "q9", "--out", "x"], "q8_0");
     usage("kvlab", &[], "Usage");
+    usage("generate", &["--threads", "many", "Once"], "neither a number nor `parallel`");
     usage("kvlab", &["memory", "--budget", "64XB"], "\"64XB\" is no size");
     usage("kvlab", &["share", "--characters", "0"], "--characters");
     for example in ["generate", "logits", "tokenize", "inspect", "chat", "bench"] {
