@@ -21,10 +21,12 @@ use std::time::Instant;
 use compile::compile;
 use gguf_rs_lite::Gguf;
 use gleed::grammar::{
-    Escapes, Grammar, JsonPointer, Limits, MatchError, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace,
+    Calls, Escapes, Grammar, JsonPointer, Limits, Marks, MatchError, Matcher, Options, Source, TokenTrie, ToolChoice,
+    Vocabulary, Whitespace,
 };
 use gleed::host::AlignedBytes;
 use gleed::token::Tokenizer;
+use gleed::tools::{CallFormat, ThoughtMarks};
 use serde_json::{Value, json};
 
 const USAGE: &str = "Checks texts against grammars: JSON lines in, JSON lines out (docs/structured.md).
@@ -89,11 +91,13 @@ fn answers(time: bool, tokens: Tokens<'_>) -> Result<(), Box<dyn Error>> {
 fn answer(line: &str, time: bool, tokens: Tokens<'_>) -> Result<Value, String> {
     let request: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let text = grammar_text(line, &request)?;
+    let marks = marks(&request, tokens)?;
     let source = match request["kind"].as_str() {
         Some("schema") => Source::Schema(&text),
         Some("gbnf") => Source::Gbnf(&text),
         Some("regex") => Source::Regex(&text),
-        other => return Err(format!("kind {other:?}: schema, gbnf or regex was expected")),
+        Some("tools") => Source::Tools(calls(&request, &text, &marks)?),
+        other => return Err(format!("kind {other:?}: schema, gbnf, regex or tools was expected")),
     };
     let ignore: Vec<&str> =
         request["options"]["ignore"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -104,12 +108,13 @@ fn answer(line: &str, time: bool, tokens: Tokens<'_>) -> Result<Value, String> {
         Ok(grammar) => grammar,
         Err(error) => {
             let pointer = match source {
-                Source::Schema(text) => Some(JsonPointer::new(text, error.at).to_string()),
-                _ => None,
+                Source::Gbnf(_) | Source::Regex(_) => None,
+                source => Some(JsonPointer::new(source.text(), error.at).to_string()),
             };
+            let tool = if let Source::Tools(calls) = source { calls.tool_at(error.at) } else { None };
             let keyword = error.keyword();
             return Ok(
-                json!({"ok": false, "error": error.to_string(), "at": error.at, "keyword": keyword, "pointer": pointer}),
+                json!({"ok": false, "error": error.to_string(), "at": error.at, "keyword": keyword, "pointer": pointer, "tool": tool}),
             );
         }
     };
@@ -128,6 +133,47 @@ fn answer(line: &str, time: bool, tokens: Tokens<'_>) -> Result<Value, String> {
         answer["bytes"] = json!(memory.bytes().len());
     }
     Ok(answer)
+}
+
+/// The format of calls that a request names.
+fn format(request: &Value) -> Result<CallFormat, String> {
+    let name = request["options"]["format"].as_str().ok_or("tools need options.format")?;
+    CallFormat::named(name).ok_or_else(|| format!("no format of calls is named {name}"))
+}
+
+fn thoughts(request: &Value) -> Result<Option<ThoughtMarks>, String> {
+    match request["options"]["thoughts"].as_str() {
+        None => Ok(None),
+        Some("think") => Ok(Some(ThoughtMarks::THINK)),
+        Some("channel") => Ok(Some(ThoughtMarks::CHANNEL)),
+        Some("brackets") => Ok(Some(ThoughtMarks::BRACKETS)),
+        Some(other) => Err(format!("thoughts {other}: think, channel or brackets was expected")),
+    }
+}
+
+/// The marks that are tokens of the model.
+fn marks(request: &Value, tokens: Tokens<'_>) -> Result<Marks, String> {
+    match tokens.filter(|_| request["kind"] == "tools") {
+        Some((tokenizer, _)) => Ok(Marks::of(format(request)?, thoughts(request)?, tokenizer)),
+        None => Ok(Marks::default()),
+    }
+}
+
+fn calls<'t>(request: &'t Value, tools: &'t [u8], marks: &'t Marks) -> Result<Calls<'t>, String> {
+    let options = &request["options"];
+    let choice = match options["tool_choice"].as_str() {
+        None | Some("auto") => ToolChoice::Auto,
+        Some("required") => ToolChoice::Required,
+        Some(name) => ToolChoice::Named(name),
+    };
+    Ok(Calls {
+        choice,
+        parallel: options["parallel"].as_bool().unwrap_or(true),
+        thoughts: thoughts(request)?,
+        is_thinking: options["thinking"].as_bool().unwrap_or(false),
+        marks: marks.as_slice(),
+        ..Calls::new(tools, format(request)?)
+    })
 }
 
 /// Returns what is allowed in each state of a walk: before each of the tokens, and after the last one.

@@ -2022,6 +2022,15 @@ typedef struct gleed_grammar gleed_grammar;
 #define GLEED_GRAMMAR_SCHEMA 0u /* a JSON Schema; the texts are values in JSON */
 #define GLEED_GRAMMAR_GBNF 1u   /* a grammar in the notation of llama.cpp; the texts are those of its rule `root` */
 #define GLEED_GRAMMAR_REGEX 2u  /* a regular expression that the whole text follows */
+#define GLEED_GRAMMAR_TOOLS 3u  /* a JSON array of tools, as docs/tools.md has it; the texts are replies that may call them */
+
+/* Whether a reply has to call a tool. */
+#define GLEED_CHOICE_AUTO 0u     /* it may; its text is free up to the mark that begins a call: gleed_matcher_is_free */
+#define GLEED_CHOICE_REQUIRED 1u /* it has to; only thoughts may come before */
+#define GLEED_CHOICE_NAMED 2u    /* it has to call the tool that `tool` names */
+
+/* Flags of calls. */
+#define GLEED_CALLS_SINGLE 1u /* the text ends behind the first call */
 
 /* What stands between the parts of a text in JSON. */
 #define GLEED_WHITESPACE_BOUNDED 0u /* nothing, a blank, or a line feed and up to 40 blanks or tabs */
@@ -2045,16 +2054,24 @@ typedef struct gleed_grammar_options {
     uint32_t reserved;    /* 0 */
     const char *ignore;   /* keywords of schemas that are ignored, with blanks between them: at most 32 */
     size_t ignore_len;    /* bytes at `ignore` */
+    uint32_t calls;       /* how calls are written: a number of gleed_calls_named. This field and the following: of tools, else 0 */
+    uint32_t choice;      /* GLEED_CHOICE_AUTO, ... */
+    uint32_t thoughts;    /* what is around thoughts, in which nothing is a call: GLEED_THOUGHTS_THINK, ... */
+    uint32_t call_flags;  /* GLEED_CALLS_SINGLE */
+    const char *tool;     /* the name for GLEED_CHOICE_NAMED, in UTF-8 */
+    size_t tool_len;      /* bytes at `tool` */
+    const gleed_tokenizer *tokenizer; /* marks that are its control tokens are written as these; NULL: all marks are text */
 } gleed_grammar_options;
 
 /*
  * Compiles a grammar in `scratch` and returns the size and alignment of the memory that it needs, in bytes. `options` may
  * be NULL: a JSON Schema, all defaults. If the scratch is too small, `needed` of the error says how many elements to try
  * next; begin with a scratch_len of 0. One more try suffices for most grammars.
- *   Memory   Keeps nothing. The contents of `scratch` are overwritten, also after an error.
+ *   Memory   Keeps nothing, and not the tokenizer. The contents of `scratch` are overwritten, also after an error.
  *   Time     Grows with the text; for patterns and numbers with their automata, which `states` bounds.
  *   Threads  Any, each with scratch of its own.
- *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_STRUCT_SIZE, GLEED_E_VALUE, GLEED_E_TEXT (`ignore`),
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_STRUCT_SIZE, GLEED_E_OBJECT, GLEED_E_VALUE, GLEED_E_TEXT
+ *            (`ignore`, `tool`),
  *            GLEED_E_TEXT_TOO_LONG, GLEED_E_SCRATCH_TOO_SMALL, GLEED_E_GRAMMAR, GLEED_E_GRAMMAR_UNSUPPORTED and so on:
  *            `text` of the error names the keyword.
  *   After    Nothing else is written.
@@ -2293,6 +2310,18 @@ gleed_status gleed_matcher_mask_within(gleed_matcher *matcher, const gleed_trie 
  *   After    Nothing is written.
  */
 gleed_status gleed_matcher_is_end(const gleed_matcher *matcher, uint32_t *is_end, gleed_error *error);
+
+/*
+ * *is_free receives 1 if the text is free here, as it is before and between the calls of GLEED_GRAMMAR_TOOLS, else 0. Then a program
+ * needs no mask: it chooses any token and gives it to gleed_matcher_accept. Only if that does not accept the token, because it begins
+ * a call and goes on wrongly, the program makes the mask and chooses again.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any, while no call changes the matcher.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_matcher_is_free(const gleed_matcher *matcher, uint32_t *is_free, gleed_error *error);
 
 /*
  * *bytes receives how many bytes bring the text to an end. There may be a shorter end, but from here these suffice, and a byte

@@ -1193,6 +1193,13 @@ public:
         status = gleed_matcher_is_end(matcher_, &end, status.details());
         return Result<bool>(status, end != 0);
     }
+    // Whether the text is free: no mask is needed, unless `accept` refuses a token.
+    Result<bool> is_free() const noexcept {
+        Status status;
+        std::uint32_t free = 0;
+        status = gleed_matcher_is_free(matcher_, &free, status.details());
+        return Result<bool>(status, free != 0);
+    }
     // Returns how many bytes bring the text to an end. Its grammar was compiled with GLEED_GRAMMAR_CLOSE.
     Result<std::size_t> bytes_to_end() noexcept {
         Status status;

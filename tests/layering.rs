@@ -35,7 +35,7 @@ const LAYERS: &[&[&str]] = &[
 const ONLY: &[(&str, &[&str])] = &[
     ("token", &["error", "num", "mem"]),
     ("sample", &["error", "num", "mem", "kernels"]),
-    ("grammar", &["mem", "num", "token"]),
+    ("grammar", &["mem", "num", "token", "tools"]),
     ("tools", &[]),
     ("metrics", &["mem"]),
     ("turns", &["token", "tools"]),

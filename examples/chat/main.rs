@@ -20,6 +20,7 @@ use std::time::Instant;
 use branch::Branch;
 use clap::Parser;
 use common::args::{EngineArgs, KeepArgs, ModelArgs, SampleArgs, ToolArgs, TraceArgs, WindowArgs};
+use common::calling::CallRules;
 use common::device::DeviceArgs;
 use common::figures::{self, Heard};
 use common::reply::{Asked, Reply};
@@ -140,6 +141,7 @@ fn chat(args: &Args) -> Result<ExitCode> {
     let params = args.sample.params(file.is_demo());
     let mut style = Style::choose(model.gguf(), &tokenizer, args.template.as_deref(), args.jinja)?;
     args.tools.apply(&mut style)?;
+    let rules = args.tools.rules(&tokenizer, &style)?;
     let sizes = branch::limits(&engine, &plan);
     let first = Branch::new(engine.open()?, &sizes, params, args.system.as_deref())?;
     let mut chat = Chat {
@@ -150,6 +152,7 @@ fn chat(args: &Args) -> Result<ExitCode> {
         tokenizer: &tokenizer,
         stops: style.stops(),
         style,
+        rules: rules.as_ref(),
         sizes,
         scratch: vec![0; scratch_len(model.config().vocab)],
         engine,
@@ -187,6 +190,8 @@ struct Chat<'t> {
     params: SamplerParams,
     tokenizer: &'t Tokenizer<'t, 't>,
     style: Style<'t>,
+    /// What replies with calls have to follow.
+    rules: Option<&'t CallRules<'t>>,
     /// Tokens that end a reply.
     stops: Vec<u32>,
     /// Those of a conversation.
@@ -284,7 +289,7 @@ impl Chat<'_> {
     /// Writes the reply to a turn. While the model calls tools, it is told their results and goes on.
     fn answer(&mut self, input: &mut StdinLock<'_>) -> Result<&'static str> {
         for round in 0.. {
-            let (end, calls) = self.speak()?;
+            let (end, calls) = self.speak(round)?;
             if calls.is_empty() || !end.is_empty() {
                 return Ok(end);
             } else if round == self.args.tools.rounds {
@@ -298,8 +303,9 @@ impl Chat<'_> {
         Ok("")
     }
 
-    /// Reads what the model has not read yet and writes what it says; what is to be said at its end, and the calls in it.
-    fn speak(&mut self) -> Result<(&'static str, Vec<Asked>)> {
+    /// Reads what the model has not read yet and writes what it says, behind so many replies with calls; what is to be said
+    /// at its end, and the calls in it.
+    fn speak(&mut self, round: usize) -> Result<(&'static str, Vec<Asked>)> {
         let (start, before) = (Instant::now(), self.engine.metrics());
         let room = self.args.n.min(self.plan.limits().context / 4);
         let branch = &mut self.branches[self.current];
@@ -312,10 +318,15 @@ impl Chat<'_> {
         self.heard.add(&before, &engine.metrics(), start);
         turn.iter().for_each(|&token| branch.sampler.accept(token));
         let mut reply = Reply::new(self.tokenizer, &self.style);
+        let mut ruled = self.rules.map(|rules| rules.reply(round)).transpose()?;
+        let mut calling = ruled.as_mut().map(|ruled| ruled.begin()).transpose()?;
         let (start, mut tokens) = (Instant::now(), 0);
         let end = loop {
             let logits = engine.logits(sequence).unwrap_or_default();
-            let token = branch.sampler.sample(logits, &mut self.scratch)?.token;
+            let token = match &mut calling {
+                Some(calling) => calling.choose(&mut branch.sampler, logits, &mut self.scratch)?,
+                None => branch.sampler.sample(logits, &mut self.scratch)?.token,
+            };
             if self.tokenizer.is_end(token) || self.stops.contains(&token) {
                 break "";
             } else if tokens == self.args.n {

@@ -34,6 +34,15 @@ pub(crate) struct ToolArgs {
     #[arg(long, value_name = "FILE|builtin")]
     tools: Option<String>,
 
+    /// Whether a reply has to call a tool: auto, required, none (no tool is offered), or the name of a tool. What follows the
+    /// result of a call is free to call or not
+    #[arg(long, value_name = "CHOICE", default_value = "auto", requires = "tools")]
+    tool_choice: String,
+
+    /// Let the model write its calls as it likes, also such that cannot be carried out
+    #[arg(long)]
+    free_calls: bool,
+
     /// The most times that a reply goes on after calls of tools
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub(crate) rounds: usize,
@@ -45,10 +54,23 @@ pub(crate) struct ToolArgs {
 
 impl ToolArgs {
     pub(crate) fn apply(&self, style: &mut Style<'_>) -> Result<()> {
-        if let Some(tools) = &self.tools {
+        if let Some(tools) = self.tools.as_ref().filter(|_| self.tool_choice != "none") {
             style.offer(toolbox::list(tools)?)?;
         }
         if self.think == "auto" { Ok(()) } else { style.think(self.think == "on") }
+    }
+
+    /// What replies with calls have to follow.
+    #[cfg(feature = "grammar")]
+    pub(crate) fn rules<'t>(
+        &self,
+        tokenizer: &'t Tokenizer<'t, 't>,
+        style: &Style<'_>,
+    ) -> Result<Option<super::calling::CallRules<'t>>> {
+        if self.free_calls {
+            return Ok(None);
+        }
+        super::calling::CallRules::new(tokenizer, style, &self.tool_choice)
     }
 }
 

@@ -7,6 +7,8 @@ pub(crate) mod args;
 pub(crate) mod blocks;
 pub(crate) mod calculator;
 #[cfg(feature = "grammar")]
+pub(crate) mod calling;
+#[cfg(feature = "grammar")]
 pub(crate) mod compile;
 #[cfg(feature = "grammar")]
 pub(crate) mod constraint;

@@ -1,15 +1,20 @@
-//! Grammars: JSON Schemas, GBNF and regular expressions, compiled into the caller's memory.
+//! Grammars: JSON Schemas, GBNF, regular expressions and lists of tools, compiled into the caller's memory.
 
 use core::ffi::{c_char, c_void};
 
-use gleed::grammar::{ErrorKind, Escapes, Grammar, GrammarError, Options, Planned, Source, Whitespace};
+use gleed::grammar::{
+    Calls, ErrorKind, Escapes, Grammar, GrammarError, Marks, Options, Planned, Source, ToolChoice, Whitespace,
+};
 use gleed::mem::{ALIGN, MemoryError};
+use gleed::tools::{CallFormat, ThoughtMarks};
 
+use crate::call_format::{GLEED_NO_CALLS, GLEED_THOUGHTS_OPEN, formats};
 use crate::error::{Failure, boundary, gleed_error};
 use crate::object::{Object, Opaque};
 use crate::ptr::{memory, out, out_layout, slice, slice_mut, unread};
 use crate::status;
 use crate::text::{check_text_len, known_flags, utf8};
+use crate::tokenizer::gleed_tokenizer;
 use crate::versioned::{Versioned, versioned_or_null};
 
 /// A JSON Schema.
@@ -18,6 +23,18 @@ pub const GLEED_GRAMMAR_SCHEMA: u32 = 0;
 pub const GLEED_GRAMMAR_GBNF: u32 = 1;
 /// A regular expression.
 pub const GLEED_GRAMMAR_REGEX: u32 = 2;
+/// A list of tools.
+pub const GLEED_GRAMMAR_TOOLS: u32 = 3;
+
+/// The model may call a tool.
+pub const GLEED_CHOICE_AUTO: u32 = 0;
+/// It has to call one.
+pub const GLEED_CHOICE_REQUIRED: u32 = 1;
+/// It has to call the one that `tool` names.
+pub const GLEED_CHOICE_NAMED: u32 = 2;
+
+/// The text ends behind the first call.
+pub const GLEED_CALLS_SINGLE: u32 = 1;
 
 /// Nothing, a blank, or a line feed and up to 40 blanks or tabs.
 pub const GLEED_WHITESPACE_BOUNDED: u32 = 0;
@@ -71,11 +88,27 @@ pub struct gleed_grammar_options {
     pub ignore: *const c_char,
     /// Its bytes.
     pub ignore_len: usize,
+    /// Of tools: the format of calls.
+    pub calls: u32,
+    /// `GLEED_CHOICE_AUTO` and so on.
+    pub choice: u32,
+    /// `GLEED_THOUGHTS_THINK` and so on.
+    pub thoughts: u32,
+    /// `GLEED_CALLS_SINGLE`.
+    pub call_flags: u32,
+    /// The name of a tool.
+    pub tool: *const c_char,
+    /// Its bytes.
+    pub tool_len: usize,
+    /// The tokenizer whose control tokens are marks, or NULL.
+    pub tokenizer: *const gleed_tokenizer,
 }
 
-// SAFETY: six integers of 4 bytes, the first the size, and a pointer and a length: no gaps with pointers of 4 or 8 bytes,
-// and every bit pattern is one (a pointer is checked before it is used).
-unsafe impl Versioned for gleed_grammar_options {}
+// SAFETY: six integers of 4 bytes, the first the size, a pointer and a length, four integers of 4 bytes, and two pointers with a
+// length between: no gaps with pointers of 4 or 8 bytes, and every bit pattern is one (a pointer is checked before it is used).
+unsafe impl Versioned for gleed_grammar_options {
+    const EARLIER: &'static [usize] = &[core::mem::offset_of!(gleed_grammar_options, calls)];
+}
 
 impl From<GrammarError> for Failure {
     fn from(error: GrammarError) -> Self {
@@ -102,8 +135,11 @@ fn too_small(given: usize, needed: usize) -> Failure {
 /// The options at a pointer, the default ones at NULL, and the keywords in them.
 ///
 /// # Safety
-/// As [`versioned_or_null`], and `ignore_len` bytes at `ignore` that nobody writes to during `'a`.
-unsafe fn options<'a>(options: *const gleed_grammar_options) -> Result<(gleed_grammar_options, Ignored<'a>), Failure> {
+/// As [`versioned_or_null`], and `ignore_len` bytes at `ignore` and `tool_len` at `tool` that nobody writes to during `'a`. Nothing
+/// changes the tokenizer.
+unsafe fn options<'a>(
+    options: *const gleed_grammar_options,
+) -> Result<(gleed_grammar_options, Ignored<'a>, Asked<'a>), Failure> {
     const DEFAULT: gleed_grammar_options = gleed_grammar_options {
         struct_size: 0,
         kind: 0,
@@ -113,6 +149,13 @@ unsafe fn options<'a>(options: *const gleed_grammar_options) -> Result<(gleed_gr
         reserved: 0,
         ignore: core::ptr::null(),
         ignore_len: 0,
+        calls: 0,
+        choice: 0,
+        thoughts: 0,
+        call_flags: 0,
+        tool: core::ptr::null(),
+        tool_len: 0,
+        tokenizer: core::ptr::null(),
     };
     // SAFETY: the caller promises as many bytes as struct_size says; NULL, alignment and struct_size are checked here.
     let options = unsafe { versioned_or_null("options", options) }?.unwrap_or(DEFAULT);
@@ -122,7 +165,58 @@ unsafe fn options<'a>(options: *const gleed_grammar_options) -> Result<(gleed_gr
     }
     // SAFETY: the caller promises `ignore_len` bytes at `ignore`; NULL and the length are checked here.
     let ignored = unsafe { slice("ignore", options.ignore.cast::<u8>(), options.ignore_len) }?;
-    Ok((options, Ignored::new(utf8(ignored)?)?))
+    // SAFETY: likewise.
+    let asked = unsafe { Asked::new(&options) }?;
+    Ok((options, Ignored::new(utf8(ignored)?)?, asked))
+}
+
+/// Which calls may be written, but for the list of tools.
+struct Asked<'a> {
+    format: CallFormat,
+    thoughts: Option<ThoughtMarks>,
+    is_thinking: bool,
+    parallel: bool,
+    choice: ToolChoice<'a>,
+    marks: Marks,
+}
+
+impl Asked<'_> {
+    /// Reads what the options ask for; of another kind they ask for nothing.
+    ///
+    /// # Safety
+    /// As [`options`].
+    unsafe fn new(options: &gleed_grammar_options) -> Result<Self, Failure> {
+        let is_tools = options.kind == GLEED_GRAMMAR_TOOLS;
+        if !is_tools && (options.calls, options.choice, options.thoughts, options.call_flags) != (0, 0, 0, 0) {
+            let text = format_args!("calls, choice, thoughts and call_flags are those of tools, else 0");
+            return Err(Failure::new(status::E_VALUE, text).numbers(GLEED_GRAMMAR_TOOLS, options.kind));
+        }
+        // SAFETY: the caller promises `tool_len` bytes at `tool`; NULL and the length are checked here.
+        let tool = utf8(unsafe { slice("tool", options.tool.cast::<u8>(), options.tool_len) }?)?;
+        let (format, thoughts) = formats(options.calls, options.thoughts)?;
+        let format = format.ok_or_else(|| {
+            Failure::new(status::E_VALUE, format_args!("tools have a format of calls")).numbers(0_u32, GLEED_NO_CALLS)
+        })?;
+        let marks = if options.tokenizer.is_null() || !is_tools {
+            Marks::default()
+        } else {
+            // SAFETY: alignment and the tag and address of the tokenizer are checked here. The caller promises the rest: no call
+            // changes it.
+            Marks::of(format, thoughts, unsafe { Object::get("tokenizer", options.tokenizer) }?)
+        };
+        let choice = match options.choice {
+            GLEED_CHOICE_AUTO => ToolChoice::Auto,
+            GLEED_CHOICE_REQUIRED => ToolChoice::Required,
+            GLEED_CHOICE_NAMED => ToolChoice::Named(tool),
+            other => {
+                let text = format_args!("choice {other}, the last one is {GLEED_CHOICE_NAMED}");
+                return Err(Failure::new(status::E_VALUE, text).numbers(GLEED_CHOICE_NAMED, other));
+            }
+        };
+        let flags = known_flags(options.call_flags, GLEED_CALLS_SINGLE)?;
+        let is_thinking = options.thoughts & GLEED_THOUGHTS_OPEN != 0;
+        Ok(Self { format, thoughts, is_thinking, parallel: flags & GLEED_CALLS_SINGLE == 0, choice, marks })
+    }
 }
 
 /// Keywords that are ignored.
@@ -160,8 +254,8 @@ fn converted<'a>(options: &gleed_grammar_options, ignored: &'a Ignored<'_>) -> R
         GLEED_WHITESPACE_ANY => Whitespace::Any,
         other => return Err(wrong("whitespace", GLEED_WHITESPACE_ANY, other)),
     };
-    if options.kind > GLEED_GRAMMAR_REGEX {
-        return Err(wrong("kind", GLEED_GRAMMAR_REGEX, options.kind));
+    if options.kind > GLEED_GRAMMAR_TOOLS {
+        return Err(wrong("kind", GLEED_GRAMMAR_TOOLS, options.kind));
     }
     const KNOWN: u32 =
         GLEED_GRAMMAR_CLOSED | GLEED_GRAMMAR_ONE_OF_AS_ANY_OF | GLEED_GRAMMAR_ALL_ESCAPES | GLEED_GRAMMAR_CLOSE;
@@ -178,8 +272,18 @@ fn converted<'a>(options: &gleed_grammar_options, ignored: &'a Ignored<'_>) -> R
     })
 }
 
-fn source(kind: u32, text: &[u8]) -> Source<'_> {
+fn source<'a>(kind: u32, text: &'a [u8], asked: &'a Asked<'_>) -> Source<'a> {
+    let &Asked { format, thoughts, is_thinking, parallel, choice, ref marks } = asked;
     match kind {
+        GLEED_GRAMMAR_TOOLS => Source::Tools(Calls {
+            tools: text,
+            format,
+            choice,
+            parallel,
+            thoughts,
+            is_thinking,
+            marks: marks.as_slice(),
+        }),
         GLEED_GRAMMAR_GBNF => Source::Gbnf(text),
         GLEED_GRAMMAR_REGEX => Source::Regex(text),
         _ => Source::Schema(text),
@@ -222,10 +326,10 @@ pub unsafe extern "C" fn gleed_grammar_plan(
         };
         // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `options` is NULL or has as
         // many bytes as its struct_size says, and as many at `ignore` as its ignore_len says.
-        let (given, ignored) = unsafe { self::options(options) }?;
+        let (given, ignored, asked) = unsafe { self::options(options) }?;
         let options = converted(&given, &ignored)?;
         let text = text.read_if(check_text_len)?;
-        layout.write(planned(source(given.kind, text), &options, scratch)?, ALIGN);
+        layout.write(planned(source(given.kind, text, &asked), &options, scratch)?, ALIGN);
         Ok(status::OK)
     })
 }
@@ -259,9 +363,9 @@ pub unsafe extern "C" fn gleed_grammar_init(
         };
         // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `options` is NULL or has as
         // many bytes as its struct_size says, and as many at `ignore` as its ignore_len says.
-        let (given, ignored) = unsafe { self::options(options) }?;
+        let (given, ignored, asked) = unsafe { self::options(options) }?;
         let options = converted(&given, &ignored)?;
-        let source = source(given.kind, text.read_if(check_text_len)?);
+        let source = source(given.kind, text.read_if(check_text_len)?, &asked);
         let needed = planned(source, &options, scratch)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the grammar or a matcher is used. So they are lent for as long as

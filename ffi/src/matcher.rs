@@ -230,3 +230,22 @@ pub unsafe extern "C" fn gleed_matcher_is_end(
         Ok(status::OK)
     })
 }
+
+/// Whether the text is free here.
+///
+/// # Safety
+/// As `include/gleed.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_matcher_is_free(
+    matcher: *const gleed_matcher,
+    is_free: *mut u32,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest: no other
+        // call changes `matcher`, and `is_free` is a place for a result that nothing else uses.
+        let (matcher, is_free) = unsafe { (Object::get("matcher", matcher)?, out("is_free", is_free)?) };
+        is_free.write(matcher.is_free().into());
+        Ok(status::OK)
+    })
+}

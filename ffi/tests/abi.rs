@@ -244,7 +244,10 @@ fn assertions() -> String {
         gleed_script { struct_size, format, think, flags, tools, tools_len, tool_format, tool_format_len }
         gleed_keep { struct_size, room, first, last, target, reserved, summary, summary_ctx }
         gleed_update { struct_size, position, tokens, tokens_len, left_out, left_out_len }
-        gleed_grammar_options { struct_size, kind, whitespace, flags, states, reserved, ignore, ignore_len }
+        gleed_grammar_options {
+            struct_size, kind, whitespace, flags, states, reserved, ignore, ignore_len, calls, choice, thoughts, call_flags, tool,
+            tool_len, tokenizer
+        }
         gleed_matcher_limits { struct_size, items, nodes, depth, past, reserved }
         gleed_writing_info { struct_size, seq, begin, end, is_end, reserved, bytes_to_end }
         gleed_string { text, text_len }

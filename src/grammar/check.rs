@@ -1,8 +1,8 @@
 //! What has to hold before a program is used: it has a text, and no rule begins with itself.
 
 use super::code::{
-    A, ALIVE, B, BEGINS, C, CALL, COUNT, COUNTED, Code, D, EMPTY, FOUND, LOOP, NAME, Program, RETURN, RULE_LINK, Rule,
-    SOUND, SPLIT, TEXT, following, op, rule_at, start,
+    A, ALIVE, B, BEGINS, C, CALL, COUNT, COUNTED, Code, D, EMPTY, FOUND, FREE, LOOP, NAME, Program, RETURN, RULE_LINK,
+    Rule, SOUND, SPLIT, TEXT, following, op, rule_at, start,
 };
 use super::dfa;
 use super::error::{ErrorKind, GrammarError};
@@ -56,6 +56,7 @@ fn is_alive(scratch: &Scratch<'_>, code: Code) -> bool {
         SPLIT => alive(scratch, field(A)) || alive(scratch, field(B)),
         LOOP => alive(scratch, field(D)) && (field(A) == 0 || alive(scratch, field(C))),
         COUNT => alive(scratch, scratch.get(field(A), D)),
+        FREE => alive(scratch, field(C)) || entries(scratch, field(B)).any(|(_, entry)| alive(scratch, entry)),
         CALL => alive(scratch, start(scratch, field(A))) && alive(scratch, field(B)),
         _ => alive(scratch, field(C)),
     }
@@ -84,6 +85,7 @@ fn is_empty(scratch: &Scratch<'_>, code: Code) -> bool {
         SPLIT => empty(scratch, field(A)) || empty(scratch, field(B)),
         LOOP => (field(A) == 0 || empty(scratch, field(C))) && empty(scratch, field(D)),
         CALL => empty(scratch, start(scratch, field(A))) && empty(scratch, field(B)),
+        FREE => empty(scratch, field(C)),
         _ => false,
     }
 }
@@ -168,6 +170,12 @@ fn walk(scratch: &mut Scratch<'_>, rule: Rule, last: &mut Rule) -> Result<()> {
                     stack = scratch.record([entry, REACHED, stack])?;
                 }
                 continue;
+            }
+            FREE => {
+                for number in 1..=scratch.get(b, 0) {
+                    stack = scratch.record([scratch.get(b, number), REACHED, stack])?;
+                }
+                [(c, how), (0, 0)]
             }
             RETURN => continue,
             _ => [(c, REACHED), (0, 0)],

@@ -1,6 +1,6 @@
 //! Masks that bring a text to its end in time.
 
-use super::code::{COUNTED, NAME, RETURN, TOKEN};
+use super::code::{COUNTED, FREE, NAME, RETURN, TOKEN};
 use super::codec::least_bytes;
 use super::compiled::Compiled;
 use super::error::MatchError;
@@ -131,6 +131,11 @@ impl Matcher<'_, '_> {
                 let quotes = grammar.rest(state.wrapping_add(1));
                 let bytes = chars.saturating_mul(grammar.rest(item.code.wrapping_add(3))).saturating_add(quotes);
                 bytes.saturating_add(code_rest(grammar, word(2), 0))
+            }
+            FREE => {
+                let then = grammar.word(word(2).wrapping_add(grammar.highest(state).wrapping_sub(1)));
+                let found = if then == 0 { NEVER } else { rest.saturating_add(code_rest(grammar, then, 0)) };
+                found.min(if word(3) == 0 { NEVER } else { code_rest(grammar, word(3), 0) })
             }
             NAME => match grammar.highest(state) {
                 number if number > word(3) => {

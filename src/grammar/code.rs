@@ -53,6 +53,9 @@ pub(super) const CALL: u32 = 6;
 /// The token `A`, or any but that if `B` is 1; then `C`.
 pub(super) const TOKEN: u32 = 7;
 
+/// Any bytes, in which the automaton `A` finds texts by their numbers, then what the table `B` has for the number. Wherever none is
+/// being found, also `C`. `D` is the state in which nothing of a text was found. `EXTRA` is 1: tokens without bytes may stand here, too.
+pub(super) const FREE: u32 = 9;
 /// As [`TEXT`], of at least `D` and at most `EXTRA` characters. No loop is around it in its rule.
 pub(super) const COUNTED: u32 = 8;
 
@@ -110,6 +113,20 @@ impl Program {
     ) -> Result<Code> {
         let code = self.push(scratch, COUNTED, dfa, codec as u32, then, min)?;
         scratch.set(code, EXTRA, max);
+        Ok(code)
+    }
+
+    /// Returns the code of free text in which an automaton finds texts. What the table has for their numbers, and what may stand beside
+    /// it, is set later.
+    pub(super) fn free(
+        &mut self,
+        scratch: &mut Scratch<'_>,
+        (dfa, nothing): (Dfa, Dfa),
+        table: u32,
+        is_open: bool,
+    ) -> Result<Code> {
+        let code = self.push(scratch, FREE, dfa, table, 0, nothing)?;
+        scratch.set(code, EXTRA, u32::from(is_open));
         Ok(code)
     }
 

@@ -1,5 +1,6 @@
 //! The public face of a compilation: source, options, plan, grammar.
 
+use super::calls::{Calls, ToolChoice};
 use super::check;
 use super::code::{Program, Rule, rule, set_start};
 use super::compiled::Compiled;
@@ -25,13 +26,16 @@ pub enum Source<'t> {
     Gbnf(&'t [u8]),
     /// A regular expression that the whole text follows.
     Regex(&'t [u8]),
+    /// Tools that a model may call. The texts are whole replies.
+    Tools(Calls<'t>),
 }
 
 impl<'t> Source<'t> {
-    /// Returns the text.
+    /// Returns the text. Of tools it is their list.
     pub fn text(self) -> &'t [u8] {
         match self {
             Self::Schema(text) | Self::Gbnf(text) | Self::Regex(text) => text,
+            Self::Tools(calls) => calls.tools,
         }
     }
 }
@@ -189,6 +193,7 @@ fn identity(source: Source<'_>, options: &Options<'_>, words: &[u32]) -> u64 {
         Source::Schema(_) => 0,
         Source::Gbnf(_) => 1,
         Source::Regex(_) => 2,
+        Source::Tools(_) => 3,
     };
     let &Options { whitespace, escapes, closed, one_of_as_any_of, ignore, states, close: _ } = options;
     hash.update(&[kind, whitespace as u8, escapes as u8, closed.into(), one_of_as_any_of.into()]);
@@ -198,6 +203,17 @@ fn identity(source: Source<'_>, options: &Options<'_>, words: &[u32]) -> u64 {
         hash.update(&(text.len() as u64).to_le_bytes());
         hash.update(text);
     });
+    if let Source::Tools(calls) = source {
+        let Calls { tools: _, format, choice, parallel, thoughts, is_thinking, marks } = calls;
+        let named = if let ToolChoice::Named(name) = choice { name } else { "" };
+        let (open, close) = thoughts.map_or(("", ""), |thoughts| (thoughts.open, thoughts.close));
+        for text in [format.name(), named, open, close].into_iter().chain(marks.iter().map(|mark| mark.text)) {
+            hash.update(&(text.len() as u64).to_le_bytes());
+            hash.update(text.as_bytes());
+        }
+        marks.iter().for_each(|mark| hash.update(&mark.token.to_le_bytes()));
+        hash.update(&[parallel.into(), is_thinking.into(), u8::from(choice == ToolChoice::Required)]);
+    }
     let (blocks, rest) = words.as_chunks::<16>();
     blocks.iter().for_each(|block| hash.update(block.map(u32::to_le_bytes).as_flattened()));
     rest.iter().for_each(|word| hash.update(&word.to_le_bytes()));
@@ -213,6 +229,7 @@ fn compile(source: Source<'_>, options: &Options<'_>, scratch: &mut Scratch<'_>)
     let mut program = Program::default();
     let root = match source {
         Source::Schema(text) => return schema::compile(scratch, &mut program, text, options),
+        Source::Tools(calls) => return schema::compile_calls(scratch, &mut program, calls, options),
         Source::Gbnf(text) => gbnf::compile(scratch, &mut program, text)?,
         Source::Regex(text) => expression(scratch, &mut program, text)?,
     };

@@ -1,7 +1,7 @@
 //! A finished grammar: words that never change.
 
 use super::class::{ANY, ESCAPABLE, LAST};
-use super::code::{CALL, COUNT, COUNTED, LOOP, NAME, RETURN, SPLIT, TEXT, TOKEN};
+use super::code::{CALL, COUNT, COUNTED, FREE, LOOP, NAME, RETURN, SPLIT, TEXT, TOKEN};
 use super::codec::{Read, SHORT, read};
 use super::dfa::QUOTE;
 use super::pack::{HEADER, length};
@@ -10,7 +10,7 @@ use super::pack::{HEADER, length};
 pub(super) const PLAIN_BIT: u32 = 31;
 
 /// All operations.
-pub(super) const OPS: [u32; 9] = [RETURN, TEXT, NAME, SPLIT, LOOP, COUNT, CALL, TOKEN, COUNTED];
+pub(super) const OPS: [u32; 10] = [RETURN, TEXT, NAME, SPLIT, LOOP, COUNT, CALL, TOKEN, COUNTED, FREE];
 
 /// Reads the words of a grammar. A place that is not there reads as 0, which is no instruction that goes on.
 #[derive(Clone, Copy, Debug)]
@@ -163,6 +163,13 @@ impl<'m> Compiled<'m> {
             }
         };
         if alive { Move::Within(partial) } else { Move::Dead }
+    }
+
+    /// Returns where a byte leads from a state of an automaton over bytes.
+    #[inline]
+    pub(super) fn step_byte(&self, state: u32, byte: u8) -> Move {
+        let byte = u32::from(byte);
+        self.edge(state, byte, byte, &|_, _| true).map_or(Move::Dead, |to| Move::To(byte, to))
     }
 
     /// Returns the target of the first open edge with any of these characters.

@@ -260,6 +260,12 @@ pub(super) fn star(scratch: &mut Scratch<'_>, ranges: &[(u32, u32)]) -> Result<D
 
 /// Returns the automaton of the texts of `min` to `max` characters between quotes.
 pub(super) fn lengths(scratch: &mut Scratch<'_>, min: u32, max: Option<u32>, limit: u32, at: usize) -> Result<Dfa> {
+    let texts = of_lengths(scratch, min, max, limit, at)?;
+    quoted(scratch, texts)
+}
+
+/// Returns the automaton of the texts of `min` to `max` characters.
+pub(super) fn of_lengths(scratch: &mut Scratch<'_>, min: u32, max: Option<u32>, limit: u32, at: usize) -> Result<Dfa> {
     let mut builder = Builder::new(scratch, limit, at)?;
     let mut state = builder.push(scratch, (0, 0), 0, u32::from(min == 0))?;
     for length in 1..=max.unwrap_or(min) {
@@ -270,7 +276,7 @@ pub(super) fn lengths(scratch: &mut Scratch<'_>, min: u32, max: Option<u32>, lim
     if max.is_none() {
         any_edges(scratch, state, state)?;
     }
-    quoted(scratch, builder.first)
+    Ok(builder.first)
 }
 
 fn any_edges(scratch: &mut Scratch<'_>, state: u32, target: u32) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Which tokens may follow a text: a walk over the tokens by their bytes.
 
-use super::code::{COUNTED, TEXT, TOKEN};
+use super::code::{COUNTED, FREE, TEXT, TOKEN};
 use super::codec::{RAW, chars};
 use super::compiled::Move;
 use super::dfa::QUOTE;
@@ -28,6 +28,8 @@ pub(super) struct Walk {
     /// The text can come to be this string of any characters. Tokens are allowed as there, where they bring it there. The second
     /// part of the walk, over these tokens, is about the others.
     free: Option<(Item, Part)>,
+    /// All tokens are allowed, and those that are not are cleared.
+    clears: bool,
 }
 
 impl Walk {
@@ -162,11 +164,13 @@ impl Matcher<'_, '_> {
                     self.tables.walk.get_mut(depth).into_iter().for_each(|place| *place = next);
                     if walk.most.is_none_or(|most| node.token().is_some() && self.bytes_left(next) <= most) {
                         trie.allow(walk.part, *node, mask);
+                    } else if walk.clears {
+                        node.token().into_iter().for_each(|id| clear(mask, id));
                     }
                     walk.node += 1;
                 }
                 None => {
-                    if walk.free().is_some() {
+                    if walk.free().is_some() || walk.clears {
                         let tokens = nodes.get(tree.clone()).unwrap_or_default().iter().filter_map(|node| node.token());
                         tokens.for_each(|id| clear(mask, id));
                     }
@@ -205,6 +209,10 @@ impl Matcher<'_, '_> {
         self.tables.walk.iter_mut().take(1).for_each(|place| *place = now);
         self.tables.seen.reset([now.nodes, now.returns]);
         let walk = Walk { begun: true, most, ..Walk::default() };
+        if (0..self.now.count).any(|index| self.is_open(self.item(self.now, index))) {
+            trie.allow_all(mask);
+            return Walk { clears: true, ..walk };
+        }
         if let Some(most) = most {
             return Walk { part: self.begin_within(trie, most, mask), ..walk };
         }
@@ -337,6 +345,7 @@ impl Matcher<'_, '_> {
             match self.advanced(item, byte) {
                 Move::Dead => return Ok(None),
                 Move::Within(partial) => return Ok(Some(self.put(from, Item { partial, ..item }))),
+                Move::To(..) if self.grammar.word(item.code) & 0xFF == FREE => {}
                 Move::To(char, state) if self.grammar.accept(state) == 0 && self.grammar.goes_on(state) => {
                     let is_counted = self.is_counted(from) && char != QUOTE;
                     let count = item.count.saturating_add(u32::from(is_counted));

@@ -4,7 +4,7 @@
 //! and knows the *node* to return from. A node is a call of a rule at one place of the text, with all the places that
 //! called it there. So ambiguous texts share what comes after.
 
-use super::code::{COUNTED, NAME, TEXT, TOKEN};
+use super::code::{COUNTED, FREE, NAME, TEXT, TOKEN};
 use super::compile::Grammar;
 use super::compiled::{Compiled, Move};
 use super::dfa::QUOTE;
@@ -87,6 +87,13 @@ impl<'g, 'm> Matcher<'g, 'm> {
     /// Returns whether the text may end here and nothing may follow it.
     pub fn is_complete(&self) -> bool {
         self.now.count == 0
+    }
+
+    /// Returns whether the text is free here, as it is before and between the calls of [`Source::Tools`](super::Source::Tools). A program
+    /// then needs no mask: it chooses any token and gives it to [`Matcher::accept`]. Only if that refuses the token, because it begins
+    /// a call and goes on wrongly, it makes the mask and chooses again.
+    pub fn is_free(&self) -> bool {
+        (0..self.now.count).any(|index| self.grammar.word(self.item(self.now, index).code) & 0xFF == FREE)
     }
 
     /// Takes one byte. Returns whether the grammar allows it; if not, nothing changes.
@@ -189,6 +196,7 @@ impl<'g, 'm> Matcher<'g, 'm> {
                 step(&|_, target| self.grammar.highest(target) > least)
             }
             COUNTED => step(&|char, target| self.fits(item, char, target)),
+            FREE => self.grammar.step_byte(item.state, byte),
             _ => Move::Dead,
         }
     }

@@ -1,4 +1,4 @@
-//! Which texts follow a JSON Schema, a grammar or a regular expression, byte by byte.
+//! Which texts follow a JSON Schema, a grammar, a regular expression or a list of tools, byte by byte.
 //!
 //! [`Grammar`] compiles a [`Source`] into the caller's memory; [`Grammar::plan`] says how much that is. A [`Matcher`] is
 //! the state of one text: which bytes may follow, whether it may end, which bytes have to follow. A byte is allowed
@@ -104,6 +104,46 @@
 //! # }
 //! ```
 //!
+//! # Calls of tools
+//!
+//! A reply of a model that may call a tool: its text is free up to the mark that begins a call, and then it is a call of a tool of the
+//! list, with arguments that satisfy the tool's schema.
+//!
+//! ```
+//! use gleed::grammar::{Calls, Grammar, Limits, Mark, Marks, Matcher, Options, Planned, Source, ToolChoice};
+//! use gleed::tools::CallFormat;
+//!
+//! /// Memory that is aligned as Gleed wants it.
+//! #[repr(align(64))]
+//! struct Aligned([u8; 65536]);
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let tools = br#"[{"name": "roll", "parameters": {"type": "object",
+//!     "properties": {"sides": {"type": "integer"}}, "required": ["sides"]}}]"#;
+//! // For a model, `Marks::of` finds the marks that its tokenizer has as control tokens. Here all are text.
+//! let marks = Marks::default();
+//! assert_eq!(marks.as_slice(), &[] as &[Mark]);
+//! let calls = Calls { choice: ToolChoice::Auto, marks: marks.as_slice(), ..Calls::new(tools, CallFormat::Hermes) };
+//!
+//! let (mut scratch, mut compiled, mut state) = (vec![0; 300_000], Aligned([0; 65536]), Aligned([0; 65536]));
+//! let source = Source::Tools(calls);
+//! let Planned::Memory(bytes) = Grammar::plan(source, &Options::default(), &mut scratch)? else { return Err("scratch".into()) };
+//! let grammar = Grammar::new(source, &Options::default(), &mut scratch, &mut compiled.0[..bytes])?;
+//! let limits = Limits { items: 64, nodes: 64, depth: 16, past: 256 };
+//! let bytes = Matcher::plan(limits)?;
+//! let mut matcher = Matcher::new(&grammar, limits, &mut state.0[..bytes])?;
+//!
+//! // While the text is free no mask is needed.
+//! let begin = b"Let me roll. <tool_call>";
+//! assert!(matcher.is_free() && matcher.may_end() && matcher.take_all(begin)? == begin.len());
+//! assert!(!matcher.is_free() && !matcher.may_end());
+//! let call = b"\n{\"name\": \"roll\", \"arguments\": {\"sides\": 6}}\n</tool_call>";
+//! assert_eq!(matcher.take_all(call)?, call.len());
+//! assert!(matcher.is_free() && matcher.may_end());
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # In pieces
 //!
 //! The tables of a large vocabulary take some frames of a game. A [`TrieBuild`] makes them in units of work, whose number is
@@ -148,6 +188,7 @@
 
 mod ast;
 mod build;
+mod calls;
 mod check;
 mod class;
 mod close;
@@ -177,6 +218,7 @@ mod regex;
 mod rest;
 mod schema;
 mod scratch;
+mod search;
 mod seen;
 mod snapshot;
 mod sorted;
@@ -187,6 +229,7 @@ mod trie;
 mod words;
 
 pub use build::TrieBuild;
+pub use calls::{Calls, Mark, Marks, ToolChoice};
 pub use compile::{Escapes, Grammar, Options, Planned, Source, Whitespace};
 pub use error::{ErrorKind, GrammarError, MatchError};
 pub use matcher::Matcher;

@@ -2,8 +2,8 @@
 
 use super::check::{alive, entries};
 use super::code::{
-    A, B, C, CALL, COUNT, COUNTED, Code, D, EMPTY, EXTRA, LOOP, NAME, RETURN, Rule, SPLIT, TEXT, op, place, set_place,
-    start,
+    A, B, C, CALL, COUNT, COUNTED, Code, D, EMPTY, EXTRA, FREE, LOOP, NAME, RETURN, Rule, SPLIT, TEXT, op, place,
+    set_place, start,
 };
 use super::compiled::PLAIN_BIT;
 use super::dfa::{self, Dfa};
@@ -118,21 +118,17 @@ impl<'p, 's> Packer<'p, 's> {
                 self.code(c)
             }
             NAME => {
-                let place = self.scratch.get(b, 0).wrapping_add(1);
-                if self.scratch.get(b, place) == 0 {
-                    // A number for now, so that it is in the list once.
-                    self.scratch.set(b, place, 1);
-                    self.tables.push(self.scratch, b)?;
+                if self.table(b)? {
                     mark_names(self.scratch, a, b);
                 }
                 self.automaton(a)?;
-                for number in c..self.scratch.get(b, 0) {
-                    let entry = self.scratch.get(b, number.wrapping_add(1));
-                    if alive(self.scratch, entry) {
-                        self.code(entry)?;
-                    }
-                }
-                Ok(())
+                self.entries(b, c)
+            }
+            FREE => {
+                self.table(b)?;
+                self.automaton(a)?;
+                self.entries(b, 0)?;
+                if c == 0 { Ok(()) } else { self.code(c) }
             }
             SPLIT => {
                 self.code(a)?;
@@ -148,6 +144,29 @@ impl<'p, 's> Packer<'p, 's> {
             }
             _ => self.code(c),
         }
+    }
+
+    /// Notes a table. Returns whether it is new.
+    fn table(&mut self, table: u32) -> Result<bool> {
+        let place = self.scratch.get(table, 0).wrapping_add(1);
+        if self.scratch.get(table, place) != 0 {
+            return Ok(false);
+        }
+        // A number for now, so that it is in the list once.
+        self.scratch.set(table, place, 1);
+        self.tables.push(self.scratch, table)?;
+        Ok(true)
+    }
+
+    /// Gives the entries of a table from a number on their places.
+    fn entries(&mut self, table: u32, from: u32) -> Result<()> {
+        for number in from..self.scratch.get(table, 0) {
+            let entry = self.scratch.get(table, number.wrapping_add(1));
+            if alive(self.scratch, entry) {
+                self.code(entry)?;
+            }
+        }
+        Ok(())
     }
 
     fn automaton(&mut self, dfa: Dfa) -> Result<()> {
@@ -221,12 +240,17 @@ impl<'p, 's> Packer<'p, 's> {
         let (a, b, c, d) = (field(A), field(B), field(C), field(D));
         let op = op(self.scratch, code);
         let state = |dfa| dfa::place(self.scratch, dfa);
+        let table = |table| self.scratch.get(table, self.scratch.get(table, 0).wrapping_add(1));
         let passed = |code| u32::from(self.scratch.get(code, EMPTY) != 0);
         match op {
             RETURN => out.push([op]),
             TEXT => out.push([op | b << 8, state(a), self.at(c)]),
             COUNTED => out.push([op | b << 8, state(a), self.at(c), d, field(EXTRA)]),
-            NAME => out.push([op, state(a), self.scratch.get(b, self.scratch.get(b, 0).wrapping_add(1)), c]),
+            NAME => out.push([op, state(a), table(b), c]),
+            FREE => {
+                let beside = if c == 0 { 0 } else { self.at(c) };
+                out.push([op | field(EXTRA) << 8, state(a), table(b), beside, state(d)]);
+            }
             SPLIT => out.push([op, self.at(a), self.at(b)]),
             // A round of nothing adds nothing, so it does not have to be made.
             LOOP => out.push([op, if passed(c) == 1 { 0 } else { a }, b, self.at(c), self.at(d)]),
@@ -266,7 +290,7 @@ pub(super) fn length(op: u32) -> u32 {
         RETURN => 1,
         COUNT => 2,
         NAME => 4,
-        LOOP | COUNTED => 5,
+        LOOP | COUNTED | FREE => 5,
         _ => 3,
     }
 }

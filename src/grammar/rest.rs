@@ -5,7 +5,7 @@
 //! the most bytes that a character takes if the shortest ones are chosen. At the place of a state it has the fewest bytes to where
 //! the automaton accepts, of names to the one with the highest number; then how many quotes are on the way.
 
-use super::code::{CALL, COUNT, COUNTED, LOOP, NAME, RETURN, SPLIT, TEXT, TOKEN};
+use super::code::{CALL, COUNT, COUNTED, FREE, LOOP, NAME, RETURN, SPLIT, TEXT, TOKEN};
 use super::codec::least_bytes;
 use super::compiled::Compiled;
 use super::dfa::QUOTE;
@@ -69,9 +69,10 @@ impl Rests<'_, '_> {
             if !matches!(op, RETURN | COUNT) {
                 rests.set(code, 0, NEVER);
             }
-            if matches!(op, TEXT | NAME | COUNTED) {
+            if matches!(op, TEXT | NAME | COUNTED | FREE) {
                 let (first, codec) = (rests.grammar.word(code.wrapping_add(1)), rests.grammar.word(code) >> 8 & 3);
-                rests.set(first, 2, FIRST | if op == NAME { NAMES } else { 0 } | codec << CODEC);
+                let kind = if matches!(op, NAME | FREE) { NAMES } else { codec << CODEC };
+                rests.set(first, 2, FIRST | kind);
             }
             last = code;
         });
@@ -188,6 +189,12 @@ impl Rests<'_, '_> {
                 }
                 _ => (NEVER, 0),
             },
+            FREE => {
+                let number = self.grammar.highest(word(1));
+                let found = self.grammar.word(word(2).wrapping_add(number.wrapping_sub(1)));
+                let found = if found == 0 { NEVER } else { self.get(word(1), 0).saturating_add(of(found).0) };
+                (found.min(if word(3) == 0 { NEVER } else { of(word(3)).0 }), 0)
+            }
             SPLIT => (of(word(1)).0.min(of(word(2)).0), of(word(1)).1.max(of(word(2)).1)),
             LOOP => then(word(1).saturating_mul(of(word(3)).0), word(4)),
             CALL => then(of(word(1)).0, word(2)),

@@ -1,6 +1,6 @@
 //! States of matchers as bytes.
 
-use super::code::{COUNTED, NAME, TEXT, TOKEN};
+use super::code::{COUNTED, FREE, NAME, TEXT, TOKEN};
 use super::codec::is_partial;
 use super::compiled::{Compiled, OPS};
 use super::error::MatchError;
@@ -140,12 +140,13 @@ impl<G: Fn(usize) -> u32> State<'_, '_, G> {
 
     fn is_item(&self, item: Item) -> bool {
         let grammar = self.grammar;
-        if !grammar.is_code(item.code, &[TEXT, NAME, COUNTED, TOKEN]) {
+        if !grammar.is_code(item.code, &[TEXT, NAME, COUNTED, TOKEN, FREE]) {
             return false;
         }
         let [word, first, most] = [0, 1, 4].map(|index| grammar.word(item.code.wrapping_add(index)));
         match word & 0xFF {
             TOKEN => item.state == 0 && item.partial == 0,
+            FREE => item.partial == 0 && grammar.is_state(first, item.state),
             COUNTED if item.count > most => false,
             _ => grammar.is_state(first, item.state) && is_partial(word >> 8, item.partial),
         }

@@ -1,7 +1,7 @@
 //! One step of a matcher: from the items that a byte leads to, all that is reached without a further byte.
 
 use super::close::place_rest;
-use super::code::{CALL, COUNT, COUNTED, LOOP, NAME, RETURN, SPLIT, TEXT, TOKEN};
+use super::code::{CALL, COUNT, COUNTED, FREE, LOOP, NAME, RETURN, SPLIT, TEXT, TOKEN};
 use super::error::MatchError;
 use super::matcher::Matcher;
 use super::rest::NEVER;
@@ -60,6 +60,10 @@ impl<'p, 'g, 'm> Step<'p, 'g, 'm> {
         let is_open = op != NAME || grammar.highest(item.state) > least;
         if is_open && grammar.goes_on(item.state) {
             self.keep(item)?;
+            let beside = if op == FREE { grammar.word(item.code.wrapping_add(3)) } else { 0 };
+            if beside != 0 {
+                self.reach(beside, 0, item.node, fresh)?;
+            }
         }
         if accept == 0 {
             return Ok(());
@@ -67,7 +71,7 @@ impl<'p, 'g, 'm> Step<'p, 'g, 'm> {
         let third = grammar.word(item.code.wrapping_add(2));
         let then = match op {
             NAME if accept <= least => 0,
-            NAME => grammar.word(third.wrapping_add(accept - 1)),
+            NAME | FREE => grammar.word(third.wrapping_add(accept - 1)),
             _ => third,
         };
         // No code is at 0, where the header is: such a name has no value.
@@ -102,7 +106,7 @@ impl<'p, 'g, 'm> Step<'p, 'g, 'm> {
         let grammar = self.matcher.grammar;
         let word = |index: u32| grammar.word(code.wrapping_add(index));
         match word(0) & 0xFF {
-            TEXT | NAME | COUNTED => self.state(Item { code, state: word(1), partial: 0, count, node }, fresh),
+            TEXT | NAME | COUNTED | FREE => self.state(Item { code, state: word(1), partial: 0, count, node }, fresh),
             TOKEN => self.keep(Item { code, state: 0, partial: 0, count, node }),
             SPLIT => {
                 self.reach(word(1), count, node, fresh)?;

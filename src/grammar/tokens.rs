@@ -1,11 +1,11 @@
 //! Whole tokens: taken, and taken back.
 
-use super::code::TOKEN;
+use super::code::{FREE, TOKEN};
 use super::error::MatchError;
 use super::mask::Walk;
 use super::matcher::Matcher;
 use super::step::Step;
-use super::tables::{Frontier, Tables};
+use super::tables::{Frontier, Item, Tables};
 use super::trie::Vocabulary;
 use crate::mem::Arena;
 
@@ -22,7 +22,7 @@ impl<'g> Matcher<'g, '_> {
             read = read.and_then(|from| if is_dead(from) { Ok(from) } else { self.behind_byte(from, byte) });
         });
         let read = read?;
-        let next = self.named(id, if bytes > 0 { read } else { self.nothing() })?;
+        let next = if bytes > 0 { self.named(id, read)? } else { self.without_bytes(id)? };
         if is_dead(next) {
             return Ok(false);
         }
@@ -55,7 +55,7 @@ impl<'g> Matcher<'g, '_> {
     /// # Errors
     /// A limit is exceeded.
     pub fn take_token(&mut self, id: u32) -> Result<bool, MatchError> {
-        let next = self.named(id, self.nothing())?;
+        let next = self.without_bytes(id)?;
         if is_dead(next) {
             return Ok(false);
         }
@@ -97,6 +97,28 @@ impl<'g> Matcher<'g, '_> {
     /// The frontier behind no text that is read.
     fn nothing(&self) -> Frontier {
         Frontier { start: self.now.count, count: 0, accepting: false, ..self.now }
+    }
+
+    /// The frontier behind a token without bytes: one that the grammar names, or any where the text is free.
+    fn without_bytes(&mut self, id: u32) -> Result<Frontier, MatchError> {
+        let named = self.named(id, self.nothing())?;
+        if !is_dead(named) {
+            return Ok(named);
+        }
+        let mut step = Step::beside(self, self.now, named);
+        for index in 0..step.matcher.now.count {
+            let item = step.matcher.item(step.matcher.now, index);
+            if step.matcher.is_open(item) {
+                let state = step.matcher.grammar.word(item.code.wrapping_add(4));
+                step.enter(Item { state, ..item })?;
+            }
+        }
+        Ok(step.next)
+    }
+
+    /// Whether any token without bytes may stand where an item is.
+    pub(super) fn is_open(&self, item: Item) -> bool {
+        self.grammar.word(item.code) == FREE | 1 << 8
     }
 
     /// Adds what is behind a token that the grammar names to what is behind its bytes.

@@ -200,6 +200,15 @@ impl<'m> TokenTrie<'m> {
         self.longest
     }
 
+    /// Sets the bits of all tokens.
+    pub(super) fn allow_all(&self, mask: &mut [u32]) {
+        let mut left = self.tokens;
+        for word in mask {
+            *word = if left >= 32 { u32::MAX } else { (1 << left) - 1 };
+            left = left.saturating_sub(32);
+        }
+    }
+
     /// Sets the bits of the plain tokens of at most so many characters, and clears the others.
     pub(super) fn allow_plain(&self, chars: u32, mask: &mut [u32]) {
         let slice = if chars >= self.longest { 0 } else { chars.min(SHORT) } as usize;

@@ -115,7 +115,7 @@ impl CallFormat {
     }
 
     /// The marks that begin a call or a list of calls.
-    pub(super) fn opens(self) -> &'static [&'static str] {
+    pub(crate) fn opens(self) -> &'static [&'static str] {
         match self {
             Self::Hermes | Self::Qwen3_5 | Self::Glm4_5 => &["<tool_call>"],
             Self::Llama3 => &["<|python_tag|>"],
@@ -133,7 +133,7 @@ impl CallFormat {
     }
 
     /// The mark that ends a call or a list of calls.
-    pub(super) fn close(self) -> Option<&'static str> {
+    pub(crate) fn close(self) -> Option<&'static str> {
         match self {
             Self::Hermes | Self::Qwen3_5 | Self::Glm4_5 => Some("</tool_call>"),
             Self::Llama3 | Self::MistralV3 | Self::MistralV11 | Self::MistralV13 | Self::Granite3 => None,
@@ -149,7 +149,7 @@ impl CallFormat {
     }
 
     /// More marks around calls that say nothing.
-    pub(super) fn fillers(self) -> &'static [&'static str] {
+    pub(crate) fn fillers(self) -> &'static [&'static str] {
         match self {
             Self::KimiK2 => &["<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"],
             Self::DeepSeek => &["<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"],
@@ -161,11 +161,32 @@ impl CallFormat {
     }
 
     /// The marks that end a message, after which another one of the same turn may follow.
-    pub(super) fn message_ends(self) -> &'static [&'static str] {
+    pub(crate) fn message_ends(self) -> &'static [&'static str] {
         match self {
             Self::Harmony => &["<|end|>", "<|call|>", "<|return|>", "<|start|>"],
             _ => &[],
         }
+    }
+
+    /// More marks in calls, which a vocabulary may have as tokens.
+    fn inner_marks(self) -> &'static [&'static str] {
+        match self {
+            Self::MistralV11 => &["[CALL_ID]", "[ARGS]"],
+            Self::MistralV13 => &["[ARGS]"],
+            Self::Gemma4 => &["<|\"|>"],
+            Self::FunctionGemma => &["<escape>"],
+            Self::Harmony => &["<|channel|>", "<|constrain|>", "<|message|>"],
+            Self::Glm4_5 => &["<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"],
+            Self::KimiK2 => &["<|tool_call_argument_begin|>"],
+            Self::DeepSeek => &["<｜tool▁sep｜>"],
+            _ => &[],
+        }
+    }
+
+    /// All marks that a call of the format can have.
+    pub(crate) fn marks(self) -> impl Iterator<Item = &'static str> {
+        let lists = [self.opens(), self.fillers(), self.message_ends(), self.inner_marks()];
+        lists.into_iter().flatten().copied().chain(self.close())
     }
 
     /// How calls are written after the mark.

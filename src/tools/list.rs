@@ -60,6 +60,11 @@ impl<'t> Tools<'t> {
         json::elements(self.json).filter_map(|(element, _)| Tool::new(element))
     }
 
+    /// Returns where each element of the list begins.
+    pub(crate) fn starts(&self) -> impl Iterator<Item = usize> + use<'t> {
+        json::elements(self.json).map(|(_, at)| at)
+    }
+
     /// Returns the tool with this name.
     pub fn find(&self, name: &str) -> Option<Tool<'t>> {
         self.iter().find(|tool| tool.name == name)

@@ -99,12 +99,12 @@ static void answer(const gleed_grammar *grammar, uint64_t seed)
 
 static void grammars(void)
 {
-    const gleed_grammar_options regex = {sizeof regex, GLEED_GRAMMAR_REGEX, 0, 0, 0, 0, NULL, 0};
-    const gleed_grammar_options gbnf = {sizeof gbnf, GLEED_GRAMMAR_GBNF, 0, 0, 0, 0, NULL, 0};
-    const gleed_grammar_options closing = {sizeof closing, GLEED_GRAMMAR_REGEX, 0, GLEED_GRAMMAR_CLOSE, 0, 0, NULL, 0};
-    const gleed_grammar_options ignoring = {sizeof ignoring, 0, 0, 0, 0, 0, " not  if ", 9};
-    const gleed_grammar_options wrong[] = {{sizeof wrong[0], 3, 0, 0, 0, 0, NULL, 0}, {sizeof wrong[0], 0, 4, 0, 0, 0, NULL, 0},
-                                           {sizeof wrong[0], 0, 0, 16, 0, 0, NULL, 0}, {sizeof wrong[0], 0, 0, 0, 0, 1, NULL, 0}};
+    const gleed_grammar_options regex = {sizeof regex, GLEED_GRAMMAR_REGEX, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, NULL, 0, NULL};
+    const gleed_grammar_options gbnf = {sizeof gbnf, GLEED_GRAMMAR_GBNF, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, NULL, 0, NULL};
+    const gleed_grammar_options closing = {sizeof closing, GLEED_GRAMMAR_REGEX, 0, GLEED_GRAMMAR_CLOSE, 0, 0, NULL, 0, 0, 0, 0, 0, NULL, 0, NULL};
+    const gleed_grammar_options ignoring = {sizeof ignoring, 0, 0, 0, 0, 0, " not  if ", 9, 0, 0, 0, 0, NULL, 0, NULL};
+    const gleed_grammar_options wrong[] = {{sizeof wrong[0], 4, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, NULL, 0, NULL}, {sizeof wrong[0], 0, 4, 0, 0, 0, NULL, 0, 0, 0, 0, 0, NULL, 0, NULL},
+                                           {sizeof wrong[0], 0, 0, 16, 0, 0, NULL, 0, 0, 0, 0, 0, NULL, 0, NULL}, {sizeof wrong[0], 0, 0, 0, 0, 1, NULL, 0, 0, 0, 0, 0, NULL, 0, NULL}};
     const gleed_matcher_limits small = {sizeof small, 8, 16, 4, 10, 0}, odd = {sizeof odd, 0, 0, 0, 0, 1};
     static uint32_t scratch[1 << 19];
     gleed_matcher *matcher, *other, *deep;
@@ -247,8 +247,8 @@ static void same_mask(gleed_writing *writing, const gleed_grammar *grammar, cons
 static void writings(void)
 {
     const gleed_config config = {sizeof config, 3, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-    const gleed_grammar_options options = {sizeof options, GLEED_GRAMMAR_REGEX, 0, GLEED_GRAMMAR_CLOSE, 0, 0, NULL, 0};
-    const gleed_grammar_options plain = {sizeof plain, GLEED_GRAMMAR_REGEX, 0, 0, 0, 0, NULL, 0};
+    const gleed_grammar_options options = {sizeof options, GLEED_GRAMMAR_REGEX, 0, GLEED_GRAMMAR_CLOSE, 0, 0, NULL, 0, 0, 0, 0, 0, NULL, 0, NULL};
+    const gleed_grammar_options plain = {sizeof plain, GLEED_GRAMMAR_REGEX, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, NULL, 0, NULL};
     const gleed_grammar *grammar = start_grammar("[a-z]{8,30}(, yes|, no)!", &options);
     const gleed_grammar *other = start_grammar("[0-9]*", &plain);
     const gleed_matcher_limits none_kept = {sizeof none_kept, 0, 0, 0, 1, 0};
@@ -439,7 +439,7 @@ static void tool_calls(void)
 
 int main(int argc, char **argv)
 {
-    const gleed_grammar_options options = {sizeof options, GLEED_GRAMMAR_SCHEMA, GLEED_WHITESPACE_COMPACT, 0, 0, 0, NULL, 0};
+    const gleed_grammar_options options = {sizeof options, GLEED_GRAMMAR_SCHEMA, GLEED_WHITESPACE_COMPACT, 0, 0, 0, NULL, 0, 0, 0, 0, 0, NULL, 0, NULL};
     const gleed_grammar *grammar;
     const uint8_t *bytes;
     size_t len;

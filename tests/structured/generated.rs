@@ -112,7 +112,7 @@ impl Writer<'_> {
 }
 
 /// The validator takes -0 for a number with a point.
-fn without_signs(value: &mut serde_json::Value) {
+pub(super) fn without_signs(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Number(number) if number.as_f64() == Some(0.0) => *value = 0.into(),
         serde_json::Value::Array(values) => values.iter_mut().for_each(without_signs),

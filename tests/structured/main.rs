@@ -20,6 +20,7 @@ mod random;
 mod random_sources;
 mod states;
 mod suite;
+mod tools;
 mod writing;
 
 use gleed::grammar::{

@@ -80,8 +80,7 @@ impl Vocabulary for Pieces {
 /// Compiles a source; what comes out is walked through.
 fn compile(source: Source<'_>, random: &mut Rng, counts: &mut Counts) {
     let options = options(random);
-    let (Source::Gbnf(text) | Source::Regex(text) | Source::Schema(text)) = source;
-    let _case = Case((String::from_utf8_lossy(text), options));
+    let _case = Case((String::from_utf8_lossy(source.text()), options));
     match Compiled::new(source, &options) {
         Err(_) => counts.refused += 1,
         Ok(mut compiled) => {

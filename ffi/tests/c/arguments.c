@@ -184,7 +184,7 @@ static void wrong_arguments(void)
     gleed_message message = {GLEED_ROLE_USER, 0, "a", 1};
     gleed_part part = {file, file_len};
     gleed_bias bias = {5, 1.0f};
-    gleed_grammar_options grammar_options = {sizeof grammar_options, 0, 0, 0, 0, 0, NULL, 0};
+    gleed_grammar_options grammar_options = {sizeof grammar_options, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, NULL, 0, NULL};
     gleed_matcher_limits limits = {sizeof limits, 0, 0, 0, 0, 0};
     gleed_writing_info writing_info = {sizeof writing_info, 0, 0, 0, 0, 0, 0};
     gleed_shown shown = {sizeof shown, 0, NULL, 0, 0};

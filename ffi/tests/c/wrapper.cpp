@@ -214,7 +214,7 @@ int main(int argc, char **argv) {
     const auto trie = gleed::TokenTrie::make(tokenizer.value());
     CHECK(trie);
     auto matcher = gleed::Matcher::start(grammar.value());
-    CHECK(matcher && !matcher.value().is_end().value());
+    CHECK(matcher && !matcher.value().is_end().value() && !matcher.value().is_free().value());
     std::vector<std::uint32_t> mask(trie.value().mask_len().value());
     auto chooser = gleed::Sampler::start(gleed::make<gleed_sampler_params>());
     logits = seq.value().reset() ? seq.value().prefill(gleed::Tokens(ids, count.value())) : logits;

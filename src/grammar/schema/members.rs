@@ -9,6 +9,7 @@ use super::{Schemas, Set};
 use crate::grammar::ast::OPEN;
 use crate::grammar::code::{Code, NAME};
 use crate::grammar::dfa::{Dfa, Trie};
+use crate::grammar::json::Chars;
 use crate::grammar::scratch::Result;
 
 impl Schemas<'_, '_, '_, '_> {
@@ -42,29 +43,28 @@ impl Schemas<'_, '_, '_, '_> {
             if required || segment.table == 0 {
                 segment = self.segment(list, index)?;
             }
-            let rule = self.declared_rule(set, known, patterns)?;
             let then = if single { close } else { behind };
-            let value = self.spaced_call(rule, then)?;
-            let entry = self.colon(value)?;
+            let entry = self.declared_value(set, known, patterns, then)?;
             // With one member at most, none but the required one can be it.
             let entry = if single && !required && declared.required > 0 { 0 } else { entry };
             self.scratch.set(segment.table, index.wrapping_sub(segment.first).wrapping_add(1), entry);
             may_end &= !required;
             let local = index.wrapping_sub(segment.first);
             next = self.program.push(self.scratch, NAME, segment.names, segment.table, local, 0)?;
+            next = self.before_name(next)?;
             if index > 0 {
                 let mut more = next;
                 if may_end {
                     more = self.program.either(self.scratch, more, extra)?;
                 }
-                let more = self.separated(more)?;
+                let more = self.next_member(more)?;
                 behind = if may_end { self.program.either(self.scratch, more, close)? } else { more };
             }
         }
         if may_end {
             next = self.program.either(self.scratch, next, extra)?;
         }
-        let begin = if next == 0 { 0 } else { self.space(next)? };
+        let begin = if next == 0 { 0 } else { self.first_member(next)? };
         let empty = match count {
             Count::Others(min, _) => min == 0,
             Count::Some => false,
@@ -83,7 +83,11 @@ impl Schemas<'_, '_, '_, '_> {
         for index in first..=last {
             let (from, to) = self.name(self.scratch.get(list, index));
             let text = self.dom.text.get(from as usize..to as usize).unwrap_or(&[]);
-            trie.add(self.scratch, Self::spelled(text), index - first)?;
+            if self.has_bare_names() {
+                trie.add(self.scratch, Chars(text), index - first)?;
+            } else {
+                trie.add(self.scratch, Self::spelled(text), index - first)?;
+            }
         }
         let count = last - first + 1;
         let table = self.scratch.zeroed(count as usize + 2)?;
@@ -92,7 +96,7 @@ impl Schemas<'_, '_, '_, '_> {
     }
 
     /// Returns the code of a colon with white space before it, then `value`.
-    fn colon(&mut self, value: Code) -> Result<Code> {
+    pub(super) fn colon(&mut self, value: Code) -> Result<Code> {
         let colon = self.mark(b':', value)?;
         self.space(colon)
     }

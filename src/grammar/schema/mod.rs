@@ -5,17 +5,25 @@
 
 mod array;
 mod choice;
+mod dialect;
+mod envelope;
+mod formats;
 mod keyword;
 mod members;
 mod number;
 mod object;
 mod reference;
 mod string;
+mod tools;
 mod value;
 
 use heapless::Vec;
 
+use self::dialect::Dialect;
+use self::envelope::Callable;
 use self::keyword::{KNOWN, REFUSED};
+pub(super) use self::tools::compile_calls;
+use super::calls::Mark;
 use super::check::alive;
 use super::code::{self, Code, Codec, FOUND, Program, Rule, rule, set_start, start};
 use super::compile::{Options, Whitespace};
@@ -88,7 +96,15 @@ struct Schemas<'c, 's, 't, 'o> {
     errors: Vec<(Rule, GrammarError), ERRORS>,
     /// A schema without any value.
     never: Node,
+    /// A schema of any object.
+    objects: Node,
     shared: Shared,
+    /// How values are written.
+    dialect: Dialect,
+    /// Whether the object in the making is the arguments of a tool, and not a value in them.
+    is_arguments: bool,
+    /// Marks that are tokens.
+    marks: &'c [Mark],
 }
 
 /// Automata that many rules use.
@@ -108,31 +124,31 @@ pub(super) fn compile(
     text: &[u8],
     options: &Options<'_>,
 ) -> Result<Rule> {
-    let root = dom::read(text, scratch)?;
-    let never = scratch.record([Kind::False as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0])?;
-    let table = scratch.zeroed(BUCKETS as usize)?;
-    let mut schemas = Schemas {
-        scratch,
-        program,
-        dom: Dom { text },
-        root,
-        options,
-        table,
-        first: 0,
-        last: 0,
-        probe: false,
-        rule: 0,
-        pairs: 0,
-        errors: Vec::new(),
-        never,
-        shared: Shared::default(),
-    };
-    let mut set = Set::new();
+    let mut schemas = Schemas::new(scratch, program, text, options)?;
+    let (root, mut set) = (schemas.root, Set::new());
     schemas.expand(&mut set, root, &mut Vec::new())?;
     let rule = schemas.rule_of(&set)?;
     schemas.work()?;
     let (pairs, errors) = (schemas.pairs, schemas.errors);
+    check(scratch, program, rule, Callable::default(), (pairs, &errors))
+}
+
+/// Checks all that was made, of which a rule is the root. Returns it.
+fn check(
+    scratch: &mut Scratch<'_>,
+    program: &Program,
+    rule: Rule,
+    tools: Callable,
+    (pairs, errors): (u32, &[(Rule, GrammarError)]),
+) -> Result<Rule> {
     super::check::mark(scratch, program);
+    // A tool that cannot be called would be left out.
+    for number in 0..tools.count {
+        let arguments = scratch.get(tools.list, number.wrapping_mul(3).wrapping_add(2));
+        if !alive(scratch, start(scratch, arguments)) {
+            return Err(GrammarError { kind: ErrorKind::Empty, at: code::rule_at(scratch, arguments) });
+        }
+    }
     super::check::check(scratch, rule).map_err(|error| match error.kind {
         // The only way in which a value begins with itself.
         ErrorKind::LeftRecursion => GrammarError { kind: ErrorKind::Unsupported("$ref"), ..error },
@@ -154,6 +170,40 @@ fn check_pairs(scratch: &Scratch<'_>, pairs: u32) -> Result<()> {
         pair = scratch.get(pair, 3);
     }
     Ok(())
+}
+
+impl<'c, 's, 't, 'o> Schemas<'c, 's, 't, 'o> {
+    fn new(
+        scratch: &'c mut Scratch<'s>,
+        program: &'c mut Program,
+        text: &'t [u8],
+        options: &'c Options<'o>,
+    ) -> Result<Self> {
+        let root = dom::read(text, scratch)?;
+        let never = scratch.record([Kind::False as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0])?;
+        let objects = scratch.record([Kind::Object as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0])?;
+        let table = scratch.zeroed(BUCKETS as usize)?;
+        Ok(Self {
+            scratch,
+            program,
+            dom: Dom { text },
+            root,
+            options,
+            table,
+            first: 0,
+            last: 0,
+            probe: false,
+            rule: 0,
+            pairs: 0,
+            errors: Vec::new(),
+            never,
+            objects,
+            shared: Shared::default(),
+            dialect: Dialect::Json,
+            is_arguments: false,
+            marks: &[],
+        })
+    }
 }
 
 impl Schemas<'_, '_, '_, '_> {
@@ -181,6 +231,7 @@ impl Schemas<'_, '_, '_, '_> {
             set_start(self.scratch, self.rule, code);
             waiting = self.scratch.get(waiting, NEXT);
         }
+        (self.first, self.last) = (0, 0);
         Ok(())
     }
 
@@ -315,7 +366,7 @@ impl Schemas<'_, '_, '_, '_> {
 
     /// Returns the code of white space between lexemes.
     fn space(&mut self, then: Code) -> Result<Code> {
-        let expression: &[u8] = match self.options.whitespace {
+        let expression: &[u8] = match self.whitespace() {
             Whitespace::Compact | Whitespace::Spaced => return Ok(then),
             Whitespace::Bounded => b"( |\\n[ \\t]{0,40})?",
             Whitespace::Any => b"[ \\t\\r\\n]*",
@@ -329,7 +380,7 @@ impl Schemas<'_, '_, '_, '_> {
     /// Returns the code of white space, then a rule. The space is in a rule of its own with it: so the rule is called once, and
     /// not again behind each blank.
     fn spaced_call(&mut self, rule: Rule, then: Code) -> Result<Code> {
-        if matches!(self.options.whitespace, Whitespace::Compact | Whitespace::Spaced) {
+        if matches!(self.whitespace(), Whitespace::Compact | Whitespace::Spaced) {
             return self.program.call(self.scratch, rule, then);
         }
         let mut spaced = code::spaced(self.scratch, rule);
@@ -348,7 +399,7 @@ impl Schemas<'_, '_, '_, '_> {
     fn mark(&mut self, mark: u8, then: Code) -> Result<Code> {
         let index = b"{}[],:".iter().position(|other| *other == mark).unwrap_or(0);
         if self.shared.marks.get(index) == Some(&0) {
-            let spaced = self.options.whitespace == Whitespace::Spaced && matches!(mark, b',' | b':');
+            let spaced = self.whitespace() == Whitespace::Spaced && matches!(mark, b',' | b':');
             let text = [u32::from(mark), 0x20];
             let dfa = dfa::literal(self.scratch, text.into_iter().take(1 + usize::from(spaced)))?;
             self.shared.marks.get_mut(index).into_iter().for_each(|place| *place = dfa);

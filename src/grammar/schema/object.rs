@@ -64,6 +64,7 @@ impl Schemas<'_, '_, '_, '_> {
     /// Returns the code of the objects of a list of schemas, or 0.
     pub(super) fn object(&mut self, set: &Set) -> Result<Code> {
         let declared = self.declared(set)?;
+        self.check_names(&declared)?;
         let patterns = self.patterns(set)?;
         let others = self.others(set, &declared, &patterns)?;
         let Some((min, max)) = self.sizes(set, "minProperties", "maxProperties")? else { return Ok(0) };
@@ -74,7 +75,7 @@ impl Schemas<'_, '_, '_, '_> {
     }
 
     /// Returns the declared members, or those that the value itself has.
-    fn declared(&mut self, set: &Set) -> Result<Declared> {
+    pub(super) fn declared(&mut self, set: &Set) -> Result<Declared> {
         let mut declared = Declared::default();
         for member in set {
             let object = if member.has(Member::VALUE) { member.node() } else { self.value(*member, "properties") };
@@ -134,7 +135,7 @@ impl Schemas<'_, '_, '_, '_> {
         (self.scratch.get(declared, FROM), self.scratch.get(declared, TO))
     }
 
-    fn text(&self, (from, to): (u32, u32)) -> &[u8] {
+    pub(super) fn text(&self, (from, to): (u32, u32)) -> &[u8] {
         self.dom.text.get(from as usize..to as usize).unwrap_or(&[])
     }
 
@@ -142,7 +143,7 @@ impl Schemas<'_, '_, '_, '_> {
         Chars(self.text(range))
     }
 
-    fn patterns(&mut self, set: &Set) -> Result<Vec<Pattern, PATTERNS>> {
+    pub(super) fn patterns(&mut self, set: &Set) -> Result<Vec<Pattern, PATTERNS>> {
         let mut patterns = Vec::new();
         for (owner, member) in set.iter().enumerate() {
             let object = self.value(*member, "patternProperties");
@@ -165,6 +166,12 @@ impl Schemas<'_, '_, '_, '_> {
 
     /// Returns the rule of the values of a member: `found` says for each pattern whether the name follows it.
     fn member_rule(&mut self, set: &Set, name: Option<(u32, u32)>, patterns: &[Pattern], found: u32) -> Result<Rule> {
+        let result = self.member_set(set, name, patterns, found)?;
+        self.rule_of(&result)
+    }
+
+    /// Returns the list of schemas of these values.
+    fn member_set(&mut self, set: &Set, name: Option<(u32, u32)>, patterns: &[Pattern], found: u32) -> Result<Set> {
         let mut result = Set::new();
         for (owner, member) in set.iter().enumerate() {
             if member.has(Member::VALUE) {
@@ -193,30 +200,34 @@ impl Schemas<'_, '_, '_, '_> {
                 self.expand(&mut result, additional, &mut Vec::new())?;
             }
         }
-        self.rule_of(&result)
+        Ok(result)
     }
 
-    /// Returns the rule of the values of a declared member.
-    pub(super) fn declared_rule(&mut self, set: &Set, declared: u32, patterns: &[Pattern]) -> Result<Rule> {
+    /// Returns the list of schemas of the values of a declared member.
+    pub(super) fn declared_set(&mut self, set: &Set, declared: u32, patterns: &[Pattern]) -> Result<Set> {
         let name = self.name(declared);
         let found =
             |(index, pattern): (usize, &Pattern)| u32::from(self.accepts(pattern.names, self.text(name))) << index;
         let found = patterns.iter().enumerate().map(found).sum();
-        self.member_rule(set, Some(name), patterns, found)
+        self.member_set(set, Some(name), patterns, found)
     }
 
     /// Returns the kinds of members that are not declared.
-    fn others(&mut self, set: &Set, declared: &Declared, patterns: &[Pattern]) -> Result<Others> {
+    pub(super) fn others(&mut self, set: &Set, declared: &Declared, patterns: &[Pattern]) -> Result<Others> {
         let mut others = Others::new();
+        if self.has_declared_members_only() {
+            return Ok(others);
+        }
         let declares = set.iter().any(|member| self.value(*member, "properties") != 0);
         let is_said = set.iter().any(|member| self.value(*member, "additionalProperties") != 0);
         let closed = self.options.closed && declares && !is_said;
         // Where names are taken, none can be spelled in another way.
         let codec = match (declared.count, patterns.is_empty()) {
+            _ if self.has_bare_names() => Codec::Raw,
             (1.., _) => Codec::Short,
             (_, restricted) => self.codec(!restricted),
         };
-        let mut names = self.all_strings(codec)?;
+        let mut names = if codec == Codec::Raw { self.bare_names()? } else { self.all_strings(codec)? };
         let at = set.first().map_or(0, |member| self.dom.at(self.scratch, member.node()));
         if declared.count > 0 {
             let mut taken = Trie::new(self.scratch)?;
@@ -252,7 +263,7 @@ impl Schemas<'_, '_, '_, '_> {
             if names == 0 || (closed && found == 0) || self.is_excluded(set, patterns, found) {
                 continue;
             }
-            let names = dfa::quoted(self.scratch, names)?;
+            let names = if codec == Codec::Raw { names } else { dfa::quoted(self.scratch, names)? };
             let rule = self.member_rule(set, None, patterns, found)?;
             if others.push(Other { names, codec, rule }).is_err() {
                 return self.refused("patternProperties", at);
@@ -276,7 +287,13 @@ impl Schemas<'_, '_, '_, '_> {
     }
 
     /// Returns what `minProperties` and `maxProperties` ask for, or `None` if there is no such object.
-    fn count(&self, set: &Set, declared: &Declared, closed: bool, (min, max): (u32, u32)) -> Result<Option<Count>> {
+    pub(super) fn count(
+        &self,
+        set: &Set,
+        declared: &Declared,
+        closed: bool,
+        (min, max): (u32, u32),
+    ) -> Result<Option<Count>> {
         let Declared { count, required, .. } = *declared;
         if max < required || (closed && min > count) {
             return Ok(None);

@@ -1,5 +1,6 @@
 //! Strings.
 
+use super::dialect::Dialect;
 use super::keyword::FORMATS;
 use super::{Member, Schemas, Set};
 use crate::grammar::ast::OPEN;
@@ -20,6 +21,9 @@ use crate::grammar::scratch::Result;
 impl Schemas<'_, '_, '_, '_> {
     /// Returns the code of the strings of a list of schemas, or 0.
     pub(super) fn string(&mut self, set: &Set) -> Result<Code> {
+        if let Some(quote) = self.quote() {
+            return self.marked_string(set, quote);
+        }
         let Some((min, max)) = self.sizes(set, "minLength", "maxLength")? else { return Ok(0) };
         let is_free = !set.iter().any(|member| self.restricts(*member));
         let codec = self.codec(!is_free);
@@ -84,6 +88,7 @@ impl Schemas<'_, '_, '_, '_> {
     /// Returns how strings are written.
     pub(super) fn codec(&self, restricted: bool) -> Codec {
         match self.options.escapes {
+            _ if self.dialect != Dialect::Json => Codec::Short,
             Escapes::Short => Codec::Short,
             Escapes::All if restricted => Codec::Control,
             Escapes::All => Codec::All,
@@ -92,10 +97,11 @@ impl Schemas<'_, '_, '_, '_> {
 
     /// Returns the automaton of all strings that can be written, without quotes.
     pub(super) fn all_strings(&mut self, codec: Codec) -> Result<Dfa> {
-        dfa::star(self.scratch, if codec == Codec::Short { ESCAPABLE } else { ANY })
+        let all = dfa::star(self.scratch, if codec == Codec::Short { ESCAPABLE } else { ANY })?;
+        self.end_tag().map_or(Ok(all), |tag| self.without(all, tag))
     }
 
-    fn restricts(&self, member: Member) -> bool {
+    pub(super) fn restricts(&self, member: Member) -> bool {
         let known = |value: Node| value != 0 && self.format(value).is_some();
         self.constants(member).0 != 0 && !member.has(Member::ENUM)
             || self.value(member, "pattern") != 0
@@ -113,7 +119,7 @@ impl Schemas<'_, '_, '_, '_> {
     }
 
     /// Returns the strings that a schema allows of those given.
-    fn restricted(&mut self, strings: Dfa, member: Member, at: usize) -> Result<Dfa> {
+    pub(super) fn restricted(&mut self, strings: Dfa, member: Member, at: usize) -> Result<Dfa> {
         let mut strings = strings;
         if self.constants(member).0 != 0 && !member.has(Member::ENUM) {
             let constants = self.constant_strings(member)?;
@@ -170,7 +176,7 @@ impl Schemas<'_, '_, '_, '_> {
             if self.dom.kind(self.scratch, constant) == Kind::String {
                 let chars = self.dom.chars(self.scratch, constant);
                 let is_short = |char: u32| ESCAPABLE.iter().any(|(low, high)| (*low..=*high).contains(&char));
-                if self.options.escapes == Escapes::Short && !chars.clone().all(is_short) {
+                if self.codec(true) == Codec::Short && self.quote().is_none() && !chars.clone().all(is_short) {
                     let kind = ErrorKind::Value(if only { "const" } else { "enum" });
                     return Err(GrammarError { kind, at: self.dom.at(self.scratch, constant) });
                 }

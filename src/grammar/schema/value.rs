@@ -10,12 +10,12 @@ use crate::grammar::scratch::Result;
 const NULL: u32 = 1;
 const TRUE: u32 = 2;
 const FALSE: u32 = 4;
-const STRING: u32 = 8;
+pub(super) const STRING: u32 = 8;
 pub(super) const INTEGER: u32 = 16;
 /// Numbers that are no integers.
 const FRACTION: u32 = 32;
 const ARRAY: u32 = 64;
-const OBJECT: u32 = 128;
+pub(super) const OBJECT: u32 = 128;
 const ALL: u32 = 255;
 
 impl Schemas<'_, '_, '_, '_> {
@@ -23,7 +23,7 @@ impl Schemas<'_, '_, '_, '_> {
     pub(super) fn values(&mut self, set: &Set) -> Result<Code> {
         let types = self.types(set)?;
         let mut code = 0;
-        for (bit, word) in [(NULL, &b"null"[..]), (TRUE, b"true"), (FALSE, b"false")] {
+        for (bit, word) in [NULL, TRUE, FALSE].into_iter().zip(self.words()) {
             if types & bit != 0 {
                 let dfa = dfa::literal(self.scratch, word.iter().map(|byte| u32::from(*byte)))?;
                 let end = self.program.end(self.scratch)?;
@@ -54,7 +54,7 @@ impl Schemas<'_, '_, '_, '_> {
     }
 
     /// Returns whether a schema lists its values.
-    fn is_listed(&self, member: Member) -> bool {
+    pub(super) fn is_listed(&self, member: Member) -> bool {
         !member.has(Member::ENUM) && !member.has(Member::VALUE) && self.constants(member).0 != 0
     }
 
@@ -97,6 +97,9 @@ impl Schemas<'_, '_, '_, '_> {
         for member in set {
             if self.dom.kind(self.scratch, member.node()) == Kind::False && !member.has(Member::VALUE) {
                 return Ok(0);
+            }
+            if member.node() == self.objects {
+                types &= OBJECT;
             }
             types &= self.named_types(*member)?;
             if member.has(Member::ENUM) {

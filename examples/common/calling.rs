@@ -1,0 +1,118 @@
+//! Calls of tools in a reply are held to the list of tools.
+
+use gleed::grammar::{
+    Calls, Grammar, Limits, Marks, Matcher, Options, Source, TokenTrie, ToolChoice, Vocabulary, Whitespace,
+};
+use gleed::host::AlignedBytes;
+use gleed::sample::Sampler;
+use gleed::token::Tokenizer;
+
+use super::Result;
+use super::compile::compile;
+use super::turns::Style;
+
+/// What replies with calls have to follow.
+pub(crate) struct CallRules<'t> {
+    tokenizer: &'t Tokenizer<'t, 't>,
+    trie: TokenTrie<'static>,
+    /// Of the first reply to a message, and of those behind results.
+    grammars: [Grammar<'static>; 2],
+    /// Tokens that end a reply.
+    ends: Vec<u32>,
+}
+
+impl<'t> CallRules<'t> {
+    /// The rules of the tools that a style offers, if it offers some. `choice`: `auto`, `required`, or the name of a tool.
+    pub(crate) fn new(tokenizer: &'t Tokenizer<'t, 't>, style: &Style<'_>, choice: &str) -> Result<Option<Self>> {
+        let Some((format, tools)) = style.script.tools else { return Ok(None) };
+        let thoughts = style.thoughts();
+        let marks = Marks::of(format.calls(), thoughts.map(|(marks, _)| marks), tokenizer);
+        let auto = Calls {
+            thoughts: thoughts.map(|(marks, _)| marks),
+            is_thinking: thoughts.is_some_and(|(_, is_open)| is_open),
+            marks: marks.as_slice(),
+            ..Calls::new(tools.json().as_bytes(), format.calls())
+        };
+        let choice = match choice {
+            "auto" => ToolChoice::Auto,
+            "required" => ToolChoice::Required,
+            name => ToolChoice::Named(name),
+        };
+        let grammars = [grammar(&Calls { choice, ..auto })?, grammar(&auto)?];
+        let mut scratch = vec![0; TokenTrie::scratch_len(tokenizer)];
+        let nodes = lasting(TokenTrie::plan(tokenizer, &mut scratch)?);
+        let trie = TokenTrie::new(tokenizer, &mut scratch, nodes)?;
+        let is_end = |id: &u32| tokenizer.is_end(*id);
+        let ends = (0..tokenizer.tokens()).filter(is_end).chain(style.stops()).collect();
+        Ok(Some(Self { tokenizer, trie, grammars, ends }))
+    }
+
+    /// The begin of a reply, behind so many replies with calls.
+    pub(crate) fn reply(&self, round: usize) -> Result<Ruled<'_>> {
+        let memory = Box::new(AlignedBytes::new(Matcher::plan(Limits::default())?));
+        let mask = vec![0; self.trie.mask_len()];
+        Ok(Ruled { rules: self, grammar: &self.grammars[round.min(1)], memory, mask })
+    }
+}
+
+/// A grammar that lasts as long as the program.
+fn grammar(calls: &Calls<'_>) -> Result<Grammar<'static>> {
+    let options = Options { whitespace: Whitespace::Spaced, ..Options::default() };
+    let memory = Box::leak(Box::new(AlignedBytes::new(0)));
+    Ok(compile(Source::Tools(*calls), &options, memory).map_err(|error| match calls.tool_at(error.at) {
+        Some(tool) => format!("--tools: the tool {tool}: {error}"),
+        None => format!("--tools: {error}"),
+    })?)
+}
+
+fn lasting(bytes: usize) -> &'static mut [u8] {
+    Box::leak(Box::new(AlignedBytes::new(bytes))).bytes()
+}
+
+/// A reply, before its matcher is made.
+pub(crate) struct Ruled<'r> {
+    rules: &'r CallRules<'r>,
+    grammar: &'r Grammar<'static>,
+    memory: Box<AlignedBytes>,
+    mask: Vec<u32>,
+}
+
+impl Ruled<'_> {
+    /// The reply so far.
+    pub(crate) fn begin(&mut self) -> Result<Calling<'_>> {
+        let matcher = Matcher::new(self.grammar, Limits::default(), self.memory.bytes())?;
+        Ok(Calling { rules: self.rules, matcher, mask: &mut self.mask })
+    }
+}
+
+/// The state of a reply.
+pub(crate) struct Calling<'r> {
+    rules: &'r CallRules<'r>,
+    matcher: Matcher<'r, 'r>,
+    mask: &'r mut [u32],
+}
+
+impl Calling<'_> {
+    /// Chooses the next token among those that may follow, and takes it.
+    pub(crate) fn choose(&mut self, sampler: &mut Sampler, logits: &[f32], scratch: &mut [u64]) -> Result<u32> {
+        let CallRules { tokenizer, trie, ends, .. } = self.rules;
+        if self.matcher.is_free() {
+            let token = sampler.sample(logits, scratch)?.token;
+            let is_end = ends.contains(&token);
+            if if is_end { self.matcher.may_end() } else { self.matcher.accept(*tokenizer, token)? } {
+                return Ok(token);
+            }
+        }
+        self.matcher.mask(trie, usize::MAX, self.mask)?;
+        for &id in ends {
+            let bit = 1 << (id % 32);
+            let word = &mut self.mask[id as usize / 32];
+            *word = if self.matcher.may_end() { *word | bit } else { *word & !bit };
+        }
+        let token = sampler.sample_masked(logits, self.mask, scratch)?.token;
+        if !ends.contains(&token) {
+            self.matcher.accept(*tokenizer, token)?;
+        }
+        Ok(token)
+    }
+}
