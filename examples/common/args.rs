@@ -64,7 +64,7 @@ impl ToolArgs {
     #[cfg(feature = "grammar")]
     pub(crate) fn rules<'t>(
         &self,
-        tokenizer: &'t Tokenizer<'t, 't>,
+        tokenizer: &'t gleed::token::Tokenizer<'t, 't>,
         style: &Style<'_>,
     ) -> Result<Option<super::calling::CallRules<'t>>> {
         if self.free_calls {

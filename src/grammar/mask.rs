@@ -1,6 +1,6 @@
 //! Which tokens may follow a text: a walk over the tokens by their bytes.
 
-use super::code::{COUNTED, FREE, TEXT, TOKEN};
+use super::code::{COUNTED, FREE, TEXT};
 use super::codec::{RAW, chars};
 use super::compiled::Move;
 use super::dfa::QUOTE;
@@ -389,20 +389,6 @@ impl Matcher<'_, '_> {
             }
             _ if items.iter().any(|item| self.grammar.word(item.code) & 0xFF == COUNTED) => 0,
             _ => self.tables.seen.number(items, from.accepting),
-        }
-    }
-
-    /// Allows the tokens that the grammar names by their ids.
-    fn allow_named(&self, tokens: u32, most: Option<u32>, mask: &mut [u32]) {
-        let is_in_time = |item| most.is_none_or(|most| self.rest_behind_token(item) <= most);
-        for item in (0..self.now.count).map(|index| self.item(self.now, index)).filter(|item| is_in_time(*item)) {
-            let code = item.code;
-            let (word, named) = (self.grammar.word(code), self.grammar.word(code.wrapping_add(1)));
-            match (word & 0xFF, word >> 8) {
-                (TOKEN, 0) if named < tokens => set(mask, named),
-                (TOKEN, 1..) => (0..tokens).filter(|&id| id != named).for_each(|id| set(mask, id)),
-                _ => {}
-            }
         }
     }
 }

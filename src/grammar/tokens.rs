@@ -6,7 +6,7 @@ use super::mask::Walk;
 use super::matcher::Matcher;
 use super::step::Step;
 use super::tables::{Frontier, Item, Tables};
-use super::trie::Vocabulary;
+use super::trie::{Vocabulary, set};
 use crate::mem::Arena;
 
 impl<'g> Matcher<'g, '_> {
@@ -114,6 +114,20 @@ impl<'g> Matcher<'g, '_> {
             }
         }
         Ok(step.next)
+    }
+
+    /// Allows the tokens that the grammar names by their ids.
+    pub(super) fn allow_named(&self, tokens: u32, most: Option<u32>, mask: &mut [u32]) {
+        let is_in_time = |item| most.is_none_or(|most| self.rest_behind_token(item) <= most);
+        for item in (0..self.now.count).map(|index| self.item(self.now, index)).filter(|item| is_in_time(*item)) {
+            let code = item.code;
+            let (word, named) = (self.grammar.word(code), self.grammar.word(code.wrapping_add(1)));
+            match (word & 0xFF, word >> 8) {
+                (TOKEN, 0) if named < tokens => set(mask, named),
+                (TOKEN, 1..) => (0..tokens).filter(|&id| id != named).for_each(|id| set(mask, id)),
+                _ => {}
+            }
+        }
     }
 
     /// Whether any token without bytes may stand where an item is.

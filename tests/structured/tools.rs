@@ -137,27 +137,22 @@ struct Case<'c> {
     random: &'c mut Rng,
 }
 
-/// A reply, and whether a call was begun by its mark.
-struct Written {
-    text: String,
-    begun: usize,
-}
-
 impl Case<'_> {
-    fn write(&mut self, grammar: &Grammar<'_>) -> Written {
+    fn write(&mut self, grammar: &Grammar<'_>) -> String {
         let limits = Limits::default();
         let (mut memory, mut other) =
             (Memory::new(Matcher::plan(limits).unwrap()), Memory::new(Matcher::plan(limits).unwrap()));
         let mut matcher = Matcher::new(grammar, limits, memory.bytes()).unwrap();
         let mut mask = vec![0; self.trie.mask_len()];
-        let (mut text, mut begun) = (Vec::new(), 0);
+        let mut text = Vec::new();
         for step in 0..600_usize {
             let left = 300_usize.saturating_sub(step).max(1);
-            if matcher.is_complete() || matcher.may_end() && (step > 250 || self.random.below(12) == 0) {
+            let is_whole = std::str::from_utf8(&text).is_ok();
+            if matcher.is_complete() || is_whole && matcher.may_end() && (step > 250 || self.random.below(12) == 0) {
                 break;
             }
-            if matcher.is_free() && self.random.below(3) == 0 {
-                begun += usize::from(self.spell(&mut matcher, &mut text));
+            if is_whole && matcher.is_free() && self.random.below(3) == 0 {
+                self.spell(&mut matcher, &mut text);
                 continue;
             }
             let one = mask_of(&mut matcher, self.trie, usize::MAX);
@@ -167,7 +162,7 @@ impl Case<'_> {
             let allowed: Vec<u32> = (0..self.pieces.tokens())
                 .filter(|id| mask[*id as usize / 32] >> (id % 32) & 1 == 1 && self.suits(&matcher, &text, *id))
                 .collect();
-            assert!(!allowed.is_empty(), "{:?}: {}", self.calls, String::from_utf8_lossy(&text));
+            assert!(!allowed.is_empty(), "{:?}: {}", self.calls.format, String::from_utf8_lossy(&text));
             // Longer tokens are tried more often.
             let pick = |random: &mut Rng| allowed[random.below(allowed.len())];
             let id = [pick(self.random), pick(self.random)].into_iter().max_by_key(|id| self.pieces.text(*id).len());
@@ -175,8 +170,8 @@ impl Case<'_> {
             assert_eq!(matcher.accept(self.pieces, id), Ok(true), "{:?}", self.pieces.text(id));
             text.extend(self.pieces.text(id));
         }
-        assert!(matcher.may_end(), "{:?}: no end: {}", self.calls, String::from_utf8_lossy(&text));
-        Written { text: String::from_utf8(text).expect("UTF-8"), begun }
+        assert!(matcher.may_end(), "{:?}: no end: {}", self.calls.format, String::from_utf8_lossy(&text));
+        String::from_utf8(text).expect("UTF-8")
     }
 
     /// Compares a mask with single tokens, and what comes of them after a copy, a way back and a restored state.
@@ -204,12 +199,12 @@ impl Case<'_> {
 
     /// Whether a token keeps the text readable where anything may stand.
     fn suits(&self, matcher: &Matcher<'_, '_>, text: &[u8], id: u32) -> bool {
-        let token = self.pieces.text(id);
-        !matcher.is_free() || std::str::from_utf8(token).is_ok() && std::str::from_utf8(text).is_ok()
+        let all = [text, self.pieces.text(id)].concat();
+        !matcher.is_free() || std::str::from_utf8(&all).err().is_none_or(|error| error.error_len().is_none())
     }
 
-    /// Writes the mark that opens a call, in any tokens. Returns whether that was allowed.
-    fn spell(&mut self, matcher: &mut Matcher<'_, '_>, text: &mut Vec<u8>) -> bool {
+    /// Writes the mark that opens a call, in any tokens, as far as that is allowed.
+    fn spell(&mut self, matcher: &mut Matcher<'_, '_>, text: &mut Vec<u8>) {
         let opens = opens_of(self.calls.format);
         let mut rest = opens[self.random.below(opens.len())];
         while !rest.is_empty() {
@@ -222,15 +217,14 @@ impl Case<'_> {
             }
             let id = ids[self.random.below(ids.len())];
             if !matcher.accept(self.pieces, id).unwrap() {
-                return false;
+                return;
             }
             text.extend(self.pieces.text(id));
             rest = rest.get(self.pieces.text(id).len()..).unwrap_or_else(|| "");
             if !utf8(&id) {
-                return false;
+                return;
             }
         }
-        true
     }
 }
 
@@ -278,7 +272,7 @@ fn compiles(list: &str, format: CallFormat) -> bool {
 
 #[test]
 fn replies_at_random_are_read_back() {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(20);
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(6);
     let seed = std::env::var("RANDOM_SEED").ok().and_then(|seed| seed.parse().ok());
     let now = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = seed.unwrap_or(now);
@@ -336,10 +330,9 @@ fn reply(list: &'static str, format: CallFormat, random: &mut Rng) -> [usize; 2]
     let trie = TokenTrie::new(&pieces, &mut scratch, nodes.bytes()).unwrap();
     let mut case = Case { pieces: &pieces, trie: &trie, calls, random };
     let written = compiled.with(Source::Tools(calls), &options, |grammar| case.write(grammar));
-    let count = read(&written.text, &calls);
-    assert!(choice == ToolChoice::Auto || count > 0, "{calls:?}: {}", written.text);
-    assert!(calls.parallel || count <= 1, "{calls:?}: {}", written.text);
-    let _ = written.begun;
+    let count = read(&written, &calls);
+    assert!(choice == ToolChoice::Auto || count > 0, "{calls:?}: {}", written);
+    assert!(calls.parallel || count <= 1, "{calls:?}: {}", written);
     [1, count]
 }
 

@@ -7,6 +7,7 @@ mod array;
 mod choice;
 mod dialect;
 mod envelope;
+mod finish;
 mod formats;
 mod keyword;
 mod members;
@@ -21,11 +22,11 @@ use heapless::Vec;
 
 use self::dialect::Dialect;
 use self::envelope::Callable;
+use self::finish::check;
 use self::keyword::{KNOWN, REFUSED};
 pub(super) use self::tools::compile_calls;
 use super::calls::Mark;
-use super::check::alive;
-use super::code::{self, Code, Codec, FOUND, Program, Rule, rule, set_start, start};
+use super::code::{self, Code, Codec, Program, Rule, rule, set_start};
 use super::compile::{Options, Whitespace};
 use super::dfa::{self, Dfa};
 use super::dom::{self, Dom, Kind, Node};
@@ -131,45 +132,6 @@ pub(super) fn compile(
     schemas.work()?;
     let (pairs, errors) = (schemas.pairs, schemas.errors);
     check(scratch, program, rule, Callable::default(), (pairs, &errors))
-}
-
-/// Checks all that was made, of which a rule is the root. Returns it.
-fn check(
-    scratch: &mut Scratch<'_>,
-    program: &Program,
-    rule: Rule,
-    tools: Callable,
-    (pairs, errors): (u32, &[(Rule, GrammarError)]),
-) -> Result<Rule> {
-    super::check::mark(scratch, program);
-    // A tool that cannot be called would be left out.
-    for number in 0..tools.count {
-        let arguments = scratch.get(tools.list, number.wrapping_mul(3).wrapping_add(2));
-        if !alive(scratch, start(scratch, arguments)) {
-            return Err(GrammarError { kind: ErrorKind::Empty, at: code::rule_at(scratch, arguments) });
-        }
-    }
-    super::check::check(scratch, rule).map_err(|error| match error.kind {
-        // The only way in which a value begins with itself.
-        ErrorKind::LeftRecursion => GrammarError { kind: ErrorKind::Unsupported("$ref"), ..error },
-        _ => error,
-    })?;
-    check_pairs(scratch, pairs)?;
-    errors.iter().find(|(rule, _)| scratch.get(*rule, FOUND) != 0).map_or(Ok(rule), |(_, error)| Err(*error))
-}
-
-/// Refuses a `oneOf` with branches that have a text in common.
-fn check_pairs(scratch: &Scratch<'_>, pairs: u32) -> Result<()> {
-    let mut pair = pairs;
-    while pair != 0 {
-        let (both, owner) = (scratch.get(pair, 0), scratch.get(pair, 1));
-        if scratch.get(owner, FOUND) != 0 && alive(scratch, start(scratch, both)) {
-            let at = scratch.get(pair, 2) as usize;
-            return Err(GrammarError { kind: ErrorKind::Unsupported("oneOf"), at });
-        }
-        pair = scratch.get(pair, 3);
-    }
-    Ok(())
 }
 
 impl<'c, 's, 't, 'o> Schemas<'c, 's, 't, 'o> {
