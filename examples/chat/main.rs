@@ -123,6 +123,9 @@ fn chat(args: &Args) -> Result<ExitCode> {
     let model = file.model()?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).map_err(|error| file.error(error))?);
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
+    let mut style = Style::choose(model.gguf(), &tokenizer, args.template.as_deref(), args.jinja)?;
+    args.tools.apply(&mut style)?;
+    let rules = args.tools.rules(&tokenizer, &style)?;
     // One more than branches: /load lets go of the old conversation when the new one is there.
     let sequences = args.branches.saturating_add(1);
     let window = args.window.window()?;
@@ -139,9 +142,6 @@ fn chat(args: &Args) -> Result<ExitCode> {
     let steps = Steps { plan: &plan, trace: args.trace.create(&watcher, &model, &plan)? };
 
     let params = args.sample.params(file.is_demo());
-    let mut style = Style::choose(model.gguf(), &tokenizer, args.template.as_deref(), args.jinja)?;
-    args.tools.apply(&mut style)?;
-    let rules = args.tools.rules(&tokenizer, &style)?;
     let sizes = branch::limits(&engine, &plan);
     let first = Branch::new(engine.open()?, &sizes, params, args.system.as_deref())?;
     let mut chat = Chat {

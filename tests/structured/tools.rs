@@ -147,11 +147,10 @@ impl Case<'_> {
         let mut text = Vec::new();
         for step in 0..600_usize {
             let left = 300_usize.saturating_sub(step).max(1);
-            let is_whole = std::str::from_utf8(&text).is_ok();
-            if matcher.is_complete() || is_whole && matcher.may_end() && (step > 250 || self.random.below(12) == 0) {
+            if matcher.is_complete() || matcher.may_end() && (step > 250 || self.random.below(12) == 0) {
                 break;
             }
-            if is_whole && matcher.is_free() && self.random.below(3) == 0 {
+            if matcher.is_free() && self.random.below(3) == 0 {
                 self.spell(&mut matcher, &mut text);
                 continue;
             }
@@ -160,7 +159,7 @@ impl Case<'_> {
             assert!(matcher.mask_within(self.trie, left, usize::MAX, &mut mask).unwrap());
             self.compare(&mut matcher, &one, other.bytes());
             let allowed: Vec<u32> = (0..self.pieces.tokens())
-                .filter(|id| mask[*id as usize / 32] >> (id % 32) & 1 == 1 && self.suits(&matcher, &text, *id))
+                .filter(|id| mask[*id as usize / 32] >> (id % 32) & 1 == 1 && self.suits(&matcher, *id))
                 .collect();
             assert!(!allowed.is_empty(), "{:?}: {}", self.calls.format, String::from_utf8_lossy(&text));
             // Longer tokens are tried more often.
@@ -198,32 +197,23 @@ impl Case<'_> {
     }
 
     /// Whether a token keeps the text readable where anything may stand.
-    fn suits(&self, matcher: &Matcher<'_, '_>, text: &[u8], id: u32) -> bool {
-        let all = [text, self.pieces.text(id)].concat();
-        !matcher.is_free() || std::str::from_utf8(&all).err().is_none_or(|error| error.error_len().is_none())
+    fn suits(&self, matcher: &Matcher<'_, '_>, id: u32) -> bool {
+        !matcher.is_free() || std::str::from_utf8(self.pieces.text(id)).is_ok()
     }
 
     /// Writes the mark that opens a call, in any tokens, as far as that is allowed.
     fn spell(&mut self, matcher: &mut Matcher<'_, '_>, text: &mut Vec<u8>) {
         let opens = opens_of(self.calls.format);
-        let mut rest = opens[self.random.below(opens.len())];
+        let mut rest = opens[self.random.below(opens.len())].as_bytes();
         while !rest.is_empty() {
-            let fits =
-                |id: &u32| rest.as_bytes().starts_with(self.pieces.text(*id)) && !self.pieces.text(*id).is_empty();
-            let mut ids: Vec<u32> = (0..self.pieces.tokens()).filter(fits).collect();
-            let utf8 = |id: &u32| std::str::from_utf8(self.pieces.text(*id)).is_ok();
-            if rest.is_ascii() {
-                ids.retain(utf8);
-            }
+            let fits = |id: &u32| rest.starts_with(self.pieces.text(*id));
+            let ids: Vec<u32> = (0..self.pieces.tokens()).filter(fits).collect();
             let id = ids[self.random.below(ids.len())];
             if !matcher.accept(self.pieces, id).unwrap() {
                 return;
             }
             text.extend(self.pieces.text(id));
-            rest = rest.get(self.pieces.text(id).len()..).unwrap_or_else(|| "");
-            if !utf8(&id) {
-                return;
-            }
+            rest = &rest[self.pieces.text(id).len()..];
         }
     }
 }
