@@ -165,7 +165,7 @@ unsafe fn options<'a>(
     }
     // SAFETY: the caller promises `ignore_len` bytes at `ignore`; NULL and the length are checked here.
     let ignored = unsafe { slice("ignore", options.ignore.cast::<u8>(), options.ignore_len) }?;
-    // SAFETY: likewise.
+    // SAFETY: the caller promises `tool_len` bytes at `tool` and that nothing changes the tokenizer, which is what this asks for.
     let asked = unsafe { Asked::new(&options) }?;
     Ok((options, Ignored::new(utf8(ignored)?)?, asked))
 }

@@ -14,13 +14,13 @@ const PROMPT: [u32; 5] = [1, 414, 435, 261, 385];
 const TOKENS: usize = 200;
 
 /// The demo model, with what a text takes.
-struct Writer<'w> {
+pub(super) struct Writer<'w> {
     engine: Engine<'w, 'w>,
     tokenizer: &'w Tokenizer<'w, 'w>,
     trie: &'w TokenTrie<'w>,
 }
 
-fn with_writer(run: impl FnOnce(&mut Writer<'_>)) {
+pub(super) fn with_writer(run: impl FnOnce(&mut Writer<'_>)) {
     let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf").unwrap();
     let model = Model::open(&file).unwrap();
     let mut tables = Memory::new(Tokenizer::plan(model.gguf()).unwrap());
@@ -35,16 +35,16 @@ fn with_writer(run: impl FnOnce(&mut Writer<'_>)) {
 }
 
 /// A text under a grammar that knows how far its ends are.
-struct Text {
-    text: String,
+pub(super) struct Text {
+    pub(super) text: String,
     tokens: usize,
     forced: usize,
-    is_complete: bool,
+    pub(super) is_complete: bool,
 }
 
 impl Writer<'_> {
     /// Writes a text that is to end within so many tokens. `None`: the shortest one has more bytes.
-    fn write(&mut self, grammar: &Grammar<'_>, seed: u64, most: usize) -> Option<Text> {
+    pub(super) fn write(&mut self, grammar: &Grammar<'_>, seed: u64, most: usize) -> Option<Text> {
         let mut memory = Memory::new(Matcher::plan(MatcherLimits::default()).unwrap());
         let mut matcher = Matcher::new(grammar, MatcherLimits::default(), memory.bytes()).unwrap();
         let most = most.min(matcher.bytes_to_end().unwrap() + 24);

@@ -6,6 +6,7 @@ mod common;
 #[path = "../../examples/common/raw_member.rs"]
 mod raw_member;
 
+mod called;
 mod close;
 mod gbnf;
 mod generated;

@@ -219,7 +219,7 @@ impl Case<'_> {
 }
 
 /// Reads a reply: returns its calls, each of which is valid.
-fn read(text: &str, calls: &Calls<'_>) -> usize {
+pub(super) fn read(text: &str, calls: &Calls<'_>) -> usize {
     let list = std::str::from_utf8(calls.tools).unwrap();
     let shown = Calls { tools: b"", ..*calls };
     let tools = Tools::new(list).unwrap();
@@ -252,7 +252,7 @@ fn read(text: &str, calls: &Calls<'_>) -> usize {
 }
 
 /// A list without what is not supported where arguments are no objects.
-fn lists(format: CallFormat) -> impl Iterator<Item = &'static str> {
+pub(super) fn lists(format: CallFormat) -> impl Iterator<Item = &'static str> {
     LISTS.iter().copied().filter(move |list| compiles(list, format))
 }
 
