@@ -19,7 +19,7 @@
 //!
 //! | layer | what |
 //! |---|---|
-//! | [`num`], [`error`] | rounding, elementary functions, hash; what can go wrong inside a computation |
+//! | [`num`], [`error`], `sync` | rounding, elementary functions, hash; what can go wrong inside a computation; atomics and locks |
 //! | [`quant`] | block formats: layout, dequantize, dot. The specification of the arithmetic |
 //! | [`mem`], [`tensor`] | the caller's memory; views of weights |
 //! | [`kv`] | keys and values: element types, tiles, blocks, what is visible |
@@ -82,6 +82,7 @@ pub mod quant;
 pub mod sample;
 #[cfg(feature = "std")]
 pub mod session;
+mod sync;
 pub mod tensor;
 pub mod token;
 pub mod tools;

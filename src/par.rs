@@ -46,11 +46,11 @@
 //! ```
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::error::{Fault, Site};
 use crate::kernels::fpenv;
 use crate::mem::{Tile, Tiles};
+use crate::sync::{AtomicBool, AtomicU32, Ordering};
 
 /// Lends threads.
 ///
@@ -269,10 +269,9 @@ pub fn for_each_tile<T: Send>(
 
 #[cfg(test)]
 mod tests {
-    use core::sync::atomic::AtomicUsize;
-
     use super::*;
     use crate::mem::Matrix;
+    use crate::sync::AtomicUsize;
 
     #[test]
     fn what_a_worker_leaves_is_done_by_slot_0() {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The top-level modules in order. A module may use those in rows above its own, and itself.
 const LAYERS: &[&[&str]] = &[
-    &["error", "num"],
+    &["error", "num", "sync"],
     &["quant"],
     &["mem", "tensor"],
     &["kv"],

@@ -10,19 +10,20 @@ use std::any::Any;
 use std::boxed::Box;
 use std::fmt;
 use std::format;
-use std::hint;
 use std::io;
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::PoisonError;
+use std::time::Duration;
 use std::vec::Vec;
 
 use super::fork::Process;
 use super::turn;
 use crate::par::Parallel;
+use crate::sync::{
+    Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Builder, Condvar, Instant, JoinHandle, LOOKS, Mutex,
+    MutexGuard, Ordering, spin_loop, yield_now,
+};
 
 /// The most threads that a pool can have.
 pub const MAX_THREADS: usize = 512;
@@ -109,7 +110,7 @@ impl ThreadPool {
                 shared.work();
             };
             // Where this fails, dropping the pool ends the threads that have been started.
-            pool.workers.push(thread::Builder::new().name("gleed".into()).spawn(work)?);
+            pool.workers.push(Builder::new().name("gleed".into()).spawn(work)?);
         }
         Ok(pool)
     }
@@ -164,6 +165,9 @@ impl fmt::Debug for ThreadPool {
         write!(f, "ThreadPool({} threads)", self.slots())
     }
 }
+
+/// Holds the lock of [`Shared::panic`].
+type Guard<'l> = MutexGuard<'l, Option<Box<dyn Any + Send>>>;
 
 /// Adds one worker to those that have joined, in [`Shared::state`].
 const JOINED: u32 = 1 << 20;
@@ -225,8 +229,7 @@ impl Shared {
         let finished = || self.state.load(Ordering::SeqCst) == 0;
         if !self.spin_until(finished) {
             self.caller_sleeps.store(true, Ordering::SeqCst);
-            let waited = self.finished.wait_while(self.lock(), |_| !finished());
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            self.wait(&self.finished, self.lock(), || !finished());
             self.caller_sleeps.store(false, Ordering::SeqCst);
         }
     }
@@ -291,19 +294,26 @@ impl Shared {
         let guard = self.lock();
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         let idle = || !is_open(self.state.load(Ordering::SeqCst)) && !self.stop.load(Ordering::SeqCst);
-        drop(self.wake.wait_while(guard, |_| idle()).unwrap_or_else(PoisonError::into_inner));
+        self.wait(&self.wake, guard, idle);
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Waits, with the lock, while something holds.
+    fn wait(&self, woken: &Condvar, mut guard: Guard<'_>, holds: impl Fn() -> bool) {
+        while holds() {
+            guard = woken.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Calls `ready` repeatedly for the spin time of the pool. Returns `false` if it never returns true.
     fn spin_until(&self, mut ready: impl FnMut() -> bool) -> bool {
         let mut start = None;
         loop {
-            for _ in 0..64 {
+            for _ in 0..LOOKS {
                 if ready() {
                     return true;
                 }
-                hint::spin_loop();
+                spin_loop();
             }
             let waited = start.get_or_insert_with(Instant::now).elapsed();
             if waited >= self.spin {
@@ -311,12 +321,12 @@ impl Shared {
             }
             if waited >= KEEP {
                 // Whoever else needs this processor, perhaps the thread that is waited for, goes first.
-                thread::yield_now();
+                yield_now();
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Any + Send>>> {
+    fn lock(&self) -> Guard<'_> {
         self.panic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

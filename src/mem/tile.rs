@@ -4,10 +4,12 @@
 //! tile at most once, whoever calls it and however often, and two tiles never share an element.
 #![allow(unsafe_code)]
 
+use core::array;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Range;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// An exclusive view of `rows` rows of `cols` elements, `stride` elements apart.
 ///
@@ -174,7 +176,7 @@ pub(crate) struct Claims<'a, T> {
 impl<'a, T> Claims<'a, T> {
     /// All tiles that [`Tiles::next`] would hand out, by their numbers.
     pub(crate) fn new(tiles: Tiles<'a, T>) -> Self {
-        Self { tiles, taken: [const { AtomicU32::new(0) }; MAX_CLAIMS / 32] }
+        Self { tiles, taken: array::from_fn(|_| AtomicU32::new(0)) }
     }
 
     /// Tile `index`, the first time that it is asked for; `None` after that, and where there is no such tile.

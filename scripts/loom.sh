@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Tries the pool, the tiles and the loop over tiles in every order of their threads: tests/loom.
+#
+#   scripts/loom.sh [PREEMPTIONS] [MODEL...]   orders with at most so many preemptions (2), of some models or of all
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+out=${CARGO_TARGET_DIR:-$PWD/target}/loom
+RUSTFLAGS="--cfg loom" cargo build --locked --quiet --manifest-path tests/loom/Cargo.toml --target-dir "$out"
+"$out/debug/gleed-loom" "$@"
