@@ -65,3 +65,39 @@ pub(super) struct Gone {
     /// The first position past the sinks that is still there.
     pub(super) first: usize,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All small tables, with every block at every place of the ring.
+    #[test]
+    fn every_table_finds_the_blocks_that_are_there() {
+        let mut tables = 0;
+        for (sinks, ring) in (0..=4).flat_map(|sinks| (0..=5).map(move |ring| (sinks, ring))) {
+            let layout = Layout { sinks, ring };
+            for end in 0..=16_usize {
+                // The blocks of the sinks stay; of the others, as many as the ring has places for are there.
+                let firsts =
+                    if ring == 0 { sinks..=sinks } else { sinks.max(end.saturating_sub(ring))..=sinks.max(end) };
+                for first in firsts {
+                    let is_there = |index: usize| index < end && (index < sinks || index >= first);
+                    let mut entries = vec![NO_BLOCK; if ring == 0 { 16 } else { sinks + ring }];
+                    for index in (0..end).filter(|&index| is_there(index)) {
+                        let entry = &mut entries[layout.entry(index)];
+                        assert_eq!(*entry, NO_BLOCK, "two blocks have a place: {layout:?} {first}..{end}");
+                        *entry = 100 + index as BlockId;
+                    }
+                    let table = BlockTable { entries: &entries, layout, first, end };
+                    for position in 0..20 * BLOCK_TOKENS {
+                        let (index, slot) = (position / BLOCK_TOKENS, position % BLOCK_TOKENS);
+                        let wanted = is_there(index).then_some((100 + index as BlockId, slot));
+                        assert_eq!(table.locate(position), wanted, "{layout:?} {first}..{end}");
+                    }
+                    tables += 1;
+                }
+            }
+        }
+        assert_eq!(tables, 1460);
+    }
+}

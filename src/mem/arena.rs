@@ -162,6 +162,57 @@ mod tests {
         assert_eq!(arena.used(), measuring.used());
     }
 
+    /// All small lengths of three slices: they follow each other, aligned, and what is measured is what is carved.
+    #[test]
+    fn every_small_arena_is_as_measured() {
+        let mut memory = vec![0u8; 3 * 640];
+        let memory = aligned(&mut memory);
+        for (bytes, words) in (0..=70).flat_map(|bytes| (0..=70).map(move |words| (bytes, words))) {
+            let longs = (bytes + words) % 70;
+            let walk = |arena: &mut Arena<'_>| {
+                let lens =
+                    (arena.slice::<u8>("b", bytes).map(|b| b.len()), arena.slice::<u32>("w", words).map(|w| w.len()));
+                (lens, arena.slice::<u64>("l", longs).map(|l| l.len()))
+            };
+            let mut measuring = Arena::measuring();
+            assert_eq!(walk(&mut measuring), ((Ok(0), Ok(0)), Ok(0)));
+            let (needed, mut offset) = (measuring.used(), 0);
+            let mut arena = Arena::new(&mut memory[..needed]).unwrap();
+            assert_eq!(walk(&mut arena), ((Ok(bytes), Ok(words)), Ok(longs)));
+            let sizes = [bytes, 4 * words, 8 * longs].into_iter().filter(|&size| size > 0);
+            assert!(arena.sections().iter().map(|section| section.bytes).eq(sizes));
+            for section in arena.sections() {
+                assert_eq!(section.offset, offset);
+                offset += section.bytes.next_multiple_of(ALIGN);
+            }
+            assert_eq!((offset, arena.sections()), (needed, measuring.sections()));
+            // One byte less is too little.
+            if needed > 0 {
+                let (lens, longs) = walk(&mut Arena::new(&mut memory[..needed - 1]).unwrap());
+                assert!(lens.0.is_err() || lens.1.is_err() || longs.is_err());
+            }
+        }
+    }
+
+    /// Around the largest size that an object can have, behind slices of some sizes.
+    #[test]
+    fn sizes_that_no_machine_can_address_are_refused() {
+        const MOST: usize = isize::MAX as usize;
+        for before in [0, 1, 64, 65, 4096] {
+            for len in MOST - 200 - before..=MOST + 3 {
+                let mut arena = Arena::measuring();
+                arena.slice::<u8>("before", before).unwrap();
+                let end = arena.used() as u128 + (len as u128).next_multiple_of(ALIGN as u128);
+                let fits = end <= MOST as u128;
+                let sliced = arena.slice::<u8>("x", len).map(|x| x.len());
+                assert_eq!(sliced, if fits { Ok(0) } else { Err(MemoryError::TooLarge) }, "{before} {len}");
+            }
+        }
+        for len in (usize::MAX / 8 - 20..=usize::MAX / 8 + 20).chain(usize::MAX - 20..=usize::MAX) {
+            assert_eq!(Arena::measuring().slice::<u64>("x", len), Err(MemoryError::TooLarge));
+        }
+    }
+
     #[test]
     fn errors_say_what_was_needed() {
         let mut memory = vec![0u8; 256 + ALIGN];

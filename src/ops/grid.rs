@@ -56,6 +56,23 @@ impl Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mem::Matrix;
+
+    /// Units are as many as the tiles that a matrix of this shape hands out, and these are all of it.
+    #[test]
+    fn units_are_counted_as_tiles_are_handed_out() {
+        let mut data = vec![0_u8; 20 * 140];
+        for (rows, cols) in (0..=20).flat_map(|rows| (0..=140).map(move |cols| (rows, cols))) {
+            let linear = [1, 31, 1024, 4096, 70_000].map(|inputs| Grid::linear(rows, cols, inputs));
+            for grid in linear.into_iter().chain([Grid::by_row(rows, cols)]) {
+                let matrix = Matrix::new(&mut data, grid.rows, grid.cols).unwrap();
+                let tiles = matrix.tiles(grid.tile_rows, grid.tile_cols, 0..usize::MAX).unwrap();
+                assert_eq!((tiles.remaining(), grid.units()), (grid.tiles(), grid.tiles() * grid.passes), "{grid:?}");
+                let areas = std::iter::from_fn(|| tiles.next()).map(|tile| tile.rows().len() * tile.cols().len());
+                assert_eq!(areas.sum::<usize>(), rows * cols, "{grid:?}");
+            }
+        }
+    }
 
     #[test]
     fn units_of_linear_layers_are_bounded() {
