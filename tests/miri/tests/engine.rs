@@ -1,0 +1,68 @@
+//! A tiny engine on two threads: the cache through its calls, and the bits of one thread.
+
+use gleed::host::ThreadPool;
+use gleed::par::{Parallel, Serial};
+use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, Step, Window};
+use gleed_miri::Memory;
+use gleed_miri::random::Rng;
+
+/// Forks, rewinds, snapshots, budgets and prefixes; the bits of all logits.
+fn play(limits: Limits, parallel: &dyn Parallel) -> Vec<u32> {
+    let file = gleed_miri::model();
+    let model = Model::open(&file).unwrap();
+    let plan = Plan::new(&model, &limits).unwrap();
+    let mut memory = Memory::new(plan.bytes());
+    let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+    engine.set_parallel(parallel);
+    let mut bits = Vec::new();
+    story(&mut engine, &mut bits).unwrap();
+    assert_eq!(engine.cache().check(), Ok(()));
+    bits
+}
+
+fn story(engine: &mut Engine<'_, '_>, bits: &mut Vec<u32>) -> Result<(), EngineError> {
+    let tokens = Rng::new(3).tokens(17, 9);
+    let seq = engine.open()?;
+    let mut keep = |logits: &[f32]| bits.extend(logits.iter().map(|x| x.to_bits()));
+    keep(engine.prefill(seq, &tokens)?);
+    // It shares a block, and copies it before it writes.
+    let fork = engine.fork(seq, 12)?;
+    engine.rewind(seq, 16)?;
+    engine.queue(seq, 16, &[1, 2], Logits::All)?;
+    engine.queue(fork, 12, &[3], Logits::Last)?;
+    loop {
+        match engine.step(5)? {
+            Step::Idle => break,
+            Step::Ready => engine.results().for_each(|(_, _, logits)| keep(logits)),
+            Step::Yielded | Step::Cancelled => {}
+        }
+    }
+    let mut snapshot = vec![0; engine.snapshot_len(fork)?];
+    engine.snapshot(fork, &mut snapshot)?;
+    engine.close(fork)?;
+    let restored = engine.restore(&snapshot)?;
+    keep(engine.decode_step(restored, 4)?);
+    snapshot[100] ^= 1;
+    assert!(engine.restore(&snapshot).is_err());
+    engine.close(restored)
+}
+
+fn limits(kv_kind: KvKind) -> Limits {
+    let kv_type = KvType::F32;
+    Limits { sequences: 2, context: 32, rows: 17, logit_rows: 4, kv_kind, kv_type, workers: 2, ..Limits::default() }
+}
+
+/// Every number of threads gives the bits of one.
+#[test]
+fn two_threads() {
+    let pool = ThreadPool::with_spin(2, std::time::Duration::ZERO).unwrap();
+    let limits = limits(KvKind::Paged);
+    assert_eq!(play(limits, &pool), play(limits, &Serial));
+}
+
+#[test]
+fn kinds_and_windows() {
+    let bits = play(limits(KvKind::Paged), &Serial);
+    assert_eq!(play(limits(KvKind::Basic), &Serial), bits);
+    play(Limits { window: Window { sinks: 1, last: 30 }, prefix_cache: false, ..limits(KvKind::Paged) }, &Serial);
+}
