@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# The fuzz targets: builds them, replays their corpora, runs them. Needs rustup; installs the nightly toolchain where it is missing.
+# Fetches nothing else but the crates of fuzz/Cargo.lock.
+#
+#   fuzz/run.sh build                   one program with all targets, with the address sanitizer and overflow checks
+#   fuzz/run.sh list                    the names of the targets
+#   fuzz/run.sh replay [TARGET...]      every input of the corpora
+#   fuzz/run.sh fuzz SECONDS [TARGET...]   new inputs, each target for so long; prints lines "TARGET: N runs"
+#   fuzz/run.sh minimise [TARGET...]    takes what new inputs have found into the corpora, each as small as it can be
+#   fuzz/run.sh show TARGET FILE        one input, with what it calls
+#
+# GLEED_FUZZ_FEATURES=all builds every block format and instruction set, for long runs.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+out=${CARGO_TARGET_DIR:-$PWD/../target}/fuzz
+program=$out/x86_64-unknown-linux-gnu/release/all
+# What runs find, apart from the corpora: that of a target may be large.
+found=$out/found
+# No target needs more than a fraction of this; what an input asks for must not decide about memory. A run of 60 s is a hang, on a busy machine too.
+limits=(-timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=512)
+export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
+
+build() {
+    rustup toolchain list | grep -q ^nightly || rustup toolchain install nightly --profile minimal
+    local coverage=(-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3
+        -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table)
+    RUSTFLAGS="-Zsanitizer=address ${coverage[*]} --cfg fuzzing" cargo +nightly build --locked --release \
+        --bin all \
+        --target x86_64-unknown-linux-gnu --target-dir "$out" --features "${GLEED_FUZZ_FEATURES:-}"
+}
+
+list() {
+    sed -n 's/^    ("\([a-z]*\)", [a-z]*::[a-z]*),$/\1/p' src/targets/mod.rs
+}
+
+# run TARGET ARGUMENTS...: the program with a target. What it prints is shown where it fails.
+run() {
+    local target=$1 log=$out/log-$1 len=4096
+    shift
+    # A file with a model in it.
+    [ "$target" != gguf ] || len=16384
+    mkdir -p "$found/$target" "corpus/$target"
+    GLEED_FUZZ_TARGET=$target "$program" "${limits[@]}" -max_len=$len -print_final_stats=1 \
+        -artifact_prefix="$found/$target-" "$@" >"$log" 2>&1 || {
+        tail -n 60 "$log"
+        echo "$target failed; the input is $found/$target-*"
+        return 1
+    }
+    echo "$target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") runs"
+}
+
+replay() {
+    local target
+    for target in "$@"; do run "$target" -runs=0 "corpus/$target"; done
+}
+
+fuzz() {
+    local seconds=$1 target
+    shift
+    for target in "$@"; do run "$target" -max_total_time="$seconds" "$found/$target" "corpus/$target"; done
+}
+
+minimise() {
+    local target small
+    for target in "$@"; do
+        small=$out/small-$target
+        rm -rf "$small"
+        mkdir -p "$small"
+        run "$target" -merge=1 "$small" "corpus/$target" "$found/$target"
+        rm -rf "corpus/$target"
+        mv "$small" "corpus/$target"
+    done
+}
+
+command=${1:?build, list, replay, fuzz, minimise or show}
+shift
+seconds=
+[ "$command" != fuzz ] || { seconds=${1:?seconds} && shift; }
+# shellcheck disable=SC2046
+case $command in
+replay | fuzz | minimise) [ $# -gt 0 ] || set -- $(list) ;;
+esac
+case $command in
+build | list) "$command" ;;
+replay | minimise) "$command" "$@" ;;
+fuzz) fuzz "$seconds" "$@" ;;
+show) GLEED_FUZZ_SHOW=1 GLEED_FUZZ_TARGET=$1 "$program" "${limits[@]}" "$2" ;;
+*)
+    echo "no command $command" >&2
+    exit 2
+    ;;
+esac

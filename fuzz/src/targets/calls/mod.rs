@@ -1,0 +1,57 @@
+//! C calls from bytes: every function of the library, in any order, with objects of this run, numbers that the library said before,
+//! and now and then a pointer that is NULL, misaligned, or of another object.
+//!
+//! No call allocates or contradicts itself, and one that is refused writes to no result.
+
+mod arguments;
+mod blobs;
+mod functions;
+mod structs;
+
+use arguments::Caller;
+
+use crate::support::Bytes;
+
+/// The most calls of a run.
+const CALLS: usize = 250;
+/// The most bytes that a run keeps for the library.
+const KEPT: usize = 32 << 20;
+
+/// What a run begins with, mostly, and the elements of the buffers: without a model nothing else works.
+const FIRST: [(&str, fn() -> usize); 7] = [
+    ("gleed_model_open", || blobs::FILES[0].len()),
+    ("gleed_tokenizer_init", || 1 << 16),
+    ("gleed_engine_init", || 1 << 18),
+    ("gleed_sampler_init", || 1 << 12),
+    ("gleed_detokenizer_init", || 1 << 12),
+    ("gleed_seq_open", || 1),
+    ("gleed_prefill", || 5),
+];
+
+pub fn run(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    structs::forget();
+    let mut caller = Caller::new(&mut bytes);
+    let begins = usize::from(caller.bytes.u8()) % (FIRST.len() * 2);
+    for (name, len) in FIRST.iter().take(begins) {
+        caller.len = len();
+        call(&mut caller, name);
+    }
+    for _ in 0..CALLS {
+        if caller.bytes.left() == 0 || caller.kept_bytes() > KEPT {
+            break;
+        }
+        caller.begin();
+        let (name, _) = *caller.bytes.pick(functions::ALL);
+        call(&mut caller, name);
+    }
+}
+
+fn call(caller: &mut Caller<'_, '_>, name: &str) {
+    let (_, function) = functions::ALL.iter().find(|(other, _)| *other == name).expect("a function of this name");
+    let status = function(caller);
+    if std::env::var_os("GLEED_FUZZ_SHOW").is_some() {
+        eprintln!("{name} of {}: {status}", caller.len);
+    }
+    caller.end(name, status);
+}

@@ -1,0 +1,189 @@
+//! Grammars, expressions and schemas: any bytes, and damaged texts of the tests' generators. What is compiled is walked through:
+//! masks against single tokens, saved states, and states that are damaged.
+
+use gleed::grammar::{Grammar, Limits, MatchError, Matcher, Planned, Source, TokenTrie, Vocabulary};
+use xxhash_rust::xxh64::xxh64;
+
+use super::sources::{expression, gbnf, letter, options, schema as random_schema};
+use crate::support::common::random::Rng;
+use crate::support::{Bytes, Exact, forbidden};
+
+/// Small ones, so that they are met.
+const LIMITS: Limits = Limits { items: 24, nodes: 48, depth: 12, past: 120 };
+/// The most words of scratch and bytes of a grammar: a text says how many repetitions it wants.
+const MOST: usize = 1 << 22;
+
+pub fn grammar(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let is_gbnf = bytes.bool();
+    let text = text(&mut bytes, |random| if is_gbnf { gbnf(random) } else { expression(random, 2) });
+    compile(if is_gbnf { Source::Gbnf(&text) } else { Source::Regex(&text) }, &mut bytes);
+}
+
+pub fn schema(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let text = text(&mut bytes, |random| random_schema(random, 3));
+    compile(Source::Schema(&text), &mut bytes);
+}
+
+/// Bytes as they are, or a text that was made and then damaged.
+fn text(bytes: &mut Bytes<'_>, made: impl Fn(&mut Rng) -> String) -> Vec<u8> {
+    if bytes.bool() {
+        let len = bytes.u16().into();
+        return (0..len).map_while(|_| (bytes.left() > 0).then(|| bytes.u8())).collect();
+    }
+    let mut random = Rng::new(bytes.u32().into());
+    let mut text = made(&mut random).into_bytes();
+    for _ in 0..bytes.below(4) {
+        let at = bytes.below(text.len());
+        match bytes.u8() % 5 {
+            _ if text.is_empty() => break,
+            0 => text[at] = letter(&mut random).as_bytes()[0],
+            1 => text[at] = bytes.u8(),
+            2 => drop(text.remove(at)),
+            3 => text.insert(at, b'0' + bytes.u8() % 10),
+            _ => text.extend_from_within(at..),
+        }
+    }
+    text
+}
+
+fn compile(source: Source<'_>, bytes: &mut Bytes<'_>) {
+    let options = options(&mut Rng::new(bytes.u16().into()));
+    let mut scratch: Box<[u32]> = Box::default();
+    let size = loop {
+        match forbidden(|| Grammar::plan(source, &options, &mut scratch)) {
+            Ok(Planned::Scratch(words)) if words > scratch.len() && words <= MOST => scratch = vec![7; words].into(),
+            Ok(Planned::Scratch(words)) => return assert!(words > MOST, "more scratch each time: {words}"),
+            Ok(Planned::Memory(size)) => break size,
+            Err(error) => return assert!(!error.to_string().is_empty()),
+        }
+    };
+    if size > MOST {
+        return;
+    }
+    let mut memory = Exact::new(size, 0xCC);
+    let grammar = forbidden(|| Grammar::new(source, &options, &mut scratch, memory.bytes())).expect("planned before");
+    // Where the grammar names a token, no byte need follow.
+    let has_names = matches!(source, Source::Gbnf(text) if text.contains(&b'<'));
+    walk(&grammar, has_names, bytes);
+}
+
+/// A text of bytes that are allowed.
+fn walk(grammar: &Grammar<'_>, has_names: bool, bytes: &mut Bytes<'_>) {
+    let size = Matcher::plan(LIMITS).expect("limits that are possible");
+    let (mut memory, mut other) = (Exact::new(size, 1), Exact::new(size, 2));
+    let Ok(mut matcher) = forbidden(|| Matcher::new(grammar, LIMITS, memory.bytes())) else { return };
+    let at = bytes.below(8);
+    for step in 0..12 {
+        if step == at {
+            tokens(&mut matcher, has_names, other.bytes(), bytes);
+            damaged(&mut matcher, bytes);
+        }
+        let next = matcher.next_bytes();
+        let is_allowed = |byte: &u8| next[usize::from(byte / 64)] >> (byte % 64) & 1 == 1;
+        let allowed: Vec<u8> = (0..=255).filter(is_allowed).collect();
+        let before = saved(&matcher);
+        let byte = bytes.u8();
+        if !is_allowed(&byte) {
+            assert_eq!(forbidden(|| matcher.take(byte)), Ok(false));
+            assert_eq!(saved(&matcher), before, "a byte that is refused changes nothing");
+        }
+        if allowed.is_empty() {
+            return assert!(has_names || matcher.may_end(), "a text can be continued, or ends");
+        }
+        let byte = *bytes.pick(&allowed);
+        match forbidden(|| matcher.take(byte)) {
+            Ok(taken) => assert!(taken, "a byte that is allowed"),
+            Err(_) => return assert_eq!(saved(&matcher), before, "a limit that is met changes nothing"),
+        }
+    }
+}
+
+fn saved(matcher: &Matcher<'_, '_>) -> Vec<u8> {
+    let mut out = vec![0; matcher.snapshot_len()];
+    assert_eq!(forbidden(|| matcher.snapshot(&mut out)), Ok(out.len()));
+    out
+}
+
+/// All bytes, and texts of the letters that the grammars have, some of which end in the middle of a character.
+struct Pieces(Vec<Vec<u8>>);
+
+impl Pieces {
+    fn new(random: &mut Rng) -> Self {
+        let mut pieces: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
+        for index in 0..32 {
+            let mut text: Vec<u8> = (0..2 + random.below(6)).flat_map(|_| letter(random).bytes()).collect();
+            if index % 3 == 0 {
+                text.pop_if(|last| *last >= 0x80);
+            }
+            pieces.push(text);
+        }
+        Self(pieces)
+    }
+}
+
+impl Vocabulary for Pieces {
+    fn tokens(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    fn each_byte(&self, id: u32, f: &mut dyn FnMut(u8)) {
+        self.0.get(id as usize).into_iter().flatten().for_each(|byte| f(*byte));
+    }
+}
+
+/// The mask is what a copy says of each token alone.
+fn tokens(matcher: &mut Matcher<'_, '_>, has_names: bool, memory: &mut [u8], bytes: &mut Bytes<'_>) {
+    let pieces = Pieces::new(&mut Rng::new(bytes.u16().into()));
+    let mut scratch = vec![0; TokenTrie::scratch_len(&pieces)];
+    let size = forbidden(|| TokenTrie::plan(&pieces, &mut scratch)).expect("a vocabulary");
+    let mut nodes = Exact::new(size, 3);
+    let trie = forbidden(|| TokenTrie::new(&pieces, &mut scratch, nodes.bytes())).expect("planned before");
+    let mut mask = vec![0; trie.mask_len()];
+    if forbidden(|| matcher.mask(&trie, usize::MAX, &mut mask)).is_err() {
+        return;
+    }
+    let mut copy = forbidden(|| matcher.fork(memory)).expect("memory of the plan");
+    let before = saved(matcher);
+    for id in 0..pieces.tokens() {
+        let is_allowed = mask[id as usize / 32] >> (id % 32) & 1 == 1;
+        match forbidden(|| copy.accept(&pieces, id)) {
+            Ok(accepted) => assert_eq!(accepted, is_allowed, "token {id}: {:?}", pieces.0[id as usize]),
+            // Read by its name and by its bytes, it can be too much.
+            Err(MatchError::TooAmbiguous { .. } | MatchError::TooDeep { .. }) if has_names => continue,
+            Err(error) => panic!("{error}"),
+        }
+        if is_allowed {
+            match copy.rewindable() {
+                0 => copy.restore(&before).expect("a state that was saved"),
+                _ => copy.rewind(1).expect("a token that is kept"),
+            }
+        }
+        let state = (copy.next_bytes(), copy.may_end());
+        assert_eq!(state, (matcher.next_bytes(), matcher.may_end()), "token {id} was taken back");
+    }
+}
+
+/// Damage that no checksum shows. Either it is refused and nothing changes, or the matcher goes on with what was read.
+fn damaged(matcher: &mut Matcher<'_, '_>, bytes: &mut Bytes<'_>) {
+    let own = saved(matcher);
+    let body = own.len() - 8;
+    for _ in 0..4 {
+        let mut state = own.clone();
+        for _ in 0..1 + bytes.below(3) {
+            let at = 24 + bytes.below(body - 24);
+            state[at] = if bytes.bool() { state[at] ^ 1 << (bytes.u8() % 8) } else { bytes.u8() };
+        }
+        let sum = xxh64(&state[..body], 0).to_le_bytes();
+        state[body..].copy_from_slice(&sum);
+        match forbidden(|| matcher.restore(&state)) {
+            Err(_) => assert_eq!(saved(matcher), own, "a state that is refused changes nothing"),
+            Ok(()) => {
+                assert_eq!(saved(matcher), state, "a state that was read is written as it was");
+                (0..6).for_each(|_| _ = forbidden(|| matcher.take(bytes.u8())));
+                matcher.restore(&own).expect("a state that was saved");
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! One file for each target. Each says what it does and what must hold.
+
+mod adapter;
+mod calls;
+mod convert;
+mod engine;
+mod gguf;
+mod grammar;
+mod model;
+mod snapshot;
+/// What the tests make grammars of.
+#[path = "../../../tests/structured/random_sources.rs"]
+mod sources;
+mod template;
+mod tokenizer;
+
+// Where the file of the tests looks for it.
+use crate::support::common;
+
+/// A target: it takes any bytes, and panics where something does not hold.
+pub type Target = fn(&[u8]);
+
+/// All targets by their names, which are those of their corpora.
+pub const ALL: [(&str, Target); 12] = [
+    ("engine", engine::run),
+    ("snapshot", snapshot::run),
+    ("model", model::run),
+    ("gguf", gguf::run),
+    ("grammar", grammar::grammar),
+    ("schema", grammar::schema),
+    ("calls", calls::run),
+    ("tokenizer", tokenizer::run),
+    ("adapter", adapter::run),
+    ("template", template::run),
+    ("safetensors", convert::safetensors),
+    ("convert", convert::convert),
+];
