@@ -45,8 +45,10 @@ pub(in crate::kernels) fn products(
             _ => Err(Refused::NoKernel),
         });
     }
-    let done = if matvec::supports(weights.dtype(), weights.cols(), inputs.rows()) {
+    let done = if inputs.rows() == 1 && matvec::supports(weights.dtype(), weights.cols()) {
         matvec::products(weights, inputs, out)
+    } else if matvec::few::supports(weights.dtype(), weights.cols(), inputs.rows()) {
+        matvec::few::products(weights, inputs, out)
     } else {
         matmul::matmul(weights, inputs, out, scratch)
     };

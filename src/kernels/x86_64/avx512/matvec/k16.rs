@@ -7,14 +7,14 @@
 use core::arch::x86_64::*;
 
 use super::tile::{
-    Tile, halves, high_f16, load_16, load_32, load_64, low_f16, part, set_lanes, start, store_lanes, sum_in_lanes,
-    sum_lanes, term,
+    Tile, halves, high_f16, load_16, load_32, load_64, low_f16, set_lanes, start, store_lanes, sum_in_lanes, sum_lanes,
+    term,
 };
 use crate::quant::QuantizedRow;
 
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn q6_k<const N: usize>(tile: &Tile<'_, 210>, x: &[QuantizedRow<'_>; N]) -> [__m512; N] {
+pub(super) fn q6_k(tile: &Tile<'_, 210>, x: QuantizedRow<'_>) -> __m512 {
     let (low, upper) = (_mm512_set1_epi8(15), _mm512_set1_epi8(0x30));
     let (up, down) = (shifts(4, 2), shifts(0, 2));
     let half = |bytes, high| {
@@ -28,11 +28,12 @@ pub(super) fn q6_k<const N: usize>(tile: &Tile<'_, 210>, x: &[QuantizedRow<'_>; 
         ]
     };
     let (words_0, words_8) = (words(0, Place::Upper), words(8, Place::Upper));
-    let mut acc = [_mm512_setzero_ps(); N];
-    for b in 0..tile.blocks() {
-        // SAFETY: b < tile.blocks(), with whose number `tiles` has compared those of codes and scales.
+    let mut acc = _mm512_setzero_ps();
+    let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales);
+    for (b, (codes, &dx)) in blocks.enumerate().take(tile.blocks()) {
+        // SAFETY: `take` keeps b below tile.blocks().
         unsafe {
-            let dots = dots::<210, 32, 3, N>(tile, b, x, |block, _| {
+            let dots = dots::<210, 32, 3>(tile, b, codes, |block, _| {
                 let [a, b] = half(load_64::<0, _, _>(block), load_32::<128, _, _>(block));
                 let [c, d] = half(load_64::<64, _, _>(block), load_32::<160, _, _>(block));
                 let scales = _mm512_broadcast_i32x4(load_16::<192, _, _>(block));
@@ -40,10 +41,7 @@ pub(super) fn q6_k<const N: usize>(tile: &Tile<'_, 210>, x: &[QuantizedRow<'_>; 
                 let second = _mm512_srai_epi16::<8>(_mm512_shuffle_epi8(scales, words_8));
                 ([a, b, c, d], [first, second])
             });
-            let scale = high_f16(tile.gather::<206>(b));
-            for ((acc, dots), x) in acc.iter_mut().zip(dots).zip(x) {
-                *acc = _mm512_add_ps(*acc, term(dots, scale, *x.scales.get_unchecked(b)));
-            }
+            acc = _mm512_add_ps(acc, term(dots, high_f16(tile.gather::<206>(b)), dx));
         }
     }
     acc
@@ -56,12 +54,13 @@ pub(super) fn q3_k(tile: &Tile<'_, 110>, x: QuantizedRow<'_>) -> __m512 {
     let (up_0, down_1, down_2, down_3) = (shifts(2, 1), shifts(0, 1), shifts(2, 3), shifts(4, 5));
     let (words_0, words_8) = (words(0, Place::Upper), words(8, Place::Upper));
     let mut acc = _mm512_setzero_ps();
-    for (b, &dx) in x.scales.iter().enumerate().take(tile.blocks()) {
+    let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales);
+    for (b, (codes, &dx)) in blocks.enumerate().take(tile.blocks()) {
         // SAFETY: `take` keeps b below tile.blocks(); `dots` gives lanes below 16.
         unsafe {
             let [i, j, k, l] = tile.headers::<94, 0>(b);
             let scales = store_lanes([q3_scales(i), q3_scales(j), q3_scales(k), q3_scales(l)]);
-            let [dots] = dots::<110, 4, 2, 1>(tile, b, &[x], |block, lane| {
+            let dots = dots::<110, 4, 2>(tile, b, codes, |block, lane| {
                 let [a, b] = two_bits(load_32::<32, _, _>(block));
                 let [c, d] = two_bits(load_32::<64, _, _>(block));
                 let high = _mm512_broadcast_i64x4(load_32::<0, _, _>(block));
@@ -90,8 +89,8 @@ pub(super) fn q2_k(tile: &Tile<'_, 84>, x: QuantizedRow<'_>) -> __m512 {
     let low = _mm512_set1_epi8(15);
     let (words_0, words_8) = (words(0, Place::Lower), words(8, Place::Lower));
     let mut acc = _mm512_setzero_ps();
-    let blocks = x.scales.iter().zip(x.sums.as_chunks::<16>().0);
-    for (b, (&dx, sums)) in blocks.enumerate().take(tile.blocks()) {
+    let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales).zip(x.sums.as_chunks::<16>().0);
+    for (b, ((codes, &dx), sums)) in blocks.enumerate().take(tile.blocks()) {
         let first_sums = _mm512_broadcast_i32x4(load_16::<0, _, _>(sums));
         let last_sums = _mm512_broadcast_i32x4(load_16::<16, _, _>(sums));
         // Sub-minimum times sum of activations, four partial sums in each row's lane.
@@ -105,7 +104,7 @@ pub(super) fn q2_k(tile: &Tile<'_, 84>, x: QuantizedRow<'_>) -> __m512 {
             let [i, j, k, l] = tile.headers::<0, 0>(b);
             let scales = |subs| _mm512_and_si512(subs, low);
             let scales = store_lanes([scales(i), scales(j), scales(k), scales(l)]);
-            let [dots] = dots::<84, 0, 2, 1>(tile, b, &[x], |block, lane| {
+            let dots = dots::<84, 0, 2>(tile, b, codes, |block, lane| {
                 let [a, b] = two_bits(load_32::<16, _, _>(block));
                 let [c, d] = two_bits(load_32::<48, _, _>(block));
                 let scales = _mm512_broadcast_i32x4(load_16::<0, _, _>(scales.get_unchecked(lane)));
@@ -120,56 +119,43 @@ pub(super) fn q2_k(tile: &Tile<'_, 84>, x: QuantizedRow<'_>) -> __m512 {
     acc
 }
 
-/// The dot products of block `b` with that of `N` rows of activations, lanes = rows.
+/// The dot products of block `b` with `x`, lanes = rows.
 ///
 /// `unpack` is given a block and the index of its row in [`store_lanes`], below 16, and makes the codes plus
 /// `OFFSET`, and the sub-scales as [`words`] places them.
 ///
 /// # Safety
-/// `b` < `tile.blocks()`, and the rows of activations have that block.
+/// `b` < `tile.blocks()`.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn dots<const BYTES: usize, const OFFSET: u8, const LINES: usize, const N: usize>(
+unsafe fn dots<const BYTES: usize, const OFFSET: u8, const LINES: usize>(
     tile: &Tile<'_, BYTES>,
     b: usize,
-    x: &[QuantizedRow<'_>; N],
+    x: &[i8; 256],
     unpack: impl Fn(&[u8; BYTES], usize) -> ([__m512i; 4], [__m512i; 2]),
-) -> [__m512i; N] {
+) -> __m512i {
     let zero = _mm512_setzero_si512();
-    let (mut codes, mut starts) = ([[zero; 4]; N], [[zero; 4]; N]);
-    for ((codes, starts), x) in codes.iter_mut().zip(&mut starts).zip(x) {
-        // SAFETY: the caller promises the block.
-        let x = unsafe { part::<i8, 256>(x.codes, 256 * b) };
-        *codes = [load_64::<0, _, _>(x), load_64::<64, _, _>(x), load_64::<128, _, _>(x), load_64::<192, _, _>(x)];
-        if OFFSET != 0 {
-            for (start_of, codes) in starts.iter_mut().zip(codes) {
-                *start_of = start(OFFSET, *codes);
-            }
-        }
-    }
-    let mut quads = [[zero; 4]; N];
-    for g in 0..4 {
-        let mut rows = [[zero; 4]; N];
-        for i in 0..4 {
+    let x_0 = load_64::<0, _, _>(x);
+    let x_1 = load_64::<64, _, _>(x);
+    let x_2 = load_64::<128, _, _>(x);
+    let x_3 = load_64::<192, _, _>(x);
+    let start = |x| if OFFSET == 0 { zero } else { start(OFFSET, x) };
+    let (start_0, start_1, start_2, start_3) = (start(x_0), start(x_1), start(x_2), start(x_3));
+    let mut quads = [zero; 4];
+    for (g, quad) in quads.iter_mut().enumerate() {
+        let mut rows = [zero; 4];
+        for (i, row) in rows.iter_mut().enumerate() {
             // SAFETY: 4 g + i < 16, and the caller promises b < tile.blocks().
             let block = unsafe { tile.block::<LINES>(4 * g + i, b) };
-            let (c, [scales_0, scales_8]) = unpack(block, 4 * i + g);
-            for ((rows, x), start) in rows.iter_mut().zip(&codes).zip(&starts) {
-                let (d_0, d_1) = (_mm512_dpbusd_epi32(start[0], c[0], x[0]), _mm512_dpbusd_epi32(start[1], c[1], x[1]));
-                let (d_2, d_3) = (_mm512_dpbusd_epi32(start[2], c[2], x[2]), _mm512_dpbusd_epi32(start[3], c[3], x[3]));
-                let dots = _mm512_dpwssd_epi32(zero, _mm512_packs_epi32(d_0, d_1), scales_0);
-                rows[i] = _mm512_dpwssd_epi32(dots, _mm512_packs_epi32(d_2, d_3), scales_8);
-            }
+            let ([c_0, c_1, c_2, c_3], [scales_0, scales_8]) = unpack(block, 4 * i + g);
+            let (d_0, d_1) = (_mm512_dpbusd_epi32(start_0, c_0, x_0), _mm512_dpbusd_epi32(start_1, c_1, x_1));
+            let (d_2, d_3) = (_mm512_dpbusd_epi32(start_2, c_2, x_2), _mm512_dpbusd_epi32(start_3, c_3, x_3));
+            let dots = _mm512_dpwssd_epi32(zero, _mm512_packs_epi32(d_0, d_1), scales_0);
+            *row = _mm512_dpwssd_epi32(dots, _mm512_packs_epi32(d_2, d_3), scales_8);
         }
-        for (quads, rows) in quads.iter_mut().zip(&rows) {
-            quads[g] = sum_in_lanes(*rows);
-        }
+        *quad = sum_in_lanes(rows);
     }
-    let mut sums = [zero; N];
-    for (sum, quads) in sums.iter_mut().zip(quads) {
-        *sum = sum_lanes(quads);
-    }
-    sums
+    sum_lanes(quads)
 }
 
 /// Shifts of the words of both halves.

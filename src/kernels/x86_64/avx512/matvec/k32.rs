@@ -6,35 +6,53 @@
 use core::arch::x86_64::*;
 
 use super::tile::{
-    Tile, halves, high_f16, load_32, load_64, low_f16, part, set_lanes, store_lanes, sum_in_lanes, sum_lanes, term,
+    Tile, fours, halves, high_f16, load_32, load_64, low_f16, part, set_lanes, store_lanes, sum_in_lanes, sum_lanes,
+    term,
 };
 use crate::quant::QuantizedRow;
 
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn q4_k<const N: usize>(tile: &Tile<'_, 144>, x: &[QuantizedRow<'_>; N]) -> [__m512; N] {
-    dots::<144, 2, N>(tile, x, |block| four_bits(load_64::<16, _, _>(block), load_64::<80, _, _>(block)))
+pub(super) fn q4_k(tile: &Tile<'_, 144>, x: QuantizedRow<'_>) -> __m512 {
+    dots::<144, 2>(tile, x, |block| four_bits(load_64::<16, _, _>(block), load_64::<80, _, _>(block)))
 }
 
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn q5_k<const N: usize>(tile: &Tile<'_, 176>, x: &[QuantizedRow<'_>; N]) -> [__m512; N] {
+pub(super) fn q5_k(tile: &Tile<'_, 176>, x: QuantizedRow<'_>) -> __m512 {
+    dots::<176, 3>(tile, x, |block| five_bits(block))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn few_q4_k<const N: usize>(tile: &Tile<'_, 144>, x: &[QuantizedRow<'_>; N]) -> [__m512; N] {
+    few_dots::<144, 2, N>(tile, x, |block| four_bits(load_64::<16, _, _>(block), load_64::<80, _, _>(block)))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn few_q5_k<const N: usize>(tile: &Tile<'_, 176>, x: &[QuantizedRow<'_>; N]) -> [__m512; N] {
+    few_dots::<176, 3, N>(tile, x, |block| five_bits(block))
+}
+
+/// The codes of Q5_K in the order of [`four_bits`].
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn five_bits(block: &[u8; 176]) -> [__m512i; 4] {
     // Bit j of a high byte belongs to sub-block j and has to become bit 4.
     let words = |low, high| halves(_mm256_set1_epi16(low), _mm256_set1_epi16(high));
     let (up_0, up_1) = (words(4, 2), words(3, 1));
     let (down_2, down_3) = (words(0, 2), words(1, 3));
     let bit = _mm512_set1_epi8(16);
-    dots::<176, 3, N>(tile, x, |block| {
-        let [a, b, c, d] = four_bits(load_64::<48, _, _>(block), load_64::<112, _, _>(block));
-        let high = _mm512_broadcast_i64x4(load_32::<16, _, _>(block));
-        // 0xf8: a | b & c.
-        [
-            _mm512_ternarylogic_epi32::<0xf8>(a, _mm512_sllv_epi16(high, up_0), bit),
-            _mm512_ternarylogic_epi32::<0xf8>(b, _mm512_sllv_epi16(high, up_1), bit),
-            _mm512_ternarylogic_epi32::<0xf8>(c, _mm512_srlv_epi16(high, down_2), bit),
-            _mm512_ternarylogic_epi32::<0xf8>(d, _mm512_srlv_epi16(high, down_3), bit),
-        ]
-    })
+    let [a, b, c, d] = four_bits(load_64::<48, _, _>(block), load_64::<112, _, _>(block));
+    let high = _mm512_broadcast_i64x4(load_32::<16, _, _>(block));
+    // 0xf8: a | b & c.
+    [
+        _mm512_ternarylogic_epi32::<0xf8>(a, _mm512_sllv_epi16(high, up_0), bit),
+        _mm512_ternarylogic_epi32::<0xf8>(b, _mm512_sllv_epi16(high, up_1), bit),
+        _mm512_ternarylogic_epi32::<0xf8>(c, _mm512_srlv_epi16(high, down_2), bit),
+        _mm512_ternarylogic_epi32::<0xf8>(d, _mm512_srlv_epi16(high, down_3), bit),
+    ]
 }
 
 /// The low 4 bits of sub-blocks 0 and 2, 1 and 3, 4 and 6, 5 and 7.
@@ -50,10 +68,54 @@ fn four_bits(first: __m512i, second: __m512i) -> [__m512i; 4] {
     ]
 }
 
-/// The dot products with `N` rows of activations; `unpack` makes the codes of a block in the order of [`four_bits`].
+/// The dot products; `unpack` makes the codes of a block in the order of [`four_bits`].
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn dots<const BYTES: usize, const LINES: usize, const N: usize>(
+fn dots<const BYTES: usize, const LINES: usize>(
+    tile: &Tile<'_, BYTES>,
+    x: QuantizedRow<'_>,
+    unpack: impl Fn(&[u8; BYTES]) -> [__m512i; 4],
+) -> __m512 {
+    let zero = _mm512_setzero_si512();
+    let (words_01, words_45) = (scale_words(0), scale_words(4));
+    let mut acc = _mm512_setzero_ps();
+    let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales).zip(x.sums.as_chunks::<16>().0);
+    for (b, ((codes, &dx), sums)) in blocks.enumerate().take(tile.blocks()) {
+        // SAFETY: `take` keeps b below tile.blocks().
+        let headers = unsafe { tile.headers::<0, 0>(b) };
+        let subs = headers_to_subs(headers);
+        let scales = store_lanes(subs);
+        let x_02 = halves(load_32::<0, _, _>(codes), load_32::<64, _, _>(codes));
+        let x_13 = halves(load_32::<32, _, _>(codes), load_32::<96, _, _>(codes));
+        let x_46 = halves(load_32::<128, _, _>(codes), load_32::<192, _, _>(codes));
+        let x_57 = halves(load_32::<160, _, _>(codes), load_32::<224, _, _>(codes));
+        let mut quads = [zero; 4];
+        for (g, quad) in quads.iter_mut().enumerate() {
+            let mut rows = [zero; 4];
+            for (i, row) in rows.iter_mut().enumerate() {
+                // SAFETY: 4 g + i < 16, and `take` keeps b below tile.blocks().
+                let block = unsafe { tile.block::<LINES>(4 * g + i, b) };
+                let [a, b, c, d] = unpack(block);
+                let first = _mm512_packs_epi32(_mm512_dpbusd_epi32(zero, a, x_02), _mm512_dpbusd_epi32(zero, b, x_13));
+                let second = _mm512_packs_epi32(_mm512_dpbusd_epi32(zero, c, x_46), _mm512_dpbusd_epi32(zero, d, x_57));
+                // SAFETY: 4 i + g < 16, the number of rows in `scales`.
+                let scales = _mm512_set1_epi64(unsafe { scales.get_unchecked(4 * i + g)[0] } as i64);
+                let dots = _mm512_dpwssd_epi32(zero, first, _mm512_shuffle_epi8(scales, words_01));
+                *row = _mm512_dpwssd_epi32(dots, second, _mm512_shuffle_epi8(scales, words_45));
+            }
+            *quad = sum_in_lanes(rows);
+        }
+        let header = first_dwords(headers);
+        acc = _mm512_add_ps(acc, term(sum_lanes(quads), low_f16(header), dx));
+        acc = _mm512_sub_ps(acc, term(min_dots(subs, sums), high_f16(header), dx));
+    }
+    acc
+}
+
+/// As [`dots`], with `N` rows of activations.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn few_dots<const BYTES: usize, const LINES: usize, const N: usize>(
     tile: &Tile<'_, BYTES>,
     x: &[QuantizedRow<'_>; N],
     unpack: impl Fn(&[u8; BYTES]) -> [__m512i; 4],
@@ -71,34 +133,34 @@ fn dots<const BYTES: usize, const LINES: usize, const N: usize>(
             // SAFETY: `tiles` has compared the number of codes with that of the blocks.
             *codes = in_pairs(unsafe { part(x.codes, 256 * b) });
         }
-        let mut quads = [[zero; 4]; N];
-        for g in 0..4 {
-            let mut rows = [[zero; 4]; N];
-            for i in 0..4 {
+        let mut quads = [[zero; N]; 4];
+        for (g, quads) in quads.iter_mut().enumerate() {
+            let mut rows = [[zero; N]; 4];
+            for (i, rows) in rows.iter_mut().enumerate() {
                 // SAFETY: 4 g + i < 16, and b < tile.blocks().
                 let block = unsafe { tile.block::<LINES>(4 * g + i, b) };
                 let [a, b, c, d] = unpack(block);
                 // SAFETY: 4 i + g < 16, the number of rows in `scales`.
                 let scales = _mm512_set1_epi64(unsafe { scales.get_unchecked(4 * i + g)[0] } as i64);
                 let scales = [_mm512_shuffle_epi8(scales, words_01), _mm512_shuffle_epi8(scales, words_45)];
-                for (rows, x) in rows.iter_mut().zip(&codes) {
+                for (row, x) in rows.iter_mut().zip(&codes) {
                     let first =
                         _mm512_packs_epi32(_mm512_dpbusd_epi32(zero, a, x[0]), _mm512_dpbusd_epi32(zero, b, x[1]));
                     let second =
                         _mm512_packs_epi32(_mm512_dpbusd_epi32(zero, c, x[2]), _mm512_dpbusd_epi32(zero, d, x[3]));
-                    rows[i] = _mm512_dpwssd_epi32(_mm512_dpwssd_epi32(zero, first, scales[0]), second, scales[1]);
+                    *row = _mm512_dpwssd_epi32(_mm512_dpwssd_epi32(zero, first, scales[0]), second, scales[1]);
                 }
             }
-            for (quads, rows) in quads.iter_mut().zip(&rows) {
-                quads[g] = sum_in_lanes(*rows);
+            for (quad, rows) in quads.iter_mut().zip(fours(&rows)) {
+                *quad = sum_in_lanes(rows);
             }
         }
         let header = first_dwords(headers);
         let (scale, min) = (low_f16(header), high_f16(header));
-        for ((acc, quads), x) in acc.iter_mut().zip(&quads).zip(x) {
+        for ((acc, quads), x) in acc.iter_mut().zip(fours(&quads)).zip(x) {
             // SAFETY: `tiles` has compared the numbers of scales and of sums with that of the blocks.
             let (dx, sums) = unsafe { (*x.scales.get_unchecked(b), part(x.sums, 16 * b)) };
-            *acc = _mm512_add_ps(*acc, term(sum_lanes(*quads), scale, dx));
+            *acc = _mm512_add_ps(*acc, term(sum_lanes(quads), scale, dx));
             *acc = _mm512_sub_ps(*acc, term(min_dots(subs, sums), min, dx));
         }
     }

@@ -3,7 +3,8 @@
 use core::arch::x86_64::*;
 
 use super::tile::{
-    Tile, halves, high_f16, load_16, load_32, load_64, load_u32, low_f16, part, start, sum_halves, sum_in_lanes, term,
+    Tile, fours, halves, high_f16, load_16, load_32, load_64, load_u32, low_f16, part, start, sum_halves, sum_in_lanes,
+    term,
 };
 use crate::quant::QuantizedRow;
 
@@ -150,8 +151,7 @@ unsafe fn add<const BYTES: usize, const MIN: bool>(
     _mm512_add_ps(acc, term(_mm512_set1_epi32(first + second), high_f16(header), dx))
 }
 
-/// As [`dots`], with `N` rows of activations. For one row the compiler puts the fetches and loads of this one in an order in which
-/// decoding takes 1.1 times as long.
+/// As [`dots`], with `N` rows of activations.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn few_dots<const BYTES: usize, const OFFSET: u8, const MIN: bool, const N: usize>(
@@ -170,8 +170,7 @@ fn few_dots<const BYTES: usize, const OFFSET: u8, const MIN: bool, const N: usiz
         // SAFETY: both are below tile.blocks(), with whose number `tiles` has compared those of codes, scales and sums; what the
         // mask leaves out is not read.
         unsafe {
-            // First of all: both take longest.
-            tile.fetch::<1>(first);
+            // First of all: they take longest.
             let headers = [tile.gather::<0>(first), tile.gather::<0>(second)];
             for (codes, x) in codes.iter_mut().zip(x) {
                 *codes = _mm512_maskz_loadu_epi8(bytes, x.codes.as_ptr().add(32 * first));
@@ -202,24 +201,24 @@ unsafe fn few_pair_dots<const BYTES: usize, const OFFSET: u8, const N: usize>(
             *zero = start(OFFSET, *codes);
         }
     }
-    let mut quads = [[_mm512_setzero_si512(); 4]; N];
-    for g in 0..4 {
-        let mut rows = [[_mm512_setzero_si512(); 4]; N];
-        for i in 0..4 {
+    let mut quads = [[_mm512_setzero_si512(); N]; 4];
+    for (g, quads) in quads.iter_mut().enumerate() {
+        let mut rows = [[_mm512_setzero_si512(); N]; 4];
+        for (i, rows) in rows.iter_mut().enumerate() {
             // SAFETY: 4 g + i < 16, and the caller promises that both blocks are below tile.blocks().
-            let (a, b) = unsafe { (tile.block::<0>(4 * g + i, first), tile.block::<0>(4 * g + i, second)) };
+            let (a, b) = unsafe { (tile.block::<1>(4 * g + i, first), tile.block::<0>(4 * g + i, second)) };
             let weights = unpack(a, b);
-            for ((rows, codes), zero) in rows.iter_mut().zip(codes).zip(&zero) {
-                rows[i] = _mm512_dpbusd_epi32(*zero, weights, *codes);
+            for ((row, codes), zero) in rows.iter_mut().zip(codes).zip(&zero) {
+                *row = _mm512_dpbusd_epi32(*zero, weights, *codes);
             }
         }
-        for (quads, rows) in quads.iter_mut().zip(&rows) {
-            quads[g] = sum_in_lanes(*rows);
+        for (quad, rows) in quads.iter_mut().zip(fours(&rows)) {
+            *quad = sum_in_lanes(rows);
         }
     }
     let mut dots = [[_mm512_setzero_si512(); N]; 2];
     let [first, second] = &mut dots;
-    for ((first, second), quads) in first.iter_mut().zip(second).zip(quads) {
+    for ((first, second), quads) in first.iter_mut().zip(second).zip(fours(&quads)) {
         [*first, *second] = sum_halves(quads);
     }
     dots

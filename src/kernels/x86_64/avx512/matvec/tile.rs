@@ -10,7 +10,7 @@ use crate::tensor::TensorView;
 /// Rows of weights that are done at once.
 pub(super) const ROWS: usize = 16;
 
-/// Up to [`ROWS`] rows of blocks of `BYTES` bytes, in rows. Where there are fewer, the last one stands in for the rest.
+/// Up to [`ROWS`] rows of blocks of `BYTES` bytes. Where there are fewer, the last one stands in for the rest.
 pub(super) struct Tile<'a, const BYTES: usize> {
     first: *const u8,
     /// Bytes from `first` to each row: `offsets[r] + blocks * BYTES` are within the weights.
@@ -22,39 +22,45 @@ pub(super) struct Tile<'a, const BYTES: usize> {
     /// The rows that are wanted next.
     next: NextRows,
     /// Where they are fetched with the first block of each row.
-    fetched: [*const u8; ROWS],
+    places: [*const u8; ROWS],
     mask: u16,
     weights: PhantomData<&'a [u8]>,
 }
 
 impl<'a, const BYTES: usize> Tile<'a, BYTES> {
-    /// The rows of `blocks` blocks from `first` on; `None` where there are none, or where they are too long for offsets of
-    /// 31 bits. Row `next` of the weights, or beyond them, is the first that is wanted after
+    /// The rows from `first` on; `None` where there are none, where blocks have another size, or where the rows
+    /// are too long for offsets of 31 bits. Row `next` of the weights, or beyond them, is the first that is wanted after
     /// these. The kernel takes `TOGETHER` blocks of a row at once.
     #[inline]
     #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(super) fn new<const TOGETHER: usize>(
         weights: TensorView<'a>,
-        blocks: usize,
         first: usize,
         next: usize,
         order: FetchOrder,
     ) -> Option<Self> {
-        let row_bytes = blocks.checked_mul(BYTES)?;
+        let row_bytes = weights.dtype().row_bytes(weights.cols())?;
+        let blocks = row_bytes / const { BYTES };
         let last = weights.rows().checked_sub(first)?.checked_sub(1)?.min(ROWS - 1);
-        let rows = weights.bytes().get(first.checked_mul(row_bytes)?..)?;
-        if row_bytes > i32::MAX as usize / ROWS || rows.len() < (last + 1) * row_bytes {
+        let rows = weights.slice_rows(first, last + 1)?.bytes();
+        if blocks * BYTES != row_bytes || row_bytes > i32::MAX as usize / ROWS || rows.len() != (last + 1) * row_bytes {
             return None;
         }
         let next = weights.bytes().as_ptr().wrapping_add(next.wrapping_mul(row_bytes));
         let next = NextRows::new(next, order, [ROWS, row_bytes], [TOGETHER, BYTES]);
+        let mut offsets = [0; ROWS];
+        let mut indices = [0_i32; ROWS];
+        for (r, (offset, index)) in offsets.iter_mut().zip(&mut indices).enumerate() {
+            *offset = r.min(last) * row_bytes;
+            *index = *offset as i32;
+        }
         Some(Self {
             first: rows.as_ptr(),
-            offsets: core::array::from_fn(|row| row.min(last) * row_bytes),
-            indices: _mm512_mullo_epi32(rows_up_to(last), _mm512_set1_epi32(row_bytes as i32)),
+            offsets,
+            indices: load_64::<0, _, _>(&indices),
             blocks,
             next,
-            fetched: next.places(),
+            places: next.places(),
             mask: u16::MAX >> (ROWS - 1 - last),
             weights: PhantomData,
         })
@@ -65,21 +71,9 @@ impl<'a, const BYTES: usize> Tile<'a, BYTES> {
         self.blocks
     }
 
-    /// Stores the lanes of the rows that there are.
-    #[inline]
-    #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) fn store(&self, sums: __m512, out: &mut [f32; ROWS]) {
-        // SAFETY: at most the 16 elements of `out` are written: a lane of the mask each.
-        unsafe { _mm512_mask_storeu_ps(out.as_mut_ptr(), self.mask, sums) };
-    }
-
-    /// Fetches `LINES` cache lines per row of the next tile, as many as belong to block `b`.
-    #[inline]
-    #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) fn fetch<const LINES: usize>(&self, b: usize) {
-        for &place in &self.fetched {
-            self.next.fetch(place, b, LINES);
-        }
+    /// A bit per row that there is.
+    pub(super) fn mask(&self) -> u16 {
+        self.mask
     }
 
     /// Block `b` of row `r`; meanwhile `LINES` cache lines of the next tile are fetched.
@@ -92,7 +86,7 @@ impl<'a, const BYTES: usize> Tile<'a, BYTES> {
         // SAFETY: the caller promises that there is this row, below 16, and this block of it, so its bytes are within
         // the weights, which are borrowed for 'a.
         unsafe {
-            self.next.fetch(*self.fetched.get_unchecked(r), b, LINES);
+            self.next.fetch(*self.places.get_unchecked(r), b, LINES);
             &*self.first.add(*self.offsets.get_unchecked(r) + b * BYTES).cast()
         }
     }
@@ -132,14 +126,6 @@ impl<'a, const BYTES: usize> Tile<'a, BYTES> {
         }
         headers
     }
-}
-
-/// The numbers of sixteen rows, of which `last` is the last one.
-#[inline]
-#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn rows_up_to(last: usize) -> __m512i {
-    let rows = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    _mm512_min_epi32(rows, _mm512_set1_epi32(last as i32))
 }
 
 /// `LEN` elements from `start` on.
@@ -261,6 +247,17 @@ pub(super) fn sum_halves([a, b, c, d]: [__m512i; 4]) -> [__m512i; 2] {
     let lanes = |a, b| _mm512_add_epi32(_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0xdd>(a, b));
     let (ab, cd) = (lanes(a, b), lanes(c, d));
     [_mm512_shuffle_i32x4::<0x88>(ab, cd), _mm512_shuffle_i32x4::<0xdd>(ab, cd)]
+}
+
+/// Four times `N` registers as `N` times four.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn fours<const N: usize>([a, b, c, d]: &[[__m512i; N]; 4]) -> [[__m512i; 4]; N] {
+    let mut fours = [[_mm512_setzero_si512(); 4]; N];
+    for ((((four, a), b), c), d) in fours.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+        *four = [*a, *b, *c, *d];
+    }
+    fours
 }
 
 /// The four lanes of each register added.
