@@ -1,5 +1,7 @@
 //! The pool: no work is lost or done twice, a panic reaches the caller, and the caller sleeps until all is done.
 
+use std::thread;
+
 use super::*;
 use crate::mem::Matrix;
 

@@ -59,7 +59,7 @@ impl Pieces {
     /// The text of a token, with the names of those that are none.
     fn text(&self, id: u32) -> &[u8] {
         let id = id as usize;
-        self.texts.get(id).map_or_else(|| self.silent[id - self.texts.len()].as_bytes(), |text| text)
+        self.texts.get(id).map(Vec::as_slice).unwrap_or_else(|| self.silent[id - self.texts.len()].as_bytes())
     }
 }
 
