@@ -102,7 +102,14 @@ fn an_engine_names_the_step_of_its_next_unit() {
             units.extend(next);
         }
         let mut planned = Vec::new();
-        plan.for_each_step(&model, &mut |step| planned.extend(vec![step.clone(); step.units])).unwrap();
+        let mut add = |step: &StepInfo| {
+            planned.extend((0..step.units).map(|done| {
+                let mut unit = step.clone();
+                unit.done = done;
+                unit
+            }));
+        };
+        plan.for_each_step(&model, &mut add).unwrap();
         // A batch begins together with its first unit.
         assert_eq!(units, planned[1..], "{name}");
     }

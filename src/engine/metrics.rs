@@ -3,7 +3,7 @@
 use super::step::Queue;
 use super::{Engine, EngineError, Step};
 use crate::cache::{PoolStats, SeqId};
-use crate::metrics::{Clock, Metrics, Pass};
+use crate::metrics::{Clock, Metrics, Pass, Saved};
 use crate::par::Watch;
 
 impl<'a> Engine<'_, 'a> {
@@ -39,10 +39,10 @@ impl<'a> Engine<'_, 'a> {
 
     pub(super) fn note_step(&mut self, step: &Result<Step, EngineError>, watch: &Watch<'_>) {
         let recorder = &mut self.parts.recorder;
-        recorder.metrics.steps = recorder.metrics.steps.saturating_add(1);
+        recorder.count(|metrics| metrics.steps = metrics.steps.saturating_add(1));
         match step {
             Ok(Step::Yielded | Step::Cancelled) => {
-                recorder.metrics.yields = recorder.metrics.yields.saturating_add(1);
+                recorder.count(|metrics| metrics.yields = metrics.yields.saturating_add(1));
                 recorder.pause();
                 // What a flag has ended is not late.
                 let late = if step == &Ok(Step::Yielded) { watch.late() } else { None };
@@ -59,14 +59,12 @@ impl<'a> Engine<'_, 'a> {
     }
 
     pub(super) fn note_reuse(&mut self, tokens: usize) {
-        let saved = &mut self.parts.recorder.metrics.saved;
-        saved.prefix = saved.prefix.saturating_add(tokens as u64);
+        self.note_saved(|saved| &mut saved.prefix, tokens);
     }
 
     pub(super) fn note_fork(&mut self, fork: SeqId) -> Result<(), EngineError> {
         let tokens = self.parts.cache.computed(fork)?;
-        let saved = &mut self.parts.recorder.metrics.saved;
-        saved.fork = saved.fork.saturating_add(tokens as u64);
+        self.note_saved(|saved| &mut saved.fork, tokens);
         Ok(())
     }
 
@@ -74,8 +72,7 @@ impl<'a> Engine<'_, 'a> {
     pub(super) fn note_rewind(&mut self, seq: SeqId, before: usize) -> Result<(), EngineError> {
         let found = self.parts.cache.computed(seq)?;
         if self.parts.cache.has_states() && found < before {
-            let saved = &mut self.parts.recorder.metrics.saved;
-            saved.checkpoint = saved.checkpoint.saturating_add(found as u64);
+            self.note_saved(|saved| &mut saved.checkpoint, found);
         }
         Ok(())
     }
@@ -83,8 +80,7 @@ impl<'a> Engine<'_, 'a> {
     /// A conversation goes on with what its sequence has.
     pub(crate) fn note_kept(&mut self, seq: SeqId) -> Result<(), EngineError> {
         let tokens = self.parts.cache.computed(seq)?;
-        let saved = &mut self.parts.recorder.metrics.saved;
-        saved.conversation = saved.conversation.saturating_add(tokens as u64);
+        self.note_saved(|saved| &mut saved.conversation, tokens);
         Ok(())
     }
 
@@ -97,10 +93,18 @@ impl<'a> Engine<'_, 'a> {
 
     /// So many guesses were looked at, so many were right, and so many tokens were taken back.
     pub(crate) fn note_guesses(&mut self, proposed: usize, accepted: usize, taken_back: usize) {
-        let metrics = &mut self.parts.recorder.metrics;
-        metrics.guesses_proposed = metrics.guesses_proposed.saturating_add(proposed as u64);
-        metrics.guesses_accepted = metrics.guesses_accepted.saturating_add(accepted as u64);
-        metrics.decode_tokens = metrics.decode_tokens.saturating_sub(taken_back as u64);
+        self.parts.recorder.count(|metrics| {
+            metrics.guesses_proposed = metrics.guesses_proposed.saturating_add(proposed as u64);
+            metrics.guesses_accepted = metrics.guesses_accepted.saturating_add(accepted as u64);
+            metrics.decode_tokens = metrics.decode_tokens.saturating_sub(taken_back as u64);
+        });
+    }
+
+    fn note_saved(&mut self, reason: impl FnOnce(&mut Saved) -> &mut u64, rows: usize) {
+        self.parts.recorder.count(|metrics| {
+            let saved = reason(&mut metrics.saved);
+            *saved = saved.saturating_add(rows as u64);
+        });
     }
 }
 

@@ -43,6 +43,8 @@
 mod histogram;
 mod recorder;
 
+use bytemuck::{Pod, Zeroable};
+
 pub(crate) use recorder::{NEVER, Pass, Recorder};
 
 /// The host's clock.
@@ -62,7 +64,8 @@ impl<F: Fn() -> u64 + Sync> Clock for F {
 /// Times, in ticks of a clock of the host.
 ///
 /// [Example](crate::metrics#example).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
 #[non_exhaustive]
 pub struct Times {
     /// How many there are.
@@ -78,7 +81,8 @@ pub struct Times {
 /// Forward passes of one phase.
 ///
 /// [Example](crate::metrics#example).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
 #[non_exhaustive]
 pub struct Passes {
     /// Passes that came to their end.
@@ -96,7 +100,8 @@ pub struct Passes {
 /// Rows that did not have to be computed, by the reason.
 ///
 /// [Example](crate::metrics#example).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
 #[non_exhaustive]
 pub struct Saved {
     /// Tokens of cached prefixes, see [`Engine::reuse`](crate::Engine::reuse).
@@ -115,7 +120,8 @@ pub struct Saved {
 /// large stay at the largest one.
 ///
 /// [Example](crate::metrics#example).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
 #[non_exhaustive]
 pub struct Metrics {
     /// Passes over prompts: of queues with several tokens.

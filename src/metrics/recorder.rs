@@ -25,8 +25,9 @@ pub(crate) struct Pass {
 
 /// What is counted, and the clock.
 pub(crate) struct Recorder<'a> {
-    /// All but percentiles and memory, which are found when they are asked for.
-    pub(crate) metrics: Metrics,
+    /// One, without percentiles and memory, which are found when they are asked for. It lies in the engine's memory: an engine is
+    /// moved several times while it is made, on the caller's stack.
+    metrics: &'a mut [Metrics],
     /// Times of passes: `[phases, buckets]`.
     buckets: &'a mut [u32],
     clock: Option<&'a dyn Clock>,
@@ -44,9 +45,10 @@ impl fmt::Debug for Recorder<'_> {
 
 impl<'a> Recorder<'a> {
     pub(crate) fn carve(arena: &mut Arena<'a>) -> Result<Self, MemoryError> {
-        let buckets = arena.slice("metrics", PHASES * BUCKETS)?;
-        buckets.fill(0);
-        Ok(Self { metrics: Metrics::default(), buckets, clock: None, since: NEVER, spent: 0 })
+        let (metrics, buckets) = (arena.slice("metrics", 1)?, arena.slice("histograms", PHASES * BUCKETS)?);
+        let mut recorder = Self { metrics, buckets, clock: None, since: NEVER, spent: 0 };
+        recorder.reset();
+        Ok(recorder)
     }
 
     pub(crate) fn set_clock(&mut self, clock: Option<&'a dyn Clock>) {
@@ -55,8 +57,15 @@ impl<'a> Recorder<'a> {
 
     /// Forgets what was counted. The pass in progress belongs to what comes.
     pub(crate) fn reset(&mut self) {
-        self.metrics = Metrics::default();
+        self.metrics.fill(Metrics::default());
         self.buckets.fill(0);
+    }
+
+    /// Counts something.
+    pub(crate) fn count(&mut self, change: impl FnOnce(&mut Metrics)) {
+        if let Some(metrics) = self.metrics.first_mut() {
+            change(metrics);
+        }
     }
 
     /// The time; [`NEVER`] without a clock.
@@ -78,10 +87,11 @@ impl<'a> Recorder<'a> {
     pub(crate) fn finish(&mut self, pass: Pass, now: u64) {
         let took = between(self.since, now).map(|ticks| ticks.saturating_add(self.spent));
         (self.since, self.spent) = (now, 0);
+        let Some(metrics) = self.metrics.first_mut() else { return };
         let (phase, passes) = match (pass.prompt, pass.decode) {
-            (_, 0) => (0, &mut self.metrics.prefill),
-            (0, _) => (1, &mut self.metrics.decode),
-            _ => (2, &mut self.metrics.mixed),
+            (_, 0) => (0, &mut metrics.prefill),
+            (0, _) => (1, &mut metrics.decode),
+            _ => (2, &mut metrics.mixed),
         };
         passes.count = passes.count.saturating_add(1);
         passes.rows = passes.rows.saturating_add(pass.prompt).saturating_add(pass.decode);
@@ -92,30 +102,32 @@ impl<'a> Recorder<'a> {
         }
         if phase == 1 {
             let new = pass.decode.saturating_sub(pass.again);
-            self.metrics.decode_tokens = self.metrics.decode_tokens.saturating_add(new);
+            metrics.decode_tokens = metrics.decode_tokens.saturating_add(new);
         }
-        self.metrics.rows_again = self.metrics.rows_again.saturating_add(pass.again);
+        metrics.rows_again = metrics.rows_again.saturating_add(pass.again);
     }
 
     /// The pass in progress is dropped.
     pub(crate) fn drop_pass(&mut self) {
         self.spent = 0;
-        self.metrics.dropped = self.metrics.dropped.saturating_add(1);
+        self.count(|metrics| metrics.dropped = metrics.dropped.saturating_add(1));
     }
 
     /// The logits of a prompt that was queued at a time are there.
     pub(crate) fn first_token(&mut self, queued: u64, now: u64) {
-        between(queued, now).into_iter().for_each(|ticks| self.metrics.first_token.add(ticks));
+        if let Some(ticks) = between(queued, now) {
+            self.count(|metrics| metrics.first_token.add(ticks));
+        }
     }
 
     /// A step returns so many ticks after its deadline.
     pub(crate) fn overshoot(&mut self, ticks: u64) {
-        self.metrics.overshoot.add(ticks);
+        self.count(|metrics| metrics.overshoot.add(ticks));
     }
 
     /// What was counted, with percentiles.
     pub(crate) fn metrics(&self) -> Metrics {
-        let mut metrics = self.metrics;
+        let mut metrics = self.metrics.first().copied().unwrap_or_default();
         let phases = [&mut metrics.prefill, &mut metrics.decode, &mut metrics.mixed];
         for (passes, buckets) in phases.into_iter().zip(self.buckets.as_chunks::<BUCKETS>().0) {
             let Passes { times, .. } = *passes;

@@ -61,6 +61,7 @@ impl<'t> Tools<'t> {
     }
 
     /// Returns where each element of the list begins.
+    #[cfg(feature = "grammar")]
     pub(crate) fn starts(&self) -> impl Iterator<Item = usize> + use<'t> {
         json::elements(self.json).map(|(_, at)| at)
     }

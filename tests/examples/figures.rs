@@ -8,6 +8,9 @@ use serde_json::Value;
 use crate::common::fixtures::parse_json;
 use crate::{DEMO, refused, run, run_with_input, scratch};
 
+/// Microseconds. Times are whole nanoseconds.
+const ROUNDING: f64 = 1e-4;
+
 fn json(name: &str) -> Value {
     parse_json(&std::fs::read(scratch(name)).unwrap())
 }
@@ -56,8 +59,6 @@ fn assert_nested(events: &[Event], thread: u64, kinds: &[&str]) {
     let mut own: Vec<&Event> = events.iter().filter(|event| event.thread == thread).collect();
     own.sort_by(|a, b| a.begin.total_cmp(&b.begin).then(depth(a).cmp(&depth(b))));
     let mut open: Vec<&Event> = Vec::new();
-    // Times are whole nanoseconds.
-    const ROUNDING: f64 = 1e-4;
     for event in own {
         let is_over = |last: &Event| last.end <= event.begin + ROUNDING;
         while let Some(last) = open.pop_if(|last| is_over(last) || depth(last) >= depth(event)) {
@@ -96,7 +97,8 @@ fn assert_trace(trace: &Value, workers: u64) -> Vec<(String, u64)> {
     // A worker's time is part of that of its operation, and so many units are done as the operation has.
     let mut workers_seen = 0;
     for operation in of("operation") {
-        let inside = |event: &&Event| operation.begin <= event.begin && event.end <= operation.end;
+        let inside =
+            |event: &&Event| operation.begin <= event.begin + ROUNDING && event.end <= operation.end + ROUNDING;
         assert!(of("worker").filter(inside).all(|event| event.name == operation.name), "{operation:?}");
         workers_seen += of("worker").filter(inside).count();
         let units = of("unit").filter(inside).count() as u64;

@@ -74,6 +74,11 @@ fn tiles<const BYTES: usize, const LEN: usize, const TOGETHER: usize, const N: u
         if x.iter().any(|x| [x.codes.len(), x.scales.len(), x.sums.len()] != lengths) {
             return None;
         }
+        #[cfg(test)]
+        {
+            crate::kernels::x86_64::counted::unpacked(ROWS * blocks);
+            crate::kernels::x86_64::counted::multiplied(N * ROWS * blocks);
+        }
         for (sums, out) in kernel(&tile, &x).iter().zip(&mut *out) {
             let out = out.as_chunks_mut::<ROWS>().0.get_mut(index)?;
             // SAFETY: at most the 16 elements of `out` are written: a lane of the mask each.

@@ -124,7 +124,7 @@ fn few_dots<const BYTES: usize, const LINES: usize, const N: usize>(
     let (words_01, words_45) = (scale_words(0), scale_words(4));
     let mut acc = [_mm512_setzero_ps(); N];
     for b in 0..tile.blocks() {
-        // SAFETY: b < tile.blocks().
+        // SAFETY: b is below tile.blocks(), where the loop ends.
         let headers = unsafe { tile.headers::<0, 0>(b) };
         let subs = headers_to_subs(headers);
         let scales = store_lanes(subs);
