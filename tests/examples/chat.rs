@@ -146,8 +146,12 @@ fn chat_with_tools() {
     let model = scratch_with("asks.gguf", &chain(&["<0x0A>", "<tool_call>", r#"{"name": "ask"}"#, "<|im_end|>"]));
     let own = list(r#"[{"name": "ask", "parameters": {"type": "object"}}]"#);
     let flags = ["--model", &model, "--template", "qwen3", "--temp", "0", "--tools", &own, "--rounds", "1"];
-    let out = run_with_input("chat", &flags, b"Ask.\nthe result\n").ok();
+    let free = [&flags[..], &["--free-calls"]].concat();
+    let out = run_with_input("chat", &free, b"Ask.\nthe result\n").ok();
     assert!(out.starts_with("[ask {}: its result, in a line?]\n[ask {} -> the result]\n"), "{out}");
+    // Otherwise no call can be written that is none, or that leaves its arguments out.
+    assert!(!chat(&["--tools", &other, "-n", "20"], b"Roll.\n").ok().contains("call"));
+    assert!(!run_with_input("chat", &flags, b"Ask.\nthe result\n").ok().contains("its result"));
 }
 
 #[test]
