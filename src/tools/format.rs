@@ -169,6 +169,7 @@ impl CallFormat {
     }
 
     /// More marks in calls, which a vocabulary may have as tokens.
+    #[cfg(feature = "grammar")]
     fn inner_marks(self) -> &'static [&'static str] {
         match self {
             Self::MistralV11 => &["[CALL_ID]", "[ARGS]"],
@@ -184,6 +185,7 @@ impl CallFormat {
     }
 
     /// All marks that a call of the format can have.
+    #[cfg(feature = "grammar")]
     pub(crate) fn marks(self) -> impl Iterator<Item = &'static str> {
         let lists = [self.opens(), self.fillers(), self.message_ends(), self.inner_marks()];
         lists.into_iter().flatten().copied().chain(self.close())
