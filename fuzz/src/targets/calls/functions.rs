@@ -42,10 +42,11 @@ callers! {
 
 functions! {
     call_2:
-        gleed_matcher_reset;
+        gleed_engine_reset_metrics gleed_matcher_reset;
     call_3:
         gleed_adapter_describe gleed_adapter_size gleed_calls_size gleed_cancel gleed_checkpoint gleed_conversation_seq
-        gleed_detokenizer_size gleed_engine_describe gleed_matcher_bytes_to_end gleed_matcher_is_end gleed_matcher_rewind
+        gleed_detokenizer_size gleed_engine_describe gleed_matcher_bytes_to_end gleed_matcher_is_end gleed_matcher_is_free
+        gleed_matcher_rewind gleed_engine_metrics
         gleed_matcher_rewindable gleed_matcher_snapshot_size gleed_model_describe gleed_model_size gleed_reset
         gleed_sampler_accept gleed_sampler_set_state gleed_sampler_size gleed_sampler_state gleed_seq_close gleed_seq_open
         gleed_set_executor gleed_step gleed_stops_size gleed_tokenizer_describe gleed_trie_build_finish gleed_trie_build_size

@@ -21,7 +21,7 @@ macro_rules! results {
 
 results! {
     gleed_snapshot_info gleed_adapter_info gleed_calls_part gleed_update gleed_engine_info gleed_model_info gleed_plan_info
-    gleed_section gleed_seq_info gleed_shown gleed_vocab_info gleed_turns_info gleed_writing_info
+    gleed_metrics gleed_section gleed_seq_info gleed_shown gleed_vocab_info gleed_turns_info gleed_writing_info
 }
 
 macro_rules! given {
@@ -88,15 +88,23 @@ fn snapshot_options(caller: &mut Caller<'_, '_>) -> gleed_snapshot_options {
 
 fn grammar_options(caller: &mut Caller<'_, '_>) -> gleed_grammar_options {
     let (ignore, ignore_len) = if caller.bytes.once_in(8) { caller.text() } else { (null(), 0) };
+    let (tool, tool_len) = if caller.bytes.once_in(8) { caller.text() } else { (null(), 0) };
     gleed_grammar_options {
         struct_size: size::<gleed_grammar_options>(caller),
-        kind: u32::from(caller.bytes.u8() % 4),
+        kind: u32::from(caller.bytes.u8() % 5),
         whitespace: u32::from(caller.bytes.u8() % 5),
         flags: u32::from(caller.bytes.u8() % 32),
         states: 512 * u32::from(caller.bytes.u8() % 3),
         reserved: 0,
         ignore,
         ignore_len,
+        calls: u32::from(caller.bytes.u8() % 20),
+        choice: u32::from(caller.bytes.u8() % 4),
+        thoughts: u32::from(caller.bytes.u8() % 4),
+        call_flags: u32::from(caller.bytes.u8() % 4),
+        tool,
+        tool_len,
+        tokenizer: Argument::make(caller),
     }
 }
 
