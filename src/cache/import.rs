@@ -240,15 +240,18 @@ impl KvCache<'_> {
     }
 
     /// Whether no sequence is given twice.
-    fn check_distinct(&mut self, seqs: impl Iterator<Item = SeqId>) -> Result<(), CacheError> {
-        self.sequences.iter_mut().for_each(|sequence| sequence.marked = 0);
-        for seq in seqs {
+    fn check_distinct(&mut self, mut seqs: impl Iterator<Item = SeqId>) -> Result<(), CacheError> {
+        let unmark = |cache: &mut Self| cache.sequences.iter_mut().for_each(|sequence| sequence.marked = 0);
+        unmark(self);
+        let checked = seqs.try_for_each(|seq| {
             let sequence = self.sequence_mut(seq)?;
-            if core::mem::replace(&mut sequence.marked, 1) == 1 {
-                return Err(CacheError::Repeated { sequence: seq.to_bits() });
+            match core::mem::replace(&mut sequence.marked, 1) {
+                0 => Ok(()),
+                _ => Err(CacheError::Repeated { sequence: seq.to_bits() }),
             }
-        }
-        Ok(())
+        });
+        unmark(self);
+        checked
     }
 
     /// Writes the rows of one sequence, of which those from `first` on are.

@@ -34,6 +34,19 @@ impl KvCache<'_> {
             Err(error) => return Err(error),
         };
         self.clear_marks();
+        let made = self.close_some(seq, rows, consent, full);
+        self.clear_marks();
+        made
+    }
+
+    /// Closes sequences until the rows fit; `full` is the error where they do not. Leaves marks.
+    fn close_some(
+        &mut self,
+        seq: SeqId,
+        rows: usize,
+        consent: &mut dyn FnMut(SeqId, &SequenceStats) -> bool,
+        full: CacheError,
+    ) -> Result<usize, CacheError> {
         let mut first = self.recency.first;
         while let Some(candidate) = self.next_to_close(&mut first, seq)? {
             let stats = self.sequence_stats(candidate)?;
