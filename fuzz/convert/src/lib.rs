@@ -1,6 +1,6 @@
 //! What the example `convert` reads, from its files, without its command line: folders, safetensors, llama2.c models, GGUF files and
 //! importance matrices.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 mod common {
     pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
