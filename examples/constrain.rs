@@ -7,18 +7,13 @@
 //! of each state on the way it tells whether the text may end, how many tokens may follow, and the hash of their ids.
 //! `docs/structured.md` has the other members.
 
-#[path = "common/compile.rs"]
-mod compile;
-#[allow(dead_code)]
-#[path = "common/raw_member.rs"]
-mod raw_member;
-
 use std::error::Error;
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use compile::compile;
+use common::compile::compile;
+use common::raw_member;
 use gguf_rs_lite::Gguf;
 use gleed::grammar::{
     Calls, Escapes, Grammar, JsonPointer, Limits, Marks, MatchError, Matcher, Options, Source, TokenTrie, ToolChoice,

@@ -10,8 +10,6 @@
 //! The table holds cosines. Models that were made for this say in their file which pooling they want. A reranker gives each
 //! line a number: how well the text after the tabulator answers the one before it.
 
-mod common;
-
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::PathBuf;

@@ -27,8 +27,6 @@
 //!
 //! The same without flags, in 40 lines, is `hello.rs`.
 
-mod common;
-
 use std::fs::File;
 use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
@@ -185,7 +183,7 @@ fn tell(
     ends: &Ends<'_, '_, '_>,
     output: &mut Output<'_, '_, '_>,
 ) -> Result<Story> {
-    let mut story = Story::new();
+    let mut story = Story::default();
     prompt.iter().for_each(|&id| chooser.sampler.accept(id));
     let start = Instant::now();
     let together = if chooser.constraint.is_none() { ends.together } else { 0 };

@@ -10,8 +10,6 @@
 //!
 //! Times are processor time of this thread where the system tells it (Linux), since other programs disturb that less.
 
-mod common;
-
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -124,7 +122,7 @@ fn texts(count: usize) -> [Task; 3] {
     let ids: Vec<u32> = words.iter().take(2 * count).map(number).collect();
     let (prompt, follows) = ids.split_at(count);
     let mut random = Random::new(1);
-    let mut below = |end: u64| (random.next() % end) as usize;
+    let mut below = |end: u64| (random.draw() % end) as usize;
     let mut rewritten = |name, [kept, kept_more, new, new_more]: [usize; 4]| {
         let (mut answer, mut at, mut next) = (Vec::new(), 0, words.len() as u32);
         while at < count {

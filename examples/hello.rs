@@ -8,7 +8,7 @@ use gleed::{Engine, Limits, Model, Plan, sample};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Weights are read where they lie, in the mapped file. Nothing is copied.
-    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/assets/gleed-tales-q8_0.gguf");
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/gleed-tales-q8_0.gguf");
     let file = MappedFile::open(std::env::args().nth(1).unwrap_or(demo.into()))?;
     let model = Model::open(file.bytes())?;
     // A plan says how much memory an engine with these limits takes. The memory is ours.

@@ -7,8 +7,6 @@
 //! The file is raw little-endian f32, `[rows, vocab]`; the hash is XXH64 of these bytes. It depends on the model, the
 //! ids and `--kv-type`, and on nothing else: not on `--kv`, `--chunk`, `--threads`, `--level` or `--device`.
 
-mod common;
-
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -26,7 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   cargo run --release --example logits -- --ids 1,414,435,261,385 --out logits.bin
   cargo run --release --example logits -- --ids 1,414,435,261,385 --out logits.bin --chunk 1 --kv off
-  cargo run --release --example logits -- --ids 1,414,435,261,385 --out logits.bin --device gpu";
+  cargo run --release --features gpu --example logits -- --ids 1,414,435,261,385 --out logits.bin --device gpu";
 
 /// Writes the logits of every token to a file and prints their hash.
 ///

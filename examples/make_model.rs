@@ -9,8 +9,6 @@
 //! A file type gives each tensor the type that `llama-quantize` gives it. The vocabulary has as many tokens and merges
 //! as a real one, of nonsense words. The same flags give the same file.
 
-mod common;
-
 use std::fs::File;
 use std::io::{BufWriter, Write, stdout};
 use std::path::{Path, PathBuf};

@@ -10,8 +10,6 @@
 //! are not chosen: they run with the one before. Standard output gets the number of frames, how far they were past their
 //! deadlines, how many tokens were forced, and the answers, each a value of the schema.
 
-mod common;
-
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -16,8 +16,6 @@
 //!
 //! Bits per byte count the bytes of the text that is scored, so models with different vocabularies can be compared.
 
-mod common;
-
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;

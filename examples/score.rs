@@ -10,8 +10,6 @@
 //! choices begin with is computed once; each choice is a fork of that. The answer that is more probable by its sum is
 //! marked `sum`, by its bytes `byte`: longer texts are less probable, so the second is what most test sets are scored by.
 
-mod common;
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -8,8 +8,6 @@
 //! Each line becomes a vector once; `--index` keeps the vectors for the next time. Queries are arguments, or lines of standard
 //! input. Any model will do, but those that were made for it are far better: the demo model is not one of them.
 
-mod common;
-
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

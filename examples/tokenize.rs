@@ -8,8 +8,6 @@
 //! All of standard input is the text, line ends included. With `--batch` each line is a JSON string (with `--decode`
 //! a JSON array of ids) of its own. A file that holds nothing but a vocabulary will do.
 
-mod common;
-
 use std::io::{self, BufRead, BufWriter, Write};
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@
 //! cargo run --release --example bench -- --model model.gguf --threads 1,2
 //! cargo run --release --example bench -- --model model.gguf --prompt 0 --gen 64 --depth 4096 --json bench.json
 //! cargo run --release --example bench -- --model model.gguf --units 1,16,256 --depth 3840
-//! cargo run --release --example bench -- --device gpu
+//! cargo run --release --features gpu --example bench -- --device gpu
 //! cargo run --release --example bench -- --report report.json
 //! ```
 //!
@@ -14,8 +14,6 @@
 //! "waited" tells how much of them the threads stood in line for a core. With a GPU there is no such ratio: what it can do at
 //! best is not measured.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod machine;
 mod measure;
 mod products;

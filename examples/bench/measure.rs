@@ -9,14 +9,14 @@ use gleed::num::Xxh64;
 use gleed::{Engine, KvType, Limits, Logits, Metrics, Model, Plan, SeqId, Step};
 use indicatif::ProgressBar;
 
-use crate::common::Result;
-use crate::common::args::TraceArgs;
-use crate::common::device::DeviceArgs;
-use crate::common::figures;
-use crate::common::random::Random;
-use crate::common::run::{self, Steps};
-use crate::common::trace::Watcher;
 use crate::machine;
+use common::Result;
+use common::args::TraceArgs;
+use common::device::DeviceArgs;
+use common::figures;
+use common::random::Random;
+use common::run::{self, Steps};
+use common::trace::Watcher;
 
 /// What a model has to do, in numbers.
 pub(crate) struct Work {

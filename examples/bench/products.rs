@@ -7,9 +7,9 @@ use gleed::kernels::{Inputs, Level, OUTPUTS};
 use gleed::quant::{form, row_words};
 use gleed::tensor::{Dtype, TensorView};
 
-use crate::common::Result;
-use crate::common::blocks::Filler;
-use crate::common::random::Random;
+use common::Result;
+use common::blocks::Filler;
+use common::random::Random;
 
 const COLS: usize = 2048;
 

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use gleed::kernels::FetchOrder;
 
-use crate::common::figures;
 use crate::machine;
 use crate::measure::{Bench, Phase, Run};
+use common::figures;
 
 /// What all phases of one kind have in common.
 struct Kind {

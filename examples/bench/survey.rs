@@ -14,12 +14,12 @@ use gleed::{Limits, Model};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use crate::common::device::DeviceArgs;
-use crate::common::made::{FileType, Made, Shape};
-use crate::common::{ModelFile, Result};
 use crate::measure::{Bench, Run, Work};
 use crate::products::products;
 use crate::{machine, report};
+use common::device::DeviceArgs;
+use common::made::{FileType, Made, Shape};
+use common::{ModelFile, Result};
 
 /// Raised where a field changes its meaning.
 const VERSION: u32 = 1;

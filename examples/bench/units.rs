@@ -9,8 +9,8 @@ use gleed::host::AlignedBytes;
 use gleed::program::Part;
 use gleed::{Engine, Limits, Logits, Model, Plan, SeqId, Step};
 
-use crate::common::Result;
-use crate::common::random::Random;
+use common::Result;
+use common::random::Random;
 
 /// What is measured.
 pub(crate) struct Units<'m> {

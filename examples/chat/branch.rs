@@ -6,9 +6,9 @@ use gleed::sample::{Sampler, SamplerParams};
 use gleed::turns::Role;
 use gleed::{Engine, Plan, SeqId};
 
-use super::common::Result;
-use super::common::turns::{Said, Style};
 use super::say;
+use common::Result;
+use common::turns::{Said, Style};
 
 /// Replies whose tokens are kept.
 const REPLIES: usize = 256;

@@ -10,9 +10,9 @@ use gleed::conversation::Entry;
 use gleed::turns::Role;
 
 use super::branch::Branch;
-use super::common::Result;
-use super::common::turns::Said;
 use super::{Chat, say};
+use common::Result;
+use common::turns::Said;
 
 impl Chat<'_> {
     /// Shows the messages; those of the user with their numbers.

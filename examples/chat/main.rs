@@ -9,8 +9,6 @@
 
 mod branch;
 mod commands;
-#[path = "../common/mod.rs"]
-mod common;
 
 use std::io::{self, BufRead, IsTerminal, StdinLock, Write, stdin, stdout};
 use std::process::ExitCode;

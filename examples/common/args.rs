@@ -12,7 +12,6 @@ use gleed::sample::SamplerParams;
 use gleed::token::StopStrings;
 use gleed::{Engine, KvKind, KvType, Limits, Model, Plan, SeqId, Window};
 
-#[cfg(feature = "grammar")]
 use super::constraint::{ConstraintArgs, WhitespaceArgs};
 use super::device::DeviceArgs;
 use super::trace::{Trace, Watcher};
@@ -20,15 +19,15 @@ use super::turns::Style;
 use super::{Result, toolbox};
 
 #[derive(Args)]
-pub(crate) struct ModelArgs {
+pub struct ModelArgs {
     /// Model, a GGUF file [default: the demo model, which is part of this program]
     #[arg(long, value_name = "FILE")]
-    pub(crate) model: Option<PathBuf>,
+    pub model: Option<PathBuf>,
 }
 
 /// Whether a model thinks and which tools it may call.
 #[derive(Args)]
-pub(crate) struct ToolArgs {
+pub struct ToolArgs {
     /// Tools that the model may call: a file with a list of functions in JSON, or `builtin`, a calculator and dice. The result
     /// of a tool that this program does not have is the next line of input
     #[arg(long, value_name = "FILE|builtin")]
@@ -45,7 +44,7 @@ pub(crate) struct ToolArgs {
 
     /// The most times that a reply goes on after calls of tools
     #[arg(long, value_name = "N", default_value_t = 8)]
-    pub(crate) rounds: usize,
+    pub rounds: usize,
 
     /// Whether the model is to think before it answers, where its turn format knows that
     #[arg(long, value_name = "on|off|auto", default_value = "auto", value_parser = ["on", "off", "auto"])]
@@ -53,7 +52,7 @@ pub(crate) struct ToolArgs {
 }
 
 impl ToolArgs {
-    pub(crate) fn apply(&self, style: &mut Style<'_>) -> Result<()> {
+    pub fn apply(&self, style: &mut Style<'_>) -> Result<()> {
         if let Some(tools) = self.tools.as_ref().filter(|_| self.tool_choice != "none") {
             style.offer(toolbox::list(tools)?)?;
         }
@@ -61,8 +60,7 @@ impl ToolArgs {
     }
 
     /// What replies with calls have to follow.
-    #[cfg(feature = "grammar")]
-    pub(crate) fn rules<'t>(
+    pub fn rules<'t>(
         &self,
         tokenizer: &'t gleed::token::Tokenizer<'t, 't>,
         style: &Style<'_>,
@@ -76,11 +74,11 @@ impl ToolArgs {
 
 /// How keys and values are kept, and who computes.
 #[derive(Args)]
-pub(crate) struct EngineArgs {
+pub struct EngineArgs {
     /// Kind of the KV cache: off, basic or paged; the results do not depend on it
     #[arg(long, value_name = "KIND", num_args = 0..=1, default_value = "paged", default_missing_value = "paged",
           value_parser = KvKind::from_name)]
-    pub(crate) kv: KvKind,
+    pub kv: KvKind,
 
     /// Element type of keys and values: f32, f16, q8_0 or q4_0; or two types, as in q8_0/q4_0 [default: f16; f32
     /// where texts become vectors, which needs them for a short time only]
@@ -89,27 +87,27 @@ pub(crate) struct EngineArgs {
 
     /// Number of threads that compute, or `parallel`: one for each processor; the results do not depend on it
     #[arg(long, value_name = "N|parallel", default_value_t = 1, value_parser = threads)]
-    pub(crate) threads: usize,
+    pub threads: usize,
 
     /// Instruction set of the kernels; `simd` is the best one; the results do not depend on it [default: the best that this
     /// machine has]
     #[arg(long, value_name = "NAME", value_parser = level)]
-    pub(crate) level: Option<Level>,
+    pub level: Option<Level>,
 }
 
 impl EngineArgs {
     /// The element type of keys and values.
-    pub(crate) fn kv_type(&self) -> KvType {
+    pub fn kv_type(&self) -> KvType {
         self.kv_type.unwrap_or(KvType::F16)
     }
 
     /// The same where texts become vectors.
-    pub(crate) fn kv_type_of_texts(&self) -> KvType {
+    pub fn kv_type_of_texts(&self) -> KvType {
         self.kv_type.unwrap_or(KvType::F32)
     }
 
     /// Limits for one sequence.
-    pub(crate) fn limits(&self, context: usize) -> Limits {
+    pub fn limits(&self, context: usize) -> Limits {
         let level = self.level.unwrap_or_else(best_level);
         let (workers, rows) = (self.threads, 256 * self.threads.clamp(1, 16));
         Limits { context, rows, kv_kind: self.kv, kv_type: self.kv_type(), workers, level, ..Limits::default() }
@@ -117,7 +115,7 @@ impl EngineArgs {
 }
 
 /// A number of threads.
-pub(crate) fn threads(text: &str) -> std::result::Result<usize, String> {
+pub fn threads(text: &str) -> std::result::Result<usize, String> {
     if text == "parallel" {
         return Ok(std::thread::available_parallelism().map_or(1, usize::from));
     }
@@ -138,7 +136,7 @@ fn best_level() -> Level {
 
 /// Which tokens stay visible.
 #[derive(Args)]
-pub(crate) struct WindowArgs {
+pub struct WindowArgs {
     /// Let each token see only the last W tokens, and reuse the memory of the others [default: all tokens are visible]
     #[arg(long, value_name = "W")]
     window: Option<usize>,
@@ -149,7 +147,7 @@ pub(crate) struct WindowArgs {
 }
 
 impl WindowArgs {
-    pub(crate) fn window(&self) -> std::result::Result<Window, String> {
+    pub fn window(&self) -> std::result::Result<Window, String> {
         match self.window {
             Some(0) => Err("--window is 0, it must be at least 1".into()),
             last => Ok(Window { sinks: self.sinks, last: last.unwrap_or(0) }),
@@ -159,7 +157,7 @@ impl WindowArgs {
 
 /// Which turns of a conversation stay when the context is full.
 #[derive(Args)]
-pub(crate) struct KeepArgs {
+pub struct KeepArgs {
     /// When the context is full, keep the first N turns, besides the system message
     #[arg(long, value_name = "N", default_value_t = 0)]
     keep_first: usize,
@@ -175,14 +173,14 @@ pub(crate) struct KeepArgs {
 
 impl KeepArgs {
     /// The policy, with room for a reply of `room` tokens.
-    pub(crate) fn keep(&self, room: usize) -> Keep<'static> {
+    pub fn keep(&self, room: usize) -> Keep<'static> {
         Keep { room, first: self.keep_first, last: self.keep_last, target: self.keep_tokens, summary: None }
     }
 }
 
 /// Where a trace goes.
 #[derive(Args)]
-pub(crate) struct TraceArgs {
+pub struct TraceArgs {
     /// Write what the engine and each worker do to this file, for chrome://tracing and ui.perfetto.dev: some 100 bytes for each
     /// unit of work. It takes time [default: write no file]
     #[arg(long, value_name = "FILE")]
@@ -191,31 +189,26 @@ pub(crate) struct TraceArgs {
 
 impl TraceArgs {
     /// The trace, if it is wanted.
-    pub(crate) fn create<'w>(
-        &self,
-        watcher: &'w Watcher<'w>,
-        model: &Model<'_>,
-        plan: &Plan,
-    ) -> Result<Option<Trace<'w>>> {
+    pub fn create<'w>(&self, watcher: &'w Watcher<'w>, model: &Model<'_>, plan: &Plan) -> Result<Option<Trace<'w>>> {
         self.trace.as_deref().map(|path| Trace::create(path, watcher, model, plan)).transpose()
     }
 
-    pub(crate) fn is_wanted(&self) -> bool {
+    pub fn is_wanted(&self) -> bool {
         self.trace.is_some()
     }
 
     /// The executor that goes with it.
-    pub(crate) fn executor<'w>(&self, pool: &'w ThreadPool, watcher: &'w Watcher<'w>) -> &'w dyn Parallel {
+    pub fn executor<'w>(&self, pool: &'w ThreadPool, watcher: &'w Watcher<'w>) -> &'w dyn Parallel {
         if self.trace.is_some() { watcher } else { pool }
     }
 }
 
 /// How tokens are chosen.
 #[derive(Args)]
-pub(crate) struct SampleArgs {
+pub struct SampleArgs {
     /// Temperature; 0 takes the most probable token each time [default: 0.6 for the demo model, 0.7 for others]
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
-    pub(crate) temp: Option<f32>,
+    pub temp: Option<f32>,
 
     /// Draw only from the K most probable tokens; 0 means all
     #[arg(long, value_name = "K", default_value_t = 0)]
@@ -252,13 +245,13 @@ pub(crate) struct SampleArgs {
 
 impl SampleArgs {
     /// Whether the most probable token is taken each time, whatever came before.
-    pub(crate) fn is_greedy(&self, demo: bool) -> bool {
+    pub fn is_greedy(&self, demo: bool) -> bool {
         let SamplerParams { temperature, repetition_penalty, frequency_penalty, presence_penalty, .. } =
             self.params(demo);
         [temperature, repetition_penalty, frequency_penalty, presence_penalty] == [0.0, 1.0, 0.0, 0.0]
     }
 
-    pub(crate) fn params(&self, demo: bool) -> SamplerParams {
+    pub fn params(&self, demo: bool) -> SamplerParams {
         SamplerParams {
             temperature: self.temp.unwrap_or(if demo { 0.6 } else { 0.7 }),
             top_k: self.top_k,
@@ -274,14 +267,14 @@ impl SampleArgs {
 }
 
 /// Ids separated by commas or white space.
-pub(crate) fn parse_ids(text: &str) -> std::result::Result<Vec<u32>, String> {
+pub fn parse_ids(text: &str) -> std::result::Result<Vec<u32>, String> {
     let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
     words.map(|word| word.parse().map_err(|_| format!("{word:?} is no token id"))).collect()
 }
 
 /// Adapters of the weights.
 #[derive(Args)]
-pub(crate) struct LoraArgs {
+pub struct LoraArgs {
     /// LoRA adapter, a GGUF file, and its scale; repeat the option for several adapters [default scale: 1]
     #[arg(long, value_name = "FILE[=SCALE]")]
     lora: Vec<String>,
@@ -289,7 +282,7 @@ pub(crate) struct LoraArgs {
 
 impl LoraArgs {
     /// The adapters with their scales. The files stay mapped for as long as the program runs.
-    pub(crate) fn open<'m>(&self, model: &Model<'m>) -> Result<Vec<(Adapter<'m>, f32)>> {
+    pub fn open<'m>(&self, model: &Model<'m>) -> Result<Vec<(Adapter<'m>, f32)>> {
         let open = |argument: &String| {
             let scaled = argument.rsplit_once('=').and_then(|(path, scale)| Some((path, scale.parse().ok()?)));
             let (path, scale) = scaled.unwrap_or((argument, 1.0));
@@ -301,18 +294,13 @@ impl LoraArgs {
     }
 
     /// Limits with room for them.
-    pub(crate) fn limits(&self, limits: Limits, adapters: &[(Adapter<'_>, f32)]) -> Limits {
+    pub fn limits(&self, limits: Limits, adapters: &[(Adapter<'_>, f32)]) -> Limits {
         let adapter_rank = adapters.iter().map(|(adapter, _)| adapter.rank()).max().unwrap_or(1).max(1);
         Limits { adapters: adapters.len(), adapter_rank, ..limits }
     }
 
     /// Loads them for a sequence.
-    pub(crate) fn apply<'m>(
-        &self,
-        engine: &mut Engine<'m, '_>,
-        seq: SeqId,
-        adapters: &[(Adapter<'m>, f32)],
-    ) -> Result<()> {
+    pub fn apply<'m>(&self, engine: &mut Engine<'m, '_>, seq: SeqId, adapters: &[(Adapter<'m>, f32)]) -> Result<()> {
         for (adapter, scale) in adapters {
             let number = engine.load_adapter(adapter)?;
             engine.set_adapter(seq, number, *scale)?;
@@ -324,7 +312,7 @@ impl LoraArgs {
 const EXAMPLES: &str = r#"Examples:
   cargo run --release --example generate -- "Once upon a time"
   cargo run --release --example generate -- --temp 0 -n 100 --json story.json "The little dog"
-  cargo run --release --example generate -- --device gpu "Once upon a time"
+  cargo run --release --features gpu --example generate -- --device gpu "Once upon a time"
   cargo run --release --example generate -- --window 128 --ignore-end -n 2000 "Once upon a time""#;
 
 /// Continues a text with a language model.
@@ -332,66 +320,64 @@ const EXAMPLES: &str = r#"Examples:
 /// Prints the text to standard output and statistics to standard error.
 #[derive(Parser)]
 #[command(name = "generate", after_help = EXAMPLES)]
-pub(crate) struct GenerateArgs {
+pub struct GenerateArgs {
     #[command(flatten)]
-    pub(crate) model: ModelArgs,
+    pub model: ModelArgs,
     #[command(flatten)]
-    pub(crate) engine: EngineArgs,
+    pub engine: EngineArgs,
     #[command(flatten)]
-    pub(crate) device: DeviceArgs,
+    pub device: DeviceArgs,
     #[command(flatten)]
-    pub(crate) window: WindowArgs,
+    pub window: WindowArgs,
     #[command(flatten)]
-    pub(crate) prompt: Prompt,
+    pub prompt: Prompt,
     #[command(flatten)]
-    pub(crate) sample: SampleArgs,
+    pub sample: SampleArgs,
     #[command(flatten)]
-    pub(crate) lora: LoraArgs,
+    pub lora: LoraArgs,
 
     /// The most tokens to generate
     #[arg(short, value_name = "N", default_value_t = 512)]
-    pub(crate) n: usize,
+    pub n: usize,
 
     /// Guess tokens and check several at a time; the text is the same. ngram: what followed the last tokens before; auto: that, and
     /// what a grammar forces, as many as pay by the clock
     #[arg(long, value_name = "off|ngram|auto", default_value = "off", value_parser = ["off", "ngram", "auto"])]
-    pub(crate) guess: String,
+    pub guess: String,
 
     /// Go on when the model ends the text
     #[arg(long)]
-    pub(crate) ignore_end: bool,
+    pub ignore_end: bool,
 
     /// End the text before this string, wherever tokens end; may be given several times
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    pub(crate) stop: Vec<String>,
+    pub stop: Vec<String>,
 
-    #[cfg(feature = "grammar")]
     #[command(flatten)]
-    pub(crate) constraint: ConstraintArgs,
-    #[cfg(feature = "grammar")]
+    pub constraint: ConstraintArgs,
     #[command(flatten)]
-    pub(crate) whitespace: WhitespaceArgs,
+    pub whitespace: WhitespaceArgs,
 
     /// Write ids, text, times and the engine's figures to this file as JSON [default: write no file]
     #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    pub json: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) trace: TraceArgs,
+    pub trace: TraceArgs,
 
     /// Print one line per token: phase, id, text, probability, milliseconds
     #[arg(long)]
-    pub(crate) verbose: bool,
+    pub verbose: bool,
 }
 
 impl GenerateArgs {
     /// Whether tokens are those with the largest logits, and nobody wants to know more: then a GPU can choose them.
-    pub(crate) fn chooses_nothing(&self, demo: bool) -> bool {
+    pub fn chooses_nothing(&self, demo: bool) -> bool {
         !self.verbose && self.sample.is_greedy(demo)
     }
 
     /// What ends the text. Without a vocabulary there is no text.
-    pub(crate) fn stops(&self, has_text: bool) -> Result<StopStrings<'_>> {
+    pub fn stops(&self, has_text: bool) -> Result<StopStrings<'_>> {
         if !has_text && !self.stop.is_empty() {
             return Err("--stop needs text, and the vocabulary of this file cannot be used".into());
         }
@@ -402,7 +388,7 @@ impl GenerateArgs {
 
 #[derive(Args)]
 #[group(required = true, multiple = false)]
-pub(crate) struct Prompt {
+pub struct Prompt {
     /// Text to continue
     #[arg(value_name = "TEXT")]
     text: Option<String>,
@@ -413,11 +399,11 @@ pub(crate) struct Prompt {
 
     /// Token ids to continue, separated by commas or white space; no BOS is added
     #[arg(long, value_name = "1,2,3", value_parser = parse_ids)]
-    pub(crate) ids: Option<std::vec::Vec<u32>>,
+    pub ids: Option<std::vec::Vec<u32>>,
 }
 
 impl Prompt {
-    pub(crate) fn text(&self) -> Option<&str> {
+    pub fn text(&self) -> Option<&str> {
         self.text.as_deref().or(self.flag.as_deref())
     }
 }

@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use super::random::Random;
 
 /// Makes rows of one type.
-pub(crate) enum Filler {
+pub enum Filler {
     /// Blocks of random bytes; the scale is one of a table, and so is the minimum.
     Blocks { layout: Layout, table: Vec<[[u8; 2]; 2]> },
     /// Elements of a table.
@@ -22,7 +22,7 @@ const ELEMENTS: usize = 4096;
 
 /// Where the floating-point numbers of a block are.
 #[derive(Clone, Copy)]
-pub(crate) struct Layout {
+pub struct Layout {
     block: usize,
     scale: Scale,
     /// The offset of the minimum, and what it is for scale 1 so that the elements have mean 0.
@@ -73,7 +73,7 @@ impl Scale {
 impl Filler {
     /// For a matrix: mean 0, and the standard deviation 1 / sqrt(columns), so that what a layer computes neither grows
     /// nor vanishes.
-    pub(crate) fn matrix(dtype: Dtype, cols: usize, random: &mut Random) -> Self {
+    pub fn matrix(dtype: Dtype, cols: usize, random: &mut Random) -> Self {
         let deviation = 1.0 / (cols as f32).sqrt();
         let Some(layout) = Layout::of(dtype) else {
             return Self::elements(dtype, 0.0, deviation, random);
@@ -84,7 +84,7 @@ impl Filler {
     }
 
     /// Numbers of f32 with this mean and standard deviation, as the weights of a norm.
-    pub(crate) fn numbers(mean: f32, deviation: f32, random: &mut Random) -> Self {
+    pub fn numbers(mean: f32, deviation: f32, random: &mut Random) -> Self {
         Self::elements(Dtype::F32, mean, deviation, random)
     }
 
@@ -113,11 +113,11 @@ impl Filler {
     }
 
     /// Makes whole rows.
-    pub(crate) fn fill(&self, bytes: &mut [u8], random: &mut Random) {
+    pub fn fill(&self, bytes: &mut [u8], random: &mut Random) {
         match self {
             Self::Elements { table, len } => {
                 for element in bytes.chunks_exact_mut(*len) {
-                    element.copy_from_slice(&table[random.next() as usize % table.len()]);
+                    element.copy_from_slice(&table[random.draw() as usize % table.len()]);
                 }
             }
             Self::Blocks { layout, table } => {

@@ -6,7 +6,7 @@ const MOST_DEPTH: usize = 32;
 const MOST_BYTES: usize = 1_000;
 
 /// The value of an expression, or what is wrong with it.
-pub(crate) fn calculate(expression: &str) -> Result<f64, String> {
+pub fn calculate(expression: &str) -> Result<f64, String> {
     if expression.len() > MOST_BYTES {
         return Err(format!("the expression has {} bytes, the most are {MOST_BYTES}", expression.len()));
     }

@@ -12,7 +12,7 @@ use super::compile::compile;
 use super::turns::Style;
 
 /// What replies with calls have to follow.
-pub(crate) struct CallRules<'t> {
+pub struct CallRules<'t> {
     tokenizer: &'t Tokenizer<'t, 't>,
     trie: TokenTrie<'static>,
     /// Of the first reply to a message, and of those behind results.
@@ -23,7 +23,7 @@ pub(crate) struct CallRules<'t> {
 
 impl<'t> CallRules<'t> {
     /// The rules of the tools that a style offers, if it offers some. `choice`: `auto`, `required`, or the name of a tool.
-    pub(crate) fn new(tokenizer: &'t Tokenizer<'t, 't>, style: &Style<'_>, choice: &str) -> Result<Option<Self>> {
+    pub fn new(tokenizer: &'t Tokenizer<'t, 't>, style: &Style<'_>, choice: &str) -> Result<Option<Self>> {
         let Some((format, tools)) = style.script.tools else { return Ok(None) };
         let thoughts = style.thoughts();
         let marks = Marks::of(format.calls(), thoughts.map(|(marks, _)| marks), tokenizer);
@@ -48,7 +48,7 @@ impl<'t> CallRules<'t> {
     }
 
     /// The begin of a reply, behind so many replies with calls.
-    pub(crate) fn reply(&self, round: usize) -> Result<Ruled<'_>> {
+    pub fn reply(&self, round: usize) -> Result<Ruled<'_>> {
         let memory = Box::new(AlignedBytes::new(Matcher::plan(Limits::default())?));
         let mask = vec![0; self.trie.mask_len()];
         Ok(Ruled { rules: self, grammar: &self.grammars[round.min(1)], memory, mask })
@@ -70,7 +70,7 @@ fn lasting(bytes: usize) -> &'static mut [u8] {
 }
 
 /// A reply, before its matcher is made.
-pub(crate) struct Ruled<'r> {
+pub struct Ruled<'r> {
     rules: &'r CallRules<'r>,
     grammar: &'r Grammar<'static>,
     memory: Box<AlignedBytes>,
@@ -79,14 +79,14 @@ pub(crate) struct Ruled<'r> {
 
 impl Ruled<'_> {
     /// The reply so far.
-    pub(crate) fn begin(&mut self) -> Result<Calling<'_>> {
+    pub fn begin(&mut self) -> Result<Calling<'_>> {
         let matcher = Matcher::new(self.grammar, Limits::default(), self.memory.bytes())?;
         Ok(Calling { rules: self.rules, matcher, mask: &mut self.mask })
     }
 }
 
 /// The state of a reply.
-pub(crate) struct Calling<'r> {
+pub struct Calling<'r> {
     rules: &'r CallRules<'r>,
     matcher: Matcher<'r, 'r>,
     mask: &'r mut [u32],
@@ -94,7 +94,7 @@ pub(crate) struct Calling<'r> {
 
 impl Calling<'_> {
     /// Chooses the next token among those that may follow, and takes it.
-    pub(crate) fn choose(&mut self, sampler: &mut Sampler, logits: &[f32], scratch: &mut [u64]) -> Result<u32> {
+    pub fn choose(&mut self, sampler: &mut Sampler, logits: &[f32], scratch: &mut [u64]) -> Result<u32> {
         let CallRules { tokenizer, trie, ends, .. } = self.rules;
         if self.matcher.is_free() {
             let token = sampler.sample(logits, scratch)?.token;

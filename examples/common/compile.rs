@@ -4,7 +4,7 @@ use gleed::grammar::{Grammar, GrammarError, Options, Planned, Source};
 use gleed::host::AlignedBytes;
 
 /// Compiles a grammar into `memory`, which becomes as large as it has to be.
-pub(crate) fn compile<'m>(
+pub fn compile<'m>(
     source: Source<'_>,
     options: &Options<'_>,
     memory: &'m mut AlignedBytes,

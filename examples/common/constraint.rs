@@ -15,7 +15,7 @@ use super::compile::compile;
 
 /// What the text has to follow.
 #[derive(Args)]
-pub(crate) struct ConstraintArgs {
+pub struct ConstraintArgs {
     /// JSON Schema that the text has to satisfy
     #[arg(long, value_name = "FILE", group = "constraint")]
     json_schema: Option<PathBuf>,
@@ -39,10 +39,10 @@ pub(crate) struct ConstraintArgs {
 
 /// White space in texts that follow a schema.
 #[derive(Args)]
-pub(crate) struct WhitespaceArgs {
+pub struct WhitespaceArgs {
     /// White space between the parts of JSON: bounded, compact, spaced or any
     #[arg(long, value_name = "MODE", default_value = "bounded", value_parser = parse_whitespace)]
-    pub(crate) whitespace: Whitespace,
+    pub whitespace: Whitespace,
 }
 
 /// The kind of a grammar.
@@ -66,7 +66,7 @@ impl ConstraintArgs {
     }
 
     /// Calls `run` with what the text has to follow. Without a vocabulary there is no text.
-    pub(crate) fn with<T>(
+    pub fn with<T>(
         &self,
         whitespace: Whitespace,
         tokenizer: Option<&Tokenizer<'_, '_>>,
@@ -92,7 +92,7 @@ impl ConstraintArgs {
 }
 
 /// Which tokens may follow the text so far.
-pub(crate) struct Constraint<'c> {
+pub struct Constraint<'c> {
     matcher: Matcher<'c, 'c>,
     trie: &'c TokenTrie<'c>,
     tokenizer: &'c Tokenizer<'c, 'c>,
@@ -108,7 +108,7 @@ pub(crate) struct Constraint<'c> {
 
 impl<'c> Constraint<'c> {
     /// The tokens that have to follow, at most so many. They are taken.
-    pub(crate) fn forced(&mut self, most: usize) -> Result<Vec<u32>> {
+    pub fn forced(&mut self, most: usize) -> Result<Vec<u32>> {
         let mut forced = Vec::new();
         while self.jumps && forced.len() < most {
             let mut ids = [0; 64];
@@ -126,23 +126,23 @@ impl<'c> Constraint<'c> {
     }
 
     /// Guesses what has to follow, and then what another source guesses and may follow.
-    pub(crate) fn guess<'s>(&'s mut self, others: &'s mut dyn Guess) -> Forced<'s, 'c, 'c> {
+    pub fn guess<'s>(&'s mut self, others: &'s mut dyn Guess) -> Forced<'s, 'c, 'c> {
         let Self { matcher, tokenizer, trie, scratch, .. } = self;
         Forced { matcher, tokenizer, trie, scratch, others }
     }
 
     /// Whether the text is complete, and nothing may follow it.
-    pub(crate) fn is_complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.matcher.is_complete()
     }
 
     /// Whether the text may end.
-    pub(crate) fn may_end(&self) -> bool {
+    pub fn may_end(&self) -> bool {
         self.matcher.may_end()
     }
 
     /// Chooses among the tokens that may follow, and takes the choice. Something may follow. `left`: the most tokens to come.
-    pub(crate) fn choose(
+    pub fn choose(
         &mut self,
         sampler: &mut Sampler,
         left: usize,
@@ -180,7 +180,7 @@ impl<'c> Constraint<'c> {
 }
 
 /// The name of a white space mode.
-pub(crate) fn parse_whitespace(name: &str) -> std::result::Result<Whitespace, String> {
+pub fn parse_whitespace(name: &str) -> std::result::Result<Whitespace, String> {
     match name {
         "bounded" => Ok(Whitespace::Bounded),
         "compact" => Ok(Whitespace::Compact),

@@ -8,7 +8,7 @@ use super::args::EngineArgs;
 use super::{ModelFile, Result, text};
 
 /// The pooling with this name.
-pub(crate) fn pooling(name: &str) -> std::result::Result<Pooling, String> {
+pub fn pooling(name: &str) -> std::result::Result<Pooling, String> {
     match name {
         "mean" => Ok(Pooling::Mean),
         "last" => Ok(Pooling::Last),
@@ -19,12 +19,12 @@ pub(crate) fn pooling(name: &str) -> std::result::Result<Pooling, String> {
 }
 
 /// What the model's file says, or the mean.
-pub(crate) fn pooling_of(model: &Model<'_>, wanted: Option<Pooling>) -> Pooling {
+pub fn pooling_of(model: &Model<'_>, wanted: Option<Pooling>) -> Pooling {
     wanted.or(model.pooling()).unwrap_or(Pooling::Mean)
 }
 
 /// The ids of each text; for [`Pooling::Rank`], of each pair of texts.
-pub(crate) fn encode(file: &ModelFile, model: &Model<'_>, texts: &[&str], pooling: Pooling) -> Result<Vec<Vec<u32>>> {
+pub fn encode(file: &ModelFile, model: &Model<'_>, texts: &[&str], pooling: Pooling) -> Result<Vec<Vec<u32>>> {
     let encode = if pooling == Pooling::Rank { text::encode_pair } else { text::encode_whole };
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
@@ -32,12 +32,7 @@ pub(crate) fn encode(file: &ModelFile, model: &Model<'_>, texts: &[&str], poolin
 }
 
 /// The vectors of texts, `args.threads` of which compute; those of [`Pooling::Rank`] are the numbers of the classes.
-pub(crate) fn vectors(
-    model: &Model<'_>,
-    args: &EngineArgs,
-    texts: &[Vec<u32>],
-    pooling: Pooling,
-) -> Result<Vec<Vec<f32>>> {
+pub fn vectors(model: &Model<'_>, args: &EngineArgs, texts: &[Vec<u32>], pooling: Pooling) -> Result<Vec<Vec<f32>>> {
     let most = model.config().context.min(model.config().longest());
     if let Some((index, long)) = texts.iter().enumerate().find(|(_, ids)| ids.len() > most) {
         return Err(format!("text {} has {} tokens, the model takes {most}", index + 1, long.len()).into());
@@ -67,12 +62,12 @@ fn limits(model: &Model<'_>, args: &EngineArgs, texts: &[Vec<u32>]) -> Limits {
 }
 
 /// The vector scaled to length 1.
-pub(crate) fn unit(vector: &[f32]) -> Vec<f32> {
+pub fn unit(vector: &[f32]) -> Vec<f32> {
     let length = vector.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
     vector.iter().map(|&x| if length > 0.0 { (f64::from(x) / length) as f32 } else { 0.0 }).collect()
 }
 
 /// The cosine of two vectors of length 1.
-pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f64 {
+pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
 }

@@ -17,7 +17,7 @@ impl Clock for Nanoseconds {
 }
 
 /// The clock of the figures.
-pub(crate) fn clock() -> &'static dyn Clock {
+pub fn clock() -> &'static dyn Clock {
     static CLOCK: Nanoseconds = Nanoseconds(OnceLock::new());
     &CLOCK
 }
@@ -35,7 +35,7 @@ fn saved(metrics: &Metrics) -> u64 {
 
 /// What a turn read before its reply.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Heard {
+pub struct Heard {
     rows: u64,
     /// When the logits of the reply's first token were there.
     first: Option<Duration>,
@@ -43,13 +43,13 @@ pub(crate) struct Heard {
 
 impl Heard {
     /// Adds what was read since the figures were `before`, by a turn that began at `start`.
-    pub(crate) fn add(&mut self, before: &Metrics, after: &Metrics, start: Instant) {
+    pub fn add(&mut self, before: &Metrics, after: &Metrics, start: Instant) {
         self.rows += after.rows() - before.rows();
         self.first.get_or_insert_with(|| start.elapsed());
     }
 
     /// A short line about the turn.
-    pub(crate) fn line(&self, metrics: &Metrics) -> String {
+    pub fn line(&self, metrics: &Metrics) -> String {
         format!(
             "first token {:.1} ms, {:.1} tokens/s, {} rows read, {} saved",
             self.first.unwrap_or_default().as_secs_f64() * 1e3,
@@ -61,7 +61,7 @@ impl Heard {
 }
 
 /// A line about a text.
-pub(crate) fn text(metrics: &Metrics) -> String {
+pub fn text(metrics: &Metrics) -> String {
     let Passes { count, rows, p50, p99, .. } = metrics.decode;
     format!(
         "engine: {count} decode passes of {rows} rows, p50 {:.2} ms, p99 {:.2} ms; {} rows of prompts; {} blocks at most",
@@ -73,7 +73,7 @@ pub(crate) fn text(metrics: &Metrics) -> String {
 }
 
 /// All of it.
-pub(crate) fn json(metrics: &Metrics) -> Value {
+pub fn json(metrics: &Metrics) -> Value {
     let times = |times: &Times| json!({"count": times.count, "min": ms(times.min), "mean": ms(times.mean()), "max": ms(times.max)});
     let passes = |passes: &Passes| {
         let mut found = json!({"count": passes.count, "rows": passes.rows, "ms": times(&passes.times)});

@@ -6,13 +6,13 @@ use gleed::tensor::Dtype;
 const ALIGNMENT: usize = 32;
 
 /// Bytes of zeros after a tensor of `len` bytes.
-pub(crate) fn padding(len: usize) -> usize {
+pub fn padding(len: usize) -> usize {
     len.next_multiple_of(ALIGNMENT) - len
 }
 
 /// A metadata value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
     Bool(bool),
     U32(u32),
     F32(f32),
@@ -26,7 +26,7 @@ pub(crate) enum Value {
 
 /// Collects metadata and tensors.
 #[derive(Default)]
-pub(crate) struct Header {
+pub struct Header {
     metadata: Vec<u8>,
     keys: u64,
     infos: Vec<u8>,
@@ -36,7 +36,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    pub(crate) fn set(&mut self, key: &str, value: Value) {
+    pub fn set(&mut self, key: &str, value: Value) {
         let out = &mut self.metadata;
         text(out, key);
         match value {
@@ -75,7 +75,7 @@ impl Header {
     }
 
     /// Sets a value that was read from another file.
-    pub(crate) fn copy(&mut self, key: &str, value: Known<'_>) {
+    pub fn copy(&mut self, key: &str, value: Known<'_>) {
         let out = &mut self.metadata;
         text(out, key);
         words(out, &[value.value_type() as u32]);
@@ -102,7 +102,7 @@ impl Header {
     }
 
     /// Adds a tensor. `dims[0]` is the number of columns.
-    pub(crate) fn tensor(&mut self, name: &str, dims: &[usize], dtype: Dtype) {
+    pub fn tensor(&mut self, name: &str, dims: &[usize], dtype: Dtype) {
         let out = &mut self.infos;
         text(out, name);
         words(out, &[dims.len() as u32]);
@@ -116,7 +116,7 @@ impl Header {
     }
 
     /// The bytes before the first tensor, and the bytes of the whole file.
-    pub(crate) fn finish(self) -> (Vec<u8>, u64) {
+    pub fn finish(self) -> (Vec<u8>, u64) {
         let mut out = b"GGUF\x03\0\0\0".to_vec();
         out.extend(self.tensors.to_le_bytes());
         out.extend(self.keys.to_le_bytes());

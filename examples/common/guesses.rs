@@ -12,10 +12,10 @@ use super::story::Story;
 use super::{Result, interrupt};
 
 /// The most guesses at a time.
-pub(crate) const MOST: usize = 15;
+pub const MOST: usize = 15;
 
 /// The memory of guesses.
-pub(crate) struct Room {
+pub struct Room {
     guesses: AlignedBytes,
     table: AlignedBytes,
     places: usize,
@@ -23,28 +23,28 @@ pub(crate) struct Room {
 
 impl Room {
     /// Room for the guesses in a text of so many tokens.
-    pub(crate) fn new(tokens: usize) -> Result<Self> {
+    pub fn new(tokens: usize) -> Result<Self> {
         let (guesses, table) = (Guessing::plan(MOST)?, NGrams::plan(tokens)?);
         Ok(Self { guesses: AlignedBytes::new(guesses), table: AlignedBytes::new(table), places: tokens })
     }
 
     /// Guesses of a sequence; with `auto` forced tokens are among them, and the clock says how many pay.
-    pub(crate) fn begin(&mut self, seq: SeqId, auto: bool) -> Result<Guesses<'_>> {
+    pub fn begin(&mut self, seq: SeqId, auto: bool) -> Result<Guesses<'_>> {
         let ngrams = NGrams::new(self.places, self.table.bytes())?;
         Ok(Guesses { guessing: Guessing::new(seq, MOST, self.guesses.bytes())?, ngrams, auto })
     }
 }
 
 /// Guesses, and where they come from.
-pub(crate) struct Guesses<'g> {
-    pub(crate) guessing: Guessing<'g>,
+pub struct Guesses<'g> {
+    pub guessing: Guessing<'g>,
     ngrams: NGrams<'g>,
     auto: bool,
 }
 
 impl Guesses<'_> {
     /// Computes the token that was chosen last, and guesses behind it. Returns whether that came to its end; not so after Ctrl-C.
-    pub(crate) fn advance(
+    pub fn advance(
         &mut self,
         engine: &mut Engine<'_, '_>,
         steps: &Steps<'_>,
@@ -74,7 +74,7 @@ impl Guesses<'_> {
     }
 
     /// Takes back what was not chosen, and notes in the story how many guesses were right.
-    pub(crate) fn end(&mut self, engine: &mut Engine<'_, '_>, story: &mut Story) -> Result<()> {
+    pub fn end(&mut self, engine: &mut Engine<'_, '_>, story: &mut Story) -> Result<()> {
         self.guessing.end(engine)?;
         story.guesses = self.guessing.counts();
         Ok(())

@@ -1,34 +1,28 @@
 //! What the examples share: the model file, flags, and how errors reach the user.
-//!
-//! Every example says `mod common;` and uses a part of it, hence the `dead_code` below.
-#![allow(dead_code)]
 
-pub(crate) mod args;
-pub(crate) mod blocks;
-pub(crate) mod calculator;
-#[cfg(feature = "grammar")]
-pub(crate) mod calling;
-#[cfg(feature = "grammar")]
-pub(crate) mod compile;
-#[cfg(feature = "grammar")]
-pub(crate) mod constraint;
-pub(crate) mod device;
-pub(crate) mod embed;
-pub(crate) mod figures;
-pub(crate) mod gguf;
-#[cfg(feature = "grammar")]
-pub(crate) mod guesses;
-pub(crate) mod interrupt;
-pub(crate) mod made;
-pub(crate) mod random;
-pub(crate) mod reply;
-pub(crate) mod run;
-pub(crate) mod score;
-pub(crate) mod story;
-pub(crate) mod text;
-pub(crate) mod toolbox;
-pub(crate) mod trace;
-pub(crate) mod turns;
+pub mod args;
+pub mod blocks;
+pub mod calculator;
+pub mod calling;
+pub mod compile;
+pub mod constraint;
+pub mod device;
+pub mod embed;
+pub mod figures;
+pub mod gguf;
+pub mod guesses;
+pub mod interrupt;
+pub mod made;
+pub mod random;
+pub mod raw_member;
+pub mod reply;
+pub mod run;
+pub mod score;
+pub mod story;
+pub mod text;
+pub mod toolbox;
+pub mod trace;
+pub mod turns;
 
 use std::error::Error;
 use std::io;
@@ -41,11 +35,11 @@ use gleed::host::MappedFile;
 /// The model that the examples carry: `examples/assets/README.md`.
 const DEMO_MODEL: &[u8] = include_bytes!("../assets/gleed-tales-q8_0.gguf");
 
-pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
+pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Ends a program: with one line on standard error and code 1 where it failed. A reader that went away, as in
 /// `generate ... | head`, is no failure.
-pub(crate) fn exit(result: Result<ExitCode>) -> ExitCode {
+pub fn exit(result: Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => match error.downcast_ref::<io::Error>() {
@@ -59,7 +53,7 @@ pub(crate) fn exit(result: Result<ExitCode>) -> ExitCode {
 }
 
 /// The bytes of a model.
-pub(crate) enum ModelFile {
+pub enum ModelFile {
     /// One file, or all parts of a split one.
     Mapped {
         path: PathBuf,
@@ -71,7 +65,7 @@ pub(crate) enum ModelFile {
 impl ModelFile {
     /// Maps the file at `path`, and those that follow it where it is the first of several, `NAME-00001-of-00003.gguf`;
     /// without a path it is the demo model.
-    pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
+    pub fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(Self::Demo) };
         let map = |path: PathBuf| -> Result<&'static [u8]> {
             let file = MappedFile::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -83,7 +77,7 @@ impl ModelFile {
     }
 
     /// The model.
-    pub(crate) fn model(&self) -> Result<Model<'_>> {
+    pub fn model(&self) -> Result<Model<'_>> {
         let model = match self {
             Self::Mapped { parts: [file], .. } => Model::open(file),
             Self::Mapped { parts, .. } => Model::open_split(parts),
@@ -93,19 +87,19 @@ impl ModelFile {
     }
 
     /// The file, or the first part.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Mapped { parts, .. } => parts[0],
             Self::Demo => DEMO_MODEL,
         }
     }
 
-    pub(crate) fn is_demo(&self) -> bool {
+    pub fn is_demo(&self) -> bool {
         matches!(self, Self::Demo)
     }
 
     /// What the user knows it by.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match self {
             Self::Mapped { path, .. } => path.display().to_string(),
             Self::Demo => "the demo model".into(),
@@ -113,7 +107,7 @@ impl ModelFile {
     }
 
     /// Puts the file's name before an error.
-    pub(crate) fn error(&self, error: impl Error) -> Box<dyn Error> {
+    pub fn error(&self, error: impl Error) -> Box<dyn Error> {
         format!("{}: {error}", self.name()).into()
     }
 }

@@ -1,13 +1,13 @@
 //! JSON as it stands in a text. Values of serde_json do not keep the order of names, which means something in a schema.
 
 /// Returns the text of a member of an object.
-pub(crate) fn member<'t>(object: &'t str, wanted: &str) -> Option<&'t str> {
+pub fn member<'t>(object: &'t str, wanted: &str) -> Option<&'t str> {
     let mut members = members(object);
     members.find_map(|(name, value)| (name == wanted).then_some(value))
 }
 
 /// Returns the names, with their escapes, and the values of an object in their order.
-pub(crate) fn members(object: &str) -> impl Iterator<Item = (&str, &str)> {
+pub fn members(object: &str) -> impl Iterator<Item = (&str, &str)> {
     parts(object).into_iter().filter_map(|part| {
         let colon = string_end(part)?;
         let (name, value) = part.split_at(colon);
@@ -16,7 +16,7 @@ pub(crate) fn members(object: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// Returns what stands between the commas of an array or object.
-pub(crate) fn parts(container: &str) -> Vec<&str> {
+pub fn parts(container: &str) -> Vec<&str> {
     let inner = container.trim();
     let inner = inner.get(1..inner.len().saturating_sub(1)).unwrap_or("");
     let bytes = inner.as_bytes();

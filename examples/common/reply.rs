@@ -12,18 +12,18 @@ use super::toolbox::{self, Outcome};
 use super::turns::{Style, Told};
 
 /// A call that the model has made.
-pub(crate) struct Asked {
-    pub(crate) name: String,
-    pub(crate) id: Option<String>,
+pub struct Asked {
+    pub name: String,
+    pub id: Option<String>,
     /// What is shown of it.
-    pub(crate) shown: String,
-    pub(crate) outcome: Outcome,
+    pub shown: String,
+    pub outcome: Outcome,
 }
 
 impl Asked {
     /// Runs the call, shows it and returns what the model is told. The result of a tool that is not here is the next line of
     /// input.
-    pub(crate) fn run(self, random: &mut Random, input: &mut impl BufRead) -> Result<Told> {
+    pub fn run(self, random: &mut Random, input: &mut impl BufRead) -> Result<Told> {
         let text = match self.outcome {
             Outcome::Result(text) => text,
             Outcome::Run(json) => match toolbox::run(&self.name, &json, random) {
@@ -42,7 +42,7 @@ impl Asked {
 }
 
 /// Shows a reply. Thoughts are dim in a terminal, and between `[thinks:` and `]` elsewhere.
-pub(crate) struct Reply<'s, 't, 'm, 'a> {
+pub struct Reply<'s, 't, 'm, 'a> {
     style: &'s Style<'s>,
     stream: Stream<'t, 'm, 'a>,
     /// All of it.
@@ -56,7 +56,7 @@ pub(crate) struct Reply<'s, 't, 'm, 'a> {
 }
 
 impl<'s, 't, 'm, 'a> Reply<'s, 't, 'm, 'a> {
-    pub(crate) fn new(tokenizer: &'t Tokenizer<'m, 'a>, style: &'s Style<'s>) -> Self {
+    pub fn new(tokenizer: &'t Tokenizer<'m, 'a>, style: &'s Style<'s>) -> Self {
         let calls = style.script.tools.map(|(format, _)| format.calls());
         let marks = style.thoughts();
         let is_read = calls.is_some() || marks.is_some();
@@ -67,7 +67,7 @@ impl<'s, 't, 'm, 'a> Reply<'s, 't, 'm, 'a> {
     }
 
     /// The next token of the reply.
-    pub(crate) fn push(&mut self, token: u32) -> Result<()> {
+    pub fn push(&mut self, token: u32) -> Result<()> {
         let new = self.stream.push(token);
         self.text.push_str(new);
         if self.reader.is_none() {
@@ -79,7 +79,7 @@ impl<'s, 't, 'm, 'a> Reply<'s, 't, 'm, 'a> {
     }
 
     /// The end of the reply: its text, and the calls in it.
-    pub(crate) fn finish(mut self) -> Result<(String, Vec<Asked>)> {
+    pub fn finish(mut self) -> Result<(String, Vec<Asked>)> {
         let rest = self.stream.finish();
         if self.reader.is_none() {
             write!(stdout(), "{rest}")?;

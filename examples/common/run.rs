@@ -9,13 +9,13 @@ use super::trace::Trace;
 use super::{Result, interrupt};
 
 /// How an engine works: in steps between which Ctrl-C is looked for, and with a trace of them where one is wanted.
-pub(crate) struct Steps<'t> {
-    pub(crate) plan: &'t Plan,
-    pub(crate) trace: Option<Trace<'t>>,
+pub struct Steps<'t> {
+    pub plan: &'t Plan,
+    pub trace: Option<Trace<'t>>,
 }
 
 impl Steps<'_> {
-    pub(crate) fn step(&self, engine: &mut Engine<'_, '_>) -> Result<Step> {
+    pub fn step(&self, engine: &mut Engine<'_, '_>) -> Result<Step> {
         let units = units(self.plan);
         match &self.trace {
             Some(trace) => trace.step(engine, units),
@@ -24,14 +24,14 @@ impl Steps<'_> {
     }
 
     /// Ends the trace.
-    pub(crate) fn finish(self) -> Result<()> {
+    pub fn finish(self) -> Result<()> {
         self.trace.map_or(Ok(()), Trace::finish)
     }
 }
 
 /// Appends `tokens` to a sequence: whether it came to the end. After Ctrl-C the sequence is as before, or as far as it
 /// came where it has a window. On a terminal a bar shows up where it takes long.
-pub(crate) fn advance(engine: &mut Engine<'_, '_>, steps: &Steps<'_>, seq: SeqId, tokens: &[u32]) -> Result<bool> {
+pub fn advance(engine: &mut Engine<'_, '_>, steps: &Steps<'_>, seq: SeqId, tokens: &[u32]) -> Result<bool> {
     let start = engine.seq_len(seq)?;
     let mut bar = LazyBar::new(tokens.len());
     let limits = steps.plan.limits();

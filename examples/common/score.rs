@@ -7,16 +7,16 @@ use gleed::Engine;
 use super::Result;
 
 /// A story that no model was trained on.
-pub(crate) const STORY: &str = include_str!("../assets/story.txt");
+pub const STORY: &str = include_str!("../assets/story.txt");
 
 /// Stories that no model was trained on, with [`SEPARATOR`] between them.
-pub(crate) const STORIES: &str = include_str!("../assets/stories.txt");
+pub const STORIES: &str = include_str!("../assets/stories.txt");
 
 /// What stands between the texts of a file, as in TinyStories.
-pub(crate) const SEPARATOR: &str = "<|endoftext|>";
+pub const SEPARATOR: &str = "<|endoftext|>";
 
 /// The texts between separators, without white space around them; one text where there is no separator.
-pub(crate) fn split<'t>(text: &'t str, separator: Option<&str>) -> Vec<&'t str> {
+pub fn split<'t>(text: &'t str, separator: Option<&str>) -> Vec<&'t str> {
     match separator {
         None | Some("") => vec![text],
         Some(separator) => text.split(separator).map(str::trim).filter(|text| !text.is_empty()).collect(),
@@ -24,25 +24,25 @@ pub(crate) fn split<'t>(text: &'t str, separator: Option<&str>) -> Vec<&'t str> 
 }
 
 /// The text of a file.
-pub(crate) fn read_text(path: &Path) -> Result<String> {
+pub fn read_text(path: &Path) -> Result<String> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(String::from_utf8(bytes).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
 /// What all chunks add up to.
 #[derive(Default)]
-pub(crate) struct Score {
+pub struct Score {
     /// Scored tokens.
-    pub(crate) tokens: usize,
+    pub tokens: usize,
     /// The sum of -ln p over them.
-    pub(crate) sum: f64,
+    pub sum: f64,
     /// Bytes of their text.
-    pub(crate) bytes: i64,
+    pub bytes: i64,
 }
 
 impl Score {
     /// Scores the tokens of a chunk; the one that could not be scored, if there is one.
-    pub(crate) fn chunk(
+    pub fn chunk(
         &mut self,
         engine: &mut Engine<'_, '_>,
         bos: Option<u32>,
@@ -62,11 +62,11 @@ impl Score {
         Ok(if bos.is_none() { chunk.first().copied() } else { None })
     }
 
-    pub(crate) fn nats(&self) -> f64 {
+    pub fn nats(&self) -> f64 {
         self.sum / self.tokens as f64
     }
 
-    pub(crate) fn bits(&self) -> f64 {
+    pub fn bits(&self) -> f64 {
         self.sum / std::f64::consts::LN_2 / self.bytes as f64
     }
 }

@@ -11,18 +11,18 @@ use super::text::{self, Stream};
 use super::{Result, figures};
 
 /// Where the generated text goes: standard output, and a copy.
-pub(crate) struct Output<'t, 'm, 'a> {
+pub struct Output<'t, 'm, 'a> {
     /// To be written before the first token.
-    pub(crate) echo: &'t str,
-    pub(crate) text: String,
+    pub echo: &'t str,
+    pub text: String,
     /// None where the vocabulary cannot be used: then the ids are written.
-    pub(crate) stream: Option<Stream<'t, 'm, 'a>>,
-    pub(crate) stops: StopStrings<'t>,
+    pub stream: Option<Stream<'t, 'm, 'a>>,
+    pub stops: StopStrings<'t>,
 }
 
 impl Output<'_, '_, '_> {
     /// Returns which stop string the text ends at, if it does.
-    pub(crate) fn token(&mut self, id: u32) -> Result<Option<usize>> {
+    pub fn token(&mut self, id: u32) -> Result<Option<usize>> {
         stdout().write_all(std::mem::take(&mut self.echo).as_bytes())?;
         let Some(stream) = &mut self.stream else {
             self.write(&format!("{id} "))?;
@@ -40,7 +40,7 @@ impl Output<'_, '_, '_> {
         Ok(stdout().flush()?)
     }
 
-    pub(crate) fn end(&mut self) -> Result<()> {
+    pub fn end(&mut self) -> Result<()> {
         let rest = self.stops.push(self.stream.as_mut().map_or("", Stream::finish));
         let rest = [rest.held, rest.text, self.stops.finish()].concat();
         self.write(&rest)?;
@@ -48,9 +48,10 @@ impl Output<'_, '_, '_> {
     }
 }
 
-#[derive(Clone, PartialEq)]
-pub(crate) enum Stop {
+#[derive(Clone, Default, PartialEq)]
+pub enum Stop {
     End,
+    #[default]
     Length,
     Context(usize),
     /// At this string.
@@ -61,8 +62,9 @@ pub(crate) enum Stop {
 }
 
 /// What was generated, and how long it took.
-pub(crate) struct Story {
-    pub(crate) ids: Vec<u32>,
+#[derive(Default)]
+pub struct Story {
+    pub ids: Vec<u32>,
     probabilities: Vec<f32>,
     /// When each token was there, in milliseconds from the start.
     at_ms: Vec<f64>,
@@ -71,43 +73,29 @@ pub(crate) struct Story {
     /// How many tokens had to follow, so that none was chosen.
     forced: usize,
     /// What came of guesses.
-    pub(crate) guesses: Counts,
+    pub guesses: Counts,
     /// Whether the text may end here, where a grammar says that.
-    pub(crate) complete: Option<bool>,
-    pub(crate) stop: Stop,
+    pub complete: Option<bool>,
+    pub stop: Stop,
     /// What the engine did for it.
-    pub(crate) metrics: Metrics,
+    pub metrics: Metrics,
 }
 
 impl Story {
-    pub(crate) fn new() -> Self {
-        Self {
-            ids: Vec::new(),
-            probabilities: Vec::new(),
-            at_ms: Vec::new(),
-            forward_ms: Vec::new(),
-            forced: 0,
-            guesses: Counts::default(),
-            complete: None,
-            stop: Stop::Length,
-            metrics: Metrics::default(),
-        }
-    }
-
     /// A forward pass that took so long.
-    pub(crate) fn forward(&mut self, ms: f64) {
+    pub fn forward(&mut self, ms: f64) {
         self.forward_ms.push(ms);
     }
 
     /// A token that was there `at_ms` after the start.
-    pub(crate) fn add(&mut self, choice: Choice, at_ms: f64) {
+    pub fn add(&mut self, choice: Choice, at_ms: f64) {
         self.ids.push(choice.token);
         self.probabilities.push(choice.probability);
         self.at_ms.push(at_ms);
     }
 
     /// One that had to follow.
-    pub(crate) fn add_forced(&mut self, token: u32, at_ms: f64) {
+    pub fn add_forced(&mut self, token: u32, at_ms: f64) {
         self.forced += 1;
         self.add(Choice { token, probability: 1.0 }, at_ms);
     }
@@ -117,7 +105,7 @@ impl Story {
         (last > first).then(|| 1000.0 * (self.ids.len() - 1) as f64 / (last - first))
     }
 
-    pub(crate) fn print_tokens(&self, tokenizer: Option<&Tokenizer<'_, '_>>, prompt: &[u32]) -> Result<()> {
+    pub fn print_tokens(&self, tokenizer: Option<&Tokenizer<'_, '_>>, prompt: &[u32]) -> Result<()> {
         let mut err = stderr().lock();
         let piece = |id| tokenizer.map(|tokenizer| format!("{:?}", text::piece(tokenizer, id))).unwrap_or_default();
         writeln!(err, "\n{:8} {:>7} {:20} {:>11} {:>9}", "phase", "id", "text", "probability", "ms")?;
@@ -134,7 +122,7 @@ impl Story {
         Ok(())
     }
 
-    pub(crate) fn print_statistics(&self, prompt: usize) -> Result<()> {
+    pub fn print_statistics(&self, prompt: usize) -> Result<()> {
         let mut err = stderr().lock();
         let end = match &self.stop {
             Stop::End => "the model ended the text".into(),
@@ -164,7 +152,7 @@ impl Story {
         Ok(writeln!(err, "{}", figures::text(&self.metrics))?)
     }
 
-    pub(crate) fn to_json(&self, prompt: &[u32], text: &str) -> serde_json::Value {
+    pub fn to_json(&self, prompt: &[u32], text: &str) -> serde_json::Value {
         serde_json::json!({
             "prompt_ids": prompt,
             "ids": self.ids,

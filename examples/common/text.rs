@@ -5,17 +5,13 @@ use std::ops::Range;
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, Encoded, TokenError, Tokenizer};
 
 /// The ids of `text` and nothing else.
-pub(crate) fn encode(
-    tokenizer: &Tokenizer<'_, '_>,
-    text: &str,
-    options: EncodeOptions,
-) -> Result<Vec<u32>, TokenError> {
+pub fn encode(tokenizer: &Tokenizer<'_, '_>, text: &str, options: EncodeOptions) -> Result<Vec<u32>, TokenError> {
     let mut scratch = vec![0; tokenizer.scratch_len(text.len())];
     grow(text.len(), |ids| tokenizer.encode(text, options, &mut scratch, ids))
 }
 
 /// The ids of a text with special tokens outside of the ranges `plain`.
-pub(crate) fn encode_framed(
+pub fn encode_framed(
     tokenizer: &Tokenizer<'_, '_>,
     text: &str,
     plain: &[Range<usize>],
@@ -48,7 +44,7 @@ fn grow(
 }
 
 /// The ids of a prompt: BOS in front where the model wants it, names of special tokens in the text parsed.
-pub(crate) fn encode_prompt(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result<Vec<u32>, TokenError> {
+pub fn encode_prompt(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result<Vec<u32>, TokenError> {
     let mut ids = encode(tokenizer, text, EncodeOptions { parse_special: true, ..EncodeOptions::default() })?;
     let bos = tokenizer.vocab().bos().filter(|_| tokenizer.vocab().adds_bos());
     if let Some(bos) = bos.filter(|bos| ids.first() != Some(bos)) {
@@ -59,12 +55,12 @@ pub(crate) fn encode_prompt(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result
 
 /// The ids of a text of which a vector is made: with all that the vocabulary puts around a text, names of special tokens in
 /// it parsed.
-pub(crate) fn encode_whole(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result<Vec<u32>, TokenError> {
+pub fn encode_whole(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result<Vec<u32>, TokenError> {
     encode(tokenizer, text, EncodeOptions { add_special: true, parse_special: true, ..EncodeOptions::default() })
 }
 
 /// The same of texts with a tabulator between each and the next: what begins a text is there once, what ends one after each.
-pub(crate) fn encode_pair(tokenizer: &Tokenizer<'_, '_>, texts: &str) -> Result<Vec<u32>, TokenError> {
+pub fn encode_pair(tokenizer: &Tokenizer<'_, '_>, texts: &str) -> Result<Vec<u32>, TokenError> {
     let mut ids = Vec::new();
     for (index, text) in texts.split('\t').enumerate() {
         let begins = usize::from(index > 0 && tokenizer.vocab().adds_bos());
@@ -74,14 +70,14 @@ pub(crate) fn encode_pair(tokenizer: &Tokenizer<'_, '_>, texts: &str) -> Result<
 }
 
 /// The text of one token by itself, for tables.
-pub(crate) fn piece(tokenizer: &Tokenizer<'_, '_>, id: u32) -> String {
+pub fn piece(tokenizer: &Tokenizer<'_, '_>, id: u32) -> String {
     let mut out = vec![0; tokenizer.max_push()];
     let len = tokenizer.piece(id, &mut out).unwrap_or(0);
     String::from_utf8_lossy(&out[..len]).into_owned()
 }
 
 /// Ids that become text, complete characters only.
-pub(crate) struct Stream<'t, 'm, 'a> {
+pub struct Stream<'t, 'm, 'a> {
     tokenizer: &'t Tokenizer<'m, 'a>,
     state: Detokenizer,
     buffer: Vec<u8>,
@@ -89,23 +85,23 @@ pub(crate) struct Stream<'t, 'm, 'a> {
 
 impl<'t, 'm, 'a> Stream<'t, 'm, 'a> {
     /// At the start of a text that continues another one.
-    pub(crate) fn new(tokenizer: &'t Tokenizer<'m, 'a>) -> Self {
+    pub fn new(tokenizer: &'t Tokenizer<'m, 'a>) -> Self {
         Self::rendering(tokenizer, false)
     }
 
     /// The same; whether the names of control tokens are written.
-    pub(crate) fn rendering(tokenizer: &'t Tokenizer<'m, 'a>, render_special: bool) -> Self {
+    pub fn rendering(tokenizer: &'t Tokenizer<'m, 'a>, render_special: bool) -> Self {
         let options = DecodeOptions { render_special, starts_text: false };
         Self { tokenizer, state: Detokenizer::new(tokenizer, options), buffer: vec![0; tokenizer.max_push()] }
     }
 
     /// The text that `id` completes. A model may have more ids than its vocabulary; those have no text.
-    pub(crate) fn push(&mut self, id: u32) -> &str {
+    pub fn push(&mut self, id: u32) -> &str {
         self.state.push(self.tokenizer, id, &mut self.buffer).unwrap_or_default()
     }
 
     /// U+FFFD where the text breaks off within a character.
-    pub(crate) fn finish(&mut self) -> &'static str {
+    pub fn finish(&mut self) -> &'static str {
         self.state.finish()
     }
 }

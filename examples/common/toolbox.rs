@@ -7,7 +7,7 @@ use super::calculator::calculate;
 use super::random::Random;
 
 /// The list for `--tools builtin`.
-pub(crate) const BUILTIN: &str = r#"[
+pub const BUILTIN: &str = r#"[
   {"type": "function", "function": {"name": "calculator", "description": "Calculates the value of an arithmetic expression",
     "parameters": {"type": "object", "properties": {"expression": {"type": "string",
       "description": "Numbers, + - * / % ^, parentheses, pi, e, sqrt, abs, round, floor, ceil, sin, cos, tan, ln, exp"}},
@@ -19,7 +19,7 @@ pub(crate) const BUILTIN: &str = r#"[
 ]"#;
 
 /// The list of tools that a flag names.
-pub(crate) fn list(flag: &str) -> Result<String, String> {
+pub fn list(flag: &str) -> Result<String, String> {
     match flag {
         "builtin" => Ok(BUILTIN.to_owned()),
         file => std::fs::read_to_string(file).map_err(|error| format!("--tools {file}: {error}")),
@@ -27,7 +27,7 @@ pub(crate) fn list(flag: &str) -> Result<String, String> {
 }
 
 /// What is to be done with a call.
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// It is to be run with these arguments, which are those of the tool.
     Run(String),
     /// It cannot be: what the model is told.
@@ -35,7 +35,7 @@ pub(crate) enum Outcome {
 }
 
 /// Whether a call can be run.
-pub(crate) fn check(call: &Call<'_>, tools: &Tools<'_>) -> Outcome {
+pub fn check(call: &Call<'_>, tools: &Tools<'_>) -> Outcome {
     let (tool, mut json) = (tools.find(call.name), String::new());
     if call.arguments.write_json(tool.as_ref(), &mut json).is_err() {
         return Outcome::Result("error: the arguments cannot be written".to_owned());
@@ -47,7 +47,7 @@ pub(crate) fn check(call: &Call<'_>, tools: &Tools<'_>) -> Outcome {
 }
 
 /// The result of a tool, if it is one that is here.
-pub(crate) fn run(name: &str, json: &str, random: &mut Random) -> Option<String> {
+pub fn run(name: &str, json: &str, random: &mut Random) -> Option<String> {
     let arguments: Value = serde_json::from_str(json).unwrap_or_default();
     let result = match name {
         "calculator" => calculate(arguments["expression"].as_str().unwrap_or_default()).map(|value| value.to_string()),
@@ -65,6 +65,6 @@ fn roll(arguments: &Value, random: &mut Random) -> Result<String, String> {
             .ok_or_else(|| format!("{name} is {}, it must be {} to {}", arguments[name], range.start(), range.end()))
     };
     let (count, sides) = (number("count", 1..=100)?, number("sides", 2..=1000)?);
-    let shown: Vec<String> = (0..count).map(|_| (random.next() % sides + 1).to_string()).collect();
+    let shown: Vec<String> = (0..count).map(|_| (random.draw() % sides + 1).to_string()).collect();
     Ok(shown.join(", "))
 }

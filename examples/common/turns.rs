@@ -22,8 +22,8 @@ use gleed::turns::{Message, Role, Thinking, ToolFormat, ToolResult, TurnFormat};
 use super::Result;
 
 /// The way that conversations are written.
-pub(crate) struct Style<'t> {
-    pub(crate) script: Script<'t>,
+pub struct Style<'t> {
+    pub script: Script<'t>,
     /// The template that the format was recognised by.
     source: Option<String>,
     #[cfg(feature = "jinja")]
@@ -31,17 +31,17 @@ pub(crate) struct Style<'t> {
 }
 
 /// A call's result: the tool's name, the call's identifier, the text.
-pub(crate) type Told = (String, Option<String>, String);
+pub type Told = (String, Option<String>, String);
 
 /// An entry of a conversation.
 #[derive(Clone)]
-pub(crate) enum Said {
+pub enum Said {
     Message(Role, String),
     Result(Told),
 }
 
 impl Said {
-    pub(crate) fn of(entry: Entry<'_>) -> Self {
+    pub fn of(entry: Entry<'_>) -> Self {
         match entry {
             Entry::Message(Message { role, text }) => Self::Message(role, text.to_owned()),
             Entry::Result(ToolResult { name, id, text }) => {
@@ -50,18 +50,18 @@ impl Said {
         }
     }
 
-    pub(crate) fn entry(&self) -> Entry<'_> {
+    pub fn entry(&self) -> Entry<'_> {
         match self {
             Self::Message(role, text) => Entry::Message(Message { role: *role, text }),
             Self::Result((name, id, text)) => Entry::Result(ToolResult { name, id: id.as_deref(), text }),
         }
     }
 
-    pub(crate) fn is_of_user(&self) -> bool {
+    pub fn is_of_user(&self) -> bool {
         matches!(self, Self::Message(Role::User, _))
     }
 
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         let (Self::Message(_, text) | Self::Result((_, _, text))) = self;
         text
     }
@@ -69,7 +69,7 @@ impl Said {
 
 impl<'t> Style<'t> {
     /// The style of this name or file, else that of the model's file. `jinja`: by the template, even if its format is known.
-    pub(crate) fn choose(
+    pub fn choose(
         gguf: &Gguf<'_>,
         tokenizer: &'t Tokenizer<'t, 't>,
         chosen: Option<&str>,
@@ -108,7 +108,7 @@ impl<'t> Style<'t> {
     }
 
     /// Offers the tools of a list in JSON to the model.
-    pub(crate) fn offer(&mut self, list: String) -> Result<()> {
+    pub fn offer(&mut self, list: String) -> Result<()> {
         // For as long as the program runs.
         let tools = Tools::new(list.leak()).map_err(|error| format!("--tools: {error}"))?;
         let Some(format) = self.script.format else {
@@ -124,7 +124,7 @@ impl<'t> Style<'t> {
     }
 
     /// Tells the model to think or not to.
-    pub(crate) fn think(&mut self, on: bool) -> Result<()> {
+    pub fn think(&mut self, on: bool) -> Result<()> {
         let flag = if on { "on" } else { "off" };
         let Some(format) = self.script.format else {
             let name = self.name();
@@ -140,7 +140,7 @@ impl<'t> Style<'t> {
     }
 
     /// The marks around thoughts, where a model writes some, and whether its turn begins inside of one.
-    pub(crate) fn thoughts(&self) -> Option<(ThoughtMarks, bool)> {
+    pub fn thoughts(&self) -> Option<(ThoughtMarks, bool)> {
         match Thinking::of(self.script.format?) {
             Some(thinking) => Some((thinking.marks(), thinking.opens_thought(self.script.think))),
             // A model that calls tools may think, too.
@@ -180,7 +180,7 @@ impl<'t> Style<'t> {
         Self::new(Script { bos: false, ..Script::new(Some(format), tokenizer) }, Some(source))
     }
 
-    pub(crate) fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self.script.format {
             Some(format) => format.name(),
             None if self.script.template.is_some() => "the template, in Jinja",
@@ -189,13 +189,13 @@ impl<'t> Style<'t> {
     }
 
     /// Bytes that it writes around messages, about as many as that.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let tools = self.script.tools.map_or(0, |(_, tools)| tools.json().len());
         4096 + 2 * tools + self.source.as_ref().map_or(0, String::len)
     }
 
     /// What the user is told of an error.
-    pub(crate) fn explain(&self, error: ConversationError) -> Box<dyn Error> {
+    pub fn explain(&self, error: ConversationError) -> Box<dyn Error> {
         #[cfg(feature = "jinja")]
         if let Some(error) = self.jinja.and_then(|jinja| jinja.error.take()) {
             return error.into();
@@ -207,7 +207,7 @@ impl<'t> Style<'t> {
     }
 
     /// Names of tokens that end a reply, besides those that the vocabulary says.
-    pub(crate) fn stops(&self) -> Vec<u32> {
+    pub fn stops(&self) -> Vec<u32> {
         let Some(format) = self.script.format else { return Vec::new() };
         let of_tools = self.script.tools.map_or(&[][..], |(tools, _)| tools.stops());
         let find = |name: &&str| self.script.tokenizer.find(name.as_bytes());

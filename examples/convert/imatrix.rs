@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use gguf_rs_lite::{GgmlType, Gguf, TensorInfo};
 
-use crate::common::Result;
-use crate::common::gguf::{Header, Value};
 use crate::output::Tensor;
+use common::Result;
+use common::gguf::{Header, Value};
 
 /// What an importance matrix has for the matrices of a model.
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use gleed::tensor::Dtype;
 
-use crate::common::Result;
-use crate::common::gguf::Value;
 use crate::output::{Contents, Matrix, Output, Tensor};
 use crate::vocab;
+use common::Result;
+use common::gguf::Value;
 
 /// The sizes in the header.
 struct Sizes {

@@ -10,8 +10,6 @@
 //!
 //! Without `--type` matrices keep their type. `docs/models.md` says which models it knows.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod hf;
 mod imatrix;
 mod llama2c;

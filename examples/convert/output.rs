@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use gleed::quant::dequantize;
 use gleed::tensor::Dtype;
 
-use crate::common::Result;
-use crate::common::gguf::Header;
+use common::Result;
+use common::gguf::Header;
 
 /// A file to be written.
 #[derive(Default)]

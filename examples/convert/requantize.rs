@@ -3,8 +3,8 @@
 use gguf_rs_lite::{Gguf, TensorInfo};
 use gleed::tensor::Dtype;
 
-use crate::common::Result;
 use crate::output::{Contents, Matrix, Output, Tensor};
+use common::Result;
 
 /// All metadata but what says how the file is quantized, and all tensors. Where matrices get `other_types`, the importance
 /// matrix that the file was made with is none of the new file's.

@@ -10,12 +10,12 @@ use gleed::host::MappedFile;
 use gleed::tensor::Dtype;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::common::Result;
-use crate::common::gguf;
 use crate::imatrix::Imatrix;
 use crate::output::{Output, Tensor};
 use crate::quantize::{needs_importance, quantize};
 use crate::types::{self, FileType};
+use common::Result;
+use common::gguf;
 
 /// Elements that a thread has in memory at a time.
 const CHUNK: usize = 1 << 18;

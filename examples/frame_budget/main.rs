@@ -10,8 +10,6 @@
 //! which that ended its work. The text must be the one that the engine gives without a budget: otherwise the exit code
 //! is 1.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod overshoot;
 
 use std::io::{Write, stdout};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plotters::prelude::*;
 
-use crate::common::Result;
+use common::Result;
 
 /// Upper bounds of the columns, in microseconds.
 const BOUNDS: [u64; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];

@@ -9,8 +9,6 @@
 //! Files of architectures that Gleed does not know, and files with nothing but a vocabulary, are shown as far as
 //! possible.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod describe;
 mod program;
 mod site;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use gleed::program::{Part, StepInfo};
 use gleed::{Model, Plan};
 
-use crate::common::Result;
+use common::Result;
 
 /// Layers of one kind, with the steps of the first of them.
 struct Kind {

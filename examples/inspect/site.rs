@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use gleed::error::Site;
 
-use crate::common::Result;
+use common::Result;
 
 /// The file and line that a site's number stands for, in the sources that this program was built from.
 pub(crate) fn find(number: u32) -> Result<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let mut found = Vec::new();
     for file in files(&root.join("src"))? {
         let path = file.strip_prefix(root)?;

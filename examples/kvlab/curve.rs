@@ -5,10 +5,10 @@ use gleed::cache::{BLOCK_TOKENS, KvCache, KvGeometry, SeqId};
 use gleed::{KvKind, KvType, Limits};
 use indicatif::ProgressBar;
 
-use crate::common::Result;
 use crate::lab::{Lab, LabArgs, bar, median, timed, with_cache};
 use crate::plot::{Axis, Curve, Plot};
 use crate::report::{Cell, Report, Table};
+use common::Result;
 
 #[derive(Args)]
 pub(crate) struct CurveArgs {

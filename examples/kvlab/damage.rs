@@ -10,12 +10,12 @@ use gleed::sample::argmax;
 use gleed::token::Tokenizer;
 use gleed::{Engine, Limits, SeqId};
 
-use crate::common::random::Random;
-use crate::common::score::STORY;
-use crate::common::{Result, text};
 use crate::lab::{Lab, LabArgs, bar, median};
 use crate::plot::{Axis, Curve, Plot};
 use crate::report::{Cell, Report, Table};
+use common::random::Random;
+use common::score::STORY;
+use common::{Result, text};
 
 /// The layer of the key that is damaged, unless the caller says otherwise.
 const LAYER: usize = 3;

@@ -11,9 +11,9 @@ use gleed::mem::Arena;
 use gleed::{Engine, KvType, Limits, Model, Plan, Step};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::common::args::{ModelArgs, threads};
-use crate::common::random::Random;
-use crate::common::{ModelFile, Result};
+use common::args::{ModelArgs, threads};
+use common::random::Random;
+use common::{ModelFile, Result};
 
 /// Flags of every experiment.
 #[derive(Args)]

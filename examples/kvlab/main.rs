@@ -9,8 +9,6 @@
 //! Without `--model` all of it runs with the demo model. Times are those of the clock on the wall, medians where several
 //! were taken; a machine that does other things meanwhile shows in them.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod curve;
 mod damage;
 mod lab;

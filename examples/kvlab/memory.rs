@@ -5,10 +5,10 @@ use gleed::cache::{BLOCK_TOKENS, CacheError, KvGeometry, LayerGroups};
 use gleed::tensor::Dtype;
 use gleed::{Engine, KvElement, KvType, Limits, Plan};
 
-use crate::common::Result;
 use crate::lab::{Lab, LabArgs, bar, with_cache};
 use crate::plot::{Axis, Curve, Plot};
 use crate::report::{Cell, Report, Table};
+use common::Result;
 
 #[derive(Args)]
 pub(crate) struct MemoryArgs {

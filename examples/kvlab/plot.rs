@@ -7,7 +7,7 @@ use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use serde_json::{Value, json};
 
-use crate::common::Result;
+use common::Result;
 
 const COLORS: [RGBColor; 5] = [
     RGBColor(214, 96, 41),

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use gleed::Model;
 use serde_json::{Map, Value, json};
 
-use crate::common::Result;
 use crate::plot::Plot;
+use common::Result;
 
 #[derive(Default)]
 pub(crate) struct Report {

@@ -5,12 +5,12 @@ use gleed::cache::BLOCK_TOKENS;
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::{Engine, Limits, Logits, Plan, SeqId};
 
-use crate::common::Result;
-use crate::common::random::Random;
 use crate::lab::{Lab, LabArgs, bar, finish, median, timed};
 use crate::memory::used_bytes;
 use crate::plot::{Axis, Curve, Plot};
 use crate::report::{Cell, Report, Table};
+use common::Result;
+use common::random::Random;
 
 #[derive(Args)]
 pub(crate) struct ShareArgs {

@@ -10,11 +10,11 @@ use gleed::host::AlignedBytes;
 use gleed::token::{EncodeOptions, Tokenizer};
 use gleed::{Limits, Window};
 
-use crate::common::score::{self, SEPARATOR, STORIES, Score};
-use crate::common::{Result, text};
 use crate::lab::{Lab, LabArgs, bar};
 use crate::plot::{Axis, Curve, Plot};
 use crate::report::{Cell, Report, Table};
+use common::score::{self, SEPARATOR, STORIES, Score};
+use common::{Result, text};
 
 #[derive(Args)]
 pub(crate) struct WindowArgs {

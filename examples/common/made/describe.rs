@@ -1,14 +1,14 @@
 //! The metadata of a made model.
 
 use super::shape::{Experts, Family, Mixer, Recurrent, Shape};
-use crate::common::gguf::{Header, Value};
+use crate::gguf::{Header, Value};
 
 /// The vector of a text is the mean of those of its tokens.
 const MEAN: u32 = 1;
 
 impl Shape {
     /// Sets the metadata.
-    pub(crate) fn describe(&self, header: &mut Header, file_type: u32) {
+    pub fn describe(&self, header: &mut Header, file_type: u32) {
         let text = |text: &str| Value::Text(text.into());
         header.set("general.architecture", text(self.architecture));
         header.set("general.name", Value::Text(format!("{}, random weights", self.name)));

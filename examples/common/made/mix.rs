@@ -7,10 +7,10 @@ use super::shape::{Role, Shape, TensorShape};
 
 /// A type of file.
 #[derive(Clone, Copy)]
-pub(crate) struct FileType {
+pub struct FileType {
     name: &'static str,
     /// `general.file_type`.
-    pub(crate) number: u32,
+    pub number: u32,
     /// Of most matrices.
     dtype: Dtype,
     mix: Mix,
@@ -69,17 +69,17 @@ impl FileType {
         Self { name, number, dtype, mix }
     }
 
-    pub(crate) fn from_name(name: &str) -> Result<Self, String> {
+    pub fn from_name(name: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|file_type| file_type.name == name);
         found.ok_or_else(|| format!("the types are {}", Self::names()))
     }
 
-    pub(crate) fn names() -> String {
+    pub fn names() -> String {
         Self::ALL.map(|file_type| file_type.name).join(", ")
     }
 
     /// The type of a tensor.
-    pub(crate) fn dtype(self, shape: &Shape, tensor: &TensorShape) -> Dtype {
+    pub fn dtype(self, shape: &Shape, tensor: &TensorShape) -> Dtype {
         if tensor.is_f32() {
             return Dtype::F32;
         }

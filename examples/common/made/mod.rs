@@ -14,13 +14,13 @@ use gleed::tensor::Dtype;
 use super::Result;
 use super::gguf::{self, Header};
 use super::random::Random;
-pub(crate) use mix::FileType;
-pub(crate) use shape::Shape;
+pub use mix::FileType;
+pub use shape::Shape;
 use shape::TensorShape;
 use weights::Contents;
 
 /// A model that can be written.
-pub(crate) struct Made {
+pub struct Made {
     /// All before the tensors.
     header: Vec<u8>,
     tensors: Vec<(Dtype, TensorShape)>,
@@ -29,7 +29,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    pub(crate) fn new(shape: Shape, file_type: FileType, seed: u64) -> Self {
+    pub fn new(shape: Shape, file_type: FileType, seed: u64) -> Self {
         let mut header = Header::default();
         shape.describe(&mut header, file_type.number);
         let tensors: Vec<_> =
@@ -42,12 +42,12 @@ impl Made {
     }
 
     /// The size of the file.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Writes the file. `wrote` is told the name of each tensor and the bytes that were written of it.
-    pub(crate) fn write(&self, file: &mut impl Write, mut wrote: impl FnMut(&str, usize)) -> Result<()> {
+    pub fn write(&self, file: &mut impl Write, mut wrote: impl FnMut(&str, usize)) -> Result<()> {
         file.write_all(&self.header)?;
         wrote("", self.header.len());
         for (index, (dtype, tensor)) in self.tensors.iter().enumerate() {

@@ -5,18 +5,18 @@ pub(super) const TOKEN_TYPES: usize = 2;
 
 /// A model without its weights.
 #[derive(Clone, Copy)]
-pub(crate) struct Shape {
-    pub(crate) name: &'static str,
+pub struct Shape {
+    pub name: &'static str,
     pub(super) architecture: &'static str,
-    pub(crate) layers: usize,
-    pub(crate) hidden: usize,
-    pub(crate) ffn: usize,
-    pub(crate) heads: usize,
-    pub(crate) kv_heads: usize,
+    pub layers: usize,
+    pub hidden: usize,
+    pub ffn: usize,
+    pub heads: usize,
+    pub kv_heads: usize,
     pub(super) head_dim: usize,
     /// Elements of a head that are rotated.
     pub(super) rotary: usize,
-    pub(crate) vocab: usize,
+    pub vocab: usize,
     pub(super) context: u32,
     pub(super) rope_base: f32,
     pub(super) norm_epsilon: f32,
@@ -94,7 +94,7 @@ pub(super) struct Experts {
 
 /// What a tensor is for: the types in a file depend on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Role {
     /// The token embedding.
     Embedding,
     /// The output matrix, where it is not the embedding.
@@ -119,27 +119,27 @@ pub(crate) enum Role {
 }
 
 /// A tensor without its contents.
-pub(crate) struct TensorShape {
-    pub(crate) name: String,
-    pub(crate) role: Role,
+pub struct TensorShape {
+    pub name: String,
+    pub role: Role,
     /// The first is the number of columns.
-    pub(crate) dims: Vec<usize>,
+    pub dims: Vec<usize>,
     /// Which one it is of those with this role, and how many there are: 0 and 1 outside of layers.
-    pub(crate) place: (usize, usize),
+    pub place: (usize, usize),
 }
 
 impl TensorShape {
     /// Whether its elements are f32 in every type of file.
-    pub(crate) fn is_f32(&self) -> bool {
+    pub fn is_f32(&self) -> bool {
         use Role::{Bias, Decay, Norm, RopeDivisors, Small, StepBias};
         matches!(self.role, Small | Norm | Bias | Decay | StepBias | RopeDivisors)
     }
 
-    pub(crate) fn cols(&self) -> usize {
+    pub fn cols(&self) -> usize {
         self.dims[0]
     }
 
-    pub(crate) fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.dims[1..].iter().product()
     }
 }
@@ -176,7 +176,7 @@ impl Tensors {
 
 impl Shape {
     /// All tensors, in the order of the file.
-    pub(crate) fn tensors(&self) -> Vec<TensorShape> {
+    pub fn tensors(&self) -> Vec<TensorShape> {
         let mut tensors = Tensors { list: Vec::new(), layer: None };
         tensors.add("token_embd.weight", Role::Embedding, &[self.hidden, self.vocab]);
         match self.family {

@@ -60,7 +60,7 @@ const LFM2: Shape = Shape {
 };
 
 impl Shape {
-    pub(crate) const ALL: [Self; 12] = [
+    pub const ALL: [Self; 12] = [
         Self {
             name: "smollm2-135m",
             layers: 30,
@@ -209,7 +209,7 @@ impl Shape {
         },
     ];
 
-    pub(crate) fn from_name(name: &str) -> Result<Self, String> {
+    pub fn from_name(name: &str) -> Result<Self, String> {
         let names: Vec<_> = Self::ALL.iter().map(|shape| shape.name).collect();
         let found = Self::ALL.into_iter().find(|shape| shape.name == name);
         found.ok_or(format!("the shapes are {}", names.join(", ")))

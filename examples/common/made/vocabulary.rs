@@ -1,7 +1,7 @@
 //! The vocabulary of a made model.
 
 use super::shape::{Shape, TOKEN_TYPES};
-use crate::common::gguf::{Header, Value};
+use crate::gguf::{Header, Value};
 
 const NORMAL: i32 = 1;
 const CONTROL: i32 = 3;

@@ -3,17 +3,17 @@
 use gleed::tensor::Dtype;
 
 use super::shape::{Role, TensorShape};
-use crate::common::blocks::Filler;
-use crate::common::random::Random;
+use crate::blocks::Filler;
+use crate::random::Random;
 
 /// Makes the contents of a tensor.
-pub(crate) enum Contents {
+pub enum Contents {
     Random(Filler),
     Fixed(Vec<u8>),
 }
 
 impl Contents {
-    pub(crate) fn new(tensor: &TensorShape, dtype: Dtype, random: &mut Random) -> Self {
+    pub fn new(tensor: &TensorShape, dtype: Dtype, random: &mut Random) -> Self {
         match tensor.role {
             Role::RopeDivisors => Self::Fixed(rope_divisors(tensor.cols())),
             Role::Norm => Self::Random(Filler::numbers(1.0, 0.1, random)),
@@ -26,7 +26,7 @@ impl Contents {
     }
 
     /// The next rows.
-    pub(crate) fn fill(&self, bytes: &mut [u8], random: &mut Random) {
+    pub fn fill(&self, bytes: &mut [u8], random: &mut Random) {
         match self {
             Self::Random(filler) => filler.fill(bytes, random),
             Self::Fixed(contents) => bytes.copy_from_slice(contents),

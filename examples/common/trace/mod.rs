@@ -16,13 +16,13 @@ use gleed::{Budget, Deadline, Engine, Metrics, Model, Plan, Step};
 use serde_json::{Value, json};
 
 use super::Result;
-pub(crate) use watcher::Watcher;
+pub use watcher::Watcher;
 
 /// The timeline of passes, layers and operations; those of the workers are 1, 2 and so on.
 const ENGINE: usize = 0;
 
 /// Writes a trace.
-pub(crate) struct Trace<'w> {
+pub struct Trace<'w> {
     watcher: &'w Watcher<'w>,
     /// The operation with which every batch begins.
     first: &'static str,
@@ -40,7 +40,7 @@ struct Writer {
 
 impl<'w> Trace<'w> {
     /// Begins a trace. The engine of this plan computes with `watcher`.
-    pub(crate) fn create(path: &Path, watcher: &'w Watcher<'w>, model: &Model<'_>, plan: &Plan) -> Result<Self> {
+    pub fn create(path: &Path, watcher: &'w Watcher<'w>, model: &Model<'_>, plan: &Plan) -> Result<Self> {
         if plan.is_for_device() {
             return Err("--trace needs --device cpu".into());
         }
@@ -57,7 +57,7 @@ impl<'w> Trace<'w> {
     }
 
     /// [`Engine::step`] with a budget of units, which is exceeded by less than an operation.
-    pub(crate) fn step(&self, engine: &mut Engine<'_, '_>, units: usize) -> Result<Step> {
+    pub fn step(&self, engine: &mut Engine<'_, '_>, units: usize) -> Result<Step> {
         let mut left = units;
         while left > 0 {
             let (step, done) = self.operation(engine)?;
@@ -70,7 +70,7 @@ impl<'w> Trace<'w> {
     }
 
     /// Ends the file.
-    pub(crate) fn finish(self) -> Result<()> {
+    pub fn finish(self) -> Result<()> {
         let mut writer = self.writer.into_inner();
         writer.file.write_all(b"\n]\n")?;
         Ok(writer.file.flush()?)

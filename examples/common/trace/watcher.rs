@@ -14,7 +14,7 @@ thread_local! {
 }
 
 /// Lends the threads of a pool, and notes what they do. Times are nanoseconds from its start.
-pub(crate) struct Watcher<'p> {
+pub struct Watcher<'p> {
     pool: &'p ThreadPool,
     start: Instant,
     /// By slot.
@@ -41,7 +41,7 @@ pub(super) struct Visit {
 pub(super) type Work = Vec<(usize, Visit, Vec<u64>)>;
 
 impl<'p> Watcher<'p> {
-    pub(crate) fn new(pool: &'p ThreadPool) -> Self {
+    pub fn new(pool: &'p ThreadPool) -> Self {
         let slots = (0..pool.slots()).map(|_| Mutex::default()).collect();
         Self { pool, start: Instant::now(), slots, is_first: AtomicBool::new(false), alone: Mutex::default() }
     }

@@ -7,8 +7,8 @@ use super::how::How;
 use super::mpt::{MPT, MPT_KEYS};
 use super::rope::{self, Rope};
 use super::tensors::{Rule, optional, rule};
-use crate::common::Result;
-use crate::common::gguf::Value;
+use common::Result;
+use common::gguf::Value;
 
 /// What the name of a class stands for.
 pub(crate) struct Architecture {

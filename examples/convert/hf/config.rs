@@ -2,9 +2,9 @@
 
 use serde_json::Value as Json;
 
-use crate::common::Result;
-use crate::common::gguf::Value;
 use crate::vocab::MAX_VOCAB;
+use common::Result;
+use common::gguf::Value;
 
 /// More than any model has. Lists are made as long as these numbers say, before the tensors are looked at.
 const MAX_LAYERS: usize = 10_000;

@@ -5,8 +5,8 @@ use super::config::{Config, size};
 use super::how::How;
 use super::newer::{SHARED_EXPERT, SHARED_WIDTH, layer_types};
 use super::tensors::{Rule, optional, rule, whole};
-use crate::common::Result;
-use crate::common::gguf::Value;
+use common::Result;
+use common::gguf::Value;
 
 pub(super) const DELTA_RULE: &[Architecture] = &[
     Architecture {

@@ -9,8 +9,8 @@ use super::config::{Config, Setting, number, size};
 use super::how::How;
 use super::rope::Rope;
 use super::tensors::{Rule, optional, rule};
-use crate::common::Result;
-use crate::common::gguf::Value;
+use common::Result;
+use common::gguf::Value;
 
 pub(super) const ENCODERS: &[Architecture] = &[
     Architecture { classes: &["BertModel", "BertForMaskedLM"], ..BERT },

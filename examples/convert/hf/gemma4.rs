@@ -9,8 +9,8 @@ use super::how::How;
 use super::newer::layer_types;
 use super::rope::Rope;
 use super::tensors::{Rule, optional, rule, whole};
-use crate::common::Result;
-use crate::common::gguf::Value;
+use common::Result;
+use common::gguf::Value;
 
 pub(super) const GEMMA4: &[Architecture] = &[Architecture {
     classes: &["Gemma4ForCausalLM", "Gemma4ForConditionalGeneration"],

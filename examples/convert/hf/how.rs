@@ -1,8 +1,8 @@
 //! How a tensor of a folder is written: which rows and columns, in which order, and what becomes of its elements.
 
 use super::config::Config;
-use crate::common::Result;
 use crate::output::{Change, Order};
+use common::Result;
 
 /// How a tensor is written.
 #[derive(Clone, Copy)]

@@ -15,8 +15,8 @@ use super::numbers::{self, Numbers};
 use super::safetensors::Stored;
 use super::tensors::{Rule, optional, rule};
 use super::{described, read_json};
-use crate::common::Result;
 use crate::output::Output;
+use common::Result;
 
 /// Buffers among the weights: the masks of attention.
 const MASKS: [&str; 2] = [".attn.bias", ".attn.masked_bias"];

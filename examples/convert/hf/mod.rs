@@ -33,10 +33,10 @@ use serde_json::Value as Json;
 use state_space::STATE_SPACE;
 use tensors::Store;
 
-use crate::common::Result;
-use crate::common::gguf::Value;
 use crate::output::{Output, Tensor};
 use crate::vocab;
+use common::Result;
+use common::gguf::Value;
 
 /// A folder with its files open.
 pub(crate) struct Folder {

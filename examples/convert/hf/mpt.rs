@@ -4,7 +4,7 @@ use super::architectures::Key;
 use super::config::Config;
 use super::how::How;
 use super::tensors::{Rule, optional, rule};
-use crate::common::gguf::Value;
+use common::gguf::Value;
 
 pub(super) const MPT_KEYS: &[Key] = &[
     Key("attention.clamp_kqv", |c| Ok(attention(c, "clip_qkv").as_f64().map(|clip| Value::F32(clip as f32)))),

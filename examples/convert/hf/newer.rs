@@ -9,8 +9,8 @@ use super::architectures::{
 use super::config::{Config, number, size};
 use super::how::How;
 use super::tensors::{Rule, optional, rule};
-use crate::common::Result;
-use crate::common::gguf::Value;
+use common::Result;
+use common::gguf::Value;
 
 pub(super) const NEWER: &[Architecture] = &[
     // Rotations of adjacent pairs whose rows need no other order.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-use crate::common::Result;
+use common::Result;
 
 /// What nothing goes beyond: arrays in arrays, the bytes of a name, the bytes of settings, tensors.
 const MAX_DEPTH: usize = 4;

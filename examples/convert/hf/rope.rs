@@ -3,8 +3,8 @@
 use serde_json::Value as Json;
 
 use super::config::Config;
-use crate::common::Result;
-use crate::common::gguf::Value;
+use common::Result;
+use common::gguf::Value;
 
 /// What a file says about rotary positions.
 #[derive(Default)]

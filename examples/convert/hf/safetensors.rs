@@ -7,7 +7,7 @@ use gleed::host::MappedFile;
 use gleed::tensor::Dtype;
 use serde_json::Value;
 
-use crate::common::Result;
+use common::Result;
 
 /// A tensor in a file.
 #[derive(Clone, Debug)]

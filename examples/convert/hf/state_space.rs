@@ -6,8 +6,8 @@ use super::architectures::{Architecture, DECODER, EMBEDDING, EXPERTS, GRANITE, H
 use super::config::{Config, Setting, size};
 use super::how::How;
 use super::tensors::{Rule, optional, rule, whole};
-use crate::common::Result;
-use crate::common::gguf::Value;
+use common::Result;
+use common::gguf::Value;
 
 pub(super) const STATE_SPACE: &[Architecture] = &[
     Architecture {

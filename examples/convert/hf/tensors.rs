@@ -8,8 +8,8 @@ use gleed::tensor::Dtype;
 use super::config::Config;
 use super::how::How;
 use super::safetensors::Stored;
-use crate::common::Result;
 use crate::output::{Contents, Matrix, Tensor};
+use common::Result;
 
 /// A row of an architecture's table: a weight, and its bias where there is one.
 pub(crate) struct Rule {

@@ -1,7 +1,7 @@
 //! `tokenizer.bin` of llama2.c: the length of the longest token, then a score, a length and the bytes of each.
 
 use super::{Kind, Token, Vocab, is_byte};
-use crate::common::Result;
+use common::Result;
 
 /// Reads `size` tokens.
 pub(super) fn read(file: &[u8], size: usize) -> Result<Vocab> {

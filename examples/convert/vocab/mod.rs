@@ -10,9 +10,9 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
-use crate::common::Result;
-use crate::common::gguf::{Header, Value};
 use crate::hf::read_json;
+use common::Result;
+use common::gguf::{Header, Value};
 
 /// Tokens, more than any vocabulary has.
 pub(crate) const MAX_VOCAB: usize = 1 << 22;

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::common::Result;
+use common::Result;
 
 /// A step of a pre-tokenizer.
 #[derive(Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! `tokenizer.model` of SentencePiece: a protocol buffer, of which a few fields matter.
 
 use super::{Kind, Token, Vocab};
-use crate::common::Result;
+use common::Result;
 
 /// A field of a message.
 enum Field<'a> {

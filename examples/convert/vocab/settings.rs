@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::{Kind, Token, Vocab};
-use crate::common::Result;
+use common::Result;
 
 /// The files; null where one is not there.
 pub(super) struct Settings<'c> {

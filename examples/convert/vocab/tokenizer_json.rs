@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde_json::Value as Json;
 
 use super::{Kind, Token, Vocab, is_byte, pre};
-use crate::common::Result;
+use common::Result;
 
 /// Whether it is BPE over bytes that are written as printable characters.
 pub(super) fn is_byte_level(json: &Json) -> bool {

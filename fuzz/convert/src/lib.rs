@@ -2,13 +2,11 @@
 //! importance matrices.
 #![allow(dead_code, unused_imports)]
 
-mod common {
-    pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-    pub(crate) use crate::gguf;
-}
+// The example calls what it shares with others by this name.
+extern crate self as common;
 
 #[path = "../../../examples/common/gguf.rs"]
-mod gguf;
+pub mod gguf;
 #[path = "../../../examples/convert/hf/mod.rs"]
 mod hf;
 #[path = "../../../examples/convert/imatrix.rs"]
@@ -24,8 +22,9 @@ mod vocab;
 
 use std::path::Path;
 
-use common::Result;
 use output::Output;
+
+pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// The most elements that are read of a file: a repeated row costs nothing to say.
 const MOST: usize = 1 << 20;

@@ -1,0 +1,74 @@
+//! A GPU for an example, tested before its first use.
+
+use std::fs;
+use std::path::PathBuf;
+
+use gleed::{Engine, Limits, Model, Plan};
+use gleed_gpu::{Choice, DevicePlan, Gpu, GpuDevice, Hardware, Tested, selftest};
+
+use crate::Result;
+
+/// A GPU with a model on it.
+pub struct OnGpu<'m> {
+    device: Box<GpuDevice<'static, 'm>>,
+    /// The adapter.
+    name: String,
+    /// Bytes in its memory.
+    bytes: u64,
+}
+
+impl<'m> OnGpu<'m> {
+    /// A GPU that has been tested, with the model on it, and the plan of an engine there. Without `software`, drivers that compute on
+    /// the CPU are passed over.
+    pub fn open(model: &Model<'m>, limits: &Limits, backend: Option<&str>, software: bool) -> Result<(Plan, Self)> {
+        let backend = backend.map(str::parse).transpose()?;
+        let plan = Plan::for_device(model, limits)?;
+        let hardware = Hardware::open(&Choice { backend, software, ..Choice::default() })?;
+        let planned = DevicePlan::new(model, &plan, hardware.limits())?;
+        let (name, bytes) = (hardware.info().to_string(), planned.bytes());
+        // For as long as the program runs.
+        let gpu = Box::leak(Box::new(tested(hardware)?));
+        let device = Box::new(GpuDevice::new(gpu, planned)?);
+        Ok((plan, Self { device, name, bytes }))
+    }
+
+    /// An engine there.
+    pub fn engine<'a>(&'a mut self, model: &Model<'m>, plan: &Plan, memory: &'a mut [u8]) -> Result<Engine<'m, 'a>> {
+        Ok(Engine::with_device(model, plan, memory, self.device.as_mut())?)
+    }
+
+    /// The adapter's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes in its memory.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// A device after its test: the whole one, or a short one where it passed the whole one before.
+fn tested(hardware: Hardware) -> Result<Gpu> {
+    let key = Tested(selftest::key(&hardware));
+    let (known, file) = (format!("{:016x}", key.0), passed());
+    let is_known =
+        file.as_ref().and_then(|file| fs::read_to_string(file).ok()).is_some_and(|text| text.trim() == known);
+    if !is_known {
+        eprintln!("testing {}: it has not been tested with this driver yet", hardware.info());
+    }
+    let (gpu, _) = Gpu::tested(hardware, is_known.then_some(key))?;
+    // A file that cannot be written only means another test at the next start.
+    if let Some(file) = file.filter(|_| !is_known) {
+        let _ = file.parent().map(fs::create_dir_all);
+        let _ = fs::write(file, known);
+    }
+    Ok(gpu)
+}
+
+/// Where the number of the device that passed the whole test last is kept: in the user's folder for what can be made again.
+fn passed() -> Option<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = folder("XDG_CACHE_HOME").or_else(|| folder("LOCALAPPDATA"));
+    Some(cache.or_else(|| Some(folder("HOME")?.join(".cache")))?.join("gleed").join("gpu-tested"))
+}
