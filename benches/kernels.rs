@@ -10,10 +10,10 @@
 //! values in attention; for several rows, multiply-adds ("items"); elsewhere bytes of the row.
 
 #[path = "../examples/common/blocks.rs"]
-#[allow(dead_code)] // A part of what the examples share.
+#[allow(dead_code, unreachable_pub)] // A part of what the examples share.
 mod blocks;
 #[path = "../examples/common/random.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 mod random;
 
 use std::fmt;

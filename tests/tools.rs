@@ -3,6 +3,8 @@
 /// The tools of `chat`.
 #[path = "../examples/common"]
 mod common {
+    #![allow(unreachable_pub)]
+
     pub(crate) mod calculator;
     #[allow(dead_code)]
     pub(crate) mod random;

@@ -2,7 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 #[path = "../../examples/common/raw_member.rs"]
 mod raw_member;
 
