@@ -1,4 +1,4 @@
-//! Rows of weights times two or three rows of activations: codes are unpacked once, in registers, and used for each row.
+//! Rows of weights times two to five rows of activations: codes are unpacked once, in registers, and used for each row.
 //!
 //! The kernels for one row stay apart. Of these for several rows, used for one, the compiler orders loads and fetches in a way
 //! that makes decoding 5 to 15 % slower (`docs/rejected.md`).
@@ -6,20 +6,22 @@
 use core::arch::x86_64::{__m512, _mm512_mask_storeu_ps};
 
 use super::tile::{ROWS, Tile};
-use super::{k32, nibbles, pairs};
+use super::{k16, k32, nibbles, pairs};
 use crate::kernels::fetch::FetchOrder;
 use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
 use crate::quant::{ActivationRow, QuantizedRow, by_dtype};
 use crate::tensor::{Dtype, TensorView};
 
-/// Whether [`products`] has a kernel for so many rows of activations. Four rows and more are as fast where weights are unpacked to
-/// memory.
+/// Whether [`products`] has a kernel for so many rows of activations. More of them are as fast or faster where weights are unpacked to
+/// memory (`docs/rejected.md`).
 pub(in crate::kernels::x86_64::avx512) fn supports(dtype: Dtype, cols: usize, rows: usize) -> bool {
-    let blocks_of_32 =
-        matches!(dtype, Dtype::Q4_0 | Dtype::Q4_1 | Dtype::Q5_0 | Dtype::Q5_1 | Dtype::Q8_0 | Dtype::IQ4_NL);
-    (2..=3).contains(&rows)
-        && (blocks_of_32 || matches!(dtype, Dtype::Q4_K | Dtype::Q5_K))
-        && super::supports(dtype, cols)
+    let most = match dtype {
+        Dtype::Q8_0 => 5,
+        Dtype::Q4_0 | Dtype::Q4_1 | Dtype::Q5_0 | Dtype::Q5_1 | Dtype::IQ4_NL => 3,
+        Dtype::Q4_K | Dtype::Q5_K | Dtype::Q6_K => 3,
+        _ => return false,
+    };
+    (2..=most).contains(&rows) && super::supports(dtype, cols)
 }
 
 /// See [`Level::products`](crate::kernels::Level::products); [`supports`] is true.
@@ -32,6 +34,8 @@ pub(in crate::kernels::x86_64::avx512) fn products(
     match inputs.rows() {
         2 => several::<2>(weights, inputs, out),
         3 => several::<3>(weights, inputs, out),
+        4 => tiles::<34, 32, 2, 4>(weights, inputs, out, |tile, x| pairs::few_q8_0(tile, x)).ok_or(Refused::Sizes),
+        5 => tiles::<34, 32, 2, 5>(weights, inputs, out, |tile, x| pairs::few_q8_0(tile, x)).ok_or(Refused::Sizes),
         _ => Err(Refused::NoKernel),
     }
 }
@@ -47,6 +51,7 @@ fn several<const N: usize>(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &m
         IQ4_NL => tiles::<18, 32, 4, N>(weights, inputs, out, |tile, x| nibbles::few_iq4_nl(tile, x)),
         Q4_K => tiles::<144, 256, 1, N>(weights, inputs, out, |tile, x| k32::few_q4_k(tile, x)),
         Q5_K => tiles::<176, 256, 1, N>(weights, inputs, out, |tile, x| k32::few_q5_k(tile, x)),
+        Q6_K => tiles::<210, 256, 1, N>(weights, inputs, out, |tile, x| k16::few_q6_k(tile, x)),
         _ => return Err(Refused::NoKernel),
     });
     done.ok_or(Refused::Sizes)
@@ -68,7 +73,7 @@ fn tiles<const BYTES: usize, const LEN: usize, const TOGETHER: usize, const N: u
     let out = out.as_chunks_mut::<OUTPUTS>().0.first_chunk_mut::<N>()?;
     for (index, first) in (0..weights.rows().min(OUTPUTS)).step_by(ROWS).enumerate() {
         let next = if first + ROWS < weights.rows() { first + ROWS } else { inputs.next() };
-        let tile = Tile::new::<TOGETHER>(weights, first, next, order)?;
+        let tile = Tile::new::<TOGETHER, N>(weights, first, next, order)?;
         let blocks = tile.blocks();
         let lengths = [blocks * LEN, blocks, blocks * (LEN / 16)];
         if x.iter().any(|x| [x.codes.len(), x.scales.len(), x.sums.len()] != lengths) {

@@ -80,7 +80,7 @@ fn tiles<const BYTES: usize, const LEN: usize, const TOGETHER: usize>(
     let order = if TOGETHER < 4 { inputs.order() } else { FetchOrder::Memory };
     for (first, out) in (0..weights.rows()).step_by(ROWS).zip(out.as_chunks_mut::<ROWS>().0) {
         let next = if first + ROWS < weights.rows() { first + ROWS } else { inputs.next() };
-        let tile = Tile::new::<TOGETHER>(weights, first, next, order)?;
+        let tile = Tile::new::<TOGETHER, 1>(weights, first, next, order)?;
         let blocks = tile.blocks();
         // A scale per block, or of larger blocks of formats with blocks of 32 per 32.
         let scales = blocks * const { if LEN < 256 { LEN / 32 } else { 1 } };
