@@ -2,7 +2,7 @@
 # Links the C library for WebAssembly, with the functions of include/gleed.h as exports, no imports and no allocator.
 # RUSTFLAGS="-C target-feature=+simd128" makes one that uses SIMD; OPT_LEVEL=s a small one; with USED_BY=FILE it has only the
 # functions that are named in that file. Without the default features it has no grammars, unless they are asked for. Where binaryen's wasm-opt is installed, a small one becomes 6 % smaller;
-# WASM_OPT= leaves that out.
+# WASM_OPT= leaves that out. LINK holds more arguments for the linker.
 #
 # usage: examples/wasm/build.sh OUT.wasm [CARGO ARGUMENT...]
 set -euo pipefail
@@ -21,7 +21,7 @@ left_out=
 case " $* " in *grammar*) ;; *" --no-default-features "*) left_out='/^#ifndef GLEED_NO_GRAMMAR/,/^#endif .* GLEED_NO_GRAMMAR/d' ;; esac
 exports=$(sed "$left_out" "${USED_BY:-$root/include/gleed.h}" | grep -oE '\bgleed_[a-z0-9_]+\(' | tr -d '(' | sort -u | sed 's/^/--export=/')
 # shellcheck disable=SC2086
-"$lld" -flavor wasm --gc-sections --no-entry --strip-all --compress-relocations $exports "$target_dir/$target/release/libgleed.a" -o "$out"
+"$lld" -flavor wasm --gc-sections --no-entry --strip-all --compress-relocations ${LINK:-} $exports "$target_dir/$target/release/libgleed.a" -o "$out"
 
 case ${OPT_LEVEL:-3} in s | z) optimizer=${WASM_OPT-wasm-opt} ;; *) optimizer= ;; esac
 if [ -n "$optimizer" ] && command -v "$optimizer" >/dev/null; then

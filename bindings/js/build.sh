@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Makes the package in bindings/js/dist: the modules of src and the C library as WebAssembly, once with SIMD and once without. The library
+# has the functions that the modules call, the architectures without experts, and the common types of weights. Each build has at most 300 KB
+# when it is compressed. Needs Rust with the target wasm32-unknown-unknown, and gzip.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+dist=$here/dist
+most=$((300 * 1024))
+families=gleed/arch-dense,gleed/quant-float,gleed/quant-legacy,gleed/quant-k,grammar
+
+mkdir -p "$dist"
+rm -f "$dist"/*
+cp "$here"/src/*.mjs "$here/gleed.d.ts" "$dist"
+cat "$here"/src/*.mjs >"$dist/functions"
+for build in plain simd; do
+    flags=
+    [ "$build" = plain ] || flags="-C target-feature=+simd128"
+    # The table takes the clock, which is a function of JavaScript.
+    RUSTFLAGS=$flags LINK="--export-table --growable-table" USED_BY=$dist/functions \
+        "$root/examples/wasm/build.sh" "$dist/gleed-$build.wasm" --no-default-features --features $families
+    chmod 644 "$dist/gleed-$build.wasm"
+    bytes=$(gzip -9 -c "$dist/gleed-$build.wasm" | wc -c)
+    echo "gleed-$build.wasm: $(stat -c %s "$dist/gleed-$build.wasm") bytes, $bytes compressed"
+    [ "$bytes" -le $most ] || { echo "more than $most"; exit 1; }
+done
+rm "$dist/functions"

@@ -1,0 +1,155 @@
+// The C library in a module of WebAssembly: its memory, what it says of errors, and its clock.
+import { GleedError } from "./error.mjs";
+import { Heap } from "./heap.mjs";
+import { ERROR, terminated } from "./structs.mjs";
+
+// (func (result v128) i32.const 0 i8x16.splat i8x16.popcnt): only an engine with SIMD takes it.
+const SIMD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11];
+// Imports e.f of type (i32) -> (i64) and exports it, which makes of a function of JavaScript one that a table takes.
+const CLOCK = [
+  0, 97, 115, 109, 1, 0, 0, 0, 1, 6, 1, 96, 1, 127, 1, 126, 2, 7, 1, 1, 101, 1, 102, 0, 0, 7, 5, 1, 1, 102, 0, 0,
+];
+// struct_size, which calls compare: another version of the library than that of this package is refused at once.
+const ABI_VERSION = 1;
+
+// Whole texts, which bundlers look for.
+const BUILDS = {
+  simd: () => new URL("./gleed-simd.wasm", import.meta.url),
+  plain: () => new URL("./gleed-plain.wasm", import.meta.url),
+};
+const modules = new Map();
+
+/** Returns whether this machine computes with 128-bit vectors. */
+export const hasSimd = () => WebAssembly.validate(new Uint8Array(SIMD));
+
+/** Returns the module of the build that fits this machine, or of `build`: "simd" or "plain". It is compiled once. */
+export async function compile(build = hasSimd() ? "simd" : "plain") {
+  if (!Object.hasOwn(BUILDS, build)) throw new TypeError(`there is no build '${build}'`);
+  if (!modules.has(build)) {
+    const compiled = compileFrom(BUILDS[build]());
+    modules.set(build, compiled);
+    compiled.catch(() => modules.delete(build));
+  }
+  return { build, module: await modules.get(build) };
+}
+
+async function compileFrom(url) {
+  if (url.protocol === "file:" && globalThis.process?.versions?.node) {
+    const { readFile } = await import(/* webpackIgnore: true */ /* @vite-ignore */ "node:fs/promises");
+    return WebAssembly.compile(await readFile(url));
+  }
+  const response = await fetch(url);
+  if (!response.ok) throw new GleedError(`${url} is not there (status ${response.status})`, { given: response.status });
+  // A server that does not know the type application/wasm makes compileStreaming refuse it.
+  return response.headers.get("content-type")?.startsWith("application/wasm")
+    ? WebAssembly.compileStreaming(response)
+    : WebAssembly.compile(await response.arrayBuffer());
+}
+
+/** An instance of the library with a memory of its own. It ends when nothing has a reference to it. */
+export class Library {
+  constructor(module) {
+    const { exports } = new WebAssembly.Instance(module, {});
+    this.c = exports;
+    this.memory = exports.memory;
+    this.heap = new Heap(this.memory);
+    if (exports.gleed_abi_version() !== ABI_VERSION) throw new GleedError("the module is of another version than the package");
+    this.error = this.heap.take(ERROR.size);
+    ERROR.write(this.memory, this.error);
+    this.out = this.heap.take(64); // Where functions put up to 16 words.
+    this.clock = this.#clock();
+  }
+
+  /** Throws what a function refused. GLEED_FULL is an error, too, where it is not expected. */
+  check(status) {
+    if (status === 0) return;
+    const { at, needed, given, text } = ERROR.read(this.memory, this.error);
+    throw new GleedError(`${this.string(this.c.gleed_status_text(status))}: ${text}`, { status, at, needed, given });
+  }
+
+  /** Returns how much the last error says is needed. */
+  needed() {
+    return ERROR.read(this.memory, this.error).needed;
+  }
+
+  /** Returns word `index` of what a function has put out. Views end when memory grows, so they are made when they are needed. */
+  word(index = 0) {
+    return new DataView(this.memory.buffer).getUint32(this.out + 4 * index, true);
+  }
+
+  /** Calls `body` with a function that takes memory, all of which is given back afterwards. */
+  scope(body) {
+    const pieces = [];
+    try {
+      return body((bytes) => {
+        pieces.push(this.heap.take(bytes));
+        return pieces.at(-1);
+      });
+    } finally {
+      pieces.forEach((at) => this.heap.give(at));
+    }
+  }
+
+  /** Returns a view of bytes of the memory. */
+  bytes(at, length) {
+    return new Uint8Array(this.memory.buffer, at, length);
+  }
+
+  /** Returns a view of numbers of 32 bits. */
+  words(at, length) {
+    return new Uint32Array(this.memory.buffer, at, length);
+  }
+
+  /** Returns a text of so many bytes. */
+  text(at, length) {
+    // A copy, as TextDecoder takes no view of shared memory, and a text outlives the memory.
+    return new TextDecoder().decode(this.bytes(at, length).slice());
+  }
+
+  /** Writes a text to memory that `take` gives, and returns its address and its bytes. */
+  put(take, text) {
+    const bytes = new TextEncoder().encode(text);
+    const at = take(bytes.length);
+    this.bytes(at, bytes.length).set(bytes);
+    return [at, bytes.length];
+  }
+
+  /** Returns a struct that `call` fills. */
+  describe(struct, call) {
+    return this.scope((take) => {
+      const at = take(struct.size);
+      struct.write(this.memory, at);
+      this.check(call(at));
+      return struct.read(this.memory, at);
+    });
+  }
+
+  /** Returns an object of the library in memory of its own: `size(out, out + 4)` says how much, `init(memory, bytes)` makes it. */
+  object(size, init) {
+    this.check(size(this.out, this.out + 4));
+    const bytes = this.word();
+    const memory = this.heap.take(bytes);
+    try {
+      this.check(init(memory, bytes));
+    } catch (error) {
+      this.heap.give(memory);
+      throw error;
+    }
+    return { at: this.word(), memory };
+  }
+
+  /** Returns a text of the library that ends with 0. */
+  string(at) {
+    return terminated(this.bytes(at, Math.min(256, this.memory.buffer.byteLength - at)));
+  }
+
+  /** Microseconds, as a function in the module's table. */
+  #clock() {
+    const table = this.c.__indirect_function_table;
+    const f = () => BigInt(Math.round(performance.now() * 1000));
+    const { exports } = new WebAssembly.Instance(new WebAssembly.Module(new Uint8Array(CLOCK)), { e: { f } });
+    const index = table.grow(1);
+    table.set(index, exports.f);
+    return index;
+  }
+}

@@ -1,0 +1,240 @@
+// Tests of the installed package in Node: node --test package.test.mjs, with GLEED_REPOSITORY.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { after, before, describe, test } from "node:test";
+import { pathToFileURL } from "node:url";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { Gleed, GleedError, hasSimd } from "gleed";
+
+setFlagsFromString("--expose-gc");
+const gc = runInNewContext("gc");
+const root = process.env.GLEED_REPOSITORY;
+const PATH = `${root}/examples/assets/gleed-tales-q8_0.gguf`;
+const PROMPT = "Once upon a time";
+const { hash: HASH } = JSON.parse(await readFile(`${root}/bindings/js/demo/native.json`, "utf8"));
+// What examples/hello.rs chooses after the prompt, until the model ends the story.
+const NATIVE = (await readFile(`${root}/bindings/python/tests/native_ids.txt`, "utf8")).trim().split(/\s+/).map(Number);
+const bytes = await readFile(PATH);
+
+for (const worker of [false, true]) {
+  describe(worker ? "in a worker" : "in the thread of the program", () => {
+    let model;
+    before(async () => (model = await Gleed.open(PATH, { worker })));
+    after(() => model.close());
+
+    test("a story has the ids and the logits of the native one", async () => {
+      const session = await model.session({ context: 96, hash: true });
+      const story = session.tell(PROMPT, { tokens: 64 });
+      const pieces = [];
+      for await (const piece of story) pieces.push(piece);
+      assert.deepEqual(story.ids, NATIVE.slice(0, 64));
+      assert.equal(story.reason, "length");
+      assert.equal(pieces.join(""), await model.decode(story.ids, { continues: true }));
+      assert.ok(pieces.length > 50);
+      assert.equal(await session.logitsHash(), HASH);
+      await session.pool.close();
+    });
+
+    test("a text goes on where it ended, and ends where the model ends it", async () => {
+      const session = await model.session({ context: 256 });
+      await session.tell(PROMPT, { tokens: 7 }).read();
+      const rest = session.resume();
+      await rest.read();
+      assert.deepEqual(rest.ids, NATIVE.slice(7));
+      assert.equal(rest.reason, "end");
+      assert.equal(await session.resume().read(), "");
+      const stopped = session.tell(PROMPT, { stop: ["Lil", "nowhere"] });
+      assert.ok((await stopped.read()).endsWith(" named "));
+      assert.equal(stopped.reason, "stop");
+      await session.pool.close();
+      const short = await model.session({ context: 16 });
+      const full = short.tell(PROMPT);
+      await full.read();
+      assert.deepEqual([full.reason, full.ids], ["context", NATIVE.slice(0, 11)]);
+      await short.pool.close();
+    });
+
+    test("a text is cancelled: by leaving the loop, by cancel, by a signal", async () => {
+      const session = await model.session({ context: 256 });
+      for await (const piece of session.tell(PROMPT)) {
+        assert.ok(piece);
+        break;
+      }
+      const rest = session.resume({ tokens: 3 });
+      await rest.read();
+      assert.deepEqual(rest.ids, NATIVE.slice(1, 4));
+      const cancelled = session.tell(PROMPT);
+      await cancelled.next();
+      cancelled.cancel();
+      assert.equal(await cancelled.read(), "");
+      assert.equal(cancelled.reason, "cancelled");
+      const abort = new AbortController();
+      await assert.rejects(
+        async () => {
+          for await (const _ of session.tell(PROMPT, { signal: abort.signal })) abort.abort(new Error("enough"));
+        },
+        { message: "enough" },
+      );
+      await session.pool.close();
+    });
+
+    test("a fork shares blocks, a rewind frees them, a snapshot goes on", async () => {
+      const session = await model.session({ context: 256, sequences: 3, temperature: 1, seed: 5n });
+      const first = session.tell(PROMPT, { tokens: 60 });
+      await first.read();
+      assert.equal((await session.info()).tokens, 65);
+      const fork = await session.fork();
+      assert.deepEqual(await session.info(), { tokens: 65, computed: 64, ownBlocks: 0, sharedBlocks: 4, ownBytes: 0, sharedBytes: 131072 });
+      const saved = await session.snapshot();
+      const [a, b] = [session.resume({ tokens: 20 }), fork.resume({ tokens: 20 })];
+      await Promise.all([a.read(), b.read()]);
+      assert.deepEqual(a.ids, b.ids, "the same generator draws the same tokens");
+      const restored = await session.pool.restore(saved, { temperature: 1 });
+      const c = restored.resume({ tokens: 20 });
+      await c.read();
+      assert.deepEqual(c.ids, a.ids);
+      assert.deepEqual(await restored.tokens(), await session.tokens());
+      const other = await model.session({ context: 256, temperature: 1, seed: 6 });
+      const d = other.tell(PROMPT, { tokens: 60 });
+      await d.read();
+      assert.notDeepEqual(d.ids, first.ids);
+      await other.pool.close();
+      await restored.rewind(20);
+      assert.equal((await restored.tokens()).length, 20);
+      assert.equal((await restored.info()).ownBlocks, 2);
+      await restored.resume({ tokens: 5 }).read();
+      await assert.rejects(() => session.fork(), (error) => error instanceof GleedError && error.status === 2 && error.needed > 0);
+      await restored.close();
+      await restored.close();
+      await assert.rejects(() => session.fork({ temprature: 1 }), { message: /temprature/ });
+      await assert.rejects(() => session.fork({ temperature: -1 }), (error) => error.status === -5);
+      assert.equal((await session.pool.info()).sequences, 2);
+      await assert.rejects(() => session.rewind(99), { status: -506, needed: 85, given: 99 });
+      saved[200] ^= 1;
+      await assert.rejects(() => session.pool.restore(saved), (error) => error.status <= -800 && error.status > -900);
+      assert.equal((await session.pool.info()).sequences, 2);
+      await session.pool.close();
+    });
+
+    test("a conversation goes on, is edited, forked, saved", async () => {
+      await assert.rejects(() => model.session().then((session) => session.ask("Hello").read()), { message: /turns/ });
+      const chat = await model.session({ context: 512, sequences: 3, turns: "chatml", system: "You tell stories." });
+      const first = await chat.ask("Tell me of a dog.", { tokens: 20 }).read();
+      await chat.ask("And a cat?", { tokens: 20 }).read();
+      const messages = await chat.messages();
+      assert.deepEqual(messages.map(({ role }) => role), ["system", "user", "assistant", "user", "assistant"]);
+      assert.equal(messages[2].text, first);
+      const fork = await chat.fork();
+      await chat.setMessages(messages.slice(0, 2));
+      assert.equal(await chat.reply({ tokens: 20 }).read(), first, "a reply that is written again is the same");
+      const saved = await fork.snapshot();
+      const again = await chat.pool.restore(saved, { turns: "chatml" });
+      assert.deepEqual(await again.messages(), messages);
+      const [a, b] = [await fork.ask("A bird?", { tokens: 12 }).read(), await again.ask("A bird?", { tokens: 12 }).read()];
+      assert.equal(a, b);
+      const metrics = await chat.pool.metrics();
+      assert.ok(metrics.saved_conversation > 0 && metrics.decode_tokens > 0 && metrics.decode_times_sum > 0);
+      await chat.pool.close();
+    });
+
+    test("memory is planned, taken, and given back", async () => {
+      const plan = await model.memoryPlan({ context: 128, sequences: 2 });
+      assert.equal(plan.blocks, 16);
+      assert.equal(plan.file, bytes.length);
+      assert.ok(plan.sections.length > 5 && plan.sections.every(({ name, bytes }) => name && bytes >= 0));
+      const before = (await model.memory()).used;
+      for (let i = 0; i < 5; i++) {
+        const session = await model.session({ context: 128, sequences: 2 });
+        assert.ok((await model.memory()).used - before >= plan.bytes);
+        await session.tell(PROMPT, { tokens: 3 }).read();
+        await session.fork();
+        await session.pool.close();
+        assert.equal((await model.memory()).used, before);
+        await assert.rejects(() => session.tokens(), { message: /closed/ });
+      }
+    });
+
+    test("errors have a status and numbers", async () => {
+      await assert.rejects(() => model.session({ rows: 7e4 }), (error) => error instanceof GleedError && error.status === -400 && error.given === 7e4);
+      await assert.rejects(() => model.session({ contxt: 5 }), { message: /contxt/ });
+      await assert.rejects(() => Gleed.open(bytes.subarray(0, 2e6), { worker }), (error) => error.status === -203 && error.given === 2e6);
+      await assert.rejects(() => Gleed.open(Buffer.from("no model at all, this is a text"), { worker }), { name: "GleedError", status: -201 });
+      await assert.rejects(() => Gleed.open(`${root}/nothing.gguf`, { worker }), { message: /ENOENT/ });
+    });
+  });
+}
+
+test("sources: bytes, Blob, stream, URL of a file, URL of a server, with progress", async () => {
+  const server = createServer((request, response) => {
+    if (request.url !== "/model.gguf") return response.writeHead(404).end();
+    return response.writeHead(200, { "content-length": bytes.length }).end(bytes);
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${server.address().port}/model.gguf`;
+  const sources = [bytes, new Uint8Array(bytes).buffer, new Blob([bytes]), new Blob([bytes]).stream(), pathToFileURL(PATH), url];
+  for (const source of sources) {
+    const seen = [];
+    const model = await Gleed.open(source, { progress: (progress) => seen.push(progress) });
+    assert.equal(model.info.fingerprint.length, 16);
+    assert.equal(seen.at(-1).loaded, bytes.length);
+    const session = await model.session({ context: 64 });
+    const story = session.tell(PROMPT, { tokens: 5 });
+    await story.read();
+    assert.deepEqual(story.ids, NATIVE.slice(0, 5));
+    // One copy of the file, and little else.
+    assert.ok((await model.memory()).bytes < (source instanceof ReadableStream ? 2 ** 24 : bytes.length) + (4 << 20));
+    await model.close();
+  }
+  await assert.rejects(() => Gleed.open(url.replace("model", "nothing")), { name: "GleedError", given: 404 });
+  const abort = new AbortController();
+  await assert.rejects(() => Gleed.open(url, { signal: abort.signal, progress: () => abort.abort() }), { name: "AbortError" });
+  server.close();
+});
+
+test("both builds compute the same bits", async () => {
+  assert.equal(hasSimd(), true);
+  for (const build of ["simd", "plain"]) {
+    const model = await Gleed.open(PATH, { build });
+    assert.equal(model.info.build, build);
+    const session = await model.session({ context: 96, hash: true });
+    await session.tell(PROMPT, { tokens: 64 }).read();
+    assert.equal(await session.logitsHash(), HASH, build);
+    await model.close();
+  }
+});
+
+test("a program without promises works in steps", async () => {
+  const model = await Gleed.open(PATH);
+  const session = await model.session({ context: 256 });
+  const story = session.tell(PROMPT);
+  let [text, frames] = ["", 0];
+  for (; story.reason === null; frames++) text += story.step(4);
+  assert.deepEqual(story.ids, NATIVE);
+  assert.ok(frames > 3);
+  assert.equal(text, await model.decode(NATIVE, { continues: true }));
+  await model.close();
+});
+
+test("what is closed gives its memory back to the system", async () => {
+  const held = () => (gc(), gc(), process.memoryUsage().arrayBuffers + process.memoryUsage().external);
+  const open = async () => {
+    const model = await Gleed.open(PATH);
+    const session = await model.session({ context: 512 });
+    await session.tell(PROMPT, { tokens: 4 }).read();
+    return model;
+  };
+  await (await open()).close();
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  const before = held();
+  for (let i = 0; i < 10; i++) await (await open()).close();
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  const after = held();
+  assert.ok(after - before < 4 << 20, `${after - before} bytes more after 10 models of 6 MB`);
+  const model = await open();
+  assert.ok(held() - after > 4 << 20, "the measure sees a model that is open");
+  await model.close();
+  assert.throws(() => model.lib, { name: "GleedError", message: /closed/ });
+  await model.close();
+});
