@@ -7,7 +7,7 @@ use gleed::{Engine, EngineError, SeqId};
 use crate::engine::gleed_engine;
 use crate::error::{Failure, boundary, gleed_error};
 use crate::object::Object;
-use crate::ptr::{out, out_row, slice_mut, small, unread};
+use crate::ptr::{OutRow, Unread, out, out_row, slice_mut, small, unread};
 use crate::status;
 use crate::tokenizer::GLEED_NO_TOKEN;
 use crate::versioned::{Versioned, out_struct};
@@ -291,10 +291,7 @@ pub unsafe extern "C" fn gleed_prefill(
                 out_row(["logits", "logits_len"], logits, logits_len)?,
             )
         };
-        let seq = SeqId::from_bits(seq);
-        let tokens = tokens.read_if(|count| engine.can_prefill(seq, count))?;
-        logits.write(engine.prefill(seq, tokens)?);
-        Ok(status::OK)
+        prefill(&mut engine, seq, None, tokens, logits)
     })
 }
 
@@ -324,12 +321,25 @@ pub unsafe extern "C" fn gleed_prefill_at(
                 out_row(["logits", "logits_len"], logits, logits_len)?,
             )
         };
-        let seq = SeqId::from_bits(seq);
-        check_position(&engine, seq, position)?;
-        let tokens = tokens.read_if(|count| engine.can_prefill(seq, count))?;
-        logits.write(engine.prefill(seq, tokens)?);
-        Ok(status::OK)
+        prefill(&mut engine, seq, Some(position), tokens, logits)
     })
+}
+
+/// Appends tokens to a sequence, from a position on if one is stated.
+fn prefill(
+    engine: &mut Engine<'_, '_>,
+    seq: gleed_seq,
+    position: Option<usize>,
+    tokens: Unread<'_, u32>,
+    logits: OutRow<'_>,
+) -> Result<i32, Failure> {
+    let seq = SeqId::from_bits(seq);
+    if let Some(position) = position {
+        check_position(engine, seq, position)?;
+    }
+    let tokens = tokens.read_if(|count| engine.can_prefill(seq, count))?;
+    logits.write(engine.prefill(seq, tokens)?);
+    Ok(status::OK)
 }
 
 /// Whether a sequence, which must have no unfinished work, has as many tokens as the caller states.
