@@ -173,7 +173,7 @@ static int perform(const struct plugin_api *api, const char *model, unsigned lon
     char why[200] = "";
     int status;
     void *plugin = api->create(model, why, sizeof why);
-    if (plugin == NULL || api->activate(plugin, FRAMES_PER_SECOND, why, sizeof why) != 0) {
+    if (plugin == NULL || api->activate(plugin, FRAMES_PER_SECOND, 0, why, sizeof why) != 0) {
         fprintf(stderr, "host: %s\n", why);
         api->destroy(plugin);
         return 1;

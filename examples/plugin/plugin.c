@@ -1,6 +1,6 @@
 /*
- * A plugin that tells stories in the time that audio leaves it: a quarter of each buffer's. It allocates when it is
- * created and activated, and never while it processes.
+ * A plugin that tells stories in the time that audio leaves it: a quarter of each buffer's, or at a pace that is the same on every
+ * machine. It allocates when it is created and activated, and never while it processes.
  */
 #define _POSIX_C_SOURCE 200112L
 #include <stdio.h>
@@ -14,6 +14,8 @@
 #define SHARE 0.25
 #define CONTEXT 256
 #define MAX_PROMPT 64
+/* A character has at most so many tokens. */
+#define MAX_SPELLING 4
 
 static const char PROMPT[] = "Once upon a time";
 
@@ -28,13 +30,15 @@ struct plugin {
     gleed_engine *engine;
     gleed_seq seq;
     uint32_t prompt[MAX_PROMPT];
-    size_t prompt_len, told;
+    size_t prompt_len, told; /* tokens of the story, the prompt's among them; 0: none has begun */
+    uint32_t last;           /* the last one, if it was chosen */
     int has_logits;
     size_t vocab; /* how many logits there are, and elements of scratch */
     uint64_t *scratch;
     char *text;
     size_t text_len;
     double frames_per_second;
+    double units_per_frame, units; /* 0: the clock counts */
     gleed_error error;
 };
 
@@ -143,16 +147,22 @@ static void *create(const char *path, char *why, size_t why_len)
     return NULL;
 }
 
-static int activate(void *ctx, double frames_per_second, char *why, size_t why_len)
+static int activate(void *ctx, double frames_per_second, double tokens_per_second, char *why, size_t why_len)
 {
-    const gleed_config config = {.struct_size = sizeof config, .context = CONTEXT, .rows = 16};
+    /* The second sequence is for a story that is loaded. */
+    const gleed_config config = {.struct_size = sizeof config, .sequences = 2, .context = CONTEXT, .rows = 16};
+    gleed_plan_info plan = {.struct_size = sizeof plan};
     const gleed_sampler_params params = {.struct_size = sizeof params, .temperature = 0.6f, .min_p = 0.05f, .seed = 1};
     struct plugin *plugin = ctx;
     size_t size, align;
-    gleed_status status = gleed_plan(plugin->model, &config, &size, &align, &plugin->error);
+    gleed_status status = gleed_plan_describe(plugin->model, &config, &plan, &plugin->error);
     plugin->frames_per_second = frames_per_second;
+    plugin->units_per_frame = tokens_per_second * (double)plan.units_per_token / frames_per_second;
+    plugin->units = 0;
     plugin->told = 0;
     plugin->has_logits = 0;
+    if (status == GLEED_OK)
+        status = gleed_plan(plugin->model, &config, &size, &align, &plugin->error);
     if (status == GLEED_OK)
         status = gleed_engine_init(plugin->model, &config, memory(plugin, 2, size, align), size, &plugin->engine,
                                    &plugin->error);
@@ -212,27 +222,148 @@ static int go_on(struct plugin *plugin, struct plugin_event *event)
     if (status == GLEED_OK)
         status = gleed_queue(plugin->engine, plugin->seq, &token, 1, GLEED_LOGITS_LAST, NULL);
     event->text = plugin->text;
+    plugin->last = token;
     plugin->told++;
     return status == GLEED_OK ? 1 : -1;
+}
+
+/* 0: it is less than one unit. What is left of a unit counts for the next buffer. */
+static int has_budget(struct plugin *plugin, uint32_t frames, gleed_budget *budget)
+{
+    if (plugin->units_per_frame > 0) {
+        plugin->units += plugin->units_per_frame * frames;
+        budget->units = (uint64_t)plugin->units;
+        plugin->units -= (double)budget->units;
+        return budget->units > 0;
+    }
+    budget->clock = nanoseconds;
+    budget->deadline = nanoseconds(NULL) + (uint64_t)(SHARE * 1e9 * frames / plugin->frames_per_second);
+    return 1;
 }
 
 static int process(void *ctx, uint32_t frames, struct plugin_event *event)
 {
     struct plugin *plugin = ctx;
-    gleed_budget budget = {.struct_size = sizeof budget, .clock = nanoseconds};
+    gleed_budget budget = {.struct_size = sizeof budget};
     gleed_status status;
     int result = 0;
-    budget.deadline = nanoseconds(NULL) + (uint64_t)(SHARE * 1e9 * frames / plugin->frames_per_second);
     /* With a large vocabulary choosing takes long, so it is the first thing in a call and not the last. */
     if (plugin->told == 0)
         result = begin(plugin, event);
     else if (plugin->has_logits)
         result = go_on(plugin, event);
+    plugin->has_logits = 0;
     if (result < 0)
+        return result;
+    if (!has_budget(plugin, frames, &budget))
         return result;
     status = gleed_step(plugin->engine, &budget, NULL);
     plugin->has_logits = status == GLEED_READY;
     return status < 0 ? -1 : result;
+}
+
+/* ---- Saved stories: on another thread, but not at the same time ------------------------------------------- */
+
+/* Queues what the first `have` tokens of the story lack. */
+static gleed_status queue_rest(struct plugin *plugin, gleed_seq seq, size_t told, const uint32_t *last, size_t have)
+{
+    if (told > plugin->prompt_len)
+        return gleed_queue(plugin->engine, seq, last, 1, GLEED_LOGITS_LAST, NULL);
+    return gleed_queue(plugin->engine, seq, plugin->prompt + have, plugin->prompt_len - have, GLEED_LOGITS_LAST, NULL);
+}
+
+/* Takes back what is not computed, and the last token, as its logits are not saved. *have receives how many tokens stay. */
+static gleed_status pause(struct plugin *plugin, size_t *have)
+{
+    gleed_seq_info info = {.struct_size = sizeof info};
+    gleed_status status = gleed_cancel(plugin->engine, plugin->seq, NULL);
+    if (status == GLEED_OK)
+        status = gleed_seq_describe(plugin->engine, plugin->seq, &info, NULL);
+    *have = info.tokens < plugin->told ? info.tokens : plugin->told - 1;
+    if (status == GLEED_OK)
+        status = gleed_rewind(plugin->engine, plugin->seq, *have, NULL);
+    plugin->has_logits = 0;
+    return status;
+}
+
+/* What a saved story has beside its sequence. */
+struct beside {
+    uint64_t sampler;
+    uint32_t told, last;
+};
+
+static size_t save(void *ctx, uint8_t *bytes, size_t len)
+{
+    struct plugin *plugin = ctx;
+    struct beside beside = {0, (uint32_t)plugin->told, plugin->last};
+    gleed_snapshot_options options = {.struct_size = sizeof options, .state_len = sizeof beside};
+    gleed_status status, queued;
+    size_t have = 0, size = 0;
+    if (plugin->told == 0)
+        return 0;
+    status = pause(plugin, &have);
+    if (status != GLEED_OK)
+        return SIZE_MAX;
+    if (have > 0) {
+        status = gleed_sampler_state(plugin->sampler, &beside.sampler, NULL);
+        options.state = (const uint8_t *)&beside;
+        if (status == GLEED_OK)
+            status = bytes == NULL ? gleed_snapshot_size(plugin->engine, plugin->seq, &options, &size, NULL)
+                                   : gleed_snapshot(plugin->engine, plugin->seq, &options, bytes, len, &size, NULL);
+    }
+    queued = queue_rest(plugin, plugin->seq, plugin->told, &plugin->last, have);
+    return status == GLEED_OK && queued == GLEED_OK ? size : SIZE_MAX;
+}
+
+/* The text of the last tokens was told before; where they end within a character, its rest comes. */
+static gleed_status read_again(struct plugin *plugin, gleed_seq seq, size_t have)
+{
+    uint32_t tokens[MAX_SPELLING];
+    size_t first = have > plugin->prompt_len + MAX_SPELLING ? have - MAX_SPELLING : plugin->prompt_len, count, i, len;
+    gleed_status status = gleed_detokenizer_finish(plugin->detokenizer, plugin->text, plugin->text_len, &len, NULL);
+    count = have > first ? have - first : 0;
+    if (status == GLEED_OK && count > 0)
+        status = gleed_seq_tokens(plugin->engine, seq, first, tokens, count, NULL);
+    for (i = 0; i < count && status == GLEED_OK; i++)
+        status = gleed_detokenize(plugin->detokenizer, plugin->tokenizer, tokens[i], plugin->text, plugin->text_len, &len, NULL);
+    if (status == GLEED_OK && plugin->told > plugin->prompt_len)
+        status = gleed_detokenize(plugin->detokenizer, plugin->tokenizer, plugin->last, plugin->text, plugin->text_len, &len, NULL);
+    return status;
+}
+
+static int load(void *ctx, const uint8_t *bytes, size_t len)
+{
+    struct plugin *plugin = ctx;
+    gleed_snapshot_info info = {.struct_size = sizeof info};
+    struct beside beside;
+    gleed_seq seq;
+    size_t wanted;
+    if (len == 0) {
+        plugin->told = 0;
+        plugin->has_logits = 0;
+        return gleed_cancel(plugin->engine, plugin->seq, NULL) == GLEED_OK ? 0 : -1;
+    }
+    if (gleed_snapshot_describe(bytes, len, &info, NULL) != GLEED_OK || info.state_len != sizeof beside)
+        return -1;
+    memcpy(&beside, info.state, sizeof beside);
+    /* The bytes are a file's: they say what they like. */
+    wanted = beside.told > plugin->prompt_len ? beside.told - 1 : info.tokens;
+    if (beside.told < plugin->prompt_len || beside.told > CONTEXT || info.tokens != wanted || info.tokens >= beside.told)
+        return -1;
+    if (gleed_restore(plugin->engine, NULL, bytes, len, &seq, NULL) != GLEED_OK)
+        return -1;
+    if (queue_rest(plugin, seq, beside.told, &beside.last, info.tokens) != GLEED_OK) {
+        gleed_seq_close(plugin->engine, seq, NULL);
+        return -1;
+    }
+    gleed_cancel(plugin->engine, plugin->seq, NULL);
+    gleed_seq_close(plugin->engine, plugin->seq, NULL);
+    plugin->seq = seq;
+    plugin->told = beside.told;
+    plugin->last = beside.last;
+    plugin->has_logits = 0;
+    gleed_sampler_set_state(plugin->sampler, beside.sampler, NULL);
+    return read_again(plugin, seq, info.tokens) == GLEED_OK ? 0 : -1;
 }
 
 #if defined(_WIN32)
@@ -240,4 +371,4 @@ __declspec(dllexport)
 #elif defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif
-const struct plugin_api plugin_api = {PLUGIN_VERSION, create, activate, process, destroy};
+const struct plugin_api plugin_api = {PLUGIN_VERSION, create, activate, process, save, load, destroy};

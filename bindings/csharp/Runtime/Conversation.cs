@@ -4,7 +4,7 @@ using System.Runtime.InteropServices;
 
 namespace Gleed
 {
-    // Conversations of a session, and texts that go on from a file.
+    // Conversations of a session, texts that go on from a file, and tokens.
     public sealed unsafe partial class Session
     {
         uint? format;
@@ -12,6 +12,33 @@ namespace Gleed
 
         /// <summary>The conversation. It may be changed in any way; what has not changed is not read again.</summary>
         public List<Message> Messages { get; } = new List<Message>();
+
+        /// <summary>Returns the token ids of the whole text.</summary>
+        public uint[] Tokens()
+        {
+            var tokens = new uint[Length];
+            var error = Call.Error();
+            fixed (uint* first = tokens)
+                if (tokens.Length > 0)
+                    Call.Check(Native.gleed_seq_tokens(engine.Held, Sequence, UIntPtr.Zero, first, (UIntPtr)tokens.Length, ref error), ref error);
+            return tokens;
+        }
+
+        /// <summary>Appends tokens and copies the logits of the last one, <see cref="Model.VocabularySize"/> of them. Ends the text.</summary>
+        public void Append(ReadOnlySpan<uint> tokens, Span<float> logits)
+        {
+            End();
+            if (logits.Length != engine.Model.VocabularySize)
+                throw new ArgumentException("there is one logit for each of the " + engine.Model.VocabularySize + " tokens", nameof(logits));
+            float* values;
+            UIntPtr count;
+            var error = Call.Error();
+            fixed (uint* first = &MemoryMarshal.GetReference(tokens))
+                Call.Check(Native.gleed_prefill(engine.Held, Live(), first, (UIntPtr)tokens.Length, out values, out count, ref error), ref error);
+            new ReadOnlySpan<float>(values, (int)count).CopyTo(logits);
+            todo = new uint[0];
+            Forget();
+        }
 
         /// <summary>Says something to the model and returns its reply, piece by piece.</summary>
         public IEnumerable<string> Ask(string question, TextOptions options = null)

@@ -1,6 +1,5 @@
 using System;
 using System.Collections.Generic;
-using System.Runtime.InteropServices;
 using System.Text;
 
 namespace Gleed
@@ -131,33 +130,6 @@ namespace Gleed
             Call.Check(Native.gleed_rewind(engine.Held, Sequence, (UIntPtr)stays, ref error), ref error);
             todo = keep > 0 ? new[] { last } : new uint[0];
             ids.Clear();
-            Forget();
-        }
-
-        /// <summary>Returns the token ids of the whole text.</summary>
-        public uint[] Tokens()
-        {
-            var tokens = new uint[Length];
-            var error = Call.Error();
-            fixed (uint* first = tokens)
-                if (tokens.Length > 0)
-                    Call.Check(Native.gleed_seq_tokens(engine.Held, Sequence, UIntPtr.Zero, first, (UIntPtr)tokens.Length, ref error), ref error);
-            return tokens;
-        }
-
-        /// <summary>Appends tokens and copies the logits of the last one, <see cref="Model.VocabularySize"/> of them. Ends the text.</summary>
-        public void Append(ReadOnlySpan<uint> tokens, Span<float> logits)
-        {
-            End();
-            if (logits.Length != engine.Model.VocabularySize)
-                throw new ArgumentException("there is one logit for each of the " + engine.Model.VocabularySize + " tokens", nameof(logits));
-            float* values;
-            UIntPtr count;
-            var error = Call.Error();
-            fixed (uint* first = &MemoryMarshal.GetReference(tokens))
-                Call.Check(Native.gleed_prefill(engine.Held, Live(), first, (UIntPtr)tokens.Length, out values, out count, ref error), ref error);
-            new ReadOnlySpan<float>(values, (int)count).CopyTo(logits);
-            todo = new uint[0];
             Forget();
         }
 

@@ -1,0 +1,21 @@
+//! Compiles the plugin's story: `examples/plugin/plugin.c`.
+
+use std::env;
+
+fn main() {
+    let files = ["../plugin/plugin.c", "../plugin/plugin.h", "../../include/gleed.h"];
+    cc::Build::new()
+        .file(files[0])
+        .include("../../include")
+        .std("c99")
+        .warnings(true)
+        .extra_warnings(true)
+        .compile("story");
+    for file in files {
+        println!("cargo::rerun-if-changed={file}");
+    }
+    // A host may have the functions of gleed.h, too, of another version: those of the plugin are its own.
+    if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux") {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic");
+    }
+}
