@@ -278,7 +278,8 @@ impl<'a> KvCache<'a> {
         let found = self.states.found(seq.slot(), keep);
         match (found..keep).rev().find(|&position| self.token(seq, position).is_none()) {
             Some(position) => Err(CacheError::WindowGone { position: found, first: position + 1 }),
-            None => Ok(()),
+            // They see what the first of them sees.
+            None => Ok(self.groups.iter().try_for_each(|group| group.check_kept(seq.slot(), found))?),
         }
     }
 

@@ -128,6 +128,9 @@ mod basic;
 mod block;
 mod bytes;
 mod check;
+// Read by the operations of recurrent layers alone.
+#[cfg_attr(not(feature = "recurrent"), allow(dead_code))]
+mod checkpoint;
 mod chosen;
 mod error;
 mod geometry;
@@ -180,6 +183,7 @@ pub use policy::CachePolicy;
 pub use sequence::{IMPORTED_TOKEN, SeqId};
 pub use snapshot::{Sink, SnapshotError, SnapshotHeader, SnapshotOptions, Source};
 pub(crate) use snapshot::{from_slice, into_slice};
+pub(crate) use state::Then;
 pub(crate) use state_geometry::StateGeometry;
 #[cfg(feature = "recurrent")]
 pub(crate) use state_tiles::{StateTile, StateTiles};

@@ -1,21 +1,17 @@
 //! The states of recurrent layers: a pool of slots, each of which holds the state of a sequence in all its layers.
 //!
 //! A sequence has a *current* slot. A batch reads that one and writes a *next* one, and the commit of the batch swaps them:
-//! so what fails or is cancelled changes nothing. Slots are counted references, so forks and checkpoints share them.
+//! so what fails or is cancelled changes nothing. Where the batch had guesses, the slot that it has read stays until they are
+//! judged, in place of a next one. Slots are counted references, so forks and checkpoints share them.
 
 use bytemuck::{Pod, Zeroable};
 
+use super::checkpoint::{Checkpoint, NO_SLOT, NOBODY};
 use super::error::CacheError;
 use super::state_geometry::StateGeometry;
 use super::state_tiles::{StateTiles, tiles};
 use super::stats::SlotStats;
 use crate::mem::{Arena, MemoryError, row_of};
-
-/// No slot: a state of zeros, or none that is being written.
-pub(super) const NO_SLOT: u32 = u32::MAX;
-
-/// The owner of checkpoints whose sequence was closed.
-const NOBODY: u32 = u32::MAX;
 
 /// What a sequence has.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -28,36 +24,26 @@ pub(super) struct Held {
     position: u32,
     /// Where a checkpoint is wanted; 0 where none is.
     wanted: u32,
+    /// What a batch with guesses has read. Never there together with `next`: two slots are enough for a sequence.
+    before: u32,
+    /// The tokens that `before` is the state after.
+    before_position: u32,
 }
 
 impl Held {
-    const NOTHING: Self = Self { current: NO_SLOT, next: NO_SLOT, position: 0, wanted: 0 };
+    const NOTHING: Self =
+        Self { current: NO_SLOT, next: NO_SLOT, position: 0, wanted: 0, before: NO_SLOT, before_position: 0 };
 }
 
-/// A state that is kept at a position.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-struct Checkpoint {
-    /// [`NO_SLOT`] where the place is free.
-    slot: u32,
-    /// The slot of the sequence that it belongs to.
-    sequence: u32,
-    position: u32,
-    /// Counts checkpoints: the smallest was made first.
-    made: u32,
-    /// 1 where the host asked for it: it does not give way to others.
-    kept: u32,
-    _pad: u32,
-    /// The serial number of the cached block that ends here; 0 where there is none.
-    serial: u64,
-}
-
-impl Checkpoint {
-    const FREE: Self = Self { slot: NO_SLOT, sequence: 0, position: 0, made: 0, kept: 0, _pad: 0, serial: 0 };
-
-    fn is_of(&self, sequence: usize) -> bool {
-        self.slot != NO_SLOT && self.sequence as usize == sequence
-    }
+/// What follows a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// Nothing for now.
+    Nothing,
+    /// Another batch of what is queued.
+    Batch,
+    /// The host judges guesses that were in it: the state may go back to where the batch began.
+    Judgement,
 }
 
 /// The states of all sequences.
@@ -125,6 +111,7 @@ impl<'a> States<'a> {
     /// Takes the slot that the next batch writes to.
     pub(super) fn reserve(&mut self, sequence: usize) -> Result<(), CacheError> {
         if self.are_there() {
+            self.forget_before(sequence)?;
             let next = self.take()?;
             self.held_mut(sequence)?.next = next;
         }
@@ -141,17 +128,32 @@ impl<'a> States<'a> {
         Ok(())
     }
 
-    /// Makes what a batch has written the current state, after `position` tokens. `goes_on` says whether another batch
-    /// follows.
-    pub(super) fn commit(&mut self, sequence: usize, position: usize, goes_on: bool) -> Result<(), CacheError> {
+    /// Makes what a batch has written the current state, after `position` tokens.
+    pub(super) fn commit(&mut self, sequence: usize, position: usize, then: Then) -> Result<(), CacheError> {
+        if !self.are_there() {
+            return Ok(());
+        }
+        self.forget_before(sequence)?;
+        let held = self.held_mut(sequence)?;
+        let (before, before_position) = (held.current, held.position);
+        *held = Held { current: held.next, next: NO_SLOT, position: position as u32, before, before_position, ..*held };
+        match then {
+            Then::Judgement => Ok(()),
+            Then::Nothing => self.forget_before(sequence),
+            // Forgets it, too.
+            Then::Batch => self.reserve(sequence),
+        }
+    }
+
+    /// Gives back the slot that a batch with guesses has read.
+    pub(super) fn forget_before(&mut self, sequence: usize) -> Result<(), CacheError> {
         if !self.are_there() {
             return Ok(());
         }
         let held = self.held_mut(sequence)?;
-        let before = held.current;
-        *held = Held { current: held.next, next: NO_SLOT, position: position as u32, ..*held };
-        self.drop_reference(before)?;
-        if goes_on { self.reserve(sequence) } else { Ok(()) }
+        held.before_position = 0;
+        let before = core::mem::replace(&mut held.before, NO_SLOT);
+        self.drop_reference(before)
     }
 
     /// Keeps the current state as a checkpoint. One that the host did not ask for, the first made, gives way. Returns
@@ -167,9 +169,8 @@ impl<'a> States<'a> {
             // The beginning needs none.
             return Ok(true);
         }
-        let weaker = |point: &&mut Checkpoint| point.slot == NO_SLOT || point.kept == 0;
-        let made = |point: &&mut Checkpoint| if point.slot == NO_SLOT { 0 } else { point.made };
-        let Some(place) = self.checkpoints.iter_mut().filter(weaker).min_by_key(made) else { return Ok(false) };
+        let weak = self.checkpoints.iter_mut().filter(|point| point.is_weak());
+        let Some(place) = weak.min_by_key(|point| point.age()) else { return Ok(false) };
         self.made = self.made.saturating_add(1);
         let (sequence, made) = (sequence as u32, self.made);
         let point = Checkpoint { slot: current, sequence, position, made, kept: kept.into(), serial, _pad: 0 };
@@ -212,13 +213,34 @@ impl<'a> States<'a> {
         Ok(())
     }
 
-    /// Makes `fork` begin with the last state of a sequence at or before `keep` tokens.
+    /// Makes `fork` begin with the last state of a sequence at or before `keep` tokens, and have its last two checkpoints before that: as
+    /// many as a conversation needs. They take free places, or those of older ones that give way.
     pub(super) fn fork(&mut self, sequence: usize, fork: usize, keep: usize) -> Result<(), CacheError> {
         if !self.are_there() {
             return Ok(());
         }
         let (slot, position) = self.before(sequence, keep);
-        self.point_to(fork, slot, position)
+        self.point_to(fork, slot, position)?;
+        let last = |below: usize| {
+            let points = self.checkpoints.iter().filter(|point| point.is_of(sequence));
+            points.filter(|point| (point.position as usize) < below).max_by_key(|point| point.position).copied()
+        };
+        let last_two = [
+            last(keep.saturating_add(1)),
+            last(keep.saturating_add(1)).and_then(|point| last(point.position as usize)),
+        ];
+        let oldest = last_two.iter().flatten().map(|point| point.made).min().unwrap_or(0);
+        for point in last_two.into_iter().flatten() {
+            let gives_way = |place: &&mut Checkpoint| place.is_weak() && place.age() < oldest;
+            let place = self.checkpoints.iter_mut().filter(gives_way).min_by_key(|place| place.age());
+            let Some(place) = place else { break };
+            // A cached prefix finds that of the other sequence.
+            let copy = Checkpoint { sequence: fork as u32, kept: 0, serial: 0, ..point };
+            let gone = core::mem::replace(place, copy).slot;
+            self.add_reference(copy.slot)?;
+            self.drop_reference(gone)?;
+        }
+        Ok(())
     }
 
     /// Makes the checkpoints of a sequence that is closed nobody's. They stay as long as there is room, where a cached
@@ -290,7 +312,7 @@ impl<'a> States<'a> {
     /// Whether the references are what refers to the slots.
     pub(super) fn check(&self) -> bool {
         self.references.iter().enumerate().all(|(slot, &count)| {
-            let held = self.held.iter().flat_map(|held| [held.current, held.next]);
+            let held = self.held.iter().flat_map(|held| [held.current, held.next, held.before]);
             let points = self.checkpoints.iter().map(|point| point.slot);
             held.chain(points).filter(|&referred| referred as usize == slot).count() == count as usize
         })
@@ -298,19 +320,22 @@ impl<'a> States<'a> {
 
     /// The last slot of a sequence at or before `keep` tokens, and its position.
     fn before(&self, sequence: usize, keep: usize) -> (u32, usize) {
-        let current = self.held.get(sequence).map(|held| (held.current, held.position as usize));
+        let held = self.held.get(sequence).into_iter();
+        let held = held.flat_map(|held| [(held.current, held.position), (held.before, held.before_position)]);
+        let held = held.map(|(slot, position)| (slot, position as usize));
         let points = self.checkpoints.iter().filter(|point| point.is_of(sequence));
         let points = points.map(|point| (point.slot, point.position as usize));
-        let states = current.into_iter().chain(points).filter(|&(_, position)| position <= keep);
+        let states = held.chain(points).filter(|&(_, position)| position <= keep);
         states.max_by_key(|&(_, position)| position).unwrap_or((NO_SLOT, 0))
     }
 
     fn point_to(&mut self, sequence: usize, slot: u32, position: usize) -> Result<(), CacheError> {
         self.add_reference(slot)?;
+        self.forget_before(sequence)?;
         let held = self.held_mut(sequence)?;
         held.position = position as u32;
-        let before = core::mem::replace(&mut held.current, slot);
-        self.drop_reference(before)
+        let old = core::mem::replace(&mut held.current, slot);
+        self.drop_reference(old)
     }
 
     fn held_mut(&mut self, sequence: usize) -> Result<&mut Held, CacheError> {

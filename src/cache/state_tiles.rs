@@ -1,7 +1,8 @@
 //! The states of one layer, cut into tiles that several workers write.
 
+use super::checkpoint::NO_SLOT;
 use super::sequence::SeqId;
-use super::state::{Held, NO_SLOT};
+use super::state::Held;
 use crate::mem::{Claims, Matrix, Tile};
 
 /// The tiles of a layer: `[slots, layers * per_layer]`, of which those of `layer` are cut into tiles of `width` columns.

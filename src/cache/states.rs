@@ -6,6 +6,7 @@ use super::kind::KvKind;
 use super::kv_cache::KvCache;
 use super::prefix::Chain;
 use super::sequence::SeqId;
+use super::state::Then;
 use super::state_tiles::StateTiles;
 
 impl KvCache<'_> {
@@ -41,11 +42,21 @@ impl KvCache<'_> {
         self.kind() != KvKind::Off && self.seq_len(seq).is_ok_and(|len| position < len)
     }
 
-    /// Makes what a batch has written the state of a sequence, after its first `position` tokens. `goes_on` says whether
-    /// more of them follow in another batch.
-    pub(crate) fn commit_state(&mut self, seq: SeqId, position: usize, goes_on: bool) -> Result<(), CacheError> {
+    /// Makes what a batch has written the state of a sequence, after its first `position` tokens.
+    pub(crate) fn commit_state(&mut self, seq: SeqId, position: usize, then: Then) -> Result<(), CacheError> {
         self.sequence(seq)?;
-        self.states.commit(seq.slot(), position, goes_on)
+        self.states.commit(seq.slot(), position, then)
+    }
+
+    /// Guesses of a sequence are judged: the first `keep` tokens stay.
+    pub(crate) fn keep_guesses(&mut self, seq: SeqId, keep: usize) -> Result<(), CacheError> {
+        let wanted = self.states.wanted(seq.slot());
+        if keep < self.idle(seq)? {
+            self.rewind(seq, keep)?;
+            // What the host has asked for is not the guesses' to drop.
+            self.states.want(seq.slot(), wanted as usize);
+        }
+        self.states.forget_before(seq.slot())
     }
 
     /// Keeps the state of a sequence as a checkpoint, if there is room. Returns whether there was. (`asked` says that the host

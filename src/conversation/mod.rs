@@ -197,7 +197,7 @@ impl<'a> Conversation<'a> {
     ///
     /// In a model with recurrent layers this asks for checkpoints ([`Engine::checkpoint_at`]) where the last turn ends and before
     /// the last token. With two of them (`Limits::checkpoints`) for each conversation, writing the last turn or reply again
-    /// computes nothing of earlier turns. A conversation that was forked or loaded has none yet.
+    /// computes nothing of earlier turns. A fork has those of the conversation that it begins like, one that was loaded has none yet.
     ///
     /// # Errors
     /// [`ConversationError`]. The sequence and the conversation are as before, except where an [`EngineError::Cache`] says that

@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use super::step::{Phase, Queue};
 use super::{Engine, EngineError, Parts};
+use crate::cache::Then;
 use crate::metrics::Pass;
 use crate::num::is_finite;
 use crate::ops::{Batch, Row, Run};
@@ -36,13 +37,19 @@ impl<'m, 'a> Engine<'m, 'a> {
             let without = queue.wanted_from.min(queue.end).saturating_sub(queue.next);
             let with = queue.end.saturating_sub(queue.next) - without;
             let most = if queue.logits == 1 { with.min(free_logits) } else { with };
+            let chosen = if cache.has_states() { queue.chosen() } else { queue.end - queue.next };
             // A checkpoint is where a batch ends.
             let wanted = cache.wanted_state(queue.seq()).checked_sub(queue.next).filter(|&rows| rows > 0);
             let until = queue.next.checked_next_multiple_of(every).map_or(u32::MAX, |at| match at - queue.next {
                 0 => every,
                 left => left,
             });
-            queue.taken = free.min(without.saturating_add(most)).min(until).min(wanted.unwrap_or(u32::MAX));
+            let until = Some(until.min(wanted.unwrap_or(u32::MAX))).filter(|&until| until <= chosen);
+            queue.taken = free.min(without.saturating_add(most)).min(until.unwrap_or(u32::MAX));
+            // A state goes back to where a batch began, so all guesses are in one. They fit where this slot comes first.
+            if queue.taken > chosen && queue.taken < queue.end - queue.next {
+                queue.taken = chosen;
+            }
             // All of it, or nothing: its tokens see each other.
             if whole && queue.taken < queue.end.saturating_sub(queue.next) {
                 queue.taken = 0;
@@ -167,16 +174,20 @@ impl<'m, 'a> Engine<'m, 'a> {
                 true => self.parts.cache.commit(seq, new)?,
                 false => self.parts.cache.commit_computed(seq, new)?,
             }
-            let goes_on = end < queue.end;
-            self.parts.cache.commit_state(seq, end as usize, goes_on)?;
+            let (goes_on, has_guesses) = (end < queue.end, queue.taken > queue.chosen());
+            let then = match has_guesses {
+                _ if goes_on => Then::Batch,
+                true => Then::Judgement,
+                false => Then::Nothing,
+            };
+            self.parts.cache.commit_state(seq, end as usize, then)?;
             let every = self.parts.checkpoint_every;
             let due = every > 0 && (end as usize).is_multiple_of(every);
             let cache = &mut self.parts.cache;
             let is_wanted = cache.wanted_state(seq) == end;
             // One that is a token away is as good.
-            let is_prompt =
-                !goes_on && queue.end - queue.start > 1 && cache.computed_at(seq, end as usize - 1)? as u32 + 1 < end;
-            if cache.has_states() && (due || is_prompt || is_wanted) {
+            let is_prompt = !goes_on && queue.prompt == 1 && cache.computed_at(seq, end as usize - 1)? as u32 + 1 < end;
+            if cache.has_states() && !has_guesses && (due || is_prompt || is_wanted) {
                 cache.keep_state(seq, false)?;
             }
             queue.count_in(&mut pass);

@@ -1,7 +1,7 @@
-//! Checkpoints of the states of recurrent layers.
+//! Checkpoints of the states of recurrent layers, and what guesses cost there.
 
 use super::{Engine, EngineError};
-use crate::cache::SeqId;
+use crate::cache::{KvKind, SeqId};
 
 impl Engine<'_, '_> {
     /// Keeps the state of a sequence's recurrent layers, so that a later [`Engine::rewind`] to its length of today
@@ -28,6 +28,39 @@ impl Engine<'_, '_> {
     pub fn checkpoint_at(&mut self, seq: SeqId, position: usize) -> Result<(), EngineError> {
         self.check_quiet(seq)?;
         Ok(self.parts.cache.want_state(seq, position)?)
+    }
+
+    /// Returns how many tokens can be guessed behind the one that is to be at `position`, for all that the states say.
+    pub(crate) fn room_for_guesses(&self, seq: SeqId, position: usize) -> Result<usize, EngineError> {
+        let (cache, every) = (&self.parts.cache, self.parts.checkpoint_every);
+        if !cache.has_states() {
+            return Ok(usize::MAX);
+        }
+        if self.rows_again(seq)? > 0 {
+            // After a wrong guess the tokens before it are computed again, once: a batch without guesses puts an end to that.
+            return Ok(0);
+        }
+        // A state of which nobody knows whether it stays is not kept.
+        let len = position.saturating_add(1);
+        let due = len.checked_next_multiple_of(every).unwrap_or(usize::MAX);
+        let wanted = Some(cache.wanted_state(seq) as usize).filter(|&wanted| wanted >= len).unwrap_or(usize::MAX);
+        // After a wrong guess this token is computed again, and sees what it sees now.
+        let kept = cache.geometry().kept_behind(position).min(cache.geometry().rows);
+        Ok(due.min(wanted).saturating_sub(len).min(kept).saturating_sub(1))
+    }
+
+    /// Returns how many tokens of a sequence are computed again with those that are queued next, because its state has gone
+    /// back; without a cache that is always all, and not counted here.
+    pub(crate) fn rows_again(&self, seq: SeqId) -> Result<usize, EngineError> {
+        let (len, computed) = (self.seq_len(seq)?, self.parts.cache.computed(seq)?);
+        Ok(if self.parts.cache.kind() == KvKind::Off { 0 } else { len.saturating_sub(computed) })
+    }
+
+    /// Ends the judgement of guesses: the first `keep` tokens stay.
+    pub(crate) fn keep_guesses(&mut self, seq: SeqId, keep: usize) -> Result<(), EngineError> {
+        self.check_quiet(seq)?;
+        self.check_part(seq, keep)?;
+        Ok(self.parts.cache.keep_guesses(seq, keep)?)
     }
 
     /// Returns how many tokens need not be computed again if the sequence is rewound to `keep` tokens: `keep`, or the last

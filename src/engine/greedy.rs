@@ -1,7 +1,7 @@
 //! Tokens that follow each other, each with the largest logit: a device that can choose computes many of them without the host.
 
 use super::{Engine, EngineError};
-use crate::cache::{CacheError, SeqId};
+use crate::cache::{CacheError, SeqId, Then};
 use crate::kernels::fpenv;
 use crate::ops::Row;
 use crate::sample::argmax;
@@ -87,7 +87,7 @@ impl Engine<'_, '_> {
             self.parts.cache.queue_token(seq, position, id)?;
         }
         self.parts.cache.commit_computed(seq, count)?;
-        self.parts.cache.commit_state(seq, first + count, false)?;
+        self.parts.cache.commit_state(seq, first + count, Then::Nothing)?;
         Ok(true)
     }
 }

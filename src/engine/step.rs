@@ -102,6 +102,12 @@ impl Queue {
         self.taken > 0
     }
 
+    /// How many of the rows to come are not of guesses.
+    pub(super) fn chosen(&self) -> u32 {
+        let end = if self.prompt == 1 { self.end } else { self.start.saturating_add(1).min(self.end) };
+        end.saturating_sub(self.next)
+    }
+
     /// The positions in the batch of which nothing is wanted but keys and values, and the others.
     pub(super) fn taken(&self) -> (Range<u32>, Range<u32>) {
         let end = self.next + self.taken;

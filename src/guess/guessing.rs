@@ -33,6 +33,8 @@ pub struct Guessing<'a> {
 struct Open {
     /// The position of the first token.
     position: usize,
+    /// Rows that are computed again with it.
+    again: usize,
     guessed: usize,
     /// Tokens that were chosen from its rows.
     taken: usize,
@@ -64,9 +66,6 @@ pub struct Counts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Off {
-    /// The model has recurrent layers. Their state cannot go back by a few tokens, but to a checkpoint: a wrong guess would cost
-    /// as much as the tokens between.
-    Recurrent,
     /// `Limits::logit_rows` is 1, so no row of a guess can have logits.
     LogitRows,
     /// Guesses have not paid. They are tried again from time to time.
@@ -76,7 +75,6 @@ pub enum Off {
 impl core::fmt::Display for Off {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Self::Recurrent => "the model has recurrent layers, whose state cannot go back by a few tokens",
             Self::LogitRows => "the limit logit_rows is 1, so no guess can be checked",
             Self::DoesNotPay => "guesses have not paid",
         })
@@ -120,20 +118,15 @@ impl<'a> Guessing<'a> {
 
     /// Returns why nothing is guessed at present, if that is so.
     pub fn off(&self, engine: &Engine<'_, '_>) -> Option<Off> {
-        if engine.cache().has_states() {
-            Some(Off::Recurrent)
-        } else if engine.logit_rows() < 2 {
-            Some(Off::LogitRows)
-        } else {
-            self.pace.rests().then_some(Off::DoesNotPay)
-        }
+        if engine.logit_rows() < 2 { Some(Off::LogitRows) } else { self.pace.rests().then_some(Off::DoesNotPay) }
     }
 
     /// Queues `token`, which was chosen last, and behind it what `source` guesses. Returns the number of guesses; `None` if the
     /// source has used up the budget: the same call goes on with its work. Only sources that compute use any.
     ///
-    /// There are fewer guesses, or none, where that does not pay, where the context or the pool is nearly full, and where a
-    /// window would give back what a rewind needs.
+    /// There are fewer guesses, or none, where that does not pay, where the context or the pool is nearly full, where a
+    /// window would give back what a rewind needs, and where a checkpoint is due. In a model with recurrent layers there are none after a
+    /// wrong one, for one call: see [the module](crate::guess#recurrent-layers).
     ///
     /// # Errors
     /// As [`Engine::queue`]; what the source answers; [`GuessError::Open`]. Nothing has changed then.
@@ -147,13 +140,13 @@ impl<'a> Guessing<'a> {
         if self.open.is_some() {
             return Err(GuessError::Open);
         }
-        let position = engine.seq_len(self.seq)?;
+        let (position, again) = (engine.seq_len(self.seq)?, engine.rows_again(self.seq)?);
         engine.can_extend(self.seq, 1)?;
         let Some(guessed) = self.guess(engine, source, position, token, &mut budget.into())? else { return Ok(None) };
         let tokens = self.tokens.get(..=guessed).ok_or(EngineError::Internal(site!()))?;
         engine.queue(self.seq, position, tokens, Logits::All)?;
         engine.note_queued_guesses(self.seq);
-        self.open = Some(Open { position, guessed, taken: 0, right: 0 });
+        self.open = Some(Open { position, again, guessed, taken: 0, right: 0 });
         self.length = None;
         Ok(Some(guessed))
     }
@@ -183,7 +176,10 @@ impl<'a> Guessing<'a> {
     /// fifth of the first one. To be called before [`Guessing::end`].
     pub fn took(&mut self, ticks: u64) {
         if let Some(open) = self.open {
-            self.pace.took(open.guessed.saturating_add(1), u32::try_from(ticks).unwrap_or(u32::MAX));
+            self.pace.took(
+                open.again.saturating_add(open.guessed).saturating_add(1),
+                u32::try_from(ticks).unwrap_or(u32::MAX),
+            );
         }
     }
 
@@ -199,9 +195,7 @@ impl<'a> Guessing<'a> {
             engine.cancel(self.seq)?;
         }
         let (len, keep) = (engine.seq_len(self.seq)?, open.position.saturating_add(open.taken.max(1)));
-        if keep < len {
-            engine.rewind(self.seq, keep)?;
-        }
+        engine.keep_guesses(self.seq, keep.min(len))?;
         let (proposed, accepted) = if open.taken > 0 { (open.guessed, open.right) } else { (0, 0) };
         engine.note_guesses(proposed, accepted, len.saturating_sub(keep));
         self.plain = len == open.position && open.guessed > 0;
@@ -226,8 +220,9 @@ impl<'a> Guessing<'a> {
     ) -> Result<Option<usize>, GuessError> {
         let (place, guesses) = self.tokens.split_first_mut().ok_or(EngineError::Internal(site!()))?;
         *place = token;
-        let room = if self.plain { 0 } else { room(engine, self.seq, position, guesses.len()) };
+        let room = if self.plain { 0 } else { room(engine, self.seq, position, guesses.len())? };
         let pace = &mut self.pace;
+        pace.computes_again(engine.cache().has_states());
         let length = if room == 0 { 0 } else { (*self.length.get_or_insert_with(|| pace.next(room))).min(room) };
         let Some(guesses) = guesses.get_mut(..length).filter(|guesses| !guesses.is_empty()) else { return Ok(Some(0)) };
         let (cache, seq, vocab) = (engine.cache(), self.seq, engine.model().config().vocab);
@@ -240,13 +235,10 @@ impl<'a> Guessing<'a> {
 }
 
 /// How many tokens can be guessed behind the one at a position.
-fn room(engine: &Engine<'_, '_>, seq: SeqId, position: usize, most: usize) -> usize {
-    if engine.cache().has_states() {
-        return 0;
-    }
+fn room(engine: &Engine<'_, '_>, seq: SeqId, position: usize, most: usize) -> Result<usize, EngineError> {
     let kept = engine.cache().geometry().kept_behind(position.saturating_add(1));
-    let most = most.min(engine.logit_rows().saturating_sub(1)).min(kept);
-    (1..=most).rev().find(|guesses| engine.can_extend(seq, guesses + 1).is_ok()).unwrap_or(0)
+    let most = most.min(engine.logit_rows().saturating_sub(1)).min(kept).min(engine.room_for_guesses(seq, position)?);
+    Ok((1..=most).rev().find(|guesses| engine.can_extend(seq, guesses + 1).is_ok()).unwrap_or(0))
 }
 
 fn carve<'a>(arena: &mut Arena<'a>, most: usize) -> Result<&'a mut [u32], MemoryError> {

@@ -9,6 +9,12 @@
 //! How much it gains depends on how many guesses are right and on what rows of a batch cost (`docs/performance.md`). Guesses
 //! that do not pay stop by themselves and are tried again from time to time.
 //!
+//! # Recurrent layers
+//!
+//! Their state cannot go back by a few tokens. After a wrong guess it goes back to where the batch began, and the tokens that were
+//! right are computed again, together with the next one, in a batch without guesses. So `g` guesses of which `a` are right cost `1 + g`
+//! rows, and `a + 2` rows more unless all are right; for that there are `a + 2` tokens, or `g + 1`. Guesses are shorter for it, or rest.
+//!
 //! # Example
 //!
 //! ```

@@ -31,12 +31,20 @@ pub(super) struct Pace {
     rest: u32,
     /// The length of the next rest.
     next_rest: u32,
+    /// Whether a wrong guess costs the tokens before it once more.
+    again: bool,
     /// What batches of 1, 2, ... rows took, in ticks of the host's clock; 0 where nothing is measured.
     ticks: [u32; MAX_GUESSES + 1],
 }
 
 impl Pace {
-    pub(super) const NEW: Self = Self { right: ONE / 2, rest: 0, next_rest: FIRST_REST, ticks: [0; MAX_GUESSES + 1] };
+    pub(super) const NEW: Self =
+        Self { right: ONE / 2, rest: 0, next_rest: FIRST_REST, again: false, ticks: [0; MAX_GUESSES + 1] };
+
+    /// Says whether a wrong guess costs the tokens before it once more, in the next batch, which has no guesses.
+    pub(super) fn computes_again(&mut self, again: bool) {
+        self.again = again;
+    }
 
     /// Returns how many tokens to guess for the next batch, and counts it.
     pub(super) fn next(&mut self, most: usize) -> usize {
@@ -86,12 +94,19 @@ impl Pace {
 
     /// Returns how many guesses bring the most tokens for their cost, 0 to `most`.
     fn best(&self, most: usize) -> usize {
-        let (mut tokens, mut probability) = (u64::from(ONE), u64::from(ONE));
-        let (mut best, mut best_tokens, mut best_cost) = (0, tokens, self.cost(1));
+        let one = u64::from(ONE);
+        let (mut right, mut probability, mut after) = (one, one, 0_u64);
+        let (mut best, mut best_tokens, mut best_cost) = (0, right, self.cost(1));
         for guesses in 1..=most.min(MAX_GUESSES) {
+            let before = probability;
             probability = (probability * u64::from(self.right)) >> 16;
-            tokens += probability;
-            let cost = self.cost(guesses + 1);
+            right += probability;
+            let (mut tokens, mut cost) = (right, self.cost(guesses + 1));
+            if self.again {
+                // If this guess is the first wrong one, the next batch has all tokens before it, and brings one.
+                after += ((before - probability) * cost) >> 16;
+                (tokens, cost) = (tokens + one - probability, cost + after);
+            }
             if tokens.saturating_mul(best_cost) > best_tokens.saturating_mul(cost) {
                 (best, best_tokens, best_cost) = (guesses, tokens, cost);
             }
@@ -158,6 +173,22 @@ mod tests {
         [2, 3].into_iter().for_each(|rows| pace.took(rows, 9000));
         assert_eq!(pace.best(3), 3);
         assert_eq!(pace.best(2), 0);
+    }
+
+    /// Where a wrong guess costs the tokens before it once more, fewer are made, and sooner none.
+    #[test]
+    fn what_is_computed_again_is_reckoned_with() {
+        let best = |again: bool, right: u32, row: u32| {
+            let mut pace = Pace { right: ONE / 100 * right, again, ..Pace::NEW };
+            (1..=MAX_GUESSES + 1).for_each(|rows| pace.took(rows, 1000 + row * (rows as u32 - 1)));
+            pace.best(MAX_GUESSES)
+        };
+        for row in [100, 400, 700] {
+            assert!((0..100).all(|right| best(true, right, row) <= best(false, right, row)), "{row}");
+        }
+        // Two guesses of three are right: a row more may cost half a batch, but not where it comes twice.
+        assert!(best(false, 67, 500) > 0 && best(true, 67, 500) == 0);
+        assert!(best(true, 97, 500) > 0 && best(true, 67, 100) > 1);
     }
 
     #[test]

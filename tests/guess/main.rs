@@ -180,18 +180,82 @@ fn a_guess_that_fails_does_not_fail_the_text() {
     });
 }
 
+/// What a wrong guess costs where layers have a state: the tokens that were right once more, in a batch without guesses. So a
+/// batch of 1 + g rows with a right ones is followed by one of 1 + a + 1, and both bring a + 2 tokens.
+#[test]
+fn recurrent_layers_compute_right_tokens_before_a_wrong_one_again() {
+    for architecture in [Architecture::Lfm2, Architecture::Qwen35, Architecture::GraniteHybrid, Architecture::FalconH1]
+    {
+        let file = SyntheticModel::of(architecture).bytes();
+        let (prompt, count) = ([5, 6, 7], 150);
+        let text = [&prompt[..], &plain(&file, &prompt, count + 20)].concat();
+        with_engine(&file, &Limits { logit_rows: 8, ..Limits::default() }, |engine, seq| {
+            let mut source = Known { text: text.clone(), right: 80, vocab: 320, random: common::random::Rng::new(3) };
+            let mut memory = Memory::new(Guessing::plan(7).unwrap());
+            let mut guessing = Guessing::new(seq, 7, memory.bytes()).unwrap();
+            let mut token = argmax(engine.prefill(seq, &prompt).unwrap()).unwrap();
+            let (mut len, mut batches, mut rows, mut again, mut wrong) = (prompt.len() + 1, 0, 0, 0, false);
+            while len < count {
+                let guessed = guessing.queue(engine, &mut source, token, usize::MAX).unwrap().unwrap();
+                assert!(!wrong || guessed == 0);
+                assert_eq!(engine.step(usize::MAX), Ok(Step::Ready));
+                let mut taken = 0;
+                while let Some(logits) = guessing.logits(engine) {
+                    token = argmax(logits).unwrap();
+                    assert_eq!(token, text[len]);
+                    (len, taken) = (len + 1, taken + 1);
+                    guessing.take(token);
+                }
+                (batches, rows, wrong) = (batches + 1, rows + 1 + guessed as u64, taken <= guessed);
+                assert_eq!(engine.metrics().slots_used, if guessed > 0 { 2 } else { 1 });
+                guessing.end(engine).unwrap();
+                assert_eq!(engine.metrics().slots_used, if wrong && batches == 1 { 2 } else { 1 });
+                if wrong {
+                    again += taken as u64;
+                }
+            }
+            // Those of the last batch are still to be computed.
+            again -= (engine.seq_len(seq).unwrap() - engine.cache().computed(seq).unwrap()) as u64;
+            let (metrics, counts) = (engine.metrics(), guessing.counts());
+            assert!(again > 10 && counts.accepted > 50, "{again} {counts:?}");
+            assert_eq!((metrics.rows_again, metrics.decode.count), (again, batches));
+            assert_eq!(metrics.decode.rows, rows + again);
+            assert_eq!(metrics.decode_tokens as usize, len - 1 - prompt.len());
+        });
+        // Where all guesses are wrong, they rest, and little is computed again: one token for each of these few.
+        with_engine(&file, &Limits { logit_rows: 8, ..Limits::default() }, |engine, seq| {
+            let mut source = Known { text: text.clone(), right: 0, vocab: 320, random: common::random::Rng::new(3) };
+            let (found, batches, counts) = guessed(engine, seq, &mut source, 7, (&prompt, count));
+            assert_eq!(found, &text[prompt.len()..prompt.len() + count]);
+            assert!(batches + 4 > count && counts.proposed < 40, "{batches} {counts:?}");
+            assert!(engine.metrics().rows_again <= counts.proposed);
+        });
+    }
+}
+
+/// What the host has asked for stays, whatever comes of guesses.
+#[test]
+fn guesses_leave_checkpoints_where_they_are() {
+    let file = SyntheticModel::of(Architecture::Qwen35).bytes();
+    let prompt: Vec<u32> = (5..25).collect();
+    let text = [&prompt[..], &plain(&file, &prompt, 80)].concat();
+    let limits = Limits { logit_rows: 8, checkpoints: 4, checkpoint_every: 32, ..Limits::default() };
+    for right in [100, 70, 0] {
+        with_engine(&file, &limits, |engine, seq| {
+            let mut source = Known { text: text.clone(), right, vocab: 320, random: common::random::Rng::new(3) };
+            engine.checkpoint_at(seq, 50).unwrap();
+            guessed(engine, seq, &mut source, 7, (&prompt, 60));
+            // That of the prompt, the one that was asked for, and those of each 32nd token. The rest is where it happens to be.
+            let found = [31, 49, 63, 64].map(|keep| engine.computed_at(seq, keep).unwrap());
+            assert_eq!(found, [20, 32, 50, 64], "{right}");
+        });
+    }
+}
+
 #[test]
 fn what_cannot_guess_says_why() {
-    let file = SyntheticModel::of(Architecture::Lfm2).bytes();
     let mut memory = Memory::new(Guessing::plan(4).unwrap());
     let mut source = Known { text: vec![3; 100], right: 100, vocab: 320, random: common::random::Rng::new(1) };
-    with_engine(&file, &Limits { logit_rows: 8, ..Limits::default() }, |engine, seq| {
-        let mut guessing = Guessing::new(seq, 4, memory.bytes()).unwrap();
-        assert_eq!(guessing.off(engine), Some(Off::Recurrent));
-        assert_eq!(guessing.queue(engine, &mut source, 3, usize::MAX), Ok(Some(0)));
-        assert_eq!(guessing.queue(engine, &mut source, 3, usize::MAX), Err(GuessError::Open));
-        assert!(guessing.logits(engine).is_none());
-    });
     let file = SyntheticModel::llama().bytes();
     with_engine(&file, &Limits::default(), |engine, seq| {
         let mut guessing = Guessing::new(seq, 4, memory.bytes()).unwrap();
@@ -205,6 +269,10 @@ fn what_cannot_guess_says_why() {
         let mut guessing = Guessing::new(seq, 4, memory.bytes()).unwrap();
         assert_eq!(guessing.off(engine), None);
         assert!(!guessing.take(3));
+        guessing.queue(engine, &mut source, 1, usize::MAX).unwrap();
+        assert_eq!(guessing.queue(engine, &mut source, 3, usize::MAX), Err(GuessError::Open));
+        assert!(guessing.logits(engine).is_none());
+        guessing.end(engine).unwrap();
         // Guesses that are wrong all the time rest.
         let mut token = argmax(engine.prefill(seq, &[1]).unwrap()).unwrap();
         for _ in 0..100 {

@@ -11,6 +11,7 @@ use crate::cache::error::CacheError;
 use crate::cache::kind::KvKind;
 use crate::cache::kv_cache::KvCache;
 use crate::cache::sequence::{IMPORTED_TOKEN, SeqId};
+use crate::cache::state::Then;
 use crate::kv::MAX_GROUPS;
 use crate::num::{Xxh64, is_finite};
 
@@ -113,7 +114,7 @@ impl Restoring<'_, '_> {
         self.cache.commit(self.seq, own)?;
         let slot = self.seq.slot();
         match header.has_recurrent() {
-            true => self.cache.states.commit(slot, header.recurrent_position as usize, false)?,
+            true => self.cache.states.commit(slot, header.recurrent_position as usize, Then::Nothing)?,
             false => {
                 self.cache.states.release(slot)?;
                 self.cache.states.restart(slot)?;
