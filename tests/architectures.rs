@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::gguf_writer::GgufWriter;
 use common::playback::{Plain, Stage};
 use common::random::Rng;
 use common::reference::Reference;
@@ -149,6 +150,47 @@ fn tensors_are_needed() {
 }
 
 /// Bytes of the metadata and of the weights changed at random: refused, or computed without a panic.
+/// Files can have layers behind the others that predict tokens further ahead. The logits are those without them.
+#[test]
+fn layers_that_predict_further_are_left_out() {
+    for architecture in [Architecture::Qwen35, Architecture::Ernie45Moe, Architecture::Glm4, Architecture::Gemma3] {
+        let model = SyntheticModel::of(architecture);
+        let (name, layers, hidden) = (architecture.name(), model.layers, model.hidden);
+        let plain = model.writer();
+        let mut file = plain.clone();
+        file.set(&format!("{name}.block_count"), layers as u32 + 2).set(&format!("{name}.nextn_predict_layers"), 2_u32);
+        // Without the tensors nobody knows what the numbers mean.
+        let refused = |file: &GgufWriter| Model::open(&file.finish()).unwrap_err().to_string();
+        assert!(refused(&file).contains("nextn_predict_layers"), "{name}: {}", refused(&file));
+        for layer in layers..layers + 2 {
+            file.add_tensor(
+                &format!("blk.{layer}.nextn.eh_proj.weight"),
+                &[2 * hidden as u64, hidden as u64],
+                0,
+                vec![1; 8 * hidden * hidden],
+            );
+            for norm in ["nextn.enorm", "nextn.hnorm", "nextn.shared_head_norm", "attn_norm", "ffn_norm"] {
+                file.add_tensor(&format!("blk.{layer}.{norm}.weight"), &[hidden as u64], 0, vec![1; 4 * hidden]);
+            }
+        }
+        let logits = |file: &GgufWriter| {
+            let bytes = file.finish();
+            let model = Model::open(&bytes).unwrap();
+            let plan = Plan::new(&model, &Limits { context: 32, ..Limits::default() }).unwrap();
+            let mut memory = Memory::new(plan.bytes());
+            let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+            let seq = engine.open().unwrap();
+            (engine.prefill(seq, &[5, 6, 7, 8]).unwrap().to_vec(), plan.bytes())
+        };
+        assert!(logits(&file) == logits(&plain), "{name}");
+        // All of them, or those behind the last layer: nothing else is left out.
+        file.set(&format!("{name}.nextn_predict_layers"), layers as u32 + 2);
+        assert!(refused(&file).contains("nextn_predict_layers"), "{name}");
+        file.set(&format!("{name}.nextn_predict_layers"), 1_u32);
+        assert!(Model::open(&file.finish()).is_err(), "{name}");
+    }
+}
+
 #[test]
 fn damaged_files() {
     let mut rng = Rng::new(9);

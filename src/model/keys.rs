@@ -5,7 +5,7 @@ use core::fmt::Write;
 use gguf_rs_lite::{Array, Name, Value};
 
 use super::arch::Architecture;
-use crate::kv::{LayerGroups, LayerSet, MAX_GROUPS};
+use crate::kv::{LayerGroups, LayerSet, MAX_GROUPS, MAX_LAYERS};
 use crate::nn::{Frequencies, RopePairs, Yarn};
 use crate::weights::{Files, Mixer, ModelError, Recurrent, Rope};
 
@@ -82,6 +82,22 @@ impl<'m> Keys<'m> {
             None if default == 0 => Err(self.bad(name)),
             None => Ok(default),
             Some(_) => self.size(name),
+        }
+    }
+
+    /// The layers that run: without those behind them that predict tokens further ahead.
+    pub(super) fn layers(&self) -> Result<usize, ModelError> {
+        const PREDICTING: &str = "nextn_predict_layers";
+        let (all, predicting) = (self.size("block_count")?, self.count(PREDICTING)?);
+        if all > MAX_LAYERS {
+            return Err(ModelError::TooMany { count: all, limit: MAX_LAYERS });
+        }
+        let layers = all.checked_sub(predicting).filter(|&layers| layers > 0).ok_or(self.bad(PREDICTING))?;
+        // A file that does not have them may not have counted them.
+        let are_there = |found: LayerSet| (layers..all).all(|layer| found.contains(layer));
+        match predicting == 0 || are_there(self.files.predicting()) {
+            true => Ok(layers),
+            false => Err(self.unsupported(PREDICTING)),
         }
     }
 
@@ -272,7 +288,7 @@ impl<'m> Keys<'m> {
 
     /// Refuses features that other files of the same architecture have and that would be left out silently.
     pub(super) fn refuse_unsupported(&self, architecture: &Architecture) -> Result<(), ModelError> {
-        const KEYS: [&str; 15] = [
+        const KEYS: [&str; 14] = [
             "expert_shared_count",
             "expert_shared_feed_forward_length",
             "expert_group_count",
@@ -286,7 +302,6 @@ impl<'m> Keys<'m> {
             "attention.shared_kv_layers",
             "embedding_length_per_layer_input",
             "router_logit_softcapping",
-            "nextn_predict_layers",
             "swin_norm",
         ];
         let neutral = |value: Value<'_>| value.as_f64() == Some(0.0) || value.as_bool() == Some(false);

@@ -3,7 +3,7 @@
 use super::arch::{Architecture, DENSE_LAYERS, FFN_WIDTHS};
 use super::keys::Keys;
 use crate::kernels::NormKind;
-use crate::kv::{KvShape, LayerSet, MAX_GROUPS, MAX_LAYERS};
+use crate::kv::{KvShape, LayerSet, MAX_GROUPS};
 use crate::nn::{RouterScores, Routing};
 use crate::weights::{
     Attention, Config, Embedding, FeedForward, FinalNorm, Gate, Head, Mixer, ModelError, Pooler, Pooling, Recurrent,
@@ -18,10 +18,7 @@ const CAUSAL: &str = "attention.causal";
 /// The configuration that a file and its architecture give.
 pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Config, ModelError> {
     keys.refuse_unsupported(architecture)?;
-    let layers = keys.size("block_count")?;
-    if layers > MAX_LAYERS {
-        return Err(ModelError::TooMany { count: layers, limit: MAX_LAYERS });
-    }
+    let layers = keys.layers()?;
     let (hidden, heads) = (keys.size("embedding_length")?, keys.size("attention.head_count")?);
     let head_dim = keys.head_dim("attention.key_length", "attention.value_length", hidden / heads.max(1))?;
     let (layer_groups, windows) = keys.windows(architecture, layers)?;

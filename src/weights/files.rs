@@ -3,9 +3,7 @@
 use gguf_rs_lite::{Gguf, Name, TensorInfo};
 
 use super::error::ModelError;
-#[cfg(feature = "layer-inputs")]
 use super::names::layer_and_suffix;
-#[cfg(feature = "layer-inputs")]
 use crate::kv::LayerSet;
 use crate::num::Xxh64;
 
@@ -78,11 +76,15 @@ impl<'m> Files<'m> {
     }
 
     /// The layers that have a tensor of the name `blk.N.` and this.
-    #[cfg(feature = "layer-inputs")]
     pub(crate) fn layers_with(&self, suffix: &str) -> LayerSet {
         let layer_of =
             |name: &str| layer_and_suffix(name).filter(|&(_, found)| found == suffix).map(|(layer, _)| layer);
         self.tensors().filter_map(|(_, info)| layer_of(info.name())).collect()
+    }
+
+    /// The layers that predict tokens further ahead. They follow those that run, and are left out.
+    pub(crate) fn predicting(&self) -> LayerSet {
+        self.layers_with("nextn.eh_proj.weight")
     }
 
     pub(crate) fn tensor_count(&self) -> usize {

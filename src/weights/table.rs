@@ -214,7 +214,12 @@ pub(crate) fn survey(files: &Files<'_>, config: &Config, uses: &Uses<'_>) -> Res
     }
     let mut survey = Survey { of: [Dtypes::default(); Role::COUNT], matrices: Dtypes::default() };
     let [mut found, mut scaled] = [const { Places([0; MAX_PLACES.div_ceil(64)]) }; 2];
+    let mut predicting = None;
     for (part, info) in files.tensors() {
+        let behind = layer_and_suffix(info.name()).filter(|&(layer, _)| layer >= config.layers);
+        if behind.is_some_and(|(layer, _)| predicting.get_or_insert_with(|| files.predicting()).contains(layer)) {
+            continue;
+        }
         let Found { layer, role, what } = check(part, &info, config, uses)?;
         let is_new = match what {
             What::Tensor(_) => found.insert(place(layer, role)),
