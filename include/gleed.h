@@ -40,8 +40,8 @@
  *            objects) must neither move nor be freed.
  *   Structs  start with struct_size, which the caller sets to sizeof the struct. Later versions add fields at the end.
  *            In a struct that the caller fills, 0 means the default. A field that the library does not know must be 0.
- *   Objects  Models, adapters, engines, tokenizers, detokenizers, samplers, desks, conversations, grammars, tries, matchers,
- *            finders of stop strings and readers of calls live in memory of the caller. They need
+ *   Objects  Models, adapters, engines, tokenizers, detokenizers, samplers, guesses, desks, conversations, grammars, tries,
+ *            matchers, finders of stop strings and readers of calls live in memory of the caller. They need
  *            not be closed. The library detects a pointer to something else of 8 bytes or more; it cannot detect a
  *            pointer to memory that is gone. An object must not be moved or copied: it knows the address where it was
  *            made, and at another address calls return GLEED_E_OBJECT. (Its bytes may be saved and later put back at
@@ -1742,6 +1742,102 @@ gleed_status gleed_turns_encode(const gleed_tokenizer *tokenizer, uint32_t forma
  */
 gleed_status gleed_turns_is_stop(const gleed_tokenizer *tokenizer, uint32_t format, uint32_t token, uint32_t *is_stop,
                                  gleed_error *error);
+
+/* ---- Guessing tokens ---------------------------------------------------------------------------------- */
+
+/*
+ * Tokens can be computed before they are chosen, several in one pass, and the text stays bit for bit the same: the program
+ * chooses from the logits of one row after the other as it always does. The first token that is not as guessed ends it, and
+ * what was computed behind it is taken back. The engine needs several rows with logits (`logit_rows` of its config).
+ *
+ *     gleed_guesses_queue(guesses, engine, token, NULL, 0, &guessed, &error);
+ *     while (gleed_step(engine, &budget, &error) == GLEED_READY)
+ *         while (gleed_guesses_logits(guesses, engine, &logits, &logits_len, &error) == GLEED_OK) {
+ *             choose `token` from the logits, show its text
+ *             gleed_guesses_take(guesses, engine, token, &error);
+ *         }
+ *     gleed_guesses_end(guesses, engine, ticks, &error);
+ *
+ * `token` is the one that was chosen last: it is not part of the sequence yet. Guesses that do not pay rest, and are tried
+ * again from time to time. gleed_engine_metrics says how many were right.
+ */
+
+/* The guesses of a sequence: what was guessed, how often that was right, and a table of what its text repeats. */
+typedef struct gleed_guesses gleed_guesses;
+
+/*
+ * Returns the size and alignment of the memory of guesses in bytes: at most `most` at a time, 1 to 31, and tables of `places`
+ * places, 8 bytes each. A text of as many tokens finds nearly all that it repeats; 0: nothing is looked for.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LIMIT, GLEED_E_MEMORY_TOO_LARGE.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_guesses_plan(uint32_t most, uint32_t places, size_t *size, size_t *align, gleed_error *error);
+
+/*
+ * Starts the guesses of an open sequence, in `memory`. *guesses receives a pointer to them.
+ *   Memory   Keeps `memory`. Does not keep the engine.
+ *   Time     Grows with `places`.
+ *   Threads  Any, while no call changes the engine, each with memory of its own.
+ *   Errors   As gleed_guesses_plan, GLEED_E_OBJECT, GLEED_E_LENGTH, GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED,
+ *            GLEED_E_SEQUENCE.
+ *   After    Nothing is written, not even to `memory`.
+ */
+gleed_status gleed_guesses_init(const gleed_engine *engine, gleed_seq seq, uint32_t most, uint32_t places, void *memory,
+                                size_t memory_len, gleed_guesses **guesses, gleed_error *error);
+
+/*
+ * Queues `token` with logits, and guesses behind it: first the `ids_len` tokens at `ids`, such as those that a grammar forces
+ * (gleed_matcher_forced_tokens) or another model has chosen, then what followed the same text before. *guessed receives how
+ * many there are: fewer or none where that does not pay, where the context or the pool is nearly full, where a window would
+ * give back what is needed, at an id that is no token, and after a wrong one where layers are recurrent.
+ *   Memory   Keeps nothing.
+ *   Time     Constant for the guesses; otherwise as gleed_queue.
+ *   Threads  One at a time per guesses and engine.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_LIMIT (more than 31 ids),
+ *            GLEED_E_BUSY (also before gleed_guesses_end), GLEED_E_SEQUENCE, GLEED_E_TOKEN (of `token`), GLEED_E_CONTEXT,
+ *            GLEED_E_NO_LOGITS, GLEED_FULL.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_guesses_queue(gleed_guesses *guesses, gleed_engine *engine, uint32_t token, const uint32_t *ids,
+                                 size_t ids_len, size_t *guessed, gleed_error *error);
+
+/*
+ * Returns the logits from which the next token is to be chosen in *logits. They are those of gleed_decode_step, bit for bit.
+ *   Memory   Keeps nothing. The logits are valid until the next call that takes the engine without const.
+ *   Time     Grows with the rows of a batch.
+ *   Threads  Any, while no call changes the guesses and the engine.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_NO_LOGITS (they are not computed yet, or none follow before
+ *            gleed_guesses_end).
+ *   After    Nothing is written.
+ */
+gleed_status gleed_guesses_logits(const gleed_guesses *guesses, const gleed_engine *engine, const float **logits,
+                                  size_t *logits_len, gleed_error *error);
+
+/*
+ * Takes the token that was chosen from these logits. If it is as guessed, there are logits for the one behind it.
+ *   Memory   Keeps nothing.
+ *   Time     As gleed_guesses_logits.
+ *   Threads  One at a time per guesses, while no call changes the engine.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_NO_LOGITS as gleed_guesses_logits.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_guesses_take(gleed_guesses *guesses, const gleed_engine *engine, uint32_t token, gleed_error *error);
+
+/*
+ * Takes back what was guessed and not chosen: the sequence has all tokens that were taken but the last one. What is still
+ * queued for it is dropped. It may be called at any time, also after an error of a step: then the next batch has no guesses.
+ * `ticks` says what the batch took, from gleed_guesses_queue to the logits, by a clock of the program: so the number of guesses
+ * follows the machine. 0: not measured.
+ *   Memory   Keeps nothing.
+ *   Time     As gleed_rewind.
+ *   Threads  One at a time per guesses and engine.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_SEQUENCE.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_guesses_end(gleed_guesses *guesses, gleed_engine *engine, uint64_t ticks, gleed_error *error);
 
 /* ---- Conversations that read nothing twice ------------------------------------------------------------ */
 

@@ -946,6 +946,63 @@ private:
     gleed_desk *desk_ = nullptr;
 };
 
+// Guesses of a sequence's next tokens, which change no bit of its text. The sequence must outlive them.
+class Guesses {
+public:
+    Guesses() noexcept = default;
+
+    // Starts guesses, at most `most` at a time. A text of `places` tokens finds what it repeats.
+    static Result<Guesses> start(const Engine &engine, const Sequence &sequence, std::uint32_t most,
+                                 std::uint32_t places) noexcept {
+        std::size_t size = 0, align = 1;
+        Status status;
+        status = gleed_guesses_plan(most, places, &size, &align, status.details());
+        if (!status) return Result<Guesses>(status);
+        return start(engine, sequence, most, places, Memory::allocate(size, align));
+    }
+    static Result<Guesses> start(const Engine &engine, const Sequence &sequence, std::uint32_t most, std::uint32_t places,
+                                 Memory memory) noexcept {
+        Status status;
+        Guesses guesses;
+        status = gleed_guesses_init(engine.get(), sequence.handle(), most, places, memory.data(), memory.size(),
+                                    &guesses.guesses_, status.details());
+        guesses.memory_ = std::move(memory);
+        return Result<Guesses>(status, std::move(guesses));
+    }
+    // Queues a token that was chosen, and guesses behind it: first those of the host. Returns how many.
+    Result<std::size_t> queue(Engine &engine, std::uint32_t token, Span<const std::uint32_t> ids = {}) noexcept {
+        Status status;
+        std::size_t guessed = 0;
+        status = gleed_guesses_queue(guesses_, engine.get(), token, ids.data(), ids.size(), &guessed, status.details());
+        return Result<std::size_t>(status, guessed);
+    }
+    // Returns the logits from which the next token is to be chosen.
+    Result<Logits> logits(const Engine &engine) const noexcept {
+        Status status;
+        const float *logits = nullptr;
+        std::size_t len = 0;
+        status = gleed_guesses_logits(guesses_, engine.get(), &logits, &len, status.details());
+        return Result<Logits>(status, Logits(logits, len));
+    }
+    // Takes the token that was chosen from them.
+    Status take(const Engine &engine, std::uint32_t token) noexcept {
+        Status status;
+        status = gleed_guesses_take(guesses_, engine.get(), token, status.details());
+        return status;
+    }
+    // Takes back what was not chosen. `ticks`: what the batch took by the program's clock; 0: not measured.
+    Status end(Engine &engine, std::uint64_t ticks = 0) noexcept {
+        Status status;
+        status = gleed_guesses_end(guesses_, engine.get(), ticks, status.details());
+        return status;
+    }
+    gleed_guesses *get() noexcept { return guesses_; }
+
+private:
+    Memory memory_;
+    gleed_guesses *guesses_ = nullptr;
+};
+
 // Which tokens of a list of messages the model has not read yet. A conversation owns its sequence. The engine must outlive it.
 class Conversation {
 public:

@@ -42,6 +42,7 @@ pub mod error;
 mod executor;
 #[cfg(feature = "grammar")]
 mod grammar;
+mod guesses;
 mod hidden;
 mod kv;
 #[cfg(feature = "grammar")]
@@ -97,6 +98,7 @@ pub use entry::*;
 pub use executor::*;
 #[cfg(feature = "grammar")]
 pub use grammar::*;
+pub use guesses::*;
 pub use hidden::*;
 pub use kv::*;
 #[cfg(feature = "grammar")]

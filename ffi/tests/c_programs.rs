@@ -145,6 +145,7 @@ fn right(function: &str, kind: &str, name: &str) -> String {
         ("gleed_grammar_plan" | "gleed_grammar_init", _, "text_len") => "2".to_owned(),
         ("gleed_calls_init", _, "tools") => "\"[]\"".to_owned(),
         ("gleed_calls_init", _, "tools_len") => "2".to_owned(),
+        (_, "uint32_t", "most") => "1".to_owned(),
         (_, "uint32_t *", "scratch") => "large".to_owned(),
         (
             "gleed_grammar_plan"

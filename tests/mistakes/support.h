@@ -193,6 +193,15 @@ static inline gleed_desk *start_desk(const gleed_tokenizer *tokenizer, const gle
     return desk;
 }
 
+static inline gleed_guesses *start_guesses(const gleed_engine *engine, gleed_seq seq, uint32_t most, uint32_t places)
+{
+    gleed_guesses *guesses = NULL;
+    size_t size, align;
+    DO(gleed_guesses_plan(most, places, &size, &align, &error));
+    DO(gleed_guesses_init(engine, seq, most, places, aligned(size, align), size, &guesses, &error));
+    return guesses;
+}
+
 static inline gleed_conversation *start_conversation(const gleed_engine *engine, gleed_seq seq,
                                                      const gleed_conversation_limits *limits)
 {

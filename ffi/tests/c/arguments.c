@@ -29,6 +29,7 @@ static gleed_trie_build *some_gleed_trie_build;
 static gleed_writing *some_gleed_writing;
 static gleed_stops *some_gleed_stops;
 static gleed_calls *some_gleed_calls;
+static gleed_guesses *some_gleed_guesses;
 static gleed_desk *some_gleed_desk;
 static gleed_conversation *some_gleed_conversation;
 static gleed_seq seqs[1];
@@ -48,6 +49,7 @@ static const void *moved_gleed_trie_build;
 static const void *moved_gleed_writing;
 static const void *moved_gleed_stops;
 static const void *moved_gleed_calls;
+static const void *moved_gleed_guesses;
 static const void *moved_gleed_desk;
 static const void *moved_gleed_conversation;
 
@@ -75,6 +77,7 @@ static struct outputs {
     gleed_writing *writing;
     gleed_stops *stops;
     gleed_calls *calls;
+    gleed_guesses *guesses;
     gleed_desk *desk;
     gleed_conversation *conversation;
     gleed_entry entry;
@@ -220,6 +223,8 @@ static void wrong_arguments(void)
     gleed_writing **a_gleed_writing_pp = &outputs.writing;
     gleed_stops *a_gleed_stops_p = some_gleed_stops;
     gleed_calls *a_gleed_calls_p = some_gleed_calls;
+    gleed_guesses *a_gleed_guesses_p = some_gleed_guesses;
+    const gleed_guesses *a_const_gleed_guesses_p = some_gleed_guesses;
     gleed_desk *a_gleed_desk_p = some_gleed_desk;
     gleed_conversation *a_gleed_conversation_p = some_gleed_conversation;
     const gleed_conversation *a_const_gleed_conversation_p = some_gleed_conversation;
@@ -230,6 +235,7 @@ static void wrong_arguments(void)
     const gleed_script *a_const_gleed_script_p = &script;
     const gleed_keep *a_const_gleed_keep_p = &keep;
     gleed_update *a_gleed_update_p = &update;
+    gleed_guesses **a_gleed_guesses_pp = &outputs.guesses;
     gleed_desk **a_gleed_desk_pp = &outputs.desk;
     gleed_conversation **a_gleed_conversation_pp = &outputs.conversation;
     const gleed_grammar_options *a_const_gleed_grammar_options_p = &grammar_options;
@@ -382,6 +388,8 @@ int main(int argc, char **argv)
     DO(gleed_seq_open(some_gleed_engine, &seqs[0], &error));
     DO(gleed_prefill(some_gleed_engine, seqs[0], PROMPT, 5, &logits, &len, &error));
     some_gleed_conversation = start_conversation(some_gleed_engine, seqs[0], NULL);
+    some_gleed_guesses = start_guesses(some_gleed_engine, seqs[0], 4, 100);
+    moved_gleed_guesses = moved(some_gleed_guesses, 64, 64);
     moved_gleed_conversation = moved(some_gleed_conversation, 64, 64);
     DO(gleed_plan(some_gleed_model, NULL, &size, &align, &error));
     moved_gleed_engine = moved(some_gleed_engine, size, align);

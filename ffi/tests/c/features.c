@@ -417,6 +417,69 @@ static uint64_t ticking(void *ctx)
     return ++*(uint64_t *)ctx;
 }
 
+/* The most probable tokens after PROMPT: with guesses, and token by token. */
+static void guesses(void)
+{
+    const gleed_config config = {.struct_size = sizeof config, .sequences = 2, .context = 256, .rows = 8, .logit_rows = 8};
+    gleed_engine *engine = start_engine(model, &config);
+    gleed_metrics metrics = {.struct_size = sizeof metrics};
+    const float *logits = NULL;
+    uint32_t text[160], token, wrong[31];
+    size_t len = 0, count, guessed = 0, batches = 0, size, align, i;
+    gleed_guesses *table;
+    gleed_seq plain, seq;
+    void *memory;
+    DO(gleed_seq_open(engine, &plain, &error));
+    DO(gleed_prefill(engine, plain, PROMPT, 20, &logits, &len, &error));
+    for (count = 0; count < COUNT(text); count++) {
+        DO(gleed_argmax(logits, len, &text[count], &error));
+        DO(gleed_decode_step(engine, plain, text[count], &logits, &len, &error));
+    }
+    DO(gleed_seq_open(engine, &seq, &error));
+    EXPECT(GLEED_E_LIMIT, gleed_guesses_plan(0, 100, &size, &align, &error));
+    EXPECT(GLEED_E_LIMIT, gleed_guesses_plan(32, 100, &size, &align, &error));
+    CHECK(error.needed == 31 && error.given == 32);
+    DO(gleed_guesses_plan(7, 100, &size, &align, &error));
+    memory = aligned(size, align);
+    EXPECT(GLEED_E_SEQUENCE, gleed_guesses_init(engine, 77, 7, 100, memory, size, &table, &error));
+    EXPECT(GLEED_E_MEMORY_TOO_SMALL, gleed_guesses_init(engine, seq, 7, 100, memory, size - 1, &table, &error));
+    CHECK(error.needed == size && error.given == size - 1);
+    DO(gleed_guesses_init(engine, seq, 7, 100, memory, size, &table, &error));
+
+    DO(gleed_prefill(engine, seq, PROMPT, 20, &logits, &len, &error));
+    DO(gleed_argmax(logits, len, &token, &error));
+    CHECK(token == text[0]);
+    for (count = 1; count < 150; batches++) {
+        /* What the program knows: right, wrong, no tokens; the table's own. */
+        const uint32_t *ids = batches % 4 == 0 ? text + count : batches % 4 == 1 ? wrong : NULL;
+        for (i = 0; i < COUNT(wrong); i++)
+            wrong[i] = i < 3 ? text[count + i] : batches % 8 == 1 ? 5 : UINT32_MAX;
+        EXPECT(GLEED_E_NO_LOGITS, gleed_guesses_logits(table, engine, &logits, &len, &error));
+        EXPECT(GLEED_E_NO_LOGITS, gleed_guesses_take(table, engine, token, &error));
+        EXPECT(GLEED_E_LIMIT, gleed_guesses_queue(table, engine, token, wrong, 32, &guessed, &error));
+        EXPECT(GLEED_E_TOKEN, gleed_guesses_queue(table, engine, UINT32_MAX, NULL, 0, &guessed, &error));
+        DO(gleed_guesses_queue(table, engine, token, ids, ids == NULL ? 0 : 5, &guessed, &error));
+        CHECK(guessed <= 7);
+        EXPECT(GLEED_E_BUSY, gleed_guesses_queue(table, engine, token, NULL, 0, &guessed, &error));
+        EXPECT(GLEED_E_NO_LOGITS, gleed_guesses_logits(table, engine, &logits, &len, &error));
+        EXPECT(GLEED_READY, gleed_step(engine, NULL, &error));
+        while (count < 150 && gleed_guesses_logits(table, engine, &logits, &len, &error) == GLEED_OK) {
+            DO(gleed_argmax(logits, len, &token, &error));
+            CHECK(token == text[count]);
+            count++;
+            DO(gleed_guesses_take(table, engine, token, &error));
+        }
+        DO(gleed_guesses_end(table, engine, 0, &error));
+        DO(gleed_guesses_end(table, engine, 5, &error));
+    }
+    DO(gleed_engine_metrics(engine, &metrics, &error));
+    CHECK(metrics.guesses_accepted > 40 && metrics.guesses_proposed > metrics.guesses_accepted && batches < 110);
+    CHECK(1 + batches + metrics.guesses_accepted >= 150);
+    DO(gleed_seq_close(engine, seq, &error));
+    EXPECT(GLEED_E_SEQUENCE, gleed_guesses_queue(table, engine, token, NULL, 0, &guessed, &error));
+    EXPECT(GLEED_E_SEQUENCE, gleed_guesses_end(table, engine, 0, &error));
+}
+
 static void figures(void)
 {
     const gleed_config config = {.struct_size = sizeof config, .sequences = 2, .context = 64, .rows = 8, .prefix_cache = 1};
@@ -927,6 +990,7 @@ int main(int argc, char **argv)
     policies();
     snapshots();
     executors();
+    guesses();
     figures();
     windows_and_results();
     adapters();

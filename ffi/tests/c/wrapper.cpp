@@ -206,6 +206,22 @@ int main(int argc, char **argv) {
     { gleed::Conversation ends = std::move(branch).value(); }
     CHECK(host.info().value().sequences == 2);
 
+    // Tokens that are guessed. The program chooses as it likes.
+    config.logit_rows = 4;
+    auto checking = gleed::Engine::start(model.value(), config);
+    auto story = checking.value().open();
+    auto guesses = gleed::Guesses::start(checking.value(), story.value(), 3, 64);
+    CHECK(guesses && gleed::Guesses::start(checking.value(), story.value(), 0, 64).status().code() == GLEED_E_LIMIT);
+    const std::uint32_t known[] = {435, 261};
+    CHECK(story.value().prefill(known));
+    CHECK(guesses.value().queue(checking.value(), 414, known).value() > 0);
+    CHECK(guesses.value().logits(checking.value()).status().code() == GLEED_E_NO_LOGITS);
+    CHECK(checking.value().step().code() == GLEED_READY);
+    CHECK(guesses.value().logits(checking.value()).value().size() == 1024);
+    CHECK(guesses.value().take(checking.value(), 435) && guesses.value().take(checking.value(), 5));
+    CHECK(guesses.value().take(checking.value(), 5).code() == GLEED_E_NO_LOGITS);
+    CHECK(guesses.value().end(checking.value(), 10) && story.value().info().value().tokens == 4);
+
     // A text under a grammar, in steps, with a copy, a token taken back, and a snapshot.
     auto regex = gleed::make<gleed_grammar_options>();
     regex.kind = GLEED_GRAMMAR_REGEX;
