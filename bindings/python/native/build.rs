@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// What is not in `gleed.h`: the functions of `lib.rs`.
-const THREADS: &str = "
+const OWN: &str = "
 void *gleed_python_threads_start(uint32_t threads);
 void gleed_python_threads_end(void *threads);
 void gleed_python_threads_run(void *threads, uint32_t n, gleed_body body, void *arg);
+uint64_t gleed_python_nanoseconds(void *ctx);
 ";
 
 fn main() {
     let header = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../include/gleed.h");
     let target = target_folder();
-    let declarations = declarations(&fs::read_to_string(&header).expect("include/gleed.h is there")) + THREADS;
+    let declarations = declarations(&fs::read_to_string(&header).expect("include/gleed.h is there")) + OWN;
     fs::write(target.join("header.h"), declarations).expect("the target folder can be written to");
     println!("cargo::rerun-if-changed={}", header.display());
     println!("cargo::rerun-if-changed={}", target.join("header.h").display());

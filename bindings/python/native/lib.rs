@@ -1,9 +1,11 @@
-//! The native part of the Python package: the functions of `include/gleed.h`, and threads for engines.
+//! The native part of the Python package: the functions of `include/gleed.h`, and threads and a clock for engines.
 //!
 //! The C library starts no threads. Python's cannot compute at the same time, so the package lends engines a
 //! [`ThreadPool`] of Rust's.
 
 use std::ffi::c_void;
+use std::sync::LazyLock;
+use std::time::Instant;
 
 use gleed::host::ThreadPool;
 use gleed::par::Parallel;
@@ -43,6 +45,13 @@ pub unsafe extern "C" fn gleed_python_threads_run(threads: *mut c_void, n: u32, 
     // SAFETY: the caller promises that `body` takes `arg` and an index below `n` on any thread until this function
     // returns. The pool calls each index below `n` at most once, and returns when all calls have returned.
     pool.run(n as usize, &|index| unsafe { body(arg.pointer(), index as u32) });
+}
+
+/// The clock of the figures of all engines: nanoseconds since it was first read. `ctx` is not looked at.
+#[unsafe(no_mangle)]
+pub extern "C" fn gleed_python_nanoseconds(_ctx: *mut c_void) -> u64 {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// An argument that goes to several threads.

@@ -10,6 +10,7 @@ it borrows, so they may be closed in any order. Errors are exceptions below `Gle
 """
 
 from ._native import ffi, lib
+from .conversation import Conversation, Keep, New
 from .engine import Engine, EngineInfo, Row, Step
 from .errors import (
     CallError,
@@ -28,7 +29,9 @@ from .errors import (
     TextError,
 )
 from .grammar import Grammar, Matcher, Stops
+from .metrics import Metrics, Passes, Times
 from .model import Model, ModelInfo
+from .policy import NEVER, Block
 from .sampler import Sampler, argmax
 from .sequence import Sequence, SequenceInfo, SnapshotInfo, describe_snapshot
 from .session import Session
@@ -44,10 +47,13 @@ __version__: str = ffi.string(lib.gleed_version()).decode()
 __all__ = [
     "AFTER_NOTHING",
     "AFTER_REPLY",
+    "NEVER",
     "NO_TOKEN",
+    "Block",
     "CallError",
     "ClosedError",
     "ContextError",
+    "Conversation",
     "Detokenizer",
     "Engine",
     "EngineInfo",
@@ -56,12 +62,16 @@ __all__ = [
     "GleedError",
     "Grammar",
     "GrammarError",
+    "Keep",
     "LimitError",
     "Matcher",
     "MemorySizeError",
+    "Metrics",
     "Model",
     "ModelError",
     "ModelInfo",
+    "New",
+    "Passes",
     "ROLES",
     "ResultError",
     "Row",
@@ -76,6 +86,7 @@ __all__ = [
     "Stops",
     "Stream",
     "TextError",
+    "Times",
     "Tokenizer",
     "Turns",
     "Vocabulary",

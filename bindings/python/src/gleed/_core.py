@@ -53,17 +53,19 @@ class Held:
     A method takes a reference to it before it calls. So a close in another thread frees nothing that a call still uses.
     """
 
-    __slots__ = ("flag", "keeps", "left", "lock", "memory", "pointer")
+    __slots__ = ("flag", "keeps", "left", "lock", "memory", "pointer", "policy")
 
     def __init__(self, pointer: Any, memory: npt.NDArray[np.uint8], keeps: tuple[Any, ...]) -> None:
         self.pointer = pointer
         self.memory = memory
         self.keeps = keeps
-        # Calls that change the object wait for each other.
-        self.lock = threading.Lock()
+        # Calls that change the object wait for each other. A function of a policy that calls its own engine is refused by the library.
+        self.lock = threading.RLock()
         # Of an engine: handles of sequences that nobody has any more, and what ends a step.
         self.left: deque[int] = deque()
         self.flag = ffi.new("uint32_t *")
+        # Of an engine: the functions that choose in its cache.
+        self.policy: Any = None
 
     def floats(self, pointer: Any, count: int) -> npt.NDArray[np.float32]:
         """Returns numbers within the memory as an array, which keeps the memory alive and cannot be written to."""

@@ -12,10 +12,12 @@ import numpy.typing as npt
 
 from ._core import Held, Ids, Owner, call, choice, hold, ids_of, number, record, struct, words
 from ._native import ffi, lib
-from .errors import CallError
+from .errors import CallError, GleedError
+from .metrics import Metrics, metrics_of
 from .model import Model, embedding
 
 if TYPE_CHECKING:
+    from .policy import RankBlock, RankSequence
     from .sequence import Sequence
 
 KINDS = {"paged": lib.GLEED_KV_PAGED, "basic": lib.GLEED_KV_BASIC, "off": lib.GLEED_KV_OFF}
@@ -144,6 +146,7 @@ class Engine(Owner):
             held,
             pool,
         )
+        call(lib.gleed_set_clock, self._held.pointer, ffi.addressof(lib, "gleed_python_nanoseconds"), ffi.NULL)
         if pool is not None:
             executor = struct("gleed_executor", parallel_for=pool.run, ctx=pool.threads)
             call(lib.gleed_set_executor, self._held.pointer, executor)
@@ -154,8 +157,13 @@ class Engine(Owner):
         held = self._use()
         with held.lock:
             while held.left:
-                _close(held, held.left.popleft())
-            yield held
+                _close(held, held.left[0])
+                held.left.popleft()
+            try:
+                yield held
+            finally:
+                if held.policy is not None:
+                    held.policy.rethrow()
 
     @property
     def info(self) -> EngineInfo:
@@ -164,6 +172,39 @@ class Engine(Owner):
             info = struct("gleed_engine_info")
             call(lib.gleed_engine_describe, held.pointer, info)
             return record(EngineInfo, info)
+
+    @property
+    def metrics(self) -> Metrics:
+        """What the engine has done. Times are in nanoseconds."""
+        with self._changing() as held:
+            metrics = struct("gleed_metrics")
+            call(lib.gleed_engine_metrics, held.pointer, metrics)
+            return metrics_of(metrics)
+
+    def reset_metrics(self) -> None:
+        """Begins the figures anew."""
+        with self._changing() as held:
+            call(lib.gleed_engine_reset_metrics, held.pointer)
+
+    def set_policy(
+        self,
+        *,
+        close: RankSequence | None = None,
+        evict: RankBlock | None = None,
+        hand_out: RankBlock | None = None,
+    ) -> None:
+        """Lets functions choose in a full cache. Each ranks the candidates, and the lowest rank is taken: `make_room` asks ``close`` for each
+        sequence, what takes blocks asks ``evict`` for each cached prefix and ``hand_out`` for each free block.
+
+        The library chooses by itself where there is no function, and among equal ranks. No rank changes any logits. A function cannot use the
+        engine. What it raises, the call raises that asked it; the call has done its work then, with rank 0.
+        """
+        from .policy import Policy
+
+        policy = Policy(close, evict, hand_out)
+        with self._changing() as held:
+            call(lib.gleed_set_cache_policy, held.pointer, policy.pointer)
+            held.policy = policy
 
     def open(self) -> Sequence:
         """Opens an empty sequence. Raises `FullError` if as many are open as the engine has."""
@@ -254,5 +295,10 @@ class _Threads:
 
 def _close(held: Held, handle: int) -> None:
     """Closes a sequence, with what it has queued."""
-    call(lib.gleed_cancel, held.pointer, handle)
-    call(lib.gleed_seq_close, held.pointer, handle)
+    try:
+        call(lib.gleed_cancel, held.pointer, handle)
+        call(lib.gleed_seq_close, held.pointer, handle)
+    except GleedError as error:
+        # `Sequence.make_room` of another one has closed it.
+        if error.status != lib.GLEED_E_SEQUENCE:
+            raise

@@ -163,6 +163,15 @@ class Sequence:
             raise
         return True
 
+    def make_room(self, tokens: int = 1) -> int:
+        """Closes idle sequences of the engine until so many more tokens fit in this one. Returns how many were closed.
+
+        The least recently used ones are first, or those that ``close`` of `Engine.set_policy` ranks lowest. Raises `FullError`, and
+        closes none, if they are not enough. What has been closed so raises `SequenceError`.
+        """
+        with self.engine._changing() as held:
+            return number(lib.gleed_make_room, held.pointer, self.handle, tokens, ffi.NULL, ffi.NULL)
+
     def _change(self, function: Any, *arguments: Any) -> None:
         with self.engine._changing() as held:
             call(function, held.pointer, self.handle, *arguments)

@@ -1,0 +1,231 @@
+"""Conversations that read no token twice."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Callable, Iterable, Iterator, Optional, Tuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ._core import Held, Owner, call, choice, hold, number, struct
+from ._native import ffi, lib
+from .engine import Engine
+from .errors import GleedError
+from .sequence import Sequence
+from .turns import ROLES, Turns
+
+Messages = Iterable[Tuple[str, str]]
+"""Pairs of a role (``"system"``, ``"user"``, ``"assistant"``) and a text."""
+Summary = Callable[[int, int], Optional[Tuple[str, str]]]
+"""Gets the index of the first message that is left out, and how many are. Returns a message that stands for them, or None."""
+
+NAMES = {role: name for name, role in ROLES.items()}
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What becomes of a conversation that does not fit the context: whole turns are left out, a message of the user and all behind it."""
+
+    room: int = 1
+    """Tokens that stay free for the reply."""
+    first: int = 0
+    """Turns at the beginning that stay."""
+    last: int = 1
+    """Turns at the end that stay."""
+    target: int = 0
+    """Turns are left out until there are at most so many tokens; by default half of the context."""
+    summary: Summary | None = None
+    """Writes a message in their place. It cannot use the engine."""
+
+
+@dataclass(frozen=True)
+class New:
+    """What the model has not read yet."""
+
+    position: int
+    """The position of the first token: the length of the sequence."""
+    tokens: npt.NDArray[np.uint32]
+    """At least one. They are to be appended to the sequence; the logits of the last one are those of the reply's first token."""
+    left_out: range
+    """The messages that are left out, because the context is full."""
+
+
+class Conversation(Owner):
+    """A list of messages in a sequence of its own. The program keeps the list, and changes it as it likes.
+
+    After any change (a message appended, edited or removed, a reply to be written again) `update` returns the tokens that the model has not
+    read yet. What is then appended to the sequence is the reply: its text becomes a message, and it keeps its tokens.
+    ``docs/conversation.md`` says what is read again when.
+
+    >>> new = talk.update(messages)
+    >>> logits = talk.sequence.prefill(new.tokens)
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        turns: Turns,
+        *,
+        think: bool | None = None,
+        keep_thoughts: bool = False,
+        text: int = 0,
+        word: int = 0,
+        replies: int = 0,
+        entries: int = 0,
+    ) -> None:
+        """Begins in an empty sequence. Raises `FullError` if as many are open as the engine has.
+
+        ``turns`` is the format of the model's file. ``think`` tells the model to think, or not to. Thoughts of earlier turns are left out where
+        the format does so, unless ``keep_thoughts``. The rest is room: for ``text`` bytes between two replies (16384), for ``word`` bytes of the
+        longest word (256), for the tokens of ``replies`` replies (64), and for ``entries`` messages (256).
+        """
+        flags = (0 if turns._flags else lib.GLEED_SCRIPT_NO_BOS) | keep_thoughts * lib.GLEED_SCRIPT_KEEP_THOUGHTS
+        told = lib.GLEED_THINK_DEFAULT if think is None else lib.GLEED_THINK_YES if think else lib.GLEED_THINK_NO
+        tokenizer = turns._use()
+        limits = struct("gleed_desk_limits", context=engine.context, text=text, word=word, replies=replies, entries=entries)
+        self.engine = engine
+        self._tokenizer = tokenizer
+        self._script = struct("gleed_script", format=turns._format, think=told, flags=flags)
+        self._limits = struct("gleed_conversation_limits", replies=replies)
+        # Conversations of one engine wait for each other, so forks share it.
+        self._desk = hold(
+            "gleed_desk",
+            lambda *out: call(lib.gleed_desk_plan, tokenizer.pointer, *out, limits),
+            lambda *at: call(lib.gleed_desk_init, tokenizer.pointer, limits, *at),
+        )
+        self.sequence: Sequence = engine.open()
+        """The program appends tokens to it. Nothing but the conversation rewinds it."""
+        handle = self.sequence.handle
+        self._held = self._made(lambda held, *at: call(lib.gleed_conversation_init, held.pointer, handle, self._limits, *at))
+
+    def update(self, messages: Messages, keep: Keep | None = None) -> New:
+        """Makes the sequence a beginning of these messages, the longest that it can be, and returns the tokens that are missing.
+
+        If the last message is the assistant's, the model continues it, else it begins a reply. Messages that do not fit raise `ContextError`,
+        unless ``keep`` says what is left out. After an error nothing has changed; after `FullError` the sequence may be shorter.
+        """
+        entries, update, rules = _Entries(messages), struct("gleed_update"), _Rules(keep)
+        with self._changing() as (held, engine):
+            around = (self._tokenizer.pointer, self._desk.pointer, entries.array, len(entries.array), self._script)
+            try:
+                call(lib.gleed_conversation_update, held.pointer, engine.pointer, *around, rules.pointer, update)
+            except GleedError as error:
+                raise rules.error or error from None
+            tokens = np.frombuffer(ffi.buffer(update.tokens, 4 * update.tokens_len), dtype=np.uint32).copy()
+        first = update.left_out if update.left_out_len else 0
+        return New(update.position, tokens, range(first, first + update.left_out_len))
+
+    def fork(self) -> Conversation:
+        """Opens a second conversation that begins like this one, in a sequence of its own. Memory is shared until it changes."""
+        own = self._use()
+        return self._another(lambda held, *at: call(lib.gleed_conversation_fork, own.pointer, held.pointer, *at))
+
+    def save(self, messages: Messages) -> bytes:
+        """Returns the conversation and its messages as bytes for `load`, in this engine or another one of the same model."""
+        entries = _Entries(messages)
+        with self._changing() as (held, engine):
+            what = (held.pointer, engine.pointer, self._desk.pointer, entries.array, len(entries.array))
+            saved = np.empty(number(lib.gleed_conversation_saved_size, *what), dtype=np.uint8)
+            number(lib.gleed_conversation_save, *what, ffi.from_buffer("uint8_t[]", saved), len(saved))
+        return saved.tobytes()
+
+    def load(self, saved: Any) -> tuple[Conversation, list[tuple[str, str]]]:
+        """Opens a saved conversation in a sequence of its own, written as this one. Returns it and its messages.
+
+        Bytes that are damaged, or of another model, are a `SnapshotError`. Results of tools are a ``ValueError``: Python has no tools yet.
+        """
+        data = ffi.from_buffer("uint8_t[]", saved)
+        messages = _messages(data)
+        where = (data, len(data), self._limits)
+        return self._another(lambda held, *at: call(lib.gleed_conversation_load, held.pointer, *where, *at)), messages
+
+    def close(self) -> None:
+        """Closes the conversation and its sequence. A second call does nothing."""
+        if not self.closed:
+            self.sequence.close()
+        super().close()
+
+    @contextmanager
+    def _changing(self) -> Iterator[tuple[Held, Held]]:
+        """Waits until no other call uses the engine."""
+        held = self._use()
+        with self.engine._changing() as engine:
+            # The sequence of a conversation can be closed by itself.
+            _ = self.sequence.handle
+            yield held, engine
+
+    def _made(self, start: Callable[..., int]) -> Held:
+        """Makes the object in memory of its own."""
+        with self.engine._changing() as engine:
+            return hold(
+                "gleed_conversation",
+                lambda *out: call(lib.gleed_conversation_plan, engine.pointer, *out, self._limits),
+                lambda *at: start(engine, *at),
+                engine,
+            )
+
+    def _another(self, start: Callable[..., int]) -> Conversation:
+        """A conversation of the same kind in a new sequence."""
+        other = Conversation.__new__(Conversation)
+        for name in ("engine", "_tokenizer", "_script", "_limits", "_desk"):
+            setattr(other, name, getattr(self, name))
+        other._held = self._made(start)
+        with self.engine._changing() as engine:
+            handle = number(lib.gleed_conversation_seq, other._held.pointer, kind="gleed_seq")
+            other.sequence = Sequence(self.engine, engine, handle)
+        return other
+
+
+class _Entries:
+    """Messages as the library takes them, with their texts."""
+
+    def __init__(self, messages: Messages) -> None:
+        self.texts = [(choice(role, ROLES, "a role"), ffi.from_buffer("char[]", text.encode())) for role, text in messages]
+        self.array = ffi.new("gleed_entry[]", [{"role": role, "text": text, "text_len": len(text)} for role, text in self.texts])
+
+
+class _Rules:
+    """`Keep` as the library takes it."""
+
+    def __init__(self, keep: Keep | None) -> None:
+        self.error: BaseException | None = None
+        """What the summary has raised."""
+        self._summary = keep.summary if keep else None
+        self._texts: list[Any] = []
+        self._callback = ffi.callback("gleed_summary", self._write) if self._summary else ffi.NULL
+        numbers = {} if keep is None else dict(room=keep.room, first=keep.first, last=keep.last, target=keep.target)
+        self.pointer = struct("gleed_keep", **numbers, summary=self._callback) if keep else ffi.NULL
+
+    def _write(self, _: Any, first: int, count: int, message: Any) -> int:
+        try:
+            assert self._summary is not None
+            said = self._summary(first, count)
+            if said is None:
+                return 0
+            text = ffi.from_buffer("char[]", said[1].encode())
+            # The library reads it until the call ends.
+            self._texts.append(text)
+            message.role, message.text, message.text_len = choice(said[0], ROLES, "a role"), text, len(text)
+        except BaseException as error:  # C cannot pass it on: a role that is none makes the call fail, which raises it.
+            self.error = self.error or error
+            message.role = lib.GLEED_NO_TOKEN
+        return 1
+
+
+def _messages(data: Any) -> list[tuple[str, str]]:
+    """Reads the messages of a saved conversation."""
+    count = 0
+    while True:
+        entries = ffi.new("gleed_entry[]", count)
+        try:
+            found = number(lib.gleed_conversation_saved_entries, data, len(data), entries, count)
+            break
+        except GleedError as error:
+            if error.status != lib.GLEED_E_OUTPUT_TOO_SMALL:
+                raise
+            count = error.needed
+    if any(entry.role not in NAMES for entry in entries[0:found]):
+        raise ValueError("the conversation has results of tools")
+    return [(NAMES[entry.role], bytes(ffi.buffer(entry.text, entry.text_len)).decode()) for entry in entries[0:found]]
