@@ -37,6 +37,7 @@ pub struct TrieBuild<'s, 'm> {
     sort: Sort,
     pub(super) tables: Option<Tables<'m>>,
     pub(super) longest: u32,
+    pub(super) has_silent: bool,
 }
 
 impl core::fmt::Debug for TrieBuild<'_, '_> {
@@ -135,6 +136,7 @@ impl<'s, 'm> TrieBuild<'s, 'm> {
             sort: Sort::default(),
             tables: None,
             longest: 0,
+            has_silent: false,
         })
     }
 
@@ -187,8 +189,8 @@ impl<'s, 'm> TrieBuild<'s, 'm> {
         let tables = self.tables.take_if(|_| self.stage == Stage::Done).ok_or(TrieError::Unfinished)?;
         let Tables { nodes: [all, rest], strings, plain, long, alike } = tables;
         let strings = strings.map(|StringTables { within, ends, tokens }| Strings { within, ends, tokens });
-        let (tokens, longest) = (self.ids.len() as u32, self.longest);
-        Ok(TokenTrie { all, rest, strings, plain, long, alike, tokens, longest })
+        let Self { longest, has_silent, .. } = *self;
+        Ok(TokenTrie { all, rest, strings, plain, long, alike, tokens: self.ids.len() as u32, longest, has_silent })
     }
 
     fn next(&mut self, stage: Stage) {
@@ -367,6 +369,7 @@ impl<'s, 'm> TrieBuild<'s, 'm> {
                 counts.alike += usize::from(text == before);
                 counts.long += usize::from(is_plain(text) && chars(text) > SHORT);
             }
+            counts.alike += usize::from(which == 0 && texts.is_too_long(id));
         }
         self.counts = counts;
         let [given, _] = counts.nodes;

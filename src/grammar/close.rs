@@ -63,12 +63,6 @@ impl Matcher<'_, '_> {
         (0..count).map(|index| self.item_rest(self.item(from.frontier(), index))).min().unwrap_or(NEVER)
     }
 
-    /// Returns the bytes from what lies behind an item that is a token.
-    pub(super) fn rest_behind_token(&self, item: Item) -> u32 {
-        let then = self.grammar.word(item.code.wrapping_add(2));
-        code_rest(&self.grammar, then, item.count).saturating_add(self.node_rest(item.node))
-    }
-
     /// Notes in each node how many bytes lie between the end of its rule and that of the text.
     fn note_ends(&mut self) -> Result<(), MatchError> {
         if !self.grammar.has_rests() {

@@ -2,7 +2,7 @@
 
 use super::build::{StringTables, Tables, TrieBuild, Which};
 use super::sorted::{InString, Texts, in_string, is_plain, shared};
-use super::trie::{Node, SHORT, chars, set};
+use super::trie::{NONE, Node, SHORT, chars, set};
 
 impl<'m> Tables<'m> {
     /// The tables of a codec.
@@ -23,11 +23,16 @@ impl TrieBuild<'_, '_> {
         for (before, id) in texts.pairs(list, self.at).take(*left) {
             let text = texts.of(id);
             self.written += put(nodes, self.written, before, text, id);
-            if which > 0 || text.is_empty() {
+            if which > 0 {
                 continue;
             }
             self.longest = self.longest.max(text.len() as u32);
-            if text != before {
+            if texts.is_too_long(id) {
+                self.first = NONE;
+            } else if text.is_empty() {
+                self.has_silent = true;
+                continue;
+            } else if text != before {
                 self.first = id;
                 continue;
             }

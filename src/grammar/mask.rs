@@ -1,14 +1,15 @@
 //! Which tokens may follow a text: a walk over the tokens by their bytes.
 
-use super::code::{COUNTED, FREE, TEXT};
-use super::codec::{RAW, chars};
+use super::code::{COUNTED, FREE};
+use super::codec::chars;
 use super::compiled::Move;
 use super::dfa::QUOTE;
 use super::error::MatchError;
 use super::matcher::{Matcher, contains};
+use super::named::Named;
 use super::seen::Known;
 use super::tables::{Frontier, Item, Saved};
-use super::trie::{Part, TokenTrie, clear, set};
+use super::trie::{Part, TokenTrie, clear};
 
 /// Nodes of a unit.
 const UNIT: usize = 4096;
@@ -17,19 +18,21 @@ const UNIT: usize = 4096;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Walk {
     /// The next node.
-    node: usize,
+    pub(super) node: usize,
     /// Whether the mask was begun.
-    begun: bool,
+    pub(super) begun: bool,
     /// The tokens within which the text is to end, and the most bytes to the end that may be left behind a token.
-    within: Option<usize>,
-    most: Option<u32>,
+    pub(super) within: Option<usize>,
+    pub(super) most: Option<u32>,
     /// Plain tokens are left out where it is known which of them are allowed.
-    part: Part,
+    pub(super) part: Part,
     /// The text can come to be this string of any characters. Tokens are allowed as there, where they bring it there. The second
     /// part of the walk, over these tokens, is about the others.
-    free: Option<(Item, Part)>,
+    pub(super) free: Option<(Item, Part)>,
     /// All tokens are allowed, and those that are not are cleared.
-    clears: bool,
+    pub(super) clears: bool,
+    /// The grammar names tokens, too: how much they add to a frontier.
+    pub(super) named: Option<Named>,
 }
 
 impl Walk {
@@ -49,7 +52,9 @@ impl Matcher<'_, '_> {
     ///
     /// # Errors
     /// [`MatchError::Mask`] if the mask has another length than [`TokenTrie::mask_len`]; [`MatchError::NoToken`] if the text must
-    /// go on, and no token does; a limit is exceeded. Then the next call begins anew.
+    /// go on, and no token does; [`MatchError::TooDeep`] or [`MatchError::TooAmbiguous`] if a token exceeds a limit, or if the bytes of
+    /// one token together are read in more than 512 ways beyond three times [`Limits::items`](super::Limits::items). Then the next
+    /// call begins anew.
     pub fn mask(&mut self, trie: &TokenTrie<'_>, units: usize, mask: &mut [u32]) -> Result<bool, MatchError> {
         self.make_mask(trie, None, units, mask)
     }
@@ -88,13 +93,13 @@ impl Matcher<'_, '_> {
         let mut walk = core::mem::take(&mut self.walk);
         if !walk.begun || walk.within != within {
             let most = within.map_or(Ok(None), |tokens| self.bytes_within(tokens))?;
-            walk = Walk { within, ..self.begin(trie, most, mask) };
+            walk = Walk { within, ..self.begin(trie, most, mask)? };
         }
         let mut left = units.max(1).saturating_mul(UNIT);
         loop {
             match self.finish(trie, &mut walk, &mut left, mask) {
                 Ok(true) => {
-                    self.complete(trie, walk.most, mask);
+                    self.complete(trie, walk.most, mask)?;
                     if self.may_end() || mask.iter().any(|word| *word != 0) {
                         return Ok(true);
                     }
@@ -103,13 +108,13 @@ impl Matcher<'_, '_> {
                         let next = self.next_bytes();
                         return Err(MatchError::NoToken { byte: (0..=255).find(|byte| contains(&next, *byte)) });
                     }
-                    walk = Walk { within, ..self.begin(trie, None, mask) };
+                    walk = Walk { within, ..self.begin(trie, None, mask)? };
                     continue;
                 }
                 Ok(false) => {}
                 // There is room for each token alone, maybe, but not for the nodes of all frontiers that were met.
                 Err(MatchError::TooDeep { .. }) if !self.tables.seen.is_stopped() => {
-                    walk = Walk { within, ..self.begin(trie, walk.most, mask) };
+                    walk = Walk { within, ..self.begin(trie, walk.most, mask)? };
                     self.tables.seen.stop();
                     continue;
                 }
@@ -122,15 +127,6 @@ impl Matcher<'_, '_> {
             self.tables.walk.iter_mut().take(1).for_each(|place| *place = Saved::new(self.now));
             walk = Walk { node: 0, part, ..walk };
         }
-    }
-
-    /// Adds to a mask what no walk finds.
-    fn complete(&self, trie: &TokenTrie<'_>, most: Option<u32>, mask: &mut [u32]) {
-        for &[token, other] in trie.alike() {
-            let is_allowed = mask.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 == 1);
-            if is_allowed { set(mask, other) } else { clear(mask, other) }
-        }
-        self.allow_named(trie.tokens(), most, mask);
     }
 
     /// Walks over the present part of the tokens, as long as nodes are left of the budget. Returns whether it was the last part
@@ -149,7 +145,7 @@ impl Matcher<'_, '_> {
             let Some(&from) = self.tables.walk.get(depth.wrapping_sub(1)) else { break };
             let next = match self.tables.seen.known(from.number, node.byte()) {
                 Known::To(number) if number == from.number => Some(from),
-                Known::To(number) => Some(self.seen_again(from, number)),
+                Known::To(number) => Some(self.seen_again(from, number)?),
                 Known::Dead => None,
                 Known::Counts => self.counted(from),
                 // Few frontiers are met twice behind the end of a string.
@@ -162,6 +158,9 @@ impl Matcher<'_, '_> {
                 Some(next) if walk.free().is_some_and(|free| self.leads_to(next, free)) => walk.node = tree.end,
                 Some(next) => {
                     self.tables.walk.get_mut(depth).into_iter().for_each(|place| *place = next);
+                    if let (Some(most), Some(token)) = (walk.named, node.token()) {
+                        self.check_named(trie, token, next, most)?;
+                    }
                     if walk.most.is_none_or(|most| node.token().is_some() && self.bytes_left(next) <= most) {
                         trie.allow(walk.part, *node, mask);
                     } else if walk.clears {
@@ -203,87 +202,6 @@ impl Matcher<'_, '_> {
         (from.count == 1).then(|| self.item(from.frontier(), 0))
     }
 
-    /// Begins a mask.
-    fn begin(&mut self, trie: &TokenTrie<'_>, most: Option<u32>, mask: &mut [u32]) -> Walk {
-        let now = Saved::new(self.now);
-        self.tables.walk.iter_mut().take(1).for_each(|place| *place = now);
-        self.tables.seen.reset([now.nodes, now.returns]);
-        let walk = Walk { begun: true, most, ..Walk::default() };
-        if (0..self.now.count).any(|index| self.is_open(self.item(self.now, index))) {
-            trie.allow_all(mask);
-            return Walk { clears: true, ..walk };
-        }
-        if let Some(most) = most {
-            return Walk { part: self.begin_within(trie, most, mask), ..walk };
-        }
-        if let Some(codec) = self.only(now).and_then(|item| self.string(item, trie)) {
-            trie.allow_within(codec, mask);
-            return Walk { part: Part::Closing(codec), ..walk };
-        }
-        if let Some((codec, free)) = (0..self.now.count).find_map(|index| self.free(self.item(self.now, index))) {
-            trie.allow_within(codec, mask);
-            let from = self.put(now, free);
-            self.tables.walk.iter_mut().take(1).for_each(|place| *place = from);
-            // Plain tokens are all allowed, where no plain character leads out before.
-            let plain = (0..self.now.count).any(|index| self.plain_chars(self.item(self.now, index)) == u32::MAX);
-            let others = if plain { Part::Rest } else { Part::All };
-            return Walk { part: Part::Closing(codec), free: Some((free, others)), ..walk };
-        }
-        let of_items = || (0..self.now.count).map(|index| self.plain_chars(self.item(self.now, index)));
-        // Where one item does not know, longer tokens can be allowed by it.
-        let known = of_items().all(|chars| chars > 0);
-        let chars = of_items().max().filter(|&chars| known || chars == u32::MAX).unwrap_or(0);
-        trie.allow_plain(chars, mask);
-        Walk { part: if chars == 0 { Part::All } else { Part::Rest }, ..walk }
-    }
-
-    /// Returns the codec and the item of a string that takes any characters once it differs from some, as a name does that is
-    /// none of those declared.
-    fn free(&self, item: Item) -> Option<(u32, Item)> {
-        let word = self.grammar.word(item.code);
-        let codec = word >> 8;
-        if word & 0xFF != TEXT || codec == RAW || item.partial != 0 {
-            return None;
-        }
-        let state = self.grammar.targets(item.state).find(|&state| self.grammar.takes_all(codec, state))?;
-        Some((codec, Item { state, ..item }))
-    }
-
-    /// Returns the codec of the string that an item is in, if any characters lead to where it is and no token can bring it to
-    /// one of its bounds.
-    pub(super) fn string(&self, item: Item, trie: &TokenTrie<'_>) -> Option<u32> {
-        let word = self.grammar.word(item.code);
-        let is_far = match word & 0xFF {
-            TEXT => true,
-            COUNTED => {
-                let min = self.grammar.word(item.code.wrapping_add(3));
-                item.count >= min && self.most(item).saturating_sub(item.count) >= trie.longest()
-            }
-            _ => false,
-        };
-        let codec = word >> 8;
-        let is_free = || codec != RAW && item.partial == 0 && self.grammar.takes_all(codec, item.state);
-        (is_far && is_free()).then_some(codec)
-    }
-
-    /// Returns up to how many characters a plain token can always have in the text that an item is in. 0: that is not known,
-    /// and others may be allowed, too.
-    fn plain_chars(&self, item: Item) -> u32 {
-        match self.grammar.word(item.code) & 0xFF {
-            TEXT if item.partial == 0 && self.grammar.is_plain(item.state) => u32::MAX,
-            COUNTED if item.partial == 0 && self.grammar.stays(item.state) => {
-                self.most(item).saturating_sub(item.count)
-            }
-            _ => 0,
-        }
-    }
-
-    /// Returns how many characters a counted text can have so that it can end from this state.
-    fn most(&self, item: Item) -> u32 {
-        let max = self.grammar.word(item.code.wrapping_add(4));
-        max.saturating_sub(self.grammar.highest(item.state) & 0xFFFF)
-    }
-
     /// Returns the frontier behind a character of a counted text that leads to the same state.
     fn counted(&mut self, from: Saved) -> Option<Saved> {
         let item = self.item(from.frontier(), 0);
@@ -293,7 +211,7 @@ impl Matcher<'_, '_> {
 
     /// Returns the frontier of one item that lies behind another one.
     #[inline]
-    fn put(&mut self, from: Saved, item: Item) -> Saved {
+    pub(super) fn put(&mut self, from: Saved, item: Item) -> Saved {
         let start = from.start.wrapping_add(from.count);
         self.tables.items.get_mut(start as usize).into_iter().for_each(|place| *place = item);
         Saved { start, count: 1, number: 0, accepting: 0, ..from }
@@ -301,14 +219,27 @@ impl Matcher<'_, '_> {
 
     /// Returns a frontier that was seen before, behind another one.
     #[inline]
-    fn seen_again(&mut self, from: Saved, number: u32) -> Saved {
+    fn seen_again(&mut self, from: Saved, number: u32) -> Result<Saved, MatchError> {
+        let [nodes, returns] = self.on_path(from, self.tables.seen.most())?;
         let start = from.start.wrapping_add(from.count);
         let items = self.tables.seen.items(number);
         let places = self.tables.items.get_mut(start as usize..).unwrap_or_default();
         places.iter_mut().zip(items).for_each(|(place, item)| *place = *item);
-        let [nodes, returns] = self.tables.seen.made();
         let accepting = self.tables.seen.accepting(number);
-        Saved { start, count: items.len() as u32, number, nodes, returns, accepting }
+        Ok(Saved { start, count: items.len() as u32, number, nodes, returns, accepting })
+    }
+
+    /// Returns the nodes and returns that the bytes of a token have made, and at most so many more: a token alone has no room for
+    /// more than the limit either.
+    #[inline]
+    fn on_path(&self, from: Saved, [nodes, returns]: [u32; 2]) -> Result<[u32; 2], MatchError> {
+        let (limit, counts) =
+            (self.limits.nodes, [from.nodes.saturating_add(nodes), from.returns.saturating_add(returns)]);
+        if counts.iter().all(|count| *count as usize <= limit) {
+            Ok(counts)
+        } else {
+            Err(MatchError::TooDeep { limit })
+        }
     }
 
     /// Returns the frontier behind the byte with which a token goes on at this depth, if it is allowed, and notes it.
@@ -327,6 +258,8 @@ impl Matcher<'_, '_> {
         let to = self.number(next);
         let known = match to {
             0 => Known::Nothing,
+            // There is no count of rounds in which nodes are made and not needed.
+            _ if to == number && [next.nodes, next.returns] != [from.nodes, from.returns] => Known::Nothing,
             _ if !self.is_counted(from) => Known::To(to),
             _ if to == number && self.item(from.frontier(), 0).count != self.item(next.frontier(), 0).count => {
                 Known::Counts
@@ -354,18 +287,24 @@ impl Matcher<'_, '_> {
                 Move::To(..) => {}
             }
         }
-        let stopped = self.tables.seen.is_stopped();
-        let next = self.step(if stopped { from.frontier() } else { self.with_all_nodes(from) }, byte)?;
+        let begin = self.for_next(from);
+        let next = self.step(begin, byte)?;
         let is_alive = next.count > 0 || next.accepting;
         let next = Saved::new(next);
-        if !stopped {
-            self.tables.seen.make([next.nodes, next.returns]);
+        if self.tables.seen.is_stopped() {
+            return Ok(is_alive.then_some(next));
         }
-        Ok(is_alive.then_some(next))
+        self.tables.seen.make([next.nodes, next.returns]);
+        let made = [next.nodes.saturating_sub(begin.nodes as u32), next.returns.saturating_sub(begin.returns as u32)];
+        let [nodes, returns] = self.on_path(from, made)?;
+        Ok(is_alive.then_some(Saved { nodes, returns, ..next }))
     }
 
-    /// Returns a frontier behind which no node is made that the walk has made already.
-    fn with_all_nodes(&self, from: Saved) -> Frontier {
+    /// Returns a frontier behind which no node is made that the walk has made already and still knows.
+    pub(super) fn for_next(&self, from: Saved) -> Frontier {
+        if self.tables.seen.is_stopped() {
+            return from.frontier();
+        }
         let [nodes, returns] = self.tables.seen.made();
         Frontier { nodes: nodes as usize, returns: returns as usize, ..from.frontier() }
     }

@@ -187,6 +187,7 @@
 //! ```
 
 mod ast;
+mod begin;
 mod build;
 mod calls;
 mod check;
@@ -208,6 +209,7 @@ mod jump;
 mod lengths;
 mod mask;
 mod matcher;
+mod named;
 mod nfa;
 mod number;
 mod pack;

@@ -15,6 +15,8 @@ pub(super) struct Seen<'m> {
     forgotten: u32,
     /// The nodes and returns that the walk has made: as long as frontiers are noted, none of them is made again.
     made: [u32; 2],
+    /// The most of them that a byte has made.
+    most: [u32; 2],
 }
 
 /// How many frontiers are kept.
@@ -54,13 +56,13 @@ pub(super) enum Known {
 
 impl<'m> Seen<'m> {
     pub(super) fn new(frontiers: &'m mut [Content]) -> Self {
-        Self { frontiers, used: 0, generation: 1, forgotten: 0, made: [0; 2] }
+        Self { frontiers, used: 0, generation: 1, forgotten: 0, made: [0; 2], most: [0; 2] }
     }
 
     /// Forgets all, for a new walk from a frontier with so many nodes and returns.
     pub(super) fn reset(&mut self, made: [u32; 2]) {
         self.forget(made);
-        self.forgotten = 0;
+        (self.forgotten, self.most) = (0, [0; 2]);
     }
 
     /// Notes nothing more in this walk.
@@ -78,8 +80,16 @@ impl<'m> Seen<'m> {
         self.made
     }
 
+    /// Returns the most nodes and returns that a byte has made in this walk.
+    pub(super) fn most(&self) -> [u32; 2] {
+        self.most
+    }
+
+    /// Notes how many nodes and returns there are behind a byte.
     pub(super) fn make(&mut self, made: [u32; 2]) {
-        self.made = made;
+        let before = core::mem::replace(&mut self.made, made);
+        let more = made.iter().zip(before).map(|(made, before)| made.saturating_sub(before));
+        self.most.iter_mut().zip(more).for_each(|(most, more)| *most = more.max(*most));
     }
 
     fn forget(&mut self, made: [u32; 2]) {

@@ -21,15 +21,24 @@ impl<'t> Texts<'t> {
         Self { ends, bytes, closing }
     }
 
+    /// Returns the bytes of a token, or none if they are too many.
     pub(super) fn of(&self, id: u32) -> &'t [u8] {
-        let end = |index: Option<usize>| index.and_then(|index| self.ends.get(index)).copied().unwrap_or(0) as usize;
-        let text = self.bytes.get(end((id as usize).checked_sub(1))..end(Some(id as usize))).unwrap_or_default();
-        let text = if text.len() > MAX_BYTES { &[] } else { text };
+        let text = if self.is_too_long(id) { &[] } else { self.whole(id) };
         match self.closing.map(|codec| in_string(codec, text)) {
             None => text,
             Some(InString::Ends(at)) => text.get(at..).unwrap_or_default(),
             Some(_) => &[],
         }
+    }
+
+    /// Whether a token has more bytes than are read.
+    pub(super) fn is_too_long(&self, id: u32) -> bool {
+        self.whole(id).len() > MAX_BYTES
+    }
+
+    fn whole(&self, id: u32) -> &'t [u8] {
+        let end = |index: Option<usize>| index.and_then(|index| self.ends.get(index)).copied().unwrap_or(0) as usize;
+        self.bytes.get(end((id as usize).checked_sub(1))..end(Some(id as usize))).unwrap_or_default()
     }
 
     /// The ids of a list from one on, each with the bytes of the one before.

@@ -54,12 +54,17 @@ pub struct TokenTrie<'m> {
     pub(super) plain: &'m [u32],
     /// Plain tokens of more characters: how many, and the token.
     pub(super) long: &'m [[u32; 2]],
-    /// A token of the trie, and another one with the same bytes.
+    /// A token of the trie, and another one with the same bytes; or [`NONE`], and one whose bytes are too many.
     pub(super) alike: &'m [[u32; 2]],
     pub(super) tokens: u32,
     /// The most bytes of a token.
     pub(super) longest: u32,
+    /// Whether there are tokens without bytes.
+    pub(super) has_silent: bool,
 }
+
+/// The id of no token.
+pub(super) const NONE: u32 = u32::MAX;
 
 /// The tokens of strings that have any characters.
 #[derive(Clone, Copy, Debug, Default)]
@@ -241,6 +246,16 @@ impl<'m> TokenTrie<'m> {
     /// Tokens of the trie, each with another one with the same bytes.
     pub(super) fn alike(&self) -> &'m [[u32; 2]] {
         self.alike
+    }
+
+    /// Whether there are tokens without bytes.
+    pub(super) fn has_silent(&self) -> bool {
+        self.has_silent
+    }
+
+    /// Returns whether a token has bytes.
+    pub(super) fn has_bytes(&self, id: u32) -> bool {
+        self.all.iter().any(|node| node.token() == Some(id)) || self.alike.iter().any(|[_, other]| *other == id)
     }
 
     /// Returns the number of ids.

@@ -15,6 +15,7 @@ mod language;
 mod limits;
 mod maskbench;
 mod masks;
+mod named;
 mod numbers;
 mod own;
 mod random;

@@ -11,7 +11,11 @@ use super::masks::{allows, mask_of, text_of};
 use super::random_sources::{expression, gbnf, letter, options, schema};
 
 /// Small ones, so that they are met.
-const LIMITS: Limits = Limits { items: 24, nodes: 48, depth: 12, past: 120 };
+fn limits(random: &mut Rng) -> Limits {
+    let [items, nodes] = [2 + random.below(23), 3 + random.below(46)];
+    [Limits { items, nodes, depth: 12, past: 120 }, Limits { items: 24, nodes: 48, depth: 12, past: 120 }]
+        [random.below(2)]
+}
 
 /// What was tried.
 #[derive(Debug, Default)]
@@ -50,7 +54,7 @@ fn cases(name: &str, most: usize, mut test: impl FnMut(&mut Rng, &mut Counts)) {
     println!("{name}: {counts:?}");
 }
 
-/// All bytes, and random texts of the letters that the grammars have.
+/// All bytes, random texts of the letters that the grammars have, and some tokens without bytes or with too many.
 struct Pieces(Vec<Vec<u8>>);
 
 impl Pieces {
@@ -63,7 +67,8 @@ impl Pieces {
             text.pop_if(|last| *last >= 0x80);
             text
         };
-        Self(bytes.chain(texts.iter().cloned()).chain(texts.iter().take(16).cloned().map(cut)).collect())
+        let others = [vec![], vec![b'a'; 512], vec![b'a'; 513], vec![], b"ab".repeat(12), b"[1,".repeat(12)];
+        Self(bytes.chain(texts.iter().cloned()).chain(texts.iter().take(16).cloned().map(cut)).chain(others).collect())
     }
 }
 
@@ -87,21 +92,23 @@ fn compile(source: Source<'_>, random: &mut Rng, counts: &mut Counts) {
             counts.compiled += 1;
             // Where the grammar names a token, no byte need follow.
             let names = matches!(source, Source::Gbnf(text) if text.contains(&b'<'));
-            compiled.with(source, &options, |grammar| walk(grammar, names, random, counts));
+            let limits = limits(random);
+            let _limits = Case(limits);
+            compiled.with(source, &options, |grammar| walk(grammar, limits, names, random, counts));
         }
     }
 }
 
 /// A text of random bytes that are allowed. Its states are saved and damaged, and masks are compared with single tokens.
-fn walk(grammar: &Grammar<'_>, names: bool, random: &mut Rng, counts: &mut Counts) {
-    let bytes = Matcher::plan(LIMITS).unwrap();
+fn walk(grammar: &Grammar<'_>, limits: Limits, names: bool, random: &mut Rng, counts: &mut Counts) {
+    let bytes = Matcher::plan(limits).unwrap();
     let (mut memory, mut other) = (Memory::new(bytes), Memory::new(bytes));
-    let Ok(mut matcher) = Matcher::new(grammar, LIMITS, memory.bytes()) else { return };
+    let Ok(mut matcher) = Matcher::new(grammar, limits, memory.bytes()) else { return };
     let at = random.below(10);
     for step in 0..16 {
         counts.states += 1;
         if step == at {
-            tokens(&mut matcher, names, other.bytes(), random, counts);
+            tokens(&mut matcher, other.bytes(), random, counts);
             damaged(&mut matcher, random, counts);
         }
         let next = matcher.next_bytes();
@@ -130,8 +137,8 @@ fn saved(matcher: &Matcher<'_, '_>) -> Vec<u8> {
     bytes
 }
 
-/// The mask is what a copy says of each token alone.
-fn tokens(matcher: &mut Matcher<'_, '_>, names: bool, memory: &mut [u8], random: &mut Rng, counts: &mut Counts) {
+/// The mask is what a copy says of each token alone. It is an error where that exceeds a limit.
+fn tokens(matcher: &mut Matcher<'_, '_>, memory: &mut [u8], random: &mut Rng, counts: &mut Counts) {
     let pieces = Pieces::new(random);
     let mut scratch = vec![0; TokenTrie::scratch_len(&pieces)];
     let mut build = TrieBuild::new(&pieces, &mut scratch).unwrap();
@@ -141,27 +148,29 @@ fn tokens(matcher: &mut Matcher<'_, '_>, names: bool, memory: &mut [u8], random:
     assert!(build.step(usize::MAX).unwrap());
     let trie = build.finish().unwrap();
     let mut mask = vec![0; trie.mask_len()];
-    if matcher.mask(&trie, usize::MAX, &mut mask).is_err() {
-        return;
+    let made = matcher.mask(&trie, usize::MAX, &mut mask);
+    let is_too_much = matches!(made, Err(MatchError::TooAmbiguous { .. } | MatchError::TooDeep { .. }));
+    match made {
+        Ok(_) => assert_eq!(mask_of(matcher, &trie, 1), mask),
+        Err(MatchError::NoToken { .. }) => mask.fill(0),
+        Err(error) => assert!(is_too_much, "{error}"),
     }
-    assert_eq!(mask_of(matcher, &trie, 1), mask);
     let mut copy = matcher.fork(memory).unwrap();
     let before = saved(matcher);
-    // A token that is named has another end than its bytes.
-    let left = matcher.bytes_to_end().ok().filter(|_| !names);
     let mut ends = vec![usize::MAX; mask.len() * 32];
-    for id in 0..pieces.tokens() {
+    let mut refused = false;
+    for id in 0..=pieces.tokens() {
         counts.tokens += 1;
         let accepted = match copy.accept(&pieces, id) {
             Ok(accepted) => accepted,
-            // Read by its name and by its bytes, it can be too much.
-            Err(error) if names => {
-                assert!(matches!(error, MatchError::TooAmbiguous { .. } | MatchError::TooDeep { .. }), "{error}");
+            Err(error) => {
+                assert!(is_too_much, "{error}: {:?}", String::from_utf8_lossy(&text_of(&pieces, id)));
+                refused = true;
                 continue;
             }
-            Err(error) => panic!("{error}"),
         };
-        assert_eq!(accepted, allows(&mask, id), "{:?}", String::from_utf8_lossy(&text_of(&pieces, id)));
+        let is_allowed = is_too_much || accepted == (id < pieces.tokens() && allows(&mask, id));
+        assert!(is_allowed, "{id}, {:?}: {accepted}", String::from_utf8_lossy(&text_of(&pieces, id)));
         if accepted {
             ends[id as usize] = copy.bytes_to_end().unwrap_or(usize::MAX);
             match copy.rewindable() {
@@ -170,6 +179,9 @@ fn tokens(matcher: &mut Matcher<'_, '_>, names: bool, memory: &mut [u8], random:
             }
         }
     }
+    // A walk takes more places for items than a token alone.
+    assert!(refused || !matches!(made, Err(MatchError::TooDeep { .. })), "{made:?}");
+    let left = matcher.bytes_to_end().ok().filter(|_| made.is_ok());
     if let Some(left) = left {
         for tokens in [left / 2, left, left + 1, left + 1 + random.below(9), left + 1000] {
             within(matcher, &trie, tokens, left, (&mask, &ends));

@@ -53,7 +53,10 @@ pub(super) fn gbnf(random: &mut Rng) -> String {
             0 => format!("\"{}\"", pick(random, &["a", "b", "ab", "\u{e9}", "\\n", "\\\"", "\u{20ac}c", ""])),
             1 => pick(random, &["[a-c]", "[^a]", "[\u{e0}-\u{ff}]", "[^\\n\"]", "[0-9]", "[ab\\]]"]).to_owned(),
             2 => pick(random, &["a", "b", "c"]).to_owned(),
-            3 => pick(random, &["\"a\"", "\"b\"", "<[97]>", "!<[98]>", "."]).to_owned(),
+            3 => {
+                pick(random, &["\"a\"", "\"b\"", "<[97]>", "!<[98]>", ".", "<[256]>", "!<[300]>", "<[320]>", "<[322]>"])
+                    .to_owned()
+            }
             _ => {
                 format!("({})", join(random, 3, " | ", |random| join(random, 2, " ", |random| part(random, depth - 1))))
             }

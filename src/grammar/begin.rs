@@ -1,0 +1,108 @@
+//! How a mask begins: with the tokens of which it is known that they may follow, and with those that are looked at.
+
+use super::code::{COUNTED, TEXT};
+use super::codec::RAW;
+use super::error::MatchError;
+use super::mask::Walk;
+use super::matcher::Matcher;
+use super::tables::{Item, Saved};
+use super::trie::{Part, TokenTrie};
+
+impl Matcher<'_, '_> {
+    /// Begins a mask.
+    pub(super) fn begin(
+        &mut self,
+        trie: &TokenTrie<'_>,
+        most: Option<u32>,
+        mask: &mut [u32],
+    ) -> Result<Walk, MatchError> {
+        let now = Saved::new(self.now);
+        self.tables.walk.iter_mut().take(1).for_each(|place| *place = now);
+        self.tables.seen.reset([now.nodes, now.returns]);
+        let walk = Walk { begun: true, most, named: self.most_named(), ..Walk::default() };
+        if self.allows_silent(trie, most)? {
+            trie.allow_all(mask);
+            return Ok(Walk { clears: true, ..walk });
+        }
+        if let Some(most) = most {
+            return Ok(Walk { part: self.begin_within(trie, most, mask), ..walk });
+        }
+        // Each token is looked at: what is behind its bytes comes beside what is behind its name.
+        if walk.named.is_some() {
+            trie.allow_plain(0, mask);
+            return Ok(walk);
+        }
+        Ok(self.begin_parts(trie, walk, mask))
+    }
+
+    /// Begins a mask with the tokens that are known to be allowed.
+    fn begin_parts(&mut self, trie: &TokenTrie<'_>, walk: Walk, mask: &mut [u32]) -> Walk {
+        let now = Saved::new(self.now);
+        if let Some(codec) = self.only(now).and_then(|item| self.string(item, trie)) {
+            trie.allow_within(codec, mask);
+            return Walk { part: Part::Closing(codec), ..walk };
+        }
+        if let Some((codec, free)) = (0..self.now.count).find_map(|index| self.free(self.item(self.now, index))) {
+            trie.allow_within(codec, mask);
+            let from = self.put(now, free);
+            self.tables.walk.iter_mut().take(1).for_each(|place| *place = from);
+            // Plain tokens are all allowed, where no plain character leads out before.
+            let plain = (0..self.now.count).any(|index| self.plain_chars(self.item(self.now, index)) == u32::MAX);
+            let others = if plain { Part::Rest } else { Part::All };
+            return Walk { part: Part::Closing(codec), free: Some((free, others)), ..walk };
+        }
+        let of_items = || (0..self.now.count).map(|index| self.plain_chars(self.item(self.now, index)));
+        // Where one item does not know, longer tokens can be allowed by it.
+        let known = of_items().all(|chars| chars > 0);
+        let chars = of_items().max().filter(|&chars| known || chars == u32::MAX).unwrap_or(0);
+        trie.allow_plain(chars, mask);
+        Walk { part: if chars == 0 { Part::All } else { Part::Rest }, ..walk }
+    }
+
+    /// Returns the codec and the item of a string that takes any characters once it differs from some, as a name does that is
+    /// none of those declared.
+    fn free(&self, item: Item) -> Option<(u32, Item)> {
+        let word = self.grammar.word(item.code);
+        let codec = word >> 8;
+        if word & 0xFF != TEXT || codec == RAW || item.partial != 0 {
+            return None;
+        }
+        let state = self.grammar.targets(item.state).find(|&state| self.grammar.takes_all(codec, state))?;
+        Some((codec, Item { state, ..item }))
+    }
+
+    /// Returns the codec of the string that an item is in, if any characters lead to where it is and no token can bring it to
+    /// one of its bounds.
+    pub(super) fn string(&self, item: Item, trie: &TokenTrie<'_>) -> Option<u32> {
+        let word = self.grammar.word(item.code);
+        let is_far = match word & 0xFF {
+            TEXT => true,
+            COUNTED => {
+                let min = self.grammar.word(item.code.wrapping_add(3));
+                item.count >= min && self.most(item).saturating_sub(item.count) >= trie.longest()
+            }
+            _ => false,
+        };
+        let codec = word >> 8;
+        let is_free = || codec != RAW && item.partial == 0 && self.grammar.takes_all(codec, item.state);
+        (is_far && is_free()).then_some(codec)
+    }
+
+    /// Returns up to how many characters a plain token can always have in the text that an item is in. 0: that is not known,
+    /// and others may be allowed, too.
+    fn plain_chars(&self, item: Item) -> u32 {
+        match self.grammar.word(item.code) & 0xFF {
+            TEXT if item.partial == 0 && self.grammar.is_plain(item.state) => u32::MAX,
+            COUNTED if item.partial == 0 && self.grammar.stays(item.state) => {
+                self.most(item).saturating_sub(item.count)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Returns how many characters a counted text can have so that it can end from this state.
+    pub(super) fn most(&self, item: Item) -> u32 {
+        let max = self.grammar.word(item.code.wrapping_add(4));
+        max.saturating_sub(self.grammar.highest(item.state) & 0xFFFF)
+    }
+}
