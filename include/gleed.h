@@ -51,9 +51,7 @@
  *            calls a function on the object of the call that it runs in gets GLEED_E_REENTRANT, and the function does
  *            nothing. There is one exception: while a call takes the object as const (gleed_snapshot_write), other
  *            functions that take it as const work.
- *   Stack    No function needs more than 32 KiB of stack, without that of callbacks. (docs/abi.md has numbers.) There is one
- *            exception: gleed_grammar_plan and gleed_grammar_init take up to 256 KiB for patterns and rules with groups that
- *            are nested 100 deep, the most that they take; an ordinary grammar takes 12 KiB.
+ *   Stack    No function needs more than 32 KiB of stack, without that of callbacks. (docs/abi.md has numbers.)
  *
  * The comment of each function says what the function does and what its arguments are. Then the same lines follow:
  *   Memory   what memory of the caller the library keeps, and how long results are valid;

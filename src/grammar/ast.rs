@@ -33,19 +33,45 @@ pub(super) enum Expr {
 }
 
 const LINK: u32 = 4;
+/// How often the innermost part can be repeated by counters within each other; the highest bit: there are counters.
+const ROUNDS: u32 = 5;
+const COUNTER: u32 = 1 << 31;
 
-/// Returns the record of an expression.
+/// Returns the record of an expression. Its parts are complete.
 pub(super) fn make(scratch: &mut Scratch<'_>, expr: Expr) -> Result<Ast> {
+    let rounds = rounds_of(scratch, expr);
     scratch.record(match expr {
-        Expr::Sequence(first) => [0, first, 0, 0, 0],
-        Expr::Choice(first) => [1, first, 0, 0, 0],
-        Expr::Class(class) => [2, class, 0, 0, 0],
-        Expr::Repeat(inner, min, max) => [3, inner, min, max, 0],
-        Expr::Rule(rule) => [4, rule, 0, 0, 0],
-        Expr::Token(id, negated) => [5, id, u32::from(negated), 0, 0],
-        Expr::Begin => [6, 0, 0, 0, 0],
-        Expr::End => [7, 0, 0, 0, 0],
+        Expr::Sequence(first) => [0, first, 0, 0, 0, rounds],
+        Expr::Choice(first) => [1, first, 0, 0, 0, rounds],
+        Expr::Class(class) => [2, class, 0, 0, 0, rounds],
+        Expr::Repeat(inner, min, max) => [3, inner, min, max, 0, rounds],
+        Expr::Rule(rule) => [4, rule, 0, 0, 0, rounds],
+        Expr::Token(id, negated) => [5, id, u32::from(negated), 0, 0, rounds],
+        Expr::Begin => [6, 0, 0, 0, 0, rounds],
+        Expr::End => [7, 0, 0, 0, 0, rounds],
     })
+}
+
+fn rounds_of(scratch: &Scratch<'_>, expr: Expr) -> u32 {
+    let (mut most, mut counter) = (1, 0);
+    match expr {
+        Expr::Sequence(first) | Expr::Choice(first) => {
+            let mut child = first;
+            while child != 0 {
+                most = rounds(scratch, child).max(most);
+                counter |= scratch.get(child, ROUNDS) & COUNTER;
+                child = link(scratch, child);
+            }
+        }
+        Expr::Repeat(inner, min, max) => {
+            let own = if max == OPEN { min } else { max };
+            most = rounds(scratch, inner).saturating_mul(own.max(1));
+            let is_one = is_counted(min, max) || has_counter(scratch, inner);
+            counter = if is_one { COUNTER } else { 0 };
+        }
+        _ => {}
+    }
+    most.min(COUNTER - 1) | counter
 }
 
 /// Returns what a record is. 0 is an empty sequence.
@@ -92,75 +118,126 @@ impl List {
     }
 }
 
-/// A parser of expressions in some notation.
-pub(super) trait Alternatives<'s> {
+/// What a text of expressions has at a place.
+pub(super) enum Part {
+    /// An expression, which may be repeated.
+    Item(Ast),
+    /// What is no part of the text.
+    Nothing,
+    /// The begin of a group, and what the parser wants to know at its end.
+    Open(u32),
+    /// What stands between alternatives.
+    Bar,
+    /// The end of a group or of the whole.
+    End,
+}
+
+/// A notation of expressions.
+pub(super) trait Notation<'s> {
     /// Where the tree is made.
     fn scratch(&mut self) -> &mut Scratch<'s>;
 
-    /// Reads what stands between two bars, in so many groups.
-    fn sequence(&mut self, depth: usize) -> Result<Ast>;
+    /// Reads the next part, in so many groups.
+    fn part(&mut self, depth: usize) -> Result<Part>;
 
-    /// Takes a bar. Returns whether there was one.
-    fn take_bar(&mut self) -> bool;
+    /// A bar was read, in a group that was opened so.
+    fn bar(&mut self, opened: u32);
+
+    /// Reads the end of a group that was opened so.
+    fn close(&mut self, opened: u32) -> Result<()>;
+
+    /// Reads how often an expression is repeated, in so many groups.
+    fn repeats(&mut self, item: Ast, depth: usize) -> Result<Ast>;
 
     /// Refuses what stands here.
     fn refuse(&self, text: &'static str) -> Result<Ast>;
 
-    /// Reads the alternatives of a group.
-    fn choice(&mut self, depth: usize) -> Result<Ast> {
-        if depth > DEPTH {
-            return self.refuse("groups nested too deeply");
-        }
-        let mut choices = List::default();
+    /// Reads alternatives up to their end. Groups that are open are records, so they take no stack.
+    fn choice(&mut self) -> Result<Ast> {
+        let (mut group, mut depth) = (0, 0);
+        let (mut choices, mut items) = (List::default(), List::default());
         loop {
-            let sequence = self.sequence(depth)?;
-            choices.push(self.scratch(), sequence);
-            if !self.take_bar() {
-                break;
-            }
+            let item = match self.part(depth)? {
+                Part::Nothing => continue,
+                Part::Item(item) => item,
+                Part::Open(_) if depth >= DEPTH => return self.refuse("groups nested too deeply"),
+                Part::Open(opened) => {
+                    let outside = [group, opened, choices.first, choices.last, items.first, items.last];
+                    group = self.scratch().record(outside)?;
+                    (choices, items, depth) = (List::default(), List::default(), depth + 1);
+                    continue;
+                }
+                Part::Bar => {
+                    choices.close(self.scratch(), &mut items)?;
+                    if group != 0 {
+                        let opened = self.scratch().get(group, 1);
+                        self.bar(opened);
+                    }
+                    continue;
+                }
+                Part::End => {
+                    choices.close(self.scratch(), &mut items)?;
+                    let inner = match choices.first == choices.last {
+                        true => choices.first,
+                        false => make(self.scratch(), Expr::Choice(choices.first))?,
+                    };
+                    if group == 0 {
+                        return Ok(inner);
+                    }
+                    let scratch = self.scratch();
+                    let field = |field| scratch.get(group, field);
+                    let (outside, opened) = (field(0), field(1));
+                    choices = List { first: field(2), last: field(3) };
+                    items = List { first: field(4), last: field(5) };
+                    (group, depth) = (outside, depth.saturating_sub(1));
+                    self.close(opened)?;
+                    make(self.scratch(), Expr::Repeat(inner, 1, 1))?
+                }
+            };
+            let item = self.repeats(item, depth)?;
+            items.push(self.scratch(), item);
         }
-        if choices.first == choices.last {
-            return Ok(choices.first);
-        }
-        make(self.scratch(), Expr::Choice(choices.first))
     }
+}
+
+impl List {
+    /// Adds the sequence of some items, and empties these.
+    fn close(&mut self, scratch: &mut Scratch<'_>, items: &mut Self) -> Result<()> {
+        let sequence = make(scratch, Expr::Sequence(items.first))?;
+        self.push(scratch, sequence);
+        *items = Self::default();
+        Ok(())
+    }
+}
+
+/// What a walk over an expression from its end to its begin does next. What waits for its parts are records.
+pub(super) enum Next {
+    /// It goes into a part, which goes on at this code.
+    Into(Ast, u32),
+    /// The part begins at this code.
+    Done(u32),
+}
+
+/// Makes a record of the parts of a list. Returns it and their number.
+pub(super) fn listed(scratch: &mut Scratch<'_>, first: Ast) -> Result<(u32, u32)> {
+    let list = scratch.mark() as u32;
+    let (mut count, mut child) = (0, first);
+    while child != 0 {
+        scratch.record([child])?;
+        count += 1;
+        child = link(scratch, child);
+    }
+    Ok((list, count))
 }
 
 /// Returns whether an expression has a counted repetition in it, of which a rule has room for one at a time.
 pub(super) fn has_counter(scratch: &Scratch<'_>, ast: Ast) -> bool {
-    match expr(scratch, ast) {
-        Expr::Sequence(first) | Expr::Choice(first) => {
-            let mut child = first;
-            while child != 0 {
-                if has_counter(scratch, child) {
-                    return true;
-                }
-                child = link(scratch, child);
-            }
-            false
-        }
-        Expr::Repeat(inner, min, max) => is_counted(min, max) || has_counter(scratch, inner),
-        _ => false,
-    }
+    ast != 0 && scratch.get(ast, ROUNDS) & COUNTER != 0
 }
 
 /// Returns how often the innermost part of an expression can be repeated by counters within each other.
 pub(super) fn rounds(scratch: &Scratch<'_>, ast: Ast) -> u32 {
-    match expr(scratch, ast) {
-        Expr::Sequence(first) | Expr::Choice(first) => {
-            let (mut most, mut child) = (1, first);
-            while child != 0 {
-                most = most.max(rounds(scratch, child));
-                child = link(scratch, child);
-            }
-            most
-        }
-        Expr::Repeat(inner, min, max) => {
-            let own = if max == OPEN { min } else { max };
-            rounds(scratch, inner).saturating_mul(own.max(1))
-        }
-        _ => 1,
-    }
+    if ast == 0 { 1 } else { scratch.get(ast, ROUNDS) & (COUNTER - 1) }
 }
 
 /// Returns whether a repetition needs a counter.

@@ -1,8 +1,6 @@
 //! The one form that all kinds of grammars are brought into: rules of instructions, while they are compiled.
 
-use super::ast::{Ast, Expr, OPEN, expr, has_counter, is_counted, link};
-use super::class;
-use super::dfa::{self, Dfa};
+use super::dfa::Dfa;
 use super::scratch::{Result, Scratch};
 
 /// An instruction, by the number of its record.
@@ -159,114 +157,6 @@ impl Program {
     pub(super) fn close_loop(&mut self, scratch: &mut Scratch<'_>, code: Code, body: Code) {
         scratch.set(code, C, body);
     }
-
-    /// Returns the code of an expression that goes on at `then`.
-    pub(super) fn expression(&mut self, scratch: &mut Scratch<'_>, ast: Ast, then: Code) -> Result<Code> {
-        match expr(scratch, ast) {
-            Expr::Sequence(first) => self.sequence(scratch, first, then),
-            Expr::Choice(first) => {
-                let (mut code, mut child) = (0, first);
-                while child != 0 {
-                    let other = self.expression(scratch, child, then)?;
-                    code = self.either(scratch, code, other)?;
-                    child = link(scratch, child);
-                }
-                Ok(code)
-            }
-            Expr::Class(set) => {
-                let dfa = one_of(scratch, set, 0)?;
-                self.text(scratch, dfa, Codec::Raw, then)
-            }
-            Expr::Repeat(inner, min, max) if is_counted(min, max) => self.counted(scratch, inner, (min, max), then),
-            Expr::Repeat(inner, min, max) => self.uncounted(scratch, inner, (min, max), then),
-            Expr::Rule(rule) => self.call(scratch, rule, then),
-            Expr::Token(id, negated) => self.push(scratch, TOKEN, id, u32::from(negated), then, 0),
-            // Only in patterns, which are automata.
-            Expr::Begin | Expr::End => Ok(then),
-        }
-    }
-
-    fn sequence(&mut self, scratch: &mut Scratch<'_>, first: Ast, then: Code) -> Result<Code> {
-        let list = scratch.mark() as u32;
-        let (mut count, mut child) = (0, first);
-        while child != 0 {
-            scratch.record([child])?;
-            count += 1;
-            child = link(scratch, child);
-        }
-        let mut code = then;
-        // The automaton of the characters that follow at once, to which one more can be added in front.
-        let mut run = 0;
-        for index in (0..count).rev() {
-            let child = scratch.get(list, index);
-            let Expr::Class(set) = expr(scratch, child) else {
-                code = self.expression(scratch, child, code)?;
-                run = 0;
-                continue;
-            };
-            let following = if run == 0 { 0 } else { scratch.get(run, A) };
-            let dfa = one_of(scratch, set, following)?;
-            if run == 0 {
-                run = self.text(scratch, dfa, Codec::Raw, code)?;
-                code = run;
-            } else {
-                scratch.set(run, A, dfa);
-            }
-        }
-        Ok(code)
-    }
-
-    fn uncounted(&mut self, scratch: &mut Scratch<'_>, inner: Ast, (min, max): (u32, u32), then: Code) -> Result<Code> {
-        if max == 0 {
-            return Ok(then);
-        }
-        if max != OPEN {
-            let code = self.expression(scratch, inner, then)?;
-            return if min == 1 { Ok(code) } else { self.either(scratch, code, then) };
-        }
-        let split = self.push(scratch, SPLIT, then, then, 0, 0)?;
-        let body = self.expression(scratch, inner, split)?;
-        scratch.set(split, A, body);
-        Ok(if min == 1 { body } else { split })
-    }
-
-    /// A loop with a counter. One inside of another becomes a rule, since an item has one counter.
-    fn counted(&mut self, scratch: &mut Scratch<'_>, inner: Ast, bounds: (u32, u32), then: Code) -> Result<Code> {
-        let rule = match has_counter(scratch, inner) {
-            false => 0,
-            true => {
-                let end = self.end(scratch)?;
-                let start = self.expression(scratch, inner, end)?;
-                {
-                    let rule = self::rule(scratch, 0)?;
-                    set_start(scratch, rule, start);
-                    rule
-                }
-            }
-        };
-        if bounds.1 == 0 {
-            return Ok(then);
-        }
-        let (code, end) = self.open_loop(scratch, bounds, then)?;
-        let body = match rule {
-            0 => self.expression(scratch, inner, end)?,
-            rule => self.call(scratch, rule, end)?,
-        };
-        self.close_loop(scratch, code, body);
-        Ok(code)
-    }
-}
-
-/// Returns the automaton of one character of a class, then what follows, if that is not 0.
-fn one_of(scratch: &mut Scratch<'_>, set: u32, following: Dfa) -> Result<Dfa> {
-    let target = if following == 0 { dfa::state(scratch, 1, 0)? } else { following };
-    let start = dfa::state(scratch, 0, target)?;
-    let (mut last, mut range) = (0, set);
-    while let Some((low, high, next)) = class::range_of(scratch, range) {
-        last = dfa::append(scratch, start, last, low, high, target)?;
-        range = next;
-    }
-    Ok(start)
 }
 
 /// Returns a rule without code.

@@ -1,6 +1,6 @@
 //! Grammars in the notation of llama.cpp.
 
-use super::ast::{Alternatives, Ast, Expr, List, OPEN, make, rounds};
+use super::ast::{Ast, Expr, List, Notation, OPEN, Part, make, rounds};
 use super::class::{self, Class};
 use super::code::{Program, Rule, rule, set_start};
 use super::json::{first_char, hex, syntax};
@@ -52,51 +52,55 @@ struct Parser<'p, 's, 't> {
     last: u32,
 }
 
-impl<'s> Alternatives<'s> for Parser<'_, 's, '_> {
+impl<'s> Notation<'s> for Parser<'_, 's, '_> {
     fn scratch(&mut self) -> &mut Scratch<'s> {
         self.scratch
     }
 
-    fn take_bar(&mut self) -> bool {
-        let is_bar = self.peek() == Some(b'|');
-        if is_bar {
-            self.at += 1;
-            self.blanks(true);
+    fn part(&mut self, _depth: usize) -> Result<Part> {
+        let item = match self.peek() {
+            Some(byte @ (b'|' | b'(')) => {
+                self.at += 1;
+                self.blanks(true);
+                return Ok(if byte == b'|' { Part::Bar } else { Part::Open(0) });
+            }
+            Some(b'"') => self.literal()?,
+            Some(b'[') => {
+                let class = self.brackets()?;
+                make(self.scratch, Expr::Class(class))?
+            }
+            Some(b'.') => {
+                self.at += 1;
+                let class = class::of(self.scratch, class::ANY)?;
+                make(self.scratch, Expr::Class(class))?
+            }
+            Some(b'<' | b'!') => self.token()?,
+            Some(byte) if is_name(byte) => {
+                let name = self.name()?;
+                make(self.scratch, Expr::Rule(self.scratch.get(name, RULE)))?
+            }
+            _ => return Ok(Part::End),
+        };
+        Ok(Part::Item(item))
+    }
+
+    fn bar(&mut self, _opened: u32) {}
+
+    fn close(&mut self, _opened: u32) -> Result<()> {
+        if self.peek() != Some(b')') {
+            return self.wrong("expected )");
         }
-        is_bar
+        self.at += 1;
+        Ok(())
+    }
+
+    fn repeats(&mut self, item: Ast, depth: usize) -> Result<Ast> {
+        self.blanks(depth > 0);
+        self.repeated(item, depth)
     }
 
     fn refuse(&self, text: &'static str) -> Result<Ast> {
         self.wrong(text)
-    }
-
-    fn sequence(&mut self, depth: usize) -> Result<Ast> {
-        let mut items = List::default();
-        while let Some(byte) = self.peek() {
-            let item = match byte {
-                b'"' => self.literal()?,
-                b'[' => {
-                    let class = self.brackets()?;
-                    make(self.scratch, Expr::Class(class))?
-                }
-                b'.' => {
-                    self.at += 1;
-                    let class = class::of(self.scratch, class::ANY)?;
-                    make(self.scratch, Expr::Class(class))?
-                }
-                b'(' => self.group(depth)?,
-                b'<' | b'!' => self.token()?,
-                _ if is_name(byte) => {
-                    let name = self.name()?;
-                    make(self.scratch, Expr::Rule(self.scratch.get(name, RULE)))?
-                }
-                _ => break,
-            };
-            self.blanks(depth > 0);
-            let item = self.repeats(item, depth)?;
-            items.push(self.scratch, item);
-        }
-        make(self.scratch, Expr::Sequence(items.first))
     }
 }
 
@@ -118,7 +122,7 @@ impl Parser<'_, '_, '_> {
             let rule = self.scratch.get(name, RULE);
             self.scratch.set(name, DEFINED, 1);
             self.scratch.set(rule, 1, begin as u32);
-            let body = self.choice(0)?;
+            let body = self.choice()?;
             self.scratch.set(name, BODY, body);
             match self.peek() {
                 None | Some(b'\n' | b'\r') => self.blanks(true),
@@ -172,17 +176,6 @@ impl Parser<'_, '_, '_> {
         }
         self.last = name;
         Ok(name)
-    }
-
-    fn group(&mut self, depth: usize) -> Result<Ast> {
-        self.at += 1;
-        self.blanks(true);
-        let inner = self.choice(depth + 1)?;
-        if self.peek() != Some(b')') {
-            return self.wrong("expected )");
-        }
-        self.at += 1;
-        make(self.scratch, Expr::Repeat(inner, 1, 1))
     }
 
     fn literal(&mut self) -> Result<Ast> {
@@ -287,7 +280,7 @@ impl Parser<'_, '_, '_> {
         make(self.scratch, Expr::Token(id, negated))
     }
 
-    fn repeats(&mut self, item: Ast, depth: usize) -> Result<Ast> {
+    fn repeated(&mut self, item: Ast, depth: usize) -> Result<Ast> {
         let mut item = item;
         while let Some(byte) = self.peek() {
             let begin = self.at;

@@ -207,6 +207,7 @@ mod gbnf;
 mod json;
 mod jump;
 mod lengths;
+mod lower;
 mod mask;
 mod matcher;
 mod named;

@@ -1,6 +1,6 @@
 //! From an expression to a deterministic automaton: Thompson's construction, then sets of states.
 
-use super::ast::{Ast, Expr, OPEN, expr, link};
+use super::ast::{Ast, Expr, Next, OPEN, expr, link, listed};
 use super::class::{self, ANY};
 use super::dfa::{self, Builder, Dfa, append, chained, key};
 use super::error::{ErrorKind, GrammarError};
@@ -23,6 +23,23 @@ const MATCH: u32 = 2;
 const BEGIN: u32 = 3;
 /// The node `ONE`, at the end of the text.
 const END: u32 = 4;
+
+// What waits for the nodes of its parts: a record of what waits outside of it, its kind, three numbers, the node from which it goes
+// on, and what it waits for.
+const OUTSIDE: u32 = 0;
+const WAITS: u32 = 1;
+const START: u32 = 5;
+const STATE: u32 = 6;
+/// The list of parts, and how many are left.
+const SEQUENCE: u32 = 0;
+/// The next alternative, and where all go on.
+const CHOICES: u32 = 1;
+/// What is repeated, how often it has to be, and how often it can be beyond that.
+const REPEAT: u32 = 2;
+/// For a part once more, for one that can be left out, for the body of a loop.
+const AGAIN: u32 = 1;
+const OPTIONAL: u32 = 2;
+const IN_LOOP: u32 = 3;
 
 /// The most nodes for each state that is allowed.
 const NODES: u32 = 16;
@@ -75,60 +92,89 @@ impl Maker<'_, '_> {
         GrammarError { kind: ErrorKind::TooManyStates { limit: self.limit }, at: self.at }
     }
 
-    /// Returns the node at which an expression begins that goes on at `then`. Groups are nested at most
-    /// [`super::ast::DEPTH`] deep, so this is the depth of the calls.
+    /// Returns the node at which an expression begins that goes on at `then`. What is nested takes scratch and no stack.
     fn build(&mut self, ast: Ast, then: u32) -> Result<u32> {
-        match expr(self.scratch, ast) {
-            Expr::Sequence(first) => {
-                // The last one first: each is built before what it leads to.
-                let list = self.scratch.mark();
-                let mut count = 0;
-                let mut child = first;
-                while child != 0 {
-                    self.scratch.record([child])?;
-                    count += 1;
-                    child = link(self.scratch, child);
-                }
-                (0..count).rev().try_fold(then, |then, index| {
-                    let child = self.scratch.get(list as u32, index);
-                    self.build(child, then)
-                })
-            }
-            Expr::Choice(first) => {
-                let mut start = self.build(first, then)?;
-                let mut child = link(self.scratch, first);
-                while child != 0 {
-                    let other = self.build(child, then)?;
-                    start = self.node(SPLIT, start, other)?;
-                    child = link(self.scratch, child);
-                }
-                Ok(start)
-            }
-            Expr::Class(class) => self.node(CLASS, class, then),
-            Expr::Repeat(inner, min, max) => self.repeat(inner, min, max, then),
-            Expr::Begin => self.node(BEGIN, then, 0),
-            Expr::End => self.node(END, then, 0),
-            Expr::Rule(_) | Expr::Token(..) => Err(self.too_many()),
+        let mut waiting = 0;
+        let mut next = Next::Into(ast, then);
+        loop {
+            next = match next {
+                Next::Into(ast, then) => self.enter(&mut waiting, ast, then)?,
+                Next::Done(node) if waiting == 0 => return Ok(node),
+                Next::Done(node) => self.resume(&mut waiting, node)?,
+            };
         }
     }
 
-    fn repeat(&mut self, inner: Ast, min: u32, max: u32, then: u32) -> Result<u32> {
-        let mut start = then;
-        if max == OPEN {
-            start = self.node(SPLIT, then, 0)?;
-            let body = self.build(inner, start)?;
-            self.scratch.set(start, TWO, body);
-        } else {
-            for _ in min..max {
-                let body = self.build(inner, start)?;
-                start = self.node(SPLIT, then, body)?;
+    fn enter(&mut self, waiting: &mut u32, ast: Ast, then: u32) -> Result<Next> {
+        let record = match expr(self.scratch, ast) {
+            // The last one first: each is built before what it leads to.
+            Expr::Sequence(first) => {
+                let (list, count) = listed(self.scratch, first)?;
+                [*waiting, SEQUENCE, list, count, 0, 0, 0]
             }
+            Expr::Choice(first) => [*waiting, CHOICES, first, then, 0, 0, 0],
+            Expr::Repeat(inner, min, OPEN) => {
+                let split = self.node(SPLIT, then, 0)?;
+                *waiting = self.scratch.record([*waiting, REPEAT, inner, min, 0, split, IN_LOOP])?;
+                return Ok(Next::Into(inner, split));
+            }
+            Expr::Repeat(inner, min, max) => [*waiting, REPEAT, inner, min, max.saturating_sub(min), then, 0],
+            Expr::Class(class) => return self.node(CLASS, class, then).map(Next::Done),
+            Expr::Begin => return self.node(BEGIN, then, 0).map(Next::Done),
+            Expr::End => return self.node(END, then, 0).map(Next::Done),
+            Expr::Rule(_) | Expr::Token(..) => return Err(self.too_many()),
+        };
+        *waiting = self.scratch.record(record)?;
+        self.resume(waiting, then)
+    }
+
+    /// Goes on with what waits for this node.
+    fn resume(&mut self, waiting: &mut u32, node: u32) -> Result<Next> {
+        let record = *waiting;
+        let [kind, a, b, start, state] = [WAITS, 2, 3, START, STATE].map(|field| self.scratch.get(record, field));
+        let next = match kind {
+            SEQUENCE => b.checked_sub(1).map(|index| {
+                self.scratch.set(record, 3, index);
+                Next::Into(self.scratch.get(a, index), node)
+            }),
+            CHOICES => {
+                if state == AGAIN {
+                    let split = if start == 0 { node } else { self.node(SPLIT, start, node)? };
+                    self.scratch.set(record, START, split);
+                }
+                self.scratch.set(record, STATE, AGAIN);
+                self.scratch.set(record, 2, link(self.scratch, a));
+                (a != 0).then_some(Next::Into(a, b))
+            }
+            _ => self.resume_repeat(record, node)?,
+        };
+        Ok(next.unwrap_or_else(|| {
+            *waiting = self.scratch.get(record, OUTSIDE);
+            Next::Done(if kind == SEQUENCE { node } else { self.scratch.get(record, START) })
+        }))
+    }
+
+    fn resume_repeat(&mut self, record: u32, node: u32) -> Result<Option<Next>> {
+        let [inner, least, more, start, state] = [2, 3, 4, START, STATE].map(|field| self.scratch.get(record, field));
+        let start = match state {
+            IN_LOOP => {
+                self.scratch.set(start, TWO, node);
+                start
+            }
+            OPTIONAL => self.node(SPLIT, start, node)?,
+            _ => node,
+        };
+        self.scratch.set(record, START, start);
+        let [state, field, left] = if more > 0 { [OPTIONAL, 4, more] } else { [AGAIN, 3, least] };
+        let Some(left) = left.checked_sub(1) else { return Ok(None) };
+        // A repetition of nothing makes no nodes, so it is counted itself.
+        self.nodes = self.nodes.saturating_add(u32::from(state == AGAIN));
+        if self.nodes > self.limit.saturating_mul(NODES) {
+            return Err(self.too_many());
         }
-        (0..min).try_fold(start, |start, _| {
-            // A repetition of nothing makes no nodes, so the count of nodes does not bound it.
-            self.nodes += 1;
-            self.build(inner, start)
-        })
+        self.scratch.set(record, field, left);
+        self.scratch.set(record, STATE, state);
+        Ok(Some(Next::Into(inner, start)))
     }
 
     /// Returns the deterministic automaton.

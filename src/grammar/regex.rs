@@ -1,6 +1,6 @@
 //! Regular expressions: from text to an expression.
 
-use super::ast::{Alternatives, Ast, Expr, List, OPEN, make};
+use super::ast::{Ast, Expr, Notation, OPEN, Part, make};
 use super::class::{self, Class};
 use super::error::{ErrorKind, GrammarError};
 use super::json::{hex, syntax};
@@ -22,32 +22,41 @@ pub(super) struct Parser<'p, 's, I: Iterator<Item = u32> + Clone> {
     dot_is_all: bool,
 }
 
-impl<'s, I: Iterator<Item = u32> + Clone> Alternatives<'s> for Parser<'_, 's, I> {
+impl<'s, I: Iterator<Item = u32> + Clone> Notation<'s> for Parser<'_, 's, I> {
     fn scratch(&mut self) -> &mut Scratch<'s> {
         self.scratch
     }
 
-    fn take_bar(&mut self) -> bool {
-        self.take('|')
+    fn part(&mut self, _depth: usize) -> Result<Part> {
+        match self.peek() {
+            None | Some(')') => Ok(Part::End),
+            Some('|') => {
+                self.bump();
+                Ok(Part::Bar)
+            }
+            Some(char) => self.atom(char),
+        }
+    }
+
+    /// Flags that were set in an alternative hold to its end.
+    fn bar(&mut self, opened: u32) {
+        self.set_flags(opened);
+    }
+
+    fn close(&mut self, opened: u32) -> Result<()> {
+        if !self.take(')') {
+            return self.wrong("expected )");
+        }
+        self.set_flags(opened >> 2);
+        Ok(())
+    }
+
+    fn repeats(&mut self, item: Ast, _depth: usize) -> Result<Ast> {
+        self.repeated(item)
     }
 
     fn refuse(&self, text: &'static str) -> Result<Ast> {
         self.wrong(text)
-    }
-
-    fn sequence(&mut self, depth: usize) -> Result<Ast> {
-        let flags = (self.any_case, self.dot_is_all);
-        let mut items = List::default();
-        while let Some(char) = self.peek().filter(|char| !matches!(char, '|' | ')')) {
-            if let Some(atom) = self.atom(char, depth)? {
-                let atom = self.repeats(atom)?;
-                items.push(self.scratch, atom);
-            }
-        }
-        if depth > 0 {
-            (self.any_case, self.dot_is_all) = flags;
-        }
-        make(self.scratch, Expr::Sequence(items.first))
     }
 }
 
@@ -59,18 +68,18 @@ impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
 
     /// Reads the whole text.
     pub(super) fn parse(mut self) -> Result<Ast> {
-        let ast = self.choice(0)?;
+        let ast = self.choice()?;
         match self.peek() {
             None => Ok(ast),
             Some(_) => self.wrong("a ) without ("),
         }
     }
 
-    fn atom(&mut self, char: char, depth: usize) -> Result<Option<Ast>> {
+    fn atom(&mut self, char: char) -> Result<Part> {
         let begin = self.clone_place();
         self.bump();
         let expr = match char {
-            '(' => return self.group(depth),
+            '(' => return self.group(),
             '[' => Expr::Class(self.brackets()?),
             '.' if self.dot_is_all => Expr::Class(class::of(self.scratch, class::ANY)?),
             '.' => {
@@ -84,7 +93,7 @@ impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
             '{' if self.is_count() => return self.wrong_at("nothing to repeat", begin),
             other => self.literal(u32::from(other))?,
         };
-        make(self.scratch, expr).map(Some)
+        make(self.scratch, expr).map(Part::Item)
     }
 
     fn literal(&mut self, char: u32) -> Result<Expr> {
@@ -92,25 +101,29 @@ impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
         Ok(Expr::Class(if self.any_case { class::both_cases(self.scratch, class)? } else { class }))
     }
 
-    /// Reads what stands behind a parenthesis. `None` for flags that hold from here on.
-    fn group(&mut self, depth: usize) -> Result<Option<Ast>> {
-        let flags = (self.any_case, self.dot_is_all);
+    /// Reads what stands behind a parenthesis: a group, which knows the flags within it and, above them, those outside; or flags that
+    /// hold from here on.
+    fn group(&mut self) -> Result<Part> {
+        let outside = self.flags();
         let begin = self.clone_place();
         if self.take('?') {
             match self.peek() {
                 Some('=' | '!') => return self.unsupported("look-around", begin),
                 Some('<' | 'P') => self.group_name(begin)?,
                 Some(':') => self.bump(),
-                _ if self.flags()? => return Ok(None),
+                _ if self.set()? => return Ok(Part::Nothing),
                 _ => {}
             }
         }
-        let inner = self.choice(depth + 1)?;
-        if !self.take(')') {
-            return self.wrong("expected )");
-        }
-        (self.any_case, self.dot_is_all) = flags;
-        make(self.scratch, Expr::Repeat(inner, 1, 1)).map(Some)
+        Ok(Part::Open(self.flags() | outside << 2))
+    }
+
+    fn flags(&self) -> u32 {
+        u32::from(self.any_case) | u32::from(self.dot_is_all) << 1
+    }
+
+    fn set_flags(&mut self, flags: u32) {
+        (self.any_case, self.dot_is_all) = (flags & 1 != 0, flags & 2 != 0);
     }
 
     fn group_name(&mut self, begin: usize) -> Result<()> {
@@ -130,7 +143,7 @@ impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
     }
 
     /// Reads flags. Returns whether they hold from here on, instead of for a group.
-    fn flags(&mut self) -> Result<bool> {
+    fn set(&mut self) -> Result<bool> {
         let mut on = true;
         loop {
             let Some(char) = self.peek() else { return self.wrong("expected )") };
@@ -147,7 +160,7 @@ impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
         }
     }
 
-    fn repeats(&mut self, atom: Ast) -> Result<Ast> {
+    fn repeated(&mut self, atom: Ast) -> Result<Ast> {
         let mut atom = atom;
         let mut count = 0;
         while let Some(char) = self.peek() {

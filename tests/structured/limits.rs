@@ -137,6 +137,8 @@ fn hostile_sources_are_refused() {
     assert_eq!(error(Source::Schema(br#"{"pattern":"((((x{0,99}){0,99}){0,99}){0,99}){0,99}$"}"#)), states);
     assert_eq!(error(Source::Schema(br#"{"pattern":"(a|b)*a(a|b){20}$"}"#)), states);
     assert_eq!(error(Source::Schema(br#"{"multipleOf":1234567}"#)), states);
+    // Nothing, four thousand million times.
+    assert_eq!(error(Source::Schema(br#"{"pattern":"((){65535}){65535}"}"#)), states);
     assert_eq!(error(Source::Gbnf(b"root ::= e root \"a\" | \"b\"\ne ::= \"x\"?")), Some(ErrorKind::LeftRecursion));
     assert_eq!(error(Source::Gbnf(b"root ::= \"a\" root")), Some(ErrorKind::Empty));
 }

@@ -11,8 +11,6 @@
 
 #define STACK (1u << 20)
 #define PROMISED (32u << 10)
-/* For a grammar that is nested as deeply as any. */
-#define NESTED (256u << 10)
 
 static const uint32_t PROMPT[40] = {1,   414, 435, 261, 385, 952, 384, 281, 261, 378, 428, 509, 387, 945,
                                     320, 511, 270, 414, 435, 261, 385, 952, 384, 281, 261, 378, 428, 509,
@@ -198,14 +196,20 @@ static size_t depth(void (*call)(void))
 
 static size_t base;
 
-static void measure_up_to(const char *name, void (*call)(void), size_t promised)
+static void measure(const char *name, void (*call)(void))
 {
     size_t used = depth(call) - base;
     printf("%-24s %6lu\n", name, (unsigned long)used);
-    CHECK(used <= promised);
+    CHECK(used <= PROMISED);
 }
 
-static void measure(const char *name, void (*call)(void)) { measure_up_to(name, call, PROMISED); }
+/* `count` groups of a rule within each other. */
+static void nest_rule(int times, const char *open, const char *close)
+{
+    nest(times, open, "\"a\"", close);
+    memmove(grammar_text + 9, grammar_text, strlen(grammar_text) + 1);
+    memcpy(grammar_text, "root ::= ", 9);
+}
 
 /* Grammars: an ordinary one, and those that are nested as deeply as any. */
 static void grammars(void)
@@ -214,17 +218,26 @@ static void grammars(void)
     static const gleed_grammar_options gbnf = {.struct_size = sizeof gbnf, .kind = GLEED_GRAMMAR_GBNF};
     memory = aligned(1 << 20, 64);
     options = &regex;
-    nest(99, "(", "a", ")");
-    measure_up_to("gleed_grammar_plan, (((", do_grammar_plan, NESTED);
+    nest(100, "(", "a", ")");
+    measure("gleed_grammar_plan, (((", do_grammar_plan);
+    nest(100, "a(b|", "c", ")*d");
+    measure("  with alternatives", do_grammar_plan);
     options = &gbnf;
-    nest(0, "", "root ::= ", "");
-    nest(90, "(", "\"a\"", ")");
-    memmove(grammar_text + 9, grammar_text, strlen(grammar_text) + 1);
-    memcpy(grammar_text, "root ::= ", 9);
-    measure_up_to("  GBNF", do_grammar_plan, NESTED);
+    nest_rule(100, "(", ")");
+    measure("  GBNF", do_grammar_plan);
+    nest_rule(100, "\"a\" (\"b\" | ", ")* [c]");
+    measure("  with alternatives", do_grammar_plan);
+    measure("gleed_grammar_init", do_grammar);
+    memory = aligned(1 << 20, 64);
     options = NULL;
     nest(126, "{\"properties\":{\"a\":", "true", "}}");
-    measure_up_to("  nested schema", do_grammar_plan, NESTED);
+    measure("  nested schema", do_grammar_plan);
+    nest(120, "{\"properties\":{\"a\":", "{\"$anchor\":\"x\",\"properties\":{\"b\":{\"$ref\":\"#x\"}}}", "}}");
+    measure("  with an anchor", do_grammar_plan);
+    nest(60, "{\"allOf\":[", "{\"type\":\"string\"}", "]}");
+    measure("  with allOf", do_grammar_plan);
+    nest(60, "{\"anyOf\":[{\"type\":\"null\"},", "{\"type\":\"string\"}", "]}");
+    measure("  with anyOf", do_grammar_plan);
     nest(0, "", "{\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^a+$\"},\"b\":{\"enum\":[1,2]}},\"required\":[\"a\"]}", "");
     measure("gleed_grammar_plan", do_grammar_plan);
     measure("gleed_grammar_init", do_grammar);

@@ -4,6 +4,7 @@ use heapless::Vec;
 
 use super::Schemas;
 use crate::grammar::dom::{Kind, Node};
+use crate::grammar::json::DEPTH;
 use crate::grammar::scratch::Result;
 
 /// The most bytes of a reference.
@@ -140,16 +141,29 @@ impl Schemas<'_, '_, '_, '_> {
         found
     }
 
-    /// Calls a function with each object below a node, those outside first. The text is at most
-    /// [`crate::grammar::json::DEPTH`] deep, so this is the depth of the calls.
+    /// Calls a function with each object below a node, those outside first.
     fn visit(&self, node: Node, found: &mut dyn FnMut(&Self, Node)) {
-        if self.dom.kind(self.scratch, node) == Kind::Object {
-            found(self, node);
-        }
-        let mut child = self.dom.child(self.scratch, node);
-        while child != 0 {
-            self.visit(child, found);
-            child = self.dom.next(self.scratch, child);
+        let (mut at, mut outside) = (node, Vec::<Node, DEPTH>::new());
+        loop {
+            if self.dom.kind(self.scratch, at) == Kind::Object {
+                found(self, at);
+            }
+            let child = self.dom.child(self.scratch, at);
+            // The text is not nested deeper.
+            if child != 0 && outside.push(at).is_ok() {
+                at = child;
+                continue;
+            }
+            loop {
+                let Some(parent) = outside.last().copied() else { return };
+                let next = self.dom.next(self.scratch, at);
+                if next != 0 {
+                    at = next;
+                    break;
+                }
+                outside.pop();
+                at = parent;
+            }
         }
     }
 }
