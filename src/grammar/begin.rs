@@ -32,31 +32,31 @@ impl Matcher<'_, '_> {
             trie.allow_plain(0, mask);
             return Ok(walk);
         }
-        Ok(self.begin_parts(trie, walk, mask))
+        self.begin_parts(trie, walk, mask)
     }
 
     /// Begins a mask with the tokens that are known to be allowed.
-    fn begin_parts(&mut self, trie: &TokenTrie<'_>, walk: Walk, mask: &mut [u32]) -> Walk {
+    fn begin_parts(&mut self, trie: &TokenTrie<'_>, walk: Walk, mask: &mut [u32]) -> Result<Walk, MatchError> {
         let now = Saved::new(self.now);
         if let Some(codec) = self.only(now).and_then(|item| self.string(item, trie)) {
             trie.allow_within(codec, mask);
-            return Walk { part: Part::Closing(codec), ..walk };
+            return Ok(Walk { part: Part::Closing(codec), ..walk });
         }
         if let Some((codec, free)) = (0..self.now.count).find_map(|index| self.free(self.item(self.now, index))) {
             trie.allow_within(codec, mask);
-            let from = self.put(now, free);
+            let from = self.put(now, free)?;
             self.tables.walk.iter_mut().take(1).for_each(|place| *place = from);
             // Plain tokens are all allowed, where no plain character leads out before.
             let plain = (0..self.now.count).any(|index| self.plain_chars(self.item(self.now, index)) == u32::MAX);
             let others = if plain { Part::Rest } else { Part::All };
-            return Walk { part: Part::Closing(codec), free: Some((free, others)), ..walk };
+            return Ok(Walk { part: Part::Closing(codec), free: Some((free, others)), ..walk });
         }
         let of_items = || (0..self.now.count).map(|index| self.plain_chars(self.item(self.now, index)));
         // Where one item does not know, longer tokens can be allowed by it.
         let known = of_items().all(|chars| chars > 0);
         let chars = of_items().max().filter(|&chars| known || chars == u32::MAX).unwrap_or(0);
         trie.allow_plain(chars, mask);
-        Walk { part: if chars == 0 { Part::All } else { Part::Rest }, ..walk }
+        Ok(Walk { part: if chars == 0 { Part::All } else { Part::Rest }, ..walk })
     }
 
     /// Returns the codec and the item of a string that takes any characters once it differs from some, as a name does that is

@@ -147,7 +147,7 @@ impl Matcher<'_, '_> {
                 Known::To(number) if number == from.number => Some(from),
                 Known::To(number) => Some(self.seen_again(from, number)?),
                 Known::Dead => None,
-                Known::Counts => self.counted(from),
+                Known::Counts => self.counted(from)?,
                 // Few frontiers are met twice behind the end of a string.
                 Known::Nothing if matches!(walk.part, Part::Closing(_)) => self.next(from, node.byte())?,
                 Known::Nothing => self.behind(depth, node.byte())?,
@@ -203,18 +203,22 @@ impl Matcher<'_, '_> {
     }
 
     /// Returns the frontier behind a character of a counted text that leads to the same state.
-    fn counted(&mut self, from: Saved) -> Option<Saved> {
+    fn counted(&mut self, from: Saved) -> Result<Option<Saved>, MatchError> {
         let item = self.item(from.frontier(), 0);
         let next = Item { count: item.count.saturating_add(1), ..item };
-        (item.count < self.most(item)).then(|| Saved { number: from.number, ..self.put(from, next) })
+        if item.count >= self.most(item) {
+            return Ok(None);
+        }
+        Ok(Some(Saved { number: from.number, ..self.put(from, next)? }))
     }
 
     /// Returns the frontier of one item that lies behind another one.
     #[inline]
-    pub(super) fn put(&mut self, from: Saved, item: Item) -> Saved {
+    pub(super) fn put(&mut self, from: Saved, item: Item) -> Result<Saved, MatchError> {
         let start = from.start.wrapping_add(from.count);
-        self.tables.items.get_mut(start as usize).into_iter().for_each(|place| *place = item);
-        Saved { start, count: 1, number: 0, accepting: 0, ..from }
+        let error = MatchError::TooAmbiguous { limit: self.limits.items };
+        *self.tables.items.get_mut(start as usize).ok_or(error)? = item;
+        Ok(Saved { start, count: 1, number: 0, accepting: 0, ..from })
     }
 
     /// Returns a frontier that was seen before, behind another one.
@@ -223,7 +227,9 @@ impl Matcher<'_, '_> {
         let [nodes, returns] = self.on_path(from, self.tables.seen.most())?;
         let start = from.start.wrapping_add(from.count);
         let items = self.tables.seen.items(number);
-        let places = self.tables.items.get_mut(start as usize..).unwrap_or_default();
+        let end = (start as usize).saturating_add(items.len());
+        let error = MatchError::TooAmbiguous { limit: self.limits.items };
+        let places = self.tables.items.get_mut(start as usize..end).ok_or(error)?;
         places.iter_mut().zip(items).for_each(|(place, item)| *place = *item);
         let accepting = self.tables.seen.accepting(number);
         Ok(Saved { start, count: items.len() as u32, number, nodes, returns, accepting })
@@ -277,12 +283,12 @@ impl Matcher<'_, '_> {
             let item = self.item(from.frontier(), 0);
             match self.advanced(item, byte) {
                 Move::Dead => return Ok(None),
-                Move::Within(partial) => return Ok(Some(self.put(from, Item { partial, ..item }))),
+                Move::Within(partial) => return self.put(from, Item { partial, ..item }).map(Some),
                 Move::To(..) if self.grammar.word(item.code) & 0xFF == FREE => {}
                 Move::To(char, state) if self.grammar.accept(state) == 0 && self.grammar.goes_on(state) => {
                     let is_counted = self.is_counted(from) && char != QUOTE;
                     let count = item.count.saturating_add(u32::from(is_counted));
-                    return Ok(Some(self.put(from, Item { state, partial: 0, count, ..item })));
+                    return self.put(from, Item { state, partial: 0, count, ..item }).map(Some);
                 }
                 Move::To(..) => {}
             }

@@ -109,6 +109,24 @@ fn rounds_within_a_token_take_nodes() {
     assert_eq!(compare(rounds, nodes(2), b""), Err(MatchError::TooDeep { limit: 2 }));
 }
 
+/// The places behind the bytes of a token are as many as there are: beyond that a mask is refused, and never wrong.
+#[test]
+fn a_walk_has_places_or_is_refused() {
+    let pairs = b"root ::= (\"zz\" | \"z\" \"z\")*";
+    assert_eq!(compare(pairs, Limits { items: 256, ..LIMITS }, b""), Ok(vec![122, 259]));
+    let (source, options, limits) = (Source::Gbnf(pairs), Options::default(), Limits { items: 3, ..LIMITS });
+    let mut scratch = vec![0; TokenTrie::scratch_len(&Texts)];
+    let mut nodes = Memory::new(TokenTrie::plan(&Texts, &mut scratch).unwrap());
+    let trie = TokenTrie::new(&Texts, &mut scratch, nodes.bytes()).unwrap();
+    Compiled::new(source, &options).unwrap().with(source, &options, |grammar| {
+        let mut memory = Memory::new(Matcher::plan(limits).unwrap());
+        let mut matcher = Matcher::new(grammar, limits, memory.bytes()).unwrap();
+        let refused = matcher.mask(&trie, usize::MAX, &mut vec![0; trie.mask_len()]);
+        assert_eq!(refused, Err(MatchError::TooAmbiguous { limit: 3 }));
+        assert_eq!(matcher.accept(&Texts, 259), Ok(true));
+    });
+}
+
 #[test]
 fn tokens_without_bytes_with_too_many_and_beyond_the_last_one() {
     assert_eq!(compare(b"root ::= \"z\"+", LIMITS, b""), Ok(vec![122, 259]));
