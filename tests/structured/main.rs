@@ -7,6 +7,7 @@ mod common;
 mod raw_member;
 
 mod called;
+mod called_masks;
 mod close;
 mod gbnf;
 mod generated;
