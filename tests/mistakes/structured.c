@@ -437,6 +437,128 @@ static void tool_calls(void)
     CHECK(error.at == 1);
 }
 
+/* A plan that is refused changes nothing. */
+static void refused(gleed_status status, const char *tools, const gleed_grammar_options *options)
+{
+    static uint32_t scratch[1 << 17];
+    size_t size = 7, align = 7;
+    const gleed_grammar *grammar = NULL;
+    EXPECT(status, gleed_grammar_plan(tools, strlen(tools), scratch, 1 << 17, &size, &align, options, &error));
+    CHECK(size == 7 && align == 7);
+    EXPECT(status, gleed_grammar_init(tools, strlen(tools), scratch, 1 << 17, options, scratch, 0, &grammar, &error));
+    CHECK(grammar == NULL);
+}
+
+/* Grammars of replies that call tools. */
+static void tool_grammars(void)
+{
+    const char *tools = "[{\"name\":\"roll\",\"parameters\":{\"type\":\"object\",\"properties\":{\"sides\":{\"type\":\"integer\"}},"
+                        "\"required\":[\"sides\"]}},{\"type\":\"function\",\"function\":{\"name\":\"now\"}}]";
+    const char *call = "\n{\"name\": \"roll\", \"arguments\": {\"sides\": 6}}\n</tool_call>";
+    static uint32_t scratch[1 << 17];
+    gleed_grammar_options right = {sizeof right, GLEED_GRAMMAR_TOOLS, GLEED_WHITESPACE_SPACED, 0, 0, 0, NULL, 0, 0, 0, 0, 0, NULL, 0, NULL};
+    gleed_grammar_options wrong;
+    const gleed_grammar *grammar = NULL, *copy;
+    const gleed_tokenizer *copied_tokenizer;
+    gleed_matcher *matcher = NULL;
+    size_t size = 0, align = 0, tokenizer_size = 0, taken = 0, needed;
+    uint32_t is_end = 9;
+    void *memory, *moved;
+    DO(gleed_calls_named("hermes", 6, &right.calls, &error));
+
+    /* Numbers that mean nothing; what belongs to tools, in a schema. */
+    wrong = right;
+    wrong.choice = 3;
+    refused(GLEED_E_VALUE, tools, &wrong);
+    CHECK(error.needed == GLEED_CHOICE_NAMED && error.given == 3);
+    wrong.choice = UINT32_MAX;
+    refused(GLEED_E_VALUE, tools, &wrong);
+    wrong = right;
+    wrong.calls = 9999;
+    refused(GLEED_E_VALUE, tools, &wrong);
+    wrong.calls = GLEED_NO_CALLS;
+    refused(GLEED_E_VALUE, tools, &wrong);
+    wrong = right;
+    wrong.thoughts = 99;
+    refused(GLEED_E_VALUE, tools, &wrong);
+    wrong = right;
+    wrong.call_flags = 2;
+    refused(GLEED_E_VALUE, tools, &wrong);
+    wrong = right;
+    wrong.kind = GLEED_GRAMMAR_SCHEMA;
+    wrong.choice = GLEED_CHOICE_REQUIRED;
+    refused(GLEED_E_VALUE, "{}", &wrong);
+
+    /* Names. */
+    wrong = right;
+    wrong.choice = GLEED_CHOICE_NAMED;
+    refused(GLEED_E_GRAMMAR_VALUE, tools, &wrong);
+    wrong.tool = "rol";
+    wrong.tool_len = 3;
+    refused(GLEED_E_GRAMMAR_VALUE, tools, &wrong);
+    CHECK(strstr(error.text, "tool_choice") != NULL);
+    wrong.tool = "roll\xff";
+    wrong.tool_len = 5;
+    refused(GLEED_E_TEXT, tools, &wrong);
+    wrong.tool = NULL;
+    refused(GLEED_E_NULL, tools, &wrong);
+    wrong.tool = "now";
+    wrong.tool_len = 3;
+    DO(gleed_grammar_plan(tools, strlen(tools), scratch, 1 << 17, &size, &align, &wrong, &error));
+
+    /* Lists that are none. */
+    refused(GLEED_E_GRAMMAR, "", &right);
+    refused(GLEED_E_GRAMMAR, "[", &right);
+    refused(GLEED_E_GRAMMAR, "{}", &right);
+    refused(GLEED_E_GRAMMAR, "[1]", &right);
+    CHECK(error.at == 1);
+    refused(GLEED_E_GRAMMAR, "[{\"name\":\"a\"},{\"name\":\"a\"}]", &right);
+    CHECK(error.at > 10);
+    refused(GLEED_E_GRAMMAR, "[{\"name\":\"\xff\"}]", &right);
+    refused(GLEED_E_GRAMMAR_EMPTY, "[]", &right);
+    refused(GLEED_E_GRAMMAR_EMPTY, "[{\"name\":\"a\",\"parameters\":{\"type\":\"array\"}}]", &right);
+    refused(GLEED_E_GRAMMAR_UNSUPPORTED, "[{\"name\":\"a\",\"parameters\":{\"properties\":{\"b\":{\"not\":{}}}}}]", &right);
+    CHECK(strstr(error.text, "not") != NULL && error.at > 30);
+    EXPECT(GLEED_E_NULL, gleed_grammar_plan(NULL, 5, scratch, 1 << 17, &size, &align, &right, &error));
+
+    /* A tokenizer at another place. */
+    wrong = right;
+    DO(gleed_tokenizer_size(model, &tokenizer_size, &align, &error));
+    copied_tokenizer = memcpy(aligned(tokenizer_size, align), tokenizer, tokenizer_size);
+    wrong.tokenizer = copied_tokenizer;
+    refused(GLEED_E_OBJECT, tools, &wrong);
+    right.tokenizer = tokenizer;
+
+    /* Scratch and memory that are too small, and a grammar at another place. */
+    EXPECT(GLEED_E_SCRATCH_TOO_SMALL, gleed_grammar_plan(tools, strlen(tools), NULL, 0, &size, &align, &right, &error));
+    CHECK(error.needed > 1000 && error.given == 0);
+    needed = (size_t)error.needed;
+    CHECK(needed <= 1 << 20);
+    right.choice = GLEED_CHOICE_REQUIRED;
+    DO(gleed_grammar_plan(tools, strlen(tools), scratch, 1 << 17, &size, &align, &right, &error));
+    memory = aligned(size + align, align);
+    EXPECT(GLEED_E_MEMORY_TOO_SMALL,
+           gleed_grammar_init(tools, strlen(tools), scratch, 1 << 17, &right, memory, size - 1, &grammar, &error));
+    CHECK(error.needed == size && error.given == size - 1 && grammar == NULL);
+    EXPECT(GLEED_E_MEMORY_MISALIGNED,
+           gleed_grammar_init(tools, strlen(tools), scratch, 1 << 17, &right, (char *)memory + 4, size, &grammar, &error));
+    DO(gleed_grammar_init(tools, strlen(tools), scratch, 1 << 17, &right, memory, size, &grammar, &error));
+    moved = aligned(size, align);
+    copy = memcpy(moved, memory, size);
+    DO(gleed_matcher_plan(&needed, &align, NULL, &error));
+    memory = aligned(needed, align);
+    EXPECT(GLEED_E_OBJECT, gleed_matcher_init(copy, NULL, memory, needed, &matcher, &error));
+    CHECK(matcher == NULL);
+    DO(gleed_matcher_init(grammar, NULL, memory, needed, &matcher, &error));
+    DO(gleed_matcher_accept_text(matcher, "No.", 3, &taken, &error));
+    CHECK(taken == 0);
+    DO(gleed_matcher_accept_text(matcher, "<tool_call>", 11, &taken, &error));
+    CHECK(taken == 11);
+    DO(gleed_matcher_accept_text(matcher, call, strlen(call), &taken, &error));
+    DO(gleed_matcher_is_end(matcher, &is_end, &error));
+    CHECK(taken == strlen(call) && is_end == 1);
+}
+
 int main(int argc, char **argv)
 {
     const gleed_grammar_options options = {sizeof options, GLEED_GRAMMAR_SCHEMA, GLEED_WHITESPACE_COMPACT, 0, 0, 0, NULL, 0, 0, 0, 0, 0, NULL, 0, NULL};
@@ -461,6 +583,7 @@ int main(int argc, char **argv)
     sampling();
     stop_strings();
     tool_calls();
+    tool_grammars();
     printf("every text followed its grammar\n");
     return 0;
 }
