@@ -25,25 +25,34 @@
 //! cargo run --release --example generate -- --temp 0 --guess auto "The dog ran. The cat ran. The dog ran. The cat"
 //! ```
 //!
+//! `--tools` asks a model that was trained to call tools: the text is a message of the user, and the calls of the reply are read (`docs/tools.md`):
+//!
+//! ```text
+//! cargo run --release --example generate -- --model model.gguf --tools builtin --tool-choice required "Roll three dice."
+//! ```
+//!
 //! The same without flags, in 40 lines, is `hello.rs`.
 
 use std::fs::File;
-use std::io::{IsTerminal, stdout};
+use std::io::{IsTerminal, Write, stdout};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
 use common::args::GenerateArgs;
+use common::calling::{CallRules, Calling};
 use common::constraint::Constraint;
 use common::guesses::{self, Guesses};
+use common::reply::Asked;
 use common::run::{self, Steps};
 use common::story::{Output, Stop, Story};
 use common::trace::Watcher;
+use common::turns::Style;
 use common::{ModelFile, Result, figures, interrupt, text};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Choice, Sampler, scratch_len};
 use gleed::token::Tokenizer;
-use gleed::{Engine, KvKind, Limits, SeqId};
+use gleed::{Engine, KvKind, Limits, Model, SeqId};
 
 fn main() -> ExitCode {
     common::exit(generate(&GenerateArgs::parse()))
@@ -58,13 +67,15 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
     let model = file.model()?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error));
-    let (prompt, tokenizer) = match (args.prompt.text(), tokenizer) {
-        (Some(""), _) => return Err("the prompt is empty".into()),
-        (Some(text), tokenizer) => {
-            let tokenizer = tokenizer?;
-            (text::encode_prompt(&tokenizer, text)?, Some(tokenizer))
-        }
-        (None, tokenizer) => (args.prompt.ids.clone().unwrap_or_default(), tokenizer.ok()),
+    if args.prompt.text() == Some("") {
+        return Err("the prompt is empty".into());
+    }
+    let tokenizer = if args.prompt.text().is_some() { Some(tokenizer?) } else { tokenizer.ok() };
+    let offered = offer(args, &model, tokenizer.as_ref())?;
+    let prompt = match (args.prompt.text(), &offered, &tokenizer) {
+        (Some(text), Some((style, _)), _) => style.prompt(text)?,
+        (Some(text), None, Some(tokenizer)) => text::encode_prompt(tokenizer, text)?,
+        _ => args.prompt.ids.clone().unwrap_or_default(),
     };
     let (room, window) = (model.config().context, args.window.window()?);
     // Without a cache, all tokens are kept to be computed again.
@@ -95,10 +106,11 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
 
     // Tell the story in a sequence, and say how it went.
     let echo = args.prompt.text().filter(|_| stdout().is_terminal()).unwrap_or_default();
-    let stream = tokenizer.as_ref().map(text::Stream::new);
+    let stream = tokenizer.as_ref().map(|tokenizer| text::Stream::rendering(tokenizer, offered.is_some()));
     let mut output = Output { echo, text: String::new(), stream, stops: args.stops(tokenizer.is_some())? };
     let ends = Ends {
         tokenizer: tokenizer.as_ref().filter(|_| !args.ignore_end),
+        stops: offered.as_ref().map_or(Vec::new(), |(style, _)| style.stops()),
         strings: &args.stop,
         n: args.n,
         context: if endless { usize::MAX } else { context },
@@ -111,14 +123,21 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
         "off" => None,
         kind => Some(room.begin(sequence, kind == "auto")?),
     };
+    let mut ruled = offered.as_ref().and_then(|(_, rules)| rules.as_ref()).map(|rules| rules.reply(0)).transpose()?;
+    let calling = ruled.as_mut().map(|ruled| ruled.begin()).transpose()?;
     let mut story = args.constraint.with(args.whitespace.whitespace, tokenizer.as_ref(), |constraint| {
         let scratch = vec![0; scratch_len(model.config().vocab)];
-        let chooser = Chooser { sampler, constraint, scratch };
+        let chooser = Chooser { sampler, constraint, calling, scratch };
         tell((&mut engine, sequence), &steps, (chooser, guesses), &prompt, &ends, &mut output)
     })?;
     story.metrics = engine.metrics();
     steps.finish()?;
     output.end()?;
+    if let Some((style, _)) = &offered {
+        let (lines, calls): (Vec<_>, Vec<_>) = Asked::all(&output.text, style).iter().map(Asked::told).unzip();
+        lines.iter().try_for_each(|line| writeln!(stdout(), "{line}"))?;
+        story.calls = Some(calls);
+    }
     if args.verbose {
         story.print_tokens(tokenizer.as_ref(), &prompt)?;
     }
@@ -129,6 +148,24 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
     Ok(if story.stop == Stop::Interrupted { ExitCode::from(130) } else { ExitCode::SUCCESS })
 }
 
+/// How the text is written as a message, and what the reply has to follow, where tools are asked for.
+fn offer<'t>(
+    args: &GenerateArgs,
+    model: &Model<'_>,
+    tokenizer: Option<&'t Tokenizer<'t, 't>>,
+) -> Result<Option<(Style<'t>, Option<CallRules<'t>>)>> {
+    if !args.tools.is_some() {
+        return if args.tools.wants_more() { Err("--free-calls and --think need --tools".into()) } else { Ok(None) };
+    } else if args.constraint.is_some() {
+        return Err("--tools and another grammar exclude each other".into());
+    }
+    let tokenizer = tokenizer.filter(|_| args.prompt.text().is_some()).ok_or("--tools needs a text, not ids")?;
+    let mut style = Style::choose(model.gguf(), tokenizer, args.template.as_deref(), false)?;
+    args.tools.apply(&mut style)?;
+    let rules = args.tools.rules(tokenizer, &style)?;
+    Ok(Some((style, rules)))
+}
+
 /// Tokens that a GPU chooses at a time: the text comes in such pieces, and Ctrl-C waits for one.
 const TOGETHER: usize = 8;
 
@@ -136,6 +173,8 @@ const TOGETHER: usize = 8;
 struct Ends<'t, 'm, 'a> {
     /// Knows the tokens with which the model ends a text.
     tokenizer: Option<&'t Tokenizer<'m, 'a>>,
+    /// Those that end a message.
+    stops: Vec<u32>,
     /// Those that end the text.
     strings: &'t [String],
     /// Generated tokens.
@@ -147,13 +186,14 @@ struct Ends<'t, 'm, 'a> {
 }
 
 /// Chooses the tokens.
-struct Chooser<'c, 't> {
+struct Chooser<'c, 't, 'r> {
     sampler: Sampler,
     constraint: Option<&'c mut Constraint<'t>>,
+    calling: Option<Calling<'r>>,
     scratch: Vec<u64>,
 }
 
-impl Chooser<'_, '_> {
+impl Chooser<'_, '_, '_> {
     /// The tokens that have to follow, at most so many. They are taken.
     fn forced(&mut self, most: usize) -> Result<Vec<u32>> {
         self.constraint.as_mut().map_or(Ok(Vec::new()), |constraint| constraint.forced(most))
@@ -165,10 +205,11 @@ impl Chooser<'_, '_> {
 
     /// Chooses a token and takes it. `left`: the most tokens to come.
     fn choose(&mut self, left: usize, logits: &[f32]) -> Result<Choice> {
-        let Self { sampler, constraint, scratch } = self;
-        let choice = match constraint {
-            Some(constraint) => constraint.choose(sampler, left.max(1), logits, scratch)?,
-            None => sampler.sample(logits, scratch)?,
+        let Self { sampler, constraint, calling, scratch } = self;
+        let choice = match (constraint, calling) {
+            (Some(constraint), _) => constraint.choose(sampler, left.max(1), logits, scratch)?,
+            (None, Some(calling)) => calling.choose(sampler, logits, scratch)?,
+            (None, None) => sampler.sample(logits, scratch)?,
         };
         sampler.accept(choice.token);
         Ok(choice)
@@ -178,7 +219,7 @@ impl Chooser<'_, '_> {
 fn tell(
     (engine, sequence): (&mut Engine<'_, '_>, SeqId),
     steps: &Steps<'_>,
-    (mut chooser, mut guesses): (Chooser<'_, '_>, Option<Guesses<'_>>),
+    (mut chooser, mut guesses): (Chooser<'_, '_, '_>, Option<Guesses<'_>>),
     prompt: &[u32],
     ends: &Ends<'_, '_, '_>,
     output: &mut Output<'_, '_, '_>,
@@ -186,7 +227,8 @@ fn tell(
     let mut story = Story::default();
     prompt.iter().for_each(|&id| chooser.sampler.accept(id));
     let start = Instant::now();
-    let together = if chooser.constraint.is_none() { ends.together } else { 0 };
+    let is_free = chooser.constraint.is_none() && chooser.calling.is_none();
+    let together = if is_free { ends.together } else { 0 };
     let ms = || start.elapsed().as_secs_f64() * 1000.0;
     // First all of the prompt goes in, then each token that was chosen, with those that have to follow it.
     let (mut next, mut known) = (prompt.to_vec(), None);
@@ -252,7 +294,8 @@ fn tell(
         }
         next = vec![choice.token];
     }
-    story.complete = chooser.constraint.map(|constraint| constraint.may_end());
+    let of_calls = chooser.calling.map(|calling| calling.may_end());
+    story.complete = chooser.constraint.map(|constraint| constraint.may_end()).or(of_calls);
     Ok(story)
 }
 
@@ -267,7 +310,7 @@ struct Batch<'b> {
 fn tell_guessed(
     engine: &mut Engine<'_, '_>,
     Batch { token, steps }: Batch<'_>,
-    (guesses, chooser): (&mut Guesses<'_>, &mut Chooser<'_, '_>),
+    (guesses, chooser): (&mut Guesses<'_>, &mut Chooser<'_, '_, '_>),
     ends: &Ends<'_, '_, '_>,
     (story, start): (&mut Story, &Instant),
     output: &mut Output<'_, '_, '_>,
@@ -331,7 +374,7 @@ fn tell_together(
 impl Ends<'_, '_, '_> {
     /// Tells a token. Returns whether the text ends there.
     fn are_here(&self, token: u32, story: &mut Story, output: &mut Output<'_, '_, '_>) -> Result<bool> {
-        if self.tokenizer.is_some_and(|tokenizer| tokenizer.is_end(token)) {
+        if self.tokenizer.is_some_and(|tokenizer| tokenizer.is_end(token) || self.stops.contains(&token)) {
             story.stop = Stop::End;
             return Ok(true);
         }

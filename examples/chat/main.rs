@@ -17,12 +17,13 @@ use std::time::Instant;
 
 use branch::Branch;
 use clap::Parser;
-use common::args::{EngineArgs, KeepArgs, ModelArgs, SampleArgs, ToolArgs, TraceArgs, WindowArgs};
+use common::args::{EngineArgs, KeepArgs, ModelArgs, SampleArgs, TraceArgs, WindowArgs};
 use common::calling::CallRules;
 use common::device::DeviceArgs;
 use common::figures::{self, Heard};
 use common::reply::{Asked, Reply};
 use common::run::{self, Steps};
+use common::tool_args::ToolArgs;
 use common::trace::Watcher;
 use common::turns::{Said, Style};
 use common::{ModelFile, Result, interrupt, random};
@@ -99,6 +100,10 @@ struct Args {
 
     #[command(flatten)]
     tools: ToolArgs,
+
+    /// The most times that a reply goes on after calls of tools
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    rounds: usize,
 
     /// Print the figures of each turn also where standard output is no terminal
     #[arg(long)]
@@ -290,7 +295,7 @@ impl Chat<'_> {
             let (end, calls) = self.speak(round)?;
             if calls.is_empty() || !end.is_empty() {
                 return Ok(end);
-            } else if round == self.args.tools.rounds {
+            } else if round == self.args.rounds {
                 return Ok(" [more calls than --rounds]");
             }
             for call in calls {
@@ -322,7 +327,7 @@ impl Chat<'_> {
         let end = loop {
             let logits = engine.logits(sequence).unwrap_or_default();
             let token = match &mut calling {
-                Some(calling) => calling.choose(&mut branch.sampler, logits, &mut self.scratch)?,
+                Some(calling) => calling.choose(&mut branch.sampler, logits, &mut self.scratch)?.token,
                 None => branch.sampler.sample(logits, &mut self.scratch)?.token,
             };
             if self.tokenizer.is_end(token) || self.stops.contains(&token) {

@@ -12,64 +12,17 @@ use gleed::sample::SamplerParams;
 use gleed::token::StopStrings;
 use gleed::{Engine, KvKind, KvType, Limits, Model, Plan, SeqId, Window};
 
+use super::Result;
 use super::constraint::{ConstraintArgs, WhitespaceArgs};
 use super::device::DeviceArgs;
+use super::tool_args::ToolArgs;
 use super::trace::{Trace, Watcher};
-use super::turns::Style;
-use super::{Result, toolbox};
 
 #[derive(Args)]
 pub struct ModelArgs {
     /// Model, a GGUF file [default: the demo model, which is part of this program]
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
-}
-
-/// Whether a model thinks and which tools it may call.
-#[derive(Args)]
-pub struct ToolArgs {
-    /// Tools that the model may call: a file with a list of functions in JSON, or `builtin`, a calculator and dice. The result
-    /// of a tool that this program does not have is the next line of input
-    #[arg(long, value_name = "FILE|builtin")]
-    tools: Option<String>,
-
-    /// Whether a reply has to call a tool: auto, required, none (no tool is offered), or the name of a tool. What follows the
-    /// result of a call is free to call or not
-    #[arg(long, value_name = "CHOICE", default_value = "auto", requires = "tools")]
-    tool_choice: String,
-
-    /// Let the model write its calls as it likes, also such that cannot be carried out
-    #[arg(long)]
-    free_calls: bool,
-
-    /// The most times that a reply goes on after calls of tools
-    #[arg(long, value_name = "N", default_value_t = 8)]
-    pub rounds: usize,
-
-    /// Whether the model is to think before it answers, where its turn format knows that
-    #[arg(long, value_name = "on|off|auto", default_value = "auto", value_parser = ["on", "off", "auto"])]
-    think: String,
-}
-
-impl ToolArgs {
-    pub fn apply(&self, style: &mut Style<'_>) -> Result<()> {
-        if let Some(tools) = self.tools.as_ref().filter(|_| self.tool_choice != "none") {
-            style.offer(toolbox::list(tools)?)?;
-        }
-        if self.think == "auto" { Ok(()) } else { style.think(self.think == "on") }
-    }
-
-    /// What replies with calls have to follow.
-    pub fn rules<'t>(
-        &self,
-        tokenizer: &'t gleed::token::Tokenizer<'t, 't>,
-        style: &Style<'_>,
-    ) -> Result<Option<super::calling::CallRules<'t>>> {
-        if self.free_calls {
-            return Ok(None);
-        }
-        super::calling::CallRules::new(tokenizer, style, &self.tool_choice)
-    }
 }
 
 /// How keys and values are kept, and who computes.
@@ -364,6 +317,13 @@ pub struct GenerateArgs {
 
     #[command(flatten)]
     pub trace: TraceArgs,
+
+    #[command(flatten)]
+    pub tools: ToolArgs,
+
+    /// Turn format of the message that a text is with --tools: a name or a file [default: that of the model's file]
+    #[arg(long, value_name = "NAME|FILE", requires = "tools")]
+    pub template: Option<String>,
 
     /// Print one line per token: phase, id, text, probability, milliseconds
     #[arg(long)]

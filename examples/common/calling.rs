@@ -4,7 +4,7 @@ use gleed::grammar::{
     Calls, Grammar, Limits, Marks, Matcher, Options, Source, TokenTrie, ToolChoice, Vocabulary, Whitespace,
 };
 use gleed::host::AlignedBytes;
-use gleed::sample::Sampler;
+use gleed::sample::{Choice, Sampler};
 use gleed::token::Tokenizer;
 
 use super::Result;
@@ -94,13 +94,13 @@ pub struct Calling<'r> {
 
 impl Calling<'_> {
     /// Chooses the next token among those that may follow, and takes it.
-    pub fn choose(&mut self, sampler: &mut Sampler, logits: &[f32], scratch: &mut [u64]) -> Result<u32> {
+    pub fn choose(&mut self, sampler: &mut Sampler, logits: &[f32], scratch: &mut [u64]) -> Result<Choice> {
         let CallRules { tokenizer, trie, ends, .. } = self.rules;
         if self.matcher.is_free() {
-            let token = sampler.sample(logits, scratch)?.token;
-            let is_end = ends.contains(&token);
-            if if is_end { self.matcher.may_end() } else { self.matcher.accept(*tokenizer, token)? } {
-                return Ok(token);
+            let choice = sampler.sample(logits, scratch)?;
+            let is_end = ends.contains(&choice.token);
+            if if is_end { self.matcher.may_end() } else { self.matcher.accept(*tokenizer, choice.token)? } {
+                return Ok(choice);
             }
         }
         self.matcher.mask(trie, usize::MAX, self.mask)?;
@@ -109,10 +109,15 @@ impl Calling<'_> {
             let word = &mut self.mask[id as usize / 32];
             *word = if self.matcher.may_end() { *word | bit } else { *word & !bit };
         }
-        let token = sampler.sample_masked(logits, self.mask, scratch)?.token;
-        if !ends.contains(&token) {
-            self.matcher.accept(*tokenizer, token)?;
+        let choice = sampler.sample_masked(logits, self.mask, scratch)?;
+        if !ends.contains(&choice.token) {
+            self.matcher.accept(*tokenizer, choice.token)?;
         }
-        Ok(token)
+        Ok(choice)
+    }
+
+    /// Whether the reply may end.
+    pub fn may_end(&self) -> bool {
+        self.matcher.may_end()
     }
 }

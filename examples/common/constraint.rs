@@ -49,6 +49,11 @@ pub struct WhitespaceArgs {
 type Kind = for<'t> fn(&'t [u8]) -> Source<'t>;
 
 impl ConstraintArgs {
+    /// Whether the text has to follow something.
+    pub fn is_some(&self) -> bool {
+        self.json_schema.is_some() || self.grammar.is_some() || self.regex.is_some()
+    }
+
     /// Reads what is asked for: its kind, its text, and what errors call it.
     fn read(&self) -> Result<Option<(Kind, Vec<u8>, String)>> {
         let read = |kind: Kind, path: &PathBuf| {

@@ -20,6 +20,7 @@ pub mod run;
 pub mod score;
 pub mod story;
 pub mod text;
+pub mod tool_args;
 pub mod toolbox;
 pub mod trace;
 pub mod turns;

@@ -3,7 +3,8 @@
 use std::io::{BufRead, IsTerminal, Write, stdout};
 
 use gleed::token::Tokenizer;
-use gleed::tools::{Part, Reader};
+use gleed::tools::{Call, CallError, Part, Reader, Tools};
+use serde_json::{Value, json};
 
 use super::Result;
 use super::random::Random;
@@ -21,6 +22,46 @@ pub struct Asked {
 }
 
 impl Asked {
+    fn new(call: &Call<'_>, tools: &Tools<'_>) -> Self {
+        let shown = format!("{} {}", call.name, call.arguments.text());
+        let (name, id) = (call.name.to_owned(), call.id.map(str::to_owned));
+        Self { name, id, shown, outcome: toolbox::check(call, tools) }
+    }
+
+    fn wrong(error: &CallError) -> Self {
+        let (outcome, shown) = (Outcome::Result(format!("error: {error}")), "a call that is none".to_owned());
+        Self { name: "unknown".to_owned(), id: None, shown, outcome }
+    }
+
+    /// The calls of a whole reply.
+    pub fn all(text: &str, style: &Style<'_>) -> Vec<Self> {
+        let Some((format, tools)) = style.script.tools else { return Vec::new() };
+        let (marks, is_open) = style.thoughts().unzip();
+        let mut reader = Reader::new(Some(format.calls()), marks, is_open.unwrap_or(false));
+        let mut calls = Vec::new();
+        while let Some(part) = reader.next(text, true, Some(&tools)) {
+            match part {
+                Ok(Part::Call(call)) => calls.push(Self::new(&call, &tools)),
+                Ok(_) => {}
+                Err(error) => calls.push(Self::wrong(&error)),
+            }
+        }
+        calls
+    }
+
+    /// As a line, and as JSON.
+    pub fn told(&self) -> (String, Value) {
+        match &self.outcome {
+            Outcome::Run(json) => {
+                let arguments: Value = serde_json::from_str(json).unwrap_or_default();
+                (format!("[{} {json}]", self.name), json!({"name": self.name, "id": self.id, "arguments": arguments}))
+            }
+            Outcome::Result(error) => {
+                (format!("[{} -> {error}]", self.shown), json!({"name": self.name, "id": self.id, "error": error}))
+            }
+        }
+    }
+
     /// Runs the call, shows it and returns what the model is told. The result of a tool that is not here is the next line of
     /// input.
     pub fn run(self, random: &mut Random, input: &mut impl BufRead) -> Result<Told> {
@@ -102,18 +143,9 @@ impl<'s, 't, 'm, 'a> Reply<'s, 't, 'm, 'a> {
             match part {
                 Ok(Part::Text(part)) => self.show(part, false)?,
                 Ok(Part::Thought(part)) => self.show(part, true)?,
-                Ok(Part::Call(call)) => {
-                    let outcome = tools.as_ref().map(|tools| toolbox::check(&call, tools));
-                    let shown = format!("{} {}", call.name, call.arguments.text());
-                    let (name, id) = (call.name.to_owned(), call.id.map(str::to_owned));
-                    self.calls.extend(outcome.map(|outcome| Asked { name, id, shown, outcome }));
-                }
+                Ok(Part::Call(call)) => self.calls.extend(tools.as_ref().map(|tools| Asked::new(&call, tools))),
                 // The model is told, so that it can call again.
-                Err(error) => {
-                    let outcome = Outcome::Result(format!("error: {error}"));
-                    let shown = "a call that is none".to_owned();
-                    self.calls.push(Asked { name: "unknown".to_owned(), id: None, shown, outcome });
-                }
+                Err(error) => self.calls.push(Asked::wrong(&error)),
             }
         }
         (self.text, self.reader) = (text, Some(reader));

@@ -74,6 +74,8 @@ pub struct Story {
     forced: usize,
     /// What came of guesses.
     pub guesses: Counts,
+    /// The calls of tools in the text, where tools were offered.
+    pub calls: Option<Vec<serde_json::Value>>,
     /// Whether the text may end here, where a grammar says that.
     pub complete: Option<bool>,
     pub stop: Stop,
@@ -164,6 +166,7 @@ impl Story {
             "proposed": self.guesses.proposed,
             "accepted": self.guesses.accepted,
             "complete": self.complete,
+            "calls": self.calls,
             "metrics": figures::json(&self.metrics),
         })
     }

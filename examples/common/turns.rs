@@ -15,11 +15,9 @@ use gleed::conversation::{Put, Template};
 use gleed::host::{ChatTemplate, RenderOptions, TemplateError};
 use gleed::token::Tokenizer;
 use gleed::tools::{ThoughtMarks, Tools};
-#[cfg(feature = "jinja")]
-use gleed::turns::Piece;
-use gleed::turns::{Message, Role, Thinking, ToolFormat, ToolResult, TurnFormat};
+use gleed::turns::{Message, Piece, Role, Thinking, ToolFormat, ToolResult, ToolTurns, TurnFormat, TurnText, Turns};
 
-use super::Result;
+use super::{Result, text};
 
 /// The way that conversations are written.
 pub struct Style<'t> {
@@ -204,6 +202,33 @@ impl<'t> Style<'t> {
             ConversationError::ContextFull { .. } => format!("{error} (/reset starts over)").into(),
             error => error.into(),
         }
+    }
+
+    /// The tokens of a message of the user, with the tools that are offered, and of the begin of the reply.
+    pub fn prompt(&self, text: &str) -> Result<Vec<u32>> {
+        let Script { tokenizer, format, tools, think, bos, .. } = self.script;
+        let wanted = || format!("a message needs a turn format, this is {} (see --template)", self.name());
+        let (format, message) = (format.ok_or_else(wanted)?, Message { role: Role::User, text });
+        let (mut bytes, mut plain) = (vec![0; self.bytes() + text.len()], vec![0..0; 4096]);
+        let mut written = TurnText::new(&mut bytes, &mut plain);
+        let mut put = |piece: Piece<'_>| written.push(tokenizer, piece);
+        match tools {
+            Some((tool_format, list)) => {
+                let mut turns = ToolTurns::new(format, tool_format, list);
+                turns.add(message, &mut put)?;
+                turns.reply(think, &mut put)?;
+            }
+            None => {
+                let mut turns = Turns::new(format);
+                turns.add(message).try_for_each(&mut put)?;
+                match Thinking::of(format).zip(think) {
+                    Some((thinking, think)) => turns.reply_thinking(thinking, think).try_for_each(&mut put)?,
+                    None => turns.reply().try_for_each(&mut put)?,
+                }
+            }
+        }
+        let ids = text::encode_framed(tokenizer, written.as_str(), written.plain())?;
+        Ok(tokenizer.vocab().bos().filter(|_| bos).into_iter().chain(ids).collect())
     }
 
     /// Names of tokens that end a reply, besides those that the vocabulary says.

@@ -155,6 +155,47 @@ fn chat_with_tools() {
 }
 
 #[test]
+fn generate_with_tools() {
+    let call = r#"{"name": "dice", "arguments": {"count": 2, "sides": 6}}"#;
+    let model = chain(&["<0x0A>", "Hm. ", "<tool_call>", call, "</tool_call>", "<|im_end|>"]);
+    let model = scratch_with("generate-calls.gguf", &model);
+    let file = crate::scratch("generate-calls.json");
+    let flags = ["--model", &model, "--template", "qwen3", "--temp", "0", "--json", file.to_str().unwrap(), "Roll."];
+    let told = |more: &[&str]| {
+        let out = crate::run("generate", &[&flags, more].concat()).ok();
+        (out, crate::common::fixtures::parse_json(&std::fs::read(&file).unwrap()))
+    };
+    let (out, json) = told(&["--tools", "builtin"]);
+    assert_eq!(out, format!("Hm. <tool_call>{call}</tool_call>\n[dice {{\"count\": 2, \"sides\": 6}}]\n"));
+    let expected = serde_json::json!([{"name": "dice", "id": null, "arguments": {"count": 2, "sides": 6}}]);
+    assert_eq!((&json["calls"], &json["complete"]), (&expected, &serde_json::json!(true)));
+    // A call of a tool that nobody has is an error, or cannot be written.
+    let other = scratch_with("generate-tools.json", br#"[{"name": "calculator"}]"#);
+    let (out, json) = told(&["--tools", &other, "--free-calls"]);
+    assert!(out.ends_with("[a call that is none -> error: no tool has the name dice, at byte 4]\n"), "{out}");
+    assert!(json["calls"][0]["error"].as_str().is_some() && json["complete"].is_null(), "{json}");
+    assert!(!told(&["--tools", &other, "-n", "20"]).0.contains("dice"));
+    // A call that has to come comes without text before it; where no tool is offered, there is none.
+    let out = told(&["--tools", "builtin", "--tool-choice", "required", "-n", "8"]).0;
+    assert!(!out.contains("Hm") && !out.contains("[dice"), "{out}");
+    let (out, json) = told(&["--tools", "builtin", "--tool-choice", "none"]);
+    assert_eq!((out, &json["calls"]), (format!("Hm. <tool_call>{call}</tool_call>\n"), &serde_json::json!([])));
+    refused("generate", &["Roll.", "--tools", "builtin"], "--tools needs a turn format that has tools");
+    refused("generate", &["Roll.", "--free-calls"], "--free-calls and --think need --tools");
+    refused(
+        "generate",
+        &["Roll.", "--tools", "builtin", "--regex", "a"],
+        "--tools and another grammar exclude each other",
+    );
+    refused("generate", &["--ids", "1,2", "--tools", "builtin"], "--tools needs a text, not ids");
+    refused(
+        "generate",
+        &["Roll.", "--tools", "builtin", "--template", "qwen3", "--tool-choice", "walk"],
+        "tool_choice",
+    );
+}
+
+#[test]
 fn chat_with_thoughts() {
     let model = chain(&["<0x0A>", "<think>", "Why?", "</think>", " Because.", "<|im_end|>"]);
     let model = scratch_with("thinks.gguf", &model);
