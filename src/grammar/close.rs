@@ -71,10 +71,17 @@ impl Matcher<'_, '_> {
         let nodes = self.tables.nodes.get_mut(..self.now.nodes).unwrap_or_default();
         nodes.iter_mut().for_each(|node| node.note = NEVER);
         nodes.iter_mut().take(1).for_each(|text| text.note = 0);
+        self.settle_ends(1, self.now.nodes);
+        Ok(())
+    }
+
+    /// Notes the same in the nodes of a range, which may return to each other.
+    pub(super) fn settle_ends(&mut self, from: usize, to: usize) {
+        let nodes = self.tables.nodes.get_mut(..to).unwrap_or_default();
         let mut changed = true;
         while changed {
             changed = false;
-            for index in 1..nodes.len() {
+            for index in from..nodes.len() {
                 let mut rest = nodes.get(index).map_or(NEVER, |node| node.note);
                 let mut at = nodes.get(index).map_or(0, |node| node.returns);
                 while let Some(place) = self.tables.returns.get(at as usize).filter(|_| at != 0) {
@@ -88,7 +95,6 @@ impl Matcher<'_, '_> {
                 }
             }
         }
-        Ok(())
     }
 
     fn node_rest(&self, node: u32) -> u32 {
@@ -144,7 +150,7 @@ impl Matcher<'_, '_> {
 }
 
 /// Returns the bytes from a place to which a rule returns, with those from the end of the rule there on.
-pub(super) fn place_rest(grammar: &Compiled<'_>, place: &Return, beyond: u32) -> u32 {
+fn place_rest(grammar: &Compiled<'_>, place: &Return, beyond: u32) -> u32 {
     code_rest(grammar, place.code, place.count).saturating_add(beyond).min(NEVER)
 }
 

@@ -1,6 +1,5 @@
 //! One step of a matcher: from the items that a byte leads to, all that is reached without a further byte.
 
-use super::close::place_rest;
 use super::code::{CALL, COUNT, COUNTED, FREE, LOOP, NAME, RETURN, SPLIT, TEXT, TOKEN};
 use super::error::MatchError;
 use super::matcher::Matcher;
@@ -99,6 +98,9 @@ impl<'p, 'g, 'm> Step<'p, 'g, 'm> {
             self.followed += 1;
             self.follow(entry)?;
         }
+        if self.matcher.grammar.has_rests() {
+            self.matcher.settle_ends(self.from.nodes, self.next.nodes);
+        }
         Ok(())
     }
 
@@ -175,12 +177,6 @@ impl<'p, 'g, 'm> Step<'p, 'g, 'm> {
         *tables.returns.get_mut(self.next.returns).ok_or(too_deep)? = Return { next: node.returns, ..place };
         node.returns = self.next.returns as u32;
         self.next.returns += 1;
-        let grammar = &self.matcher.grammar;
-        if grammar.has_rests() {
-            let beyond = tables.nodes.get(place.node as usize).map_or(NEVER, |caller| caller.note);
-            let rest = place_rest(grammar, &place, beyond);
-            tables.nodes.get_mut(number).into_iter().for_each(|node| node.note = node.note.min(rest));
-        }
         Ok(())
     }
 
