@@ -29,7 +29,12 @@ const USAGE: &str = "Checks texts against grammars: JSON lines in, JSON lines ou
 Usage: constrain [--time] [--model FILE]
 
   --time        Adds the microseconds of each compilation, text and mask
-  --model FILE  Reads the vocabulary of this GGUF file, for lines with walks";
+  --model FILE  Reads the vocabulary of this GGUF file, for lines with walks
+  -V, --version Print version
+
+Examples:
+  echo '{\"kind\":\"regex\",\"grammar\":\"[a-z]+!\",\"texts\":[\"dog!\",\"dog\"]}' | cargo run --release --example constrain
+  cargo run --release --example constrain -- --time < questions.jsonl";
 
 fn main() -> ExitCode {
     match run() {
@@ -50,6 +55,10 @@ fn run() -> Result<(), Box<dyn Error>> {
             "--model" => model = Some(args.next().ok_or("--model needs a file")?),
             "--help" | "-h" => {
                 println!("{USAGE}");
+                return Ok(());
+            }
+            "--version" | "-V" => {
+                println!("constrain {}", common::version());
                 return Ok(());
             }
             other => return Err(format!("unknown argument {other}; --help lists them").into()),

@@ -30,7 +30,7 @@ const EXAMPLES: &str = r#"Examples:
 ///
 /// The table contains cosines, from -1 to 1.
 #[derive(Parser)]
-#[command(name = "embed", after_help = EXAMPLES)]
+#[command(name = "embed", version, long_version = common::version(), after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,

@@ -13,6 +13,8 @@
 //! cargo run --release --example generate -- --window 128 --ignore-end -n 5000 "Once upon a time"
 //! ```
 //!
+//! The text can come from a file (`-f FILE`) or from standard input, as `-` or without a text.
+//!
 //! `--json-schema`, `--grammar` and `--regex` hold the text to what a program can read (`docs/structured.md`):
 //!
 //! ```text
@@ -38,17 +40,19 @@ use std::io::{IsTerminal, Write, stdout};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use common::args::GenerateArgs;
 use common::calling::{CallRules, Calling};
 use common::constraint::Constraint;
 use common::guesses::{self, Guesses};
+use common::prompt::Begin;
 use common::reply::Asked;
 use common::run::{self, Steps};
 use common::story::{Output, Stop, Story};
 use common::trace::Watcher;
 use common::turns::Style;
-use common::{ModelFile, Result, figures, interrupt, text};
+use common::{ModelFile, Result, figures, interrupt, limit, text};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Choice, Sampler, scratch_len};
 use gleed::token::Tokenizer;
@@ -59,23 +63,28 @@ fn main() -> ExitCode {
 }
 
 fn generate(args: &GenerateArgs) -> Result<ExitCode> {
-    if args.n == 0 {
-        return Err("-n is 0, it must be at least 1".into());
-    }
+    limit::check("-n", args.n, 1, usize::MAX)?;
+    let Some(begin) = args.prompt.read()? else {
+        let words = "nothing to continue: TEXT, -f FILE, --ids 1,2,3, or a text on standard input";
+        GenerateArgs::command().error(ErrorKind::MissingRequiredArgument, words).exit();
+    };
     // Open the model, and make tokens of the prompt. Ids can be continued without a vocabulary.
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = file.model()?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error));
-    if args.prompt.text() == Some("") {
-        return Err("the prompt is empty".into());
-    }
-    let tokenizer = if args.prompt.text().is_some() { Some(tokenizer?) } else { tokenizer.ok() };
-    let offered = offer(args, &model, tokenizer.as_ref())?;
-    let prompt = match (args.prompt.text(), &offered, &tokenizer) {
-        (Some(text), Some((style, _)), _) => style.prompt(text)?,
-        (Some(text), None, Some(tokenizer)) => text::encode_prompt(tokenizer, text)?,
-        _ => args.prompt.ids.clone().unwrap_or_default(),
+    let tokenizer = match &begin {
+        Begin::Text(text) if text.is_empty() => return Err("the prompt is empty".into()),
+        Begin::Text(_) => Some(tokenizer?),
+        Begin::Ids(_) => tokenizer.ok(),
+    };
+    let asked = tokenizer.as_ref().filter(|_| matches!(begin, Begin::Text(_)));
+    let offered = offer(args, &model, asked)?;
+    let (prompt, echo) = match (begin, &offered, &tokenizer) {
+        (Begin::Text(text), Some((style, _)), _) => (style.prompt(&text)?, text),
+        (Begin::Text(text), None, Some(tokenizer)) => (text::encode_prompt(tokenizer, &text)?, text),
+        (Begin::Ids(ids), ..) => (ids, String::new()),
+        (Begin::Text(_), None, None) => return Err("this file has no tokenizer".into()),
     };
     let (room, window) = (model.config().context, args.window.window()?);
     // Without a cache, all tokens are kept to be computed again.
@@ -105,7 +114,7 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
     interrupt::catch(|| {})?;
 
     // Tell the story in a sequence, and say how it went.
-    let echo = args.prompt.text().filter(|_| stdout().is_terminal()).unwrap_or_default();
+    let echo = if stdout().is_terminal() { &*echo } else { "" };
     let stream = tokenizer.as_ref().map(|tokenizer| text::Stream::rendering(tokenizer, offered.is_some()));
     let mut output = Output { echo, text: String::new(), stream, stops: args.stops(tokenizer.is_some())? };
     let ends = Ends {
@@ -159,7 +168,7 @@ fn offer<'t>(
     } else if args.constraint.is_some() {
         return Err("--tools and another grammar exclude each other".into());
     }
-    let tokenizer = tokenizer.filter(|_| args.prompt.text().is_some()).ok_or("--tools needs a text, not ids")?;
+    let tokenizer = tokenizer.ok_or("--tools needs a text, not ids")?;
     let mut style = Style::choose(model.gguf(), tokenizer, args.template.as_deref(), false)?;
     args.tools.apply(&mut style)?;
     let rules = args.tools.rules(tokenizer, &style)?;

@@ -34,9 +34,15 @@ const SCHEMA: &str = include_str!("assets/guess-schema.json");
 const FACTS: &str = include_str!("assets/guess-facts.txt");
 const ANSWER: &str = include_str!("assets/guess-answer.json");
 
+const EXAMPLES: &str = "\
+Examples:
+  cargo run --release --example guess
+  cargo run --release --example guess -- --only schema --repeat 5
+  cargo run --release --example guess -- --model qwen3-0.6b-q4_k_m.gguf";
+
 /// Measures decoding with guesses against decoding token by token.
 #[derive(Parser)]
-#[command(name = "guess")]
+#[command(name = "guess", version, long_version = common::version(), after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,

@@ -9,7 +9,8 @@ use gleed::{Engine, Limits, Model, Plan, sample};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Weights are read where they lie, in the mapped file. Nothing is copied.
     let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/gleed-tales-q8_0.gguf");
-    let file = MappedFile::open(std::env::args().nth(1).unwrap_or(demo.into()))?;
+    let given = common::arguments(include_str!("assets/hello-help.txt"), 1).pop();
+    let file = MappedFile::open(given.unwrap_or(demo.into()))?;
     let model = Model::open(file.bytes())?;
     // A plan says how much memory an engine with these limits takes. The memory is ours.
     let plan = Plan::new(&model, &Limits { context: 256, ..Limits::default() })?;
@@ -27,8 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut token = sample::argmax(engine.prefill(sequence, &prompt[..count])?)?;
     // The likeliest token is written, as the characters that it completes, and goes in after the others.
     print!("{text}");
-    let mut detokenizer =
-        Detokenizer::new(&tokenizer, DecodeOptions { starts_text: false, ..DecodeOptions::default() });
+    let mut detokenizer = Detokenizer::new(&tokenizer, DecodeOptions { starts_text: false, ..Default::default() });
     let mut bytes = vec![0; tokenizer.max_push()];
     while !tokenizer.is_end(token) && engine.can_extend(sequence, 1).is_ok() {
         print!("{}", detokenizer.push(&tokenizer, token, &mut bytes)?);

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use common::args::{EngineArgs, ModelArgs, parse_ids};
 use common::device::DeviceArgs;
-use common::{ModelFile, Result};
+use common::{ModelFile, Result, limit};
 use gleed::Limits;
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::num::Xxh64;
@@ -30,7 +30,7 @@ Examples:
 ///
 /// The file contains little-endian f32, [tokens, vocab]. The hash is XXH64 of these bytes.
 #[derive(Parser)]
-#[command(name = "logits", after_help = EXAMPLES)]
+#[command(name = "logits", version, long_version = common::version(), after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
@@ -61,10 +61,11 @@ fn logits(args: &Args) -> Result<ExitCode> {
     let model = file.model()?;
     let (tokens, room) = (args.ids.len(), model.config().context);
     if tokens > room {
-        return Err(format!("{tokens} ids were given, the model's context is {room}").into());
-    } else if tokens == 0 || args.chunk == 0 {
-        return Err("--ids and --chunk must have at least 1 token".into());
+        return Err(format!("--ids has {tokens} tokens, the model's context is {room}").into());
+    } else if tokens == 0 {
+        return Err("--ids has no token".into());
     }
+    limit::check("--chunk", args.chunk, 1, usize::MAX)?;
     let rows = args.chunk.min(tokens);
     let limits = Limits { rows, logit_rows: rows, ..args.engine.limits(tokens) };
     let (plan, mut machine) = args.device.prepare(&model, &limits)?;

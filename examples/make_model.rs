@@ -29,7 +29,7 @@ Examples:
 ///
 /// The file has the shapes, types and size of a real model. What the model generates has no meaning.
 #[derive(Parser)]
-#[command(name = "make_model", after_help = EXAMPLES)]
+#[command(name = "make_model", version, long_version = common::version(), after_help = EXAMPLES)]
 struct Args {
     /// Real model whose shape the file has; --list shows the names
     #[arg(long, value_name = "NAME", value_parser = Shape::from_name, required_unless_present = "list")]

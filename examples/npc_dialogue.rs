@@ -47,9 +47,14 @@ const ANSWER: usize = 128;
 /// Nodes of the trie between two looks at the clock, in units of 4,096.
 const MASK_UNITS: usize = 1;
 
+const EXAMPLES: &str = "\
+Examples:
+  cargo run --release --example npc_dialogue
+  cargo run --release --example npc_dialogue -- --characters 8 --ms 0.5 --seed 3";
+
 /// Lets characters of a game answer in JSON, within a time budget per frame.
 #[derive(Parser)]
-#[command(name = "npc_dialogue")]
+#[command(name = "npc_dialogue", version, long_version = common::version(), after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,

@@ -24,7 +24,7 @@ use std::time::Instant;
 use clap::Parser;
 use common::args::{EngineArgs, ModelArgs, WindowArgs};
 use common::score::{self, STORY, Score};
-use common::{ModelFile, Result, text};
+use common::{ModelFile, Result, limit, text};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::token::{EncodeOptions, Tokenizer};
 use gleed::{Engine, KvKind, Limits, Plan, Window};
@@ -40,7 +40,7 @@ Examples:
 ///
 /// The text is cut into chunks that do not overlap. Every chunk is a sequence of its own.
 #[derive(Parser)]
-#[command(name = "perplexity", after_help = EXAMPLES)]
+#[command(name = "perplexity", version, long_version = common::version(), after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
@@ -123,9 +123,7 @@ fn chunk_tokens(asked: Option<usize>, max: Option<usize>, context: usize) -> Res
     const DEFAULT: usize = 4096;
     match (asked, max) {
         (None, _) => Ok(context.min(DEFAULT)),
-        (Some(ctx), _) if ctx < 2 => Err(format!("--ctx is {ctx}, it must be at least 2").into()),
-        (Some(ctx), Some(max)) if ctx > max => Err(format!("--ctx is {ctx}, the model's context is {max}").into()),
-        (Some(ctx), _) => Ok(ctx),
+        (Some(ctx), max) => limit::check("--ctx", ctx, 2, max.unwrap_or(usize::MAX)).map(|()| ctx),
     }
 }
 

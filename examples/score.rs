@@ -31,7 +31,7 @@ const EXAMPLES: &str = r#"Examples:
 ///
 /// `sum` marks the most probable choice. `byte` marks the most probable one per byte.
 #[derive(Parser)]
-#[command(name = "score", after_help = EXAMPLES)]
+#[command(name = "score", version, long_version = common::version(), after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,

@@ -47,7 +47,7 @@ const EXAMPLES: &str = r#"Examples:
 ///
 /// Prints the cosine, the number and the text of each line, the most similar one first.
 #[derive(Parser)]
-#[command(name = "search", after_help = EXAMPLES)]
+#[command(name = "search", version, long_version = common::version(), after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,

@@ -16,6 +16,19 @@ use gleed::sample::{Sampler, SamplerParams, scratch_len};
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, Tokenizer};
 use gleed::{Engine, Limits, Model, Plan};
 
+const HELP: &str = "\
+static_arena tells a story in memory that is laid out when the program is linked.
+
+Usage: static_arena
+
+Options:
+  -h, --help     Print help
+  -V, --version  Print version
+
+Examples:
+  cargo run --release --example static_arena
+  cargo run --release --example inspect -- --context 256 --rows 16 --emit-header";
+
 /// The model: any bytes of a GGUF file. They are used where they are and never copied.
 static MODEL: &[u8] = include_bytes!("assets/gleed-tales-q8_0.gguf");
 
@@ -31,6 +44,7 @@ static SAMPLING: Mutex<[u64; scratch_len(1024)]> = Mutex::new([0; scratch_len(10
 static ENCODING: Mutex<[u32; 2000]> = Mutex::new([0; 2000]);
 
 fn main() -> Result<(), Box<dyn Error>> {
+    common::arguments(HELP, 0);
     let mut engine_memory = ENGINE.lock()?;
     let mut tables = TABLES.lock()?;
     let mut sampling = SAMPLING.lock()?;

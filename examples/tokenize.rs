@@ -28,7 +28,7 @@ const EXAMPLES: &str = r#"Examples:
 /// All of standard input is one text, line ends included, unless --batch is given. A GGUF file that contains only a
 /// vocabulary suffices.
 #[derive(Parser)]
-#[command(name = "tokenize", after_help = EXAMPLES)]
+#[command(name = "tokenize", version, long_version = common::version(), after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,

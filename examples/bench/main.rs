@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use common::args::{ModelArgs, TraceArgs};
 use common::device::DeviceArgs;
-use common::{ModelFile, Result};
+use common::{ModelFile, Result, limit};
 use gleed::kernels::{FetchOrder, Level};
 use gleed::{KvType, Limits};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -47,7 +47,7 @@ Examples:
 ///
 /// The tokens are random. Times are wall-clock times.
 #[derive(Parser)]
-#[command(name = "bench", after_help = EXAMPLES)]
+#[command(name = "bench", version, long_version = common::version(), after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
@@ -173,9 +173,8 @@ fn bench(args: &Args) -> Result<ExitCode> {
     if args.prompt == 0 && args.r#gen == 0 {
         return Err("--prompt and --gen are both 0: nothing to measure".into());
     }
-    if args.sequences == 0 || args.threads.contains(&0) {
-        return Err("--sequences and --threads are at least 1".into());
-    }
+    limit::check("--sequences", args.sequences, 1, usize::MAX)?;
+    args.threads.iter().try_for_each(|&threads| limit::check("--threads", threads, 1, usize::MAX))?;
     let threads = args.threads();
     if let Some(path) = &args.report {
         let (prompt, r#gen, repeat, seed) = (args.prompt, args.r#gen, args.repeat() as usize, args.seed);

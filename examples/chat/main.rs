@@ -59,7 +59,7 @@ const EXAMPLES: &str = r#"Examples:
 ///
 /// Each line of input is a message to the model. Lines that start with `/` are commands: /help lists them.
 #[derive(Parser)]
-#[command(name = "chat", after_help = EXAMPLES)]
+#[command(name = "chat", version, long_version = common::version(), after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,

@@ -15,6 +15,7 @@ use gleed::{Engine, KvKind, KvType, Limits, Model, Plan, SeqId, Window};
 use super::Result;
 use super::constraint::{ConstraintArgs, WhitespaceArgs};
 use super::device::DeviceArgs;
+use super::prompt::Prompt;
 use super::tool_args::ToolArgs;
 use super::trace::{Trace, Watcher};
 
@@ -100,11 +101,11 @@ pub struct WindowArgs {
 }
 
 impl WindowArgs {
-    pub fn window(&self) -> std::result::Result<Window, String> {
-        match self.window {
-            Some(0) => Err("--window is 0, it must be at least 1".into()),
-            last => Ok(Window { sinks: self.sinks, last: last.unwrap_or(0) }),
+    pub fn window(&self) -> Result<Window> {
+        if let Some(last) = self.window {
+            limit::check("--window", last, 1, usize::MAX)?;
         }
+        Ok(Window { sinks: self.sinks, last: self.window.unwrap_or(0) })
     }
 }
 
@@ -265,6 +266,8 @@ impl LoraArgs {
 const EXAMPLES: &str = r#"Examples:
   cargo run --release --example generate -- "Once upon a time"
   cargo run --release --example generate -- --temp 0 -n 100 --json story.json "The little dog"
+  cargo run --release --example generate -- -f beginning.txt
+  printf 'Once upon a time' | cargo run --release --example generate
   cargo run --release --features gpu --example generate -- --device gpu "Once upon a time"
   cargo run --release --example generate -- --window 128 --ignore-end -n 2000 "Once upon a time""#;
 
@@ -272,7 +275,7 @@ const EXAMPLES: &str = r#"Examples:
 ///
 /// Prints the text to standard output and statistics to standard error.
 #[derive(Parser)]
-#[command(name = "generate", after_help = EXAMPLES)]
+#[command(name = "generate", version, long_version = super::version(), after_help = EXAMPLES)]
 pub struct GenerateArgs {
     #[command(flatten)]
     pub model: ModelArgs,
@@ -343,27 +346,5 @@ impl GenerateArgs {
         }
         let strings: Vec<&str> = self.stop.iter().map(String::as_str).collect();
         StopStrings::new(&strings).map_err(|error| format!("--stop: {error}").into())
-    }
-}
-
-#[derive(Args)]
-#[group(required = true, multiple = false)]
-pub struct Prompt {
-    /// Text to continue
-    #[arg(value_name = "TEXT")]
-    text: Option<String>,
-
-    /// Text to continue, given as an option
-    #[arg(long = "prompt", value_name = "TEXT", allow_hyphen_values = true)]
-    flag: Option<String>,
-
-    /// Token ids to continue, separated by commas or white space; no BOS is added
-    #[arg(long, value_name = "1,2,3", value_parser = parse_ids)]
-    pub ids: Option<std::vec::Vec<u32>>,
-}
-
-impl Prompt {
-    pub fn text(&self) -> Option<&str> {
-        self.text.as_deref().or(self.flag.as_deref())
     }
 }

@@ -12,7 +12,9 @@ pub mod figures;
 pub mod gguf;
 pub mod guesses;
 pub mod interrupt;
+pub mod limit;
 pub mod made;
+pub mod prompt;
 pub mod random;
 pub mod raw_member;
 pub mod reply;
@@ -24,6 +26,7 @@ pub mod tool_args;
 pub mod toolbox;
 pub mod trace;
 pub mod turns;
+mod version;
 
 use std::error::Error;
 use std::io;
@@ -32,6 +35,7 @@ use std::process::ExitCode;
 
 use gleed::Model;
 use gleed::host::MappedFile;
+pub use version::{arguments, version};
 
 /// The model that the examples carry: `examples/assets/README.md`.
 const DEMO_MODEL: &[u8] = include_bytes!("../assets/gleed-tales-q8_0.gguf");
@@ -46,7 +50,7 @@ pub fn exit(result: Result<ExitCode>) -> ExitCode {
         Err(error) => match error.downcast_ref::<io::Error>() {
             Some(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             _ => {
-                eprintln!("error: {error}");
+                eprintln!("error: {}", limit::explain(error.as_ref()));
                 ExitCode::FAILURE
             }
         },

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use gleed::tensor::Dtype;
 
 use crate::output::{Contents, Matrix, Output, Tensor};
-use crate::vocab;
+use crate::vocab::{self, Vocab};
 use common::Result;
 use common::gguf::Value;
 
@@ -22,30 +22,47 @@ struct Sizes {
     tied: bool,
 }
 
-/// The model, with the vocabulary of the file `tokenizer`.
-pub(crate) fn read<'a>(file: &'a [u8], tokenizer: Option<&[u8]>) -> Result<Output<'a>> {
-    let (sizes, mut rest) = Sizes::read(file)?;
-    let tokenizer = tokenizer.ok_or("a llama2.c model needs --tokenizer FILE, its tokenizer.bin or tokenizer.model")?;
-    let mut output = Output::default();
-    sizes.describe(&mut output);
-    let vocab = vocab::of_llama2c(tokenizer, sizes.vocab).map_err(|error| format!("the tokenizer: {error}"))?;
-    vocab.write(&mut output.header);
-    for (name, rows, cols, of_layers) in sizes.order() {
-        // All layers of one kind follow each other.
-        for layer in 0..if of_layers { sizes.layers } else { 1 } {
-            let bytes = take(&mut rest, 4 * rows * cols)?;
-            let name = if of_layers { format!("blk.{layer}.{name}.weight") } else { format!("{name}.weight") };
-            output.tensors.push(tensor(name, rows, cols, bytes));
-        }
-        if name == "output_norm" {
-            // Cosines and sines of all positions.
-            take(&mut rest, 4 * sizes.context * (sizes.hidden / sizes.heads))?;
-        }
+/// A model whose vocabulary is in another file.
+pub(crate) struct Model<'a> {
+    sizes: Sizes,
+    weights: &'a [u8],
+}
+
+impl<'a> Model<'a> {
+    pub(crate) fn read(file: &'a [u8]) -> Result<Self> {
+        let (sizes, weights) = Sizes::read(file)?;
+        Ok(Self { sizes, weights })
     }
-    if !rest.is_empty() {
-        return Err(format!("{} bytes are left over: it is no llama2.c model of the first format", rest.len()).into());
+
+    /// Its vocabulary, of the bytes of its tokenizer.bin or tokenizer.model.
+    pub(crate) fn vocab(&self, tokenizer: &[u8]) -> Result<Vocab> {
+        vocab::of_llama2c(tokenizer, self.sizes.vocab)
     }
-    Ok(output)
+
+    /// The model as it is written.
+    pub(crate) fn output(self, vocab: Vocab) -> Result<Output<'a>> {
+        let Self { sizes, weights: mut rest } = self;
+        let mut output = Output::default();
+        sizes.describe(&mut output);
+        vocab.write(&mut output.header);
+        for (name, rows, cols, of_layers) in sizes.order() {
+            // All layers of one kind follow each other.
+            for layer in 0..if of_layers { sizes.layers } else { 1 } {
+                let bytes = take(&mut rest, 4 * rows * cols)?;
+                let name = if of_layers { format!("blk.{layer}.{name}.weight") } else { format!("{name}.weight") };
+                output.tensors.push(tensor(name, rows, cols, bytes));
+            }
+            if name == "output_norm" {
+                // Cosines and sines of all positions.
+                take(&mut rest, 4 * sizes.context * (sizes.hidden / sizes.heads))?;
+            }
+        }
+        if !rest.is_empty() {
+            let left = rest.len();
+            return Err(format!("{left} bytes are left over: it is no llama2.c model of the first format").into());
+        }
+        Ok(output)
+    }
 }
 
 fn take<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8]> {

@@ -8,18 +8,21 @@
 //! cargo run --release --example convert -- model-f16.gguf model-iq2_xs.gguf --type iq2_xs --imatrix imatrix.gguf
 //! ```
 //!
-//! Without `--type` matrices keep their type. `docs/models.md` says which models it knows.
+//! The file has its name when it is whole: what is begun and not finished leaves nothing behind. A file that is read is never written
+//! over. Without `--type` matrices keep their type. `docs/models.md` says which models it knows.
 
 mod hf;
 mod imatrix;
 mod llama2c;
 mod output;
+mod place;
 mod quantize;
 mod requantize;
 mod types;
 mod vocab;
 mod write;
 
+use std::error::Error;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -41,7 +44,7 @@ Examples:
 
 /// Converts a model to a GGUF file, or a GGUF file to other types.
 #[derive(Parser)]
-#[command(name = "convert", after_help = EXAMPLES)]
+#[command(name = "convert", version, long_version = common::version(), after_help = EXAMPLES)]
 struct Args {
     /// Model to read: a Hugging Face folder, a llama2.c model, weights of minGPT in JSON, or a GGUF file
     #[arg(value_name = "IN")]
@@ -51,8 +54,8 @@ struct Args {
     #[arg(value_name = "OUT")]
     out: PathBuf,
 
-    /// Type of the matrices, q4_k for example [default: the type that they have]
-    #[arg(long = "type", value_name = "TYPE", value_parser = FileType::from_name)]
+    /// Type of the matrices [default: the type that they have]
+    #[arg(long = "type", value_name = "TYPE", value_parser = FileType::parser())]
     file_type: Option<FileType>,
 
     /// Importance matrix that llama-imatrix made of the model, .gguf or .dat; the types iq1_s to iq3_xxs need it
@@ -68,12 +71,21 @@ struct Args {
     threads: Option<u32>,
 }
 
+impl Args {
+    /// The files and folders that are read.
+    fn read(&self) -> Vec<&Path> {
+        let others = [self.imatrix.as_deref(), self.tokenizer.as_deref()].into_iter().flatten();
+        std::iter::once(self.input.as_path()).chain(others).collect()
+    }
+}
+
 fn main() -> ExitCode {
     common::exit(convert(&Args::parse()))
 }
 
 fn convert(args: &Args) -> Result<ExitCode> {
-    let named = |error| format!("{}: {error}", args.input.display());
+    let named = |error: Box<dyn Error>| format!("{}: {error}", args.input.display());
+    place::check(&args.out, &args.read())?;
     if args.input.is_dir() {
         let folder = hf::Folder::open(&args.input)?;
         let output = folder.output().map_err(named)?;
@@ -87,17 +99,22 @@ fn convert(args: &Args) -> Result<ExitCode> {
         let model = hf::MinGpt::read(&args.input, file.bytes()).map_err(named)?;
         return written(args, model.output().map_err(named)?);
     }
-    let tokenizer = args.tokenizer.as_deref().map(open).transpose()?;
-    let tokenizer = tokenizer.as_ref().map(MappedFile::bytes);
-    written(args, llama2c::read(file.bytes(), tokenizer).map_err(named)?)
+    let tokenizer = args.tokenizer.as_deref().map(|path| Ok::<_, Box<dyn Error>>((path, open(path)?))).transpose()?;
+    let model = llama2c::Model::read(file.bytes()).map_err(named)?;
+    let (path, tokenizer) = tokenizer
+        .ok_or_else(|| named("a llama2.c model needs --tokenizer FILE, its tokenizer.bin or tokenizer.model".into()))?;
+    let vocab = model.vocab(tokenizer.bytes()).map_err(|error| format!("{}: {error}", path.display()))?;
+    written(args, model.output(vocab).map_err(named)?)
 }
 
 fn written(args: &Args, output: Output<'_>) -> Result<ExitCode> {
     let threads =
         args.threads.map(|n| n as usize).or_else(|| std::thread::available_parallelism().ok().map(usize::from));
     let mut output = described(output, args.file_type);
-    let imatrix = args.imatrix.as_deref().map(|path| importance(path, &mut output)).transpose()?;
-    let how = How { file_type: args.file_type, imatrix, threads: threads.unwrap_or(1) };
+    let imatrix = args.imatrix.as_deref().map(|path| Ok::<_, Box<dyn Error>>((path, importance(path, &mut output)?)));
+    let imatrix = imatrix.transpose()?;
+    let (threads, input) = (threads.unwrap_or(1), args.input.as_path());
+    let how = How { input, file_type: args.file_type, imatrix, threads };
     let bytes = write::write(output, &how, &args.out)?;
     writeln!(stdout(), "{}: {bytes} bytes", args.out.display())?;
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,6 @@
 //! Element types: which one a tensor gets.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gleed::tensor::Dtype;
 
 use crate::output::Tensor;
@@ -55,9 +56,10 @@ const fn plain(name: &'static str, number: u32, dtype: Dtype) -> FileType {
 }
 
 impl FileType {
-    pub(crate) fn from_name(name: &str) -> Result<Self, String> {
-        let found = ALL.into_iter().find(|file_type| file_type.name == name);
-        found.ok_or_else(|| format!("the types are {}", ALL.map(|file_type| file_type.name).join(", ")))
+    /// Knows the names, which help and errors then list.
+    pub(crate) fn parser() -> impl TypedValueParser<Value = Self> {
+        let names = PossibleValuesParser::new(ALL.map(|file_type| file_type.name));
+        names.try_map(|name| ALL.into_iter().find(|file_type| file_type.name == name).ok_or("no type has this name"))
     }
 
     /// That of a file with matrices of this type.

@@ -1,9 +1,10 @@
-//! Writes the file: under another name until it is whole.
+//! Writes the file.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::error::Error;
+use std::fmt::Display;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gleed::Model;
 use gleed::host::MappedFile;
@@ -12,6 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::imatrix::Imatrix;
 use crate::output::{Output, Tensor};
+use crate::place::Unfinished;
 use crate::quantize::{needs_importance, quantize};
 use crate::types::{self, FileType};
 use common::Result;
@@ -21,54 +23,54 @@ use common::gguf;
 const CHUNK: usize = 1 << 18;
 
 /// How a file is written.
-pub(crate) struct How {
+pub(crate) struct How<'h> {
+    /// What is converted, for errors.
+    pub(crate) input: &'h Path,
     /// The type of the matrices; without one they keep theirs.
     pub(crate) file_type: Option<FileType>,
-    pub(crate) imatrix: Option<Imatrix>,
+    /// With the file that it is in.
+    pub(crate) imatrix: Option<(&'h Path, Imatrix)>,
     pub(crate) threads: usize,
 }
 
-/// Writes `output` to `path`: the bytes of the file.
-pub(crate) fn write(output: Output<'_>, how: &How, path: &Path) -> Result<u64> {
-    let mut tmp = path.to_path_buf().into_os_string();
-    tmp.push(".tmp");
-    let tmp = PathBuf::from(tmp);
-    let written = write_all(output, how, &tmp).and_then(|bytes| {
-        std::fs::rename(&tmp, path)?;
-        Ok(bytes)
-    });
-    written.map_err(|error| {
-        let _ = std::fs::remove_file(&tmp);
-        format!("{}: {error}", path.display()).into()
-    })
+impl How<'_> {
+    fn imatrix(&self) -> Option<&Imatrix> {
+        self.imatrix.as_ref().map(|(_, imatrix)| imatrix)
+    }
 }
 
-fn write_all(output: Output<'_>, how: &How, path: &Path) -> Result<u64> {
+/// An error with the file that it is about.
+fn of<E: Display>(path: &Path) -> impl Fn(E) -> Box<dyn Error> {
+    move |error| format!("{}: {error}", path.display()).into()
+}
+
+/// Writes `output` to `path`: the bytes of the file.
+pub(crate) fn write(output: Output<'_>, how: &How<'_>, path: &Path) -> Result<u64> {
     let Output { mut header, tensors, .. } = output;
     let model = types::Model::of(&tensors);
     let with_type = |tensor| (types::of(&tensor, how.file_type, model), tensor);
     let tensors: Vec<_> = tensors.into_iter().map(with_type).collect();
     tell_exceptions(&tensors, how.file_type, model);
-    check_importance(&tensors, how.imatrix.as_ref())?;
+    check_importance(&tensors, how)?;
     for (dtype, tensor) in &tensors {
         header.tensor(&tensor.name, &tensor.dims, *dtype);
     }
     let (header, total) = header.finish();
 
-    let mut file = File::create(path)?;
-    file.write_all(&header)?;
+    let (unfinished, mut file) = Unfinished::create(path).map_err(of(path))?;
+    file.write_all(&header).map_err(of(path))?;
     // The zeros take no room yet.
-    file.set_len(total)?;
-    check(path)?;
+    file.set_len(total).map_err(of(path))?;
+    check(unfinished.path()).map_err(of(how.input))?;
     let mut file = BufWriter::with_capacity(1 << 20, file);
     let bar = bar(total - header.len() as u64);
     for (dtype, tensor) in &tensors {
         bar.set_message(tensor.name.clone());
-        let written = write_tensor(&mut file, tensor, *dtype, how, &bar);
-        written.map_err(|error| format!("{}: {error}", tensor.name))?;
+        write_tensor((&mut file, path), tensor, *dtype, how, &bar)?;
     }
     bar.finish_and_clear();
-    file.into_inner()?.sync_all()?;
+    let written = file.into_inner().map_err(|error| error.into_error()).and_then(|file| file.sync_all());
+    written.and_then(|()| unfinished.finish(path)).map_err(of(path))?;
     Ok(total)
 }
 
@@ -88,18 +90,19 @@ fn tell_exceptions(tensors: &[(Dtype, Tensor<'_>)], file_type: Option<FileType>,
 }
 
 /// Refuses a matrix that needs an importance matrix and is not in it. Says which others are not.
-fn check_importance(tensors: &[(Dtype, Tensor<'_>)], imatrix: Option<&Imatrix>) -> Result<()> {
+fn check_importance(tensors: &[(Dtype, Tensor<'_>)], how: &How<'_>) -> Result<()> {
+    let imatrix = how.imatrix();
     let mut without = Vec::new();
     for (dtype, tensor) in tensors.iter().filter(|(dtype, tensor)| changes(tensor, *dtype)) {
         if imatrix.map_or(Ok(None), |imatrix| imatrix.of(tensor))?.is_some() {
             continue;
         }
         if needs_importance(*dtype) {
-            let missing = match imatrix {
-                Some(_) => "which has no entry for it",
-                None => "which --imatrix gives",
+            let (path, missing) = match &how.imatrix {
+                Some((path, _)) => (*path, "which has no entry for it"),
+                None => (how.input, "which --imatrix gives"),
             };
-            return Err(format!("{}: {dtype} needs an importance matrix, {missing}", tensor.name).into());
+            return Err(of(path)(format!("{}: {dtype} needs an importance matrix, {missing}", tensor.name)));
         }
         without.push(tensor.name.as_str());
     }
@@ -122,13 +125,20 @@ fn check(path: &Path) -> Result<()> {
 }
 
 /// A tensor and the bytes up to the next one.
-fn write_tensor(file: &mut impl Write, tensor: &Tensor<'_>, dtype: Dtype, how: &How, bar: &ProgressBar) -> Result<()> {
+fn write_tensor(
+    (file, path): (&mut impl Write, &Path),
+    tensor: &Tensor<'_>,
+    dtype: Dtype,
+    how: &How<'_>,
+    bar: &ProgressBar,
+) -> Result<()> {
+    let wrong = |error: &str| of(how.input)(format!("{}: {error}", tensor.name));
     let contents = &tensor.contents;
     let (rows, cols) = (contents.rows(), contents.cols());
-    let row_bytes = dtype.row_bytes(cols).ok_or("a row is no whole number of blocks")?;
+    let row_bytes = dtype.row_bytes(cols).ok_or_else(|| wrong("a row is no whole number of blocks"))?;
     let chunk = (CHUNK / cols.max(1)).max(1);
     let threads = how.threads;
-    let importance = how.imatrix.as_ref().map_or(Ok(None), |imatrix| imatrix.of(tensor))?;
+    let importance = how.imatrix().map_or(Ok(None), |imatrix| imatrix.of(tensor))?;
     let mut bytes = vec![0; row_bytes * (chunk * threads).min(rows)];
     for first in (0..rows).step_by(chunk * threads) {
         let bytes = &mut bytes[..row_bytes * (chunk * threads).min(rows - first)];
@@ -139,11 +149,11 @@ fn write_tensor(file: &mut impl Write, tensor: &Tensor<'_>, dtype: Dtype, how: &
             let workers: Vec<_> = parts.map(fill).collect();
             workers.into_iter().map(|worker| worker.join().unwrap_or(Err("a thread panicked".into()))).collect()
         });
-        results.into_iter().collect::<std::result::Result<(), String>>()?;
-        file.write_all(bytes)?;
+        results.into_iter().collect::<std::result::Result<(), String>>().map_err(|error| wrong(&error))?;
+        file.write_all(bytes).map_err(of(path))?;
         bar.inc(bytes.len() as u64);
     }
-    Ok(file.write_all(&vec![0; gguf::padding(row_bytes * rows)])?)
+    file.write_all(&vec![0; gguf::padding(row_bytes * rows)]).map_err(of(path))
 }
 
 /// Makes rows from `first` on, as many as `out` has place for.

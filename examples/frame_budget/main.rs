@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use common::args::ModelArgs;
-use common::{ModelFile, Result, text};
+use common::{ModelFile, Result, limit, text};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
 use gleed::token::Tokenizer;
@@ -37,7 +37,7 @@ Examples:
 ///
 /// Prints the text, and a histogram of how much later than its deadline the engine returned.
 #[derive(Parser)]
-#[command(name = "frame_budget", after_help = EXAMPLES)]
+#[command(name = "frame_budget", version, long_version = common::version(), after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
@@ -80,9 +80,8 @@ fn main() -> ExitCode {
 }
 
 fn play(args: &Args) -> Result<ExitCode> {
-    if args.tokens == 0 || args.units == 0 {
-        return Err("--tokens and --units are at least 1".into());
-    }
+    limit::check("--tokens", args.tokens, 1, usize::MAX)?;
+    limit::check("--units", args.units, 1, usize::MAX)?;
     if !(args.fps > 0.0 && (0.0..1e6).contains(&args.ms)) {
         return Err("--fps must be above 0, --ms from 0 to 1e6".into());
     }

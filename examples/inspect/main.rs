@@ -33,7 +33,7 @@ Examples:
 
 /// Shows the contents of a GGUF file and the memory that an engine needs for it.
 #[derive(Parser)]
-#[command(name = "inspect", after_help = EXAMPLES)]
+#[command(name = "inspect", version, long_version = common::version(), after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,

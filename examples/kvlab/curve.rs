@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use crate::lab::{Lab, LabArgs, bar, median, timed, with_cache};
 use crate::plot::{Axis, Curve, Plot};
 use crate::report::{Cell, Report, Table};
-use common::Result;
+use common::{Result, limit};
 
 #[derive(Args)]
 pub(crate) struct CurveArgs {
@@ -35,8 +35,8 @@ pub(crate) fn run(lab: &Lab<'_>, args: &CurveArgs) -> Result<Report> {
 fn forward(lab: &Lab<'_>, steps: usize, report: &mut Report) -> Result<()> {
     let steps = if lab.args.quick { steps.min(3) } else { steps };
     let room = lab.model.config().context;
-    let longest = room.checked_sub(steps).filter(|&rest| rest > 0);
-    let longest = longest.ok_or_else(|| format!("--steps is {steps}, the model's context is {room}"))?;
+    limit::check("--steps", steps, 1, room.saturating_sub(1))?;
+    let longest = room - steps;
     let most = if lab.args.quick { 64 } else { 1024 };
     let mut lengths: Vec<usize> = (5..=10).map(|log| 1 << log).filter(|&n| n <= most).map(|n| n.min(longest)).collect();
     lengths.dedup();

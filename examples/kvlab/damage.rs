@@ -15,7 +15,7 @@ use crate::plot::{Axis, Curve, Plot};
 use crate::report::{Cell, Report, Table};
 use common::random::Random;
 use common::score::STORY;
-use common::{Result, text};
+use common::{Result, limit, text};
 
 /// The layer of the key that is damaged, unless the caller says otherwise.
 const LAYER: usize = 3;
@@ -140,10 +140,8 @@ fn target(lab: &Lab<'_>, args: &BreakArgs, prompt: usize) -> Result<Target> {
         ("--head", args.head, config.layer(layer).kv.heads),
         ("--position", position, prompt),
     ];
-    match bounds.into_iter().find(|&(_, given, count)| given >= count) {
-        Some((name, given, count)) => Err(format!("{name} is {given}, it must be below {count}").into()),
-        None => Ok(Target { layer, head: args.head, position, factor: args.factor, seed: args.seed }),
-    }
+    bounds.into_iter().try_for_each(|(name, given, count)| limit::check(name, given, 0, count.saturating_sub(1)))?;
+    Ok(Target { layer, head: args.head, position, factor: args.factor, seed: args.seed })
 }
 
 fn tell_all(engine: &mut Engine<'_, '_>, prompt: &[u32], n: usize, target: &Target) -> Result<(Vec<u32>, Vec<Told>)> {

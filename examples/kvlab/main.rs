@@ -31,9 +31,14 @@ Examples:
   cargo run --release --example kvlab -- break --layer 3 --head 1 --position 0
   cargo run --release --example kvlab -- share --quick --characters 16 --out plots --json share.json";
 
+/// What the help of a subcommand ends with.
+fn example(flags: &str) -> String {
+    format!("Examples:\n  cargo run --release --example kvlab -- {flags}")
+}
+
 /// Measures the KV cache, prints tables and writes SVG plots.
 #[derive(Parser)]
-#[command(name = "kvlab", after_help = EXAMPLES)]
+#[command(name = "kvlab", version, long_version = common::version(), after_help = EXAMPLES)]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -42,14 +47,19 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Measures what a cache saves, and what an appended token costs
+    #[command(after_help = example("curve --quick --out plots"))]
     Curve(curve::CurveArgs),
     /// Compares the measured bytes of keys and values with the formula
+    #[command(after_help = example("memory --budget 64MB --json memory.json"))]
     Memory(memory::MemoryArgs),
     /// Shows what a damaged cache does to a text
+    #[command(after_help = example("break --layer 3 --head 1 --position 0"))]
     Break(damage::BreakArgs),
     /// Measures memory and time of characters that share a prompt
+    #[command(after_help = example("share --characters 16 --out plots --json share.json"))]
     Share(share::ShareArgs),
     /// Measures what a model loses if it sees only the last tokens
+    #[command(after_help = example("window --ctx 256 --out plots"))]
     Window(window::WindowArgs),
 }
 

@@ -9,8 +9,8 @@ use crate::lab::{Lab, LabArgs, bar, finish, median, timed};
 use crate::memory::used_bytes;
 use crate::plot::{Axis, Curve, Plot};
 use crate::report::{Cell, Report, Table};
-use common::Result;
 use common::random::Random;
+use common::{Result, limit};
 
 #[derive(Args)]
 pub(crate) struct ShareArgs {
@@ -66,11 +66,7 @@ impl Cast {
         };
         let room = lab.model.config().context.saturating_sub(own);
         let system = args.system.unwrap_or(room.min(if lab.args.quick { 64 } else { 512 }));
-        if system == 0 || system > room {
-            return Err(
-                format!("--system is {system}, it must be 1 to {room} with {own} tokens of each character").into()
-            );
-        }
+        limit::check("--system", system, 1, room)?;
         let mut counts: Vec<usize> = (0..13).map(|log| 1 << log).take_while(|&n| n < most).collect();
         counts.push(most);
         let limits = Limits {

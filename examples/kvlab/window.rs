@@ -14,7 +14,7 @@ use crate::lab::{Lab, LabArgs, bar};
 use crate::plot::{Axis, Curve, Plot};
 use crate::report::{Cell, Report, Table};
 use common::score::{self, SEPARATOR, STORIES, Score};
-use common::{Result, text};
+use common::{Result, limit, text};
 
 #[derive(Args)]
 pub(crate) struct WindowArgs {
@@ -98,8 +98,7 @@ fn chunks(tokenizer: &Tokenizer<'_, '_>, text: &str, args: &WindowArgs, ctx: usi
 fn chunk_tokens(asked: Option<usize>, context: usize) -> Result<usize> {
     match asked {
         None => Ok(context.min(DEFAULT_TOKENS)),
-        Some(ctx) if (2..=context).contains(&ctx) => Ok(ctx),
-        Some(ctx) => Err(format!("--ctx is {ctx}, it must be 2 to {context}, the model's context").into()),
+        Some(ctx) => limit::check("--ctx", ctx, 2, context).map(|()| ctx),
     }
 }
 

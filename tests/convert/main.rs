@@ -24,13 +24,20 @@ use gleed::tensor::Dtype;
 use gleed::{Engine, KvType, Limits, Model, Plan};
 use serde_json::{Value as Json, json};
 
-/// A run of `convert`: what it said on standard error, if it failed.
-fn convert(input: &Path, out: &Path, flags: &[&str]) -> Result<String, String> {
+/// `convert`, ready to run.
+fn start(input: &Path, out: &Path, flags: &[&str]) -> Command {
     // This test is `target/PROFILE/deps/convert-HASH`.
     let folder = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples");
     let program = folder.join(format!("convert{}", std::env::consts::EXE_SUFFIX));
-    let run = Command::new(&program).arg(input).arg(out).args(flags).output();
-    let run = run.unwrap_or_else(|error| panic!("{}: {error}; `cargo build --examples` makes it", program.display()));
+    assert!(program.is_file(), "no {}; `cargo build --examples` makes it", program.display());
+    let mut command = Command::new(program);
+    command.arg(input).arg(out).args(flags);
+    command
+}
+
+/// A run of `convert`: what it said on standard error, if it failed.
+fn convert(input: &Path, out: &Path, flags: &[&str]) -> Result<String, String> {
+    let run = start(input, out, flags).output().unwrap();
     let said = String::from_utf8(run.stderr).unwrap();
     if run.status.success() { Ok(said) } else { Err(said) }
 }

@@ -1,11 +1,13 @@
 //! What cannot be converted is refused with words that name it, and leaves no file behind.
 
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::process::Command;
 
 use serde_json::{Value as Json, json};
 
 use crate::vocab::sentence_piece;
-use crate::{convert, folder, safetensors, scratch, tensors, write_json};
+use crate::{convert, folder, safetensors, scratch, start, tensors, write_json};
 
 /// The error; the file that would be written is not there, and an old one of its name is as before.
 pub(crate) fn refused(input: &Path, flags: &[&str], words: &str) {
@@ -15,7 +17,14 @@ pub(crate) fn refused(input: &Path, flags: &[&str], words: &str) {
     let last = error.lines().last().unwrap_or_default();
     assert!(last.starts_with("error: ") && last.contains(words), "{words:?} is not in {error}");
     assert_eq!(std::fs::read(&out).unwrap(), b"old", "{words}");
-    assert!(!out.with_extension("gguf.tmp").exists(), "{words}");
+    assert_eq!(beside(&out), 0, "{words}");
+}
+
+/// Files whose names begin with that of `out`.
+fn beside(out: &Path) -> usize {
+    let name = format!("{}.", out.file_name().unwrap().to_str().unwrap());
+    let files = std::fs::read_dir(out.parent().unwrap()).unwrap();
+    files.filter(|file| file.as_ref().unwrap().file_name().to_str().unwrap().starts_with(&name)).count()
 }
 
 /// A folder with another value in `config.json`.
@@ -54,6 +63,55 @@ fn wrong_inputs() {
     refused(&with("rope_scaling", json!({"type": "linear"})), &[], "without factor");
     refused(&with("num_attention_heads", json!(4)), &[], "attn_k.weight");
     refused(&with("intermediate_size", json!(24)), &[], "ffn_gate.weight");
+}
+
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/assets/gleed-tales-q8_0.gguf");
+
+/// By whatever name.
+#[test]
+fn a_file_that_is_read_is_not_written_over() {
+    let (input, words) = (scratch("own.gguf"), "own.gguf, which is read");
+    std::fs::copy(DEMO, &input).unwrap();
+    let mut names = vec![input.clone(), input.parent().unwrap().join(".").join(input.file_name().unwrap())];
+    #[cfg(unix)]
+    {
+        let (link, hard) = (scratch("link.gguf"), scratch("hard.gguf"));
+        for name in [&link, &hard] {
+            let _ = std::fs::remove_file(name);
+        }
+        std::os::unix::fs::symlink(&input, &link).unwrap();
+        std::fs::hard_link(&input, &hard).unwrap();
+        names.extend([link, hard]);
+    }
+    for out in &names {
+        let error = convert(&input, out, &["--type", "q4_0"]).unwrap_err();
+        assert!(error.contains(words), "{error}");
+        assert!(std::fs::read(&input).unwrap() == std::fs::read(DEMO).unwrap(), "{}", out.display());
+    }
+    let model = folder("own", 40, &[]);
+    for name in ["model.safetensors", "config.json"] {
+        let error = convert(&model, &model.join(name), &[]).unwrap_err();
+        assert!(error.contains("which is read"), "{error}");
+    }
+    let error = convert(&input, &model, &[]).unwrap_err();
+    assert!(error.contains("it is a folder"), "{error}");
+    // Beside what is read there is room.
+    convert(&model, &model.join("model.gguf"), &[]).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_leaves_no_file_behind() {
+    let (input, out) = (scratch("stopped-in.gguf"), scratch("stopped.gguf"));
+    std::fs::copy(DEMO, &input).unwrap();
+    let mut run = start(&input, &out, &["--type", "q2_k", "--threads", "1"]).spawn().unwrap();
+    while beside(&out) == 0 {
+        assert!(run.try_wait().unwrap().is_none(), "it ended before it could be stopped");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(130));
+    assert!(beside(&out) == 0 && !out.exists());
 }
 
 /// Each made `convert` ask for gigabytes, which ends a process.

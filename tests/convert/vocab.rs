@@ -238,9 +238,9 @@ fn llama2c_models_with_a_sentence_piece_vocabulary() {
         let error = convert(path, &out, &["--tokenizer", wrong.to_str().unwrap()]).unwrap_err();
         assert!(error.contains(message), "{error}");
     };
-    refused(&file[..file.len() - 1], "the tokenizer: it is no SentencePiece model, or cut off");
-    refused(&sentence_piece(1), "the tokenizer: a model of type 1 is not supported");
-    refused(&[&file[..], &file[..file.len() / 2]].concat(), "the tokenizer");
+    refused(&file[..file.len() - 1], "pieces-wrong.model: it is no SentencePiece model, or cut off");
+    refused(&sentence_piece(1), "pieces-wrong.model: a model of type 1 is not supported");
+    refused(&[&file[..], &file[..file.len() / 2]].concat(), "pieces-wrong.model: ");
 }
 
 /// The vocabularies of released models, taken apart as Hugging Face has them, give the ids that they should.

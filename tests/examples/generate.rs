@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::common::fixtures::{ids, parse_json};
 use crate::common::shared_file;
-use crate::{greedy_story, run, scratch, scratch_with, shared_path, start};
+use crate::{greedy_story, run, run_with_input, scratch, scratch_with, shared_path, start};
 
 #[test]
 fn generate_gives_what_the_library_gives() {
@@ -25,6 +25,28 @@ fn generate_gives_what_the_library_gives() {
         assert!(result.err.contains("time to first token") && result.err.contains("tokens/s"));
         assert_eq!(result.ok(), format!("{text}\n"));
     }
+}
+
+/// From a file and from standard input; the line break at the end of either is no part of it.
+#[test]
+fn generate_reads_its_prompt() {
+    let flags = ["-n", "20", "--temp", "0"];
+    let told = run("generate", &[&flags[..], &["Once upon a time"]].concat()).ok();
+    for (name, text) in [("prompt.txt", "Once upon a time"), ("prompt-lines.txt", "Once upon a time\r\n")] {
+        let file = scratch_with(name, text.as_bytes());
+        for from_file in [["-f", &file], ["--file", &file]] {
+            assert_eq!(run("generate", &[&flags[..], &from_file].concat()).ok(), told);
+        }
+        for input in [&[][..], &["-"]] {
+            assert_eq!(run_with_input("generate", &[&flags[..], input].concat(), text.as_bytes()).ok(), told);
+        }
+    }
+    // A text that is given is not looked for elsewhere, and --prompt may be a dash.
+    assert_eq!(run_with_input("generate", &[&flags[..], &["Once upon a time"]].concat(), b"other").ok(), told);
+    assert_ne!(run_with_input("generate", &[&flags[..], &["--prompt", "-"]].concat(), b"Once upon a time").ok(), told);
+    assert_ne!(run_with_input("generate", &flags, b"Once upon a time\n\n").ok(), told);
+    assert_eq!(run_with_input("generate", &flags, b"\n").err, "error: the prompt is empty\n");
+    assert_eq!(run_with_input("generate", &flags, b"a\xff").err, "error: standard input: byte 1 is no UTF-8\n");
 }
 
 #[test]
@@ -178,7 +200,7 @@ fn generate_goes_on_without_end() {
     let refused = |flags: &[&str]| run("generate", &[flags, &["Once"]].concat());
     assert!(refused(&["--sinks", "4"]).err.contains("--window"));
     assert!(refused(&["--window", "0"]).err.contains("--window is 0, it must be at least 1"));
-    assert!(refused(&["--window", "600"]).err.contains("limit window is 600, it must be 1 to 512"));
+    assert!(refused(&["--window", "600"]).err.contains("--window is 600, it must be 1 to 512"));
 }
 
 #[cfg(unix)]

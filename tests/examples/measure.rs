@@ -48,8 +48,8 @@ fn perplexity_is_that_of_the_logits() {
     assert!((twice["bits_per_byte"].as_f64().unwrap() / full["bits_per_byte"].as_f64().unwrap() - 1.0).abs() < 1e-12);
     assert_eq!(twice["tokens"].as_u64(), Some(2 * tokens.len() as u64));
     let refused = |flags: &[&str]| run("perplexity", flags);
-    assert!(refused(&["--ctx", "1"]).err.contains("--ctx is 1, it must be at least 2"));
-    assert!(refused(&["--ctx", "513"]).err.contains("the model's context is 512"));
+    assert!(refused(&["--ctx", "1"]).err.contains("--ctx is 1, it must be 2 to 512"));
+    assert!(refused(&["--ctx", "513"]).err.contains("--ctx is 513, it must be 2 to 512"));
     assert!(refused(&["--text", "/nowhere"]).err.contains("/nowhere: "));
     assert!(refused(&["--text", &scratch_with("empty.txt", b"")]).err.contains("there is nothing to score"));
     assert!(refused(&["--text", &scratch_with("bytes.txt", b"\xff")]).err.contains("invalid utf-8"));

@@ -1,5 +1,8 @@
 //! Bad files, bad requests and usage: one line that says what was wrong.
 
+use gleed::num::ARITHMETIC_VERSION;
+use gleed_ffi::GLEED_ABI_VERSION;
+
 use crate::{DEMO, refused, run, scratch, scratch_with, unknown_architecture};
 
 #[test]
@@ -27,38 +30,72 @@ fn bad_files() {
 fn bad_requests() {
     refused("generate", &[""], "the prompt is empty");
     refused("generate", &["--ids", ""], "the prompt is empty");
+    refused("generate", &["-f", "/nowhere/at/all"], "/nowhere/at/all: ");
+    refused("generate", &["-f", &scratch_with("bytes.txt", b"ab\xff")], "bytes.txt: byte 2 is no UTF-8");
     refused("generate", &["--ids", "1,1024"], "token 1024 at index 1 is not below the vocabulary's size, 1024");
     refused("generate", &["-n", "0", "Once"], "-n is 0");
-    refused("generate", &["--threads", "0", "Once"], "workers is 0");
+    refused("generate", &["--threads", "0", "Once"], "--threads is 0, it must be 1 to ");
     refused("generate", &["--temp", "-1", "Once"], "temperature");
     refused("generate", &["--top-p", "2", "Once"], "top_p");
     refused("generate", &["--ids", &vec!["5"; 513].join(",")], "513 tokens, the model's context is 512");
     refused("generate", &["--json", "/nowhere/at/all", "Once"], "/nowhere/at/all: ");
-    refused("logits", &["--ids", "", "--out", "x"], "at least 1");
+    refused("logits", &["--ids", "", "--out", "x"], "--ids has no token");
     refused("logits", &["--ids", "1", "--out", "/nowhere/at/all"], "/nowhere/at/all: ");
     refused("logits", &["--ids", &vec!["5"; 513].join(","), "--out", "x"], "513");
     refused("tokenize", &["--batch"], "line 1: ");
     refused("tokenize", &["--decode"], "\"[\" is no token id");
     refused("inspect", &["--sequences", "0"], "sequences is 0");
     refused("bench", &["--prompt", "0", "--gen", "0"], "nothing to measure");
-    refused("bench", &["--threads", "0"], "at least 1");
+    refused("bench", &["--threads", "0"], "--threads is 0, it must be at least 1");
+    refused("frame_budget", &["--tokens", "0"], "--tokens is 0, it must be at least 1");
+    refused("perplexity", &["--ctx", "1"], "--ctx is 1, it must be 2 to ");
     refused("bench", &["--report", "/nowhere/at/all"], "/nowhere/at/all: ");
     refused("make_model", &["--shape", "tiny", "--type", "f16", "--out", "/nowhere/at/all"], "/nowhere/at/all: ");
     let folder = scratch("kvlab-refused");
     let folder = ["--out", folder.to_str().unwrap()];
     let lab = |args: &[&str], words| refused("kvlab", &[args, &folder].concat(), words);
-    lab(&["break", "--layer", "4"], "--layer is 4, it must be below 4");
+    lab(&["break", "--layer", "4"], "--layer is 4, it must be 0 to 3");
     lab(&["break", "--prompt", ""], "the prompt has 1 tokens, it must be 2 to 448");
-    lab(&["curve", "--steps", "512"], "--steps is 512, the model's context is 512");
-    lab(&["curve", "--threads", "0"], "workers is 0");
+    lab(&["curve", "--steps", "512"], "--steps is 512, it must be 1 to 511");
+    lab(&["curve", "--threads", "0"], "--threads is 0, it must be 1 to ");
     lab(&["share", "--system", "449"], "--system is 449, it must be 1 to 448");
-    lab(&["window", "--ctx", "513"], "--ctx is 513, it must be 2 to 512, the model's context");
+    lab(&["window", "--ctx", "513"], "--ctx is 513, it must be 2 to 512");
     lab(&["window", "--text", "/nowhere/at/all"], "/nowhere/at/all: ");
     lab(&["memory", "--json", "/nowhere/at/all"], "/nowhere/at/all: ");
     let file = scratch_with("kvlab-file", b"") + "/plots";
     refused("kvlab", &["memory", "--out", &file], "kvlab-file/plots: ");
     refused("inspect", &["--context", "9999999999"], "context is 9999999999");
 }
+
+/// Every program of `examples/Cargo.toml`.
+#[test]
+fn all_examples_are_tried() {
+    let manifest = include_str!("../../examples/Cargo.toml");
+    let names = manifest.split("[[example]]\nname = \"").skip(1).map(|rest| rest.split('"').next().unwrap());
+    assert_eq!(names.collect::<std::collections::BTreeSet<_>>(), ALL.into_iter().collect());
+}
+
+const ALL: [&str; 19] = [
+    "hello",
+    "static_arena",
+    "generate",
+    "guess",
+    "logits",
+    "tokenize",
+    "inspect",
+    "chat",
+    "bench",
+    "frame_budget",
+    "npc_dialogue",
+    "kvlab",
+    "score",
+    "embed",
+    "search",
+    "perplexity",
+    "convert",
+    "make_model",
+    "constrain",
+];
 
 #[test]
 fn usage() {
@@ -67,7 +104,10 @@ fn usage() {
         assert_eq!(result.code, Some(2), "{args:?}: {}", result.err);
         assert!(result.err.contains(words), "{args:?}: {}", result.err);
     };
-    usage("generate", &[], "Usage");
+    usage("generate", &["-f", "x", "Once"], "cannot be used with");
+    usage("hello", &["--model", "x"], "--model is not known");
+    usage("static_arena", &["x"], "1 arguments are given, at most 0 are known");
+    usage("convert", &["a", "b", "--type", "q9"], "q8_0, q4_0, ");
     usage("generate", &["Once", "--ids", "1"], "cannot be used with");
     usage("generate", &["--kv", "page", "--prompt", "Once"], "off, basic, paged");
     usage("generate", &["--kv-type", "f64", "Once"], "f32, f16");
@@ -81,6 +121,23 @@ fn usage() {
     usage("generate", &["--threads", "many", "Once"], "neither a number nor `parallel`");
     usage("kvlab", &["memory", "--budget", "64XB"], "\"64XB\" is no size");
     usage("kvlab", &["share", "--characters", "0"], "--characters");
+    for example in ALL {
+        let help = run(example, &["--help"]).ok();
+        assert!(help.contains("Usage: ") && help.contains("\nExamples:\n  "), "{example}: {help}");
+        assert!(help.contains(&format!("cargo run --release --example {example}")), "{example}: {help}");
+        let [version, arithmetic, abi] =
+            [env!("CARGO_PKG_VERSION"), &ARITHMETIC_VERSION.to_string(), &GLEED_ABI_VERSION.to_string()];
+        let version = format!("{example} {version}\narithmetic version {arithmetic}\nABI version {abi}\n");
+        assert_eq!(run(example, &["--version"]).ok(), version);
+    }
+    assert!(run("convert", &["--help"]).ok().contains("[possible values: f32, f16, bf16, q8_0, "));
+    for lab in ["curve", "memory", "break", "share", "window"] {
+        assert!(
+            run("kvlab", &[lab, "--help"])
+                .ok()
+                .contains(&format!("\nExamples:\n  cargo run --release --example kvlab -- {lab}"))
+        );
+    }
     for example in ["generate", "logits", "tokenize", "inspect", "chat", "bench"] {
         assert!(run(example, &["--help"]).ok().contains("--model <FILE>"));
     }

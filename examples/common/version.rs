@@ -1,0 +1,38 @@
+//! What `--version` and `--help` say, also in programs without flags.
+
+use std::process::exit;
+use std::sync::LazyLock;
+
+use gleed::num::ARITHMETIC_VERSION;
+use gleed_ffi::GLEED_ABI_VERSION;
+
+/// The version of Gleed, that of the arithmetic, on which the bits of the results depend, and that of the C ABI.
+pub fn version() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        let version = env!("CARGO_PKG_VERSION");
+        format!("{version}\narithmetic version {ARITHMETIC_VERSION}\nABI version {GLEED_ABI_VERSION}")
+    });
+    &TEXT
+}
+
+/// The arguments of a program without flags, at most so many. It ends here with the answer to `--help` and `--version`, and with
+/// code 2 where it was started wrongly. The help's first word is its name.
+pub fn arguments(help: &str, most: usize) -> Vec<String> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let name = help.split_whitespace().next().unwrap_or_default();
+    match arguments.first().map(String::as_str) {
+        Some("-h" | "--help") => println!("{}", help.trim_end()),
+        Some("-V") => println!("{name} {}", env!("CARGO_PKG_VERSION")),
+        Some("--version") => println!("{name} {}", version()),
+        Some(flag) if flag.len() > 1 && flag.starts_with('-') => {
+            eprintln!("error: {flag} is not known; --help says what is");
+            exit(2);
+        }
+        _ if arguments.len() > most => {
+            eprintln!("error: {} arguments are given, at most {most} are known; --help says which", arguments.len());
+            exit(2);
+        }
+        _ => return arguments,
+    }
+    exit(0)
+}
