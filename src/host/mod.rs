@@ -52,6 +52,8 @@
 //! ```
 
 mod fork;
+#[cfg(feature = "grammar")]
+mod grammar;
 mod mmap;
 mod owned;
 mod pool;
@@ -59,6 +61,8 @@ mod pool;
 mod template;
 mod turn;
 
+#[cfg(feature = "grammar")]
+pub use grammar::{OwnedGrammar, OwnedMatcher, OwnedTrie};
 pub use mmap::MappedFile;
 pub use owned::{AlignedBytes, OpenError, OwnedConversation, OwnedEngine, OwnedTokenizer};
 pub use pool::{MAX_THREADS, ThreadPool};

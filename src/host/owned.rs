@@ -40,7 +40,7 @@ pub enum OpenError {
 /// [Example](crate::cache#example).
 #[derive(Debug)]
 pub struct AlignedBytes {
-    bytes: Box<[u8]>,
+    pub(super) bytes: Box<[u8]>,
     len: usize,
 }
 
@@ -59,7 +59,7 @@ impl AlignedBytes {
 }
 
 /// The first `len` bytes from a multiple of [`ALIGN`] on.
-fn aligned(bytes: &mut [u8], len: usize) -> &mut [u8] {
+pub(super) fn aligned(bytes: &mut [u8], len: usize) -> &mut [u8] {
     let start = bytes.as_ptr().align_offset(ALIGN);
     bytes.get_mut(start..).and_then(|bytes| bytes.get_mut(..len)).unwrap_or_default()
 }
@@ -106,7 +106,7 @@ impl OwnedEngine {
         let memory = Pinned::new(AlignedBytes::new(plan.bytes()).bytes);
         // SAFETY: the memory stays where it is until `_memory` is dropped, after the engine that borrows it, and is
         // used through this reference alone. The lifetime cannot leak, as with the file.
-        let bytes: &'static mut [u8] = unsafe { &mut *memory.0.as_ptr() };
+        let bytes: &'static mut [u8] = unsafe { &mut *memory.as_ptr() };
         let mut engine = Engine::new(&model, &plan, aligned(bytes, plan.bytes()))?;
         // The first token reads nearly all of the file. With several workers one of them sees to it, while the caller
         // goes on.
@@ -121,7 +121,7 @@ impl OwnedEngine {
         if let Some(threads) = &threads {
             // SAFETY: the pool stays where it is until `_threads` is dropped, after the engine that borrows it. The
             // lifetime cannot leak, as with the file.
-            engine.set_parallel(unsafe { &*threads.0.as_ptr() });
+            engine.set_parallel(unsafe { &*threads.as_ptr() });
         }
         Ok(Self { engine, _threads: threads, _memory: memory, _file: file, plan })
     }
@@ -146,7 +146,7 @@ impl OwnedEngine {
         let tables = Pinned::new(AlignedBytes::new(len).bytes);
         // SAFETY: the tables stay where they are until `_tables` is dropped, after the tokenizer that borrows them, and are
         // used through this reference alone. The lifetime cannot leak: `get` hands out a shorter one.
-        let bytes: &'static mut [u8] = unsafe { &mut *tables.0.as_ptr() };
+        let bytes: &'static mut [u8] = unsafe { &mut *tables.as_ptr() };
         let tokenizer = Tokenizer::new(gguf, aligned(bytes, len))?;
         Ok(OwnedTokenizer { tokenizer, _tables: tables, _file: Arc::clone(&self._file) })
     }
@@ -240,7 +240,7 @@ impl OwnedConversation {
         // SAFETY: the memory stays where it is until `_memory` is dropped, after the conversation that borrows it, and is
         // used through this reference alone. The lifetime cannot leak: all that `make` returns of it is the conversation, which
         // `with` hands out for a lifetime that its caller cannot name.
-        let bytes: &'static mut [u8] = unsafe { &mut *memory.0.as_ptr() };
+        let bytes: &'static mut [u8] = unsafe { &mut *memory.as_ptr() };
         let (conversation, rest) = make(aligned(bytes, len))?;
         Ok((Self { conversation, _memory: memory, limits: *limits }, rest))
     }
@@ -258,11 +258,16 @@ impl OwnedConversation {
 
 /// A box that claims nothing about who else points into it, so it may move while it is borrowed.
 #[derive(Debug)]
-struct Pinned<T: ?Sized>(NonNull<T>);
+pub(super) struct Pinned<T: ?Sized>(NonNull<T>);
 
 impl<T: ?Sized> Pinned<T> {
-    fn new(content: Box<T>) -> Self {
+    pub(super) fn new(content: Box<T>) -> Self {
         Self(NonNull::from(Box::leak(content)))
+    }
+
+    /// Where the content is.
+    pub(super) fn as_ptr(&self) -> *mut T {
+        self.0.as_ptr()
     }
 }
 
@@ -276,6 +281,9 @@ impl<T: ?Sized> Drop for Pinned<T> {
 
 // SAFETY: it owns a T, which may go to other threads, and gives no access to it.
 unsafe impl<T: ?Sized + Send> Send for Pinned<T> {}
+
+// SAFETY: whoever shares it learns where the content is, which is no access to it.
+unsafe impl<T: ?Sized + Sync> Sync for Pinned<T> {}
 
 impl fmt::Debug for OwnedEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,14 +2,17 @@
 
 use core::fmt;
 use std::borrow::ToOwned;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::conversation::ConversationError;
 use crate::engine::EngineError;
+#[cfg(feature = "grammar")]
+use crate::grammar::{GrammarError, MatchError, TrieError};
 use crate::host::OpenError;
 use crate::mem::MemoryError;
 use crate::sample::SampleError;
-use crate::token::TokenError;
+use crate::token::{StopError, TokenError};
 
 /// What is wrong with a file, a text or an option.
 ///
@@ -24,6 +27,15 @@ pub enum SessionError {
         /// What is wrong with it.
         error: OpenError,
     },
+    /// A saved conversation cannot be read or written.
+    File {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: io::Error,
+    },
+    /// A saved conversation has results of tools, which a session has not.
+    ToolResults,
     /// The engine refuses it.
     Engine(EngineError),
     /// The tokenizer refuses it.
@@ -34,11 +46,26 @@ pub enum SessionError {
     Sample(SampleError),
     /// Memory for the conversation.
     Memory(MemoryError),
+    /// The strings that are to end a text cannot be looked for.
+    Stop(StopError),
+    /// A schema, grammar or regular expression is wrong or not supported.
+    #[cfg(feature = "grammar")]
+    Grammar(GrammarError),
+    /// The text cannot follow its grammar.
+    #[cfg(feature = "grammar")]
+    Match(MatchError),
+    /// The vocabulary cannot be used with grammars.
+    #[cfg(feature = "grammar")]
+    Trie(TrieError),
 }
 
 impl SessionError {
     pub(super) fn open(path: &Path, error: OpenError) -> Self {
         Self::Open { path: path.to_owned(), error }
+    }
+
+    pub(super) fn file(path: &Path, error: io::Error) -> Self {
+        Self::File { path: path.to_owned(), error }
     }
 }
 
@@ -46,11 +73,20 @@ impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open { path, error } => write!(f, "{}: {error}", path.display()),
+            Self::File { path, error } => write!(f, "{}: {error}", path.display()),
+            Self::ToolResults => f.write_str("the conversation has results of tools, which a session has not"),
             Self::Engine(error) => error.fmt(f),
             Self::Token(error) => error.fmt(f),
             Self::Conversation(error) => error.fmt(f),
             Self::Sample(error) => error.fmt(f),
             Self::Memory(error) => error.fmt(f),
+            Self::Stop(error) => error.fmt(f),
+            #[cfg(feature = "grammar")]
+            Self::Grammar(error) => error.fmt(f),
+            #[cfg(feature = "grammar")]
+            Self::Match(error) => error.fmt(f),
+            #[cfg(feature = "grammar")]
+            Self::Trie(error) => error.fmt(f),
         }
     }
 }
@@ -69,5 +105,10 @@ macro_rules! from {
 
 from! {
     EngineError => Engine  TokenError => Token  ConversationError => Conversation  SampleError => Sample
-    MemoryError => Memory
+    MemoryError => Memory  StopError => Stop
+}
+
+#[cfg(feature = "grammar")]
+from! {
+    GrammarError => Grammar  MatchError => Match  TrieError => Trie
 }

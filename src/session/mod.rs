@@ -42,9 +42,56 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A conversation that is saved goes on later, without reading anything again:
+//!
+//! ```
+//! use gleed::Session;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let model = "examples/assets/gleed-tales-q8_0.gguf";
+//! # let place = std::env::temp_dir().join(format!("gleed-session-{}.gleed", std::process::id()));
+//! let mut session = Session::open(model)?;
+//! session.ask("Tell me of a dog.")?.take(20).for_each(drop);
+//! session.save(&place)?;
+//! let next = session.ask("And then?")?.take(5).collect::<Result<String, _>>()?;
+//!
+//! let mut later = Session::open(model)?;
+//! later.load(&place)?;
+//! assert_eq!(later.ask("And then?")?.take(5).collect::<Result<String, _>>()?, next);
+//! # std::fs::remove_file(place)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A text can be told to end before a string, and, with the feature `grammar`, to follow a JSON Schema, a grammar or a regular
+//! expression:
+//!
+//! ```
+//! use gleed::Session;
+//! use gleed::session::End;
+//! # #[cfg(feature = "grammar")]
+//! use gleed::grammar::Source;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut session = Session::open("examples/assets/gleed-tales-q8_0.gguf")?;
+//! let sentence = session.tell("Once upon a time")?.until(&[".", "!"])?.collect::<Result<String, _>>()?;
+//! assert!(!sentence.contains('.') && session.end() == Some(End::Stop));
+//! # #[cfg(feature = "grammar")] {
+//!
+//! let schema = br#"{"type":"object","properties":{"mood":{"enum":["calm","angry"]}},"required":["mood"]}"#;
+//! let json = session.ask("How is the dog?")?.follow(Source::Schema(schema))?.collect::<Result<String, _>>()?;
+//! assert!(json.starts_with('{') && json.ends_with('}') && session.end() == Some(End::Complete));
+//! # }
+//! # Ok(())
+//! # }
+//! ```
 
 mod error;
+#[cfg(feature = "grammar")]
+mod form;
 mod pieces;
+mod saved;
 
 use std::path::Path;
 use std::string::String;
@@ -57,6 +104,8 @@ pub use pieces::{End, Pieces};
 use crate::cache::SeqId;
 use crate::conversation::{Conversation, ConversationLimits, Desk, DeskLimits, Entry, Keep, Script};
 use crate::engine::Limits;
+#[cfg(feature = "grammar")]
+use crate::host::OwnedTrie;
 use crate::host::{AlignedBytes, OwnedConversation, OwnedEngine, OwnedTokenizer};
 use crate::sample::{Sampler, SamplerParams, scratch_len};
 use crate::token::{EncodeOptions, TokenError};
@@ -109,6 +158,11 @@ pub struct Session {
     masses: Vec<u64>,
     messages: Vec<(Role, String)>,
     end: Option<End>,
+    /// The sizes of the conversation.
+    sizes: ConversationLimits,
+    /// For texts that follow a grammar, made for the first of them.
+    #[cfg(feature = "grammar")]
+    trie: Option<OwnedTrie>,
 }
 
 /// Replies whose tokens are kept, so that they need not be read again.
@@ -141,6 +195,9 @@ impl Session {
             masses: vec![0; scratch_len(vocab)],
             messages: system_message(&options),
             end: None,
+            sizes,
+            #[cfg(feature = "grammar")]
+            trie: None,
             engine,
             tokenizer,
             seq,
@@ -179,9 +236,8 @@ impl Session {
     /// Forgets the text or the conversation. What the system says stays.
     ///
     /// # Errors
-    /// [`SessionError`], where the sampling options are wrong.
+    /// [`SessionError::Engine`].
     pub fn clear(&mut self) -> Result<(), SessionError> {
-        self.sampler = Sampler::new(self.options.sampling)?;
         self.messages = system_message(&self.options);
         self.end = None;
         Ok(self.engine.with(|engine| engine.reset(self.seq))?)
@@ -240,8 +296,7 @@ impl Session {
         let mut desk = Desk::new(tokenizer, &limits, memory.bytes())?;
         let room = self.options.tokens.min(context / 2).max(1);
         let keep = Keep { room, first: 0, last: 1, target: 0, summary: None };
-        let entries = self.messages.iter().map(|(role, text)| Entry::Message(Message { role: *role, text }));
-        let entries: Vec<Entry<'_>> = entries.collect();
+        let entries = entries(&self.messages);
         self.engine.with(|engine| {
             let script = Script { think: self.options.think, ..Script::of(engine.model().gguf(), tokenizer) };
             self.conversation.with(|conversation: &mut Conversation<'_>| {
@@ -252,13 +307,33 @@ impl Session {
 
     fn read(&mut self, tokens: &[u32]) -> Result<(), SessionError> {
         self.engine.with(|engine| engine.prefill(self.seq, tokens).map(|_logits| ()))?;
-        tokens.iter().for_each(|&token| self.sampler.accept(token));
-        Ok(())
+        self.hear()
+    }
+
+    /// Begins the choice of a text's tokens. It depends on the seed, on which answer it is and on what the model has read, and
+    /// not on how it came to that: a conversation that was loaded goes on as it would have.
+    fn hear(&mut self) -> Result<(), SessionError> {
+        let (seq, params) = (self.seq, self.options.sampling);
+        let before = self.messages.iter().filter(|(role, _)| *role == Role::User).count().saturating_sub(1);
+        self.sampler = Sampler::new(params)?;
+        self.sampler.set_state(self.sampler.state().wrapping_add((before as u64) << 40));
+        let sampler = &mut self.sampler;
+        self.engine.with(|engine| {
+            let len = engine.seq_len(seq)?;
+            let last = len.saturating_sub(params.penalty_window)..len;
+            last.filter_map(|at| engine.cache().token(seq, at)).for_each(|token| sampler.accept(token));
+            Ok(())
+        })
     }
 }
 
 /// Bytes that a format writes around a message, at most.
 const FRAME: usize = 1024;
+
+/// The messages as a conversation knows them.
+fn entries(messages: &[(Role, String)]) -> Vec<Entry<'_>> {
+    messages.iter().map(|(role, text)| Entry::Message(Message { role: *role, text })).collect()
+}
 
 /// What a conversation begins with.
 fn system_message(options: &SessionOptions) -> Vec<(Role, String)> {
@@ -266,58 +341,4 @@ fn system_message(options: &SessionOptions) -> Vec<(Role, String)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/assets/gleed-tales-q8_0.gguf");
-
-    fn session(tokens: usize, context: usize) -> Session {
-        let limits = Limits { context, ..SessionOptions::default().limits };
-        Session::with(DEMO, SessionOptions { tokens, limits, ..SessionOptions::default() }).unwrap()
-    }
-
-    fn whole(pieces: Pieces<'_>) -> String {
-        pieces.collect::<Result<String, _>>().unwrap()
-    }
-
-    #[test]
-    fn a_text_is_the_same_each_time_and_ends_for_a_reason() {
-        let mut session = session(30, 128);
-        let story = whole(session.tell("Once upon a time").unwrap());
-        assert_eq!(session.end(), Some(End::Tokens));
-        session.ask("Who?").unwrap().next();
-        assert_eq!(whole(session.tell("Once upon a time").unwrap()), story);
-        session.options.tokens = 1000;
-        assert!(whole(session.tell("Once upon a time").unwrap()).starts_with(&story));
-        assert!(matches!(session.end(), Some(End::Context | End::Model)));
-    }
-
-    #[test]
-    fn an_answer_is_not_read_again() {
-        let mut session = session(12, 512);
-        let answer = whole(session.ask("Tell me of a dog.").unwrap());
-        let before = session.tokens();
-        session.ask("And then?").unwrap().take(2).for_each(drop);
-        let question = session.tokens() - before;
-        assert!(question < 12, "{question} tokens for a short question and two of an answer");
-        let said: Vec<_> = session.messages().map(|(role, text)| (role, text.to_owned())).collect();
-        assert_eq!((said.len(), &said[1]), (4, &(Role::Assistant, answer)));
-        // Two turns dropped early are in the messages as far as they were read.
-        assert!(!said[3].1.is_empty());
-    }
-
-    #[test]
-    fn the_oldest_turns_give_way_and_what_cannot_fit_is_refused() {
-        let mut session = session(20, 96);
-        for _ in 0..8 {
-            whole(session.ask("Tell me of a dog and of a cat.").unwrap());
-            assert!(session.tokens() <= 96);
-        }
-        let before: Vec<_> = session.messages().map(|(_, text)| text.to_owned()).collect();
-        let error = session.ask(&"a dog ".repeat(200)).unwrap_err();
-        assert!(matches!(error, SessionError::Conversation(_)), "{error}");
-        assert_eq!(before, session.messages().map(|(_, text)| text.to_owned()).collect::<Vec<_>>());
-        assert!(session.tell(&"a dog ".repeat(200)).is_err());
-        assert_eq!((before.len(), session.tokens()), (16, 0));
-    }
-}
+mod test;

@@ -2,9 +2,13 @@
 
 use std::string::String;
 use std::vec;
+#[cfg(feature = "grammar")]
+use std::vec::Vec;
 
+#[cfg(feature = "grammar")]
+use super::form::Form;
 use super::{Session, SessionError};
-use crate::token::{DecodeOptions, Detokenizer, TokenError};
+use crate::token::{DecodeOptions, Detokenizer, StopStrings, TokenError};
 use crate::tools::{Part, Reader};
 use crate::turns::{Role, Thinking, TurnFormat};
 
@@ -12,6 +16,7 @@ use crate::turns::{Role, Thinking, TurnFormat};
 ///
 /// [Example](crate::session#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum End {
     /// The model ended it.
     Model,
@@ -19,6 +24,10 @@ pub enum End {
     Tokens,
     /// The context is full.
     Context,
+    /// It came to one of the strings of [`Pieces::until`].
+    Stop,
+    /// It follows its grammar, and nothing may follow it.
+    Complete,
 }
 
 /// The pieces of a text, in order. Each is computed when it is asked for, and is one character or longer. Together they are
@@ -39,6 +48,12 @@ pub struct Pieces<'s> {
     token: Option<u32>,
     /// Tokens that may follow.
     left: usize,
+    /// What ends the text.
+    stops: Option<StopStrings<'s>>,
+    /// What was shown of it, where something does.
+    shown: String,
+    #[cfg(feature = "grammar")]
+    form: Option<Form>,
     is_answer: bool,
     is_over: bool,
 }
@@ -68,10 +83,49 @@ impl<'s> Pieces<'s> {
             text: String::new(),
             token: None,
             left: session.options.tokens.max(1),
+            stops: None,
+            shown: String::new(),
+            #[cfg(feature = "grammar")]
+            form: None,
             is_answer,
             is_over: false,
             session,
         }
+    }
+
+    /// Returns pieces of a text that ends before the first of these strings, wherever pieces end.
+    ///
+    /// # Errors
+    /// [`SessionError::Stop`]: a string is empty or too long, or there are too many. The text is empty then.
+    pub fn until(mut self, strings: &[&'s str]) -> Result<Self, SessionError> {
+        self.stops = Some(StopStrings::new(strings)?);
+        Ok(self)
+    }
+
+    #[cfg(feature = "grammar")]
+    pub(super) fn session(&mut self) -> &mut Session {
+        self.session
+    }
+
+    /// The tokens that end a text.
+    #[cfg(feature = "grammar")]
+    pub(super) fn end_tokens(&self) -> Vec<u32> {
+        let tokenizer = self.session.tokenizer.get();
+        let count = u32::try_from(tokenizer.vocab().len()).unwrap_or(u32::MAX);
+        (0..count).filter(|&id| self.is_end(id)).collect()
+    }
+
+    /// Lets the text follow a grammar. A thought would be no part of it.
+    #[cfg(feature = "grammar")]
+    pub(super) fn set_form(&mut self, form: Form) {
+        (self.form, self.reader) = (Some(form), None);
+        let options = DecodeOptions { render_special: false, starts_text: false };
+        self.detokenizer = Detokenizer::new(self.session.tokenizer.get(), options);
+    }
+
+    fn is_end(&self, token: u32) -> bool {
+        let tokenizer = self.session.tokenizer.get();
+        tokenizer.is_end(token) || self.format.is_some_and(|format| format.is_stop(tokenizer, token))
     }
 
     /// Chooses a token and returns what can be shown then, which may be nothing yet.
@@ -99,32 +153,68 @@ impl<'s> Pieces<'s> {
 
     /// Feeds the last token and chooses the next one. Returns why there is none.
     fn find_end(&mut self) -> Result<Option<End>, SessionError> {
+        #[cfg(feature = "grammar")]
+        if self.form.as_mut().is_some_and(Form::is_complete) {
+            return Ok(Some(End::Complete));
+        }
         if self.left == 0 {
             return Ok(Some(End::Tokens));
         }
-        let (session, token) = (&mut *self.session, self.token.take());
-        let (seq, sampler, masses) = (session.seq, &mut session.sampler, &mut session.masses);
-        let next = session.engine.with(|engine| {
+        let (seq, token) = (self.session.seq, self.token.take());
+        let limits = *self.session.engine.plan().limits();
+        let room = self.session.engine.with(|engine| {
             if engine.can_extend(seq, 1).is_err() {
-                return Ok(None);
+                return Ok(0);
             }
-            let logits = match token {
-                Some(token) => engine.decode_step(seq, token)?,
-                None => engine.logits(seq).unwrap_or_default(),
-            };
-            Ok::<_, SessionError>(Some(sampler.sample(logits, masses)?.token))
+            if let Some(token) = token {
+                engine.decode_step(seq, token)?;
+            }
+            let left = limits.context.saturating_sub(engine.seq_len(seq)?);
+            Ok::<_, SessionError>(if limits.window.is_all() { left.saturating_add(1) } else { usize::MAX })
         })?;
-        let Some(next) = next else { return Ok(Some(End::Context)) };
-        let tokenizer = session.tokenizer.get();
-        if tokenizer.is_end(next) || self.format.is_some_and(|format| format.is_stop(tokenizer, next)) {
+        if room == 0 {
+            return Ok(Some(End::Context));
+        }
+        let next = self.choose(room)?;
+        if self.is_end(next) {
             return Ok(Some(End::Model));
         }
         self.token = Some(next);
         Ok(None)
     }
 
-    /// What is shown of the text, whose last `new` bytes are new.
+    /// Chooses the next token. `room`: the most tokens that the context has room for.
+    #[cfg_attr(not(feature = "grammar"), expect(unused_variables))]
+    fn choose(&mut self, room: usize) -> Result<u32, SessionError> {
+        #[cfg(feature = "grammar")]
+        if let Some(form) = &mut self.form {
+            return form.choose(self.session, self.left.min(room));
+        }
+        let Session { engine, seq, sampler, masses, .. } = &mut *self.session;
+        Ok(engine.with(|engine| sampler.sample(engine.logits(*seq).unwrap_or_default(), masses))?.token)
+    }
+
+    /// What is shown of the text, whose last `new` bytes are new. A stop string ends it.
     fn show(&mut self, new: usize, is_whole: bool) -> String {
+        let said = self.read(new, is_whole);
+        let Some(stops) = &mut self.stops else { return said };
+        let found = stops.push(&said);
+        let mut shown = String::from(found.held) + found.text;
+        if found.stop.is_some() {
+            (self.is_over, self.session.end) = (true, Some(End::Stop));
+            // The message ends there, too. The model has not read the last token of what it wrote.
+            self.token = None;
+            self.text = core::mem::take(&mut self.shown) + &shown;
+            return shown;
+        } else if is_whole {
+            shown.push_str(stops.finish());
+        }
+        self.shown.push_str(&shown);
+        shown
+    }
+
+    /// What the new bytes are without thoughts.
+    fn read(&mut self, new: usize, is_whole: bool) -> String {
         let Some(reader) = &mut self.reader else {
             return self.text.get(self.text.len() - new..).unwrap_or_default().into();
         };
