@@ -27,8 +27,18 @@ pub fn shared_file(path: &str) -> Option<Vec<u8>> {
     let found = shared().map(|folder| read(&folder.join(path)));
     if found.is_none() {
         println!("skipped: ../shared is not there ({path})");
+        note_skipped(path);
     }
     found
+}
+
+/// Tells `tests/zz_skipped.rs`, which runs last.
+fn note_skipped(path: &str) {
+    use std::io::Write;
+    let Some(folder) = option_env!("CARGO_TARGET_TMPDIR") else { return };
+    let list = std::fs::File::options().create(true).append(true).open(Path::new(folder).join("skipped-fixtures"));
+    // One write: other tests write at the same time.
+    list.and_then(|mut list| list.write_all(format!("{path}\n").as_bytes())).unwrap();
 }
 
 /// The bytes of a fixture such as `parity/qwen3.gguf`: from `../shared/fixtures`, else from

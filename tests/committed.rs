@@ -1,0 +1,120 @@
+//! A clone without `../shared` tests the architectures: with numbers of transformers where their files fit here, otherwise with made
+//! models against the f64 reference of these tests. Three are exceptions so far.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use common::committed;
+use common::fixtures::parse_json;
+use common::synthetic::Architecture;
+use gguf_rs_lite::Gguf;
+
+/// Those without numbers of transformers in `tests/data`: `tests/architectures.rs` and, of encoders, `tests/encoders.rs` compare made
+/// models of them with the reference. One that gets a file leaves this list.
+const MADE: [&str; 22] = [
+    "arcee",
+    "ernie4_5",
+    "ernie4_5-moe",
+    "eurobert",
+    "exaone4",
+    "falcon-h1",
+    "gemma-embedding",
+    "gemma4",
+    "glm4",
+    "gpt-oss",
+    "granitehybrid",
+    "hunyuan-dense",
+    "jina-bert-v2",
+    "lfm2",
+    "mistral3",
+    "neo-bert",
+    "nomic-bert",
+    "nomic-bert-moe",
+    "olmoe",
+    "qwen2moe",
+    "qwen35",
+    "seed_oss",
+];
+
+/// Those that only `../shared` tests, with numbers of transformers (`tests/parity2026.rs`): their files have no room here, and no made
+/// model is like them yet. None may join them.
+const ONLY_SHARED: [&str; 3] = ["lfm2moe", "nemotron_h", "qwen35moe"];
+
+/// The architectures of this library: the features by which `src/model/arch/mod.rs` has its rows.
+fn architectures() -> BTreeSet<String> {
+    let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/model/arch/mod.rs")).unwrap();
+    let rows = source.split("const ARCHITECTURES").nth(1).unwrap();
+    let names: BTreeSet<String> =
+        rows.split("feature = \"arch-").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect();
+    // A row that no feature leaves out would not be seen here.
+    let rows = rows.lines().filter(|line| line.starts_with("    ") && line.trim_end().ends_with(',')).count();
+    assert_eq!(names.len(), rows);
+    names
+}
+
+/// The architecture that a Hugging Face folder becomes.
+fn of_folder(name: &str) -> &str {
+    match name {
+        "mistral" | "mixtral" => "llama",
+        "olmo3" => "olmo2",
+        "stablelm-12b" => "stablelm",
+        other => other,
+    }
+}
+
+/// The files with numbers of transformers, by architecture.
+fn golden() -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for folder in ["parity", "more", "encoders"] {
+        for file in std::fs::read_dir(committed(folder)).unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "gguf") && path.with_extension("json").is_file() {
+                let bytes = std::fs::read(&path).unwrap();
+                let gguf = Gguf::parse(&bytes).unwrap();
+                let name = gguf.get("general.architecture").and_then(|value| value.as_str()).unwrap().to_owned();
+                let file = path.file_name().unwrap().to_str().unwrap();
+                found.entry(name).or_default().push(format!("{folder}/{file}"));
+            }
+        }
+    }
+    let expected = parse_json(&std::fs::read(committed("hf/expected.json")).unwrap());
+    for name in expected.as_object().unwrap().keys() {
+        let mut files = std::fs::read_dir(committed("hf").join(name)).unwrap().map(|file| file.unwrap().path());
+        assert!(files.any(|path| path.extension().is_some_and(|extension| extension == "safetensors")), "{name}");
+        found.entry(of_folder(name).to_owned()).or_default().push(format!("hf/{name}"));
+    }
+    found.values_mut().for_each(|files| files.sort());
+    found
+}
+
+#[test]
+fn every_architecture_is_tested_by_what_is_committed() {
+    let (all, golden) = (architectures(), golden());
+    let made: BTreeSet<String> = MADE.iter().map(|name| (*name).to_owned()).collect();
+    for name in &all {
+        match golden.get(name) {
+            Some(files) => println!("{name}: {}", files.join(", ")),
+            None if made.contains(name) => println!("{name}: made models against the f64 reference"),
+            None => println!("{name}: nothing"),
+        }
+    }
+    let with_files: BTreeSet<String> = golden.into_keys().collect();
+    assert_eq!(with_files.difference(&all).collect::<Vec<_>>(), [""; 0], "files of no architecture");
+    let missing: Vec<_> = all.iter().filter(|name| !with_files.contains(*name) && !made.contains(*name)).collect();
+    assert_eq!(missing, ONLY_SHARED, "architectures that nothing committed tests");
+    let done: Vec<_> = made.iter().filter(|name| with_files.contains(*name) || !all.contains(*name)).collect();
+    assert_eq!(done, [""; 0], "MADE has names that it should not have");
+}
+
+/// Those of the list are made.
+#[test]
+fn made_models_are_there() {
+    let decoders: BTreeSet<&str> = Architecture::ALL.into_iter().map(|architecture| architecture.name()).collect();
+    let encoders = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/encoders.rs")).unwrap();
+    for name in MADE {
+        let is_made = decoders.contains(name) || encoders.contains(&format!("(\"{name}\""));
+        assert!(is_made, "no made model of {name}");
+    }
+}

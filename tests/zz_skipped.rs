@@ -1,0 +1,20 @@
+//! Runs as the last test of the package, and says how many fixtures the others have skipped: what they print themselves is not
+//! shown where they pass.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+fn main() {
+    let list = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skipped-fixtures");
+    let Ok(text) = std::fs::read_to_string(&list) else {
+        println!("no fixture was skipped");
+        return;
+    };
+    let paths: BTreeSet<&str> = text.lines().collect();
+    println!(
+        "{} fixtures were skipped, and those that tests want as a whole folder: ../shared is not there. tests/committed.rs says what tests \
+        each architecture without it. The others are the project's own set; tests/data/README.md says how such files are made.",
+        paths.len()
+    );
+    std::fs::remove_file(list).unwrap();
+}
