@@ -223,7 +223,7 @@ fn chat_with_thoughts() {
 
 /// A model that follows each of these tokens with the next one: one layer that adds nothing, between embeddings of which each
 /// has a direction of its own.
-fn chain(tokens: &[&str]) -> Vec<u8> {
+pub(crate) fn chain(tokens: &[&str]) -> Vec<u8> {
     const WIDTH: usize = 288;
     let bytes = (0..256).map(|byte| (format!("<0x{byte:02X}>"), 6));
     let names = ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"].map(|name| (name.to_owned(), 3));

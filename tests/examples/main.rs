@@ -12,6 +12,8 @@ mod inspect;
 mod kvlab;
 mod measure;
 mod mistakes;
+#[cfg(feature = "grammar")]
+mod serve;
 mod tokenize;
 
 use std::io::Write;

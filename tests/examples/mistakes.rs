@@ -75,7 +75,7 @@ fn all_examples_are_tried() {
     assert_eq!(names.collect::<std::collections::BTreeSet<_>>(), ALL.into_iter().collect());
 }
 
-const ALL: [&str; 19] = [
+const ALL: [&str; 20] = [
     "hello",
     "static_arena",
     "generate",
@@ -95,6 +95,7 @@ const ALL: [&str; 19] = [
     "convert",
     "make_model",
     "constrain",
+    "serve",
 ];
 
 #[test]

@@ -1,0 +1,369 @@
+//! The thread that has the engine: all answers are written here, in batches.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+
+use common::{Result, text};
+use gleed::conversation::Script;
+use gleed::grammar::{self, Calls, Marks, Options, Source, TokenTrie, ToolChoice, Vocabulary, Whitespace};
+use gleed::host::{OwnedGrammar, OwnedMatcher};
+use gleed::sample::{Sampler, scratch_len};
+use gleed::token::Tokenizer;
+use gleed::tools::{Part, Reader, ThoughtMarks, Tools};
+use gleed::turns::{Thinking, ToolFormat};
+use gleed::{Engine, Logits, Plan, SeqId, Step};
+
+use crate::ask::{Ask, Begin, Chat, Choice, Offered};
+use crate::prompt::Writer;
+
+/// A request on its way.
+pub(crate) struct Job {
+    pub(crate) ask: Ask,
+    pub(crate) events: Sender<Event>,
+    /// Nobody waits for the answer any more.
+    pub(crate) gone: Arc<AtomicBool>,
+}
+
+/// What becomes of a request, in order.
+pub(crate) enum Event {
+    /// It is refused, or ends with an error: a status, the name of the problem, and its words.
+    Refused(u16, &'static str, String),
+    /// Its tokens are queued: how many there are, and how many of them were known.
+    Begun {
+        prompt: usize,
+        reused: usize,
+    },
+    /// A piece of the text, and the tokens of the answer so far.
+    Text(String, usize),
+    Thought(String, usize),
+    /// A call of a tool: its name and arguments.
+    Call(String, String, usize),
+    End(&'static str, usize),
+}
+
+pub(crate) struct Worker<'t> {
+    engine: Engine<'t, 't>,
+    writer: Writer<'t>,
+    trie: &'t TokenTrie<'t>,
+    sequences: usize,
+    context: usize,
+    /// How much is computed before new requests are looked for.
+    units: usize,
+    /// Tokens that end an answer.
+    ends: Vec<u32>,
+    waiting: VecDeque<Job>,
+    running: Vec<Running<'t>>,
+    masses: Vec<u64>,
+    mask: Vec<u32>,
+}
+
+/// An answer that is being written.
+struct Running<'t> {
+    job: Job,
+    seq: SeqId,
+    sampler: Sampler,
+    stream: text::Stream<'t, 't, 't>,
+    /// Finds thoughts and calls.
+    reader: Option<Reader>,
+    /// What the model has written, where something is found in it.
+    text: String,
+    matcher: Option<OwnedMatcher>,
+    /// Whether the grammar knows how far the end of the text is.
+    closes: bool,
+    tokens: usize,
+    most: usize,
+    has_called: bool,
+}
+
+impl<'t> Worker<'t> {
+    pub(crate) fn new(
+        engine: Engine<'t, 't>,
+        plan: &Plan,
+        tokenizer: &'t Tokenizer<'t, 't>,
+        script: &'t Script<'t>,
+        template: Option<&str>,
+        trie: &'t TokenTrie<'t>,
+    ) -> Self {
+        let tools = script.format.and_then(|format| ToolFormat::of(format, template));
+        let names = script.format.map_or(&[][..], |format| format.stops()).iter();
+        let stops = names.chain(tools.map_or(&[][..], |tools| tools.stops()));
+        let stops = stops.filter_map(|name| tokenizer.find(name.as_bytes()));
+        let ends = (0..tokenizer.tokens()).filter(|&id| tokenizer.is_end(id)).chain(stops).collect();
+        let masses = vec![0; scratch_len(engine.model().config().vocab)];
+        let limits = plan.limits();
+        Self {
+            engine,
+            writer: Writer { tokenizer, script, tools },
+            trie,
+            sequences: limits.sequences,
+            context: limits.context,
+            units: plan.units_per_token(),
+            ends,
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            masses,
+            mask: vec![0; trie.mask_len()],
+        }
+    }
+
+    /// Works as long as there can be requests.
+    pub(crate) fn run(mut self, jobs: &Receiver<Job>) -> Result<()> {
+        loop {
+            loop {
+                let is_idle = self.running.is_empty() && self.waiting.is_empty();
+                let job = if is_idle { jobs.recv().map_err(|_| TryRecvError::Disconnected) } else { jobs.try_recv() };
+                match job {
+                    Ok(job) => self.waiting.push_back(job),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return Ok(()),
+                }
+            }
+            self.let_go()?;
+            while self.running.len() < self.sequences
+                && let Some(job) = self.waiting.pop_front()
+            {
+                self.begin(job)?;
+            }
+            match self.engine.step(self.units) {
+                Ok(Step::Ready) => self.go_on()?,
+                Ok(_) => {}
+                // All of the batch have failed: what it computes is no number.
+                Err(error) => {
+                    for running in std::mem::take(&mut self.running) {
+                        self.end(running, Event::Refused(500, "engine", error.to_string()))?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends the answers that nobody waits for.
+    fn let_go(&mut self) -> Result<()> {
+        let is_gone = |job: &Job| job.gone.load(Ordering::Relaxed);
+        self.waiting.retain(|job| !is_gone(job));
+        while let Some(index) = self.running.iter().position(|running| is_gone(&running.job)) {
+            let running = self.running.swap_remove(index);
+            self.end(running, Event::End("cancelled", 0))?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, running: Running<'_>, event: Event) -> Result<()> {
+        self.engine.cancel(running.seq)?;
+        self.engine.close(running.seq)?;
+        // A client that is gone hears nothing.
+        let _ = running.job.events.send(event);
+        Ok(())
+    }
+
+    /// Takes a request in, or refuses it.
+    fn begin(&mut self, job: Job) -> Result<()> {
+        let seq = self.engine.open()?;
+        match self.prepare(&job, seq) {
+            Ok((begun, make)) => {
+                let _ = job.events.send(begun);
+                self.running.push(make(job));
+            }
+            Err((name, words)) => {
+                self.engine.close(seq)?;
+                let _ = job.events.send(Event::Refused(400, name, words));
+            }
+        }
+        Ok(())
+    }
+
+    /// Queues the tokens of a request. Returns what its client hears of it, and what the answer is made by.
+    fn prepare(
+        &mut self,
+        job: &Job,
+        seq: SeqId,
+    ) -> std::result::Result<(Event, impl FnOnce(Job) -> Running<'t> + use<'t>), (&'static str, String)> {
+        let wrong = |error: &dyn std::fmt::Display| ("invalid_request", error.to_string());
+        let (ask, format) = (&job.ask, self.writer.script.format);
+        let offered = match &ask.begin {
+            Begin::Chat(Chat { tools, .. }) => tools.as_ref(),
+            _ => None,
+        };
+        let is_chat = matches!(ask.begin, Begin::Chat(_));
+        let thinking = format.and_then(Thinking::of).filter(|_| is_chat);
+        // What follows a schema has no thoughts.
+        let think = thinking.filter(|thinking| ask.schema.is_some() && thinking.can(false)).map(|_| false);
+        let thoughts = match thinking {
+            _ if ask.schema.is_some() => None,
+            Some(thinking) => Some((thinking.marks(), thinking.opens_thought(think))),
+            None => offered.map(|_| (ThoughtMarks::THINK, false)),
+        };
+        let tokens = self.writer.tokens(&ask.begin, think).map_err(|error| wrong(&error))?;
+        let (prompt, room) = (tokens.len(), self.context);
+        if prompt >= room {
+            let words = format!("the request has {prompt} tokens, the context is {room}");
+            return Err(("context_length_exceeded", words));
+        }
+        let mut sampler = Sampler::new(ask.sampling).map_err(|error| wrong(&error))?;
+        let matcher = self.matcher(ask, offered, thoughts)?;
+        let calls = offered.and(self.writer.tools).map(|tools| tools.calls());
+        let reader = (calls.is_some() || thoughts.is_some()).then(|| {
+            Reader::new(calls, thoughts.map(|(marks, _)| marks), thoughts.is_some_and(|(_, is_open)| is_open))
+        });
+        let reused = self.engine.reuse(seq, &tokens).map_err(|error| wrong(&error))?;
+        let rest = tokens.get(reused..).unwrap_or_default();
+        self.engine.queue(seq, reused, rest, Logits::Last).map_err(|error| wrong(&error))?;
+        tokens.iter().for_each(|&token| sampler.accept(token));
+        let stream = text::Stream::rendering(self.writer.tokenizer, reader.is_some());
+        let (closes, most) = (ask.schema.is_some(), ask.most.unwrap_or(usize::MAX).min(room - prompt));
+        let make = move |job| {
+            let (text, tokens, has_called) = (String::new(), 0, false);
+            Running { job, seq, sampler, stream, reader, text, matcher, closes, tokens, most, has_called }
+        };
+        Ok((Event::Begun { prompt, reused }, make))
+    }
+
+    /// What the answer has to follow.
+    fn matcher(
+        &self,
+        ask: &Ask,
+        offered: Option<&Offered>,
+        thoughts: Option<(ThoughtMarks, bool)>,
+    ) -> std::result::Result<Option<OwnedMatcher>, (&'static str, String)> {
+        let compile = |source: Source<'_>, options: &Options<'_>| {
+            let limits = grammar::Limits::default();
+            let grammar = OwnedGrammar::new(source, options).map_err(|error| error.to_string())?;
+            grammar.matcher(limits).map_err(|error| error.to_string())
+        };
+        if let Some(schema) = &ask.schema {
+            let options = Options { close: true, ..Options::default() };
+            let matcher = compile(Source::Schema(schema.as_bytes()), &options);
+            return matcher.map(Some).map_err(|error| ("invalid_request", format!("response_format: {error}")));
+        }
+        let (Some(offered), Some(tools)) = (offered, self.writer.tools) else { return Ok(None) };
+        let marks = thoughts.map(|(marks, _)| marks);
+        let found = Marks::of(tools.calls(), marks, self.writer.tokenizer);
+        let calls = Calls {
+            choice: match &offered.choice {
+                Choice::Auto => ToolChoice::Auto,
+                Choice::Required => ToolChoice::Required,
+                Choice::Named(name) => ToolChoice::Named(name),
+            },
+            parallel: offered.parallel,
+            thoughts: marks,
+            is_thinking: thoughts.is_some_and(|(_, is_open)| is_open),
+            marks: found.as_slice(),
+            ..Calls::new(offered.list.as_bytes(), tools.calls())
+        };
+        let options = Options { whitespace: Whitespace::Spaced, ..Options::default() };
+        compile(Source::Tools(calls), &options)
+            .map(Some)
+            .map_err(|error| ("invalid_request", format!("tools: {error}")))
+    }
+
+    /// Goes on with the answers whose logits are there.
+    fn go_on(&mut self) -> Result<()> {
+        let ready: Vec<SeqId> = self.engine.results().map(|(seq, ..)| seq).collect();
+        for seq in ready {
+            let Some(index) = self.running.iter().position(|running| running.seq == seq) else { continue };
+            let mut running = self.running.swap_remove(index);
+            match self.write(&mut running) {
+                Ok(None) => self.running.push(running),
+                Ok(Some(event)) => self.end(running, event)?,
+                Err(error) => self.end(running, Event::Refused(500, "engine", error.to_string()))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Chooses a token. Something may follow. Returns how the answer ends there, if it does.
+    fn write(&mut self, running: &mut Running<'_>) -> Result<Option<Event>> {
+        let token = self.choose(running)?;
+        if self.ends.contains(&token) {
+            running.say("", true);
+            let reason = if running.has_called { "tool_calls" } else { "stop" };
+            return Ok(Some(Event::End(reason, running.tokens)));
+        }
+        running.tokens += 1;
+        running.sampler.accept(token);
+        let piece = running.stream.push(token).to_owned();
+        running.say(&piece, false);
+        let is_complete = running.matcher.as_mut().is_some_and(|matcher| matcher.with(|matcher| matcher.is_complete()));
+        if is_complete || running.tokens == running.most {
+            running.say("", true);
+            let reason = match is_complete {
+                true if running.has_called => "tool_calls",
+                true => "stop",
+                false => "length",
+            };
+            return Ok(Some(Event::End(reason, running.tokens)));
+        }
+        let position = self.engine.seq_len(running.seq)?;
+        self.engine.queue(running.seq, position, &[token], Logits::Last)?;
+        Ok(None)
+    }
+
+    fn choose(&mut self, running: &mut Running<'_>) -> Result<u32> {
+        let logits = self.engine.logits(running.seq).unwrap_or_default();
+        let Running { sampler, matcher, closes, tokens, most, .. } = running;
+        let Some(matcher) = matcher else { return Ok(sampler.sample(logits, &mut self.masses)?.token) };
+        let (tokenizer, trie, ends) = (self.writer.tokenizer, self.trie, &self.ends);
+        let (mask, masses) = (&mut self.mask, &mut self.masses);
+        matcher.with(|matcher| {
+            if matcher.is_free() {
+                let token = sampler.sample(logits, masses)?.token;
+                let is_end = ends.contains(&token);
+                if if is_end { matcher.may_end() } else { matcher.accept(tokenizer, token)? } {
+                    return Ok(token);
+                }
+            }
+            match *closes {
+                true => matcher.mask_within(trie, *most - *tokens, usize::MAX, mask)?,
+                false => matcher.mask(trie, usize::MAX, mask)?,
+            };
+            for &id in ends {
+                let Some(word) = mask.get_mut(id as usize / 32) else { continue };
+                let bit = 1 << (id % 32);
+                *word = if matcher.may_end() { *word | bit } else { *word & !bit };
+            }
+            let token = sampler.sample_masked(logits, mask, masses)?.token;
+            if !ends.contains(&token) {
+                matcher.accept(tokenizer, token)?;
+            }
+            Ok(token)
+        })
+    }
+}
+
+impl Running<'_> {
+    /// Sends what is new in the text, and at its end what was held back.
+    fn say(&mut self, piece: &str, is_whole: bool) {
+        let rest = if is_whole { self.stream.finish() } else { "" };
+        let Some(mut reader) = self.reader else {
+            if !piece.is_empty() || !rest.is_empty() {
+                let _ = self.job.events.send(Event::Text(format!("{piece}{rest}"), self.tokens));
+            }
+            return;
+        };
+        self.text.push_str(piece);
+        self.text.push_str(rest);
+        let list = match &self.job.ask.begin {
+            Begin::Chat(Chat { tools: Some(offered), .. }) => Tools::new(&offered.list).ok(),
+            _ => None,
+        };
+        while let Some(part) = reader.next(&self.text, is_whole, list.as_ref()) {
+            let event = match part {
+                Ok(Part::Text(text)) => Event::Text(text.to_owned(), self.tokens),
+                Ok(Part::Thought(text)) => Event::Thought(text.to_owned(), self.tokens),
+                Ok(Part::Call(call)) => {
+                    let (tool, mut json) = (list.and_then(|list| list.find(call.name)), String::new());
+                    // A string takes all of it.
+                    let _ = call.arguments.write_json(tool.as_ref(), &mut json);
+                    self.has_called = true;
+                    Event::Call(call.name.to_owned(), json, self.tokens)
+                }
+                // A call that was cut off.
+                Err(_) => continue,
+            };
+            let _ = self.job.events.send(event);
+        }
+        self.reader = Some(reader);
+    }
+}
