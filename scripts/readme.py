@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Runs every block of the README, each in an empty folder beside one that is called gleed, as a reader would.
+
+  scripts/readme.py    needs Rust, a C compiler and Python with venv; CARGO_TARGET_DIR is where it builds
+
+A block is known by its heading. One that nothing here runs is an error, and so is a block that is gone.
+"""
+
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+STORY = "Once upon a time, there was a"
+# What greedy decoding adds to the same text.
+IDS = "952 384 281 261 378 428 "
+# What is drawn depends on who draws.
+BEGIN = "Once upon a time"
+
+
+def blocks():
+    """Heading, language and text of each block."""
+    heading, found, fence = "", [], None
+    for line in (ROOT / "README.md").read_text().splitlines():
+        if fence is not None and line == "```":
+            found.append((heading, fence, "\n".join(text) + "\n"))
+            fence = None
+        elif fence is not None:
+            text.append(line)
+        elif line.startswith("```"):
+            fence, text = line[3:], []
+        elif line.startswith("## "):
+            heading = line[3:]
+    return found
+
+
+def run(command, folder, **more):
+    print(f"  {command}", flush=True)
+    result = subprocess.run(["bash", "-euc", command], cwd=folder, text=True, stdout=subprocess.PIPE, **more)
+    if result.returncode:
+        sys.exit(f"{result.stdout}\nended with {result.returncode}")
+    return result.stdout
+
+
+def expect(begin, output):
+    if not output.startswith(begin) or len(output) < 60:
+        sys.exit(f"it says {output[:200]!r}, and should begin with {begin!r}")
+
+
+def rust(folder, shell, program, add=None):
+    """The lines of a block of commands, with the program in its place before it is run."""
+    for line in shell.splitlines():
+        if line.startswith("cargo new"):
+            run(line.split("&&")[0], folder)
+            folder = folder / "story"
+        elif line.startswith("cargo run"):
+            (folder / "src/main.rs").write_text(program)
+            return run(line.split("#")[0], folder)
+        else:
+            run(add if add and line.startswith("cargo add") else line, folder)
+    sys.exit("the block runs nothing")
+
+
+def c(folder, shell):
+    # The reader's own folder of results.
+    target = os.environ.get("CARGO_TARGET_DIR")
+    lines = shell.splitlines()
+    if target:
+        lines = [line.replace("../gleed/target", shlex.quote(target)) for line in lines]
+    expect(STORY, [run(line, folder) for line in lines][-1])
+
+
+def python(folder, program):
+    run("python3 -m venv venv && venv/bin/pip install --quiet --disable-pip-version-check ../gleed/bindings/python", folder)
+    (folder / "story.py").write_text(program)
+    expect(BEGIN, run("venv/bin/python story.py", folder))
+
+
+def main():
+    found = blocks()
+
+    def take(heading, language):
+        """The next block of a kind under a heading."""
+        for index, block in enumerate(found):
+            if block[:2] == (heading, language):
+                return found.pop(index)[2]
+        sys.exit(f"no block of {language} under {heading}")
+
+    with tempfile.TemporaryDirectory() as place:
+        place = pathlib.Path(place)
+        (place / "gleed").symlink_to(ROOT)
+        folders = iter(range(100))
+
+        def empty():
+            folder = place / f"empty-{next(folders)}"
+            folder.mkdir()
+            (folder / "gleed").symlink_to(ROOT)
+            inner = folder / "reader"
+            inner.mkdir()
+            return inner
+
+        print("Two commands")
+        shell, shown = take("Two commands", "sh"), take("Two commands", "text")
+        story, tests = shell.splitlines()
+        expect(shown.split("\n")[0][len("Once upon a time"):], run(story, ROOT))
+        # The second one is what runs beside this.
+        assert tests == "cargo test --workspace", tests
+
+        print("In Rust")
+        program, shell = take("In Rust", "rust"), take("In Rust", "sh")
+        expect(BEGIN, rust(place, shell, program))
+
+        print("In C")
+        c(empty(), take("In C", "sh"))
+        # tests/docs compiles the other block.
+        take("In C", "c")
+
+        print("In Python")
+        python(empty(), take("In Python", "python"))
+
+        print("Without a heap")
+        (place / "story").rename(place / "first-story")
+        add = "cargo add gleed --path ../gleed --no-default-features --features full"
+        if add not in (ROOT / "README.md").read_text():
+            sys.exit(f"the README does not say: {add}")
+        expect(IDS, rust(place, shell, take("Without a heap", "rust"), add))
+    if found:
+        sys.exit(f"nothing runs the block under {found[0][0]}: {found[0][2]}")
+    print("all blocks run")
+
+
+main()
