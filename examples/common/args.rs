@@ -12,12 +12,12 @@ use gleed::sample::SamplerParams;
 use gleed::token::StopStrings;
 use gleed::{Engine, KvKind, KvType, Limits, Model, Plan, SeqId, Window};
 
-use super::Result;
 use super::constraint::{ConstraintArgs, WhitespaceArgs};
 use super::device::DeviceArgs;
 use super::prompt::Prompt;
 use super::tool_args::ToolArgs;
 use super::trace::{Trace, Watcher};
+use super::{Result, limit};
 
 #[derive(Args)]
 pub struct ModelArgs {
