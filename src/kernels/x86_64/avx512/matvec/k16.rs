@@ -69,10 +69,10 @@ pub(super) fn few_q6_k<const N: usize>(tile: &Tile<'_, 210>, x: &[QuantizedRow<'
                 *quad = sum_in_lanes(rows);
             }
         }
-        // SAFETY: b < tile.blocks().
+        // SAFETY: b is below tile.blocks(), where the loop ends.
         let scale = high_f16(unsafe { tile.gather::<206>(b) });
         for ((acc, quads), x) in acc.iter_mut().zip(fours(&quads)).zip(x) {
-            // SAFETY: `tiles` has compared the number of scales with that of the blocks.
+            // SAFETY: `tiles` has compared the number of scales with that of the blocks, and b is below that.
             let dx = unsafe { *x.scales.get_unchecked(b) };
             *acc = _mm512_add_ps(*acc, term(sum_lanes(quads), scale, dx));
         }
