@@ -116,7 +116,7 @@ impl Server {
     }
 
     fn ask(&self, ask: Ask, is_chat: bool, stays: bool, connection: &mut Connection) -> io::Result<End> {
-        let Some(_place) = Counted::new(&self.open, self.most_open) else {
+        let Some(place) = Counted::new(&self.open, self.most_open) else {
             let words = format!("{} requests are being answered or wait, which is the limit", self.most_open);
             return Ok(End::Refused(429, "too_many_requests", words));
         };
@@ -135,7 +135,7 @@ impl Server {
             return Ok(End::Refused(503, "stopped", "the engine has stopped".into()));
         }
         let mut hearing = Hearing { answer, streams, stops, said: Said::default(), usage: Usage::default() };
-        let end = hearing.hear(&heard, counts, stays, connection);
+        let end = hearing.hear(&heard, place, counts, stays, connection);
         // Whatever has happened: nobody waits any more.
         gone.store(true, Ordering::Relaxed);
         end
@@ -155,6 +155,7 @@ impl Hearing<'_> {
     fn hear(
         &mut self,
         heard: &Receiver<Event>,
+        place: Counted<'_>,
         counts: bool,
         stays: bool,
         connection: &mut Connection,
@@ -217,6 +218,8 @@ impl Hearing<'_> {
                 }
             }
         }
+        // Who reads the end of an answer can ask again at once.
+        drop(place);
         let reason = reason.unwrap_or("stop");
         if !self.streams {
             let whole = self.answer.whole(std::mem::take(&mut self.said), reason, self.usage);
