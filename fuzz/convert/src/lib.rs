@@ -34,9 +34,15 @@ pub fn folder(path: &Path) -> std::result::Result<usize, String> {
     (|| read(hf::Folder::open(path)?.output()?))().map_err(|error| error.to_string())
 }
 
-/// Reads a llama2.c model.
+/// Reads a llama2.c model with its vocabulary; without one, its sizes.
 pub fn llama2c(file: &[u8], tokenizer: Option<&[u8]>) -> std::result::Result<usize, String> {
-    llama2c::read(file, tokenizer).and_then(read).map_err(|error| error.to_string())
+    let read_all = || {
+        let model = llama2c::Model::read(file)?;
+        let Some(tokenizer) = tokenizer else { return Ok(0) };
+        let vocab = model.vocab(tokenizer)?;
+        read(model.output(vocab)?)
+    };
+    read_all().map_err(|error: Box<dyn std::error::Error>| error.to_string())
 }
 
 /// Reads a GGUF file, to write its matrices as another type.
