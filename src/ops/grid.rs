@@ -14,8 +14,10 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Multiplications that a unit of a linear layer has at least, about, where it can have them.
-    const UNIT: usize = 1 << 16;
+    /// Multiplications that a unit of a linear layer has at least, about, where it can have them: some microseconds.
+    const UNIT: usize = 1 << 18;
+    /// Units that a linear layer has at least, where it can have them, so that as many threads have work.
+    const UNITS: usize = 16;
     /// Rows of a batch in a unit: enough to make unpacking the weights cheap, few enough for a bounded unit.
     pub(crate) const MAX_TILE_ROWS: usize = 256;
 
@@ -28,7 +30,7 @@ impl Grid {
     /// means the same on every machine.
     pub(crate) fn linear(rows: usize, outputs: usize, inputs: usize) -> Self {
         let tile_rows = rows.clamp(1, Self::MAX_TILE_ROWS);
-        let fitting = (Self::UNIT / tile_rows).checked_div(inputs).unwrap_or(0);
+        let fitting = (Self::UNIT / tile_rows).checked_div(inputs).unwrap_or(0).min(outputs / Self::UNITS);
         let tile_cols = (fitting / OUTPUTS * OUTPUTS).max(OUTPUTS);
         Self { rows, cols: outputs, tile_rows, tile_cols, passes: 1 }
     }
