@@ -120,8 +120,8 @@ fn tensors_are_needed() {
     // Of Gemma 4. Without values a layer takes its keys for them.
     const OPTIONAL: [&str; 3] = ["attn_v.weight", "layer_output_scale.weight", "ffn_down_exps.scale"];
     for (name, model) in SyntheticModel::all() {
-        // Layers of a kind take turns, where there are two kinds. The third one may read keys and values of another.
-        let layers = if model.shared_kv() > 0 { 3 } else { 2 };
+        // One of each kind. The third one may read keys and values of another.
+        let layers = if model.shared_kv() > 0 { 3 } else { model.architecture.turn().max(2) };
         let model = SyntheticModel { layers, ..model };
         let writer = model.writer();
         for (index, tensor) in writer.tensors.iter().enumerate() {

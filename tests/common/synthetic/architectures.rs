@@ -59,12 +59,18 @@ pub enum Architecture {
     Olmoe,
     /// Gated short convolutions in every other layer.
     Lfm2,
+    /// The same with experts, but for the first layer.
+    Lfm2Moe,
     /// The gated delta rule in every other layer.
     Qwen35,
+    /// The same with experts and a shared one, which has a gate.
+    Qwen35Moe,
     /// State spaces in every other layer.
     GraniteHybrid,
     /// State spaces and attention side by side.
     FalconH1,
+    /// A state space, a feed-forward part, attention: a layer has one of them.
+    NemotronH,
 }
 
 /// Some value of a key.
@@ -86,8 +92,8 @@ pub struct Form {
     pub layer: &'static str,
     /// Those of the first layer, where they are others.
     pub first: Option<&'static str>,
-    /// Those of layers 0, 2, 4 and so on, where these are others.
-    pub even_layer: Option<&'static str>,
+    /// Where layers of several kinds take turns: those of the kinds before `layer`, which ends each turn.
+    pub others: &'static [&'static str],
     /// Those before and after the layers, without `output`.
     pub before: &'static str,
     pub after: &'static str,
@@ -116,6 +122,11 @@ impl Architecture {
         }
         all
     };
+
+    /// After so many layers the kinds of layers begin again.
+    pub fn turn(self) -> usize {
+        self.form().others.len() + 1
+    }
 
     /// Its name in a file.
     pub fn name(self) -> &'static str {

@@ -1,6 +1,7 @@
 //! The tensors, keys and usual sizes of each architecture, as a table.
 
 use super::architectures::{Architecture, Fixed, Form};
+use super::recurrent::{FALCON_H1, GRANITE_HYBRID, LFM2, LFM2_MOE, NEMOTRON_H, QWEN35, QWEN35_MOE};
 
 /// Mixtral's, in a file whose architecture is llama.
 pub const LLAMA_EXPERTS: &str =
@@ -25,12 +26,12 @@ pub const GEMMA4_ALL: &str = "attn_norm attn_q attn_k:own attn_v:own attn_output
      post_attention_norm ffn_norm ffn_gate ffn_up ffn_down post_ffw_norm_1 ffn_gate_inp ffn_gate_inp.scale= pre_ffw_norm_2 \
      ffn_gate_exps ffn_up_exps ffn_down_exps post_ffw_norm_2 post_ffw_norm inp_gate proj post_norm";
 
-const LLAMA: Form = Form {
+pub const LLAMA: Form = Form {
     architecture: Architecture::Llama,
     name: "llama",
     layer: "attn_norm attn_q attn_k attn_v attn_output ffn_norm ffn_gate ffn_up ffn_down",
     first: None,
-    even_layer: None,
+    others: &[],
     before: "token_embd",
     after: "output_norm",
     eps_key: "attention.layer_norm_rms_epsilon",
@@ -81,7 +82,7 @@ const GPT2: Form = Form {
     ..LLAMA
 };
 
-pub const FORMS: [Form; 33] = [
+pub const FORMS: [Form; 36] = [
     LLAMA,
     Form { architecture: Architecture::SmolLm3, name: "smollm3", layers: 4, tied: true, seed: 3, ..LLAMA },
     Form {
@@ -319,78 +320,11 @@ pub const FORMS: [Form; 33] = [
         seed: 28,
         ..LLAMA
     },
-    Form {
-        architecture: Architecture::Lfm2,
-        name: "lfm2",
-        layer: "attn_norm attn_q attn_k attn_v attn_output attn_q_norm attn_k_norm ffn_norm ffn_gate ffn_up ffn_down",
-        even_layer: Some(
-            "attn_norm shortconv.in_proj shortconv.conv shortconv.out_proj ffn_norm ffn_gate ffn_up ffn_down",
-        ),
-        before: "token_embd token_embd_norm",
-        after: "",
-        keys: &[("shortconv.l_cache", Fixed::U32(3))],
-        layers: 3,
-        tied: true,
-        seed: 40,
-        ..LLAMA
-    },
-    Form {
-        architecture: Architecture::Qwen35,
-        name: "qwen35",
-        layer: "attn_norm attn_q:gated attn_k attn_v attn_output attn_q_norm attn_k_norm post_attention_norm ffn_gate \
-                ffn_up ffn_down",
-        even_layer: Some(
-            "attn_norm attn_qkv:delta attn_gate ssm_alpha ssm_beta ssm_conv1d ssm_dt= ssm_a= ssm_norm:value ssm_out \
-             post_attention_norm ffn_gate ffn_up ffn_down",
-        ),
-        keys: &[
-            ("full_attention_interval", Fixed::U32(2)),
-            ("ssm.conv_kernel", Fixed::U32(4)),
-            ("ssm.state_size", Fixed::U32(12)),
-            ("ssm.group_count", Fixed::U32(2)),
-            ("ssm.time_step_rank", Fixed::U32(4)),
-            ("ssm.inner_size", Fixed::U32(64)),
-        ],
-        rotary_share: 0.5,
-        layers: 3,
-        seed: 41,
-        ..LLAMA
-    },
-    Form {
-        architecture: Architecture::GraniteHybrid,
-        name: "granitehybrid",
-        even_layer: Some(
-            "attn_norm ssm_in ssm_conv1d+ ssm_dt= ssm_a:head= ssm_d:head= ssm_norm:groups ssm_out ffn_norm ffn_gate \
-             ffn_up ffn_down",
-        ),
-        keys: &[
-            ("embedding_scale", Fixed::F32(2.5)),
-            ("residual_scale", Fixed::F32(0.5)),
-            ("logit_scale", Fixed::F32(2.0)),
-            ("rope.scaling.finetuned", Fixed::Bool(false)),
-            ("ssm.conv_kernel", Fixed::U32(4)),
-            ("ssm.state_size", Fixed::U32(12)),
-            ("ssm.group_count", Fixed::U32(2)),
-            ("ssm.time_step_rank", Fixed::U32(4)),
-            ("ssm.inner_size", Fixed::U32(64)),
-        ],
-        layers: 3,
-        seed: 42,
-        ..LLAMA
-    },
-    Form {
-        architecture: Architecture::FalconH1,
-        name: "falcon-h1",
-        layer: "attn_norm attn_q attn_k attn_v attn_output ssm_in ssm_conv1d+ ssm_dt= ssm_a:head= ssm_d:head= ssm_out \
-                ffn_norm= ffn_gate ffn_up ffn_down",
-        keys: &[
-            ("ssm.conv_kernel", Fixed::U32(4)),
-            ("ssm.state_size", Fixed::U32(12)),
-            ("ssm.group_count", Fixed::U32(1)),
-            ("ssm.time_step_rank", Fixed::U32(4)),
-            ("ssm.inner_size", Fixed::U32(64)),
-        ],
-        seed: 43,
-        ..LLAMA
-    },
+    LFM2,
+    LFM2_MOE,
+    QWEN35,
+    QWEN35_MOE,
+    GRANITE_HYBRID,
+    FALCON_H1,
+    NEMOTRON_H,
 ];

@@ -61,6 +61,29 @@ impl SyntheticModel {
         there.then_some(item)
     }
 
+    /// The keys of sizes that are 0 in the layers without what they are of.
+    pub(super) fn sizes_where_present(&self, set: &mut impl FnMut(&str, Meta)) {
+        let sizes = |size: usize, tensor: &str| -> Vec<u32> {
+            let has = |layer| self.list_of(layer).split_whitespace().any(|item| item == tensor);
+            (0..self.layers).map(|layer| if has(layer) { size as u32 } else { 0 }).collect()
+        };
+        use Architecture::{GraniteHybrid, Lfm2, Lfm2Moe, NemotronH};
+        if matches!(self.architecture, Lfm2 | Lfm2Moe | GraniteHybrid | NemotronH) {
+            set("attention.head_count_kv", sizes(self.kv_heads, "attn_k").into());
+        }
+        if self.architecture == NemotronH {
+            set("feed_forward_length", sizes(self.ffn, "ffn_up").into());
+        }
+    }
+
+    /// The tensors of a layer, as a list.
+    pub(super) fn list_of(&self, layer: usize) -> &'static str {
+        let form = self.architecture.form();
+        let first = form.first.filter(|_| layer == 0);
+        let other = form.others.get(layer % self.architecture.turn()).copied();
+        self.layer.or(first).or(other).unwrap_or(form.layer)
+    }
+
     /// The keys of sizes that differ by layer.
     pub(super) fn sizes_of_layers(&self, set: &mut impl FnMut(&str, Meta)) {
         let full = self.full_shape();

@@ -3,6 +3,7 @@
 mod architectures;
 mod forms;
 mod layers;
+mod recurrent;
 mod weights;
 
 use gleed::tensor::Dtype;
@@ -198,11 +199,7 @@ impl SyntheticModel {
             set("rope.scaling.original_context_length", (original as u32).into());
             set("rope.scaling.attn_factor", 1.1875f32.into());
         }
-        if matches!(self.architecture, Architecture::Lfm2 | Architecture::GraniteHybrid) {
-            // Layers without attention have none.
-            let heads = (0..self.layers).map(|layer| Meta::U32(if layer % 2 == 0 { 0 } else { self.kv_heads as u32 }));
-            set("attention.head_count_kv", Meta::Array(4, heads.collect()));
-        }
+        self.sizes_where_present(&mut set);
         if self.architecture == Architecture::Gemma4 {
             self.sizes_of_layers(&mut set);
         }
@@ -228,10 +225,7 @@ impl SyntheticModel {
         self.rope_factors(writer);
         self.tensor_list(writer, "", form.before, 0);
         for layer in 0..self.layers {
-            let first = form.first.filter(|_| layer == 0);
-            let even = form.even_layer.filter(|_| layer % 2 == 0);
-            let list = self.layer.or(first).or(even).unwrap_or(form.layer);
-            self.tensor_list(writer, &format!("blk.{layer}."), list, layer);
+            self.tensor_list(writer, &format!("blk.{layer}."), self.list_of(layer), layer);
         }
         self.tensor_list(writer, "", form.after, 0);
         if !self.tied {
