@@ -3,37 +3,22 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::hint::black_box;
-use std::process::Command;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::machine::{asked, cpuinfo, processor_name};
 use gleed::kernels::Level;
 
 /// The processor: the name that the system knows, its numbers, and its data caches. Machines with the same name differ.
 pub(crate) fn processor() -> String {
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let field = |names: &[&str]| {
-        let lines = info.lines().filter_map(|line| line.split_once(':'));
-        names.iter().find_map(|name| lines.clone().find(|(key, _)| key.trim() == *name)).map(|(_, value)| value.trim())
-    };
-    let name = field(&["model name", "Model", "uarch", "CPU part"]).map(str::to_owned);
-    let name = name.or_else(|| asked("sysctl", &["-n", "machdep.cpu.brand_string"]));
-    let name = name.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     let numbers: Vec<_> = [("family", "cpu family"), ("model", "model"), ("stepping", "stepping")]
         .into_iter()
-        .filter_map(|(what, key)| Some(format!("{what} {}", field(&[key])?)))
+        .filter_map(|(what, key)| Some(format!("{what} {}", cpuinfo(&[key])?)))
         .collect();
     let caches: Vec<_> = (0..8).filter_map(data_cache).collect();
     let cores = thread::available_parallelism().map_or(0, usize::from);
-    [vec![name], numbers, caches, vec![format!("{cores} processors")]].concat().join(", ")
-}
-
-/// What a program of the system answers, where there is one.
-fn asked(program: &str, args: &[&str]) -> Option<String> {
-    let out = Command::new(program).args(args).output().ok()?;
-    let answer = String::from_utf8(out.stdout).ok()?.trim().to_owned();
-    (out.status.success() && !answer.is_empty()).then_some(answer)
+    [vec![processor_name()], numbers, caches, vec![format!("{cores} processors")]].concat().join(", ")
 }
 
 /// How many processors there are of each kind: machines mix fast and slow ones. Empty where the system does not tell.

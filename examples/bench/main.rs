@@ -5,6 +5,7 @@
 //! cargo run --release --example bench -- --model model.gguf --prompt 0 --gen 64 --depth 4096 --json bench.json
 //! cargo run --release --example bench -- --model model.gguf --units 1,16,256 --depth 3840
 //! cargo run --release --features gpu --example bench -- --device gpu
+//! cargo run --release --example bench -- --prompt 0 --depth 0,512,2048,8192 --threads 1,2 --plot depth.svg
 //! cargo run --release --example bench -- --report report.json
 //! ```
 //!
@@ -14,6 +15,7 @@
 //! "waited" tells how much of them the threads stood in line for a core. With a GPU there is no such ratio: what it can do at
 //! best is not measured.
 
+mod curve;
 mod machine;
 mod measure;
 mod products;
@@ -22,12 +24,14 @@ mod survey;
 mod units;
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 use common::args::{ModelArgs, TraceArgs};
 use common::device::DeviceArgs;
+use common::machine::Setting;
 use common::{ModelFile, Result, limit};
 use gleed::kernels::{FetchOrder, Level};
 use gleed::{KvType, Limits};
@@ -40,6 +44,7 @@ const EXAMPLES: &str = "\
 Examples:
   cargo run --release --example bench -- --threads 1,2
   cargo run --release --example bench -- --prompt 0 --gen 64 --depth 128 --json bench.json
+  cargo run --release --example bench -- --prompt 0 --gen 8 --depth 0,128,256 --plot depth.svg
   cargo run --release --example bench -- --units 1,16 --depth 128
   cargo run --release --example bench -- --report report.json";
 
@@ -67,9 +72,9 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = 64)]
     r#gen: usize,
 
-    /// Tokens that each sequence has when decode starts
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    depth: usize,
+    /// Tokens that each sequence has when decode starts; several numbers, separated by commas, are measured one after the other
+    #[arg(long, value_name = "0,4096", value_delimiter = ',', default_value = "0")]
+    depth: Vec<usize>,
 
     /// Number of sequences that decode together
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -103,9 +108,13 @@ struct Args {
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
 
-    /// Write the results to this file as JSON [default: write no file]
+    /// Write the results to this file as JSON, with several depths as a list [default: write no file]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+
+    /// Plot tokens per second in this file as SVG: by depth where there are several, else by threads [default: write no file]
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
 
     #[command(flatten)]
     trace: TraceArgs,
@@ -113,7 +122,7 @@ struct Args {
     /// Measure the machine, the kernels of all levels, and models, and write everything to this file as JSON; it names
     /// neither user nor host
     #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "depth", "sequences", "rows", "units", "level", "fetch",
-          "kv_type", "json", "device", "backend", "trace"])]
+          "kv_type", "json", "plot", "device", "backend", "trace"])]
     report: Option<PathBuf>,
 
     /// Models of --report, GGUF files [default: models with random weights, made in memory]
@@ -141,8 +150,8 @@ impl Args {
         level.with_fetch_order(self.fetch.unwrap_or(level.fetch_order()))
     }
 
-    fn limits(&self, threads: usize) -> Limits {
-        let decode = if self.r#gen > 0 { self.depth.saturating_add(self.r#gen) } else { 0 };
+    fn limits(&self, threads: usize, depth: usize) -> Limits {
+        let decode = if self.r#gen > 0 { depth.saturating_add(self.r#gen) } else { 0 };
         Limits {
             sequences: self.sequences,
             context: self.prompt.max(decode),
@@ -170,6 +179,9 @@ fn main() -> ExitCode {
 }
 
 fn bench(args: &Args) -> Result<ExitCode> {
+    if args.r#gen == 0 && args.depth.len() > 1 {
+        return Err("--depth has several numbers, but --gen is 0: nothing is decoded there".into());
+    }
     if args.prompt == 0 && args.r#gen == 0 {
         return Err("--prompt and --gen are both 0: nothing to measure".into());
     }
@@ -184,43 +196,64 @@ fn bench(args: &Args) -> Result<ExitCode> {
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = file.model()?;
     if !args.units.is_empty() {
-        let units = Units { model: &model, depth: args.depth, repeat: args.repeat() as usize, seed: args.seed };
-        args.units.iter().try_for_each(|&rows| units.print(&args.limits(1), rows.max(1)))?;
+        for &depth in &args.depth {
+            let units = Units { model: &model, depth, repeat: args.repeat() as usize, seed: args.seed };
+            args.units.iter().try_for_each(|&rows| units.print(&args.limits(1, depth), rows.max(1)))?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
-    let json = args.json.as_ref().map(|path| {
-        File::create(path).map(|json| (path, json)).map_err(|error| format!("{}: {error}", path.display()))
-    });
-    let json = json.transpose()?;
-
-    let bench = Bench {
-        model: &model,
-        file: file.bytes(),
-        work: Work::of(&model),
-        device: &args.device,
-        prompt: args.prompt,
-        r#gen: args.r#gen,
-        depth: args.depth,
-        repeat: args.repeat() as usize,
-        seed: args.seed,
-        bar: bar(args),
-    };
-    let runs = threads.iter().map(|&threads| bench.run(&args.limits(threads)));
-    let runs = runs.collect::<Result<Vec<_>>>()?;
-    bench.bar.finish_and_clear();
-    let last = threads.last().copied().unwrap_or(1);
-    bench.trace(&args.trace, &args.limits(last))?;
-    report::table(&bench, &file.name(), &runs)?;
+    let (json, plot) = (create(args.json.as_deref())?, create(args.plot.as_deref())?);
+    let (setting, bar) = (Setting::begin(), bar(args));
+    let mut measured = Vec::new();
+    for (index, &depth) in args.depth.iter().enumerate() {
+        let bench = Bench {
+            model: &model,
+            file: file.bytes(),
+            work: Work::of(&model),
+            device: &args.device,
+            // It does not depend on the depth.
+            prompt: if index == 0 { args.prompt } else { 0 },
+            r#gen: args.r#gen,
+            depth,
+            repeat: args.repeat() as usize,
+            seed: args.seed,
+            bar: bar.clone(),
+        };
+        let runs = threads.iter().map(|&threads| bench.run(&args.limits(threads, depth)));
+        let runs = runs.collect::<Result<Vec<_>>>()?;
+        measured.push((bench, runs));
+    }
+    bar.finish_and_clear();
+    let last = args.limits(threads.last().copied().unwrap_or(1), args.depth.last().copied().unwrap_or(0));
+    if let Some((bench, _)) = measured.first() {
+        bench.trace(&args.trace, &last)?;
+    }
+    for (bench, runs) in &measured {
+        report::table(bench, &file.name(), runs)?;
+    }
     if let Some((path, json)) = json {
-        let value = report::json(&bench, &file.name(), &runs);
+        let mut values: Vec<_> = measured.iter().map(|(bench, runs)| report::json(bench, &file.name(), runs)).collect();
+        let value = if values.len() == 1 { values.remove(0) } else { values.into() };
         serde_json::to_writer_pretty(json, &value).map_err(|error| format!("{}: {error}", path.display()))?;
     }
+    if let Some((path, mut plot)) = plot {
+        let text = curve::plot(&measured).draw(&setting.subtitle(&file, &model, &last));
+        plot.write_all(text.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A file for results, which is made before anything is measured.
+fn create(path: Option<&Path>) -> Result<Option<(&Path, File)>> {
+    let create = |path: &'_ Path| File::create(path).map_err(|error| format!("{}: {error}", path.display()));
+    path.map(|path| Ok((path, create(path)?))).transpose()
 }
 
 /// One mark per measurement.
 fn bar(args: &Args) -> ProgressBar {
     let phases = u64::from(args.prompt > 0) + u64::from(args.r#gen > 0);
+    let depths = args.depth.len() as u64;
+    let phases = phases * depths - u64::from(args.prompt > 0) * (depths - 1);
     let total = args.threads().len() as u64 * phases * u64::from(args.repeat());
     let style = ProgressStyle::with_template("{bar:32} {pos}/{len}, {msg}");
     ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr())

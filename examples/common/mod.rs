@@ -13,7 +13,9 @@ pub mod gguf;
 pub mod guesses;
 pub mod interrupt;
 pub mod limit;
+pub mod machine;
 pub mod made;
+pub mod plot;
 pub mod prompt;
 pub mod random;
 pub mod raw_member;
@@ -108,6 +110,14 @@ impl ModelFile {
         match self {
             Self::Mapped { path, .. } => path.display().to_string(),
             Self::Demo => "the demo model".into(),
+        }
+    }
+
+    /// The same without folders.
+    pub fn short_name(&self) -> String {
+        match self {
+            Self::Mapped { path, .. } => path.file_name().unwrap_or(path.as_os_str()).display().to_string(),
+            Self::Demo => "Gleed Tales".into(),
         }
     }
 

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use common::args::ModelArgs;
+use common::machine::Setting;
 use common::{ModelFile, Result, limit, text};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
@@ -85,6 +86,7 @@ fn play(args: &Args) -> Result<ExitCode> {
     if !(args.fps > 0.0 && (0.0..1e6).contains(&args.ms)) {
         return Err("--fps must be above 0, --ms from 0 to 1e6".into());
     }
+    let setting = Setting::begin();
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = file.model()?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
@@ -115,7 +117,8 @@ fn play(args: &Args) -> Result<ExitCode> {
     writeln!(stdout(), "{}\n", stream.finish())?;
     overshoot.print(&mut stdout().lock())?;
     if let Some(path) = &args.svg {
-        overshoot.draw(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let picture = overshoot.draw(&setting.subtitle(&file, &model, plan.limits()));
+        std::fs::write(path, picture).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     if ids != expected {
         return Err("the text is not the one that the engine gives without a budget".into());

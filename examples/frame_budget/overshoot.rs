@@ -1,12 +1,9 @@
 //! How far frames were past their deadlines.
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::time::Duration;
 
-use plotters::prelude::*;
-
-use common::Result;
+use common::plot::Bars;
 
 /// Upper bounds of the columns, in microseconds.
 const BOUNDS: [u64; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
@@ -52,37 +49,13 @@ impl Overshoot {
         writeln!(out, "overshoot: p50 {:.1} us, p99 {:.1} us, max {:.1} us", at(0.5), at(0.99), at(1.0))
     }
 
-    pub(crate) fn draw(&self, path: &Path) -> Result<()> {
+    /// The histogram as SVG.
+    pub(crate) fn draw(&self, subtitle: &str) -> String {
         let columns = self.columns();
-        let most = columns.iter().copied().max().unwrap_or(0).max(1);
-        let root = SVGBackend::new(path, (860, 400)).into_drawing_area();
-        root.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&root)
-            .caption("Time past the deadline", ("sans-serif", 18))
-            .margin(14)
-            .x_label_area_size(46)
-            .y_label_area_size(60)
-            .build_cartesian_2d((0..columns.len() - 1).into_segmented(), 0..most + most.div_ceil(10))?;
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .light_line_style(TRANSPARENT)
-            .x_desc("microseconds")
-            .y_desc("frames")
-            .x_labels(columns.len())
-            .x_label_formatter(&|x| match x {
-                SegmentValue::CenterOf(index) => label(*index),
-                _ => String::new(),
-            })
-            .label_style(("sans-serif", 13))
-            .draw()?;
-        chart.draw_series(columns.iter().enumerate().map(|(index, &count)| {
-            let corners = [(SegmentValue::Exact(index), 0), (SegmentValue::Exact(index + 1), count)];
-            let mut bar = Rectangle::new(corners, RGBColor(214, 96, 41).filled());
-            bar.set_margin(0, 0, 3, 3);
-            bar
-        }))?;
-        Ok(root.present()?)
+        let columns =
+            columns.iter().enumerate().map(|(index, &count)| (label(index).replace("<= ", "≤ "), count as f64));
+        let title = "How late the engine returned".into();
+        Bars { title, x: "microseconds past the deadline", y: "frames", columns: columns.collect() }.draw(subtitle)
     }
 }
 

@@ -6,8 +6,8 @@ use gleed::{KvKind, KvType, Limits};
 use indicatif::ProgressBar;
 
 use crate::lab::{Lab, LabArgs, bar, median, timed, with_cache};
-use crate::plot::{Axis, Curve, Plot};
 use crate::report::{Cell, Report, Table};
+use common::plot::{Axis, Curve, Plot};
 use common::{Result, limit};
 
 #[derive(Args)]

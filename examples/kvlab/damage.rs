@@ -11,8 +11,8 @@ use gleed::token::Tokenizer;
 use gleed::{Engine, Limits, SeqId};
 
 use crate::lab::{Lab, LabArgs, bar, median};
-use crate::plot::{Axis, Curve, Plot};
 use crate::report::{Cell, Report, Table};
+use common::plot::{Axis, Curve, Plot};
 use common::random::Random;
 use common::score::STORY;
 use common::{Result, limit, text};

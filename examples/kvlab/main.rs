@@ -13,7 +13,7 @@ mod curve;
 mod damage;
 mod lab;
 mod memory;
-mod plot;
+mod pool;
 mod report;
 mod share;
 mod window;
@@ -21,6 +21,7 @@ mod window;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use common::machine::Setting;
 use common::{ModelFile, Result};
 use lab::{Lab, LabArgs};
 use report::Report;
@@ -52,6 +53,9 @@ enum Command {
     /// Compares the measured bytes of keys and values with the formula
     #[command(after_help = example("memory --budget 64MB --json memory.json"))]
     Memory(memory::MemoryArgs),
+    /// Draws the pool while sequences are forked, rewound and closed
+    #[command(after_help = example("pool --out plots"))]
+    Pool(pool::PoolArgs),
     /// Shows what a damaged cache does to a text
     #[command(after_help = example("break --layer 3 --head 1 --position 0"))]
     Break(damage::BreakArgs),
@@ -68,6 +72,7 @@ impl Command {
         match self {
             Self::Curve(args) => &args.lab,
             Self::Memory(args) => &args.lab,
+            Self::Pool(args) => &args.lab,
             Self::Break(args) => &args.lab,
             Self::Share(args) => &args.lab,
             Self::Window(args) => &args.lab,
@@ -78,6 +83,7 @@ impl Command {
         match self {
             Self::Curve(args) => curve::run(lab, args),
             Self::Memory(args) => memory::run(lab, args),
+            Self::Pool(_) => pool::run(lab),
             Self::Break(args) => damage::run(lab, args),
             Self::Share(args) => share::run(lab, args),
             Self::Window(args) => window::run(lab, args),
@@ -95,7 +101,8 @@ fn kvlab(command: &Command) -> Result<ExitCode> {
     let model = file.model()?;
     // What cannot be written is said before anything is measured.
     let mut outputs = report::Outputs::open(&args.out, args.json.as_deref())?;
-    let report = command.run(&Lab { model: &model, file: &file, args })?;
-    outputs.write(&report, &file.name(), &model)?;
+    let (lab, setting) = (Lab { model: &model, file: &file, args }, Setting::begin());
+    let report = command.run(&lab)?;
+    outputs.write(&report, &lab, &setting)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -6,9 +6,9 @@ use gleed::tensor::Dtype;
 use gleed::{Engine, KvElement, KvType, Limits, Plan};
 
 use crate::lab::{Lab, LabArgs, bar, with_cache};
-use crate::plot::{Axis, Curve, Plot};
 use crate::report::{Cell, Report, Table};
 use common::Result;
+use common::plot::{Axis, Curve, Plot};
 
 #[derive(Args)]
 pub(crate) struct MemoryArgs {

@@ -4,16 +4,19 @@ use std::fs::File;
 use std::io::{self, Write, stdout};
 use std::path::{Path, PathBuf};
 
-use gleed::Model;
 use serde_json::{Map, Value, json};
 
-use crate::plot::Plot;
+use crate::lab::Lab;
 use common::Result;
+use common::machine::Setting;
+use common::plot::Plot;
 
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) tables: Vec<Table>,
     pub(crate) plots: Vec<Plot>,
+    /// Pictures of what was not measured: the name of the file, and its text.
+    pub(crate) pictures: Vec<(&'static str, String)>,
     /// Printed after the tables: a name and the lines.
     pub(crate) texts: Vec<(&'static str, Vec<String>)>,
 }
@@ -98,9 +101,10 @@ impl Outputs {
         Ok(Self { folder: folder.into(), json: json.map(open).transpose()? })
     }
 
-    pub(crate) fn write(&mut self, report: &Report, file: &str, model: &Model<'_>) -> Result<()> {
+    pub(crate) fn write(&mut self, report: &Report, lab: &Lab<'_>, setting: &Setting) -> Result<()> {
         let mut out = stdout().lock();
-        let config = model.config();
+        let (file, config) = (lab.file.name(), lab.model.config());
+        let subtitle = setting.subtitle(lab.file, lab.model, &lab.limits(1));
         let [kv, _] = config.kv_shapes;
         writeln!(
             out,
@@ -116,15 +120,17 @@ impl Outputs {
             lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
         writeln!(out)?;
-        for plot in &report.plots {
-            let path = self.folder.join(plot.file);
-            plot.draw(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let plots = report.plots.iter().map(|plot| (plot.file, plot.draw(&subtitle)));
+        let pictures = report.pictures.iter().map(|(file, text)| (*file, text.clone()));
+        for (name, text) in plots.chain(pictures) {
+            let path = self.folder.join(name);
+            std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
             writeln!(out, "plot: {}", path.display())?;
         }
         if let Some((path, json)) = &mut self.json {
             let tables: Vec<_> = report.tables.iter().map(Table::to_json).collect();
             let plots: Vec<_> = report.plots.iter().map(Plot::to_json).collect();
-            let value = json!({ "file": file, "tables": tables, "plots": plots });
+            let value = json!({ "file": file, "setting": subtitle, "tables": tables, "plots": plots });
             serde_json::to_writer_pretty(json, &value).map_err(|error| format!("{}: {error}", path.display()))?;
         }
         Ok(())

@@ -7,8 +7,8 @@ use gleed::{Engine, Limits, Logits, Plan, SeqId};
 
 use crate::lab::{Lab, LabArgs, bar, finish, median, timed};
 use crate::memory::used_bytes;
-use crate::plot::{Axis, Curve, Plot};
 use crate::report::{Cell, Report, Table};
+use common::plot::{Axis, Curve, Plot};
 use common::random::Random;
 use common::{Result, limit};
 

@@ -11,8 +11,8 @@ use gleed::token::{EncodeOptions, Tokenizer};
 use gleed::{Limits, Window};
 
 use crate::lab::{Lab, LabArgs, bar};
-use crate::plot::{Axis, Curve, Plot};
 use crate::report::{Cell, Report, Table};
+use common::plot::{Axis, Curve, Plot};
 use common::score::{self, SEPARATOR, STORIES, Score};
 use common::{Result, limit, text};
 

@@ -52,6 +52,23 @@ fn kvlab_break_by_default() {
 }
 
 #[test]
+fn kvlab_pool() {
+    let report = kvlab("pool", &["pool.svg"], &[]);
+    let columns = ["used", "shared", "finalized", "cached", "free"].map(|name| column(&report, 0, name));
+    let steps: Vec<[f64; 5]> = (0..6).map(|step| columns.each_ref().map(|column| column[step].unwrap())).collect();
+    // A prompt of two blocks and a half; two forks of it.
+    assert_eq!(steps[..2], [[3.0, 0.0, 2.0, 0.0, 13.0], [3.0, 3.0, 3.0, 0.0, 13.0]]);
+    // Each has a copy of the last one, and goes on to 80, 47 and 60 tokens.
+    assert_eq!(steps[2][..2], [8.0, 2.0]);
+    // Whatever is no longer held is free, or a prefix that can be found.
+    assert!(steps.iter().all(|[used, _, _, cached, free]| used + cached + free == 16.0), "{steps:?}");
+    assert!(steps[3][0] < steps[2][0] && steps[3][3] > 0.0, "{steps:?}");
+    assert_eq!(steps[4][1], 0.0, "{steps:?}");
+    // The prompt's two full blocks are found.
+    assert_eq!((steps[5][1], steps[5][0]), (2.0, steps[4][0] + 1.0), "{steps:?}");
+}
+
+#[test]
 fn kvlab_share() {
     let report = kvlab("share", &["share-memory.svg", "share-time.svg"], &["--system", "50", "--own", "14"]);
     assert_eq!(column(&report, 0, "characters"), [Some(1.0), Some(2.0), Some(4.0)]);
@@ -115,11 +132,35 @@ fn kvlab_in(command: &str, name: &str, plots: &[&str], flags: &[&str]) -> serde_
     }
     for plot in plots {
         let svg = std::fs::read_to_string(folder.join(plot)).unwrap();
-        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>") && svg.contains("<polyline"), "{plot}");
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{plot}");
+        assert!(svg.contains("<polyline") || *plot == "pool.svg", "{plot}");
+        if *plot != "pool.svg" {
+            look(&svg);
+        }
         assert!(out.contains(plot), "{out}");
     }
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), plots.len());
     report
+}
+
+/// A plot says where it was made, is for light and dark pages, and has its legend above the data.
+fn look(svg: &str) {
+    for part in ["Gleed Tales (llama, ", "level ", "KV ", "load ", "prefers-color-scheme: dark"] {
+        assert!(svg.contains(part), "no {part:?} in {svg}");
+    }
+    let number = |line: &str, name: &str| -> Option<f64> {
+        line.split_once(&format!(" {name}=\""))?.1.split('"').next()?.parse().ok()
+    };
+    let lowest = svg.lines().filter(|line| line.contains("text legend")).filter_map(|line| number(line, "y"));
+    let highest = svg.lines().filter(|line| line.contains("\"grid\"")).filter_map(|line| number(line, "y1"));
+    let (lowest, highest) = (lowest.fold(0.0, f64::max), highest.fold(f64::INFINITY, f64::min));
+    assert!(lowest < highest, "the legend ends at {lowest}, the data begins at {highest}");
+    // No two curves have the same dashes.
+    let curves = svg.lines().filter(|line| line.starts_with("<polyline"));
+    let dashes: Vec<_> = curves.map(|line| line.split_once("stroke-dasharray").map(|(_, dash)| dash)).collect();
+    // Each once in the legend, once in the data.
+    let different: std::collections::BTreeSet<_> = dashes.iter().collect();
+    assert_eq!(dashes.len(), 2 * different.len(), "{dashes:?}");
 }
 
 /// The values of a column of a table.

@@ -108,6 +108,27 @@ fn bench_measures_the_same_logits_everywhere() {
     assert!(hashes.windows(2).all(|pair| pair[0] == pair[1]), "{hashes:?}");
 }
 
+/// A curve for each number of threads, with a point for each depth.
+#[test]
+fn bench_plots_depths() {
+    let (json, plot) = (scratch("bench-depths.json"), scratch("bench-depths.svg"));
+    let [json, plot] = [&json, &plot].map(|path| path.to_str().unwrap());
+    let args = "--prompt 8 --gen 2 --depth 0,9,20 --threads 1,2 --repeat 1".split(' ');
+    let args: Vec<&str> = args.chain(["--json", json, "--plot", plot]).collect();
+    run("bench", &args).ok();
+    let measured = parse_json(&std::fs::read(json).unwrap());
+    let depths = measured
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["depth"].as_u64().unwrap(), one["prompt"].as_u64().unwrap()));
+    assert_eq!(depths.collect::<Vec<_>>(), [(0, 8), (9, 0), (20, 0)]);
+    let svg = std::fs::read_to_string(plot).unwrap();
+    // Two curves, and their samples in the legend.
+    assert_eq!(svg.matches("<polyline").count(), 4, "{svg}");
+    assert!(["2 threads", "Gleed Tales (llama", "level ", "load "].iter().all(|part| svg.contains(part)), "{svg}");
+}
+
 #[test]
 fn a_report_has_everything_and_no_names() {
     let (model, report) = (scratch("report-model.gguf"), scratch("report.json"));
