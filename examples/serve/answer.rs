@@ -120,7 +120,11 @@ fn call(called: &Called) -> Value {
 }
 
 pub(crate) fn models(model: &str) -> Value {
-    json!({"object": "list", "data": [{"id": model, "object": "model", "created": 0, "owned_by": "gleed"}]})
+    json!({"object": "list", "data": [self::model(model)]})
+}
+
+pub(crate) fn model(name: &str) -> Value {
+    json!({"id": name, "object": "model", "created": 0, "owned_by": "gleed"})
 }
 
 pub(crate) fn error(status: u16, code: &str, words: &str) -> Value {

@@ -12,6 +12,8 @@ pub(crate) struct Ask {
     /// The most tokens of the answer; as many as the context has room for.
     pub(crate) most: Option<usize>,
     pub(crate) sampling: SamplerParams,
+    /// What is added to the logits of tokens.
+    pub(crate) biases: Vec<(u32, f32)>,
     /// Strings that end the answer.
     pub(crate) stops: Vec<String>,
     /// A JSON Schema that the answer follows.
@@ -63,6 +65,15 @@ pub(crate) enum Choice {
 }
 
 impl Ask {
+    /// Whether the answer is of no use if it is cut off: it follows a schema, or has to have a call.
+    pub(crate) fn has_an_end(&self) -> bool {
+        let must_call = match &self.begin {
+            Begin::Chat(Chat { tools: Some(offered), .. }) => !matches!(offered.choice, Choice::Auto),
+            _ => false,
+        };
+        self.schema.is_some() || must_call
+    }
+
     /// A request to complete a text.
     pub(crate) fn completion(json: &Value, sampling: SamplerParams) -> Result<Self, Wrong> {
         refuse(json, &["suffix", "logprobs", "echo"])?;
@@ -84,13 +95,12 @@ impl Ask {
 
     /// A request to go on with a conversation.
     pub(crate) fn chat(json: &Value, sampling: SamplerParams) -> Result<Self, Wrong> {
-        refuse(json, &["logprobs", "functions"])?;
+        refuse(json, &["logprobs", "functions", "audio", "web_search_options"])?;
         let messages = json["messages"].as_array().filter(|messages| !messages.is_empty());
         let messages = messages.ok_or("messages must be a list with at least one message")?;
         let turns: Vec<Turn> =
             messages.iter().enumerate().map(|(index, message)| turn(index, message)).collect::<Result<_, _>>()?;
-        let is_tool = json["tools"].as_array().is_some_and(|tools| !tools.is_empty());
-        let tools = if is_tool { offered(json)? } else { None };
+        let tools = offered(json)?;
         let most = if json["max_completion_tokens"].is_null() { "max_tokens" } else { "max_completion_tokens" };
         let ask = Self::with(Begin::Chat(Chat { turns, tools }), json, sampling, most)?;
         match &ask.begin {
@@ -136,7 +146,8 @@ impl Ask {
         };
         let streams = json["stream"].as_bool().unwrap_or(false);
         let counts = json["stream_options"]["include_usage"].as_bool().unwrap_or(false);
-        Ok(Self { begin, most, sampling, stops, schema: schema(json)?, streams, counts })
+        let (biases, schema) = (biases(json)?, schema(json)?);
+        Ok(Self { begin, most, sampling, biases, stops, schema, streams, counts })
     }
 }
 
@@ -145,7 +156,11 @@ fn refuse(json: &Value, names: &[&str]) -> Result<(), Wrong> {
     if !json.is_object() {
         return Err("the body must be a JSON object".into());
     }
-    let is_set = |name: &&&str| !matches!(&json[**name], Value::Null | Value::Bool(false));
+    let is_set = |name: &&&str| match &json[**name] {
+        Value::Null | Value::Bool(false) => false,
+        Value::Object(fields) => !fields.is_empty(),
+        _ => true,
+    };
     names.iter().find(is_set).map_or(Ok(()), |name| Err(format!("{name} is not supported")))
 }
 
@@ -157,6 +172,24 @@ fn whole(json: &Value, name: &str) -> Result<Option<usize>, Wrong> {
             None => Err(format!("{name} is {value}, it must be a whole number from 0 on")),
         },
     }
+}
+
+/// Numbers by the ids of tokens.
+fn biases(json: &Value) -> Result<Vec<(u32, f32)>, Wrong> {
+    /// In this API the number that bans a token.
+    const BAN: f64 = -100.0;
+    let biases = match &json["logit_bias"] {
+        Value::Null => return Ok(Vec::new()),
+        Value::Object(biases) => biases,
+        _ => return Err("logit_bias must be an object: numbers by the ids of tokens".into()),
+    };
+    let bias = |(token, value): (&String, &Value)| {
+        let token = token.parse().map_err(|_| format!("logit_bias: {token:?} is no token"))?;
+        let value =
+            value.as_f64().ok_or_else(|| format!("logit_bias: that of {token} is {value}, it must be a number"))?;
+        Ok((token, if value <= BAN { f32::NEG_INFINITY } else { value as f32 }))
+    };
+    biases.iter().map(bias).collect()
 }
 
 fn schema(json: &Value) -> Result<Option<String>, Wrong> {
@@ -174,19 +207,41 @@ fn schema(json: &Value) -> Result<Option<String>, Wrong> {
 }
 
 fn offered(json: &Value) -> Result<Option<Offered>, Wrong> {
-    let choice = &json["tool_choice"];
-    let choice = match choice.as_str() {
+    let (choice, tools) = (&json["tool_choice"], json["tools"].as_array().filter(|tools| !tools.is_empty()));
+    let allowed = &choice["allowed_tools"];
+    let word = if allowed.is_null() { choice } else { &allowed["mode"] };
+    let choice = match word.as_str() {
         Some("none") => return Ok(None),
         Some("auto") => Choice::Auto,
         Some("required") => Choice::Required,
         None if choice.is_null() => Choice::Auto,
         _ => match choice["function"]["name"].as_str() {
             Some(name) => Choice::Named(name.to_owned()),
-            None => return Err("tool_choice must be none, auto, required or a function's name".into()),
+            None => return Err("tool_choice must be none, auto, required, a function or allowed_tools".into()),
         },
     };
+    let Some(tools) = tools else {
+        return match choice {
+            Choice::Auto => Ok(None),
+            _ => Err("tool_choice asks for a call, but there are no tools".into()),
+        };
+    };
+    let list = if allowed.is_null() { json["tools"].to_string() } else { chosen(tools, &allowed["tools"])? };
     let parallel = json["parallel_tool_calls"].as_bool().unwrap_or(true);
-    Ok(Some(Offered { list: json["tools"].to_string(), choice, parallel }))
+    Ok(Some(Offered { list, choice, parallel }))
+}
+
+/// The tools that a choice allows, as a list.
+fn chosen(tools: &[Value], allowed: &Value) -> Result<String, Wrong> {
+    let find = |wanted: &Value| {
+        let name =
+            wanted["function"]["name"].as_str().ok_or("tool_choice.allowed_tools.tools has a tool without name")?;
+        let tool = tools.iter().find(|tool| tool["function"]["name"] == name);
+        tool.cloned().ok_or_else(|| format!("tool_choice.allowed_tools.tools: no tool has the name {name}"))
+    };
+    let allowed = allowed.as_array().filter(|allowed| !allowed.is_empty());
+    let allowed = allowed.ok_or("tool_choice.allowed_tools.tools must be a list of tools")?;
+    Ok(Value::Array(allowed.iter().map(find).collect::<Result<_, Wrong>>()?).to_string())
 }
 
 fn turn(index: usize, message: &Value) -> Result<Turn, Wrong> {

@@ -99,6 +99,10 @@ impl Server {
                 connection.answer(200, &answer::models(&self.model), request.stays)?;
                 Ok(End::Done(true))
             }
+            ("GET", path) if path.strip_prefix("/v1/models/") == Some(&*self.model) => {
+                connection.answer(200, &answer::model(&self.model), request.stays)?;
+                Ok(End::Done(true))
+            }
             ("POST", "/v1/completions" | "/v1/chat/completions") => {
                 let parsed = serde_json::from_slice::<Value>(&request.body)
                     .map_err(|error| format!("the body is no JSON: {error}"));

@@ -70,7 +70,7 @@ struct Running<'t> {
     /// What the model has written, where something is found in it.
     text: String,
     matcher: Option<OwnedMatcher>,
-    /// Whether the grammar knows how far the end of the text is.
+    /// Whether the answer comes to its end in time: the grammar knows how far that is.
     closes: bool,
     tokens: usize,
     most: usize,
@@ -202,6 +202,12 @@ impl<'t> Worker<'t> {
             return Err(("context_length_exceeded", words));
         }
         let mut sampler = Sampler::new(ask.sampling).map_err(|error| wrong(&error))?;
+        let vocab = self.engine.model().config().vocab;
+        if let Some((token, _)) = ask.biases.iter().find(|(token, _)| *token as usize >= vocab) {
+            let words = format!("logit_bias: the token is {token}, it must be 0 to {}", vocab - 1);
+            return Err(("invalid_request", words));
+        }
+        sampler.set_biases(&ask.biases).map_err(|error| wrong(&format!("logit_bias: {error}")))?;
         let matcher = self.matcher(ask, offered, thoughts)?;
         let calls = offered.and(self.writer.tools).map(|tools| tools.calls());
         let reader = (calls.is_some() || thoughts.is_some()).then(|| {
@@ -212,7 +218,7 @@ impl<'t> Worker<'t> {
         self.engine.queue(seq, reused, rest, Logits::Last).map_err(|error| wrong(&error))?;
         tokens.iter().for_each(|&token| sampler.accept(token));
         let stream = text::Stream::rendering(self.writer.tokenizer, reader.is_some());
-        let (closes, most) = (ask.schema.is_some(), ask.most.unwrap_or(usize::MAX).min(room - prompt));
+        let (closes, most) = (ask.has_an_end(), ask.most.unwrap_or(usize::MAX).min(room - prompt));
         let make = move |job| {
             let (text, tokens, has_called) = (String::new(), 0, false);
             Running { job, seq, sampler, stream, reader, text, matcher, closes, tokens, most, has_called }
@@ -252,7 +258,7 @@ impl<'t> Worker<'t> {
             marks: found.as_slice(),
             ..Calls::new(offered.list.as_bytes(), tools.calls())
         };
-        let options = Options { whitespace: Whitespace::Spaced, ..Options::default() };
+        let options = Options { whitespace: Whitespace::Spaced, close: ask.has_an_end(), ..Options::default() };
         compile(Source::Tools(calls), &options)
             .map(Some)
             .map_err(|error| ("invalid_request", format!("tools: {error}")))
@@ -307,7 +313,7 @@ impl<'t> Worker<'t> {
         let (tokenizer, trie, ends) = (self.writer.tokenizer, self.trie, &self.ends);
         let (mask, masses) = (&mut self.mask, &mut self.masses);
         matcher.with(|matcher| {
-            if matcher.is_free() {
+            if matcher.is_free() && !*closes {
                 let token = sampler.sample(logits, masses)?.token;
                 let is_end = ends.contains(&token);
                 if if is_end { matcher.may_end() } else { matcher.accept(tokenizer, token)? } {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::chat::chain;
-use crate::{run, scratch_with, start};
+use crate::{greedy_story, run, scratch_with, start};
 
 /// A server, which ends with the test.
 struct Server {
@@ -113,6 +113,15 @@ fn serve_gives_the_text_of_generate() {
     let stopped = server.post(TEXT, &stopped);
     assert_eq!(stopped["choices"][0]["text"], text[..text.find("girl").unwrap()]);
     assert_eq!(stopped["choices"][0]["finish_reason"], "stop");
+    // The first token of the text always comes, or never.
+    let first = greedy_story("Once upon a time", 2).1[0].to_string();
+    let mut biased = plain.clone();
+    biased["logit_bias"] = json!({ &*first: 100 });
+    let always = server.post(TEXT, &biased)["choices"][0]["text"].as_str().unwrap().to_owned();
+    let piece = &always[..always.len() / 40];
+    assert!(text.starts_with(piece) && always == piece.repeat(40), "{always}");
+    biased["logit_bias"] = json!({ &*first: -100 });
+    assert_ne!(server.post(TEXT, &biased)["choices"][0]["text"], text);
     let chat =
         json!({"messages": [{"role": "user", "content": "Once upon a time"}], "max_tokens": 40, "temperature": 0});
     assert_eq!(server.post(CHAT, &chat)["choices"][0]["message"]["content"], text);
@@ -166,11 +175,15 @@ fn serve_says_what_is_wrong() {
     words(TEXT, r#"{"prompt": "a", "temperature": -1}"#, "temperature");
     words(TEXT, r#"{"prompt": "a", "stop": [""]}"#, "stop: stop string 0 has 0 bytes");
     words(TEXT, r#"{"prompt": "a", "logprobs": 3}"#, "logprobs is not supported");
+    words(TEXT, r#"{"prompt": "a", "logit_bias": {"dog": -1}}"#, "logit_bias: \"dog\" is no token");
+    words(TEXT, r#"{"prompt": "a", "logit_bias": {"99999": -1}}"#, "logit_bias: the token is 99999, it must be 0 to");
     words(CHAT, r#"{"messages": []}"#, "messages must be a list");
     words(CHAT, r#"{"messages": [{"role": "user"}]}"#, "messages[0].content must be a text");
     words(CHAT, r#"{"messages": [{"role": "king", "content": "a"}]}"#, "messages[0].role must be");
     let tools = r#"{"messages": [{"role": "user", "content": "a"}], "tools": [{"name": "dice"}]}"#;
     words(CHAT, tools, "offers no tools");
+    let none = r#"{"messages": [{"role": "user", "content": "a"}], "tool_choice": "required"}"#;
+    words(CHAT, none, "tool_choice asks for a call, but there are no tools");
     let schema = |schema: &str| {
         format!(
             r#"{{"prompt": "a", "response_format": {{"type": "json_schema", "json_schema": {{"schema": {schema}}}}}}}"#
@@ -185,6 +198,8 @@ fn serve_says_what_is_wrong() {
     assert_eq!(server.ask("GET", TEXT, "").0, 405);
     assert_eq!(server.ask("BREW", "/", "").0, 404);
     // After all of this it works.
+    assert_eq!(server.ask("GET", "/v1/models/gleed-tales", "").0, 200);
+    assert_eq!(server.ask("GET", "/v1/models/other", "").0, 404);
     let answer = server.post(TEXT, &json!({"prompt": "Once upon a time", "max_tokens": 100}));
     assert_eq!(answer["usage"]["total_tokens"], 64);
 }
@@ -297,6 +312,39 @@ fn serve_calls_tools() {
     named["tool_choice"] = json!({"type": "function", "function": {"name": "cards"}});
     let error = server.refused(400, CHAT, &named.to_string());
     assert!(error["message"].as_str().unwrap().starts_with("tools: "), "{error}");
+    // Of several tools those that are allowed are offered.
+    let mut some = ask.clone();
+    some["tools"].as_array_mut().unwrap().push(json!({"type": "function", "function": {"name": "cards"}}));
+    let allowed = |name: &str| {
+        let tools = json!([{"type": "function", "function": {"name": name}}]);
+        json!({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": tools}})
+    };
+    some["tool_choice"] = allowed("dice");
+    let chosen = server.post(CHAT, &some);
+    assert_eq!(chosen["choices"][0]["message"]["tool_calls"][0]["function"], called["function"], "{chosen}");
+    assert_eq!(chosen["usage"]["prompt_tokens"], answer["usage"]["prompt_tokens"]);
+    some["tool_choice"] = allowed("chess");
+    let error = server.refused(400, CHAT, &some.to_string());
+    assert_eq!(error["message"], "tool_choice.allowed_tools.tools: no tool has the name chess");
+    // Where a tool has to be called, the call is whole in an answer of few tokens, also if the model has not come to it.
+    let slow = chain(&["<0x0A>", "Hm. ", "Hm. ", "Hm. ", "Hm. "]);
+    let slow =
+        Server::start(&["--model", &scratch_with("serve-slow.gguf", &slow), "--template", "qwen3", "--temp", "0"]);
+    let mut hurried = ask.clone();
+    hurried["tool_choice"] = "required".into();
+    for stream in [false, true] {
+        hurried["stream"] = stream.into();
+        let function = match stream {
+            false => slow.post(CHAT, &hurried)["choices"][0]["message"]["tool_calls"][0]["function"].clone(),
+            true => {
+                let events = slow.events(CHAT, &hurried);
+                let mut calls = events.iter().map(|event| &event["choices"][0]["delta"]["tool_calls"][0]["function"]);
+                calls.find(|function| function.is_object()).unwrap().clone()
+            }
+        };
+        let arguments: Value = serde_json::from_str(function["arguments"].as_str().unwrap()).unwrap();
+        assert_eq!((&function["name"], arguments), (&json!("dice"), json!({"count": 2, "sides": 6})));
+    }
     // Where no tool may be called, none is offered, and what the model writes is text.
     let mut none = ask;
     none["tool_choice"] = "none".into();
