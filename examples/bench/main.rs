@@ -31,7 +31,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use common::args::{ModelArgs, TraceArgs};
 use common::device::DeviceArgs;
-use common::machine::Setting;
+use common::setting::Setting;
 use common::{ModelFile, Result, limit};
 use gleed::kernels::{FetchOrder, Level};
 use gleed::{KvType, Limits};
@@ -237,7 +237,7 @@ fn bench(args: &Args) -> Result<ExitCode> {
         serde_json::to_writer_pretty(json, &value).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     if let Some((path, mut plot)) = plot {
-        let text = curve::plot(&measured).draw(&setting.subtitle(&file, &model, &last));
+        let text = curve::plot(&measured).draw(&setting.subtitle(&file, &model, &last, &threads));
         plot.write_all(text.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)

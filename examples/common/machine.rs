@@ -1,11 +1,7 @@
 //! What figures depend on beside the program: the processor, and what else computes on it.
 
+use std::fs;
 use std::process::Command;
-use std::{fs, thread};
-
-use gleed::{Limits, Model};
-
-use crate::ModelFile;
 
 /// A value of `/proc/cpuinfo`: the first that has one of these names.
 pub fn cpuinfo(names: &[&str]) -> Option<String> {
@@ -31,40 +27,7 @@ pub fn asked(program: &str, args: &[&str]) -> Option<String> {
 }
 
 /// How many programs wanted a processor in the last minute, on average, this one too. `None` where the system does not tell.
-fn load() -> Option<f64> {
+pub fn load() -> Option<f64> {
     let text = fs::read_to_string("/proc/loadavg").ok().or_else(|| asked("sysctl", &["-n", "vm.loadavg"]))?;
     text.trim_start_matches(['{', ' ']).split_whitespace().next()?.parse().ok()
-}
-
-/// What a plot says about its figures.
-pub struct Setting {
-    load: Option<f64>,
-}
-
-impl Setting {
-    /// Made before anything is measured.
-    pub fn begin() -> Self {
-        Self { load: load() }
-    }
-
-    /// The model, the machine, how it computes, and the load.
-    pub fn subtitle(&self, file: &ModelFile, model: &Model<'_>, limits: &Limits) -> String {
-        let config = model.config();
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let count = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-        let load = |load: Option<f64>| load.map_or_else(|| "unknown".into(), |load| format!("{load:.1}"));
-        format!(
-            "{} ({}, {}) · {}, {} · level {}, {}, KV {} · load {} before, {} after",
-            file.short_name(),
-            config.architecture,
-            count(config.layers, "layer"),
-            processor_name(),
-            count(cores, "processor"),
-            limits.level,
-            count(limits.workers, "thread"),
-            limits.kv_type,
-            load(self.load),
-            load(self::load()),
-        )
-    }
 }

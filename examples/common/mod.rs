@@ -22,6 +22,7 @@ pub mod raw_member;
 pub mod reply;
 pub mod run;
 pub mod score;
+pub mod setting;
 pub mod story;
 pub mod text;
 pub mod tool_args;

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use common::args::ModelArgs;
-use common::machine::Setting;
+use common::setting::Setting;
 use common::{ModelFile, Result, limit, text};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
@@ -117,7 +117,7 @@ fn play(args: &Args) -> Result<ExitCode> {
     writeln!(stdout(), "{}\n", stream.finish())?;
     overshoot.print(&mut stdout().lock())?;
     if let Some(path) = &args.svg {
-        let picture = overshoot.draw(&setting.subtitle(&file, &model, plan.limits()));
+        let picture = overshoot.draw(&setting.subtitle(&file, &model, plan.limits(), &[args.threads]));
         std::fs::write(path, picture).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     if ids != expected {

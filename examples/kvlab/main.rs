@@ -21,7 +21,7 @@ mod window;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use common::machine::Setting;
+use common::setting::Setting;
 use common::{ModelFile, Result};
 use lab::{Lab, LabArgs};
 use report::Report;

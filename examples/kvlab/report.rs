@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use crate::lab::Lab;
 use common::Result;
-use common::machine::Setting;
 use common::plot::Plot;
+use common::setting::Setting;
 
 #[derive(Default)]
 pub(crate) struct Report {
@@ -104,7 +104,7 @@ impl Outputs {
     pub(crate) fn write(&mut self, report: &Report, lab: &Lab<'_>, setting: &Setting) -> Result<()> {
         let mut out = stdout().lock();
         let (file, config) = (lab.file.name(), lab.model.config());
-        let subtitle = setting.subtitle(lab.file, lab.model, &lab.limits(1));
+        let subtitle = setting.subtitle(lab.file, lab.model, &lab.limits(1), &[lab.args.threads]);
         let [kv, _] = config.kv_shapes;
         writeln!(
             out,

@@ -295,7 +295,8 @@ impl<'t> Worker<'t> {
         if is_complete || running.tokens == running.most {
             running.say("", true);
             let reason = match is_complete {
-                true if running.has_called => "tool_calls",
+                // The call that had to be there came just in time.
+                _ if running.has_called && (is_complete || running.may_end()) => "tool_calls",
                 true => "stop",
                 false => "length",
             };
@@ -339,6 +340,11 @@ impl<'t> Worker<'t> {
 }
 
 impl Running<'_> {
+    /// Whether what had to come to its end is there.
+    fn may_end(&mut self) -> bool {
+        self.closes && self.matcher.as_mut().is_some_and(|matcher| matcher.with(|matcher| matcher.may_end()))
+    }
+
     /// Sends what is new in the text, and at its end what was held back.
     fn say(&mut self, piece: &str, is_whole: bool) {
         let rest = if is_whole { self.stream.finish() } else { "" };

@@ -335,7 +335,11 @@ fn serve_calls_tools() {
     for stream in [false, true] {
         hurried["stream"] = stream.into();
         let function = match stream {
-            false => slow.post(CHAT, &hurried)["choices"][0]["message"]["tool_calls"][0]["function"].clone(),
+            false => {
+                let answer = slow.post(CHAT, &hurried);
+                assert_eq!(answer["choices"][0]["finish_reason"], "tool_calls", "{answer}");
+                answer["choices"][0]["message"]["tool_calls"][0]["function"].clone()
+            }
             true => {
                 let events = slow.events(CHAT, &hurried);
                 let mut calls = events.iter().map(|event| &event["choices"][0]["delta"]["tool_calls"][0]["function"]);

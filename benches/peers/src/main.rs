@@ -2,11 +2,17 @@
 
 mod child;
 mod engines;
+#[path = "../../../examples/common/machine.rs"]
+#[allow(dead_code)] // A part of what the examples share.
+mod machine;
 mod plot;
 #[path = "../../../examples/common/random.rs"]
 #[allow(dead_code)] // A part of what the examples share.
 mod random;
 mod report;
+#[path = "../../../examples/common/plot/mod.rs"]
+#[allow(dead_code, unused_imports)] // Only bars.
+mod svg_plot;
 mod sweep;
 mod texts;
 mod turns;
@@ -150,5 +156,5 @@ fn save(args: &Args, rows: &[report::Row]) -> Result<()> {
     let Some(folder) = &args.out else { return Ok(()) };
     std::fs::create_dir_all(folder)?;
     std::fs::write(folder.join("results.json"), serde_json::to_vec_pretty(&report::json(args, rows))?)?;
-    plot::all(folder, rows)
+    plot::all(args, folder, rows)
 }

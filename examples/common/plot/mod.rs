@@ -3,12 +3,14 @@
 
 mod axis;
 mod bars;
+mod pairs;
 pub mod svg;
 
 use serde_json::{Value, json};
 
 pub use axis::{Axis, label};
 pub use bars::Bars;
+pub use pairs::{Pair, Pairs};
 use svg::{Anchor, COLORS, SMALL, Svg, text_width};
 
 pub struct Plot {
