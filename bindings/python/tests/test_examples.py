@@ -29,6 +29,12 @@ def test_the_story_is_the_native_one(model: gleed.Model) -> None:
     assert run("-c", lines, cwd=ROOT) == story
 
 
+def test_two_stories_at_once_are_those_of_one(model: gleed.Model) -> None:
+    with gleed.Session(model, context=128) as session:
+        stories = [text + session.tell(text, tokens=40).read() for text in ("Once upon a time", "One day")]
+    assert run(EXAMPLES / "crowd.py", MODEL) == "\n\n".join(stories) + "\n"
+
+
 def test_the_plot_is_drawn(tmp_path: Path) -> None:
     assert run(EXAMPLES / "plot.py", MODEL, tmp_path / "plot.svg").startswith(", there was a little girl")
     assert "<svg" in (tmp_path / "plot.svg").read_text(encoding="utf-8")
