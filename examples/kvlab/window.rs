@@ -138,7 +138,7 @@ fn report(seen: &[Seen], chunks: &[Vec<u32>], longest: usize) -> Report {
         file: "window.svg",
         title: "Perplexity by the number of visible tokens".into(),
         x: Axis::log("visible tokens", 2.0),
-        y: Axis::linear("perplexity"),
+        y: Axis::log("perplexity", 10.0),
         curves,
     };
     Report { tables: vec![table], plots: vec![plot], ..Report::default() }
