@@ -18,7 +18,7 @@ use clap::Parser;
 use common::args::{EngineArgs, ModelArgs};
 use common::compile::compile;
 use common::random::Random;
-use common::{ModelFile, Result, guesses, text};
+use common::{ModelFile, Result, guesses, limit, text};
 use gleed::grammar::{Limits as MatcherLimits, Matcher, Options, Source, TokenTrie, Whitespace};
 use gleed::guess::{Counts, Forced, Guessing, NGrams};
 use gleed::host::{AlignedBytes, ThreadPool};
@@ -50,7 +50,7 @@ struct Args {
     engine: EngineArgs,
 
     /// Tokens of a prompt, and of an answer
-    #[arg(long, value_name = "N", default_value_t = 160, value_parser = clap::value_parser!(u16).range(32..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 160, value_parser = limit::within::<u16>(32, 1024))]
     tokens: u16,
 
     /// Pairs of passes, of which the median counts

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use common::Result;
 use common::made::{FileType, Made, Shape};
+use common::{Result, limit};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const EXAMPLES: &str = "\
@@ -44,7 +44,7 @@ struct Args {
     out: Option<PathBuf>,
 
     /// Number of layers [default: that of the real model]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = limit::within::<u32>(1, 1000))]
     layers: Option<u32>,
 
     /// Seed of the random weights; the same seed gives the same file

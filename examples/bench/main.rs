@@ -101,7 +101,7 @@ struct Args {
     kv_type: KvType,
 
     /// Number of times that everything is measured [default: 5; with --report 3]
-    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "R", value_parser = limit::within::<u32>(1, u32::MAX.into()))]
     repeat: Option<u32>,
 
     /// Seed of the random token ids

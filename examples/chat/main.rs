@@ -26,7 +26,7 @@ use common::run::{self, Steps};
 use common::tool_args::ToolArgs;
 use common::trace::Watcher;
 use common::turns::{Said, Style};
-use common::{ModelFile, Result, interrupt, random};
+use common::{ModelFile, Result, interrupt, limit, random};
 use gleed::conversation::ConversationLimits;
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{SamplerParams, scratch_len};
@@ -122,6 +122,7 @@ fn main() -> ExitCode {
 }
 
 fn chat(args: &Args) -> Result<ExitCode> {
+    limit::check("--branches", args.branches, 1, usize::MAX)?;
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = file.model()?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).map_err(|error| file.error(error))?);

@@ -11,6 +11,14 @@ pub fn check(name: &str, given: usize, min: usize, max: usize) -> Result<()> {
     if (min..=max).contains(&given) { Ok(()) } else { Err(words(name, given, min, max).into()) }
 }
 
+/// The parser of a flag that takes a number from `min` to `max`.
+pub fn within<T: TryFrom<u64>>(min: u64, max: u64) -> impl Fn(&str) -> std::result::Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| (min..=max).contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| format!("it must be {min} to {max}"))
+    }
+}
+
 /// The words for an error: a limit of an engine goes by the name of the flag that sets it.
 pub fn explain(error: &(dyn Error + 'static)) -> String {
     match error.downcast_ref::<PlanError>() {

@@ -28,8 +28,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use common::Result;
 use common::gguf::Value;
+use common::{Result, limit};
 use gleed::host::MappedFile;
 use imatrix::Imatrix;
 use output::Output;
@@ -67,7 +67,7 @@ struct Args {
     tokenizer: Option<PathBuf>,
 
     /// Number of threads that compute; the file does not depend on it [default: the number of processors]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = limit::within::<u32>(1, 1024))]
     threads: Option<u32>,
 }
 

@@ -12,6 +12,7 @@
 
 mod overshoot;
 
+use std::fs::File;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -93,9 +94,17 @@ fn play(args: &Args) -> Result<ExitCode> {
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
     let prompt = text::encode_prompt(&tokenizer, &args.prompt)?;
     let (room, needed) = (model.config().context, prompt.len().saturating_add(args.tokens));
-    if prompt.is_empty() || needed > room {
-        return Err(format!("{} tokens and {} to generate: from 1 to {room}", prompt.len(), args.tokens).into());
+    if prompt.is_empty() || prompt.len() >= room {
+        return Err(
+            format!("the prompt has {} tokens, it must be 1 to {}", prompt.len(), room.saturating_sub(1)).into()
+        );
     }
+    limit::check("--tokens", args.tokens, 1, room.saturating_sub(prompt.len()))?;
+    let svg = args
+        .svg
+        .as_ref()
+        .map(|path| File::create(path).map(|svg| (path, svg)).map_err(|error| format!("{}: {error}", path.display())));
+    let svg = svg.transpose()?;
 
     let plan = Plan::new(&model, &Limits { context: needed, workers: args.threads, ..Limits::default() })?;
     let pool = ThreadPool::new(args.threads)?;
@@ -116,9 +125,9 @@ fn play(args: &Args) -> Result<ExitCode> {
     let (ids, overshoot) = run_frames(args, &mut engine, story, &mut stream)?;
     writeln!(stdout(), "{}\n", stream.finish())?;
     overshoot.print(&mut stdout().lock())?;
-    if let Some(path) = &args.svg {
+    if let Some((path, mut svg)) = svg {
         let picture = overshoot.draw(&setting.subtitle(&file, &model, plan.limits(), &[args.threads]));
-        std::fs::write(path, picture).map_err(|error| format!("{}: {error}", path.display()))?;
+        svg.write_all(picture.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     if ids != expected {
         return Err("the text is not the one that the engine gives without a budget".into());

@@ -16,11 +16,11 @@ pub(crate) struct CurveArgs {
     pub(crate) lab: LabArgs,
 
     /// Number of tokens to decode after each prompt
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = limit::within::<u16>(1, u16::MAX.into()))]
     steps: u16,
 
     /// Number of tokens to append to a cache without a model; it may exceed the model's context
-    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(16..))]
+    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = limit::within::<u32>(16, u32::MAX.into()))]
     append: u32,
 }
 

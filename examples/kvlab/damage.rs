@@ -33,7 +33,7 @@ pub(crate) struct BreakArgs {
     prompt: Option<String>,
 
     /// Number of tokens to generate after the text
-    #[arg(short, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(short, value_name = "N", default_value_t = 64, value_parser = limit::within::<u16>(1, u16::MAX.into()))]
     n: u16,
 
     /// Layer of the damaged key, from 0 [default: 3, or the last one]

@@ -18,7 +18,7 @@ pub(crate) struct ShareArgs {
     pub(crate) lab: LabArgs,
 
     /// The largest number of characters
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = limit::within::<u16>(1, 4096))]
     characters: u16,
 
     /// Tokens of the system prompt that all share [default: 512, with --quick 64, or what the context leaves]
@@ -26,7 +26,7 @@ pub(crate) struct ShareArgs {
     system: Option<usize>,
 
     /// Tokens that each character adds
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = limit::within::<u16>(1, u16::MAX.into()))]
     own: u16,
 }
 

@@ -121,6 +121,7 @@ fn chat_says_it_again() {
     let out = run_with_input("chat", &["--temp", "1", "-n", "12"], b"Once upon a time\n/regenerate\n").ok();
     assert_ne!(out.lines().next(), out.lines().nth(1));
     refused("chat", &["--window", "0"], "--window is 0");
+    refused("chat", &["--branches", "0"], "--branches is 0, it must be at least 1");
 }
 
 #[test]

@@ -32,7 +32,8 @@ impl Pairs {
             svg.rect(&format!("f{}", COLORS[index % 2]), [x, y - BAR / 2.0], [28.0, BAR], "");
         });
         let (top, bottom) = (top + 14.0, top + 14.0 + ROW * self.rows.len() as f64);
-        let widest = |texts: &mut dyn Iterator<Item = &str>| texts.map(|text| text_width(text, SMALL)).fold(0.0, f64::max);
+        let widest =
+            |texts: &mut dyn Iterator<Item = &str>| texts.map(|text| text_width(text, SMALL)).fold(0.0, f64::max);
         let left = 46.0 + widest(&mut self.rows.iter().map(|row| &*row.name));
         let right = WIDTH - 36.0 - widest(&mut self.rows.iter().map(|row| &*row.text));
         let x = Axis::linear(self.x).scale(self.rows.iter().flat_map(|row| row.values), [left, right]);
