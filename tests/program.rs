@@ -33,7 +33,9 @@ fn every_program_has_a_sound_order() {
             let place = |operation: &str| operations.iter().position(|&other| other == operation);
             let (mixes, attends) =
                 (place("gated convolution").or(place("delta rule")).or(place("scan")), place("attention"));
-            assert!(attends.is_some() || mixes.is_some(), "{name}: {operations:?}");
+            // In Nemotron-H a layer may be a feed-forward part alone.
+            let alone = name == "nemotron_h" && place("gate and up").is_some();
+            assert!(attends.is_some() || mixes.is_some() || alone, "{name}: {operations:?}");
             let shares = layer >= model.layers - model.shared_kv();
             let stored = place("qkv") < place("store") && place("store") < attends;
             let shared = shares && place("store").is_none() && place("qkv") < attends;
