@@ -23,6 +23,9 @@ pub(crate) struct Embed {
     pub(crate) count: u32,
     pub(crate) factor: u32,
     pub(crate) y_stride: u32,
+    /// 1 where the rows are those of positions, and added.
+    pub(crate) positions: u32,
+    pub(crate) unused: [u32; 3],
 }
 
 /// `input.wgsl`
@@ -32,6 +35,7 @@ pub(crate) struct Input {
     pub(crate) zero: u32,
     pub(crate) n: u32,
     pub(crate) out_stride: u32,
+    /// One of `norms`.
     pub(crate) norms: u32,
     pub(crate) weight: u32,
     pub(crate) form: u32,
@@ -42,7 +46,14 @@ pub(crate) struct Input {
     pub(crate) branch: Branch,
     /// Words of a row of the largest magnitudes of attention's results and of feed-forward activations.
     pub(crate) largest: [u32; 2],
-    pub(crate) unused: [u32; 2],
+    pub(crate) bias: u32,
+    pub(crate) unused: u32,
+}
+
+/// How a row is normed; 0 for not.
+pub(crate) mod norms {
+    pub(crate) const RMS: u32 = 1;
+    pub(crate) const LAYER: u32 = 2;
 }
 
 /// The norm of a branch, if there is one.
@@ -57,6 +68,8 @@ pub(crate) struct Branch {
 
 /// The form of an input that is only the sum of a branch and the residual stream.
 pub(crate) const NO_INPUT: u32 = 4;
+/// The form of an input that takes the place of the residual stream.
+pub(crate) const IN_PLACE: u32 = 5;
 
 /// A matrix of `linear.wgsl`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -132,9 +145,12 @@ pub(crate) struct Store {
     pub(crate) rotation_stride: u32,
     pub(crate) rotation_at: u32,
     pub(crate) epsilon: f32,
+    /// 1 for queries, 2 for keys; 4 where that is after the rotation.
     pub(crate) norms: u32,
     pub(crate) flag: u32,
-    pub(crate) unused: [u32; 2],
+    /// The largest magnitude, 0 for any.
+    pub(crate) clamp: u32,
+    pub(crate) unused: u32,
     pub(crate) shape: Shape,
 }
 
@@ -150,6 +166,10 @@ pub(crate) struct Attend {
     pub(crate) reach: u32,
     pub(crate) out_stride: u32,
     pub(crate) largest: u32,
+    /// Where linear biases and the scores of sinks are among the vectors.
+    pub(crate) slopes: u32,
+    pub(crate) sink_scores: u32,
+    pub(crate) unused: [u32; 2],
     pub(crate) shape: Shape,
 }
 

@@ -126,6 +126,8 @@ fn functions_equal_the_scalar_ones() {
             ("bitcast<u32>(gelu_tanh(x))", |x, _| num::gelu_tanh(x).to_bits()),
             ("bitcast<u32>(gelu_erf(x))", |x, _| num::gelu_erf(x).to_bits()),
             ("bitcast<u32>(squared_relu(x))", |x, _| num::squared_relu(x).to_bits()),
+            ("bitcast<u32>(limited(x))", |x, _| num::limited(x).to_bits()),
+            ("bitcast<u32>(limited_silu(x))", |x, _| num::limited_silu(x).to_bits()),
             ("bitcast<u32>(tanh_of(x))", |x, _| num::tanh(x).to_bits()),
             ("bitcast<u32>(settle(x))", |x, _| num::settle(x).to_bits()),
             ("bitcast<u32>(short(x))", |x, _| num::short(x).to_bits()),

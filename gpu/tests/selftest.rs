@@ -42,14 +42,9 @@ fn broken_kernels_are_found() {
             "sub(mul(x, sine), mul(y, cosine))",
             "norms and rotation of heads",
         ),
-        (Kernel::Store, "select(code, 0u, largest == 0u)", "code + 1u", "keys and values"),
+        (Kernel::Store, "select(bits, 0u, largest == 0u)", "bits + 1u", "keys and values"),
         (Kernel::Attend, "weight = short(weight);", "", "attention"),
-        (
-            Kernel::Input,
-            "return settle(mul(y, settle(V[weight + i])));",
-            "return mul(y, settle(V[weight + i]));",
-            "the input of matrices",
-        ),
+        (Kernel::Input, "y = settle(y);", "", "the input of matrices"),
         (
             Kernel::Input,
             "X[ROW * P.n + i] = add(X[ROW * P.n + i], y);",
@@ -66,6 +61,17 @@ fn broken_kernels_are_found() {
         ),
         (Kernel::Tile(q8), "<< (8u * k); }", "<< (8u * (3u - k)); }", "activations as floats"),
         (Kernel::Vector(Weights::F16), "return activation(x);", "return x;", "activations as floats"),
+        (Kernel::Input, "return settle(sub(x, MEAN));", "return x;", "norms by mean and deviation"),
+        (Kernel::Embed(q8), "P.positions != 0u) { x =", "P.positions == 2u) { x =", "rows of positions"),
+        (Kernel::Store, "bits - MAGIC), 7)", "bits - MAGIC), 8)", "keys and values"),
+        (Kernel::Store, "d |= 0x8000u;", "d |= 0u;", "keys and values"),
+        (
+            Kernel::Attend,
+            "bitcast<i32>(position) - bitcast<i32>(query)",
+            "bitcast<i32>(query) - bitcast<i32>(position)",
+            "attention",
+        ),
+        (Kernel::Attend, "let factor = exp_of(sub(peak, sink));", "let factor = number(0x3f800000u);", "attention"),
         (Kernel::Choose, "TOKEN[other] < TOKEN[invocation]", "TOKEN[other] > TOKEN[invocation]", "the largest logit"),
     ] {
         assert_eq!(with(&hardware, kernel, from, to), Err(GpuError::Unfit { operation: name }), "{kernel:?}: {to}");

@@ -17,6 +17,7 @@ impl<'m> Lowering<'m> {
         check_heads(&heads)?;
         let (q_norm, k_norm) = (self.head_norm(heads.q_norm.as_ref())?, self.head_norm(heads.k_norm.as_ref())?);
         let epsilon = heads.q_norm.as_ref().or(heads.k_norm.as_ref()).map_or(0.0, |norm| norm.norm.epsilon);
+        let norms = u32::from(q_norm.is_some()) + 2 * u32::from(k_norm.is_some());
         let shape = self.shape(to.group, to.layer, heads.heads, heads.kv_heads, heads.head_dim)?;
         let params = Store {
             zero: 0,
@@ -27,9 +28,10 @@ impl<'m> Lowering<'m> {
             rotation_stride: self.angles as u32,
             rotation_at: heads.rotation.start as u32,
             epsilon,
-            norms: u32::from(q_norm.is_some()) + 2 * u32::from(k_norm.is_some()),
+            norms: if norms == 0 { 0 } else { norms + 4 * u32::from(heads.norm_after_rotation) },
             flag: self.flag,
-            unused: [0; 2],
+            clamp: if heads.clamp > 0.0 { heads.clamp.to_bits() } else { 0 },
+            unused: 0,
             shape,
         };
         let buffers = [
@@ -46,9 +48,11 @@ impl<'m> Lowering<'m> {
     }
 
     pub(super) fn attend(&mut self, view: &AttendView) -> Result<(), GpuError> {
-        if self.heads.is_some() || view.slopes.is_some() || !view.visibility.is_causal() {
-            return refused("linear biases, or attention that looks ahead");
+        if self.heads.is_some() || !view.visibility.is_causal() {
+            return refused("attention that looks ahead");
         }
+        let slopes = view.slopes.iter().flat_map(|slopes| (0..view.heads).map(move |head| slopes.get(head)));
+        let slopes: Vec<u8> = slopes.flat_map(f32::to_le_bytes).collect();
         let width = view.heads * view.head_dim;
         self.widen(Place::Attention, width);
         let shape = self.shape(view.from.group, view.from.layer, view.heads, view.kv_heads, view.head_dim)?;
@@ -56,6 +60,7 @@ impl<'m> Lowering<'m> {
         let params = Attend {
             out_stride: width as u32,
             largest: self.largest.words(activations) as u32,
+            slopes: self.vectors.add(&slopes).unwrap_or(NONE),
             ..attend_params(shape, view.visibility, view.scale, view.soft_cap)
         };
         let buffers = [
@@ -65,8 +70,21 @@ impl<'m> Lowering<'m> {
             Place::Pool(group),
             activations.place(),
             Place::Largest(activations),
+            Place::Vectors,
         ];
         self.emit(Kernel::Attend, &params, &buffers, Shaped::ByHead(view.heads));
+        Ok(())
+    }
+
+    /// Scores of sinks, `[heads]`, join the attention before.
+    pub(super) fn add_sinks(&mut self, sinks: &[u8]) -> Result<(), GpuError> {
+        let Some(at) = self.vectors.add(sinks) else { return Ok(()) };
+        let attend = self.dispatches.iter_mut().rfind(|dispatch| dispatch.kernel == Kernel::Attend);
+        let Some(slot) = attend.and_then(|dispatch| dispatch.params.get_mut(..size_of::<Attend>())) else {
+            return refused("sink scores without attention");
+        };
+        let params = Attend { sink_scores: at, ..bytemuck::pod_read_unaligned(slot) };
+        slot.copy_from_slice(bytemuck::bytes_of(&params));
         Ok(())
     }
 
@@ -74,7 +92,7 @@ impl<'m> Lowering<'m> {
         let Some(layout) = self.layouts.get(group) else { return Err(GpuError::Mismatch("layer groups")) };
         let number = |element| ELEMENTS.iter().position(|&other| other == element);
         let [Some(k_type), Some(v_type)] = [layout.element.k, layout.element.v].map(number) else {
-            return refused("keys and values in f32 or q4_0");
+            return refused("keys and values of this type");
         };
         if dim > 256 || kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
             return refused("heads of more than 256 elements");
@@ -103,17 +121,15 @@ impl<'m> Lowering<'m> {
         if norm.whole_row || norm.weights.rows() > 1 {
             return refused("norms of heads with weights of their own");
         }
-        self.norm_weight(&norm.norm).map(Some)
+        self.rms_weight(&norm.norm).map(Some)
     }
 }
 
 /// What a kernel does with heads, it does with all of them alike.
 fn check_heads(heads: &NormRotateView<'_>) -> Result<(), GpuError> {
     let what = [
-        (heads.clamp > 0.0, "clamped heads"),
         (heads.v_norm.is_some(), "norms of values"),
         (heads.keys_as_values, "values that are the keys"),
-        (heads.norm_after_rotation, "norms after the rotation"),
         (heads.temperature.is_some(), "temperatures of queries"),
     ];
     match what.into_iter().find(|(is, _)| *is) {

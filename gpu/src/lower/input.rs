@@ -7,9 +7,9 @@ use gleed::kernels::Norm;
 use super::{Lowering, refused, words_of};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
-use crate::params::{Branch, Input, NO_INPUT, NONE};
+use crate::params::{Branch, IN_PLACE, Input, NO_INPUT, NONE};
 use crate::place::{Activations, Place, Shaped};
-use crate::selftest::form_number;
+use crate::selftest::{form_number, norms_number};
 
 /// The most elements of a row of activations that are quantized where they are read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +40,7 @@ impl Widest {
 impl<'m> Lowering<'m> {
     /// The residual stream as an input, in all forms that are wanted.
     pub(super) fn input(&mut self, input: InputView, norm: Option<&Norm<'m>>) -> Result<(), GpuError> {
-        let weight = norm.map_or(Ok(NONE), |norm| self.norm_weight(norm))?;
+        let norm = norm.map_or(Input { weight: NONE, bias: NONE, ..Input::zeroed() }, |norm| self.normed(norm));
         self.raw = None;
         if self.branch.is_some_and(|(_, rows)| rows != self.rows) {
             self.add_branch();
@@ -49,17 +49,23 @@ impl<'m> Lowering<'m> {
             let place = Place::Input(form_number(form));
             let stride = words_of(form, input.width)?;
             self.widen(place, stride);
-            let params = Input {
-                out_stride: stride as u32,
-                norms: u32::from(norm.is_some()),
-                weight,
-                form: form_number(form),
-                epsilon: norm.map_or(0.0, |norm| norm.epsilon),
-                ..Input::zeroed()
-            };
+            let params = Input { out_stride: stride as u32, form: form_number(form), ..norm };
             self.emit_input(params, place);
         }
         Ok(())
+    }
+
+    /// The residual stream, normed.
+    pub(super) fn norm_in_place(&mut self, norm: &Norm<'m>) {
+        let params = Input { form: IN_PLACE, ..self.normed(norm) };
+        // Nothing is written to the last buffer.
+        self.emit_input(params, Place::Batch);
+    }
+
+    /// A norm, as a part of an input.
+    fn normed(&mut self, norm: &Norm<'m>) -> Input {
+        let [weight, bias] = [norm.weight, norm.bias].map(|vector| self.vectors.add(vector).unwrap_or(NONE));
+        Input { norms: norms_number(norm.kind), weight, bias, epsilon: norm.epsilon, ..Input::zeroed() }
     }
 
     /// Adds a branch that waits for the next input, if there is one.
@@ -87,8 +93,11 @@ impl<'m> Lowering<'m> {
         self.raw = match from {
             ActivationSource::Residual => return self.input(input, None),
             ActivationSource::FeedForward => Some(Activations::FeedForward),
-            ActivationSource::Attention { sinks: [] } => Some(Activations::Attention),
-            _ => return refused("sink scores"),
+            ActivationSource::Attention { sinks } => {
+                self.add_sinks(sinks)?;
+                Some(Activations::Attention)
+            }
+            _ => return refused("experts"),
         };
         self.add_branch();
         Ok(())

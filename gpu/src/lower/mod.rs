@@ -101,7 +101,7 @@ impl<'m> Lowering<'m> {
             OpView::Attend(view) => self.attend(view),
             OpView::Project(view) => self.project(&view.matrix, view.to),
             OpView::AddNormed(view) => {
-                let (weight, epsilon) = (self.norm_weight(&view.norm)?, view.norm.epsilon);
+                let (weight, epsilon) = (self.rms_weight(&view.norm)?, view.norm.epsilon);
                 let branch = Branch { adds: 1, weight, epsilon, factor: factor(view.scale) };
                 self.branch = Some((branch, self.rows));
                 Ok(())
@@ -115,27 +115,36 @@ impl<'m> Lowering<'m> {
     }
 
     fn embed(&mut self, view: &EmbedView<'m>) -> Result<(), GpuError> {
-        if view.types.is_some() || view.positions.is_some() || view.norm.is_some() {
-            return refused("learned positions");
+        if view.types.is_some() {
+            return refused("types of tokens");
         }
-        let weights = known(view.table.dtype())?;
         self.hidden = view.table.cols();
         self.widen(Place::Residual, self.hidden);
         self.widen(Place::Branch, self.hidden);
         for kind in [Activations::Attention, Activations::FeedForward] {
             self.widen(Place::Largest(kind), self.largest.words(kind));
         }
+        self.embed_rows(view.table, Embed { factor: factor(view.scale), ..Embed::zeroed() })?;
+        view.positions.map_or(Ok(()), |table| self.embed_rows(table, Embed { positions: 1, ..Embed::zeroed() }))?;
+        if let Some(norm) = &view.norm {
+            self.norm_in_place(norm);
+        }
+        Ok(())
+    }
+
+    /// Rows of a table, piece by piece.
+    fn embed_rows(&mut self, table: TensorView<'m>, how: Embed) -> Result<(), GpuError> {
+        let weights = known(table.dtype())?;
         let row_bytes = row_bytes(weights, self.hidden)?;
-        for piece in self.arena.pieces(view.table)? {
+        for piece in self.arena.pieces(table)? {
             let params = Embed {
-                zero: 0,
                 cols: self.hidden as u32,
                 row_bytes,
                 at: piece.at as u32,
                 first: piece.first as u32,
                 count: piece.rows as u32,
-                factor: factor(view.scale),
                 y_stride: self.hidden as u32,
+                ..how
             };
             let buffers = [Place::Weights(piece.buffer), Place::Batch, Place::Residual];
             self.emit(Kernel::Embed(weights), &params, &buffers, Shaped::ByRow);
@@ -177,7 +186,7 @@ impl<'m> Lowering<'m> {
 
     fn gate_up(&mut self, view: &GateUpView<'m>) -> Result<(), GpuError> {
         let Some(activation) = ACTIVATIONS.iter().position(|&other| other == view.activation) else {
-            return refused("limited SiLU");
+            return refused("an activation function");
         };
         let (width, activation) = (view.up.weights.rows(), activation as u32);
         self.widen(Place::FeedForward, width);
@@ -286,9 +295,10 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    fn norm_weight(&mut self, norm: &Norm<'m>) -> Result<u32, GpuError> {
+    /// Where the weights are of a norm that can only be RMSNorm.
+    fn rms_weight(&mut self, norm: &Norm<'m>) -> Result<u32, GpuError> {
         if norm.kind != NormKind::Rms || !norm.bias.is_empty() {
-            return refused("LayerNorm");
+            return refused("LayerNorm of heads, or of a branch");
         }
         Ok(self.vectors.add(norm.weight).unwrap_or(NONE))
     }

@@ -9,14 +9,14 @@ use gleed::mem::Matrix;
 use gleed::nn::{RopePairs, rotate};
 
 use super::random::Random;
-use super::{Bench, Data, bits, largest, same};
+use super::{Bench, Data, bits, largest, same, same_settled};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid;
 use crate::params::{Attend, BATCH_HEAD, BATCH_ROW, NONE, Shape, Store};
 
 /// Element types of the cache that run on a GPU, by their numbers in `kv.wgsl`.
-pub(crate) const ELEMENTS: [KvElement; 2] = [KvElement::F16, KvElement::Q8_0];
+pub(crate) const ELEMENTS: [KvElement; 4] = [KvElement::F16, KvElement::Q8_0, KvElement::F32, KvElement::Q4_0];
 
 /// Heads, and the pool of a sequence.
 #[derive(Clone, Copy)]
@@ -93,26 +93,41 @@ fn batch(first: usize, rows: usize, table: u32) -> Vec<u32> {
 }
 
 pub(super) fn store(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
-    let [f16, q8] = ELEMENTS;
-    let shapes = [(64, [f16, f16]), (96, [q8, q8]), (64, [f16, q8]), (256, [q8, f16]), (40, [q8, q8])];
-    for &(dim, element) in bench.some(&shapes) {
-        for (pairs, norms) in [(RopePairs::Adjacent, 0), (RopePairs::Halves, 3), (RopePairs::Halves, 2)] {
+    let [f16, q8, f32, q4] = ELEMENTS;
+    let shapes = [
+        (64, [f16, f16]),
+        (96, [q8, q8]),
+        (64, [f16, q8]),
+        (256, [q8, f16]),
+        (40, [q8, q8]),
+        (64, [f32, q4]),
+        (43, [q4, f32]),
+    ];
+    for &(dim, element) in bench.some(&shapes).iter().filter(|(_, element)| are_built(*element)) {
+        let (adjacent, halves) = (RopePairs::Adjacent, RopePairs::Halves);
+        for (pairs, norms, clamp) in [(adjacent, 0, 0.0), (halves, 3, 0.0), (halves, 2, 1.5), (adjacent, 7, 0.0)] {
             let heads = Heads { heads: 4, kv_heads: 2, dim, element };
-            store_case(bench, random, heads, pairs, norms)?;
+            store_case(bench, random, heads, pairs, norms, clamp)?;
         }
     }
     Ok(())
 }
 
-/// Rows that begin inside of a block and end in the next; `norms` says which heads are normed.
+/// Whether this build computes with these types at all: a model cannot ask for others.
+fn are_built(element: [KvElement; 2]) -> bool {
+    element.into_iter().all(KvElement::is_built)
+}
+
+/// Rows that begin inside of a block and end in the next; `norms` says which heads are normed, and when.
 fn store_case(
     bench: &Bench<'_>,
     random: &mut Random,
     heads: Heads,
     pairs: RopePairs,
     norms: u32,
+    clamp: f32,
 ) -> Result<(), GpuError> {
-    let (rows, first, turned, dim) = (21, 6, heads.dim - 8, heads.dim);
+    let (rows, first, turned, dim) = (21, 6, (heads.dim - 8) & !1, heads.dim);
     let table = [9, 9, 2, 0, 1];
     let qkv: Vec<f32> = (0..rows).flat_map(|_| random.row(heads.width())).map(|x| x.clamp(-999.0, 999.0)).collect();
     let (rotations, vector) = (random.moderate(rows * turned), random.moderate(2 * dim));
@@ -128,7 +143,8 @@ fn store_case(
         epsilon: 1e-6,
         norms,
         flag: 0,
-        unused: [0; 2],
+        clamp: clamp.to_bits(),
+        unused: 0,
         shape: heads.shape(),
     };
     let buffers = [
@@ -143,17 +159,28 @@ fn store_case(
     let grid = grid::by_head(rows, heads.heads + 2 * heads.kv_heads);
     let got = bench.run(Kernel::Store, &params, &buffers, grid)?;
     let mut want = qkv;
+    let clamped = |x: &mut f32| {
+        if clamp > 0.0 {
+            *x = x.clamp(-clamp, clamp)
+        }
+    };
     for (index, (row, rotation)) in want.chunks_mut(heads.width()).zip(rotations.chunks(turned)).enumerate() {
         let (q, kv) = row.split_at_mut(heads.heads * dim);
-        let (k, v) = kv.split_at_mut(heads.kv_heads * dim);
-        let mut k = k.to_vec();
+        let (k, v) = kv.split_at(heads.kv_heads * dim);
+        // Only queries are written back.
+        let (mut k, mut v) = (k.to_vec(), v.to_vec());
+        q.iter_mut().chain(&mut k).chain(&mut v).for_each(clamped);
         let k_weight = if norms & 1 == 0 { &[] } else { &vector[dim..] };
         for (part, bit, weight) in [(q, 1, &vector[..dim]), (&mut k, 2, k_weight)] {
             for head in part.chunks_mut(dim) {
-                if norms & bit != 0 {
+                let (is_normed, after) = (norms & bit != 0, norms & 4 != 0);
+                if is_normed && !after {
                     norm(weight, head);
                 }
                 rotate(head, rotation, pairs);
+                if is_normed && after {
+                    norm(weight, head);
+                }
             }
         }
         let position = first + index;
@@ -161,7 +188,7 @@ fn store_case(
             heads.store(&mut pool, table[2 + position / 16] as usize, position % 16, head, [kv.0, kv.1]);
         }
     }
-    same("norms and rotation of heads", &got[0], &bits(&want))?;
+    same_settled("norms and rotation of heads", &got[0], &bits(&want))?;
     same_words("keys and values", &got[1], &pool)?;
     same("the check for numbers that are not finite", &got[2][..1], &[0])
 }
@@ -196,23 +223,31 @@ impl KvSource for Source<'_> {
 }
 
 pub(super) fn attend(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
-    let [f16, q8] = ELEMENTS;
-    // Sinks, the last positions, the model's window; the first of the rows; a soft cap.
+    let [f16, q8, f32, q4] = ELEMENTS;
+    // Sinks, the last positions, the model's window; the first of the rows; a soft cap; slopes and scores of sinks.
     let cases = [
-        ((0, 0, 0), [f16, f16], 64, 250, 0.0),
-        ((0, 40, 0), [q8, q8], 256, 530, 50.0),
-        ((3, 20, 0), [f16, q8], 64, 0, 0.0),
-        ((3, 20, 300), [q8, f16], 64, 600, 0.0),
-        ((0, 0, 270), [f16, f16], 64, 700, 0.0),
+        ((0, 0, 0), [f16, f16], 64, 250, 0.0, [false, false]),
+        ((0, 40, 0), [q8, q8], 256, 530, 50.0, [false, false]),
+        ((3, 20, 0), [f16, q8], 64, 0, 0.0, [false, true]),
+        ((3, 20, 300), [q8, f16], 64, 600, 0.0, [true, false]),
+        ((0, 0, 270), [f16, f16], 64, 700, 0.0, [false, false]),
+        ((0, 0, 0), [f32, q4], 64, 300, 0.0, [true, false]),
+        ((0, 0, 0), [q4, f32], 96, 270, 30.0, [true, true]),
+        ((0, 40, 0), [q4, q4], 64, 20, 0.0, [false, true]),
     ];
-    for &((sinks, last, own), element, dim, first, cap) in bench.some(&cases) {
+    for &((sinks, last, own), element, dim, first, cap, [slopes, scores]) in bench.some(&cases) {
+        if !are_built(element) {
+            continue;
+        }
         let heads = Heads { heads: 4, kv_heads: 2, dim, element };
-        attend_case(bench, random, heads, Visibility::new(Window { sinks, last }, own), first, cap)?;
+        let mut of_heads = |is: bool| if is { random.moderate(heads.heads) } else { Vec::new() };
+        let vectors = [of_heads(slopes), of_heads(scores)];
+        attend_case(bench, random, heads, Visibility::new(Window { sinks, last }, own), first, cap, &vectors)?;
     }
     Ok(())
 }
 
-/// Three rows from position `first` on.
+/// Three rows from position `first` on. `vectors` are slopes and scores of sinks, if there are any.
 fn attend_case(
     bench: &Bench<'_>,
     random: &mut Random,
@@ -220,8 +255,13 @@ fn attend_case(
     visibility: Visibility,
     first: usize,
     cap: f32,
+    vectors: &[Vec<f32>; 2],
 ) -> Result<(), GpuError> {
     let (rows, dim, group) = (3, heads.dim, heads.heads / heads.kv_heads);
+    let [slopes, sinks] = vectors;
+    // Behind others.
+    let vector = [&[9.0, 8.0][..], slopes, sinks].concat();
+    let at = |vector: &[f32], first: usize| if vector.is_empty() { NONE } else { first as u32 };
     let blocks = (first + rows).div_ceil(16);
     // Blocks in another order; what no token has written is all ones.
     let table: Vec<u32> = (0..blocks as u32).rev().collect();
@@ -238,6 +278,8 @@ fn attend_case(
     let params = Attend {
         out_stride: width as u32,
         largest: words as u32,
+        slopes: at(slopes, 2),
+        sink_scores: at(sinks, 2 + slopes.len()),
         ..attend_params(heads.shape(), visibility, scale, cap)
     };
     let buffers = [
@@ -247,6 +289,7 @@ fn attend_case(
         Data::read(pool.clone()),
         Data::back(vec![0; rows * width]),
         Data::back(vec![0; rows * words]),
+        Data::floats(&vector),
     ];
     let got = bench.run(Kernel::Attend, &params, &buffers, grid::by_head(rows, heads.heads))?;
     let source = Source { heads, pool: &pool, table: &table };
@@ -262,10 +305,10 @@ fn attend_case(
             head,
             position: first,
             visibility,
-            scores: Scores { soft_cap: cap, ..Scores::scaled(scale) },
+            scores: Scores { soft_cap: cap, slopes: own(slopes, group, head), ..Scores::scaled(scale) },
         };
         let mismatch = GpuError::Mismatch("scalar attention");
-        let out = scalar(&queries, &source).ok_or(mismatch)?;
+        let out = scalar(&queries, &source, own(sinks, group, head)).ok_or(mismatch)?;
         for (row, out) in out.chunks(group * dim).enumerate() {
             want[(row * heads.heads + head * group) * dim..][..group * dim].copy_from_slice(out);
         }
@@ -274,8 +317,13 @@ fn attend_case(
     same("the largest activations", &got[1], &largest(&bits(&want)))
 }
 
+/// What a KV head has of a vector of heads, if there is one.
+fn own(vector: &[f32], group: usize, head: usize) -> &[f32] {
+    vector.chunks(group).nth(head).unwrap_or_default()
+}
+
 /// The results of the heads of a KV head.
-fn scalar(queries: &Queries<'_>, source: &dyn KvSource) -> Option<Vec<f32>> {
+fn scalar(queries: &Queries<'_>, source: &dyn KvSource, sinks: &[f32]) -> Option<Vec<f32>> {
     let (rows, group, head_dim) = (queries.rows, queries.group, queries.head_dim);
     let partial = Partial { group, head_dim };
     let width = partial.elements()?;
@@ -285,7 +333,7 @@ fn scalar(queries: &Queries<'_>, source: &dyn KvSource) -> Option<Vec<f32>> {
     Level::SCALAR.attend(queries, 0..usize::MAX, source, &mut tile, &mut scratch)?;
     let mut out = vec![0.0; rows * group * head_dim];
     for (sums, out) in sums.chunks(width).zip(out.chunks_mut(group * head_dim)) {
-        partial.finish(sums, &[], out)?;
+        partial.finish(sums, &sinks.iter().map(|sink| sink.to_le_bytes()).collect::<Vec<_>>(), out)?;
     }
     Some(out)
 }
@@ -302,6 +350,9 @@ pub(crate) fn attend_params(shape: Shape, visibility: Visibility, scale: f32, ca
         reach: all(visibility.reach()),
         out_stride: 0,
         largest: 0,
+        slopes: NONE,
+        sink_scores: NONE,
+        unused: [0; 2],
         shape,
     }
 }

@@ -13,8 +13,8 @@ use crate::grid;
 use crate::params::{BATCH_HEAD, BATCH_ROW, Embed, Linear, NONE, Segment, mode};
 
 /// The numbers of activations in `num.wgsl`.
-pub(crate) const ACTIVATIONS: [Activation; 4] =
-    [Activation::Silu, Activation::GeluTanh, Activation::GeluErf, Activation::SquaredRelu];
+pub(crate) const ACTIVATIONS: [Activation; 5] =
+    [Activation::Silu, Activation::GeluTanh, Activation::GeluErf, Activation::SquaredRelu, Activation::LimitedSilu];
 
 pub(super) fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
     let (vocab, cols, at) = (11, 512, 4 * 37);
@@ -36,6 +36,7 @@ pub(super) fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Random) ->
             count: vocab as u32 - 2,
             factor: f32::to_bits(factor),
             y_stride: cols as u32,
+            ..Embed::zeroed()
         };
         let words = words_of(at as usize, &matrix);
         let out = vec![5; cols * tokens.len()];
@@ -53,7 +54,34 @@ pub(super) fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Random) ->
         }
         same("rows of the embedding", &got[0], &want)?;
     }
-    Ok(())
+    positions(bench, weights, random)
+}
+
+/// Rows of learned positions, added.
+fn positions(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
+    let (count, cols) = (7, 256);
+    let row_bytes = weights.dtype().row_bytes(cols).unwrap_or(0);
+    let (matrix, mut rows) = (random.weights(weights, count, cols), random.moderate(2 * cols));
+    let params = Embed {
+        cols: cols as u32,
+        row_bytes: row_bytes as u32,
+        count: count as u32,
+        y_stride: cols as u32,
+        positions: 1,
+        ..Embed::zeroed()
+    };
+    let mut batch = vec![0; BATCH_HEAD + BATCH_ROW * 2];
+    for (row, position) in batch[BATCH_HEAD..].chunks_mut(BATCH_ROW).zip([6, 2]) {
+        (row[0], row[1]) = (position, 1);
+    }
+    let buffers = [Data::read(words_of(0, &matrix)), Data::read(batch), Data::back(bits(&rows))];
+    let got = bench.run(Kernel::Embed(weights), &params, &buffers, grid::by_row(2))?;
+    for (row, position) in rows.chunks_mut(cols).zip([6, 2]) {
+        let mut learned = vec![0.0; cols];
+        let _ = dequantize(weights.dtype(), &matrix[position * row_bytes..][..row_bytes], &mut learned);
+        row.iter_mut().zip(learned).for_each(|(x, learned)| *x += learned);
+    }
+    same("rows of positions", &got[0], &bits(&rows))
 }
 
 /// Bytes behind `at` others, with a word more, which funnel shifts read.

@@ -17,7 +17,7 @@ use random::Random;
 
 pub(crate) use attention::{ELEMENTS, attend_params};
 pub(crate) use linear::ACTIVATIONS;
-pub(crate) use rows::form_number;
+pub(crate) use rows::{form_number, norms_number};
 
 /// Runs the kernels of a catalog and compares what they give with the scalar code.
 ///
@@ -32,7 +32,15 @@ pub fn run(hardware: &Hardware, catalog: &Catalog) -> Result<(), GpuError> {
 /// # Errors
 /// As [`run`].
 pub fn kernel_alone(hardware: &Hardware, catalog: &Catalog, kernel: Kernel, seed: u64) -> Result<(), GpuError> {
-    check(&Bench { hardware, catalog, is_short: false }, kernel, seed)
+    kernel_on(&OnDevice { hardware, catalog }, kernel, seed)
+}
+
+/// The same of one kernel on any machine.
+///
+/// # Errors
+/// As [`run`], and those of the machine.
+pub fn kernel_on(machine: &dyn Machine, kernel: Kernel, seed: u64) -> Result<(), GpuError> {
+    check(&Bench { machine, is_short: false }, kernel, seed)
 }
 
 /// A short test for every start: each kernel on fewer shapes.
@@ -40,7 +48,7 @@ pub fn kernel_alone(hardware: &Hardware, catalog: &Catalog, kernel: Kernel, seed
 /// # Errors
 /// As [`run`].
 pub fn sentinel(hardware: &Hardware, catalog: &Catalog) -> Result<(), GpuError> {
-    let bench = Bench { hardware, catalog, is_short: true };
+    let bench = Bench { machine: &OnDevice { hardware, catalog }, is_short: true };
     catalog.kernels().try_for_each(|kernel| check(&bench, kernel, 0))
 }
 
@@ -71,29 +79,74 @@ fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuError> {
     }
 }
 
-/// Runs single kernels.
-struct Bench<'h> {
-    hardware: &'h Hardware,
-    catalog: &'h Catalog,
-    /// Whether the first of several shapes is enough.
-    is_short: bool,
+/// What runs single kernels.
+pub trait Machine {
+    /// Runs a kernel with these buffers, in the order of its bindings, the parameters first. Returns what is in those that are
+    /// read back afterwards.
+    ///
+    /// # Errors
+    /// [`GpuError`], of any kind but [`GpuError::Unfit`].
+    fn run(&self, kernel: Kernel, buffers: &[Data], grid: [u32; 3]) -> Result<Vec<Vec<u32>>, GpuError>;
 }
 
-/// A buffer of a kernel: what it holds before, and whether it is read back.
-struct Data(Vec<u32>, bool);
+/// A buffer of a kernel.
+#[derive(Clone, Debug)]
+pub struct Data {
+    /// What it holds before.
+    pub words: Vec<u32>,
+    /// Whether it is read back.
+    pub is_back: bool,
+}
 
 impl Data {
     fn read(words: impl Into<Vec<u32>>) -> Self {
-        Self(words.into(), false)
+        Self { words: words.into(), is_back: false }
     }
 
     fn floats(floats: &[f32]) -> Self {
-        Self(cast_slice(floats).to_vec(), false)
+        Self::read(cast_slice(floats).to_vec())
     }
 
     fn back(words: impl Into<Vec<u32>>) -> Self {
-        Self(words.into(), true)
+        Self { words: words.into(), is_back: true }
     }
+}
+
+/// A device, with compiled kernels.
+struct OnDevice<'h> {
+    hardware: &'h Hardware,
+    catalog: &'h Catalog,
+}
+
+impl Machine for OnDevice<'_> {
+    fn run(&self, kernel: Kernel, buffers: &[Data], grid: [u32; 3]) -> Result<Vec<Vec<u32>>, GpuError> {
+        let mut made = Vec::new();
+        for data in buffers {
+            let buffer = self.hardware.buffer("self-test", data.words.len() as u64 * 4)?;
+            self.hardware.write(&buffer, 0, cast_slice(&data.words))?;
+            made.push(buffer);
+        }
+        let Some((params, others)) = made.split_first() else {
+            return Err(GpuError::Mismatch("the buffers of a kernel"));
+        };
+        let others: Vec<_> = others.iter().collect();
+        let run = self.hardware.bind(self.catalog.get(kernel)?, (params, 0, SLOT as u64), &others)?;
+        self.hardware.submit([(&run, grid)])?;
+        let mut out = Vec::new();
+        for (buffer, data) in made.iter().zip(buffers).filter(|(_, data)| data.is_back) {
+            let mut words = vec![0_u32; data.words.len()];
+            self.hardware.read(buffer, 0, bytemuck::cast_slice_mut(&mut words))?;
+            out.push(words);
+        }
+        Ok(out)
+    }
+}
+
+/// Runs single kernels.
+struct Bench<'h> {
+    machine: &'h dyn Machine,
+    /// Whether the first of several shapes is enough.
+    is_short: bool,
 }
 
 impl Bench<'_> {
@@ -110,24 +163,10 @@ impl Bench<'_> {
         buffers: &[Data],
         grid: [u32; 3],
     ) -> Result<Vec<Vec<u32>>, GpuError> {
-        let mut made = Vec::new();
-        for Data(words, _) in buffers {
-            let buffer = self.hardware.buffer("self-test", words.len() as u64 * 4)?;
-            self.hardware.write(&buffer, 0, cast_slice(words))?;
-            made.push(buffer);
-        }
-        let slot = self.hardware.buffer("self-test", SLOT as u64)?;
-        self.hardware.write(&slot, 0, bytes_of(params))?;
-        let all: Vec<_> = made.iter().collect();
-        let run = self.hardware.bind(self.catalog.get(kernel)?, (&slot, 0, SLOT as u64), &all)?;
-        self.hardware.submit([(&run, grid)])?;
-        let mut out = Vec::new();
-        for (buffer, Data(words, _)) in made.iter().zip(buffers).filter(|(_, data)| data.1) {
-            let mut words = vec![0_u32; words.len()];
-            self.hardware.read(buffer, 0, bytemuck::cast_slice_mut(&mut words))?;
-            out.push(words);
-        }
-        Ok(out)
+        let mut slot = bytemuck::pod_collect_to_vec::<u8, u32>(bytes_of(params));
+        slot.resize(SLOT / 4, 0);
+        let all: Vec<_> = [Data::read(slot)].into_iter().chain(buffers.iter().cloned()).collect();
+        self.machine.run(kernel, &all, grid)
     }
 }
 
@@ -135,6 +174,14 @@ impl Bench<'_> {
 fn same(operation: &'static str, got: &[u32], want: &[u32]) -> Result<(), GpuError> {
     let alike = |(got, want): (&u32, &u32)| got == want || (is_nan(*got) && is_nan(*want));
     if got.len() == want.len() && got.iter().zip(want).all(alike) { Ok(()) } else { Err(GpuError::Unfit { operation }) }
+}
+
+/// [`same`] of floats that are settled wherever they are read: a device may flush subnormal ones.
+fn same_settled(operation: &'static str, got: &[u32], want: &[u32]) -> Result<(), GpuError> {
+    let flushed = |words: &[u32]| -> Vec<u32> {
+        words.iter().map(|&bits| if bits & 0x7fff_ffff < 0x0080_0000 { 0 } else { bits }).collect()
+    };
+    same(operation, &flushed(got), &flushed(want))
 }
 
 fn is_nan(bits: u32) -> bool {

@@ -6,17 +6,25 @@ use gleed::num::settle;
 use gleed::quant::{Form, quantize_row};
 
 use super::random::{Random, row_words};
-use super::{Bench, Data, bits, same};
+use super::{Bench, Data, bits, same, same_settled};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid;
-use crate::params::{BATCH_HEAD, BATCH_ROW, Branch, Choose, Input, NO_INPUT, NONE};
+use crate::params::{BATCH_HEAD, BATCH_ROW, Branch, Choose, IN_PLACE, Input, NO_INPUT, NONE, norms};
 
 const FORMS: [Form; 4] = [Form::F32, Form::Short, Form::Q8x32, Form::Q8x256];
 
 /// The number of a form in `input.wgsl`.
 pub(crate) fn form_number(form: Form) -> u32 {
     FORMS.iter().position(|&other| other == form).unwrap_or(0) as u32
+}
+
+/// The number of a kind of norm in `input.wgsl`.
+pub(crate) fn norms_number(kind: NormKind) -> u32 {
+    match kind {
+        NormKind::Rms => norms::RMS,
+        NormKind::Layer => norms::LAYER,
+    }
 }
 
 pub(super) fn input(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
@@ -26,8 +34,60 @@ pub(super) fn input(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuErr
             input_case(bench, random, n, form, weight, branch)?;
         }
     }
+    layer_norms(bench, random)?;
     add_normed(bench, random)?;
     not_finite(bench, random)
+}
+
+/// Norms by mean and standard deviation, with and without weights and biases.
+fn layer_norms(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+    let n = 288;
+    for (weight, bias) in [(Some(0), Some(n)), (Some(0), None), (None, None)] {
+        let (rows, vector) = ([random.moderate(n), random.row(n)], random.row(2 * n));
+        let params = Input {
+            n: n as u32,
+            out_stride: n as u32,
+            norms: norms::LAYER,
+            weight: weight.map_or(NONE, |at: usize| at as u32),
+            bias: bias.map_or(NONE, |at: usize| at as u32),
+            form: form_number(Form::F32),
+            epsilon: 1e-5,
+            ..Input::zeroed()
+        };
+        let unused = || Data::read([0; 4]);
+        let mut buffers = [
+            Data::floats(&rows.concat()),
+            unused(),
+            Data::floats(&vector),
+            Data::back(vec![7; 2 * n]),
+            unused(),
+            unused(),
+            unused(),
+        ];
+        let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(2))?;
+        let part = |at: Option<usize>| at.map_or(&[][..], |at| &vector[at..at + n]);
+        let want = rows.iter().map(|row| {
+            let mut out = vec![0.0; n];
+            let (weight, bias) = (bytes_of(part(weight)), bytes_of(part(bias)));
+            let norm = Norm { kind: NormKind::Layer, epsilon: 1e-5, weight: &weight, bias: &bias };
+            Level::SCALAR.norm(&norm, row, &mut out);
+            out
+        });
+        let want = want.collect::<Vec<_>>().concat();
+        let settled: Vec<f32> = want.iter().map(|&x| settle(x)).collect();
+        same("norms by mean and deviation", &got[0], &bits(&settled))?;
+        let in_place = Input { form: IN_PLACE, ..params };
+        buffers[0] = Data::back(bits(&rows.concat()));
+        let got = bench.run(Kernel::Input, &in_place, &buffers, grid::by_row(2))?;
+        // Not settled: it is no input of a matrix.
+        same("norms in place", &got[0], &bits(&want))?;
+        same("norms in place", &got[1], &vec![7; 2 * n])?;
+    }
+    Ok(())
+}
+
+fn bytes_of(vector: &[f32]) -> Vec<u8> {
+    vector.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
 /// Three rows; `weight` says whether they are normed, and where the weights begin; `branch` is the factor of a branch that is
@@ -54,7 +114,8 @@ fn input_case(
         flag: 2,
         branch: branch.map_or(Branch::zeroed(), |factor| params_of(factor, NONE)),
         largest: [2, 3],
-        unused: [0; 2],
+        bias: NONE,
+        unused: 0,
     };
     let buffers = [
         Data::back(bits(&rows.concat())),
@@ -69,7 +130,7 @@ fn input_case(
     if let Some(factor) = branch {
         rows.iter_mut().zip(&added).for_each(|(row, branch)| add_branch(row, branch, &[], factor));
     }
-    same("the norm of a branch", &got[0], &bits(&rows.concat()))?;
+    same_settled("the norm of a branch", &got[0], &bits(&rows.concat()))?;
     let (mut want, mut flag) = (Vec::new(), 0);
     for row in rows {
         let row = match weight {
@@ -93,7 +154,7 @@ fn params_of(factor: f32, weight: u32) -> Branch {
 }
 
 fn normed(row: &[f32], weight: &[f32]) -> Vec<f32> {
-    let weight: Vec<u8> = weight.iter().flat_map(|w| w.to_le_bytes()).collect();
+    let weight = bytes_of(weight);
     let mut out = vec![0.0; row.len()];
     Level::SCALAR.norm(&Norm { kind: NormKind::Rms, epsilon: 1e-5, weight: &weight, bias: &[] }, row, &mut out);
     out
@@ -141,7 +202,7 @@ fn add_normed(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
         ];
         let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(2))?;
         y.chunks_mut(n).zip(x.chunks(n)).for_each(|(row, branch)| add_branch(row, branch, &vector, factor));
-        same("the norm of a branch", &got[0], &bits(&y))?;
+        same_settled("the norm of a branch", &got[0], &bits(&y))?;
         same("the norm of a branch", &got[1], &[7; 4])?;
     }
     Ok(())

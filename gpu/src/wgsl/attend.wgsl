@@ -6,6 +6,7 @@
 struct Params {
     zero: u32, scale: u32, cap: u32, window: u32,
     sinks: u32, reach: u32, out_stride: u32, largest: u32,
+    slopes: u32, sink_scores: u32, unused_0: u32, unused_1: u32,
     shape: Shape,
 }
 @group(0) @binding(3) var<storage, read> QKV: array<f32>;
@@ -13,9 +14,12 @@ struct Params {
 @group(0) @binding(5) var<storage, read_write> OUT: array<f32>;
 // The largest magnitudes of 32 elements of OUT each.
 @group(0) @binding(6) var<storage, read_write> LARGEST: array<atomic<u32>>;
+// Slopes of linear biases and scores of sinks, of a head each; P says where they begin, NONE where there are none.
+@group(0) @binding(7) var<storage, read> V: array<f32>;
 
 const CHUNK = 256u;
 const LEAST = -2147483647;
+const NONE = 0xffffffffu;
 
 var<workgroup> QUERY: array<f32, 256>;
 var<workgroup> WEIGHTS: array<f32, 256>;
@@ -29,22 +33,39 @@ fn sees(query: u32, position: u32) -> bool {
 
 fn half_of(word: u32, half: u32) -> f32 { return f16_to_f32((POOL[word + (half >> 1u)] >> ((half & 1u) * 16u)) & 0xffffu); }
 
-fn stored(element_type: u32, word: u32, index: u32, i: u32, slot: u32) -> f32 {
-    if (element_type == F16) { return half_of(word, index); }
-    let code = extractBits(bitcast<i32>(POOL[word + (index >> 2u)]), (index & 3u) * 8u, 8u);
-    return mul(half_of(word + 4u * P.shape.dim, (i / 32u) * 16u + slot), of_i32(code));
+fn stored(element_type: u32, word: u32, i: u32, slot: u32, is_value: bool) -> f32 {
+    let at = index(i, slot, is_value);
+    if (element_type == F16) { return half_of(word, at); }
+    if (element_type == F32) { return number(POOL[word + at]); }
+    var code = extractBits(bitcast<i32>(POOL[word + (at >> 2u)]), (at & 3u) * 8u, 8u);
+    if (element_type == Q4_0) {
+        let half = nibble(i, slot, is_value);
+        code = extractBits(bitcast<i32>(POOL[word + (half >> 3u)]), (half & 7u) * 4u, 4u);
+    }
+    return mul(half_of(word + code_words(element_type, is_value), (i / 32u) * 16u + slot), of_i32(code));
 }
 
-fn score(row: u32, position: u32, kv_head: u32) -> f32 {
+fn score(row: u32, query: u32, position: u32, head: u32, kv_head: u32) -> f32 {
     let word = tile_at(row, position, kv_head);
     let slot = position % 16u;
     var sum = number(0u);
     for (var i = 0u; i < P.shape.dim; i++) {
-        sum = add(sum, mul(QUERY[i], stored(P.shape.k_type, word, i * 16u + slot, i, slot)));
+        sum = add(sum, mul(QUERY[i], stored(P.shape.k_type, word, i, slot, false)));
     }
-    let scaled = mul(sum, number(P.scale));
-    if (P.cap == 0u) { return scaled; }
-    return soft_cap(number(P.cap), scaled);
+    var scaled = mul(sum, number(P.scale));
+    if (P.cap != 0u) { scaled = soft_cap(number(P.cap), scaled); }
+    if (P.slopes == NONE) { return scaled; }
+    return add(scaled, mul(V[P.slopes + head], of_i32(bitcast<i32>(position) - bitcast<i32>(query))));
+}
+
+// What values are multiplied by: all weights are relative to the larger of the largest score and that of the sink.
+fn share(head: u32, peak: f32, total: f32) -> f32 {
+    let one = number(0x3f800000u);
+    if (P.sink_scores == NONE) { return div(one, total); }
+    let sink = settle(V[P.sink_scores + head]);
+    if (!greater(sink, peak)) { return div(one, add(total, exp_of(sub(sink, peak)))); }
+    let factor = exp_of(sub(peak, sink));
+    return div(factor, add(mul(total, factor), one));
 }
 
 // The largest of the ORDER of all invocations.
@@ -68,7 +89,7 @@ fn values_of(row: u32, query: u32, first: u32, count: u32, kv_head: u32, i: u32)
         if (!sees(query, position)) { continue; }
         let word = tile_at(row, position, kv_head) + P.shape.k_words;
         let slot = position % 16u;
-        sum = add(sum, mul(WEIGHTS[k], stored(P.shape.v_type, word, slot * P.shape.dim + i, i, slot)));
+        sum = add(sum, mul(WEIGHTS[k], stored(P.shape.v_type, word, i, slot, true)));
     }
     return sum;
 }
@@ -92,7 +113,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         let seen = sees(query, position);
         var mine = number(0u);
         workgroupBarrier();
-        if (seen) { mine = score(row, position, kv_head); }
+        if (seen) { mine = score(row, query, position, head, kv_head); }
         ORDER[invocation] = select(LEAST, order(mine), seen && !is_nan(mine));
         workgroupBarrier();
         let top = largest(invocation);
@@ -127,7 +148,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     }
     if (invocation < P.shape.dim) {
         let column = head * P.shape.dim + invocation;
-        let result = mul(value, div(number(0x3f800000u), total));
+        let result = mul(value, share(head, peak, total));
         OUT[row * P.out_stride + column] = result;
         atomicMax(&LARGEST[row * P.largest + column / 32u], magnitude(result));
     }

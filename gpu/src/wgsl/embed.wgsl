@@ -2,9 +2,14 @@
 //!include bytes.wgsl
 //!include FORMAT
 //!include ELEMENTS
-// Rows of the embedding, times a factor. One workgroup per row of the batch; rows of other pieces of the matrix are left alone.
+// Rows of the embedding, times a factor, or rows of learned positions, which are added. One workgroup per row of the batch; rows of
+// other pieces of the matrix are left alone.
 
-struct Params { zero: u32, cols: u32, row_bytes: u32, at: u32, first: u32, count: u32, factor: u32, y_stride: u32 }
+struct Params {
+    zero: u32, cols: u32, row_bytes: u32, at: u32,
+    first: u32, count: u32, factor: u32, y_stride: u32,
+    positions: u32, unused_0: u32, unused_1: u32, unused_2: u32,
+}
 @group(0) @binding(0) var<storage, read> P: Params;
 @group(0) @binding(1) var<storage, read> W: array<u32>;
 @group(0) @binding(2) var<storage, read> B: array<u32>;
@@ -12,12 +17,13 @@ struct Params { zero: u32, cols: u32, row_bytes: u32, at: u32, first: u32, count
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
-    let token = B[ROWS + 4u * group.x + 1u];
-    if (token < P.first || token - P.first >= P.count) { return; }
-    let row = P.at + (token - P.first) * P.row_bytes;
+    let number_of_row = B[ROWS + 4u * group.x + select(1u, 0u, P.positions != 0u)];
+    if (number_of_row < P.first || number_of_row - P.first >= P.count) { return; }
+    let row = P.at + (number_of_row - P.first) * P.row_bytes;
     for (var i = invocation; i < P.cols; i += 64u) {
         var x = weight(row, i);
         if (P.factor != 0u) { x = settle(mul(x, number(P.factor))); }
+        if (P.positions != 0u) { x = add(Y[group.x * P.y_stride + i], x); }
         Y[group.x * P.y_stride + i] = x;
     }
 }

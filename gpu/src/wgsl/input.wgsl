@@ -8,7 +8,7 @@ struct Params {
     zero: u32, n: u32, out_stride: u32, norms: u32,
     weight: u32, form: u32, epsilon: f32, flag: u32,
     adds: u32, branch_weight: u32, branch_epsilon: f32, factor: u32,
-    attention: u32, feed_forward: u32, unused_0: u32, unused_1: u32,
+    attention: u32, feed_forward: u32, bias: u32, unused_0: u32,
 }
 @group(0) @binding(0) var<storage, read> P: Params;
 @group(0) @binding(1) var<storage, read_write> X: array<f32>;
@@ -19,11 +19,16 @@ struct Params {
 @group(0) @binding(6) var<storage, read_write> ATTENTION: array<u32>;
 @group(0) @binding(7) var<storage, read_write> FEED_FORWARD: array<u32>;
 
+// Norms.
+const NO_NORM = 0u;
+const LAYER_NORM = 2u; // by mean and standard deviation
+
 const F32 = 0u;
 const SHORT = 1u;
 const Q8X32 = 2u;
 const Q8X256 = 3u;
 const NOTHING = 4u;
+const IN_PLACE = 5u;
 
 var<private> ROW: u32;
 var<private> IN_BRANCH: bool;
@@ -36,9 +41,9 @@ fn element(i: u32) -> f32 {
 
 fn add_branch(invocation: u32) {
     IN_BRANCH = true;
-    norm(P.n, P.branch_epsilon, invocation);
+    norm(P.n, false, P.branch_epsilon, invocation);
     for (var i = invocation; i < P.n; i += 64u) {
-        var y = normed(i, P.branch_weight);
+        var y = normed(i, false, P.branch_weight, NONE);
         if (P.factor != 0u) { y = settle(mul(y, number(P.factor))); }
         X[ROW * P.n + i] = add(X[ROW * P.n + i], y);
     }
@@ -47,8 +52,8 @@ fn add_branch(invocation: u32) {
 }
 
 fn value(i: u32) -> f32 {
-    if (P.norms == 0u) { return element(i); }
-    return normed(i, P.weight);
+    if (P.norms == NO_NORM) { return element(i); }
+    return normed(i, P.norms == LAYER_NORM, P.weight, P.bias);
 }
 
 fn floats(invocation: u32) {
@@ -96,6 +101,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     for (var i = invocation; i < P.feed_forward; i += 64u) { FEED_FORWARD[ROW * P.feed_forward + i] = 0u; }
     if (P.adds != 0u) { add_branch(invocation); }
     if (P.form == NOTHING) { return; }
-    if (P.norms != 0u) { norm(P.n, P.epsilon, invocation); }
+    if (P.norms != NO_NORM) { norm(P.n, P.norms == LAYER_NORM, P.epsilon, invocation); }
+    if (P.form == IN_PLACE) {
+        for (var i = invocation; i < P.n; i += 64u) { X[ROW * P.n + i] = value(i); }
+        return;
+    }
     if (P.form >= Q8X32) { quantized(invocation); } else { floats(invocation); }
 }

@@ -13,6 +13,8 @@ struct Shape {
 
 const F16 = 0u;
 const Q8_0 = 1u;
+const F32 = 2u;
+const Q4_0 = 3u;
 const ROWS = 16u;
 
 fn position_of(row: u32) -> u32 { return B[ROWS + 4u * row]; }
@@ -28,4 +30,20 @@ fn tile_at(row: u32, position: u32, kv_head: u32) -> u32 {
     let block = TABLE[B[ROWS + 4u * row + 2u + P.shape.group] + entry(position / 16u)];
     let tile = (block * P.shape.layers + P.shape.layer) * P.shape.kv_heads + kv_head;
     return tile * (P.shape.k_words + P.shape.v_words);
+}
+
+// The index of an element of a tile: keys are [dim][16], values [16][dim].
+fn index(i: u32, slot: u32, is_value: bool) -> u32 {
+    return select(i * 16u + slot, slot * P.shape.dim + i, is_value);
+}
+
+// The half of a byte that has a code of Q4_0: two elements of keys share a byte, two tokens of values.
+fn nibble(i: u32, slot: u32, is_value: bool) -> u32 {
+    return select(((i >> 1u) * 16u + slot) * 2u + (i & 1u), ((slot >> 1u) * P.shape.dim + i) * 2u + (slot & 1u), is_value);
+}
+
+// Words of the codes of a tile; scales follow, of 32 elements and a token each.
+fn code_words(element_type: u32, is_value: bool) -> u32 {
+    if (element_type == Q8_0) { return 4u * P.shape.dim; }
+    return select(4u * ((P.shape.dim + 1u) / 2u), 2u * P.shape.dim, is_value);
 }

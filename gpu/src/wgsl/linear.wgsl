@@ -78,5 +78,5 @@ fn finish(at: Place, row: u32, acc: f32) {
 }
 
 fn finish_gate(at: Place, row: u32, gate: f32, other: f32) {
-    put(row, at, mul(activate(P.activation, gate), other));
+    put(row, at, gated(P.activation, gate, other));
 }

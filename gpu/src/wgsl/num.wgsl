@@ -185,6 +185,21 @@ fn squared_relu(x: f32) -> f32 {
     return settle(mul(above, above));
 }
 
+// From -7 to 7.
+fn limited(x: f32) -> f32 {
+    let most = number(0x40e00000u);
+    if (greater(x, most)) { return most; }
+    if (less(x, neg(most))) { return neg(most); }
+    return x;
+}
+
+fn limited_silu(x: f32) -> f32 {
+    let most = number(0x40e00000u);
+    var y = x;
+    if (greater(x, most)) { y = most; }
+    return div(y, add(number(0x3f800000u), exp_of(mul(number(0xbfd9db23u), y)))); // -1.702
+}
+
 fn tanh_of(x: f32) -> f32 {
     let s = mul(x, x);
     let one = number(0x3f800000u);
@@ -206,11 +221,19 @@ const SILU = 0u;
 const GELU_TANH = 1u;
 const GELU_ERF = 2u;
 const SQUARED_RELU = 3u;
+const LIMITED_SILU = 4u;
 fn activate(kind: u32, x: f32) -> f32 {
     switch kind {
         case GELU_TANH: { return gelu_tanh(x); }
         case GELU_ERF: { return gelu_erf(x); }
         case SQUARED_RELU: { return squared_relu(x); }
+        case LIMITED_SILU: { return limited_silu(x); }
         default: { return silu(x); }
     }
+}
+
+// An activation that is gated.
+fn gated(kind: u32, gate: f32, x: f32) -> f32 {
+    if (kind == LIMITED_SILU) { return mul(limited_silu(gate), add(limited(x), number(0x3f800000u))); }
+    return mul(activate(kind, gate), x);
 }

@@ -6,7 +6,7 @@
 struct Params {
     zero: u32, q_norm: u32, k_norm: u32, turned: u32,
     halves: u32, rotation_stride: u32, rotation_at: u32, epsilon: f32,
-    norms: u32, flag: u32, unused_0: u32, unused_1: u32,
+    norms: u32, flag: u32, clamp: u32, unused_0: u32,
     shape: Shape,
 }
 @group(0) @binding(3) var<storage, read_write> QKV: array<f32>;
@@ -17,6 +17,7 @@ struct Params {
 
 const NORMS_Q = 1u;
 const NORMS_K = 2u;
+const AFTER_ROTATION = 4u;
 
 var<workgroup> HEAD: array<f32, 512>;
 
@@ -38,9 +39,19 @@ fn put_byte(word: u32, byte: u32, bits: u32) {
     atomicOr(&POOL[at], (bits & 0xffu) << shift);
 }
 
-// The index of an element of a tile.
-fn index(i: u32, slot: u32, is_value: bool) -> u32 {
-    return select(i * 16u + slot, slot * P.shape.dim + i, is_value);
+fn put_nibble(word: u32, half: u32, bits: u32) {
+    let shift = (half & 7u) * 4u;
+    let at = word + (half >> 3u);
+    atomicAnd(&POOL[at], ~(0xfu << shift));
+    atomicOr(&POOL[at], (bits & 0xfu) << shift);
+}
+
+fn store_floats(invocation: u32, word: u32, slot: u32, is_value: bool) {
+    for (var i = invocation; i < P.shape.dim; i += 64u) {
+        let x = settle(HEAD[i]);
+        atomicStore(&POOL[word + index(i, slot, is_value)], bitcast<u32>(x));
+        if (!is_finite(x)) { atomicMax(&FLAG[P.flag], 1u); }
+    }
 }
 
 fn store_halves(invocation: u32, word: u32, slot: u32, is_value: bool) {
@@ -50,21 +61,31 @@ fn store_halves(invocation: u32, word: u32, slot: u32, is_value: bool) {
 }
 
 // Blocks of 32 elements, each by an invocation.
-fn store_codes(invocation: u32, word: u32, slot: u32, is_value: bool) {
+fn store_codes(invocation: u32, word: u32, slot: u32, is_value: bool, element_type: u32) {
     let first = invocation * 32u;
     if (first >= P.shape.dim) { return; }
     let end = min(first + 32u, P.shape.dim);
+    let is_half = element_type == Q4_0;
     var largest = 0u;
     for (var i = first; i < end; i++) { largest = max(largest, magnitude(settle(HEAD[i]))); }
-    var d = f32_to_f16(mul(number(largest), number(0x3c010204u)));
-    if (less(mul(number(0x42fe0000u), f16_to_f32(d)), number(largest))) { d += 1u; }
+    // Of half a byte the one code more is below 0, for the sign of the largest element.
+    var above = false;
+    for (var i = first; i < end; i++) { above = above || bitcast<u32>(settle(HEAD[i])) == largest; }
+    let codes = number(select(0x42fe0000u, 0x41000000u, is_half)); // 127, 8
+    var d = f32_to_f16(mul(number(largest), number(select(0x3c010204u, 0x3e000000u, is_half))));
+    if (less(mul(codes, f16_to_f32(d)), number(largest))) { d += 1u; }
     if (largest >= 0x7f800000u) { d = 0x7c00u; }
+    if (is_half && above && largest != 0u) { d |= 0x8000u; }
     let inverse = div(number(0x3f800000u), f16_to_f32(d));
     for (var i = first; i < end; i++) {
-        let code = rounded_bits(mul(settle(HEAD[i]), inverse));
-        put_byte(word, index(i, slot, is_value), select(code, 0u, largest == 0u));
+        let bits = rounded_bits(mul(settle(HEAD[i]), inverse));
+        let code = select(bits, 0u, largest == 0u);
+        if (!is_half) { put_byte(word, index(i, slot, is_value), code); }
+        else { put_nibble(word, nibble(i, slot, is_value), select(bitcast<u32>(min(bitcast<i32>(bits - MAGIC), 7)), 0u, largest == 0u)); }
     }
-    put_half(word + 4u * P.shape.dim, invocation * 16u + slot, d);
+    // The last byte of keys has no second element where their number is odd.
+    if (is_half && !is_value && end == P.shape.dim && (end & 1u) == 1u) { put_nibble(word, nibble(end, slot, false), 0u); }
+    put_half(word + code_words(element_type, is_value), invocation * 16u + slot, d);
 }
 
 fn rotate(invocation: u32, row: u32) {
@@ -82,6 +103,25 @@ fn rotate(invocation: u32, row: u32) {
     }
 }
 
+// Limits a magnitude, if there is a limit. What is not a number stays.
+fn clamped(x: f32) -> f32 {
+    if (P.clamp == 0u) { return x; }
+    let limit = number(P.clamp);
+    if (greater(x, limit)) { return limit; }
+    if (less(x, neg(limit))) { return neg(limit); }
+    return x;
+}
+
+// All workgroups of a dispatch go through the barriers.
+fn norm_head(invocation: u32, is_query: bool, norms: bool) {
+    norm(P.shape.dim, false, P.epsilon, invocation);
+    if (norms) {
+        let weight = select(P.k_norm, P.q_norm, is_query);
+        for (var i = invocation; i < P.shape.dim; i += 64u) { HEAD[i] = normed(i, false, weight, NONE); }
+    }
+    workgroupBarrier();
+}
+
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
     let row = group.x;
@@ -89,19 +129,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let is_query = head < P.shape.heads;
     let is_value = head >= P.shape.heads + P.shape.kv_heads;
     let base = row * P.shape.qkv_stride + head * P.shape.dim;
-    for (var i = invocation; i < P.shape.dim; i += 64u) { HEAD[i] = QKV[base + i]; }
+    for (var i = invocation; i < P.shape.dim; i += 64u) { HEAD[i] = clamped(QKV[base + i]); }
     workgroupBarrier();
     let norms = !is_value && (P.norms & select(NORMS_K, NORMS_Q, is_query)) != 0u;
-    // All workgroups of a dispatch go through the same barriers.
-    if (P.norms != 0u) {
-        norm(P.shape.dim, P.epsilon, invocation);
-        if (norms) {
-            for (var i = invocation; i < P.shape.dim; i += 64u) { HEAD[i] = normed(i, select(P.k_norm, P.q_norm, is_query)); }
-        }
-        workgroupBarrier();
-    }
+    if (P.norms != 0u && P.norms < AFTER_ROTATION) { norm_head(invocation, is_query, norms); }
     if (!is_value) { rotate(invocation, row); }
     workgroupBarrier();
+    if (P.norms > AFTER_ROTATION) { norm_head(invocation, is_query, norms); }
     if (is_query) {
         for (var i = invocation; i < P.shape.dim; i += 64u) { QKV[base + i] = HEAD[i]; }
         return;
@@ -109,6 +143,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let position = position_of(row);
     let kv_head = head - P.shape.heads - select(0u, P.shape.kv_heads, is_value);
     let word = tile_at(row, position, kv_head) + select(0u, P.shape.k_words, is_value);
-    if (select(P.shape.k_type, P.shape.v_type, is_value) == F16) { store_halves(invocation, word, position % 16u, is_value); }
-    else { store_codes(invocation, word, position % 16u, is_value); }
+    let slot = position % 16u;
+    let element_type = select(P.shape.k_type, P.shape.v_type, is_value);
+    if (element_type == F16) { store_halves(invocation, word, slot, is_value); }
+    else if (element_type == F32) { store_floats(invocation, word, slot, is_value); }
+    else { store_codes(invocation, word, slot, is_value, element_type); }
 }

@@ -1,14 +1,34 @@
 //!include tree.wgsl
 // Norms of rows. The kernel has `fn element(i: u32) -> f32`, what is normed.
 
+var<workgroup> MEAN: f32;
 var<workgroup> INVERSE: f32;
 
-// INVERSE is 1 / sqrt(mean square + epsilon) of `n` elements afterwards. All invocations call it.
-fn norm(n: u32, epsilon: f32, invocation: u32) {
+// An element, settled, less MEAN where the norm centers.
+fn centered(i: u32, centers: bool) -> f32 {
+    let x = settle(element(i));
+    if (!centers) { return x; }
+    return settle(sub(x, MEAN));
+}
+
+// MEAN is that of `n` elements where the norm centers, and INVERSE is 1 / sqrt(mean square around it + epsilon) afterwards. All
+// invocations call it.
+fn norm(n: u32, centers: bool, epsilon: f32, invocation: u32) {
+    if (centers && invocation < 16u) {
+        var sum = number(0u);
+        for (var i = invocation; i < n; i += 16u) { sum = add(sum, settle(element(i))); }
+        LANES[invocation] = sum;
+    }
+    workgroupBarrier();
+    if (centers && invocation == 0u) {
+        tree16();
+        MEAN = settle(div(LANES[0], of_u32(n)));
+    }
+    workgroupBarrier();
     if (invocation < 16u) {
         var sum = number(0u);
         for (var i = invocation; i < n; i += 16u) {
-            let u = settle(element(i));
+            let u = centered(i, centers);
             sum = add(sum, mul(u, u));
         }
         LANES[invocation] = sum;
@@ -23,11 +43,13 @@ fn norm(n: u32, epsilon: f32, invocation: u32) {
     workgroupBarrier();
 }
 
-// An element after the norm; `weight` is where its weights begin among the vectors, NONE without.
-fn normed(i: u32, weight: u32) -> f32 {
-    let y = mul(settle(element(i)), INVERSE);
-    if (weight == NONE) { return settle(y); }
-    return settle(mul(y, settle(V[weight + i])));
+// An element after the norm; `weight` and `bias` are where its weights and biases begin among the vectors, NONE without.
+fn normed(i: u32, centers: bool, weight: u32, bias: u32) -> f32 {
+    var y = mul(centered(i, centers), INVERSE);
+    if (weight != NONE) { y = mul(y, settle(V[weight + i])); }
+    y = settle(y);
+    if (bias == NONE) { return y; }
+    return add(y, settle(V[bias + i]));
 }
 
 const NONE = 0xffffffffu;
