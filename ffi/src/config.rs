@@ -113,7 +113,7 @@ impl gleed_config {
     ///
     /// # Safety
     /// As [`versioned_or_null`].
-    pub(crate) unsafe fn read(config: *const Self) -> Result<Option<Self>, Failure> {
+    pub unsafe fn read(config: *const Self) -> Result<Option<Self>, Failure> {
         // SAFETY: the caller promises what `versioned_or_null` asks for: NULL, or as many bytes as struct_size says.
         unsafe { versioned_or_null("config", config) }
     }
@@ -122,7 +122,7 @@ impl gleed_config {
     ///
     /// # Errors
     /// [`status::E_VALUE`] for a kind or type that does not exist.
-    pub(crate) fn limits(config: Option<Self>) -> Result<Limits, Failure> {
+    pub fn limits(config: Option<Self>) -> Result<Limits, Failure> {
         let mut limits = Limits::default();
         let Some(config) = config else { return Ok(limits) };
         let set = |limit: &mut usize, value: u32| {

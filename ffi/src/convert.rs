@@ -127,6 +127,8 @@ impl From<CacheError> for Failure {
             CacheError::NotKept => new(status::E_NOT_KEPT),
             CacheError::WindowGone { position, first } => new(status::E_WINDOW).numbers(first, position),
             CacheError::TooMany { given, limit } => new(status::E_TOO_MANY).numbers(limit, given),
+            CacheError::OnDevice => new(status::E_ON_DEVICE),
+            CacheError::DeviceLost => new(status::E_DEVICE_LOST),
             CacheError::Internal(site) => new(status::E_INTERNAL).numbers(0_u32, site.number()),
             _ => new(status::E_INTERNAL),
         }
@@ -186,6 +188,8 @@ impl From<EngineError> for Failure {
             EngineError::AdapterModel | EngineError::AdapterScale => new(status::E_VALUE),
             EngineError::Busy => new(status::E_BUSY),
             EngineError::NonFinite { layer } => new(status::E_NON_FINITE).at(layer),
+            EngineError::OnDevice { .. } => new(status::E_ON_DEVICE),
+            EngineError::DeviceLost => new(status::E_DEVICE_LOST),
             EngineError::Internal(site) => new(status::E_INTERNAL).numbers(0_u32, site.number()),
             _ => new(status::E_INTERNAL),
         }

@@ -68,6 +68,7 @@ impl Failure {
 /// It is no `unsafe` block: the promise about `error` is a part of what the whole function demands, so this compiles
 /// only in an `unsafe fn`. The closure is outside of the call that is unsafe: what it converts needs blocks of its
 /// own.
+#[macro_export]
 macro_rules! boundary {
     ($error:expr, $body:expr $(,)?) => {{
         let body = $body;
@@ -130,8 +131,8 @@ fn contained(body: impl FnOnce() -> Result<i32, Failure>) -> Result<i32, Failure
     body()
 }
 
-/// `text`, cut at a character so that a 0 follows.
-pub(crate) fn chars<const N: usize>(text: &str) -> [c_char; N] {
+/// Returns `text`, cut at a character so that a 0 follows.
+pub fn chars<const N: usize>(text: &str) -> [c_char; N] {
     let mut cut = Text::EMPTY;
     // A text that does not fit is cut, which is no error.
     let _ = cut.write_str(text);

@@ -250,8 +250,8 @@ pub fn disjoint<T>(what: &str, a: *const T, b: *const T, len: usize) -> Result<(
     Err(Failure::new(status::E_VALUE, format_args!("{what} overlap")))
 }
 
-/// A number of the library's as C sees it; none of those that are handed out this way is larger than 32 bits.
-pub(crate) fn small(number: usize) -> u32 {
+/// Returns a number of the library's as C sees it; none of those that are handed out this way is larger than 32 bits.
+pub fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 

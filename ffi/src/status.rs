@@ -2,7 +2,7 @@
 //!
 //! 0 is done; > 0 are ordinary outcomes, after which the caller goes on; < 0 are errors, in blocks of 100
 //! by what was wrong: -1 the call, -100 memory, -200 the file, -300 the model, -400 limits,
-//! -500 sequences and rows, -600 results, -700 text, -800 snapshots, -900 grammars and tools.
+//! -500 sequences and rows, -600 results, -700 text, -800 snapshots, -900 grammars and tools, -1000 devices.
 
 use core::ffi::CStr;
 
@@ -17,12 +17,19 @@ macro_rules! statuses {
         pub fn text(status: i32) -> &'static CStr {
             match status {
                 $($number => $text,)*
+                E_ON_DEVICE => c"keys and values lie on a device",
+                E_DEVICE_LOST => c"the device is lost, and keys and values with it",
                 1.. => c"an outcome that this version does not know",
                 _ => c"an error that this version does not know",
             }
         }
     };
 }
+
+/// Keys and values lie on a device, and cannot be set, copied or swapped from here. `gleed_gpu.h` declares it.
+pub const E_ON_DEVICE: i32 = -1000;
+/// The device of an engine is lost. `gleed_gpu.h` declares it.
+pub const E_DEVICE_LOST: i32 = -1001;
 
 statuses! {
     /// The call did what it was asked for.

@@ -93,6 +93,14 @@ impl Hardware {
         Ok(hardware)
     }
 
+    /// Returns what drivers say of all adapters that there are.
+    ///
+    /// # Errors
+    /// [`GpuError::Timeout`] after `patience`.
+    pub fn adapters(patience: Duration) -> Result<Vec<AdapterInfo>, GpuError> {
+        Ok(adapters(patience)?.iter().map(info).collect())
+    }
+
     /// Returns what the driver says of itself.
     pub fn info(&self) -> &AdapterInfo {
         &self.info
@@ -300,11 +308,15 @@ fn layout_entry(number: u32, binding: Binding) -> wgpu::BindGroupLayoutEntry {
     wgpu::BindGroupLayoutEntry { binding: number, visibility: wgpu::ShaderStages::COMPUTE, ty, count: None }
 }
 
-/// The first adapter that is wanted, hardware before software.
-fn adapter(choice: &Choice) -> Result<wgpu::Adapter, GpuError> {
+fn adapters(patience: Duration) -> Result<Vec<wgpu::Adapter>, GpuError> {
     let all = wgpu::Backends::PRIMARY;
     let wanted = wgpu::InstanceDescriptor { backends: all, ..wgpu::InstanceDescriptor::new_without_display_handle() };
-    let mut adapters = soon(wgpu::Instance::new(wanted).enumerate_adapters(all), choice.patience)?;
+    soon(wgpu::Instance::new(wanted).enumerate_adapters(all), patience)
+}
+
+/// The first adapter that is wanted, hardware before software.
+fn adapter(choice: &Choice) -> Result<wgpu::Adapter, GpuError> {
+    let mut adapters = adapters(choice.patience)?;
     let found = adapters.iter().map(|adapter| info(adapter).to_string()).collect();
     adapters.sort_by_key(|adapter| match adapter.get_info().device_type {
         wgpu::DeviceType::DiscreteGpu => 0,

@@ -91,7 +91,14 @@ impl Sources {
     /// Whether a name of C is declared. All are in the header, but for variables of the environment, programs, and what
     /// `inspect` writes.
     fn has_symbol(&self, name: &str) -> bool {
-        let places = ["include/gleed.h", "tests/common/", "ffi/Cargo.toml", "examples/inspect/"];
+        let places = [
+            "include/gleed.h",
+            "include/gleed_gpu.h",
+            "tests/common/",
+            "ffi/Cargo.toml",
+            "gpu/ffi/Cargo.toml",
+            "examples/inspect/",
+        ];
         let (word, end) = name.strip_suffix('*').map_or((name, r"\b"), |start| (start, ""));
         self.any(word, &format!(r"\b{word}{end}"), |file| places.iter().any(|place| file.starts_with(place)))
     }
