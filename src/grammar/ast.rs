@@ -152,51 +152,72 @@ pub(super) trait Notation<'s> {
     /// Refuses what stands here.
     fn refuse(&self, text: &'static str) -> Result<Ast>;
 
-    /// Reads alternatives up to their end. Groups that are open are records, so they take no stack.
-    fn choice(&mut self) -> Result<Ast> {
-        let (mut group, mut depth) = (0, 0);
-        let (mut choices, mut items) = (List::default(), List::default());
-        loop {
-            let item = match self.part(depth)? {
+    /// Goes on with alternatives. Returns them at their end.
+    fn choice(&mut self, read: &mut Choice) -> Result<Option<Ast>> {
+        while !self.scratch().is_spent() {
+            let item = match self.part(read.depth)? {
                 Part::Nothing => continue,
                 Part::Item(item) => item,
-                Part::Open(_) if depth >= DEPTH => return self.refuse("groups nested too deeply"),
+                Part::Open(_) if read.depth >= DEPTH => return self.refuse("groups nested too deeply").map(Some),
                 Part::Open(opened) => {
+                    let Choice { group, depth, choices, items } = *read;
                     let outside = [group, opened, choices.first, choices.last, items.first, items.last];
-                    group = self.scratch().record(outside)?;
-                    (choices, items, depth) = (List::default(), List::default(), depth + 1);
+                    *read = Choice { group: self.scratch().record(outside)?, depth: depth + 1, ..Choice::default() };
                     continue;
                 }
                 Part::Bar => {
-                    choices.close(self.scratch(), &mut items)?;
-                    if group != 0 {
-                        let opened = self.scratch().get(group, 1);
+                    read.choices.close(self.scratch(), &mut read.items)?;
+                    if read.group != 0 {
+                        let opened = self.scratch().get(read.group, 1);
                         self.bar(opened);
                     }
                     continue;
                 }
                 Part::End => {
-                    choices.close(self.scratch(), &mut items)?;
-                    let inner = match choices.first == choices.last {
-                        true => choices.first,
-                        false => make(self.scratch(), Expr::Choice(choices.first))?,
-                    };
-                    if group == 0 {
-                        return Ok(inner);
+                    let inner = read.inner(self.scratch())?;
+                    if read.group == 0 {
+                        return Ok(Some(inner));
                     }
-                    let scratch = self.scratch();
-                    let field = |field| scratch.get(group, field);
-                    let (outside, opened) = (field(0), field(1));
-                    choices = List { first: field(2), last: field(3) };
-                    items = List { first: field(4), last: field(5) };
-                    (group, depth) = (outside, depth.saturating_sub(1));
+                    let opened = read.leave(self.scratch());
                     self.close(opened)?;
                     make(self.scratch(), Expr::Repeat(inner, 1, 1))?
                 }
             };
-            let item = self.repeats(item, depth)?;
-            items.push(self.scratch(), item);
+            let item = self.repeats(item, read.depth)?;
+            read.items.push(self.scratch(), item);
         }
+        Ok(None)
+    }
+}
+
+/// Alternatives that are read. Groups that are open are records, so they take no stack.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Choice {
+    group: u32,
+    depth: usize,
+    choices: List,
+    items: List,
+}
+
+impl Choice {
+    /// Returns the alternatives of the innermost group.
+    fn inner(&mut self, scratch: &mut Scratch<'_>) -> Result<Ast> {
+        self.choices.close(scratch, &mut self.items)?;
+        if self.choices.first == self.choices.last {
+            Ok(self.choices.first)
+        } else {
+            make(scratch, Expr::Choice(self.choices.first))
+        }
+    }
+
+    /// Goes on behind the innermost group. Returns what its parser wants to know.
+    fn leave(&mut self, scratch: &Scratch<'_>) -> u32 {
+        let field = |field| scratch.get(self.group, field);
+        let (outside, opened) = (field(0), field(1));
+        let choices = List { first: field(2), last: field(3) };
+        let items = List { first: field(4), last: field(5) };
+        *self = Self { group: outside, depth: self.depth.saturating_sub(1), choices, items };
+        opened
     }
 }
 
@@ -211,6 +232,7 @@ impl List {
 }
 
 /// What a walk over an expression from its end to its begin does next. What waits for its parts are records.
+#[derive(Clone, Copy)]
 pub(super) enum Next {
     /// It goes into a part, which goes on at this code.
     Into(Ast, u32),

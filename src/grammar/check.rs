@@ -6,36 +6,71 @@ use super::code::{
 };
 use super::dfa;
 use super::error::{ErrorKind, GrammarError};
-use super::reach;
+use super::reach::Trim;
 use super::scratch::{Result, Scratch};
 
-/// Marks the instructions from which a text can end, and those that can be passed without a character.
-pub(super) fn mark(scratch: &mut Scratch<'_>, program: &Program) {
-    let mut code = program.first;
-    while code != 0 {
-        if op(scratch, code) == TEXT {
-            let dfa = reach::trimmed(scratch, scratch.get(code, A));
-            scratch.set(code, A, dfa);
-        }
-        code = following(scratch, code);
-    }
-    spread(scratch, program, ALIVE, is_alive);
-    spread(scratch, program, EMPTY, is_empty);
+/// What is marked of instructions, in as many pieces as one likes: those from which a text can end, and those that can be passed
+/// without a character. Automata are trimmed before.
+pub(super) struct Marking {
+    first: Code,
+    /// The next instruction, and whether a mark was set in this round.
+    code: Code,
+    changed: bool,
+    stage: Stage,
 }
 
-/// Sets a field of all instructions for which a condition holds, until nothing changes.
-fn spread(scratch: &mut Scratch<'_>, program: &Program, field: u32, holds: fn(&Scratch<'_>, Code) -> bool) {
-    let mut changed = true;
-    while changed {
-        changed = false;
-        let mut code = program.first;
-        while code != 0 {
-            if scratch.get(code, field) == 0 && holds(scratch, code) {
-                scratch.set(code, field, 1);
-                changed = true;
+enum Stage {
+    Trim(Option<Trim>),
+    Alive,
+    Empty,
+}
+
+impl Marking {
+    pub(super) fn new(program: &Program) -> Self {
+        Self { first: program.first, code: program.first, changed: false, stage: Stage::Trim(None) }
+    }
+
+    /// Goes on. Returns whether all is marked.
+    pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>) -> bool {
+        loop {
+            while self.code != 0 {
+                if scratch.is_spent() || !self.mark(scratch) {
+                    return false;
+                }
+                scratch.spend(1);
+                self.code = following(scratch, self.code);
             }
-            code = following(scratch, code);
+            match self.stage {
+                Stage::Trim(_) => self.stage = Stage::Alive,
+                Stage::Alive if !self.changed => self.stage = Stage::Empty,
+                Stage::Empty if !self.changed => return true,
+                _ => {}
+            }
+            (self.code, self.changed) = (self.first, false);
         }
+    }
+
+    /// Goes on with an instruction. Returns whether it is done.
+    fn mark(&mut self, scratch: &mut Scratch<'_>) -> bool {
+        let (field, holds): (u32, fn(&Scratch<'_>, Code) -> bool) = match &mut self.stage {
+            Stage::Trim(_) if op(scratch, self.code) != TEXT => return true,
+            Stage::Trim(trim) => {
+                let dfa = scratch.get(self.code, A);
+                let Some(trimmed) = trim.get_or_insert_with(|| Trim::new(scratch, dfa)).go_on(scratch) else {
+                    return false;
+                };
+                scratch.set(self.code, A, trimmed);
+                *trim = None;
+                return true;
+            }
+            Stage::Alive => (ALIVE, is_alive),
+            Stage::Empty => (EMPTY, is_empty),
+        };
+        if scratch.get(self.code, field) == 0 && holds(scratch, self.code) {
+            scratch.set(self.code, field, 1);
+            self.changed = true;
+        }
+        true
     }
 }
 
@@ -90,38 +125,75 @@ fn is_empty(scratch: &Scratch<'_>, code: Code) -> bool {
     }
 }
 
-/// Refuses a program of which no text is known, or with a rule that begins with itself.
-pub(super) fn check(scratch: &mut Scratch<'_>, root: Rule) -> Result<()> {
-    if !alive(scratch, start(scratch, root)) {
-        return Err(GrammarError { kind: ErrorKind::Empty, at: rule_at(scratch, root) });
+/// Refuses a program of which no text is known, or with a rule that begins with itself; in as many pieces as one likes.
+pub(super) struct Checking {
+    root: Rule,
+    /// The next rule. Those that are found are a list, and this is its last one.
+    rule: Rule,
+    last: Rule,
+    /// What waits of the rule that is walked.
+    stack: u32,
+    /// Whether a mark was set in this round.
+    changed: bool,
+    is_walked: bool,
+}
+
+impl Checking {
+    pub(super) fn new(scratch: &mut Scratch<'_>, root: Rule) -> Result<Self> {
+        if !alive(scratch, start(scratch, root)) {
+            return Err(GrammarError { kind: ErrorKind::Empty, at: rule_at(scratch, root) });
+        }
+        scratch.set(root, FOUND, 1);
+        let stack = scratch.record([start(scratch, root), REACHED_FIRST, 0])?;
+        Ok(Self { root, rule: root, last: root, stack, changed: false, is_walked: false })
     }
-    // All rules that are reached, each with those it can begin with.
-    scratch.set(root, FOUND, 1);
-    let (mut rule, mut last) = (root, root);
-    while rule != 0 {
-        walk(scratch, rule, &mut last)?;
-        rule = scratch.get(rule, RULE_LINK);
+
+    /// Goes on. Returns whether all rules that are reached are sound.
+    pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>) -> Result<bool> {
+        // All rules that are reached, each with those it can begin with.
+        while !self.is_walked {
+            while self.stack != 0 {
+                if scratch.is_spent() {
+                    return Ok(false);
+                }
+                self.stack = walk(scratch, self.rule, self.stack, &mut self.last)?;
+            }
+            self.rule = scratch.get(self.rule, RULE_LINK);
+            if self.rule == 0 {
+                (self.is_walked, self.rule) = (true, self.root);
+            } else {
+                self.stack = scratch.record([start(scratch, self.rule), REACHED_FIRST, 0])?;
+            }
+        }
+        loop {
+            while self.rule != 0 {
+                if scratch.is_spent() {
+                    return Ok(false);
+                }
+                scratch.spend(1);
+                if scratch.get(self.rule, SOUND) == 0 && begins_soundly(scratch, self.rule) {
+                    scratch.set(self.rule, SOUND, 1);
+                    self.changed = true;
+                }
+                self.rule = scratch.get(self.rule, RULE_LINK);
+            }
+            if !self.changed {
+                return self.find_unsound(scratch);
+            }
+            (self.rule, self.changed) = (self.root, false);
+        }
     }
-    let mut changed = true;
-    while changed {
-        changed = false;
-        let mut rule = root;
+
+    fn find_unsound(&self, scratch: &Scratch<'_>) -> Result<bool> {
+        let mut rule = self.root;
         while rule != 0 {
-            if scratch.get(rule, SOUND) == 0 && begins_soundly(scratch, rule) {
-                scratch.set(rule, SOUND, 1);
-                changed = true;
+            if scratch.get(rule, SOUND) == 0 {
+                return Err(GrammarError { kind: ErrorKind::LeftRecursion, at: rule_at(scratch, rule) });
             }
             rule = scratch.get(rule, RULE_LINK);
         }
+        Ok(true)
     }
-    let mut rule = root;
-    while rule != 0 {
-        if scratch.get(rule, SOUND) == 0 {
-            return Err(GrammarError { kind: ErrorKind::LeftRecursion, at: rule_at(scratch, rule) });
-        }
-        rule = scratch.get(rule, RULE_LINK);
-    }
-    Ok(())
 }
 
 fn begins_soundly(scratch: &Scratch<'_>, rule: Rule) -> bool {
@@ -139,52 +211,54 @@ fn begins_soundly(scratch: &Scratch<'_>, rule: Rule) -> bool {
 const REACHED: u32 = 2;
 const REACHED_FIRST: u32 = 3;
 
-/// Walks the instructions of a rule: notes the rules that it calls, and those that it calls before any character.
-fn walk(scratch: &mut Scratch<'_>, rule: Rule, last: &mut Rule) -> Result<()> {
-    let mut stack = scratch.record([start(scratch, rule), REACHED_FIRST, 0])?;
-    while stack != 0 {
-        let (code, how) = (scratch.get(stack, 0), scratch.get(stack, 1));
-        stack = scratch.get(stack, 2);
-        let known = scratch.get(code, ALIVE);
-        if known == 0 || known >= how {
-            continue;
+/// Walks an instruction of a rule: notes the rule that it calls, and whether that is before any character. Returns what waits then.
+fn walk(scratch: &mut Scratch<'_>, rule: Rule, waiting: u32, last: &mut Rule) -> Result<u32> {
+    let (code, how) = (scratch.get(waiting, 0), scratch.get(waiting, 1));
+    let mut stack = scratch.get(waiting, 2);
+    scratch.spend(1);
+    let known = scratch.get(code, ALIVE);
+    if known == 0 || known >= how {
+        return Ok(stack);
+    }
+    scratch.set(code, ALIVE, how);
+    let field = |field| scratch.get(code, field);
+    let (a, b, c, d) = (field(A), field(B), field(C), field(D));
+    let behind = |passed: bool| if passed { how } else { REACHED };
+    let next = match op(scratch, code) {
+        TEXT => [(c, behind(dfa::accept(scratch, a) != 0)), (0, 0)],
+        // It has quotes, at least.
+        COUNTED => [(c, REACHED), (0, 0)],
+        SPLIT => [(a, how), (b, how)],
+        LOOP => [(c, how), (d, behind(a == 0 || empty(scratch, c)))],
+        COUNT => [(a, how), (0, 0)],
+        CALL => {
+            found(scratch, rule, a, how == REACHED_FIRST, last)?;
+            [(b, behind(empty(scratch, start(scratch, a)))), (0, 0)]
         }
-        scratch.set(code, ALIVE, how);
-        let field = |field| scratch.get(code, field);
-        let (a, b, c, d) = (field(A), field(B), field(C), field(D));
-        let behind = |passed: bool| if passed { how } else { REACHED };
-        let next = match op(scratch, code) {
-            TEXT => [(c, behind(dfa::accept(scratch, a) != 0)), (0, 0)],
-            // It has quotes, at least.
-            COUNTED => [(c, REACHED), (0, 0)],
-            SPLIT => [(a, how), (b, how)],
-            LOOP => [(c, how), (d, behind(a == 0 || empty(scratch, c)))],
-            COUNT => [(a, how), (0, 0)],
-            CALL => {
-                found(scratch, rule, a, how == REACHED_FIRST, last)?;
-                [(b, behind(empty(scratch, start(scratch, a)))), (0, 0)]
-            }
-            NAME => {
-                for number in c..scratch.get(b, 0) {
-                    let entry = scratch.get(b, number.wrapping_add(1));
+        NAME => {
+            scratch.spend(scratch.get(b, 0) as usize / 16);
+            for number in c..scratch.get(b, 0) {
+                let entry = scratch.get(b, number.wrapping_add(1));
+                // Each name of an object leads to those behind it, so most are reached already.
+                if entry != 0 && (1..REACHED).contains(&scratch.get(entry, ALIVE)) {
                     stack = scratch.record([entry, REACHED, stack])?;
                 }
-                continue;
             }
-            FREE => {
-                for number in 1..=scratch.get(b, 0) {
-                    stack = scratch.record([scratch.get(b, number), REACHED, stack])?;
-                }
-                [(c, how), (0, 0)]
-            }
-            RETURN => continue,
-            _ => [(c, REACHED), (0, 0)],
-        };
-        for (code, how) in next.into_iter().filter(|(code, _)| *code != 0) {
-            stack = scratch.record([code, how, stack])?;
+            return Ok(stack);
         }
+        FREE => {
+            for number in 1..=scratch.get(b, 0) {
+                stack = scratch.record([scratch.get(b, number), REACHED, stack])?;
+            }
+            [(c, how), (0, 0)]
+        }
+        RETURN => return Ok(stack),
+        _ => [(c, REACHED), (0, 0)],
+    };
+    for (code, how) in next.into_iter().filter(|(code, _)| *code != 0) {
+        stack = scratch.record([code, how, stack])?;
     }
-    Ok(())
+    Ok(stack)
 }
 
 /// Notes that a rule calls another.

@@ -1,7 +1,6 @@
 //! Automata of what two automata accept both, or of what only one accepts.
 
 use super::dfa::{Builder, Dfa, accept, append, chained, edge, edges, key, next};
-use super::reach::trimmed;
 use super::scratch::{Result, Scratch, mix};
 
 /// How two automata are combined.
@@ -13,22 +12,44 @@ pub(super) enum Combine {
     Without,
 }
 
-/// Returns a combination of two automata, trimmed. Its states accept what those of the first do.
-pub(super) fn combine(
-    scratch: &mut Scratch<'_>,
-    (one, other): (Dfa, Dfa),
+/// A combination of two automata in the making. Its states accept what those of the first do.
+pub(super) struct Combining {
+    builder: Builder,
     how: Combine,
-    limit: u32,
-    at: usize,
-) -> Result<Dfa> {
-    if one == 0 {
-        return Ok(0);
+    /// The next state whose edges are made.
+    state: u32,
+}
+
+impl Combining {
+    pub(super) fn new(
+        scratch: &mut Scratch<'_>,
+        (one, other): (Dfa, Dfa),
+        how: Combine,
+        limit: u32,
+        at: usize,
+    ) -> Result<Self> {
+        let mut builder = Builder::new(scratch, limit, at)?;
+        if one != 0 {
+            pair(scratch, &mut builder, (one, other), how)?;
+        }
+        Ok(Self { state: builder.first, builder, how })
     }
-    let mut builder = Builder::new(scratch, limit, at)?;
-    pair(scratch, &mut builder, (one, other), how)?;
-    let mut state = builder.first;
-    while state != 0 {
-        let (a, b) = key(scratch, state);
+
+    /// Goes on. Returns the automaton when it is made.
+    pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>) -> Result<Option<Dfa>> {
+        while self.state != 0 {
+            if scratch.is_spent() {
+                return Ok(None);
+            }
+            self.edges(scratch)?;
+            self.state = next(scratch, self.state);
+        }
+        Ok(Some(self.builder.first))
+    }
+
+    /// Makes the edges of the present state.
+    fn edges(&mut self, scratch: &mut Scratch<'_>) -> Result<()> {
+        let (a, b) = key(scratch, self.state);
         let (mut last, mut left, mut right) = (0, edges(scratch, a), edges(scratch, b));
         let mut low = 0;
         while let Some(edge_a) = edge(scratch, left) {
@@ -41,18 +62,18 @@ pub(super) fn combine(
                 Some(edge_b) => (0, edge_a.high.min(edge_b.low.saturating_sub(1))),
                 None => (0, edge_a.high),
             };
-            if target != 0 || how == Combine::Without {
-                let target = pair(scratch, &mut builder, (edge_a.target, target), how)?;
-                last = append(scratch, state, last, low, high, target)?;
+            if target != 0 || self.how == Combine::Without {
+                let target = pair(scratch, &mut self.builder, (edge_a.target, target), self.how)?;
+                last = append(scratch, self.state, last, low, high, target)?;
             }
             low = high.saturating_add(1);
             if high == edge_a.high {
                 left = edge_a.next;
             }
+            scratch.spend(1);
         }
-        state = next(scratch, state);
+        Ok(())
     }
-    Ok(trimmed(scratch, builder.first))
 }
 
 fn pair(scratch: &mut Scratch<'_>, builder: &mut Builder, pair: (u32, u32), how: Combine) -> Result<u32> {

@@ -1,18 +1,10 @@
 //! The public face of a compilation: source, options, plan, grammar.
 
 use super::calls::{Calls, ToolChoice};
-use super::check;
-use super::code::{Program, Rule, rule, set_start};
 use super::compiled::Compiled;
 use super::error::{ErrorKind, GrammarError};
-use super::gbnf;
-use super::json::{first_char, syntax};
-use super::pack::Packer;
-use super::regex::Parser;
-use super::rest;
-use super::schema;
-use super::scratch::{Result, Scratch};
-use crate::mem::Arena;
+use super::making::GrammarBuild;
+use super::scratch::Result;
 use crate::num::Xxh64;
 
 /// The text of a grammar, and what it is.
@@ -122,35 +114,33 @@ impl<'m> Grammar<'m> {
         let given = scratch.len();
         match measure(source, options, scratch) {
             Err(GrammarError { kind: ErrorKind::ScratchTooSmall { .. }, .. }) if given < MOST_SCRATCH => {
-                let first = source.text().len().saturating_mul(64).saturating_add(1 << 18);
+                let first = Self::scratch_len(source);
                 Ok(Planned::Scratch(given.saturating_mul(4).max(first).min(MOST_SCRATCH)))
             }
             measured => measured.map(Planned::Memory),
         }
     }
 
-    /// Compiles a grammar into `memory`, which starts at a multiple of [`crate::mem::ALIGN`].
+    /// Returns the 32-bit words of scratch that are enough for most grammars.
+    pub fn scratch_len(source: Source<'_>) -> usize {
+        source.text().len().saturating_mul(64).saturating_add(1 << 18).min(MOST_SCRATCH)
+    }
+
+    /// Compiles a grammar into `memory`, which starts at a multiple of [`crate::mem::ALIGN`]. [`GrammarBuild`] does the same in
+    /// pieces, and need not measure twice.
     ///
     /// # Errors
     /// As [`Grammar::plan`], or `memory` does not suit it.
     pub fn new(source: Source<'_>, options: &Options<'_>, scratch: &mut [u32], memory: &'m mut [u8]) -> Result<Self> {
-        let mut scratch = Scratch::new(scratch);
-        let root = compile(source, options, &mut scratch)?;
-        let packer = Packer::new(&mut scratch, root)?;
-        let mut arena = Arena::new(memory).map_err(self::memory)?;
-        let whole = arena.slice::<u32>("grammar", words(&packer, options)).map_err(self::memory)?;
-        let (words, rests) = whole.split_at_mut_checked(packer.words() as usize).unwrap_or_default();
-        packer.write(root, words);
-        let identity = identity(source, options, words);
-        words
-            .iter_mut()
-            .skip(4)
-            .zip([identity as u32, (identity >> 32) as u32])
-            .for_each(|(place, half)| *place = half);
-        if !rests.is_empty() {
-            rest::fill(words, rests);
-        }
-        Ok(Self { words: whole })
+        let mut build = GrammarBuild::new(source, *options, scratch);
+        build.step(usize::MAX)?;
+        build.place(memory)?;
+        build.step(usize::MAX)?;
+        build.finish()
+    }
+
+    pub(super) fn made(words: &'m [u32]) -> Self {
+        Self { words }
     }
 
     pub(super) fn compiled(&self) -> Compiled<'m> {
@@ -173,21 +163,13 @@ pub enum Planned {
 const MOST_SCRATCH: usize = 1 << 28;
 
 fn measure(source: Source<'_>, options: &Options<'_>, scratch: &mut [u32]) -> Result<usize> {
-    let mut scratch = Scratch::new(scratch);
-    let root = compile(source, options, &mut scratch)?;
-    let packer = Packer::new(&mut scratch, root)?;
-    let mut arena = Arena::measuring();
-    arena.slice::<u32>("grammar", words(&packer, options)).map_err(memory)?;
-    Ok(arena.used())
+    let mut build = GrammarBuild::new(source, *options, scratch);
+    build.step(usize::MAX)?;
+    build.bytes()
 }
 
-/// The words of a grammar, and those of the table behind them.
-fn words(packer: &Packer<'_, '_>, options: &Options<'_>) -> usize {
-    (packer.words() as usize).saturating_mul(if options.close { 2 } else { 1 })
-}
-
-/// A hash of a source, its options, and what it was compiled to.
-fn identity(source: Source<'_>, options: &Options<'_>, words: &[u32]) -> u64 {
+/// Begins the hash of a source, its options, and what it is compiled to, with the first two.
+pub(super) fn identity(source: Source<'_>, options: &Options<'_>) -> Xxh64 {
     let mut hash = Xxh64::new();
     let kind = match source {
         Source::Schema(_) => 0,
@@ -214,52 +196,5 @@ fn identity(source: Source<'_>, options: &Options<'_>, words: &[u32]) -> u64 {
         marks.iter().for_each(|mark| hash.update(&mark.token.to_le_bytes()));
         hash.update(&[parallel.into(), is_thinking.into(), u8::from(choice == ToolChoice::Required)]);
     }
-    let (blocks, rest) = words.as_chunks::<16>();
-    blocks.iter().for_each(|block| hash.update(block.map(u32::to_le_bytes).as_flattened()));
-    rest.iter().for_each(|word| hash.update(&word.to_le_bytes()));
-    hash.finish()
-}
-
-fn memory(error: crate::mem::MemoryError) -> GrammarError {
-    GrammarError { kind: ErrorKind::Memory(error), at: 0 }
-}
-
-/// Compiles a source and returns its first rule.
-fn compile(source: Source<'_>, options: &Options<'_>, scratch: &mut Scratch<'_>) -> Result<Rule> {
-    let mut program = Program::default();
-    let root = match source {
-        Source::Schema(text) => return schema::compile(scratch, &mut program, text, options),
-        Source::Tools(calls) => return schema::compile_calls(scratch, &mut program, calls, options),
-        Source::Gbnf(text) => gbnf::compile(scratch, &mut program, text)?,
-        Source::Regex(text) => expression(scratch, &mut program, text)?,
-    };
-    check::mark(scratch, &program);
-    check::check(scratch, root)?;
-    Ok(root)
-}
-
-fn expression(scratch: &mut Scratch<'_>, program: &mut Program, text: &[u8]) -> Result<Rule> {
-    if let Err(error) = core::str::from_utf8(text) {
-        return syntax("not UTF-8", error.valid_up_to());
-    }
-    let ast = Parser::new(scratch, Utf8(text), 0, true).parse()?;
-    let root = rule(scratch, 0)?;
-    let end = program.end(scratch)?;
-    let start = program.expression(scratch, ast, end)?;
-    set_start(scratch, root, start);
-    Ok(root)
-}
-
-/// The characters of UTF-8 that was checked.
-#[derive(Clone)]
-struct Utf8<'t>(&'t [u8]);
-
-impl Iterator for Utf8<'_> {
-    type Item = u32;
-
-    fn next(&mut self) -> Option<u32> {
-        let (char, length) = first_char(self.0)?;
-        self.0 = self.0.get(length..)?;
-        Some(char)
-    }
+    hash
 }

@@ -45,6 +45,7 @@ pub(super) struct Edge {
 const BUCKETS: u32 = 1024;
 
 /// States that are made, and found again by what they were made from.
+#[derive(Clone, Copy)]
 pub(super) struct Builder {
     pub(super) first: Dfa,
     last: u32,

@@ -28,47 +28,75 @@ const NAME_END: u32 = 6;
 const HASH: u32 = 7;
 const COUNT: u32 = 8;
 const LAST: u32 = 9;
+/// Of an object: where its members are found by their names, or 0.
+const TABLE: u32 = 10;
+const WORDS: usize = 11;
 
 /// A value of the text, by the number of its record.
 pub(super) type Node = u32;
 
-/// Reads a text into records and returns the root.
-pub(super) fn read(text: &[u8], scratch: &mut Scratch<'_>) -> Result<Node> {
-    let mut pull = Pull::new(text);
-    // A node above the root, so that it has a parent, too. A container's parent is in `END` until it is closed.
-    let top = scratch.zeroed(10)?;
-    let mut parent = top;
-    let mut name = (0, 0);
-    loop {
-        let (kind, start, end) = match pull.next()? {
-            Event::End => return Ok(scratch.get(top, CHILD)),
+/// A text that is read into records, in as many pieces as one likes.
+pub(super) struct Reading<'t> {
+    text: &'t [u8],
+    pull: Pull<'t>,
+    /// A node above the root, so that it has a parent, too. A container's parent is in `END` until it is closed.
+    top: Node,
+    parent: Node,
+    name: (usize, usize),
+}
+
+impl<'t> Reading<'t> {
+    pub(super) fn new(scratch: &mut Scratch<'_>, text: &'t [u8]) -> Result<Self> {
+        let top = scratch.zeroed(WORDS)?;
+        Ok(Self { text, pull: Pull::new(text), top, parent: top, name: (0, 0) })
+    }
+
+    /// Goes on. Returns the root when all is read.
+    pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>) -> Result<Option<Node>> {
+        while !scratch.is_spent() {
+            let from = self.pull.at();
+            let event = self.pull.next()?;
+            scratch.spend(self.pull.at().saturating_sub(from) / 16);
+            if event == Event::End {
+                return Ok(Some(scratch.get(self.top, CHILD)));
+            }
+            self.take(scratch, event)?;
+        }
+        Ok(None)
+    }
+
+    fn take(&mut self, scratch: &mut Scratch<'_>, event: Event) -> Result<()> {
+        let end = self.pull.at();
+        let (kind, start, end) = match event {
+            Event::End => return Ok(()),
             Event::Name(start, end) => {
-                name = (start, end);
-                continue;
+                self.name = (start, end);
+                return Ok(());
             }
             Event::EndArray | Event::EndObject => {
-                check_names(text, scratch, parent)?;
-                let above = scratch.get(parent, END);
-                scratch.set(parent, END, pull.at() as u32);
-                parent = above;
-                continue;
+                check_names(self.text, scratch, self.parent)?;
+                let above = scratch.get(self.parent, END);
+                scratch.set(self.parent, END, end as u32);
+                self.parent = above;
+                return Ok(());
             }
-            Event::Null => (Kind::Null, pull.at().saturating_sub(4), pull.at()),
-            Event::False => (Kind::False, pull.at().saturating_sub(5), pull.at()),
-            Event::True => (Kind::True, pull.at().saturating_sub(4), pull.at()),
+            Event::Null => (Kind::Null, end.saturating_sub(4), end),
+            Event::False => (Kind::False, end.saturating_sub(5), end),
+            Event::True => (Kind::True, end.saturating_sub(4), end),
             Event::Number(start, end) => (Kind::Number, start, end),
             Event::String(start, end) => (Kind::String, start, end),
-            Event::BeginArray => (Kind::Array, pull.at().saturating_sub(1), parent as usize),
-            Event::BeginObject => (Kind::Object, pull.at().saturating_sub(1), parent as usize),
+            Event::BeginArray => (Kind::Array, end.saturating_sub(1), self.parent as usize),
+            Event::BeginObject => (Kind::Object, end.saturating_sub(1), self.parent as usize),
         };
-        let hash = hash(text.get(name.0..name.1).unwrap_or(&[]));
+        let (from, to) = core::mem::take(&mut self.name);
+        let hash = hash(self.text.get(from..to).unwrap_or(&[]));
         let node =
-            scratch.record([kind as u32, start as u32, end as u32, 0, 0, name.0 as u32, name.1 as u32, hash, 0, 0])?;
-        append(scratch, parent, node);
-        name = (0, 0);
+            scratch.record([kind as u32, start as u32, end as u32, 0, 0, from as u32, to as u32, hash, 0, 0, 0])?;
+        append(scratch, self.parent, node);
         if matches!(kind, Kind::Array | Kind::Object) {
-            parent = node;
+            self.parent = node;
         }
+        Ok(())
     }
 }
 
@@ -92,7 +120,7 @@ fn check_names(text: &[u8], scratch: &mut Scratch<'_>, object: Node) -> Result<(
         return Ok(());
     }
     let mark = scratch.mark();
-    let slots = count.saturating_mul(2).next_power_of_two();
+    let slots = slots(count);
     let table = scratch.zeroed(slots as usize)?;
     let mut node = scratch.get(object, CHILD);
     while node != 0 {
@@ -105,10 +133,23 @@ fn check_names(text: &[u8], scratch: &mut Scratch<'_>, object: Node) -> Result<(
             slot = slot.wrapping_add(1) & (slots - 1);
         }
         scratch.set(table, slot, node);
+        scratch.spend(1);
         node = scratch.get(node, NEXT);
     }
-    scratch.release(mark);
+    if count < MANY {
+        scratch.release(mark);
+    } else {
+        scratch.set(object, TABLE, table);
+    }
     Ok(())
+}
+
+/// As many members are found by a table.
+const MANY: u32 = 16;
+
+/// The places of a table of so many members.
+pub(super) fn slots(count: u32) -> u32 {
+    count.min(1 << 28).saturating_mul(2).next_power_of_two()
 }
 
 /// Returns the characters of the name of a member.
@@ -194,13 +235,26 @@ impl<'t> Dom<'t> {
 
     /// Returns the member of an object with this name, or 0.
     pub(super) fn find(self, scratch: &Scratch<'_>, object: Node, wanted: Chars<'_>) -> Node {
-        if self.kind(scratch, object) != Kind::Object {
+        if object == 0 || self.kind(scratch, object) != Kind::Object {
             return 0;
         }
         let hash = wanted.clone().fold(0, mix);
+        let is = |node| scratch.get(node, HASH) == hash && self.name(scratch, node).eq(wanted.clone());
+        let table = scratch.get(object, TABLE);
+        if table != 0 {
+            let last = slots(self.count(scratch, object)).wrapping_sub(1);
+            let mut slot = hash & last;
+            while let node @ 1.. = scratch.get(table, slot) {
+                if is(node) {
+                    return node;
+                }
+                slot = slot.wrapping_add(1) & last;
+            }
+            return 0;
+        }
         let mut node = self.child(scratch, object);
         while node != 0 {
-            if scratch.get(node, HASH) == hash && self.name(scratch, node).eq(wanted.clone()) {
+            if is(node) {
                 return node;
             }
             node = self.next(scratch, node);

@@ -41,6 +41,8 @@ pub enum ErrorKind {
         /// 32-bit words given.
         given: usize,
     },
+    /// The grammar is not made yet, or the bytes that it takes are not known.
+    Unfinished,
     /// The memory does not suit what the grammar was planned for.
     Memory(MemoryError),
 }
@@ -66,6 +68,7 @@ impl fmt::Display for GrammarError {
             ErrorKind::LeftRecursion => write!(f, "left recursion at byte {at}"),
             ErrorKind::TooManyStates { limit } => write!(f, "more than {limit} states at byte {at}"),
             ErrorKind::ScratchTooSmall { given } => write!(f, "the scratch of {given} 32-bit words is too small"),
+            ErrorKind::Unfinished => f.write_str("the grammar is not finished"),
             ErrorKind::Memory(error) => error.fmt(f),
         }
     }

@@ -1,55 +1,35 @@
 //! Grammars in the notation of llama.cpp.
 
-use super::ast::{Ast, Expr, List, Notation, OPEN, Part, make, rounds};
+use super::ast::{Ast, Choice, Expr, List, Notation, OPEN, Part, make, rounds};
 use super::class::{self, Class};
-use super::code::{Program, Rule, rule, set_start};
+use super::code::{Rule, rule};
 use super::json::{first_char, hex, syntax};
 use super::regex::MOST;
 use super::scratch::{Result, Scratch, mix};
 
 // The fields of a name: its rule, where it stands in the text, where it is used first, its expression, the next name.
-const RULE: u32 = 0;
+pub(super) const RULE: u32 = 0;
 const START: u32 = 1;
 const END: u32 = 2;
-const USED: u32 = 3;
-const BODY: u32 = 4;
-const DEFINED: u32 = 5;
-const NEXT: u32 = 6;
+pub(super) const USED: u32 = 3;
+pub(super) const BODY: u32 = 4;
+pub(super) const DEFINED: u32 = 5;
+pub(super) const NEXT: u32 = 6;
 const CHAIN: u32 = 7;
 
-const BUCKETS: u32 = 256;
+pub(super) const BUCKETS: u32 = 256;
 /// The most repetitions that a text can be made to have, as in llama.cpp.
 const MOST_AT_LEAST: u32 = 2000;
 
-/// Compiles a text and returns the rule `root`.
-pub(super) fn compile(scratch: &mut Scratch<'_>, program: &mut Program, text: &[u8]) -> Result<Rule> {
-    if let Err(error) = core::str::from_utf8(text) {
-        return syntax("not UTF-8", error.valid_up_to());
-    }
-    let table = scratch.zeroed(BUCKETS as usize)?;
-    let mut parser = Parser { scratch, text, at: 0, table, first: 0, last: 0 };
-    parser.rules()?;
-    let (first, root) = (parser.first, parser.root()?);
-    let mut name = first;
-    while name != 0 {
-        if scratch.get(name, DEFINED) == 0 {
-            return syntax("undefined rule", scratch.get(name, USED) as usize);
-        }
-        let end = program.end(scratch)?;
-        let code = program.expression(scratch, scratch.get(name, BODY), end)?;
-        set_start(scratch, scratch.get(name, RULE), code);
-        name = scratch.get(name, NEXT);
-    }
-    Ok(root)
-}
-
-struct Parser<'p, 's, 't> {
-    scratch: &'p mut Scratch<'s>,
-    text: &'t [u8],
-    at: usize,
-    table: u32,
-    first: u32,
-    last: u32,
+/// Reads a text in the notation.
+pub(super) struct Parser<'p, 's, 't> {
+    pub(super) scratch: &'p mut Scratch<'s>,
+    pub(super) text: &'t [u8],
+    pub(super) at: usize,
+    /// Where names are found, and the first and the last one.
+    pub(super) table: u32,
+    pub(super) first: u32,
+    pub(super) last: u32,
 }
 
 impl<'s> Notation<'s> for Parser<'_, 's, '_> {
@@ -105,34 +85,45 @@ impl<'s> Notation<'s> for Parser<'_, 's, '_> {
 }
 
 impl Parser<'_, '_, '_> {
-    fn rules(&mut self) -> Result<()> {
-        self.blanks(true);
-        while self.peek().is_some() {
-            let begin = self.at;
-            let name = self.name()?;
-            self.blanks(false);
-            if !self.text.get(self.at..).is_some_and(|rest| rest.starts_with(b"::=")) {
-                return self.wrong("expected ::=");
+    /// Goes on with the rules. Returns whether all are read. `name` is that of the rule that is read, and `choice` what it has.
+    pub(super) fn rules(&mut self, name: &mut u32, choice: &mut Choice) -> Result<bool> {
+        loop {
+            if *name == 0 {
+                self.blanks(true);
+                if self.peek().is_none() {
+                    return Ok(true);
+                }
+                (*name, *choice) = (self.begin_rule()?, Choice::default());
             }
-            self.at += 3;
-            self.blanks(true);
-            if self.scratch.get(name, DEFINED) != 0 {
-                return syntax("a rule that is defined already", begin);
-            }
-            let rule = self.scratch.get(name, RULE);
-            self.scratch.set(name, DEFINED, 1);
-            self.scratch.set(rule, 1, begin as u32);
-            let body = self.choice()?;
-            self.scratch.set(name, BODY, body);
-            match self.peek() {
-                None | Some(b'\n' | b'\r') => self.blanks(true),
-                Some(_) => return self.wrong("expected the end of the rule"),
+            let Some(body) = self.choice(choice)? else { return Ok(false) };
+            self.scratch.set(*name, BODY, body);
+            *name = 0;
+            if !matches!(self.peek(), None | Some(b'\n' | b'\r')) {
+                return self.wrong("expected the end of the rule");
             }
         }
-        Ok(())
     }
 
-    fn root(&mut self) -> Result<Rule> {
+    /// Reads a rule up to its text. Returns the record of its name.
+    fn begin_rule(&mut self) -> Result<u32> {
+        let begin = self.at;
+        let name = self.name()?;
+        self.blanks(false);
+        if !self.text.get(self.at..).is_some_and(|rest| rest.starts_with(b"::=")) {
+            return self.wrong("expected ::=");
+        }
+        self.at += 3;
+        self.blanks(true);
+        if self.scratch.get(name, DEFINED) != 0 {
+            return syntax("a rule that is defined already", begin);
+        }
+        let rule = self.scratch.get(name, RULE);
+        self.scratch.set(name, DEFINED, 1);
+        self.scratch.set(rule, 1, begin as u32);
+        Ok(name)
+    }
+
+    pub(super) fn root(&mut self) -> Result<Rule> {
         let mut name = self.first;
         while name != 0 {
             if self.word(name) == b"root" {

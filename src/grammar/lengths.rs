@@ -7,41 +7,70 @@ use super::scratch::Scratch;
 pub(super) const ENDLESS: u32 = 0xFFFF;
 
 /// Notes in each state of an automaton, trimmed and with quotes, the fewest characters to the end (low half) and the
-/// most (high half). Returns whether every number between them is possible in every state: only then these two say all.
-pub(super) fn note(scratch: &mut Scratch<'_>, first: Dfa) -> bool {
-    let end = last(scratch, first);
-    let mut state = end;
-    while state != 0 {
-        set_highest(scratch, state, UNKNOWN);
-        state = previous(scratch, state);
+/// most (high half), in as many pieces as one likes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Notes {
+    first: Dfa,
+    end: u32,
+    state: u32,
+    rounds: u32,
+    changed: bool,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Clear,
+    Sweep,
+    Check,
+}
+
+impl Notes {
+    pub(super) fn new(scratch: &Scratch<'_>, first: Dfa) -> Self {
+        let end = last(scratch, first);
+        Self { first, end, state: end, rounds: 1, changed: false, stage: Stage::Clear }
     }
-    // The fewest settle in as many rounds as there are states. The most that still grow then are without a bound.
-    let mut rounds = 0_u32;
-    let mut changed = true;
-    while changed {
-        changed = false;
-        rounds += 1;
-        let mut state = end;
-        while state != 0 {
-            let (low, high) = bounds(scratch, state);
-            let high = if rounds > ROUNDS { high.min(ENDLESS) } else { high };
-            if low < ENDLESS && highest(scratch, state) != (low | high << 16) {
-                let grown = highest(scratch, state) != UNKNOWN && high > highest(scratch, state) >> 16;
-                let high = if grown && rounds > ROUNDS { ENDLESS } else { high };
-                changed |= highest(scratch, state) != (low | high << 16);
-                set_highest(scratch, state, low | high << 16);
+
+    /// Goes on. Returns at the end whether every number between them is possible in every state: only then these two say all.
+    pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>) -> Option<bool> {
+        loop {
+            while self.state != 0 {
+                if scratch.is_spent() {
+                    return None;
+                }
+                scratch.spend(1);
+                match self.stage {
+                    Stage::Clear => set_highest(scratch, self.state, UNKNOWN),
+                    Stage::Sweep => self.sweep(scratch),
+                    Stage::Check if !is_covered(scratch, self.state) => return Some(false),
+                    Stage::Check => {}
+                }
+                let is_back = self.stage != Stage::Check;
+                self.state = if is_back { previous(scratch, self.state) } else { next(scratch, self.state) };
             }
-            state = previous(scratch, state);
+            match self.stage {
+                Stage::Check => return Some(true),
+                Stage::Sweep if !self.changed => (self.stage, self.state) = (Stage::Check, self.first),
+                Stage::Sweep => self.rounds = self.rounds.saturating_add(1),
+                Stage::Clear => self.stage = Stage::Sweep,
+            }
+            if self.stage == Stage::Sweep {
+                (self.state, self.changed) = (self.end, false);
+            }
         }
     }
-    let mut state = first;
-    while state != 0 {
-        if !is_covered(scratch, state) {
-            return false;
+
+    /// The fewest settle in as many rounds as there are states. The most that still grow then are without a bound.
+    fn sweep(&mut self, scratch: &mut Scratch<'_>) {
+        let (low, high) = bounds(scratch, self.state);
+        let high = if self.rounds > ROUNDS { high.min(ENDLESS) } else { high };
+        if low < ENDLESS && highest(scratch, self.state) != (low | high << 16) {
+            let grown = highest(scratch, self.state) != UNKNOWN && high > highest(scratch, self.state) >> 16;
+            let high = if grown && self.rounds > ROUNDS { ENDLESS } else { high };
+            self.changed |= highest(scratch, self.state) != (low | high << 16);
+            set_highest(scratch, self.state, low | high << 16);
         }
-        state = next(scratch, state);
     }
-    true
 }
 
 /// Nothing is known of a state yet.

@@ -23,20 +23,34 @@ const RULE: u32 = 5;
 const OUTSIDE: u32 = 0;
 const KIND: u32 = 1;
 
-impl Program {
-    /// Returns the code of an expression that goes on at `then`. What is nested takes scratch and no stack.
-    pub(super) fn expression(&mut self, scratch: &mut Scratch<'_>, ast: Ast, then: Code) -> Result<Code> {
-        let mut waiting = 0;
-        let mut next = Next::Into(ast, then);
-        loop {
-            next = match next {
-                Next::Into(ast, then) => self.enter(scratch, &mut waiting, ast, then)?,
-                Next::Done(code) if waiting == 0 => return Ok(code),
-                Next::Done(code) => self.resume(scratch, &mut waiting, code)?,
-            };
-        }
+/// An expression that becomes code, in as many pieces as one likes. What is nested takes scratch and no stack.
+#[derive(Clone, Copy)]
+pub(super) struct Lowering {
+    waiting: u32,
+    next: Next,
+}
+
+impl Lowering {
+    /// The code goes on at `then`.
+    pub(super) fn new(ast: Ast, then: Code) -> Self {
+        Self { waiting: 0, next: Next::Into(ast, then) }
     }
 
+    /// Goes on. Returns the code when it is made.
+    pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>, program: &mut Program) -> Result<Option<Code>> {
+        while !scratch.is_spent() {
+            self.next = match self.next {
+                Next::Into(ast, then) => program.enter(scratch, &mut self.waiting, ast, then)?,
+                Next::Done(code) if self.waiting == 0 => return Ok(Some(code)),
+                Next::Done(code) => program.resume(scratch, &mut self.waiting, code)?,
+            };
+            scratch.spend(1);
+        }
+        Ok(None)
+    }
+}
+
+impl Program {
     fn enter(&mut self, scratch: &mut Scratch<'_>, waiting: &mut u32, ast: Ast, then: Code) -> Result<Next> {
         let mut wait = |scratch: &mut Scratch<'_>, kind: u32, [a, b, c, d]: [u32; 4]| -> Result<()> {
             *waiting = scratch.record([*waiting, kind, a, b, c, d])?;

@@ -146,11 +146,11 @@
 //!
 //! # In pieces
 //!
-//! The tables of a large vocabulary take some frames of a game. A [`TrieBuild`] makes them in units of work, whose number is
-//! the host's:
+//! A schema may take longer than a frame of a game has, and the tables of a large vocabulary take some frames. A [`GrammarBuild`] and a
+//! [`TrieBuild`] make them in units of work, whose number is the host's:
 //!
 //! ```
-//! use gleed::grammar::{TokenTrie, TrieBuild, Vocabulary};
+//! use gleed::grammar::{Grammar, GrammarBuild, Options, Source, TokenTrie, TrieBuild, Vocabulary};
 //! # use gleed::mem::ALIGN;
 //!
 //! struct Numbers;
@@ -166,6 +166,24 @@
 //! }
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let source = Source::Schema(br#"{"properties":{"at":{"format":"date-time"},"of":{"pattern":"^[a-z]{3,40}$"}}}"#);
+//! let mut scratch = vec![0; Grammar::scratch_len(source)];
+//! let mut build = GrammarBuild::new(source, Options::default(), &mut scratch);
+//! let mut frames = 1;
+//! while !build.step(4)? {
+//!     frames += 1;
+//! }
+//! # let mut memory = vec![0; build.bytes()? + ALIGN];
+//! # let start = memory.as_ptr().align_offset(ALIGN);
+//! # let memory = &mut memory[start..];
+//! // `memory` has `build.bytes()` bytes.
+//! build.place(memory)?;
+//! while !build.step(4)? {
+//!     frames += 1;
+//! }
+//! let grammar = build.finish()?;
+//! assert!(frames > 2);
+//!
 //! let mut scratch = vec![0; TokenTrie::scratch_len(&Numbers)];
 //! let mut build = TrieBuild::new(&Numbers, &mut scratch)?;
 //! let mut frames = 1;
@@ -192,6 +210,7 @@ mod build;
 mod calls;
 mod check;
 mod class;
+mod classes;
 mod close;
 mod code;
 mod codec;
@@ -204,10 +223,13 @@ mod dom;
 mod error;
 mod fill;
 mod gbnf;
+mod highest;
+mod job;
 mod json;
 mod jump;
 mod lengths;
 mod lower;
+mod making;
 mod mask;
 mod matcher;
 mod named;
@@ -219,6 +241,7 @@ mod pointer;
 mod reach;
 mod regex;
 mod rest;
+mod rules;
 mod schema;
 mod scratch;
 mod search;
@@ -235,6 +258,7 @@ pub use build::TrieBuild;
 pub use calls::{Calls, Mark, Marks, ToolChoice};
 pub use compile::{Escapes, Grammar, Options, Planned, Source, Whitespace};
 pub use error::{ErrorKind, GrammarError, MatchError};
+pub use making::GrammarBuild;
 pub use matcher::Matcher;
 pub use pointer::JsonPointer;
 pub use tables::Limits;

@@ -4,7 +4,6 @@ use super::ast::{Ast, Expr, Next, OPEN, expr, link, listed};
 use super::class::{self, ANY};
 use super::dfa::{self, Builder, Dfa, append, chained, key};
 use super::error::{ErrorKind, GrammarError};
-use super::reach;
 use super::scratch::{Result, Scratch, mix, sort};
 
 // The fields of a node: what it is, two numbers, and the round that met it last.
@@ -47,124 +46,140 @@ const NODES: u32 = 16;
 /// Characters from here to there, and a list of nodes: where it is and how long.
 type Segment = (u32, u32, (u32, u32));
 
-/// What is made of an expression.
-struct Maker<'p, 's> {
-    scratch: &'p mut Scratch<'s>,
+/// An expression that becomes an automaton, in as many pieces as one likes: that of the texts in which it is found, as `pattern` says.
+pub(super) struct Search {
     nodes: u32,
     limit: u32,
     at: usize,
     round: u32,
     /// The node of the text behind what was searched for, after which everything is accepted.
     tail: u32,
+    matched: u32,
+    stage: Stage,
 }
 
-/// Returns the automaton of the texts in which an expression is found, as `pattern` says; 0 if there is none. All of
-/// the text has to be found if `whole` is set.
-pub(super) fn search(scratch: &mut Scratch<'_>, ast: Ast, whole: bool, limit: u32, at: usize) -> Result<Dfa> {
-    let mut maker = Maker { scratch, nodes: 0, limit, at, round: 0, tail: 0 };
-    let matched = maker.node(MATCH, 0, 0)?;
-    let start = if whole {
-        maker.build(ast, matched)?
-    } else {
-        let any = class::of(maker.scratch, ANY)?;
-        let behind = maker.node(SPLIT, matched, 0)?;
-        maker.tail = maker.node(CLASS, any, behind)?;
-        maker.scratch.set(behind, TWO, maker.tail);
-        let inner = maker.build(ast, behind)?;
-        let before = maker.node(SPLIT, inner, 0)?;
-        let skip = maker.node(CLASS, any, before)?;
-        maker.scratch.set(before, TWO, skip);
-        before
-    };
-    maker.states(start, matched)
+/// What is done.
+enum Stage {
+    /// The nodes of the expression are made: what waits, and what comes next.
+    Nodes(u32, Next),
+    /// The edges of a state: from which character on, and the edge before.
+    States(Builder, u32, u32, u32),
 }
 
-impl Maker<'_, '_> {
-    fn node(&mut self, kind: u32, one: u32, two: u32) -> Result<u32> {
+impl Search {
+    /// All of the text has to be found if `whole` is set.
+    pub(super) fn new(scratch: &mut Scratch<'_>, ast: Ast, whole: bool, limit: u32, at: usize) -> Result<Self> {
+        let stage = Stage::Nodes(0, Next::Done(0));
+        let mut search = Self { nodes: 0, limit, at, round: 0, tail: 0, matched: 0, stage };
+        search.matched = search.node(scratch, MATCH, 0, 0)?;
+        let mut then = search.matched;
+        if !whole {
+            let any = class::of(scratch, ANY)?;
+            then = search.node(scratch, SPLIT, search.matched, 0)?;
+            search.tail = search.node(scratch, CLASS, any, then)?;
+            scratch.set(then, TWO, search.tail);
+        }
+        search.stage = Stage::Nodes(0, Next::Into(ast, then));
+        Ok(search)
+    }
+
+    /// Goes on. Returns the automaton when it is made, which is not trimmed.
+    pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>) -> Result<Option<Dfa>> {
+        while !scratch.is_spent() {
+            match self.stage {
+                Stage::Nodes(mut waiting, next) => {
+                    let next = match next {
+                        Next::Into(ast, then) => self.enter(scratch, &mut waiting, ast, then)?,
+                        Next::Done(node) if waiting == 0 => {
+                            self.stage = self.begin_states(scratch, node)?;
+                            continue;
+                        }
+                        Next::Done(node) => self.resume(scratch, &mut waiting, node)?,
+                    };
+                    scratch.spend(1);
+                    self.stage = Stage::Nodes(waiting, next);
+                }
+                Stage::States(ref builder, 0, ..) => return Ok(Some(builder.first)),
+                Stage::States(builder, state, low, last) => {
+                    self.stage = self.next_edge(scratch, builder, state, (low, last))?;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn node(&mut self, scratch: &mut Scratch<'_>, kind: u32, one: u32, two: u32) -> Result<u32> {
         self.nodes += 1;
         if self.nodes > self.limit.saturating_mul(NODES) {
             return Err(self.too_many());
         }
-        self.scratch.record([kind, one, two, 0])
+        scratch.record([kind, one, two, 0])
     }
 
     fn too_many(&self) -> GrammarError {
         GrammarError { kind: ErrorKind::TooManyStates { limit: self.limit }, at: self.at }
     }
 
-    /// Returns the node at which an expression begins that goes on at `then`. What is nested takes scratch and no stack.
-    fn build(&mut self, ast: Ast, then: u32) -> Result<u32> {
-        let mut waiting = 0;
-        let mut next = Next::Into(ast, then);
-        loop {
-            next = match next {
-                Next::Into(ast, then) => self.enter(&mut waiting, ast, then)?,
-                Next::Done(node) if waiting == 0 => return Ok(node),
-                Next::Done(node) => self.resume(&mut waiting, node)?,
-            };
-        }
-    }
-
-    fn enter(&mut self, waiting: &mut u32, ast: Ast, then: u32) -> Result<Next> {
-        let record = match expr(self.scratch, ast) {
+    fn enter(&mut self, scratch: &mut Scratch<'_>, waiting: &mut u32, ast: Ast, then: u32) -> Result<Next> {
+        let record = match expr(scratch, ast) {
             // The last one first: each is built before what it leads to.
             Expr::Sequence(first) => {
-                let (list, count) = listed(self.scratch, first)?;
+                let (list, count) = listed(scratch, first)?;
                 [*waiting, SEQUENCE, list, count, 0, 0, 0]
             }
             Expr::Choice(first) => [*waiting, CHOICES, first, then, 0, 0, 0],
             Expr::Repeat(inner, min, OPEN) => {
-                let split = self.node(SPLIT, then, 0)?;
-                *waiting = self.scratch.record([*waiting, REPEAT, inner, min, 0, split, IN_LOOP])?;
+                let split = self.node(scratch, SPLIT, then, 0)?;
+                *waiting = scratch.record([*waiting, REPEAT, inner, min, 0, split, IN_LOOP])?;
                 return Ok(Next::Into(inner, split));
             }
             Expr::Repeat(inner, min, max) => [*waiting, REPEAT, inner, min, max.saturating_sub(min), then, 0],
-            Expr::Class(class) => return self.node(CLASS, class, then).map(Next::Done),
-            Expr::Begin => return self.node(BEGIN, then, 0).map(Next::Done),
-            Expr::End => return self.node(END, then, 0).map(Next::Done),
+            Expr::Class(class) => return self.node(scratch, CLASS, class, then).map(Next::Done),
+            Expr::Begin => return self.node(scratch, BEGIN, then, 0).map(Next::Done),
+            Expr::End => return self.node(scratch, END, then, 0).map(Next::Done),
             Expr::Rule(_) | Expr::Token(..) => return Err(self.too_many()),
         };
-        *waiting = self.scratch.record(record)?;
-        self.resume(waiting, then)
+        *waiting = scratch.record(record)?;
+        self.resume(scratch, waiting, then)
     }
 
     /// Goes on with what waits for this node.
-    fn resume(&mut self, waiting: &mut u32, node: u32) -> Result<Next> {
+    fn resume(&mut self, scratch: &mut Scratch<'_>, waiting: &mut u32, node: u32) -> Result<Next> {
         let record = *waiting;
-        let [kind, a, b, start, state] = [WAITS, 2, 3, START, STATE].map(|field| self.scratch.get(record, field));
+        let [kind, a, b, start, state] = [WAITS, 2, 3, START, STATE].map(|field| scratch.get(record, field));
         let next = match kind {
             SEQUENCE => b.checked_sub(1).map(|index| {
-                self.scratch.set(record, 3, index);
-                Next::Into(self.scratch.get(a, index), node)
+                scratch.set(record, 3, index);
+                Next::Into(scratch.get(a, index), node)
             }),
             CHOICES => {
                 if state == AGAIN {
-                    let split = if start == 0 { node } else { self.node(SPLIT, start, node)? };
-                    self.scratch.set(record, START, split);
+                    let split = if start == 0 { node } else { self.node(scratch, SPLIT, start, node)? };
+                    scratch.set(record, START, split);
                 }
-                self.scratch.set(record, STATE, AGAIN);
-                self.scratch.set(record, 2, link(self.scratch, a));
+                scratch.set(record, STATE, AGAIN);
+                scratch.set(record, 2, link(scratch, a));
                 (a != 0).then_some(Next::Into(a, b))
             }
-            _ => self.resume_repeat(record, node)?,
+            _ => self.resume_repeat(scratch, record, node)?,
         };
         Ok(next.unwrap_or_else(|| {
-            *waiting = self.scratch.get(record, OUTSIDE);
-            Next::Done(if kind == SEQUENCE { node } else { self.scratch.get(record, START) })
+            *waiting = scratch.get(record, OUTSIDE);
+            Next::Done(if kind == SEQUENCE { node } else { scratch.get(record, START) })
         }))
     }
 
-    fn resume_repeat(&mut self, record: u32, node: u32) -> Result<Option<Next>> {
-        let [inner, least, more, start, state] = [2, 3, 4, START, STATE].map(|field| self.scratch.get(record, field));
+    fn resume_repeat(&mut self, scratch: &mut Scratch<'_>, record: u32, node: u32) -> Result<Option<Next>> {
+        let [inner, least, more, start, state] = [2, 3, 4, START, STATE].map(|field| scratch.get(record, field));
         let start = match state {
             IN_LOOP => {
-                self.scratch.set(start, TWO, node);
+                scratch.set(start, TWO, node);
                 start
             }
-            OPTIONAL => self.node(SPLIT, start, node)?,
+            OPTIONAL => self.node(scratch, SPLIT, start, node)?,
             _ => node,
         };
-        self.scratch.set(record, START, start);
+        scratch.set(record, START, start);
         let [state, field, left] = if more > 0 { [OPTIONAL, 4, more] } else { [AGAIN, 3, least] };
         let Some(left) = left.checked_sub(1) else { return Ok(None) };
         // A repetition of nothing makes no nodes, so it is counted itself.
@@ -172,39 +187,51 @@ impl Maker<'_, '_> {
         if self.nodes > self.limit.saturating_mul(NODES) {
             return Err(self.too_many());
         }
-        self.scratch.set(record, field, left);
-        self.scratch.set(record, STATE, state);
+        scratch.set(record, field, left);
+        scratch.set(record, STATE, state);
         Ok(Some(Next::Into(inner, start)))
     }
 
-    /// Returns the deterministic automaton.
-    fn states(&mut self, start: u32, matched: u32) -> Result<Dfa> {
-        let mut builder = Builder::new(self.scratch, self.limit, self.at)?;
-        let mark = self.scratch.mark();
-        let first = self.scratch.record([start])?;
-        self.state(&mut builder, (first, 1), mark, true, matched)?;
-        let mut state = builder.first;
-        while state != 0 {
-            let (set, count) = key(self.scratch, state);
-            let (mut low, mut last) = (0, 0);
-            let mut mark = self.scratch.mark();
-            while let Some((from, to, targets)) = self.segment(set, count, low)? {
-                let target = self.state(&mut builder, targets, mark, false, matched)?;
-                last = append(self.scratch, state, last, from, to, target)?;
-                low = to.saturating_add(1);
-                mark = self.scratch.mark();
-            }
-            state = dfa::next(self.scratch, state);
+    /// Begins the deterministic automaton of the expression at a node.
+    fn begin_states(&mut self, scratch: &mut Scratch<'_>, inner: u32) -> Result<Stage> {
+        let mut start = inner;
+        if self.tail != 0 {
+            start = self.node(scratch, SPLIT, inner, 0)?;
+            let skip = self.node(scratch, CLASS, scratch.get(self.tail, ONE), start)?;
+            scratch.set(start, TWO, skip);
         }
-        Ok(reach::trimmed(self.scratch, builder.first))
+        let mut builder = Builder::new(scratch, self.limit, self.at)?;
+        let mark = scratch.mark();
+        let first = scratch.record([start])?;
+        self.state(scratch, &mut builder, (first, 1), mark, true)?;
+        Ok(Stage::States(builder, builder.first, 0, 0))
+    }
+
+    /// Makes the next edge of a state, or goes to the next state.
+    fn next_edge(
+        &mut self,
+        scratch: &mut Scratch<'_>,
+        mut builder: Builder,
+        state: u32,
+        (low, last): (u32, u32),
+    ) -> Result<Stage> {
+        let (set, count) = key(scratch, state);
+        let mark = scratch.mark();
+        scratch.spend(1 + count as usize);
+        let Some((from, to, targets)) = self.segment(scratch, set, count, low)? else {
+            return Ok(Stage::States(builder, dfa::next(scratch, state), 0, 0));
+        };
+        let target = self.state(scratch, &mut builder, targets, mark, false)?;
+        let last = append(scratch, state, last, from, to, target)?;
+        Ok(Stage::States(builder, state, to.saturating_add(1), last))
     }
 
     /// Returns the next characters from `low` on that lead to the same nodes, and a list of these.
-    fn segment(&mut self, set: u32, count: u32, low: u32) -> Result<Option<Segment>> {
+    fn segment(&self, scratch: &mut Scratch<'_>, set: u32, count: u32, low: u32) -> Result<Option<Segment>> {
         let (mut from, mut to) = (u32::MAX, u32::MAX);
         for index in 0..count {
-            let mut range = self.first_range(self.scratch.get(set, index));
-            while let Some((first, last, next)) = class::range_of(self.scratch, range) {
+            let mut range = Self::first_range(scratch, scratch.get(set, index));
+            while let Some((first, last, next)) = class::range_of(scratch, range) {
                 range = next;
                 if last < low {
                     continue;
@@ -225,15 +252,15 @@ impl Maker<'_, '_> {
         if from == u32::MAX {
             return Ok(None);
         }
-        let list = self.scratch.mark() as u32;
+        let list = scratch.mark() as u32;
         let mut found = 0;
         for index in 0..count {
-            let node = self.scratch.get(set, index);
-            let mut range = self.first_range(node);
-            while let Some((first, last, next)) = class::range_of(self.scratch, range) {
+            let node = scratch.get(set, index);
+            let mut range = Self::first_range(scratch, node);
+            while let Some((first, last, next)) = class::range_of(scratch, range) {
                 if first <= from && from <= last {
-                    let target = self.scratch.get(node, TWO);
-                    self.scratch.record([target])?;
+                    let target = scratch.get(node, TWO);
+                    scratch.record([target])?;
                     found += 1;
                     break;
                 }
@@ -243,99 +270,99 @@ impl Maker<'_, '_> {
         Ok(Some((from, to, (list, found))))
     }
 
-    fn first_range(&self, node: u32) -> u32 {
-        if self.scratch.get(node, KIND) == CLASS { self.scratch.get(node, ONE) } else { 0 }
+    fn first_range(scratch: &Scratch<'_>, node: u32) -> u32 {
+        if scratch.get(node, KIND) == CLASS { scratch.get(node, ONE) } else { 0 }
     }
 
     /// Returns the state of these nodes and those that are reached from them without a character. What was recorded
     /// since `mark` is dropped.
     fn state(
         &mut self,
+        scratch: &mut Scratch<'_>,
         builder: &mut Builder,
         nodes: (u32, u32),
         mark: usize,
         begin: bool,
-        matched: u32,
     ) -> Result<u32> {
-        let (list, count) = self.closure(nodes, begin, false)?;
+        let (list, count) = self.closure(scratch, nodes, begin, false)?;
         let mut accept = false;
-        if begin || self.scratch.slice(list, count).iter().any(|node| self.is_end(*node)) {
-            let (ends, count) = self.closure((list, count), begin, true)?;
-            accept = self.scratch.slice(ends, count).contains(&matched);
+        if begin || scratch.slice(list, count).iter().any(|node| Self::is_end(scratch, *node)) {
+            let (ends, count) = self.closure(scratch, (list, count), begin, true)?;
+            accept = scratch.slice(ends, count).contains(&self.matched);
         }
-        accept |= self.scratch.slice(list, count).contains(&matched);
-        let (list, count) = self.shortened(list, count, matched);
+        accept |= scratch.slice(list, count).contains(&self.matched);
+        let (list, count) = self.shortened(scratch, list, count);
         // The begin is a state of its own only where it differs.
-        let hash = self.scratch.slice(list, count).iter().fold(u32::from(accept), |hash, node| mix(hash, *node));
-        let mut state = builder.bucket(self.scratch, hash);
+        let hash = scratch.slice(list, count).iter().fold(u32::from(accept), |hash, node| mix(hash, *node));
+        let mut state = builder.bucket(scratch, hash);
         while state != 0 {
-            let (other, others) = key(self.scratch, state);
-            let same = self.scratch.slice(other, others) == self.scratch.slice(list, count);
-            if same && (dfa::accept(self.scratch, state) != 0) == accept {
-                self.scratch.release(mark);
+            let (other, others) = key(scratch, state);
+            let same = scratch.slice(other, others) == scratch.slice(list, count);
+            if same && (dfa::accept(scratch, state) != 0) == accept {
+                scratch.release(mark);
                 return Ok(state);
             }
-            state = chained(self.scratch, state);
+            state = chained(scratch, state);
         }
         let kept = mark as u32;
-        (0..count).for_each(|index| self.scratch.set(kept, index, self.scratch.get(list, index)));
-        self.scratch.release(mark.saturating_add(count as usize));
-        builder.push(self.scratch, (kept, count), hash, u32::from(accept))
+        (0..count).for_each(|index| scratch.set(kept, index, scratch.get(list, index)));
+        scratch.release(mark.saturating_add(count as usize));
+        builder.push(scratch, (kept, count), hash, u32::from(accept))
     }
 
-    fn is_end(&self, node: u32) -> bool {
-        self.scratch.get(node, KIND) == END
+    fn is_end(scratch: &Scratch<'_>, node: u32) -> bool {
+        scratch.get(node, KIND) == END
     }
 
     /// Where everything is accepted from here on, other ways do not matter.
-    fn shortened(&mut self, list: u32, count: u32, matched: u32) -> (u32, u32) {
-        if self.tail == 0 || !self.scratch.slice(list, count).contains(&self.tail) {
+    fn shortened(&self, scratch: &mut Scratch<'_>, list: u32, count: u32) -> (u32, u32) {
+        if self.tail == 0 || !scratch.slice(list, count).contains(&self.tail) {
             return (list, count);
         }
-        self.scratch.set(list, 0, matched);
-        self.scratch.set(list, 1, self.tail);
+        scratch.set(list, 0, self.matched);
+        scratch.set(list, 1, self.tail);
         (list, 2)
     }
 
     /// Returns the nodes that are reached without a character, sorted: those with characters, ends, and the match.
-    fn closure(&mut self, nodes: (u32, u32), begin: bool, end: bool) -> Result<(u32, u32)> {
+    fn closure(&mut self, scratch: &mut Scratch<'_>, nodes: (u32, u32), begin: bool, end: bool) -> Result<(u32, u32)> {
         self.round += 1;
         let mut stack = 0;
         for index in 0..nodes.1 {
-            let node = self.scratch.get(nodes.0, index);
-            stack = self.scratch.record([node, stack])?;
+            let node = scratch.get(nodes.0, index);
+            stack = scratch.record([node, stack])?;
         }
         let mut found = 0;
         let mut count = 0;
         while stack != 0 {
-            let node = self.scratch.get(stack, 0);
-            stack = self.scratch.get(stack, 1);
-            if self.scratch.get(node, ROUND) == self.round {
+            let node = scratch.get(stack, 0);
+            stack = scratch.get(stack, 1);
+            if scratch.get(node, ROUND) == self.round {
                 continue;
             }
-            self.scratch.set(node, ROUND, self.round);
-            let one = self.scratch.get(node, ONE);
-            match self.scratch.get(node, KIND) {
+            scratch.set(node, ROUND, self.round);
+            let one = scratch.get(node, ONE);
+            match scratch.get(node, KIND) {
                 SPLIT => {
-                    let two = self.scratch.get(node, TWO);
-                    stack = self.scratch.record([two, stack])?;
-                    stack = self.scratch.record([one, stack])?;
+                    let two = scratch.get(node, TWO);
+                    stack = scratch.record([two, stack])?;
+                    stack = scratch.record([one, stack])?;
                 }
-                BEGIN if begin => stack = self.scratch.record([one, stack])?,
+                BEGIN if begin => stack = scratch.record([one, stack])?,
                 BEGIN => {}
-                END if end => stack = self.scratch.record([one, stack])?,
+                END if end => stack = scratch.record([one, stack])?,
                 _ => {
-                    found = self.scratch.record([node, found])?;
+                    found = scratch.record([node, found])?;
                     count += 1;
                 }
             }
         }
-        let list = self.scratch.zeroed(count as usize)?;
+        let list = scratch.zeroed(count as usize)?;
         for index in 0..count {
-            self.scratch.set(list, index, self.scratch.get(found, 0));
-            found = self.scratch.get(found, 1);
+            scratch.set(list, index, scratch.get(found, 0));
+            found = scratch.get(found, 1);
         }
-        sort(self.scratch.slice_mut(list, count));
+        sort(scratch.slice_mut(list, count));
         Ok((list, count))
     }
 }

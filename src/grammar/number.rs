@@ -2,12 +2,9 @@
 
 use super::ast::{Ast, Expr, List, OPEN, make};
 use super::class;
-use super::combine::{Combine, combine};
 use super::decimal::Decimal;
 use super::dfa::{Builder, Dfa, append, chained, key, next};
 use super::error::{ErrorKind, GrammarError};
-use super::nfa::search;
-use super::reach::trimmed;
 use super::scratch::{Result, Scratch, mix};
 
 /// Which decimals there are at all.
@@ -31,8 +28,8 @@ pub(super) struct Bound {
     pub(super) exclusive: bool,
 }
 
-/// Returns the automaton of a form.
-pub(super) fn form(scratch: &mut Scratch<'_>, form: Form, limit: u32, at: usize) -> Result<Dfa> {
+/// Returns the expression of a form. Those of [`Form::IntegerOneZero`] are decimals, of which the integers are taken.
+pub(super) fn form(scratch: &mut Scratch<'_>, form: Form) -> Result<Ast> {
     let mut maker = Maker { scratch };
     let integer = maker.integer()?;
     let fraction = match form {
@@ -49,17 +46,11 @@ pub(super) fn form(scratch: &mut Scratch<'_>, form: Form, limit: u32, at: usize)
             maker.sequence(&[integer, fraction, exponent])?
         }
     };
-    let ast = maker.signed(positive, negative)?;
-    let dfa = search(maker.scratch, ast, true, limit, at)?;
-    if form != Form::IntegerOneZero {
-        return Ok(dfa);
-    }
-    let integers = self::form(scratch, Form::Integer, limit, at)?;
-    combine(scratch, (dfa, integers), Combine::Both, limit, at)
+    maker.signed(positive, negative)
 }
 
-/// Returns the automaton of the decimals on the right side of a bound.
-pub(super) fn bounded(scratch: &mut Scratch<'_>, bound: &Bound, limit: u32, at: usize) -> Result<Dfa> {
+/// Returns the expression of the decimals on the right side of a bound.
+pub(super) fn bounded(scratch: &mut Scratch<'_>, bound: &Bound) -> Result<Ast> {
     let mut maker = Maker { scratch };
     let Bound { value, lower, exclusive } = bound;
     let (integer, fraction) = (value.integer(), value.fraction());
@@ -74,15 +65,14 @@ pub(super) fn bounded(scratch: &mut Scratch<'_>, bound: &Bound, limit: u32, at: 
         (false, false) => (Some(maker.below(integer, fraction, *exclusive)?), Some(maker.all()?)),
         (false, true) => (None, Some(maker.above(integer, fraction, *exclusive)?)),
     };
-    let ast = match (positive, negative) {
-        (Some(positive), Some(negative)) => maker.signed(positive, negative)?,
-        (Some(positive), None) => positive,
+    match (positive, negative) {
+        (Some(positive), Some(negative)) => maker.signed(positive, negative),
+        (Some(positive), None) => Ok(positive),
         (None, negative) => {
             let minus = maker.char(b'-', b'-')?;
-            maker.sequence(&[minus, negative.unwrap_or(0)])?
+            maker.sequence(&[minus, negative.unwrap_or(0)])
         }
-    };
-    search(scratch, ast, true, limit, at)
+    }
 }
 
 /// Makes expressions of decimals without a sign.
@@ -284,30 +274,56 @@ const INTEGER: u32 = 3;
 /// And so many digits behind the point.
 const POINT: u32 = 4;
 
-/// Returns the automaton of the decimals that are multiples of a number, with at most as many digits behind the point.
-pub(super) fn multiples(scratch: &mut Scratch<'_>, of: &Decimal, limit: u32, at: usize) -> Result<Dfa> {
-    let too_many = GrammarError { kind: ErrorKind::TooManyStates { limit }, at };
-    let digits = of.integer().iter().chain(of.fraction());
-    let modulus = digits.fold(0_u64, |value, digit| value.saturating_mul(10).saturating_add(u64::from(digit & 15)));
-    let modulus = u32::try_from(modulus).ok().filter(|modulus| *modulus <= limit.saturating_mul(16)).ok_or(too_many)?;
-    if of.negative || modulus == 0 {
-        return Err(GrammarError { kind: ErrorKind::Value("multipleOf"), at });
+/// The decimals that are multiples of a number, with at most as many digits behind the point: an automaton in the making.
+pub(super) struct Multiples {
+    builder: Builder,
+    states: Remainders,
+    /// The next state whose edges are made.
+    state: u32,
+}
+
+impl Multiples {
+    pub(super) fn new(scratch: &mut Scratch<'_>, of: &Decimal, limit: u32, at: usize) -> Result<Self> {
+        let too_many = GrammarError { kind: ErrorKind::TooManyStates { limit }, at };
+        let digits = of.integer().iter().chain(of.fraction());
+        let modulus = digits.fold(0_u64, |value, digit| value.saturating_mul(10).saturating_add(u64::from(digit & 15)));
+        let modulus =
+            u32::try_from(modulus).ok().filter(|modulus| *modulus <= limit.saturating_mul(16)).ok_or(too_many)?;
+        if of.negative || modulus == 0 {
+            return Err(GrammarError { kind: ErrorKind::Value("multipleOf"), at });
+        }
+        let places = of.fraction().len() as u32;
+        let mut builder = Builder::new(scratch, limit.saturating_mul(16), at)?;
+        let mut states = Remainders { modulus, places };
+        let state = states.state(scratch, &mut builder, START, 0)?;
+        Ok(Self { builder, states, state })
     }
-    let places = of.fraction().len() as u32;
-    let mut builder = Builder::new(scratch, limit.saturating_mul(16), at)?;
-    let mut states = Remainders { modulus, places };
-    states.state(scratch, &mut builder, START, 0)?;
-    let mut state = builder.first;
-    while state != 0 {
-        let (phase, rest) = key(scratch, state);
+
+    /// Goes on. Returns the automaton when it is made, which is not trimmed.
+    pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>) -> Result<Option<Dfa>> {
+        while self.state != 0 {
+            if scratch.is_spent() {
+                return Ok(None);
+            }
+            self.edges(scratch)?;
+            self.state = next(scratch, self.state);
+        }
+        Ok(Some(self.builder.first))
+    }
+
+    /// Makes the edges of the present state.
+    fn edges(&mut self, scratch: &mut Scratch<'_>) -> Result<()> {
+        let Self { builder, states, state } = self;
+        let (phase, rest) = key(scratch, *state);
+        let places = states.places;
         let mut last = 0;
         if phase == START {
-            let target = states.state(scratch, &mut builder, SIGN, 0)?;
-            last = append(scratch, state, last, 0x2D, 0x2D, target)?;
+            let target = states.state(scratch, builder, SIGN, 0)?;
+            last = append(scratch, *state, last, 0x2D, 0x2D, target)?;
         }
         if matches!(phase, ZERO | INTEGER) && places > 0 {
-            let target = states.state(scratch, &mut builder, POINT, rest)?;
-            last = append(scratch, state, last, 0x2E, 0x2E, target)?;
+            let target = states.state(scratch, builder, POINT, rest)?;
+            last = append(scratch, *state, last, 0x2E, 0x2E, target)?;
         }
         for digit in 0..10 {
             let to = match phase {
@@ -318,12 +334,11 @@ pub(super) fn multiples(scratch: &mut Scratch<'_>, of: &Decimal, limit: u32, at:
                 _ => phase + 1,
             };
             let rest = states.after(rest, digit);
-            let target = states.state(scratch, &mut builder, to, rest)?;
-            last = append(scratch, state, last, 0x30 + digit, 0x30 + digit, target)?;
+            let target = states.state(scratch, builder, to, rest)?;
+            last = append(scratch, *state, last, 0x30 + digit, 0x30 + digit, target)?;
         }
-        state = next(scratch, state);
+        Ok(())
     }
-    Ok(trimmed(scratch, builder.first))
 }
 
 /// The states of decimals by their remainder.

@@ -7,7 +7,8 @@ use super::code::{
 };
 use super::compiled::PLAIN_BIT;
 use super::dfa::{self, Dfa};
-use super::reach;
+use super::highest::mark_names;
+use super::reach::Plain;
 use super::scratch::{Result, Scratch};
 use super::words::Out;
 
@@ -15,15 +16,41 @@ use super::words::Out;
 /// where the automata begin, and a place for the identity of the grammar.
 pub(super) const HEADER: u32 = 6;
 
-/// What is placed, in order: lists of instructions, tables and automata.
-pub(super) struct Packer<'p, 's> {
-    scratch: &'p mut Scratch<'s>,
+/// What is placed, in order, in as many pieces as one likes: lists of instructions, tables and automata.
+#[derive(Default)]
+pub(super) struct Packing {
+    root: Rule,
     codes: List,
     tables: List,
     dfas: List,
     codes_end: u32,
     states: u32,
     used: u32,
+    stage: Stage,
+    /// The record of a list that is next, and the state of an automaton.
+    record: u32,
+    state: u32,
+    written: usize,
+}
+
+/// What is done: first all that is reached gets its place, then it is written.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Reach,
+    Mark(Option<Plain>),
+    Place,
+    Placed,
+    Codes,
+    Tables,
+    States,
+    Written,
+}
+
+/// A piece of it.
+struct Packer<'p, 's> {
+    scratch: &'p mut Scratch<'s>,
+    kept: &'p mut Packing,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -44,28 +71,128 @@ impl List {
     }
 }
 
-impl<'p, 's> Packer<'p, 's> {
-    /// Gives everything that is reached from a rule its place.
-    pub(super) fn new(scratch: &'p mut Scratch<'s>, root: Rule) -> Result<Self> {
-        let (codes, tables, dfas) = <(List, List, List)>::default();
-        let mut packer = Self { scratch, codes, tables, dfas, codes_end: 0, states: 0, used: HEADER };
-        let first = start(packer.scratch, root);
-        packer.code(first)?;
-        let mut record = packer.codes.first;
-        while record != 0 {
-            packer.reach(packer.scratch.get(record, 0))?;
-            record = packer.scratch.get(record, 1);
+impl Packing {
+    /// Begins with everything that is reached from a rule.
+    pub(super) fn new(scratch: &mut Scratch<'_>, root: Rule) -> Result<Self> {
+        let mut kept = Self { root, used: HEADER, ..Self::default() };
+        let first = start(scratch, root);
+        Packer { scratch, kept: &mut kept }.code(first)?;
+        kept.record = kept.codes.first;
+        Ok(kept)
+    }
+
+    /// Goes on. Returns whether everything has its place.
+    pub(super) fn place(&mut self, scratch: &mut Scratch<'_>) -> Result<bool> {
+        while !scratch.is_spent() && self.stage != Stage::Placed {
+            scratch.spend(1);
+            let mut packer = Packer { scratch, kept: self };
+            let is_done = match packer.kept.record {
+                0 => true,
+                record => packer.place_next(record)?,
+            };
+            if !is_done {
+                continue;
+            }
+            if packer.kept.record != 0 {
+                packer.kept.record = packer.scratch.get(packer.kept.record, 1);
+            } else {
+                packer.next_stage();
+            }
         }
-        packer.codes_end = packer.used;
-        packer.place_tables();
-        packer.states = packer.used;
-        packer.place_states();
-        Ok(packer)
+        Ok(self.stage == Stage::Placed)
     }
 
     /// Returns the words of the grammar.
     pub(super) fn words(&self) -> u32 {
         self.used
+    }
+
+    /// Begins to write, into as many words as the grammar has.
+    pub(super) fn begin(&mut self, scratch: &mut Scratch<'_>, words: &mut [u32]) {
+        let (root, mut out) = (start(scratch, self.root), Out::new(words, 0));
+        let packer = Packer { scratch, kept: self };
+        out.push([packer.kept.used, packer.at(root), packer.kept.codes_end, packer.kept.states, 0, 0]);
+        (self.stage, self.record, self.written) = (Stage::Codes, self.codes.first, out.used());
+    }
+
+    /// Goes on writing. Returns whether all is written.
+    pub(super) fn write(&mut self, scratch: &mut Scratch<'_>, words: &mut [u32]) -> bool {
+        let mut out = Out::new(words, self.written);
+        while !scratch.is_spent() && self.stage != Stage::Written {
+            scratch.spend(1);
+            let mut packer = Packer { scratch, kept: self };
+            if packer.kept.record == 0 {
+                packer.next_stage();
+            } else if packer.write_next(&mut out) {
+                packer.kept.record = packer.scratch.get(packer.kept.record, 1);
+            }
+        }
+        self.written = out.used();
+        self.stage == Stage::Written
+    }
+}
+
+impl Packer<'_, '_> {
+    /// Goes to the next stage, behind the end of a list.
+    fn next_stage(&mut self) {
+        let (stage, record) = match self.kept.stage {
+            Stage::Reach => {
+                self.kept.codes_end = self.kept.used;
+                (Stage::Mark(None), self.kept.dfas.first)
+            }
+            Stage::Mark(_) => {
+                self.place_tables();
+                self.kept.states = self.kept.used;
+                (Stage::Place, self.kept.dfas.first)
+            }
+            Stage::Place | Stage::Placed => (Stage::Placed, 0),
+            Stage::Codes => (Stage::Tables, self.kept.tables.first),
+            Stage::Tables => (Stage::States, self.kept.dfas.first),
+            Stage::States | Stage::Written => (Stage::Written, 0),
+        };
+        (self.kept.stage, self.kept.record) = (stage, record);
+    }
+
+    /// Goes on with a record that gets its place. Returns whether it is done.
+    fn place_next(&mut self, record: u32) -> Result<bool> {
+        let item = self.scratch.get(record, 0);
+        match &mut self.kept.stage {
+            Stage::Reach => self.reach(item).map(|()| true),
+            Stage::Mark(plain) => {
+                let is_done = plain.get_or_insert_with(|| Plain::new(self.scratch, item)).go_on(self.scratch);
+                if is_done {
+                    *plain = None;
+                }
+                Ok(is_done)
+            }
+            _ => {
+                let state = if self.kept.state == 0 { item } else { self.kept.state };
+                self.place_state(state);
+                self.kept.state = dfa::next(self.scratch, state);
+                Ok(self.kept.state == 0)
+            }
+        }
+    }
+
+    /// Writes the next thing of the present record. Returns whether that was all of it.
+    fn write_next(&mut self, out: &mut Out<'_>) -> bool {
+        let item = self.scratch.get(self.kept.record, 0);
+        match self.kept.stage {
+            Stage::Codes => self.write_code(item, out),
+            Stage::Tables => {
+                self.scratch.spend(self.scratch.get(item, 0) as usize / 16);
+                for (_, entry) in entries(self.scratch, item) {
+                    out.push([if alive(self.scratch, entry) { self.at(entry) } else { 0 }]);
+                }
+            }
+            _ => {
+                let state = if self.kept.state == 0 { item } else { self.kept.state };
+                self.write_state(state, out);
+                self.kept.state = dfa::next(self.scratch, state);
+                return self.kept.state == 0;
+            }
+        }
+        true
     }
 
     /// Returns the instruction to which another comes down: dead alternatives are passed over, and a call at the end
@@ -102,9 +229,9 @@ impl<'p, 's> Packer<'p, 's> {
         if place(self.scratch, code) != 0 {
             return Ok(());
         }
-        set_place(self.scratch, code, self.used);
-        self.used = self.used.saturating_add(length(op(self.scratch, code)));
-        self.codes.push(self.scratch, code)
+        set_place(self.scratch, code, self.kept.used);
+        self.kept.used = self.kept.used.saturating_add(length(op(self.scratch, code)));
+        self.kept.codes.push(self.scratch, code)
     }
 
     /// Gives what an instruction leads to its place.
@@ -154,7 +281,7 @@ impl<'p, 's> Packer<'p, 's> {
         }
         // A number for now, so that it is in the list once.
         self.scratch.set(table, place, 1);
-        self.tables.push(self.scratch, table)?;
+        self.kept.tables.push(self.scratch, table)?;
         Ok(true)
     }
 
@@ -173,61 +300,29 @@ impl<'p, 's> Packer<'p, 's> {
         if dfa::place(self.scratch, dfa) == 0 {
             // A number for now, so that it is in the list once.
             dfa::set_place(self.scratch, dfa, 1);
-            reach::mark_plain(self.scratch, dfa);
-            self.dfas.push(self.scratch, dfa)?;
+            self.kept.dfas.push(self.scratch, dfa)?;
         }
         Ok(())
     }
 
     fn place_tables(&mut self) {
-        let mut record = self.tables.first;
+        let mut record = self.kept.tables.first;
         while record != 0 {
             let table = self.scratch.get(record, 0);
             let count = self.scratch.get(table, 0);
-            self.scratch.set(table, count.wrapping_add(1), self.used);
-            self.used = self.used.saturating_add(count);
+            self.scratch.set(table, count.wrapping_add(1), self.kept.used);
+            self.kept.used = self.kept.used.saturating_add(count);
             record = self.scratch.get(record, 1);
         }
     }
 
-    fn place_states(&mut self) {
-        let mut record = self.dfas.first;
-        while record != 0 {
-            let mut state = self.scratch.get(record, 0);
-            while state != 0 {
-                dfa::set_place(self.scratch, state, self.used);
-                let mut edge = dfa::edges(self.scratch, state);
-                self.used = self.used.saturating_add(3);
-                while let Some(found) = dfa::edge(self.scratch, edge) {
-                    self.used = self.used.saturating_add(3);
-                    edge = found.next;
-                }
-                state = dfa::next(self.scratch, state);
-            }
-            record = self.scratch.get(record, 1);
-        }
-    }
-
-    /// Writes the grammar.
-    pub(super) fn write(&self, root: Rule, words: &mut [u32]) {
-        let mut out = Out::new(words);
-        out.push([self.used, self.at(start(self.scratch, root)), self.codes_end, self.states, 0, 0]);
-        let mut record = self.codes.first;
-        while record != 0 {
-            self.write_code(self.scratch.get(record, 0), &mut out);
-            record = self.scratch.get(record, 1);
-        }
-        record = self.tables.first;
-        while record != 0 {
-            for (_, entry) in entries(self.scratch, self.scratch.get(record, 0)) {
-                out.push([if alive(self.scratch, entry) { self.at(entry) } else { 0 }]);
-            }
-            record = self.scratch.get(record, 1);
-        }
-        record = self.dfas.first;
-        while record != 0 {
-            self.write_states(self.scratch.get(record, 0), &mut out);
-            record = self.scratch.get(record, 1);
+    fn place_state(&mut self, state: u32) {
+        dfa::set_place(self.scratch, state, self.kept.used);
+        let mut edge = dfa::edges(self.scratch, state);
+        self.kept.used = self.kept.used.saturating_add(3);
+        while let Some(found) = dfa::edge(self.scratch, edge) {
+            self.kept.used = self.kept.used.saturating_add(3);
+            edge = found.next;
         }
     }
 
@@ -263,23 +358,19 @@ impl<'p, 's> Packer<'p, 's> {
         }
     }
 
-    fn write_states(&self, dfa: Dfa, out: &mut Out<'_>) {
-        let mut state = dfa;
-        while state != 0 {
-            let mut count = 0;
-            let mut number = dfa::edges(self.scratch, state);
-            while let Some(edge) = dfa::edge(self.scratch, number) {
-                count += 1;
-                number = edge.next;
-            }
-            let plain = u32::from(dfa::is_plain(self.scratch, state)) << PLAIN_BIT;
-            out.push([dfa::accept(self.scratch, state), dfa::highest(self.scratch, state), count | plain]);
-            number = dfa::edges(self.scratch, state);
-            while let Some(edge) = dfa::edge(self.scratch, number) {
-                out.push([edge.low, edge.high, dfa::place(self.scratch, edge.target)]);
-                number = edge.next;
-            }
-            state = dfa::next(self.scratch, state);
+    fn write_state(&self, state: u32, out: &mut Out<'_>) {
+        let mut count = 0;
+        let mut number = dfa::edges(self.scratch, state);
+        while let Some(edge) = dfa::edge(self.scratch, number) {
+            count += 1;
+            number = edge.next;
+        }
+        let plain = u32::from(dfa::is_plain(self.scratch, state)) << PLAIN_BIT;
+        out.push([dfa::accept(self.scratch, state), dfa::highest(self.scratch, state), count | plain]);
+        number = dfa::edges(self.scratch, state);
+        while let Some(edge) = dfa::edge(self.scratch, number) {
+            out.push([edge.low, edge.high, dfa::place(self.scratch, edge.target)]);
+            number = edge.next;
         }
     }
 }
@@ -292,23 +383,5 @@ pub(super) fn length(op: u32) -> u32 {
         NAME => 4,
         LOOP | COUNTED | FREE => 5,
         _ => 3,
-    }
-}
-
-/// Notes in each state of the names which is the highest number that can still be accepted, plus 1. Those whose values
-/// have no text do not count.
-fn mark_names(scratch: &mut Scratch<'_>, names: Dfa, table: u32) {
-    let mut state = dfa::last(scratch, names);
-    while state != 0 {
-        let number = dfa::accept(scratch, state);
-        let entry = if number == 0 { 0 } else { scratch.get(table, number) };
-        let mut highest = if alive(scratch, entry) { number } else { 0 };
-        let mut edge = dfa::edges(scratch, state);
-        while let Some(found) = dfa::edge(scratch, edge) {
-            highest = highest.max(dfa::highest(scratch, found.target));
-            edge = found.next;
-        }
-        dfa::set_highest(scratch, state, highest);
-        state = dfa::previous(scratch, state);
     }
 }

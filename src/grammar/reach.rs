@@ -6,26 +6,79 @@ use super::dfa::{
 };
 use super::scratch::Scratch;
 
-/// Removes states from which nothing is accepted, and edges to them. Returns 0 if nothing is left.
-pub(super) fn trimmed(scratch: &mut Scratch<'_>, first: Dfa) -> Dfa {
-    if first == 0 {
-        return 0;
+/// Removes states from which nothing is accepted, and edges to them, in as many pieces as one likes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trim {
+    first: Dfa,
+    last: u32,
+    /// The next state, and whether a mark was set in this round.
+    state: u32,
+    changed: bool,
+    /// Marks are set; now states are taken out. The last one that stays.
+    unlinks: bool,
+    alive: u32,
+}
+
+impl Trim {
+    pub(super) fn new(scratch: &Scratch<'_>, first: Dfa) -> Self {
+        let last = if first == 0 { 0 } else { last(scratch, first) };
+        Self { first, last, state: last, changed: false, unlinks: false, alive: 0 }
     }
-    let last = last(scratch, first);
-    let mut changed = true;
-    while changed {
-        changed = false;
-        let mut state = last;
-        while state != 0 {
-            if !is_marked(scratch, state) && is_alive(scratch, state) {
-                scratch.set(state, MARK, 1);
-                changed = true;
+
+    /// Goes on. Returns the automaton when it is trimmed, 0 if nothing is left of it.
+    pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>) -> Option<Dfa> {
+        while !self.unlinks {
+            while self.state != 0 {
+                if scratch.is_spent() {
+                    return None;
+                }
+                scratch.spend(1);
+                if !is_marked(scratch, self.state) && is_alive(scratch, self.state) {
+                    scratch.set(self.state, MARK, 1);
+                    self.changed = true;
+                }
+                self.state = previous(scratch, self.state);
             }
-            state = previous(scratch, state);
+            self.unlinks = !self.changed;
+            (self.changed, self.state) = (false, if self.unlinks { self.first } else { self.last });
+        }
+        while self.state != 0 {
+            if scratch.is_spent() {
+                return None;
+            }
+            scratch.spend(1);
+            self.unlink(scratch);
+        }
+        Some(if self.first != 0 && is_marked(scratch, self.first) { self.first } else { 0 })
+    }
+
+    /// Takes the present state out of the list if it is dead, and else its dead edges.
+    fn unlink(&mut self, scratch: &mut Scratch<'_>) {
+        let state = self.state;
+        self.state = next(scratch, state);
+        if !is_marked(scratch, state) && state != self.first {
+            return;
+        }
+        if self.alive != 0 {
+            scratch.set(self.alive, NEXT, state);
+        }
+        scratch.set(state, PREVIOUS, self.alive);
+        scratch.set(state, NEXT, 0);
+        self.alive = state;
+        let (mut number, mut kept) = (edges(scratch, state), 0);
+        scratch.set(state, EDGES, 0);
+        while let Some(edge) = edge(scratch, number) {
+            if is_marked(scratch, edge.target) {
+                match kept {
+                    0 => scratch.set(state, EDGES, number),
+                    kept => scratch.set(kept, LINK, number),
+                }
+                scratch.set(number, LINK, 0);
+                kept = number;
+            }
+            number = edge.next;
         }
     }
-    unlink(scratch, first);
-    if is_marked(scratch, first) { first } else { 0 }
 }
 
 fn is_alive(scratch: &Scratch<'_>, state: u32) -> bool {
@@ -39,54 +92,42 @@ fn is_alive(scratch: &Scratch<'_>, state: u32) -> bool {
     accept(scratch, state) != 0
 }
 
-/// Takes dead states and edges out of their lists.
-fn unlink(scratch: &mut Scratch<'_>, first: Dfa) {
-    let (mut state, mut alive) = (first, 0);
-    while state != 0 {
-        let following = next(scratch, state);
-        if is_marked(scratch, state) || state == first {
-            if alive != 0 {
-                scratch.set(alive, NEXT, state);
-            }
-            scratch.set(state, PREVIOUS, alive);
-            scratch.set(state, NEXT, 0);
-            alive = state;
-            let (mut number, mut kept) = (edges(scratch, state), 0);
-            scratch.set(state, EDGES, 0);
-            while let Some(edge) = edge(scratch, number) {
-                if is_marked(scratch, edge.target) {
-                    match kept {
-                        0 => scratch.set(state, EDGES, number),
-                        kept => scratch.set(kept, LINK, number),
-                    }
-                    scratch.set(number, LINK, 0);
-                    kept = number;
-                }
-                number = edge.next;
-            }
-        }
-        state = following;
-    }
+/// Notes of each state whether it is plain: whether such characters lead to states that are plain, too. In as many pieces as one likes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plain {
+    last: u32,
+    state: u32,
+    /// All states are marked; now those that are not plain are found.
+    is_marked: bool,
+    changed: bool,
 }
 
-/// Notes of each state whether it is plain: whether such characters lead to states that are plain, too.
-pub(super) fn mark_plain(scratch: &mut Scratch<'_>, first: Dfa) {
-    let last = last(scratch, first);
-    let mut state = last;
-    while state != 0 {
-        scratch.set(state, MARK, 1);
-        state = previous(scratch, state);
+impl Plain {
+    pub(super) fn new(scratch: &Scratch<'_>, first: Dfa) -> Self {
+        let last = last(scratch, first);
+        Self { last, state: last, is_marked: false, changed: false }
     }
-    let mut changed = true;
-    while changed {
-        changed = false;
-        state = last;
-        while state != 0 {
-            if is_plain(scratch, state) && !stays_plain(scratch, state) {
-                scratch.set(state, MARK, 0);
-                changed = true;
+
+    /// Goes on. Returns whether all is noted.
+    pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>) -> bool {
+        loop {
+            while self.state != 0 {
+                if scratch.is_spent() {
+                    return false;
+                }
+                scratch.spend(1);
+                if !self.is_marked {
+                    scratch.set(self.state, MARK, 1);
+                } else if is_plain(scratch, self.state) && !stays_plain(scratch, self.state) {
+                    scratch.set(self.state, MARK, 0);
+                    self.changed = true;
+                }
+                self.state = previous(scratch, self.state);
             }
-            state = previous(scratch, state);
+            if self.is_marked && !self.changed {
+                return true;
+            }
+            (self.is_marked, self.changed, self.state) = (true, false, self.last);
         }
     }
 }

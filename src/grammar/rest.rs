@@ -10,6 +10,7 @@ use super::codec::least_bytes;
 use super::compiled::Compiled;
 use super::dfa::QUOTE;
 use super::pack::{HEADER, length};
+use super::scratch::Scratch;
 
 /// More bytes than any text is known to need.
 pub(super) const NEVER: u32 = u32::MAX >> 1;
@@ -20,16 +21,140 @@ const NAMES: u32 = 1 << 30;
 const CODEC: u32 = 28;
 const PLACE: u32 = (1 << CODEC) - 1;
 
-/// Fills the table of a grammar. The first word of the table becomes the largest number that is known in it.
-pub(super) fn fill(words: &[u32], table: &mut [u32]) {
-    let mut rests = Rests { grammar: Compiled::new(words), table };
-    rests.table.fill(0);
-    let last_code = rests.link_codes();
-    let last_state = rests.link_states();
-    while rests.sweep_states(last_state) {}
-    rests.measure_chars();
-    while rests.sweep_codes(last_code) {}
-    rests.finish();
+/// A table that is filled, in as many pieces as one likes.
+#[derive(Clone, Copy)]
+pub(super) struct Filling {
+    stage: Stage,
+    /// The instruction or state that is next, and the one before.
+    at: u32,
+    last: u32,
+    /// What the automaton of this state is for; of a counted text, the most bytes of a character so far.
+    kind: u32,
+    most: u32,
+    /// Whether a number has changed in this round.
+    changed: bool,
+    /// The last instruction, and the last state.
+    last_code: u32,
+    last_state: u32,
+    largest: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Clear,
+    LinkCodes,
+    LinkStates,
+    SweepStates,
+    /// The characters of counted texts: the state of one, or 0.
+    Chars(u32),
+    SweepCodes,
+    Finish,
+    Done,
+}
+
+impl Filling {
+    pub(super) fn new() -> Self {
+        Self {
+            stage: Stage::Clear,
+            at: 0,
+            last: 0,
+            kind: 0,
+            most: 1,
+            changed: false,
+            last_code: 0,
+            last_state: 0,
+            largest: 0,
+        }
+    }
+
+    /// Goes on with the table of a grammar. At the end the first word of the table is the largest number that is known in it, and this
+    /// returns true.
+    pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>, words: &[u32], table: &mut [u32]) -> bool {
+        let mut rests = Rests { grammar: Compiled::new(words), table };
+        while !scratch.is_spent() && self.stage != Stage::Done {
+            scratch.spend(1);
+            self.next(&mut rests, scratch);
+        }
+        self.stage == Stage::Done
+    }
+
+    fn next(&mut self, rests: &mut Rests<'_, '_>, scratch: &mut Scratch<'_>) {
+        let (codes_end, end) = (rests.grammar.word(2), rests.grammar.word(0));
+        match self.stage {
+            Stage::Clear => {
+                scratch.spend(rests.table.len() / 256);
+                rests.table.fill(0);
+                (self.stage, self.at) = (Stage::LinkCodes, HEADER);
+            }
+            Stage::LinkCodes if self.at < codes_end => {
+                rests.link_code(self.at, self.last);
+                self.pass(rests);
+            }
+            Stage::LinkCodes => {
+                self.last_code = self.last;
+                (self.stage, self.at, self.last) = (Stage::LinkStates, rests.grammar.word(3), 0);
+            }
+            Stage::LinkStates if self.at < end => {
+                self.kind = rests.link_state(self.at, self.last, self.kind);
+                self.last = self.at;
+                self.at = self.at.saturating_add(rests.grammar.state_len(self.at));
+            }
+            Stage::LinkStates => {
+                self.last_state = self.last;
+                (self.stage, self.at) = (Stage::SweepStates, self.last);
+            }
+            Stage::SweepStates if self.at != 0 => {
+                scratch.spend(rests.grammar.edges(self.at).len() / 4);
+                self.changed |= rests.sweep_state(self.at);
+                self.at = rests.get(self.at, 2) & PLACE;
+            }
+            Stage::SweepStates if self.changed => (self.changed, self.at) = (false, self.last_state),
+            Stage::SweepStates => (self.stage, self.at) = (Stage::Chars(0), HEADER),
+            Stage::Chars(state) if self.at < codes_end => {
+                scratch.spend(rests.grammar.edges(state).len());
+                self.measure(rests, state);
+            }
+            Stage::Chars(_) => (self.stage, self.at) = (Stage::SweepCodes, self.last_code),
+            Stage::SweepCodes if self.at != 0 => {
+                self.changed |= rests.sweep_code(self.at);
+                self.at = rests.get(self.at, before(rests.op(self.at)));
+            }
+            Stage::SweepCodes if self.changed => (self.changed, self.at) = (false, self.last_code),
+            Stage::SweepCodes => (self.stage, self.at) = (Stage::Finish, HEADER),
+            Stage::Finish if self.at < codes_end => {
+                self.largest = self.largest.max(rests.finish_code(self.at));
+                self.pass(rests);
+            }
+            Stage::Finish | Stage::Done => {
+                rests.set(0, 0, self.largest);
+                self.stage = Stage::Done;
+            }
+        }
+    }
+
+    /// Goes to the next instruction.
+    fn pass(&mut self, rests: &Rests<'_, '_>) {
+        self.last = self.at;
+        self.at = self.at.saturating_add(length(rests.op(self.at)));
+    }
+
+    /// Notes of a counted text how many bytes a character takes at most, state by state.
+    fn measure(&mut self, rests: &mut Rests<'_, '_>, state: u32) {
+        if rests.op(self.at) != COUNTED {
+            return self.pass(rests);
+        }
+        let state = if state == 0 { rests.grammar.word(self.at.wrapping_add(1)) } else { state };
+        let codec = rests.grammar.word(self.at) >> 8;
+        self.most = self.most.max(rests.longest_char(codec, state));
+        let next = state.saturating_add(rests.grammar.state_len(state));
+        if next < rests.grammar.word(0) && rests.get(next, 2) & FIRST == 0 {
+            self.stage = Stage::Chars(next);
+            return;
+        }
+        rests.set(self.at, 3, self.most);
+        (self.stage, self.most) = (Stage::Chars(0), 1);
+        self.pass(rests);
+    }
 }
 
 /// Numbers in the making.
@@ -51,60 +176,37 @@ impl Rests<'_, '_> {
         self.grammar.word(code) & 0xFF
     }
 
-    /// The places of instructions: calls `f` with each.
-    fn each_code(&mut self, mut f: impl FnMut(&mut Self, u32)) {
-        let (mut at, end) = (HEADER, self.grammar.word(2));
-        while at < end {
-            f(self, at);
-            at = at.saturating_add(length(self.op(at)));
+    /// Notes before an instruction which one is before it, and of its automaton what it is for.
+    fn link_code(&mut self, code: u32, last: u32) {
+        let op = self.op(code);
+        self.set(code, before(op), last);
+        if !matches!(op, RETURN | COUNT) {
+            self.set(code, 0, NEVER);
+        }
+        if matches!(op, TEXT | NAME | COUNTED | FREE) {
+            let (first, codec) = (self.grammar.word(code.wrapping_add(1)), self.grammar.word(code) >> 8 & 3);
+            let kind = if matches!(op, NAME | FREE) { NAMES } else { codec << CODEC };
+            self.set(first, 2, FIRST | kind);
         }
     }
 
-    /// Notes before each instruction which one is before it, and of each automaton what it is for. Returns the last instruction.
-    fn link_codes(&mut self) -> u32 {
-        let mut last = 0;
-        self.each_code(|rests, code| {
-            let op = rests.op(code);
-            rests.set(code, before(op), last);
-            if !matches!(op, RETURN | COUNT) {
-                rests.set(code, 0, NEVER);
-            }
-            if matches!(op, TEXT | NAME | COUNTED | FREE) {
-                let (first, codec) = (rests.grammar.word(code.wrapping_add(1)), rests.grammar.word(code) >> 8 & 3);
-                let kind = if matches!(op, NAME | FREE) { NAMES } else { codec << CODEC };
-                rests.set(first, 2, FIRST | kind);
-            }
-            last = code;
-        });
-        last
+    /// The same of a state. Returns what its automaton is for.
+    fn link_state(&mut self, state: u32, last: u32, kind: u32) -> u32 {
+        let marked = self.get(state, 2);
+        let kind = if marked == 0 { kind & !FIRST } else { marked };
+        self.set(state, 0, NEVER);
+        self.set(state, 1, NEVER);
+        self.set(state, 2, kind | last);
+        kind
     }
 
-    /// The same of states. Returns the last one.
-    fn link_states(&mut self) -> u32 {
-        let (mut at, mut last, mut kind) = (self.grammar.word(3), 0, 0);
-        while at < self.grammar.word(0) {
-            let marked = self.get(at, 2);
-            kind = if marked == 0 { kind & !FIRST } else { marked };
-            self.set(at, 0, NEVER);
-            self.set(at, 1, NEVER);
-            self.set(at, 2, kind | last);
-            last = at;
-            at = at.saturating_add(self.grammar.state_len(at));
-        }
-        last
-    }
-
-    /// Goes over all states, from the last one. Returns whether a number has changed.
-    fn sweep_states(&mut self, last: u32) -> bool {
-        let (mut changed, mut state) = (false, last);
-        while state != 0 {
-            let kind = self.get(state, 2);
-            let (rest, quotes) = self.state_rest(state, kind & NAMES != 0, kind >> CODEC & 3);
-            changed |= rest < self.get(state, 0) || quotes < self.get(state, 1);
-            self.set(state, 0, rest.min(NEVER));
-            self.set(state, 1, quotes.min(NEVER));
-            state = kind & PLACE;
-        }
+    /// Makes the numbers of a state. Returns whether one has changed.
+    fn sweep_state(&mut self, state: u32) -> bool {
+        let kind = self.get(state, 2);
+        let (rest, quotes) = self.state_rest(state, kind & NAMES != 0, kind >> CODEC & 3);
+        let changed = rest < self.get(state, 0) || quotes < self.get(state, 1);
+        self.set(state, 0, rest.min(NEVER));
+        self.set(state, 1, quotes.min(NEVER));
         changed
     }
 
@@ -124,24 +226,6 @@ impl Rests<'_, '_> {
         (rest, quotes)
     }
 
-    /// Notes of each counted text how many bytes a character takes at most.
-    fn measure_chars(&mut self) {
-        self.each_code(|rests, code| {
-            if rests.op(code) == COUNTED {
-                let codec = rests.grammar.word(code) >> 8;
-                let (mut state, mut most) = (rests.grammar.word(code.wrapping_add(1)), 1);
-                loop {
-                    most = most.max(rests.longest_char(codec, state));
-                    state = state.saturating_add(rests.grammar.state_len(state));
-                    if state >= rests.grammar.word(0) || rests.get(state, 2) & FIRST != 0 {
-                        break;
-                    }
-                }
-                rests.set(code, 3, most);
-            }
-        });
-    }
-
     /// The most bytes of a character from a state, if the shortest one to each target is taken.
     fn longest_char(&self, codec: u32, state: u32) -> u32 {
         let edges = self.grammar.edges(state);
@@ -152,19 +236,16 @@ impl Rests<'_, '_> {
         edges.iter().filter_map(|[_, _, target]| of_target(*target)).max().unwrap_or(1)
     }
 
-    /// Goes over all instructions, from the last one. Returns whether a number has changed.
-    fn sweep_codes(&mut self, last: u32) -> bool {
-        let (mut changed, mut code) = (false, last);
-        while code != 0 {
-            let op = self.op(code);
-            if !matches!(op, RETURN | COUNT) {
-                let (rest, within) = self.code_rest(code, op);
-                changed |= rest < self.get(code, 0) || within != self.get(code, 1);
-                self.set(code, 0, rest.min(NEVER));
-                self.set(code, 1, within);
-            }
-            code = self.get(code, before(op));
+    /// Makes the numbers of an instruction. Returns whether one has changed.
+    fn sweep_code(&mut self, code: u32) -> bool {
+        let op = self.op(code);
+        if matches!(op, RETURN | COUNT) {
+            return false;
         }
+        let (rest, within) = self.code_rest(code, op);
+        let changed = rest < self.get(code, 0) || within != self.get(code, 1);
+        self.set(code, 0, rest.min(NEVER));
+        self.set(code, 1, within);
         changed
     }
 
@@ -203,16 +284,11 @@ impl Rests<'_, '_> {
         }
     }
 
-    /// Clears what was noted on the way, and notes the largest number.
-    fn finish(&mut self) {
-        let mut largest = 0;
-        self.each_code(|rests, code| {
-            let op = rests.op(code);
-            rests.set(code, before(op), if op == COUNT { rests.grammar.word(code.wrapping_add(1)) } else { 0 });
-            let rest = rests.get(code, 0);
-            largest = if rest < NEVER { largest.max(rest) } else { largest };
-        });
-        self.set(0, 0, largest);
+    /// Clears what was noted on the way. Returns the number of an instruction, if it is known.
+    fn finish_code(&mut self, code: u32) -> u32 {
+        let op = self.op(code);
+        self.set(code, before(op), if op == COUNT { self.grammar.word(code.wrapping_add(1)) } else { 0 });
+        Some(self.get(code, 0)).filter(|rest| *rest < NEVER).unwrap_or(0)
     }
 }
 

@@ -4,15 +4,46 @@ use super::error::{ErrorKind, GrammarError};
 
 pub(super) type Result<T> = core::result::Result<T, GrammarError>;
 
-/// Records in the caller's scratch. Number 0 is no record.
+/// The work of a unit: records that are made, and those that are looked at in loops over many.
+pub(super) const UNIT: u64 = 4096;
+
+/// Records in the caller's scratch. Number 0 is no record. It counts the work of the compilation, so that each piece of it ends at the
+/// same place however many follow at once.
 pub(super) struct Scratch<'s> {
     words: &'s mut [u32],
     used: usize,
+    /// All work so far, and with how much the unit ends.
+    work: u64,
+    end: u64,
 }
 
 impl<'s> Scratch<'s> {
     pub(super) fn new(words: &'s mut [u32]) -> Self {
-        Self { words, used: 1 }
+        // What is no record has to be nothing, whatever was there.
+        words.iter_mut().take(1).for_each(|word| *word = 0);
+        Self { words, used: 1, work: 0, end: 0 }
+    }
+
+    /// Begins a unit of work, or makes the present one longer where it cannot end.
+    pub(super) fn begin_unit(&mut self) {
+        self.end = self.work.saturating_add(UNIT);
+    }
+
+    /// Notes work.
+    #[inline]
+    pub(super) fn spend(&mut self, work: usize) {
+        self.work = self.work.saturating_add(work as u64);
+    }
+
+    /// Returns whether the unit is over.
+    #[inline]
+    pub(super) fn is_spent(&self) -> bool {
+        self.work >= self.end
+    }
+
+    /// Returns all work so far.
+    pub(super) fn work(&self) -> u64 {
+        self.work
     }
 
     /// Returns a record with these words.
@@ -30,6 +61,7 @@ impl<'s> Scratch<'s> {
             self.used.checked_add(count).filter(|end| *end <= self.words.len() && *end < (1 << 28)).ok_or(error)?;
         let at = self.used;
         self.words.get_mut(at..end).ok_or(error)?.fill(0);
+        self.spend(1 + count / 16);
         self.used = end;
         Ok(at as u32)
     }

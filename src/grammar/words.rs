@@ -7,8 +7,12 @@ pub(super) struct Out<'o> {
 }
 
 impl<'o> Out<'o> {
-    pub(super) fn new(words: &'o mut [u32]) -> Self {
-        Self { words, used: 0 }
+    pub(super) fn new(words: &'o mut [u32], used: usize) -> Self {
+        Self { words, used }
+    }
+
+    pub(super) fn used(&self) -> usize {
+        self.used
     }
 
     pub(super) fn push<const N: usize>(&mut self, words: [u32; N]) {

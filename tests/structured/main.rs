@@ -19,6 +19,7 @@ mod masks;
 mod named;
 mod numbers;
 mod own;
+mod pieces;
 mod random;
 mod random_sources;
 mod states;

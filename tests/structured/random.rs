@@ -8,6 +8,7 @@ use super::Compiled;
 use super::common::Memory;
 use super::common::random::Rng;
 use super::masks::{allows, mask_of, text_of};
+use super::pieces::made;
 use super::random_sources::{expression, gbnf, letter, options, schema};
 
 /// Small ones, so that they are met.
@@ -86,7 +87,13 @@ impl Vocabulary for Pieces {
 fn compile(source: Source<'_>, random: &mut Rng, counts: &mut Counts) {
     let options = options(random);
     let _case = Case((String::from_utf8_lossy(source.text()), options));
-    match Compiled::new(source, &options) {
+    let whole = Compiled::new(source, &options);
+    if random.below(8) == 0 {
+        let whole = whole.as_ref().map(|_| made(source, &options, usize::MAX).unwrap().0);
+        let pieces = made(source, &options, 1 + random.below(9)).map(|(bytes, _)| bytes);
+        assert!(whole.map_err(|error| *error) == pieces, "other bytes, or another error, in pieces");
+    }
+    match whole {
         Err(_) => counts.refused += 1,
         Ok(mut compiled) => {
             counts.compiled += 1;

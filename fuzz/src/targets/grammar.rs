@@ -1,7 +1,7 @@
 //! Grammars, expressions and schemas: any bytes, and damaged texts of the tests' generators. What is compiled is walked through:
 //! masks against single tokens, saved states, and states that are damaged.
 
-use gleed::grammar::{Grammar, Limits, Matcher, Planned, Source, TokenTrie, Vocabulary};
+use gleed::grammar::{Grammar, GrammarBuild, Limits, Matcher, Options, Planned, Source, TokenTrie, Vocabulary};
 use xxhash_rust::xxh64::xxh64;
 
 use super::sources::{expression, gbnf, letter, options, schema as random_schema};
@@ -63,10 +63,25 @@ fn compile(source: Source<'_>, bytes: &mut Bytes<'_>) {
         return;
     }
     let mut memory = Exact::new(size, 0xCC);
+    forbidden(|| Grammar::new(source, &options, &mut scratch, memory.bytes()).map(drop)).expect("planned before");
+    in_pieces((source, &options), scratch.len(), memory.bytes(), 1 + bytes.below(9));
     let grammar = forbidden(|| Grammar::new(source, &options, &mut scratch, memory.bytes())).expect("planned before");
     // Where the grammar names a token, no byte need follow.
     let has_names = matches!(source, Source::Gbnf(text) if text.contains(&b'<'));
     walk(&grammar, has_names, bytes);
+}
+
+/// Compares a grammar that is made in steps of so many units.
+fn in_pieces((source, options): (Source<'_>, &Options<'_>), words: usize, whole: &[u8], units: usize) {
+    // The bytes behind the last word are not written, and so have to be the same before.
+    let (mut scratch, mut memory): (Box<[u32]>, _) = (vec![9; words].into(), Exact::new(whole.len(), 0xCC));
+    let mut build = GrammarBuild::new(source, *options, &mut scratch);
+    while !forbidden(|| build.step(units)).expect("compiled before") {}
+    assert_eq!(build.bytes(), Ok(whole.len()));
+    forbidden(|| build.place(memory.bytes())).expect("as many bytes");
+    while !forbidden(|| build.step(units)).expect("compiled before") {}
+    forbidden(|| build.finish().map(drop)).expect("finished");
+    assert!(memory.bytes() == whole, "other bytes in pieces");
 }
 
 /// A text of bytes that are allowed.

@@ -5,6 +5,7 @@ use heapless::Vec;
 use super::{Member, Schemas, Set};
 use crate::grammar::code::Code;
 use crate::grammar::dom::{Kind, Node};
+use crate::grammar::error::{ErrorKind, GrammarError};
 use crate::grammar::scratch::Result;
 
 impl Schemas<'_, '_, '_, '_> {
@@ -22,25 +23,34 @@ impl Schemas<'_, '_, '_, '_> {
             return Ok(code);
         }
         let at = self.dom.name_at(self.scratch, one_of);
-        let (owner, probe) = (self.rule, self.probe);
-        self.probe = true;
-        let mut one = first;
+        let (owner, probe) = (self.kept.rule, self.kept.probe);
+        self.kept.probe = true;
+        // Where the unit of work ended before.
+        let (mut one, mut other) = self.kept.pair;
+        if one == 0 {
+            (one, other) = (first, self.dom.next(self.scratch, first));
+        }
         while one != 0 {
             let with_one = self.chosen(set, member, Member::ONE_OF, Member::new(one, 0))?;
-            let mut other = self.dom.next(self.scratch, one);
             while other != 0 {
+                if self.scratch.is_spent() {
+                    self.kept.pair = (one, other);
+                    return Err(GrammarError { kind: ErrorKind::Unfinished, at: 0 });
+                }
+                self.scratch.spend(4);
                 let mut both = with_one.clone();
                 self.expand(&mut both, other, &mut Vec::new())?;
                 // The same schema twice is one member of the list, which does not make it disjoint with itself.
                 if self.types(&both)? != 0 {
                     let both = self.rule_of(&both)?;
-                    self.pairs = self.scratch.record([both, owner, at as u32, self.pairs])?;
+                    self.kept.pairs = self.scratch.record([both, owner, at as u32, self.kept.pairs])?;
                 }
                 other = self.dom.next(self.scratch, other);
             }
             one = self.dom.next(self.scratch, one);
+            other = self.dom.next(self.scratch, one);
         }
-        self.probe = probe;
+        self.kept.probe = probe;
         Ok(code)
     }
 

@@ -8,7 +8,7 @@ use super::{Member, Schemas, Set};
 use crate::grammar::ast::OPEN;
 use crate::grammar::class::ANY;
 use crate::grammar::code::{Code, Codec};
-use crate::grammar::combine::{Combine, combine};
+use crate::grammar::combine::Combine;
 use crate::grammar::compile::Whitespace;
 use crate::grammar::dfa::{self, Dfa};
 use crate::grammar::dom::Kind;
@@ -16,8 +16,9 @@ use crate::grammar::json::Chars;
 use crate::grammar::scratch::Result;
 
 /// How arguments are written, and the values in them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Dialect {
+    #[default]
     Json,
     /// `name=value`, with literals of Python.
     Python,
@@ -45,7 +46,7 @@ pub(super) const VALUE_END: &str = "</arg_value>";
 
 impl Schemas<'_, '_, '_, '_> {
     fn writing(&self) -> Writing {
-        match (self.dialect, self.is_arguments) {
+        match (self.kept.dialect, self.kept.is_arguments) {
             (Dialect::Gemma(_), _) => Writing::Bare,
             (Dialect::Python, true) => Writing::Named,
             (Dialect::Parameters, true) => Writing::Parameters,
@@ -55,22 +56,22 @@ impl Schemas<'_, '_, '_, '_> {
     }
 
     pub(super) fn whitespace(&self) -> Whitespace {
-        if matches!(self.dialect, Dialect::Gemma(_)) { Whitespace::Compact } else { self.options.whitespace }
+        if matches!(self.kept.dialect, Dialect::Gemma(_)) { Whitespace::Compact } else { self.options.whitespace }
     }
 
     /// Returns how nothing, true and false are written.
     pub(super) fn words(&self) -> [&'static [u8]; 3] {
-        if self.dialect == Dialect::Python { [b"None", b"True", b"False"] } else { [b"null", b"true", b"false"] }
+        if self.kept.dialect == Dialect::Python { [b"None", b"True", b"False"] } else { [b"null", b"true", b"false"] }
     }
 
     /// Returns the mark around strings, if these are no strings of JSON.
     pub(super) fn quote(&self) -> Option<&'static str> {
-        if let Dialect::Gemma(quote) = self.dialect { Some(quote) } else { None }
+        if let Dialect::Gemma(quote) = self.kept.dialect { Some(quote) } else { None }
     }
 
     /// Returns the tag that ends a value, and so cannot stand in it.
     pub(super) fn end_tag(&self) -> Option<&'static str> {
-        match self.dialect {
+        match self.kept.dialect {
             Dialect::Parameters => Some(PARAMETER_END),
             Dialect::Pairs => Some(VALUE_END),
             _ => None,
@@ -152,7 +153,7 @@ impl Schemas<'_, '_, '_, '_> {
 
     /// Returns whether a value between tags is read as text: where the tool's parameters say that it is a string.
     fn is_text(&self, declared: u32) -> bool {
-        let properties = self.dom.member(self.scratch, self.root, "properties");
+        let properties = self.dom.member(self.scratch, self.kept.root, "properties");
         let schema = self.dom.find(self.scratch, properties, Chars(self.text(self.name(declared))));
         let types = self.dom.member(self.scratch, schema, "type");
         self.dom.kind(self.scratch, types) == Kind::String && self.dom.bytes(self.scratch, types) == b"string"
@@ -214,7 +215,7 @@ impl Schemas<'_, '_, '_, '_> {
         let escaped = |char: char| [(char == '|').then_some(0x5C), Some(u32::from(char))].into_iter().flatten();
         let found = self.search(text.chars().flat_map(escaped), 0, false)?;
         let limit = self.options.states.saturating_mul(4);
-        combine(self.scratch, (strings, found), Combine::Without, limit, 0)
+        self.combined((strings, found), Combine::Without, limit, 0)
     }
 
     /// Returns the code of the arguments of a tool, in a dialect that does not write them as an object.
@@ -227,9 +228,9 @@ impl Schemas<'_, '_, '_, '_> {
         if self.types(set)? & OBJECT == 0 {
             return Ok(0);
         }
-        self.is_arguments = true;
+        self.kept.is_arguments = true;
         let code = self.bare_members(set);
-        self.is_arguments = false;
+        self.kept.is_arguments = false;
         code
     }
 
@@ -305,6 +306,6 @@ fn has(name: &[u8], tag: &str) -> bool {
 /// A schema that any object satisfies, at the end of a list.
 impl Schemas<'_, '_, '_, '_> {
     pub(super) fn any_object(&self) -> Member {
-        Member::new(self.objects, 0)
+        Member::new(self.kept.objects, 0)
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! A rule stands for a list of schemas that a value satisfies all at once: `$ref` and `allOf` add to the list, each
 //! branch of `anyOf` is the list with one schema more. Lists that were met before are the same rule, so recursion ends.
+//!
+//! The code of a rule is made at once, but for its automata. Where one of them takes longer than the unit of work, the code is given up
+//! until the automaton is there, and then made from its begin, with the automata that are known ([`made`]).
 
 mod array;
 mod choice;
@@ -10,6 +13,8 @@ mod envelope;
 mod finish;
 mod formats;
 mod keyword;
+mod lexeme;
+mod made;
 mod members;
 mod number;
 mod object;
@@ -22,14 +27,14 @@ use heapless::Vec;
 
 use self::dialect::Dialect;
 use self::envelope::Callable;
-use self::finish::check;
 use self::keyword::{KNOWN, REFUSED};
-pub(super) use self::tools::compile_calls;
+use self::made::Made;
+pub(super) use self::tools::check_list;
 use super::calls::Mark;
-use super::code::{self, Code, Codec, Program, Rule, rule, set_start};
-use super::compile::{Options, Whitespace};
-use super::dfa::{self, Dfa};
-use super::dom::{self, Dom, Kind, Node};
+use super::code::{Code, Program, Rule, rule, set_start};
+use super::compile::Options;
+use super::dfa::Dfa;
+use super::dom::{Dom, Kind, Node};
 use super::error::{ErrorKind, GrammarError};
 use super::scratch::{Result, Scratch, mix};
 
@@ -82,18 +87,29 @@ struct Schemas<'c, 's, 't, 'o> {
     scratch: &'c mut Scratch<'s>,
     program: &'c mut Program,
     dom: Dom<'t>,
-    root: Node,
     options: &'c Options<'o>,
+    /// Marks that are tokens.
+    marks: &'c [Mark],
+    kept: &'c mut Kept,
+}
+
+/// What is kept of it between units of work.
+#[derive(Default)]
+pub(super) struct Kept {
+    root: Node,
     table: u32,
-    /// The first and the last rule that wait or waited for their code.
+    /// The next and the last rule that wait for their code.
     first: u32,
     last: u32,
     /// Whether the rule in the making is only a probe.
     probe: bool,
     /// The rule in the making.
     rule: Rule,
+    made: Made,
     /// Pairs of branches of `oneOf` that may have no text in common: the rule of both, that of the `oneOf`, where it is.
     pairs: u32,
+    /// The pair with which the rule in the making goes on.
+    pair: (Node, Node),
     errors: Vec<(Rule, GrammarError), ERRORS>,
     /// A schema without any value.
     never: Node,
@@ -104,8 +120,9 @@ struct Schemas<'c, 's, 't, 'o> {
     dialect: Dialect,
     /// Whether the object in the making is the arguments of a tool, and not a value in them.
     is_arguments: bool,
-    /// Marks that are tokens.
-    marks: &'c [Mark],
+    /// The element of the list of tools whose rule is made next.
+    element: Node,
+    tools: Callable,
 }
 
 /// Automata that many rules use.
@@ -118,61 +135,53 @@ struct Shared {
     marks: [Dfa; 6],
 }
 
-/// Compiles the text of a schema and returns the rule of its values.
-pub(super) fn compile(
-    scratch: &mut Scratch<'_>,
-    program: &mut Program,
-    text: &[u8],
-    options: &Options<'_>,
-) -> Result<Rule> {
-    let mut schemas = Schemas::new(scratch, program, text, options)?;
-    let (root, mut set) = (schemas.root, Set::new());
-    schemas.expand(&mut set, root, &mut Vec::new())?;
-    let rule = schemas.rule_of(&set)?;
-    schemas.work()?;
-    let (pairs, errors) = (schemas.pairs, schemas.errors);
-    check(scratch, program, rule, Callable::default(), (pairs, &errors))
-}
+impl Kept {
+    /// Begins with the schemas of a text whose root is known.
+    pub(super) fn new(scratch: &mut Scratch<'_>, root: Node) -> Result<Self> {
+        let never = scratch.record([Kind::False as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])?;
+        let objects = scratch.record([Kind::Object as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])?;
+        Ok(Self { root, never, objects, table: scratch.zeroed(BUCKETS as usize)?, ..Self::default() })
+    }
 
-impl<'c, 's, 't, 'o> Schemas<'c, 's, 't, 'o> {
-    fn new(
-        scratch: &'c mut Scratch<'s>,
-        program: &'c mut Program,
-        text: &'t [u8],
-        options: &'c Options<'o>,
-    ) -> Result<Self> {
-        let root = dom::read(text, scratch)?;
-        let never = scratch.record([Kind::False as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0])?;
-        let objects = scratch.record([Kind::Object as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0])?;
-        let table = scratch.zeroed(BUCKETS as usize)?;
-        Ok(Self {
-            scratch,
-            program,
-            dom: Dom { text },
-            root,
-            options,
-            table,
-            first: 0,
-            last: 0,
-            probe: false,
-            rule: 0,
-            pairs: 0,
-            errors: Vec::new(),
-            never,
-            objects,
-            shared: Shared::default(),
-            dialect: Dialect::Json,
-            is_arguments: false,
-            marks: &[],
-        })
+    /// Begins with the rule of the root. Returns it.
+    pub(super) fn begin(
+        &mut self,
+        scratch: &mut Scratch<'_>,
+        program: &mut Program,
+        text: &[u8],
+        options: &Options<'_>,
+    ) -> Result<Rule> {
+        let (root, mut set) = (self.root, Set::new());
+        let mut schemas = Schemas { scratch, program, dom: Dom { text }, options, marks: &[], kept: self };
+        schemas.expand(&mut set, root, &mut Vec::new())?;
+        schemas.rule_of(&set)
+    }
+
+    /// Goes on with the rules that wait for their code. Returns whether all have it.
+    pub(super) fn go_on(
+        &mut self,
+        scratch: &mut Scratch<'_>,
+        program: &mut Program,
+        text: &[u8],
+        options: &Options<'_>,
+    ) -> Result<bool> {
+        Schemas { scratch, program, dom: Dom { text }, options, marks: &[], kept: self }.work()
+    }
+
+    /// Checks what was made, whose root and instructions are sound.
+    pub(super) fn check(&self, scratch: &Scratch<'_>) -> Result<()> {
+        finish::check(scratch, self.pairs, &self.errors)
     }
 }
 
 impl Schemas<'_, '_, '_, '_> {
-    /// Makes the code of all rules that wait for it.
-    fn work(&mut self) -> Result<()> {
-        let mut waiting = self.first;
-        while waiting != 0 {
+    /// Goes on with the code of the rules that wait for it. Returns whether all have it.
+    fn work(&mut self) -> Result<bool> {
+        while self.kept.first != 0 {
+            if self.scratch.is_spent() {
+                return Ok(false);
+            }
+            let waiting = self.kept.first;
             let (list, count) = (self.scratch.get(waiting, LIST), self.scratch.get(waiting, COUNT));
             let mut set = Set::new();
             let words = self.scratch.slice(list, count).iter();
@@ -180,27 +189,39 @@ impl Schemas<'_, '_, '_, '_> {
             for word in words {
                 let _fits = set.push(Member(*word));
             }
-            self.rule = self.scratch.get(waiting, RULE);
-            self.probe = self.scratch.get(waiting, PROBE) != 0;
-            let code = match self.code(&set) {
-                Err(error) if self.probe && !matches!(error.kind, ErrorKind::ScratchTooSmall { .. }) => {
+            self.kept.rule = self.scratch.get(waiting, RULE);
+            self.kept.probe = self.scratch.get(waiting, PROBE) != 0;
+            let code = match self.kept.made.go_on(self.scratch) {
+                Ok(false) => return Ok(false),
+                Ok(true) => self.code(&set),
+                Err(error) => Err(error),
+            };
+            let code = match code {
+                Err(GrammarError { kind: ErrorKind::Unfinished, .. }) => return Ok(false),
+                Err(error) if self.kept.probe && !matches!(error.kind, ErrorKind::ScratchTooSmall { .. }) => {
                     // It is an error only if the rule is needed elsewhere. Until then it may have any text.
-                    self.errors.push((self.rule, error)).map_err(|_| error)?;
+                    self.kept.errors.push((self.kept.rule, error)).map_err(|_| error)?;
                     self.program.end(self.scratch)?
                 }
                 other => other?,
             };
-            set_start(self.scratch, self.rule, code);
-            waiting = self.scratch.get(waiting, NEXT);
+            set_start(self.scratch, self.kept.rule, code);
+            self.end_rule();
+            self.kept.first = self.scratch.get(waiting, NEXT);
         }
-        (self.first, self.last) = (0, 0);
-        Ok(())
+        self.kept.last = 0;
+        Ok(true)
+    }
+
+    /// Forgets what was kept of the rule in the making.
+    fn end_rule(&mut self) {
+        (self.kept.made, self.kept.pair) = (Made::default(), (0, 0));
     }
 
     /// Returns the rule of a list of schemas.
     fn rule_of(&mut self, set: &Set) -> Result<Rule> {
         let hash = set.iter().fold(0, |hash, member| mix(hash, member.0)) & (BUCKETS - 1);
-        let chain = self.scratch.get(self.table, hash);
+        let chain = self.scratch.get(self.kept.table, hash);
         let mut known = chain;
         while known != 0 {
             let (list, count) = (self.scratch.get(known, LIST), self.scratch.get(known, COUNT));
@@ -215,13 +236,13 @@ impl Schemas<'_, '_, '_, '_> {
         for (index, member) in (0..).zip(set) {
             self.scratch.set(list, index, member.0);
         }
-        let waiting = self.scratch.record([rule, list, set.len() as u32, 0, chain, u32::from(self.probe)])?;
-        self.scratch.set(self.table, hash, waiting);
-        match self.last {
-            0 => self.first = waiting,
+        let waiting = self.scratch.record([rule, list, set.len() as u32, 0, chain, u32::from(self.kept.probe)])?;
+        self.scratch.set(self.kept.table, hash, waiting);
+        match self.kept.last {
+            0 => self.kept.first = waiting,
             last => self.scratch.set(last, NEXT, waiting),
         }
-        self.last = waiting;
+        self.kept.last = waiting;
         Ok(rule)
     }
 
@@ -324,57 +345,6 @@ impl Schemas<'_, '_, '_, '_> {
             }
         }
         Ok(())
-    }
-
-    /// Returns the code of white space between lexemes.
-    fn space(&mut self, then: Code) -> Result<Code> {
-        let expression: &[u8] = match self.whitespace() {
-            Whitespace::Compact | Whitespace::Spaced => return Ok(then),
-            Whitespace::Bounded => b"( |\\n[ \\t]{0,40})?",
-            Whitespace::Any => b"[ \\t\\r\\n]*",
-        };
-        if self.shared.space == 0 {
-            self.shared.space = self.expression(expression, 0, true)?;
-        }
-        self.program.text(self.scratch, self.shared.space, Codec::Raw, then)
-    }
-
-    /// Returns the code of white space, then a rule. The space is in a rule of its own with it: so the rule is called once, and
-    /// not again behind each blank.
-    fn spaced_call(&mut self, rule: Rule, then: Code) -> Result<Code> {
-        if matches!(self.whitespace(), Whitespace::Compact | Whitespace::Spaced) {
-            return self.program.call(self.scratch, rule, then);
-        }
-        let mut spaced = code::spaced(self.scratch, rule);
-        if spaced == 0 {
-            let end = self.program.end(self.scratch)?;
-            let call = self.program.call(self.scratch, rule, end)?;
-            let start = self.space(call)?;
-            spaced = code::rule(self.scratch, code::rule_at(self.scratch, rule))?;
-            code::set_start(self.scratch, spaced, start);
-            code::set_spaced(self.scratch, rule, spaced);
-        }
-        self.program.call(self.scratch, spaced, then)
-    }
-
-    /// Returns the code of a punctuation mark.
-    fn mark(&mut self, mark: u8, then: Code) -> Result<Code> {
-        let index = b"{}[],:".iter().position(|other| *other == mark).unwrap_or(0);
-        if self.shared.marks.get(index) == Some(&0) {
-            let spaced = self.whitespace() == Whitespace::Spaced && matches!(mark, b',' | b':');
-            let text = [u32::from(mark), 0x20];
-            let dfa = dfa::literal(self.scratch, text.into_iter().take(1 + usize::from(spaced)))?;
-            self.shared.marks.get_mut(index).into_iter().for_each(|place| *place = dfa);
-        }
-        let dfa = self.shared.marks.get(index).copied().unwrap_or(0);
-        self.program.text(self.scratch, dfa, Codec::Raw, then)
-    }
-
-    /// Returns the code of a mark that ends a value, after white space.
-    fn closing(&mut self, mark: u8) -> Result<Code> {
-        let end = self.program.end(self.scratch)?;
-        let close = self.mark(mark, end)?;
-        self.space(close)
     }
 
     fn wrong<T>(&self, keyword: &'static str, node: Node) -> Result<T> {

@@ -1,13 +1,17 @@
 //! Numbers.
 
 use super::{Member, Schemas, Set};
+use crate::grammar::ast::Ast;
 use crate::grammar::code::{Code, Codec};
+use crate::grammar::combine::Combine;
 use crate::grammar::decimal::Decimal;
 use crate::grammar::dfa::{Dfa, Trie};
 use crate::grammar::dom::{Kind, Node};
-use crate::grammar::number::{self, Bound, Form};
-use crate::grammar::reach;
-use crate::grammar::scratch::Result;
+use crate::grammar::job::Job;
+use crate::grammar::nfa::Search;
+use crate::grammar::number::{self, Bound, Form, Multiples};
+use crate::grammar::reach::Trim;
+use crate::grammar::scratch::{Result, Scratch};
 
 /// Keywords of bounds: whether numbers lie above, and whether the bound is not among them.
 const BOUNDS: &[(&str, bool, bool)] = &[
@@ -39,20 +43,38 @@ impl Schemas<'_, '_, '_, '_> {
 
     fn form(&mut self, form: Form, at: usize) -> Result<Dfa> {
         let shared = match form {
-            Form::Integer => self.shared.integer,
-            Form::Number => self.shared.number,
+            Form::Integer => self.kept.shared.integer,
+            Form::Number => self.kept.shared.number,
             _ => 0,
         };
         if shared != 0 {
             return Ok(shared);
         }
-        let dfa = number::form(self.scratch, form, self.options.states, at)?;
+        let dfa = self.at_once(|schemas| schemas.new_form(form, at))?;
         match form {
-            Form::Integer => self.shared.integer = dfa,
-            Form::Number => self.shared.number = dfa,
+            Form::Integer => self.kept.shared.integer = dfa,
+            Form::Number => self.kept.shared.number = dfa,
             _ => {}
         }
         Ok(dfa)
+    }
+
+    fn new_form(&mut self, form: Form, at: usize) -> Result<Dfa> {
+        let decimals = self.numbers(at, |scratch| number::form(scratch, form))?;
+        if form != Form::IntegerOneZero {
+            return Ok(decimals);
+        }
+        let integers = self.numbers(at, |scratch| number::form(scratch, Form::Integer))?;
+        self.combined((decimals, integers), Combine::Both, self.options.states, at)
+    }
+
+    /// Returns the automaton of an expression of numbers.
+    fn numbers(&mut self, at: usize, make: impl FnOnce(&mut Scratch<'_>) -> Result<Ast>) -> Result<Dfa> {
+        let limit = self.options.states;
+        self.automaton(|scratch| {
+            let ast = make(scratch)?;
+            Search::new(scratch, ast, true, limit, at).map(Job::Search)
+        })
     }
 
     /// Returns the numbers that a schema allows of those given.
@@ -62,7 +84,7 @@ impl Schemas<'_, '_, '_, '_> {
             let value = self.value(member, keyword);
             if value != 0 {
                 let bound = Bound { value: self.decimal(value, keyword)?, lower: *lower, exclusive: *exclusive };
-                let range = number::bounded(self.scratch, &bound, limit, at)?;
+                let range = self.numbers(at, |scratch| number::bounded(scratch, &bound))?;
                 numbers = self.both(numbers, range, at)?;
             }
         }
@@ -70,7 +92,7 @@ impl Schemas<'_, '_, '_, '_> {
         if multiple != 0 {
             let of = self.decimal(multiple, "multipleOf")?;
             let at = self.dom.at(self.scratch, multiple);
-            let multiples = number::multiples(self.scratch, &of, limit, at)?;
+            let multiples = self.automaton(|scratch| Multiples::new(scratch, &of, limit, at).map(Job::Multiples))?;
             numbers = self.both(numbers, multiples, at)?;
         }
         if self.constants(member).0 != 0 && !member.has(Member::ENUM) {
@@ -90,7 +112,7 @@ impl Schemas<'_, '_, '_, '_> {
             }
             constant = self.next_constant(constant, only);
         }
-        Ok(reach::trimmed(self.scratch, trie.dfa()))
+        self.automaton(|scratch| Ok(Job::Trim(Trim::new(scratch, trie.dfa()))))
     }
 
     fn decimal(&self, node: Node, keyword: &'static str) -> Result<Decimal> {

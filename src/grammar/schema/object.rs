@@ -6,9 +6,9 @@ use super::array::less;
 use super::{Member, Schemas, Set};
 use crate::grammar::ast::OPEN;
 use crate::grammar::code::{Code, Codec, Rule};
-use crate::grammar::combine::{Combine, combine};
-use crate::grammar::dfa::{self, Dfa, Trie};
-use crate::grammar::dom::{Kind, Node};
+use crate::grammar::combine::Combine;
+use crate::grammar::dfa::{Dfa, Trie};
+use crate::grammar::dom::{Kind, Node, slots};
 use crate::grammar::json::Chars;
 use crate::grammar::scratch::{Result, mix};
 
@@ -37,6 +37,9 @@ pub(super) struct Declared {
     pub(super) last: u32,
     pub(super) count: u32,
     pub(super) required: u32,
+    /// Where they are found by their names, and its places.
+    table: u32,
+    slots: u32,
 }
 
 /// Other members: for each kind of name, the automaton of the names and the rule of the values.
@@ -76,7 +79,13 @@ impl Schemas<'_, '_, '_, '_> {
 
     /// Returns the declared members, or those that the value itself has.
     pub(super) fn declared(&mut self, set: &Set) -> Result<Declared> {
-        let mut declared = Declared::default();
+        let names = set.iter().fold(0_u32, |sum, member| {
+            let object = if member.has(Member::VALUE) { member.node() } else { self.value(*member, "properties") };
+            let names = [object, self.value(*member, "required")];
+            names.into_iter().fold(sum, |sum, node| sum.saturating_add(self.dom.count(self.scratch, node)))
+        });
+        let slots = slots(names.max(1));
+        let mut declared = Declared { table: self.scratch.zeroed(slots as usize)?, slots, ..Declared::default() };
         for member in set {
             let object = if member.has(Member::VALUE) { member.node() } else { self.value(*member, "properties") };
             if object != 0 && self.dom.kind(self.scratch, object) != Kind::Object {
@@ -109,8 +118,9 @@ impl Schemas<'_, '_, '_, '_> {
 
     fn declare(&mut self, declared: &mut Declared, name: (u32, u32), required: bool) -> Result<()> {
         let hash = self.chars(name).fold(0, mix);
-        let mut known = declared.first;
-        while known != 0 {
+        let last = declared.slots.wrapping_sub(1);
+        let mut slot = hash & last;
+        while let known @ 1.. = self.scratch.get(declared.table, slot) {
             let same = self.scratch.get(known, HASH) == hash;
             if same && self.chars(self.name(known)).eq(self.chars(name)) {
                 let newly = required && self.scratch.get(known, REQUIRED) == 0;
@@ -118,9 +128,10 @@ impl Schemas<'_, '_, '_, '_> {
                 self.scratch.set(known, REQUIRED, u32::from(required) | self.scratch.get(known, REQUIRED));
                 return Ok(());
             }
-            known = self.scratch.get(known, NEXT);
+            slot = slot.wrapping_add(1) & last;
         }
         let new = self.scratch.record([name.0, name.1, hash, u32::from(required), 0])?;
+        self.scratch.set(declared.table, slot, new);
         match declared.last {
             0 => declared.first = new,
             last => self.scratch.set(last, NEXT, new),
@@ -176,7 +187,8 @@ impl Schemas<'_, '_, '_, '_> {
         for (owner, member) in set.iter().enumerate() {
             if member.has(Member::VALUE) {
                 let value = name.map_or(0, |name| self.dom.find(self.scratch, member.node(), self.chars(name)));
-                let value = if value == 0 { Member::new(self.never, 0) } else { Member::new(value, Member::VALUE) };
+                let value =
+                    if value == 0 { Member::new(self.kept.never, 0) } else { Member::new(value, Member::VALUE) };
                 self.include(&mut result, value)?;
                 continue;
             }
@@ -239,7 +251,7 @@ impl Schemas<'_, '_, '_, '_> {
                 known = self.scratch.get(known, NEXT);
             }
             let limit = self.limit();
-            names = combine(self.scratch, (names, taken.dfa()), Combine::Without, limit, at)?;
+            names = self.combined((names, taken.dfa()), Combine::Without, limit, at)?;
         }
         if set.iter().any(|member| member.has(Member::VALUE)) {
             return Ok(others);
@@ -251,8 +263,8 @@ impl Schemas<'_, '_, '_, '_> {
             for part in 0..parts.len() {
                 let Some(&(names, found)) = parts.get(part) else { continue };
                 let limit = self.limit();
-                let with = combine(self.scratch, (names, pattern.names), Combine::Both, limit, at)?;
-                let without = combine(self.scratch, (names, pattern.names), Combine::Without, limit, at)?;
+                let with = self.combined((names, pattern.names), Combine::Both, limit, at)?;
+                let without = self.combined((names, pattern.names), Combine::Without, limit, at)?;
                 parts.get_mut(part).into_iter().for_each(|part| *part = (without, found));
                 if with != 0 && parts.push((with, found | 1 << index)).is_err() {
                     return self.refused("patternProperties", at);
@@ -263,7 +275,7 @@ impl Schemas<'_, '_, '_, '_> {
             if names == 0 || (closed && found == 0) || self.is_excluded(set, patterns, found) {
                 continue;
             }
-            let names = if codec == Codec::Raw { names } else { dfa::quoted(self.scratch, names)? };
+            let names = if codec == Codec::Raw { names } else { self.quoted(names)? };
             let rule = self.member_rule(set, None, patterns, found)?;
             if others.push(Other { names, codec, rule }).is_err() {
                 return self.refused("patternProperties", at);

@@ -42,8 +42,8 @@ impl Schemas<'_, '_, '_, '_> {
     /// Returns the schema with an `$id` that is the innermost around a node.
     fn resource_of(&self, node: Node) -> Node {
         let place = self.dom.range(self.scratch, node).0;
-        let mut found = self.root;
-        self.visit(self.root, &mut |schemas, node| {
+        let mut found = self.kept.root;
+        self.visit(self.kept.root, &mut |schemas, node| {
             let (from, to) = schemas.dom.range(schemas.scratch, node);
             let id = schemas.dom.member(schemas.scratch, node, "$id");
             let is_resource = schemas.text_of(id).is_some_and(|id| !id.starts_with(b"#"));
@@ -56,11 +56,11 @@ impl Schemas<'_, '_, '_, '_> {
 
     /// Returns the schema whose `$id` is the base of a reference.
     fn resource(&self, base: &[u8]) -> Option<Node> {
-        let root = self.text_of(self.dom.member(self.scratch, self.root, "$id")).unwrap_or_default();
+        let root = self.text_of(self.dom.member(self.scratch, self.kept.root, "$id")).unwrap_or_default();
         let folder = root.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
         let folder = root.get(..folder)?;
         let mut found = None;
-        self.visit(self.root, &mut |schemas, node| {
+        self.visit(self.kept.root, &mut |schemas, node| {
             let id = schemas.dom.member(schemas.scratch, node, "$id");
             let Some(id) = schemas.text_of(id).filter(|_| id != 0) else { return };
             let id = id.strip_suffix(b"#").unwrap_or(&id);

@@ -6,15 +6,16 @@ use super::{Member, Schemas, Set};
 use crate::grammar::ast::OPEN;
 use crate::grammar::class::{ANY, ESCAPABLE};
 use crate::grammar::code::{Code, Codec};
-use crate::grammar::combine::{Combine, combine};
+use crate::grammar::combine::{Combine, Combining};
 use crate::grammar::compile::Escapes;
 use crate::grammar::dfa::{self, Dfa, Trie};
 use crate::grammar::dom::{Kind, Node};
 use crate::grammar::error::{ErrorKind, GrammarError};
+use crate::grammar::job::Job;
 use crate::grammar::json::Chars;
-use crate::grammar::lengths;
-use crate::grammar::nfa::search;
-use crate::grammar::reach;
+use crate::grammar::lengths::{ENDLESS, Notes};
+use crate::grammar::nfa::Search;
+use crate::grammar::reach::Trim;
 use crate::grammar::regex::Parser;
 use crate::grammar::scratch::Result;
 
@@ -45,7 +46,7 @@ impl Schemas<'_, '_, '_, '_> {
         for member in set {
             strings = self.restricted(strings, *member, at)?;
         }
-        dfa::quoted(self.scratch, strings)
+        self.quoted(strings)
     }
 
     /// Returns the code of the strings of an automaton with so many characters.
@@ -56,10 +57,10 @@ impl Schemas<'_, '_, '_, '_> {
         at: usize,
         end: Code,
     ) -> Result<Code> {
-        if lengths::note(self.scratch, strings) {
+        if self.automaton(|scratch| Ok(Job::Notes(Notes::new(scratch, strings))))? != 0 {
             let (fewest, most) =
                 (dfa::highest(self.scratch, strings) & 0xFFFF, dfa::highest(self.scratch, strings) >> 16);
-            let is_met = fewest <= max && (most == lengths::ENDLESS || most >= min);
+            let is_met = fewest <= max && (most == ENDLESS || most >= min);
             let code = self.program.counted_text(self.scratch, (strings, codec), (min, max), end)?;
             return Ok(if is_met { code } else { 0 });
         }
@@ -88,7 +89,7 @@ impl Schemas<'_, '_, '_, '_> {
     /// Returns how strings are written.
     pub(super) fn codec(&self, restricted: bool) -> Codec {
         match self.options.escapes {
-            _ if self.dialect != Dialect::Json => Codec::Short,
+            _ if self.kept.dialect != Dialect::Json => Codec::Short,
             Escapes::Short => Codec::Short,
             Escapes::All if restricted => Codec::Control,
             Escapes::All => Codec::All,
@@ -111,11 +112,11 @@ impl Schemas<'_, '_, '_, '_> {
 
     /// Returns the automaton of any string, with its quotes.
     fn free_string(&mut self, codec: Codec) -> Result<Dfa> {
-        if self.shared.string == 0 {
-            let strings = self.all_strings(codec)?;
-            self.shared.string = dfa::quoted(self.scratch, strings)?;
+        if self.kept.shared.string == 0 {
+            let strings = self.at_once(|schemas| schemas.all_strings(codec))?;
+            self.kept.shared.string = dfa::quoted(self.scratch, strings)?;
         }
-        Ok(self.shared.string)
+        Ok(self.kept.shared.string)
     }
 
     /// Returns the strings that a schema allows of those given.
@@ -134,7 +135,8 @@ impl Schemas<'_, '_, '_, '_> {
         if format != 0 {
             match self.format(format) {
                 Some(expression) => {
-                    let found = self.expression(expression, self.dom.at(self.scratch, format), true)?;
+                    let chars = expression.iter().map(|byte| u32::from(*byte));
+                    let found = self.search(chars, self.dom.at(self.scratch, format), true)?;
                     strings = self.both(strings, found, at)?;
                 }
                 None if self.options.ignore.contains(&"format") => {}
@@ -159,14 +161,17 @@ impl Schemas<'_, '_, '_, '_> {
         self.search(chars, at, false)
     }
 
-    /// Returns the automaton of an expression of ours.
+    /// Returns the automaton of an expression of ours, which is small.
     pub(super) fn expression(&mut self, text: &'static [u8], at: usize, whole: bool) -> Result<Dfa> {
-        self.search(text.iter().map(|byte| u32::from(*byte)), at, whole)
+        self.at_once(|schemas| schemas.search(text.iter().map(|byte| u32::from(*byte)), at, whole))
     }
 
     pub(super) fn search(&mut self, chars: impl Iterator<Item = u32> + Clone, at: usize, whole: bool) -> Result<Dfa> {
-        let ast = Parser::new(self.scratch, chars, at, false).parse()?;
-        search(self.scratch, ast, whole, self.options.states, at)
+        let limit = self.options.states;
+        self.automaton(|scratch| {
+            let ast = Parser::new(scratch, chars, at, false).parse()?;
+            Search::new(scratch, ast, whole, limit, at).map(Job::Search)
+        })
     }
 
     fn constant_strings(&mut self, member: Member) -> Result<Dfa> {
@@ -184,14 +189,19 @@ impl Schemas<'_, '_, '_, '_> {
             }
             constant = self.next_constant(constant, only);
         }
-        Ok(reach::trimmed(self.scratch, trie.dfa()))
+        self.automaton(|scratch| Ok(Job::Trim(Trim::new(scratch, trie.dfa()))))
     }
 
     /// Returns what two automata accept both.
     pub(super) fn both(&mut self, one: Dfa, other: Dfa, at: usize) -> Result<Dfa> {
         // A trie has a state for each character of the schema, which the limit is not about.
         let limit = self.options.states.saturating_mul(4).max(self.dom.text.len() as u32);
-        if other == 0 { Ok(0) } else { combine(self.scratch, (one, other), Combine::Both, limit, at) }
+        if other == 0 { Ok(0) } else { self.combined((one, other), Combine::Both, limit, at) }
+    }
+
+    /// Returns a combination of two automata.
+    pub(super) fn combined(&mut self, automata: (Dfa, Dfa), how: Combine, limit: u32, at: usize) -> Result<Dfa> {
+        self.automaton(|scratch| Combining::new(scratch, automata, how, limit, at).map(Job::Combine))
     }
 
     /// Returns the code of a name as the schema's text has it, with its quotes: the way in which names are written.

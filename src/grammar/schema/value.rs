@@ -98,7 +98,7 @@ impl Schemas<'_, '_, '_, '_> {
             if self.dom.kind(self.scratch, member.node()) == Kind::False && !member.has(Member::VALUE) {
                 return Ok(0);
             }
-            if member.node() == self.objects {
+            if member.node() == self.kept.objects {
                 types &= OBJECT;
             }
             types &= self.named_types(*member)?;

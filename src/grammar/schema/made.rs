@@ -1,0 +1,80 @@
+//! The automata of the rule in the making.
+//!
+//! Its code is made again after each automaton that took longer than a unit. It asks for the same ones in the same order then, so they
+//! are known by their number.
+
+use super::Schemas;
+use crate::grammar::dfa::{self, Dfa};
+use crate::grammar::error::{ErrorKind, GrammarError};
+use crate::grammar::job::Job;
+use crate::grammar::scratch::{Result, Scratch};
+
+/// Automata that are made, as a list of records, and the one in the making.
+#[derive(Default)]
+pub(super) struct Made {
+    first: u32,
+    last: u32,
+    /// The next one that is asked for, and whether that is all that was made.
+    next: u32,
+    job: Option<Job>,
+    /// Automata are made at once.
+    at_once: bool,
+}
+
+impl Made {
+    /// Goes on with the automaton in the making. Returns whether the code can be made from its begin.
+    pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>) -> Result<bool> {
+        if let Some(job) = &mut self.job {
+            let Some(made) = job.go_on(scratch)? else { return Ok(false) };
+            self.job = None;
+            self.note(scratch, made)?;
+        }
+        self.next = self.first;
+        Ok(true)
+    }
+
+    fn note(&mut self, scratch: &mut Scratch<'_>, made: Dfa) -> Result<()> {
+        let record = scratch.record([made, 0])?;
+        match self.last {
+            0 => self.first = record,
+            last => scratch.set(last, 1, record),
+        }
+        self.last = record;
+        Ok(())
+    }
+}
+
+impl<'s> Schemas<'_, 's, '_, '_> {
+    /// Returns the next automaton of the rule, which `begin` begins unless it is made.
+    pub(super) fn automaton(&mut self, begin: impl FnOnce(&mut Scratch<'s>) -> Result<Job>) -> Result<Dfa> {
+        if self.kept.made.at_once {
+            return begin(self.scratch)?.run(self.scratch);
+        }
+        let known = self.kept.made.next;
+        if known != 0 {
+            self.kept.made.next = self.scratch.get(known, 1);
+            return Ok(self.scratch.get(known, 0));
+        }
+        let mut job = begin(self.scratch)?;
+        match job.go_on(self.scratch)? {
+            Some(made) => self.kept.made.note(self.scratch, made).map(|()| made),
+            None => {
+                self.kept.made.job = Some(job);
+                Err(GrammarError { kind: ErrorKind::Unfinished, at: 0 })
+            }
+        }
+    }
+
+    /// Returns an automaton with quotes around it. It is changed, so that is done once.
+    pub(super) fn quoted(&mut self, inner: Dfa) -> Result<Dfa> {
+        self.automaton(|scratch| dfa::quoted(scratch, inner).map(Job::Made))
+    }
+
+    /// Calls a function whose automata are made at once: they are small, or other rules use them, too.
+    pub(super) fn at_once<T>(&mut self, make: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let before = core::mem::replace(&mut self.kept.made.at_once, true);
+        let made = make(self);
+        self.kept.made.at_once = before;
+        made
+    }
+}
