@@ -2186,6 +2186,84 @@ gleed_status gleed_grammar_init(const char *text, size_t text_len, uint32_t *scr
                                 const gleed_grammar_options *options, void *memory, size_t memory_len,
                                 const gleed_grammar **grammar, gleed_error *error);
 
+/*
+ * A grammar in the making. gleed_grammar_init takes longer than a frame can spare for a large schema or a hostile one; this makes the
+ * same bytes in units of work.
+ *     gleed_grammar_build_init(text, text_len, scratch, scratch_len, &options, room, room_len, &build, &error);
+ *     while (gleed_grammar_build_step(build, 4, &error) == GLEED_YIELDED) ...    (the frame ends here)
+ *     gleed_grammar_build_plan(build, &size, &align, &error);
+ *     gleed_grammar_build_place(build, memory, size, &error);
+ *     while (gleed_grammar_build_step(build, 4, &error) == GLEED_YIELDED) ...
+ *     gleed_grammar_build_finish(build, &grammar, &error);
+ */
+typedef struct gleed_grammar_build gleed_grammar_build;
+
+/*
+ * Returns the size and alignment of the memory of a grammar in the making, in bytes. The size is always the same.
+ *   Memory, Time, Threads, Errors, After   As gleed_sampler_size.
+ */
+gleed_status gleed_grammar_build_size(size_t *size, size_t *align, gleed_error *error);
+
+/*
+ * Begins a grammar. *build receives a pointer to what is in the making. `options` as for gleed_grammar_plan. 262,144 elements of
+ * scratch and 64 for each byte of the text are enough for most grammars; if not, gleed_grammar_build_step says so, and a new build
+ * begins with more.
+ *   Memory   Keeps `memory`, `text`, `scratch`, and `ignore` and `tool` of the options, until the grammar is finished. Does not keep
+ *            the options and the tokenizer.
+ *   Time     Constant.
+ *   Threads  Any, each with scratch and memory of its own.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_STRUCT_SIZE, GLEED_E_OBJECT, GLEED_E_VALUE, GLEED_E_TEXT
+ *            (`ignore`, `tool`), GLEED_E_TEXT_TOO_LONG, GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED.
+ *   After    Nothing is written, not even to `memory`.
+ */
+gleed_status gleed_grammar_build_init(const char *text, size_t text_len, uint32_t *scratch, size_t scratch_len,
+                                      const gleed_grammar_options *options, void *memory, size_t memory_len,
+                                      gleed_grammar_build **build, gleed_error *error);
+
+/*
+ * Goes on for at most `units` units of work, of some ten microseconds each (0: no bound). GLEED_OK: the memory of the grammar is known,
+ * or, after gleed_grammar_build_place, the grammar is finished. GLEED_YIELDED: call again. A unit is longer where one object of a
+ * schema has hundreds of members, or where a state of an automaton takes more.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with `units`.
+ *   Threads  One at a time per build.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_SCRATCH_TOO_SMALL, GLEED_E_GRAMMAR and so on, as
+ *            gleed_grammar_plan.
+ *   After    The build is of no use with the last ones, which it says again.
+ */
+gleed_status gleed_grammar_build_step(gleed_grammar_build *build, uint64_t units, gleed_error *error);
+
+/*
+ * Returns the size and alignment of the memory of the grammar, in bytes.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  Any, while no call changes the build.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_BUSY (gleed_grammar_build_step must go on).
+ *   After    Nothing is written.
+ */
+gleed_status gleed_grammar_build_plan(const gleed_grammar_build *build, size_t *size, size_t *align, gleed_error *error);
+
+/*
+ * Gives the grammar its memory, once.
+ *   Memory   Keeps `memory`.
+ *   Time     Constant.
+ *   Threads  One at a time per build.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_MEMORY_TOO_SMALL,
+ *            GLEED_E_MEMORY_MISALIGNED, GLEED_E_BUSY (its size is not known yet, or it has its memory).
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_grammar_build_place(gleed_grammar_build *build, void *memory, size_t memory_len, gleed_error *error);
+
+/*
+ * *grammar receives a pointer to the finished grammar, once. What it was made in is free then.
+ *   Memory   Keeps nothing.
+ *   Time     Constant.
+ *   Threads  One at a time per build.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_BUSY (it is not finished).
+ *   After    Nothing is written.
+ */
+gleed_status gleed_grammar_build_finish(gleed_grammar_build *build, const gleed_grammar **grammar, gleed_error *error);
+
 /* The tokens of a vocabulary by their bytes. It never changes. */
 typedef struct gleed_trie gleed_trie;
 

@@ -1105,6 +1105,8 @@ private:
 
 #ifndef GLEED_NO_GRAMMAR
 
+class GrammarBuild;
+
 // A compiled grammar: a JSON Schema, GBNF or a regular expression. It must outlive its matchers.
 class Grammar {
 public:
@@ -1135,8 +1137,68 @@ public:
     const gleed_grammar *get() const noexcept { return grammar_; }
 
 private:
+    friend class GrammarBuild;
     Memory memory_;
     const gleed_grammar *grammar_ = nullptr;
+};
+
+// A grammar in the making, in units of work. The text, and the texts of the options, must stay where they are until it is finished.
+class GrammarBuild {
+public:
+    GrammarBuild() noexcept = default;
+
+    static Result<GrammarBuild> begin(Span<const char> text, const gleed_grammar_options &options) noexcept {
+        GrammarBuild build;
+        build.text_ = text;
+        build.options_ = options;
+        Status status = build.restart((std::size_t(1) << 18) + 64 * text.size());
+        return Result<GrammarBuild>(status, std::move(build));
+    }
+    // Goes on for so many units: GLEED_OK when the grammar is finished, GLEED_YIELDED before. Where the scratch was too small it begins
+    // again with more.
+    Status step(std::uint64_t units) noexcept {
+        Status status;
+        status = gleed_grammar_build_step(build_, units, status.details());
+        if (status.code() == GLEED_E_SCRATCH_TOO_SMALL) {
+            status = restart(static_cast<std::size_t>(status.error().needed));
+            if (status) status = GLEED_YIELDED;
+            return status;
+        }
+        if (status.code() != GLEED_OK || memory_.data() != nullptr) return status;
+        std::size_t size = 0, align = 1;
+        status = gleed_grammar_build_plan(build_, &size, &align, status.details());
+        if (!status) return status;
+        memory_ = Memory::allocate(size, align);
+        status = gleed_grammar_build_place(build_, memory_.data(), memory_.size(), status.details());
+        if (status) status = GLEED_YIELDED;
+        return status;
+    }
+    // Returns the finished grammar, once.
+    Result<Grammar> finish() noexcept {
+        Status status;
+        Grammar grammar;
+        status = gleed_grammar_build_finish(build_, &grammar.grammar_, status.details());
+        if (status) grammar.memory_ = std::move(memory_);
+        return Result<Grammar>(status, std::move(grammar));
+    }
+
+private:
+    Status restart(std::size_t words) noexcept {
+        std::size_t size = 0, align = 1;
+        Status status;
+        status = gleed_grammar_build_size(&size, &align, status.details());
+        if (!status) return status;
+        scratch_ = Memory::allocate(words * sizeof(std::uint32_t), alignof(std::uint32_t));
+        room_ = Memory::allocate(size, align);
+        status = gleed_grammar_build_init(text_.data(), text_.size(), static_cast<std::uint32_t *>(scratch_.data()),
+                                          scratch_.size() / sizeof(std::uint32_t), &options_, room_.data(), room_.size(),
+                                          &build_, status.details());
+        return status;
+    }
+    Span<const char> text_;
+    gleed_grammar_options options_ = {};
+    Memory scratch_, room_, memory_;
+    gleed_grammar_build *build_ = nullptr;
 };
 
 // The tokens of a vocabulary by their bytes. One serves all grammars.

@@ -64,7 +64,7 @@ impl Opaque for Grammar<'static> {
 /// A compiled grammar, at the head of its memory.
 pub type gleed_grammar = Object<Grammar<'static>>;
 
-const HEAD: usize = size_of::<gleed_grammar>().next_multiple_of(ALIGN);
+pub(crate) const GRAMMAR_HEAD: usize = size_of::<gleed_grammar>().next_multiple_of(ALIGN);
 
 const _: () = assert!(align_of::<gleed_grammar>() <= ALIGN);
 
@@ -121,13 +121,14 @@ impl From<GrammarError> for Failure {
             ErrorKind::LeftRecursion => new(status::E_GRAMMAR_RECURSION),
             ErrorKind::TooManyStates { limit } => new(status::E_GRAMMAR_STATES).numbers(limit, 0_u32),
             ErrorKind::ScratchTooSmall { given } => too_small(given, given.saturating_mul(4)),
+            ErrorKind::Unfinished => new(status::E_BUSY),
             ErrorKind::Memory(error) => error.into(),
             _ => new(status::E_INTERNAL),
         }
     }
 }
 
-fn too_small(given: usize, needed: usize) -> Failure {
+pub(crate) fn too_small(given: usize, needed: usize) -> Failure {
     let text = format_args!("the scratch of {given} 32-bit words is too small, {needed} may do");
     Failure::new(status::E_SCRATCH_TOO_SMALL, text).numbers(needed, given)
 }
@@ -137,7 +138,7 @@ fn too_small(given: usize, needed: usize) -> Failure {
 /// # Safety
 /// As [`versioned_or_null`], and `ignore_len` bytes at `ignore` and `tool_len` at `tool` that nobody writes to during `'a`. Nothing
 /// changes the tokenizer.
-unsafe fn options<'a>(
+pub(crate) unsafe fn options<'a>(
     options: *const gleed_grammar_options,
 ) -> Result<(gleed_grammar_options, Ignored<'a>, Asked<'a>), Failure> {
     const DEFAULT: gleed_grammar_options = gleed_grammar_options {
@@ -171,7 +172,8 @@ unsafe fn options<'a>(
 }
 
 /// Which calls may be written, but for the list of tools.
-struct Asked<'a> {
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
     format: CallFormat,
     thoughts: Option<ThoughtMarks>,
     is_thinking: bool,
@@ -220,7 +222,8 @@ impl Asked<'_> {
 }
 
 /// Keywords that are ignored.
-struct Ignored<'a> {
+#[derive(Debug)]
+pub(crate) struct Ignored<'a> {
     keywords: [&'a str; MAX_IGNORED],
     count: usize,
 }
@@ -243,7 +246,7 @@ impl<'a> Ignored<'a> {
 }
 
 /// The options as the library has them.
-fn converted<'a>(options: &gleed_grammar_options, ignored: &'a Ignored<'_>) -> Result<Options<'a>, Failure> {
+pub(crate) fn converted<'a>(options: &gleed_grammar_options, ignored: &'a Ignored<'_>) -> Result<Options<'a>, Failure> {
     let wrong = |what: &str, most: u32, given: u32| {
         Failure::new(status::E_VALUE, format_args!("{what} {given}, the last one is {most}")).numbers(most, given)
     };
@@ -272,7 +275,7 @@ fn converted<'a>(options: &gleed_grammar_options, ignored: &'a Ignored<'_>) -> R
     })
 }
 
-fn source<'a>(kind: u32, text: &'a [u8], asked: &'a Asked<'_>) -> Source<'a> {
+pub(crate) fn source<'a>(kind: u32, text: &'a [u8], asked: &'a Asked<'_>) -> Source<'a> {
     let &Asked { format, thoughts, is_thinking, parallel, choice, ref marks } = asked;
     match kind {
         GLEED_GRAMMAR_TOOLS => Source::Tools(Calls {
@@ -294,7 +297,7 @@ fn source<'a>(kind: u32, text: &'a [u8], asked: &'a Asked<'_>) -> Source<'a> {
 fn planned(source: Source<'_>, options: &Options<'_>, scratch: &mut [u32]) -> Result<usize, Failure> {
     match Grammar::plan(source, options, scratch)? {
         Planned::Scratch(needed) => Err(too_small(scratch.len(), needed)),
-        Planned::Memory(bytes) => Ok(bytes.checked_add(HEAD).ok_or(MemoryError::TooLarge)?),
+        Planned::Memory(bytes) => Ok(bytes.checked_add(GRAMMAR_HEAD).ok_or(MemoryError::TooLarge)?),
     }
 }
 
@@ -371,7 +374,7 @@ pub unsafe extern "C" fn gleed_grammar_init(
         // `memory_len` bytes at `memory`, as long as the grammar or a matcher is used. So they are lent for as long as
         // anyone may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
-        let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
+        let (head, rest) = memory.split_at_mut_checked(GRAMMAR_HEAD).unwrap_or_default();
         place.write(Object::place(head, Grammar::new(source, &options, scratch, rest)?)?);
         Ok(status::OK)
     })

@@ -42,6 +42,8 @@ pub mod error;
 mod executor;
 #[cfg(feature = "grammar")]
 mod grammar;
+#[cfg(feature = "grammar")]
+mod grammar_build;
 mod guesses;
 mod hidden;
 mod kv;
@@ -98,6 +100,8 @@ pub use entry::*;
 pub use executor::*;
 #[cfg(feature = "grammar")]
 pub use grammar::*;
+#[cfg(feature = "grammar")]
+pub use grammar_build::*;
 pub use guesses::*;
 pub use hidden::*;
 pub use kv::*;

@@ -141,8 +141,8 @@ fn right(function: &str, kind: &str, name: &str) -> String {
         ("gleed_model_open", _, "len") => "file_len".to_owned(),
         ("gleed_selftest", _, "level") => "GLEED_LEVEL_SCALAR".to_owned(),
         ("gleed_token_kind" | "gleed_detokenize" | "gleed_sampler_accept", "uint32_t", _) => "5".to_owned(),
-        ("gleed_grammar_plan" | "gleed_grammar_init", _, "text") => "\"{}\"".to_owned(),
-        ("gleed_grammar_plan" | "gleed_grammar_init", _, "text_len") => "2".to_owned(),
+        ("gleed_grammar_plan" | "gleed_grammar_init" | "gleed_grammar_build_init", _, "text") => "\"{}\"".to_owned(),
+        ("gleed_grammar_plan" | "gleed_grammar_init" | "gleed_grammar_build_init", _, "text_len") => "2".to_owned(),
         ("gleed_calls_init", _, "tools") => "\"[]\"".to_owned(),
         ("gleed_calls_init", _, "tools_len") => "2".to_owned(),
         (_, "uint32_t", "most") => "1".to_owned(),
@@ -150,6 +150,7 @@ fn right(function: &str, kind: &str, name: &str) -> String {
         (
             "gleed_grammar_plan"
             | "gleed_grammar_init"
+            | "gleed_grammar_build_init"
             | "gleed_trie_plan"
             | "gleed_trie_init"
             | "gleed_trie_build_init",

@@ -216,6 +216,42 @@ static void pieces(const gleed_grammar *grammar)
     EXPECT(GLEED_E_SCRATCH_TOO_SMALL, gleed_trie_build_step(start_build(tokenizer, scratch, 4700), 0, &error));
 }
 
+/* A grammar that is made in pieces is the one that is made at once. */
+static void grammar_in_pieces(void)
+{
+    static uint32_t scratch[1 << 19];
+    const char *schema = "{\"properties\":{\"name\":{\"pattern\":\"^[a-z]{1,200}x\"},\"age\":{\"type\":\"integer\"}}}";
+    gleed_grammar_build *build = start_grammar_build(schema, scratch, COUNT(scratch));
+    const gleed_grammar *made = NULL, *whole = start_grammar(schema, NULL);
+    size_t size = 0, align = 0, needed = 0, steps = 0;
+    void *memory;
+    EXPECT(GLEED_E_BUSY, gleed_grammar_build_plan(build, &size, &align, &error));
+    EXPECT(GLEED_E_BUSY, gleed_grammar_build_finish(build, &made, &error));
+    while (gleed_grammar_build_step(build, 1, &error) == GLEED_YIELDED)
+        steps++;
+    DO(gleed_grammar_build_plan(build, &size, &align, &error));
+    memory = aligned(size, align);
+    EXPECT(GLEED_E_MEMORY_TOO_SMALL, gleed_grammar_build_place(build, memory, size - 1, &error));
+    DO(gleed_grammar_build_place(build, memory, size, &error));
+    EXPECT(GLEED_E_BUSY, gleed_grammar_build_place(build, memory, size, &error));
+    EXPECT(GLEED_E_BUSY, gleed_grammar_build_finish(build, &made, &error));
+    while (gleed_grammar_build_step(build, 1, &error) == GLEED_YIELDED)
+        steps++;
+    CHECK(steps > 3 && made == NULL);
+    DO(gleed_grammar_build_finish(build, &made, &error));
+    EXPECT(GLEED_E_BUSY, gleed_grammar_build_finish(build, &made, &error));
+    DO(gleed_matcher_mask(start_matcher(whole, NULL), trie, 0, 0, mask, mask_len, &error));
+    DO(gleed_matcher_mask(start_matcher(made, NULL), trie, 0, 0, mask_again, mask_len, &error));
+    CHECK(memcmp(mask, mask_again, mask_len * sizeof *mask) == 0);
+    /* What is refused is refused again. */
+    build = start_grammar_build("{\"not\":{}}", scratch, COUNT(scratch));
+    EXPECT(GLEED_E_GRAMMAR_UNSUPPORTED, gleed_grammar_build_step(build, 0, &error));
+    EXPECT(GLEED_E_GRAMMAR_UNSUPPORTED, gleed_grammar_build_step(build, 0, &error));
+    EXPECT(GLEED_E_BUSY, gleed_grammar_build_plan(build, &needed, &align, &error));
+    build = start_grammar_build(schema, scratch, 100);
+    EXPECT(GLEED_E_SCRATCH_TOO_SMALL, gleed_grammar_build_step(build, 0, &error));
+}
+
 static gleed_writing_info described(gleed_writing *writing)
 {
     gleed_writing_info info = {sizeof info, 0, 0, 0, 0, 0, 0};
@@ -578,6 +614,7 @@ int main(int argc, char **argv)
         answer(grammar, seed);
     grammars();
     pieces(grammar);
+    grammar_in_pieces();
     writings();
     call_formats();
     sampling();

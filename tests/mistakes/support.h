@@ -145,6 +145,15 @@ static inline gleed_matcher *start_matcher(const gleed_grammar *grammar, const g
     return matcher;
 }
 
+static inline gleed_grammar_build *start_grammar_build(const char *text, uint32_t *scratch, size_t len)
+{
+    gleed_grammar_build *build = NULL;
+    size_t size, align;
+    DO(gleed_grammar_build_size(&size, &align, &error));
+    DO(gleed_grammar_build_init(text, strlen(text), scratch, len, NULL, aligned(size, align), size, &build, &error));
+    return build;
+}
+
 static inline gleed_trie_build *start_build(const gleed_tokenizer *tokenizer, uint32_t *scratch, size_t len)
 {
     gleed_trie_build *build = NULL;

@@ -253,6 +253,15 @@ int main(int argc, char **argv) {
     char forced[8];
     CHECK(matcher.value().forced(forced).value() == 3 && std::memcmp(forced, "an.", 3) == 0);
 
+    // A grammar in pieces.
+    gleed_grammar_options schema{};
+    schema.struct_size = sizeof schema;
+    auto making = gleed::GrammarBuild::begin(std::string_view("{\"enum\":[\"yes\",\"no\"]}"), schema);
+    CHECK(making && !making.value().finish());
+    while (making.value().step(1).code() == GLEED_YIELDED) {}
+    const auto finished = making.value().finish();
+    CHECK(finished && finished.value().get() != nullptr && !making.value().finish());
+
     // The tables in pieces.
     auto build = gleed::TokenTrieBuild::begin(tokenizer.value());
     CHECK(build && !build.value().finish());

@@ -92,7 +92,7 @@ impl<'b, 'd> Caller<'b, 'd> {
             self.note_error(name, status, error);
         }
         let makes_object = self.buffers.iter().any(|buffer| matches!(buffer.kind, Use::Place(_)));
-        let has_scratch = name.starts_with("gleed_trie_build");
+        let has_scratch = name.starts_with("gleed_trie_build") || name.starts_with("gleed_grammar_build");
         for mut buffer in std::mem::take(&mut self.buffers) {
             if status < 0 {
                 let is_changed = !buffer.before.is_empty() && buffer.before != buffer.memory.bytes();

@@ -45,14 +45,15 @@ functions! {
         gleed_engine_reset_metrics gleed_matcher_reset;
     call_3:
         gleed_adapter_describe gleed_adapter_size gleed_calls_size gleed_cancel gleed_checkpoint gleed_conversation_seq
-        gleed_detokenizer_size gleed_engine_describe gleed_matcher_bytes_to_end gleed_matcher_is_end gleed_matcher_is_free
+        gleed_detokenizer_size gleed_engine_describe gleed_grammar_build_finish gleed_grammar_build_size
+        gleed_grammar_build_step gleed_matcher_bytes_to_end gleed_matcher_is_end gleed_matcher_is_free
         gleed_matcher_rewind gleed_engine_metrics
         gleed_matcher_rewindable gleed_matcher_snapshot_size gleed_model_describe gleed_model_size gleed_reset
         gleed_sampler_accept gleed_sampler_set_state gleed_sampler_size gleed_sampler_state gleed_seq_close gleed_seq_open
         gleed_set_executor gleed_step gleed_stops_size gleed_tokenizer_describe gleed_trie_build_finish gleed_trie_build_size
         gleed_trie_build_step gleed_trie_mask_len gleed_turns_describe gleed_writing_describe;
     call_4:
-        gleed_argmax gleed_calls_named gleed_can_extend gleed_engine_load_adapter gleed_guesses_end gleed_guesses_take
+        gleed_argmax gleed_calls_named gleed_can_extend gleed_engine_load_adapter gleed_grammar_build_place gleed_grammar_build_plan gleed_guesses_end gleed_guesses_take
         gleed_matcher_plan gleed_matcher_restore
         gleed_model_split_size gleed_plan_describe gleed_rewind gleed_sampler_set_biases gleed_selftest gleed_seq_describe
         gleed_snapshot_describe gleed_stops_finish gleed_tokenizer_size gleed_trie_build_place gleed_trie_build_plan
@@ -78,7 +79,7 @@ functions! {
         gleed_matcher_mask_within
         gleed_sample gleed_unspelled gleed_writing_fork gleed_writing_init gleed_writing_mask;
     call_9:
-        gleed_conversation_save gleed_embed_texts gleed_grammar_init gleed_matcher_forced_tokens gleed_sampler_bias_text
+        gleed_conversation_save gleed_embed_texts gleed_grammar_build_init gleed_grammar_init gleed_matcher_forced_tokens gleed_sampler_bias_text
         gleed_writing_forced_tokens;
     call_10:
         gleed_conversation_update gleed_encode gleed_sample_masked;
