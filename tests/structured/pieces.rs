@@ -17,7 +17,7 @@ const MOST: u64 = 40_000;
 pub(super) fn made(source: Source<'_>, options: &Options<'_>, units: usize) -> Result<(Vec<u8>, u64), GrammarError> {
     let mut scratch = Vec::new();
     while let Planned::Scratch(words) = Grammar::plan(source, options, &mut scratch)? {
-        scratch.resize(words, 0);
+        scratch.resize(words, 7);
     }
     let mut memory: Memory;
     let mut build = GrammarBuild::new(source, *options, &mut scratch);
