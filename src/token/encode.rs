@@ -199,9 +199,15 @@ impl Tokenizer<'_, '_> {
                     output.word += word.len();
                 }
             }
+            (Algorithm::Characters { pre, .. }, Some(merges)) if pre.has_metaspace => {
+                for (word, prefix) in pre.words(part).flat_map(metaspace_words) {
+                    self.character_word(word, prefix, pre, merges, scratch, output);
+                    output.word += word.len();
+                }
+            }
             (Algorithm::Characters { pre, .. }, Some(merges)) => {
                 for word in pre.words(part).flat_map(|line| self.blank_words(line)) {
-                    self.character_word(word, pre, merges, scratch, output);
+                    self.character_word(word, false, pre, merges, scratch, output);
                     output.word += word.len();
                 }
             }
@@ -238,6 +244,21 @@ impl Tokenizer<'_, '_> {
 /// Returns whether `c` is white space in C and in llama.cpp.
 fn is_ascii_space(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
+}
+
+/// The words of a line, each from a blank to the next one, and whether a blank is put before them: before a line that does not
+/// begin with one. Line ends are one word.
+fn metaspace_words(line: &str) -> impl Iterator<Item = (&str, bool)> {
+    let is_blank = |c: char| c == ' ' || c == '\u{2581}';
+    let mut prefix = !line.starts_with(is_blank) && !line.starts_with('\n');
+    let mut rest = line;
+    core::iter::from_fn(move || {
+        let mut blanks = rest.char_indices().skip(1).filter(|&(_, c)| is_blank(c));
+        let len = blanks.next().map_or(rest.len(), |(at, _)| at);
+        let (word, after) = rest.split_at_checked(len).filter(|(word, _)| !word.is_empty())?;
+        rest = after;
+        Some((word, core::mem::take(&mut prefix)))
+    })
 }
 
 /// Bytes of the blanks at the start of `text` and of what follows up to the next blank.

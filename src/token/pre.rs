@@ -17,6 +17,8 @@ pub(super) struct PreTokenizer {
     pub(super) is_spelled_plainly: bool,
     /// Whether a run of line ends that is in the vocabulary becomes that token.
     pub(super) has_whole_newlines: bool,
+    /// Whether every blank begins a word of its own, and one is put before a line that does not begin with one.
+    pub(super) has_metaspace: bool,
     /// Whether a word that is in the vocabulary becomes that token, without regard to the merges.
     pub(super) ignore_merges: bool,
     /// Default of `tokenizer.ggml.add_bos_token`.
@@ -38,6 +40,7 @@ const fn row(names: &'static [&'static str], rules: &'static [Rule]) -> PreToken
         rules,
         is_spelled_plainly: false,
         has_whole_newlines: false,
+        has_metaspace: false,
         ignore_merges: false,
         add_bos: false,
     }
@@ -56,6 +59,10 @@ impl PreTokenizer {
         Self { has_whole_newlines: true, ..self }
     }
 
+    const fn with_metaspace(self) -> Self {
+        Self { has_metaspace: true, ..self }
+    }
+
     const fn adding_bos(self) -> Self {
         Self { add_bos: true, ..self }
     }
@@ -67,7 +74,7 @@ impl PreTokenizer {
 }
 
 /// All pre-tokenizers that are known.
-pub(super) static TABLE: [PreTokenizer; 33] = [
+pub(super) static TABLE: [PreTokenizer; 35] = [
     row(
         &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"],
         &[rules::llama3],
@@ -157,6 +164,19 @@ pub(super) static TABLE: [PreTokenizer; 33] = [
     row(&["gemma4"], &[rules::lines]).spelled_plainly().keeping_newlines().adding_bos(),
     row(&["granite-embed-multi-311m"], &[rules::lines]).spelled_plainly().keeping_newlines(),
     row(&["sarvam-moe"], &[rules::lines]).spelled_plainly(),
+    row(&["mmbert"], &[rules::lines]).spelled_plainly().keeping_newlines().with_metaspace(),
+    row(
+        &["chameleon"],
+        &[
+            rules::sentinels,
+            rules::image_tokens,
+            rules::tabs_and_blanks,
+            rules::each_digit,
+            rules::each_sign,
+            rules::gpt2,
+        ],
+    )
+    .adding_bos(),
 ];
 
 /// The pre-tokenizer called `name`.

@@ -57,10 +57,12 @@ impl Tokenizer<'_, '_> {
         }
     }
 
-    /// BPE by characters: a character that is no token is spelled by its bytes, and a byte without a token is left out.
+    /// BPE by characters: a character that is no token is spelled by its bytes, and a byte without a token is left out. `prefix`:
+    /// a blank is put before the word.
     pub(super) fn character_word(
         &self,
         word: &str,
+        prefix: bool,
         pre: &PreTokenizer,
         merges: &Merges<'_>,
         scratch: &mut [u32],
@@ -73,10 +75,10 @@ impl Tokenizer<'_, '_> {
         {
             return output.push(id);
         }
-        let symbols = self.characters(word, false, |text| id_of(text).unwrap_or(NONE), scratch, output);
+        let symbols = self.characters(word, prefix, |text| id_of(text).unwrap_or(NONE), scratch, output);
         let Some(mut symbols) = symbols else { return };
         symbols.merge(&ByRank { tokens: &self.tokens, merges });
-        let mut places = Places::new(character_lens(word, false));
+        let mut places = Places::new(character_lens(word, prefix));
         let mut spelled = 0;
         for (id, symbol) in symbols.symbols() {
             if id == NONE {

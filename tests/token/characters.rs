@@ -75,6 +75,29 @@ fn the_name_of_the_pre_tokenizer_will_do() {
     }
 }
 
+/// mmBERT: a blank begins every word, and so do more of them.
+#[test]
+fn blanks_begin_words() {
+    let tokens = ["a", "b", "\u{2581}", "\n", "\u{2581}a", "\u{2581}\u{2581}", "ab", "a\u{2581}", "\n\n"];
+    let merges = ["\u{2581} a", "\u{2581} \u{2581}", "a b", "a \u{2581}"];
+    let keys = Keys::characters(&tokens, &merges).with("model", Value::Text("gpt2")).with("pre", Value::Text("mmbert"));
+    with_tokenizer(&keys.file(), |tokenizer| {
+        let names = |text: &str| {
+            let ids = encode(tokenizer, text, false);
+            let names = ids.iter().map(|&id| String::from_utf8(tokenizer.text(id).unwrap().to_vec()).unwrap());
+            names.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(names("a"), "\u{2581}a");
+        assert_eq!(names(" a"), "\u{2581}a");
+        assert_eq!(names("\u{2581}a"), "\u{2581}a");
+        assert_eq!(names("bab a"), "\u{2581} b ab \u{2581}a");
+        // Neither two blanks nor a letter and a blank are in one word.
+        assert_eq!(names("a   a "), "\u{2581}a \u{2581} \u{2581} \u{2581}a \u{2581}");
+        assert_eq!(names("a\n\na\nb"), "\u{2581}a \n\n \u{2581}a \n \u{2581} b");
+        assert_eq!(names(""), "");
+    });
+}
+
 #[test]
 fn bytes_without_a_token_are_left_out() {
     let keys = Keys::characters(&["a"], &[]);

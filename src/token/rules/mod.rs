@@ -6,6 +6,7 @@
 
 mod alphabets;
 mod cased;
+mod chameleon;
 mod cl100k;
 mod cut;
 mod groups;
@@ -14,6 +15,7 @@ mod scan;
 #[cfg(test)]
 pub(super) use alphabets::is_decimal;
 pub(super) use cased::{kimi, o200k, tekken, youtu};
+pub(super) use chameleon::{each_sign, image_tokens, sentinels, tabs_and_blanks};
 pub(super) use cl100k::{deepseek3, exaone_moe, gpt2, jais_blanks, llama3, qwen2, qwen35, seed_coder, spark, ufakzeka};
 pub(super) use cut::{
     afmoe_scripts, bloom, deepseek_letters, deepseek_scripts, deepseek_signs, deepseek3_scripts, default_signs,
