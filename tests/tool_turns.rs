@@ -277,6 +277,7 @@ fn every_format_of_tools_goes_on_after_results() {
                 // A template that has all signs.
                 ToolFormat::of(turns, Some("[CALL_ID] [ARGS]")) == Some(tools)
                     || ToolFormat::of(turns, Some("[ARGS]")) == Some(tools)
+                    || ToolFormat::of(turns, Some("xml_tools")) == Some(tools)
                     || ToolFormat::of(turns, None) == Some(tools)
             })
             .collect();

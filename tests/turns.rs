@@ -39,6 +39,9 @@ fn exception(template: &str, messages: &[Message<'_>], reply: bool) -> Option<&'
         "llama2" | "gemma3" | "mistral-v1" | "mistral-v3" | "mistral-v3-tekken" if !has(Role::User) => {
             Some("the template leaves a system message out that no message of the user follows")
         }
+        "deepseek-v3.1" if messages.last()?.role != Role::User && reply => {
+            Some("the template opens the model's turn after the user's only")
+        }
         _ => None,
     }
 }

@@ -45,6 +45,7 @@ const ALL: &[Thinking] = &[
         turns: &["nemotron3"],
         on: Some((&[F("<|im_start|>assistant\n<think>\n")], true)),
         off: Some(&[F("<|im_start|>assistant\n<think></think>")]),
+        around: Some((&[F("<|im_start|>assistant\n")], &[F("<think>\n")], &[F("\n</think>\n")])),
         ..ALWAYS
     },
     Thinking {
@@ -84,6 +85,13 @@ const ALL: &[Thinking] = &[
         ..ALWAYS
     },
     Thinking { turns: &["deepseek-r1"], on: Some((&[F("<｜Assistant｜><think>\n")], true)), ..ALWAYS },
+    Thinking {
+        turns: &["deepseek-v3.1"],
+        on: Some((&[F("<｜Assistant｜><think>")], true)),
+        off: Some(&[F("<｜Assistant｜></think>")]),
+        is_on: false,
+        ..ALWAYS
+    },
     Thinking { turns: &["glm-z1"], on: Some((&[F("<|assistant|>\n<think>")], true)), ..ALWAYS },
 ];
 

@@ -38,6 +38,15 @@ pub(super) const DEEPSEEK_R1: TurnFormat = TurnFormat {
     ..DEEPSEEK_V3
 };
 
+/// DeepSeek V3.1, not thinking. Thoughts of earlier replies are left out.
+pub(super) const DEEPSEEK_V3_1: TurnFormat = TurnFormat {
+    name: "deepseek-v3.1",
+    signs: signs(&["<｜User｜>", "{{'</think>'}}"]),
+    assistant: Turn { before: &[F("<｜Assistant｜></think>")], trim: Trim::Thought, ..DEEPSEEK_V3.assistant },
+    reply: &[F("<｜Assistant｜></think>")],
+    ..DEEPSEEK_V3
+};
+
 pub(super) const DEEPSEEK_CODER: TurnFormat = TurnFormat {
     name: "deepseek-coder",
     signs: Signs { tokens: &["<|EOT|>"], ..signs(&["### Instruction:", "<|EOT|>"]) },

@@ -1,6 +1,6 @@
 //! Calls and results, in the turns of the assistant and after them.
 
-use super::super::pieces::At;
+use super::super::pieces::{At, Frame};
 use super::super::{Piece, Thinking};
 use super::list::frame;
 use super::{Answer, Body, Put, ToolCall, ToolFormat, ToolResult, ToolTurns, gemma, spaced};
@@ -13,6 +13,7 @@ impl ToolTurns<'_> {
             self.offer_without_system(put)?;
         }
         let goes_on = self.in_results && self.format.results.is_inside;
+        let is_unmarked = self.in_results && self.format.results.is_unmarked;
         self.in_results = false;
         let is_harmony = self.format.calls == CallFormat::Harmony;
         if is_harmony && !(answer.calls.is_empty() && answer.thought.is_empty()) {
@@ -27,17 +28,22 @@ impl ToolTurns<'_> {
         let thinking = Thinking::of(format).filter(|_| !answer.thought.is_empty());
         match thinking.and_then(|thinking| Some((thinking, thinking.around?))) {
             Some((thinking, (open, before, after))) => {
-                frame(if is_open { &[] } else { open }, put)?;
+                frame(if is_open || is_unmarked { &[] } else { open }, put)?;
                 frame(if is_open && thinking.opens_thought(None) { &[] } else { before }, put)?;
                 put(Piece::Text(answer.thought))?;
                 frame(after, put)?;
             }
             // A blank is for text.
             None if text.is_empty() && format.assistant.before == [Piece::Frame(" ")] => {}
-            None => frame(if is_open { &[] } else { format.assistant.before }, put)?,
+            None => frame(if is_open || is_unmarked { &[] } else { format.assistant.before }, put)?,
         }
         put(Piece::Text(text))?;
-        self.calls(answer.calls, !text.is_empty(), put)?;
+        let joint = match (text.is_empty(), answer.thought.is_empty()) {
+            (false, _) => self.format.joint,
+            (true, true) => self.format.lone,
+            (true, false) => &[],
+        };
+        self.calls(answer.calls, joint, put)?;
         if self.format.results.is_inside && !answer.calls.is_empty() {
             self.turns.stands(At::Reply);
         } else {
@@ -82,11 +88,11 @@ impl ToolTurns<'_> {
         Ok(())
     }
 
-    fn calls<E>(&mut self, calls: &[ToolCall<'_>], has_text: bool, put: Put<'_, E>) -> Result<(), E> {
+    fn calls<E>(&mut self, calls: &[ToolCall<'_>], joint: Frame, put: Put<'_, E>) -> Result<(), E> {
         if calls.is_empty() {
             return Ok(());
         }
-        frame(if has_text { self.format.joint } else { &[] }, put)?;
+        frame(joint, put)?;
         let (open, between, close) = around(self.format.calls, self.format.is_tight);
         put(Piece::Frame(self.format.open_calls.unwrap_or(open)))?;
         for (index, call) in calls.iter().enumerate() {
@@ -94,7 +100,8 @@ impl ToolTurns<'_> {
             write_call(self.format, call, self.calls, put)?;
             self.calls = self.calls.saturating_add(1);
         }
-        put(Piece::Frame(close))
+        put(Piece::Frame(close))?;
+        put(Piece::Frame(self.format.close_calls))
     }
 
     pub(super) fn write_result<E>(&mut self, result: ToolResult<'_>, put: Put<'_, E>) -> Result<(), E> {
@@ -130,6 +137,8 @@ fn around(calls: CallFormat, is_tight: bool) -> (&'static str, &'static str, &'s
         CallFormat::Phi4Mini => ("<|tool_call|>[", ", ", "]<|/tool_call|>"),
         CallFormat::KimiK2 => ("<|tool_calls_section_begin|>", "", "<|tool_calls_section_end|>"),
         CallFormat::Nemotron => ("<TOOLCALL>[", ", ", "]</TOOLCALL>"),
+        CallFormat::DeepSeek if is_tight => ("<｜tool▁calls▁begin｜>", "", "<｜tool▁calls▁end｜>"),
+        CallFormat::DeepSeek => ("<｜tool▁calls▁begin｜>", "\n", "<｜tool▁calls▁end｜>"),
         CallFormat::Llama3 => ("", "; ", ""),
         _ => ("", "", ""),
     }
@@ -175,6 +184,7 @@ fn write_call<E>(format: &ToolFormat, call: &ToolCall<'_>, number: usize, put: P
             gemma::value(call.arguments.trim_ascii(), put)?;
             put(Piece::Frame("<tool_call|>"))
         }
+        CallFormat::DeepSeek => deep_seek(call, format.is_tight, put),
         CallFormat::Qwen3_5 => parameters(call, put),
         CallFormat::Glm4_5 => keys_and_values(call, line, put),
         CallFormat::KimiK2 => {
@@ -197,6 +207,18 @@ fn object<E>(call: &ToolCall<'_>, arguments: &'static str, put: Put<'_, E>) -> R
         put(Piece::Text(part))?;
     }
     spaced::json(call.arguments, put)
+}
+
+/// `function<｜tool▁sep｜>N` and the arguments in a block of Markdown, or `N<｜tool▁sep｜>{...}`.
+fn deep_seek<E>(call: &ToolCall<'_>, is_tight: bool, put: Put<'_, E>) -> Result<(), E> {
+    put(Piece::Frame("<｜tool▁call▁begin｜>"))?;
+    put(Piece::Text(if is_tight { call.name } else { "function" }))?;
+    put(Piece::Frame("<｜tool▁sep｜>"))?;
+    put(Piece::Text(if is_tight { "" } else { call.name }))?;
+    put(Piece::Text(if is_tight { "" } else { "\n```json\n" }))?;
+    spaced::json(call.arguments, put)?;
+    put(Piece::Text(if is_tight { "" } else { "\n```" }))?;
+    put(Piece::Frame("<｜tool▁call▁end｜>"))
 }
 
 /// `N(k="v", b=True)`.

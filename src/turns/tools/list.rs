@@ -2,8 +2,8 @@
 
 use super::super::pieces::{At, Frame};
 use super::super::{Message, Piece};
-use super::{Offer, Put, ToolTurns, gemma, namespace, spaced};
-use crate::tools::{Tool, Tools};
+use super::{Offer, Put, ToolTurns, gemma, namespace, python, spaced, tags};
+use crate::tools::{Tool, Tools, json};
 
 /// How tools are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,14 @@ pub(super) enum List {
     Namespace,
     /// With a signature of Python in each description.
     Signatures,
+    /// Each as Python prints it, with a line end.
+    Python,
+    /// Each in tags, with tags for its arguments and what is said of them.
+    Tags,
+    /// Each under a heading, without what is around the function.
+    Headings,
+    /// Each in a block of Markdown.
+    Blocks,
 }
 
 impl ToolTurns<'_> {
@@ -157,8 +165,30 @@ impl List {
             Self::Gemma => gemma::declaration(tool, put),
             Self::Namespace => namespace::function(tool, put),
             Self::Signatures => spaced::signature(tool, put),
+            Self::Python => {
+                python::tool(tool, put)?;
+                put(Piece::Text("\n"))
+            }
+            Self::Tags => tags::function(tool, put),
+            Self::Headings => heading(tool, put),
+            Self::Blocks => {
+                put(Piece::Text("\n```json\n"))?;
+                wrapped(tool, put)?;
+                put(Piece::Text("\n```\n"))
+            }
         }
     }
+}
+
+/// `### N`, the description and the parameters.
+fn heading<E>(tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
+    put(Piece::Text("### "))?;
+    put(Piece::Text(tool.name()))?;
+    put(Piece::Text("\nDescription: "))?;
+    spaced::plain(json::member(tool.function(), "description").and_then(json::string).unwrap_or_default(), put)?;
+    put(Piece::Text("\n\nParameters: "))?;
+    spaced::json(tool.parameters().unwrap_or("{}"), put)?;
+    put(Piece::Text("\n\n"))
 }
 
 /// A tool in an object with its type, as templates are given it.

@@ -5,7 +5,9 @@ mod formats;
 mod gemma;
 mod list;
 mod namespace;
+mod python;
 mod spaced;
+mod tags;
 
 use super::pieces::Frame;
 use super::{Message, Piece, Role, Thinking, TurnFormat, Turns, find_last};
@@ -35,10 +37,14 @@ pub struct ToolFormat {
     after: Frame,
     /// Between text of the assistant and its first call.
     joint: Frame,
+    /// Before a call in a turn that has neither a thought nor text.
+    lone: Frame,
     /// Calls are written without line ends.
     is_tight: bool,
     /// Before the first call, where it is not what all formats with these calls have.
     open_calls: Option<&'static str>,
+    /// After the last call, besides what all formats with these calls have.
+    close_calls: &'static str,
     results: Results,
 }
 
@@ -68,6 +74,8 @@ struct Results {
     close: Frame,
     /// The model goes on in the turn in which it has called.
     is_inside: bool,
+    /// Nothing opens the model's turn after results.
+    is_unmarked: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,6 +257,7 @@ impl<'t> ToolTurns<'t> {
         let is_inside = self.in_results && self.format.results.is_inside;
         let thinking = Thinking::of(turns.format()).zip(think).filter(|_| !is_inside);
         let pieces = match thinking {
+            _ if self.in_results && self.format.results.is_unmarked => turns.reply_with(Some(&[])),
             Some((thinking, think)) => turns.reply_thinking(thinking, think),
             None => turns.reply(),
         };

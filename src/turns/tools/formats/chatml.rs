@@ -67,6 +67,65 @@ pub(super) const QWEN3_5: ToolFormat = ToolFormat {
     ..QWEN3
 };
 
+/// Nemotron 3: the list is in tags, all else is as in Qwen3.5.
+pub(super) const NEMOTRON3: ToolFormat = ToolFormat {
+    name: "nemotron3",
+    turns: &["nemotron3"],
+    offer: Offer::InSystem(&[], &[F("\n\n")]),
+    list: List::Tags,
+    joint: &[F("\n")],
+    lone: &[F("\n")],
+    close_calls: "\n",
+    results: Results {
+        open: &[F("<|im_start|>user\n")],
+        body: Body::Plain(&[F("<tool_response>\n")], &[F("\n</tool_response>\n")]),
+        ..IM_RESULTS
+    },
+    ..QWEN3_5
+};
+
+/// SmolLM3, thinking: as its template writes what it is given as `xml_tools`, without today's date.
+pub(super) const SMOLLM3: ToolFormat = ToolFormat {
+    name: "smollm3",
+    turns: &["chatml"],
+    signs: &["xml_tools"],
+    offer: Offer::InSystem(&[], &[F("\n\n")]),
+    before_system: Some(&[
+        F("<|im_start|>system\n## Metadata\n\nKnowledge Cutoff Date: June 2025\nReasoning Mode: /think\n\n"),
+        F("## Custom Instructions\n\n"),
+    ]),
+    default: Some(
+        "You are a helpful AI assistant named SmolLM, trained by Hugging Face. Your role as an assistant involves thoroughly \
+         exploring questions through a systematic thinking process before providing the final precise and accurate solutions. \
+         This requires engaging in a comprehensive cycle of analysis, summarizing, exploration, reassessment, reflection, \
+         backtracking, and iteration to develop well-considered thinking process. Please structure your response into two \
+         main sections: Thought and Solution using the specified format: <think> Thought section </think> Solution section. \
+         In the Thought section, detail your reasoning process in steps. Each step should include detailed considerations \
+         such as analysing questions, summarizing relevant findings, brainstorming new ideas, verifying the accuracy of the \
+         current steps, refining any errors, and revisiting previous steps. In the Solution section, based on various \
+         attempts, explorations, and reflections from the Thought section, systematically present the final solution that \
+         you deem correct. The Solution section should be logical, accurate, and concise and detail necessary steps needed \
+         to reach the conclusion.",
+    ),
+    before: &[
+        F("### Tools\n\nYou may call one or more functions to assist with the user query.\n"),
+        F("You are provided with function signatures within <tools></tools> XML tags:\n\n<tools>\n"),
+    ],
+    list: List::Python,
+    after: &[
+        F("</tools>\n\nFor each function call, return a json object with function name and arguments within "),
+        F("<tool_call></tool_call>"),
+        F(" XML tags:\n"),
+        F("<tool_call>"),
+        F("\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n"),
+        F("</tool_call>"),
+        F("\n\n"),
+    ],
+    joint: &[F("\n")],
+    results: Results { body: Body::Plain(&[F("<|im_start|>user\n")], &[F("<|im_end|>\n")]), ..PLAIN.results },
+    ..PLAIN
+};
+
 pub(super) const EXAONE4: ToolFormat = ToolFormat {
     name: "exaone4",
     turns: &["exaone4"],

@@ -4,12 +4,14 @@
 //! clock here: default messages are without today's date.
 
 mod chatml;
+mod deepseek;
 mod others;
 
 use super::list::List;
 use super::{Body, Offer, Results, ToolFormat};
 use crate::tools::CallFormat;
-use chatml::{EXAONE4, GRANITE_4, HERMES, LFM2, LFM2_5, LFM2_5_A1B, QWEN2_5, QWEN3, QWEN3_5};
+use chatml::{EXAONE4, GRANITE_4, HERMES, LFM2, LFM2_5, LFM2_5_A1B, NEMOTRON3, QWEN2_5, QWEN3, QWEN3_5, SMOLLM3};
+use deepseek::{DEEPSEEK_R1, DEEPSEEK_V3_1};
 use others::{
     GEMMA4, GLM4_5, GLM4_7, GRANITE_3, HARMONY, KIMI_K2, LLAMA3_1, MISTRAL_V3, MISTRAL_V3_TEKKEN, MISTRAL_V7,
     MISTRAL_V11, MISTRAL_V13, NEMOTRON_NANO_V2, PHI4_MINI,
@@ -38,6 +40,10 @@ pub(super) const ALL: &[ToolFormat] = &[
     EXAONE4,
     NEMOTRON_NANO_V2,
     PHI4_MINI,
+    NEMOTRON3,
+    DEEPSEEK_R1,
+    DEEPSEEK_V3_1,
+    SMOLLM3,
     HERMES,
 ];
 
@@ -56,8 +62,10 @@ const PLAIN: ToolFormat = ToolFormat {
     list: List::Array,
     after: &[],
     joint: &[],
+    lone: &[],
     is_tight: false,
     open_calls: None,
+    close_calls: "",
     results: Results {
         close_call: None,
         open: &[],
@@ -65,5 +73,6 @@ const PLAIN: ToolFormat = ToolFormat {
         body: Body::Plain(&[], &[]),
         close: &[],
         is_inside: false,
+        is_unmarked: false,
     },
 };
