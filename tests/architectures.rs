@@ -196,7 +196,7 @@ fn damaged_files() {
     let mut rng = Rng::new(9);
     for (_, model) in SyntheticModel::all() {
         let model = SyntheticModel { hidden: 16, ffn: 16, heads: 2, kv_heads: 2, head_dim: 8, vocab: 9, ..model };
-        let layers = if model.shared_kv() > 0 { 3 } else { 2 };
+        let layers = if model.shared_kv() > 0 { 3 } else { model.architecture.turn().max(2) };
         let file = SyntheticModel { layers, context: 32, ..model }.bytes();
         let metadata = Model::open(&file).unwrap().gguf().metadata_bytes().len();
         for case in 0..300 {

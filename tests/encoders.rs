@@ -54,7 +54,7 @@ fn bert(fused: bool) -> GgufWriter {
 }
 
 /// Models of all kinds, with names.
-fn models() -> [(&'static str, GgufWriter); 12] {
+fn models() -> [(&'static str, GgufWriter); 13] {
     [
         ("llama", llama()),
         ("gemma-embedding", gemma()),
@@ -68,6 +68,7 @@ fn models() -> [(&'static str, GgufWriter); 12] {
         ("modern-bert", encoder("modern-bert", 8, true)),
         ("neo-bert", like_llama("neo-bert")),
         ("eurobert", like_llama("eurobert")),
+        ("llama-embed", like_llama("llama-embed")),
     ]
 }
 

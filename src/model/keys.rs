@@ -19,6 +19,9 @@ pub(super) struct Keys<'m> {
     pub(super) architecture: &'static str,
 }
 
+/// The groups of experts, of which some are chosen first.
+const GROUP_COUNT: &str = "expert_group_count";
+
 /// The key of the layers that have a window.
 pub(super) const PATTERN: &str = "attention.sliding_window_pattern";
 
@@ -291,7 +294,7 @@ impl<'m> Keys<'m> {
         const KEYS: [&str; 14] = [
             "expert_shared_count",
             "expert_shared_feed_forward_length",
-            "expert_group_count",
+            GROUP_COUNT,
             "expert_weights_scale",
             "leading_dense_block_count",
             "interleave_moe_layer_step",
@@ -304,12 +307,27 @@ impl<'m> Keys<'m> {
             "router_logit_softcapping",
             "swin_norm",
         ];
-        let neutral = |value: Value<'_>| value.as_f64() == Some(0.0) || value.as_bool() == Some(false);
+        let neutral = |key: &str, value: Value<'_>| match value.as_f64() {
+            // One group is all experts.
+            Some(1.0) => key == GROUP_COUNT,
+            number => number == Some(0.0) || value.as_bool() == Some(false),
+        };
         let mut refused = KEYS.into_iter().filter(|key| !architecture.reads.contains(key));
-        if let Some(key) = refused.find(|key| self.get(key).is_some_and(|value| !neutral(value))) {
+        if let Some(key) = refused.find(|key| self.get(key).is_some_and(|value| !neutral(key, value))) {
             return Err(self.unsupported(key));
         }
         Ok(())
+    }
+
+    /// Refuses rotations by a fourth position. The first three, those of an image, are the same number in a text, which is
+    /// what every model here is given.
+    pub(super) fn refuse_fourth_position(&self) -> Result<(), ModelError> {
+        const SECTIONS: &str = "rope.dimension_sections";
+        let fourth = self.get(SECTIONS).and_then(|sections| sections.as_array()).and_then(|sections| sections.get(3));
+        match fourth.is_none_or(|pairs| pairs.as_u64() == Some(0)) {
+            true => Ok(()),
+            false => Err(self.unsupported(SECTIONS)),
+        }
     }
 
     pub(super) fn bad(&self, name: &str) -> ModelError {

@@ -33,6 +33,7 @@ impl GateUp {
         match self.to {
             Input::Down => config.feed_forward.gate,
             Input::PerLayerOut => Gate::None,
+            _ if config.feed_forward.gate == Gate::None => Gate::None,
             _ => Gate::Separate,
         }
     }

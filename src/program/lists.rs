@@ -161,6 +161,22 @@ pub(crate) const FEED_FORWARD_BOTH_NORMS: &[Step] = &[
 /// A norm at both ends of each branch: Gemma 2 and 3, GLM 4.
 pub(crate) const BOTH_NORMS_LAYER: &[Step] = layer![ATTENTION_BOTH_NORMS, FEED_FORWARD_BOTH_NORMS];
 
+/// Both branches read the same norm: the feed-forward layer runs up to its activation before the result of attention is
+/// added.
+pub(crate) const PARALLEL_LAYER: &[Step] = &[
+    all(norm(Role::AttentionNorm, Input::Attention)),
+    all(QKV),
+    all(NORM_ROTATE),
+    all(STORE),
+    finished(ATTEND),
+    finished(norm(Role::AttentionNorm, Input::FeedForward)),
+    finished(GATE_UP),
+    finished(quantize(Source::Attention, Input::Output)),
+    finished(output(Target::Residual)),
+    finished(quantize(Source::FeedForward, Input::Down)),
+    finished(down(Target::Residual)),
+];
+
 /// A norm at the end of each branch only: OLMo 2 and 3, EXAONE 4.
 pub(crate) const POST_NORM_LAYER: &[Step] = layer![
     &[all(quantize(Source::Residual, Input::Attention))],

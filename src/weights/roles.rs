@@ -1,6 +1,6 @@
 //! The tensors that a model can have: one table of their roles, names and shapes.
 
-use super::config::{Config, FinalNorm};
+use super::config::{Config, FinalNorm, Gate};
 use super::layer::LayerShape;
 use super::recurrent::Mixer;
 use super::shapes::{
@@ -139,7 +139,7 @@ tensors! {
         UpExpertsScales "ffn_up_exps.scale" |c, _| (!fused_experts(c)).then_some(Shape::OptionalVector(c.feed_forward.experts));
         DownExpertsScales "ffn_down_exps.scale" |c, _| Some(Shape::OptionalVector(c.feed_forward.experts));
         SharedGate "ffn_gate_inp_shexp.weight" |c, _| c.feed_forward.shared_gate.then_some(Shape::Matrix(1, c.hidden));
-        GateShared "ffn_gate_shexp.weight" |c, _| shared(c).then_some(Shape::Matrix(c.feed_forward.shared_width, c.hidden));
+        GateShared "ffn_gate_shexp.weight" |c, _| (shared(c) && c.feed_forward.gate != Gate::None).then_some(Shape::Matrix(c.feed_forward.shared_width, c.hidden));
         UpShared "ffn_up_shexp.weight" |c, _| shared(c).then_some(Shape::Matrix(c.feed_forward.shared_width, c.hidden));
         DownShared "ffn_down_shexp.weight" |c, _| shared(c).then_some(Shape::Matrix(c.hidden, c.feed_forward.shared_width));
         PostFfnNorm "post_ffw_norm.weight" |c, _| Some(Shape::Vector(c.hidden));

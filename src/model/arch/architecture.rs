@@ -77,6 +77,9 @@ pub(super) const SHARED_COUNT: &str = "expert_shared_count";
 pub(super) const SHARED_WIDTH: &str = "expert_shared_feed_forward_length";
 pub(in crate::model) const DENSE_LAYERS: &str = "leading_dense_block_count";
 
+/// What the weights of experts are multiplied by.
+pub(super) const EXPERT_SCALE: &str = "expert_weights_scale";
+
 /// The key of the width of feed-forward layers: who reads it lets it be 0 in some.
 pub(in crate::model) const FFN_WIDTHS: &str = "feed_forward_length";
 

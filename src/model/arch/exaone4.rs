@@ -1,4 +1,4 @@
-//! EXAONE 4: norms at the end of the branches and not before them, and on each head. The 32B model has a window in three
+//! EXAONE 3 and 3.5, which are a Llama whose halves of heads are rotated, and EXAONE 4: norms at the end of the branches and not before them, and on each head. The 32B model has a window in three
 //! layers of four, and its other layers have no positions.
 
 use super::{Architecture, DECODER};
@@ -16,6 +16,9 @@ const ALTERNATING: Program = Program {
     kind_of: |config, layer| config.layer_groups.place(layer).0,
     ..uniform(&[])
 };
+
+/// EXAONE 3, 3.5 and Deep.
+pub(super) const EXAONE: Architecture = Architecture { name: "exaone", ..DECODER };
 
 pub(super) const EXAONE4: Architecture = Architecture {
     name: "exaone4",

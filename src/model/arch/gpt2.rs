@@ -1,4 +1,4 @@
-//! GPT-2: learned positions.
+//! GPT-2 and StarCoder: learned positions.
 
 use super::{ALL_BIASES, Architecture, DECODER};
 use crate::kernels::{Activation, NormKind};
@@ -20,3 +20,6 @@ pub(super) const GPT2: Architecture = Architecture {
     program: |_, _| Ok(Program { begin: NOT_ROTARY, ..PROGRAM }),
     ..DECODER
 };
+
+/// StarCoder: all heads have the same keys and values.
+pub(super) const STARCODER: Architecture = Architecture { name: "starcoder", ..GPT2 };

@@ -1,6 +1,7 @@
-//! Hunyuan, dense: each head of Q and K is normalized after its rotation. The rotary base of a file is the scaled one.
+//! Hunyuan: each head of Q and K is normalized after its rotation. The rotary base of a file is the scaled one.
 
-use super::{Architecture, DECODER};
+use super::{Architecture, DECODER, FFN_WIDTHS, SHARED_COUNT, SHARED_WIDTH};
+use crate::nn::RopePairs;
 use crate::weights::QkNorm;
 
 pub(super) const HUNYUAN: Architecture = Architecture {
@@ -12,3 +13,24 @@ pub(super) const HUNYUAN: Architecture = Architecture {
     },
     ..DECODER
 };
+
+/// Hunyuan A13B: experts in all layers, and one more that every token goes through.
+pub(super) const HUNYUAN_MOE: Architecture = Architecture {
+    name: "hunyuan-moe",
+    experts: true,
+    reads: &[SHARED_COUNT, SHARED_WIDTH],
+    finish: |keys, config| {
+        config.attention.norm_after_rotation = true;
+        if config.feed_forward.experts == 0 {
+            return Err(keys.bad("expert_count"));
+        }
+        if config.feed_forward.shared_width == 0 {
+            config.feed_forward.shared_width = keys.size(FFN_WIDTHS)?;
+        }
+        Ok(())
+    },
+    ..HUNYUAN
+};
+
+/// Maincoder: the same norms, with rotations of adjacent pairs.
+pub(super) const MAINCODER: Architecture = Architecture { name: "maincoder", pairs: RopePairs::Adjacent, ..HUNYUAN };

@@ -1,13 +1,14 @@
 //! Llama and what is built like it. The rows of Q and K are stored interleaved, so that the rotation takes adjacent
 //! pairs.
 
-use super::{Architecture, DECODER, DENSE_LAYERS, OPTIONAL_BIASES, SHARED_COUNT, SHARED_WIDTH};
+use super::{Architecture, DECODER, DENSE_LAYERS, EXPERT_SCALE, OPTIONAL_BIASES, SHARED_COUNT, SHARED_WIDTH};
 use crate::kernels::Activation;
 use crate::kv::LayerGroups;
 use crate::model::keys::ORIGINAL;
 use crate::nn::{RopePairs, RouterScores, Routing, Temperature};
 use crate::program::lists::{PRE_NORM_LAYER, uniform};
 use crate::program::{LayerKind, Program};
+use crate::weights::{QkNorm, inverse_root};
 
 /// Llama 1 to 3.x, Mistral and Mixtral, SmolLM2, TinyLlama, the story models. Llama 3 files have `rope_freqs.weight`, which
 /// divides the frequencies.
@@ -42,6 +43,48 @@ pub(super) const GRANITE: Architecture = Architecture {
     },
     ..FAMILY
 };
+
+/// The same with experts, and perhaps one more that every token goes through.
+pub(super) const GRANITE_MOE: Architecture =
+    Architecture { name: "granitemoe", experts: true, reads: &[SHARED_WIDTH], ..GRANITE };
+
+/// MiniCPM 1 to 4: such factors, too. Older files do not have the keys. (Hu et al., "MiniCPM", 2024, section 4.1: embeddings by
+/// 12, branches by 1.4 / sqrt(layers), logits by 256 / width.)
+pub(super) const MINICPM: Architecture = Architecture {
+    name: "minicpm",
+    finish: |keys, config| {
+        config.embedding.scale = keys.factor("embedding_scale", 12.0)?;
+        config.residual_scale = keys.factor("residual_scale", 1.4 * inverse_root(config.layers))?;
+        config.head.scale = 1.0 / keys.factor("logit_scale", config.hidden as f32 / 256.0)?;
+        Ok(())
+    },
+    ..FAMILY
+};
+
+/// InternLM 2 and 2.5.
+pub(super) const INTERNLM2: Architecture = Architecture { name: "internlm2", ..FAMILY };
+
+/// XVERSE.
+pub(super) const XVERSE: Architecture = Architecture { name: "xverse", ..FAMILY };
+
+/// Ling and Ring, the first generation: experts, weighted by the softmax over all of them, and shared ones.
+pub(super) const BAILING_MOE: Architecture = Architecture {
+    name: "bailingmoe",
+    experts: true,
+    routing: Routing { scores: RouterScores::Softmax, ..Routing::SOFTMAX_OF_CHOSEN },
+    reads: &[SHARED_COUNT, DENSE_LAYERS, EXPERT_SCALE],
+    ..FAMILY
+};
+
+/// DeepSeek MoE 16B: the same.
+pub(super) const DEEPSEEK: Architecture = Architecture { name: "deepseek", ..BAILING_MOE };
+
+/// dots.llm1: a norm on each head; halves of heads are rotated.
+pub(super) const DOTS1: Architecture =
+    Architecture { name: "dots1", qk_norm: QkNorm::Heads, pairs: RopePairs::Halves, ..BAILING_MOE };
+
+/// Embedding models that are a Llama without a mask.
+pub(super) const LLAMA_EMBED: Architecture = Architecture { name: "llama-embed", causal: false, ..FAMILY };
 
 /// EuroBERT: a Llama without a mask, whose rows of Q and K are not interleaved. (Boizard et al., "EuroBERT", 2025.)
 pub(super) const EUROBERT: Architecture =

@@ -4,6 +4,7 @@ mod alibi;
 mod architecture;
 #[cfg(feature = "encoder")]
 mod bert;
+mod cohere;
 mod exaone4;
 mod gemma;
 #[cfg(feature = "arch-gemma4")]
@@ -16,8 +17,10 @@ mod hunyuan;
 #[cfg(feature = "recurrent")]
 mod lfm2;
 mod llama;
+mod mellum;
 #[cfg(feature = "encoder")]
 mod modern_bert;
+mod nemotron;
 mod olmo2;
 mod phi3;
 mod qwen;
@@ -29,7 +32,7 @@ mod starcoder2;
 #[cfg(feature = "recurrent")]
 mod state_space;
 
-use architecture::{ALL_BIASES, DECODER, NO_BIASES, OPTIONAL_BIASES, SHARED_COUNT, SHARED_WIDTH};
+use architecture::{ALL_BIASES, DECODER, EXPERT_SCALE, NO_BIASES, OPTIONAL_BIASES, SHARED_COUNT, SHARED_WIDTH};
 pub(super) use architecture::{Architecture, DENSE_LAYERS, FFN_WIDTHS};
 
 /// Those of this build.
@@ -82,6 +85,34 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     exaone4::EXAONE4,
     #[cfg(feature = "arch-seed_oss")]
     seed_oss::SEED_OSS,
+    #[cfg(feature = "arch-exaone")]
+    exaone4::EXAONE,
+    #[cfg(feature = "arch-internlm2")]
+    llama::INTERNLM2,
+    #[cfg(feature = "arch-xverse")]
+    llama::XVERSE,
+    #[cfg(feature = "arch-minicpm")]
+    llama::MINICPM,
+    #[cfg(feature = "arch-command-r")]
+    cohere::COMMAND_R,
+    #[cfg(feature = "arch-cohere2")]
+    cohere::COHERE2,
+    #[cfg(feature = "arch-nemotron")]
+    nemotron::NEMOTRON,
+    #[cfg(feature = "arch-orion")]
+    nemotron::ORION,
+    #[cfg(feature = "arch-chatglm")]
+    glm4::CHATGLM,
+    #[cfg(feature = "arch-maincoder")]
+    hunyuan::MAINCODER,
+    #[cfg(feature = "arch-pangu-embedded")]
+    seed_oss::PANGU_EMBEDDED,
+    #[cfg(feature = "arch-starcoder")]
+    gpt2::STARCODER,
+    #[cfg(feature = "arch-qwen2vl")]
+    qwen::QWEN2VL,
+    #[cfg(feature = "arch-qwen3vl")]
+    qwen::QWEN3VL,
     #[cfg(feature = "arch-gpt-oss")]
     gpt_oss::GPT_OSS,
     #[cfg(feature = "arch-qwen2moe")]
@@ -90,6 +121,22 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     llama::ERNIE4_5_MOE,
     #[cfg(feature = "arch-olmoe")]
     olmo2::OLMOE,
+    #[cfg(feature = "arch-granitemoe")]
+    llama::GRANITE_MOE,
+    #[cfg(feature = "arch-bailingmoe")]
+    llama::BAILING_MOE,
+    #[cfg(feature = "arch-deepseek")]
+    llama::DEEPSEEK,
+    #[cfg(feature = "arch-dots1")]
+    llama::DOTS1,
+    #[cfg(feature = "arch-glm4moe")]
+    glm4::GLM4_MOE,
+    #[cfg(feature = "arch-hunyuan-moe")]
+    hunyuan::HUNYUAN_MOE,
+    #[cfg(feature = "arch-mellum")]
+    mellum::MELLUM,
+    #[cfg(feature = "arch-qwen3vlmoe")]
+    qwen::QWEN3VLMOE,
     #[cfg(feature = "arch-gemma4")]
     gemma4::GEMMA4,
     #[cfg(feature = "arch-bert")]
@@ -108,6 +155,8 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     modern_bert::NEO_BERT,
     #[cfg(feature = "arch-eurobert")]
     llama::EUROBERT,
+    #[cfg(feature = "arch-llama-embed")]
+    llama::LLAMA_EMBED,
     #[cfg(feature = "arch-gemma-embedding")]
     gemma::GEMMA_EMBEDDING,
     #[cfg(feature = "arch-lfm2")]
@@ -124,4 +173,6 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     state_space::FALCON_H1,
     #[cfg(feature = "arch-nemotron_h")]
     state_space::NEMOTRON_H,
+    #[cfg(feature = "arch-nemotron_h_moe")]
+    state_space::NEMOTRON_H_MOE,
 ];

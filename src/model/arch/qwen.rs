@@ -18,6 +18,10 @@ pub(super) const QWEN2MOE: Architecture = Architecture {
     ..QWEN2
 };
 
+/// The language part of Qwen 2 VL and 2.5 VL.
+pub(super) const QWEN2VL: Architecture =
+    Architecture { name: "qwen2vl", finish: |keys, _| keys.refuse_fourth_position(), ..QWEN2 };
+
 /// Each head of Q and K is normalized; the heads' width is independent of the hidden size.
 pub(super) const QWEN3: Architecture = Architecture {
     name: "qwen3",
@@ -33,3 +37,11 @@ pub(super) const QWEN3: Architecture = Architecture {
 /// The same with experts.
 pub(super) const QWEN3MOE: Architecture =
     Architecture { name: "qwen3moe", qk_norm: QkNorm::Heads, experts: true, ..DECODER };
+
+/// The language part of Qwen 3 VL. What images add to the first layers is not there in a text.
+pub(super) const QWEN3VL: Architecture =
+    Architecture { name: "qwen3vl", finish: |keys, _| keys.refuse_fourth_position(), ..QWEN3 };
+
+/// The same with experts.
+pub(super) const QWEN3VLMOE: Architecture =
+    Architecture { name: "qwen3vlmoe", finish: |keys, _| keys.refuse_fourth_position(), ..QWEN3MOE };

@@ -1,4 +1,5 @@
-//! Seed-OSS: as Qwen 2, but the norm of the feed-forward layer has another name.
+//! Seed-OSS: as Qwen 2, but the norm of the feed-forward layer has another name. Pangu Embedded: as Qwen 2 with a bias of the
+//! output matrix.
 
 use super::{Architecture, DECODER, OPTIONAL_BIASES};
 use crate::program::LayerKind;
@@ -11,5 +12,11 @@ pub(super) const SEED_OSS: Architecture = Architecture {
     name: "seed_oss",
     biases: Biases { ffn: Presence::Never, ..OPTIONAL_BIASES },
     program: |_, _| Ok(uniform(LAYERS)),
+    ..DECODER
+};
+
+pub(super) const PANGU_EMBEDDED: Architecture = Architecture {
+    name: "pangu-embedded",
+    biases: Biases { output: Presence::Always, ffn: Presence::Never, ..OPTIONAL_BIASES },
     ..DECODER
 };

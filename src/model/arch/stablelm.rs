@@ -3,30 +3,12 @@
 
 use super::{Architecture, DECODER, NO_BIASES};
 use crate::kernels::NormKind;
-use crate::ops::{Input, Source, Target};
 use crate::program::LayerKind;
-use crate::program::lists::{
-    self, ATTEND, GATE_UP, NORM_ROTATE, QKV, STORE, all, down, finished, norm, output, quantize, uniform,
-};
-use crate::weights::{Biases, Presence, QkNorm, Role};
+use crate::program::lists::{self, PARALLEL_LAYER, uniform};
+use crate::weights::{Biases, Presence, QkNorm};
 
-/// The layers of the 12B model: both branches read the same norm.
-const PARALLEL: &[LayerKind] = &[LayerKind {
-    name: "layer",
-    steps: &[
-        all(norm(Role::AttentionNorm, Input::Attention)),
-        all(QKV),
-        all(NORM_ROTATE),
-        all(STORE),
-        finished(ATTEND),
-        finished(norm(Role::AttentionNorm, Input::FeedForward)),
-        finished(GATE_UP),
-        finished(quantize(Source::Attention, Input::Output)),
-        finished(output(Target::Residual)),
-        finished(quantize(Source::FeedForward, Input::Down)),
-        finished(down(Target::Residual)),
-    ],
-}];
+/// The layers of the 12B model.
+const PARALLEL: &[LayerKind] = &[LayerKind { name: "layer", steps: PARALLEL_LAYER }];
 
 pub(super) const STABLELM: Architecture = Architecture {
     name: "stablelm",

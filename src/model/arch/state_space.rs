@@ -1,14 +1,14 @@
 //! Models with Mamba-2 layers: Granite 4 H, Falcon-H1, Nemotron-H.
 
-use super::{Architecture, DECODER, FFN_WIDTHS, SHARED_WIDTH};
+use super::{Architecture, DECODER, EXPERT_SCALE, FFN_WIDTHS, SHARED_COUNT, SHARED_WIDTH};
 use crate::kernels::Activation;
 use crate::kv::LayerSet;
 use crate::model::keys::{GROUPS, Keys};
-use crate::nn::RopePairs;
+use crate::nn::{RopePairs, RouterScores, Routing};
 use crate::ops::{Input, Source, Target};
 use crate::program::lists::{
-    ATTEND, ATTENTION, CONVOLVE, FEED_FORWARD, FFN_NORM, MIXER_INPUT, NORM_ROTATE, NOT_ROTARY, PRE_NORM_LAYER, QKV,
-    SCAN, SHARED_EXPERTS, STATE_SPACE, STORE, all, finished, layer, mixer_output, norm, output, quantize, uniform,
+    ATTEND, ATTENTION, CONVOLVE, EXPERTS, FEED_FORWARD, FFN_NORM, MIXER_INPUT, NORM_ROTATE, NOT_ROTARY, PRE_NORM_LAYER,
+    QKV, SCAN, SHARED_EXPERTS, STATE_SPACE, STORE, all, finished, layer, mixer_output, norm, output, quantize, uniform,
 };
 use crate::program::{LayerKind, Program, Step};
 use crate::weights::{Mixer, ModelError, Recurrent, Role};
@@ -82,7 +82,8 @@ pub(super) const FALCON_H1: Architecture = Architecture {
 };
 
 /// A feed-forward layer alone, whose norm has the name of attention's.
-const NEMOTRON_FFN: &[Step] = layer![&[finished(norm(Role::AttentionNorm, Input::FeedForward))], FEED_FORWARD];
+const NEMOTRON_FFN: &[Step] = layer![NEMOTRON_FFN_NORM, FEED_FORWARD];
+const NEMOTRON_FFN_NORM: &[Step] = &[finished(norm(Role::AttentionNorm, Input::FeedForward))];
 
 const NEMOTRON: Program = Program {
     begin: NOT_ROTARY,
@@ -90,11 +91,14 @@ const NEMOTRON: Program = Program {
         LayerKind { name: "state space", steps: STATE_SPACE },
         LayerKind { name: "attention", steps: ATTENTION },
         LayerKind { name: "feed-forward", steps: NEMOTRON_FFN },
+        LayerKind { name: "experts", steps: layer![NEMOTRON_FFN_NORM, EXPERTS] },
+        LayerKind { name: "experts, a shared one", steps: layer![NEMOTRON_FFN_NORM, SHARED_EXPERTS] },
     ],
     kind_of: |config, layer| match (config.recurrent.layers.contains(layer), config.attention_layers.contains(layer)) {
         (true, _) => 0,
         (false, true) => 1,
-        (false, false) => 2,
+        (false, false) if config.feed_forward.experts == 0 => 2,
+        (false, false) => 3 + usize::from(config.feed_forward.shared_width > 0),
     },
     ..uniform(&[])
 };
@@ -118,6 +122,15 @@ pub(super) const NEMOTRON_H: Architecture = Architecture {
     },
     program: |_, _| Ok(NEMOTRON),
     ..DECODER
+};
+
+/// Nemotron 3 Nano: the same with experts in the feed-forward layers, chosen by the sigmoid of each with biases.
+pub(super) const NEMOTRON_H_MOE: Architecture = Architecture {
+    name: "nemotron_h_moe",
+    experts: true,
+    routing: Routing { scores: RouterScores::Sigmoid, ..Routing::SOFTMAX_OF_CHOSEN },
+    reads: &[FFN_WIDTHS, SHARED_COUNT, SHARED_WIDTH, EXPERT_SCALE],
+    ..NEMOTRON_H
 };
 
 /// The state space of some layers.

@@ -169,6 +169,10 @@ pub struct Architecture {
     pub rotated_locally: bool,
     /// No layer rotates where the key `rope.scaling.finetuned` is false.
     pub rotated_by_key: bool,
+    /// Without keys embeddings are multiplied by 12, branches by 1.4 / sqrt(layers), logits by 256 / hidden.
+    pub scaled_as_minicpm: bool,
+    /// Logits are multiplied by the key `logit_scale`, not divided.
+    pub logits_multiplied: bool,
     /// The largest exponent of the ALiBi slopes without the key `attention.max_alibi_bias`.
     pub alibi: f64,
     /// A model with that many layers scales scores by 1 / sqrt(hidden / heads).
@@ -214,6 +218,8 @@ const LLAMA: Architecture = Architecture {
     unrotated_period: 0,
     rotated_locally: false,
     rotated_by_key: false,
+    scaled_as_minicpm: false,
+    logits_multiplied: false,
     alibi: 0.0,
     layers_scaled_by_width: 0,
 };
@@ -283,6 +289,23 @@ const NOMIC_BERT: Architecture = Architecture {
     types: Part::Optional,
     embedding_norm: true,
     ..QWEN2
+};
+const COMMAND_R: Architecture = Architecture {
+    name: "command-r",
+    norm: NormKind::Layer,
+    parallel: Parallel::WithoutNorm,
+    logits_multiplied: true,
+    ..LLAMA
+};
+const NEMOTRON_H: Architecture = Architecture {
+    name: "nemotron_h",
+    rotary: Rotary::Off,
+    activation: Activation::SquaredRelu,
+    gated: false,
+    ffn_norm: "attn_norm",
+    mixer: Mixer::StateSpace,
+    layout: Layout::OneOfThree,
+    ..LLAMA
 };
 const LFM2: Architecture = Architecture {
     name: "lfm2",
@@ -407,16 +430,43 @@ pub const ARCHITECTURES: &[Architecture] = &[
         state_norm: Part::Optional,
         ..QWEN2
     },
+    NEMOTRON_H,
+    Architecture { name: "nemotron_h_moe", scores: Scores::Sigmoid, ..NEMOTRON_H },
+    Architecture { name: "exaone", ..QWEN2 },
+    Architecture { name: "internlm2", ..LLAMA },
+    Architecture { name: "xverse", ..LLAMA },
+    Architecture { name: "minicpm", scaled_as_minicpm: true, ..LLAMA },
+    Architecture { name: "granitemoe", ..LLAMA },
+    COMMAND_R,
+    Architecture { name: "cohere2", window_period: 4, rotated_locally: true, ..COMMAND_R },
     Architecture {
-        name: "nemotron_h",
-        rotary: Rotary::Off,
+        name: "nemotron",
+        norm: NormKind::Layer,
         activation: Activation::SquaredRelu,
         gated: false,
-        ffn_norm: "attn_norm",
-        mixer: Mixer::StateSpace,
-        layout: Layout::OneOfThree,
-        ..LLAMA
+        ..QWEN2
     },
+    Architecture { name: "orion", norm: NormKind::Layer, ..QWEN2 },
+    Architecture { name: "chatglm", ..LLAMA },
+    Architecture { name: "maincoder", qk_norm: Part::Needed, qk_norm_last: true, ..LLAMA },
+    Architecture { name: "pangu-embedded", ..QWEN2 },
+    Architecture { name: "starcoder", ..GPT2 },
+    Architecture { name: "qwen2vl", ..QWEN2 },
+    Architecture { name: "qwen3vl", ..QWEN3 },
+    Architecture { name: "qwen3vlmoe", ..QWEN3 },
+    Architecture { name: "bailingmoe", scores: Scores::Softmax, ..LLAMA },
+    Architecture { name: "deepseek", scores: Scores::Softmax, ..LLAMA },
+    Architecture { name: "dots1", ..QWEN3 },
+    Architecture {
+        name: "glm4moe",
+        qk_norm: Part::Optional,
+        ffn_norm: "post_attention_norm",
+        scores: Scores::Sigmoid,
+        ..QWEN2
+    },
+    Architecture { name: "hunyuan-moe", qk_norm_last: true, ..QWEN3 },
+    Architecture { name: "mellum", window_period: 4, scaled_locally: false, ..QWEN3 },
+    Architecture { name: "llama-embed", causal: false, ..LLAMA },
 ];
 
 impl Activation {

@@ -109,6 +109,8 @@ pub struct Config {
     pub expert_period: usize,
     /// The width of what every token goes through beside its experts. 0: nothing.
     pub shared: usize,
+    /// What weights of experts are multiplied by.
+    pub expert_scale: f64,
 }
 
 impl Config {
@@ -119,6 +121,11 @@ impl Config {
         let get = |key: &str| gguf.get(&format!("{name}.{key}"));
         if get("expert_gating_func").is_some_and(|value| value.as_u64() == Some(2)) {
             architecture.scores = Scores::Sigmoid;
+        }
+        if get("expert_weights_norm").is_some_and(|value| value.as_bool() == Some(true))
+            && architecture.scores == Scores::Softmax
+        {
+            architecture.scores = Scores::Normalized;
         }
         let number = |key: &str| get(key).map(|value| value.as_u64().unwrap_or_else(|| panic!("{key}")) as usize);
         let real = |key: &str| get(key).map(|value| value.as_f64().unwrap_or_else(|| panic!("{key}")));
@@ -146,7 +153,11 @@ impl Config {
             Scaling::Yarn { factor, .. } => 1.0 + 0.1 * factor.ln(),
             _ => 1.0,
         };
-        let embedding_scale = if architecture.scaled_embedding { (hidden as f64).sqrt() } else { 1.0 };
+        let [embedding_scale, residual_scale, logit_divisor] = match architecture.scaled_as_minicpm {
+            true => [12.0, 1.4 / (layers as f64).sqrt(), hidden as f64 / 256.0],
+            false if architecture.scaled_embedding => [(hidden as f64).sqrt(), 1.0, 1.0],
+            false => [1.0; 3],
+        };
         let eps = match architecture.norm {
             // Converters of nemotron_h write the other key.
             NormKind::Rms => &["attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"][..],
@@ -191,9 +202,12 @@ impl Config {
             norm_eps: eps.iter().find_map(|key| real(key)).unwrap_or_else(|| panic!("no {name}.{eps:?}")),
             embedding_scale: real("embedding_scale").unwrap_or(embedding_scale),
             per_layer: number("embedding_length_per_layer_input").unwrap_or(0),
-            residual_scale: real("residual_scale").unwrap_or(1.0),
+            residual_scale: real("residual_scale").unwrap_or(residual_scale),
             attention_scale: real("attention.scale").filter(|scale| *scale != 0.0).unwrap_or(usual_scale),
-            logit_divisor: real("logit_scale").unwrap_or(1.0),
+            logit_divisor: match real("logit_scale") {
+                Some(factor) if architecture.logits_multiplied => 1.0 / factor,
+                scale => scale.unwrap_or(logit_divisor),
+            },
             attention_cap: real("attn_logit_softcapping").unwrap_or(0.0),
             logit_cap: real("final_logit_softcapping").unwrap_or(0.0),
             clamp: real("attention.clamp_kqv").unwrap_or(0.0),
@@ -204,7 +218,8 @@ impl Config {
             experts_used: number("expert_used_count").unwrap_or(0),
             dense_layers: number("leading_dense_block_count").unwrap_or(0),
             expert_period: number("moe_every_n_layers").unwrap_or(0),
-            shared: number("expert_shared_feed_forward_length").unwrap_or(0),
+            shared: number("expert_shared_feed_forward_length").or(number("expert_shared_count")).unwrap_or(0),
+            expert_scale: real("expert_weights_scale").unwrap_or(1.0),
             architecture,
         }
     }

@@ -66,7 +66,10 @@ impl Reference {
             let input = Rows { cols: x.cols, data: x.row(row).to_vec() };
             for (expert, weight) in ranked.into_iter().zip(weights) {
                 let part = self.expert(&layer.experts[expert], &input);
-                out.row_mut(row).iter_mut().zip(part.row(0)).for_each(|(out, part)| *out += weight * part);
+                out.row_mut(row)
+                    .iter_mut()
+                    .zip(part.row(0))
+                    .for_each(|(out, part)| *out += self.config.expert_scale * weight * part);
             }
         }
         out

@@ -147,7 +147,7 @@ impl Layer {
             router,
             selection: weights.vector(&name("exp_probs_b.bias")),
             experts,
-            shared: (has_experts && config.shared > 0).then(|| FeedForward::read_shared(weights, name)),
+            shared: (has_experts && config.shared > 0).then(|| FeedForward::read_shared(weights, config, name)),
             shared_gate: (has_experts && config.architecture.shared_gate)
                 .then(|| weights.matrix(&name("ffn_gate_inp_shexp"))),
             dense: (has_experts && dense_beside_experts).then(|| DenseBeside::read(weights, config, name)),
@@ -247,10 +247,10 @@ impl FeedForward {
         Self { gate, up, down }
     }
 
-    fn read_shared(weights: &mut Weights, name: Name<'_>) -> Self {
-        let [gate, up, down] =
-            ["ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"].map(|what| weights.matrix(&name(what)));
-        Self { gate: Some(gate), up, down }
+    fn read_shared(weights: &mut Weights, config: &Config, name: Name<'_>) -> Self {
+        let gate = config.architecture.gated.then(|| weights.matrix(&name("ffn_gate_shexp")));
+        let [up, down] = ["ffn_up_shexp", "ffn_down_shexp"].map(|what| weights.matrix(&name(what)));
+        Self { gate, up, down }
     }
 
     fn read_experts(weights: &mut Weights, config: &Config, name: Name<'_>) -> Vec<Self> {

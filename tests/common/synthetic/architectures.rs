@@ -1,6 +1,7 @@
 //! Which tensors and keys the files of an architecture have.
 
-use super::forms::FORMS;
+use super::forms;
+use super::more_forms;
 
 /// Which architecture a [`SyntheticModel`](super::SyntheticModel) has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +72,50 @@ pub enum Architecture {
     FalconH1,
     /// A state space, a feed-forward part, attention: a layer has one of them.
     NemotronH,
+    /// The same with experts, and a shared one, that have no gate.
+    NemotronHMoe,
+    /// Rotary halves.
+    Exaone,
+    InternLm2,
+    Xverse,
+    /// Scales that a file need not say.
+    MiniCpm,
+    GraniteMoe,
+    /// Attention and feed-forward part side by side after one norm without a bias.
+    CommandR,
+    /// The same with a window in three layers of four, and no rotation in the fourth.
+    Cohere2,
+    /// Norms with biases, squared ReLU, no gate.
+    Nemotron,
+    Orion,
+    ChatGlm,
+    /// Adjacent pairs, norms after the rotation.
+    Maincoder,
+    Pangu,
+    /// Learned positions, one head of keys and values.
+    Starcoder,
+    Qwen2Vl,
+    Qwen3Vl,
+    Qwen3VlMoe,
+    BailingMoe,
+    DeepSeek,
+    Dots1,
+    Glm4Moe,
+    HunyuanMoe,
+    /// Experts, a window in three layers of four, and YaRN in the fourth.
+    Mellum,
 }
+
+/// The rows of all architectures.
+const FORMS: [Form; forms::FORMS.len() + more_forms::FORMS.len()] = {
+    let mut all = [forms::FORMS[0]; forms::FORMS.len() + more_forms::FORMS.len()];
+    let mut i = 0;
+    while i < all.len() {
+        all[i] = if i < forms::FORMS.len() { forms::FORMS[i] } else { more_forms::FORMS[i - forms::FORMS.len()] };
+        i += 1;
+    }
+    all
+};
 
 /// Some value of a key.
 #[derive(Clone, Copy, Debug)]
@@ -135,5 +179,12 @@ impl Architecture {
 
     pub fn form(self) -> &'static Form {
         FORMS.iter().find(|form| form.architecture == self).expect("a row for each")
+    }
+}
+
+impl Form {
+    /// Whether the file has the number of shared experts, not the width of all of them.
+    pub fn counts_shared(&self) -> bool {
+        self.keys.iter().any(|(key, _)| *key == "expert_shared_count")
     }
 }

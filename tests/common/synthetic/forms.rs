@@ -47,7 +47,7 @@ pub const LLAMA: Form = Form {
     experts: 0,
     seed: 1,
 };
-const QWEN3: Form = Form {
+pub const QWEN3: Form = Form {
     architecture: Architecture::Qwen3,
     name: "qwen3",
     layer: "attn_norm attn_q attn_k attn_v attn_output attn_q_norm attn_k_norm ffn_norm ffn_gate ffn_up ffn_down",
@@ -68,7 +68,7 @@ const GEMMA: Form = Form {
     seed: 7,
     ..LLAMA
 };
-const GPT2: Form = Form {
+pub const GPT2: Form = Form {
     architecture: Architecture::Gpt2,
     name: "gpt2",
     layer: "attn_norm+ attn_qkv+ attn_output+ ffn_norm+ ffn_up+ ffn_down+",

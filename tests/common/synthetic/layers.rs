@@ -64,14 +64,15 @@ impl SyntheticModel {
     /// The keys of sizes that are 0 in the layers without what they are of.
     pub(super) fn sizes_where_present(&self, set: &mut impl FnMut(&str, Meta)) {
         let sizes = |size: usize, tensor: &str| -> Vec<u32> {
-            let has = |layer| self.list_of(layer).split_whitespace().any(|item| item == tensor);
+            let is_it = |item: &str| item == tensor || item.strip_suffix("_exps") == Some(tensor);
+            let has = |layer| self.list_of(layer).split_whitespace().any(is_it);
             (0..self.layers).map(|layer| if has(layer) { size as u32 } else { 0 }).collect()
         };
-        use Architecture::{GraniteHybrid, Lfm2, Lfm2Moe, NemotronH};
-        if matches!(self.architecture, Lfm2 | Lfm2Moe | GraniteHybrid | NemotronH) {
+        use Architecture::{GraniteHybrid, Lfm2, Lfm2Moe, NemotronH, NemotronHMoe};
+        if matches!(self.architecture, Lfm2 | Lfm2Moe | GraniteHybrid | NemotronH | NemotronHMoe) {
             set("attention.head_count_kv", sizes(self.kv_heads, "attn_k").into());
         }
-        if self.architecture == NemotronH {
+        if matches!(self.architecture, NemotronH | NemotronHMoe) {
             set("feed_forward_length", sizes(self.ffn, "ffn_up").into());
         }
     }

@@ -3,6 +3,7 @@
 mod architectures;
 mod forms;
 mod layers;
+mod more_forms;
 mod recurrent;
 mod weights;
 
@@ -108,6 +109,10 @@ impl SyntheticModel {
         };
         all.extend([
             ("mixtral", Self::mixtral()),
+            ("minicpm, keys", {
+                let model = of(MiniCpm).with("embedding_scale", 3f32).with("residual_scale", 0.5f32);
+                model.with("logit_scale", 2f32)
+            }),
             ("llama, rope_freqs", Self { rope_freqs: true, ..of(Llama) }),
             ("llama, biases", Self { layer: Some(LLAMA_BIASES), ..of(Llama) }),
             ("llama, window", windowed(of(Llama))),
@@ -192,7 +197,8 @@ impl SyntheticModel {
         if self.experts > 0 && self.architecture != Architecture::Llama {
             set("expert_feed_forward_length", (self.ffn as u32).into());
         }
-        if self.layer.unwrap_or(form.layer).contains("ffn_up_shexp") {
+        let has_shared = (0..self.layers).any(|layer| self.list_of(layer).contains("ffn_up_shexp"));
+        if has_shared && !form.counts_shared() {
             set("expert_shared_feed_forward_length", (self.shared() as u32).into());
         }
         if let Some(original) = self.long_rope {
