@@ -14,7 +14,7 @@ use crate::common::synthetic::{Architecture, SyntheticModel};
 use crate::{convert, converted, scratch, write_json};
 
 /// Names, types, shapes and bytes.
-type Stored = BTreeMap<String, (&'static str, Vec<u64>, Vec<u8>)>;
+pub(crate) type Stored = BTreeMap<String, (&'static str, Vec<u64>, Vec<u8>)>;
 
 /// What a tensor of a layer is called in a folder.
 fn name_of(architecture: Architecture, name: &str) -> String {
@@ -77,7 +77,7 @@ fn name_of(architecture: Architecture, name: &str) -> String {
 }
 
 /// The elements of a tensor, changed.
-fn each(data: &[u8], change: impl Fn(f32) -> f32) -> Vec<u8> {
+pub(crate) fn each(data: &[u8], change: impl Fn(f32) -> f32) -> Vec<u8> {
     let elements = data.as_chunks().0.iter().map(|&bytes| change(f32::from_le_bytes(bytes)));
     elements.flat_map(f32::to_le_bytes).collect()
 }
@@ -190,7 +190,7 @@ fn stored(model: &SyntheticModel, file: &GgufWriter) -> Stored {
 }
 
 /// A folder with these tensors.
-fn folder(model: &SyntheticModel, class: &str, more: &Json, tensors: &Stored) -> PathBuf {
+pub(crate) fn folder(model: &SyntheticModel, class: &str, more: &Json, tensors: &Stored) -> PathBuf {
     let folder = scratch("families");
     std::fs::create_dir_all(&folder).unwrap();
     let mut config = json!({"architectures": [class], "vocab_size": model.vocab, "hidden_size": model.hidden,

@@ -6,6 +6,8 @@ mod errors;
 mod families;
 mod importance;
 mod mingpt;
+mod more;
+mod more_encoders;
 mod newer;
 #[path = "../../examples/convert/quantize/mod.rs"]
 mod quantize;

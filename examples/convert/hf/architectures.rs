@@ -211,8 +211,10 @@ pub(super) const LAYER_NORM: &[Key] = &[Key("attention.layer_norm_epsilon", |c| 
 pub(super) const HEAD: &[Key] =
     &[Key("attention.key_length", |c| size(c.head_dim())), Key("attention.value_length", |c| size(c.head_dim()))];
 
-pub(super) const EXPERTS: &[Key] =
-    &[Key("expert_count", |c| size(c.experts())), Key("expert_used_count", |c| size(c.size(&["num_experts_per_tok"])))];
+pub(super) const EXPERTS: &[Key] = &[
+    Key("expert_count", |c| size(c.experts())),
+    Key("expert_used_count", |c| size(c.size(&["num_experts_per_tok", "moe_k", "moe_top_k"]))),
+];
 
 pub(super) const EXPERT_WIDTH: &[Key] =
     &[Key("expert_feed_forward_length", |c| size(c.size(&["moe_intermediate_size"])))];

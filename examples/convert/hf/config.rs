@@ -93,7 +93,7 @@ impl Config {
         if let Some(types) = self.field(&["layers_block_type"]).and_then(Json::as_array) {
             return Ok(types.len());
         }
-        self.required(&["num_hidden_layers", "n_layer", "n_layers"], MAX_LAYERS)
+        self.required(&["num_hidden_layers", "num_layers", "n_layer", "n_layers"], MAX_LAYERS)
     }
 
     /// Width of the residual stream.
@@ -125,7 +125,7 @@ impl Config {
 
     /// Experts per layer.
     pub(crate) fn experts(&self) -> Result<usize> {
-        self.required(&["num_local_experts", "num_experts"], MAX_EXPERTS)
+        self.required(&["num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"], MAX_EXPERTS)
     }
 
     /// Groups of a state space.
@@ -145,7 +145,7 @@ impl Config {
     /// Tokens that the model was trained on at a time.
     pub(crate) fn context(&self) -> Result<usize> {
         // Files of BLOOM do not say it.
-        let names = ["max_position_embeddings", "n_positions", "max_seq_len", "seq_length"];
+        let names = ["max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_length"];
         Ok(self.optional_size(&names)?.unwrap_or(2048))
     }
 

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::architectures::{
-    ATTENTION, Architecture, DECODER, EMBEDDING, FFN, HEAD, Key, LAYER_NORM, NORMS, RMS, SIZES,
+    ATTENTION, Architecture, DECODER, EMBEDDING, EXPERTS, FFN, HEAD, Key, LAYER_NORM, NORMS, RMS, SIZES,
 };
 use super::config::{Config, Setting, number, size};
 use super::how::How;
 use super::rope::Rope;
-use super::tensors::{Rule, optional, rule};
+use super::tensors::{Rule, optional, rule, whole};
 use common::Result;
 use common::gguf::Value;
 
@@ -31,14 +31,34 @@ pub(super) const ENCODERS: &[Architecture] = &[
         classes: &["NomicBertModel"],
         name: "nomic-bert",
         keys: &[WIDTHS, LAYER_NORM, BIDIRECTIONAL],
-        rules: &[NOMIC],
+        rules: &[NOMIC_LAYERS, NOMIC_FFN],
         activations: &["silu", "swiglu"],
+        check: nomic,
+        when: |config| !has_experts(config),
+        ..ENCODER
+    },
+    Architecture {
+        classes: &["NomicBertModel"],
+        name: "nomic-bert-moe",
+        keys: &[WIDTHS, LAYER_NORM, BIDIRECTIONAL, EXPERTS, NOMIC_PERIOD],
+        rules: &[NOMIC_LAYERS, NOMIC_EXPERTS],
+        activations: &["gelu"],
         check: |config| {
-            config.want("moe_every_n_layers", &[json!(0)])?;
-            config.want("prenorm", &[json!(false)])?;
-            config.want("rotary_emb_fraction", &[json!(1.0)])?;
-            config.want("rotary_emb_interleaved", &[json!(false)])
+            config.want("moe_normalize_expert_weights", &[json!(false)])?;
+            config.want("expert_choice_router", &[json!(false)])?;
+            config.want("num_shared_experts", &[json!(0)])?;
+            nomic(config)
         },
+        when: has_experts,
+        ..ENCODER
+    },
+    Architecture {
+        classes: &["NeoBERT", "NeoBERTLMHead"],
+        name: "neo-bert",
+        keys: &[NEO, BIDIRECTIONAL],
+        rules: &[NEO_RULES],
+        activations: &["SwiGLU", "swiglu"],
+        check: |config| config.want("rope", &[json!(true)]),
         ..ENCODER
     },
     Architecture { classes: &["ModernBertModel", "ModernBertForMaskedLM"], ..MODERN },
@@ -57,6 +77,31 @@ pub(super) const ENCODERS: &[Architecture] = &[
         rules: &[EMBEDDING, NORMS, ATTENTION, FFN],
         ..ENCODER
     },
+];
+
+/// What is not computed of Nomic Embed.
+fn nomic(config: &Config) -> Result<()> {
+    config.want("prenorm", &[json!(false)])?;
+    config.want("rotary_emb_fraction", &[json!(1.0)])?;
+    config.want("rotary_emb_interleaved", &[json!(false)])
+}
+
+/// Whether some layers have experts.
+fn has_experts(config: &Config) -> bool {
+    config.0["moe_every_n_layers"].as_u64().is_some_and(|period| period > 0)
+}
+
+const NOMIC_PERIOD: &[Key] = &[Key("moe_every_n_layers", |c| size(c.size(&["moe_every_n_layers"])))];
+
+/// The first hidden state is the vector. Two thirds of the width are there, since the matrix has a gate.
+const NEO: &[Key] = &[
+    Key("context_length", |c| size(c.context())),
+    Key("block_count", |c| size(c.layers())),
+    Key("embedding_length", |c| size(c.hidden())),
+    Key("feed_forward_length", |c| size(c.ffn().map(|width| 2 * width / 3))),
+    Key("attention.head_count", |c| size(c.heads())),
+    Key("attention.layer_norm_rms_epsilon", |c| Ok(Some(Value::F32(c.number(&["norm_eps"])?.unwrap_or(1e-6) as f32)))),
+    Key("pooling_type", |_| Ok(Some(Value::U32(2)))),
 ];
 
 const ENCODER: Architecture = Architecture { headless: true, ..DECODER };
@@ -186,18 +231,44 @@ const LEFT_OUT: &[Rule] = &[
     optional("decoder", "", How::LeftOut),
 ];
 
-/// The second matrix is the gate.
-const NOMIC: &[Rule] = &[
+const NOMIC_LAYERS: &[Rule] = &[
     rule("embeddings.word_embeddings", "token_embd", How::Same),
     optional("embeddings.token_type_embeddings", "token_types", How::Same),
     rule("emb_ln", "token_embd_norm", How::Same),
     rule("encoder.layers.{}.attn.Wqkv", "blk.{}.attn_qkv", How::Same),
     rule("encoder.layers.{}.attn.out_proj", "blk.{}.attn_output", How::Same),
     rule("encoder.layers.{}.norm1", "blk.{}.attn_output_norm", How::Same),
+    rule("encoder.layers.{}.norm2", "blk.{}.layer_output_norm", How::Same),
+];
+
+/// The second matrix is the gate.
+const NOMIC_FFN: &[Rule] = &[
     rule("encoder.layers.{}.mlp.fc11", "blk.{}.ffn_up", How::Same),
     rule("encoder.layers.{}.mlp.fc12", "blk.{}.ffn_gate", How::Same),
     rule("encoder.layers.{}.mlp.fc2", "blk.{}.ffn_down", How::Same),
-    rule("encoder.layers.{}.norm2", "blk.{}.layer_output_norm", How::Same),
+];
+
+/// Layers with and without experts.
+const NOMIC_EXPERTS: &[Rule] = &[
+    optional("encoder.layers.{}.mlp.fc1", "blk.{}.ffn_up", How::Same),
+    optional("encoder.layers.{}.mlp.fc2", "blk.{}.ffn_down", How::Same),
+    optional("encoder.layers.{}.mlp.router.layer", "blk.{}.ffn_gate_inp", How::Same),
+    whole("encoder.layers.{}.mlp.experts.mlp.w1", "blk.{}.ffn_up_exps.weight", How::Stacked),
+    whole("encoder.layers.{}.mlp.experts.mlp.w2", "blk.{}.ffn_down_exps.weight", How::TransposedStacked),
+    whole("encoder.layers.{}.mlp.experts.bias", "", How::Zeros),
+];
+
+/// Q, K and V of each head follow each other; the gate is the first half of its matrix.
+const NEO_RULES: &[Rule] = &[
+    rule("encoder", "token_embd", How::Same),
+    rule("layer_norm", "enc.output_norm", How::Same),
+    optional("decoder", "", How::LeftOut),
+    rule("transformer_encoder.{}.attention_norm", "blk.{}.attn_norm", How::Same),
+    rule("transformer_encoder.{}.qkv", "blk.{}.attn_qkv", How::Fused),
+    rule("transformer_encoder.{}.wo", "blk.{}.attn_output", How::Same),
+    rule("transformer_encoder.{}.ffn_norm", "blk.{}.ffn_norm", How::Same),
+    rule("transformer_encoder.{}.ffn.w12", "blk.{}.ffn_up", How::Same),
+    rule("transformer_encoder.{}.ffn.w3", "blk.{}.ffn_down", How::Same),
 ];
 
 /// The first layer has no norm before attention.

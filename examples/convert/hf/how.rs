@@ -45,10 +45,17 @@ pub(crate) enum How {
     TiledDecay,
     /// Every element is multiplied by this.
     Times(fn(&Config) -> Result<Vec<f32>>),
+    /// As many matrices as there are experts, one below the other; the same of weights that are stored by columns.
+    Stacked,
+    TransposedStacked,
+    /// A vector that is stored as a matrix.
+    Flat,
     /// Learned positions, after those of padding.
     Positions,
     /// It is not written.
     LeftOut,
+    /// It is not written, and has to be 0.
+    Zeros,
 }
 
 /// What is done with rows, columns and elements.

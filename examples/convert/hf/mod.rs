@@ -8,6 +8,7 @@ mod gemma4;
 mod gpt_oss;
 mod how;
 mod mingpt;
+mod more;
 mod mpt;
 mod newer;
 mod numbers;
@@ -27,6 +28,7 @@ use gemma4::GEMMA4;
 use gleed::host::MappedFile;
 use gpt_oss::GPT_OSS;
 pub(crate) use mingpt::MinGpt;
+use more::MORE;
 use newer::NEWER;
 use safetensors::Stored;
 use serde_json::Value as Json;
@@ -153,7 +155,7 @@ fn tensors<'a>(
 fn architecture(config: &Config) -> Result<&'static Architecture> {
     let names = config.field(&["architectures"]).and_then(Json::as_array).ok_or("config.json has no architectures")?;
     let name = names.first().and_then(Json::as_str).ok_or("config.json: architectures is empty")?;
-    let all = [ARCHITECTURES, NEWER, DELTA_RULE, STATE_SPACE, GEMMA4, GPT_OSS, ENCODERS].into_iter().flatten();
+    let all = [ARCHITECTURES, NEWER, MORE, DELTA_RULE, STATE_SPACE, GEMMA4, GPT_OSS, ENCODERS].into_iter().flatten();
     let mut all = all.filter(|architecture| architecture.classes.contains(&name));
     let found = all.find(|architecture| (architecture.when)(config));
     found.ok_or_else(|| format!("config.json: the architecture {name:?} is not supported").into())

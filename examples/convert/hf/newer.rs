@@ -84,8 +84,8 @@ pub(super) const NEWER: &[Architecture] = &[
     Architecture {
         classes: &["Lfm2ForCausalLM"],
         name: "lfm2",
-        keys: &[LFM2_KEYS],
-        rules: &[LFM2],
+        keys: &[LFM2_WIDTH, LFM2_KEYS],
+        rules: &[LFM2, LFM2_FFN],
         tied: true,
         check: |config| config.want("conv_bias", &[json!(false)]),
         ..DECODER
@@ -100,11 +100,12 @@ const TEMPERATURE: &[Key] = &[Key("attention.temperature_scale", |c| {
 pub(super) const SHARED_WIDTH: &[Key] =
     &[Key("expert_shared_feed_forward_length", |c| size(c.size(&["shared_expert_intermediate_size"])))];
 
-const LFM2_KEYS: &[Key] = &[
+const LFM2_WIDTH: &[Key] = &[Key("feed_forward_length", |c| size(lfm2_width(c)))];
+
+pub(super) const LFM2_KEYS: &[Key] = &[
     Key("block_count", |c| size(c.layers())),
     Key("context_length", |c| size(c.context())),
     Key("embedding_length", |c| size(c.hidden())),
-    Key("feed_forward_length", |c| size(lfm2_width(c))),
     Key("attention.head_count", |c| size(c.heads())),
     Key("attention.head_count_kv", |c| {
         let (heads, types) = (i32::try_from(c.kv_heads()?)?, layer_types(c)?);
@@ -168,7 +169,7 @@ pub(super) const SHARED_EXPERT: &[Rule] = &[
     rule("layers.{}.mlp.shared_expert.down_proj", "blk.{}.ffn_down_shexp", How::Same),
 ];
 
-const LFM2: &[Rule] = &[
+pub(super) const LFM2: &[Rule] = &[
     rule("embed_tokens", "token_embd", How::Same),
     // The final norm is called so in files.
     rule("embedding_norm", "token_embd_norm", How::Same),
@@ -184,6 +185,9 @@ const LFM2: &[Rule] = &[
     optional("layers.{}.self_attn.q_layernorm", "blk.{}.attn_q_norm", How::Same),
     optional("layers.{}.self_attn.k_layernorm", "blk.{}.attn_k_norm", How::Same),
     rule("layers.{}.ffn_norm", "blk.{}.ffn_norm", How::Same),
+];
+
+const LFM2_FFN: &[Rule] = &[
     rule("layers.{}.feed_forward.w1", "blk.{}.ffn_gate", How::Same),
     rule("layers.{}.feed_forward.w3", "blk.{}.ffn_up", How::Same),
     rule("layers.{}.feed_forward.w2", "blk.{}.ffn_down", How::Same),

@@ -35,6 +35,25 @@ impl<'a> Stored<'a> {
         Ok(self.bytes.chunks(self.bytes.len() / count).map(part).collect())
     }
 
+    /// So many matrices that are one below the other.
+    pub(crate) fn stacked(&self, count: usize) -> Result<Vec<Self>> {
+        match self.shape[..] {
+            [rows, cols] if count > 0 && rows.is_multiple_of(count) => {
+                Self { shape: vec![count, rows / count, cols], ..self.clone() }.parts()
+            }
+            _ => Err(format!("its shape is {:?}, not that of {count} matrices", self.shape).into()),
+        }
+    }
+
+    /// Whether all elements are 0.
+    pub(crate) fn is_zero(&self) -> Result<bool> {
+        // The sign is the highest bit of the last byte.
+        let width = if self.dtype()? == Dtype::F32 { 4 } else { 2 };
+        Ok(self.bytes.chunks(width).all(|element| {
+            element.iter().rev().enumerate().all(|(at, &byte)| if at == 0 { byte & 0x7f == 0 } else { byte == 0 })
+        }))
+    }
+
     /// The type, if elements of it can be read.
     pub(crate) fn dtype(&self) -> Result<Dtype> {
         match &*self.dtype {

@@ -2,8 +2,10 @@
 
 use serde_json::{Value as Json, json};
 
-use super::architectures::{Architecture, DECODER, EMBEDDING, EXPERTS, GRANITE, HEAD, Key, LAYER_NORM, RMS, SIZES};
-use super::config::{Config, Setting, size};
+use super::architectures::{
+    Architecture, DECODER, EMBEDDING, EXPERT_WIDTH, EXPERTS, GRANITE, HEAD, Key, LAYER_NORM, RMS, SIZES,
+};
+use super::config::{Config, Setting, number, size};
 use super::how::How;
 use super::tensors::{Rule, optional, rule, whole};
 use common::Result;
@@ -41,13 +43,31 @@ pub(super) const STATE_SPACE: &[Architecture] = &[
         keys: &[NEMOTRON_KEYS, LAYER_NORM, HEAD],
         rules: &[NEMOTRON],
         rotary: 0.0,
+        check: nemotron,
+        when: |config| config.experts().is_err(),
+        ..DECODER
+    },
+    Architecture {
+        classes: &["NemotronHForCausalLM"],
+        name: "nemotron_h_moe",
+        keys: &[NEMOTRON_KEYS, LAYER_NORM, HEAD, EXPERTS, EXPERT_WIDTH, NEMOTRON_EXPERT_KEYS],
+        rules: &[NEMOTRON, NEMOTRON_EXPERTS],
+        rotary: 0.0,
         check: |config| {
-            config.want("mlp_hidden_act", &[json!("relu2")])?;
-            kinds(config).map(|_| ())
+            config.want("n_group", &[json!(1)])?;
+            config.want("topk_group", &[json!(1)])?;
+            config.want("moe_latent_size", &[])?;
+            nemotron(config)
         },
         ..DECODER
     },
 ];
+
+/// What is not computed of Nemotron-H.
+fn nemotron(config: &Config) -> Result<()> {
+    config.want("mlp_hidden_act", &[json!("relu2")])?;
+    kinds(config).map(|_| ())
+}
 
 const GRANITE_H: Architecture = Architecture {
     classes: &["GraniteMoeHybridForCausalLM"],
@@ -71,6 +91,7 @@ fn kinds(config: &Config) -> Result<Vec<Kind>> {
             "mamba" | "linear_attention" | "M" => Ok(Kind::State),
             "attention" | "full_attention" | "*" => Ok(Kind::Attention),
             "mlp" | "-" => Ok(Kind::FeedForward),
+            "moe" | "E" if config.field(&["n_routed_experts"]).is_some() => Ok(Kind::FeedForward),
             other => Err(format!("config.json: layers of type {other:?} are not supported").into()),
         }
     };
@@ -132,7 +153,10 @@ const NEMOTRON_KEYS: &[Key] = &[
     Key("block_count", |c| size(c.layers())),
     Key("context_length", |c| size(c.context())),
     Key("embedding_length", |c| size(c.hidden())),
-    Key("feed_forward_length", |c| of_kind(c, Kind::FeedForward, c.ffn()?)),
+    Key("feed_forward_length", |c| {
+        let of_expert = c.optional_size(&["moe_intermediate_size"])?.filter(|_| c.experts().is_ok());
+        of_kind(c, Kind::FeedForward, of_expert.map_or_else(|| c.ffn(), Ok)?)
+    }),
     Key("attention.head_count", |c| size(c.heads())),
     Key("attention.head_count_kv", |c| of_kind(c, Kind::Attention, c.kv_heads()?)),
     Key("rope.scaling.finetuned", |_| Ok(Some(Value::Bool(false)))),
@@ -263,4 +287,20 @@ const NEMOTRON: &[Rule] = &[
     optional("layers.{}.mixer.o_proj", "blk.{}.attn_output", How::Same),
     optional("layers.{}.mixer.up_proj", "blk.{}.ffn_up", How::Same),
     optional("layers.{}.mixer.down_proj", "blk.{}.ffn_down", How::Same),
+];
+
+/// They have no gate.
+const NEMOTRON_EXPERTS: &[Rule] = &[
+    optional("layers.{}.mixer.gate", "blk.{}.ffn_gate_inp", How::Same),
+    whole("layers.{}.mixer.gate.e_score_correction_bias", "blk.{}.exp_probs_b.bias", How::Flat),
+    optional("layers.{}.mixer.experts.{e}.up_proj", "blk.{}.ffn_up_exps", How::Experts),
+    optional("layers.{}.mixer.experts.{e}.down_proj", "blk.{}.ffn_down_exps", How::Experts),
+    optional("layers.{}.mixer.shared_experts.up_proj", "blk.{}.ffn_up_shexp", How::Same),
+    optional("layers.{}.mixer.shared_experts.down_proj", "blk.{}.ffn_down_shexp", How::Same),
+];
+
+const NEMOTRON_EXPERT_KEYS: &[Key] = &[
+    Key("expert_shared_feed_forward_length", |c| size(c.size(&["moe_shared_expert_intermediate_size"]))),
+    Key("expert_weights_norm", |c| Ok(Some(Value::Bool(c.flag("norm_topk_prob", true))))),
+    Key("expert_weights_scale", |c| number(c.number(&["routed_scaling_factor"]))),
 ];

@@ -168,6 +168,14 @@ impl<'a> Store<'a> {
         }
         let missing = names.get(found.len()).map(|name| format!("the tensor {name} is missing"));
         missing.map_or(Ok(()), Err)?;
+        if matches!(how, How::Zeros) && !found.iter().map(Stored::is_zero).collect::<Result<Vec<_>>>()?.contains(&false)
+        {
+            self.used.extend(names);
+            return Ok(None);
+        }
+        if matches!(how, How::Zeros) {
+            return Err(format!("the tensor {from} is not 0, which is not supported").into());
+        }
         if matches!(how, How::LeftOut) {
             self.used.extend(names);
             return Ok(None);
@@ -193,12 +201,16 @@ fn made<'a>(
 ) -> Result<Tensor<'a>> {
     let stacked = |shape: &[usize]| shape.len() == 3 && name.contains("_exps.");
     let (found, stack) = match found {
+        [one] if matches!(how, How::Stacked | How::TransposedStacked) => {
+            let count = config.experts()?;
+            (one.stacked(count)?, count)
+        }
         [one] if scales.is_none() && stacked(&one.shape) => (one.parts()?, one.shape[0]),
         _ => (found.to_vec(), if matches!(how, How::Experts) { found.len() } else { 1 }),
     };
     let shape = found.first().map_or(&[][..], |stored| &stored.shape[..]);
     let (vector, stack) = (shape.len() == 1, if scales.is_some() { shape[0] } else { stack });
-    let transposed = is_weight && matches!(how, How::Transposed | How::TransposedEvery(_));
+    let transposed = is_weight && matches!(how, How::Transposed | How::TransposedEvery(_) | How::TransposedStacked);
     let rows = |part: &Matrix<'_>| part.rows;
     let singles = vector && how.orders_rows();
     let mut parts = match scales {
@@ -220,7 +232,10 @@ fn made<'a>(
             let groups = config.state_groups()?;
             vec![rows * cols / groups, groups]
         }
-        _ if stack > 1 || matches!(how, How::Experts) => vec![cols, rows / stack.max(1), stack],
+        How::Flat => vec![rows * cols],
+        _ if stack > 1 || matches!(how, How::Experts | How::Stacked | How::TransposedStacked) => {
+            vec![cols, rows / stack.max(1), stack]
+        }
         _ if vector => vec![rows * cols],
         _ => vec![cols, rows],
     };
