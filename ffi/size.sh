@@ -26,7 +26,6 @@ sections() {
 }
 
 mkdir -p "$dir"
-echo "{ global: gleed_*; local: *; };" >"$dir/exports"
 for opt in 3 s; do
     # The library without std: what a program links of it, if it uses every function.
     CARGO_PROFILE_RELEASE_OPT_LEVEL=$opt cargo build --quiet --release --manifest-path "$root/ffi/bare/Cargo.toml" \
@@ -40,8 +39,7 @@ for opt in 3 s; do
         -o "$dir/static-$opt" 2>/dev/null
     report "linked from the static library, all kernels, opt-level $opt" "$(stat -c %s "$dir/static-$opt")" $((700 * 1024))
     sections "$dir/static-$opt"
-    "$lld" -flavor gnu -shared --gc-sections --strip-all "${keep[@]}" \
-        --version-script="$dir/exports" "$library" -o "$dir/shared-$opt.so" 2>/dev/null
+    "$root/ffi/bare/shared.sh" "$library" "$dir/shared-$opt.so"
     report "shared library without std, all kernels, opt-level $opt" "$(stat -c %s "$dir/shared-$opt.so")" $((700 * 1024))
 done
 

@@ -1,12 +1,58 @@
 //! Gleed runs GGUF language models inside other programs: GGUF bytes in, tokens out.
 //!
+//! With an operating system, a [`Session`] opens a file and writes text:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut session = gleed::Session::open("examples/assets/gleed-tales-q8_0.gguf")?;
+//! for piece in session.tell("Once upon a time")?.take(20) {
+//!     print!("{}", piece?);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Below it is the [`Engine`]. Open a [`Model`], [`Plan`] its memory, give it that memory, and put tokens in:
+//!
+//! ```
+//! use gleed::{Engine, Limits, Model, Plan, host::AlignedBytes, sample::argmax};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
+//! let model = Model::open(&file)?; // The weights stay in the file's bytes.
+//! let plan = Plan::new(&model, &Limits { context: 256, ..Limits::default() })?;
+//! let mut memory = AlignedBytes::new(plan.bytes()); // An array of the program does as well.
+//! let mut engine = Engine::new(&model, &plan, memory.bytes())?; // Nothing is allocated from here on.
+//! let text = engine.open()?;
+//! let mut token = argmax(engine.prefill(text, &[1, 414, 435, 261, 385])?)?; // "Once upon a time"
+//! for next in [952, 384, 281, 261, 378, 428, 509, 387] {
+//!     assert_eq!(token, next); // On every machine.
+//!     token = argmax(engine.decode_step(text, token)?)?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The library is `no_std` and never allocates. The host gives it one piece of memory, whose exact size is known
 //! beforehand. Its results have the same bits on every machine, for every number of threads and every way to cut the
 //! work.
 //!
-//! **Begin with the [`guide`]**: it generates a text, chats, runs a crowd of characters, saves and loads, and does
-//! without a heap. [`Model`], [`Plan`], [`Engine`] and [`Limits`] are what a program uses first; [`token`], [`sample`],
-//! [`turns`] and [`tools`] are about text.
+//! # What to use
+//!
+//! **Begin with the [`guide`]**: five programs, which generate a text, chat, run a crowd of characters, save and load, and do
+//! without a heap.
+//!
+//! | for | use |
+//! |---|---|
+//! | a text or a conversation, in ten lines | [`Session`] |
+//! | many texts in one memory, steps as short as the program wants, no heap | [`Model`], [`Plan`], [`Limits`], [`Engine`], [`Budget`] |
+//! | text to tokens and back; a token from logits | [`token`], [`sample`] |
+//! | conversations: how a model wants them written, and what it has read already | [`turns`], [`conversation`] |
+//! | calls of tools | [`tools`] |
+//! | texts that follow a JSON Schema, a grammar or a regular expression | [`grammar`], [`writing`] |
+//! | what is shared, forked, rewound and saved | [`cache`], [`Engine`] |
+//! | several tokens at a time | [`guess`] |
+//! | mapped files, threads, memory from the heap | `host` |
 //!
 //! # Features
 //!
@@ -91,12 +137,15 @@ mod weights;
 #[cfg(feature = "grammar")]
 pub mod writing;
 
-pub use cache::{KvElement, KvKind, KvType, SeqId, Window};
-pub use engine::{Budget, Deadline, Engine, EngineError, Limits, Logits, Plan, Pooling, Progress, Step, StreamError};
-pub use metrics::Metrics;
-pub use model::Model;
 #[cfg(feature = "std")]
 pub use session::Session;
+
+pub use model::Model;
+
+pub use engine::{Budget, Deadline, Engine, EngineError, Limits, Logits, Plan, Pooling, Progress, Step, StreamError};
+
+pub use cache::{KvElement, KvKind, KvType, SeqId, Window};
+pub use metrics::Metrics;
 
 /// The README's example, as a test.
 #[cfg(doctest)]
