@@ -54,11 +54,16 @@ def main() -> None:
     version = json.loads((HERE / "package.json").read_text())["version"]
     named = re.search(r"<version>(.*)</version>", (HERE / "Gleed.nuspec").read_text())[1]
     crate = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
-    if not version == named == crate:
-        sys.exit(f"package.json has version {version}, Gleed.nuspec {named}, Cargo.toml {crate}")
+    project = re.search(r"<Version>(.*)</Version>", (HERE / "Gleed.csproj").read_text())[1]
+    if not version == named == project == crate:
+        sys.exit(f"package.json has version {version}, Gleed.nuspec {named}, Gleed.csproj {project}, Cargo.toml {crate}")
     out.mkdir(parents=True, exist_ok=True)
     write_zip(out / f"Gleed.{version}.nupkg", nuget(libraries))
-    write_tgz(out / f"com.gleed.gleed-{version}.tgz", unity(libraries))
+    for_unity = {rid: library for rid, library in libraries.items() if rid in UNITY}
+    for rid in sorted(libraries.keys() - for_unity.keys()):
+        print(f"not in Unity's package, which has no name for it: {rid}", file=sys.stderr)
+    if for_unity:
+        write_tgz(out / f"com.gleed.gleed-{version}.tgz", unity(for_unity))
 
 
 def texts() -> dict[str, bytes]:
@@ -86,8 +91,6 @@ def unity(libraries: dict[str, str]) -> dict[str, bytes]:
         files |= {str(path.relative_to(HERE)): path.read_bytes() for path in (HERE / folder).rglob("*") if path.is_file()}
     importers = {}
     for rid, library in libraries.items():
-        if rid not in UNITY:
-            sys.exit(f"Unity's name for {rid} is not known: only those of {', '.join(UNITY)}")
         name = f"Plugins/{rid}/{NATIVE[rid.split('-')[0]]}"
         files[name], importers[name] = Path(library).read_bytes(), plugin(*UNITY[rid])
     # Unity ignores what has no .meta in a package. It does not look into folders that end in ~.

@@ -21,7 +21,7 @@ tar xzf packages/*.tgz
 done
 [ -z "$(cat $(find package -name '*.meta') | grep '^guid' | sort | uniq -d)" ]
 python3 -m json.tool package/package.json >/dev/null
-python3 -c 'import sys, xml.dom.minidom as xml; [xml.parse(name) for name in sys.argv[1:]]' nuget/Gleed.nuspec 'nuget/[Content_Types].xml' nuget/_rels/.rels
+python3 -c 'import sys, xml.dom.minidom as xml; [xml.parse(name) for name in sys.argv[1:]]' nuget/Gleed.nuspec "$here/Gleed.csproj" 'nuget/[Content_Types].xml' nuget/_rels/.rels
 
 cp nuget/runtimes/linux-x64/native/libgleed.so "$root/include/gleed.h" "$root/examples/assets/gleed-tales-q8_0.gguf" .
 cp "$root/bindings/python/tests/native_ids.txt" .

@@ -375,6 +375,15 @@ public static class Tests
         NotMoreThan(Resident() - before, 20 * 2, "20 domains that were unloaded");
     }
 
+    static void NoFieldOutlivesItsObject()
+    {
+        // What the compiler keeps of lambdas holds nothing of a text.
+        var fields = new[] { typeof(Model), typeof(Gleed.Unity.Storyteller) }.SelectMany(type => type.Assembly.GetTypes())
+            .SelectMany(type => type.GetFields(BindingFlags.Static | BindingFlags.Public | BindingFlags.NonPublic | BindingFlags.DeclaredOnly))
+            .Where(field => !field.IsLiteral).Select(field => field.DeclaringType.FullName + "." + field.Name).ToList();
+        That(fields.All(name => name.Contains("<") || name.Contains("$")), "static: " + string.Join(", ", fields));
+    }
+
     static void MemoryIsGivenBack()
     {
         foreach (var disposes in new[] { true, false })
@@ -428,7 +437,7 @@ public static class Tests
             Layout.StructsAreThoseOfC, Layout.FunctionsAreThoseOfTheHeader, Layout.NumbersAreThoseOfTheHeader, AStoryHasTheIdsOfTheNativeExample,
             AFrameSpendsItsUnits, ATextEndsForAReason, ATextIsCancelledFromAnotherThread, TheSamplerAndItsSeed, TextsFollowASchema,
             AConversationReadsNothingTwice, ForksShareTheirMemoryAndRunTogether, LogitsAreThoseOfTheStory, AStoryGoesOnFromAFile,
-            WrongInputsAreRefusedWithNumbers, UnityTellsInFrames, TheSampleShowsAStory, MemoryIsGivenBack, ADomainIsLoadedAgainAndAgain,
+            WrongInputsAreRefusedWithNumbers, UnityTellsInFrames, TheSampleShowsAStory, MemoryIsGivenBack, NoFieldOutlivesItsObject, ADomainIsLoadedAgainAndAgain,
         };
         model = new Model(File);
         foreach (var test in all)
