@@ -137,12 +137,15 @@ mod weights;
 #[cfg(feature = "grammar")]
 pub mod writing;
 
+// In the order in which a program uses them, which is that of the crate's page.
 #[cfg(feature = "std")]
 pub use session::Session;
 
 pub use model::Model;
 
-pub use engine::{Budget, Deadline, Engine, EngineError, Limits, Logits, Plan, Pooling, Progress, Step, StreamError};
+pub use engine::{Engine, Limits, Plan};
+
+pub use engine::{Budget, Deadline, EngineError, Logits, Pooling, Progress, Step, StreamError};
 
 pub use cache::{KvElement, KvKind, KvType, SeqId, Window};
 pub use metrics::Metrics;
