@@ -4,7 +4,7 @@
 #
 # usage: scripts/package.sh [--check] [OUT [SYSTEM...]]         into target/packages, for all systems
 #
-# GLEED_FEATURES=gleed/arch-llama,gleed/quant-q8_0 builds with these families only. Needs rustup, CMake, Python 3 and GNU tar; for Windows
+# FAMILIES=gleed/arch-llama,gleed/quant-q8_0 builds with these families only. Needs rustup, CMake, Python 3 and GNU tar; for Windows
 # x86_64-w64-mingw32-gcc.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -27,7 +27,7 @@ binaries=$sysroot/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bin
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml" | head -n 1)
 abi=$(sed -n 's/^#define GLEED_ABI_VERSION //p' "$root/include/gleed.h" | grep -oE '^[0-9]+')
 features=()
-[ -z "${GLEED_FEATURES:-}" ] || features=(--no-default-features --features "grammar,$GLEED_FEATURES")
+[ -z "${FAMILIES:-}" ] || features=(--no-default-features --features "grammar,$FAMILIES")
 
 # target_of SYSTEM: no C library is linked, so that one build for Linux is for all of them.
 target_of() {
