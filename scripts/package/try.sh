@@ -88,9 +88,10 @@ try() {
             done
             ;;
         x86_64-windows)
-            if command -v wine64 >/dev/null; then
+            # Debian's package wine64 puts it where no shell looks.
+            emulator=$(command -v wine64 /usr/lib/wine/wine64 | head -n 1 || true)
+            if [ -n "$emulator" ]; then
                 export WINEPREFIX=$folder/wine WINEDEBUG=-all WINEPATH=$prefix/bin
-                emulator=wine64
                 for kind in shared static; do
                     by_pkg_config "$prefix" x86_64-w64-mingw32-gcc $kind $emulator
                     by_cmake "$prefix" $kind -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER=x86_64-w64-mingw32-gcc \
