@@ -29,6 +29,7 @@ from .errors import (
     TextError,
 )
 from .grammar import Grammar, Matcher, Stops
+from .guesses import Guesses
 from .metrics import Metrics, Passes, Times
 from .model import Model, ModelInfo
 from .policy import NEVER, Block
@@ -62,6 +63,7 @@ __all__ = [
     "GleedError",
     "Grammar",
     "GrammarError",
+    "Guesses",
     "Keep",
     "LimitError",
     "Matcher",
