@@ -214,7 +214,7 @@
 //! // Save: the tokens, their keys and values, and the sampler's state.
 //! let state = sampler.state().to_le_bytes();
 //! let mut saved = Vec::new();
-//! engine.write_snapshot(seq, &SnapshotOptions { base: 0, state: &state }, |bytes| {
+//! engine.write_snapshot(seq, &SnapshotOptions { state: &state, ..Default::default() }, |bytes| {
 //!     saved.extend_from_slice(bytes);
 //!     Ok::<(), std::io::Error>(())
 //! })?;

@@ -61,8 +61,8 @@
 //!
 //! // Saved with the sequence, and gone on with.
 //! let state = other.state();
-//! let mut saved = vec![0; engine.snapshot_len_with(other.seq(), &SnapshotOptions { base: 0, state: &state })?];
-//! engine.snapshot_with(other.seq(), &SnapshotOptions { base: 0, state: &state }, &mut saved)?;
+//! let mut saved = vec![0; engine.snapshot_len_with(other.seq(), &SnapshotOptions { state: &state, ..Default::default() })?];
+//! engine.snapshot_with(other.seq(), &SnapshotOptions { state: &state, ..Default::default() }, &mut saved)?;
 //! let (seq, header) = engine.restore_with(None, &saved)?;
 //! let matcher = Matcher::new(&grammar, limits, &mut three.0[..bytes])?;
 //! let restored = Writing::resume(&engine, &tokenizer, seq, matcher, header.state())?;

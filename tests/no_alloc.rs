@@ -166,7 +166,7 @@ fn story(engine: &mut Engine<'_, '_>, snapshot: &mut [u8], k: &mut [f32], v: &mu
 /// Writes a delta through a callback and reads it again, once with an error.
 fn stream(engine: &mut Engine<'_, '_>, seq: SeqId, buffer: &mut [u8]) -> Result<SeqId, EngineError> {
     let mut written = 0;
-    let options = SnapshotOptions { base: 16, state: &[7; 32] };
+    let options = SnapshotOptions { base: 16, state: &[7; 32], checkpoints: 0 };
     let sink = |bytes: &[u8]| {
         buffer[written..][..bytes.len()].copy_from_slice(bytes);
         written += bytes.len();

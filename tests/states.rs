@@ -5,7 +5,7 @@ mod common;
 use common::playback::{Plain, Player, Stage};
 use common::random::Rng;
 use common::synthetic::{Architecture, SyntheticModel};
-use gleed::cache::{CacheError, SnapshotError, SnapshotHeader};
+use gleed::cache::{CacheError, SnapshotError, SnapshotHeader, SnapshotOptions};
 use gleed::host::ThreadPool;
 use gleed::{EngineError, KvKind, KvType, Limits, Model, Plan, SeqId, Window};
 
@@ -273,6 +273,98 @@ fn damaged_and_foreign_snapshots_are_refused() {
             player.engine.cache().check().unwrap();
         });
     }
+}
+
+/// Version 3: with the last checkpoints, which the reader keeps where it has free places.
+#[test]
+fn snapshots_have_checkpoints() {
+    const WITH_TWO: SnapshotOptions<'static> = SnapshotOptions { base: 0, state: &[], checkpoints: 2 };
+    for architecture in RECURRENT {
+        let file = file(architecture);
+        let model = Model::open(&file).unwrap();
+        let elements = model.config().recurrent.state_elements();
+        let mut saved = Vec::new();
+        Stage::new(limits(3, 0)).play(&model, |player| {
+            let seq = player.open();
+            for len in [9, 20, 17, 5] {
+                player.append(seq, &tokens(len as u64, len));
+            }
+            player.append(seq, &tokens(1, 1));
+            let mut bytes = vec![0; player.engine.snapshot_len_with(seq, &WITH_TWO).unwrap()];
+            assert_eq!(player.engine.snapshot_with(seq, &WITH_TWO, &mut bytes), Ok(bytes.len()));
+            let plain = player.snapshot(seq);
+            assert_eq!(bytes.len(), plain.len() + 2 * (4 * elements + 12));
+            assert_eq!(plain[8..12], SnapshotHeader::VERSION_WITH_STATE.to_le_bytes());
+            assert_eq!(bytes[8..12], SnapshotHeader::VERSION_WITH_CHECKPOINTS.to_le_bytes());
+            saved = bytes;
+        });
+        let all = [tokens(9, 9), tokens(20, 20), tokens(17, 17), tokens(5, 5), tokens(1, 1)].concat();
+        // So many places, and where a rewind to 51 and to 48 tokens finds a state. The earlier one is read first.
+        for (places, found) in [(0, [0, 0]), (1, [46, 46]), (2, [51, 46]), (4, [51, 46])] {
+            Stage::new(limits(places, 0)).play(&model, |player| {
+                let seq = player.try_restore(&saved, &all).unwrap();
+                let at = [51, 48].map(|keep| player.engine.computed_at(seq, keep).unwrap());
+                assert_eq!(at, found, "{places}");
+                player.engine.cache().check().unwrap();
+                if places >= 2 {
+                    let mut again = vec![0; saved.len()];
+                    assert_eq!(player.engine.snapshot_with(seq, &WITH_TWO, &mut again), Ok(saved.len()));
+                    assert!(again == saved);
+                }
+                player.rewind(seq, 48);
+                player.append(seq, &tokens(3, 4));
+            });
+        }
+        // Checkpoints of others do not give way.
+        Stage::new(limits(2, 0)).play(&model, |player| {
+            let other = player.open();
+            player.append(other, &tokens(7, 30));
+            player.append(other, &tokens(8, 1));
+            let restored = player.try_restore(&saved, &all).unwrap();
+            assert_eq!(player.engine.computed_at(restored, 50), Ok(46));
+            let second = player.try_restore(&saved, &all).unwrap();
+            assert_eq!(player.engine.computed_at(second, 50), Ok(0));
+            assert_eq!(player.engine.computed_at(other, 30), Ok(30));
+            player.engine.cache().check().unwrap();
+        });
+    }
+}
+
+/// Every bit of a small one, and every cut.
+#[test]
+fn damaged_checkpoints_are_refused() {
+    const WITH_TWO: SnapshotOptions<'static> = SnapshotOptions { base: 0, state: &[], checkpoints: 2 };
+    let file = file(Architecture::Qwen35);
+    let model = Model::open(&file).unwrap();
+    let of_state = 4 * model.config().recurrent.state_elements() + 8;
+    Stage::new(limits(2, 0)).play(&model, |player| {
+        let seq = player.open();
+        for len in [3, 4, 5] {
+            player.append(seq, &tokens(len as u64, len));
+        }
+        player.append(seq, &tokens(1, 1));
+        let mut good = vec![0; player.engine.snapshot_len_with(seq, &WITH_TWO).unwrap()];
+        player.engine.snapshot_with(seq, &WITH_TWO, &mut good).unwrap();
+        player.engine.close(seq).unwrap();
+        player.sequences.clear();
+        let used = player.engine.cache().stats().slots;
+        let start = good.len() - 8 - of_state - 2 * (of_state + 4);
+        let bits =
+            (0..8 * 112).chain((8 * start..8 * (start + 40)).chain(8 * start + 320..8 * good.len()).step_by(149));
+        for bit in bits {
+            let mut damaged = good.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(player.engine.restore(&damaged).is_err(), "{bit}");
+            assert_eq!(player.engine.cache().stats().slots.used, used.used);
+            player.engine.cache().check().unwrap();
+        }
+        for len in (start..good.len()).step_by(61) {
+            assert!(player.engine.restore(&good[..len]).is_err(), "{len}");
+        }
+        assert_eq!(player.engine.cache().stats().slots.high_water, used.high_water);
+        let restored = player.engine.restore(&good).unwrap();
+        assert_eq!(player.engine.computed_at(restored, 11), Ok(7));
+    });
 }
 
 /// A model without keys and values: its cache has the tokens, and the states.

@@ -71,7 +71,7 @@ unsafe fn options<'a>(options: *const gleed_snapshot_options) -> Result<Snapshot
     };
     // SAFETY: the caller promises `state_len` bytes at `state`; NULL and the length are checked here.
     let state = unsafe { slice("state", state, state_len) }?;
-    Ok(SnapshotOptions { base: usize::try_from(base).unwrap_or(usize::MAX), state })
+    Ok(SnapshotOptions { base: usize::try_from(base).unwrap_or(usize::MAX), state, checkpoints: 0 })
 }
 
 /// The handle at a pointer; `None` at NULL.

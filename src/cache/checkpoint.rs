@@ -34,6 +34,12 @@ impl Checkpoint {
         self.slot != NO_SLOT && self.sequence as usize == sequence
     }
 
+    /// The position of the last one of a sequence that is before another position.
+    pub(super) fn last_before(points: &[Self], sequence: usize, below: u32) -> Option<u32> {
+        let points = points.iter().filter(|point| point.is_of(sequence) && point.position < below);
+        points.map(|point| point.position).max().filter(|&position| position > 0)
+    }
+
     /// Whether its place is free, or it gives way.
     pub(super) fn is_weak(&self) -> bool {
         self.slot == NO_SLOT || self.kept == 0

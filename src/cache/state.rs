@@ -180,6 +180,31 @@ impl<'a> States<'a> {
         Ok(true)
     }
 
+    /// Keeps the state that was written for a sequence, after `position` tokens, in a free place. Where there is none it is given up: no
+    /// checkpoint of anybody gives way.
+    pub(super) fn keep_next(&mut self, sequence: usize, position: usize) -> Result<(), CacheError> {
+        let made = self.made.saturating_add(1);
+        let Some(place) = self.checkpoints.iter_mut().find(|point| point.slot == NO_SLOT) else { return Ok(()) };
+        let held = self.held.get_mut(sequence).ok_or(CacheError::Internal(site!()))?;
+        let slot = core::mem::replace(&mut held.next, NO_SLOT);
+        let (sequence, position) = (sequence as u32, position as u32);
+        *place = Checkpoint { slot, sequence, position, made, ..Checkpoint::FREE };
+        self.made = made;
+        Ok(())
+    }
+
+    /// The position of a sequence's checkpoint: the last one before `position`, or so many before that.
+    pub(super) fn point_before(&self, sequence: usize, position: usize, back: usize) -> Option<usize> {
+        let last = |below, _| Checkpoint::last_before(self.checkpoints, sequence, below);
+        (0..=back).try_fold(position as u32, last).map(|position| position as usize)
+    }
+
+    /// The state of a sequence's checkpoint, its tails and its matrices.
+    pub(super) fn kept(&self, sequence: usize, position: usize) -> Option<[&[f32]; 2]> {
+        let is_it = |point: &&Checkpoint| point.is_of(sequence) && point.position as usize == position;
+        self.state_in(self.checkpoints.iter().find(is_it)?.slot)
+    }
+
     /// Notes where a checkpoint is wanted.
     pub(super) fn want(&mut self, sequence: usize, position: usize) {
         self.held.get_mut(sequence).into_iter().for_each(|held| held.wanted = position as u32);
@@ -285,7 +310,10 @@ impl<'a> States<'a> {
 
     /// The current state of a sequence, its tails and its matrices; `None` where it is zeros.
     pub(super) fn current(&self, sequence: usize) -> Option<[&[f32]; 2]> {
-        let slot = self.held.get(sequence)?.current;
+        self.state_in(self.held.get(sequence)?.current)
+    }
+
+    fn state_in(&self, slot: u32) -> Option<[&[f32]; 2]> {
         let [tail, matrices] = self.geometry.elements()?;
         (slot != NO_SLOT)
             .then_some([row_of(self.tails, slot as usize, tail)?, row_of(self.matrices, slot as usize, matrices)?])

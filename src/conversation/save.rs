@@ -3,7 +3,7 @@
 
 use super::reply::Reply;
 use super::{Conversation, ConversationError, ConversationLimits, Entry};
-use crate::cache::{CacheError, SeqId, SnapshotError};
+use crate::cache::{CacheError, SeqId, SnapshotError, SnapshotOptions};
 use crate::engine::{Engine, EngineError};
 use crate::num::Xxh64;
 use crate::turns::{Message, Role, ToolResult};
@@ -11,6 +11,8 @@ use crate::turns::{Message, Role, ToolResult};
 const MAGIC: [u8; 8] = *b"GLEEDTK\0";
 /// The version of the format.
 const VERSION: u32 = 1;
+/// A conversation goes back to two checkpoints: where its last turn ended, and before the last token of the new one.
+const SNAPSHOT: SnapshotOptions<'static> = SnapshotOptions { base: 0, state: &[], checkpoints: 2 };
 /// Bytes of a checksum.
 const CHECKSUM: usize = 8;
 /// No reply is open.
@@ -71,7 +73,7 @@ impl<'a> Conversation<'a> {
         let (mut rest, behind) =
             out.split_at_mut_checked(head).filter(|(_, rest)| rest.len() >= snapshot).ok_or(short)?;
         if snapshot > 0 {
-            engine.snapshot(self.seq, behind)?;
+            engine.snapshot_with(self.seq, &SNAPSHOT, behind)?;
         }
         let mut hash = Xxh64::new();
         let mut put = |bytes: &[u8]| {
@@ -113,7 +115,7 @@ impl<'a> Conversation<'a> {
 
     /// Bytes of the sequence's snapshot; 0 where it is empty or has forgotten some of its blocks.
     fn snapshot_len(&self, engine: &Engine<'_, '_>) -> Result<usize, EngineError> {
-        match engine.snapshot_len(self.seq) {
+        match engine.snapshot_len_with(self.seq, &SNAPSHOT) {
             Ok(_) if engine.seq_len(self.seq)? == 0 => Ok(0),
             Err(EngineError::Cache(CacheError::WindowGone { .. })) => Ok(0),
             other => other,

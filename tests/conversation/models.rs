@@ -41,8 +41,9 @@ fn recurrent_models_compute_the_last_turn_again_and_nothing_before() {
             let mut memory = AlignedBytes::new(Conversation::plan(&host.limits).unwrap());
             let (mut talk, mut rng) = (host.talk(&mut memory), Rng::new(7));
             let mut messages: Vec<Said> = Vec::new();
+            let mut end = 0;
             for turn in 0..20 {
-                let end = host.engine.seq_len(talk.seq()).unwrap();
+                end = host.engine.seq_len(talk.seq()).unwrap();
                 messages.push((Role::User, format!("{turn}?")));
                 let read = computed(host, &mut talk, &script, &messages);
                 assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
@@ -59,9 +60,22 @@ fn recurrent_models_compute_the_last_turn_again_and_nothing_before() {
                 let reply = host.reply(&talk, &mut rng, 4);
                 messages.push((Role::Assistant, reply));
             }
-            // What was loaded goes on from its end.
-            let mut memory = AlignedBytes::new(Conversation::plan(&host.limits).unwrap());
-            let mut talk = host.reload(&talk, &messages, &mut memory);
+            // What was loaded writes its last reply again, and its last turn.
+            let mut memory = [(); 2].map(|()| AlignedBytes::new(Conversation::plan(&host.limits).unwrap()));
+            let [first, second] = &mut memory;
+            let mut talk = host.reload(&talk, &messages, first);
+            messages.pop();
+            assert_eq!(computed(host, &mut talk, &script, &messages), 1);
+            let reply = host.reply(&talk, &mut rng, 4);
+            messages.push((Role::Assistant, reply));
+            let mut talk = host.reload(&talk, &messages, second);
+            messages.truncate(messages.len() - 2);
+            messages.push((Role::User, "How?".to_owned()));
+            let read = computed(host, &mut talk, &script, &messages);
+            assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
+            let reply = host.reply(&talk, &mut rng, 4);
+            messages.push((Role::Assistant, reply));
+            // It goes on from its end.
             let end = host.engine.seq_len(talk.seq()).unwrap();
             messages.push((Role::User, "Why?".to_owned()));
             let read = computed(host, &mut talk, &script, &messages);

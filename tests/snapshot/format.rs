@@ -42,7 +42,7 @@ fn the_format_is_the_documented_one() {
             }
             cache.commit(seq, 37).unwrap();
             for base in [0, 16, 32] {
-                let options = SnapshotOptions { base, state: b"dice" };
+                let options = SnapshotOptions { base, state: b"dice", checkpoints: 0 };
                 let mut bytes = Vec::new();
                 let mut sink = |piece: &[u8]| {
                     bytes.extend_from_slice(piece);

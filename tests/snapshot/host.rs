@@ -102,10 +102,10 @@ fn wrong_options_and_small_buffers() {
                 assert_eq!(streamed, Err(StreamError::Engine(EngineError::Snapshot(error))));
             }
             let state = [1; 257];
-            let long = SnapshotOptions { state: &state, base: 0 };
+            let long = SnapshotOptions { state: &state, ..SnapshotOptions::default() };
             let error = SnapshotError::StateTooLong { given: 257 };
             assert_eq!(refusal(engine.snapshot_with(seq, &long, &mut untouched)), error);
-            let longest = SnapshotOptions { state: &state[..256], base: 0 };
+            let longest = SnapshotOptions { state: &state[..256], ..SnapshotOptions::default() };
             let bytes = snapshot(engine, seq, &longest);
             let (restored, header) = engine.restore_with(None, &bytes).unwrap();
             assert_eq!(header.state(), &state[..256]);

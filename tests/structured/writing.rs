@@ -109,7 +109,7 @@ fn texts_go_on_as_a_fresh_run() {
                     }
                     2 => {
                         let state = text.state();
-                        let options = SnapshotOptions { base: 0, state: &state };
+                        let options = SnapshotOptions { state: &state, ..Default::default() };
                         let mut saved = vec![0; engine.snapshot_len_with(seq, &options).unwrap()];
                         engine.snapshot_with(seq, &options, &mut saved).unwrap();
                         let (restored, header) = engine.restore_with(None, &saved).unwrap();

@@ -47,7 +47,7 @@ pub fn run(data: &[u8]) {
     }
     let base = if bytes.bool() { 0 } else { 16 * bytes.below(tokens.len() / 16 + 1) };
     let state: Vec<u8> = (0..bytes.below(257)).map(|at| at as u8).collect();
-    let Some(good) = snapshot(&engine, seq, &SnapshotOptions { base, state: &state }) else { return };
+    let Some(good) = snapshot(&engine, seq, &SnapshotOptions { base, state: &state, checkpoints: 2 }) else { return };
     let mut damaged = good.clone();
     let changes = bytes.below(6);
     (0..changes).for_each(|_| damage(&mut damaged, &mut bytes));

@@ -12,6 +12,10 @@ pub(super) const MAGIC: [u8; 8] = *b"GLEEDKV\0";
 const VERSION: u32 = 1;
 /// Of models that have states besides keys and values.
 const VERSION_WITH_STATE: u32 = 2;
+/// Of those where earlier states are in it, too.
+const VERSION_WITH_CHECKPOINTS: u32 = 3;
+/// The most of these.
+const CHECKPOINTS_MAX: usize = 16;
 const STATE_MAX: usize = 256;
 /// Bytes of a checksum.
 pub(super) const CHECKSUM: usize = 8;
@@ -45,11 +49,17 @@ pub struct SnapshotOptions<'h> {
     pub base: usize,
     /// Bytes of the host's own, at most 256: a sampler's state, for example.
     pub state: &'h [u8],
+    /// The most checkpoints of recurrent layers to write: the last ones of the sequence before its state, at most 16. Each takes as much as
+    /// a state. A reader keeps them where it has free places (`Limits::checkpoints`).
+    pub checkpoints: usize,
 }
 
 impl SnapshotOptions<'_> {
     /// The most bytes of `state`.
     pub const STATE_MAX: usize = STATE_MAX;
+
+    /// The most checkpoints that are written.
+    pub const CHECKPOINTS_MAX: usize = CHECKPOINTS_MAX;
 }
 
 /// What the header of a snapshot says.
@@ -68,6 +78,8 @@ pub struct SnapshotHeader {
     pub(super) recurrent: u64,
     /// The tokens that the state is the state after. It is not in the snapshot where that is 0.
     pub(super) recurrent_position: u32,
+    /// Earlier states that are in the snapshot.
+    pub(super) checkpoints: u32,
     pub(super) state: Vec<u8, STATE_MAX>,
 }
 
@@ -85,6 +97,9 @@ impl SnapshotHeader {
 
     /// The version for models with recurrent layers.
     pub const VERSION_WITH_STATE: u32 = VERSION_WITH_STATE;
+
+    /// The version for these where checkpoints are in the snapshot.
+    pub const VERSION_WITH_CHECKPOINTS: u32 = VERSION_WITH_CHECKPOINTS;
 
     /// Reads the header at the beginning of `bytes` and verifies its checksum; what follows is not looked at.
     ///
@@ -104,10 +119,12 @@ impl SnapshotHeader {
         let u32_at = |offset| u32_at(content, offset).ok_or(short);
         let u64_at = |offset| u64_at(content, offset).ok_or(short);
         let rest = content.get(FIXED..).ok_or(short)?;
-        let (recurrent, recurrent_position, state) = match u32_at(8)? {
-            VERSION_WITH_STATE => (u64_at(FIXED)?, u32_at(FIXED + 8)?, rest.get(ABOUT_STATE..).ok_or(short)?),
-            _ => (0, 0, rest),
+        let version = u32_at(8)?;
+        let (recurrent, recurrent_position, state) = match version {
+            VERSION => (0, 0, rest),
+            _ => (u64_at(FIXED)?, u32_at(FIXED + 8)?, rest.get(ABOUT_STATE..).ok_or(short)?),
         };
+        let checkpoints = if version == VERSION_WITH_CHECKPOINTS { u32_at(FIXED + 12)? } else { 0 };
         Ok(Self {
             total: u64_at(16)?,
             fingerprint: u64_at(24)?,
@@ -118,6 +135,7 @@ impl SnapshotHeader {
             base_checksum: u64_at(80)?,
             recurrent,
             recurrent_position,
+            checkpoints,
             state: Vec::from_slice(state).map_err(|_| short)?,
         })
     }
@@ -130,7 +148,7 @@ impl SnapshotHeader {
         }
         let least = match version {
             VERSION => HEADER_MIN,
-            VERSION_WITH_STATE => HEADER_MIN + ABOUT_STATE,
+            VERSION_WITH_STATE | VERSION_WITH_CHECKPOINTS => HEADER_MIN + ABOUT_STATE,
             _ => return Some(Err(SnapshotError::Version { found: version })),
         };
         let len = usize::try_from(found).ok().filter(|len| (least..=least + STATE_MAX).contains(len));
@@ -141,7 +159,7 @@ impl SnapshotHeader {
     pub(super) fn new(
         shape: Shape<'_>,
         fingerprint: u64,
-        [tokens, recurrent_position]: [usize; 2],
+        [tokens, recurrent_position, checkpoints]: [usize; 3],
         options: &SnapshotOptions<'_>,
     ) -> Result<Self, SnapshotError> {
         let (base, given) = (options.base, options.state.len());
@@ -156,6 +174,7 @@ impl SnapshotHeader {
             base_checksum: 0,
             recurrent: shape.recurrent,
             recurrent_position: recurrent_position as u32,
+            checkpoints: checkpoints as u32,
             state,
         };
         header.check_base()?;
@@ -168,7 +187,12 @@ impl SnapshotHeader {
         let mut bytes = Vec::new();
         let mut put = |part: &[u8]| drop(bytes.extend_from_slice(part));
         put(&MAGIC);
-        put(&if self.recurrent > 0 { VERSION_WITH_STATE } else { VERSION }.to_le_bytes());
+        let version = match (self.recurrent, self.checkpoints) {
+            (0, _) => VERSION,
+            (_, 0) => VERSION_WITH_STATE,
+            _ => VERSION_WITH_CHECKPOINTS,
+        };
+        put(&version.to_le_bytes());
         put(&(self.len() as u32).to_le_bytes());
         put(&self.total.to_le_bytes());
         put(&self.fingerprint.to_le_bytes());
@@ -180,7 +204,7 @@ impl SnapshotHeader {
         if self.recurrent > 0 {
             put(&self.recurrent.to_le_bytes());
             put(&self.recurrent_position.to_le_bytes());
-            put(&0_u32.to_le_bytes());
+            put(&self.checkpoints.to_le_bytes());
         }
         put(&self.state);
         let checksum = Xxh64::hash(&bytes);
@@ -235,6 +259,10 @@ impl SnapshotHeader {
             let (expected, found) = (self.tokens, self.recurrent_position);
             return Err(SnapshotError::Geometry { what: "position of the state", expected, found });
         }
+        let most = if self.has_recurrent() { CHECKPOINTS_MAX as u32 } else { 0 };
+        if self.checkpoints > most {
+            return Err(SnapshotError::Geometry { what: "checkpoints", expected: most, found: self.checkpoints });
+        }
         self.check_base()?;
         let (expected, found) = (self.total_for(geometry), self.total);
         if expected == found { Ok(()) } else { Err(SnapshotError::Length { expected, found }) }
@@ -270,8 +298,9 @@ impl SnapshotHeader {
         let rows = (geometry.block_bytes() as u64).saturating_mul(blocks);
         let rows = rows.saturating_add(geometry.token_bytes(rest as usize) as u64).saturating_add(own * 4);
         let checksums = own.div_ceil(BLOCK_TOKENS as u64) + 1;
-        let state =
-            if self.has_recurrent() { self.recurrent.saturating_mul(4).saturating_add(CHECKSUM as u64) } else { 0 };
+        let of_state = self.recurrent.saturating_mul(4).saturating_add(CHECKSUM as u64);
+        let of_checkpoints = of_state.saturating_add(4).saturating_mul(self.checkpoints.into());
+        let state = if self.has_recurrent() { of_state.saturating_add(of_checkpoints) } else { 0 };
         rows.saturating_add(checksums * CHECKSUM as u64).saturating_add(state).saturating_add(self.len() as u64)
     }
 }

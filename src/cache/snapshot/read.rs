@@ -104,7 +104,18 @@ impl Restoring<'_, '_> {
             whole.update(&self.block(reader, block, tokens, vocab)?.to_le_bytes());
         }
         if header.has_recurrent() {
-            whole.update(&self.state(reader)?.to_le_bytes());
+            let mut before = 0;
+            for _ in 0..header.checkpoints {
+                let (position, checksum) = self.state(reader, true)?;
+                if position <= before || position >= header.recurrent_position {
+                    let (expected, found) = (header.recurrent_position, position);
+                    return Err(SnapshotError::Geometry { what: "position of a checkpoint", expected, found });
+                }
+                before = position;
+                self.cache.states.keep_next(self.seq.slot(), position as usize)?;
+                whole.update(&checksum.to_le_bytes());
+            }
+            whole.update(&self.state(reader, false)?.1.to_le_bytes());
         }
         let (stored, computed) = (reader.checksum()?, whole.finish());
         if stored != computed {
@@ -124,10 +135,14 @@ impl Restoring<'_, '_> {
         Ok(())
     }
 
-    /// Reads the state of the recurrent layers. Returns its checksum.
-    fn state(&mut self, reader: &mut Reader<'_, '_>) -> Result<u64, SnapshotError> {
+    /// Reads a state of the recurrent layers, behind its position where that is there. Returns the position and the checksum.
+    fn state(&mut self, reader: &mut Reader<'_, '_>, placed: bool) -> Result<(u32, u64), SnapshotError> {
         const PIECE: usize = 64;
-        let (mut hash, mut finite) = (Xxh64::new(), true);
+        let (mut hash, mut finite, mut position) = (Xxh64::new(), true, [0; 4]);
+        if placed {
+            reader.get(&mut position)?;
+            hash.update(&position);
+        }
         for elements in self.cache.states.next_mut(self.seq.slot())? {
             for piece in elements.chunks_mut(PIECE) {
                 let mut bytes = [[0; 4]; PIECE];
@@ -144,7 +159,7 @@ impl Restoring<'_, '_> {
         match stored == computed {
             false => Err(SnapshotError::StateChecksum { stored, computed }),
             true if !finite => Err(SnapshotError::StateNonFinite),
-            true => Ok(computed),
+            true => Ok((u32::from_le_bytes(position), computed)),
         }
     }
 

@@ -21,7 +21,7 @@ impl KvCache<'_> {
     /// # Errors
     /// [`SnapshotError::Cache`]: unknown or busy; [`SnapshotError::StateTooLong`], [`SnapshotError::BasePosition`].
     pub fn snapshot_len(&self, seq: SeqId, options: &SnapshotOptions<'_>) -> Result<usize, SnapshotError> {
-        let header = SnapshotHeader::new(self.shape(), 0, self.lengths(seq)?, options)?;
+        let header = SnapshotHeader::new(self.shape(), 0, self.lengths(seq, options)?, options)?;
         Ok(usize::try_from(header.total_bytes()).unwrap_or(usize::MAX))
     }
 
@@ -36,7 +36,8 @@ impl KvCache<'_> {
         options: &SnapshotOptions<'_>,
         sink: &mut Sink<'_>,
     ) -> Result<u64, SnapshotError> {
-        let mut header = SnapshotHeader::new(self.shape(), fingerprint, self.lengths(seq)?, options)?;
+        let lengths = self.lengths(seq, options)?;
+        let mut header = SnapshotHeader::new(self.shape(), fingerprint, lengths, options)?;
         header.base_checksum = self.base_checksum(seq, header.base())?;
         let mut writer = Writer { sink, staged: [0; STAGED], used: 0, taken: 0 };
         let bytes = header.to_bytes();
@@ -49,7 +50,16 @@ impl KvCache<'_> {
             whole.update(&checksum);
         }
         if header.has_recurrent() {
-            let checksum = self.put_state(seq, |bytes| writer.put(bytes))?.to_le_bytes();
+            let (slot, [_, current, count]) = (seq.slot(), lengths);
+            for back in (0..count).rev() {
+                let position = self.states.point_before(slot, current, back).ok_or(CacheError::Internal(site!()))?;
+                let state = self.states.kept(slot, position).ok_or(CacheError::Internal(site!()))?;
+                let checksum = put_state(Some(position), state, |bytes| writer.put(bytes))?.to_le_bytes();
+                writer.put(&checksum)?;
+                whole.update(&checksum);
+            }
+            let state = self.states.current(slot).ok_or(CacheError::Internal(site!()))?;
+            let checksum = put_state(None, state, |bytes| writer.put(bytes))?.to_le_bytes();
             writer.put(&checksum)?;
             whole.update(&checksum);
         }
@@ -63,30 +73,13 @@ impl KvCache<'_> {
         Shape { geometry: self.geometry(), recurrent: self.states.elements() as u64 }
     }
 
-    /// The tokens of a sequence, and those that its state is the state after.
-    fn lengths(&self, seq: SeqId) -> Result<[usize; 2], SnapshotError> {
-        let tokens = self.whole(seq)?;
-        Ok([tokens, self.states.position(seq.slot()).unwrap_or(0)])
-    }
-
-    /// Writes the state of the recurrent layers. Returns the checksum of the bytes.
-    fn put_state(
-        &self,
-        seq: SeqId,
-        mut put: impl FnMut(&[u8]) -> Result<(), SnapshotError>,
-    ) -> Result<u64, SnapshotError> {
-        const PIECE: usize = 64;
-        let mut hash = Xxh64::new();
-        for elements in self.states.current(seq.slot()).ok_or(CacheError::Internal(site!()))? {
-            for piece in elements.chunks(PIECE) {
-                let mut bytes = [[0; 4]; PIECE];
-                bytes.iter_mut().zip(piece).for_each(|(bytes, x)| *bytes = x.to_le_bytes());
-                let bytes = bytes.as_flattened().get(..piece.len() * 4).ok_or(CacheError::Internal(site!()))?;
-                hash.update(bytes);
-                put(bytes)?;
-            }
-        }
-        Ok(hash.finish())
+    /// The tokens of a sequence, those that its state is the state after, and the number of checkpoints before that that are wanted.
+    fn lengths(&self, seq: SeqId, options: &SnapshotOptions<'_>) -> Result<[usize; 3], SnapshotError> {
+        let (tokens, slot) = (self.whole(seq)?, seq.slot());
+        let position = self.states.position(slot).unwrap_or(0);
+        let most = options.checkpoints.min(SnapshotOptions::CHECKPOINTS_MAX);
+        let count = (0..most).take_while(|&back| self.states.point_before(slot, position, back).is_some()).count();
+        Ok([tokens, position, count])
     }
 
     /// The checksum of the first `tokens` tokens, whole blocks: the hash of the checksums of their blocks.
@@ -119,6 +112,29 @@ impl KvCache<'_> {
         }
         Ok(hash.finish())
     }
+}
+
+/// Writes a state of the recurrent layers, and its position before it where that is not in the header. Returns the checksum of the bytes.
+fn put_state(
+    position: Option<usize>,
+    state: [&[f32]; 2],
+    mut put: impl FnMut(&[u8]) -> Result<(), SnapshotError>,
+) -> Result<u64, SnapshotError> {
+    const PIECE: usize = 64;
+    let mut hash = Xxh64::new();
+    if let Some(position) = position {
+        let bytes = (position as u32).to_le_bytes();
+        hash.update(&bytes);
+        put(&bytes)?;
+    }
+    for piece in state.into_iter().flat_map(|elements| elements.chunks(PIECE)) {
+        let mut bytes = [[0; 4]; PIECE];
+        bytes.iter_mut().zip(piece).for_each(|(bytes, x)| *bytes = x.to_le_bytes());
+        let bytes = bytes.as_flattened().get(..piece.len() * 4).ok_or(CacheError::Internal(site!()))?;
+        hash.update(bytes);
+        put(bytes)?;
+    }
+    Ok(hash.finish())
 }
 
 /// Gathers small pieces on their way to the sink.

@@ -248,7 +248,7 @@ fn make_room(world: &mut World<'_, '_, '_>, bytes: &mut Bytes<'_>, of: Of) -> Re
 fn snapshot(world: &mut World<'_, '_, '_>, bytes: &mut Bytes<'_>, of: Of) -> Result<(), EngineError> {
     let length = of.index.map_or(0, |index| world.open[index].tokens.len());
     let (base, state) = (16 * bytes.below(length / 16 + 2), bytes.below(10));
-    let options = SnapshotOptions { base, state: &[7; 9][..state] };
+    let options = SnapshotOptions { base, state: &[7; 9][..state], checkpoints: state % 3 };
     let mut out = vec![0; world.engine.snapshot_len_with(of.seq, &options)?];
     assert_eq!(forbidden(|| world.engine.snapshot_with(of.seq, &options, &mut out)), Ok(out.len()));
     let of = world.open[of.index.expect("an open sequence")].clone();
