@@ -1,12 +1,22 @@
 //! Guesses from the sequence's own text: what followed the last tokens where they occurred before. Known as prompt lookup:
-//! A. Saxena, "Prompt Lookup Decoding", 2023.
+//! A. Saxena, "Prompt Lookup Decoding", 2023. Behind a change a rewritten text goes on near the place that it had come to: there
+//! a single token is enough to find it.
 
-use super::{Guess, GuessError, Text};
+use super::{Guess, GuessError, MAX_GUESSES, Text};
 use crate::mem::{Arena, MemoryError};
 use crate::par::Budget;
 
-/// The tokens that are looked for, the longer first: it is the better sign.
-const LENGTHS: [usize; 2] = [5, 3];
+/// The tokens that are looked for.
+const LENGTH: usize = 3;
+
+/// The most tokens that are compared: the place before which most of them are the same counts. More are no better sign.
+const LONGEST: usize = 8;
+
+/// The most places that are compared.
+const PLACES: usize = 8;
+
+/// Positions behind the place that the text had come to at which it may go on.
+const NEAR: usize = 16;
 
 /// Tokens of a text that a call notes at most, so that its time is bounded.
 const NOTED: usize = 1024;
@@ -17,15 +27,21 @@ const BACK: usize = 64;
 /// A table of where tokens occurred in a text, of a fixed size.
 ///
 /// It guesses that what followed the last tokens will follow them again. A call takes the same time for every length of
-/// the text: it looks up two places, and notes at most 1,024 tokens that are new.
+/// the text: it compares the tokens before eight places, 47 tokens besides, and notes at most 1,024 that are new.
 ///
 /// [Example](crate::guess#example).
 #[derive(Debug)]
 pub struct NGrams<'a> {
-    /// By hash: the position behind the last five, or three, tokens with it; 0 where there are none.
-    behind: [&'a mut [u32]; 2],
+    /// By hash: the position behind the last three tokens with it; 0 where there are none.
+    behind: &'a mut [u32],
+    /// By position, modulo the number of places: the same before the three tokens that end there.
+    before: &'a mut [u32],
     /// The tokens that end before this position are noted.
     noted: usize,
+    /// Where the last guesses were from, and the length of the text that they were for.
+    last: Option<(usize, usize)>,
+    /// Behind the last token that was guessed from there and was right.
+    place: Option<usize>,
 }
 
 impl<'a> NGrams<'a> {
@@ -45,9 +61,10 @@ impl<'a> NGrams<'a> {
     /// # Errors
     /// [`MemoryError`]: too small, or not aligned.
     pub fn new(places: usize, memory: &'a mut [u8]) -> Result<Self, MemoryError> {
-        let mut behind = carve(&mut Arena::new(memory)?, places)?;
-        behind.iter_mut().for_each(|places| places.fill(0));
-        Ok(Self { behind, noted: 0 })
+        let [behind, before] = carve(&mut Arena::new(memory)?, places)?;
+        behind.fill(0);
+        before.fill(0);
+        Ok(Self { behind, before, noted: 0, last: None, place: None })
     }
 
     /// Notes the tokens of a text up to `end`, at most [`NOTED`] of them.
@@ -56,27 +73,59 @@ impl<'a> NGrams<'a> {
         let begin = if self.noted > end { end.saturating_sub(BACK) } else { self.noted };
         let until = end.min(begin.saturating_add(NOTED));
         for position in begin..until {
-            for (places, length) in self.behind.iter_mut().zip(LENGTHS) {
-                let place = hash(text, position, length).and_then(|hash| place_of(places, hash));
-                place.into_iter().for_each(|place| *place = position.saturating_add(1) as u32);
+            let place = hash(text, position).and_then(|hash| place_of(self.behind, hash));
+            let Some((place, before)) = place.zip(of_position(self.before, position)) else { continue };
+            // It is noted again, or behind it was something that is gone.
+            if *place as usize != position.saturating_add(1) {
+                *before = if *place as usize > position { 0 } else { *place };
+                *place = position.saturating_add(1) as u32;
             }
         }
         self.noted = until;
     }
 
-    /// Returns the position behind the last place where the tokens that end the text occurred before.
+    /// Finds out how far the text has gone on as was guessed.
+    fn follow(&mut self, text: &Text<'_>) {
+        let Some((from, len)) = self.last.take() else { return };
+        let is_same = |index: &usize| {
+            let token = text.token(len.saturating_add(*index));
+            token.is_some() && token == text.token(from.saturating_add(*index))
+        };
+        let same = (0..MAX_GUESSES).take_while(is_same).count();
+        if same > 0 {
+            self.place = Some(from.saturating_add(same));
+        }
+    }
+
+    /// Returns the position behind the last token where it occurs near the place that the text had come to.
+    fn near(&self, text: &Text<'_>) -> Option<usize> {
+        let (place, end) = (self.place?, text.len().checked_sub(1)?);
+        let last = text.token(end)?;
+        let near = place..place.saturating_add(NEAR).min(end);
+        near.into_iter().find(|&at| text.token(at) == Some(last)).map(|at| at.saturating_add(1))
+    }
+
+    /// Returns the position behind the place where most of the tokens that end the text occurred before, of those the last one.
     fn found(&mut self, text: &Text<'_>) -> Option<usize> {
         let last = text.len().checked_sub(1)?;
-        self.behind.iter_mut().zip(LENGTHS).find_map(|(places, length)| {
-            let behind = *place_of(places, hash(text, last, length)?)? as usize;
+        let mut behind = *place_of(self.behind, hash(text, last)?)? as usize;
+        let (mut best, mut most, mut limit) = (None, LENGTH - 1, text.len());
+        for _ in 0..PLACES {
+            // Places become earlier. Others are what is left of a text that was there before.
+            let Some(end) = behind.checked_sub(1).filter(|_| behind < limit) else { break };
             // Other tokens can have the same hash, and a host can have written other ones there since.
-            let before = behind.checked_sub(1).filter(|before| *before < last)?;
-            let is_same = |back| {
-                let token = before.checked_sub(back).and_then(|position| text.token(position));
-                token.is_some() && token == last.checked_sub(back).and_then(|position| text.token(position))
+            let is_same = |back: &usize| {
+                let token = end.checked_sub(*back).and_then(|position| text.token(position));
+                token.is_some() && token == last.checked_sub(*back).and_then(|position| text.token(position))
             };
-            (0..length).all(is_same).then_some(behind)
-        })
+            let same = (0..LONGEST).take_while(is_same).count();
+            if same > most {
+                (best, most) = (Some(behind), same);
+            }
+            limit = behind;
+            behind = of_position(self.before, end).map_or(0, |before| *before as usize);
+        }
+        best
     }
 }
 
@@ -84,7 +133,9 @@ impl Guess for NGrams<'_> {
     fn guess(&mut self, text: &Text<'_>, _: &mut Budget<'_>, out: &mut [u32]) -> Result<Option<usize>, GuessError> {
         // The last tokens themselves are noted when others follow them.
         self.note(text, text.len().saturating_sub(1));
-        let Some(behind) = self.found(text) else { return Ok(Some(0)) };
+        self.follow(text);
+        let Some(behind) = self.found(text).or_else(|| self.near(text)) else { return Ok(Some(0)) };
+        self.last = Some((behind, text.len()));
         let period = text.len().saturating_sub(behind);
         for index in 0..out.len() {
             let position = behind.saturating_add(index);
@@ -101,12 +152,12 @@ impl Guess for NGrams<'_> {
 }
 
 fn carve<'a>(arena: &mut Arena<'a>, places: usize) -> Result<[&'a mut [u32]; 2], MemoryError> {
-    Ok([arena.slice("five tokens", places)?, arena.slice("three tokens", places)?])
+    Ok([arena.slice("three tokens", places)?, arena.slice("the same before", places)?])
 }
 
 /// A hash of the tokens that end at a position: FNV-1a of whole tokens. `None` where there are fewer.
-fn hash(text: &Text<'_>, end: usize, length: usize) -> Option<u32> {
-    let begin = end.checked_add(1)?.checked_sub(length)?;
+fn hash(text: &Text<'_>, end: usize) -> Option<u32> {
+    let begin = end.checked_add(1)?.checked_sub(LENGTH)?;
     let mut hash = 0xCBF2_9CE4_8422_2325_u64;
     for position in begin..=end {
         hash = (hash ^ u64::from(text.token(position)?)).wrapping_mul(0x0000_0100_0000_01B3);
@@ -119,4 +170,10 @@ fn hash(text: &Text<'_>, end: usize, length: usize) -> Option<u32> {
 fn place_of(places: &mut [u32], hash: u32) -> Option<&mut u32> {
     let index = (u64::from(hash) * places.len() as u64) >> 32;
     places.get_mut(index as usize)
+}
+
+/// The place of a position.
+fn of_position(places: &mut [u32], position: usize) -> Option<&mut u32> {
+    let index = position.checked_rem(places.len())?;
+    places.get_mut(index)
 }
