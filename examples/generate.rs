@@ -128,9 +128,11 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
     let sequence = engine.open()?;
     args.lora.apply(&mut engine, sequence, &adapters)?;
     let mut room = guesses::Room::new(context)?;
+    let mut layer = guesses::Layer::of(&model, &args.guess, *plan.limits())?;
+    let mut layer = layer.as_mut().map(|layer| layer.engine(&pool)).transpose()?;
     let guesses = match &*args.guess {
         "off" => None,
-        kind => Some(room.begin(sequence, kind == "auto")?),
+        kind => Some(room.begin(sequence, kind == "auto", layer.as_mut())?),
     };
     let mut ruled = offered.as_ref().and_then(|(_, rules)| rules.as_ref()).map(|rules| rules.reply(0)).transpose()?;
     let calling = ruled.as_mut().map(|ruled| ruled.begin()).transpose()?;
@@ -274,7 +276,11 @@ fn tell(
         if !is_complete {
             next.extend(&forced);
             let before = ms();
-            if !run::advance(engine, steps, sequence, &next)? {
+            let by_layer = match &mut guesses {
+                Some(guesses) if story.ids.is_empty() && steps.trace.is_none() => guesses.prefill(engine, &next)?,
+                _ => false,
+            };
+            if !by_layer && !run::advance(engine, steps, sequence, &next)? {
                 story.stop = Stop::Interrupted;
                 break;
             }

@@ -296,9 +296,9 @@ pub struct GenerateArgs {
     #[arg(short, value_name = "N", default_value_t = 512)]
     pub n: usize,
 
-    /// Guess tokens and check several at a time; the text is the same. ngram: what followed the last tokens before; auto: that, and
-    /// what a grammar forces, as many as pay by the clock
-    #[arg(long, value_name = "off|ngram|auto", default_value = "off", value_parser = ["off", "ngram", "auto"])]
+    /// Guess tokens and check several at a time; the text is the same. ngram: what followed the last tokens before; nextn: what
+    /// the model's own layer for that predicts, where its file has one; auto: that or ngram, and what a grammar forces, as many as pay by the clock
+    #[arg(long, value_name = "off|ngram|nextn|auto", default_value = "off", value_parser = ["off", "ngram", "nextn", "auto"])]
     pub guess: String,
 
     /// Go on when the model ends the text

@@ -99,6 +99,7 @@ impl From<PlanError> for Failure {
                 Self::of(status::E_LIMIT, &error).numbers(bound, given)
             }
             PlanError::NotBuilt { element } => Self::of(status::E_VALUE, &error).numbers(0_u32, element.number()),
+            PlanError::Predictor { .. } => Self::of(status::E_VALUE, &error),
             PlanError::Memory(error) => error.into(),
             _ => Self::of(status::E_INTERNAL, &error),
         }
@@ -185,7 +186,7 @@ impl From<EngineError> for Failure {
             EngineError::AdapterRoom { adapters, rank, given } => {
                 new(status::E_ADAPTER_ROOM).at(adapters).numbers(given, rank)
             }
-            EngineError::AdapterModel | EngineError::AdapterScale => new(status::E_VALUE),
+            EngineError::AdapterModel | EngineError::AdapterScale | EngineError::Predictor => new(status::E_VALUE),
             EngineError::Busy => new(status::E_BUSY),
             EngineError::NonFinite { layer } => new(status::E_NON_FINITE).at(layer),
             EngineError::OnDevice { .. } => new(status::E_ON_DEVICE),

@@ -74,6 +74,9 @@ pub enum EngineError {
     AdapterModel,
     /// A scale that is infinite or not a number.
     AdapterScale,
+    /// The model is the layer of another one that predicts further ahead ([`Model::predictor`](crate::Model::predictor)): it takes
+    /// tokens from [`NextN`](crate::guess::NextN) alone, in an engine of the same model.
+    Predictor,
     /// Other sequences have unfinished work, and the call needs the engine for itself.
     Busy,
     /// The model computed an infinity or a NaN. The sequences of the batch keep their committed tokens and
@@ -171,6 +174,9 @@ impl fmt::Display for EngineError {
             }
             Self::AdapterModel => f.write_str("the adapter was opened for another model than the engine's"),
             Self::AdapterScale => f.write_str("the scale of an adapter must be finite"),
+            Self::Predictor => {
+                f.write_str("a layer that predicts further ahead takes tokens only behind its own model")
+            }
             Self::Busy => f.write_str("other sequences have unfinished work"),
             Self::NonFinite { layer } => write!(f, "the model computed an infinity or a NaN in layer {layer}"),
             Self::DevicePlan => f.write_str("a plan for a device needs one, and other plans have no use for it"),

@@ -56,6 +56,8 @@ mod checkpoint;
 mod device;
 mod error;
 mod fingerprint;
+#[cfg(feature = "recurrent")]
+mod given;
 mod greedy;
 mod hidden;
 mod metrics;

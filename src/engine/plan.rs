@@ -104,6 +104,11 @@ pub enum PlanError {
         /// What.
         what: &'static str,
     },
+    /// A layer that predicts further ahead cannot do it.
+    Predictor {
+        /// What.
+        what: &'static str,
+    },
     /// The memory cannot be addressed.
     Memory(MemoryError),
 }
@@ -120,6 +125,7 @@ impl fmt::Display for PlanError {
             Self::Limit { name, given, min, max } => write!(f, "limit {name} is {given}, it must be {min} to {max}"),
             Self::NotBuilt { element } => write!(f, "keys and values of type {} are not in this build", element.name()),
             Self::Device { what } => write!(f, "no device runs {what} yet"),
+            Self::Predictor { what } => write!(f, "a layer that predicts further ahead cannot run with {what}"),
             Self::Memory(error) => error.fmt(f),
         }
     }
@@ -160,6 +166,7 @@ impl Plan {
         let refused = [
             (limits.kv_kind != KvKind::Paged, "a cache of another kind than paged"),
             (limits.adapters > 0, "adapters"),
+            (config.is_predictor(), "a layer that predicts further ahead"),
             (!config.attention.causal, "an encoder"),
             (config.recurrent.layers.before(usize::MAX) > 0, "recurrent layers"),
         ];
@@ -276,6 +283,10 @@ impl Limits {
         let mut limits = *self;
         if let Some(element) = [limits.kv_type.k, limits.kv_type.v].into_iter().find(|element| !element.is_built()) {
             return Err(PlanError::NotBuilt { element });
+        }
+        let refused = [(limits.kv_kind == KvKind::Off, "the cache off"), (limits.adapters > 0, "adapters")];
+        if let Some((_, what)) = refused.into_iter().find(|(is, _)| *is && model.config().is_predictor()) {
+            return Err(PlanError::Predictor { what });
         }
         if limits.context == 0 {
             limits.context = model.config().context.min(DEFAULT_CONTEXT);

@@ -162,6 +162,20 @@ impl<'m, 'a> Engine<'m, 'a> {
         tokens: impl ExactSizeIterator<Item = u32>,
         logits: Logits,
     ) -> Result<(), EngineError> {
+        if self.model.config().is_predictor() {
+            return Err(EngineError::Predictor);
+        }
+        self.take_checked_tokens(seq, expected, tokens, logits)
+    }
+
+    /// The same where hidden states are there, if the model wants some.
+    pub(super) fn take_checked_tokens(
+        &mut self,
+        seq: SeqId,
+        expected: usize,
+        tokens: impl ExactSizeIterator<Item = u32>,
+        logits: Logits,
+    ) -> Result<(), EngineError> {
         let (end, is_prompt) = (expected + tokens.len(), tokens.len() > 1);
         self.parts.cache.reserve(seq, tokens)?;
         let queue = self.parts.queues.get_mut(seq.slot()).ok_or(EngineError::Internal(site!()))?;

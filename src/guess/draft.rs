@@ -151,7 +151,7 @@ impl Guess for Draft<'_, '_, '_> {
 }
 
 /// Whether guesses end at an error, because the second model can take no more tokens, or not this one.
-fn is_end(error: &EngineError) -> bool {
+pub(super) fn is_end(error: &EngineError) -> bool {
     use CacheError::{ContextFull, OutOfBlocks, TooMany};
     matches!(
         error,

@@ -19,6 +19,8 @@ pub enum GuessError {
     /// The matcher refused.
     #[cfg(feature = "grammar")]
     Match(MatchError),
+    /// The engine is not that of a layer that predicts further ahead, or of the layer of another model.
+    NotPredictor,
     /// The tokens that were queued before have not been taken: [`Guessing::end`](super::Guessing::end) comes first.
     Open,
     /// There are no such guesses.
@@ -51,6 +53,9 @@ impl fmt::Display for GuessError {
             Self::Draft(error) => write!(f, "the second model: {error}"),
             #[cfg(feature = "grammar")]
             Self::Match(error) => error.fmt(f),
+            Self::NotPredictor => {
+                f.write_str("the engine is not that of the model's layer that predicts further ahead")
+            }
             Self::Open => f.write_str("the tokens queued before have not been taken"),
             Self::Most { given, limit } => write!(f, "at most {limit} tokens can be guessed at a time, not {given}"),
             Self::Memory(error) => error.fmt(f),

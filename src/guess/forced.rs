@@ -1,6 +1,8 @@
 //! Guesses from a grammar: the text that has to follow.
 
 use super::{Guess, GuessError, Text};
+use crate::cache::SeqId;
+use crate::engine::Engine;
 use crate::grammar::{MatchError, Matcher, TokenTrie};
 use crate::par::Budget;
 use crate::token::Tokenizer;
@@ -54,5 +56,9 @@ impl Guess for Forced<'_, '_, '_> {
         let Some(more) = self.others.guess(&longer, budget, rest)? else { return Ok(None) };
         let all = out.get(..forced.saturating_add(more)).unwrap_or_default();
         Ok(Some(self.matcher.allowed(self.tokenizer, all)))
+    }
+
+    fn see(&mut self, engine: &mut Engine<'_, '_>, seq: SeqId) -> Result<(), GuessError> {
+        self.others.see(engine, seq)
     }
 }

@@ -142,6 +142,7 @@ impl<'a> Guessing<'a> {
         }
         let (position, again) = (engine.seq_len(self.seq)?, engine.rows_again(self.seq)?);
         engine.can_extend(self.seq, 1)?;
+        source.see(engine, self.seq)?;
         let Some(guessed) = self.guess(engine, source, position, token, &mut budget.into())? else { return Ok(None) };
         let tokens = self.tokens.get(..=guessed).ok_or(EngineError::Internal(site!()))?;
         engine.queue(self.seq, position, tokens, Logits::All)?;

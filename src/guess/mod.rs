@@ -90,22 +90,69 @@
 //! # }
 //! ```
 
+//! # A layer that predicts further ahead
+//!
+//! Some files have such a layer (`nextn`). [`Model::predictor`](crate::Model::predictor) gives it, as a model with an engine, and so keys and
+//! values, of its own.
+//!
+//! ```
+//! use gleed::guess::{Guess, Guessing, NextN};
+//! use gleed::{Engine, Limits, Model, Plan, Step, mem::ALIGN};
+//!
+//! # fn aligned(memory: &mut [u8]) -> &mut [u8] {
+//! #     let start = memory.as_ptr().align_offset(ALIGN);
+//! #     &mut memory[start..]
+//! # }
+//! /// Appends a token that was chosen and what the layer guesses, and computes them. Returns how many were guessed.
+//! fn go_on(engine: &mut Engine, guessing: &mut Guessing, layer: &mut NextN, token: u32) -> Option<usize> {
+//!     let guessed = guessing.queue(engine, layer, token, usize::MAX).ok()?;
+//!     while engine.step(usize::MAX).ok()? != Step::Idle {}
+//!     guessed
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
+//! let model = Model::open(&file)?;
+//! match model.predictor() {
+//!     Ok(predictor) => {
+//!         let plan = Plan::new(&predictor, &Limits { context: 128, ..Limits::default() })?;
+//!         let mut memory = vec![0; plan.bytes() + ALIGN];
+//!         let mut engine = Engine::new(&predictor, &plan, aligned(&mut memory))?;
+//!         let mut layer = NextN::new(&mut engine)?;
+//!         // Then NextN::prefill for the prompt, and `go_on` for what follows.
+//!         layer.close()?;
+//!     }
+//!     // The demo model is such a file.
+//!     Err(none) => assert_eq!(none.to_string(), "metadata key \"llama.nextn_predict_layers\" is missing"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
 mod draft;
 mod error;
 #[cfg(feature = "grammar")]
 mod forced;
 mod guessing;
+#[cfg(feature = "recurrent")]
+mod nextn;
 mod ngrams;
 mod pace;
+#[cfg(test)]
+mod simulation;
 
 pub use draft::Draft;
 pub use error::GuessError;
 #[cfg(feature = "grammar")]
 pub use forced::Forced;
 pub use guessing::{Counts, Guessing, Off};
+#[cfg(feature = "recurrent")]
+pub use nextn::NextN;
 pub use ngrams::NGrams;
 pub use pace::MAX_GUESSES;
 
+use crate::cache::SeqId;
+use crate::engine::Engine;
 use crate::par::Budget;
 
 /// A source of guesses.
@@ -122,6 +169,16 @@ pub trait Guess {
     /// The source is used wrongly.
     fn guess(&mut self, text: &Text<'_>, budget: &mut Budget<'_>, out: &mut [u32])
     -> Result<Option<usize>, GuessError>;
+
+    /// Looks at the last batch of the engine that checks, where the sequence is that of the text: [`Guessing::queue`] calls it before
+    /// [`Guess::guess`]. It computes nothing. Most sources need not do anything.
+    ///
+    /// # Errors
+    /// The source is used wrongly.
+    fn see(&mut self, engine: &mut Engine<'_, '_>, seq: SeqId) -> Result<(), GuessError> {
+        let _ = (engine, seq);
+        Ok(())
+    }
 }
 
 /// The tokens of a sequence, and the one that was chosen to follow them.

@@ -22,6 +22,9 @@ pub(super) struct Keys<'m> {
 /// The groups of experts, of which some are chosen first.
 const GROUP_COUNT: &str = "expert_group_count";
 
+/// The key of the number of layers that predict tokens further ahead.
+pub(super) const PREDICTING: &str = "nextn_predict_layers";
+
 /// The key of the layers that have a window.
 pub(super) const PATTERN: &str = "attention.sliding_window_pattern";
 
@@ -88,10 +91,19 @@ impl<'m> Keys<'m> {
         }
     }
 
+    /// How many layers predict tokens further ahead.
+    pub(super) fn predicting(&self) -> Result<usize, ModelError> {
+        self.count(PREDICTING)
+    }
+
+    /// Whether a layer of the file has a tensor of this name.
+    pub(super) fn has_in_layer(&self, layer: usize, name: &str) -> bool {
+        self.files.has_in_layer(layer, name)
+    }
+
     /// The layers that run: without those behind them that predict tokens further ahead.
     pub(super) fn layers(&self) -> Result<usize, ModelError> {
-        const PREDICTING: &str = "nextn_predict_layers";
-        let (all, predicting) = (self.size("block_count")?, self.count(PREDICTING)?);
+        let (all, predicting) = (self.size("block_count")?, self.predicting()?);
         if all > MAX_LAYERS {
             return Err(ModelError::TooMany { count: all, limit: MAX_LAYERS });
         }
@@ -332,6 +344,10 @@ impl<'m> Keys<'m> {
 
     pub(super) fn bad(&self, name: &str) -> ModelError {
         ModelError::BadValue { key: self.name(name) }
+    }
+
+    pub(super) fn missing(&self, name: &str) -> ModelError {
+        ModelError::MissingKey { key: self.name(name) }
     }
 
     pub(super) fn unsupported(&self, name: &str) -> ModelError {

@@ -52,7 +52,7 @@ pub use crate::weights::{
     Mixer, ModelError, Pooler, Pooling, Presence, QkNorm, Recurrent, Rope,
 };
 
-use gguf_rs_lite::{Gguf, Name, TensorInfo};
+use gguf_rs_lite::{Gguf, TensorInfo};
 
 use crate::kernels::fpenv;
 use crate::kv::LayerGroups;
@@ -90,15 +90,27 @@ impl<'m> Model<'m> {
     }
 
     fn read(files: Files<'m>) -> Result<Self, ModelError> {
-        let key = Name::new(b"general.architecture");
-        let name = files.first().get("general.architecture").ok_or(ModelError::MissingKey { key })?;
-        let name = name.as_bytes().ok_or(ModelError::BadValue { key })?;
-        let known = arch::ARCHITECTURES.iter().find(|architecture| architecture.name.as_bytes() == name);
-        let architecture = known.ok_or(ModelError::Architecture { name: Name::new(name) })?;
+        let architecture = arch::of(files.first())?;
         let keys = Keys { files: &files, architecture: architecture.name };
         let config = read::read(&keys, architecture)?;
         let program = (architecture.program)(&keys, &config)?;
         Ok(Self { loaded: Loaded::new(files, config, program)? })
+    }
+
+    /// Returns the layer of this model that predicts one token further ahead, as a model of its own: the first of the layers that the
+    /// file counts in `nextn_predict_layers`, between the model's embedding and its output matrix. It shares the file's bytes. Only
+    /// [`NextN`](crate::guess::NextN) can feed an engine of it, because each of its rows takes a hidden state besides a token.
+    ///
+    /// # Errors
+    /// [`ModelError::MissingKey`] where the file has no such layer, [`ModelError::Unsupported`] where its architecture's cannot be
+    /// computed: those of Qwen 3.5 can, with and without experts. As [`Model::open`] where its tensors are wrong.
+    pub fn predictor(&self) -> Result<Self, ModelError> {
+        let files = &self.loaded.files;
+        let keys = Keys { files, architecture: self.config().architecture };
+        let program = arch::of(files.first())?.predictor;
+        let config = fpenv::with_default(|| read::predictor(&keys, self.config(), program.is_some()))?;
+        let program = program.map_or(self.loaded.program, |program| program(&config));
+        Ok(Self { loaded: Loaded::new(*files, config, program)? })
     }
 
     /// Returns the model with its layers in these groups, each of which has a pool of its own in the cache. The results

@@ -1,9 +1,9 @@
 //! The configuration of a model, from the metadata of its file.
 
 use super::arch::{Architecture, DENSE_LAYERS, FFN_WIDTHS};
-use super::keys::Keys;
+use super::keys::{Keys, PREDICTING};
 use crate::kernels::NormKind;
-use crate::kv::{KvShape, LayerSet, MAX_GROUPS};
+use crate::kv::{KvShape, LayerGroups, LayerSet, MAX_GROUPS};
 use crate::nn::{RouterScores, Routing};
 use crate::weights::{
     Attention, Config, Embedding, FeedForward, FinalNorm, Gate, Head, Mixer, ModelError, Pooler, Pooling, Recurrent,
@@ -31,6 +31,7 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
     let mut config = Config {
         architecture: architecture.name,
         layers,
+        first_layer: 0,
         hidden,
         ffn,
         heads,
@@ -72,6 +73,25 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
     }
     check_recurrent(&config.recurrent, keys)?;
     check(&config, keys, architecture)?;
+    Ok(config)
+}
+
+/// The configuration of the first of the layers of a model that predict further ahead.
+pub(super) fn predictor(keys: &Keys<'_>, model: &Config, is_computed: bool) -> Result<Config, ModelError> {
+    let first = model.layers;
+    if model.is_predictor() || keys.predicting()? == 0 {
+        return Err(keys.missing(PREDICTING));
+    }
+    if !is_computed {
+        return Err(keys.unsupported(PREDICTING));
+    }
+    let mut config = *model;
+    (config.layers, config.first_layer) = (1, first);
+    (config.attention_layers, config.recurrent) = (LayerSet::every(1), Recurrent::default());
+    (config.layer_groups, config.feed_forward.dense_layers) = (LayerGroups::ONE, 0);
+    if keys.has_in_layer(first, Role::PredictorNorm.name()) {
+        config.head.norm = FinalNorm::Predictor;
+    }
     Ok(config)
 }
 

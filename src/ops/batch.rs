@@ -133,3 +133,10 @@ pub(crate) struct Capacity {
     pub(crate) workers: usize,
     pub(crate) level: Level,
 }
+
+impl Capacity {
+    /// Hidden states that are kept of a sequence, where they are given.
+    pub(crate) fn given(&self) -> usize {
+        if self.rows == 0 { 0 } else { self.rows.saturating_add(1) }
+    }
+}

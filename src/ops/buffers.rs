@@ -44,6 +44,8 @@ pub(crate) struct Buffers<'a> {
     pub(super) mixed: &'a mut [f32],
     /// `[logit_rows, vocab]`.
     pub(super) logits: &'a mut [f32],
+    /// Hidden states that were given with tokens: `[sequences, given, hidden]`, each at its position modulo `given`. Empty where none are.
+    pub(super) given: &'a mut [f32],
     /// Not a matrix: what [`Pooled`](super::Pooled) needs.
     pub(super) pooled: &'a mut [f32],
     pub(super) scratch: Scratch<'a>,
@@ -91,6 +93,8 @@ impl<'a> Buffers<'a> {
         let partials = widest(partials_width).ok_or(MemoryError::TooLarge)?;
         let per_layer = config.layers.checked_mul(config.embedding.per_layer).ok_or(MemoryError::TooLarge)?;
         let heads = widest(|shape| Some(shape.heads_width())).ok_or(MemoryError::TooLarge)?;
+        let sequences = if config.is_predictor() { capacity.sequences } else { 0 };
+        let given = sequences.checked_mul(capacity.given()).and_then(|all| all.checked_mul(config.hidden));
         Ok(Self {
             x: arena.slice("residual stream", matrix(rows, config.hidden)?)?,
             input: arena.slice("layer inputs", matrix(inputs, context.input_words)?)?,
@@ -108,6 +112,7 @@ impl<'a> Buffers<'a> {
             mix: arena.slice("mixer input", matrix(rows, config.recurrent.input_width())?)?,
             mixed: arena.slice("mixer output", matrix(rows, config.recurrent.inner())?)?,
             logits: arena.slice("logits", matrix(logit_rows, if has_logits { config.vocab } else { 0 })?)?,
+            given: arena.slice("given hidden states", given.ok_or(MemoryError::TooLarge)?)?,
             pooled: arena.slice("pooled", pooled_len(config, matrices).ok_or(MemoryError::TooLarge)?)?,
             scratch: Scratch { data: arena.slice("worker scratch", matrix(workers, len)?)?, workers, len },
         })
@@ -127,6 +132,23 @@ impl<'a> Buffers<'a> {
     pub(crate) fn hidden(&mut self, context: &Context<'_, '_>, index: usize) -> Option<&[f32]> {
         hidden_of(context, self.x, index, self.scratch.data)
     }
+
+    /// Notes the hidden state that is given with the token at a place: `[hidden]`. `None` where it has another length.
+    pub(crate) fn give(&mut self, place: usize, hidden: &[f32]) -> Option<()> {
+        give(self.given, place, hidden)
+    }
+
+    /// The same with [`Buffers::hidden`] of a row.
+    pub(crate) fn give_own(&mut self, context: &Context<'_, '_>, index: usize, place: usize) -> Option<()> {
+        give(self.given, place, hidden_of(context, self.x, index, self.scratch.data)?)
+    }
+}
+
+fn give(given: &mut [f32], place: usize, hidden: &[f32]) -> Option<()> {
+    let start = place.checked_mul(hidden.len())?;
+    let to = given.get_mut(start..start.checked_add(hidden.len())?)?;
+    to.iter_mut().zip(hidden).for_each(|(to, &from)| *to = from);
+    Some(())
 }
 
 /// The final norm of row `index` of the residual stream: `[hidden]`.
@@ -142,6 +164,7 @@ pub(super) fn hidden_of<'s>(
         FinalNorm::Output => Role::OutputNorm,
         FinalNorm::Embedding => Role::EmbeddingNorm,
         FinalNorm::Encoder => Role::EncoderNorm,
+        FinalNorm::Predictor => Role::PredictorNorm,
     };
     match context.weights.norm(0, role) {
         Some(norm) => context.level.norm(&norm, x, out),
@@ -193,6 +216,8 @@ fn scratch_len(config: &Config, matrices: Dtypes, capacity: Capacity) -> Option<
     #[cfg(not(feature = "recurrent"))]
     let mixer = 0;
     let widest = config.hidden.max(layer).max(per_layer).max(experts).max(expert_width).max(shared_width).max(mixer);
+    let joined = if config.is_predictor() { config.hidden.checked_mul(2)? } else { 0 };
+    let widest = widest.max(joined);
     let adapters = if capacity.adapters > 0 {
         // A row, also rounded, and some of its products, or the products of a tile twice.
         let floats = FLOATS.into_iter().map(|dtype| level.products_scratch(dtype)).max()?;

@@ -4,6 +4,7 @@ use super::adapters::{Adapters, adapter_words};
 use super::batch::Capacity;
 use super::input::Forms;
 use super::slopes::fill_slopes;
+use crate::cache::SeqId;
 use crate::device::{RotarySet, RotaryView};
 use crate::kernels::Level;
 use crate::kv::{MAX_GROUPS, Visibility};
@@ -28,6 +29,8 @@ pub(crate) struct Context<'m, 'a> {
     pub(super) frequencies: &'a mut [f64],
     /// Slopes of ALiBi: `[heads]`, or none.
     pub(super) slopes: &'a mut [f32],
+    /// Hidden states that are given are kept for so many tokens of a sequence: the rows of a batch, and one whose token is not known yet.
+    given: usize,
 }
 
 impl<'m, 'a> Context<'m, 'a> {
@@ -63,6 +66,7 @@ impl<'m, 'a> Context<'m, 'a> {
             divisors,
             frequencies,
             slopes,
+            given: capacity.given(),
         })
     }
 }
@@ -71,6 +75,12 @@ impl<'m> Context<'m, '_> {
     /// Whether products with one of a layer's matrices are multiplied by a scale.
     pub(crate) fn is_scaled(&self, layer: usize, matrices: &[Role]) -> bool {
         matrices.iter().any(|&role| self.weights.is_scaled(layer, role))
+    }
+
+    /// The place of the hidden state that is given with the token at a position; `None` without a batch.
+    pub(crate) fn given_place(&self, seq: SeqId, position: usize) -> Option<usize> {
+        let place = position.checked_rem(self.given)?;
+        seq.slot().checked_mul(self.given)?.checked_add(place)
     }
 
     /// Cosines and sines, for sequences as long as was planned.

@@ -17,7 +17,7 @@ impl Operation for Head {
     }
 
     fn tensors(&self) -> &[Role] {
-        &[Role::Output]
+        &[Role::Output, Role::PredictorOutput]
     }
 
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {

@@ -28,10 +28,12 @@ pub(crate) enum Input {
     PerLayerOut,
     /// Of the output matrix of the model.
     Head,
+    /// Of the matrix that makes one row of a token and a hidden state.
+    Joined,
 }
 
 impl Input {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Attention,
         Self::Output,
         Self::FeedForward,
@@ -42,6 +44,7 @@ impl Input {
         Self::PerLayer,
         Self::PerLayerOut,
         Self::Head,
+        Self::Joined,
     ];
 
     /// The matrices that read it.
@@ -77,7 +80,8 @@ impl Input {
             Self::Mixer => &[Role::ShortConvOut, Role::MixerOut],
             Self::PerLayer => &[Role::PerLayerProjection, Role::LayerInputGate],
             Self::PerLayerOut => &[Role::LayerInputOut],
-            Self::Head => &[Role::Output],
+            Self::Head => &[Role::Output, Role::PredictorOutput],
+            Self::Joined => &[Role::PredictorInput],
         }
     }
 
@@ -85,6 +89,7 @@ impl Input {
     pub(super) fn width(self, config: &Config, layer: &LayerShape) -> usize {
         match self {
             Self::Attention | Self::FeedForward | Self::PerLayer | Self::Head => config.hidden,
+            Self::Joined => config.hidden.saturating_mul(2),
             Self::PerLayerOut => config.embedding.per_layer,
             Self::Output => layer.q_width(),
             Self::Down => layer.ffn,

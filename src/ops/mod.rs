@@ -33,6 +33,8 @@ mod partials;
 #[cfg(feature = "layer-inputs")]
 mod per_layer;
 mod pool;
+#[cfg(feature = "recurrent")]
+mod predict;
 mod project;
 mod qkv;
 mod quantize;
@@ -74,6 +76,8 @@ pub(crate) use operation::{Memory, Operation, Target, Viewed};
 #[cfg(feature = "layer-inputs")]
 pub(crate) use per_layer::{AddPerLayer, ProjectPerLayer};
 pub(crate) use pool::Pooled;
+#[cfg(feature = "recurrent")]
+pub(crate) use predict::{Join, ProjectJoined};
 pub(crate) use project::Project;
 pub(crate) use qkv::Qkv;
 pub(crate) use quantize::{Quantize, Source};
@@ -172,6 +176,12 @@ operations! {
     #[cfg(feature = "experts")]
     /// The sum of what the chosen experts gave.
     AddExperts
+    #[cfg(feature = "recurrent")]
+    /// The norms of tokens and of given hidden states, side by side.
+    Join
+    #[cfg(feature = "recurrent")]
+    /// The matrix that makes the residual stream of these.
+    ProjectJoined
     #[cfg(feature = "recurrent")]
     /// The input matrices of a recurrent layer.
     MixerInput

@@ -4,6 +4,8 @@ use core::ops::Range;
 
 use super::{Loaded, Part, Program, Rows, Step};
 use crate::cache::KvCache;
+#[cfg(feature = "recurrent")]
+use crate::cache::SeqId;
 use crate::error::Fault;
 use crate::mem::{Arena, MemoryError};
 use crate::ops::{Batch, Buffers, Capacity, Context, Grid, Memory, Op, Pooled, Work};
@@ -162,6 +164,20 @@ impl<'m, 'a> Forward<'m, 'a> {
     /// The final norm of the `index`-th finished row of the last batch: `[hidden]`. `None` where there is no such row.
     pub(crate) fn hidden(&mut self, index: usize) -> Option<&[f32]> {
         self.buffers.hidden(&self.context, index)
+    }
+
+    /// Keeps the hidden state `[hidden]` that is given with the token at a position. `None` where it has another length.
+    #[cfg(feature = "recurrent")]
+    pub(crate) fn give(&mut self, seq: SeqId, position: usize, hidden: &[f32]) -> Option<()> {
+        let place = self.context.given_place(seq, position)?;
+        if hidden.len() == self.context.config.hidden { self.buffers.give(place, hidden) } else { None }
+    }
+
+    /// The same with the final norm of the `index`-th finished row of the last batch.
+    #[cfg(feature = "recurrent")]
+    pub(crate) fn give_own(&mut self, seq: SeqId, position: usize, index: usize) -> Option<()> {
+        let place = self.context.given_place(seq, position)?;
+        self.buffers.give_own(&self.context, index, place)
     }
 
     /// Adds the final norm of the `index`-th finished row of the last batch to a text's vector. `None` where there is no

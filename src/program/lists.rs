@@ -15,7 +15,9 @@ use crate::ops::{
     Target,
 };
 #[cfg(feature = "recurrent")]
-use crate::ops::{Convolve, DeltaRule, MixerInput, Scan, ShortConvolution};
+use crate::ops::{Convolve, DeltaRule, Join, MixerInput, ProjectJoined, Scan, ShortConvolution};
+#[cfg(feature = "recurrent")]
+use crate::weights::FinalNorm;
 use crate::weights::{Config, Role};
 
 /// Makes one list of the steps of several.
@@ -72,6 +74,15 @@ pub(crate) const DECODER_OF_SHARED_EXPERTS: Program =
 /// A program whose layers are all alike, with rotary positions.
 pub(crate) const fn uniform(layer: &'static [LayerKind]) -> Program {
     Program { begin: ROTARY, kinds: layer, kind_of: |_, _| 0, end: LOGITS }
+}
+
+/// The program of a layer that predicts further ahead, which is one of those of another program.
+#[cfg(feature = "recurrent")]
+pub(crate) fn predictor(of: &Program, config: &Config) -> Program {
+    const BEGIN: &[Step] = &[all(Op::Join(Join)), all(Op::ProjectJoined(ProjectJoined)), all(ANGLES)];
+    const OWN_NORM: &[Step] = &[logits(norm(Role::PredictorNorm, Input::Head)), logits(HEAD)];
+    let end = if config.head.norm == FinalNorm::Predictor { OWN_NORM } else { LOGITS };
+    Program { begin: BEGIN, end, ..*of }
 }
 
 /// Before the layers, where queries and keys are rotated.

@@ -17,6 +17,8 @@ pub struct Config {
     pub architecture: &'static str,
     /// Decoder layers.
     pub layers: usize,
+    /// The number in the file of the first of them: not 0 only in what [`Model::predictor`](crate::Model::predictor) returns.
+    pub first_layer: usize,
     /// Width of the residual stream.
     pub hidden: usize,
     /// Width of the feed-forward layer in most layers; where every layer has experts, of one of them.
@@ -287,6 +289,8 @@ pub enum FinalNorm {
     Embedding,
     /// `enc.output_norm`.
     Encoder,
+    /// `nextn.shared_head_norm` of a layer that predicts further ahead.
+    Predictor,
 }
 
 /// Whether a file has a tensor.
@@ -362,6 +366,11 @@ impl Config {
             Pooling::Rank => last([classifier, classes]),
             Pooling::Mean | Pooling::Last | Pooling::Cls => Some(last(dense).unwrap_or(self.hidden)),
         }
+    }
+
+    /// Returns whether it is that of a layer that predicts further ahead: see [`Model::predictor`](crate::Model::predictor).
+    pub fn is_predictor(&self) -> bool {
+        self.first_layer > 0
     }
 
     /// Returns the number of tokens that a sequence can have at most: learned positions end somewhere.

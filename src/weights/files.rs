@@ -3,7 +3,7 @@
 use gguf_rs_lite::{Gguf, Name, TensorInfo};
 
 use super::error::ModelError;
-use super::names::layer_and_suffix;
+use super::names::{layer_and_suffix, layer_name};
 use crate::kv::LayerSet;
 use crate::num::Xxh64;
 
@@ -82,7 +82,12 @@ impl<'m> Files<'m> {
         self.tensors().filter_map(|(_, info)| layer_of(info.name())).collect()
     }
 
-    /// The layers that predict tokens further ahead. They follow those that run, and are left out.
+    /// Whether a layer has a tensor of this name.
+    pub(crate) fn has_in_layer(&self, layer: usize, suffix: &str) -> bool {
+        self.tensor(&layer_name(layer, suffix)).is_some()
+    }
+
+    /// The layers that predict tokens further ahead. They follow those that run, and are left out there.
     pub(crate) fn predicting(&self) -> LayerSet {
         self.layers_with("nextn.eh_proj.weight")
     }

@@ -2,12 +2,21 @@
 
 use core::fmt::Write;
 
+use super::config::Config;
+
 /// "blk.N.suffix" taken apart.
 pub(super) fn layer_and_suffix(name: &str) -> Option<(usize, &str)> {
     let (layer, suffix) = name.strip_prefix("blk.")?.split_once('.')?;
     // Only the form that a writer uses: no sign, no leading zeros.
     let plain = layer == "0" || layer.bytes().next().is_some_and(|digit| digit.is_ascii_digit() && digit != b'0');
     Some((layer.parse().ok().filter(|_| plain)?, suffix))
+}
+
+/// The layer of a model, and what follows it in a name; `None` where the model has no such layer.
+pub(super) fn layer_in<'n>(name: &'n str, config: &Config) -> Option<(usize, &'n str)> {
+    let (layer, suffix) = layer_and_suffix(name)?;
+    let layer = layer.checked_sub(config.first_layer).filter(|&layer| layer < config.layers)?;
+    Some((layer, suffix))
 }
 
 /// The name of a tensor of a layer.

@@ -82,6 +82,13 @@ tensors! {
         PerLayerEmbedding "per_layer_token_embd.weight" |c, _| per_layer(c).map(|n| Shape::Matrix(c.vocab, c.layers * n));
         PerLayerProjection "per_layer_model_proj.weight" |c, _| per_layer(c).map(|n| Shape::Matrix(c.layers * n, c.hidden));
         PerLayerNorm "per_layer_proj_norm.weight" |c, _| per_layer(c).map(Shape::Vector);
+        // Of a layer that predicts further ahead: their names follow `blk.N.`.
+        PredictorEmbedding "nextn.embed_tokens.weight" |c, _| c.is_predictor().then_some(Shape::OptionalMatrix(c.vocab, c.hidden));
+        PredictorTokenNorm "nextn.enorm.weight" |c, _| c.is_predictor().then_some(Shape::Vector(c.hidden));
+        PredictorHiddenNorm "nextn.hnorm.weight" |c, _| c.is_predictor().then_some(Shape::Vector(c.hidden));
+        PredictorInput "nextn.eh_proj.weight" |c, _| c.is_predictor().then_some(Shape::Matrix(c.hidden, 2 * c.hidden));
+        PredictorNorm "nextn.shared_head_norm.weight" |c, _| (c.head.norm == FinalNorm::Predictor).then_some(Shape::Vector(c.hidden));
+        PredictorOutput "nextn.shared_head_head.weight" |c, _| c.is_predictor().then_some(Shape::OptionalMatrix(c.vocab, c.hidden));
         // Behind the pooling.
         Dense2 "dense_2.weight" |c, _| rows(c.pooler.dense[0], c.hidden),
             bias Dense2Bias "dense_2.bias" |c, _| optional(c.pooler.dense[0]);
@@ -205,11 +212,17 @@ impl Role {
 
     /// Whether rows of the matrix are looked up, instead of multiplied.
     pub(super) fn is_table(self) -> bool {
-        matches!(self, Self::Embedding | Self::Positions | Self::TokenTypes | Self::PerLayerEmbedding)
+        matches!(
+            self,
+            Self::Embedding | Self::Positions | Self::TokenTypes | Self::PerLayerEmbedding | Self::PredictorEmbedding
+        )
     }
 
     /// What pooled vectors go through, outside of programs.
     pub(crate) const OF_POOLER: [Self; 4] = [Self::Dense2, Self::Dense3, Self::Classifier, Self::Classes];
+
+    /// The beginning of the names of what only a layer that predicts further ahead has.
+    pub(super) const PREDICTOR: &str = "nextn.";
 
     /// Whether there is one tensor of this role in each layer.
     pub(crate) fn is_of_layer(self) -> bool {

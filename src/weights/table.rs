@@ -9,7 +9,7 @@ use super::config::Config;
 use super::dtypes::Dtypes;
 use super::error::ModelError;
 use super::files::Files;
-use super::names::{layer_and_suffix, layer_name};
+use super::names::{layer_and_suffix, layer_in, layer_name};
 use super::roles::{Role, role_in_model, roles_in_layer, specs};
 use super::shapes::Shape;
 use crate::kernels::{Norm, NormKind};
@@ -74,6 +74,8 @@ pub(crate) struct Weights<'m, 'a> {
     /// Of all norms.
     norm: NormKind,
     epsilon: f32,
+    /// The number in the file of the first layer.
+    first_layer: usize,
     /// The tensors outside of layers, then those of each layer.
     table: &'a mut [TensorRef],
 }
@@ -99,7 +101,8 @@ impl<'m, 'a> Weights<'m, 'a> {
                 What::InputScale => {}
             }
         }
-        Ok(Self { files: *files, norm: config.norm, epsilon: config.norm_epsilon, table })
+        let Config { norm, norm_epsilon: epsilon, first_layer, .. } = *config;
+        Ok(Self { files: *files, norm, epsilon, first_layer, table })
     }
 
     /// The tensor of a role, in a layer if it has one there; `None` where the model does not have it. Matrices of experts
@@ -113,8 +116,8 @@ impl<'m, 'a> Weights<'m, 'a> {
     /// The same by its name in the file: while memory is measured there is no table.
     #[cold]
     fn named(&self, layer: usize, role: Role) -> Option<TensorView<'m>> {
-        let info = match role.is_of_layer() {
-            true => self.files.tensor(&layer_name(layer, role.name()))?,
+        let info = match role.is_of_layer() || role.name().starts_with(Role::PREDICTOR) {
+            true => self.files.tensor(&layer_name(self.first_layer.saturating_add(layer), role.name()))?,
             false => self.files.tensor(role.name())?,
         };
         let dim = |index: usize| info.dims().get(index).map_or(Some(1), |&dim| usize::try_from(dim).ok());
@@ -172,9 +175,11 @@ impl<'m, 'a> Weights<'m, 'a> {
         Some(self.norm_with(self.tensor(layer, role)?.bytes(), self.bias(layer, role)))
     }
 
-    /// The output matrix: the embedding's where the file has none of its own.
+    /// The output matrix: the embedding's where the file has none of its own. A layer that predicts further ahead can have another one.
     pub(crate) fn output(&self) -> Option<Linear<'m>> {
-        self.linear(0, Role::Output).or_else(|| self.tensor(0, Role::Embedding).map(Linear::plain))
+        let own = if self.first_layer > 0 { self.linear(0, Role::PredictorOutput) } else { None };
+        let output = own.or_else(|| self.linear(0, Role::Output));
+        output.or_else(|| self.tensor(0, Role::Embedding).map(Linear::plain))
     }
 
     /// A norm with these weights.
@@ -216,11 +221,20 @@ pub(crate) fn survey(files: &Files<'_>, config: &Config, uses: &Uses<'_>) -> Res
     let [mut found, mut scaled] = [const { Places([0; MAX_PLACES.div_ceil(64)]) }; 2];
     let mut predicting = None;
     for (part, info) in files.tensors() {
-        let behind = layer_and_suffix(info.name()).filter(|&(layer, _)| layer >= config.layers);
+        let in_layer = layer_and_suffix(info.name());
+        let behind = in_layer.filter(|&(layer, _)| layer >= config.first_layer.saturating_add(config.layers));
         if behind.is_some_and(|(layer, _)| predicting.get_or_insert_with(|| files.predicting()).contains(layer)) {
             continue;
         }
-        let Found { layer, role, what } = check(part, &info, config, uses)?;
+        // The layers before one that predicts have been looked at.
+        if in_layer.is_some_and(|(layer, _)| layer < config.first_layer) {
+            continue;
+        }
+        let Found { layer, role, what } = match check(part, &info, config, uses) {
+            // It is of the layers before.
+            Err(ModelError::UnknownTensor { .. }) if config.is_predictor() && in_layer.is_none() => continue,
+            found => found?,
+        };
         let is_new = match what {
             What::Tensor(_) => found.insert(place(layer, role)),
             What::Scale(_) => scaled.insert(place(layer, role)),
@@ -245,13 +259,16 @@ pub(crate) fn survey(files: &Files<'_>, config: &Config, uses: &Uses<'_>) -> Res
     };
     for spec in specs().filter(|spec| !spec.role.is_of_layer()) {
         if is_missing(0, spec.role) {
-            return Err(ModelError::MissingTensor { tensor: Name::new(spec.name.as_bytes()) });
+            let in_layer = layer_name(config.first_layer, spec.name);
+            let name = if spec.name.starts_with(Role::PREDICTOR) { &in_layer } else { spec.name };
+            return Err(ModelError::MissingTensor { tensor: Name::new(name.as_bytes()) });
         }
     }
     for layer in 0..config.layers {
         for spec in specs().filter(|spec| spec.role.is_of_layer()) {
             if is_missing(layer, spec.role) {
-                return Err(ModelError::MissingTensor { tensor: Name::new(layer_name(layer, spec.name).as_bytes()) });
+                let name = layer_name(config.first_layer.saturating_add(layer), spec.name);
+                return Err(ModelError::MissingTensor { tensor: Name::new(name.as_bytes()) });
             }
         }
     }
@@ -285,10 +302,13 @@ fn place(layer: usize, role: Role) -> usize {
 /// The layer (0 outside of layers) and role of the tensor with this name; `None` where the model has none of this name.
 fn find(name: &str, config: &Config, uses: &Uses<'_>) -> Option<(usize, Role)> {
     let wanted = |layer, role: Role| role.shape(config, layer).is_some() && uses(layer, role.owner());
-    if let Some(role) = role_in_model(name) {
+    if let Some(role) = role_in_model(name).filter(|_| !name.starts_with(Role::PREDICTOR)) {
         return wanted(0, role).then_some((0, role));
     }
-    let (layer, suffix) = layer_and_suffix(name).filter(|&(layer, _)| layer < config.layers)?;
+    let (layer, suffix) = layer_in(name, config)?;
+    if suffix.starts_with(Role::PREDICTOR) {
+        return Some((0, role_in_model(suffix).filter(|&role| wanted(0, role))?));
+    }
     Some((layer, roles_in_layer(suffix).find(|&role| wanted(layer, role))?))
 }
 
@@ -310,10 +330,10 @@ enum What {
 
 /// The layer and role of a matrix of this name, and its shape, `[rows, cols]`, if its role is one of `roles`.
 pub(super) fn matrix_of_layer(name: &str, roles: &[Role], config: &Config) -> Option<(usize, Role, [usize; 2])> {
-    let (layer, suffix) = layer_and_suffix(name)?;
+    let (layer, suffix) = layer_in(name, config)?;
     let role = roles_in_layer(suffix).find(|role| roles.contains(role))?;
     match role.shape(config, layer)? {
-        Shape::Matrix(rows, cols) if layer < config.layers => Some((layer, role, [rows, cols])),
+        Shape::Matrix(rows, cols) => Some((layer, role, [rows, cols])),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use gguf_rs_lite::Gguf;
 use gleed::grammar::{Grammar, Matcher, Options, Planned, Source, TokenTrie};
-use gleed::guess::{Draft, Guess, NGrams};
+use gleed::guess::{Draft, Guess, NGrams, NextN};
 use gleed::sample::{Sampler, SamplerParams};
 use gleed::token::Tokenizer;
 use gleed::{Engine, KvKind, KvType, Limits, Model, Plan, Window};
@@ -35,6 +35,8 @@ static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         small(SyntheticModel::of(Architecture::Qwen35)),
         small(SyntheticModel::of(Architecture::GraniteHybrid)),
         small(SyntheticModel::of(Architecture::FalconH1)),
+        super::nextn::file(true, true).finish(),
+        super::nextn::file(true, false).finish(),
     ]
 });
 
@@ -171,13 +173,25 @@ fn run(seed: u64, rules: &'static [Rules<'static>]) -> u64 {
     let most = 1 + random.below(31);
     let mut first = chooser(matchers.next().unwrap());
     first.ruled.iter_mut().for_each(|ruled| ruled.guesses = random.below(2) == 0);
-    let first_source: Box<dyn Guess> = match random.below(4) {
-        0 => Box::new(Draft::new(&mut small).unwrap()),
-        1 => {
-            let draft = Draft::new(&mut small).unwrap();
-            Box::new(Slow { source: draft, random: Rng::new(random.u64()) })
+    let predictor = model.predictor().ok();
+    let layer_plan = predictor.as_ref().map(|layer| Plan::new(layer, &small_limits).unwrap());
+    let mut layer_memory = Memory::new(layer_plan.as_ref().map_or(0, Plan::bytes));
+    let layer = predictor.as_ref().zip(layer_plan.as_ref());
+    let mut layer = layer.map(|(layer, plan)| Engine::new(layer, plan, layer_memory.bytes()).unwrap());
+    let first_source: Box<dyn Guess> = match (random.below(4), &mut layer) {
+        (0 | 1, Some(layer)) => Box::new(NextN::new(layer).unwrap()),
+        (2, Some(layer)) => {
+            let layer = NextN::new(layer).unwrap();
+            Box::new(Slow { source: layer, random: Rng::new(random.u64()) })
         }
-        _ => source(random, &prompt, memories.next().unwrap()),
+        (kind, _) => match kind {
+            0 => Box::new(Draft::new(&mut small).unwrap()),
+            1 => {
+                let draft = Draft::new(&mut small).unwrap();
+                Box::new(Slow { source: draft, random: Rng::new(random.u64()) })
+            }
+            _ => source(random, &prompt, memories.next().unwrap()),
+        },
     };
     let guesses = memories.next().unwrap();
     let mut stories = vec![Story::new(&mut engine, &prompt, most, first, first_source, guesses)];

@@ -1,7 +1,7 @@
 //! Sources that are right as often as wanted, wrong, or slow.
 
-use gleed::Budget;
 use gleed::guess::{Guess, GuessError, Text};
+use gleed::{Budget, Engine, SeqId};
 
 use super::common::random::Rng;
 
@@ -43,5 +43,9 @@ impl<S: Guess> Guess for Slow<S> {
         out: &mut [u32],
     ) -> Result<Option<usize>, GuessError> {
         if self.random.below(3) > 0 { Ok(None) } else { self.source.guess(text, budget, out) }
+    }
+
+    fn see(&mut self, engine: &mut Engine<'_, '_>, seq: SeqId) -> Result<(), GuessError> {
+        self.source.see(engine, seq)
     }
 }

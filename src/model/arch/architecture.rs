@@ -41,6 +41,8 @@ pub(in crate::model) struct Architecture {
     pub(in crate::model) finish: fn(&Keys<'_>, &mut Config) -> Result<(), ModelError>,
     /// The order of the operations.
     pub(in crate::model) program: fn(&Keys<'_>, &Config) -> Result<Program, ModelError>,
+    /// The same of a layer that predicts further ahead, where it can be computed.
+    pub(in crate::model) predictor: Option<fn(&Config) -> Program>,
 }
 
 /// What most have in common: norms by the root mean square before the branches, a gate with SiLU, rotary positions.
@@ -70,6 +72,7 @@ pub(super) const DECODER: Architecture = Architecture {
             _ => lists::DECODER_OF_SHARED_EXPERTS,
         })
     },
+    predictor: None,
 };
 
 /// Keys of experts that not all architectures read.

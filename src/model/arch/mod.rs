@@ -32,8 +32,20 @@ mod starcoder2;
 #[cfg(feature = "recurrent")]
 mod state_space;
 
+use gguf_rs_lite::{Gguf, Name};
+
+use crate::weights::ModelError;
 use architecture::{ALL_BIASES, DECODER, EXPERT_SCALE, NO_BIASES, OPTIONAL_BIASES, SHARED_COUNT, SHARED_WIDTH};
 pub(super) use architecture::{Architecture, DENSE_LAYERS, FFN_WIDTHS};
+
+/// The architecture of a file.
+pub(super) fn of(file: &Gguf<'_>) -> Result<&'static Architecture, ModelError> {
+    let key = Name::new(b"general.architecture");
+    let name = file.get("general.architecture").ok_or(ModelError::MissingKey { key })?;
+    let name = name.as_bytes().ok_or(ModelError::BadValue { key })?;
+    let known = ARCHITECTURES.iter().find(|architecture| architecture.name.as_bytes() == name);
+    known.ok_or(ModelError::Architecture { name: Name::new(name) })
+}
 
 /// Those of this build.
 pub(super) const ARCHITECTURES: &[Architecture] = &[

@@ -6,7 +6,7 @@ use crate::model::keys::{GROUPS, Keys};
 use crate::ops::{Input, Source, Target};
 use crate::program::lists::{
     ATTENTION, CONVOLVE, DELTA_RULE, FEED_FORWARD, LATE_FFN_NORM, MIXER_INPUT, SHARED_EXPERTS, all, finished, layer,
-    mixer_output, norm, quantize, uniform,
+    mixer_output, norm, predictor, quantize, uniform,
 };
 use crate::program::{LayerKind, Program, Step};
 use crate::weights::{Config, Mixer, ModelError, QkNorm, Role};
@@ -48,6 +48,7 @@ pub(super) const QWEN35: Architecture = Architecture {
         Ok(())
     },
     program: |_, _| Ok(PROGRAM),
+    predictor: Some(|config| predictor(&PROGRAM, config)),
     ..DECODER
 };
 

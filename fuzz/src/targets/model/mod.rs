@@ -51,6 +51,7 @@ pub fn run(data: &[u8]) {
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
     std::hint::black_box((forbidden(|| model.fingerprint()), model.file_bytes()));
+    std::hint::black_box(forbidden(|| model.predictor().map(|layer| Plan::new(&layer, &limits).is_ok()).is_ok()));
     let vocab = model.config().vocab.clamp(1, 1 << 30) as u32;
     let tokens: Vec<u32> = wanted.iter().map(|token| token % vocab).collect();
     let other = Limits { level: Level::SCALAR, rows: 3, logit_rows: 2, kv_kind: KvKind::Paged, ..limits };

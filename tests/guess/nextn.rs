@@ -1,0 +1,253 @@
+//! Guesses of the layer that predicts further ahead: its arithmetic against f64, and the rows that it computes.
+
+use gleed::guess::{Guess, GuessError, NextN, Text};
+use gleed::model::ModelError;
+use gleed::sample::argmax;
+use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, Step};
+
+use super::common::Memory;
+use super::common::gguf_writer::GgufWriter;
+use super::common::random::Rng;
+use super::common::reference::Reference;
+use super::common::synthetic::{Architecture, SyntheticModel, encode_f32};
+
+/// The number of the layer that predicts.
+const LAYER: usize = 3;
+
+/// A model with a layer that predicts; `own` says whether this has a norm, an embedding and an output matrix of its own.
+pub(crate) fn file(small: bool, own: bool) -> GgufWriter {
+    let model = SyntheticModel { layers: LAYER + 1, ..SyntheticModel::of(Architecture::Qwen35) };
+    let model = if small { SyntheticModel { hidden: 32, ffn: 32, ..model } } else { model };
+    let (hidden, vocab, mut random) = (model.hidden, model.vocab, Rng::new(77));
+    let mut file = model.writer();
+    file.set("qwen35.nextn_predict_layers", 1_u32);
+    let mut add = |name: &str, dims: &[usize], middle: f32, spread: f32| {
+        let data: Vec<f32> = (0..dims.iter().product()).map(|_| middle + spread * random.normal()).collect();
+        let dims: Vec<u64> = dims.iter().map(|dim| *dim as u64).collect();
+        file.add_tensor(&format!("blk.{LAYER}.nextn.{name}.weight"), &dims, 0, encode_f32(&data));
+    };
+    add("eh_proj", &[2 * hidden, hidden], 0.0, 1.0 / (2.0 * hidden as f32).sqrt());
+    add("enorm", &[hidden], 1.0, 0.2);
+    add("hnorm", &[hidden], 1.0, 0.2);
+    if own {
+        add("shared_head_norm", &[hidden], 1.0, 0.2);
+        add("embed_tokens", &[hidden, vocab], 0.0, 0.5);
+        add("shared_head_head", &[hidden, vocab], 0.0, 1.5 / (hidden as f32).sqrt());
+    }
+    file
+}
+
+/// The numbers of a tensor of f32.
+fn numbers(file: &GgufWriter, name: &str) -> Vec<f64> {
+    let tensor = file.tensors.iter().find(|tensor| tensor.name == name).unwrap();
+    tensor.data.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()).into()).collect()
+}
+
+fn norm(x: &[f64], weight: &[f64], epsilon: f64) -> Vec<f64> {
+    let mean = x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64;
+    x.iter().zip(weight).map(|(x, w)| x / (mean + epsilon).sqrt() * w).collect()
+}
+
+/// The logits of the layer's rows by the formula, in f64: row i has the hidden state at i and the token at i + 1.
+fn expected(file: &GgufWriter, own: bool, tokens: &[u32], hidden: &[Vec<f32>], epsilon: f64) -> Vec<Vec<f64>> {
+    let of = |name: &str| numbers(file, &format!("blk.{LAYER}.nextn.{name}.weight"));
+    let (project, of_token, of_hidden) = (of("eh_proj"), of("enorm"), of("hnorm"));
+    let width = of_token.len();
+    let embedding = if own { of("embed_tokens") } else { numbers(file, "token_embd.weight") };
+    let joined = tokens[1..].iter().zip(hidden).map(|(token, hidden)| {
+        let token = &embedding[*token as usize * width..][..width];
+        let hidden: Vec<f64> = hidden.iter().map(|x| f64::from(*x)).collect();
+        let row = [norm(token, &of_token, epsilon), norm(&hidden, &of_hidden, epsilon)].concat();
+        let product = |weights: &[f64]| weights.iter().zip(&row).map(|(w, x)| w * x).sum::<f64>() as f32;
+        project.chunks_exact(2 * width).map(product).collect::<Vec<f32>>()
+    });
+    let rows: Vec<f32> = joined.flatten().collect();
+    // What follows is a model of this one layer, whose tokens have the joined rows as embeddings.
+    let mut layer = GgufWriter { tensors: Vec::new(), ..file.clone() };
+    layer.set("qwen35.block_count", 1_u32).set("qwen35.full_attention_interval", 1_u32);
+    layer.set("qwen35.nextn_predict_layers", 0_u32);
+    let count = tokens.len() - 1;
+    layer.add_tensor("token_embd.weight", &[width as u64, count as u64], 0, encode_f32(&rows));
+    let nextn = format!("blk.{LAYER}.nextn.");
+    for tensor in &file.tensors {
+        let name = tensor.name.replace(&format!("blk.{LAYER}."), "blk.0.");
+        let name = match tensor.name.strip_prefix(&nextn) {
+            Some("shared_head_norm.weight") => "output_norm.weight",
+            Some("shared_head_head.weight") => "output.weight",
+            Some(_) => continue,
+            None if tensor.name.starts_with(&format!("blk.{LAYER}.")) => &name,
+            None if !own && ["output_norm.weight", "output.weight"].contains(&name.as_str()) => &name,
+            None => continue,
+        };
+        layer.add_tensor(name, &tensor.dims, tensor.ggml_type, tensor.data.clone());
+    }
+    let all: Vec<u32> = (0..count as u32).collect();
+    Reference::open(&layer.finish()).logits(&all).iter().map(<[f64]>::to_vec).collect()
+}
+
+/// The logits of the layer are those of the formula, and a second guess is made of its own hidden state.
+#[test]
+fn the_layer_computes_what_the_formula_says() {
+    for own in [true, false] {
+        let written = file(false, own);
+        let bytes = written.finish();
+        let model = Model::open(&bytes).unwrap();
+        let predictor = model.predictor().unwrap();
+        assert_eq!((predictor.config().layers, predictor.config().first_layer), (1, LAYER));
+        let exact = Limits { context: 64, kv_type: KvType::F32, rows: 16, ..Limits::default() };
+        let [plan, small] = [&model, &predictor].map(|model| Plan::new(model, &exact).unwrap());
+        let [mut memory, mut small_memory] = [&plan, &small].map(|plan| Memory::new(plan.bytes()));
+        let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+        let mut layer = Engine::new(&predictor, &small, small_memory.bytes()).unwrap();
+        let seq = engine.open().unwrap();
+
+        let tokens: Vec<u32> = (0..20).map(|i| (i * 37 + 5) % 320).collect();
+        let mut hidden = Vec::new();
+        engine.queue(seq, 0, &tokens, Logits::Hidden).unwrap();
+        while engine.step(usize::MAX).unwrap() != Step::Idle {
+            engine.hidden(|_, _, row| hidden.push(row.to_vec()));
+        }
+        let rows = expected(&written, own, &tokens, &hidden, 1e-5);
+        engine.reset(seq).unwrap();
+
+        // One row after the other, in all ways to come to it.
+        for len in 2..tokens.len() {
+            let mut nextn = NextN::new(&mut layer).unwrap();
+            nextn.prefill(&mut engine, seq, &tokens[..len]).unwrap();
+            nextn.see(&mut engine, seq).unwrap();
+            let text = [&tokens[..len], &tokens[len..=len]].concat();
+            let known = |at: usize| text.get(at).copied();
+            let mut out = [0];
+            let made = nextn.guess(&Text::new(len + 1, &known), &mut usize::MAX.into(), &mut out);
+            assert_eq!(made, Ok(Some(1)), "{len}");
+            nextn.close().unwrap();
+            let (_, position, logits) = layer.results().last().unwrap();
+            assert_eq!(position, len - 1);
+            assert_eq!(out[0], argmax(logits).unwrap());
+            let expected = &rows[position];
+            let error = logits.iter().zip(expected).map(|(x, y)| (f64::from(*x) - y).abs()).fold(0.0, f64::max);
+            let size = expected.iter().fold(0.0, |max: f64, x| max.max(x.abs()));
+            assert!(size > 0.5 && error < 1e-3 * size, "{own} {len}: {error} of {size}");
+            engine.reset(seq).unwrap();
+        }
+    }
+}
+
+/// Rows of the layer: one for each token of the text, and one for each guess behind the first. What was wrong is taken back.
+#[test]
+fn rows_are_computed_once() {
+    let bytes = file(true, true).finish();
+    let model = Model::open(&bytes).unwrap();
+    let predictor = model.predictor().unwrap();
+    let limits = Limits { context: 128, rows: 8, logit_rows: 4, checkpoints: 2, ..Limits::default() };
+    let [plan, small] = [&model, &predictor].map(|model| Plan::new(model, &limits).unwrap());
+    let [mut memory, mut small_memory] = [&plan, &small].map(|plan| Memory::new(plan.bytes()));
+    let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+    let mut layer = Engine::new(&predictor, &small, small_memory.bytes()).unwrap();
+    let seq = engine.open().unwrap();
+    let prompt: Vec<u32> = (5..45).collect();
+    let mut text = prompt.clone();
+    {
+        let mut nextn = NextN::new(&mut layer).unwrap();
+        let logits = nextn.prefill(&mut engine, seq, &prompt).unwrap();
+        text.push(argmax(logits).unwrap());
+        for _ in 0..10 {
+            nextn.see(&mut engine, seq).unwrap();
+            let known = |at: usize| text.get(at).copied();
+            let mut out = [0; 3];
+            let made = nextn.guess(&Text::new(text.len(), &known), &mut usize::MAX.into(), &mut out).unwrap();
+            assert_eq!(made, Some(3));
+            // The host takes none of them.
+            text.push(argmax(engine.decode_step(seq, *text.last().unwrap()).unwrap()).unwrap());
+        }
+        nextn.close().unwrap();
+    }
+    // Those of the prompt whose next tokens are part of what was read, 2, and two behind each first guess and one for each token.
+    let rows = layer.metrics().rows();
+    assert_eq!(rows, 38 + 2 + 9 + 10 * 2, "{rows}");
+}
+
+/// The same guesses with any budget, and after what the layer has missed it begins anew.
+#[test]
+fn budgets_and_gaps() {
+    let bytes = file(true, false).finish();
+    let model = Model::open(&bytes).unwrap();
+    let predictor = model.predictor().unwrap();
+    let limits = Limits { context: 128, rows: 8, logit_rows: 4, ..Limits::default() };
+    let [plan, small] = [&model, &predictor].map(|model| Plan::new(model, &limits).unwrap());
+    let guesses = |units: usize, gap: bool| {
+        let [mut memory, mut small_memory] = [&plan, &small].map(|plan| Memory::new(plan.bytes()));
+        let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+        let mut layer = Engine::new(&predictor, &small, small_memory.bytes()).unwrap();
+        let seq = engine.open().unwrap();
+        let mut nextn = NextN::new(&mut layer).unwrap();
+        let mut text: Vec<u32> = (5..40).collect();
+        let next = argmax(nextn.prefill(&mut engine, seq, &text).unwrap()).unwrap();
+        text.push(next);
+        if gap {
+            // Nobody looks at these.
+            for _ in 0..3 {
+                text.push(argmax(engine.decode_step(seq, *text.last().unwrap()).unwrap()).unwrap());
+            }
+        }
+        nextn.see(&mut engine, seq).unwrap();
+        let known = |at: usize| text.get(at).copied();
+        let (mut out, mut calls) = ([0; 5], 1);
+        while nextn.guess(&Text::new(text.len(), &known), &mut units.into(), &mut out).unwrap().is_none() {
+            calls += 1;
+            assert!(calls < 100_000);
+        }
+        nextn.close().unwrap();
+        (out, calls, layer.metrics().rows())
+    };
+    let (all, calls, _) = guesses(usize::MAX, false);
+    assert_eq!(calls, 1);
+    for units in [1, 7, 100] {
+        let (out, calls, _) = guesses(units, false);
+        assert_eq!(out, all);
+        assert!(calls > 4, "{units} {calls}");
+    }
+    let (_, _, rows) = guesses(usize::MAX, false);
+    let (_, _, with_gap) = guesses(usize::MAX, true);
+    // Behind the gap one row of the text is known, and not two.
+    assert_eq!(rows, with_gap + 1);
+}
+
+#[test]
+fn what_cannot_predict_is_refused() {
+    let plain = SyntheticModel::of(Architecture::Qwen35).bytes();
+    let refused = Model::open(&plain).unwrap().predictor().unwrap_err();
+    assert!(matches!(refused, ModelError::MissingKey { key } if key.as_bytes() == b"qwen35.nextn_predict_layers"));
+    let mut broken = file(true, true);
+    broken.tensors.retain(|tensor| !tensor.name.ends_with("nextn.hnorm.weight"));
+    let bytes = broken.finish();
+    let refused = Model::open(&bytes).unwrap().predictor().unwrap_err();
+    let name = format!("blk.{LAYER}.nextn.hnorm.weight");
+    assert!(
+        matches!(refused, ModelError::MissingTensor { tensor } if tensor.as_bytes() == name.as_bytes()),
+        "{refused}"
+    );
+
+    let bytes = file(true, true).finish();
+    let model = Model::open(&bytes).unwrap();
+    let predictor = model.predictor().unwrap();
+    assert!(predictor.predictor().is_err());
+    assert!(Plan::new(&predictor, &Limits { kv_kind: KvKind::Off, ..Limits::default() }).is_err());
+    assert!(Plan::new(&predictor, &Limits { adapters: 1, ..Limits::default() }).is_err());
+    let plan = Plan::new(&predictor, &Limits { context: 32, ..Limits::default() }).unwrap();
+    let mut memory = Memory::new(plan.bytes());
+    let mut layer = Engine::new(&predictor, &plan, memory.bytes()).unwrap();
+    let seq = layer.open().unwrap();
+    assert_eq!(layer.prefill(seq, &[1, 2]).unwrap_err(), EngineError::Predictor);
+    layer.close(seq).unwrap();
+    // It is no guess of another model.
+    let other = SyntheticModel::llama().bytes();
+    let other = Model::open(&other).unwrap();
+    let plan = Plan::new(&other, &Limits { context: 32, ..Limits::default() }).unwrap();
+    let mut memory = Memory::new(plan.bytes());
+    let mut other = Engine::new(&other, &plan, memory.bytes()).unwrap();
+    assert_eq!(NextN::new(&mut other).err(), Some(GuessError::NotPredictor));
+    let seq = other.open().unwrap();
+    let mut nextn = NextN::new(&mut layer).unwrap();
+    assert_eq!(nextn.prefill(&mut other, seq, &[1, 2, 3]).err(), Some(GuessError::NotPredictor));
+}
