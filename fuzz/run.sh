@@ -5,7 +5,8 @@
 #   fuzz/run.sh build                   one program with all targets, with the address sanitizer and overflow checks
 #   fuzz/run.sh list                    the names of the targets
 #   fuzz/run.sh replay [TARGET...]      every input of the corpora
-#   fuzz/run.sh fuzz SECONDS [TARGET...]   new inputs, each target for so long; prints lines "TARGET: N runs"
+#   fuzz/run.sh short RUNS [TARGET...]  the corpora and so many new inputs, the same ones each time
+#   fuzz/run.sh fuzz SECONDS [TARGET...]   new inputs, each target for so long; prints lines "TARGET: N runs, M inputs or calls"
 #   fuzz/run.sh minimise [TARGET...]    takes what new inputs have found into the corpora, each as small as it can be
 #   fuzz/run.sh show TARGET FILE        one input, with what it calls
 #
@@ -19,7 +20,8 @@ program=$out/x86_64-unknown-linux-gnu/release/all
 found=$out/found
 # No target needs more than a fraction of this; what an input asks for must not decide about memory. A run of 60 s is a hang, on a busy machine too.
 limits=(-timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=512)
-export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
+# Short stacks and little memory that waits to be used again: both take longer than what is tested.
+export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:malloc_context_size=2:quarantine_size_mb=8:thread_local_quarantine_size_kb=64
 
 build() {
     rustup toolchain list | grep -q ^nightly || rustup toolchain install nightly --profile minimal
@@ -47,12 +49,30 @@ run() {
         echo "$target failed; the input is $found/$target-*"
         return 1
     }
-    echo "$target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") runs"
+    local runs tried
+    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    # Some targets try many inputs, or make many calls, in a run.
+    tried=$(sed -n 's/^gleed: \([0-9]*\) inputs tried$/, \1 inputs or calls/p' "$log")
+    echo "$target: $runs runs$tried"
 }
 
 replay() {
     local target
     for target in "$@"; do run "$target" -runs=0 "corpus/$target"; done
+}
+
+# Where there are threads, what libFuzzer takes for new may differ, so not all inputs are the same there.
+short() {
+    local runs=$1 target new
+    shift
+    for target in "$@"; do
+        new=$out/short-$target
+        rm -rf "$new"
+        mkdir -p "$new"
+        # libFuzzer counts the inputs of the corpus as runs.
+        run "$target" -seed=1 -reload=0 -runs=$(($(find "corpus/$target" -type f | wc -l) + runs)) "$new" "corpus/$target"
+        rm -rf "$new"
+    done
 }
 
 fuzz() {
@@ -73,18 +93,18 @@ minimise() {
     done
 }
 
-command=${1:?build, list, replay, fuzz, minimise or show}
+command=${1:?build, list, replay, short, fuzz, minimise or show}
 shift
-seconds=
-[ "$command" != fuzz ] || { seconds=${1:?seconds} && shift; }
+amount=
+[[ $command != fuzz && $command != short ]] || { amount=${1:?seconds or runs} && shift; }
 # shellcheck disable=SC2046
 case $command in
-replay | fuzz | minimise) [ $# -gt 0 ] || set -- $(list) ;;
+replay | short | fuzz | minimise) [ $# -gt 0 ] || set -- $(list) ;;
 esac
 case $command in
 build | list) "$command" ;;
 replay | minimise) "$command" "$@" ;;
-fuzz) fuzz "$seconds" "$@" ;;
+short | fuzz) "$command" "$amount" "$@" ;;
 show) GLEED_FUZZ_SHOW=1 GLEED_FUZZ_TARGET=$1 "$program" "${limits[@]}" "$2" ;;
 *)
     echo "no command $command" >&2

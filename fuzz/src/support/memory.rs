@@ -1,6 +1,7 @@
 //! Memory of exactly the size that was asked for, so that the sanitizer sees the first byte behind it.
 
 use std::alloc::{Layout, alloc, dealloc};
+use std::ops::Range;
 
 /// Bytes at a multiple of 64.
 pub struct Exact {
@@ -50,14 +51,27 @@ pub struct Peek {
 
 impl Peek {
     /// A copy of the bytes of some ranges.
-    pub fn copy(self, ranges: &[std::ops::Range<usize>]) -> Vec<u8> {
-        let mut out = Vec::new();
-        for range in ranges {
-            assert!(range.start <= range.end && range.end <= self.len);
-            // SAFETY: within the memory, which was written as a whole when it was made. Nobody writes now: the engine that has
-            // borrowed it runs only inside of its calls, and this is one thread.
-            out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.start.add(range.start), range.len()) });
-        }
+    pub fn copy(self, ranges: &[Range<usize>]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(ranges.iter().map(Range::len).sum());
+        ranges.iter().for_each(|range| out.extend_from_slice(self.range(range)));
         out
+    }
+
+    /// Whether these ranges still have the bytes of a copy.
+    pub fn is(self, ranges: &[Range<usize>], copy: &[u8]) -> bool {
+        let mut at = 0;
+        let is_same = ranges.iter().all(|range| {
+            let part = copy.get(at..at + range.len());
+            at += range.len();
+            part == Some(self.range(range))
+        });
+        is_same && at == copy.len()
+    }
+
+    fn range<'r>(self, range: &Range<usize>) -> &'r [u8] {
+        assert!(range.start <= range.end && range.end <= self.len);
+        // SAFETY: within the memory, which was written as a whole when it was made. Nobody writes while the slice lives, which is in
+        // the two functions above only: the engine that has borrowed the memory runs inside of its calls, and this is one thread.
+        unsafe { std::slice::from_raw_parts(self.start.add(range.start), range.len()) }
     }
 }

@@ -2,16 +2,28 @@
 
 pub mod bytes;
 pub mod common;
+pub mod count;
+pub mod damage;
 pub mod guard;
 pub mod memory;
 pub mod models;
 
 pub use bytes::Bytes;
+pub use count::tried;
+pub use damage::{damaged, random_of};
 pub use guard::{allowed, forbidden};
 pub use memory::Exact;
 
+use std::sync::LazyLock;
+
 use gleed::EngineError;
 use gleed::cache::CacheError;
+
+/// Whether calls are to be shown.
+pub fn is_shown() -> bool {
+    static IS_SHOWN: LazyLock<bool> = LazyLock::new(|| std::env::var_os("GLEED_FUZZ_SHOW").is_some());
+    *IS_SHOWN
+}
 
 /// Fails if an error says that the library contradicts itself; writes its text, which must not fail either.
 pub fn expected(error: EngineError) -> EngineError {

@@ -10,7 +10,7 @@ use gleed::{Engine, EngineError, Limits, Model, Plan};
 use crate::support::common::gguf_writer::{GgufWriter, Meta};
 use crate::support::common::synthetic::{Architecture, SyntheticModel};
 use crate::support::models::{adapter, tiny};
-use crate::support::{Bytes, Exact, expected, forbidden};
+use crate::support::{Bytes, Exact, damaged, expected, forbidden, random_of, tried};
 
 static FILES: LazyLock<Vec<(Vec<u8>, GgufWriter)>> = LazyLock::new(|| {
     use Architecture::*;
@@ -20,6 +20,10 @@ static FILES: LazyLock<Vec<(Vec<u8>, GgufWriter)>> = LazyLock::new(|| {
 
 /// The rank that engines are planned for.
 const RANK: usize = 16;
+
+/// Damaged copies of each file, and of how many of those that are opened one is loaded and computed with.
+const COPIES: usize = 96;
+const COMPUTED: usize = 16;
 
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
@@ -36,13 +40,30 @@ pub fn run(data: &[u8]) {
         }
     }
     let file = file.into_boxed_slice();
-    let adapter = match forbidden(|| Adapter::open(&file, &model)) {
-        Ok(adapter) => adapter,
-        Err(error) => return assert!(!error.to_string().is_empty()),
-    };
-    let scale = bytes.f32();
+    tried();
+    match forbidden(|| Adapter::open(&file, &model)) {
+        Ok(adapter) => compare(&model, &adapter, bytes.f32()),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    let (mut random, mut opened) = (random_of(data), 0);
+    for _ in 0..COPIES {
+        let copy = damaged(&file, &mut random);
+        tried();
+        match forbidden(|| Adapter::open(&copy, &model)) {
+            Ok(adapter) => {
+                opened += 1;
+                if opened % COMPUTED == 0 {
+                    compare(&model, &adapter, 1.0);
+                }
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}
+
+fn compare(model: &Model<'_>, adapter: &Adapter<'_>, scale: f32) {
     let results =
-        [(Level::SCALAR, 2), (Level::detect(), 5)].map(|(level, rows)| play(&model, &adapter, scale, level, rows));
+        [(Level::SCALAR, 2), (Level::detect(), 5)].map(|(level, rows)| play(model, adapter, scale, level, rows));
     assert!(results[0] == results[1], "other bits on another level");
 }
 

@@ -4,31 +4,49 @@ use gguf_rs_lite::{Gguf, Value};
 use gleed::token::Tokenizer;
 use gleed::{Engine, EngineError, Limits, Model, Plan};
 
-use crate::support::{Exact, expected, forbidden};
+use crate::support::{Exact, damaged, expected, forbidden, random_of, tried};
 
 /// The most bytes of an engine or a tokenizer that is made: what a file wants may be as much as it says.
 const MOST: usize = 1 << 22;
+/// Damaged copies of each input. A model among them is planned, and not run.
+const COPIES: usize = 64;
 
 pub fn run(data: &[u8]) {
     let Some((&cut, data)) = data.split_first() else { return };
     // A copy of its own, so that the sanitizer sees its end.
-    let data = data.to_vec().into_boxed_slice();
-    match forbidden(|| Gguf::parse(&data)) {
+    read(&Box::<[u8]>::from(data), cut, prefill);
+    let mut random = random_of(data);
+    for _ in 0..COPIES {
+        read(&damaged(data, &mut random), cut, plan);
+    }
+}
+
+fn read(data: &[u8], cut: u8, with_model: fn(&Model<'_>)) {
+    tried();
+    match forbidden(|| Gguf::parse(data)) {
         Ok(gguf) => {
-            forbidden(|| read_all(&gguf, &data));
+            forbidden(|| read_all(&gguf, data));
             tokenizer(&gguf);
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-    match forbidden(|| Model::open(&data)) {
-        Ok(model) => prefill(&model),
+    match forbidden(|| Model::open(data)) {
+        Ok(model) => with_model(&model),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
     let parts = data.split_at(usize::from(cut) * 37 % (data.len() + 1));
     let parts = [parts.0, parts.1];
     match forbidden(|| Model::open_split(&parts)) {
-        Ok(model) => prefill(&model),
+        Ok(model) => with_model(&model),
         Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+fn plan(model: &Model<'_>) {
+    std::hint::black_box(forbidden(|| model.fingerprint()));
+    let limits = Limits { context: 16, rows: 3, ..Limits::default() };
+    if let Err(error) = forbidden(|| Plan::new(model, &limits)) {
+        assert!(!error.to_string().is_empty());
     }
 }
 

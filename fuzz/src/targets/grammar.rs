@@ -6,7 +6,7 @@ use xxhash_rust::xxh64::xxh64;
 
 use super::sources::{expression, gbnf, letter, options, schema as random_schema};
 use crate::support::common::random::Rng;
-use crate::support::{Bytes, Exact, forbidden};
+use crate::support::{Bytes, Exact, forbidden, tried};
 
 /// Small ones, so that they are met.
 const LIMITS: Limits = Limits { items: 24, nodes: 48, depth: 12, past: 120 };
@@ -178,25 +178,61 @@ fn tokens(matcher: &mut Matcher<'_, '_>, memory: &mut [u8], bytes: &mut Bytes<'_
     }
 }
 
-/// Damage that no checksum shows. Either it is refused and nothing changes, or the matcher goes on with what was read.
+/// The bytes before the words of a state, and how many of these are damaged one by one.
+const HEAD: usize = 24;
+const DAMAGED: usize = 256;
+
+/// Damage that no checksum shows: bytes and bits anywhere, and each word by itself.
 fn damaged(matcher: &mut Matcher<'_, '_>, bytes: &mut Bytes<'_>) {
     let own = saved(matcher);
     let body = own.len() - 8;
     for _ in 0..4 {
         let mut state = own.clone();
         for _ in 0..1 + bytes.below(3) {
-            let at = 24 + bytes.below(body - 24);
+            let at = HEAD + bytes.below(body - HEAD);
             state[at] = if bytes.bool() { state[at] ^ 1 << (bytes.u8() % 8) } else { bytes.u8() };
         }
-        let sum = xxh64(&state[..body], 0).to_le_bytes();
-        state[body..].copy_from_slice(&sum);
-        match forbidden(|| matcher.restore(&state)) {
-            Err(_) => assert_eq!(saved(matcher), own, "a state that is refused changes nothing"),
-            Ok(()) => {
-                assert_eq!(saved(matcher), state, "a state that was read is written as it was");
-                (0..6).for_each(|_| _ = forbidden(|| matcher.take(bytes.u8())));
-                matcher.restore(&own).expect("a state that was saved");
-            }
+        restored(matcher, &own, state, bytes);
+    }
+    for at in (HEAD..body).step_by(4).take(DAMAGED) {
+        let word = u32::from_le_bytes(own[at..at + 4].try_into().expect("four bytes"));
+        for other in [u32::MAX, word.wrapping_add(1), word ^ 1 << 16] {
+            let mut state = own.clone();
+            state[at..at + 4].copy_from_slice(&other.to_le_bytes());
+            restored(matcher, &own, state, bytes);
         }
     }
+}
+
+/// Restores a state with a checksum that is right. Either it is refused and nothing changes, or no number of it leads out of the
+/// state and the matcher goes on with what was read. Then the matcher has its own state again.
+fn restored(matcher: &mut Matcher<'_, '_>, own: &[u8], mut state: Vec<u8>, bytes: &mut Bytes<'_>) {
+    tried();
+    let body = state.len() - 8;
+    let sum = xxh64(&state[..body], 0).to_le_bytes();
+    state[body..].copy_from_slice(&sum);
+    match forbidden(|| matcher.restore(&state)) {
+        Err(_) => assert_eq!(saved(matcher), own, "a state that is refused changes nothing"),
+        Ok(()) => {
+            assert!(leads_nowhere_else(&state[HEAD..body]), "a state whose numbers lead out of it");
+            assert_eq!(saved(matcher), state, "a state that was read is written as it was");
+            (0..6).for_each(|_| _ = forbidden(|| matcher.take(bytes.u8())));
+            matcher.restore(own).expect("a state that was saved");
+        }
+    }
+}
+
+/// Whether the numbers of nodes and of places to return to are numbers of this state. Places lead to earlier ones, so that no way back
+/// is a circle.
+fn leads_nowhere_else(state: &[u8]) -> bool {
+    let mut words = state.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
+    let mut next = || words.next().unwrap_or(u32::MAX);
+    let [count, nodes, returns, _] = [(); 4].map(|()| next());
+    let items = (0..count).all(|_| [(); 5].map(|()| next())[4] < nodes);
+    let nodes_lead = (1..nodes).all(|_| (1..returns).contains(&[(); 3].map(|()| next())[1]));
+    let places = (1..returns).all(|number| {
+        let [_, _, node, before] = [(); 4].map(|()| next());
+        node < nodes && before < number
+    });
+    items && nodes_lead && places
 }

@@ -1,15 +1,17 @@
 //! Damaged snapshots, most of them with checksums that are right, in a buffer and through a callback. What is refused changes
 //! nothing; what is taken is a sequence like others.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
-use gleed::cache::{SnapshotHeader, SnapshotOptions};
+use gleed::cache::{CacheStats, SnapshotHeader, SnapshotOptions};
 use gleed::{Engine, EngineError, KvKind, Limits, Model, Plan, SeqId, StreamError, Window};
 use xxhash_rust::xxh64::xxh64;
 
 use crate::support::common::synthetic::{Architecture, SyntheticModel};
+use crate::support::memory::Peek;
 use crate::support::models::{kv_type, tiny};
-use crate::support::{Bytes, Exact, expected, forbidden};
+use crate::support::{Bytes, Exact, expected, forbidden, random_of, tried};
 
 static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let small = |architecture| SyntheticModel { hidden: 8, ffn: 8, head_dim: 5, ..tiny(architecture) };
@@ -22,6 +24,9 @@ static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         recurrent.bytes(),
     ]
 });
+
+/// Damages of each snapshot beside the one that the input describes.
+const DAMAGES: usize = 96;
 
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
@@ -39,6 +44,7 @@ pub fn run(data: &[u8]) {
     };
     let Ok(plan) = Plan::new(&model, &limits) else { return };
     let mut memory = Exact::new(plan.bytes(), 0xEE);
+    let peek = memory.peek();
     let mut engine = Engine::new(&model, &plan, memory.bytes()).expect("memory of the plan");
     let seq = engine.open().expect("a sequence");
     let tokens: Vec<u32> = (0..1 + bytes.below(47) as u32).map(|at| at * 7 % 11).collect();
@@ -48,38 +54,91 @@ pub fn run(data: &[u8]) {
     let base = if bytes.bool() { 0 } else { 16 * bytes.below(tokens.len() / 16 + 1) };
     let state: Vec<u8> = (0..bytes.below(257)).map(|at| at as u8).collect();
     let Some(good) = snapshot(&engine, seq, &SnapshotOptions { base, state: &state, checkpoints: 2 }) else { return };
-    let mut damaged = good.clone();
-    let changes = bytes.below(6);
-    (0..changes).for_each(|_| damage(&mut damaged, &mut bytes));
-    let is_sealed = !bytes.once_in(4);
-    if is_sealed {
-        seal(&mut damaged);
+    let sections: Vec<_> = plan.sections().iter().map(|part| part.offset..part.offset + part.bytes).collect();
+    let mut trial = Trial { before: Seen::of(&engine, seq, peek, &sections), engine, seq, peek, sections, good, tokens };
+    trial.one(&mut bytes);
+    let mut random = random_of(data);
+    let mut noise = [0; 48];
+    for _ in 0..DAMAGES {
+        random.fill(&mut noise);
+        trial.one(&mut Bytes::new(&noise));
     }
-    let is_good = damaged == good;
-    let from = match bytes.u8() % 3 {
-        0 => None,
-        1 => Some(seq),
-        _ => Some(SeqId::from_bits(bytes.u32())),
-    };
-    let before = see(&engine, seq);
-    let result = restore(&mut engine, from, &damaged.into_boxed_slice(), &mut bytes);
-    assert_eq!(engine.cache().check(), Ok(()));
-    match result {
-        Ok((restored, header)) => {
-            assert!(is_good || is_sealed, "damage that a checksum shows is not seen");
-            assert_eq!(engine.seq_len(restored), Ok(header.tokens()));
-            go_on(&mut engine, restored, &tokens);
-            engine.close(restored).expect("an open sequence");
-        }
-        Err(error) => {
-            let error = expected(error);
-            assert!(see(&engine, seq) == before, "{error:?} changed something");
-            let is_whole = changes == 0 && header_of(&good).is_some_and(|header| header.base() == 0);
-            assert!(!is_whole || matches!(error, EngineError::Cache(_)), "a good snapshot is refused: {error:?}");
-        }
+    // The sequence and the pools, in words too.
+    let Trial { engine, before, .. } = trial;
+    assert!(see(&engine, seq) == before.says, "the sequence has changed");
+}
+
+/// An engine, one of its sequences, and a snapshot of it.
+struct Trial<'m, 'a> {
+    engine: Engine<'m, 'a>,
+    seq: SeqId,
+    peek: Peek,
+    sections: Vec<Range<usize>>,
+    good: Vec<u8>,
+    tokens: Vec<u32>,
+    before: Seen,
+}
+
+/// What an error leaves as it is: the sequence and what the engine says of itself. Where no byte of the memory has changed, and no
+/// number of the engine, the words need not be compared.
+struct Seen {
+    memory: Vec<u8>,
+    stats: CacheStats,
+    says: Said,
+}
+
+impl Seen {
+    fn of(engine: &Engine<'_, '_>, seq: SeqId, peek: Peek, sections: &[Range<usize>]) -> Self {
+        Self { memory: peek.copy(sections), stats: engine.stats(), says: see(engine, seq) }
     }
-    assert_eq!(engine.cache().check(), Ok(()));
-    assert!(see(&engine, seq).0 == before.0, "the sequence has changed");
+}
+
+impl Trial<'_, '_> {
+    /// Damages the snapshot as the bytes say, and restores it.
+    fn one(&mut self, bytes: &mut Bytes<'_>) {
+        tried();
+        let mut damaged = self.good.clone();
+        let changes = bytes.below(6);
+        (0..changes).for_each(|_| damage(&mut damaged, bytes));
+        let is_sealed = !bytes.once_in(4);
+        if is_sealed {
+            seal(&mut damaged);
+        }
+        let is_good = damaged == self.good;
+        let from = match bytes.u8() % 3 {
+            0 => None,
+            1 => Some(self.seq),
+            _ => Some(SeqId::from_bits(bytes.u32())),
+        };
+        let result = restore(&mut self.engine, from, &damaged.into_boxed_slice(), bytes);
+        assert_eq!(self.engine.cache().check(), Ok(()));
+        match result {
+            Ok((restored, header)) => {
+                assert!(is_good || is_sealed, "damage that a checksum shows is not seen");
+                assert_eq!(self.engine.seq_len(restored), Ok(header.tokens()));
+                go_on(&mut self.engine, restored, &self.tokens);
+                self.engine.close(restored).expect("an open sequence");
+                let after = see(&self.engine, self.seq);
+                assert!(after.0 == self.before.says.0, "the sequence has changed");
+                self.before = Seen::of(&self.engine, self.seq, self.peek, &self.sections);
+            }
+            Err(error) => {
+                let error = expected(error);
+                let is_same = self.peek.is(&self.sections, &self.before.memory) && self.engine.stats() == self.before.stats;
+                assert!(
+                    is_same || see(&self.engine, self.seq) == self.before.says,
+                    "{error:?} changed something"
+                );
+                let is_whole = changes == 0 && header_of(&self.good).is_some_and(|header| header.base() == 0);
+                assert!(!is_whole || matches!(error, EngineError::Cache(_)), "a good snapshot is refused: {error:?}");
+                if !is_same {
+                    // Only blocks that nobody has, and scratch.
+                    self.before.memory = self.peek.copy(&self.sections);
+                }
+            }
+        }
+        assert_eq!(self.engine.cache().check(), Ok(()));
+    }
 }
 
 fn header_of(bytes: &[u8]) -> Option<SnapshotHeader> {
@@ -92,8 +151,11 @@ fn snapshot(engine: &Engine<'_, '_>, seq: SeqId, options: &SnapshotOptions<'_>) 
     Some(out)
 }
 
+/// The bytes of a snapshot of the sequence, and what the engine says of its pools.
+type Said = (Option<Vec<u8>>, String);
+
 /// The sequence, and what the engine says of its pools.
-fn see(engine: &Engine<'_, '_>, seq: SeqId) -> (Option<Vec<u8>>, String) {
+fn see(engine: &Engine<'_, '_>, seq: SeqId) -> Said {
     (snapshot(engine, seq, &SnapshotOptions::default()), format!("{:?}", engine.stats()))
 }
 

@@ -10,7 +10,7 @@ use gleed::turns::{Message, Role, TurnFormat, TurnText, Turns};
 
 use crate::support::common::gguf_writer::GgufWriter;
 use crate::support::common::synthetic::SyntheticModel;
-use crate::support::{Bytes, Exact, forbidden};
+use crate::support::{Bytes, Exact, forbidden, random_of, tried};
 
 /// Vocabularies: SentencePiece with and without byte tokens, and byte-level ones of several pre-tokenizers.
 static TOKENIZERS: LazyLock<Vec<Tokenizer<'static, 'static>>> = LazyLock::new(|| {
@@ -63,7 +63,34 @@ fn byte_level(pre: &str) -> Vec<u8> {
     writer.finish()
 }
 
+/// Inputs that are made of parts of each input, and the most bytes of one.
+const PARTS: usize = 64;
+const MOST: usize = 96;
+/// Bytes that decide how a text is taken; the last one says what of.
+const HEAD: usize = 9;
+
 pub fn run(data: &[u8]) {
+    one(data);
+    let mut random = random_of(data);
+    let mut part = [0; MOST + HEAD];
+    for _ in 0..PARTS {
+        // Other choices, and a part of what is there.
+        random.fill(&mut part[..HEAD]);
+        let from = random.below(data.len().max(1));
+        let rest = data.get(from..).unwrap_or_default();
+        let len = rest.len().min(random.below(MOST + 1));
+        part[HEAD..HEAD + len].copy_from_slice(&rest[..len]);
+        if len > 0 && random.below(2) == 0 {
+            part[HEAD + random.below(len)] = random.u64() as u8;
+        }
+        // Not many times the same: long texts are for libFuzzer's inputs.
+        part[HEAD - 1] &= !1;
+        one(&part[..HEAD + len]);
+    }
+}
+
+fn one(data: &[u8]) {
+    tried();
     let mut bytes = Bytes::new(data);
     let tokenizer = bytes.pick(&TOKENIZERS);
     if bytes.once_in(4) {

@@ -8,7 +8,7 @@ use gleed::{Budget, Deadline, EngineError, Logits, Pooling, SeqId, Step};
 use super::oracle::hash;
 use super::texts;
 use super::world::{Saved, Timeline, World};
-use crate::support::{Bytes, expected, forbidden};
+use crate::support::{Bytes, expected, forbidden, is_shown, tried};
 
 /// What a call works on: the handle, and where its sequence is if it is open.
 #[derive(Clone, Copy)]
@@ -68,6 +68,7 @@ pub fn call(world: &mut World<'_, '_, '_>, bytes: &mut Bytes<'_>) {
     });
     let (name, _, leaves, run) = found.expect("one of them");
     let of = handle(world, bytes);
+    tried();
     let before = world.see();
     let result = run(world, bytes, of);
     if let Err(error) = result {
@@ -75,10 +76,10 @@ pub fn call(world: &mut World<'_, '_, '_>, bytes: &mut Bytes<'_>) {
         assert!(!matches!(error, EngineError::NonFinite { .. }), "{name}: {error:?}");
         let after = world.see();
         let says_same = before.says == after.says || *leaves == Leaves::Lengths;
-        assert!(says_same, "{name}: {error:?} changed\n{}\nto\n{}", before.says, after.says);
+        assert!(says_same, "{name}: {error:?} changed\n{:?}\nto\n{:?}", before.says, after.says);
         assert!(before == after || *leaves != Leaves::Bytes, "{name}: {error:?} changed the memory");
     }
-    if std::env::var_os("GLEED_FUZZ_SHOW").is_some() {
+    if is_shown() {
         eprintln!("{name} {:?} {:?}: {result:?}", of.seq, of.index);
     }
     world.check(name);

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use gleed::{Engine, KvKind, Plan, SeqId};
+use gleed::cache::{CacheStats, SequenceStats};
+use gleed::{Engine, EngineError, KvKind, Plan, Progress, SeqId};
 
 use super::oracle::{Oracle, Scaled, hash};
 use super::texts::{Place, Text};
@@ -58,7 +59,17 @@ pub struct World<'m, 'a, 'p> {
 #[derive(PartialEq)]
 pub struct Seen {
     memory: Vec<u8>,
-    pub says: String,
+    pub says: Says,
+}
+
+/// What an engine says of itself: of each sequence how far it is, its statistics and the scale of its adapter; of the cache; the
+/// places of results.
+#[derive(Debug, PartialEq)]
+pub struct Says {
+    sequences: Vec<(Result<Progress, EngineError>, Result<SequenceStats, EngineError>, Result<u32, EngineError>)>,
+    stats: CacheStats,
+    results: Vec<(SeqId, usize)>,
+    hidden: usize,
 }
 
 impl<'m, 'a, 'p> World<'m, 'a, 'p> {
@@ -86,13 +97,17 @@ impl<'m, 'a, 'p> World<'m, 'a, 'p> {
     }
 
     pub fn see(&self) -> Seen {
+        let engine = &self.engine;
         let of = |timeline: &Timeline| {
-            let (engine, seq) = (&self.engine, timeline.seq);
-            format!("{:?} {:?} {:?}", engine.progress(seq), engine.sequence_stats(seq), engine.adapter(seq, 0))
+            let seq = timeline.seq;
+            (engine.progress(seq), engine.sequence_stats(seq), engine.adapter(seq, 0).map(f32::to_bits))
         };
-        let results: Vec<_> = self.engine.results().map(|(seq, position, _)| (seq, position)).collect();
-        let sequences: Vec<String> = self.open.iter().map(of).collect();
-        let says = format!("{sequences:?} {:?} {results:?} {}", self.engine.stats(), self.engine.hidden_rows());
+        let says = Says {
+            sequences: self.open.iter().map(of).collect(),
+            stats: engine.stats(),
+            results: engine.results().map(|(seq, position, _)| (seq, position)).collect(),
+            hidden: engine.hidden_rows(),
+        };
         Seen { memory: self.peek.copy(&self.sections), says }
     }
 

@@ -1,0 +1,67 @@
+//! Every kernel of every level of this machine against the scalar one, on numbers and bytes that an attacker would choose; and whole
+//! models of strange shapes, and with numbers that are not finite.
+//!
+//! A case is one output that was compared. `GLEED_CASES` says how many each kernel has of each level and format or element type:
+//! 3,000 if it is not set. `scripts/campaign.sh` sets it.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod cache;
+mod products;
+mod rows;
+mod shapes;
+
+use common::random::Rng;
+use gleed::kernels::Level;
+
+fn cases() -> u64 {
+    std::env::var("GLEED_CASES").map_or(3000, |cases| cases.parse().expect("GLEED_CASES is a number"))
+}
+
+/// The levels besides the scalar one.
+fn levels() -> Vec<Level> {
+    Level::available().filter(|&level| level != Level::SCALAR).collect()
+}
+
+/// Tells how many outputs were compared.
+fn tell(kernel: &str, of: &str, cases: u64) {
+    let levels = levels();
+    let names: Vec<&str> = levels.iter().map(|level| level.name()).collect();
+    println!("attack: {kernel}, {of}: {} outputs ({cases} of each of {names:?})", cases * levels.len() as u64);
+}
+
+/// Whether two numbers have the same bits; all NaN are the same, as machines make different ones.
+fn same(a: f32, b: f32) -> bool {
+    a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
+}
+
+fn all_same(a: &[f32], b: &[f32]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| same(a, b))
+}
+
+/// Finite numbers of all sizes, most of them usual.
+fn finite(rng: &mut Rng) -> f32 {
+    const EDGES: [f32; 12] =
+        [0.0, -0.0, 1.0, -1.0, 1e-45, -1e-45, f32::MIN_POSITIVE, 8.88e-16, -8.88e-16, 65504.0, 1e30, -1e30];
+    match rng.below(8) {
+        0 => EDGES[rng.below(EDGES.len())],
+        1 => rng.normal() * 1e-40,
+        2 => rng.normal() * 1e4,
+        3 => (rng.uniform() * 127.0).round() * 0.5,
+        _ => rng.normal(),
+    }
+}
+
+/// Any bits.
+fn any(rng: &mut Rng) -> f32 {
+    match rng.below(16) {
+        0 => f32::from_bits(rng.u64() as u32),
+        1 => [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX][rng.below(4)],
+        _ => finite(rng),
+    }
+}
+
+fn row(rng: &mut Rng, len: usize, one: fn(&mut Rng) -> f32) -> Vec<f32> {
+    (0..len).map(|_| one(rng)).collect()
+}

@@ -1,0 +1,97 @@
+//! Whole models: strange but valid shapes, and numbers that are not finite in every tensor. The answer is an error, or finite logits
+//! that are the same on every level, in every cut.
+
+use gleed::{Engine, EngineError, KvKind, KvType, Limits, Model, Plan};
+
+use crate::common::Memory;
+use crate::common::synthetic::{Architecture, SyntheticModel};
+use gleed::kernels::Level;
+
+const TOKENS: usize = 7;
+
+/// The bits of the logits of all tokens.
+fn play(model: &Model<'_>, level: Level, rows: usize) -> Result<Vec<u32>, EngineError> {
+    let limits = Limits { context: 16, rows, level, kv_kind: KvKind::Paged, kv_type: KvType::F32, ..Limits::default() };
+    let plan = Plan::new(model, &limits).unwrap();
+    let mut memory = Memory::new(plan.bytes());
+    let mut engine = Engine::new(model, &plan, memory.bytes()).unwrap();
+    let seq = engine.open()?;
+    let tokens: Vec<u32> = (0..TOKENS).map(|at| (at % model.config().vocab) as u32).collect();
+    let mut bits = Vec::new();
+    engine.prefill_rows(seq, &tokens, |_, logits| {
+        assert!(logits.iter().all(|logit| logit.is_finite()));
+        bits.extend(logits.iter().map(|logit| logit.to_bits()));
+    })?;
+    assert_eq!(engine.cache().check(), Ok(()));
+    Ok(bits)
+}
+
+/// Plays a model on every level. Encoders take a text as a whole.
+fn play_all(file: &[u8], what: &str) -> Result<(), EngineError> {
+    let model = Model::open(file).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let rows = if model.config().attention.causal { 3 } else { 16 };
+    let expected = play(&model, Level::SCALAR, 16);
+    for level in Level::available() {
+        match (play(&model, level, rows), &expected) {
+            (Ok(bits), Ok(expected)) => assert!(bits == *expected, "{what}: other bits on {level}"),
+            (Err(EngineError::NonFinite { .. }), Err(EngineError::NonFinite { .. })) => {}
+            (result, _) => panic!("{what}, {level}: {:?} for {:?}", result.map(|_| ()), expected.map(|_| ())),
+        }
+    }
+    expected.map(drop)
+}
+
+#[test]
+fn strange_shapes() {
+    let llama = || SyntheticModel { layers: 1, context: 32, ..SyntheticModel::llama() };
+    let shapes = [
+        ("one of everything", SyntheticModel { hidden: 2, ffn: 1, heads: 1, kv_heads: 1, head_dim: 2, vocab: 1, ..llama() }),
+        ("a vocabulary of one token", SyntheticModel { vocab: 1, ..llama() }),
+        ("one layer", llama()),
+        ("heads of an odd number of elements", SyntheticModel { heads: 3, kv_heads: 1, head_dim: 6, hidden: 18, ..llama() }),
+        ("seven heads on one", SyntheticModel { heads: 7, kv_heads: 1, head_dim: 14, hidden: 98, ..llama() }),
+        ("heads wider than the model", SyntheticModel { heads: 5, kv_heads: 5, head_dim: 34, hidden: 6, ..llama() }),
+        ("a feed-forward network of one", SyntheticModel { ffn: 1, ..llama() }),
+        ("forty layers", SyntheticModel { layers: 40, hidden: 4, ffn: 3, heads: 2, kv_heads: 2, head_dim: 2, vocab: 5, ..llama() }),
+        ("the longest context", SyntheticModel { context: u32::MAX as usize, ..llama() }),
+    ];
+    for (what, model) in &shapes {
+        assert_eq!(play_all(&model.bytes(), what), Ok(()), "{what}");
+    }
+    for architecture in Architecture::ALL {
+        let model = SyntheticModel { vocab: 1, context: 32, ..SyntheticModel::of(architecture) };
+        assert_eq!(play_all(&model.bytes(), architecture.name()), Ok(()), "{}", architecture.name());
+    }
+}
+
+/// One element of each tensor of each architecture, the first and the last one.
+#[test]
+fn infinity_and_nan_in_every_tensor() {
+    let (mut refused, mut taken) = (0, 0);
+    for architecture in Architecture::ALL {
+        let usual = SyntheticModel { vocab: TOKENS, context: 32, ..SyntheticModel::of(architecture) };
+        let writer = usual.writer();
+        for index in 0..writer.tensors.len() {
+            for (bad, is_first) in [(f32::NAN, true), (f32::INFINITY, false), (f32::NEG_INFINITY, true)] {
+                let mut writer = writer.clone();
+                let tensor = &mut writer.tensors[index];
+                if tensor.ggml_type != 0 {
+                    continue;
+                }
+                let words = tensor.data.as_chunks_mut::<4>().0;
+                let at = if is_first { 0 } else { words.len() - 1 };
+                words[at] = bad.to_le_bytes();
+                let what = format!("{}, {bad} in {}", architecture.name(), tensor.name);
+                let file = writer.finish();
+                // What a model says when it is opened is an answer, too.
+                if Model::open(&file).is_err() || play_all(&file, &what).is_err() {
+                    refused += 1;
+                } else {
+                    taken += 1;
+                }
+            }
+        }
+    }
+    println!("attack: {refused} tensors with NaN or infinity were refused, {taken} have no part in logits that are finite");
+    assert!(refused > 10 * taken.max(1) / 2);
+}

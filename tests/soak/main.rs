@@ -1,0 +1,139 @@
+//! An hour in the life of an engine, or as many seconds as `GLEED_SOAK_SECONDS` says (2 if it is not set): random traffic on threads,
+//! beside a busy neighbour, with snapshots in files. Everything is computed again by a fresh engine now and then.
+//!
+//! When the sequences of a round are closed, not a byte more is allocated than after the rounds before, no block is used, and the
+//! files are as large as they may be; at the end the resident memory of the process has not grown.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod memory;
+mod oracle;
+mod traffic;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use common::Memory;
+use common::gguf_writer::GgufWriter;
+use common::random::Rng;
+use common::synthetic::{Architecture, SyntheticModel, encode_f32};
+use gleed::host::ThreadPool;
+use gleed::model::Adapter;
+use gleed::{Engine, KvKind, KvType, Limits, Model, Plan, Window};
+use oracle::Oracle;
+use traffic::{Counts, Traffic};
+
+pub(crate) const VOCAB: usize = 23;
+const CONTEXT: usize = 96;
+/// Calls of a round.
+const CALLS: usize = 400;
+/// Rounds until the memory of the process is as it stays: all limits were used by then.
+const WARM: u64 = 60;
+/// Pages of the allocator and of stacks that may still be touched for the first time, in bytes.
+const SLACK: usize = 512 << 10;
+
+fn models() -> Vec<(Vec<u8>, Vec<u8>)> {
+    let of = |architecture| SyntheticModel { layers: 2, vocab: VOCAB, context: CONTEXT, ..SyntheticModel::of(architecture) };
+    let windowed = SyntheticModel { layers: 3, ..of(Architecture::Gemma2) }.with("attention.sliding_window", 20u32);
+    [of(Architecture::Llama), windowed, of(Architecture::Qwen3)].iter().map(|one| (one.bytes(), adapter(one))).collect()
+}
+
+/// An adapter of rank 2 for all queries.
+fn adapter(model: &SyntheticModel) -> Vec<u8> {
+    let (mut rng, mut writer) = (Rng::new(5), GgufWriter::default());
+    writer.set("general.type", "adapter").set("adapter.type", "lora").set("adapter.lora.alpha", 4f32);
+    writer.set("general.architecture", model.architecture.name());
+    for tensor in model.writer().tensors.into_iter().filter(|tensor| tensor.name.contains("attn_q.")) {
+        let (cols, rows) = (tensor.dims[0], tensor.dims[1]);
+        let mut matrix = |len: u64| encode_f32(&(0..len).map(|_| rng.normal() * 0.2).collect::<Vec<f32>>());
+        let (a, b) = (matrix(cols * 2), matrix(rows * 2));
+        writer.add_tensor(&format!("{}.lora_a", tensor.name), &[cols, 2], 0, a);
+        writer.add_tensor(&format!("{}.lora_b", tensor.name), &[2, rows], 0, b);
+    }
+    writer.finish()
+}
+
+fn limits(round: u64) -> Limits {
+    let windows = [Window::ALL, Window { sinks: 2, last: 40 }, Window::ALL];
+    let kinds = [KvKind::Paged, KvKind::Paged, KvKind::Paged, KvKind::Basic];
+    let types = [KvType::F16, KvType::Q8_0, KvType::F32, KvType::Q4_0, KvType::F16];
+    let pick = |len: usize| (round % len as u64) as usize;
+    Limits {
+        sequences: 6,
+        context: CONTEXT,
+        window: windows[pick(3)],
+        rows: 16,
+        logit_rows: 4,
+        kv_kind: kinds[pick(4)],
+        kv_type: types[pick(5)],
+        kv_blocks: if round % 7 < 3 { 14 } else { 0 },
+        prefix_cache: round % 2 == 0,
+        adapters: 1,
+        adapter_rank: 2,
+        workers: 2,
+        ..Limits::default()
+    }
+}
+
+#[test]
+fn soak() {
+    let seconds = std::env::var("GLEED_SOAK_SECONDS").map_or(2, |seconds| seconds.parse().expect("a number of seconds"));
+    let models = models();
+    let models: Vec<_> = models.iter().map(|(file, adapter)| (Model::open(file).unwrap(), adapter)).collect();
+    let adapters: Vec<_> = models.iter().map(|(model, file)| Adapter::open(file, model).unwrap()).collect();
+    let most = (0..420).map(|round| Plan::new(&models[round as usize % 3].0, &limits(round)).unwrap().bytes()).max();
+    let mut memory = Memory::new(most.unwrap());
+    let mut oracle = Oracle::new(&models.iter().map(|(model, _)| model).collect::<Vec<_>>(), CONTEXT);
+    let folder = std::env::temp_dir().join(format!("gleed-soak-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let pool = ThreadPool::new(2).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Works a while, and rests a while.
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let until = Instant::now() + Duration::from_millis(3);
+                while Instant::now() < until {
+                    std::hint::spin_loop();
+                }
+                std::thread::sleep(Duration::from_millis(12));
+            }
+        });
+        // The neighbour ends also where a round fails.
+        let _stop = Stop(&is_over);
+        let (end, mut counts) = (Instant::now() + Duration::from_secs(seconds), Counts::default());
+        let (mut round, mut held, mut resident) = (0, None, None);
+        while Instant::now() < end || round == 0 {
+            let (model, _) = &models[round as usize % 3];
+            let plan = Plan::new(model, &limits(round)).unwrap();
+            let mut engine = Engine::new(model, &plan, memory.bytes()).unwrap();
+            engine.set_parallel(&pool);
+            engine.load_adapter(&adapters[round as usize % 3]).unwrap();
+            let mut traffic = Traffic::new(engine, model, &adapters[round as usize % 3], &plan, &mut oracle, &folder, round);
+            traffic.play(CALLS, &mut counts);
+            drop(traffic);
+            round += 1;
+            let now = memory::held();
+            // The first rounds touch what is made when it is first used.
+            if round > 3 {
+                assert_eq!(*held.get_or_insert(now), now, "bytes that are allocated after round {round}");
+            }
+            if round == WARM {
+                resident = Some(memory::resident());
+            }
+        }
+        let grown = resident.map(|before| memory::resident().saturating_sub(before));
+        println!("soak: {round} rounds in {seconds} s, {counts:?}, {} bytes held, resident memory grew by {grown:?} bytes", memory::held());
+        assert!(grown.is_none_or(|grown| grown < SLACK), "the resident memory grew by {grown:?} bytes");
+    });
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+struct Stop<'f>(&'f AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
