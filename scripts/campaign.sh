@@ -38,7 +38,7 @@ runs() { tail -n 1 | sed 's/^[^:]*: //'; }
 outputs() { awk -F ': ' '/ outputs / { sum += $3 } END { printf "%d outputs\n", sum }'; }
 orders() { awk '/ orders/ { sum += $2 } END { printf "%d orders\n", sum }'; }
 rounds() { sed -n 's/^soak: //p' | tr '|' ' '; }
-seeds_run() { echo "$seeds seeds"; }
+seeds_run() { echo "seeds 0 to $((seeds - 1))"; }
 
 fuzz/run.sh build
 mapfile -t targets < <(fuzz/run.sh list)

@@ -181,10 +181,12 @@ fn threads_that_die() {
             let seq = engine.open().unwrap();
             let died = catch_unwind(AssertUnwindSafe(|| story(engine, seq))).is_err();
             if died {
-                // A step that was left is a step that failed: its tokens can be given up.
+                engine.set_parallel(&Serial);
+                // The step that was left has failed, if it was not done: its tokens can be given up.
+                let left = engine.step(usize::MAX);
+                assert!(matches!(left, Ok(_) | Err(EngineError::Internal(_))), "{left:?}");
                 let _ = engine.cancel(seq);
                 assert_eq!(engine.cache().check(), Ok(()));
-                engine.set_parallel(&Serial);
                 let other = engine.open().unwrap();
                 assert_eq!(story(engine, other).as_ref(), Ok(&expected), "beside run {failing}");
             }
@@ -422,7 +424,8 @@ fn a_file_that_shrinks_while_it_is_mapped() {
         Plan::new(&model, &Limits::default()).is_ok()
     };
     std::fs::write(&path, &bytes).unwrap();
-    assert_eq!(in_child(|| play(&MappedFile::open(&path).unwrap())), system::SIGBUS);
+    // Without the flag that says whether memory was dumped.
+    assert_eq!(in_child(|| play(&MappedFile::open(&path).unwrap())) & 0x7f, system::SIGBUS);
     std::fs::write(&path, &bytes).unwrap();
     assert_eq!(in_child(|| play(&MappedFile::copy(&path).unwrap())), 0);
     std::fs::remove_file(&path).unwrap();

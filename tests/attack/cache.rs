@@ -2,8 +2,8 @@
 
 use gleed::KvElement;
 use gleed::kernels::{
-    Elements, ElementsMut, KvSource, KvTile, KvTileMut, Level, Partial, Queries, Scores, TILE_TOKENS, Visibility, Window,
-    is_storable,
+    Elements, ElementsMut, KvSource, KvTile, KvTileMut, Level, Partial, Queries, Scores, TILE_TOKENS, Visibility,
+    Window, is_storable,
 };
 use gleed::mem::Matrix;
 
@@ -26,7 +26,10 @@ impl Tile {
 
     fn edit(&mut self) -> KvTileMut<'_> {
         let [k, v] = &mut self.words;
-        KvTileMut { k: ElementsMut::new(self.elements[0], k).unwrap(), v: ElementsMut::new(self.elements[1], v).unwrap() }
+        KvTileMut {
+            k: ElementsMut::new(self.elements[0], k).unwrap(),
+            v: ElementsMut::new(self.elements[1], v).unwrap(),
+        }
     }
 }
 
@@ -39,7 +42,8 @@ fn stores() {
             let (head_dim, slot) = (1 + rng.below(130), rng.below(TILE_TOKENS));
             let count = 1 + rng.below(TILE_TOKENS - slot);
             let one = if rng.below(8) == 0 { any } else { storable };
-            let heads: Vec<_> = (0..count).map(|_| [row(&mut rng, head_dim, one), row(&mut rng, head_dim, one)]).collect();
+            let heads: Vec<_> =
+                (0..count).map(|_| [row(&mut rng, head_dim, one), row(&mut rng, head_dim, one)]).collect();
             let tokens: Vec<_> = heads.iter().map(|[k, v]| [&k[..], &v[..]]).collect();
             let fill = rng.u64() as u32;
             let run = |level: Level| {
@@ -107,12 +111,14 @@ fn attend(rng: &mut Rng, elements: [KvElement; 2]) -> u64 {
     let slopes = if rng.below(3) == 0 { &slopes[..] } else { &[] };
     let scores = Scores { scale: [0.2, 1.0, 1e-3][rng.below(3)], soft_cap, slopes };
     let last = [0, 0, 1, 16, 33, 300][rng.below(6)];
-    let visibility = Visibility::new(Window { sinks: if last == 0 { 0 } else { rng.below(20) }, last }, [0, 0, 5, 40][rng.below(4)]);
+    let visibility =
+        Visibility::new(Window { sinks: if last == 0 { 0 } else { rng.below(20) }, last }, [0, 0, 5, 40][rng.below(4)]);
     let queries = Queries { q: &q, stride, row: 0, rows, group, head_dim, head: 0, position, visibility, scores };
     let partial = Partial { group, head_dim };
     let len = partial.elements().unwrap();
     let run = |level: Level| {
-        let (mut partials, mut scratch) = (vec![0.0; rows * len], vec![f32::NAN; level.attend_scratch(rows, group, head_dim).unwrap()]);
+        let (mut partials, mut scratch) =
+            (vec![0.0; rows * len], vec![f32::NAN; level.attend_scratch(rows, group, head_dim).unwrap()]);
         let matrix = Matrix::new(&mut partials, rows, len).unwrap().tiles(rows, len, 0..1).unwrap();
         level.attend(&queries, 0..usize::MAX, &tiles, &mut matrix.next().unwrap(), &mut scratch).unwrap();
         let mut out = vec![0.0; rows * group * head_dim];

@@ -9,7 +9,8 @@ use crate::common::scales::set_scales;
 use crate::{all_same, cases, finite, levels, tell};
 
 /// How many rows of activations come at once: other kernels for one row, a few, and more than all kernels take together.
-const FAMILIES: [(&str, usize, usize); 3] = [("products of one row", 1, 1), ("of a few rows", 2, 14), ("of many rows", 48, 67)];
+const FAMILIES: [(&str, usize, usize); 3] =
+    [("products of one row", 1, 1), ("of a few rows", 2, 14), ("of many rows", 48, 67)];
 
 #[test]
 fn products_of_one_row() {

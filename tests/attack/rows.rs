@@ -27,12 +27,17 @@ fn attack<K: Fn(Level) -> Vec<f32>>(name: &str, seed: u64, mut make: impl FnMut(
 fn norms() {
     for (kind, seed) in [(NormKind::Rms, 1), (NormKind::Layer, 2)] {
         attack("norm", seed, move |rng, len| {
-            let (x, weight, bias) = (row(rng, len, any), encode_f32(&row(rng, len, finite)), encode_f32(&row(rng, len, finite)));
+            let (x, weight, bias) =
+                (row(rng, len, any), encode_f32(&row(rng, len, finite)), encode_f32(&row(rng, len, finite)));
             let (in_place, has_bias) = (rng.below(2) == 0, kind == NormKind::Layer && rng.below(2) == 0);
             move |level: Level| {
                 let how = Norm { kind, epsilon: 1e-5, weight: &weight, bias: if has_bias { &bias } else { &[] } };
                 let mut out = x.clone();
-                if in_place { level.norm_in_place(&how, &mut out) } else { level.norm(&how, &x, &mut out) }
+                if in_place {
+                    level.norm_in_place(&how, &mut out)
+                } else {
+                    level.norm(&how, &x, &mut out)
+                }
                 out
             }
         });

@@ -25,16 +25,18 @@ use oracle::Oracle;
 use traffic::{Counts, Traffic};
 
 pub(crate) const VOCAB: usize = 23;
-const CONTEXT: usize = 96;
+pub(crate) const CONTEXT: usize = 96;
+pub(crate) const WINDOW: Window = Window { sinks: 2, last: 40 };
 /// Calls of a round.
 const CALLS: usize = 400;
 /// Rounds until the memory of the process is as it stays: all limits were used by then.
-const WARM: u64 = 60;
+const WARM: u64 = 30;
 /// Pages of the allocator and of stacks that may still be touched for the first time, in bytes.
 const SLACK: usize = 512 << 10;
 
 fn models() -> Vec<(Vec<u8>, Vec<u8>)> {
-    let of = |architecture| SyntheticModel { layers: 2, vocab: VOCAB, context: CONTEXT, ..SyntheticModel::of(architecture) };
+    let of =
+        |architecture| SyntheticModel { layers: 2, vocab: VOCAB, context: CONTEXT, ..SyntheticModel::of(architecture) };
     let windowed = SyntheticModel { layers: 3, ..of(Architecture::Gemma2) }.with("attention.sliding_window", 20u32);
     [of(Architecture::Llama), windowed, of(Architecture::Qwen3)].iter().map(|one| (one.bytes(), adapter(one))).collect()
 }
@@ -55,20 +57,20 @@ fn adapter(model: &SyntheticModel) -> Vec<u8> {
 }
 
 fn limits(round: u64) -> Limits {
-    let windows = [Window::ALL, Window { sinks: 2, last: 40 }, Window::ALL];
-    let kinds = [KvKind::Paged, KvKind::Paged, KvKind::Paged, KvKind::Basic];
+    // Models and windows have no common period.
+    let windows = [Window::ALL, WINDOW, Window::ALL, Window::ALL];
     let types = [KvType::F16, KvType::Q8_0, KvType::F32, KvType::Q4_0, KvType::F16];
     let pick = |len: usize| (round % len as u64) as usize;
     Limits {
         sequences: 6,
         context: CONTEXT,
-        window: windows[pick(3)],
+        window: windows[pick(4)],
         rows: 16,
         logit_rows: 4,
-        kv_kind: kinds[pick(4)],
+        kv_kind: if round % 12 == 0 { KvKind::Basic } else { KvKind::Paged },
         kv_type: types[pick(5)],
         kv_blocks: if round % 7 < 3 { 14 } else { 0 },
-        prefix_cache: round % 2 == 0,
+        prefix_cache: round % 4 < 3,
         adapters: 1,
         adapter_rank: 2,
         workers: 2,
@@ -78,7 +80,8 @@ fn limits(round: u64) -> Limits {
 
 #[test]
 fn soak() {
-    let seconds = std::env::var("GLEED_SOAK_SECONDS").map_or(2, |seconds| seconds.parse().expect("a number of seconds"));
+    let seconds =
+        std::env::var("GLEED_SOAK_SECONDS").map_or(2, |seconds| seconds.parse().expect("a number of seconds"));
     let models = models();
     let models: Vec<_> = models.iter().map(|(file, adapter)| (Model::open(file).unwrap(), adapter)).collect();
     let adapters: Vec<_> = models.iter().map(|(model, file)| Adapter::open(file, model).unwrap()).collect();
@@ -110,7 +113,8 @@ fn soak() {
             let mut engine = Engine::new(model, &plan, memory.bytes()).unwrap();
             engine.set_parallel(&pool);
             engine.load_adapter(&adapters[round as usize % 3]).unwrap();
-            let mut traffic = Traffic::new(engine, model, &adapters[round as usize % 3], &plan, &mut oracle, &folder, round);
+            let mut traffic =
+                Traffic::new(engine, model, &adapters[round as usize % 3], &plan, &mut oracle, &folder, round);
             traffic.play(CALLS, &mut counts);
             drop(traffic);
             round += 1;
@@ -124,7 +128,10 @@ fn soak() {
             }
         }
         let grown = resident.map(|before| memory::resident().saturating_sub(before));
-        println!("soak: {round} rounds in {seconds} s, {counts:?}, {} bytes held, resident memory grew by {grown:?} bytes", memory::held());
+        println!(
+            "soak: {round} rounds in {seconds} s, {counts:?}, {} bytes held, resident memory grew by {grown:?} bytes",
+            memory::held()
+        );
         assert!(grown.is_none_or(|grown| grown < SLACK), "the resident memory grew by {grown:?} bytes");
     });
     std::fs::remove_dir_all(&folder).unwrap();

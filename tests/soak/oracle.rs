@@ -4,6 +4,7 @@ use gleed::kernels::Level;
 use gleed::model::Adapter;
 use gleed::{Engine, KvKind, KvType, Limits, Model, Plan, Window};
 
+use crate::WINDOW;
 use crate::common::Memory;
 
 pub(crate) struct Oracle {
@@ -16,8 +17,8 @@ impl Oracle {
     pub(crate) fn new(models: &[&Model<'_>], context: usize) -> Self {
         let kinds = [KvType::F32, KvType::F16, KvType::Q8_0, KvType::Q4_0];
         let bytes = |model: &&Model<'_>| {
-            let of = |kv_type| Plan::new(model, &limits(kv_type, Window::ALL, context)).unwrap().bytes();
-            kinds.map(of).into_iter().max().unwrap_or(0) * 2
+            let all = kinds.into_iter().flat_map(|kind| [(kind, Window::ALL), (kind, WINDOW)]);
+            all.map(|(kind, window)| Plan::new(model, &limits(kind, window, context)).unwrap().bytes()).max().unwrap_or(0)
         };
         Self { memory: Memory::new(models.iter().map(bytes).max().unwrap_or(0)), context }
     }

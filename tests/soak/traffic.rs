@@ -9,7 +9,7 @@ use gleed::cache::SnapshotOptions;
 use gleed::model::Adapter;
 use gleed::{Budget, Deadline, Engine, EngineError, KvType, Logits, Model, Plan, SeqId, Step, Window};
 
-use crate::VOCAB;
+use crate::{CONTEXT, VOCAB};
 use crate::common::random::Rng;
 use crate::oracle::Oracle;
 
@@ -153,7 +153,8 @@ impl<'m, 'a, 't> Traffic<'m, 'a, 't> {
         let text = &mut self.open[index];
         text.tokens.extend_from_slice(tokens);
         counts.tokens += tokens.len() as u64;
-        if self.rng.below(8) == 0 {
+        // With a window a text may be longer than what the oracle, which computes all of it again, has room for.
+        if text.tokens.len() <= CONTEXT && self.rng.below(8) == 0 {
             counts.compared += 1;
             let logits = self.engine.logits(text.seq).unwrap();
             let how = (self.model, self.adapter, text.scale);

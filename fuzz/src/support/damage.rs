@@ -5,22 +5,8 @@ use xxhash_rust::xxh64::xxh64;
 use super::common::random::Rng;
 
 /// Numbers that decide something, as words.
-const BORDERS: [u64; 14] = [
-    0,
-    1,
-    2,
-    7,
-    8,
-    13,
-    31,
-    255,
-    65536,
-    0x7fff_ffff,
-    0xffff_ffff,
-    1 << 40,
-    i64::MAX as u64,
-    u64::MAX,
-];
+const BORDERS: [u64; 14] =
+    [0, 1, 2, 7, 8, 13, 31, 255, 65536, 0x7fff_ffff, 0xffff_ffff, 1 << 40, i64::MAX as u64, u64::MAX];
 
 /// Random numbers that an input decides about.
 pub fn random_of(data: &[u8]) -> Rng {

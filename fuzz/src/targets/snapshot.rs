@@ -55,7 +55,8 @@ pub fn run(data: &[u8]) {
     let state: Vec<u8> = (0..bytes.below(257)).map(|at| at as u8).collect();
     let Some(good) = snapshot(&engine, seq, &SnapshotOptions { base, state: &state, checkpoints: 2 }) else { return };
     let sections: Vec<_> = plan.sections().iter().map(|part| part.offset..part.offset + part.bytes).collect();
-    let mut trial = Trial { before: Seen::of(&engine, seq, peek, &sections), engine, seq, peek, sections, good, tokens };
+    let mut trial =
+        Trial { before: Seen::of(&engine, seq, peek, &sections), engine, seq, peek, sections, good, tokens };
     trial.one(&mut bytes);
     let mut random = random_of(data);
     let mut noise = [0; 48];
@@ -124,11 +125,9 @@ impl Trial<'_, '_> {
             }
             Err(error) => {
                 let error = expected(error);
-                let is_same = self.peek.is(&self.sections, &self.before.memory) && self.engine.stats() == self.before.stats;
-                assert!(
-                    is_same || see(&self.engine, self.seq) == self.before.says,
-                    "{error:?} changed something"
-                );
+                let is_same =
+                    self.peek.is(&self.sections, &self.before.memory) && self.engine.stats() == self.before.stats;
+                assert!(is_same || see(&self.engine, self.seq) == self.before.says, "{error:?} changed something");
                 let is_whole = changes == 0 && header_of(&self.good).is_some_and(|header| header.base() == 0);
                 assert!(!is_whole || matches!(error, EngineError::Cache(_)), "a good snapshot is refused: {error:?}");
                 if !is_same {
