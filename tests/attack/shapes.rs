@@ -58,10 +58,7 @@ fn strange_shapes() {
         ),
         ("a vocabulary of one token", SyntheticModel { vocab: 1, ..llama() }),
         ("one layer", llama()),
-        (
-            "three heads on one",
-            SyntheticModel { heads: 3, kv_heads: 1, head_dim: 6, hidden: 18, ..llama() },
-        ),
+        ("three heads on one", SyntheticModel { heads: 3, kv_heads: 1, head_dim: 6, hidden: 18, ..llama() }),
         (
             "heads of five elements",
             SyntheticModel {

@@ -18,7 +18,9 @@ impl Oracle {
         let kinds = [KvType::F32, KvType::F16, KvType::Q8_0, KvType::Q4_0];
         let bytes = |model: &&Model<'_>| {
             let all = kinds.into_iter().flat_map(|kind| [(kind, Window::ALL), (kind, WINDOW)]);
-            all.map(|(kind, window)| Plan::new(model, &limits(kind, window, context)).unwrap().bytes()).max().unwrap_or(0)
+            all.map(|(kind, window)| Plan::new(model, &limits(kind, window, context)).unwrap().bytes())
+                .max()
+                .unwrap_or(0)
         };
         Self { memory: Memory::new(models.iter().map(bytes).max().unwrap_or(0)), context }
     }
