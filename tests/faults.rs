@@ -310,29 +310,29 @@ fn a_flag_at_every_unit() {
 
 #[allow(non_camel_case_types)]
 mod system {
-    pub const SIGBUS: i32 = 7;
-    pub const SIGALRM: i32 = 14;
+    pub(crate) const SIGBUS: i32 = 7;
+    pub(crate) const SIGALRM: i32 = 14;
 
     #[repr(C)]
-    pub struct timeval {
-        pub seconds: i64,
-        pub micros: i64,
+    pub(crate) struct timeval {
+        pub(crate) seconds: i64,
+        pub(crate) micros: i64,
     }
 
     #[repr(C)]
-    pub struct itimerval {
-        pub interval: timeval,
-        pub value: timeval,
+    pub(crate) struct itimerval {
+        pub(crate) interval: timeval,
+        pub(crate) value: timeval,
     }
 
     unsafe extern "C" {
-        pub fn fork() -> i32;
-        pub fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
-        pub fn alarm(seconds: u32) -> u32;
-        pub fn _exit(status: i32) -> !;
-        pub fn setitimer(which: i32, new: *const itimerval, old: *mut itimerval) -> i32;
-        pub fn signal(signal: i32, handler: extern "C" fn(i32)) -> usize;
-        pub fn siginterrupt(signal: i32, flag: i32) -> i32;
+        pub(crate) fn fork() -> i32;
+        pub(crate) fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
+        pub(crate) fn alarm(seconds: u32) -> u32;
+        pub(crate) fn _exit(status: i32) -> !;
+        pub(crate) fn setitimer(which: i32, new: *const itimerval, old: *mut itimerval) -> i32;
+        pub(crate) fn signal(signal: i32, handler: extern "C" fn(i32)) -> usize;
+        pub(crate) fn siginterrupt(signal: i32, flag: i32) -> i32;
     }
 }
 

@@ -67,7 +67,7 @@ fn limits(round: u64) -> Limits {
         window: windows[pick(4)],
         rows: 16,
         logit_rows: 4,
-        kv_kind: if round % 12 == 0 { KvKind::Basic } else { KvKind::Paged },
+        kv_kind: if round.is_multiple_of(12) { KvKind::Basic } else { KvKind::Paged },
         kv_type: types[pick(5)],
         kv_blocks: if round % 7 < 3 { 14 } else { 0 },
         prefix_cache: round % 4 < 3,
