@@ -89,7 +89,7 @@
 //! # Ok(())
 //! # }
 //! ```
-
+//!
 //! # A layer that predicts further ahead
 //!
 //! Some files have such a layer (`nextn`). [`Model::predictor`](crate::Model::predictor) gives it, as a model with an engine, and so keys and
@@ -122,7 +122,7 @@
 //!         // Then NextN::prefill for the prompt, and `go_on` for what follows.
 //!         layer.close()?;
 //!     }
-//!     // The demo model is such a file.
+//!     // The demo model has none.
 //!     Err(none) => assert_eq!(none.to_string(), "metadata key \"llama.nextn_predict_layers\" is missing"),
 //! }
 //! # Ok(())
