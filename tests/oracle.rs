@@ -196,7 +196,8 @@ fn synthetic_models() {
         let logits = reference.logits(&tokens);
         assert_eq!((logits.len(), logits.cols), (40, vocab));
         let spread = (logits.data.iter().map(|x| x * x).sum::<f64>() / logits.data.len() as f64).sqrt();
-        assert!((0.3..4.0).contains(&spread), "logits of {spread}: {model:?}");
+        // The largest are those of MiniCPM, which multiplies embeddings by 12, the least those of Command R, which multiplies logits by 1/16.
+        assert!((0.1..7.0).contains(&spread), "logits of {spread}: {model:?}");
         let mut other = tokens.clone();
         other[0] = (other[0] + 1) % vocab as u32;
         let other = reference.logits(&other);
@@ -252,7 +253,9 @@ fn synthetic_models_show_their_properties() {
             // Frequencies of a model without windows or rotation say nothing.
             let difference = rel_l2(&reference.logits(&tokens).data, &expected.data);
             let of_windows = ["windows everywhere", "one rotary base", "rotation in layers without a window"];
-            let idle = of_windows.contains(&what) && original.window == 0;
+            let is_normalized = original.architecture.scores == Scores::Normalized;
+            let is_the_same = is_normalized && what == "the softmax of chosen logits";
+            let idle = is_the_same || of_windows.contains(&what) && original.window == 0;
             assert!(!is_change || idle || difference > 1e-3, "{name}, {what}: {difference:e}");
             reference.config = original.clone();
         }

@@ -79,6 +79,8 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
 /// The configuration of the first of the layers of a model that predict further ahead.
 pub(super) fn predictor(keys: &Keys<'_>, model: &Config, is_computed: bool) -> Result<Config, ModelError> {
     let first = model.layers;
+    // `MAX_LAYERS` is far below.
+    let first_layer = u16::try_from(first).map_err(|_| keys.unsupported(PREDICTING))?;
     if model.is_predictor() || keys.predicting()? == 0 {
         return Err(keys.missing(PREDICTING));
     }
@@ -86,7 +88,7 @@ pub(super) fn predictor(keys: &Keys<'_>, model: &Config, is_computed: bool) -> R
         return Err(keys.unsupported(PREDICTING));
     }
     let mut config = *model;
-    (config.layers, config.first_layer) = (1, first);
+    (config.layers, config.first_layer) = (1, first_layer);
     (config.attention_layers, config.recurrent) = (LayerSet::every(1), Recurrent::default());
     (config.layer_groups, config.feed_forward.dense_layers) = (LayerGroups::ONE, 0);
     if keys.has_in_layer(first, Role::PredictorNorm.name()) {

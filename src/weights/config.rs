@@ -18,7 +18,7 @@ pub struct Config {
     /// Decoder layers.
     pub layers: usize,
     /// The number in the file of the first of them: not 0 only in what [`Model::predictor`](crate::Model::predictor) returns.
-    pub first_layer: usize,
+    pub first_layer: u16,
     /// Width of the residual stream.
     pub hidden: usize,
     /// Width of the feed-forward layer in most layers; where every layer has experts, of one of them.

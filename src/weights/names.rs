@@ -15,7 +15,7 @@ pub(super) fn layer_and_suffix(name: &str) -> Option<(usize, &str)> {
 /// The layer of a model, and what follows it in a name; `None` where the model has no such layer.
 pub(super) fn layer_in<'n>(name: &'n str, config: &Config) -> Option<(usize, &'n str)> {
     let (layer, suffix) = layer_and_suffix(name)?;
-    let layer = layer.checked_sub(config.first_layer).filter(|&layer| layer < config.layers)?;
+    let layer = layer.checked_sub(config.first_layer.into()).filter(|&layer| layer < config.layers)?;
     Some((layer, suffix))
 }
 

@@ -102,7 +102,7 @@ impl<'m, 'a> Weights<'m, 'a> {
             }
         }
         let Config { norm, norm_epsilon: epsilon, first_layer, .. } = *config;
-        Ok(Self { files: *files, norm, epsilon, first_layer, table })
+        Ok(Self { files: *files, norm, epsilon, first_layer: first_layer.into(), table })
     }
 
     /// The tensor of a role, in a layer if it has one there; `None` where the model does not have it. Matrices of experts
@@ -219,15 +219,15 @@ pub(crate) fn survey(files: &Files<'_>, config: &Config, uses: &Uses<'_>) -> Res
     }
     let mut survey = Survey { of: [Dtypes::default(); Role::COUNT], matrices: Dtypes::default() };
     let [mut found, mut scaled] = [const { Places([0; MAX_PLACES.div_ceil(64)]) }; 2];
-    let mut predicting = None;
+    let (mut predicting, first_layer) = (None, usize::from(config.first_layer));
     for (part, info) in files.tensors() {
         let in_layer = layer_and_suffix(info.name());
-        let behind = in_layer.filter(|&(layer, _)| layer >= config.first_layer.saturating_add(config.layers));
+        let behind = in_layer.filter(|&(layer, _)| layer >= first_layer.saturating_add(config.layers));
         if behind.is_some_and(|(layer, _)| predicting.get_or_insert_with(|| files.predicting()).contains(layer)) {
             continue;
         }
         // The layers before one that predicts have been looked at.
-        if in_layer.is_some_and(|(layer, _)| layer < config.first_layer) {
+        if in_layer.is_some_and(|(layer, _)| layer < first_layer) {
             continue;
         }
         let Found { layer, role, what } = match check(part, &info, config, uses) {
@@ -259,7 +259,7 @@ pub(crate) fn survey(files: &Files<'_>, config: &Config, uses: &Uses<'_>) -> Res
     };
     for spec in specs().filter(|spec| !spec.role.is_of_layer()) {
         if is_missing(0, spec.role) {
-            let in_layer = layer_name(config.first_layer, spec.name);
+            let in_layer = layer_name(first_layer, spec.name);
             let name = if spec.name.starts_with(Role::PREDICTOR) { &in_layer } else { spec.name };
             return Err(ModelError::MissingTensor { tensor: Name::new(name.as_bytes()) });
         }
@@ -267,7 +267,7 @@ pub(crate) fn survey(files: &Files<'_>, config: &Config, uses: &Uses<'_>) -> Res
     for layer in 0..config.layers {
         for spec in specs().filter(|spec| spec.role.is_of_layer()) {
             if is_missing(layer, spec.role) {
-                let name = layer_name(config.first_layer.saturating_add(layer), spec.name);
+                let name = layer_name(first_layer.saturating_add(layer), spec.name);
                 return Err(ModelError::MissingTensor { tensor: Name::new(name.as_bytes()) });
             }
         }

@@ -95,6 +95,8 @@ impl Sources {
             "include/gleed.h",
             "include/gleed_gpu.h",
             "tests/common/",
+            "tests/attack/",
+            "tests/soak/",
             "ffi/Cargo.toml",
             "gpu/ffi/Cargo.toml",
             "examples/inspect/",

@@ -1,6 +1,7 @@
 //! `--device gpu`: the same text, the same logits. With Mesa's driver that computes on the CPU it is slow, and as right.
 
 use crate::common::fixtures::parse_json;
+use crate::common::synthetic::{Architecture, SyntheticModel};
 use crate::{Run, run, run_with_input, scratch};
 
 const BUILT_WITHOUT: &str = "this program was built without it";
@@ -73,8 +74,10 @@ fn what_a_gpu_does_not_have_is_refused() {
     let auto = with(&["--device", "auto", "--backend", absent]);
     assert!(auto.err.contains("device: the CPU (there is no"), "{}", auto.err);
     assert_eq!(auto.ok(), with(&[]).ok());
-    if let Some(result) = on_gpu("generate", &[&text[..], &["--kv-type", "f32"]].concat(), "") {
-        assert!(result.err.contains("this does not run on a GPU: keys and values in f32 or q4_0"), "{}", result.err);
+    let file = scratch("experts.gguf");
+    std::fs::write(&file, SyntheticModel::of(Architecture::Qwen3Moe).bytes()).unwrap();
+    if let Some(result) = on_gpu("logits", &["--ids", "1,2,3", "--model", file.to_str().unwrap()], "") {
+        assert!(result.err.contains("this does not run on a GPU: experts"), "{}", result.err);
         assert_eq!(result.code, Some(1));
     }
 }

@@ -90,7 +90,7 @@ fn guesses_change_no_text() {
     }
     let refused = run("generate", &["--guess", "maybe", "The dog"]);
     assert_eq!(refused.code, Some(2));
-    assert!(refused.err.contains("off, ngram, auto"), "{}", refused.err);
+    assert!(refused.err.contains("off, ngram, nextn, auto"), "{}", refused.err);
 }
 
 #[test]
