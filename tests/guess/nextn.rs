@@ -93,7 +93,7 @@ fn the_layer_computes_what_the_formula_says() {
         let bytes = written.finish();
         let model = Model::open(&bytes).unwrap();
         let predictor = model.predictor().unwrap();
-        assert_eq!((predictor.config().layers, predictor.config().first_layer), (1, LAYER));
+        assert_eq!((predictor.config().layers, usize::from(predictor.config().first_layer)), (1, LAYER));
         let exact = Limits { context: 64, kv_type: KvType::F32, rows: 16, ..Limits::default() };
         let [plan, small] = [&model, &predictor].map(|model| Plan::new(model, &exact).unwrap());
         let [mut memory, mut small_memory] = [&plan, &small].map(|plan| Memory::new(plan.bytes()));
