@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::TcpListener;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -24,7 +25,7 @@ pub(crate) struct Server {
     pub(crate) jobs: Sender<Job>,
     /// Requests that are not answered yet, and connections.
     pub(crate) open: AtomicUsize,
-    pub(crate) connections: AtomicUsize,
+    pub(crate) connections: Arc<AtomicUsize>,
     pub(crate) most_open: usize,
     pub(crate) most_connections: usize,
     /// Of the next answer.
@@ -33,18 +34,18 @@ pub(crate) struct Server {
 }
 
 /// One more of something, until it is dropped.
-struct Counted<'c>(&'c AtomicUsize);
+struct Counted<C: Deref<Target = AtomicUsize>>(C);
 
-impl<'c> Counted<'c> {
+impl<C: Deref<Target = AtomicUsize>> Counted<C> {
     /// `None`: there are so many already.
-    fn new(count: &'c AtomicUsize, most: usize) -> Option<Self> {
+    fn new(count: C, most: usize) -> Option<Self> {
         let before = count.fetch_add(1, Ordering::Relaxed);
         let counted = Self(count);
         (before < most).then_some(counted)
     }
 }
 
-impl Drop for Counted<'_> {
+impl<C: Deref<Target = AtomicUsize>> Drop for Counted<C> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -61,13 +62,14 @@ impl Server {
     pub(crate) fn listen(self: Arc<Self>, listener: &TcpListener) {
         for stream in listener.incoming().flatten() {
             let server = Arc::clone(&self);
+            // Here, so that who comes first has the place.
+            let place = Counted::new(Arc::clone(&self.connections), self.most_connections);
             // A client whose connection breaks is gone.
-            std::thread::spawn(move || Connection::new(stream).and_then(|connection| server.serve(connection)));
+            std::thread::spawn(move || Connection::new(stream).and_then(|connection| server.serve(connection, place)));
         }
     }
 
-    fn serve(&self, mut connection: Connection) -> io::Result<()> {
-        let place = Counted::new(&self.connections, self.most_connections);
+    fn serve(&self, mut connection: Connection, place: Option<Counted<Arc<AtomicUsize>>>) -> io::Result<()> {
         while let Some(request) = connection.read()? {
             let (end, stays) = match request {
                 _ if place.is_none() => {
@@ -159,7 +161,7 @@ impl Hearing<'_> {
     fn hear(
         &mut self,
         heard: &Receiver<Event>,
-        place: Counted<'_>,
+        place: Counted<&AtomicUsize>,
         counts: bool,
         stays: bool,
         connection: &mut Connection,

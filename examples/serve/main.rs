@@ -114,7 +114,7 @@ fn serve(args: &Args) -> Result<ExitCode> {
         model: name.map_or_else(|| "gleed-tales".to_owned(), |name| name.to_string_lossy().into_owned()),
         jobs: sender,
         open: AtomicUsize::new(0),
-        connections: AtomicUsize::new(0),
+        connections: Arc::new(AtomicUsize::new(0)),
         most_open: args.sequences + args.queue,
         most_connections: args.connections,
         number: AtomicUsize::new(1),

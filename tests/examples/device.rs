@@ -76,7 +76,9 @@ fn what_a_gpu_does_not_have_is_refused() {
     assert_eq!(auto.ok(), with(&[]).ok());
     let file = scratch("experts.gguf");
     std::fs::write(&file, SyntheticModel::of(Architecture::Qwen3Moe).bytes()).unwrap();
-    if let Some(result) = on_gpu("logits", &["--ids", "1,2,3", "--model", file.to_str().unwrap()], "") {
+    let out = scratch("experts.bin");
+    let args = ["--ids", "1,2,3", "--model", file.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    if let Some(result) = on_gpu("logits", &args, "") {
         assert!(result.err.contains("this does not run on a GPU: experts"), "{}", result.err);
         assert_eq!(result.code, Some(1));
     }
