@@ -46,13 +46,18 @@ target_of() {
 
 # static_library TARGET PREFIX
 static_library() {
-    cargo build --locked --quiet --release --manifest-path "$manifest" --target "$1" "${features[@]}"
+    local flags=
+    # Functions for atomics that look for a newer processor ask the C library for it.
+    case $1 in aarch64-*) flags="-C target-feature=-outline-atomics" ;; esac
+    RUSTFLAGS=$flags cargo build --locked --quiet --release --manifest-path "$manifest" --target "$1" "${features[@]}"
     without_debug "$CARGO_TARGET_DIR/$1/release/libgleed.a" "$2/lib/libgleed.a"
 }
 
-# without_debug LIBRARY OUT: no linker needs what is for debuggers, which names places of Rust's own libraries.
+# without_debug LIBRARY OUT: no linker needs what is for debuggers, which names places of Rust's own libraries. The name of the one object
+# that is ours has a number which cargo makes from the folder.
 without_debug() {
     LD_LIBRARY_PATH=$sysroot/lib "$binaries/rust-objcopy" --strip-debug "$1" "$2"
+    sed -i -E 's/gleed-[0-9a-f]{16}\.gleed\./gleed-0000000000000000.gleed./' "$2"
 }
 
 # shared_elf PREFIX [LINKER ARGUMENT...]
