@@ -23,7 +23,7 @@ tells() {
 
 # by_pkg_config PREFIX COMPILER KIND RUN...: KIND is shared or static, RUN runs a program.
 by_pkg_config() {
-    local prefix=$1 compiler=$2 kind=$3 flags out=$folder/minimal
+    local prefix=$1 compiler=$2 kind=$3 flags out=$folder/minimal.exe
     shift 3
     flags=$(PKG_CONFIG_LIBDIR=$prefix/lib/pkgconfig pkg-config --cflags --libs gleed)
     # Where both are there, linkers take the shared library.
@@ -97,6 +97,8 @@ try() {
                     by_cmake "$prefix" $kind -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER=x86_64-w64-mingw32-gcc \
                         -DCMAKE_CROSSCOMPILING_EMULATOR=$emulator
                 done
+                # What it leaves running writes to the folder.
+                "$(dirname "$emulator")/wineserver" -k || true
             else
                 links "$prefix" x86_64-w64-mingw32-gcc -L "$prefix/lib" -lgleed
                 links "$prefix" x86_64-w64-mingw32-gcc "$prefix/lib/libgleed.a"
