@@ -48,7 +48,7 @@ target_of() {
 static_library() {
     local flags=
     # Functions for atomics that look for a newer processor ask the C library for it.
-    case $1 in aarch64-*) flags="-C target-feature=-outline-atomics" ;; esac
+    case $1 in aarch64-unknown-linux-*) flags="-C target-feature=-outline-atomics" ;; esac
     RUSTFLAGS=$flags cargo build --locked --quiet --release --manifest-path "$manifest" --target "$1" "${features[@]}"
     without_debug "$CARGO_TARGET_DIR/$1/release/libgleed.a" "$2/lib/libgleed.a"
 }
@@ -72,9 +72,11 @@ shared_elf() {
 # Android looks for functions only in the libraries that a library names, so this one names the system's C library. A file of that name
 # with these functions suffices to link.
 shared_android() {
-    local libc=$CARGO_TARGET_DIR/android-libc.so name given=()
+    local libc=$CARGO_TARGET_DIR/android-libc.so nothing=$CARGO_TARGET_DIR/nothing.a name given=()
+    # The linker wants a file.
+    printf '!<arch>\n' >"$nothing"
     for name in memcpy memmove memset memcmp bcmp strlen; do given+=("--defsym=$name=0"); done
-    "$binaries/rust-lld" -flavor gnu -m aarch64linux -shared -soname libc.so "${given[@]}" -o "$libc"
+    "$binaries/rust-lld" -flavor gnu -m aarch64linux -shared -soname libc.so "${given[@]}" "$nothing" -o "$libc"
     # Pages may have 16 KB there. An application packs no file whose name does not end in .so.
     shared_elf "$1" -z max-page-size=16384 -soname libgleed.so "$libc"
     mv "$1/lib/libgleed.so.$abi" "$1/lib/libgleed.so"
