@@ -17,17 +17,17 @@ const FORMS: [Form; 4] = [Form::F32, Form::Short, Form::Q8x32, Form::Q8x256];
 /// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputForms {
-    wanted: [bool; FORMS.len()],
+    /// Bit i is [`FORMS`]\[i\]: models keep these of each input, and models are small.
+    wanted: u8,
 }
 
 impl InputForms {
     /// Returns what weights of these types are multiplied with.
     pub fn of(dtypes: impl IntoIterator<Item = Dtype>) -> Self {
-        let mut wanted = [false; FORMS.len()];
+        let mut wanted = 0;
         for dtype in dtypes {
-            for (wanted, form) in wanted.iter_mut().zip(FORMS) {
-                *wanted |= form == crate::quant::form(dtype);
-            }
+            let is_it = |form: Form| u8::from(form == crate::quant::form(dtype));
+            wanted |= FORMS.iter().rev().fold(0, |bits, &form| bits << 1 | is_it(form));
         }
         Self { wanted }
     }
@@ -59,7 +59,7 @@ impl InputForms {
 
     /// Returns the forms, in the order in which they lie.
     pub fn forms(self) -> impl Iterator<Item = Form> {
-        FORMS.into_iter().zip(self.wanted).filter_map(|(form, wanted)| wanted.then_some(form))
+        FORMS.into_iter().enumerate().filter_map(move |(i, form)| (self.wanted >> i & 1 == 1).then_some(form))
     }
 }
 
