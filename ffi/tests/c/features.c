@@ -583,7 +583,7 @@ static void turns(void)
         DO(gleed_turns_named(info.name, strlen(info.name), &format, &error));
         CHECK(format == i);
     }
-    CHECK(i == 52);
+    CHECK(i == 53);
     DO(gleed_turns_named("zephyr", 6, &number, &error));
     DO(gleed_vocab_find(tokenizer, "</s>", 4, &eos, &error));
 
