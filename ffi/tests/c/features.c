@@ -626,12 +626,12 @@ static void turns(void)
     DO(gleed_turns_is_stop(tokenizer, number, 5, &stop, &error));
     CHECK(stop == 0);
     EXPECT(GLEED_E_TOKEN, gleed_turns_is_stop(tokenizer, number, 1u << 30, &stop, &error));
-    EXPECT(GLEED_E_VALUE, gleed_turns_is_stop(tokenizer, 52, 5, &stop, &error));
+    EXPECT(GLEED_E_VALUE, gleed_turns_is_stop(tokenizer, 53, 5, &stop, &error));
 
 #define ENCODE(format, after, flags) \
     gleed_turns_encode(tokenizer, format, after, messages, 2, flags, scratch, 4000, again, 64, &first, &error)
     first = 77;
-    EXPECT(GLEED_E_VALUE, ENCODE(52, GLEED_AFTER_NOTHING, 0));
+    EXPECT(GLEED_E_VALUE, ENCODE(53, GLEED_AFTER_NOTHING, 0));
     EXPECT(GLEED_E_VALUE, ENCODE(number, 5, 0));
     CHECK(error.needed == GLEED_AFTER_REPLY && error.given == 5);
     EXPECT(GLEED_E_VALUE, ENCODE(number, GLEED_AFTER_NOTHING, 4));
