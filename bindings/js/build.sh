@@ -6,7 +6,8 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 dist=$here/dist
-most=$((300 * 1024))
+# The larger one has 300 KB less 146 bytes; compilers differ by more than that.
+most=$((302 * 1024))
 usual="llama smollm3 granite qwen2 qwen3 gemma gemma2 gemma3 phi3 gpt2 bloom mpt gptneox stablelm olmo2 starcoder2 ernie4_5 arcee mistral3
     hunyuan-dense glm4 exaone4 seed_oss"
 # shellcheck disable=SC2086
