@@ -1107,6 +1107,32 @@ private:
 
 class GrammarBuild;
 
+// Words of 4 bytes in which a grammar or a trie is made.
+class Scratch {
+public:
+    Scratch() noexcept = default;
+    explicit Scratch(std::size_t words) noexcept
+        : memory_(Memory::allocate(words * sizeof(std::uint32_t), alignof(std::uint32_t))) {}
+    std::uint32_t *data() const noexcept { return static_cast<std::uint32_t *>(memory_.data()); }
+    std::size_t size() const noexcept { return memory_.size() / sizeof(std::uint32_t); }
+
+private:
+    Memory memory_;
+};
+
+// Gives a build, whose size is known now, the memory of its result. Returns GLEED_YIELDED: the build goes on.
+template <class Build, class Plan, class Place>
+Status place(Build *build, Memory &memory, Plan plan, Place place) noexcept {
+    std::size_t size = 0, align = 1;
+    Status status;
+    status = plan(build, &size, &align, status.details());
+    if (!status) return status;
+    memory = Memory::allocate(size, align);
+    status = place(build, memory.data(), memory.size(), status.details());
+    if (status) status = GLEED_YIELDED;
+    return status;
+}
+
 // A compiled grammar: a JSON Schema, GBNF or a regular expression. It must outlive its matchers.
 class Grammar {
 public:
@@ -1115,22 +1141,19 @@ public:
     // Compiles a grammar. The scratch is allocated with operator new, as much as it takes.
     static Result<Grammar> compile(Span<const char> text, const gleed_grammar_options &options) noexcept {
         std::size_t size = 0, align = 1;
-        Memory scratch;
+        Scratch scratch;
         Status status;
         for (;;) {
-            const auto words = static_cast<std::uint32_t *>(scratch.data());
-            const auto count = scratch.size() / sizeof(std::uint32_t);
-            status = gleed_grammar_plan(text.data(), text.size(), words, count, &size, &align, &options, status.details());
+            status = gleed_grammar_plan(text.data(), text.size(), scratch.data(), scratch.size(), &size, &align, &options,
+                                        status.details());
             if (status.code() != GLEED_E_SCRATCH_TOO_SMALL) break;
-            const auto needed = static_cast<std::size_t>(status.error().needed);
-            scratch = Memory::allocate(needed * sizeof(std::uint32_t), alignof(std::uint32_t));
+            scratch = Scratch(static_cast<std::size_t>(status.error().needed));
             if (scratch.data() == nullptr) break;
         }
         if (!status) return Result<Grammar>(status);
         Grammar grammar;
         grammar.memory_ = Memory::allocate(size, align);
-        status = gleed_grammar_init(text.data(), text.size(), static_cast<std::uint32_t *>(scratch.data()),
-                                    scratch.size() / sizeof(std::uint32_t), &options, grammar.memory_.data(),
+        status = gleed_grammar_init(text.data(), text.size(), scratch.data(), scratch.size(), &options, grammar.memory_.data(),
                                     grammar.memory_.size(), &grammar.grammar_, status.details());
         return Result<Grammar>(status, std::move(grammar));
     }
@@ -1165,13 +1188,7 @@ public:
             return status;
         }
         if (status.code() != GLEED_OK || memory_.data() != nullptr) return status;
-        std::size_t size = 0, align = 1;
-        status = gleed_grammar_build_plan(build_, &size, &align, status.details());
-        if (!status) return status;
-        memory_ = Memory::allocate(size, align);
-        status = gleed_grammar_build_place(build_, memory_.data(), memory_.size(), status.details());
-        if (status) status = GLEED_YIELDED;
-        return status;
+        return place(build_, memory_, gleed_grammar_build_plan, gleed_grammar_build_place);
     }
     // Returns the finished grammar, once.
     Result<Grammar> finish() noexcept {
@@ -1188,16 +1205,16 @@ private:
         Status status;
         status = gleed_grammar_build_size(&size, &align, status.details());
         if (!status) return status;
-        scratch_ = Memory::allocate(words * sizeof(std::uint32_t), alignof(std::uint32_t));
+        scratch_ = Scratch(words);
         room_ = Memory::allocate(size, align);
-        status = gleed_grammar_build_init(text_.data(), text_.size(), static_cast<std::uint32_t *>(scratch_.data()),
-                                          scratch_.size() / sizeof(std::uint32_t), &options_, room_.data(), room_.size(),
-                                          &build_, status.details());
+        status = gleed_grammar_build_init(text_.data(), text_.size(), scratch_.data(), scratch_.size(), &options_,
+                                          room_.data(), room_.size(), &build_, status.details());
         return status;
     }
     Span<const char> text_;
     gleed_grammar_options options_ = {};
-    Memory scratch_, room_, memory_;
+    Scratch scratch_;
+    Memory room_, memory_;
     gleed_grammar_build *build_ = nullptr;
 };
 
@@ -1211,16 +1228,13 @@ public:
         Status status;
         status = gleed_trie_plan(tokenizer.get(), nullptr, 0, &size, &align, status.details());
         if (status.code() != GLEED_E_SCRATCH_TOO_SMALL) return Result<TokenTrie>(status);
-        const auto words = static_cast<std::size_t>(status.error().needed);
-        const Memory scratch = Memory::allocate(words * sizeof(std::uint32_t), alignof(std::uint32_t));
-        const auto count = scratch.size() / sizeof(std::uint32_t);
-        const auto room = static_cast<std::uint32_t *>(scratch.data());
-        status = gleed_trie_plan(tokenizer.get(), room, count, &size, &align, status.details());
+        const Scratch scratch(static_cast<std::size_t>(status.error().needed));
+        status = gleed_trie_plan(tokenizer.get(), scratch.data(), scratch.size(), &size, &align, status.details());
         if (!status) return Result<TokenTrie>(status);
         TokenTrie trie;
         trie.memory_ = Memory::allocate(size, align);
-        status = gleed_trie_init(tokenizer.get(), room, count, trie.memory_.data(), trie.memory_.size(), &trie.trie_,
-                                 status.details());
+        status = gleed_trie_init(tokenizer.get(), scratch.data(), scratch.size(), trie.memory_.data(), trie.memory_.size(),
+                                 &trie.trie_, status.details());
         return Result<TokenTrie>(status, std::move(trie));
     }
     // Returns the elements of a mask.
@@ -1398,14 +1412,12 @@ public:
         Status status;
         status = gleed_trie_plan(tokenizer.get(), nullptr, 0, &size, &align, status.details());
         if (status.code() != GLEED_E_SCRATCH_TOO_SMALL) return Result<TokenTrieBuild>(status);
-        const auto words = static_cast<std::size_t>(status.error().needed);
         TokenTrieBuild build;
-        build.scratch_ = Memory::allocate(words * sizeof(std::uint32_t), alignof(std::uint32_t));
+        build.scratch_ = Scratch(static_cast<std::size_t>(status.error().needed));
         status = gleed_trie_build_size(&size, &align, status.details());
         if (!status) return Result<TokenTrieBuild>(status);
         build.room_ = Memory::allocate(size, align);
-        status = gleed_trie_build_init(tokenizer.get(), static_cast<std::uint32_t *>(build.scratch_.data()),
-                                       build.scratch_.size() / sizeof(std::uint32_t), build.room_.data(),
+        status = gleed_trie_build_init(tokenizer.get(), build.scratch_.data(), build.scratch_.size(), build.room_.data(),
                                        build.room_.size(), &build.build_, status.details());
         return Result<TokenTrieBuild>(status, std::move(build));
     }
@@ -1414,13 +1426,7 @@ public:
         Status status;
         status = gleed_trie_build_step(build_, units, status.details());
         if (status.code() != GLEED_OK || memory_.data() != nullptr) return status;
-        std::size_t size = 0, align = 1;
-        status = gleed_trie_build_plan(build_, &size, &align, status.details());
-        if (!status) return status;
-        memory_ = Memory::allocate(size, align);
-        status = gleed_trie_build_place(build_, memory_.data(), memory_.size(), status.details());
-        if (status) status = GLEED_YIELDED;
-        return status;
+        return place(build_, memory_, gleed_trie_build_plan, gleed_trie_build_place);
     }
     // Returns the finished trie, once.
     Result<TokenTrie> finish() noexcept {
@@ -1432,7 +1438,8 @@ public:
     }
 
 private:
-    Memory scratch_, room_, memory_;
+    Scratch scratch_;
+    Memory room_, memory_;
     gleed_trie_build *build_ = nullptr;
 };
 

@@ -83,7 +83,7 @@ impl Story {
             return Err(Failed);
         }
         let mut bytes = vec![0; size];
-        // SAFETY: as above, and `bytes` has as many as are given.
+        // SAFETY: the story has been activated, nothing else uses it, and `bytes` has `size` bytes that may be written.
         let written = if size == 0 { 0 } else { unsafe { (API.save)(self.story.as_ptr(), bytes.as_mut_ptr(), size) } };
         if written == size { Ok(bytes) } else { Err(Failed) }
     }
