@@ -1540,8 +1540,8 @@ gleed_status gleed_vocab_find(const gleed_tokenizer *tokenizer, const char *text
                               gleed_error *error);
 
 /*
- * Adds a bias for what spells a text, behind those that the sampler has: for each token that is this text, and, where the
- * tokenizer writes it in several tokens, for the last of them wherever the others were accepted just before
+ * Adds a bias for what spells a text, behind those that the sampler has. Each token that is this text gets it. Where the
+ * tokenizer writes the text in several tokens, the last of them gets it wherever the others were accepted just before
  * (gleed_sampler_accept). -INFINITY bans the text. A word in a sentence begins with its blank: " dog" and "dog" are two texts.
  * Tokens that contain the text, as "dogs" does, stay as they are. *count receives the number of biases that were added.
  * All of a sampler are at most 64, with 128 tokens before the last ones; gleed_sampler_set_biases removes them. `needed` of

@@ -12,9 +12,9 @@ const TOGETHER: usize = 64;
 
 impl Engine<'_, '_> {
     /// Appends tokens to a sequence, usually an empty one, and pools their final hidden states, after the last norm, to
-    /// `out`: an embedding of the text, not scaled to length 1. [`Model::pooling`](crate::Model::pooling) says which pooling
-    /// the model wants, `Config::embedding_len` how long the result is: `[hidden]`, unless the model has matrices behind
-    /// the pooling. With [`Pooling::Rank`] it is the numbers of the model's classes, usually one.
+    /// `out`. The result is an embedding of the text, not scaled to length 1. [`Model::pooling`](crate::Model::pooling) says
+    /// which pooling the model wants. `Config::embedding_len` says how long the result is: `[hidden]`, unless the model has
+    /// matrices behind the pooling. With [`Pooling::Rank`] it is the numbers of the model's classes, usually one.
     ///
     /// The sums of a mean are in the order of the tokens, so the bits do not depend on the size of batches. A mean never
     /// overflows: where a sum is beyond f32, all sums are kept in units of 2^32 from there on.

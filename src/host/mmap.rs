@@ -8,10 +8,10 @@ use std::path::Path;
 /// A file that is mapped into memory, read-only. An empty file has no bytes.
 ///
 /// The system reads a page when it is first touched, and may drop it again. So the file must stay as it
-/// is while it is mapped: a page that can no longer be read, because the file shrank or its disk went
-/// away, ends the process with a signal, and bytes that somebody writes to it change under the reader.
-/// That is the host's fault, and nothing here can turn it into an error. Replace a model file by
-/// renaming a new one over it, which leaves the mapped one alone, or use [`MappedFile::copy`].
+/// is while it is mapped. If the file shrinks or its disk goes away, a page can no longer be read, and a
+/// signal ends the process. If somebody writes to the file, its bytes change under the reader. Nothing
+/// here can turn that into an error. Replace a model file by renaming a new one over it, which leaves the
+/// mapped one alone, or use [`MappedFile::copy`].
 ///
 /// ```
 /// use gleed::{Model, host::MappedFile};

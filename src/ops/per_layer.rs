@@ -1,5 +1,5 @@
-//! What every layer gets of each token beside the residual stream: a row of an embedding of its own, which is read from the
-//! file for the tokens of the batch only, and a part of a projection of the residual stream.
+//! What every layer gets of each token beside the residual stream: a row of an embedding of its own, and a part of a
+//! projection of the residual stream. The rows are read from the file for the tokens of the batch only.
 
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Viewed, Work};
 use crate::error::Fault;

@@ -11,8 +11,8 @@ impl Tokenizer<'_, '_> {
         self.scratch_len(text_bytes).saturating_add(text_bytes)
     }
 
-    /// Calls `f` with each way in which a model writes a text in the middle of another one: each single token that is this text (some
-    /// vocabularies have several), and the tokens as which the tokenizer writes it, if these are more than one.
+    /// Calls `f` with each way in which a model writes a text in the middle of another one. These are all single tokens that are this
+    /// text (some vocabularies have several), and the tokens as which the tokenizer writes it, if these are more than one.
     ///
     /// The text is taken as it is. A word in the middle of a sentence begins with its blank, so who looks for a word asks for the word
     /// with a blank, too. Longer tokens that contain the text, and ways to split it that the tokenizer does not use, are not

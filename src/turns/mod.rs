@@ -1,10 +1,9 @@
 //! How a conversation is written down for a model: turn formats as data.
 //!
 //! A [`TurnFormat`] says what comes before and after a message of each role. [`TurnFormat::of`] recognises the one that
-//! a file's chat template means. [`Turns`] writes a conversation piece by piece; what it writes for a message is
-//! appended to what it wrote for those before, so that the keys and values of earlier turns stay valid. [`TurnText`]
-//! collects the pieces and keeps apart what is the format's and what is text: names of special tokens mean something in
-//! the former only.
+//! a file's chat template means. [`Turns`] writes a conversation piece by piece. It only appends, so the keys and values of
+//! earlier turns stay valid. [`TurnText`] collects the pieces. It keeps the format's pieces apart from the text: names of
+//! special tokens mean something in the format's pieces only.
 //!
 //! # Example
 //!
